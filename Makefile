@@ -6,7 +6,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 SHORT    = $(if $(filter whole,$(SUITE)),,-short)
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 
-.PHONY: dist definitions heavy microvm pyodide temporal stores runtimes kubernetes help build test race lint fuzz bench peers integration conformance demo clean
+.PHONY: dist definitions heavy microvm pyodide temporal stores s3 runtimes kubernetes help build test race lint fuzz bench peers integration conformance demo clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -15,15 +15,19 @@ build: ## build the binary into bin/
 
 test: ## run the tests; needs only Go. SUITE=whole adds thousands of repetitions
 	$(GO) test $(SHORT) -timeout 30m ./...
+	$(GO) -C drivers test $(SHORT) -timeout 30m ./...
 
 race: ## run the tests under the race detector (needs a C compiler)
 	$(GO) test -race -timeout 30m ./...
+	$(GO) -C drivers test -race -timeout 30m ./...
 
 lint: ## run gofumpt, vet and staticcheck, and compile for the other systems
-	@test -z "$$($(GO) tool -modfile=tools/go.mod gofumpt -l . | tee /dev/stderr)" || { echo "run: go tool -modfile=tools/go.mod gofumpt -w ."; exit 1; }
-	$(GO) vet ./... && $(GO) -C packaging vet .
-	$(GO) tool -modfile=tools/go.mod staticcheck ./...
+	@test -z "$$(GOWORK=off $(GO) tool -modfile=tools/go.mod gofumpt -l . | tee /dev/stderr)" || { echo "run: GOWORK=off go tool -modfile=tools/go.mod gofumpt -w ."; exit 1; }
+	$(GO) vet ./... && $(GO) -C drivers vet ./... && GOWORK=off $(GO) -C packaging vet .
+	GOWORK=off $(GO) tool -modfile=tools/go.mod staticcheck ./...
+	cd drivers && GOWORK=off $(GO) tool -modfile=../tools/go.mod staticcheck ./...
 	GOOS=darwin $(GO) vet ./cmd/... ./room/... ./internal/... && GOOS=windows $(GO) build ./...
+	cd drivers && GOOS=darwin $(GO) vet ./... && GOOS=windows $(GO) build ./...
 
 fuzz: ## run each fuzz test for a short while (FUZZTIME=10s)
 	GO=$(GO) ./scripts/fuzz.sh $${FUZZTIME:-10s}
@@ -35,25 +39,28 @@ bench: build ## print the figures of docs/benchmarks.md
 peers: ## install the servers and clients for the integration tests (npm, python3-venv, Go)
 	cd test/node && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	python3 -m venv test/python/.venv && test/python/.venv/bin/pip install -q --disable-pip-version-check -r test/python/requirements.txt
-	$(GO) build -C test/github -o ../../bin/ github.com/github/github-mcp-server/cmd/github-mcp-server
+	GOWORK=off $(GO) build -C test/github -o ../../bin/ github.com/github/github-mcp-server/cmd/github-mcp-server
 
 integration: build ## test against real MCP servers and clients (npm), git and curl
-	$(GO) test -tags integration -count=1 -timeout 30m $$($(GO) list -tags integration ./test/... | grep -v -e /test/runtimes -e /test/stores -e /test/kubernetes)
+	$(GO) test -tags integration -count=1 -timeout 30m $$($(GO) list -tags integration ./test/... | grep -v -e /test/stores)
+
+s3: ## build MinIO and Versity Gateway and test the pack storage against them (500 CPU seconds the first time)
+	CI=true ./scripts/s3.sh
 
 stores: ## install OpenBao and GNOME's keyring and test against them (pip, apt)
 	CI=true ./scripts/stores.sh
 
 runtimes: build ## test against real Docker, containerd and gVisor (root); scripts/engines.sh installs them; SUITE=whole runs all
-	CI=true $(GO) test $(SHORT) -tags integration -count=1 -timeout 40m ./test/runtimes/
+	CI=true $(GO) -C drivers test $(SHORT) -tags integration -count=1 -timeout 40m ./test/runtimes/
 
 temporal: build ## test against a real Temporal server (compiles it: about 11 CPU minutes the first time)
-	cd test/temporal && $(GO) vet . && $(GO) test -count=1 -timeout 15m .
+	cd drivers/test/temporal && export GOWORK=off && $(GO) vet . && $(GO) test -count=1 -timeout 15m .
 
 microvm: ## run a part of the driver suites in QEMU's VMs (root, apt); SUITE=whole runs all
 	CI=true ./scripts/microvm.sh $(SUITE)
 
 heavy: ## run all tests that .ci/run leaves out: kubernetes, temporal, pyodide, stores, fuzz, and whole suites
-	@for target in kubernetes temporal pyodide stores fuzz microvm runtimes test; do $(MAKE) $$target SUITE=whole || failed="$$failed $$target"; done; \
+	@for target in kubernetes temporal pyodide stores s3 fuzz microvm runtimes test; do $(MAKE) $$target SUITE=whole || failed="$$failed $$target"; done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 kubernetes: ## test against a real Kubernetes node (root; builds it the first time, 1,150 CPU seconds)
@@ -75,7 +82,7 @@ demo: build ## start a room, add sources, find, call and chain their tools, writ
 	./scripts/demo.sh
 
 dist: ## build the packages into dist/ (PLATFORMS=linux/amd64,darwin/arm64) and install those for this system
-	cd packaging && $(GO) vet . && $(GO) test . && $(GO) run -trimpath . -version '$(VERSION)' $(if $(PLATFORMS),-platforms $(PLATFORMS))
+	cd packaging && export GOWORK=off && $(GO) vet . && $(GO) test . && $(GO) run -trimpath . -version '$(VERSION)' $(if $(PLATFORMS),-platforms $(PLATFORMS))
 	./scripts/dist-test.sh
 
 clean: ## remove files that the targets made

@@ -191,3 +191,7 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 )
+
+require github.com/toolroom/toolroom/drivers v0.0.0-00010101000000-000000000000
+
+replace github.com/toolroom/toolroom/drivers => ./drivers

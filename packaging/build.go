@@ -95,7 +95,7 @@ func (r *release) compile(ctx context.Context, p platform) (*build, error) {
 	for i, prog := range programs {
 		cmd := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(r.root, prog.module), "-trimpath",
 			"-ldflags", "-s -w -X main.version="+r.version.semver, "-o", b.programs()[i], "./cmd/"+prog.name)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOFLAGS=")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOFLAGS=", "GOWORK=off")
 		cmd.Stderr = os.Stderr
 		if err := cmd.Run(); err != nil {
 			return nil, fmt.Errorf("build %s for %s: %w", prog.name, p, err)

@@ -9,7 +9,7 @@ echo "machine: $(nproc) cores, load $(cut -d' ' -f1-3 /proc/loadavg), $(go versi
 
 echo; echo "== a call in process (goal: 10 µs and 20 allocations beyond the handler's)"
 go test -run '^$' -bench 'BenchmarkCall' -benchmem -benchtime 1s ./internal/run | grep ^Benchmark
-go test -run '^$' -bench . -benchmem -benchtime 1s ./room | grep ^Benchmark
+go test -run '^$' -bench . -benchmem -benchtime 1s ./internal/app | grep ^Benchmark
 
 echo; echo "== search (goals: p99 1 ms at 5,000 tools, 10 ms at 50,000; adding one under 1 ms)"
 go test -run '^$' -bench . ./internal/search | grep ^Benchmark
@@ -61,10 +61,10 @@ done
 
 echo; echo "== sandboxes: cold start, and warm start to a program's first word (goals: 15 ms, process 2 ms); engines that are not here are left out"
 if [ "$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null; then
-  go test -tags integration -run '^$' -bench 'WarmStart' -benchtime 20x ./test/runtimes | grep ^Benchmark
+  go -C drivers test -tags integration -run '^$' -bench 'WarmStart' -benchtime 20x ./test/runtimes | grep ^Benchmark
   echo "-- beside the bare engine, in turn; a call of a tool; memory for each guest that waits"
-  go test -tags integration -run '^$' -bench 'ColdStart' -benchtime 12x ./test/runtimes | grep ^Benchmark
-  go test -tags integration -run '^$' -bench 'HostCall|Memory' -benchtime 2x ./test/runtimes | grep ^Benchmark
+  go -C drivers test -tags integration -run '^$' -bench 'ColdStart' -benchtime 12x ./test/runtimes | grep ^Benchmark
+  go -C drivers test -tags integration -run '^$' -bench 'HostCall|Memory' -benchtime 2x ./test/runtimes | grep ^Benchmark
 else
   echo "left out: needs root and mmdebstrap"
 fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the container engines for test/runtimes, which runs the suite of sandbox drivers
+# Installs the container engines for drivers/test/runtimes, which runs the suite of sandbox drivers
 # against them: Docker, Podman, containerd, runc and gVisor's runsc, and mmdebstrap for the
 # default image. Needs Debian and root. The tests start and stop the daemons.
 set -euo pipefail

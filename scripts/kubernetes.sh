@@ -5,7 +5,7 @@
 #   scripts/kubernetes.sh install      install Debian packages, and build Kubernetes from Go modules
 #   scripts/kubernetes.sh start DIR    start the node with all its files in DIR; DIR/kubeconfig is the administrator's
 #   scripts/kubernetes.sh stop DIR     stop the node and remove DIR
-#   scripts/kubernetes.sh test ...     install, start, go test ./test/kubernetes/ ..., stop
+#   scripts/kubernetes.sh test ...     install, start, go test ./test/kubernetes/ in drivers ..., stop
 #   scripts/kubernetes.sh gvisor       the same for the test of the RuntimeClass gvisor, whose own
 #                                      threads count as processes of the Pod
 #
@@ -31,7 +31,7 @@ install() {
   fi
   mkdir -p "$bin"
   for program in kube-apiserver kube-scheduler kubelet kube-controller-manager; do
-    [ -x "$bin/$program" ] || (cd test/kubernetes/node && CGO_ENABLED=0 nice -n 10 go build \
+    [ -x "$bin/$program" ] || (cd drivers/test/kubernetes/node && GOWORK=off CGO_ENABLED=0 nice -n 10 go build \
       -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$version" -o "$bin/$program" "k8s.io/kubernetes/cmd/$program")
   done
   for program in containerd containerd-shim-runc-v2; do
@@ -247,7 +247,7 @@ test | gvisor)
   chmod 755 "$dir"
   trap stop EXIT
   start
-  TOOLROOM_TEST_KUBERNETES=$dir TOOLROOM_TEST_KUBERNETES_PIDS=$pids go test -tags integration -count=1 -timeout 30m "$@" ./test/kubernetes/
+  TOOLROOM_TEST_KUBERNETES=$dir TOOLROOM_TEST_KUBERNETES_PIDS=$pids go -C drivers test -tags integration -count=1 -timeout 30m "$@" ./test/kubernetes/
   ;;
 *)
   sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2

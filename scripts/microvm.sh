@@ -24,4 +24,4 @@ if [ -z "$home" ]; then
 fi
 CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/toolroom ./cmd/toolroom-guest
 bin/toolroom --home "$home" setup microvm --verify 2>/dev/null || bin/toolroom --home "$home" setup microvm
-TOOLROOM_TEST_MICROVM="$home/microvm" go test -tags integration -count=1 -timeout 25m $part ./internal/sandbox/microvm/
+TOOLROOM_TEST_MICROVM="$home/microvm" go -C drivers test -tags integration -count=1 -timeout 25m $part ./microvm/

@@ -103,28 +103,6 @@ type Refiner interface {
 // the call began.
 var ErrHandedOver = errors.New("another process continues this call")
 
-// Cancelled is the cause ([context.Cause]) of the end of a call that its client
-// cancelled with a message, or of a question that its server withdrew with one.
-type Cancelled struct {
-	// Params are the parameters of MCP's notifications/cancelled, as they were
-	// sent.
-	Params json.RawMessage
-}
-
-// Error returns the reason in the message.
-func (c *Cancelled) Error() string {
-	var params struct {
-		Reason string `json:"reason"`
-	}
-	if json.Unmarshal(c.Params, &params) != nil || params.Reason == "" {
-		return context.Canceled.Error()
-	}
-	return params.Reason
-}
-
-// Is reports whether target is [context.Canceled].
-func (c *Cancelled) Is(target error) bool { return target == context.Canceled }
-
 // ErrNotRefined is returned by a [Refiner] if no further details exist.
 var ErrNotRefined = errors.New("there are no further details of this tool")
 

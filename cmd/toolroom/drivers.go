@@ -4,17 +4,17 @@ import (
 	"cmp"
 	"os"
 
+	"github.com/toolroom/toolroom/drivers/docker"
+	"github.com/toolroom/toolroom/drivers/gvisor"
+	"github.com/toolroom/toolroom/drivers/kubernetes"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/sandbox/docker"
-	"github.com/toolroom/toolroom/internal/sandbox/gvisor"
-	"github.com/toolroom/toolroom/internal/sandbox/kubernetes"
-	"github.com/toolroom/toolroom/room"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
 // drivers creates the sandbox drivers that use external engines. Package room does not link
 // them, because they are large.
-func drivers(r room.Runtimes) []sandbox.Driver {
+func drivers(r app.Runtimes) []sandbox.Driver {
 	list := []sandbox.Driver{
 		gvisor.New(gvisor.Options{Program: r.GVisor.Program, Platform: r.GVisor.Platform, Root: r.GVisor.Root, Restore: r.GVisor.Restore}),
 		docker.New(docker.Options{

@@ -1,14 +1,14 @@
 package main
 
 import (
+	"github.com/toolroom/toolroom/drivers/containerd"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/sandbox/containerd"
-	"github.com/toolroom/toolroom/room"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
 // linuxDrivers creates the drivers of engines that exist only on Linux.
-func linuxDrivers(r room.Runtimes) []sandbox.Driver {
+func linuxDrivers(r app.Runtimes) []sandbox.Driver {
 	return []sandbox.Driver{
 		containerd.New(containerdOptions(r.Containerd)),
 		containerd.NewKata(containerdOptions(r.Kata)),

@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/secret"
-	"github.com/toolroom/toolroom/room"
 )
 
 // workshop is a room in this process, with its sandboxes.
 type workshop struct {
-	*room.Room
+	*app.App
 	t *testing.T
 }
 
@@ -31,14 +31,14 @@ func newWorkshop(t *testing.T, config string) workshop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := room.Options{Home: t.TempDir(), Helper: self, Environ: os.Environ()}
+	o := app.Options{Home: t.TempDir(), Helper: self, Environ: os.Environ()}
 	if config != "" {
 		o.ConfigFile = t.TempDir() + "/toolroom.yaml"
 		if err := os.WriteFile(o.ConfigFile, []byte(config), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r, err := room.Open(t.Context(), o)
+	r, err := app.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

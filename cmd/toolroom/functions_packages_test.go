@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/engine/install"
 	"github.com/toolroom/toolroom/internal/release"
-	"github.com/toolroom/toolroom/room"
 )
 
 // newPackagedWorkshop returns a room that can resolve packages.
@@ -31,7 +31,7 @@ func newPackagedWorkshop(t *testing.T) workshop {
 	return w
 }
 
-func pushWith(t *testing.T, r *room.Room, source, wheels string) ([]release.Pushed, error) {
+func pushWith(t *testing.T, r *app.App, source, wheels string) ([]release.Pushed, error) {
 	t.Helper()
 	return r.Parts().Releases.Push(t.Context(), release.Upload{Files: map[string]string{"a.py": source}, File: "a.py", Base: -1, Wheels: wheels}, "ada")
 }
@@ -65,7 +65,7 @@ func TestPackagesFromAFolderOfWheelsNeedNoNetworkAndKeepNoState(t *testing.T) {
 		t.Fatal(err)
 	}
 	const source = "# /// script\n# dependencies = [\"counter-of-ours\"]\n# ///\nimport counter_of_ours\n\ndef a() -> int:\n    return counter_of_ours.up()\n"
-	pushed, err := pushWith(t, w.Room, source, wheels)
+	pushed, err := pushWith(t, w.App, source, wheels)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestPackagesFromTheIndexAreImportedOnceAndWhatWouldBuildIsRefused(t *testin
 	}
 	w := newPackagedWorkshop(t)
 	const source = "# /// script\n# dependencies = [\"numpy\", \"pandas\"]\n# ///\nimport numpy as np\nimport pandas as pd\n\ncalls = []\n\ndef a(values: list[float]) -> list[float]:\n    calls.append(1)\n    return [pd.Series(values).mean(), float(np.max(values)), len(calls)]\n"
-	if _, err := pushWith(t, w.Room, source, ""); err != nil {
+	if _, err := pushWith(t, w.App, source, ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Parts().Releases.Release(t.Context(), release.Order{Tool: "fn:a"}, "ada"); err != nil {
@@ -118,7 +118,7 @@ func TestPackagesFromTheIndexAreImportedOnceAndWhatWouldBuildIsRefused(t *testin
 		"versions that conflict":     {`numpy<1", "pandas>2`, "cannot be resolved"},
 		"a repository":               {"x @ git+https://example.com/x", "cannot be resolved"},
 	} {
-		_, err := pushWith(t, w.Room, "# /// script\n# dependencies = [\""+c.requires+"\"]\n# ///\ndef b(): pass\n", "")
+		_, err := pushWith(t, w.App, "# /// script\n# dependencies = [\""+c.requires+"\"]\n# ///\ndef b(): pass\n", "")
 		if toolroom.CodeOf(err) != toolroom.CodeInvalidArguments || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}

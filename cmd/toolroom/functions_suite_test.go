@@ -71,7 +71,7 @@ func TestEveryLanguageOfFunctionsFulfilsTheContract(t *testing.T) {
 					if lacks[c.name] {
 						t.Skipf("%s has no %s", d.name, c.name)
 					}
-					c.check(t, workshop{w.Room, t}, &d)
+					c.check(t, workshop{w.App, t}, &d)
 				})
 			}
 		})

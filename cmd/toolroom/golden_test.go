@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/internal/app"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/golden with what Toolroom answers now")
@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite testdata/golden with what Toolr
 var programs = map[string]func() int{"toolroom": run, "upstream": upstream, "say": say}
 
 func TestMain(m *testing.M) {
-	if code, ok := room.RunHelper(os.Args[1:]); ok {
+	if code, ok := app.RunHelper(os.Args[1:]); ok {
 		os.Exit(code)
 	}
 	if program, ok := programs[filepath.Base(os.Args[0])]; ok {

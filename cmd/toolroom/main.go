@@ -11,15 +11,15 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/cli"
-	"github.com/toolroom/toolroom/room"
 )
 
 // version is set by release builds.
 var version string
 
 func main() {
-	if code, ok := room.RunHelper(os.Args[1:]); ok {
+	if code, ok := app.RunHelper(os.Args[1:]); ok {
 		os.Exit(code)
 	}
 	os.Exit(run())
@@ -61,18 +61,18 @@ func program() cli.Program {
 		Guest:       findGuest(self),
 		Drivers:     drivers,
 		Workflows:   workflows,
-		Open:        room.Open,
+		Open:        app.Open,
 	}
 }
 
 // findGuest returns toolroom-guest next to this binary, which is smaller and starts faster.
 // If it is missing, it returns the zero Guest: then this binary is the guest.
-func findGuest(self string) room.Guest {
+func findGuest(self string) app.Guest {
 	beside := filepath.Join(filepath.Dir(self), "toolroom-guest")
 	if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
-		return room.Guest{Path: beside}
+		return app.Guest{Path: beside}
 	}
-	return room.Guest{}
+	return app.Guest{}
 }
 
 // stateFolder returns TOOLROOM_HOME, $XDG_STATE_HOME/toolroom or ~/.local/state/toolroom.

@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/approval"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) approveCommand() *cobra.Command {
+func (a *cli) approveCommand() *cobra.Command {
 	var decline, watch, asJSON bool
 	var comment, scope string
 	c := &cobra.Command{
@@ -24,7 +24,7 @@ func (a *app) approveCommand() *cobra.Command {
   toolroom approve --watch`,
 		Args:              arguments(0, 1),
 		ValidArgsFunction: a.completeApproval,
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			switch {
 			case watch && (len(args) > 0 || decline || comment != "" || scope != "" || asJSON):
 				return usage("toolroom approve --watch", "--watch takes no ID and no other flags")
@@ -64,7 +64,7 @@ func scopeWords() []string {
 	return words
 }
 
-func (a *app) answer(ctx context.Context, r *room.Room, id string, answer approval.Answer, asJSON bool) error {
+func (a *cli) answer(ctx context.Context, r *app.App, id string, answer approval.Answer, asJSON bool) error {
 	done, err := r.Answer(ctx, id, answer)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (a *app) answer(ctx context.Context, r *room.Room, id string, answer approv
 	return a.sayRule(ctx, r, done)
 }
 
-func (a *app) listApprovals(ctx context.Context, r *room.Room, asJSON bool) error {
+func (a *cli) listApprovals(ctx context.Context, r *app.App, asJSON bool) error {
 	pending, err := r.Approvals(ctx, approval.Pending)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (a *app) listApprovals(ctx context.Context, r *room.Room, asJSON bool) erro
 
 // foldApprovals lists approvals with their whole arguments, whatever the width of the
 // terminal: a table would cut the part that matters.
-func (a *app) foldApprovals(pending []*approval.Approval) error {
+func (a *cli) foldApprovals(pending []*approval.Approval) error {
 	for _, p := range pending {
 		err := a.screen.printf("%s  %s  by %s, %s left\n  rule       %s%s\n  arguments  %s\n  answer     toolroom approve %s [--decline]\n",
 			p.ID, oneLine(p.Tool), oneLine(p.Identity.String()), time.Until(p.Expires).Round(time.Second), oneLine(p.Reason), votes(p), oneLine(string(p.Arguments)), p.ID)
@@ -131,7 +131,7 @@ func votes(p *approval.Approval) string {
 
 // watchApprovals asks about every pending approval, or only shows it if the terminal is not
 // interactive, until ctx ends.
-func (a *app) watchApprovals(ctx context.Context, r *room.Room) error {
+func (a *cli) watchApprovals(ctx context.Context, r *app.App) error {
 	shown := map[string]bool{}
 	for {
 		pending, err := r.Approvals(ctx, approval.Pending)
@@ -155,7 +155,7 @@ func (a *app) watchApprovals(ctx context.Context, r *room.Room) error {
 	}
 }
 
-func (a *app) offer(ctx context.Context, r *room.Room, p *approval.Approval) error {
+func (a *cli) offer(ctx context.Context, r *app.App, p *approval.Approval) error {
 	if !a.screen.interactive() {
 		return a.screen.printf("%s  %s  %s  %s\n", p.ID, p.Tool, p.Reason, p.Arguments)
 	}

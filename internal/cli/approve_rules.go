@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/approval"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) approveRulesCommand() *cobra.Command {
+func (a *cli) approveRulesCommand() *cobra.Command {
 	var remove string
 	var asJSON bool
 	c := &cobra.Command{
@@ -18,7 +18,7 @@ func (a *app) approveRulesCommand() *cobra.Command {
 		Example: `  toolroom approve rules
   toolroom approve rules --remove apg_k3j2h4`,
 		Args: arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			if remove != "" {
 				if err := r.RemoveGrant(ctx, remove); err != nil {
 					return err
@@ -43,7 +43,7 @@ func (a *app) approveRulesCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) printGrants(grants []*approval.Grant) error {
+func (a *cli) printGrants(grants []*approval.Grant) error {
 	rows := make([][]string, len(grants))
 	for i, g := range grants {
 		until := "removed"

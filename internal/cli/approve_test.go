@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/cli"
-	"github.com/toolroom/toolroom/room"
 )
 
 func TestWatchingShowsEachCallThatWaitsAsItComes(t *testing.T) {
@@ -24,7 +24,7 @@ func TestWatchingShowsEachCallThatWaitsAsItComes(t *testing.T) {
 	command := func(ctx context.Context, out io.Writer, args ...string) int {
 		p := cli.Program{
 			In: strings.NewReader(""), Out: out, Err: io.Discard,
-			Home: filepath.Join(dir, "home"), Config: config, Dir: dir, UserConfig: dir, UserHome: dir, User: "ann", Version: "test", Open: room.Open,
+			Home: filepath.Join(dir, "home"), Config: config, Dir: dir, UserConfig: dir, UserHome: dir, User: "ann", Version: "test", Open: app.Open,
 		}
 		return p.Run(ctx, args)
 	}

@@ -23,7 +23,7 @@ func isDocument(words []string) bool {
 }
 
 // documentArguments reads a document for which isDocument is true.
-func (a *app) documentArguments(word string) (json.RawMessage, error) {
+func (a *cli) documentArguments(word string) (json.RawMessage, error) {
 	data := []byte(word)
 	if path, ok := strings.CutPrefix(word, "@"); ok || word == "-" {
 		var err error

@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/artifact"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) artifactCommand() *cobra.Command {
+func (a *cli) artifactCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "artifact",
 		Short: "Read stored results and files",
@@ -26,14 +26,14 @@ func (a *app) artifactCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) artifactListCommand() *cobra.Command {
+func (a *cli) artifactListCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List artifacts",
 		Example: "  toolroom artifact list --json",
 		Args:    arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			list, err := r.Parts().Artifacts.List(ctx, me().Key())
 			if err != nil {
 				return err
@@ -56,7 +56,7 @@ func (a *app) artifactListCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) artifactShowCommand() *cobra.Command {
+func (a *cli) artifactShowCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:               "show HANDLE",
@@ -64,7 +64,7 @@ func (a *app) artifactShowCommand() *cobra.Command {
 		Example:           "  toolroom artifact show HANDLE",
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeArtifact,
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			one, err := r.Parts().Artifacts.Stat(ctx, me().Key(), args[0])
 			if err != nil {
 				return err
@@ -86,7 +86,7 @@ func (a *app) artifactShowCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) artifactReadCommand() *cobra.Command {
+func (a *cli) artifactReadCommand() *cobra.Command {
 	var o artifact.ReadOptions
 	var asJSON bool
 	c := &cobra.Command{
@@ -97,7 +97,7 @@ func (a *app) artifactReadCommand() *cobra.Command {
   toolroom artifact read HANDLE --json-path '$.items[*].name'`,
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeArtifact,
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			page, err := r.Parts().Artifacts.Read(ctx, me().Key(), args[0], o)
 			if err != nil {
 				return err
@@ -135,7 +135,7 @@ func sameSelection(o artifact.ReadOptions) string {
 	return ""
 }
 
-func (a *app) artifactSaveCommand() *cobra.Command {
+func (a *cli) artifactSaveCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use:   "save HANDLE FILE",
@@ -149,7 +149,7 @@ func (a *app) artifactSaveCommand() *cobra.Command {
 			}
 			return a.completeArtifact(c, args, typed)
 		},
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			from, one, err := r.Parts().Artifacts.Open(ctx, me().Key(), args[0])
 			if err != nil {
 				return err
@@ -186,7 +186,7 @@ func save(from io.Reader, path string, force bool) (err error) {
 	return err
 }
 
-func (a *app) artifactDeleteCommand() *cobra.Command {
+func (a *cli) artifactDeleteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "delete HANDLE",
 		Aliases:           []string{"rm"},
@@ -194,7 +194,7 @@ func (a *app) artifactDeleteCommand() *cobra.Command {
 		Example:           "  toolroom artifact delete HANDLE",
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeArtifact,
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if err := r.Parts().Artifacts.Delete(ctx, me().Key(), args[0]); err != nil {
 				return err
 			}
@@ -203,8 +203,8 @@ func (a *app) artifactDeleteCommand() *cobra.Command {
 	}
 }
 
-func (a *app) completeArtifact(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(func(ctx context.Context, r *room.Room) []string {
+func (a *cli) completeArtifact(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(func(ctx context.Context, r *app.App) []string {
 		list, err := r.Parts().Artifacts.List(ctx, me().Key())
 		if err != nil {
 			return nil

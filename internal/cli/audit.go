@@ -14,11 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/receipt/audit"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) auditCommand() *cobra.Command {
+func (a *cli) auditCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "audit",
 		Short: "Export, verify, redact and remove receipts",
@@ -29,7 +29,7 @@ func (a *app) auditCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) auditExportCommand() *cobra.Command {
+func (a *cli) auditExportCommand() *cobra.Command {
 	var since, until, signKey, output string
 	c := &cobra.Command{
 		Use:   "export",
@@ -38,7 +38,7 @@ func (a *app) auditExportCommand() *cobra.Command {
   toolroom audit export --since 2026-01-01 --until 2026-02-01 > january.jsonl
   toolroom audit export --since 24h --sign-key auditor.pem -o day.jsonl`,
 		Args: arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) (err error) {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) (err error) {
 			sel, err := selection(since, until)
 			if err != nil {
 				return err
@@ -72,7 +72,7 @@ func (a *app) auditExportCommand() *cobra.Command {
 	return c
 }
 
-func signingKey(r *room.Room, path string) (audit.Key, error) {
+func signingKey(r *app.App, path string) (audit.Key, error) {
 	if path == "" {
 		return r.AuditKey()
 	}
@@ -107,7 +107,7 @@ func moment(flag, text string) (time.Time, error) {
 	return time.Time{}, usage(flag+" 2026-01-31, "+flag+" 24h", "%s %q is neither a time nor an age", flag, text)
 }
 
-func (a *app) auditVerifyCommand() *cobra.Command {
+func (a *cli) auditVerifyCommand() *cobra.Command {
 	var keyFile, against string
 	var asJSON bool
 	c := &cobra.Command{
@@ -126,7 +126,7 @@ func (a *app) auditVerifyCommand() *cobra.Command {
 			case keyFile != "" && against == "":
 				return usage("toolroom audit verify FILE --key KEY", "--key needs an export FILE")
 			}
-			return a.inRoom(c.Context(), func(r *room.Room) error { return a.verifyHome(c.Context(), r, against, keyFile) })
+			return a.inRoom(c.Context(), func(r *app.App) error { return a.verifyHome(c.Context(), r, against, keyFile) })
 		},
 	}
 	f := c.Flags()
@@ -136,7 +136,7 @@ func (a *app) auditVerifyCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) verifyHome(ctx context.Context, r *room.Room, against, keyFile string) error {
+func (a *cli) verifyHome(ctx context.Context, r *app.App, against, keyFile string) error {
 	n, err := r.VerifyReceipts(ctx)
 	if err != nil {
 		a.screen.say("%s before this one verified", count(n, "receipt"))
@@ -155,7 +155,7 @@ func (a *app) verifyHome(ctx context.Context, r *room.Room, against, keyFile str
 	return a.screen.printf("OK: %s, hash chain intact, matches the export up to receipt %d\n", count(n, "receipt"), report.Last.Seq)
 }
 
-func (a *app) verifyExport(path, keyFile string, asJSON bool) error {
+func (a *cli) verifyExport(path, keyFile string, asJSON bool) error {
 	report, trusted, err := a.readExport(path, keyFile)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (a *app) verifyExport(path, keyFile string, asJSON bool) error {
 
 // readExport verifies an export with the given key, else with the key of this home, else
 // with the key in the file, which is then not trusted.
-func (a *app) readExport(path, keyFile string) (report *audit.Report, trusted bool, err error) {
+func (a *cli) readExport(path, keyFile string) (report *audit.Report, trusted bool, err error) {
 	key, err := a.publicKey(keyFile)
 	if err != nil {
 		return nil, false, err
@@ -201,7 +201,7 @@ func (a *app) readExport(path, keyFile string) (report *audit.Report, trusted bo
 	return report, key != nil, err
 }
 
-func (a *app) publicKey(path string) (ed25519.PublicKey, error) {
+func (a *cli) publicKey(path string) (ed25519.PublicKey, error) {
 	if path != "" {
 		key, err := audit.ReadPublic(path)
 		if err != nil {
@@ -231,13 +231,13 @@ func numbers(list []int64) string {
 	return text
 }
 
-func (a *app) auditKeyCommand() *cobra.Command {
+func (a *cli) auditKeyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "key",
 		Short:   "Print the public key that verifies exports",
 		Example: "  toolroom audit key > toolroom.pub",
 		Args:    arguments(0, 0),
-		RunE: a.withRoom(func(_ context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(_ context.Context, r *app.App, _ []string) error {
 			key, err := r.AuditKey()
 			if err != nil {
 				return err
@@ -248,14 +248,14 @@ func (a *app) auditKeyCommand() *cobra.Command {
 	}
 }
 
-func (a *app) auditRedactCommand() *cobra.Command {
+func (a *cli) auditRedactCommand() *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use:     "redact CALL",
 		Short:   "Remove arguments, result and error from a receipt",
 		Example: `  toolroom audit redact call_4xk2 --reason "personal data"`,
 		Args:    arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if reason == "" {
 				return usage(`toolroom audit redact CALL --reason "personal data"`, "a reason is required; it is recorded")
 			}
@@ -270,14 +270,14 @@ func (a *app) auditRedactCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) auditPruneCommand() *cobra.Command {
+func (a *cli) auditPruneCommand() *cobra.Command {
 	var before string
 	c := &cobra.Command{
 		Use:     "prune --before TIME",
 		Short:   "Remove old receipts and leave a signed checkpoint",
 		Example: "  toolroom audit prune --before 2160h",
 		Args:    arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			at, err := moment("--before", before)
 			if err != nil {
 				return err

@@ -9,13 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/backup"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) backupCommand() *cobra.Command {
+func (a *cli) backupCommand() *cobra.Command {
 	var force, asJSON bool
 	c := &cobra.Command{
 		Use:   "backup FILE",
@@ -28,7 +28,7 @@ readable by you alone: keep it as safe as the home.`,
   toolroom backup /backup/toolroom-$(date +%F).tar.gz --json`,
 		Args: arguments(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.inRoom(c.Context(), func(r *room.Room) error {
+			return a.inRoom(c.Context(), func(r *app.App) error {
 				file, err := a.path(args[0])
 				if err != nil {
 					return err
@@ -63,7 +63,7 @@ readable by you alone: keep it as safe as the home.`,
 	return c
 }
 
-func (a *app) restoreCommand() *cobra.Command {
+func (a *cli) restoreCommand() *cobra.Command {
 	var force, asJSON bool
 	var store string
 	c := &cobra.Command{
@@ -112,7 +112,7 @@ config is replaced and kept beside it.`,
 	return c
 }
 
-func (a *app) printRestored(file string, done backup.Restored) error {
+func (a *cli) printRestored(file string, done backup.Restored) error {
 	if done.Before != "" {
 		a.screen.say("what was in the home is in %s now", done.Before)
 	}
@@ -129,7 +129,7 @@ func (a *app) printRestored(file string, done backup.Restored) error {
 }
 
 // path returns an argument as an absolute path.
-func (a *app) path(typed string) (string, error) { return filepath.Abs(absolute(a.Dir, typed)) }
+func (a *cli) path(typed string) (string, error) { return filepath.Abs(absolute(a.Dir, typed)) }
 
 // checkDatabase returns an error if the database at path is not one that this Toolroom can
 // use.

@@ -11,7 +11,7 @@ import (
 	"github.com/toolroom/toolroom/internal/search/bench"
 )
 
-func (a *app) benchCommand() *cobra.Command {
+func (a *cli) benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "bench",
 		Short:   "Run benchmarks",
@@ -22,7 +22,7 @@ func (a *app) benchCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) benchSearchCommand() *cobra.Command {
+func (a *cli) benchSearchCommand() *cobra.Command {
 	var tools, queries string
 	var asJSON bool
 	c := &cobra.Command{
@@ -65,7 +65,7 @@ func benchSearch(tools, queries string) (bench.Report, error) {
 		return bench.Report{}, usage("", "%s", err)
 	}
 	defer q.Close()
-	report, err := bench.Run(t, q)
+	report, err := bench.Run(t, q, bench.Options{})
 	var line *bench.LineError
 	if errors.As(err, &line) {
 		return report, usage("", "%s", err)
@@ -73,7 +73,7 @@ func benchSearch(tools, queries string) (bench.Report, error) {
 	return report, err
 }
 
-func (a *app) printBench(r bench.Report) error {
+func (a *cli) printBench(r bench.Report) error {
 	_, err := io.WriteString(a.Out, fmt.Sprintf(`%d tools, %d queries
 R@1     %.3f
 R@5     %.3f
@@ -81,6 +81,7 @@ R@10    %.3f
 nDCG@10 %.3f
 index   %.1f ms
 search  p50 %.3f ms, p99 %.3f ms, max %.3f ms
-`, r.Tools, r.Queries, r.RecallAt1, r.RecallAt5, r.RecallAt10, r.NDCGAt10, r.Index, r.Latency.P50, r.Latency.P99, r.Latency.Max))
+at %d tools: p50 %.3f ms, p99 %.3f ms
+`, r.Tools, r.Queries, r.RecallAt1, r.RecallAt5, r.RecallAt10, r.NDCGAt10, r.Index, r.Latency.P50, r.Latency.P99, r.Latency.Max, bench.LargeTools, r.Large.P50, r.Large.P99))
 	return err
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) callCommand() *cobra.Command {
+func (a *cli) callCommand() *cobra.Command {
 	var who caller
 	var asJSON, stream bool
 	c := &cobra.Command{
@@ -35,7 +35,7 @@ or all arguments as one JSON object: as text, from @file, or from - (stdin).`,
   toolroom call petstore:addPet @pet.json --key order-17`,
 		Args:              arguments(1, -1),
 		ValidArgsFunction: a.completeCall,
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			call, err := who.call()
 			if err != nil {
 				return err
@@ -61,7 +61,7 @@ or all arguments as one JSON object: as text, from @file, or from - (stdin).`,
 }
 
 // callArguments parses the words after the tool according to its schema.
-func (a *app) callArguments(ctx context.Context, r *room.Room, call toolroom.Call, args []string) (json.RawMessage, error) {
+func (a *cli) callArguments(ctx context.Context, r *app.App, call toolroom.Call, args []string) (json.RawMessage, error) {
 	if len(args) == 0 {
 		return nil, nil
 	}
@@ -82,7 +82,7 @@ func (a *app) callArguments(ctx context.Context, r *room.Room, call toolroom.Cal
 }
 
 // checkLasting refuses to start a background process in a room that ends with this command.
-func (a *app) checkLasting(ctx context.Context, r *room.Room, call toolroom.Call) error {
+func (a *cli) checkLasting(ctx context.Context, r *app.App, call toolroom.Call) error {
 	if a.shared != nil {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (a *app) checkLasting(ctx context.Context, r *room.Room, call toolroom.Call
 }
 
 // orNoSources adds to the error about an unknown tool that the room has no sources.
-func (a *app) orNoSources(r *room.Room, err error) error {
+func (a *cli) orNoSources(r *app.App, err error) error {
 	if toolroom.CodeOf(err) != toolroom.CodeToolNotFound || len(r.Sources()) > 0 {
 		return err
 	}
@@ -118,7 +118,7 @@ func (a *app) orNoSources(r *room.Room, err error) error {
 
 // runCall runs a call and prints its result. With stream it prints the tool's output
 // instead, and the result only if there was no output.
-func (a *app) runCall(ctx context.Context, r *room.Room, call toolroom.Call, asJSON, stream bool) error {
+func (a *cli) runCall(ctx context.Context, r *app.App, call toolroom.Call, asJSON, stream bool) error {
 	w := newWatcher(ctx, a, r)
 	w.noWait = call.NoWait
 	defer w.close()
@@ -156,7 +156,7 @@ func (a *app) runCall(ctx context.Context, r *room.Room, call toolroom.Call, asJ
 }
 
 // conclude prints a result for a person and returns its error.
-func (a *app) conclude(r *toolroom.Result, printed bool) error {
+func (a *cli) conclude(r *toolroom.Result, printed bool) error {
 	if !printed && (r.Error == nil || r.Error.Code == toolroom.CodeInvalidOutput || r.Error.Code == toolroom.CodeExecutionFailed && !strings.Contains(r.Error.Message, strings.TrimSpace(r.Text()))) {
 		if err := a.printResult(r); err != nil {
 			return err
@@ -169,7 +169,7 @@ func (a *app) conclude(r *toolroom.Result, printed bool) error {
 	return exitCode(r.Error.Code.Info().Exit)
 }
 
-func (a *app) printResult(r *toolroom.Result) error {
+func (a *cli) printResult(r *toolroom.Result) error {
 	if err := a.screen.text(r.Text()); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (a *app) printResult(r *toolroom.Result) error {
 }
 
 // warn prints the warnings of a result.
-func (a *app) warn(warnings []toolroom.Warning) {
+func (a *cli) warn(warnings []toolroom.Warning) {
 	for _, w := range warnings {
 		a.screen.say("warning: %s", w.Message)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/internal/app"
 )
 
 // caller holds the flags for the caller's identity and the call's options.
@@ -65,7 +65,7 @@ func me() toolroom.Identity { return toolroom.Identity{} }
 
 // loadAll lists all sources, or those of a namespace. If one of many cannot be listed, that
 // is only logged: the tools of the others can still be found.
-func loadAll(ctx context.Context, r *room.Room, namespace string) error {
+func loadAll(ctx context.Context, r *app.App, namespace string) error {
 	var names []string
 	if namespace != "" {
 		names = append(names, namespace)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -9,12 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/receipt"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) callsCommand() *cobra.Command {
-	var tool, status, code, label, by, surface, since, until string
+func (a *cli) callsCommand() *cobra.Command {
+	var filter callFilter
+	var code, label string
 	var limit int
 	var before int64
 	var follow, asJSON bool
@@ -26,26 +28,18 @@ func (a *app) callsCommand() *cobra.Command {
   toolroom calls --follow --json
   toolroom calls show call_4xk2`,
 		Args: arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			if limit < 1 || limit > receipt.MaxLimit {
 				return usage("--limit 50", "--limit must be between 1 and %d", receipt.MaxLimit)
 			}
-			if status != "" {
-				if err := oneOf("--status", status, statuses()...); err != nil {
-					return err
-				}
-			}
-			between, err := selection(since, until)
+			q, err := filter.query()
 			if err != nil {
 				return err
 			}
 			if follow && before != 0 {
 				return usage("toolroom calls --follow", "--follow shows new calls and --before old ones; use one of them")
 			}
-			q := receipt.Query{
-				Tool: tool, Status: toolroom.Status(status), Code: toolroom.Code(code), Label: label, Subject: by, Surface: surface,
-				Since: between.Since, Until: between.Until, BeforeSeq: before, Limit: limit,
-			}
+			q.Code, q.Label, q.BeforeSeq, q.Limit = toolroom.Code(code), label, before, limit
 			receipts, err := r.Receipts(ctx, q)
 			switch {
 			case err != nil:
@@ -67,23 +61,48 @@ func (a *app) callsCommand() *cobra.Command {
 			return nil
 		}),
 	}
+	filter.flags(a, c, "")
 	f := c.Flags()
-	f.StringVar(&tool, "tool", "", "only calls of this tool")
-	f.StringVar(&status, "status", "", "only calls with this status: ok, error, denied, cancelled or timeout")
+	f.StringVar(&filter.by, "by", "", "only calls of this subject; local is the operator")
 	f.StringVar(&code, "code", "", "only calls with this error code")
 	f.StringVar(&label, "label", "", "only calls with this label")
-	f.StringVar(&by, "by", "", "only calls of this subject; local is the operator")
-	f.StringVar(&surface, "via", "", "only calls from this surface: mcp, http, cli, ...")
-	f.StringVar(&since, "since", "", "only calls started at or after: a date, a time or an age such as 24h")
-	f.StringVar(&until, "until", "", "only calls that started before")
 	f.Int64Var(&before, "before", 0, "only receipts before this sequence number, for paging")
 	f.IntVar(&limit, "limit", receipt.DefaultLimit, "maximum number of receipts")
 	f.BoolVar(&follow, "follow", false, "keep printing calls as they end, until Ctrl-C")
 	f.BoolVar(&asJSON, "json", false, "print JSON; with --follow, one receipt per line")
+	c.AddCommand(a.callsShowCommand(), a.callsStatsCommand(), a.callsVerifyCommand())
+	return c
+}
+
+// callFilter selects calls by flags.
+type callFilter struct{ tool, environment, status, by, surface, since, until string }
+
+// flags adds the flags. The calls since a time or age are the default.
+func (f *callFilter) flags(a *cli, c *cobra.Command, since string) {
+	flags := c.Flags()
+	flags.StringVar(&f.tool, "tool", "", "only calls of this tool; @2 selects a version")
+	flags.StringVar(&f.environment, "env", "", "only calls in this environment, of tools with versions")
+	flags.StringVar(&f.status, "status", "", "only calls with this status: ok, error, denied, cancelled or timeout")
+	flags.StringVar(&f.surface, "via", "", "only calls from this surface: mcp, http, cli, ...")
+	flags.StringVar(&f.since, "since", since, "only calls started at or after: a date, a time or an age such as 24h")
+	flags.StringVar(&f.until, "until", "", "only calls that started before")
 	completeWords(c, "status", statuses()...)
 	a.completeFlagTool(c, "tool")
-	c.AddCommand(a.callsShowCommand(), a.callsVerifyCommand())
-	return c
+}
+
+func (f *callFilter) query() (receipt.Query, error) {
+	q := receipt.Query{Environment: f.environment, Status: toolroom.Status(f.status), Subject: f.by, Surface: f.surface}
+	if f.status != "" {
+		if err := oneOf("--status", f.status, statuses()...); err != nil {
+			return q, err
+		}
+	}
+	between, err := selection(f.since, f.until)
+	if err != nil {
+		return q, err
+	}
+	q.Since, q.Until = between.Since, between.Until
+	return q, q.Select(f.tool)
 }
 
 func statuses() []string {
@@ -101,7 +120,7 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-func (a *app) printCalls(receipts []*receipt.Receipt) error {
+func (a *cli) printCalls(receipts []*receipt.Receipt) error {
 	rows := make([][]string, len(receipts))
 	for i, r := range receipts {
 		rows[i] = callRow(r)
@@ -121,7 +140,7 @@ func callRow(r *receipt.Receipt) []string {
 const followPause = 300 * time.Millisecond
 
 // followCalls prints the existing receipts, oldest first, and then new ones.
-func (a *app) followCalls(ctx context.Context, r *room.Room, q receipt.Query, receipts []*receipt.Receipt, asJSON bool) error {
+func (a *cli) followCalls(ctx context.Context, r *app.App, q receipt.Query, receipts []*receipt.Receipt, asJSON bool) error {
 	slices.Reverse(receipts)
 	q.AfterSeq, q.Limit = receipt.FromStart, receipt.MaxLimit
 	for {
@@ -152,14 +171,14 @@ func (a *app) followCalls(ctx context.Context, r *room.Room, q receipt.Query, re
 	}
 }
 
-func (a *app) callsShowCommand() *cobra.Command {
+func (a *cli) callsShowCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "show CALL",
 		Short:   "Show the receipt of one call",
 		Example: "  toolroom calls show call_4xk2 --json",
 		Args:    arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			one, err := r.Receipt(ctx, args[0])
 			if err != nil {
 				return err
@@ -174,7 +193,7 @@ func (a *app) callsShowCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) printReceipt(r *receipt.Receipt) error {
+func (a *cli) printReceipt(r *receipt.Receipt) error {
 	failure := ""
 	if r.Error != nil {
 		failure = string(r.Error.Code) + ": " + r.Error.Message
@@ -200,6 +219,8 @@ func (a *app) printReceipt(r *receipt.Receipt) error {
 		"warnings", warningLines(r.Warnings),
 		"effects", string(r.Effects),
 		"started", when(r.Started),
+		"version", servedBy(r),
+		"queued", took(r.Usage.Queue),
 		"took", took(r.Usage.Run),
 		"waited for a person", wait,
 		"by", r.Identity.String(),
@@ -208,6 +229,7 @@ func (a *app) printReceipt(r *receipt.Receipt) error {
 		"key", r.Key,
 		"arguments", indent(r.Arguments),
 		"result", r.Preview,
+		"logs", logLines(r),
 		"artifacts", artifacts,
 		"labels", strings.Join(r.Labels, ", "),
 		"redacted", redacted,
@@ -216,6 +238,30 @@ func (a *app) printReceipt(r *receipt.Receipt) error {
 		"approval", r.Approval,
 		"hash", r.Hash,
 	)
+}
+
+// servedBy describes the version that served a call.
+func servedBy(r *receipt.Receipt) string {
+	if r.Release == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d (%.12s) in %s", r.Release.Version, r.Release.Digest, r.Environment)
+}
+
+// logLines formats what a tool logged, one line each.
+func logLines(r *receipt.Receipt) string {
+	var lines []string
+	for _, l := range r.Logs {
+		line := l.Time.Local().Format("15:04:05.000") + " " + l.Level + ": " + strings.TrimRight(l.Message, "\n")
+		if len(l.Data) > 0 {
+			line += " " + string(l.Data)
+		}
+		lines = append(lines, line)
+	}
+	if r.LogsHidden > 0 {
+		lines = append(lines, fmt.Sprintf("and %s that were not kept", count(r.LogsHidden, "line")))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // warningLines formats warnings, one per line.
@@ -227,13 +273,13 @@ func warningLines(warnings []toolroom.Warning) string {
 	return strings.Join(lines, "\n")
 }
 
-func (a *app) callsVerifyCommand() *cobra.Command {
+func (a *cli) callsVerifyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "verify",
 		Short:   "Verify that no receipt was changed or removed",
 		Example: "  toolroom calls verify",
 		Args:    arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			return a.verifyHome(ctx, r, "", "")
 		}),
 	}

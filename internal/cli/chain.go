@@ -10,12 +10,12 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/run"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) chainCommand() *cobra.Command {
+func (a *cli) chainCommand() *cobra.Command {
 	var who caller
 	var file, runtime string
 	var asJSON bool
@@ -44,7 +44,7 @@ With --previous, the step gets the value of the preceding step as its argument
 			}
 			return nil
 		},
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			call, err := who.call()
 			if err == nil {
 				err = r.CheckEnvironment(call.Environment)
@@ -66,7 +66,7 @@ With --previous, the step gets the value of the preceding step as its argument
 	return c
 }
 
-func (a *app) chainSteps(ctx context.Context, r *room.Room, as toolroom.Call, file string, args []string) ([]run.Step, error) {
+func (a *cli) chainSteps(ctx context.Context, r *app.App, as toolroom.Call, file string, args []string) ([]run.Step, error) {
 	if file != "" {
 		data, err := a.document(file)
 		if err != nil {
@@ -204,7 +204,7 @@ func badSteps(err error) error {
 }
 
 // chainOn runs a chain in this process or as a workflow.
-func chainOn(ctx context.Context, r *room.Room, runtime string, as toolroom.Call, steps []run.Step, watch func(toolroom.Event)) (*run.ChainResult, error) {
+func chainOn(ctx context.Context, r *app.App, runtime string, as toolroom.Call, steps []run.Step, watch func(toolroom.Event)) (*run.ChainResult, error) {
 	switch runtime {
 	case "":
 		return r.Chain(run.WithSink(ctx, watch), as, steps), nil
@@ -218,7 +218,7 @@ func chainOn(ctx context.Context, r *room.Room, runtime string, as toolroom.Call
 	return nil, usage("toolroom chain --runtime temporal -f steps.yaml", "unknown runtime for chains: %q", runtime)
 }
 
-func (a *app) runChain(ctx context.Context, r *room.Room, as toolroom.Call, steps []run.Step, runtime string, asJSON bool) error {
+func (a *cli) runChain(ctx context.Context, r *app.App, as toolroom.Call, steps []run.Step, runtime string, asJSON bool) error {
 	w := newWatcher(ctx, a, r)
 	w.noWait = as.NoWait
 	defer w.close()

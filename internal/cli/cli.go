@@ -1,5 +1,5 @@
 // Package cli is Toolroom's command line. Each command is in a file of its name. It
-// translates what a person types into calls of a [room.Room] and prints the results; it
+// translates what a person types into calls of a [app.App] and prints the results; it
 // decides nothing about tools itself. [Program] holds everything that it needs of the
 // process and its environment, so that tests can run it like a terminal does.
 package cli
@@ -17,9 +17,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/secret"
-	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/internal/server"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -47,25 +48,27 @@ type Program struct {
 	ReleasesURL string
 	// Self is the path of this program, for those that start it.
 	Self string
-	// Helper, Guest and Drivers run programs; see [room.Options].
+	// Helper, Guest and Drivers run programs; see [app.Options].
 	Helper  string
-	Guest   room.Guest
-	Drivers func(room.Runtimes) []sandbox.Driver
-	// Workflows carry programs and chains; see [room.Options].
-	Workflows func(room.WorkflowOptions) room.Workflows
+	Guest   app.Guest
+	Drivers func(app.Runtimes) []sandbox.Driver
+	// Workflows carry programs and chains; see [app.Options].
+	Workflows func(app.WorkflowOptions) app.Workflows
 
-	// Open opens the room that commands use: [room.Open], or a function that adds its own
+	// Open opens the room that commands use: [app.Open], or a function that adds its own
 	// tools.
-	Open func(context.Context, room.Options) (*room.Room, error)
+	Open func(context.Context, app.Options) (*app.App, error)
 
 	// shared is the room of a server that runs the command for a client.
-	shared *room.Room
+	shared *app.App
 	// serving describes that server.
 	serving *serving
+	// reload makes that server read its config again.
+	reload func() (server.Reloaded, error)
 }
 
-// app is one run of the command line.
-type app struct {
+// cli is one run of the command line.
+type cli struct {
 	Program
 	screen *screen
 	// secrets redacts all output once a room is open.
@@ -87,7 +90,7 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// If the reader of stdout has gone away, the work stops.
-	a, out := newApp(p, cancel)
+	a, out := newCLI(p, cancel)
 	a.args = args
 	root := a.root()
 	root.SetArgs(args)
@@ -100,13 +103,13 @@ func (p Program) Run(ctx context.Context, args []string) int {
 
 // Commands returns the command tree, from which man pages are made.
 func (p Program) Commands() *cobra.Command {
-	a, _ := newApp(p, func() {})
+	a, _ := newCLI(p, func() {})
 	return a.root()
 }
 
-// newApp returns an app that calls broken when the reader of its stdout has gone away.
-func newApp(p Program, broken func()) (*app, *pipe) {
-	a := &app{}
+// newCLI returns a cli that calls broken when the reader of its stdout has gone away.
+func newCLI(p Program, broken func()) (*cli, *pipe) {
+	a := &cli{}
 	out := &pipe{w: p.Out, broken: broken, secrets: &a.secrets}
 	p.Out = out
 	a.Program, a.screen = p, newScreen(p.In, out, p.Err)
@@ -116,7 +119,7 @@ func newApp(p Program, broken func()) (*app, *pipe) {
 }
 
 // exit reports err and returns the exit code of the process.
-func (a *app) exit(err error) int {
+func (a *cli) exit(err error) int {
 	var code exitCode
 	var usage *usageError
 	switch {
@@ -175,17 +178,17 @@ func (p *pipe) Write(b []byte) (int, error) {
 }
 
 // withRoom returns a command function that runs with an open room.
-func (a *app) withRoom(run func(ctx context.Context, r *room.Room, args []string) error) func(*cobra.Command, []string) error {
+func (a *cli) withRoom(run func(ctx context.Context, r *app.App, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
 		if done, err := a.viaServer(ctx, c.CommandPath(), args); done {
 			return err
 		}
-		return a.inRoom(ctx, func(r *room.Room) error { return run(ctx, r, args) })
+		return a.inRoom(ctx, func(r *app.App) error { return run(ctx, r, args) })
 	}
 }
 
-func (a *app) inRoom(ctx context.Context, do func(*room.Room) error) (err error) {
+func (a *cli) inRoom(ctx context.Context, do func(*app.App) error) (err error) {
 	r, err := a.openRoom(ctx, slog.LevelWarn)
 	if err != nil {
 		return err
@@ -196,7 +199,7 @@ func (a *app) inRoom(ctx context.Context, do func(*room.Room) error) (err error)
 	return do(r)
 }
 
-func (a *app) openRoom(ctx context.Context, level slog.Level) (*room.Room, error) {
+func (a *cli) openRoom(ctx context.Context, level slog.Level) (*app.App, error) {
 	if a.shared != nil {
 		a.secrets.Store(a.shared.Parts().Runner.Secrets)
 		return a.shared, nil
@@ -205,11 +208,11 @@ func (a *app) openRoom(ctx context.Context, level slog.Level) (*room.Room, error
 	if err != nil {
 		return nil, err
 	}
-	return a.open(ctx, room.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: a.verifier(file), Log: a.log(level), Version: a.Version, Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows})
+	return a.open(ctx, app.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: a.verifier(file), Log: a.log(level), Version: a.Version, Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows})
 }
 
 // open opens a room. From then on its secrets are redacted in the output.
-func (a *app) open(ctx context.Context, o room.Options) (*room.Room, error) {
+func (a *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
 	r, err := a.Open(ctx, o)
 	if err == nil {
 		a.secrets.Store(r.Parts().Runner.Secrets)
@@ -219,7 +222,7 @@ func (a *app) open(ctx context.Context, o room.Options) (*room.Room, error) {
 
 // findConfig returns the config file, or "" if there is none and none was requested: a room
 // without a config has no sources.
-func (a *app) findConfig() (string, error) {
+func (a *cli) findConfig() (string, error) {
 	file, err := config.Find(a.configFile, a.Dir, a.UserConfig)
 	if a.configFile == "" && errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -229,7 +232,7 @@ func (a *app) findConfig() (string, error) {
 
 // log returns a logger to stderr for level and above. Commands that run a program suppress
 // warnings, unless --log-level asks for them.
-func (a *app) log(level slog.Level) *slog.Logger {
+func (a *cli) log(level slog.Level) *slog.Logger {
 	switch {
 	case a.logLevel != "":
 		level = a.level

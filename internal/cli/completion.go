@@ -13,12 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/catalog"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) completionCommand() *cobra.Command {
+func (a *cli) completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion {bash|zsh|fish}",
 		Short: "Print a shell completion script",
@@ -56,7 +56,7 @@ const completionTime = 2 * time.Second
 
 // completeFrom opens the room and completes from what it already knows: a press of Tab
 // starts no server. Errors result in no completions.
-func (a *app) completeFrom(c *cobra.Command, from func(context.Context, *room.Room) []string) []string {
+func (a *cli) completeFrom(c *cobra.Command, from func(context.Context, *app.App) []string) []string {
 	ctx, cancel := context.WithTimeout(c.Context(), completionTime)
 	defer cancel()
 	r, err := a.openRoom(ctx, slog.LevelError)
@@ -70,7 +70,7 @@ func (a *app) completeFrom(c *cobra.Command, from func(context.Context, *room.Ro
 type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
 // complete completes the first argument from the room.
-func (a *app) complete(from func(context.Context, *room.Room) []string) completion {
+func (a *cli) complete(from func(context.Context, *app.App) []string) completion {
 	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -83,7 +83,7 @@ func startingWith(typed string, words []string) []string {
 	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, typed) })
 }
 
-func toolWords(_ context.Context, r *room.Room) []string {
+func toolWords(_ context.Context, r *app.App) []string {
 	tools, err := listTools(r, me(), catalog.ListOptions{})
 	if err != nil {
 		return nil
@@ -95,7 +95,7 @@ func toolWords(_ context.Context, r *room.Room) []string {
 	return words
 }
 
-func sourceWords(_ context.Context, r *room.Room) []string {
+func sourceWords(_ context.Context, r *app.App) []string {
 	var words []string
 	for _, s := range r.Sources() {
 		words = append(words, cobra.CompletionWithDesc(s.Name, string(s.Kind)))
@@ -103,16 +103,16 @@ func sourceWords(_ context.Context, r *room.Room) []string {
 	return words
 }
 
-func (a *app) completeTool(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (a *cli) completeTool(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	return a.complete(toolWords)(c, args, typed)
 }
 
-func (a *app) completeSource(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (a *cli) completeSource(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	return a.complete(sourceWords)(c, args, typed)
 }
 
-func (a *app) completeApproval(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(func(ctx context.Context, r *room.Room) []string {
+func (a *cli) completeApproval(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(func(ctx context.Context, r *app.App) []string {
 		pending, err := r.Approvals(ctx, approval.Pending)
 		if err != nil {
 			return nil
@@ -126,18 +126,18 @@ func (a *app) completeApproval(c *cobra.Command, args []string, typed string) ([
 }
 
 // completeCall completes the tool and then its argument names, without a space after them.
-func (a *app) completeCall(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (a *cli) completeCall(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return a.completeTool(c, args, typed)
 	}
 	if key, value, ok := strings.Cut(typed, "="); ok {
-		words := a.completeFrom(c, func(ctx context.Context, r *room.Room) []string { return valueWords(ctx, r, args[0], key) })
+		words := a.completeFrom(c, func(ctx context.Context, r *app.App) []string { return valueWords(ctx, r, args[0], key) })
 		if strings.HasPrefix(value, "@") || len(words) == 0 {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
 		return startingWith(typed, words), cobra.ShellCompDirectiveNoFileComp
 	}
-	words := a.completeFrom(c, func(ctx context.Context, r *room.Room) []string {
+	words := a.completeFrom(c, func(ctx context.Context, r *app.App) []string {
 		d, err := r.Describe(ctx, me(), args[0], catalog.LevelSchema, catalog.FormCLI)
 		if err != nil {
 			return nil
@@ -154,7 +154,7 @@ func (a *app) completeCall(c *cobra.Command, args []string, typed string) ([]str
 }
 
 // valueWords returns the possible values of an argument, if the schema lists them.
-func valueWords(ctx context.Context, r *room.Room, tool, key string) []string {
+func valueWords(ctx context.Context, r *app.App, tool, key string) []string {
 	d, err := r.Describe(ctx, me(), tool, catalog.LevelSchema, catalog.FormCLI)
 	if err != nil {
 		return nil
@@ -171,14 +171,14 @@ func valueWords(ctx context.Context, r *room.Room, tool, key string) []string {
 }
 
 // completeFlagTool completes a flag whose value is a tool.
-func (a *app) completeFlagTool(c *cobra.Command, flag string) {
+func (a *cli) completeFlagTool(c *cobra.Command, flag string) {
 	must(c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return a.completeTool(c, nil, typed)
 	}))
 }
 
 // completeNamespace completes --namespace.
-func (a *app) completeNamespace(c *cobra.Command) {
+func (a *cli) completeNamespace(c *cobra.Command) {
 	must(c.RegisterFlagCompletionFunc("namespace", func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return a.completeSource(c, nil, typed)
 	}))

@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/server"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) configCommand() *cobra.Command {
+func (a *cli) configCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "config",
 		Short:   "Check the config",
@@ -26,7 +26,7 @@ func (a *app) configCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) configCheckCommand() *cobra.Command {
+func (a *cli) configCheckCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check",
@@ -34,15 +34,19 @@ func (a *app) configCheckCommand() *cobra.Command {
 		Example: `  toolroom config check
   toolroom config check --config staging.yaml --json`,
 		Args: arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// A running server knows which keys it has started with.
+			if done, err := a.viaServer(cmd.Context(), cmd.CommandPath(), args); done {
+				return err
+			}
 			file, err := config.Find(a.configFile, a.Dir, a.UserConfig)
 			if err != nil {
 				return err
 			}
 			c, err := config.Load(file)
 			if err == nil {
-				_, _, policyErr := room.Policy(c, file)
-				err = errors.Join(room.CheckConfig(c), server.CheckConfig(c), policyErr)
+				_, _, policyErr := app.Policy(c, file)
+				err = errors.Join(app.CheckConfig(c), server.CheckConfig(c), policyErr)
 			}
 			a.sayUntrusted(file)
 			if err == nil && !asJSON {
@@ -50,7 +54,7 @@ func (a *app) configCheckCommand() *cobra.Command {
 					a.screen.say("warning: %s seems to hold a secret in plain text\n  try: %s", s.Key, s.Fix)
 				}
 			}
-			var unmatched []room.Unmatched
+			var unmatched []app.Unmatched
 			if err == nil {
 				unmatched = a.unmatchedRules(cmd.Context(), file)
 			}
@@ -58,22 +62,34 @@ func (a *app) configCheckCommand() *cobra.Command {
 				for _, u := range unmatched {
 					a.screen.say("warning: %s\n  %s", u, u.Hint())
 				}
-				return a.screen.printf("%s is valid\n", file)
+				if err := a.screen.printf("%s is valid\n", file); err != nil {
+					return err
+				}
+				return a.sayRestart(a.needsRestart(c))
 			}
 			var mistakes *config.Errors
 			if !asJSON || err != nil && !errors.As(err, &mistakes) {
 				return err
 			}
-			return a.printMistakes(file, mistakes, c, unmatched)
+			return a.printMistakes(file, mistakes, c, unmatched, a.needsRestart(c))
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
+// needsRestart returns the keys of a valid config that the running server applies only
+// after a restart.
+func (a *cli) needsRestart(c *config.Config) []string {
+	if a.shared == nil || c == nil {
+		return nil
+	}
+	return a.shared.NeedsRestart(c)
+}
+
 // unmatchedRules returns the patterns that select no tool, as far as the tools are known
 // from an earlier list: nothing is started.
-func (a *app) unmatchedRules(ctx context.Context, file string) []room.Unmatched {
+func (a *cli) unmatchedRules(ctx context.Context, file string) []app.Unmatched {
 	home := a.home
 	if _, err := os.Stat(home); home == "" || err != nil {
 		var err error
@@ -82,7 +98,7 @@ func (a *app) unmatchedRules(ctx context.Context, file string) []room.Unmatched 
 		}
 		defer os.RemoveAll(home)
 	}
-	r, err := a.open(ctx, room.Options{
+	r, err := a.open(ctx, app.Options{
 		Home: home, Workspace: a.Dir, ConfigFile: file, Verify: a.verifier(file), Log: slog.New(slog.DiscardHandler), Version: a.Version,
 		Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows,
 	})
@@ -94,7 +110,7 @@ func (a *app) unmatchedRules(ctx context.Context, file string) []room.Unmatched 
 }
 
 // printMistakes prints the outcome of a check as JSON.
-func (a *app) printMistakes(file string, mistakes *config.Errors, c *config.Config, unmatched []room.Unmatched) error {
+func (a *cli) printMistakes(file string, mistakes *config.Errors, c *config.Config, unmatched []app.Unmatched, restart []string) error {
 	type problem struct {
 		Line   int    `json:"line"`
 		Column int    `json:"column"`
@@ -112,7 +128,9 @@ func (a *app) printMistakes(file string, mistakes *config.Errors, c *config.Conf
 		OK       bool      `json:"ok"`
 		Problems []problem `json:"problems"`
 		Warnings []warning `json:"warnings,omitempty"`
-	}{File: file, OK: mistakes == nil, Problems: []problem{}}
+		// Restart are the keys that the running server applies only after a restart.
+		Restart []string `json:"restart,omitempty"`
+	}{File: file, Restart: restart, OK: mistakes == nil, Problems: []problem{}}
 	if c != nil {
 		for _, s := range c.PlainSecrets() {
 			out.Warnings = append(out.Warnings, warning{s.Key, "it seems to hold a secret in plain text", s.Fix})

@@ -15,24 +15,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/connect"
 	"github.com/toolroom/toolroom/internal/imports"
 	"github.com/toolroom/toolroom/internal/token"
-	"github.com/toolroom/toolroom/room"
 )
 
 // connecting is one run of connect.
 type connecting struct {
-	*app
+	*cli
 	client                            connect.Client
 	file, url                         string
 	http, takeOver, undo, dryRun, yes bool
 	asJSON                            bool
 }
 
-func (a *app) connectCommand() *cobra.Command {
-	o := &connecting{app: a}
+func (a *cli) connectCommand() *cobra.Command {
+	o := &connecting{cli: a}
 	c := &cobra.Command{
 		Use:   "connect [CLIENT]",
 		Short: "Connect an MCP client to this Toolroom",
@@ -89,7 +89,7 @@ Clients: ` + strings.Join(connect.Names(), ", "),
 }
 
 // listClients lists the clients on this machine, and whether they are connected.
-func (a *app) listClients(asJSON bool) error {
+func (a *cli) listClients(asJSON bool) error {
 	type entry struct {
 		Client  string   `json:"client"`
 		State   string   `json:"state"`
@@ -162,7 +162,7 @@ func (o *connecting) run(ctx context.Context) error {
 		return err
 	}
 	record := connect.Record{Config: configFile}
-	done, err := o.app.takeOver(ctx, configFile, take, false, false)
+	done, err := o.cli.takeOver(ctx, configFile, take, false, false)
 	if err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func (o *connecting) candidates(ctx context.Context, configFile string, state co
 			take = append(take, found)
 		}
 	}
-	done, err := o.app.takeOver(ctx, configFile, take, true, false)
+	done, err := o.cli.takeOver(ctx, configFile, take, true, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -340,7 +340,7 @@ func (o *connecting) newToken(ctx context.Context) (plaintext, id string, err er
 	if err := o.revoke(ctx, earlier.Token); err != nil {
 		return "", "", err
 	}
-	err = o.inRoom(ctx, func(r *room.Room) error {
+	err = o.inRoom(ctx, func(r *app.App) error {
 		made, t, err := token.Create(ctx, r.Parts().Tokens, token.Options{Name: o.client.Name, Subject: cmp.Or(o.User, o.client.Name)})
 		plaintext, id = made, t.ID
 		return err
@@ -352,7 +352,7 @@ func (o *connecting) revoke(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
 	}
-	return o.inRoom(ctx, func(r *room.Room) error {
+	return o.inRoom(ctx, func(r *app.App) error {
 		t, err := r.Parts().Tokens.Token(ctx, id)
 		if err != nil || !t.Revoked.IsZero() {
 			return nil //nolint:nilerr // it is gone already

@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/catalog"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) describeCommand() *cobra.Command {
+func (a *cli) describeCommand() *cobra.Command {
 	var who caller
 	var level, form string
 	var asJSON bool
@@ -28,7 +28,7 @@ func (a *app) describeCommand() *cobra.Command {
   toolroom describe github:create_issue --level full --form mcp --json`,
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeTool,
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if err := oneOf("--form", form, string(catalog.FormCLI), string(catalog.FormMCP), string(catalog.FormCode), string(catalog.FormPython)); err != nil {
 				return err
 			}
@@ -62,7 +62,7 @@ func oneOf(flag, value string, allowed ...string) error {
 	return usage(flag+" "+allowed[0], "invalid value for %s: %q (allowed: %s)", flag, value, strings.Join(allowed, ", "))
 }
 
-func (a *app) printDescription(d *catalog.Description) error {
+func (a *cli) printDescription(d *catalog.Description) error {
 	var providers string
 	if len(d.Providers) > 1 {
 		providers = fmt.Sprintf("%s (served by %s)", strings.Join(d.Providers, ", "), d.ServedBy)

@@ -9,18 +9,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
+func (a *cli) doctorCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "doctor",
 		Short:   "Check the installation, sources and sandboxes",
 		Example: "  toolroom doctor --json",
 		Args:    arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			checks := append(r.Doctor(ctx), checkListing(r))
 			if asJSON {
 				if err := a.screen.json(orEmpty(checks)); err != nil {
@@ -41,7 +41,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) printChecks(checks []room.Check) error {
+func (a *cli) printChecks(checks []app.Check) error {
 	rows := make([][]string, 0, len(checks))
 	for _, c := range checks {
 		text := c.Detail
@@ -57,7 +57,7 @@ func (a *app) printChecks(checks []room.Check) error {
 }
 
 // printMatrix shows which runtime enforces which limits here, and the reasons for gaps.
-func (a *app) printMatrix(checks []room.Check) error {
+func (a *cli) printMatrix(checks []app.Check) error {
 	limits := []sandbox.Limit{sandbox.LimitWall, sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs, sandbox.LimitDisk, sandbox.LimitNetwork, sandbox.LimitEgress}
 	var rows [][]string
 	var gaps []string

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/code"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) execCommand() *cobra.Command {
+func (a *cli) execCommand() *cobra.Command {
 	var who caller
 	var o execOptions
 	c := &cobra.Command{
@@ -39,7 +39,7 @@ command) with the words after -- as its arguments: exec sum.wasm -- 1 2 3`,
   toolroom exec -l python --runtime docker -f report.py
   toolroom exec -l sh --egress api.example.com:443 'curl -s https://api.example.com/'`,
 		Args: cobra.ArbitraryArgs,
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			call, err := who.call()
 			if err == nil {
 				err = r.CheckEnvironment(call.Environment)
@@ -72,7 +72,7 @@ command) with the words after -- as its arguments: exec sum.wasm -- 1 2 3`,
 
 // execOptions are the flags of exec.
 type execOptions struct {
-	program  room.Program
+	program  app.Program
 	language string
 	file     string
 	stdin    string
@@ -106,7 +106,7 @@ func (o *execOptions) flags(c *cobra.Command) {
 }
 
 // program builds the program to run from the flags and arguments.
-func (a *app) program(o *execOptions, args []string) (*room.Program, error) {
+func (a *cli) program(o *execOptions, args []string) (*app.Program, error) {
 	p := o.program
 	text, err := a.programText(o, args)
 	if err != nil {
@@ -128,7 +128,7 @@ func (a *app) program(o *execOptions, args []string) (*room.Program, error) {
 		p.Command = args
 	case "wasm":
 		p.Command = args
-		if p.Module, err = room.PackModule([]byte(text)); err != nil {
+		if p.Module, err = app.PackModule([]byte(text)); err != nil {
 			return nil, err
 		}
 	default:
@@ -158,7 +158,7 @@ func (a *app) program(o *execOptions, args []string) (*room.Program, error) {
 // maxProgram is the maximum size of a program, in bytes.
 const maxProgram = 2 << 20
 
-func (a *app) programText(o *execOptions, args []string) (string, error) {
+func (a *cli) programText(o *execOptions, args []string) (string, error) {
 	switch {
 	case o.file != "" && o.file != "-":
 		if len(args) > 0 && !o.takesWords() {
@@ -186,7 +186,7 @@ func (a *app) programText(o *execOptions, args []string) (string, error) {
 }
 
 // runProgram prints a program's output while it runs, and its value at the end.
-func (a *app) runProgram(ctx context.Context, r *room.Room, call toolroom.Call, asJSON bool) error {
+func (a *cli) runProgram(ctx context.Context, r *app.App, call toolroom.Call, asJSON bool) error {
 	w := newWatcher(ctx, a, r)
 	w.noWait = call.NoWait
 	defer w.close()
@@ -209,7 +209,7 @@ func (a *app) runProgram(ctx context.Context, r *room.Room, call toolroom.Call, 
 }
 
 // endProgram prints the value of a program, or its error.
-func (a *app) endProgram(result *toolroom.Result, asJSON bool) error {
+func (a *cli) endProgram(result *toolroom.Result, asJSON bool) error {
 	if x := result.Execution; x != nil && !asJSON {
 		a.tellWalls(x)
 		for _, c := range x.Calls {
@@ -243,7 +243,7 @@ func (a *app) endProgram(result *toolroom.Result, asJSON bool) error {
 
 // tellWalls prints limits that were lowered and, on a terminal, the engine and its
 // isolation.
-func (a *app) tellWalls(x *toolroom.Execution) {
+func (a *cli) tellWalls(x *toolroom.Execution) {
 	for _, one := range x.Lowered() {
 		a.screen.say("%s (capped by code.max in the config)", one)
 	}
@@ -252,7 +252,7 @@ func (a *app) tellWalls(x *toolroom.Execution) {
 	}
 }
 
-func (a *app) printChunk(chunk json.RawMessage) error {
+func (a *cli) printChunk(chunk json.RawMessage) error {
 	var printed struct{ Stream, Text string }
 	if err := json.Unmarshal(chunk, &printed); err != nil {
 		return nil // it belongs to another tool

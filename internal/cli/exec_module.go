@@ -30,7 +30,7 @@ func (o *execOptions) takesWords() bool {
 }
 
 // programStdin returns the program's standard input.
-func (a *app) programStdin(o *execOptions) (string, error) {
+func (a *cli) programStdin(o *execOptions) (string, error) {
 	if o.stdin != "-" {
 		data, err := os.ReadFile(o.stdin)
 		if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/internal/app"
 )
 
-func (a *app) gcCommand() *cobra.Command {
+func (a *cli) gcCommand() *cobra.Command {
 	var dry, asJSON bool
 	c := &cobra.Command{
 		Use:   "gc",
@@ -23,7 +23,7 @@ does the same when it starts.`,
 		Example: `  toolroom gc --dry-run
   toolroom gc --json`,
 		Args: arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			list, unasked := r.Clean(ctx, dry)
 			if asJSON {
 				if err := a.screen.json(map[string]any{"leftovers": orEmpty(list), "unasked": unasked, "dry_run": dry}); err != nil {
@@ -32,7 +32,7 @@ does the same when it starts.`,
 			} else if err := a.printCleaned(list, unasked, dry); err != nil {
 				return err
 			}
-			if slices.ContainsFunc(list, func(c room.Cleaned) bool { return c.Error != "" }) {
+			if slices.ContainsFunc(list, func(c app.Cleaned) bool { return c.Error != "" }) {
 				return exitCode(toolroom.ExitError)
 			}
 			return nil
@@ -43,7 +43,7 @@ does the same when it starts.`,
 	return c
 }
 
-func (a *app) printCleaned(list []room.Cleaned, unasked map[string]string, dry bool) error {
+func (a *cli) printCleaned(list []app.Cleaned, unasked map[string]string, dry bool) error {
 	rows := make([][]string, 0, len(list))
 	for _, c := range list {
 		state := "removed"

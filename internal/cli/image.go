@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/image"
-	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/drivers/image"
+	"github.com/toolroom/toolroom/internal/app"
 )
 
-func (a *app) imageCommand() *cobra.Command {
+func (a *cli) imageCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "image",
 		Short:   "Build the image that programs run in",
@@ -30,7 +30,7 @@ type imageOptions struct {
 	engines      map[string]*bool
 }
 
-func (a *app) imageBuildCommand() *cobra.Command {
+func (a *cli) imageBuildCommand() *cobra.Command {
 	o := imageOptions{engines: map[string]*bool{}}
 	c := &cobra.Command{
 		Use:   "build",
@@ -42,7 +42,7 @@ reproducible: the same packages produce the same bytes.`,
   toolroom image build --output image.tar && docker load -i image.tar
   toolroom image build --root /var/lib/toolroom/root`,
 		Args: arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error { return a.buildImage(ctx, r, o) }),
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error { return a.buildImage(ctx, r, o) }),
 	}
 	f := c.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "write the image to this file, for docker load and ctr images import")
@@ -64,7 +64,7 @@ type imageLoader interface {
 	LoadImage(ctx context.Context, archive io.Reader) error
 }
 
-func (a *app) buildImage(ctx context.Context, r *room.Room, o imageOptions) error {
+func (a *cli) buildImage(ctx context.Context, r *app.App, o imageOptions) error {
 	loaders := a.imageLoaders(r, o)
 	if o.output == "" && o.root == "" && len(loaders) == 0 {
 		return usage("toolroom image build --help", "a destination is required: --docker, --containerd, --output FILE or --root FOLDER")
@@ -86,7 +86,7 @@ func (a *app) buildImage(ctx context.Context, r *room.Room, o imageOptions) erro
 
 // loadImage writes the image to a file and loads it from there. The file is kept if it has
 // a name.
-func (a *app) loadImage(ctx context.Context, tree *image.Tree, output string, loaders []imageLoader) error {
+func (a *cli) loadImage(ctx context.Context, tree *image.Tree, output string, loaders []imageLoader) error {
 	file, err := imageFile(output)
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (a *app) loadImage(ctx context.Context, tree *image.Tree, output string, lo
 }
 
 // imageLoaders returns the drivers whose engines get the image.
-func (a *app) imageLoaders(r *room.Room, o imageOptions) []imageLoader {
+func (a *cli) imageLoaders(r *app.App, o imageOptions) []imageLoader {
 	if a.Drivers == nil {
 		return nil
 	}

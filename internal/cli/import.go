@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/imports"
 	"github.com/toolroom/toolroom/internal/secret"
-	"github.com/toolroom/toolroom/room"
 )
 
 // imported is the result for one server.
@@ -26,7 +26,7 @@ type imported struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-func (a *app) importCommand() *cobra.Command {
+func (a *cli) importCommand() *cobra.Command {
 	var path string
 	var dryRun, force, asJSON bool
 	clients := imports.Clients()
@@ -70,7 +70,7 @@ like secrets are moved to the secret store, and the config refers to them.`,
 
 // takeOver stores the servers' secrets and then adds the servers to the config, so that no
 // source is without its secrets.
-func (a *app) takeOver(ctx context.Context, file string, found []imports.Found, dryRun, force bool) ([]imported, error) {
+func (a *cli) takeOver(ctx context.Context, file string, found []imports.Found, dryRun, force bool) ([]imported, error) {
 	before, err := config.Load(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		before, err = config.Default(), nil
@@ -107,11 +107,11 @@ func (a *app) takeOver(ctx context.Context, file string, found []imports.Found, 
 	return all, nil
 }
 
-func (a *app) keepSecrets(ctx context.Context, secrets map[string]string) error {
+func (a *cli) keepSecrets(ctx context.Context, secrets map[string]string) error {
 	if len(secrets) == 0 {
 		return nil
 	}
-	return a.inRoom(ctx, func(r *room.Room) error {
+	return a.inRoom(ctx, func(r *app.App) error {
 		for _, reference := range slices.Sorted(maps.Keys(secrets)) {
 			ref, err := secret.ParseRef(reference)
 			if err != nil {
@@ -125,7 +125,7 @@ func (a *app) keepSecrets(ctx context.Context, secrets map[string]string) error 
 	})
 }
 
-func (a *app) printImported(file string, done []imported, skipped []string, asJSON bool) error {
+func (a *cli) printImported(file string, done []imported, skipped []string, asJSON bool) error {
 	if asJSON {
 		return a.screen.json(struct {
 			Config  string     `json:"config"`

@@ -12,7 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
-func (a *app) importFlynnCommand() *cobra.Command {
+func (a *cli) importFlynnCommand() *cobra.Command {
 	var dryRun, force, asJSON bool
 	c := &cobra.Command{
 		Use:   "flynn FILE",
@@ -59,7 +59,7 @@ kept unless --force is given.`,
 	return c
 }
 
-func (a *app) printFlynn(file string, found policy.Config, left []string, dryRun bool) error {
+func (a *cli) printFlynn(file string, found policy.Config, left []string, dryRun bool) error {
 	for _, key := range left {
 		a.screen.say("skipped: %s is not a tool policy", key)
 	}

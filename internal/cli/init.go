@@ -12,7 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 )
 
-func (a *app) initCommand() *cobra.Command {
+func (a *cli) initCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use:   "init",
@@ -37,7 +37,7 @@ func (a *app) initCommand() *cobra.Command {
 }
 
 // editable returns the config file that sources are added to. It may not exist yet.
-func (a *app) editable() (string, error) {
+func (a *cli) editable() (string, error) {
 	file, err := config.Find(a.configFile, a.Dir, a.UserConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return file, os.MkdirAll(filepath.Dir(file), 0o755)

@@ -3,8 +3,8 @@ package cli
 import (
 	"fmt"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/server"
-	"github.com/toolroom/toolroom/room"
 )
 
 // listingLine describes what MCP clients see.
@@ -24,16 +24,16 @@ func tokens(n int) string {
 }
 
 // checkListing is the check of doctor for what MCP clients see.
-func checkListing(r *room.Room) room.Check {
-	c := room.Check{Name: "MCP clients", Status: room.CheckOK}
+func checkListing(r *app.App) app.Check {
+	c := app.Check{Name: "MCP clients", Status: app.CheckOK}
 	l, err := server.ListingOf(r)
 	if err != nil {
-		c.Status, c.Detail = room.CheckFail, err.Error()
+		c.Status, c.Detail = app.CheckFail, err.Error()
 		return c
 	}
 	c.Detail = listingLine(l)
 	if l.Mode == "direct" && l.Large() {
-		c.Status, c.Fix = room.CheckWarn, "set expose.mode to auto or search"
+		c.Status, c.Fix = app.CheckWarn, "set expose.mode to auto or search"
 	}
 	return c
 }

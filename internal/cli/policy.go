@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/policy"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) policyCommand() *cobra.Command {
+func (a *cli) policyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "policy",
 		Short:   "Explain, check and test the policy",
@@ -25,7 +25,7 @@ func (a *app) policyCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) policyExplainCommand() *cobra.Command {
+func (a *cli) policyExplainCommand() *cobra.Command {
 	var who toolroom.Identity
 	var given string
 	var asJSON bool
@@ -39,7 +39,7 @@ func (a *app) policyExplainCommand() *cobra.Command {
   toolroom policy explain shell:exec --arguments '{"command": "git push"}'`,
 		Args:              arguments(1, -1),
 		ValidArgsFunction: a.completeTool,
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			document := json.RawMessage(given)
 			if words := args[1:]; len(words) > 0 {
 				if given != "" {
@@ -88,7 +88,7 @@ func (a *app) policyExplainCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) printDecision(tool string, who toolroom.Identity, d policy.Decision) error {
+func (a *cli) printDecision(tool string, who toolroom.Identity, d policy.Decision) error {
 	because := ""
 	if d.Because != (toolroom.Effect{}) {
 		because = ", because it " + d.Because.String()
@@ -128,7 +128,7 @@ func (a *app) printDecision(tool string, who toolroom.Identity, d policy.Decisio
 }
 
 // printEffectRules prints how the rules about effects hold for a call.
-func (a *app) printEffectRules(rules []policy.EffectRule) error {
+func (a *cli) printEffectRules(rules []policy.EffectRule) error {
 	if len(rules) == 0 {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (a *app) printEffectRules(rules []policy.EffectRule) error {
 }
 
 // printEffects prints the predicted effects of a call.
-func (a *app) printEffects(effects []toolroom.Effect) error {
+func (a *cli) printEffects(effects []toolroom.Effect) error {
 	if len(effects) == 0 {
 		return a.screen.printf("the effects of this call are unknown\n")
 	}

@@ -6,12 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/policy/cedar"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) policyCheckCommand() *cobra.Command {
+func (a *cli) policyCheckCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check",
@@ -57,7 +57,7 @@ func checkPolicy(file string) ([]cedar.Problem, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	_, rules, err := room.Policy(c, file)
+	_, rules, err := app.Policy(c, file)
 	var problems *cedar.Problems
 	switch {
 	case errors.As(err, &problems):
@@ -68,7 +68,7 @@ func checkPolicy(file string) ([]cedar.Problem, int, error) {
 	return nil, rules.Len(), nil
 }
 
-func (a *app) printPolicyMistakes(file string, mistakes []cedar.Problem) error {
+func (a *cli) printPolicyMistakes(file string, mistakes []cedar.Problem) error {
 	out := struct {
 		File     string          `json:"file"`
 		OK       bool            `json:"ok"`
@@ -80,7 +80,7 @@ func (a *app) printPolicyMistakes(file string, mistakes []cedar.Problem) error {
 	return exitCode(toolroom.ExitError)
 }
 
-func (a *app) policyShowCommand() *cobra.Command {
+func (a *cli) policyShowCommand() *cobra.Command {
 	var asCedar, schema bool
 	c := &cobra.Command{
 		Use:   "show",
@@ -103,7 +103,7 @@ func (a *app) policyShowCommand() *cobra.Command {
 					return err
 				}
 			}
-			compiled, rules, err := room.Policy(c, file)
+			compiled, rules, err := app.Policy(c, file)
 			if err != nil {
 				return err
 			}

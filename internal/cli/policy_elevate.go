@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/policy"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) policyElevateCommand() *cobra.Command {
+func (a *cli) policyElevateCommand() *cobra.Command {
 	var e policy.Elevation
 	var lasts time.Duration
 	var end string
@@ -27,7 +27,7 @@ local.`,
   toolroom policy elevate
   toolroom policy elevate --end elv_k3j2h4`,
 		Args: arguments(0, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			switch {
 			case end != "" && len(args) > 0:
 				return usage("toolroom policy elevate --end ID", "--end takes no other flags or arguments")
@@ -60,7 +60,7 @@ local.`,
 	return c
 }
 
-func (a *app) listElevations(ctx context.Context, r *room.Room, asJSON bool) error {
+func (a *cli) listElevations(ctx context.Context, r *app.App, asJSON bool) error {
 	list, err := r.Elevations(ctx)
 	if err != nil {
 		return err

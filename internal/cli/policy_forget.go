@@ -5,10 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/internal/app"
 )
 
-func (a *app) policyForgetCommand() *cobra.Command {
+func (a *cli) policyForgetCommand() *cobra.Command {
 	var caller, reason string
 	c := &cobra.Command{
 		Use:   "forget [SESSION]",
@@ -19,7 +19,7 @@ that content. Without SESSION, it clears the labels of clients that name no sess
 The change is recorded.`,
 		Example: `  toolroom policy forget s_41 --caller ann --reason "began anew"`,
 		Args:    arguments(0, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if reason == "" {
 				return usage("toolroom policy forget SESSION --reason TEXT", "a reason is required; it is recorded")
 			}

@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/policy/policytest"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) policyTestCommand() *cobra.Command {
+func (a *cli) policyTestCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "test FILE",
@@ -20,7 +20,7 @@ func (a *app) policyTestCommand() *cobra.Command {
 		Example: `  toolroom policy test policy_test.yaml
   toolroom policy test policy_test.yaml --config staging.yaml --json`,
 		Args: arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			file := args[0]
 			if !filepath.IsAbs(file) {
 				file = filepath.Join(a.Dir, file)
@@ -58,7 +58,7 @@ func (a *app) policyTestCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) printOutcomes(outcomes []policytest.Outcome, failed int) error {
+func (a *cli) printOutcomes(outcomes []policytest.Outcome, failed int) error {
 	for _, o := range outcomes {
 		if o.OK {
 			continue
@@ -78,7 +78,7 @@ func (a *app) printOutcomes(outcomes []policytest.Outcome, failed int) error {
 // defaultReplay is the default range of a replay: a week.
 const defaultReplay = 7 * 24 * time.Hour
 
-func (a *app) policyReplayCommand() *cobra.Command {
+func (a *cli) policyReplayCommand() *cobra.Command {
 	var since time.Duration
 	var asJSON bool
 	c := &cobra.Command{
@@ -91,7 +91,7 @@ predicted effects.`,
 		Example: `  toolroom policy replay
   toolroom policy replay --since 24h --config proposed.yaml --json`,
 		Args: arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			if since <= 0 {
 				return usage("--since 168h", "invalid range %s", since)
 			}
@@ -110,7 +110,7 @@ predicted effects.`,
 	return c
 }
 
-func (a *app) printReplayed(replayed *policytest.Replayed, since time.Duration) error {
+func (a *cli) printReplayed(replayed *policytest.Replayed, since time.Duration) error {
 	if len(replayed.Changes) > 0 {
 		rows := make([][]string, len(replayed.Changes))
 		for i, c := range replayed.Changes {

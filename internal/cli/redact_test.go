@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/cli"
 	"github.com/toolroom/toolroom/internal/secret"
-	"github.com/toolroom/toolroom/room"
 )
 
 func TestWhatTheCommandLinePrintsHasNoSecret(t *testing.T) {
@@ -31,8 +31,8 @@ func TestWhatTheCommandLinePrintsHasNoSecret(t *testing.T) {
 		var out bytes.Buffer
 		p := cli.Program{
 			In: strings.NewReader(""), Out: &out, Err: &out, Home: t.TempDir(), Dir: t.TempDir(),
-			Open: func(ctx context.Context, o room.Options) (*room.Room, error) {
-				r, err := room.Open(ctx, o)
+			Open: func(ctx context.Context, o app.Options) (*app.App, error) {
+				r, err := app.Open(ctx, o)
 				if err == nil {
 					err = r.Parts().Secrets.Set(ctx, secret.Ref{Scope: "evil", Name: "key"}, planted)
 				}

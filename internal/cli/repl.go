@@ -13,13 +13,13 @@ import (
 	"golang.org/x/term"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/internal/app"
 )
 
 // repl runs typed programs, one after the other, in one session: that of --session, or a
 // temporary one. It ends with the input. As with a shell, the exit code is that of the last
 // program.
-func (a *app) repl(ctx context.Context, r *room.Room, as toolroom.Call, o *execOptions, args []string) (err error) {
+func (a *cli) repl(ctx context.Context, r *app.App, as toolroom.Call, o *execOptions, args []string) (err error) {
 	if o.file != "" || len(args) > 0 {
 		return usage("toolroom exec --help", "--repl reads programs from stdin and takes no program")
 	}
@@ -80,7 +80,7 @@ func (a *app) repl(ctx context.Context, r *room.Room, as toolroom.Call, o *execO
 	}
 }
 
-func (a *app) runLine(ctx context.Context, r *room.Room, as toolroom.Call, o *execOptions, session, text string) error {
+func (a *cli) runLine(ctx context.Context, r *app.App, as toolroom.Call, o *execOptions, session, text string) error {
 	p, err := a.program(o, []string{text})
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (a *app) runLine(ctx context.Context, r *room.Room, as toolroom.Call, o *ex
 }
 
 // typing reports whether a person types at a terminal.
-func (a *app) typing() bool {
+func (a *cli) typing() bool {
 	_, ok := a.In.(*os.File)
 	return ok && a.screen.inTerminal && a.screen.outTerminal
 }
@@ -102,7 +102,7 @@ func (a *app) typing() bool {
 // typist returns a function that reads lines of stdin; on a terminal with editing and
 // history. goesOn marks a line that continues the one before. Call done at the end: it
 // saves the history.
-func (a *app) typist() (lines func(goesOn bool) (string, error), done func() error, err error) {
+func (a *cli) typist() (lines func(goesOn bool) (string, error), done func() error, err error) {
 	in, _ := a.In.(*os.File)
 	if !a.typing() {
 		in := bufio.NewReader(io.LimitReader(a.In, maxDocument))

@@ -17,7 +17,7 @@ const (
 )
 
 // root builds the command tree.
-func (a *app) root() *cobra.Command {
+func (a *cli) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "toolroom",
 		Short: "A gateway and runtime for agent tools",
@@ -63,7 +63,7 @@ command-line programs and functions; control and record every call.`,
 		}
 	}
 	add(groupUse, a.callCommand(), a.execCommand(), a.runsCommand(), a.chainCommand(), a.searchCommand(), a.describeCommand(), a.toolsCommand(), a.toolCommand(), a.stubsCommand(), a.artifactCommand(), a.sessionCommand())
-	add(groupSetUp, a.initCommand(), a.setupCommand(), a.serveCommand(), a.serviceCommand(), a.runnerCommand(), a.temporalCommand(), a.sourcesCommand(), a.importCommand(), a.connectCommand(), a.configCommand(), a.trustCommand(), a.imageCommand(), a.backupCommand(), a.restoreCommand())
+	add(groupSetUp, a.initCommand(), a.setupCommand(), a.serveCommand(), a.reloadCommand(), a.serviceCommand(), a.runnerCommand(), a.temporalCommand(), a.sourcesCommand(), a.importCommand(), a.connectCommand(), a.configCommand(), a.trustCommand(), a.imageCommand(), a.backupCommand(), a.restoreCommand())
 	add(groupGovern, a.callsCommand(), a.auditCommand(), a.approveCommand(), a.policyCommand(), a.tokenCommand(), a.secretCommand())
 	add(groupAbout, a.statusCommand(), a.doctorCommand(), a.gcCommand(), a.benchCommand(), a.versionCommand(), a.updateCommand(), a.completionCommand())
 	root.SetHelpCommandGroupID(groupAbout)
@@ -71,7 +71,7 @@ command-line programs and functions; control and record every call.`,
 }
 
 // prepare checks the global flags after parsing.
-func (a *app) prepare() error {
+func (a *cli) prepare() error {
 	a.screen.color = !a.noColor && a.screen.outTerminal
 	// Child processes such as pip get paths below it, and run in other folders.
 	if a.home != "" && !filepath.IsAbs(a.home) {

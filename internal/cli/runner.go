@@ -16,7 +16,7 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/remote/runner"
 )
 
-func (a *app) runnerCommand() *cobra.Command {
+func (a *cli) runnerCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "runner",
 		Short:   "Run programs for other machines",
@@ -36,7 +36,7 @@ type runnerOptions struct {
 	lifetime                   time.Duration
 }
 
-func (a *app) runnerServeCommand() *cobra.Command {
+func (a *cli) runnerServeCommand() *cobra.Command {
 	var o runnerOptions
 	c := &cobra.Command{
 		Use:   "serve --secret-file FILE",
@@ -64,7 +64,7 @@ secret from the file, which holds one per line: NAME SECRET, or SECRET alone.`,
 	return c
 }
 
-func (a *app) serveRunner(ctx context.Context, f runnerOptions) (err error) {
+func (a *cli) serveRunner(ctx context.Context, f runnerOptions) (err error) {
 	o, err := f.options()
 	if err != nil {
 		return err

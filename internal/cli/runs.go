@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/run"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) runsCommand() *cobra.Command {
+func (a *cli) runsCommand() *cobra.Command {
 	var asJSON bool
 	var limit int
 	c := &cobra.Command{
@@ -26,7 +26,7 @@ answer, a server or toolroom runs wait resumes it.`,
   toolroom runs wait call_4xk2
   toolroom runs cancel call_4xk2`,
 		Args: arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			jobs, err := r.Jobs(ctx, "", limit)
 			if err != nil {
 				return err
@@ -52,7 +52,7 @@ answer, a server or toolroom runs wait resumes it.`,
 }
 
 // ofJob describes what a job waits for, or its result.
-func ofJob(j *room.Job) string {
+func ofJob(j *app.Job) string {
 	switch {
 	case j.State == run.JobWaiting:
 		return strings.Join(j.Approvals, " ")
@@ -65,7 +65,7 @@ func ofJob(j *room.Job) string {
 	}
 }
 
-func (a *app) runsWaitCommand() *cobra.Command {
+func (a *cli) runsWaitCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "wait RUN",
@@ -75,7 +75,7 @@ resumed here, and its output is printed from the beginning. Ctrl-C leaves the ru
 unchanged.`,
 		Example: "  toolroom runs wait call_4xk2",
 		Args:    arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			r.KeepWaiting(ctx)
 			if err := a.tellWaiting(ctx, r, args[0]); err != nil {
 				return err
@@ -111,7 +111,7 @@ unchanged.`,
 }
 
 // tellWaiting prints what a run waits for.
-func (a *app) tellWaiting(ctx context.Context, r *room.Room, id string) error {
+func (a *cli) tellWaiting(ctx context.Context, r *app.App, id string) error {
 	job, err := r.Job(ctx, id)
 	if err != nil {
 		return err
@@ -124,13 +124,13 @@ func (a *app) tellWaiting(ctx context.Context, r *room.Room, id string) error {
 	return nil
 }
 
-func (a *app) runsCancelCommand() *cobra.Command {
+func (a *cli) runsCancelCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "cancel RUN",
 		Short:   "Cancel a run; its effects are not undone",
 		Example: "  toolroom runs cancel call_4xk2",
 		Args:    arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			return r.CancelJob(ctx, args[0])
 		}),
 	}

@@ -351,7 +351,7 @@ func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
 const maxDocument = 64 << 20
 
 // document reads the file at path, or stdin if path is "-".
-func (a *app) document(path string) ([]byte, error) {
+func (a *cli) document(path string) ([]byte, error) {
 	if path == "-" {
 		return readAll(a.In, "stdin", maxDocument)
 	}

@@ -20,9 +20,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/cli"
 	"github.com/toolroom/toolroom/internal/guest"
-	"github.com/toolroom/toolroom/room"
 )
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == guest.MainArg {
 		os.Exit(guest.Main(os.Args[2:]))
 	}
-	if code, ok := room.RunHelper(os.Args[1:]); ok {
+	if code, ok := app.RunHelper(os.Args[1:]); ok {
 		os.Exit(code)
 	}
 	testscript.Main(m, map[string]func(){"toolroom": toolroomMain})
@@ -60,7 +60,7 @@ func TestScripts(t *testing.T) {
 
 // toolroomMain is toolroom with some tools written in Go.
 func toolroomMain() {
-	if code, ok := room.RunHelper(os.Args[1:]); ok {
+	if code, ok := app.RunHelper(os.Args[1:]); ok {
 		os.Exit(code)
 	}
 	signal.Ignore(syscall.SIGPIPE)
@@ -75,7 +75,7 @@ func toolroomMain() {
 		panic(err)
 	}
 	p := cli.Program{
-		Guest: room.Guest{Path: self, Args: []string{guest.MainArg}},
+		Guest: app.Guest{Path: self, Args: []string{guest.MainArg}},
 		In:    os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Home:        os.Getenv("TOOLROOM_HOME"),
 		Config:      os.Getenv("TOOLROOM_CONFIG"),
@@ -99,8 +99,8 @@ func toolroomMain() {
 	os.Exit(p.Run(ctx, os.Args[1:]))
 }
 
-func openWithTools(ctx context.Context, o room.Options) (*room.Room, error) {
-	r, err := room.Open(ctx, o)
+func openWithTools(ctx context.Context, o app.Options) (*app.App, error) {
+	r, err := app.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -110,23 +110,23 @@ func openWithTools(ctx context.Context, o room.Options) (*room.Room, error) {
 		Text string `json:"text" jsonschema:"what to write"`
 	}
 	err = errors.Join(
-		room.RegisterTool(r, toolroom.Tool{ID: toolroom.MustParseID("demo:greet"), Description: "Greet somebody by name.", Hints: reads}, greet),
-		room.Register(r, "demo:add", "Add two whole numbers.", func(_ context.Context, in struct{ A, B int }) (int, error) { return in.A + in.B, nil }),
-		room.Register(r, "demo:double", "Double the previous number.", func(_ context.Context, in struct {
+		app.RegisterTool(r, toolroom.Tool{ID: toolroom.MustParseID("demo:greet"), Description: "Greet somebody by name.", Hints: reads}, greet),
+		app.Register(r, "demo:add", "Add two whole numbers.", func(_ context.Context, in struct{ A, B int }) (int, error) { return in.A + in.B, nil }),
+		app.Register(r, "demo:double", "Double the previous number.", func(_ context.Context, in struct {
 			Previous int `json:"previous"`
 		},
 		) (int, error) {
 			return 2 * in.Previous, nil
 		}),
-		room.Register(r, "demo:fail", "Fail always.", func(context.Context, struct{}) (string, error) { return "", errors.New("the well is dry") }),
-		room.Register(r, "demo:write", "Write a text somewhere.", func(_ context.Context, in text) (string, error) { return "wrote " + in.Text, nil }),
-		room.Register(r, "demo:echo", "Give the text back.", func(_ context.Context, in text) (string, error) { return in.Text, nil }),
-		room.Register(r, "demo:lines", "Give many lines of text.", lines),
-		room.Register(r, "demo:wait", "Wait until the call ends.", func(ctx context.Context, _ struct{}) (string, error) {
+		app.Register(r, "demo:fail", "Fail always.", func(context.Context, struct{}) (string, error) { return "", errors.New("the well is dry") }),
+		app.Register(r, "demo:write", "Write a text somewhere.", func(_ context.Context, in text) (string, error) { return "wrote " + in.Text, nil }),
+		app.Register(r, "demo:echo", "Give the text back.", func(_ context.Context, in text) (string, error) { return in.Text, nil }),
+		app.Register(r, "demo:lines", "Give many lines of text.", lines),
+		app.Register(r, "demo:wait", "Wait until the call ends.", func(ctx context.Context, _ struct{}) (string, error) {
 			<-ctx.Done()
 			return "", ctx.Err()
 		}),
-		room.Register(r, "demo:count", "Count in steps, and tell each.", countUp),
+		app.Register(r, "demo:count", "Count in steps, and tell each.", countUp),
 	)
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -159,8 +159,8 @@ func countUp(ctx context.Context, in struct {
 },
 ) (int, error) {
 	for i := range in.To {
-		room.Progress(ctx, float64(i+1), float64(in.To), "counting")
-		if err := room.Chunk(ctx, fmt.Sprintf("step %d\n", i+1)); err != nil {
+		app.Progress(ctx, float64(i+1), float64(in.To), "counting")
+		if err := app.Chunk(ctx, fmt.Sprintf("step %d\n", i+1)); err != nil {
 			return 0, err
 		}
 	}

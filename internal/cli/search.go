@@ -7,12 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/visible"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) searchCommand() *cobra.Command {
+func (a *cli) searchCommand() *cobra.Command {
 	var who caller
 	var o catalog.SearchOptions
 	var asJSON bool
@@ -22,7 +22,7 @@ func (a *app) searchCommand() *cobra.Command {
 		Example: `  toolroom search "read a file"
   toolroom search create an issue --limit 3 --json`,
 		Args: arguments(1, -1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if o.Limit < 1 {
 				return usage("--limit 10", "--limit must be positive, not %d", o.Limit)
 			}
@@ -44,7 +44,7 @@ func (a *app) searchCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) printFound(found catalog.Found) error {
+func (a *cli) printFound(found catalog.Found) error {
 	if len(found.Hits) == 0 {
 		a.screen.say("%s", found.Hint)
 		return nil

@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/secret"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) secretCommand() *cobra.Command {
+func (a *cli) secretCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "secret",
 		Short: "Manage secrets",
@@ -30,7 +30,7 @@ func forFlag(c *cobra.Command, owner *string) {
 	c.Flags().StringVar(owner, "for", "", "use the secret of this identity instead of the shared one")
 }
 
-func (a *app) secretSetCommand() *cobra.Command {
+func (a *cli) secretSetCommand() *cobra.Command {
 	var owner string
 	c := &cobra.Command{
 		Use:   "set SCOPE/NAME",
@@ -42,7 +42,7 @@ arguments.`,
   printf %s "$TOKEN" | toolroom secret set github/token
   toolroom secret set github/token --for ann`,
 		Args: arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			ref, err := secret.ParsePath(args[0])
 			if err != nil {
 				return err
@@ -70,7 +70,7 @@ func named(ref secret.Ref) string {
 	return ref.String() + " for " + ref.Owner
 }
 
-func (a *app) secretLiftCommand() *cobra.Command {
+func (a *cli) secretLiftCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "lift [SOURCE]",
 		Short: "Move secrets from the config into the store",
@@ -114,14 +114,14 @@ of one source or of all, into the secret store. The config then refers to it.`,
 	}
 }
 
-func (a *app) secretListCommand() *cobra.Command {
+func (a *cli) secretListCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List the names of secrets",
 		Example: "  toolroom secret list",
 		Args:    arguments(0, 0),
-		RunE: a.withRoom(func(_ context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(_ context.Context, r *app.App, _ []string) error {
 			refs, err := r.Parts().Secrets.List()
 			if err != nil {
 				return err
@@ -148,7 +148,7 @@ func (a *app) secretListCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) secretRemoveCommand() *cobra.Command {
+func (a *cli) secretRemoveCommand() *cobra.Command {
 	var owner string
 	c := &cobra.Command{
 		Use:     "remove SCOPE/NAME",
@@ -156,7 +156,7 @@ func (a *app) secretRemoveCommand() *cobra.Command {
 		Short:   "Remove a secret",
 		Example: "  toolroom secret remove github/token",
 		Args:    arguments(1, 1),
-		ValidArgsFunction: a.complete(func(_ context.Context, r *room.Room) []string {
+		ValidArgsFunction: a.complete(func(_ context.Context, r *app.App) []string {
 			refs, err := r.Parts().Secrets.List()
 			if err != nil {
 				return nil
@@ -167,7 +167,7 @@ func (a *app) secretRemoveCommand() *cobra.Command {
 			}
 			return words
 		}),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			ref, err := secret.ParsePath(args[0])
 			if err != nil {
 				return err

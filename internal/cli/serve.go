@@ -9,18 +9,19 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/consent"
 	"github.com/toolroom/toolroom/internal/server"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) serveCommand() *cobra.Command {
+func (a *cli) serveCommand() *cobra.Command {
 	var who caller
 	var listen string
 	var stdio bool
@@ -51,7 +52,7 @@ MCP on stdin and stdout instead, for clients that start the server themselves.`,
 	return c
 }
 
-func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) (err error) {
+func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) (err error) {
 	file, err := a.findConfig()
 	if err != nil {
 		return err
@@ -64,7 +65,7 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	if stdio {
 		out = a.Err // stdout carries the protocol
 	}
-	r, err := a.open(ctx, room.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: verify, Log: a.log(slog.LevelInfo), Version: a.Version, Receipts: out, Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows})
+	r, err := a.open(ctx, app.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: verify, Log: a.log(slog.LevelInfo), Version: a.Version, Receipts: out, Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows})
 	if err != nil {
 		return err
 	}
@@ -91,12 +92,16 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 			if line := everywhereLine(cmp.Or(listen, r.Config().Server.Listen), r.Config().Server.Auth); line != "" {
 				a.screen.say("%s", line)
 			}
+			if line := plainLine(cmp.Or(listen, r.Config().Server.Listen), r.Config().Server); line != "" {
+				a.screen.say("%s", line)
+			}
 		},
 		Listed: func(l server.Listing) { a.screen.say("%s", listingLine(l)) },
 	}
 	defer a.reopenOnHangup(r)()
 	if !stdio {
 		o.Local = local.set
+		o.Reloads = func(again func() (server.Reloaded, error)) { local.reloads.Store(&again) }
 		defer a.listenCommands(ctx, r, file, local)()
 	}
 	if stdio {
@@ -119,8 +124,19 @@ func everywhereLine(listen string, auth config.Auth) string {
 	return "It listens on all addresses of this machine. " + who
 }
 
+// plainLine warns of a server that other machines reach over plain HTTP; it is empty for
+// one that only this machine reaches, or that has a certificate or a proxy that has one.
+func plainLine(listen string, c config.Server) string {
+	host, _, err := net.SplitHostPort(listen)
+	ip := net.ParseIP(host)
+	if err != nil || host == "localhost" || ip != nil && ip.IsLoopback() || c.TLS.Cert != "" || strings.HasPrefix(c.URL, "https://") {
+		return ""
+	}
+	return "Connections are not encrypted: whoever can listen to the network reads tokens and results. Set server.tls.cert and server.tls.key, or put a proxy with TLS in front and set server.url."
+}
+
 // reopenOnHangup reopens the receipt log at each SIGHUP, the usual signal of log rotation.
-func (a *app) reopenOnHangup(r *room.Room) (stop func()) {
+func (a *cli) reopenOnHangup(r *app.App) (stop func()) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	var listening sync.WaitGroup

@@ -19,3 +19,27 @@ func TestAServerThatListensEverywhereSaysWhoNeedsAToken(t *testing.T) {
 		t.Errorf("without tokens: %q", line)
 	}
 }
+
+func TestAServerThatOthersReachOverPlainHTTPSaysSo(t *testing.T) {
+	t.Parallel()
+	tls := config.Server{TLS: config.TLS{Cert: "c.pem", Key: "k.pem"}}
+	for _, c := range []struct {
+		listen string
+		server config.Server
+		warns  bool
+	}{
+		{"127.0.0.1:7070", config.Server{}, false},
+		{"[::1]:7070", config.Server{}, false},
+		{"localhost:0", config.Server{}, false},
+		{":7070", config.Server{}, true},
+		{"10.0.0.1:7070", config.Server{}, true},
+		{"tools.example.com:80", config.Server{}, true},
+		{":7070", config.Server{URL: "http://tools.example.com"}, true},
+		{":7070", config.Server{URL: "https://tools.example.com"}, false},
+		{":7070", tls, false},
+	} {
+		if line := plainLine(c.listen, c.server); strings.Contains(line, "not encrypted") != c.warns {
+			t.Errorf("%s, %+v: %q", c.listen, c.server, line)
+		}
+	}
+}

@@ -21,12 +21,12 @@ import (
 
 // serving as a service: the flags of all its commands.
 type serviceFlags struct {
-	*app
+	*cli
 	system, homeTyped, configTyped bool
 	prefix, kind                   string
 }
 
-func (a *app) serviceCommand() *cobra.Command {
+func (a *cli) serviceCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "service",
 		Short: "Run the server as a service of the system",
@@ -43,8 +43,8 @@ nothing is started.`,
 	return c
 }
 
-func (a *app) serviceFlags(c *cobra.Command) *serviceFlags {
-	o := &serviceFlags{app: a}
+func (a *cli) serviceFlags(c *cobra.Command) *serviceFlags {
+	o := &serviceFlags{cli: a}
 	f := c.Flags()
 	f.BoolVar(&o.system, "system", false, "a service of the machine, not of your user")
 	f.StringVar(&o.prefix, "prefix", "", "write below this folder, and start nothing")
@@ -126,7 +126,7 @@ func (o *serviceFlags) manager() service.Manager {
 }
 
 // runShown runs a command with this command's output.
-func (a *app) runShown(ctx context.Context, name string, args ...string) error {
+func (a *cli) runShown(ctx context.Context, name string, args ...string) error {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Stdout, c.Stderr = a.Out, a.Err
 	err := c.Run()
@@ -136,7 +136,7 @@ func (a *app) runShown(ctx context.Context, name string, args ...string) error {
 	return err
 }
 
-func (a *app) serviceInstallCommand() *cobra.Command {
+func (a *cli) serviceInstallCommand() *cobra.Command {
 	var listen, account string
 	var dryRun, noStart, force bool
 	var o *serviceFlags
@@ -270,7 +270,7 @@ func (o *serviceFlags) shown(run func(service.Manager) error) error {
 	return nil
 }
 
-func (a *app) serviceStatusCommand() *cobra.Command {
+func (a *cli) serviceStatusCommand() *cobra.Command {
 	var o *serviceFlags
 	c := &cobra.Command{
 		Use:   "status",
@@ -287,7 +287,7 @@ toolroom status tells what the server itself says.`,
 	return c
 }
 
-func (a *app) serviceLogsCommand() *cobra.Command {
+func (a *cli) serviceLogsCommand() *cobra.Command {
 	var o *serviceFlags
 	var follow bool
 	var lines int
@@ -312,7 +312,7 @@ func (a *app) serviceLogsCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) serviceUninstallCommand() *cobra.Command {
+func (a *cli) serviceUninstallCommand() *cobra.Command {
 	var o *serviceFlags
 	c := &cobra.Command{
 		Use:     "uninstall",

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/session"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) sessionCommand() *cobra.Command {
+func (a *cli) sessionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "session",
 		Short: "Manage code sessions",
@@ -27,14 +27,14 @@ that is not used expires.`,
 	return c
 }
 
-func (a *app) sessionListCommand() *cobra.Command {
+func (a *cli) sessionListCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List your sessions",
 		Example: "  toolroom session list --json",
 		Args:    arguments(0, 0),
-		RunE: a.withRoom(func(_ context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(_ context.Context, r *app.App, _ []string) error {
 			list, err := r.Parts().Sessions.List(me().Key())
 			if err != nil {
 				return err
@@ -57,7 +57,7 @@ func (a *app) sessionListCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) sessionForkCommand() *cobra.Command {
+func (a *cli) sessionForkCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:               "fork ID NEW",
@@ -65,7 +65,7 @@ func (a *app) sessionForkCommand() *cobra.Command {
 		Example:           "  toolroom session fork work attempt",
 		Args:              arguments(2, 2),
 		ValidArgsFunction: a.completeSession,
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			info, err := r.Parts().Sessions.Fork(ctx, me().Key(), args[0], args[1])
 			if err != nil {
 				return err
@@ -77,14 +77,14 @@ func (a *app) sessionForkCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) sessionMade(info session.Info, asJSON bool) error {
+func (a *cli) sessionMade(info session.Info, asJSON bool) error {
 	if asJSON {
 		return a.screen.json(info)
 	}
 	return a.screen.printf("created session %s: toolroom exec --session %s\n", info.ID, info.ID)
 }
 
-func (a *app) sessionExportCommand() *cobra.Command {
+func (a *cli) sessionExportCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use:   "export ID FILE",
@@ -95,7 +95,7 @@ secrets.`,
 		Example:           "  toolroom session export work work.session",
 		Args:              arguments(2, 2),
 		ValidArgsFunction: a.completeSession,
-		RunE: a.withRoom(func(_ context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(_ context.Context, r *app.App, args []string) error {
 			var file bytes.Buffer // so that no file is created if the session does not exist
 			if err := r.Parts().Sessions.Export(me().Key(), args[0], &file); err != nil {
 				return err
@@ -114,7 +114,7 @@ secrets.`,
 	return c
 }
 
-func (a *app) sessionImportCommand() *cobra.Command {
+func (a *cli) sessionImportCommand() *cobra.Command {
 	var as string
 	var asJSON bool
 	c := &cobra.Command{
@@ -125,7 +125,7 @@ next program in the session runs it, with access to your tools.`,
 		Example: `  toolroom session import work.session
   toolroom session import work.session --as attempt`,
 		Args: arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			from := a.In
 			if args[0] != "-" {
 				f, err := os.Open(args[0])
@@ -147,7 +147,7 @@ next program in the session runs it, with access to your tools.`,
 	return c
 }
 
-func (a *app) sessionDeleteCommand() *cobra.Command {
+func (a *cli) sessionDeleteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "delete ID",
 		Aliases:           []string{"rm"},
@@ -155,7 +155,7 @@ func (a *app) sessionDeleteCommand() *cobra.Command {
 		Example:           "  toolroom session delete work",
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeSession,
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if err := r.Parts().Sessions.Delete(ctx, me().Key(), args[0]); err != nil {
 				return err
 			}
@@ -164,8 +164,8 @@ func (a *app) sessionDeleteCommand() *cobra.Command {
 	}
 }
 
-func (a *app) completeSession(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(func(_ context.Context, r *room.Room) []string {
+func (a *cli) completeSession(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(func(_ context.Context, r *app.App) []string {
 		list, err := r.Parts().Sessions.List(me().Key())
 		if err != nil {
 			return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/install"
 )
 
-func (a *app) setupCommand() *cobra.Command {
+func (a *cli) setupCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "setup",
 		Short:   "Install optional components",
@@ -21,7 +21,7 @@ func (a *app) setupCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) setupEnginesCommand() *cobra.Command {
+func (a *cli) setupEnginesCommand() *cobra.Command {
 	var from string
 	var with []string
 	c := &cobra.Command{
@@ -48,7 +48,7 @@ With --with, from the npm registry, or the mirror that npm is configured with:
 	return c
 }
 
-func (a *app) setupPackagesCommand() *cobra.Command {
+func (a *cli) setupPackagesCommand() *cobra.Command {
 	var from string
 	c := &cobra.Command{
 		Use:   "packages",
@@ -70,7 +70,7 @@ A uv on PATH is used, too.`,
 	return c
 }
 
-func (a *app) setupEngines(ctx context.Context, from string, with []string) error {
+func (a *cli) setupEngines(ctx context.Context, from string, with []string) error {
 	var packages []install.Package
 	for _, engine := range with {
 		found := install.Packages(engine)

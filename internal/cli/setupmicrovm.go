@@ -3,10 +3,10 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/toolroom/toolroom/internal/sandbox/microvm"
+	"github.com/toolroom/toolroom/drivers/microvm"
 )
 
-func (a *app) setupMicroVMCommand() *cobra.Command {
+func (a *cli) setupMicroVMCommand() *cobra.Command {
 	var o microvm.SetupOptions
 	var verify bool
 	c := &cobra.Command{

@@ -18,8 +18,8 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/room"
 )
 
 // A server runs the commands of the same user on the same home, over a Unix socket in the
@@ -119,7 +119,7 @@ const maxSocketPath = 100
 
 // listenCommands runs the commands of clients until stop is called. Only one server of a
 // home does; the lock, which ends with its process, tells which.
-func (a *app) listenCommands(ctx context.Context, r *room.Room, file string, local *localAPI) (stop func()) {
+func (a *cli) listenCommands(ctx context.Context, r *app.App, file string, local *localAPI) (stop func()) {
 	path, none := socketPath(a.home), func() {}
 	if a.home == "" || len(path) > maxSocketPath || !peerKnown {
 		return none
@@ -150,7 +150,7 @@ func (a *app) listenCommands(ctx context.Context, r *room.Room, file string, loc
 		return warn(err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	s := &commandServer{app: a, room: r, file: absolute(a.Dir, file), local: local, started: time.Now(), slots: make(chan struct{}, maxCommands)}
+	s := &commandServer{cli: a, room: r, file: absolute(a.Dir, file), local: local, started: time.Now(), slots: make(chan struct{}, maxCommands)}
 	local.serve(ctx, listener.Addr())
 	s.running.Go(func() {
 		for {
@@ -179,8 +179,8 @@ func (a *app) listenCommands(ctx context.Context, r *room.Room, file string, loc
 }
 
 type commandServer struct {
-	app     *app
-	room    *room.Room
+	cli     *cli
+	room    *app.App
 	file    string
 	local   *localAPI
 	started time.Time
@@ -258,9 +258,10 @@ func (s *commandServer) serve(ctx context.Context, conn net.Conn) {
 			}
 		}
 	}()
-	p := s.app.Program
+	p := s.cli.Program
 	p.In, p.Out, p.Err = in, &remoteOutput{f, frameOut, remoteTerminal(h.Out)}, &remoteOutput{f, frameErr, remoteTerminal(h.Err)}
-	p.Home, p.Config, p.Dir, p.UserConfig, p.UserHome, p.User = s.app.home, h.Config, h.Dir, h.UserConfig, h.UserHome, h.User
+	p.Home, p.Config, p.Dir, p.UserConfig, p.UserHome, p.User = s.cli.home, h.Config, h.Dir, h.UserConfig, h.UserHome, h.User
+	p.reload = s.local.reload
 	p.NoColor, p.TrustConfig, p.shared, p.serving = h.NoColor, h.TrustConfig, s.room, servingNow(s.local.address(), s.started)
 	code := p.Run(ctx, h.Args)
 	_ = f.write(frameExit, []byte{byte(code)})
@@ -274,11 +275,11 @@ var folderPacks = []string{"file", "shell", "process", "git"}
 // refuses returns why a command must run on its own, or nil.
 func (s *commandServer) refuses(h *hello) *refusal {
 	switch {
-	case h.Version != s.app.Version:
-		return &refusal{Version: s.app.Version}
+	case h.Version != s.cli.Version:
+		return &refusal{Version: s.cli.Version}
 	case h.File != "" && h.File != s.file:
 		return &refusal{File: s.file}
-	case h.Dir == s.app.Dir:
+	case h.Dir == s.cli.Dir:
 		return nil
 	}
 	namespace, _, _ := strings.Cut(strings.ReplaceAll(strings.ReplaceAll(h.Tool, "__", ":"), ".", ":"), ":")
@@ -357,7 +358,7 @@ func (i *remoteInput) Read(b []byte) (int, error) {
 
 // viaServer runs the command in the server of this home. It reports false if there is none,
 // or if the command must run on its own.
-func (a *app) viaServer(ctx context.Context, command string, args []string) (done bool, err error) {
+func (a *cli) viaServer(ctx context.Context, command string, args []string) (done bool, err error) {
 	if a.standalone || a.shared != nil || a.logLevel != "" || a.home == "" || !slices.Contains(serverCommands, command) {
 		return false, nil
 	}
@@ -410,11 +411,11 @@ func (a *app) viaServer(ctx context.Context, command string, args []string) (don
 var serverCommands = []string{
 	"toolroom call", "toolroom chain", "toolroom search", "toolroom describe", "toolroom tools", "toolroom stubs",
 	"toolroom sources list", "toolroom sources test", "toolroom approve", "toolroom approve rules",
-	"toolroom status", "toolroom calls", "toolroom calls show", "toolroom runs", "toolroom runs wait", "toolroom runs cancel",
+	"toolroom status", "toolroom reload", "toolroom config check", "toolroom calls", "toolroom calls show", "toolroom runs", "toolroom runs wait", "toolroom runs cancel",
 }
 
 // sayRefusal tells a person on a terminal why the command does not use the server.
-func (a *app) sayRefusal(why refusal, file string) {
+func (a *cli) sayRefusal(why refusal, file string) {
 	if !a.screen.errTerminal {
 		return
 	}
@@ -427,7 +428,7 @@ func (a *app) sayRefusal(why refusal, file string) {
 }
 
 // follow passes input and output on until the command ends.
-func (a *app) follow(ctx context.Context, f *frames) error {
+func (a *cli) follow(ctx context.Context, f *frames) error {
 	// The server ends the command, and says how.
 	defer context.AfterFunc(ctx, func() { _ = f.write(frameCancel, nil) })()
 	for {
@@ -455,7 +456,7 @@ func (a *app) follow(ctx context.Context, f *frames) error {
 }
 
 // sendInput sends the next part of stdin.
-func (a *app) sendInput(f *frames) {
+func (a *cli) sendInput(f *frames) {
 	part := make([]byte, inFrame)
 	n, err := a.In.Read(part)
 	for n == 0 && err == nil {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/server"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
@@ -18,6 +20,15 @@ type localAPI struct {
 	end     context.CancelFunc
 	at      net.Addr
 	served  atomic.Pointer[string] // where the server listens
+	reloads atomic.Pointer[func() (server.Reloaded, error)]
+}
+
+// reload reads the config again, once the server has started.
+func (l *localAPI) reload() (server.Reloaded, error) {
+	if again := l.reloads.Load(); again != nil {
+		return (*again)()
+	}
+	return server.Reloaded{}, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the server is starting")
 }
 
 // serves tells where the server listens.

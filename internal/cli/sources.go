@@ -9,13 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/poison"
 	"github.com/toolroom/toolroom/internal/server"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) sourcesCommand() *cobra.Command {
+func (a *cli) sourcesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "sources",
 		Aliases: []string{"source"},
@@ -29,14 +29,14 @@ func (a *app) sourcesCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) sourcesListCommand() *cobra.Command {
+func (a *cli) sourcesListCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List the sources and their status",
 		Example: "  toolroom sources list --json",
 		Args:    arguments(0, 0),
-		RunE: a.withRoom(func(_ context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(_ context.Context, r *app.App, _ []string) error {
 			sources := r.Sources()
 			if asJSON {
 				return a.screen.json(orEmpty(sources))
@@ -60,7 +60,7 @@ func (a *app) sourcesListCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) sourcesTestCommand() *cobra.Command {
+func (a *cli) sourcesTestCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:               "test NAME",
@@ -68,7 +68,7 @@ func (a *app) sourcesTestCommand() *cobra.Command {
 		Example:           "  toolroom sources test filesystem",
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeSource,
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			test, err := a.trySource(ctx, r, args[0])
 			if err != nil {
 				return err
@@ -93,7 +93,7 @@ func (a *app) sourcesTestCommand() *cobra.Command {
 }
 
 // trySource starts a source and lists its tools.
-func (a *app) trySource(ctx context.Context, r *room.Room, name string) (room.SourceTest, error) {
+func (a *cli) trySource(ctx context.Context, r *app.App, name string) (app.SourceTest, error) {
 	a.screen.progress("trying " + name + " …")
 	test, err := r.TestSource(ctx, name)
 	a.screen.progress("")
@@ -101,7 +101,7 @@ func (a *app) trySource(ctx context.Context, r *room.Room, name string) (room.So
 }
 
 // showTest prints the outcome for a source that works, and what MCP clients see now.
-func (a *app) showTest(r *room.Room, test room.SourceTest) error {
+func (a *cli) showTest(r *app.App, test app.SourceTest) error {
 	for _, g := range poison.Groups(test.Findings) {
 		a.screen.say("suspicious: %s", oneLine(g.String()))
 	}
@@ -122,14 +122,14 @@ func (a *app) showTest(r *room.Room, test room.SourceTest) error {
 
 // testHint returns the next step for a source that does not work. Sources suggest the test
 // itself, which has just been run.
-func testHint(s room.SourceStatus) string {
+func testHint(s app.SourceStatus) string {
 	if s.Reason == "" || strings.Contains(s.Reason, "sources test") {
 		return "show its output: toolroom sources test " + s.Name + " --log-level debug"
 	}
 	return s.Reason
 }
 
-func (a *app) sourcesRemoveCommand() *cobra.Command {
+func (a *cli) sourcesRemoveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "remove NAME",
 		Aliases:           []string{"rm"},

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/room"
 )
 
 // newSource holds the flags of sources add.
@@ -26,7 +26,7 @@ type newSource struct {
 	force, noTest    bool
 }
 
-func (a *app) sourcesAddCommand() *cobra.Command {
+func (a *cli) sourcesAddCommand() *cobra.Command {
 	var n newSource
 	c := &cobra.Command{
 		Use:   "add NAME {-- COMMAND ARGS… | URL | --openapi SPEC | --cli PROGRAM}",
@@ -69,7 +69,7 @@ toolroom secret set) and env://NAME.`,
 				a.screen.say("check it: toolroom sources test %s", args[0])
 				return nil
 			}
-			return a.inRoom(c.Context(), func(r *room.Room) error { return a.testAdded(c.Context(), r, args[0]) })
+			return a.inRoom(c.Context(), func(r *app.App) error { return a.testAdded(c.Context(), r, args[0]) })
 		},
 	}
 	f := c.Flags()
@@ -89,7 +89,7 @@ toolroom secret set) and env://NAME.`,
 
 // testAdded tries a source that was just added. One that does not work is no failure of the
 // command, for the source may need a login or a server that is not there yet.
-func (a *app) testAdded(ctx context.Context, r *room.Room, name string) error {
+func (a *cli) testAdded(ctx context.Context, r *app.App, name string) error {
 	test, err := a.trySource(ctx, r, name)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (a *app) testAdded(ctx context.Context, r *room.Room, name string) error {
 
 // addSource adds a source to the config. What seems to be a secret goes into the secret
 // store first, and the config refers to it.
-func (a *app) addSource(ctx context.Context, file, name string, source config.Source, force bool) error {
+func (a *cli) addSource(ctx context.Context, file, name string, source config.Source, force bool) error {
 	lifted, secrets := config.LiftSecrets(name, source)
 	if len(secrets) > 0 {
 		before, err := config.Load(file)

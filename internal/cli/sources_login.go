@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/secret"
-	"github.com/toolroom/toolroom/room"
 )
 
 // login holds the flags of sources login.
@@ -23,7 +23,7 @@ type login struct {
 	port                  int
 }
 
-func (a *app) sourcesLoginCommand() *cobra.Command {
+func (a *cli) sourcesLoginCommand() *cobra.Command {
 	var l login
 	c := &cobra.Command{
 		Use:   "login NAME",
@@ -41,7 +41,7 @@ Type the token at a prompt that does not echo, or pipe it in.`,
   printf %s "$TOKEN" | toolroom sources login github --token`,
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeSource,
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, ok := r.Config().Sources[args[0]]
 			if !ok {
 				return toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", args[0]).
@@ -64,7 +64,7 @@ Type the token at a prompt that does not echo, or pipe it in.`,
 }
 
 // logIn lets the person at the terminal log in.
-func (a *app) logIn(ctx context.Context, r *room.Room, name string, l login) error {
+func (a *cli) logIn(ctx context.Context, r *app.App, name string, l login) error {
 	back, err := oauth.NewLoopback(l.port)
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeConflict, "cannot listen for the browser's redirect: %w", err).
@@ -108,7 +108,7 @@ func (a *app) logIn(ctx context.Context, r *room.Room, name string, l login) err
 const maxAddress = 16 << 10
 
 // pasted reads a line from stdin.
-func (a *app) pasted(ctx context.Context) (string, error) {
+func (a *cli) pasted(ctx context.Context) (string, error) {
 	type line struct {
 		text string
 		err  error
@@ -144,7 +144,7 @@ func openBrowser(ctx context.Context, address string) error {
 }
 
 // keepToken stores a token that the person already has.
-func (a *app) keepToken(ctx context.Context, r *room.Room, name string, s config.Source) error {
+func (a *cli) keepToken(ctx context.Context, r *app.App, name string, s config.Source) error {
 	ref := secret.Ref{Scope: name, Name: "token"}
 	s, err := withBearer(name, s, "Bearer "+ref.String())
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/pin"
 	"github.com/toolroom/toolroom/internal/visible"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) sourcesReviewCommand() *cobra.Command {
+func (a *cli) sourcesReviewCommand() *cobra.Command {
 	var accept, asJSON bool
 	var digest string
 	c := &cobra.Command{
@@ -27,7 +27,7 @@ definitions shown in that review are accepted.`,
   toolroom sources review github --accept --digest 3fa9c1d2b7e0`,
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeSource,
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			review, err := r.ReviewSource(ctx, args[0])
 			if err != nil {
 				return err
@@ -63,7 +63,7 @@ definitions shown in that review are accepted.`,
 	return c
 }
 
-func (a *app) printReview(review *room.Review) error {
+func (a *cli) printReview(review *app.Review) error {
 	var out strings.Builder
 	counts := map[pin.State]int{}
 	for _, d := range review.Tools {

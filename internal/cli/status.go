@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/approval"
-	"github.com/toolroom/toolroom/room"
 )
 
 // serving describes a running server.
@@ -53,7 +53,7 @@ type need struct {
 	Try  string `json:"try"`
 }
 
-func (a *app) statusCommand() *cobra.Command {
+func (a *cli) statusCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "status",
@@ -63,7 +63,7 @@ approvals, sources that are down, and tool definitions to review.`,
 		Example: `  toolroom status
   toolroom status --json`,
 		Args: arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			s, err := a.status(ctx, r)
 			if err != nil {
 				return err
@@ -78,7 +78,7 @@ approvals, sources that are down, and tool definitions to review.`,
 	return c
 }
 
-func (a *app) status(ctx context.Context, r *room.Room) (*status, error) {
+func (a *cli) status(ctx context.Context, r *app.App) (*status, error) {
 	file, err := a.findConfig()
 	if err != nil {
 		return nil, err

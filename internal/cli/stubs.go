@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/code"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) stubsCommand() *cobra.Command {
+func (a *cli) stubsCommand() *cobra.Command {
 	var who caller
 	var language string
 	c := &cobra.Command{
@@ -21,7 +21,7 @@ namespace, or an id in which * matches any text.`,
 		Example: `  toolroom stubs > toolroom.d.ts
   toolroom stubs -l python github 'files:read*' > toolroom.pyi`,
 		Args: cobra.ArbitraryArgs,
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if err := loadAll(ctx, r, ""); err != nil {
 				return err
 			}

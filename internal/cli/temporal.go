@@ -11,7 +11,7 @@ import (
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
-func (a *app) temporalCommand() *cobra.Command {
+func (a *cli) temporalCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "temporal",
 		Short:   "Run programs and chains as Temporal workflows",
@@ -22,7 +22,7 @@ func (a *app) temporalCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) temporalWorkerCommand() *cobra.Command {
+func (a *cli) temporalWorkerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "worker",
 		Short: "Run a worker for workflows until Ctrl-C",
@@ -44,7 +44,7 @@ policy.`,
 	}
 }
 
-func (a *app) workForTemporal(ctx context.Context) (err error) {
+func (a *cli) workForTemporal(ctx context.Context) (err error) {
 	r, err := a.openRoom(ctx, slog.LevelInfo)
 	if err != nil {
 		return err

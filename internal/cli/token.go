@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/token"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) tokenCommand() *cobra.Command {
+func (a *cli) tokenCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "token",
 		Short:   "Manage access tokens",
@@ -24,7 +24,7 @@ func (a *app) tokenCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) tokenCreateCommand() *cobra.Command {
+func (a *cli) tokenCreateCommand() *cobra.Command {
 	var o token.Options
 	var asJSON bool
 	c := &cobra.Command{
@@ -33,7 +33,7 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 		Example: `  toolroom token create ann
   toolroom token create ci --subject build --groups ops,release --agent fast --expires 720h --json`,
 		Args: arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			o.Name = args[0]
 			plaintext, t, err := token.Create(ctx, r.Parts().Tokens, o)
 			if err != nil {
@@ -60,14 +60,14 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) tokenListCommand() *cobra.Command {
+func (a *cli) tokenListCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List the tokens",
 		Example: "  toolroom token list --json",
 		Args:    arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			tokens, err := r.Parts().Tokens.Tokens(ctx)
 			if err != nil {
 				return err
@@ -103,13 +103,13 @@ func tokenState(t *token.Token, now time.Time) string {
 	}
 }
 
-func (a *app) tokenRevokeCommand() *cobra.Command {
+func (a *cli) tokenRevokeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "revoke {ID|NAME}",
 		Short:   "Revoke a token immediately",
 		Example: "  toolroom token revoke ann",
 		Args:    arguments(1, 1),
-		ValidArgsFunction: a.complete(func(ctx context.Context, r *room.Room) []string {
+		ValidArgsFunction: a.complete(func(ctx context.Context, r *app.App) []string {
 			tokens, err := r.Parts().Tokens.Tokens(ctx)
 			if err != nil {
 				return nil
@@ -122,7 +122,7 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 			}
 			return words
 		}),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			id, err := tokenID(ctx, r.Parts().Tokens, args[0])
 			if err != nil {
 				return err
@@ -160,6 +160,6 @@ func tokenID(ctx context.Context, store token.Store, word string) (string, error
 		WithHint("use an id: %s", strings.Join(named, ", "))
 }
 
-func revokeToken(ctx context.Context, r *room.Room, id string) error {
+func revokeToken(ctx context.Context, r *app.App, id string) error {
 	return r.Parts().Tokens.RevokeToken(ctx, id, time.Now())
 }

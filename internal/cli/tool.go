@@ -15,12 +15,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/release"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) toolCommand() *cobra.Command {
+func (a *cli) toolCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tool",
 		Short: "Write, test and release tools",
@@ -42,16 +42,16 @@ further environments each serve one version; a rollback moves the release back.`
 }
 
 // author is the name under which this person pushes and releases.
-func (a *app) author() string { return cmp.Or(a.User, "local") }
+func (a *cli) author() string { return cmp.Or(a.User, "local") }
 
 // found resolves the first argument to a versioned tool.
-func found(ctx context.Context, r *room.Room, spelling string) (s *release.Service, tool string, number int, err error) {
+func found(ctx context.Context, r *app.App, spelling string) (s *release.Service, tool string, number int, err error) {
 	s = r.Parts().Releases
 	tool, number, err = s.Find(ctx, spelling)
 	return s, tool, number, err
 }
 
-func (a *app) toolPushCommand() *cobra.Command {
+func (a *cli) toolPushCommand() *cobra.Command {
 	var u release.Upload
 	var asJSON bool
 	c := &cobra.Command{
@@ -63,7 +63,7 @@ inspected in a sandbox. Without changes, no version is stored.`,
 		Example: `  toolroom tool push double.py
   toolroom tool push ./invoices -m "round half up"`,
 		Args: arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			upload, err := a.readUpload(args[0])
 			if err != nil {
 				return err
@@ -91,14 +91,14 @@ inspected in a sandbox. Without changes, no version is stored.`,
 }
 
 // folder returns the path of a folder that the user named, if any.
-func (a *app) folder(name string) string {
+func (a *cli) folder(name string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name
 	}
 	return filepath.Join(a.Dir, name)
 }
 
-func (a *app) printPushed(pushed []release.Pushed) error {
+func (a *cli) printPushed(pushed []release.Pushed) error {
 	for _, p := range pushed {
 		id, err := toolroom.ParseID(p.Tool)
 		if err != nil {
@@ -155,7 +155,7 @@ func exampleWords(schema json.RawMessage) string {
 const maxUpload = 4 << 20
 
 // readUpload reads a file, or the files of a folder.
-func (a *app) readUpload(path string) (release.Upload, error) {
+func (a *cli) readUpload(path string) (release.Upload, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(a.Dir, path)
 	}
@@ -244,13 +244,13 @@ func readText(path string, size int64) (string, error) {
 	return string(data), err
 }
 
-func (a *app) toolListCommand() *cobra.Command {
+func (a *cli) toolListCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the tools that have versions",
 		Args:  arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			list, err := r.Parts().Releases.List(ctx)
 			if err != nil || asJSON {
 				return cmp.Or(err, a.jsonIf(asJSON && err == nil, list))
@@ -270,7 +270,7 @@ func (a *app) toolListCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) jsonIf(is bool, v any) error {
+func (a *cli) jsonIf(is bool, v any) error {
 	if !is {
 		return nil
 	}
@@ -285,14 +285,14 @@ func releasedTo(released map[string]int) string {
 	return cmp.Or(strings.Join(parts, " "), "-")
 }
 
-func (a *app) toolShowCommand() *cobra.Command {
+func (a *cli) toolShowCommand() *cobra.Command {
 	var asJSON, text bool
 	c := &cobra.Command{
 		Use:     "show TOOL[@VERSION]",
 		Short:   "Show the versions, releases and cases of a tool",
 		Example: "  toolroom tool show double\n  toolroom tool show double@2 --text",
 		Args:    arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, tool, number, err := found(ctx, r, args[0])
 			if err != nil {
 				return err
@@ -325,7 +325,7 @@ func (a *app) toolShowCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) printVersion(v *release.Version) error {
+func (a *cli) printVersion(v *release.Version) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s version %d, %s, by %s on %s\n", v.Tool, v.Number, v.Status, v.Author, v.Created.Format("2006-01-02 15:04"))
 	for _, line := range [][2]string{
@@ -347,7 +347,7 @@ func (a *app) printVersion(v *release.Version) error {
 	return a.screen.text(out.String())
 }
 
-func (a *app) printDetail(d *release.Detail) error {
+func (a *cli) printDetail(d *release.Detail) error {
 	released := map[int][]string{}
 	for _, one := range d.Releases {
 		released[one.Version] = append(released[one.Version], one.Environment)

@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/release"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) toolCaseCommand() *cobra.Command {
+func (a *cli) toolCaseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "case",
 		Short:   "Manage saved cases",
@@ -25,7 +25,7 @@ func (a *app) toolCaseCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) toolCaseAddCommand() *cobra.Command {
+func (a *cli) toolCaseAddCommand() *cobra.Command {
 	var from, name, expect, schema, assert, fails string
 	c := &cobra.Command{
 		Use:   "add TOOL NAME [KEY=VALUE…] | --from CALL [--name NAME]",
@@ -34,7 +34,7 @@ func (a *app) toolCaseAddCommand() *cobra.Command {
   toolroom tool case add double big x=1000 --assert "value > 999"
   toolroom tool case add --from call_01JD`,
 		Args: arguments(0, -1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			made := &release.Case{Author: a.author(), Assert: assert, Error: toolroom.Code(fails), Schema: json.RawMessage(schema), Expect: json.RawMessage(expect)}
 			var err error
 			switch {
@@ -68,7 +68,7 @@ func (a *app) toolCaseAddCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) caseOf(ctx context.Context, r *room.Room, made *release.Case, args []string) error {
+func (a *cli) caseOf(ctx context.Context, r *app.App, made *release.Case, args []string) error {
 	s, tool, number, err := found(ctx, r, args[0])
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (a *app) caseOf(ctx context.Context, r *room.Room, made *release.Case, args
 }
 
 // caseFrom records a case from the receipt of a call.
-func (a *app) caseFrom(ctx context.Context, r *room.Room, made *release.Case, call, name string) error {
+func (a *cli) caseFrom(ctx context.Context, r *app.App, made *release.Case, call, name string) error {
 	got, err := r.Receipt(ctx, call)
 	if err != nil {
 		return err
@@ -130,13 +130,13 @@ func expectAsRecorded(made *release.Case, got *receipt.Receipt) {
 	made.ExpectHash = got.ResultHash
 }
 
-func (a *app) toolCaseListCommand() *cobra.Command {
+func (a *cli) toolCaseListCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "list [TOOL]",
 		Short: "List saved cases",
 		Args:  arguments(0, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, tool := r.Parts().Releases, ""
 			if len(args) > 0 {
 				var err error
@@ -174,12 +174,12 @@ func expected(c *release.Case) string {
 	return cmp.Or(strings.Join(parts, "; "), "success")
 }
 
-func (a *app) toolCaseRemoveCommand() *cobra.Command {
+func (a *cli) toolCaseRemoveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove TOOL NAME",
 		Short: "Remove a saved case",
 		Args:  arguments(2, 2),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, tool, _, err := found(ctx, r, args[0])
 			if err != nil {
 				return err

@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/release"
-	"github.com/toolroom/toolroom/room"
 )
 
 //go:embed toolexamples
@@ -35,7 +35,7 @@ var starters = map[string]string{
 	"ts": "ts", "typescript": "ts", "js": "js", "javascript": "js",
 }
 
-func (a *app) toolNewCommand() *cobra.Command {
+func (a *cli) toolNewCommand() *cobra.Command {
 	var language string
 	c := &cobra.Command{
 		Use:     "new NAME",
@@ -58,7 +58,7 @@ func (a *app) toolNewCommand() *cobra.Command {
 }
 
 // writeStarter writes a starter: one file, or a folder.
-func (a *app) writeStarter(starter, tool string) error {
+func (a *cli) writeStarter(starter, tool string) error {
 	files, err := toolStarters.ReadDir("toolstarters/" + starter)
 	if err != nil {
 		return err
@@ -102,14 +102,14 @@ func (a *app) writeStarter(starter, tool string) error {
 // exampleMessage is the message of the versions that are examples.
 const exampleMessage = "example"
 
-func (a *app) toolAddCommand() *cobra.Command {
+func (a *cli) toolAddCommand() *cobra.Command {
 	var environment string
 	c := &cobra.Command{
 		Use:   "add examples",
 		Short: "Add the example tools with their cases",
 		Long:  "Push nine small tools with saved cases, and release them to test, or to the environment that --env names.",
 		Args:  arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if args[0] != "examples" {
 				return usage("toolroom tool add examples", "there is nothing called %q to add", args[0])
 			}
@@ -147,13 +147,13 @@ func (a *app) toolAddCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) toolDiffCommand() *cobra.Command {
+func (a *cli) toolDiffCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "diff TOOL [FROM [TO]]",
 		Short:   "Show what changed between two versions",
 		Example: "  toolroom tool diff double\n  toolroom tool diff double 1 3",
 		Args:    arguments(1, 3),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, tool, _, err := found(ctx, r, args[0])
 			if err != nil {
 				return err
@@ -209,7 +209,7 @@ func writeTool(folder string, v *release.Version) (changed bool, err error) {
 	return changed, nil
 }
 
-func (a *app) toolPullCommand() *cobra.Command {
+func (a *cli) toolPullCommand() *cobra.Command {
 	var environment string
 	c := &cobra.Command{
 		Use:     "pull FOLDER [TOOL…]",
@@ -217,7 +217,7 @@ func (a *app) toolPullCommand() *cobra.Command {
 		Long:    "Write the code of tools to files, each in a folder NAMESPACE/NAME, in the newest version or in the one that --env serves.",
 		Example: "  toolroom tool pull tools --env prod",
 		Args:    arguments(1, -1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s := r.Parts().Releases
 			list, err := s.List(ctx)
 			if err != nil {
@@ -276,7 +276,7 @@ func selectsTool(ctx context.Context, s *release.Service, tool string, spellings
 	return false, nil
 }
 
-func (a *app) toolSyncCommand() *cobra.Command {
+func (a *cli) toolSyncCommand() *cobra.Command {
 	var environment string
 	var check, asJSON bool
 	c := &cobra.Command{
@@ -288,7 +288,7 @@ or of the form NAMESPACE/NAME, is one upload. --check changes nothing and fails 
 something differs.`,
 		Example: "  toolroom tool sync tools --check\n  toolroom tool sync tools --env test",
 		Args:    arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			folder := args[0]
 			if !filepath.IsAbs(folder) {
 				folder = filepath.Join(a.Dir, folder)
@@ -324,7 +324,7 @@ something differs.`,
 	return c
 }
 
-func (a *app) printPlan(plan []release.Step, check bool) {
+func (a *cli) printPlan(plan []release.Step, check bool) {
 	for _, s := range plan {
 		note := ""
 		if s.Version > 0 {
@@ -338,7 +338,7 @@ func (a *app) printPlan(plan []release.Step, check bool) {
 }
 
 // uploadsIn finds the uploads of a folder.
-func (a *app) uploadsIn(folder string) ([]release.Upload, error) {
+func (a *cli) uploadsIn(folder string) ([]release.Upload, error) {
 	var uploads []release.Upload
 	entries, err := os.ReadDir(folder)
 	if err != nil {

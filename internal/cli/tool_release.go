@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/release"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) toolReleaseCommand() *cobra.Command {
+func (a *cli) toolReleaseCommand() *cobra.Command {
 	var o release.Order
 	var asJSON bool
 	c := &cobra.Command{
@@ -25,7 +25,7 @@ that break no caller. --force releases nevertheless and is recorded.`,
   toolroom tool release double@3 --weight 10
   toolroom tool release double --force --reason "customers were told"`,
 		Args: arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, tool, number, err := found(ctx, r, args[0])
 			if err != nil {
 				return err
@@ -44,7 +44,7 @@ that break no caller. --force releases nevertheless and is recorded.`,
 	return c
 }
 
-func (a *app) printMoved(m release.Moved, err error, asJSON bool) error {
+func (a *cli) printMoved(m release.Moved, err error, asJSON bool) error {
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (a *app) printMoved(m release.Moved, err error, asJSON bool) error {
 	return nil
 }
 
-func (a *app) toolPromoteCommand() *cobra.Command {
+func (a *cli) toolPromoteCommand() *cobra.Command {
 	var from, to string
 	var force, asJSON bool
 	c := &cobra.Command{
@@ -77,7 +77,7 @@ func (a *app) toolPromoteCommand() *cobra.Command {
 		Short:   "Release to one environment what another serves",
 		Example: "  toolroom tool promote double --from test --to prod",
 		Args:    arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, tool, _, err := found(ctx, r, args[0])
 			if err != nil {
 				return err
@@ -94,7 +94,7 @@ func (a *app) toolPromoteCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) toolRollbackCommand() *cobra.Command {
+func (a *cli) toolRollbackCommand() *cobra.Command {
 	var environment, reason string
 	var to int
 	var asJSON bool
@@ -105,7 +105,7 @@ func (a *app) toolRollbackCommand() *cobra.Command {
 the first release it served none. If a canary runs, only that ends.`,
 		Example: "  toolroom tool rollback double\n  toolroom tool rollback double --to 2 --reason \"wrong rounding\"",
 		Args:    arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, tool, number, err := found(ctx, r, args[0])
 			if err != nil {
 				return err
@@ -122,7 +122,7 @@ the first release it served none. If a canary runs, only that ends.`,
 	return c
 }
 
-func (a *app) toolDeprecateCommand() *cobra.Command {
+func (a *cli) toolDeprecateCommand() *cobra.Command {
 	var reason string
 	var undo bool
 	c := &cobra.Command{
@@ -130,7 +130,7 @@ func (a *app) toolDeprecateCommand() *cobra.Command {
 		Short:   "Mark a version so that it is not released again",
 		Example: "  toolroom tool deprecate double@1 --reason \"wrong for negative numbers\"",
 		Args:    arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, tool, number, err := found(ctx, r, args[0])
 			if err != nil {
 				return err
@@ -154,14 +154,14 @@ func (a *app) toolDeprecateCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) toolLogCommand() *cobra.Command {
+func (a *cli) toolLogCommand() *cobra.Command {
 	var limit int
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "log [TOOL]",
 		Short: "Show who pushed and released what, and when",
 		Args:  arguments(0, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, tool := r.Parts().Releases, ""
 			if len(args) > 0 {
 				var err error

@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/release"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) toolTestCommand() *cobra.Command {
+func (a *cli) toolTestCommand() *cobra.Command {
 	var all, asJSON bool
 	var junit string
 	c := &cobra.Command{
@@ -30,7 +30,7 @@ Without arguments, run its saved cases; --all runs those of all tools.`,
   toolroom tool test double@2
   toolroom tool test --all --junit report.xml`,
 		Args: arguments(0, -1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			switch {
 			case all && len(args) > 0:
 				return usage("toolroom tool test --all", "--all takes no tool")
@@ -50,7 +50,7 @@ Without arguments, run its saved cases; --all runs those of all tools.`,
 }
 
 // tryTool calls a version with arguments.
-func (a *app) tryTool(ctx context.Context, r *room.Room, args []string, asJSON bool) error {
+func (a *cli) tryTool(ctx context.Context, r *app.App, args []string, asJSON bool) error {
 	s, tool, number, err := found(ctx, r, args[0])
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (a *app) tryTool(ctx context.Context, r *room.Room, args []string, asJSON b
 }
 
 // runCases runs the cases of one tool, or of all.
-func (a *app) runCases(ctx context.Context, r *room.Room, args []string, junit string, asJSON bool) error {
+func (a *cli) runCases(ctx context.Context, r *app.App, args []string, junit string, asJSON bool) error {
 	s := r.Parts().Releases
 	var versions []*release.Version
 	if len(args) > 0 {
@@ -140,7 +140,7 @@ func testAll(ctx context.Context, s *release.Service, versions []*release.Versio
 	return slices.Concat(outcomes...), nil
 }
 
-func (a *app) printCaseOutcomes(outcomes []release.Outcome) error {
+func (a *cli) printCaseOutcomes(outcomes []release.Outcome) error {
 	rows, failed := make([][]string, len(outcomes)), 0
 	for i, o := range outcomes {
 		word := "ok"
@@ -159,7 +159,7 @@ func (a *app) printCaseOutcomes(outcomes []release.Outcome) error {
 }
 
 // writeJUnit writes the outcomes in the format of JUnit, which CI systems read.
-func (a *app) writeJUnit(file string, outcomes []release.Outcome) error {
+func (a *cli) writeJUnit(file string, outcomes []release.Outcome) error {
 	type failure struct {
 		Message string `xml:"message,attr"`
 	}

@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/catalog"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) toolsCommand() *cobra.Command {
+func (a *cli) toolsCommand() *cobra.Command {
 	var who caller
 	var namespace string
 	var hidden, asJSON bool
@@ -21,7 +21,7 @@ func (a *app) toolsCommand() *cobra.Command {
 		Example: `  toolroom tools --namespace filesystem
   toolroom tools --json`,
 		Args: arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			if err := loadAll(ctx, r, namespace); err != nil {
 				return err
 			}
@@ -45,7 +45,7 @@ func (a *app) toolsCommand() *cobra.Command {
 
 // listTools reads all pages of the list. If the tools change meanwhile, it starts again, so
 // that none is missed.
-func listTools(r *room.Room, who toolroom.Identity, o catalog.ListOptions) ([]toolroom.Tool, error) {
+func listTools(r *app.App, who toolroom.Identity, o catalog.ListOptions) ([]toolroom.Tool, error) {
 	o.Limit = catalog.MaxPage
 	tools := []toolroom.Tool{}
 	for restarts := 0; ; {
@@ -70,7 +70,7 @@ func listTools(r *room.Room, who toolroom.Identity, o catalog.ListOptions) ([]to
 
 const maxRestarts = 10
 
-func (a *app) printTools(r *room.Room, tools []toolroom.Tool) error {
+func (a *cli) printTools(r *app.App, tools []toolroom.Tool) error {
 	if len(tools) == 0 {
 		if len(r.Sources()) == 0 {
 			a.screen.say("There are no tools yet. %s", firstSteps)

@@ -15,7 +15,7 @@ import (
 	"github.com/toolroom/toolroom/internal/consent"
 )
 
-func (a *app) trustCommand() *cobra.Command {
+func (a *cli) trustCommand() *cobra.Command {
 	var list, revoke, yes, asJSON bool
 	c := &cobra.Command{
 		Use:   "trust [FILE]",
@@ -62,7 +62,7 @@ own config folder, needs no trust.`,
 	return c
 }
 
-func (a *app) trust(c *cobra.Command, file string, yes bool) error {
+func (a *cli) trust(c *cobra.Command, file string, yes bool) error {
 	store := consent.Open(a.home)
 	found, _, err := consent.Read(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -97,7 +97,7 @@ func (a *app) trust(c *cobra.Command, file string, yes bool) error {
 	return a.screen.printf("trusted %s\n", found.Path)
 }
 
-func (a *app) revokeTrust(file string) error {
+func (a *cli) revokeTrust(file string) error {
 	was, err := consent.Open(a.home).Revoke(file)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (a *app) revokeTrust(file string) error {
 }
 
 // listTrusted prints the trusted files, and whether they are still as they were.
-func (a *app) listTrusted(asJSON bool) error {
+func (a *cli) listTrusted(asJSON bool) error {
 	store := consent.Open(a.home)
 	all, err := store.List()
 	if err != nil {
@@ -144,7 +144,7 @@ func (a *app) listTrusted(asJSON bool) error {
 
 // needsTrust reports whether file counts only if the user trusts it: it was found in the
 // working folder, which may have come from elsewhere.
-func (a *app) needsTrust(file string) bool {
+func (a *cli) needsTrust(file string) bool {
 	if a.configFile != "" || a.trustConfig || file != filepath.Join(a.Dir, config.FileName) {
 		return false
 	}
@@ -153,7 +153,7 @@ func (a *app) needsTrust(file string) bool {
 
 // verifier returns the check of a config and of the files that it names, or nil if file
 // needs no trust.
-func (a *app) verifier(file string) config.Verify {
+func (a *cli) verifier(file string) config.Verify {
 	if file == "" || !a.needsTrust(file) {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (a *app) verifier(file string) config.Verify {
 
 // requireOwnHome returns an error if the record of trust would be in the working folder: it
 // could have come with the config.
-func (a *app) requireOwnHome() error {
+func (a *cli) requireOwnHome() error {
 	if a.homeHere {
 		return toolroom.Errorf(toolroom.CodeDenied, "the home %s depends on the working folder, so it cannot say which configs you trust", a.home).
 			WithHint("name an absolute folder: TOOLROOM_HOME or --home; or trust the config of this command: --trust-config")
@@ -185,7 +185,7 @@ func (a *app) requireOwnHome() error {
 
 // keepTrust returns what records that a config is trusted after an edit of ours, if it was
 // before, or did not exist.
-func (a *app) keepTrust(file string) config.Wrote {
+func (a *cli) keepTrust(file string) config.Wrote {
 	return func(before, after []byte) error {
 		if !a.needsTrust(file) || a.homeHere {
 			return nil
@@ -211,7 +211,7 @@ func (a *app) keepTrust(file string) config.Wrote {
 
 // sayUntrusted tells a person that the config does not count yet, in a command that only
 // looks at it.
-func (a *app) sayUntrusted(file string) {
+func (a *cli) sayUntrusted(file string) {
 	verify := a.verifier(file)
 	if verify == nil {
 		return

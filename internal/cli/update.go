@@ -31,7 +31,7 @@ type newest struct {
 	Published time.Time `json:"published_at"`
 }
 
-func (a *app) updateCommand() *cobra.Command {
+func (a *cli) updateCommand() *cobra.Command {
 	var check, asJSON bool
 	var url string
 	c := &cobra.Command{

@@ -10,11 +10,11 @@ import (
 const platform = runtime.GOOS + "/" + runtime.GOARCH
 
 // versionLine is the output of `toolroom version` and `toolroom --version`.
-func (a *app) versionLine() string {
+func (a *cli) versionLine() string {
 	return fmt.Sprintf("toolroom %s (%s, %s)\n", a.Version, runtime.Version(), platform)
 }
 
-func (a *app) versionCommand() *cobra.Command {
+func (a *cli) versionCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "version",

@@ -14,10 +14,10 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 )
 
-// terminal returns an app whose output is shown on a terminal.
-func terminal() (a *app, shown *bytes.Buffer) {
+// terminal returns a cli whose output is shown on a terminal.
+func terminal() (a *cli, shown *bytes.Buffer) {
 	shown = &bytes.Buffer{}
-	a = &app{}
+	a = &cli{}
 	a.screen = &screen{in: strings.NewReader(""), out: shown, err: shown, outTerminal: true, errTerminal: true, lines: bufio.NewReader(strings.NewReader(""))}
 	return a, shown
 }
@@ -32,19 +32,19 @@ func TestTerminalsGetNoControlSequencesOfPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	question := &approval.Approval{ID: "apr_1", Tool: "e:pay", Arguments: json.RawMessage(`{"to":"` + strings.ReplaceAll(hostile[len("\x1b]0;t\x07\x1b[2J"):], "\x1b", "") + `"}`), Expires: time.Now().Add(time.Hour)}
-	for name, show := range map[string]func(a *app) error{
-		"output of a program":   func(a *app) error { return a.printChunk(chunk) },
-		"errors of a program":   func(a *app) error { return a.printChunk(bytes.Replace(chunk, []byte("stdout"), []byte("stderr"), 1)) },
-		"the text of a result":  func(a *app) error { return a.screen.text(hostile) },
-		"a message":             func(a *app) error { return a.screen.printf("%s", hostile) },
-		"a JSON answer":         func(a *app) error { return a.screen.json(map[string]string{"text": hostile}) },
-		"a line of a stream":    func(a *app) error { return a.screen.jsonLine(hostile) },
-		"a table":               func(a *app) error { return a.screen.table([]string{"A"}, [][]string{{hostile}}) },
-		"fields":                func(a *app) error { return a.screen.fields("name", hostile) },
-		"an error":              func(a *app) error { a.screen.fail(hostile, hostile); return nil },
-		"the question":          func(a *app) error { a.showApproval(question); return nil },
-		"the list of questions": func(a *app) error { return a.foldApprovals([]*approval.Approval{question}) },
-		"an artifact, bytewise": func(a *app) error {
+	for name, show := range map[string]func(a *cli) error{
+		"output of a program":   func(a *cli) error { return a.printChunk(chunk) },
+		"errors of a program":   func(a *cli) error { return a.printChunk(bytes.Replace(chunk, []byte("stdout"), []byte("stderr"), 1)) },
+		"the text of a result":  func(a *cli) error { return a.screen.text(hostile) },
+		"a message":             func(a *cli) error { return a.screen.printf("%s", hostile) },
+		"a JSON answer":         func(a *cli) error { return a.screen.json(map[string]string{"text": hostile}) },
+		"a line of a stream":    func(a *cli) error { return a.screen.jsonLine(hostile) },
+		"a table":               func(a *cli) error { return a.screen.table([]string{"A"}, [][]string{{hostile}}) },
+		"fields":                func(a *cli) error { return a.screen.fields("name", hostile) },
+		"an error":              func(a *cli) error { a.screen.fail(hostile, hostile); return nil },
+		"the question":          func(a *cli) error { a.showApproval(question); return nil },
+		"the list of questions": func(a *cli) error { return a.foldApprovals([]*approval.Approval{question}) },
+		"an artifact, bytewise": func(a *cli) error {
 			w := a.screen.stream()
 			for i := range len(hostile) {
 				if _, err := w.Write([]byte{hostile[i]}); err != nil {

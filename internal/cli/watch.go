@@ -8,16 +8,16 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/approval"
-	"github.com/toolroom/toolroom/room"
 )
 
 // watcher shows the events of a call to a person, and asks for approval if the call needs
 // it and a person is there. Asking does not delay the call's events, because the answer may
 // also come from another place.
 type watcher struct {
-	app  *app
-	room *room.Room
+	cli  *cli
+	room *app.App
 	ctx  context.Context
 	// noWait means that the call fails if it needs approval, so the person is not asked.
 	noWait bool
@@ -26,13 +26,13 @@ type watcher struct {
 	asking sync.WaitGroup
 }
 
-func newWatcher(ctx context.Context, a *app, r *room.Room) *watcher {
-	return &watcher{app: a, room: r, ctx: ctx, stop: func() {}}
+func newWatcher(ctx context.Context, a *cli, r *app.App) *watcher {
+	return &watcher{cli: a, room: r, ctx: ctx, stop: func() {}}
 }
 
 // watch shows one event.
 func (w *watcher) watch(e toolroom.Event) {
-	screen := w.app.screen
+	screen := w.cli.screen
 	switch {
 	case e.Kind == toolroom.EventProgress && e.Progress != nil:
 		screen.progress(progressLine(e.Tool, e.Progress))
@@ -50,14 +50,14 @@ func (w *watcher) approval(e toolroom.Event) {
 	switch approval.State(e.Approval.State) {
 	case approval.Pending:
 	default:
-		w.app.screen.say("%s: %s", e.Approval.ID, e.Approval.State)
+		w.cli.screen.say("%s: %s", e.Approval.ID, e.Approval.State)
 		return
 	}
 	if w.noWait {
 		return
 	}
-	if !w.app.screen.interactive() {
-		w.app.screen.fail(e.Tool+" is waiting for approval by a person: "+e.Approval.Reason,
+	if !w.cli.screen.interactive() {
+		w.cli.screen.fail(e.Tool+" is waiting for approval by a person: "+e.Approval.Reason,
 			"toolroom approve "+e.Approval.ID)
 		return
 	}
@@ -65,8 +65,8 @@ func (w *watcher) approval(e toolroom.Event) {
 	w.stop = stop
 	w.asking.Go(func() {
 		// This failure does not end the call, which keeps waiting.
-		if err := w.app.decide(ctx, w.room, e.Approval.ID); err != nil && ctx.Err() == nil {
-			w.app.screen.fail(err.Error(), toolroom.AsError(err).Hint)
+		if err := w.cli.decide(ctx, w.room, e.Approval.ID); err != nil && ctx.Err() == nil {
+			w.cli.screen.fail(err.Error(), toolroom.AsError(err).Hint)
 		}
 	})
 }
@@ -75,11 +75,11 @@ func (w *watcher) approval(e toolroom.Event) {
 func (w *watcher) close() {
 	w.stop()
 	w.asking.Wait()
-	w.app.screen.progress("")
+	w.cli.screen.progress("")
 }
 
 // decide shows an approval to the person at the terminal and records the answer.
-func (a *app) decide(ctx context.Context, r *room.Room, id string) error {
+func (a *cli) decide(ctx context.Context, r *app.App, id string) error {
 	question, err := r.Approval(ctx, id)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func typedAnswer(typed, by string) approval.Answer {
 }
 
 // sayRule shows the grant that was made by approving more than one call.
-func (a *app) sayRule(ctx context.Context, r *room.Room, done *approval.Approval) error {
+func (a *cli) sayRule(ctx context.Context, r *app.App, done *approval.Approval) error {
 	if done.State != approval.Approved || done.Scope == approval.Once {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (a *app) sayRule(ctx context.Context, r *room.Room, done *approval.Approval
 	return nil
 }
 
-func (a *app) showApproval(p *approval.Approval) {
+func (a *cli) showApproval(p *approval.Approval) {
 	a.screen.say("%s wants to run %s", p.Identity, p.Tool)
 	a.screen.say("  arguments  %s", p.Arguments)
 	for _, effect := range p.Effects {

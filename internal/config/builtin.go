@@ -23,6 +23,10 @@ type Builtin struct {
 	Cron    *BuiltinCron    `yaml:"cron,omitempty"`
 	Message *BuiltinMessage `yaml:"message,omitempty"`
 	Browser *BuiltinBrowser `yaml:"browser,omitempty"`
+	// Sessions configures the pack sessions.
+	Sessions *BuiltinPack `yaml:"sessions,omitempty"`
+	// The packs below are off unless they have a section.
+	Storage *BuiltinStorage `yaml:"storage,omitempty"`
 }
 
 // BuiltinPack is the section of a pack without settings.
@@ -152,6 +156,10 @@ func (b Builtin) On(pack string, fallback bool) bool {
 		return on(b.Browser, fallback, func(s *BuiltinBrowser) bool { return s.Off })
 	case "memory":
 		return on(b.Memory, fallback, func(s *BuiltinPack) bool { return s.Off })
+	case "sessions":
+		return on(b.Sessions, fallback, func(s *BuiltinPack) bool { return s.Off })
+	case "storage":
+		return on(b.Storage, false, func(s *BuiltinStorage) bool { return s.Off })
 	case "cron":
 		return on(b.Cron, fallback, func(s *BuiltinCron) bool { return s.Off })
 	case "message":
@@ -176,6 +184,7 @@ func (c check) builtin(b Builtin) {
 			c.oneOf("builtin.shell.network", s.Network, NetworkNone, NetworkHost)
 		}
 	}
+	c.storage(b.Storage)
 	if s := b.Cron; s != nil && s.Timezone != "" {
 		if _, err := time.LoadLocation(s.Timezone); err != nil || s.Timezone == "Local" {
 			c.problem("builtin.cron.timezone", fmt.Sprintf("%q is not a time zone", s.Timezone), "write a name such as Europe/Berlin or UTC")

@@ -93,6 +93,9 @@ func (c check) server(s Server) {
 	if s.Auth.OAuth != nil {
 		c.oauth("server.auth.oauth", s, *s.Auth.OAuth)
 	}
+	if s.Auth.Login != nil {
+		c.login("server.auth.login", s, *s.Auth.Login)
+	}
 	for i, host := range s.Hosts {
 		if host == "" || strings.ContainsAny(host, "/:*[]@ ") && net.ParseIP(host) == nil {
 			c.problem(fmt.Sprintf("server.hosts[%d]", i), quote(host)+" is not the name of a host", "for example tools.example.com, without scheme and port")

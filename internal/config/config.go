@@ -78,6 +78,23 @@ type Endpoint struct {
 type Auth struct {
 	Required string `yaml:"required,omitempty"`
 	OAuth    *OAuth `yaml:"oauth,omitempty"`
+	// Login is where people sign in to open the page from other machines, besides with a
+	// token.
+	Login *Login `yaml:"login,omitempty"`
+}
+
+// Login is an OpenID Connect provider. It must redirect to the server's url followed by
+// /login/callback.
+type Login struct {
+	Issuer   string `yaml:"issuer,omitempty"`
+	ClientID string `yaml:"client_id,omitempty"`
+	// ClientSecret is a reference to a secret; empty means a public client.
+	ClientSecret string `yaml:"client_secret,omitempty"`
+	// Scopes are requested besides openid.
+	Scopes []string `yaml:"scopes,omitempty"`
+	// GroupsClaim is the name of the claim that contains a person's groups; empty reads
+	// none.
+	GroupsClaim string `yaml:"groups_claim,omitempty"`
 }
 
 // OAuth makes the server accept access tokens of authorization servers, besides its own.

@@ -31,6 +31,22 @@ func (c check) oauth(key string, s Server, o OAuth) {
 	}
 }
 
+func (c check) login(key string, s Server, l Login) {
+	c.secureURL(key+".issuer", l.Issuer)
+	if l.ClientID == "" {
+		c.problem(key+".client_id", "the client is missing", "register Toolroom at the provider, with the redirect URL <server.url>/login/callback")
+	}
+	if s.URL == "" {
+		c.problem(key, "the URL to which the provider redirects is missing", "set server.url, for example https://tools.example.com")
+	}
+	if l.ClientSecret != "" {
+		c.reference(key+".client_secret", l.ClientSecret)
+	}
+	for i, scope := range l.Scopes {
+		c.scope(fmt.Sprintf("%s.scopes[%d]", key, i), scope)
+	}
+}
+
 // secureURL requires https, except on this machine: keys that arrive over plain http may be
 // forged.
 func (c check) secureURL(key, text string) {

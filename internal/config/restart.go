@@ -2,36 +2,73 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 )
+
+// The sections and keys that count only from the next start on, and the keys of these
+// sections that count at once.
+var (
+	restartSections = []string{"server", "store", "code", "receipts", "results", "artifacts"}
+	restartKeys     = []string{"secrets.key"}
+	appliedKeys     = []string{"code.egress", "receipts.keep", "receipts.must"}
+)
+
+// Changed returns the keys in which c differs from before, as section.key, in the order of
+// the file's sections.
+func (c *Config) Changed(before *Config) []string {
+	var keys []string
+	a, b := reflect.ValueOf(c).Elem(), reflect.ValueOf(before).Elem()
+	for i := range a.NumField() {
+		name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("yaml"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		keys = append(keys, changed(name, a.Field(i), b.Field(i))...)
+	}
+	return keys
+}
+
+// changed returns the keys of a section, or the names of a map, that differ.
+func changed(section string, a, b reflect.Value) []string {
+	differ := func(a, b reflect.Value) bool {
+		if a.IsValid() != b.IsValid() {
+			return true
+		}
+		return a.IsValid() && !reflect.DeepEqual(a.Interface(), b.Interface())
+	}
+	var keys []string
+	switch a.Kind() {
+	case reflect.Struct:
+		for i := range a.NumField() {
+			key, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("yaml"), ",")
+			if key != "" && key != "-" && differ(a.Field(i), b.Field(i)) {
+				keys = append(keys, section+"."+key)
+			}
+		}
+	case reflect.Map:
+		for _, m := range []reflect.Value{a, b} {
+			for _, name := range m.MapKeys() {
+				key := section + "." + name.String()
+				if differ(a.MapIndex(name), b.MapIndex(name)) && !slices.Contains(keys, key) {
+					keys = append(keys, key)
+				}
+			}
+		}
+		slices.Sort(keys)
+	default:
+		if differ(a, b) {
+			keys = append(keys, section)
+		}
+	}
+	return keys
+}
 
 // NeedsRestart returns the keys in which c differs from started, with which a room was
 // opened, and which count only from the next start on; in the order of the file's sections.
 func (c *Config) NeedsRestart(started *Config) []string {
-	var keys []string
-	section := func(name string, now, then any, applied ...string) {
-		a, b := reflect.ValueOf(now), reflect.ValueOf(then)
-	fields:
-		for i := range a.NumField() {
-			key, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("yaml"), ",")
-			for _, one := range applied {
-				if one == key {
-					continue fields
-				}
-			}
-			if !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
-				keys = append(keys, name+"."+key)
-			}
-		}
-	}
-	section("server", c.Server, started.Server)
-	section("store", c.Store, started.Store)
-	section("code", c.Code, started.Code, "egress")
-	section("receipts", c.Receipts, started.Receipts, "keep", "must")
-	section("results", c.Results, started.Results)
-	section("artifacts", c.Artifacts, started.Artifacts)
-	if !reflect.DeepEqual(c.Secrets.Key, started.Secrets.Key) {
-		keys = append(keys, "secrets.key")
-	}
-	return keys
+	return slices.DeleteFunc(c.Changed(started), func(key string) bool {
+		section, _, _ := strings.Cut(key, ".")
+		return !slices.Contains(restartKeys, key) && (!slices.Contains(restartSections, section) || slices.Contains(appliedKeys, key))
+	})
 }

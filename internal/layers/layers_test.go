@@ -26,10 +26,11 @@ var order = []struct {
 	{name: "core types", packages: []string{""}},
 	{name: "panics as errors", packages: []string{"internal/panics"}},
 	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/reserved", "internal/pattern", "internal/listener", "internal/deadline", "internal/atomicfile", "internal/jsonpath", "internal/expression", "internal/egress/...", "internal/oauth", "internal/taint", "internal/visible", "internal/identity"}},
+	{name: "the Model Context Protocol", packages: []string{"mcp/..."}},
 	{name: "caches in files", packages: []string{"internal/probecache", "internal/embed/..."}},
 	{name: "the bridge", packages: []string{"bridge/...", "internal/code/stub"}, peers: true},
 	{name: "sandboxes", packages: []string{"sandbox"}},
-	{name: "engines and drivers", packages: []string{"sandbox/sandboxtest/...", "internal/engine/...", "internal/sandbox/...", "internal/lockdown/...", "internal/guest/...", "internal/image", "internal/netjail", "internal/restrict"}, peers: true},
+	{name: "engines and drivers", packages: []string{"sandbox/sandboxtest/...", "internal/engine/...", "internal/sandbox/...", "internal/lockdown/...", "internal/guest/...", "internal/netjail", "internal/restrict", "drivers/microvm", "drivers/proxmox"}, peers: true},
 	{name: "effects", packages: []string{"internal/effects/..."}, peers: true},
 	{name: "schemas", packages: []string{"internal/schema"}},
 	{name: "interfaces of sources", packages: []string{"source", "internal/source/inflight", "internal/source/secretref"}, peers: true},
@@ -45,11 +46,12 @@ var order = []struct {
 	{name: "consent to configs", packages: []string{"internal/consent"}},
 	{name: "backups", packages: []string{"internal/backup"}},
 	{name: "configs of clients", packages: []string{"internal/connect", "internal/service"}},
-	{name: "the room", packages: []string{"room"}},
-	{name: "workflows", packages: []string{"internal/temporal"}},
+	{name: "the wiring", packages: []string{"internal/app"}},
+	{name: "the public room", packages: []string{"room"}},
+	{name: "drivers in a module of their own", packages: []string{"drivers/..."}, peers: true},
 	{name: "surfaces", packages: []string{"internal/server/...", "internal/cli/..."}, peers: true},
 	{name: "the public server", packages: []string{"serve"}},
-	{name: "mains", packages: []string{"cmd/...", "examples/...", "test/...", "packaging"}},
+	{name: "mains", packages: []string{"cmd/...", "examples/...", "test/...", "drivers/test/...", "packaging"}},
 }
 
 // heavy lists modules that only the packages named may import.
@@ -63,8 +65,8 @@ var heavy = map[string][]string{
 	"github.com/prometheus/client_golang":          {"internal/server/api"},
 	"github.com/zalando/go-keyring":                {"internal/secret/backend"},
 	"github.com/tetratelabs/wazero":                {"internal/engine/wasm", "internal/engine/quickjs", "internal/engine/cpython", "internal/engine/wasmfuel", "internal/engine/wasi", "internal/engine/module/machine"},
-	"google.golang.org/protobuf":                   {"internal/engine/monty/protocol", "internal/temporal"},
-	"go.temporal.io":                               {"internal/temporal"},
+	"google.golang.org/protobuf":                   {"internal/engine/monty/protocol", "drivers/temporal"},
+	"go.temporal.io":                               {"drivers/temporal", "drivers/test/temporal"},
 	"github.com/chromedp":                          {"internal/builtin/browser"},
 	"codeberg.org/readeck/go-readability":          {"internal/builtin/document"},
 	"github.com/JohannesKaufmann/html-to-markdown": {"internal/builtin/document"},
@@ -74,9 +76,9 @@ var heavy = map[string][]string{
 	"github.com/expr-lang/expr":                    {"internal/expression"},
 	"github.com/netresearch/go-cron":               {"internal/schedule"},
 	"github.com/dop251/goja":                       {"internal/engine/js/program"},
-	"github.com/moby/moby":                         {"internal/sandbox/docker"},
-	"github.com/containerd/containerd":             {"internal/sandbox/containerd"},
-	"k8s.io":                                       {"internal/sandbox/kubernetes", "test/kubernetes"},
+	"github.com/moby/moby":                         {"drivers/docker"},
+	"github.com/containerd/containerd":             {"drivers/containerd"},
+	"k8s.io":                                       {"drivers/kubernetes", "drivers/test/kubernetes"},
 }
 
 func TestImportsPointDownAndHeavyModulesStayInTheirPackages(t *testing.T) {
@@ -142,18 +144,18 @@ func TestSurfacesReachToolsOnlyThroughTheRunner(t *testing.T) {
 // surfaces. That includes a package that makes calls by itself, such as for a schedule.
 func TestPackagesThatMakeCallsAreInTheSurfaceTest(t *testing.T) {
 	named := []string{
-		"room",                         // rows "Go ..."
+		"internal/app", "room", // rows "Go ..."
 		"internal/cli", "cmd/toolroom", // rows "command line ..."
 		"internal/server", "internal/server/api", "internal/server/mcp", // rows "HTTP ...", "MCP ..."
 		"serve",                                                               // passes its room to internal/server
 		"internal/code",                                                       // rows "code mode ..."
 		"internal/schedule",                                                   // row "a schedule"
-		"internal/temporal",                                                   // test/temporal
+		"drivers/temporal",                                                    // drivers/test/temporal
 		"internal/store", "internal/store/sqlite", "internal/store/storetest", // store records of the runner
 	}
 	for _, p := range list(t) {
 		from := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
-		calls := slices.Contains(p.Imports, module+"/internal/run") || slices.Contains(p.Imports, module+"/room")
+		calls := slices.Contains(p.Imports, module+"/internal/run") || slices.Contains(p.Imports, module+"/internal/app") || slices.Contains(p.Imports, module+"/room")
 		if calls && !slices.Contains(named, from) && !strings.HasPrefix(from, "examples/") && !strings.HasPrefix(from, "test/") {
 			t.Errorf("%s can make calls: add a row for them to test/surface, and the package to this list", from)
 		}

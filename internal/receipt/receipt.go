@@ -6,6 +6,8 @@ package receipt
 import (
 	"context"
 	"encoding/json"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -44,6 +46,10 @@ type Receipt struct {
 	Preview    string   `json:"preview,omitempty"`
 	ResultHash string   `json:"result_hash,omitempty"`
 	Artifacts  []string `json:"artifacts,omitempty"`
+
+	// Logs are the lines that the tool logged, and LogsHidden how many more there were.
+	Logs       []LogLine `json:"logs,omitempty"`
+	LogsHidden int       `json:"logs_hidden,omitempty"`
 
 	// Labels are the tags of the tool and the labels of the result. Reach are the
 	// taint labels of the call when policy decided, for example
@@ -97,9 +103,30 @@ type Receipt struct {
 // MaxPreview is the maximum length of a preview, in bytes.
 const MaxPreview = 512
 
+// LogLine is a line that a tool logged, redacted. Level is debug, info, warning or error;
+// for all that a program printed, it is stdout or stderr.
+type LogLine struct {
+	Time    time.Time       `json:"time"`
+	Level   string          `json:"level"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// Limits of the logs of one receipt: lines, and bytes of all lines together and of what was
+// printed to one stream.
+const (
+	MaxLogLines   = 200
+	MaxLogBytes   = 16 << 10
+	MaxPrintBytes = 4 << 10
+)
+
 // Query selects receipts. Zero fields do not restrict.
 type Query struct {
 	Tool string
+	// Version is the number of the version that served the call, and Environment the
+	// environment that it was called in.
+	Version     int
+	Environment string
 	// Subject is the caller's [toolroom.Identity.Key]: "local" for the local
 	// operator.
 	Subject string
@@ -121,6 +148,21 @@ type Query struct {
 	// Limit is the maximum number of receipts; zero means DefaultLimit, and more
 	// than MaxLimit means MaxLimit.
 	Limit int
+}
+
+// Select selects the calls of a tool by its canonical id, which may end with @ and the number
+// of a version.
+func (q *Query) Select(tool string) error {
+	id, number, versioned := strings.Cut(tool, "@")
+	q.Tool = id
+	if !versioned {
+		return nil
+	}
+	var err error
+	if q.Version, err = strconv.Atoi(number); err != nil || q.Version < 1 {
+		return toolroom.Errorf(toolroom.CodeInvalidID, "%q is not a version: versions are numbers from 1", number)
+	}
+	return nil
 }
 
 // FromStart, as Query.AfterSeq, selects the chain from its first receipt.
@@ -162,6 +204,9 @@ type Store interface {
 	// call with an unfinished job has not ended: whoever takes the job over records it.
 	// SettleIntents returns their number.
 	SettleIntents(ctx context.Context, alive func(owner string) bool, settle func(*Receipt)) (n int, err error)
+	// ReceiptSamples calls see with each receipt that q selects, oldest first, until see
+	// returns false. A limit of zero means no limit.
+	ReceiptSamples(ctx context.Context, q Query, see func(Sample) bool) error
 	// ReceiptSpace returns how many bytes are free where receipts are stored, as far
 	// as that is known.
 	ReceiptSpace(ctx context.Context) (int64, error)

@@ -14,13 +14,20 @@ import (
 type stream struct {
 	sink   func(toolroom.Event) // of the surface, nil for child calls
 	chunks chunks
+	logs   logs
 	// ended discards the events of a tool that outlives its call.
 	ended atomic.Bool
 }
 
 // emit sends an event of the call to its sink and to the bus.
 func (c *call) emit(e toolroom.Event) {
-	if c.stream.ended.Load() || !c.heard() {
+	if c.stream.ended.Load() {
+		return
+	}
+	if e.Kind == toolroom.EventLog && e.Log != nil && c.runner.Receipts != nil {
+		c.stream.logs.add(c.runner.Now(), e.Log)
+	}
+	if !c.heard() {
 		return
 	}
 	e.Call, e.Parent, e.Tool, e.Identity = c.request.ID, c.request.Parent, c.tool, c.request.Identity

@@ -69,6 +69,7 @@ func (o *outcome) receipt() *receipt.Receipt {
 		}
 	}
 	r.Warnings = o.result.Warnings
+	r.Logs, r.LogsHidden = o.stream.logs.recorded(o.runner.Secrets, o.runner.Now(), o.result.Execution)
 	if o.result.Execution != nil {
 		r.Connections = o.result.Execution.Refused
 	}

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/internal/app"
 )
 
 // killedHome is where the child of TestKillingTheServerLosesNoReceipt serves.
@@ -28,14 +28,14 @@ func TestServeUntilKilled(t *testing.T) {
 	if home == "" {
 		t.Skip("it is run by TestKillingTheServerLosesNoReceipt")
 	}
-	r, err := room.Open(t.Context(), room.Options{Home: home})
+	r, err := app.Open(t.Context(), app.Options{Home: home})
 	if err != nil {
 		t.Fatal(err)
 	}
 	yes := true
 	for name, hints := range map[string]toolroom.Hints{"read": {ReadOnly: &yes}, "write": {}} {
 		tool := toolroom.Tool{ID: toolroom.ID{Namespace: "few", Name: name}, Description: "For the test.", Hints: hints}
-		err := room.RegisterTool(r, tool, func(_ context.Context, in struct {
+		err := app.RegisterTool(r, tool, func(_ context.Context, in struct {
 			N int `json:"n"`
 		},
 		) (int, error) {
@@ -67,7 +67,7 @@ func TestKillingTheServerLosesNoReceipt(t *testing.T) {
 	}
 	for range times {
 		answered := loadAndKill(t, self, home)
-		r, err := room.Open(t.Context(), room.Options{Home: home})
+		r, err := app.Open(t.Context(), app.Options{Home: home})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom/internal/server/auth"
+	"github.com/toolroom/toolroom/internal/visible"
 )
 
 //go:embed page.html
@@ -24,6 +25,10 @@ func page(version string, key auth.PageKey) http.Handler {
 		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-"+nonce+
 			"'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 		// An error means that the client has gone.
-		_, _ = strings.NewReplacer("{{version}}", html.EscapeString(version), "{{nonce}}", nonce, "{{token}}", key.Token(r.Host)).WriteString(w, pageHTML)
+		who := ""
+		if id := auth.Identity(r.Context()); !auth.IsLocal(id) {
+			who = id.Subject
+		}
+		_, _ = strings.NewReplacer("{{version}}", html.EscapeString(version), "{{who}}", html.EscapeString(visible.Text(who)), "{{nonce}}", nonce, "{{token}}", key.Token(r.Host)).WriteString(w, pageHTML)
 	})
 }

@@ -27,9 +27,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/secret"
-	"github.com/toolroom/toolroom/room"
 )
 
 const (
@@ -165,7 +165,7 @@ var telling = []string{
 }
 
 // opened is a room with the evil server, whose secrets and log are known.
-func opened(t *testing.T) (*room.Room, *safeBuffer) {
+func opened(t *testing.T) (*app.App, *safeBuffer) {
 	t.Helper()
 	home, log := t.TempDir(), &safeBuffer{}
 	file := filepath.Join(home, "toolroom.yaml")
@@ -178,7 +178,7 @@ sources:
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := room.Open(t.Context(), room.Options{Home: home, ConfigFile: file, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	r, err := app.Open(t.Context(), app.Options{Home: home, ConfigFile: file, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func (b *safeBuffer) Bytes() []byte {
 	return bytes.Clone(b.b.Bytes())
 }
 
-func served(t *testing.T, r *room.Room) string {
+func served(t *testing.T, r *app.App) string {
 	t.Helper()
 	at := make(chan string, 1)
 	ended := make(chan error, 1)

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/panics"
-	"github.com/toolroom/toolroom/room"
 )
 
 // rulesPeriod is the interval at which the files of rules and manifests are polled.
@@ -18,7 +18,7 @@ const rulesPeriod = 2 * time.Second
 
 // watchRules applies changed rules and manifests, until ctx ends. watchConfig watches
 // the config itself.
-func watchRules(ctx context.Context, r *room.Room, log *slog.Logger) {
+func watchRules(ctx context.Context, r *app.App, log *slog.Logger) {
 	tick := time.NewTicker(rulesPeriod)
 	defer tick.Stop()
 	last := stamps(r.PolicyFiles())

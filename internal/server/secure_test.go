@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/approval/hook"
-	"github.com/toolroom/toolroom/room"
 )
 
 // start serves a room without tools and returns its address.
@@ -23,7 +23,7 @@ func start(t *testing.T, config string) string {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := room.Open(t.Context(), room.Options{Home: filepath.Join(dir, "home"), ConfigFile: file})
+	r, err := app.Open(t.Context(), app.Options{Home: filepath.Join(dir, "home"), ConfigFile: file})
 	if err != nil {
 		t.Fatal(err)
 	}

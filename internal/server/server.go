@@ -18,16 +18,17 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/approval/hook"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/server/answer"
 	"github.com/toolroom/toolroom/internal/server/api"
 	"github.com/toolroom/toolroom/internal/server/auth"
+	"github.com/toolroom/toolroom/internal/server/login"
 	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
 	"github.com/toolroom/toolroom/internal/server/replica"
 	"github.com/toolroom/toolroom/internal/token"
-	"github.com/toolroom/toolroom/room"
 )
 
 // Options configure Serve and ServeStdio.
@@ -41,7 +42,7 @@ type Options struct {
 	// ConfigFile is watched, and its changes are applied. If empty, no file is
 	// watched.
 	ConfigFile string
-	// Verify, if not nil, must accept a changed config; see [room.Options]. Record is the
+	// Verify, if not nil, must accept a changed config; see [app.Options]. Record is the
 	// file on which its answers depend.
 	Verify config.Verify
 	Record string
@@ -53,6 +54,8 @@ type Options struct {
 	Listed  func(Listing)
 	Version string
 	Log     *slog.Logger
+	// Reloads, if not nil, is called with a function that reads ConfigFile again at once.
+	Reloads func(func() (Reloaded, error))
 	// Local, if not nil, is called with a handler for clients that the caller has found to
 	// be the operator: all their requests are the operator's.
 	Local func(http.Handler)
@@ -77,7 +80,7 @@ const (
 )
 
 // Serve serves over HTTP until ctx ends. Running calls may finish then.
-func Serve(ctx context.Context, r *room.Room, o Options) error {
+func Serve(ctx context.Context, r *app.App, o Options) error {
 	c := r.Config()
 	if o.Listen == "" {
 		o.Listen = c.Server.Listen
@@ -105,6 +108,9 @@ func Serve(ctx context.Context, r *room.Room, o Options) error {
 	r.Start(ctx)
 	warnPlainSecrets(o.Log, c)
 	watchConfig(ctx, r, mcp, o)
+	if o.Reloads != nil {
+		o.Reloads(func() (Reloaded, error) { return reloadNow(r, mcp, o) })
+	}
 	go watchRules(ctx, r, o.Log)
 	srv := auth.Server(o.Listen, (&ballast{}).under(handler))
 	// Calls may outlive ctx for drainWait, so requests have a context of their own.
@@ -167,7 +173,7 @@ func pageAddress(c config.Server, at net.Addr) string {
 }
 
 // openReplica registers this server with the others of its home.
-func openReplica(r *room.Room) (*replica.Replica, error) {
+func openReplica(r *app.App) (*replica.Replica, error) {
 	key, err := r.StateKey()
 	if err != nil {
 		return nil, err
@@ -189,7 +195,7 @@ func serveOn(srv *http.Server, l net.Listener, tls config.TLS) error {
 }
 
 // ServeStdio serves MCP to one client over a pair of streams.
-func ServeStdio(ctx context.Context, r *room.Room, in io.ReadCloser, out io.WriteCloser, o Options) error {
+func ServeStdio(ctx context.Context, r *app.App, in io.ReadCloser, out io.WriteCloser, o Options) error {
 	s, err := newMCP(r, r.Config(), o, func(context.Context) toolroom.Identity { return o.Client }, nil, nil)
 	if err != nil {
 		return err
@@ -203,7 +209,7 @@ func ServeStdio(ctx context.Context, r *room.Room, in io.ReadCloser, out io.Writ
 	return s.Stdio(ctx, in, redactedLines{r.Parts().Runner.Secrets.Lines(out), out})
 }
 
-func newHandler(r *room.Room, c *config.Config, o Options, self *replica.Replica) (http.Handler, *mcpserver.Server, func(), error) {
+func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) (http.Handler, *mcpserver.Server, func(), error) {
 	parts := r.Parts()
 	resource := newResource(c.Server, parts.Runner.Scopes)
 	state, err := r.StateKey()
@@ -235,6 +241,12 @@ func newHandler(r *room.Room, c *config.Config, o Options, self *replica.Replica
 		authOptions.Verify, authOptions.Challenge = resource.verify(tokens.Verify), resource.challenge
 		authOptions.Open = append(authOptions.Open, resource.MetadataPaths()...)
 	}
+	people, err := newLogin(r, c.Server, authOptions.Verify, o.Log)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	authOptions.Session, authOptions.SignIn = people.Identity, people.Form
+	authOptions.Open, authOptions.Links = append(authOptions.Open, people.Paths()...), []string{login.CallbackPath}
 	guard := auth.Middleware(authOptions)
 	sources := func() []api.Source {
 		var out []api.Source
@@ -258,6 +270,7 @@ func newHandler(r *room.Room, c *config.Config, o Options, self *replica.Replica
 		mux.Handle("/sse", mcp.SSE())
 	}
 	mux.Handle("GET /{$}", page(o.Version, authOptions.Page))
+	people.Register(mux)
 	mux.Handle("/", rest)
 	inner := guard(inEnvironment(mux, r.CheckEnvironment))
 	if resource != nil {
@@ -284,7 +297,7 @@ func newHandler(r *room.Room, c *config.Config, o Options, self *replica.Replica
 	return auth.Secure(redacted(outer, parts.Runner.Secrets)), mcp, func() { stopCounting(); stopMetrics(); mcp.Close() }, nil
 }
 
-func warmPools(r *room.Room) func() []api.WarmPool {
+func warmPools(r *app.App) func() []api.WarmPool {
 	return func() []api.WarmPool {
 		var out []api.WarmPool
 		for _, p := range r.WarmPools() {
@@ -297,7 +310,7 @@ func warmPools(r *room.Room) func() []api.WarmPool {
 	}
 }
 
-func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context) toolroom.Identity, protected *resource, self *replica.Replica) (*mcpserver.Server, error) {
+func newMCP(r *app.App, c *config.Config, o Options, who func(context.Context) toolroom.Identity, protected *resource, self *replica.Replica) (*mcpserver.Server, error) {
 	expose, err := exposure(c.Expose)
 	if err != nil {
 		return nil, err
@@ -374,7 +387,7 @@ func exposure(e config.Expose) (mcpserver.Exposure, error) {
 }
 
 // tellListing reports what clients see, once the sources have listed their tools.
-func tellListing(ctx context.Context, r *room.Room, s *mcpserver.Server, o Options) {
+func tellListing(ctx context.Context, r *app.App, s *mcpserver.Server, o Options) {
 	if o.Listed == nil {
 		return
 	}
@@ -391,7 +404,7 @@ func tellListing(ctx context.Context, r *room.Room, s *mcpserver.Server, o Optio
 }
 
 // ListingOf returns what an MCP client that the local operator starts sees now.
-func ListingOf(r *room.Room) (Listing, error) {
+func ListingOf(r *app.App) (Listing, error) {
 	s, err := newMCP(r, r.Config(), Options{}, func(context.Context) toolroom.Identity { return toolroom.Identity{} }, nil, nil)
 	if err != nil {
 		return Listing{}, err
@@ -401,7 +414,7 @@ func ListingOf(r *room.Room) (Listing, error) {
 }
 
 // reload applies a changed config, and tells the clients whose lists may have changed.
-func reload(r *room.Room, s *mcpserver.Server, c *config.Config) error {
+func reload(r *app.App, s *mcpserver.Server, c *config.Config) error {
 	expose, err := exposure(c.Expose)
 	if err != nil {
 		return err
@@ -413,7 +426,39 @@ func reload(r *room.Room, s *mcpserver.Server, c *config.Config) error {
 	return nil
 }
 
-func watchConfig(ctx context.Context, r *room.Room, s *mcpserver.Server, o Options) {
+// Reloaded is the outcome of a reload.
+type Reloaded struct {
+	File string `json:"file"`
+	// Changed are the keys that the reload has changed, and Restart those that differ from
+	// the config with which the server has started and that count after a restart.
+	Changed []string `json:"changed"`
+	Restart []string `json:"restart"`
+}
+
+// reloadNow reads the config again, whether or not it has changed.
+func reloadNow(r *app.App, s *mcpserver.Server, o Options) (Reloaded, error) {
+	if o.ConfigFile == "" {
+		return Reloaded{}, toolroom.Errorf(toolroom.CodeUnsupported, "the server has no config file")
+	}
+	c, err := config.LoadVerified(o.ConfigFile, o.Verify)
+	if err != nil {
+		return Reloaded{}, err
+	}
+	before := r.Config()
+	if err := reload(r, s, c); err != nil {
+		return Reloaded{}, err
+	}
+	out := Reloaded{File: o.ConfigFile, Changed: []string{}, Restart: []string{}}
+	out.Restart = append(out.Restart, r.NeedsRestart(c)...)
+	for _, key := range c.Changed(before) {
+		if !slices.Contains(out.Restart, key) {
+			out.Changed = append(out.Changed, key)
+		}
+	}
+	return out, nil
+}
+
+func watchConfig(ctx context.Context, r *app.App, s *mcpserver.Server, o Options) {
 	if o.ConfigFile == "" {
 		return
 	}

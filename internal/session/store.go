@@ -138,6 +138,28 @@ func (s *Store) List(owner string) ([]Info, error) {
 	return list, err
 }
 
+// Create saves an empty session under a free name: the first run in it chooses the engine.
+func (s *Store) Create(ctx context.Context, owner, id string) (Info, error) {
+	r, err := s.Begin(ctx, owner, id)
+	if err != nil {
+		return Info{}, err
+	}
+	defer r.End()
+	if !r.Info.Used.IsZero() {
+		return Info{}, exists(id)
+	}
+	if err := s.put(ctx, owner, r.Info, nil); err != nil {
+		return Info{}, err
+	}
+	made, _, err := s.load(owner, id, false)
+	return made, err
+}
+
+func exists(id string) error {
+	return toolroom.Errorf(toolroom.CodeConflict, "session %s already exists", id).
+		WithHint("choose another name, or delete it first")
+}
+
 // Fork copies a session to another name, which must be free.
 func (s *Store) Fork(ctx context.Context, owner, id, to string) (Info, error) {
 	info, state, err := s.load(owner, id, true)
@@ -181,9 +203,8 @@ func (s *Store) add(ctx context.Context, owner, id string, info Info, state []by
 		return Info{}, err
 	}
 	defer r.End()
-	if r.Info.Engine != "" {
-		return Info{}, toolroom.Errorf(toolroom.CodeConflict, "session %s already exists", id).
-			WithHint("choose another name, or delete it first")
+	if !r.Info.Used.IsZero() {
+		return Info{}, exists(id)
 	}
 	r.Info.Runs = info.Runs - 1 // Keep adds one
 	if err := r.Keep(ctx, info.Engine, info.Language, state, info.Labels...); err != nil {

@@ -20,8 +20,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/server"
-	"github.com/toolroom/toolroom/room"
 )
 
 // onStdio is the name of the target that is a process on stdin and stdout.
@@ -167,7 +167,7 @@ func toolroom(ctx context.Context, target string, sources int) error {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return err
 	}
-	r, err := room.Open(ctx, room.Options{Home: home, ConfigFile: config, Log: slog.New(slog.DiscardHandler)})
+	r, err := app.Open(ctx, app.Options{Home: home, ConfigFile: config, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/server"
-	"github.com/toolroom/toolroom/room"
 )
 
 func main() {
@@ -33,12 +33,12 @@ func main() {
 
 func run(ctx context.Context, listen, home, config string, stdio bool) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	r, err := room.Open(ctx, room.Options{Home: home, ConfigFile: config, Log: log, Version: "conformance"})
+	r, err := app.Open(ctx, app.Options{Home: home, ConfigFile: config, Log: log, Version: "conformance"})
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if err := r.AddSource(namespace, newPack(), room.SourceOptions{Plain: true}); err != nil {
+	if err := r.AddSource(namespace, newPack(), app.SourceOptions{Plain: true}); err != nil {
 		return err
 	}
 	o := server.Options{Listen: listen, Version: "conformance", Log: log, Started: func(addr net.Addr) {

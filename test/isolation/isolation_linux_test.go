@@ -17,15 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/cli"
-	"github.com/toolroom/toolroom/room"
 )
 
 // lacks makes this test binary the toolroom binary, on a machine without the named feature.
 const lacks = "TOOLROOM_TEST_LACKS"
 
 func TestMain(m *testing.M) {
-	if code, ok := room.RunHelper(os.Args[1:]); ok {
+	if code, ok := app.RunHelper(os.Args[1:]); ok {
 		os.Exit(code)
 	}
 	what := os.Getenv(lacks)
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	os.Exit(cli.Program{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, User: "ann", Version: "test", Helper: self, Open: room.Open}.Run(context.Background(), os.Args[1:]))
+	os.Exit(cli.Program{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, User: "ann", Version: "test", Helper: self, Open: app.Open}.Run(context.Background(), os.Args[1:]))
 }
 
 // takeAway permanently takes a kernel feature from this process.

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/internal/app"
 )
 
 // failing is a server of an older revision over HTTP, with a fault or without.
@@ -142,7 +142,7 @@ const outlives = 25 * time.Second
 // caller calls the two tools of the MCP server up in turn. Each call has a key, and the
 // second tool may not be called twice with one.
 type caller struct {
-	room *room.Room
+	room *app.App
 	ctx  context.Context
 	made atomic.Int64
 }
@@ -155,7 +155,7 @@ func callerOf(t *testing.T, server string) *caller {
 	if err := os.WriteFile(config, []byte("sources: {up: {mcp: "+server+"}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := room.Open(t.Context(), room.Options{Home: home, ConfigFile: config, Version: "test", Environ: os.Environ()})
+	r, err := app.Open(t.Context(), app.Options{Home: home, ConfigFile: config, Version: "test", Environ: os.Environ()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func untilWell(t *testing.T, fault string, do func() error) (took time.Duration,
 }
 
 // untilListed waits for a tool that a call has added.
-func untilListed(t *testing.T, r *room.Room, tool string) {
+func untilListed(t *testing.T, r *app.App, tool string) {
 	t.Helper()
 	began := time.Now()
 	for {

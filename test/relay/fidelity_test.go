@@ -20,9 +20,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/server"
-	"github.com/toolroom/toolroom/room"
 )
 
 // serve starts a room with the upstream as a source, and returns its MCP endpoint.
@@ -46,7 +46,7 @@ func serveAt(t *testing.T, home, upstream string) (url string, stop func()) {
 func serveHome(t *testing.T, home string) (url string, stop func()) {
 	t.Helper()
 	config := filepath.Join(home, "toolroom.yaml")
-	r, err := room.Open(t.Context(), room.Options{Home: home, ConfigFile: config, Version: "test"})
+	r, err := app.Open(t.Context(), app.Options{Home: home, ConfigFile: config, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/server"
-	"github.com/toolroom/toolroom/room"
 )
 
 // wired is a client on a pair of streams. It sends lines and receives messages.
@@ -110,14 +110,14 @@ func onSSE(t *testing.T, u *upstream) *wired {
 	}}
 }
 
-func openRoom(t *testing.T, u *upstream, more string) *room.Room {
+func openRoom(t *testing.T, u *upstream, more string) *app.App {
 	t.Helper()
 	home := homeDir(t)
 	text := fmt.Sprintf("%ssources: {up: {names: plain, mcp: {url: %q}}}\n", more, u.URL)
 	if err := os.WriteFile(home+"/toolroom.yaml", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := room.Open(t.Context(), room.Options{Home: home, ConfigFile: home + "/toolroom.yaml", Version: "test"})
+	r, err := app.Open(t.Context(), app.Options{Home: home, ConfigFile: home + "/toolroom.yaml", Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

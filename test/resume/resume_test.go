@@ -26,16 +26,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/cli"
-	"github.com/toolroom/toolroom/room"
 )
 
 // asBinary makes this test binary the toolroom binary.
 const asBinary = "TOOLROOM_TEST_AS_BINARY"
 
 func TestMain(m *testing.M) {
-	if code, ok := room.RunHelper(os.Args[1:]); ok {
+	if code, ok := app.RunHelper(os.Args[1:]); ok {
 		os.Exit(code)
 	}
 	if os.Getenv(asBinary) == "" {
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	os.Exit(cli.Program{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, User: "ann", Version: "test", Helper: self, Open: room.Open}.Run(ctx, os.Args[1:]))
+	os.Exit(cli.Program{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, User: "ann", Version: "test", Helper: self, Open: app.Open}.Run(ctx, os.Args[1:]))
 }
 
 // compiled is the cache folder of all homes in the tests, so that the engines are

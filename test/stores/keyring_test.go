@@ -16,9 +16,9 @@ import (
 	gokeyring "github.com/zalando/go-keyring"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/secret/backend"
-	"github.com/toolroom/toolroom/room"
 )
 
 // busConfig configures a bus that starts no services. With service files, a request that
@@ -108,7 +108,7 @@ func TestSecretsAndTheKeyOfTheFileComeFromARealKeyring(t *testing.T) {
 	if err := os.WriteFile(file, []byte("secrets: {key: {keyring: file-key}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := room.Open(t.Context(), room.Options{Home: home, ConfigFile: file})
+	r, err := app.Open(t.Context(), app.Options{Home: home, ConfigFile: file})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/secret/backend"
-	"github.com/toolroom/toolroom/room"
 )
 
 // vault is a server in development mode: OpenBao, or Vault.
@@ -202,7 +202,7 @@ sources:
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := room.Open(t.Context(), room.Options{Home: dir, ConfigFile: file, Environ: []string{"VAULT_TOKEN=" + v.root}})
+	r, err := app.Open(t.Context(), app.Options{Home: dir, ConfigFile: file, Environ: []string{"VAULT_TOKEN=" + v.root}})
 	if err != nil {
 		t.Fatal(err)
 	}

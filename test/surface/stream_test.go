@@ -18,8 +18,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/cli"
-	"github.com/toolroom/toolroom/room"
 )
 
 // TestOutputOfAProgramIsStreamedWhileItRuns runs programs that print, report progress and
@@ -28,9 +28,9 @@ func TestOutputOfAProgramIsStreamedWhileItRuns(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
 	heard := make(chan struct{}, 1)
-	register := func(r *room.Room) error {
+	register := func(r *app.App) error {
 		tool := toolroom.Tool{ID: toolroom.MustParseID("gate:heard"), Description: "Waits until the test has heard."}
-		return room.RegisterTool(r, tool, func(ctx context.Context, _ struct{}) (bool, error) {
+		return app.RegisterTool(r, tool, func(ctx context.Context, _ struct{}) (bool, error) {
 			select {
 			case <-heard:
 				return true, nil
@@ -46,14 +46,14 @@ func TestOutputOfAProgramIsStreamedWhileItRuns(t *testing.T) {
 		js     = "console.log('printed'); progress(1, 2, 'half way'); log('noted'); console.error('complained'); await tools.gate.heard(); return 'ended'"
 		python = "import sys\nprint('printed')\nprogress(1, 2, 'half way')\nlog('noted')\nprint('complained', file=sys.stderr)\ntools.gate.heard()\n'ended'"
 	)
-	for name, stream := range map[string]func(*testing.T, *fixture, room.Program) iter.Seq[string]{
+	for name, stream := range map[string]func(*testing.T, *fixture, app.Program) iter.Seq[string]{
 		"Go":                streamGo,
 		"HTTP":              streamHTTP,
 		"MCP of 2026-07-28": streamMCP("2026-07-28"),
 		"MCP of 2025-11-25": streamMCP("2025-11-25"),
 		"command line":      streamCommand(register),
 	} {
-		for _, p := range []room.Program{
+		for _, p := range []app.Program{
 			{Language: "javascript", Engine: "js", Code: js},
 			{Language: "python", Engine: "py-lite", Code: python},
 			{Language: "python", Engine: "py", Code: python},
@@ -89,7 +89,7 @@ func TestOutputOfAProgramIsStreamedWhileItRuns(t *testing.T) {
 }
 
 // executed returns the call that runs a program.
-func executed(t *testing.T, f *fixture, p room.Program) toolroom.Call {
+func executed(t *testing.T, f *fixture, p app.Program) toolroom.Call {
 	t.Helper()
 	call, err := f.room.ExecuteCall(toolroom.Call{}, p)
 	if err != nil {
@@ -98,7 +98,7 @@ func executed(t *testing.T, f *fixture, p room.Program) toolroom.Call {
 	return call
 }
 
-func streamGo(t *testing.T, f *fixture, p room.Program) iter.Seq[string] {
+func streamGo(t *testing.T, f *fixture, p app.Program) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for e := range f.room.Stream(t.Context(), executed(t, f, p)) {
 			line, err := json.Marshal(e)
@@ -112,7 +112,7 @@ func streamGo(t *testing.T, f *fixture, p room.Program) iter.Seq[string] {
 	}
 }
 
-func streamHTTP(t *testing.T, f *fixture, p room.Program) iter.Seq[string] {
+func streamHTTP(t *testing.T, f *fixture, p app.Program) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+"/api/v1/execute?stream=true", bytes.NewReader(executed(t, f, p).Arguments))
 		if err != nil {
@@ -131,8 +131,8 @@ func streamHTTP(t *testing.T, f *fixture, p room.Program) iter.Seq[string] {
 }
 
 // streamMCP receives the notifications of a client of the official SDK.
-func streamMCP(version string) func(*testing.T, *fixture, room.Program) iter.Seq[string] {
-	return func(t *testing.T, f *fixture, p room.Program) iter.Seq[string] {
+func streamMCP(version string) func(*testing.T, *fixture, app.Program) iter.Seq[string] {
+	return func(t *testing.T, f *fixture, p app.Program) iter.Seq[string] {
 		told := make(chan string)
 		tell := func(text string) {
 			select {
@@ -182,13 +182,13 @@ func streamMCP(version string) func(*testing.T, *fixture, room.Program) iter.Seq
 }
 
 // streamCommand reads the output of toolroom exec.
-func streamCommand(register func(*room.Room) error) func(*testing.T, *fixture, room.Program) iter.Seq[string] {
-	return func(t *testing.T, f *fixture, p room.Program) iter.Seq[string] {
+func streamCommand(register func(*app.App) error) func(*testing.T, *fixture, app.Program) iter.Seq[string] {
+	return func(t *testing.T, f *fixture, p app.Program) iter.Seq[string] {
 		read, write := io.Pipe()
 		program := cli.Program{
 			In: strings.NewReader(p.Code), Out: write, Err: write,
 			Home: filepath.Join(f.dir, "home"), Config: f.config(), Dir: f.dir, UserConfig: f.dir, UserHome: f.dir, User: "ann", Version: "test",
-			Open: func(ctx context.Context, o room.Options) (*room.Room, error) {
+			Open: func(ctx context.Context, o app.Options) (*app.App, error) {
 				o.Helper, o.Guest = f.self, guestOf(f.self)
 				r, err := openRoom(ctx, o)
 				if err == nil {

@@ -21,13 +21,13 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/cli"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/server"
-	"github.com/toolroom/toolroom/room"
 )
 
 const configText = `
@@ -55,7 +55,7 @@ policy:
 
 // TestMain also runs the guest of code mode, because the test binary is that, too.
 func TestMain(m *testing.M) {
-	if code, ok := room.RunHelper(os.Args[1:]); ok {
+	if code, ok := app.RunHelper(os.Args[1:]); ok {
 		os.Exit(code)
 	}
 	os.Exit(m.Run())
@@ -101,12 +101,12 @@ func attempts() []attempt {
 type fixture struct {
 	t    *testing.T
 	dir  string
-	room *room.Room
+	room *app.App
 	url  string
 	self string // the path of the test binary, which is also the guest
 }
 
-func guestOf(self string) room.Guest { return room.Guest{Path: self, Args: []string{guest.MainArg}} }
+func guestOf(self string) app.Guest { return app.Guest{Path: self, Args: []string{guest.MainArg}} }
 
 func TestEveryHandlerDecidesTheSame(t *testing.T) {
 	t.Parallel()
@@ -248,8 +248,8 @@ type relayed struct {
 }
 
 // openRoom opens a room with the test's tools, for the server and for each command.
-func openRoom(ctx context.Context, o room.Options) (*room.Room, error) {
-	r, err := room.Open(ctx, o)
+func openRoom(ctx context.Context, o app.Options) (*app.App, error) {
+	r, err := app.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -257,14 +257,14 @@ func openRoom(ctx context.Context, o room.Options) (*room.Room, error) {
 		tool := toolroom.Tool{ID: toolroom.MustParseID(id), Description: "A tool of the test."}
 		switch id {
 		case "relay:call":
-			err = room.RegisterTool(r, tool, func(ctx context.Context, in relayed) (bool, error) {
-				return r.Run(ctx, toolroom.Call{Tool: in.Tool, Arguments: room.Args(in.Arguments).JSON()}).Error == nil, nil
+			err = app.RegisterTool(r, tool, func(ctx context.Context, in relayed) (bool, error) {
+				return r.Run(ctx, toolroom.Call{Tool: in.Tool, Arguments: app.Args(in.Arguments).JSON()}).Error == nil, nil
 			})
 		case "window:open":
 			tool.Aliases = []string{"page:visit"}
 			fallthrough
 		default:
-			err = room.RegisterTool(r, tool, func(_ context.Context, in command) (string, error) { return "did " + in.Command, nil })
+			err = app.RegisterTool(r, tool, func(_ context.Context, in command) (string, error) { return "did " + in.Command, nil })
 		}
 		if err != nil {
 			r.Close()
@@ -285,7 +285,7 @@ func serve(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	installEngines(t, filepath.Join(f.dir, "home"))
-	r, err := openRoom(t.Context(), room.Options{Home: filepath.Join(f.dir, "home"), ConfigFile: f.config(), Helper: self, Guest: guestOf(self)})
+	r, err := openRoom(t.Context(), app.Options{Home: filepath.Join(f.dir, "home"), ConfigFile: f.config(), Helper: self, Guest: guestOf(self)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +354,7 @@ func (f *fixture) command(t *testing.T, args ...string) (code int, out string) {
 	p := cli.Program{
 		In: strings.NewReader(""), Out: &stdout, Err: &stderr,
 		Home: filepath.Join(f.dir, "home"), Config: f.config(), Dir: f.dir, UserConfig: f.dir, UserHome: f.dir, User: "ann", Version: "test",
-		Open: func(ctx context.Context, o room.Options) (*room.Room, error) {
+		Open: func(ctx context.Context, o app.Options) (*app.App, error) {
 			o.Helper, o.Guest = f.self, guestOf(f.self)
 			return openRoom(ctx, o)
 		},

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/run"
-	"github.com/toolroom/toolroom/room"
 )
 
 // These tests fail for each new operation, command, method and engine until it is listed
@@ -74,7 +74,7 @@ func TestEveryCommandIsAHandlerOrCallsNothing(t *testing.T) {
 func TestEveryMethodOfARoomThatTakesACallIsAHandler(t *testing.T) {
 	t.Parallel()
 	var methods []string
-	r := reflect.TypeFor[*room.Room]()
+	r := reflect.TypeFor[*app.App]()
 	for i := range r.NumMethod() {
 		m := r.Method(i)
 		var types []reflect.Type
@@ -119,7 +119,7 @@ func everyEngineIsAHandler(t *testing.T, f *fixture) {
 		engines = append(engines, e.Name)
 		c := config.Default()
 		c.Policy.Rules = []string{`@engine("` + e.Name + `") permit(principal, action, resource);`}
-		if _, _, err := room.Policy(c, ""); err != nil {
+		if _, _, err := app.Policy(c, ""); err != nil {
 			t.Errorf("no rule can name %s: %v", e.Name, err)
 		}
 	}

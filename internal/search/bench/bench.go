@@ -30,7 +30,7 @@ type Report struct {
 	Index   float64 `json:"index_ms"` // time to index all tools, in milliseconds
 	Latency Latency `json:"latency_ms"`
 	// Large is the latency with the tools repeated under other ids until there are
-	// LargeTools.
+	// LargeTools. Each search counts as the best of three.
 	Large Latency `json:"latency_ms_at_5000_tools"`
 	// Embed is the mean time to embed one text, in milliseconds; 0 if all were known.
 	Embed float64 `json:"embed_ms,omitempty"`
@@ -223,9 +223,12 @@ func large(docs []search.Document, queries []query) Latency {
 	queries = sample(queries, most)
 	times := make([]time.Duration, len(queries))
 	for i, q := range queries {
-		start := time.Now()
-		ix.Search(q.Text, search.Options{Limit: depth})
-		times[i] = time.Since(start)
+		times[i] = time.Hour
+		for range 3 { // the best of three: other work on the machine is not the search
+			start := time.Now()
+			ix.Search(q.Text, search.Options{Limit: depth})
+			times[i] = min(times[i], time.Since(start))
+		}
 	}
 	return latency(times)
 }

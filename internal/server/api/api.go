@@ -73,6 +73,7 @@ type Options struct {
 type Receipts interface {
 	Receipt(ctx context.Context, id string) (*receipt.Receipt, error)
 	Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Receipt, error)
+	receipt.Sampler
 }
 
 // Worker runs background calls.
@@ -114,6 +115,7 @@ func New(o Options) *Server {
 	s.routeCalls()
 	s.routeExecute()
 	s.routeReceipts()
+	s.routeStats()
 	s.routeRuns()
 	s.routeEvents()
 	s.routeApprovals()

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/server/api"
-	"github.com/toolroom/toolroom/room"
 )
 
 func TestOperatorsElevateOthersAndNeverThemselves(t *testing.T) {
 	t.Parallel()
-	r, err := room.Open(t.Context(), room.Options{Home: filepath.Join(t.TempDir(), "home")})
+	r, err := app.Open(t.Context(), app.Options{Home: filepath.Join(t.TempDir(), "home")})
 	if err != nil {
 		t.Fatal(err)
 	}

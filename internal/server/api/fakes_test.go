@@ -79,6 +79,17 @@ func (m *memory) Receipts(_ context.Context, q receipt.Query) ([]*receipt.Receip
 	return list, nil
 }
 
+func (m *memory) ReceiptSamples(ctx context.Context, q receipt.Query, see func(receipt.Sample) bool) error {
+	list, err := m.Receipts(ctx, q)
+	for _, r := range slices.Backward(list) {
+		one := receipt.Sample{Seq: r.Seq, Call: r.ID, Tool: r.Tool, Subject: r.Identity.Key(), Surface: r.Surface, Status: r.Status, Started: r.Started, Queue: r.Usage.Queue, Run: r.Usage.Run}
+		if !see(one) {
+			break
+		}
+	}
+	return err
+}
+
 func (m *memory) CreateJob(_ context.Context, j *run.Job) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -44,6 +45,7 @@ type Metrics struct {
 
 	mu    sync.Mutex
 	tools map[string]bool // the tools with metrics of their own
+	now   map[string]Run  // the calls that run, by id
 }
 
 // NewMetrics returns new metrics.
@@ -58,7 +60,7 @@ func NewMetrics(o MetricsOptions) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 10), // 0.5 ms to 131 s
 		}, []string{"source", "status"}),
 		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolroom_calls_running", Help: "Number of running calls."}),
-		tools:   map[string]bool{},
+		tools:   map[string]bool{}, now: map[string]Run{},
 	}
 	m.registry.MustRegister(m.calls, m.seconds, m.running,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -91,11 +93,27 @@ func (m *Metrics) Watch(bus *run.Bus) (stop func()) {
 	return bus.Subscribe(func(e *toolroom.Event) bool {
 		if e.Kind == toolroom.EventCalled {
 			m.running.Inc()
+			m.mu.Lock()
+			m.now[e.Call] = Run{ID: e.Call, Tool: e.Tool, State: run.JobRunning, Subject: e.Identity.Key(), Created: e.Time}
+			m.mu.Unlock()
 		} else if e.Final() {
 			m.running.Dec()
+			m.mu.Lock()
+			delete(m.now, e.Call)
+			m.mu.Unlock()
 		}
 		return false
 	}).Close
+}
+
+// Running returns the calls of this process that run, newest first.
+func (m *Metrics) Running() []Run {
+	if m == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.SortedFunc(maps.Values(m.now), func(a, b Run) int { return b.Created.Compare(a.Created) })
 }
 
 // Count counts a call by its receipt.

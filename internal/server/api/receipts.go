@@ -15,17 +15,39 @@ import (
 )
 
 type receiptsInput struct {
-	Tool    string          `query:"tool" doc:"canonical id"`
-	Status  toolroom.Status `query:"status" enum:"ok,error,denied,cancelled,timeout"`
-	Subject string          `query:"subject" doc:"caller; only operators may name another caller"`
-	Surface string          `query:"surface"`
-	Code    toolroom.Code   `query:"code" doc:"only calls that failed with this error code"`
-	Label   string          `query:"label" doc:"only calls with this taint label"`
-	Parent  string          `query:"parent" doc:"only calls that this call made"`
-	Since   time.Time       `query:"since" doc:"only calls that started at or after this time"`
-	Until   time.Time       `query:"until" doc:"only calls that started before this time"`
-	Before  int64           `query:"before" minimum:"0" doc:"seq of the last receipt of the previous page"`
-	Limit   int             `query:"limit" minimum:"0" doc:"page size (default 50, at most 1,000)"`
+	CallFilter
+	Code   toolroom.Code `query:"code" doc:"only calls that failed with this error code"`
+	Label  string        `query:"label" doc:"only calls with this taint label"`
+	Parent string        `query:"parent" doc:"only calls that this call made"`
+	Before int64         `query:"before" minimum:"0" doc:"seq of the last receipt of the previous page"`
+	Limit  int           `query:"limit" minimum:"0" doc:"page size (default 50, at most 1,000)"`
+}
+
+// CallFilter selects calls by their receipts.
+type CallFilter struct {
+	Tool        string          `query:"tool" doc:"canonical id; @2 selects a version"`
+	Environment string          `query:"environment" doc:"only calls in this environment, of tools that have versions"`
+	Status      toolroom.Status `query:"status" enum:"ok,error,denied,cancelled,timeout"`
+	Subject     string          `query:"subject" doc:"caller; only operators may name another caller"`
+	Surface     string          `query:"surface"`
+	Since       time.Time       `query:"since" doc:"only calls that started at or after this time"`
+	Until       time.Time       `query:"until" doc:"only calls that started before this time"`
+}
+
+// query returns the receipts that the filter selects and the caller may see.
+func (f *CallFilter) query(ctx context.Context) (receipt.Query, error) {
+	q := receipt.Query{Environment: f.Environment, Status: f.Status, Subject: f.Subject, Surface: f.Surface, Since: f.Since, Until: f.Until}
+	if err := q.Select(f.Tool); err != nil {
+		return q, err
+	}
+	if who := auth.Identity(ctx); !auth.IsOperator(who) {
+		if q.Subject != "" && q.Subject != who.Key() {
+			return q, toolroom.Errorf(toolroom.CodeDenied, "only an operator may see the calls of %s", q.Subject).
+				WithHint("omit subject to see your own")
+		}
+		q.Subject = who.Key()
+	}
+	return q, nil
 }
 
 type receiptsOutput struct {
@@ -89,20 +111,17 @@ func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*receipts
 	if s.o.Receipts == nil {
 		return nil, unsupported("this server does not keep receipts")
 	}
-	q := receipt.Query{
-		Tool: in.Tool, Status: in.Status, Subject: in.Subject, Surface: in.Surface, Parent: in.Parent,
-		Code: in.Code, Label: in.Label, Since: in.Since, Until: in.Until, BeforeSeq: in.Before, Limit: in.Limit,
+	q, err := in.query(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if who := auth.Identity(ctx); !auth.IsOperator(who) {
-		if q.Subject != "" && q.Subject != who.Key() {
-			return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator may see the calls of %s", q.Subject).
-				WithHint("omit subject to see your own")
-		}
-		q.Subject = who.Key()
-	}
+	q.Parent, q.Code, q.Label, q.BeforeSeq, q.Limit = in.Parent, in.Code, in.Label, in.Before, in.Limit
 	list, err := s.o.Receipts.Receipts(ctx, q)
 	if err != nil {
 		return nil, err
+	}
+	for _, r := range list {
+		r.Logs = nil // they are in the receipt of one call
 	}
 	page := receiptPage{Calls: append([]*receipt.Receipt{}, list...)}
 	if len(list) == q.RowLimit() {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -12,7 +13,9 @@ import (
 )
 
 type runsInput struct {
-	Limit int `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"maximum number of runs"`
+	State run.JobState `query:"state" enum:"queued,running,waiting,done" doc:"only runs in this state"`
+	Tool  string       `query:"tool" doc:"only calls of this tool, by its canonical id"`
+	Limit int          `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"maximum number of runs"`
 }
 
 type runsOutput struct {
@@ -23,7 +26,8 @@ type runList struct {
 	Runs []Run `json:"runs"`
 }
 
-// Run is a suspended program or a background call. Its result is at /calls/{id}.
+// Run is a call that runs on this server, a suspended program or a background call. The
+// result is at /calls/{id}.
 type Run struct {
 	ID      string       `json:"id"`
 	Tool    string       `json:"tool"`
@@ -38,27 +42,54 @@ type Run struct {
 func (s *Server) routeRuns() {
 	register(s, huma.Operation{
 		OperationID: "list-runs", Method: http.MethodGet, Path: "/runs", Tags: []string{"calls"},
-		Summary: "List suspended programs and background calls, newest first",
+		Summary: "List running calls, suspended programs and background calls, newest first",
 	}, s.listRuns)
 }
 
 // listRuns lists the caller's runs; an operator sees all runs.
 func (s *Server) listRuns(ctx context.Context, in *runsInput) (*runsOutput, error) {
-	jobs := s.o.Runner.Jobs
-	if jobs == nil {
-		return nil, unsupported("this server does not run background calls")
+	all, err := s.runs(ctx)
+	if err != nil {
+		return nil, err
 	}
+	list := []Run{}
+	for _, one := range all {
+		if (in.State == "" || one.State == in.State) && (in.Tool == "" || one.Tool == in.Tool) && len(list) < in.Limit {
+			list = append(list, one)
+		}
+	}
+	return &runsOutput{Body: runList{Runs: list}}, nil
+}
+
+// maxRuns is how many background calls a list considers.
+const maxRuns = 1000
+
+// runs returns the runs that the caller may see, newest first.
+func (s *Server) runs(ctx context.Context) ([]Run, error) {
 	owner := ""
 	if who := auth.Identity(ctx); !auth.IsOperator(who) {
 		owner = who.Key()
 	}
-	found, err := jobs.ListJobs(ctx, owner, in.Limit)
-	list := make([]Run, len(found))
-	for i, j := range found {
-		list[i] = Run{
-			ID: j.ID, Tool: j.Call.Tool, State: j.State, Subject: j.Identity.Key(),
-			Session: j.Call.Session, Created: j.Created, Approvals: j.Approvals,
+	var list []Run
+	known := map[string]bool{}
+	if jobs := s.o.Runner.Jobs; jobs != nil {
+		found, err := jobs.ListJobs(ctx, owner, maxRuns)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range found {
+			known[j.ID] = true
+			list = append(list, Run{
+				ID: j.ID, Tool: j.Call.Tool, State: j.State, Subject: j.Identity.Key(),
+				Session: j.Call.Session, Created: j.Created, Approvals: j.Approvals,
+			})
 		}
 	}
-	return &runsOutput{Body: runList{Runs: list}}, err
+	for _, one := range s.o.Metrics.Running() {
+		if !known[one.ID] && (owner == "" || one.Subject == owner) {
+			list = append(list, one)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Run) int { return b.Created.Compare(a.Created) })
+	return list, nil
 }

@@ -60,6 +60,14 @@ type Options struct {
 	// decides on behalf of a person. From a browser it needs a token of Page.
 	Decisions []string
 	Page      PageKey
+	// Session returns the person that a browser's cookie identifies. SignIn serves the
+	// page that asks a person to sign in, in place of a refusal of the page at /. Both may
+	// be nil.
+	Session func(*http.Request) (toolroom.Identity, bool)
+	SignIn  http.HandlerFunc
+	// Links are paths besides / to which pages of other origins may link: those to which a
+	// login returns.
+	Links []string
 	// MaxBody is the maximum size of a request body in bytes; zero means DefaultMaxBody.
 	MaxBody int64
 	// Share is how many requests and streams of one caller are served at once; zero means
@@ -113,7 +121,11 @@ func IsLocal(who toolroom.Identity) bool { return who.Key() == toolroom.Identity
 func (o *Options) identify(next http.Handler) http.Handler {
 	shares := &share{most: o.Share, open: map[string]int{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, err := o.caller(r)
+		who, session, err := o.caller(r)
+		if toolroom.CodeOf(err) == toolroom.CodeUnauthenticated && o.SignIn != nil && asksForPage(r) {
+			o.SignIn(w, r)
+			return
+		}
 		if toolroom.CodeOf(err) == toolroom.CodeUnauthenticated {
 			w.Header().Set("WWW-Authenticate", o.challenge(r))
 			hint := "create a token (toolroom token create NAME) and send it as: Authorization: Bearer TOKEN"
@@ -123,7 +135,7 @@ func (o *Options) identify(next http.Handler) http.Handler {
 			err = toolroom.AsError(err).WithHint("%s", hint)
 		}
 		if err == nil {
-			err = o.checkDecision(r)
+			err = o.checkDecision(r, session)
 		}
 		if err != nil {
 			problem.Write(w, err)
@@ -140,10 +152,15 @@ func (o *Options) identify(next http.Handler) http.Handler {
 	})
 }
 
-func (o *Options) caller(r *http.Request) (toolroom.Identity, error) {
-	who, err := o.authenticate(r)
-	if err != nil {
-		return who, err
+// caller returns who makes a request, and whether a cookie says so.
+func (o *Options) caller(r *http.Request) (who toolroom.Identity, session bool, err error) {
+	if o.Session != nil && r.Header.Get("Authorization") == "" && !slices.Contains(o.Open, r.URL.Path) {
+		who, session = o.Session(r)
+	}
+	if !session {
+		if who, err = o.authenticate(r); err != nil {
+			return who, false, err
+		}
 	}
 	// These headers can only narrow the caller's rights, and never replace what its
 	// token says.
@@ -155,7 +172,14 @@ func (o *Options) caller(r *http.Request) (toolroom.Identity, error) {
 	narrow(&who.Agent, "Toolroom-Agent")
 	narrow(&who.Provider, "Toolroom-Provider")
 	narrow(&who.Skill, "Toolroom-Skill")
-	return who, nil
+	return who, session, nil
+}
+
+// asksForPage reports whether a browser asks for the page. Over plain HTTP browsers send no
+// headers Sec-Fetch.
+func asksForPage(r *http.Request) bool {
+	return r.URL.Path == "/" && r.Method == http.MethodGet && r.Header.Get("Authorization") == "" &&
+		strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
 func (o *Options) authenticate(r *http.Request) (toolroom.Identity, error) {

@@ -38,9 +38,10 @@ func (k PageKey) sum(nonce, host string) string {
 
 // checkDecision returns an error if a browser sends a decision that was not made on the
 // server's own page. A request with a bearer token needs no page token, because
-// browsers do not add bearer tokens by themselves.
-func (o *Options) checkDecision(r *http.Request) error {
-	if !o.decides(r) || !isBrowser(r) || r.Header.Get("Authorization") != "" {
+// browsers do not add bearer tokens by themselves. They do add the cookie of a session, so
+// its requests need one for every change.
+func (o *Options) checkDecision(r *http.Request, session bool) error {
+	if !changes(r) || r.Header.Get("Authorization") != "" || !session && !(o.decides(r) && isBrowser(r)) {
 		return nil
 	}
 	if tokens := r.Header.Values(PageHeader); len(tokens) == 1 && o.Page.good(tokens[0], r.Host) {
@@ -52,13 +53,14 @@ func (o *Options) checkDecision(r *http.Request) error {
 
 // decides reports whether a request decides on behalf of a person.
 func (o *Options) decides(r *http.Request) bool {
-	switch r.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		return false
-	}
 	return slices.ContainsFunc(o.Decisions, func(path string) bool {
 		return r.URL.Path == path || strings.HasPrefix(r.URL.Path, path+"/")
 	})
+}
+
+// changes reports whether a request may change something.
+func changes(r *http.Request) bool {
+	return !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, r.Method)
 }
 
 func isBrowser(r *http.Request) bool {

@@ -41,16 +41,17 @@ func (o *Options) crossOrigin(r *http.Request) error {
 			return forbidden("pages of the origin "+strconv.Quote(origins[0])+" may not call this server", hint)
 		}
 	}
-	if len(sites) == 0 || sites[0] == "same-origin" || sites[0] == "none" || listed || opensPage(r) {
+	if len(sites) == 0 || sites[0] == "same-origin" || sites[0] == "none" || listed || o.opensPage(r) {
 		return nil
 	}
 	return forbidden("the browser says that a page of another origin makes this request (Sec-Fetch-Site: "+strconv.Quote(sites[0])+")", hint)
 }
 
 // opensPage reports whether a person follows a link to the page at /, which shows the
-// page and does nothing else.
-func opensPage(r *http.Request) bool {
-	return r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+// page and does nothing else, or comes back from a login, which a cookie binds to the
+// browser that began it.
+func (o *Options) opensPage(r *http.Request) bool {
+	return (r.URL.Path == "/" || slices.Contains(o.Links, r.URL.Path)) && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 

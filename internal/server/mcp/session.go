@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
+	wire "github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -141,7 +142,7 @@ func (s *session) cancel(id, said json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if cancel := s.calls[string(id)]; cancel != nil {
-		cancel(&source.Cancelled{Params: said})
+		cancel(&wire.Cancelled{Params: said})
 	}
 }
 

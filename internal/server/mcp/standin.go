@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/source"
+	wire "github.com/toolroom/toolroom/mcp"
 )
 
 // standIns have the SDK send what its types have no place for: notifications that
@@ -122,7 +122,7 @@ func (i standIns) marked(text json.RawMessage) json.RawMessage {
 
 // farewell is why a question ends, for the SDK, which tells the client the text.
 type farewell struct {
-	*source.Cancelled
+	*wire.Cancelled
 	text string
 }
 
@@ -139,7 +139,7 @@ type asking struct {
 // Err is why the question has ended.
 func (a *asking) Err() error {
 	err := a.Context.Err()
-	said := (*source.Cancelled)(nil)
+	said := (*wire.Cancelled)(nil)
 	if err == nil || !errors.As(context.Cause(a.Context), &said) || !isObject(said.Params) {
 		return err
 	}

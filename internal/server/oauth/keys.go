@@ -132,14 +132,14 @@ func (k *jwk) fits(algorithm string) bool {
 
 // fetch reads the issuer's metadata and then its keys.
 func (s *keySet) fetch(ctx context.Context) ([]jwk, error) {
-	address, err := s.jwksURI(ctx)
+	about, err := s.metadata(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var set struct {
 		Keys []jwk `json:"keys"`
 	}
-	if err := s.get(ctx, address, &set); err != nil {
+	if err := s.get(ctx, about.JWKSURI, &set); err != nil {
 		return nil, err
 	}
 	var keys []jwk
@@ -158,12 +158,32 @@ func (s *keySet) fetch(ctx context.Context) ([]jwk, error) {
 	return keys, nil
 }
 
-// jwksURI returns the address of the keys. It reads the metadata of RFC 8414 or OpenID
-// Connect.
-func (s *keySet) jwksURI(ctx context.Context) (string, error) {
+// Endpoints returns the addresses at which a browser logs in at an issuer and a code is
+// exchanged for tokens.
+func (v *Verifier) Endpoints(ctx context.Context, issuer string) (authorize, token string, err error) {
+	m, err := v.keys[issuer].metadata(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	if m.Authorize == "" || m.Token == "" {
+		return "", "", fmt.Errorf("the metadata of %s lack authorization_endpoint or token_endpoint", issuer)
+	}
+	return m.Authorize, m.Token, nil
+}
+
+// metadata are an issuer's metadata.
+type metadata struct {
+	Issuer    string `json:"issuer"`
+	JWKSURI   string `json:"jwks_uri"`
+	Authorize string `json:"authorization_endpoint"`
+	Token     string `json:"token_endpoint"`
+}
+
+// metadata reads the metadata of RFC 8414 or OpenID Connect.
+func (s *keySet) metadata(ctx context.Context) (metadata, error) {
 	u, err := url.Parse(s.issuer)
 	if err != nil {
-		return "", err
+		return metadata{}, err
 	}
 	path := strings.TrimSuffix(u.EscapedPath(), "/")
 	base := u.Scheme + "://" + u.Host
@@ -173,22 +193,19 @@ func (s *keySet) jwksURI(ctx context.Context) (string, error) {
 		base + "/.well-known/openid-configuration" + path,
 		base + path + "/.well-known/openid-configuration",
 	} {
-		var metadata struct {
-			Issuer  string `json:"issuer"`
-			JWKSURI string `json:"jwks_uri"`
-		}
-		switch err := s.get(ctx, address, &metadata); {
+		var m metadata
+		switch err := s.get(ctx, address, &m); {
 		case err != nil:
 			errs = append(errs, err)
-		case metadata.Issuer != s.issuer:
-			errs = append(errs, fmt.Errorf("%s belongs to the issuer %q", address, metadata.Issuer))
-		case metadata.JWKSURI == "":
+		case m.Issuer != s.issuer:
+			errs = append(errs, fmt.Errorf("%s belongs to the issuer %q", address, m.Issuer))
+		case m.JWKSURI == "":
 			errs = append(errs, fmt.Errorf("%s has no jwks_uri", address))
 		default:
-			return metadata.JWKSURI, nil
+			return m, nil
 		}
 	}
-	return "", errors.Join(errs...)
+	return metadata{}, errors.Join(errs...)
 }
 
 func (s *keySet) get(ctx context.Context, address string, into any) error {

@@ -81,8 +81,45 @@ func Understands(bearer string) bool { return strings.Count(bearer, ".") == 2 }
 // if the token is invalid, and upstream_unavailable if the issuer's keys cannot be
 // fetched.
 func (v *Verifier) Verify(ctx context.Context, bearer string) (toolroom.Identity, error) {
+	token, claims, err := v.parse(ctx, bearer)
+	if err != nil {
+		return toolroom.Identity{}, err
+	}
+	// An ID token identifies the user that logged in, but grants its bearer nothing.
+	if typ, _ := token.Header["typ"].(string); typ != "" && !slices.Contains([]string{"jwt", "at+jwt", "application/at+jwt"}, strings.ToLower(typ)) {
+		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the token is a %s, not an access token", typ)
+	}
+	// A token that is bound to a key (RFC 7800) must not work without a proof of that key.
+	if bound, ok := claims["cnf"]; ok && bound != nil {
+		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the token is bound to a key (cnf), and this server accepts only bearer tokens").
+			WithHint("request a token without DPoP or a client certificate")
+	}
+	return v.identity(claims)
+}
+
+// VerifyLogin returns the person that an ID token identifies, which was requested with
+// nonce by the client that [Options.Resource] names (OpenID Connect Core, 3.1.3.7).
+func (v *Verifier) VerifyLogin(ctx context.Context, idToken, nonce string) (toolroom.Identity, error) {
+	_, claims, err := v.parse(ctx, idToken)
+	if err != nil {
+		return toolroom.Identity{}, err
+	}
+	if got, _ := claims["nonce"].(string); got == "" || got != nonce {
+		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the ID token is not that of this login (nonce)")
+	}
+	if party, ok := claims["azp"]; ok && party != v.o.Resource {
+		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the ID token was issued to the client %v", party)
+	}
+	if subject, _ := claims["sub"].(string); subject == "" {
+		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the ID token has no subject")
+	}
+	return v.identity(claims)
+}
+
+// parse verifies signature, issuer, audience and times.
+func (v *Verifier) parse(ctx context.Context, bearer string) (*jwt.Token, jwt.MapClaims, error) {
 	if v.expired.has(bearer) {
-		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "invalid token: %w", jwt.ErrTokenExpired)
+		return nil, nil, toolroom.Errorf(toolroom.CodeUnauthenticated, "invalid token: %w", jwt.ErrTokenExpired)
 	}
 	claims := jwt.MapClaims{}
 	token, err := v.parser.ParseWithClaims(bearer, claims, func(t *jwt.Token) (any, error) {
@@ -103,24 +140,15 @@ func (v *Verifier) Verify(ctx context.Context, bearer string) (toolroom.Identity
 		}
 		var known *toolroom.Error
 		if errors.As(err, &known) {
-			return toolroom.Identity{}, known
+			return nil, nil, known
 		}
-		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "invalid token: %w", err)
-	}
-	// An ID token identifies the user that logged in, but grants its bearer nothing.
-	if typ, _ := token.Header["typ"].(string); typ != "" && !slices.Contains([]string{"jwt", "at+jwt", "application/at+jwt"}, strings.ToLower(typ)) {
-		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the token is a %s, not an access token", typ)
+		return nil, nil, toolroom.Errorf(toolroom.CodeUnauthenticated, "invalid token: %w", err)
 	}
 	// No extension is understood here, so every critical one is unknown (RFC 7515, 4.1.11).
 	if _, critical := token.Header["crit"]; critical {
-		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the token has a critical header (crit), and none is supported")
+		return nil, nil, toolroom.Errorf(toolroom.CodeUnauthenticated, "the token has a critical header (crit), and none is supported")
 	}
-	// A token that is bound to a key (RFC 7800) must not work without a proof of that key.
-	if bound, ok := claims["cnf"]; ok && bound != nil {
-		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the token is bound to a key (cnf), and this server accepts only bearer tokens").
-			WithHint("request a token without DPoP or a client certificate")
-	}
-	return v.identity(claims)
+	return token, claims, nil
 }
 
 func (v *Verifier) identity(claims jwt.MapClaims) (toolroom.Identity, error) {

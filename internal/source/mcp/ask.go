@@ -13,7 +13,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -24,7 +24,7 @@ const maxRounds = 16
 type serverRequest struct {
 	method string
 	name   string // the tool, the prompt or the URI
-	about  []wire.Field
+	about  []mcp.Field
 	header map[string]string
 	// task is the task that the server has begun for the request, or nil.
 	task json.RawMessage
@@ -38,11 +38,11 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *serverR
 	if e.task != nil {
 		return s.await(ctx, up, c, e.task)
 	}
-	var replies []wire.Field
+	var replies []mcp.Field
 	more := forwardedParams(c.req.More, e.about...)
 	able := abilitiesOf(c.ask).text(c.ask.Can(source.MethodRoots))
 	for range maxRounds {
-		raw, err := up.call(ctx, &wire.Request{
+		raw, err := up.call(ctx, &mcp.Request{
 			Method: e.method,
 			Name:   e.name,
 			Params: slices.Concat(e.about, more, replies),
@@ -73,10 +73,10 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *serverR
 			}
 			replies = nil
 			if answers != nil {
-				replies = append(replies, wire.Field{Name: "inputResponses", Value: answers})
+				replies = append(replies, mcp.Field{Name: "inputResponses", Value: answers})
 			}
 			if len(r.State) > 0 {
-				replies = append(replies, wire.Field{Name: "requestState", Value: r.State})
+				replies = append(replies, mcp.Field{Name: "requestState", Value: r.State})
 			}
 		default:
 			return raw, nil
@@ -87,18 +87,18 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *serverR
 
 // forwardedMeta returns the members of a client's _meta that are forwarded to the server:
 // all except those that concern one connection only.
-func forwardedMeta(meta json.RawMessage) []wire.Field {
+func forwardedMeta(meta json.RawMessage) []mcp.Field {
 	if len(meta) == 0 {
 		return nil
 	}
-	return fieldsWithout(meta, append(wire.MetaNames(), "progressToken"), func(name string) bool { return strings.HasPrefix(name, "toolroom/") })
+	return fieldsWithout(meta, append(mcp.MetaNames(), "progressToken"), func(name string) bool { return strings.HasPrefix(name, "toolroom/") })
 }
 
 // forwardedParams returns the members of a client's request that are forwarded to the
 // server in addition to those that Toolroom writes. It also drops names that differ
 // from these in case only: a lax server could read them in place of the members
 // that policy has checked.
-func forwardedParams(more json.RawMessage, about ...wire.Field) []wire.Field {
+func forwardedParams(more json.RawMessage, about ...mcp.Field) []mcp.Field {
 	if len(more) == 0 {
 		return nil
 	}
@@ -112,17 +112,17 @@ func forwardedParams(more json.RawMessage, about ...wire.Field) []wire.Field {
 
 // fieldsWithout returns the members of an object except those with these names, in
 // any case, and those for which drop returns true.
-func fieldsWithout(object json.RawMessage, names []string, drop func(name string) bool) []wire.Field {
+func fieldsWithout(object json.RawMessage, names []string, drop func(name string) bool) []mcp.Field {
 	members, err := jsonx.Members(object)
 	if err != nil {
 		return nil
 	}
-	var fields []wire.Field
+	var fields []mcp.Field
 	for _, m := range members {
 		if drop != nil && drop(m.Name) || slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, m.Name) }) {
 			continue
 		}
-		fields = append(fields, wire.Field{Name: m.Name, Value: m.Value})
+		fields = append(fields, mcp.Field{Name: m.Name, Value: m.Value})
 	}
 	return fields
 }
@@ -249,7 +249,7 @@ func object(members []jsonx.Member) json.RawMessage {
 // asked answers a question that a server of an older revision sends as a separate
 // request. If the question does not name its call and several calls run, asked
 // returns an error, because the question may reveal another caller's data.
-func (s *Source) asked(ctx context.Context, l *link, owner any, asked wire.Question) (json.RawMessage, error) {
+func (s *Source) asked(ctx context.Context, l *link, owner any, asked mcp.Question) (json.RawMessage, error) {
 	method := asked.Method
 	c, _ := owner.(*call)
 	if c == nil && method != source.MethodRoots {
@@ -265,7 +265,7 @@ func (s *Source) asked(ctx context.Context, l *link, owner any, asked wire.Quest
 	q := source.Question{Method: method, Params: asked.Params, Source: s.o.Namespace, Until: ctx, Progress: asked.Progress}
 	answer, err := c.gather(ctx, q)
 	if refusal := (*source.Refusal)(nil); errors.As(err, &refusal) {
-		return nil, &wire.Error{Code: refusal.Code, Message: refusal.Message, Data: refusal.Data, Sent: refusal.Sent}
+		return nil, &mcp.Error{Code: refusal.Code, Message: refusal.Message, Data: refusal.Data, Sent: refusal.Sent}
 	}
 	if err != nil {
 		return nil, err

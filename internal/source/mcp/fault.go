@@ -8,7 +8,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/oauth"
-	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/mcp"
 )
 
 // fault converts the error of a request into the error for the caller, and updates
@@ -35,7 +35,7 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 		return toolroom.Errorf(toolroom.CodeDenied, "the MCP server %s did not permit to %s: %w", namespace, what, refused).
 			WithHint("ask its operator to grant the missing permission")
 	}
-	var rpc *wire.Error
+	var rpc *mcp.Error
 	if errors.As(err, &rpc) {
 		e := toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s refused to %s: %s", namespace, what, rpc.Message)
 		e.RPC = &toolroom.RPCError{Code: rpc.Code, Message: rpc.Message, Data: json.RawMessage(rpc.Data)}
@@ -48,7 +48,7 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 		}
 		return e
 	}
-	if up.session.Over() || errors.Is(err, wire.ErrSessionGone) {
+	if up.session.Over() || errors.Is(err, mcp.ErrSessionGone) {
 		l.lose(up, err.Error())
 	} else {
 		l.doubt(up) // one bad answer ends one call, not those of others on this connection
@@ -57,10 +57,10 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 	if tail := lastLines(up.stderr); tail != "" {
 		e.Details = map[string]any{"stderr": tail}
 	}
-	if errors.Is(err, wire.ErrUnanswered) {
+	if errors.Is(err, mcp.ErrUnanswered) {
 		// A client connected directly would have no result either: this is an error
 		// of the protocol, not of the tool.
-		e.Details, e.RPC = nil, &toolroom.RPCError{Code: wire.CodeInternal, Message: e.Message}
+		e.Details, e.RPC = nil, &toolroom.RPCError{Code: mcp.CodeInternal, Message: e.Message}
 	}
 	return e.WithHint("the next call reconnects").WithCLIHint("check it: toolroom sources test %s", namespace)
 }
@@ -77,7 +77,7 @@ const (
 // or prompt.
 func (s *Source) requestFault(ctx context.Context, l *link, up *upstream, tool toolroom.ID, e *serverRequest, err error) error {
 	fault := l.fault(ctx, up, e.what(), err)
-	rpc := (*wire.Error)(nil)
+	rpc := (*mcp.Error)(nil)
 	if !errors.As(err, &rpc) || toolroom.CodeOf(fault) != toolroom.CodeUpstreamError {
 		return fault
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -34,12 +34,12 @@ func (s *Source) Prompts(ctx context.Context) ([]source.Prompt, error) {
 // ReadResource reads a resource on the caller's connection. The caller answers the
 // server's questions in between.
 func (s *Source) ReadResource(ctx context.Context, uri string, req *source.Request) (json.RawMessage, error) {
-	return s.carry(ctx, req, &serverRequest{method: "resources/read", name: uri, about: []wire.Field{wire.String("uri", uri)}})
+	return s.carry(ctx, req, &serverRequest{method: "resources/read", name: uri, about: []mcp.Field{mcp.String("uri", uri)}})
 }
 
 // GetPrompt fills in a prompt on the caller's connection, like ReadResource.
 func (s *Source) GetPrompt(ctx context.Context, name string, args map[string]string, req *source.Request) (json.RawMessage, error) {
-	e := &serverRequest{method: "prompts/get", name: name, about: []wire.Field{wire.String("name", name)}}
+	e := &serverRequest{method: "prompts/get", name: name, about: []mcp.Field{mcp.String("name", name)}}
 	// Send them as they were written if they are the arguments of a call.
 	sent, _ := jsonx.Members(req.Arguments)
 	given := member(sent, "arguments")
@@ -50,7 +50,7 @@ func (s *Source) GetPrompt(ctx context.Context, name string, args map[string]str
 		}
 	}
 	if given != nil {
-		e.about = append(e.about, wire.Field{Name: "arguments", Value: given})
+		e.about = append(e.about, mcp.Field{Name: "arguments", Value: given})
 	}
 	return s.carry(ctx, req, e)
 }
@@ -69,7 +69,7 @@ func (s *Source) Complete(ctx context.Context, c source.Completion) (source.Comp
 		if _, offers := up.session.Server().Capabilities["completions"]; !offers {
 			return nil
 		}
-		raw, err := up.call(ctx, &wire.Request{Method: "completion/complete", Params: params, Meta: forwardedMeta(c.Meta)})
+		raw, err := up.call(ctx, &mcp.Request{Method: "completion/complete", Params: params, Meta: forwardedMeta(c.Meta)})
 		if err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (s *Source) Complete(ctx context.Context, c source.Completion) (source.Comp
 	return answer.Completion, err
 }
 
-func completion(c source.Completion) ([]wire.Field, error) {
+func completion(c source.Completion) ([]mcp.Field, error) {
 	if len(c.Params) > 0 {
 		return sentCompletion(c)
 	}
@@ -92,7 +92,7 @@ func completion(c source.Completion) ([]wire.Field, error) {
 		"argument": map[string]string{"name": c.Argument, "value": c.Value},
 		"context":  map[string]any{"arguments": c.Known},
 	}
-	var fields []wire.Field
+	var fields []mcp.Field
 	for _, name := range []string{"ref", "argument", "context"} {
 		if name == "context" && len(c.Known) == 0 {
 			continue
@@ -101,14 +101,14 @@ func completion(c source.Completion) ([]wire.Field, error) {
 		if err != nil {
 			return nil, err
 		}
-		fields = append(fields, wire.Field{Name: name, Value: value})
+		fields = append(fields, mcp.Field{Name: name, Value: value})
 	}
 	return fields, nil
 }
 
 // sentCompletion returns the parameters of a completion as its client wrote them,
 // with the server's name for the prompt.
-func sentCompletion(c source.Completion) ([]wire.Field, error) {
+func sentCompletion(c source.Completion) ([]mcp.Field, error) {
 	fields := fieldsWithout(c.Params, []string{"_meta"}, nil)
 	for i, f := range fields {
 		if f.Name != "ref" || c.Prompt == "" {
@@ -120,7 +120,7 @@ func sentCompletion(c source.Completion) ([]wire.Field, error) {
 		}
 		for j, m := range ref {
 			if m.Name == "name" {
-				ref[j].Value = wire.String("name", c.Prompt).Value
+				ref[j].Value = mcp.String("name", c.Prompt).Value
 			}
 		}
 		fields[i].Value = object(ref)
@@ -163,7 +163,7 @@ func (s *Source) items(ctx context.Context, capability, method, key string) ([]j
 		}
 		items, err = up.pages(ctx, method, key)
 		// A server may have resources without supporting templates.
-		if rpc := (*wire.Error)(nil); errors.As(err, &rpc) && rpc.Code == wire.CodeMethodNotFound {
+		if rpc := (*mcp.Error)(nil); errors.As(err, &rpc) && rpc.Code == mcp.CodeMethodNotFound {
 			return nil
 		}
 		return err
@@ -176,9 +176,9 @@ func (up *upstream) pages(ctx context.Context, method, key string) ([]json.RawMe
 	var items []json.RawMessage
 	cursor := ""
 	for range maxPages {
-		r := &wire.Request{Method: method}
+		r := &mcp.Request{Method: method}
 		if cursor != "" {
-			r.Params = []wire.Field{wire.String("cursor", cursor)}
+			r.Params = []mcp.Field{mcp.String("cursor", cursor)}
 		}
 		raw, err := up.call(ctx, r)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/panics"
-	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -288,7 +288,7 @@ func (l *link) doubt(up *upstream) {
 		ctx, cancel := context.WithTimeout(l.life, checkTime)
 		defer cancel()
 		err := up.session.Ping(ctx)
-		rpc := (*wire.Error)(nil)
+		rpc := (*mcp.Error)(nil)
 		switch {
 		case err == nil || errors.As(err, &rpc) || l.life.Err() != nil:
 		case errors.Is(err, context.DeadlineExceeded):

@@ -10,7 +10,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -244,7 +244,7 @@ func (s *Source) notice(l *link, method string, params json.RawMessage) {
 // unsubscribed returns the params of a notification without the id of the stream on
 // which it arrived, which concerns only the server and this client.
 func unsubscribed(params json.RawMessage) json.RawMessage {
-	if !bytes.Contains(params, []byte(wire.MetaSubscription)) {
+	if !bytes.Contains(params, []byte(mcp.MetaSubscription)) {
 		return params
 	}
 	members, err := jsonx.Members(params)
@@ -259,7 +259,7 @@ func unsubscribed(params json.RawMessage) json.RawMessage {
 		if err != nil {
 			return params
 		}
-		meta = slices.DeleteFunc(meta, func(m jsonx.Member) bool { return m.Name == wire.MetaSubscription })
+		meta = slices.DeleteFunc(meta, func(m jsonx.Member) bool { return m.Name == mcp.MetaSubscription })
 		if len(meta) == 0 {
 			return object(slices.Delete(members, i, i+1))
 		}

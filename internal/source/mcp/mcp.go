@@ -1,5 +1,5 @@
 // Package mcp implements a source for the tools of an MCP server. It uses package
-// wire, which speaks all revisions and transports of the protocol, and returns the
+// mcp, which speaks all revisions and transports of the protocol, and returns the
 // server's results byte for byte. The file link.go manages connections.
 package mcp
 
@@ -20,7 +20,7 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/proc"
-	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -126,7 +126,7 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	}
 	e := &serverRequest{
 		method: callMethod, name: req.Tool.Name,
-		about: []wire.Field{wire.String("name", req.Tool.Name), {Name: "arguments", Value: arguments}},
+		about: []mcp.Field{mcp.String("name", req.Tool.Name), {Name: "arguments", Value: arguments}},
 		task:  req.Resume, sent: len(req.Resume) > 0,
 	}
 	raw, err := s.carry(ctx, req, e)
@@ -148,7 +148,7 @@ func sentError(err error) json.RawMessage {
 	case rpc.Sent != nil:
 		return rpc.Sent
 	}
-	raw, err := jsonx.Marshal(&wire.Error{Code: rpc.Code, Message: rpc.Message, Data: rpc.Data})
+	raw, err := jsonx.Marshal(&mcp.Error{Code: rpc.Code, Message: rpc.Message, Data: rpc.Data})
 	if err != nil {
 		return nil
 	}
@@ -184,8 +184,8 @@ func (s *Source) carry(ctx context.Context, req *source.Request, e *serverReques
 		c, leave := s.calls.enter(ctx, l, req)
 		raw, err := s.converse(ctx, up, c, e)
 		leave()
-		e.sent = e.sent || !errors.Is(err, wire.ErrNotSent)
-		if rpc := (*wire.Error)(nil); errors.As(err, &rpc) && c.missed.Load() != nil {
+		e.sent = e.sent || !errors.Is(err, mcp.ErrNotSent)
+		if rpc := (*mcp.Error)(nil); errors.As(err, &rpc) && c.missed.Load() != nil {
 			// The server's error only rephrases ours.
 			return nil, source.Unanswerable(*c.missed.Load())
 		}
@@ -292,7 +292,7 @@ func (s *Source) trim() {
 // out, so that it may be repeated once on a new connection. If so, it gives up the
 // connection.
 func (l *link) unheard(up *upstream, err error) bool {
-	if !errors.Is(err, wire.ErrSessionGone) && !errors.Is(err, wire.ErrNotSent) {
+	if !errors.Is(err, mcp.ErrSessionGone) && !errors.Is(err, mcp.ErrNotSent) {
 		return false
 	}
 	l.lose(up, err.Error())

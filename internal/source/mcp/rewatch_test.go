@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/mcp"
 )
 
 // TestANewConnectionDoesNotWaitLongForWhatIsWatched: callers wait for it, too. The
@@ -35,9 +35,9 @@ func TestANewConnectionDoesNotWaitLongForWhatIsWatched(t *testing.T) {
 				}
 			}
 		}()
-		session, err := wire.Open(t.Context(), wire.Stdio(wire.Pipes{
-			In: wire.NewLines(out, io.Discard), Out: ours, Stop: func() { ours.Close(); in.Close() },
-		}), wire.Options{Legacy: true})
+		session, err := mcp.Connect(t.Context(), mcp.Stdio(mcp.Pipes{
+			In: mcp.NewLines(out, io.Discard), Out: ours, Stop: func() { ours.Close(); in.Close() },
+		}), mcp.ClientOptions{Legacy: true})
 		if err != nil {
 			t.Fatal(err)
 		}

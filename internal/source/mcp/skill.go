@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -36,8 +36,8 @@ func (s *Source) Skill(ctx context.Context, uri string) (source.Skill, error) {
 		if !up.servesSkills() {
 			return noSkill(uri)
 		}
-		raw, err := up.call(ctx, &wire.Request{Method: "skills/get", Params: []wire.Field{wire.String("uri", uri)}})
-		if rpc := (*wire.Error)(nil); errors.As(err, &rpc) && rpc.Code == codeInvalidParams {
+		raw, err := up.call(ctx, &mcp.Request{Method: "skills/get", Params: []mcp.Field{mcp.String("uri", uri)}})
+		if rpc := (*mcp.Error)(nil); errors.As(err, &rpc) && rpc.Code == codeInvalidParams {
 			return noSkill(uri)
 		}
 		if err != nil {

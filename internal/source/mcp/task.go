@@ -10,7 +10,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -34,7 +34,7 @@ type task struct {
 	Interval  float64                    `json:"pollIntervalMs"`
 	Questions map[string]json.RawMessage `json:"inputRequests"`
 	Result    json.RawMessage            `json:"result"`
-	Error     *wire.Error                `json:"error"`
+	Error     *mcp.Error                 `json:"error"`
 }
 
 func (t *task) pause() time.Duration {
@@ -112,7 +112,7 @@ func stateOf(raw json.RawMessage, id string) json.RawMessage {
 	if err != nil {
 		return nil
 	}
-	kept := []jsonx.Member{{Name: "taskId", Value: wire.String("", id).Value}}
+	kept := []jsonx.Member{{Name: "taskId", Value: mcp.String("", id).Value}}
 	for _, m := range members {
 		switch m.Name {
 		case "taskId", "result", "error", "inputRequests":
@@ -153,13 +153,13 @@ func (s *Source) update(ctx context.Context, up *upstream, c *call, t *task, ans
 		return err
 	}
 	r := taskRequest("tasks/update", t.ID)
-	r.Params = append(r.Params, wire.Field{Name: "inputResponses", Value: answers})
+	r.Params = append(r.Params, mcp.Field{Name: "inputResponses", Value: answers})
 	_, err = up.call(ctx, r)
 	return err
 }
 
-func taskRequest(method, id string) *wire.Request {
-	return &wire.Request{Method: method, Name: id, Params: []wire.Field{wire.String("taskId", id)}}
+func taskRequest(method, id string) *mcp.Request {
+	return &mcp.Request{Method: method, Name: id, Params: []mcp.Field{mcp.String("taskId", id)}}
 }
 
 // cancelTask asks the server to cancel a task, without waiting.

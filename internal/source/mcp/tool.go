@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -19,16 +19,16 @@ const maxPages = 1000
 type known struct {
 	mu       sync.Mutex
 	listed   bool
-	bindings map[string][]wire.Binding // by tool; most have none
+	bindings map[string][]mcp.HeaderParam // by tool; most have none
 }
 
-func (k *known) set(bindings map[string][]wire.Binding) {
+func (k *known) set(bindings map[string][]mcp.HeaderParam) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.listed, k.bindings = true, bindings
 }
 
-func (k *known) of(tool string) (bindings []wire.Binding, listed bool) {
+func (k *known) of(tool string) (bindings []mcp.HeaderParam, listed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.bindings[tool], k.listed
@@ -44,12 +44,12 @@ func (s *Source) list(ctx context.Context, up *upstream) ([]toolroom.Tool, error
 		return nil, err
 	}
 	var tools []toolroom.Tool
-	bindings := map[string][]wire.Binding{}
+	bindings := map[string][]mcp.HeaderParam{}
 	for _, raw := range items {
 		tool, err := readTool(s.o.Namespace, raw)
 		if err == nil {
-			var found []wire.Binding
-			if found, err = wire.ParamHeaders(tool.InputSchema); len(found) > 0 {
+			var found []mcp.HeaderParam
+			if found, err = mcp.HeaderParams(tool.InputSchema); len(found) > 0 {
 				bindings[tool.ID.Name] = found
 			}
 		}
@@ -77,14 +77,14 @@ func (s *Source) paramHeaders(ctx context.Context, up *upstream, req *source.Req
 		}
 		bindings, _ = s.tools.of(req.Tool.Name)
 	}
-	return wire.Headers(bindings, req.Arguments), nil
+	return mcp.ParamHeaders(bindings, req.Arguments), nil
 }
 
 // refreshed reports whether the server refused a call because the tool's definition
 // has changed, and the new definition has been read.
 func (s *Source) refreshed(ctx context.Context, up *upstream, err error) bool {
-	var rpc *wire.Error
-	if !errors.As(err, &rpc) || rpc.Code != wire.CodeHeaderMismatch {
+	var rpc *mcp.Error
+	if !errors.As(err, &rpc) || rpc.Code != mcp.CodeHeaderMismatch {
 		return false
 	}
 	s.changed()
@@ -94,7 +94,7 @@ func (s *Source) refreshed(ctx context.Context, up *upstream, err error) bool {
 
 // readTool reads a tool definition.
 func readTool(namespace string, raw json.RawMessage) (toolroom.Tool, error) {
-	var wire struct {
+	var sent struct {
 		Name         string          `json:"name"`
 		Title        string          `json:"title"`
 		Description  string          `json:"description"`
@@ -108,23 +108,23 @@ func readTool(namespace string, raw json.RawMessage) (toolroom.Tool, error) {
 			OpenWorld   *bool  `json:"openWorldHint"`
 		} `json:"annotations"`
 	}
-	if err := json.Unmarshal(raw, &wire); err != nil {
+	if err := json.Unmarshal(raw, &sent); err != nil {
 		return toolroom.Tool{}, fmt.Errorf("a tool definition of %s cannot be read: %w", namespace, err)
 	}
-	id := toolroom.ID{Namespace: namespace, Name: wire.Name}
+	id := toolroom.ID{Namespace: namespace, Name: sent.Name}
 	if err := id.Validate(); err != nil {
 		return toolroom.Tool{}, err
 	}
-	title := wire.Title
+	title := sent.Title
 	if title == "" {
-		title = wire.Annotations.Title
+		title = sent.Annotations.Title
 	}
 	return toolroom.Tool{
-		ID: id, Title: title, Description: wire.Description,
-		InputSchema: wire.InputSchema, OutputSchema: wire.OutputSchema,
+		ID: id, Title: title, Description: sent.Description,
+		InputSchema: sent.InputSchema, OutputSchema: sent.OutputSchema,
 		Hints: toolroom.Hints{
-			ReadOnly: wire.Annotations.ReadOnly, Destructive: wire.Annotations.Destructive,
-			Idempotent: wire.Annotations.Idempotent, OpenWorld: wire.Annotations.OpenWorld,
+			ReadOnly: sent.Annotations.ReadOnly, Destructive: sent.Annotations.Destructive,
+			Idempotent: sent.Annotations.Idempotent, OpenWorld: sent.Annotations.OpenWorld,
 		},
 		Source: toolroom.SourceMCP,
 		Raw:    raw,

@@ -18,7 +18,7 @@ import (
 
 	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/proc"
-	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/mcp"
 )
 
 // stopGrace is the time in which a stdio server must end by itself.
@@ -26,7 +26,7 @@ const stopGrace = 2 * time.Second
 
 // upstream is one connection, and its process.
 type upstream struct {
-	session *wire.Session
+	session *mcp.Client
 	process *proc.Process // nil over HTTP
 	stderr  *proc.Tail
 	lastUse atomic.Int64 // Unix nanoseconds
@@ -57,10 +57,10 @@ func (l *link) open(ctx context.Context, older bool) (*upstream, error) {
 	if err != nil {
 		return up, err
 	}
-	up.session, err = wire.Open(ctx, transport, wire.Options{
-		Handler: wire.Handler{
+	up.session, err = mcp.Connect(ctx, transport, mcp.ClientOptions{
+		Handler: mcp.ClientHandler{
 			Notified: func(owner any, method string, params json.RawMessage) { s.heard(l, owner, method, params) },
-			Asked: func(ctx context.Context, owner any, q wire.Question) (json.RawMessage, error) {
+			Asked: func(ctx context.Context, owner any, q mcp.Question) (json.RawMessage, error) {
 				return s.asked(ctx, l, owner, q)
 			},
 		},
@@ -72,7 +72,7 @@ func (l *link) open(ctx context.Context, older bool) (*upstream, error) {
 	return up, err
 }
 
-func (l *link) transport(ctx context.Context, up *upstream) (wire.Transport, error) {
+func (l *link) transport(ctx context.Context, up *upstream) (mcp.Transport, error) {
 	s := l.s
 	if s.o.Command == "" {
 		endpoint, err := url.Parse(s.o.URL)
@@ -84,7 +84,7 @@ func (l *link) transport(ctx context.Context, up *upstream) (wire.Transport, err
 		if l.auth != nil {
 			client.Transport = l.auth.Transport(client.Transport)
 		}
-		return wire.HTTP(s.o.URL, &client), nil
+		return mcp.HTTP(s.o.URL, &client), nil
 	}
 	env, err := s.o.Env(ctx)
 	if err != nil {
@@ -96,8 +96,8 @@ func (l *link) transport(ctx context.Context, up *upstream) (wire.Transport, err
 	if err != nil {
 		return nil, err
 	}
-	return wire.Stdio(wire.Pipes{
-		In:   wire.NewLines(up.process.Stdout, up.stderr),
+	return mcp.Stdio(mcp.Pipes{
+		In:   mcp.NewLines(up.process.Stdout, up.stderr),
 		Out:  up.process.Stdin,
 		Stop: func() { up.process.Stop(stopGrace) },
 	}), nil
@@ -127,7 +127,7 @@ func (up *upstream) explain(err error) error {
 // remedy returns the hint for an error that persists until a person acts, or ""
 // if the server may recover by itself.
 func remedy(err error) string {
-	var status *wire.StatusError
+	var status *mcp.StatusError
 	var unknown x509.UnknownAuthorityError
 	var refused *oauth.Refused
 	var certificate *tls.CertificateVerificationError
@@ -160,7 +160,7 @@ func (up *upstream) unused() time.Duration {
 }
 
 // call makes a request and counts it as a use.
-func (up *upstream) call(ctx context.Context, r *wire.Request) (json.RawMessage, error) {
+func (up *upstream) call(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	up.busy.Add(1)
 	defer func() {
 		up.busy.Add(-1)

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/mcp"
 )
 
 // watches are the subscribed resources. They outlive connections: each new
@@ -85,7 +85,7 @@ func (up *upstream) watch(ctx context.Context, method, uri string, uris []string
 	case server.Modern():
 		return up.session.Watch(ctx, uris)
 	}
-	_, err := up.call(ctx, &wire.Request{Method: method, Params: []wire.Field{wire.String("uri", uri)}})
+	_, err := up.call(ctx, &mcp.Request{Method: method, Params: []mcp.Field{mcp.String("uri", uri)}})
 	return err
 }
 

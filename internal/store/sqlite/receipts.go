@@ -12,8 +12,8 @@ import (
 )
 
 const insertReceipt = `INSERT INTO receipts
-	(seq, hash, body, detail, call, parent, tool, subject, surface, status, code, labels, started)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	(seq, hash, body, detail, call, parent, tool, subject, surface, status, code, labels, started, environment, version, queued, ran)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // AppendReceipts implements [receipt.Store]. It reads the end of the chain under the
 // write lock, because other processes append, too.
@@ -100,7 +100,7 @@ func appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt.Receipt, e
 		}
 		c := columnsOf(r)
 		_, err := insert.ExecContext(ctx, k.Seq, k.Hash, string(k.Body), string(k.Detail),
-			c.call, c.parent, c.tool, c.subject, c.surface, c.status, c.code, c.labels, c.started)
+			c.call, c.parent, c.tool, c.subject, c.surface, c.status, c.code, c.labels, c.started, r.Environment, c.version, int64(r.Usage.Queue), int64(r.Usage.Run))
 		if err != nil {
 			return err
 		}
@@ -126,6 +126,7 @@ func appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt.Receipt, e
 type columns struct {
 	call, parent, tool, subject, surface, status, code, labels string
 	started                                                    int64
+	version                                                    int
 }
 
 func columnsOf(r *receipt.Receipt) columns {
@@ -135,6 +136,9 @@ func columnsOf(r *receipt.Receipt) columns {
 	}
 	if r.Error != nil {
 		c.code = string(r.Error.Code)
+	}
+	if r.Release != nil {
+		c.version = r.Release.Version
 	}
 	if len(r.Labels) > 0 {
 		c.labels = "\n" + strings.Join(r.Labels, "\n") + "\n"
@@ -160,14 +164,57 @@ func (s *Store) Receipt(ctx context.Context, id string) (*receipt.Receipt, error
 
 // Receipts implements [receipt.Store].
 func (s *Store) Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Receipt, error) {
+	order := "DESC"
+	if q.AfterSeq != 0 {
+		order = "ASC"
+	}
+	where, args := selection(q)
+	list, err := selectAll(ctx, s.reader, scanReceipt, selectRecord+where+" ORDER BY seq "+order+" LIMIT ?", append(args, q.RowLimit())...)
+	return list, s.fail(ctx, "read receipts", err)
+}
+
+// ReceiptSamples implements [receipt.Store].
+func (s *Store) ReceiptSamples(ctx context.Context, q receipt.Query, see func(receipt.Sample) bool) error {
+	const doing = "read samples of receipts"
+	limit := q.Limit
+	if limit <= 0 {
+		limit = -1
+	}
+	where, args := selection(q)
+	rows, err := s.reader.QueryContext(ctx, "SELECT seq, call, tool, subject, surface, status, code, started, environment, version, queued, ran FROM receipts"+where+" ORDER BY seq LIMIT ?", append(args, limit)...)
+	if err != nil {
+		return s.fail(ctx, doing, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var one receipt.Sample
+		err := rows.Scan(&one.Seq, &one.Call, &one.Tool, &one.Subject, &one.Surface, &one.Status, &one.Code, timeColumn{&one.Started},
+			&one.Environment, &one.Version, &one.Queue, &one.Run)
+		if err != nil {
+			return s.fail(ctx, doing, err)
+		}
+		if !see(one) {
+			return nil
+		}
+	}
+	return s.fail(ctx, doing, rows.Err())
+}
+
+// selection returns the WHERE clause of a query, and its arguments.
+func selection(q receipt.Query) (clause string, args []any) {
 	var where []string
-	var args []any
 	restrict := func(condition string, value any) {
 		where = append(where, condition)
 		args = append(args, value)
 	}
 	if q.Tool != "" {
 		restrict("tool = ?", q.Tool)
+	}
+	if q.Version != 0 {
+		restrict("version <> 0 AND version = ?", q.Version) // as in its partial index
+	}
+	if q.Environment != "" {
+		restrict("environment = ?", q.Environment)
 	}
 	if q.Subject != "" {
 		restrict("subject = ?", q.Subject)
@@ -196,21 +243,16 @@ func (s *Store) Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Recei
 		restrict("started >= ?", instant(q.Since))
 		restrict("seq >= (SELECT min(seq) FROM receipts WHERE started >= ?)", instant(q.Since))
 	}
-	order := "DESC"
 	if q.AfterSeq != 0 {
-		order = "ASC"
 		restrict("seq > ?", q.AfterSeq)
 	}
 	if q.BeforeSeq != 0 {
 		restrict("seq < ?", q.BeforeSeq)
 	}
-	query := selectRecord
-	if len(where) > 0 {
-		query += " WHERE " + strings.Join(where, " AND ")
+	if len(where) == 0 {
+		return "", nil
 	}
-	query += " ORDER BY seq " + order + " LIMIT ?"
-	list, err := selectAll(ctx, s.reader, scanReceipt, query, append(args, q.RowLimit())...)
-	return list, s.fail(ctx, "read receipts", err)
+	return " WHERE " + strings.Join(where, " AND "), args
 }
 
 const selectRecord = "SELECT seq, hash, body, detail FROM receipts"

@@ -101,7 +101,7 @@ func testReceiptQueries(t *testing.T, b Backend) {
 	s := b.Open(t)
 	at := func(minute int) time.Time { return start.Add(time.Duration(minute) * time.Minute) }
 	group := []*receipt.Receipt{
-		{ID: "1", Tool: "file:read", Surface: "cli", Status: toolroom.StatusOK, Started: at(1)},
+		{ID: "1", Tool: "file:read", Surface: "cli", Status: toolroom.StatusOK, Started: at(1), Release: &toolroom.Release{Version: 2}, Environment: "test", Usage: toolroom.Usage{Queue: 5, Run: 7}},
 		{ID: "2", Tool: "file:read", Surface: "mcp", Status: toolroom.StatusError, Started: at(2), Identity: toolroom.Identity{Subject: "ann", Agent: "x"}},
 		{ID: "3", Tool: "file:write", Surface: "mcp", Status: toolroom.StatusOK, Started: at(4), Identity: toolroom.Identity{Subject: "ann"}, Parent: "2"},
 		{ID: "4", Tool: "file:write", Surface: "http", Status: toolroom.StatusDenied, Started: at(3), Identity: toolroom.Identity{Subject: "bob"}, Parent: "2", Error: &toolroom.Error{Code: toolroom.CodeDenied}, Labels: []string{"private", "untrusted"}},
@@ -113,6 +113,8 @@ func testReceiptQueries(t *testing.T, b Backend) {
 	}{
 		"all, newest first":        {receipt.Query{}, []int64{4, 3, 2, 1}},
 		"tool":                     {receipt.Query{Tool: "file:read"}, []int64{2, 1}},
+		"version":                  {receipt.Query{Tool: "file:read", Version: 2}, []int64{1}},
+		"environment":              {receipt.Query{Environment: "test"}, []int64{1}},
 		"subject":                  {receipt.Query{Subject: "ann"}, []int64{3, 2}},
 		"the local operator":       {receipt.Query{Subject: "local"}, []int64{1}},
 		"surface":                  {receipt.Query{Surface: "mcp"}, []int64{3, 2}},
@@ -134,6 +136,18 @@ func testReceiptQueries(t *testing.T, b Backend) {
 		"text that looks like SQL": {receipt.Query{Tool: "' OR 1=1 --"}, []int64{}},
 	} {
 		t.Run(name, func(t *testing.T) { wantReceipts(t, s, tt.q, tt.want...) })
+	}
+	var got []receipt.Sample
+	must(t, s.ReceiptSamples(t.Context(), receipt.Query{Tool: "file:read"}, func(one receipt.Sample) bool {
+		got = append(got, one)
+		return true
+	}))
+	want := []receipt.Sample{
+		{Seq: 1, Call: "1", Tool: "file:read", Subject: "local", Surface: "cli", Environment: "test", Version: 2, Status: toolroom.StatusOK, Started: at(1), Queue: 5, Run: 7},
+		{Seq: 2, Call: "2", Tool: "file:read", Subject: "ann", Surface: "mcp", Status: toolroom.StatusError, Started: at(2)},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("samples (-want +got):\n%s", diff)
 	}
 }
 
@@ -267,7 +281,7 @@ func testReceiptRedaction(t *testing.T, b Backend) {
 	got, err := b.Open(t).Receipt(t.Context(), r.ID)
 	must(t, err)
 	want := *r
-	want.Redacted, want.Arguments, want.ArgumentsHash, want.Expected, want.Preview, want.ResultHash = true, nil, "", nil, "", ""
+	want.Redacted, want.Arguments, want.ArgumentsHash, want.Expected, want.Preview, want.ResultHash, want.Logs = true, nil, "", nil, "", "", nil
 	want.Error = &toolroom.Error{Code: r.Error.Code, Phase: r.Error.Phase, Tool: r.Error.Tool, Retryable: r.Error.Retryable}
 	if diff := cmp.Diff(&want, got); diff != "" {
 		t.Errorf("redacted (-want +got):\n%s", diff)
@@ -359,7 +373,8 @@ func fullReceipt() *receipt.Receipt {
 		Status: toolroom.StatusError, Effects: toolroom.EffectsUnknown,
 		Error:    &toolroom.Error{Code: toolroom.CodeTimeout, Phase: toolroom.PhaseExecute, Tool: "file:read", Message: "too slow", Retryable: true, Hint: "wait", Details: map[string]any{"a": "b"}},
 		Expected: []toolroom.Effect{{Kind: toolroom.EffectFile, Mode: "read", Target: "/home/ann/x"}},
-		Preview:  "begins with 😀", ResultHash: "bb", Artifacts: []string{"art_1"},
+		Logs:     []receipt.LogLine{{Time: start, Level: "info", Message: "half", Data: json.RawMessage(`{"n":1}`)}}, LogsHidden: 3,
+		Preview: "begins with 😀", ResultHash: "bb", Artifacts: []string{"art_1"},
 		Rule: "deny[0]", Approval: "apr_1",
 		Started: start,
 		Usage:   toolroom.Usage{Queue: 1, Wait: 2, Run: 3, CPU: 4, PeakMemory: 5, BytesIn: 6, BytesOut: 7, Calls: 8, Attempts: 9, Cached: true},

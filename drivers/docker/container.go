@@ -1,0 +1,107 @@
+package docker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+
+	"github.com/toolroom/toolroom/drivers/oci"
+	"github.com/toolroom/toolroom/internal/guest"
+	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+const (
+	guestPath  = "/run/toolroom-guest"
+	workFolder = "/work"
+	searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	nobody     = "65534"
+)
+
+// Defaults of a container without limits, the same as the process driver's.
+const (
+	defaultDisk   = 64 << 20
+	defaultPIDs   = 512
+	defaultInodes = 16384
+)
+
+// podmanProcesses replaces Podman's default limit per user, which a Podman without
+// CAP_SYS_RESOURCE may not set. The cgroup limits the processes of a container.
+const podmanProcesses = 32768
+
+// createOptions translates s for the engine.
+func createOptions(s sandbox.Spec, podman bool) client.ContainerCreateOptions {
+	config := &container.Config{
+		Image:      s.Image,
+		Entrypoint: append([]string{guestPath}, s.Args...),
+		Cmd:        []string{},
+		Env:        slices.Concat([]string{"PATH=" + searchPath, "HOME=" + workFolder, "LANG=C.UTF-8", guest.WorkEnv + "=" + workFolder}, guest.Filter(s.Profile), s.Env),
+		WorkingDir: workFolder,
+		User:       nobody + ":" + nobody,
+		OpenStdin:  true, StdinOnce: true, // the guest ends when the client disconnects
+		AttachStdin: true, AttachStdout: true, AttachStderr: true,
+		Labels:      mark.Labels(s.Run),
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+	}
+	host := &container.HostConfig{
+		Runtime:        s.Runtime,
+		NetworkMode:    "none",
+		ReadonlyRootfs: true,
+		CapDrop:        []string{"ALL"},
+		SecurityOpt:    []string{"no-new-privileges"},
+		MaskedPaths:    oci.Masked(s.Profile),
+		ReadonlyPaths:  oci.Readonly(),
+		LogConfig:      container.LogConfig{Type: "none"}, // the bridge must not be logged to disk
+		Mounts:         []mount.Mount{{Type: mount.TypeBind, Source: s.Guest, Target: guestPath, ReadOnly: true}},
+		Resources:      resources(s.Limits),
+	}
+	disk := s.Limits.Disk
+	if disk == 0 {
+		disk = defaultDisk
+	}
+	// Both folders are writable, so they share the disk limit.
+	host.ShmSize = disk / 8
+	work := fmt.Sprintf("rw,exec,nosuid,nodev,size=%d", disk-host.ShmSize)
+	if podman {
+		// Podman supports neither an owner nor a limit of inodes here. There is only one
+		// user inside, and inodes count as memory.
+		work += ",mode=0777"
+		host.SecurityOpt = append(host.SecurityOpt, "mask="+strings.Join(host.MaskedPaths, ":")) // the only option for masked paths that Podman reads
+		host.Ulimits = append(host.Ulimits, &container.Ulimit{Name: "nproc", Soft: podmanProcesses, Hard: podmanProcesses})
+	} else {
+		work += fmt.Sprintf(",mode=0700,uid=%s,gid=%s,nr_inodes=%d", nobody, nobody, defaultInodes)
+	}
+	host.Tmpfs = map[string]string{workFolder: work}
+	if s.Profile == sandbox.Dev {
+		// Development includes installing packages, which needs root and these capabilities.
+		config.User = "0:0"
+		host.ReadonlyRootfs = false
+		host.CapAdd = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID"}
+	}
+	if s.Networked() {
+		host.NetworkMode = "bridge"
+	}
+	return client.ContainerCreateOptions{Config: config, HostConfig: host}
+}
+
+func resources(l sandbox.Limits) container.Resources {
+	pids := int64(l.PIDs)
+	if pids == 0 {
+		pids = defaultPIDs
+	}
+	r := container.Resources{
+		Memory: l.Memory, MemorySwap: l.Memory, // no swap in addition
+		NanoCPUs: int64(l.CPUs * 1e9), PidsLimit: &pids,
+		Ulimits: []*container.Ulimit{{Name: "nofile", Soft: 1024, Hard: 1024}, {Name: "core"}},
+	}
+	if l.CPU > 0 {
+		seconds := int64((l.CPU + time.Second - 1) / time.Second)
+		r.Ulimits = append(r.Ulimits, &container.Ulimit{Name: "cpu", Soft: seconds, Hard: seconds + 1})
+	}
+	return r
+}

@@ -1,0 +1,343 @@
+package app
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/egress"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/source/cli"
+	"github.com/toolroom/toolroom/internal/source/httpapi"
+	"github.com/toolroom/toolroom/internal/source/mcp"
+	"github.com/toolroom/toolroom/internal/source/openapi"
+	"github.com/toolroom/toolroom/internal/source/secretref"
+	"github.com/toolroom/toolroom/source"
+)
+
+// CheckConfig returns an error if this build does not support a part of a valid config.
+func CheckConfig(c *config.Config) error {
+	_, err := storePath("", c.Store.URL)
+	return err
+}
+
+// build creates a source from its section of the config. It starts nothing.
+func (r *App) build(name string, s config.Source, c *config.Config) (source.Source, error) {
+	src, err := r.buildKind(name, s, c)
+	if err != nil {
+		return nil, err
+	}
+	made := &selected{
+		Source: src, include: s.Tools.Include, exclude: s.Tools.Exclude, timeout: s.Timeout, plain: s.Names == "plain",
+		task: toolroom.TaskSupport(s.Tasks), output: toolroom.OutputCheck(s.Output), effects: s.Effects,
+	}
+	if s.MCP != nil {
+		made.dir = r.placeOf(r.serverFolder(s.MCP.Cwd))
+	}
+	return made, nil
+}
+
+func (r *App) buildKind(name string, s config.Source, c *config.Config) (source.Source, error) {
+	guard, err := egress.New(c.Egress.Policy(s.Egress))
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case s.MCP != nil:
+		auth, shared := r.authorisation(name, s.MCP, guard)
+		return mcp.New(mcp.Config{
+			Namespace:    name,
+			Command:      s.MCP.Command,
+			Args:         s.MCP.Args,
+			Env:          r.environ(s.MCP.Env),
+			Dir:          r.serverFolder(s.MCP.Cwd),
+			Owner:        r.owner,
+			Start:        r.starter(c.NetworkOf(s), guard),
+			URL:          s.MCP.URL,
+			Header:       r.header(s.MCP.Headers),
+			Egress:       guard,
+			Auth:         auth,
+			Shared:       shared,
+			StartTimeout: s.MCP.StartTimeout,
+			Idle:         s.MCP.Idle,
+			Log:          r.log,
+			Version:      r.o.Version,
+		}), nil
+	case s.CLI != nil:
+		return cli.New(cli.Config{
+			Namespace:   name,
+			Command:     s.CLI.Command,
+			Args:        s.CLI.Args,
+			Dir:         r.folder(s.CLI.Cwd),
+			Env:         r.environ(s.CLI.Env),
+			Description: s.Description,
+			Subcommands: s.CLI.Tools,
+			Unasked:     name == r.opening,
+			Allow:       s.CLI.Allow,
+			Deny:        s.CLI.Deny,
+			Timeout:     s.Timeout,
+			Policy:      cli.Policy{Mode: cli.Mode(c.CLI.Mode), Allow: c.CLI.Allow},
+			Owner:       r.owner,
+			Start:       r.ruled(r.jail(c.NetworkOf(s), guard)),
+			Enforces:    r.enforces,
+		}), nil
+	case s.HTTP != nil:
+		return httpapi.New(name, httpConfig(s), httpapi.Options{Resolve: r.resolver.Resolve, Egress: guard})
+	default:
+		return openapi.New(name, openapi.Config{
+			Spec:        r.specPath(s.OpenAPI.Spec),
+			BaseURL:     s.OpenAPI.BaseURL,
+			Auth:        s.OpenAPI.Auth,
+			Headers:     s.OpenAPI.Headers,
+			Include:     s.OpenAPI.Include,
+			Exclude:     s.OpenAPI.Exclude,
+			Description: s.Description,
+			Timeout:     s.Timeout,
+
+			MaxResponse:   s.OpenAPI.MaxResponse,
+			RedirectHosts: s.OpenAPI.RedirectHosts,
+		}, openapi.Options{Resolve: r.resolver.Resolve, Egress: guard, Verify: r.o.Verify})
+	}
+}
+
+// maxDepth is the maximum depth of Toolrooms that start one another.
+const maxDepth = 3
+
+// environ returns the environment of a child process: a few of our own variables and those
+// of the config. Secrets are resolved again at each start.
+func (r *App) environ(extra map[string]string) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		if depth := proc.Depth(r.o.Environ); depth >= maxDepth {
+			return nil, toolroom.Errorf(toolroom.CodeBudgetExceeded, "Toolroom starts no more programs, because it was started by %d nested Toolrooms", depth).
+				WithHint("a source starts Toolroom with a config that contains the same source: use another config there")
+		}
+		values, err := r.resolver.ExpandAll(shared(ctx), extra)
+		if err != nil {
+			return nil, err
+		}
+		return proc.Environ(r.o.Environ, values), nil
+	}
+}
+
+// shared marks ctx for processes and connections that serve all callers: they must not use
+// secret values of the caller that happens to be the first.
+func shared(ctx context.Context) context.Context { return secretref.WithCaller(ctx, "") }
+
+func (r *App) header(configured map[string]string) func(context.Context) (http.Header, error) {
+	if len(configured) == 0 {
+		return nil
+	}
+	return func(ctx context.Context) (http.Header, error) {
+		values, err := r.resolver.ExpandAll(shared(ctx), configured)
+		if err != nil {
+			return nil, err
+		}
+		header := http.Header{}
+		for name, value := range values {
+			header.Set(name, value)
+		}
+		return header, nil
+	}
+}
+
+// folder and specPath resolve a relative path against the folder of the config file.
+func (r *App) folder(path string) string {
+	if path == "" || filepath.IsAbs(path) || r.o.ConfigFile == "" {
+		return path
+	}
+	return filepath.Join(filepath.Dir(r.o.ConfigFile), path)
+}
+
+// serverFolder returns the working folder of an MCP server on stdio: that of the config if it
+// names none, so that the server works alike wherever Toolroom is started.
+func (r *App) serverFolder(cwd string) string {
+	if cwd == "" && r.o.ConfigFile != "" {
+		return filepath.Dir(r.o.ConfigFile)
+	}
+	return r.folder(cwd)
+}
+
+func (r *App) specPath(spec string) string {
+	if _, err := os.Stat(r.folder(spec)); err == nil {
+		return r.folder(spec)
+	}
+	return spec // a URL, or a file; if it is missing, the source reports that
+}
+
+func httpConfig(s config.Source) httpapi.Config {
+	c := httpapi.Config{
+		BaseURL:     s.HTTP.BaseURL,
+		Description: s.Description,
+		Form:        httpapi.Form(s.HTTP.Form),
+		Headers:     s.HTTP.Headers,
+		Timeout:     s.Timeout,
+
+		MaxResponse:   s.HTTP.MaxResponse,
+		RedirectHosts: s.HTTP.RedirectHosts,
+	}
+	for _, t := range s.HTTP.Tools {
+		c.Tools = append(c.Tools, httpTool(t))
+	}
+	return c
+}
+
+func httpTool(t config.HTTPTool) httpapi.Tool {
+	tool := httpapi.Tool{
+		Name:         t.Name,
+		Title:        t.Title,
+		Description:  t.Description,
+		InputSchema:  schemaTree(t.InputSchema),
+		OutputSchema: schemaTree(t.OutputSchema),
+		Method:       t.Method,
+		Path:         t.Path,
+		Query:        t.Query,
+		Headers:      t.Headers,
+		Result:       t.Result,
+		Map:          t.Map,
+		Tags:         t.Tags,
+		Sensitive:    t.Sensitive,
+		Hints:        httpapi.Hints(t.Hints),
+		Guarantee:    t.Guarantee,
+		Timeout:      t.Timeout,
+	}
+	// A body is args, none, or a template.
+	var word string
+	switch {
+	case len(t.Body) == 0:
+	case json.Unmarshal(t.Body, &word) == nil && (word == string(httpapi.BodyArgs) || word == string(httpapi.BodyNone)):
+		tool.Body = httpapi.Body(word)
+	default:
+		tool.Body, tool.BodyTemplate = httpapi.BodyTemplate, json.RawMessage(t.Body)
+	}
+	return tool
+}
+
+// schemaTree decodes a schema. The config has validated it.
+func schemaTree(schema config.JSON) map[string]any {
+	tree, err := jsonx.Decode(schema, jsonx.Limits{})
+	if err != nil {
+		return nil
+	}
+	object, _ := tree.(map[string]any)
+	return object
+}
+
+// selected is a source with only the tools that the config selects, and with a limit on
+// their run time.
+type selected struct {
+	source.Source
+	include, exclude []string
+	timeout          time.Duration
+	plain            bool
+	task             toolroom.TaskSupport
+	output           toolroom.OutputCheck
+	effects          config.Effects
+	dir              string // base folder of the tools' relative paths
+}
+
+// Unwrap returns the wrapped source.
+func (s *selected) Unwrap() source.Source { return s.Source }
+
+// Tools lists the selected tools.
+func (s *selected) Tools(ctx context.Context) ([]toolroom.Tool, error) {
+	tools, err := s.Source.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tools = slices.DeleteFunc(tools, func(t toolroom.Tool) bool {
+		return len(s.include) > 0 && !policy.MatchAny(s.include, t.ID.Name) || policy.MatchAny(s.exclude, t.ID.Name)
+	})
+	declared(tools, s.effects)
+	for i := range tools {
+		if s.timeout > 0 && tools[i].Timeout == 0 {
+			tools[i].Timeout = s.timeout
+		}
+		tools[i].Plain = tools[i].Plain || s.plain
+		tools[i].Task = cmp.Or(s.task, tools[i].Task)
+		tools[i].OutputCheck = cmp.Or(s.output, tools[i].OutputCheck)
+	}
+	return tools, nil
+}
+
+// Call calls the source with a context in which secret references have the caller's values.
+func (s *selected) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+	return s.Source.Call(secretref.WithCaller(ctx, req.Identity.Key()), req)
+}
+
+// Notify forwards to the source, if its tools can change.
+func (s *selected) Notify(changed func()) {
+	if n, ok := s.Source.(source.Notifier); ok {
+		n.Notify(changed)
+	}
+}
+
+// Describe returns the source's description.
+func (s *selected) Describe() source.Description {
+	if d, ok := s.Source.(source.Describer); ok {
+		return d.Describe()
+	}
+	return source.Description{State: "ready"}
+}
+
+// Refine forwards to the source, if it can describe its tools on demand.
+func (s *selected) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, error) {
+	if f, ok := s.Source.(source.Refiner); ok {
+		return f.Refine(ctx, id)
+	}
+	return toolroom.Tool{}, source.ErrNotRefined
+}
+
+// sourceDigest returns a hash of a source's configuration.
+func sourceDigest(s config.Source, c *config.Config) string {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	// All are plain data, so encoding cannot fail.
+	_ = enc.Encode(s)
+	if s.CLI != nil {
+		_ = enc.Encode(c.CLI)
+	}
+	_ = enc.Encode(c.Egress)
+	sum := sha256.Sum256(text.Bytes())
+	return hex.EncodeToString(sum[:])
+}
+
+func (r *App) cacheFor(name, digest string) *listCache {
+	if r.isTemp {
+		return nil
+	}
+	return &listCache{path: filepath.Join(r.home, "lists", name+".json"), digest: digest, now: time.Now}
+}
+
+func artifactLimits(q config.Quota) artifact.Limits {
+	return artifact.Limits{Entries: q.Entries, Total: q.TotalBytes, Each: q.EntryBytes, TTL: q.TTL}
+}
+
+func runLimits(l config.Limits) run.Limits {
+	return run.Limits{
+		Timeout:      l.Timeout,
+		MaxTimeout:   l.MaxTimeout,
+		ApprovalWait: l.ApprovalWait,
+		OutputBytes:  l.OutputBytes,
+		InputBytes:   l.InputBytes,
+		KeyTTL:       l.KeyTTL,
+		Retry:        run.RetryLimits(l.Retry),
+		Breaker:      run.BreakerLimits(l.Breaker),
+		Rate:         run.RateLimits(l.Rate),
+		Cache:        run.CacheLimits(l.Cache),
+		Concurrency:  l.Concurrency,
+	}
+}

@@ -1,0 +1,353 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/internal/builtin/browser"
+	"github.com/toolroom/toolroom/internal/builtin/document"
+	"github.com/toolroom/toolroom/internal/builtin/file"
+	"github.com/toolroom/toolroom/internal/builtin/folder"
+	"github.com/toolroom/toolroom/internal/builtin/git"
+	"github.com/toolroom/toolroom/internal/builtin/memory"
+	"github.com/toolroom/toolroom/internal/builtin/message"
+	"github.com/toolroom/toolroom/internal/builtin/sessions"
+	"github.com/toolroom/toolroom/internal/builtin/shell"
+	"github.com/toolroom/toolroom/internal/builtin/web"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/egress"
+	"github.com/toolroom/toolroom/internal/lockdown"
+	"github.com/toolroom/toolroom/internal/netjail"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/source"
+)
+
+// packs are the built-in tools of the current config.
+type packs struct {
+	digest  string
+	list    builtin.Packs
+	sources []source.Source
+	shell   *shell.Shell
+}
+
+// applyBuiltins offers the packs that a config turns on. If its settings of them are
+// unchanged, nothing happens, so that background processes live on.
+func (r *App) applyBuiltins(c *config.Config) error {
+	digest := builtinDigest(c)
+	if r.packs != nil && r.packs.digest == digest {
+		return nil
+	}
+	next := &packs{digest: digest}
+	if err := r.buildPacks(next, c); err != nil {
+		return err
+	}
+	for _, p := range next.list {
+		src := p.Source()
+		next.sources = append(next.sources, src)
+		if err := r.catalog.SetBuiltin(p.Name, src, p.List()); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	old := r.packs
+	r.packs = next
+	r.mu.Unlock()
+	if old == nil {
+		return nil
+	}
+	for _, p := range old.list {
+		if next.list.Find(p.Name) == nil {
+			r.catalog.RemoveProvider(p.Name)
+		}
+	}
+	r.background.Go(func() { r.closePacks(old) })
+	return nil
+}
+
+// gitIsASource says why the built-in pack git is missing.
+const gitIsASource = "the built-in git tools are off: the source git has their name"
+
+func (r *App) closePacks(p *packs) {
+	if p == nil {
+		return
+	}
+	for _, src := range p.sources {
+		if err := src.Close(); err != nil {
+			r.log.Warn("failed to close a built-in pack", "error", err)
+		}
+	}
+}
+
+func builtinDigest(c *config.Config) string {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	// All are plain data, so encoding cannot fail.
+	_ = enc.Encode(c.Builtin)
+	_ = enc.Encode(c.Egress)
+	_, git := c.Sources["git"]
+	_ = enc.Encode(git)
+	return text.String()
+}
+
+// buildPacks makes the packs that a config turns on. A pack without a section is on if the
+// room has a workspace.
+func (r *App) buildPacks(to *packs, c *config.Config) error {
+	on := func(pack string) bool { return c.Builtin.On(pack, r.o.Workspace != "") }
+	folders, missing := r.folders(c)
+	if on("file") {
+		to.list = append(to.list, file.Pack(file.Options{Folders: folders, Undo: r.stateOf("undo"), PDF: document.PDF}, missing))
+	}
+	to.shell = r.newShell(c, folders)
+	cannot := missing
+	if cannot == nil && len(r.sandboxInit()) == 0 && (c.Builtin.Shell == nil || c.Builtin.Shell.Runtime != config.ShellHost) {
+		cannot = to.shell.Available(context.Background())
+	}
+	if on("shell") {
+		to.list = append(to.list, to.shell.Pack(cannot))
+	}
+	if on("process") {
+		to.list = append(to.list, to.shell.ProcessPack(cannot))
+	}
+	if on("web") {
+		pack, err := r.webPack(c)
+		if err != nil {
+			return err
+		}
+		to.list = append(to.list, pack)
+	}
+	// A source of the operator may have the name git, which is not reserved.
+	_, taken := c.Sources["git"]
+	if taken && on("git") {
+		r.log.Info(gitIsASource)
+	}
+	if on("git") && !taken {
+		to.list = append(to.list, git.Pack(to.shell, cannot))
+	}
+	if on("browser") {
+		pack, err := r.browserPack(c)
+		if err != nil {
+			return err
+		}
+		to.list = append(to.list, pack)
+	}
+	if on("memory") {
+		to.list = append(to.list, memory.Pack(r.stateOf("memory")))
+	}
+	if on("sessions") {
+		to.list = append(to.list, sessions.Pack(sessions.Options{Sessions: r.sessions, Receipts: r.Receipts, Taint: run.Taint}))
+	}
+	if on("cron") {
+		to.list = append(to.list, r.cronPack(c))
+	}
+	if on("message") {
+		pack, err := r.messagePack(c)
+		if err != nil {
+			return err
+		}
+		to.list = append(to.list, pack)
+	}
+	more, err := r.services(c, on, folders)
+	to.list = append(to.list, more...)
+	return err
+}
+
+func (r *App) webPack(c *config.Config) (*builtin.Pack, error) {
+	w := config.BuiltinWeb{}
+	if c.Builtin.Web != nil {
+		w = *c.Builtin.Web
+	}
+	guard, err := egress.New(c.Egress.Policy(w.Egress))
+	if err != nil {
+		return nil, err
+	}
+	o := web.Options{Guard: guard, Robots: w.Robots, Cache: w.Cache, MaxBytes: w.MaxBytes, Version: r.o.Version}
+	if s := w.Search; s != nil {
+		o.Search = &web.Search{Provider: s.Provider, URL: s.URL}
+		if s.Key != "" {
+			o.Search.Key = r.expanded(s.Key)
+		}
+		address, err := url.Parse(o.Search.Address())
+		if err != nil {
+			return nil, err
+		}
+		o.Search.Transport = guard.WithOwn(address).Transport()
+	}
+	return web.Pack(o), nil
+}
+
+func (r *App) messagePack(c *config.Config) (*builtin.Pack, error) {
+	channels := map[string]*message.Channel{}
+	if c.Builtin.Message == nil {
+		return message.Pack(channels), nil
+	}
+	for name, s := range c.Builtin.Message.Channels {
+		channel := &message.Channel{Provider: s.Provider, URL: s.URL, User: s.User, From: s.From, Recipients: s.Recipients}
+		if s.Key != "" {
+			channel.Key = r.expanded(s.Key)
+		}
+		address, err := url.Parse(channel.Address())
+		if err != nil {
+			return nil, err
+		}
+		if s.Provider == "smtp" {
+			address.Host = message.MailHost(address)
+		}
+		guard, err := egress.New(c.Egress.Policy(config.Egress{}))
+		if err != nil {
+			return nil, err
+		}
+		guard = guard.WithOwn(address)
+		channel.Transport, channel.Dial = guard.Transport(), guard.Tunnel
+		channels[name] = channel
+	}
+	return message.Pack(channels), nil
+}
+
+func (r *App) browserPack(c *config.Config) (*builtin.Pack, error) {
+	b := config.BuiltinBrowser{}
+	if c.Builtin.Browser != nil {
+		b = *c.Builtin.Browser
+	}
+	guard, err := egress.New(c.Egress.Policy(b.Egress))
+	if err != nil {
+		return nil, err
+	}
+	return browser.Pack(browser.Options{
+		Guard: guard.WithOwn(), Path: b.Path, Environ: r.o.Environ, Owner: r.owner, State: r.stateOf("browser"), Key: func() ([]byte, error) { return r.sealKey("browser checkpoints") },
+		Idle: b.Idle, Max: b.Max, MaxDownload: b.MaxDownload, Artifacts: r.artifacts, Log: r.log,
+	}), nil
+}
+
+// expanded returns a function that resolves the references in a text again at each call.
+func (r *App) expanded(text string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		values, err := r.resolver.ExpandAll(shared(ctx), map[string]string{"value": text})
+		return values["value"], err
+	}
+}
+
+// stateOf returns the folder of a pack's state; empty if the room keeps none.
+func (r *App) stateOf(pack string) string { return filepath.Join(r.home, "builtin", pack) }
+
+// folders opens the folders that tools may use.
+func (r *App) folders(c *config.Config) (*folder.Folders, *toolroom.Error) {
+	roots := []string{r.o.Workspace}
+	if f := c.Builtin.File; f != nil && len(f.Roots) > 0 {
+		roots = nil
+		for _, root := range f.Roots {
+			roots = append(roots, r.folder(root))
+		}
+	} else if r.o.Workspace == "" || filepath.Dir(r.o.Workspace) == r.o.Workspace {
+		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "no folder is configured for the file tools, and the working folder (%s) is not used as one", orNone(r.o.Workspace)).
+			WithHint("name the folders in toolroom.yaml: builtin: {file: {roots: [/srv/project]}}, or start Toolroom in the folder")
+	}
+	fixed := r.policyFiles(c)
+	if r.o.ConfigFile != "" {
+		fixed = append(fixed, r.o.ConfigFile)
+	}
+	folders, err := folder.Open(roots, folder.Options{Hidden: []string{r.home, r.storeFolder}, Fixed: fixed})
+	if err != nil {
+		return nil, toolroom.AsError(err)
+	}
+	return folders, nil
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}
+
+// sandboxInit returns the command that becomes the init of a sandbox, or nil.
+func (r *App) sandboxInit() []string {
+	if r.o.Guest.Path == "" {
+		return nil
+	}
+	return slices.Concat([]string{r.o.Guest.Path}, r.o.Guest.Args, []string{lockdown.InitArg})
+}
+
+const (
+	shellMemory = 2 << 30
+	shellDisk   = 1 << 30
+	shellPIDs   = 512
+)
+
+func (r *App) newShell(c *config.Config, folders *folder.Folders) *shell.Shell {
+	s := config.BuiltinShell{}
+	if c.Builtin.Shell != nil {
+		s = *c.Builtin.Shell
+	}
+	o := shell.Options{
+		Folders: folders, Runtime: shell.RuntimeProcess, Network: s.Network == config.NetworkHost, Init: r.sandboxInit(),
+		Environ: r.o.Environ, Owner: r.owner, State: filepath.Join(r.stateOf("shell"), "sessions"), Scratch: r.scratch(), Enforces: r.enforces, Start: r.ruled(&netjail.Jail{Helper: r.o.Helper, Log: r.log, HostNetwork: true}),
+		Limits: lockdown.Limits{Memory: orDefault(s.Memory, shellMemory), Disk: orDefault(s.Disk, shellDisk), PIDs: int(orDefault(int64(s.PIDs), shellPIDs))},
+	}
+	if s.Runtime != "" {
+		o.Runtime = s.Runtime
+	}
+	if len(s.Env) > 0 {
+		o.Env = func(ctx context.Context) (map[string]string, error) { return r.resolver.ExpandAll(shared(ctx), s.Env) }
+	}
+	if err := os.MkdirAll(o.Scratch, 0o700); err != nil {
+		r.log.Warn("failed to create a folder for commands", "error", err)
+	}
+	return shell.New(o)
+}
+
+func orDefault(n, fallback int64) int64 {
+	if n == 0 {
+		return fallback
+	}
+	return n
+}
+
+// checkPacks reports what the built-in packs lack.
+func (r *App) checkPacks(ctx context.Context) []Check {
+	r.mu.Lock()
+	current := r.packs
+	r.mu.Unlock()
+	var checks []Check
+	for _, p := range current.list {
+		c := Check{Name: "tools " + p.Name, Status: CheckOK, Detail: packDetail(p)}
+		missing := p.Missing
+		if missing == nil && (p.Name == "shell" || p.Name == "process" || p.Name == "git") {
+			missing = current.shell.Available(ctx)
+		}
+		if missing == nil && p.Check != nil {
+			missing = p.Check(ctx)
+		}
+		if missing == nil {
+			missing = p.Partly
+		}
+		if missing == nil {
+			missing = p.Weakness
+		}
+		if missing != nil {
+			c.Status, c.Detail, c.Fix = CheckInfo, missing.Message, missing.Hints()
+		}
+		checks = append(checks, c)
+	}
+	return checks
+}
+
+func packDetail(p *builtin.Pack) string {
+	detail := ""
+	for i, t := range p.Tools {
+		if i > 0 {
+			detail += ", "
+		}
+		detail += t.ID.Name
+	}
+	if p.Dir != "" {
+		detail += " in " + p.Dir
+	}
+	return detail
+}

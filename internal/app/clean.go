@@ -1,0 +1,58 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Cleaned lists what one part of a room found left by Toolroom processes that no longer
+// run.
+type Cleaned struct {
+	// Driver is a sandbox driver, or machine for leftovers that belong to no driver.
+	Driver string `json:"driver"`
+	sandbox.Leftover
+}
+
+// cleanTimeout bounds the wait for one engine.
+const cleanTimeout = time.Minute
+
+// Clean lists the leftovers of killed Toolroom processes: processes, containers, cgroups,
+// folders and other things that drivers create. It removes them unless dry is set. It
+// leaves alone everything without our mark and everything of running processes. unasked
+// maps the engines that could not be asked, including those that are not installed, to the
+// reasons.
+func (r *App) Clean(ctx context.Context, dry bool) (list []Cleaned, unasked map[string]string) {
+	seen := map[string]bool{} // drivers share the system's temporary folder
+	add := func(driver string, left ...sandbox.Leftover) {
+		for _, l := range left {
+			if key := l.Kind + " " + l.Name; !seen[key] {
+				seen[key] = true
+				list = append(list, Cleaned{driver, l})
+			}
+		}
+	}
+	for _, o := range proc.Orphans() {
+		add("machine", sandbox.Leftover{Kind: "process", Name: fmt.Sprintf("%d %s", o.PID, o.Command)}.Remove(dry, o.Kill))
+	}
+	unasked = map[string]string{}
+	for _, d := range r.drivers {
+		c, ok := d.(sandbox.Cleaner)
+		if !ok {
+			continue
+		}
+		asking, done := context.WithTimeout(ctx, cleanTimeout)
+		left, err := c.Clean(asking, dry)
+		done()
+		if err != nil {
+			unasked[d.Name()] = err.Error()
+		}
+		add(d.Name(), left...)
+	}
+	add("machine", mark.CleanFolders("", dry)...)
+	return list, unasked
+}

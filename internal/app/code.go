@@ -1,0 +1,180 @@
+package app
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/code"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/egress"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/install"
+	"github.com/toolroom/toolroom/internal/engine/js"
+	"github.com/toolroom/toolroom/internal/engine/js/service"
+	"github.com/toolroom/toolroom/internal/engine/module"
+	"github.com/toolroom/toolroom/internal/engine/monty"
+	"github.com/toolroom/toolroom/internal/engine/py"
+	"github.com/toolroom/toolroom/internal/engine/pynative"
+	"github.com/toolroom/toolroom/internal/engine/pyodide"
+	"github.com/toolroom/toolroom/internal/guest"
+	"github.com/toolroom/toolroom/internal/lockdown"
+	hostdriver "github.com/toolroom/toolroom/internal/sandbox/host"
+	"github.com/toolroom/toolroom/internal/sandbox/process"
+	"github.com/toolroom/toolroom/internal/session"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Runtimes are the config's settings of sandbox runtimes.
+type Runtimes = config.Runtimes
+
+// Program is a program for [App.Execute].
+type Program = code.Request
+
+// Guest is the binary that runs programs inside sandboxes.
+type Guest struct {
+	// Path is the path of a static binary. Args select the guest if it is part of a larger
+	// binary.
+	Path string
+	Args []string
+}
+
+// Execute runs a program that can call the tools of this room, as the caller in as. Like
+// Run, it always returns a result.
+func (r *App) Execute(ctx context.Context, as toolroom.Call, p Program) (*toolroom.Result, error) {
+	call, err := r.ExecuteCall(as, p)
+	if err != nil {
+		return nil, err
+	}
+	return r.Run(ctx, call), nil
+}
+
+// ExecuteCall returns the call that runs a program, for Stream and Submit. If the program
+// has no timeout of its own, it has the caller's. Languages may be abbreviated: js, ts, py,
+// sh.
+func (r *App) ExecuteCall(as toolroom.Call, p Program) (toolroom.Call, error) {
+	if language, ok := code.Language(p.Language); ok {
+		p.Language = language
+	}
+	if p.TimeoutMS == 0 {
+		p.TimeoutMS = as.Timeout.Milliseconds()
+	}
+	arguments, err := p.Arguments()
+	as.Tool, as.Arguments, as.Timeout = code.Tool, arguments, 0
+	return as, err
+}
+
+// Engines lists the engines that programs can run on, with their status.
+func (r *App) Engines(ctx context.Context) []EngineStatus {
+	list := make([]EngineStatus, len(r.engines))
+	for i, e := range r.engines {
+		list[i] = EngineStatus{Name: e.Name(), Languages: e.Languages(), Probe: e.Probe(ctx)}
+	}
+	if w := r.workflows; w != nil {
+		p := w.Probe(ctx)
+		list = append(list, EngineStatus{Name: w.Name(), Languages: p.Languages, Probe: p})
+	}
+	return list
+}
+
+// EngineStatus describes an engine or runtime and what it can do on this machine.
+type EngineStatus struct {
+	Name      string   `json:"name"`
+	Languages []string `json:"languages"`
+	sandbox.Probe
+}
+
+// openCode adds code mode to the catalog.
+func (r *App) openCode(ctx context.Context) error {
+	if r.o.Helper != "" && r.o.Guest.Path == "" {
+		r.o.Guest = Guest{Path: r.o.Helper, Args: []string{guest.MainArg}}
+	}
+	if g := r.o.Guest; g.Path != "" {
+		init := slices.Concat([]string{g.Path}, g.Args, []string{lockdown.InitArg})
+		if r.o.Helper != "" {
+			r.engines = append(r.engines, js.New(js.Options{
+				Command: slices.Concat([]string{g.Path}, g.Args, []string{service.WorkerArg}), Init: init, CacheDir: filepath.Join(r.home, "cache", "wasm"),
+			}), module.New(module.Options{Command: []string{r.o.Helper, module.WorkerArg}, Init: init}))
+		}
+		r.engines = append(r.engines, monty.New(monty.Options{Find: r.findMonty, Init: init}), pynative.New(pynative.Options{Init: init}))
+		if r.o.Helper != "" {
+			r.engines = append(r.engines, r.openPython(init))
+		}
+		driver := process.New(g.Path, g.Args)
+		driver.Cache = filepath.Join(r.home, "cache", "process")
+		r.addDrivers(driver)
+	}
+	r.addDrivers(r.machines()...)
+	if r.o.Drivers != nil {
+		r.addDrivers(r.o.Drivers(r.config.Code.WithImages())...)
+	}
+	r.addDrivers(r.distantDrivers(r.config.Code.Runtimes)...)
+	if r.o.Guest.Path != "" {
+		r.engines = append(r.engines, r.openPyodide()) // last, because it is slow to start and to probe
+	}
+	r.addDrivers(&hostdriver.Driver{Owner: r.owner, Environ: r.o.Environ})
+	r.openWorkflows()
+	if r.config.Code.Disabled {
+		return nil
+	}
+	guard, err := programGuard(r.config)
+	if err != nil {
+		return err
+	}
+	r.code = code.New(code.Options{
+		Runner: r.runner, Catalog: r.catalog, Artifacts: r.artifacts, Sessions: r.sessions, Journals: r.store, Engines: r.engines, Remote: r.remote(), Egress: guard,
+		Programs: r.openProgram,
+		Guest:    r.o.Guest.Path, GuestArgs: r.o.Guest.Args, Config: codeConfig(r.config.Code),
+	})
+	tools, err := r.code.Tools(ctx)
+	if err != nil {
+		return err
+	}
+	return r.catalog.SetBuiltin("code", r.code, tools)
+}
+
+// openPython creates the engine py. Its sandboxes start with init.
+func (r *App) openPython(init []string) engine.Engine {
+	return py.New(py.Options{Command: []string{r.o.Helper, py.WorkerArg}, Init: init, CacheDir: filepath.Join(r.home, "cache", "python")})
+}
+
+func sessionLimits(c config.CodeSessions) session.Limits {
+	return session.Limits{Sessions: c.Entries, Bytes: c.Bytes, Total: c.TotalBytes, Each: c.EntryBytes, Idle: c.Idle}
+}
+
+// findMonty finds the worker of the engine py-lite, which is not part of this binary.
+func (r *App) findMonty() (string, error) {
+	searchPath, _ := r.lookupEnv("PATH")
+	return install.Monty().Find(r.home, searchPath)
+}
+
+// openPyodide creates the engine pyodide, whose parts are installed or on PATH.
+func (r *App) openPyodide() engine.Engine {
+	find := func() (pyodide.Installed, error) {
+		searchPath, _ := r.lookupEnv("PATH")
+		deno, err := install.Deno().Find(r.home, searchPath)
+		if err != nil {
+			return pyodide.Installed{}, err
+		}
+		folder, err := install.Pyodide().Find(r.home, searchPath)
+		return pyodide.Installed{Deno: deno, Pyodide: folder, Files: install.Pyodide().Members()}, err
+	}
+	init := slices.Concat([]string{r.o.Guest.Path}, r.o.Guest.Args, []string{lockdown.InitArg})
+	return pyodide.New(pyodide.Options{Find: find, Init: init, CacheDir: filepath.Join(r.home, "cache", "pyodide")})
+}
+
+func codeConfig(c config.Code) code.Config {
+	return code.Config{
+		Host: c.Host, Default: executionLimits(c.Default), Max: executionLimits(c.Max), Parallel: c.Parallel,
+	}
+}
+
+func executionLimits(l config.CodeLimits) toolroom.ExecutionLimits {
+	return toolroom.ExecutionLimits{Wall: l.Timeout, CPU: l.CPU, CPUs: l.CPUs, Memory: l.Memory, Output: l.Output, Calls: l.Calls, PIDs: l.PIDs, Disk: l.Disk}
+}
+
+// programGuard returns the egress guard for programs' connections.
+func programGuard(c *config.Config) (*egress.Guard, error) {
+	return egress.New(c.Egress.Policy(c.Code.Egress))
+}

@@ -1,0 +1,49 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/taint"
+)
+
+// forgetTool is the tool name in receipts of operators' changes to a session's labels.
+const forgetTool = "toolroom:policy.forget"
+
+// ForgetTaint clears the taint labels of a caller's session: an operator decides that what
+// it has read no longer matters. A receipt records who, why and what before the labels are
+// cleared. The empty session is that of clients that name none.
+func (r *App) ForgetTaint(ctx context.Context, owner, session, by, reason string) ([]taint.Label, error) {
+	now := time.Now().UTC()
+	arguments, err := json.Marshal(map[string]string{"caller": owner, "session": session, "by": by, "reason": reason})
+	if err != nil {
+		return nil, err
+	}
+	labels, err := r.store.Taints(ctx, owner, session, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	if len(labels) == 0 {
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "the session %q of %s has no taint labels", session, owner).
+			WithCLIHint("receipts name the sessions: toolroom calls --by %s", owner)
+	}
+	record := &receipt.Receipt{
+		ID: fmt.Sprintf("forget_%d", now.UnixNano()), Tool: forgetTool, Surface: "cli", Session: session, Arguments: arguments,
+		Status: toolroom.StatusOK, Effects: toolroom.EffectsDone, Decision: policy.Allow, Rule: "an operator cleared the taint labels", Started: now,
+	}
+	for _, m := range taint.Sorted(labels) {
+		record.Reach = append(record.Reach, m.String())
+	}
+	if err := r.recorder.Append(ctx, record); err != nil {
+		return nil, err
+	}
+	if err := r.recorder.Flush(ctx); err != nil {
+		return nil, err
+	}
+	return r.store.RemoveTaints(ctx, owner, session)
+}

@@ -1,0 +1,438 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/code"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/panics"
+	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/release"
+	"github.com/toolroom/toolroom/internal/reserved"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/source/function"
+	"github.com/toolroom/toolroom/internal/source/secretref"
+	"github.com/toolroom/toolroom/sandbox"
+	"github.com/toolroom/toolroom/source"
+)
+
+// functionProvider is the provider name of released functions in the catalog.
+const functionProvider = "functions"
+
+// functionNamespace is the namespace of functions that name no other.
+const functionNamespace = "fn"
+
+// functionEngines are the engines that run functions, in the order of preference. Each
+// starts every program in a process or an instance of its own.
+var functionEngines = []string{"py-native", "process", "py"}
+
+// releases are the versions that this room serves.
+type releases struct {
+	room  *App
+	table atomic.Pointer[release.Table]
+
+	applying sync.Mutex
+	shown    map[string]int // version in the catalog, by tool
+
+	mu      sync.Mutex
+	entries map[release.Choice]*catalog.Entry
+}
+
+// openReleases makes the service that keeps versions, and shows what prod serves.
+func (r *App) openReleases(ctx context.Context) error {
+	r.served = &releases{room: r, shown: map[string]int{}, entries: map[release.Choice]*catalog.Entry{}}
+	r.releases = release.New(release.Options{
+		Store:   r.store,
+		Inspect: r.inspectUpload,
+		Check:   r.checkFunctionID,
+		Run:     r.runner.Run,
+		Past:    r.pastArguments,
+		Changed: r.served.refresh,
+		Rules:   r.releaseRules,
+	})
+	r.runner.Releases = r.served
+	return r.served.refresh(ctx)
+}
+
+func (r *App) releaseRules() release.Rules {
+	c := r.Config().Releases
+	return release.Rules{
+		Environments: c.Environments, Demoted: release.Status(c.Conflict),
+		Cases: *c.Gates.Cases, Compatible: *c.Gates.Compatible, SecondPerson: c.Gates.SecondPerson,
+	}
+}
+
+// CheckEnvironment returns an error if callers may not choose the environment name.
+func (r *App) CheckEnvironment(name string) error {
+	if all := r.releases.Environments(); name != "" && !slices.Contains(all, name) {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no environment %q: there are %s", name, strings.Join(all, ", ")).
+			WithHint("add it to releases.environments in toolroom.yaml")
+	}
+	return nil
+}
+
+// checkFunctionID refuses ids that other tools have.
+func (r *App) checkFunctionID(id toolroom.ID) error {
+	if err := reserved.Check(id.Namespace); err != nil {
+		return err
+	}
+	if r.manager(id.Namespace) != nil {
+		return toolroom.Errorf(toolroom.CodeConflict, "%s is a source of the config, so no function can be %s", id.Namespace, id).
+			WithHint("choose another namespace, with --namespace or in the header")
+	}
+	if e, err := r.catalog.Resolve(id.String(), nil); err == nil && e.Provider != functionProvider && e.Tool.ID.Unversioned() == id {
+		return toolroom.Errorf(toolroom.CodeConflict, "there is another tool %s, from %s", id, e.Provider).
+			WithHint("choose another name or namespace")
+	}
+	return nil
+}
+
+// pastArguments returns the recorded arguments of a tool's calls that succeeded.
+func (r *App) pastArguments(ctx context.Context, tool string, since time.Time) (map[string][]json.RawMessage, error) {
+	list, err := r.Receipts(ctx, receipt.Query{Tool: tool, Since: since, Status: toolroom.StatusOK, Limit: receipt.MaxLimit})
+	if err != nil {
+		return nil, err
+	}
+	past := map[string][]json.RawMessage{}
+	for _, one := range list {
+		if one.Surface != "test" && len(one.Arguments) > 0 {
+			who := one.Identity.String()
+			past[who] = append(past[who], one.Arguments)
+		}
+	}
+	return past, nil
+}
+
+// refresh reads the releases and updates the catalog.
+func (s *releases) refresh(ctx context.Context) error {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	table, err := release.Load(ctx, s.room.store)
+	if err != nil {
+		return err
+	}
+	s.table.Store(table)
+	serving := map[string]int{}
+	var problems []error
+	for _, c := range table.Serving() {
+		serving[c.Tool] = c.Version
+		if s.shown[c.Tool] == c.Version {
+			continue
+		}
+		entry, err := s.entry(ctx, c)
+		if err == nil {
+			err = s.room.catalog.Register(functionProvider, entry.Source, entry.Tool)
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("version %d of %s: %w", c.Version, c.Tool, err))
+			continue
+		}
+		s.shown[c.Tool] = c.Version
+	}
+	for tool := range s.shown {
+		if _, ok := serving[tool]; !ok {
+			delete(s.shown, tool)
+			if id, err := toolroom.ParseID(tool); err == nil {
+				s.room.catalog.Unregister(functionProvider, id)
+			}
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		s.room.log.Warn("some released tools cannot be served", "error", err)
+	}
+	return nil
+}
+
+// releasePeriod is how often a server looks for releases by other processes.
+const releasePeriod = 300 * time.Millisecond
+
+func (s *releases) follow(ctx context.Context) {
+	every(ctx, releasePeriod, func() {
+		panics.Log(s.room.log, "reading releases", func() {
+			revision, err := s.room.store.ReleaseRevision(ctx)
+			if err == nil && revision != s.table.Load().Revision {
+				err = s.refresh(ctx)
+			}
+			if err != nil && ctx.Err() == nil {
+				s.room.log.Warn("cannot read the releases", "error", err)
+			}
+		})
+	})
+}
+
+// Snapshot implements [run.Releases].
+func (s *releases) Snapshot() run.ReleaseSnapshot { return &snapshot{s, s.table.Load()} }
+
+// snapshot is the releases as they stood at one time.
+type snapshot struct {
+	*releases
+	of *release.Table
+}
+
+// Serve implements [run.ReleaseSnapshot].
+func (s *snapshot) Serve(call *toolroom.Call, found *catalog.Entry) (*catalog.Entry, error) {
+	if found != nil && found.Provider != functionProvider {
+		return nil, nil
+	}
+	choice, known, err := s.of.Choose(call.Tool, call.Environment, call.Identity)
+	if !known || err != nil {
+		return nil, err
+	}
+	return s.entry(context.Background(), choice)
+}
+
+// entry returns the tool of a version.
+func (s *releases) entry(ctx context.Context, c release.Choice) (*catalog.Entry, error) {
+	s.mu.Lock()
+	e := s.entries[c]
+	s.mu.Unlock()
+	if e != nil {
+		return e, nil
+	}
+	v, err := s.room.store.Version(ctx, c.Tool, c.Version)
+	if err != nil {
+		return nil, err
+	}
+	src, err := s.room.functionOf(v)
+	if err != nil {
+		return nil, err
+	}
+	tool, err := toolOf(v)
+	if err != nil {
+		return nil, err
+	}
+	if e, err = s.room.catalog.NewEntry(functionProvider, src, tool); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first := s.entries[c]; first != nil {
+		return first, nil
+	}
+	s.entries[c] = e
+	return e, nil
+}
+
+// toolOf returns the definition of a version.
+func toolOf(v *release.Version) (toolroom.Tool, error) {
+	id, err := toolroom.ParseID(v.Tool)
+	if err != nil {
+		return toolroom.Tool{}, err
+	}
+	spec := &v.Spec
+	tool := toolroom.Tool{
+		ID: id, Title: spec.Title, Description: spec.Description, InputSchema: spec.InputSchema, OutputSchema: spec.OutputSchema,
+		Tags: spec.Tags, Source: toolroom.SourceKind(spec.Language), Release: v.Identity(),
+	}
+	switch spec.Language {
+	case "typescript":
+		tool.Source = toolroom.SourceJavaScript
+	case function.Script:
+		tool.Source = toolroom.SourceScript
+	}
+	if spec.ReadOnly {
+		yes := true
+		tool.Hints.ReadOnly = &yes
+	}
+	if spec.Limits.TimeoutMS > 0 {
+		// A process must be started as well.
+		tool.Timeout = time.Duration(spec.Limits.TimeoutMS)*time.Millisecond + startAllowance
+		tool.DefaultTimeout = tool.Timeout
+	}
+	return tool, nil
+}
+
+const startAllowance = 10 * time.Second
+
+// functionOf returns the source that runs a version.
+func (r *App) functionOf(v *release.Version) (source.Source, error) {
+	spec := &v.Spec
+	plan, err := json.Marshal(spec.Plan)
+	if err != nil {
+		return nil, err
+	}
+	tool, err := toolOf(v)
+	if err != nil {
+		return nil, err
+	}
+	d := function.Definition{
+		Tool: tool, Code: function.Code{Files: spec.Files, File: spec.File, Language: spec.Language}, Entry: spec.Entry,
+		Plan: plan, Async: spec.Plan.Async, Context: spec.Plan.Context != "", Secrets: spec.Secrets, Config: spec.Config, Output: spec.Plan.Output,
+		Packages: r.packagesOf(spec),
+	}
+	program := code.Function{
+		Request: code.Request{
+			Language: spec.Language, Engine: spec.Engine, Egress: spec.Egress,
+			TimeoutMS: spec.Limits.TimeoutMS, CPUMS: spec.Limits.CPUMS, MemoryBytes: spec.Limits.MemoryBytes, MaxCalls: spec.Limits.Calls,
+		},
+		Layer: r.layerOf(spec), Engines: enginesFor(spec), Ahead: spec.Node,
+	}
+	if spec.Language != "python" && len(spec.Preload) == 0 {
+		program.Layer = engine.Layer{} // the bundle has all packages
+	}
+	return function.New(d, function.Options{
+		Run: func(ctx context.Context, req *source.Request, p function.Program) (*source.Output, error) {
+			if r.code == nil {
+				return nil, toolroom.Errorf(toolroom.CodeUnsupported, "functions cannot run here: code is disabled in the config")
+			}
+			f := program
+			f.Language, f.Code, f.Name, f.Lines, f.Given = p.Language, p.Source, p.Name, p.Lines, p.Given
+			f.Place, f.Bundled = p.Place, p.Bundled
+			f.Command, f.Env, f.Stdin, f.Files, f.Module, f.Output = p.Command, p.Env, p.Stdin, p.Files, p.Module, p.Output
+			return r.code.RunFunction(ctx, req, f)
+		},
+		Ready: func(ctx context.Context) error { return r.ensureLayer(ctx, spec) },
+		Isolation: func(ctx context.Context, req *source.Request) string {
+			if r.code == nil {
+				return ""
+			}
+			return r.code.FunctionIsolation(ctx, req, program)
+		},
+		Resolve: func(ctx context.Context, ref string) (string, error) {
+			return secretref.New(r.resolver.Resolve).Expand(ctx, ref)
+		},
+	}), nil
+}
+
+// enginesFor returns the engines that can run a version, in the order of preference.
+func enginesFor(spec *release.Spec) []string {
+	switch {
+	case spec.Language == "wasm":
+		return []string{"wasm"}
+	case spec.Language == function.Script:
+		return []string{"process"}
+	case isJavaScript(spec) && (spec.Node || len(spec.Egress) > 0):
+		return []string{"process"}
+	case isJavaScript(spec):
+		return []string{"js", "process"}
+	case spec.Layer != "":
+		return functionEngines[:1] // only it can show packages to a program
+	case len(spec.Egress) > 0:
+		return []string{"process"}
+	}
+	return functionEngines
+}
+
+// inspectUpload reads the tools of an upload.
+func (r *App) inspectUpload(ctx context.Context, u release.Upload) ([]release.Found, error) {
+	c, err := function.Read(u.Files, u.File)
+	if err != nil {
+		return nil, err
+	}
+	base := release.Spec{
+		Language: c.Language, Files: c.Files, File: c.File, Engine: c.Manifest.Engine, Tags: c.Manifest.Tags, ReadOnly: c.Manifest.ReadOnly,
+		Egress: c.Manifest.Egress, Limits: release.Limits(c.Manifest.Limits), Config: function.Encode(c.Manifest.Config), Requires: c.Manifest.Dependencies,
+	}
+	for _, name := range c.Manifest.Secrets {
+		if !strings.Contains(name, "://") {
+			name = "secret://" + name
+		}
+		if !secretref.In(name) {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the secret %q is not of the form scope/name", name)
+		}
+		base.Secrets = append(base.Secrets, name)
+	}
+	if base.Language != "python" && !isJavaScript(&base) && len(base.Requires) > 0 {
+		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "%s: functions in %s cannot have packages here", c.File, base.Language)
+	}
+	if base.Lock = c.Lock; isJavaScript(&base) {
+		err = r.resolvePackages(ctx, &base, u.Tarballs)
+	} else {
+		err = r.resolveDependencies(ctx, &base, u.Wheels)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var isolated sandbox.Spec
+	if r.code != nil {
+		if isolated, err = r.code.Usual(""); err != nil {
+			return nil, err
+		}
+	}
+	offline := base
+	offline.Egress = nil // an inspection has no network
+	tools, imports, err := function.Inspect(ctx, r.enginesNamed(enginesFor(&offline)), isolated, c, r.layerOf(&base))
+	if err != nil {
+		return nil, err
+	}
+	if base.Layer != "" && base.Language == "python" {
+		base.Preload = imports
+	}
+	return found(base, c, tools, cmp.Or(u.Namespace, c.Manifest.Namespace, functionNamespace))
+}
+
+// found returns the specs of the tools of an upload, with its cases.
+func found(base release.Spec, c *function.Code, tools []function.Inspected, namespace string) ([]release.Found, error) {
+	var out []release.Found
+	names := map[string]int{}
+	for _, t := range tools {
+		spec := base
+		spec.Entry, spec.Title, spec.Description, spec.InputSchema, spec.OutputSchema = t.Entry, t.Title, t.Text, t.Input, t.Output
+		if string(spec.OutputSchema) == "null" {
+			spec.OutputSchema = nil
+		}
+		if err := json.Unmarshal(t.Plan, &spec.Plan); err != nil {
+			return nil, err
+		}
+		spec.Plan.Output = c.Manifest.Output
+		if isJavaScript(&spec) {
+			spec.Node, spec.Preload = t.Node, t.Preload
+		}
+		name, err := c.Manifest.Apply(&t, &spec.Title, &spec.Description, &spec.InputSchema, &spec.OutputSchema)
+		if err != nil {
+			return nil, err
+		}
+		if line, taken := names[name]; taken {
+			return nil, toolroom.Errorf(toolroom.CodeConflict, "%s:%d: two functions are the tool %q; the other is in line %d", c.File, t.Line, name, line)
+		}
+		names[name] = t.Line
+		id := toolroom.ID{Namespace: namespace, Name: name}
+		if err := id.Validate(); err != nil {
+			return nil, err
+		}
+		out = append(out, release.Found{ID: id, Spec: spec, Cases: casesOf(c.Manifest.Cases, name, len(tools) == 1)})
+	}
+	return out, nil
+}
+
+func casesOf(all []function.ManifestCase, tool string, only bool) []*release.Case {
+	var out []*release.Case
+	for _, m := range all {
+		if m.Tool == tool || m.Tool == "" && only {
+			c := &release.Case{
+				Name: m.Name, Arguments: function.Encode(m.Arguments), Expect: function.Encode(m.Expect), Assert: m.Assert, Error: toolroom.Code(m.Error),
+			}
+			if m.Schema != nil {
+				c.Schema = function.Encode(m.Schema)
+			}
+			if m.Arguments == nil {
+				c.Arguments = nil
+			}
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (r *App) enginesNamed(names []string) []engine.Engine {
+	var out []engine.Engine
+	for _, name := range names {
+		for _, e := range r.engines {
+			if e.Name() == name {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,30 @@
+package app
+
+import (
+	"crypto/hkdf"
+	"crypto/sha256"
+	"path/filepath"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/atomicfile"
+)
+
+// sealKey returns the key that seals one kind of data that leaves this home and comes back.
+// All processes of a home share it, also after a restart.
+func (r *App) sealKey(use string) ([]byte, error) {
+	path := filepath.Join(r.home, "seal.key")
+	key, err := atomicfile.Key(path, approval.NewKey)
+	if err != nil {
+		return nil, err
+	}
+	if len(key) != approval.KeyBytes {
+		return nil, toolroom.Errorf(toolroom.CodeInternal, "%s does not contain a key", path).
+			WithHint("remove the file: a new key is created, and earlier links and multi-round requests become invalid")
+	}
+	return hkdf.Key(sha256.New, key, nil, "toolroom "+use, approval.KeyBytes)
+}
+
+// StateKey returns the key that seals the state that MCP clients carry between the rounds
+// of a call.
+func (r *App) StateKey() ([]byte, error) { return r.sealKey("mcp state") }

@@ -1,0 +1,166 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/install"
+	"github.com/toolroom/toolroom/internal/engine/js/program"
+	"github.com/toolroom/toolroom/internal/release"
+	"github.com/toolroom/toolroom/internal/source/function/layer"
+)
+
+// functionPython is the interpreter of the engine py-native.
+const functionPython = "/usr/bin/python3"
+
+func (r *App) layers() layer.Store {
+	return layer.Store{Folder: filepath.Join(r.home, "packages"), Client: &http.Client{Timeout: fetchTimeout}}
+}
+
+const fetchTimeout = 10 * time.Minute
+
+// resolveDependencies locks the dependencies of a spec and unpacks them into a layer.
+func (r *App) resolveDependencies(ctx context.Context, spec *release.Spec, wheels string) error {
+	if len(spec.Requires) == 0 {
+		return nil
+	}
+	searchPath, _ := r.lookupEnv("PATH")
+	uv, err := install.UV().Find(r.home, searchPath)
+	if err != nil {
+		return toolroom.Errorf(toolroom.CodeUnsupported, "packages are resolved by uv, which is not installed").
+			WithCLIHint("install it: toolroom setup packages")
+	}
+	if _, err := os.Stat(functionPython); err != nil {
+		return toolroom.Errorf(toolroom.CodeUnsupported, "functions with packages need %s", functionPython).WithHint("install python3")
+	}
+	resolver := layer.Resolver{UV: uv, Python: functionPython, Environ: r.packageEnviron()}
+	if spec.Lock, err = resolver.Resolve(ctx, spec.Requires, wheels); err != nil {
+		return err
+	}
+	spec.Layer, err = r.layers().Unpack(ctx, spec.Lock)
+	return err
+}
+
+func isJavaScript(spec *release.Spec) bool {
+	return spec.Language == "javascript" || spec.Language == "typescript"
+}
+
+// npm returns what installs the packages of functions in JavaScript.
+func (r *App) npm() (layer.NPM, error) {
+	n := layer.NPM{Environ: r.packageEnviron(), Store: r.layers(), Accepted: r.Config().Releases.Packages.AcceptInstallScripts}
+	searchPath, _ := r.lookupEnv("PATH")
+	for _, folder := range filepath.SplitList(searchPath) {
+		path := filepath.Join(folder, "npm")
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && filepath.IsAbs(path) {
+			n.Path = path
+			return n, nil
+		}
+	}
+	return n, toolroom.Errorf(toolroom.CodeUnsupported, "packages of JavaScript are resolved by npm, which is not installed").
+		WithHint("install Node.js with npm")
+}
+
+// resolvePackages locks the npm packages of a spec and installs them into a layer.
+func (r *App) resolvePackages(ctx context.Context, spec *release.Spec, tarballs string) error {
+	if len(spec.Requires) == 0 {
+		spec.Lock = ""
+		return nil
+	}
+	npm, err := r.npm()
+	if err != nil {
+		return err
+	}
+	if spec.Lock, err = npm.Resolve(ctx, spec.Requires, spec.Lock, tarballs); err != nil {
+		return err
+	}
+	spec.Layer, err = npm.Unpack(ctx, spec.Requires, spec.Lock, tarballs)
+	return err
+}
+
+// packagesOf returns where the npm packages of a spec are, and what runs it.
+func (r *App) packagesOf(spec *release.Spec) program.Packages {
+	if !isJavaScript(spec) || spec.Layer == "" {
+		return program.Packages{Node: spec.Node}
+	}
+	return program.Packages{Folder: r.layers().Path(spec.Layer), Node: spec.Node}
+}
+
+// packageEnviron returns what uv and npm need to know of the environment: where its index, proxy
+// and certificates are.
+func (r *App) packageEnviron() []string {
+	var out []string
+	for _, entry := range r.o.Environ {
+		name, _, _ := strings.Cut(entry, "=")
+		upper := strings.ToUpper(name)
+		switch {
+		case upper == "PATH", upper == "HOME", strings.HasPrefix(upper, "UV_"), strings.HasPrefix(upper, "NPM_CONFIG_"), upper == "NODE_EXTRA_CA_CERTS", strings.HasPrefix(upper, "SSL_CERT_"), strings.HasPrefix(upper, "XDG_"), strings.HasSuffix(upper, "_PROXY"), upper == "TMPDIR":
+			out = append(out, entry)
+		}
+	}
+	return out
+}
+
+// layerOf returns the folder of a spec's packages.
+func (r *App) layerOf(spec *release.Spec) engine.Layer {
+	if spec.Layer == "" {
+		return engine.Layer{}
+	}
+	return engine.Layer{Digest: spec.Layer, Path: r.layers().Path(spec.Layer), Preload: spec.Preload}
+}
+
+// ensureLayer makes the layer of a version again if it is missing: this home may be another
+// one than that of the push.
+func (r *App) ensureLayer(ctx context.Context, spec *release.Spec) error {
+	if spec.Layer == "" || r.layers().Has(spec.Layer) {
+		return nil
+	}
+	digest, err := r.restoreLayer(ctx, spec)
+	if err != nil {
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the packages of the tool could not be restored: %w", err)
+	}
+	if digest != spec.Layer {
+		return toolroom.Errorf(toolroom.CodeInternal, "the lock describes the layer %s, and the version has %s", digest, spec.Layer)
+	}
+	return nil
+}
+
+func (r *App) restoreLayer(ctx context.Context, spec *release.Spec) (string, error) {
+	if !isJavaScript(spec) {
+		return r.layers().Unpack(ctx, spec.Lock)
+	}
+	npm, err := r.npm()
+	if err != nil {
+		return "", err
+	}
+	return npm.Unpack(ctx, spec.Requires, spec.Lock, "")
+}
+
+// collectLayers removes the layers that no version needs.
+func (r *App) collectLayers(ctx context.Context) {
+	var locks []string
+	tools, err := r.store.VersionedTools(ctx)
+	for _, tool := range tools {
+		versions, verr := r.store.Versions(ctx, tool)
+		if verr != nil {
+			err = verr
+			break
+		}
+		for _, v := range versions {
+			if v.Spec.Lock != "" {
+				locks = append(locks, v.Spec.Lock)
+			}
+		}
+	}
+	if err == nil {
+		_, err = r.layers().Collect(locks)
+	}
+	if err != nil && ctx.Err() == nil {
+		r.log.Warn("cannot remove unused packages", "error", err)
+	}
+}

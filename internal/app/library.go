@@ -1,0 +1,205 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/pin"
+	"github.com/toolroom/toolroom/internal/reserved"
+	"github.com/toolroom/toolroom/source"
+)
+
+// offer lists a source's resources and prompts. If that fails, it offers none; the source's
+// tools are not affected.
+func (m *sourceManager) offer(ctx context.Context) library.Offer {
+	o := library.Offer{Source: m.src, Plain: m.plain}
+	note := func(what string, err error) {
+		if err != nil && ctx.Err() == nil {
+			m.log.Warn(what+" of a source could not be listed", "source", m.name, "error", err)
+		}
+	}
+	var err error
+	if r, ok := source.As[source.Resources](m.src); ok {
+		o.Resources, err = r.Resources(ctx)
+		note("the resources", err)
+		o.Templates, err = r.Templates(ctx)
+		note("the resource templates", err)
+	}
+	if p, ok := source.As[source.Prompts](m.src); ok {
+		o.Prompts, err = p.Prompts(ctx)
+		note("the prompts", err)
+	}
+	if k, ok := source.As[source.Skills](m.src); ok {
+		o.Skills, err = k.Skills(ctx)
+		note("the skills", err)
+	}
+	return o
+}
+
+// libraryTools returns the tools that read the resources and prompts of an offer. Because
+// they are tools, policy, limits and receipts apply.
+func (m *sourceManager) libraryTools(o library.Offer, kind toolroom.SourceKind) []toolroom.Tool {
+	yes := true
+	var tools []toolroom.Tool
+	add := func(name, description, schema string) {
+		tools = append(tools, toolroom.Tool{
+			ID: library.ToolID(m.name, name), Description: description, Source: kind, Hidden: true,
+			InputSchema: json.RawMessage(schema), Hints: toolroom.Hints{ReadOnly: &yes},
+		})
+	}
+	if len(o.Resources)+len(o.Templates) > 0 || o.Skills != nil {
+		add(library.ReadTool, "Read a resource of "+m.name+".",
+			`{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"],"additionalProperties":false}`)
+	}
+	if len(o.Prompts) > 0 {
+		add(library.GetTool, "Fill in a prompt of "+m.name+".",
+			`{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object","additionalProperties":{"type":"string"}}},"required":["name"],"additionalProperties":false}`)
+		tools[len(tools)-1].Raw = promptsDefinition(tools[len(tools)-1], o.Prompts)
+	}
+	return tools
+}
+
+// promptsDefinition makes the source's prompts a part of the tool's definition. Models see
+// the prompts, so they are pinned and checked for attacks with the tool.
+func promptsDefinition(t toolroom.Tool, prompts []source.Prompt) json.RawMessage {
+	said := make(map[string]json.RawMessage, len(prompts))
+	for _, p := range prompts {
+		if len(p.Raw) > 0 {
+			said[p.Name] = p.Raw
+			continue
+		}
+		said[p.Name], _ = json.Marshal(p) // plain data
+	}
+	text, _ := json.Marshal(promptsOf{t.ID.Name, t.Description, t.InputSchema, said})
+	return text
+}
+
+// promptsOf is the definition of a tool with the source's prompts.
+type promptsOf struct {
+	Name        string                     `json:"name"`
+	Description string                     `json:"description"`
+	InputSchema json.RawMessage            `json:"inputSchema"`
+	Prompts     map[string]json.RawMessage `json:"prompts"`
+}
+
+// saidPrompts returns the prompts in a definition made by promptsDefinition.
+func saidPrompts(definition json.RawMessage) map[string]json.RawMessage {
+	var d promptsOf
+	if json.Unmarshal(definition, &d) != nil {
+		return nil
+	}
+	return d.Prompts
+}
+
+// samePrompts reports whether the prompts in both definitions are equal. It ignores prompts
+// that are only in one.
+func samePrompts(before, now json.RawMessage) bool {
+	taken, offered := saidPrompts(before), saidPrompts(now)
+	if len(taken) == 0 || len(offered) == 0 {
+		return false
+	}
+	for name, text := range offered {
+		said, known := taken[name]
+		if !known {
+			continue
+		}
+		a, aerr := pin.Seen(nil, said)
+		b, berr := pin.Seen(nil, text)
+		if aerr != nil || berr != nil || !bytes.Equal(a, b) {
+			return false
+		}
+	}
+	return true
+}
+
+// withPrompts returns the accepted pin with the tool's new prompts added. A prompt that is
+// gone stays in the pin, because it may come back changed.
+func withPrompts(before pin.Pin, tool toolroom.Tool) (pin.Pin, error) {
+	var d promptsOf
+	if err := json.Unmarshal(tool.Raw, &d); err != nil {
+		return pin.Pin{}, err
+	}
+	maps.Copy(d.Prompts, saidPrompts(before.Raw))
+	text, err := json.Marshal(d)
+	if err != nil {
+		return pin.Pin{}, err
+	}
+	tool.Raw = text
+	return pin.Of(before.Source, &tool, before.Pinned)
+}
+
+// read calls one of the libraryTools. ok is false for any other tool.
+func (m *sourceManager) read(ctx context.Context, req *source.Request) (out *source.Output, ok bool, err error) {
+	var value json.RawMessage
+	switch req.Tool.Name {
+	case library.ReadTool:
+		r, has := source.As[source.Resources](m.src)
+		if !has {
+			return nil, false, nil
+		}
+		var in struct {
+			URI string `json:"uri"`
+		}
+		if err := jsonx.Unmarshal(req.Arguments, &in, jsonx.Limits{}); err != nil {
+			return nil, true, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid arguments: %w", err)
+		}
+		value, err = r.ReadResource(ctx, in.URI, req)
+	case library.GetTool:
+		p, has := source.As[source.Prompts](m.src)
+		if !has {
+			return nil, false, nil
+		}
+		var in struct {
+			Name      string            `json:"name"`
+			Arguments map[string]string `json:"arguments"`
+		}
+		if err := jsonx.Unmarshal(req.Arguments, &in, jsonx.Limits{}); err != nil {
+			return nil, true, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid arguments: %w", err)
+		}
+		value, err = p.GetPrompt(ctx, in.Name, in.Arguments, req)
+	default:
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, true, err
+	}
+	return &source.Output{Value: value}, true, nil
+}
+
+// SourceOptions configure a source that the program adds.
+type SourceOptions struct {
+	// Plain shows the source's tools and prompts under their bare names if these are
+	// unique.
+	Plain bool
+}
+
+// AddSource adds src under the namespace name, besides the sources of the config. Its tools
+// must have that namespace. The room closes src. The error is a conflict if the name is in
+// use or reserved.
+func (r *App) AddSource(name string, src source.Source, o SourceOptions) error {
+	if err := reserved.Check(name); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	if r.managers[name] != nil {
+		r.mu.Unlock()
+		return toolroom.Errorf(toolroom.CodeConflict, "source %q already exists", name).WithHint("choose another name")
+	}
+	m := newManager(&sourceManager{
+		name: name, src: &selected{Source: src, plain: o.Plain}, catalog: r.catalog, redactor: r.redactor,
+		log: r.log, library: &r.library, plain: o.Plain, own: true,
+	})
+	r.managers[name] = m
+	started := r.stop != nil
+	r.mu.Unlock()
+	m.publish()
+	if started {
+		m.keepListed()
+	}
+	return nil
+}

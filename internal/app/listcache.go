@@ -1,0 +1,87 @@
+package app
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// listCache stores the last tool list of a source on disk, so that commands can resolve,
+// search and describe tools without starting every server. A list is valid for one
+// configuration of the source, identified by its digest, and for one day.
+type listCache struct {
+	path   string
+	digest string
+	now    func() time.Time
+}
+
+// listAge is how long a stored list is used without asking the source again. A server asks
+// at start in any case.
+const listAge = 24 * time.Hour
+
+type keptList struct {
+	Digest string     `json:"digest"`
+	Time   time.Time  `json:"time"`
+	Tools  []keptTool `json:"tools"`
+}
+
+type keptTool struct {
+	Tool toolroom.Tool   `json:"tool"`
+	Raw  json.RawMessage `json:"raw,omitempty"`
+}
+
+func (c *listCache) read() ([]toolroom.Tool, bool) {
+	if c == nil {
+		return nil, false
+	}
+	data, err := os.ReadFile(c.path)
+	if err != nil {
+		return nil, false
+	}
+	var kept keptList
+	// A list that cannot be read is ignored: the source is listed again.
+	if json.Unmarshal(data, &kept) != nil || kept.Digest != c.digest || c.now().Sub(kept.Time) > listAge {
+		return nil, false
+	}
+	tools := make([]toolroom.Tool, len(kept.Tools))
+	for i, k := range kept.Tools {
+		tools[i] = k.Tool
+		tools[i].Raw = k.Raw
+	}
+	return tools, true
+}
+
+func (c *listCache) write(tools []toolroom.Tool) error {
+	if c == nil {
+		return nil
+	}
+	kept := keptList{Digest: c.digest, Time: c.now(), Tools: make([]keptTool, len(tools))}
+	for i, t := range tools {
+		kept.Tools[i] = keptTool{Tool: t, Raw: t.Raw}
+	}
+	data, err := json.Marshal(kept)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(filepath.Dir(c.path), ".list-*")
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(data)
+	if closeErr := temp.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(temp.Name(), c.path)
+	}
+	if err != nil {
+		os.Remove(temp.Name())
+	}
+	return err
+}

@@ -1,0 +1,455 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/panics"
+	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/source"
+)
+
+const (
+	// listTimeout limits one listing of a source, including its start.
+	listTimeout = 90 * time.Second
+	// drainTimeout is the time that a removed source has to finish its calls.
+	drainTimeout = 30 * time.Second
+	// relistPause is the time for which a list counts as current.
+	relistPause = 5 * time.Second
+	// Pauses between attempts to list a source that was never listed. Such a source has no
+	// tools, so no call would find out that it works again. firstRelist and maxRelist are
+	// the shortest and the longest pause; each pause is a fraction of the time since the
+	// source last worked. A short fault ends quickly, and a server that is down for days is
+	// not bothered. A call of one of its tools tries at once.
+	firstRelist = time.Second
+	lastRelist  = 5 * time.Minute
+	relistShare = 20
+)
+
+// sourceManager keeps one configured source connected, listed and in the catalog. It lists
+// the tools again after each change, and lets calls finish before it closes the source.
+type sourceManager struct {
+	name     string
+	digest   string // of the configuration that the source was built from
+	src      source.Source
+	catalog  *catalog.Catalog
+	cache    *listCache
+	redactor *secret.Redactor
+	// admit filters the listed tools: it returns those that may be in the catalog. Nil
+	// admits all.
+	admit func(context.Context, []toolroom.Tool) []toolroom.Tool
+	// quarantined returns why a tool is quarantined until a person has reviewed it, or ""
+	// if it is not. It is nil if definitions are not compared.
+	quarantined func(id toolroom.ID) string
+	log         *slog.Logger
+	library     *library.Library
+	plain       bool // prompts are shown under their bare names
+	own         bool // added by the program, not by the config
+
+	ctx    context.Context // ends when the manager is closed
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	calls  inFlight
+
+	// admitting prevents an older list from overwriting a newer one in the catalog.
+	admitting sync.Mutex
+
+	mu      sync.Mutex
+	current *listing // the last or current attempt
+	again   bool     // something changed during the current attempt
+	listed  bool
+	fetched bool // listed by this process, not read from the cache
+	closed  bool
+	tools   []toolroom.Tool // as last listed
+}
+
+// listing is one attempt to list a source's tools.
+type listing struct {
+	began time.Time
+	done  chan struct{}
+	err   error
+}
+
+func (l *listing) over() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// newManager completes and returns a manager whose fields down to own are set.
+func newManager(m *sourceManager) *sourceManager {
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	if w, ok := source.As[source.Watcher](m.src); ok {
+		w.Watch(func(uri string, params json.RawMessage) { m.library.Updated(m.name, uri, params) })
+	}
+	if n, ok := source.As[source.NotificationForwarder](m.src); ok {
+		n.ForwardNotifications(func(n source.Notification) { m.library.Notified(m.name, n) })
+	}
+	if n, ok := m.src.(source.Notifier); ok {
+		n.Notify(func() { m.start(true) })
+	}
+	return m
+}
+
+// publish puts the list of an earlier run into the catalog.
+func (m *sourceManager) publish() {
+	if tools, ok := m.cache.read(); ok {
+		m.put(tools)
+		m.mu.Lock()
+		m.listed = true
+		m.mu.Unlock()
+	}
+}
+
+// retire keeps every list that ends later out of the catalog, which may have that of the
+// manager's successor by then.
+func (m *sourceManager) retire() {
+	m.admitting.Lock()
+	defer m.admitting.Unlock()
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.cancel() // of listings; calls have contexts of their own
+}
+
+// unlessRetired runs f, which changes the catalog or the library, and reports false if the
+// manager has been retired.
+func (m *sourceManager) unlessRetired(f func()) bool {
+	m.admitting.Lock()
+	defer m.admitting.Unlock()
+	m.mu.Lock()
+	closed := m.closed
+	m.mu.Unlock()
+	if !closed {
+		f()
+	}
+	return !closed
+}
+
+// load waits until the tools are known. It lists them if necessary.
+func (m *sourceManager) load(ctx context.Context) error {
+	m.mu.Lock()
+	listed := m.listed
+	m.mu.Unlock()
+	if listed {
+		return nil
+	}
+	return m.list(ctx)
+}
+
+// relist lists the tools again, unless that happened a moment ago: repeated calls of an
+// unknown tool must not keep the source busy.
+func (m *sourceManager) relist(ctx context.Context) error {
+	m.mu.Lock()
+	pause, err := relistPause, error(nil)
+	if m.current != nil && m.current.over() && m.current.err != nil {
+		pause = firstRelist
+	}
+	recent := m.current != nil && m.current.over() && time.Since(m.current.began) < pause
+	if recent {
+		err = m.current.err
+	}
+	m.mu.Unlock()
+	if recent {
+		return err
+	}
+	return m.list(ctx)
+}
+
+// list lists the tools now and waits for the result.
+func (m *sourceManager) list(ctx context.Context) error {
+	l := m.start(false)
+	select {
+	case <-l.done:
+		return l.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// start starts an attempt or joins the current one. If changed is set, another attempt
+// follows the current one, which may have read the old list.
+func (m *sourceManager) start(changed bool) *listing {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.current != nil && !m.current.over() {
+		m.again = m.again || changed
+		return m.current
+	}
+	l := &listing{began: time.Now(), done: make(chan struct{})}
+	if m.closed {
+		l.err = toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "source %s was removed", m.name)
+		close(l.done)
+		return l
+	}
+	m.current = l
+	m.work.Go(func() {
+		var err error
+		if panicked := panics.Catch(func() { err = m.fetch() }); panicked != nil {
+			err = toolroom.Errorf(toolroom.CodeInternal, "cannot list the tools of source %s: %w", m.name, panicked)
+		}
+		if err != nil {
+			l.err = m.redactor.Error(toolroom.AsError(err))
+		}
+		close(l.done)
+		m.mu.Lock()
+		again := m.again
+		m.again = false
+		m.mu.Unlock()
+		if again && m.ctx.Err() == nil {
+			m.start(false)
+		}
+	})
+	return l
+}
+
+func (m *sourceManager) fetch() error {
+	ctx, cancel := context.WithTimeout(m.ctx, listTimeout)
+	defer cancel()
+	tools, err := m.src.Tools(ctx)
+	if err != nil {
+		return err
+	}
+	if m.ctx.Err() != nil {
+		return m.ctx.Err()
+	}
+	offer := m.offer(ctx)
+	if m.ctx.Err() != nil {
+		return m.ctx.Err()
+	}
+	tools = append(tools, m.libraryTools(offer, m.Describe().Kind)...)
+	m.put(tools)
+	if !m.unlessRetired(func() { m.library.Set(m.name, offer) }) {
+		return context.Canceled
+	}
+	m.mu.Lock()
+	m.listed, m.fetched = true, true
+	m.mu.Unlock()
+	if err := m.cache.write(tools); err != nil {
+		m.log.Warn("cannot cache the tool list", "source", m.name, "error", err)
+	}
+	return nil
+}
+
+func (m *sourceManager) put(tools []toolroom.Tool) {
+	tools = redactedTools(m.redactor, tools)
+	m.mu.Lock()
+	m.tools = tools
+	m.mu.Unlock()
+	m.readmit()
+}
+
+// listedTools returns the tools of the last list.
+func (m *sourceManager) listedTools() []toolroom.Tool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.tools
+}
+
+// readmit filters the last list again and updates the catalog.
+func (m *sourceManager) readmit() {
+	m.unlessRetired(func() {
+		tools := m.listedTools()
+		if m.admit != nil {
+			tools = m.admit(m.ctx, tools)
+		}
+		if err := m.catalog.SetProvider(m.name, m, tools); err != nil {
+			m.log.Warn("some tools were rejected", "source", m.name, "error", err)
+		}
+	})
+}
+
+// redactedTools returns tools without secrets in their definitions.
+func redactedTools(by *secret.Redactor, tools []toolroom.Tool) []toolroom.Tool {
+	out := slices.Clone(tools)
+	for i := range out {
+		t := &out[i]
+		t.Title, t.Description, t.Notes = by.Text(t.Title), by.Text(t.Description), by.Text(t.Notes)
+		t.InputSchema, t.OutputSchema, t.Raw = by.Redact(t.InputSchema), by.Redact(t.OutputSchema), by.Redact(t.Raw)
+	}
+	return out
+}
+
+// keepListed tries to list the source, with growing pauses, until it succeeds once.
+func (m *sourceManager) keepListed() {
+	m.work.Go(func() {
+		said, began := "", time.Now()
+		for {
+			err := m.list(m.ctx)
+			if err == nil || m.ctx.Err() != nil {
+				return
+			}
+			if err.Error() != said {
+				said = err.Error()
+				m.log.Warn("cannot list a source; will retry", "source", m.name, "error", err)
+			}
+			pause := min(max(time.Since(began)/relistShare, firstRelist), lastRelist)
+			select {
+			case <-time.After(pause + rand.N(pause/4)): // so that many sources do not retry at the same time
+			case <-m.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// Tools, Call, Describe and Close make the manager itself the source in the catalog, so
+// that it can count the calls.
+
+// Tools lists the source's tools.
+func (m *sourceManager) Tools(ctx context.Context) ([]toolroom.Tool, error) { return m.src.Tools(ctx) }
+
+// Call calls the source, unless it has been removed.
+func (m *sourceManager) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+	if !m.calls.enter() {
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "source %s was removed", m.name)
+	}
+	defer m.calls.leave()
+	if err := m.verify(ctx, req.Tool); err != nil {
+		return &source.Output{Unsent: true, Effects: toolroom.EffectsNone}, err
+	}
+	if out, ok, err := m.read(ctx, req); ok {
+		return out, err
+	}
+	return m.src.Call(ctx, req)
+}
+
+// verify lists the source before the first call of this process, because the source may
+// have changed since an earlier process listed it, and refuses a quarantined tool. If the
+// source cannot be listed, there is nothing to compare, and the call proceeds.
+func (m *sourceManager) verify(ctx context.Context, id toolroom.ID) error {
+	if m.quarantined == nil {
+		return nil
+	}
+	m.mu.Lock()
+	fetched := m.fetched
+	m.mu.Unlock()
+	if !fetched {
+		if err := m.relist(ctx); err != nil {
+			m.log.Debug("cannot compare the definition of a tool", "source", m.name, "tool", id.String(), "error", err)
+		}
+	}
+	if reason := m.quarantined(id.Unversioned()); reason != "" {
+		return toolroom.Errorf(toolroom.CodeDenied, "%s is quarantined: %s", id, reason).
+			WithHint("a person must review and accept it").WithCLIHint("toolroom sources review %s", m.name)
+	}
+	return nil
+}
+
+// CancelsPromptly forwards to the source.
+func (m *sourceManager) CancelsPromptly() bool {
+	s, ok := source.As[source.PromptCanceller](m.src)
+	return ok && s.CancelsPromptly()
+}
+
+// Describe returns the source's description.
+func (m *sourceManager) Describe() source.Description {
+	if d, ok := m.src.(source.Describer); ok {
+		described := d.Describe()
+		described.Text, described.Reason = m.redactor.Text(described.Text), m.redactor.Text(described.Reason)
+		return described
+	}
+	return source.Description{State: "ready"}
+}
+
+// Refine forwards to the source, if it can describe its tools on demand.
+func (m *sourceManager) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, error) {
+	if f, ok := m.src.(source.Refiner); ok {
+		return f.Refine(ctx, id)
+	}
+	return toolroom.Tool{}, source.ErrNotRefined
+}
+
+// status returns the source's status for people.
+func (m *sourceManager) status() SourceStatus {
+	d := m.Describe()
+	s := SourceStatus{Name: m.name, Kind: d.Kind, State: d.State, Reason: d.Reason, Process: d.Process}
+	m.mu.Lock()
+	current, listed := m.current, m.listed
+	m.mu.Unlock()
+	if current != nil && current.over() && current.err != nil {
+		s.Error, s.Stale = current.err.Error(), listed
+		if s.State == "" || s.State == "ready" || s.State == "idle" {
+			s.State = "failing"
+		}
+		var e *toolroom.Error
+		if errors.As(current.err, &e) && e.Hints() != "" {
+			s.Reason = cmp.Or(e.CLIHint, e.Hint)
+		}
+	}
+	s.Listed = listed
+	return s
+}
+
+// Close removes the source: it refuses new calls, lets current ones finish and then ends
+// everything that the source has started.
+func (m *sourceManager) Close() error {
+	m.retire()
+	m.calls.drain(drainTimeout)
+	err := m.src.Close()
+	m.work.Wait()
+	return err
+}
+
+// inFlight counts current calls, so that Close can wait for them.
+type inFlight struct {
+	mu     sync.Mutex
+	n      int
+	closed bool
+	empty  chan struct{} // closed when n reaches zero after the end began
+}
+
+func (f *inFlight) enter() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return false
+	}
+	f.n++
+	return true
+}
+
+func (f *inFlight) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n--
+	if f.n == 0 && f.empty != nil {
+		close(f.empty)
+		f.empty = nil
+	}
+}
+
+func (f *inFlight) some() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.n > 0
+}
+
+func (f *inFlight) drain(most time.Duration) {
+	f.mu.Lock()
+	f.closed = true
+	if f.n == 0 {
+		f.mu.Unlock()
+		return
+	}
+	empty := make(chan struct{})
+	f.empty = empty
+	f.mu.Unlock()
+	select {
+	case <-empty:
+	case <-time.After(most):
+	}
+}

@@ -1,0 +1,131 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/egress"
+	"github.com/toolroom/toolroom/internal/lockdown"
+	"github.com/toolroom/toolroom/internal/netjail"
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/restrict"
+)
+
+// starter returns the function that starts a source's programs with the network that the
+// config allows them.
+func (r *App) starter(network string, guard *egress.Guard) func(proc.Spec) (*proc.Process, error) {
+	j := r.jail(network, guard)
+	if j.HostNetwork {
+		return proc.Start
+	}
+	return j.Start
+}
+
+func (r *App) jail(network string, guard *egress.Guard) *netjail.Jail {
+	j := &netjail.Jail{Helper: r.o.Helper, Log: r.log}
+	switch network {
+	case config.NetworkGuarded:
+		j.Guard = guard
+	case config.NetworkNone:
+	default:
+		j.HostNetwork = true
+	}
+	return j
+}
+
+// ruled returns the function that starts programs without a sandbox under the policy's
+// rules about effects.
+func (r *App) ruled(j *netjail.Jail) func(proc.Spec, []toolroom.Effect) (*proc.Process, error) {
+	return func(s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
+		if len(rules) == 0 && j.HostNetwork {
+			return proc.Start(s)
+		}
+		under, err := j.Under(rules, restrict.View{Path: searchPath(r.o.Environ), Scratch: r.scratch()})
+		if err != nil {
+			return nil, err
+		}
+		return under.Start(s)
+	}
+}
+
+// scratch is the folder for temporary files of the server.
+func (r *App) scratch() string { return filepath.Join(r.stateOf("shell"), "scratch") }
+
+func searchPath(environ []string) []string {
+	for _, entry := range environ {
+		if path, ok := strings.CutPrefix(entry, "PATH="); ok {
+			return slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool { return !filepath.IsAbs(dir) })
+		}
+	}
+	return nil
+}
+
+// enforces reports whether rules can be enforced on programs that run without a sandbox.
+// It tries once.
+func (r *App) enforces() bool {
+	r.enforcing.Do(func() {
+		if r.o.Helper == "" {
+			return
+		}
+		scratch := r.scratch()
+		j := &netjail.Jail{Helper: r.o.Helper, Binds: []lockdown.Bind{{Source: scratch, Target: scratch}}}
+		// Without arguments the helper only prints how it is used.
+		p, err := j.Start(proc.Spec{Command: r.o.Helper, Args: []string{netjail.Arg}, Owner: r.owner, Stderr: io.Discard})
+		if err != nil {
+			r.log.Debug("rules cannot be enforced on programs without a sandbox", "error", err)
+			return
+		}
+		p.Stop(0)
+		r.canEnforce = true
+	})
+	return r.canEnforce
+}
+
+// checkNetwork reports which programs use the network of this machine, and whether the
+// others can be isolated from it.
+func (r *App) checkNetwork() []Check {
+	c := r.Config()
+	unguarded, fenced := 0, 0
+	for name, s := range c.Sources {
+		switch network := c.NetworkOf(s); {
+		case s.Disabled || network == "" || r.manager(name) == nil:
+		case network == config.NetworkHost:
+			unguarded++
+		default:
+			fenced++
+		}
+	}
+	var checks []Check
+	if unguarded > 0 {
+		checks = append(checks, Check{
+			Name: "network of programs", Status: CheckInfo, Detail: fmt.Sprintf("%d of %d stdio servers have unrestricted network access", unguarded, unguarded+fenced),
+			Fix: "set egress: {network: guarded}, for one source or for all, and check which of them support a proxy",
+		})
+	}
+	if fenced > 0 {
+		checks = append(checks, r.checkFence(fenced))
+	}
+	return checks
+}
+
+// checkFence starts a program that does nothing in a network jail.
+func (r *App) checkFence(programs int) Check {
+	c := Check{Name: "network guard", Status: CheckOK, Detail: fmt.Sprintf("%d programs run in their own network namespace", programs)}
+	command, err := exec.LookPath("true")
+	if err != nil {
+		command = r.o.Helper
+	}
+	p, err := (&netjail.Jail{Helper: r.o.Helper}).Start(proc.Spec{Command: command, Env: r.o.Environ, Owner: r.owner})
+	if err != nil {
+		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), "allow user namespaces, or set network: host for those programs"
+		return c
+	}
+	p.Stop(0)
+	return c
+}

@@ -1,0 +1,87 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"os"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/internal/builtin/folder"
+	"github.com/toolroom/toolroom/internal/builtin/memory"
+	"github.com/toolroom/toolroom/internal/builtin/storage"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/egress"
+)
+
+// services makes the packs that are off unless the config has a section for them.
+func (r *App) services(c *config.Config, on func(pack string) bool, folders *folder.Folders) ([]*builtin.Pack, error) {
+	var list []*builtin.Pack
+	for name, pack := range map[string]func() (*builtin.Pack, error){
+		"storage": func() (*builtin.Pack, error) { return r.storagePack(c, folders) },
+	} {
+		if !on(name) {
+			continue
+		}
+		p, err := pack()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// reaches returns a transport that may reach a service that the config names, and the
+// service's address.
+func (r *App) reaches(c *config.Config, service string) (http.RoundTripper, *url.URL, error) {
+	address, err := url.Parse(service)
+	if err != nil {
+		return nil, nil, err
+	}
+	guard, err := egress.New(c.Egress.Policy(config.Egress{}))
+	if err != nil {
+		return nil, nil, err
+	}
+	return guard.WithOwn(address).Transport(), address, nil
+}
+
+// artifact opens an artifact of a caller.
+func (r *App) artifact(ctx context.Context, who toolroom.Identity, handle string) (*os.File, toolroom.Artifact, error) {
+	return r.artifacts.Open(ctx, who.Key(), handle)
+}
+
+func (r *App) storagePack(c *config.Config, folders *folder.Folders) (*builtin.Pack, error) {
+	s := *c.Builtin.Storage
+	transport, address, err := r.reaches(c, s.URL)
+	if err != nil {
+		return nil, err
+	}
+	if s.VirtualHosts {
+		guard, err := egress.New(c.Egress.Policy(config.Egress{}))
+		if err != nil {
+			return nil, err
+		}
+		var hosts []*url.URL
+		for _, bucket := range append([]string{s.Bucket}, s.Buckets...) {
+			host := *address
+			host.Host = bucket + "." + address.Host
+			hosts = append(hosts, &host)
+		}
+		transport = guard.WithOwn(hosts...).Transport()
+	}
+	notes := memory.Open(r.stateOf("memory"))
+	return storage.Pack(storage.Options{
+		Client: &storage.Client{
+			Endpoint: address, Region: cmp.Or(s.Region, "us-east-1"), VirtualHosts: s.VirtualHosts, Transport: transport,
+			Keys: func(ctx context.Context) (storage.Keys, error) {
+				values, err := r.resolver.ExpandAll(shared(ctx), map[string]string{"secret": s.SecretKey, "token": s.SessionToken})
+				return storage.Keys{Access: s.AccessKey, Secret: values["secret"], Token: values["token"]}, err
+			},
+		},
+		Bucket: s.Bucket, Buckets: s.Buckets, MaxExpiry: s.MaxExpiry, Folders: folders, Artifact: r.artifact,
+		Save: notes.Save, Has: notes.Has, State: r.stateOf("storage"),
+	}), nil
+}

@@ -1,0 +1,83 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/release"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/internal/session"
+	"github.com/toolroom/toolroom/internal/token"
+)
+
+// Parts are the parts of a room that this module's surfaces use. Programs that embed a room
+// do not need them.
+type Parts struct {
+	Runner    *run.Runner
+	Worker    *run.Worker
+	Approvals *approval.Service
+	Artifacts *artifact.Store
+	Sessions  *session.Store
+	Receipts  receipt.Store
+	Recorder  *receipt.Recorder
+	Tokens    token.Store
+	Secrets   *secret.Store
+	Library   *library.Library
+	Releases  *release.Service
+	// WatchReceipts calls see with the receipt of each call until stop is called.
+	WatchReceipts func(see func(*receipt.Receipt)) (stop func())
+	// Resolve returns the value of a reference to a secret.
+	Resolve func(ctx context.Context, reference string) (string, error)
+	// Log redacts known secrets and writes to [Options.Log].
+	Log *slog.Logger
+}
+
+// Parts returns the parts of an open room.
+func (r *App) Parts() Parts {
+	return Parts{
+		Runner: r.runner, Worker: r.worker, Approvals: r.approvals, Artifacts: r.artifacts, Sessions: r.sessions,
+		Receipts: r.store, Recorder: r.recorder, Tokens: r.store, Secrets: r.secrets,
+		Library: &r.library, Releases: r.releases, WatchReceipts: r.receipts.Watch,
+		Resolve: r.resolver.Resolve, Log: r.log,
+	}
+}
+
+// Config returns the current config.
+func (r *App) Config() *config.Config {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.config
+}
+
+// Home returns the folder that holds all state.
+func (r *App) Home() string { return r.home }
+
+// Receipts lists receipts of calls.
+func (r *App) Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Receipt, error) {
+	if err := r.recorder.Flush(ctx); err != nil {
+		return nil, err
+	}
+	return r.store.Receipts(ctx, q)
+}
+
+// ReceiptSamples calls see with what metrics need of the receipts that q selects.
+func (r *App) ReceiptSamples(ctx context.Context, q receipt.Query, see func(receipt.Sample) bool) error {
+	if err := r.recorder.Flush(ctx); err != nil {
+		return err
+	}
+	return r.store.ReceiptSamples(ctx, q, see)
+}
+
+// Receipt returns the receipt of one call.
+func (r *App) Receipt(ctx context.Context, id string) (*receipt.Receipt, error) {
+	if err := r.recorder.Flush(ctx); err != nil {
+		return nil, err
+	}
+	return r.store.Receipt(ctx, id)
+}

@@ -1,0 +1,299 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/policy/cedar"
+	"github.com/toolroom/toolroom/internal/policy/policytest"
+	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/source"
+)
+
+// Policy compiles the policy of a config: the layers of its section tools, including the
+// manifests of skills, and the rules of its section policy. Paths are relative to the
+// config file. Rules may name Toolroom's engines and runtimes, and those in more, which an
+// embedder adds.
+func Policy(c *config.Config, configFile string, more ...string) (*policy.Policy, *cedar.Rules, error) {
+	return verifiedPolicy(c, configFile, nil, more...)
+}
+
+func verifiedPolicy(c *config.Config, configFile string, verify config.Verify, more ...string) (*policy.Policy, *cedar.Rules, error) {
+	folder := filepath.Dir(configFile)
+	tools, err := policy.ReadManifests(c.Tools, folder, verify)
+	if err != nil {
+		return nil, nil, err
+	}
+	compiled, err := policy.Compile(tools)
+	if err != nil {
+		return nil, nil, err
+	}
+	texts, err := ruleTexts(c.Policy, folder, verify)
+	if err != nil {
+		return nil, nil, err
+	}
+	rules, err := cedar.Compile(texts, cedar.Options{
+		DenyByDefault: c.Policy.Default == "deny", Environment: c.Policy.Environment, Groups: tools.GroupPatterns(),
+		Engines: slices.Concat(engineNames(), more),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	var written policy.Written
+	if len(texts) > 0 || c.Policy.Default == "deny" {
+		written = rules
+	}
+	return compiled.With(policy.Parts{Written: written}), rules, nil
+}
+
+// ReloadPolicy reads the policy files of the current config again. The new policy applies
+// from the next call on.
+func (r *App) ReloadPolicy() error {
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
+	p, err := r.compilePolicy(r.Config())
+	if err != nil {
+		return err
+	}
+	r.policy.current.Store(&inForce{p, r.policy.current.Load().grants})
+	r.log.Info("policy reloaded")
+	return nil
+}
+
+// PolicyFiles lists the rule files and skill manifests that the current config names.
+func (r *App) PolicyFiles() []string { return r.policyFiles(r.Config()) }
+
+func (r *App) policyFiles(c *config.Config) []string {
+	files := c.PolicyFiles()
+	for i, file := range files {
+		if !filepath.IsAbs(file) {
+			files[i] = filepath.Join(filepath.Dir(r.o.ConfigFile), file)
+		}
+	}
+	return files
+}
+
+// engineNames lists all engines and runtimes, including those that this machine or config
+// does not have.
+func engineNames() []string {
+	return []string{
+		"js", "py-lite", "py-native", "py", "pyodide", "wasm", "process", "microvm", "firecracker", "gvisor", "docker", "containerd", "kata",
+		"kubernetes", "remote", "proxmox_lxc", "temporal", "host",
+	}
+}
+
+func ruleTexts(p config.Policy, folder string, verify config.Verify) ([]cedar.Text, error) {
+	var texts []cedar.Text
+	var problems []error
+	for i, item := range p.Rules {
+		if !config.IsRuleFile(item) {
+			texts = append(texts, cedar.Text{Name: fmt.Sprintf("policy.rules[%d]", i), Body: []byte(item)})
+			continue
+		}
+		body, err := readRules(folder, item, verify)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("policy.rules[%d]: %w", i, err))
+			continue
+		}
+		texts = append(texts, cedar.Text{Name: item, Body: body})
+	}
+	return texts, errors.Join(problems...)
+}
+
+func readRules(folder, path string, verify config.Verify) ([]byte, error) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(folder, path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	body, err := io.ReadAll(io.LimitReader(f, cedar.MaxText+1))
+	if err == nil && verify != nil && len(body) <= cedar.MaxText { // a longer one is refused anyway
+		err = verify(path, body)
+	}
+	return body, err
+}
+
+func (r *App) compilePolicy(c *config.Config) (*policy.Policy, error) {
+	var engines []string
+	for _, e := range r.engines {
+		engines = append(engines, e.Name())
+	}
+	p, _, err := verifiedPolicy(c, r.o.ConfigFile, r.o.Verify, engines...)
+	if err != nil {
+		return nil, err
+	}
+	return p.WithElevations(r.store), nil
+}
+
+// Explain returns the policy decision about a tool for an identity, with the verdict of
+// each layer. With arguments, a JSON object, it decides about that call and predicts its
+// effects. Without them it ignores rules that depend on arguments. It runs nothing.
+func (r *App) Explain(ctx context.Context, spelling string, who toolroom.Identity, arguments json.RawMessage) (*policy.Explanation, error) {
+	tool, err := r.asked(ctx, spelling)
+	if err != nil {
+		return nil, err
+	}
+	call := &policy.Context{Time: time.Now(), Secrets: r.trust.Load().of(tool).Secrets}
+	e, err := r.catalog.Resolve(spelling, nil)
+	known := err == nil
+	if len(arguments) > 0 {
+		call.Arguments = func() (any, error) { return jsonx.Decode(arguments, jsonx.Limits{}) }
+		if _, err := call.Arguments(); err != nil {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid arguments: %w", err)
+		}
+		if known {
+			call.Effects = r.runner.Expect(e, who, arguments)
+		}
+	}
+	if known {
+		call.Enforced = run.Enforced(e, source.Request{Tool: e.Tool.ID, Arguments: arguments, Identity: who}, call.Effects)
+	}
+	asked := policy.Request{Tool: tool, Who: who, Call: call}
+	var decision policy.Decision
+	if known && call.Arguments != nil {
+		decision, _ = r.runner.Judge(ctx, e, asked, source.Request{Arguments: arguments, Identity: who})
+	} else {
+		decision = r.policy.Decide(ctx, asked)
+	}
+	step, spends, err := r.spending().Judge(ctx, tool.ID.Unversioned().String(), who.Key(), call.Effects, call.Time)
+	if err != nil {
+		return nil, err
+	}
+	if spends {
+		decision = decision.Then(step)
+	}
+	explained := &policy.Explanation{
+		Decision: decision, Effects: call.Effects, Unknown: !known,
+		Unwalled: known && run.Unwalled(e, decision),
+	}
+	if decision.Effect == policy.Confirm && (!spends || step.Effect == policy.Allow) {
+		return explained, r.standing(ctx, explained, tool, who, arguments)
+	}
+	return explained, nil
+}
+
+// standing adds the grant that covers the call, if there is one.
+func (r *App) standing(ctx context.Context, e *policy.Explanation, tool *toolroom.Tool, who toolroom.Identity, arguments json.RawMessage) error {
+	question := approval.Approval{Tool: tool.ID.String(), Identity: who}
+	if canonical, err := jsonx.Canonical(arguments); len(arguments) > 0 && err == nil {
+		question.Digest = approval.Digest(tool.ID, canonical, nil, who)
+	}
+	grant, err := r.approvals.Granted(ctx, question)
+	if err != nil || grant == nil {
+		return err
+	}
+	e.Answered = grant.ID
+	e.Steps = append(slices.Clip(e.Steps), policy.Step{Layer: "approvals", Effect: policy.Allow, Rule: grant.String()})
+	return nil
+}
+
+// asked returns the tool that a policy question is about, which need not exist yet.
+func (r *App) asked(ctx context.Context, spelling string) (*toolroom.Tool, error) {
+	_ = r.find(ctx, spelling) // a source that cannot be listed now does not matter
+	return r.known(ctx, spelling)
+}
+
+// known is like asked, but for tools that were listed before: it starts no source.
+func (r *App) known(_ context.Context, spelling string) (*toolroom.Tool, error) {
+	e, err := r.catalog.Resolve(spelling, nil)
+	if err == nil {
+		return &e.Tool, nil
+	}
+	id, idErr := firstReading(spelling)
+	if idErr != nil {
+		return nil, err
+	}
+	return &toolroom.Tool{ID: id}, nil
+}
+
+// TryPolicy decides the cases of a trial with the current policy.
+func (r *App) TryPolicy(ctx context.Context, cases []policytest.Case) ([]policytest.Outcome, error) {
+	return policytest.New(r.policy.current.Load().policy, r.asked).Run(ctx, cases)
+}
+
+// ReplayPolicy decides the calls recorded since a time again, with the current policy, and
+// returns those with a different decision.
+func (r *App) ReplayPolicy(ctx context.Context, since time.Time) (*policytest.Replayed, error) {
+	replayed := &policytest.Replayed{Changes: []policytest.Change{}}
+	tried := policytest.New(r.policy.current.Load().policy, r.known)
+	tried.Enforced = func(tool *toolroom.Tool, predicted []toolroom.Effect) func(toolroom.Effect) bool {
+		e, err := r.catalog.Resolve(tool.ID.String(), nil)
+		if err != nil {
+			return nil
+		}
+		return run.Enforced(e, source.Request{Tool: tool.ID}, predicted)
+	}
+	query := receipt.Query{Since: since, AfterSeq: receipt.FromStart, Limit: receipt.MaxLimit}
+	for {
+		page, err := r.Receipts(ctx, query)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range page {
+			tried.Replay(ctx, replayed, policytest.Recorded{
+				ID: c.ID, Tool: c.Tool, Identity: c.Identity, Surface: c.Surface, Session: c.Session, Started: c.Started,
+				Arguments: c.Arguments, Effects: c.Expected, Was: c.Decision, Rule: c.Rule, Layers: c.Layers,
+			})
+			query.AfterSeq = c.Seq
+		}
+		if len(page) < receipt.MaxLimit {
+			return replayed, nil
+		}
+	}
+}
+
+// Elevate lets an identity call sensitive tools for some time; zero means the default of 15
+// minutes.
+func (r *App) Elevate(ctx context.Context, e policy.Elevation, lasts time.Duration) (*policy.Elevation, error) {
+	granted, err := policy.NewElevation(e, lasts, time.Now().UTC().Truncate(time.Microsecond))
+	if err != nil {
+		return nil, err
+	}
+	if err := r.checkElevated(ctx, e.Tools); err != nil {
+		return nil, err
+	}
+	if err := r.store.AddElevation(ctx, granted); err != nil {
+		return nil, err
+	}
+	r.log.Info("elevation granted", "id", granted.ID, "subject", granted.Subject, "agent", granted.Agent, "tools", granted.Tools, "by", granted.By, "expires", granted.Expires, "reason", granted.Reason)
+	return granted, nil
+}
+
+// Elevations lists the current elevations.
+func (r *App) Elevations(ctx context.Context) ([]*policy.Elevation, error) {
+	return r.store.Elevations(ctx, "", time.Now())
+}
+
+// EndElevation ends an elevation.
+func (r *App) EndElevation(ctx context.Context, id string) error {
+	return r.store.EndElevation(ctx, id, time.Now())
+}
+
+func firstReading(spelling string) (toolroom.ID, error) {
+	readings, err := toolroom.Spellings(spelling)
+	if err != nil {
+		return toolroom.ID{}, err
+	}
+	for _, id := range readings {
+		if id.Namespace != "" {
+			return id, nil
+		}
+	}
+	return toolroom.ID{}, toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", spelling)
+}

@@ -1,0 +1,109 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/builtin/system"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/source/gofunc"
+	"github.com/toolroom/toolroom/source"
+)
+
+// Register makes a Go function a tool. The schemas of its argument, a struct, and of its
+// value are inferred from the types. JSON tags name the fields, and a jsonschema tag
+// describes them. The function must watch its ctx, because nothing else can end it.
+//
+// The error is a conflict if the id is already registered or the namespace is reserved.
+// After an error nothing has changed.
+func Register[In, Out any](r *App, id, description string, f func(context.Context, In) (Out, error)) error {
+	return named(id, description, func(tool toolroom.Tool) error { return RegisterTool(r, tool, f) })
+}
+
+// RegisterTool is like [Register], for a tool with its own hints, examples, limits or
+// schemas.
+func RegisterTool[In, Out any](r *App, tool toolroom.Tool, f func(context.Context, In) (Out, error)) error {
+	return add(r.catalog.Add, r, tool, f)
+}
+
+// Replace is like [Register], but replaces a function that is already registered under the
+// id.
+func Replace[In, Out any](r *App, id, description string, f func(context.Context, In) (Out, error)) error {
+	return named(id, description, func(tool toolroom.Tool) error { return ReplaceTool(r, tool, f) })
+}
+
+// ReplaceTool is like [RegisterTool], but replaces a function that is already registered
+// under the id. After an error the old function remains.
+func ReplaceTool[In, Out any](r *App, tool toolroom.Tool, f func(context.Context, In) (Out, error)) error {
+	return add(r.catalog.Register, r, tool, f)
+}
+
+func named(id, description string, register func(toolroom.Tool) error) error {
+	parsed, err := toolroom.ParseID(id)
+	if err != nil {
+		return err
+	}
+	return register(toolroom.Tool{ID: parsed, Description: description})
+}
+
+func add[In, Out any](to func(string, source.Source, toolroom.Tool) error, r *App, tool toolroom.Tool, f func(context.Context, In) (Out, error)) error {
+	wrapped, err := gofunc.New(tool, f)
+	if err != nil {
+		return err
+	}
+	return to(goProvider, r.funcs.Only(wrapped), wrapped.Tool)
+}
+
+// goProvider is the provider name of this program's functions in the catalog.
+const goProvider = "go"
+
+// Unregister removes a Go function. It reports whether the function was registered.
+func (r *App) Unregister(id string) bool {
+	parsed, err := toolroom.ParseID(id)
+	if err != nil {
+		return false
+	}
+	return r.catalog.Unregister(goProvider, parsed)
+}
+
+func (r *App) registerBuiltins() error {
+	r.funcs = &gofunc.Source{}
+	builtins, err := system.Tools(r.o.Version)
+	if err != nil {
+		return err
+	}
+	tools := make([]toolroom.Tool, len(builtins))
+	for i, f := range builtins {
+		r.funcs.Put(f)
+		tools[i] = f.Tool
+	}
+	return r.catalog.SetBuiltin("system", r.funcs, tools)
+}
+
+// logShared logs which source serves a tool that several sources offer.
+func (r *App) logShared(id toolroom.ID, serves string, providers []string) {
+	r.log.Warn("several sources offer the same tool", "tool", id.String(), "serves", serves, "sources", providers)
+}
+
+// Progress reports a function's progress. ctx is the context of the function. Progress may
+// block if the caller reads slowly.
+func Progress(ctx context.Context, done, total float64, message string) {
+	gofunc.Emit(ctx, toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{Done: done, Total: total, Message: message}})
+}
+
+// Chunk sends a part of a function's output before the function ends.
+func Chunk(ctx context.Context, piece any) error {
+	data, err := jsonx.Marshal(piece)
+	if err != nil {
+		return err
+	}
+	gofunc.Emit(ctx, toolroom.Event{Kind: toolroom.EventChunk, Chunk: json.RawMessage(data)})
+	return nil
+}
+
+// Log sends a log line to the observers of the call. Level is debug, info, warning or
+// error.
+func Log(ctx context.Context, level, message string) {
+	gofunc.Emit(ctx, toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{Level: level, Message: message}})
+}

@@ -1,0 +1,86 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/source"
+)
+
+// gone is a source that cannot be listed until it is back.
+type gone struct {
+	source.Source
+	back atomic.Bool
+
+	mu    sync.Mutex
+	tried []time.Time
+}
+
+func (g *gone) tries() []time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.tried)
+}
+
+func (g *gone) Tools(context.Context) ([]toolroom.Tool, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.tried = append(g.tried, time.Now())
+	if g.back.Load() {
+		return nil, nil
+	}
+	return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "gone")
+}
+
+func (g *gone) Describe() source.Description { return source.Description{} }
+
+func (g *gone) Close() error { return nil }
+
+func TestASourceThatWasNeverListedIsTriedLessOftenTheLongerItIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &gone{}
+		h := newManager(&sourceManager{
+			name: "gone", src: g, catalog: catalog.New(catalog.Options{}), redactor: &secret.Redactor{}, log: slog.New(slog.DiscardHandler), library: &library.Library{},
+		})
+		defer h.Close()
+		h.keepListed()
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		// A second at first, a twentieth of the time that it has been gone, five
+		// minutes at last; and up to a quarter more.
+		tried := g.tries()
+		began := tried[0]
+		for i, at := range tried[1:] {
+			since := tried[i].Sub(began)
+			least := min(max(since/20, time.Second), 5*time.Minute)
+			if pause := at.Sub(tried[i]); pause < least || pause > least*5/4 {
+				t.Fatalf("try %d came %s after the one before, %s since the first: want %s to %s", i+1, pause, since, least, least*5/4)
+			}
+		}
+		if n := len(tried); n < 24*12*4/5 {
+			t.Errorf("it was tried %d times in a day", n)
+		}
+		g.back.Store(true)
+		time.Sleep(lastRelist * 5 / 4)
+		synctest.Wait()
+		found := len(g.tries())
+		time.Sleep(time.Hour)
+		h.mu.Lock()
+		listed := h.listed
+		h.mu.Unlock()
+		if n := len(g.tries()); n != found || !listed {
+			t.Errorf("it is back and listed: %t, and was tried %d times more", listed, n-found)
+		}
+	})
+}

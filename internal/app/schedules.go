@@ -1,0 +1,101 @@
+package app
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/internal/builtin/cron"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/schedule"
+)
+
+func (r *App) newSchedules() *schedule.Service {
+	return schedule.New(schedule.Options{
+		Store: r.store, Jobs: r.store, Taints: r.store, Log: r.log,
+		On:      func() bool { return r.Config().Builtin.On("cron", r.o.Workspace != "") },
+		Allowed: r.holdsToken, Check: r.checkScheduled, Queued: r.worker.Wake,
+	})
+}
+
+func (r *App) cronPack(c *config.Config) *builtin.Pack {
+	o := cron.Options{Schedules: r.schedules, Surface: run.SurfaceOf, Labels: run.TaintOf}
+	if c.Builtin.Cron != nil {
+		o.Zone = c.Builtin.Cron.Timezone
+	}
+	return cron.Pack(o)
+}
+
+// checkScheduled returns an error if a call could not be made now, so that its schedule
+// would fail each time.
+func (r *App) checkScheduled(ctx context.Context, call toolroom.Call) error {
+	e, err := r.runner.Find(ctx, call.Tool, r.runner.Visible(call.Identity))
+	if err != nil {
+		return err
+	}
+	arguments, err := jsonx.Decode(orEmpty(call.Arguments), jsonx.Limits{Bytes: r.runner.Limits().InputBytes})
+	if err != nil {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s cannot be read: %w", e.ID, err)
+	}
+	input, err := e.Input()
+	if err == nil && input != nil {
+		err = input.Validate(arguments)
+	}
+	if err != nil {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments do not fit %s: %w", e.ID, err).
+			WithHint("see its input schema").WithCLIHint("toolroom describe %s", e.ID)
+	}
+	decision, err := r.Explain(ctx, call.Tool, call.Identity, orEmpty(call.Arguments))
+	if err == nil && decision.Effect == policy.Deny {
+		err = toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", call.Identity, e.ID, decision.Rule).WithHint("%s", decision.Hint)
+	}
+	return err
+}
+
+func orEmpty(arguments []byte) []byte {
+	if len(arguments) == 0 {
+		return []byte("{}")
+	}
+	return arguments
+}
+
+// holdsToken returns an error if an identity came with a bearer token, and none of today's
+// tokens makes it: they were revoked, have expired, or have other groups.
+func (r *App) holdsToken(ctx context.Context, who toolroom.Identity) error {
+	if who.Subject == "" || who.Scopes != nil {
+		return nil // the operator; or known to another server, which cannot be asked
+	}
+	tokens, err := r.store.Tokens(ctx)
+	if err != nil {
+		return err
+	}
+	hadOne, now := false, time.Now()
+	for _, t := range tokens {
+		if t.Subject != who.Subject {
+			continue
+		}
+		hadOne = true
+		made := t.Identity()
+		if t.Revoked.IsZero() && (t.Expires.IsZero() || now.Before(t.Expires)) && sameGroups(made.Groups, who.Groups) &&
+			(made.Agent == "" || made.Agent == who.Agent) && (made.Provider == "" || made.Provider == who.Provider) && (made.Skill == "" || made.Skill == who.Skill) {
+			return nil
+		}
+	}
+	if !hadOne {
+		return nil // it is known by other means
+	}
+	return toolroom.Errorf(toolroom.CodeDenied, "%s has no valid token with the same groups any more", who).
+		WithHint("create a token, and make the schedule again").WithCLIHint("toolroom token create %s", who.Subject)
+}
+
+func sameGroups(a, b []string) bool {
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(slices.Compact(a), slices.Compact(b))
+}

@@ -1,0 +1,43 @@
+package app
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/policy"
+)
+
+// scopes holds the scopes that tools need of callers with a token of an authorization
+// server, by name.
+type scopes map[string][]policy.Pattern
+
+func newScopes(c config.Server) (scopes, error) {
+	needed := scopes{}
+	if c.Auth.OAuth == nil {
+		return needed, nil
+	}
+	for scope, patterns := range c.Auth.OAuth.Scopes {
+		parsed, err := policy.ParsePatterns(patterns)
+		if err != nil {
+			return nil, err
+		}
+		needed[scope] = parsed
+	}
+	return needed, nil
+}
+
+// of returns the scopes that a tool needs.
+func (s scopes) of(t *toolroom.Tool) []string {
+	if len(s) == 0 {
+		return nil
+	}
+	var needed []string
+	for _, scope := range slices.Sorted(maps.Keys(s)) {
+		if policy.AnyMatches(s[scope], t) {
+			needed = append(needed, scope)
+		}
+	}
+	return needed
+}

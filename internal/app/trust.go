@@ -1,0 +1,93 @@
+package app
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/taint"
+)
+
+// trustRules are the config's rules about labels and about sending data outside.
+type trustRules struct {
+	effect policy.Effect
+	inside []policy.Pattern
+	labels map[string]sourceLabels // by namespace
+}
+
+type sourceLabels struct {
+	all   []string
+	globs []toolLabels
+	// scopes are the scopes of the secrets that the source uses.
+	scopes []string
+}
+
+type toolLabels struct {
+	glob   string
+	labels []string
+}
+
+func newTrustRules(c *config.Config) (*trustRules, error) {
+	t := &trustRules{labels: map[string]sourceLabels{}}
+	switch c.Policy.Taint {
+	case config.TaintConfirm:
+		t.effect = policy.Confirm
+	case config.TaintDeny:
+		t.effect = policy.Deny
+	}
+	var err error
+	if t.inside, err = policy.ParsePatterns(c.Policy.Inside); err != nil {
+		return nil, err
+	}
+	for _, pack := range []string{"web", "browser", "minio"} {
+		t.labels[pack] = sourceLabels{all: []string{taint.Untrusted}}
+	}
+	for name, s := range c.Sources {
+		labels := sourceLabels{all: s.Labels, scopes: s.Scopes()}
+		for _, glob := range slices.Sorted(maps.Keys(s.ToolLabels)) {
+			labels.globs = append(labels.globs, toolLabels{glob, s.ToolLabels[glob]})
+		}
+		t.labels[name] = labels
+	}
+	return t, nil
+}
+
+// of returns the trust settings of a tool.
+func (t *trustRules) of(tool *toolroom.Tool) run.Trust {
+	source := t.labels[tool.ID.Namespace]
+	trust := run.Trust{
+		Labels: source.all, Secrets: source.scopes, Effect: t.effect,
+		Inside: policy.AnyMatches(t.inside, tool), Sends: sends(tool),
+	}
+	for _, g := range source.globs {
+		if policy.MatchAny([]string{g.glob}, tool.ID.Name) {
+			trust.Labels = append(slices.Clone(trust.Labels), g.labels...)
+		}
+	}
+	return trust
+}
+
+// readArtifact taints the call, or else the session, in which a caller reads an artifact.
+func (r *App) readArtifact(ctx context.Context, owner string, labels []taint.Label) error {
+	if run.Taint(ctx, labels...) {
+		return nil
+	}
+	return r.runner.TaintSession(ctx, owner, labels)
+}
+
+// sends reports whether a call can send data outside, judging by the tool alone. Reading
+// counts, because a request can contain data that was read before. A hint that a tool stays
+// inside is trusted only for tools of this program or the operator; a server could claim it
+// to evade the rule.
+func sends(tool *toolroom.Tool) bool {
+	switch tool.Source {
+	case toolroom.SourceGo, toolroom.SourceBuiltin, toolroom.SourceHTTP:
+		return tool.Hints.IsOpenWorld()
+	default:
+		return true
+	}
+}

@@ -1,0 +1,79 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/code"
+	"github.com/toolroom/toolroom/internal/config"
+)
+
+// Workflows carry programs and chains that must outlive a process. A worker's room makes
+// their calls.
+type Workflows interface {
+	code.Remote
+	// Chain runs a chain. emit receives the events of questions to people.
+	Chain(ctx context.Context, as toolroom.Call, steps []Step, emit func(toolroom.Event)) (*ChainResult, error)
+	// Work runs a worker: it makes the calls of workflows in r until ctx ends. It calls
+	// ready when it has started.
+	Work(ctx context.Context, r *App, ready func()) error
+}
+
+// WorkflowOptions configure workflows. File paths are absolute.
+type WorkflowOptions struct {
+	config.Temporal
+	// SharedSecret returns the value of the reference Temporal.Secret.
+	SharedSecret func(context.Context) (string, error)
+	Log          *slog.Logger
+}
+
+// openWorkflows creates the workflows that the config names.
+func (r *App) openWorkflows() {
+	c := r.config.Code.Runtimes.Temporal
+	if r.o.Workflows == nil || c.Secret == "" {
+		return
+	}
+	c.CA, c.Cert, c.Key = r.folder(c.CA), r.folder(c.Cert), r.folder(c.Key)
+	r.workflows = r.o.Workflows(WorkflowOptions{Temporal: c, SharedSecret: r.secretOf(c.Secret), Log: r.log})
+}
+
+// Workflows returns the workflows of the config.
+func (r *App) Workflows() (Workflows, error) {
+	if r.workflows == nil {
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "Temporal is not configured").
+			WithHint("write code: {runtimes: {temporal: {address: 127.0.0.1:7233, secret: secret://temporal/key}}}")
+	}
+	return r.workflows, nil
+}
+
+// remote returns the runtime that the workflows provide, or an untyped nil if there are
+// none.
+func (r *App) remote() code.Remote {
+	if r.workflows == nil {
+		return nil
+	}
+	return r.workflows
+}
+
+// ToolOf returns the tool that a call would run, and the maximum time that it may take. The
+// tool is nil if the caller may see no such tool.
+func (r *App) ToolOf(ctx context.Context, call toolroom.Call) (*toolroom.Tool, time.Duration) {
+	limits := runLimits(r.Config().Limits)
+	longest := cmp.Or(limits.MaxTimeout, 10*time.Minute)
+	_ = r.find(ctx, call.Tool) // the call itself reports the error
+	e, err := r.catalog.Resolve(call.Tool, r.runner.Visible(call.Identity))
+	if err != nil {
+		return nil, longest
+	}
+	return &e.Tool, cmp.Or(e.Tool.Timeout, longest)
+}
+
+// WaitForAnswer returns when people have decided about an approval; see
+// [approval.Service.Wait].
+func (r *App) WaitForAnswer(ctx context.Context, id string) (*approval.Approval, error) {
+	return r.approvals.Wait(ctx, id)
+}

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+)
+
+func (a *cli) reloadCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "reload",
+		Short: "Have the running server read its config again",
+		Long: `Have the running server of this home read its config again, and show which changes
+count now and which need a restart. The server also does so by itself when the file
+changes.`,
+		Example: `  toolroom reload
+  toolroom reload --json`,
+		Args: arguments(0, 0),
+		RunE: func(c *cobra.Command, args []string) error {
+			if done, err := a.viaServer(c.Context(), c.CommandPath(), args); done {
+				return err
+			}
+			if a.reload == nil {
+				return a.noServer()
+			}
+			out, err := a.reload()
+			if err != nil || asJSON {
+				return a.printJSONOr(out, err)
+			}
+			if len(out.Changed) == 0 && len(out.Restart) == 0 {
+				return a.screen.printf("%s is in force; nothing has changed\n", out.File)
+			}
+			if len(out.Changed) > 0 {
+				if err := a.screen.printf("in force now: %s\n", strings.Join(out.Changed, ", ")); err != nil {
+					return err
+				}
+			}
+			return a.sayRestart(out.Restart)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// noServer says why a command that needs the running server has none.
+func (a *cli) noServer() error {
+	if file, err := a.findConfig(); err != nil {
+		return err
+	} else if file != "" {
+		if _, err := config.LoadVerified(file, a.verifier(file)); err != nil {
+			return err
+		}
+	}
+	return toolroom.Errorf(toolroom.CodeNotFound, "no server of this home and config runs").
+		WithCLIHint("start one: toolroom serve; or name its home and config: --home, --config")
+}
+
+func (a *cli) printJSONOr(v any, err error) error {
+	if err != nil {
+		return err
+	}
+	return a.screen.json(v)
+}
+
+// sayRestart names keys that count only after a restart.
+func (a *cli) sayRestart(keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	return a.screen.printf("after a restart of the server: %s\n", strings.Join(keys, ", "))
+}

@@ -1,0 +1,52 @@
+package config
+
+import (
+	"time"
+
+	"github.com/toolroom/toolroom/internal/secret"
+)
+
+// BuiltinStorage configures the pack storage: buckets of MinIO, Amazon S3 or another server
+// with the S3 protocol. The pack is off unless it has a section.
+type BuiltinStorage struct {
+	Off bool `yaml:"off,omitempty"`
+	// URL is the address of the server, without a bucket.
+	URL string `yaml:"url,omitempty"`
+	// Region is that of the server (us-east-1).
+	Region string `yaml:"region,omitempty"`
+	// Bucket is the default bucket. Buckets are others that the tools may use; "*" is any.
+	Bucket  string   `yaml:"bucket,omitempty"`
+	Buckets []string `yaml:"buckets,omitempty"`
+	// AccessKey is the id of the key, which is part of shared links and so no secret.
+	// SecretKey and SessionToken are usually references to secrets.
+	AccessKey    string `yaml:"access_key,omitempty"`
+	SecretKey    string `yaml:"secret_key,omitempty"`
+	SessionToken string `yaml:"session_token,omitempty"`
+	// VirtualHosts puts the bucket into the host name, as some servers want it.
+	VirtualHosts bool `yaml:"virtual_hosts,omitempty"`
+	// MaxExpiry limits how long shared links work (24 h; at most 7 days).
+	MaxExpiry time.Duration `yaml:"max_expiry,omitempty"`
+}
+
+func (c check) storage(s *BuiltinStorage) {
+	if s == nil || s.Off {
+		return
+	}
+	const key = "builtin.storage"
+	if s.URL == "" {
+		c.problem(key+".url", "it is missing", "write the address of the server, such as https://s3.example.com")
+	} else {
+		c.webURL(key+".url", s.URL)
+	}
+	if s.AccessKey == "" {
+		c.problem(key+".access_key", "it is missing", "write the id of the access key")
+	} else if len(secret.References(s.AccessKey)) > 0 {
+		c.problem(key+".access_key", "it names a secret, and so shared links, of which it is a part, would be redacted", "write the id itself: it is no secret")
+	}
+	if s.SecretKey == "" {
+		c.problem(key+".secret_key", "it is missing", "write secret://s3/key, and store the key")
+	}
+	if s.MaxExpiry < 0 || s.MaxExpiry > 7*24*time.Hour {
+		c.problem(key+".max_expiry", "links work at most 7 days", "write a time up to 168h")
+	}
+}

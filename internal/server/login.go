@@ -1,0 +1,61 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/server/login"
+	"github.com/toolroom/toolroom/internal/server/oauth"
+	"github.com/toolroom/toolroom/room"
+)
+
+// newLogin returns what signs people in to the page. verify verifies tokens.
+func newLogin(r *room.Room, c config.Server, verify func(context.Context, string) (toolroom.Identity, error), log *slog.Logger) (*login.Login, error) {
+	state, err := r.StateKey()
+	if err != nil {
+		return nil, err
+	}
+	key, err := hkdf.Key(sha256.New, state, nil, "toolroom page sessions", 32)
+	if err != nil {
+		return nil, err
+	}
+	https := strings.HasPrefix(c.URL, "https://")
+	o := login.Options{
+		Key: key, Verify: verify, Log: cmp.Or(log, slog.New(slog.DiscardHandler)),
+		Secure: func(req *http.Request) bool { return req.TLS != nil || https },
+	}
+	if l := c.Auth.Login; l != nil {
+		o.OIDC = provider(*l, c.URL, r.Parts().Resolve)
+	}
+	return login.New(o)
+}
+
+// provider returns the OpenID Connect provider of the config.
+func provider(l config.Login, at string, resolve func(context.Context, string) (string, error)) *login.OIDC {
+	client := &http.Client{Timeout: 10 * time.Second}
+	v := oauth.New(oauth.Options{Issuers: []string{l.Issuer}, Resource: l.ClientID, GroupsClaim: l.GroupsClaim, Client: client})
+	name := l.Issuer
+	if u, err := url.Parse(l.Issuer); err == nil {
+		name = u.Host
+	}
+	return &login.OIDC{
+		Name: name, ClientID: l.ClientID, Redirect: strings.TrimSuffix(at, "/") + login.CallbackPath,
+		Scopes: l.Scopes, Client: client, Verify: v.VerifyLogin,
+		Endpoints: func(ctx context.Context) (string, string, error) { return v.Endpoints(ctx, l.Issuer) },
+		Secret: func(ctx context.Context) (string, error) {
+			if l.ClientSecret == "" {
+				return "", nil
+			}
+			return resolve(ctx, l.ClientSecret)
+		},
+	}
+}

@@ -1,0 +1,209 @@
+// Package login signs people in to the page from another machine: with a token, or
+// through an OpenID Connect provider. A sealed cookie then identifies the person. Start at
+// [New].
+package login
+
+import (
+	"bytes"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"html/template"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Paths of the login. They need no token.
+const (
+	Path         = "/login"
+	OutPath      = "/logout"
+	BeginPath    = "/login/oidc"
+	CallbackPath = "/login/callback"
+)
+
+// SessionTime is how long a person stays signed in.
+const SessionTime = 8 * time.Hour
+
+// Options configure a Login.
+type Options struct {
+	// Key seals cookies. It has 32 bytes, and all servers of a home share it.
+	Key []byte
+	// Verify returns the identity of a token's bearer.
+	Verify func(ctx context.Context, bearer string) (toolroom.Identity, error)
+	// OIDC, if not nil, is a provider at which people can sign in.
+	OIDC *OIDC
+	// Secure reports whether a browser reaches the server only over HTTPS.
+	Secure func(*http.Request) bool
+	Log    *slog.Logger
+}
+
+// Login signs people in. Its methods are safe for concurrent use.
+type Login struct {
+	o    Options
+	seal cipher.AEAD
+}
+
+// New returns a Login.
+func New(o Options) (*Login, error) {
+	block, err := aes.NewCipher(o.Key)
+	if err != nil {
+		return nil, err
+	}
+	seal, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, err
+	}
+	return &Login{o: o, seal: seal}, nil
+}
+
+// Paths returns the paths that need no token.
+func (l *Login) Paths() []string { return []string{Path, OutPath, BeginPath, CallbackPath} }
+
+// Register adds the paths to a mux.
+func (l *Login) Register(mux *http.ServeMux) {
+	mux.HandleFunc("GET "+Path, func(w http.ResponseWriter, r *http.Request) { l.form(w, r, http.StatusOK, "") })
+	mux.HandleFunc("POST "+Path, l.withToken)
+	mux.HandleFunc("POST "+OutPath, l.out)
+	if l.o.OIDC != nil {
+		mux.HandleFunc("GET "+BeginPath, l.begin)
+		mux.HandleFunc("GET "+CallbackPath, l.callback)
+	}
+}
+
+// session is the content of the cookie of a person. Either Token or Who is set.
+type session struct {
+	// Token is verified with each request, so that a revoked token ends the session.
+	Token   string             `json:"token,omitempty"`
+	Who     *toolroom.Identity `json:"who,omitempty"`
+	Expires time.Time          `json:"expires"`
+}
+
+const (
+	sessionCookie = "toolroom_session"
+	// maxCookie is what browsers store at least (RFC 6265, 6.1), less the name and the
+	// attributes.
+	maxCookie = 3800
+)
+
+// Identity returns the person that a request's cookie identifies. It is only for the page
+// and the API that the page uses.
+func (l *Login) Identity(r *http.Request) (toolroom.Identity, bool) {
+	var s session
+	if !(r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, "/api/")) || !l.open(r, sessionCookie, &s) || time.Now().After(s.Expires) {
+		return toolroom.Identity{}, false
+	}
+	if s.Who != nil {
+		return *s.Who, s.Who.Subject != ""
+	}
+	who, err := l.o.Verify(r.Context(), s.Token)
+	return who, err == nil && who.Subject != ""
+}
+
+func (l *Login) withToken(w http.ResponseWriter, r *http.Request) {
+	token := strings.TrimSpace(r.PostFormValue("token"))
+	who, err := l.o.Verify(r.Context(), token)
+	switch {
+	case toolroom.CodeOf(err) == toolroom.CodeUnauthenticated || err == nil && who.Subject == "":
+		l.form(w, r, http.StatusUnauthorized, "This token is not valid. It may have been revoked, or be that of another server.")
+	case err != nil:
+		l.form(w, r, http.StatusBadGateway, "The token could not be checked: "+err.Error())
+	default:
+		l.enter(w, r, session{Token: token})
+	}
+}
+
+// enter sets the cookie and shows the page.
+func (l *Login) enter(w http.ResponseWriter, r *http.Request, s session) {
+	s.Expires = time.Now().Add(SessionTime)
+	if err := l.set(w, r, sessionCookie, "/", s, SessionTime); err != nil {
+		l.form(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+func (l *Login) out(w http.ResponseWriter, r *http.Request) {
+	l.clear(w, r, sessionCookie, "/")
+	http.Redirect(w, r, Path, http.StatusSeeOther)
+}
+
+// set sets a sealed cookie that only requests from this server's own pages, and links to
+// it, carry.
+func (l *Login) set(w http.ResponseWriter, r *http.Request, name, path string, content any, age time.Duration) error {
+	plain, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	value := base64.RawURLEncoding.EncodeToString(l.seal.Seal(nil, nil, plain, []byte(name)))
+	if len(value) > maxCookie {
+		return errors.New("the token or the list of groups is too long for a cookie; use a token of Toolroom")
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: name, Value: value, Path: path, MaxAge: int(age.Seconds()),
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: l.o.Secure(r),
+	})
+	return nil
+}
+
+func (l *Login) clear(w http.ResponseWriter, r *http.Request, name, path string) {
+	http.SetCookie(w, &http.Cookie{Name: name, Path: path, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: l.o.Secure(r)})
+}
+
+// open reads a sealed cookie. It is false if there is none or it is not ours.
+func (l *Login) open(r *http.Request, name string, into any) bool {
+	cookies := r.CookiesNamed(name)
+	if len(cookies) != 1 || len(cookies[0].Value) > maxCookie {
+		return false
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(cookies[0].Value)
+	if err != nil {
+		return false
+	}
+	plain, err := l.seal.Open(nil, nil, sealed, []byte(name))
+	return err == nil && json.Unmarshal(plain, into) == nil
+}
+
+//go:embed login.html
+var formHTML string
+
+var formTemplate = template.Must(template.New("login").Parse(formHTML))
+
+// Form serves the form in which a person signs in, in place of a refusal.
+func (l *Login) Form(w http.ResponseWriter, r *http.Request) {
+	l.form(w, r, http.StatusUnauthorized, "")
+}
+
+// toThisMachine reports whether a browser names this machine, so that nobody is between.
+func toThisMachine(r *http.Request) bool {
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
+}
+
+func (l *Login) form(w http.ResponseWriter, r *http.Request, status int, problem string) {
+	var body bytes.Buffer
+	err := formTemplate.Execute(&body, map[string]any{
+		"Problem": problem, "Plain": !l.o.Secure(r) && !toThisMachine(r), "OIDC": l.o.OIDC, "Path": Path, "Begin": BeginPath,
+	})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'")
+	w.WriteHeader(status)
+	_, _ = body.WriteTo(w) // an error means that the client has gone
+}

@@ -1,0 +1,129 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// headerValue encodes a value as MCP 2026-07-28 requires for headers: unchanged if it
+// is plain ASCII, else as base64 between markers.
+func headerValue(value string) string {
+	const begin, end = "=?base64?", "?="
+	plain := value == strings.TrimSpace(value) && !(strings.HasPrefix(value, begin) && strings.HasSuffix(value, end))
+	for i := 0; plain && i < len(value); i++ {
+		plain = value[i] >= ' ' && value[i] <= '~' || value[i] == '\t'
+	}
+	if plain {
+		return value
+	}
+	return begin + base64.StdEncoding.EncodeToString([]byte(value)) + end
+}
+
+// HeaderParam names an argument of a tool that is also sent in a header, because the
+// tool's input schema has x-mcp-header (SEP-2243).
+type HeaderParam struct {
+	path   []string
+	header string
+}
+
+// maxNesting limits the nesting of parameters with x-mcp-header.
+const maxNesting = 32
+
+// HeaderParams returns the bindings of an input schema. It returns an error if an
+// annotation is invalid: such a tool must not be offered.
+func HeaderParams(schema json.RawMessage) ([]HeaderParam, error) {
+	if !bytes.Contains(schema, []byte("x-mcp-header")) {
+		return nil, nil
+	}
+	var found []HeaderParam
+	seen := map[string]bool{}
+	var walk func(schema json.RawMessage, path []string) error
+	walk = func(schema json.RawMessage, path []string) error {
+		var node struct {
+			Type       json.RawMessage            `json:"type"`
+			Header     json.RawMessage            `json:"x-mcp-header"`
+			Properties map[string]json.RawMessage `json:"properties"`
+		}
+		if json.Unmarshal(schema, &node) != nil {
+			return nil // a boolean schema annotates nothing
+		}
+		if node.Header != nil {
+			var name, kind string
+			_ = json.Unmarshal(node.Type, &kind)
+			switch {
+			case len(path) == 0:
+				return fmt.Errorf("x-mcp-header is set on the schema itself, not on a parameter")
+			case json.Unmarshal(node.Header, &name) != nil || !isToken(name):
+				return fmt.Errorf("x-mcp-header of %s is not a header name: %.40s", strings.Join(path, "."), node.Header)
+			case kind != "string" && kind != "integer" && kind != "boolean":
+				return fmt.Errorf("x-mcp-header of %s is set on a parameter of type %.40s, not string, integer or boolean", strings.Join(path, "."), node.Type)
+			case seen[strings.ToLower(name)]:
+				return fmt.Errorf("x-mcp-header %s is set on two parameters", name)
+			}
+			seen[strings.ToLower(name)] = true
+			found = append(found, HeaderParam{path, "Mcp-Param-" + name})
+		}
+		if len(path) >= maxNesting && len(node.Properties) > 0 {
+			return fmt.Errorf("the parameters are nested deeper than %d", maxNesting)
+		}
+		for name, property := range node.Properties {
+			if err := walk(property, append(path[:len(path):len(path)], name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return found, walk(schema, nil)
+}
+
+// ParamHeaders returns the headers for the arguments of a call.
+func ParamHeaders(params []HeaderParam, arguments json.RawMessage) map[string]string {
+	headers := map[string]string{}
+	for _, b := range params {
+		value := arguments
+		for _, name := range b.path {
+			var object map[string]json.RawMessage
+			_ = json.Unmarshal(value, &object)
+			value = object[name]
+		}
+		if text, ok := headerText(value); ok {
+			headers[b.header] = text
+		}
+	}
+	return headers
+}
+
+// maxSafe is the largest integer that every JSON library represents exactly.
+const maxSafe = 1<<53 - 1
+
+func headerText(value json.RawMessage) (string, bool) {
+	var v any
+	if len(value) == 0 || json.Unmarshal(value, &v) != nil {
+		return "", false
+	}
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case bool:
+		return strconv.FormatBool(v), true
+	case float64:
+		n := int64(v)
+		return strconv.FormatInt(n, 10), float64(n) == v && -maxSafe <= n && n <= maxSafe
+	}
+	return "", false
+}
+
+// isToken reports whether s is a valid header name (RFC 9110, 5.6.2).
+func isToken(s string) bool {
+	for _, c := range s {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", c) {
+			return false
+		}
+	}
+	return s != ""
+}

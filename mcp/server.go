@@ -1,0 +1,372 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/toolroom/toolroom/internal/panics"
+)
+
+// ServerOptions configure a [Server]. Only Handle is required.
+type ServerOptions struct {
+	// Name, Title and Version describe the server to clients.
+	Name, Title, Version string
+	Instructions         string
+	// Capabilities is the JSON of the server's capabilities; nil means none. A server
+	// that declares listChanged calls [Server.ListChanged].
+	Capabilities json.RawMessage
+	// DiscoverTTL is how long clients may keep the answer to server/discover.
+	DiscoverTTL time.Duration
+
+	// Handle answers a request with the JSON of a result. An [*Error] is sent as it is;
+	// any other error becomes an internal error. The context ends when the client
+	// cancels the request, with [Cancelled] as the cause if it did so with a message.
+	// The server itself answers initialize, server/discover, ping, logging/setLevel,
+	// subscriptions/listen, resources/subscribe and resources/unsubscribe.
+	Handle func(ctx context.Context, r *ServerRequest) (json.RawMessage, error)
+	// Complete means that results of Handle have what 2026-07-28 requires of results:
+	// resultType, and serverInfo in _meta. By default the server adds both.
+	Complete bool
+	// Notified, if set, receives the client's notifications, except those about
+	// requests and answers in progress.
+	Notified func(ctx context.Context, n *ServerRequest)
+	// Subscribe, if set, begins to watch a resource for one client. The server calls
+	// unsubscribe when the client wants that no more or has disconnected. Changes are
+	// told with [Server.ResourceUpdated].
+	Subscribe func(ctx context.Context, r *ServerRequest, uri string) (unsubscribe func(), err error)
+
+	// Prepare, if set, is called once for each request, before all else that is done
+	// for it. It may set [ServerRequest.Value].
+	Prepare func(ctx context.Context, r *ServerRequest)
+	// HeaderParams, if set, returns the parameters that the headers of a request over
+	// HTTP must repeat (x-mcp-header).
+	HeaderParams func(r *ServerRequest) []HeaderParam
+	// Intercept, if set, may answer an HTTP request itself, and returns true if it
+	// did. It gets the requests in the body, which it can read again.
+	Intercept func(w http.ResponseWriter, r *http.Request, requests []*ServerRequest) bool
+	// Owner returns the name of the caller of an HTTP request. A session serves only
+	// the caller that began it. By default all callers are the same.
+	Owner func(ctx context.Context) string
+	// SessionID returns the id of a new session, which nobody must be able to guess.
+	// By default it is random.
+	SessionID func() string
+	// Resumes, if set, reports whether the calls of clients of a revision get a stream
+	// from their start, because [ServerRequest.Release] may be called.
+	Streams func(version string) bool
+
+	// MaxMessage limits the size of a message in bytes; zero means 5 MiB.
+	MaxMessage int
+	// MaxSessions limits the live sessions of one owner; zero means 500.
+	MaxSessions int
+	// Log, if set, receives what goes wrong on the server's side.
+	Log *slog.Logger
+}
+
+// Server serves clients of all revisions: over HTTP with [Server.HTTP] and
+// [Server.SSE], and on a pair of streams with [Server.Stdio]. It is safe for concurrent
+// use.
+type Server struct {
+	o    ServerOptions
+	self json.RawMessage // the server's Implementation
+	log  *eventLog
+
+	sessions *lru.Cache[string, *ServerSession] // those over streamable HTTP, by id
+	mu       sync.Mutex
+	live     map[*ServerSession]bool
+	owned    map[string]int // live sessions over streamable HTTP, by owner
+	listens  map[*listen]bool
+	changed  map[string]*time.Timer // by method of the notification
+	closed   bool
+	done     chan struct{} // closed by Close
+}
+
+const (
+	defaultMaxMessage  = 5 << 20
+	defaultMaxSessions = 500
+	// maxAllSessions limits all sessions; the client of the one that was not used for
+	// the longest time begins another.
+	maxAllSessions = 100_000
+	// sessionTimeout ends sessions of clients that went away silently.
+	sessionTimeout = 30 * time.Minute
+)
+
+// NewServer returns a server.
+func NewServer(o ServerOptions) (*Server, error) {
+	if o.Handle == nil {
+		return nil, errors.New("mcp: ServerOptions.Handle is nil")
+	}
+	if len(o.Capabilities) == 0 {
+		o.Capabilities = json.RawMessage("{}")
+	}
+	if !json.Valid(o.Capabilities) {
+		return nil, errors.New("mcp: ServerOptions.Capabilities is not JSON")
+	}
+	if o.Owner == nil {
+		o.Owner = func(context.Context) string { return "" }
+	}
+	if o.Prepare == nil {
+		o.Prepare = func(context.Context, *ServerRequest) {}
+	}
+	if o.Streams == nil {
+		o.Streams = func(string) bool { return false }
+	}
+	if o.MaxMessage == 0 {
+		o.MaxMessage = defaultMaxMessage
+	}
+	if o.MaxSessions == 0 {
+		o.MaxSessions = defaultMaxSessions
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{
+		o: o, log: &eventLog{max: maxStored}, live: map[*ServerSession]bool{}, owned: map[string]int{},
+		listens: map[*listen]bool{}, changed: map[string]*time.Timer{}, done: make(chan struct{}),
+	}
+	self := []Field{String("name", o.Name)}
+	if o.Title != "" {
+		self = append(self, String("title", o.Title))
+	}
+	s.self = object(append(self, String("version", o.Version)))
+	var err error
+	s.sessions, err = lru.NewWithEvict(maxAllSessions, func(_ string, session *ServerSession) { go session.end() })
+	return s, err
+}
+
+// Info returns the JSON by which the server describes itself.
+func (s *Server) Info() json.RawMessage { return s.self }
+
+// Close ends all sessions and subscriptions. Requests in progress go on.
+func (s *Server) Close() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	close(s.done)
+	for _, timer := range s.changed {
+		timer.Stop()
+	}
+	var all []*ServerSession
+	for session := range s.live {
+		all = append(all, session)
+	}
+	s.mu.Unlock()
+	for _, session := range all {
+		session.end()
+	}
+}
+
+// Sessions returns the live sessions whose clients have been initialized.
+func (s *Server) Sessions() []*ServerSession {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*ServerSession, 0, len(s.live))
+	for session := range s.live {
+		if session.Version() != "" {
+			all = append(all, session)
+		}
+	}
+	return all
+}
+
+// versions are the revisions that a server supports, the newest first.
+var versions = append([]string{modernVersion}, legacyVersions...)
+
+// serve answers a request, and takes in a notification.
+func (s *Server) serve(ctx context.Context, m *incoming, reply replier) {
+	r := &m.ServerRequest
+	r.server = s
+	if r.ID == nil {
+		s.notified(ctx, m)
+		return
+	}
+	r.reply = reply
+	result, err := s.handle(ctx, m)
+	if err == nil {
+		reply.answer(r.ID, result, nil)
+		return
+	}
+	failed := (*Error)(nil)
+	if !errors.As(err, &failed) {
+		failed = &Error{Code: CodeInternal, Message: err.Error()}
+	}
+	text, err := encodeAnswer(r.ID, nil, failed)
+	if err != nil {
+		s.o.Log.Error("cannot write an error", "error", err)
+		text = refusalOf(r.ID, CodeInternal, failed.Message)
+	}
+	reply.answer(r.ID, text, failed)
+}
+
+// identify fills in what is known of the client. It returns an error for a request
+// that does not say what it must.
+func (m *incoming) identify(session *ServerSession) error {
+	if m.version == "" || m.version < modernVersion || m.ID == nil {
+		m.Session = session
+		if session != nil {
+			m.Version, m.ClientInfo, m.Capabilities = session.client()
+		}
+		return nil
+	}
+	m.Version, m.ClientInfo, m.logLevel = m.version, m.info, m.level
+	if len(m.info) > 0 && !isImplementation(m.info) {
+		return &Error{Code: CodeInvalidParams, Message: fmt.Sprintf("invalid _meta field %q", metaClient)}
+	}
+	if len(m.capabilities) == 0 || m.capabilities[0] != '{' {
+		return &Error{Code: CodeInvalidParams, Message: fmt.Sprintf("missing or invalid _meta field %q", metaCapabilities)}
+	}
+	if string(m.capabilities) != "{}" {
+		m.Capabilities = m.capabilities
+	}
+	if !slices.Contains(versions, m.version) {
+		return unsupported(versions, m.version, "unsupported protocol version")
+	}
+	return nil
+}
+
+func unsupported(supported []string, requested, message string) *Error {
+	data, _ := json.Marshal(struct {
+		Supported []string `json:"supported"`
+		Requested string   `json:"requested"`
+	}{supported, requested}) // strings have JSON
+	return &Error{Code: codeUnsupportedVersion, Message: message, Data: data}
+}
+
+// isImplementation reports whether a client's info has strings where it must.
+func isImplementation(info json.RawMessage) bool {
+	var i struct {
+		Name    *string `json:"name"`
+		Version *string `json:"version"`
+	}
+	return json.Unmarshal(info, &i) == nil
+}
+
+// MethodNotFound returns the error for an unknown method.
+func MethodNotFound(method string) *Error {
+	return &Error{Code: CodeMethodNotFound, Message: "method not found: " + strconv.Quote(method)}
+}
+
+// removed are methods that older revisions have and 2026-07-28 has not.
+var removed = map[string]bool{"initialize": true, "ping": true, "logging/setLevel": true, "resources/subscribe": true, "resources/unsubscribe": true}
+
+// handle answers the requests of the protocol itself, and passes on the others.
+func (s *Server) handle(ctx context.Context, m *incoming) (json.RawMessage, error) {
+	r := &m.ServerRequest
+	modern := r.Modern()
+	switch {
+	case m.wrong != "":
+		return nil, &Error{Code: CodeInvalidParams, Message: "invalid parameters of " + r.Method + ": the member " + m.wrong + " is not of its type"}
+	case modern && removed[r.Method], !modern && (r.Method == "server/discover" || r.Method == "subscriptions/listen"):
+		return nil, MethodNotFound(r.Method)
+	case modern && r.Method == "server/discover":
+		return s.discovered(r), nil
+	case modern && r.Method == "subscriptions/listen":
+		return s.listen(ctx, r)
+	case r.Method == "ping":
+		return json.RawMessage("{}"), nil
+	case !modern && r.Method == "initialize":
+		return s.initialize(ctx, r)
+	case !modern && r.Version == "":
+		return nil, &Error{Code: CodeInvalidRequest, Message: fmt.Sprintf("method %q is invalid before initialize", r.Method)}
+	case r.Method == "logging/setLevel":
+		return r.Session.setLevel(r.Params)
+	case r.Method == "resources/subscribe" && s.o.Subscribe != nil:
+		return s.subscribe(ctx, r)
+	case r.Method == "resources/unsubscribe" && s.o.Subscribe != nil:
+		r.Session.unsubscribe(r.Name)
+		return json.RawMessage("{}"), nil
+	}
+	var result json.RawMessage
+	var err error
+	if panicked := panics.Catch(func() { result, err = s.o.Handle(ctx, r) }); panicked != nil {
+		s.o.Log.Error("panic in a handler", "method", r.Method, "panic", panicked)
+		return nil, &Error{Code: CodeInternal, Message: r.Method + " failed inside the server"}
+	}
+	if err == nil && modern && !s.o.Complete {
+		return s.complete(result)
+	}
+	return result, err
+}
+
+// complete adds what 2026-07-28 requires of a result.
+func (s *Server) complete(result json.RawMessage) (json.RawMessage, error) {
+	o, err := ReadObject(result)
+	if err != nil {
+		return nil, fmt.Errorf("the result is not an object: %w", err)
+	}
+	if o.Get("resultType") == nil {
+		o.Set("resultType", json.RawMessage(`"complete"`))
+	}
+	meta := Object{}
+	if raw := o.Get("_meta"); raw != nil {
+		if meta, err = ReadObject(raw); err != nil {
+			return nil, fmt.Errorf("_meta of the result is not an object: %w", err)
+		}
+	}
+	meta.Set(metaServer, s.self)
+	o.Set("_meta", meta.JSON())
+	return o.JSON(), nil
+}
+
+func (s *Server) discovered(*ServerRequest) json.RawMessage {
+	supported, _ := json.Marshal(versions) // strings have JSON
+	fields := []Field{
+		String("resultType", "complete"),
+		{"_meta", object([]Field{{metaServer, s.self}})},
+		{"ttlMs", strconv.AppendInt(nil, s.o.DiscoverTTL.Milliseconds(), 10)},
+		String("cacheScope", "private"),
+		{"supportedVersions", supported},
+		{"capabilities", s.o.Capabilities},
+	}
+	if s.o.Instructions != "" {
+		fields = append(fields, String("instructions", s.o.Instructions))
+	}
+	return object(fields)
+}
+
+func (s *Server) initialize(ctx context.Context, r *ServerRequest) (json.RawMessage, error) {
+	var p struct {
+		Version      string          `json:"protocolVersion"`
+		Capabilities json.RawMessage `json:"capabilities"`
+		Info         json.RawMessage `json:"clientInfo"`
+	}
+	if len(r.Params) == 0 || json.Unmarshal(r.Params, &p) != nil {
+		return nil, &Error{Code: CodeInvalidParams, Message: "initialize needs protocolVersion, capabilities and clientInfo"}
+	}
+	version := legacyVersion
+	if slices.Contains(legacyVersions, p.Version) {
+		version = p.Version
+	}
+	if !r.Session.begin(ctx, version, p.Info, p.Capabilities) {
+		return nil, &Error{Code: CodeInvalidRequest, Message: "this session has been initialized"}
+	}
+	fields := []Field{{"capabilities", s.o.Capabilities}}
+	if s.o.Instructions != "" {
+		fields = append(fields, String("instructions", s.o.Instructions))
+	}
+	return object(append(fields, String("protocolVersion", version), Field{"serverInfo", s.self})), nil
+}
+
+// notified takes in a notification.
+func (s *Server) notified(ctx context.Context, m *incoming) {
+	switch session := m.Session; {
+	case m.Method == "notifications/cancelled" && session != nil:
+		session.cancelRequest(m.cancels, m.Params)
+	case m.Method == "notifications/progress" && session != nil:
+		session.progressed(m.Params)
+	case s.o.Notified != nil:
+		panics.Log(s.o.Log, "a notification", func() { s.o.Notified(ctx, &m.ServerRequest) })
+	}
+}

@@ -1,0 +1,480 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	versionHeader = "MCP-Protocol-Version"
+	sessionHeader = "Mcp-Session-Id"
+	eventHeader   = "Last-Event-ID"
+	// quietTime is how long a client receives nothing of a request before its answer
+	// becomes a stream, which networks do not cut and clients can resume.
+	quietTime = 2 * time.Second
+)
+
+// HTTP returns the handler of streamable HTTP for clients of all revisions, at one
+// URL. It does not check Host, Origin or credentials: put a handler that does in front.
+func (s *Server) HTTP() http.Handler { return http.HandlerFunc(s.serveHTTP) }
+
+func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		s.serveOther(w, r)
+		return
+	}
+	body, err := s.readAll(w, r)
+	if err != nil {
+		refuseBody(w, err)
+		return
+	}
+	messages, failures, batch, err := readBody(body)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, refusal(err))
+		return
+	}
+	p := &post{s: s, w: w, r: r, messages: messages, failures: failures, batch: batch}
+	p.modern = p.speaksModern()
+	if p.refuse() {
+		return
+	}
+	if p.modern {
+		p.serveModern()
+		return
+	}
+	p.serveLegacy()
+}
+
+// readAll reads a request's body, bounded, and lets it be read again.
+func (s *Server) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	var body bytes.Buffer
+	limit := int64(s.o.MaxMessage)
+	if n := r.ContentLength; n > 0 && n <= limit {
+		body.Grow(int(n) + bytes.MinRead)
+	}
+	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit)); err != nil {
+		return nil, err
+	}
+	if s.o.Intercept != nil {
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body.Bytes())), int64(body.Len())
+	}
+	return body.Bytes(), nil
+}
+
+// refuse answers a POST whose messages are not served.
+func refuse(w http.ResponseWriter, status int, text []byte) {
+	w.Header()["Content-Type"] = jsonType
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // a client that does not read it has gone
+}
+
+func refuseBody(w http.ResponseWriter, err error) {
+	status := http.StatusBadRequest
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		status = http.StatusRequestEntityTooLarge
+	}
+	http.Error(w, "read the request body: "+err.Error(), status)
+}
+
+// post is one POST.
+type post struct {
+	s        *Server
+	w        http.ResponseWriter
+	r        *http.Request
+	messages []*incoming
+	failures []error // of messages that are none
+	batch    bool
+	modern   bool
+}
+
+// speaksModern tells the era of a POST: by its protocol header, or, without a session,
+// by the version in its body.
+func (p *post) speaksModern() bool {
+	if version := p.r.Header.Get(versionHeader); version != "" {
+		return version >= modernVersion
+	}
+	return p.r.Header.Get(sessionHeader) == "" && !p.batch && p.messages[0].version != ""
+}
+
+// refuse checks what is the same for all revisions, and reports whether it has
+// answered.
+func (p *post) refuse() bool {
+	version := p.r.Header.Get(versionHeader)
+	if p.modern {
+		if err := p.checkHeaders(); err != nil {
+			p.refuseWith(http.StatusBadRequest, CodeHeaderMismatch, err.Error())
+			return true
+		}
+	}
+	var requests []*ServerRequest
+	for _, m := range p.messages {
+		if m == nil || m.Method == "" {
+			continue
+		}
+		m.Header = p.r.Header
+		p.s.o.Prepare(p.r.Context(), &m.ServerRequest)
+		requests = append(requests, &m.ServerRequest)
+	}
+	if p.modern {
+		if err := p.checkParams(); err != nil {
+			p.refuseWith(http.StatusBadRequest, CodeHeaderMismatch, "header mismatch: "+err.Error())
+			return true
+		}
+	}
+	if p.s.o.Intercept != nil && p.s.o.Intercept(p.w, p.r, requests) {
+		return true
+	}
+	json, stream := accepts(p.r.Header["Accept"])
+	switch {
+	case !isJSON(p.r.Header):
+		http.Error(p.w, "Content-Type must be 'application/json'", http.StatusUnsupportedMediaType)
+	case !json || !stream:
+		p.refuseWith(http.StatusBadRequest, CodeInvalidRequest, "Accept must contain both 'application/json' and 'text/event-stream'")
+	case version != "" && !p.modern && !slices.Contains(legacyVersions, version):
+		p.refuseWith(http.StatusBadRequest, CodeInvalidRequest, fmt.Sprintf("Bad Request: Unsupported protocol version (supported versions: %s)", strings.Join(versions, ",")))
+	case p.r.Header.Get(eventHeader) != "":
+		p.refuseWith(http.StatusBadRequest, CodeInvalidRequest, "can't send Last-Event-ID for POST request")
+	default:
+		return false
+	}
+	return true
+}
+
+func (p *post) refuseWith(status int, code int64, message string) {
+	refuse(p.w, status, refusalOf(p.id(), code, message))
+}
+
+// id returns the id of the only request.
+func (p *post) id() []byte {
+	if p.batch || p.messages[0].Method == "" {
+		return nil
+	}
+	return p.messages[0].ID
+}
+
+func isJSON(h http.Header) bool {
+	value := h.Get("Content-Type")
+	if value == "application/json" {
+		return true
+	}
+	kind, _, err := mime.ParseMediaType(value)
+	return err == nil && kind == "application/json"
+}
+
+// accepts reports whether a client accepts JSON and streams.
+func accepts(values []string) (json, stream bool) {
+	for _, value := range values {
+		for kind := range strings.SplitSeq(value, ",") {
+			kind, _, _ = strings.Cut(kind, ";")
+			switch kind = strings.ToLower(strings.TrimSpace(kind)); kind {
+			case "application/json", "application/*":
+				json = true
+			case "text/event-stream", "text/*":
+				stream = true
+			case "*/*":
+				json, stream = true, true
+			}
+		}
+	}
+	return json, stream
+}
+
+// serveModern serves a message of 2026-07-28, which needs no session.
+func (p *post) serveModern() {
+	if p.batch {
+		p.refuseWith(http.StatusBadRequest, CodeInvalidRequest, "this revision has no batches: send one message in a request")
+		return
+	}
+	m := p.messages[0]
+	if m.ID == nil || m.Method == "" {
+		m.Version = modernVersion
+		p.s.serve(p.r.Context(), m, nil)
+		p.w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	x := &exchange{s: p.s, w: p.w, modern: true, open: 1}
+	err := m.identify(nil)
+	if err != nil {
+		p.s.serveFailure(m, x, err)
+		return
+	}
+	ctx, cancel := context.WithCancel(p.r.Context())
+	defer cancel()
+	x.begin()
+	defer x.end()
+	p.s.serve(ctx, m, x)
+}
+
+// serveFailure answers a request that is not served.
+func (s *Server) serveFailure(m *incoming, reply replier, err error) {
+	failed := (*Error)(nil)
+	if !errors.As(err, &failed) {
+		failed = &Error{Code: CodeInternal, Message: err.Error()}
+	}
+	text, _ := encodeAnswer(m.ID, nil, failed) // the error is ours
+	reply.answer(m.ID, text, failed)
+}
+
+// serveLegacy serves messages in a session, or begins one.
+func (p *post) serveLegacy() {
+	session, ok := p.session()
+	if !ok {
+		return
+	}
+	if p.batch && (len(p.messages) == 0 || p.version(session) > batchVersion) {
+		p.refuseWith(http.StatusBadRequest, CodeInvalidRequest, "this revision has no batches: send one message in a request")
+		return
+	}
+	requests := 0
+	for i, m := range p.messages {
+		switch {
+		case p.failures[i] != nil:
+			p.refuseWith(http.StatusBadRequest, CodeInvalidRequest, p.failures[i].Error())
+			return
+		case m.version != "" && m.ID != nil && m.version >= modernVersion:
+			failed := unsupported(legacyVersions, m.version, fmt.Sprintf("protocol version %q needs the header %s, and no session", m.version, versionHeader))
+			text, _ := encodeAnswer(m.ID, nil, failed) // the error is ours
+			refuse(p.w, http.StatusBadRequest, text)
+			return
+		case m.Method != "" && m.ID != nil:
+			requests++
+		}
+	}
+	if requests == 0 {
+		for _, m := range p.messages {
+			p.take(m, session)
+		}
+		p.w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	p.answerIn(session, requests)
+}
+
+// version returns the revision of a client, which a batch may precede.
+func (p *post) version(session *ServerSession) string {
+	if session != nil && session.Version() != "" {
+		return session.Version()
+	}
+	if version := p.r.Header.Get(versionHeader); version != "" {
+		return version
+	}
+	return batchVersion
+}
+
+// take takes in a notification or an answer.
+func (p *post) take(m *incoming, session *ServerSession) {
+	if m.Method == "" {
+		if session != nil {
+			session.answered(m)
+		}
+		return
+	}
+	_ = m.identify(session) // a notification needs to say nothing
+	p.s.serve(p.r.Context(), m, nil)
+}
+
+// session returns the session of a POST, or a new one for initialize. It is false if
+// it has refused the request; the session may be nil for what needs none.
+func (p *post) session() (*ServerSession, bool) {
+	id := p.r.Header.Get(sessionHeader)
+	owner := p.s.o.Owner(p.r.Context())
+	if id != "" {
+		return p.s.find(p.w, id, owner)
+	}
+	if len(p.messages) == 0 {
+		return nil, true
+	}
+	m := p.messages[0]
+	switch {
+	case m == nil || m.Method == "" || m.ID == nil || m.Method == "ping":
+		return nil, true
+	case m.Method != "initialize" || p.batch:
+		p.refuseWith(http.StatusBadRequest, CodeInvalidRequest, "there is no session: send initialize first, and repeat its "+sessionHeader+" header")
+		return nil, false
+	}
+	session := newServerSession(p.s, owner)
+	if !p.s.register(session) {
+		session.end()
+		p.w.Header().Set("Retry-After", "60")
+		http.Error(p.w, fmt.Sprintf("this caller has %d sessions, the most at once: end those that are not used (DELETE)", p.s.o.MaxSessions), http.StatusTooManyRequests)
+		return nil, false
+	}
+	return session, true
+}
+
+// find returns a session of its owner. It is false if it has refused the request.
+func (s *Server) find(w http.ResponseWriter, id, owner string) (*ServerSession, bool) {
+	session, ok := s.sessions.Get(id)
+	if !ok || session.owner != owner {
+		// As for a session that has ended: the client begins a new one.
+		http.Error(w, "session not found: initialize again", http.StatusNotFound)
+		return nil, false
+	}
+	return session, true
+}
+
+// register makes a session one of streamable HTTP. It is false if its owner has too
+// many.
+func (s *Server) register(session *ServerSession) bool {
+	s.mu.Lock()
+	if s.closed || s.owned[session.owner] >= s.o.MaxSessions {
+		s.mu.Unlock()
+		return false
+	}
+	s.owned[session.owner]++
+	s.mu.Unlock()
+	session.id = s.newID()
+	session.stored = newStreams(s.log)
+	session.out = func(text []byte) error { return session.stored.alone.send(text, false) }
+	s.sessions.Add(session.id, session)
+	time.AfterFunc(sessionTimeout, session.expire)
+	return true
+}
+
+// answerIn serves the messages of a POST in a session. The requests go on if the
+// client's connection breaks.
+func (p *post) answerIn(session *ServerSession, requests int) {
+	x := &exchange{s: p.s, w: p.w, session: session, batch: p.batch, open: requests}
+	base := context.WithoutCancel(p.r.Context())
+	first := p.messages[0]
+	if session != nil && first.Method == "initialize" {
+		p.w.Header().Set(sessionHeader, session.id)
+		defer func() {
+			if session.Version() == "" { // it was refused
+				p.s.sessions.Remove(session.id)
+			}
+		}()
+	} else if session != nil {
+		p.w.Header().Set(sessionHeader, session.id)
+	}
+	streams := session != nil && p.s.o.Streams(session.Version())
+	if p.batch || streams {
+		x.stream()
+	}
+	x.begin()
+	defer x.end()
+	stop := context.AfterFunc(p.r.Context(), x.disconnect)
+	defer stop()
+	if !p.batch && !streams {
+		p.serveIn(base, first, session, x)
+		return
+	}
+	var work sync.WaitGroup
+	for _, m := range p.messages {
+		if m.Method == "" || m.ID == nil {
+			p.take(m, session)
+			continue
+		}
+		work.Go(func() { p.serveIn(base, m, session, x) })
+	}
+	if streams {
+		select { // the stream may be released before the requests have ended
+		case <-x.gone():
+		case <-p.r.Context().Done():
+		}
+		return
+	}
+	work.Wait()
+}
+
+// serveIn serves one request in a session.
+func (p *post) serveIn(ctx context.Context, m *incoming, session *ServerSession, x *exchange) {
+	err := m.identify(session)
+	if err == nil && session != nil {
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		defer cancel(nil)
+		if session.enter(m.ID, cancel) {
+			defer session.leave(m.ID)
+		} else {
+			err = &Error{Code: CodeInvalidRequest, Message: "duplicate in-flight request ID " + string(m.ID)}
+		}
+	}
+	if err != nil {
+		p.s.serveFailure(m, x, err)
+		return
+	}
+	p.s.serve(ctx, m, x)
+}
+
+// batchVersion is the last revision with batches.
+const batchVersion = "2025-03-26"
+
+// serveOther serves GET and DELETE, which clients with sessions send.
+func (s *Server) serveOther(w http.ResponseWriter, r *http.Request) {
+	modern := r.Header.Get(versionHeader) >= modernVersion
+	if modern || r.Method != http.MethodGet && r.Method != http.MethodDelete {
+		allow := "GET, POST, DELETE"
+		if modern {
+			allow = "POST"
+		}
+		w.Header().Set("Allow", allow)
+		http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	if s.o.Intercept != nil && s.o.Intercept(w, r, nil) {
+		return
+	}
+	if version := r.Header.Get(versionHeader); version != "" && !slices.Contains(legacyVersions, version) {
+		http.Error(w, fmt.Sprintf("Bad Request: Unsupported protocol version (supported versions: %s)", strings.Join(versions, ",")), http.StatusBadRequest)
+		return
+	}
+	if _, stream := accepts(r.Header["Accept"]); r.Method == http.MethodGet && !stream {
+		http.Error(w, "Accept must contain 'text/event-stream' for GET requests", http.StatusBadRequest)
+		return
+	}
+	id := r.Header.Get(sessionHeader)
+	if id == "" {
+		http.Error(w, "Bad Request: "+r.Method+" requires an Mcp-Session-Id header", http.StatusBadRequest)
+		return
+	}
+	session, ok := s.find(w, id, s.o.Owner(r.Context()))
+	if !ok {
+		return
+	}
+	if r.Method == http.MethodDelete {
+		s.sessions.Remove(id)
+		session.end()
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	s.follow(w, r, session)
+}
+
+// follow connects a client to the stream that belongs to no request, or to one that it
+// resumes.
+func (s *Server) follow(w http.ResponseWriter, r *http.Request, session *ServerSession) {
+	stream, after := session.stored.alone, -1
+	if last := r.Header.Get(eventHeader); last != "" {
+		var err error
+		if stream, after, err = session.stored.find(last); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest) // 404 would mean the session
+			return
+		}
+	} else if stream.connected() {
+		http.Error(w, "the session has such a stream already", http.StatusConflict)
+		return
+	}
+	w.Header().Set(sessionHeader, session.id)
+	receiver, err := stream.connect(w, after)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	defer stream.disconnect(receiver)
+	select {
+	case <-receiver.gone:
+	case <-r.Context().Done():
+	case <-session.ended:
+	case <-s.done:
+	}
+}

@@ -1,0 +1,90 @@
+package mcp
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"sync"
+)
+
+// SSE returns the handler of HTTP+SSE for clients of 2024-11-05 that know no other
+// transport: they listen to one stream and post their messages to an address that it
+// names. Like that of [Server.HTTP] it does not check Host, Origin or credentials.
+func (s *Server) SSE() http.Handler {
+	h := &sseHandler{s: s, clients: map[string]*pipe{}}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodGet:
+			h.listen(w, r)
+		case http.MethodPost:
+			h.post(w, r)
+		default:
+			w.Header().Set("Allow", "GET, POST")
+			http.Error(w, "GET opens the stream, POST sends a message", http.StatusMethodNotAllowed)
+		}
+	})
+}
+
+type sseHandler struct {
+	s       *Server
+	mu      sync.Mutex
+	clients map[string]*pipe
+}
+
+// listen serves a stream until its client leaves.
+func (h *sseHandler) listen(w http.ResponseWriter, r *http.Request) {
+	id := rand.Text()
+	out := &stream{}
+	p := h.s.newPipe(h.s.o.Owner(r.Context()), func(text []byte) error { return out.send(text, false) })
+	h.mu.Lock()
+	h.clients[id] = p
+	h.mu.Unlock()
+	defer p.end()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.clients, id)
+	}()
+	receiver, err := out.connect(w, -1)
+	if err != nil {
+		return
+	}
+	defer out.disconnect(receiver)
+	if out.writePart("event: endpoint\ndata: "+r.URL.Path+"?session="+id+"\n\n") != nil {
+		return
+	}
+	select {
+	case <-receiver.gone:
+	case <-r.Context().Done():
+	case <-h.s.done:
+	}
+}
+
+// post takes in a message. What there is to say goes to the stream.
+func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	p := h.clients[r.URL.Query().Get("session")]
+	h.mu.Unlock()
+	// Whoever has seen the address is not yet its owner.
+	if p == nil || p.session.owner != h.s.o.Owner(r.Context()) {
+		http.Error(w, "session not found: open the stream again", http.StatusNotFound)
+		return
+	}
+	// A web page of another origin can post text without being asked.
+	if !isJSON(r.Header) {
+		http.Error(w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
+		return
+	}
+	body, err := h.s.readAll(w, r)
+	if err != nil {
+		refuseBody(w, err)
+		return
+	}
+	if _, _, _, err := readBody(body); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+	_ = flush(http.NewResponseController(w)) // the client that has gone does not listen either
+	p.take(context.WithoutCancel(r.Context()), body)
+}

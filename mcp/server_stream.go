@@ -1,0 +1,399 @@
+package mcp
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// keepAlivePeriod is how long a stream may be silent: proxies cut those that are
+	// silent for a minute.
+	keepAlivePeriod = 15 * time.Second
+	// writeTimeout limits the wait for a client that does not read its stream.
+	writeTimeout = 10 * time.Second
+	// maxStored limits the events that are kept for all clients that may resume, in
+	// bytes with what an event takes besides its text.
+	maxStored   = 10 << 20
+	eventWeight = 64
+)
+
+// stream is a sequence of server-sent events to one client. The connection may break;
+// the events of a stream with a log are kept, and a client can resume it.
+type stream struct {
+	id  string    // unique in its session; empty for the one that belongs to no request
+	log *eventLog // nil if the stream cannot be resumed
+
+	mu       sync.Mutex
+	receiver *receiver // the connected response, or nil
+	next     int       // number of the next event
+	unsent   int       // number of the first event that no response has had
+	done     bool      // the last event has been sent
+
+	// guarded by log.mu:
+	events    []string
+	first     int // number of the first of events
+	forgotten bool
+}
+
+// receiver is a response that a stream is connected to.
+type receiver struct {
+	w     http.ResponseWriter
+	gone  chan struct{} // closed when the stream is connected no more
+	timer *time.Timer   // writes a comment
+}
+
+// errGone means that nobody receives a message.
+var errGone = errors.New("the client does not listen")
+
+func newStream(log *eventLog) *stream { return &stream{id: rand.Text(), log: log} }
+
+// connect writes the header of a stream, and sends its events to w from now on. After
+// is the number of the last event that the client has; -1 means those that it was sent.
+func (s *stream) connect(w http.ResponseWriter, after int) (*receiver, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var missed []string
+	if s.log != nil {
+		first, err := s.log.from(s, after+1, s.unsent)
+		if err != nil {
+			return nil, err
+		}
+		missed, after = first.events, first.number-1
+	}
+	h := w.Header()
+	h["Content-Type"] = streamType
+	h["Cache-Control"] = noCache
+	h["X-Accel-Buffering"] = noBuffering
+	w.WriteHeader(http.StatusOK)
+	if s.receiver != nil {
+		s.disconnectLocked()
+	}
+	k := &receiver{w: w, gone: make(chan struct{})}
+	s.receiver = k
+	k.timer = time.AfterFunc(keepAlivePeriod, func() { s.keepAlive(k) })
+	if s.id == "" && s.log != nil {
+		_ = s.write(": ok\n\n") // proxies hold back a header without a body
+	} else {
+		_ = flush(http.NewResponseController(w)) // a client that has gone is noticed below
+	}
+	for i, text := range missed {
+		if s.receiver == k && text != "" {
+			_ = s.write(s.event(text, after+1+i))
+		}
+	}
+	s.unsent = s.next
+	if s.done && s.receiver == k {
+		s.disconnectLocked()
+	}
+	return k, nil
+}
+
+// flush sends what has been written. A writer that cannot is a test's.
+func flush(c *http.ResponseController) error {
+	if err := c.Flush(); !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
+}
+
+var (
+	streamType  = []string{"text/event-stream"}
+	jsonType    = []string{"application/json"}
+	noCache     = []string{"no-cache, no-transform"}
+	noBuffering = []string{"no"}
+)
+
+// disconnect ends the use of a response; s keeps what is sent later for a resumption.
+func (s *stream) disconnect(k *receiver) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.receiver == k {
+		s.disconnectLocked()
+	}
+}
+
+func (s *stream) disconnectLocked() {
+	s.receiver.timer.Stop()
+	close(s.receiver.gone)
+	s.receiver = nil
+}
+
+func (s *stream) connected() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.receiver != nil
+}
+
+// prime writes an event without a message, so that the client can resume the stream
+// from its start (2025-11-25).
+func (s *stream) prime() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log.add(s, "")
+	if s.receiver != nil {
+		_ = s.write("event: prime\nid: " + s.eventID(s.next) + "\ndata: \n\n")
+		s.unsent++
+	}
+	s.next++
+}
+
+// send sends a message; last ends the stream.
+func (s *stream) send(text []byte, last bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done {
+		return errGone
+	}
+	s.done = last
+	message := string(text)
+	if s.log != nil {
+		s.log.add(s, message)
+	}
+	var err error
+	if s.receiver != nil {
+		if err = s.write(s.event(message, s.next)); err == nil {
+			s.unsent = s.next + 1
+		}
+	} else if s.log == nil {
+		err = errGone
+	}
+	s.next++
+	if last && s.receiver != nil {
+		s.disconnectLocked()
+	}
+	if s.log != nil {
+		return nil // it is kept
+	}
+	return err
+}
+
+// writePart writes a part of the stream that is not a message.
+func (s *stream) writePart(text string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.receiver == nil {
+		return errGone
+	}
+	return s.write(text)
+}
+
+// end ends the connected response without a message.
+func (s *stream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done = true
+	if s.receiver != nil {
+		s.disconnectLocked()
+	}
+}
+
+// release ends the connected response, and tells the client when to come back.
+func (s *stream) release(retry int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.receiver != nil {
+		k := s.receiver
+		_ = s.write("event: close\nretry: " + strconv.Itoa(retry) + "\ndata: \n\n")
+		if s.receiver == k {
+			s.disconnectLocked()
+		}
+	}
+}
+
+func (s *stream) eventID(number int) string { return s.id + "_" + strconv.Itoa(number) }
+
+func (s *stream) event(text string, number int) string {
+	id := ""
+	if s.log != nil {
+		id = "id: " + s.eventID(number) + "\n"
+	}
+	return "event: message\n" + id + "data: " + text + "\n\n"
+}
+
+// write writes a part of the stream at once. A client that does not read for
+// writeTimeout is disconnected.
+func (s *stream) write(text string) error {
+	k := s.receiver
+	k.timer.Reset(keepAlivePeriod)
+	c := http.NewResponseController(k.w)
+	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout)) // a writer without deadlines is a test's
+	_, err := io.WriteString(k.w, text)
+	if err == nil {
+		err = flush(c)
+	}
+	_ = c.SetWriteDeadline(time.Time{})
+	if err != nil && s.receiver == k {
+		s.disconnectLocked()
+	}
+	return err
+}
+
+func (s *stream) keepAlive(k *receiver) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.receiver == k {
+		_ = s.write(": alive\n\n") // a client that has gone is disconnected
+	}
+}
+
+// streams are those of one session.
+type streams struct {
+	log *eventLog
+	// alone carries what belongs to no request.
+	alone *stream
+
+	mu   sync.Mutex
+	byID map[string]*stream
+}
+
+func newStreams(log *eventLog) *streams {
+	return &streams{log: log, alone: &stream{log: log}, byID: map[string]*stream{}}
+}
+
+// open begins a stream for a request.
+func (ss *streams) open() *stream {
+	s := newStream(ss.log)
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	// Those that have ended, and of which nothing is kept any more, are forgotten.
+	if len(ss.byID) > 0 && len(ss.byID)%64 == 0 {
+		for id, old := range ss.byID {
+			if ss.log.empty(old) && old.isDone() {
+				delete(ss.byID, id)
+			}
+		}
+	}
+	ss.byID[s.id] = s
+	return s
+}
+
+func (s *stream) isDone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done
+}
+
+// find returns the stream of an event id, and the number of the event.
+func (ss *streams) find(eventID string) (*stream, int, error) {
+	id, text, ok := strings.Cut(eventID, "_")
+	number, err := strconv.Atoi(text)
+	if !ok || err != nil || number < 0 {
+		return nil, 0, fmt.Errorf("malformed Last-Event-ID %q", eventID)
+	}
+	if id == "" {
+		return ss.alone, number, nil
+	}
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	s := ss.byID[id]
+	if s == nil {
+		return nil, 0, errDropped
+	}
+	return s, number, nil
+}
+
+// listening reports whether the client is connected to a stream.
+func (ss *streams) listening() bool { return ss.alone.connected() }
+
+// drop ends all streams and forgets their events.
+func (ss *streams) drop() {
+	ss.mu.Lock()
+	all := []*stream{ss.alone}
+	for _, s := range ss.byID {
+		all = append(all, s)
+	}
+	ss.byID = map[string]*stream{}
+	ss.mu.Unlock()
+	for _, s := range all {
+		s.end()
+		ss.log.forget(s)
+	}
+}
+
+// errDropped means that events are no longer kept.
+var errDropped = errors.New("these events are not kept any more: make the request again")
+
+// eventLog keeps the events of all streams that can be resumed, up to a size. It drops
+// the oldest first.
+type eventLog struct {
+	max int
+
+	mu    sync.Mutex
+	size  int
+	order []*stream // one for each event, the oldest first
+	stale int       // of order, those of forgotten streams
+}
+
+func (l *eventLog) add(s *stream, text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.events = append(s.events, text)
+	l.order = append(l.order, s)
+	l.size += len(text) + eventWeight
+	for l.size > l.max && len(l.order) > 1 {
+		oldest := l.order[0]
+		l.order[0] = nil
+		l.order = l.order[1:]
+		if oldest.forgotten {
+			l.stale--
+		} else {
+			l.size -= len(oldest.events[0]) + eventWeight
+			oldest.events[0] = ""
+			oldest.events = oldest.events[1:]
+			oldest.first++
+		}
+	}
+}
+
+// replay is a part of a stream.
+type replay struct {
+	events []string
+	number int // of the first
+}
+
+// from returns the events from a number on; zero stands for the unsent ones.
+func (l *eventLog) from(s *stream, number, unsent int) (replay, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if number == 0 {
+		number = max(unsent, s.first)
+	}
+	start := number - s.first
+	switch {
+	case start < 0:
+		return replay{}, errDropped
+	case start >= len(s.events):
+		return replay{nil, number}, nil
+	}
+	return replay{slices.Clone(s.events[start:]), number}, nil
+}
+
+func (l *eventLog) empty(s *stream) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(s.events) == 0
+}
+
+// forget drops the events of a stream that has ended.
+func (l *eventLog) forget(s *stream) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, text := range s.events {
+		l.size -= len(text) + eventWeight
+	}
+	l.stale += len(s.events)
+	s.first += len(s.events)
+	s.events, s.forgotten = nil, true
+	if l.stale > len(l.order)/2 {
+		l.order = slices.DeleteFunc(l.order, func(of *stream) bool { return of.forgotten })
+		l.stale = 0
+	}
+}
