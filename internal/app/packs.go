@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -10,10 +11,13 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/folder"
+	"github.com/toolroom/toolroom/internal/builtin/k8s"
 	"github.com/toolroom/toolroom/internal/builtin/memory"
 	"github.com/toolroom/toolroom/internal/builtin/storage"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/egress"
+	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/internal/source/secretref"
 )
 
 // services makes the packs that are off unless the config has a section for them.
@@ -21,6 +25,7 @@ func (r *App) services(c *config.Config, on func(pack string) bool, folders *fol
 	var list []*builtin.Pack
 	for name, pack := range map[string]func() (*builtin.Pack, error){
 		"storage": func() (*builtin.Pack, error) { return r.storagePack(c, folders) },
+		"k8s":     func() (*builtin.Pack, error) { return r.k8sPack(c) },
 	} {
 		if !on(name) {
 			continue
@@ -84,4 +89,33 @@ func (r *App) storagePack(c *config.Config, folders *folder.Folders) (*builtin.P
 		Bucket: s.Bucket, Buckets: s.Buckets, MaxExpiry: s.MaxExpiry, Folders: folders, Artifact: r.artifact,
 		Save: notes.Save, Has: notes.Has, State: r.stateOf("storage"),
 	}), nil
+}
+
+func (r *App) k8sPack(c *config.Config) (*builtin.Pack, error) {
+	s := *c.Builtin.K8s
+	guard, err := egress.New(c.Egress.Policy(config.Egress{}))
+	if err != nil {
+		return nil, err
+	}
+	env := func(name string) string { value, _ := r.lookupEnv(name); return value }
+	o := k8s.Options{
+		Context: s.Context, Namespace: s.Namespace, Dial: guard.WithOwn().DialContext,
+		Own: func(server *url.URL) func(context.Context, string, string) (net.Conn, error) {
+			return guard.WithOwn(server).DialContext
+		},
+		Files: k8s.Files{
+			Kubeconfig: k8s.FindKubeconfig(env("KUBECONFIG"), env("HOME")),
+			Host:       env("KUBERNETES_SERVICE_HOST"), Port: env("KUBERNETES_SERVICE_PORT"), Account: "/var/run/secrets/kubernetes.io/serviceaccount",
+		},
+	}
+	switch {
+	case len(secret.References(s.Kubeconfig)) > 0:
+		o.Secret = func(ctx context.Context, who toolroom.Identity) (string, error) {
+			values, err := r.resolver.ExpandAll(secretref.WithCaller(ctx, who.Key()), map[string]string{"kubeconfig": s.Kubeconfig})
+			return values["kubeconfig"], err
+		}
+	case s.Kubeconfig != "":
+		o.Kubeconfig = r.folder(s.Kubeconfig)
+	}
+	return k8s.Pack(o), nil
 }

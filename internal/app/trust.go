@@ -43,7 +43,7 @@ func newTrustRules(c *config.Config) (*trustRules, error) {
 	if t.inside, err = policy.ParsePatterns(c.Policy.Inside); err != nil {
 		return nil, err
 	}
-	for _, pack := range []string{"web", "browser", "minio"} {
+	for _, pack := range []string{"web", "browser", "minio", "k8s"} {
 		t.labels[pack] = sourceLabels{all: []string{taint.Untrusted}}
 	}
 	for name, s := range c.Sources {

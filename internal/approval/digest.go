@@ -28,7 +28,12 @@ func Caller(identity toolroom.Identity) string {
 
 func partsOf(identity toolroom.Identity) []string {
 	parts := []string{identity.Subject, identity.Agent, identity.Provider, identity.Skill}
-	return append(parts, slices.Sorted(slices.Values(identity.Groups))...)
+	parts = append(parts, slices.Sorted(slices.Values(identity.Groups))...)
+	if identity.Scopes != nil {
+		// An empty text does not follow another in a sorted list.
+		parts = append(append(parts, "scopes", ""), slices.Sorted(slices.Values(identity.Scopes))...)
+	}
+	return parts
 }
 
 func digest(parts []string) string {

@@ -281,6 +281,8 @@ func TestDigestTellsCallsApart(t *testing.T) {
 		"agent":     Digest(write, []byte(`{"a":1}`), nil, toolroom.Identity{Subject: "ann", Agent: "x", Groups: ann.Groups}),
 		"provider":  Digest(write, []byte(`{"a":1}`), nil, toolroom.Identity{Subject: "ann", Provider: "x", Groups: ann.Groups}),
 		"skill":     Digest(write, []byte(`{"a":1}`), nil, toolroom.Identity{Subject: "ann", Skill: "x", Groups: ann.Groups}),
+		"scopes":    Digest(write, []byte(`{"a":1}`), nil, toolroom.Identity{Subject: "ann", Groups: ann.Groups, Scopes: []string{"read"}}),
+		"no scope":  Digest(write, []byte(`{"a":1}`), nil, toolroom.Identity{Subject: "ann", Groups: ann.Groups, Scopes: []string{}}),
 		"groups":    Digest(write, []byte(`{"a":1}`), nil, toolroom.Identity{Subject: "ann", Groups: []string{"dev"}}),
 	} {
 		if got == base {

@@ -30,7 +30,7 @@ const (
 // Entry is what the index knows of one artifact.
 type Entry struct {
 	Handle string
-	// Owner is the key of the identity that it belongs to.
+	// Owner is the owner name of the identity that made it; see [identity.Owner].
 	Owner    string
 	Kind     Kind
 	Name     string
@@ -49,19 +49,20 @@ func (e *Entry) Artifact() toolroom.Artifact {
 
 // Index knows which artifacts there are. Its methods are safe for concurrent
 // use, also by several processes on one index. An entry whose Expires is not
-// after now does not exist for any of them but SweepArtifacts.
+// after now does not exist for any of them but SweepArtifacts. Owners are names as of
+// [identity.Owner], who see what they reach; their subject has the limits.
 type Index interface {
 	// AddArtifact stores an entry, durably, if [Limits.Admit] agrees to what
-	// its owner then has of its kind; else it returns that error. It is exact
+	// its subject then has of its kind; else it returns that error. It is exact
 	// under concurrent use.
 	AddArtifact(ctx context.Context, e *Entry, limits Limits) error
-	// ArtifactUsage is what an owner has of a kind.
+	// ArtifactUsage is what the subject of an owner has of a kind.
 	ArtifactUsage(ctx context.Context, owner string, kind Kind, now time.Time) (Usage, error)
-	// Artifact is one entry of an owner, or an error with code not_found.
+	// Artifact is one entry that an owner reaches, or an error with code not_found.
 	Artifact(ctx context.Context, owner, handle string, now time.Time) (*Entry, error)
-	// Artifacts lists what an owner has, oldest first.
+	// Artifacts lists what an owner reaches, oldest first.
 	Artifacts(ctx context.Context, owner string, now time.Time) ([]*Entry, error)
-	// DeleteArtifact removes an entry of an owner, or reports not_found.
+	// DeleteArtifact removes an entry that an owner reaches, or reports not_found.
 	DeleteArtifact(ctx context.Context, owner, handle string, now time.Time) error
 	// SweepArtifacts removes and returns the entries that have expired.
 	SweepArtifacts(ctx context.Context, now time.Time) ([]*Entry, error)
@@ -69,7 +70,7 @@ type Index interface {
 	ArtifactHandles(ctx context.Context) (map[string]bool, error)
 }
 
-// Limits are what one owner may keep of one kind.
+// Limits are what one subject may keep of one kind.
 type Limits struct {
 	Entries int           // how many
 	Total   int64         // bytes in all
@@ -77,7 +78,7 @@ type Limits struct {
 	TTL     time.Duration // how long each is kept
 }
 
-// Usage is what one owner has of one kind.
+// Usage is what one subject has of one kind.
 type Usage struct {
 	Entries int
 	Bytes   int64

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/toolroom/toolroom/internal/identity"
 )
 
 // memoryIndex is the index in its simplest form.
@@ -31,7 +33,7 @@ func (x *memoryIndex) ArtifactUsage(_ context.Context, owner string, kind Kind, 
 
 func (x *memoryIndex) usage(owner string, kind Kind, now time.Time) (used Usage) {
 	for _, e := range x.entries {
-		if e.Owner == owner && e.Kind == kind && e.Expires.After(now) {
+		if identity.Subject(e.Owner) == identity.Subject(owner) && e.Kind == kind && e.Expires.After(now) {
 			used.Entries++
 			used.Bytes += e.Size
 		}
@@ -57,7 +59,7 @@ func (x *memoryIndex) owned(owner string, now time.Time) []*Entry {
 	defer x.mu.Unlock()
 	var list []*Entry
 	for _, e := range x.entries {
-		if e.Owner == owner && e.Expires.After(now) {
+		if identity.OwnerReaches(owner, e.Owner) && e.Expires.After(now) {
 			list = append(list, e)
 		}
 	}
@@ -68,7 +70,7 @@ func (x *memoryIndex) DeleteArtifact(ctx context.Context, owner, handle string, 
 	if _, err := x.Artifact(ctx, owner, handle, now); err != nil {
 		return err
 	}
-	x.take(func(e *Entry) bool { return e.Owner == owner && e.Handle == handle })
+	x.take(func(e *Entry) bool { return e.Handle == handle })
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/taint"
 )
 
@@ -26,9 +27,9 @@ type Options struct {
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Labels returns the taint labels of what is stored with ctx, and OnRead is called
-	// with those of what an owner reads, before it is read. Nil means no labels.
+	// with the subject of who reads, and those of what is read, before it is read. Nil means no labels.
 	Labels func(ctx context.Context) []taint.Label
-	OnRead func(ctx context.Context, owner string, labels []taint.Label) error
+	OnRead func(ctx context.Context, subject string, labels []taint.Label) error
 }
 
 // Store keeps artifacts. Its methods are safe for concurrent use, and several
@@ -123,7 +124,7 @@ func (s *Store) Put(ctx context.Context, owner string, kind Kind, name, mime str
 	return e.Artifact(), nil
 }
 
-// Open gives the bytes of an artifact, or not_found when owner has no such one.
+// Open gives the bytes of an artifact, or not_found when owner reaches no such one.
 // The caller closes the file; deleting or expiring does not cut it off.
 func (s *Store) Open(ctx context.Context, owner, handle string) (*os.File, toolroom.Artifact, error) {
 	e, err := s.entry(ctx, owner, handle)
@@ -131,11 +132,11 @@ func (s *Store) Open(ctx context.Context, owner, handle string) (*os.File, toolr
 		return nil, toolroom.Artifact{}, err
 	}
 	if s.onRead != nil && len(e.Labels) > 0 {
-		if err := s.onRead(ctx, owner, e.Labels); err != nil {
+		if err := s.onRead(ctx, identity.Subject(owner), e.Labels); err != nil {
 			return nil, toolroom.Artifact{}, err
 		}
 	}
-	f, err := os.Open(s.path(owner, handle))
+	f, err := os.Open(s.path(e.Owner, handle))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, toolroom.Artifact{}, NotFound(handle)
 	}
@@ -161,7 +162,7 @@ func (s *Store) entry(ctx context.Context, owner, handle string) (*Entry, error)
 	return s.index.Artifact(ctx, owner, handle, s.now())
 }
 
-// List describes what owner has, oldest first.
+// List describes what owner reaches, oldest first.
 func (s *Store) List(ctx context.Context, owner string) ([]toolroom.Artifact, error) {
 	entries, err := s.index.Artifacts(ctx, owner, s.now())
 	if err != nil {
@@ -176,13 +177,14 @@ func (s *Store) List(ctx context.Context, owner string) ([]toolroom.Artifact, er
 
 // Delete removes an artifact, or reports not_found.
 func (s *Store) Delete(ctx context.Context, owner, handle string) error {
-	if !isHandle(handle) {
-		return NotFound(handle)
+	e, err := s.entry(ctx, owner, handle)
+	if err != nil {
+		return err
 	}
 	if err := s.index.DeleteArtifact(ctx, owner, handle, s.now()); err != nil {
 		return err
 	}
-	return removeFile(s.path(owner, handle))
+	return removeFile(s.path(e.Owner, handle))
 }
 
 // Sweep removes what has expired. Open calls it, and Put about once a minute.

@@ -6,12 +6,14 @@ import (
 	"maps"
 	"os/exec"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/secret"
 )
@@ -57,10 +59,21 @@ Type the token at a prompt that does not echo, or pipe it in.`,
 	f.BoolVar(&l.token, "token", false, "store an existing token instead of logging in")
 	f.BoolVar(&l.paste, "paste", false, "read the address of the browser's final page from stdin")
 	f.BoolVar(&l.browser, "browser", false, "open the address in this machine's browser")
-	f.StringVar(&l.as, "as", "", "log in for this caller, named by its token (default: the operator)")
+	f.StringVar(&l.as, "as", "", "log in for this caller: its subject, or its identity as JSON (default: the operator)")
 	f.IntVar(&l.port, "port", 0, "local port for the browser's redirect (default: any)")
 	c.MarkFlagsMutuallyExclusive("token", "paste")
 	return c
+}
+
+// caller returns the identity that the login is for.
+func (l login) caller() (who toolroom.Identity, err error) {
+	if !strings.HasPrefix(l.as, "{") {
+		return toolroom.Identity{Subject: l.as}, nil
+	}
+	if err := jsonx.UnmarshalKnown([]byte(l.as), &who, jsonx.Limits{}); err != nil {
+		return who, usage(`--as '{"subject": "ann", "agent": "fast"}'`, "--as is neither a subject nor an identity: %v", err)
+	}
+	return who, nil
 }
 
 // logIn lets the person at the terminal log in.
@@ -71,7 +84,11 @@ func (a *cli) logIn(ctx context.Context, r *app.App, name string, l login) error
 			WithHint("choose another port: toolroom sources login %s --port 8976", name)
 	}
 	defer back.Close()
-	err = r.Login(ctx, name, toolroom.Identity{Subject: l.as}, back.Redirect(), func(ctx context.Context, address string) (string, error) {
+	who, err := l.caller()
+	if err != nil {
+		return err
+	}
+	err = r.Login(ctx, name, who, back.Redirect(), func(ctx context.Context, address string) (string, error) {
 		if err := back.Expect(address); err != nil {
 			return "", err
 		}

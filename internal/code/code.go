@@ -21,6 +21,7 @@ import (
 	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/session"
@@ -206,7 +207,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	}
 	job := engine.Job{
 		Run:   req.Call,
-		Owner: req.Identity.Key(),
+		Owner: identity.Owner(req.Identity),
 		Program: bridge.Program{
 			Language: r.Language, Name: fileNames[r.Language], Source: r.Code, Module: r.Module, Command: r.Command, Stdin: []byte(r.Stdin),
 			Inputs: r.inputs, Tools: h.view.tools, Withheld: h.view.withheld, Unknown: h.view.unknown, Seed: h.head.Seed,

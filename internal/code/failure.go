@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/identity"
 )
 
 // failed returns the error of a failed program: what failed, where, and what to write
@@ -96,7 +97,7 @@ func (s *Service) show(ctx context.Context, h *handler, name, text string) (stri
 	if len(text) <= limit {
 		return text, nil
 	}
-	a, err := s.o.Artifacts.PutResult(context.WithoutCancel(ctx), h.request.Identity.Key(), name, "text/plain", []byte(text), false)
+	a, err := s.o.Artifacts.PutResult(context.WithoutCancel(ctx), identity.Owner(h.request.Identity), name, "text/plain", []byte(text), false)
 	if err != nil {
 		s.o.Runner.Log.Warn("cannot store the output of a program", "call", h.request.Call, "output", name, "bytes", len(text), "error", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/code/journal"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/session"
@@ -239,7 +240,7 @@ func (h *handler) Put(ctx context.Context, name, mediaType string, data []byte) 
 		name = "artifact"
 	}
 	r, err := h.once(ctx, journal.Entry{Tool: "artifacts.put", Hash: digest([]byte(name + "\x00" + mediaType + "\x00" + string(data)))}, func(int, string) *toolroom.Result {
-		a, err := h.o.Artifacts.Put(ctx, h.request.Identity.Key(), artifact.File, name, mediaType, bytes.NewReader(data))
+		a, err := h.o.Artifacts.Put(ctx, identity.Owner(h.request.Identity), artifact.File, name, mediaType, bytes.NewReader(data))
 		if err != nil {
 			return journal.Result(nil, err)
 		}
@@ -259,7 +260,7 @@ func (h *handler) Put(ctx context.Context, name, mediaType string, data []byte) 
 const maxPart = 4 << 20
 
 func (h *handler) Get(ctx context.Context, handle string, offset, length int64) ([]byte, bridge.Handle, error) {
-	f, a, err := h.o.Artifacts.Open(ctx, h.request.Identity.Key(), strings.TrimPrefix(handle, "toolroom://artifacts/"))
+	f, a, err := h.o.Artifacts.Open(ctx, identity.Owner(h.request.Identity), strings.TrimPrefix(handle, "toolroom://artifacts/"))
 	if err != nil {
 		return nil, bridge.Handle{}, err
 	}

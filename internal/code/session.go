@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/source"
 )
@@ -15,7 +16,7 @@ import (
 // inSession runs a program when it is its turn in the session, on the engine that made the
 // session's state.
 func (s *Service) inSession(ctx context.Context, req *source.Request, r *Request) (out *source.Output, err error) {
-	held, err := s.o.Sessions.Begin(ctx, req.Identity.Key(), r.Session)
+	held, err := s.o.Sessions.Begin(ctx, identity.Owner(req.Identity), r.Session)
 	if err != nil {
 		return nil, err
 	}

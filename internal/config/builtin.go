@@ -27,6 +27,7 @@ type Builtin struct {
 	Sessions *BuiltinPack `yaml:"sessions,omitempty"`
 	// The packs below are off unless they have a section.
 	Storage *BuiltinStorage `yaml:"storage,omitempty"`
+	K8s     *BuiltinK8s     `yaml:"k8s,omitempty"`
 }
 
 // BuiltinPack is the section of a pack without settings.
@@ -158,6 +159,8 @@ func (b Builtin) On(pack string, fallback bool) bool {
 		return on(b.Memory, fallback, func(s *BuiltinPack) bool { return s.Off })
 	case "sessions":
 		return on(b.Sessions, fallback, func(s *BuiltinPack) bool { return s.Off })
+	case "k8s":
+		return on(b.K8s, false, func(s *BuiltinK8s) bool { return s.Off })
 	case "storage":
 		return on(b.Storage, false, func(s *BuiltinStorage) bool { return s.Off })
 	case "cron":

@@ -21,7 +21,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	named := map[string]bool{}
 	for _, quoted := range regexp.MustCompile("`[^`]+`").FindAllString(string(text), -1) {
 		// `a.b` names a and b.
-		for _, word := range regexp.MustCompile(`[a-z_]+`).FindAllString(quoted, -1) {
+		for _, word := range regexp.MustCompile(`[a-z0-9_]+`).FindAllString(quoted, -1) {
 			named[word] = true
 		}
 	}

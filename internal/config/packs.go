@@ -28,6 +28,19 @@ type BuiltinStorage struct {
 	MaxExpiry time.Duration `yaml:"max_expiry,omitempty"`
 }
 
+// BuiltinK8s configures the pack k8s. The pack is off unless it has a section.
+type BuiltinK8s struct {
+	Off bool `yaml:"off,omitempty"`
+	// Kubeconfig is a file, relative to the config file, or a reference to a secret that
+	// holds one, which may be each caller's own. The default is the file that kubectl
+	// reads, and in a Pod its service account.
+	Kubeconfig string `yaml:"kubeconfig,omitempty"`
+	// Context selects one of its contexts (the current one), and Namespace is the default
+	// namespace (that of the context).
+	Context   string `yaml:"context,omitempty"`
+	Namespace string `yaml:"namespace,omitempty"`
+}
+
 func (c check) storage(s *BuiltinStorage) {
 	if s == nil || s.Off {
 		return

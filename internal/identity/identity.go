@@ -1,17 +1,22 @@
 // Package identity compares callers beyond their subject: a token of the same subject may be
 // narrowed to an agent, a provider, a skill, groups or scopes, and must not gain what it
 // lacks from what its wider self has left.
+//
+// State that gives its holder power, or runs code, belongs to one [Owner]. Data that was made
+// may be read by whoever [Reaches] its maker.
 package identity
 
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/toolroom/toolroom"
 )
 
-// Owner returns the owner name for state that gives its holder power, such as logins. Other
-// than [toolroom.Identity.Key], it differs between callers that are narrowed differently.
+// Owner returns the owner name for state of a caller. Other than [toolroom.Identity.Key], it
+// differs between callers that are narrowed differently; it is the key for a caller that is
+// not narrowed.
 func Owner(who toolroom.Identity) string {
 	key := who.Key()
 	who.Subject, who.Groups, who.Scopes = "", sorted(who.Groups), sorted(who.Scopes)
@@ -19,7 +24,55 @@ func Owner(who toolroom.Identity) string {
 	if err != nil {
 		panic(err) // it holds only strings
 	}
+	if string(narrowed) == "{}" && !strings.Contains(key, "\n") {
+		return key
+	}
 	return key + "\n" + string(narrowed)
+}
+
+// everything stands for the narrowing in the owner name of [All].
+const everything = "*"
+
+// All returns an owner name that reaches whatever callers of a subject have made, for
+// operators.
+func All(subject string) string { return subject + "\n" + everything }
+
+// Subject returns the subject's key in an owner name.
+func Subject(owner string) string {
+	if at := strings.LastIndexByte(owner, '\n'); at >= 0 {
+		return owner[:at]
+	}
+	return owner
+}
+
+// OwnerReaches is [Reaches] for owner names.
+func OwnerReaches(caller, maker string) bool {
+	if caller == maker {
+		return true
+	}
+	subject := Subject(caller)
+	if subject != Subject(maker) {
+		return false
+	}
+	if caller == All(subject) {
+		return true
+	}
+	c, err := Parse(caller)
+	if err != nil {
+		return false
+	}
+	m, err := Parse(maker)
+	return err == nil && Reaches(c, m)
+}
+
+// Parse returns the identity whose owner name it is given.
+func Parse(owner string) (who toolroom.Identity, err error) {
+	subject := Subject(owner)
+	if subject != owner {
+		err = json.Unmarshal([]byte(owner[len(subject)+1:]), &who)
+	}
+	who.Subject = subject
+	return who, err
 }
 
 // sorted returns a set in the one form that it has; nil stays nil.

@@ -55,3 +55,29 @@ func TestOnlyTheWiderReachesTheNarrower(t *testing.T) {
 		t.Error("another subject reaches it")
 	}
 }
+
+func TestOwnerNamesReachWhatTheirIdentitiesReach(t *testing.T) {
+	t.Parallel()
+	all := []toolroom.Identity{
+		{}, {Subject: "ann"}, {Subject: "ann", Agent: "a"}, {Subject: "ann", Agent: "a", Skill: "s"}, {Subject: "ann", Groups: []string{"b", "a"}},
+		{Subject: "ann", Scopes: []string{}}, {Subject: "ann", Scopes: []string{"x"}}, {Subject: "bob"},
+		{Subject: "ann\n{\"agent\":\"a\"}"}, {Subject: "ann\n*"},
+	}
+	for _, caller := range all {
+		name := identity.Owner(caller)
+		if who, err := identity.Parse(name); err != nil || identity.Owner(who) != name || identity.Subject(name) != caller.Key() {
+			t.Errorf("%q is that of %+v, of the subject %q, %v", name, who, identity.Subject(name), err)
+		}
+		for _, maker := range all {
+			if got, want := identity.OwnerReaches(name, identity.Owner(maker)), identity.Reaches(caller, maker); got != want {
+				t.Errorf("%+v reaches %+v: %v, want %v", caller, maker, got, want)
+			}
+			if got, want := identity.OwnerReaches(identity.All("ann"), identity.Owner(maker)), maker.Subject == "ann"; got != want {
+				t.Errorf("All(ann) reaches %+v: %v", maker, got)
+			}
+		}
+	}
+	if identity.OwnerReaches("ann", "ann\n{broken") || identity.OwnerReaches("ann\n{broken", "ann") {
+		t.Error("a name that is none is reached, or reaches")
+	}
+}

@@ -130,8 +130,11 @@ type Query struct {
 	// Subject is the caller's [toolroom.Identity.Key]: "local" for the local
 	// operator.
 	Subject string
-	Surface string
-	Status  toolroom.Status
+	// ReachedBy selects the calls of callers that an identity reaches: see
+	// [identity.Reaches]. Nil selects all.
+	ReachedBy *toolroom.Identity
+	Surface   string
+	Status    toolroom.Status
 	// Code is the code of the error that the call failed with.
 	Code   toolroom.Code
 	Label  string

@@ -7,6 +7,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/source"
 )
@@ -53,7 +54,7 @@ func withCache(next executor, l CacheLimits, now func() time.Time) executor {
 		if !x.call.entry.Tool.Hints.IsReadOnly() || !policy.AnyMatches(patterns, &x.call.entry.Tool) {
 			return next(ctx, x)
 		}
-		key := cacheKey{x.call.entry.Tool.ID, x.call.entry.Provider, x.request.Identity.Key(), x.call.argumentsHash(), string(x.request.More), x.call.entry.Source}
+		key := cacheKey{x.call.entry.Tool.ID, x.call.entry.Provider, identity.Owner(x.request.Identity), x.call.argumentsHash(), string(x.request.More), x.call.entry.Source}
 		if r, ok := results.Get(key); ok && now().Before(r.expires) {
 			x.cached = true
 			return r.output, nil

@@ -213,6 +213,9 @@ func TestOnlyReadOnlyToolsAreCachedPerIdentityAndNeverErrors(t *testing.T) {
 		if r := call("read:it", `{"a":1,"b":2}`, bob); r.Usage.Cached {
 			t.Error("another identity got the cached result")
 		}
+		if r := call("read:it", `{"a":1,"b":2}`, toolroom.Identity{Subject: "ada", Agent: "fast"}); r.Usage.Cached {
+			t.Error("a narrowed caller got the cached result of its wider self")
+		}
 		time.Sleep(6 * time.Minute)
 		if r := call("read:it", `{"a":1,"b":2}`, ada); r.Usage.Cached {
 			t.Error("the cache outlived its time")

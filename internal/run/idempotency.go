@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/source"
@@ -39,7 +41,8 @@ type KeyRecord struct {
 	Identity string
 	Key      string
 	// Tool and ArgumentsHash identify the call; another tool or other arguments
-	// under the same key are a conflict.
+	// under the same key are a conflict. After a newline it says how the caller is
+	// narrowed.
 	Tool          string
 	ArgumentsHash string
 	Call          string
@@ -85,6 +88,9 @@ func (c *claimed) claimKey() error {
 		case claimed:
 			c.held = true
 			return nil
+		case makerOf(held) != makerOf(record):
+			return toolroom.Errorf(toolroom.CodeConflict, "idempotency key %q was already used by a caller of %s with other rights", key, c.request.Identity.Key()).
+				WithHint("use a new key; only a caller with the same agent, provider, skill, groups and scopes can repeat a call")
 		case held.Tool != record.Tool || held.ArgumentsHash != record.ArgumentsHash:
 			return toolroom.Errorf(toolroom.CodeConflict, "idempotency key %q was already used for another call of %s", key, held.Tool).
 				WithHint("use a new key for a new call; repeat a call with the same arguments")
@@ -214,13 +220,25 @@ func (o *outcome) settleKey(suspended bool) {
 	}
 }
 
+// makerOf returns the part of a record that says how its caller is narrowed. All callers of
+// a subject share its keys, so that none runs a call of another again; only those that are
+// narrowed alike get the recorded result.
+func makerOf(k KeyRecord) string {
+	_, maker, _ := strings.Cut(k.ArgumentsHash, "\n")
+	return maker
+}
+
 // keyRecord returns the record under which the call claims its key.
 func (c *call) keyRecord() KeyRecord {
+	hash := c.argumentsHash()
+	if owner := identity.Owner(c.request.Identity); owner != c.request.Identity.Key() {
+		hash += "\n" + strings.TrimPrefix(owner, c.request.Identity.Key()+"\n")
+	}
 	return KeyRecord{
 		Identity:      c.request.Identity.Key(),
 		Key:           c.request.IdempotencyKey,
 		Tool:          c.tool,
-		ArgumentsHash: c.argumentsHash(),
+		ArgumentsHash: hash,
 		Call:          c.request.ID,
 		Owner:         c.runner.Owner,
 	}

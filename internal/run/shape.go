@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/panics"
 )
@@ -270,7 +271,7 @@ func (o *outcome) store(name, mimeType string, data []byte, whole bool) (toolroo
 	if o.runner.Artifacts == nil {
 		return toolroom.Artifact{}, toolroom.Errorf(toolroom.CodeUnsupported, "no artifact store is configured")
 	}
-	stored, err := o.runner.Artifacts.PutResult(o.storing(), o.request.Identity.Key(), name, mimeType, data, whole)
+	stored, err := o.runner.Artifacts.PutResult(o.storing(), identity.Owner(o.request.Identity), name, mimeType, data, whole)
 	if err != nil {
 		o.runner.Log.Warn("failed to store a result", "call", o.request.ID, "tool", o.tool, "bytes", len(data), "error", err)
 		return toolroom.Artifact{}, err

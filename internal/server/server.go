@@ -260,7 +260,7 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 	rest := api.New(api.Options{
 		Runner: parts.Runner, Worker: parts.Worker, Approvals: parts.Approvals, Artifacts: parts.Artifacts, Sessions: parts.Sessions,
 		Releases: parts.Releases,
-		Owner:    func(e *toolroom.Event) string { return e.Identity.Key() },
+		Owner:    func(e *toolroom.Event) toolroom.Identity { return e.Identity },
 		Receipts: r, Sources: sources, Explain: r.Explain, Elevator: r, Metrics: metrics,
 		Version: o.Version, Log: o.Log,
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 
 	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -116,7 +117,7 @@ func (w *browser) keep(ctx context.Context, req *source.Request, d *download) (h
 		n, _ := f.ReadAt(head, 0) // a short file
 		kind = http.DetectContentType(head[:n])
 	}
-	a, err := w.owner.o.Artifacts.Put(ctx, req.Identity.Key(), artifact.File, d.name, kind, f)
+	a, err := w.owner.o.Artifacts.Put(ctx, identity.Owner(req.Identity), artifact.File, d.name, kind, f)
 	if err != nil {
 		return "", err.Error()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -81,7 +82,7 @@ func (w *browser) finish(ctx context.Context, req *source.Request, t *tab) (Outc
 	var cut bool
 	if out.Changes, out.Hidden, cut = firstLines(out.Changes, maxChanges); cut && w.owner.o.Artifacts != nil {
 		// Without a handle, browser:snapshot shows the tree.
-		if a, err := w.owner.o.Artifacts.PutResult(ctx, req.Identity.Key(), "tree", "text/plain", []byte(now.String()), false); err == nil {
+		if a, err := w.owner.o.Artifacts.PutResult(ctx, identity.Owner(req.Identity), "tree", "text/plain", []byte(now.String()), false); err == nil {
 			out.Tree = a.Handle
 		}
 	}

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin/builtindocs"
+	"github.com/toolroom/toolroom/internal/builtin/system"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/schema"
 	"github.com/toolroom/toolroom/internal/search/bench"
@@ -36,38 +38,63 @@ func questions(t *testing.T) []question {
 	return all
 }
 
-// A question in a user's words finds its tool first.
+// A question in a user's words finds its tool first, among the packs that are on by default
+// and the pack of the tool.
 func TestEachQuestionFindsItsToolFirst(t *testing.T) {
 	t.Parallel()
-	c := catalog.New(catalog.Options{})
+	catalogs := map[string]*catalog.Catalog{"": catalogOf(t, "")}
+	packOf := map[string]string{}
 	for _, p := range builtindocs.Packs() {
-		if err := c.SetBuiltin(p.Name, source.Source(p.Source()), p.List()); err != nil {
-			t.Fatal(err)
+		if !builtindocs.Optional(p.Name) {
+			continue
 		}
-	}
-	tools, err := builtindocs.Tools()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.SetBuiltin("system", nil, tools[len(tools)-1:]); err != nil {
-		t.Fatal(err)
+		catalogs[p.Name] = catalogOf(t, p.Name)
+		for _, tool := range p.List() {
+			packOf[tool.ID.String()] = p.Name
+		}
 	}
 	asked := map[string]int{}
 	for _, q := range questions(t) {
 		asked[q.Relevant[0]]++
 		var got []string
-		for _, hit := range c.Search(q.Text, catalog.SearchOptions{Limit: 3}).Hits {
+		for _, hit := range catalogs[packOf[q.Relevant[0]]].Search(q.Text, catalog.SearchOptions{Limit: 3}).Hits {
 			got = append(got, hit.ID)
 		}
 		if len(got) == 0 || got[0] != q.Relevant[0] {
 			t.Errorf("%q finds %v, want %s first", q.Text, got, q.Relevant[0])
 		}
 	}
+	tools, err := builtindocs.Tools()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tool := range tools {
 		if asked[tool.ID.String()] == 0 {
 			t.Errorf("no question asks for %s", tool.ID)
 		}
 	}
+}
+
+// catalogOf returns a catalog of the packs that are on by default, and of one more.
+func catalogOf(t *testing.T, more string) *catalog.Catalog {
+	t.Helper()
+	c := catalog.New(catalog.Options{})
+	for _, p := range builtindocs.Packs() {
+		if builtindocs.Optional(p.Name) && p.Name != more {
+			continue
+		}
+		if err := c.SetBuiltin(p.Name, source.Source(p.Source()), p.List()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := system.Tools("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetBuiltin("system", nil, []toolroom.Tool{info[0].Tool}); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func TestTheQuestionsAreInTheFormatOfBenchSearch(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -70,7 +71,7 @@ func (m *memory) read() builtin.Tool {
 			builtin.Hints(true, false, false), map[string]any{"namespace": "user/preferences"}),
 		Arguments: namespaceProperty(),
 		Run: func(_ context.Context, req *source.Request, in Namespace) (Note, []toolroom.Content, error) {
-			text, err := m.store.read(req.Identity.Key(), in.Namespace)
+			text, err := m.store.read(identity.Owner(req.Identity), in.Namespace)
 			return noteOf(in.Namespace, text), builtin.Text(text), err
 		},
 	})
@@ -89,7 +90,7 @@ func (m *memory) changeTool(t toolroom.Tool, edit func(old, content string) stri
 		Tool: t, Arguments: properties,
 		Run: func(ctx context.Context, req *source.Request, in WriteArgs) (Note, []toolroom.Content, error) {
 			out := Note{}
-			err := m.change(ctx, req.Identity.Key(), in.Namespace, func(old string) (string, error) {
+			err := m.change(ctx, identity.Owner(req.Identity), in.Namespace, func(old string) (string, error) {
 				text := edit(old, in.Content)
 				out = noteOf(in.Namespace, text)
 				out.Content = ""
@@ -133,7 +134,7 @@ func (m *memory) edit() builtin.Tool {
 		Arguments: properties,
 		Run: func(ctx context.Context, req *source.Request, in EditArgs) (Note, []toolroom.Content, error) {
 			out := Note{}
-			err := m.change(ctx, req.Identity.Key(), in.Namespace, func(old string) (string, error) {
+			err := m.change(ctx, identity.Owner(req.Identity), in.Namespace, func(old string) (string, error) {
 				if n := strings.Count(old, in.Search); n != 1 {
 					return "", toolroom.Errorf(toolroom.CodeConflict, "the text stands in %s %d times, not once", in.Namespace, n).WithHint("read it first: memory:read namespace=%s", in.Namespace)
 				}
@@ -174,7 +175,7 @@ func (m *memory) forget() builtin.Tool {
 		},
 		Run: func(ctx context.Context, req *source.Request, in ForgetArgs) (Forgotten, []toolroom.Content, error) {
 			out := Forgotten{Namespace: in.Namespace}
-			err := m.change(ctx, req.Identity.Key(), in.Namespace, func(old string) (string, error) {
+			err := m.change(ctx, identity.Owner(req.Identity), in.Namespace, func(old string) (string, error) {
 				if old == "" {
 					return "", toolroom.Errorf(toolroom.CodeNotFound, "nothing is remembered in %s", in.Namespace).WithHint("list the namespaces: memory:list")
 				}
@@ -222,7 +223,7 @@ func (m *memory) list() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[ListArgs, Listed]{
 		Tool: tool("list", "List memory", "List which memory namespaces exist, with their sizes and dates.", builtin.Hints(true, false, false), map[string]any{}),
 		Run: func(_ context.Context, req *source.Request, in ListArgs) (Listed, []toolroom.Content, error) {
-			notes, err := m.store.list(req.Identity.Key())
+			notes, err := m.store.list(identity.Owner(req.Identity))
 			out, text := Listed{Namespaces: []ListedNote{}}, ""
 			for _, n := range notes {
 				if strings.HasPrefix(n.namespace, in.Prefix) {
@@ -264,7 +265,7 @@ func (m *memory) search() builtin.Tool {
 			builtin.Hints(true, false, false), map[string]any{"query": "deadline of the project"}),
 		Arguments: map[string]builtin.Property{"query": {"minLength": 1}, "namespace": {"pattern": namespaceForm}, "limit": {"minimum": 1, "maximum": 100, "default": 10}},
 		Run: func(_ context.Context, req *source.Request, in SearchArgs) (Results, []toolroom.Content, error) {
-			hits, err := m.index.search(req.Identity.Key(), in.Query, in.Namespace, cmp.Or(in.Limit, 10))
+			hits, err := m.index.search(identity.Owner(req.Identity), in.Query, in.Namespace, cmp.Or(in.Limit, 10))
 			out, text := Results{Results: []Result{}}, ""
 			for _, h := range hits {
 				out.Results = append(out.Results, Result{h.namespace, h.text, h.heading, h.line, h.score, "keyword"})

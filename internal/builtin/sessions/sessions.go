@@ -114,7 +114,7 @@ func (s *sessions) list() builtin.Tool {
 
 // all returns the sessions of a caller, last used first.
 func (s *sessions) all(ctx context.Context, who toolroom.Identity) ([]Session, error) {
-	kept, err := s.Sessions.List(who.Key())
+	kept, err := s.Sessions.List(identity.Owner(who))
 	if err != nil {
 		return nil, err
 	}
@@ -149,13 +149,13 @@ func (s *sessions) all(ctx context.Context, who toolroom.Identity) ([]Session, e
 // returns the number before which a later scan continues; zero at the end.
 func (s *sessions) scan(ctx context.Context, who toolroom.Identity, before int64, visit func(*receipt.Receipt) bool) (int64, error) {
 	for range maxScan / receipt.MaxLimit {
-		page, err := s.Receipts(ctx, receipt.Query{Subject: who.Key(), BeforeSeq: before, Limit: receipt.MaxLimit})
+		page, err := s.Receipts(ctx, receipt.Query{Subject: who.Key(), ReachedBy: &who, BeforeSeq: before, Limit: receipt.MaxLimit})
 		if err != nil {
 			return 0, err
 		}
 		for _, r := range page {
 			before = r.Seq
-			if identity.Reaches(who, r.Identity) && !visit(r) {
+			if !visit(r) {
 				return before, nil
 			}
 		}
@@ -247,7 +247,7 @@ func (s *sessions) history() builtin.Tool {
 
 // unknown reports whether no program has left variables in a session.
 func (s *sessions) unknown(who toolroom.Identity, id string) bool {
-	kept, err := s.Sessions.List(who.Key())
+	kept, err := s.Sessions.List(identity.Owner(who))
 	return err == nil && !slices.ContainsFunc(kept, func(info session.Info) bool { return info.ID == id })
 }
 
@@ -298,9 +298,9 @@ func (s *sessions) create() builtin.Tool {
 			var info session.Info
 			var err error
 			if in.From != "" {
-				info, err = s.Sessions.Fork(ctx, req.Identity.Key(), in.From, id)
+				info, err = s.Sessions.Fork(ctx, identity.Owner(req.Identity), in.From, id)
 			} else {
-				info, err = s.Sessions.Create(ctx, req.Identity.Key(), id)
+				info, err = s.Sessions.Create(ctx, identity.Owner(req.Identity), id)
 			}
 			return ofCode(info), builtin.Text(fmt.Sprintf("Created the session %s. Pass it to code:execute as session.", id)), err
 		},
@@ -321,7 +321,7 @@ func (s *sessions) delete() builtin.Tool {
 			return []toolroom.Effect{{Kind: toolroom.EffectDestroy}}
 		},
 		Run: func(ctx context.Context, req *source.Request, in ID) (Deleted, []toolroom.Content, error) {
-			return Deleted(in), builtin.Text("Deleted " + in.ID + "."), s.Sessions.Delete(ctx, req.Identity.Key(), in.ID)
+			return Deleted(in), builtin.Text("Deleted " + in.ID + "."), s.Sessions.Delete(ctx, identity.Owner(req.Identity), in.ID)
 		},
 	})
 }

@@ -56,9 +56,9 @@ type Options struct {
 	Explain func(ctx context.Context, tool string, who toolroom.Identity, arguments json.RawMessage) (*policy.Explanation, error)
 	// Elevator manages elevations.
 	Elevator Elevator
-	// Owner returns the [toolroom.Identity.Key] of the caller to whose call an
+	// Owner returns the identity of the caller to whose call an
 	// event belongs. If nil, only operators can follow all calls.
-	Owner func(*toolroom.Event) string
+	Owner func(*toolroom.Event) toolroom.Identity
 	// Metrics is served at /metrics; nil serves no metrics.
 	Metrics *Metrics
 

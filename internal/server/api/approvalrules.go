@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
@@ -49,7 +50,7 @@ func (s *Server) grants(ctx context.Context) ([]*approval.Grant, error) {
 	}
 	seen := []*approval.Grant{}
 	for _, g := range all {
-		if who := auth.Identity(ctx); auth.IsOperator(who) || g.Identity.Key() == who.Key() {
+		if who := auth.Identity(ctx); auth.IsOperator(who) || identity.Reaches(who, g.Identity) {
 			seen = append(seen, g)
 		}
 	}

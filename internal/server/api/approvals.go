@@ -127,7 +127,7 @@ func (s *Server) answerApproval(ctx context.Context, in *answerInput) (*approval
 
 func seesApproval(ctx context.Context, a *approval.Approval) bool {
 	who := auth.Identity(ctx)
-	return mayRead(ctx, a.Identity.Key()) || slices.Contains(who.Groups, Approvers) || a.IsFor(who)
+	return mayRead(ctx, a.Identity) || slices.Contains(who.Groups, Approvers) || a.IsFor(who)
 }
 
 func noDesk() error { return unsupported("this server asks nobody: it has no approvals") }

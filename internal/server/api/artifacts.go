@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
@@ -117,12 +118,12 @@ func (s *Server) store(ctx context.Context, o Owned) (store Artifacts, owner str
 	case s.o.Artifacts == nil:
 		return nil, "", unsupported("this server has no artifact store")
 	case o.Owner == "" || o.Owner == who.Key():
-		return s.o.Artifacts, who.Key(), nil
+		return s.o.Artifacts, identity.Owner(who), nil
 	case !auth.IsOperator(who):
 		return nil, "", toolroom.Errorf(toolroom.CodeDenied, "only an operator may see the artifacts of %s", o.Owner).
 			WithHint("omit owner to see your own")
 	default:
-		return s.o.Artifacts, o.Owner, nil
+		return s.o.Artifacts, identity.All(o.Owner), nil
 	}
 }
 
@@ -200,6 +201,9 @@ func (s *Server) uploadArtifact(ctx context.Context, in *uploadInput) (*uploadOu
 	mimeType := in.r.Header.Get("Content-Type")
 	if _, _, err := mime.ParseMediaType(mimeType); err != nil || len(mimeType) > maxMIMEType {
 		mimeType = octets
+	}
+	if in.Owner != "" { // an operator uploads for somebody
+		owner = identity.Subject(owner)
 	}
 	kept, err := store.Put(ctx, owner, artifact.File, in.Name, mimeType, in.r.Body)
 	if err != nil {

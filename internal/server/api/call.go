@@ -172,7 +172,7 @@ func (s *Server) call(ctx context.Context, call toolroom.Call) *toolroom.Result 
 	defer func() { leave() }()
 	return s.o.Runner.Run(run.WithSink(ctx, func(e toolroom.Event) {
 		if e.Kind == toolroom.EventCalled {
-			leave = s.running.enter(e.Call, call.Identity.Key(), cancel)
+			leave = s.running.enter(e.Call, call.Identity, cancel)
 		}
 	}), call)
 }

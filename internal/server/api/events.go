@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
@@ -54,7 +55,7 @@ func (s *Server) followCalls(ctx context.Context, in *eventsInput) (*raw, error)
 	visible := func(e *toolroom.Event) bool {
 		return (in.Tool == "" || e.Tool == in.Tool) &&
 			(len(in.Kind) == 0 || slices.Contains(in.Kind, string(e.Kind))) &&
-			(auth.IsOperator(who) || s.o.Owner(e) == who.Key())
+			(auth.IsOperator(who) || identity.Reaches(who, s.o.Owner(e)))
 	}
 	return &raw{Body: func(huma.Context) {
 		sub := s.o.Runner.Bus.Subscribe(visible)

@@ -13,6 +13,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/server/api"
@@ -71,7 +72,7 @@ func (m *memory) Receipts(_ context.Context, q receipt.Query) ([]*receipt.Receip
 	defer m.mu.Unlock()
 	var list []*receipt.Receipt
 	for _, r := range slices.Backward(m.receipts) {
-		if (q.Tool == "" || r.Tool == q.Tool) && (q.Subject == "" || r.Identity.Key() == q.Subject) &&
+		if (q.Tool == "" || r.Tool == q.Tool) && (q.Subject == "" || r.Identity.Key() == q.Subject) && (q.ReachedBy == nil || identity.Reaches(*q.ReachedBy, r.Identity)) &&
 			(q.Status == "" || r.Status == q.Status) && (q.BeforeSeq == 0 || r.Seq < q.BeforeSeq) && len(list) < q.RowLimit() {
 			list = append(list, r)
 		}
@@ -292,18 +293,18 @@ func (f *files) Put(_ context.Context, owner string, _ artifact.Kind, name, mime
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	a := toolroom.Artifact{Handle: "art_" + string(rune('a'+len(f.list[owner]))) + owner, Name: name, MIMEType: mimeType, Size: int64(len(body))}
-	if f.list[owner] == nil {
-		f.list[owner] = map[string]toolroom.Artifact{}
+	a := toolroom.Artifact{Handle: "art_" + string(rune('a'+len(f.list[identity.Subject(owner)]))) + owner, Name: name, MIMEType: mimeType, Size: int64(len(body))}
+	if f.list[identity.Subject(owner)] == nil {
+		f.list[identity.Subject(owner)] = map[string]toolroom.Artifact{}
 	}
-	f.list[owner][a.Handle] = a
+	f.list[identity.Subject(owner)][a.Handle] = a
 	return a, os.WriteFile(filepath.Join(f.dir, a.Handle), body, 0o600)
 }
 
 func (f *files) Stat(_ context.Context, owner, handle string) (toolroom.Artifact, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	a, ok := f.list[owner][handle]
+	a, ok := f.list[identity.Subject(owner)][handle]
 	if !ok {
 		return a, notFound("artifact")
 	}
@@ -323,7 +324,7 @@ func (f *files) List(_ context.Context, owner string) ([]toolroom.Artifact, erro
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var list []toolroom.Artifact
-	for _, a := range f.list[owner] {
+	for _, a := range f.list[identity.Subject(owner)] {
 		list = append(list, a)
 	}
 	return list, nil
@@ -335,7 +336,7 @@ func (f *files) Delete(ctx context.Context, owner, handle string) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.list[owner], handle)
+	delete(f.list[identity.Subject(owner)], handle)
 	return nil
 }
 

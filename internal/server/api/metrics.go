@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -44,8 +43,8 @@ type Metrics struct {
 	running  prometheus.Gauge
 
 	mu    sync.Mutex
-	tools map[string]bool // the tools with metrics of their own
-	now   map[string]Run  // the calls that run, by id
+	tools map[string]bool   // the tools with metrics of their own
+	now   map[string]ownRun // the calls that run, by id
 }
 
 // NewMetrics returns new metrics.
@@ -60,7 +59,7 @@ func NewMetrics(o MetricsOptions) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 10), // 0.5 ms to 131 s
 		}, []string{"source", "status"}),
 		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolroom_calls_running", Help: "Number of running calls."}),
-		tools:   map[string]bool{}, now: map[string]Run{},
+		tools:   map[string]bool{}, now: map[string]ownRun{},
 	}
 	m.registry.MustRegister(m.calls, m.seconds, m.running,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -94,7 +93,7 @@ func (m *Metrics) Watch(bus *run.Bus) (stop func()) {
 		if e.Kind == toolroom.EventCalled {
 			m.running.Inc()
 			m.mu.Lock()
-			m.now[e.Call] = Run{ID: e.Call, Tool: e.Tool, State: run.JobRunning, Subject: e.Identity.Key(), Created: e.Time}
+			m.now[e.Call] = ownRun{Run{ID: e.Call, Tool: e.Tool, State: run.JobRunning, Subject: e.Identity.Key(), Created: e.Time}, e.Identity}
 			m.mu.Unlock()
 		} else if e.Final() {
 			m.running.Dec()
@@ -106,14 +105,25 @@ func (m *Metrics) Watch(bus *run.Bus) (stop func()) {
 	}).Close
 }
 
-// Running returns the calls of this process that run, newest first.
-func (m *Metrics) Running() []Run {
+// ownRun is a run and the caller that made it.
+type ownRun struct {
+	Run
+	maker toolroom.Identity
+}
+
+// Running returns the calls of this process that run, made by callers for whom sees is true.
+func (m *Metrics) Running(sees func(maker toolroom.Identity) bool) (list []Run) {
 	if m == nil {
 		return nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.SortedFunc(maps.Values(m.now), func(a, b Run) int { return b.Created.Compare(a.Created) })
+	for _, one := range m.now {
+		if sees(one.maker) {
+			list = append(list, one.Run)
+		}
+	}
+	return list
 }
 
 // Count counts a call by its receipt.

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/server/auth"
@@ -45,7 +46,7 @@ func (f *CallFilter) query(ctx context.Context) (receipt.Query, error) {
 			return q, toolroom.Errorf(toolroom.CodeDenied, "only an operator may see the calls of %s", q.Subject).
 				WithHint("omit subject to see your own")
 		}
-		q.Subject = who.Key()
+		q.Subject, q.ReachedBy = who.Key(), &who
 	}
 	return q, nil
 }
@@ -78,7 +79,7 @@ type CallRecord struct {
 	Result    *toolroom.Result `json:"result,omitempty"`
 	Receipt   *receipt.Receipt `json:"receipt,omitempty"`
 
-	owner string
+	owner toolroom.Identity
 }
 
 type cancelOutput struct {
@@ -157,7 +158,7 @@ func (s *Server) find(ctx context.Context, id string) (*CallRecord, error) {
 		job, err := jobs.Job(ctx, id)
 		switch {
 		case err == nil:
-			record.State, record.Result, record.Approvals, record.owner = job.State, job.Result, job.Approvals, job.Identity.Key()
+			record.State, record.Result, record.Approvals, record.owner = job.State, job.Result, job.Approvals, job.Identity
 		case !isNotFound(err):
 			return nil, err
 		}
@@ -166,7 +167,7 @@ func (s *Server) find(ctx context.Context, id string) (*CallRecord, error) {
 		r, err := s.o.Receipts.Receipt(ctx, id)
 		switch {
 		case err == nil:
-			record.Receipt, record.owner = r, r.Identity.Key()
+			record.Receipt, record.owner = r, r.Identity
 			if record.State == "" {
 				record.State = run.JobDone
 			}
@@ -188,11 +189,11 @@ func isNotFound(err error) bool {
 	return errors.Is(err, &toolroom.Error{Code: toolroom.CodeNotFound})
 }
 
-// mayRead reports whether the caller may see the records of owner. A record that the
+// mayRead reports whether the caller may see what maker has made. A record that the
 // caller may not see is reported as not found.
-func mayRead(ctx context.Context, owner string) bool {
+func mayRead(ctx context.Context, maker toolroom.Identity) bool {
 	who := auth.Identity(ctx)
-	return auth.IsOperator(who) || who.Key() == owner
+	return auth.IsOperator(who) || identity.Reaches(who, maker)
 }
 
 func (s *Server) cancelCall(ctx context.Context, in *idInput) (*cancelOutput, error) {

@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"sync"
+
+	"github.com/toolroom/toolroom"
 )
 
 // running holds the running calls of this server, so that they can be cancelled by
@@ -13,12 +15,12 @@ type running struct {
 }
 
 type runningCall struct {
-	owner  string
+	owner  toolroom.Identity
 	cancel context.CancelFunc
 }
 
 // enter adds a call until leave is called.
-func (r *running) enter(id, owner string, cancel context.CancelFunc) (leave func()) {
+func (r *running) enter(id string, owner toolroom.Identity, cancel context.CancelFunc) (leave func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.calls == nil {

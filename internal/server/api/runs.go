@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
@@ -79,14 +80,17 @@ func (s *Server) runs(ctx context.Context) ([]Run, error) {
 		}
 		for _, j := range found {
 			known[j.ID] = true
+			if !mayRead(ctx, j.Identity) {
+				continue
+			}
 			list = append(list, Run{
 				ID: j.ID, Tool: j.Call.Tool, State: j.State, Subject: j.Identity.Key(),
 				Session: j.Call.Session, Created: j.Created, Approvals: j.Approvals,
 			})
 		}
 	}
-	for _, one := range s.o.Metrics.Running() {
-		if !known[one.ID] && (owner == "" || one.Subject == owner) {
+	for _, one := range s.o.Metrics.Running(func(maker toolroom.Identity) bool { return mayRead(ctx, maker) }) {
+		if !known[one.ID] {
 			list = append(list, one)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	"github.com/toolroom/toolroom/internal/session"
 )
@@ -81,7 +82,7 @@ func (s *Server) sessions(ctx context.Context) (store Sessions, owner string, er
 	if s.o.Sessions == nil {
 		return nil, "", unsupported("this server does not keep code sessions")
 	}
-	return s.o.Sessions, auth.Identity(ctx).Key(), nil
+	return s.o.Sessions, identity.Owner(auth.Identity(ctx)), nil
 }
 
 func (s *Server) listSessions(ctx context.Context, _ *struct{}) (*sessionsOutput, error) {

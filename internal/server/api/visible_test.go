@@ -186,7 +186,9 @@ func TestACallThatWaitsForAPersonGoesOnWhenOneApproves(t *testing.T) {
 func TestAllCallsAreFollowedByOperatorsAndOnesOwnByOthers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *api.Options, _ *run.Options) {
-		o.Owner = func(e *toolroom.Event) string { return strings.TrimPrefix(e.Tool, "of:") }
+		o.Owner = func(e *toolroom.Event) toolroom.Identity {
+			return toolroom.Identity{Subject: strings.TrimPrefix(e.Tool, "of:")}
+		}
 	})
 	b.add("of:alice", nothing)
 	b.add("of:bob", nothing)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/visible"
@@ -177,7 +178,7 @@ func (s *Server) takeAnswer(ctx context.Context, who toolroom.Identity, id strin
 	if err != nil {
 		return err
 	}
-	if asked.Identity.Key() != who.Key() {
+	if !identity.Reaches(who, asked.Identity) {
 		return toolroom.Errorf(toolroom.CodeNotFound, "approval %s not found", id)
 	}
 	if asked.State != approval.Pending {

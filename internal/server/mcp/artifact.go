@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 )
 
 // maxArtifact is the largest artifact that is read as one resource, in bytes; of
@@ -21,7 +22,7 @@ func (s *Server) readArtifact(ctx context.Context, req *mcp.ReadResourceRequest,
 	if s.o.Artifacts == nil {
 		return nil, noResource(req.Session, req.Params.URI)
 	}
-	file, about, err := s.o.Artifacts.Open(ctx, s.o.Identity(ctx).Key(), handle)
+	file, about, err := s.o.Artifacts.Open(ctx, identity.Owner(s.o.Identity(ctx)), handle)
 	if toolroom.CodeOf(err) == toolroom.CodeNotFound {
 		return nil, noResource(req.Session, req.Params.URI)
 	}

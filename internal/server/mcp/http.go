@@ -157,7 +157,7 @@ func (e *endpoint) directly(w http.ResponseWriter, r *http.Request, m *incoming)
 // the client's connection breaks. It is false where the SDK must serve it.
 func (e *endpoint) inSession(w http.ResponseWriter, r *http.Request, m *incoming) bool {
 	id := r.Header.Get(sessionHeader)
-	session, p, ok := e.s.sessions.direct(id, e.s.o.Identity(r.Context()).Key(), r.Header.Get("MCP-Protocol-Version"))
+	session, p, ok := e.s.sessions.direct(id, e.s.o.Identity(r.Context()), r.Header.Get("MCP-Protocol-Version"))
 	if !ok || m.version != "" || e.s.polls(p.version) {
 		return false
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/taint"
 )
@@ -180,7 +181,7 @@ func (s *Server) readResult(ctx context.Context, req *toolRequest) (mcp.Result, 
 	if s.o.Artifacts == nil {
 		return failed(req, toolroom.Errorf(toolroom.CodeNotFound, "this server has no artifact store")), nil
 	}
-	page, err := s.o.Artifacts.Read(ctx, s.o.Identity(ctx).Key(), in.Handle, artifact.ReadOptions{
+	page, err := s.o.Artifacts.Read(ctx, identity.Owner(s.o.Identity(ctx)), in.Handle, artifact.ReadOptions{
 		Offset: in.Offset, Limit: in.Limit, Grep: in.Grep, Context: in.Context, JSONPath: in.JSONPath,
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/source"
@@ -74,13 +75,17 @@ func (s *Server) tell(n library.Notification) {
 	allowed := map[string]bool{}
 	for session := range s.server.Sessions() {
 		known, about := s.known(session), session.InitializeParams()
-		if known == nil || about == nil || about.ProtocolVersion >= firstModern || !n.Everybody && n.To != known.who.Key() {
+		if known == nil {
 			continue
 		}
-		may, asked := allowed[known.who.Key()]
+		owner := identity.Owner(known.who)
+		if about == nil || about.ProtocolVersion >= firstModern || !n.Everybody && n.To != owner {
+			continue
+		}
+		may, asked := allowed[owner]
 		if !asked {
 			may = s.mayUse(known.who, n.Provider)
-			allowed[known.who.Key()] = may
+			allowed[owner] = may
 		}
 		p := peerOf(context.Background(), session, about.Capabilities, nil)
 		if may && (n.For == nil || n.For(&exchange{peer: p})) {

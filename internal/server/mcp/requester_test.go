@@ -55,13 +55,16 @@ func TestACallHasTheIdentityOfItsOwnRequest(t *testing.T) {
 	post("first", both, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	const call = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"who__agent","arguments":{}}}`
 	for name, got := range map[string]string{
-		"served directly":       post("second", both, call),
-		"a batch":               post("second", both, "["+call+"]"),
-		"two headers of a kind": post("second", "application/json|text/event-stream", call),
+		"served directly":       post("", both, call),
+		"a batch":               post("", both, "["+call+"]"),
+		"two headers of a kind": post("", "application/json|text/event-stream", call),
 	} {
-		if !strings.Contains(got, "agent=second.") || strings.Contains(got, "agent=first.") {
+		if !strings.Contains(got, "agent=.") || strings.Contains(got, "agent=first.") {
 			t.Errorf("%s: %s", name, got)
 		}
+	}
+	if got := post("second", both, call); !strings.Contains(got, "session not found") {
+		t.Errorf("a caller that does not reach the session's: %s", got)
 	}
 }
 

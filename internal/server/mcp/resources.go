@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/source"
@@ -213,7 +214,7 @@ func (s *Server) artifacts(ctx context.Context) ([]map[string]any, error) {
 	if s.o.Artifacts == nil {
 		return nil, nil
 	}
-	kept, err := s.o.Artifacts.List(ctx, s.o.Identity(ctx).Key())
+	kept, err := s.o.Artifacts.List(ctx, identity.Owner(s.o.Identity(ctx)))
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/source"
 )
@@ -84,7 +85,7 @@ func (s *Server) converse(x *exchange, work work) (mcp.Result, error) {
 	if x.state == "" {
 		return s.rounds.serve(s.rounds.begin(x, work), x)
 	}
-	state, err := s.rounds.sealer.open(x.state, x.who.Key(), x.request, time.Now())
+	state, err := s.rounds.sealer.open(x.state, identity.Owner(x.who), x.request, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +110,7 @@ func (ds *roundCalls) begin(x *exchange, work work) *roundCall {
 		Suspension: run.NewSuspension(run.Client{
 			Answers: slices.Sorted(maps.Keys(x.can)), Capabilities: x.says, Offered: x.answers, Fits: fitsQuestion,
 		}),
-		id: strings.ToLower(rand.Text()), owner: x.who.Key(), request: x.request, tasks: x.tasks,
+		id: strings.ToLower(rand.Text()), owner: identity.Owner(x.who), request: x.request, tasks: x.tasks,
 		done: make(chan struct{}), task: make(chan mcp.Result, 1),
 	}
 	d.ctx, d.end = context.WithCancelCause(context.WithoutCancel(x.ctx))

@@ -6,6 +6,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/taint"
 )
@@ -22,7 +23,7 @@ func (s *Server) runOf(ctx context.Context, id string) (*run.Job, error) {
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case job.Identity.Key() != s.o.Identity(ctx).Key():
+	case !identity.Reaches(s.o.Identity(ctx), job.Identity):
 		return nil, nil // what belongs to others is not there
 	}
 	return job, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	wire "github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
@@ -101,9 +102,9 @@ func (s *session) begin(of *mcp.ServerSession) {
 
 // direct gives a session whose calls may be served without the SDK now, and its
 // client.
-func (ss *sessions) direct(id, owner, version string) (*session, peer, bool) {
+func (ss *sessions) direct(id string, who toolroom.Identity, version string) (*session, peer, bool) {
 	known, ok := ss.byID.Get(id)
-	if !ok || known.who.Key() != owner || time.Since(time.Unix(0, known.seen.Load())) > seenEvery {
+	if !ok || !identity.Reaches(who, known.who) || time.Since(time.Unix(0, known.seen.Load())) > seenEvery {
 		return nil, peer{}, false
 	}
 	p := known.peer.Load()
@@ -243,7 +244,7 @@ func (s *Server) inSession(next http.Handler, m *incoming, w http.ResponseWriter
 	id := r.Header.Get(sessionHeader)
 	known, ok := s.sessions.byID.Get(id)
 	if id != "" {
-		if !ok || known.who.Key() != who.Key() {
+		if !ok || !identity.Reaches(who, known.who) {
 			// As for a session that has ended: the client begins a new one.
 			http.Error(w, "session not found: initialize again", http.StatusNotFound)
 			return

@@ -13,6 +13,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/schema"
 	"github.com/toolroom/toolroom/source"
@@ -92,7 +93,7 @@ func (s *Server) submit(x *exchange, e *catalog.Entry, call toolroom.Call) (mcp.
 
 // submitted takes the answers to what a task asked before it was one.
 func (s *Server) submitted(x *exchange) (mcp.Result, error) {
-	state, err := s.rounds.sealer.open(x.state, x.who.Key(), x.request, time.Now())
+	state, err := s.rounds.sealer.open(x.state, identity.Owner(x.who), x.request, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +133,7 @@ func (s *Server) askFirst(x *exchange, job *run.Job) (mcp.Result, error) {
 
 func (s *Server) askAgain(x *exchange, job *run.Job, open map[string]source.Question, turn int) (mcp.Result, error) {
 	sealed, err := s.rounds.seal(requestState{
-		Call: job.ID, Turn: turn, Owner: x.who.Key(), Request: x.request, Expires: time.Now().Add(answerWait),
+		Call: job.ID, Turn: turn, Owner: identity.Owner(x.who), Request: x.request, Expires: time.Now().Add(answerWait),
 	})
 	if err != nil {
 		return nil, err
@@ -210,7 +211,7 @@ func (s *Server) task(ctx context.Context, method string, req *mcp.ServerRequest
 // jobOf is a task of its owner. What belongs to others is not there.
 func (s *Server) jobOf(ctx context.Context, who toolroom.Identity, id string) (*run.Job, error) {
 	job, err := s.o.Runner.Jobs.Job(ctx, id)
-	if err == nil && job.Identity.Key() == who.Key() {
+	if err == nil && identity.Reaches(who, job.Identity) {
 		return job, nil
 	}
 	if err != nil && toolroom.CodeOf(err) != toolroom.CodeNotFound {

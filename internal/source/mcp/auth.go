@@ -3,10 +3,13 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/oauth"
 )
 
@@ -69,10 +72,23 @@ func (l *link) loginError(needed *oauth.Needed) *toolroom.Error {
 	if len(needed.Scopes) > 0 {
 		e.Details["scopes"] = needed.Scopes
 	}
-	if l.who != "" && l.who != toolroom.Identity.Key(toolroom.Identity{}) {
-		return e.WithHint("a person logs in with: toolroom sources login %s --as %s", namespace, l.who)
+	return e.WithHint("a person logs in with: toolroom sources login %s%s", namespace, l.as())
+}
+
+// as returns the flag with which a person logs in for the identity of a link.
+func (l *link) as() string {
+	switch who, err := identity.Parse(l.who); {
+	case err != nil || l.who == "" || l.who == (toolroom.Identity{}).Key():
+		return ""
+	case l.who == who.Key():
+		return " --as " + l.who
+	default:
+		text, err := json.Marshal(who)
+		if err != nil {
+			return "" // impossible: it holds only strings
+		}
+		return " --as '" + strings.ReplaceAll(string(text), "'", `'\''`) + "'"
 	}
-	return e.WithHint("a person logs in with: toolroom sources login %s", namespace)
 }
 
 // Login lets a person log in to the server for an identity. The authorisation
@@ -86,10 +102,12 @@ func (s *Source) Login(ctx context.Context, who toolroom.Identity, redirect stri
 	return l.auth.Login(ctx, redirect, visit)
 }
 
-// ownerOf returns the key of the identity whose connection a caller uses.
+// ownerOf returns the owner name of the identity whose connection a caller uses. A login
+// serves only callers that are narrowed alike: what a token may not do, the login of a wider
+// one must not do for it, and nobody else may log a wider one in.
 func (s *Source) ownerOf(who toolroom.Identity) string {
 	if s.o.Shared || s.o.Auth == nil {
 		return ""
 	}
-	return who.Key()
+	return identity.Owner(who)
 }

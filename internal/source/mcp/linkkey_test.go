@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/source/mcp"
 	"github.com/toolroom/toolroom/source"
@@ -121,7 +122,12 @@ func TestEachIdentityCompletesOnItsOwnConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff([]string{"user0", "user1", "user2"}, logins); diff != "" || r.starts.Load() != 3 {
+	// A narrowed caller uses no login of its wider self.
+	narrow := toolroom.Identity{Subject: "user0", Agent: "it's fast"}
+	if _, err := s.Complete(t.Context(), source.Completion{Prompt: "p", Argument: "a", Identity: narrow}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"user0", "user1", "user2", identity.Owner(narrow)}, logins); diff != "" || r.starts.Load() != 4 {
 		t.Errorf("%d sessions, with the logins (-want +got)\n%s", r.starts.Load(), diff)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
@@ -152,13 +153,13 @@ func (cs *calls) only(l *link) *call {
 	return only
 }
 
-// callers returns the identity keys of the callers whose calls run on a connection.
+// callers returns the owner names of the callers whose calls run on a connection.
 func (cs *calls) callers(l *link) []string {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	var keys []string
 	for c := range cs.all {
-		if key := c.req.Identity.Key(); c.link == l && !slices.Contains(keys, key) {
+		if key := identity.Owner(c.req.Identity); c.link == l && !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
 	}

@@ -3,7 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -200,6 +202,15 @@ func (s *Store) ReceiptSamples(ctx context.Context, q receipt.Query, see func(re
 	return s.fail(ctx, doing, rows.Err())
 }
 
+// listText returns a list as JSON; nil is an empty list.
+func listText(list []string) string {
+	text, err := json.Marshal(append([]string{}, list...))
+	if err != nil {
+		panic(err) // it holds only strings
+	}
+	return string(text)
+}
+
 // selection returns the WHERE clause of a query, and its arguments.
 func selection(q receipt.Query) (clause string, args []any) {
 	var where []string
@@ -218,6 +229,20 @@ func selection(q receipt.Query) (clause string, args []any) {
 	}
 	if q.Subject != "" {
 		restrict("subject = ?", q.Subject)
+	}
+	if who := q.ReachedBy; who != nil {
+		restrict("subject = ?", who.Key())
+		for member, named := range map[string]string{"agent": who.Agent, "provider": who.Provider, "skill": who.Skill} {
+			if named != "" {
+				restrict("body ->> '$.identity."+member+"' = ?", named)
+			}
+		}
+		const others = "NOT EXISTS (SELECT 1 FROM json_each(body, '$.identity.%s') WHERE value NOT IN (SELECT value FROM json_each(?)))"
+		restrict(fmt.Sprintf(others, "groups"), listText(who.Groups))
+		if who.Scopes != nil {
+			where = append(where, "json_type(body, '$.identity.scopes') = 'array'")
+			restrict(fmt.Sprintf(others, "scopes"), listText(who.Scopes))
+		}
 	}
 	if q.Surface != "" {
 		restrict("surface = ?", q.Surface)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/store"
 )
 
@@ -35,6 +36,23 @@ var artifactTests = []test{
 		wantCode(t, "DeleteArtifact", s.DeleteArtifact(t.Context(), "bob", "art_1", start), toolroom.CodeNotFound)
 		wantHandles(t, s, "bob", start)
 		wantHandles(t, s, "ann", start, "art_1")
+	}},
+	{"who is narrowed reaches only what those narrowed as much have made", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		narrow := identity.Owner(toolroom.Identity{Subject: "ann", Agent: "fast"})
+		must(t, s.AddArtifact(t.Context(), newEntry("art_1", 10), roomy))
+		made := newEntry("art_2", 10)
+		made.Owner = narrow
+		must(t, s.AddArtifact(t.Context(), made, roomy))
+		wantHandles(t, s, narrow, start, "art_2")
+		wantHandles(t, s, "ann", start, "art_1", "art_2")
+		wantHandles(t, s, identity.All("ann"), start, "art_1", "art_2")
+		wantHandles(t, s, "an", start)
+		_, err := s.Artifact(t.Context(), narrow, "art_1", start)
+		wantCode(t, "Artifact", err, toolroom.CodeNotFound)
+		wantCode(t, "DeleteArtifact", s.DeleteArtifact(t.Context(), narrow, "art_1", start), toolroom.CodeNotFound)
+		wantUsage(t, s, start, artifact.Usage{Entries: 2, Bytes: 20}) // both count for ann
+		must(t, s.DeleteArtifact(t.Context(), "ann", "art_2", start))
 	}},
 	{"an unknown entry is not found", func(t *testing.T, b Backend) {
 		s := b.Open(t)

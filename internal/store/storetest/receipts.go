@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/store"
 )
@@ -136,6 +137,20 @@ func testReceiptQueries(t *testing.T, b Backend) {
 		"text that looks like SQL": {receipt.Query{Tool: "' OR 1=1 --"}, []int64{}},
 	} {
 		t.Run(name, func(t *testing.T) { wantReceipts(t, s, tt.q, tt.want...) })
+	}
+	wide := toolroom.Identity{Subject: "eve", Groups: []string{"a", "b"}}
+	makers := []toolroom.Identity{wide, {Subject: "eve"}, {Subject: "eve", Agent: "fast"}, {Subject: "eve", Groups: []string{"a"}}, {Subject: "eve", Scopes: []string{}}, {Subject: "eve", Scopes: []string{"r"}}}
+	for i, who := range makers {
+		must(t, s.AppendReceipts(t.Context(), []*receipt.Receipt{{ID: fmt.Sprint("eve", i), Identity: who, Started: start}}))
+	}
+	for _, who := range makers {
+		var want []int64 // newest first
+		for i, maker := range makers {
+			if identity.Reaches(who, maker) {
+				want = append([]int64{int64(len(group) + i + 1)}, want...)
+			}
+		}
+		wantReceipts(t, s, receipt.Query{ReachedBy: &who}, want...)
 	}
 	var got []receipt.Sample
 	must(t, s.ReceiptSamples(t.Context(), receipt.Query{Tool: "file:read"}, func(one receipt.Sample) bool {

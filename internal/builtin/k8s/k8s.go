@@ -1,0 +1,290 @@
+// Package k8s provides the built-in tools that look at a Kubernetes cluster: Pods, Deployments
+// and logs. They read only, with the permissions of a kubeconfig or a service account.
+package k8s
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/builtin"
+)
+
+// Options configure the pack.
+type Options struct {
+	// Kubeconfig is a file of the operator; empty means that Files tell. Secret returns the
+	// caller's own kubeconfig, in place of both.
+	Kubeconfig string
+	Secret     func(ctx context.Context, who toolroom.Identity) (string, error)
+	Files      Files
+	// Context selects one of the kubeconfig's contexts, and Namespace is the default one.
+	Context, Namespace string
+	// Own returns how to connect to a cluster that the operator has chosen, and Dial to
+	// one that a caller has.
+	Own  func(server *url.URL) func(ctx context.Context, network, address string) (net.Conn, error)
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Pack returns the tools.
+func Pack(o Options) *builtin.Pack {
+	k := &k8s{o}
+	return &builtin.Pack{Name: "k8s", Tools: []builtin.Tool{k.pods(), k.deployments(), k.logs()}, Check: k.check}
+}
+
+type k8s struct{ Options }
+
+// client is a connection to a cluster as somebody.
+type client struct {
+	*access
+	http *http.Client
+}
+
+func (k *k8s) access(ctx context.Context, who toolroom.Identity) (*access, error) {
+	if k.Secret != nil {
+		text, err := k.Secret(ctx, who)
+		if err != nil {
+			return nil, err
+		}
+		return read([]byte(text), k.Context, "")
+	}
+	return k.operators()
+}
+
+// operators returns access to the cluster that the operator has chosen.
+func (k *k8s) operators() (*access, error) {
+	files := k.Files
+	if k.Kubeconfig != "" {
+		files = Files{Kubeconfig: k.Kubeconfig}
+	}
+	a, err := files.find(k.Context)
+	if err != nil && k.Kubeconfig != "" && toolroom.CodeOf(err) == toolroom.CodeUnsupported && files.Host == "" {
+		var known *toolroom.Error
+		if errors.As(err, &known) && strings.HasPrefix(known.Message, "no cluster") {
+			return nil, wrong("there is no file %s", k.Kubeconfig)
+		}
+	}
+	return a, err
+}
+
+func (k *k8s) connect(ctx context.Context, who toolroom.Identity) (*client, error) {
+	a, err := k.access(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	dial := k.Dial
+	if k.Secret == nil {
+		dial = k.Own(a.server)
+	}
+	return &client{a, &http.Client{Transport: a.transport(dial), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
+}
+
+func (c *client) close() { c.http.CloseIdleConnections() }
+
+// check returns an error if the operator's cluster does not show its Pods.
+func (k *k8s) check(ctx context.Context) *toolroom.Error {
+	if k.Secret != nil {
+		return nil // each caller has another
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	c, err := k.connect(ctx, toolroom.Identity{})
+	if err != nil {
+		return toolroom.AsError(err)
+	}
+	defer c.close()
+	if _, err := c.table(ctx, "/api/v1"+c.in(k.namespace(c, ""))+"/pods", "", 1); err != nil {
+		return toolroom.AsError(c.told(ctx, err))
+	}
+	return nil
+}
+
+// namespace returns the namespace that a call means.
+func (k *k8s) namespace(c *client, asked string) string {
+	return cmp.Or(asked, k.Namespace, c.namespace, "default")
+}
+
+// in returns the part of a path that names a namespace; "*" is all of them.
+func (c *client) in(namespace string) string {
+	if namespace == "*" {
+		return ""
+	}
+	return "/namespaces/" + url.PathEscape(namespace)
+}
+
+// get makes a request. The caller closes the body.
+func (c *client) get(ctx context.Context, path string, query url.Values, accept string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address(path, query), nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", accept)
+	if err := c.authorize(r); err != nil {
+		return nil, err
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode == http.StatusOK {
+		return response, nil
+	}
+	defer response.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // what is missing is missing in the message
+	return nil, c.refused(response.StatusCode, text)
+}
+
+// forbidden matches the message of a refusal by RBAC.
+var forbidden = regexp.MustCompile(`User "([^"]*)" cannot (\S+) resource "([^"]*)" in API group "([^"]*)"(?: in the namespace "([^"]*)")?`)
+
+// refused returns the error for an answer of the API server.
+func (c *client) refused(status int, text []byte) error {
+	var told struct{ Message, Reason string }
+	if json.Unmarshal(text, &told) != nil || told.Message == "" {
+		told.Message = strings.TrimSpace(string(text[:min(len(text), 300)]))
+	}
+	e := toolroom.Errorf(toolroom.CodeUpstreamError, "%s answered %d: %.500s", c, status, told.Message)
+	switch {
+	case status == http.StatusUnauthorized:
+		e.Code = toolroom.CodeUnauthenticated
+		return e.WithHint("the credentials of the kubeconfig are wrong or have expired; make new ones")
+	case status == http.StatusForbidden:
+		return c.denied(told.Message, e)
+	case status == http.StatusNotFound:
+		e.Code, e.Message = toolroom.CodeNotFound, told.Message
+		return e.WithHint("list the Pods: k8s:pods, with namespace=* for all namespaces")
+	case status == http.StatusBadRequest:
+		e.Code, e.Message = toolroom.CodeInvalidArguments, told.Message
+	case status == http.StatusTooManyRequests || status >= 500:
+		e.Code, e.Retryable = toolroom.CodeUpstreamUnavailable, true
+	}
+	return e
+}
+
+// denied tells a refusal by RBAC in words, and the command that would permit it.
+func (c *client) denied(message string, e *toolroom.Error) error {
+	e.Code = toolroom.CodeDenied
+	m := forbidden.FindStringSubmatch(message)
+	if m == nil {
+		return e.WithHint("ask an administrator of the cluster for the permission")
+	}
+	who, verb, resource, group, namespace := m[1], m[2], m[3], m[4], m[5]
+	where, kind, flag := "in all namespaces", "clusterrole", ""
+	if namespace != "" {
+		where, kind, flag = "in the namespace "+namespace, "role", " -n "+namespace
+	}
+	e.Message = fmt.Sprintf("%s does not let %s %s %s %s", c, who, verb, resource, where)
+	subject := "--user=" + who
+	if account, ok := strings.CutPrefix(who, "system:serviceaccount:"); ok {
+		subject = "--serviceaccount=" + account
+	}
+	if group != "" {
+		resource += "." + group
+	}
+	return e.WithHint("an administrator of the cluster can permit it: kubectl create %s toolroom --verb=get,list --resource=%s%s; kubectl create %sbinding toolroom --%s=toolroom %s%s",
+		kind, resource, flag, kind, kind, subject, flag)
+}
+
+// told returns an error of a connection as callers see it.
+func (c *client) told(ctx context.Context, err error) error {
+	var known *toolroom.Error
+	if errors.As(err, &known) || ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return err
+	}
+	e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "%s cannot be reached: %w", c, err).WithHint("check that kubectl reaches it from this machine")
+	e.Retryable = true
+	return e
+}
+
+// row is an object as kubectl prints it, by the names of the columns.
+type row struct {
+	name, namespace string
+	cells           map[string]string
+}
+
+// tableType asks the API server to print objects as kubectl shows them.
+const tableType = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+const maxTable = 16 << 20
+
+// table lists objects, at most limit of them.
+func (c *client) table(ctx context.Context, path, selector string, limit int) (rows []row, err error) {
+	query := url.Values{"limit": {strconv.Itoa(limit)}}
+	if selector != "" {
+		query.Set("labelSelector", selector)
+	}
+	response, err := c.get(ctx, path, query, tableType)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	var list struct {
+		Kind              string
+		ColumnDefinitions []struct{ Name string }
+		Rows              []struct {
+			Cells  []any
+			Object struct {
+				Metadata struct{ Name, Namespace string }
+			}
+		}
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxTable)).Decode(&list); err != nil || list.Kind != "Table" {
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "%s did not answer with a table: %w", c, err).WithHint("it must be Kubernetes 1.15 or newer")
+	}
+	for _, one := range list.Rows {
+		r := row{one.Object.Metadata.Name, one.Object.Metadata.Namespace, map[string]string{}}
+		for i, cell := range one.Cells {
+			if i < len(list.ColumnDefinitions) {
+				r.cells[list.ColumnDefinitions[i].Name] = fmt.Sprint(cell)
+			}
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+func definition(name, title, description string, example map[string]any) toolroom.Tool {
+	return toolroom.Tool{
+		ID: toolroom.ID{Namespace: "k8s", Name: name}, Title: title, Description: description, Hints: builtin.Hints(true, false, true), Tags: []string{"k8s"},
+		Examples: []toolroom.Example{{Arguments: builtin.Arguments(example)}},
+	}
+}
+
+// reads returns the effect of a call.
+func (k *k8s) reads() []toolroom.Effect {
+	effect := toolroom.Effect{Kind: toolroom.EffectHost, Mode: "get"}
+	if k.Secret == nil {
+		if a, err := k.operators(); err == nil {
+			effect.Target = a.server.String()
+		}
+	}
+	return []toolroom.Effect{effect}
+}
+
+func properties() map[string]builtin.Property {
+	return map[string]builtin.Property{
+		"namespace": {"pattern": `^(\*|[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)$`}, "selector": {"maxLength": 500}, "limit": {"minimum": 1, "maximum": 1000, "default": 200},
+	}
+}
+
+// FindKubeconfig returns the file that kubectl would read.
+func FindKubeconfig(fromEnvironment, home string) string {
+	if first, _, _ := strings.Cut(fromEnvironment, string(filepath.ListSeparator)); first != "" {
+		return first
+	}
+	if home == "" {
+		return ""
+	}
+	return filepath.Join(home, ".kube", "config")
+}
