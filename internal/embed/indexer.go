@@ -69,6 +69,27 @@ func (x *Indexer) Index(ctx context.Context) error {
 	return err
 }
 
+// Recall sets the vectors that the file has, and embeds nothing.
+func (x *Indexer) Recall(ctx context.Context) error {
+	texts := x.Texts()
+	x.report(func(p *Progress) { *p = Progress{Texts: len(texts)} })
+	model, err := x.Service.Name(ctx)
+	if err != nil {
+		return err
+	}
+	known, err := x.File.Load(model)
+	x.use(known, digests(texts))
+	return err
+}
+
+func digests(texts map[string]string) map[Digest][]string {
+	names := map[Digest][]string{}
+	for name, text := range texts {
+		names[DigestOf(text)] = append(names[DigestOf(text)], name)
+	}
+	return names
+}
+
 func (x *Indexer) index(ctx context.Context) error {
 	texts := x.Texts()
 	x.report(func(p *Progress) { *p = Progress{Texts: len(texts), Embedded: min(p.Embedded, len(texts))} })
@@ -80,10 +101,7 @@ func (x *Indexer) index(ctx context.Context) error {
 	if err != nil {
 		known = map[Digest][]float32{} // computed again
 	}
-	names := map[Digest][]string{}
-	for name, text := range texts {
-		names[DigestOf(text)] = append(names[DigestOf(text)], name)
-	}
+	names := digests(texts)
 	missing := x.use(known, names)
 	changed := len(missing) > 0
 	for digest := range known {

@@ -31,7 +31,7 @@ import (
 func Packs() builtin.Packs {
 	s := shell.New(shell.Options{})
 	return builtin.Packs{
-		file.Pack(file.Options{}, nil), s.Pack(nil), s.ProcessPack(nil), web.Pack(web.Options{}), git.Pack(s, nil), memory.Pack(""),
+		file.Pack(file.Options{}, nil), s.Pack(nil), s.ProcessPack(nil), web.Pack(web.Options{}), git.Pack(s, nil), memory.Pack("", nil),
 		browser.Pack(browser.Options{}), cron.Pack(cron.Options{}), message.Pack(nil), sessions.Pack(sessions.Options{}), storage.Pack(storage.Options{}), k8s.Pack(k8s.Options{}),
 	}
 }

@@ -110,6 +110,7 @@ func (s *Server) searchTools(ctx context.Context, req *toolRequest) (mcp.Result,
 	return structured(req, s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
 		Limit: in.Limit, Namespace: in.Namespace, Form: s.searchForm(),
 		Visible: func(e *catalog.Entry) bool { return visible(e) && !pagesOnly(e) }, // a model asks
+		Caller:  &catalog.Caller{Identity: s.o.Identity(ctx), Session: req.session},
 	}))
 }
 

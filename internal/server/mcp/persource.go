@@ -86,6 +86,7 @@ func (s *Server) searchSource(ctx context.Context, req *toolRequest, namespace s
 	s.o.Ready(ctx)
 	return structured(req, s.o.Runner.Catalog.Search(*in.Query, catalog.SearchOptions{
 		Namespace: namespace, Form: s.searchForm(), Visible: s.visible(s.o.Identity(ctx)),
+		Caller: &catalog.Caller{Identity: s.o.Identity(ctx), Session: req.session},
 	}))
 }
 
