@@ -34,7 +34,7 @@ type meaning struct {
 }
 
 const (
-	defaultWeight = 0.8
+	defaultWeight = 0.9
 	// firstWait is how long the first search of a process that is no server waits: its
 	// embedder must be opened first, and no other search will come.
 	firstWait = 10 * time.Second

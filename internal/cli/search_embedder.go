@@ -105,7 +105,7 @@ func (a *cli) addEmbedder(ctx context.Context, r *app.App, name string, entry re
 	vectors, err := service.Embed(ctx, []string{"read a file"})
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the embedder does not work: %w", err).
-			WithCLIHint("nothing was added; for a folder with other weights that you trust: --digest SHA256")
+			WithCLIHint("check the folder or the service; for other weights that you trust say --digest SHA256")
 	}
 	known, err := registry.Load(a.home)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"strings"
+	"unicode"
 )
 
 // SetVectors gives documents the vectors of their texts, each of length 1 and all of one
@@ -103,6 +104,22 @@ func dot(a, b []float32) float32 {
 	return s0 + s1 + s2 + s3
 }
 
+// apart writes a name as its words: createIssue and create_issue as create issue.
+func apart(name string) string {
+	var text strings.Builder
+	runes := []rune(name)
+	for i, r := range runes {
+		if i > 0 && unicode.IsLetter(r) && unicode.IsLetter(runes[i-1]) && boundary(runes, i) {
+			text.WriteByte(' ')
+		}
+		if !inWord(r) {
+			r = ' '
+		}
+		text.WriteRune(unicode.ToLower(r))
+	}
+	return strings.Join(strings.Fields(text.String()), " ")
+}
+
 // maxProse is how much of a description is embedded: its beginning, which says what the
 // tool is for. More costs more than it tells.
 const maxProse = 320 // bytes
@@ -110,7 +127,7 @@ const maxProse = 320 // bytes
 // Text returns what is embedded of a document: its name as words, title and description.
 func (d Document) Text() string {
 	var text strings.Builder
-	text.WriteString(strings.Join(words(cut(cmp.Or(d.Name, d.ID), maxText)), " "))
+	text.WriteString(apart(cut(cmp.Or(d.Name, d.ID), maxText)))
 	for _, part := range []string{d.Title, d.Description} {
 		part = strings.Join(strings.Fields(cut(part, maxText)), " ")
 		if len(part) > maxProse {
