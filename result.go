@@ -55,6 +55,9 @@ type Result struct {
 	// Execution describes how a program ran; nil for other tools.
 	Execution *Execution `json:"execution,omitempty"`
 	Usage     Usage      `json:"usage"`
+	// Replayed reports that the tool did not run for this call: the result is that of an
+	// earlier call with the same idempotency key.
+	Replayed bool `json:"replayed,omitempty"`
 	// Warnings say what is wrong with a result that is usable nevertheless.
 	Warnings []Warning `json:"warnings,omitempty"`
 	// Error is the reason that Status is not ok; nil if it is.

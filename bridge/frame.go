@@ -40,12 +40,13 @@ const (
 	Cancel Kind = 34 // {reason: text}
 	Refuse Kind = 35 // {reason: text}: the hello was not accepted
 	In     Kind = 36 // of a line: one of {open: true}, {error: map}, {data: bytes}, {taken: int}, {end: true}, {close: true}
+	Alive  Kind = 37 // {}: the server still runs; sent every [AlivePeriod] if the hello has alive: true
 )
 
 var kindNames = map[Kind]string{
 	Hello: "hello", Call: "call", Chain: "chain", Search: "search", Describe: "describe", Put: "put", Get: "get", Out: "out",
 	Print: "print", Progress: "progress", Log: "log", Done: "done", Failed: "error",
-	Start: "start", Result: "result", Cancel: "cancel", Refuse: "refuse", In: "in",
+	Start: "start", Result: "result", Cancel: "cancel", Refuse: "refuse", Alive: "alive", In: "in",
 }
 
 func (k Kind) String() string {

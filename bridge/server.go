@@ -133,7 +133,32 @@ func Accept(ctx context.Context, stream io.ReadWriteCloser, o Options) (*Conn, e
 		c.Close()
 		return nil, fmt.Errorf("no guest connected over the bridge: %w", err)
 	}
+	if wants, _ := in.frame.Body.Get("alive").(bool); wants {
+		go c.stayAlive()
+	}
 	return c, nil
+}
+
+// AlivePeriod is how often a server tells a guest that asks for it that it still runs.
+const AlivePeriod = 5 * time.Second
+
+// stayAlive tells the guest until the connection ends. A guest whose stream does not end
+// with its server cannot know otherwise.
+func (c *Conn) stayAlive() {
+	tick := time.NewTicker(AlivePeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.closed:
+			return
+		case <-c.ended:
+			return
+		case <-tick.C:
+			if c.wire.Write(Frame{Kind: Alive}) != nil {
+				return
+			}
+		}
+	}
 }
 
 func (c *Conn) greet(f Frame, token []byte) error {

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,13 +46,20 @@ func Check(driver string, p Probe, s Spec) error {
 	}
 	var missing []string
 	for _, limit := range asked {
-		if _, held := p.Holds[limit]; held || limit == LimitWall { // the engine enforces the wall time
+		reason := ""
+		if s.Profile == Dev {
+			reason = p.DevLacks[limit]
+		}
+		if _, held := p.Holds[limit]; reason == "" && held || limit == LimitWall { // the engine enforces the wall time
+			continue
+		}
+		if reason != "" && slices.Contains(s.Unasked, limit) {
 			continue
 		}
 		if p.Partly[limit] != "" && slices.Contains(s.Unasked, limit) {
 			continue
 		}
-		reason := p.Lacks[limit]
+		reason = cmp.Or(reason, p.Lacks[limit])
 		if reason == "" && limit == LimitEgress {
 			reason = "it cannot limit the network to a list of hosts"
 		}

@@ -200,6 +200,8 @@ type Probe struct {
 	Lacks map[Limit]string `json:"lacks,omitempty"`
 	// Partly says which part of a limit in Lacks is still enforced.
 	Partly map[Limit]string `json:"partly,omitempty"`
+	// DevLacks says why a limit in Holds is not enforced in the profile dev.
+	DevLacks map[Limit]string `json:"dev_lacks,omitempty"`
 	// Images means that a run may choose an image with [Spec.Image].
 	Images bool `json:"images,omitempty"`
 	// Layers means that sandboxes can show a folder of packages, [Spec.Layer].

@@ -564,7 +564,7 @@ func TestTheGatesStopWhatBreaksCallersOrCasesUnlessForced(t *testing.T) {
 	if toolroom.CodeOf(err) != toolroom.CodeConflict {
 		t.Fatalf("the release: %v", err)
 	}
-	for _, want := range []string{"argument unit is now required", "argument by was removed", "called so in the last 30 days by local (1)", "1 of 1 saved cases fail", "--force"} {
+	for _, want := range []string{"argument unit is now required", "argument by was removed", "called so in the last 30 days by local (1 of 1 calls, for example /by: unknown property", "1 of 1 saved cases fail", "--force"} {
 		if !strings.Contains(err.Error()+toolroom.AsError(err).Hints(), want) {
 			t.Errorf("%q is missing in %q", want, err)
 		}
@@ -633,7 +633,7 @@ func TestACanaryServesAShareOfTheCallersAlwaysTheSameOnes(t *testing.T) {
 	if _, err := w.push("a.py", "def a() -> int:\n    return 2\n"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Release(t.Context(), release.Order{Tool: "fn:a", Weight: 50}, "ada"); err != nil {
+	if _, err := s.Release(t.Context(), release.Order{Tool: "fn:a", CanaryRule: release.CanaryRule{Weight: 50}}, "ada"); err != nil {
 		t.Fatal(err)
 	}
 	served := map[string]int{}

@@ -21,10 +21,13 @@ import (
 	"github.com/containerd/containerd/v2/contrib/seccomp"
 	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/drivers/image"
 	"github.com/toolroom/toolroom/drivers/oci"
+	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -154,6 +157,11 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "%s cannot limit the network to a list of hosts under the runtime %s", d.name, s.Runtime).
 			WithHint("choose containerd/runc, docker/runsc or gvisor, or remove the list")
 	}
+	if isGVisor(s.Runtime) {
+		if err := oci.CheckGVisor(d.name, s); err != nil {
+			return nil, err
+		}
+	}
 	b := &instance{driver: d, isolation: isolation(s.Runtime, s.Profile), held: held(s)}
 	defer func() {
 		if err != nil {
@@ -190,9 +198,12 @@ func (b *instance) create(ctx context.Context, c *containerd.Client, s sandbox.S
 		_ = release(ending) // otherwise the lease expires
 	}()
 	id := "toolroom-" + strings.ToLower(rand.Text())
-	spec := oci.Spec(s, oci.Options{ID: id, Root: "rootfs"})
-	if s.Profile != sandbox.Dev {
-		spec.Linux.Seccomp = seccomp.DefaultProfile(spec)
+	spec := oci.Spec(s, oci.Options{ID: id, Root: "rootfs", GVisor: isGVisor(s.Runtime)})
+	// The shim keeps the guest's stdin open after this process has ended.
+	spec.Process.Env = append(spec.Process.Env, guest.AliveEnv+"=1")
+	spec.Linux.Seccomp = seccomp.DefaultProfile(spec)
+	if s.Networked() {
+		withoutUnixSockets(spec.Linux.Seccomp)
 	}
 	whole, done := context.WithTimeout(context.WithoutCancel(leased), makeTimeout)
 	defer done()
@@ -209,6 +220,23 @@ func (b *instance) create(ctx context.Context, c *containerd.Client, s sandbox.S
 		return errors.Join(err, d.removeSnapshot(leased, c, id))
 	}
 	return b.run(leased)
+}
+
+// withoutUnixSockets leaves a container sockets of the internet and of netlink only: with the
+// network of the host machine come the abstract Unix sockets of its services.
+func withoutUnixSockets(p *specs.LinuxSeccomp) {
+	p.Syscalls = slices.DeleteFunc(p.Syscalls, func(rule specs.LinuxSyscall) bool {
+		return slices.Equal(rule.Names, []string{"socket"})
+	})
+	for i := range p.Syscalls { // of 32-bit programs, whose arguments a filter cannot see
+		p.Syscalls[i].Names = slices.DeleteFunc(p.Syscalls[i].Names, func(name string) bool { return name == "socketcall" || name == "socket" })
+	}
+	for _, domain := range []uint64{unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK} {
+		p.Syscalls = append(p.Syscalls, specs.LinuxSyscall{
+			Names: []string{"socket"}, Action: specs.ActAllow,
+			Args: []specs.LinuxSeccompArg{{Index: 0, Value: domain, Op: specs.OpEqualTo}},
+		})
+	}
 }
 
 // removeSnapshot removes the snapshot of a container that could not be made.

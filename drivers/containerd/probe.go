@@ -64,7 +64,12 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		return d.refusal(ctx, err)
 	}
-	p := sandbox.Probe{State: sandbox.Available, Version: v.Version, Isolation: isolation(d.o.Runtime, sandbox.Standard), Images: true, Runtimes: d.runtimes(), Holds: held(sandbox.Spec{})}
+	p := sandbox.Probe{State: sandbox.Available, Version: v.Version, Isolation: isolation(d.o.Runtime, sandbox.Standard), DevLacks: oci.DevLacks(), Images: true, Runtimes: d.runtimes(), Holds: held(sandbox.Spec{})}
+	if isGVisor(d.o.Runtime) {
+		p.Lacks = map[sandbox.Limit]string{sandbox.LimitPIDs: oci.GVisorPIDs}
+		p.Partly = map[sandbox.Limit]string{sandbox.LimitPIDs: oci.GVisorPartly}
+		delete(p.Holds, sandbox.LimitPIDs)
+	}
 	if hasLoopback(d.o.Runtime) {
 		p.Holds[sandbox.LimitEgress] = sandbox.OverStream
 	}
@@ -106,6 +111,11 @@ func (d *Driver) probeRuntime() (sandbox.Probe, bool) {
 	return p, true
 }
 
+// isGVisor reports whether containers of a runtime run under gVisor.
+func isGVisor(runtime string) bool {
+	return strings.Contains(isolation(runtime, sandbox.Dev), "gvisor(")
+}
+
 // hasLoopback reports whether containers of a runtime have a loopback that is up. runc
 // brings it up; runsc uses the interfaces as they are, and here nothing else has brought
 // it up.
@@ -127,8 +137,11 @@ func held(s sandbox.Spec) map[sandbox.Limit]string {
 		sandbox.LimitPIDs:   cgroup,
 		sandbox.LimitDisk:   "size of the tmpfs",
 	}
+	if isGVisor(s.Runtime) {
+		delete(m, sandbox.LimitPIDs)
+	}
 	if s.Profile == sandbox.Dev {
-		m[sandbox.LimitDisk] += "; the root has no limit"
+		delete(m, sandbox.LimitDisk)
 	}
 	if !s.Networked() {
 		m[sandbox.LimitNetwork] = "network namespace"

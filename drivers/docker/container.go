@@ -35,7 +35,7 @@ const (
 const podmanProcesses = 32768
 
 // createOptions translates s for the engine.
-func createOptions(s sandbox.Spec, podman bool) client.ContainerCreateOptions {
+func createOptions(s sandbox.Spec, podman, gVisor bool) client.ContainerCreateOptions {
 	config := &container.Config{
 		Image:      s.Image,
 		Entrypoint: append([]string{guestPath}, s.Args...),
@@ -64,19 +64,30 @@ func createOptions(s sandbox.Spec, podman bool) client.ContainerCreateOptions {
 	if disk == 0 {
 		disk = defaultDisk
 	}
-	// Both folders are writable, so they share the disk limit.
-	host.ShmSize = disk / 8
-	work := fmt.Sprintf("rw,exec,nosuid,nodev,size=%d", disk-host.ShmSize)
+	// All writable folders share the disk limit.
+	shm, tmp := disk/8, int64(0)
+	if gVisor {
+		tmp = disk / 8
+	}
+	work := fmt.Sprintf("rw,exec,nosuid,nodev,size=%d", disk-shm-tmp)
 	if podman {
 		// Podman supports neither an owner nor a limit of inodes here. There is only one
 		// user inside, and inodes count as memory.
 		work += ",mode=0777"
+		host.ShmSize = shm
 		host.SecurityOpt = append(host.SecurityOpt, "mask="+strings.Join(host.MaskedPaths, ":")) // the only option for masked paths that Podman reads
 		host.Ulimits = append(host.Ulimits, &container.Ulimit{Name: "nproc", Soft: podmanProcesses, Hard: podmanProcesses})
 	} else {
 		work += fmt.Sprintf(",mode=0700,uid=%s,gid=%s,nr_inodes=%d", nobody, nobody, defaultInodes)
 	}
 	host.Tmpfs = map[string]string{workFolder: work}
+	if !podman {
+		host.Tmpfs["/dev/shm"] = fmt.Sprintf("rw,noexec,nosuid,nodev,mode=1777,size=%d,nr_inodes=%d", shm, defaultInodes)
+	}
+	if gVisor {
+		// Otherwise gVisor mounts one itself, without a size, if the folder is empty.
+		host.Tmpfs["/tmp"] = fmt.Sprintf("rw,exec,nosuid,nodev,mode=1777,size=%d", tmp)
+	}
 	if s.Profile == sandbox.Dev {
 		// Development includes installing packages, which needs root and these capabilities.
 		config.User = "0:0"

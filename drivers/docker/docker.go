@@ -18,6 +18,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/drivers/image"
+	"github.com/toolroom/toolroom/drivers/oci"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -138,7 +139,13 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the engine has no runtime %q", s.Runtime).
 			WithHint("it has %s; dockerd --add-runtime NAME=/path adds one", strings.Join(e.info.runtimes, ", "))
 	}
-	options := createOptions(s, e.info.podman)
+	gVisor := e.info.isGVisor(s.Runtime)
+	if gVisor {
+		if err := oci.CheckGVisor("docker", s); err != nil {
+			return nil, err
+		}
+	}
+	options := createOptions(s, e.info.podman, gVisor)
 	id, err := d.create(ctx, e, options)
 	if err != nil {
 		return nil, d.explain(s, err)

@@ -90,6 +90,10 @@ func (f engineInfo) isolation(runtime string, p sandbox.Profile) string {
 	return by
 }
 
+func (f engineInfo) isGVisor(runtime string) bool {
+	return strings.Contains(f.isolation(runtime, sandbox.Dev), "gvisor(")
+}
+
 // held returns the limits that are enforced for a container of s.
 func (f engineInfo) held(s sandbox.Spec) map[sandbox.Limit]string {
 	held := maps.Clone(f.holds)
@@ -99,8 +103,11 @@ func (f engineInfo) held(s sandbox.Spec) map[sandbox.Limit]string {
 	if len(s.Egress) == 0 {
 		delete(held, sandbox.LimitEgress)
 	}
+	if f.isGVisor(s.Runtime) {
+		delete(held, sandbox.LimitPIDs)
+	}
 	if s.Profile == sandbox.Dev {
-		held[sandbox.LimitDisk] = "size of the tmpfs; the root has no limit"
+		delete(held, sandbox.LimitDisk)
 	}
 	return held
 }
@@ -116,7 +123,13 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		return d.refusal(ctx, err)
 	}
-	p := sandbox.Probe{State: sandbox.Available, Version: e.info.version, Isolation: e.info.isolation(d.o.Runtime, sandbox.Standard), Holds: e.info.holds, Lacks: e.info.lacks, Images: true, Runtimes: map[string]string{}}
+	p := sandbox.Probe{State: sandbox.Available, Version: e.info.version, Isolation: e.info.isolation(d.o.Runtime, sandbox.Standard), Holds: e.info.holds, Lacks: e.info.lacks, DevLacks: oci.DevLacks(), Images: true, Runtimes: map[string]string{}}
+	if e.info.isGVisor(d.o.Runtime) {
+		p.Holds, p.Lacks = maps.Clone(p.Holds), maps.Clone(p.Lacks)
+		delete(p.Holds, sandbox.LimitPIDs)
+		p.Lacks[sandbox.LimitPIDs] = oci.GVisorPIDs
+		p.Partly = map[sandbox.Limit]string{sandbox.LimitPIDs: oci.GVisorPartly}
+	}
 	for _, r := range e.info.runtimes {
 		p.Runtimes[r] = e.info.isolation(r, sandbox.Standard)
 	}

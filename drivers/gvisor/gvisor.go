@@ -143,7 +143,7 @@ func (d *Driver) start(s sandbox.Spec, from *checkpoint) (_ *instance, err error
 	if err := os.Chmod(b.folder, 0o711); err != nil {
 		return nil, err
 	}
-	o := oci.Options{ID: b.id, Root: d.o.Root}
+	o := oci.Options{ID: b.id, Root: d.o.Root, GVisor: true}
 	if o.Root == "" {
 		o.Root = filepath.Join(b.folder, "root")
 		if o.Mounts, err = systemRoot(o.Root); err != nil {

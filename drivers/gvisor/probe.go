@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/drivers/oci"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -100,7 +101,6 @@ func (d *Driver) held(s sandbox.Spec) map[sandbox.Limit]string {
 		}
 		m[sandbox.LimitCPU] = cgroup + " quota, RLIMIT_CPU of each process"
 		m[sandbox.LimitMemory] = cgroup + ", gVisor's own memory included"
-		m[sandbox.LimitPIDs] = cgroup + ", gVisor's own threads included"
 	}
 	if !s.Networked() {
 		m[sandbox.LimitNetwork] = "a network stack with a loopback alone"
@@ -136,9 +136,11 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	}
 	p := sandbox.Probe{
 		State: sandbox.Available, Isolation: d.isolation(sandbox.Standard), Version: d.version(ctx),
-		Holds: d.held(sandbox.Spec{}), Lacks: map[sandbox.Limit]string{},
+		Holds: d.held(sandbox.Spec{}), Lacks: map[sandbox.Limit]string{sandbox.LimitPIDs: oci.GVisorPIDs},
+		Partly: map[sandbox.Limit]string{sandbox.LimitPIDs: oci.GVisorPartly},
 	}
 	if !d.cgroups {
+		p.Partly = nil
 		for _, limit := range []sandbox.Limit{sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs} {
 			p.Lacks[limit] = "runsc can make no cgroup here, and has no such limit without one"
 		}

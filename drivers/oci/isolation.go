@@ -2,8 +2,10 @@ package oci
 
 import (
 	"path"
+	"slices"
 	"strings"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -23,6 +25,27 @@ func Isolation(engine, name, program string, p sandbox.Profile) string {
 		layers += "+seccomp" // the guest's own filter
 	}
 	return layers
+}
+
+// DevLacks returns the limits that containers do not hold in the profile dev.
+func DevLacks() map[sandbox.Limit]string {
+	return map[sandbox.Limit]string{sandbox.LimitDisk: "the root is writable and on the engine's disk"}
+}
+
+// GVisorPIDs says what gVisor enforces of a limit of processes.
+const GVisorPIDs = "gVisor counts the threads of the host machine that it uses: those of the program that sleep have none"
+
+// GVisorPartly says what gVisor still enforces of it.
+const GVisorPartly = "cgroup, for threads that do not sleep, gVisor's own included"
+
+// CheckGVisor returns an error if a run under gVisor asks for a limit that gVisor does not
+// enforce. Defaults are enforced as far as that goes.
+func CheckGVisor(driver string, s sandbox.Spec) error {
+	if s.Limits.PIDs == 0 || s.BestEffort || slices.Contains(s.Unasked, sandbox.LimitPIDs) {
+		return nil
+	}
+	return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "%s cannot enforce a limit of %d processes here: %s", driver, s.Limits.PIDs, GVisorPIDs).
+		WithHint("choose another runtime, or accept best effort")
 }
 
 // short returns a runtime's usual name: io.containerd.runc.v2 is runc.

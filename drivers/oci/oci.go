@@ -23,6 +23,8 @@ type Options struct {
 	Root string
 	// Mounts are added to those of every container.
 	Mounts []specs.Mount
+	// GVisor means that the runtime is runsc.
+	GVisor bool
 }
 
 const (
@@ -59,7 +61,7 @@ func Spec(s sandbox.Spec, o Options) *specs.Spec {
 			NoNewPrivileges: true,
 			Rlimits:         rlimits(s.Limits),
 		},
-		Mounts: slices.Concat(o.Mounts, mounts(s)),
+		Mounts: slices.Concat(o.Mounts, mounts(s, o.GVisor)),
 		Linux: &specs.Linux{
 			Namespaces: []specs.LinuxNamespace{
 				{Type: specs.PIDNamespace},
@@ -101,25 +103,34 @@ func network(spec *specs.Spec) {
 	}
 }
 
-func mounts(s sandbox.Spec) []specs.Mount {
+func mounts(s sandbox.Spec, gVisor bool) []specs.Mount {
 	disk := s.Limits.Disk
 	if disk == 0 {
 		disk = defaultDisk
 	}
-	shm := disk / 8 // both folders are writable, so they share the disk limit
+	var tmp int64
+	if gVisor {
+		tmp = disk / 8
+	}
+	shm, work := disk/8, disk-disk/8-tmp // all writable folders share the disk limit
 	tmpfs := func(target, mode string, size int64, more ...string) specs.Mount {
 		options := append([]string{"nosuid", "nodev", "mode=" + mode, fmt.Sprintf("size=%d", size), fmt.Sprintf("nr_inodes=%d", defaultInodes)}, more...)
 		return specs.Mount{Destination: target, Type: "tmpfs", Source: "tmpfs", Options: options}
 	}
-	return []specs.Mount{
+	list := []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=65536k"}},
 		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 		tmpfs("/dev/shm", "1777", shm, "noexec"),
-		tmpfs(workFolder, "0700", disk-shm, fmt.Sprintf("uid=%d", nobody), fmt.Sprintf("gid=%d", nobody)),
+		tmpfs(workFolder, "0700", work, fmt.Sprintf("uid=%d", nobody), fmt.Sprintf("gid=%d", nobody)),
 		{Destination: guestPath, Type: "bind", Source: s.Guest, Options: []string{"bind", "ro", "nosuid", "nodev"}},
 	}
+	if gVisor {
+		// Otherwise gVisor mounts one itself, without a size, if the folder is empty.
+		list = append(list, tmpfs("/tmp", "1777", tmp))
+	}
+	return list
 }
 
 func rlimits(l sandbox.Limits) []specs.POSIXRlimit {

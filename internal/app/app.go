@@ -159,6 +159,7 @@ type App struct {
 	code        *code.Service
 	releases    *release.Service
 	served      *releases
+	watching    *watching
 	schedules   *schedule.Service
 	learner     *learn.Learner
 
@@ -365,6 +366,7 @@ func (r *App) Close() error {
 		stop()
 	}
 	r.background.Wait()
+	r.watching.close()
 	r.mu.Lock()
 	managers, packs := r.managers, r.packs
 	r.managers, r.packs = map[string]*sourceManager{}, nil

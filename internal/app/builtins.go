@@ -91,8 +91,10 @@ func builtinDigest(c *config.Config) string {
 	// All are plain data, so encoding cannot fail.
 	_ = enc.Encode(c.Builtin)
 	_ = enc.Encode(c.Egress)
-	_, git := c.Sources["git"]
-	_ = enc.Encode(git)
+	for _, namespace := range contested {
+		_, taken := c.Sources[namespace]
+		_ = enc.Encode(taken)
+	}
 	return text.String()
 }
 
@@ -182,10 +184,11 @@ func (r *App) webPack(c *config.Config) (*builtin.Pack, error) {
 	return web.Pack(o), nil
 }
 
-func (r *App) messagePack(c *config.Config) (*builtin.Pack, error) {
-	channels := map[string]*message.Channel{}
+// channels returns the config's ways to send messages.
+func (r *App) channels(c *config.Config) (message.Channels, error) {
+	channels := message.Channels{}
 	if c.Builtin.Message == nil {
-		return message.Pack(channels), nil
+		return channels, nil
 	}
 	for name, s := range c.Builtin.Message.Channels {
 		channel := &message.Channel{Provider: s.Provider, URL: s.URL, User: s.User, From: s.From, Recipients: s.Recipients}
@@ -207,7 +210,12 @@ func (r *App) messagePack(c *config.Config) (*builtin.Pack, error) {
 		channel.Transport, channel.Dial = guard.Transport(), guard.Tunnel
 		channels[name] = channel
 	}
-	return message.Pack(channels), nil
+	return channels, nil
+}
+
+func (r *App) messagePack(c *config.Config) (*builtin.Pack, error) {
+	channels, err := r.channels(c)
+	return message.Pack(channels), err
 }
 
 func (r *App) browserPack(c *config.Config) (*builtin.Pack, error) {

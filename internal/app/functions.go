@@ -58,10 +58,12 @@ func (r *App) openReleases(ctx context.Context) error {
 		Check:   r.checkFunctionID,
 		Run:     r.runner.Run,
 		Past:    r.pastArguments,
+		Observe: r.observe, Record: r.recordRelease,
 		Changed: r.served.refresh,
 		Rules:   r.releaseRules,
 	})
 	r.runner.Releases = r.served
+	r.watching = newWatching(r)
 	return r.served.refresh(ctx)
 }
 
@@ -70,6 +72,7 @@ func (r *App) releaseRules() release.Rules {
 	return release.Rules{
 		Environments: c.Environments, Demoted: release.Status(c.Conflict),
 		Cases: *c.Gates.Cases, Compatible: *c.Gates.Compatible, SecondPerson: c.Gates.SecondPerson,
+		Automatic: *c.Rollback.Automatic, Confidence: c.Rollback.Confidence, Slower: c.Rollback.Slower, Watched: c.Rollback.For,
 	}
 }
 
@@ -106,7 +109,7 @@ func (r *App) pastArguments(ctx context.Context, tool string, since time.Time) (
 	}
 	past := map[string][]json.RawMessage{}
 	for _, one := range list {
-		if one.Surface != "test" && len(one.Arguments) > 0 {
+		if !receipt.Extra(one.Surface) && len(one.Arguments) > 0 {
 			who := one.Identity.String()
 			past[who] = append(past[who], one.Arguments)
 		}

@@ -7,18 +7,25 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/folder"
 	"github.com/toolroom/toolroom/internal/builtin/k8s"
+	"github.com/toolroom/toolroom/internal/builtin/media"
 	"github.com/toolroom/toolroom/internal/builtin/memory"
 	"github.com/toolroom/toolroom/internal/builtin/storage"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/egress"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/source/secretref"
 )
+
+// contested are the namespaces of built-in tools that a source of the config may have, too: it
+// takes precedence.
+var contested = []string{"git", "image", "audio", "screen", "camera", "gmail", "calendar", "docs", "drive", "tasks"}
 
 // services makes the packs that are off unless the config has a section for them.
 func (r *App) services(c *config.Config, on func(pack string) bool, folders *folder.Folders) ([]*builtin.Pack, error) {
@@ -26,6 +33,7 @@ func (r *App) services(c *config.Config, on func(pack string) bool, folders *fol
 	for name, pack := range map[string]func() (*builtin.Pack, error){
 		"storage": func() (*builtin.Pack, error) { return r.storagePack(c, folders) },
 		"k8s":     func() (*builtin.Pack, error) { return r.k8sPack(c) },
+		"media":   func() (*builtin.Pack, error) { return r.mediaPack(c, folders) },
 	} {
 		if !on(name) {
 			continue
@@ -34,6 +42,13 @@ func (r *App) services(c *config.Config, on func(pack string) bool, folders *fol
 		if err != nil {
 			return nil, err
 		}
+		p.Tools = slices.DeleteFunc(p.Tools, func(t builtin.Tool) bool {
+			_, taken := c.Sources[t.ID.Namespace]
+			if taken {
+				r.log.Info("a built-in tool is off: a source has the name of its namespace", "tool", t.ID.String())
+			}
+			return taken
+		})
 		list = append(list, p)
 	}
 	return list, nil
@@ -55,7 +70,7 @@ func (r *App) reaches(c *config.Config, service string) (http.RoundTripper, *url
 
 // artifact opens an artifact of a caller.
 func (r *App) artifact(ctx context.Context, who toolroom.Identity, handle string) (*os.File, toolroom.Artifact, error) {
-	return r.artifacts.Open(ctx, who.Key(), handle)
+	return r.artifacts.Open(ctx, identity.Owner(who), handle)
 }
 
 func (r *App) storagePack(c *config.Config, folders *folder.Folders) (*builtin.Pack, error) {
@@ -118,4 +133,32 @@ func (r *App) k8sPack(c *config.Config) (*builtin.Pack, error) {
 		o.Kubeconfig = r.folder(s.Kubeconfig)
 	}
 	return k8s.Pack(o), nil
+}
+
+func (r *App) mediaPack(c *config.Config, folders *folder.Folders) (*builtin.Pack, error) {
+	s := *c.Builtin.Media
+	channels, err := r.channels(c)
+	if err != nil {
+		return nil, err
+	}
+	o := media.Options{Channels: channels, Folders: folders, Artifact: r.artifact, Put: r.artifacts.Put, MaxBytes: s.MaxBytes, Environ: r.o.Environ}
+	if o.Vision, err = r.model(c, s.Vision, "builtin.media.vision"); err != nil {
+		return nil, err
+	}
+	o.Speech, err = r.model(c, s.Speech, "builtin.media.speech")
+	return media.Pack(o), err
+}
+
+// model returns the model that a section of the config names, or nil.
+func (r *App) model(c *config.Config, s *config.BuiltinModel, section string) (*media.Provider, error) {
+	if s == nil {
+		return nil, nil
+	}
+	p := &media.Provider{Kind: s.Provider, URL: media.Address(s.Provider, s.URL), Model: s.Model, Section: section}
+	if s.Key != "" {
+		p.Key = r.expanded(s.Key)
+	}
+	var err error
+	p.Transport, _, err = r.reaches(c, p.URL)
+	return p, err
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -34,7 +35,7 @@ type meaning struct {
 }
 
 const (
-	defaultWeight = 0.9
+	defaultWeight = 1
 	// firstWait is how long the first search of a process that is no server waits: its
 	// embedder must be opened first, and no other search will come.
 	firstWait = 10 * time.Second
@@ -85,9 +86,11 @@ func (r *App) applySearch(c *config.Config) error {
 	}
 	name := cmp.Or(c.Search.Embedder, known.Chosen)
 	entry, ok := known.Embedders[name]
+	missing := ""
 	if !ok && name != "" && name != config.NoEmbedder {
-		r.log.Warn("there is no such embedder, so searches are by words alone; add it: toolroom search embedder add", "embedder", name)
+		missing = fmt.Sprintf("there is no embedder %q here", name)
 	}
+	r.catalog.SetMissingMeaning(missing)
 	r.searching.Lock()
 	defer r.searching.Unlock()
 	old := r.meaning

@@ -43,8 +43,11 @@ func newTrustRules(c *config.Config) (*trustRules, error) {
 	if t.inside, err = policy.ParsePatterns(c.Policy.Inside); err != nil {
 		return nil, err
 	}
-	for _, pack := range []string{"web", "browser", "minio", "k8s"} {
+	for _, pack := range []string{"web", "browser", "minio", "k8s", "image", "audio"} {
 		t.labels[pack] = sourceLabels{all: []string{taint.Untrusted}}
+	}
+	for _, pack := range []string{"screen", "camera"} {
+		t.labels[pack] = sourceLabels{all: []string{taint.Private}}
 	}
 	for name, s := range c.Sources {
 		labels := sourceLabels{all: s.Labels, scopes: s.Scopes()}

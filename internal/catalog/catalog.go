@@ -119,6 +119,7 @@ type Catalog struct {
 	fingerprint string
 	index       *search.Index
 	meaning     atomic.Pointer[Meaning]
+	noMeaning   atomic.Pointer[string]
 	learner     Learner // nil learns nothing
 	// shown maps the text of each id that search may find to the entry that serves it.
 	// A search reads it while it holds the lock of the index, and a change waits for

@@ -57,6 +57,10 @@ func (c *Catalog) SetMeaning(m *Meaning) {
 	}
 }
 
+// SetMissingMeaning says why searches use words alone although somebody asked for more;
+// empty if nobody did.
+func (c *Catalog) SetMissingMeaning(reason string) { c.noMeaning.Store(&reason) }
+
 // Texts returns what is embedded of each tool that searches find, by id.
 func (c *Catalog) Texts() map[string]string {
 	texts := make(map[string]string)
@@ -167,7 +171,13 @@ func (c *Catalog) understand(query string, caller *Caller, o *search.Options) (n
 		o.Learned = c.learner.Recall(caller.Identity)
 	}
 	m := c.meaning.Load()
-	if m == nil || strings.TrimSpace(query) == "" {
+	if strings.TrimSpace(query) == "" {
+		return ""
+	}
+	if m == nil {
+		if reason := c.noMeaning.Load(); reason != nil && *reason != "" {
+			return "searched by words alone: " + *reason
+		}
 		return ""
 	}
 	if n, enough := c.index.Vectored(); !enough {

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,13 +14,18 @@ import (
 )
 
 func (a *cli) approveCommand() *cobra.Command {
-	var decline, watch, asJSON bool
+	var decline, watch, yes, asJSON bool
 	var comment, scope string
 	c := &cobra.Command{
 		Use:   "approve [ID]",
 		Short: "List approvals, or answer the one named ID",
+		Long: `List the approvals that wait, newest first, or answer one. On a terminal the call, its
+effects and its diff are shown, and you are asked. Without a terminal, or with --yes, the
+call is approved.`,
 		Example: `  toolroom approve
+  toolroom approve show apr_k3j2h4
   toolroom approve apr_k3j2h4
+  toolroom approve k3j2h4 --yes
   toolroom approve apr_k3j2h4 --for session
   toolroom approve apr_k3j2h4 --decline --comment "not on production"
   toolroom approve --watch`,
@@ -26,8 +33,10 @@ func (a *cli) approveCommand() *cobra.Command {
 		ValidArgsFunction: a.completeApproval,
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			switch {
-			case watch && (len(args) > 0 || decline || comment != "" || scope != "" || asJSON):
+			case watch && (len(args) > 0 || decline || yes || comment != "" || scope != "" || asJSON):
 				return usage("toolroom approve --watch", "--watch takes no ID and no other flags")
+			case decline && yes:
+				return usage("use only one of them", "--yes and --decline exclude each other")
 			case decline && scope != "":
 				return usage("toolroom approve ID --decline", "--for is the scope of an approval; a decline always counts once")
 			case watch:
@@ -38,8 +47,16 @@ func (a *cli) approveCommand() *cobra.Command {
 						return err
 					}
 				}
-				return a.answer(ctx, r, args[0], approval.Answer{Approve: !decline, By: a.User, Comment: comment, Scope: approval.Scope(scope)}, asJSON)
-			case decline || comment != "" || scope != "":
+				id, err := approvalID(ctx, r, args[0])
+				if err != nil {
+					return err
+				}
+				// A scope or a comment is an answer already.
+				if !decline && !yes && !asJSON && scope == "" && comment == "" && a.screen.interactive() {
+					return a.askApproval(ctx, r, id)
+				}
+				return a.answer(ctx, r, id, approval.Answer{Approve: !decline, By: a.User, Comment: comment, Scope: approval.Scope(scope)}, asJSON)
+			case decline || yes || comment != "" || scope != "":
 				return usage("toolroom approve ID --decline", "answering needs the id of an approval")
 			}
 			return a.listApprovals(ctx, r, asJSON)
@@ -49,10 +66,50 @@ func (a *cli) approveCommand() *cobra.Command {
 	f.BoolVar(&decline, "decline", false, "decline the call")
 	f.StringVar(&scope, "for", "", "scope of the approval: once (the default), call (this exact call), session, always")
 	f.StringVar(&comment, "comment", "", "the reason, which the caller sees")
+	f.BoolVarP(&yes, "yes", "y", false, "approve without asking on the terminal")
 	f.BoolVar(&watch, "watch", false, "keep watching and ask on the terminal, until Ctrl-C")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	completeWords(c, "for", scopeWords()...)
-	c.AddCommand(a.approveRulesCommand())
+	c.AddCommand(a.approveRulesCommand(), a.approveShowCommand())
+	return c
+}
+
+func (a *cli) approveShowCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:               "show ID",
+		Short:             "Show an approval: the call, its effects and diff",
+		Example:           "  toolroom approve show apr_k3j2h4",
+		Args:              arguments(1, 1),
+		ValidArgsFunction: a.completeApproval,
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
+			id, err := approvalID(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			one, err := r.Approval(ctx, id)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(one)
+			}
+			return a.screen.fields(
+				"approval", one.ID,
+				"state", string(one.State)+votes(one),
+				"tool", one.Tool,
+				"by", one.Identity.String(),
+				"arguments", indent(one.Arguments),
+				"effects", strings.Join(one.Effects, "\n"),
+				"diff", one.Diff,
+				"rule", one.Reason,
+				"call", one.Call,
+				"asked", when(one.Created),
+				"until", when(one.Expires),
+			)
+		}),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -62,6 +119,18 @@ func scopeWords() []string {
 		words = append(words, string(s))
 	}
 	return words
+}
+
+// askApproval shows an approval, asks about it and says how it stands then.
+func (a *cli) askApproval(ctx context.Context, r *app.App, id string) error {
+	if err := a.decide(ctx, r, id); err != nil {
+		return err
+	}
+	done, err := r.Approval(ctx, id)
+	if err != nil {
+		return err
+	}
+	return a.screen.printf("%s %s: %s\n", done.ID, done.State, done.Tool)
 }
 
 func (a *cli) answer(ctx context.Context, r *app.App, id string, answer approval.Answer, asJSON bool) error {
@@ -86,6 +155,7 @@ func (a *cli) listApprovals(ctx context.Context, r *app.App, asJSON bool) error 
 	if err != nil {
 		return err
 	}
+	slices.Reverse(pending) // newest first
 	if asJSON {
 		return a.screen.json(orEmpty(pending))
 	}
@@ -93,7 +163,7 @@ func (a *cli) listApprovals(ctx context.Context, r *app.App, asJSON bool) error 
 		a.screen.say("No approvals are waiting.")
 		return nil
 	}
-	if a.screen.outTerminal {
+	if a.screen.outTerminal && !a.screen.wide {
 		return a.foldApprovals(pending)
 	}
 	rows := make([][]string, len(pending))

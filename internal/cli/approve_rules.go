@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -19,16 +20,21 @@ func (a *cli) approveRulesCommand() *cobra.Command {
   toolroom approve rules --remove apg_k3j2h4`,
 		Args: arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
+			grants, err := r.Grants(ctx)
+			if err != nil {
+				return err
+			}
 			if remove != "" {
+				if remove, err = fullID(remove, idsOf(grants, func(g *approval.Grant) string { return g.ID })); err != nil {
+					return err
+				}
 				if err := r.RemoveGrant(ctx, remove); err != nil {
 					return err
 				}
 				return a.screen.printf("removed grant %s; its calls need approval again\n", remove)
 			}
-			grants, err := r.Grants(ctx)
+			slices.Reverse(grants) // newest first
 			switch {
-			case err != nil:
-				return err
 			case asJSON:
 				return a.screen.json(orEmpty(grants))
 			case len(grants) == 0:

@@ -65,7 +65,11 @@ func (a *cli) artifactShowCommand() *cobra.Command {
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeArtifact,
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			one, err := r.Parts().Artifacts.Stat(ctx, me().Key(), args[0])
+			handle, err := artifactID(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			one, err := r.Parts().Artifacts.Stat(ctx, me().Key(), handle)
 			if err != nil {
 				return err
 			}
@@ -98,7 +102,11 @@ func (a *cli) artifactReadCommand() *cobra.Command {
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeArtifact,
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			page, err := r.Parts().Artifacts.Read(ctx, me().Key(), args[0], o)
+			handle, err := artifactID(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			page, err := r.Parts().Artifacts.Read(ctx, me().Key(), handle, o)
 			if err != nil {
 				return err
 			}
@@ -109,7 +117,7 @@ func (a *cli) artifactReadCommand() *cobra.Command {
 				return err
 			}
 			if page.Next > 0 {
-				a.screen.say("more: toolroom artifact read %s --offset %d%s", args[0], page.Next, sameSelection(o))
+				a.screen.say("more: toolroom artifact read %s --offset %d%s", handle, page.Next, sameSelection(o))
 			}
 			return nil
 		}),
@@ -150,7 +158,11 @@ func (a *cli) artifactSaveCommand() *cobra.Command {
 			return a.completeArtifact(c, args, typed)
 		},
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			from, one, err := r.Parts().Artifacts.Open(ctx, me().Key(), args[0])
+			handle, err := artifactID(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			from, one, err := r.Parts().Artifacts.Open(ctx, me().Key(), handle)
 			if err != nil {
 				return err
 			}
@@ -195,10 +207,14 @@ func (a *cli) artifactDeleteCommand() *cobra.Command {
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeArtifact,
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			if err := r.Parts().Artifacts.Delete(ctx, me().Key(), args[0]); err != nil {
+			handle, err := artifactID(ctx, r, args[0])
+			if err != nil {
 				return err
 			}
-			return a.screen.printf("deleted %s\n", args[0])
+			if err := r.Parts().Artifacts.Delete(ctx, me().Key(), handle); err != nil {
+				return err
+			}
+			return a.screen.printf("deleted %s\n", handle)
 		}),
 	}
 }

@@ -68,7 +68,7 @@ asks the others.`,
 	f.StringVar(&tools, "tools", "", "file of tools, one JSON object per line")
 	f.StringVar(&queries, "queries", "", "file of queries, one JSON object per line")
 	f.StringVar(&embedder, "embedder", "", "use this embedder of the home, too")
-	f.Float64Var(&o.Weight, "weight", 0.9, "how much meaning counts beside words")
+	f.Float64Var(&o.Weight, "weight", 1, "how much meaning counts beside words")
 	f.IntVar(&o.Uses, "uses", 0, "uses of each tool from which searches have learned")
 	f.IntVar(&o.Sample, "sample", 0, "ask only so many of the queries")
 	f.BoolVar(&asJSON, "json", false, "print JSON")

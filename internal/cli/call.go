@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -48,7 +49,7 @@ or all arguments as one JSON object: as text, from @file, or from - (stdin).`,
 				return err
 			}
 			if call.Arguments, err = a.callArguments(ctx, r, call, args[1:]); err != nil {
-				return a.orNoSources(r, err)
+				return a.refuseCall(ctx, r, call, a.orNoSources(r, err))
 			}
 			return a.runCall(ctx, r, call, asJSON, stream)
 		}),
@@ -58,6 +59,16 @@ or all arguments as one JSON object: as text, from @file, or from - (stdin).`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print the complete result as JSON")
 	c.Flags().BoolVar(&stream, "stream", false, "print output while the tool runs, and the result only if there was none; with --json, one event per line")
 	return c
+}
+
+// refuseCall records a call whose words are not its tool's arguments: it has a receipt too.
+func (a *cli) refuseCall(ctx context.Context, r *app.App, call toolroom.Call, err error) error {
+	var typed *usageError
+	if errors.As(err, &typed) {
+		return err // such as a file that does not exist
+	}
+	r.Parts().Runner.Refuse(ctx, call, err)
+	return err
 }
 
 // callArguments parses the words after the tool according to its schema.

@@ -37,7 +37,7 @@ func (a *cli) callsCommand() *cobra.Command {
 				return err
 			}
 			if follow && before != 0 {
-				return usage("toolroom calls --follow", "--follow shows new calls and --before old ones; use one of them")
+				return usage("toolroom calls --follow", "--follow shows new calls and --cursor old ones; use one of them")
 			}
 			q.Code, q.Label, q.BeforeSeq, q.Limit = toolroom.Code(code), label, before, limit
 			receipts, err := r.Receipts(ctx, q)
@@ -56,7 +56,7 @@ func (a *cli) callsCommand() *cobra.Command {
 				return err
 			}
 			if len(receipts) == limit {
-				a.screen.say("for older ones add --before %d", receipts[len(receipts)-1].Seq)
+				a.screen.say("for older ones add --cursor %d", receipts[len(receipts)-1].Seq)
 			}
 			return nil
 		}),
@@ -66,7 +66,7 @@ func (a *cli) callsCommand() *cobra.Command {
 	f.StringVar(&filter.by, "by", "", "only calls of this subject; local is the operator")
 	f.StringVar(&code, "code", "", "only calls with this error code")
 	f.StringVar(&label, "label", "", "only calls with this label")
-	f.Int64Var(&before, "before", 0, "only receipts before this sequence number, for paging")
+	f.Int64Var(&before, "cursor", 0, "the next page: the number that the previous one names")
 	f.IntVar(&limit, "limit", receipt.DefaultLimit, "maximum number of receipts")
 	f.BoolVar(&follow, "follow", false, "keep printing calls as they end, until Ctrl-C")
 	f.BoolVar(&asJSON, "json", false, "print JSON; with --follow, one receipt per line")
@@ -121,9 +121,11 @@ func orEmpty[T any](list []T) []T {
 }
 
 func (a *cli) printCalls(receipts []*receipt.Receipt) error {
+	ids := a.screen.shortIDs(idsOf(receipts, func(r *receipt.Receipt) string { return r.ID }))
 	rows := make([][]string, len(receipts))
 	for i, r := range receipts {
 		rows[i] = callRow(r)
+		rows[i][0] = ids[i]
 	}
 	return a.screen.table([]string{"CALL", "STARTED", "TOOL", "STATUS", "TOOK", "BY", "VIA", "RESULT"}, rows)
 }
@@ -133,7 +135,7 @@ func callRow(r *receipt.Receipt) []string {
 	if r.Error != nil {
 		text = r.Error.Message
 	}
-	return []string{r.ID, when(r.Started), r.Tool, string(r.Status), took(r.Usage.Run), r.Identity.String(), r.Surface, fit(oneLine(text), 80)}
+	return []string{r.ID, whenShort(r.Started), r.Tool, string(r.Status), took(r.Usage.Run), r.Identity.String(), r.Surface, fit(oneLine(text), 80)}
 }
 
 // followPause is how often followCalls checks for new receipts.
@@ -179,7 +181,11 @@ func (a *cli) callsShowCommand() *cobra.Command {
 		Example: "  toolroom calls show call_4xk2 --json",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			one, err := r.Receipt(ctx, args[0])
+			id, err := a.receiptID(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			one, err := r.Receipt(ctx, id)
 			if err != nil {
 				return err
 			}

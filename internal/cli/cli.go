@@ -79,6 +79,8 @@ type cli struct {
 	trustConfig      bool
 	standalone       bool
 	args             []string // as typed
+	output           string   // --output
+	out              *pipe    // stdout
 	logLevel         string
 	level            slog.Level // the level of logLevel, if that is not empty
 	noColor          bool
@@ -112,7 +114,7 @@ func newCLI(p Program, broken func()) (*cli, *pipe) {
 	a := &cli{}
 	out := &pipe{w: p.Out, broken: broken, secrets: &a.secrets}
 	p.Out = out
-	a.Program, a.screen = p, newScreen(p.In, out, p.Err)
+	a.out, a.Program, a.screen = out, p, newScreen(p.In, out, p.Err)
 	a.Err = &pipe{w: p.Err, broken: func() {}, secrets: &a.secrets}
 	a.screen.err = a.Err
 	return a, out
@@ -128,12 +130,14 @@ func (a *cli) exit(err error) int {
 	case errors.As(err, &code):
 		return int(code)
 	case errors.As(err, &usage):
+		a.failJSON(asError(err))
 		a.screen.fail(err.Error(), usage.hint)
 		return toolroom.ExitError
 	case errors.Is(err, context.Canceled):
 		return toolroom.ExitCancelled
 	}
 	e := toolroom.AsError(err)
+	a.failJSON(e)
 	// err may say more than the Error that it wraps, such as where it occurred.
 	a.screen.fail(err.Error(), e.Hints())
 	return e.Code.Info().Exit
@@ -160,12 +164,14 @@ type pipe struct {
 	broken  context.CancelFunc
 	secrets *atomic.Pointer[secret.Redactor]
 	err     error
+	written bool
 }
 
 func (p *pipe) Write(b []byte) (int, error) {
 	if p.err != nil {
 		return 0, p.err
 	}
+	p.written = p.written || len(b) > 0
 	_, err := p.w.Write(p.secrets.Load().Redact(b))
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
 		p.err = err

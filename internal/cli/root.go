@@ -31,7 +31,7 @@ command-line programs and functions; control and record every call.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.prepare() },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return a.prepare(c) },
 	}
 	onlyHolds(root)
 	root.SetVersionTemplate(a.versionLine())
@@ -65,13 +65,17 @@ command-line programs and functions; control and record every call.`,
 	add(groupUse, a.callCommand(), a.execCommand(), a.runsCommand(), a.chainCommand(), a.searchCommand(), a.describeCommand(), a.toolsCommand(), a.toolCommand(), a.stubsCommand(), a.artifactCommand(), a.sessionCommand())
 	add(groupSetUp, a.initCommand(), a.setupCommand(), a.serveCommand(), a.reloadCommand(), a.serviceCommand(), a.runnerCommand(), a.temporalCommand(), a.sourcesCommand(), a.importCommand(), a.connectCommand(), a.configCommand(), a.trustCommand(), a.imageCommand(), a.backupCommand(), a.restoreCommand())
 	add(groupGovern, a.callsCommand(), a.auditCommand(), a.approveCommand(), a.policyCommand(), a.tokenCommand(), a.secretCommand())
-	add(groupAbout, a.statusCommand(), a.doctorCommand(), a.gcCommand(), a.benchCommand(), a.versionCommand(), a.updateCommand(), a.completionCommand())
+	add(groupAbout, a.statusCommand(), a.doctorCommand(), a.explainCommand(), a.gcCommand(), a.benchCommand(), a.versionCommand(), a.updateCommand(), a.completionCommand())
 	root.SetHelpCommandGroupID(groupAbout)
+	a.addOutputFlag(root)
 	return root
 }
 
 // prepare checks the global flags after parsing.
-func (a *cli) prepare() error {
+func (a *cli) prepare(c *cobra.Command) error {
+	if err := a.chooseOutput(c); err != nil {
+		return err
+	}
 	a.screen.color = !a.noColor && a.screen.outTerminal
 	// Child processes such as pip get paths below it, and run in other folders.
 	if a.home != "" && !filepath.IsAbs(a.home) {

@@ -38,9 +38,10 @@ answer, a server or toolroom runs wait resumes it.`,
 				a.screen.say("There are no suspended programs and no background calls.")
 				return nil
 			}
+			ids := a.screen.shortIDs(idsOf(jobs, func(j *app.Job) string { return j.ID }))
 			rows := make([][]string, len(jobs))
 			for i, j := range jobs {
-				rows[i] = []string{j.ID, j.Call.Tool, string(j.State), when(j.Created), j.Identity.String(), j.Call.Surface, fit(ofJob(j), 60)}
+				rows[i] = []string{ids[i], j.Call.Tool, string(j.State), whenShort(j.Created), j.Identity.String(), j.Call.Surface, fit(ofJob(j), 60)}
 			}
 			return a.screen.table([]string{"RUN", "TOOL", "STATE", "SINCE", "BY", "VIA", "WAITS FOR, OR RESULT"}, rows)
 		}),
@@ -76,14 +77,18 @@ unchanged.`,
 		Example: "  toolroom runs wait call_4xk2",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
+			id, err := jobID(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
 			r.KeepWaiting(ctx)
-			if err := a.tellWaiting(ctx, r, args[0]); err != nil {
+			if err := a.tellWaiting(ctx, r, id); err != nil {
 				return err
 			}
 			w := newWatcher(ctx, a, r)
 			defer w.close()
 			here := false // its output was printed while it ran
-			result, err := r.Resume(ctx, args[0], func(e toolroom.Event) {
+			result, err := r.Resume(ctx, id, func(e toolroom.Event) {
 				if e.Kind == toolroom.EventChunk && !asJSON {
 					here = true
 					if a.printChunk(e.Chunk) != nil {
@@ -131,7 +136,11 @@ func (a *cli) runsCancelCommand() *cobra.Command {
 		Example: "  toolroom runs cancel call_4xk2",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			return r.CancelJob(ctx, args[0])
+			id, err := jobID(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			return r.CancelJob(ctx, id)
 		}),
 	}
 }

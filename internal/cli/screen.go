@@ -28,6 +28,8 @@ type screen struct {
 	outTerminal bool
 	inTerminal  bool
 	color       bool
+	yaml        bool // in place of JSON
+	wide        bool // tables are uncut
 
 	mu          sync.Mutex
 	err         io.Writer
@@ -222,7 +224,14 @@ func (s *screen) encode(enc *json.Encoder, b *bytes.Buffer, v any) error {
 		return err
 	}
 	s.progress("")
-	_, err := s.out.Write(visible.JSON(b.Bytes())) // JSON leaves U+0080 to U+009F as they are
+	document := visible.JSON(b.Bytes())
+	if s.yaml {
+		var err error
+		if document, err = toYAML(document); err != nil {
+			return err
+		}
+	}
+	_, err := s.out.Write(document) // JSON leaves U+0080 to U+009F as they are
 	return err
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -10,38 +11,46 @@ import (
 	"github.com/toolroom/toolroom/internal/visible"
 )
 
-// table prints rows under headers, with aligned columns. On a terminal it truncates the
-// last column to the remaining width.
+// table prints rows under headers, with aligned columns. On a terminal it fits the width:
+// the widest columns get narrower, and their cells go on in the next line.
 func (s *screen) table(headers []string, rows [][]string) error {
 	widths := make([]int, len(headers))
-	for i, header := range headers {
-		widths[i] = utf8.RuneCountInString(header)
-	}
-	for _, row := range rows {
+	for _, row := range append([][]string{headers}, rows...) {
 		for i, cell := range row {
 			row[i] = oneLine(cell)
 			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
 		}
 	}
 	last := len(headers) - 1
-	room := s.width()
-	if room > 0 {
-		for _, w := range widths[:last] {
-			room -= w + columnGap
-		}
-		room = max(room, minLastColumn)
+	if room := s.width(); room > 0 && !s.wide {
+		shrink(widths, room-last*columnGap)
+	} else {
+		widths[last] = 0 // no padding, no wrapping
 	}
 	var b strings.Builder
 	line := func(cells []string, style string) {
+		parts, most := make([][]string, len(cells)), 1
 		for i, cell := range cells {
-			if i == last {
-				cell = fit(cell, room)
-			} else {
-				cell += strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+columnGap)
-			}
-			b.WriteString(s.paint(style, cell))
+			parts[i] = wrap(cell, widths[i])
+			most = max(most, len(parts[i]))
 		}
-		b.WriteByte('\n')
+		for n := range most {
+			var text strings.Builder
+			gap := 0
+			for i := range cells {
+				part := ""
+				if n < len(parts[i]) {
+					part = parts[i][n]
+				}
+				if part == "" {
+					gap += widths[i] + columnGap
+					continue
+				}
+				text.WriteString(strings.Repeat(" ", gap) + s.paint(cmp.Or(style, s.styleOf(cells[i])), part))
+				gap = widths[i] - utf8.RuneCountInString(part) + columnGap
+			}
+			b.WriteString(text.String() + "\n")
+		}
 	}
 	line(headers, bold)
 	for _, row := range rows {
@@ -52,13 +61,68 @@ func (s *screen) table(headers []string, rows [][]string) error {
 	return err
 }
 
-const (
-	columnGap     = 2
-	minLastColumn = 20
+// shrink makes the widest columns narrower until all fit into room.
+func shrink(widths []int, room int) {
+	for {
+		total, widest := 0, 0
+		for i, w := range widths {
+			total += w
+			if w > widths[widest] {
+				widest = i
+			}
+		}
+		if total <= room || widths[widest] <= minColumn {
+			return
+		}
+		widths[widest]--
+	}
+}
 
-	bold = "\x1b[1m"
-	dim  = "\x1b[2m"
+// wrap breaks text into lines of at most width runes, at spaces where it can; a width of 0
+// is no limit.
+func wrap(text string, width int) []string {
+	runes := []rune(text)
+	if width == 0 || len(runes) <= width {
+		return []string{text}
+	}
+	var lines []string
+	for len(runes) > width {
+		end := width
+		for i := width; i > width/2; i-- {
+			if runes[i] == ' ' {
+				end = i
+				break
+			}
+		}
+		lines = append(lines, strings.TrimRight(string(runes[:end]), " "))
+		runes = []rune(strings.TrimLeft(string(runes[end:]), " "))
+	}
+	return append(lines, string(runes))
+}
+
+const (
+	columnGap = 2
+	minColumn = 8
+
+	bold   = "\x1b[1m"
+	dim    = "\x1b[2m"
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
 )
+
+// styleOf returns the colour of a cell that is a state.
+func (s *screen) styleOf(cell string) string {
+	switch cell {
+	case "ok", "ready", "approved", "valid", "trusted", "allow":
+		return green
+	case "error", "fail", "FAIL", "broken", "failing", "denied", "declined", "timeout", "revoked", "changed", "deny":
+		return red
+	case "warn", "waiting", "pending", "backing off", "waiting for authorisation", "expired", "cancelled", "confirm":
+		return yellow
+	}
+	return ""
+}
 
 func (s *screen) paint(style, text string) string {
 	if !s.color || style == "" {
@@ -95,6 +159,14 @@ func when(t time.Time) string {
 		return ""
 	}
 	return t.Local().Format("2006-01-02 15:04:05")
+}
+
+// whenShort is when without the date of today.
+func whenShort(t time.Time) string {
+	if now := time.Now(); !t.IsZero() && now.Format(time.DateOnly) == t.Local().Format(time.DateOnly) {
+		return t.Local().Format(time.TimeOnly)
+	}
+	return when(t)
 }
 
 // took formats a duration.

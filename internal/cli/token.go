@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,6 +73,7 @@ func (a *cli) tokenListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			slices.Reverse(tokens) // newest first
 			if asJSON {
 				return a.screen.json(orEmpty(tokens))
 			}
@@ -141,10 +143,14 @@ func tokenID(ctx context.Context, store token.Store, word string) (string, error
 	if err != nil {
 		return "", err
 	}
+	id, err := fullID(word, idsOf(tokens, func(t *token.Token) string { return t.ID }))
+	if err != nil {
+		return "", err
+	}
 	var named []string
 	for _, t := range tokens {
-		if t.ID == word {
-			return word, nil
+		if t.ID == id {
+			return id, nil
 		}
 		if t.Name == word && t.Revoked.IsZero() {
 			named = append(named, t.ID)

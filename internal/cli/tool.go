@@ -35,7 +35,7 @@ further environments each serve one version; a rollback moves the release back.`
 	onlyHolds(c)
 	c.AddCommand(
 		a.toolNewCommand(), a.toolPushCommand(), a.toolListCommand(), a.toolShowCommand(), a.toolDiffCommand(), a.toolTestCommand(), a.toolCaseCommand(),
-		a.toolReleaseCommand(), a.toolPromoteCommand(), a.toolRollbackCommand(), a.toolDeprecateCommand(), a.toolLogCommand(),
+		a.toolReleaseCommand(), a.toolPromoteCommand(), a.toolRollbackCommand(), a.toolShadowCommand(), a.toolDeprecateCommand(), a.toolLogCommand(),
 		a.toolSyncCommand(), a.toolPullCommand(), a.toolAddCommand(),
 	)
 	return c

@@ -20,9 +20,18 @@ func (a *cli) toolReleaseCommand() *cobra.Command {
 		Short: "Make an environment serve a version",
 		Long: `Make an environment serve a version, by default the newest. A release to another
 environment than test must pass the gates: saved cases that succeed, and schemas
-that break no caller. --force releases nevertheless and is recorded.`,
+that break no caller. --force releases nevertheless and is recorded.
+
+With --weight or --callers, some callers get the version, and the others the one that is
+served. With --shadow, no caller does: the version runs beside the served one, if both are
+read-only, and toolroom tool shadow shows how their values differ.
+
+A version whose calls fail more often, or take longer, than those of the one before is
+taken back automatically (releases.rollback in the config).`,
 		Example: `  toolroom tool release double --env prod
   toolroom tool release double@3 --weight 10
+  toolroom tool release double@3 --callers ann,group:beta
+  toolroom tool release double@3 --shadow --ignore /time,/items/*/id
   toolroom tool release double --force --reason "customers were told"`,
 		Args: arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
@@ -38,6 +47,9 @@ that break no caller. --force releases nevertheless and is recorded.`,
 	f := c.Flags()
 	f.StringVar(&o.Environment, "env", release.Prod, "environment")
 	f.IntVar(&o.Weight, "weight", 0, "percentage of callers that get the version, beside the one that is served")
+	f.StringSliceVar(&o.Callers, "callers", nil, "subjects, or group:NAME, that get the version")
+	f.BoolVar(&o.Shadow, "shadow", false, "run the version beside the served one, and compare")
+	f.StringSliceVar(&o.Ignore, "ignore", nil, "with --shadow: places that may differ, such as /time")
 	f.BoolVar(&o.Force, "force", false, "release even if a gate refuses")
 	f.StringVar(&o.Reason, "reason", "", "why; kept in the log")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
@@ -52,8 +64,10 @@ func (a *cli) printMoved(m release.Moved, err error, asJSON bool) error {
 		return a.screen.json(m)
 	}
 	switch {
+	case m.Canary > 0 && m.Shadow:
+		a.screen.say("in %s, version %d of %s runs beside version %d, which answers; see what differs: toolroom tool shadow %s --env %s", m.Environment, m.Canary, m.Tool, m.Version, m.Tool, m.Environment)
 	case m.Canary > 0:
-		a.screen.say("%s serves version %d of %s to %d%% of the callers, and version %d to the others", m.Environment, m.Canary, m.Tool, m.Weight, m.Version)
+		a.screen.say("%s serves version %d of %s to %s, and version %d to the others", m.Environment, m.Canary, m.Tool, m.CanaryRule.String(), m.Version)
 	case m.Version == 0:
 		a.screen.say("%s no longer serves %s", m.Environment, m.Tool)
 	case m.Version == m.Previous:
@@ -182,8 +196,10 @@ func (a *cli) toolLogCommand() *cobra.Command {
 				if e.Environment != "" {
 					what = fmt.Sprintf("%s: %d → %d", e.Environment, e.Previous, e.Version)
 				}
-				if e.Canary > 0 {
-					what += fmt.Sprintf(", %d to %d%%", e.Canary, e.Weight)
+				if e.Canary > 0 && e.Shadow {
+					what += fmt.Sprintf(", %d as a shadow", e.Canary)
+				} else if e.Canary > 0 {
+					what += fmt.Sprintf(", %d to %s", e.Canary, e.CanaryRule.String())
 				}
 				reason := e.Reason
 				if len(e.Forced) > 0 {

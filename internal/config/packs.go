@@ -41,6 +41,51 @@ type BuiltinK8s struct {
 	Namespace string `yaml:"namespace,omitempty"`
 }
 
+// BuiltinMedia configures the pack media. The pack is off unless it has a section.
+type BuiltinMedia struct {
+	Off bool `yaml:"off,omitempty"`
+	// Vision is the model of image:analyze, and Speech that of audio:transcribe.
+	Vision *BuiltinModel `yaml:"vision,omitempty"`
+	Speech *BuiltinModel `yaml:"speech,omitempty"`
+	// MaxBytes is the maximum size of one image or sound (20 MiB).
+	MaxBytes int64 `yaml:"max_bytes,omitempty"`
+}
+
+// BuiltinModel is a model of a provider.
+type BuiltinModel struct {
+	// Provider is openai (the default, and whatever speaks like it) or anthropic.
+	Provider string `yaml:"provider,omitempty"`
+	// URL is the address of the API with its version; that of the provider is the default.
+	URL   string `yaml:"url,omitempty"`
+	Model string `yaml:"model,omitempty"`
+	// Key is the key of the provider, usually a reference to a secret.
+	Key string `yaml:"key,omitempty"`
+}
+
+func (c check) media(m *BuiltinMedia) {
+	if m == nil {
+		return
+	}
+	for key, p := range map[string]*BuiltinModel{"builtin.media.speech": m.Speech, "builtin.media.vision": m.Vision} {
+		if p == nil {
+			continue
+		}
+		if p.Model == "" {
+			c.problem(key+".model", "it is missing", "write the name of a model of the provider")
+		}
+		if p.URL != "" {
+			c.webURL(key+".url", p.URL)
+		}
+		switch {
+		case p.Provider == "":
+		case key == "builtin.media.vision":
+			c.oneOf(key+".provider", p.Provider, "openai", "anthropic")
+		default:
+			c.oneOf(key+".provider", p.Provider, "openai")
+		}
+	}
+}
+
 func (c check) storage(s *BuiltinStorage) {
 	if s == nil || s.Off {
 		return

@@ -101,7 +101,8 @@ func holdsCredential(path []string, value string) bool {
 		return secretName().MatchString(path[len(path)-1]) && !notSecret().MatchString(path[len(path)-1])
 	}
 	switch {
-	case key == "builtin.web.search.key", key == "builtin.storage.secret_key", key == "builtin.storage.session_token":
+	case key == "builtin.web.search.key", key == "builtin.storage.secret_key", key == "builtin.storage.session_token",
+		key == "builtin.media.vision.key", key == "builtin.media.speech.key":
 		return true
 	case path[0] == "approvals" && path[len(path)-1] == "secret":
 		return true

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"time"
 )
 
 // Releases is the section "releases": how versions of tools are released.
@@ -14,8 +15,23 @@ type Releases struct {
 	// default) or draft.
 	Conflict string `yaml:"conflict,omitempty"`
 	Gates    Gates  `yaml:"gates,omitempty"`
+	// Rollback is when a new version is taken back automatically.
+	Rollback Rollback `yaml:"rollback,omitempty"`
 	// Packages are the rules for packages of functions.
 	Packages Packages `yaml:"packages,omitempty"`
+}
+
+// Rollback is when a new version is taken back automatically.
+type Rollback struct {
+	// Automatic takes back a version whose calls fail more often or take longer than those
+	// of the version before (on).
+	Automatic *bool `yaml:"automatic,omitempty"`
+	// Confidence is how sure that must be, from 0.5 to below 1 (0.95).
+	Confidence float64 `yaml:"confidence,omitempty"`
+	// Slower is how many times longer the median call must take to count (1.5).
+	Slower float64 `yaml:"slower,omitempty"`
+	// For is how long after its release a version is watched (24h).
+	For time.Duration `yaml:"for,omitempty"`
 }
 
 // Packages are the rules for packages of functions.
@@ -37,7 +53,10 @@ type Gates struct {
 
 func (r *Releases) fill() {
 	fill(&r.Conflict, "deprecated")
-	for _, gate := range []**bool{&r.Gates.Cases, &r.Gates.Compatible} {
+	fill(&r.Rollback.Confidence, 0.95)
+	fill(&r.Rollback.Slower, 1.5)
+	fill(&r.Rollback.For, 24*time.Hour)
+	for _, gate := range []**bool{&r.Gates.Cases, &r.Gates.Compatible, &r.Rollback.Automatic} {
 		if *gate == nil {
 			on := true
 			*gate = &on
@@ -48,6 +67,15 @@ func (r *Releases) fill() {
 var environmentName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
 func (c check) releases(r Releases) {
+	if b := r.Rollback; b.Confidence < 0.5 || b.Confidence >= 1 {
+		c.problem("releases.rollback.confidence", fmt.Sprintf("%v is not from 0.5 to below 1", b.Confidence), "for example 0.95")
+	}
+	if b := r.Rollback; b.Slower < 1 {
+		c.problem("releases.rollback.slower", fmt.Sprintf("%v is less than 1", b.Slower), "for example 1.5")
+	}
+	if b := r.Rollback; b.For < 0 {
+		c.problem("releases.rollback.for", fmt.Sprintf("%v is negative", b.For), "for example 24h")
+	}
 	c.oneOf("releases.conflict", r.Conflict, "deprecated", "draft")
 	for i, name := range r.Environments {
 		key := fmt.Sprintf("releases.environments[%d]", i)

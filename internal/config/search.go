@@ -9,7 +9,7 @@ type Search struct {
 	// Embedder is the name of the embedder, or none. The default is the one that was added
 	// last.
 	Embedder string `yaml:"embedder,omitempty"`
-	// Weight is how much meaning counts beside words, which count 1 (0.9).
+	// Weight is how much meaning counts beside words, which count 1 (1).
 	Weight float64 `yaml:"weight,omitempty"`
 	// Wait is how long a search waits for the vector of its query (300 ms).
 	Wait time.Duration `yaml:"wait,omitempty"`
@@ -23,7 +23,7 @@ func (s Search) Learns() bool { return s.Learn == nil || *s.Learn }
 
 func (c check) search(s Search) {
 	if s.Weight < 0 || s.Weight > 10 {
-		c.problem("search.weight", "the weight of meaning must be from 0 to 10", "for example 0.9")
+		c.problem("search.weight", "the weight of meaning must be from 0 to 10", "for example 1")
 	}
 	if s.Wait < 0 || s.Wait > time.Minute {
 		c.problem("search.wait", "a search waits for at most a minute", "for example 300ms")

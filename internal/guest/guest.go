@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/toolroom/toolroom/bridge"
 )
@@ -21,8 +22,9 @@ type Options struct {
 	// Work is the folder in which the program runs, and the only one that the guest
 	// writes to. If it is empty, it is the system's folder for temporary files.
 	Work string
-	// Hold, Ahead and Egress are set by [HoldEnv], [AheadEnv] and [EgressEnv].
-	Hold, Ahead, Egress bool
+	// Hold, Ahead, Egress and Alive are set by [HoldEnv], [AheadEnv], [EgressEnv] and
+	// [AliveEnv].
+	Hold, Ahead, Egress, Alive bool
 }
 
 // Serve runs the one program that the server sends over stream. It returns when the
@@ -51,6 +53,10 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 		}
 	}
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: "toolroom-guest"}}
+	if o.Alive {
+		hello = append(hello, bridge.Member{Key: "alive", Value: true})
+		r.watch = newWatch(AliveTimeout, func() { os.Exit(1) }) // what it started ends with the first process of a sandbox
+	}
 	if err := server.Write(bridge.Frame{Kind: bridge.Hello, Token: o.Token, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
 	}
@@ -60,7 +66,7 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 	} else {
 		close(r.prepared)
 	}
-	start, _, err := server.Read()
+	start, _, err := r.read()
 	close(begun)
 	if err != nil {
 		return ignoreEOF(err)
@@ -99,6 +105,7 @@ type run struct {
 
 	prepared chan struct{}
 	children children
+	watch    *watch // of the server, or nil
 
 	mu      sync.Mutex
 	child   *bridge.Wire // an interpreter that speaks the bridge protocol itself
@@ -113,7 +120,7 @@ var errBroken = errors.New("the stream to the server broke")
 // server ended the stream, and the reason otherwise.
 func (r *run) listen() error {
 	for {
-		f, _, err := r.server.Read()
+		f, _, err := r.read()
 		if err != nil {
 			if errors.Is(err, bridge.ErrProtocol) {
 				return fmt.Errorf("%w: %w", errBroken, err)
@@ -133,6 +140,7 @@ func (r *run) listen() error {
 				return fmt.Errorf("%w: %w", errBroken, err)
 			}
 		case child != nil:
+			r.watch.pause(time.Duration(r.program.Limits.WithDefaults().Wall) * time.Millisecond)
 			_ = child.Write(f) // the goroutine that waits for the child notices if it has ended
 		case answer != nil && f.Kind == bridge.Result:
 			answer <- f

@@ -8,6 +8,9 @@ import "github.com/toolroom/toolroom/sandbox"
 
 // Environment variables by which a driver configures a guest.
 const (
+	// AliveEnv, if not empty, makes the guest end once the server has been silent for
+	// [AliveTimeout]. A driver sets it if the stream does not end with the server.
+	AliveEnv = "TOOLROOM_ALIVE"
 	// TokenEnv is the token of the guest's hello, in hex; the guest removes it from
 	// its environment at once.
 	TokenEnv = "TOOLROOM_BRIDGE_TOKEN"

@@ -67,7 +67,7 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", TokenEnv, err)
 		return 1
 	}
-	o := Options{Token: token, Work: os.Getenv(WorkEnv), Hold: os.Getenv(HoldEnv) != "", Ahead: os.Getenv(AheadEnv) != "", Egress: os.Getenv(EgressEnv) != ""}
+	o := Options{Token: token, Work: os.Getenv(WorkEnv), Hold: os.Getenv(HoldEnv) != "", Ahead: os.Getenv(AheadEnv) != "", Egress: os.Getenv(EgressEnv) != "", Alive: os.Getenv(AliveEnv) != ""}
 	os.Unsetenv(TokenEnv)
 	os.Unsetenv(HoldEnv)
 	os.Unsetenv(AheadEnv)

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -80,15 +81,18 @@ func (s *Service) compatibleGate(ctx context.Context, v *Version, current int) *
 		return nil
 	}
 	r := &Refusal{Gate: GateCompatible, Reason: fmt.Sprintf("version %d breaks callers of version %d: %s", v.Number, current, strings.Join(breaks, "; ")), Detail: breaks}
-	if callers := s.broken(ctx, v); len(callers) > 0 {
+	outputs := slices.ContainsFunc(breaks, func(b string) bool { return strings.HasPrefix(b, "value") })
+	if callers := s.broken(ctx, v, outputs); len(callers) > 0 {
 		r.Reason += "; called so in the last 30 days by " + strings.Join(callers, ", ")
 		r.Detail = append(r.Detail, "callers: "+strings.Join(callers, ", "))
 	}
 	return r
 }
 
-// broken returns who called the tool recently with arguments that v does not accept.
-func (s *Service) broken(ctx context.Context, v *Version) []string {
+// broken returns who called the tool recently with arguments that v does not accept, and
+// with what is wrong with them. If values change, it also returns all others that called it,
+// because any of them may read what is gone.
+func (s *Service) broken(ctx context.Context, v *Version, outputs bool) []string {
 	input, err := schema.Compile(v.Spec.InputSchema, schema.Limits{})
 	if err != nil {
 		return nil
@@ -99,14 +103,21 @@ func (s *Service) broken(ctx context.Context, v *Version) []string {
 	}
 	var callers []string
 	for caller, calls := range past {
-		n := 0
+		n, first := 0, ""
 		for _, arguments := range calls {
-			if tree, err := jsonx.Decode(arguments, jsonx.Limits{}); err == nil && input.Validate(tree) != nil {
-				n++
+			tree, err := jsonx.Decode(arguments, jsonx.Limits{})
+			if err != nil {
+				continue
+			}
+			if err := input.Validate(tree); err != nil {
+				n, first = n+1, cmp.Or(first, err.Error())
 			}
 		}
-		if n > 0 {
-			callers = append(callers, fmt.Sprintf("%s (%d)", caller, n))
+		switch {
+		case n > 0:
+			callers = append(callers, fmt.Sprintf("%s (%d of %d calls, for example %s)", caller, n, len(calls), first))
+		case outputs:
+			callers = append(callers, fmt.Sprintf("%s (%d calls, which got the value)", caller, len(calls)))
 		}
 	}
 	slices.Sort(callers)

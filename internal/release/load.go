@@ -4,7 +4,7 @@ import "context"
 
 // Load reads the table of all releases.
 func Load(ctx context.Context, s Store) (*Table, error) {
-	t := &Table{tools: map[string]map[string]Release{}, newest: map[string]int{}, released: map[string]map[int]bool{}}
+	t := &Table{tools: map[string]map[string]Release{}, newest: map[string]int{}, released: map[string]map[int]bool{}, began: map[string]Entry{}}
 	var err error
 	// The revision is read first: a change meanwhile is found at the next comparison.
 	if t.Revision, err = s.ReleaseRevision(ctx); err != nil {
@@ -33,6 +33,9 @@ func Load(ctx context.Context, s Store) (*Table, error) {
 		}
 		if e.Environment == "" {
 			continue
+		}
+		if at := e.Tool + "\x00" + e.Environment; t.began[at].Tool == "" { // the log begins with the newest
+			t.began[at] = e
 		}
 		if t.released[e.Tool] == nil {
 			t.released[e.Tool] = map[int]bool{}

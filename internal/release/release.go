@@ -8,6 +8,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -149,9 +152,29 @@ type Release struct {
 	Tool        string `json:"tool"`
 	Environment string `json:"environment"`
 	Version     int    `json:"version"`
-	// Canary is a version that serves Weight percent of the callers; zero means none.
+	// Canary is a version that serves some callers; zero means none.
 	Canary int `json:"canary,omitempty"`
-	Weight int `json:"weight,omitempty"`
+	CanaryRule
+}
+
+// CanaryRule says which calls a canary serves: those of Weight percent of the callers, and
+// of Callers, which are subjects or group:NAME. A Shadow answers no call: it runs beside the
+// version that does, and the values are compared, except at the places in Ignore.
+type CanaryRule struct {
+	Weight  int      `json:"weight,omitempty"`
+	Callers []string `json:"callers,omitempty"`
+	Shadow  bool     `json:"shadow,omitempty"`
+	Ignore  []string `json:"ignore,omitempty"`
+}
+
+// Takes reports whether the rule selects a caller of a tool.
+func (r *CanaryRule) Takes(tool string, who toolroom.Identity) bool {
+	for _, caller := range r.Callers {
+		if group, ok := strings.CutPrefix(caller, "group:"); ok && slices.Contains(who.Groups, group) || caller == who.Key() {
+			return true
+		}
+	}
+	return r.Weight > 0 && share(tool, who) < r.Weight
 }
 
 // Action is a kind of entry in the log.
@@ -177,20 +200,59 @@ type Entry struct {
 	Environment string    `json:"environment,omitempty"`
 	// Version is the version that was pushed, or that the environment serves from then on;
 	// zero means none. Previous is the one before.
-	Version  int    `json:"version"`
-	Previous int    `json:"previous,omitempty"`
-	Canary   int    `json:"canary,omitempty"`
-	Weight   int    `json:"weight,omitempty"`
-	Reason   string `json:"reason,omitempty"`
+	Version  int `json:"version"`
+	Previous int `json:"previous,omitempty"`
+	Canary   int `json:"canary,omitempty"`
+	CanaryRule
+	Reason string `json:"reason,omitempty"`
+	// Verdict is why an automatic rollback happened.
+	Verdict *Verdict `json:"verdict,omitempty"`
 	// Forced lists the gates that were overridden.
 	Forced []string `json:"forced,omitempty"`
 }
 
+// Summary describes the entry in one sentence.
+func (e *Entry) Summary() string {
+	var text string
+	switch {
+	case e.Action == ActionPush:
+		text = fmt.Sprintf("version %d was pushed", e.Version)
+	case e.Environment == "":
+		text = fmt.Sprintf("version %d: %s", e.Version, e.Action)
+	case e.Canary != 0 && e.Shadow:
+		text = fmt.Sprintf("%s: version %d runs as a shadow of version %d", e.Environment, e.Canary, e.Version)
+	case e.Canary != 0:
+		text = fmt.Sprintf("%s: version %d serves %s, version %d the others", e.Environment, e.Canary, e.CanaryRule.String(), e.Version)
+	default:
+		text = fmt.Sprintf("%s: %s from version %d to %d", e.Environment, e.Action, e.Previous, e.Version)
+	}
+	if len(e.Forced) > 0 {
+		text += "; forced in spite of " + strings.Join(e.Forced, ", ")
+	}
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	return text
+}
+
+// String describes which callers the rule selects.
+func (r *CanaryRule) String() string {
+	var parts []string
+	if r.Weight > 0 {
+		parts = append(parts, fmt.Sprintf("%d%% of the callers", r.Weight))
+	}
+	if len(r.Callers) > 0 {
+		parts = append(parts, strings.Join(r.Callers, ", "))
+	}
+	return strings.Join(parts, " and ")
+}
+
 // Move changes what an environment serves.
 type Move struct {
-	// From is the version that the environment is expected to serve, zero for none. If it
-	// serves another one, the move is refused with code conflict.
-	From int
+	// From is the version that the environment is expected to serve, zero for none, and
+	// FromCanary the expected canary. If it serves another one, the move is refused with
+	// code conflict.
+	From, FromCanary int
 	// To is the new release. A version of zero ends the release.
 	To Release
 	// Demoted is the status of the version that is no longer active.
@@ -229,6 +291,11 @@ type Store interface {
 	// ReleaseLog returns at most limit entries, newest first; an empty tool selects all, and
 	// a negative limit means no limit.
 	ReleaseLog(ctx context.Context, tool string, limit int) ([]Entry, error)
+
+	// PutShadowRun stores a run, and drops the oldest of the version beyond keep.
+	PutShadowRun(ctx context.Context, r *ShadowRun, keep int) error
+	// ShadowRuns returns at most limit runs of a version, newest first.
+	ShadowRuns(ctx context.Context, tool, environment string, version, limit int) ([]*ShadowRun, error)
 
 	// PutCase stores a case of a tool, replacing the one of that name.
 	PutCase(ctx context.Context, c *Case) error

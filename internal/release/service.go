@@ -48,6 +48,12 @@ type Options struct {
 	Run func(context.Context, toolroom.Call) *toolroom.Result
 	// Past returns the recorded arguments of the calls of a tool since a time, by caller.
 	Past func(ctx context.Context, tool string, since time.Time) (map[string][]json.RawMessage, error)
+	// Observe returns the newest calls of a version in an environment since a time, oldest
+	// first. If they are those of the base, only the last 1,000 are needed.
+	Observe func(ctx context.Context, tool, environment string, version int, since time.Time, base bool) ([]Observation, error)
+	// Record keeps a receipt of what a person or Toolroom did to a tool; refused is why it
+	// was not done. It may be nil.
+	Record func(ctx context.Context, e Entry, v *Version, refused error)
 	// Changed is called after every change of a version or release.
 	Changed func(context.Context) error
 	Rules   func() Rules
@@ -63,6 +69,12 @@ type Rules struct {
 	// Cases and Compatible switch the gates of environments other than test on, and
 	// SecondPerson requires that another person than the author releases.
 	Cases, Compatible, SecondPerson bool
+	// Automatic takes a version back that is worse than the one before with at least this
+	// Confidence, for the time Watched after its release. Slower is the factor by which the
+	// median run time must have grown to count as worse.
+	Automatic          bool
+	Confidence, Slower float64
+	Watched            time.Duration
 }
 
 // Service pushes, tests and releases versions. It is safe for concurrent use.
@@ -120,6 +132,9 @@ func (s *Service) Push(ctx context.Context, u Upload, who string) ([]Pushed, err
 			}
 		}
 		out = append(out, Pushed{stored, created, len(f.Cases)})
+		if created {
+			s.record(ctx, Entry{Time: v.Created, Who: who, Action: ActionPush, Tool: v.Tool, Version: stored.Number, Reason: u.Message}, stored, nil)
+		}
 	}
 	return out, s.Changed(ctx)
 }
@@ -201,15 +216,21 @@ func (s *Service) checkEnvironment(name string) error {
 	return nil
 }
 
+func (s *Service) record(ctx context.Context, e Entry, v *Version, refused error) {
+	if s.Record != nil {
+		s.Record(ctx, e, v, refused)
+	}
+}
+
 // Order asks for a release.
 type Order struct {
 	Tool string `json:"tool"`
 	// Version is the version to release; zero means the newest.
 	Version     int    `json:"version,omitempty"`
 	Environment string `json:"environment,omitempty"`
-	// Weight releases the version to that percentage of callers only, beside the one that
-	// is served. Zero means all.
-	Weight int `json:"weight,omitempty"`
+	// The rule releases the version as a canary, beside the one that is served. If it is
+	// empty, all callers get it.
+	CanaryRule
 	// Force releases in spite of gates that refuse. Reason is kept in the log.
 	Force  bool   `json:"force,omitempty"`
 	Reason string `json:"reason,omitempty"`
@@ -254,27 +275,57 @@ func (s *Service) Release(ctx context.Context, o Order, who string) (Moved, erro
 	if err != nil {
 		return Moved{}, err
 	}
-	canary := o.Weight > 0 && o.Weight < 100
+	if o.Shadow && o.Weight == 0 && len(o.Callers) == 0 {
+		o.Weight = 100
+	}
+	canary := o.Weight > 0 && o.Weight < 100 || len(o.Callers) > 0 || o.Shadow
 	switch {
 	case canary && current.Version == 0:
-		return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s serves no version in %s that could serve the other %d%%", o.Tool, o.Environment, 100-o.Weight).
+		return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s serves no version of %s, beside which version %d could run", o.Environment, o.Tool, v.Number).
 			WithCLIHint("release it whole first: toolroom tool release %s --env %s", o.Tool, o.Environment)
+	case canary && current.Version == v.Number:
+		return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s serves version %d of %s already", o.Environment, v.Number, o.Tool)
+	case o.Shadow:
+		if err := s.mayShadow(ctx, v, current); err != nil {
+			return Moved{}, err
+		}
 	case current.Version == v.Number && current.Canary == 0 && !canary:
 		return Moved{Release: current, Previous: current.Version}, nil // it is so already
 	}
-	refused := s.gates(ctx, v, current, o, who)
+	var refused []Refusal
+	if !o.Shadow { // a shadow answers nobody
+		refused = s.gates(ctx, v, current, o, who)
+	}
 	if len(refused) > 0 && !o.Force {
-		return Moved{}, stopped(v, o, refused)
+		err := stopped(v, o, refused)
+		e := Entry{Time: s.Now().UTC(), Who: who, Action: cmp.Or(o.action, ActionRelease), Tool: o.Tool, Environment: o.Environment, Version: v.Number, Previous: current.Version, Reason: o.Reason}
+		s.record(ctx, e, v, err)
+		return Moved{}, err
 	}
 	to := Release{Tool: o.Tool, Environment: o.Environment, Version: v.Number}
 	if canary {
-		to = Release{Tool: o.Tool, Environment: o.Environment, Version: current.Version, Canary: v.Number, Weight: o.Weight}
+		to = Release{Tool: o.Tool, Environment: o.Environment, Version: current.Version, Canary: v.Number, CanaryRule: o.CanaryRule}
 	}
 	forced := []string{}
 	for _, g := range refused {
 		forced = append(forced, g.Gate)
 	}
 	return s.move(ctx, current, to, Entry{Who: who, Action: cmp.Or(o.action, ActionRelease), Reason: o.Reason, Forced: forced})
+}
+
+// mayShadow returns an error unless a version can run beside another without effects.
+func (s *Service) mayShadow(ctx context.Context, v *Version, current Release) error {
+	base, err := s.Store.Version(ctx, v.Tool, current.Version)
+	if err != nil {
+		return err
+	}
+	for _, one := range []*Version{base, v} {
+		if !one.Spec.ReadOnly {
+			return toolroom.Errorf(toolroom.CodeConflict, "version %d of %s is not declared read-only, so it cannot run twice for one call", one.Number, v.Tool).
+				WithHint("put read_only = true into the header if that is so, and push again")
+		}
+	}
+	return nil
 }
 
 func (s *Service) current(ctx context.Context, tool, environment string) (Release, error) {
@@ -292,11 +343,22 @@ func (s *Service) current(ctx context.Context, tool, environment string) (Releas
 
 func (s *Service) move(ctx context.Context, from, to Release, e Entry) (Moved, error) {
 	e.Time, e.Tool, e.Environment = s.Now().UTC(), to.Tool, to.Environment
-	e.Version, e.Previous, e.Canary, e.Weight = to.Version, from.Version, to.Canary, to.Weight
-	err := s.Store.MoveRelease(ctx, Move{From: from.Version, To: to, Demoted: cmp.Or(s.Rules().Demoted, StatusDeprecated), Entry: e})
+	e.Version, e.Previous, e.Canary, e.CanaryRule = to.Version, from.Version, to.Canary, to.CanaryRule
+	err := s.Store.MoveRelease(ctx, Move{From: from.Version, FromCanary: from.Canary, To: to, Demoted: cmp.Or(s.Rules().Demoted, StatusDeprecated), Entry: e})
 	if err != nil {
 		return Moved{}, err
 	}
+	moved := to.Version
+	if to.Canary != 0 {
+		moved = to.Canary
+	}
+	v := &Version{Tool: to.Tool}
+	if moved != 0 {
+		if v, err = s.Store.Version(ctx, to.Tool, moved); err != nil {
+			return Moved{}, err
+		}
+	}
+	s.record(ctx, e, v, nil)
 	return Moved{Release: to, Previous: from.Version, Forced: e.Forced}, s.Changed(ctx)
 }
 
@@ -426,6 +488,7 @@ func (s *Service) Deprecate(ctx context.Context, tool string, number int, reason
 	if err := s.Store.SetVersionStatus(ctx, tool, v.Number, status, e); err != nil {
 		return err
 	}
+	s.record(ctx, e, v, nil)
 	return s.Changed(ctx)
 }
 

@@ -17,6 +17,8 @@ type Table struct {
 	newest map[string]int
 	// released are the versions that some environment has served.
 	released map[string]map[int]bool
+	// began are the last entries of each tool and environment.
+	began map[string]Entry
 }
 
 // Choice is the version of a tool that serves a call.
@@ -58,10 +60,20 @@ func (t *Table) Choose(spelling, environment string, who toolroom.Identity) (c C
 	if !ok {
 		return Choice{}, true, t.unreleased(tool, environment)
 	}
-	if r.Canary != 0 && share(tool, who) < r.Weight {
+	if r.Canary != 0 && !r.Shadow && r.Takes(tool, who) {
 		return Choice{tool, r.Canary}, true, nil
 	}
 	return Choice{tool, r.Version}, true, nil
+}
+
+// Shadow returns the version that runs as a shadow of the given one for a caller in an
+// environment, with its rule.
+func (t *Table) Shadow(tool, environment string, version int, who toolroom.Identity) (Choice, CanaryRule, bool) {
+	r := t.tools[tool][environment]
+	if r.Canary == 0 || !r.Shadow || r.Version != version || !r.Takes(tool, who) {
+		return Choice{}, CanaryRule{}, false
+	}
+	return Choice{tool, r.Canary}, r.CanaryRule, true
 }
 
 // pinned returns a version that the caller names. Only versions that were once released can

@@ -49,10 +49,23 @@ func (r *Runner) RunHooked(ctx context.Context, request toolroom.Call, hooks App
 	return r.run(ctx, request, hooks)
 }
 
+// Refuse records a call that its surface could not turn into arguments, for example because
+// a word on the command line names no argument. The result fails with why, or with the
+// reason for which the tool cannot be resolved.
+func (r *Runner) Refuse(ctx context.Context, request toolroom.Call, why error) *toolroom.Result {
+	c := r.begin(ctx, request)
+	c.refused = why
+	return c.finish()
+}
+
 // run takes a call from its request to its result.
 func (r *Runner) run(ctx context.Context, request toolroom.Call, hooks ApprovalHooks) *toolroom.Result {
 	c := r.begin(ctx, request)
 	c.hooks = hooks
+	return c.finish()
+}
+
+func (c *call) finish() *toolroom.Result {
 	at := &reached{}
 	failed := c.guard(at)
 	c.announce(nil)
@@ -73,6 +86,9 @@ func (c *call) stages(at *reached) (err error) {
 	}
 	c.announce(at.resolved)
 	at.phase = toolroom.PhaseValidateInput
+	if c.refused != nil {
+		return c.refused
+	}
 	if err = at.resolved.validateInput(); err != nil {
 		return err
 	}
@@ -144,6 +160,7 @@ type call struct {
 	// suspension is set once another process can take over the call.
 	suspension atomic.Pointer[Suspension]
 	started    time.Time
+	refused    error
 	announced  bool // the event called was sent
 	unrecorded bool // receipts cannot be stored
 	arguments  arguments

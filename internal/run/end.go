@@ -36,6 +36,7 @@ func newOutcome(c *call, at *reached) *outcome {
 func (o *outcome) end(err error) *toolroom.Result {
 	if o.replayed != nil {
 		o.result.Result = *o.replayed
+		o.result.Replayed = true
 	} else if o.try(toolroom.PhaseShape, func() { o.conclude(err) }) != nil {
 		o.concludeBroken()
 	}
@@ -50,6 +51,7 @@ func (o *outcome) end(err error) *toolroom.Result {
 	}
 	if !suspended { // else it has not ended
 		_ = o.try(toolroom.PhaseReceipt, o.record)
+		_ = o.try(toolroom.PhaseReceipt, o.tellServed)
 	}
 
 	kind := toolroom.EventDone
@@ -62,6 +64,13 @@ func (o *outcome) end(err error) *toolroom.Result {
 		_ = o.try(toolroom.PhaseReceipt, func() { s.settle(o.ctx, r) })
 	}
 	return r
+}
+
+// tellServed reports a call of a released tool.
+func (o *outcome) tellServed() {
+	if found := o.at.resolved; o.runner.Served != nil && found != nil && found.entry.Tool.Release != nil && o.replayed == nil {
+		o.runner.Served(o.request, &found.entry.Tool, &o.result.Result)
+	}
 }
 
 // held reports whether the call holds its idempotency key.

@@ -110,6 +110,10 @@ type Options struct {
 	Discover func(ctx context.Context, spelling string) error
 	// Releases chooses the versions of released tools; nil means that there are none.
 	Releases Releases
+	// Served is called with each call of a released tool and its result, after its receipt
+	// was recorded and before the result is returned. It must not change either, and must
+	// return at once. It may be nil.
+	Served func(call toolroom.Call, tool *toolroom.Tool, result *toolroom.Result)
 	// Preview describes a call for the people who are asked to approve it. If it is
 	// nil, they see the arguments only.
 	Preview func(ctx context.Context, tool *toolroom.Tool, from source.Source, req *source.Request) (source.Preview, error)

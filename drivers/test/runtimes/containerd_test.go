@@ -5,15 +5,21 @@ package runtimes
 import (
 	"crypto/rand"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/drivers/containerd"
 	"github.com/toolroom/toolroom/drivers/image"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/hosted"
+	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
@@ -90,7 +96,7 @@ func TestContainerdPassesTheSuite(t *testing.T) {
 			d := containerdDriver(t, containerd.Options{Address: socket, Runtime: runtime})
 			var lacks []sandbox.Limit
 			if runtime == "runsc" {
-				lacks = []sandbox.Limit{sandbox.LimitEgress} // its loopback interface is down
+				lacks = []sandbox.Limit{sandbox.LimitPIDs, sandbox.LimitEgress} // its loopback interface is down
 			}
 			passes(t, "containerd/"+runtime, sandboxtest.Options{
 				New:       func(*testing.T) sandbox.Driver { return d },
@@ -182,5 +188,102 @@ func TestKataStartsItsShim(t *testing.T) {
 	}
 	if left := containerdLeftovers(t, socket); len(left) > 0 {
 		t.Errorf("there is left %v", left)
+	}
+}
+
+// TestAContainerdGuestEndsWithItsToolroom: the shim keeps the guest's stream open, so the
+// guest must notice by itself. Nobody cleans here.
+func TestAContainerdGuestEndsWithItsToolroom(t *testing.T) {
+	t.Parallel()
+	for _, runtime := range []string{"runc", "runsc"} {
+		t.Run(runtime, func(t *testing.T) {
+			program(t, runtime, runtime)
+			t.Parallel()
+			v := victim{Driver: "containerd", Runtime: runtime, Address: containerdEngine(t), Folder: folder(t), Guest: made.guest}
+			containerdDriver(t, containerd.Options{Address: v.Address})
+			v.kill(t)
+			running := func() bool {
+				out, err := exec.Command("ctr", "--address", v.Address, "--namespace", "toolroom", "tasks", "list").CombinedOutput()
+				return err != nil || strings.Contains(string(out), "RUNNING")
+			}
+			if !running() {
+				t.Fatal("nothing runs after the kill: the test tries nothing")
+			}
+			for end := time.Now().Add(2 * guest.AliveTimeout); running(); time.Sleep(time.Second) {
+				if time.Now().After(end) {
+					t.Fatal("the guest has outlived its Toolroom")
+				}
+			}
+			if _, err := v.driver().(sandbox.Cleaner).Clean(t.Context(), false); err != nil { // what is not running
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestDevInContainerdReachesNoAbstractSocketOfTheMachine: it has the machine's network.
+func TestDevInContainerdReachesNoAbstractSocketOfTheMachine(t *testing.T) {
+	t.Parallel()
+	name := "toolroom-test-" + rand.Text()
+	l, err := net.Listen("unix", "@"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("canary"))
+			_ = c.Close()
+		}
+	}()
+	d := containerdDriver(t, containerd.Options{Address: containerdEngine(t)})
+	h := &listener{}
+	result, err := hosted.New(d).Run(t.Context(), engine.Job{
+		Run: "dev", Owner: "tester", Sandbox: sandbox.Spec{Profile: sandbox.Dev, Guest: made.guest},
+		Program: bridge.Program{Language: "python", Limits: bridge.Limits{Wall: 60_000}, Source: `
+import socket, os, ctypes
+got = []
+def attempt(what, f):
+    try:
+        f(); got.append(what)
+    except Exception as e:
+        pass
+def abstract():
+    s = socket.socket(socket.AF_UNIX); s.connect("\0` + name + `")
+attempt("abstract", abstract)
+attempt("vsock", lambda: socket.socket(40, socket.SOCK_STREAM))
+libc = ctypes.CDLL(None, use_errno=True)
+def syscall(*a):
+    if libc.syscall(*a) < 0: raise OSError(ctypes.get_errno())
+attempt("user namespace", lambda: syscall(272, 0x10000000))
+attempt("io_uring", lambda: syscall(425, 1, ctypes.create_string_buffer(120)))
+attempt("add_key", lambda: syscall(248, b"user", b"x", b"y", 1, -1))
+attempt("TCP", lambda: socket.socket(socket.AF_INET))
+attempt("pair", lambda: socket.socketpair())
+return ",".join(got)
+`},
+	}, h)
+	if err != nil || result.Outcome.Failure != nil {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if got := fmt.Sprint(result.Outcome.Value); got != "TCP,pair" {
+		t.Errorf("what worked: %s", got)
+	}
+}
+
+func TestDevHoldsNoLimitOfDisk(t *testing.T) {
+	t.Parallel()
+	d := containerdDriver(t, containerd.Options{Address: containerdEngine(t)})
+	s := sandbox.Spec{Profile: sandbox.Dev, Guest: made.guest, Limits: sandbox.Limits{Disk: 16 << 20}}
+	if err := sandbox.Check("containerd", d.Probe(t.Context()), s); toolroom.CodeOf(err) != toolroom.CodeLimitNotEnforceable {
+		t.Errorf("asked for: %v", err)
+	}
+	s.Unasked = []sandbox.Limit{sandbox.LimitDisk}
+	if err := sandbox.Check("containerd", d.Probe(t.Context()), s); err != nil {
+		t.Errorf("a default: %v", err)
 	}
 }

@@ -75,14 +75,15 @@ func TestDockerPassesTheSuite(t *testing.T) {
 		t.Run(runtime, func(t *testing.T) {
 			program(t, runtime, runtime)
 			t.Parallel()
-			own := inAnImage
+			own, lacks := inAnImage, []sandbox.Limit(nil)
 			if runtime == "runsc" {
-				own = possible(own, inDockerWithGVisor)
+				own, lacks = possible(own, inDockerWithGVisor), []sandbox.Limit{sandbox.LimitPIDs}
 			}
 			d, host := dockerDriver(t, docker.Options{Runtime: runtime})
 			passes(t, "docker/"+runtime, sandboxtest.Options{
 				New:       func(*testing.T) sandbox.Driver { return d },
 				Guest:     made.guest,
+				Lacks:     lacks,
 				Languages: []string{"python", "javascript", "shell"},
 				Leftovers: func(t *testing.T) []string { return containers(t, host) },
 			}, possible(own, below(runtime)))

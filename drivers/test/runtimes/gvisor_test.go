@@ -33,6 +33,7 @@ func TestGVisorPassesTheSuite(t *testing.T) {
 			passes(t, "gvisor", sandboxtest.Options{
 				New:       func(*testing.T) sandbox.Driver { return d },
 				Guest:     made.guest,
+				Lacks:     []sandbox.Limit{sandbox.LimitPIDs},
 				Languages: tt.languages,
 				Leftovers: func(t *testing.T) []string {
 					if err := d.Close(); err != nil {

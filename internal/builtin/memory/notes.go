@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 )
 
 // Notes keep notes for other packs, in the files of the memory tools.
@@ -21,7 +22,7 @@ func Open(dir string) *Notes { return &Notes{store{dir}} }
 
 // Save replaces the text of a namespace, or adds to it.
 func (n *Notes) Save(ctx context.Context, who toolroom.Identity, namespace, text string, add bool) error {
-	return n.store.change(ctx, who.Key(), namespace, func(old string) (string, error) {
+	return n.store.change(ctx, identity.Owner(who), namespace, func(old string) (string, error) {
 		if !add || old == "" {
 			return text, nil
 		}
@@ -31,6 +32,6 @@ func (n *Notes) Save(ctx context.Context, who toolroom.Identity, namespace, text
 
 // Has reports whether a namespace has a text.
 func (n *Notes) Has(who toolroom.Identity, namespace string) bool {
-	_, err := n.store.read(who.Key(), namespace)
+	_, err := n.store.read(identity.Owner(who), namespace)
 	return err == nil
 }

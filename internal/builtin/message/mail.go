@@ -141,6 +141,11 @@ func compose(from, to *mail.Address, l letter, id string, now time.Time) []byte 
 		}
 		return r
 	}, cmp.Or(l.subject, firstLine(l.text)))
+	kind, encoding, boundary := "text/plain; charset=utf-8", "quoted-printable", ""
+	if l.file != nil {
+		boundary = rand.Text()
+		kind, encoding = "multipart/mixed; boundary="+boundary, "7bit"
+	}
 	for _, header := range [][2]string{
 		{"From", from.String()},
 		{"To", to.String()},
@@ -149,12 +154,16 @@ func compose(from, to *mail.Address, l letter, id string, now time.Time) []byte 
 		{"Message-ID", id},
 		{"Auto-Submitted", "auto-generated"},
 		{"MIME-Version", "1.0"},
-		{"Content-Type", "text/plain; charset=utf-8"},
-		{"Content-Transfer-Encoding", "quoted-printable"},
+		{"Content-Type", kind},
+		{"Content-Transfer-Encoding", encoding},
 	} {
 		fmt.Fprintf(&b, "%s: %s\r\n", header[0], header[1])
 	}
 	b.WriteString("\r\n")
+	if l.file != nil {
+		attach(&b, boundary, l)
+		return b.Bytes()
+	}
 	w := quotedprintable.NewWriter(&b)
 	// Writes to a buffer cannot fail.
 	_, _ = w.Write([]byte(l.text))

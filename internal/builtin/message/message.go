@@ -168,7 +168,10 @@ func (m messages) run(ctx context.Context, req *source.Request, in Args) (Sent, 
 }
 
 // letter is a message in the form of all providers.
-type letter struct{ to, subject, text, id string }
+type letter struct {
+	to, subject, text, id string
+	file                  *Attachment
+}
 
 // whole returns the text with the subject as its first line.
 func (l letter) whole() string {

@@ -21,6 +21,7 @@ import (
 	"github.com/toolroom/toolroom/internal/atomicfile"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/memory"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -253,7 +254,7 @@ func (s *storage) openSeen(ctx context.Context, who toolroom.Identity, bucket, b
 	if err := os.MkdirAll(s.State, 0o700); err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(who.Key() + "\n" + s.Client.Endpoint.String() + "\n" + bucket + "\n" + base))
+	sum := sha256.Sum256([]byte(identity.Owner(who) + "\n" + s.Client.Endpoint.String() + "\n" + bucket + "\n" + base))
 	f := &seen{path: filepath.Join(s.State, hex.EncodeToString(sum[:12])+".json"), tags: map[string]string{}}
 	f.lock = flock.New(f.path + ".lock")
 	if _, err := f.lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {

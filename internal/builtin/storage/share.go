@@ -16,6 +16,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -134,7 +135,7 @@ func (s *storage) upload(ctx context.Context, req *source.Request, in ShareArgs,
 	out.Bytes = info.Size()
 	if out.ObjectKey == "" {
 		// The same name for the same file, so that a broken upload can go on.
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s%s\n%d\n%d", req.Identity.Key(), in.Path, in.Handle, info.Size(), info.ModTime().UnixNano()))
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s%s\n%d\n%d", identity.Owner(req.Identity), in.Path, in.Handle, info.Size(), info.ModTime().UnixNano()))
 		out.ObjectKey = "shared/" + hex.EncodeToString(sum[:8]) + "/" + name
 	}
 	u := &upload{Client: s.Client, bucket: out.Bucket, key: out.ObjectKey, kind: kind, from: file, size: info.Size()}

@@ -1,6 +1,10 @@
 package sql
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // kind of a token.
 type kind int
@@ -38,6 +42,8 @@ type lexer struct {
 	// depth is how many comments that are code stand around; dollars counts
 	// the attempts to read a dollar-quoted text.
 	depth, dollars int
+	// adjoins means that a word ended just here.
+	adjoins bool
 }
 
 // Bounds that keep the reading linear, whatever the text.
@@ -53,7 +59,9 @@ func lex(s string, depth int) (tokens []token, doubt bool) {
 		return nil, true
 	}
 	for l.rest != "" {
+		starts := isWord(l.rest[0])
 		l.next()
+		l.adjoins = starts
 	}
 	return l.tokens, l.doubt
 }
@@ -77,6 +85,9 @@ func (l *lexer) next() {
 	case strings.HasPrefix(s, "/*"):
 		l.comment()
 	case c == '\'':
+		if n := len(l.tokens); n > 0 && l.adjoins && l.tokens[n-1].is("q", "nq") {
+			l.doubt = true // Oracle: what ends the text is the character behind the quote
+		}
 		l.string('\'', text)
 	case c == '"':
 		l.string('"', quoted)
@@ -108,8 +119,15 @@ func (l *lexer) run(k kind) {
 	for n < len(l.rest) && isWord(l.rest[n]) {
 		n++
 	}
+	if strings.ContainsFunc(l.rest[:n], isInvisible) {
+		l.doubt = true // a space in some dialects, a letter in others
+	}
 	l.add(k, strings.ToLower(l.rest[:n]))
 	l.rest = l.rest[n:]
+}
+
+func isInvisible(r rune) bool {
+	return r >= 0x80 && (unicode.IsSpace(r) || unicode.In(r, unicode.Cf, unicode.Z) || r == utf8.RuneError)
 }
 
 func (l *lexer) line(from int) {
@@ -131,9 +149,9 @@ func (l *lexer) comment() {
 	if !closed || strings.Contains(body, "/*") {
 		l.doubt = true
 	}
-	if code, ok := strings.CutPrefix(body, "!"); ok || strings.HasPrefix(body, "M!") || strings.HasPrefix(body, "+") {
-		l.doubt = l.doubt || !strings.HasPrefix(body, "+") // a hint to an optimiser is none
-		inner, _ := lex(strings.TrimLeft(code, "!M+0123456789"), l.depth+1)
+	if code, ok := strings.CutPrefix(body, "!"); ok || strings.HasPrefix(body, "M!") { // a hint to an optimiser (+) is no code
+		l.doubt = true
+		inner, _ := lex(strings.TrimLeft(code, "!M0123456789"), l.depth+1)
 		l.tokens = append(l.tokens, inner...)
 	}
 	l.rest = rest
@@ -168,6 +186,9 @@ func (l *lexer) string(quote byte, k kind) {
 func (l *lexer) bracket() {
 	end := strings.IndexByte(l.rest[:min(len(l.rest), maxName)], ']')
 	if end > 1 && strings.Trim(l.rest[1:end], "0123456789: ,") != "" {
+		if strings.ContainsAny(l.rest[1:end], `'"();`) {
+			l.doubt = true // it may be an index that is computed
+		}
 		l.add(quoted, l.rest[1:end])
 		l.rest = l.rest[end+1:]
 		return

@@ -37,9 +37,9 @@ var (
 	escapes = []string{
 		"execute", "exec", "call", "do", "prepare", "copy", "load", "attach", "handler", "import", "pragma",
 		"outfile", "dumpfile", "openrowset", "opendatasource", "openquery", "dblink", "dblink_exec", "load_file", "load_extension",
-		"readfile", "writefile", "lo_import", "lo_export", "query_to_xml", "xp_cmdshell", "sp_executesql", "sys_exec", "sys_eval",
+		"readfile", "writefile", "lo_import", "lo_export", "ts_stat", "connectby", "xpath_table", "set_config", "xp_cmdshell", "sp_executesql", "sys_exec", "sys_eval",
 	}
-	escapePrefixes = []string{"pg_read_", "pg_ls_", "pg_write_", "pg_file_", "xp_", "sp_", "utl_", "dbms_"}
+	escapePrefixes = []string{"pg_read_", "pg_ls_", "pg_write_", "pg_file_", "xp_", "sp_", "utl_", "dbms_", "dblink", "crosstab", "query_to_", "table_to_", "schema_to_", "database_to_", "cursor_to_"}
 	// fillers stand between a verb and its table.
 	fillers = []string{
 		"into", "from", "table", "only", "if", "exists", "not", "view", "index", "database", "schema", "sequence", "trigger", "function", "procedure",
@@ -102,10 +102,26 @@ func (r *reader) statement(tokens []token) {
 	if tokens[0].is("create", "alter") && slices.ContainsFunc(tokens, func(t token) bool { return t.is("function", "procedure") }) {
 		r.add(unknown) // the body may be a text in any language
 	}
-	ctes := commonTables(tokens)
+	if tokens[0].is("use", "set") && slices.ContainsFunc(tokens, func(t token) bool {
+		return t.is("use", "search_path", "schema", "role", "authorization", "current_schema")
+	}) {
+		r.add(unknown) // what a name means changes
+	}
+	into := 0
 	hasFrom := slices.ContainsFunc(tokens, func(t token) bool { return t.is("from") })
+	lists := newLists(tokens)
 	for i, t := range tokens {
+		if len(r.effects) > maxEffects {
+			return
+		}
+		if mode := lists.at(i); mode != "" {
+			if name, _ := tableName(tokens[i:]); !lists.ctes[name] {
+				r.add(toolroom.Effect{Kind: toolroom.EffectSQL, Mode: mode, Target: name})
+			}
+		}
 		switch {
+		case t.is(",") && tokens[0].is("rename"):
+			r.add(unknown) // further tables
 		case t.kind != word && t.kind != quoted:
 		case escaping(t.text):
 			r.add(unknown)
@@ -114,15 +130,16 @@ func (r *reader) statement(tokens []token) {
 			r.verb(t.text, tokens[1:])
 		case t.is(changing...) && changes(tokens, i):
 			r.verb(t.text, tokens[i+1:])
-		case t.is("from", "join"), t.is("table") && i == 0:
-			if i > 0 && tokens[i-1].is("delete") || i > 1 && tokens[i-1].is("only") {
-				continue
-			}
-			r.tables("select", tokens[i+1:], ctes)
 		case t.is("select") && !hasFrom:
 			r.add(toolroom.Effect{Kind: toolroom.EffectSQL, Mode: "select"})
 		case t.is("into") && tokens[0].is("select"):
 			r.verb("create", tokens[i+1:]) // SELECT … INTO makes a table
+		case t.is("into") && tokens[0].is("insert"):
+			if into++; into > 1 { // INSERT ALL INTO a … INTO b
+				r.verb("insert", tokens[i+1:])
+			}
+		case t.is("into") && tokens[0].is("vacuum"):
+			r.add(unknown) // a file
 		}
 	}
 	if len(r.effects) == before {
@@ -183,31 +200,6 @@ func behind(tokens []token) []token {
 		tokens = tokens[1:]
 	}
 	return tokens
-}
-
-// tables notes a list of tables: FROM a, b AS c.
-func (r *reader) tables(verb string, tokens []token, ctes map[string]bool) {
-	for range maxList {
-		for n := 0; n < maxFillers && len(tokens) > 0 && tokens[0].is("(", "only", "lateral"); n++ {
-			tokens = tokens[1:]
-		}
-		name, rest := tableName(tokens)
-		switch {
-		case name == "" && len(tokens) > 0 && tokens[0].is("select", "values"):
-			return // a sub-query, whose own FROM is met later
-		case !ctes[name]:
-			r.add(toolroom.Effect{Kind: toolroom.EffectSQL, Mode: verb, Target: name})
-		}
-		// An alias may stand before the comma.
-		for n := 0; n < 2 && len(rest) > 0 && (rest[0].kind == word || rest[0].kind == quoted); n++ {
-			rest = rest[1:]
-		}
-		if len(rest) == 0 || !rest[0].is(",") {
-			return
-		}
-		tokens = rest[1:]
-	}
-	r.add(toolroom.Effect{Kind: toolroom.EffectSQL, Mode: verb})
 }
 
 // notNames are words that stand where a name would, and are none.

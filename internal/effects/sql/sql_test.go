@@ -44,7 +44,7 @@ func TestVerbsAndTablesAreRead(t *testing.T) {
 		"CREATE TABLE t AS SELECT * FROM s":                        "create:t select:s",
 		"SELECT * INTO copy_of FROM t":                             "create:copy_of select:t",
 		"GRANT ALL ON TABLE users TO bob":                          "grant:users",
-		"merge into t using s on a when matched then delete":       "merge:t delete",
+		"merge into t using s on a when matched then delete":       "merge:t select:s delete",
 		"replace into t values (1)":                                "replace:t",
 		"SELECT * FROM t FOR UPDATE":                               "select:t",
 		"select replace(a, 'x', 'y') from t":                       "select:t",
@@ -106,6 +106,51 @@ func TestEvasionsAreSeenOrUnknown(t *testing.T) {
 		got := " " + read(text) + " "
 		if !strings.Contains(got, " ? ") && !strings.Contains(got, " drop:") {
 			t.Errorf("%q is read as %q", text, got)
+		}
+	}
+}
+
+// TestATableIsFoundWhereverItIsNamed: a rule on reading, changing or deleting from the table
+// secret must match each of these.
+func TestATableIsFoundWhereverItIsNamed(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"select * from (select 1) x, secret":                                     "select:secret",
+		"select * from generate_series(1, 2) g, secret":                          "select:secret",
+		"select * from a join b on a.x = b.x, secret":                            "select:secret",
+		"select * from a as t (c1, c2), secret":                                  "select:secret",
+		"select * from a for system_time as of now(), secret":                    "select:secret",
+		"select * from a use index (i, j), secret":                               "select:secret",
+		"select * from (a, secret)":                                              "select:secret",
+		"select * from ((a)), (secret)":                                          "select:secret",
+		"select * from a, lateral (select * from secret) x":                      "select:secret",
+		"select 1 union table secret":                                            "select:secret",
+		"insert into a table secret":                                             "select:secret",
+		"with x as (table secret) select * from x":                               "select:secret",
+		"select 1 as delete from secret":                                         "select:secret",
+		"select 1 only from secret":                                              "select:secret",
+		"delete from a using secret where a.i = secret.i":                        "select:secret",
+		"merge into a using secret on 1=1 when matched then delete":              "select:secret",
+		"update a set x = 1 from b, secret":                                      "select:secret",
+		"update a, secret set secret.x = 1":                                      "update:secret",
+		"update a join secret on 1=1 set secret.x = 1":                           "update:secret",
+		"delete a, secret from a join secret":                                    "delete:secret",
+		"delete a.*, secret.* from a join secret":                                "delete:secret",
+		"delete from a, secret using a join secret":                              "delete:secret",
+		"delete /*+ from a */ from secret":                                       "delete:secret",
+		"insert all into a values (1) into secret values (2) select 1 from dual": "insert:secret",
+		"rename table a to b, secret to c":                                       "?",
+		"vacuum into '/etc/cron.d/x'":                                            "?",
+		"use other; select * from t":                                             "?",
+		"set search_path to other; select * from t":                              "?",
+		"select q'!'!' ; delete from secret; select q'!'!' from dual":            "?",
+		"select arr[(select count(*) from secret)]":                              "?",
+		"select * from a,\u00a0secret":                                           "?",
+		"select table_to_xml('secret', true, true, '')":                          "?",
+		"select ts_stat('select * from secret')":                                 "?",
+	} {
+		if got := " " + read(text) + " "; !strings.Contains(got, " "+want+" ") {
+			t.Errorf("%q is read as %q, without %s", text, got, want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -130,10 +131,29 @@ func New(o Options) *Server {
 	s.routeHealth()
 	s.routeDocument()
 	s.mux.HandleFunc(Prefix+"/", func(w http.ResponseWriter, r *http.Request) {
+		if allowed := s.methods(r); len(allowed) > 0 {
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			problem.Write(w, problem.New(http.StatusMethodNotAllowed, toolroom.Errorf(toolroom.CodeUnsupported, "%s does not support %s", r.URL.Path, r.Method).
+				WithHint("use %s; see %s/openapi.json", strings.Join(allowed, " or "), Prefix)))
+			return
+		}
 		problem.Write(w, toolroom.Errorf(toolroom.CodeNotFound, "there is no %s %s", r.Method, r.URL.Path).
 			WithHint("see %s/openapi.json", Prefix))
 	})
 	return s
+}
+
+// methods returns the methods that a request's path has.
+func (s *Server) methods(r *http.Request) []string {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := s.mux.Handler(other); pattern != Prefix+"/" {
+			allowed = append(allowed, method)
+		}
+	}
+	return allowed
 }
 
 // ServeHTTP serves /api/v1, /healthz, /readyz and /metrics.
@@ -178,7 +198,7 @@ func schemaName(t reflect.Type, hint string) string {
 
 // transformErrors turns huma's own errors (invalid parameters) into problems, the
 // form of all other errors.
-func transformErrors(_ huma.Context, _ string, v any) (any, error) {
+func transformErrors(ctx huma.Context, _ string, v any) (any, error) {
 	m, ok := v.(*huma.ErrorModel)
 	if !ok {
 		return v, nil
@@ -196,7 +216,7 @@ func transformErrors(_ huma.Context, _ string, v any) (any, error) {
 		}
 		e.Message += d.Location + ": " + d.Message
 	}
-	return problem.New(m.Status, e), nil
+	return problem.New(m.Status, e).Of(auth.RequestID(ctx.Context())), nil
 }
 
 // register adds an operation. Errors of its handler are returned as problems.
@@ -232,7 +252,7 @@ func (s *Server) problem(ctx context.Context, err error) *problem.Problem {
 	if p.Code == toolroom.CodeInternal {
 		s.o.Log.Error("request failed", "request", auth.RequestID(ctx), "error", err)
 	}
-	return p
+	return p.Of(auth.RequestID(ctx))
 }
 
 func (s *Server) schema(t reflect.Type) *huma.Schema {

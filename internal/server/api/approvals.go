@@ -17,6 +17,7 @@ import (
 const Approvers = "approvers"
 
 type approvalsInput struct {
+	Paging
 	State approval.State `query:"state" enum:"pending,approved,declined,expired,cancelled" doc:"list only approvals in this state; omit for all"`
 }
 
@@ -26,6 +27,8 @@ type approvalsOutput struct {
 
 type approvalList struct {
 	Approvals []*approval.Approval `json:"approvals"`
+	// Next is the cursor of the next page; empty at the end of the list.
+	Next string `json:"next,omitempty"`
 }
 
 type approvalOutput struct {
@@ -49,7 +52,7 @@ const maxComment = 2000
 func (s *Server) routeApprovals() {
 	register(s, huma.Operation{
 		OperationID: "list-approvals", Method: http.MethodGet, Path: "/approvals", Tags: []string{"approvals"},
-		Summary: "List approvals, oldest first",
+		Summary: "List approvals, newest first",
 	}, s.listApprovals)
 	register(s, huma.Operation{
 		OperationID: "get-approval", Method: http.MethodGet, Path: "/approvals/{id}", Tags: []string{"approvals"},
@@ -69,13 +72,10 @@ func (s *Server) listApprovals(ctx context.Context, in *approvalsInput) (*approv
 	if err != nil {
 		return nil, err
 	}
-	list := approvalList{Approvals: []*approval.Approval{}}
-	for _, a := range all {
-		if seesApproval(ctx, a) {
-			list.Approvals = append(list.Approvals, a)
-		}
-	}
-	return &approvalsOutput{Body: list}, nil
+	all = slices.DeleteFunc(slices.Clone(all), func(a *approval.Approval) bool { return !seesApproval(ctx, a) })
+	slices.Reverse(all)
+	list, next, err := page(all, in.Paging, func(a *approval.Approval) string { return a.ID })
+	return &approvalsOutput{Body: approvalList{Approvals: list, Next: next}}, err
 }
 
 func (s *Server) getApproval(ctx context.Context, in *idInput) (*approvalOutput, error) {

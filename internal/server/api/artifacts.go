@@ -39,6 +39,7 @@ type Owned struct {
 
 type artifactsInput struct {
 	Owned
+	Paging
 }
 
 type artifactsOutput struct {
@@ -47,6 +48,8 @@ type artifactsOutput struct {
 
 type artifactList struct {
 	Artifacts []toolroom.Artifact `json:"artifacts"`
+	// Next is the cursor of the next page; empty at the end of the list.
+	Next string `json:"next,omitempty"`
 }
 
 type artifactInput struct {
@@ -136,7 +139,8 @@ func (s *Server) listArtifacts(ctx context.Context, in *artifactsInput) (*artifa
 	if err != nil {
 		return nil, err
 	}
-	return &artifactsOutput{Body: artifactList{Artifacts: append([]toolroom.Artifact{}, list...)}}, nil
+	list, next, err := page(list, in.Paging, func(a toolroom.Artifact) string { return a.Handle })
+	return &artifactsOutput{Body: artifactList{Artifacts: list, Next: next}}, err
 }
 
 func (s *Server) getArtifact(ctx context.Context, in *artifactInput) (*artifactOutput, error) {

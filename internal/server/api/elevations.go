@@ -34,6 +34,8 @@ type elevationsOutput struct {
 
 type elevationList struct {
 	Elevations []*policy.Elevation `json:"elevations"`
+	// Next is the cursor of the next page; empty at the end of the list.
+	Next string `json:"next,omitempty"`
 }
 
 type elevationOutput struct {
@@ -67,7 +69,7 @@ func (s *Server) elevator(ctx context.Context) (Elevator, error) {
 	return s.o.Elevator, nil
 }
 
-func (s *Server) listElevations(ctx context.Context, _ *struct{}) (*elevationsOutput, error) {
+func (s *Server) listElevations(ctx context.Context, in *Paging) (*elevationsOutput, error) {
 	elevator, err := s.elevator(ctx)
 	if err != nil {
 		return nil, err
@@ -76,7 +78,8 @@ func (s *Server) listElevations(ctx context.Context, _ *struct{}) (*elevationsOu
 	if err != nil {
 		return nil, err
 	}
-	return &elevationsOutput{Body: elevationList{Elevations: append([]*policy.Elevation{}, list...)}}, nil
+	list, next, err := page(list, *in, func(e *policy.Elevation) string { return e.ID })
+	return &elevationsOutput{Body: elevationList{Elevations: list, Next: next}}, err
 }
 
 func (s *Server) elevate(ctx context.Context, in *bodyInput) (*elevationOutput, error) {

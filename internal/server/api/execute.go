@@ -35,6 +35,10 @@ func (s *Server) execute(ctx context.Context, in *executeInput) (*raw, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The same names as on the command line: js, ts, py, sh.
+	if language, ok := code.Language(body.Language); ok {
+		body.Language = language
+	}
 	arguments, err := body.Arguments()
 	if err != nil {
 		return nil, err

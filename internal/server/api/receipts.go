@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -20,7 +21,7 @@ type receiptsInput struct {
 	Code   toolroom.Code `query:"code" doc:"only calls that failed with this error code"`
 	Label  string        `query:"label" doc:"only calls with this taint label"`
 	Parent string        `query:"parent" doc:"only calls that this call made"`
-	Before int64         `query:"before" minimum:"0" doc:"seq of the last receipt of the previous page"`
+	Cursor int64         `query:"cursor" minimum:"0" doc:"next of the previous page; empty for the first"`
 	Limit  int           `query:"limit" minimum:"0" doc:"page size (default 50, at most 1,000)"`
 }
 
@@ -57,8 +58,8 @@ type receiptsOutput struct {
 
 type receiptPage struct {
 	Calls []*receipt.Receipt `json:"calls"`
-	// Before requests the next page; zero at the end of the list.
-	Before int64 `json:"before,omitempty"`
+	// Next is the cursor of the next page; empty at the end of the list.
+	Next string `json:"next,omitempty"`
 }
 
 type idInput struct {
@@ -116,7 +117,7 @@ func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*receipts
 	if err != nil {
 		return nil, err
 	}
-	q.Parent, q.Code, q.Label, q.BeforeSeq, q.Limit = in.Parent, in.Code, in.Label, in.Before, in.Limit
+	q.Parent, q.Code, q.Label, q.BeforeSeq, q.Limit = in.Parent, in.Code, in.Label, in.Cursor, in.Limit
 	list, err := s.o.Receipts.Receipts(ctx, q)
 	if err != nil {
 		return nil, err
@@ -126,7 +127,7 @@ func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*receipts
 	}
 	page := receiptPage{Calls: append([]*receipt.Receipt{}, list...)}
 	if len(list) == q.RowLimit() {
-		page.Before = list[len(list)-1].Seq
+		page.Next = strconv.FormatInt(list[len(list)-1].Seq, 10)
 	}
 	return &receiptsOutput{Body: page}, nil
 }

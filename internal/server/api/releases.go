@@ -25,11 +25,14 @@ type UploadRequest struct {
 
 // ReleaseRequest asks for a release.
 type ReleaseRequest struct {
-	Tool        string `json:"tool" doc:"id of the tool, with @version for another one than the newest"`
-	Environment string `json:"environment,omitempty" doc:"default prod"`
-	Weight      int    `json:"weight,omitempty" doc:"percentage of callers, beside the version that is served"`
-	Force       bool   `json:"force,omitempty" doc:"release even if a gate refuses"`
-	Reason      string `json:"reason,omitempty" maxLength:"2000"`
+	Tool        string   `json:"tool" doc:"id of the tool, with @version for another one than the newest"`
+	Environment string   `json:"environment,omitempty" doc:"default prod"`
+	Weight      int      `json:"weight,omitempty" doc:"percentage of callers, beside the version that is served"`
+	Callers     []string `json:"callers,omitempty" doc:"subjects, or group:NAME, that get the version"`
+	Shadow      bool     `json:"shadow,omitempty" doc:"run the version beside the served one, and compare"`
+	Ignore      []string `json:"ignore,omitempty" doc:"places that may differ between shadow and served version, such as /items/*/id"`
+	Force       bool     `json:"force,omitempty" doc:"release even if a gate refuses"`
+	Reason      string   `json:"reason,omitempty" maxLength:"2000"`
 }
 
 // RollbackRequest asks for a rollback.
@@ -76,6 +79,11 @@ type CaseRequest struct {
 type toolQuery struct {
 	Tool  string `query:"tool" doc:"only this tool"`
 	Limit int    `query:"limit" minimum:"0" maximum:"1000" doc:"maximum number of entries (default 100)"`
+}
+
+type shadowInput struct {
+	Tool        string `query:"tool" required:"true" doc:"id, with @version for another one than the current shadow"`
+	Environment string `query:"environment" doc:"default prod"`
 }
 
 type toolPath struct {
@@ -128,6 +136,7 @@ func (s *Server) routeReleases() {
 	register(s, post("promote", "/releases/promote", "Release to one environment what another serves", jsonBody[PromoteRequest](s)), s.promote)
 	register(s, post("rollback", "/releases/rollback", "Undo the last release", jsonBody[RollbackRequest](s)), s.rollback)
 	register(s, get("release-log", "/releases/log", "Show who pushed and released what; operators only"), s.releaseLog)
+	register(s, get("shadow-report", "/releases/shadow", "Show how the values of a shadow differ; operators only"), s.shadowReport)
 	register(s, get("list-cases", "/cases", "List saved cases; operators only"), s.listCases)
 	register(s, post("save-case", "/cases", "Save a case", jsonBody[CaseRequest](s)), s.saveCase)
 	register(s, huma.Operation{
@@ -226,7 +235,8 @@ func (s *Server) release(ctx context.Context, in *bodyInput) (*jsonOutput[releas
 	if err != nil {
 		return nil, err
 	}
-	moved, err := r.Release(ctx, release.Order{Tool: tool, Version: number, Environment: body.Environment, Weight: body.Weight, Force: body.Force, Reason: body.Reason}, who)
+	rule := release.CanaryRule{Weight: body.Weight, Callers: body.Callers, Shadow: body.Shadow, Ignore: body.Ignore}
+	moved, err := r.Release(ctx, release.Order{Tool: tool, Version: number, Environment: body.Environment, CanaryRule: rule, Force: body.Force, Reason: body.Reason}, who)
 	return &jsonOutput[release.Moved]{moved}, err
 }
 
@@ -288,6 +298,15 @@ func (s *Server) releaseLog(ctx context.Context, in *toolQuery) (*jsonOutput[rel
 	}
 	log, err := r.Store.ReleaseLog(ctx, tool, cmp.Or(in.Limit, 100))
 	return &jsonOutput[releaseLog]{releaseLog{log}}, err
+}
+
+func (s *Server) shadowReport(ctx context.Context, in *shadowInput) (*jsonOutput[*release.ShadowReport], error) {
+	r, _, tool, number, err := s.authoring(ctx, in.Tool)
+	if err != nil {
+		return nil, err
+	}
+	report, err := r.ShadowReport(ctx, tool, in.Environment, number)
+	return &jsonOutput[*release.ShadowReport]{report}, err
 }
 
 func (s *Server) listCases(ctx context.Context, in *toolQuery) (*jsonOutput[savedCases], error) {

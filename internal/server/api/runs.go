@@ -16,7 +16,7 @@ import (
 type runsInput struct {
 	State run.JobState `query:"state" enum:"queued,running,waiting,done" doc:"only runs in this state"`
 	Tool  string       `query:"tool" doc:"only calls of this tool, by its canonical id"`
-	Limit int          `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"maximum number of runs"`
+	Paging
 }
 
 type runsOutput struct {
@@ -25,6 +25,8 @@ type runsOutput struct {
 
 type runList struct {
 	Runs []Run `json:"runs"`
+	// Next is the cursor of the next page; empty at the end of the list.
+	Next string `json:"next,omitempty"`
 }
 
 // Run is a call that runs on this server, a suspended program or a background call. The
@@ -55,11 +57,12 @@ func (s *Server) listRuns(ctx context.Context, in *runsInput) (*runsOutput, erro
 	}
 	list := []Run{}
 	for _, one := range all {
-		if (in.State == "" || one.State == in.State) && (in.Tool == "" || one.Tool == in.Tool) && len(list) < in.Limit {
+		if (in.State == "" || one.State == in.State) && (in.Tool == "" || one.Tool == in.Tool) {
 			list = append(list, one)
 		}
 	}
-	return &runsOutput{Body: runList{Runs: list}}, nil
+	list, next, err := page(list, in.Paging, func(r Run) string { return r.ID })
+	return &runsOutput{Body: runList{Runs: list, Next: next}}, err
 }
 
 // maxRuns is how many background calls a list considers.

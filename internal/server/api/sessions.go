@@ -29,6 +29,8 @@ type sessionsOutput struct {
 
 type sessionList struct {
 	Sessions []session.Info `json:"sessions"`
+	// Next is the cursor of the next page; empty at the end of the list.
+	Next string `json:"next,omitempty"`
 }
 
 type sessionInput struct {
@@ -85,13 +87,17 @@ func (s *Server) sessions(ctx context.Context) (store Sessions, owner string, er
 	return s.o.Sessions, identity.Owner(auth.Identity(ctx)), nil
 }
 
-func (s *Server) listSessions(ctx context.Context, _ *struct{}) (*sessionsOutput, error) {
+func (s *Server) listSessions(ctx context.Context, in *Paging) (*sessionsOutput, error) {
 	store, owner, err := s.sessions(ctx)
 	if err != nil {
 		return nil, err
 	}
 	list, err := store.List(owner)
-	return &sessionsOutput{Body: sessionList{Sessions: list}}, err
+	if err != nil {
+		return nil, err
+	}
+	list, next, err := page(list, *in, func(i session.Info) string { return i.ID })
+	return &sessionsOutput{Body: sessionList{Sessions: list, Next: next}}, err
 }
 
 func (s *Server) forkSession(ctx context.Context, in *forkInput) (*sessionMade, error) {

@@ -38,6 +38,8 @@ type sourcesOutput struct {
 
 type sourceList struct {
 	Sources []Source `json:"sources"`
+	// Next is the cursor of the next page; empty at the end of the list.
+	Next string `json:"next,omitempty"`
 }
 
 type explainInput struct {
@@ -73,7 +75,7 @@ func (s *Server) routeSources() {
 	}, s.explainPolicy)
 }
 
-func (s *Server) listSources(ctx context.Context, _ *struct{}) (*sourcesOutput, error) {
+func (s *Server) listSources(ctx context.Context, in *Paging) (*sourcesOutput, error) {
 	if s.o.Sources == nil {
 		return nil, unsupported("this server does not list its sources")
 	}
@@ -82,7 +84,8 @@ func (s *Server) listSources(ctx context.Context, _ *struct{}) (*sourcesOutput, 
 		return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator may see the sources").
 			WithHint("list the tools: GET %s/tools", Prefix)
 	}
-	return &sourcesOutput{Body: sourceList{Sources: append([]Source{}, s.o.Sources()...)}}, nil
+	list, next, err := page(s.o.Sources(), *in, func(s Source) string { return s.Name })
+	return &sourcesOutput{Body: sourceList{Sources: list, Next: next}}, err
 }
 
 func (s *Server) explainPolicy(ctx context.Context, in *explainInput) (*explainOutput, error) {

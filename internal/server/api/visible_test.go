@@ -76,11 +76,11 @@ func TestReceiptsAreSeenByTheirCallerAndByOperators(t *testing.T) {
 		t.Errorf("alice asks for bob's calls: %d", r.status)
 	}
 	var page struct {
-		Calls  []struct{ Seq int64 }
-		Before int64
+		Calls []struct{ Seq int64 }
+		Next  string
 	}
 	b.get("/calls?limit=2").into(t, &page)
-	if page.Before != 2 || len(page.Calls) != 2 {
+	if page.Next != "2" || len(page.Calls) != 2 {
 		t.Errorf("the first page is %+v", page)
 	}
 }

@@ -18,10 +18,14 @@ const ContentType = "application/problem+json"
 
 // Problem is the body of an error response.
 type Problem struct {
-	// Title and Status are members that RFC 9457 defines and every client knows. The
-	// other members are those of the error.
-	Title  string `json:"title"`
-	Status int    `json:"status"`
+	// Type, Title, Status, Detail and Instance are members that RFC 9457 defines and every
+	// client knows. The other members are those of the error.
+	Type   string `json:"type" doc:"the page about the code"`
+	Title  string `json:"title" doc:"the HTTP status in words"`
+	Status int    `json:"status" doc:"the HTTP status"`
+	Detail string `json:"detail" doc:"the same as message"`
+	// Instance names the request in the server's log.
+	Instance string `json:"instance,omitempty" doc:"the request, as in the header X-Request-Id and the log"`
 
 	Code      toolroom.Code  `json:"code"`
 	Phase     toolroom.Phase `json:"phase,omitempty"`
@@ -63,15 +67,30 @@ func New(status int, e *toolroom.Error) *Problem {
 		title = string(e.Code)
 	}
 	return &Problem{
-		Title: title, Status: status,
+		Type: TypeOf(e.Code), Title: title, Status: status, Detail: e.Message,
 		Code: e.Code, Phase: e.Phase, Tool: e.Tool, Message: e.Message,
 		Retryable: e.Retryable, Hint: e.Hint, Details: e.AllDetails(), retryAfter: RetryAfter(e),
 	}
 }
 
+// TypeOf returns the type of the problems with a code: the address of its page.
+func TypeOf(code toolroom.Code) string {
+	return "https://github.com/toolroom/toolroom/blob/main/docs/errors/" + string(code) + ".md"
+}
+
+// Of returns p as the problem of a request.
+func (p *Problem) Of(requestID string) *Problem {
+	if requestID == "" {
+		return p
+	}
+	named := *p
+	named.Instance = "urn:toolroom:" + requestID
+	return &named
+}
+
 // Write writes err as the response.
 func Write(w http.ResponseWriter, err error) {
-	p := From(err)
+	p := From(err).Of(w.Header().Get("X-Request-Id"))
 	body, err := jsonx.Marshal(p)
 	if err != nil { // only Details can hold values that JSON cannot represent
 		p.Details = nil

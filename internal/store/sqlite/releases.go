@@ -20,7 +20,7 @@ func scanVersion(row scanner) (*release.Version, error) {
 
 func scanRelease(row scanner) (release.Release, error) {
 	var r release.Release
-	err := row.Scan(&r.Tool, &r.Environment, &r.Version, &r.Canary, &r.Weight)
+	err := row.Scan(&r.Tool, &r.Environment, &r.Version, &r.Canary, &r.Weight, jsonColumn{&r.CanaryRule})
 	return r, err
 }
 
@@ -118,12 +118,12 @@ func (s *Store) SetVersionStatus(ctx context.Context, tool string, number int, s
 func (s *Store) MoveRelease(ctx context.Context, m release.Move) error {
 	return s.write(ctx, "move a release", func(tx *sql.Tx) error {
 		to := m.To
-		current, err := scanRelease(tx.QueryRowContext(ctx, "SELECT tool, environment, version, canary, weight FROM tool_releases WHERE tool = ? AND environment = ?", to.Tool, to.Environment))
+		current, err := scanRelease(tx.QueryRowContext(ctx, "SELECT tool, environment, version, canary, weight, canary_rule FROM tool_releases WHERE tool = ? AND environment = ?", to.Tool, to.Environment))
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		if current.Version != m.From {
-			e := toolroom.Errorf(toolroom.CodeConflict, "%s in %s serves version %d, not %d: someone else has changed it", to.Tool, to.Environment, current.Version, m.From)
+		if current.Version != m.From || current.Canary != m.FromCanary {
+			e := toolroom.Errorf(toolroom.CodeConflict, "%s in %s serves version %d and canary %d, not %d and %d: someone else has changed it", to.Tool, to.Environment, current.Version, current.Canary, m.From, m.FromCanary)
 			return e.WithCLIHint("see who: toolroom tool log %s", to.Tool)
 		}
 		for _, number := range []int{to.Version, to.Canary} {
@@ -141,9 +141,13 @@ func (s *Store) MoveRelease(ctx context.Context, m release.Move) error {
 		if to.Version == 0 {
 			_, err = tx.ExecContext(ctx, "DELETE FROM tool_releases WHERE tool = ? AND environment = ?", to.Tool, to.Environment)
 		} else {
-			_, err = tx.ExecContext(ctx, `INSERT INTO tool_releases (tool, environment, version, canary, weight) VALUES (?, ?, ?, ?, ?)
-				ON CONFLICT (tool, environment) DO UPDATE SET version = excluded.version, canary = excluded.canary, weight = excluded.weight`,
-				to.Tool, to.Environment, to.Version, to.Canary, to.Weight)
+			var rule []byte
+			if rule, err = json.Marshal(to.CanaryRule); err != nil {
+				return err
+			}
+			_, err = tx.ExecContext(ctx, `INSERT INTO tool_releases (tool, environment, version, canary, weight, canary_rule) VALUES (?, ?, ?, ?, ?, ?)
+				ON CONFLICT (tool, environment) DO UPDATE SET version = excluded.version, canary = excluded.canary, weight = excluded.weight, canary_rule = excluded.canary_rule`,
+				to.Tool, to.Environment, to.Version, to.Canary, to.Weight, string(rule))
 		}
 		if err != nil {
 			return err
@@ -162,7 +166,7 @@ func (s *Store) MoveRelease(ctx context.Context, m release.Move) error {
 
 // Releases implements [release.Store].
 func (s *Store) Releases(ctx context.Context) ([]release.Release, error) {
-	list, err := selectAll(ctx, s.reader, scanRelease, "SELECT tool, environment, version, canary, weight FROM tool_releases ORDER BY tool, environment")
+	list, err := selectAll(ctx, s.reader, scanRelease, "SELECT tool, environment, version, canary, weight, canary_rule FROM tool_releases ORDER BY tool, environment")
 	return list, s.fail(ctx, "read releases", err)
 }
 
@@ -183,6 +187,32 @@ func (s *Store) ReleaseLog(ctx context.Context, tool string, limit int) ([]relea
 		return e, err
 	}, "SELECT seq, body FROM release_log WHERE tool = ? OR ? = '' ORDER BY seq DESC LIMIT ?", tool, tool, limit)
 	return list, s.fail(ctx, "read the log of releases", err)
+}
+
+// PutShadowRun implements [release.Store].
+func (s *Store) PutShadowRun(ctx context.Context, r *release.ShadowRun, keep int) error {
+	return s.write(ctx, "store a shadow run", func(tx *sql.Tx) error {
+		body, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "INSERT INTO shadow_runs (tool, environment, version, body) VALUES (?, ?, ?, ?)", r.Tool, r.Environment, r.Version, string(body)); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `DELETE FROM shadow_runs WHERE tool = ?1 AND environment = ?2 AND version = ?3 AND seq <=
+			(SELECT seq FROM shadow_runs WHERE tool = ?1 AND environment = ?2 AND version = ?3 ORDER BY seq DESC LIMIT 1 OFFSET ?4)`,
+			r.Tool, r.Environment, r.Version, keep)
+		return err
+	})
+}
+
+// ShadowRuns implements [release.Store].
+func (s *Store) ShadowRuns(ctx context.Context, tool, environment string, version, limit int) ([]*release.ShadowRun, error) {
+	list, err := selectAll(ctx, s.reader, func(row scanner) (*release.ShadowRun, error) {
+		r := &release.ShadowRun{}
+		return r, row.Scan(jsonColumn{r})
+	}, "SELECT body FROM shadow_runs WHERE tool = ? AND environment = ? AND version = ? ORDER BY seq DESC LIMIT ?", tool, environment, version, limit)
+	return list, s.fail(ctx, "read shadow runs", err)
 }
 
 // PutCase implements [release.Store].

@@ -20,6 +20,7 @@ const (
 	maxBodies  = 100    // arrow functions nested as bodies
 	maxArrows  = 8      // arrow functions nested in parameters
 	maxDigits  = 10_000 // digits of one number, which takes quadratic time to parse
+	maxTwice   = 100    // names that are declared twice in one block; a parser looks up the first place for each
 	maxSource  = 4 << 20
 
 	// A shorter text is parsed without measuring it.
@@ -53,19 +54,22 @@ func measure(source string) *unbounded {
 // meter scans a text by its words and signs. It knows no grammar. If a sign can be
 // read in two ways, one of which hides the text after it, meter reports that.
 type meter struct {
-	source  string
-	at      int
-	levels  []level // open brackets, the text itself first
-	run     int     // the sum of their runs
-	angles  int     // and of their angles
-	colons  int     // and of their colons
-	bodies  int     // and of their arrows
-	commas  int     // and of their commas
-	prev    kind    // of the previous word or sign
-	word    string  // the previous word or sign itself
-	newline bool    // a newline followed it
-	lineEnd int     // end of the current line, once known
-	bad     *unbounded
+	source   string
+	at       int
+	levels   []level // open brackets, the text itself first
+	run      int     // the sum of their runs
+	angles   int     // and of their angles
+	colons   int     // and of their colons
+	bodies   int     // and of their arrows
+	commas   int     // and of their commas
+	prev     kind    // of the previous word or sign
+	word     string  // the previous word or sign itself
+	newline  bool    // a newline followed it
+	lineEnd  int     // end of the current line, once known
+	declares int     // how many levels are open around the declaration that is read, 0 for none
+	twice    int     // names declared a second time in their block
+	again    bool    // the previous word was one
+	bad      *unbounded
 }
 
 // level is what is inside one pair of brackets.
@@ -77,8 +81,9 @@ type level struct {
 	colons  int
 	bodies  int
 	commas  int
-	list    bool // a list, not an index
-	arrows  int  // deepest nesting of arrow functions in parameters
+	list    bool            // a list, not an index
+	arrows  int             // deepest nesting of arrow functions in parameters
+	names   map[string]bool // that let, const and class declare
 }
 
 type kind int
@@ -224,6 +229,7 @@ func (m *meter) readWord(rest string) {
 	if word == "await" && m.prev == keyword && m.word == "for" {
 		word = "for" // for await (
 	}
+	m.declare(word, property || digits || values[word])
 	switch {
 	case digits, property, values[word]:
 		m.prev = value
@@ -236,11 +242,46 @@ func (m *meter) readWord(rest string) {
 	m.at += end
 }
 
+// declare notes the names that let, const and class declare, until something else follows.
+func (m *meter) declare(word string, other bool) {
+	class := m.prev == keyword && m.word == "class"
+	m.again = false
+	switch {
+	case other, word == "of", word == "in", word == "extends", word == "enum":
+		m.declares = 0
+	case word == "let" || word == "const" || word == "class" && (m.prev == block || m.prev == sign && (m.word == ";" || m.word == "{")):
+		m.declares = len(m.levels)
+	case m.declares > 0 && m.declares <= len(m.levels):
+		block := &m.levels[m.declares-1]
+		if block.names == nil {
+			block.names = map[string]bool{}
+		}
+		if m.again = block.names[word]; m.again {
+			if m.twice++; m.twice > maxTwice {
+				m.fail(m.at, "more than %d names are declared twice in one block", maxTwice)
+			}
+		}
+		block.names[word] = true
+		if class {
+			m.declares = 0
+		}
+	default:
+		m.declares = 0
+	}
+}
+
 func (m *meter) readSign(rest string, c byte) {
 	size := 1
 	m.count()
 	prev, newline := m.prev, m.newline
 	m.prev, m.newline = sign, false
+	switch {
+	case c == ':' && m.again && len(m.levels) > m.declares:
+		m.twice-- // in {a: b} the name is b
+	case c == ';' || c == '=' || c == '(' || c == ':' && len(m.levels) <= m.declares:
+		m.declares = 0
+	}
+	m.again = false
 	switch c {
 	case '(', '[', '{':
 		m.open(c, c == '(' && prev == keyword && (m.word == "if" || m.word == "while" || m.word == "for" || m.word == "with"))

@@ -188,6 +188,26 @@ func TestAProgramIsBoundedBeforeItIsParsed(t *testing.T) {
 	}
 }
 
+// TestNamesThatAreDeclaredOftenTakeNoTime: a parser looks up the place of the first for each.
+func TestNamesThatAreDeclaredOftenTakeNoTime(t *testing.T) {
+	t.Parallel()
+	for _, unit := range []string{"const {a,b} = tools.a;\n", "let a\n", "let a: string\n", "class A {}\n", "const [a, ...b] = c\n", "let a, b = 1;\n", "const { a } = x, { b } = y\n"} {
+		for _, language := range []string{"javascript", "typescript"} {
+			started := time.Now()
+			if _, f := prepare(language, strings.Repeat(unit, 400_000/len(unit))); f == nil {
+				t.Errorf("%s: %q many times is accepted", language, unit)
+			}
+			if took := time.Since(started); took > 5*time.Second {
+				t.Errorf("%s: %q many times took %v", language, unit, took)
+			}
+		}
+	}
+	fine := strings.Repeat("for (const k of l) { const {data: x, error} = await f(k); let y: string = x as string; if (y) { const x = 1 } }\nfunction g() { let a = 1, b = 2; return (c) => { let a = b } }\n", 500)
+	if _, f := prepare("typescript", fine); f != nil {
+		t.Errorf("line %d: %.300s", f.Line, f.Message)
+	}
+}
+
 func TestALargeOrdinaryProgramIsParsed(t *testing.T) {
 	t.Parallel()
 	for name, unit := range map[string]string{

@@ -127,26 +127,46 @@ func (s *script) check(known *tools, calls []call, awaits bool) *problem {
 // promised refuses the use of a name, as of a value, that holds the answer of a
 // call which was not awaited.
 func (s *script) promised(calls []call) *problem {
+	bound := map[string]call{}
+	uses := map[string][]int{} // of names that are bound once so
 	for _, c := range calls {
 		name := c.from - 2
 		if c.tool == nil || c.awaited || !s.at(name).first || !s.at(c.from-1).is("=") || s.at(c.last+1).kind != newline {
 			continue
 		}
-		if at, ok := s.misused(name); ok {
-			return &problem{at, forgotten(c.tool)}
-		}
-	}
-	return nil
-}
-
-// misused is where a name that is bound at a token is used as a value. It finds
-// nothing where the name may be bound anew.
-func (s *script) misused(bound int) (at int, ok bool) {
-	name := s.tokens[bound].text
-	for i, t := range s.tokens {
-		if i == bound || t.text != name || !s.free(i) {
+		text := s.at(name).text
+		if _, twice := bound[text]; twice {
+			delete(uses, text)
 			continue
 		}
+		bound[text], uses[text] = c, []int{}
+	}
+	if len(uses) == 0 {
+		return nil
+	}
+	for i, t := range s.tokens {
+		if at, ok := uses[t.text]; ok && s.free(i) {
+			uses[t.text] = append(at, i)
+		}
+	}
+	var first *problem
+	for text, where := range uses {
+		c := bound[text]
+		if at, ok := s.misused(c.from-2, where); ok && (first == nil || at < first.at) {
+			first = &problem{at, forgotten(c.tool)}
+		}
+	}
+	return first
+}
+
+// misused is where a name that is bound at a token, and stands at others, is used as a
+// value. It finds nothing where the name may be bound anew.
+func (s *script) misused(bound int, where []int) (at int, ok bool) {
+	for _, i := range where {
+		if i == bound {
+			continue
+		}
+		t := s.tokens[i]
 		member := s.at(i + 2).text
 		switch after := s.at(i + 1); {
 		case after.is("["), after.is(".") && member != "text" && member != "lines" && member != "json":

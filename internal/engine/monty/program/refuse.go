@@ -57,7 +57,11 @@ func surrogate(literal string) bool {
 // it does not come so far.
 func (s *script) refuse(p bridge.Program, awaits bool) *problem {
 	catches := s.mentions("ToolError")
+	if len(s.tokens) > maxTokens {
+		return &problem{s.tokens[maxTokens].start, "the program is longer than the checks before Monty take"}
+	}
 	var classes []int // the indents of the classes around
+	searched := 0     // the end of the last line that was searched for surrogates
 	for i, t := range s.tokens {
 		if t.first {
 			for len(classes) > 0 && classes[len(classes)-1] >= t.indent {
@@ -66,7 +70,7 @@ func (s *script) refuse(p bridge.Program, awaits bool) *problem {
 		}
 		what := ""
 		switch {
-		case t.kind == text && surrogate(t.text), t.kind == template && surrogate(s.line(t.start)):
+		case t.kind == text && surrogate(t.text), t.kind == template && s.surrogateAfter(t.start, &searched):
 			what = "half a surrogate pair" // Monty makes U+FFFD of it
 		case t.kind == template && strings.ContainsAny(t.text[:2], "tT"):
 			what = "a template string"
@@ -96,10 +100,16 @@ func (s *script) refuse(p bridge.Program, awaits bool) *problem {
 	return nil
 }
 
-// line is the rest of the line from a byte on.
-func (s *script) line(at int) string {
+// surrogateAfter tells whether the rest of the line behind the beginning of an f-string has
+// such an escape. It searches a line once, and notes in searched how far.
+func (s *script) surrogateAfter(at int, searched *int) bool {
+	quote := strings.IndexAny(s.source[at:], `"'`)
+	if at < *searched || quote < 0 || strings.ContainsAny(s.source[at:at+quote], "rR") {
+		return false
+	}
 	line, _, _ := strings.Cut(s.source[at:], "\n")
-	return line
+	*searched = at + len(line)
+	return surrogate(line)
 }
 
 func (s *script) refuseWord(i int, awaits bool) string {

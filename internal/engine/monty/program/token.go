@@ -51,10 +51,14 @@ type scanner struct {
 // anybody reads.
 const maxNested = 20
 
+// maxTokens is how many tokens are taken of a program. Each takes some 100 bytes of this
+// process, whatever memory the program may use.
+const maxTokens = 300_000
+
 // scan returns the tokens of a program, the last of which is end.
 func scan(source string) []token {
-	s := &scanner{source: source, fresh: true, tokens: make([]token, 0, len(source)/4+4)}
-	for s.pos < len(s.source) {
+	s := &scanner{source: source, fresh: true, tokens: make([]token, 0, min(len(source)/4+4, maxTokens))}
+	for s.pos < len(s.source) && len(s.tokens) <= maxTokens {
 		s.next()
 	}
 	s.add(newline, s.pos, s.pos)
@@ -180,7 +184,7 @@ func (s *scanner) body(quote string, fields, format bool) {
 			return
 		case fields && !format && (strings.HasPrefix(rest, "{{") || strings.HasPrefix(rest, "}}")):
 			s.pos += 2
-		case fields && rest[0] == '{':
+		case fields && rest[0] == '{' && s.nested < maxNested:
 			s.field(quote)
 		default:
 			s.pos++

@@ -1,0 +1,189 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/panics"
+	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/release"
+)
+
+// watching judges new versions by the receipts of their calls, and runs shadows. Both happen
+// after calls have ended, and at the latest when the room closes.
+type watching struct {
+	room  *App
+	slots chan struct{} // of shadow runs
+
+	mu      sync.Mutex
+	closed  bool
+	pending map[watched]release.Entry
+	running bool
+	work    sync.WaitGroup
+}
+
+// watched is a version that is compared to the one before.
+type watched struct {
+	tool, environment string
+	version           int
+}
+
+// shadowSlots is how many shadows run at once. Further calls have none, which is recorded.
+const shadowSlots = 4
+
+// shadowTime limits a shadow run.
+const shadowTime = time.Minute
+
+// observed is how many calls of a version are judged.
+const observed = 1000
+
+func newWatching(r *App) *watching {
+	w := &watching{room: r, slots: make(chan struct{}, shadowSlots), pending: map[watched]release.Entry{}}
+	r.runner.Served = w.served
+	return w
+}
+
+// see notes that a version which may be taken back was called.
+func (w *watching) see(table *release.Table, one watched) {
+	e, ok := w.room.releases.Watches(table, one.tool, one.environment, one.version)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pending[one] = e
+	if !w.running && !w.closed {
+		w.running = true
+		w.work.Go(w.judge)
+	}
+}
+
+// judge compares all versions that have new receipts.
+func (w *watching) judge() {
+	for {
+		w.mu.Lock()
+		all := w.pending
+		w.pending = map[watched]release.Entry{}
+		if w.running = len(all) > 0; !w.running {
+			w.mu.Unlock()
+			return
+		}
+		w.mu.Unlock()
+		for _, e := range all {
+			panics.Log(w.room.log, "judging a version", func() {
+				ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+				defer cancel()
+				verdict, err := w.room.releases.Watch(ctx, e)
+				switch {
+				case err != nil:
+					w.room.log.Warn("cannot judge a new version", "tool", e.Tool, "error", err)
+				case verdict != nil:
+					w.room.log.Warn("a version was taken back automatically", "tool", e.Tool, "environment", e.Environment, "reason", verdict.String())
+				}
+			})
+		}
+	}
+}
+
+// served notes a call of a released tool, and starts its shadow, if there is one.
+func (w *watching) served(call toolroom.Call, tool *toolroom.Tool, result *toolroom.Result) {
+	if receipt.Extra(call.Surface) {
+		return
+	}
+	environment, table, id := cmp.Or(call.Environment, release.Prod), w.room.served.table.Load(), tool.ID.Unversioned().String()
+	w.see(table, watched{id, environment, tool.Release.Version})
+	choice, rule, ok := table.Shadow(id, environment, tool.Release.Version, call.Identity)
+	if e := result.Error; !ok || e != nil && e.Phase != toolroom.PhaseExecute && e.Phase != toolroom.PhaseValidateOutput {
+		return
+	}
+	one := &release.ShadowRun{Time: time.Now().UTC(), Tool: choice.Tool, Environment: environment, Version: choice.Version, Base: tool.Release.Version, Call: result.Call}
+	base := *result
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	w.work.Go(func() {
+		panics.Log(w.room.log, "a shadow run", func() { w.shadow(one, call, &base, rule) })
+	})
+}
+
+func (w *watching) shadow(one *release.ShadowRun, call toolroom.Call, base *toolroom.Result, rule release.CanaryRule) {
+	ctx, cancel := context.WithTimeout(context.Background(), shadowTime)
+	defer cancel()
+	select {
+	case w.slots <- struct{}{}:
+		result := w.room.runner.Run(ctx, toolroom.Call{
+			Tool: fmt.Sprintf("%s@%d", one.Tool, one.Version), Arguments: call.Arguments, Identity: call.Identity,
+			Environment: one.Environment, Surface: receipt.SurfaceShadow, NoWait: true, MaxOutput: call.MaxOutput,
+		})
+		<-w.slots
+		one.Shadow = result.Call
+		one.CompareShadow(base, result, rule.Ignore)
+	default:
+		one.Outcome, one.Differences = release.ShadowSkipped, []string{"too many shadows were running"}
+	}
+	if err := w.room.store.PutShadowRun(context.Background(), one, keptShadows); err != nil {
+		w.room.log.Warn("cannot store a shadow run", "tool", one.Tool, "error", err)
+	}
+}
+
+// keptShadows is how many runs of a version are kept.
+const keptShadows = 10_000
+
+// close waits for the work.
+func (w *watching) close() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.work.Wait()
+}
+
+// observe returns the calls of a version, as [release.Options.Observe] wants them.
+func (r *App) observe(ctx context.Context, tool, environment string, version int, since time.Time, base bool) ([]release.Observation, error) {
+	var all []release.Observation
+	q := receipt.Query{Tool: tool, Version: version, Environment: environment, Since: since}
+	err := r.ReceiptSamples(ctx, q, func(one receipt.Sample) bool {
+		if receipt.Extra(one.Surface) || one.Status == toolroom.StatusDenied || one.Status == toolroom.StatusCancelled {
+			return true
+		}
+		all = append(all, release.Observation{Failed: one.Status != toolroom.StatusOK, Run: one.Run})
+		if base && len(all) > 2*observed {
+			all = append(all[:0], all[observed:]...)
+		}
+		return base || len(all) < observed
+	})
+	return all[max(len(all)-observed, 0):], err
+}
+
+// recordRelease keeps a receipt of what a person or Toolroom did to a tool.
+func (r *App) recordRelease(ctx context.Context, e release.Entry, v *release.Version, refused error) {
+	arguments, err := json.Marshal(e)
+	if err != nil {
+		r.log.Error("cannot record a release", "error", err)
+		return
+	}
+	rec := &receipt.Receipt{
+		ID: fmt.Sprintf("%s_%s_%d", e.Action, strings.NewReplacer(":", "_").Replace(e.Tool), e.Time.UnixNano()), Tool: e.Tool,
+		Surface: receipt.SurfaceRelease, Identity: toolroom.Identity{Subject: e.Who}, Environment: e.Environment,
+		Arguments: arguments, Called: arguments, Status: toolroom.StatusOK, Effects: toolroom.EffectsDone, Preview: e.Summary(), Started: e.Time,
+	}
+	if v != nil && v.Number != 0 {
+		rec.Release = v.Identity()
+	}
+	if refused != nil {
+		rec.Status, rec.Effects, rec.Error, rec.Preview = toolroom.StatusDenied, toolroom.EffectsNone, toolroom.AsError(refused), ""
+	}
+	if err := r.receipts.Append(ctx, rec); err != nil {
+		r.log.Error("cannot record a release", "tool", e.Tool, "error", err)
+	}
+}

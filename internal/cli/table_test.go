@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// sized is a terminal of a width.
+type sized struct {
+	bytes.Buffer
+	width int
+}
+
+func (s *sized) terminalWidth() int { return s.width }
+
+func TestTablesFitTheTerminalAndLoseNothing(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a word and another ", 20) + "end"
+	rows := func() [][]string {
+		return [][]string{{"call_06zwwy24", "filesystem:read_text_file", "error", long}, {"call_1", "x:y", "ok", strings.Repeat("z", 200)}}
+	}
+	head := func() []string { return []string{"CALL", "TOOL", "STATUS", "RESULT"} }
+	for _, width := range []int{40, 80, 120} {
+		out := &sized{width: width}
+		s := newScreen(strings.NewReader(""), out, &bytes.Buffer{})
+		s.out, s.outTerminal = out, true
+		if err := s.table(head(), rows()); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > width {
+				t.Errorf("%d columns in a terminal of %d: %q", n, width, line)
+			}
+		}
+		if got := strings.Count(out.String(), "another"); got < 15 {
+			t.Errorf("at %d columns words are missing: %s", width, out)
+		}
+		if got := strings.Count(out.String(), "z"); got != 200 {
+			t.Errorf("at %d columns %d of 200 letters are left", width, got)
+		}
+	}
+	var out bytes.Buffer
+	s := newScreen(strings.NewReader(""), &out, &bytes.Buffer{})
+	if err := s.table(head(), rows()); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(out.String(), "\n"); lines != 3 || !strings.Contains(out.String(), long) {
+		t.Errorf("for a program rows are cut: %s", out.String())
+	}
+}
+
+func TestStatesHaveColoursOnTerminalsOnly(t *testing.T) {
+	t.Parallel()
+	for _, color := range []bool{true, false} {
+		var out bytes.Buffer
+		s := newScreen(strings.NewReader(""), &out, &bytes.Buffer{})
+		s.color = color
+		if err := s.table([]string{"A", "B"}, [][]string{{"ok", "x"}, {"error", "y"}, {"okay", "z"}}); err != nil {
+			t.Fatal(err)
+		}
+		if has := strings.Contains(out.String(), green+"ok"+"\x1b[0m") && strings.Contains(out.String(), red+"error"); has != color {
+			t.Errorf("colour %v: %q", color, out.String())
+		}
+	}
+}
+
+func TestTheBeginningOfAnIDIsEnough(t *testing.T) {
+	t.Parallel()
+	ids := []string{"apr_abcd1", "apr_abcd2", "apr_xyzw9"}
+	for typed, want := range map[string]string{
+		"apr_abcd1": "apr_abcd1", "apr_xyzw": "apr_xyzw9", "xyzw": "apr_xyzw9", "xyz": "xyz", "apr_": "apr_", "none1": "none1",
+	} {
+		if got, err := fullID(typed, ids); err != nil || got != want {
+			t.Errorf("%s: %s, %v", typed, got, err)
+		}
+	}
+	if _, err := fullID("abcd", ids); err == nil || !strings.Contains(err.Error(), "2 ids") {
+		t.Errorf("an ambiguous beginning: %v", err)
+	}
+}

@@ -1,0 +1,80 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Watcher is the author of automatic rollbacks.
+const Watcher = "toolroom"
+
+// baseTime is how far back the calls of the version before count.
+const baseTime = 7 * 24 * time.Hour
+
+// Began returns the log entry with which an environment began to serve a version, as canary
+// or to all.
+func (t *Table) Began(tool, environment string, version int) (Entry, bool) {
+	e, ok := t.began[tool+"\x00"+environment]
+	if !ok || e.Version != version && e.Canary != version || e.Version == version && e.Previous == version {
+		return Entry{}, false
+	}
+	return e, true
+}
+
+// Watches reports whether a call of a version in an environment may lead to a rollback.
+func (s *Service) Watches(t *Table, tool, environment string, version int) (Entry, bool) {
+	rules := s.Rules()
+	if !rules.Automatic || environment == Test {
+		return Entry{}, false
+	}
+	e, ok := t.Began(tool, environment, version)
+	if !ok || e.Action == ActionRollback || s.Now().Sub(e.Time) > rules.Watched {
+		return Entry{}, false
+	}
+	base := e.Previous
+	if e.Canary == version {
+		base = e.Version
+	}
+	return e, base != 0 && base != version
+}
+
+// Watch compares the calls of a version that an environment began to serve with entry e to
+// those of the version before, and takes it back if it is worse. It returns nil if it is
+// not, or if someone else was faster.
+func (s *Service) Watch(ctx context.Context, e Entry) (*Verdict, error) {
+	version, base := e.Version, e.Previous
+	if e.Canary != 0 {
+		version, base = e.Canary, e.Version
+	}
+	calls, err := s.Observe(ctx, e.Tool, e.Environment, version, e.Time, false)
+	if err != nil {
+		return nil, err
+	}
+	if size, _ := look(len(calls)); size == 0 {
+		return nil, nil
+	}
+	before, err := s.Observe(ctx, e.Tool, e.Environment, base, e.Time.Add(-baseTime), true)
+	if err != nil {
+		return nil, err
+	}
+	rules := s.Rules()
+	v := Worse(calls, before, rules.Confidence, rules.Slower)
+	if v == nil {
+		return nil, nil
+	}
+	v.Version, v.Base = version, base
+	current, err := s.current(ctx, e.Tool, e.Environment)
+	if err != nil {
+		return nil, err
+	}
+	if current.Canary != e.Canary || current.Version != e.Version {
+		return nil, nil // someone has changed it
+	}
+	next := Release{Tool: e.Tool, Environment: e.Environment, Version: base}
+	reason := fmt.Sprintf("version %d is worse than version %d: %s", version, base, v)
+	if _, err := s.move(ctx, current, next, Entry{Who: Watcher, Action: ActionRollback, Reason: reason, Verdict: v}); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
