@@ -36,8 +36,8 @@ func (a *cli) benchSearchCommand() *cobra.Command {
 		Long: `Measure the quality and speed of tool search. Both files hold one JSON object
 per line: tools {"id", "name", "description", "schema"}, queries {"text",
 "relevant": [ids]}. --embedder adds meaning, by an embedder of this home; --uses
-takes the first queries of each tool as searches after which it was called, and
-asks the others.`,
+takes so many queries of each tool as searches after which it was called, and asks
+the others.`,
 		Example: `  toolroom bench search --tools T.jsonl --queries Q.jsonl --json
   toolroom bench search --tools T.jsonl --queries Q.jsonl --embedder minilm --sample 500
   toolroom bench search --tools T.jsonl --queries Q.jsonl --uses 20`,

@@ -18,9 +18,12 @@ func learnable(term string) bool { return !isNumber(term) && len(term) <= maxLea
 
 const maxLearned = 32 // bytes of a term
 
-var (
-	useGain = 2.0
-	useHalf = 3.0
+// A word that a tool was used after counts as useGain times its rarity at most; half of that
+// if its weight is useHalf. So a weight of 0.5, which is the most that one other caller has,
+// counts less than the word in a tool's own description, which counts 1.
+const (
+	useGain = 3.0
+	useHalf = 1.5
 )
 
 // recall raises the documents that were used after searches with words of the query, and

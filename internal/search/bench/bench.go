@@ -47,7 +47,7 @@ type Options struct {
 	Embed func(texts []string) ([][]float32, error)
 	// Weight is that of [search.Options].
 	Weight float64
-	// Uses teaches each tool its first so many queries, as if it had been called after
+	// Uses teaches each tool so many of its queries, evenly spread, as if it had been called after
 	// each. Those, and others with the same words, are not asked then.
 	Uses int
 	// Sample asks about this many queries, evenly spread; 0 asks all.
@@ -169,21 +169,30 @@ type lessons struct {
 
 func (l *lessons) recall(term string) []search.Lesson { return l.byTerm[term] }
 
-// teach takes the first uses queries of each tool as uses of it, by one caller, and returns
-// the queries that are left. Queries for several tools teach nothing.
+// teach takes some queries of each tool, evenly spread, as uses of it by one caller, and
+// returns the queries that are left. Queries for several tools teach nothing.
 func teach(queries []query, uses int) (*lessons, []query) {
 	l := &lessons{byTerm: make(map[string][]search.Lesson)}
-	counts := make(map[string]int)
+	counts, all := make(map[string]int), make(map[string]int)
+	for _, q := range queries {
+		if len(q.Relevant) == 1 {
+			all[q.Relevant[0]]++
+		}
+	}
 	weights := make(map[string]map[string]float64) // by term and tool
 	seen := make(map[string]bool)
 	var left []query
 	for _, q := range queries {
-		if len(q.Relevant) != 1 || counts[q.Relevant[0]] >= uses {
+		tool := q.Relevant[0]
+		if len(q.Relevant) == 1 {
+			counts[tool]++
+		}
+		// The one at which another of the evenly spread uses is due.
+		due := counts[tool]*uses/max(all[tool], 1) > (counts[tool]-1)*uses/max(all[tool], 1)
+		if len(q.Relevant) != 1 || !due {
 			left = append(left, q)
 			continue
 		}
-		tool := q.Relevant[0]
-		counts[tool]++
 		l.taught++
 		terms := search.Terms(q.Text)
 		seen[strings.Join(terms, " ")] = true

