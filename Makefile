@@ -10,8 +10,9 @@ LDFLAGS  = -s -w -X main.version=$(VERSION)
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-build: ## build the binary into bin/
+build: ## build the programs into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./examples/mcp-folder ./test/conformance
+	CGO_ENABLED=0 $(GO) build -C drivers -trimpath -ldflags '$(LDFLAGS)' -o ../bin/ ./cmd/...
 
 test: ## run the tests; needs only Go. SUITE=whole adds thousands of repetitions
 	$(GO) test $(SHORT) -timeout 30m ./...
@@ -84,6 +85,9 @@ demo: build ## start a room, add sources, find, call and chain their tools, writ
 dist: ## build the packages into dist/ (PLATFORMS=linux/amd64,darwin/arm64) and install those for this system
 	cd packaging && export GOWORK=off && $(GO) vet . && $(GO) test . && $(GO) run -trimpath . -version '$(VERSION)' $(if $(PLATFORMS),-platforms $(PLATFORMS))
 	./scripts/dist-test.sh
+
+firstday: ## play a newcomer's first day on the packages of dist/ (after make dist and peers; python3, git, curl)
+	./test/firstday/run.sh
 
 clean: ## remove files that the targets made
 	rm -rf bin dist .demo

@@ -64,6 +64,10 @@ type Tool struct {
 	// Sensitive lists JSON pointers to arguments whose values are never recorded.
 	Sensitive []string `json:"sensitive,omitempty"`
 
+	// Confirm, if it is not empty, is why a person must approve each call, even if policy
+	// allows it. No permission that was given in advance counts.
+	Confirm string `json:"confirm,omitempty"`
+
 	// Release identifies the released version that the tool is; nil if its source has no
 	// versions.
 	Release *Release `json:"release,omitempty"`

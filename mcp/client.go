@@ -292,7 +292,7 @@ func (c *Client) cancelled(ctx context.Context, id int64) {
 	if _, overHTTP := c.transport.(*httpTransport); overHTTP && server.Modern() || server.Version == "" {
 		return
 	}
-	why := reason(context.Cause(ctx), "the caller has cancelled the call")
+	why := reason(context.Cause(ctx))
 	c.spawn(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notifyTimeout)
 		defer cancel()
@@ -303,10 +303,10 @@ func (c *Client) cancelled(ctx context.Context, id int64) {
 
 // reason returns the parameters that explain a cancelled request: those with which its
 // own sender cancelled it, or else a text.
-func reason(cause error, otherwise string) []Field {
+func reason(cause error) []Field {
 	said := (*Cancelled)(nil)
 	if !errors.As(cause, &said) {
-		return []Field{String("reason", otherwise)}
+		return []Field{String("reason", "the caller has cancelled the call")}
 	}
 	members, _ := jsonx.Members(said.Params) // it was received as JSON
 	var fields []Field

@@ -22,7 +22,8 @@ type ServerRequest struct {
 	// Params is the whole object of parameters, or nil if there is none. The fields
 	// below are members of it.
 	Params json.RawMessage
-	// Name is what the request is about: params.name, params.uri or params.taskId.
+	// Name is what the request is about: params.uri of resources and skills,
+	// params.taskId of tasks, and else params.name.
 	Name           string
 	Arguments      json.RawMessage
 	Meta           json.RawMessage
@@ -119,8 +120,9 @@ type incoming struct {
 	// cancels is the requestId of notifications/cancelled.
 	cancels json.RawMessage
 	// wrong says which member is not of its type; empty for none.
-	wrong string
-	other []byte
+	wrong     string
+	other     []byte
+	uri, task string
 }
 
 // errNotMessage means that a JSON text is not a message of JSON-RPC.
@@ -159,6 +161,12 @@ func readMessage(text []byte) (*incoming, error) {
 		return nil, &errNotMessage{m.ID, "a message has a method, or an id with a result or an error"}
 	case m.ID != nil && m.Method != "" && !answerable(m.ID):
 		return nil, &errNotMessage{nil, "the id is not a string or a number"}
+	}
+	switch kind, _, _ := strings.Cut(m.Method, "/"); kind {
+	case "resources", "skills":
+		m.Name = m.uri
+	case "tasks":
+		m.Name = m.task
 	}
 	if len(m.other) > 0 {
 		m.Other = slices.Concat([]byte{'{'}, m.other, []byte{'}'})
@@ -297,8 +305,10 @@ func (m *incoming) param(name string, value json.RawMessage) {
 	default:
 		m.spelling(name, "name", "arguments", "_meta", "requestState", "inputResponses", "requestId", "uri")
 		switch name {
-		case "uri", "taskId":
-			m.Name = m.string(name, value)
+		case "uri":
+			m.uri = text(value)
+		case "taskId":
+			m.task = text(value)
 		case "requestId":
 			m.cancels = value
 		}
@@ -336,18 +346,20 @@ func (m *incoming) spelling(name string, known ...string) {
 }
 
 func (m *incoming) string(name string, value json.RawMessage) string {
-	var text string
-	switch {
-	case len(value) < 2 || value[0] != '"':
-		if len(value) > 0 && string(value) != "null" && !strings.HasPrefix(m.wrong, "!") {
-			m.wrong = name
-		}
-	case bytes.IndexByte(value, '\\') < 0:
-		return string(value[1 : len(value)-1])
-	default:
-		_ = json.Unmarshal(value, &text) // it is a string
+	if len(value) > 0 && value[0] != '"' && string(value) != "null" && !strings.HasPrefix(m.wrong, "!") {
+		m.wrong = name
 	}
-	return text
+	return text(value)
+}
+
+// text returns the text of a JSON string, and "" for other values.
+func text(value json.RawMessage) string {
+	if len(value) >= 2 && value[0] == '"' && bytes.IndexByte(value, '\\') < 0 {
+		return string(value[1 : len(value)-1])
+	}
+	var unquoted string
+	_ = json.Unmarshal(value, &unquoted) // other values have no text
+	return unquoted
 }
 
 // readBody reads what a client has sent: one message or a batch. Messages that are

@@ -144,6 +144,16 @@ func encodeAnswer(id, result json.RawMessage, failed *Error) ([]byte, error) {
 	return b.Bytes(), err
 }
 
+// oneLine returns JSON without line ends, which end a message on stdio and in a stream.
+func oneLine(text []byte) ([]byte, error) {
+	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
+		return text, nil
+	}
+	var line bytes.Buffer
+	err := json.Compact(&line, text)
+	return line.Bytes(), err
+}
+
 // sizeOf estimates the length of an object.
 func sizeOf(fields []Field) int {
 	size := 2

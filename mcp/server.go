@@ -54,15 +54,21 @@ type ServerOptions struct {
 	// Intercept, if set, may answer an HTTP request itself, and returns true if it
 	// did. It gets the requests in the body, which it can read again.
 	Intercept func(w http.ResponseWriter, r *http.Request, requests []*ServerRequest) bool
-	// Owner returns the name of the caller of an HTTP request. A session serves only
-	// the caller that began it. By default all callers are the same.
+	// Owner returns the name of the caller of a request, for MaxSessions. By default
+	// all callers are the same.
 	Owner func(ctx context.Context) string
+	// Reaches reports whether the caller of an HTTP request may use a session. By
+	// default it must have the owner of the session. A session that may not be used is
+	// as one that does not exist.
+	Reaches func(ctx context.Context, s *ServerSession) bool
 	// SessionID returns the id of a new session, which nobody must be able to guess.
 	// By default it is random.
 	SessionID func() string
-	// Resumes, if set, reports whether the calls of clients of a revision get a stream
-	// from their start, because [ServerRequest.Release] may be called.
-	Streams func(version string) bool
+	// Streams reports whether the response to a request over HTTP is a stream in any
+	// case. A client with a session can resume it, and [ServerRequest.Release] can end
+	// it early. By default a response is a stream if something is sent before the
+	// answer, or if the answer takes more than 2 s.
+	Streams func(method, version string) bool
 
 	// MaxMessage limits the size of a message in bytes; zero means 5 MiB.
 	MaxMessage int
@@ -114,11 +120,14 @@ func NewServer(o ServerOptions) (*Server, error) {
 	if o.Owner == nil {
 		o.Owner = func(context.Context) string { return "" }
 	}
+	if o.Reaches == nil {
+		o.Reaches = func(ctx context.Context, s *ServerSession) bool { return s.owner == o.Owner(ctx) }
+	}
 	if o.Prepare == nil {
 		o.Prepare = func(context.Context, *ServerRequest) {}
 	}
 	if o.Streams == nil {
-		o.Streams = func(string) bool { return false }
+		o.Streams = func(string, string) bool { return false }
 	}
 	if o.MaxMessage == 0 {
 		o.MaxMessage = defaultMaxMessage
@@ -277,7 +286,7 @@ func (s *Server) handle(ctx context.Context, m *incoming) (json.RawMessage, erro
 	case r.Method == "ping":
 		return json.RawMessage("{}"), nil
 	case !modern && r.Method == "initialize":
-		return s.initialize(ctx, r)
+		return s.initialize(r)
 	case !modern && r.Version == "":
 		return nil, &Error{Code: CodeInvalidRequest, Message: fmt.Sprintf("method %q is invalid before initialize", r.Method)}
 	case r.Method == "logging/setLevel":
@@ -336,7 +345,7 @@ func (s *Server) discovered(*ServerRequest) json.RawMessage {
 	return object(fields)
 }
 
-func (s *Server) initialize(ctx context.Context, r *ServerRequest) (json.RawMessage, error) {
+func (s *Server) initialize(r *ServerRequest) (json.RawMessage, error) {
 	var p struct {
 		Version      string          `json:"protocolVersion"`
 		Capabilities json.RawMessage `json:"capabilities"`
@@ -349,7 +358,7 @@ func (s *Server) initialize(ctx context.Context, r *ServerRequest) (json.RawMess
 	if slices.Contains(legacyVersions, p.Version) {
 		version = p.Version
 	}
-	if !r.Session.begin(ctx, version, p.Info, p.Capabilities) {
+	if !r.Session.begin(version, p.Info, p.Capabilities) {
 		return nil, &Error{Code: CodeInvalidRequest, Message: "this session has been initialized"}
 	}
 	fields := []Field{{"capabilities", s.o.Capabilities}}

@@ -15,6 +15,7 @@ type exchange struct {
 	session *ServerSession // nil from 2026-07-28 on
 	modern  bool
 	batch   bool
+	streams bool // the answer is an event; its error still has an HTTP status
 
 	mu       sync.Mutex
 	out      *stream // nil until the response is a stream
@@ -45,9 +46,6 @@ func (x *exchange) end() {
 		x.out.disconnect(x.receiver)
 	}
 }
-
-// disconnect ends the use of a response whose client has gone.
-func (x *exchange) disconnect() { x.end() }
 
 // stream makes the response a stream.
 func (x *exchange) stream() {
@@ -117,7 +115,7 @@ func (x *exchange) answer(id, text []byte, failed *Error) {
 	if failed == nil {
 		message = answerText(id, text)
 	}
-	if x.out != nil {
+	if x.out != nil || x.streams && failed == nil && x.streamLocked() {
 		_ = x.out.send(message, x.open == 0) // a client that has gone needs no answer
 		return
 	}

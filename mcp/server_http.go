@@ -111,7 +111,7 @@ func (p *post) refuse() bool {
 	version := p.r.Header.Get(versionHeader)
 	if p.modern {
 		if err := p.checkHeaders(); err != nil {
-			p.refuseWith(http.StatusBadRequest, CodeHeaderMismatch, err.Error())
+			p.mismatch(err.Error())
 			return true
 		}
 	}
@@ -126,7 +126,7 @@ func (p *post) refuse() bool {
 	}
 	if p.modern {
 		if err := p.checkParams(); err != nil {
-			p.refuseWith(http.StatusBadRequest, CodeHeaderMismatch, "header mismatch: "+err.Error())
+			p.mismatch("header mismatch: " + err.Error())
 			return true
 		}
 	}
@@ -151,6 +151,16 @@ func (p *post) refuse() bool {
 
 func (p *post) refuseWith(status int, code int64, message string) {
 	refuse(p.w, status, refusalOf(p.id(), code, message))
+}
+
+// mismatch answers a request whose headers do not fit its body.
+func (p *post) mismatch(message string) {
+	id := p.id()
+	if id == nil {
+		id = []byte("null")
+	}
+	text, _ := encodeAnswer(id, nil, &Error{Code: CodeHeaderMismatch, Message: strings.ToValidUTF8(message, "\uFFFD")}) // it has JSON
+	refuse(p.w, http.StatusBadRequest, text)
 }
 
 // id returns the id of the only request.
@@ -201,8 +211,11 @@ func (p *post) serveModern() {
 		p.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	x := &exchange{s: p.s, w: p.w, modern: true, open: 1}
+	x := &exchange{s: p.s, w: p.w, modern: true, open: 1, streams: p.s.o.Streams(m.Method, modernVersion)}
 	err := m.identify(nil)
+	if m.version == "" {
+		err = &Error{Code: CodeInvalidParams, Message: fmt.Sprintf("missing or invalid _meta field %q", metaVersion)}
+	}
 	if err != nil {
 		p.s.serveFailure(m, x, err)
 		return
@@ -286,9 +299,8 @@ func (p *post) take(m *incoming, session *ServerSession) {
 // it has refused the request; the session may be nil for what needs none.
 func (p *post) session() (*ServerSession, bool) {
 	id := p.r.Header.Get(sessionHeader)
-	owner := p.s.o.Owner(p.r.Context())
 	if id != "" {
-		return p.s.find(p.w, id, owner)
+		return p.s.find(p.w, p.r, id)
 	}
 	if len(p.messages) == 0 {
 		return nil, true
@@ -301,7 +313,7 @@ func (p *post) session() (*ServerSession, bool) {
 		p.refuseWith(http.StatusBadRequest, CodeInvalidRequest, "there is no session: send initialize first, and repeat its "+sessionHeader+" header")
 		return nil, false
 	}
-	session := newServerSession(p.s, owner)
+	session := newServerSession(p.r.Context(), p.s)
 	if !p.s.register(session) {
 		session.end()
 		p.w.Header().Set("Retry-After", "60")
@@ -311,14 +323,16 @@ func (p *post) session() (*ServerSession, bool) {
 	return session, true
 }
 
-// find returns a session of its owner. It is false if it has refused the request.
-func (s *Server) find(w http.ResponseWriter, id, owner string) (*ServerSession, bool) {
+// find returns a session that the caller reaches. It is false if it has refused the
+// request.
+func (s *Server) find(w http.ResponseWriter, r *http.Request, id string) (*ServerSession, bool) {
 	session, ok := s.sessions.Get(id)
-	if !ok || session.owner != owner {
+	if !ok || !s.o.Reaches(r.Context(), session) {
 		// As for a session that has ended: the client begins a new one.
 		http.Error(w, "session not found: initialize again", http.StatusNotFound)
 		return nil, false
 	}
+	session.touch()
 	return session, true
 }
 
@@ -356,14 +370,12 @@ func (p *post) answerIn(session *ServerSession, requests int) {
 	} else if session != nil {
 		p.w.Header().Set(sessionHeader, session.id)
 	}
-	streams := session != nil && p.s.o.Streams(session.Version())
+	streams := session != nil && p.s.o.Streams(first.Method, session.Version())
 	if p.batch || streams {
 		x.stream()
 	}
 	x.begin()
 	defer x.end()
-	stop := context.AfterFunc(p.r.Context(), x.disconnect)
-	defer stop()
 	if !p.batch && !streams {
 		p.serveIn(base, first, session, x)
 		return
@@ -437,7 +449,7 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Bad Request: "+r.Method+" requires an Mcp-Session-Id header", http.StatusBadRequest)
 		return
 	}
-	session, ok := s.find(w, id, s.o.Owner(r.Context()))
+	session, ok := s.find(w, r, id)
 	if !ok {
 		return
 	}

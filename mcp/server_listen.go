@@ -8,11 +8,10 @@ import (
 
 // listen is one request of subscriptions/listen. Its fields do not change.
 type listen struct {
-	id     json.RawMessage
-	reply  replier
-	lists  map[string]bool // methods of notifications
-	uris   map[string]bool
-	accept json.RawMessage
+	id    json.RawMessage
+	reply replier
+	lists map[string]bool // methods of notifications
+	uris  map[string]bool
 }
 
 // notify sends a notification with the id of the subscription in _meta.

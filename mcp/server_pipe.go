@@ -25,20 +25,17 @@ type pipe struct {
 }
 
 // newPipe returns a client whose messages are written with write.
-func (s *Server) newPipe(owner string, write func([]byte) error) *pipe {
-	p := &pipe{s: s, write: write, session: newServerSession(s, owner)}
+func (s *Server) newPipe(ctx context.Context, write func([]byte) error) *pipe {
+	p := &pipe{s: s, write: write, session: newServerSession(ctx, s)}
 	p.session.out = p.send
 	return p
 }
 
 // send writes a message as one line.
 func (p *pipe) send(text []byte) error {
-	if bytes.ContainsAny(text, "\r\n") {
-		var line bytes.Buffer
-		if err := json.Compact(&line, text); err != nil {
-			return err
-		}
-		text = line.Bytes()
+	text, err := oneLine(text)
+	if err != nil {
+		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -197,7 +194,7 @@ func (r *pipeReply) left() {
 func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p := s.newPipe(s.o.Owner(ctx), func(text []byte) error {
+	p := s.newPipe(ctx, func(text []byte) error {
 		_, err := out.Write(append(text, '\n'))
 		return err
 	})

@@ -19,6 +19,7 @@ type ServerSession struct {
 	s     *Server
 	id    string // empty except over streamable HTTP
 	owner string
+	ctx   context.Context // of the request that began it, without its end
 	// out sends a message that belongs to no request.
 	out func(text []byte) error
 	// stored are the streams of a session over streamable HTTP.
@@ -26,8 +27,7 @@ type ServerSession struct {
 
 	ended  chan struct{}
 	mu     sync.Mutex
-	ctx    context.Context // of the request that began it, without its end
-	began  string          // the negotiated revision; empty before
+	began  string // the negotiated revision; empty before
 	info   json.RawMessage
 	can    json.RawMessage
 	logs   string
@@ -40,8 +40,10 @@ type ServerSession struct {
 	over   bool
 }
 
-func newServerSession(s *Server, owner string) *ServerSession {
-	session := &ServerSession{s: s, owner: owner, ended: make(chan struct{}), seen: time.Now(), ctx: context.Background()}
+func newServerSession(ctx context.Context, s *Server) *ServerSession {
+	session := &ServerSession{
+		s: s, owner: s.o.Owner(ctx), ctx: context.WithoutCancel(ctx), ended: make(chan struct{}), seen: time.Now(),
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.live[session] = true
@@ -65,11 +67,7 @@ func (s *ServerSession) Capabilities() json.RawMessage {
 }
 
 // Context returns the context of the request that began the session. It does not end.
-func (s *ServerSession) Context() context.Context {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ctx
-}
+func (s *ServerSession) Context() context.Context { return s.ctx }
 
 // Notify sends a notification that belongs to no request. Log messages below the level
 // that the client has asked for are dropped.
@@ -86,13 +84,13 @@ func (s *ServerSession) client() (version string, info, can json.RawMessage) {
 	return s.began, s.info, s.can
 }
 
-func (s *ServerSession) begin(ctx context.Context, version string, info, can json.RawMessage) bool {
+func (s *ServerSession) begin(version string, info, can json.RawMessage) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.began != "" {
 		return false
 	}
-	s.ctx, s.began, s.info = context.WithoutCancel(ctx), version, slices.Clone(info)
+	s.began, s.info = version, slices.Clone(info)
 	if string(can) != "null" {
 		s.can = slices.Clone(can)
 	}
@@ -122,6 +120,13 @@ func (s *ServerSession) leave(id json.RawMessage) {
 	if len(s.calls) == 0 {
 		s.calls = nil // most sessions are idle
 	}
+	s.seen = time.Now()
+}
+
+// touch notes that the session is used.
+func (s *ServerSession) touch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.seen = time.Now()
 }
 
@@ -225,10 +230,22 @@ func (s *ServerSession) ask(ctx context.Context, q Question, send func([]byte) e
 	case <-s.ended:
 		return nil, errSessionOver
 	case <-ctx.Done():
-		params := append([]Field{{"requestId", json.RawMessage(id)}}, reason(context.Cause(ctx), "the request has ended")...)
-		_ = send(notification("notifications/cancelled", object(params))) // a client that has gone needs no word
+		_ = send(notification("notifications/cancelled", withdrawal(id, context.Cause(ctx)))) // a client that has gone needs no word
 		return nil, context.Cause(ctx)
 	}
+}
+
+// withdrawal returns the parameters of notifications/cancelled for a request to the
+// client: those with which the request was cancelled here, or else a text.
+func withdrawal(id string, cause error) json.RawMessage {
+	params := Object{}
+	if said := (*Cancelled)(nil); errors.As(cause, &said) {
+		params, _ = ReadObject(said.Params) // it was received as JSON
+	} else {
+		params.Set("reason", String("", "the request has ended").Value)
+	}
+	params.Set("requestId", json.RawMessage(id))
+	return params.JSON()
 }
 
 // followLocked passes the client's progress with a question on, until forget is called.

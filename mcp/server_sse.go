@@ -35,7 +35,7 @@ type sseHandler struct {
 func (h *sseHandler) listen(w http.ResponseWriter, r *http.Request) {
 	id := rand.Text()
 	out := &stream{}
-	p := h.s.newPipe(h.s.o.Owner(r.Context()), func(text []byte) error { return out.send(text, false) })
+	p := h.s.newPipe(r.Context(), func(text []byte) error { return out.send(text, false) })
 	h.mu.Lock()
 	h.clients[id] = p
 	h.mu.Unlock()
@@ -66,7 +66,7 @@ func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
 	p := h.clients[r.URL.Query().Get("session")]
 	h.mu.Unlock()
 	// Whoever has seen the address is not yet its owner.
-	if p == nil || p.session.owner != h.s.o.Owner(r.Context()) {
+	if p == nil || !h.s.o.Reaches(r.Context(), p.session) {
 		http.Error(w, "session not found: open the stream again", http.StatusNotFound)
 		return
 	}

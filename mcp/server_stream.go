@@ -147,6 +147,10 @@ func (s *stream) prime() {
 
 // send sends a message; last ends the stream.
 func (s *stream) send(text []byte, last bool) error {
+	text, err := oneLine(text)
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.done {
@@ -157,7 +161,6 @@ func (s *stream) send(text []byte, last bool) error {
 	if s.log != nil {
 		s.log.add(s, message)
 	}
-	var err error
 	if s.receiver != nil {
 		if err = s.write(s.event(message, s.next)); err == nil {
 			s.unsent = s.next + 1

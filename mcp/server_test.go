@@ -87,6 +87,8 @@ func (d *desk) handle(ctx context.Context, r *mcp.ServerRequest) (json.RawMessag
 			return nil, err
 		}
 		return json.RawMessage(`{"content":[],"answer":` + string(answer) + `}`), nil
+	case "spaced":
+		return json.RawMessage("{\n\t\"content\": [],\r\n\t\"spaced\": true}"), r.Notify("notifications/x", nil)
 	case "held":
 		r.Release(1000)
 		<-d.release
@@ -174,6 +176,9 @@ func TestACallGetsItsResultProgressAndErrors(t *testing.T) {
 			t.Errorf("the client heard %v", heard)
 		}
 		mu.Unlock()
+		if got, err := c.Call(t.Context(), tool("spaced")); err != nil || !strings.Contains(string(got), "spaced") {
+			t.Errorf("a result of several lines: %s, %v", got, err)
+		}
 		failed := (*mcp.Error)(nil)
 		if _, err := c.Call(t.Context(), tool("nothing")); !errors.As(err, &failed) || failed.Code != -32602 || string(failed.Data) != `{"x":1}` {
 			t.Errorf("an unknown tool: %v", err)
@@ -310,7 +315,9 @@ func (d *desk) begin(t *testing.T, version string) string {
 
 func TestAClientResumesAStreamThatTheServerReleased(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(o *mcp.ServerOptions) { o.Streams = func(version string) bool { return version == "2025-11-25" } })
+	d := newDesk(t, func(o *mcp.ServerOptions) {
+		o.Streams = func(_, version string) bool { return version == "2025-11-25" }
+	})
 	session := d.begin(t, "2025-11-25")
 	_, text := d.post(t, session, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"held"}}`)
 	if !strings.Contains(text, "event: prime\nid: ") || !strings.Contains(text, "retry: 1000") || strings.Contains(text, "held") {

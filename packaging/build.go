@@ -69,6 +69,7 @@ type program struct {
 var programs = []program{
 	{"toolroom", "."},
 	{"toolroom-guest", "."},
+	{"toolroom-runner", "drivers"},
 }
 
 // A build is the programs of one platform.

@@ -193,7 +193,7 @@ type Probe struct {
 	// Runtimes maps the runtimes that a run may choose with [Spec.Runtime] to their
 	// isolation. Nil means that a run may not choose; an empty map means that the
 	// runtimes are unknown.
-	Runtimes map[string]string `json:"runtimes,omitempty"`
+	Runtimes map[string]string `json:"runtimes,omitzero"`
 	// Holds says how each limit would be enforced here; Lacks says why a limit would not
 	// be.
 	Holds map[Limit]string `json:"holds,omitempty"`

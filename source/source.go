@@ -137,6 +137,9 @@ type Description struct {
 	Reason string `json:"reason,omitempty"`
 	// Process is the program that runs for the source now, or nil.
 	Process *Process `json:"process,omitempty"`
+	// Output is the end of what the source's program has written to standard error, also
+	// of one that has ended.
+	Output string `json:"output,omitempty"`
 }
 
 // Process is a program that runs for a source.

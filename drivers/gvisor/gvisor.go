@@ -79,7 +79,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 	if s.Limits.PIDs > 0 && s.Limits.PIDs < minPIDs {
 		if !s.BestEffort {
 			return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "gVisor cannot enforce a limit of %d processes: %d of its own threads count, too", s.Limits.PIDs, minPIDs).
-				WithHint("request %d or more, choose another runtime, or accept best effort", minPIDs)
+				WithHint("choose another runtime, or accept best effort")
 		}
 		s.Limits.PIDs = minPIDs
 	}

@@ -11,6 +11,22 @@ import (
 	"github.com/toolroom/toolroom/internal/deadline"
 )
 
+type pauseKey struct{}
+
+// WithPause returns a context in which pause is called instead of [deadline.Pause] when a
+// workflow begins to wait for a person, because the deadline is in another process. It
+// returns what is called when the wait is over.
+func WithPause(ctx context.Context, pause func() (resume func())) context.Context {
+	return context.WithValue(ctx, pauseKey{}, pause)
+}
+
+func pause(ctx context.Context) (resume func()) {
+	if elsewhere, ok := ctx.Value(pauseKey{}).(func() func()); ok {
+		return elsewhere()
+	}
+	return deadline.Pause(ctx)
+}
+
 // watchEvery is the interval at which a workflow is queried for its pending approvals.
 const watchEvery = time.Second
 
@@ -49,7 +65,7 @@ func (t *Temporal) watch(ctx context.Context, c client.Client, workflow string, 
 				resume()
 				resume = func() {}
 				if waiting {
-					resume = deadline.Pause(ctx)
+					resume = pause(ctx)
 				}
 				paused = waiting
 			}

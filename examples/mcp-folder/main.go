@@ -1,21 +1,25 @@
 // Command mcp-folder is a small MCP server on stdio over one folder, read-only.
-// It shows what a server looks like from the other side, and gives the demo and
-// the tests a real one that needs nothing but Go.
+// It shows how package mcp serves a program's own tools to clients of all revisions, and
+// gives the demo and the tests a real server that needs nothing but Go.
 //
 //	toolroom sources add docs -- mcp-folder ./docs
 package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	_ "embed"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
 	"log"
 	"os"
 	"strings"
+	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/toolroom/toolroom/mcp"
 )
 
 func main() {
@@ -27,32 +31,83 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := newServer(root).Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+	server, err := newServer(root)
+	if err == nil {
+		err = server.Stdio(context.Background(), os.Stdin, os.Stdout)
+	}
+	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-func newServer(root *os.Root) *mcp.Server {
+// definitions is the answer to tools/list.
+//
+//go:embed tools.json
+var definitions []byte
+
+func newServer(root *os.Root) (*mcp.Server, error) {
 	f := folder{root}
-	server := mcp.NewServer(&mcp.Implementation{Name: "folder", Title: "Folder " + root.Name(), Version: "1"}, nil)
-	reads := &mcp.ToolAnnotations{ReadOnlyHint: true}
-	mcp.AddTool(server, &mcp.Tool{Name: "list", Description: "List the files and folders of a folder.", Annotations: reads}, f.list)
-	mcp.AddTool(server, &mcp.Tool{Name: "read", Description: "Read a text file.", Annotations: reads}, f.read)
-	mcp.AddTool(server, &mcp.Tool{Name: "grep", Description: "Find the lines of all text files that contain a text.", Annotations: reads}, f.grep)
-	return server
+	tools := map[string]func(context.Context, json.RawMessage) (any, error){"list": f.list, "read": f.read, "grep": f.grep}
+	return mcp.NewServer(mcp.ServerOptions{
+		Name: "folder", Title: "Folder " + root.Name(), Version: "1",
+		Capabilities: json.RawMessage(`{"tools":{}}`), DiscoverTTL: time.Hour,
+		Handle: func(ctx context.Context, r *mcp.ServerRequest) (json.RawMessage, error) {
+			switch r.Method {
+			case "tools/list":
+				return definitions, nil
+			case "tools/call":
+				tool := tools[r.Name]
+				if tool == nil {
+					return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", r.Name)}
+				}
+				return result(tool(ctx, r.Arguments))
+			}
+			return nil, mcp.MethodNotFound(r.Method)
+		},
+	})
+}
+
+// result is what a tool returned, as MCP has it: a failure is a result that the model
+// reads.
+func result(value any, failed error) (json.RawMessage, error) {
+	type text struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	var out struct {
+		Content    []text `json:"content"`
+		Structured any    `json:"structuredContent,omitempty"`
+		IsError    bool   `json:"isError,omitempty"`
+	}
+	switch value := value.(type) {
+	case nil:
+		out.IsError, out.Content = true, []text{{"text", failed.Error()}}
+	case string:
+		out.Content = []text{{"text", value}}
+	default:
+		data, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		out.Structured, out.Content = value, []text{{"text", string(data)}}
+	}
+	return json.Marshal(out)
+}
+
+// read reads the arguments of a tool, and refuses those that it does not have.
+func read(arguments json.RawMessage, into any) error {
+	if len(arguments) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(arguments))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("the arguments do not fit: %w", err)
+	}
+	return nil
 }
 
 type folder struct{ root *os.Root }
-
-type pathInput struct {
-	Path string `json:"path,omitempty" jsonschema:"path below the folder; empty is the folder itself"`
-}
-
-type listInput struct {
-	pathInput
-	Limit  int    `json:"limit,omitempty" jsonschema:"most entries at a time; 0 is all"`
-	Cursor string `json:"cursor,omitempty" jsonschema:"next of the page before"`
-}
 
 type entry struct {
 	Name      string `json:"name"`
@@ -62,12 +117,23 @@ type entry struct {
 
 type listOutput struct {
 	Entries []entry `json:"entries"`
-	Next    string  `json:"next,omitempty" jsonschema:"cursor of the next page; none on the last"`
+	Next    string  `json:"next,omitempty"` // cursor of the next page
 }
 
-func (f folder) list(_ context.Context, _ *mcp.CallToolRequest, in listInput) (*mcp.CallToolResult, listOutput, error) {
-	out := listOutput{Entries: []entry{}}
+func (f folder) list(_ context.Context, arguments json.RawMessage) (any, error) {
+	var in struct {
+		Path   string `json:"path"`
+		Limit  int    `json:"limit"`
+		Cursor string `json:"cursor"`
+	}
+	if err := read(arguments, &in); err != nil {
+		return nil, err
+	}
 	files, err := fs.ReadDir(f.root.FS(), clean(in.Path)) // in the order of their names
+	if err != nil {
+		return nil, err
+	}
+	out := listOutput{Entries: []entry{}}
 	for _, file := range files {
 		if file.Name() <= in.Cursor {
 			continue
@@ -82,19 +148,21 @@ func (f folder) list(_ context.Context, _ *mcp.CallToolRequest, in listInput) (*
 		}
 		out.Entries = append(out.Entries, e)
 	}
-	return nil, out, err
+	return out, nil
 }
 
-func (f folder) read(_ context.Context, _ *mcp.CallToolRequest, in pathInput) (*mcp.CallToolResult, any, error) {
+func (f folder) read(_ context.Context, arguments json.RawMessage) (any, error) {
+	var in struct {
+		Path string `json:"path"`
+	}
+	if err := read(arguments, &in); err != nil {
+		return nil, err
+	}
 	data, err := fs.ReadFile(f.root.FS(), clean(in.Path))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(data)}}}, nil, nil
-}
-
-type grepInput struct {
-	Text string `json:"text" jsonschema:"the text to look for"`
+	return string(data), nil
 }
 
 type match struct {
@@ -110,7 +178,16 @@ type grepOutput struct {
 // maxMatches keeps results readable.
 const maxMatches = 100
 
-func (f folder) grep(ctx context.Context, _ *mcp.CallToolRequest, in grepInput) (*mcp.CallToolResult, grepOutput, error) {
+func (f folder) grep(ctx context.Context, arguments json.RawMessage) (any, error) {
+	var in struct {
+		Text *string `json:"text"`
+	}
+	if err := read(arguments, &in); err != nil {
+		return nil, err
+	}
+	if in.Text == nil {
+		return nil, fmt.Errorf("the arguments do not fit: text is missing")
+	}
 	out := grepOutput{Matches: []match{}}
 	err := fs.WalkDir(f.root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -126,7 +203,7 @@ func (f folder) grep(ctx context.Context, _ *mcp.CallToolRequest, in grepInput) 
 			return nil // a file that cannot be read has no matches
 		}
 		defer file.Close()
-		found := matches(file, path, in.Text)
+		found := matches(file, path, *in.Text)
 		out.Matches = append(out.Matches, found[:min(len(found), maxMatches-len(out.Matches))]...)
 		if len(out.Matches) == maxMatches {
 			return fs.SkipAll
@@ -134,9 +211,9 @@ func (f folder) grep(ctx context.Context, _ *mcp.CallToolRequest, in grepInput) 
 		return nil
 	})
 	if err != nil {
-		err = fmt.Errorf("search the folder: %w", err)
+		return nil, fmt.Errorf("search the folder: %w", err)
 	}
-	return nil, out, err
+	return out, nil
 }
 
 func matches(r io.Reader, path, text string) []match {

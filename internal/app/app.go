@@ -39,6 +39,7 @@ import (
 	"github.com/toolroom/toolroom/internal/reserved"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/sandbox/program"
 	"github.com/toolroom/toolroom/internal/schedule"
 	"github.com/toolroom/toolroom/internal/search/learn"
 	"github.com/toolroom/toolroom/internal/secret"
@@ -92,13 +93,17 @@ type Options struct {
 	// Helper is the path of a binary that calls [RunHelper], usually that of this program
 	// (os.Executable). Without it, JavaScript and the built-in sandbox are not available.
 	Helper string
-	// Guest runs programs inside sandboxes; if it is empty, Helper does. Drivers creates
-	// the sandbox drivers that use external engines; nil creates none. The drivers process
-	// and host always exist.
-	Guest   Guest
+	// Guest runs programs inside sandboxes; if it is empty, Helper does.
+	Guest Guest
+	// Runner is toolroom-runner, the program with the sandbox drivers of foreign engines, as
+	// a path or as a name in PATH. It is started when it is first needed, must be of the
+	// build Version, and ends with this process. If it is empty, and the config names none,
+	// there are no such drivers; the drivers process, remote and host always exist. Drivers
+	// creates further drivers, in this process; nil creates none.
+	Runner  string
 	Drivers func(Runtimes) []sandbox.Driver
 	// Workflows creates the workflows that carry programs and chains over restarts, if the
-	// config asks for them; nil creates none.
+	// config asks for them; if it is nil, the runner carries them.
 	Workflows func(WorkflowOptions) Workflows
 	// Receipts receives a line for each call if the config logs receipts to stdout; nil
 	// discards them.
@@ -156,12 +161,15 @@ type App struct {
 	drivers     []sandbox.Driver
 	engines     []engine.Engine
 	workflows   Workflows
-	code        *code.Service
-	releases    *release.Service
-	served      *releases
-	watching    *watching
-	schedules   *schedule.Service
-	learner     *learn.Learner
+	// programs have drivers; runnerProgram, if not nil, is the one of foreign engines.
+	programs      []*program.Program
+	runnerProgram *program.Program
+	code          *code.Service
+	releases      *release.Service
+	served        *releases
+	watching      *watching
+	schedules     *schedule.Service
+	learner       *learn.Learner
 
 	searching sync.Mutex // guards meaning and indexing
 	meaning   *meaning   // nil if searches are by words alone
@@ -384,6 +392,7 @@ func (r *App) Close() error {
 	r.engines = nil
 	errs = append(errs, ended...)
 	r.closeSearch()
+	errs = append(errs, r.closePrograms())
 	if r.recorder != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		errs = append(errs, r.recorder.Close(ctx))

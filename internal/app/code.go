@@ -105,10 +105,10 @@ func (r *App) openCode(ctx context.Context) error {
 		driver.Cache = filepath.Join(r.home, "cache", "process")
 		r.addDrivers(driver)
 	}
-	r.addDrivers(r.machines()...)
 	if r.o.Drivers != nil {
 		r.addDrivers(r.o.Drivers(r.config.Code.WithImages())...)
 	}
+	r.addDrivers(r.openRunner()...)
 	r.addDrivers(r.distantDrivers(r.config.Code.Runtimes)...)
 	if r.o.Guest.Path != "" {
 		r.engines = append(r.engines, r.openPyodide()) // last, because it is slow to start and to probe

@@ -9,7 +9,7 @@ import (
 
 // checkEngines reports what programs can run on and which limits are enforced there.
 func (r *App) checkEngines(ctx context.Context) []Check {
-	var checks []Check
+	checks := r.checkRunner(ctx)
 	usable := 0
 	for _, e := range r.Engines(ctx) {
 		c := Check{Name: "runtime " + e.Name, Status: CheckOK, Fix: e.Fix}

@@ -8,10 +8,8 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/drivers/proxmox"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/engine/hosted"
-	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -48,23 +46,6 @@ func (r *App) Driver(name string) (sandbox.Driver, error) {
 // Guest returns the binary that runs programs inside sandboxes. Its path is empty if there
 // is none.
 func (r *App) Guest() Guest { return r.o.Guest }
-
-// distantDrivers returns the drivers that run programs on other machines.
-func (r *App) distantDrivers(c config.Runtimes) []sandbox.Driver {
-	var drivers []sandbox.Driver
-	if c.Remote.URL != "" {
-		drivers = append(drivers, remote.New(r.remoteOptions(c.Remote)))
-	}
-	if p := c.Proxmox; p.URL != "" {
-		drivers = append(drivers, proxmox.New(proxmox.Options{
-			URL: p.URL, CA: r.folder(p.CA), Node: p.Node, Token: r.secretOf(p.Token),
-			Template: p.Template, Full: p.Full, Pool: p.Pool, Container: p.Container,
-			Port: p.Port, Runner: r.remoteOptions(p.Runner),
-			Machine: r.machine(), Owner: r.owner, Alive: proc.Alive,
-		}))
-	}
-	return drivers
-}
 
 func (r *App) remoteOptions(c config.Remote) remote.Options {
 	return remote.Options{

@@ -58,12 +58,16 @@ func (r *App) openReleases(ctx context.Context) error {
 		Check:   r.checkFunctionID,
 		Run:     r.runner.Run,
 		Past:    r.pastArguments,
+		Fake:    run.WithFakes,
 		Observe: r.observe, Record: r.recordRelease,
 		Changed: r.served.refresh,
 		Rules:   r.releaseRules,
 	})
 	r.runner.Releases = r.served
 	r.watching = newWatching(r)
+	if err := r.openProposals(); err != nil {
+		return err
+	}
 	return r.served.refresh(ctx)
 }
 

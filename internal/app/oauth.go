@@ -137,6 +137,13 @@ type Visit = func(ctx context.Context, address string) (back string, err error)
 // unsupported if it has no login.
 func (r *App) Login(ctx context.Context, name string, who toolroom.Identity, redirect string, visit Visit) error {
 	h := r.manager(name)
+	if h == nil && r.LoginsOf(name) {
+		login, err := r.googleLogin(r.Config(), who)
+		if err != nil {
+			return err
+		}
+		return login.Login(ctx, redirect, visit)
+	}
 	if h == nil {
 		return toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name).
 			WithCLIHint("list the sources: toolroom sources list")

@@ -8,10 +8,12 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/folder"
+	"github.com/toolroom/toolroom/internal/builtin/google"
 	"github.com/toolroom/toolroom/internal/builtin/k8s"
 	"github.com/toolroom/toolroom/internal/builtin/media"
 	"github.com/toolroom/toolroom/internal/builtin/memory"
@@ -19,6 +21,7 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/identity"
+	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/source/secretref"
 )
@@ -34,6 +37,7 @@ func (r *App) services(c *config.Config, on func(pack string) bool, folders *fol
 		"storage": func() (*builtin.Pack, error) { return r.storagePack(c, folders) },
 		"k8s":     func() (*builtin.Pack, error) { return r.k8sPack(c) },
 		"media":   func() (*builtin.Pack, error) { return r.mediaPack(c, folders) },
+		"google":  func() (*builtin.Pack, error) { return r.googlePack(c) },
 	} {
 		if !on(name) {
 			continue
@@ -161,4 +165,55 @@ func (r *App) model(c *config.Config, s *config.BuiltinModel, section string) (*
 	var err error
 	p.Transport, _, err = r.reaches(c, p.URL)
 	return p, err
+}
+
+// googleName is the name of the pack google, and of its logins.
+const googleName = "google"
+
+// googleLogin returns the OAuth client for a caller's login.
+func (r *App) googleLogin(c *config.Config, who toolroom.Identity) (*oauth.Client, error) {
+	s := *c.Builtin.Google
+	e := oauth.Endpoints{Authorization: "https://accounts.google.com/o/oauth2/v2/auth", Token: "https://oauth2.googleapis.com/token"}
+	issuer := "https://accounts.google.com"
+	if s.URL != "" {
+		issuer = strings.TrimSuffix(s.URL, "/")
+		e = oauth.Endpoints{Authorization: issuer + "/o/oauth2/v2/auth", Token: issuer + "/token"}
+	}
+	transport, _, err := r.reaches(c, e.Token)
+	if err != nil {
+		return nil, err
+	}
+	e.Authorization += "?access_type=offline&prompt=consent" // so that the token can be renewed
+	owner := ""
+	if !s.Shared {
+		owner = identity.Owner(who)
+	}
+	return oauth.New(oauth.Config{
+		ClientID: s.ClientID, ClientSecret: s.ClientSecret, Issuer: issuer, Endpoints: &e, Resolve: r.expand,
+		Scopes: google.Options{Services: s.Services}.Scopes(),
+	}, &loginStore{secrets: r.secrets, ref: loginRef(googleName, owner)}, &http.Client{Transport: transport, Timeout: oauthTimeout}), nil
+}
+
+func (r *App) googlePack(c *config.Config) (*builtin.Pack, error) {
+	s := *c.Builtin.Google
+	guard, err := egress.New(c.Egress.Policy(config.Egress{}))
+	if err != nil {
+		return nil, err
+	}
+	return google.Pack(google.Options{
+		Services: s.Services, URL: s.URL, Transport: guard.WithOwn(own([]string{s.URL})...).Transport(), Configured: s.ClientID != "",
+		Token: func(ctx context.Context, who toolroom.Identity) (string, error) {
+			login, err := r.googleLogin(c, who)
+			if err != nil {
+				return "", err
+			}
+			return login.AccessToken(ctx)
+		},
+	}), nil
+}
+
+// LoginsOf reports whether a name is that of a built-in pack with a login, and on.
+func (r *App) LoginsOf(name string) bool {
+	c := r.Config()
+	return name == googleName && c.Builtin.On(googleName, false) && c.Builtin.Google.ClientID != ""
 }

@@ -36,6 +36,9 @@ type SourceStatus struct {
 	Stale bool `json:"stale,omitempty"`
 	// Process is the source's running program; nil if there is none.
 	Process *source.Process `json:"process,omitempty"`
+	// Output is the end of what its program has written to stderr, also of one that has
+	// ended.
+	Output string `json:"output,omitempty"`
 	// Error is why the last attempt to list the tools failed.
 	Error string `json:"error,omitempty"`
 }
@@ -68,6 +71,7 @@ func (r *App) Sources() []SourceStatus {
 // status returns a source's status. Known secrets are redacted in its program's output.
 func (r *App) status(h *sourceManager) SourceStatus {
 	s := h.status()
+	s.Output = string(r.redactor.Redact([]byte(s.Output)))
 	if s.Process != nil {
 		s.Process.Stderr = string(r.redactor.Redact([]byte(s.Process.Stderr)))
 	}
@@ -233,6 +237,19 @@ func (r *App) apply(c *config.Config) (err error) {
 		}
 	}
 	return nil
+}
+
+// RestartSource replaces a source of the config by a new one: its calls end first, and its
+// program or connection starts anew. The error is not_found if it is not configured.
+func (r *App) RestartSource(name string) error {
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
+	old := r.manager(name)
+	if old == nil || old.own {
+		return toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name).WithCLIHint("list the sources: toolroom sources list")
+	}
+	old.digest += " restarted" // so that it is not kept
+	return r.apply(r.Config())
 }
 
 // buildManagers returns the managers of all sources of a config, by name: those of old whose

@@ -46,6 +46,11 @@ func newTrustRules(c *config.Config) (*trustRules, error) {
 	for _, pack := range []string{"web", "browser", "minio", "k8s", "image", "audio"} {
 		t.labels[pack] = sourceLabels{all: []string{taint.Untrusted}}
 	}
+	for _, pack := range []string{"gmail", "calendar", "docs", "drive", "tasks"} {
+		if _, source := c.Sources[pack]; !source && c.Builtin.On("google", false) {
+			t.labels[pack] = sourceLabels{all: []string{taint.Untrusted, taint.Private}}
+		}
+	}
 	for _, pack := range []string{"screen", "camera"} {
 		t.labels[pack] = sourceLabels{all: []string{taint.Private}}
 	}

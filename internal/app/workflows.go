@@ -18,8 +18,12 @@ type Workflows interface {
 	code.Remote
 	// Chain runs a chain. emit receives the events of questions to people.
 	Chain(ctx context.Context, as toolroom.Call, steps []Step, emit func(toolroom.Event)) (*ChainResult, error)
-	// Work runs a worker: it makes the calls of workflows in r until ctx ends. It calls
-	// ready when it has started.
+}
+
+// Worker is a Workflows that can also run a worker: it makes the calls of workflows in r
+// until ctx ends. It calls ready when it has started. Only the runner has one.
+type Worker interface {
+	Workflows
 	Work(ctx context.Context, r *App, ready func()) error
 }
 
@@ -34,10 +38,16 @@ type WorkflowOptions struct {
 // openWorkflows creates the workflows that the config names.
 func (r *App) openWorkflows() {
 	c := r.config.Code.Runtimes.Temporal
-	if r.o.Workflows == nil || c.Secret == "" {
+	if c.Secret == "" {
 		return
 	}
 	c.CA, c.Cert, c.Key = r.folder(c.CA), r.folder(c.Cert), r.folder(c.Key)
+	if r.o.Workflows == nil {
+		if r.runnerProgram != nil {
+			r.workflows = &runnerWorkflows{program: r.runnerProgram, config: c, secret: r.secretOf(c.Secret)}
+		}
+		return
+	}
 	r.workflows = r.o.Workflows(WorkflowOptions{Temporal: c, SharedSecret: r.secretOf(c.Secret), Log: r.log})
 }
 

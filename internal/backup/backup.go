@@ -75,7 +75,7 @@ var besideStore = []string{"receipts.head", "receipts.journal"}
 
 // madeAgain are the entries of a home that are not saved: they belong to running processes
 // or are made again when they are needed.
-var madeAgain = []string{"cache", "engines", "microvm", "lists", "replicas", "run", "history"}
+var madeAgain = []string{"cache", "engines", "microvm", "lists", "replicas", "run", "runner", "history"}
 
 // stashPrefix begins the names of the folders that Restore makes in a home.
 const stashPrefix = "before-restore-"

@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"syscall"
 
@@ -21,7 +22,6 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/server"
-	"github.com/toolroom/toolroom/sandbox"
 )
 
 // Program is the environment in which the command line runs. In, Out, Err and Open are
@@ -41,6 +41,8 @@ type Program struct {
 	UserHome string
 	// User is the name under which a person answers approvals.
 	User string
+	// Editor is the command that edits a file, as VISUAL or EDITOR name it.
+	Editor string
 	// NoColor disables colours, as --no-color does.
 	NoColor bool
 	Version string
@@ -48,12 +50,17 @@ type Program struct {
 	ReleasesURL string
 	// Self is the path of this program, for those that start it.
 	Self string
-	// Helper, Guest and Drivers run programs; see [app.Options].
-	Helper  string
-	Guest   app.Guest
-	Drivers func(app.Runtimes) []sandbox.Driver
+	// Helper, Guest and Runner run programs; see [app.Options].
+	Helper string
+	Guest  app.Guest
+	Runner string
 	// Workflows carry programs and chains; see [app.Options].
 	Workflows func(app.WorkflowOptions) app.Workflows
+	// Foreign is set in toolroom-runner only. Without it, Exec runs toolroom-runner, whose
+	// path it gets, with a command line: in place of this process, or else it returns the
+	// exit code.
+	Foreign Foreign
+	Exec    func(ctx context.Context, path string, args []string) (code int, err error)
 
 	// Open opens the room that commands use: [app.Open], or a function that adds its own
 	// tools.
@@ -95,6 +102,13 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	a, out := newCLI(p, cancel)
 	a.args = args
 	root := a.root()
+	if a.Foreign != nil { // other commands are toolroom's alone
+		for _, c := range root.Commands() {
+			if !slices.Contains([]string{"image", "setup", "temporal"}, c.Name()) {
+				root.RemoveCommand(c)
+			}
+		}
+	}
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if out.err != nil {
@@ -214,7 +228,7 @@ func (a *cli) openRoom(ctx context.Context, level slog.Level) (*app.App, error) 
 	if err != nil {
 		return nil, err
 	}
-	return a.open(ctx, app.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: a.verifier(file), Log: a.log(level), Version: a.Version, Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows})
+	return a.open(ctx, app.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: a.verifier(file), Log: a.log(level), Version: a.Version, Helper: a.Helper, Guest: a.Guest, Runner: a.Runner, Workflows: a.Workflows})
 }
 
 // open opens a room. From then on its secrets are redacted in the output.

@@ -100,7 +100,7 @@ func (a *cli) unmatchedRules(ctx context.Context, file string) []app.Unmatched {
 	}
 	r, err := a.open(ctx, app.Options{
 		Home: home, Workspace: a.Dir, ConfigFile: file, Verify: a.verifier(file), Log: slog.New(slog.DiscardHandler), Version: a.Version,
-		Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows,
+		Helper: a.Helper, Guest: a.Guest, Runner: a.Runner, Workflows: a.Workflows,
 	})
 	if err != nil {
 		return nil // the config is valid; the commands that use it say why it does not open

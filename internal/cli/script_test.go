@@ -83,6 +83,7 @@ func toolroomMain() {
 		UserConfig:  filepath.Join(os.Getenv("HOME"), ".config"),
 		UserHome:    os.Getenv("HOME"),
 		User:        "ann",
+		Editor:      os.Getenv("EDITOR"),
 		ReleasesURL: os.Getenv("TOOLROOM_RELEASES_URL"),
 		Self:        self,
 		Version:     cmp.Or(os.Getenv("VERSION"), "1.2.3"),

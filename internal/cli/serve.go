@@ -65,7 +65,7 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	if stdio {
 		out = a.Err // stdout carries the protocol
 	}
-	r, err := a.open(ctx, app.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: verify, Log: a.log(slog.LevelInfo), Version: a.Version, Receipts: out, Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows})
+	r, err := a.open(ctx, app.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: verify, Log: a.log(slog.LevelInfo), Version: a.Version, Receipts: out, Helper: a.Helper, Guest: a.Guest, Runner: a.Runner, Workflows: a.Workflows})
 	if err != nil {
 		return err
 	}

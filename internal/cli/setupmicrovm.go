@@ -1,14 +1,9 @@
 package cli
 
-import (
-	"github.com/spf13/cobra"
-
-	"github.com/toolroom/toolroom/drivers/microvm"
-)
+import "github.com/spf13/cobra"
 
 func (a *cli) setupMicroVMCommand() *cobra.Command {
-	var o microvm.SetupOptions
-	var verify bool
+	var o MicroVMOptions
 	c := &cobra.Command{
 		Use:   "microvm",
 		Short: "Build the kernel and root file system of microVMs",
@@ -21,18 +16,17 @@ Root is not required; as root it also compiles Python's library, for faster impo
   toolroom setup microvm --verify`,
 		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			o.Folder = microvm.Folder(a.home)
-			if verify {
-				if err := microvm.Verify(o.Folder); err != nil {
-					return err
-				}
-				return a.screen.printf("OK: the image in %s is unchanged\n", o.Folder)
+			if a.Foreign == nil {
+				return a.handOver(c.Context())
 			}
-			o.Log = func(line string) { a.screen.say("%s", line) }
-			if err := microvm.Setup(c.Context(), o); err != nil {
+			folder, err := a.Foreign.SetUpMicroVM(c.Context(), a.home, o, a.screen.say)
+			if err != nil {
 				return err
 			}
-			return a.screen.printf("built the image in %s; test it with toolroom doctor\n", o.Folder)
+			if o.Verify {
+				return a.screen.printf("OK: the image in %s is unchanged\n", folder)
+			}
+			return a.screen.printf("built the image in %s; test it with toolroom doctor\n", folder)
 		},
 	}
 	f := c.Flags()
@@ -40,6 +34,6 @@ Root is not required; as root it also compiles Python's library, for faster impo
 	f.StringVar(&o.Root, "root", "", "root file system folder (default: a small one with Python, built by mmdebstrap)")
 	f.StringVar(&o.Suite, "suite", "bookworm", "Debian release of the root file system")
 	f.StringSliceVar(&o.Packages, "packages", nil, "additional packages in the root file system")
-	f.BoolVar(&verify, "verify", false, "verify the checksums of the existing image")
+	f.BoolVar(&o.Verify, "verify", false, "verify the checksums of the existing image")
 	return c
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/sandbox/peer"
 )
 
 // A server runs the commands of the same user on the same home, over a Unix socket in the
@@ -121,7 +123,7 @@ const maxSocketPath = 100
 // home does; the lock, which ends with its process, tells which.
 func (a *cli) listenCommands(ctx context.Context, r *app.App, file string, local *localAPI) (stop func()) {
 	path, none := socketPath(a.home), func() {}
-	if a.home == "" || len(path) > maxSocketPath || !peerKnown {
+	if a.home == "" || len(path) > maxSocketPath || runtime.GOOS != "linux" {
 		return none
 	}
 	log := r.Parts().Log
@@ -201,7 +203,7 @@ func (s *commandServer) serve(ctx context.Context, conn net.Conn) {
 			s.room.Parts().Log.Error("a command failed", "panic", p)
 		}
 	}()
-	if uid, err := peerUID(conn); err != nil || uid != os.Getuid() {
+	if uid, _, err := peer.Of(conn); err != nil || uid != os.Getuid() {
 		return
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(helloTime))
@@ -378,7 +380,7 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 		return false, nil // a killed server has left the socket
 	}
 	defer conn.Close()
-	if uid, err := peerUID(conn); err != nil || uid != os.Getuid() {
+	if uid, _, err := peer.Of(conn); err != nil || uid != os.Getuid() {
 		return false, nil
 	}
 	h := hello{
@@ -410,7 +412,7 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 // only through the room, stdin and stdout.
 var serverCommands = []string{
 	"toolroom call", "toolroom chain", "toolroom search", "toolroom describe", "toolroom tools", "toolroom stubs",
-	"toolroom sources list", "toolroom sources test", "toolroom approve", "toolroom approve rules",
+	"toolroom sources list", "toolroom sources test", "toolroom sources restart", "toolroom sources logs", "toolroom approve", "toolroom approve rules",
 	"toolroom status", "toolroom reload", "toolroom config check", "toolroom calls", "toolroom calls show", "toolroom runs", "toolroom runs wait", "toolroom runs cancel",
 }
 

@@ -25,7 +25,8 @@ func (a *cli) sourcesCommand() *cobra.Command {
   toolroom sources list`,
 	}
 	onlyHolds(c)
-	c.AddCommand(a.sourcesAddCommand(), a.sourcesListCommand(), a.sourcesTestCommand(), a.sourcesReviewCommand(), a.sourcesRemoveCommand(), a.sourcesLoginCommand())
+	c.AddCommand(a.sourcesAddCommand(), a.sourcesListCommand(), a.sourcesTestCommand(), a.sourcesReviewCommand(), a.sourcesRemoveCommand(), a.sourcesLoginCommand(),
+		a.sourcesEditCommand(), a.sourcesSwitchCommand("enable", false), a.sourcesSwitchCommand("disable", true), a.sourcesRestartCommand(), a.sourcesLogsCommand())
 	return c
 }
 

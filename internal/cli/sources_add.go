@@ -18,6 +18,8 @@ import (
 // newSource holds the flags of sources add.
 type newSource struct {
 	openapi, baseURL string
+	include, exclude []string
+	auth             []string
 	program          string
 	cwd              string
 	env, headers     []string
@@ -44,6 +46,7 @@ toolroom secret set) and env://NAME.`,
 		Example: `  toolroom sources add filesystem -- mcp-server-filesystem .
   toolroom sources add issues https://example.com/mcp --header Authorization=secret://issues/token
   toolroom sources add petstore --openapi petstore.json --base-url http://127.0.0.1:8081
+  toolroom sources add gh --openapi github.json --include tag:issues --auth token=secret://gh/token
   toolroom sources add git --cli git`,
 		Args: arguments(1, -1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -75,6 +78,9 @@ toolroom secret set) and env://NAME.`,
 	f := c.Flags()
 	f.StringVar(&n.openapi, "openapi", "", "OpenAPI document, a file or URL")
 	f.StringVar(&n.baseURL, "base-url", "", "with --openapi: base URL of the service")
+	f.StringArrayVar(&n.include, "include", nil, "with --openapi: only these operations: operationId, \"GET /path*\" or tag:NAME (may be repeated)")
+	f.StringArrayVar(&n.exclude, "exclude", nil, "with --openapi: not these operations (may be repeated)")
+	f.StringArrayVar(&n.auth, "auth", nil, "with --openapi: credential of a security scheme: SCHEME=VALUE (may be repeated)")
 	f.StringVar(&n.program, "cli", "", "command-line program whose sub-commands become tools")
 	f.StringVar(&n.cwd, "cwd", "", "working folder of the command or program")
 	f.StringArrayVar(&n.env, "env", nil, "environment variable of the command or program: NAME=VALUE (may be repeated)")
@@ -140,6 +146,10 @@ func (n *newSource) source(args, command []string) (config.Source, error) {
 	if err != nil {
 		return s, err
 	}
+	auth, err := pairs("--auth", n.auth)
+	if err != nil {
+		return s, err
+	}
 	ways := 0
 	if len(args) == 0 || len(args) > 2 {
 		return s, usage(addUsage, "a source needs a name and exactly one of COMMAND, URL, --openapi and --cli; a command goes after --")
@@ -157,7 +167,7 @@ func (n *newSource) source(args, command []string) (config.Source, error) {
 	}
 	if n.openapi != "" {
 		ways++
-		s.OpenAPI = &config.OpenAPI{Spec: n.openapi, BaseURL: n.baseURL, Headers: headers}
+		s.OpenAPI = &config.OpenAPI{Spec: n.openapi, BaseURL: n.baseURL, Headers: headers, Include: n.include, Exclude: n.exclude, Auth: auth}
 	}
 	if n.program != "" {
 		ways++
@@ -176,6 +186,8 @@ func (n *newSource) fits(s config.Source) error {
 	switch {
 	case n.baseURL != "" && s.OpenAPI == nil:
 		return usage("remove it", "--base-url requires --openapi")
+	case len(n.include)+len(n.exclude)+len(n.auth) > 0 && s.OpenAPI == nil:
+		return usage("remove it", "--include, --exclude and --auth require --openapi")
 	case len(n.headers) > 0 && runs:
 		return usage("remove it, or use --env", "--header requires a URL or --openapi")
 	case (len(n.env) > 0 || n.cwd != "") && !runs:

@@ -30,7 +30,7 @@ func (a *cli) sourcesLoginCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "login NAME",
 		Short: "Log in to a remote source",
-		Long: `Log in to a remote MCP server with OAuth. The command prints an address to open in
+		Long: `Log in to a remote MCP server, or for the built-in google tools, with OAuth. The command prints an address to open in
 a browser, waits on this machine for the redirect, and stores the tokens as secrets.
 If the browser runs on another machine, --paste reads the address of the final page
 instead.
@@ -45,6 +45,9 @@ Type the token at a prompt that does not echo, or pipe it in.`,
 		ValidArgsFunction: a.completeSource,
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, ok := r.Config().Sources[args[0]]
+			if !ok && r.LoginsOf(args[0]) && !l.token {
+				return a.logIn(ctx, r, args[0], l)
+			}
 			if !ok {
 				return toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", args[0]).
 					WithHint("list the sources: toolroom sources list")
@@ -107,6 +110,9 @@ func (a *cli) logIn(ctx context.Context, r *app.App, name string, l login) error
 	})
 	if err != nil {
 		return err
+	}
+	if r.LoginsOf(name) {
+		return a.screen.printf("logged in to %s\n", name)
 	}
 	a.screen.progress("trying " + name + " …")
 	test, err := r.TestSource(ctx, name)

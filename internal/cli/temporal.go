@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/proc"
 )
@@ -40,7 +42,12 @@ policy.`,
   toolroom exec --runtime temporal -l python 'print(tools.math.add(a=1, b=2))'
   toolroom chain --runtime temporal -f steps.yaml`,
 		Args: arguments(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error { return a.workForTemporal(c.Context()) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if a.Foreign == nil {
+				return a.handOver(c.Context())
+			}
+			return a.workForTemporal(c.Context())
+		},
 	}
 }
 
@@ -50,9 +57,13 @@ func (a *cli) workForTemporal(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	w, err := r.Workflows()
+	workflows, err := r.Workflows()
 	if err != nil {
 		return err
+	}
+	w, ok := workflows.(app.Worker)
+	if !ok {
+		return toolroom.Errorf(toolroom.CodeUnsupported, "only %s has a worker", app.RunnerName)
 	}
 	// Remove the leftovers of a killed worker.
 	if n := proc.Sweep() + lockdown.Sweep(); n > 0 {

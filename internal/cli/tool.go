@@ -53,17 +53,30 @@ func found(ctx context.Context, r *app.App, spelling string) (s *release.Service
 
 func (a *cli) toolPushCommand() *cobra.Command {
 	var u release.Upload
+	var from app.FromRun
+	var literals []string
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "push FILE | FOLDER",
+		Use:   "push FILE | FOLDER | --from-run RUN --name NAME",
 		Short: "Store code as new draft versions of its tools",
 		Long: `Read the tools of a file, or of a folder with tool.yaml, and store a draft version of
 each. Schemas and descriptions come from type hints and docstrings; the code is
-inspected in a sandbox. Without changes, no version is stored.`,
+inspected in a sandbox. Without changes, no version is stored.
+
+With --from-run, a program that ran in code mode becomes a function: its inputs are the
+parameters, and so are the constants that --param names. A case is saved with the answers
+that the program's own calls got.`,
 		Example: `  toolroom tool push double.py
-  toolroom tool push ./invoices -m "round half up"`,
-		Args: arguments(1, 1),
+  toolroom tool push ./invoices -m "round half up"
+  toolroom tool push --from-run call_4xk2 --name open_issues --param repo='"toolroom/docs"'`,
+		Args: arguments(0, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
+			if from.Run != "" {
+				return a.pushFromRun(ctx, r, args, &from, literals, &u, asJSON)
+			}
+			if len(args) == 0 {
+				return usage("toolroom tool push double.py", "name a file or a folder, or use --from-run")
+			}
 			upload, err := a.readUpload(args[0])
 			if err != nil {
 				return err
@@ -81,6 +94,10 @@ inspected in a sandbox. Without changes, no version is stored.`,
 		}),
 	}
 	f := c.Flags()
+	f.StringVar(&from.Run, "from-run", "", "make a function of this run of code:execute")
+	f.StringVar(&from.Name, "name", "", "with --from-run: name of the function")
+	f.StringVar(&from.Description, "description", "", "with --from-run: what the function does")
+	f.StringArrayVar(&literals, "param", nil, "with --from-run: a constant that becomes a parameter, as NAME=JSON")
 	f.StringVarP(&u.Message, "message", "m", "", "what changed")
 	f.StringVar(&u.Namespace, "namespace", "", "namespace of the tools (default fn)")
 	f.StringVar(&u.Wheels, "wheels", "", "folder of wheels to take packages from, without a network")

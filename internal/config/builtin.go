@@ -29,6 +29,7 @@ type Builtin struct {
 	Storage *BuiltinStorage `yaml:"storage,omitempty"`
 	K8s     *BuiltinK8s     `yaml:"k8s,omitempty"`
 	Media   *BuiltinMedia   `yaml:"media,omitempty"`
+	Google  *BuiltinGoogle  `yaml:"google,omitempty"`
 }
 
 // BuiltinPack is the section of a pack without settings.
@@ -164,6 +165,8 @@ func (b Builtin) On(pack string, fallback bool) bool {
 		return on(b.K8s, false, func(s *BuiltinK8s) bool { return s.Off })
 	case "media":
 		return on(b.Media, false, func(s *BuiltinMedia) bool { return s.Off })
+	case "google":
+		return on(b.Google, false, func(s *BuiltinGoogle) bool { return s.Off })
 	case "storage":
 		return on(b.Storage, false, func(s *BuiltinStorage) bool { return s.Off })
 	case "cron":
@@ -192,6 +195,7 @@ func (c check) builtin(b Builtin) {
 	}
 	c.storage(b.Storage)
 	c.media(b.Media)
+	c.google(b.Google)
 	if s := b.Cron; s != nil && s.Timezone != "" {
 		if _, err := time.LoadLocation(s.Timezone); err != nil || s.Timezone == "Local" {
 			c.problem("builtin.cron.timezone", fmt.Sprintf("%q is not a time zone", s.Timezone), "write a name such as Europe/Berlin or UTC")

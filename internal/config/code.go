@@ -82,6 +82,6 @@ func (c check) code(code Code) {
 	if code.Egress.Network != "" {
 		c.problem("code.egress.network", "it applies only to programs of sources", "remove it: the profile of a sandbox determines its network")
 	}
-	c.warm(code.Warm)
+	c.warm(code.Warm, code.Runtimes.Programs)
 	c.runtimes(code.Runtimes)
 }

@@ -79,6 +79,49 @@ func AddSource(path, name string, s Source, force bool, wrote ...Wrote) error {
 	}, wrote)
 }
 
+// ChangeSource replaces a source by what change returns, and leaves the rest of the text
+// unchanged; comments within the source are lost. If there is no such source, the error has
+// code not_found.
+func ChangeSource(path, name string, change func(Source) (Source, error), wrote ...Wrote) error {
+	return edit(path, func(e *editor, sources map[string]Source) error {
+		s, ok := sources[name]
+		if !ok {
+			return toolroom.Errorf(toolroom.CodeNotFound, "source %s not found in %s", name, path).
+				WithCLIHint("list the sources: toolroom sources list")
+		}
+		s, err := change(s)
+		if err != nil {
+			return err
+		}
+		e.remove(name)
+		sources[name] = s
+		return e.add(name, s)
+	}, wrote)
+}
+
+// SourceText returns a source as a config has it, and ParseSource reads that.
+func SourceText(s Source) (string, error) {
+	text, err := yaml.Dump(s, yaml.WithIndent(2))
+	return string(text), err
+}
+
+// ParseSource reads the text of one source, and checks it under its name.
+func ParseSource(name string, text []byte) (Source, error) {
+	indented := "sources:\n  " + name + ":\n"
+	for line := range strings.Lines(string(text)) {
+		indented += "    " + line
+	}
+	c, err := Parse(name, []byte(indented))
+	if err != nil {
+		return Source{}, err
+	}
+	s, ok := c.Source(name)
+	if !ok {
+		return Source{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the source is empty")
+	}
+	return s, nil
+}
+
 // RemoveSource removes a source from the config at path and leaves the rest of the text,
 // including comments, unchanged. If there is no such source, the error has code not_found.
 func RemoveSource(path, name string, wrote ...Wrote) error {

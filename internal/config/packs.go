@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/toolroom/toolroom/internal/secret"
@@ -83,6 +84,32 @@ func (c check) media(m *BuiltinMedia) {
 		default:
 			c.oneOf(key+".provider", p.Provider, "openai")
 		}
+	}
+}
+
+// BuiltinGoogle configures the pack google. The pack is off unless it has a section.
+type BuiltinGoogle struct {
+	Off bool `yaml:"off,omitempty"`
+	// ClientID and ClientSecret are those of an OAuth client for desktop programs.
+	ClientID     string `yaml:"client_id,omitempty"`
+	ClientSecret string `yaml:"client_secret,omitempty"`
+	// Services are those to offer: gmail, calendar, docs, drive, tasks (all).
+	Services []string `yaml:"services,omitempty"`
+	// Shared makes all callers use one login.
+	Shared bool `yaml:"shared,omitempty"`
+	// URL is the address of all APIs and of the login, in place of Google's.
+	URL string `yaml:"url,omitempty"`
+}
+
+func (c check) google(g *BuiltinGoogle) {
+	if g == nil {
+		return
+	}
+	for i, s := range g.Services {
+		c.oneOf(fmt.Sprintf("builtin.google.services[%d]", i), s, "gmail", "calendar", "docs", "drive", "tasks")
+	}
+	if g.URL != "" {
+		c.webURL("builtin.google.url", g.URL)
 	}
 }
 

@@ -102,7 +102,7 @@ func holdsCredential(path []string, value string) bool {
 	}
 	switch {
 	case key == "builtin.web.search.key", key == "builtin.storage.secret_key", key == "builtin.storage.session_token",
-		key == "builtin.media.vision.key", key == "builtin.media.speech.key":
+		key == "builtin.google.client_secret", key == "builtin.media.vision.key", key == "builtin.media.speech.key":
 		return true
 	case path[0] == "approvals" && path[len(path)-1] == "secret":
 		return true

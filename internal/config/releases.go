@@ -17,6 +17,8 @@ type Releases struct {
 	Gates    Gates  `yaml:"gates,omitempty"`
 	// Rollback is when a new version is taken back automatically.
 	Rollback Rollback `yaml:"rollback,omitempty"`
+	// Proposals gives agents the tool code:propose_tool (off).
+	Proposals bool `yaml:"proposals,omitempty"`
 	// Packages are the rules for packages of functions.
 	Packages Packages `yaml:"packages,omitempty"`
 }

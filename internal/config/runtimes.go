@@ -2,6 +2,8 @@ package config
 
 import (
 	"cmp"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -16,6 +18,21 @@ type Runtimes struct {
 	Remote     Remote     `yaml:"remote,omitempty"`
 	Proxmox    Proxmox    `yaml:"proxmox_lxc,omitempty"`
 	Temporal   Temporal   `yaml:"temporal,omitempty"`
+	// Runner is toolroom-runner, the program with the drivers of foreign engines, as a path
+	// or a name in PATH (default: the one beside toolroom, or else in PATH).
+	Runner string `yaml:"runner,omitempty"`
+	// Programs are further programs with a sandbox driver, by the driver's name.
+	Programs map[string]DriverProgram `yaml:"programs,omitempty"`
+}
+
+// DriverProgram is a program with a sandbox driver; see docs/runner.md.
+type DriverProgram struct {
+	// Command is a path or a name in PATH.
+	Command string            `yaml:"command,omitempty"`
+	Args    []string          `yaml:"args,omitempty"`
+	Env     map[string]string `yaml:"env,omitempty"`
+	// Settings are sent to the driver.
+	Settings map[string]any `yaml:"settings,omitempty"`
 }
 
 // Docker configures the Docker engine or Podman.
@@ -84,4 +101,19 @@ func (c check) runtimes(r Runtimes) {
 	c.remote("code.runtimes.remote", r.Remote)
 	c.proxmox("code.runtimes.proxmox_lxc", r.Proxmox)
 	c.temporal("code.runtimes.temporal", r.Temporal)
+	for name, p := range r.Programs {
+		at := "code.runtimes.programs." + name
+		if !driverName.MatchString(name) || slices.Contains(taken, name) {
+			c.problem(at, name+" cannot be the name of a driver", "use small letters, digits, - and _, and no name of a runtime or engine of Toolroom")
+		}
+		if p.Command == "" {
+			c.problem(at+".command", "the program is missing", "write its path, or its name in PATH")
+		}
+	}
 }
+
+// driverName matches the names of drivers, which are parts of paths in URLs.
+var driverName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
+
+// taken are the names of engines and runtimes that are not programs of the config.
+var taken = slices.Concat(warmRuntimes, []string{"auto", "host", "wasm", "js", "py", "py-lite", "py-native", "pyodide", "temporal"})

@@ -42,10 +42,10 @@ func (c Code) WarmProfiles(runtime string) []string {
 // maxWarm limits a pool, because each sandbox uses memory.
 const maxWarm = 64
 
-func (c check) warm(pools map[string]Warm) {
+func (c check) warm(pools map[string]Warm, programs map[string]DriverProgram) {
 	for name, w := range pools {
 		at := "code.warm." + name
-		if !slices.Contains(warmRuntimes, name) {
+		if _, named := programs[name]; !named && !slices.Contains(warmRuntimes, name) {
 			c.problem(at, "no runtime of this name can start sandboxes ahead", "write one of "+strings.Join(warmRuntimes, ", "))
 		}
 		if n := w.Size; n != nil && (*n < 0 || *n > maxWarm) {

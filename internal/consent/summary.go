@@ -52,6 +52,13 @@ func summarize(c *config.Config) Summary {
 			s.Starts = append(s.Starts, "secrets."+name+": "+command(append(slices.Clone(store.Argv), store.OwnArgv...), store.Env, ""))
 		}
 	}
+	if runner := c.Code.Runtimes.Runner; runner != "" {
+		s.Starts = append(s.Starts, "code.runtimes.runner: "+command([]string{runner}, nil, ""))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Code.Runtimes.Programs)) {
+		p := c.Code.Runtimes.Programs[name]
+		s.Starts = append(s.Starts, "code.runtimes.programs."+name+": "+command(append([]string{p.Command}, p.Args...), p.Env, ""))
+	}
 	for _, setting := range c.Settings() {
 		key, value := setting.Key(), setting.Value
 		if u, err := url.Parse(value); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "tcp") {
@@ -68,6 +75,9 @@ func summarize(c *config.Config) Summary {
 
 // startsAlready reports whether a line of Starts shows the setting.
 func startsAlready(path []string) bool {
+	if len(path) > 2 && path[0] == "code" && path[1] == "runtimes" {
+		return path[2] == "runner" || len(path) > 4 && path[2] == "programs" && path[4] != "settings"
+	}
 	if len(path) < 4 || path[0] != "sources" || path[2] != "mcp" && path[2] != "cli" {
 		return false
 	}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/mod/modfile"
 )
 
 const module = "github.com/toolroom/toolroom"
@@ -31,7 +33,13 @@ var order = []struct {
 	{name: "caches in files", packages: []string{"internal/probecache", "internal/embed", "internal/embed/registry"}},
 	{name: "the bridge", packages: []string{"bridge/...", "internal/code/stub"}, peers: true},
 	{name: "sandboxes", packages: []string{"sandbox"}},
-	{name: "engines and drivers", packages: []string{"sandbox/sandboxtest/...", "internal/engine/...", "internal/sandbox/...", "internal/lockdown/...", "internal/guest/...", "internal/netjail", "internal/restrict", "drivers/microvm", "drivers/proxmox"}, peers: true},
+	{name: "isolation", packages: []string{"internal/lockdown/...", "internal/netjail", "internal/restrict", "internal/sandbox/mark", "internal/sandbox/peer"}, peers: true},
+	{name: "what runs in workers and guests", packages: []string{"internal/engine", "internal/engine/cow", "internal/engine/cputime", "internal/engine/mailbox", "internal/engine/wasi", "internal/engine/wasm", "internal/engine/wasmfuel", "internal/engine/quickjs", "internal/engine/cpython", "internal/engine/resume", "internal/engine/worker", "internal/engine/js/service", "internal/engine/module/machine", "internal/guest/prelude"}, peers: true},
+	{name: "the guest", packages: []string{"internal/guest/..."}, peers: true},
+	{name: "engines", packages: []string{"internal/engine/..."}, peers: true},
+	{name: "drivers", packages: []string{"internal/sandbox/..."}, peers: true},
+	{name: "the suite of drivers", packages: []string{"sandbox/sandboxtest/..."}, peers: true},
+	{name: "drivers of foreign engines", packages: []string{"drivers/docker", "drivers/containerd", "drivers/gvisor", "drivers/kubernetes", "drivers/microvm/...", "drivers/proxmox", "drivers/oci", "drivers/image"}, peers: true},
 	{name: "effects", packages: []string{"internal/effects/..."}, peers: true},
 	{name: "schemas", packages: []string{"internal/schema"}},
 	{name: "interfaces of sources", packages: []string{"source", "internal/source/inflight", "internal/source/secretref"}, peers: true},
@@ -49,15 +57,15 @@ var order = []struct {
 	{name: "configs of clients", packages: []string{"internal/connect", "internal/service"}},
 	{name: "the wiring", packages: []string{"internal/app"}},
 	{name: "the public room", packages: []string{"room"}},
-	{name: "drivers in a module of their own", packages: []string{"drivers/..."}, peers: true},
+	{name: "workflows", packages: []string{"drivers/temporal"}},
 	{name: "surfaces", packages: []string{"internal/server/...", "internal/cli/..."}, peers: true},
 	{name: "the public server", packages: []string{"serve"}},
-	{name: "mains", packages: []string{"cmd/...", "examples/...", "test/...", "drivers/test/...", "packaging"}},
+	{name: "mains", packages: []string{"cmd/...", "examples/...", "test/...", "drivers", "drivers/cmd/...", "drivers/test/...", "packaging"}},
 }
 
 // heavy lists modules that only the packages named may import.
 var heavy = map[string][]string{
-	"github.com/modelcontextprotocol/go-sdk":       {"internal/server/mcp", "examples/mcp-folder", "test/bench"},
+	"github.com/modelcontextprotocol/go-sdk":       {"test/bench"},
 	"mvdan.cc/sh/v3":                               {"internal/effects/shell"},
 	"modernc.org/sqlite":                           {"internal/store/sqlite"},
 	"github.com/cedar-policy/cedar-go":             {"internal/policy/cedar"},
@@ -67,6 +75,7 @@ var heavy = map[string][]string{
 	"github.com/zalando/go-keyring":                {"internal/secret/backend"},
 	"github.com/tetratelabs/wazero":                {"internal/engine/wasm", "internal/engine/quickjs", "internal/engine/cpython", "internal/engine/wasmfuel", "internal/engine/wasi", "internal/engine/module/machine"},
 	"google.golang.org/protobuf":                   {"internal/engine/monty/protocol", "drivers/temporal"},
+	"google.golang.org/grpc":                       {"drivers/temporal", "drivers/containerd"},
 	"go.temporal.io":                               {"drivers/temporal", "drivers/test/temporal"},
 	"github.com/chromedp":                          {"internal/builtin/browser"},
 	"codeberg.org/readeck/go-readability":          {"internal/builtin/document"},
@@ -105,9 +114,43 @@ func TestImportsPointDownAndHeavyModulesStayInTheirPackages(t *testing.T) {
 				continue
 			}
 			to := strings.TrimPrefix(strings.TrimPrefix(imported, module), "/")
+			if inModule(to) && !inModule(from) {
+				t.Errorf("%s imports %s of another module: the runner has that, see internal/app/foreign.go", from, to)
+			}
 			below := levelOf(to)
 			if below > level || below == level && !order[level].peers && !strings.HasPrefix(to, from) && !strings.HasPrefix(from, to) {
 				t.Errorf("%s (%s) imports %s (%s): a package may import lower layers only", from, order[level].name, to, order[max(below, 0)].name)
+			}
+		}
+	}
+}
+
+// inModule reports whether a package is in the module drivers.
+func inModule(p string) bool { return p == "drivers" || strings.HasPrefix(p, "drivers/") }
+
+// foreign are modules of foreign engines. Only the module drivers may need them, also for
+// what other modules need.
+var foreign = []string{
+	"github.com/moby/", "github.com/docker/", "github.com/containerd/", "github.com/opencontainers/", "k8s.io/", "sigs.k8s.io/",
+	"go.temporal.io/", "github.com/grpc-ecosystem/", // gRPC itself is named, because tests of failsafe-go need it
+}
+
+func TestProgramsThatEmbedToolroomNeedNoModuleOfAForeignEngine(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := modfile.Parse("go.mod", text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Require) < 20 {
+		t.Fatalf("go.mod requires only %d modules", len(file.Require))
+	}
+	for _, r := range file.Require {
+		for _, f := range foreign {
+			if strings.HasPrefix(r.Mod.Path, f) {
+				t.Errorf("go.mod requires %s: move what needs it to the module drivers", r.Mod.Path)
 			}
 		}
 	}
@@ -148,9 +191,10 @@ func TestPackagesThatMakeCallsAreInTheSurfaceTest(t *testing.T) {
 		"internal/app", "room", // rows "Go ..."
 		"internal/cli", "cmd/toolroom", // rows "command line ..."
 		"internal/server", "internal/server/api", "internal/server/mcp", // rows "HTTP ...", "MCP ..."
-		"serve",                                                               // passes its room to internal/server
-		"internal/code",                                                       // rows "code mode ..."
-		"internal/schedule",                                                   // row "a schedule"
+		"serve",                                                        // passes its room to internal/server
+		"internal/code",                                                // rows "code mode ..."
+		"internal/schedule",                                            // row "a schedule"
+		"internal/cli/start", "drivers", "drivers/cmd/toolroom-runner", // the command line
 		"drivers/temporal",                                                    // drivers/test/temporal
 		"internal/store", "internal/store/sqlite", "internal/store/storetest", // store records of the runner
 	}

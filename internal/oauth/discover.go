@@ -46,6 +46,8 @@ type authServer struct {
 	// assumed means that there was no document, so the endpoints are those of MCP
 	// revision 2025-03-26.
 	assumed bool
+	// configured means that the config names the endpoints.
+	configured bool
 }
 
 // discover finds the authorization server of the resource. Metadata is the URL of the

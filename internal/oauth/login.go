@@ -34,15 +34,18 @@ func (c *Client) Login(ctx context.Context, redirect string, visit Visit) error 
 		return err
 	}
 	needed := c.record.Needed
-	if needed == nil {
+	if needed == nil && c.c.Endpoints == nil {
 		var err error
 		if needed, err = c.probe(ctx); err != nil {
 			return err
 		}
 	}
-	s, err := c.discover(ctx, needed.Metadata)
+	s, err := c.find(ctx, needed)
 	if err != nil {
 		return err
+	}
+	if needed == nil {
+		needed = &Needed{Scopes: c.c.Scopes, Issuer: s.Auth.Issuer}
 	}
 	if !s.Auth.assumed && !slices.Contains(s.Auth.Challenges, "S256") {
 		return &Refused{"the authorization server " + s.Auth.Issuer + " does not support PKCE"}
@@ -65,6 +68,27 @@ func (c *Client) Login(ctx context.Context, redirect string, visit Visit) error 
 	defer end()
 	_, err = c.keep(ctx, s, client, key, needed.Scopes, answer)
 	return err
+}
+
+// find returns the authorization server that the config names, or that the service names.
+func (c *Client) find(ctx context.Context, needed *Needed) (*servers, error) {
+	if e := c.c.Endpoints; e != nil {
+		return &servers{Auth: authServer{Issuer: c.c.Issuer, Authorization: e.Authorization, Token: e.Token, Challenges: []string{"S256"}, configured: true}}, nil
+	}
+	return c.discover(ctx, needed.Metadata)
+}
+
+// AccessToken returns a token to use now, which it renews if necessary. The error is a
+// [*Needed] if a person must log in first.
+func (c *Client) AccessToken(ctx context.Context) (string, error) {
+	g, err := c.token(ctx)
+	if err != nil {
+		return "", err
+	}
+	if g == nil {
+		return "", &Needed{Issuer: c.c.Issuer, Scopes: c.c.Scopes, Reason: "nobody has logged in, or the login has ended"}
+	}
+	return g.AccessToken, nil
 }
 
 // Logout deletes all tokens.
@@ -108,6 +132,9 @@ func (c *Client) authorize(ctx context.Context, s *servers, client registration,
 	query := url.Values{
 		"response_type": {"code"}, "client_id": {client.ID}, "redirect_uri": {redirect}, "state": {state},
 		"code_challenge": {encode(sum[:])}, "code_challenge_method": {"S256"}, "resource": {s.Resource},
+	}
+	if s.Resource == "" {
+		query.Del("resource")
 	}
 	if len(scopes) > 0 {
 		query.Set("scope", strings.Join(scopes, " "))
@@ -164,7 +191,7 @@ func (s *servers) readReturn(back, state string) (code string, err error) {
 		return "", errors.New("the redirect does not name its issuer, although the authorization server promised it")
 	case issuer != "" && issuer != s.Auth.Issuer:
 		return "", fmt.Errorf("the redirect is from the issuer %q, not from %q", issuer, s.Auth.Issuer)
-	case issuer != "" && !s.Auth.NamesIssuer:
+	case issuer != "" && !s.Auth.NamesIssuer && !s.Auth.configured:
 		return "", fmt.Errorf("the redirect names the issuer %q, although the authorization server declares none", issuer)
 	}
 	if refused := q.Get("error"); refused != "" {

@@ -59,11 +59,18 @@ type Config struct {
 	Assertion func(context.Context) (string, error)
 	// IDP is the company's identity provider, for Enterprise.
 	IDP IDP
+	// Endpoints are those of Issuer, for a service that is not discovered because it does
+	// not name its authorization server. Resource is then not sent, and the tokens are used
+	// with [Client.AccessToken].
+	Endpoints *Endpoints
 	// Resolve returns the value of a secret reference in the fields above. If it is
 	// nil, they hold values. It is called whenever tokens are obtained, so that
 	// secrets can rotate.
 	Resolve func(ctx context.Context, text string) (string, error)
 }
+
+// Endpoints are the addresses of an authorization server. The query of Authorization is kept.
+type Endpoints struct{ Authorization, Token string }
 
 // IDP is the identity provider that exchanges an ID token.
 type IDP struct {

@@ -94,6 +94,9 @@ func (c *Client) exchange(ctx context.Context, r tokenRequest) (*tokenAnswer, er
 }
 
 func (c *Client) post(ctx context.Context, r tokenRequest) (*http.Response, error) {
+	if r.form.Get("resource") == "" {
+		r.form.Del("resource") // of a service without discovery
+	}
 	if err := safe(r.endpoint); err != nil {
 		return nil, err
 	}

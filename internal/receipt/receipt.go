@@ -43,9 +43,12 @@ type Receipt struct {
 	Warnings []toolroom.Warning `json:"warnings,omitempty"`
 	// Preview is the beginning of the result's text, redacted, at most
 	// MaxPreview bytes. ResultHash is the SHA-256, in hex, of the whole value.
-	Preview    string   `json:"preview,omitempty"`
-	ResultHash string   `json:"result_hash,omitempty"`
-	Artifacts  []string `json:"artifacts,omitempty"`
+	Preview    string `json:"preview,omitempty"`
+	ResultHash string `json:"result_hash,omitempty"`
+	// Value is the whole value, redacted, of a call that another call made, if it has at
+	// most MaxValue bytes: a program that becomes a tool is tested with it.
+	Value     json.RawMessage `json:"value,omitempty"`
+	Artifacts []string        `json:"artifacts,omitempty"`
 
 	// Logs are the lines that the tool logged, and LogsHidden how many more there were.
 	Logs       []LogLine `json:"logs,omitempty"`
@@ -102,6 +105,9 @@ type Receipt struct {
 
 // MaxPreview is the maximum length of a preview, in bytes.
 const MaxPreview = 512
+
+// MaxValue is the maximum length of a recorded value, in bytes.
+const MaxValue = 8 << 10
 
 // LogLine is a line that a tool logged, redacted. Level is debug, info, warning or error;
 // for all that a program printed, it is stdout or stderr.

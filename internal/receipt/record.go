@@ -52,6 +52,7 @@ type detail struct {
 	Warnings    []toolroom.Warning           `json:"warnings,omitempty"` // they quote the result
 	Preview     string                       `json:"preview,omitempty"`
 	Logs        []LogLine                    `json:"logs,omitempty"`
+	Value       json.RawMessage              `json:"value,omitempty"`
 	ResultHash  string                       `json:"result_hash,omitempty"`
 	Message     string                       `json:"message,omitempty"`
 	Hint        string                       `json:"hint,omitempty"`
@@ -64,19 +65,19 @@ type detail struct {
 func encode(r Receipt) (inChain, apart []byte, err error) {
 	d := detail{
 		Salt: rand.Text(), Arguments: r.Arguments, ArgumentsHash: r.ArgumentsHash, Expected: r.Expected, Connections: r.Connections, Warnings: r.Warnings, Preview: r.Preview, ResultHash: r.ResultHash,
-		Logs: r.Logs,
+		Logs: r.Logs, Value: r.Value,
 	}
 	b := body{Receipt: &r}
 	if r.Error != nil {
 		d.Message, d.Hint, d.Details = r.Error.Message, r.Error.Hint, r.Error.AllDetails()
 		b.Error = &toolroom.Error{Code: r.Error.Code, Phase: r.Error.Phase, Tool: r.Error.Tool, Retryable: r.Error.Retryable}
 	}
-	r.Arguments, r.ArgumentsHash, r.Expected, r.Connections, r.Warnings, r.Preview, r.ResultHash, r.Error, r.Redacted, r.Logs = nil, "", nil, nil, nil, "", "", nil, false, nil
+	r.Arguments, r.ArgumentsHash, r.Expected, r.Connections, r.Warnings, r.Preview, r.ResultHash, r.Error, r.Redacted, r.Logs, r.Value = nil, "", nil, nil, nil, "", "", nil, false, nil, nil
 	if apart, err = json.Marshal(&d); err != nil {
 		if len(d.Arguments) > 0 && !json.Valid(d.Arguments) {
 			d.Arguments = json.RawMessage(`"(left out: not valid JSON)"`)
 		}
-		d.Details, d.Logs = nil, nil
+		d.Details, d.Logs, d.Value = nil, nil, nil
 		if apart, err = json.Marshal(&d); err != nil {
 			return nil, nil, err
 		}
@@ -107,7 +108,7 @@ func (k Record) Receipt() (*Receipt, error) {
 		return nil, fmt.Errorf("decode the details of a stored receipt: %w", err)
 	}
 	r.Arguments, r.ArgumentsHash, r.Expected, r.Connections, r.Warnings, r.Preview, r.ResultHash = d.Arguments, d.ArgumentsHash, d.Expected, d.Connections, d.Warnings, d.Preview, d.ResultHash
-	r.Logs = d.Logs
+	r.Logs, r.Value = d.Logs, d.Value
 	if r.Error != nil {
 		r.Error.Message, r.Error.Hint, r.Error.Details = d.Message, d.Hint, d.Details
 	}

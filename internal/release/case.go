@@ -28,6 +28,9 @@ type Case struct {
 	Schema     json.RawMessage `json:"schema,omitempty" yaml:"schema"`
 	Assert     string          `json:"assert,omitempty" yaml:"assert"`
 	Error      toolroom.Code   `json:"error,omitempty" yaml:"error"`
+	// Fakes answer the calls that the tool makes, so that nothing else runs. A call that has
+	// none fails. A case without fakes makes real calls.
+	Fakes []Fake `json:"fakes,omitempty" yaml:"fakes"`
 	// From is the call that the case was recorded from.
 	From    string    `json:"from,omitempty" yaml:"-"`
 	Author  string    `json:"author,omitempty" yaml:"-"`

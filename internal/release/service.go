@@ -46,6 +46,8 @@ type Options struct {
 	Check func(toolroom.ID) error
 	// Run runs a call.
 	Run func(context.Context, toolroom.Call) *toolroom.Result
+	// Fake makes calls that tools make with the returned context be answered by answer.
+	Fake func(ctx context.Context, answer func(*toolroom.Call) *toolroom.Result) context.Context
 	// Past returns the recorded arguments of the calls of a tool since a time, by caller.
 	Past func(ctx context.Context, tool string, since time.Time) (map[string][]json.RawMessage, error)
 	// Observe returns the newest calls of a version in an environment since a time, oldest

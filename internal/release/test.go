@@ -45,7 +45,11 @@ func (s *Service) TestCases(ctx context.Context, v *Version) ([]Outcome, error) 
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			began := s.Now()
-			r := s.Try(ctx, v.Tool, v.Number, toolroom.Call{Arguments: c.Arguments, Surface: "test", MaxOutput: -1})
+			within := ctx
+			if len(c.Fakes) > 0 {
+				within = s.Fake(ctx, c.answers())
+			}
+			r := s.Try(within, v.Tool, v.Number, toolroom.Call{Arguments: c.Arguments, Surface: "test", MaxOutput: -1})
 			problem := c.judge(r)
 			out[i] = Outcome{Tool: v.Tool, Case: c.Name, Version: v.Number, OK: problem == "", Problem: problem, Call: r.Call, Took: s.Now().Sub(began)}
 		})

@@ -47,7 +47,7 @@ func (c *approved) obtain() error {
 	if err != nil {
 		return err
 	}
-	if !c.leaks && !c.costly { // a grant was made without knowing these taint labels, or this sum
+	if !c.leaks && !c.costly && c.entry.Tool.Confirm == "" { // a grant was made without knowing these taint labels, or this sum
 		grant, err := approvals.Granted(c.ctx, question)
 		if err != nil {
 			return err

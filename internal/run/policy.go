@@ -19,6 +19,7 @@ func (c *resolved) decide() (*decided, error) {
 	d.effects = c.expect(c.request.Arguments)
 	d.judge()
 	d.guardTaint()
+	d.guardConfirm()
 	if err := d.afford(); err != nil {
 		return d, err
 	}
@@ -43,6 +44,13 @@ func (c *decided) judge() {
 	c.decision, c.isolation = decision, decision.Isolation
 	if behind != policy.IsolationNone && !c.isolation.Holds(behind) {
 		c.isolation = behind // a rule has relied on it
+	}
+}
+
+// guardConfirm asks a person about a tool that wants it, whatever policy allows.
+func (c *decided) guardConfirm() {
+	if why := c.entry.Tool.Confirm; why != "" && c.decision.Effect == policy.Allow {
+		c.decision.Effect, c.decision.Rule = policy.Confirm, why
 	}
 }
 

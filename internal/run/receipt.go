@@ -62,6 +62,9 @@ func (o *outcome) receipt() *receipt.Receipt {
 	if len(o.result.Value) > 0 {
 		r.ResultHash = receipt.Hash(o.result.Value)
 	}
+	if o.around != nil {
+		r.Value = o.recordedValue()
+	}
 	if r.ArgumentsHash == "" {
 		r.Called = r.Arguments
 		if !bytes.Equal(r.Called, o.request.Arguments) { // something is redacted
@@ -120,6 +123,18 @@ func (c *call) recordedArguments(found *resolved, failed bool) json.RawMessage {
 		return json.RawMessage(`"[too large to record; see arguments_hash]"`)
 	}
 	return args
+}
+
+// recordedValue returns the value of the call, or its text, if it is short and whole.
+func (o *outcome) recordedValue() json.RawMessage {
+	value := o.result.Value
+	if len(value) == 0 {
+		value, _ = json.Marshal(o.result.Text()) // a text can always be encoded
+	}
+	if o.result.Error != nil || o.result.Hidden != nil || len(value) > receipt.MaxValue {
+		return nil
+	}
+	return append(json.RawMessage(nil), value...)
 }
 
 // maxRecordedArguments limits a receipt; the hash is always of the whole.

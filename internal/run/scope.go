@@ -43,6 +43,8 @@ type scope struct {
 	tasks      StartTask
 	suspension *Suspension
 	reserved   *reservation
+	// fakes answers the calls that tools make.
+	fakes func(*toolroom.Call) *toolroom.Result
 	// approvalWait limits how long calls wait for a person; zero means the runner's limit.
 	approvalWait time.Duration
 }
@@ -84,6 +86,12 @@ func WithSink(ctx context.Context, sink func(toolroom.Event)) context.Context {
 // same call runs once after the answer.
 func WithApprovalWait(ctx context.Context, most time.Duration) context.Context {
 	return withScope(ctx, func(s *scope) { s.approvalWait = most })
+}
+
+// WithFakes makes answer reply to all calls that tools make in calls with ctx: nothing runs,
+// and there are no receipts of them.
+func WithFakes(ctx context.Context, answer func(*toolroom.Call) *toolroom.Result) context.Context {
+	return withScope(ctx, func(s *scope) { s.fakes = answer })
 }
 
 // limitWait returns the shorter of most and the limit of ctx.

@@ -27,9 +27,10 @@ import (
 
 // client sends requests to one runner.
 type client struct {
-	o    Options
-	base string
-	http func() (*http.Client, error) // made on first use, because it reads files
+	o     Options
+	local *Local // nil for a runner on another machine
+	base  string
+	http  func() (*http.Client, error) // made on first use, because it reads files
 }
 
 func newClient(o Options) *client {
@@ -134,7 +135,8 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 	})
 }
 
-// persist repeats try if it fails for a temporary reason.
+// persist repeats try if it fails for a temporary reason. A local program's driver has
+// tried already.
 func (c *client) persist(ctx context.Context, try func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := try()
@@ -145,7 +147,7 @@ func (c *client) persist(ctx context.Context, try func() error) error {
 		pause := firstPause << (attempt - 1)
 		pause = pause/2 + rand.N(pause)
 		deadline, ok := ctx.Deadline()
-		if attempt == attempts || ctx.Err() != nil || ok && time.Until(deadline) < pause {
+		if c.local != nil || attempt == attempts || ctx.Err() != nil || ok && time.Until(deadline) < pause {
 			return passing.error
 		}
 		select {
@@ -167,10 +169,6 @@ func (c *client) send(ctx context.Context, method, path string, body []byte, upg
 	if err != nil {
 		return nil, err
 	}
-	secret, err := c.o.Secret(ctx)
-	if err != nil {
-		return nil, unavailable(false, "the runner's secret: %w", err).WithCLIHint("use toolroom secret set, and check secret of code.runtimes.remote")
-	}
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -182,7 +180,13 @@ func (c *client) send(ctx context.Context, method, path string, body []byte, upg
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	signed.Sign(r, body, []byte(secret), time.Now())
+	if c.local == nil {
+		secret, err := c.o.Secret(ctx)
+		if err != nil {
+			return nil, unavailable(false, "the runner's secret: %w", err).WithCLIHint("use toolroom secret set, and check secret of code.runtimes.remote")
+		}
+		signed.Sign(r, body, []byte(secret), time.Now())
+	}
 	answer, err := h.Do(r)
 	if err != nil {
 		return nil, c.lost(err)
@@ -192,6 +196,9 @@ func (c *client) send(ctx context.Context, method, path string, body []byte, upg
 
 // lost explains a connection error.
 func (c *client) lost(err error) error {
+	if c.local != nil {
+		return c.local.Lost(err)
+	}
 	var badCert *tls.CertificateVerificationError
 	var op *net.OpError
 	if errors.As(err, &badCert) || errors.As(err, &op) && op.Op == "remote error" { // a TLS alert
@@ -211,6 +218,9 @@ func (c *client) refused(answer *http.Response, data []byte) error {
 	var p Problem
 	if json.Unmarshal(data, &p) != nil || p.Error == nil {
 		p.Error = unavailable(true, "it answered %s", answer.Status).WithHint("check that url of code.runtimes.remote leads to a runner, and check any proxy in between")
+	}
+	if c.local != nil {
+		return p.Full()
 	}
 	e := *p.Error
 	e.Message = fmt.Sprintf("the runner at %s: %s", c.base, e.Message)

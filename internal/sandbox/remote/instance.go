@@ -78,6 +78,11 @@ func (b *instance) Usage() sandbox.Usage {
 	return end.Usage()
 }
 
-func (b *instance) Isolation() string { return isolationPrefix + b.started.Isolation }
+func (b *instance) Isolation() string {
+	if b.client.local != nil {
+		return b.started.Isolation
+	}
+	return isolationPrefix + b.started.Isolation
+}
 
 func (b *instance) Held() map[sandbox.Limit]string { return b.started.Held }

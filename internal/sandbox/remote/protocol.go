@@ -8,9 +8,14 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// The requests that a runner serves. Every request except PathHealth must be signed.
+// The requests that a runner serves. Every request except PathHealth must be signed, unless
+// it comes over the Unix socket of a driver program. Only driver programs serve PathSettings
+// and PathClean; each of their drivers has a path of its own before these. See
+// docs/runner.md.
 //
 //	GET    /healthz                     200 while the runner serves
+//	PUT    /v1/settings                 204; the body is the driver's settings in JSON
+//	POST   /v1/clean?dry=BOOL           Cleaned
 //	GET    /v1/probe                    Report
 //	POST   /v1/sandboxes        Order   Started; repeating an order makes no second sandbox
 //	GET    /v1/sandboxes/ID/stream      101 Switching Protocols: the bridge's bytes
@@ -21,6 +26,8 @@ const (
 	PathHealth    = "/healthz"
 	PathProbe     = "/v1/probe"
 	PathSandboxes = "/v1/sandboxes"
+	PathSettings  = "/v1/settings"
+	PathClean     = "/v1/clean"
 )
 
 // Protocol is the protocol to which a connection is upgraded: the bridge's byte stream, in
@@ -48,14 +55,39 @@ type Order struct {
 	Egress     []string        `json:"egress,omitempty"`
 	Unasked    []sandbox.Limit `json:"unasked,omitempty"`
 	BestEffort bool            `json:"best_effort,omitempty"`
+	// Guest, Args and Layer are paths and arguments on this machine. A runner on another
+	// machine has a guest of its own and refuses them.
+	Guest string   `json:"guest,omitempty"`
+	Args  []string `json:"args,omitempty"`
+	Layer string   `json:"layer,omitempty"`
 }
 
-// Spec returns the ordered sandbox, without its guest: that is the runner's own.
+// orderOf returns the order of a sandbox. A runner on another machine has its own guest.
+func orderOf(s sandbox.Spec, local bool) Order {
+	o := Order{
+		ID: newID(), Run: s.Run, Profile: s.Profile, Limits: s.Limits, Env: s.Env, Image: s.Image,
+		Runtime: s.Runtime, Egress: s.Egress, Unasked: s.Unasked, BestEffort: s.BestEffort,
+	}
+	if local {
+		o.Guest, o.Args, o.Layer = s.Guest, s.Args, s.Layer
+	}
+	return o
+}
+
+// Spec returns the ordered sandbox.
 func (o Order) Spec() sandbox.Spec {
 	return sandbox.Spec{
 		Run: o.Run, Profile: o.Profile, Limits: o.Limits, Env: o.Env, Image: o.Image,
 		Runtime: o.Runtime, Egress: o.Egress, Unasked: o.Unasked, BestEffort: o.BestEffort,
+		Guest: o.Guest, Args: o.Args, Layer: o.Layer,
 	}
+}
+
+// Cleaned lists what a driver has found of processes that have ended. Error says why its
+// engine could not be asked.
+type Cleaned struct {
+	Leftovers []sandbox.Leftover `json:"leftovers"`
+	Error     string             `json:"error,omitempty"`
 }
 
 // Started describes a sandbox that waits for its stream.
@@ -86,9 +118,18 @@ func (e End) Usage() sandbox.Usage {
 }
 
 // Problem is the body of an error answer. Reason is set if the signature was refused;
-// SkewMS is then how far the client's clock is ahead.
+// SkewMS is then how far the client's clock is ahead. CLIHint is the error's hint for people
+// at a command line.
 type Problem struct {
-	Error  *toolroom.Error `json:"error"`
-	Reason signed.Reason   `json:"reason,omitempty"`
-	SkewMS int64           `json:"skew_ms,omitempty"`
+	Error   *toolroom.Error `json:"error"`
+	CLIHint string          `json:"cli_hint,omitempty"`
+	Reason  signed.Reason   `json:"reason,omitempty"`
+	SkewMS  int64           `json:"skew_ms,omitempty"`
+}
+
+// Full returns the error with all of its hints.
+func (p Problem) Full() *toolroom.Error {
+	e := *p.Error
+	e.CLIHint = p.CLIHint
+	return &e
 }

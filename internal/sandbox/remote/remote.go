@@ -1,6 +1,7 @@
 // Package remote is the sandbox driver for another machine: a runner there, see package
 // runner, starts the guest under a driver of its own. Requests are signed, see package
-// signed; each bridge has a connection of its own.
+// signed; each bridge has a connection of its own. The same protocol, over a Unix socket and
+// without signatures, reaches the drivers of programs on this machine, see package program.
 package remote
 
 import (
@@ -41,13 +42,22 @@ type Driver struct {
 // New returns a driver. Probe and Start report errors in o.
 func New(o Options) *Driver { return &Driver{client: newClient(o)} }
 
-// Name returns "remote".
-func (d *Driver) Name() string { return "remote" }
+// Name returns "remote", or the name of a local program's driver.
+func (d *Driver) Name() string {
+	if l := d.client.local; l != nil {
+		return l.Name
+	}
+	return "remote"
+}
 
 // Probe returns the probe of the runner's driver.
 func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
-	ctx, done := context.WithTimeout(ctx, probeTimeout)
-	defer done()
+	local := d.client.local != nil
+	if !local { // a local driver may start a sandbox, and callers know how long they wait
+		var done context.CancelFunc
+		ctx, done = context.WithTimeout(ctx, probeTimeout)
+		defer done()
+	}
 	var report Report
 	if err := d.client.do(ctx, http.MethodGet, PathProbe, nil, &report); err != nil {
 		e := toolroom.AsError(err)
@@ -58,6 +68,9 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 		return p
 	}
 	p := report.Probe
+	if local {
+		return p
+	}
 	if p.State != sandbox.Available {
 		p.Reason = fmt.Sprintf("the runner's %s driver: %s", report.Driver, p.Reason)
 		return p
@@ -76,14 +89,16 @@ const isolationPrefix = "remote+"
 
 // Start orders a sandbox and opens its stream.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, err error) {
-	order := Order{
-		ID: newID(), Run: s.Run, Profile: s.Profile, Limits: s.Limits, Env: s.Env, Image: s.Image,
-		Runtime: s.Runtime, Egress: s.Egress, Unasked: s.Unasked, BestEffort: s.BestEffort,
-	}
+	local := d.client.local != nil
+	order := orderOf(s, local)
 	b := &instance{client: d.client, path: PathSandboxes + "/" + order.ID}
 	defer func() {
 		if err != nil { // the runner may have started the sandbox even if its answer was lost
-			ending, done := context.WithTimeout(context.WithoutCancel(ctx), startCleanup)
+			limit := startCleanup
+			if local {
+				limit = localCleanup
+			}
+			ending, done := context.WithTimeout(context.WithoutCancel(ctx), limit)
 			defer done()
 			_ = b.Kill(ending)
 		}
@@ -100,6 +115,10 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 // startCleanup bounds the removal of a sandbox that failed to start. A runner that cannot
 // be reached removes it by itself.
 const startCleanup = 3 * time.Second
+
+// localCleanup is startCleanup for a program on this machine, whose drivers remove
+// everything before they answer.
+const localCleanup = 20 * time.Second
 
 func newID() string {
 	var id [16]byte

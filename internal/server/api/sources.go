@@ -28,6 +28,9 @@ type Source struct {
 	Stale bool `json:"stale,omitempty"`
 	// Process is the running program of the source.
 	Process *source.Process `json:"process,omitempty"`
+	// Output is the end of what its program has written to stderr, also of one that has
+	// ended.
+	Output string `json:"output,omitempty"`
 	// Error is the error of the last attempt to list the tools, if it failed.
 	Error string `json:"error,omitempty"`
 }

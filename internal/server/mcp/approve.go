@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/run"
@@ -20,14 +21,15 @@ const questionKey = "approval"
 
 // perform runs a call. When a person must approve and the client can ask one, it
 // does; an answer that is given elsewhere meanwhile counts as well.
-func (s *Server) perform(ctx context.Context, a asker, live func() *exchange, call toolroom.Call) *toolroom.Result {
+// e is the tool, or nil if it is not known.
+func (s *Server) perform(ctx context.Context, a asker, live func() *request, call toolroom.Call, e *catalog.Entry) *toolroom.Result {
 	ctx, stop := s.withNotifications(ctx, live)
 	defer stop()
 	if s.o.ApprovalWait != nil {
 		ctx = run.WithApprovalWait(ctx, s.o.ApprovalWait())
 	}
-	asks := s.asksCaller(a, call)
-	call.NoWait = asks || s.takesTask(a, call)
+	asks := s.asksCaller(a, call, e)
+	call.NoWait = asks || takesTask(a, e)
 	for {
 		result := s.withPage(s.o.Runner.Run(ctx, call))
 		if !call.NoWait || toolroom.CodeOf(result.Err()) != toolroom.CodeApprovalRequired {
@@ -83,12 +85,12 @@ func (s *Server) goOn(ctx context.Context, a asker, who toolroom.Identity, run, 
 
 // asksCaller reports whether the question about a call would be put to the user
 // of the client that makes it.
-func (s *Server) asksCaller(a asker, call toolroom.Call) bool {
+func (s *Server) asksCaller(a asker, call toolroom.Call, e *catalog.Entry) bool {
 	if s.o.Approvals == nil || !a.Can(source.MethodElicit) {
 		return false
 	}
 	tool := call.Tool
-	if e, err := s.o.Runner.Catalog.Resolve(tool, nil); err == nil {
+	if e != nil {
 		tool = e.ID
 	}
 	return s.o.Approvals.Terms(tool).CallerAnswers(call.Identity)
@@ -133,7 +135,7 @@ func (s *Server) askPerson(ctx context.Context, a asker, who toolroom.Identity, 
 	<-decided
 	// A client without a session makes its call anew to answer: only with one is
 	// a request that ends a call that was given up.
-	if _, session := a.(*exchange); session && caller.Err() != nil {
+	if _, session := a.(*request); session && caller.Err() != nil {
 		err = s.o.Approvals.Abandon(context.WithoutCancel(caller), id)
 	}
 	return err

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/identity"
 )
@@ -18,13 +16,13 @@ import (
 const maxArtifact = 16 << 20
 
 // readArtifact gives a result or an artifact to its owner, and to nobody else.
-func (s *Server) readArtifact(ctx context.Context, req *mcp.ReadResourceRequest, handle string) (mcp.Result, error) {
+func (s *Server) readArtifact(ctx context.Context, r *request, handle string) (*result, error) {
 	if s.o.Artifacts == nil {
-		return nil, noResource(req.Session, req.Params.URI)
+		return nil, noResource(r.ServerRequest)
 	}
-	file, about, err := s.o.Artifacts.Open(ctx, identity.Owner(s.o.Identity(ctx)), handle)
+	file, about, err := s.o.Artifacts.Open(ctx, identity.Owner(r.who), handle)
 	if toolroom.CodeOf(err) == toolroom.CodeNotFound {
-		return nil, noResource(req.Session, req.Params.URI)
+		return nil, noResource(r.ServerRequest)
 	}
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
@@ -38,7 +36,7 @@ func (s *Server) readArtifact(ctx context.Context, req *mcp.ReadResourceRequest,
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
-	content := map[string]any{"uri": req.Params.URI}
+	content := map[string]any{"uri": r.Name}
 	if about.MIMEType != "" {
 		content["mimeType"] = about.MIMEType
 	}
@@ -47,8 +45,8 @@ func (s *Server) readArtifact(ctx context.Context, req *mcp.ReadResourceRequest,
 	} else {
 		content["blob"] = base64.StdEncoding.EncodeToString(data)
 	}
-	out := &wireResult{members: members(map[string]any{"contents": []any{content}})}
-	if version := speaksVersion(req.Session); version >= firstModern {
+	out := &result{members: members(map[string]any{"contents": []any{content}})}
+	if r.Modern() {
 		out.members.set("cacheScope", "private")
 		out.members.set("ttlMs", 0)
 	}

@@ -5,65 +5,35 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/schema"
 )
 
-// toolRequest is a request of tools/call, read by us or by the SDK.
-type toolRequest struct {
-	peer
-	name      string
-	arguments json.RawMessage
-	meta      json.RawMessage
-	more      json.RawMessage // what else the client says
-	key       string          // of idempotency
-	state     string
-	answers   map[string]json.RawMessage
+// call answers tools/call: it runs a tool, or one of the search tools.
+func (s *Server) call(r *request) (*result, error) {
+	if s.polls(r.Version) {
+		// The client comes back for the rest.
+		defer time.AfterFunc(s.o.PollAfter, func() { r.Release(pollRetry) }).Stop()
+	}
+	if tool, ok := s.meta[r.Name]; ok && slices.Contains(s.expose.now().ownNames(), r.Name) {
+		return tool.handle(r)
+	}
+	if namespace, ok := s.sourceSearched(r.who, r.Name); ok {
+		return s.searchSource(r, namespace)
+	}
+	return s.run(r, r.Name, r.Arguments)
 }
 
-// toolRequestOf is a request that the SDK has read: of a batch, for example.
-func toolRequestOf(ctx context.Context, req *mcp.CallToolRequest) (*toolRequest, error) {
-	answers, err := rawAnswers(req.Params.InputResponses)
-	key, _ := req.Params.GetMeta()[metaKey].(string)
-	return &toolRequest{
-		peer: peerOf(ctx, req.Session, req.ClientCapabilities(), req.Params.GetProgressToken()),
-		name: req.Params.Name, arguments: req.Params.Arguments, meta: said(req.Params.Meta), key: key,
-		state: req.Params.RequestState, answers: answers,
-	}, err
-}
+// pollRetry is when a client should come back for the rest of a closed stream, in
+// milliseconds.
+const pollRetry = 1000
 
-// metaKey is where a client may put an idempotency key: the 2026-07-28 protocol
-// has no other safe way to repeat a call.
-const metaKey = "toolroom/idempotencyKey"
-
-// callOf serves a request that came through the SDK: one that waits for this, or
-// one that we have not read.
-func (s *Server) callOf(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
-	defer s.pollAfter(req)()
-	if p, ok := s.parking.take(req.Params.GetMeta()); ok && p.join != nil {
-		return p.join(ctx, req)
-	}
-	call, err := toolRequestOf(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return s.call(ctx, call)
-}
-
-// call runs a tool, or one of the search tools.
-func (s *Server) call(ctx context.Context, req *toolRequest) (mcp.Result, error) {
-	if tool, ok := s.meta[req.name]; ok && slices.Contains(s.expose.now().ownNames(), req.name) {
-		return tool.handle(ctx, req)
-	}
-	if namespace, ok := s.sourceSearched(s.o.Identity(ctx), req.name); ok {
-		return s.searchSource(ctx, req, namespace)
-	}
-	return s.run(ctx, req, req.name, req.arguments)
-}
+// polls reports whether the stream of a client's call may be closed before the
+// call ends. Each of its calls gets a stream then, from its start.
+func (s *Server) polls(version string) bool { return s.o.PollAfter > 0 && version == lastLegacy }
 
 // environment returns the environment that the client has chosen.
 func (s *Server) environment(ctx context.Context) string {
@@ -74,50 +44,51 @@ func (s *Server) environment(ctx context.Context) string {
 }
 
 // run makes a request a call and the result an answer.
-func (s *Server) run(ctx context.Context, req *toolRequest, tool string, args json.RawMessage) (mcp.Result, error) {
-	e, err := s.o.Runner.Find(ctx, tool, nil)
-	if err == nil && policy.AnyMatches(s.expose.now().Hidden, &e.Tool) {
+func (s *Server) run(r *request, tool string, args json.RawMessage) (*result, error) {
+	e := r.tool.entry
+	if e != nil && policy.AnyMatches(s.expose.now().Hidden, &e.Tool) {
 		return nil, rpcError(toolroom.Errorf(toolroom.CodeToolNotFound, "tool %q not found", tool))
 	}
-	x := &exchange{peer: req.peer, ctx: ctx, who: s.o.Identity(ctx), state: req.state, answers: req.answers, server: s}
-	x.tasks = x.tasks && s.o.Worker != nil
-	if x.takesRounds() {
-		x.request = requestDigest("tools/call", req.name, req.arguments)
+	if s.o.Worker == nil {
+		r.can.tasks = false
+	}
+	if r.takesRounds() {
+		r.digest = requestDigest("tools/call", r.Name, r.Arguments)
 	}
 	call := toolroom.Call{
 		Tool:           tool,
 		Arguments:      args,
-		Identity:       x.who,
+		Identity:       r.who,
 		Surface:        "mcp",
-		Session:        req.session,
-		Environment:    s.environment(ctx),
-		IdempotencyKey: req.key,
-		Meta:           req.meta,
-		More:           req.more,
+		Session:        r.session(),
+		Environment:    s.environment(r.ctx),
+		IdempotencyKey: r.key,
+		Meta:           r.Meta,
+		More:           r.Other,
 	}
-	if err == nil && e.Tool.Task != "" && x.modern() && s.o.Worker != nil {
+	if e != nil && e.Tool.Task != "" && r.Modern() && s.o.Worker != nil {
 		switch {
-		case x.tasks:
-			return s.submit(x, e, call)
+		case r.can.tasks:
+			return s.submit(r, e, call)
 		case e.Tool.Task == toolroom.TaskRequired:
 			return nil, missingTasks()
 		}
 	}
-	return s.converse(x, func(ctx context.Context, a asker, live func() *exchange) (mcp.Result, error) {
-		result := s.performTask(ctx, a, live, call)
-		if job, err := s.waits(ctx, x, result); err != nil {
+	return s.converse(r, func(ctx context.Context, a asker, live func() *request) (*result, error) {
+		res := s.performTask(ctx, a, live, call, e)
+		if job, err := s.waits(ctx, r, res); err != nil {
 			return nil, err
 		} else if job != nil {
 			return created(job), nil
 		}
 		var told *schema.Schema
-		if tool == req.name {
-			result = s.withClientNames(result)
+		if tool == r.Name {
+			res = s.withClientNames(res)
 			if e != nil {
 				told = s.told(e)
 			}
 		}
-		return answer(result, x.version, told)
+		return answer(res, r.Version, told)
 	})
 }
 

@@ -1,10 +1,7 @@
 package mcpserver
 
 import (
-	"context"
 	"encoding/json"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/code"
@@ -16,7 +13,7 @@ const executeCode = "execute_code"
 
 func (s *Server) executeTool() metaTool {
 	return metaTool{
-		definition: &mcp.Tool{
+		definition: &listedTool{
 			Name: executeCode,
 			Description: "Run a program in a sandbox; tools are its functions. JavaScript: await tools.NAMESPACE.NAME({arg: 1}); Python: tools.NAMESPACE.NAME(arg=1), or await it to run several with asyncio.gather. " +
 				`Also call_tool("ns:name", {...}), search_tools("..."), describe_tool("ns:name"). ` +
@@ -29,8 +26,8 @@ func (s *Server) executeTool() metaTool {
 				`"timeout_ms":{"type":"integer"}},` +
 				`"required":["language","code"]}`),
 		},
-		handle: func(ctx context.Context, req *toolRequest) (mcp.Result, error) {
-			return s.run(ctx, req, code.Tool, req.arguments)
+		handle: func(req *request) (*result, error) {
+			return s.run(req, code.Tool, req.Arguments)
 		},
 	}
 }
@@ -38,9 +35,9 @@ func (s *Server) executeTool() metaTool {
 // shortly is a definition with the least that a model needs: in the mode code
 // the four tools take up at most 700 tokens of a context, however many tools are
 // behind them.
-func shortly(d *mcp.Tool) *mcp.Tool {
+func shortly(d *listedTool) *listedTool {
 	if short, ok := shortSchemas[d.Name]; ok {
-		return &mcp.Tool{Name: d.Name, Description: short.description, InputSchema: json.RawMessage(short.schema)}
+		return &listedTool{Name: d.Name, Description: short.description, InputSchema: json.RawMessage(short.schema)}
 	}
 	return d
 }

@@ -5,19 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/schema"
+	"github.com/toolroom/toolroom/mcp"
 )
 
 // answer is a result as an MCP client reads it. A failed tool is a result with
 // isError, which the model sees; what never reached a tool is a protocol error,
 // and so is what a server of the protocol answered with one. told is the output
 // schema that the client has, nil for none.
-func answer(r *toolroom.Result, version string, told *schema.Schema) (mcp.Result, error) {
+func answer(r *toolroom.Result, version string, told *schema.Schema) (*result, error) {
 	if r.Error != nil && isProtocolError(r.Error, version) {
 		return nil, sentError(r)
 	}
@@ -47,7 +45,7 @@ func sentError(r *toolroom.Result) error {
 		Data    json.RawMessage `json:"data"`
 	}
 	if r.Error.RPC != nil && json.Unmarshal(r.Raw, &sent) == nil && sent.Code != 0 {
-		return &sentFailure{&jsonrpc.Error{Code: sent.Code, Message: sent.Message, Data: sent.Data}, r.Raw}
+		return &mcp.Error{Code: sent.Code, Message: sent.Message, Data: sent.Data, Sent: r.Raw}
 	}
 	return rpcError(r.Error)
 }
@@ -64,7 +62,7 @@ func isProtocolError(e *toolroom.Error, version string) bool {
 
 // relayedAnswer is the answer that an MCP server gave, as it came. It reports
 // false where there is none, or where it did not stay whole on its way here.
-func relayedAnswer(r *toolroom.Result, version string) (*wireResult, bool) {
+func relayedAnswer(r *toolroom.Result, version string) (*result, bool) {
 	if len(r.Raw) == 0 || r.Execution != nil {
 		return nil, false
 	}
@@ -86,7 +84,7 @@ func relayedAnswer(r *toolroom.Result, version string) (*wireResult, bool) {
 func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
 
 // ownAnswer is an answer made of the value and the content.
-func ownAnswer(r *toolroom.Result, version string) (*wireResult, error) {
+func ownAnswer(r *toolroom.Result, version string) (*result, error) {
 	content := r.Content
 	if len(content) == 0 && len(r.Value) > 0 {
 		content = []toolroom.Content{toolroom.TextContent(r.Text())}
@@ -94,7 +92,7 @@ func ownAnswer(r *toolroom.Result, version string) (*wireResult, error) {
 	if r.Error != nil && (len(content) == 0 || r.Error.Code != toolroom.CodeExecutionFailed) {
 		content = append([]toolroom.Content{toolroom.TextContent(errorText(r.Error))}, content...)
 	}
-	out := &wireResult{members: members(map[string]any{"content": append([]toolroom.Content{}, content...)})}
+	out := &result{members: members(map[string]any{"content": append([]toolroom.Content{}, content...)})}
 	if r.Error != nil {
 		out.members.set("isError", true)
 	}

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
@@ -41,7 +39,7 @@ func (d *definitions) now(version uint64, expose *Exposure) *definitionSet {
 }
 
 // list writes the tools of this server and those of sources as an array.
-func (d *definitionSet) list(own []*mcp.Tool, entries []*catalog.Entry, name func(*catalog.Entry) string) (json.RawMessage, error) {
+func (d *definitionSet) list(own []*listedTool, entries []*catalog.Entry, name func(*catalog.Entry) string) (json.RawMessage, error) {
 	items := make([]json.RawMessage, 0, len(own)+len(entries))
 	for _, t := range own {
 		text, err := jsonx.Marshal(t)
@@ -110,7 +108,7 @@ func definition(of *toolroom.Tool, name string, output json.RawMessage, shortene
 		}
 		return sent
 	}
-	t := &mcp.Tool{
+	t := &listedTool{
 		Name: name, Title: of.Title, Description: of.Description, Annotations: annotations(of.Hints), InputSchema: input,
 	}
 	if len(output) > 0 {
@@ -119,11 +117,29 @@ func definition(of *toolroom.Tool, name string, output json.RawMessage, shortene
 	return t
 }
 
-func annotations(h toolroom.Hints) *mcp.ToolAnnotations {
+// listedTool is the definition of a tool of this server.
+type listedTool struct {
+	Annotations  *toolAnnotations `json:"annotations,omitempty"`
+	Description  string           `json:"description,omitempty"`
+	InputSchema  json.RawMessage  `json:"inputSchema"`
+	Name         string           `json:"name"`
+	OutputSchema json.RawMessage  `json:"outputSchema,omitempty"`
+	Title        string           `json:"title,omitempty"`
+}
+
+// toolAnnotations are hints as the protocol has them.
+type toolAnnotations struct {
+	DestructiveHint *bool `json:"destructiveHint,omitempty"`
+	IdempotentHint  bool  `json:"idempotentHint"`
+	OpenWorldHint   *bool `json:"openWorldHint,omitempty"`
+	ReadOnlyHint    bool  `json:"readOnlyHint"`
+}
+
+func annotations(h toolroom.Hints) *toolAnnotations {
 	if h == (toolroom.Hints{}) {
 		return nil
 	}
-	return &mcp.ToolAnnotations{
+	return &toolAnnotations{
 		ReadOnlyHint:    h.IsReadOnly(),
 		DestructiveHint: h.Destructive,
 		IdempotentHint:  h.IsIdempotent(),

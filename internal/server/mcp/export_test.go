@@ -3,13 +3,8 @@ package mcpserver
 import (
 	"context"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/toolroom/toolroom"
 )
-
-// KeepAlive is keepAlive, for tests.
-var KeepAlive = (&Server{}).keepAlive
 
 // GoOn is goOn, for tests, of a client that nobody asks.
 func (s *Server) GoOn(ctx context.Context, run, approval string) *toolroom.Result {
@@ -17,6 +12,4 @@ func (s *Server) GoOn(ctx context.Context, run, approval string) *toolroom.Resul
 }
 
 // Guard is guard, for tests.
-func (s *Server) Guard(serve func() (mcp.Result, error)) (mcp.Result, error) {
-	return s.guard("tools/call", serve)
-}
+func (s *Server) Guard(serve func() error) error { return s.guard("tools/call", serve) }

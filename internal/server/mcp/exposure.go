@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
@@ -73,7 +72,7 @@ func (x *exposures) set(e Exposure) {
 // clients.
 func (s *Server) SetExposure(e Exposure) {
 	s.expose.set(e)
-	s.toolsChanged()
+	s.wire.ListChanged("tools")
 }
 
 // ownNames are the tools of this server that clients can call, in the order of lists.
@@ -93,11 +92,11 @@ func (e *Exposure) lists(tool *catalog.Entry) bool {
 }
 
 // ownTools are the definitions of this server's own tools in a list.
-func (s *Server) ownTools(e *Exposure) []*mcp.Tool {
+func (s *Server) ownTools(e *Exposure) []*listedTool {
 	if e.Large != nil && !e.Search {
 		e = &Exposure{}
 	}
-	var own []*mcp.Tool
+	var own []*listedTool
 	for _, name := range e.ownNames() {
 		d := s.meta[name].definition
 		if e.Code {

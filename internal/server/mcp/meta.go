@@ -1,12 +1,9 @@
 package mcpserver
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/artifact"
@@ -19,8 +16,8 @@ import (
 // metaTool is a tool of this surface: it finds, describes and calls the tools of
 // the room, so that a client need not hold all of their definitions.
 type metaTool struct {
-	definition *mcp.Tool
-	handle     func(context.Context, *toolRequest) (mcp.Result, error)
+	definition *listedTool
+	handle     func(*request) (*result, error)
 }
 
 // The search tools, and the one that every client needs: without it a result
@@ -34,12 +31,12 @@ const (
 
 func (s *Server) metaTools() map[string]metaTool {
 	yes, no := true, false
-	reading := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
+	reading := &toolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
 	tools := map[string]metaTool{}
-	add := func(d *mcp.Tool, handle func(context.Context, *toolRequest) (mcp.Result, error)) {
+	add := func(d *listedTool, handle func(*request) (*result, error)) {
 		tools[d.Name] = metaTool{definition: d, handle: handle}
 	}
-	add(&mcp.Tool{
+	add(&listedTool{
 		Name: searchTools, Title: "Search tools", Annotations: reading,
 		Description: "Find tools by what you want to do. Returns the best matches with a ready call for each. Search before you conclude that something cannot be done.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{
@@ -48,7 +45,7 @@ func (s *Server) metaTools() map[string]metaTool {
 			"namespace":{"type":"string","description":"search only the tools of this source"}},
 			"required":["query"],"additionalProperties":false}`),
 	}, s.searchTools)
-	add(&mcp.Tool{
+	add(&listedTool{
 		Name: describeTools, Title: "Describe tools", Annotations: reading,
 		Description: "Show the arguments of tools with types and defaults; with detail full also notes, examples and the output schema.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{
@@ -56,15 +53,15 @@ func (s *Server) metaTools() map[string]metaTool {
 			"detail":{"type":"string","enum":["summary","schema","full"],"default":"schema"}},
 			"required":["tools"],"additionalProperties":false}`),
 	}, s.describeTools)
-	add(&mcp.Tool{
-		Name: callTool, Title: "Call a tool", Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes},
+	add(&listedTool{
+		Name: callTool, Title: "Call a tool", Annotations: &toolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes},
 		Description: "Call a tool found by search_tools.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{
 			"tool":{"type":"string","description":"id of the tool"},
 			"arguments":{"type":"object","description":"arguments of the tool, as shown by describe_tools"}},
 			"required":["tool"],"additionalProperties":false}`),
 	}, s.callTool)
-	add(&mcp.Tool{
+	add(&listedTool{
 		Name: readResult, Title: "Read a long result", Annotations: reading,
 		Description: "Read on in a result that was truncated, by its handle: a page from an offset, the lines that match a pattern, or the part that a JSON path selects. With the id of a run: the result of a suspended program or background call.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{
@@ -96,7 +93,7 @@ func (s *Server) instructions() string {
 		searchTools, describeTools, callTool, readResult)
 }
 
-func (s *Server) searchTools(ctx context.Context, req *toolRequest) (mcp.Result, error) {
+func (s *Server) searchTools(req *request) (*result, error) {
 	var in struct {
 		Query     string `json:"query"`
 		Limit     int    `json:"limit"`
@@ -105,16 +102,16 @@ func (s *Server) searchTools(ctx context.Context, req *toolRequest) (mcp.Result,
 	if err := s.read(req, searchTools, &in); err != nil {
 		return failed(req, err), nil
 	}
-	s.o.Ready(ctx)
-	visible := s.visible(s.o.Identity(ctx))
+	s.o.Ready(req.ctx)
+	visible := s.visible(req.who)
 	return structured(req, s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
 		Limit: in.Limit, Namespace: in.Namespace, Form: s.searchForm(),
 		Visible: func(e *catalog.Entry) bool { return visible(e) && !pagesOnly(e) }, // a model asks
-		Caller:  &catalog.Caller{Identity: s.o.Identity(ctx), Session: req.session},
+		Caller:  &catalog.Caller{Identity: req.who, Session: req.session()},
 	}))
 }
 
-func (s *Server) describeTools(ctx context.Context, req *toolRequest) (mcp.Result, error) {
+func (s *Server) describeTools(req *request) (*result, error) {
 	var in struct {
 		Tools  []string      `json:"tools"`
 		Detail catalog.Level `json:"detail"`
@@ -122,8 +119,8 @@ func (s *Server) describeTools(ctx context.Context, req *toolRequest) (mcp.Resul
 	if err := s.read(req, describeTools, &in); err != nil {
 		return failed(req, err), nil
 	}
-	s.o.Ready(ctx)
-	visible := s.visible(s.o.Identity(ctx))
+	s.o.Ready(req.ctx)
+	visible := s.visible(req.who)
 	out := struct {
 		Tools    []*catalog.Description `json:"tools"`
 		NotFound []*toolroom.Error      `json:"not_found,omitempty"`
@@ -137,7 +134,7 @@ func (s *Server) describeTools(ctx context.Context, req *toolRequest) (mcp.Resul
 			out.NotFound = append(out.NotFound, toolroom.AsError(err))
 			continue
 		}
-		d, err := s.o.Runner.Catalog.Describe(ctx, e, in.Detail, s.searchForm())
+		d, err := s.o.Runner.Catalog.Describe(req.ctx, e, in.Detail, s.searchForm())
 		if err != nil {
 			return failed(req, err), nil
 		}
@@ -146,7 +143,7 @@ func (s *Server) describeTools(ctx context.Context, req *toolRequest) (mcp.Resul
 	return structured(req, out)
 }
 
-func (s *Server) callTool(ctx context.Context, req *toolRequest) (mcp.Result, error) {
+func (s *Server) callTool(req *request) (*result, error) {
 	var in struct {
 		Tool      string          `json:"tool"`
 		Arguments json.RawMessage `json:"arguments"`
@@ -154,10 +151,10 @@ func (s *Server) callTool(ctx context.Context, req *toolRequest) (mcp.Result, er
 	if err := s.read(req, callTool, &in); err != nil {
 		return failed(req, err), nil
 	}
-	return s.run(ctx, req, in.Tool, in.Arguments)
+	return s.run(req, in.Tool, in.Arguments)
 }
 
-func (s *Server) readResult(ctx context.Context, req *toolRequest) (mcp.Result, error) {
+func (s *Server) readResult(req *request) (*result, error) {
 	var in struct {
 		Handle   string `json:"handle"`
 		Offset   int64  `json:"offset"`
@@ -169,7 +166,7 @@ func (s *Server) readResult(ctx context.Context, req *toolRequest) (mcp.Result, 
 	if err := s.read(req, readResult, &in); err != nil {
 		return failed(req, err), nil
 	}
-	ctx = taint.InSession(ctx, req.session)
+	ctx := taint.InSession(req.ctx, req.session())
 	if run, err := s.runOf(ctx, in.Handle); err != nil {
 		return failed(req, err), nil
 	} else if run != nil {
@@ -182,7 +179,7 @@ func (s *Server) readResult(ctx context.Context, req *toolRequest) (mcp.Result, 
 	if s.o.Artifacts == nil {
 		return failed(req, toolroom.Errorf(toolroom.CodeNotFound, "this server has no artifact store")), nil
 	}
-	page, err := s.o.Artifacts.Read(ctx, identity.Owner(s.o.Identity(ctx)), in.Handle, artifact.ReadOptions{
+	page, err := s.o.Artifacts.Read(ctx, identity.Owner(req.who), in.Handle, artifact.ReadOptions{
 		Offset: in.Offset, Limit: in.Limit, Grep: in.Grep, Context: in.Context, JSONPath: in.JSONPath,
 	})
 	if err != nil {
@@ -192,8 +189,8 @@ func (s *Server) readResult(ctx context.Context, req *toolRequest) (mcp.Result, 
 }
 
 // read decodes the arguments of a search tool, strictly and against its schema.
-func (s *Server) read(req *toolRequest, name string, into any) error {
-	raw := req.arguments
+func (s *Server) read(req *request, name string, into any) error {
+	raw := req.Arguments
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
 	}
@@ -201,7 +198,7 @@ func (s *Server) read(req *toolRequest, name string, into any) error {
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid arguments of %s: %w", name, err)
 	}
-	compiled, err := s.schemas.Compile(s.meta[name].definition.InputSchema.(json.RawMessage))
+	compiled, err := s.schemas.Compile(s.meta[name].definition.InputSchema)
 	if err != nil {
 		return err
 	}
@@ -214,21 +211,21 @@ func (s *Server) read(req *toolRequest, name string, into any) error {
 	return nil
 }
 
-func failed(req *toolRequest, err error) mcp.Result {
-	out := &wireResult{members: members(map[string]any{
+func failed(req *request, err error) *result {
+	out := &result{members: members(map[string]any{
 		"isError": true, "content": []toolroom.Content{toolroom.TextContent(errorText(toolroom.AsError(err)))},
 	})}
-	return out.of(req.version)
+	return out.of(req.Version)
 }
 
-func structured(req *toolRequest, v any) (mcp.Result, error) {
+func structured(req *request, v any) (*result, error) {
 	value, err := jsonx.Marshal(v)
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
-	out := &wireResult{members: members(map[string]any{
+	out := &result{members: members(map[string]any{
 		"content":           []toolroom.Content{toolroom.TextContent(strings.TrimSpace(string(value)))},
 		"structuredContent": json.RawMessage(value),
 	})}
-	return out.of(req.version), nil
+	return out.of(req.Version), nil
 }

@@ -1,20 +1,17 @@
-//lint:file-ignore SA1019 clients from before 2026-07-28 know log lines
-
 package mcpserver
 
 import (
-	"context"
 	"encoding/json"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/panics"
+	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -68,28 +65,24 @@ func (s *Server) tellNotices() {
 func (s *Server) tell(n library.Notification) {
 	if n.Method == completeMethod {
 		if session, ok := s.visits.take(n.Provider, n.Params); ok {
-			s.say(session, n.Notification.Notice)
+			_ = session.Notify(n.Method, n.Params) // a client that cannot be told has gone
 		}
 		return
 	}
 	allowed := map[string]bool{}
-	for session := range s.server.Sessions() {
-		known, about := s.known(session), session.InitializeParams()
-		if known == nil {
-			continue
-		}
-		owner := identity.Owner(known.who)
-		if about == nil || about.ProtocolVersion >= firstModern || !n.Everybody && n.To != owner {
+	for _, session := range s.wire.Sessions() {
+		who := s.o.Identity(session.Context())
+		owner := identity.Owner(who)
+		if !n.Everybody && n.To != owner {
 			continue
 		}
 		may, asked := allowed[owner]
 		if !asked {
-			may = s.mayUse(known.who, n.Provider)
+			may = s.mayUse(who, n.Provider)
 			allowed[owner] = may
 		}
-		p := peerOf(context.Background(), session, about.Capabilities, nil)
-		if may && (n.For == nil || n.For(&exchange{peer: p})) {
-			s.say(session, n.Notification.Notice)
+		if may && (n.For == nil || n.For(&request{can: abilitiesOf(session.Capabilities())})) {
+			_ = session.Notify(n.Method, n.Params) // a client that cannot be told has gone
 		}
 	}
 }
@@ -98,29 +91,6 @@ func (s *Server) tell(n library.Notification) {
 func (s *Server) mayUse(who toolroom.Identity, provider string) bool {
 	visible := s.visible(who)
 	return len(s.o.Runner.Catalog.All(func(e *catalog.Entry) bool { return e.Tool.ID.Namespace == provider && visible(e) })) > 0
-}
-
-// say sends one client of an older revision a notification that belongs to no
-// request.
-func (s *Server) say(session *mcp.ServerSession, n toolroom.Notice) {
-	ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
-	defer cancel()
-	// A client that cannot be told has gone.
-	if n.Method != logMethod {
-		_ = s.notify(ctx, session, n)
-		return
-	}
-	var line struct {
-		Level mcp.LoggingLevel `json:"level"`
-	}
-	if json.Unmarshal(n.Params, &line) == nil {
-		_ = session.Log(withRaw(ctx, n.Params), &mcp.LoggingMessageParams{Level: line.Level})
-	}
-}
-
-// notify sends a notification that the SDK need not know.
-func (s *Server) notify(ctx context.Context, session *mcp.ServerSession, n toolroom.Notice) error {
-	return session.NotifyProgress(withRaw(ctx, s.standIns.notification(n.Method, n.Params)), &mcp.ProgressNotificationParams{})
 }
 
 // maxVisits is how many questions with a URL are remembered whose end nobody has

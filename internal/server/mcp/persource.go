@@ -1,14 +1,11 @@
 package mcpserver
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
@@ -52,14 +49,14 @@ type namespaceCount struct {
 }
 
 // sourceSearches are the search tools that a caller sees, by name.
-func (s *Server) sourceSearches(who toolroom.Identity) []*mcp.Tool {
+func (s *Server) sourceSearches(who toolroom.Identity) []*listedTool {
 	named := s.searched(who)
-	var tools []*mcp.Tool
+	var tools []*listedTool
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		no, of := false, named[name]
-		tools = append(tools, &mcp.Tool{
+		tools = append(tools, &listedTool{
 			Name:        name,
-			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no},
+			Annotations: &toolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no},
 			Description: fmt.Sprintf("Search the %d tools of %s by what you want to do.", of.tools, of.namespace),
 			InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}`),
 		})
@@ -76,17 +73,17 @@ func (s *Server) sourceSearched(who toolroom.Identity, name string) (string, boo
 	return of.namespace, ok
 }
 
-func (s *Server) searchSource(ctx context.Context, req *toolRequest, namespace string) (mcp.Result, error) {
+func (s *Server) searchSource(req *request, namespace string) (*result, error) {
 	var in struct {
 		Query *string `json:"query"`
 	}
-	if err := jsonx.Unmarshal(req.arguments, &in, jsonx.Limits{Bytes: maxBody}); err != nil || in.Query == nil {
-		return failed(req, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s requires a query", req.name).WithHint(`{"query": "what you want to do"}`)), nil
+	if err := jsonx.Unmarshal(req.Arguments, &in, jsonx.Limits{Bytes: maxBody}); err != nil || in.Query == nil {
+		return failed(req, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s requires a query", req.Name).WithHint(`{"query": "what you want to do"}`)), nil
 	}
-	s.o.Ready(ctx)
+	s.o.Ready(req.ctx)
 	return structured(req, s.o.Runner.Catalog.Search(*in.Query, catalog.SearchOptions{
-		Namespace: namespace, Form: s.searchForm(), Visible: s.visible(s.o.Identity(ctx)),
-		Caller: &catalog.Caller{Identity: s.o.Identity(ctx), Session: req.session},
+		Namespace: namespace, Form: s.searchForm(), Visible: s.visible(req.who),
+		Caller: &catalog.Caller{Identity: req.who, Session: req.session()},
 	}))
 }
 

@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/run"
 )
 
@@ -24,7 +23,7 @@ const progressStep = 1.0 / 1024
 // that hears nothing else is told at intervals that the call still runs: many end a call
 // only when they have heard nothing for a minute.
 type progress struct {
-	live  func() *exchange
+	live  func() *request
 	every time.Duration
 	began time.Time
 
@@ -39,12 +38,12 @@ type progress struct {
 // withNotifications sends what happens in a call to the client, until stop is called:
 // progress if it gave a token, log lines if it asked for them. Between two rounds there is
 // nobody to tell.
-func (s *Server) withNotifications(ctx context.Context, live func() *exchange) (_ context.Context, stop func()) {
+func (s *Server) withNotifications(ctx context.Context, live func() *request) (_ context.Context, stop func()) {
 	p := &progress{live: live, every: s.o.ProgressPeriod, began: time.Now()}
 	if p.every <= 0 {
 		p.every = defaultProgressPeriod
 	}
-	if x := live(); x != nil && x.progress != nil {
+	if x := live(); x != nil && x.ProgressToken != nil {
 		p.mu.Lock()
 		p.timer = time.AfterFunc(p.every, p.stillRuns)
 		p.mu.Unlock()
@@ -60,18 +59,11 @@ func (s *Server) withNotifications(ctx context.Context, live func() *exchange) (
 			p.approval(e.Approval)
 		case toolroom.EventNotice:
 			if x := live(); x != nil {
-				if v, ok := x.speak(); ok {
-					_ = s.notify(v.ctx, v.session, *e.Notice)
-				}
+				_ = x.Notify(e.Notice.Method, e.Notice.Params)
 			}
 		case toolroom.EventLog:
-			x := live()
-			if x == nil || !x.logs {
-				return
-			}
-			if v, ok := x.speak(); ok {
-				//lint:ignore SA1019 clients from before 2026-07-28 know no other way
-				_ = v.session.Log(withRaw(v.ctx, e.Log.Raw), logLine(&e))
+			if x := live(); x != nil {
+				_ = x.Notify(logMethod, logLine(&e))
 			}
 		}
 	}), p.stop
@@ -131,17 +123,20 @@ func (p *progress) tell(done, total float64, message string, raw json.RawMessage
 		p.timer.Reset(p.every)
 	}
 	x := p.live()
-	if x == nil || x.progress == nil {
+	if x == nil || x.ProgressToken == nil {
 		return
 	}
-	if v, ok := x.speak(); ok {
-		if raw != nil {
-			raw = withMember(raw, "progressToken", x.progress)
-		}
-		_ = v.session.NotifyProgress(withRaw(v.ctx, raw), &mcp.ProgressNotificationParams{
-			ProgressToken: x.progress, Progress: done, Total: total, Message: message,
-		})
+	if raw != nil {
+		raw = withMember(raw, "progressToken", x.ProgressToken)
+	} else {
+		raw, _ = jsonx.Marshal(struct { // which has JSON
+			Token    json.RawMessage `json:"progressToken"`
+			Message  string          `json:"message,omitempty"`
+			Progress float64         `json:"progress"`
+			Total    float64         `json:"total,omitempty"`
+		}{x.ProgressToken, message, done, total})
 	}
+	_ = x.Notify("notifications/progress", raw)
 }
 
 // stop ends the notifications: none follows the answer.
@@ -152,4 +147,18 @@ func (p *progress) stop() {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
+}
+
+// logLine has the parameters of a line of a tool's log: as the server behind the tool
+// wrote them, if it did.
+func logLine(e *toolroom.Event) json.RawMessage {
+	if len(e.Log.Raw) > 0 {
+		return e.Log.Raw
+	}
+	line, _ := jsonx.Marshal(struct { // which has JSON
+		Data   string `json:"data"`
+		Level  string `json:"level"`
+		Logger string `json:"logger,omitempty"`
+	}{e.Log.Message, e.Log.Level, e.Tool})
+	return line
 }

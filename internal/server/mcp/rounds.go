@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/run"
@@ -40,14 +38,14 @@ type roundCall struct {
 	end     context.CancelCauseFunc
 
 	done   chan struct{}
-	result mcp.Result
+	result *result
 	err    error
 
 	// task has the answer for the client once the call has become a task.
-	task chan mcp.Result
+	task chan *result
 
 	// live is the request that is being served, nil between the rounds.
-	live atomic.Pointer[exchange]
+	live atomic.Pointer[request]
 
 	mu     sync.Mutex
 	turn   int
@@ -64,7 +62,7 @@ type roundCalls struct {
 
 // work is what a request asks for. What happens meanwhile is told to the request
 // that live gives, nil between two rounds.
-type work func(ctx context.Context, a asker, live func() *exchange) (mcp.Result, error)
+type work func(ctx context.Context, a asker, live func() *request) (*result, error)
 
 // asker is whom the work may ask. A question may stand for an approval.
 type asker interface {
@@ -74,18 +72,18 @@ type asker interface {
 
 // converse serves a request whose work may ask. The work gets a context that
 // outlives the request while it waits for answers.
-func (s *Server) converse(x *exchange, work work) (mcp.Result, error) {
-	self := func() *exchange { return x }
+func (s *Server) converse(x *request, work work) (*result, error) {
+	self := func() *request { return x }
 	switch {
-	case !x.modern():
+	case !x.Modern():
 		return work(run.WithAsker(x.ctx, x), x, self)
 	case !x.takesRounds():
 		return work(run.WithAsker(x.ctx, x), x, self) // it answers nothing, and so there is one round
 	}
-	if x.state == "" {
+	if x.RequestState == "" {
 		return s.rounds.serve(s.rounds.begin(x, work), x)
 	}
-	state, err := s.rounds.sealer.open(x.state, identity.Owner(x.who), x.request, time.Now())
+	state, err := s.rounds.sealer.open(x.RequestState, identity.Owner(x.who), x.digest, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -105,21 +103,22 @@ func (s *Server) converse(x *exchange, work work) (mcp.Result, error) {
 	return s.rounds.serve(s.rounds.begin(x, work), x)
 }
 
-func (ds *roundCalls) begin(x *exchange, work work) *roundCall {
+func (ds *roundCalls) begin(x *request, work work) *roundCall {
 	d := &roundCall{
 		Suspension: run.NewSuspension(run.Client{
-			Answers: slices.Sorted(maps.Keys(x.can)), Capabilities: x.says, Offered: x.answers, Fits: fitsQuestion,
+			Answers: slices.Sorted(maps.Keys(x.can.methods)), Capabilities: x.can.says, Offered: x.answers, Fits: fitsQuestion,
 		}),
-		id: strings.ToLower(rand.Text()), owner: identity.Owner(x.who), request: x.request, tasks: x.tasks,
-		done: make(chan struct{}), task: make(chan mcp.Result, 1),
+		id: strings.ToLower(rand.Text()), owner: identity.Owner(x.who), request: x.digest, tasks: x.can.tasks,
+		done: make(chan struct{}), task: make(chan *result, 1),
 	}
 	d.ctx, d.end = context.WithCancelCause(context.WithoutCancel(x.ctx))
 	d.live.Store(x)
 	go func() {
 		defer close(d.done)
 		defer d.cancel()
-		d.result, d.err = x.server.guard("a call", func() (mcp.Result, error) {
-			return work(run.WithAsker(d.ctx, d), d, d.live.Load)
+		d.err = x.server.guard("a call", func() (err error) {
+			d.result, err = work(run.WithAsker(d.ctx, d), d, d.live.Load)
+			return err
 		})
 	}()
 	return d
@@ -135,7 +134,7 @@ func (ds *roundCalls) find(id string) *roundCall {
 
 // serve waits for the end of the call or its next questions. A request that ends
 // before ends the call.
-func (ds *roundCalls) serve(d *roundCall, x *exchange) (mcp.Result, error) {
+func (ds *roundCalls) serve(d *roundCall, x *request) (*result, error) {
 	d.live.Store(x)
 	defer d.live.Store(nil)
 	left := context.AfterFunc(x.ctx, func() { d.end(context.Cause(x.ctx)) })
@@ -163,7 +162,7 @@ func (ds *roundCalls) serve(d *roundCall, x *exchange) (mcp.Result, error) {
 
 // ask puts the open questions to the client and lets the call wait. It gives
 // nothing when no question is open any more.
-func (ds *roundCalls) ask(d *roundCall, x *exchange) (mcp.Result, error) {
+func (ds *roundCalls) ask(d *roundCall, x *request) (*result, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	open, approval := d.Open()
@@ -232,7 +231,7 @@ func (ds *roundCalls) forget(d *roundCall) {
 
 // resume hands the answers of a new round to the call. What is still open then
 // will be asked again.
-func (ds *roundCalls) resume(d *roundCall, x *exchange, turn int) error {
+func (ds *roundCalls) resume(d *roundCall, x *request, turn int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.turn != turn || d.live.Load() != nil {

@@ -3,8 +3,6 @@ package mcpserver
 import (
 	"context"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/run"
@@ -31,12 +29,12 @@ func (s *Server) runOf(ctx context.Context, id string) (*run.Job, error) {
 
 // runResult is the answer that the call of a run would have got, or what the run
 // waits for.
-func (s *Server) runResult(ctx context.Context, req *toolRequest, job *run.Job) (mcp.Result, error) {
+func (s *Server) runResult(ctx context.Context, req *request, job *run.Job) (*result, error) {
 	if job.State == run.JobDone {
 		if err := s.o.Runner.TaintSession(ctx, job.Identity.Key(), taint.Of(job.Result.Labels, job.Call.Tool)); err != nil {
 			return failed(req, err), nil
 		}
-		return answer(job.Result, req.version, nil)
+		return answer(job.Result, req.Version, nil)
 	}
 	waits := job.Approvals
 	if len(waits) == 0 { // a call that is no program does not name its own

@@ -1,29 +1,27 @@
 // Package mcpserver serves a room's tools over MCP, at one HTTP endpoint and on stdio.
 // It serves clients of revision 2026-07-28 and of earlier revisions. It turns requests
-// into calls and results into responses; the runner does everything in between.
+// into calls and results into responses; package mcp does what is of the protocol alone,
+// and the runner does everything in between.
 package mcpserver
 
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
-	"slices"
-	"sync"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/panics"
-	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/schema"
+	"github.com/toolroom/toolroom/mcp"
 )
 
 // Options are the parts of a Server. Runner is required.
@@ -73,23 +71,13 @@ type Options struct {
 
 // Server is an MCP server. It is safe for concurrent use.
 type Server struct {
-	o        Options
-	server   *mcp.Server
-	self     json.RawMessage // what modern answers say of the server
-	sessions sessions
+	o    Options
+	wire *mcp.Server
 	// rounds are the calls that wait for answers of their clients.
-	rounds  roundCalls
-	watched watched
-	// parked are the messages that the SDK has and we have read.
-	parking parking
-	// standIns are what the SDK sends for us that it has no words for.
-	standIns standIns
-	notices  notices
-	visits   visits
-	// wires has the *session of those without an id, by *mcp.ServerSession.
-	wires sync.Map
-	// replies are what older clients answer.
-	replies     replies
+	rounds      roundCalls
+	watched     watched
+	notices     notices
+	visits      visits
 	meta        map[string]metaTool
 	definitions definitions
 	expose      exposures
@@ -107,7 +95,6 @@ func New(o Options) (*Server, error) {
 	if o.Identity == nil {
 		o.Identity = func(context.Context) toolroom.Identity { return toolroom.Identity{} }
 	}
-	o.Identity = byRequest(o.Identity)
 	if o.Ready == nil {
 		o.Ready = func(context.Context) {}
 	}
@@ -119,224 +106,168 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		o: o, sessions: newSessions(), standIns: newStandIns(), visits: newVisits(), schemas: schema.NewCache(0, schema.Limits{}),
+		o: o, visits: newVisits(), schemas: schema.NewCache(0, schema.Limits{}),
 		rounds: roundCalls{sealer: sealer, replica: o.Replica, open: map[string]*roundCall{}},
 	}
 	s.expose.set(o.Expose)
 	s.meta = s.metaTools()
-	capabilities := &mcp.ServerCapabilities{
-		Tools:       &mcp.ToolCapabilities{ListChanged: true},
-		Prompts:     &mcp.PromptCapabilities{ListChanged: true},
-		Resources:   &mcp.ResourceCapabilities{ListChanged: true, Subscribe: true},
-		Completions: &mcp.CompletionCapabilities{},
-		//lint:ignore SA1019 clients from before 2026-07-28 know no other way
-		Logging: &mcp.LoggingCapabilities{},
-	}
-	if o.Worker != nil {
-		capabilities.AddExtension(tasksExtension, nil)
-	}
-	capabilities.AddExtension(skillsExtension, nil)
-	self := &mcp.Implementation{Name: "toolroom", Title: "Toolroom", Version: o.Version}
-	if s.self, err = json.Marshal(self); err != nil {
-		return nil, err
-	}
-	s.server = mcp.NewServer(self, &mcp.ServerOptions{
-		GetSessionID:       s.sessionID,
-		Instructions:       s.instructions(),
-		Capabilities:       capabilities,
-		SubscribeHandler:   s.subscribe,
-		UnsubscribeHandler: s.unsubscribe,
-		SetCacheable: func(_ context.Context, req mcp.Request, c *mcp.Cacheable) {
-			// What a client sees depends on who it is.
-			c.CacheScope = "private"
-			c.TTLMs = listTTL
+	s.wire, err = mcp.NewServer(mcp.ServerOptions{
+		Name: "toolroom", Title: "Toolroom", Version: o.Version,
+		Instructions: s.instructions(),
+		Capabilities: s.capabilities(),
+		DiscoverTTL:  listTTL * time.Millisecond,
+		Handle:       s.handle, Complete: true,
+		Prepare: s.prepare, HeaderParams: s.headerParams, Intercept: s.intercept,
+		Subscribe: s.subscribe,
+		Owner:     func(ctx context.Context) string { return o.Identity(ctx).Key() },
+		Reaches: func(ctx context.Context, session *mcp.ServerSession) bool {
+			return identity.Reaches(o.Identity(ctx), o.Identity(session.Context()))
 		},
+		SessionID: s.sessionID,
+		// Calls are many, and most end soon and silently.
+		Streams: func(method, version string) bool { return method != "tools/call" || s.polls(version) },
+		Log:     o.Log, MaxMessage: maxBody,
 	})
-	if o.Worker != nil {
-		if err := s.addTaskMethods(); err != nil {
-			return nil, err
-		}
-	}
-	if err := s.addSkillMethods(); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	s.openDoors()
-	s.server.AddReceivingMiddleware(identified, s.failing, s.lead)
-	s.server.AddSendingMiddleware(s.exactly)
+	s.cancels = s.watchChanges()
 	return s, nil
 }
 
-// Close stops notifications of changes.
+func (s *Server) capabilities() json.RawMessage {
+	tasks := ""
+	if s.o.Worker != nil {
+		tasks = `,"` + tasksExtension + `":{}`
+	}
+	return json.RawMessage(`{"extensions":{"` + skillsExtension + `":{}` + tasks + `},"completions":{},"logging":{},` +
+		`"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}`)
+}
+
+// HTTP is the endpoint for clients of all revisions. Package auth must stand in front: it
+// checks Host and Origin, and knows when a token makes a foreign Host harmless.
+func (s *Server) HTTP() http.Handler { return s.wire.HTTP() }
+
+// SSE is the endpoint for clients of 2024-11-05 that know no other: they listen to one
+// stream and post their messages to an address that it names.
+func (s *Server) SSE() http.Handler { return s.wire.SSE() }
+
+// Stdio serves one client on a pair of streams until it leaves or ctx ends, and closes
+// them.
+func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
+	defer out.Close()
+	return s.wire.Stdio(ctx, in, out)
+}
+
+// Close ends all sessions, and stops notifications of changes.
 func (s *Server) Close() {
 	for _, cancel := range s.cancels {
 		cancel()
 	}
+	s.wire.Close()
 }
 
-// failing is the middleware that has errors say all that who they are from has said.
-func (s *Server) failing(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		result, err := s.guard(method, func() (mcp.Result, error) { return next(ctx, method, req) })
-		if err != nil {
-			return nil, s.standIns.failure(err)
-		}
-		return result, nil
+// answerer answers the requests of one method.
+type answerer func(s *Server, r *request) (*result, error)
+
+// methods are those that this server answers; package mcp answers the rest.
+var methods = map[string]answerer{
+	"tools/list":               (*Server).listTools,
+	"tools/call":               (*Server).call,
+	"resources/list":           (*Server).listResources,
+	"resources/templates/list": (*Server).listTemplates,
+	"resources/read":           (*Server).readResource,
+	"prompts/list":             (*Server).listPrompts,
+	"prompts/get":              (*Server).getPrompt,
+	"completion/complete":      (*Server).complete,
+	"skills/list":              (*Server).listSkills,
+	"skills/get":               (*Server).getSkill,
+	"tasks/get":                (*Server).getTask,
+	"tasks/update":             (*Server).updateTask,
+	"tasks/cancel":             (*Server).cancelTask,
+}
+
+// handle answers a request.
+func (s *Server) handle(ctx context.Context, r *mcp.ServerRequest) (json.RawMessage, error) {
+	answer, ok := methods[r.Method]
+	if !ok {
+		return nil, mcp.MethodNotFound(r.Method)
 	}
+	var text []byte
+	err := s.guard(r.Method, func() error {
+		out, err := answer(s, s.requestOf(ctx, r))
+		if err != nil {
+			return err
+		}
+		text, err = out.of(r.Version).append(make([]byte, 0, 1024), s.wire.Info())
+		return err
+	})
+	return text, err
 }
 
 // guard runs what serves a request. A panic there is an internal error for its
-// client: most requests run in goroutines where it would end the process.
-func (s *Server) guard(what string, serve func() (mcp.Result, error)) (result mcp.Result, err error) {
+// client: some of it runs in goroutines where it would end the process.
+func (s *Server) guard(what string, serve func() error) (err error) {
 	served := false
 	panics.Log(s.o.Log, "serving "+what, func() {
-		result, err = serve()
+		err = serve()
 		served = true
 	})
 	if !served {
-		return nil, rpcError(toolroom.Errorf(toolroom.CodeInternal, "%s failed inside Toolroom", what).
+		return rpcError(toolroom.Errorf(toolroom.CodeInternal, "%s failed inside Toolroom", what).
 			WithHint("this is a bug: report it with the stack in the log"))
 	}
-	return result, err
+	return err
 }
 
-// lead is the middleware that answers from the catalog and the library. The SDK
-// keeps what is of the protocol alone: versions, sessions, subscriptions.
-func (s *Server) lead(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		if session, ok := req.GetSession().(*mcp.ServerSession); ok && method == "notifications/initialized" {
-			s.sessions.begin(session)
-		}
-		switch req := req.(type) {
-		case *mcp.ListToolsRequest:
-			return s.list(ctx, next, method, req)
-		case *mcp.CallToolRequest:
-			return s.callOf(ctx, req)
-		case *mcp.ListResourcesRequest:
-			return s.listResources(ctx, next, method, req)
-		case *mcp.ListResourceTemplatesRequest:
-			return s.listTemplates(ctx, next, method, req)
-		case *mcp.ReadResourceRequest:
-			return s.readResource(ctx, req)
-		case *mcp.ListPromptsRequest:
-			return s.listPrompts(ctx, next, method, req)
-		case *mcp.GetPromptRequest:
-			return s.getPrompt(ctx, req)
-		case *mcp.CompleteRequest:
-			return s.complete(ctx, req)
-		case *mcp.ServerRequest[*skillParams]:
-			return s.skills(ctx, method, req)
-		case *mcp.ServerRequest[*taskParams]:
-			return s.task(ctx, method, req)
-		}
-		return next(ctx, method, req)
+// listTTL is how long a client may keep a list that it does not listen for
+// changes of, in milliseconds.
+const listTTL = 10_000
+
+// watchChanges tells clients of changes of the catalog and the library, until the
+// functions that it returns are called.
+func (s *Server) watchChanges() []func() {
+	return []func(){
+		s.o.Runner.Catalog.Subscribe(func([]catalog.Change) { s.wire.ListChanged("tools") }),
+		s.o.Library.Subscribe(func(c library.Change) {
+			if c.Resources {
+				s.wire.ListChanged("resources")
+			}
+			if c.Prompts {
+				s.wire.ListChanged("prompts")
+			}
+			if c.Source {
+				go panics.Log(s.o.Log, "watching resources anew", s.watchAnew)
+			}
+		}),
+		s.o.Library.OnUpdate(s.resourceUpdated),
+		s.o.Library.OnNotification(s.noticed),
 	}
 }
 
-// list asks the SDK for its own list, which brings the fields that the era
-// wants, and puts the tools in.
-func (s *Server) list(ctx context.Context, next mcp.MethodHandler, method string, req *mcp.ListToolsRequest) (mcp.Result, error) {
-	cursor := ""
-	led := *req
-	if req.Params != nil {
-		params := *req.Params
-		cursor, params.Cursor = params.Cursor, ""
-		led.Params = &params
+func (s *Server) resourceUpdated(u library.Update) {
+	params := u.Params
+	if params != nil && u.Shown != u.URI {
+		params = withMember(params, "uri", u.Shown)
 	}
-	result, err := next(ctx, method, &led)
-	if err != nil {
-		return nil, err
-	}
-	s.o.Ready(ctx)
-	tools, more, err := s.page(ctx, cursor, showsPages(req.ClientCapabilities()))
-	if err != nil {
-		return nil, rpcError(toolroom.AsError(err))
-	}
-	return listing(req.Session, result, "tools", tools, more)
+	go s.wire.ResourceUpdated(u.Shown, params)
 }
-
-// page is a page of the list as JSON, and the cursor of the next. Tools that are
-// for pages alone are left out where none are shown.
-func (s *Server) page(ctx context.Context, cursor string, pages bool) (json.RawMessage, string, error) {
-	who := s.o.Identity(ctx)
-	expose := s.exposed(who)
-	defined := s.defined()
-	allowed := s.visible(who)
-	page, err := s.o.Runner.Catalog.List(catalog.ListOptions{
-		Cursor: cursor,
-		// Many clients read only the first page.
-		Limit:   catalog.MaxPage,
-		Visible: func(e *catalog.Entry) bool { return expose.lists(e) && allowed(e) && (pages || !pagesOnly(e)) },
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	var own []*mcp.Tool
-	if cursor == "" {
-		own = s.ownTools(expose)
-		own = append(own, s.sourceSearches(who)...)
-	}
-	list, err := defined.list(own, page.Entries, s.shownName)
-	return list, page.Next, err
-}
-
-// visible tells what a caller may find here: what policy lets it call, without
-// what this surface hides.
-func (s *Server) visible(who toolroom.Identity) func(*catalog.Entry) bool {
-	allowed := s.o.Runner.Visible(who)
-	return func(e *catalog.Entry) bool {
-		return !policy.AnyMatches(s.expose.now().Hidden, &e.Tool) && allowed(e)
-	}
-}
-
-// shownName is the name of a tool here. One of this surface's own tools keeps
-// its name; a tool that has it too is shown with its namespace.
-func (s *Server) shownName(e *catalog.Entry) string {
-	expose := s.expose.now()
-	name := s.o.Runner.Catalog.ShownName(e, expose.Plain)
-	if slices.Contains(expose.ownNames(), name) {
-		return e.ModelName
-	}
-	return name
-}
-
-// pollRetry is when a client should come back for the rest of a closed stream.
-const pollRetry = time.Second
-
-// pollAfter closes the stream of a request that takes long, where the client
-// knows to come back. stop is called when the request has ended.
-func (s *Server) pollAfter(req *mcp.CallToolRequest) (stop func() bool) {
-	extra := req.Extra
-	if extra == nil || extra.CloseSSEStream == nil || !s.polls(speaksVersion(req.Session)) {
-		return func() bool { return false }
-	}
-	return time.AfterFunc(s.o.PollAfter, func() {
-		extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: pollRetry})
-	}).Stop
-}
-
-// polls reports whether the stream of a client's call may be closed before the
-// call ends. Each of its calls gets a stream then, from its start.
-func (s *Server) polls(version string) bool { return s.o.PollAfter > 0 && version == lastLegacy }
 
 // rpcError is an error as the protocol has it: the one of the server behind the
 // tool where there is one, else ours.
 func rpcError(e *toolroom.Error) error {
 	if rpc := e.RPC; rpc != nil {
-		failure := &jsonrpc.Error{Code: rpc.Code, Message: rpc.Message, Data: rpc.Data}
-		if rpc.Sent != nil {
-			return &sentFailure{failure, rpc.Sent}
-		}
-		return failure
+		return &mcp.Error{Code: rpc.Code, Message: rpc.Message, Data: rpc.Data, Sent: rpc.Sent}
 	}
 	if e.Missing != nil {
 		data, err := json.Marshal(map[string]any{"requiredCapabilities": e.Missing})
 		if err == nil {
-			return &jsonrpc.Error{Code: mcp.CodeMissingRequiredClientCapabilities, Message: e.Message, Data: data}
+			return &mcp.Error{Code: mcp.CodeMissingCapability, Message: e.Message, Data: data}
 		}
 	}
 	code := e.Code.Info().RPC
 	if code == 0 {
-		code = jsonrpc.CodeInternalError
+		code = mcp.CodeInternal
 	}
 	message := e.Message
 	if e.Hint != "" {
@@ -346,5 +277,10 @@ func rpcError(e *toolroom.Error) error {
 	if err != nil {
 		data = nil
 	}
-	return &jsonrpc.Error{Code: int64(code), Message: message, Data: data}
+	return &mcp.Error{Code: int64(code), Message: message, Data: data}
+}
+
+// invalidParams is the error for parameters that cannot be served.
+func invalidParams(message string) error {
+	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: message}
 }

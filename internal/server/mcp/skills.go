@@ -3,14 +3,11 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strconv"
-
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -18,55 +15,40 @@ import (
 // who may read the resources of a source sees its skills.
 const skillsExtension = "io.modelcontextprotocol/skills"
 
-// skillParams are those of skills/list and skills/get.
-type skillParams struct {
-	mcp.ParamsBase
-	URI    string `json:"uri,omitempty"`
-	Cursor string `json:"cursor,omitempty"`
-}
-
-// addSkillMethods makes the methods known to the SDK; the middleware answers them
-// before it does.
-func (s *Server) addSkillMethods() error {
-	var errs []error
-	for _, method := range []string{"skills/list", "skills/get"} {
-		errs = append(errs, mcp.AddReceivingCustomMethod(s.server, method,
-			func(context.Context, *mcp.ServerSession, *skillParams) (*wireResult, error) {
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not served here"}
-			}))
+func (s *Server) listSkills(r *request) (*result, error) {
+	if !r.Modern() {
+		return nil, mcp.MethodNotFound(r.Method)
 	}
-	return errors.Join(errs...)
-}
-
-func (s *Server) skills(ctx context.Context, method string, req *mcp.ServerRequest[*skillParams]) (mcp.Result, error) {
-	version := speaksVersion(req.Session)
-	if version < firstModern {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is of protocol version " + firstModern}
-	}
-	s.o.Ready(ctx)
-	visible := s.readers(ctx, library.ReadTool)
-	said := map[string]any{"ttlMs": listTTL, "cacheScope": "private"}
-	if method == "skills/get" {
-		entry, err := s.skill(ctx, req.Params.URI, visible)
-		if err != nil {
-			return nil, err
-		}
-		said["skill"] = entry
-		return (&wireResult{members: members(said)}).of(version), nil
-	}
-	items := []any{}
-	for _, k := range s.o.Library.Skills(visible) {
-		items = append(items, skillEntry(k))
-	}
-	page, next, err := pageOf(items, req.Params.Cursor)
+	cursor, err := cursorOf(r)
 	if err != nil {
 		return nil, err
 	}
-	said["skills"] = page
+	s.o.Ready(r.ctx)
+	items := []any{}
+	for _, k := range s.o.Library.Skills(s.readers(r.who, library.ReadTool)) {
+		items = append(items, skillEntry(k))
+	}
+	page, next, err := pageOf(items, cursor)
+	if err != nil {
+		return nil, err
+	}
+	said := map[string]any{"ttlMs": listTTL, "cacheScope": "private", "skills": page}
 	if next != "" {
 		said["nextCursor"] = next
 	}
-	return (&wireResult{members: members(said)}).of(version), nil
+	return &result{members: members(said)}, nil
+}
+
+func (s *Server) getSkill(r *request) (*result, error) {
+	if !r.Modern() {
+		return nil, mcp.MethodNotFound(r.Method)
+	}
+	s.o.Ready(r.ctx)
+	entry, err := s.skill(r.ctx, r.Name, s.readers(r.who, library.ReadTool))
+	if err != nil {
+		return nil, err
+	}
+	return &result{members: members(map[string]any{"ttlMs": listTTL, "cacheScope": "private", "skill": entry})}, nil
 }
 
 // skill asks the sources that may know a skill, one after the other.
@@ -86,7 +68,7 @@ func (s *Server) skill(ctx context.Context, uri string, visible func(string) boo
 			return nil, rpcError(toolroom.AsError(err))
 		}
 	}
-	return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no skill " + uri + " (skills/list has those that are listed)"}
+	return nil, invalidParams("there is no skill " + uri + " (skills/list has those that are listed)")
 }
 
 // skillEntry is a skill as clients see it: as its source has it, with the URIs
@@ -125,7 +107,7 @@ func pageOf(items []any, cursor string) (page []any, next string, err error) {
 	start := 0
 	if cursor != "" {
 		if start, err = strconv.Atoi(cursor); err != nil || start < 0 || start > len(items) {
-			return nil, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is not of this list (begin again without one)"}
+			return nil, "", invalidParams("the cursor is not of this list (begin again without one)")
 		}
 	}
 	end := min(start+listPage, len(items))

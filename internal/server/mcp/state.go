@@ -9,8 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // requestState is what a client carries for us between the rounds of a call. It
@@ -99,7 +97,7 @@ func (s sealer) replica(text string) string {
 }
 
 func badState(why string) error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the requestState is not good: " + why + " (make the call again without it)"}
+	return invalidParams("the requestState is not good: " + why + " (make the call again without it)")
 }
 
 // requestDigest names a request by what it asks for.

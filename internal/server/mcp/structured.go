@@ -72,7 +72,7 @@ const textMember = "toolroom_text"
 // acceptable makes an answer one that a client's SDK takes. A failed call has no
 // structured content. Where the client was told a schema there is some, and it
 // fits. Warnings are part of the content, which models read.
-func (r *wireResult) acceptable(of *toolroom.Result, told *schema.Schema) error {
+func (r *result) acceptable(of *toolroom.Result, told *schema.Schema) error {
 	value, err := r.member("structuredContent")
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (r *wireResult) acceptable(of *toolroom.Result, told *schema.Schema) error 
 }
 
 // member is a member as JSON, nil if there is none.
-func (r *wireResult) member(name string) (json.RawMessage, error) {
+func (r *result) member(name string) (json.RawMessage, error) {
 	if raw := r.members.raw(name); raw != nil {
 		return raw, nil
 	}
@@ -122,7 +122,7 @@ func fits(s *schema.Schema, value json.RawMessage) bool {
 }
 
 // addTexts adds texts to the content, except JSON that is there already.
-func (r *wireResult) addTexts(texts []string) error {
+func (r *result) addTexts(texts []string) error {
 	if len(texts) == 0 {
 		return nil
 	}

@@ -3,30 +3,32 @@ package mcpserver
 import (
 	"context"
 	"sync"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
-// watched has the sessions that listen for changes of each resource, by its URI, so that
-// its source is asked once, and no more once nobody listens.
+// watched has the listeners to changes of each resource, by its URI, so that its source is
+// asked once, and no more once nobody listens.
 type watched struct {
 	mu    sync.Mutex
 	byURI map[string]*watch
-	// left is set for sessions whose end is awaited.
-	left map[*mcp.ServerSession]bool
 }
+
+// listener is one subscription of one client.
+type listener struct{ _ byte }
 
 // watch is one resource. Its fields are guarded by the lock of watched.
 type watch struct {
 	// turn is held while the source is asked, so that a second session does not take a
 	// subscription for made that fails.
-	turn     chan struct{}
-	sessions map[*mcp.ServerSession]bool
-	source   source.Watcher // that has been asked; nil for none
-	own      string         // the source's own URI
+	turn      chan struct{}
+	listeners map[*listener]bool
+	source    source.Watcher // that has been asked; nil for none
+	own       string         // the source's own URI
 }
 
 // of returns the watch of a resource, and holds its turn until done is called.
@@ -34,10 +36,10 @@ func (w *watched) of(ctx context.Context, uri string) (one *watch, done func(), 
 	for {
 		w.mu.Lock()
 		if w.byURI == nil {
-			w.byURI, w.left = map[string]*watch{}, map[*mcp.ServerSession]bool{}
+			w.byURI = map[string]*watch{}
 		}
 		if one = w.byURI[uri]; one == nil {
-			one = &watch{turn: make(chan struct{}, 1), sessions: map[*mcp.ServerSession]bool{}}
+			one = &watch{turn: make(chan struct{}, 1), listeners: map[*listener]bool{}}
 			w.byURI[uri] = one
 		}
 		w.mu.Unlock()
@@ -60,98 +62,79 @@ func (w *watched) of(ctx context.Context, uri string) (one *watch, done func(), 
 func (w *watched) done(uri string, one *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(one.sessions) == 0 {
+	if len(one.listeners) == 0 {
 		delete(w.byURI, uri)
 	}
 	<-one.turn
 }
 
-func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
-	watcher, own, err := s.watcher(ctx, req.Session, req.Params.URI)
-	if err != nil || watcher == nil {
-		return err
+// notifyTimeout bounds how long the end of a subscription waits for its source.
+const notifyTimeout = 10 * time.Second
+
+// subscribe watches a resource for a client, until unsubscribe is called.
+func (s *Server) subscribe(ctx context.Context, r *mcp.ServerRequest, uri string) (unsubscribe func(), err error) {
+	provider, own, ok := s.o.Library.FindResource(uri, s.readers(s.o.Identity(ctx), library.ReadTool))
+	if !ok {
+		code := int64(codeNoResource)
+		if r.Modern() {
+			code = mcp.CodeInvalidParams
+		}
+		return nil, noResourceAt(uri, code)
 	}
-	one, done, err := s.watched.of(ctx, req.Params.URI)
+	src, _ := s.o.Library.Source(provider)
+	watcher, _ := source.As[source.Watcher](src)
+	if watcher == nil {
+		return func() {}, nil // it tells of no changes
+	}
+	one, done, err := s.watched.of(ctx, uri)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer done()
 	if one.source != watcher { // nobody has asked it, or it has been made anew
 		if err := watcher.Subscribe(ctx, own); err != nil {
-			return rpcError(toolroom.AsError(err))
+			return nil, rpcError(toolroom.AsError(err))
 		}
 		one.source, one.own = watcher, own
 	}
-	w := &s.watched
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	one.sessions[req.Session] = true
-	if !w.left[req.Session] {
-		w.left[req.Session] = true
-		go s.leaveAll(req.Session)
-	}
-	return nil
+	s.watched.mu.Lock()
+	defer s.watched.mu.Unlock()
+	l := &listener{}
+	one.listeners[l] = true
+	return func() { s.leave(l, uri) }, nil
 }
 
-func (s *Server) unsubscribe(ctx context.Context, req *mcp.UnsubscribeRequest) error {
+// leave ends a subscription, and that at the source if it was the last.
+func (s *Server) leave(l *listener, uri string) {
 	// The stream that listened has ended, perhaps with its context.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notifyTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
 	defer cancel()
-	return s.leaveOne(ctx, req.Session, req.Params.URI)
-}
-
-// leaveOne ends the subscription of a session, and that at the source if it was the last.
-func (s *Server) leaveOne(ctx context.Context, session *mcp.ServerSession, uri string) error {
 	one, done, err := s.watched.of(ctx, uri)
 	if err != nil {
-		return err
+		return
 	}
 	defer done()
 	w := &s.watched
 	w.mu.Lock()
-	had := one.sessions[session]
-	delete(one.sessions, session)
-	last := len(one.sessions) == 0
+	delete(one.listeners, l)
+	last := len(one.listeners) == 0
 	w.mu.Unlock()
-	if had && last && one.source != nil {
-		err = one.source.Unsubscribe(ctx, one.own)
+	if last && one.source != nil {
+		if err := one.source.Unsubscribe(ctx, one.own); err != nil {
+			s.o.Log.Warn("cannot end the subscription to a resource", "uri", uri, "error", err)
+		}
 		one.source = nil
 	}
-	if err != nil {
-		return rpcError(toolroom.AsError(err))
-	}
-	return nil
 }
 
-// leaveAll ends the subscriptions of a session when it ends: a client that has crashed
-// says nothing.
-func (s *Server) leaveAll(session *mcp.ServerSession) {
-	_ = session.Wait()
-	w := &s.watched
-	w.mu.Lock()
-	var uris []string
-	for uri, one := range w.byURI {
-		if one.sessions[session] {
-			uris = append(uris, uri)
-		}
-	}
-	delete(w.left, session)
-	w.mu.Unlock()
-	for _, uri := range uris {
-		ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
-		_ = s.leaveOne(ctx, session, uri) // a source that has gone needs no word
-		cancel()
-	}
-}
-
-// watchAnew subscribes at sources that have been made anew, as after a reload, for the
-// sessions that listen.
+// watchAnew subscribes at sources that have been made anew, as after a reload, for those
+// who listen.
 func (s *Server) watchAnew() {
 	w := &s.watched
 	w.mu.Lock()
 	var uris []string
 	for uri, one := range w.byURI {
-		if len(one.sessions) > 0 {
+		if len(one.listeners) > 0 {
 			uris = append(uris, uri)
 		}
 	}

@@ -7,15 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/schema"
+	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -32,34 +30,6 @@ const (
 	askFirstWait = 30 * time.Second
 )
 
-// taskParams are those of tasks/get, tasks/update and tasks/cancel.
-type taskParams struct {
-	mcp.ParamsBase
-	TaskID         string                     `json:"taskId"`
-	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
-}
-
-// addTaskMethods makes the methods known to the SDK; the middleware answers them
-// before it does.
-func (s *Server) addTaskMethods() error {
-	var errs []error
-	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
-		errs = append(errs, mcp.AddReceivingCustomMethod(s.server, method,
-			func(context.Context, *mcp.ServerSession, *taskParams) (*wireResult, error) {
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not served here"}
-			}))
-	}
-	return errors.Join(errs...)
-}
-
-func knowsTasks(caps *mcp.ClientCapabilities) bool {
-	if caps == nil {
-		return false
-	}
-	_, ok := caps.Extensions[tasksExtension]
-	return ok
-}
-
 func missingTasks() error {
 	e := toolroom.Errorf(toolroom.CodeUnsupported, "the client does not support tasks (%s)", tasksExtension)
 	e.Missing = map[string]any{"extensions": map[string]any{tasksExtension: map[string]any{}}}
@@ -68,8 +38,8 @@ func missingTasks() error {
 
 // submit makes a call a task. The tool's first questions come before that when
 // it asks first; then the client repeats its request with the answers.
-func (s *Server) submit(x *exchange, e *catalog.Entry, call toolroom.Call) (mcp.Result, error) {
-	if x.state != "" {
+func (s *Server) submit(x *request, e *catalog.Entry, call toolroom.Call) (*result, error) {
+	if x.RequestState != "" {
 		return s.submitted(x)
 	}
 	call.Timeout = e.Tool.Timeout
@@ -77,7 +47,7 @@ func (s *Server) submit(x *exchange, e *catalog.Entry, call toolroom.Call) (mcp.
 		call.Timeout = s.o.Runner.Limits().MaxTimeout
 	}
 	var answers []string
-	for method := range x.can {
+	for method := range x.can.methods {
 		answers = append(answers, method)
 	}
 	job, err := s.o.Runner.SubmitAsking(x.ctx, call, answers)
@@ -92,8 +62,8 @@ func (s *Server) submit(x *exchange, e *catalog.Entry, call toolroom.Call) (mcp.
 }
 
 // submitted takes the answers to what a task asked before it was one.
-func (s *Server) submitted(x *exchange) (mcp.Result, error) {
-	state, err := s.rounds.sealer.open(x.state, identity.Owner(x.who), x.request, time.Now())
+func (s *Server) submitted(x *request) (*result, error) {
+	state, err := s.rounds.sealer.open(x.RequestState, identity.Owner(x.who), x.digest, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +84,7 @@ func (s *Server) submitted(x *exchange) (mcp.Result, error) {
 	return created(job), nil
 }
 
-func (s *Server) askFirst(x *exchange, job *run.Job) (mcp.Result, error) {
+func (s *Server) askFirst(x *request, job *run.Job) (*result, error) {
 	ctx, cancel := context.WithTimeout(x.ctx, askFirstWait)
 	defer cancel()
 	// A tool that asks nothing after all is a task like any other.
@@ -131,20 +101,20 @@ func (s *Server) askFirst(x *exchange, job *run.Job) (mcp.Result, error) {
 	return s.askAgain(x, job, open, 1)
 }
 
-func (s *Server) askAgain(x *exchange, job *run.Job, open map[string]source.Question, turn int) (mcp.Result, error) {
+func (s *Server) askAgain(x *request, job *run.Job, open map[string]source.Question, turn int) (*result, error) {
 	sealed, err := s.rounds.seal(requestState{
-		Call: job.ID, Turn: turn, Owner: identity.Owner(x.who), Request: x.request, Expires: time.Now().Add(answerWait),
+		Call: job.ID, Turn: turn, Owner: identity.Owner(x.who), Request: x.digest, Expires: time.Now().Add(answerWait),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &wireResult{members: members(map[string]any{
+	return &result{members: members(map[string]any{
 		"resultType": "input_required", "inputRequests": asSent(open), "requestState": sealed,
 	})}, nil
 }
 
 // created is the answer to a call that is a task now.
-func created(job *run.Job) mcp.Result {
+func created(job *run.Job) *result {
 	out := shownTask(job, "working", job.Created)
 	out.members.set("resultType", "task")
 	return out
@@ -152,8 +122,8 @@ func created(job *run.Job) mcp.Result {
 
 // shownTask is a task as its client sees it: ours in its id, its state and its
 // times, and with what else the server behind it says of its own.
-func shownTask(job *run.Job, status string, updated time.Time) *wireResult {
-	out := &wireResult{}
+func shownTask(job *run.Job, status string, updated time.Time) *result {
+	out := &result{}
 	if job.Resume != nil {
 		if theirs, err := relayed(job.Resume); err == nil {
 			out = theirs
@@ -177,35 +147,45 @@ func taskMembers(job *run.Job, status string, updated time.Time) map[string]any 
 	}
 }
 
-// task answers the methods of tasks, to the owner of the task alone.
-func (s *Server) task(ctx context.Context, method string, req *mcp.ServerRequest[*taskParams]) (mcp.Result, error) {
-	version := speaksVersion(req.Session)
-	if version < firstModern || s.o.Worker == nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is of protocol version " + firstModern}
+// taskOf is the task that a request names. It is for its owner alone.
+func (s *Server) taskOf(r *request) (*run.Job, error) {
+	if !r.Modern() || s.o.Worker == nil {
+		return nil, mcp.MethodNotFound(r.Method)
 	}
-	caps := req.ClientCapabilities()
-	if !knowsTasks(caps) {
+	if !r.can.tasks {
 		return nil, missingTasks()
 	}
-	who := s.o.Identity(ctx)
-	job, err := s.jobOf(ctx, who, req.Params.TaskID)
+	return s.jobOf(r.ctx, r.who, r.Name)
+}
+
+func (s *Server) getTask(r *request) (*result, error) {
+	job, err := s.taskOf(r)
 	if err != nil {
 		return nil, err
 	}
-	switch method {
-	case "tasks/update":
-		if err := s.answerTask(ctx, who, job, req.Params.InputResponses); err != nil {
-			return nil, err
-		}
-	case "tasks/cancel":
-		if err := s.o.Worker.End(ctx, job.ID); err != nil {
-			return nil, rpcError(toolroom.AsError(err))
-		}
-	default:
-		return s.taskNow(ctx, job, caps.Elicitation != nil, version)
+	return s.taskNow(r.ctx, job, r.Can(source.MethodElicit), r.Version)
+}
+
+func (s *Server) updateTask(r *request) (*result, error) {
+	job, err := s.taskOf(r)
+	if err == nil {
+		err = s.answerTask(r.ctx, r.who, job, r.answers)
 	}
-	out := &wireResult{members: members(map[string]any{})}
-	return out.of(version), nil
+	if err != nil {
+		return nil, err
+	}
+	return &result{}, nil
+}
+
+func (s *Server) cancelTask(r *request) (*result, error) {
+	job, err := s.taskOf(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.o.Worker.End(r.ctx, job.ID); err != nil {
+		return nil, rpcError(toolroom.AsError(err))
+	}
+	return &result{}, nil
 }
 
 // jobOf is a task of its owner. What belongs to others is not there.
@@ -217,10 +197,10 @@ func (s *Server) jobOf(ctx context.Context, who toolroom.Identity, id string) (*
 	if err != nil && toolroom.CodeOf(err) != toolroom.CodeNotFound {
 		return nil, rpcError(toolroom.AsError(err))
 	}
-	return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no task " + id}
+	return nil, invalidParams("there is no task " + id)
 }
 
-func (s *Server) taskNow(ctx context.Context, job *run.Job, elicits bool, version string) (mcp.Result, error) {
+func (s *Server) taskNow(ctx context.Context, job *run.Job, elicits bool, version string) (*result, error) {
 	if job.State != run.JobDone {
 		open, err := s.openQuestions(ctx, job, elicits)
 		if err != nil {
@@ -244,18 +224,18 @@ func (s *Server) taskNow(ctx context.Context, job *run.Job, elicits bool, versio
 	if e, err := s.o.Runner.Find(ctx, job.Call.Tool, nil); err == nil {
 		told = s.told(e)
 	}
-	result, err := answer(job.Result, version, told)
-	if failed := (*jsonrpc.Error)(nil); errors.As(err, &failed) {
+	done, err := answer(job.Result, version, told)
+	if failed := (*mcp.Error)(nil); errors.As(err, &failed) {
 		out := shownTask(job, "failed", job.Finished)
 		out.members.set("error", failed)
-		if more := (*sentFailure)(nil); errors.As(err, &more) {
-			out.members.set("error", more.sent)
+		if failed.Sent != nil {
+			out.members.set("error", failed.Sent)
 		}
 		out.members.set("statusMessage", failed.Message)
 		return out.of(version), nil
 	}
 	out := shownTask(job, "completed", job.Finished)
-	out.members.set("result", result)
+	out.members.set("result", done)
 	return out.of(version), nil
 }
 

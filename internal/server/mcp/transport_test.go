@@ -5,15 +5,12 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -99,42 +96,6 @@ func TestTheAddressOfAnOldSessionIsGoodForItsOwnerAlone(t *testing.T) {
 		if resp := do(c.subject, http.MethodPost, c.path, ping); resp.StatusCode != c.status {
 			t.Errorf("%s at %s got %s", c.subject, c.path, resp.Status)
 		}
-	}
-}
-
-func TestASilentStreamIsKeptAlive(t *testing.T) {
-	t.Parallel()
-	release := make(chan struct{})
-	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mcpserver.KeepAlive(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			w.Write([]byte("data: a\n\n"))
-			w.(http.Flusher).Flush()
-			<-release
-			w.Write([]byte("data: b\n\n"))
-		}), w, r, time.Millisecond)
-	}))
-	defer h.Close()
-	resp, err := http.Get(h.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	var lines []string
-	scanner := bufio.NewScanner(resp.Body)
-	for scanner.Scan() {
-		if scanner.Text() == ": alive" && len(lines) == 1 {
-			close(release)
-		}
-		if line := scanner.Text(); line != "" && (len(lines) == 0 || lines[len(lines)-1] != line) {
-			lines = append(lines, line)
-		}
-	}
-	if got := strings.Join(lines, "|"); !strings.HasPrefix(got, "data: a|: alive|data: b") {
-		t.Errorf("the stream was %s", got)
-	}
-	if resp.Header.Get("X-Accel-Buffering") != "no" {
-		t.Error("proxies may hold the stream back")
 	}
 }
 

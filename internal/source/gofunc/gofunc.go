@@ -172,3 +172,11 @@ func Emit(ctx context.Context, e toolroom.Event) {
 		req.Emit(e)
 	}
 }
+
+// Caller returns the identity that called a function, with the ctx of its call.
+func Caller(ctx context.Context) toolroom.Identity {
+	if req, ok := ctx.Value(requestKey{}).(*source.Request); ok {
+		return req.Identity
+	}
+	return toolroom.Identity{}
+}

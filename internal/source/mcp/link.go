@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/panics"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
@@ -63,6 +65,7 @@ type link struct {
 	state   state
 	reason  string
 	up      *upstream     // when ready
+	stderr  *proc.Tail    // of the newest program
 	attempt chan struct{} // closed when the attempt under way has ended
 	failure error         // of the last attempt
 	pause   time.Duration
@@ -330,7 +333,11 @@ func (l *link) describe() source.Description {
 	l.mu.Lock()
 	d, up := l.about, l.up
 	d.State, d.Reason = string(l.state), l.reason
+	stderr := l.stderr
 	l.mu.Unlock()
+	if stderr != nil {
+		d.Output = strings.ToValidUTF8(stderr.String(), "")
+	}
 	if up != nil && up.process != nil {
 		d.Process = &source.Process{PID: up.process.PID(), Memory: up.process.Memory(), Stderr: lastLines(up.stderr)}
 	}

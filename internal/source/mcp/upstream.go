@@ -51,6 +51,9 @@ func (l *link) dial(ctx context.Context, older bool) (*upstream, error) {
 // with an error, because it holds the process's last output.
 func (l *link) open(ctx context.Context, older bool) (*upstream, error) {
 	up := &upstream{stderr: &proc.Tail{}}
+	l.mu.Lock()
+	l.stderr = up.stderr
+	l.mu.Unlock()
 	up.lastUse.Store(time.Now().UnixNano())
 	s := l.s
 	transport, err := l.transport(ctx, up)

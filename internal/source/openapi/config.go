@@ -1,5 +1,5 @@
 // Package openapi implements a source for the operations of an OpenAPI 3.0 or 3.1
-// document. [Source] is the entry point. The file import.go converts a document to
+// document, or of Swagger 2.0, which is converted. [Source] is the entry point. The file import.go converts a document to
 // operations, and request.go converts a call to a request.
 package openapi
 

@@ -137,7 +137,7 @@ func checkVersion(root *document.Node) error {
 	} else if version == "" {
 		said = "nothing of the kind"
 	}
-	return toolroom.Errorf(toolroom.CodeUnsupported, "the document must be OpenAPI 3.0 or 3.1, and says %s", said).
+	return toolroom.Errorf(toolroom.CodeUnsupported, "the document must be OpenAPI 3.0, 3.1 or Swagger 2.0, and says %s", said).
 		WithHint("convert it to OpenAPI 3, or describe the service as an http source")
 }
 

@@ -180,7 +180,7 @@ func TestBrokenDocumentsAreTypedErrorsWithTheirPlace(t *testing.T) {
 		{"a key twice", "openapi: 3.0.0\nopenapi: 3.1.0\n", toolroom.CodeUpstreamError, `"openapi" is there twice`},
 		{"a list", "- a\n", toolroom.CodeUpstreamError, "not a JSON object"},
 		{"a binary", "\x00\x01\x02", toolroom.CodeUpstreamError, ""},
-		{"Swagger 2", "swagger: '2.0'\n", toolroom.CodeUnsupported, `says swagger: "2.0"`},
+		{"Swagger 1", "swagger: '1.2'\n", toolroom.CodeUnsupported, `says swagger: "1.2"`},
 		{"no version", "a: 1\n", toolroom.CodeUnsupported, "nothing of the kind"},
 		{"an alias inside of what it names", "a: &a\n  b: *a\n", toolroom.CodeUpstreamError, ""},
 		{"deep JSON", `{"a":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + "}", toolroom.CodeUpstreamError, "levels of nesting"},

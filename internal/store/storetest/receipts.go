@@ -296,7 +296,7 @@ func testReceiptRedaction(t *testing.T, b Backend) {
 	got, err := b.Open(t).Receipt(t.Context(), r.ID)
 	must(t, err)
 	want := *r
-	want.Redacted, want.Arguments, want.ArgumentsHash, want.Expected, want.Preview, want.ResultHash, want.Logs = true, nil, "", nil, "", "", nil
+	want.Redacted, want.Arguments, want.ArgumentsHash, want.Expected, want.Preview, want.ResultHash, want.Logs, want.Value = true, nil, "", nil, "", "", nil, nil
 	want.Error = &toolroom.Error{Code: r.Error.Code, Phase: r.Error.Phase, Tool: r.Error.Tool, Retryable: r.Error.Retryable}
 	if diff := cmp.Diff(&want, got); diff != "" {
 		t.Errorf("redacted (-want +got):\n%s", diff)
@@ -389,6 +389,7 @@ func fullReceipt() *receipt.Receipt {
 		Error:    &toolroom.Error{Code: toolroom.CodeTimeout, Phase: toolroom.PhaseExecute, Tool: "file:read", Message: "too slow", Retryable: true, Hint: "wait", Details: map[string]any{"a": "b"}},
 		Expected: []toolroom.Effect{{Kind: toolroom.EffectFile, Mode: "read", Target: "/home/ann/x"}},
 		Logs:     []receipt.LogLine{{Time: start, Level: "info", Message: "half", Data: json.RawMessage(`{"n":1}`)}}, LogsHidden: 3,
+		Value:   json.RawMessage(`[1]`),
 		Preview: "begins with 😀", ResultHash: "bb", Artifacts: []string{"art_1"},
 		Rule: "deny[0]", Approval: "apr_1",
 		Started: start,

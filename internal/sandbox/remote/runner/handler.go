@@ -12,6 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
 	"github.com/toolroom/toolroom/internal/sandbox/remote/signed"
+	"github.com/toolroom/toolroom/sandbox"
 )
 
 // Handler returns the handler for the requests of package remote.
@@ -20,6 +21,9 @@ func (r *Runner) Handler() http.Handler {
 	mux.HandleFunc("GET "+remote.PathHealth, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.Handle("GET "+remote.PathProbe, r.signed(r.serveProbe))
 	mux.Handle("POST "+remote.PathSandboxes, r.signed(r.serveStart))
+	if r.o.Local {
+		mux.Handle("POST "+remote.PathClean, r.signed(r.serveClean))
+	}
 	one := remote.PathSandboxes + "/{id}"
 	mux.Handle("GET "+one+"/stream", r.signed(r.serveStream))
 	mux.Handle("GET "+one+"/exit", r.signed(r.serveExit))
@@ -54,10 +58,12 @@ func (r *Runner) signed(serve func(http.ResponseWriter, *request)) http.Handler 
 			answer(w, http.StatusBadRequest, remote.Problem{Error: toolroom.Errorf(toolroom.CodeInvalidArguments, "the request broke off")})
 			return
 		}
-		identity, err := r.verifier.Verify(q, body)
-		if err != nil {
-			r.refuse(w, q, err)
-			return
+		var identity string
+		if !r.o.Local {
+			if identity, err = r.verifier.Verify(q, body); err != nil {
+				r.refuse(w, q, err)
+				return
+			}
 		}
 		// The whole request has been read; serving it may take longer.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
@@ -93,11 +99,27 @@ func fail(w http.ResponseWriter, err error) {
 	if status >= 500 && e.Code != toolroom.CodeInternal {
 		status = http.StatusFailedDependency
 	}
-	answer(w, status, remote.Problem{Error: e})
+	answer(w, status, remote.Problem{Error: e, CLIHint: e.CLIHint})
 }
 
-func (r *Runner) serveProbe(w http.ResponseWriter, _ *request) {
+func (r *Runner) serveProbe(w http.ResponseWriter, q *request) {
+	if r.o.Local {
+		d := r.currentDriver()
+		answer(w, http.StatusOK, remote.Report{Driver: d.Name(), Probe: d.Probe(q.Context())})
+		return
+	}
 	answer(w, http.StatusOK, remote.Report{Driver: r.o.Driver.Name(), Probe: r.probe.get()})
+}
+
+func (r *Runner) serveClean(w http.ResponseWriter, q *request) {
+	var cleaned remote.Cleaned
+	if c, ok := r.currentDriver().(sandbox.Cleaner); ok {
+		var err error
+		if cleaned.Leftovers, err = c.Clean(q.Context(), q.URL.Query().Get("dry") != "false"); err != nil {
+			cleaned.Error = err.Error()
+		}
+	}
+	answer(w, http.StatusOK, cleaned)
 }
 
 func (r *Runner) serveStart(w http.ResponseWriter, q *request) {
@@ -110,6 +132,10 @@ func (r *Runner) serveStart(w http.ResponseWriter, q *request) {
 	}
 	if !isID(order.ID) {
 		fail(w, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not the id of a sandbox: want 32 hex digits", order.ID))
+		return
+	}
+	if !r.o.Local && (order.Guest != "" || len(order.Args) > 0 || order.Layer != "") {
+		fail(w, toolroom.Errorf(toolroom.CodeInvalidArguments, "an order from another machine cannot name a guest or a layer"))
 		return
 	}
 	started, err := r.start(q.Context(), runID{q.identity, order.ID}, order.Spec())

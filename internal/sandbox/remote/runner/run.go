@@ -41,7 +41,10 @@ const remembered = 2*signed.Window + time.Minute
 const maxRemembered = 1 << 16
 
 // startTimeout bounds the start of a sandbox.
-const startTimeout = 60 * time.Second
+const (
+	startTimeout      = 60 * time.Second
+	localStartTimeout = 10 * time.Minute
+)
 
 // start starts a sandbox, or waits for the start of the same order.
 func (r *Runner) start(ctx context.Context, id runID, spec sandbox.Spec) (*remote.Started, error) {
@@ -87,15 +90,21 @@ func (r *Runner) enter(id runID, spec sandbox.Spec) (*run, error) {
 	if len(r.runs) >= maxRemembered {
 		return nil, toolroom.Errorf(toolroom.CodeRateLimited, "more than %d sandboxes were ordered within %s", maxRemembered, remembered)
 	}
-	if r.ctx.Err() != nil {
+	if r.ctx.Err() != nil || r.driver == nil {
 		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the runner is being stopped")
 	}
 	now := time.Now()
-	starting, cancel := context.WithTimeout(r.ctx, startTimeout)
+	timeout := startTimeout
+	if r.o.Local {
+		timeout = localStartTimeout // the client ends the start
+	}
+	starting, cancel := context.WithTimeout(r.ctx, timeout)
 	created := &run{id: id, cancel: cancel, ready: make(chan struct{}), over: now.Add(r.o.Lifetime)}
-	created.deadline = now.Add(startTimeout + r.o.Grace)
+	created.deadline = now.Add(timeout + r.o.Grace)
 	r.runs[id] = created
-	spec.Guest, spec.Args = r.o.Guest, r.o.GuestArgs
+	if !r.o.Local {
+		spec.Guest, spec.Args = r.o.Guest, r.o.GuestArgs
+	}
 	r.work.Go(func() {
 		defer cancel()
 		created.begin(starting, r, spec)
@@ -103,10 +112,14 @@ func (r *Runner) enter(id runID, spec sandbox.Spec) (*run, error) {
 	return created, nil
 }
 
-// begin starts the sandbox if this machine can enforce the ordered limits.
+// begin starts the sandbox if this machine can enforce the ordered limits. A client on this
+// machine has checked that.
 func (u *run) begin(ctx context.Context, r *Runner, spec sandbox.Spec) {
-	if u.err = sandbox.Check(r.o.Driver.Name(), r.probe.get(), spec); u.err == nil {
-		u.sandbox, u.err = r.o.Driver.Start(ctx, spec)
+	if !r.o.Local {
+		u.err = sandbox.Check(r.o.Driver.Name(), r.probe.get(), spec)
+	}
+	if u.err == nil {
+		u.sandbox, u.err = r.currentDriver().Start(ctx, spec)
 	}
 	u.mu.Lock()
 	u.deadline = time.Now().Add(r.o.Grace)

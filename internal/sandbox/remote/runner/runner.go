@@ -26,6 +26,10 @@ import (
 // Options configures a runner. Driver, Guest and Keys are required.
 type Options struct {
 	Driver sandbox.Driver
+	// Local serves a program on this machine over a Unix socket, which lets nobody else in:
+	// requests are not signed, orders name their guest, and neither the number of sandboxes
+	// nor their lifetime is limited. Keys, Guest, TLS and Plain are not used.
+	Local bool
 	// Guest is the guest binary, and GuestArgs make it run as the guest.
 	Guest     string
 	GuestArgs []string
@@ -58,13 +62,33 @@ type Runner struct {
 	cancel   context.CancelFunc
 	work     sync.WaitGroup
 
-	mu   sync.Mutex
-	runs map[runID]*run
+	mu     sync.Mutex
+	runs   map[runID]*run
+	driver sandbox.Driver
+}
+
+// localLifetime is the maximum lifetime of a sandbox for a program on this machine.
+const localLifetime = 365 * 24 * time.Hour
+
+// SetDriver sets the driver of the sandboxes that are started from now on.
+func (r *Runner) SetDriver(d sandbox.Driver) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.driver = d
+}
+
+func (r *Runner) currentDriver() sandbox.Driver {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.driver
 }
 
 // New returns a runner, which accepts orders through Handler.
 func New(o Options) *Runner {
 	o.Most = cmp.Or(o.Most, 32)
+	if o.Local {
+		o.Most, o.Lifetime = maxRemembered, localLifetime
+	}
 	o.MostPerKey = cmp.Or(o.MostPerKey, o.Most)
 	o.Grace = cmp.Or(o.Grace, 10*time.Second)
 	o.Lifetime = cmp.Or(o.Lifetime, time.Hour)
@@ -72,7 +96,7 @@ func New(o Options) *Runner {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Runner{o: o, verifier: signed.NewVerifier(o.Keys, o.Now), probe: probe{driver: o.Driver}, runs: map[runID]*run{}}
+	r := &Runner{o: o, driver: o.Driver, verifier: signed.NewVerifier(o.Keys, o.Now), probe: probe{driver: o.Driver}, runs: map[runID]*run{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.work.Go(r.tidy)
 	return r
@@ -81,9 +105,10 @@ func New(o Options) *Runner {
 // Close ends every sandbox, and returns when all have been removed.
 func (r *Runner) Close() error {
 	r.cancel()
-	var errs []error
-	for _, run := range r.all() {
-		errs = append(errs, run.kill())
+	all := r.all()
+	errs := make([]error, len(all))
+	for i, run := range all {
+		r.work.Go(func() { errs[i] = run.kill() })
 	}
 	r.work.Wait()
 	return errors.Join(errs...)

@@ -38,6 +38,9 @@ func Parse(name string, data []byte, read ReadFile) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	if isSwagger(root.root) {
+		fromSwagger(root.root)
+	}
 	s.root, s.files[name] = root, root
 	return s, nil
 }

@@ -1,0 +1,13 @@
+//go:build !linux
+
+package drivers
+
+import (
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/sandbox/program/serve"
+)
+
+// addLinux adds none, because this is not Linux.
+func addLinux(map[string]serve.New) {}
+
+func containerdLoader(config.Containerd) imageLoader { return nil }

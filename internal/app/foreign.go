@@ -1,0 +1,206 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/sandbox/program"
+	"github.com/toolroom/toolroom/internal/sandbox/remote"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// RunnerName is the name of the program with the drivers of foreign engines.
+const RunnerName = "toolroom-runner"
+
+// The settings of the runner's drivers that are not sections of the config, with secrets
+// resolved and paths absolute. They are sent to the runner in JSON.
+type (
+	// MicroVMSettings are those of microvm and firecracker.
+	MicroVMSettings struct {
+		// Home holds the image, and Guest is started by a probe.
+		Home  string
+		Guest Guest
+	}
+	// ProxmoxSettings are those of proxmox_lxc.
+	ProxmoxSettings struct {
+		Config config.Proxmox
+		// Token and Secret are the values that Config refers to. Machine identifies this
+		// machine and home, the scope in which process ids are unique.
+		Token, Secret, Machine string
+	}
+	// TemporalSettings are those of workflows.
+	TemporalSettings struct {
+		Config config.Temporal
+		Secret string // the value that Config refers to
+	}
+)
+
+// openRunner returns the drivers of the runner, and of other programs that the config names.
+func (r *App) openRunner() []sandbox.Driver {
+	c := r.config.Code.WithImages()
+	var drivers []sandbox.Driver
+	if name := cmp.Or(c.Runner, r.o.Runner); name != "" {
+		r.runnerProgram = program.New(program.Options{
+			Name: RunnerName, Find: r.finder(name), Environ: r.o.Environ, Folder: filepath.Join(r.home, "runner"), Build: r.o.Version, Log: r.log,
+		})
+		r.programs = append(r.programs, r.runnerProgram)
+		drivers = r.runnerDrivers(c)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Programs)) {
+		one := c.Programs[name]
+		p := program.New(program.Options{
+			Name: name, Find: r.commandFinder(one.Command), Args: one.Args, Environ: proc.Environ(r.ownEnviron(), one.Env), Folder: filepath.Join(r.home, "runner"), Log: r.log,
+		})
+		r.programs = append(r.programs, p)
+		drivers = append(drivers, p.Driver(name, func(context.Context) (any, error) { return one.Settings, nil }))
+	}
+	return drivers
+}
+
+// runnerDrivers returns the drivers of the runner, in the order in which they are tried.
+func (r *App) runnerDrivers(c config.Runtimes) []sandbox.Driver {
+	fixed := func(settings any) func(context.Context) (any, error) {
+		return func(context.Context) (any, error) { return settings, nil }
+	}
+	machine := fixed(MicroVMSettings{Home: r.home, Guest: r.o.Guest})
+	linux := runtime.GOOS == "linux"
+	var drivers []sandbox.Driver
+	for _, d := range []struct {
+		name     string
+		there    bool
+		settings func(context.Context) (any, error)
+	}{
+		{"microvm", r.o.Guest.Path != "", machine},
+		{"firecracker", r.o.Guest.Path != "", machine},
+		{"gvisor", true, fixed(c.GVisor)},
+		{"docker", true, fixed(c.Docker)},
+		{"containerd", linux, fixed(c.Containerd)},
+		{"kata", linux, fixed(c.Kata)},
+		{"kubernetes", true, fixed(c.Kubernetes)},
+	} {
+		if d.there {
+			drivers = append(drivers, r.runnerProgram.Driver(d.name, d.settings))
+		}
+	}
+	return drivers
+}
+
+func (r *App) proxmoxSettings(c config.Proxmox) func(context.Context) (any, error) {
+	c.CA = r.folder(c.CA)
+	c.Runner.CA, c.Runner.Cert, c.Runner.Key = r.folder(c.Runner.CA), r.folder(c.Runner.Cert), r.folder(c.Runner.Key)
+	return func(ctx context.Context) (any, error) {
+		token, err := r.secretOf(c.Token)(ctx)
+		if err != nil {
+			return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the API token: %w", err).WithCLIHint("use toolroom secret set, and check token of code.runtimes.proxmox_lxc")
+		}
+		secret, err := r.secretOf(c.Runner.Secret)(ctx)
+		if err != nil {
+			return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the runner's secret: %w", err).WithCLIHint("use toolroom secret set, and check runner.secret of code.runtimes.proxmox_lxc")
+		}
+		return ProxmoxSettings{Config: c, Token: token, Secret: secret, Machine: r.machine()}, nil
+	}
+}
+
+// RunnerPath returns the path of the runner.
+func (r *App) RunnerPath() (string, error) {
+	return r.finder(cmp.Or(r.config.Code.Runtimes.Runner, r.o.Runner, RunnerName))()
+}
+
+// finder returns a function that finds the runner.
+func (r *App) finder(name string) func() (string, error) {
+	find := r.commandFinder(name)
+	return func() (string, error) {
+		path, err := find()
+		if err != nil {
+			where := "it is neither beside this program nor in PATH"
+			if filepath.IsAbs(name) {
+				where = name + " is not a program"
+			}
+			return "", toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%s, the program of this sandbox driver, is missing: %s", RunnerName, where).
+				WithHint("install it beside toolroom (every package has both, and make build builds both), or write its path: code: {runtimes: {runner: /path/to/%s}}", RunnerName)
+		}
+		return path, nil
+	}
+}
+
+// commandFinder returns a function that finds a program by its path or in PATH.
+func (r *App) commandFinder(name string) func() (string, error) {
+	return func() (string, error) {
+		candidates := []string{r.folder(name)}
+		if !strings.ContainsRune(name, filepath.Separator) {
+			candidates = nil
+			searchPath, _ := r.lookupEnv("PATH")
+			for _, folder := range filepath.SplitList(searchPath) {
+				candidates = append(candidates, filepath.Join(folder, exe(name)))
+			}
+		}
+		for _, path := range candidates {
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && filepath.IsAbs(path) && (info.Mode()&0o111 != 0 || runtime.GOOS == "windows") {
+				return path, nil
+			}
+		}
+		return "", toolroom.Errorf(toolroom.CodeSandboxUnavailable, "there is no program %s", name).WithHint("check code.runtimes.programs")
+	}
+}
+
+func exe(name string) string {
+	if runtime.GOOS == "windows" && filepath.Ext(name) == "" {
+		return name + ".exe"
+	}
+	return name
+}
+
+func (r *App) ownEnviron() []string {
+	if r.o.Environ != nil {
+		return r.o.Environ
+	}
+	return os.Environ()
+}
+
+// closePrograms stops the runner and other programs with drivers.
+func (r *App) closePrograms() error {
+	var first error
+	for _, p := range r.programs {
+		if err := p.Close(); first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// checkRunner reports whether the runner can be used.
+func (r *App) checkRunner(ctx context.Context) []Check {
+	if r.runnerProgram == nil {
+		return nil
+	}
+	c := Check{Name: RunnerName, Status: CheckOK}
+	path, build, err := r.runnerProgram.Status(ctx)
+	if err != nil {
+		e := toolroom.AsError(err)
+		c.Status, c.Detail, c.Fix = CheckWarn, e.Message, e.Hints()
+	} else {
+		c.Detail = path + ", build " + build
+	}
+	return []Check{c}
+}
+
+// distantDrivers returns the drivers that run programs on other machines.
+func (r *App) distantDrivers(c config.Runtimes) []sandbox.Driver {
+	var drivers []sandbox.Driver
+	if c.Remote.URL != "" {
+		drivers = append(drivers, remote.New(r.remoteOptions(c.Remote)))
+	}
+	if c.Proxmox.URL != "" && r.runnerProgram != nil {
+		drivers = append(drivers, r.runnerProgram.Driver("proxmox_lxc", r.proxmoxSettings(c.Proxmox)))
+	}
+	return drivers
+}

@@ -1,0 +1,131 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/code"
+	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/release"
+	"github.com/toolroom/toolroom/internal/source/function"
+)
+
+// FromRun asks to make a function of a program that ran.
+type FromRun struct {
+	// Run is the call of code:execute, and Name that of the function.
+	Run         string `json:"run"`
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	// Literals are constants of the program that become parameters, by name.
+	Literals map[string]json.RawMessage `json:"literals,omitempty"`
+}
+
+// Proposal is a function that was made of a program.
+type Proposal struct {
+	Upload release.Upload
+	Case   *release.Case
+	// Effects are those that were seen when the program ran.
+	Effects []string
+	// Unrecorded are the calls whose answers were too long to record; if there are any, the
+	// case makes real calls.
+	Unrecorded []string
+}
+
+// maxSeen is how many calls of a program are read.
+const maxSeen = receipt.MaxLimit
+
+// FromRun makes a function of a program that ran: its inputs and the named constants become
+// parameters, and its own calls the fakes of a case.
+func (r *App) FromRun(ctx context.Context, o FromRun) (*Proposal, error) {
+	ran, err := r.Receipt(ctx, o.Run)
+	if err != nil {
+		return nil, err
+	}
+	if ran.Tool != code.Tool {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "call %s is one of %s, not a program", o.Run, ran.Tool).WithHint("name a call of %s that succeeded", code.Tool)
+	}
+	if ran.Status != toolroom.StatusOK {
+		return nil, toolroom.Errorf(toolroom.CodeConflict, "the program %s ended with %s: only one that worked can become a tool", o.Run, ran.Status)
+	}
+	var args code.Request
+	if ran.Redacted || json.Unmarshal(ran.Arguments, &args) != nil || args.Code == "" {
+		return nil, toolroom.Errorf(toolroom.CodeConflict, "the receipt of %s does not have the program: it was redacted, or is too large", o.Run)
+	}
+	language, ok := code.Language(args.Language)
+	if !ok {
+		language = args.Language
+	}
+	f := &function.Ran{Name: o.Name, Description: o.Description, Language: language, Code: args.Code, Literals: o.Literals, ReadOnly: true, Egress: args.Egress}
+	if f.Description == "" {
+		f.Description = "Made from run " + o.Run + "."
+	}
+	if len(args.Inputs) > 0 {
+		if err := json.Unmarshal(args.Inputs, &f.Inputs); err != nil {
+			return nil, err
+		}
+	}
+	f.ReadOnly = len(args.Egress) == 0
+	calls, err := r.Receipts(ctx, receipt.Query{Parent: ran.ID, Limit: maxSeen})
+	if err != nil {
+		return nil, err
+	}
+	p := &Proposal{Case: &release.Case{Name: "as in " + o.Run, From: o.Run, ExpectHash: ran.ResultHash}}
+	for _, call := range slices.Backward(calls) {
+		p.saw(call, f)
+	}
+	f.Seen = p.Effects
+	name, text, arguments, err := f.File()
+	if err != nil {
+		return nil, err
+	}
+	p.Upload = release.Upload{Files: map[string]string{name: text}, File: name, Base: -1, Message: "made from run " + o.Run}
+	p.Case.Arguments = arguments
+	if len(p.Unrecorded) > 0 {
+		p.Case.Fakes = nil
+	}
+	return p, nil
+}
+
+// saw notes a call that the program made.
+func (p *Proposal) saw(call *receipt.Receipt, f *function.Ran) {
+	if id, err := toolroom.ParseID(call.Tool); err == nil && !slices.Contains(f.Namespaces, id.Namespace) {
+		f.Namespaces = append(f.Namespaces, id.Namespace)
+	}
+	if call.Effects != toolroom.EffectsNone {
+		f.ReadOnly = false
+	}
+	seen := call.Tool
+	for _, e := range call.Expected {
+		seen += "; " + strings.Join(strings.Fields(fmt.Sprint(e.Kind, " ", e.Mode, " ", e.Target)), " ")
+	}
+	if call.Effects != toolroom.EffectsNone {
+		seen += " (effects: " + string(call.Effects) + ")"
+	}
+	if !slices.Contains(p.Effects, seen) {
+		p.Effects = append(p.Effects, seen)
+	}
+	fake := release.Fake{Tool: call.Tool, Arguments: call.Arguments, Value: call.Value, Error: call.Error}
+	if call.Redacted || call.Error == nil && len(call.Value) == 0 || len(call.Arguments) > 0 && call.Arguments[0] != '{' {
+		p.Unrecorded = append(p.Unrecorded, call.ID)
+	}
+	p.Case.Fakes = append(p.Case.Fakes, fake)
+}
+
+// PushFromRun pushes the function of a program, with its case.
+func (r *App) PushFromRun(ctx context.Context, p *Proposal, namespace, message, who string) (release.Pushed, error) {
+	p.Upload.Namespace = namespace
+	if message != "" {
+		p.Upload.Message = message
+	}
+	pushed, err := r.releases.Push(ctx, p.Upload, who)
+	if err != nil {
+		return release.Pushed{}, err
+	}
+	p.Case.Tool, p.Case.Author = pushed[0].Tool, who
+	pushed[0].Cases++
+	return pushed[0], r.releases.AddCase(ctx, p.Case)
+}

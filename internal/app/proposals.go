@@ -1,0 +1,169 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/release"
+	"github.com/toolroom/toolroom/internal/source/gofunc"
+)
+
+// proposeTool and releaseProposal are tools for agents. The second asks a person, who sees
+// its arguments: so it does nothing unless they are what the version really has.
+const (
+	proposeTool     = "code:propose_tool"
+	releaseProposal = "code:release_proposal"
+)
+
+type proposeInput struct {
+	Run         string                     `json:"run" jsonschema:"id of the call of code:execute that worked"`
+	Name        string                     `json:"name" jsonschema:"name of the tool: letters, digits and _"`
+	Description string                     `json:"description" jsonschema:"what the tool does, and when to use it"`
+	Parameters  map[string]json.RawMessage `json:"parameters,omitempty" jsonschema:"constants of the program that become parameters, by name; its inputs are parameters anyway"`
+}
+
+// proposal is what a person sees.
+type proposal struct {
+	Tool        string `json:"tool"`
+	Version     int    `json:"version"`
+	Environment string `json:"environment"`
+	Code        string `json:"code"`
+	// Effects are those that were seen when the program ran.
+	Effects []string `json:"effects"`
+	// Difference is that from the version that the environment serves.
+	Difference string `json:"difference"`
+}
+
+type proposed struct {
+	Tool        string `json:"tool"`
+	Version     int    `json:"version"`
+	Environment string `json:"environment"`
+}
+
+// openProposals adds the tools for proposals.
+func (r *App) openProposals() error {
+	if !r.config.Releases.Proposals || r.config.Code.Disabled {
+		return nil
+	}
+	propose, err := toolroom.ParseID(proposeTool)
+	if err != nil {
+		return err
+	}
+	confirm, err := toolroom.ParseID(releaseProposal)
+	if err != nil {
+		return err
+	}
+	first, err := gofunc.New(toolroom.Tool{
+		ID: propose, Title: "Propose a tool",
+		Description: "Make a tool of a program that worked (a call of code:execute), so that it can be called again. A person sees its code and effects, and releases it to the environment test.",
+	}, r.propose)
+	if err != nil {
+		return err
+	}
+	second, err := gofunc.New(toolroom.Tool{
+		ID: confirm, Title: "Release a proposed tool", Description: "Used by code:propose_tool.",
+		Confirm: "a person decides about each proposed tool",
+	}, r.releaseProposed)
+	if err != nil {
+		return err
+	}
+	for _, f := range []gofunc.Func{first, second} {
+		if err := r.catalog.SetBuiltin(f.Tool.ID.String(), r.funcs.Only(f), []toolroom.Tool{f.Tool}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *App) propose(ctx context.Context, in proposeInput) (proposed, error) {
+	who := gofunc.Caller(ctx)
+	if ran, err := r.Receipt(ctx, in.Run); err != nil || ran.Identity.Key() != who.Key() {
+		return proposed{}, toolroom.Errorf(toolroom.CodeNotFound, "you made no call %q", in.Run).WithHint("run is the id of your own call of code:execute")
+	}
+	p, err := r.FromRun(ctx, FromRun{Run: in.Run, Name: in.Name, Description: in.Description, Literals: in.Parameters})
+	if err != nil {
+		return proposed{}, err
+	}
+	pushed, err := r.PushFromRun(ctx, p, "", "proposed by "+who.String(), who.Key())
+	if err != nil {
+		return proposed{}, err
+	}
+	shown, err := r.proposal(ctx, pushed.Tool, pushed.Number)
+	if err != nil {
+		return proposed{}, err
+	}
+	arguments, err := json.Marshal(shown)
+	if err != nil {
+		return proposed{}, err
+	}
+	result := r.runner.Run(ctx, toolroom.Call{Tool: releaseProposal, Arguments: arguments})
+	if result.Error != nil {
+		return proposed{}, result.Error
+	}
+	return proposed{pushed.Tool, pushed.Number, release.Test}, nil
+}
+
+// proposal returns what a person sees of a version.
+func (r *App) proposal(ctx context.Context, tool string, number int) (*proposal, error) {
+	v, err := r.releases.Pick(ctx, tool, number)
+	if err != nil {
+		return nil, err
+	}
+	p := &proposal{Tool: v.Tool, Version: v.Number, Environment: release.Test, Code: v.Spec.Files[v.Spec.File], Effects: []string{}}
+	for line := range strings.Lines(p.Code) {
+		if _, seen, ok := strings.Cut(line, "Seen when it ran: "); ok {
+			p.Effects = append(p.Effects, strings.TrimSpace(seen))
+		}
+	}
+	d, err := r.releases.Show(ctx, tool)
+	if err != nil {
+		return nil, err
+	}
+	p.Difference = "the first version in " + release.Test
+	for _, one := range d.Releases {
+		if one.Environment != release.Test {
+			continue
+		}
+		before, err := r.releases.Pick(ctx, tool, one.Version)
+		if err != nil {
+			return nil, err
+		}
+		p.Difference = lineDifference(before.Spec.Files[before.Spec.File], p.Code)
+	}
+	return p, nil
+}
+
+// lineDifference returns the lines that two texts do not share, in their order.
+func lineDifference(before, after string) string {
+	was, is := strings.Split(before, "\n"), strings.Split(after, "\n")
+	var out []string
+	for _, line := range was {
+		if !slices.Contains(is, line) {
+			out = append(out, "- "+line)
+		}
+	}
+	for _, line := range is {
+		if !slices.Contains(was, line) {
+			out = append(out, "+ "+line)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// releaseProposed releases a version to test, if what the person saw is what it has.
+func (r *App) releaseProposed(ctx context.Context, in proposal) (proposed, error) {
+	really, err := r.proposal(ctx, in.Tool, in.Version)
+	if err != nil {
+		return proposed{}, err
+	}
+	if fmt.Sprintf("%+v", *really) != fmt.Sprintf("%+v", in) {
+		return proposed{}, toolroom.Errorf(toolroom.CodeConflict, "what was approved is not what version %d of %s has", in.Version, in.Tool).WithHint("call %s", proposeTool)
+	}
+	who := gofunc.Caller(ctx)
+	_, err = r.releases.Release(ctx, release.Order{Tool: in.Tool, Version: in.Version, Environment: release.Test, Reason: "proposed by " + who.String() + " and approved"}, who.Key())
+	return proposed{in.Tool, in.Version, release.Test}, err
+}

@@ -1,0 +1,142 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/deadline"
+	"github.com/toolroom/toolroom/internal/sandbox/program"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// The paths of workflows in the runner. Each takes a [WorkflowRequest]. The first answers
+// with a [sandbox.Probe], the other with [WorkflowMessage] after WorkflowMessage, of which
+// the last has a result or an error. A request that ends early cancels its workflow.
+const (
+	WorkflowName      = "temporal"
+	WorkflowProbePath = "/v1/probe"
+	WorkflowRunPath   = "/v1/run"
+)
+
+// WorkflowRequest asks the runner to run a program, or a chain if Chain is set.
+type WorkflowRequest struct {
+	Settings TemporalSettings `json:"settings"`
+	Call     toolroom.Call    `json:"call"`
+	Chain    bool             `json:"chain,omitempty"`
+	Steps    []Step           `json:"steps,omitempty"`
+}
+
+// WorkflowMessage is news of a workflow, or its end.
+type WorkflowMessage struct {
+	Event *toolroom.Event `json:"event,omitempty"`
+	// Paused tells whether a person is being asked, so that no deadline runs.
+	Paused  *bool            `json:"paused,omitempty"`
+	Result  *toolroom.Result `json:"result,omitempty"`
+	Chain   *ChainResult     `json:"chain,omitempty"`
+	Error   *toolroom.Error  `json:"error,omitempty"`
+	CLIHint string           `json:"cli_hint,omitempty"` // of Error
+}
+
+// runnerWorkflows are the workflows that the runner carries.
+type runnerWorkflows struct {
+	program *program.Program
+	config  config.Temporal
+	secret  func(context.Context) (string, error)
+}
+
+// Name returns temporal.
+func (w *runnerWorkflows) Name() string { return WorkflowName }
+
+// Close does nothing: the runner ends with the room.
+func (w *runnerWorkflows) Close() error { return nil }
+
+func (w *runnerWorkflows) post(ctx context.Context, path string, r WorkflowRequest) (io.ReadCloser, error) {
+	secret, err := w.secret(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.Settings = TemporalSettings{w.config, secret}
+	return w.program.Post(ctx, "/"+WorkflowName+path, r)
+}
+
+// Probe asks the runner whether a worker serves the queue.
+func (w *runnerWorkflows) Probe(ctx context.Context) (p sandbox.Probe) {
+	answer, err := w.post(ctx, WorkflowProbePath, WorkflowRequest{})
+	if err == nil {
+		defer answer.Close()
+		err = json.NewDecoder(answer).Decode(&p)
+	}
+	if err != nil {
+		e := toolroom.AsError(err)
+		return sandbox.Probe{State: sandbox.Inconclusive, Reason: e.Message, Fix: e.Hints()}
+	}
+	return p
+}
+
+// Execute runs a program as a workflow.
+func (w *runnerWorkflows) Execute(ctx context.Context, call toolroom.Call, emit func(toolroom.Event)) (*toolroom.Result, error) {
+	m, err := w.run(ctx, WorkflowRequest{Call: call}, emit)
+	if err != nil {
+		return nil, err
+	}
+	return m.Result, nil
+}
+
+// Chain runs a chain as a workflow.
+func (w *runnerWorkflows) Chain(ctx context.Context, as toolroom.Call, steps []Step, emit func(toolroom.Event)) (*ChainResult, error) {
+	m, err := w.run(ctx, WorkflowRequest{Call: as, Chain: true, Steps: steps}, emit)
+	if err != nil {
+		return nil, err
+	}
+	return m.Chain, nil
+}
+
+// run sends a request and reads the messages until the last. While a person is asked, the
+// deadlines of ctx are paused.
+func (w *runnerWorkflows) run(ctx context.Context, r WorkflowRequest, emit func(toolroom.Event)) (*WorkflowMessage, error) {
+	answer, err := w.post(ctx, WorkflowRunPath, r)
+	if err != nil {
+		return nil, stoppedBy(ctx, err)
+	}
+	defer answer.Close()
+	resume := func() {}
+	defer func() { resume() }()
+	for messages := json.NewDecoder(answer); ; {
+		var m WorkflowMessage
+		if err := messages.Decode(&m); err != nil {
+			return nil, stoppedBy(ctx, err)
+		}
+		switch {
+		case m.Event != nil && emit != nil:
+			emit(*m.Event)
+		case m.Paused != nil:
+			resume()
+			resume = func() {}
+			if *m.Paused {
+				resume = deadline.Pause(ctx)
+			}
+		case m.Error != nil:
+			m.Error.CLIHint = m.CLIHint
+			return nil, m.Error
+		case m.Result != nil || m.Chain != nil:
+			return &m, nil
+		}
+	}
+}
+
+// stoppedBy returns the reason for which ctx has ended, or else err.
+func stoppedBy(ctx context.Context, err error) error {
+	switch toolroom.CodeOf(ctx.Err()) {
+	case toolroom.CodeTimeout:
+		return toolroom.Errorf(toolroom.CodeTimeout, "the workflow was stopped at its deadline")
+	case toolroom.CodeCancelled:
+		return toolroom.Errorf(toolroom.CodeCancelled, "the workflow was cancelled")
+	}
+	if err == io.EOF {
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%s ended its answer about the workflow early", RunnerName)
+	}
+	return err
+}

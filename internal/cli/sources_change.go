@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/config"
+)
+
+func (a *cli) sourcesEditCommand() *cobra.Command {
+	var from string
+	c := &cobra.Command{
+		Use:   "edit NAME",
+		Short: "Edit a source of the config in your editor",
+		Long: `Open the section of one source in $VISUAL or $EDITOR, check what you have written, and put
+it into the config. With --from, the new section is that of a file (- is stdin).`,
+		Example: `  toolroom sources edit filesystem
+  toolroom sources edit filesystem --from filesystem.yaml`,
+		Args:              arguments(1, 1),
+		ValidArgsFunction: a.completeSource,
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := a.editable()
+			if err != nil {
+				return err
+			}
+			err = config.ChangeSource(file, args[0], func(s config.Source) (config.Source, error) {
+				text, err := config.SourceText(s)
+				if err != nil {
+					return s, err
+				}
+				edited, err := a.edited(c.Context(), args[0], text, from)
+				if err != nil {
+					return s, err
+				}
+				return config.ParseSource(args[0], edited)
+			}, a.keepTrust(file))
+			if err != nil {
+				return err
+			}
+			return a.screen.printf("changed source %q in %s\n", args[0], file)
+		},
+	}
+	c.Flags().StringVar(&from, "from", "", "read the section from this file instead")
+	return c
+}
+
+// edited returns a text as a person has edited it.
+func (a *cli) edited(ctx context.Context, name, text, from string) ([]byte, error) {
+	if from != "" {
+		return a.document(from)
+	}
+	if a.Editor == "" {
+		return nil, usage("toolroom sources edit "+name+" --from FILE", "there is no editor: set VISUAL or EDITOR")
+	}
+	folder, err := os.MkdirTemp("", "toolroom-edit-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	file := filepath.Join(folder, name+".yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	words := append(strings.Fields(a.Editor), file)
+	editor := exec.CommandContext(ctx, words[0], words[1:]...)
+	editor.Stdin, editor.Stdout, editor.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := editor.Run(); err != nil {
+		return nil, fmt.Errorf("run %s: %w", words[0], err)
+	}
+	edited, err := os.ReadFile(file)
+	if err == nil && bytes.Equal(edited, []byte(text)) {
+		return nil, usage("", "nothing was changed")
+	}
+	return edited, err
+}
+
+// sourcesSwitchCommand is enable or disable.
+func (a *cli) sourcesSwitchCommand(verb string, disabled bool) *cobra.Command {
+	short := "Turn a disabled source on again"
+	if disabled {
+		short = "Turn a source off, and keep it in the config"
+	}
+	return &cobra.Command{
+		Use:     verb + " NAME",
+		Short:   short,
+		Example: "  toolroom sources " + verb + " filesystem",
+		Args:    arguments(1, 1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return a.configuredSources(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, err := a.editable()
+			if err != nil {
+				return err
+			}
+			err = config.ChangeSource(file, args[0], func(s config.Source) (config.Source, error) {
+				s.Disabled = disabled
+				return s, nil
+			}, a.keepTrust(file))
+			if err != nil {
+				return err
+			}
+			return a.screen.printf("%sd source %q in %s\n", verb, args[0], file)
+		},
+	}
+}
+
+// configuredSources returns the names of all sources of the config, also of disabled ones.
+func (a *cli) configuredSources() []string {
+	file, err := a.editable()
+	if err != nil {
+		return nil
+	}
+	c, err := config.Load(file)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for name := range c.Sources {
+		names = append(names, name)
+	}
+	return names
+}
+
+func (a *cli) sourcesRestartCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "restart NAME",
+		Short: "Start a source of the running server anew",
+		Long: `Close a source of the running server, once its calls have ended, and start it anew: its
+program, its connection and its list of tools.`,
+		Example:           "  toolroom sources restart filesystem",
+		Args:              arguments(1, 1),
+		ValidArgsFunction: a.completeSource,
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
+			if a.shared == nil {
+				return a.noServer()
+			}
+			if err := r.RestartSource(args[0]); err != nil {
+				return err
+			}
+			test, err := a.trySource(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			if test.Error != "" {
+				a.screen.fail(test.Name+" does not work: "+test.Error, testHint(test.SourceStatus))
+				return exitCode(toolroom.CodeUpstreamUnavailable.Info().Exit)
+			}
+			return a.screen.printf("%s was restarted: %s in %s\n", test.Name, count(test.Tools, "tool"), took(test.Took))
+		}),
+	}
+}
+
+func (a *cli) sourcesLogsCommand() *cobra.Command {
+	var follow bool
+	c := &cobra.Command{
+		Use:   "logs NAME",
+		Short: "Show what a source's program has written to stderr",
+		Long: `Show the end of what the program of a source has written to stderr, and why the source
+does not work, if so. It is that of the running server.`,
+		Example:           "  toolroom sources logs filesystem --follow",
+		Args:              arguments(1, 1),
+		ValidArgsFunction: a.completeSource,
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
+			if a.shared == nil {
+				return a.noServer()
+			}
+			return a.sourceLogs(ctx, r, args[0], follow)
+		}),
+	}
+	c.Flags().BoolVar(&follow, "follow", false, "keep printing what comes, until Ctrl-C")
+	return c
+}
+
+func (a *cli) sourceLogs(ctx context.Context, r *app.App, name string, follow bool) error {
+	shown, state := "", ""
+	for {
+		s, ok := sourceNamed(r, name)
+		if !ok {
+			return toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name).WithCLIHint("list the sources: toolroom sources list")
+		}
+		text := s.Output
+		if fresh := newPart(shown, text); fresh != "" {
+			if err := a.screen.text(fresh); err != nil {
+				return err
+			}
+		}
+		if now := strings.TrimSpace(s.State + ": " + s.Error); s.Error != "" && now != state {
+			a.screen.say("%s: %s", name, now)
+			state = now
+		}
+		shown = text
+		if !follow {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(followPause):
+		}
+	}
+}
+
+func sourceNamed(r *app.App, name string) (app.SourceStatus, bool) {
+	for _, s := range r.Sources() {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return app.SourceStatus{}, false
+}
+
+// newPart returns what now has after what was shown of an output of which only the end is
+// kept.
+func newPart(shown, now string) string {
+	for start := range len(shown) {
+		if rest, ok := strings.CutPrefix(now, shown[start:]); ok {
+			return rest
+		}
+	}
+	return now
+}

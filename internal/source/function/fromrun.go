@@ -1,0 +1,327 @@
+package function
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+// Ran is a program of code mode that becomes a function.
+type Ran struct {
+	// Name of the function, and what it does.
+	Name, Description string
+	Language, Code    string
+	// Inputs are the variables that the program had. Literals are constants of its text
+	// that become parameters, by name, spelled as JSON.
+	Inputs   map[string]json.RawMessage
+	Literals map[string]json.RawMessage
+	// Value is what the program returned; nil if it is not known.
+	Value json.RawMessage
+	// Namespaces are those of the tools that it called, and Seen the effects of the calls.
+	Namespaces []string
+	Seen       []string
+	ReadOnly   bool
+	Egress     []string
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// File returns the name and the text of the function's file, and the arguments with which
+// it does what the program did.
+func (r *Ran) File() (name, text string, arguments json.RawMessage, err error) {
+	if !identifier.MatchString(r.Name) {
+		return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not the name of a function", r.Name).WithHint("use letters, digits and _")
+	}
+	python := r.Language == "python"
+	if !python && !isJavaScript(r.Language) {
+		return "", "", nil, toolroom.Errorf(toolroom.CodeUnsupported, "a program in %s cannot become a function", r.Language).WithHint("programs in Python, JavaScript and TypeScript can")
+	}
+	for _, name := range []string{"search_tools", "describe_tool"} {
+		if mentions(r.Code, name) {
+			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the program uses %s, which functions do not have", name).WithHint("run it again without, then propose that run")
+		}
+	}
+	values := maps.Clone(r.Inputs)
+	if values == nil {
+		values = map[string]json.RawMessage{}
+	}
+	code := r.Code
+	for _, name := range slices.Sorted(maps.Keys(r.Literals)) {
+		if _, taken := values[name]; taken {
+			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the program has an input %s already", name)
+		}
+		n := 0
+		if code, n = replaceLiteral(code, r.Literals[name], name); n == 0 {
+			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the program has no constant %s for the parameter %s", r.Literals[name], name).
+				WithHint("name a number or a whole text of the program, as JSON")
+		}
+		values[name] = r.Literals[name]
+	}
+	for name := range values {
+		if !identifier.MatchString(name) || name == "context" {
+			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q cannot be a parameter", name)
+		}
+	}
+	if arguments, err = json.Marshal(values); err != nil {
+		return "", "", nil, err
+	}
+	if python {
+		return r.Name + ".py", r.python(code, values), arguments, nil
+	}
+	return r.Name + ".ts", r.script(code, values), arguments, nil
+}
+
+func mentions(code, name string) bool {
+	return regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`).MatchString(code)
+}
+
+// replaceLiteral replaces each constant in code that is a number or a whole text.
+func replaceLiteral(code string, literal json.RawMessage, name string) (string, int) {
+	var text string
+	if json.Unmarshal(literal, &text) == nil {
+		n := 0
+		for _, quoted := range []string{string(literal), "'" + text + "'", `"` + text + `"`, "`" + text + "`"} {
+			n += strings.Count(code, quoted)
+			code = strings.ReplaceAll(code, quoted, name)
+		}
+		return code, n
+	}
+	number := regexp.MustCompile(`(^|[^\w.])` + regexp.QuoteMeta(string(literal)) + `($|[^\w.])`)
+	n := len(number.FindAllString(code, -1))
+	return number.ReplaceAllString(code, "${1}"+name+"${2}"), n
+}
+
+// header returns the lines of the header: what the function declares, and what was seen.
+func (r *Ran) header() []string {
+	var lines []string
+	if r.ReadOnly {
+		lines = append(lines, "read_only = true")
+	}
+	if len(r.Egress) > 0 {
+		hosts, _ := json.Marshal(r.Egress) // texts can always be encoded
+		lines = append(lines, "egress = "+string(hosts))
+	}
+	return lines
+}
+
+func (r *Ran) python(code string, values map[string]json.RawMessage) string {
+	var b strings.Builder
+	if lines := r.header(); len(lines) > 0 {
+		b.WriteString("# /// script\n# [tool.toolroom]\n# " + strings.Join(lines, "\n# ") + "\n# ///\n")
+	}
+	for _, seen := range r.Seen {
+		fmt.Fprintf(&b, "# Seen when it ran: %s\n", oneLine(seen))
+	}
+	var parameters []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		parameters = append(parameters, name+": "+pythonType(values[name]))
+	}
+	word := "def"
+	if mentions(code, "await") {
+		word = "async def"
+	}
+	returns := ""
+	if r.Value != nil {
+		returns = " -> " + pythonType(r.Value)
+	}
+	fmt.Fprintf(&b, "%s %s(%s)%s:\n", word, r.Name, strings.Join(append(parameters, "context"), ", "), returns)
+	description, _ := json.Marshal(r.Description)
+	fmt.Fprintf(&b, "    %s\n", description)
+	for _, name := range []string{"tools", "call_tool"} {
+		if mentions(code, name) {
+			fmt.Fprintf(&b, "    %s = context.%s\n", name, name)
+		}
+	}
+	for _, namespace := range r.Namespaces {
+		if identifier.MatchString(namespace) && mentions(code, namespace) {
+			fmt.Fprintf(&b, "    %s = context.tools.%s\n", namespace, namespace)
+		}
+	}
+	b.WriteString(indentPython(code))
+	return b.String()
+}
+
+func (r *Ran) script(code string, values map[string]json.RawMessage) string {
+	var b strings.Builder
+	b.WriteString("import type { Context } from \"toolroom\";\n\n")
+	if lines := r.header(); len(lines) > 0 {
+		b.WriteString("/*\n * toolroom:\n")
+		if r.ReadOnly {
+			b.WriteString(" *   read_only: true\n")
+		}
+		if len(r.Egress) > 0 {
+			hosts, _ := json.Marshal(r.Egress)
+			fmt.Fprintf(&b, " *   egress: %s\n", hosts)
+		}
+		b.WriteString(" */\n")
+	}
+	for _, seen := range r.Seen {
+		fmt.Fprintf(&b, "// Seen when it ran: %s\n", oneLine(seen))
+	}
+	fmt.Fprintf(&b, "/**\n * %s\n */\n", strings.ReplaceAll(oneLine(r.Description), "*/", "* /"))
+	var parameters []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		parameters = append(parameters, name+": "+scriptType(values[name]))
+	}
+	returns := ""
+	if r.Value != nil {
+		returns = ": Promise<" + scriptType(r.Value) + ">"
+	}
+	fmt.Fprintf(&b, "export async function %s(%s)%s {\n", r.Name, strings.Join(append(parameters, "context: Context"), ", "), returns)
+	for _, name := range []string{"tools", "callTool"} {
+		if mentions(code, name) {
+			fmt.Fprintf(&b, "const %s = context.%s;\n", name, name)
+		}
+	}
+	if mentions(code, "call_tool") {
+		b.WriteString("const call_tool = context.callTool;\n")
+	}
+	for _, namespace := range r.Namespaces {
+		if identifier.MatchString(namespace) && mentions(code, namespace) {
+			fmt.Fprintf(&b, "const %s = context.tools.%s;\n", namespace, namespace)
+		}
+	}
+	b.WriteString(strings.TrimRight(code, "\n") + "\n}\n")
+	return b.String()
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// pythonType returns the type hint of a JSON value.
+func pythonType(value json.RawMessage) string {
+	switch v := decoded(value).(type) {
+	case bool:
+		return "bool"
+	case string:
+		return "str"
+	case json.Number:
+		if strings.ContainsAny(v.String(), ".eE") {
+			return "float"
+		}
+		return "int"
+	case []any:
+		if kind := elements(v, pythonType); kind != "" {
+			return "list[" + kind + "]"
+		}
+		return "list"
+	case map[string]any:
+		return "dict"
+	}
+	return "object"
+}
+
+// scriptType returns the type of a JSON value in TypeScript.
+func scriptType(value json.RawMessage) string {
+	switch v := decoded(value).(type) {
+	case bool:
+		return "boolean"
+	case string:
+		return "string"
+	case json.Number:
+		return "number"
+	case []any:
+		if kind := elements(v, scriptType); kind != "" {
+			return kind + "[]"
+		}
+		return "unknown[]"
+	case map[string]any:
+		return "Record<string, unknown>"
+	}
+	return "unknown"
+}
+
+func decoded(value json.RawMessage) any {
+	v, err := jsonx.Decode(value, jsonx.Limits{})
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+// elements returns the type that all elements of a list have, or an empty text.
+func elements(list []any, typeOf func(json.RawMessage) string) string {
+	kind := ""
+	for _, one := range list {
+		text, err := json.Marshal(one)
+		if err != nil {
+			return ""
+		}
+		if is := typeOf(text); kind == "" {
+			kind = is
+		} else if kind != is {
+			return ""
+		}
+	}
+	return kind
+}
+
+// indentPython indents a program as the body of a function and returns its last expression.
+// Lines inside of texts with three quotes stay as they are.
+func indentPython(code string) string {
+	lines := strings.Split(strings.TrimRight(code, "\n \t"), "\n")
+	inside := insideTexts(lines)
+	last := -1
+	for i, line := range lines {
+		if line != "" && !inside[i] && !strings.HasPrefix(line, "#") && !strings.ContainsAny(line[:1], " \t)]}") {
+			last = i
+		}
+	}
+	var b strings.Builder
+	for i, line := range lines {
+		switch {
+		case inside[i] || strings.TrimSpace(line) == "":
+			b.WriteString(line + "\n")
+		case i == last && isExpression(line):
+			b.WriteString("    return " + line + "\n")
+		default:
+			b.WriteString("    " + line + "\n")
+		}
+	}
+	return b.String()
+}
+
+var pythonStatement = regexp.MustCompile(`^(if|for|while|def|class|import|from|return|try|except|finally|else|elif|with|raise|pass|del|global|nonlocal|assert|async|break|continue|match|@)\b|^@`)
+
+var pythonAssignment = regexp.MustCompile(`^[\w.\[\]'", ()*]+(\s*:\s*[\w.\[\], ]+)?\s*([+\-*/%&|^@]|//|\*\*|<<|>>)?=[^=]`)
+
+// isExpression reports whether a line at the top of a program begins an expression.
+func isExpression(line string) bool {
+	return !pythonStatement.MatchString(line) && !pythonAssignment.MatchString(line)
+}
+
+// insideTexts reports which lines begin inside of a text with three quotes.
+func insideTexts(lines []string) []bool {
+	inside := make([]bool, len(lines))
+	open := ""
+	for n, line := range lines {
+		inside[n] = open != ""
+		for i := 0; i < len(line); i++ {
+			rest := line[i:]
+			switch {
+			case open != "" && rest[0] == '\\':
+				i++
+			case open != "" && strings.HasPrefix(rest, open):
+				i += len(open) - 1
+				open = ""
+			case open != "":
+			case rest[0] == '#':
+				i = len(line)
+			case strings.HasPrefix(rest, `"""`), strings.HasPrefix(rest, "'''"):
+				open = rest[:3]
+				i += 2
+			case rest[0] == '"' || rest[0] == '\'':
+				open = rest[:1]
+			}
+		}
+		if len(open) == 1 {
+			open = "" // such a text ends with its line
+		}
+	}
+	return inside
+}

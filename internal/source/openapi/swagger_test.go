@@ -1,0 +1,142 @@
+package openapi_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom/internal/source/openapi"
+)
+
+const swagger = `swagger: "2.0"
+info: {title: Pets, version: "1"}
+host: pets.example.com
+basePath: /v2
+schemes: [http, https]
+consumes: [application/json]
+produces: [application/json]
+securityDefinitions:
+  key: {type: apiKey, in: header, name: X-Key}
+  user: {type: basic}
+parameters:
+  page: {name: page, in: query, type: integer}
+  pet: {name: pet, in: body, required: true, schema: {$ref: "#/definitions/Pet"}}
+responses:
+  One: {description: one, schema: {$ref: "#/definitions/Pet"}}
+definitions:
+  Pet:
+    type: object
+    required: [name]
+    properties:
+      name: {type: string}
+      parent: {$ref: "#/definitions/Pet"}
+      note: {type: string, x-nullable: true}
+paths:
+  /pets:
+    parameters: [{$ref: "#/parameters/page"}]
+    get:
+      operationId: listPets
+      security: [{key: []}]
+      parameters:
+        - {name: tags, in: query, type: array, items: {type: string, enum: [a, b]}, collectionFormat: multi}
+        - {name: ids, in: query, type: array, items: {type: integer}, collectionFormat: pipes}
+        - {name: X-Trace, in: header, type: string}
+      responses: {"200": {description: all, schema: {type: array, items: {$ref: "#/definitions/Pet"}}}}
+    post:
+      operationId: addPet
+      parameters: [{$ref: "#/parameters/pet"}]
+      responses: {"200": {$ref: "#/responses/One"}}
+  /pets/{id}/photo:
+    post:
+      operationId: addPhoto
+      consumes: [multipart/form-data]
+      parameters:
+        - {name: id, in: path, required: true, type: integer}
+        - {name: title, in: formData, type: string, required: true}
+        - {name: photo, in: formData, type: file}
+      responses: {"200": {description: done}}
+  /login:
+    post:
+      operationId: login
+      consumes: [application/x-www-form-urlencoded]
+      parameters: [{name: user, in: formData, type: string, required: true}]
+      responses: {"200": {description: done}}
+`
+
+func TestSwagger2IsConverted(t *testing.T) {
+	t.Parallel()
+	type request struct{ line, body, key, kind string }
+	var got request
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		got = request{r.Method + " " + r.RequestURI, string(body), r.Header.Get("X-Key"), r.Header.Get("Content-Type")}
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"name": "Rex"}`)
+	}))
+	t.Cleanup(server.Close)
+	s := open(t, openapi.Config{Spec: write(t, swagger), BaseURL: server.URL + "/v2", Auth: map[string]string{"key": "k1"}})
+	list, err := s.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, tool := range list {
+		names = append(names, tool.ID.Name)
+		if text := string(tool.InputSchema) + string(tool.OutputSchema); strings.Contains(text, "#/definitions/Pet\"") && !strings.Contains(text, "$defs") {
+			t.Errorf("%s refers to what is not there: %s", tool.ID.Name, text)
+		}
+	}
+	if want := []string{"listPets", "addPet", "addPhoto", "login"}; !slices.Equal(names, want) {
+		t.Fatalf("the tools are %q", names)
+	}
+	tools(t, s)
+	for _, c := range []struct {
+		tool, arguments, line, body, key string
+	}{
+		{"listPets", `{"tags": ["a", "b"], "ids": [1, 2], "page": 3}`, "GET /v2/pets?", "", "k1"},
+		{"addPet", `{"name": "Rex"}`, "POST /v2/pets", `{"name":"Rex"}`, ""},
+		{"addPhoto", `{"id": 4, "title": "Rex"}`, "POST /v2/pets/4/photo", "Rex", ""},
+		{"login", `{"user": "ann"}`, "POST /v2/login", "user=ann", ""},
+	} {
+		if _, err := call(t, s, c.tool, c.arguments); err != nil {
+			t.Errorf("%s: %v", c.tool, err)
+		}
+		if !strings.HasPrefix(got.line, c.line) || !strings.Contains(got.body, c.body) || got.key != c.key {
+			t.Errorf("%s: %+v", c.tool, got)
+		}
+		if c.tool == "listPets" {
+			for _, part := range []string{"tags=a&tags=b", "page=3"} {
+				if !strings.Contains(got.line, part) {
+					t.Errorf("%s has no %s", got.line, part)
+				}
+			}
+			if !strings.Contains(got.line, "ids=1%7C2") && !strings.Contains(got.line, "ids=1|2") {
+				t.Errorf("%s has no ids", got.line)
+			}
+		}
+	}
+	if !strings.HasPrefix(got.kind, "application/x-www-form-urlencoded") {
+		t.Errorf("a form is sent as %s", got.kind)
+	}
+	if !strings.Contains(string(list[1].OutputSchema), `"name"`) {
+		t.Errorf("the answer of addPet has the schema %s", list[1].OutputSchema)
+	}
+}
+
+func TestSwagger2NamesItsServer(t *testing.T) {
+	t.Parallel()
+	s := open(t, openapi.Config{Spec: write(t, strings.Replace(swagger, "pets.example.com", "127.0.0.1:1", 1))})
+	if _, err := s.Tools(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := call(t, s, "login", `{"user": "ann"}`)
+	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
+		t.Errorf("the call went to %v", err)
+	}
+}
