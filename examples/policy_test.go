@@ -4,13 +4,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/policy/policytest"
-	"github.com/toolroom/toolroom/room"
 )
 
 func TestThePolicyOfTheExampleDecidesAsItsCasesSay(t *testing.T) {
 	t.Parallel()
-	r, err := room.Open(t.Context(), room.Options{ConfigFile: filepath.Join("policy", "toolroom.yaml")})
+	r, err := app.Open(t.Context(), app.Options{ConfigFile: filepath.Join("policy", "toolroom.yaml")})
 	if err != nil {
 		t.Fatal(err)
 	}

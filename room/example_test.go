@@ -23,7 +23,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	result := r.Run(ctx, toolroom.Call{Tool: "math:add", Arguments: room.Args{"A": 2, "B": 3}.JSON()})
+	result := r.Run(ctx, toolroom.Call{Tool: "math:add", Arguments: toolroom.Args{"A": 2, "B": 3}.JSON()})
 	fmt.Println(result.Status, result.Text())
 	// Output: ok 5
 }

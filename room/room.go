@@ -7,83 +7,120 @@
 //	room.Register(r, "math:add", "Add two numbers.", func(ctx context.Context, in Numbers) (int, error) {
 //		return in.A + in.B, nil
 //	})
-//	result := r.Run(ctx, toolroom.Call{Tool: "math:add", Arguments: room.Args{"a": 1, "b": 2}.JSON()})
+//	result := r.Run(ctx, toolroom.Call{Tool: "math:add", Arguments: toolroom.Args{"a": 1, "b": 2}.JSON()})
 //
 // Start with [Open], [Register] and [Room.Run], then see [Room.Search], [Room.Stream],
-// [Room.Chain] and [Room.Batch].
+// [Room.Chain] and [Room.Execute]. The examples are named by task.
 package room
 
 import (
 	"context"
+	"io"
+	"log/slog"
 
-	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/sandbox"
+	"github.com/toolroom/toolroom/source"
 )
 
-// The types of a room.
-type (
-	Room          = app.App
-	Options       = app.Options
-	Offer         = app.Offer
-	Args          = app.Args
-	Guest         = app.Guest
-	Runtimes      = app.Runtimes
-	Program       = app.Program
-	Step          = app.Step
-	ChainResult   = app.ChainResult
-	Job           = app.Job
-	SearchOptions = app.SearchOptions
-	Found         = app.Found
-	ListOptions   = app.ListOptions
-	Page          = app.Page
-	Level         = app.Level
-	Form          = app.Form
-	Description   = app.Description
-	SourceOptions = app.SourceOptions
-	Change        = app.Change
-	AgentTool     = app.AgentTool
-)
+// Options configure a room. The zero value opens a room in a temporary folder, without
+// sources, that permits everything.
+type Options struct {
+	// Home is the folder that holds all state. It is created if it is missing. If Home is
+	// empty, a temporary folder is used, which Close removes.
+	Home string
+	// Workspace is the folder in which the built-in tools work unless the config names
+	// others. If it is empty, only those packs are on that have a section in the config.
+	Workspace string
+	// ConfigFile is the toolroom.yaml to read; empty reads none.
+	ConfigFile string
+	// Verify, if not nil, is asked about the content of the config, and of each file that it
+	// names and that decides what may run, before it is used.
+	Verify func(path string, text []byte) error
+	// Environ is the environment that child processes may inherit from, in the form of
+	// os.Environ. Nil means the environment of this process. Children inherit only few
+	// variables.
+	Environ []string
+	// Log receives warnings and errors; nil discards them.
+	Log *slog.Logger
+	// Helper is the path of a binary that calls [RunHelper], usually that of this program
+	// (os.Executable). Without it, JavaScript and the built-in sandbox are not available.
+	Helper string
+	// Guest runs programs inside sandboxes; if it is empty, Helper does.
+	Guest Guest
+	// Drivers are sandbox drivers besides process, host and those of the config. Programs
+	// choose one by its name as their runtime.
+	Drivers []sandbox.Driver
+	// Receipts receives a line for each call if the config logs receipts to stdout; nil
+	// discards them.
+	Receipts io.Writer
+	// Select returns the index of the offer that serves a tool which several sources
+	// have; the offers are in the order of registration. It must be fast and must not use
+	// the room. If it is nil, or the index is none, tools of this process come first, then
+	// HTTP, OpenAPI and command-line sources, then MCP servers.
+	Select func(offers []source.Offer) int
+	// Missing is called for a name that no source has a tool for, before the call fails;
+	// the function may register the tool, which is then found. An error is the call's,
+	// unless the tool is there now. Missing may be called concurrently; nil does nothing.
+	Missing func(ctx context.Context, r *Room, name string) error
+	// Version is the version that MCP servers and clients see.
+	Version string
+}
+
+// Guest is the binary that runs programs inside sandboxes.
+type Guest struct {
+	// Path is the path of a static binary. Args select the guest if it is part of a larger
+	// binary.
+	Path string
+	Args []string
+}
+
+// Room is an open room. Its methods are safe for concurrent use.
+type Room struct{ app *app.App }
 
 // Open opens a room. It starts no source: each starts at its first use or with
 // [Room.Start]. Several processes may open the same home.
-func Open(ctx context.Context, o Options) (*Room, error) { return app.Open(ctx, o) }
-
-// Register makes a Go function a tool; see [app.Register].
-func Register[In, Out any](r *Room, id, description string, f func(context.Context, In) (Out, error)) error {
-	return app.Register(r, id, description, f)
+func Open(ctx context.Context, o Options) (*Room, error) {
+	r := &Room{}
+	options := app.Options{
+		Home: o.Home, Workspace: o.Workspace, ConfigFile: o.ConfigFile, Verify: o.Verify, Environ: o.Environ, Log: o.Log,
+		Helper: o.Helper, Guest: app.Guest(o.Guest), Receipts: o.Receipts, Select: o.Select, Version: o.Version,
+		Drivers: func(app.Runtimes) []sandbox.Driver { return o.Drivers },
+	}
+	if o.Missing != nil {
+		options.Missing = func(ctx context.Context, opened *app.App, name string) error {
+			return o.Missing(ctx, &Room{opened}, name)
+		}
+	}
+	opened, err := app.Open(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	r.app = opened
+	return r, nil
 }
 
-// RegisterTool makes a Go function a tool; see [app.RegisterTool].
-func RegisterTool[In, Out any](r *Room, tool toolroom.Tool, f func(context.Context, In) (Out, error)) error {
-	return app.RegisterTool(r, tool, f)
-}
+// Close ends every source and engine, waits for current calls, and flushes all records. It
+// is idempotent.
+func (r *Room) Close() error { return r.app.Close() }
 
-// Replace registers a tool in place of another; see [app.Replace].
-func Replace[In, Out any](r *Room, id, description string, f func(context.Context, In) (Out, error)) error {
-	return app.Replace(r, id, description, f)
-}
+// Home returns the folder that holds all state.
+func (r *Room) Home() string { return r.app.Home() }
 
-// ReplaceTool registers a tool in place of another; see [app.ReplaceTool].
-func ReplaceTool[In, Out any](r *Room, tool toolroom.Tool, f func(context.Context, In) (Out, error)) error {
-	return app.ReplaceTool(r, tool, f)
-}
+// Start starts the background work of a server: it lists all sources, also again after
+// failures, runs submitted calls, starts sandboxes ahead and removes what has expired. The
+// work ends with ctx or Close. Idle sandboxes end with Close.
+func (r *Room) Start(ctx context.Context) { r.app.Start(ctx) }
 
-// Progress reports the progress of the current call.
-func Progress(ctx context.Context, done, total float64, message string) {
-	app.Progress(ctx, done, total, message)
-}
+// App returns what implements the room. It is for package serve and has no type that
+// programs can use.
+func (r *Room) App() any { return r.app }
 
-// Chunk emits a piece of the current call's result.
-func Chunk(ctx context.Context, piece any) error { return app.Chunk(ctx, piece) }
-
-// Log emits a line of the current call's log.
-func Log(ctx context.Context, level, message string) { app.Log(ctx, level, message) }
-
-// RunHelper runs the helper of a room if args are those of one.
+// RunHelper runs this program as a helper process, if a room has started it as one: as a
+// worker of an engine, or as a guest in a sandbox. Programs whose own binary is
+// [Options.Helper] must call it first in main:
+//
+//	if code, ok := room.RunHelper(os.Args[1:]); ok {
+//		os.Exit(code)
+//	}
 func RunHelper(args []string) (code int, ok bool) { return app.RunHelper(args) }
-
-// ReadModule reads a WebAssembly module from a file.
-func ReadModule(path string) ([]byte, error) { return app.ReadModule(path) }
-
-// PackModule encodes a WebAssembly module as a program's source.
-func PackModule(module []byte) ([]byte, error) { return app.PackModule(module) }

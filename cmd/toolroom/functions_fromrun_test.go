@@ -8,8 +8,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/approval"
-	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/release"
 )
 
@@ -29,9 +27,9 @@ func (w workshop) execute(language, code, inputs string) string {
 	return r.Call
 }
 
-func (w workshop) receiptsOf(tool string) []*receipt.Receipt {
+func (w workshop) receiptsOf(tool string) []*toolroom.Receipt {
 	w.t.Helper()
-	list, err := w.Receipts(w.t.Context(), receipt.Query{Tool: tool})
+	list, err := w.Receipts(w.t.Context(), toolroom.ReceiptQuery{Tool: tool})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -108,10 +106,10 @@ func TestAnAgentsProposalIsReleasedToTestAfterAPersonSawIt(t *testing.T) {
 	propose := `{"run":"` + run + `","name":"total","description":"Add up.","parameters":{"shop":"books"}}`
 	go func() { result <- w.call("code:propose_tool", propose) }()
 	approvals := w.Parts().Approvals
-	var pending []*approval.Approval
+	var pending []*toolroom.Approval
 	for deadline := time.Now().Add(30 * time.Second); len(pending) == 0; time.Sleep(10 * time.Millisecond) {
 		var err error
-		if pending, err = approvals.List(t.Context(), approval.Pending); err != nil || time.Now().After(deadline) {
+		if pending, err = approvals.List(t.Context(), toolroom.ApprovalPending); err != nil || time.Now().After(deadline) {
 			t.Fatalf("nobody is asked: %v", err)
 		}
 	}
@@ -120,7 +118,7 @@ func TestAnAgentsProposalIsReleasedToTestAfterAPersonSawIt(t *testing.T) {
 			t.Errorf("the person does not see %s in %s", want, pending[0].Arguments)
 		}
 	}
-	if _, err := approvals.Answer(t.Context(), pending[0].ID, approval.Answer{Approve: true, By: "ann"}); err != nil {
+	if _, err := approvals.Answer(t.Context(), pending[0].ID, toolroom.Answer{Approve: true, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	if r := <-result; r.Error != nil {
@@ -142,11 +140,11 @@ func TestAnAgentsProposalIsReleasedToTestAfterAPersonSawIt(t *testing.T) {
 	go func() { result <- w.call("code:release_proposal", lie) }()
 	for pending = nil; len(pending) == 0; time.Sleep(10 * time.Millisecond) {
 		var err error
-		if pending, err = approvals.List(t.Context(), approval.Pending); err != nil {
+		if pending, err = approvals.List(t.Context(), toolroom.ApprovalPending); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := approvals.Answer(t.Context(), pending[0].ID, approval.Answer{Approve: true, By: "ann"}); err != nil {
+	if _, err := approvals.Answer(t.Context(), pending[0].ID, toolroom.Answer{Approve: true, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	if r := <-result; toolroom.CodeOf(r.Error) != toolroom.CodeConflict {

@@ -69,7 +69,7 @@ func TestAVersionThatFailsIsTakenBackByItselfAndTheReceiptsTellTheStory(t *testi
 	}
 	w.wantValue("fn:half", `{"x":8}`, "4")
 
-	list, err := w.Receipts(t.Context(), receipt.Query{Tool: "fn:half", Surface: receipt.SurfaceRelease})
+	list, err := w.Receipts(t.Context(), toolroom.ReceiptQuery{Tool: "fn:half", Surface: receipt.SurfaceRelease})
 	if err != nil {
 		t.Fatal(err)
 	}

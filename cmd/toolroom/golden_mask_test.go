@@ -46,6 +46,7 @@ var plain = []struct {
 	by      string
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?`), "TIME"},
+	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`), "TIME"}, // of today, in a table
 	{regexp.MustCompile(`("(?:queue|wait|run|took|start|duration|cpu|approval|elapsed|peak_memory)_(?:ns|ms|bytes)": ?)\d+`), `${1}"MASKED"`},
 	{regexp.MustCompile(`("isolation": ?")[^"]*`), "${1}MASKED"},
 	{regexp.MustCompile(`("(?:hash|detail_digest)": ?"|\bhash +)[0-9a-f]{64}`), "${1}MASKED"},

@@ -24,7 +24,6 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -182,8 +181,8 @@ func (t *Temporal) Execute(ctx context.Context, call toolroom.Call, emit func(to
 }
 
 // Chain runs a chain as a workflow. When ctx ends, Chain cancels the workflow.
-func (t *Temporal) Chain(ctx context.Context, as toolroom.Call, steps []run.Step, emit func(toolroom.Event)) (*run.ChainResult, error) {
-	result := &run.ChainResult{}
+func (t *Temporal) Chain(ctx context.Context, as toolroom.Call, steps []toolroom.Step, emit func(toolroom.Event)) (*toolroom.ChainResult, error) {
+	result := &toolroom.ChainResult{}
 	return result, t.execute(ctx, chainWorkflow, &order{Call: as, Steps: steps}, emit, result)
 }
 

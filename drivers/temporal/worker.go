@@ -16,7 +16,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/code"
 )
 
@@ -162,7 +161,7 @@ func (a *activities) isAnswered(ctx context.Context, id string) (bool, error) {
 	if err != nil {
 		return toolroom.AsError(err).Code == toolroom.CodeNotFound, nil
 	}
-	return asked.State != approval.Pending, nil
+	return asked.State != toolroom.ApprovalPending, nil
 }
 
 // heartbeat sends heartbeats of an activity until stop is called. By them an activity

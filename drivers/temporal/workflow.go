@@ -58,10 +58,10 @@ const (
 type order struct {
 	// Workflow is the id of the workflow for which the order was issued, and Issued
 	// the time. Because of them, a copy of a recorded order is refused.
-	Workflow string        `json:"workflow"`
-	Issued   time.Time     `json:"issued"`
-	Call     toolroom.Call `json:"call"`
-	Steps    []run.Step    `json:"steps,omitempty"`
+	Workflow string          `json:"workflow"`
+	Issued   time.Time       `json:"issued"`
+	Call     toolroom.Call   `json:"call"`
+	Steps    []toolroom.Step `json:"steps,omitempty"`
 }
 
 func newWorkflowID(at time.Time) string {
@@ -160,7 +160,7 @@ func program(ctx workflow.Context, o order) (*toolroom.Result, error) {
 }
 
 // chain runs a chain. Each step is an activity.
-func chain(ctx workflow.Context, o order) (*run.ChainResult, error) {
+func chain(ctx workflow.Context, o order) (*toolroom.ChainResult, error) {
 	e, err := begin(ctx, o)
 	if err != nil {
 		return nil, err

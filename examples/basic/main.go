@@ -30,10 +30,10 @@ func main() {
 		log.Fatal(err)
 	}
 
-	result := r.Run(ctx, toolroom.Call{Tool: "math:add", Arguments: room.Args{"a": 2, "b": 3}.JSON()})
+	result := r.Run(ctx, toolroom.Call{Tool: "math:add", Arguments: toolroom.Args{"a": 2, "b": 3}.JSON()})
 	fmt.Println(result.Status, result.Text())
 
 	// Run always returns a result. A failure is an error in it.
-	result = r.Run(ctx, toolroom.Call{Tool: "math:add", Arguments: room.Args{"a": "two"}.JSON()})
+	result = r.Run(ctx, toolroom.Call{Tool: "math:add", Arguments: toolroom.Args{"a": "two"}.JSON()})
 	fmt.Println(result.Status, result.Error.Code)
 }

@@ -44,8 +44,8 @@ func main() {
 		log.Fatal(err)
 	}
 
-	result := r.Chain(ctx, toolroom.Call{}, []room.Step{
-		{Tool: "text:count", Arguments: room.Args{"text": "three short words"}.JSON()},
+	result := r.Chain(ctx, toolroom.Call{}, []toolroom.Step{
+		{Tool: "text:count", Arguments: toolroom.Args{"text": "three short words"}.JSON()},
 		{Tool: "math:double", Map: map[string]string{"n": "previous.words"}},
 		{Tool: "math:double", Map: map[string]string{"n": "previous"}, If: "previous > 10"},
 		{Tool: "math:double", Map: map[string]string{"n": "steps[0].words + steps[1]"}},

@@ -60,7 +60,7 @@ func run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		result, err := r.Execute(ctx, toolroom.Call{}, room.Program{
+		result, err := r.Execute(ctx, toolroom.Call{}, toolroom.Program{
 			Language: file.language, Code: string(source), Inputs: json.RawMessage(`{"least": 2}`),
 		})
 		if err != nil {

@@ -36,7 +36,7 @@ func ExampleGreeter() {
 	if err := r.AddSource("greet", &extend.Greeter{Namespace: "greet"}, room.SourceOptions{}); err != nil {
 		panic(err)
 	}
-	result := r.Run(ctx, toolroom.Call{Tool: "greet:hello", Arguments: room.Args{"name": "Ann"}.JSON()})
+	result := r.Run(ctx, toolroom.Call{Tool: "greet:hello", Arguments: toolroom.Args{"name": "Ann"}.JSON()})
 	fmt.Println(result.Status, result.Text())
 	// Output: ok Hello, Ann
 }
@@ -58,16 +58,14 @@ func ExampleWrapper() {
 		panic(err)
 	}
 	r, err := room.Open(ctx, room.Options{
-		Helper: self,
-		Drivers: func(room.Runtimes) []sandbox.Driver {
-			return []sandbox.Driver{extend.Wrapper{Command: []string{"env"}}}
-		},
+		Helper:  self,
+		Drivers: []sandbox.Driver{extend.Wrapper{Command: []string{"env"}}},
 	})
 	if err != nil {
 		panic(err)
 	}
 	defer r.Close()
-	result, err := r.Execute(ctx, toolroom.Call{}, room.Program{Language: "sh", Code: "echo hello", Runtime: "wrapper", BestEffort: true})
+	result, err := r.Execute(ctx, toolroom.Call{}, toolroom.Program{Language: "sh", Code: "echo hello", Runtime: "wrapper", BestEffort: true})
 	if err != nil {
 		panic(err)
 	}

@@ -24,7 +24,7 @@ func TestAPackOfOnesOwn(t *testing.T) {
 	if err := extend.AddNotes(r, "notes"); err != nil {
 		t.Fatal(err)
 	}
-	call := func(tool string, args room.Args, into any) *toolroom.Result {
+	call := func(tool string, args toolroom.Args, into any) *toolroom.Result {
 		result := r.Run(t.Context(), toolroom.Call{Tool: tool, Arguments: args.JSON()})
 		if result.OK() && into != nil {
 			if err := result.Decode(into); err != nil {
@@ -34,7 +34,7 @@ func TestAPackOfOnesOwn(t *testing.T) {
 		return result
 	}
 	dir := t.TempDir()
-	if result := call("git:status", room.Args{"path": dir}, nil); result.OK() || result.Error.Code != toolroom.CodeExecutionFailed {
+	if result := call("git:status", toolroom.Args{"path": dir}, nil); result.OK() || result.Error.Code != toolroom.CodeExecutionFailed {
 		t.Errorf("a folder without a repository: %+v", result)
 	}
 	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
@@ -44,15 +44,15 @@ func TestAPackOfOnesOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var status extend.Status
-	if call("git:status", room.Args{"path": dir}, &status); status.Clean || len(status.Files) != 1 || status.Files[0] != (extend.Change{State: "??", Path: "a b.txt"}) {
+	if call("git:status", toolroom.Args{"path": dir}, &status); status.Clean || len(status.Files) != 1 || status.Files[0] != (extend.Change{State: "??", Path: "a b.txt"}) {
 		t.Errorf("%+v", status)
 	}
-	call("notes:write", room.Args{"name": "a", "text": "hello"}, nil)
+	call("notes:write", toolroom.Args{"name": "a", "text": "hello"}, nil)
 	var note extend.Note
-	if call("notes:read", room.Args{"name": "a"}, &note); note.Text != "hello" {
+	if call("notes:read", toolroom.Args{"name": "a"}, &note); note.Text != "hello" {
 		t.Errorf("%+v", note)
 	}
-	if result := call("notes:read", room.Args{"name": "b"}, nil); result.OK() || result.Error.Code != toolroom.CodeNotFound {
+	if result := call("notes:read", toolroom.Args{"name": "b"}, nil); result.OK() || result.Error.Code != toolroom.CodeNotFound {
 		t.Errorf("%+v", result)
 	}
 }

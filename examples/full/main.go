@@ -45,8 +45,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, e := range page.Entries {
-		fmt.Println("tool", e.Tool.ID, e.Tool.Source)
+	for _, e := range page.Tools {
+		fmt.Println("tool", e.ID, e.Source)
 	}
 
 	// A program's value has stdout, stderr, exit_code and ok.
@@ -54,7 +54,7 @@ func main() {
 	if err := r.Run(ctx, toolroom.Call{Tool: "git:version"}).Decode(&version); err != nil {
 		log.Fatal(err)
 	}
-	result := r.Run(ctx, toolroom.Call{Tool: "text:first", Arguments: room.Args{"text": version.Stdout}.JSON()})
+	result := r.Run(ctx, toolroom.Call{Tool: "text:first", Arguments: toolroom.Args{"text": version.Stdout}.JSON()})
 	fmt.Println("first word", result.Text())
 
 	result = r.Run(ctx, toolroom.Call{Tool: "git:push"})

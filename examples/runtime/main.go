@@ -37,7 +37,7 @@ func run(ctx context.Context) error {
 		`for (;;) {}`,
 		`const all = []; for (;;) all.push(new Uint8Array(1 << 20))`,
 	} {
-		result, err := r.Execute(ctx, toolroom.Call{}, room.Program{
+		result, err := r.Execute(ctx, toolroom.Call{}, toolroom.Program{
 			Language: "javascript", Engine: "js", Code: code,
 			TimeoutMS: 2000, MemoryBytes: 64 << 20,
 		})

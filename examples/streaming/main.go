@@ -39,7 +39,7 @@ func main() {
 	}
 
 	// Leaving the loop early cancels the call.
-	for e := range r.Stream(ctx, toolroom.Call{Tool: "job:work", Arguments: room.Args{"steps": 2}.JSON()}) {
+	for e := range r.Stream(ctx, toolroom.Call{Tool: "job:work", Arguments: toolroom.Args{"steps": 2}.JSON()}) {
 		switch e.Kind {
 		case toolroom.EventProgress:
 			fmt.Println("progress", e.Progress.Done, "of", e.Progress.Total)

@@ -54,7 +54,7 @@ func run(ctx context.Context, path string, arguments []string) error {
 	if err := r.Load(ctx); err != nil {
 		return err
 	}
-	result, err := r.Execute(ctx, toolroom.Call{}, room.Program{Language: "wasm", Module: module, Command: arguments})
+	result, err := r.Execute(ctx, toolroom.Call{}, toolroom.Program{Language: "wasm", Module: module, Command: arguments})
 	if err != nil {
 		return err
 	}

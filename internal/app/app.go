@@ -9,7 +9,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,26 +47,6 @@ import (
 	"github.com/toolroom/toolroom/internal/store/sqlite"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/source"
-)
-
-// Types of the room's parts, under the names for programs.
-type (
-	// Step is one call of a chain.
-	Step = run.Step
-	// ChainResult is the outcome of a chain.
-	ChainResult = run.ChainResult
-	// Job is a background call.
-	Job = run.Job
-	// SearchOptions and Found are the input and output of a search.
-	SearchOptions = catalog.SearchOptions
-	Found         = catalog.Found
-	// ListOptions and Page are the input and output of listing tools.
-	ListOptions = catalog.ListOptions
-	Page        = catalog.Page
-	// Level, Form and Description are the input and output of a description.
-	Level       = catalog.Level
-	Form        = catalog.Form
-	Description = catalog.Description
 )
 
 // Options configure a room. The zero value opens a room in a temporary folder, without
@@ -112,20 +91,13 @@ type Options struct {
 	// have; the offers are in the order of registration. It must be fast and must not use
 	// the room. If it is nil, or the index is none, tools of this process come first, then
 	// HTTP, OpenAPI and command-line sources, then MCP servers.
-	Select func(offers []Offer) int
+	Select func(offers []source.Offer) int
 	// Missing is called for a name that no source has a tool for, before the call fails;
 	// the function may register the tool, which is then found. An error is the call's,
 	// unless the tool is there now. Missing may be called concurrently; nil does nothing.
 	Missing func(ctx context.Context, r *App, name string) error
 	// Version is the version that MCP servers and clients see.
 	Version string
-}
-
-// Offer is a tool as one source offers it.
-type Offer struct {
-	// Source is the name of the source; functions of this program are from "go".
-	Source string
-	Tool   toolroom.Tool
 }
 
 // App is an open room. Its methods are safe for concurrent use.
@@ -412,19 +384,6 @@ func (r *App) Close() error {
 // closeTimeout limits how long Close waits for a full or locked disk.
 const closeTimeout = 10 * time.Second
 
-// Args are arguments as a Go map.
-type Args map[string]any
-
-// JSON encodes the arguments. It panics on values that JSON cannot represent, such as a
-// channel, because that is a programming mistake.
-func (a Args) JSON() json.RawMessage {
-	data, err := json.Marshal(a)
-	if err != nil {
-		panic(fmt.Sprintf("room.Args: %v", err))
-	}
-	return data
-}
-
 // Run runs one call and always returns a result. If the tool is not known yet, Run first
 // lists the sources that may have it.
 func (r *App) Run(ctx context.Context, call toolroom.Call) *toolroom.Result {
@@ -438,7 +397,7 @@ func (r *App) Stream(ctx context.Context, call toolroom.Call) iter.Seq[toolroom.
 }
 
 // Chain runs steps one after the other, as the caller in as.
-func (r *App) Chain(ctx context.Context, as toolroom.Call, steps []Step) *ChainResult {
+func (r *App) Chain(ctx context.Context, as toolroom.Call, steps []toolroom.Step) *toolroom.ChainResult {
 	if as.Surface == "" {
 		as.Surface = "chain"
 	}
@@ -452,7 +411,7 @@ func (r *App) Batch(ctx context.Context, calls []toolroom.Call, parallel int) []
 
 // Submit accepts a call to run in the background and returns once the call is durable. It
 // needs a process with the same home that has called [App.Start].
-func (r *App) Submit(ctx context.Context, call toolroom.Call) (*Job, error) {
+func (r *App) Submit(ctx context.Context, call toolroom.Call) (*run.Job, error) {
 	job, err := r.runner.Submit(ctx, call)
 	if err == nil {
 		r.worker.Wake()
@@ -461,7 +420,7 @@ func (r *App) Submit(ctx context.Context, call toolroom.Call) (*Job, error) {
 }
 
 // Search ranks the tools that who may call.
-func (r *App) Search(who toolroom.Identity, query string, o SearchOptions) Found {
+func (r *App) Search(who toolroom.Identity, query string, o catalog.SearchOptions) toolroom.Found {
 	o.Visible = r.runner.Visible(who)
 	if o.Caller == nil {
 		o.Caller = &catalog.Caller{Identity: who}
@@ -471,18 +430,18 @@ func (r *App) Search(who toolroom.Identity, query string, o SearchOptions) Found
 }
 
 // Tools lists the tools that who may call.
-func (r *App) Tools(who toolroom.Identity, o ListOptions) (Page, error) {
+func (r *App) Tools(who toolroom.Identity, o catalog.ListOptions) (catalog.Page, error) {
 	o.Visible = r.runner.Visible(who)
 	return r.catalog.List(o)
 }
 
 // Describe returns the description of a tool that who may call.
-func (r *App) Describe(ctx context.Context, who toolroom.Identity, spelling string, level Level, form Form) (*Description, error) {
+func (r *App) Describe(ctx context.Context, who toolroom.Identity, spelling string, level toolroom.Level, form toolroom.Form) (*toolroom.Description, error) {
 	return r.DescribeFor(ctx, toolroom.Call{Identity: who, Tool: spelling}, level, form)
 }
 
 // DescribeFor is like [App.Describe], for the version of the tool that would serve a call.
-func (r *App) DescribeFor(ctx context.Context, call toolroom.Call, level Level, form Form) (*Description, error) {
+func (r *App) DescribeFor(ctx context.Context, call toolroom.Call, level toolroom.Level, form toolroom.Form) (*toolroom.Description, error) {
 	unlisted := r.find(ctx, call.Tool)
 	visible := r.runner.Visible(call.Identity)
 	e, err := r.catalog.Resolve(call.Tool, visible)
@@ -496,7 +455,7 @@ func (r *App) DescribeFor(ctx context.Context, call toolroom.Call, level Level, 
 	if err != nil {
 		return nil, cmp.Or(unlisted, err)
 	}
-	if decision := r.policy.Decide(ctx, policy.Request{Tool: &e.Tool, Who: call.Identity}); decision.Effect == policy.Deny {
+	if decision := r.policy.Decide(ctx, policy.Request{Tool: &e.Tool, Who: call.Identity}); decision.Effect == toolroom.VerdictDeny {
 		denied := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", call.Identity, e.Tool.ID, decision.Rule)
 		return nil, denied.WithHint("%s", decision.Hint).WithCLIHint("%s", decision.CLIHint)
 	}
@@ -565,4 +524,9 @@ type inForce struct {
 func (s *policySwitch) Decide(ctx context.Context, r policy.Request) policy.Decision {
 	now := s.current.Load()
 	return s.quarantined.narrow(now.grants.narrow(now.policy.Decide(ctx, r), r), r)
+}
+
+// Namespaces returns the number of tools that who may call, by namespace.
+func (r *App) Namespaces(who toolroom.Identity) map[string]int {
+	return r.catalog.Namespaces(r.runner.Visible(who))
 }

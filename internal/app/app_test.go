@@ -16,8 +16,8 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/receipt"
 )
 
 func TestMain(m *testing.M) {
@@ -119,7 +119,7 @@ func TestGoFunctionsAreToolsWithSchemasAndCallOneAnother(t *testing.T) {
 	) (int, error) {
 		app.Progress(ctx, 1, 2, "adding")
 		var sum int
-		err := r.Run(ctx, toolroom.Call{Tool: "math:add", Arguments: app.Args{"a": in.N, "b": in.N}.JSON()}).Decode(&sum)
+		err := r.Run(ctx, toolroom.Call{Tool: "math:add", Arguments: toolroom.Args{"a": in.N, "b": in.N}.JSON()}).Decode(&sum)
 		return sum, err
 	})
 	if err != nil {
@@ -127,7 +127,7 @@ func TestGoFunctionsAreToolsWithSchemasAndCallOneAnother(t *testing.T) {
 	}
 	var kinds []toolroom.EventKind
 	var result *toolroom.Result
-	for e := range r.Stream(t.Context(), toolroom.Call{Tool: "math.double", Arguments: app.Args{"n": 21}.JSON()}) {
+	for e := range r.Stream(t.Context(), toolroom.Call{Tool: "math.double", Arguments: toolroom.Args{"n": 21}.JSON()}) {
 		kinds = append(kinds, e.Kind)
 		result = e.Result
 	}
@@ -138,11 +138,11 @@ func TestGoFunctionsAreToolsWithSchemasAndCallOneAnother(t *testing.T) {
 	if wrong.Error == nil || wrong.Error.Code != toolroom.CodeInvalidArguments || !strings.Contains(wrong.Error.Message, "/a") || !strings.Contains(wrong.Error.Hint, `"a":1`) {
 		t.Errorf("wrong arguments gave %+v", wrong.Error)
 	}
-	children, err := r.Receipts(t.Context(), receipt.Query{Parent: result.Call})
+	children, err := r.Receipts(t.Context(), toolroom.ReceiptQuery{Parent: result.Call})
 	if err != nil || len(children) != 1 || children[0].Tool != "math:add" {
 		t.Errorf("the child's receipts are %v, %v", children, err)
 	}
-	found := r.Search(toolroom.Identity{}, "add numbers", app.SearchOptions{})
+	found := r.Search(toolroom.Identity{}, "add numbers", catalog.SearchOptions{})
 	if len(found.Hits) == 0 || found.Hits[0].ID != "math:add" {
 		t.Errorf("search found %+v", found)
 	}
@@ -229,7 +229,7 @@ func TestSecretsReachTheServiceAndNoReceipt(t *testing.T) {
 		Environ:    []string{"SHOP_TOKEN=" + hush},
 		ConfigFile: write(t, `sources: {shop: {http: {base_url: "`+s.URL+`", headers: {Authorization: "Bearer env://SHOP_TOKEN"}, tools: [{name: item}]}}}`),
 	})
-	result := r.Run(t.Context(), toolroom.Call{Tool: "shop:item", Arguments: app.Args{"note": "the token is " + hush}.JSON()})
+	result := r.Run(t.Context(), toolroom.Call{Tool: "shop:item", Arguments: toolroom.Args{"note": "the token is " + hush}.JSON()})
 	if sent := <-got; sent != "Bearer "+hush {
 		t.Fatalf("the service got %q", sent)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // approvalTerms returns the approval terms of the current config for a tool.
-func (r *App) approvalTerms(tool string) approval.Terms {
+func (r *App) approvalTerms(tool string) toolroom.ApprovalTerms {
 	c := r.Config()
 	return c.Approvals.Terms(r.selects(r.toolNamed(tool)))
 }
@@ -79,22 +79,22 @@ func (s *selected) Preview(ctx context.Context, req *source.Request) (source.Pre
 }
 
 // Approvals lists the approvals in a state; an empty state lists all.
-func (r *App) Approvals(ctx context.Context, state approval.State) ([]*approval.Approval, error) {
+func (r *App) Approvals(ctx context.Context, state toolroom.ApprovalState) ([]*toolroom.Approval, error) {
 	return r.approvals.List(ctx, state)
 }
 
 // Approval returns one approval.
-func (r *App) Approval(ctx context.Context, id string) (*approval.Approval, error) {
+func (r *App) Approval(ctx context.Context, id string) (*toolroom.Approval, error) {
 	return r.approvals.Get(ctx, id)
 }
 
 // Answer answers an approval. An approval can be answered only once.
-func (r *App) Answer(ctx context.Context, id string, a approval.Answer) (*approval.Approval, error) {
+func (r *App) Answer(ctx context.Context, id string, a toolroom.Answer) (*toolroom.Approval, error) {
 	return r.approvals.Answer(ctx, id, a)
 }
 
 // Grants lists the grants: approvals for more than one call.
-func (r *App) Grants(ctx context.Context) ([]*approval.Grant, error) { return r.approvals.Grants(ctx) }
+func (r *App) Grants(ctx context.Context) ([]*toolroom.Grant, error) { return r.approvals.Grants(ctx) }
 
 // RemoveGrant removes a grant.
 func (r *App) RemoveGrant(ctx context.Context, id string) error {

@@ -17,9 +17,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/approval/hook"
-	"github.com/toolroom/toolroom/internal/receipt"
 )
 
 // openWith opens a room with a config and a tool that writes files.
@@ -71,7 +69,7 @@ approvals:
 	r.Start(t.Context())
 	result := make(chan *toolroom.Result, 1)
 	go func() {
-		result <- r.Run(t.Context(), toolroom.Call{Tool: "files:write", Arguments: app.Args{"path": "notes.md", "content": "new\n"}.JSON()})
+		result <- r.Run(t.Context(), toolroom.Call{Tool: "files:write", Arguments: toolroom.Args{"path": "notes.md", "content": "new\n"}.JSON()})
 	}()
 	m := <-messages
 	if want := "-old\n+new\n"; !strings.Contains(m.Approval.Diff, want) || len(m.Approval.Effects) == 0 || !strings.HasPrefix(m.Approval.Effects[0], "replaces the file notes.md") || !slices.Contains(m.Approval.Effects, "can send data outside") {
@@ -83,7 +81,7 @@ approvals:
 	if !ok || err != nil || name != "ops" {
 		t.Fatalf("the link %s leads to %v, %v", m.Link, a, err)
 	}
-	if _, err := approvals.Answer(t.Context(), a.ID, approval.Answer{Approve: true, Hook: name}); err != nil {
+	if _, err := approvals.Answer(t.Context(), a.ID, toolroom.Answer{Approve: true, Hook: name}); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-result; !got.OK() {
@@ -95,11 +93,11 @@ func TestReceiptsAreWrittenAsLines(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	r := openWith(t, `receipts: {log: stdout}`, app.Options{Receipts: &out})
-	r.Run(t.Context(), toolroom.Call{Tool: "files:write", Arguments: app.Args{"path": "a", "content": "b"}.JSON()})
+	r.Run(t.Context(), toolroom.Call{Tool: "files:write", Arguments: toolroom.Args{"path": "a", "content": "b"}.JSON()})
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var kept receipt.Receipt
+	var kept toolroom.Receipt
 	if err := json.Unmarshal(out.Bytes(), &kept); err != nil || kept.Tool != "files:write" || kept.Seq != 1 || kept.Hash == "" {
 		t.Errorf("the line is %s, %v", &out, err)
 	}
@@ -108,7 +106,7 @@ func TestReceiptsAreWrittenAsLines(t *testing.T) {
 func TestCallsAreRefusedWhereTheReserveIsNotFree(t *testing.T) {
 	t.Parallel()
 	r := openWith(t, `receipts: {reserve: 4611686018427387904}`, app.Options{})
-	got := r.Run(t.Context(), toolroom.Call{Tool: "files:write", Arguments: app.Args{"path": "a", "content": "b"}.JSON()})
+	got := r.Run(t.Context(), toolroom.Call{Tool: "files:write", Arguments: toolroom.Args{"path": "a", "content": "b"}.JSON()})
 	if got.OK() || got.Error.Phase != toolroom.PhaseReceipt || !strings.Contains(got.Error.Message, "bytes are free") {
 		t.Errorf("got %s %v", got.Status, got.Error)
 	}
@@ -118,11 +116,11 @@ func TestACallWhoseProcessWasKilledHasAReceiptAfterTheRestart(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	first := openWith(t, `receipts: {must: ["files:*"]}`, app.Options{Home: home})
-	lost := &receipt.Receipt{ID: "call_lost", Tool: "files:write", Started: time.Now()}
+	lost := &toolroom.Receipt{ID: "call_lost", Tool: "files:write", Started: time.Now()}
 	if err := first.Parts().Recorder.Intend(t.Context(), lost, "999999999:0"); err != nil {
 		t.Fatal(err)
 	}
-	if got := first.Run(t.Context(), toolroom.Call{ID: "call_whole", Tool: "files:write", Arguments: app.Args{"path": "a", "content": "b"}.JSON()}); !got.OK() {
+	if got := first.Run(t.Context(), toolroom.Call{ID: "call_whole", Tool: "files:write", Arguments: toolroom.Args{"path": "a", "content": "b"}.JSON()}); !got.OK() {
 		t.Fatal(got.Error)
 	}
 	first.Close()

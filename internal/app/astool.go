@@ -29,7 +29,7 @@ type AgentTool struct {
 func (r *App) AsTool(as toolroom.Call) AgentTool {
 	return AgentTool{
 		Name:        "execute_code",
-		Description: agentDescription(r.catalog.Namespaces(r.runner.Visible(as.Identity))),
+		Description: agentDescription(r.Namespaces(as.Identity)),
 		InputSchema: json.RawMessage(agentSchema),
 		room:        r,
 		as:          as,

@@ -57,7 +57,7 @@ func (r *App) CheckReceiptsAgainst(ctx context.Context, exported audit.Manifest)
 
 // RedactReceipts permanently removes arguments, result and error text from the receipts of
 // a call. A receipt records the removal, who did it and why.
-func (r *App) RedactReceipts(ctx context.Context, call, reason string, by toolroom.Identity, surface string) (*receipt.Receipt, error) {
+func (r *App) RedactReceipts(ctx context.Context, call, reason string, by toolroom.Identity, surface string) (*toolroom.Receipt, error) {
 	if err := r.recorder.Flush(ctx); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/catalog"
 )
 
 func benchRoom(b *testing.B, tools int) *app.App {
@@ -28,7 +29,7 @@ func benchRoom(b *testing.B, tools int) *app.App {
 // BenchmarkRun is a call of a Go function through a whole room on a real home.
 func BenchmarkRun(b *testing.B) {
 	r := benchRoom(b, 1)
-	call := toolroom.Call{Tool: "math:add_0", Arguments: app.Args{"A": 1, "B": 2}.JSON()}
+	call := toolroom.Call{Tool: "math:add_0", Arguments: toolroom.Args{"A": 1, "B": 2}.JSON()}
 	b.ReportAllocs()
 	for b.Loop() {
 		if result := r.Run(b.Context(), call); !result.OK() {
@@ -42,7 +43,7 @@ func BenchmarkFirstPage(b *testing.B) {
 	r := benchRoom(b, 5000)
 	b.ReportAllocs()
 	for b.Loop() {
-		if page, err := r.Tools(toolroom.Identity{}, app.ListOptions{Limit: 1000}); err != nil || len(page.Entries) != 1000 {
+		if page, err := r.Tools(toolroom.Identity{}, catalog.ListOptions{Limit: 1000}); err != nil || len(page.Entries) != 1000 {
 			b.Fatal(len(page.Entries), err)
 		}
 	}

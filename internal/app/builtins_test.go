@@ -17,6 +17,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/builtin/builtindocs"
+	"github.com/toolroom/toolroom/internal/catalog"
 )
 
 // workshop is a room with the built-in tools, in a workspace of its own.
@@ -62,7 +63,7 @@ func newWorkshop(t *testing.T, config string) *workshop {
 }
 
 func (w *workshop) as(who, tool string, args map[string]any) *toolroom.Result {
-	return w.Run(w.t.Context(), toolroom.Call{Tool: tool, Arguments: app.Args(args).JSON(), Identity: toolroom.Identity{Subject: who}})
+	return w.Run(w.t.Context(), toolroom.Call{Tool: tool, Arguments: toolroom.Args(args).JSON(), Identity: toolroom.Identity{Subject: who}})
 }
 
 func (w *workshop) call(tool string, args map[string]any) *toolroom.Result {
@@ -92,7 +93,7 @@ func builtinTools(t *testing.T, r *app.App, who toolroom.Identity) []string {
 	var ids []string
 	cursor := ""
 	for {
-		page, err := r.Tools(who, app.ListOptions{Cursor: cursor})
+		page, err := r.Tools(who, catalog.ListOptions{Cursor: cursor})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,58 +169,58 @@ func TestPacksAreTurnedOnAndOff(t *testing.T) {
 // calls are valid calls of every tool, in an order in which they can be made.
 func (w *workshop) calls() []toolroom.Call {
 	var list []toolroom.Call
-	add := func(tool string, args app.Args) {
+	add := func(tool string, args toolroom.Args) {
 		list = append(list, toolroom.Call{Tool: tool, Arguments: args.JSON(), Session: "s"})
 	}
-	add("system:info", app.Args{})
-	add("file:write", app.Args{"path": "sub/a.txt", "content": "one\ntwo\n"})
-	add("file:read", app.Args{"path": "sub/a.txt"})
-	add("file:edit", app.Args{"path": "sub/a.txt", "search": "two", "replace": "2"})
-	add("file:patch", app.Args{"patch": "--- a/sub/a.txt\n+++ b/sub/a.txt\n@@ -1 +1 @@\n-one\n+1\n"})
-	add("file:undo", app.Args{})
-	add("file:list", app.Args{"recursive": true})
-	add("file:search", app.Args{"query": "one"})
-	add("shell:exec", app.Args{"command": "git init -q . && wc -c sub/a.txt"})
-	add("git:add", app.Args{"all": true})
-	add("git:commit", app.Args{"message": "first"})
-	add("git:status", app.Args{})
-	add("git:diff", app.Args{})
-	add("git:log", app.Args{})
-	add("git:show", app.Args{})
-	add("git:blame", app.Args{"file": "sub/a.txt"})
-	add("git:branch", app.Args{})
-	add("process:start", app.Args{"command": "sleep", "args": []string{"60"}})
-	add("process:list", app.Args{})
-	add("web:fetch", app.Args{"url": w.site})
-	add("memory:write", app.Args{"namespace": "n", "content": "text one"})
-	add("memory:append", app.Args{"namespace": "n", "content": "text two"})
-	add("memory:read", app.Args{"namespace": "n"})
-	add("memory:edit", app.Args{"namespace": "n", "search": "one", "replace": "1"})
-	add("memory:search", app.Args{"query": "text"})
-	add("memory:list", app.Args{})
-	add("memory:forget", app.Args{"namespace": "n"})
-	add("sessions:create", app.Args{"id": "one"})
-	add("sessions:list", app.Args{})
-	add("sessions:history", app.Args{})
-	add("sessions:delete", app.Args{"id": "one"})
-	add("cron:create", app.Args{"schedule": "@daily", "tool": "memory:list", "name": "n"})
-	add("cron:list", app.Args{})
+	add("system:info", toolroom.Args{})
+	add("file:write", toolroom.Args{"path": "sub/a.txt", "content": "one\ntwo\n"})
+	add("file:read", toolroom.Args{"path": "sub/a.txt"})
+	add("file:edit", toolroom.Args{"path": "sub/a.txt", "search": "two", "replace": "2"})
+	add("file:patch", toolroom.Args{"patch": "--- a/sub/a.txt\n+++ b/sub/a.txt\n@@ -1 +1 @@\n-one\n+1\n"})
+	add("file:undo", toolroom.Args{})
+	add("file:list", toolroom.Args{"recursive": true})
+	add("file:search", toolroom.Args{"query": "one"})
+	add("shell:exec", toolroom.Args{"command": "git init -q . && wc -c sub/a.txt"})
+	add("git:add", toolroom.Args{"all": true})
+	add("git:commit", toolroom.Args{"message": "first"})
+	add("git:status", toolroom.Args{})
+	add("git:diff", toolroom.Args{})
+	add("git:log", toolroom.Args{})
+	add("git:show", toolroom.Args{})
+	add("git:blame", toolroom.Args{"file": "sub/a.txt"})
+	add("git:branch", toolroom.Args{})
+	add("process:start", toolroom.Args{"command": "sleep", "args": []string{"60"}})
+	add("process:list", toolroom.Args{})
+	add("web:fetch", toolroom.Args{"url": w.site})
+	add("memory:write", toolroom.Args{"namespace": "n", "content": "text one"})
+	add("memory:append", toolroom.Args{"namespace": "n", "content": "text two"})
+	add("memory:read", toolroom.Args{"namespace": "n"})
+	add("memory:edit", toolroom.Args{"namespace": "n", "search": "one", "replace": "1"})
+	add("memory:search", toolroom.Args{"query": "text"})
+	add("memory:list", toolroom.Args{})
+	add("memory:forget", toolroom.Args{"namespace": "n"})
+	add("sessions:create", toolroom.Args{"id": "one"})
+	add("sessions:list", toolroom.Args{})
+	add("sessions:history", toolroom.Args{})
+	add("sessions:delete", toolroom.Args{"id": "one"})
+	add("cron:create", toolroom.Args{"schedule": "@daily", "tool": "memory:list", "name": "n"})
+	add("cron:list", toolroom.Args{})
 	if hasChromium(w.t) {
-		add("browser:navigate", app.Args{"url": w.site})
-		add("browser:snapshot", app.Args{})
-		add("browser:find", app.Args{"text": "page"})
-		add("browser:click", app.Args{"selector": "h1"})
-		add("browser:type", app.Args{"key": "Tab"})
-		add("browser:wait_for", app.Args{"text": "Page"})
-		add("browser:assert", app.Args{"selector": "h1", "count": 1})
-		add("browser:content", app.Args{})
-		add("browser:extract", app.Args{"selector": "h1"})
-		add("browser:screenshot", app.Args{})
-		add("browser:eval", app.Args{"expression": "document.title"})
-		add("browser:tabs", app.Args{})
-		add("browser:checkpoint.save", app.Args{"name": "here"})
-		add("browser:checkpoint.resume", app.Args{"name": "here"})
-		add("browser:close", app.Args{})
+		add("browser:navigate", toolroom.Args{"url": w.site})
+		add("browser:snapshot", toolroom.Args{})
+		add("browser:find", toolroom.Args{"text": "page"})
+		add("browser:click", toolroom.Args{"selector": "h1"})
+		add("browser:type", toolroom.Args{"key": "Tab"})
+		add("browser:wait_for", toolroom.Args{"text": "Page"})
+		add("browser:assert", toolroom.Args{"selector": "h1", "count": 1})
+		add("browser:content", toolroom.Args{})
+		add("browser:extract", toolroom.Args{"selector": "h1"})
+		add("browser:screenshot", toolroom.Args{})
+		add("browser:eval", toolroom.Args{"expression": "document.title"})
+		add("browser:tabs", toolroom.Args{})
+		add("browser:checkpoint.save", toolroom.Args{"name": "here"})
+		add("browser:checkpoint.resume", toolroom.Args{"name": "here"})
+		add("browser:close", toolroom.Args{})
 	}
 	return list
 }
@@ -367,7 +368,7 @@ func TestWebContentIsLabelledAndApprovalsShowADiff(t *testing.T) {
 		t.Errorf("%v %s", r.Labels, r.Text())
 	}
 	w.put("a.txt", "one\n")
-	r := w.Run(t.Context(), toolroom.Call{Tool: "file:write", Arguments: app.Args{"path": "a.txt", "content": "two\n"}.JSON(), NoWait: true})
+	r := w.Run(t.Context(), toolroom.Call{Tool: "file:write", Arguments: toolroom.Args{"path": "a.txt", "content": "two\n"}.JSON(), NoWait: true})
 	if r.Error == nil || r.Error.Code != toolroom.CodeApprovalRequired {
 		t.Fatalf("got %+v", r)
 	}

@@ -35,13 +35,13 @@ func TestTheProgramSelectsWhichSourceServesATool(t *testing.T) {
 	t.Parallel()
 	mail := fixed{toolroom.Tool{ID: toolroom.ID{Namespace: "mail", Name: "send"}, Description: "Send a mail.", Source: toolroom.SourceMCP}}
 	for name, c := range map[string]struct {
-		choose func([]app.Offer) int
+		choose func([]source.Offer) int
 		want   string
 	}{
 		"by default the function":   {nil, "function"},
-		"the choice of the program": {func(o []app.Offer) int { return last(o) }, "source"},
-		"an index that is none":     {func([]app.Offer) int { return 7 }, "function"},
-		"a choice that panics":      {func([]app.Offer) int { panic("no") }, "function"},
+		"the choice of the program": {func(o []source.Offer) int { return last(o) }, "source"},
+		"an index that is none":     {func([]source.Offer) int { return 7 }, "function"},
+		"a choice that panics":      {func([]source.Offer) int { panic("no") }, "function"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -62,7 +62,7 @@ func TestTheProgramSelectsWhichSourceServesATool(t *testing.T) {
 	}
 }
 
-func last(offers []app.Offer) int {
+func last(offers []source.Offer) int {
 	for i, o := range offers {
 		if o.Source == "mail" {
 			return i
@@ -102,8 +102,8 @@ func TestAProgramMakesToolsWhenTheyAreMissed(t *testing.T) {
 func TestAProgramHearsOfChanges(t *testing.T) {
 	t.Parallel()
 	r := open(t, app.Options{})
-	heard := make(chan app.Change, 10)
-	stop := r.OnChange(func(changes []app.Change) {
+	heard := make(chan toolroom.Change, 10)
+	stop := r.OnChange(func(changes []toolroom.Change) {
 		for _, c := range changes {
 			heard <- c
 		}
@@ -114,11 +114,11 @@ func TestAProgramHearsOfChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Unregister("a:b")
-	var got []app.Change
+	var got []toolroom.Change
 	for range 3 {
 		got = append(got, <-heard)
 	}
-	want := []app.Change{{Kind: app.ChangeRegistered, ID: id}, {Kind: app.ChangeUpdated, ID: id}, {Kind: app.ChangeRemoved, ID: id}}
+	want := []toolroom.Change{{Kind: toolroom.ChangeRegistered, ID: id}, {Kind: toolroom.ChangeUpdated, ID: id}, {Kind: toolroom.ChangeRemoved, ID: id}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

@@ -29,9 +29,6 @@ import (
 // Runtimes are the config's settings of sandbox runtimes.
 type Runtimes = config.Runtimes
 
-// Program is a program for [App.Execute].
-type Program = code.Request
-
 // Guest is the binary that runs programs inside sandboxes.
 type Guest struct {
 	// Path is the path of a static binary. Args select the guest if it is part of a larger
@@ -42,7 +39,7 @@ type Guest struct {
 
 // Execute runs a program that can call the tools of this room, as the caller in as. Like
 // Run, it always returns a result.
-func (r *App) Execute(ctx context.Context, as toolroom.Call, p Program) (*toolroom.Result, error) {
+func (r *App) Execute(ctx context.Context, as toolroom.Call, p toolroom.Program) (*toolroom.Result, error) {
 	call, err := r.ExecuteCall(as, p)
 	if err != nil {
 		return nil, err
@@ -53,36 +50,29 @@ func (r *App) Execute(ctx context.Context, as toolroom.Call, p Program) (*toolro
 // ExecuteCall returns the call that runs a program, for Stream and Submit. If the program
 // has no timeout of its own, it has the caller's. Languages may be abbreviated: js, ts, py,
 // sh.
-func (r *App) ExecuteCall(as toolroom.Call, p Program) (toolroom.Call, error) {
+func (r *App) ExecuteCall(as toolroom.Call, p toolroom.Program) (toolroom.Call, error) {
 	if language, ok := code.Language(p.Language); ok {
 		p.Language = language
 	}
 	if p.TimeoutMS == 0 {
 		p.TimeoutMS = as.Timeout.Milliseconds()
 	}
-	arguments, err := p.Arguments()
+	arguments, err := (&code.Request{Program: p}).Arguments()
 	as.Tool, as.Arguments, as.Timeout = code.Tool, arguments, 0
 	return as, err
 }
 
 // Engines lists the engines that programs can run on, with their status.
-func (r *App) Engines(ctx context.Context) []EngineStatus {
-	list := make([]EngineStatus, len(r.engines))
+func (r *App) Engines(ctx context.Context) []sandbox.Status {
+	list := make([]sandbox.Status, len(r.engines))
 	for i, e := range r.engines {
-		list[i] = EngineStatus{Name: e.Name(), Languages: e.Languages(), Probe: e.Probe(ctx)}
+		list[i] = sandbox.Status{Name: e.Name(), Languages: e.Languages(), Probe: e.Probe(ctx)}
 	}
 	if w := r.workflows; w != nil {
 		p := w.Probe(ctx)
-		list = append(list, EngineStatus{Name: w.Name(), Languages: p.Languages, Probe: p})
+		list = append(list, sandbox.Status{Name: w.Name(), Languages: p.Languages, Probe: p})
 	}
 	return list
-}
-
-// EngineStatus describes an engine or runtime and what it can do on this machine.
-type EngineStatus struct {
-	Name      string   `json:"name"`
-	Languages []string `json:"languages"`
-	sandbox.Probe
 }
 
 // openCode adds code mode to the catalog.

@@ -89,7 +89,7 @@ func TestWhatAProgramCallsIsLookedAtBeforeItRuns(t *testing.T) {
 		{"javascript", "tries := 0\nwhile (tries < 3) { try { run(\"math:add\", {a: \"x\", b: 1}); break } catch (e) { tries++; if (e.retryable) break } }\ntries", "3", ""},
 		{"python", "sum := run(\"math:add\", {a: 1, b: 2})\ndef f(): pass", "", "line 2"},
 	} {
-		result, err := r.Execute(t.Context(), toolroom.Call{}, app.Program{Language: c.language, Code: c.code})
+		result, err := r.Execute(t.Context(), toolroom.Call{}, toolroom.Program{Language: c.language, Code: c.code})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,11 +108,11 @@ func TestTheToolexecFormSentAsPythonSaysThatItIsJavaScript(t *testing.T) {
 	t.Parallel()
 	r := programRoom(t)
 	const code = "sum := run(\"math:add\", {a: 1, b: 2})\nsum"
-	result, err := r.Execute(t.Context(), toolroom.Call{}, app.Program{Language: "python", Code: code})
+	result, err := r.Execute(t.Context(), toolroom.Call{}, toolroom.Program{Language: "python", Code: code})
 	if err != nil || result.Execution == nil || result.Execution.Language != "javascript" || !strings.Contains(result.Execution.Why, "line 1") {
 		t.Errorf("%v, %+v", err, result)
 	}
-	for _, p := range []app.Program{{Engine: "py"}, {Session: "work"}} {
+	for _, p := range []toolroom.Program{{Engine: "py"}, {Session: "work"}} {
 		p.Language, p.Code = "python", code
 		result, err := r.Execute(t.Context(), toolroom.Call{}, p)
 		if err != nil || result.Error == nil || result.Error.Code != toolroom.CodeInvalidArguments || !strings.Contains(result.Error.Hint, "javascript") {
@@ -124,11 +124,11 @@ func TestTheToolexecFormSentAsPythonSaysThatItIsJavaScript(t *testing.T) {
 func TestAnEngineThatCannotHoldALimitIsPassedOver(t *testing.T) {
 	t.Parallel()
 	r := programRoom(t)
-	result, err := r.Execute(t.Context(), toolroom.Call{}, app.Program{Language: "javascript", Code: "return 1", MemoryBytes: 1536 << 20})
+	result, err := r.Execute(t.Context(), toolroom.Call{}, toolroom.Program{Language: "javascript", Code: "return 1", MemoryBytes: 1536 << 20})
 	if err != nil || result.Error != nil || result.Execution.Engine != "process" || !strings.Contains(result.Execution.Why, "at most 1024 MiB") {
 		t.Errorf("%v, %+v", err, result)
 	}
-	result, err = r.Execute(t.Context(), toolroom.Call{}, app.Program{Language: "javascript", Code: "return 1", Engine: "js", MemoryBytes: 1536 << 20})
+	result, err = r.Execute(t.Context(), toolroom.Call{}, toolroom.Program{Language: "javascript", Code: "return 1", Engine: "js", MemoryBytes: 1536 << 20})
 	if err != nil || result.Error == nil || result.Error.Code != toolroom.CodeLimitNotEnforceable {
 		t.Errorf("%v, %+v", err, result)
 	}
@@ -137,7 +137,7 @@ func TestAnEngineThatCannotHoldALimitIsPassedOver(t *testing.T) {
 func TestAResultTellsTheLimitsThatWereAskedAndThoseThatWereGiven(t *testing.T) {
 	t.Parallel()
 	r := programRoom(t)
-	result, err := r.Execute(t.Context(), toolroom.Call{}, app.Program{
+	result, err := r.Execute(t.Context(), toolroom.Call{}, toolroom.Program{
 		Language: "javascript", Code: "return 1", Profile: "hardened", TimeoutMS: 3_600_000, MemoryBytes: 128 << 20, OutputBytes: 1 << 40, MaxCalls: 7,
 	})
 	if err != nil || result.Error != nil {
@@ -153,7 +153,7 @@ func TestAResultTellsTheLimitsThatWereAskedAndThoseThatWereGiven(t *testing.T) {
 	if want := "time: 1h0m0s asked, 10m0s given\noutput: 1099511627776 bytes asked, 67108864 given"; told != want {
 		t.Errorf("it tells\n%s\nwant\n%s", told, want)
 	}
-	result, err = r.Execute(t.Context(), toolroom.Call{}, app.Program{Language: "javascript", Code: "return 1"})
+	result, err = r.Execute(t.Context(), toolroom.Call{}, toolroom.Program{Language: "javascript", Code: "return 1"})
 	if err != nil || result.Execution.Asked != (toolroom.ExecutionLimits{}) || result.Execution.Limits.Calls != 100 || len(result.Execution.Lowered()) > 0 {
 		t.Errorf("nothing was asked: %v, %+v", err, result.Execution)
 	}
@@ -162,7 +162,7 @@ func TestAResultTellsTheLimitsThatWereAskedAndThoseThatWereGiven(t *testing.T) {
 func TestTheFirstProgramThatNamesASourceFindsItsTools(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"cli.box.status()", "cli('box').version()", "tools['box']['status']()", "call_tool('box:status', {})"} {
-		result, err := freshRoom(t).Execute(t.Context(), toolroom.Call{}, app.Program{Language: "javascript", Code: "return (await " + code + ").stdout"})
+		result, err := freshRoom(t).Execute(t.Context(), toolroom.Call{}, toolroom.Program{Language: "javascript", Code: "return (await " + code + ").stdout"})
 		if err != nil || result.Error != nil || !strings.HasPrefix(result.Text(), "did ") {
 			t.Errorf("%s: %v, %+v", code, err, result)
 		}
@@ -173,12 +173,12 @@ func TestALanguageMayBeWrittenShort(t *testing.T) {
 	t.Parallel()
 	r := programRoom(t)
 	for short, code := range map[string]string{"js": "return 1 + 1", "ts": "const n: number = 2; return n"} {
-		got, err := r.Execute(t.Context(), toolroom.Call{}, app.Program{Language: short, Code: code})
+		got, err := r.Execute(t.Context(), toolroom.Call{}, toolroom.Program{Language: short, Code: code})
 		if err != nil || string(got.Value) != "2" {
 			t.Errorf("%s: %s, %v %v", short, got.Value, got.Error, err)
 		}
 	}
-	if got, err := r.Execute(t.Context(), toolroom.Call{}, app.Program{Language: "cobol", Code: "STOP RUN."}); err != nil || got.Error == nil || got.Error.Code != toolroom.CodeInvalidArguments {
+	if got, err := r.Execute(t.Context(), toolroom.Call{}, toolroom.Program{Language: "cobol", Code: "STOP RUN."}); err != nil || got.Error == nil || got.Error.Code != toolroom.CodeInvalidArguments {
 		t.Errorf("cobol: %+v %v", got, err)
 	}
 }

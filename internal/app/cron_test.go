@@ -13,7 +13,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
 	"github.com/toolroom/toolroom/internal/token"
 )
@@ -26,7 +25,7 @@ type scheduled struct {
 
 func (w *workshop) schedule(who toolroom.Identity, args map[string]any) scheduled {
 	w.t.Helper()
-	r := w.Run(w.t.Context(), toolroom.Call{Tool: "cron:create", Arguments: app.Args(args).JSON(), Identity: who})
+	r := w.Run(w.t.Context(), toolroom.Call{Tool: "cron:create", Arguments: toolroom.Args(args).JSON(), Identity: who})
 	if !r.OK() {
 		w.t.Fatal(r.Error)
 	}
@@ -48,7 +47,7 @@ func (w *workshop) schedules(who toolroom.Identity) []scheduled {
 }
 
 // receiptOf waits for the receipt of a call.
-func (w *workshop) receiptOf(call string) *receipt.Receipt {
+func (w *workshop) receiptOf(call string) *toolroom.Receipt {
 	w.t.Helper()
 	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if rec, err := w.Receipt(w.t.Context(), call); err == nil {
@@ -144,7 +143,7 @@ func TestCronThroughThePipeline(t *testing.T) {
 		{"another's delete", bob, "cron:delete", map[string]any{"id": s.ID}, toolroom.CodeNotFound},
 		{"hostile id", ann, "cron:delete", map[string]any{"id": "' OR 1=1 --"}, toolroom.CodeNotFound},
 	} {
-		r := w.Run(t.Context(), toolroom.Call{Tool: tt.tool, Arguments: app.Args(tt.args).JSON(), Identity: tt.who})
+		r := w.Run(t.Context(), toolroom.Call{Tool: tt.tool, Arguments: toolroom.Args(tt.args).JSON(), Identity: tt.who})
 		if r.OK() || r.Error.Code != tt.code {
 			t.Errorf("%s: %+v", tt.name, r.Error)
 		}
@@ -153,14 +152,14 @@ func TestCronThroughThePipeline(t *testing.T) {
 		t.Errorf("bob sees %+v", list)
 	}
 	var triggered struct{ Call string }
-	r := w.Run(t.Context(), toolroom.Call{Tool: "cron:trigger", Arguments: app.Args{"id": s.ID}.JSON(), Identity: ann})
+	r := w.Run(t.Context(), toolroom.Call{Tool: "cron:trigger", Arguments: toolroom.Args{"id": s.ID}.JSON(), Identity: ann})
 	if err := r.Decode(&triggered); err != nil {
 		t.Fatal(err, r.Error)
 	}
 	if rec := w.receiptOf(triggered.Call); rec.Status != toolroom.StatusOK || rec.Identity.Subject != "ann" {
 		t.Errorf("got %+v", rec)
 	}
-	if r := w.Run(t.Context(), toolroom.Call{Tool: "cron:delete", Arguments: app.Args{"id": s.ID}.JSON(), Identity: ann}); !r.OK() || len(w.schedules(ann)) != 0 {
+	if r := w.Run(t.Context(), toolroom.Call{Tool: "cron:delete", Arguments: toolroom.Args{"id": s.ID}.JSON(), Identity: ann}); !r.OK() || len(w.schedules(ann)) != 0 {
 		t.Errorf("got %+v", r.Error)
 	}
 }
@@ -171,9 +170,9 @@ func TestAScheduledCallCannotScheduleCalls(t *testing.T) {
 	w := newWorkshop(t, "")
 	type in struct{ Tool, ID string }
 	if err := app.Register(w.App, "relay:call", "Call another tool.", func(ctx context.Context, in in) (string, error) {
-		args := app.Args{"id": in.ID}
+		args := toolroom.Args{"id": in.ID}
 		if in.Tool == "cron:create" {
-			args = app.Args{"schedule": "@hourly", "tool": "memory:list"}
+			args = toolroom.Args{"schedule": "@hourly", "tool": "memory:list"}
 		}
 		r := w.Run(ctx, toolroom.Call{Tool: in.Tool, Arguments: args.JSON()})
 		if r.Error != nil {
@@ -184,7 +183,7 @@ func TestAScheduledCallCannotScheduleCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Start(context.Background())
-	trigger := func(s scheduled) *receipt.Receipt {
+	trigger := func(s scheduled) *toolroom.Receipt {
 		var triggered struct{ Call string }
 		if err := w.call("cron:trigger", map[string]any{"id": s.ID}).Decode(&triggered); err != nil {
 			t.Fatal(err)
@@ -228,7 +227,7 @@ func TestASchedulesIdentityNeedsAToken(t *testing.T) {
 	first, who := issue("dev"), toolroom.Identity{Subject: "ann", Groups: []string{"dev"}}
 	s := w.schedule(who, map[string]any{"schedule": later(), "tool": "memory:list"})
 	trigger := func() toolroom.Code {
-		return toolroom.CodeOf(w.Run(t.Context(), toolroom.Call{Tool: "cron:trigger", Arguments: app.Args{"id": s.ID}.JSON(), Identity: who}).Err())
+		return toolroom.CodeOf(w.Run(t.Context(), toolroom.Call{Tool: "cron:trigger", Arguments: toolroom.Args{"id": s.ID}.JSON(), Identity: who}).Err())
 	}
 	if err := store.RevokeToken(t.Context(), first.ID, time.Now()); err != nil {
 		t.Fatal(err)
@@ -253,10 +252,10 @@ func TestAScheduleKeepsTheLabelsOfItsMaker(t *testing.T) {
 	if err := app.RegisterTool(w.App, toolroom.Tool{ID: toolroom.MustParseID("diary:read"), Description: "Read."}, func(context.Context, struct{}) (string, error) { return "private", nil }); err != nil {
 		t.Fatal(err)
 	}
-	if r := w.Run(t.Context(), toolroom.Call{Tool: "web:fetch", Arguments: app.Args{"url": w.site}.JSON(), Session: "s"}); !r.OK() {
+	if r := w.Run(t.Context(), toolroom.Call{Tool: "web:fetch", Arguments: toolroom.Args{"url": w.site}.JSON(), Session: "s"}); !r.OK() {
 		t.Fatal(r.Error)
 	}
-	r := w.Run(t.Context(), toolroom.Call{Tool: "cron:create", Arguments: app.Args{"schedule": later(), "tool": "memory:list"}.JSON(), Session: "s"})
+	r := w.Run(t.Context(), toolroom.Call{Tool: "cron:create", Arguments: toolroom.Args{"schedule": later(), "tool": "memory:list"}.JSON(), Session: "s"})
 	var s scheduled
 	if err := r.Decode(&s); err != nil {
 		t.Fatal(err, r.Error)

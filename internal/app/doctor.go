@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"time"
+
+	"github.com/toolroom/toolroom/sandbox"
 )
 
 // The status values of a check.
@@ -25,7 +27,7 @@ type Check struct {
 	// Fix is the next step if Status is not ok.
 	Fix string `json:"fix,omitempty"`
 	// Runtime is the status of an engine or sandbox.
-	Runtime *EngineStatus `json:"runtime,omitempty"`
+	Runtime *sandbox.Status `json:"runtime,omitempty"`
 }
 
 // testRounding is the precision of displayed durations.

@@ -58,7 +58,7 @@ func TestAProgramReachesTheHostsThatItNamesWhereConfigAndPolicyLetIt(t *testing.
 			if err != nil {
 				t.Fatal(err)
 			}
-			result, err := r.Execute(t.Context(), toolroom.Call{Identity: toolroom.Identity{Subject: "ann", Skill: tt.skill}}, app.Program{
+			result, err := r.Execute(t.Context(), toolroom.Call{Identity: toolroom.Identity{Subject: "ann", Skill: tt.skill}}, toolroom.Program{
 				Language: "python", Code: fetch, Inputs: inputs, Egress: tt.egress, Runtime: "process",
 			})
 			if err != nil {

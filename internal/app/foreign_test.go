@@ -76,7 +76,7 @@ func TestARunnerThatIsMissingOrOfAnotherBuildDisablesItsRuntimesAlone(t *testing
 			if err != nil {
 				t.Error(err)
 			}
-			result, err := r.Execute(t.Context(), toolroom.Call{}, app.Program{Language: "shell", Code: "true", Runtime: "docker"})
+			result, err := r.Execute(t.Context(), toolroom.Call{}, toolroom.Program{Language: "shell", Code: "true", Runtime: "docker"})
 			if err != nil || toolroom.CodeOf(result.Error) != toolroom.CodeSandboxUnavailable || !strings.Contains(result.Error.Message, tt.want) {
 				t.Errorf("a program under docker: %v, %v", err, result.Error)
 			}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/taint"
 )
@@ -32,10 +31,10 @@ func (r *App) ForgetTaint(ctx context.Context, owner, session, by, reason string
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "the session %q of %s has no taint labels", session, owner).
 			WithCLIHint("receipts name the sessions: toolroom calls --by %s", owner)
 	}
-	record := &receipt.Receipt{
+	record := &receipt.Draft{Receipt: toolroom.Receipt{
 		ID: fmt.Sprintf("forget_%d", now.UnixNano()), Tool: forgetTool, Surface: "cli", Session: session, Arguments: arguments,
-		Status: toolroom.StatusOK, Effects: toolroom.EffectsDone, Decision: policy.Allow, Rule: "an operator cleared the taint labels", Started: now,
-	}
+		Status: toolroom.StatusOK, Effects: toolroom.EffectsDone, Decision: toolroom.VerdictAllow, Rule: "an operator cleared the taint labels", Started: now,
+	}}
 	for _, m := range taint.Sorted(labels) {
 		record.Reach = append(record.Reach, m.String())
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/receipt"
 )
 
 func TestAnOperatorEndsWhatASessionHasInReachAndThatIsRecorded(t *testing.T) {
@@ -47,7 +46,7 @@ sources: {pets: {openapi: {spec: spec.json, base_url: "`+s.url+`"}, egress: {all
 	if _, err := r.ForgetTaint(t.Context(), "ann", "three", "olga", "x"); toolroom.CodeOf(err) != toolroom.CodeNotFound {
 		t.Errorf("a session that has read nothing: %v", err)
 	}
-	records, err := r.Receipts(t.Context(), receipt.Query{Tool: "toolroom:policy.forget"})
+	records, err := r.Receipts(t.Context(), toolroom.ReceiptQuery{Tool: "toolroom:policy.forget"})
 	if err != nil || len(records) != 1 || !strings.Contains(string(records[0].Arguments), "olga") || len(records[0].Reach) != 2 {
 		t.Errorf("it is recorded as %+v, %v", records, err)
 	}

@@ -69,7 +69,7 @@ func (r *App) FromRun(ctx context.Context, o FromRun) (*Proposal, error) {
 		}
 	}
 	f.ReadOnly = len(args.Egress) == 0
-	calls, err := r.Receipts(ctx, receipt.Query{Parent: ran.ID, Limit: maxSeen})
+	calls, err := r.Receipts(ctx, toolroom.ReceiptQuery{Parent: ran.ID, Limit: maxSeen})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (r *App) FromRun(ctx context.Context, o FromRun) (*Proposal, error) {
 }
 
 // saw notes a call that the program made.
-func (p *Proposal) saw(call *receipt.Receipt, f *function.Ran) {
+func (p *Proposal) saw(call *toolroom.Receipt, f *function.Ran) {
 	if id, err := toolroom.ParseID(call.Tool); err == nil && !slices.Contains(f.Namespaces, id.Namespace) {
 		f.Namespaces = append(f.Namespaces, id.Namespace)
 	}

@@ -107,7 +107,7 @@ func (r *App) checkFunctionID(id toolroom.ID) error {
 
 // pastArguments returns the recorded arguments of a tool's calls that succeeded.
 func (r *App) pastArguments(ctx context.Context, tool string, since time.Time) (map[string][]json.RawMessage, error) {
-	list, err := r.Receipts(ctx, receipt.Query{Tool: tool, Since: since, Status: toolroom.StatusOK, Limit: receipt.MaxLimit})
+	list, err := r.Receipts(ctx, toolroom.ReceiptQuery{Tool: tool, Since: since, Status: toolroom.StatusOK, Limit: receipt.MaxLimit})
 	if err != nil {
 		return nil, err
 	}
@@ -279,10 +279,10 @@ func (r *App) functionOf(v *release.Version) (source.Source, error) {
 		Packages: r.packagesOf(spec),
 	}
 	program := code.Function{
-		Request: code.Request{
+		Request: code.Request{Program: toolroom.Program{
 			Language: spec.Language, Engine: spec.Engine, Egress: spec.Egress,
 			TimeoutMS: spec.Limits.TimeoutMS, CPUMS: spec.Limits.CPUMS, MemoryBytes: spec.Limits.MemoryBytes, MaxCalls: spec.Limits.Calls,
-		},
+		}},
 		Layer: r.layerOf(spec), Engines: enginesFor(spec), Ahead: spec.Node,
 	}
 	if spec.Language != "python" && len(spec.Preload) == 0 {

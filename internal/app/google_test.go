@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/builtin/google/googletest"
 )
 
@@ -46,7 +45,7 @@ func TestTheGoogleToolsUseTheLoginOfTheirCaller(t *testing.T) {
 		}
 	}
 	for _, who := range []toolroom.Identity{{Subject: "bob"}, {Subject: "ann", Agent: "other"}} {
-		r := w.Run(t.Context(), toolroom.Call{Tool: "tasks:list", Arguments: app.Args{}.JSON(), Identity: who})
+		r := w.Run(t.Context(), toolroom.Call{Tool: "tasks:list", Arguments: toolroom.Args{}.JSON(), Identity: who})
 		if r.OK() || r.Error.Code != toolroom.CodeUnauthenticated {
 			t.Errorf("%s uses another's login: %+v", who, r)
 		}

@@ -374,9 +374,9 @@ func (m *sourceManager) Refine(ctx context.Context, id toolroom.ID) (toolroom.To
 }
 
 // status returns the source's status for people.
-func (m *sourceManager) status() SourceStatus {
+func (m *sourceManager) status() source.Status {
 	d := m.Describe()
-	s := SourceStatus{Name: m.name, Kind: d.Kind, State: d.State, Reason: d.Reason, Process: d.Process, Output: d.Output}
+	s := source.Status{Name: m.name, Kind: d.Kind, State: d.State, Reason: d.Reason, Process: d.Process, Output: d.Output}
 	m.mu.Lock()
 	current, listed := m.current, m.listed
 	m.mu.Unlock()

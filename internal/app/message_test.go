@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
@@ -65,7 +64,7 @@ builtin:
 	if r := w.as("bob", "message:send", args); r.Status != toolroom.StatusDenied {
 		t.Errorf("bob: %+v", r)
 	}
-	r = w.Run(t.Context(), toolroom.Call{Tool: "message:send", Arguments: app.Args(args).JSON(), Identity: toolroom.Identity{Subject: "ann"}, NoWait: true})
+	r = w.Run(t.Context(), toolroom.Call{Tool: "message:send", Arguments: toolroom.Args(args).JSON(), Identity: toolroom.Identity{Subject: "ann"}, NoWait: true})
 	waiting, err := w.Approvals(t.Context(), "")
 	if toolroom.CodeOf(r.Err()) != toolroom.CodeApprovalRequired || err != nil || len(waiting) != 1 || !slices.Contains(waiting[0].Effects, "sends 5 characters by team (webhook) to team") {
 		t.Errorf("ann: %+v, %+v, %v", r.Error, waiting, err)

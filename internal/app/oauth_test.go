@@ -17,7 +17,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/receipt"
 )
 
 // protected is an MCP server that wants a token, and its authorization server.
@@ -102,7 +101,7 @@ func TestALoginServesItsIdentityAloneAndItsTokenIsKnownToTheRedactor(t *testing.
 		if result.Status != toolroom.StatusOK {
 			t.Errorf("%s the call answered %+v", when, result.Error)
 		}
-		receipts, err := r.Receipts(t.Context(), receipt.Query{Limit: 10})
+		receipts, err := r.Receipts(t.Context(), toolroom.ReceiptQuery{Limit: 10})
 		if err != nil || len(receipts) == 0 {
 			t.Fatalf("%d receipts: %v", len(receipts), err)
 		}

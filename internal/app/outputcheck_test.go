@@ -53,7 +53,7 @@ sources:
 			}
 			logs := 0
 			var result *toolroom.Result
-			call, err := r.ExecuteCall(toolroom.Call{}, app.Program{Language: "javascript", Code: `return (await tools.pets.get({})).id`})
+			call, err := r.ExecuteCall(toolroom.Call{}, toolroom.Program{Language: "javascript", Code: `return (await tools.pets.get({})).id`})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/config"
@@ -31,7 +32,7 @@ type Parts struct {
 	Library   *library.Library
 	Releases  *release.Service
 	// WatchReceipts calls see with the receipt of each call until stop is called.
-	WatchReceipts func(see func(*receipt.Receipt)) (stop func())
+	WatchReceipts func(see func(*toolroom.Receipt)) (stop func())
 	// Resolve returns the value of a reference to a secret.
 	Resolve func(ctx context.Context, reference string) (string, error)
 	// Log redacts known secrets and writes to [Options.Log].
@@ -59,7 +60,7 @@ func (r *App) Config() *config.Config {
 func (r *App) Home() string { return r.home }
 
 // Receipts lists receipts of calls.
-func (r *App) Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Receipt, error) {
+func (r *App) Receipts(ctx context.Context, q toolroom.ReceiptQuery) ([]*toolroom.Receipt, error) {
 	if err := r.recorder.Flush(ctx); err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func (r *App) Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Receipt
 }
 
 // ReceiptSamples calls see with what metrics need of the receipts that q selects.
-func (r *App) ReceiptSamples(ctx context.Context, q receipt.Query, see func(receipt.Sample) bool) error {
+func (r *App) ReceiptSamples(ctx context.Context, q toolroom.ReceiptQuery, see func(receipt.Sample) bool) error {
 	if err := r.recorder.Flush(ctx); err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (r *App) ReceiptSamples(ctx context.Context, q receipt.Query, see func(rece
 }
 
 // Receipt returns the receipt of one call.
-func (r *App) Receipt(ctx context.Context, id string) (*receipt.Receipt, error) {
+func (r *App) Receipt(ctx context.Context, id string) (*toolroom.Receipt, error) {
 	if err := r.recorder.Flush(ctx); err != nil {
 		return nil, err
 	}

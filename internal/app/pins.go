@@ -65,15 +65,15 @@ func (r *App) quarantineOf(source string, by trust) func(toolroom.ID) string {
 // narrow denies calls of quarantined tools. Neither their old nor their new definition
 // reaches a model.
 func (h *quarantine) narrow(d policy.Decision, r policy.Request) policy.Decision {
-	if d.Effect == policy.Deny {
+	if d.Effect == toolroom.VerdictDeny {
 		return d
 	}
 	reason := h.why(r.Tool.ID.Namespace, r.Tool.ID.Unversioned())
 	if reason == "" {
 		return d
 	}
-	return d.Then(policy.Step{
-		Layer: "policy.pin", Effect: policy.Deny, Rule: reason,
+	return d.Then(toolroom.PolicyStep{
+		Layer: "policy.pin", Effect: toolroom.VerdictDeny, Rule: reason,
 		Hint: "a person must review and accept it", CLIHint: "toolroom sources review " + r.Tool.ID.Namespace,
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/pin"
 )
 
@@ -84,7 +85,7 @@ func (s shifty) mayCall(r *app.App, tool string, may bool) {
 	if may != (result.Error == nil) || !may && (result.Error.Code != toolroom.CodeDenied || !strings.Contains(result.Error.Hints(), "sources review pets")) {
 		s.t.Errorf("%s: may be called %v, and the call gave %v", tool, may, result.Error)
 	}
-	page, err := r.Tools(toolroom.Identity{}, app.ListOptions{})
+	page, err := r.Tools(toolroom.Identity{}, catalog.ListOptions{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func (s shifty) mayCall(r *app.App, tool string, may bool) {
 	for _, e := range page.Entries {
 		listed = listed || e.ID == tool
 	}
-	if found := r.Search(toolroom.Identity{}, "pets", app.SearchOptions{}); listed != may || !may && strings.Contains(encoded(s.t, found), tool) {
+	if found := r.Search(toolroom.Identity{}, "pets", catalog.SearchOptions{}); listed != may || !may && strings.Contains(encoded(s.t, found), tool) {
 		s.t.Errorf("%s: may be called %v, is listed %v", tool, may, listed)
 	}
 }

@@ -182,7 +182,7 @@ func (r *App) Explain(ctx context.Context, spelling string, who toolroom.Identit
 		Decision: decision, Effects: call.Effects, Unknown: !known,
 		Unwalled: known && run.Unwalled(e, decision),
 	}
-	if decision.Effect == policy.Confirm && (!spends || step.Effect == policy.Allow) {
+	if decision.Effect == toolroom.VerdictConfirm && (!spends || step.Effect == toolroom.VerdictAllow) {
 		return explained, r.standing(ctx, explained, tool, who, arguments)
 	}
 	return explained, nil
@@ -190,7 +190,7 @@ func (r *App) Explain(ctx context.Context, spelling string, who toolroom.Identit
 
 // standing adds the grant that covers the call, if there is one.
 func (r *App) standing(ctx context.Context, e *policy.Explanation, tool *toolroom.Tool, who toolroom.Identity, arguments json.RawMessage) error {
-	question := approval.Approval{Tool: tool.ID.String(), Identity: who}
+	question := toolroom.Approval{Tool: tool.ID.String(), Identity: who}
 	if canonical, err := jsonx.Canonical(arguments); len(arguments) > 0 && err == nil {
 		question.Digest = approval.Digest(tool.ID, canonical, nil, who)
 	}
@@ -199,7 +199,7 @@ func (r *App) standing(ctx context.Context, e *policy.Explanation, tool *toolroo
 		return err
 	}
 	e.Answered = grant.ID
-	e.Steps = append(slices.Clip(e.Steps), policy.Step{Layer: "approvals", Effect: policy.Allow, Rule: grant.String()})
+	e.Steps = append(slices.Clip(e.Steps), toolroom.PolicyStep{Layer: "approvals", Effect: toolroom.VerdictAllow, Rule: grant.String()})
 	return nil
 }
 
@@ -239,7 +239,7 @@ func (r *App) ReplayPolicy(ctx context.Context, since time.Time) (*policytest.Re
 		}
 		return run.Enforced(e, source.Request{Tool: tool.ID}, predicted)
 	}
-	query := receipt.Query{Since: since, AfterSeq: receipt.FromStart, Limit: receipt.MaxLimit}
+	query := toolroom.ReceiptQuery{Since: since, AfterSeq: toolroom.ReceiptsFromStart, Limit: receipt.MaxLimit}
 	for {
 		page, err := r.Receipts(ctx, query)
 		if err != nil {

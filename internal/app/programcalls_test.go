@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/app"
 )
 
 const addChain = `run_chain([{"tool": "math:add", "arguments": {"a": 1, "b": 2}}]*%d)`
@@ -30,7 +29,7 @@ func TestChainsOfAProgramCountEachOfTheirCalls(t *testing.T) {
 		{"javascript", `const s = {tool: "math:add", arguments: {a: 1, b: 2}}; await run_chain([s, {...s, if: "false"}]); return await math.add({a: 1, b: 2})`, 2, false},
 		{"javascript", `for (;;) await math.add({a: 1, b: 2})`, 2, true},
 	} {
-		result, err := r.Execute(t.Context(), toolroom.Call{}, app.Program{Language: c.language, Code: c.code, MaxCalls: 2})
+		result, err := r.Execute(t.Context(), toolroom.Call{}, toolroom.Program{Language: c.language, Code: c.code, MaxCalls: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +49,7 @@ func TestAProgramKeepsToTheBudgetOfItsCaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := r.Execute(t.Context(), toolroom.Call{Budget: budget}, app.Program{Language: "javascript", Code: `
+	result, err := r.Execute(t.Context(), toolroom.Call{Budget: budget}, toolroom.Program{Language: "javascript", Code: `
 		const s = {tool: "math:add", arguments: {a: 1, b: 2}}
 		await run_chain([s, s])
 		try { await run_chain([s, s]) } catch (e) { if (e.code != "budget_exceeded") throw e }
@@ -64,7 +63,7 @@ func TestAProgramKeepsToTheBudgetOfItsCaller(t *testing.T) {
 func TestAProgramLearnsWhatAChainDidBeforeItFailed(t *testing.T) {
 	t.Parallel()
 	r := programRoom(t)
-	for _, p := range []app.Program{
+	for _, p := range []toolroom.Program{
 		{Language: "javascript", Code: `try { await run_chain([{tool: "math:add", arguments: {a: 1, b: 2}}, {tool: "math:add", arguments: {a: "x"}}, {tool: "math:add"}]) } catch (e) { return [e.details.failed, e.details.steps] }`},
 		{Language: "python", Engine: "py", Code: `
 try:
@@ -99,7 +98,7 @@ got`},
 func TestACommandThatIsRefusedACallEndsAsOverItsBudget(t *testing.T) {
 	t.Parallel()
 	r := programRoom(t)
-	result, err := r.Execute(t.Context(), toolroom.Call{}, app.Program{
+	result, err := r.Execute(t.Context(), toolroom.Call{}, toolroom.Program{
 		Language: "shell", Runtime: "process", BestEffort: true, MaxCalls: 1, Code: "tool math:add a=1 b=2\ntool math:add a=1 b=2",
 	})
 	if err != nil {

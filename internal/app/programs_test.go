@@ -46,7 +46,7 @@ func TestProgramsCallCommandLineProgramsWithoutASource(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := openWith(t, c.config, app.Options{Helper: self})
-			result, err := r.Execute(t.Context(), toolroom.Call{Identity: toolroom.Identity{Subject: "local"}}, app.Program{Language: "javascript", Code: c.code})
+			result, err := r.Execute(t.Context(), toolroom.Call{Identity: toolroom.Identity{Subject: "local"}}, toolroom.Program{Language: "javascript", Code: c.code})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -64,7 +64,7 @@ func (r *App) openRecorder(ctx context.Context) error {
 }
 
 // syncs reports whether the receipt of a call must be on disk before the call returns.
-func (r *App) syncs(of *receipt.Receipt) bool {
+func (r *App) syncs(of *toolroom.Receipt) bool {
 	switch r.Config().Receipts.Sync {
 	case config.SyncAlways:
 		return true
@@ -99,11 +99,11 @@ type receiptLog struct {
 	watchers []*receiptWatcher
 }
 
-type receiptWatcher struct{ see func(*receipt.Receipt) }
+type receiptWatcher struct{ see func(*toolroom.Receipt) }
 
 // Watch calls see with the receipt of each call, before it is recorded, until stop is
 // called. Calls that end at the same time call see at the same time.
-func (r *receiptLog) Watch(see func(*receipt.Receipt)) (stop func()) {
+func (r *receiptLog) Watch(see func(*toolroom.Receipt)) (stop func()) {
 	w := &receiptWatcher{see}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,23 +116,26 @@ func (r *receiptLog) Watch(see func(*receipt.Receipt)) (stop func()) {
 }
 
 // Append records a call.
-func (r *receiptLog) Append(ctx context.Context, rec *receipt.Receipt) error {
+func (r *receiptLog) Append(ctx context.Context, rec *receipt.Draft) error {
 	r.mu.Lock()
 	watchers := r.watchers
 	r.mu.Unlock()
 	for _, w := range watchers {
-		w.see(rec)
+		w.see(&rec.Receipt)
 	}
-	return r.Receipts.Append(ctx, r.redacted(rec))
+	if clean := r.redacted(&rec.Receipt); clean != &rec.Receipt {
+		rec = &receipt.Draft{Receipt: *clean, Called: rec.Called, Refused: rec.Refused}
+	}
+	return r.Receipts.Append(ctx, rec)
 }
 
 // Intend records that a call is about to run.
-func (r *receiptLog) Intend(ctx context.Context, rec *receipt.Receipt, owner string) error {
+func (r *receiptLog) Intend(ctx context.Context, rec *toolroom.Receipt, owner string) error {
 	return r.Receipts.Intend(ctx, r.redacted(rec), owner)
 }
 
 // redacted returns rec without secrets, or rec itself if it has none.
-func (r *receiptLog) redacted(rec *receipt.Receipt) *receipt.Receipt {
+func (r *receiptLog) redacted(rec *toolroom.Receipt) *toolroom.Receipt {
 	if r.secrets.Empty() {
 		return rec
 	}
@@ -140,25 +143,25 @@ func (r *receiptLog) redacted(rec *receipt.Receipt) *receipt.Receipt {
 	if err != nil { // the store omits what is not valid JSON, and keeps the rest
 		rec = writable(rec)
 		if text, err = json.Marshal(rec); err != nil {
-			return &receipt.Receipt{ID: rec.ID, Status: rec.Status, Effects: rec.Effects, Started: rec.Started, Called: rec.Called, Refused: rec.Refused}
+			return &toolroom.Receipt{ID: rec.ID, Status: rec.Status, Effects: rec.Effects, Started: rec.Started}
 		}
 	}
 	clean := r.secrets.Redact(text)
 	if len(clean) == len(text) && bytes.Equal(clean, text) {
 		return rec
 	}
-	out := &receipt.Receipt{Called: rec.Called, Refused: rec.Refused}
+	out := &toolroom.Receipt{}
 	if json.Unmarshal(clean, out) != nil { // a number or a time was a secret
-		out = &receipt.Receipt{
+		out = &toolroom.Receipt{
 			ID: r.secrets.Text(rec.ID), Tool: r.secrets.Text(rec.Tool), Surface: rec.Surface, Status: rec.Status, Effects: rec.Effects,
-			Started: rec.Started, Called: rec.Called, Refused: rec.Refused,
+			Started: rec.Started,
 		}
 	}
 	return out
 }
 
 // writable returns a copy of rec without the parts that cannot be encoded as JSON.
-func writable(rec *receipt.Receipt) *receipt.Receipt {
+func writable(rec *toolroom.Receipt) *toolroom.Receipt {
 	out := *rec
 	if len(out.Arguments) > 0 && !json.Valid(out.Arguments) {
 		out.Arguments = json.RawMessage(`"(left out: not valid JSON)"`)
@@ -197,7 +200,7 @@ func (r *App) mustRecord(t *toolroom.Tool) bool {
 // settleIntents records calls whose process died while they ran.
 func (r *App) settleIntents(ctx context.Context) {
 	r.recoverReceipts(ctx) // first, because a call that has a receipt has ended
-	n, err := r.store.SettleIntents(ctx, proc.Alive, func(lost *receipt.Receipt) {
+	n, err := r.store.SettleIntents(ctx, proc.Alive, func(lost *toolroom.Receipt) {
 		lost.Status, lost.Effects = toolroom.StatusError, toolroom.EffectsUnknown
 		lost.Error = &toolroom.Error{
 			Code: toolroom.CodeInternal, Phase: toolroom.PhaseExecute, Tool: lost.Tool,

@@ -15,10 +15,10 @@ import (
 
 type lastReceipt struct {
 	run.Receipts
-	rec *receipt.Receipt
+	rec *receipt.Draft
 }
 
-func (l *lastReceipt) Append(_ context.Context, rec *receipt.Receipt) error {
+func (l *lastReceipt) Append(_ context.Context, rec *receipt.Draft) error {
 	l.rec = rec
 	return nil
 }
@@ -29,11 +29,11 @@ func TestAReceiptThatIsNoJSONIsRedactedToo(t *testing.T) {
 	const value = "hunter2hunter2"
 	secrets := &secret.Redactor{}
 	secrets.Learn(map[secret.Ref]string{{}: value})
-	for name, rec := range map[string]*receipt.Receipt{
-		"arguments": {ID: "a", Key: value, Preview: value, Arguments: json.RawMessage(`{"broken`)},
-		"details": {ID: "a", Key: value, Error: &toolroom.Error{
+	for name, rec := range map[string]*receipt.Draft{
+		"arguments": {Receipt: toolroom.Receipt{ID: "a", Key: value, Preview: value, Arguments: json.RawMessage(`{"broken`)}},
+		"details": {Receipt: toolroom.Receipt{ID: "a", Key: value, Error: &toolroom.Error{
 			Code: toolroom.CodeInternal, Message: value, Details: map[string]any{"f": math.NaN()},
-		}},
+		}}},
 	} {
 		last := &lastReceipt{}
 		if err := (&receiptLog{Receipts: last, secrets: secrets}).Append(t.Context(), rec); err != nil {

@@ -8,9 +8,7 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
 )
 
@@ -42,7 +40,7 @@ func TestConnectionsThatAreRefusedAreInResultReceiptAndEvents(t *testing.T) {
 	}
 	execute := func(sink func(toolroom.Event)) *toolroom.Result {
 		t.Helper()
-		result, err := r.Execute(run.WithSink(t.Context(), sink), toolroom.Call{Identity: toolroom.Identity{Subject: "ann"}}, app.Program{
+		result, err := r.Execute(run.WithSink(t.Context(), sink), toolroom.Call{Identity: toolroom.Identity{Subject: "ann"}}, toolroom.Program{
 			Language: "python", Code: knock, Inputs: inputs, Egress: []string{address}, Runtime: "process",
 		})
 		if err != nil || result.Error != nil {
@@ -67,7 +65,7 @@ func TestConnectionsThatAreRefusedAreInResultReceiptAndEvents(t *testing.T) {
 	if len(warned) != 33 || !strings.HasPrefix(warned[0], "a connection was refused: ") {
 		t.Errorf("%d warnings: %q", len(warned), warned)
 	}
-	receipts, err := r.Receipts(t.Context(), receipt.Query{Tool: "code:execute"})
+	receipts, err := r.Receipts(t.Context(), toolroom.ReceiptQuery{Tool: "code:execute"})
 	if err != nil || len(receipts) != 1 || len(receipts[0].Connections) != 33 || receipts[0].Connections[0] != told[0] {
 		t.Errorf("the receipt is %+v, %v", receipts, err)
 	}

@@ -58,7 +58,7 @@ func TestAProgramThatIsRefusedLateGoesOnElsewhereWithoutRepeatingACall(t *testin
 		{"in a session", "work", []string{"py"}},                   // the next that keeps one
 	} {
 		before := count.Load()
-		result, err := r.Execute(t.Context(), toolroom.Call{}, app.Program{Language: "python", Code: refusedLate, Session: c.session})
+		result, err := r.Execute(t.Context(), toolroom.Call{}, toolroom.Program{Language: "python", Code: refusedLate, Session: c.session})
 		if err != nil || !result.OK() {
 			t.Fatalf("%s: %v, %+v", c.name, err, result)
 		}
@@ -100,10 +100,10 @@ func TestPythonIsCheckedWithTheTypesOfTheToolsBeforeAnyIsCalled(t *testing.T) {
 		{"r = tools.count.up(by=1)\nasync def f(): return r[0]\nawait f()", "without await"},
 	} {
 		for _, before := range []string{"", "x = 1"} {
-			p := app.Program{Language: "python", Code: c.code}
+			p := toolroom.Program{Language: "python", Code: c.code}
 			if before != "" {
 				p.Session = "work"
-				if result, err := r.Execute(t.Context(), toolroom.Call{}, app.Program{Language: "python", Code: before, Session: p.Session}); err != nil || !result.OK() {
+				if result, err := r.Execute(t.Context(), toolroom.Call{}, toolroom.Program{Language: "python", Code: before, Session: p.Session}); err != nil || !result.OK() {
 					t.Fatalf("%v %+v", err, result)
 				}
 			}

@@ -26,18 +26,18 @@ type WorkflowRequest struct {
 	Settings TemporalSettings `json:"settings"`
 	Call     toolroom.Call    `json:"call"`
 	Chain    bool             `json:"chain,omitempty"`
-	Steps    []Step           `json:"steps,omitempty"`
+	Steps    []toolroom.Step  `json:"steps,omitempty"`
 }
 
 // WorkflowMessage is news of a workflow, or its end.
 type WorkflowMessage struct {
 	Event *toolroom.Event `json:"event,omitempty"`
 	// Paused tells whether a person is being asked, so that no deadline runs.
-	Paused  *bool            `json:"paused,omitempty"`
-	Result  *toolroom.Result `json:"result,omitempty"`
-	Chain   *ChainResult     `json:"chain,omitempty"`
-	Error   *toolroom.Error  `json:"error,omitempty"`
-	CLIHint string           `json:"cli_hint,omitempty"` // of Error
+	Paused  *bool                 `json:"paused,omitempty"`
+	Result  *toolroom.Result      `json:"result,omitempty"`
+	Chain   *toolroom.ChainResult `json:"chain,omitempty"`
+	Error   *toolroom.Error       `json:"error,omitempty"`
+	CLIHint string                `json:"cli_hint,omitempty"` // of Error
 }
 
 // runnerWorkflows are the workflows that the runner carries.
@@ -86,7 +86,7 @@ func (w *runnerWorkflows) Execute(ctx context.Context, call toolroom.Call, emit 
 }
 
 // Chain runs a chain as a workflow.
-func (w *runnerWorkflows) Chain(ctx context.Context, as toolroom.Call, steps []Step, emit func(toolroom.Event)) (*ChainResult, error) {
+func (w *runnerWorkflows) Chain(ctx context.Context, as toolroom.Call, steps []toolroom.Step, emit func(toolroom.Event)) (*toolroom.ChainResult, error) {
 	m, err := w.run(ctx, WorkflowRequest{Call: as, Chain: true, Steps: steps}, emit)
 	if err != nil {
 		return nil, err

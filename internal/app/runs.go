@@ -9,12 +9,12 @@ import (
 
 // Jobs lists the submitted and suspended calls of one caller (see [toolroom.Identity.Key];
 // empty means all callers), newest first.
-func (r *App) Jobs(ctx context.Context, owner string, limit int) ([]*Job, error) {
+func (r *App) Jobs(ctx context.Context, owner string, limit int) ([]*run.Job, error) {
 	return r.store.ListJobs(ctx, owner, limit)
 }
 
 // Job returns one job, or an error with code not_found.
-func (r *App) Job(ctx context.Context, id string) (*Job, error) { return r.store.Job(ctx, id) }
+func (r *App) Job(ctx context.Context, id string) (*run.Job, error) { return r.store.Job(ctx, id) }
 
 // Resume waits until a job is done, and runs it here if no other process does. sink
 // receives its events while it runs here; it may be nil.

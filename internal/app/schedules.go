@@ -10,7 +10,6 @@ import (
 	"github.com/toolroom/toolroom/internal/builtin/cron"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/schedule"
 )
@@ -51,7 +50,7 @@ func (r *App) checkScheduled(ctx context.Context, call toolroom.Call) error {
 			WithHint("see its input schema").WithCLIHint("toolroom describe %s", e.ID)
 	}
 	decision, err := r.Explain(ctx, call.Tool, call.Identity, orEmpty(call.Arguments))
-	if err == nil && decision.Effect == policy.Deny {
+	if err == nil && decision.Effect == toolroom.VerdictDeny {
 		err = toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", call.Identity, e.ID, decision.Rule).WithHint("%s", decision.Hint)
 	}
 	return err

@@ -18,7 +18,6 @@ import (
 	"github.com/toolroom/toolroom/internal/embed"
 	"github.com/toolroom/toolroom/internal/embed/registry"
 	"github.com/toolroom/toolroom/internal/panics"
-	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/search"
 	"github.com/toolroom/toolroom/internal/search/learn"
 )
@@ -65,7 +64,7 @@ func (l learning) Recall(who toolroom.Identity) func(string) []search.Lesson {
 }
 
 // learnFrom learns from the receipt of a call that ended well.
-func (r *App) learnFrom(c *receipt.Receipt) {
+func (r *App) learnFrom(c *toolroom.Receipt) {
 	if c.Status == toolroom.StatusOK {
 		tool, _, _ := strings.Cut(c.Tool, "@") // without the version
 		r.learner.Used(c.Identity, c.Session, tool)
@@ -177,7 +176,7 @@ func VectorsPath(home string) string { return filepath.Join(home, "search", "too
 // keepIndexed embeds the tools in the background, now and whenever they change.
 func (r *App) keepIndexed(m *meaning) {
 	ctx, cancel := context.WithCancel(context.Background())
-	unsubscribe := r.catalog.Subscribe(func([]catalog.Change) {
+	unsubscribe := r.catalog.Subscribe(func([]toolroom.Change) {
 		select {
 		case m.wake <- struct{}{}:
 		default:

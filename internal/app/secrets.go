@@ -183,16 +183,16 @@ func newGrants(c *config.Config) (grants, error) {
 // narrow denies a permitted call that would use a secret for a tool or caller that the
 // secret is not meant for.
 func (g grants) narrow(d policy.Decision, r policy.Request) policy.Decision {
-	if d.Effect == policy.Deny {
+	if d.Effect == toolroom.VerdictDeny {
 		return d
 	}
 	for _, one := range g[r.Tool.ID.Namespace] {
 		key := "secrets.scopes." + one.scope
 		if len(one.tools) > 0 && !policy.AnyMatches(one.tools, r.Tool) {
-			return d.Then(policy.Step{Layer: key, Effect: policy.Deny, Rule: key + ".tools: it does not name " + r.Tool.ID.String(), Hint: "the source uses that secret for each of its tools; add the tool there"})
+			return d.Then(toolroom.PolicyStep{Layer: key, Effect: toolroom.VerdictDeny, Rule: key + ".tools: it does not name " + r.Tool.ID.String(), Hint: "the source uses that secret for each of its tools; add the tool there"})
 		}
 		if len(one.callers) > 0 && !one.grants(r.Who) {
-			return d.Then(policy.Step{Layer: key, Effect: policy.Deny, Rule: key + ".callers: it does not name " + r.Who.Key(), Hint: "ask the operator for the grant"})
+			return d.Then(toolroom.PolicyStep{Layer: key, Effect: toolroom.VerdictDeny, Rule: key + ".callers: it does not name " + r.Who.Key(), Hint: "ask the operator for the grant"})
 		}
 	}
 	return d

@@ -12,7 +12,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
@@ -80,7 +80,7 @@ sources:
 		if c.code == "" && string(result.Value) != `{"you sent":"[secret api/token]"}` {
 			t.Errorf("%s: got %s", c.who, result.Value)
 		}
-		page, err := r.Tools(c.who, app.ListOptions{})
+		page, err := r.Tools(c.who, catalog.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ sources:
   others: {cli: {command: `+peek+`}}
 `, map[secret.Ref]string{{Scope: "mine", Name: "token"}: "token-of-mine"})
 	for name, want := range map[string]bool{"mine": true, "others": false} {
-		result := r.Run(t.Context(), toolroom.Call{Tool: name + ":peek", Arguments: app.Args{"_": []string{"x"}}.JSON()})
+		result := r.Run(t.Context(), toolroom.Call{Tool: name + ":peek", Arguments: toolroom.Args{"_": []string{"x"}}.JSON()})
 		text := string(result.Value)
 		if !strings.Contains(text, "done") {
 			t.Fatalf("%s: %s, %v", name, text, result.Error)
@@ -161,7 +161,7 @@ sources:
 		who := toolroom.Identity{Skill: skill}
 		result := r.Run(t.Context(), toolroom.Call{Tool: "api:read", Identity: who})
 		explained, err := r.Explain(t.Context(), "api:read", who, []byte("{}"))
-		if err != nil || (result.Error == nil) != (skill == "api") || (explained.Effect == policy.Deny) == (skill == "api") {
+		if err != nil || (result.Error == nil) != (skill == "api") || (explained.Effect == toolroom.VerdictDeny) == (skill == "api") {
 			t.Errorf("%s: %v, explained by %+v, %v", skill, result.Error, explained, err)
 		}
 		if skill == "docs" && explained.Rule != "tools.skills.docs.secrets.scopes: does not include api" {
@@ -179,7 +179,7 @@ func TestAReferenceInTheArgumentsOfACallStaysText(t *testing.T) {
 	}))
 	defer s.Close()
 	r := roomOf(t, `sources: {api: {http: {base_url: "`+s.URL+`", tools: [{name: send}]}}}`, map[secret.Ref]string{{Scope: "api", Name: "token"}: "token-of-api"})
-	r.Run(t.Context(), toolroom.Call{Tool: "api:send", Arguments: app.Args{"text": "secret://api/token"}.JSON()})
+	r.Run(t.Context(), toolroom.Call{Tool: "api:send", Arguments: toolroom.Args{"text": "secret://api/token"}.JSON()})
 	if got, _ := body.Load().(string); !strings.Contains(got, "secret://api/token") || strings.Contains(got, "token-of-api") {
 		t.Errorf("sent %q", got)
 	}

@@ -7,11 +7,10 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/builtin/sessions"
 )
 
-func (w *workshop) inSession(who toolroom.Identity, session, tool string, args app.Args) *toolroom.Result {
+func (w *workshop) inSession(who toolroom.Identity, session, tool string, args toolroom.Args) *toolroom.Result {
 	return w.Run(w.t.Context(), toolroom.Call{Tool: tool, Arguments: args.JSON(), Identity: who, Session: session})
 }
 
@@ -32,17 +31,17 @@ func TestSessionsShowTheCallersCallsAndNobodyElses(t *testing.T) {
 	w := newWorkshop(t, "")
 	ann, agent, bob := toolroom.Identity{Subject: "ann"}, toolroom.Identity{Subject: "ann", Agent: "a"}, toolroom.Identity{Subject: "bob"}
 	for _, query := range []string{"first", "second", "third"} {
-		w.inSession(ann, "talk", "memory:search", app.Args{"query": query})
+		w.inSession(ann, "talk", "memory:search", toolroom.Args{"query": query})
 	}
-	w.inSession(agent, "talk", "memory:list", app.Args{})
-	w.inSession(bob, "talk", "memory:search", app.Args{"query": "of bob"})
-	w.inSession(ann, "talk", "file:read", app.Args{"path": "missing"})
+	w.inSession(agent, "talk", "memory:list", toolroom.Args{})
+	w.inSession(bob, "talk", "memory:search", toolroom.Args{"query": "of bob"})
+	w.inSession(ann, "talk", "file:read", toolroom.Args{"path": "missing"})
 
-	page := decoded[sessions.History](t, w.inSession(ann, "", "sessions:history", app.Args{"id": "talk", "limit": 2}))
+	page := decoded[sessions.History](t, w.inSession(ann, "", "sessions:history", toolroom.Args{"id": "talk", "limit": 2}))
 	if len(page.Calls) != 2 || page.Calls[0].Tool != "file:read" || page.Calls[0].Error == "" || page.Calls[1].Tool != "memory:list" || page.Next == 0 {
 		t.Errorf("%+v", page)
 	}
-	rest := decoded[sessions.History](t, w.inSession(ann, "", "sessions:history", app.Args{"id": "talk", "before": page.Next}))
+	rest := decoded[sessions.History](t, w.inSession(ann, "", "sessions:history", toolroom.Args{"id": "talk", "before": page.Next}))
 	if len(rest.Calls) != 3 || string(rest.Calls[2].Arguments) != `{"query":"first"}` || rest.Next != 0 {
 		t.Errorf("%+v", rest)
 	}
@@ -51,19 +50,19 @@ func TestSessionsShowTheCallersCallsAndNobodyElses(t *testing.T) {
 		want []string
 	}{"bob": {bob, []string{"memory:search"}}, "an agent of ann": {agent, []string{"memory:list"}}} {
 		var got []string
-		for _, e := range decoded[sessions.History](t, w.inSession(tt.who, "talk", "sessions:history", app.Args{})).Calls {
+		for _, e := range decoded[sessions.History](t, w.inSession(tt.who, "talk", "sessions:history", toolroom.Args{})).Calls {
 			got = append(got, e.Tool)
 		}
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s sees %v, want %v", name, got, tt.want)
 		}
 	}
-	list := decoded[sessions.Sessions](t, w.inSession(ann, "", "sessions:list", app.Args{}))
+	list := decoded[sessions.Sessions](t, w.inSession(ann, "", "sessions:list", toolroom.Args{}))
 	if len(list.Sessions) != 1 || list.Sessions[0].ID != "talk" || list.Sessions[0].Calls != 6 {
 		t.Errorf("%+v", list)
 	}
 	for id, code := range map[string]toolroom.Code{"none": toolroom.CodeNotFound, "": toolroom.CodeInvalidArguments} {
-		args := app.Args{}
+		args := toolroom.Args{}
 		if id != "" {
 			args["id"] = id
 		}
@@ -112,9 +111,9 @@ func TestSessionsKeepVariablesUntilTheyAreDeleted(t *testing.T) {
 func TestTheHistoryOfASessionBringsItsTaintLabels(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, "policy: {taint: confirm}")
-	w.inSession(toolroom.Identity{}, "talk", "web:fetch", app.Args{"url": w.site})
-	w.inSession(toolroom.Identity{}, "other", "sessions:history", app.Args{"id": "talk"})
-	r := w.inSession(toolroom.Identity{}, "other", "memory:list", app.Args{})
+	w.inSession(toolroom.Identity{}, "talk", "web:fetch", toolroom.Args{"url": w.site})
+	w.inSession(toolroom.Identity{}, "other", "sessions:history", toolroom.Args{"id": "talk"})
+	r := w.inSession(toolroom.Identity{}, "other", "memory:list", toolroom.Args{})
 	rec, err := w.Receipt(t.Context(), r.Call)
 	if err != nil || !slices.Contains(rec.Reach, "untrusted from web:fetch") {
 		t.Errorf("%v %v", rec.Reach, err)

@@ -20,32 +20,9 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// SourceStatus is the status of a source.
-type SourceStatus struct {
-	Name string              `json:"name"`
-	Kind toolroom.SourceKind `json:"kind"`
-	// State is the state in words: ready, idle, connecting, backing off, waiting for
-	// authorisation, broken, draining, failing.
-	State  string `json:"state"`
-	Reason string `json:"reason,omitempty"`
-	// Listed reports whether the tools are known, from this run or an earlier one.
-	Listed bool `json:"listed"`
-	Tools  int  `json:"tools"`
-	// Stale reports that the tools are those of an earlier list, because the last attempt
-	// failed.
-	Stale bool `json:"stale,omitempty"`
-	// Process is the source's running program; nil if there is none.
-	Process *source.Process `json:"process,omitempty"`
-	// Output is the end of what its program has written to stderr, also of one that has
-	// ended.
-	Output string `json:"output,omitempty"`
-	// Error is why the last attempt to list the tools failed.
-	Error string `json:"error,omitempty"`
-}
-
 // SourceTest is the result of testing a source.
 type SourceTest struct {
-	SourceStatus
+	source.Status
 	// Took is the time to start the source and list its tools.
 	Took time.Duration `json:"took_ns"`
 	// Quarantined is the number of quarantined tools, and Findings are texts of the
@@ -57,9 +34,9 @@ type SourceTest struct {
 }
 
 // Sources returns the status of all configured sources, sorted by name.
-func (r *App) Sources() []SourceStatus {
+func (r *App) Sources() []source.Status {
 	counts := r.catalog.Namespaces(nil)
-	var out []SourceStatus
+	var out []source.Status
 	for _, h := range r.allManagers() {
 		s := r.status(h)
 		s.Tools = counts[h.name]
@@ -69,7 +46,7 @@ func (r *App) Sources() []SourceStatus {
 }
 
 // status returns a source's status. Known secrets are redacted in its program's output.
-func (r *App) status(h *sourceManager) SourceStatus {
+func (r *App) status(h *sourceManager) source.Status {
 	s := h.status()
 	s.Output = string(r.redactor.Redact([]byte(s.Output)))
 	if s.Process != nil {
@@ -88,7 +65,7 @@ func (r *App) TestSource(ctx context.Context, name string) (SourceTest, error) {
 	}
 	began := time.Now()
 	err := h.list(ctx)
-	test := SourceTest{SourceStatus: r.status(h), Took: time.Since(began)}
+	test := SourceTest{Status: r.status(h), Took: time.Since(began)}
 	test.Tools = r.catalog.Namespaces(nil)[name]
 	test.Quarantined, test.Findings = r.quarantined.count(name), r.look(name, h.listedTools())
 	for _, e := range r.catalog.All(func(e *catalog.Entry) bool { return e.Provider == name }) {

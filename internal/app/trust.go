@@ -14,7 +14,7 @@ import (
 
 // trustRules are the config's rules about labels and about sending data outside.
 type trustRules struct {
-	effect policy.Effect
+	effect toolroom.Verdict
 	inside []policy.Pattern
 	labels map[string]sourceLabels // by namespace
 }
@@ -35,9 +35,9 @@ func newTrustRules(c *config.Config) (*trustRules, error) {
 	t := &trustRules{labels: map[string]sourceLabels{}}
 	switch c.Policy.Taint {
 	case config.TaintConfirm:
-		t.effect = policy.Confirm
+		t.effect = toolroom.VerdictConfirm
 	case config.TaintDeny:
-		t.effect = policy.Deny
+		t.effect = toolroom.VerdictDeny
 	}
 	var err error
 	if t.inside, err = policy.ParsePatterns(c.Policy.Inside); err != nil {

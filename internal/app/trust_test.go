@@ -66,7 +66,7 @@ sources:
 			t.Errorf("%s: %v", result.Tool, result.Error)
 		}
 	}
-	chain := r.Chain(t.Context(), toolroom.Call{}, []app.Step{{Tool: "pages:fetch"}, {Tool: "files:read"}, {Tool: "mail:send"}})
+	chain := r.Chain(t.Context(), toolroom.Call{}, []toolroom.Step{{Tool: "pages:fetch"}, {Tool: "files:read"}, {Tool: "mail:send"}})
 	if chain.Status != toolroom.StatusDenied {
 		t.Errorf("the chain ended with %s", chain.Status)
 	}

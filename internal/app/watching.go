@@ -151,7 +151,7 @@ func (w *watching) close() {
 // observe returns the calls of a version, as [release.Options.Observe] wants them.
 func (r *App) observe(ctx context.Context, tool, environment string, version int, since time.Time, base bool) ([]release.Observation, error) {
 	var all []release.Observation
-	q := receipt.Query{Tool: tool, Version: version, Environment: environment, Since: since}
+	q := toolroom.ReceiptQuery{Tool: tool, Version: version, Environment: environment, Since: since}
 	err := r.ReceiptSamples(ctx, q, func(one receipt.Sample) bool {
 		if receipt.Extra(one.Surface) || one.Status == toolroom.StatusDenied || one.Status == toolroom.StatusCancelled {
 			return true
@@ -172,11 +172,11 @@ func (r *App) recordRelease(ctx context.Context, e release.Entry, v *release.Ver
 		r.log.Error("cannot record a release", "error", err)
 		return
 	}
-	rec := &receipt.Receipt{
+	rec := &receipt.Draft{Called: arguments, Receipt: toolroom.Receipt{
 		ID: fmt.Sprintf("%s_%s_%d", e.Action, strings.NewReplacer(":", "_").Replace(e.Tool), e.Time.UnixNano()), Tool: e.Tool,
 		Surface: receipt.SurfaceRelease, Identity: toolroom.Identity{Subject: e.Who}, Environment: e.Environment,
-		Arguments: arguments, Called: arguments, Status: toolroom.StatusOK, Effects: toolroom.EffectsDone, Preview: e.Summary(), Started: e.Time,
-	}
+		Arguments: arguments, Status: toolroom.StatusOK, Effects: toolroom.EffectsDone, Preview: e.Summary(), Started: e.Time,
+	}}
 	if v != nil && v.Number != 0 {
 		rec.Release = v.Identity()
 	}

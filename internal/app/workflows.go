@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/config"
 )
@@ -17,7 +16,7 @@ import (
 type Workflows interface {
 	code.Remote
 	// Chain runs a chain. emit receives the events of questions to people.
-	Chain(ctx context.Context, as toolroom.Call, steps []Step, emit func(toolroom.Event)) (*ChainResult, error)
+	Chain(ctx context.Context, as toolroom.Call, steps []toolroom.Step, emit func(toolroom.Event)) (*toolroom.ChainResult, error)
 }
 
 // Worker is a Workflows that can also run a worker: it makes the calls of workflows in r
@@ -84,6 +83,6 @@ func (r *App) ToolOf(ctx context.Context, call toolroom.Call) (*toolroom.Tool, t
 
 // WaitForAnswer returns when people have decided about an approval; see
 // [approval.Service.Wait].
-func (r *App) WaitForAnswer(ctx context.Context, id string) (*approval.Approval, error) {
+func (r *App) WaitForAnswer(ctx context.Context, id string) (*toolroom.Approval, error) {
 	return r.approvals.Wait(ctx, id)
 }

@@ -46,22 +46,22 @@ func TestARepeatUsesOnlyAnAnswerThatIsForOneCallAndUnused(t *testing.T) {
 	now := time.Now()
 	for _, tt := range []struct {
 		name string
-		a    Approval
+		a    toolroom.Approval
 		want bool
 	}{
-		{"pending", Approval{State: Pending}, true},
-		{"approved once", Approval{State: Approved, Scope: Once}, true},
-		{"approved for the session, which is a grant", Approval{State: Approved, Scope: ThisSession}, false},
-		{"approved once and used", Approval{State: Approved, Scope: Once, Used: now}, false},
-		{"declined", Approval{State: Declined}, true},
-		{"declined and told", Approval{State: Declined, Used: now}, false},
-		{"cancelled, with the scope of an answer", Approval{State: Cancelled, Scope: Once}, false},
+		{"pending", toolroom.Approval{State: toolroom.ApprovalPending}, true},
+		{"approved once", toolroom.Approval{State: toolroom.ApprovalApproved, Scope: toolroom.ScopeOnce}, true},
+		{"approved for the session, which is a grant", toolroom.Approval{State: toolroom.ApprovalApproved, Scope: toolroom.ScopeSession}, false},
+		{"approved once and used", toolroom.Approval{State: toolroom.ApprovalApproved, Scope: toolroom.ScopeOnce, Used: now}, false},
+		{"declined", toolroom.Approval{State: toolroom.ApprovalDeclined}, true},
+		{"declined and told", toolroom.Approval{State: toolroom.ApprovalDeclined, Used: now}, false},
+		{"cancelled, with the scope of an answer", toolroom.Approval{State: toolroom.ApprovalCancelled, Scope: toolroom.ScopeOnce}, false},
 	} {
 		tt.a.Expires = now.Add(time.Second)
-		if got := tt.a.Open(now); got != tt.want {
+		if got := IsOpen(&tt.a, now); got != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
 		}
-		if tt.a.Open(now.Add(time.Second)) {
+		if IsOpen(&tt.a, now.Add(time.Second)) {
 			t.Errorf("%s: open after its time", tt.name)
 		}
 	}
@@ -80,13 +80,13 @@ func TestTermsNameWhoMayAnswer(t *testing.T) {
 		{[]string{"group:app*"}, false, true, false},
 		{[]string{"hook:*"}, false, false, false},
 	} {
-		terms := Terms{Approvers: tt.approvers}
-		if terms.IsFor(operator) != tt.operator || terms.IsFor(ann) != tt.ann || terms.IsFor(bob) != tt.bob {
-			t.Errorf("%v: %v %v %v", tt.approvers, terms.IsFor(operator), terms.IsFor(ann), terms.IsFor(bob))
+		terms := toolroom.ApprovalTerms{Approvers: tt.approvers}
+		if IsFor(terms, operator) != tt.operator || IsFor(terms, ann) != tt.ann || IsFor(terms, bob) != tt.bob {
+			t.Errorf("%v: %v %v %v", tt.approvers, IsFor(terms, operator), IsFor(terms, ann), IsFor(terms, bob))
 		}
 	}
 	for _, reserved := range []string{"operator", "caller", "group:approvers", "hook:pager"} {
-		if terms := (Terms{Approvers: []string{"operator", "caller", "group:*", "hook:*"}}); terms.IsFor(toolroom.Identity{Subject: reserved}) {
+		if terms := (toolroom.ApprovalTerms{Approvers: []string{"operator", "caller", "group:*", "hook:*"}}); IsFor(terms, toolroom.Identity{Subject: reserved}) {
 			t.Errorf("a token with the subject %q passes for one", reserved)
 		}
 	}

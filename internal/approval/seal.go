@@ -25,13 +25,13 @@ type claims struct {
 }
 
 // Link returns a token that lets its bearer answer a as a webhook's approver.
-func (s *Service) Link(a *Approval, hook string) string {
+func (s *Service) Link(a *toolroom.Approval, hook string) string {
 	return s.seal(claims{Approval: a.ID, Expires: a.Expires, Hook: hook})
 }
 
 // OpenLink returns the approval of a token made by Link, and the name of the
 // webhook. The token answers once, see [Approval.Decide].
-func (s *Service) OpenLink(ctx context.Context, token string) (a *Approval, hook string, err error) {
+func (s *Service) OpenLink(ctx context.Context, token string) (a *toolroom.Approval, hook string, err error) {
 	c, err := s.open(token)
 	if err != nil {
 		return nil, "", err

@@ -23,7 +23,7 @@ type Options struct {
 	// SessionTTL is the longest time that a grant for a session lasts; default 12 h.
 	SessionTTL time.Duration
 	// Terms returns the terms of questions about a tool; nil returns the zero Terms.
-	Terms func(tool string) Terms
+	Terms func(tool string) toolroom.ApprovalTerms
 	// Key signs links and is [KeyBytes] long. All processes of one store must share
 	// it; the default is a random key of this service alone.
 	Key []byte
@@ -61,7 +61,7 @@ func New(store Store, opts Options) *Service {
 		opts.Key = NewKey()
 	}
 	if opts.Terms == nil {
-		opts.Terms = func(string) Terms { return Terms{} }
+		opts.Terms = func(string) toolroom.ApprovalTerms { return toolroom.ApprovalTerms{} }
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -114,15 +114,15 @@ func (s *Service) Ending() bool {
 }
 
 // Terms returns the terms of questions about a tool.
-func (s *Service) Terms(tool string) Terms { return s.opts.Terms(tool) }
+func (s *Service) Terms(tool string) toolroom.ApprovalTerms { return s.opts.Terms(tool) }
 
 // Request creates an approval. If an approval of the same call (the same Digest)
 // is open, Request returns that one, which may already be approved. Request sets
 // ID, Terms, State and Created, and Expires if it is zero.
-func (s *Service) Request(ctx context.Context, a Approval) (*Approval, error) {
+func (s *Service) Request(ctx context.Context, a toolroom.Approval) (*toolroom.Approval, error) {
 	a.ID = newID("apr")
-	a.Terms = s.opts.Terms(a.Tool)
-	a.State = Pending
+	a.ApprovalTerms = s.opts.Terms(a.Tool)
+	a.State = toolroom.ApprovalPending
 	a.Created = s.opts.Now()
 	if a.Expires.IsZero() {
 		ttl, _ := s.ttls()
@@ -135,14 +135,14 @@ func newID(kind string) string { return kind + "_" + strings.ToLower(rand.Text()
 
 // Granted returns the grant that covers a call, or nil if there is none. It reads
 // the same fields of a that Request stores.
-func (s *Service) Granted(ctx context.Context, a Approval) (*Grant, error) {
+func (s *Service) Granted(ctx context.Context, a toolroom.Approval) (*toolroom.Grant, error) {
 	grants, err := s.store.Grants(ctx, a.Tool, Caller(a.Identity), s.opts.Now())
 	if err != nil {
 		return nil, err
 	}
-	a.Terms = s.opts.Terms(a.Tool)
+	a.ApprovalTerms = s.opts.Terms(a.Tool)
 	for _, g := range grants {
-		if g.Covers(&a) {
+		if Covers(g, &a) {
 			return g, nil
 		}
 	}
@@ -150,7 +150,7 @@ func (s *Service) Granted(ctx context.Context, a Approval) (*Grant, error) {
 }
 
 // Grants returns all grants, oldest first.
-func (s *Service) Grants(ctx context.Context) ([]*Grant, error) {
+func (s *Service) Grants(ctx context.Context) ([]*toolroom.Grant, error) {
 	return s.store.Grants(ctx, "", "", s.opts.Now())
 }
 
@@ -181,11 +181,13 @@ func (s *Service) Expire(ctx context.Context) error {
 
 // seen calls Expire if one of these approvals has just been seen to be expired. It ignores
 // errors: whoever sees it next tries again.
-func (s *Service) seen(ctx context.Context, list ...*Approval) {
+func (s *Service) seen(ctx context.Context, list ...*toolroom.Approval) {
 	s.mu.Lock()
 	until := s.expired
 	s.mu.Unlock()
-	if slices.ContainsFunc(list, func(a *Approval) bool { return a != nil && a.State == Expired && a.Expires.After(until) }) {
+	if slices.ContainsFunc(list, func(a *toolroom.Approval) bool {
+		return a != nil && a.State == toolroom.ApprovalExpired && a.Expires.After(until)
+	}) {
 		_ = s.Expire(ctx)
 	}
 }
@@ -214,7 +216,7 @@ func (s *Service) Abandon(ctx context.Context, id string) error {
 // cancelled or expires, Wait returns an error with code approval_declined,
 // cancelled or approval_expired that says who decided and why. The end of ctx
 // ends the wait and leaves the question open; see Abandon.
-func (s *Service) Wait(ctx context.Context, id string) (*Approval, error) {
+func (s *Service) Wait(ctx context.Context, id string) (*toolroom.Approval, error) {
 	s.await(id, 1)
 	defer s.await(id, -1)
 	for {
@@ -229,10 +231,10 @@ func (s *Service) Wait(ctx context.Context, id string) (*Approval, error) {
 			// of an hour for a person.
 		case err != nil:
 			return nil, fmt.Errorf("wait for approval %s: %w", id, err)
-		case a.State == Approved:
+		case a.State == toolroom.ApprovalApproved:
 			return a, nil
-		case a.State != Pending:
-			return nil, a.Err()
+		case a.State != toolroom.ApprovalPending:
+			return nil, Err(a)
 		default:
 			pause = min(pause, a.Expires.Sub(now))
 		}
@@ -257,8 +259,8 @@ func (s *Service) await(id string, change int) {
 // Answer records an answer to a pending approval, see [Approval.Decide], and
 // wakes the waiting call. An approval of more than this one call becomes a
 // [Grant].
-func (s *Service) Answer(ctx context.Context, id string, answer Answer) (*Approval, error) {
-	a, err := s.store.AnswerApproval(ctx, id, answer, s.opts.Now(), func(a *Approval) *Grant {
+func (s *Service) Answer(ctx context.Context, id string, answer toolroom.Answer) (*toolroom.Approval, error) {
+	a, err := s.store.AnswerApproval(ctx, id, answer, s.opts.Now(), func(a *toolroom.Approval) *toolroom.Grant {
 		_, ttl := s.ttls()
 		return grantFor(a, newID("apg"), ttl)
 	})
@@ -282,14 +284,14 @@ func (s *Service) Use(ctx context.Context, id string) error {
 }
 
 // Get returns one approval, or an error with code not_found.
-func (s *Service) Get(ctx context.Context, id string) (*Approval, error) {
+func (s *Service) Get(ctx context.Context, id string) (*toolroom.Approval, error) {
 	a, err := s.store.Approval(ctx, id, s.opts.Now())
 	s.seen(ctx, a)
 	return a, err
 }
 
 // List returns the approvals in a state, oldest first; an empty state means all.
-func (s *Service) List(ctx context.Context, state State) ([]*Approval, error) {
+func (s *Service) List(ctx context.Context, state toolroom.ApprovalState) ([]*toolroom.Approval, error) {
 	list, err := s.store.Approvals(ctx, state, s.opts.Now())
 	s.seen(ctx, list...)
 	return list, err

@@ -23,9 +23,9 @@ func TestRequestAsksOnceAboutACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := New(&memoryStore{}, Options{})
 		first := request(t, service, "digest")
-		want := &Approval{
+		want := &toolroom.Approval{
 			ID: first.ID, Digest: "digest", Tool: "file:write", Arguments: json.RawMessage(`{}`),
-			State: Pending, Created: time.Now(), Expires: time.Now().Add(15 * time.Minute),
+			State: toolroom.ApprovalPending, Created: time.Now(), Expires: time.Now().Add(15 * time.Minute),
 		}
 		if diff := cmp.Diff(want, first); diff != "" {
 			t.Errorf("approval (-want +got):\n%s", diff)
@@ -41,8 +41,8 @@ func TestRequestAsksOnceAboutACall(t *testing.T) {
 			t.Error("another call got the same question")
 		}
 
-		answer(t, service, first.ID, Answer{Approve: true, By: "ann"})
-		if again := request(t, service, "digest"); again.ID != first.ID || again.State != Approved {
+		answer(t, service, first.ID, toolroom.Answer{Approve: true, By: "ann"})
+		if again := request(t, service, "digest"); again.ID != first.ID || again.State != toolroom.ApprovalApproved {
 			t.Errorf("a repeat of the approved call got %s, %s", again.ID, again.State)
 		}
 		if err := service.Use(t.Context(), first.ID); err != nil {
@@ -60,14 +60,14 @@ func TestWaitReturnsAtOnceWhenThisProcessTakesTheAnswer(t *testing.T) {
 		a := request(t, service, "digest")
 		go func() {
 			time.Sleep(time.Minute)
-			answer(t, service, a.ID, Answer{Approve: true, By: "ann", Comment: "go on"})
+			answer(t, service, a.ID, toolroom.Answer{Approve: true, By: "ann", Comment: "go on"})
 		}()
 		start := time.Now()
 		got, err := service.Wait(t.Context(), a.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.State != Approved || got.By != "ann" || got.Comment != "go on" {
+		if got.State != toolroom.ApprovalApproved || got.By != "ann" || got.Comment != "go on" {
 			t.Errorf("approval is %s by %q: %q", got.State, got.By, got.Comment)
 		}
 		if took := time.Since(start); took != time.Minute {
@@ -84,7 +84,7 @@ func TestWaitFindsTheAnswerThatAnotherProcessTook(t *testing.T) {
 		start := time.Now()
 		go func() {
 			time.Sleep(time.Minute + time.Millisecond)
-			answer(t, there, a.ID, Answer{Approve: true})
+			answer(t, there, a.ID, toolroom.Answer{Approve: true})
 		}()
 		if _, err := here.Wait(t.Context(), a.ID); err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestTheStoreIsReadOnlyWhileACallWaits(t *testing.T) {
 		if more := store.readCount() - reads; more != 0 {
 			t.Errorf("%d reads while nobody waited", more)
 		}
-		if got, err := service.Get(t.Context(), a.ID); err != nil || got.State != Pending {
+		if got, err := service.Get(t.Context(), a.ID); err != nil || got.State != toolroom.ApprovalPending {
 			t.Errorf("the question is %v, %v after the wait was given up, want pending", got, err)
 		}
 	})
@@ -120,7 +120,7 @@ func TestWaitReportsADeclinedCallWithWhoAndWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := New(&memoryStore{}, Options{})
 		a := request(t, service, "digest")
-		answer(t, service, a.ID, Answer{By: "ann", Comment: "not on a Friday"})
+		answer(t, service, a.ID, toolroom.Answer{By: "ann", Comment: "not on a Friday"})
 		_, err := service.Wait(t.Context(), a.ID)
 		e := wantError(t, err, toolroom.CodeApprovalDeclined)
 		if want := "approval " + a.ID + " of file:write was declined by ann: not on a Friday"; e.Message != want {
@@ -156,7 +156,7 @@ func TestWaitRidesOutAStoreThatIsBusyForAMoment(t *testing.T) {
 		go func() {
 			time.Sleep(time.Minute)
 			store.fail(nil)
-			answer(t, service, a.ID, Answer{Approve: true})
+			answer(t, service, a.ID, toolroom.Answer{Approve: true})
 		}()
 		if _, err := service.Wait(t.Context(), a.ID); err != nil {
 			t.Errorf("Wait = %v", err)
@@ -179,8 +179,8 @@ func TestAnAnswerStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := New(&memoryStore{}, Options{})
 		a := request(t, service, "digest")
-		answer(t, service, a.ID, Answer{By: "ann"})
-		_, err := service.Answer(t.Context(), a.ID, Answer{Approve: true, By: "bob"})
+		answer(t, service, a.ID, toolroom.Answer{By: "ann"})
+		_, err := service.Answer(t.Context(), a.ID, toolroom.Answer{Approve: true, By: "bob"})
 		e := wantError(t, err, toolroom.CodeConflict)
 		if !strings.Contains(e.Message, "was already declined by ann") {
 			t.Errorf("message %q does not say who answered before", e.Message)
@@ -193,7 +193,7 @@ func TestAnExpiredQuestionCannotBeAnswered(t *testing.T) {
 		service := New(&memoryStore{}, Options{TTL: time.Minute})
 		a := request(t, service, "digest")
 		time.Sleep(time.Minute)
-		_, err := service.Answer(t.Context(), a.ID, Answer{Approve: true})
+		_, err := service.Answer(t.Context(), a.ID, toolroom.Answer{Approve: true})
 		wantError(t, err, toolroom.CodeApprovalExpired)
 		if again := request(t, service, "digest"); again.ID == a.ID {
 			t.Error("the expired question was handed out again")
@@ -206,7 +206,7 @@ func TestAnApprovedCallMustStartWithinTheSameTimeAgain(t *testing.T) {
 		service := New(&memoryStore{}, Options{TTL: time.Minute})
 		a := request(t, service, "digest")
 		time.Sleep(59 * time.Second)
-		answer(t, service, a.ID, Answer{Approve: true})
+		answer(t, service, a.ID, toolroom.Answer{Approve: true})
 		time.Sleep(59 * time.Second)
 		if again := request(t, service, "digest"); again.ID != a.ID {
 			t.Error("an approval that holds was not handed out")
@@ -224,14 +224,14 @@ func TestUseTakesOnlyAnApprovedCallAndOnce(t *testing.T) {
 		service := New(&memoryStore{}, Options{})
 		a := request(t, service, "approved")
 		wantError(t, service.Use(t.Context(), a.ID), toolroom.CodeApprovalRequired)
-		answer(t, service, a.ID, Answer{Approve: true})
+		answer(t, service, a.ID, toolroom.Answer{Approve: true})
 		if err := service.Use(t.Context(), a.ID); err != nil {
 			t.Fatal(err)
 		}
 		wantError(t, service.Use(t.Context(), a.ID), toolroom.CodeConflict)
 
 		declined := request(t, service, "declined")
-		answer(t, service, declined.ID, Answer{})
+		answer(t, service, declined.ID, toolroom.Answer{})
 		wantError(t, service.Use(t.Context(), declined.ID), toolroom.CodeApprovalDeclined)
 	})
 }
@@ -240,8 +240,8 @@ func TestListReturnsTheApprovalsOfAState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := New(&memoryStore{}, Options{})
 		a, b := request(t, service, "a"), request(t, service, "b")
-		answer(t, service, a.ID, Answer{Approve: true})
-		for state, want := range map[State][]string{"": {a.ID, b.ID}, Approved: {a.ID}, Pending: {b.ID}, Declined: nil} {
+		answer(t, service, a.ID, toolroom.Answer{Approve: true})
+		for state, want := range map[toolroom.ApprovalState][]string{"": {a.ID, b.ID}, toolroom.ApprovalApproved: {a.ID}, toolroom.ApprovalPending: {b.ID}, toolroom.ApprovalDeclined: nil} {
 			list, err := service.List(t.Context(), state)
 			if err != nil {
 				t.Fatal(err)
@@ -291,16 +291,16 @@ func TestDigestTellsCallsApart(t *testing.T) {
 	}
 }
 
-func request(t *testing.T, d *Service, digest string) *Approval {
+func request(t *testing.T, d *Service, digest string) *toolroom.Approval {
 	t.Helper()
-	a, err := d.Request(t.Context(), Approval{Digest: digest, Tool: "file:write", Arguments: json.RawMessage(`{}`)})
+	a, err := d.Request(t.Context(), toolroom.Approval{Digest: digest, Tool: "file:write", Arguments: json.RawMessage(`{}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return a
 }
 
-func answer(t *testing.T, d *Service, id string, a Answer) {
+func answer(t *testing.T, d *Service, id string, a toolroom.Answer) {
 	t.Helper()
 	if _, err := d.Answer(t.Context(), id, a); err != nil {
 		t.Error(err)
@@ -318,19 +318,19 @@ func wantError(t *testing.T, err error, code toolroom.Code) *toolroom.Error {
 // memoryStore is the store in its simplest form.
 type memoryStore struct {
 	mu     sync.Mutex
-	all    []*Approval
-	grants []*Grant
+	all    []*toolroom.Approval
+	grants []*toolroom.Grant
 	reads  int
 	err    error
 
 	expiredUntil time.Time
 }
 
-func (s *memoryStore) CreateApproval(_ context.Context, a *Approval) (*Approval, error) {
+func (s *memoryStore) CreateApproval(_ context.Context, a *toolroom.Approval) (*toolroom.Approval, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, have := range s.all {
-		if have.Digest == a.Digest && have.Open(a.Created) {
+		if have.Digest == a.Digest && IsOpen(have, a.Created) {
 			return copyOf(have), nil
 		}
 	}
@@ -338,7 +338,7 @@ func (s *memoryStore) CreateApproval(_ context.Context, a *Approval) (*Approval,
 	return copyOf(a), nil
 }
 
-func (s *memoryStore) Approval(_ context.Context, id string, now time.Time) (*Approval, error) {
+func (s *memoryStore) Approval(_ context.Context, id string, now time.Time) (*toolroom.Approval, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reads++
@@ -349,16 +349,16 @@ func (s *memoryStore) Approval(_ context.Context, id string, now time.Time) (*Ap
 	if err != nil {
 		return nil, err
 	}
-	a.Settle(now)
+	Settle(a, now)
 	return copyOf(a), nil
 }
 
-func (s *memoryStore) Approvals(_ context.Context, state State, now time.Time) ([]*Approval, error) {
+func (s *memoryStore) Approvals(_ context.Context, state toolroom.ApprovalState, now time.Time) ([]*toolroom.Approval, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list []*Approval
+	var list []*toolroom.Approval
 	for _, a := range s.all {
-		a.Settle(now)
+		Settle(a, now)
 		if state == "" || a.State == state {
 			list = append(list, copyOf(a))
 		}
@@ -366,14 +366,14 @@ func (s *memoryStore) Approvals(_ context.Context, state State, now time.Time) (
 	return list, nil
 }
 
-func (s *memoryStore) AnswerApproval(_ context.Context, id string, answer Answer, now time.Time, grant func(*Approval) *Grant) (*Approval, error) {
+func (s *memoryStore) AnswerApproval(_ context.Context, id string, answer toolroom.Answer, now time.Time, grant func(*toolroom.Approval) *toolroom.Grant) (*toolroom.Approval, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, err := s.find(id)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Decide(answer, now); err != nil {
+	if err := Decide(a, answer, now); err != nil {
 		return nil, err
 	}
 	if g := grant(a); g != nil {
@@ -389,7 +389,7 @@ func (s *memoryStore) CancelApproval(_ context.Context, id string, now time.Time
 	if err != nil {
 		return err
 	}
-	a.Cancel(now)
+	Cancel(a, now)
 	return nil
 }
 
@@ -404,10 +404,10 @@ func (s *memoryStore) ExpireApprovals(_ context.Context, now time.Time) error {
 
 func (s *memoryStore) SweepApprovals(context.Context, time.Time) (int64, error) { return 0, nil }
 
-func (s *memoryStore) Grants(_ context.Context, tool, caller string, now time.Time) ([]*Grant, error) {
+func (s *memoryStore) Grants(_ context.Context, tool, caller string, now time.Time) ([]*toolroom.Grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.grants), func(g *Grant) bool {
+	return slices.DeleteFunc(slices.Clone(s.grants), func(g *toolroom.Grant) bool {
 		return tool != "" && g.Tool != tool || caller != "" && Caller(g.Identity) != caller || !g.Expires.IsZero() && !now.Before(g.Expires)
 	}), nil
 }
@@ -415,7 +415,7 @@ func (s *memoryStore) Grants(_ context.Context, tool, caller string, now time.Ti
 func (s *memoryStore) RemoveGrant(_ context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.grants = slices.DeleteFunc(s.grants, func(g *Grant) bool { return g.ID == id })
+	s.grants = slices.DeleteFunc(s.grants, func(g *toolroom.Grant) bool { return g.ID == id })
 	return nil
 }
 
@@ -426,10 +426,10 @@ func (s *memoryStore) UseApproval(_ context.Context, id string, now time.Time) e
 	if err != nil {
 		return err
 	}
-	return a.Use(now)
+	return Use(a, now)
 }
 
-func (s *memoryStore) find(id string) (*Approval, error) {
+func (s *memoryStore) find(id string) (*toolroom.Approval, error) {
 	for _, a := range s.all {
 		if a.ID == id {
 			return a, nil
@@ -450,7 +450,7 @@ func (s *memoryStore) readCount() int {
 	return s.reads
 }
 
-func copyOf(a *Approval) *Approval {
+func copyOf(a *toolroom.Approval) *toolroom.Approval {
 	c := *a
 	return &c
 }
@@ -460,13 +460,13 @@ func TestASeenExpiryIsMadeFinal(t *testing.T) {
 	for name, look := range map[string]func(*Service, string){
 		"get":    func(s *Service, id string) { _, _ = s.Get(t.Context(), id) },
 		"list":   func(s *Service, _ string) { _, _ = s.List(t.Context(), "") },
-		"answer": func(s *Service, id string) { _, _ = s.Answer(t.Context(), id, Answer{Approve: true}) },
+		"answer": func(s *Service, id string) { _, _ = s.Answer(t.Context(), id, toolroom.Answer{Approve: true}) },
 		"wait":   func(s *Service, id string) { _, _ = s.Wait(t.Context(), id) },
 	} {
 		now := time.Now()
 		store := &memoryStore{}
 		s := New(store, Options{Now: func() time.Time { return now }})
-		a, err := s.Request(t.Context(), Approval{Tool: "a:b"})
+		a, err := s.Request(t.Context(), toolroom.Approval{Tool: "a:b"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,8 @@ package approval
 import (
 	"context"
 	"time"
+
+	"github.com/toolroom/toolroom"
 )
 
 // Store stores approvals and grants. Its methods are safe for concurrent use,
@@ -12,15 +14,15 @@ type Store interface {
 	// CreateApproval durably stores a pending approval and returns it. If an
 	// approval with the same digest is open at a.Created (see [Approval.Open]), it
 	// stores nothing and returns that one.
-	CreateApproval(ctx context.Context, a *Approval) (*Approval, error)
+	CreateApproval(ctx context.Context, a *toolroom.Approval) (*toolroom.Approval, error)
 	// Approval returns one by id, or an error with code not_found.
-	Approval(ctx context.Context, id string, now time.Time) (*Approval, error)
+	Approval(ctx context.Context, id string, now time.Time) (*toolroom.Approval, error)
 	// Approvals returns those in a state, oldest first; an empty state means all.
-	Approvals(ctx context.Context, state State, now time.Time) ([]*Approval, error)
+	Approvals(ctx context.Context, state toolroom.ApprovalState, now time.Time) ([]*toolroom.Approval, error)
 	// AnswerApproval records an answer to a pending approval, see
 	// [Approval.Decide]. If the answer approves it, AnswerApproval stores the grant
 	// that g returns in the same transaction, unless g returns nil.
-	AnswerApproval(ctx context.Context, id string, answer Answer, now time.Time, g func(*Approval) *Grant) (*Approval, error)
+	AnswerApproval(ctx context.Context, id string, answer toolroom.Answer, now time.Time, g func(*toolroom.Approval) *toolroom.Grant) (*toolroom.Approval, error)
 	// UseApproval uses an answer for a call, once, see [Approval.Use].
 	UseApproval(ctx context.Context, id string, now time.Time) error
 	// CancelApproval cancels a pending approval, see [Approval.Cancel].
@@ -37,7 +39,7 @@ type Store interface {
 
 	// Grants returns the grants that hold at now, oldest first. A non-empty tool or
 	// caller (see [Caller]) restricts them.
-	Grants(ctx context.Context, tool, caller string, now time.Time) ([]*Grant, error)
+	Grants(ctx context.Context, tool, caller string, now time.Time) ([]*toolroom.Grant, error)
 	// RemoveGrant removes a grant, or returns an error with code not_found.
 	RemoveGrant(ctx context.Context, id string) error
 }

@@ -5,30 +5,9 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/toolroom/toolroom"
 )
-
-// Terms say who may answer a question and which scopes the answer may have.
-type Terms struct {
-	// People is how many people must approve; zero means one.
-	People int `json:"people,omitempty"`
-	// Approvers may answer; empty means [DefaultApprovers]. Each is one of:
-	//
-	//	operator    the local operator: the command line, the page on this machine
-	//	caller      the caller's own user, whom its MCP client asks
-	//	group:NAME  tokens of a group
-	//	hook:NAME   the signed link that a webhook was sent
-	//	NAME        the subject of a token, or the operator's user name
-	//
-	// In each, * stands for any run of characters but a slash.
-	Approvers []string `json:"approvers,omitempty"`
-	// Scopes are the scopes that an answer may have; empty means all.
-	Scopes []Scope `json:"scopes,omitempty"`
-	// TTL is how long the question stays open; zero means [Options.TTL].
-	TTL time.Duration `json:"-"`
-}
 
 // DefaultApprovers returns the approvers of terms that name none. A caller with a
 // token is not among them, because the agent itself may hold the token.
@@ -46,7 +25,7 @@ func CheckApprover(word string) error {
 }
 
 // names reports whether one of the names is an approver of the terms.
-func (t Terms) names(names ...string) bool {
+func names(t toolroom.ApprovalTerms, names ...string) bool {
 	approvers := t.Approvers
 	if len(approvers) == 0 {
 		approvers = DefaultApprovers()
@@ -62,43 +41,43 @@ func (t Terms) names(names ...string) bool {
 }
 
 // IsFor reports whether who is an approver of the terms.
-func (t Terms) IsFor(who toolroom.Identity) bool {
-	return isOperator(who) && t.names("operator") || !isOperator(who) && t.names(namesOf(who)...)
+func IsFor(t toolroom.ApprovalTerms, who toolroom.Identity) bool {
+	return isOperator(who) && names(t, "operator") || !isOperator(who) && names(t, namesOf(who)...)
 }
 
 // CallerAnswers reports whether the user of a caller's client may answer: if the
 // terms allow it, or if that user is the local operator.
-func (t Terms) CallerAnswers(who toolroom.Identity) bool {
-	return t.names("caller") || isOperator(who) && t.names("operator")
+func CallerAnswers(t toolroom.ApprovalTerms, who toolroom.Identity) bool {
+	return names(t, "caller") || isOperator(who) && names(t, "operator")
 }
 
 // permits returns an error that says why an answer does not count, or nil.
-func (a *Approval) permits(answer Answer) error {
+func permits(a *toolroom.Approval, answer toolroom.Answer) error {
 	own := answer.Hook == "" && answer.Who.Key() == a.Identity.Key()
 	var allowed bool
 	switch {
 	case answer.Hook != "":
-		allowed = a.names(answer.voter())
+		allowed = names(a.ApprovalTerms, voter(answer))
 	case answer.Elicited:
-		allowed = own && a.CallerAnswers(answer.Who)
+		allowed = own && CallerAnswers(a.ApprovalTerms, answer.Who)
 	case isOperator(answer.Who):
-		allowed = a.names("operator", answer.By)
+		allowed = names(a.ApprovalTerms, "operator", answer.By)
 	case own:
-		return a.fail(toolroom.CodeDenied, "cannot be answered by "+answer.Who.Key()+", who made the call", "another person must answer: toolroom approve "+a.ID)
+		return fail(a, toolroom.CodeDenied, "cannot be answered by "+answer.Who.Key()+", who made the call", "another person must answer: toolroom approve "+a.ID)
 	default:
-		allowed = a.names(namesOf(answer.Who)...)
+		allowed = names(a.ApprovalTerms, namesOf(answer.Who)...)
 	}
 	if !allowed {
-		return a.fail(toolroom.CodeDenied, "cannot be answered by "+answer.voter(), "one of these may answer: "+strings.Join(a.approvers(), ", "))
+		return fail(a, toolroom.CodeDenied, "cannot be answered by "+voter(answer), "one of these may answer: "+strings.Join(approvers(a), ", "))
 	}
 	if !answer.Approve {
 		return nil
 	}
 	if !slices.Contains(Scopes(), answer.Scope) || len(a.Scopes) > 0 && !slices.Contains(a.Scopes, answer.Scope) {
-		return a.fail(toolroom.CodeInvalidArguments, fmt.Sprintf("cannot be approved with scope %q", answer.Scope), "use one of: "+a.scopeWords())
+		return fail(a, toolroom.CodeInvalidArguments, fmt.Sprintf("cannot be approved with scope %q", answer.Scope), "use one of: "+scopeWords(a))
 	}
-	if answer.Scope == ThisSession && a.Session == "" {
-		return a.fail(toolroom.CodeInvalidArguments, "belongs to a call without a session", "approve it once, or approve this exact call")
+	if answer.Scope == toolroom.ScopeSession && a.Session == "" {
+		return fail(a, toolroom.CodeInvalidArguments, "belongs to a call without a session", "approve it once, or approve this exact call")
 	}
 	return nil
 }
@@ -117,7 +96,7 @@ func namesOf(who toolroom.Identity) []string {
 	return names
 }
 
-func (a *Approval) approvers() []string {
+func approvers(a *toolroom.Approval) []string {
 	if len(a.Approvers) == 0 {
 		return DefaultApprovers()
 	}
@@ -125,14 +104,14 @@ func (a *Approval) approvers() []string {
 }
 
 // Permitted returns the scopes that an approval of a may have, narrowest first.
-func (a *Approval) Permitted() []Scope {
-	return slices.DeleteFunc(Scopes(), func(s Scope) bool {
-		return s == ThisSession && a.Session == "" || len(a.Scopes) > 0 && !slices.Contains(a.Scopes, s)
+func Permitted(a *toolroom.Approval) []toolroom.ApprovalScope {
+	return slices.DeleteFunc(Scopes(), func(s toolroom.ApprovalScope) bool {
+		return s == toolroom.ScopeSession && a.Session == "" || len(a.Scopes) > 0 && !slices.Contains(a.Scopes, s)
 	})
 }
 
-func (a *Approval) scopeWords() string {
-	scopes := a.Permitted()
+func scopeWords(a *toolroom.Approval) string {
+	scopes := Permitted(a)
 	words := make([]string, len(scopes))
 	for i, s := range scopes {
 		words[i] = string(s)

@@ -30,7 +30,7 @@ func BenchmarkSearch(b *testing.B) {
 		b.Fatal(err)
 	}
 	visible := func(e *Entry) bool {
-		return layers.Decide(b.Context(), policy.Request{Tool: &e.Tool}).Effect != policy.Deny
+		return layers.Decide(b.Context(), policy.Request{Tool: &e.Tool}).Effect != toolroom.VerdictDeny
 	}
 	b.ReportAllocs()
 	for b.Loop() {

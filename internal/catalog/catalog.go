@@ -330,7 +330,9 @@ func (c *Catalog) Version() uint64 { return c.version.Load() }
 
 // Subscribe calls f with the collected changes, from one goroutine, until cancel is
 // called. f must not block for long.
-func (c *Catalog) Subscribe(f func([]Change)) (cancel func()) { return c.changes.subscribers.Add(f) }
+func (c *Catalog) Subscribe(f func([]toolroom.Change)) (cancel func()) {
+	return c.changes.subscribers.Add(f)
+}
 
 // NewEntry returns an entry for a tool that is not in the catalog: another version of one
 // that may be.
@@ -378,7 +380,7 @@ func (c *Catalog) put(e *Entry) error {
 	}
 	c.version.Add(1)
 	offers := c.offers[id]
-	kind := ChangeRegistered
+	kind := toolroom.ChangeRegistered
 	if at := slices.IndexFunc(offers, func(o *Entry) bool { return o.Provider == e.Provider }); at >= 0 {
 		if sameDefinition(&offers[at].Tool, &e.Tool) {
 			// Only the source may differ: a new connection.
@@ -392,12 +394,12 @@ func (c *Catalog) put(e *Entry) error {
 			return nil
 		}
 		c.forgetAliases(offers[at])
-		kind = ChangeUpdated
+		kind = toolroom.ChangeUpdated
 		offers = slices.Clone(offers)
 		offers[at] = e
 	} else {
 		if len(offers) > 0 {
-			kind = ChangeUpdated
+			kind = toolroom.ChangeUpdated
 			c.shared = append(c.shared, id)
 		}
 		offers = append(slices.Clip(offers), e)
@@ -410,7 +412,7 @@ func (c *Catalog) put(e *Entry) error {
 	c.offers[id] = offers
 	c.keepAliases(id)
 	c.reindex(id)
-	c.changes.add(Change{Kind: kind, ID: id})
+	c.changes.add(toolroom.Change{Kind: kind, ID: id})
 	return nil
 }
 
@@ -427,7 +429,7 @@ func (c *Catalog) drop(provider string, id toolroom.ID) bool {
 		c.offers[id] = rest
 		c.keepAliases(id)
 		c.reindex(id)
-		c.changes.add(Change{Kind: ChangeUpdated, ID: id})
+		c.changes.add(toolroom.Change{Kind: toolroom.ChangeUpdated, ID: id})
 		return true
 	}
 	delete(c.offers, id)
@@ -438,7 +440,7 @@ func (c *Catalog) drop(provider string, id toolroom.ID) bool {
 	}
 	c.sorted = nil
 	c.hide(id)
-	c.changes.add(Change{Kind: ChangeRemoved, ID: id})
+	c.changes.add(toolroom.Change{Kind: toolroom.ChangeRemoved, ID: id})
 	return true
 }
 

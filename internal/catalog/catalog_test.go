@@ -320,8 +320,8 @@ func TestChangesOfAPeriodAreOneNotice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := New(Options{})
-		notices := make(chan []Change, 10)
-		cancel := c.Subscribe(func(group []Change) { notices <- group })
+		notices := make(chan []toolroom.Change, 10)
+		cancel := c.Subscribe(func(group []toolroom.Change) { notices <- group })
 		id := toolroom.MustParseID("a:x")
 		register(t, c, "p", tool("a:x"))
 		register(t, c, "p", tool("a:x")) // the same again is no change
@@ -341,11 +341,11 @@ func TestChangesOfAPeriodAreOneNotice(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		close(notices)
-		var got [][]Change
+		var got [][]toolroom.Change
 		for group := range notices {
 			got = append(got, group)
 		}
-		want := [][]Change{{{ChangeRegistered, id}, {ChangeUpdated, id}}, {{ChangeRemoved, id}}}
+		want := [][]toolroom.Change{{{Kind: toolroom.ChangeRegistered, ID: id}, {Kind: toolroom.ChangeUpdated, ID: id}}, {{Kind: toolroom.ChangeRemoved, ID: id}}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
 		}
@@ -579,7 +579,7 @@ func TestAnIdOfSeveralProvidersIsToldOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := c.Describe(t.Context(), e, LevelSchema, FormCLI)
+	d, err := c.Describe(t.Context(), e, toolroom.LevelSchema, toolroom.FormCLI)
 	if err != nil || d.ServedBy != "go" || len(d.Providers) != 2 {
 		t.Errorf("%+v, %v", d, err)
 	}

@@ -8,30 +8,14 @@ import (
 	"github.com/toolroom/toolroom/internal/listener"
 )
 
-// ChangeKind is a kind of change of a tool.
-type ChangeKind string
-
-// Kinds of changes.
-const (
-	ChangeRegistered ChangeKind = "registered"
-	ChangeUpdated    ChangeKind = "updated"
-	ChangeRemoved    ChangeKind = "removed"
-)
-
-// Change is one change of the catalog.
-type Change struct {
-	Kind ChangeKind  `json:"kind"`
-	ID   toolroom.ID `json:"id"`
-}
-
 // changes collects the changes within a period and sends them to subscribers at its
 // end, so that a server with a thousand tools causes one notification.
 type changes struct {
 	period      time.Duration
-	subscribers listener.List[[]Change]
+	subscribers listener.List[[]toolroom.Change]
 
 	mu      sync.Mutex
-	pending []Change
+	pending []toolroom.Change
 
 	// deliver keeps deliveries in order.
 	deliver sync.Mutex
@@ -41,7 +25,7 @@ func newChanges(period time.Duration) *changes {
 	return &changes{period: period}
 }
 
-func (c *changes) add(ch Change) {
+func (c *changes) add(ch toolroom.Change) {
 	if c.subscribers.Empty() {
 		return
 	}

@@ -12,82 +12,24 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Level is the level of detail of a description.
-type Level string
-
-// Levels. Each includes the previous one.
-const (
-	LevelSummary Level = "summary"
-	LevelSchema  Level = "schema"
-	LevelFull    Level = "full"
-)
-
-// Form is the syntax of a ready call.
-type Form string
-
-// Forms of a ready call.
-const (
-	FormCLI  Form = "cli"
-	FormMCP  Form = "mcp"
-	FormCode Form = "code"
-	// FormPython is FormCode in Python.
-	FormPython Form = "python"
-	// FormMCPSearch is for clients that call through the tool call_tool.
-	FormMCPSearch Form = "mcp_search"
-)
-
 const maxDescribeSummary = 200
-
-// Description describes a tool.
-type Description struct {
-	ID      string              `json:"id"`
-	Name    string              `json:"name"` // for model APIs
-	Title   string              `json:"title,omitempty"`
-	Summary string              `json:"summary"`
-	Source  toolroom.SourceKind `json:"source"`
-	Version toolroom.Version    `json:"version,omitempty"`
-	Call    string              `json:"call"`
-
-	// From LevelSchema on.
-	InputSchema json.RawMessage    `json:"input_schema,omitempty"`
-	Required    []string           `json:"required,omitempty"`
-	Defaults    map[string]any     `json:"defaults,omitempty"`
-	Types       map[string]string  `json:"types,omitempty"`
-	Guarantee   toolroom.Guarantee `json:"guarantee,omitempty"`
-
-	// At LevelFull.
-	Text         string             `json:"description,omitempty"`
-	OutputSchema json.RawMessage    `json:"output_schema,omitempty"`
-	Hints        *toolroom.Hints    `json:"hints,omitempty"`
-	Notes        string             `json:"notes,omitempty"`
-	Examples     []toolroom.Example `json:"examples,omitempty"`
-	Tags         []string           `json:"tags,omitempty"`
-	Aliases      []string           `json:"aliases,omitempty"`
-	// Problem says why a schema of the tool cannot be used, so that calls fail.
-	Problem string `json:"problem,omitempty"`
-
-	// Providers are the sources that offer the tool, from LevelSchema on and only if
-	// there are several. ServedBy is then the one that serves it.
-	Providers []string `json:"providers,omitempty"`
-	ServedBy  string   `json:"served_by,omitempty"`
-}
 
 // Describe describes the entry at a level. The default level is LevelSchema; an unknown
 // one is an error with code invalid_arguments. If the source is a
 // [source.Refiner], Describe asks it for details.
-func (c *Catalog) Describe(ctx context.Context, e *Entry, level Level, form Form) (*Description, error) {
+func (c *Catalog) Describe(ctx context.Context, e *Entry, level toolroom.Level, form toolroom.Form) (*toolroom.Description, error) {
 	if level == "" {
-		level = LevelSchema
+		level = toolroom.LevelSchema
 	}
-	if !slices.Contains([]Level{LevelSummary, LevelSchema, LevelFull}, level) {
+	if !slices.Contains([]toolroom.Level{toolroom.LevelSummary, toolroom.LevelSchema, toolroom.LevelFull}, level) {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "unknown detail level %q", level).
 			WithHint("use summary, schema or full")
 	}
-	if level != LevelSummary {
+	if level != toolroom.LevelSummary {
 		e = c.refined(ctx, e)
 	}
 	t := &e.Tool
-	d := &Description{
+	d := &toolroom.Description{
 		ID:      t.ID.String(),
 		Name:    e.ModelName,
 		Title:   t.Title,
@@ -96,7 +38,7 @@ func (c *Catalog) Describe(ctx context.Context, e *Entry, level Level, form Form
 		Version: t.ID.Version,
 		Call:    ReadyCall(e, form),
 	}
-	if level == LevelSummary {
+	if level == toolroom.LevelSummary {
 		return d, nil
 	}
 	d.InputSchema = t.InputSchema
@@ -108,7 +50,7 @@ func (c *Catalog) Describe(ctx context.Context, e *Entry, level Level, form Form
 	if offer := c.providersOf(t.ID); len(offer) > 1 {
 		d.Providers, d.ServedBy = offer, e.Provider
 	}
-	if level == LevelSchema {
+	if level == toolroom.LevelSchema {
 		return d, nil
 	}
 	d.Text = t.Description
@@ -209,19 +151,19 @@ func words(list []any) string {
 
 // ReadyCall returns a call of the tool, with its first example or arguments generated
 // from its schema.
-func ReadyCall(e *Entry, form Form) string {
+func ReadyCall(e *Entry, form toolroom.Form) string {
 	args := ExampleArguments(e)
 	switch form {
-	case FormMCP:
+	case toolroom.FormMCP:
 		return fmt.Sprintf(`{"name": %q, "arguments": %s}`, e.ModelName, args)
-	case FormMCPSearch:
+	case toolroom.FormMCPSearch:
 		return fmt.Sprintf(`{"name": "call_tool", "arguments": {"tool": %q, "arguments": %s}}`, e.Tool.ID, args)
-	case FormCode:
+	case toolroom.FormCode:
 		if id := e.Tool.ID; isIdentifier(id.Namespace) && isIdentifier(id.Name) {
 			return fmt.Sprintf("await tools.%s.%s(%s)", id.Namespace, id.Name, args)
 		}
 		return fmt.Sprintf("await call_tool(%q, %s)", e.Tool.ID, args)
-	case FormPython:
+	case toolroom.FormPython:
 		return pythonCall(e, args)
 	default:
 		return "toolroom call " + e.Tool.ID.String() + shellArguments(args)

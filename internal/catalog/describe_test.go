@@ -28,13 +28,13 @@ func TestEachLevelTellsMore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Description{
+	want := toolroom.Description{
 		ID: "file:read", Name: "file__read", Title: "Read", Summary: "Read a file.", Source: toolroom.SourceGo,
 		Call: `toolroom call file:read n=2 'path=it'\''s'`,
 	}
-	check := func(level Level) {
+	check := func(level toolroom.Level) {
 		t.Helper()
-		got, err := c.Describe(t.Context(), e, level, FormCLI)
+		got, err := c.Describe(t.Context(), e, level, toolroom.FormCLI)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,16 +42,16 @@ func TestEachLevelTellsMore(t *testing.T) {
 			t.Errorf("%s: -want +got\n%s", level, diff)
 		}
 	}
-	check(LevelSummary)
+	check(toolroom.LevelSummary)
 	want.InputSchema, want.Guarantee, want.Required = e.Tool.InputSchema, toolroom.GuaranteeNever, []string{"path"}
 	want.Defaults = map[string]any{"mode": json.RawMessage(`"a"`)}
 	want.Types = map[string]string{"path": "string", "mode": "one of a | b", "n": "integer | null"}
-	check(LevelSchema)
+	check(toolroom.LevelSchema)
 	check("")
 	want.Text, want.OutputSchema, want.Notes = e.Tool.Description, e.Tool.OutputSchema, "note"
 	want.Examples, want.Tags, want.Aliases, want.Providers = e.Tool.Examples, []string{"my-tag"}, []string{"cat"}, []string{"p"}
-	check(LevelFull)
-	if _, err := c.Describe(context.Background(), e, "huge", FormCLI); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
+	check(toolroom.LevelFull)
+	if _, err := c.Describe(context.Background(), e, "huge", toolroom.FormCLI); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
 		t.Errorf("an unknown level: %v", err)
 	}
 }
@@ -61,12 +61,12 @@ func TestAReadyCallIsInTheFormOfTheCaller(t *testing.T) {
 	c := New(Options{})
 	register(t, c, "p", tool("file:read", described))
 	e, _ := c.Resolve("file:read", nil)
-	for form, want := range map[Form]string{
-		FormCLI:       `toolroom call file:read n=2 'path=it'\''s'`,
-		FormMCP:       `{"name": "file__read", "arguments": {"path": "it's", "n": 2}}`,
-		FormMCPSearch: `{"name": "call_tool", "arguments": {"tool": "file:read", "arguments": {"path": "it's", "n": 2}}}`,
-		FormCode:      `await tools.file.read({"path": "it's", "n": 2})`,
-		FormPython:    `tools.file.read(path="it's", n=2)`,
+	for form, want := range map[toolroom.Form]string{
+		toolroom.FormCLI:       `toolroom call file:read n=2 'path=it'\''s'`,
+		toolroom.FormMCP:       `{"name": "file__read", "arguments": {"path": "it's", "n": 2}}`,
+		toolroom.FormMCPSearch: `{"name": "call_tool", "arguments": {"tool": "file:read", "arguments": {"path": "it's", "n": 2}}}`,
+		toolroom.FormCode:      `await tools.file.read({"path": "it's", "n": 2})`,
+		toolroom.FormPython:    `tools.file.read(path="it's", n=2)`,
 	} {
 		if got := ReadyCall(e, form); got != want {
 			t.Errorf("%s: %s, want %s", form, got, want)

@@ -20,7 +20,7 @@ type SearchOptions struct {
 	// Visible reports whether the caller may see an entry; nil shows all.
 	Visible func(*Entry) bool
 	// Form is the form of the ready call in each hit. The default is FormCLI.
-	Form Form
+	Form toolroom.Form
 	// Caller, if not nil, is who searches. What its team has learned from use counts then,
 	// and the search may teach. By words alone are searches without a caller, such as those
 	// for suggestions: they must be quick.
@@ -81,36 +81,9 @@ const (
 	maxSummary  = 120
 )
 
-// Hit is one tool that a search has found.
-type Hit struct {
-	ID    string  `json:"id"`
-	Name  string  `json:"name"` // for model APIs
-	Title string  `json:"title,omitempty"`
-	Text  string  `json:"summary"`
-	Score float64 `json:"score"`
-	// Why lists the words of the query that matched, and where. Field "use" says that the
-	// tool was used after searches with this word, and "meaning" that its text means about
-	// the same as the query.
-	Why []search.Match `json:"why"`
-	// Call shows how to call the tool.
-	Call string `json:"call"`
-}
-
-// Found is the result of a search. Hint is set if there are no hits.
-type Found struct {
-	Query string `json:"query"`
-	Hits  []Hit  `json:"hits"`
-	// Total is the number of tools that the caller could find. It is counted only if
-	// there are no hits, and for a blank query.
-	Total int    `json:"total,omitempty"`
-	Hint  string `json:"hint,omitempty"`
-	// Note says why the search was by words alone, if it should not have been.
-	Note string `json:"note,omitempty"`
-}
-
 // Search ranks the visible tools for a query in natural language. For a blank query it
 // returns the first tools in the order of ids.
-func (c *Catalog) Search(query string, o SearchOptions) Found {
+func (c *Catalog) Search(query string, o SearchOptions) toolroom.Found {
 	limit := o.Limit
 	if limit <= 0 {
 		limit = defaultHits
@@ -120,9 +93,9 @@ func (c *Catalog) Search(query string, o SearchOptions) Found {
 		return e != nil && (o.Namespace == "" || e.Tool.ID.Namespace == o.Namespace) && (o.Visible == nil || o.Visible(e))
 	}
 	limit = min(limit, maxHits)
-	found := Found{Query: query, Hits: []Hit{}}
-	add := func(e *Entry, score float64, why []search.Match) {
-		found.Hits = append(found.Hits, Hit{
+	found := toolroom.Found{Query: query, Hits: []toolroom.Hit{}}
+	add := func(e *Entry, score float64, why []toolroom.Match) {
+		found.Hits = append(found.Hits, toolroom.Hit{
 			ID:    e.Tool.ID.Unversioned().String(),
 			Name:  e.ModelName,
 			Title: e.Tool.Title,
@@ -136,7 +109,7 @@ func (c *Catalog) Search(query string, o SearchOptions) Found {
 		// Errors are impossible without a cursor.
 		page, _ := c.List(ListOptions{Limit: limit, Namespace: o.Namespace, Visible: o.Visible})
 		for _, e := range page.Entries {
-			add(e, 0, []search.Match{})
+			add(e, 0, []toolroom.Match{})
 		}
 		found.Total = c.visibleCount(o)
 	}
@@ -213,7 +186,7 @@ func (c *Catalog) visibleCount(o SearchOptions) int {
 // signpost returns the hint for a search without hits.
 func (c *Catalog) signpost(query string, o SearchOptions, total int) string {
 	list := "an empty query lists them"
-	cli := o.Form == "" || o.Form == FormCLI
+	cli := o.Form == "" || o.Form == toolroom.FormCLI
 	if cli {
 		list = "list them: toolroom tools"
 	}

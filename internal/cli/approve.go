@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/approval"
 )
@@ -55,7 +56,7 @@ call is approved.`,
 				if !decline && !yes && !asJSON && scope == "" && comment == "" && a.screen.interactive() {
 					return a.askApproval(ctx, r, id)
 				}
-				return a.answer(ctx, r, id, approval.Answer{Approve: !decline, By: a.User, Comment: comment, Scope: approval.Scope(scope)}, asJSON)
+				return a.answer(ctx, r, id, toolroom.Answer{Approve: !decline, By: a.User, Comment: comment, Scope: toolroom.ApprovalScope(scope)}, asJSON)
 			case decline || yes || comment != "" || scope != "":
 				return usage("toolroom approve ID --decline", "answering needs the id of an approval")
 			}
@@ -133,7 +134,7 @@ func (a *cli) askApproval(ctx context.Context, r *app.App, id string) error {
 	return a.screen.printf("%s %s: %s\n", done.ID, done.State, done.Tool)
 }
 
-func (a *cli) answer(ctx context.Context, r *app.App, id string, answer approval.Answer, asJSON bool) error {
+func (a *cli) answer(ctx context.Context, r *app.App, id string, answer toolroom.Answer, asJSON bool) error {
 	done, err := r.Answer(ctx, id, answer)
 	if err != nil {
 		return err
@@ -151,7 +152,7 @@ func (a *cli) answer(ctx context.Context, r *app.App, id string, answer approval
 }
 
 func (a *cli) listApprovals(ctx context.Context, r *app.App, asJSON bool) error {
-	pending, err := r.Approvals(ctx, approval.Pending)
+	pending, err := r.Approvals(ctx, toolroom.ApprovalPending)
 	if err != nil {
 		return err
 	}
@@ -180,7 +181,7 @@ func (a *cli) listApprovals(ctx context.Context, r *app.App, asJSON bool) error 
 
 // foldApprovals lists approvals with their whole arguments, whatever the width of the
 // terminal: a table would cut the part that matters.
-func (a *cli) foldApprovals(pending []*approval.Approval) error {
+func (a *cli) foldApprovals(pending []*toolroom.Approval) error {
 	for _, p := range pending {
 		err := a.screen.printf("%s  %s  by %s, %s left\n  rule       %s%s\n  arguments  %s\n  answer     toolroom approve %s [--decline]\n",
 			p.ID, oneLine(p.Tool), oneLine(p.Identity.String()), time.Until(p.Expires).Round(time.Second), oneLine(p.Reason), votes(p), oneLine(string(p.Arguments)), p.ID)
@@ -192,7 +193,7 @@ func (a *cli) foldApprovals(pending []*approval.Approval) error {
 }
 
 // votes says how many people have approved, if several must.
-func votes(p *approval.Approval) string {
+func votes(p *toolroom.Approval) string {
 	if p.People <= 1 {
 		return ""
 	}
@@ -204,7 +205,7 @@ func votes(p *approval.Approval) string {
 func (a *cli) watchApprovals(ctx context.Context, r *app.App) error {
 	shown := map[string]bool{}
 	for {
-		pending, err := r.Approvals(ctx, approval.Pending)
+		pending, err := r.Approvals(ctx, toolroom.ApprovalPending)
 		if err != nil {
 			return err
 		}
@@ -225,7 +226,7 @@ func (a *cli) watchApprovals(ctx context.Context, r *app.App) error {
 	}
 }
 
-func (a *cli) offer(ctx context.Context, r *app.App, p *approval.Approval) error {
+func (a *cli) offer(ctx context.Context, r *app.App, p *toolroom.Approval) error {
 	if !a.screen.interactive() {
 		return a.screen.printf("%s  %s  %s  %s\n", p.ID, p.Tool, p.Reason, p.Arguments)
 	}

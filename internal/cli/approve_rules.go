@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/approval"
 )
 
 func (a *cli) approveRulesCommand() *cobra.Command {
@@ -25,7 +25,7 @@ func (a *cli) approveRulesCommand() *cobra.Command {
 				return err
 			}
 			if remove != "" {
-				if remove, err = fullID(remove, idsOf(grants, func(g *approval.Grant) string { return g.ID })); err != nil {
+				if remove, err = fullID(remove, idsOf(grants, func(g *toolroom.Grant) string { return g.ID })); err != nil {
 					return err
 				}
 				if err := r.RemoveGrant(ctx, remove); err != nil {
@@ -49,7 +49,7 @@ func (a *cli) approveRulesCommand() *cobra.Command {
 	return c
 }
 
-func (a *cli) printGrants(grants []*approval.Grant) error {
+func (a *cli) printGrants(grants []*toolroom.Grant) error {
 	rows := make([][]string, len(grants))
 	for i, g := range grants {
 		until := "removed"

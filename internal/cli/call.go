@@ -12,7 +12,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/config"
 )
 
@@ -79,7 +78,7 @@ func (a *cli) callArguments(ctx context.Context, r *app.App, call toolroom.Call,
 	if isDocument(args) {
 		return a.documentArguments(strings.TrimSpace(args[0]))
 	}
-	d, err := r.DescribeFor(ctx, call, catalog.LevelSchema, catalog.FormCLI)
+	d, err := r.DescribeFor(ctx, call, toolroom.LevelSchema, toolroom.FormCLI)
 	if err != nil {
 		return nil, err
 	}

@@ -90,8 +90,8 @@ func (f *callFilter) flags(a *cli, c *cobra.Command, since string) {
 	a.completeFlagTool(c, "tool")
 }
 
-func (f *callFilter) query() (receipt.Query, error) {
-	q := receipt.Query{Environment: f.environment, Status: toolroom.Status(f.status), Subject: f.by, Surface: f.surface}
+func (f *callFilter) query() (toolroom.ReceiptQuery, error) {
+	q := toolroom.ReceiptQuery{Environment: f.environment, Status: toolroom.Status(f.status), Subject: f.by, Surface: f.surface}
 	if f.status != "" {
 		if err := oneOf("--status", f.status, statuses()...); err != nil {
 			return q, err
@@ -120,8 +120,8 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-func (a *cli) printCalls(receipts []*receipt.Receipt) error {
-	ids := a.screen.shortIDs(idsOf(receipts, func(r *receipt.Receipt) string { return r.ID }))
+func (a *cli) printCalls(receipts []*toolroom.Receipt) error {
+	ids := a.screen.shortIDs(idsOf(receipts, func(r *toolroom.Receipt) string { return r.ID }))
 	rows := make([][]string, len(receipts))
 	for i, r := range receipts {
 		rows[i] = callRow(r)
@@ -130,7 +130,7 @@ func (a *cli) printCalls(receipts []*receipt.Receipt) error {
 	return a.screen.table([]string{"CALL", "STARTED", "TOOL", "STATUS", "TOOK", "BY", "VIA", "RESULT"}, rows)
 }
 
-func callRow(r *receipt.Receipt) []string {
+func callRow(r *toolroom.Receipt) []string {
 	text := r.Preview
 	if r.Error != nil {
 		text = r.Error.Message
@@ -142,9 +142,9 @@ func callRow(r *receipt.Receipt) []string {
 const followPause = 300 * time.Millisecond
 
 // followCalls prints the existing receipts, oldest first, and then new ones.
-func (a *cli) followCalls(ctx context.Context, r *app.App, q receipt.Query, receipts []*receipt.Receipt, asJSON bool) error {
+func (a *cli) followCalls(ctx context.Context, r *app.App, q toolroom.ReceiptQuery, receipts []*toolroom.Receipt, asJSON bool) error {
 	slices.Reverse(receipts)
-	q.AfterSeq, q.Limit = receipt.FromStart, receipt.MaxLimit
+	q.AfterSeq, q.Limit = toolroom.ReceiptsFromStart, receipt.MaxLimit
 	for {
 		for _, one := range receipts {
 			q.AfterSeq = one.Seq
@@ -199,7 +199,7 @@ func (a *cli) callsShowCommand() *cobra.Command {
 	return c
 }
 
-func (a *cli) printReceipt(r *receipt.Receipt) error {
+func (a *cli) printReceipt(r *toolroom.Receipt) error {
 	failure := ""
 	if r.Error != nil {
 		failure = string(r.Error.Code) + ": " + r.Error.Message
@@ -247,7 +247,7 @@ func (a *cli) printReceipt(r *receipt.Receipt) error {
 }
 
 // servedBy describes the version that served a call.
-func servedBy(r *receipt.Receipt) string {
+func servedBy(r *toolroom.Receipt) string {
 	if r.Release == nil {
 		return ""
 	}
@@ -255,7 +255,7 @@ func servedBy(r *receipt.Receipt) string {
 }
 
 // logLines formats what a tool logged, one line each.
-func logLines(r *receipt.Receipt) string {
+func logLines(r *toolroom.Receipt) string {
 	var lines []string
 	for _, l := range r.Logs {
 		line := l.Time.Local().Format("15:04:05.000") + " " + l.Level + ": " + strings.TrimRight(l.Message, "\n")

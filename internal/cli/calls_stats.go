@@ -40,7 +40,7 @@ from the true ones by at most 1%.`,
 			if err != nil {
 				return err
 			}
-			stats, err := receipt.StatsOf(ctx, r, receipt.StatsQuery{Query: q, By: by, Step: every}, time.Now())
+			stats, err := receipt.StatsOf(ctx, r, receipt.StatsQuery{ReceiptQuery: q, By: by, Step: every}, time.Now())
 			if err != nil {
 				return err
 			}

@@ -66,7 +66,7 @@ With --previous, the step gets the value of the preceding step as its argument
 	return c
 }
 
-func (a *cli) chainSteps(ctx context.Context, r *app.App, as toolroom.Call, file string, args []string) ([]run.Step, error) {
+func (a *cli) chainSteps(ctx context.Context, r *app.App, as toolroom.Call, file string, args []string) ([]toolroom.Step, error) {
 	if file != "" {
 		data, err := a.document(file)
 		if err != nil {
@@ -78,7 +78,7 @@ func (a *cli) chainSteps(ctx context.Context, r *app.App, as toolroom.Call, file
 		}
 		return steps, nil
 	}
-	steps := make([]run.Step, len(args))
+	steps := make([]toolroom.Step, len(args))
 	for i, arg := range args {
 		step, words, err := parseStep(arg)
 		if err == nil {
@@ -94,7 +94,7 @@ func (a *cli) chainSteps(ctx context.Context, r *app.App, as toolroom.Call, file
 }
 
 // parseStep parses a step that is written as one word.
-func parseStep(text string) (step run.Step, arguments []string, err error) {
+func parseStep(text string) (step toolroom.Step, arguments []string, err error) {
 	fields, err := splitWords(text)
 	if err != nil {
 		return step, nil, err
@@ -159,7 +159,7 @@ func splitWords(text string) ([]string, error) {
 
 // fileStep is a step in a file: as in the API, but with human-readable durations.
 type fileStep struct {
-	run.Step
+	toolroom.Step
 	Timeout duration `json:"timeout"`
 }
 
@@ -172,7 +172,7 @@ func (d *duration) UnmarshalText(text []byte) error {
 }
 
 // parseSteps parses a list of steps in JSON or YAML.
-func parseSteps(data []byte) ([]run.Step, error) {
+func parseSteps(data []byte) ([]toolroom.Step, error) {
 	if jsonx.Check(data, jsonx.Limits{Bytes: maxDocument}) != nil {
 		var doc any
 		err := yaml.Unmarshal(data, &doc)
@@ -187,7 +187,7 @@ func parseSteps(data []byte) ([]run.Step, error) {
 	if err := jsonx.UnmarshalKnown(data, &list, jsonx.Limits{Bytes: maxDocument}); err != nil {
 		return nil, badSteps(err)
 	}
-	steps := make([]run.Step, len(list))
+	steps := make([]toolroom.Step, len(list))
 	for i, s := range list {
 		if s.Tool == "" {
 			return nil, badSteps(fmt.Errorf("step %d names no tool", i+1))
@@ -204,7 +204,7 @@ func badSteps(err error) error {
 }
 
 // chainOn runs a chain in this process or as a workflow.
-func chainOn(ctx context.Context, r *app.App, runtime string, as toolroom.Call, steps []run.Step, watch func(toolroom.Event)) (*run.ChainResult, error) {
+func chainOn(ctx context.Context, r *app.App, runtime string, as toolroom.Call, steps []toolroom.Step, watch func(toolroom.Event)) (*toolroom.ChainResult, error) {
 	switch runtime {
 	case "":
 		return r.Chain(run.WithSink(ctx, watch), as, steps), nil
@@ -218,7 +218,7 @@ func chainOn(ctx context.Context, r *app.App, runtime string, as toolroom.Call, 
 	return nil, usage("toolroom chain --runtime temporal -f steps.yaml", "unknown runtime for chains: %q", runtime)
 }
 
-func (a *cli) runChain(ctx context.Context, r *app.App, as toolroom.Call, steps []run.Step, runtime string, asJSON bool) error {
+func (a *cli) runChain(ctx context.Context, r *app.App, as toolroom.Call, steps []toolroom.Step, runtime string, asJSON bool) error {
 	w := newWatcher(ctx, a, r)
 	w.noWait = as.NoWait
 	defer w.close()

@@ -14,7 +14,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/catalog"
 )
 
@@ -113,7 +112,7 @@ func (a *cli) completeSource(c *cobra.Command, args []string, typed string) ([]s
 
 func (a *cli) completeApproval(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	return a.complete(func(ctx context.Context, r *app.App) []string {
-		pending, err := r.Approvals(ctx, approval.Pending)
+		pending, err := r.Approvals(ctx, toolroom.ApprovalPending)
 		if err != nil {
 			return nil
 		}
@@ -138,7 +137,7 @@ func (a *cli) completeCall(c *cobra.Command, args []string, typed string) ([]str
 		return startingWith(typed, words), cobra.ShellCompDirectiveNoFileComp
 	}
 	words := a.completeFrom(c, func(ctx context.Context, r *app.App) []string {
-		d, err := r.Describe(ctx, me(), args[0], catalog.LevelSchema, catalog.FormCLI)
+		d, err := r.Describe(ctx, me(), args[0], toolroom.LevelSchema, toolroom.FormCLI)
 		if err != nil {
 			return nil
 		}
@@ -155,7 +154,7 @@ func (a *cli) completeCall(c *cobra.Command, args []string, typed string) ([]str
 
 // valueWords returns the possible values of an argument, if the schema lists them.
 func valueWords(ctx context.Context, r *app.App, tool, key string) []string {
-	d, err := r.Describe(ctx, me(), tool, catalog.LevelSchema, catalog.FormCLI)
+	d, err := r.Describe(ctx, me(), tool, toolroom.LevelSchema, toolroom.FormCLI)
 	if err != nil {
 		return nil
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/catalog"
 )
 
 func (a *cli) describeCommand() *cobra.Command {
@@ -29,13 +28,13 @@ func (a *cli) describeCommand() *cobra.Command {
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeTool,
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			if err := oneOf("--form", form, string(catalog.FormCLI), string(catalog.FormMCP), string(catalog.FormCode), string(catalog.FormPython)); err != nil {
+			if err := oneOf("--form", form, string(toolroom.FormCLI), string(toolroom.FormMCP), string(toolroom.FormCode), string(toolroom.FormPython)); err != nil {
 				return err
 			}
-			if err := oneOf("--level", level, string(catalog.LevelSummary), string(catalog.LevelSchema), string(catalog.LevelFull)); err != nil {
+			if err := oneOf("--level", level, string(toolroom.LevelSummary), string(toolroom.LevelSchema), string(toolroom.LevelFull)); err != nil {
 				return err
 			}
-			d, err := r.Describe(ctx, who.identity(), args[0], catalog.Level(level), catalog.Form(form))
+			d, err := r.Describe(ctx, who.identity(), args[0], toolroom.Level(level), toolroom.Form(form))
 			if err != nil {
 				return a.orNoSources(r, err)
 			}
@@ -45,8 +44,8 @@ func (a *cli) describeCommand() *cobra.Command {
 			return a.printDescription(d)
 		}),
 	}
-	c.Flags().StringVar(&level, "level", string(catalog.LevelSchema), "summary, schema or full")
-	c.Flags().StringVar(&form, "form", string(catalog.FormCLI), "form of the example call: cli, mcp, code or python")
+	c.Flags().StringVar(&level, "level", string(toolroom.LevelSchema), "summary, schema or full")
+	c.Flags().StringVar(&form, "form", string(toolroom.FormCLI), "form of the example call: cli, mcp, code or python")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	who.identityFlags(c)
 	completeWords(c, "level", "summary", "schema", "full")
@@ -62,7 +61,7 @@ func oneOf(flag, value string, allowed ...string) error {
 	return usage(flag+" "+allowed[0], "invalid value for %s: %q (allowed: %s)", flag, value, strings.Join(allowed, ", "))
 }
 
-func (a *cli) printDescription(d *catalog.Description) error {
+func (a *cli) printDescription(d *toolroom.Description) error {
 	var providers string
 	if len(d.Providers) > 1 {
 		providers = fmt.Sprintf("%s (served by %s)", strings.Join(d.Providers, ", "), d.ServedBy)
@@ -89,7 +88,7 @@ func (a *cli) printDescription(d *catalog.Description) error {
 }
 
 // argumentList describes each argument on its own line, required ones first.
-func argumentList(d *catalog.Description) string {
+func argumentList(d *toolroom.Description) string {
 	s := shapeOf(d.InputSchema)
 	names := slices.Sorted(maps.Keys(d.Types))
 	slices.SortStableFunc(names, func(x, y string) int {

@@ -72,7 +72,7 @@ command) with the words after -- as its arguments: exec sum.wasm -- 1 2 3`,
 
 // execOptions are the flags of exec.
 type execOptions struct {
-	program  app.Program
+	program  toolroom.Program
 	language string
 	file     string
 	stdin    string
@@ -106,7 +106,7 @@ func (o *execOptions) flags(c *cobra.Command) {
 }
 
 // program builds the program to run from the flags and arguments.
-func (a *cli) program(o *execOptions, args []string) (*app.Program, error) {
+func (a *cli) program(o *execOptions, args []string) (*toolroom.Program, error) {
 	p := o.program
 	text, err := a.programText(o, args)
 	if err != nil {

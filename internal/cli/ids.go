@@ -6,8 +6,8 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/run"
 )
 
 // leastID is the least number of characters of a shortened id, without its kind.
@@ -48,11 +48,11 @@ func (a *cli) receiptID(ctx context.Context, r *app.App, typed string) (string, 
 	if one, err := r.Receipt(ctx, typed); err == nil {
 		return one.ID, nil
 	}
-	receipts, err := r.Receipts(ctx, receipt.Query{Limit: receipt.MaxLimit})
+	receipts, err := r.Receipts(ctx, toolroom.ReceiptQuery{Limit: receipt.MaxLimit})
 	if err != nil {
 		return "", err
 	}
-	return fullID(typed, idsOf(receipts, func(r *receipt.Receipt) string { return r.ID }))
+	return fullID(typed, idsOf(receipts, func(r *toolroom.Receipt) string { return r.ID }))
 }
 
 // approvalID completes the id of an approval.
@@ -61,7 +61,7 @@ func approvalID(ctx context.Context, r *app.App, typed string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fullID(typed, idsOf(all, func(a *approval.Approval) string { return a.ID }))
+	return fullID(typed, idsOf(all, func(a *toolroom.Approval) string { return a.ID }))
 }
 
 // jobID completes the id of a suspended program or background call.
@@ -70,7 +70,7 @@ func jobID(ctx context.Context, r *app.App, typed string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fullID(typed, idsOf(jobs, func(j *app.Job) string { return j.ID }))
+	return fullID(typed, idsOf(jobs, func(j *run.Job) string { return j.ID }))
 }
 
 // artifactID completes the handle of an artifact or a kept result.

@@ -116,7 +116,7 @@ func (a *cli) printDecision(tool string, who toolroom.Identity, d policy.Decisio
 	if err := a.printEffectRules(d.Rules); err != nil {
 		return err
 	}
-	if d.Effect == policy.Allow {
+	if d.Effect == toolroom.VerdictAllow {
 		return nil
 	}
 	for _, hint := range [...]string{d.Hint, d.CLIHint} {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/run"
 )
 
@@ -38,7 +37,7 @@ answer, a server or toolroom runs wait resumes it.`,
 				a.screen.say("There are no suspended programs and no background calls.")
 				return nil
 			}
-			ids := a.screen.shortIDs(idsOf(jobs, func(j *app.Job) string { return j.ID }))
+			ids := a.screen.shortIDs(idsOf(jobs, func(j *run.Job) string { return j.ID }))
 			rows := make([][]string, len(jobs))
 			for i, j := range jobs {
 				rows[i] = []string{ids[i], j.Call.Tool, string(j.State), whenShort(j.Created), j.Identity.String(), j.Call.Surface, fit(ofJob(j), 60)}
@@ -53,9 +52,9 @@ answer, a server or toolroom runs wait resumes it.`,
 }
 
 // ofJob describes what a job waits for, or its result.
-func ofJob(j *app.Job) string {
+func ofJob(j *run.Job) string {
 	switch {
-	case j.State == run.JobWaiting:
+	case j.State == toolroom.JobWaiting:
 		return strings.Join(j.Approvals, " ")
 	case j.Result == nil:
 		return ""
@@ -122,7 +121,7 @@ func (a *cli) tellWaiting(ctx context.Context, r *app.App, id string) error {
 		return err
 	}
 	for _, question := range job.Approvals {
-		if p, err := r.Approval(ctx, question); err == nil && p.State == approval.Pending {
+		if p, err := r.Approval(ctx, question); err == nil && p.State == toolroom.ApprovalPending {
 			a.screen.fail(p.Tool+" is waiting for approval by a person: "+p.Reason, "toolroom approve "+p.ID)
 		}
 	}

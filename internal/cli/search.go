@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/search"
@@ -48,17 +49,17 @@ func (a *cli) searchCommand() *cobra.Command {
 }
 
 // reason says in words why a search found a tool.
-func reason(m search.Match) string {
+func reason(m toolroom.Match) string {
 	switch m.Field {
-	case search.FieldUse:
+	case search.FieldUse.String():
 		return m.Term + " (used after)"
-	case search.FieldMeaning:
+	case search.FieldMeaning.String():
 		return "its meaning"
 	}
 	return fmt.Sprintf("%s in %s", m.Term, m.Field)
 }
 
-func (a *cli) printFound(found catalog.Found) error {
+func (a *cli) printFound(found toolroom.Found) error {
 	if found.Note != "" {
 		a.screen.say("%s", oneLine(found.Note))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/poison"
 	"github.com/toolroom/toolroom/internal/server"
+	"github.com/toolroom/toolroom/source"
 )
 
 func (a *cli) sourcesCommand() *cobra.Command {
@@ -81,7 +82,7 @@ func (a *cli) sourcesTestCommand() *cobra.Command {
 			}
 			switch {
 			case test.Error != "":
-				a.screen.fail(test.Name+" does not work: "+test.Error, testHint(test.SourceStatus))
+				a.screen.fail(test.Name+" does not work: "+test.Error, testHint(test.Status))
 				return exitCode(toolroom.CodeUpstreamUnavailable.Info().Exit)
 			case asJSON:
 				return nil
@@ -123,7 +124,7 @@ func (a *cli) showTest(r *app.App, test app.SourceTest) error {
 
 // testHint returns the next step for a source that does not work. Sources suggest the test
 // itself, which has just been run.
-func testHint(s app.SourceStatus) string {
+func testHint(s source.Status) string {
 	if s.Reason == "" || strings.Contains(s.Reason, "sources test") {
 		return "show its output: toolroom sources test " + s.Name + " --log-level debug"
 	}

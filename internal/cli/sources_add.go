@@ -101,7 +101,7 @@ func (a *cli) testAdded(ctx context.Context, r *app.App, name string) error {
 		return err
 	}
 	if test.Error != "" {
-		a.screen.say("%s was added, but does not work yet: %s\n%s", name, oneLine(test.Error), testHint(test.SourceStatus))
+		a.screen.say("%s was added, but does not work yet: %s\n%s", name, oneLine(test.Error), testHint(test.Status))
 		return nil
 	}
 	return a.showTest(r, test)

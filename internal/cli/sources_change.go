@@ -15,6 +15,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/source"
 )
 
 func (a *cli) sourcesEditCommand() *cobra.Command {
@@ -153,7 +154,7 @@ program, its connection and its list of tools.`,
 				return err
 			}
 			if test.Error != "" {
-				a.screen.fail(test.Name+" does not work: "+test.Error, testHint(test.SourceStatus))
+				a.screen.fail(test.Name+" does not work: "+test.Error, testHint(test.Status))
 				return exitCode(toolroom.CodeUpstreamUnavailable.Info().Exit)
 			}
 			return a.screen.printf("%s was restarted: %s in %s\n", test.Name, count(test.Tools, "tool"), took(test.Took))
@@ -211,13 +212,13 @@ func (a *cli) sourceLogs(ctx context.Context, r *app.App, name string, follow bo
 	}
 }
 
-func sourceNamed(r *app.App, name string) (app.SourceStatus, bool) {
+func sourceNamed(r *app.App, name string) (source.Status, bool) {
 	for _, s := range r.Sources() {
 		if s.Name == name {
 			return s, true
 		}
 	}
-	return app.SourceStatus{}, false
+	return source.Status{}, false
 }
 
 // newPart returns what now has after what was shown of an output of which only the end is

@@ -121,7 +121,7 @@ func (a *cli) logIn(ctx context.Context, r *app.App, name string, l login) error
 		return err
 	}
 	if l.as == "" && test.Error != "" {
-		a.screen.fail("you are logged in, but "+name+" does not work: "+test.Error, testHint(test.SourceStatus))
+		a.screen.fail("you are logged in, but "+name+" does not work: "+test.Error, testHint(test.Status))
 		return exitCode(toolroom.CodeUpstreamUnavailable.Info().Exit)
 	}
 	return a.screen.printf("logged in to %s: %s\n", name, count(test.Tools, "tool"))

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/approval"
 )
 
 // serving describes a running server.
@@ -83,7 +83,7 @@ func (a *cli) status(ctx context.Context, r *app.App) (*status, error) {
 	if err != nil {
 		return nil, err
 	}
-	pending, err := r.Approvals(ctx, approval.Pending)
+	pending, err := r.Approvals(ctx, toolroom.ApprovalPending)
 	if err != nil {
 		return nil, err
 	}

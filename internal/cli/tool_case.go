@@ -115,7 +115,7 @@ func (a *cli) caseFrom(ctx context.Context, r *app.App, made *release.Case, call
 
 // expectAsRecorded makes a case expect what a call returned: its value, if the receipt has
 // the whole of it, else the value's hash, or the error that it failed with.
-func expectAsRecorded(made *release.Case, got *receipt.Receipt) {
+func expectAsRecorded(made *release.Case, got *toolroom.Receipt) {
 	if got.Error != nil {
 		made.Error = got.Error.Code
 		return

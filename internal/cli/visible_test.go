@@ -11,7 +11,6 @@ import (
 	"unicode"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/approval"
 )
 
 // terminal returns a cli whose output is shown on a terminal.
@@ -31,7 +30,7 @@ func TestTerminalsGetNoControlSequencesOfPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	question := &approval.Approval{ID: "apr_1", Tool: "e:pay", Arguments: json.RawMessage(`{"to":"` + strings.ReplaceAll(hostile[len("\x1b]0;t\x07\x1b[2J"):], "\x1b", "") + `"}`), Expires: time.Now().Add(time.Hour)}
+	question := &toolroom.Approval{ID: "apr_1", Tool: "e:pay", Arguments: json.RawMessage(`{"to":"` + strings.ReplaceAll(hostile[len("\x1b]0;t\x07\x1b[2J"):], "\x1b", "") + `"}`), Expires: time.Now().Add(time.Hour)}
 	for name, show := range map[string]func(a *cli) error{
 		"output of a program":   func(a *cli) error { return a.printChunk(chunk) },
 		"errors of a program":   func(a *cli) error { return a.printChunk(bytes.Replace(chunk, []byte("stdout"), []byte("stderr"), 1)) },
@@ -43,7 +42,7 @@ func TestTerminalsGetNoControlSequencesOfPrograms(t *testing.T) {
 		"fields":                func(a *cli) error { return a.screen.fields("name", hostile) },
 		"an error":              func(a *cli) error { a.screen.fail(hostile, hostile); return nil },
 		"the question":          func(a *cli) error { a.showApproval(question); return nil },
-		"the list of questions": func(a *cli) error { return a.foldApprovals([]*approval.Approval{question}) },
+		"the list of questions": func(a *cli) error { return a.foldApprovals([]*toolroom.Approval{question}) },
 		"an artifact, bytewise": func(a *cli) error {
 			w := a.screen.stream()
 			for i := range len(hostile) {
@@ -76,8 +75,8 @@ func TestTheListOfQuestionsShowsWholeArguments(t *testing.T) {
 	t.Parallel()
 	a, shown := terminal()
 	long := `{"text":"` + strings.Repeat("x", 5000) + `","sum":500}`
-	p := &approval.Approval{ID: "apr_1", Tool: "e:pay", Identity: toolroom.Identity{Subject: "ann"}, Arguments: json.RawMessage(long), Expires: time.Now().Add(time.Hour)}
-	if err := a.foldApprovals([]*approval.Approval{p}); err != nil {
+	p := &toolroom.Approval{ID: "apr_1", Tool: "e:pay", Identity: toolroom.Identity{Subject: "ann"}, Arguments: json.RawMessage(long), Expires: time.Now().Add(time.Hour)}
+	if err := a.foldApprovals([]*toolroom.Approval{p}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(shown.String(), long) || !strings.Contains(shown.String(), "toolroom approve apr_1") {

@@ -47,8 +47,8 @@ func (w *watcher) watch(e toolroom.Event) {
 
 func (w *watcher) approval(e toolroom.Event) {
 	w.close()
-	switch approval.State(e.Approval.State) {
-	case approval.Pending:
+	switch toolroom.ApprovalState(e.Approval.State) {
+	case toolroom.ApprovalPending:
 	default:
 		w.cli.screen.say("%s: %s", e.Approval.ID, e.Approval.State)
 		return
@@ -97,10 +97,10 @@ func (a *cli) decide(ctx context.Context, r *app.App, id string) error {
 }
 
 // questionFor returns the possible answers to an approval.
-func questionFor(p *approval.Approval) string {
+func questionFor(p *toolroom.Approval) string {
 	words := []string{"y"}
-	for _, s := range p.Permitted() {
-		if s != approval.Once {
+	for _, s := range approval.Permitted(p) {
+		if s != toolroom.ScopeOnce {
 			words = append(words, string(s))
 		}
 	}
@@ -109,26 +109,26 @@ func questionFor(p *approval.Approval) string {
 
 // typedAnswer parses the typed answer: y, the scope of a yes, or no. Anything else is a no.
 // The words after no are for the caller.
-func typedAnswer(typed, by string) approval.Answer {
+func typedAnswer(typed, by string) toolroom.Answer {
 	word, rest, _ := strings.Cut(typed, " ")
 	word, rest = strings.ToLower(word), strings.TrimSpace(rest)
 	switch {
 	case word == "n" || word == "no":
-		return approval.Answer{By: by, Comment: rest}
+		return toolroom.Answer{By: by, Comment: rest}
 	case rest != "":
-		return approval.Answer{By: by, Comment: typed}
+		return toolroom.Answer{By: by, Comment: typed}
 	case word == "y" || word == "yes":
-		return approval.Answer{By: by, Approve: true}
-	case slices.Contains(approval.Scopes(), approval.Scope(word)):
-		return approval.Answer{By: by, Approve: true, Scope: approval.Scope(word)}
+		return toolroom.Answer{By: by, Approve: true}
+	case slices.Contains(approval.Scopes(), toolroom.ApprovalScope(word)):
+		return toolroom.Answer{By: by, Approve: true, Scope: toolroom.ApprovalScope(word)}
 	default:
-		return approval.Answer{By: by, Comment: typed}
+		return toolroom.Answer{By: by, Comment: typed}
 	}
 }
 
 // sayRule shows the grant that was made by approving more than one call.
-func (a *cli) sayRule(ctx context.Context, r *app.App, done *approval.Approval) error {
-	if done.State != approval.Approved || done.Scope == approval.Once {
+func (a *cli) sayRule(ctx context.Context, r *app.App, done *toolroom.Approval) error {
+	if done.State != toolroom.ApprovalApproved || done.Scope == toolroom.ScopeOnce {
 		return nil
 	}
 	grants, err := r.Grants(ctx)
@@ -144,7 +144,7 @@ func (a *cli) sayRule(ctx context.Context, r *app.App, done *approval.Approval) 
 	return nil
 }
 
-func (a *cli) showApproval(p *approval.Approval) {
+func (a *cli) showApproval(p *toolroom.Approval) {
 	a.screen.say("%s wants to run %s", p.Identity, p.Tool)
 	a.screen.say("  arguments  %s", p.Arguments)
 	for _, effect := range p.Effects {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/run"
 )
 
 // take counts n tool calls before they are made: all or none. The engine counts a program's
@@ -75,7 +74,7 @@ type step struct {
 
 // chainError returns the error of a failed chain, with the steps so far and the index of
 // the failed step, counted from 0.
-func chainError(out *run.ChainResult) error {
+func chainError(out *toolroom.ChainResult) error {
 	steps := make([]step, len(out.Steps))
 	for i, s := range out.Steps {
 		steps[i] = step{Tool: s.Tool, Skipped: s.Skipped}

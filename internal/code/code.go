@@ -22,7 +22,6 @@ import (
 	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/identity"
-	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/session"
 	"github.com/toolroom/toolroom/sandbox"
@@ -230,7 +229,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	}
 	h.toolexec, h.asked = r.toolexec, r.asked()
 	h.calls = min(limits.Calls, int(run.CallsLeft(ctx)))
-	first, further, err := s.route(ctx, r, need{job.Sandbox, policy.Isolation(req.Isolation), req.Engine})
+	first, further, err := s.route(ctx, r, need{job.Sandbox, toolroom.Isolation(req.Isolation), req.Engine})
 	if err != nil {
 		return &source.Output{Unsent: true}, err
 	}
@@ -253,7 +252,7 @@ func (s *Service) spec(r *Request, l toolroom.ExecutionLimits) sandbox.Spec {
 
 // Usual returns the sandbox spec of a program that requests only a profile.
 func (s *Service) Usual(profile string) (sandbox.Spec, error) {
-	r := &Request{Profile: profile}
+	r := &Request{Program: toolroom.Program{Profile: profile}}
 	limits, err := r.limits(s.o.Config)
 	return s.spec(r, limits), err
 }

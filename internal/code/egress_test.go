@@ -23,7 +23,7 @@ func TestHostsWithoutAPortAreThoseOfTheWeb(t *testing.T) {
 			"[2001:db8::1]:443", "[2001:db8::1]:80", "[2001:db8::1]:443", "[2001:db8::1]:80", "[2001:db8::1]:22",
 		}},
 	} {
-		got, err := (&Request{Egress: tt.egress}).hosts()
+		got, err := (&Request{Program: toolroom.Program{Egress: tt.egress}}).hosts()
 		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
 			t.Errorf("%v: %v\n%s", tt.egress, err, diff)
 		}
@@ -33,7 +33,7 @@ func TestHostsWithoutAPortAreThoseOfTheWeb(t *testing.T) {
 		many[i] = fmt.Sprintf("h%d.example.com", i)
 	}
 	for _, bad := range [][]string{{""}, {"http://example.com"}, {"example.com/path"}, {"10.0.0.0/8"}, {"0x7f000001"}, {"example.com:0"}, {"example.com:http"}, {"user@example.com"}, {"*"}, many} {
-		if got, err := (&Request{Egress: bad}).hosts(); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
+		if got, err := (&Request{Program: toolroom.Program{Egress: bad}}).hosts(); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
 			t.Errorf("%.60q is taken as %v, %v", bad, got, err)
 		}
 	}

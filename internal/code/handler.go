@@ -139,7 +139,7 @@ func (h *handler) Chain(ctx context.Context, list []bridge.Value) (bridge.Value,
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "cannot encode the steps: %w", err)
 	}
-	var steps []run.Step
+	var steps []toolroom.Step
 	if err := jsonx.UnmarshalKnown(text, &steps, jsonx.Limits{Bytes: len(text), Depth: math.MaxInt}); err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid steps: %w", err).
 			WithHint(`run_chain([{"tool": "a:b", "arguments": {}}, {"tool": "c:d", "use_previous": true}])`)
@@ -199,11 +199,11 @@ func (h *handler) Search(ctx context.Context, query string, limit int) (bridge.V
 }
 
 // form returns the form of example calls for a program: in its language.
-func (h *handler) form() catalog.Form {
+func (h *handler) form() toolroom.Form {
 	if h.language == "python" {
-		return catalog.FormPython
+		return toolroom.FormPython
 	}
-	return catalog.FormCode
+	return toolroom.FormCode
 }
 
 func (h *handler) search(query string, limit int) bridge.Value {
@@ -227,7 +227,7 @@ func (h *handler) describe(ctx context.Context, tool, level string) (bridge.Valu
 	if err != nil {
 		return nil, err
 	}
-	d, err := h.o.Catalog.Describe(ctx, e, catalog.Level(level), h.form())
+	d, err := h.o.Catalog.Describe(ctx, e, toolroom.Level(level), h.form())
 	if err != nil {
 		return nil, err
 	}

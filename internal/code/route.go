@@ -29,8 +29,8 @@ const hostRuntime = "host"
 // need is what an engine must provide to run a program.
 type need struct {
 	spec      sandbox.Spec
-	isolation policy.Isolation // the minimum; empty means none
-	engine    string           // the only permitted engine; empty means any
+	isolation toolroom.Isolation // the minimum; empty means none
+	engine    string             // the only permitted engine; empty means any
 }
 
 // walls returns the isolation layers that would be in force for the program.
@@ -51,7 +51,7 @@ func (n need) check(name string, p sandbox.Probe) error {
 		return err
 	}
 	isolation := n.walls(p)
-	if policy.Walls(isolation).Holds(n.isolation) {
+	if policy.Holds(policy.Walls(isolation), n.isolation) {
 		return nil
 	}
 	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires isolation %s or stronger, but %s provides %s", n.isolation, name, cmp.Or(isolation, "none"))
@@ -115,7 +115,7 @@ func (s *Service) Isolation(ctx context.Context, req *source.Request) string {
 	if err != nil {
 		return ""
 	}
-	c, _, err := s.route(ctx, r, need{s.spec(r, limits), policy.Isolation(req.Isolation), req.Engine})
+	c, _, err := s.route(ctx, r, need{s.spec(r, limits), toolroom.Isolation(req.Isolation), req.Engine})
 	if err != nil {
 		return ""
 	}

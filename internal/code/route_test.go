@@ -10,7 +10,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
-	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/source"
 )
@@ -39,25 +38,25 @@ func TestAnEngineThatIsWeakerThanPolicyAsksIsPassedOver(t *testing.T) {
 	}})
 	for _, c := range []struct {
 		runtime string
-		least   policy.Isolation
+		least   toolroom.Isolation
 		want    string // the engines to try, or a part of the error
 	}{
 		{"", "", "filter process runsc"},
-		{"", policy.IsolationNone, "filter process runsc"},
-		{"", policy.IsolationProcess, "filter process runsc"},
-		{"", policy.IsolationContainer, "process runsc"},
-		{"", policy.IsolationGVisor, "runsc"},
-		{"", policy.IsolationVM, "policy requires isolation vm or stronger"},
+		{"", toolroom.IsolationNone, "filter process runsc"},
+		{"", toolroom.IsolationProcess, "filter process runsc"},
+		{"", toolroom.IsolationContainer, "process runsc"},
+		{"", toolroom.IsolationGVisor, "runsc"},
+		{"", toolroom.IsolationVM, "policy requires isolation vm or stronger"},
 		{"host", "", "host"},
-		{"host", policy.IsolationProcess, "host provides none"},
-		{"process", policy.IsolationGVisor, "process provides ns+net+landlock+seccomp"},
-		{"runsc", policy.IsolationGVisor, "runsc"},
-		{"runsc/weak", policy.IsolationGVisor, "runsc provides docker(runc)"},
-		{"runsc/unheard-of", policy.IsolationGVisor, "runsc provides none"},
-		{"process/strong", policy.IsolationGVisor, "process"},
+		{"host", toolroom.IsolationProcess, "host provides none"},
+		{"process", toolroom.IsolationGVisor, "process provides ns+net+landlock+seccomp"},
+		{"runsc", toolroom.IsolationGVisor, "runsc"},
+		{"runsc/weak", toolroom.IsolationGVisor, "runsc provides docker(runc)"},
+		{"runsc/unheard-of", toolroom.IsolationGVisor, "runsc provides none"},
+		{"process/strong", toolroom.IsolationGVisor, "process"},
 	} {
 		_, below := splitRuntime(c.runtime)
-		first, further, err := s.route(t.Context(), &Request{Language: "python", Runtime: c.runtime}, need{sandbox.Spec{Profile: sandbox.Dev, Runtime: below}, c.least, ""})
+		first, further, err := s.route(t.Context(), &Request{Program: toolroom.Program{Language: "python", Runtime: c.runtime}}, need{sandbox.Spec{Profile: sandbox.Dev, Runtime: below}, c.least, ""})
 		if err != nil {
 			if !strings.Contains(err.Error(), c.want) || toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable {
 				t.Errorf("%s in %s: %v", c.runtime, c.least, err)
@@ -131,7 +130,7 @@ func TestAnEngineThatPolicyNamesIsTheOnlyOne(t *testing.T) {
 		{"", "unheard-of", "", "process: policy requires engine unheard-of"},
 		{"", "process", "gvisor", "process provides ns+net"},
 	} {
-		first, further, err := s.route(t.Context(), &Request{Language: "python", Runtime: c.runtime}, need{sandbox.Spec{Profile: sandbox.Dev}, policy.Isolation(c.least), c.engine})
+		first, further, err := s.route(t.Context(), &Request{Program: toolroom.Program{Language: "python", Runtime: c.runtime}}, need{sandbox.Spec{Profile: sandbox.Dev}, toolroom.Isolation(c.least), c.engine})
 		if err != nil {
 			if !strings.Contains(err.Error(), c.want) || toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable {
 				t.Errorf("%+v: %v", c, err)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/code/journal"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/session"
@@ -206,11 +205,11 @@ func (h *handler) leave() {
 // for a person.
 func (h *handler) hooks(ctx context.Context, place int) run.ApprovalHooks {
 	return run.ApprovalHooks{
-		Began: func(a *approval.Approval) (time.Duration, error) {
+		Began: func(a *toolroom.Approval) (time.Duration, error) {
 			h.tell(a)
 			return h.waitBegan(ctx, place, a.ID)
 		},
-		Ended: func(a *approval.Approval) {
+		Ended: func(a *toolroom.Approval) {
 			if a == nil { // it was not approved
 				a, _ = h.o.Runner.Approvals.Get(context.WithoutCancel(ctx), h.question(place))
 			}
@@ -221,7 +220,7 @@ func (h *handler) hooks(ctx context.Context, place int) run.ApprovalHooks {
 }
 
 // tell reports in the events of the run what one of its calls waits for.
-func (h *handler) tell(a *approval.Approval) {
+func (h *handler) tell(a *toolroom.Approval) {
 	if a != nil {
 		h.request.Emit(toolroom.Event{Kind: toolroom.EventApproval, Approval: &toolroom.ApprovalNotice{
 			ID: a.ID, State: string(a.State), Reason: a.Tool + ": " + a.Reason, Expires: a.Expires,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/secret"
@@ -20,7 +21,7 @@ type Approvals struct {
 	// ask (20 s, at most limits.approval_wait). Then the call fails and names the question;
 	// the same call runs once after the answer. Many clients give up after 60 s.
 	MCPWait time.Duration `yaml:"mcp_wait,omitempty"`
-	// Approvers may answer unless a rule names others; see [approval.Terms.Approvers] for
+	// Approvers may answer unless a rule names others; see [toolroom.ApprovalTerms.Approvers] for
 	// the syntax.
 	Approvers []string `yaml:"approvers,omitempty"`
 	// Rules are tried in order. The first rule whose Match selects the tool applies.
@@ -74,21 +75,21 @@ func (a *Approvals) fill() {
 }
 
 // Terms returns the terms of the first rule that selects a tool.
-func (a *Approvals) Terms(matches func(pattern string) bool) approval.Terms {
+func (a *Approvals) Terms(matches func(pattern string) bool) toolroom.ApprovalTerms {
 	for _, rule := range a.Rules {
 		if !matches(rule.Match) {
 			continue
 		}
-		t := approval.Terms{People: rule.People, Approvers: rule.Approvers, TTL: rule.TTL}
+		t := toolroom.ApprovalTerms{People: rule.People, Approvers: rule.Approvers, TTL: rule.TTL}
 		if len(t.Approvers) == 0 {
 			t.Approvers = a.Approvers
 		}
 		for _, scope := range rule.Scopes {
-			t.Scopes = append(t.Scopes, approval.Scope(scope))
+			t.Scopes = append(t.Scopes, toolroom.ApprovalScope(scope))
 		}
 		return t
 	}
-	return approval.Terms{Approvers: a.Approvers}
+	return toolroom.ApprovalTerms{Approvers: a.Approvers}
 }
 
 func (c check) approvals(a Approvals, groups map[string][]string) {

@@ -53,7 +53,7 @@ type Written interface {
 type WrittenView interface {
 	// Judge returns the step of the rules for a call. A nil call stands for a list:
 	// then rules that depend on the call restrict nothing.
-	Judge(call *Context) Step
+	Judge(call *Context) toolroom.PolicyStep
 	// Settled reports whether Judge returns the same step for every call.
 	Settled() bool
 }
@@ -84,13 +84,13 @@ func (p *Policy) Config() Config { return p.config }
 
 // view is the part of a decision that depends on tool and caller only.
 type view struct {
-	layers    []Step
+	layers    []toolroom.PolicyStep
 	narrowing []*layer    // those of layers, when they have rules about effects
 	written   WrittenView // nil when there are no rules
 	skill     *skill
 	denials   []*denial
 	sensitive string // the rule that makes the tool sensitive, if any
-	hook      Step
+	hook      toolroom.PolicyStep
 	hooked    bool
 	declared  map[string]string // the names of the arguments, where rules ask
 	log       bool
@@ -123,7 +123,7 @@ func (p *Policy) Decide(ctx context.Context, r Request) Decision {
 		call.Arguments = guarded(call.Arguments, v.declared)
 		r.Call = &call
 	}
-	steps := make([]Step, 0, len(v.layers)+5)
+	steps := make([]toolroom.PolicyStep, 0, len(v.layers)+5)
 	// 1. Layers: the profile, plus allow, minus deny, then agent, provider,
 	// identity and skill, each of which only narrows.
 	steps = append(steps, v.layers...)
@@ -185,7 +185,7 @@ func (p *Policy) look(r Request) *view {
 	unknown := p.unknownName(r.Who)
 	for i, l := range applying {
 		step := l.judge(r.Tool, nil)
-		if i > 0 && step.Effect == Deny {
+		if i > 0 && step.Effect == toolroom.VerdictDeny {
 			step.Hint = cmp.Or(step.Hint, unknown)
 		}
 		v.layers = append(v.layers, step)
@@ -207,7 +207,7 @@ func (p *Policy) look(r Request) *view {
 	v.hook, v.log, v.hooked = p.hooks.judge(r.Tool, autonomy)
 	v.sensitive, _, _ = p.sensitive.tools.catch(r.Tool, nil)
 
-	steps := append([]Step{}, v.layers...)
+	steps := append([]toolroom.PolicyStep{}, v.layers...)
 	settled := v.sensitive == "" && v.narrowing == nil
 	if p.parts.Written != nil {
 		v.written = p.parts.Written.View(r.Tool, r.Who)
@@ -269,24 +269,24 @@ func (p *Policy) unknownName(who toolroom.Identity) string {
 	return ""
 }
 
-func (p *Policy) unknownSkill(name string) Step {
-	return Step{
-		Layer: "tools.skills", Effect: Deny, Rule: "tools.skills: there is no skill " + quote(name),
+func (p *Policy) unknownSkill(name string) toolroom.PolicyStep {
+	return toolroom.PolicyStep{
+		Layer: "tools.skills", Effect: toolroom.VerdictDeny, Rule: "tools.skills: there is no skill " + quote(name),
 		Hint: "write its permissions under tools.skills" + didYouMean(name, p.skills),
 	}
 }
 
 // conclude combines all steps into the decision.
-func conclude(steps []Step, log bool, r Request) Decision {
-	d := Decision{Effect: Allow, Log: log, Steps: steps}
+func conclude(steps []toolroom.PolicyStep, log bool, r Request) Decision {
+	d := Decision{Effect: toolroom.VerdictAllow, Log: log, Steps: steps}
 	for i, s := range steps {
-		if i == 0 || s.Effect.narrower(d.Effect) {
+		if i == 0 || narrower(s.Effect, d.Effect) {
 			d.Effect, d.Rule, d.Because, d.Hint, d.CLIHint = s.Effect, s.Rule, s.Because, s.Hint, s.CLIHint
 		}
 		d.Isolation = stronger(d.Isolation, s.Isolation)
 		d.Engine = cmp.Or(d.Engine, s.Engine) // written rules alone name one
 	}
-	if d.Effect == Deny && d.Hint == "" {
+	if d.Effect == toolroom.VerdictDeny && d.Hint == "" {
 		d.CLIHint = "see which layer decided: toolroom policy explain" + explainFlags(r.Who) + " " + r.Tool.ID.String()
 	}
 	return d

@@ -66,8 +66,8 @@ func entries(list []denial, t *toolroom.Tool) (out []*denial) {
 
 // refuse returns the step of the first entry that denies the call. Unreadable
 // arguments are denied because their content cannot be checked.
-func refuse(list []*denial, call *Context) (Step, bool) {
-	step := Step{Layer: denylistLayer, Effect: Deny}
+func refuse(list []*denial, call *Context) (toolroom.PolicyStep, bool) {
+	step := toolroom.PolicyStep{Layer: denylistLayer, Effect: toolroom.VerdictDeny}
 	var forms []string
 	for _, d := range list {
 		if d.args == nil {

@@ -151,10 +151,10 @@ func TestARuleThroughALinkIsAboutWhereItLeads(t *testing.T) {
 
 	// A link that is changed counts as it is now.
 	l := compile(t, Config{Rules: Rules{Deny: []string{"effect:file:" + dir + "/hop/**"}}})
-	read := func(folder string) Effect {
+	read := func(folder string) toolroom.Verdict {
 		return decideEffects(l, tool("file:read"), toolroom.Identity{}, []toolroom.Effect{effect(t, "file.read:/nowhere"), effect(t, "file.read:"+filepath.Join(dir, folder, "app"))}).Effect
 	}
-	if real, next := read("real"), read("next"); real != Deny || next != Allow {
+	if real, next := read("real"), read("next"); real != toolroom.VerdictDeny || next != toolroom.VerdictAllow {
 		t.Errorf("before: %s, %s", real, next)
 	}
 	if err := os.Remove(filepath.Join(dir, "hop")); err != nil {
@@ -163,7 +163,7 @@ func TestARuleThroughALinkIsAboutWhereItLeads(t *testing.T) {
 	if err := os.Symlink("next", filepath.Join(dir, "hop")); err != nil {
 		t.Fatal(err)
 	}
-	if real, next := read("real"), read("next"); real != Allow || next != Deny {
+	if real, next := read("real"), read("next"); real != toolroom.VerdictAllow || next != toolroom.VerdictDeny {
 		t.Errorf("after: %s, %s", real, next)
 	}
 }
@@ -204,7 +204,7 @@ func TestEffectsNeverWiden(t *testing.T) {
 		few := drawEffects.Draw(t, "effects")
 		more := append(few[:len(few):len(few)], drawEffects.Draw(t, "more effects")...)
 		seen, asked, again := decide(l, tool, who), decideEffects(l, tool, who, few), decideEffects(l, tool, who, more)
-		if seen.Effect.narrower(asked.Effect) || asked.Effect.narrower(again.Effect) {
+		if narrower(seen.Effect, asked.Effect) || narrower(asked.Effect, again.Effect) {
 			t.Fatalf("%s, then %s with effects, then %s with more", seen.Effect, asked.Effect, again.Effect)
 		}
 		// What is not known is judged as everything of its kind.
@@ -212,7 +212,7 @@ func TestEffectsNeverWiden(t *testing.T) {
 		for _, e := range more {
 			unknown = append(unknown, toolroom.Effect{Kind: e.Kind})
 		}
-		if worst := decideEffects(l, tool, who, unknown); again.Effect.narrower(worst.Effect) {
+		if worst := decideEffects(l, tool, who, unknown); narrower(again.Effect, worst.Effect) {
 			t.Fatalf("%s when known, %s when unknown", again.Effect, worst.Effect)
 		}
 	})
@@ -242,7 +242,7 @@ func BenchmarkDecideACallWithEffects(b *testing.B) {
 	t := tool("shell:exec")
 	b.ReportAllocs()
 	for b.Loop() {
-		if decideEffects(l, t, toolroom.Identity{}, effects).Effect != Allow {
+		if decideEffects(l, t, toolroom.Identity{}, effects).Effect != toolroom.VerdictAllow {
 			b.Fatal("not allowed")
 		}
 	}
@@ -261,16 +261,16 @@ func TestAnEnforcedRuleLooksAtWhatIsKnown(t *testing.T) {
 	for _, tt := range []struct {
 		enforced  bool
 		effects   []string
-		want      Effect
+		want      toolroom.Verdict
 		forbidden []toolroom.Effect
 	}{
-		{true, []string{"command:ls"}, Allow, []toolroom.Effect{etc, rm}},
-		{true, []string{"command:make", "command", "file"}, Allow, []toolroom.Effect{etc, rm}},
-		{true, []string{"command:rm x", "file"}, Confirm, []toolroom.Effect{etc}},
-		{true, []string{"file.read:/etc/passwd"}, Deny, []toolroom.Effect{rm}},
-		{false, []string{"command:ls"}, Allow, nil},
-		{false, []string{"command:make", "command"}, Confirm, nil},
-		{false, []string{"command:make", "command", "file"}, Deny, nil},
+		{true, []string{"command:ls"}, toolroom.VerdictAllow, []toolroom.Effect{etc, rm}},
+		{true, []string{"command:make", "command", "file"}, toolroom.VerdictAllow, []toolroom.Effect{etc, rm}},
+		{true, []string{"command:rm x", "file"}, toolroom.VerdictConfirm, []toolroom.Effect{etc}},
+		{true, []string{"file.read:/etc/passwd"}, toolroom.VerdictDeny, []toolroom.Effect{rm}},
+		{false, []string{"command:ls"}, toolroom.VerdictAllow, nil},
+		{false, []string{"command:make", "command"}, toolroom.VerdictConfirm, nil},
+		{false, []string{"command:make", "command", "file"}, toolroom.VerdictDeny, nil},
 	} {
 		call := &Context{}
 		for _, text := range tt.effects {

@@ -107,10 +107,10 @@ func (p *parser) sensitive(s Sensitive) sensitive {
 }
 
 // judge is what is said of a sensitive tool; text is the rule that makes it one.
-func (s sensitive) judge(ctx context.Context, held Elevated, r Request, text string, now time.Time) Step {
-	step := Step{Layer: SensitiveLayer, Effect: Deny, Rule: text + ", and no elevation is in force"}
+func (s sensitive) judge(ctx context.Context, held Elevated, r Request, text string, now time.Time) toolroom.PolicyStep {
+	step := toolroom.PolicyStep{Layer: SensitiveLayer, Effect: toolroom.VerdictDeny, Rule: text + ", and no elevation is in force"}
 	if s.confirm {
-		step.Effect = Confirm
+		step.Effect = toolroom.VerdictConfirm
 	}
 	step.Hint = "an operator can grant one for some time"
 	step.CLIHint = fmt.Sprintf("toolroom policy elevate %s --tool %s", r.Who.Key(), r.Tool.ID.Unversioned())
@@ -124,7 +124,7 @@ func (s sensitive) judge(ctx context.Context, held Elevated, r Request, text str
 	}
 	for _, e := range list {
 		if e.Active(now) && e.covers(r.Tool, r.Who) {
-			return Step{Layer: SensitiveLayer, Effect: Allow, Rule: fmt.Sprintf("%s, elevated by %s (%s)", text, e.By, e.ID)}
+			return toolroom.PolicyStep{Layer: SensitiveLayer, Effect: toolroom.VerdictAllow, Rule: fmt.Sprintf("%s, elevated by %s (%s)", text, e.By, e.ID)}
 		}
 	}
 	return step

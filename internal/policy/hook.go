@@ -91,8 +91,8 @@ func (p *parser) hooks(list []Hook) hooks {
 
 // judge returns the step of the hooks at a level of autonomy; ok is false if no
 // hook matches the tool.
-func (h hooks) judge(t *toolroom.Tool, level Autonomy) (step Step, log, ok bool) {
-	step = Step{Layer: "tools.hooks", Effect: Allow}
+func (h hooks) judge(t *toolroom.Tool, level Autonomy) (step toolroom.PolicyStep, log, ok bool) {
+	step = toolroom.PolicyStep{Layer: "tools.hooks", Effect: toolroom.VerdictAllow}
 	for i := range h.list {
 		if !h.list[i].pattern.Catches(t) {
 			continue
@@ -100,9 +100,9 @@ func (h hooks) judge(t *toolroom.Tool, level Autonomy) (step Step, log, ok bool)
 		step.Rule, ok = h.list[i].text, true
 		switch h.list[i].action {
 		case ActionConfirm:
-			step.Effect = Confirm
+			step.Effect = toolroom.VerdictConfirm
 			if level == Autonomous {
-				step.Effect, step.Rule, log = Allow, step.Rule+" (autonomous: logged, not asked)", true
+				step.Effect, step.Rule, log = toolroom.VerdictAllow, step.Rule+" (autonomous: logged, not asked)", true
 			}
 		case ActionLog:
 			log = true
@@ -110,11 +110,11 @@ func (h hooks) judge(t *toolroom.Tool, level Autonomy) (step Step, log, ok bool)
 		}
 		break
 	}
-	if level != Conservative || step.Effect == Confirm {
+	if level != Conservative || step.Effect == toolroom.VerdictConfirm {
 		return step, log, ok
 	}
 	if text, _, asks := h.asked.catch(t, nil); asks {
-		step.Effect, step.Rule, ok = Confirm, text, true
+		step.Effect, step.Rule, ok = toolroom.VerdictConfirm, text, true
 	}
 	return step, log, ok
 }

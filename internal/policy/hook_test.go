@@ -12,21 +12,21 @@ func TestHooksAndAutonomyDecideTogether(t *testing.T) {
 	for name, tt := range map[string]struct {
 		global, agent Autonomy
 		tool          string
-		want          Effect
+		want          toolroom.Verdict
 		log           bool
 	}{
-		"no hook":                                {"", "", "memory:read", Allow, false},
-		"the first hook that fits counts":        {"", "", "file:read", Allow, false},
-		"confirm asks":                           {"", "", "file:list", Confirm, false},
-		"log logs":                               {Standard, "", "web:fetch", Allow, true},
-		"silent is not asked by standard":        {Standard, "", "shell:exec", Allow, false},
-		"conservative asks in spite of none":     {Conservative, "", "shell:exec", Confirm, false},
-		"conservative leaves others alone":       {Conservative, "", "memory:read", Allow, false},
-		"autonomous logs in place of asking":     {Autonomous, "", "file:list", Allow, true},
-		"an agent's level narrows":               {Autonomous, Conservative, "file:write", Confirm, false},
-		"an agent's level narrows to standard":   {Autonomous, Standard, "file:list", Confirm, false},
-		"an agent's level never widens":          {Standard, Autonomous, "file:list", Confirm, false},
-		"nor from the level that is not written": {"", Autonomous, "file:list", Confirm, false},
+		"no hook":                                {"", "", "memory:read", toolroom.VerdictAllow, false},
+		"the first hook that fits counts":        {"", "", "file:read", toolroom.VerdictAllow, false},
+		"confirm asks":                           {"", "", "file:list", toolroom.VerdictConfirm, false},
+		"log logs":                               {Standard, "", "web:fetch", toolroom.VerdictAllow, true},
+		"silent is not asked by standard":        {Standard, "", "shell:exec", toolroom.VerdictAllow, false},
+		"conservative asks in spite of none":     {Conservative, "", "shell:exec", toolroom.VerdictConfirm, false},
+		"conservative leaves others alone":       {Conservative, "", "memory:read", toolroom.VerdictAllow, false},
+		"autonomous logs in place of asking":     {Autonomous, "", "file:list", toolroom.VerdictAllow, true},
+		"an agent's level narrows":               {Autonomous, Conservative, "file:write", toolroom.VerdictConfirm, false},
+		"an agent's level narrows to standard":   {Autonomous, Standard, "file:list", toolroom.VerdictConfirm, false},
+		"an agent's level never widens":          {Standard, Autonomous, "file:list", toolroom.VerdictConfirm, false},
+		"nor from the level that is not written": {"", Autonomous, "file:list", toolroom.VerdictConfirm, false},
 	} {
 		c := Config{Rules: Rules{Autonomy: tt.global}, Hooks: hooks, Agents: map[string]Rules{"a": {Autonomy: tt.agent}}}
 		got := decide(compile(t, c), tool(tt.tool), toolroom.Identity{Agent: "a"})
@@ -42,7 +42,7 @@ func TestAutonomousLiftsNoQuestionButThoseOfHooks(t *testing.T) {
 		Rules: Rules{Autonomy: Autonomous, Confirm: []string{"a.x"}}, Hooks: []Hook{{"*", ActionConfirm}},
 		Sensitive: Sensitive{Tools: []string{"a.y"}, Mode: ConfirmWithoutElevation},
 	}
-	for id, want := range map[string]Effect{"a:x": Confirm, "a:y": Confirm, "a:z": Allow} {
+	for id, want := range map[string]toolroom.Verdict{"a:x": toolroom.VerdictConfirm, "a:y": toolroom.VerdictConfirm, "a:z": toolroom.VerdictAllow} {
 		if got := decide(compile(t, c), tool(id), toolroom.Identity{}); got.Effect != want {
 			t.Errorf("%s: %+v", id, got)
 		}
@@ -51,24 +51,24 @@ func TestAutonomousLiftsNoQuestionButThoseOfHooks(t *testing.T) {
 
 func TestIsolationsAreOrderedByWhatHoldsTheCode(t *testing.T) {
 	t.Parallel()
-	order := []Isolation{IsolationNone, IsolationProcess, IsolationContainer, IsolationGVisor, IsolationVM}
+	order := []toolroom.Isolation{toolroom.IsolationNone, toolroom.IsolationProcess, toolroom.IsolationContainer, toolroom.IsolationGVisor, toolroom.IsolationVM}
 	for i, weaker := range order {
 		for j, other := range order {
-			if other.Holds(weaker) != (j >= i) {
-				t.Errorf("%s holds %s: %v", other, weaker, other.Holds(weaker))
+			if Holds(other, weaker) != (j >= i) {
+				t.Errorf("%s holds %s: %v", other, weaker, Holds(other, weaker))
 			}
 		}
 	}
-	for _, pair := range [][2]Isolation{{"firecracker", "kata"}, {"docker", "wasm"}, {"", "none"}, {"", ""}} {
-		if !pair[0].Holds(pair[1]) {
+	for _, pair := range [][2]toolroom.Isolation{{"firecracker", "kata"}, {"docker", "wasm"}, {"", "none"}, {"", ""}} {
+		if !Holds(pair[0], pair[1]) {
 			t.Errorf("%q does not hold %q", pair[0], pair[1])
 		}
 	}
-	if Isolation("unheard-of").Holds(IsolationProcess) || IsolationVM.Holds("unheard-of") {
+	if Holds(toolroom.Isolation("unheard-of"), toolroom.IsolationProcess) || Holds(toolroom.IsolationVM, "unheard-of") {
 		t.Error("an unknown word holds, or is held")
 	}
-	for i, want := range map[Isolation]Isolation{"": IsolationNone, "sandbox": IsolationProcess, "docker": IsolationContainer, "wasm": IsolationContainer, "gvisor": IsolationGVisor, "kata": IsolationVM, "unheard-of": IsolationNone} {
-		if got := i.Strength(); got != want {
+	for i, want := range map[toolroom.Isolation]toolroom.Isolation{"": toolroom.IsolationNone, "sandbox": toolroom.IsolationProcess, "docker": toolroom.IsolationContainer, "wasm": toolroom.IsolationContainer, "gvisor": toolroom.IsolationGVisor, "kata": toolroom.IsolationVM, "unheard-of": toolroom.IsolationNone} {
+		if got := Strength(i); got != want {
 			t.Errorf("the strength of %q is %s, want %s", i, got, want)
 		}
 	}

@@ -6,60 +6,48 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/nearest"
-)
-
-// Isolation names what a tool runs in: a strength (none, process, container,
-// gvisor, vm) or a driver, which has the strength of its kind. Empty is none.
-type Isolation string
-
-// The strengths.
-const (
-	IsolationNone      Isolation = "none"
-	IsolationProcess   Isolation = "process"
-	IsolationContainer Isolation = "container"
-	IsolationGVisor    Isolation = "gvisor"
-	IsolationVM        Isolation = "vm"
 )
 
 // strengths orders isolations by what stands between the code and the kernel of
 // the host: nothing; a filter of system calls; namespaces, or a WebAssembly
 // runtime; a kernel in user space; hardware.
-func strengths() map[Isolation]int {
-	return map[Isolation]int{
-		"": 0, IsolationNone: 0, "host": 0,
-		IsolationProcess: 1, "sandbox": 1,
-		IsolationContainer: 2, "docker": 2, "containerd": 2, "kubernetes": 2, "lxc": 2, "wasm": 2,
-		IsolationGVisor: 3,
-		IsolationVM:     4, "kata": 4, "firecracker": 4, "qemu": 4, "microvm": 4,
+func strengths() map[toolroom.Isolation]int {
+	return map[toolroom.Isolation]int{
+		"": 0, toolroom.IsolationNone: 0, "host": 0,
+		toolroom.IsolationProcess: 1, "sandbox": 1,
+		toolroom.IsolationContainer: 2, "docker": 2, "containerd": 2, "kubernetes": 2, "lxc": 2, "wasm": 2,
+		toolroom.IsolationGVisor: 3,
+		toolroom.IsolationVM:     4, "kata": 4, "firecracker": 4, "qemu": 4, "microvm": 4,
 	}
 }
 
-// Strength is the strength that i has: that of its kind for a driver, and none
+// Strength returns the strength of i: that of its kind for a driver, and none
 // for a word that is not known.
-func (i Isolation) Strength() Isolation {
+func Strength(i toolroom.Isolation) toolroom.Isolation {
 	known := strengths()
-	for _, s := range [...]Isolation{IsolationVM, IsolationGVisor, IsolationContainer, IsolationProcess} {
+	for _, s := range [...]toolroom.Isolation{toolroom.IsolationVM, toolroom.IsolationGVisor, toolroom.IsolationContainer, toolroom.IsolationProcess} {
 		if known[i] == known[s] {
 			return s
 		}
 	}
-	return IsolationNone
+	return toolroom.IsolationNone
 }
 
 // Walls is the strength of what a sandbox says stands around a program: names
 // joined by +, such as wasm+ns+landlock+seccomp, none or docker(runc). The
 // strongest wall counts; one that is not known counts as none.
-func Walls(text string) Isolation {
-	known, strongest := strengths(), IsolationNone
+func Walls(text string) toolroom.Isolation {
+	known, strongest := strengths(), toolroom.IsolationNone
 	for name := range strings.SplitSeq(text, "+") {
 		name, _, _ = strings.Cut(name, "(")
-		wall := Isolation(name)
+		wall := toolroom.Isolation(name)
 		switch name {
 		case "ns":
-			wall = IsolationContainer
+			wall = toolroom.IsolationContainer
 		case "landlock", "seccomp":
-			wall = IsolationProcess
+			wall = toolroom.IsolationProcess
 		}
 		if known[wall] > known[strongest] {
 			strongest = wall
@@ -69,10 +57,10 @@ func Walls(text string) Isolation {
 }
 
 // ParseIsolation reads a word. The error names the nearest one.
-func ParseIsolation(text string) (Isolation, error) {
+func ParseIsolation(text string) (toolroom.Isolation, error) {
 	known := strengths()
-	if _, ok := known[Isolation(text)]; ok && text != "" {
-		return Isolation(text), nil
+	if _, ok := known[toolroom.Isolation(text)]; ok && text != "" {
+		return toolroom.Isolation(text), nil
 	}
 	var words []string
 	for word := range maps.Keys(known) {
@@ -89,7 +77,7 @@ func ParseIsolation(text string) (Isolation, error) {
 
 // Holds reports whether i is at least as strong as least. An unknown word is as
 // weak as none, and holds for nothing else.
-func (i Isolation) Holds(least Isolation) bool {
+func Holds(i, least toolroom.Isolation) bool {
 	if least == "" {
 		return true
 	}
@@ -99,8 +87,8 @@ func (i Isolation) Holds(least Isolation) bool {
 }
 
 // stronger is the stronger of two; of equals the first.
-func stronger(a, b Isolation) Isolation {
-	if b == "" || a.Holds(b) {
+func stronger(a, b toolroom.Isolation) toolroom.Isolation {
+	if b == "" || Holds(a, b) {
 		return a
 	}
 	return b

@@ -86,20 +86,20 @@ func (p *parser) layer(path string, r Rules) layer {
 
 // judge is the profile, plus allow, minus deny. Without a call, rules about
 // effects have no say.
-func (l *layer) judge(t *toolroom.Tool, call *Context) Step {
+func (l *layer) judge(t *toolroom.Tool, call *Context) toolroom.PolicyStep {
 	if text, because, ok := l.deny.catch(t, call); ok {
-		return Step{Layer: l.path, Effect: Deny, Rule: text, Because: because}
+		return toolroom.PolicyStep{Layer: l.path, Effect: toolroom.VerdictDeny, Rule: text, Because: because}
 	}
-	step := Step{Layer: l.path, Effect: Allow, Rule: l.open}
+	step := toolroom.PolicyStep{Layer: l.path, Effect: toolroom.VerdictAllow, Rule: l.open}
 	if text, ok := l.allow.match(t); ok {
 		step.Rule = text
 	} else if text, ok := l.profile.match(t); ok {
 		step.Rule = text
 	} else if l.closed {
-		return Step{Layer: l.path, Effect: Deny, Rule: l.shut}
+		return toolroom.PolicyStep{Layer: l.path, Effect: toolroom.VerdictDeny, Rule: l.shut}
 	}
 	if text, because, ok := l.confirm.catch(t, call); ok {
-		step.Effect, step.Rule, step.Because = Confirm, text, because
+		step.Effect, step.Rule, step.Because = toolroom.VerdictConfirm, text, because
 	}
 	return step
 }

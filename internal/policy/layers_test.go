@@ -49,31 +49,31 @@ func TestLayersDecideAsDocumented(t *testing.T) {
 	for _, tt := range []struct {
 		name, tool string
 		who        toolroom.Identity
-		effect     Effect
+		effect     toolroom.Verdict
 		rule       string
 	}{
-		{"the profile permits", "file:read", bob, Allow, "tools.profile: minimal"},
-		{"the profile has not got it", "shell:exec", bob, Deny, `tools: neither its profile "minimal" nor its allow list has it`},
-		{"allow adds to the profile", "github:create_issue", bob, Allow, `tools.allow[0]: "github.*"`},
-		{"deny beats allow", "github:delete_repo", bob, Deny, `tools.deny[0]: "*:delete_*"`},
-		{"confirm asks", "github:merge", bob, Confirm, `tools.confirm[0]: "github:merge"`},
-		{"an agent's profile does not widen", "shell:exec", with("fast", ""), Deny, `tools: neither its profile "minimal" nor its allow list has it`},
-		{"an agent's deny narrows", "web:fetch", with("fast", ""), Deny, `tools.agents.fast.deny[0]: "web.fetch"`},
-		{"an agent's allow narrows to it", "file:list", with("narrow", ""), Deny, `tools.agents.narrow: its allow list does not have it`},
-		{"what an agent's allow names stays", "file:read", with("narrow", ""), Allow, "tools.profile: minimal"},
-		{"an agent's allow does not widen", "shell:exec", with("narrow", ""), Deny, `tools: neither its profile "minimal" nor its allow list has it`},
-		{"an agent's confirm asks", "file:read", with("asking", ""), Confirm, `tools.agents.asking.confirm[0]: "file.*"`},
-		{"the first who asks is named", "github:merge", with("asking", ""), Confirm, `tools.confirm[0]: "github:merge"`},
-		{"an unknown agent has the least of all: what one asks about", "file:read", with("nobody", ""), Confirm, `tools.agents.asking.confirm[0]: "file.*"`},
-		{"an unknown agent has the least of all: what one denies", "web:fetch", with("nobody", ""), Deny, `tools.agents.fast.deny[0]: "web.fetch"`},
-		{"an unknown agent has the least of all: what one lacks", "github:create_issue", with("fsat", ""), Deny, `tools.agents.narrow: its allow list does not have it`},
-		{"an unknown provider has the least of all", "file:read", with("", "olama"), Deny, `tools.providers.ollama.deny[0]: "group:fs"`},
-		{"who names no agent has no layer of agents", "file:read", with("", ""), Allow, "tools.profile: minimal"},
-		{"a provider's group narrows", "file:read", with("", "ollama"), Deny, `tools.providers.ollama.deny[0]: "group:fs"`},
-		{"a provider's deny beats an agent's confirm", "file:read", with("asking", "ollama"), Deny, `tools.providers.ollama.deny[0]: "group:fs"`},
-		{"an identity's profile narrows", "file:read", toolroom.Identity{Subject: "ann"}, Deny, `tools.identities.ann: neither its profile "own" nor its allow list has it`},
-		{"an identity's profile does not lift a question", "github:merge", toolroom.Identity{Subject: "ann"}, Confirm, `tools.confirm[0]: "github:merge"`},
-		{"the operator is the identity local", "system:info", toolroom.Identity{}, Deny, `tools.identities.local.deny[0]: "system.info"`},
+		{"the profile permits", "file:read", bob, toolroom.VerdictAllow, "tools.profile: minimal"},
+		{"the profile has not got it", "shell:exec", bob, toolroom.VerdictDeny, `tools: neither its profile "minimal" nor its allow list has it`},
+		{"allow adds to the profile", "github:create_issue", bob, toolroom.VerdictAllow, `tools.allow[0]: "github.*"`},
+		{"deny beats allow", "github:delete_repo", bob, toolroom.VerdictDeny, `tools.deny[0]: "*:delete_*"`},
+		{"confirm asks", "github:merge", bob, toolroom.VerdictConfirm, `tools.confirm[0]: "github:merge"`},
+		{"an agent's profile does not widen", "shell:exec", with("fast", ""), toolroom.VerdictDeny, `tools: neither its profile "minimal" nor its allow list has it`},
+		{"an agent's deny narrows", "web:fetch", with("fast", ""), toolroom.VerdictDeny, `tools.agents.fast.deny[0]: "web.fetch"`},
+		{"an agent's allow narrows to it", "file:list", with("narrow", ""), toolroom.VerdictDeny, `tools.agents.narrow: its allow list does not have it`},
+		{"what an agent's allow names stays", "file:read", with("narrow", ""), toolroom.VerdictAllow, "tools.profile: minimal"},
+		{"an agent's allow does not widen", "shell:exec", with("narrow", ""), toolroom.VerdictDeny, `tools: neither its profile "minimal" nor its allow list has it`},
+		{"an agent's confirm asks", "file:read", with("asking", ""), toolroom.VerdictConfirm, `tools.agents.asking.confirm[0]: "file.*"`},
+		{"the first who asks is named", "github:merge", with("asking", ""), toolroom.VerdictConfirm, `tools.confirm[0]: "github:merge"`},
+		{"an unknown agent has the least of all: what one asks about", "file:read", with("nobody", ""), toolroom.VerdictConfirm, `tools.agents.asking.confirm[0]: "file.*"`},
+		{"an unknown agent has the least of all: what one denies", "web:fetch", with("nobody", ""), toolroom.VerdictDeny, `tools.agents.fast.deny[0]: "web.fetch"`},
+		{"an unknown agent has the least of all: what one lacks", "github:create_issue", with("fsat", ""), toolroom.VerdictDeny, `tools.agents.narrow: its allow list does not have it`},
+		{"an unknown provider has the least of all", "file:read", with("", "olama"), toolroom.VerdictDeny, `tools.providers.ollama.deny[0]: "group:fs"`},
+		{"who names no agent has no layer of agents", "file:read", with("", ""), toolroom.VerdictAllow, "tools.profile: minimal"},
+		{"a provider's group narrows", "file:read", with("", "ollama"), toolroom.VerdictDeny, `tools.providers.ollama.deny[0]: "group:fs"`},
+		{"a provider's deny beats an agent's confirm", "file:read", with("asking", "ollama"), toolroom.VerdictDeny, `tools.providers.ollama.deny[0]: "group:fs"`},
+		{"an identity's profile narrows", "file:read", toolroom.Identity{Subject: "ann"}, toolroom.VerdictDeny, `tools.identities.ann: neither its profile "own" nor its allow list has it`},
+		{"an identity's profile does not lift a question", "github:merge", toolroom.Identity{Subject: "ann"}, toolroom.VerdictConfirm, `tools.confirm[0]: "github:merge"`},
+		{"the operator is the identity local", "system:info", toolroom.Identity{}, toolroom.VerdictDeny, `tools.identities.local.deny[0]: "system.info"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -82,13 +82,13 @@ func TestLayersDecideAsDocumented(t *testing.T) {
 				t.Errorf("got %s by %s, want %s by %s", got.Effect, got.Rule, tt.effect, tt.rule)
 			}
 			unknown := tt.who.Agent == "nobody" || tt.who.Agent == "fsat" || tt.who.Provider == "olama"
-			if unknown && got.Effect == Deny {
+			if unknown && got.Effect == toolroom.VerdictDeny {
 				if !strings.HasPrefix(got.Hint, "there is no ") || tt.who.Agent == "fsat" && !strings.Contains(got.Hint, "did you mean fast?") {
 					t.Errorf("the unknown name is not said: %q", got.Hint)
 				}
 				return
 			}
-			if got.Effect == Deny && !strings.HasPrefix(got.CLIHint, "see which layer decided: toolroom policy explain") {
+			if got.Effect == toolroom.VerdictDeny && !strings.HasPrefix(got.CLIHint, "see which layer decided: toolroom policy explain") {
 				t.Errorf("no next step: %q", got.CLIHint)
 			}
 		})
@@ -98,7 +98,7 @@ func TestLayersDecideAsDocumented(t *testing.T) {
 func TestTheZeroConfigAllowsAll(t *testing.T) {
 	t.Parallel()
 	for _, d := range []Decider{compile(t, Config{}), AllowAll{}} {
-		if got := decide(d, tool("any:thing"), toolroom.Identity{}); got.Effect != Allow || got.Rule == "" {
+		if got := decide(d, tool("any:thing"), toolroom.Identity{}); got.Effect != toolroom.VerdictAllow || got.Rule == "" {
 			t.Errorf("%T: %+v", d, got)
 		}
 	}
@@ -107,7 +107,7 @@ func TestTheZeroConfigAllowsAll(t *testing.T) {
 func TestGlobalAllowWithoutAProfileTakesNothingAway(t *testing.T) {
 	t.Parallel()
 	l := compile(t, Config{Rules: Rules{Allow: []string{"file.read"}}})
-	if got := decide(l, tool("web:fetch"), toolroom.Identity{}); got.Effect != Allow {
+	if got := decide(l, tool("web:fetch"), toolroom.Identity{}); got.Effect != toolroom.VerdictAllow {
 		t.Errorf("%+v: the default profile is full", got)
 	}
 }
@@ -126,7 +126,7 @@ func TestProfilesAreThoseOfTheReferenceAndEachHoldsTheOneBefore(t *testing.T) {
 		has := false
 		for _, profile := range order {
 			has = has || profile == from
-			got := decide(compile(t, Config{Rules: Rules{Profile: profile}}), tool(id), toolroom.Identity{}).Effect == Allow
+			got := decide(compile(t, Config{Rules: Rules{Profile: profile}}), tool(id), toolroom.Identity{}).Effect == toolroom.VerdictAllow
 			if got != has {
 				t.Errorf("profile %s has %s: %v, want %v", profile, id, got, has)
 			}
@@ -141,7 +141,7 @@ func TestProfilesAndGroupsOfYourOwnReplaceThoseOfTheSameName(t *testing.T) {
 		Profiles: map[string][]string{"minimal": {"group:mine"}},
 		Groups:   map[string][]string{"fs": {"disk.*"}, "mine": {"disk.*", "file.*"}},
 	})
-	for id, want := range map[string]Effect{"file:read": Allow, "disk:read": Deny, "web:fetch": Deny} {
+	for id, want := range map[string]toolroom.Verdict{"file:read": toolroom.VerdictAllow, "disk:read": toolroom.VerdictDeny, "web:fetch": toolroom.VerdictDeny} {
 		if got := decide(l, tool(id), toolroom.Identity{}); got.Effect != want {
 			t.Errorf("%s: %+v, want %s", id, got, want)
 		}
@@ -202,11 +202,11 @@ func TestExplainShowsEveryLayerThatApplies(t *testing.T) {
 		Identities: map[string]Rules{"ann": {Deny: []string{"web.*"}}},
 	})
 	who := toolroom.Identity{Subject: "ann", Agent: "fast", Provider: "ollama"}
-	want := []Step{
-		{Layer: "tools", Effect: Allow, Rule: "tools: no profile"},
-		{Layer: "tools.agents.fast", Effect: Allow, Rule: "tools.agents.fast.profile: minimal"},
-		{Layer: "tools.providers.ollama", Effect: Confirm, Rule: `tools.providers.ollama.confirm[0]: "web.*"`},
-		{Layer: "tools.identities.ann", Effect: Deny, Rule: `tools.identities.ann.deny[0]: "web.*"`},
+	want := []toolroom.PolicyStep{
+		{Layer: "tools", Effect: toolroom.VerdictAllow, Rule: "tools: no profile"},
+		{Layer: "tools.agents.fast", Effect: toolroom.VerdictAllow, Rule: "tools.agents.fast.profile: minimal"},
+		{Layer: "tools.providers.ollama", Effect: toolroom.VerdictConfirm, Rule: `tools.providers.ollama.confirm[0]: "web.*"`},
+		{Layer: "tools.identities.ann", Effect: toolroom.VerdictDeny, Rule: `tools.identities.ann.deny[0]: "web.*"`},
 	}
 	got := decide(l, tool("web:fetch"), who)
 	if diff := cmp.Diff(want, got.Steps); diff != "" {
@@ -292,7 +292,7 @@ func TestDenyAlwaysWins(t *testing.T) {
 		case 3:
 			c.Identities = add(c.Identities)
 		}
-		if got := decide(mustCompile(t, c), tool, who); got.Effect != Deny {
+		if got := decide(mustCompile(t, c), tool, who); got.Effect != toolroom.VerdictDeny {
 			t.Fatalf("%s is denied by %s, yet: %+v", tool.ID, deny, got)
 		}
 	})
@@ -312,7 +312,7 @@ func TestNamingAnAgentNeverWidens(t *testing.T) {
 			delete(fewer.Identities, who.Key())
 		}
 		before, after := decide(mustCompile(t, fewer), tool, unnamed), decide(mustCompile(t, c), tool, who)
-		if before.Effect.narrower(after.Effect) {
+		if narrower(before.Effect, after.Effect) {
 			t.Fatalf("%s was %+v, and with one layer more %+v", tool.ID, before, after)
 		}
 	})
@@ -331,7 +331,7 @@ func BenchmarkDecideWithHundredRules(b *testing.B) {
 	who := toolroom.Identity{Agent: "fast"}
 	b.ReportAllocs()
 	for b.Loop() {
-		if decide(l, t, who).Effect != Allow {
+		if decide(l, t, who).Effect != toolroom.VerdictAllow {
 			b.Fatal("denied")
 		}
 	}

@@ -131,7 +131,7 @@ func TestLayersAgreeWithTheWordsOfTheReference(t *testing.T) {
 		for range 3 {
 			tool, who := rapid.SampledFrom(m.tools).Draw(t, "tool"), drawActor.Draw(t, "who")
 			got := decide(p, tool, who)
-			if want := m.permits(tool, who); (got.Effect != Deny) != want {
+			if want := m.permits(tool, who); (got.Effect != toolroom.VerdictDeny) != want {
 				t.Fatalf("%s for %+v: %+v, and the model permits it: %v", tool.ID, who, got, want)
 			}
 			seen := p.Decide(context.Background(), Request{Tool: tool, Who: who})
@@ -159,13 +159,13 @@ func TestTakingAnythingAwayNeverNarrows(t *testing.T) {
 			who.Skill = ""
 			before := decideCall(mustCompile(t, c), tool, who, call)
 			who.Skill = "one"
-			if after := decideCall(mustCompile(t, c), tool, who, call); before.Effect.narrower(after.Effect) {
+			if after := decideCall(mustCompile(t, c), tool, who, call); narrower(before.Effect, after.Effect) {
 				t.Fatalf("a skill widens %+v to %+v", before, after)
 			}
 			return
 		}
 		with, without := decideCall(mustCompile(t, c), tool, who, call), decideCall(mustCompile(t, fewer), tool, who, call)
-		if without.Effect.narrower(with.Effect) {
+		if narrower(without.Effect, with.Effect) {
 			t.Fatalf("%s is %+v, and with less in the way %+v", tool.ID, with, without)
 		}
 	})
@@ -186,7 +186,7 @@ func TestTheStepsExplainTheDecision(t *testing.T) {
 		// The first of the narrowest decides.
 		at := 0
 		for i, s := range got.Steps {
-			if s.Effect.narrower(got.Steps[at].Effect) {
+			if narrower(s.Effect, got.Steps[at].Effect) {
 				at = i
 			}
 		}
@@ -194,7 +194,7 @@ func TestTheStepsExplainTheDecision(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		// What a list shows may be denied to a call, never the other way about.
-		if seen := p.Decide(context.Background(), Request{Tool: tool, Who: who}); seen.Effect == Deny && got.Effect != Deny {
+		if seen := p.Decide(context.Background(), Request{Tool: tool, Who: who}); seen.Effect == toolroom.VerdictDeny && got.Effect != toolroom.VerdictDeny {
 			t.Fatalf("a list hides what a call may use: %+v, %+v", seen, got)
 		}
 	})
@@ -220,19 +220,19 @@ func TestAnElevationIsForItsOwnerItsToolsAndItsTime(t *testing.T) {
 	for name, tt := range map[string]struct {
 		held Elevated
 		who  toolroom.Identity
-		want Effect
+		want toolroom.Verdict
 	}{
-		"none":                {nil, ann, Deny},
-		"for everything":      {elevations{{Subject: "ann", Expires: now.Add(1)}}, ann, Allow},
-		"over":                {elevations{{Subject: "ann", Expires: now}}, ann, Deny},
-		"taken back":          {elevations{{Subject: "ann", Expires: now.Add(1), Ended: now}}, ann, Deny},
-		"for another tool":    {elevations{{Subject: "ann", Tools: []string{"x.*"}, Expires: now.Add(1)}}, ann, Deny},
-		"for this tool":       {elevations{{Subject: "ann", Tools: []string{"x.*", "shell.exec"}, Expires: now.Add(1)}}, ann, Allow},
-		"of another":          {elevations{{Subject: "bob", Expires: now.Add(1)}}, ann, Deny},
-		"for this agent":      {elevations{{Subject: "ann", Agent: "coder", Expires: now.Add(1)}}, ann, Allow},
-		"for another agent":   {elevations{{Subject: "ann", Agent: "x", Expires: now.Add(1)}}, ann, Deny},
-		"of the operator":     {elevations{{Subject: "local", Expires: now.Add(1)}}, toolroom.Identity{}, Allow},
-		"that cannot be read": {broken{}, ann, Deny},
+		"none":                {nil, ann, toolroom.VerdictDeny},
+		"for everything":      {elevations{{Subject: "ann", Expires: now.Add(1)}}, ann, toolroom.VerdictAllow},
+		"over":                {elevations{{Subject: "ann", Expires: now}}, ann, toolroom.VerdictDeny},
+		"taken back":          {elevations{{Subject: "ann", Expires: now.Add(1), Ended: now}}, ann, toolroom.VerdictDeny},
+		"for another tool":    {elevations{{Subject: "ann", Tools: []string{"x.*"}, Expires: now.Add(1)}}, ann, toolroom.VerdictDeny},
+		"for this tool":       {elevations{{Subject: "ann", Tools: []string{"x.*", "shell.exec"}, Expires: now.Add(1)}}, ann, toolroom.VerdictAllow},
+		"of another":          {elevations{{Subject: "bob", Expires: now.Add(1)}}, ann, toolroom.VerdictDeny},
+		"for this agent":      {elevations{{Subject: "ann", Agent: "coder", Expires: now.Add(1)}}, ann, toolroom.VerdictAllow},
+		"for another agent":   {elevations{{Subject: "ann", Agent: "x", Expires: now.Add(1)}}, ann, toolroom.VerdictDeny},
+		"of the operator":     {elevations{{Subject: "local", Expires: now.Add(1)}}, toolroom.Identity{}, toolroom.VerdictAllow},
+		"that cannot be read": {broken{}, ann, toolroom.VerdictDeny},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -242,10 +242,10 @@ func TestAnElevationIsForItsOwnerItsToolsAndItsTime(t *testing.T) {
 			if got.Effect != tt.want {
 				t.Errorf("%+v", got)
 			}
-			if got.Effect == Deny && !strings.Contains(got.CLIHint, "toolroom policy elevate "+tt.who.Key()) {
+			if got.Effect == toolroom.VerdictDeny && !strings.Contains(got.CLIHint, "toolroom policy elevate "+tt.who.Key()) {
 				t.Errorf("no next step: %q", got.CLIHint)
 			}
-			if other := decide(p, tool("web:fetch"), tt.who); other.Effect != Allow {
+			if other := decide(p, tool("web:fetch"), tt.who); other.Effect != toolroom.VerdictAllow {
 				t.Errorf("a tool that is not sensitive: %+v", other)
 			}
 		})

@@ -12,24 +12,14 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Effect is the outcome of a decision.
-type Effect string
+// narrower reports whether a permits less than b.
+func narrower(a, b toolroom.Verdict) bool { return rankOf(a) > rankOf(b) }
 
-// The effects, from the most permissive to the strictest.
-const (
-	Allow   Effect = "allow"
-	Confirm Effect = "confirm"
-	Deny    Effect = "deny"
-)
-
-// narrower reports whether e permits less than other.
-func (e Effect) narrower(other Effect) bool { return e.rank() > other.rank() }
-
-func (e Effect) rank() int {
+func rankOf(e toolroom.Verdict) int {
 	switch e {
-	case Deny:
+	case toolroom.VerdictDeny:
 		return 2
-	case Confirm:
+	case toolroom.VerdictConfirm:
 		return 1
 	default:
 		return 0
@@ -38,7 +28,7 @@ func (e Effect) rank() int {
 
 // Decision is the outcome, the rule that decided, and the step of every layer.
 type Decision struct {
-	Effect Effect `json:"effect"`
+	Effect toolroom.Verdict `json:"effect"`
 	// Rule names the rule as the config writes it, for example
 	// tools.deny[0]: "browser.*".
 	Rule string `json:"rule"`
@@ -46,7 +36,7 @@ type Decision struct {
 	// effects. It may contain arguments and therefore secrets.
 	Because toolroom.Effect `json:"because,omitzero"`
 	// Isolation is the weakest isolation that the tool may run in; empty means none.
-	Isolation Isolation `json:"isolation,omitempty"`
+	Isolation toolroom.Isolation `json:"isolation,omitempty"`
 	// Engine is the only engine or runtime that the tool may run on; empty means any.
 	Engine string `json:"engine,omitempty"`
 	// Rules are the rules about effects that apply to the call, if there are any.
@@ -59,7 +49,7 @@ type Decision struct {
 	CLIHint string `json:"-"`
 	// Steps are the steps of all layers, in order. They are shared: do not change
 	// them.
-	Steps []Step `json:"steps,omitempty"`
+	Steps []toolroom.PolicyStep `json:"steps,omitempty"`
 }
 
 // EffectRule is a rule about effects, as it applies to a call.
@@ -88,29 +78,14 @@ func (d Decision) Forbidden() []toolroom.Effect {
 
 // Then returns the decision after one more step, of a part that decides after the
 // policy. A step that does not allow replaces the outcome, unless d denies.
-func (d Decision) Then(s Step) Decision {
+func (d Decision) Then(s toolroom.PolicyStep) Decision {
 	d.Steps = append(slices.Clip(d.Steps), s)
-	if d.Effect != Deny && s.Effect != Allow {
+	if d.Effect != toolroom.VerdictDeny && s.Effect != toolroom.VerdictAllow {
 		d.Effect, d.Rule, d.Because, d.Hint, d.CLIHint = s.Effect, s.Rule, s.Because, s.Hint, s.CLIHint
 	}
 	d.Isolation = stronger(d.Isolation, s.Isolation)
 	d.Engine = cmp.Or(d.Engine, s.Engine)
 	return d
-}
-
-// Step is the outcome of one layer.
-type Step struct {
-	Layer  string `json:"layer"`
-	Effect Effect `json:"effect"`
-	Rule   string `json:"rule"`
-	// Because is the matched effect, as in a Decision.
-	Because   toolroom.Effect `json:"because,omitzero"`
-	Isolation Isolation       `json:"isolation,omitempty"`
-	Engine    string          `json:"engine,omitempty"`
-	// Hint says how to change the outcome, if the layer knows.
-	Hint string `json:"hint,omitempty"`
-	// CLIHint says the same to a person at the command line.
-	CLIHint string `json:"-"`
 }
 
 // Request is a question to a [Decider].
@@ -148,7 +123,7 @@ type Context struct {
 	// Isolation returns the isolation that the call would run in. It is called if a
 	// rule depends on it; nil means none. Like Effects, it is known if Arguments
 	// are.
-	Isolation func() Isolation
+	Isolation func() toolroom.Isolation
 	// Budget is what the call and the calls inside it may still use.
 	Budget Budget
 }
@@ -181,5 +156,5 @@ type AllowAll struct{}
 
 // Decide implements [Decider].
 func (AllowAll) Decide(context.Context, Request) Decision {
-	return Decision{Effect: Allow, Rule: "no policy"}
+	return Decision{Effect: toolroom.VerdictAllow, Rule: "no policy"}
 }

@@ -96,7 +96,7 @@ type skill struct {
 	none      bool // no permissions: nothing is permitted
 	tools     rules
 	limits    Permissions
-	isolation Isolation
+	isolation toolroom.Isolation
 }
 
 func (p *parser) skills(skills map[string]Skill) map[string]*skill {
@@ -144,8 +144,8 @@ func (p *parser) skill(s *skill, permissions Permissions) {
 }
 
 // judge returns the step of the skill's manifest for a tool.
-func (s *skill) judge(t *toolroom.Tool) Step {
-	step := Step{Layer: s.path, Effect: Deny}
+func (s *skill) judge(t *toolroom.Tool) toolroom.PolicyStep {
+	step := toolroom.PolicyStep{Layer: s.path, Effect: toolroom.VerdictDeny}
 	if s.none {
 		step.Rule = s.path + ": a skill without permissions may call nothing"
 		return step
@@ -155,16 +155,16 @@ func (s *skill) judge(t *toolroom.Tool) Step {
 		step.Rule = s.path + ": its permissions do not include the tool"
 		return step
 	}
-	step.Effect, step.Rule, step.Isolation = Allow, text, s.isolation
+	step.Effect, step.Rule, step.Isolation = toolroom.VerdictAllow, text, s.isolation
 	return step
 }
 
 // hold returns the step that denies a call; ok is false if all its predicted
 // effects and secrets are within the manifest's limits. Unknown effects are not
 // within them.
-func (s *skill) hold(call *Context) (step Step, ok bool) {
-	beyond := func(what string, e toolroom.Effect) (Step, bool) {
-		return Step{Layer: s.path, Effect: Deny, Rule: fmt.Sprintf("%s.%s: does not permit this effect of the call", s.path, what), Because: e}, true
+func (s *skill) hold(call *Context) (step toolroom.PolicyStep, ok bool) {
+	beyond := func(what string, e toolroom.Effect) (toolroom.PolicyStep, bool) {
+		return toolroom.PolicyStep{Layer: s.path, Effect: toolroom.VerdictDeny, Rule: fmt.Sprintf("%s.%s: does not permit this effect of the call", s.path, what), Because: e}, true
 	}
 	for _, e := range call.Effects {
 		switch {
@@ -178,10 +178,10 @@ func (s *skill) hold(call *Context) (step Step, ok bool) {
 	}
 	for _, scope := range call.Secrets {
 		if !MatchAny(s.limits.Secrets.Scopes, scope) {
-			return Step{Layer: s.path, Effect: Deny, Rule: fmt.Sprintf("%s.secrets.scopes: does not include %s", s.path, scope)}, true
+			return toolroom.PolicyStep{Layer: s.path, Effect: toolroom.VerdictDeny, Rule: fmt.Sprintf("%s.secrets.scopes: does not include %s", s.path, scope)}, true
 		}
 	}
-	return Step{}, false
+	return toolroom.PolicyStep{}, false
 }
 
 // anyPath holds for no path that goes up: it was not resolved.

@@ -24,17 +24,17 @@ func TestASkillIsHeldToItsManifest(t *testing.T) {
 	}})
 	for _, tt := range []struct {
 		skill, tool string
-		want        Effect
+		want        toolroom.Verdict
 	}{
-		{"none", "web:fetch", Deny},
-		{"groups", "web:fetch", Allow},
-		{"groups", "file:read", Allow},
-		{"groups", "shell:exec", Deny},
-		{"nothing", "web:fetch", Deny},
-		{"whole", "file:read", Allow},
-		{"whole", "shell:exec", Deny}, // tools overrides tool_groups
-		{"other", "web:fetch", Deny},
-		{"", "shell:exec", Allow},
+		{"none", "web:fetch", toolroom.VerdictDeny},
+		{"groups", "web:fetch", toolroom.VerdictAllow},
+		{"groups", "file:read", toolroom.VerdictAllow},
+		{"groups", "shell:exec", toolroom.VerdictDeny},
+		{"nothing", "web:fetch", toolroom.VerdictDeny},
+		{"whole", "file:read", toolroom.VerdictAllow},
+		{"whole", "shell:exec", toolroom.VerdictDeny}, // tools overrides tool_groups
+		{"other", "web:fetch", toolroom.VerdictDeny},
+		{"", "shell:exec", toolroom.VerdictAllow},
 	} {
 		got := decide(p, tool(tt.tool), toolroom.Identity{Skill: tt.skill})
 		if got.Effect != tt.want {
@@ -66,7 +66,7 @@ func TestASkillIsHeldToItsManifest(t *testing.T) {
 		"another scope":         {Context{Secrets: []string{"docs", "prod"}}, "secrets.scopes: does not include prod"},
 	} {
 		got := decideCall(p, tool("web:fetch"), toolroom.Identity{Skill: "whole"}, &tt.does)
-		if (got.Effect == Deny) != (tt.want != "") || !strings.Contains(got.Rule, tt.want) || got.Isolation != "gvisor" {
+		if (got.Effect == toolroom.VerdictDeny) != (tt.want != "") || !strings.Contains(got.Rule, tt.want) || got.Isolation != "gvisor" {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -42,12 +42,12 @@ func TestNoSpellingOfArgumentsGetsRoundTheDenylist(t *testing.T) {
 		"no object":                   `["ls"]`,
 		"no JSON":                     `{"command":`,
 	} {
-		if got := decideCall(p, shell, toolroom.Identity{}, arguments(text)); got.Effect != Deny {
+		if got := decideCall(p, shell, toolroom.Identity{}, arguments(text)); got.Effect != toolroom.VerdictDeny {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	for _, text := range []string{`{"command":"git status"}`, `{"command":"gitpush"}`, `{"force":"true"}`, `{}`} {
-		if got := decideCall(p, shell, toolroom.Identity{}, arguments(text)); got.Effect != Allow {
+		if got := decideCall(p, shell, toolroom.Identity{}, arguments(text)); got.Effect != toolroom.VerdictAllow {
 			t.Errorf("%s: %+v", text, got)
 		}
 	}
@@ -67,12 +67,12 @@ func TestNoNameStandsForAnother(t *testing.T) {
 		`{"l":[{"\u212a":1,"k":2}]}`:        `may be taken for one another`,
 	} {
 		got := decideCall(p, reader, toolroom.Identity{}, arguments(text))
-		if got.Effect != Deny || !strings.Contains(got.Rule, says) {
+		if got.Effect != toolroom.VerdictDeny || !strings.Contains(got.Rule, says) {
 			t.Errorf("%s: %+v", text, got)
 		}
 	}
 	for _, text := range []string{`{"path":"a"}`, `{"paths":"a"}`, `{"path":"a","o":{"path":"b"}}`, `{"pаth":"cyrillic"}`} {
-		if got := decideCall(p, reader, toolroom.Identity{}, arguments(text)); got.Effect != Allow {
+		if got := decideCall(p, reader, toolroom.Identity{}, arguments(text)); got.Effect != toolroom.VerdictAllow {
 			t.Errorf("%s: %+v", text, got)
 		}
 	}
@@ -93,7 +93,7 @@ func TestNoNameOfAToolGetsRoundADeny(t *testing.T) {
 		"by the name of a server": {ID: toolroom.MustParseID("x:y"), Aliases: []string{"mcp:github:delete_repo"}},
 		"of a server, in case":    {ID: toolroom.MustParseID("DB:Drop"), Source: toolroom.SourceMCP},
 	} {
-		if got := decide(p, tool, toolroom.Identity{}); got.Effect != Deny {
+		if got := decide(p, tool, toolroom.Identity{}); got.Effect != toolroom.VerdictDeny {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -103,7 +103,7 @@ func TestNoNameOfAToolGetsRoundADeny(t *testing.T) {
 		{ID: toolroom.MustParseID("GitHub:read")},
 		{ID: toolroom.MustParseID("evil:tool"), Aliases: []string{"github:read"}},
 	} {
-		if got := decide(p, tool, toolroom.Identity{}); got.Effect != Deny {
+		if got := decide(p, tool, toolroom.Identity{}); got.Effect != toolroom.VerdictDeny {
 			t.Errorf("%s is permitted: %+v", tool.ID, got)
 		}
 	}
@@ -117,10 +117,10 @@ func FuzzArgumentsAreJudgedOrRefused(f *testing.F) {
 	shell := tool("shell:exec")
 	f.Fuzz(func(t *testing.T, text string) {
 		got := decideCall(p, shell, toolroom.Identity{}, arguments(text))
-		if got.Effect == Allow && strings.Contains(text, "git push") {
+		if got.Effect == toolroom.VerdictAllow && strings.Contains(text, "git push") {
 			t.Errorf("%q is allowed", text)
 		}
-		if _, err := jsonx.Decode([]byte(text), jsonx.Limits{}); err != nil && got.Effect != Deny {
+		if _, err := jsonx.Decode([]byte(text), jsonx.Limits{}); err != nil && got.Effect != toolroom.VerdictDeny {
 			t.Errorf("%q cannot be read and is %s", text, got.Effect)
 		}
 	})

@@ -22,7 +22,7 @@ type Chain struct {
 
 // Next links r to the chain. It returns the new end, whose Seq and Hash are those
 // of r, and the record to store. It does not change r.
-func (c Chain) Next(r *Receipt) (Chain, Record, error) {
+func (c Chain) Next(r *toolroom.Receipt) (Chain, Record, error) {
 	linked := *r
 	linked.Seq, linked.Hash = c.Seq+1, ""
 	body, detail, err := encode(linked)
@@ -36,7 +36,7 @@ func (c Chain) Next(r *Receipt) (Chain, Record, error) {
 // Check checks that a stored record is the next link, and returns its receipt and
 // the new end. The error names the receipt's id and seq. A record without its
 // details passes; [Walk] checks that their redaction was recorded.
-func (c Chain) Check(k Record) (Chain, *Receipt, error) {
+func (c Chain) Check(k Record) (Chain, *toolroom.Receipt, error) {
 	r, err := k.Receipt()
 	switch {
 	case err != nil:

@@ -65,7 +65,7 @@ func TestAChainFindsTampering(t *testing.T) {
 		},
 		"a receipt added behind the store's back": {
 			func(l []Record) []Record {
-				_, k, _ := Chain{3, l[2].Hash}.Next(&Receipt{ID: "d"})
+				_, k, _ := Chain{3, l[2].Hash}.Next(&toolroom.Receipt{ID: "d"})
 				return append(l, k)
 			}, []string{"receipt 4", "was not added by Toolroom"},
 		},
@@ -89,7 +89,7 @@ func TestAChainFindsTampering(t *testing.T) {
 
 func TestAReceiptComesBackAsItWasEncoded(t *testing.T) {
 	t.Parallel()
-	want := &Receipt{
+	want := &toolroom.Receipt{
 		ID:        "call_1",
 		Tool:      "file:read",
 		Source:    toolroom.SourceGo,
@@ -127,7 +127,7 @@ func TestAReceiptIsStoredEvenWhenADetailHasNoJSONForm(t *testing.T) {
 	t.Parallel()
 	bad := toolroom.Errorf(toolroom.CodeExecutionFailed, "it failed")
 	bad.Details = map[string]any{"ratio": math.NaN()}
-	for name, r := range map[string]*Receipt{
+	for name, r := range map[string]*toolroom.Receipt{
 		"arguments": {ID: "a", Arguments: json.RawMessage(`{"a":`), Error: toolroom.Errorf(toolroom.CodeInternal, "it failed")},
 		"details":   {ID: "a", Arguments: json.RawMessage(`{"a":1}`), Error: bad},
 	} {
@@ -169,7 +169,7 @@ func chainOf(t *testing.T, ids ...string) (Chain, []Record) {
 	var at Chain
 	var links []Record
 	for _, id := range ids {
-		next, k, err := at.Next(&Receipt{ID: id})
+		next, k, err := at.Next(&toolroom.Receipt{ID: id})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ func Hash(data []byte) string {
 
 // hashArguments computes the hash of the arguments, which calls leave to the
 // recorder.
-func (r *Receipt) hashArguments() {
+func (r *Draft) hashArguments() {
 	if r.Called == nil {
 		return
 	}

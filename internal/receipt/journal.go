@@ -50,7 +50,7 @@ func NewJournal(dir, owner string) *Journal {
 
 // text returns the receipt as a line of the journal. It never fails because of
 // values that a tool or caller has put into the receipt.
-func (r *Receipt) text() ([]byte, error) {
+func (r *Draft) text() ([]byte, error) {
 	text, err := json.Marshal(r)
 	if err == nil {
 		return text, nil
@@ -66,7 +66,7 @@ func (r *Receipt) text() ([]byte, error) {
 }
 
 // add writes an entry and sets its position in r.
-func (j *Journal) add(r *Receipt, text []byte) error {
+func (j *Journal) add(r *Draft, text []byte) error {
 	f := j.files[j.at]
 	if f == nil {
 		if err := os.MkdirAll(j.dir, 0o700); err != nil {
@@ -189,7 +189,7 @@ func IsGone(dir, journal string, alive func(owner string) bool) bool {
 }
 
 func recoverOne(ctx context.Context, journal string, paths []string, store Store) (found, damaged int, err error) {
-	var left []*Receipt
+	var left []*Draft
 	for _, path := range paths {
 		list, bad, err := readJournal(journal, path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -200,7 +200,7 @@ func recoverOne(ctx context.Context, journal string, paths []string, store Store
 		}
 		left, damaged = append(left, list...), damaged+bad
 	}
-	slices.SortFunc(left, func(a, b *Receipt) int { return int(a.Entry - b.Entry) })
+	slices.SortFunc(left, func(a, b *Draft) int { return int(a.Entry - b.Entry) })
 	for group := range slices.Chunk(left, 1024) {
 		if err := store.AppendReceipts(ctx, group); err != nil {
 			return 0, 0, err
@@ -214,7 +214,7 @@ func recoverOne(ctx context.Context, journal string, paths []string, store Store
 	return len(left), damaged, nil
 }
 
-func readJournal(journal, path string) (list []*Receipt, damaged int, err error) {
+func readJournal(journal, path string) (list []*Draft, damaged int, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, 0, err
@@ -223,7 +223,7 @@ func readJournal(journal, path string) (list []*Receipt, damaged int, err error)
 	for in := bufio.NewReader(f); ; {
 		line, err := in.ReadBytes('\n')
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			r := &Receipt{Journal: journal}
+			r := &Draft{Journal: journal}
 			number, text, _ := bytes.Cut(line, []byte{' '})
 			if n, err := strconv.ParseInt(string(number), 10, 64); err == nil && json.Unmarshal(text, r) == nil {
 				r.Entry = n

@@ -33,7 +33,7 @@ func journalFiles(t *testing.T, dir string) []string {
 
 // killed gives a folder with the journal of a process that ended before anything
 // was committed.
-func killed(t *testing.T, recs ...*Receipt) string {
+func killed(t *testing.T, recs ...*Draft) string {
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,9 +55,9 @@ func killed(t *testing.T, recs ...*Receipt) string {
 
 func TestWhatAKilledProcessAnsweredIsTakenOver(t *testing.T) {
 	dir := killed(t,
-		&Receipt{ID: "a", Called: json.RawMessage(`{"secret": 1}`), Arguments: json.RawMessage(`{"x": 1}`)},
-		&Receipt{ID: "b", Arguments: json.RawMessage(`{"broken`), Error: &toolroom.Error{Code: toolroom.CodeInternal, Details: map[string]any{"f": math.NaN()}}},
-		&Receipt{ID: "c"},
+		&Draft{Receipt: toolroom.Receipt{ID: "a", Arguments: json.RawMessage(`{"x": 1}`)}, Called: json.RawMessage(`{"secret": 1}`)},
+		&Draft{Receipt: toolroom.Receipt{ID: "b", Arguments: json.RawMessage(`{"broken`), Error: &toolroom.Error{Code: toolroom.CodeInternal, Details: map[string]any{"f": math.NaN()}}}},
+		&Draft{Receipt: toolroom.Receipt{ID: "c"}},
 	)
 	for _, file := range journalFiles(t, dir) {
 		text, err := os.ReadFile(file)
@@ -88,7 +88,7 @@ func TestWhatAKilledProcessAnsweredIsTakenOver(t *testing.T) {
 }
 
 func TestAStoreThatRefusesLeavesTheJournal(t *testing.T) {
-	dir := killed(t, &Receipt{ID: "a"})
+	dir := killed(t, &Draft{Receipt: toolroom.Receipt{ID: "a"}})
 	if _, _, err := Recover(t.Context(), dir, nobodyLives, &fakeStore{err: errors.New("locked")}); err == nil {
 		t.Error("it is taken for recovered")
 	}
@@ -99,7 +99,7 @@ func TestAStoreThatRefusesLeavesTheJournal(t *testing.T) {
 }
 
 func TestATornLineCostsNoOther(t *testing.T) {
-	dir := killed(t, &Receipt{ID: "a"}, &Receipt{ID: "b"})
+	dir := killed(t, &Draft{Receipt: toolroom.Receipt{ID: "a"}}, &Draft{Receipt: toolroom.Receipt{ID: "b"}})
 	file := journalFiles(t, dir)[0]
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -143,16 +143,18 @@ func TestAppendWaitsForTheDiskWhereItMust(t *testing.T) {
 		o    func(dir string) RecorderOptions
 		want time.Duration
 	}{
-		"the journal is enough":   {func(dir string) RecorderOptions { return RecorderOptions{Journal: NewJournal(dir, "1-2")} }, 0},
-		"the receipt is selected": {func(string) RecorderOptions { return RecorderOptions{Sync: func(*Receipt) bool { return true }} }, 3 * time.Millisecond},
+		"the journal is enough": {func(dir string) RecorderOptions { return RecorderOptions{Journal: NewJournal(dir, "1-2")} }, 0},
+		"the receipt is selected": {func(string) RecorderOptions {
+			return RecorderOptions{Sync: func(*toolroom.Receipt) bool { return true }}
+		}, 3 * time.Millisecond},
 		"the journal cannot be written": {func(dir string) RecorderOptions {
 			return RecorderOptions{Journal: NewJournal(filepath.Join(dir, "file"), "1-2")}
 		}, 3 * time.Millisecond},
 		"another receipt is selected": {func(string) RecorderOptions {
-			return RecorderOptions{Sync: func(r *Receipt) bool { return r.ID != "a" }}
+			return RecorderOptions{Sync: func(r *toolroom.Receipt) bool { return r.ID != "a" }}
 		}, 0},
 		"the receipt is selected and stored": {func(dir string) RecorderOptions {
-			return RecorderOptions{Journal: NewJournal(dir, "1-2"), Sync: func(*Receipt) bool { return true }}
+			return RecorderOptions{Journal: NewJournal(dir, "1-2"), Sync: func(*toolroom.Receipt) bool { return true }}
 		}, 3 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +180,7 @@ func TestAppendWaitsForTheDiskWhereItMust(t *testing.T) {
 func TestAppendDoesNotWaitForAStoreThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{space: math.MaxInt64, err: errors.New("full")}
-		r := NewRecorder(store, RecorderOptions{Sync: func(*Receipt) bool { return true }})
+		r := NewRecorder(store, RecorderOptions{Sync: func(*toolroom.Receipt) bool { return true }})
 		start := time.Now()
 		appendCalls(t, r, "a", "b")
 		if took := time.Since(start); took > time.Second {
@@ -192,13 +194,13 @@ func TestAppendDoesNotWaitForAStoreThatFails(t *testing.T) {
 // slowStore is a store in which a second process may come between.
 type slowStore struct{ *fakeStore }
 
-func (s slowStore) AppendReceipts(ctx context.Context, recs []*Receipt) error {
+func (s slowStore) AppendReceipts(ctx context.Context, recs []*Draft) error {
 	time.Sleep(20 * time.Millisecond)
 	return s.fakeStore.AppendReceipts(ctx, recs)
 }
 
 func TestProcessesThatRecoverAtOnceAppendOnce(t *testing.T) {
-	dir := killed(t, &Receipt{ID: "a"}, &Receipt{ID: "b"})
+	dir := killed(t, &Draft{Receipt: toolroom.Receipt{ID: "a"}}, &Draft{Receipt: toolroom.Receipt{ID: "b"}})
 	store := slowStore{&fakeStore{space: math.MaxInt64}}
 	var all sync.WaitGroup
 	var total atomic.Int64

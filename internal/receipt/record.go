@@ -34,7 +34,7 @@ func (c Checkpoint) Chain() Chain { return Chain{c.Seq, c.Hash} }
 // body is the form of a receipt in the chain. One that older versions wrote has
 // its details in itself and no digest.
 type body struct {
-	*Receipt
+	*toolroom.Receipt
 	Error  *toolroom.Error `json:"error,omitempty"`
 	Digest string          `json:"detail_digest,omitempty"`
 }
@@ -51,7 +51,7 @@ type detail struct {
 	Connections []toolroom.RefusedConnection `json:"refused_connections,omitempty"`
 	Warnings    []toolroom.Warning           `json:"warnings,omitempty"` // they quote the result
 	Preview     string                       `json:"preview,omitempty"`
-	Logs        []LogLine                    `json:"logs,omitempty"`
+	Logs        []toolroom.LogLine           `json:"logs,omitempty"`
 	Value       json.RawMessage              `json:"value,omitempty"`
 	ResultHash  string                       `json:"result_hash,omitempty"`
 	Message     string                       `json:"message,omitempty"`
@@ -62,7 +62,7 @@ type detail struct {
 // encode never fails because of values that a tool or caller has put into a
 // receipt: a record without a detail is better than none, and a record that can
 // never be stored would block all that follow.
-func encode(r Receipt) (inChain, apart []byte, err error) {
+func encode(r toolroom.Receipt) (inChain, apart []byte, err error) {
 	d := detail{
 		Salt: rand.Text(), Arguments: r.Arguments, ArgumentsHash: r.ArgumentsHash, Expected: r.Expected, Connections: r.Connections, Warnings: r.Warnings, Preview: r.Preview, ResultHash: r.ResultHash,
 		Logs: r.Logs, Value: r.Value,
@@ -89,8 +89,8 @@ func encode(r Receipt) (inChain, apart []byte, err error) {
 
 // Receipt decodes the record, with the Seq and Hash under which it is stored. It
 // does not check the chain, see [Chain.Check].
-func (k Record) Receipt() (*Receipt, error) {
-	r := &Receipt{}
+func (k Record) Receipt() (*toolroom.Receipt, error) {
+	r := &toolroom.Receipt{}
 	b := body{Receipt: r}
 	if err := json.Unmarshal(k.Body, &b); err != nil {
 		return nil, fmt.Errorf("decode a stored receipt: %w", err)

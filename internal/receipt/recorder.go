@@ -36,16 +36,16 @@ type RecorderOptions struct {
 	Journal *Journal
 	// Sync selects receipts for which Append waits until they are durable; nil
 	// selects none.
-	Sync func(*Receipt) bool
+	Sync func(*toolroom.Receipt) bool
 	// Head records the end of the chain after each group; it may be nil.
 	Head *Head
 	// Failed is called with errors of writing the journal or head; it may be nil.
 	Failed func(error)
 	// Written is called with each durable group, in order, with Seq and Hash set.
 	// The next group waits until it returns. It may be nil.
-	Written func([]*Receipt)
+	Written func([]*toolroom.Receipt)
 	// LeftOut is called once receipts can be written again, with the number of
-	// receipts of refused calls that were dropped meanwhile, see [Receipt.Refused].
+	// receipts of refused calls that were dropped meanwhile, see [Draft.Refused].
 	// It may be nil.
 	LeftOut func(n int)
 }
@@ -61,7 +61,7 @@ type Recorder struct {
 	opts  RecorderOptions
 
 	mu      sync.Mutex
-	queue   []*Receipt    // not yet durable, oldest first
+	queue   []*Draft      // not yet durable, oldest first
 	total   uint64        // receipts appended so far
 	leftOut int           // receipts of refused calls since the last commit
 	failure error         // why the last commit failed
@@ -108,8 +108,8 @@ func NewRecorder(store Store, opts RecorderOptions) *Recorder {
 // written now. Append also blocks while the queue is full. ctx ends these waits
 // only, so the receipt of a cancelled call is kept even if ctx has already ended.
 // An error means that the receipt was not accepted.
-func (r *Recorder) Append(ctx context.Context, rec *Receipt) error {
-	sync := r.opts.Sync != nil && r.opts.Sync(rec)
+func (r *Recorder) Append(ctx context.Context, rec *Draft) error {
+	sync := r.opts.Sync != nil && r.opts.Sync(&rec.Receipt)
 	var text []byte
 	if r.opts.Journal != nil {
 		rec.hashArguments() // the raw arguments may be secret
@@ -226,7 +226,7 @@ func (r *Recorder) checkSpace() error {
 // Intend durably records that a call is about to run. If the process dies before
 // the call's receipt is appended, the intent becomes its receipt. An error means
 // that the call must not run.
-func (r *Recorder) Intend(ctx context.Context, rec *Receipt, owner string) error {
+func (r *Recorder) Intend(ctx context.Context, rec *toolroom.Receipt, owner string) error {
 	return r.store.IntendReceipt(ctx, rec, owner)
 }
 
@@ -346,7 +346,7 @@ func (r *Recorder) commit(ctx context.Context) bool {
 		r.fails(r.opts.Head.note(group[0].Seq, Chain{group[last].Seq, group[last].Hash}))
 	}
 	if err == nil && r.opts.Written != nil {
-		_ = panics.Catch(func() { r.opts.Written(group) }) // the receipts are durable all the same
+		_ = panics.Catch(func() { r.opts.Written(receipts(group)) }) // the receipts are durable all the same
 	}
 
 	r.mu.Lock()
@@ -367,6 +367,14 @@ func (r *Recorder) commit(ctx context.Context) bool {
 	}
 	r.announce()
 	return err == nil
+}
+
+func receipts(group []*Draft) []*toolroom.Receipt {
+	list := make([]*toolroom.Receipt, len(group))
+	for i, d := range group {
+		list[i] = &d.Receipt
+	}
+	return list
 }
 
 func (r *Recorder) ended() {

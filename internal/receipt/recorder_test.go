@@ -164,13 +164,13 @@ func TestAppendBlocksWhileTheQueueIsFull(t *testing.T) {
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		err := r.Append(ctx, &Receipt{ID: "refused"})
+		err := r.Append(ctx, &Draft{Receipt: toolroom.Receipt{ID: "refused"}})
 		if toolroom.CodeOf(err) != toolroom.CodeTimeout || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("Append to a full queue = %v, want a timeout that names the call", err)
 		}
 
 		taken := make(chan error)
-		go func() { taken <- r.Append(t.Context(), &Receipt{ID: "c"}) }()
+		go func() { taken <- r.Append(t.Context(), &Draft{Receipt: toolroom.Receipt{ID: "c"}}) }()
 		synctest.Wait()
 		store.fail(nil)
 		if err := <-taken; err != nil {
@@ -191,7 +191,7 @@ func TestRefusedCallsTakeNoRoomFromThoseThatRan(t *testing.T) {
 		defer closeRecorder(t, r)
 		appendCalls(t, r, "ran")
 		for _, id := range []string{"refused", "refused too", "and again"} {
-			if err := r.Append(t.Context(), &Receipt{ID: id, Refused: true}); err != nil {
+			if err := r.Append(t.Context(), &Draft{Receipt: toolroom.Receipt{ID: id}, Refused: true}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -213,7 +213,7 @@ func TestAppendTakesTheReceiptOfACancelledCall(t *testing.T) {
 	r := NewRecorder(store, RecorderOptions{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.Append(ctx, &Receipt{ID: "a"}); err != nil {
+	if err := r.Append(ctx, &Draft{Receipt: toolroom.Receipt{ID: "a"}}); err != nil {
 		t.Fatal(err)
 	}
 	closeRecorder(t, r)
@@ -242,13 +242,13 @@ func TestAClosedRecorderRefusesReceipts(t *testing.T) {
 		r := NewRecorder(store, RecorderOptions{Queue: 1})
 		appendCalls(t, r, "a")
 		blocked := make(chan error)
-		go func() { blocked <- r.Append(t.Context(), &Receipt{ID: "b"}) }()
+		go func() { blocked <- r.Append(t.Context(), &Draft{Receipt: toolroom.Receipt{ID: "b"}}) }()
 		synctest.Wait()
 
 		store.fail(nil)
 		closeRecorder(t, r)
 		<-blocked // taken or refused, but not left waiting
-		if err := r.Append(t.Context(), &Receipt{ID: "c"}); err == nil {
+		if err := r.Append(t.Context(), &Draft{Receipt: toolroom.Receipt{ID: "c"}}); err == nil {
 			t.Error("Append after Close succeeded")
 		}
 		if err := r.Ready(); err == nil {
@@ -267,7 +267,7 @@ func TestRecorderKeepsTheOrderOfEachCallerUnderLoad(t *testing.T) {
 	for caller := range callers {
 		wg.Go(func() {
 			for n := range each {
-				if err := r.Append(t.Context(), &Receipt{ID: fmt.Sprintf("%d/%03d", caller, n)}); err != nil {
+				if err := r.Append(t.Context(), &Draft{Receipt: toolroom.Receipt{ID: fmt.Sprintf("%d/%03d", caller, n)}}); err != nil {
 					t.Error(err)
 				}
 				if n%100 == 0 {
@@ -306,7 +306,7 @@ func BenchmarkRecorderAppend(b *testing.B) {
 			b.Error(err)
 		}
 	}()
-	rec := &Receipt{ID: "call_1"}
+	rec := &Draft{Receipt: toolroom.Receipt{ID: "call_1"}}
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := r.Append(b.Context(), rec); err != nil {
@@ -318,7 +318,7 @@ func BenchmarkRecorderAppend(b *testing.B) {
 func appendCalls(t *testing.T, r *Recorder, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
-		if err := r.Append(t.Context(), &Receipt{ID: id}); err != nil {
+		if err := r.Append(t.Context(), &Draft{Receipt: toolroom.Receipt{ID: id}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -343,7 +343,7 @@ type fakeStore struct {
 	attempts []time.Time
 }
 
-func (s *fakeStore) AppendReceipts(ctx context.Context, group []*Receipt) error {
+func (s *fakeStore) AppendReceipts(ctx context.Context, group []*Draft) error {
 	if s.delay > 0 {
 		select {
 		case <-time.After(s.delay):
@@ -399,7 +399,7 @@ func (s *fakeStore) tries() []time.Time {
 
 type discard struct{ Store }
 
-func (*discard) AppendReceipts(context.Context, []*Receipt) error { return nil }
+func (*discard) AppendReceipts(context.Context, []*Draft) error { return nil }
 
 func TestCallsAreRefusedWhileTooLittleRoomIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -411,7 +411,7 @@ func TestCallsAreRefusedWhileTooLittleRoomIsLeft(t *testing.T) {
 			t.Errorf("Ready = %v", err)
 		}
 		// A call that runs already is recorded all the same.
-		if err := r.Append(t.Context(), &Receipt{ID: "a"}); err != nil {
+		if err := r.Append(t.Context(), &Draft{Receipt: toolroom.Receipt{ID: "a"}}); err != nil {
 			t.Error(err)
 		}
 		if err := r.Flush(t.Context()); err != nil {
@@ -431,13 +431,13 @@ func TestWhatIsWrittenIsToldInOrderAndOnlyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{space: math.MaxInt64, err: errors.New("locked")}
 		var told []string
-		r := NewRecorder(store, RecorderOptions{Group: 2, Written: func(group []*Receipt) {
+		r := NewRecorder(store, RecorderOptions{Group: 2, Written: func(group []*toolroom.Receipt) {
 			for _, one := range group {
 				told = append(told, one.ID)
 			}
 		}})
 		for _, id := range []string{"a", "b", "c"} {
-			if err := r.Append(t.Context(), &Receipt{ID: id}); err != nil {
+			if err := r.Append(t.Context(), &Draft{Receipt: toolroom.Receipt{ID: id}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -40,7 +40,7 @@ func Extra(surface string) bool {
 // set. With a Step, they are also given for each step of time. By names what to group
 // calls by, see Groupings; empty means nothing.
 type StatsQuery struct {
-	Query
+	toolroom.ReceiptQuery
 	Step time.Duration
 	By   string
 }
@@ -101,7 +101,7 @@ const quantileError = 0.01
 
 // Sampler reads samples. A [Store] is one.
 type Sampler interface {
-	ReceiptSamples(ctx context.Context, q Query, see func(Sample) bool) error
+	ReceiptSamples(ctx context.Context, q toolroom.ReceiptQuery, see func(Sample) bool) error
 }
 
 // StatsOf returns the statistics that q asks for.
@@ -128,7 +128,7 @@ func StatsOf(ctx context.Context, s Sampler, q StatsQuery, now time.Time) (*Stat
 			series[i] = &counter{}
 		}
 	}
-	err := s.ReceiptSamples(ctx, q.Query, func(one Sample) bool {
+	err := s.ReceiptSamples(ctx, q.ReceiptQuery, func(one Sample) bool {
 		if q.Surface == "" && Extra(one.Surface) {
 			return true
 		}

@@ -13,7 +13,7 @@ import (
 // samples is a Sampler of fixed samples.
 type samples []receipt.Sample
 
-func (s samples) ReceiptSamples(_ context.Context, _ receipt.Query, see func(receipt.Sample) bool) error {
+func (s samples) ReceiptSamples(_ context.Context, _ toolroom.ReceiptQuery, see func(receipt.Sample) bool) error {
 	for _, one := range s {
 		if !see(one) {
 			break
@@ -37,7 +37,7 @@ func TestStatsCountRatesAndQuantilesExactly(t *testing.T) {
 	all = append(all,
 		receipt.Sample{Tool: "fn:a", Started: noon, Status: toolroom.StatusDenied},
 		receipt.Sample{Tool: "fn:a", Started: noon, Status: toolroom.StatusError, Surface: receipt.SurfaceShadow})
-	q := receipt.StatsQuery{Query: receipt.Query{Since: noon}, Step: time.Minute, By: "version"}
+	q := receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon}, Step: time.Minute, By: "version"}
 	got, err := receipt.StatsOf(t.Context(), all, q, noon.Add(100*time.Second))
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestQuantilesOfManyCallsAreStatedToBeEstimated(t *testing.T) {
 	for i := range n {
 		all = append(all, receipt.Sample{Started: noon, Run: time.Duration((i*7919)%n+1) * time.Microsecond})
 	}
-	got, err := receipt.StatsOf(t.Context(), all, receipt.StatsQuery{Query: receipt.Query{Since: noon}}, noon.Add(time.Hour))
+	got, err := receipt.StatsOf(t.Context(), all, receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon}}, noon.Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestQuantilesOfManyCallsAreStatedToBeEstimated(t *testing.T) {
 
 func TestTooManyStepsAreRefused(t *testing.T) {
 	t.Parallel()
-	q := receipt.StatsQuery{Query: receipt.Query{Since: noon}, Step: time.Second}
+	q := receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon}, Step: time.Second}
 	if _, err := receipt.StatsOf(t.Context(), samples{}, q, noon.Add(24*time.Hour)); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
 		t.Errorf("error %v", err)
 	}

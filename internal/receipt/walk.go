@@ -3,6 +3,8 @@ package receipt
 import (
 	"maps"
 	"slices"
+
+	"github.com/toolroom/toolroom"
 )
 
 // Walk checks a chain record by record. The zero Walk begins at the first
@@ -16,7 +18,7 @@ type Walk struct {
 }
 
 // Next checks the next record.
-func (w *Walk) Next(k Record) (*Receipt, error) {
+func (w *Walk) Next(k Record) (*toolroom.Receipt, error) {
 	at, r, err := w.At.Check(k)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/deadline"
-	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -19,15 +18,15 @@ type ApprovalHooks struct {
 	// Began is called with the approval before the wait and returns how long the wait may
 	// last. Ended is called when the approval has been answered or the call was cancelled,
 	// but not if the wait took too long or the call was suspended.
-	Began func(*approval.Approval) (time.Duration, error)
-	Ended func(*approval.Approval)
+	Began func(*toolroom.Approval) (time.Duration, error)
+	Ended func(*toolroom.Approval)
 }
 
 // approve waits until people have answered, if policy requires an approval. The
 // time does not count against the deadline, which starts when the tool starts.
 func (c *claimed) approve() (*approved, error) {
 	a := &approved{claimed: c}
-	if c.decision.Effect != policy.Confirm || c.resume != nil { // a resumed call was approved when it began
+	if c.decision.Effect != toolroom.VerdictConfirm || c.resume != nil { // a resumed call was approved when it began
 		return a, nil
 	}
 	return a, a.obtain()
@@ -61,12 +60,12 @@ func (c *approved) obtain() error {
 	if err != nil {
 		return err
 	}
-	if asked.State == approval.Pending {
+	if asked.State == toolroom.ApprovalPending {
 		if asked, err = c.waitForPerson(asked); err != nil {
 			return err
 		}
 	}
-	if asked.State == approval.Approved {
+	if asked.State == toolroom.ApprovalApproved {
 		c.unused = asked.ID
 	} else if err := approvals.Use(c.ctx, asked.ID); err != nil {
 		return err
@@ -89,12 +88,12 @@ func (c *cleared) useApproval() error {
 }
 
 // question returns the question about this call, without its predicted effects.
-func (c *decided) question() (approval.Approval, error) {
+func (c *decided) question() (toolroom.Approval, error) {
 	canonical, err := c.canonicalArguments()
 	if err != nil {
-		return approval.Approval{}, err
+		return toolroom.Approval{}, err
 	}
-	return approval.Approval{
+	return toolroom.Approval{
 		Call:     c.request.ID,
 		Digest:   approval.Digest(c.entry.Tool.ID, canonical, c.more(), c.request.Identity),
 		Tool:     c.tool,
@@ -118,7 +117,7 @@ func (c *resolved) more() []byte {
 
 // ask returns the approval that decides about this call: the one that the caller names,
 // else the open one of exactly the same call, else a new one.
-func (c *decided) ask(question approval.Approval) (*approval.Approval, error) {
+func (c *decided) ask(question toolroom.Approval) (*toolroom.Approval, error) {
 	if c.background != nil {
 		// A job that was suspended or cut off does not ask again: it may have expired.
 		if before, err := c.askedBefore(question.Digest); before != nil || err != nil {
@@ -148,7 +147,7 @@ func (c *decided) ask(question approval.Approval) (*approval.Approval, error) {
 }
 
 // askedBefore returns the unused approval of this very call, or nil.
-func (c *decided) askedBefore(digest string) (*approval.Approval, error) {
+func (c *decided) askedBefore(digest string) (*toolroom.Approval, error) {
 	all, err := c.runner.Approvals.List(c.ctx, "")
 	if err != nil {
 		return nil, err
@@ -177,7 +176,7 @@ func (c *resolved) preparePreview() source.Preview {
 	return preview
 }
 
-func (c *approved) waitForPerson(asked *approval.Approval) (*approval.Approval, error) {
+func (c *approved) waitForPerson(asked *toolroom.Approval) (*toolroom.Approval, error) {
 	c.notice(asked)
 	if c.request.NoWait {
 		return nil, approvalRequired(c.tool, asked)
@@ -236,14 +235,14 @@ func (c *approved) waitForPerson(asked *approval.Approval) (*approval.Approval, 
 	return answered, err
 }
 
-func approvalRequired(tool string, a *approval.Approval) *toolroom.Error {
+func approvalRequired(tool string, a *toolroom.Approval) *toolroom.Error {
 	e := toolroom.Errorf(toolroom.CodeApprovalRequired, "%s is waiting for approval by a person (%s): %s", tool, a.ID, a.Reason)
 	e.Approval = a.ID
 	e.Details = map[string]any{"expires": a.Expires, "reason": a.Reason}
 	return e.WithHint("a person answers with: toolroom approve %s. Then make the same call again; it runs once", a.ID)
 }
 
-func (c *call) notice(a *approval.Approval) {
+func (c *call) notice(a *toolroom.Approval) {
 	c.emit(toolroom.Event{Kind: toolroom.EventApproval, Approval: &toolroom.ApprovalNotice{
 		ID: a.ID, State: string(a.State), Reason: a.Reason, Expires: a.Expires,
 	}})

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/source"
 )
@@ -24,11 +23,11 @@ func TestAYesForMoreThanOneCallLetsNoMoreThroughThanWasSaid(t *testing.T) {
 	same, other := change(func(*toolroom.Call) {}), change(func(c *toolroom.Call) { c.Arguments = json.RawMessage(`{"path":"b"}`) })
 	elsewhere := change(func(c *toolroom.Call) { c.Session = "t" })
 	eve := change(func(c *toolroom.Call) { c.Identity.Subject = "eve" })
-	for scope, want := range map[approval.Scope][4]bool{
-		approval.Once:        {false, false, false, false},
-		approval.ThisCall:    {true, false, true, false},
-		approval.ThisSession: {true, true, false, false},
-		approval.Always:      {true, true, true, false},
+	for scope, want := range map[toolroom.ApprovalScope][4]bool{
+		toolroom.ScopeOnce:    {false, false, false, false},
+		toolroom.ScopeCall:    {true, false, true, false},
+		toolroom.ScopeSession: {true, true, false, false},
+		toolroom.ScopeAlways:  {true, true, true, false},
 	} {
 		t.Run(string(scope), func(t *testing.T) {
 			t.Parallel()
@@ -37,10 +36,10 @@ func TestAYesForMoreThanOneCallLetsNoMoreThroughThanWasSaid(t *testing.T) {
 			b.add(tool("rm:it"), counting(&calls))
 			r := b.Run(t.Context(), call)
 			id := r.Error.Approval
-			if _, err := b.Approvals.Answer(t.Context(), id, approval.Answer{Approve: true, Scope: scope}); err != nil {
+			if _, err := b.Approvals.Answer(t.Context(), id, toolroom.Answer{Approve: true, Scope: scope}); err != nil {
 				t.Fatal(err)
 			}
-			if scope == approval.Once {
+			if scope == toolroom.ScopeOnce {
 				b.Run(t.Context(), call) // which uses it up
 			}
 			var got [4]bool
@@ -74,7 +73,7 @@ func TestAQuestionIsCancelledWithItsCall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		poll(t, func() (bool, bool) {
-			list, err := b.Approvals.List(t.Context(), approval.Pending)
+			list, err := b.Approvals.List(t.Context(), toolroom.ApprovalPending)
 			return true, err == nil && len(list) == 1
 		})
 		cancel()
@@ -84,10 +83,10 @@ func TestAQuestionIsCancelledWithItsCall(t *testing.T) {
 		t.Errorf("got %s with effects %s: %v", r.Status, r.Effects, r.Error)
 	}
 	list, err := b.Approvals.List(t.Context(), "")
-	if err != nil || len(list) != 1 || list[0].State != approval.Cancelled {
+	if err != nil || len(list) != 1 || list[0].State != toolroom.ApprovalCancelled {
 		t.Fatalf("the question is %+v, %v", list, err)
 	}
-	if _, err := b.Approvals.Answer(t.Context(), list[0].ID, approval.Answer{Approve: true}); toolroom.CodeOf(err) != toolroom.CodeConflict {
+	if _, err := b.Approvals.Answer(t.Context(), list[0].ID, toolroom.Answer{Approve: true}); toolroom.CodeOf(err) != toolroom.CodeConflict {
 		t.Errorf("it was answered: %v", err)
 	}
 	if calls.Load() != 0 {
@@ -143,7 +142,7 @@ func TestWhatACallTakesAlongIsApprovedWithIt(t *testing.T) {
 	remote.Source = toolroom.SourceMCP
 	b.add(remote, counting(&calls))
 	call := toolroom.Call{Tool: "rm:it", More: json.RawMessage(`{"target":"a scratch file"}`), NoWait: true}
-	asked := func(call toolroom.Call) *approval.Approval {
+	asked := func(call toolroom.Call) *toolroom.Approval {
 		t.Helper()
 		id := b.Run(t.Context(), call).Error.Approval
 		a, err := b.Approvals.Get(t.Context(), id)
@@ -156,7 +155,7 @@ func TestWhatACallTakesAlongIsApprovedWithIt(t *testing.T) {
 	if shown := strings.Join(first.Effects, "\n"); !strings.Contains(shown, `{"target":"a scratch file"}`) {
 		t.Errorf("the person is shown %q", shown)
 	}
-	if _, err := b.Approvals.Answer(t.Context(), first.ID, approval.Answer{Approve: true, Scope: approval.ThisCall}); err != nil {
+	if _, err := b.Approvals.Answer(t.Context(), first.ID, toolroom.Answer{Approve: true, Scope: toolroom.ScopeCall}); err != nil {
 		t.Fatal(err)
 	}
 	for _, more := range []string{`{"target":"everything"}`, ``, `{"target":"a scratch file","target2":1}`} {

@@ -199,5 +199,5 @@ func benchStore(b *testing.B) *sqlite.Store {
 // nowhere takes receipts and keeps none.
 type nowhere struct{ receipt.Store }
 
-func (nowhere) AppendReceipts(context.Context, []*receipt.Receipt) error { return nil }
-func (nowhere) ReceiptSpace(context.Context) (int64, error)              { return math.MaxInt64, nil }
+func (nowhere) AppendReceipts(context.Context, []*receipt.Draft) error { return nil }
+func (nowhere) ReceiptSpace(context.Context) (int64, error)            { return math.MaxInt64, nil }

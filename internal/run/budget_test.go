@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -40,8 +39,8 @@ func wantLeft(t *testing.T, b *toolroom.Budget, want int64) {
 	}
 }
 
-func steps(tool string, n int) []run.Step {
-	list := make([]run.Step, n)
+func steps(tool string, n int) []toolroom.Step {
+	list := make([]toolroom.Step, n)
 	for i := range list {
 		list[i].Tool = tool
 	}
@@ -71,7 +70,7 @@ func TestAChainCountsTheCallsThatItMakes(t *testing.T) {
 	b, made := countingBench(t)
 	ten := budget(t, 10)
 	// The second step is repeated twice, the third skipped, the last not reached.
-	r := b.Chain(t.Context(), toolroom.Call{Budget: ten}, []run.Step{
+	r := b.Chain(t.Context(), toolroom.Call{Budget: ten}, []toolroom.Step{
 		{Tool: "count:up"}, {Tool: "count:fail", Retry: 2, ContinueOnError: true}, {Tool: "count:up", If: "false"}, {Tool: "count:fail"}, {Tool: "count:up"},
 	})
 	if r.Error == nil || made.Load() != 5 {
@@ -81,7 +80,7 @@ func TestAChainCountsTheCallsThatItMakes(t *testing.T) {
 	// Repeats end with the budget.
 	three := budget(t, 3)
 	made.Store(0)
-	r = b.Chain(t.Context(), toolroom.Call{Budget: three}, []run.Step{{Tool: "count:fail", Retry: 1000}})
+	r = b.Chain(t.Context(), toolroom.Call{Budget: three}, []toolroom.Step{{Tool: "count:fail", Retry: 1000}})
 	if r.Error == nil || r.Error.Code != toolroom.CodeBudgetExceeded || made.Load() != 3 {
 		t.Errorf("%+v, %d calls were made", r, made.Load())
 	}

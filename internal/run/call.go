@@ -182,7 +182,7 @@ type decided struct {
 	effects  []toolroom.Effect // that the call is predicted to have
 	decision policy.Decision
 	// isolation is the least isolation in which the tool may run.
-	isolation policy.Isolation
+	isolation toolroom.Isolation
 	taint     []string // the labels of the call, as receipts show them
 	leaks     bool     // it would send private data after reading untrusted content
 	costly    bool     // it would spend more than policy allows without asking

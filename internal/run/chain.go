@@ -12,45 +12,6 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// Step is one call of a chain.
-type Step struct {
-	Tool      string          `json:"tool"`
-	Arguments json.RawMessage `json:"arguments,omitempty"`
-	// UsePrevious passes the value of the previous step as the argument "previous".
-	// For the first step it is null.
-	UsePrevious bool `json:"use_previous,omitempty"`
-	// Map sets arguments from Expr expressions over previous (the value of the previous
-	// step) and steps (the values of all previous steps).
-	Map map[string]string `json:"map,omitempty"`
-	// If is an Expr condition over the same variables. If it is false, the step is skipped
-	// and previous does not change.
-	If string `json:"if,omitempty"`
-	// Retry is how often a failed step is repeated, whatever the guarantee of its tool: the
-	// author of the chain is responsible.
-	Retry int `json:"retry,omitempty"`
-	// ContinueOnError continues the chain after a failure, with previous as null.
-	ContinueOnError bool          `json:"continue_on_error,omitempty"`
-	Timeout         time.Duration `json:"timeout,omitempty"`
-}
-
-// ChainResult is the outcome of a chain.
-type ChainResult struct {
-	Status toolroom.Status `json:"status"`
-	// Value is the value of the last step that ran.
-	Value json.RawMessage `json:"value,omitempty"`
-	Steps []StepResult    `json:"steps"`
-	// Failed is the index of the step that ended the chain, and Error is the reason.
-	Failed *int            `json:"failed,omitempty"`
-	Error  *toolroom.Error `json:"error,omitempty"`
-}
-
-// StepResult is the outcome of one step. Result is nil if the step was skipped.
-type StepResult struct {
-	Tool    string           `json:"tool"`
-	Skipped bool             `json:"skipped,omitempty"`
-	Result  *toolroom.Result `json:"result,omitempty"`
-}
-
 // MaxChainSteps is the largest number of steps of a chain.
 const MaxChainSteps = 100
 
@@ -62,7 +23,7 @@ const retryPause = 100 * time.Millisecond
 // expressions are found before the first step runs.
 //
 // A chain that is longer than its budget is refused before its first step.
-func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []Step) *ChainResult {
+func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []toolroom.Step) *toolroom.ChainResult {
 	if len(steps) <= MaxChainSteps {
 		counted, all := r.reserve(ctx, as.Budget, len(steps))
 		defer all.end()
@@ -75,14 +36,14 @@ func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []Step) *Cha
 }
 
 // RefuseChain returns the outcome of a chain that was refused before its first step.
-func RefuseChain(err error) *ChainResult {
+func RefuseChain(err error) *toolroom.ChainResult {
 	e, first := *toolroom.AsError(err), 0
-	return &ChainResult{Status: e.Code.Info().Status, Steps: []StepResult{}, Error: &e, Failed: &first}
+	return &toolroom.ChainResult{Status: e.Code.Info().Status, Steps: []toolroom.StepResult{}, Error: &e, Failed: &first}
 }
 
 // ChainOf is Chain with run in place of [Runner.Run]. It is for callers that do more for
 // each call. They count the calls themselves.
-func (r *Runner) ChainOf(ctx context.Context, as toolroom.Call, steps []Step, run func(context.Context, toolroom.Call) *toolroom.Result) *ChainResult {
+func (r *Runner) ChainOf(ctx context.Context, as toolroom.Call, steps []toolroom.Step, run func(context.Context, toolroom.Call) *toolroom.Result) *toolroom.ChainResult {
 	ctx = WithSharedTaint(ctx)
 	return ChainThrough(ctx, as, steps, func(call toolroom.Call, retries int) *toolroom.Result { return try(ctx, call, retries, run) })
 }
@@ -90,9 +51,9 @@ func (r *Runner) ChainOf(ctx context.Context, as toolroom.Call, steps []Step, ru
 // ChainThrough runs a chain whose calls do makes; retries is the Retry of the step.
 // Expressions end with ctx. ChainThrough reads no clock and has no state, so a workflow can
 // replay it.
-func ChainThrough(ctx context.Context, as toolroom.Call, steps []Step, do func(call toolroom.Call, retries int) *toolroom.Result) *ChainResult {
-	out := &ChainResult{Status: toolroom.StatusOK, Steps: make([]StepResult, 0, len(steps))}
-	fail := func(i int, err error) *ChainResult {
+func ChainThrough(ctx context.Context, as toolroom.Call, steps []toolroom.Step, do func(call toolroom.Call, retries int) *toolroom.Result) *toolroom.ChainResult {
+	out := &toolroom.ChainResult{Status: toolroom.StatusOK, Steps: make([]toolroom.StepResult, 0, len(steps))}
+	fail := func(i int, err error) *toolroom.ChainResult {
 		e := *toolroom.AsError(err)
 		if i < len(steps) {
 			e.Message = fmt.Sprintf("step %d (%s): %s", i+1, steps[i].Tool, e.Message)
@@ -121,7 +82,7 @@ func ChainThrough(ctx context.Context, as toolroom.Call, steps []Step, do func(c
 			return fail(i, err)
 		}
 		if !due {
-			out.Steps = append(out.Steps, StepResult{Tool: step.Tool, Skipped: true})
+			out.Steps = append(out.Steps, toolroom.StepResult{Tool: step.Tool, Skipped: true})
 			env.Steps = append(env.Steps, nil)
 			continue
 		}
@@ -134,7 +95,7 @@ func ChainThrough(ctx context.Context, as toolroom.Call, steps []Step, do func(c
 			return fail(i, err)
 		}
 		result := do(call, step.Retry)
-		out.Steps = append(out.Steps, StepResult{Tool: step.Tool, Result: result})
+		out.Steps = append(out.Steps, toolroom.StepResult{Tool: step.Tool, Result: result})
 		env.Previous = nil
 		if result.Error == nil {
 			if env.Previous, err = native(result.Value); err != nil {
@@ -172,7 +133,7 @@ const (
 	maxExpressionText = 64 << 10
 )
 
-func checkExpressions(steps []Step) error {
+func checkExpressions(steps []toolroom.Step) error {
 	count, bytes := 0, 0
 	for _, step := range steps {
 		count += len(step.Map)
@@ -216,7 +177,7 @@ type stepPrograms struct {
 	set  map[string]*expression.Program
 }
 
-func compileStep(s Step) (stepPrograms, error) {
+func compileStep(s toolroom.Step) (stepPrograms, error) {
 	p := stepPrograms{set: map[string]*expression.Program{}}
 	compile := func(what, text string, kind expression.Kind) (*expression.Program, error) {
 		program, err := expression.Compile(text, kind, "previous", "steps")
@@ -248,7 +209,7 @@ func (p stepPrograms) condition(env *chainEnv) (bool, error) {
 	return v == true, err
 }
 
-func (p stepPrograms) arguments(s Step, env *chainEnv) (json.RawMessage, error) {
+func (p stepPrograms) arguments(s toolroom.Step, env *chainEnv) (json.RawMessage, error) {
 	if !s.UsePrevious && len(p.set) == 0 {
 		return s.Arguments, nil
 	}

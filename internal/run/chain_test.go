@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -30,7 +29,7 @@ func TestChains(t *testing.T) {
 	args := func(s string) json.RawMessage { return json.RawMessage(s) }
 	for _, c := range []struct {
 		name   string
-		steps  []run.Step
+		steps  []toolroom.Step
 		value  string
 		failed int // -1: none
 		code   toolroom.Code
@@ -39,37 +38,37 @@ func TestChains(t *testing.T) {
 		{name: "an empty chain is ok and has no value", failed: -1},
 		{
 			name:  "the first step's previous is null",
-			steps: []run.Step{{Tool: "echo:it", UsePrevious: true}},
+			steps: []toolroom.Step{{Tool: "echo:it", UsePrevious: true}},
 			value: `{"previous":null}`, failed: -1, done: 1,
 		},
 		{
 			name:  "previous overwrites the argument of that name",
-			steps: []run.Step{{Tool: "echo:it", Arguments: args(`{"n":1}`)}, {Tool: "echo:it", Arguments: args(`{"previous":0,"k":2}`), UsePrevious: true}},
+			steps: []toolroom.Step{{Tool: "echo:it", Arguments: args(`{"n":1}`)}, {Tool: "echo:it", Arguments: args(`{"previous":0,"k":2}`), UsePrevious: true}},
 			value: `{"k":2,"previous":{"n":1}}`, failed: -1, done: 2,
 		},
 		{
 			name:  "a mapping picks from previous and from steps, large integers exact",
-			steps: []run.Step{{Tool: "make:list"}, {Tool: "echo:it", Map: map[string]string{"x": "previous.items[1] + 1", "id": "steps[0].id"}}},
+			steps: []toolroom.Step{{Tool: "make:list"}, {Tool: "echo:it", Map: map[string]string{"x": "previous.items[1] + 1", "id": "steps[0].id"}}},
 			value: `{"id":9007199254740993,"x":5}`, failed: -1, done: 2,
 		},
 		{
 			name:  "a false condition skips and keeps previous",
-			steps: []run.Step{{Tool: "make:list"}, {Tool: "fail:it", If: "len(previous.items) > 2"}, {Tool: "echo:it", Map: map[string]string{"n": "len(previous.items)"}}},
+			steps: []toolroom.Step{{Tool: "make:list"}, {Tool: "fail:it", If: "len(previous.items) > 2"}, {Tool: "echo:it", Map: map[string]string{"n": "len(previous.items)"}}},
 			value: `{"n":2}`, failed: -1, done: 3,
 		},
 		{
 			name:  "the first failure ends the chain with what there is",
-			steps: []run.Step{{Tool: "make:list"}, {Tool: "fail:it"}, {Tool: "echo:it"}},
+			steps: []toolroom.Step{{Tool: "make:list"}, {Tool: "fail:it"}, {Tool: "echo:it"}},
 			value: `{"items":[3,4],"id":9007199254740993}`, failed: 1, code: toolroom.CodeExecutionFailed, done: 2,
 		},
 		{
 			name:  "a step may go on after its failure",
-			steps: []run.Step{{Tool: "fail:it", ContinueOnError: true}, {Tool: "echo:it", UsePrevious: true}},
+			steps: []toolroom.Step{{Tool: "fail:it", ContinueOnError: true}, {Tool: "echo:it", UsePrevious: true}},
 			value: `{"previous":null}`, failed: -1, done: 2,
 		},
 		{
 			name:   "a mistake in an expression is found before anything runs",
-			steps:  []run.Step{{Tool: "make:list"}, {Tool: "echo:it", If: "previous.("}},
+			steps:  []toolroom.Step{{Tool: "make:list"}, {Tool: "echo:it", If: "previous.("}},
 			failed: 1, code: toolroom.CodeInvalidArguments, done: 0,
 		},
 	} {
@@ -91,27 +90,30 @@ func TestChains(t *testing.T) {
 
 func TestExpressionsOfAChainAreBounded(t *testing.T) {
 	t.Parallel()
-	second := func(s run.Step) []run.Step { s.Tool = "echo:it"; return []run.Step{{Tool: "make:list"}, s} }
-	mapping := func(text string) []run.Step { return second(run.Step{Map: map[string]string{"x": text}}) }
-	many := func() []run.Step {
-		s := run.Step{Map: map[string]string{}}
+	second := func(s toolroom.Step) []toolroom.Step {
+		s.Tool = "echo:it"
+		return []toolroom.Step{{Tool: "make:list"}, s}
+	}
+	mapping := func(text string) []toolroom.Step { return second(toolroom.Step{Map: map[string]string{"x": text}}) }
+	many := func() []toolroom.Step {
+		s := toolroom.Step{Map: map[string]string{}}
 		for i := range 2000 {
 			s.Map[fmt.Sprint(i)] = "1"
 		}
 		return second(s)
 	}
 	for name, c := range map[string]struct {
-		steps []run.Step
+		steps []toolroom.Step
 		code  toolroom.Code
 		done  int
 	}{
-		"a condition of brackets": {second(run.Step{If: strings.Repeat("(", 500_000)}), toolroom.CodeInvalidArguments, 0},
+		"a condition of brackets": {second(toolroom.Step{If: strings.Repeat("(", 500_000)}), toolroom.CodeInvalidArguments, 0},
 		"a mapping of brackets":   {mapping(strings.Repeat("[", 3_000_000)), toolroom.CodeInvalidArguments, 0},
 		"many mappings":           {many(), toolroom.CodeInvalidArguments, 0},
 		"a doubled string":        {mapping(`reduce(1..40, #acc + #acc, "xxxxxxxxxx")`), toolroom.CodeResourceLimit, 1},
 		"a string that grows":     {mapping(`reduce(1..400000, #acc + "xx", "")`), toolroom.CodeResourceLimit, 1},
-		"a condition of work":     {second(run.Step{If: `reduce(1..40, #acc + #acc, "xxxxxxxxxx") == ""`}), toolroom.CodeResourceLimit, 1},
-		"steps add up": {append(second(run.Step{Map: map[string]string{"x": `len(repeat("x", 1000000))`}}), slices.Repeat([]run.Step{{Tool: "echo:it", Map: map[string]string{
+		"a condition of work":     {second(toolroom.Step{If: `reduce(1..40, #acc + #acc, "xxxxxxxxxx") == ""`}), toolroom.CodeResourceLimit, 1},
+		"steps add up": {append(second(toolroom.Step{Map: map[string]string{"x": `len(repeat("x", 1000000))`}}), slices.Repeat([]toolroom.Step{{Tool: "echo:it", Map: map[string]string{
 			"a": `len(repeat("x", 1000000))`, "b": `len(repeat("y", 1000000))`,
 		}}}, 60)...), toolroom.CodeResourceLimit, 18},
 	} {

@@ -192,7 +192,7 @@ func TestACallThatDiedWhileItsQuestionWasOpenIsMadeAgainAndOneThatServedIsNot(t 
 		if err != nil || !claimed {
 			t.Fatal(err)
 		}
-		if _, err := b.Approvals.Answer(t.Context(), question, approval.Answer{Approve: true, By: "ada"}); err != nil {
+		if _, err := b.Approvals.Answer(t.Context(), question, toolroom.Answer{Approve: true, By: "ada"}); err != nil {
 			t.Fatal(err)
 		}
 		if c.used {
@@ -228,7 +228,7 @@ func TestASubmittedCallIsRunOnceAlsoByAnotherProcess(t *testing.T) {
 	}
 	done := poll(t, func() (*run.Job, bool) {
 		j, err := submitter.Jobs.Job(t.Context(), job.ID)
-		return j, err == nil && j.State == run.JobDone
+		return j, err == nil && j.State == toolroom.JobDone
 	})
 	cancel()
 	workers.Wait()
@@ -268,12 +268,12 @@ func TestACallWaitsForAPersonAndTheWaitDoesNotCountAgainstTheDeadline(t *testing
 	b := newBench(t, confirmAll(t, store))
 	b.add(tool("rm:it"), value(`"gone"`))
 	go func() {
-		open := poll(t, func() ([]*approval.Approval, bool) {
-			list, err := b.Approvals.List(t.Context(), approval.Pending)
+		open := poll(t, func() ([]*toolroom.Approval, bool) {
+			list, err := b.Approvals.List(t.Context(), toolroom.ApprovalPending)
 			return list, err == nil && len(list) == 1
 		})
 		time.Sleep(50 * time.Millisecond) // longer than the call's whole time
-		if _, err := b.Approvals.Answer(t.Context(), open[0].ID, approval.Answer{Approve: true, By: "ada"}); err != nil {
+		if _, err := b.Approvals.Answer(t.Context(), open[0].ID, toolroom.Answer{Approve: true, By: "ada"}); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -301,7 +301,7 @@ func TestAnApprovalServesTheVeryCallOnceAlsoAfterARestart(t *testing.T) {
 
 	second := newBench(t, confirmAll(t, openStore(t, path)))
 	second.add(tool("rm:it"), counting(&calls))
-	if _, err := second.Approvals.Answer(t.Context(), id, approval.Answer{Approve: true, By: "ada"}); err != nil {
+	if _, err := second.Approvals.Answer(t.Context(), id, toolroom.Answer{Approve: true, By: "ada"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -329,11 +329,11 @@ func TestADeclinedCallNeverRuns(t *testing.T) {
 	var calls atomic.Int64
 	b.add(tool("rm:it"), counting(&calls))
 	go func() {
-		open := poll(t, func() ([]*approval.Approval, bool) {
-			list, err := b.Approvals.List(t.Context(), approval.Pending)
+		open := poll(t, func() ([]*toolroom.Approval, bool) {
+			list, err := b.Approvals.List(t.Context(), toolroom.ApprovalPending)
 			return list, err == nil && len(list) == 1
 		})
-		_, _ = b.Approvals.Answer(t.Context(), open[0].ID, approval.Answer{By: "ada", Comment: "too risky"})
+		_, _ = b.Approvals.Answer(t.Context(), open[0].ID, toolroom.Answer{By: "ada", Comment: "too risky"})
 	}()
 	r := b.Run(t.Context(), toolroom.Call{Tool: "rm:it"})
 	if r.Error == nil || r.Error.Code != toolroom.CodeApprovalDeclined || r.Error.Phase != toolroom.PhaseApproval || calls.Load() != 0 {

@@ -8,7 +8,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/effects"
-	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -80,8 +79,8 @@ func (c *decided) because() string {
 
 // recordedSteps returns the steps of the decision without the effects that they are about,
 // which may repeat secrets: recordedEffects has those to record.
-func (c *decided) recordedSteps() []policy.Step {
-	repeats := func(s policy.Step) bool { return s.Because != toolroom.Effect{} }
+func (c *decided) recordedSteps() []toolroom.PolicyStep {
+	repeats := func(s toolroom.PolicyStep) bool { return s.Because != toolroom.Effect{} }
 	if !slices.ContainsFunc(c.decision.Steps, repeats) {
 		return c.decision.Steps
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -175,7 +174,7 @@ func (c *claimed) freeKey(held KeyRecord) error {
 // an approval is durably marked as used before the tool runs. If no approval is
 // required now, or a grant may have covered the call, its progress is not known.
 func (c *claimed) onlyAsked(call string) (bool, error) {
-	if c.runner.Approvals == nil || c.decision.Effect != policy.Confirm {
+	if c.runner.Approvals == nil || c.decision.Effect != toolroom.VerdictConfirm {
 		return false, nil
 	}
 	question, err := c.question()
@@ -266,7 +265,7 @@ func (c *call) waits(call string) (bool, error) {
 	if toolroom.CodeOf(err) == toolroom.CodeNotFound {
 		return false, nil
 	}
-	return err == nil && job.State == JobWaiting, err
+	return err == nil && job.State == toolroom.JobWaiting, err
 }
 
 // flights are the keyed calls that run in this process.

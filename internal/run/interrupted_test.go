@@ -90,7 +90,7 @@ func TestACallThatAKilledProcessHadBegunIsUnknownWhateverItsEndIs(t *testing.T) 
 			workers.Go(func() { w.Run(ctx) })
 			done := poll(t, func() (*run.Job, bool) {
 				j, err := store.Job(t.Context(), job.ID)
-				return j, err == nil && j.State == run.JobDone
+				return j, err == nil && j.State == toolroom.JobDone
 			})
 			cancel()
 			workers.Wait()

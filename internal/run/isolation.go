@@ -15,15 +15,15 @@ import (
 // Judge asks the policy about a call. It sets the Isolation of asked.Call itself.
 // behind is the isolation that a rule has relied on; it is empty or none if the
 // tool has no isolation or no rule reads it.
-func (r *Runner) Judge(ctx context.Context, e *catalog.Entry, asked policy.Request, req source.Request) (d policy.Decision, behind policy.Isolation) {
+func (r *Runner) Judge(ctx context.Context, e *catalog.Entry, asked policy.Request, req source.Request) (d policy.Decision, behind toolroom.Isolation) {
 	req.Tool = e.Tool.ID
 	asked.Call.Enforced = Enforced(e, req, asked.Call.Effects)
 	isolator, isolates := source.As[source.Isolator](e.Source)
 	if isolates {
 		return r.judgeIsolated(ctx, asked, isolator, req)
 	}
-	asked.Call.Isolation = func() policy.Isolation { return policy.IsolationNone }
-	return r.Policy.Decide(ctx, asked), policy.IsolationNone
+	asked.Call.Isolation = func() toolroom.Isolation { return toolroom.IsolationNone }
+	return r.Policy.Decide(ctx, asked), toolroom.IsolationNone
 }
 
 // Enforced returns the function that reports which rules about effects the source of a tool
@@ -39,15 +39,15 @@ func Enforced(e *catalog.Entry, req source.Request, predicted []toolroom.Effect)
 // judgeIsolated asks the policy about a call of an isolated tool. If one rule
 // reads the isolation and another one then requires more, judgeIsolated asks the
 // policy again, with the isolation that the call will have.
-func (r *Runner) judgeIsolated(ctx context.Context, asked policy.Request, isolator source.Isolator, req source.Request) (d policy.Decision, behind policy.Isolation) {
-	asked.Call.Isolation = func() policy.Isolation {
+func (r *Runner) judgeIsolated(ctx context.Context, asked policy.Request, isolator source.Isolator, req source.Request) (d policy.Decision, behind toolroom.Isolation) {
+	asked.Call.Isolation = func() toolroom.Isolation {
 		if behind == "" {
-			behind = policy.Walls(isolator.Isolation(ctx, &req)).Strength()
+			behind = policy.Strength(policy.Walls(isolator.Isolation(ctx, &req)))
 		}
 		return behind
 	}
 	d = r.Policy.Decide(ctx, asked)
-	if behind != "" && (d.Engine != "" || !behind.Holds(d.Isolation)) {
+	if behind != "" && (d.Engine != "" || !policy.Holds(behind, d.Isolation)) {
 		req.Isolation, req.Engine, behind = string(d.Isolation), d.Engine, ""
 		d = r.Policy.Decide(ctx, asked)
 		d.Engine = cmp.Or(d.Engine, req.Engine)
@@ -59,7 +59,7 @@ func (r *Runner) judgeIsolated(ctx context.Context, asked policy.Request, isolat
 // neither.
 func Unwalled(e *catalog.Entry, d policy.Decision) bool {
 	_, isolates := source.As[source.Isolator](e.Source)
-	return !isolates && (d.Engine != "" || !policy.IsolationNone.Holds(d.Isolation))
+	return !isolates && (d.Engine != "" || !policy.Holds(toolroom.IsolationNone, d.Isolation))
 }
 
 // unwalled returns the error of a call for which [Unwalled] is true.

@@ -29,7 +29,7 @@ func startWorker(t *testing.T, r *run.Runner, o run.WorkerOptions) *run.Worker {
 }
 
 // jobBecomes waits until a job is in a state.
-func jobBecomes(t *testing.T, r *run.Runner, id string, state run.JobState) *run.Job {
+func jobBecomes(t *testing.T, r *run.Runner, id string, state toolroom.JobState) *run.Job {
 	t.Helper()
 	for range 1000 {
 		job, err := r.Jobs.Job(t.Context(), id)
@@ -85,7 +85,7 @@ func TestAJobWhoseLeasePassedWhileItsProcessLivesIsNotBegunAgain(t *testing.T) {
 			t.Errorf("%s: the tool runs %d times", guarantee, n)
 		}
 		close(release)
-		if done := jobBecomes(t, b.Runner, job.ID, run.JobDone); done.Result.Error != nil {
+		if done := jobBecomes(t, b.Runner, job.ID, toolroom.JobDone); done.Result.Error != nil {
 			t.Errorf("%s: %v", guarantee, done.Result.Error)
 		}
 	}
@@ -129,23 +129,23 @@ func TestJobsThatWaitForAPersonLeaveTheirPlaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobBecomes(t, b.Runner, free.ID, run.JobDone)
+	jobBecomes(t, b.Runner, free.ID, toolroom.JobDone)
 	for _, job := range waiting {
-		jobBecomes(t, b.Runner, job.ID, run.JobWaiting)
+		jobBecomes(t, b.Runner, job.ID, toolroom.JobWaiting)
 	}
-	asked, err := approvals.List(t.Context(), approval.Pending)
+	asked, err := approvals.List(t.Context(), toolroom.ApprovalPending)
 	if err != nil || len(asked) != 4 {
 		t.Fatalf("%d questions, %v", len(asked), err)
 	}
 	// A late yes runs the call once; a no ends it, and it asks nobody again.
 	for i, a := range asked {
-		if _, err := approvals.Answer(t.Context(), a.ID, approval.Answer{Approve: i%2 == 0}); err != nil {
+		if _, err := approvals.Answer(t.Context(), a.ID, toolroom.Answer{Approve: i%2 == 0}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ok := 0
 	for _, job := range waiting {
-		if done := jobBecomes(t, b.Runner, job.ID, run.JobDone); done.Result.Error == nil {
+		if done := jobBecomes(t, b.Runner, job.ID, toolroom.JobDone); done.Result.Error == nil {
 			ok++
 		} else if toolroom.CodeOf(done.Result.Err()) != toolroom.CodeApprovalDeclined {
 			t.Error(done.Result.Error)
@@ -165,15 +165,15 @@ func TestCancellingAJobThatWaitsForAPersonEndsItAndItsQuestion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobBecomes(t, b.Runner, job.ID, run.JobWaiting)
+	jobBecomes(t, b.Runner, job.ID, toolroom.JobWaiting)
 	time.Sleep(100 * time.Millisecond) // until it is suspended
 	if err := w.End(t.Context(), job.ID); err != nil {
 		t.Fatal(err)
 	}
-	if done := jobBecomes(t, b.Runner, job.ID, run.JobDone); done.Result.Status != toolroom.StatusCancelled {
+	if done := jobBecomes(t, b.Runner, job.ID, toolroom.JobDone); done.Result.Status != toolroom.StatusCancelled {
 		t.Errorf("it ended %s", done.Result.Status)
 	}
-	if asked, err := approvals.List(t.Context(), approval.Pending); err != nil || len(asked) != 0 {
+	if asked, err := approvals.List(t.Context(), toolroom.ApprovalPending); err != nil || len(asked) != 0 {
 		t.Errorf("%d questions are left, %v", len(asked), err)
 	}
 }

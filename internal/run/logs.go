@@ -16,7 +16,7 @@ import (
 // arrives at the end.
 type logs struct {
 	mu     sync.Mutex
-	lines  []receipt.LogLine
+	lines  []toolroom.LogLine
 	bytes  int
 	hidden int
 }
@@ -30,11 +30,11 @@ func (l *logs) add(now time.Time, line *toolroom.Log) {
 		return
 	}
 	l.bytes += size
-	l.lines = append(l.lines, receipt.LogLine{Time: now.UTC(), Level: cmp.Or(line.Level, "info"), Message: line.Message, Data: line.Data})
+	l.lines = append(l.lines, toolroom.LogLine{Time: now.UTC(), Level: cmp.Or(line.Level, "info"), Message: line.Message, Data: line.Data})
 }
 
 // recorded returns the lines without secrets, followed by what the program printed.
-func (l *logs) recorded(secrets *secret.Redactor, ended time.Time, x *toolroom.Execution) (lines []receipt.LogLine, hidden int) {
+func (l *logs) recorded(secrets *secret.Redactor, ended time.Time, x *toolroom.Execution) (lines []toolroom.LogLine, hidden int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, line := range l.lines {
@@ -50,7 +50,7 @@ func (l *logs) recorded(secrets *secret.Redactor, ended time.Time, x *toolroom.E
 	for _, printed := range []struct{ stream, text string }{{"stdout", x.Stdout}, {"stderr", x.Stderr}} {
 		if printed.text != "" {
 			text := strings.ToValidUTF8(printed.text[:min(len(printed.text), receipt.MaxPrintBytes)], "")
-			lines = append(lines, receipt.LogLine{Time: ended.UTC(), Level: printed.stream, Message: text})
+			lines = append(lines, toolroom.LogLine{Time: ended.UTC(), Level: printed.stream, Message: text})
 		}
 	}
 	return lines, l.hidden

@@ -81,7 +81,7 @@ func TestAChainGoesOnWithAValueThatBreaksItsSchema(t *testing.T) {
 	b := newBench(t)
 	b.add(promising("a:first", toolroom.SourceOpenAPI, ""), value(`{"id":7}`))
 	b.add(tool("a:second"), value(`2`))
-	out := b.Chain(t.Context(), toolroom.Call{}, []run.Step{{Tool: "a:first"}, {Tool: "a:second", Map: map[string]string{"n": "previous.id"}}})
+	out := b.Chain(t.Context(), toolroom.Call{}, []toolroom.Step{{Tool: "a:first"}, {Tool: "a:second", Map: map[string]string{"n": "previous.id"}}})
 	if out.Error != nil || string(out.Value) != "2" || len(out.Steps[0].Result.Warnings) != 1 {
 		t.Errorf("got %+v", out)
 	}

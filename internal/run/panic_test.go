@@ -11,7 +11,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/policy"
-	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
 	"github.com/toolroom/toolroom/source"
@@ -37,7 +36,7 @@ func (panickingArtifacts) PutResult(context.Context, string, string, string, []b
 	panic("artifacts")
 }
 
-func (panickingReceipts) Intend(context.Context, *receipt.Receipt, string) error { panic("intend") }
+func (panickingReceipts) Intend(context.Context, *toolroom.Receipt, string) error { panic("intend") }
 
 func TestAPanicInAnyPartOfThePipelineEndsTheCallWithAReceiptAndAnEvent(t *testing.T) {
 	t.Parallel()
@@ -174,7 +173,7 @@ func TestAJobThatPanicsIsFinishedAndNotBegunAgain(t *testing.T) {
 				cancel()
 			}
 			now, err := store.Job(t.Context(), job.ID)
-			if err != nil || now.State != run.JobDone || now.Result == nil || now.Result.Error == nil || ran.Load() != 1 {
+			if err != nil || now.State != toolroom.JobDone || now.Result == nil || now.Result.Error == nil || ran.Load() != 1 {
 				t.Errorf("ran %d times: %+v, %v", ran.Load(), now, err)
 			}
 		})

@@ -27,7 +27,7 @@ func (c *resolved) decide() (*decided, error) {
 		c.runner.Log.Info("call", "id", c.request.ID, "tool", c.tool, "identity", c.request.Identity.String(), "surface", c.request.Surface, "effect", string(d.decision.Effect), "rule", d.decision.Rule)
 	}
 	switch {
-	case d.decision.Effect == policy.Deny:
+	case d.decision.Effect == toolroom.VerdictDeny:
 		return d, d.denied()
 	case Unwalled(c.entry, d.decision):
 		return d, d.unwalled()
@@ -42,15 +42,15 @@ func (c *decided) judge() {
 		policy.Request{Tool: &c.entry.Tool, Who: c.request.Identity, Call: c.policyContext()},
 		source.Request{Call: c.request.ID, Arguments: c.request.Arguments, Identity: c.request.Identity, Session: c.request.Session})
 	c.decision, c.isolation = decision, decision.Isolation
-	if behind != policy.IsolationNone && !c.isolation.Holds(behind) {
+	if behind != toolroom.IsolationNone && !policy.Holds(c.isolation, behind) {
 		c.isolation = behind // a rule has relied on it
 	}
 }
 
 // guardConfirm asks a person about a tool that wants it, whatever policy allows.
 func (c *decided) guardConfirm() {
-	if why := c.entry.Tool.Confirm; why != "" && c.decision.Effect == policy.Allow {
-		c.decision.Effect, c.decision.Rule = policy.Confirm, why
+	if why := c.entry.Tool.Confirm; why != "" && c.decision.Effect == toolroom.VerdictAllow {
+		c.decision.Effect, c.decision.Rule = toolroom.VerdictConfirm, why
 	}
 }
 

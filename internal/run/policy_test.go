@@ -22,7 +22,7 @@ func TestAToolThatIsNotIsolatedEnoughDoesNotRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *run.Options) {
 		o.Policy = deciderFunc(func(policy.Request) policy.Decision {
-			return policy.Decision{Effect: policy.Allow, Rule: "r", Isolation: policy.IsolationGVisor}
+			return policy.Decision{Effect: toolroom.VerdictAllow, Rule: "r", Isolation: toolroom.IsolationGVisor}
 		})
 	})
 	b.add(tool("a:b"), value(`1`))
@@ -38,7 +38,7 @@ func TestAHookThatLogsWritesALine(t *testing.T) {
 	b := newBench(t, func(o *run.Options) {
 		o.Log = slog.New(slog.NewTextHandler(&lines, nil))
 		o.Policy = deciderFunc(func(r policy.Request) policy.Decision {
-			return policy.Decision{Effect: policy.Allow, Rule: "r", Log: r.Tool.ID.Name == "loud"}
+			return policy.Decision{Effect: toolroom.VerdictAllow, Rule: "r", Log: r.Tool.ID.Name == "loud"}
 		})
 	})
 	b.add(tool("a:loud"), value(`1`))
@@ -58,7 +58,7 @@ func TestTheDeciderIsToldOfTheCall(t *testing.T) {
 			if r.Call != nil {
 				asked = append(asked, r.Call)
 			}
-			return policy.Decision{Effect: policy.Allow, Rule: "r"}
+			return policy.Decision{Effect: toolroom.VerdictAllow, Rule: "r"}
 		})
 	})
 	b.add(tool("a:b"), value(`1`))
@@ -83,7 +83,7 @@ type isolator struct {
 }
 
 func (i *isolator) Isolation(_ context.Context, req *source.Request) string {
-	if policy.Walls("ns+net").Holds(policy.Isolation(req.Isolation)) {
+	if policy.Holds(policy.Walls("ns+net"), toolroom.Isolation(req.Isolation)) {
 		return "ns+net"
 	}
 	return "gvisor(systrap)+seccomp"
@@ -98,7 +98,7 @@ func TestASourceThatIsolatesIsToldHowMuch(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *run.Options) {
 		o.Policy = deciderFunc(func(policy.Request) policy.Decision {
-			return policy.Decision{Effect: policy.Allow, Rule: "r", Isolation: policy.IsolationGVisor}
+			return policy.Decision{Effect: toolroom.VerdictAllow, Rule: "r", Isolation: toolroom.IsolationGVisor}
 		})
 	})
 	src := &isolator{}
@@ -113,41 +113,41 @@ func TestASourceThatIsolatesIsToldHowMuch(t *testing.T) {
 func TestARuleSeesWhatTheCallRunsInAndIsReliedOn(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		decide   func(isolation policy.Isolation) policy.Decision
+		decide   func(isolation toolroom.Isolation) policy.Decision
 		want     toolroom.Code
 		isolated string
 	}{
 		"a rule that looks": {
-			func(i policy.Isolation) policy.Decision {
-				if i != policy.IsolationContainer {
-					return policy.Decision{Effect: policy.Deny, Rule: string(i)}
+			func(i toolroom.Isolation) policy.Decision {
+				if i != toolroom.IsolationContainer {
+					return policy.Decision{Effect: toolroom.VerdictDeny, Rule: string(i)}
 				}
-				return policy.Decision{Effect: policy.Allow}
+				return policy.Decision{Effect: toolroom.VerdictAllow}
 			}, "", "container",
 		},
 		"a rule that looks for more than there is": {
-			func(i policy.Isolation) policy.Decision {
-				if i != policy.IsolationGVisor {
-					return policy.Decision{Effect: policy.Deny, Rule: string(i)}
+			func(i toolroom.Isolation) policy.Decision {
+				if i != toolroom.IsolationGVisor {
+					return policy.Decision{Effect: toolroom.VerdictDeny, Rule: string(i)}
 				}
-				return policy.Decision{Effect: policy.Allow}
+				return policy.Decision{Effect: toolroom.VerdictAllow}
 			}, toolroom.CodeDenied, "",
 		},
 		"another rule brings what the first looks for": {
-			func(i policy.Isolation) policy.Decision {
-				d := policy.Decision{Effect: policy.Allow, Isolation: policy.IsolationGVisor}
-				if i != policy.IsolationGVisor {
-					d.Effect = policy.Deny
+			func(i toolroom.Isolation) policy.Decision {
+				d := policy.Decision{Effect: toolroom.VerdictAllow, Isolation: toolroom.IsolationGVisor}
+				if i != toolroom.IsolationGVisor {
+					d.Effect = toolroom.VerdictDeny
 				}
 				return d
 			}, "", "gvisor",
 		},
 		"what is asked for ends with the second look, and the walls stay": {
-			func(i policy.Isolation) policy.Decision {
-				if i == policy.IsolationContainer {
-					return policy.Decision{Effect: policy.Deny, Isolation: policy.IsolationGVisor}
+			func(i toolroom.Isolation) policy.Decision {
+				if i == toolroom.IsolationContainer {
+					return policy.Decision{Effect: toolroom.VerdictDeny, Isolation: toolroom.IsolationGVisor}
 				}
-				return policy.Decision{Effect: policy.Allow}
+				return policy.Decision{Effect: toolroom.VerdictAllow}
 			}, "", "gvisor",
 		},
 	} {
@@ -156,7 +156,7 @@ func TestARuleSeesWhatTheCallRunsInAndIsReliedOn(t *testing.T) {
 			b := newBench(t, func(o *run.Options) {
 				o.Policy = deciderFunc(func(r policy.Request) policy.Decision {
 					if r.Call == nil {
-						return policy.Decision{Effect: policy.Allow}
+						return policy.Decision{Effect: toolroom.VerdictAllow}
 					}
 					return tt.decide(r.Call.Isolation())
 				})
@@ -177,10 +177,10 @@ func TestAToolOfASourceThatDoesNotIsolateRunsInNone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *run.Options) {
 		o.Policy = deciderFunc(func(r policy.Request) policy.Decision {
-			if r.Call != nil && r.Call.Isolation() != policy.IsolationNone {
-				return policy.Decision{Effect: policy.Deny}
+			if r.Call != nil && r.Call.Isolation() != toolroom.IsolationNone {
+				return policy.Decision{Effect: toolroom.VerdictDeny}
 			}
-			return policy.Decision{Effect: policy.Allow, Isolation: "host"} // which is none
+			return policy.Decision{Effect: toolroom.VerdictAllow, Isolation: "host"} // which is none
 		})
 	})
 	b.add(tool("a:b"), value(`1`))
@@ -193,7 +193,7 @@ func TestAToolThatPolicyLetsRunOnAnEngineAloneRunsThereOrNowhere(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *run.Options) {
 		o.Policy = deciderFunc(func(policy.Request) policy.Decision {
-			return policy.Decision{Effect: policy.Allow, Engine: "gvisor"}
+			return policy.Decision{Effect: toolroom.VerdictAllow, Engine: "gvisor"}
 		})
 	})
 	src := &isolator{}

@@ -253,7 +253,7 @@ func (w *Worker) AwaitQuestion(ctx context.Context, id string) error {
 	for {
 		changed := w.nextQuestionChange()
 		job, err := w.runner.Jobs.Job(ctx, id)
-		if err != nil || job.State == JobDone {
+		if err != nil || job.State == toolroom.JobDone {
 			return err
 		}
 		questions, err := w.Questions(ctx, id)

@@ -73,7 +73,7 @@ func (p *process) finished(id string) *run.Job {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		if job.State == run.JobDone {
+		if job.State == toolroom.JobDone {
 			return job
 		}
 		select {

@@ -21,7 +21,7 @@ func (c *cleared) intend() error {
 	}
 	c.argumentsHash()
 	so := newOutcome(c.call, &reached{resolved: c.resolved, decided: c.decided, claimed: c.claimed, approved: c.approved, cleared: c})
-	if err := receipts.Intend(c.ctx, so.receipt(), c.runner.Owner); err != nil {
+	if err := receipts.Intend(c.ctx, &so.receipt().Receipt, c.runner.Owner); err != nil {
 		e := toolroom.Errorf(toolroom.CodeInternal, "%s must be recorded before it runs, and recording failed: %w", c.tool, err)
 		e.Retryable = true
 		return e.WithHint("free disk space or repair the database, then call again; nothing was run")
@@ -34,7 +34,7 @@ func (o *outcome) record() {
 	if o.runner.Receipts == nil {
 		return
 	}
-	var made *receipt.Receipt
+	var made *receipt.Draft
 	if o.try(toolroom.PhaseReceipt, func() { made = o.receipt() }) != nil {
 		made = o.bareReceipt()
 	}
@@ -45,7 +45,7 @@ func (o *outcome) record() {
 }
 
 // receipt returns the receipt of the call as far as it came.
-func (o *outcome) receipt() *receipt.Receipt {
+func (o *outcome) receipt() *receipt.Draft {
 	r := o.bareReceipt()
 	r.Arguments, r.ArgumentsHash = o.call.recordedArguments(o.at.resolved, o.result.Error != nil), o.arguments.hash
 	r.Preview = o.preview()
@@ -84,12 +84,12 @@ func (o *outcome) receipt() *receipt.Receipt {
 
 // bareReceipt returns the receipt of the call without its arguments and its result, which
 // may be impossible to encode.
-func (o *outcome) bareReceipt() *receipt.Receipt {
-	r := &receipt.Receipt{
+func (o *outcome) bareReceipt() *receipt.Draft {
+	r := &receipt.Draft{Receipt: toolroom.Receipt{
 		ID: o.request.ID, Parent: o.request.Parent, Tool: o.tool, Surface: o.request.Surface, Identity: o.request.Identity, Session: o.request.Session,
 		Key: o.request.IdempotencyKey, Status: o.result.Status, Effects: o.result.Effects, Error: o.recordedError(),
 		Started: o.started, Usage: o.result.Usage,
-	}
+	}}
 	if d := o.at.decided; d != nil {
 		r.Rule, r.Decision = d.decision.Rule, d.decision.Effect
 	}

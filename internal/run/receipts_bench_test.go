@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
@@ -31,7 +32,7 @@ func BenchmarkReceipts(b *testing.B) {
 					o.Journal = receipt.NewJournal(b.TempDir(), "bench")
 				}
 				if kept == "disk" {
-					o.Sync = func(*receipt.Receipt) bool { return true }
+					o.Sync = func(*toolroom.Receipt) bool { return true }
 				}
 				recorder := receipt.NewRecorder(store, o)
 				defer recorder.Close(b.Context())

@@ -64,13 +64,13 @@ func value(text string) gofunc.Handler {
 // receiptList keeps receipts in memory, and can refuse as a full disk does.
 type receiptList struct {
 	mu   sync.Mutex
-	list []*receipt.Receipt
+	list []*receipt.Draft
 	full error
 	// unpromised is why no call may be begun that must be recorded.
 	unpromised error
 }
 
-func (l *receiptList) Append(_ context.Context, r *receipt.Receipt) error {
+func (l *receiptList) Append(_ context.Context, r *receipt.Draft) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.list = append(l.list, r)
@@ -78,11 +78,11 @@ func (l *receiptList) Append(_ context.Context, r *receipt.Receipt) error {
 }
 func (l *receiptList) Ready() error                { return l.full }
 func (l *receiptList) Flush(context.Context) error { return nil }
-func (l *receiptList) Intend(context.Context, *receipt.Receipt, string) error {
+func (l *receiptList) Intend(context.Context, *toolroom.Receipt, string) error {
 	return errors.Join(l.full, l.unpromised)
 }
 
-func (l *receiptList) last() *receipt.Receipt {
+func (l *receiptList) last() *receipt.Draft {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.list[len(l.list)-1]

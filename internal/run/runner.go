@@ -72,13 +72,13 @@ func set[T comparable](field *T, fallback T) {
 // Receipts stores the receipt of every call. [receipt.Recorder] implements it.
 type Receipts interface {
 	// Append stores a receipt. The call returns its result after Append returns.
-	Append(ctx context.Context, r *receipt.Receipt) error
+	Append(ctx context.Context, r *receipt.Draft) error
 	// Ready returns an error if receipts cannot be stored now; then calls are
 	// refused.
 	Ready() error
 	// Intend durably records that a call is about to run in the process owner. If
 	// it returns an error, the call must not run.
-	Intend(ctx context.Context, r *receipt.Receipt, owner string) error
+	Intend(ctx context.Context, r *toolroom.Receipt, owner string) error
 	// Flush returns when all receipts appended before are durable.
 	Flush(ctx context.Context) error
 }
@@ -193,6 +193,6 @@ func (r *Runner) SetLimits(l Limits) {
 // the same decider.
 func (r *Runner) Visible(who toolroom.Identity) func(*catalog.Entry) bool {
 	return func(e *catalog.Entry) bool {
-		return r.Policy.Decide(context.Background(), policy.Request{Tool: &e.Tool, Who: who}).Effect != policy.Deny
+		return r.Policy.Decide(context.Background(), policy.Request{Tool: &e.Tool, Who: who}).Effect != toolroom.VerdictDeny
 	}
 }

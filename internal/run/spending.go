@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/policy"
 )
 
 // afford makes the decision stricter if the call would spend too much.
@@ -20,10 +19,10 @@ func (c *decided) afford() error {
 	if !ok {
 		return nil
 	}
-	c.costly = step.Effect != policy.Allow
+	c.costly = step.Effect != toolroom.VerdictAllow
 	before := c.decision
 	c.decision = before.Then(step)
-	if c.costly && before.Effect == policy.Confirm && step.Effect == policy.Confirm {
+	if c.costly && before.Effect == toolroom.VerdictConfirm && step.Effect == toolroom.VerdictConfirm {
 		c.decision.Rule += "; and " + before.Rule
 	}
 	return nil

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
 	"github.com/toolroom/toolroom/internal/spending"
@@ -54,7 +53,7 @@ func TestACallThatSpendsTooMuchIsAskedAboutOrDeniedAndTheReceiptSaysSo(t *testin
 	}
 	receipt := b.receipts.list[3]
 	layers := receipt.Layers
-	if receipt.Decision != policy.Deny || len(layers) == 0 || layers[len(layers)-1].Layer != spending.Layer || len(receipt.Expected) == 0 || receipt.Expected[0].Target != "11 EUR" {
+	if receipt.Decision != toolroom.VerdictDeny || len(layers) == 0 || layers[len(layers)-1].Layer != spending.Layer || len(receipt.Expected) == 0 || receipt.Expected[0].Target != "11 EUR" {
 		t.Errorf("the receipt says %+v", receipt)
 	}
 }

@@ -154,7 +154,7 @@ func (c *cleared) newSuspension(ctx context.Context, lost func()) (*Suspension, 
 	s := &Suspension{
 		runner: r, lease: suspensionLease, maxWait: limitWait(ctx, r.Limits().ApprovalWait),
 		job: &Job{
-			ID: call.ID, Identity: call.Identity, Call: call, State: JobRunning, Created: now, Started: true,
+			Job:   toolroom.Job{ID: call.ID, Identity: call.Identity, Call: call, State: toolroom.JobRunning, Created: now, Started: true},
 			Fence: 1, Lease: now.Add(suspensionLease),
 		},
 	}
@@ -237,8 +237,10 @@ func (w *Worker) StartTask(ctx context.Context, s *Suspension, call toolroom.Cal
 	}
 	now := w.runner.Now()
 	job := &Job{
-		ID: call.ID, Identity: call.Identity, Call: call, State: JobRunning, Created: now, Answers: s.client.Answers,
-		Started: true, Resume: state, Fence: 1, Lease: now.Add(w.o.Lease),
+		Job: toolroom.Job{
+			ID: call.ID, Identity: call.Identity, Call: call, State: toolroom.JobRunning, Created: now, Answers: s.client.Answers, Started: true,
+		},
+		Resume: state, Fence: 1, Lease: now.Add(w.o.Lease),
 	}
 	if !w.enter() {
 		return toolroom.Errorf(toolroom.CodeCancelled, "no new tasks are accepted: this process is shutting down")

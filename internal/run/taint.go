@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/taint"
 )
 
@@ -24,7 +23,7 @@ type Trust struct {
 	// Effect is the decision about a call that sends and that is tainted by both
 	// untrusted content and private data: Confirm or Deny. Empty allows the call,
 	// and then no labels of sessions are stored.
-	Effect policy.Effect
+	Effect toolroom.Verdict
 }
 
 func (c *resolved) trust() Trust {
@@ -39,7 +38,7 @@ func (c *resolved) trust() Trust {
 func (c *decided) guardTaint() {
 	c.taint = c.recordedTaint()
 	trust := c.trust()
-	if c.decision.Effect == policy.Deny || trust.Effect != policy.Confirm && trust.Effect != policy.Deny || !c.sends(trust) {
+	if c.decision.Effect == toolroom.VerdictDeny || trust.Effect != toolroom.VerdictConfirm && trust.Effect != toolroom.VerdictDeny || !c.sends(trust) {
 		return
 	}
 	why := taint.Judge(c.scope.labels.Labels(), c.tool)
@@ -48,11 +47,11 @@ func (c *decided) guardTaint() {
 	}
 	c.leaks = true
 	before := c.decision
-	c.decision = before.Then(policy.Step{
+	c.decision = before.Then(toolroom.PolicyStep{
 		Layer: "policy.taint", Effect: trust.Effect, Rule: "policy.taint: " + why,
 		Hint: "use a session that has not read both, or ask a person to set policy.taint to confirm",
 	})
-	if before.Effect == policy.Confirm {
+	if before.Effect == toolroom.VerdictConfirm {
 		c.decision.Rule += "; and " + before.Rule
 	}
 }

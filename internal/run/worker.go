@@ -27,7 +27,7 @@ func (r *Runner) SubmitAsking(ctx context.Context, call toolroom.Call, answers [
 	if call.ID == "" {
 		call.ID = newID("call", now)
 	}
-	job := &Job{ID: call.ID, Identity: call.Identity, Call: call, State: JobQueued, Created: now, Answers: answers}
+	job := &Job{Job: toolroom.Job{ID: call.ID, Identity: call.Identity, Call: call, State: toolroom.JobQueued, Created: now, Answers: answers}}
 	if err := r.Jobs.CreateJob(ctx, job); err != nil {
 		return nil, err
 	}
@@ -38,12 +38,12 @@ func (r *Runner) SubmitAsking(ctx context.Context, call toolroom.Call, answers [
 // whether there was one.
 func (r *Runner) Withdraw(ctx context.Context, id string) (bool, error) {
 	job, err := r.Jobs.Job(ctx, id)
-	if err != nil || job.State != JobQueued && job.State != JobWaiting {
+	if err != nil || job.State != toolroom.JobQueued && job.State != toolroom.JobWaiting {
 		return false, err
 	}
 	why, effects := toolroom.Errorf(toolroom.CodeCancelled, "the call was cancelled before it began"), toolroom.EffectsNone
 	o := newOutcome(r.begin(ctx, job.Call), &reached{})
-	if job.State == JobWaiting && r.acted(ctx, job) {
+	if job.State == toolroom.JobWaiting && r.acted(ctx, job) {
 		why.Message, effects = "the call was cancelled while it waited for a person; what it did before is unknown", toolroom.EffectsUnknown
 		why.Effects = effects
 		o.begun = true
@@ -357,7 +357,7 @@ func (w *Worker) GoOn(ctx context.Context, id string) (result *toolroom.Result, 
 		switch {
 		case err != nil:
 			return nil, false, err
-		case job.State == JobDone:
+		case job.State == toolroom.JobDone:
 			return job.Result, true, nil
 		case last != nil:
 			// A call that has ended is not run again if its result could not be stored. One

@@ -182,7 +182,7 @@ func (v *Service) Outcome(ctx context.Context, s *Schedule) (status, problem str
 	switch {
 	case err != nil || job == nil:
 		return "", "", err
-	case job.State != run.JobDone || job.Result == nil:
+	case job.State != toolroom.JobDone || job.Result == nil:
 		return string(job.State), "", nil
 	case job.Result.Error != nil:
 		return string(job.Result.Status), job.Result.Error.Message, nil
@@ -192,7 +192,7 @@ func (v *Service) Outcome(ctx context.Context, s *Schedule) (status, problem str
 
 func (v *Service) running(ctx context.Context, s *Schedule) (bool, error) {
 	job, err := v.call(ctx, s)
-	return job != nil && job.State != run.JobDone, err
+	return job != nil && job.State != toolroom.JobDone, err
 }
 
 func (v *Service) allowed(ctx context.Context, s *Schedule) error {
@@ -319,7 +319,7 @@ func (v *Service) advance(ctx context.Context, s, next *Schedule, due, now time.
 	call := s.Call
 	call.ID = fmt.Sprintf("%s_%d", s.ID, next.Runs)
 	next.Last = &Run{Due: due, Queued: now, Call: call.ID}
-	job := &run.Job{ID: call.ID, Identity: call.Identity, Call: call, State: run.JobQueued, Created: now}
+	job := &run.Job{Job: toolroom.Job{ID: call.ID, Identity: call.Identity, Call: call, State: toolroom.JobQueued, Created: now}}
 	done, err := v.o.Store.AdvanceSchedule(ctx, s, next, job)
 	if done && v.o.Queued != nil {
 		v.o.Queued()

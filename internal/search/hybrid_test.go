@@ -27,7 +27,7 @@ func TestMeaningFindsWhatHasNoWordOfTheQuery(t *testing.T) {
 	if len(hits) != 2 || hits[0].ID != "a:forecast" || hits[1].ID != "c:rain" {
 		t.Fatalf("by meaning: %+v", hits)
 	}
-	if why := hits[0].Why; len(why) != 1 || why[0].Field != search.FieldMeaning {
+	if why := hits[0].Why; len(why) != 1 || why[0].Field != "meaning" {
 		t.Errorf("why: %+v", why)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/toolroom/toolroom"
 )
 
 // Options narrow a search. The zero value asks for the ten best.
@@ -33,16 +35,9 @@ type Lesson struct {
 
 // A Hit is a document that matches a query.
 type Hit struct {
-	ID    string  `json:"id"`
-	Score float64 `json:"score"` // comparable within one search only
-	Why   []Match `json:"why"`
-}
-
-// A Match says that a word of the query, or what it stands for (a synonym, the
-// right spelling), occurs in a field.
-type Match struct {
-	Term  string `json:"term"`
-	Field Field  `json:"field"`
+	ID    string           `json:"id"`
+	Score float64          `json:"score"` // comparable within one search only
+	Why   []toolroom.Match `json:"why"`
 }
 
 // Search returns the documents that best match the query, highest score first,
@@ -80,7 +75,7 @@ func (ix *Index) Search(query string, opts Options) []Hit {
 		reasons := why(c.slot, q, clauses, exact)
 		reasons = append(reasons, lessons[c.slot]...)
 		if similar(c.slot) {
-			reasons = append(reasons, Match{q.text, FieldMeaning})
+			reasons = append(reasons, toolroom.Match{Term: q.text, Field: FieldMeaning.String()})
 		}
 		hits = append(hits, Hit{ix.docs[c.slot].id, c.score, reasons})
 	}
@@ -197,11 +192,11 @@ func (ix *Index) exact(text string) []exactMatch {
 	return found
 }
 
-func why(slot int32, q query, clauses []clause, exact []exactMatch) []Match {
-	var matches []Match
+func why(slot int32, q query, clauses []clause, exact []exactMatch) []toolroom.Match {
+	var matches []toolroom.Match
 	for _, m := range exact {
 		if m.slot == slot {
-			matches = append(matches, Match{q.text, m.field})
+			matches = append(matches, toolroom.Match{Term: q.text, Field: m.field.String()})
 		}
 	}
 	for _, c := range clauses {
@@ -210,7 +205,7 @@ func why(slot int32, q query, clauses []clause, exact []exactMatch) []Match {
 			continue
 		}
 		for f := range fieldCount {
-			if m := (Match{c.word, f}); c.postings[at].fields.has(f) && !slices.Contains(matches, m) {
+			if m := (toolroom.Match{Term: c.word, Field: f.String()}); c.postings[at].fields.has(f) && !slices.Contains(matches, m) {
 				matches = append(matches, m)
 			}
 		}

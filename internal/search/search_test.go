@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/search"
 )
 
@@ -169,24 +170,24 @@ func TestAHitSaysWhichWordMatchedWhere(t *testing.T) {
 	ix := newIndex(catalog()...)
 	tests := []struct {
 		query string
-		want  []search.Match
+		want  []toolroom.Match
 	}{
-		{"weather for fahrenheit, forcast", []search.Match{
-			{Term: "weather", Field: search.FieldDescription},
-			{Term: "weather", Field: search.FieldSource},
-			{Term: "fahrenheit", Field: search.FieldEnum},
-			{Term: "forcast", Field: search.FieldName},
+		{"weather for fahrenheit, forcast", []toolroom.Match{
+			{Term: "weather", Field: search.FieldDescription.String()},
+			{Term: "weather", Field: search.FieldSource.String()},
+			{Term: "fahrenheit", Field: search.FieldEnum.String()},
+			{Term: "forcast", Field: search.FieldName.String()},
 		}},
-		{"retrieve latitudes", []search.Match{
-			{Term: "latitudes", Field: search.FieldParameter},
-			{Term: "retrieve", Field: search.FieldName},
+		{"retrieve latitudes", []toolroom.Match{
+			{Term: "latitudes", Field: search.FieldParameter.String()},
+			{Term: "retrieve", Field: search.FieldName.String()},
 		}},
-		{"weather:getForecast", []search.Match{
-			{Term: "weather:getForecast", Field: search.FieldID},
-			{Term: "weather", Field: search.FieldDescription},
-			{Term: "weather", Field: search.FieldSource},
-			{Term: "forecast", Field: search.FieldName},
-			{Term: "getforecast", Field: search.FieldName},
+		{"weather:getForecast", []toolroom.Match{
+			{Term: "weather:getForecast", Field: search.FieldID.String()},
+			{Term: "weather", Field: search.FieldDescription.String()},
+			{Term: "weather", Field: search.FieldSource.String()},
+			{Term: "forecast", Field: search.FieldName.String()},
+			{Term: "getforecast", Field: search.FieldName.String()},
 		}},
 	}
 	for _, tt := range tests {
@@ -202,7 +203,7 @@ func TestAHitSaysWhichWordMatchedWhere(t *testing.T) {
 
 func TestAHitIsReadableAsJSON(t *testing.T) {
 	t.Parallel()
-	got, err := json.Marshal(search.Hit{ID: "a:b", Score: 1.5, Why: []search.Match{{Term: "b", Field: search.FieldName}}})
+	got, err := json.Marshal(search.Hit{ID: "a:b", Score: 1.5, Why: []toolroom.Match{{Term: "b", Field: search.FieldName.String()}}})
 	if err != nil {
 		t.Fatal(err)
 	}

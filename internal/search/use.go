@@ -1,6 +1,10 @@
 package search
 
-import "math"
+import (
+	"math"
+
+	"github.com/toolroom/toolroom"
+)
 
 // Terms returns the terms of a query under which use is learned: the stems of its words,
 // without numbers and long words, which are data.
@@ -28,11 +32,11 @@ const (
 
 // recall raises the documents that were used after searches with words of the query, and
 // returns these words by slot.
-func (ix *Index) recall(scores []tally, q query, learned func(term string) []Lesson) map[int32][]Match {
+func (ix *Index) recall(scores []tally, q query, learned func(term string) []Lesson) map[int32][]toolroom.Match {
 	if learned == nil {
 		return nil
 	}
-	var why map[int32][]Match
+	var why map[int32][]toolroom.Match
 	n := float64(len(ix.slots))
 	for _, w := range q.words {
 		if !learnable(w.term) {
@@ -51,9 +55,9 @@ func (ix *Index) recall(scores []tally, q query, learned func(term string) []Les
 			}
 			scores[slot].score += useGain * idf * l.Weight / (l.Weight + useHalf)
 			if why == nil {
-				why = make(map[int32][]Match)
+				why = make(map[int32][]toolroom.Match)
 			}
-			why[slot] = append(why[slot], Match{w.word, FieldUse})
+			why[slot] = append(why[slot], toolroom.Match{Term: w.word, Field: FieldUse.String()})
 		}
 	}
 	return why

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/server/login"
 	"github.com/toolroom/toolroom/internal/server/oauth"
-	"github.com/toolroom/toolroom/room"
 )
 
 // newLogin returns what signs people in to the page. verify verifies tokens.
-func newLogin(r *room.Room, c config.Server, verify func(context.Context, string) (toolroom.Identity, error), log *slog.Logger) (*login.Login, error) {
+func newLogin(r *app.App, c config.Server, verify func(context.Context, string) (toolroom.Identity, error), log *slog.Logger) (*login.Login, error) {
 	state, err := r.StateKey()
 	if err != nil {
 		return nil, err

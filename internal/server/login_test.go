@@ -20,16 +20,16 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/token"
-	"github.com/toolroom/toolroom/room"
 )
 
 // peopled is a server whose callers all need a token.
 type peopled struct {
 	*httptest.Server
-	room  *room.Room
+	room  *app.App
 	token string // of ann
 }
 
@@ -47,7 +47,7 @@ func serveForPeople(t *testing.T, text func(at string) string) *peopled {
 	if err := writeFile(file, text(s.URL)); err != nil {
 		t.Fatal(err)
 	}
-	if s.room, err = room.Open(t.Context(), room.Options{ConfigFile: file}); err != nil {
+	if s.room, err = app.Open(t.Context(), app.Options{ConfigFile: file}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.room.Close() })

@@ -4,11 +4,11 @@ import (
 	"os"
 	"testing"
 
-	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/internal/app"
 )
 
 func TestMain(m *testing.M) {
-	if code, ok := room.RunHelper(os.Args[1:]); ok {
+	if code, ok := app.RunHelper(os.Args[1:]); ok {
 		os.Exit(code)
 	}
 	os.Exit(m.Run())

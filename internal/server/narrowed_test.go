@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/token"
-	"github.com/toolroom/toolroom/room"
 )
 
 // TestANarrowedTokenReachesNothingOfAWiderOne: a token that names the agent fast, of a person
@@ -25,7 +25,7 @@ func TestANarrowedTokenReachesNothingOfAWiderOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := room.Open(t.Context(), room.Options{Home: filepath.Join(dir, "home"), ConfigFile: file, Workspace: dir, Helper: self})
+	r, err := app.Open(t.Context(), app.Options{Home: filepath.Join(dir, "home"), ConfigFile: file, Workspace: dir, Helper: self})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/secret"
@@ -444,7 +445,7 @@ func TestNoRouteAndNoFileShowsASecret(t *testing.T) {
 	if seen < 10 {
 		t.Errorf("only %d answers have shown the place of a secret", seen)
 	}
-	receipts, err := r.Receipts(t.Context(), receipt.Query{Limit: receipt.MaxLimit})
+	receipts, err := r.Receipts(t.Context(), toolroom.ReceiptQuery{Limit: receipt.MaxLimit})
 	if err != nil || len(receipts) == 0 {
 		t.Fatalf("%d receipts, %v", len(receipts), err)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/effects"
-	"github.com/toolroom/toolroom/internal/policy"
 )
 
 // Rule bounds what calls of some tools spend in one unit. Zero leaves a bound
@@ -68,7 +67,7 @@ const Layer = "policy.spending"
 
 // Judge says what the rules make of a call that would have these effects; false
 // when it spends nothing that a rule is about.
-func (b *Book) Judge(ctx context.Context, tool, owner string, would []toolroom.Effect, now time.Time) (step policy.Step, ok bool, err error) {
+func (b *Book) Judge(ctx context.Context, tool, owner string, would []toolroom.Effect, now time.Time) (step toolroom.PolicyStep, ok bool, err error) {
 	sums := func(owner, unit string, since time.Time) (map[string]int64, error) {
 		return b.Store.Spent(ctx, owner, unit, since)
 	}
@@ -97,7 +96,7 @@ func (b *Book) Take(ctx context.Context, call, tool, owner string, would []toolr
 	}
 	return b.Store.Spend(ctx, entries, func(sums Sums) error {
 		step, _, err := b.judge(sums, tool, owner, would, now)
-		if err == nil && step.Effect == policy.Deny {
+		if err == nil && step.Effect == toolroom.VerdictDeny {
 			err = toolroom.Errorf(toolroom.CodeDenied, "%s", step.Rule).WithHint("%s", step.Hint)
 		}
 		return err
@@ -121,12 +120,12 @@ func (b *Book) Return(ctx context.Context, call string, would []toolroom.Effect)
 // entryOf names the entry of one effect of a call.
 func entryOf(call string, effect int) string { return fmt.Sprintf("%s#%d", call, effect) }
 
-func (b *Book) judge(sums Sums, tool, owner string, would []toolroom.Effect, now time.Time) (policy.Step, bool, error) {
+func (b *Book) judge(sums Sums, tool, owner string, would []toolroom.Effect, now time.Time) (toolroom.PolicyStep, bool, error) {
 	amounts, unknown := amountsOf(would)
 	if len(amounts) == 0 && !unknown {
-		return policy.Step{}, false, nil
+		return toolroom.PolicyStep{}, false, nil
 	}
-	var out policy.Step
+	var out toolroom.PolicyStep
 	bounded := map[string]bool{}
 	var selected []Rule
 	for _, r := range b.Rules() {
@@ -136,7 +135,7 @@ func (b *Book) judge(sums Sums, tool, owner string, would []toolroom.Effect, now
 		}
 	}
 	if len(selected) == 0 {
-		return policy.Step{}, false, nil
+		return toolroom.PolicyStep{}, false, nil
 	}
 	for unit := range amounts {
 		// Who may choose the unit must not choose one without bounds.
@@ -154,8 +153,8 @@ func (b *Book) judge(sums Sums, tool, owner string, would []toolroom.Effect, now
 	return out, true, nil
 }
 
-func rank(e policy.Effect) int {
-	return map[policy.Effect]int{policy.Confirm: 1, policy.Deny: 2}[e]
+func rank(e toolroom.Verdict) int {
+	return map[toolroom.Verdict]int{toolroom.VerdictConfirm: 1, toolroom.VerdictDeny: 2}[e]
 }
 
 // amountsOf sums what is spent, by unit; unknown says that some of it is not known.
@@ -175,9 +174,9 @@ func amountsOf(would []toolroom.Effect) (amounts map[string]int64, unknown bool)
 	return amounts, unknown
 }
 
-func (r Rule) judge(sums Sums, owner string, amount int64, unknown bool, now time.Time) (policy.Step, error) {
-	step := policy.Step{Layer: Layer, Effect: policy.Allow, Rule: r.Name}
-	say := func(effect policy.Effect, form string, args ...any) policy.Step {
+func (r Rule) judge(sums Sums, owner string, amount int64, unknown bool, now time.Time) (toolroom.PolicyStep, error) {
+	step := toolroom.PolicyStep{Layer: Layer, Effect: toolroom.VerdictAllow, Rule: r.Name}
+	say := func(effect toolroom.Verdict, form string, args ...any) toolroom.PolicyStep {
 		step.Effect, step.Rule = effect, r.Name+": "+fmt.Sprintf(form, args...)
 		step.Hint = "spend less, or have a person change the limit"
 		return step
@@ -185,9 +184,9 @@ func (r Rule) judge(sums Sums, owner string, amount int64, unknown bool, now tim
 	if unknown {
 		switch {
 		case r.DenyAbove > 0 || r.DenyTotal > 0:
-			return say(policy.Deny, "how much it spends is not known, or in a unit without a limit"), nil
+			return say(toolroom.VerdictDeny, "how much it spends is not known, or in a unit without a limit"), nil
 		case r.ConfirmAbove > 0 || r.ConfirmTotal > 0:
-			return say(policy.Confirm, "how much it spends is not known, or in a unit without a limit"), nil
+			return say(toolroom.VerdictConfirm, "how much it spends is not known, or in a unit without a limit"), nil
 		}
 	}
 	spent := int64(0)
@@ -209,13 +208,13 @@ func (r Rule) judge(sums Sums, owner string, amount int64, unknown bool, now tim
 	switch {
 	case amount == 0:
 	case r.DenyAbove > 0 && amount > r.DenyAbove:
-		return say(policy.Deny, "it spends %s, and %s is the most", r.text(amount), r.text(r.DenyAbove)), nil
+		return say(toolroom.VerdictDeny, "it spends %s, and %s is the most", r.text(amount), r.text(r.DenyAbove)), nil
 	case r.DenyTotal > 0 && total > r.DenyTotal:
-		return say(policy.Deny, "with it %s would be spent in %s, and %s is the most", r.text(total), window(r.Window), r.text(r.DenyTotal)), nil
+		return say(toolroom.VerdictDeny, "with it %s would be spent in %s, and %s is the most", r.text(total), window(r.Window), r.text(r.DenyTotal)), nil
 	case r.ConfirmAbove > 0 && amount > r.ConfirmAbove:
-		return say(policy.Confirm, "it spends %s, more than %s", r.text(amount), r.text(r.ConfirmAbove)), nil
+		return say(toolroom.VerdictConfirm, "it spends %s, more than %s", r.text(amount), r.text(r.ConfirmAbove)), nil
 	case r.ConfirmTotal > 0 && total > r.ConfirmTotal:
-		return say(policy.Confirm, "with it %s would be spent in %s, more than %s", r.text(total), window(r.Window), r.text(r.ConfirmTotal)), nil
+		return say(toolroom.VerdictConfirm, "with it %s would be spent in %s, more than %s", r.text(total), window(r.Window), r.text(r.ConfirmTotal)), nil
 	}
 	return step, nil
 }

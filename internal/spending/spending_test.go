@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/spending"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
 )
@@ -46,23 +45,23 @@ func TestOneCallIsAskedAboutAndDeniedByItsAmount(t *testing.T) {
 	for name, tt := range map[string]struct {
 		tool  string
 		would []toolroom.Effect
-		want  policy.Effect // empty: no rule is about it
+		want  toolroom.Verdict // empty: no rule is about it
 	}{
-		"little":                          {"shop:pay", spends("20 EUR"), policy.Allow},
-		"more":                            {"shop:pay", spends("20.000001 EUR"), policy.Confirm},
-		"more than there may be":          {"shop:pay", spends("100.01 EUR"), policy.Deny},
-		"in pieces":                       {"shop:pay", spends("60 EUR", "60 EUR"), policy.Deny},
-		"not known":                       {"shop:pay", spends(""), policy.Deny},
-		"a sign":                          {"shop:pay", spends("-5 EUR"), policy.Deny},
-		"an exponent":                     {"shop:pay", spends("1e9 EUR"), policy.Deny},
-		"another unit":                    {"shop:pay", spends("1 XAU"), policy.Deny},
-		"the unit in lower case":          {"shop:pay", spends("101 eur"), policy.Deny},
-		"no unit":                         {"shop:pay", spends("5"), policy.Deny},
-		"beyond all numbers":              {"shop:pay", spends("99999999999999999999 EUR"), policy.Deny},
-		"a sum beyond all numbers":        {"shop:pay", spends("5000 EUR", "9000000000000 EUR", "8999999999999 EUR"), policy.Deny},
+		"little":                          {"shop:pay", spends("20 EUR"), toolroom.VerdictAllow},
+		"more":                            {"shop:pay", spends("20.000001 EUR"), toolroom.VerdictConfirm},
+		"more than there may be":          {"shop:pay", spends("100.01 EUR"), toolroom.VerdictDeny},
+		"in pieces":                       {"shop:pay", spends("60 EUR", "60 EUR"), toolroom.VerdictDeny},
+		"not known":                       {"shop:pay", spends(""), toolroom.VerdictDeny},
+		"a sign":                          {"shop:pay", spends("-5 EUR"), toolroom.VerdictDeny},
+		"an exponent":                     {"shop:pay", spends("1e9 EUR"), toolroom.VerdictDeny},
+		"another unit":                    {"shop:pay", spends("1 XAU"), toolroom.VerdictDeny},
+		"the unit in lower case":          {"shop:pay", spends("101 eur"), toolroom.VerdictDeny},
+		"no unit":                         {"shop:pay", spends("5"), toolroom.VerdictDeny},
+		"beyond all numbers":              {"shop:pay", spends("99999999999999999999 EUR"), toolroom.VerdictDeny},
+		"a sum beyond all numbers":        {"shop:pay", spends("5000 EUR", "9000000000000 EUR", "8999999999999 EUR"), toolroom.VerdictDeny},
 		"nothing":                         {"shop:look", nil, ""},
 		"a tool that no rule is about":    {"other:pay", spends("5000 EUR"), ""},
-		"too small a part for millionths": {"shop:pay", spends("20.0000000001 EUR"), policy.Confirm},
+		"too small a part for millionths": {"shop:pay", spends("20.0000000001 EUR"), toolroom.VerdictConfirm},
 	} {
 		step, ok, err := b.Judge(t.Context(), tt.tool, "ann", tt.would, noon)
 		if err != nil || ok != (tt.want != "") || step.Effect != tt.want {
@@ -80,7 +79,7 @@ func TestWhatWasSpentInTheWindowCounts(t *testing.T) {
 	take := func(call, owner, amount string, at time.Time) error {
 		return b.Take(t.Context(), call, "shop:pay", owner, spends(amount), at)
 	}
-	want := func(what, owner, amount string, at time.Time, effect policy.Effect) {
+	want := func(what, owner, amount string, at time.Time, effect toolroom.Verdict) {
 		t.Helper()
 		step, _, err := b.Judge(t.Context(), "shop:pay", owner, spends(amount), at)
 		if err != nil || step.Effect != effect {
@@ -90,15 +89,15 @@ func TestWhatWasSpentInTheWindowCounts(t *testing.T) {
 	if err := take("c1", "", "40 EUR", noon); err != nil {
 		t.Fatal(err)
 	}
-	want("within", "", "10 EUR", noon, policy.Allow)
-	want("asked", "", "11 EUR", noon, policy.Confirm)
-	want("too much", "", "61 EUR", noon, policy.Deny)
-	want("another caller begins at nothing", "bob", "50 EUR", noon, policy.Allow)
-	want("what was spent is forgotten after the window", "", "50 EUR", noon.Add(25*time.Hour), policy.Allow)
+	want("within", "", "10 EUR", noon, toolroom.VerdictAllow)
+	want("asked", "", "11 EUR", noon, toolroom.VerdictConfirm)
+	want("too much", "", "61 EUR", noon, toolroom.VerdictDeny)
+	want("another caller begins at nothing", "bob", "50 EUR", noon, toolroom.VerdictAllow)
+	want("what was spent is forgotten after the window", "", "50 EUR", noon.Add(25*time.Hour), toolroom.VerdictAllow)
 	if err := take("c2", "ann", "90 EUR", noon); err != nil {
 		t.Fatal(err)
 	}
-	want("all together", "bob", "30 EUR", noon, policy.Deny)
+	want("all together", "bob", "30 EUR", noon, toolroom.VerdictDeny)
 	// Judged while there was room, taken when there is none.
 	if err := take("c3", "ann", "20 EUR", noon); toolroom.CodeOf(err) != toolroom.CodeDenied {
 		t.Errorf("more was taken than there may be: %v", err)

@@ -12,7 +12,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/approval"
 )
 
 // confirmWrites is config that requires approval before the filesystem server writes.
@@ -132,11 +131,11 @@ func (r *room) writeLater(s *server, name string) <-chan toolroom.Result {
 }
 
 // pending waits for the one pending approval.
-func (r *room) pending() approval.Approval {
+func (r *room) pending() toolroom.Approval {
 	r.t.Helper()
-	var list []approval.Approval
+	var list []toolroom.Approval
 	eventually(r.t, "a call waits for approval", func() bool {
-		list = decode[[]approval.Approval](r.t, r.toolroom(0, "approve", "--json").stdout)
+		list = decode[[]toolroom.Approval](r.t, r.toolroom(0, "approve", "--json").stdout)
 		return len(list) > 0
 	})
 	if len(list) != 1 {

@@ -12,7 +12,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/receipt"
 )
 
 // eras are the two protocol eras, as the Inspector and the SDK name them.
@@ -90,7 +89,7 @@ func (r *room) callJSON(code int, tool, args string) *toolroom.Result {
 }
 
 // receipts returns the receipts of a tool, newest first.
-func (r *room) receipts(tool string) []receipt.Receipt {
+func (r *room) receipts(tool string) []toolroom.Receipt {
 	r.t.Helper()
-	return decode[[]receipt.Receipt](r.t, r.toolroom(0, "calls", "--json", "--tool", tool).stdout)
+	return decode[[]toolroom.Receipt](r.t, r.toolroom(0, "calls", "--json", "--tool", tool).stdout)
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/approval"
 )
 
 // waits starts a program that waits for a person, and returns its call.
@@ -75,9 +74,9 @@ func TestARunIsListedAndCancelledInTheNextServer(t *testing.T) {
 	if r := f.call(call).Result; r.Status != toolroom.StatusCancelled {
 		t.Errorf("it ended with %s: %v", r.Status, r.Error)
 	}
-	var asked approval.Approval
+	var asked toolroom.Approval
 	f.request(http.MethodGet, "/api/v1/approvals/"+question, nil, &asked)
-	if asked.State == approval.Pending {
+	if asked.State == toolroom.ApprovalPending {
 		t.Error("its question is still open")
 	}
 	if counts := f.shop.counts(); counts["pay tea"] != 0 || counts["ship tea"] != 0 {

@@ -27,7 +27,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/cli"
 )
 
@@ -283,7 +282,7 @@ func (f *fixture) until(what string, is func() bool) {
 // pending waits for one approval and returns its id.
 func (f *fixture) pending() string {
 	f.t.Helper()
-	var list struct{ Approvals []approval.Approval }
+	var list struct{ Approvals []toolroom.Approval }
 	f.until("a question", func() bool {
 		f.request(http.MethodGet, "/api/v1/approvals?state=pending", nil, &list)
 		return len(list.Approvals) == 1
@@ -371,7 +370,7 @@ func TestASuspendedProgramSurvivesACrashOfTheServer(t *testing.T) {
 				if got := f.pending(); got != question {
 					t.Errorf("the question is %s now", got)
 				}
-				var answered approval.Approval
+				var answered toolroom.Approval
 				f.request(http.MethodPost, "/api/v1/approvals/"+question, map[string]any{"approve": answer.approve}, &answered)
 				var last record
 				f.until("the end of the run", func() bool { last = f.call(accepted.ID); return last.State == "done" })

@@ -13,7 +13,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/engine/enginetest"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -49,7 +48,7 @@ func codeHandlers() []handler {
 			return result.Error == nil
 		}},
 		{name: "code mode, a module over HTTP on wasm", surface: "code", through: "code:execute", call: func(t *testing.T, f *fixture, a attempt) bool {
-			status, answer := f.post(t, a.who, "/api/v1/execute", string(app.Args(map[string]any{
+			status, answer := f.post(t, a.who, "/api/v1/execute", string(toolroom.Args(map[string]any{
 				"language": "wasm", "module": packedModule(t), "command": []string{"call", a.spelled, a.arguments},
 			}).JSON()))
 			return status == http.StatusOK && !strings.Contains(string(answer), `"error":{`)
@@ -70,7 +69,7 @@ func codeHandlers() []handler {
 			name: "code mode, " + c.language + " on " + c.engine, surface: "code", through: "code:execute",
 			call: func(t *testing.T, f *fixture, a attempt) bool {
 				f.needs(t, c.engine)
-				program := app.Program{Language: c.language, Runtime: c.engine, Code: fmt.Sprintf(c.call, a.spelled, a.arguments)}
+				program := toolroom.Program{Language: c.language, Runtime: c.engine, Code: fmt.Sprintf(c.call, a.spelled, a.arguments)}
 				if c.engine == "host" {
 					program.Profile = "dev" // host supports no stricter profile
 				}
@@ -102,7 +101,7 @@ func packedModule(t *testing.T) []byte {
 
 // programOn returns the arguments of code:execute for a program.
 func programOn(engine, code string) string {
-	return string(app.Args(map[string]any{"language": "javascript", "engine": engine, "code": code}).JSON())
+	return string(toolroom.Args(map[string]any{"language": "javascript", "engine": engine, "code": code}).JSON())
 }
 
 // afterReplay makes the attempt in a program that first waits for a person. The program
@@ -111,12 +110,12 @@ func programOn(engine, code string) string {
 func afterReplay(t *testing.T, f *fixture, a attempt) bool {
 	after := f.end(t)
 	code := fmt.Sprintf("await call_tool('gate:unlock', {command: %q}); await call_tool(%q, JSON.parse(%q))", t.Name()+a.name, a.spelled, a.arguments)
-	r, err := f.room.Execute(t.Context(), toolroom.Call{Identity: a.who, NoWait: true}, app.Program{Language: "javascript", Runtime: "js", Code: code})
+	r, err := f.room.Execute(t.Context(), toolroom.Call{Identity: a.who, NoWait: true}, toolroom.Program{Language: "javascript", Runtime: "js", Code: code})
 	if err != nil || toolroom.CodeOf(r.Err()) != toolroom.CodeApprovalRequired {
 		t.Fatalf("it does not wait for approval: %v, %v", err, r.Err())
 	}
 	id := r.Error.Approval
-	if _, err := f.room.Answer(t.Context(), id, approval.Answer{Approve: true, By: "ann"}); err != nil {
+	if _, err := f.room.Answer(t.Context(), id, toolroom.Answer{Approve: true, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	return f.receiptAfter(t, after, a.tool).Error == nil
@@ -161,14 +160,14 @@ func TestAModuleThatWaitsForAPersonIsRestarted(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
 	after := f.end(t)
-	r, err := f.room.Execute(t.Context(), toolroom.Call{NoWait: true}, app.Program{
+	r, err := f.room.Execute(t.Context(), toolroom.Call{NoWait: true}, toolroom.Program{
 		Language: "wasm", Module: packedModule(t), Command: []string{"call", "gate:unlock", `{"command": "the module"}`},
 	})
 	if err != nil || toolroom.CodeOf(r.Err()) != toolroom.CodeApprovalRequired {
 		t.Fatalf("it does not wait for approval: %v, %v", err, r.Err())
 	}
 	id := r.Error.Approval
-	if _, err := f.room.Answer(t.Context(), id, approval.Answer{Approve: true, By: "ann"}); err != nil {
+	if _, err := f.room.Answer(t.Context(), id, toolroom.Answer{Approve: true, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.receiptAfter(t, after, "code:execute"); got.Error != nil {

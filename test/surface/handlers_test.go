@@ -15,7 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/schedule"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
 )
@@ -103,7 +103,7 @@ func directHandlers() []handler {
 			return f.room.Batch(t.Context(), []toolroom.Call{a.call()}, 1)[0].Error == nil
 		}},
 		{name: "Go chain", surface: "chain", call: func(t *testing.T, f *fixture, a attempt) bool {
-			steps := []app.Step{{Tool: a.spelled, Arguments: json.RawMessage(a.arguments)}}
+			steps := []toolroom.Step{{Tool: a.spelled, Arguments: json.RawMessage(a.arguments)}}
 			return f.room.Chain(t.Context(), toolroom.Call{Identity: a.who}, steps).Error == nil
 		}},
 		{name: "a call from inside a tool", surface: "go", through: "relay:call", call: func(t *testing.T, f *fixture, a attempt) bool {
@@ -254,7 +254,7 @@ func lists() []list {
 			return ids
 		}},
 		{"Go", func(t *testing.T, f *fixture, who toolroom.Identity) []string {
-			page, err := f.room.Tools(who, app.ListOptions{Limit: 1000})
+			page, err := f.room.Tools(who, catalog.ListOptions{Limit: 1000})
 			if err != nil {
 				t.Fatal(err)
 			}

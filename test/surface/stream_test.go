@@ -46,14 +46,14 @@ func TestOutputOfAProgramIsStreamedWhileItRuns(t *testing.T) {
 		js     = "console.log('printed'); progress(1, 2, 'half way'); log('noted'); console.error('complained'); await tools.gate.heard(); return 'ended'"
 		python = "import sys\nprint('printed')\nprogress(1, 2, 'half way')\nlog('noted')\nprint('complained', file=sys.stderr)\ntools.gate.heard()\n'ended'"
 	)
-	for name, stream := range map[string]func(*testing.T, *fixture, app.Program) iter.Seq[string]{
+	for name, stream := range map[string]func(*testing.T, *fixture, toolroom.Program) iter.Seq[string]{
 		"Go":                streamGo,
 		"HTTP":              streamHTTP,
 		"MCP of 2026-07-28": streamMCP("2026-07-28"),
 		"MCP of 2025-11-25": streamMCP("2025-11-25"),
 		"command line":      streamCommand(register),
 	} {
-		for _, p := range []app.Program{
+		for _, p := range []toolroom.Program{
 			{Language: "javascript", Engine: "js", Code: js},
 			{Language: "python", Engine: "py-lite", Code: python},
 			{Language: "python", Engine: "py", Code: python},
@@ -89,7 +89,7 @@ func TestOutputOfAProgramIsStreamedWhileItRuns(t *testing.T) {
 }
 
 // executed returns the call that runs a program.
-func executed(t *testing.T, f *fixture, p app.Program) toolroom.Call {
+func executed(t *testing.T, f *fixture, p toolroom.Program) toolroom.Call {
 	t.Helper()
 	call, err := f.room.ExecuteCall(toolroom.Call{}, p)
 	if err != nil {
@@ -98,7 +98,7 @@ func executed(t *testing.T, f *fixture, p app.Program) toolroom.Call {
 	return call
 }
 
-func streamGo(t *testing.T, f *fixture, p app.Program) iter.Seq[string] {
+func streamGo(t *testing.T, f *fixture, p toolroom.Program) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for e := range f.room.Stream(t.Context(), executed(t, f, p)) {
 			line, err := json.Marshal(e)
@@ -112,7 +112,7 @@ func streamGo(t *testing.T, f *fixture, p app.Program) iter.Seq[string] {
 	}
 }
 
-func streamHTTP(t *testing.T, f *fixture, p app.Program) iter.Seq[string] {
+func streamHTTP(t *testing.T, f *fixture, p toolroom.Program) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+"/api/v1/execute?stream=true", bytes.NewReader(executed(t, f, p).Arguments))
 		if err != nil {
@@ -131,8 +131,8 @@ func streamHTTP(t *testing.T, f *fixture, p app.Program) iter.Seq[string] {
 }
 
 // streamMCP receives the notifications of a client of the official SDK.
-func streamMCP(version string) func(*testing.T, *fixture, app.Program) iter.Seq[string] {
-	return func(t *testing.T, f *fixture, p app.Program) iter.Seq[string] {
+func streamMCP(version string) func(*testing.T, *fixture, toolroom.Program) iter.Seq[string] {
+	return func(t *testing.T, f *fixture, p toolroom.Program) iter.Seq[string] {
 		told := make(chan string)
 		tell := func(text string) {
 			select {
@@ -182,8 +182,8 @@ func streamMCP(version string) func(*testing.T, *fixture, app.Program) iter.Seq[
 }
 
 // streamCommand reads the output of toolroom exec.
-func streamCommand(register func(*app.App) error) func(*testing.T, *fixture, app.Program) iter.Seq[string] {
-	return func(t *testing.T, f *fixture, p app.Program) iter.Seq[string] {
+func streamCommand(register func(*app.App) error) func(*testing.T, *fixture, toolroom.Program) iter.Seq[string] {
+	return func(t *testing.T, f *fixture, p toolroom.Program) iter.Seq[string] {
 		read, write := io.Pipe()
 		program := cli.Program{
 			In: strings.NewReader(p.Code), Out: write, Err: write,

@@ -22,11 +22,9 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/cli"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/policy"
-	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/server"
 )
 
@@ -68,7 +66,7 @@ type attempt struct {
 	spelled   string
 	arguments string
 	who       toolroom.Identity
-	effect    policy.Effect
+	effect    toolroom.Verdict
 	code      toolroom.Code // empty is success
 	rule      string        // a part of it
 }
@@ -76,23 +74,23 @@ type attempt struct {
 func attempts() []attempt {
 	const safe = `{"command":"ls"}`
 	return []attempt{
-		{name: "allowed by the profile", tool: "pages:fetch", arguments: safe, effect: policy.Allow, rule: "tools.profile: messaging"},
-		{name: "denied by a pattern", tool: "window:open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: `tools.deny[0]: "window.*"`},
-		{name: "denied to an agent", tool: "term:exec", arguments: safe, who: toolroom.Identity{Agent: "fast"}, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.agents.fast"},
-		{name: "denied to a provider", tool: "pages:fetch", arguments: safe, who: toolroom.Identity{Provider: "ollama"}, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.providers.ollama.deny[0]"},
-		{name: "denied to a skill", tool: "term:exec", arguments: safe, who: toolroom.Identity{Skill: "reader"}, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.skills.reader: its permissions do not include the tool"},
-		{name: "denied to an unknown skill", tool: "pages:fetch", arguments: safe, who: toolroom.Identity{Skill: "raeder"}, effect: policy.Deny, code: toolroom.CodeDenied, rule: `there is no skill "raeder"`},
-		{name: "asked about by a hook", tool: "issues:close", arguments: safe, effect: policy.Confirm, code: toolroom.CodeApprovalRequired, rule: "tools.hooks[0]"},
-		{name: "sensitive without elevation", tool: "notes:drop", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.sensitive.tools[0]"},
-		{name: "denied for its arguments by a rule", tool: "term:exec", arguments: `{"command":"cat /etc/passwd"}`, effect: policy.Deny, code: toolroom.CodeDenied, rule: "(no-etc)"},
-		{name: "denied for its arguments for ever", tool: "term:exec", arguments: `{"command":"rm  -rf\t/"}`, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.immutable_denylist[0]"},
-		{name: "allowed with other arguments", tool: "term:exec", arguments: safe, effect: policy.Allow, rule: `tools.allow[1]: "term.*"`},
-		{name: "not isolated enough", tool: "term:spawn", arguments: safe, effect: policy.Allow, code: toolroom.CodeSandboxUnavailable, rule: `tools.allow[1]: "term.*"`},
-		{name: "written with a dot", tool: "window:open", spelled: "window.open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
-		{name: "written for a model", tool: "window:open", spelled: "window__open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
-		{name: "written as of a server", tool: "window:open", spelled: "mcp:window:open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
-		{name: "by its bare name", tool: "window:open", spelled: "open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
-		{name: "by its alias", tool: "window:open", spelled: "page:visit", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
+		{name: "allowed by the profile", tool: "pages:fetch", arguments: safe, effect: toolroom.VerdictAllow, rule: "tools.profile: messaging"},
+		{name: "denied by a pattern", tool: "window:open", arguments: safe, effect: toolroom.VerdictDeny, code: toolroom.CodeDenied, rule: `tools.deny[0]: "window.*"`},
+		{name: "denied to an agent", tool: "term:exec", arguments: safe, who: toolroom.Identity{Agent: "fast"}, effect: toolroom.VerdictDeny, code: toolroom.CodeDenied, rule: "tools.agents.fast"},
+		{name: "denied to a provider", tool: "pages:fetch", arguments: safe, who: toolroom.Identity{Provider: "ollama"}, effect: toolroom.VerdictDeny, code: toolroom.CodeDenied, rule: "tools.providers.ollama.deny[0]"},
+		{name: "denied to a skill", tool: "term:exec", arguments: safe, who: toolroom.Identity{Skill: "reader"}, effect: toolroom.VerdictDeny, code: toolroom.CodeDenied, rule: "tools.skills.reader: its permissions do not include the tool"},
+		{name: "denied to an unknown skill", tool: "pages:fetch", arguments: safe, who: toolroom.Identity{Skill: "raeder"}, effect: toolroom.VerdictDeny, code: toolroom.CodeDenied, rule: `there is no skill "raeder"`},
+		{name: "asked about by a hook", tool: "issues:close", arguments: safe, effect: toolroom.VerdictConfirm, code: toolroom.CodeApprovalRequired, rule: "tools.hooks[0]"},
+		{name: "sensitive without elevation", tool: "notes:drop", arguments: safe, effect: toolroom.VerdictDeny, code: toolroom.CodeDenied, rule: "tools.sensitive.tools[0]"},
+		{name: "denied for its arguments by a rule", tool: "term:exec", arguments: `{"command":"cat /etc/passwd"}`, effect: toolroom.VerdictDeny, code: toolroom.CodeDenied, rule: "(no-etc)"},
+		{name: "denied for its arguments for ever", tool: "term:exec", arguments: `{"command":"rm  -rf\t/"}`, effect: toolroom.VerdictDeny, code: toolroom.CodeDenied, rule: "tools.immutable_denylist[0]"},
+		{name: "allowed with other arguments", tool: "term:exec", arguments: safe, effect: toolroom.VerdictAllow, rule: `tools.allow[1]: "term.*"`},
+		{name: "not isolated enough", tool: "term:spawn", arguments: safe, effect: toolroom.VerdictAllow, code: toolroom.CodeSandboxUnavailable, rule: `tools.allow[1]: "term.*"`},
+		{name: "written with a dot", tool: "window:open", spelled: "window.open", arguments: safe, effect: toolroom.VerdictDeny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
+		{name: "written for a model", tool: "window:open", spelled: "window__open", arguments: safe, effect: toolroom.VerdictDeny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
+		{name: "written as of a server", tool: "window:open", spelled: "mcp:window:open", arguments: safe, effect: toolroom.VerdictDeny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
+		{name: "by its bare name", tool: "window:open", spelled: "open", arguments: safe, effect: toolroom.VerdictDeny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
+		{name: "by its alias", tool: "window:open", spelled: "page:visit", arguments: safe, effect: toolroom.VerdictDeny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
 		{name: "an argument that looks like another", tool: "term:exec", arguments: `{"Command":"cat /etc/passwd"}`, code: toolroom.CodeInvalidArguments},
 	}
 }
@@ -148,14 +146,14 @@ func (f *fixture) decline(t *testing.T, tool string) (wait func()) {
 	var done sync.WaitGroup
 	done.Go(func() {
 		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-			pending, err := f.room.Approvals(t.Context(), approval.Pending)
+			pending, err := f.room.Approvals(t.Context(), toolroom.ApprovalPending)
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			for _, p := range pending {
 				if p.Tool == tool {
-					if _, err := f.room.Answer(t.Context(), p.ID, approval.Answer{By: "ann"}); err != nil {
+					if _, err := f.room.Answer(t.Context(), p.ID, toolroom.Answer{By: "ann"}); err != nil {
 						t.Error(err)
 					}
 					return
@@ -173,11 +171,11 @@ func (f *fixture) denied(t *testing.T, tool string, who toolroom.Identity) bool 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return decision.Effect == policy.Deny
+	return decision.Effect == toolroom.VerdictDeny
 }
 
 // wantDecision compares a receipt with the explanation of the same call.
-func (f *fixture) wantDecision(t *testing.T, a attempt, got *receipt.Receipt) {
+func (f *fixture) wantDecision(t *testing.T, a attempt, got *toolroom.Receipt) {
 	t.Helper()
 	if got.Decision != a.effect || !strings.Contains(got.Rule, a.rule) {
 		t.Errorf("%s: the receipt says %s by %s, want %s by %s", a.name, got.Decision, got.Rule, a.effect, a.rule)
@@ -189,7 +187,7 @@ func (f *fixture) wantDecision(t *testing.T, a attempt, got *receipt.Receipt) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(explained.Steps, got.Layers, cmpopts.IgnoreFields(policy.Step{}, "CLIHint")); diff != "" || got.Rule != explained.Rule || got.Isolation != explained.Isolation {
+	if diff := cmp.Diff(explained.Steps, got.Layers, cmpopts.IgnoreFields(toolroom.PolicyStep{}, "CLIHint")); diff != "" || got.Rule != explained.Rule || got.Isolation != explained.Isolation {
 		t.Errorf("%s: the receipt differs from the explanation (-explain +receipt):\n%s", a.name, diff)
 	}
 }
@@ -205,8 +203,8 @@ func TestEveryListShowsTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			// A rule that depends on the call, such as on an elevation, hides no tool.
-			denied := slices.ContainsFunc(decision.Steps, func(s policy.Step) bool {
-				return s.Effect == policy.Deny && s.Layer != policy.SensitiveLayer
+			denied := slices.ContainsFunc(decision.Steps, func(s toolroom.PolicyStep) bool {
+				return s.Effect == toolroom.VerdictDeny && s.Layer != policy.SensitiveLayer
 			})
 			if !denied {
 				want = append(want, id)
@@ -258,7 +256,7 @@ func openRoom(ctx context.Context, o app.Options) (*app.App, error) {
 		switch id {
 		case "relay:call":
 			err = app.RegisterTool(r, tool, func(ctx context.Context, in relayed) (bool, error) {
-				return r.Run(ctx, toolroom.Call{Tool: in.Tool, Arguments: app.Args(in.Arguments).JSON()}).Error == nil, nil
+				return r.Run(ctx, toolroom.Call{Tool: in.Tool, Arguments: toolroom.Args(in.Arguments).JSON()}).Error == nil, nil
 			})
 		case "window:open":
 			tool.Aliases = []string{"page:visit"}
@@ -318,21 +316,21 @@ func (f *fixture) config() string { return filepath.Join(f.dir, "toolroom.yaml")
 // end returns the sequence number of the newest receipt.
 func (f *fixture) end(t *testing.T) int64 {
 	t.Helper()
-	list, err := f.room.Receipts(t.Context(), receipt.Query{Limit: 1})
+	list, err := f.room.Receipts(t.Context(), toolroom.ReceiptQuery{Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(list) == 0 {
-		return receipt.FromStart
+		return toolroom.ReceiptsFromStart
 	}
 	return list[0].Seq
 }
 
 // receiptAfter waits for the one receipt of a tool after a sequence number.
-func (f *fixture) receiptAfter(t *testing.T, after int64, tool string) *receipt.Receipt {
+func (f *fixture) receiptAfter(t *testing.T, after int64, tool string) *toolroom.Receipt {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		list, err := f.room.Receipts(t.Context(), receipt.Query{AfterSeq: after, Tool: tool})
+		list, err := f.room.Receipts(t.Context(), toolroom.ReceiptQuery{AfterSeq: after, Tool: tool})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -105,7 +105,7 @@ func carriesACall(t reflect.Type) bool {
 		t = t.Elem()
 	}
 	return slices.Contains([]reflect.Type{
-		reflect.TypeFor[toolroom.Call](), reflect.TypeFor[toolroom.Result](), reflect.TypeFor[run.ChainResult](), reflect.TypeFor[run.Job](),
+		reflect.TypeFor[toolroom.Call](), reflect.TypeFor[toolroom.Result](), reflect.TypeFor[toolroom.ChainResult](), reflect.TypeFor[run.Job](),
 	}, t)
 }
 

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/panics"
 )
@@ -45,7 +46,7 @@ type Hook struct {
 // Message is the JSON document that a webhook receives.
 type Message struct {
 	Event    string             `json:"event"`
-	Approval *approval.Approval `json:"approval"`
+	Approval *toolroom.Approval `json:"approval"`
 	// Link opens a page that shows the call and takes the answer. Anyone who has
 	// the link can answer, once, until it expires.
 	Link string `json:"link,omitempty"`
@@ -137,7 +138,7 @@ func (n *Notifier) poll(ctx context.Context, sending *sync.WaitGroup) {
 	if len(hooks) == 0 {
 		return
 	}
-	pending, err := n.o.Approvals.List(ctx, approval.Pending)
+	pending, err := n.o.Approvals.List(ctx, toolroom.ApprovalPending)
 	if err != nil {
 		if ctx.Err() == nil {
 			n.o.Log.Error("failed to list pending approvals for webhooks", "error", err)
@@ -180,7 +181,7 @@ func (n *Notifier) forget(current map[string]bool) {
 
 // deliver retries until the message has arrived or is refused permanently, or
 // the question is no longer pending.
-func (n *Notifier) deliver(ctx context.Context, id string, a *approval.Approval, h Hook) {
+func (n *Notifier) deliver(ctx context.Context, id string, a *toolroom.Approval, h Hook) {
 	ctx, cancel := context.WithDeadline(ctx, a.Expires)
 	defer cancel()
 	for pause := n.o.First; ; pause = min(2*pause, n.o.Last) {
@@ -204,13 +205,13 @@ func (n *Notifier) deliver(ctx context.Context, id string, a *approval.Approval,
 		case <-ctx.Done():
 			return
 		}
-		if now, err := n.o.Approvals.Get(ctx, a.ID); err == nil && now.State != approval.Pending {
+		if now, err := n.o.Approvals.Get(ctx, a.ID); err == nil && now.State != toolroom.ApprovalPending {
 			return
 		}
 	}
 }
 
-func (n *Notifier) send(ctx context.Context, id string, a *approval.Approval, h Hook) (again bool, err error) {
+func (n *Notifier) send(ctx context.Context, id string, a *toolroom.Approval, h Hook) (again bool, err error) {
 	m := Message{Event: "approval.pending", Approval: a}
 	if h.PublicURL != "" {
 		m.Link = strings.TrimRight(h.PublicURL, "/") + AnswerPath + n.o.Approvals.Link(a, h.Name)

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/approval/hook"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
@@ -82,9 +83,9 @@ func (r *receiver) wait(t *testing.T) {
 	}
 }
 
-func request(t *testing.T, approvals *approval.Service, digest string) *approval.Approval {
+func request(t *testing.T, approvals *approval.Service, digest string) *toolroom.Approval {
 	t.Helper()
-	a, err := approvals.Request(t.Context(), approval.Approval{Digest: digest, Tool: "file:write", Arguments: json.RawMessage(`{"a":1}`), Effects: []string{"writes a"}})
+	a, err := approvals.Request(t.Context(), toolroom.Approval{Digest: digest, Tool: "file:write", Arguments: json.RawMessage(`{"a":1}`), Effects: []string{"writes a"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ import (
 type Options struct {
 	Sessions *session.Store
 	// Receipts returns receipts of calls.
-	Receipts func(ctx context.Context, q receipt.Query) ([]*receipt.Receipt, error)
+	Receipts func(ctx context.Context, q toolroom.ReceiptQuery) ([]*toolroom.Receipt, error)
 	// Taint adds taint labels to the call around ctx.
 	Taint func(ctx context.Context, labels ...taint.Label) bool
 }
@@ -123,7 +123,7 @@ func (s *sessions) all(ctx context.Context, who toolroom.Identity) ([]Session, e
 		one := ofCode(info)
 		found[info.ID] = &one
 	}
-	_, err = s.scan(ctx, who, 0, func(r *receipt.Receipt) bool {
+	_, err = s.scan(ctx, who, 0, func(r *toolroom.Receipt) bool {
 		for _, id := range named(r) {
 			one := found[id]
 			if one == nil {
@@ -147,9 +147,9 @@ func (s *sessions) all(ctx context.Context, who toolroom.Identity) ([]Session, e
 
 // scan passes the caller's receipts to visit, newest first, until visit returns false. It
 // returns the number before which a later scan continues; zero at the end.
-func (s *sessions) scan(ctx context.Context, who toolroom.Identity, before int64, visit func(*receipt.Receipt) bool) (int64, error) {
+func (s *sessions) scan(ctx context.Context, who toolroom.Identity, before int64, visit func(*toolroom.Receipt) bool) (int64, error) {
 	for range maxScan / receipt.MaxLimit {
-		page, err := s.Receipts(ctx, receipt.Query{Subject: who.Key(), ReachedBy: &who, BeforeSeq: before, Limit: receipt.MaxLimit})
+		page, err := s.Receipts(ctx, toolroom.ReceiptQuery{Subject: who.Key(), ReachedBy: &who, BeforeSeq: before, Limit: receipt.MaxLimit})
 		if err != nil {
 			return 0, err
 		}
@@ -168,7 +168,7 @@ func (s *sessions) scan(ctx context.Context, who toolroom.Identity, before int64
 
 // named returns the sessions that a call belongs to: that of the conversation, and that of
 // the program.
-func named(r *receipt.Receipt) []string {
+func named(r *toolroom.Receipt) []string {
 	var ids []string
 	if r.Session != "" {
 		ids = append(ids, r.Session)
@@ -227,7 +227,7 @@ func (s *sessions) history() builtin.Tool {
 				return out, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "this call belongs to no session; name one").WithHint("list the sessions: sessions:list")
 			}
 			var labels []taint.Label
-			next, err := s.scan(ctx, req.Identity, in.Before, func(r *receipt.Receipt) bool {
+			next, err := s.scan(ctx, req.Identity, in.Before, func(r *toolroom.Receipt) bool {
 				if r.ID == req.Call || !slices.Contains(named(r), out.ID) {
 					return true
 				}
@@ -256,7 +256,7 @@ func tainted(labels []string) []string {
 	return slices.DeleteFunc(slices.Clone(labels), func(l string) bool { return l != taint.Untrusted && l != taint.Private })
 }
 
-func entry(r *receipt.Receipt) Entry {
+func entry(r *toolroom.Receipt) Entry {
 	e := Entry{Call: r.ID, Parent: r.Parent, Tool: r.Tool, Arguments: r.Arguments, Status: string(r.Status), Result: strings.ToValidUTF8(r.Preview, ""), Started: r.Started}
 	if len(e.Arguments) > maxArguments {
 		cut, _ := json.Marshal(strings.ToValidUTF8(string(e.Arguments[:maxArguments]), "") + "…") // a text can always be encoded

@@ -65,7 +65,7 @@ func (s *Shell) permitted(req *source.Request) error {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires engine %s for this call, but commands run in %s", req.Engine, s.o.Runtime).
 			WithCLIHint("see which rule requires it: toolroom policy explain %s", req.Tool)
 	}
-	if !policy.Walls(have).Holds(policy.Isolation(req.Isolation)) {
+	if !policy.Holds(policy.Walls(have), toolroom.Isolation(req.Isolation)) {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires isolation %s or stronger, but commands run in %s", req.Isolation, have).
 			WithCLIHint("see which rule requires it: toolroom policy explain %s", req.Tool)
 	}

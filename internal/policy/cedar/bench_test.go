@@ -49,7 +49,7 @@ func BenchmarkDecide(b *testing.B) {
 			t := &toolroom.Tool{ID: toolroom.MustParseID(id), InputSchema: schema}
 			b.ReportAllocs()
 			for b.Loop() {
-				if d := p.Decide(b.Context(), policy.Request{Tool: t, Who: who, Call: call}); d.Effect != policy.Allow {
+				if d := p.Decide(b.Context(), policy.Request{Tool: t, Who: who, Call: call}); d.Effect != toolroom.VerdictAllow {
 					b.Fatal(d)
 				}
 			}
@@ -60,7 +60,7 @@ func BenchmarkDecide(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			fresh := t // another tool, of which nothing is known yet
-			if d := p.Decide(b.Context(), policy.Request{Tool: &fresh, Who: who, Call: call}); d.Effect != policy.Allow {
+			if d := p.Decide(b.Context(), policy.Request{Tool: &fresh, Who: who, Call: call}); d.Effect != toolroom.VerdictAllow {
 				b.Fatal(d)
 			}
 		}
@@ -76,7 +76,7 @@ func BenchmarkVisibleOfFiveThousand(b *testing.B) {
 	who := toolroom.Identity{Subject: "ann", Groups: []string{"dev"}}
 	list := func() {
 		for _, t := range tools {
-			if d := p.Decide(b.Context(), policy.Request{Tool: t, Who: who}); d.Effect != policy.Allow {
+			if d := p.Decide(b.Context(), policy.Request{Tool: t, Who: who}); d.Effect != toolroom.VerdictAllow {
 				b.Fatal(d)
 			}
 		}

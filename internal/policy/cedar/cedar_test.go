@@ -44,7 +44,7 @@ func TestRulesDecideAsTheyAreWritten(t *testing.T) {
 	unknown := with(`{}`)
 	unknown.Effects = []toolroom.Effect{{Kind: toolroom.EffectFile, Mode: "write"}, {Kind: toolroom.EffectCommand, Target: "… -rf /"}}
 	docker := with(`{}`)
-	docker.Isolation = func() policy.Isolation { return "docker" }
+	docker.Isolation = func() toolroom.Isolation { return "docker" }
 	spend := func(amounts ...string) *policy.Context {
 		c := with(`{}`)
 		for _, a := range amounts {
@@ -61,78 +61,78 @@ func TestRulesDecideAsTheyAreWritten(t *testing.T) {
 		rules   string
 		call    *policy.Context
 		deny    bool // by default
-		effect  policy.Effect
+		effect  toolroom.Verdict
 		because string
-		least   policy.Isolation
+		least   toolroom.Isolation
 		engine  string
 	}{
-		"a forbid denies":                  {rules: `forbid(principal, action, resource == Tool::"shell:exec");`, effect: policy.Deny, because: "rules.cedar:1:1"},
-		"a forbid of another does not":     {rules: `forbid(principal, action, resource == Tool::"x:y");`, effect: policy.Allow},
-		"nothing is permitted by default":  {deny: true, effect: policy.Deny, because: "policy.default: deny"},
-		"a permit permits":                 {deny: true, rules: `@id("p") permit(principal in Team::"dev", action, resource in Namespace::"shell");`, effect: policy.Allow, because: "rules.cedar:1:1 (p)"},
-		"a forbid beats a permit":          {deny: true, rules: `permit(principal, action, resource); @reason("no shell") forbid(principal, action, resource in Tag::"risky");`, effect: policy.Deny, because: "rules.cedar:1:38: no shell"},
-		"a group is a parent":              {rules: `forbid(principal, action, resource in Group::"runtime");`, effect: policy.Deny},
-		"a source is a parent":             {rules: `forbid(principal, action == Action::"call", resource in Source::"mcp");`, effect: policy.Deny},
-		"hints are attributes":             {rules: `forbid(principal, action, resource) when { resource.destructive && !resource.read_only };`, effect: policy.Deny},
-		"what the caller acts as":          {rules: `forbid(principal == Identity::"ann", action, resource) when { principal.agent == "coder" && principal.provider == "ollama" && principal.skill == "s" };`, effect: policy.Deny},
-		"an argument":                      {rules: `forbid(principal, action, resource) when { context.arguments.command like "*rm *" };`, call: with(`{"command":"rm -r x"}`), effect: policy.Deny},
-		"another argument":                 {rules: `forbid(principal, action, resource) when { context.arguments.command like "*rm *" };`, call: with(`{"command":"ls"}`), effect: policy.Allow},
-		"a missing argument is no way out": {rules: `forbid(principal, action, resource) when { context.arguments.command like "*rm *" };`, call: with(`{}`), effect: policy.Deny, because: "counts as matching"},
+		"a forbid denies":                  {rules: `forbid(principal, action, resource == Tool::"shell:exec");`, effect: toolroom.VerdictDeny, because: "rules.cedar:1:1"},
+		"a forbid of another does not":     {rules: `forbid(principal, action, resource == Tool::"x:y");`, effect: toolroom.VerdictAllow},
+		"nothing is permitted by default":  {deny: true, effect: toolroom.VerdictDeny, because: "policy.default: deny"},
+		"a permit permits":                 {deny: true, rules: `@id("p") permit(principal in Team::"dev", action, resource in Namespace::"shell");`, effect: toolroom.VerdictAllow, because: "rules.cedar:1:1 (p)"},
+		"a forbid beats a permit":          {deny: true, rules: `permit(principal, action, resource); @reason("no shell") forbid(principal, action, resource in Tag::"risky");`, effect: toolroom.VerdictDeny, because: "rules.cedar:1:38: no shell"},
+		"a group is a parent":              {rules: `forbid(principal, action, resource in Group::"runtime");`, effect: toolroom.VerdictDeny},
+		"a source is a parent":             {rules: `forbid(principal, action == Action::"call", resource in Source::"mcp");`, effect: toolroom.VerdictDeny},
+		"hints are attributes":             {rules: `forbid(principal, action, resource) when { resource.destructive && !resource.read_only };`, effect: toolroom.VerdictDeny},
+		"what the caller acts as":          {rules: `forbid(principal == Identity::"ann", action, resource) when { principal.agent == "coder" && principal.provider == "ollama" && principal.skill == "s" };`, effect: toolroom.VerdictDeny},
+		"an argument":                      {rules: `forbid(principal, action, resource) when { context.arguments.command like "*rm *" };`, call: with(`{"command":"rm -r x"}`), effect: toolroom.VerdictDeny},
+		"another argument":                 {rules: `forbid(principal, action, resource) when { context.arguments.command like "*rm *" };`, call: with(`{"command":"ls"}`), effect: toolroom.VerdictAllow},
+		"a missing argument is no way out": {rules: `forbid(principal, action, resource) when { context.arguments.command like "*rm *" };`, call: with(`{}`), effect: toolroom.VerdictDeny, because: "counts as matching"},
 		"a missing argument permits nothing": {
-			deny: true, rules: `permit(principal, action, resource) when { context.arguments.safe };`, call: with(`{}`), effect: policy.Deny, because: "policy.default",
+			deny: true, rules: `permit(principal, action, resource) when { context.arguments.safe };`, call: with(`{}`), effect: toolroom.VerdictDeny, because: "policy.default",
 		},
-		"has asks first":               {rules: `forbid(principal, action, resource) when { context.arguments has command && context.arguments.command like "*rm*" };`, call: with(`{}`), effect: policy.Allow},
-		"one number has one form":      {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":1e2}`), effect: policy.Deny, because: "rules.cedar:1:1"},
-		"a number beyond 64 bits":      {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":99999999999999999999}`), effect: policy.Deny, because: "counts as matching"},
-		"a fraction is no Long":        {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":100.5}`), effect: policy.Deny, because: "counts as matching"},
-		"a fraction is a decimal":      {rules: `forbid(principal, action, resource) when { context.arguments.n.greaterThan(decimal("100.0")) };`, call: with(`{"n":100.5}`), effect: policy.Deny, because: "rules.cedar:1:1"},
-		"has, beyond 64 bits":          {rules: above, call: with(`{"amount":99999999999999999999}`), effect: policy.Deny, because: "counts as matching"},
-		"has, digits behind the point": {rules: above, call: with(`{"amount":1000000.00001}`), effect: policy.Deny, because: "counts as matching"},
-		"has, a small number":          {rules: above, call: with(`{"amount":1}`), effect: policy.Allow},
-		"has, a decimal":               {rules: `forbid(principal, action, resource) when { context.arguments has amount && context.arguments.amount.greaterThan(decimal("100.0")) };`, call: with(`{"amount":1000000.00001}`), effect: policy.Deny},
-		"has alone":                    {rules: `forbid(principal, action, resource) when { context.arguments has amount };`, call: with(`{"amount":1e300}`), effect: policy.Deny, because: "rules.cedar:1:1"},
-		"has within":                   {rules: `forbid(principal, action, resource) when { context.arguments has a && context.arguments.a has b && context.arguments.a.b > 1 };`, call: with(`{"a":{"b":99999999999999999999}}`), effect: policy.Deny},
-		"a list of other numbers":      {rules: only, call: with(`{"ids":[1,99999999999999999999]}`), effect: policy.Deny},
-		"a list of a list of them":     {rules: only, call: with(`{"ids":[1,[0.00001]]}`), effect: policy.Deny},
-		"a list with null":             {rules: only, call: with(`{"ids":[1,null]}`), effect: policy.Deny},
-		"a list as it should be":       {rules: only, call: with(`{"ids":[1,3]}`), effect: policy.Allow},
-		"an empty list of them":        {rules: `forbid(principal, action, resource) unless { context.arguments.ids.isEmpty() };`, call: with(`{"ids":[99999999999999999999]}`), effect: policy.Deny},
-		"amounts that overflow":        {rules: costs, call: spend("5000 EUR", "9000000000000 EUR", "8999999999999 EUR"), effect: policy.Deny},
-		"an amount nobody knows":       {rules: costs, call: spend("much"), effect: policy.Deny, because: "counts as matching"},
-		"amounts of two units":         {rules: costs, call: spend("5 EUR", "5000 USD"), effect: policy.Deny, because: "counts as matching"},
-		"amounts, one without a unit":  {rules: costs, call: spend("5", "1 USD"), effect: policy.Deny, because: "counts as matching"},
-		"a small amount":               {rules: costs, call: spend("5 EUR"), effect: policy.Allow},
-		"has, a file nobody knows":     {rules: `forbid(principal, action, resource) when { context.effects has write && context.effects.write.contains("/etc/passwd") };`, call: unknown, effect: policy.Deny, because: "counts as matching"},
-		"a list is a set":              {rules: `forbid(principal, action, resource) when { context.arguments.args.contains("--force") };`, call: with(`{"args":["push","--force"]}`), effect: policy.Deny},
-		"escapes are undone":           {rules: `forbid(principal, action, resource) when { context.arguments.p == "rm" };`, call: with(`{"p":"\u0072m"}`), effect: policy.Deny},
-		"unreadable arguments":         {rules: `forbid(principal, action, resource) when { context.arguments.p == "rm" };`, call: with(`{"p":"a","p":"rm"}`), effect: policy.Deny, because: "cannot be checked"},
-		"time and surface":             {rules: `forbid(principal, action, resource) when { context.weekday == "saturday" && context.hour < 8 && context.surface == "mcp" };`, effect: policy.Deny},
-		"taint":                        {rules: `forbid(principal, action, resource) when { context.taint.contains("untrusted") && resource.open_world };`, effect: policy.Deny},
-		"the environment":              {rules: `forbid(principal, action, resource) when { context.environment == "prod" };`, effect: policy.Deny},
-		"the budget":                   {rules: `forbid(principal, action, resource) when { context.budget.calls < 5 };`, effect: policy.Deny},
-		"effects":                      {rules: `forbid(principal, action, resource) when { context.effects.write.contains("/etc/passwd") };`, call: effects, effect: policy.Deny},
-		"a program":                    {rules: `forbid(principal, action, resource) when { context.effects.commands.contains("rm") };`, call: effects, effect: policy.Deny, because: "rules.cedar:1:1"},
-		"no such effect":               {rules: `forbid(principal, action, resource) when { context.effects.read.contains("/etc/passwd") };`, call: effects, effect: policy.Allow},
-		"a file that nobody knows":     {rules: `forbid(principal, action, resource) when { context.effects.write.contains("/etc/passwd") };`, call: unknown, effect: policy.Deny, because: "counts as matching"},
-		"a program nobody knows":       {rules: `forbid(principal, action, resource) when { context.effects.commands.contains("rm") };`, call: unknown, effect: policy.Deny, because: "counts as matching"},
+		"has asks first":               {rules: `forbid(principal, action, resource) when { context.arguments has command && context.arguments.command like "*rm*" };`, call: with(`{}`), effect: toolroom.VerdictAllow},
+		"one number has one form":      {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":1e2}`), effect: toolroom.VerdictDeny, because: "rules.cedar:1:1"},
+		"a number beyond 64 bits":      {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":99999999999999999999}`), effect: toolroom.VerdictDeny, because: "counts as matching"},
+		"a fraction is no Long":        {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":100.5}`), effect: toolroom.VerdictDeny, because: "counts as matching"},
+		"a fraction is a decimal":      {rules: `forbid(principal, action, resource) when { context.arguments.n.greaterThan(decimal("100.0")) };`, call: with(`{"n":100.5}`), effect: toolroom.VerdictDeny, because: "rules.cedar:1:1"},
+		"has, beyond 64 bits":          {rules: above, call: with(`{"amount":99999999999999999999}`), effect: toolroom.VerdictDeny, because: "counts as matching"},
+		"has, digits behind the point": {rules: above, call: with(`{"amount":1000000.00001}`), effect: toolroom.VerdictDeny, because: "counts as matching"},
+		"has, a small number":          {rules: above, call: with(`{"amount":1}`), effect: toolroom.VerdictAllow},
+		"has, a decimal":               {rules: `forbid(principal, action, resource) when { context.arguments has amount && context.arguments.amount.greaterThan(decimal("100.0")) };`, call: with(`{"amount":1000000.00001}`), effect: toolroom.VerdictDeny},
+		"has alone":                    {rules: `forbid(principal, action, resource) when { context.arguments has amount };`, call: with(`{"amount":1e300}`), effect: toolroom.VerdictDeny, because: "rules.cedar:1:1"},
+		"has within":                   {rules: `forbid(principal, action, resource) when { context.arguments has a && context.arguments.a has b && context.arguments.a.b > 1 };`, call: with(`{"a":{"b":99999999999999999999}}`), effect: toolroom.VerdictDeny},
+		"a list of other numbers":      {rules: only, call: with(`{"ids":[1,99999999999999999999]}`), effect: toolroom.VerdictDeny},
+		"a list of a list of them":     {rules: only, call: with(`{"ids":[1,[0.00001]]}`), effect: toolroom.VerdictDeny},
+		"a list with null":             {rules: only, call: with(`{"ids":[1,null]}`), effect: toolroom.VerdictDeny},
+		"a list as it should be":       {rules: only, call: with(`{"ids":[1,3]}`), effect: toolroom.VerdictAllow},
+		"an empty list of them":        {rules: `forbid(principal, action, resource) unless { context.arguments.ids.isEmpty() };`, call: with(`{"ids":[99999999999999999999]}`), effect: toolroom.VerdictDeny},
+		"amounts that overflow":        {rules: costs, call: spend("5000 EUR", "9000000000000 EUR", "8999999999999 EUR"), effect: toolroom.VerdictDeny},
+		"an amount nobody knows":       {rules: costs, call: spend("much"), effect: toolroom.VerdictDeny, because: "counts as matching"},
+		"amounts of two units":         {rules: costs, call: spend("5 EUR", "5000 USD"), effect: toolroom.VerdictDeny, because: "counts as matching"},
+		"amounts, one without a unit":  {rules: costs, call: spend("5", "1 USD"), effect: toolroom.VerdictDeny, because: "counts as matching"},
+		"a small amount":               {rules: costs, call: spend("5 EUR"), effect: toolroom.VerdictAllow},
+		"has, a file nobody knows":     {rules: `forbid(principal, action, resource) when { context.effects has write && context.effects.write.contains("/etc/passwd") };`, call: unknown, effect: toolroom.VerdictDeny, because: "counts as matching"},
+		"a list is a set":              {rules: `forbid(principal, action, resource) when { context.arguments.args.contains("--force") };`, call: with(`{"args":["push","--force"]}`), effect: toolroom.VerdictDeny},
+		"escapes are undone":           {rules: `forbid(principal, action, resource) when { context.arguments.p == "rm" };`, call: with(`{"p":"\u0072m"}`), effect: toolroom.VerdictDeny},
+		"unreadable arguments":         {rules: `forbid(principal, action, resource) when { context.arguments.p == "rm" };`, call: with(`{"p":"a","p":"rm"}`), effect: toolroom.VerdictDeny, because: "cannot be checked"},
+		"time and surface":             {rules: `forbid(principal, action, resource) when { context.weekday == "saturday" && context.hour < 8 && context.surface == "mcp" };`, effect: toolroom.VerdictDeny},
+		"taint":                        {rules: `forbid(principal, action, resource) when { context.taint.contains("untrusted") && resource.open_world };`, effect: toolroom.VerdictDeny},
+		"the environment":              {rules: `forbid(principal, action, resource) when { context.environment == "prod" };`, effect: toolroom.VerdictDeny},
+		"the budget":                   {rules: `forbid(principal, action, resource) when { context.budget.calls < 5 };`, effect: toolroom.VerdictDeny},
+		"effects":                      {rules: `forbid(principal, action, resource) when { context.effects.write.contains("/etc/passwd") };`, call: effects, effect: toolroom.VerdictDeny},
+		"a program":                    {rules: `forbid(principal, action, resource) when { context.effects.commands.contains("rm") };`, call: effects, effect: toolroom.VerdictDeny, because: "rules.cedar:1:1"},
+		"no such effect":               {rules: `forbid(principal, action, resource) when { context.effects.read.contains("/etc/passwd") };`, call: effects, effect: toolroom.VerdictAllow},
+		"a file that nobody knows":     {rules: `forbid(principal, action, resource) when { context.effects.write.contains("/etc/passwd") };`, call: unknown, effect: toolroom.VerdictDeny, because: "counts as matching"},
+		"a program nobody knows":       {rules: `forbid(principal, action, resource) when { context.effects.commands.contains("rm") };`, call: unknown, effect: toolroom.VerdictDeny, because: "counts as matching"},
 		"what is not known permits nothing": {
-			deny: true, rules: `permit(principal, action, resource) unless { context.effects.write.contains("/etc/passwd") };`, call: unknown, effect: policy.Deny, because: "policy.default",
+			deny: true, rules: `permit(principal, action, resource) unless { context.effects.write.contains("/etc/passwd") };`, call: unknown, effect: toolroom.VerdictDeny, because: "policy.default",
 		},
-		"effects that nobody knows":  {rules: `forbid(principal, action, resource) unless { context.effects.known };`, effect: policy.Deny},
-		"an outcome of a permit":     {rules: `@outcome("confirm") permit(principal, action, resource);`, effect: policy.Confirm},
-		"an outcome of a forbid":     {rules: `@outcome("confirm") forbid(principal, action, resource);`, effect: policy.Confirm},
-		"a question does not permit": {deny: true, rules: `@outcome("confirm") forbid(principal, action, resource);`, effect: policy.Deny},
-		"a question that fails asks": {rules: `@outcome("confirm") permit(principal, action, resource) when { context.arguments.x };`, call: with(`{}`), effect: policy.Confirm},
-		"isolation":                  {rules: `@isolation("gvisor") permit(principal, action, resource); @isolation("docker") forbid(principal, action, resource);`, effect: policy.Allow, least: "gvisor"},
-		"what it runs in":            {rules: `forbid(principal, action, resource) unless { ["gvisor", "vm"].contains(context.isolation) };`, call: docker, effect: policy.Deny, because: "rules.cedar:1:1"},
-		"a driver has a strength":    {rules: `forbid(principal, action, resource) unless { context.isolation == "container" };`, call: docker, effect: policy.Allow},
-		"it runs in none":            {rules: `forbid(principal, action, resource) when { context.isolation == "none" };`, effect: policy.Deny, because: "rules.cedar:1:1"},
-		"nothing is known of walls":  {rules: `forbid(principal, action, resource) when { context.isolation == "none" };`, call: &policy.Context{}, effect: policy.Allow},
-		"an engine":                  {rules: `@engine("gvisor") permit(principal, action, resource); @engine("gvisor") @isolation("vm") forbid(principal, action, resource);`, effect: policy.Allow, least: "vm", engine: "gvisor"},
-		"an engine of another case":  {rules: `@engine("gvisor") permit(principal, action, resource) when { context.surface == "cli" };`, effect: policy.Allow},
-		"an engine that fails":       {rules: `@engine("gvisor") permit(principal, action, resource) when { context.arguments.x };`, call: with(`{}`), effect: policy.Allow, engine: "gvisor"},
-		"two engines are none":       {rules: `@engine("gvisor") permit(principal, action, resource); @engine("docker") permit(principal, action, resource);`, effect: policy.Deny, because: "rules.cedar:1:1: on gvisor alone, and rules.cedar:1:56: on docker alone", engine: "gvisor"},
-		"a question and isolation":   {rules: `@isolation("vm") @outcome("confirm") permit(principal, action, resource);`, effect: policy.Confirm, least: "vm"},
+		"effects that nobody knows":  {rules: `forbid(principal, action, resource) unless { context.effects.known };`, effect: toolroom.VerdictDeny},
+		"an outcome of a permit":     {rules: `@outcome("confirm") permit(principal, action, resource);`, effect: toolroom.VerdictConfirm},
+		"an outcome of a forbid":     {rules: `@outcome("confirm") forbid(principal, action, resource);`, effect: toolroom.VerdictConfirm},
+		"a question does not permit": {deny: true, rules: `@outcome("confirm") forbid(principal, action, resource);`, effect: toolroom.VerdictDeny},
+		"a question that fails asks": {rules: `@outcome("confirm") permit(principal, action, resource) when { context.arguments.x };`, call: with(`{}`), effect: toolroom.VerdictConfirm},
+		"isolation":                  {rules: `@isolation("gvisor") permit(principal, action, resource); @isolation("docker") forbid(principal, action, resource);`, effect: toolroom.VerdictAllow, least: "gvisor"},
+		"what it runs in":            {rules: `forbid(principal, action, resource) unless { ["gvisor", "vm"].contains(context.isolation) };`, call: docker, effect: toolroom.VerdictDeny, because: "rules.cedar:1:1"},
+		"a driver has a strength":    {rules: `forbid(principal, action, resource) unless { context.isolation == "container" };`, call: docker, effect: toolroom.VerdictAllow},
+		"it runs in none":            {rules: `forbid(principal, action, resource) when { context.isolation == "none" };`, effect: toolroom.VerdictDeny, because: "rules.cedar:1:1"},
+		"nothing is known of walls":  {rules: `forbid(principal, action, resource) when { context.isolation == "none" };`, call: &policy.Context{}, effect: toolroom.VerdictAllow},
+		"an engine":                  {rules: `@engine("gvisor") permit(principal, action, resource); @engine("gvisor") @isolation("vm") forbid(principal, action, resource);`, effect: toolroom.VerdictAllow, least: "vm", engine: "gvisor"},
+		"an engine of another case":  {rules: `@engine("gvisor") permit(principal, action, resource) when { context.surface == "cli" };`, effect: toolroom.VerdictAllow},
+		"an engine that fails":       {rules: `@engine("gvisor") permit(principal, action, resource) when { context.arguments.x };`, call: with(`{}`), effect: toolroom.VerdictAllow, engine: "gvisor"},
+		"two engines are none":       {rules: `@engine("gvisor") permit(principal, action, resource); @engine("docker") permit(principal, action, resource);`, effect: toolroom.VerdictDeny, because: "rules.cedar:1:1: on gvisor alone, and rules.cedar:1:56: on docker alone", engine: "gvisor"},
+		"a question and isolation":   {rules: `@isolation("vm") @outcome("confirm") permit(principal, action, resource);`, effect: toolroom.VerdictConfirm, least: "vm"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,13 +155,13 @@ func TestAListLeavesOutWhatDependsOnTheCall(t *testing.T) {
 	for name, tt := range map[string]struct {
 		rules  string
 		deny   bool
-		effect policy.Effect
+		effect toolroom.Verdict
 	}{
-		"a forbid takes nothing away":     {`forbid(principal, action, resource)` + when, false, policy.Allow},
-		"a permit may permit":             {`permit(principal, action, resource)` + when, true, policy.Allow},
-		"a permit of another tool cannot": {`permit(principal, action, resource == Tool::"x:y")` + when, true, policy.Deny},
-		"a question is not put":           {`@outcome("confirm") permit(principal, action, resource)` + when, false, policy.Allow},
-		"a settled forbid takes away":     {`forbid(principal, action, resource) when { resource.id == "shell:exec" };`, false, policy.Deny},
+		"a forbid takes nothing away":     {`forbid(principal, action, resource)` + when, false, toolroom.VerdictAllow},
+		"a permit may permit":             {`permit(principal, action, resource)` + when, true, toolroom.VerdictAllow},
+		"a permit of another tool cannot": {`permit(principal, action, resource == Tool::"x:y")` + when, true, toolroom.VerdictDeny},
+		"a question is not put":           {`@outcome("confirm") permit(principal, action, resource)` + when, false, toolroom.VerdictAllow},
+		"a settled forbid takes away":     {`forbid(principal, action, resource) when { resource.id == "shell:exec" };`, false, toolroom.VerdictDeny},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -18,6 +18,7 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/schema"
 	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/nearest"
 	"github.com/toolroom/toolroom/internal/policy"
 )
@@ -110,7 +111,7 @@ type checker struct {
 
 	// What its annotations say.
 	ask       bool
-	isolation policy.Isolation
+	isolation toolroom.Isolation
 	engine    string
 	// members are those of the context that it asks about.
 	members map[string]bool
@@ -135,7 +136,7 @@ func (c *checker) annotations() {
 		case "id", "reason":
 		case "outcome":
 			c.ask = true
-			if value != string(policy.Confirm) {
+			if value != string(toolroom.VerdictConfirm) {
 				c.problem(at, fmt.Sprintf("there is no outcome %q", value), `write @outcome("confirm")`)
 			}
 		case "isolation":

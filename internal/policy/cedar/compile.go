@@ -11,6 +11,7 @@ import (
 	cedar "github.com/cedar-policy/cedar-go"
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
@@ -52,7 +53,7 @@ type rule struct {
 	forbid bool
 	// ask, isolation and engine are the outcomes that annotations give.
 	ask       bool
-	isolation policy.Isolation
+	isolation toolroom.Isolation
 	engine    string
 	// members are those of the context that the rule asks about.
 	members map[string]bool

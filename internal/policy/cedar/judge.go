@@ -56,12 +56,12 @@ type match struct {
 func (v *view) Settled() bool { return len(v.open) == 0 }
 
 // Judge gives the step of the rules.
-func (v *view) Judge(call *policy.Context) policy.Step {
+func (v *view) Judge(call *policy.Context) toolroom.PolicyStep {
 	matches := v.known
 	if call != nil && len(v.open) > 0 {
 		record, err := v.rules.context(call, v.members)
 		if err != nil {
-			return policy.Step{Layer: layer, Effect: policy.Deny, Rule: layer + ": the arguments cannot be checked: " + err.Error()}
+			return toolroom.PolicyStep{Layer: layer, Effect: toolroom.VerdictDeny, Rule: layer + ": the arguments cannot be checked: " + err.Error()}
 		}
 		open := v.open
 		if call.Arguments == nil {
@@ -94,14 +94,14 @@ func hasPermit(open []*rule) bool {
 // when it narrows, and as not matching when it permits: leaving an argument out
 // is no way around a rule. (A rule that the tool or the caller alone rules out is
 // not evaluated.)
-func (r *Rules) conclude(matches []match, mayPermit bool) policy.Step {
+func (r *Rules) conclude(matches []match, mayPermit bool) toolroom.PolicyStep {
 	var forbid, ask, permit *match
-	var isolation policy.Isolation
+	var isolation toolroom.Isolation
 	var engine, other *match // that name engines which are not the same
 	for i := range matches {
 		m := &matches[i]
 		if m.failure == "" || m.rule.forbid || m.rule.ask || m.rule.confines() {
-			if m.rule.isolation != "" && !isolation.Holds(m.rule.isolation) {
+			if m.rule.isolation != "" && !policy.Holds(isolation, m.rule.isolation) {
 				isolation = m.rule.isolation
 			}
 			if m.rule.engine != "" {
@@ -121,20 +121,20 @@ func (r *Rules) conclude(matches []match, mayPermit bool) policy.Step {
 			permit = first(permit, m)
 		}
 	}
-	step := policy.Step{Layer: layer, Effect: policy.Allow, Rule: layer + ": none takes it away", Isolation: isolation}
+	step := toolroom.PolicyStep{Layer: layer, Effect: toolroom.VerdictAllow, Rule: layer + ": none takes it away", Isolation: isolation}
 	if engine != nil {
 		step.Engine = engine.rule.engine
 	}
 	switch {
 	case forbid != nil:
-		step.Effect, step.Rule = policy.Deny, forbid.text()
+		step.Effect, step.Rule = toolroom.VerdictDeny, forbid.text()
 	case other != nil:
-		step.Effect = policy.Deny
+		step.Effect = toolroom.VerdictDeny
 		step.Rule = fmt.Sprintf("%s: on %s alone, and %s: on %s alone", engine.text(), engine.rule.engine, other.text(), other.rule.engine)
 	case permit == nil && r.o.DenyByDefault && !mayPermit:
-		step.Effect, step.Rule = policy.Deny, "policy.default: deny, and no rule permits it"
+		step.Effect, step.Rule = toolroom.VerdictDeny, "policy.default: deny, and no rule permits it"
 	case ask != nil:
-		step.Effect, step.Rule = policy.Confirm, ask.text()
+		step.Effect, step.Rule = toolroom.VerdictConfirm, ask.text()
 	case permit != nil:
 		step.Rule = permit.text()
 	}

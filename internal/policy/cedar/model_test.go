@@ -90,7 +90,7 @@ func TestLayersShownAsCedarDecideAsTheLayersDo(t *testing.T) {
 			tool, who := drawTool.Draw(t, "tool"), drawWho.Draw(t, "who")
 			want := layers.Decide(context.Background(), policy.Request{Tool: tool, Who: who, Call: &policy.Context{}})
 			got := rules.View(tool, who).Judge(with(`{}`))
-			if got.Effect != want.Effect || got.Effect != policy.Deny && got.Isolation != want.Isolation {
+			if got.Effect != want.Effect || got.Effect != toolroom.VerdictDeny && got.Isolation != want.Isolation {
 				t.Fatalf("%s for %+v: the layers say %+v, their Cedar %+v\n%s", tool.ID, who, want, got, text)
 			}
 		}
@@ -121,7 +121,7 @@ var drawRule = rapid.Custom(func(t *rapid.T) string {
 
 // naive evaluates every rule anew for every call. One that fails is no match
 // where what does not depend on the call rules it out.
-func naive(r *Rules, tool *toolroom.Tool, who toolroom.Identity, call *policy.Context) policy.Step {
+func naive(r *Rules, tool *toolroom.Tool, who toolroom.Identity, call *policy.Context) toolroom.PolicyStep {
 	all := map[string]bool{}
 	for _, one := range r.rules {
 		maps.Copy(all, one.members)
@@ -165,7 +165,7 @@ func TestWhatIsPreparedDecidesAsAWholeEvaluation(t *testing.T) {
 			if got.Effect != want.Effect || got.Isolation != want.Isolation {
 				t.Fatalf("%s: prepared %+v, whole %+v\n%s", arguments, got, want, text)
 			}
-			if list := view.Judge(nil); list.Effect == policy.Deny && got.Effect != policy.Deny {
+			if list := view.Judge(nil); list.Effect == toolroom.VerdictDeny && got.Effect != toolroom.VerdictDeny {
 				t.Fatalf("a list hides what a call may use: %+v, %+v\n%s", list, got, text)
 			}
 		}
@@ -173,13 +173,13 @@ func TestWhatIsPreparedDecidesAsAWholeEvaluation(t *testing.T) {
 }
 
 func TestAnotherForbidNeverWidens(t *testing.T) {
-	width := map[policy.Effect]int{policy.Deny: 0, policy.Confirm: 1, policy.Allow: 2}
+	width := map[toolroom.Verdict]int{toolroom.VerdictDeny: 0, toolroom.VerdictConfirm: 1, toolroom.VerdictAllow: 2}
 	rapid.Check(t, func(t *rapid.T) {
 		rules := rapid.SliceOfN(drawRule, 1, 5).Draw(t, "rules")
 		more := append(rules[:len(rules):len(rules)], strings.Replace(drawRule.Draw(t, "another"), "permit(", "forbid(", 1))
 		deny := rapid.Bool().Draw(t, "deny")
 		tool, who := drawTool.Draw(t, "tool"), drawWho.Draw(t, "who")
-		var steps []policy.Step
+		var steps []toolroom.PolicyStep
 		for _, list := range [][]string{rules, more} {
 			r, err := Compile([]Text{{Name: "r", Body: []byte(strings.Join(list, ""))}}, Options{DenyByDefault: deny})
 			if err != nil {
@@ -187,7 +187,7 @@ func TestAnotherForbidNeverWidens(t *testing.T) {
 			}
 			steps = append(steps, r.View(tool, who).Judge(with(`{"x":1}`)))
 		}
-		if width[steps[1].Effect] > width[steps[0].Effect] || !steps[1].Isolation.Holds(steps[0].Isolation) {
+		if width[steps[1].Effect] > width[steps[0].Effect] || !policy.Holds(steps[1].Isolation, steps[0].Isolation) {
 			t.Fatalf("%+v, and with one more %+v\n%s", steps[0], steps[1], strings.Join(more, ""))
 		}
 	})

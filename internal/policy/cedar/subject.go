@@ -140,9 +140,9 @@ func (r *Rules) member(name string, c *policy.Context) (cedar.Value, error) {
 		return texts(c.Taint), nil
 	case "isolation":
 		if c.Isolation == nil {
-			return cedar.String(policy.IsolationNone), nil
+			return cedar.String(toolroom.IsolationNone), nil
 		}
-		return cedar.String(c.Isolation().Strength()), nil
+		return cedar.String(policy.Strength(c.Isolation())), nil
 	case "budget":
 		return cedar.NewRecord(cedar.RecordMap{"calls": cedar.Long(c.Budget.Calls), "bytes": cedar.Long(c.Budget.Bytes)}), nil
 	default:

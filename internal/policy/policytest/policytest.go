@@ -48,15 +48,15 @@ type Case struct {
 	// Effects are what the call would do, as [toolroom.ParseEffect] reads them.
 	Effects []string `yaml:"effects" json:"effects,omitempty"`
 	// Secrets are the scopes of the secrets that the tool would be given.
-	Secrets   []string         `yaml:"secrets" json:"secrets,omitempty"`
-	Isolation policy.Isolation `yaml:"isolation" json:"isolation,omitempty"`
+	Secrets   []string           `yaml:"secrets" json:"secrets,omitempty"`
+	Isolation toolroom.Isolation `yaml:"isolation" json:"isolation,omitempty"`
 
 	// Want is allow, confirm or deny.
-	Want policy.Effect `yaml:"want" json:"want"`
+	Want toolroom.Verdict `yaml:"want" json:"want"`
 	// WantRule is a part of the rule that decides; empty takes any.
 	WantRule string `yaml:"want_rule" json:"want_rule,omitempty"`
 	// WantIsolation is the least isolation; empty takes any.
-	WantIsolation policy.Isolation `yaml:"want_isolation" json:"want_isolation,omitempty"`
+	WantIsolation toolroom.Isolation `yaml:"want_isolation" json:"want_isolation,omitempty"`
 }
 
 // Hints are those of a tool.
@@ -120,7 +120,7 @@ func (c *Case) check() error {
 	switch {
 	case c.Tool == "":
 		return errors.New("it names no tool")
-	case c.Want != policy.Allow && c.Want != policy.Confirm && c.Want != policy.Deny:
+	case c.Want != toolroom.VerdictAllow && c.Want != toolroom.VerdictConfirm && c.Want != toolroom.VerdictDeny:
 		return fmt.Errorf("want is %q, not allow, confirm or deny", c.Want)
 	}
 	for _, text := range c.Effects {
@@ -128,7 +128,7 @@ func (c *Case) check() error {
 			return fmt.Errorf("effects: %w", err)
 		}
 	}
-	for _, isolation := range []policy.Isolation{c.Isolation, c.WantIsolation} {
+	for _, isolation := range []toolroom.Isolation{c.Isolation, c.WantIsolation} {
 		if isolation != "" {
 			if _, err := policy.ParseIsolation(string(isolation)); err != nil {
 				return err
@@ -219,7 +219,7 @@ func (c *Case) tool(of *toolroom.Tool) *toolroom.Tool {
 }
 
 func (c *Case) call() (*policy.Context, error) {
-	call := &policy.Context{Surface: c.Surface, Time: c.Time, Taint: c.Taint, Secrets: c.Secrets, Isolation: func() policy.Isolation { return c.Isolation }}
+	call := &policy.Context{Surface: c.Surface, Time: c.Time, Taint: c.Taint, Secrets: c.Secrets, Isolation: func() toolroom.Isolation { return c.Isolation }}
 	for _, text := range c.Effects {
 		e, err := toolroom.ParseEffect(text)
 		if err != nil {

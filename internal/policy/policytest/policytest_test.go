@@ -98,17 +98,17 @@ func TestAReplayTellsWhatWouldHaveChanged(t *testing.T) {
 		Sensitive: policy.Sensitive{Tools: []string{"s.*"}},
 	})
 	var got Replayed
-	elevated := []policy.Step{{Layer: policy.SensitiveLayer, Effect: policy.Allow}}
+	elevated := []toolroom.PolicyStep{{Layer: policy.SensitiveLayer, Effect: toolroom.VerdictAllow}}
 	for _, c := range []Recorded{
-		{ID: "same", Tool: "a:b", Was: policy.Allow, Arguments: json.RawMessage(`{}`)},
-		{ID: "denied now", Tool: "a:gone", Was: policy.Allow, Rule: "old"},
-		{ID: "permitted now", Tool: "a:b", Was: policy.Deny, Rule: "old"},
-		{ID: "by its arguments", Tool: "a:b", Was: policy.Allow, Arguments: json.RawMessage(`{"x":"secret"}`)},
-		{ID: "arguments not kept", Tool: "a:b", Was: policy.Allow, Arguments: json.RawMessage(`"[too large to record; see secret]"`)},
-		{ID: "elevated then", Tool: "s:x", Was: policy.Allow, Layers: elevated},
-		{ID: "not elevated then", Tool: "s:x", Was: policy.Allow},
+		{ID: "same", Tool: "a:b", Was: toolroom.VerdictAllow, Arguments: json.RawMessage(`{}`)},
+		{ID: "denied now", Tool: "a:gone", Was: toolroom.VerdictAllow, Rule: "old"},
+		{ID: "permitted now", Tool: "a:b", Was: toolroom.VerdictDeny, Rule: "old"},
+		{ID: "by its arguments", Tool: "a:b", Was: toolroom.VerdictAllow, Arguments: json.RawMessage(`{"x":"secret"}`)},
+		{ID: "arguments not kept", Tool: "a:b", Was: toolroom.VerdictAllow, Arguments: json.RawMessage(`"[too large to record; see secret]"`)},
+		{ID: "elevated then", Tool: "s:x", Was: toolroom.VerdictAllow, Layers: elevated},
+		{ID: "not elevated then", Tool: "s:x", Was: toolroom.VerdictAllow},
 		{ID: "never decided", Tool: "a:b"},
-		{ID: "no name", Tool: "what is this", Was: policy.Allow},
+		{ID: "no name", Tool: "what is this", Was: toolroom.VerdictAllow},
 	} {
 		c.Started = time.Now()
 		now.Replay(t.Context(), &got, c)

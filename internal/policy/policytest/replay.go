@@ -25,9 +25,9 @@ type Recorded struct {
 	// Effects are what it would have done, as far as that was known.
 	Effects []toolroom.Effect
 	// Was is what was decided then, Rule by what, and Layers how.
-	Was    policy.Effect
+	Was    toolroom.Verdict
 	Rule   string
-	Layers []policy.Step
+	Layers []toolroom.PolicyStep
 }
 
 // Change is a call that would be decided otherwise now.
@@ -36,9 +36,9 @@ type Change struct {
 	Tool     string            `json:"tool"`
 	Identity toolroom.Identity `json:"identity,omitzero"`
 	Started  time.Time         `json:"started"`
-	Was      policy.Effect     `json:"was"`
+	Was      toolroom.Verdict  `json:"was"`
 	WasRule  string            `json:"was_rule"`
-	Now      policy.Effect     `json:"now"`
+	Now      toolroom.Verdict  `json:"now"`
 	NowRule  string            `json:"now_rule"`
 }
 
@@ -74,8 +74,8 @@ func (t *Trial) Replay(ctx context.Context, r *Replayed, c Recorded) {
 			call.Arguments = func() (any, error) { return tree, nil }
 		}
 	}
-	was := slices.ContainsFunc(c.Layers, func(s policy.Step) bool {
-		return s.Layer == policy.SensitiveLayer && s.Effect == policy.Allow
+	was := slices.ContainsFunc(c.Layers, func(s toolroom.PolicyStep) bool {
+		return s.Layer == policy.SensitiveLayer && s.Effect == toolroom.VerdictAllow
 	})
 	now := t.decide(ctx, policy.Request{Tool: tool, Who: c.Identity, Call: call}, was)
 	for _, s := range c.Layers {

@@ -21,8 +21,8 @@ func TestWhatWasSoOfTheMomentStandsInAReplay(t *testing.T) {
 	for layer, changes := range map[string]int{"policy.spending": 0, "policy.taint": 0, "tools": 1} {
 		var r policytest.Replayed
 		tried.Replay(t.Context(), &r, policytest.Recorded{
-			Tool: "shop:pay", Was: policy.Deny, Arguments: []byte(`{}`),
-			Layers: []policy.Step{{Layer: layer, Effect: policy.Deny, Rule: "r"}},
+			Tool: "shop:pay", Was: toolroom.VerdictDeny, Arguments: []byte(`{}`),
+			Layers: []toolroom.PolicyStep{{Layer: layer, Effect: toolroom.VerdictDeny, Rule: "r"}},
 		})
 		if len(r.Changes) != changes {
 			t.Errorf("%s denied: %d changes, want %d", layer, len(r.Changes), changes)
@@ -45,7 +45,7 @@ func TestARuleAboutEffectsFindsRecordedCallsInAReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 		var r policytest.Replayed
-		tried.Replay(t.Context(), &r, policytest.Recorded{Tool: "web:fetch", Was: policy.Allow, Arguments: []byte(`{}`), Effects: []toolroom.Effect{effect}})
+		tried.Replay(t.Context(), &r, policytest.Recorded{Tool: "web:fetch", Was: toolroom.VerdictAllow, Arguments: []byte(`{}`), Effects: []toolroom.Effect{effect}})
 		if len(r.Changes) != changes {
 			t.Errorf("%s: %d changes, want %d", target, len(r.Changes), changes)
 		}

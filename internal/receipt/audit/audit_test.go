@@ -45,12 +45,12 @@ func open(t *testing.T, n int) *fixture {
 
 func (f *fixture) add(t *testing.T, from, to int) {
 	t.Helper()
-	var group []*receipt.Receipt
+	var group []*receipt.Draft
 	for i := from; i <= to; i++ {
-		group = append(group, &receipt.Receipt{
+		group = append(group, &receipt.Draft{Receipt: toolroom.Receipt{
 			ID: fmt.Sprintf("call_%d", i), Tool: "file:read", Status: toolroom.StatusOK, Started: at(i),
 			Arguments: json.RawMessage(fmt.Sprintf(`{"path":"<private-%d>"}`, i)), Preview: fmt.Sprintf("text & %d", i),
-		})
+		}})
 	}
 	if err := f.store.AppendReceipts(t.Context(), group); err != nil {
 		t.Fatal(err)

@@ -178,8 +178,8 @@ func writeLine(out io.Writer, v any) error {
 
 // Redact removes the details of a call's receipts for good and records who did
 // so and why.
-func Redact(ctx context.Context, store receipt.Store, call, reason string, by toolroom.Identity, surface string, now time.Time) (*receipt.Receipt, error) {
-	notice := &receipt.Receipt{
+func Redact(ctx context.Context, store receipt.Store, call, reason string, by toolroom.Identity, surface string, now time.Time) (*toolroom.Receipt, error) {
+	notice := &toolroom.Receipt{
 		ID: "redact_" + call, Tool: "toolroom:redact", Source: toolroom.SourceBuiltin, Surface: surface, Identity: by,
 		Parent: call, Status: toolroom.StatusOK, Effects: toolroom.EffectsDone, Preview: reason, Started: now,
 	}

@@ -9,8 +9,8 @@ import (
 	"os"
 	"sync"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/receipt"
 )
 
 // Lines writes each receipt as one line of JSON. Its methods are safe for concurrent
@@ -56,7 +56,7 @@ func (l *Lines) Reopen() error {
 }
 
 // Write writes receipts, each with a single write.
-func (l *Lines) Write(group []*receipt.Receipt) {
+func (l *Lines) Write(group []*toolroom.Receipt) {
 	if l == nil {
 		return
 	}

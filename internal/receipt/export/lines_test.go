@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/receipt/export"
 )
 
@@ -21,15 +21,15 @@ func TestEachReceiptIsOneLineAlsoAfterTheFileWasMovedAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Write([]*receipt.Receipt{{ID: "1", Preview: "two\nlines"}, {ID: "2", Arguments: json.RawMessage("{\n}")}})
+	l.Write([]*toolroom.Receipt{{ID: "1", Preview: "two\nlines"}, {ID: "2", Arguments: json.RawMessage("{\n}")}})
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
-	l.Write([]*receipt.Receipt{{ID: "3"}})
+	l.Write([]*toolroom.Receipt{{ID: "3"}})
 	if err := l.Reopen(); err != nil {
 		t.Fatal(err)
 	}
-	l.Write([]*receipt.Receipt{{ID: "4"}})
+	l.Write([]*toolroom.Receipt{{ID: "4"}})
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestEachReceiptIsOneLineAlsoAfterTheFileWasMovedAway(t *testing.T) {
 		}
 		var ids []string
 		for line := range strings.Lines(string(text)) {
-			var r receipt.Receipt
+			var r toolroom.Receipt
 			if err := json.Unmarshal([]byte(line), &r); err != nil {
 				t.Errorf("%q: %v", line, err)
 			}
@@ -61,7 +61,7 @@ func TestAFailureIsToldOnce(t *testing.T) {
 	var told bytes.Buffer
 	l := export.LinesTo(broken{}, slog.New(slog.NewTextHandler(&told, nil)))
 	for range 3 {
-		l.Write([]*receipt.Receipt{{ID: "1"}})
+		l.Write([]*toolroom.Receipt{{ID: "1"}})
 	}
 	if n := strings.Count(told.String(), "no space"); n != 1 {
 		t.Errorf("told %d times: %s", n, &told)

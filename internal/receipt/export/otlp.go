@@ -16,7 +16,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/panics"
-	"github.com/toolroom/toolroom/internal/receipt"
 )
 
 // OTLPOptions configure an OTLP. Endpoint is required, for example
@@ -41,7 +40,7 @@ type OTLPOptions struct {
 type OTLP struct {
 	o      OTLPOptions
 	client *http.Client
-	queue  chan *receipt.Receipt
+	queue  chan *toolroom.Receipt
 	stop   context.CancelFunc
 	done   chan struct{}
 }
@@ -67,7 +66,7 @@ func NewOTLP(o OTLPOptions) *OTLP {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	e := &OTLP{
-		o: o, client: &http.Client{Timeout: attemptTimeout}, queue: make(chan *receipt.Receipt, o.Queue),
+		o: o, client: &http.Client{Timeout: attemptTimeout}, queue: make(chan *toolroom.Receipt, o.Queue),
 		stop: stop, done: make(chan struct{}),
 	}
 	go e.run(ctx)
@@ -75,7 +74,7 @@ func NewOTLP(o OTLPOptions) *OTLP {
 }
 
 // Write queues receipts. It never blocks.
-func (e *OTLP) Write(group []*receipt.Receipt) {
+func (e *OTLP) Write(group []*toolroom.Receipt) {
 	lost := 0
 	for _, r := range group {
 		select {
@@ -109,7 +108,7 @@ func (e *OTLP) Close(ctx context.Context) error {
 func (e *OTLP) run(ctx context.Context) {
 	defer close(e.done)
 	for r := range e.queue {
-		group := []*receipt.Receipt{r}
+		group := []*toolroom.Receipt{r}
 	more:
 		for len(group) < batch {
 			select {
@@ -135,7 +134,7 @@ func (e *OTLP) run(ctx context.Context) {
 }
 
 // send sends a group. A group that is too large for the collector is sent in halves.
-func (e *OTLP) send(ctx context.Context, group []*receipt.Receipt) (lost int, err error) {
+func (e *OTLP) send(ctx context.Context, group []*toolroom.Receipt) (lost int, err error) {
 	err = e.sendWhole(ctx, group)
 	if half := len(group) / 2; errors.Is(err, errTooLarge) && half > 0 {
 		first, err := e.send(ctx, group[:half])
@@ -150,7 +149,7 @@ func (e *OTLP) send(ctx context.Context, group []*receipt.Receipt) (lost int, er
 
 var errTooLarge = errors.New("the request is too large for the collector")
 
-func (e *OTLP) sendWhole(ctx context.Context, group []*receipt.Receipt) error {
+func (e *OTLP) sendWhole(ctx context.Context, group []*toolroom.Receipt) error {
 	body, err := json.Marshal(e.request(group))
 	if err != nil {
 		return err
@@ -245,7 +244,7 @@ const (
 	severityWarn = 13
 )
 
-func (e *OTLP) request(group []*receipt.Receipt) request {
+func (e *OTLP) request(group []*toolroom.Receipt) request {
 	records := make([]record, len(group))
 	for i, r := range group {
 		records[i] = recordOf(r)
@@ -258,7 +257,7 @@ func (e *OTLP) request(group []*receipt.Receipt) request {
 
 // recordOf returns a record with the receipt as its body and the searchable fields
 // as attributes.
-func recordOf(r *receipt.Receipt) record {
+func recordOf(r *toolroom.Receipt) record {
 	body, err := json.Marshal(r)
 	if err != nil { // what a tool put into its error has no form
 		body = []byte(fmt.Sprintf("call %s of %s: %s", r.ID, r.Tool, r.Status))

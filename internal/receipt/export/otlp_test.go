@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/receipt/export"
 )
 
@@ -69,7 +68,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, record := range body.ResourceLogs[0].ScopeLogs[0].LogRecords {
-		var kept receipt.Receipt
+		var kept toolroom.Receipt
 		if err := json.Unmarshal([]byte(record.Body.StringValue), &kept); err != nil || record.TimeUnixNano != "5000000000" {
 			c.t.Errorf("record %+v, %v", record, err)
 		}
@@ -95,10 +94,10 @@ func start(t *testing.T, c *collector, log io.Writer, queue int) *export.OTLP {
 	})
 }
 
-func receipts(ids ...string) []*receipt.Receipt {
-	var group []*receipt.Receipt
+func receipts(ids ...string) []*toolroom.Receipt {
+	var group []*toolroom.Receipt
 	for _, id := range ids {
-		r := &receipt.Receipt{ID: id, Status: toolroom.StatusOK, Started: time.Unix(5, 0)}
+		r := &toolroom.Receipt{ID: id, Status: toolroom.StatusOK, Started: time.Unix(5, 0)}
 		if id == "failed" {
 			r.Status, r.Error = toolroom.StatusError, toolroom.Errorf(toolroom.CodeInternal, "it failed")
 		}

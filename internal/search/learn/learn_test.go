@@ -86,7 +86,7 @@ func TestAToolThatWasUsedAfterASearchIsFoundByItsWords(t *testing.T) {
 	if len(hits) != 1 || hits[0].ID != "papers:find" {
 		t.Fatalf("after: %+v", hits)
 	}
-	if why := hits[0].Why; len(why) != 1 || why[0] != (search.Match{Term: "bibtex", Field: search.FieldUse}) {
+	if why := hits[0].Why; len(why) != 1 || why[0] != (toolroom.Match{Term: "bibtex", Field: "use"}) {
 		t.Errorf("why: %+v", why)
 	}
 	if got := b.open().Recall(ann)("bibtex"); len(got) != 1 {

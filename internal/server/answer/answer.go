@@ -27,16 +27,16 @@ const maxForm = 16 << 10
 
 // Approvals is where links lead.
 type Approvals interface {
-	OpenLink(ctx context.Context, token string) (*approval.Approval, string, error)
-	Answer(ctx context.Context, id string, a approval.Answer) (*approval.Approval, error)
+	OpenLink(ctx context.Context, token string) (*toolroom.Approval, string, error)
+	Answer(ctx context.Context, id string, a toolroom.Answer) (*toolroom.Approval, error)
 }
 
 // view is the data of the page.
 type view struct {
-	*approval.Approval
+	*toolroom.Approval
 	Error  string
 	Hint   string
-	Scopes []approval.Scope
+	Scopes []toolroom.ApprovalScope
 }
 
 // New returns a handler for the paths below [hook.AnswerPath]. The token in the path
@@ -63,7 +63,7 @@ func New(approvals Approvals, log *slog.Logger) http.Handler {
 		answer, err := read(w, r)
 		if err == nil {
 			answer.By, answer.Hook = "hook:"+name, name
-			var done *approval.Approval
+			var done *toolroom.Approval
 			if done, err = approvals.Answer(r.Context(), a.ID, answer); err == nil {
 				a = done
 			}
@@ -73,18 +73,18 @@ func New(approvals Approvals, log *slog.Logger) http.Handler {
 	return secure(mux)
 }
 
-func read(w http.ResponseWriter, r *http.Request) (approval.Answer, error) {
+func read(w http.ResponseWriter, r *http.Request) (toolroom.Answer, error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		return approval.Answer{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "read the answer: %w", err)
+		return toolroom.Answer{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "read the answer: %w", err)
 	}
 	for name, values := range r.PostForm {
 		if len(values) > 1 || name != "answer" && name != "scope" && name != "comment" {
-			return approval.Answer{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the answer has the field %q, which is unknown or repeated", name)
+			return toolroom.Answer{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the answer has the field %q, which is unknown or repeated", name)
 		}
 	}
 	// Ignore the URL's query: a link must not contain an answer.
-	answer := approval.Answer{Comment: r.PostForm.Get("comment"), Scope: approval.Scope(r.PostForm.Get("scope"))}
+	answer := toolroom.Answer{Comment: r.PostForm.Get("comment"), Scope: toolroom.ApprovalScope(r.PostForm.Get("scope"))}
 	switch r.PostForm.Get("answer") {
 	case "approve":
 		answer.Approve = true
@@ -95,11 +95,11 @@ func read(w http.ResponseWriter, r *http.Request) (approval.Answer, error) {
 	return answer, nil
 }
 
-func show(w http.ResponseWriter, log *slog.Logger, a *approval.Approval, err error) {
+func show(w http.ResponseWriter, log *slog.Logger, a *toolroom.Approval, err error) {
 	status := http.StatusOK
 	v := view{Approval: a}
-	if a != nil && a.State == approval.Pending {
-		v.Scopes = a.Permitted()
+	if a != nil && a.State == toolroom.ApprovalPending {
+		v.Scopes = approval.Permitted(a)
 	}
 	if err != nil {
 		e := toolroom.AsError(err)

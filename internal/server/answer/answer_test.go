@@ -20,12 +20,12 @@ import (
 
 type fixture struct {
 	approvals *approval.Service
-	asked     *approval.Approval
+	asked     *toolroom.Approval
 	handler   http.Handler
 	now       time.Time
 }
 
-func open(t *testing.T, terms approval.Terms) *fixture {
+func open(t *testing.T, terms toolroom.ApprovalTerms) *fixture {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "db"), sqlite.Options{})
 	if err != nil {
@@ -35,9 +35,9 @@ func open(t *testing.T, terms approval.Terms) *fixture {
 	f := &fixture{now: time.Now()}
 	f.approvals = approval.New(store, approval.Options{
 		Now:   func() time.Time { return f.now },
-		Terms: func(string) approval.Terms { return terms },
+		Terms: func(string) toolroom.ApprovalTerms { return terms },
 	})
-	f.asked, err = f.approvals.Request(t.Context(), approval.Approval{
+	f.asked, err = f.approvals.Request(t.Context(), toolroom.Approval{
 		Digest: "d", Tool: "payments:send", Arguments: json.RawMessage(`{"to":"<script>alert(1)</script>"}`),
 		Identity: toolroom.Identity{Subject: "ann"}, Effects: []string{"sends 5 EUR"},
 	})
@@ -56,7 +56,7 @@ func (f *fixture) do(method, target string, form url.Values) *httptest.ResponseR
 	return w
 }
 
-func (f *fixture) state(t *testing.T) approval.State {
+func (f *fixture) state(t *testing.T) toolroom.ApprovalState {
 	t.Helper()
 	a, err := f.approvals.Get(t.Context(), f.asked.ID)
 	if err != nil {
@@ -69,7 +69,7 @@ var yes = url.Values{"answer": {"approve"}}
 
 func TestALinkThatIsOpenedShowsTheCallAndApprovesNothing(t *testing.T) {
 	t.Parallel()
-	f := open(t, approval.Terms{})
+	f := open(t, toolroom.ApprovalTerms{})
 	link := hook.AnswerPath + f.approvals.Link(f.asked, "ops")
 	for range 3 { // a mail scanner, a chat preview, the person
 		w := f.do(http.MethodGet, link+"?answer=approve", nil)
@@ -92,26 +92,26 @@ func TestALinkThatIsOpenedShowsTheCallAndApprovesNothing(t *testing.T) {
 	if w := f.do(http.MethodPost, link+"?answer=approve", nil); w.Code != http.StatusUnprocessableEntity {
 		t.Errorf("an answer in the URL: %d", w.Code)
 	}
-	if f.state(t) != approval.Pending {
+	if f.state(t) != toolroom.ApprovalPending {
 		t.Errorf("it is %s", f.state(t))
 	}
 }
 
 func TestTheButtonAnswersOnce(t *testing.T) {
 	t.Parallel()
-	f := open(t, approval.Terms{})
+	f := open(t, toolroom.ApprovalTerms{})
 	link := hook.AnswerPath + f.approvals.Link(f.asked, "ops")
 	if w := f.do(http.MethodPost, link, yes); w.Code != http.StatusOK || strings.Contains(w.Body.String(), "<form") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	a, err := f.approvals.Get(t.Context(), f.asked.ID)
-	if err != nil || a.State != approval.Approved || a.By != "hook:ops" || a.Scope != approval.Once {
+	if err != nil || a.State != toolroom.ApprovalApproved || a.By != "hook:ops" || a.Scope != toolroom.ScopeOnce {
 		t.Fatalf("it is %+v, %v", a, err)
 	}
 	if w := f.do(http.MethodPost, link, url.Values{"answer": {"decline"}}); w.Code != http.StatusConflict {
 		t.Errorf("a second answer: %d", w.Code)
 	}
-	if f.state(t) != approval.Approved {
+	if f.state(t) != toolroom.ApprovalApproved {
 		t.Errorf("it is %s now", f.state(t))
 	}
 }
@@ -119,29 +119,29 @@ func TestTheButtonAnswersOnce(t *testing.T) {
 func TestAttacksOnLinks(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		terms approval.Terms
+		terms toolroom.ApprovalTerms
 		token func(*fixture) string
 		form  url.Values
 		want  int
 	}{
-		"made up":      {approval.Terms{}, func(f *fixture) string { return f.asked.ID }, yes, 403},
-		"without seal": {approval.Terms{}, func(f *fixture) string { return strings.Split(f.approvals.Link(f.asked, "ops"), ".")[0] }, yes, 403},
-		"of another server": {approval.Terms{}, func(f *fixture) string {
+		"made up":      {toolroom.ApprovalTerms{}, func(f *fixture) string { return f.asked.ID }, yes, 403},
+		"without seal": {toolroom.ApprovalTerms{}, func(f *fixture) string { return strings.Split(f.approvals.Link(f.asked, "ops"), ".")[0] }, yes, 403},
+		"of another server": {toolroom.ApprovalTerms{}, func(f *fixture) string {
 			return approval.New(nil, approval.Options{}).Link(f.asked, "ops")
 		}, yes, 403},
-		"a hook that may not answer": {approval.Terms{Approvers: []string{"hook:cfo"}}, func(f *fixture) string { return f.approvals.Link(f.asked, "ops") }, yes, 403},
+		"a hook that may not answer": {toolroom.ApprovalTerms{Approvers: []string{"hook:cfo"}}, func(f *fixture) string { return f.approvals.Link(f.asked, "ops") }, yes, 403},
 		"more than may be approved": {
-			approval.Terms{Scopes: []approval.Scope{approval.Once}},
+			toolroom.ApprovalTerms{Scopes: []toolroom.ApprovalScope{toolroom.ScopeOnce}},
 			func(f *fixture) string { return f.approvals.Link(f.asked, "ops") },
 			url.Values{"answer": {"approve"}, "scope": {"always"}},
 			422,
 		},
-		"too late": {approval.Terms{}, func(f *fixture) string {
+		"too late": {toolroom.ApprovalTerms{}, func(f *fixture) string {
 			token := f.approvals.Link(f.asked, "ops")
 			f.now = f.asked.Expires
 			return token
 		}, yes, 403},
-		"a body without end": {approval.Terms{}, func(f *fixture) string { return f.approvals.Link(f.asked, "ops") }, url.Values{"answer": {"approve"}, "comment": {strings.Repeat("x", 1<<20)}}, 422},
+		"a body without end": {toolroom.ApprovalTerms{}, func(f *fixture) string { return f.approvals.Link(f.asked, "ops") }, url.Values{"answer": {"approve"}, "comment": {strings.Repeat("x", 1<<20)}}, 422},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -150,7 +150,7 @@ func TestAttacksOnLinks(t *testing.T) {
 			if w.Code != tt.want {
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
-			if s := f.state(t); s != approval.Pending && s != approval.Expired {
+			if s := f.state(t); s != toolroom.ApprovalPending && s != toolroom.ApprovalExpired {
 				t.Errorf("it is %s", s)
 			}
 		})
@@ -159,22 +159,22 @@ func TestAttacksOnLinks(t *testing.T) {
 
 func TestOneLinkIsOnePerson(t *testing.T) {
 	t.Parallel()
-	f := open(t, approval.Terms{People: 2})
+	f := open(t, toolroom.ApprovalTerms{People: 2})
 	ops := hook.AnswerPath + f.approvals.Link(f.asked, "ops")
 	if w := f.do(http.MethodPost, ops, yes); w.Code != http.StatusOK {
 		t.Fatal(w.Body)
 	}
-	if w := f.do(http.MethodPost, ops, yes); w.Code != http.StatusConflict || f.state(t) != approval.Pending {
+	if w := f.do(http.MethodPost, ops, yes); w.Code != http.StatusConflict || f.state(t) != toolroom.ApprovalPending {
 		t.Errorf("the same link again: %d, and it is %s", w.Code, f.state(t))
 	}
-	if w := f.do(http.MethodPost, hook.AnswerPath+f.approvals.Link(f.asked, "cfo"), yes); w.Code != http.StatusOK || f.state(t) != approval.Approved {
+	if w := f.do(http.MethodPost, hook.AnswerPath+f.approvals.Link(f.asked, "cfo"), yes); w.Code != http.StatusOK || f.state(t) != toolroom.ApprovalApproved {
 		t.Errorf("another link: %d, and it is %s", w.Code, f.state(t))
 	}
 }
 
 func TestAnAnswerThatCanBeReadInTwoWaysIsNone(t *testing.T) {
 	t.Parallel()
-	f := open(t, approval.Terms{})
+	f := open(t, toolroom.ApprovalTerms{})
 	link := hook.AnswerPath + f.approvals.Link(f.asked, "ops")
 	for _, form := range []url.Values{
 		{"answer": {"decline", "approve"}},
@@ -186,14 +186,14 @@ func TestAnAnswerThatCanBeReadInTwoWaysIsNone(t *testing.T) {
 			t.Errorf("%v: %d", form, w.Code)
 		}
 	}
-	if f.state(t) != approval.Pending {
+	if f.state(t) != toolroom.ApprovalPending {
 		t.Errorf("it is %s", f.state(t))
 	}
 }
 
 func TestAFormOfAnotherPageAnswersNothing(t *testing.T) {
 	t.Parallel()
-	f := open(t, approval.Terms{})
+	f := open(t, toolroom.ApprovalTerms{})
 	link := hook.AnswerPath + f.approvals.Link(f.asked, "ops")
 	for _, site := range []string{"cross-site", "same-site", "none", "same-origin"} {
 		r := httptest.NewRequest(http.MethodPost, link, strings.NewReader(yes.Encode()))
@@ -201,7 +201,7 @@ func TestAFormOfAnotherPageAnswersNothing(t *testing.T) {
 		r.Header.Set("Sec-Fetch-Site", site)
 		r.Header.Set("Origin", "null") // what browsers send from this page
 		f.handler.ServeHTTP(httptest.NewRecorder(), r)
-		if answered := f.state(t) == approval.Approved; answered != (site == "same-origin") {
+		if answered := f.state(t) == toolroom.ApprovalApproved; answered != (site == "same-origin") {
 			t.Errorf("%s: it is %s", site, f.state(t))
 		}
 	}

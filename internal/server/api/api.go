@@ -18,7 +18,6 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/release"
@@ -72,8 +71,8 @@ type Options struct {
 
 // Receipts reads the recorded receipts.
 type Receipts interface {
-	Receipt(ctx context.Context, id string) (*receipt.Receipt, error)
-	Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Receipt, error)
+	Receipt(ctx context.Context, id string) (*toolroom.Receipt, error)
+	Receipts(ctx context.Context, q toolroom.ReceiptQuery) ([]*toolroom.Receipt, error)
 	receipt.Sampler
 }
 
@@ -87,10 +86,10 @@ type Worker interface {
 
 // Approvals is where people answer questions.
 type Approvals interface {
-	Get(ctx context.Context, id string) (*approval.Approval, error)
-	List(ctx context.Context, state approval.State) ([]*approval.Approval, error)
-	Answer(ctx context.Context, id string, a approval.Answer) (*approval.Approval, error)
-	Grants(ctx context.Context) ([]*approval.Grant, error)
+	Get(ctx context.Context, id string) (*toolroom.Approval, error)
+	List(ctx context.Context, state toolroom.ApprovalState) ([]*toolroom.Approval, error)
+	Answer(ctx context.Context, id string, a toolroom.Answer) (*toolroom.Approval, error)
+	Grants(ctx context.Context) ([]*toolroom.Grant, error)
 	RemoveGrant(ctx context.Context, id string) error
 }
 
@@ -184,7 +183,7 @@ func config(version string) huma.Config {
 // because the step of a chain has the same name, and so do the types of releases.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
-	if t == reflect.TypeFor[policy.Step]() {
+	if t == reflect.TypeFor[toolroom.PolicyStep]() {
 		return "Policy" + name
 	}
 	for t.Kind() == reflect.Pointer {

@@ -45,7 +45,7 @@ type bench struct {
 }
 
 // policyFunc decides by the name of a tool.
-type policyFunc func(name string) policy.Effect
+type policyFunc func(name string) toolroom.Verdict
 
 func (f policyFunc) Decide(_ context.Context, r policy.Request) policy.Decision {
 	return policy.Decision{Effect: f(r.Tool.ID.Name), Rule: "the rule of the test"}
@@ -58,14 +58,14 @@ func newBench(t *testing.T, configure ...func(*api.Options, *run.Options)) *benc
 	b.metrics = api.NewMetrics(api.MetricsOptions{Approvals: approvals, ReceiptQueue: func() int { return 7 }})
 	ro := run.Options{
 		Catalog: catalog.New(catalog.Options{}), Receipts: counted{b.memory, b.metrics}, Approvals: approvals, Keys: b.memory, Jobs: b.memory, Owner: "test",
-		Policy: policyFunc(func(name string) policy.Effect {
+		Policy: policyFunc(func(name string) toolroom.Verdict {
 			switch name {
 			case "secret":
-				return policy.Deny
+				return toolroom.VerdictDeny
 			case "risky":
-				return policy.Confirm
+				return toolroom.VerdictConfirm
 			}
-			return policy.Allow
+			return toolroom.VerdictAllow
 		}),
 	}
 	ro.Limits.Breaker.Failures = 1000

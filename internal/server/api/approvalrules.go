@@ -8,7 +8,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
@@ -18,7 +17,7 @@ type grantsOutput struct {
 }
 
 type grantList struct {
-	Rules []*approval.Grant `json:"rules"`
+	Rules []*toolroom.Grant `json:"rules"`
 	// Next is the cursor of the next page; empty at the end of the list.
 	Next string `json:"next,omitempty"`
 }
@@ -40,12 +39,12 @@ func (s *Server) listGrants(ctx context.Context, in *Paging) (*grantsOutput, err
 		return nil, err
 	}
 	slices.Reverse(grants)
-	grants, next, err := page(grants, *in, func(g *approval.Grant) string { return g.ID })
+	grants, next, err := page(grants, *in, func(g *toolroom.Grant) string { return g.ID })
 	return &grantsOutput{Body: grantList{Rules: grants, Next: next}}, err
 }
 
 // grants returns the grants that the caller may see: its own, or all for operators.
-func (s *Server) grants(ctx context.Context) ([]*approval.Grant, error) {
+func (s *Server) grants(ctx context.Context) ([]*toolroom.Grant, error) {
 	if s.o.Approvals == nil {
 		return nil, noDesk()
 	}
@@ -53,7 +52,7 @@ func (s *Server) grants(ctx context.Context) ([]*approval.Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen := []*approval.Grant{}
+	seen := []*toolroom.Grant{}
 	for _, g := range all {
 		if who := auth.Identity(ctx); auth.IsOperator(who) || identity.Reaches(who, g.Identity) {
 			seen = append(seen, g)

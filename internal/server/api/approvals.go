@@ -18,7 +18,7 @@ const Approvers = "approvers"
 
 type approvalsInput struct {
 	Paging
-	State approval.State `query:"state" enum:"pending,approved,declined,expired,cancelled" doc:"list only approvals in this state; omit for all"`
+	State toolroom.ApprovalState `query:"state" enum:"pending,approved,declined,expired,cancelled" doc:"list only approvals in this state; omit for all"`
 }
 
 type approvalsOutput struct {
@@ -26,13 +26,13 @@ type approvalsOutput struct {
 }
 
 type approvalList struct {
-	Approvals []*approval.Approval `json:"approvals"`
+	Approvals []*toolroom.Approval `json:"approvals"`
 	// Next is the cursor of the next page; empty at the end of the list.
 	Next string `json:"next,omitempty"`
 }
 
 type approvalOutput struct {
-	Body *approval.Approval
+	Body *toolroom.Approval
 }
 
 type answerInput struct {
@@ -42,9 +42,9 @@ type answerInput struct {
 
 // AnswerRequest is a person's answer. Approve is required.
 type AnswerRequest struct {
-	Approve *bool          `json:"approve"`
-	Comment string         `json:"comment,omitempty" maxLength:"2000"`
-	Scope   approval.Scope `json:"scope,omitempty" enum:"once,call,session,always" doc:"which calls the approval covers (default once)"`
+	Approve *bool                  `json:"approve"`
+	Comment string                 `json:"comment,omitempty" maxLength:"2000"`
+	Scope   toolroom.ApprovalScope `json:"scope,omitempty" enum:"once,call,session,always" doc:"which calls the approval covers (default once)"`
 }
 
 const maxComment = 2000
@@ -72,9 +72,9 @@ func (s *Server) listApprovals(ctx context.Context, in *approvalsInput) (*approv
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(a *approval.Approval) bool { return !seesApproval(ctx, a) })
+	all = slices.DeleteFunc(slices.Clone(all), func(a *toolroom.Approval) bool { return !seesApproval(ctx, a) })
 	slices.Reverse(all)
-	list, next, err := page(all, in.Paging, func(a *approval.Approval) string { return a.ID })
+	list, next, err := page(all, in.Paging, func(a *toolroom.Approval) string { return a.ID })
 	return &approvalsOutput{Body: approvalList{Approvals: list, Next: next}}, err
 }
 
@@ -86,7 +86,7 @@ func (s *Server) getApproval(ctx context.Context, in *idInput) (*approvalOutput,
 	return &approvalOutput{Body: a}, nil
 }
 
-func (s *Server) approval(ctx context.Context, id string) (*approval.Approval, error) {
+func (s *Server) approval(ctx context.Context, id string) (*toolroom.Approval, error) {
 	if s.o.Approvals == nil {
 		return nil, noDesk()
 	}
@@ -116,7 +116,7 @@ func (s *Server) answerApproval(ctx context.Context, in *answerInput) (*approval
 		return nil, err
 	}
 	who := auth.Identity(ctx)
-	answered, err := s.o.Approvals.Answer(ctx, in.ID, approval.Answer{
+	answered, err := s.o.Approvals.Answer(ctx, in.ID, toolroom.Answer{
 		Approve: *body.Approve, By: who.Key(), Comment: body.Comment, Scope: body.Scope, Who: who,
 	})
 	if err != nil {
@@ -125,9 +125,9 @@ func (s *Server) answerApproval(ctx context.Context, in *answerInput) (*approval
 	return &approvalOutput{Body: answered}, nil
 }
 
-func seesApproval(ctx context.Context, a *approval.Approval) bool {
+func seesApproval(ctx context.Context, a *toolroom.Approval) bool {
 	who := auth.Identity(ctx)
-	return mayRead(ctx, a.Identity) || slices.Contains(who.Groups, Approvers) || a.IsFor(who)
+	return mayRead(ctx, a.Identity) || slices.Contains(who.Groups, Approvers) || approval.IsFor(a.ApprovalTerms, who)
 }
 
 func noDesk() error { return unsupported("this server asks nobody: it has no approvals") }

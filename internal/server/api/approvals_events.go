@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-
-	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom"
 )
 
 // approvalPoll is the interval at which the store is polled for approvals that other
@@ -47,7 +46,7 @@ func (s *Server) followApprovals(ctx context.Context, in *Exchange) (*raw, error
 // sendApprovals sends the approvals that have changed since the last time. If the
 // store is busy, the next poll tries again; an error means that the client has gone.
 func (s *Server) sendApprovals(ctx context.Context, out *stream, votes map[string]int) error {
-	pending, err := s.o.Approvals.List(ctx, approval.Pending)
+	pending, err := s.o.Approvals.List(ctx, toolroom.ApprovalPending)
 	if err != nil {
 		return ctx.Err()
 	}

@@ -9,13 +9,12 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/source"
 )
 
 // nextApproval reads the next event of a stream of approvals.
-func nextApproval(t *testing.T, lines *bufio.Scanner) (state string, a approval.Approval) {
+func nextApproval(t *testing.T, lines *bufio.Scanner) (state string, a toolroom.Approval) {
 	t.Helper()
 	for lines.Scan() {
 		if name, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
@@ -84,9 +83,9 @@ func TestAQueuedJobIsCancelledBeforeItBegins(t *testing.T) {
 	}
 	queued := ""
 	for _, l := range locations {
-		var record struct{ State run.JobState }
+		var record struct{ State toolroom.JobState }
 		b.as("", http.MethodGet, l, "").into(t, &record)
-		if record.State == run.JobQueued {
+		if record.State == toolroom.JobQueued {
 			queued = l
 		}
 	}
@@ -94,12 +93,12 @@ func TestAQueuedJobIsCancelledBeforeItBegins(t *testing.T) {
 		t.Fatalf("%s: %d %s", queued, r.status, r.body)
 	}
 	var record struct {
-		State   run.JobState
+		State   toolroom.JobState
 		Result  *toolroom.Result
 		Receipt *struct{ Status toolroom.Status }
 	}
 	b.as("", http.MethodGet, queued, "").into(t, &record)
-	if record.State != run.JobDone || record.Result.Status != toolroom.StatusCancelled || record.Receipt == nil || record.Receipt.Status != toolroom.StatusCancelled {
+	if record.State != toolroom.JobDone || record.Result.Status != toolroom.StatusCancelled || record.Receipt == nil || record.Receipt.Status != toolroom.StatusCancelled {
 		t.Errorf("it is %+v", record)
 	}
 	if r := b.as("", http.MethodPost, queued+"/cancel", ""); r.status != http.StatusConflict {

@@ -60,14 +60,14 @@ type BatchResponse struct {
 
 // ChainRequest is the body of a chain.
 type ChainRequest struct {
-	Steps   []run.Step `json:"steps" maxItems:"100"`
-	Session string     `json:"session,omitempty"`
+	Steps   []toolroom.Step `json:"steps" maxItems:"100"`
+	Session string          `json:"session,omitempty"`
 }
 
 // Accepted acknowledges a background call, which is durable by then.
 type Accepted struct {
-	ID    string       `json:"id"`
-	State run.JobState `json:"state" enum:"queued,running,waiting,done"`
+	ID    string            `json:"id"`
+	State toolroom.JobState `json:"state" enum:"queued,running,waiting,done"`
 }
 
 // Delivery selects how the caller receives the result.
@@ -115,9 +115,9 @@ func (s *Server) routeCalls() {
 		OperationID: "chain", Method: http.MethodPost, Path: "/chain", Tags: []string{"calls"},
 		Summary: "Run a sequence of tool calls", RequestBody: jsonBody[ChainRequest](s),
 		Responses: map[string]*huma.Response{
-			"200": jsonResponse[run.ChainResult](s, "All steps succeeded"),
-			"4XX": failure[run.ChainResult](s, "A step was refused"),
-			"5XX": failure[run.ChainResult](s, "A step failed"),
+			"200": jsonResponse[toolroom.ChainResult](s, "All steps succeeded"),
+			"4XX": failure[toolroom.ChainResult](s, "A step was refused"),
+			"5XX": failure[toolroom.ChainResult](s, "A step failed"),
 		},
 	}, s.chain)
 	register(s, huma.Operation{

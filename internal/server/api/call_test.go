@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
 	"github.com/toolroom/toolroom/source"
 )
@@ -296,11 +295,11 @@ func TestAnAsynchronousCallIsAcceptedFollowedAndRead(t *testing.T) {
 			again := b.open(t.Context(), "alice", http.MethodGet, location+"/events", "")
 			events(t, again.Body, nil)
 			var record struct {
-				State   run.JobState
+				State   toolroom.JobState
 				Result  *toolroom.Result
 				Receipt json.RawMessage
 			}
-			for record.State != run.JobDone {
+			for record.State != toolroom.JobDone {
 				b.as("alice", http.MethodGet, location, "").into(t, &record)
 			}
 			if record.Result == nil || string(record.Result.Value) != "9007199254740993" || record.Receipt == nil {
@@ -334,7 +333,7 @@ func TestAChainAndABatchAnswerWithAllTheirResults(t *testing.T) {
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "broken")
 	})
 	r := b.post("/chain", `{"steps": [{"tool": "echo:it", "arguments": {"n": 9007199254740993}}, {"tool": "fail:it"}]}`)
-	var chain run.ChainResult
+	var chain toolroom.ChainResult
 	r.into(t, &chain)
 	if r.status != http.StatusBadGateway || chain.Failed == nil || *chain.Failed != 1 || len(chain.Steps) != 2 || !strings.Contains(r.body, "9007199254740993") {
 		t.Errorf("chain: %d %s", r.status, r.body)

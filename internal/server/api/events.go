@@ -103,7 +103,7 @@ func (s *Server) followCall(ctx context.Context, in *callEventsInput) (*raw, err
 		defer sub.Close()
 		out := openStream(in.w, s.o.KeepAlive)
 		defer out.close()
-		for record.State != run.JobDone {
+		for record.State != toolroom.JobDone {
 			soon, cancel := context.WithTimeout(ctx, endPoll)
 			final, err := forward(soon, sub, out)
 			cancel()

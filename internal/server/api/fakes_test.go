@@ -25,24 +25,24 @@ func notFound(what string) error {
 
 // memory holds everything that a store does, in maps.
 type memory struct {
-	grants    []*approval.Grant
+	grants    []*toolroom.Grant
 	mu        sync.Mutex
-	receipts  []*receipt.Receipt
+	receipts  []*toolroom.Receipt
 	unready   error
 	jobs      map[string]*run.Job
 	keys      map[string]run.KeyRecord
-	approvals []*approval.Approval
+	approvals []*toolroom.Approval
 }
 
 func newMemory() *memory {
 	return &memory{jobs: map[string]*run.Job{}, keys: map[string]run.KeyRecord{}}
 }
 
-func (m *memory) Append(_ context.Context, r *receipt.Receipt) error {
+func (m *memory) Append(_ context.Context, r *receipt.Draft) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r.Seq = int64(len(m.receipts) + 1)
-	m.receipts = append(m.receipts, r)
+	m.receipts = append(m.receipts, &r.Receipt)
 	return nil
 }
 
@@ -54,9 +54,9 @@ func (m *memory) Ready() error {
 
 func (m *memory) Flush(context.Context) error { return nil }
 
-func (m *memory) Intend(context.Context, *receipt.Receipt, string) error { return nil }
+func (m *memory) Intend(context.Context, *toolroom.Receipt, string) error { return nil }
 
-func (m *memory) Receipt(_ context.Context, id string) (*receipt.Receipt, error) {
+func (m *memory) Receipt(_ context.Context, id string) (*toolroom.Receipt, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.receipts {
@@ -67,20 +67,20 @@ func (m *memory) Receipt(_ context.Context, id string) (*receipt.Receipt, error)
 	return nil, notFound("receipt")
 }
 
-func (m *memory) Receipts(_ context.Context, q receipt.Query) ([]*receipt.Receipt, error) {
+func (m *memory) Receipts(_ context.Context, q toolroom.ReceiptQuery) ([]*toolroom.Receipt, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var list []*receipt.Receipt
+	var list []*toolroom.Receipt
 	for _, r := range slices.Backward(m.receipts) {
 		if (q.Tool == "" || r.Tool == q.Tool) && (q.Subject == "" || r.Identity.Key() == q.Subject) && (q.ReachedBy == nil || identity.Reaches(*q.ReachedBy, r.Identity)) &&
-			(q.Status == "" || r.Status == q.Status) && (q.BeforeSeq == 0 || r.Seq < q.BeforeSeq) && len(list) < q.RowLimit() {
+			(q.Status == "" || r.Status == q.Status) && (q.BeforeSeq == 0 || r.Seq < q.BeforeSeq) && len(list) < receipt.RowLimit(q) {
 			list = append(list, r)
 		}
 	}
 	return list, nil
 }
 
-func (m *memory) ReceiptSamples(ctx context.Context, q receipt.Query, see func(receipt.Sample) bool) error {
+func (m *memory) ReceiptSamples(ctx context.Context, q toolroom.ReceiptQuery, see func(receipt.Sample) bool) error {
 	list, err := m.Receipts(ctx, q)
 	for _, r := range slices.Backward(list) {
 		one := receipt.Sample{Seq: r.Seq, Call: r.ID, Tool: r.Tool, Subject: r.Identity.Key(), Surface: r.Surface, Status: r.Status, Started: r.Started, Queue: r.Usage.Queue, Run: r.Usage.Run}
@@ -132,8 +132,8 @@ func (m *memory) ClaimJob(context.Context, time.Time, time.Time) (*run.Job, erro
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, j := range m.jobs {
-		if j.State == run.JobQueued {
-			j.State = run.JobRunning
+		if j.State == toolroom.JobQueued {
+			j.State = toolroom.JobRunning
 			claimed := *j
 			return &claimed, nil
 		}
@@ -145,10 +145,10 @@ func (m *memory) WithdrawJob(_ context.Context, id string, result *toolroom.Resu
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	j := m.jobs[id]
-	if j == nil || j.State != run.JobQueued {
+	if j == nil || j.State != toolroom.JobQueued {
 		return false, nil
 	}
-	j.State, j.Result, j.Finished = run.JobDone, result, now
+	j.State, j.Result, j.Finished = toolroom.JobDone, result, now
 	return true, nil
 }
 
@@ -160,7 +160,7 @@ func (m *memory) FinishJob(_ context.Context, id string, _ int64, result *toolro
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	j := m.jobs[id]
-	j.State, j.Result, j.Finished = run.JobDone, result, now
+	j.State, j.Result, j.Finished = toolroom.JobDone, result, now
 	return nil
 }
 
@@ -190,11 +190,11 @@ func (m *memory) ReleaseKey(_ context.Context, identity, key, _ string) error {
 	return nil
 }
 
-func (m *memory) CreateApproval(_ context.Context, a *approval.Approval) (*approval.Approval, error) {
+func (m *memory) CreateApproval(_ context.Context, a *toolroom.Approval) (*toolroom.Approval, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, open := range m.approvals {
-		if open.Digest == a.Digest && open.Open(a.Created) {
+		if open.Digest == a.Digest && approval.IsOpen(open, a.Created) {
 			found := *open
 			return &found, nil
 		}
@@ -204,7 +204,7 @@ func (m *memory) CreateApproval(_ context.Context, a *approval.Approval) (*appro
 	return a, nil
 }
 
-func (m *memory) change(id string, f func(*approval.Approval) error) (*approval.Approval, error) {
+func (m *memory) change(id string, f func(*toolroom.Approval) error) (*toolroom.Approval, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, a := range m.approvals {
@@ -217,14 +217,14 @@ func (m *memory) change(id string, f func(*approval.Approval) error) (*approval.
 	return nil, notFound("approval")
 }
 
-func (m *memory) Approval(_ context.Context, id string, _ time.Time) (*approval.Approval, error) {
-	return m.change(id, func(*approval.Approval) error { return nil })
+func (m *memory) Approval(_ context.Context, id string, _ time.Time) (*toolroom.Approval, error) {
+	return m.change(id, func(*toolroom.Approval) error { return nil })
 }
 
-func (m *memory) Approvals(_ context.Context, state approval.State, _ time.Time) ([]*approval.Approval, error) {
+func (m *memory) Approvals(_ context.Context, state toolroom.ApprovalState, _ time.Time) ([]*toolroom.Approval, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var list []*approval.Approval
+	var list []*toolroom.Approval
 	for _, a := range m.approvals {
 		if state == "" || a.State == state {
 			found := *a
@@ -234,9 +234,9 @@ func (m *memory) Approvals(_ context.Context, state approval.State, _ time.Time)
 	return list, nil
 }
 
-func (m *memory) AnswerApproval(_ context.Context, id string, answer approval.Answer, now time.Time, grant func(*approval.Approval) *approval.Grant) (*approval.Approval, error) {
-	return m.change(id, func(a *approval.Approval) error {
-		err := a.Decide(answer, now)
+func (m *memory) AnswerApproval(_ context.Context, id string, answer toolroom.Answer, now time.Time, grant func(*toolroom.Approval) *toolroom.Grant) (*toolroom.Approval, error) {
+	return m.change(id, func(a *toolroom.Approval) error {
+		err := approval.Decide(a, answer, now)
 		if g := grant(a); err == nil && g != nil {
 			m.grants = append(m.grants, g)
 		}
@@ -245,7 +245,7 @@ func (m *memory) AnswerApproval(_ context.Context, id string, answer approval.An
 }
 
 func (m *memory) CancelApproval(_ context.Context, id string, now time.Time) error {
-	_, err := m.change(id, func(a *approval.Approval) error { a.Cancel(now); return nil })
+	_, err := m.change(id, func(a *toolroom.Approval) error { approval.Cancel(a, now); return nil })
 	return err
 }
 
@@ -255,10 +255,10 @@ func (m *memory) ExpireApprovals(context.Context, time.Time) error { return nil 
 
 func (m *memory) SweepApprovals(context.Context, time.Time) (int64, error) { return 0, nil }
 
-func (m *memory) Grants(_ context.Context, tool, caller string, _ time.Time) ([]*approval.Grant, error) {
+func (m *memory) Grants(_ context.Context, tool, caller string, _ time.Time) ([]*toolroom.Grant, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(m.grants), func(g *approval.Grant) bool {
+	return slices.DeleteFunc(slices.Clone(m.grants), func(g *toolroom.Grant) bool {
 		return tool != "" && g.Tool != tool || caller != "" && approval.Caller(g.Identity) != caller
 	}), nil
 }
@@ -266,12 +266,12 @@ func (m *memory) Grants(_ context.Context, tool, caller string, _ time.Time) ([]
 func (m *memory) RemoveGrant(_ context.Context, id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.grants = slices.DeleteFunc(m.grants, func(g *approval.Grant) bool { return g.ID == id })
+	m.grants = slices.DeleteFunc(m.grants, func(g *toolroom.Grant) bool { return g.ID == id })
 	return nil
 }
 
 func (m *memory) UseApproval(_ context.Context, id string, now time.Time) error {
-	_, err := m.change(id, func(a *approval.Approval) error { a.Used = now; return nil })
+	_, err := m.change(id, func(a *toolroom.Approval) error { a.Used = now; return nil })
 	return err
 }
 
@@ -357,7 +357,7 @@ type counted struct {
 	metrics *api.Metrics
 }
 
-func (c counted) Append(ctx context.Context, r *receipt.Receipt) error {
-	c.metrics.Count(r)
+func (c counted) Append(ctx context.Context, r *receipt.Draft) error {
+	c.metrics.Count(&r.Receipt)
 	return c.memory.Append(ctx, r)
 }

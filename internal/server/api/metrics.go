@@ -12,8 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/approval"
-	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
 )
 
@@ -93,7 +91,7 @@ func (m *Metrics) Watch(bus *run.Bus) (stop func()) {
 		if e.Kind == toolroom.EventCalled {
 			m.running.Inc()
 			m.mu.Lock()
-			m.now[e.Call] = ownRun{Run{ID: e.Call, Tool: e.Tool, State: run.JobRunning, Subject: e.Identity.Key(), Created: e.Time}, e.Identity}
+			m.now[e.Call] = ownRun{Run{ID: e.Call, Tool: e.Tool, State: toolroom.JobRunning, Subject: e.Identity.Key(), Created: e.Time}, e.Identity}
 			m.mu.Unlock()
 		} else if e.Final() {
 			m.running.Dec()
@@ -127,7 +125,7 @@ func (m *Metrics) Running(sees func(maker toolroom.Identity) bool) (list []Run) 
 }
 
 // Count counts a call by its receipt.
-func (m *Metrics) Count(r *receipt.Receipt) {
+func (m *Metrics) Count(r *toolroom.Receipt) {
 	status := string(r.Status)
 	m.calls.WithLabelValues(m.toolLabel(r), status, surfaceLabel(r.Surface)).Inc()
 	if r.Source != "" {
@@ -137,7 +135,7 @@ func (m *Metrics) Count(r *receipt.Receipt) {
 
 // toolLabel returns the label of a call's tool. It keeps callers from making up
 // labels: if no tool was found, the receipt has the name that the caller sent.
-func (m *Metrics) toolLabel(r *receipt.Receipt) string {
+func (m *Metrics) toolLabel(r *toolroom.Receipt) string {
 	if r.Source == "" {
 		return "unknown"
 	}
@@ -173,7 +171,7 @@ func (pendingApprovals) Describe(out chan<- *prometheus.Desc) { out <- pendingDe
 func (p pendingApprovals) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	pending, err := p.approvals.List(ctx, approval.Pending)
+	pending, err := p.approvals.List(ctx, toolroom.ApprovalPending)
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(pendingDesc, err)
 		return

@@ -12,7 +12,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/receipt"
-	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
@@ -37,8 +36,8 @@ type CallFilter struct {
 }
 
 // query returns the receipts that the filter selects and the caller may see.
-func (f *CallFilter) query(ctx context.Context) (receipt.Query, error) {
-	q := receipt.Query{Environment: f.Environment, Status: f.Status, Subject: f.Subject, Surface: f.Surface, Since: f.Since, Until: f.Until}
+func (f *CallFilter) query(ctx context.Context) (toolroom.ReceiptQuery, error) {
+	q := toolroom.ReceiptQuery{Environment: f.Environment, Status: f.Status, Subject: f.Subject, Surface: f.Surface, Since: f.Since, Until: f.Until}
 	if err := q.Select(f.Tool); err != nil {
 		return q, err
 	}
@@ -57,7 +56,7 @@ type receiptsOutput struct {
 }
 
 type receiptPage struct {
-	Calls []*receipt.Receipt `json:"calls"`
+	Calls []*toolroom.Receipt `json:"calls"`
 	// Next is the cursor of the next page; empty at the end of the list.
 	Next string `json:"next,omitempty"`
 }
@@ -73,12 +72,12 @@ type recordOutput struct {
 // CallRecord is a call's record: the state and result of a background call, and the
 // receipt of a call that has ended.
 type CallRecord struct {
-	ID    string       `json:"id"`
-	State run.JobState `json:"state" enum:"queued,running,waiting,done"`
+	ID    string            `json:"id"`
+	State toolroom.JobState `json:"state" enum:"queued,running,waiting,done"`
 	// Approvals are the ids of the approvals for which a suspended call waits.
-	Approvals []string         `json:"approvals,omitempty"`
-	Result    *toolroom.Result `json:"result,omitempty"`
-	Receipt   *receipt.Receipt `json:"receipt,omitempty"`
+	Approvals []string          `json:"approvals,omitempty"`
+	Result    *toolroom.Result  `json:"result,omitempty"`
+	Receipt   *toolroom.Receipt `json:"receipt,omitempty"`
 
 	owner toolroom.Identity
 }
@@ -125,8 +124,8 @@ func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*receipts
 	for _, r := range list {
 		r.Logs = nil // they are in the receipt of one call
 	}
-	page := receiptPage{Calls: append([]*receipt.Receipt{}, list...)}
-	if len(list) == q.RowLimit() {
+	page := receiptPage{Calls: append([]*toolroom.Receipt{}, list...)}
+	if len(list) == receipt.RowLimit(q) {
 		page.Next = strconv.FormatInt(list[len(list)-1].Seq, 10)
 	}
 	return &receiptsOutput{Body: page}, nil
@@ -170,7 +169,7 @@ func (s *Server) find(ctx context.Context, id string) (*CallRecord, error) {
 		case err == nil:
 			record.Receipt, record.owner = r, r.Identity
 			if record.State == "" {
-				record.State = run.JobDone
+				record.State = toolroom.JobDone
 			}
 		case !isNotFound(err):
 			return nil, err
@@ -181,7 +180,7 @@ func (s *Server) find(ctx context.Context, id string) (*CallRecord, error) {
 		if !ok {
 			return nil, nil
 		}
-		record.State, record.owner = run.JobRunning, call.owner
+		record.State, record.owner = toolroom.JobRunning, call.owner
 	}
 	return record, nil
 }
@@ -206,7 +205,7 @@ func (s *Server) cancelCall(ctx context.Context, in *idInput) (*cancelOutput, er
 	if call, ok := s.running.get(in.ID); ok {
 		call.cancel()
 		cancelled = true
-	} else if record.State == run.JobQueued || record.State == run.JobWaiting {
+	} else if record.State == toolroom.JobQueued || record.State == toolroom.JobWaiting {
 		if cancelled, err = s.o.Runner.Withdraw(ctx, in.ID); err != nil {
 			return nil, err
 		}
@@ -217,7 +216,7 @@ func (s *Server) cancelCall(ctx context.Context, in *idInput) (*cancelOutput, er
 	switch {
 	case cancelled:
 		return &cancelOutput{Status: http.StatusAccepted, Body: Cancelling{ID: in.ID, Cancelling: true}}, nil
-	case record.State == run.JobDone:
+	case record.State == toolroom.JobDone:
 		return nil, toolroom.Errorf(toolroom.CodeConflict, "call %s has already ended", in.ID)
 	default:
 		return nil, toolroom.Errorf(toolroom.CodeConflict, "call %s does not run in this process", in.ID).

@@ -9,13 +9,12 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
 type runsInput struct {
-	State run.JobState `query:"state" enum:"queued,running,waiting,done" doc:"only runs in this state"`
-	Tool  string       `query:"tool" doc:"only calls of this tool, by its canonical id"`
+	State toolroom.JobState `query:"state" enum:"queued,running,waiting,done" doc:"only runs in this state"`
+	Tool  string            `query:"tool" doc:"only calls of this tool, by its canonical id"`
 	Paging
 }
 
@@ -32,12 +31,12 @@ type runList struct {
 // Run is a call that runs on this server, a suspended program or a background call. The
 // result is at /calls/{id}.
 type Run struct {
-	ID      string       `json:"id"`
-	Tool    string       `json:"tool"`
-	State   run.JobState `json:"state" enum:"queued,running,waiting,done"`
-	Subject string       `json:"subject" doc:"who made the call"`
-	Session string       `json:"session,omitempty"`
-	Created time.Time    `json:"created"`
+	ID      string            `json:"id"`
+	Tool    string            `json:"tool"`
+	State   toolroom.JobState `json:"state" enum:"queued,running,waiting,done"`
+	Subject string            `json:"subject" doc:"who made the call"`
+	Session string            `json:"session,omitempty"`
+	Created time.Time         `json:"created"`
 	// Approvals are the ids of the approvals for which it waits.
 	Approvals []string `json:"approvals,omitempty"`
 }

@@ -18,10 +18,10 @@ func TestACallerSeesTheirRunsAndAnOperatorAll(t *testing.T) {
 	b := newBench(t)
 	created := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	for i, owner := range []string{"alice", "bob"} {
-		err := b.runner.Jobs.CreateJob(t.Context(), &run.Job{
-			ID: "call_" + owner, Identity: toolroom.Identity{Subject: owner}, State: run.JobWaiting, Approvals: []string{"apr_" + owner},
+		err := b.runner.Jobs.CreateJob(t.Context(), &run.Job{Job: toolroom.Job{
+			ID: "call_" + owner, Identity: toolroom.Identity{Subject: owner}, State: toolroom.JobWaiting, Approvals: []string{"apr_" + owner},
 			Call: toolroom.Call{Tool: "code:execute", Session: "work"}, Created: created.Add(time.Duration(i) * time.Hour),
-		})
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func TestACallerSeesTheirRunsAndAnOperatorAll(t *testing.T) {
 		return page.Runs
 	}
 	alices := api.Run{
-		ID: "call_alice", Tool: "code:execute", State: run.JobWaiting, Subject: "alice", Session: "work", Created: created, Approvals: []string{"apr_alice"},
+		ID: "call_alice", Tool: "code:execute", State: toolroom.JobWaiting, Subject: "alice", Session: "work", Created: created, Approvals: []string{"apr_alice"},
 	}
 	if diff := cmp.Diff([]api.Run{alices}, list("alice")); diff != "" {
 		t.Errorf("alice (-want +got):\n%s", diff)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/receipt"
-	"github.com/toolroom/toolroom/internal/run"
 )
 
 type statsInput struct {
@@ -57,11 +57,11 @@ func (s *Server) overview(ctx context.Context, in *statsInput) (*jsonOutput[*Ove
 	}
 	for _, one := range runs {
 		switch one.State {
-		case run.JobQueued:
+		case toolroom.JobQueued:
 			out.Queued++
-		case run.JobRunning:
+		case toolroom.JobRunning:
 			out.Running++
-		case run.JobWaiting:
+		case toolroom.JobWaiting:
 			out.Waiting++
 		}
 	}
@@ -91,5 +91,5 @@ func (s *Server) stats(ctx context.Context, in *CallFilter, by string, step time
 	if err != nil {
 		return nil, err
 	}
-	return receipt.StatsOf(ctx, s.o.Receipts, receipt.StatsQuery{Query: q, By: by, Step: step}, now)
+	return receipt.StatsOf(ctx, s.o.Receipts, receipt.StatsQuery{ReceiptQuery: q, By: by, Step: step}, now)
 }

@@ -22,7 +22,7 @@ type listOutput struct {
 }
 
 type toolPage struct {
-	Tools []*catalog.Description `json:"tools"`
+	Tools []*toolroom.Description `json:"tools"`
 	// Next is the cursor of the next page; empty at the end of the list.
 	Next string `json:"next,omitempty"`
 }
@@ -34,7 +34,7 @@ type describeInput struct {
 }
 
 type describeOutput struct {
-	Body *catalog.Description
+	Body *toolroom.Description
 }
 
 type searchInput struct {
@@ -46,7 +46,7 @@ type searchInput struct {
 }
 
 type searchOutput struct {
-	Body catalog.Found
+	Body toolroom.Found
 }
 
 func (s *Server) routeTools() {
@@ -72,9 +72,9 @@ func (s *Server) listTools(ctx context.Context, in *listInput) (*listOutput, err
 	if err != nil {
 		return nil, err
 	}
-	out := &listOutput{Body: toolPage{Tools: make([]*catalog.Description, 0, len(page.Entries)), Next: page.Next}}
+	out := &listOutput{Body: toolPage{Tools: make([]*toolroom.Description, 0, len(page.Entries)), Next: page.Next}}
 	for _, e := range page.Entries {
-		d, err := s.o.Runner.Catalog.Describe(ctx, e, catalog.LevelSummary, catalog.FormCLI)
+		d, err := s.o.Runner.Catalog.Describe(ctx, e, toolroom.LevelSummary, toolroom.FormCLI)
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +94,7 @@ func (s *Server) describeTool(ctx context.Context, in *describeInput) (*describe
 		denied.Phase, denied.Tool = toolroom.PhasePolicy, e.Tool.ID.String()
 		return nil, denied
 	}
-	d, err := s.o.Runner.Catalog.Describe(ctx, e, catalog.Level(in.Level), catalog.Form(in.Form))
+	d, err := s.o.Runner.Catalog.Describe(ctx, e, toolroom.Level(in.Level), toolroom.Form(in.Form))
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (s *Server) describeTool(ctx context.Context, in *describeInput) (*describe
 
 func (s *Server) searchTools(ctx context.Context, in *searchInput) (*searchOutput, error) {
 	return &searchOutput{Body: s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
-		Limit: in.Limit, Namespace: in.Namespace, Form: catalog.Form(in.Form),
+		Limit: in.Limit, Namespace: in.Namespace, Form: toolroom.Form(in.Form),
 		Visible: s.o.Runner.Visible(auth.Identity(ctx)),
 		Caller:  &catalog.Caller{Identity: auth.Identity(ctx), Session: in.Session},
 	})}, nil

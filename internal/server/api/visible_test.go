@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/server/api"
@@ -234,7 +233,7 @@ func TestPolicyIsExplainedForOthersToOperatorsOnly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *api.Options, _ *run.Options) {
 		o.Explain = func(_ context.Context, tool string, who toolroom.Identity, _ json.RawMessage) (*policy.Explanation, error) {
-			return &policy.Explanation{Decision: policy.Decision{Effect: policy.Allow, Rule: tool + " by " + who.Agent, Steps: []policy.Step{{Layer: "tools", Effect: policy.Allow}}}}, nil
+			return &policy.Explanation{Decision: policy.Decision{Effect: toolroom.VerdictAllow, Rule: tool + " by " + who.Agent, Steps: []toolroom.PolicyStep{{Layer: "tools", Effect: toolroom.VerdictAllow}}}}, nil
 		}
 	})
 	r := b.as("", http.MethodGet, "/api/v1/policy/explain?tool=echo:it&agent=fast", "", "Toolroom-Agent", "slow")
@@ -322,13 +321,13 @@ func TestARuleOfAnApprovalIsSeenAndTakenBackByItsCallerAndByOperators(t *testing
 	if r := b.as("", http.MethodPost, "/api/v1/approvals/"+result.Error.Approval, `{"approve": true, "scope": "always"}`); r.status != http.StatusOK {
 		t.Fatalf("%d %s", r.status, r.body)
 	}
-	rules := func(who string) []approval.Grant {
-		var list struct{ Rules []approval.Grant }
+	rules := func(who string) []toolroom.Grant {
+		var list struct{ Rules []toolroom.Grant }
 		b.as(who, http.MethodGet, "/api/v1/approvals/rules", "").into(t, &list)
 		return list.Rules
 	}
 	mine := rules("carol")
-	if len(mine) != 1 || mine[0].Tool != "do:risky" || mine[0].Scope != approval.Always || mine[0].By != "local" {
+	if len(mine) != 1 || mine[0].Tool != "do:risky" || mine[0].Scope != toolroom.ScopeAlways || mine[0].By != "local" {
 		t.Fatalf("carol sees %+v", mine)
 	}
 	if len(rules("")) != 1 || len(rules("bob")) != 0 {

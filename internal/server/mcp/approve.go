@@ -65,7 +65,7 @@ func (s *Server) withPage(r *toolroom.Result) *toolroom.Result {
 func (s *Server) goOn(ctx context.Context, a asker, who toolroom.Identity, run, id string, result *toolroom.Result) *toolroom.Result {
 	for {
 		asked, err := s.o.Approvals.Get(ctx, id)
-		if err == nil && asked.CallerAnswers(who) {
+		if err == nil && approval.CallerAnswers(asked.ApprovalTerms, who) {
 			err = s.askPerson(ctx, a, who, id)
 		}
 		if err != nil {
@@ -93,7 +93,7 @@ func (s *Server) asksCaller(a asker, call toolroom.Call, e *catalog.Entry) bool 
 	if e != nil {
 		tool = e.ID
 	}
-	return s.o.Approvals.Terms(tool).CallerAnswers(call.Identity)
+	return approval.CallerAnswers(s.o.Approvals.Terms(tool), call.Identity)
 }
 
 // refused is a result whose approval could not be asked for.
@@ -141,7 +141,7 @@ func (s *Server) askPerson(ctx context.Context, a asker, who toolroom.Identity, 
 	return err
 }
 
-func approvalQuestion(asked *approval.Approval) (source.Question, error) {
+func approvalQuestion(asked *toolroom.Approval) (source.Question, error) {
 	args, err := json.MarshalIndent(asked.Arguments, "", "  ")
 	if err != nil {
 		args = asked.Arguments
@@ -154,7 +154,7 @@ func approvalQuestion(asked *approval.Approval) (source.Question, error) {
 	return source.Question{Method: source.MethodElicit, Params: params}, err
 }
 
-func questionText(asked *approval.Approval, args []byte) string {
+func questionText(asked *toolroom.Approval, args []byte) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "Allow this call of %s?\n%s\n", asked.Tool, args)
 	for _, effect := range asked.Effects {
@@ -183,10 +183,10 @@ func (s *Server) takeAnswer(ctx context.Context, who toolroom.Identity, id strin
 	if !identity.Reaches(who, asked.Identity) {
 		return toolroom.Errorf(toolroom.CodeNotFound, "approval %s not found", id)
 	}
-	if asked.State != approval.Pending {
+	if asked.State != toolroom.ApprovalPending {
 		return nil // answered elsewhere meanwhile; the call will see
 	}
-	_, err = s.o.Approvals.Answer(ctx, id, approval.Answer{
+	_, err = s.o.Approvals.Answer(ctx, id, toolroom.Answer{
 		Approve: answer.Action == "accept" && answer.Content.Approve,
 		By:      who.Key(),
 		Comment: "answered in the MCP client: " + answer.Action,

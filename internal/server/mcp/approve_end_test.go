@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 )
 
@@ -19,7 +20,7 @@ var ends = []struct {
 	end  func(t *testing.T, f *fixture, id string)
 }{
 	{"approval_declined", 0, func(t *testing.T, f *fixture, id string) {
-		if _, err := f.approvals.Answer(t.Context(), id, approval.Answer{By: "boss"}); err != nil {
+		if _, err := f.approvals.Answer(t.Context(), id, toolroom.Answer{By: "boss"}); err != nil {
 			t.Error(err)
 		}
 	}},
@@ -33,7 +34,7 @@ var ends = []struct {
 }
 
 func endedApprovals(ttl time.Duration) approval.Options {
-	return approval.Options{Poll: 10 * time.Millisecond, Terms: func(string) approval.Terms { return approval.Terms{TTL: ttl} }}
+	return approval.Options{Poll: 10 * time.Millisecond, Terms: func(string) toolroom.ApprovalTerms { return toolroom.ApprovalTerms{TTL: ttl} }}
 }
 
 // question waits for the one question that was asked, in whatever state it is.
@@ -70,7 +71,7 @@ func TestAClientIsToldWhetherItsApprovalWasDeclinedExpiredOrCancelled(t *testing
 					id := f.question(t)
 					e.end(t, f, id)
 					for t.Context().Err() == nil {
-						if a, err := f.approvals.Get(t.Context(), id); err == nil && a.State != approval.Pending {
+						if a, err := f.approvals.Get(t.Context(), id); err == nil && a.State != toolroom.ApprovalPending {
 							return
 						}
 						time.Sleep(5 * time.Millisecond)

@@ -10,7 +10,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/approval"
 	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
 )
 
@@ -72,7 +71,7 @@ func TestAStatelessClientApprovesInItsNextRequestWhicheverServerGetsIt(t *testin
 			t.Errorf("a replayed answer ran it again: %v", answer)
 		}
 	}
-	if left, err := f.approvals.List(t.Context(), approval.Approved); err != nil || len(left) != 1 || left[0].Used.IsZero() {
+	if left, err := f.approvals.List(t.Context(), toolroom.ApprovalApproved); err != nil || len(left) != 1 || left[0].Used.IsZero() {
 		t.Errorf("the approvals are %+v, %v", left, err)
 	}
 }

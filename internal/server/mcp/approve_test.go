@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 )
 
@@ -67,7 +68,7 @@ func TestAnAnswerCountsOnlyForTheCallThatWasAskedAbout(t *testing.T) {
 	f := serve(t, direct(t))
 	const mine, other = `{"path":"a"}`, `{"path":"b"}`
 	state := askedState(t, f.answered(t, "", mine, ""))
-	open, err := f.approvals.List(t.Context(), approval.Pending)
+	open, err := f.approvals.List(t.Context(), toolroom.ApprovalPending)
 	if err != nil || len(open) != 1 {
 		t.Fatal(open, err)
 	}
@@ -84,7 +85,7 @@ func TestAnAnswerCountsOnlyForTheCallThatWasAskedAbout(t *testing.T) {
 		if f.deleted.Load() != 0 || answer["error"] == nil {
 			t.Fatalf("%s: it ran %d times: %v", name, f.deleted.Load(), answer)
 		}
-		if a, err := f.approvals.Get(t.Context(), open[0].ID); err != nil || a.State != approval.Pending || len(a.Votes) != 0 {
+		if a, err := f.approvals.Get(t.Context(), open[0].ID); err != nil || a.State != toolroom.ApprovalPending || len(a.Votes) != 0 {
 			t.Fatalf("%s: the question is %+v, %v", name, a, err)
 		}
 	}
@@ -99,15 +100,15 @@ func TestAnAnswerCountsOnlyForTheCallThatWasAskedAbout(t *testing.T) {
 func TestTheClientOfATokenAnswersOnlyWhereTheTermsSaySo(t *testing.T) {
 	t.Parallel()
 	for _, callerMay := range []bool{false, true} {
-		f := serveWith(t, direct(t), approval.Options{Terms: func(string) approval.Terms {
+		f := serveWith(t, direct(t), approval.Options{Terms: func(string) toolroom.ApprovalTerms {
 			if callerMay {
-				return approval.Terms{Approvers: []string{"caller"}}
+				return toolroom.ApprovalTerms{Approvers: []string{"caller"}}
 			}
-			return approval.Terms{}
+			return toolroom.ApprovalTerms{}
 		}})
 		if !callerMay {
 			// A state that the client was never given changes nothing.
-			go f.answerNext(t, approval.Answer{By: "ada", Comment: "no"})
+			go f.answerNext(t, toolroom.Answer{By: "ada", Comment: "no"})
 			answer := f.answered(t, "ann", `{}`, "")
 			if f.deleted.Load() != 0 || strings.Contains(fmt.Sprint(answer), "requestState") || !strings.Contains(fmt.Sprint(answer), "approval_declined") {
 				t.Errorf("the caller was asked: %v", answer)

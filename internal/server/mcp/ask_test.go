@@ -15,7 +15,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -219,11 +218,11 @@ func TestAnApprovalFromElsewhereLetsAWaitingCallGoOn(t *testing.T) {
 	t.Parallel()
 	f := serve(t, direct(t))
 	state := stateOf(t, f.round(t, "ada", "file__delete", ""))
-	open, err := f.approvals.List(t.Context(), approval.Pending)
+	open, err := f.approvals.List(t.Context(), toolroom.ApprovalPending)
 	if err != nil || len(open) != 1 {
 		t.Fatalf("%v, %v", open, err)
 	}
-	if _, err := f.approvals.Answer(t.Context(), open[0].ID, approval.Answer{Approve: true, By: "boss"}); err != nil {
+	if _, err := f.approvals.Answer(t.Context(), open[0].ID, toolroom.Answer{Approve: true, By: "boss"}); err != nil {
 		t.Fatal(err)
 	}
 	for f.deleted.Load() == 0 && t.Context().Err() == nil {

@@ -17,7 +17,7 @@ const completionTool = "completion.complete"
 
 // completionReceipt returns the receipt of a completion that is about to be requested: it
 // carries text of the client to a server, as a call does.
-func (s *Server) completionReceipt(provider string, ask source.Completion) *receipt.Receipt {
+func (s *Server) completionReceipt(provider string, ask source.Completion) *receipt.Draft {
 	arguments, err := json.Marshal(map[string]string{
 		"prompt": ask.Prompt, "template": ask.Template, "argument": ask.Argument, "value": ask.Value,
 	})
@@ -25,15 +25,15 @@ func (s *Server) completionReceipt(provider string, ask source.Completion) *rece
 		arguments = nil
 	}
 	started := s.o.Runner.Now()
-	return &receipt.Receipt{
+	return &receipt.Draft{Receipt: toolroom.Receipt{
 		ID:   "completion_" + strings.ToLower(rand.Text()),
 		Tool: provider + ":" + completionTool, Surface: "mcp", Identity: ask.Identity, Source: toolroom.SourceMCP,
 		Arguments: s.o.Runner.Secrets.Redact(arguments), Started: started,
-	}
+	}}
 }
 
 // recordCompletion stores the receipt of a completion that has ended.
-func (s *Server) recordCompletion(ctx context.Context, r *receipt.Receipt, failed error) error {
+func (s *Server) recordCompletion(ctx context.Context, r *receipt.Draft, failed error) error {
 	if s.o.Runner.Receipts == nil {
 		return nil
 	}

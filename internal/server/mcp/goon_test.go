@@ -39,7 +39,7 @@ func TestARunThatWaitedAndWhoseResultCannotBeStoredIsAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	funcs, approvals := &gofunc.Source{}, approval.New(store, approval.Options{Terms: func(string) approval.Terms { return approval.Terms{Approvers: []string{"boss"}} }})
+	funcs, approvals := &gofunc.Source{}, approval.New(store, approval.Options{Terms: func(string) toolroom.ApprovalTerms { return toolroom.ApprovalTerms{Approvers: []string{"boss"}} }})
 	runner := run.New(run.Options{Catalog: catalog.New(catalog.Options{}), Policy: layers, Approvals: approvals, Owner: "test", Jobs: lockedJobs{store}, Keys: store})
 	for _, id := range []string{"count:it", "file:delete"} {
 		tool := toolroom.Tool{ID: toolroom.MustParseID(id), Source: toolroom.SourceGo}

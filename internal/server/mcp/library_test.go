@@ -282,19 +282,19 @@ func TestSkillsOfAllSourcesAreOneListForThoseWhoMayReadThem(t *testing.T) {
 // kept keeps receipts.
 type kept struct {
 	mu   sync.Mutex
-	list []*receipt.Receipt
+	list []*receipt.Draft
 }
 
-func (k *kept) Append(_ context.Context, r *receipt.Receipt) error {
+func (k *kept) Append(_ context.Context, r *receipt.Draft) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.list = append(k.list, r)
 	return nil
 }
 
-func (k *kept) Intend(context.Context, *receipt.Receipt, string) error { return nil }
-func (k *kept) Flush(context.Context) error                            { return nil }
-func (k *kept) Ready() error                                           { return nil }
+func (k *kept) Intend(context.Context, *toolroom.Receipt, string) error { return nil }
+func (k *kept) Flush(context.Context) error                             { return nil }
+func (k *kept) Ready() error                                            { return nil }
 
 func TestACompletionLeavesAReceipt(t *testing.T) {
 	t.Parallel()

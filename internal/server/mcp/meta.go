@@ -113,8 +113,8 @@ func (s *Server) searchTools(req *request) (*result, error) {
 
 func (s *Server) describeTools(req *request) (*result, error) {
 	var in struct {
-		Tools  []string      `json:"tools"`
-		Detail catalog.Level `json:"detail"`
+		Tools  []string       `json:"tools"`
+		Detail toolroom.Level `json:"detail"`
 	}
 	if err := s.read(req, describeTools, &in); err != nil {
 		return failed(req, err), nil
@@ -122,9 +122,9 @@ func (s *Server) describeTools(req *request) (*result, error) {
 	s.o.Ready(req.ctx)
 	visible := s.visible(req.who)
 	out := struct {
-		Tools    []*catalog.Description `json:"tools"`
-		NotFound []*toolroom.Error      `json:"not_found,omitempty"`
-	}{Tools: []*catalog.Description{}}
+		Tools    []*toolroom.Description `json:"tools"`
+		NotFound []*toolroom.Error       `json:"not_found,omitempty"`
+	}{Tools: []*toolroom.Description{}}
 	for _, spelling := range in.Tools {
 		e, err := s.o.Runner.Catalog.Resolve(spelling, visible)
 		if err == nil && !visible(e) {

@@ -88,9 +88,9 @@ func (s *Server) searchSource(req *request, namespace string) (*result, error) {
 }
 
 // searchForm is the form of ready calls in what a search finds.
-func (s *Server) searchForm() catalog.Form {
+func (s *Server) searchForm() toolroom.Form {
 	if s.expose.now().Code {
-		return catalog.FormCode
+		return toolroom.FormCode
 	}
-	return catalog.FormMCPSearch
+	return toolroom.FormMCPSearch
 }

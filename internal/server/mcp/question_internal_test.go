@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom"
 )
 
 func TestAQuestionShowsHiddenCharacters(t *testing.T) {
 	t.Parallel()
-	q, err := approvalQuestion(&approval.Approval{
+	q, err := approvalQuestion(&toolroom.Approval{
 		Tool: "e:pay", Arguments: json.RawMessage("{\"to\":\"bob\u202e500 ot\u202c\"}"), Effects: []string{"sends \u200bit"}, Diff: "+\u2066x\n", Reason: "a rule\U000e0041",
 	})
 	if err != nil {

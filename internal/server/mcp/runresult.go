@@ -30,7 +30,7 @@ func (s *Server) runOf(ctx context.Context, id string) (*run.Job, error) {
 // runResult is the answer that the call of a run would have got, or what the run
 // waits for.
 func (s *Server) runResult(ctx context.Context, req *request, job *run.Job) (*result, error) {
-	if job.State == run.JobDone {
+	if job.State == toolroom.JobDone {
 		if err := s.o.Runner.TaintSession(ctx, job.Identity.Key(), taint.Of(job.Result.Labels, job.Call.Tool)); err != nil {
 			return failed(req, err), nil
 		}
@@ -47,9 +47,9 @@ func (s *Server) runResult(ctx context.Context, req *request, job *run.Job) (*re
 		}
 	}
 	return structured(req, struct {
-		Run       string       `json:"run"`
-		Tool      string       `json:"tool"`
-		State     run.JobState `json:"state"`
-		Approvals []string     `json:"approvals,omitempty"`
+		Run       string            `json:"run"`
+		Tool      string            `json:"tool"`
+		State     toolroom.JobState `json:"state"`
+		Approvals []string          `json:"approvals,omitempty"`
 	}{job.ID, job.Call.Tool, job.State, waits})
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/approval"
 	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
 )
 
@@ -46,14 +45,14 @@ func TestTheResultOfARunIsReadByItsIdByItsOwnerAlone(t *testing.T) {
 			}
 		}
 		until(`"approvals":["`)
-		asked, err := f.approvals.List(t.Context(), approval.Pending)
+		asked, err := f.approvals.List(t.Context(), toolroom.ApprovalPending)
 		if err != nil || len(asked) != 1 {
 			t.Fatalf("%d approvals are open, %v", len(asked), err)
 		}
 		if got := text(read(nil)); !strings.Contains(got, job.ID) || !strings.Contains(got, asked[0].ID) {
 			t.Errorf("a run that waits reads as %s", got)
 		}
-		if _, err := f.approvals.Answer(t.Context(), asked[0].ID, approval.Answer{Approve: true, By: "ada"}); err != nil {
+		if _, err := f.approvals.Answer(t.Context(), asked[0].ID, toolroom.Answer{Approve: true, By: "ada"}); err != nil {
 			t.Fatal(err)
 		}
 		if got := until("deleted"); got != `"deleted"` && got != "deleted" {

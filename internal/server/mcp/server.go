@@ -15,7 +15,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
-	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/panics"
@@ -228,7 +227,7 @@ const listTTL = 10_000
 // functions that it returns are called.
 func (s *Server) watchChanges() []func() {
 	return []func(){
-		s.o.Runner.Catalog.Subscribe(func([]catalog.Change) { s.wire.ListChanged("tools") }),
+		s.o.Runner.Catalog.Subscribe(func([]toolroom.Change) { s.wire.ListChanged("tools") }),
 		s.o.Library.Subscribe(func(c library.Change) {
 			if c.Resources {
 				s.wire.ListChanged("resources")

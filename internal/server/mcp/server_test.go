@@ -62,8 +62,8 @@ func identity(ctx context.Context) toolroom.Identity {
 
 func serve(t *testing.T, expose mcpserver.Exposure) *fixture {
 	t.Helper()
-	return serveWith(t, expose, approval.Options{Terms: func(string) approval.Terms {
-		return approval.Terms{Approvers: append(approval.DefaultApprovers(), "caller")}
+	return serveWith(t, expose, approval.Options{Terms: func(string) toolroom.ApprovalTerms {
+		return toolroom.ApprovalTerms{Approvers: append(approval.DefaultApprovers(), "caller")}
 	}})
 }
 
@@ -371,9 +371,9 @@ func TestAClientThatCannotAskWaitsForAnAnswerFromElsewhere(t *testing.T) {
 	inEachEra(t, direct(t), func(t *testing.T, f *fixture, version string) {
 		go func() {
 			for t.Context().Err() == nil {
-				open, err := f.approvals.List(t.Context(), approval.Pending)
+				open, err := f.approvals.List(t.Context(), toolroom.ApprovalPending)
 				if err == nil && len(open) == 1 {
-					_, _ = f.approvals.Answer(t.Context(), open[0].ID, approval.Answer{Approve: true, By: "ada"})
+					_, _ = f.approvals.Answer(t.Context(), open[0].ID, toolroom.Answer{Approve: true, By: "ada"})
 					return
 				}
 				time.Sleep(5 * time.Millisecond)
@@ -387,9 +387,9 @@ func TestAClientThatCannotAskWaitsForAnAnswerFromElsewhere(t *testing.T) {
 }
 
 // answerNext answers the next question as the operator would.
-func (f *fixture) answerNext(t *testing.T, answer approval.Answer) {
+func (f *fixture) answerNext(t *testing.T, answer toolroom.Answer) {
 	for t.Context().Err() == nil {
-		open, err := f.approvals.List(t.Context(), approval.Pending)
+		open, err := f.approvals.List(t.Context(), toolroom.ApprovalPending)
 		if err == nil && len(open) == 1 {
 			_, _ = f.approvals.Answer(t.Context(), open[0].ID, answer)
 			return

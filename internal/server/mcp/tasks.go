@@ -201,7 +201,7 @@ func (s *Server) jobOf(ctx context.Context, who toolroom.Identity, id string) (*
 }
 
 func (s *Server) taskNow(ctx context.Context, job *run.Job, elicits bool, version string) (*result, error) {
-	if job.State != run.JobDone {
+	if job.State != toolroom.JobDone {
 		open, err := s.openQuestions(ctx, job, elicits)
 		if err != nil {
 			return nil, err
@@ -254,7 +254,7 @@ func (s *Server) openQuestions(ctx context.Context, job *run.Job, elicits bool) 
 	}
 	if asked, err := s.approvalOf(ctx, job); err != nil {
 		return nil, err
-	} else if asked != nil && elicits && asked.CallerAnswers(job.Identity) {
+	} else if asked != nil && elicits && approval.CallerAnswers(asked.ApprovalTerms, job.Identity) {
 		if open[approvalKey(asked)], err = approvalQuestion(asked); err != nil {
 			return nil, err
 		}
@@ -276,11 +276,11 @@ func asSent(open map[string]source.Question) map[string]any {
 
 // approvalOf is an open approval of a task's call, or of a call that its program
 // makes; nil when there is none.
-func (s *Server) approvalOf(ctx context.Context, job *run.Job) (*approval.Approval, error) {
+func (s *Server) approvalOf(ctx context.Context, job *run.Job) (*toolroom.Approval, error) {
 	if s.o.Approvals == nil {
 		return nil, nil
 	}
-	pending, err := s.o.Approvals.List(ctx, approval.Pending)
+	pending, err := s.o.Approvals.List(ctx, toolroom.ApprovalPending)
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
@@ -293,7 +293,7 @@ func (s *Server) approvalOf(ctx context.Context, job *run.Job) (*approval.Approv
 }
 
 // approvalKey names one approval: keys are unique in the life of a task.
-func approvalKey(a *approval.Approval) string { return questionKey + "-" + a.ID }
+func approvalKey(a *toolroom.Approval) string { return questionKey + "-" + a.ID }
 
 // answerTask hands answers to a task. Those to nothing that is open, and those
 // that do not fit, are left out: what is open stays open.

@@ -62,11 +62,11 @@ func TestAClientThatCannotBeAskedHearsWhatAPersonMustType(t *testing.T) {
 					return r
 				}
 				answer := func(approve bool) string {
-					open, err := f.approvals.List(t.Context(), approval.Pending)
+					open, err := f.approvals.List(t.Context(), toolroom.ApprovalPending)
 					if err != nil || len(open) != 1 {
 						t.Fatalf("%s: the open questions are %v, %v", transport, open, err)
 					}
-					if _, err := f.approvals.Answer(t.Context(), open[0].ID, approval.Answer{Approve: approve, By: "ada", Comment: "not today", Who: toolroom.Identity{}}); err != nil {
+					if _, err := f.approvals.Answer(t.Context(), open[0].ID, toolroom.Answer{Approve: approve, By: "ada", Comment: "not today", Who: toolroom.Identity{}}); err != nil {
 						t.Fatal(err)
 					}
 					return open[0].ID

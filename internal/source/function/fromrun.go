@@ -56,6 +56,13 @@ func (r *Ran) File() (name, text string, arguments json.RawMessage, err error) {
 		if _, taken := values[name]; taken {
 			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the program has an input %s already", name)
 		}
+		literal := r.Literals[name]
+		if !json.Valid(literal) || string(literal) == `""` {
+			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the constant for the parameter %s is empty or not JSON", name)
+		}
+		if !identifier.MatchString(name) {
+			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q cannot be a parameter", name)
+		}
 		n := 0
 		if code, n = replaceLiteral(code, r.Literals[name], name); n == 0 {
 			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the program has no constant %s for the parameter %s", r.Literals[name], name).

@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/BurntSushi/toml"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
@@ -116,6 +119,11 @@ func Read(files map[string]string, file string) (*Code, error) {
 	}
 	if c.Language == "python" {
 		c.Manifest.Dependencies = append(c.Manifest.Dependencies, requirements(files["requirements.txt"])...)
+		more, err := projectDependencies(files["pyproject.toml"])
+		if err != nil {
+			return nil, err
+		}
+		c.Manifest.Dependencies = append(c.Manifest.Dependencies, more...)
 	}
 	return c, nil
 }
@@ -130,6 +138,25 @@ func requirements(text string) []string {
 		}
 	}
 	return out
+}
+
+// projectDependencies reads the dependencies of pyproject.toml. The project itself is not
+// built, so those of its optional groups and of its build do not count.
+func projectDependencies(text string) ([]string, error) {
+	var project struct {
+		Project struct {
+			Dependencies []string `toml:"dependencies"`
+			Dynamic      []string `toml:"dynamic"`
+		} `toml:"project"`
+	}
+	if _, err := toml.Decode(text, &project); err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "pyproject.toml: %w", err)
+	}
+	if slices.Contains(project.Project.Dynamic, "dependencies") {
+		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "pyproject.toml: its dependencies are dynamic, and finding them would run its build").
+			WithHint("list them under project.dependencies")
+	}
+	return project.Project.Dependencies, nil
 }
 
 func invalidAt(text string) (line, column int) {

@@ -16,7 +16,7 @@ const selectApproval = `SELECT id, call, digest, tool, arguments, identity, reas
 	session, effects, diff, people, approvers, scopes, votes, scope, notified FROM approvals `
 
 // CreateApproval implements [approval.Store].
-func (s *Store) CreateApproval(ctx context.Context, a *approval.Approval) (*approval.Approval, error) {
+func (s *Store) CreateApproval(ctx context.Context, a *toolroom.Approval) (*toolroom.Approval, error) {
 	var texts [4]string
 	for i, v := range []any{a.Identity, a.Effects, a.Approvers, a.Scopes} {
 		text, err := jsonText(v)
@@ -32,7 +32,7 @@ func (s *Store) CreateApproval(ctx context.Context, a *approval.Approval) (*appr
 			return err
 		}
 		for _, old := range same {
-			if old.Open(a.Created) {
+			if approval.IsOpen(old, a.Created) {
 				made = *old
 				return nil
 			}
@@ -42,7 +42,7 @@ func (s *Store) CreateApproval(ctx context.Context, a *approval.Approval) (*appr
 			 session, effects, diff, people, approvers, scopes)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '', '', 0, ?, ?, ?, ?, ?, ?)`,
 			a.ID, a.Call, a.Digest, a.Tool, string(a.Arguments), texts[0], a.Reason,
-			string(approval.Pending), instant(a.Created), instant(a.Expires),
+			string(toolroom.ApprovalPending), instant(a.Created), instant(a.Expires),
 			a.Session, texts[1], a.Diff, a.People, texts[2], texts[3])
 		if isTaken(err) {
 			return toolroom.Errorf(toolroom.CodeConflict, "approval %s already exists", a.ID)
@@ -56,38 +56,38 @@ func (s *Store) CreateApproval(ctx context.Context, a *approval.Approval) (*appr
 }
 
 // Approval implements [approval.Store].
-func (s *Store) Approval(ctx context.Context, id string, now time.Time) (*approval.Approval, error) {
+func (s *Store) Approval(ctx context.Context, id string, now time.Time) (*toolroom.Approval, error) {
 	a, err := findApproval(ctx, s.reader, id)
 	if err != nil {
 		return nil, s.fail(ctx, "read an approval", err)
 	}
-	a.Settle(now)
+	approval.Settle(a, now)
 	return a, nil
 }
 
 // Approvals implements [approval.Store].
-func (s *Store) Approvals(ctx context.Context, state approval.State, now time.Time) ([]*approval.Approval, error) {
+func (s *Store) Approvals(ctx context.Context, state toolroom.ApprovalState, now time.Time) ([]*toolroom.Approval, error) {
 	where, args := "", []any(nil)
 	switch state {
 	case "":
-	case approval.Pending:
+	case toolroom.ApprovalPending:
 		where, args = "WHERE state = 'pending' AND expires > ? ", []any{instant(now)}
-	case approval.Expired:
+	case toolroom.ApprovalExpired:
 		where, args = "WHERE state = 'expired' OR state = 'pending' AND expires <= ? ", []any{instant(now)}
 	default:
 		where, args = "WHERE state = ? ", []any{string(state)}
 	}
 	list, err := selectAll(ctx, s.reader, scanApproval, selectApproval+where+"ORDER BY seq", args...)
 	for _, a := range list {
-		a.Settle(now)
+		approval.Settle(a, now)
 	}
 	return list, s.fail(ctx, "read approvals", err)
 }
 
 // AnswerApproval implements [approval.Store].
-func (s *Store) AnswerApproval(ctx context.Context, id string, answer approval.Answer, now time.Time, grant func(*approval.Approval) *approval.Grant) (*approval.Approval, error) {
-	return s.changeApproval(ctx, "answer an approval", id, func(tx *sql.Tx, a *approval.Approval) error {
-		if err := a.Decide(answer, now); err != nil {
+func (s *Store) AnswerApproval(ctx context.Context, id string, answer toolroom.Answer, now time.Time, grant func(*toolroom.Approval) *toolroom.Grant) (*toolroom.Approval, error) {
+	return s.changeApproval(ctx, "answer an approval", id, func(tx *sql.Tx, a *toolroom.Approval) error {
+		if err := approval.Decide(a, answer, now); err != nil {
 			return err
 		}
 		if g := grant(a); g != nil {
@@ -100,8 +100,8 @@ func (s *Store) AnswerApproval(ctx context.Context, id string, answer approval.A
 // UseApproval implements [approval.Store].
 func (s *Store) UseApproval(ctx context.Context, id string, now time.Time) error {
 	var refused error // must not roll back: Use changes a declined approval, too
-	_, err := s.changeApproval(ctx, "use an approval", id, func(_ *sql.Tx, a *approval.Approval) error {
-		refused = a.Use(now)
+	_, err := s.changeApproval(ctx, "use an approval", id, func(_ *sql.Tx, a *toolroom.Approval) error {
+		refused = approval.Use(a, now)
 		return nil
 	})
 	if err != nil {
@@ -112,8 +112,8 @@ func (s *Store) UseApproval(ctx context.Context, id string, now time.Time) error
 
 // CancelApproval implements [approval.Store].
 func (s *Store) CancelApproval(ctx context.Context, id string, now time.Time) error {
-	_, err := s.changeApproval(ctx, "cancel an approval", id, func(_ *sql.Tx, a *approval.Approval) error {
-		a.Cancel(now)
+	_, err := s.changeApproval(ctx, "cancel an approval", id, func(_ *sql.Tx, a *toolroom.Approval) error {
+		approval.Cancel(a, now)
 		return nil
 	})
 	return err
@@ -121,7 +121,7 @@ func (s *Store) CancelApproval(ctx context.Context, id string, now time.Time) er
 
 // NotifiedApproval implements [approval.Store].
 func (s *Store) NotifiedApproval(ctx context.Context, id, hook string) error {
-	_, err := s.changeApproval(ctx, "record a notification about an approval", id, func(_ *sql.Tx, a *approval.Approval) error {
+	_, err := s.changeApproval(ctx, "record a notification about an approval", id, func(_ *sql.Tx, a *toolroom.Approval) error {
 		if !slices.Contains(a.Notified, hook) {
 			a.Notified = append(a.Notified, hook)
 		}
@@ -160,7 +160,7 @@ func (s *Store) SweepApprovals(ctx context.Context, before time.Time) (n int64, 
 	return n, err
 }
 
-func (s *Store) changeApproval(ctx context.Context, doing, id string, change func(*sql.Tx, *approval.Approval) error) (a *approval.Approval, err error) {
+func (s *Store) changeApproval(ctx context.Context, doing, id string, change func(*sql.Tx, *toolroom.Approval) error) (a *toolroom.Approval, err error) {
 	err = s.write(ctx, doing, func(tx *sql.Tx) error {
 		if a, err = findApproval(ctx, tx, id); err != nil {
 			return err
@@ -170,7 +170,7 @@ func (s *Store) changeApproval(ctx context.Context, doing, id string, change fun
 			return err
 		}
 		state := a.State
-		if state == approval.Expired {
+		if state == toolroom.ApprovalExpired {
 			state = found // ExpireApprovals makes it final
 		}
 		votes, err := jsonText(a.Votes)
@@ -192,7 +192,7 @@ func (s *Store) changeApproval(ctx context.Context, doing, id string, change fun
 	return a, nil
 }
 
-func findApproval(ctx context.Context, db rowQuerier, id string) (*approval.Approval, error) {
+func findApproval(ctx context.Context, db rowQuerier, id string) (*toolroom.Approval, error) {
 	a, err := scanApproval(db.QueryRowContext(ctx, selectApproval+"WHERE id = ?", id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "approval %q not found", id).
@@ -201,8 +201,8 @@ func findApproval(ctx context.Context, db rowQuerier, id string) (*approval.Appr
 	return a, err
 }
 
-func scanApproval(row scanner) (*approval.Approval, error) {
-	a := &approval.Approval{}
+func scanApproval(row scanner) (*toolroom.Approval, error) {
+	a := &toolroom.Approval{}
 	err := row.Scan(&a.ID, &a.Call, &a.Digest, &a.Tool, rawColumn{&a.Arguments}, jsonColumn{&a.Identity}, &a.Reason, &a.State,
 		timeColumn{&a.Created}, timeColumn{&a.Expires}, timeColumn{&a.Answered}, &a.By, &a.Comment, timeColumn{&a.Used},
 		&a.Session, jsonColumn{&a.Effects}, &a.Diff, &a.People, jsonColumn{&a.Approvers}, jsonColumn{&a.Scopes}, jsonColumn{&a.Votes}, &a.Scope, jsonColumn{&a.Notified})

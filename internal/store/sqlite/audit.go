@@ -109,7 +109,7 @@ func (s *Store) ReceiptRange(ctx context.Context, since, until time.Time) (from,
 
 // RedactReceipts implements [receipt.Store]. It overwrites the removed details in the
 // file, and removes them from the write-ahead log, too.
-func (s *Store) RedactReceipts(ctx context.Context, call string, notice *receipt.Receipt) error {
+func (s *Store) RedactReceipts(ctx context.Context, call string, notice *toolroom.Receipt) error {
 	const doing = "redact a receipt"
 	if _, err := s.writer.ExecContext(ctx, "PRAGMA secure_delete = ON"); err != nil {
 		return s.fail(ctx, doing, err)
@@ -128,7 +128,7 @@ func (s *Store) RedactReceipts(ctx context.Context, call string, notice *receipt
 				return err
 			}
 		}
-		return appendReceipts(ctx, tx, []*receipt.Receipt{notice}, ends)
+		return appendReceipts(ctx, tx, []*receipt.Draft{{Receipt: *notice}}, ends)
 	})
 	if err != nil {
 		return err

@@ -122,8 +122,8 @@ func TestADiskThatFillsUpDuringCallsLosesNoRecord(t *testing.T) {
 	if _, err := store.VerifyReceipts(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	for after := receipt.FromStart; ; {
-		page, err := store.Receipts(t.Context(), receipt.Query{AfterSeq: after, Limit: receipt.MaxLimit})
+	for after := toolroom.ReceiptsFromStart; ; {
+		page, err := store.Receipts(t.Context(), toolroom.ReceiptQuery{AfterSeq: after, Limit: receipt.MaxLimit})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -155,7 +155,7 @@ func TestACallThatMustBeRecordedDoesNotRunOnAFullDisk(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	list, err := f.store.Receipts(t.Context(), receipt.Query{Status: toolroom.StatusOK})
+	list, err := f.store.Receipts(t.Context(), toolroom.ReceiptQuery{Status: toolroom.StatusOK})
 	if err != nil || int64(len(list)) != ran {
 		t.Errorf("it ran %d times, and %d receipts say so, %v", ran, len(list), err)
 	}
@@ -169,7 +169,7 @@ func TestACallWhoseProcessDiedIsRecordedAfterwards(t *testing.T) {
 		t.Fatal(err)
 	}
 	intend := func(call, owner string) {
-		r := &receipt.Receipt{ID: call, Tool: "pay:out", Arguments: json.RawMessage(`{"to":"bob"}`), Started: time.Now()}
+		r := &toolroom.Receipt{ID: call, Tool: "pay:out", Arguments: json.RawMessage(`{"to":"bob"}`), Started: time.Now()}
 		if err := died.IntendReceipt(t.Context(), r, owner); err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func TestACallWhoseProcessDiedIsRecordedAfterwards(t *testing.T) {
 	// Another process resumes the first of these calls; the other job has ended.
 	for _, call := range []string{"suspended", "ended"} {
 		intend(call, "dead")
-		job := &run.Job{ID: call, Call: toolroom.Call{ID: call}, State: run.JobRunning, Created: time.Now(), Fence: 1}
+		job := &run.Job{Job: toolroom.Job{ID: call, Call: toolroom.Call{ID: call}, State: toolroom.JobRunning, Created: time.Now()}, Fence: 1}
 		if err := died.CreateJob(t.Context(), job); err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +195,7 @@ func TestACallWhoseProcessDiedIsRecordedAfterwards(t *testing.T) {
 	}
 	defer s.Close()
 	for _, want := range []int{2, 0} {
-		n, err := s.SettleIntents(t.Context(), func(owner string) bool { return owner == "alive" }, func(r *receipt.Receipt) {
+		n, err := s.SettleIntents(t.Context(), func(owner string) bool { return owner == "alive" }, func(r *toolroom.Receipt) {
 			r.Status, r.Effects = toolroom.StatusError, toolroom.EffectsUnknown
 		})
 		if n != want || err != nil {

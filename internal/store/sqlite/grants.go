@@ -12,7 +12,7 @@ import (
 const grantColumns = "id, approval, scope, tool, identity, session, digest, given_by, created, expires"
 
 // insertGrant stores a grant in the transaction of the answer that creates it.
-func insertGrant(ctx context.Context, tx *sql.Tx, g *approval.Grant) error {
+func insertGrant(ctx context.Context, tx *sql.Tx, g *toolroom.Grant) error {
 	identity, err := jsonText(g.Identity)
 	if err != nil {
 		return err
@@ -24,7 +24,7 @@ func insertGrant(ctx context.Context, tx *sql.Tx, g *approval.Grant) error {
 }
 
 // Grants implements [approval.Store].
-func (s *Store) Grants(ctx context.Context, tool, caller string, now time.Time) ([]*approval.Grant, error) {
+func (s *Store) Grants(ctx context.Context, tool, caller string, now time.Time) ([]*toolroom.Grant, error) {
 	query, args := "SELECT "+grantColumns+" FROM grants WHERE (expires = 0 OR expires > ?)", []any{instant(now)}
 	if tool != "" {
 		query, args = query+" AND tool = ?", append(args, tool)
@@ -51,8 +51,8 @@ func (s *Store) RemoveGrant(ctx context.Context, id string) error {
 	})
 }
 
-func scanGrant(row scanner) (*approval.Grant, error) {
-	g := &approval.Grant{}
+func scanGrant(row scanner) (*toolroom.Grant, error) {
+	g := &toolroom.Grant{}
 	err := row.Scan(&g.ID, &g.Approval, &g.Scope, &g.Tool, jsonColumn{&g.Identity}, &g.Session, &g.Digest, &g.By,
 		timeColumn{&g.Created}, timeColumn{&g.Expires})
 	if err != nil {

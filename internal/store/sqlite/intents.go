@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"path/filepath"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/receipt"
 )
 
 // IntendReceipt implements [receipt.Store].
-func (s *Store) IntendReceipt(ctx context.Context, r *receipt.Receipt, owner string) error {
+func (s *Store) IntendReceipt(ctx context.Context, r *toolroom.Receipt, owner string) error {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -22,16 +23,16 @@ func (s *Store) IntendReceipt(ctx context.Context, r *receipt.Receipt, owner str
 }
 
 // SettleIntents implements [receipt.Store].
-func (s *Store) SettleIntents(ctx context.Context, alive func(owner string) bool, settle func(*receipt.Receipt)) (n int, err error) {
+func (s *Store) SettleIntents(ctx context.Context, alive func(owner string) bool, settle func(*toolroom.Receipt)) (n int, err error) {
 	err = s.write(ctx, "record calls that never ended", func(tx *sql.Tx) error {
 		intents, err := selectAll(ctx, tx, scanIntent, "SELECT owner, body FROM intents WHERE call NOT IN (SELECT id FROM jobs WHERE state <> 'done') ORDER BY seq")
 		if err != nil {
 			return err
 		}
-		var lost []*receipt.Receipt
+		var lost []*receipt.Draft
 		for _, i := range intents {
 			if !alive(i.owner) {
-				settle(i.receipt)
+				settle(&i.receipt.Receipt)
 				lost = append(lost, i.receipt)
 			}
 		}
@@ -45,11 +46,11 @@ func (s *Store) SettleIntents(ctx context.Context, alive func(owner string) bool
 
 type intent struct {
 	owner   string
-	receipt *receipt.Receipt
+	receipt *receipt.Draft
 }
 
 func scanIntent(row scanner) (intent, error) {
-	i := intent{receipt: &receipt.Receipt{}}
+	i := intent{receipt: &receipt.Draft{}}
 	err := row.Scan(&i.owner, jsonColumn{i.receipt})
 	return i, err
 }

@@ -41,9 +41,9 @@ func insertJob(ctx context.Context, db execer, j *run.Job) error {
 		}
 		answers = string(text)
 	}
-	state := run.JobQueued
-	if j.State == run.JobRunning {
-		state = run.JobRunning
+	state := toolroom.JobQueued
+	if j.State == toolroom.JobRunning {
+		state = toolroom.JobRunning
 	}
 	_, err = db.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, ?, ?, 0, ?, '', ?, ?, ?, 0, '', ?, '')",
 		j.ID, string(identity), string(call), string(state), instant(j.Created), j.Started, j.Fence, instant(j.Lease), answers, string(j.Resume))
@@ -106,13 +106,13 @@ func (s *Store) claimJob(ctx context.Context, id string, now, until time.Time) (
 
 // WaitJob implements [run.JobStore].
 func (s *Store) WaitJob(ctx context.Context, id string, fence int64, approvals []string) error {
-	state, waits := run.JobRunning, ""
+	state, waits := toolroom.JobRunning, ""
 	if len(approvals) > 0 {
 		text, err := json.Marshal(approvals)
 		if err != nil {
 			return err
 		}
-		state, waits = run.JobWaiting, string(text)
+		state, waits = toolroom.JobWaiting, string(text)
 	}
 	return s.changeJob(ctx, "record the approvals of a job", id, fence, "UPDATE jobs SET state = ?, approvals = ?", string(state), waits)
 }
@@ -147,7 +147,7 @@ func (s *Store) WithdrawJob(ctx context.Context, id string, result *toolroom.Res
 	}
 	err = s.write(ctx, "cancel a job", func(tx *sql.Tx) error {
 		j, err := findJob(ctx, tx, id)
-		if err != nil || j.State != run.JobQueued && (j.State != run.JobWaiting || !j.Lease.Before(now)) {
+		if err != nil || j.State != toolroom.JobQueued && (j.State != toolroom.JobWaiting || !j.Lease.Before(now)) {
 			return err
 		}
 		cancelled = true
@@ -185,9 +185,9 @@ func changeJob(ctx context.Context, tx *sql.Tx, id string, fence int64, update s
 	switch {
 	case err != nil:
 		return err
-	case j.State == run.JobDone:
+	case j.State == toolroom.JobDone:
 		return toolroom.Errorf(toolroom.CodeConflict, "job %s already has a result", id)
-	case j.Fence != fence || j.State == run.JobQueued:
+	case j.Fence != fence || j.State == toolroom.JobQueued:
 		return toolroom.Errorf(toolroom.CodeConflict, "job %s now belongs to another process", id)
 	}
 	_, err = tx.ExecContext(ctx, update+" WHERE id = ?", append(args, id)...)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
 )
@@ -19,14 +20,14 @@ func TestAReceiptOfAJournalIsAppendedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	entry := func(journal string, n int64, call string) *receipt.Receipt {
-		return &receipt.Receipt{ID: call, Journal: journal, Entry: n}
+	entry := func(journal string, n int64, call string) *receipt.Draft {
+		return &receipt.Draft{Receipt: toolroom.Receipt{ID: call}, Journal: journal, Entry: n}
 	}
-	for _, group := range [][]*receipt.Receipt{
+	for _, group := range [][]*receipt.Draft{
 		{entry("j", 1, "a"), entry("j", 2, "b")},
 		{entry("j", 1, "a"), entry("j", 2, "b"), entry("j", 3, "c")},
 		{entry("k", 1, "d")},
-		{{ID: "e"}},
+		{{Receipt: toolroom.Receipt{ID: "e"}}},
 		{entry("j", 3, "c")},
 		nil,
 	} {
@@ -36,7 +37,7 @@ func TestAReceiptOfAJournalIsAppendedOnce(t *testing.T) {
 	}
 	check := func(want ...string) {
 		t.Helper()
-		list, err := s.Receipts(t.Context(), receipt.Query{AfterSeq: receipt.FromStart})
+		list, err := s.Receipts(t.Context(), toolroom.ReceiptQuery{AfterSeq: toolroom.ReceiptsFromStart})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,8 +56,8 @@ func TestAReceiptOfAJournalIsAppendedOnce(t *testing.T) {
 	if err := s.ForgetJournals(t.Context(), func(name string) bool { return name == "k" }); err != nil {
 		t.Fatal(err)
 	}
-	for _, again := range []*receipt.Receipt{entry("k", 1, "f"), entry("j", 2, "b")} {
-		if err := s.AppendReceipts(t.Context(), []*receipt.Receipt{again}); err != nil {
+	for _, again := range []*receipt.Draft{entry("k", 1, "f"), entry("j", 2, "b")} {
+		if err := s.AppendReceipts(t.Context(), []*receipt.Draft{again}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,7 +16,7 @@ func (s *Store) AskJob(ctx context.Context, id string, fence int64, questions []
 		switch {
 		case err != nil:
 			return err
-		case j.Fence != fence || j.State != run.JobRunning:
+		case j.Fence != fence || j.State != toolroom.JobRunning:
 			return toolroom.Errorf(toolroom.CodeConflict, "job %s now belongs to another process", id)
 		}
 		for _, q := range questions {

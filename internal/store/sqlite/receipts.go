@@ -19,7 +19,7 @@ const insertReceipt = `INSERT INTO receipts
 
 // AppendReceipts implements [receipt.Store]. It reads the end of the chain under the
 // write lock, because other processes append, too.
-func (s *Store) AppendReceipts(ctx context.Context, group []*receipt.Receipt) error {
+func (s *Store) AppendReceipts(ctx context.Context, group []*receipt.Draft) error {
 	ends := make([]receipt.Chain, len(group))
 	err := s.write(ctx, "write receipts", func(tx *sql.Tx) error {
 		// With the lock held no statement waits, so ctx is not needed. The driver
@@ -70,7 +70,7 @@ func journalEntry(ctx context.Context, tx *sql.Tx, journal string) (entry int64,
 }
 
 // appendReceipts appends a group to the chain and sets the end of the chain after each.
-func appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt.Receipt, ends []receipt.Chain) error {
+func appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt.Draft, ends []receipt.Chain) error {
 	if len(group) == 0 {
 		return nil
 	}
@@ -97,10 +97,10 @@ func appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt.Receipt, e
 			continue
 		}
 		var k receipt.Record
-		if end, k, err = end.Next(r); err != nil {
+		if end, k, err = end.Next(&r.Receipt); err != nil {
 			return err
 		}
-		c := columnsOf(r)
+		c := columnsOf(&r.Receipt)
 		_, err := insert.ExecContext(ctx, k.Seq, k.Hash, string(k.Body), string(k.Detail),
 			c.call, c.parent, c.tool, c.subject, c.surface, c.status, c.code, c.labels, c.started, r.Environment, c.version, int64(r.Usage.Queue), int64(r.Usage.Run))
 		if err != nil {
@@ -131,7 +131,7 @@ type columns struct {
 	version                                                    int
 }
 
-func columnsOf(r *receipt.Receipt) columns {
+func columnsOf(r *toolroom.Receipt) columns {
 	c := columns{
 		call: r.ID, parent: r.Parent, tool: r.Tool, subject: r.Identity.Key(), surface: r.Surface,
 		status: string(r.Status), started: instant(r.Started),
@@ -154,7 +154,7 @@ func chainEnd(ctx context.Context, tx *sql.Tx) (end receipt.Chain, err error) {
 }
 
 // Receipt implements [receipt.Store].
-func (s *Store) Receipt(ctx context.Context, id string) (*receipt.Receipt, error) {
+func (s *Store) Receipt(ctx context.Context, id string) (*toolroom.Receipt, error) {
 	row := s.reader.QueryRowContext(ctx, selectRecord+" WHERE call = ? ORDER BY seq DESC LIMIT 1", id)
 	r, err := scanReceipt(row)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -165,18 +165,18 @@ func (s *Store) Receipt(ctx context.Context, id string) (*receipt.Receipt, error
 }
 
 // Receipts implements [receipt.Store].
-func (s *Store) Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Receipt, error) {
+func (s *Store) Receipts(ctx context.Context, q toolroom.ReceiptQuery) ([]*toolroom.Receipt, error) {
 	order := "DESC"
 	if q.AfterSeq != 0 {
 		order = "ASC"
 	}
 	where, args := selection(q)
-	list, err := selectAll(ctx, s.reader, scanReceipt, selectRecord+where+" ORDER BY seq "+order+" LIMIT ?", append(args, q.RowLimit())...)
+	list, err := selectAll(ctx, s.reader, scanReceipt, selectRecord+where+" ORDER BY seq "+order+" LIMIT ?", append(args, receipt.RowLimit(q))...)
 	return list, s.fail(ctx, "read receipts", err)
 }
 
 // ReceiptSamples implements [receipt.Store].
-func (s *Store) ReceiptSamples(ctx context.Context, q receipt.Query, see func(receipt.Sample) bool) error {
+func (s *Store) ReceiptSamples(ctx context.Context, q toolroom.ReceiptQuery, see func(receipt.Sample) bool) error {
 	const doing = "read samples of receipts"
 	limit := q.Limit
 	if limit <= 0 {
@@ -212,7 +212,7 @@ func listText(list []string) string {
 }
 
 // selection returns the WHERE clause of a query, and its arguments.
-func selection(q receipt.Query) (clause string, args []any) {
+func selection(q toolroom.ReceiptQuery) (clause string, args []any) {
 	var where []string
 	restrict := func(condition string, value any) {
 		where = append(where, condition)
@@ -287,7 +287,7 @@ func scanRecord(row scanner) (k receipt.Record, err error) {
 	return k, err
 }
 
-func scanReceipt(row scanner) (*receipt.Receipt, error) {
+func scanReceipt(row scanner) (*toolroom.Receipt, error) {
 	k, err := scanRecord(row)
 	if err != nil {
 		return nil, err

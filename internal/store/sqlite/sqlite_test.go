@@ -111,7 +111,7 @@ func child(path, count string) error {
 	}
 	defer s.Close()
 	for n := 1; ; n++ {
-		group := []*receipt.Receipt{{ID: "a"}}
+		group := []*receipt.Draft{{Receipt: toolroom.Receipt{ID: "a"}}}
 		if err := s.AppendReceipts(ctx, group); err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func TestFilesAreForTheirUserOnly(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "new", "folder", "toolroom.db")
 	s := open(t, path)
-	if err := s.AppendReceipts(t.Context(), []*receipt.Receipt{{ID: "a"}}); err != nil {
+	if err := s.AppendReceipts(t.Context(), []*receipt.Draft{{Receipt: toolroom.Receipt{ID: "a"}}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
@@ -241,7 +241,7 @@ func TestALockedDatabaseIsReportedAndWaitedFor(t *testing.T) {
 	}
 	defer s.Close()
 	unlock := lock(t, path)
-	group := []*receipt.Receipt{{ID: "a"}}
+	group := []*receipt.Draft{{Receipt: toolroom.Receipt{ID: "a"}}}
 	err = s.AppendReceipts(t.Context(), group)
 	wantExplained(t, err, path, toolroom.CodeInternal, "another process keeps the database locked")
 	if !toolroom.AsError(err).Retryable {
@@ -250,7 +250,7 @@ func TestALockedDatabaseIsReportedAndWaitedFor(t *testing.T) {
 	if group[0].Seq != 0 {
 		t.Error("a receipt that was not stored has a place in the chain")
 	}
-	if _, err := s.Receipts(t.Context(), receipt.Query{}); err != nil {
+	if _, err := s.Receipts(t.Context(), toolroom.ReceiptQuery{}); err != nil {
 		t.Errorf("reading while another writes: %v", err)
 	}
 
@@ -274,7 +274,7 @@ func TestAFullDiskIsReportedAndRecoveredFrom(t *testing.T) {
 	recorder := receipt.NewRecorder(s, receipt.RecorderOptions{Retry: time.Millisecond})
 	record := func(n int) {
 		for range n {
-			if err := recorder.Append(t.Context(), &receipt.Receipt{ID: "call", Preview: strings.Repeat("x", 500)}); err != nil {
+			if err := recorder.Append(t.Context(), &receipt.Draft{Receipt: toolroom.Receipt{ID: "call", Preview: strings.Repeat("x", 500)}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -305,7 +305,7 @@ func TestAReadOnlyFileIsReported(t *testing.T) {
 	if _, err := s.writer.Exec("PRAGMA query_only = on"); err != nil {
 		t.Fatal(err)
 	}
-	err := s.AppendReceipts(t.Context(), []*receipt.Receipt{{ID: "a"}})
+	err := s.AppendReceipts(t.Context(), []*receipt.Draft{{Receipt: toolroom.Receipt{ID: "a"}}})
 	wantExplained(t, err, path, toolroom.CodeInternal, "the file cannot be written")
 }
 
@@ -314,12 +314,12 @@ func TestAnAnswerReachesACallInAnotherProcess(t *testing.T) {
 	path := newPath(t)
 	here := approval.New(open(t, path), approval.Options{Poll: 10 * time.Millisecond})
 	there := approval.New(open(t, path), approval.Options{})
-	a, err := here.Request(t.Context(), approval.Approval{Digest: "d", Tool: "file:write"})
+	a, err := here.Request(t.Context(), toolroom.Approval{Digest: "d", Tool: "file:write"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	type outcome struct {
-		a   *approval.Approval
+		a   *toolroom.Approval
 		err error
 	}
 	waited := make(chan outcome)
@@ -327,7 +327,7 @@ func TestAnAnswerReachesACallInAnotherProcess(t *testing.T) {
 		a, err := here.Wait(t.Context(), a.ID)
 		waited <- outcome{a, err}
 	}()
-	if _, err := there.Answer(t.Context(), a.ID, approval.Answer{Approve: true, By: "ann"}); err != nil {
+	if _, err := there.Answer(t.Context(), a.ID, toolroom.Answer{Approve: true, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-waited; got.err != nil || got.a.By != "ann" {
@@ -343,12 +343,12 @@ func BenchmarkAppendReceipts(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer s.Close()
-			group := make([]*receipt.Receipt, size)
+			group := make([]*receipt.Draft, size)
 			for i := range group {
-				group[i] = &receipt.Receipt{
+				group[i] = &receipt.Draft{Receipt: toolroom.Receipt{
 					ID: fmt.Sprintf("call_%d", i), Tool: "file:read", Surface: "mcp", Status: toolroom.StatusOK,
 					Arguments: []byte(`{"path":"README.md"}`), Preview: strings.Repeat("x", 200), Started: time.Now(),
-				}
+				}}
 			}
 			for b.Loop() {
 				if err := s.AppendReceipts(b.Context(), group); err != nil {

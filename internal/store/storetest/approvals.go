@@ -37,7 +37,7 @@ var approvalTests = []test{
 		s := b.Open(t)
 		_, err := s.Approval(t.Context(), "none", start)
 		wantCode(t, "Approval", err, toolroom.CodeNotFound)
-		_, err = s.AnswerApproval(t.Context(), "none", approval.Answer{}, start, noGrant)
+		_, err = s.AnswerApproval(t.Context(), "none", toolroom.Answer{}, start, noGrant)
 		wantCode(t, "AnswerApproval", err, toolroom.CodeNotFound)
 		wantCode(t, "UseApproval", s.UseApproval(t.Context(), "none", start), toolroom.CodeNotFound)
 	}},
@@ -51,7 +51,7 @@ var approvalTests = []test{
 	{"a used approval does not stand in for the open question after it", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
-		answerApproval(t, s, "apr_1", approval.Answer{Approve: true}, start.Add(time.Minute))
+		answerApproval(t, s, "apr_1", toolroom.Answer{Approve: true}, start.Add(time.Minute))
 		must(t, s.UseApproval(t.Context(), "apr_1", start.Add(time.Minute)))
 		createApproval(t, s, newApproval("apr_2", "digest"))
 		if got := createApproval(t, s, newApproval("apr_3", "digest")); got.ID != "apr_2" {
@@ -61,14 +61,14 @@ var approvalTests = []test{
 	{"a question expires with its time", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
-		for after, want := range map[time.Duration]approval.State{0: approval.Pending, approvalTTL - time.Microsecond: approval.Pending, approvalTTL: approval.Expired} {
+		for after, want := range map[time.Duration]toolroom.ApprovalState{0: toolroom.ApprovalPending, approvalTTL - time.Microsecond: toolroom.ApprovalPending, approvalTTL: toolroom.ApprovalExpired} {
 			got, err := s.Approval(t.Context(), "apr_1", start.Add(after))
 			must(t, err)
 			if got.State != want {
 				t.Errorf("after %v it is %s, want %s", after, got.State, want)
 			}
 		}
-		_, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: true}, start.Add(approvalTTL), noGrant)
+		_, err := s.AnswerApproval(t.Context(), "apr_1", toolroom.Answer{Approve: true}, start.Add(approvalTTL), noGrant)
 		wantCode(t, "answer", err, toolroom.CodeApprovalExpired)
 		wantCode(t, "use", s.UseApproval(t.Context(), "apr_1", start.Add(approvalTTL)), toolroom.CodeApprovalExpired)
 	}},
@@ -76,18 +76,18 @@ var approvalTests = []test{
 		s := b.Open(t)
 		createApproval(t, s, newApproval("pending", "p"))
 		createApproval(t, s, newApproval("approved", "a"))
-		answerApproval(t, s, "approved", approval.Answer{Approve: true}, start.Add(time.Second))
+		answerApproval(t, s, "approved", toolroom.Answer{Approve: true}, start.Add(time.Second))
 		must(t, s.ExpireApprovals(t.Context(), start.Add(time.Minute)))
 		for _, id := range []string{"pending", "approved"} {
-			if got, err := s.Approval(t.Context(), id, start); err != nil || got.State == approval.Expired {
+			if got, err := s.Approval(t.Context(), id, start); err != nil || got.State == toolroom.ApprovalExpired {
 				t.Fatalf("%s has expired early: %v", id, err)
 			}
 		}
 		must(t, s.ExpireApprovals(t.Context(), start.Add(2*approvalTTL)))
-		_, err := s.AnswerApproval(t.Context(), "pending", approval.Answer{Approve: true}, start, noGrant)
+		_, err := s.AnswerApproval(t.Context(), "pending", toolroom.Answer{Approve: true}, start, noGrant)
 		wantCode(t, "answer", err, toolroom.CodeApprovalExpired)
 		wantCode(t, "use", s.UseApproval(t.Context(), "approved", start.Add(time.Second)), toolroom.CodeApprovalExpired)
-		list, err := s.Approvals(t.Context(), approval.Expired, start)
+		list, err := s.Approvals(t.Context(), toolroom.ApprovalExpired, start)
 		must(t, err)
 		if len(list) != 2 {
 			t.Errorf("%d are listed as expired", len(list))
@@ -101,10 +101,10 @@ var approvalTests = []test{
 		s := b.Open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
 		answered := start.Add(time.Minute)
-		got := answerApproval(t, s, "apr_1", approval.Answer{Approve: true, By: "ann", Comment: "go on"}, answered)
+		got := answerApproval(t, s, "apr_1", toolroom.Answer{Approve: true, By: "ann", Comment: "go on"}, answered)
 		want := newApproval("apr_1", "digest")
-		want.State, want.Answered, want.By, want.Comment, want.Scope = approval.Approved, answered, "ann", "go on", approval.Once
-		want.Votes = []approval.Vote{{Approve: true, By: "ann", Voter: "local", Comment: "go on", Scope: approval.Once, Time: answered}}
+		want.State, want.Answered, want.By, want.Comment, want.Scope = toolroom.ApprovalApproved, answered, "ann", "go on", toolroom.ScopeOnce
+		want.Votes = []toolroom.Vote{{Approve: true, By: "ann", Voter: "local", Comment: "go on", Scope: toolroom.ScopeOnce, Time: answered}}
 		want.Expires = answered.Add(approvalTTL)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("AnswerApproval (-want +got):\n%s", diff)
@@ -118,12 +118,12 @@ var approvalTests = []test{
 	{"a second answer is a conflict and changes nothing", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
-		answerApproval(t, s, "apr_1", approval.Answer{By: "ann"}, start)
-		_, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: true, By: "bob"}, start, noGrant)
+		answerApproval(t, s, "apr_1", toolroom.Answer{By: "ann"}, start)
+		_, err := s.AnswerApproval(t.Context(), "apr_1", toolroom.Answer{Approve: true, By: "bob"}, start, noGrant)
 		wantCode(t, "AnswerApproval", err, toolroom.CodeConflict)
 		got, err := s.Approval(t.Context(), "apr_1", start)
 		must(t, err)
-		if got.State != approval.Declined || got.By != "ann" {
+		if got.State != toolroom.ApprovalDeclined || got.By != "ann" {
 			t.Errorf("it is %s by %s now", got.State, got.By)
 		}
 	}},
@@ -131,7 +131,7 @@ var approvalTests = []test{
 		s := b.Open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
 		wantCode(t, "pending", s.UseApproval(t.Context(), "apr_1", start), toolroom.CodeApprovalRequired)
-		answerApproval(t, s, "apr_1", approval.Answer{Approve: true}, start)
+		answerApproval(t, s, "apr_1", toolroom.Answer{Approve: true}, start)
 		used := start.Add(time.Minute)
 		must(t, s.UseApproval(t.Context(), "apr_1", used))
 		wantCode(t, "used", b.Open(t).UseApproval(t.Context(), "apr_1", used), toolroom.CodeConflict)
@@ -146,31 +146,31 @@ var approvalTests = []test{
 		asked := newApproval("apr_1", "digest")
 		asked.People = 2
 		createApproval(t, s, asked)
-		grant := func(a *approval.Approval) *approval.Grant {
-			if a.State != approval.Approved {
+		grant := func(a *toolroom.Approval) *toolroom.Grant {
+			if a.State != toolroom.ApprovalApproved {
 				return nil
 			}
 			return newGrant("apg_1")
 		}
-		answer := func(by string, who toolroom.Identity) *approval.Approval {
-			a, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: true, By: by, Who: who}, start, grant)
+		answer := func(by string, who toolroom.Identity) *toolroom.Approval {
+			a, err := s.AnswerApproval(t.Context(), "apr_1", toolroom.Answer{Approve: true, By: by, Who: who}, start, grant)
 			must(t, err)
 			return a
 		}
-		if a := answer("ann", toolroom.Identity{}); a.State != approval.Pending || a.Missing() != 1 {
+		if a := answer("ann", toolroom.Identity{}); a.State != toolroom.ApprovalPending || a.Missing() != 1 {
 			t.Errorf("after one answer it is %s, %d missing", a.State, a.Missing())
 		}
 		if grants, err := s.Grants(t.Context(), "", "", start); len(grants) != 0 || err != nil {
 			t.Errorf("after one answer there are %d grants, %v", len(grants), err)
 		}
-		_, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: true, By: "another name"}, start, grant)
+		_, err := s.AnswerApproval(t.Context(), "apr_1", toolroom.Answer{Approve: true, By: "another name"}, start, grant)
 		wantCode(t, "the same person again", err, toolroom.CodeConflict)
-		if a := answer("bob", toolroom.Identity{Subject: "bob"}); a.State != approval.Approved || a.By != "ann and bob" {
+		if a := answer("bob", toolroom.Identity{Subject: "bob"}); a.State != toolroom.ApprovalApproved || a.By != "ann and bob" {
 			t.Errorf("after two answers it is %s by %s", a.State, a.By)
 		}
 		grants, err := b.Open(t).Grants(t.Context(), "", "", start)
 		must(t, err)
-		if diff := cmp.Diff([]*approval.Grant{newGrant("apg_1")}, grants); diff != "" {
+		if diff := cmp.Diff([]*toolroom.Grant{newGrant("apg_1")}, grants); diff != "" {
 			t.Errorf("grants (-want +got):\n%s", diff)
 		}
 	}},
@@ -179,15 +179,15 @@ var approvalTests = []test{
 		s := b.Open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
 		must(t, s.CancelApproval(t.Context(), "apr_1", start))
-		_, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: true}, start, noGrant)
+		_, err := s.AnswerApproval(t.Context(), "apr_1", toolroom.Answer{Approve: true}, start, noGrant)
 		wantCode(t, "answer", err, toolroom.CodeConflict)
 		wantCode(t, "use", s.UseApproval(t.Context(), "apr_1", start), toolroom.CodeCancelled)
 		if a := createApproval(t, s, newApproval("apr_2", "digest")); a.ID != "apr_2" {
 			t.Errorf("a repeat of the call got %s", a.ID)
 		}
-		answerApproval(t, s, "apr_2", approval.Answer{Approve: true}, start)
+		answerApproval(t, s, "apr_2", toolroom.Answer{Approve: true}, start)
 		must(t, s.CancelApproval(t.Context(), "apr_2", start))
-		if a, err := s.Approval(t.Context(), "apr_2", start); err != nil || a.State != approval.Approved {
+		if a, err := s.Approval(t.Context(), "apr_2", start); err != nil || a.State != toolroom.ApprovalApproved {
 			t.Errorf("an answered one became %+v, %v", a, err)
 		}
 		wantCode(t, "unknown", s.CancelApproval(t.Context(), "none", start), toolroom.CodeNotFound)
@@ -201,7 +201,7 @@ var approvalTests = []test{
 			}
 			createApproval(t, s, a)
 		}
-		answerApproval(t, s, "done", approval.Answer{}, start)
+		answerApproval(t, s, "done", toolroom.Answer{}, start)
 		if n, err := s.SweepApprovals(t.Context(), start); n != 0 || err != nil {
 			t.Errorf("before their end: %d, %v", n, err)
 		}
@@ -235,7 +235,7 @@ var approvalTests = []test{
 	{"of many who answer at once, one decides", func(t *testing.T, b Backend) {
 		createApproval(t, b.Open(t), newApproval("apr_1", "digest"))
 		wins := race(t, b, func(s store.Store, racer int) bool {
-			_, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: racer%2 == 0}, start, noGrant)
+			_, err := s.AnswerApproval(t.Context(), "apr_1", toolroom.Answer{Approve: racer%2 == 0}, start, noGrant)
 			return won(t, err)
 		})
 		if wins != 1 {
@@ -245,7 +245,7 @@ var approvalTests = []test{
 	{"of many who use an approval at once, one gets it", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
-		answerApproval(t, s, "apr_1", approval.Answer{Approve: true}, start)
+		answerApproval(t, s, "apr_1", toolroom.Answer{Approve: true}, start)
 		wins := race(t, b, func(s store.Store, _ int) bool {
 			return won(t, s.UseApproval(t.Context(), "apr_1", start))
 		})
@@ -256,7 +256,7 @@ var approvalTests = []test{
 }
 
 func testOneOpenApproval(t *testing.T, b Backend) {
-	answer := func(a approval.Answer) func(*testing.T, store.Store) {
+	answer := func(a toolroom.Answer) func(*testing.T, store.Store) {
 		return func(t *testing.T, s store.Store) { answerApproval(t, s, "apr_1", a, start.Add(time.Minute)) }
 	}
 	for name, tt := range map[string]struct {
@@ -268,19 +268,19 @@ func testOneOpenApproval(t *testing.T, b Backend) {
 		"pending":                  {"a", func(*testing.T, store.Store) {}, 2 * time.Minute, true},
 		"pending, of another call": {"z", func(*testing.T, store.Store) {}, 2 * time.Minute, false},
 		"expired":                  {"a", func(*testing.T, store.Store) {}, approvalTTL, false},
-		"declined, not read yet":   {"a", answer(approval.Answer{}), 2 * time.Minute, true},
-		"declined and over":        {"a", answer(approval.Answer{}), approvalTTL, false},
+		"declined, not read yet":   {"a", answer(toolroom.Answer{}), 2 * time.Minute, true},
+		"declined and over":        {"a", answer(toolroom.Answer{}), approvalTTL, false},
 		"declined and read": {"a", func(t *testing.T, s store.Store) {
-			answer(approval.Answer{})(t, s)
+			answer(toolroom.Answer{})(t, s)
 			for range 2 { // a read by id may be repeated
 				wantCode(t, "use", s.UseApproval(t.Context(), "apr_1", start.Add(time.Minute)), toolroom.CodeApprovalDeclined)
 			}
 		}, 2 * time.Minute, false},
-		"approved":              {"a", answer(approval.Answer{Approve: true}), 2 * time.Minute, true},
-		"approved near its end": {"a", answer(approval.Answer{Approve: true}), approvalTTL + 59*time.Second, true},
-		"approved and over":     {"a", answer(approval.Answer{Approve: true}), approvalTTL + time.Minute, false},
+		"approved":              {"a", answer(toolroom.Answer{Approve: true}), 2 * time.Minute, true},
+		"approved near its end": {"a", answer(toolroom.Answer{Approve: true}), approvalTTL + 59*time.Second, true},
+		"approved and over":     {"a", answer(toolroom.Answer{Approve: true}), approvalTTL + time.Minute, false},
 		"used": {"a", func(t *testing.T, s store.Store) {
-			answer(approval.Answer{Approve: true})(t, s)
+			answer(toolroom.Answer{Approve: true})(t, s)
 			must(t, s.UseApproval(t.Context(), "apr_1", start.Add(time.Minute)))
 		}, 2 * time.Minute, false},
 	} {
@@ -303,25 +303,25 @@ func testOneOpenApproval(t *testing.T, b Backend) {
 	}
 }
 
-func newGrant(id string) *approval.Grant {
-	return &approval.Grant{
-		ID: id, Approval: "apr_1", Scope: approval.Always, Tool: "file:write", Identity: toolroom.Identity{Subject: "ann", Groups: []string{"dev"}},
+func newGrant(id string) *toolroom.Grant {
+	return &toolroom.Grant{
+		ID: id, Approval: "apr_1", Scope: toolroom.ScopeAlways, Tool: "file:write", Identity: toolroom.Identity{Subject: "ann", Groups: []string{"dev"}},
 		Session: "s", Digest: "d", By: "bob", Created: start,
 	}
 }
 
 func testGrants(t *testing.T, b Backend) {
 	s := b.Open(t)
-	give := func(g *approval.Grant) {
+	give := func(g *toolroom.Grant) {
 		createApproval(t, s, newApproval("for_"+g.ID, g.ID))
-		_, err := s.AnswerApproval(t.Context(), "for_"+g.ID, approval.Answer{Approve: true}, start, func(*approval.Approval) *approval.Grant { return g })
+		_, err := s.AnswerApproval(t.Context(), "for_"+g.ID, toolroom.Answer{Approve: true}, start, func(*toolroom.Approval) *toolroom.Grant { return g })
 		must(t, err)
 	}
 	brief := newGrant("brief")
 	brief.Expires = start.Add(time.Hour)
 	other := newGrant("other")
 	other.Identity.Agent = "x"
-	for _, g := range []*approval.Grant{newGrant("lasting"), brief, other} {
+	for _, g := range []*toolroom.Grant{newGrant("lasting"), brief, other} {
 		give(g)
 	}
 	ann := approval.Caller(brief.Identity)
@@ -355,20 +355,20 @@ func testApprovalLists(t *testing.T, b Backend) {
 		}
 		createApproval(t, s, a)
 	}
-	answerApproval(t, s, "approved", approval.Answer{Approve: true}, start)
-	answerApproval(t, s, "declined", approval.Answer{}, start)
+	answerApproval(t, s, "approved", toolroom.Answer{Approve: true}, start)
+	answerApproval(t, s, "declined", toolroom.Answer{}, start)
 	for _, tt := range []struct {
-		state approval.State
+		state toolroom.ApprovalState
 		now   time.Time
 		want  []string
 	}{
 		{"", start, []string{"pending", "approved", "declined", "later"}},
-		{approval.Pending, start, []string{"pending", "later"}},
-		{approval.Expired, start, []string{}},
-		{approval.Approved, start, []string{"approved"}},
-		{approval.Declined, start, []string{"declined"}},
-		{approval.Pending, start.Add(approvalTTL), []string{"later"}},
-		{approval.Expired, start.Add(approvalTTL), []string{"pending"}},
+		{toolroom.ApprovalPending, start, []string{"pending", "later"}},
+		{toolroom.ApprovalExpired, start, []string{}},
+		{toolroom.ApprovalApproved, start, []string{"approved"}},
+		{toolroom.ApprovalDeclined, start, []string{"declined"}},
+		{toolroom.ApprovalPending, start.Add(approvalTTL), []string{"later"}},
+		{toolroom.ApprovalExpired, start.Add(approvalTTL), []string{"pending"}},
 		{"unheard of", start, []string{}},
 	} {
 		list, err := s.Approvals(t.Context(), tt.state, tt.now)
@@ -386,28 +386,28 @@ func testApprovalLists(t *testing.T, b Backend) {
 	}
 }
 
-func noGrant(*approval.Approval) *approval.Grant { return nil }
+func noGrant(*toolroom.Approval) *toolroom.Grant { return nil }
 
-func newApproval(id, digest string) *approval.Approval {
-	return &approval.Approval{
+func newApproval(id, digest string) *toolroom.Approval {
+	return &toolroom.Approval{
 		ID: id, Call: "call_1", Digest: digest, Tool: "file:write",
 		Arguments: json.RawMessage(`{"path":"a b","n":12345678901234567890}`),
 		Identity:  toolroom.Identity{Subject: "ann", Groups: []string{"dev"}},
-		Session:   "s", Reason: "confirm[0]", State: approval.Pending,
+		Session:   "s", Reason: "confirm[0]", State: toolroom.ApprovalPending,
 		Effects: []string{"writes a b"}, Diff: "-old\n+new\n",
-		Terms:   approval.Terms{People: 1, Approvers: []string{"operator", "b*"}, Scopes: approval.Scopes()},
-		Created: start, Expires: start.Add(approvalTTL),
+		ApprovalTerms: toolroom.ApprovalTerms{People: 1, Approvers: []string{"operator", "b*"}, Scopes: approval.Scopes()},
+		Created:       start, Expires: start.Add(approvalTTL),
 	}
 }
 
-func createApproval(t *testing.T, s store.Store, a *approval.Approval) *approval.Approval {
+func createApproval(t *testing.T, s store.Store, a *toolroom.Approval) *toolroom.Approval {
 	t.Helper()
 	made, err := s.CreateApproval(t.Context(), a)
 	must(t, err)
 	return made
 }
 
-func answerApproval(t *testing.T, s store.Store, id string, answer approval.Answer, now time.Time) *approval.Approval {
+func answerApproval(t *testing.T, s store.Store, id string, answer toolroom.Answer, now time.Time) *toolroom.Approval {
 	t.Helper()
 	a, err := s.AnswerApproval(t.Context(), id, answer, now, noGrant)
 	must(t, err)

@@ -31,7 +31,7 @@ var jobTests = []test{
 				t.Errorf("WithdrawJob(%s) = %v, %v", want.id, ok, err)
 			}
 		}
-		if got := getJob(t, b.Open(t), "queued"); got.State != run.JobDone || got.Result.Status != toolroom.StatusCancelled {
+		if got := getJob(t, b.Open(t), "queued"); got.State != toolroom.JobDone || got.Result.Status != toolroom.StatusCancelled {
 			t.Errorf("it is %+v", got)
 		}
 		if j := claimJob(t, s, start); j != nil {
@@ -54,7 +54,7 @@ var jobTests = []test{
 		s := b.Open(t)
 		want := newJob("job_1", start)
 		must(t, s.CreateJob(t.Context(), want))
-		want.State = run.JobQueued
+		want.State = toolroom.JobQueued
 		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
 			if diff := cmp.Diff(want, getJob(t, s, "job_1")); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -64,7 +64,7 @@ var jobTests = []test{
 	{"a job that runs already is its maker's, with what resumes it and what its source sent", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		want := newJob("job_1", start)
-		want.State, want.Started, want.Fence, want.Lease, want.Resume = run.JobRunning, true, 1, start.Add(lease), json.RawMessage(`{"at": 1.50}`)
+		want.State, want.Started, want.Fence, want.Lease, want.Resume = toolroom.JobRunning, true, 1, start.Add(lease), json.RawMessage(`{"at": 1.50}`)
 		must(t, s.CreateJob(t.Context(), want))
 		if diff := cmp.Diff(want, getJob(t, b.Open(t), "job_1")); diff != "" {
 			t.Errorf("it came back changed (-want +got):\n%s", diff)
@@ -101,7 +101,7 @@ var jobTests = []test{
 		}
 		for _, want := range []string{"first", "second", "also second", "third"} {
 			j := claimJob(t, s, start)
-			if j.ID != want || j.State != run.JobRunning || j.Fence != 1 || !j.Lease.Equal(start.Add(lease)) {
+			if j.ID != want || j.State != toolroom.JobRunning || j.Fence != 1 || !j.Lease.Equal(start.Add(lease)) {
 				t.Errorf("claimed %s, %s, fence %d, lease %v; want %s", j.ID, j.State, j.Fence, j.Lease, want)
 			}
 		}
@@ -153,7 +153,7 @@ var jobTests = []test{
 			t.Error("claimed a job that is done")
 		}
 		got := getJob(t, b.Open(t), "job_1")
-		if got.State != run.JobDone || !got.Finished.Equal(finished) {
+		if got.State != toolroom.JobDone || !got.Finished.Equal(finished) {
 			t.Errorf("state %s, finished %v", got.State, got.Finished)
 		}
 		if diff := cmp.Diff(result, got.Result); diff != "" {
@@ -216,13 +216,13 @@ var jobTests = []test{
 
 func newJob(id string, created time.Time) *run.Job {
 	identity := toolroom.Identity{Subject: "ann", Agent: "coder", Groups: []string{"dev"}}
-	return &run.Job{
-		ID: id, Identity: identity, State: run.JobQueued, Created: created,
+	return &run.Job{Job: toolroom.Job{
+		ID: id, Identity: identity, State: toolroom.JobQueued, Created: created,
 		Call: toolroom.Call{
 			ID: "call_1", Tool: "file:write", Arguments: json.RawMessage(`{"n":12345678901234567890}`), Identity: identity,
 			Surface: "http", Timeout: time.Minute, IdempotencyKey: "key",
 		},
-	}
+	}}
 }
 
 func getJob(t *testing.T, s store.Store, id string) *run.Job {

@@ -42,7 +42,7 @@ var questionTests = []test{
 	{"the state that a job is carried on from becomes newer while the job is one's own", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		job := newJob("job_1", start)
-		job.State, job.Resume, job.Fence, job.Lease = run.JobRunning, json.RawMessage(`{"n":1}`), 1, start.Add(time.Minute)
+		job.State, job.Resume, job.Fence, job.Lease = toolroom.JobRunning, json.RawMessage(`{"n":1}`), 1, start.Add(time.Minute)
 		must(t, s.CreateJob(t.Context(), job))
 		must(t, s.NoteJob(t.Context(), "job_1", 1, json.RawMessage(`{"n":9007199254740993}`)))
 		must(t, s.NoteJob(t.Context(), "job_1", 0, json.RawMessage(`{"n":3}`)))

@@ -19,11 +19,11 @@ var receiptTests = []test{
 	{"a receipt comes back whole, also after reopening", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		r := fullReceipt()
-		must(t, s.AppendReceipts(t.Context(), []*receipt.Receipt{r}))
+		must(t, s.AppendReceipts(t.Context(), []*receipt.Draft{r}))
 		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
 			got, err := s.Receipt(t.Context(), r.ID)
 			must(t, err)
-			if diff := cmp.Diff(r, got); diff != "" {
+			if diff := cmp.Diff(&r.Receipt, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
 		}
@@ -64,7 +64,7 @@ var receiptTests = []test{
 		if got.Seq != 3 {
 			t.Errorf("Receipt returns seq %d, want 3", got.Seq)
 		}
-		wantReceipts(t, s, receipt.Query{}, 3, 2, 1)
+		wantReceipts(t, s, toolroom.ReceiptQuery{}, 3, 2, 1)
 	}},
 	{"queries select", testReceiptQueries},
 	{"queries page", testReceiptPages},
@@ -101,47 +101,47 @@ var receiptTests = []test{
 func testReceiptQueries(t *testing.T, b Backend) {
 	s := b.Open(t)
 	at := func(minute int) time.Time { return start.Add(time.Duration(minute) * time.Minute) }
-	group := []*receipt.Receipt{
-		{ID: "1", Tool: "file:read", Surface: "cli", Status: toolroom.StatusOK, Started: at(1), Release: &toolroom.Release{Version: 2}, Environment: "test", Usage: toolroom.Usage{Queue: 5, Run: 7}},
-		{ID: "2", Tool: "file:read", Surface: "mcp", Status: toolroom.StatusError, Started: at(2), Identity: toolroom.Identity{Subject: "ann", Agent: "x"}},
-		{ID: "3", Tool: "file:write", Surface: "mcp", Status: toolroom.StatusOK, Started: at(4), Identity: toolroom.Identity{Subject: "ann"}, Parent: "2"},
-		{ID: "4", Tool: "file:write", Surface: "http", Status: toolroom.StatusDenied, Started: at(3), Identity: toolroom.Identity{Subject: "bob"}, Parent: "2", Error: &toolroom.Error{Code: toolroom.CodeDenied}, Labels: []string{"private", "untrusted"}},
+	group := []*receipt.Draft{
+		{Receipt: toolroom.Receipt{ID: "1", Tool: "file:read", Surface: "cli", Status: toolroom.StatusOK, Started: at(1), Release: &toolroom.Release{Version: 2}, Environment: "test", Usage: toolroom.Usage{Queue: 5, Run: 7}}},
+		{Receipt: toolroom.Receipt{ID: "2", Tool: "file:read", Surface: "mcp", Status: toolroom.StatusError, Started: at(2), Identity: toolroom.Identity{Subject: "ann", Agent: "x"}}},
+		{Receipt: toolroom.Receipt{ID: "3", Tool: "file:write", Surface: "mcp", Status: toolroom.StatusOK, Started: at(4), Identity: toolroom.Identity{Subject: "ann"}, Parent: "2"}},
+		{Receipt: toolroom.Receipt{ID: "4", Tool: "file:write", Surface: "http", Status: toolroom.StatusDenied, Started: at(3), Identity: toolroom.Identity{Subject: "bob"}, Parent: "2", Error: &toolroom.Error{Code: toolroom.CodeDenied}, Labels: []string{"private", "untrusted"}}},
 	}
 	must(t, s.AppendReceipts(t.Context(), group))
 	for name, tt := range map[string]struct {
-		q    receipt.Query
+		q    toolroom.ReceiptQuery
 		want []int64
 	}{
-		"all, newest first":        {receipt.Query{}, []int64{4, 3, 2, 1}},
-		"tool":                     {receipt.Query{Tool: "file:read"}, []int64{2, 1}},
-		"version":                  {receipt.Query{Tool: "file:read", Version: 2}, []int64{1}},
-		"environment":              {receipt.Query{Environment: "test"}, []int64{1}},
-		"subject":                  {receipt.Query{Subject: "ann"}, []int64{3, 2}},
-		"the local operator":       {receipt.Query{Subject: "local"}, []int64{1}},
-		"surface":                  {receipt.Query{Surface: "mcp"}, []int64{3, 2}},
-		"status":                   {receipt.Query{Status: toolroom.StatusOK}, []int64{3, 1}},
-		"parent":                   {receipt.Query{Parent: "2"}, []int64{4, 3}},
-		"since, its own included":  {receipt.Query{Since: at(3)}, []int64{4, 3}},
-		"until, its own excluded":  {receipt.Query{Until: at(3)}, []int64{2, 1}},
-		"between two times":        {receipt.Query{Since: at(2), Until: at(4)}, []int64{4, 2}},
-		"error code":               {receipt.Query{Code: toolroom.CodeDenied}, []int64{4}},
-		"label":                    {receipt.Query{Label: "untrusted"}, []int64{4}},
-		"part of a label":          {receipt.Query{Label: "trusted"}, []int64{}},
-		"after, oldest first":      {receipt.Query{AfterSeq: 2}, []int64{3, 4}},
-		"after nothing":            {receipt.Query{AfterSeq: receipt.FromStart}, []int64{1, 2, 3, 4}},
-		"before, newest first":     {receipt.Query{BeforeSeq: 3}, []int64{2, 1}},
-		"between, oldest first":    {receipt.Query{AfterSeq: 1, BeforeSeq: 4}, []int64{2, 3}},
-		"limit":                    {receipt.Query{Limit: 3}, []int64{4, 3, 2}},
-		"several at once":          {receipt.Query{Subject: "ann", Surface: "mcp", Status: toolroom.StatusOK, Tool: "file:write", Parent: "2", Since: at(4)}, []int64{3}},
-		"nothing":                  {receipt.Query{Tool: "file:rea"}, []int64{}},
-		"text that looks like SQL": {receipt.Query{Tool: "' OR 1=1 --"}, []int64{}},
+		"all, newest first":        {toolroom.ReceiptQuery{}, []int64{4, 3, 2, 1}},
+		"tool":                     {toolroom.ReceiptQuery{Tool: "file:read"}, []int64{2, 1}},
+		"version":                  {toolroom.ReceiptQuery{Tool: "file:read", Version: 2}, []int64{1}},
+		"environment":              {toolroom.ReceiptQuery{Environment: "test"}, []int64{1}},
+		"subject":                  {toolroom.ReceiptQuery{Subject: "ann"}, []int64{3, 2}},
+		"the local operator":       {toolroom.ReceiptQuery{Subject: "local"}, []int64{1}},
+		"surface":                  {toolroom.ReceiptQuery{Surface: "mcp"}, []int64{3, 2}},
+		"status":                   {toolroom.ReceiptQuery{Status: toolroom.StatusOK}, []int64{3, 1}},
+		"parent":                   {toolroom.ReceiptQuery{Parent: "2"}, []int64{4, 3}},
+		"since, its own included":  {toolroom.ReceiptQuery{Since: at(3)}, []int64{4, 3}},
+		"until, its own excluded":  {toolroom.ReceiptQuery{Until: at(3)}, []int64{2, 1}},
+		"between two times":        {toolroom.ReceiptQuery{Since: at(2), Until: at(4)}, []int64{4, 2}},
+		"error code":               {toolroom.ReceiptQuery{Code: toolroom.CodeDenied}, []int64{4}},
+		"label":                    {toolroom.ReceiptQuery{Label: "untrusted"}, []int64{4}},
+		"part of a label":          {toolroom.ReceiptQuery{Label: "trusted"}, []int64{}},
+		"after, oldest first":      {toolroom.ReceiptQuery{AfterSeq: 2}, []int64{3, 4}},
+		"after nothing":            {toolroom.ReceiptQuery{AfterSeq: toolroom.ReceiptsFromStart}, []int64{1, 2, 3, 4}},
+		"before, newest first":     {toolroom.ReceiptQuery{BeforeSeq: 3}, []int64{2, 1}},
+		"between, oldest first":    {toolroom.ReceiptQuery{AfterSeq: 1, BeforeSeq: 4}, []int64{2, 3}},
+		"limit":                    {toolroom.ReceiptQuery{Limit: 3}, []int64{4, 3, 2}},
+		"several at once":          {toolroom.ReceiptQuery{Subject: "ann", Surface: "mcp", Status: toolroom.StatusOK, Tool: "file:write", Parent: "2", Since: at(4)}, []int64{3}},
+		"nothing":                  {toolroom.ReceiptQuery{Tool: "file:rea"}, []int64{}},
+		"text that looks like SQL": {toolroom.ReceiptQuery{Tool: "' OR 1=1 --"}, []int64{}},
 	} {
 		t.Run(name, func(t *testing.T) { wantReceipts(t, s, tt.q, tt.want...) })
 	}
 	wide := toolroom.Identity{Subject: "eve", Groups: []string{"a", "b"}}
 	makers := []toolroom.Identity{wide, {Subject: "eve"}, {Subject: "eve", Agent: "fast"}, {Subject: "eve", Groups: []string{"a"}}, {Subject: "eve", Scopes: []string{}}, {Subject: "eve", Scopes: []string{"r"}}}
 	for i, who := range makers {
-		must(t, s.AppendReceipts(t.Context(), []*receipt.Receipt{{ID: fmt.Sprint("eve", i), Identity: who, Started: start}}))
+		must(t, s.AppendReceipts(t.Context(), []*receipt.Draft{{Receipt: toolroom.Receipt{ID: fmt.Sprint("eve", i), Identity: who, Started: start}}}))
 	}
 	for _, who := range makers {
 		var want []int64 // newest first
@@ -150,10 +150,10 @@ func testReceiptQueries(t *testing.T, b Backend) {
 				want = append([]int64{int64(len(group) + i + 1)}, want...)
 			}
 		}
-		wantReceipts(t, s, receipt.Query{ReachedBy: &who}, want...)
+		wantReceipts(t, s, toolroom.ReceiptQuery{ReachedBy: &who}, want...)
 	}
 	var got []receipt.Sample
-	must(t, s.ReceiptSamples(t.Context(), receipt.Query{Tool: "file:read"}, func(one receipt.Sample) bool {
+	must(t, s.ReceiptSamples(t.Context(), toolroom.ReceiptQuery{Tool: "file:read"}, func(one receipt.Sample) bool {
 		got = append(got, one)
 		return true
 	}))
@@ -168,19 +168,19 @@ func testReceiptQueries(t *testing.T, b Backend) {
 
 func testReceiptPages(t *testing.T, b Backend) {
 	s := b.Open(t)
-	var group []*receipt.Receipt
+	var group []*receipt.Draft
 	for n := range receipt.MaxLimit + 100 {
-		group = append(group, &receipt.Receipt{ID: fmt.Sprint(n), Started: start})
+		group = append(group, &receipt.Draft{Receipt: toolroom.Receipt{ID: fmt.Sprint(n), Started: start}})
 	}
 	must(t, s.AppendReceipts(t.Context(), group))
 	for limit, want := range map[int]int{0: receipt.DefaultLimit, 7: 7, receipt.MaxLimit: receipt.MaxLimit, 1 << 30: receipt.MaxLimit} {
-		page, err := s.Receipts(t.Context(), receipt.Query{Limit: limit})
+		page, err := s.Receipts(t.Context(), toolroom.ReceiptQuery{Limit: limit})
 		if err != nil || len(page) != want {
 			t.Errorf("limit %d: %d receipts, %v; want %d", limit, len(page), err, want)
 		}
 	}
 	next := int64(len(group))
-	for q := (receipt.Query{Limit: 400}); ; q.BeforeSeq = next + 1 {
+	for q := (toolroom.ReceiptQuery{Limit: 400}); ; q.BeforeSeq = next + 1 {
 		page, err := s.Receipts(t.Context(), q)
 		must(t, err)
 		if len(page) == 0 {
@@ -213,9 +213,9 @@ func testReceiptFollower(t *testing.T, b Backend) {
 	}()
 	last := int64(0)
 	for ended := false; ; {
-		q := receipt.Query{AfterSeq: last}
+		q := toolroom.ReceiptQuery{AfterSeq: last}
 		if last == 0 {
-			q.AfterSeq = receipt.FromStart
+			q.AfterSeq = toolroom.ReceiptsFromStart
 		}
 		page, err := reader.Receipts(t.Context(), q)
 		must(t, err)
@@ -288,14 +288,14 @@ func testReceiptRedaction(t *testing.T, b Backend) {
 	r := fullReceipt()
 	must(t, s.AppendReceipts(t.Context(), append(receipts("a"), r)))
 	must(t, s.AppendReceipts(t.Context(), receipts("c")))
-	notice := &receipt.Receipt{ID: "redact_call_2", Tool: "toolroom:redact", Started: start}
+	notice := &toolroom.Receipt{ID: "redact_call_2", Tool: "toolroom:redact", Started: start}
 	must(t, s.RedactReceipts(t.Context(), r.ID, notice))
 	if diff := cmp.Diff([]int64{2}, notice.Redacts); diff != "" || notice.Seq != 4 {
 		t.Errorf("the notice is %d of %v", notice.Seq, notice.Redacts)
 	}
 	got, err := b.Open(t).Receipt(t.Context(), r.ID)
 	must(t, err)
-	want := *r
+	want := r.Receipt
 	want.Redacted, want.Arguments, want.ArgumentsHash, want.Expected, want.Preview, want.ResultHash, want.Logs, want.Value = true, nil, "", nil, "", "", nil, nil
 	want.Error = &toolroom.Error{Code: r.Error.Code, Phase: r.Error.Phase, Tool: r.Error.Tool, Retryable: r.Error.Retryable}
 	if diff := cmp.Diff(&want, got); diff != "" {
@@ -304,8 +304,8 @@ func testReceiptRedaction(t *testing.T, b Backend) {
 	if n, err := s.VerifyReceipts(t.Context(), nil); n != 4 || err != nil {
 		t.Errorf("VerifyReceipts = %d, %v", n, err)
 	}
-	wantCode(t, "again", s.RedactReceipts(t.Context(), r.ID, &receipt.Receipt{ID: "x"}), toolroom.CodeConflict)
-	wantCode(t, "unknown", s.RedactReceipts(t.Context(), "none", &receipt.Receipt{ID: "x"}), toolroom.CodeNotFound)
+	wantCode(t, "again", s.RedactReceipts(t.Context(), r.ID, &toolroom.Receipt{ID: "x"}), toolroom.CodeConflict)
+	wantCode(t, "unknown", s.RedactReceipts(t.Context(), "none", &toolroom.Receipt{ID: "x"}), toolroom.CodeNotFound)
 	if n, err := s.VerifyReceipts(t.Context(), nil); n != 4 || err != nil {
 		t.Errorf("after refusals: VerifyReceipts = %d, %v", n, err)
 	}
@@ -313,9 +313,9 @@ func testReceiptRedaction(t *testing.T, b Backend) {
 
 func testReceiptPruning(t *testing.T, b Backend) {
 	s := b.Open(t)
-	var group []*receipt.Receipt
+	var group []*receipt.Draft
 	for n, minute := range []int{1, 3, 2, 5, 4} {
-		group = append(group, &receipt.Receipt{ID: fmt.Sprint(n + 1), Started: start.Add(time.Duration(minute) * time.Minute)})
+		group = append(group, &receipt.Draft{Receipt: toolroom.Receipt{ID: fmt.Sprint(n + 1), Started: start.Add(time.Duration(minute) * time.Minute)}})
 	}
 	must(t, s.AppendReceipts(t.Context(), group))
 	prune := func(minute int, want int64) {
@@ -330,10 +330,10 @@ func testReceiptPruning(t *testing.T, b Backend) {
 	}
 	prune(1, 0)
 	prune(3, 1) // the third began before, and comes after one that did not
-	wantReceipts(t, s, receipt.Query{}, 5, 4, 3, 2)
+	wantReceipts(t, s, toolroom.ReceiptQuery{}, 5, 4, 3, 2)
 	prune(3, 0)
 	prune(5, 2)
-	wantReceipts(t, s, receipt.Query{}, 5, 4)
+	wantReceipts(t, s, toolroom.ReceiptQuery{}, 5, 4)
 	first, end, err := s.ReceiptEnds(t.Context())
 	must(t, err)
 	if first.Seq != 3 || first.Hash != group[2].Hash || string(first.Signature) != "signed" || end.Seq != 5 {
@@ -347,17 +347,17 @@ func testReceiptPruning(t *testing.T, b Backend) {
 	}
 	prune(60, 2)
 	must(t, s.AppendReceipts(t.Context(), receipts("later")))
-	wantReceipts(t, s, receipt.Query{}, 6)
+	wantReceipts(t, s, toolroom.ReceiptQuery{}, 6)
 	if n, err := s.VerifyReceipts(t.Context(), func(receipt.Checkpoint) error { return nil }); n != 1 || err != nil {
 		t.Errorf("after all were pruned: VerifyReceipts = %d, %v", n, err)
 	}
 	if _, err := s.PruneReceipts(t.Context(), start.Add(time.Hour), func(*receipt.Checkpoint) error { return fmt.Errorf("no key") }); err == nil {
 		t.Error("receipts were pruned without a signature")
 	}
-	wantReceipts(t, s, receipt.Query{}, 6)
+	wantReceipts(t, s, toolroom.ReceiptQuery{}, 6)
 }
 
-func wantReceipts(t *testing.T, s store.Store, q receipt.Query, want ...int64) {
+func wantReceipts(t *testing.T, s store.Store, q toolroom.ReceiptQuery, want ...int64) {
 	t.Helper()
 	page, err := s.Receipts(t.Context(), q)
 	must(t, err)
@@ -370,16 +370,16 @@ func wantReceipts(t *testing.T, s store.Store, q receipt.Query, want ...int64) {
 	}
 }
 
-func receipts(ids ...string) []*receipt.Receipt {
-	group := make([]*receipt.Receipt, len(ids))
+func receipts(ids ...string) []*receipt.Draft {
+	group := make([]*receipt.Draft, len(ids))
 	for i, id := range ids {
-		group[i] = &receipt.Receipt{ID: id, Tool: "file:read", Surface: "cli", Status: toolroom.StatusOK, Preview: "secret", Labels: []string{"untrusted"}, Started: start}
+		group[i] = &receipt.Draft{Receipt: toolroom.Receipt{ID: id, Tool: "file:read", Surface: "cli", Status: toolroom.StatusOK, Preview: "secret", Labels: []string{"untrusted"}, Started: start}}
 	}
 	return group
 }
 
-func fullReceipt() *receipt.Receipt {
-	return &receipt.Receipt{
+func fullReceipt() *receipt.Draft {
+	return &receipt.Draft{Receipt: toolroom.Receipt{
 		ID: "call_2", Parent: "call_1", Tool: "file:read@3", Source: toolroom.SourceMCP, Surface: "mcp",
 		Identity:  toolroom.Identity{Subject: "ann", Agent: "coder", Provider: "p", Skill: "s", Groups: []string{"dev", "ops"}},
 		Session:   "session",
@@ -388,11 +388,11 @@ func fullReceipt() *receipt.Receipt {
 		Status: toolroom.StatusError, Effects: toolroom.EffectsUnknown,
 		Error:    &toolroom.Error{Code: toolroom.CodeTimeout, Phase: toolroom.PhaseExecute, Tool: "file:read", Message: "too slow", Retryable: true, Hint: "wait", Details: map[string]any{"a": "b"}},
 		Expected: []toolroom.Effect{{Kind: toolroom.EffectFile, Mode: "read", Target: "/home/ann/x"}},
-		Logs:     []receipt.LogLine{{Time: start, Level: "info", Message: "half", Data: json.RawMessage(`{"n":1}`)}}, LogsHidden: 3,
+		Logs:     []toolroom.LogLine{{Time: start, Level: "info", Message: "half", Data: json.RawMessage(`{"n":1}`)}}, LogsHidden: 3,
 		Value:   json.RawMessage(`[1]`),
 		Preview: "begins with 😀", ResultHash: "bb", Artifacts: []string{"art_1"},
 		Rule: "deny[0]", Approval: "apr_1",
 		Started: start,
 		Usage:   toolroom.Usage{Queue: 1, Wait: 2, Run: 3, CPU: 4, PeakMemory: 5, BytesIn: 6, BytesOut: 7, Calls: 8, Attempts: 9, Cached: true},
-	}
+	}}
 }

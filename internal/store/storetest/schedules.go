@@ -68,13 +68,13 @@ var scheduleTests = []test{
 		next := *was
 		next.Next, next.Runs = start.Add(time.Hour), 1
 		wins := race(t, b, func(s store.Store, _ int) bool {
-			done, err := s.AdvanceSchedule(t.Context(), was, &next, &run.Job{ID: "s1_1", Call: next.Call, State: run.JobQueued, Created: start})
+			done, err := s.AdvanceSchedule(t.Context(), was, &next, &run.Job{Job: toolroom.Job{ID: "s1_1", Call: next.Call, State: toolroom.JobQueued, Created: start}})
 			must(t, err)
 			return done
 		})
 		jobs, err := b.Open(t).ListJobs(t.Context(), "", 9)
 		must(t, err)
-		if wins != 1 || len(jobs) != 1 || jobs[0].State != run.JobQueued {
+		if wins != 1 || len(jobs) != 1 || jobs[0].State != toolroom.JobQueued {
 			t.Errorf("%d advanced it, and the jobs are %v", wins, jobs)
 		}
 	}},
@@ -82,7 +82,7 @@ var scheduleTests = []test{
 		s := b.Open(t)
 		was := scheduled("s1", "ann", start)
 		must(t, s.CreateSchedule(t.Context(), was, 1))
-		job := &run.Job{ID: "taken", Call: was.Call, State: run.JobQueued, Created: start}
+		job := &run.Job{Job: toolroom.Job{ID: "taken", Call: was.Call, State: toolroom.JobQueued, Created: start}}
 		must(t, s.CreateJob(t.Context(), job))
 		next := *was
 		next.Next = start.Add(time.Hour)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/code/journal"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/store"
@@ -52,7 +51,7 @@ var waitTests = []test{
 		must(t, s.CreateJob(t.Context(), newJob("older", start)))
 		must(t, s.CreateJob(t.Context(), newJob("wanted", start.Add(time.Second))))
 		j := takeJob(t, s, "wanted", start)
-		if j == nil || j.ID != "wanted" || j.State != run.JobRunning || j.Fence != 1 {
+		if j == nil || j.ID != "wanted" || j.State != toolroom.JobRunning || j.Fence != 1 {
 			t.Fatalf("took %+v", j)
 		}
 		if again := takeJob(t, b.Open(t), "wanted", start); again != nil {
@@ -71,7 +70,7 @@ var waitTests = []test{
 	{"a job that waits is run again when one of its questions is open no longer", func(t *testing.T, b Backend) {
 		for name, end := range map[string]func(s store.Store, id string) time.Time{
 			"answered": func(s store.Store, id string) time.Time {
-				answerApproval(t, s, id, approval.Answer{Approve: true, By: "bob"}, start)
+				answerApproval(t, s, id, toolroom.Answer{Approve: true, By: "bob"}, start)
 				return start.Add(2 * lease)
 			},
 			"expired": func(store.Store, string) time.Time { return start.Add(2 * approvalTTL) },
@@ -85,7 +84,7 @@ var waitTests = []test{
 				must(t, s.CreateJob(t.Context(), newJob(job, start)))
 				j := takeJob(t, s, job, start)
 				must(t, s.WaitJob(t.Context(), job, j.Fence, []string{open, other}))
-				if got := getJob(t, b.Open(t), job); got.State != run.JobWaiting || !cmp.Equal(got.Approvals, []string{open, other}) {
+				if got := getJob(t, b.Open(t), job); got.State != toolroom.JobWaiting || !cmp.Equal(got.Approvals, []string{open, other}) {
 					t.Errorf("it is %s and waits for %q", got.State, got.Approvals)
 				}
 				if j := takeJob(t, s, job, start.Add(2*lease)); j != nil {
@@ -93,7 +92,7 @@ var waitTests = []test{
 				}
 				now := end(s, open)
 				got := takeJob(t, s, job, now)
-				if got == nil || got.State != run.JobRunning || len(got.Approvals) != 0 {
+				if got == nil || got.State != toolroom.JobRunning || len(got.Approvals) != 0 {
 					t.Fatalf("it is not run again: %+v", got)
 				}
 				wantCode(t, "waiting with the old fence", s.WaitJob(t.Context(), job, j.Fence, []string{open}), toolroom.CodeConflict)
@@ -107,7 +106,7 @@ var waitTests = []test{
 		j := claimJob(t, s, start)
 		must(t, s.WaitJob(t.Context(), "job", j.Fence, []string{"open"}))
 		must(t, s.WaitJob(t.Context(), "job", j.Fence, nil))
-		if got := getJob(t, s, "job"); got.State != run.JobRunning || got.Fence != j.Fence || len(got.Approvals) != 0 {
+		if got := getJob(t, s, "job"); got.State != toolroom.JobRunning || got.Fence != j.Fence || len(got.Approvals) != 0 {
 			t.Errorf("it is %+v", got)
 		}
 		wantCode(t, "WaitJob", s.WaitJob(t.Context(), "none", 1, nil), toolroom.CodeNotFound)

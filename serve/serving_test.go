@@ -1,4 +1,4 @@
-package app_test
+package serve_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/room"
 	"github.com/toolroom/toolroom/serve"
 )
 
@@ -25,14 +25,18 @@ func TestAProgramMayCallWhileItServes(t *testing.T) {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := open(t, app.Options{Home: t.TempDir(), ConfigFile: file})
+	r, err := room.Open(t.Context(), room.Options{Home: t.TempDir(), ConfigFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
 	type step struct {
 		By int `json:"by"`
 	}
-	if err := app.Register(r, "count:up", "Counts.", func(_ context.Context, in step) (int, error) { return in.By, nil }); err != nil {
+	if err := room.Register(r, "count:up", "Counts.", func(_ context.Context, in step) (int, error) { return in.By, nil }); err != nil {
 		t.Fatal(err)
 	}
-	call := toolroom.Call{Tool: "count:up", Arguments: app.Args{"by": 1}.JSON()}
+	call := toolroom.Call{Tool: "count:up", Arguments: toolroom.Args{"by": 1}.JSON()}
 	done := make(chan struct{})
 	var callers sync.WaitGroup
 	for range 2 {

@@ -1,0 +1,80 @@
+package egress_test
+
+import (
+	"testing"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/egress"
+)
+
+func TestEntriesAndProxiesAreCheckedBeforeTheyAreUsed(t *testing.T) {
+	t.Parallel()
+	for entry, good := range map[string]bool{
+		"example.com": true, "*.example.com:443": true, "10.0.0.0/8": true, "private": true, "::1": true, "[::1]:80": true,
+		"": false, "*": false, "a b": false, "0x7f.1": false, "example.com:0x50": false, "example.com:70000": false, "http://example.com": false, "user@example.com": false,
+	} {
+		if err := egress.CheckEntry(entry); (err == nil) != good {
+			t.Errorf("entry %q: %v", entry, err)
+		}
+	}
+	for proxy, good := range map[string]bool{"http://proxy:3128": true, "https://proxy": true, "ftp://proxy": false, "proxy:3128": false, "http://": false} {
+		if err := egress.CheckProxy(proxy); (err == nil) != good {
+			t.Errorf("proxy %q: %v", proxy, err)
+		}
+	}
+	for host, plain := range map[string]bool{"example.com": true, "127.0.0.1": true, "": false, "127.1": false, "2130706433": false, "ex%61mple.com": false, "example.com.": false} {
+		if egress.IsPlainHost(host) != plain {
+			t.Errorf("host %q: %v", host, !plain)
+		}
+	}
+}
+
+func TestAnEntrySaysWhichHostsItNames(t *testing.T) {
+	t.Parallel()
+	for entry, cases := range map[string]map[string]bool{
+		"*.evil.example":   {"a.evil.example:80": true, "A.EVIL.example:443": true, "evil.example:80": false, "notevil.example:80": false, "evil.example": false, "a.evil.example": false},
+		"evil.example:443": {"evil.example:443": true, "evil.example:80": false, "a.evil.example:443": false},
+		"10.0.0.0/8":       {"10.1.2.3:22": true, "11.0.0.1:22": false, "ten.example:22": false},
+		"loopback":         {"127.0.0.1:80": true, "[::1]:80": true, "8.8.8.8:80": false},
+	} {
+		names, err := egress.ParseHosts(entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for hostPort, want := range cases {
+			if names(hostPort) != want {
+				t.Errorf("%s names %s: %v", entry, hostPort, !want)
+			}
+		}
+	}
+	if _, err := egress.ParseHosts("a b"); err == nil {
+		t.Error("an invalid entry is taken")
+	}
+}
+
+func TestAGuardThatRefusesMoreRefusesNothingLess(t *testing.T) {
+	t.Parallel()
+	base := guard(t, egress.Policy{Allow: []string{"loopback"}, Deny: []string{"127.0.0.3"}})
+	narrow, err := base.Refusing([]string{"127.0.0.2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for address, want := range map[string]bool{"http://127.0.0.1/": true, "http://127.0.0.2/": false, "http://127.0.0.3/": false} {
+		if err := narrow.CheckURL(t.Context(), address); (err == nil) != want || err != nil && toolroom.CodeOf(err) != toolroom.CodeDenied {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if err := base.CheckURL(t.Context(), "http://127.0.0.2/"); err != nil {
+		t.Errorf("the guard itself has changed: %v", err)
+	}
+	named, err := base.Refusing([]string{"*.evil.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := named.CheckURL(t.Context(), "http://127.0.0.1/"); err == nil {
+		t.Error("an address passes beside a refused name, which may lead there")
+	}
+	if _, err := (*egress.Guard)(nil).Refusing([]string{"a b"}); err == nil {
+		t.Error("an invalid entry is taken")
+	}
+}

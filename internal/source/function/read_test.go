@@ -1,0 +1,68 @@
+package function_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom/internal/source/function"
+)
+
+func TestDependenciesComeFromHeaderRequirementsAndProject(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{
+		"a.py":             "# /// script\n# dependencies = [\"one\"]\n# ///\ndef a(): pass\n",
+		"requirements.txt": "# comment\ntwo>=2 # why\n",
+		"pyproject.toml":   "[build-system]\nrequires = [\"no\"]\n[project]\nname = \"x\"\ndependencies = [\"three[fast]>=3\"]\n[project.optional-dependencies]\ntest = [\"no\"]\n",
+	}
+	c, err := function.Read(files, "a.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"one", "two>=2", "three[fast]>=3"}; !slices.Equal(c.Manifest.Dependencies, want) {
+		t.Errorf("dependencies %q, want %q", c.Manifest.Dependencies, want)
+	}
+	for text, want := range map[string]string{"[project\n": "pyproject.toml:", "[project]\ndynamic = [\"dependencies\"]\n": "dynamic"} {
+		files["pyproject.toml"] = text
+		if _, err := function.Read(files, "a.py"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// FuzzRead reads uploads of any content: the reader runs outside of sandboxes.
+func FuzzRead(f *testing.F) {
+	f.Add("a.py", "# /// script\n# dependencies = [\"x\"]\n# [tool.toolroom]\n# cases = [{name = \"a\", arguments = {x = 1}}]\n# ///\ndef a(x: int): return x\n", "")
+	f.Add("a.sh", "#!/bin/sh\n# toolroom:\n#   parameters: {x: integer}\necho $ARG_X\n", "")
+	f.Add("a.ts", "/* toolroom:\n * read_only: true\n */\nexport function a(x: number): number { return x }\n", "name: a\n")
+	f.Add("a.wasm", "AAAA", "file: a.wasm\nparameters: {}\n")
+	f.Fuzz(func(t *testing.T, name, text, manifest string) {
+		files := map[string]string{name: text}
+		if manifest != "" {
+			files["tool.yaml"] = manifest
+		}
+		c, err := function.Read(files, "")
+		if c == nil && err == nil {
+			t.Errorf("code %v, error %v", c, err)
+		}
+	})
+}
+
+// FuzzRan makes functions of any program.
+func FuzzRan(f *testing.F) {
+	f.Add("x = \"\"\"a\n b\"\"\"\nx", "1")
+	f.Add("0", "\xb1") // no JSON
+	f.Add("for i in range(3):\n    print('a')\n", "\"a\"")
+	f.Fuzz(func(t *testing.T, code, literal string) {
+		for _, language := range []string{"python", "javascript"} {
+			ran := function.Ran{Name: "f", Language: language, Code: code}
+			_, text, _, err := ran.File()
+			if err == nil && !strings.Contains(text, "f(") {
+				t.Errorf("%q", text)
+			}
+			ran.Literals = map[string]json.RawMessage{"p": json.RawMessage(literal)}
+			_, _, _, _ = ran.File()
+		}
+	})
+}
