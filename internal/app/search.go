@@ -26,6 +26,7 @@ import (
 type meaning struct {
 	name    string
 	entry   registry.Entry
+	wait    time.Duration // as in the config
 	service *embed.Service
 	indexer *embed.Indexer
 	wake    chan struct{}
@@ -93,7 +94,7 @@ func (r *App) applySearch(c *config.Config) error {
 	r.searching.Lock()
 	defer r.searching.Unlock()
 	old := r.meaning
-	if old != nil && ok && old.entry == entry && old.name == name {
+	if old != nil && ok && old.entry == entry && old.name == name && old.wait == c.Search.Wait {
 		r.setMeaning(old, c)
 		return nil
 	}
@@ -165,7 +166,7 @@ func (r *App) newMeaning(name string, entry registry.Entry, c *config.Config) (*
 		return nil, err
 	}
 	return &meaning{
-		name: name, entry: entry, service: service, wake: make(chan struct{}, 1), stop: func() {},
+		name: name, entry: entry, wait: c.Search.Wait, service: service, wake: make(chan struct{}, 1), stop: func() {},
 		indexer: &embed.Indexer{Service: service, File: embed.File{Path: VectorsPath(r.home)}, Texts: r.catalog.Texts, Set: r.catalog.SetVectors},
 	}, nil
 }

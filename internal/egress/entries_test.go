@@ -78,3 +78,37 @@ func TestAGuardThatRefusesMoreRefusesNothingLess(t *testing.T) {
 		t.Error("an invalid entry is taken")
 	}
 }
+
+func TestAnOwnServiceIsItsHostAndItsPort(t *testing.T) {
+	t.Parallel()
+	g := guard(t, egress.Policy{}).WithOwn(parse(t, "http://localhost:8081"), parse(t, "http://127.0.0.1:8082"))
+	for address, want := range map[string]bool{
+		"http://localhost:8081/": true, "http://LOCALHOST:8081/": true, "http://127.0.0.1:8082/": true,
+		"http://localhost:8082/": false, "http://localhost:8083/": false, "http://127.0.0.1:8083/": false, "http://127.0.0.2:8082/": false, "http://[::1]:8082/": false,
+	} {
+		if err := g.CheckURL(t.Context(), address); (err == nil) != want {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	named, err := guard(t, egress.Policy{Allow: []string{"loopback"}}).WithOwn(parse(t, "http://127.0.0.1:8082")).Refusing([]string{"*.evil.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for address, want := range map[string]bool{"http://127.0.0.1:8082/": true, "http://127.0.0.1:8083/": false, "http://127.0.0.2:8082/": false} {
+		if err := named.CheckURL(t.Context(), address); (err == nil) != want {
+			t.Errorf("beside a refused name, %s: %v", address, err)
+		}
+	}
+	for network, want := range map[string]bool{"tcp": true, "tcp4": true, "udp": false, "unix": false, "ip": false} {
+		c, err := g.DialContext(t.Context(), network, "127.0.0.1:8082")
+		if err == nil {
+			c.Close()
+		}
+		if denied := toolroom.CodeOf(err) == toolroom.CodeDenied; denied == want && err != nil {
+			t.Errorf("%s: %v", network, err)
+		}
+	}
+	if !egress.IsPlainHost("ZEBRA.example") {
+		t.Error("a host with a Z is refused")
+	}
+}

@@ -31,6 +31,25 @@ func TestDependenciesComeFromHeaderRequirementsAndProject(t *testing.T) {
 	}
 }
 
+func TestTheLastExpressionOfAProgramIsReturned(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]string{
+		"a = 1\na":                        "    a = 1\n    return a\n",
+		"dict(\n  a=1,\n)":                "    return dict(\n      a=1,\n    )\n",
+		"a == b":                          "    return a == b\n",
+		"a.b[0]: int = 3":                 "    a.b[0]: int = 3\n",
+		"a += 1":                          "    a += 1\n",
+		"for x in y:\n  f(x)":             "    for x in y:\n      f(x)\n",
+		"t = \"\"\"x\ny\"\"\"\nf(t) # it": "    t = \"\"\"x\ny\"\"\"\n    return f(t) # it\n",
+	} {
+		ran := function.Ran{Name: "f", Language: "python", Code: code}
+		_, text, _, err := ran.File()
+		if err != nil || !strings.HasSuffix(text, "\n"+want) {
+			t.Errorf("%q becomes\n%s, %v", code, text, err)
+		}
+	}
+}
+
 // FuzzRead reads uploads of any content: the reader runs outside of sandboxes.
 func FuzzRead(f *testing.F) {
 	f.Add("a.py", "# /// script\n# dependencies = [\"x\"]\n# [tool.toolroom]\n# cases = [{name = \"a\", arguments = {x = 1}}]\n# ///\ndef a(x: int): return x\n", "")
