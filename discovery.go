@@ -10,6 +10,8 @@ type Found struct {
 	// are no hits, and for a blank query.
 	Total int    `json:"total,omitempty"`
 	Hint  string `json:"hint,omitempty"`
+	// Note says why the search was by words alone, if it should not have been.
+	Note string `json:"note,omitempty"`
 }
 
 // Hit is one tool that a search has found.

@@ -40,6 +40,7 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
 	"github.com/toolroom/toolroom/internal/sandbox/program"
 	"github.com/toolroom/toolroom/internal/schedule"
+	"github.com/toolroom/toolroom/internal/search/learn"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/session"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
@@ -140,6 +141,11 @@ type App struct {
 	served        *releases
 	watching      *watching
 	schedules     *schedule.Service
+	learner       *learn.Learner
+
+	searching sync.Mutex // guards meaning and indexing
+	meaning   *meaning   // nil if searches are by words alone
+	indexing  bool       // this process embeds tools in the background
 
 	// newSource creates a source from its section of the config.
 	newSource func(name string, s config.Source, c *config.Config) (source.Source, error)
@@ -269,7 +275,9 @@ func (r *App) openParts(ctx context.Context) error {
 		return err
 	}
 	r.receipts = &receiptLog{Receipts: r.recorder, secrets: r.redactor}
-	r.catalog = catalog.New(catalog.Options{Reserved: reserved.Check, Shared: r.logShared, Selector: selector(r.o.Select)})
+	r.openLearner()
+	r.receipts.Watch(r.learnFrom)
+	r.catalog = catalog.New(catalog.Options{Learner: learning{r}, Reserved: reserved.Check, Shared: r.logShared, Selector: selector(r.o.Select)})
 	r.runner = run.New(run.Options{
 		Catalog:    r.catalog,
 		Policy:     &r.policy,
@@ -355,6 +363,7 @@ func (r *App) Close() error {
 	wg.Wait()
 	r.engines = nil
 	errs = append(errs, ended...)
+	r.closeSearch()
 	errs = append(errs, r.closePrograms())
 	if r.recorder != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
@@ -413,6 +422,10 @@ func (r *App) Submit(ctx context.Context, call toolroom.Call) (*run.Job, error) 
 // Search ranks the tools that who may call.
 func (r *App) Search(who toolroom.Identity, query string, o catalog.SearchOptions) toolroom.Found {
 	o.Visible = r.runner.Visible(who)
+	if o.Caller == nil {
+		o.Caller = &catalog.Caller{Identity: who}
+	}
+	r.recallVectors(context.Background())
 	return r.catalog.Search(query, o)
 }
 

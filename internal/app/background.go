@@ -30,6 +30,7 @@ func (r *App) Start(ctx context.Context) {
 	for _, m := range r.allManagers() {
 		m.keepListed()
 	}
+	r.startSearch(ctx)
 	r.settleIntents(ctx)
 	r.background.Go(func() { r.worker.Run(ctx) })
 	r.background.Go(func() { r.schedules.Run(ctx) })

@@ -140,7 +140,7 @@ func (r *App) buildPacks(to *packs, c *config.Config) error {
 		to.list = append(to.list, pack)
 	}
 	if on("memory") {
-		to.list = append(to.list, memory.Pack(r.stateOf("memory")))
+		to.list = append(to.list, memory.Pack(r.stateOf("memory"), r.embedder))
 	}
 	if on("sessions") {
 		to.list = append(to.list, sessions.Pack(sessions.Options{Sessions: r.sessions, Receipts: r.Receipts, Taint: run.Taint}))

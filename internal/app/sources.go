@@ -187,6 +187,9 @@ func (r *App) apply(c *config.Config) (err error) {
 	if !reflect.DeepEqual(before.Limits, c.Limits) {
 		r.runner.SetLimits(runLimits(c.Limits))
 	}
+	if err := r.applySearch(c); err != nil {
+		r.log.Error("the embedder cannot be used", "error", err)
+	}
 	r.approvals.SetTTL(c.Approvals.TTL, c.Approvals.Session)
 	// The new policy is in force, so the new tools may be called. No list of an old manager
 	// may follow those of its successor.

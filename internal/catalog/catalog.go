@@ -90,6 +90,8 @@ type Options struct {
 	// Shared is called once for each further provider of an id, with the provider that
 	// serves the id.
 	Shared func(id toolroom.ID, serves string, providers []string)
+	// Learner learns from searches and what is called after them; nil learns nothing.
+	Learner Learner
 }
 
 // schemaCache is the number of compiled schemas that are kept while tools are added
@@ -116,6 +118,9 @@ type Catalog struct {
 	sorted      []toolroom.ID
 	fingerprint string
 	index       *search.Index
+	meaning     atomic.Pointer[Meaning]
+	noMeaning   atomic.Pointer[string]
+	learner     Learner // nil learns nothing
 	// shown maps the text of each id that search may find to the entry that serves it.
 	// A search reads it while it holds the lock of the index, and a change waits for
 	// that lock while it holds mu. Therefore neither lock guards this map.
@@ -154,6 +159,7 @@ func New(o Options) *Catalog {
 		byAlias:     map[string]toolroom.ID{},
 		byModelName: map[string]toolroom.ID{},
 		index:       &search.Index{},
+		learner:     o.Learner,
 		providers:   map[string]source.Description{},
 	}
 }
@@ -506,7 +512,13 @@ func (c *Catalog) reindex(id toolroom.ID) {
 	}
 	c.shown.Store(id.String(), e)
 	about := c.providers[e.Provider]
-	c.index.Put(search.Document{
+	c.index.Put(document(e, about))
+}
+
+// document returns what search knows of a tool.
+func document(e *Entry, about source.Description) search.Document {
+	id := e.Tool.ID.Unversioned()
+	return search.Document{
 		ID:                id.String(),
 		Namespace:         id.Namespace,
 		Name:              id.Name,
@@ -518,7 +530,7 @@ func (c *Catalog) reindex(id toolroom.ID) {
 		Schema:            e.Tool.InputSchema,
 		ReadOnly:          e.Tool.Hints.IsReadOnly(),
 		Destructive:       e.Tool.Hints.Destructive != nil && *e.Tool.Hints.Destructive,
-	})
+	}
 }
 
 // order returns all ids sorted, and the fingerprint of that order. The caller must not

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/search"
+	"github.com/toolroom/toolroom/source"
 )
 
 // SearchOptions are options of [Catalog.Search].
@@ -19,7 +21,58 @@ type SearchOptions struct {
 	Visible func(*Entry) bool
 	// Form is the form of the ready call in each hit. The default is FormCLI.
 	Form toolroom.Form
+	// Caller, if not nil, is who searches. What its team has learned from use counts then,
+	// and the search may teach. By words alone are searches without a caller, such as those
+	// for suggestions: they must be quick.
+	Caller *Caller
 }
+
+// Caller is who searches, in which session.
+type Caller struct {
+	Identity toolroom.Identity
+	Session  string
+}
+
+// Meaning lets searches find tools by what they mean. The index has the vectors of tools
+// from [Catalog.SetVectors].
+type Meaning struct {
+	// Query returns the vector of a query, or nil and the reason. It must not take long.
+	Query func(ctx context.Context, query string) (vector []float32, reason string)
+	// Weight is how much meaning counts beside words.
+	Weight float64
+}
+
+// A Learner learns which tools are used after which searches.
+type Learner interface {
+	Recall(who toolroom.Identity) func(term string) []search.Lesson
+	Searched(who toolroom.Identity, session, query string, hits []string)
+}
+
+// SetMeaning makes searches use meaning; nil makes them use words alone, and drops the
+// vectors of tools.
+func (c *Catalog) SetMeaning(m *Meaning) {
+	c.meaning.Store(m)
+	if m == nil {
+		c.index.ClearVectors()
+	}
+}
+
+// SetMissingMeaning says why searches use words alone although somebody asked for more;
+// empty if nobody did.
+func (c *Catalog) SetMissingMeaning(reason string) { c.noMeaning.Store(&reason) }
+
+// Texts returns what is embedded of each tool that searches find, by id.
+func (c *Catalog) Texts() map[string]string {
+	texts := make(map[string]string)
+	c.shown.Range(func(id, e any) bool {
+		texts[id.(string)] = document(e.(*Entry), source.Description{}).Text()
+		return true
+	})
+	return texts
+}
+
+// SetVectors gives tools the vectors of their texts, by id.
+func (c *Catalog) SetVectors(vectors map[string][]float32) { c.index.SetVectors(vectors) }
 
 // Limits of a search.
 const (
@@ -60,7 +113,9 @@ func (c *Catalog) Search(query string, o SearchOptions) toolroom.Found {
 		}
 		found.Total = c.visibleCount(o)
 	}
-	for _, h := range c.index.Search(query, search.Options{Limit: limit, Filter: keep}) {
+	options := search.Options{Limit: limit, Filter: keep}
+	found.Note = c.understand(query, o.Caller, &options)
+	for _, h := range c.index.Search(query, options) {
 		if e := c.shownAs(h.ID); e != nil { // nil if it was removed after the index was read
 			add(e, h.Score, h.Why)
 		}
@@ -69,7 +124,44 @@ func (c *Catalog) Search(query string, o SearchOptions) toolroom.Found {
 		found.Total = c.visibleCount(o)
 		found.Hint = c.signpost(query, o, found.Total)
 	}
+	if o.Caller != nil && c.learner != nil {
+		hits := make([]string, len(found.Hits))
+		for i, h := range found.Hits {
+			hits[i] = h.ID
+		}
+		c.learner.Searched(o.Caller.Identity, o.Caller.Session, query, hits)
+	}
 	return found
+}
+
+// understand adds to the options of a search what is known beyond words. The note says what
+// could not be added.
+func (c *Catalog) understand(query string, caller *Caller, o *search.Options) (note string) {
+	if caller == nil {
+		return ""
+	}
+	if c.learner != nil {
+		o.Learned = c.learner.Recall(caller.Identity)
+	}
+	m := c.meaning.Load()
+	if strings.TrimSpace(query) == "" {
+		return ""
+	}
+	if m == nil {
+		if reason := c.noMeaning.Load(); reason != nil && *reason != "" {
+			return "searched by words alone: " + *reason
+		}
+		return ""
+	}
+	if n, enough := c.index.Vectored(); !enough {
+		return fmt.Sprintf("searched by words alone: %d of %d tools are embedded so far", n, c.index.Len())
+	}
+	vector, reason := m.Query(context.Background(), query)
+	if vector == nil {
+		return "searched by words alone: " + reason
+	}
+	o.Vector, o.Weight = vector, m.Weight
+	return ""
 }
 
 func (c *Catalog) shownAs(id string) *Entry {

@@ -10,6 +10,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/search"
 	"github.com/toolroom/toolroom/internal/visible"
 )
 
@@ -21,7 +22,8 @@ func (a *cli) searchCommand() *cobra.Command {
 		Use:   "search QUERY",
 		Short: "Find tools by description",
 		Example: `  toolroom search "read a file"
-  toolroom search create an issue --limit 3 --json`,
+  toolroom search create an issue --limit 3 --json
+  toolroom search embedder status`,
 		Args: arguments(1, -1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if o.Limit < 1 {
@@ -42,10 +44,25 @@ func (a *cli) searchCommand() *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	who.identityFlags(c)
 	a.completeNamespace(c)
+	c.AddCommand(a.searchEmbedderCommand(), a.searchForgetCommand())
 	return c
 }
 
+// reason says in words why a search found a tool.
+func reason(m toolroom.Match) string {
+	switch m.Field {
+	case search.FieldUse.String():
+		return m.Term + " (used after)"
+	case search.FieldMeaning.String():
+		return "its meaning"
+	}
+	return fmt.Sprintf("%s in %s", m.Term, m.Field)
+}
+
 func (a *cli) printFound(found toolroom.Found) error {
+	if found.Note != "" {
+		a.screen.say("%s", oneLine(found.Note))
+	}
 	if len(found.Hits) == 0 {
 		a.screen.say("%s", found.Hint)
 		return nil
@@ -53,7 +70,7 @@ func (a *cli) printFound(found toolroom.Found) error {
 	for _, hit := range found.Hits {
 		var why []string
 		for _, m := range hit.Why {
-			why = append(why, fmt.Sprintf("%s in %s", m.Term, m.Field))
+			why = append(why, reason(m))
 		}
 		text := a.screen.paint(bold, visible.Text(hit.ID)) + "  " + oneLine(hit.Text) + "\n  " + oneLine(hit.Call) + "\n"
 		if len(why) > 0 {

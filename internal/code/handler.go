@@ -207,7 +207,10 @@ func (h *handler) form() toolroom.Form {
 }
 
 func (h *handler) search(query string, limit int) bridge.Value {
-	found := h.o.Catalog.Search(query, catalog.SearchOptions{Limit: limit, Visible: h.o.Runner.Visible(h.request.Identity), Form: h.form()})
+	found := h.o.Catalog.Search(query, catalog.SearchOptions{
+		Limit: limit, Visible: h.o.Runner.Visible(h.request.Identity), Form: h.form(),
+		Caller: &catalog.Caller{Identity: h.request.Identity, Session: h.request.Session},
+	})
 	list := []bridge.Value{}
 	for _, hit := range found.Hits {
 		list = append(list, bridge.Map{{Key: "id", Value: hit.ID}, {Key: "summary", Value: hit.Text}, {Key: "call", Value: hit.Call}})

@@ -55,6 +55,7 @@ func (c check) config(config *Config) {
 	c.patterns("expose.direct", config.Expose.Direct, config.Tools.Groups)
 	c.patterns("expose.search", config.Expose.Search, config.Tools.Groups)
 	c.patterns("expose.hidden", config.Expose.Hidden, config.Tools.Groups)
+	c.search(config.Search)
 	c.oneOf("cli.mode", config.CLI.Mode, "disabled", "allowlist", "ambient")
 	for i, program := range config.CLI.Allow {
 		if program == "" || strings.ContainsAny(program, " \t\n*") {

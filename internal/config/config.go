@@ -28,6 +28,7 @@ type Config struct {
 	Server    Server        `yaml:"server,omitempty"`
 	Store     Store         `yaml:"store,omitempty"`
 	Expose    Expose        `yaml:"expose,omitempty"`
+	Search    Search        `yaml:"search,omitempty"`
 	Tools     policy.Config `yaml:"tools,omitempty"`
 	Policy    Policy        `yaml:"policy,omitempty"`
 	CLI       CLI           `yaml:"cli,omitempty"`

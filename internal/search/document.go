@@ -36,9 +36,14 @@ const (
 	FieldTag
 	FieldSource // namespace, server name or server description
 	fieldCount
+
+	// FieldUse says that the tool was used after searches with this word, and
+	// FieldMeaning that its text means about the same as the query.
+	FieldUse     = fieldCount
+	FieldMeaning = fieldCount + 1
 )
 
-var fieldNames = [fieldCount]string{"id", "name", "title", "description", "parameter", "enum", "tag", "source"}
+var fieldNames = [...]string{"id", "name", "title", "description", "parameter", "enum", "tag", "source", "use", "meaning"}
 
 func (f Field) String() string { return fieldNames[f] }
 
@@ -72,11 +77,24 @@ var (
 	parameterSection   = section{FieldParameter, 1, false}
 	parameterProse     = section{FieldParameter, 0.5, false}
 	enumSection        = section{FieldEnum, 1, false}
-	verbSection        = section{FieldName, 2.5, true} // of a word in a name that changes things
+	bareName           = section{FieldName, 2.5, true} // of a tool without parameters
 	tagSection         = section{FieldTag, 2, true}
 	sourceSection      = section{FieldSource, 2, true}
 	sourceProse        = section{FieldSource, 0.5, false}
 )
+
+// verbWeight is the most that a word counts that says, in a name, that something changes.
+const verbWeight = 2.5
+
+// nameSection is that of the tool's name. Among the words of many parameters a name must
+// stand out; a tool without any has only its description to say what it does, which three
+// times the name would drown.
+func (d Document) nameSection() section {
+	if len(d.Schema) == 0 || string(d.Schema) == "null" {
+		return bareName
+	}
+	return nameSection
+}
 
 // Bounds on one tool, far above any honest one, so that a hostile tool costs
 // tens of milliseconds and a megabyte, not the process.
@@ -102,7 +120,7 @@ type bag struct {
 
 func analyse(d Document) *bag {
 	b := &bag{terms: make(map[string]occurrence)}
-	b.add(nameSection, cmp.Or(d.Name, d.ID))
+	b.add(d.nameSection(), cmp.Or(d.Name, d.ID))
 	b.add(titleSection, d.Title)
 	b.add(descriptionSection, d.Description)
 	for _, tag := range d.Tags {
@@ -134,7 +152,7 @@ func (b *bag) add(s section, text string) {
 		s := s
 		if s.field == FieldName {
 			if changing[term] {
-				s = verbSection
+				s.weight = min(s.weight, verbWeight)
 			}
 			if !o.fields.has(FieldName) {
 				b.names++

@@ -15,6 +15,8 @@ type Index struct {
 	docs      []indexed        // by slot
 	lengths   []float32        // by slot, beside docs because scoring reads nothing else
 	traits    []trait          // by slot
+	vectors   [][]float32      // by slot, nil for a document without
+	vectored  int              // documents with a vector
 	free      []int32          // slots without a document
 	total     float64          // sum of lengths
 	spellings map[string][]int32
@@ -113,6 +115,7 @@ func (ix *Index) takeSlot() int32 {
 	ix.docs = append(ix.docs, indexed{})
 	ix.lengths = append(ix.lengths, 0)
 	ix.traits = append(ix.traits, trait{})
+	ix.vectors = append(ix.vectors, nil)
 	return int32(len(ix.docs) - 1)
 }
 
@@ -144,6 +147,7 @@ func (ix *Index) remove(id string) {
 		ix.sources[of]--
 	}
 	ix.traits[slot] = trait{}
+	ix.setVector(slot, nil)
 	ix.docs[slot] = indexed{}
 	ix.free = append(ix.free, slot)
 	delete(ix.slots, id)

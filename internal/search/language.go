@@ -16,7 +16,8 @@ var askingWords = set(`i me my mine myself we us our ours you your yours he him
 	some any than so too very just also about here now s t d m re ve ll don im
 	let please kindly hi hello hey thanks thank want need needs help like know
 	tell think say see give get looking try wondering interested assist assistance
-	able sure possible really maybe via regarding`)
+	able sure possible really maybe via regarding
+	provide use given best good currently from`)
 
 // synonyms holds, by stem, the stems that stand for the same thing in the
 // names of tools. The groups are strict: merely related words (hotel, travel)

@@ -17,6 +17,20 @@ type Options struct {
 	// It is asked only for documents that rank high enough, and must not call
 	// the index.
 	Filter func(id string) bool
+	// Vector, if not nil, is that of the query, from the embedder whose vectors
+	// the index has; see [Index.SetVectors]. Weight is how much its cosine counts
+	// beside words, which count 1.
+	Vector []float32
+	Weight float64
+	// Learned, if not nil, says which documents a term raises. It is called for
+	// each term of the query (see [Terms]) and must not call the index.
+	Learned func(term string) []Lesson
+}
+
+// A Lesson is that a document was used after searches with a term.
+type Lesson struct {
+	ID     string
+	Weight float64 // above 0; twice the uses are about twice the weight
 }
 
 // A Hit is a document that matches a query.
@@ -42,6 +56,8 @@ func (ix *Index) Search(query string, opts Options) []Hit {
 	scores := ix.borrowScores()
 	defer ix.returnScores(scores)
 	ix.score(*scores, clauses)
+	lessons := ix.recall(*scores, q, opts.Learned)
+	similar := ix.blend(*scores, opts.Vector, opts.Weight)
 	exact := ix.exact(q.text)
 	ix.nudge(*scores, q)
 	for _, m := range exact {
@@ -56,7 +72,12 @@ func (ix *Index) Search(query string, opts Options) []Hit {
 	}
 	var hits []Hit
 	for _, c := range top.best() {
-		hits = append(hits, Hit{ix.docs[c.slot].id, c.score, why(c.slot, q, clauses, exact)})
+		reasons := why(c.slot, q, clauses, exact)
+		reasons = append(reasons, lessons[c.slot]...)
+		if similar(c.slot) {
+			reasons = append(reasons, toolroom.Match{Term: q.text, Field: FieldMeaning.String()})
+		}
+		hits = append(hits, Hit{ix.docs[c.slot].id, c.score, reasons})
 	}
 	return hits
 }

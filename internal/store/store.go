@@ -13,6 +13,7 @@ import (
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/schedule"
+	"github.com/toolroom/toolroom/internal/search/learn"
 	"github.com/toolroom/toolroom/internal/spending"
 	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/internal/token"
@@ -35,6 +36,7 @@ type Store interface {
 	spending.Store
 	release.Store
 	schedule.Store
+	learn.Store
 
 	// Close closes the store. Closing it again does nothing.
 	Close() error

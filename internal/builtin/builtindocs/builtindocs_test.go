@@ -108,7 +108,7 @@ func TestTheQuestionsAreInTheFormatOfBenchSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer queries.Close()
-	report, err := bench.Run(&tools, queries)
+	report, err := bench.Run(&tools, queries, bench.Options{})
 	if err != nil || report.Unknown > 0 || report.RecallAt1 < 0.9 {
 		t.Errorf("%+v, %v", report, err)
 	}

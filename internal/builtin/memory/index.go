@@ -2,12 +2,15 @@ package memory
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode"
+
+	"github.com/toolroom/toolroom/internal/embed"
 )
 
 // index ranks paragraphs by their words (BM25). It reads a file again when its size or time
@@ -16,6 +19,8 @@ type index struct {
 	store store
 	mu    sync.Mutex
 	files map[string]map[string]*indexed // by owner and namespace
+
+	vectors vectors
 }
 
 type indexed struct {
@@ -130,7 +135,8 @@ func (x *index) of(owner string) (map[string]*indexed, error) {
 type hit struct {
 	namespace string
 	paragraph
-	score float64
+	score  float64
+	source string
 }
 
 // The usual constants of BM25. A score of halfScore is shown as 0.5.
@@ -140,21 +146,72 @@ const (
 	halfScore = 3.0
 )
 
-// search returns the best paragraphs in a namespace and those below it; empty means all.
-func (x *index) search(owner, query, namespace string, limit int) ([]hit, error) {
+// search returns the best paragraphs in a namespace and those below it; empty means all. By
+// words alone it searches if asked to, or if there is no embedder; the note says why else.
+func (x *index) search(ctx context.Context, owner, query, namespace string, limit int, keywordOnly bool) (found []hit, note string, err error) {
 	x.mu.Lock()
-	defer x.mu.Unlock()
+	hits, all, err := x.byWords(owner, query, namespace)
+	var known [][]float32
+	var service *embed.Service
+	if x.vectors.service != nil && !keywordOnly && err == nil {
+		if service = x.vectors.service(); service != nil {
+			// Those of all namespaces, so that no search removes what another needs.
+			byPlace := map[place][]float32{}
+			for i, v := range x.vectors.of(x.store, owner, all.paragraphs) {
+				byPlace[all.places[i]] = v
+			}
+			for _, h := range hits {
+				known = append(known, byPlace[place{h.namespace, h.line}])
+			}
+		}
+	}
+	x.mu.Unlock()
+	if err != nil {
+		return nil, "", err
+	}
+	if service != nil && len(hits) > 0 {
+		vector, reason := service.Query(ctx, query)
+		switch {
+		case vector == nil:
+			note = "searched by words alone: " + reason
+		case !blend(hits, known, vector):
+			note = "searched by words alone: the notes are still being embedded"
+		}
+	}
+	hits = slices.DeleteFunc(hits, func(h hit) bool { return h.score <= 0 })
+	slices.SortFunc(hits, func(a, b hit) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(a.namespace, b.namespace), a.line-b.line)
+	})
+	return hits[:min(len(hits), limit)], note, nil
+}
+
+// place is where a paragraph begins.
+type place struct {
+	namespace string
+	line      int
+}
+
+// everything is all paragraphs of an owner.
+type everything struct {
+	paragraphs []paragraph
+	places     []place
+}
+
+// byWords scores the paragraphs of a namespace by their words; 0 if none is in the query.
+func (x *index) byWords(owner, query, namespace string) ([]hit, everything, error) {
 	files, err := x.of(owner)
 	if err != nil {
-		return nil, err
+		return nil, everything{}, err
 	}
 	query = strings.Join(words(query), " ")
 	terms := slices.Compact(slices.Sorted(strings.FieldsSeq(query)))
-	count, total, frequency := 0, 0, map[string]int{}
-	for _, f := range files {
+	total, frequency := 0, map[string]int{}
+	var all everything
+	for name, f := range files {
 		for i := range f.paragraphs {
 			p := &f.paragraphs[i]
-			count++
+			all.paragraphs = append(all.paragraphs, *p)
+			all.places = append(all.places, place{name, p.line})
 			total += p.length
 			for _, t := range terms {
 				if p.words[t] > 0 {
@@ -163,29 +220,23 @@ func (x *index) search(owner, query, namespace string, limit int) ([]hit, error)
 			}
 		}
 	}
+	count := float64(len(all.paragraphs))
 	var hits []hit
-	for name, f := range files {
+	for i := range all.paragraphs {
+		p, name := &all.paragraphs[i], all.places[i].namespace
 		if namespace != "" && name != namespace && !strings.HasPrefix(name, namespace+"/") {
 			continue
 		}
-		for i := range f.paragraphs {
-			p := &f.paragraphs[i]
-			score := 0.0
-			for _, t := range terms {
-				n := float64(p.words[t])
-				if n == 0 {
-					continue
-				}
-				rarity := math.Log(1 + (float64(count)-float64(frequency[t])+0.5)/(float64(frequency[t])+0.5))
-				score += rarity * n * (bm25K + 1) / (n + bm25K*(1-bm25B+bm25B*float64(p.length)*float64(count)/float64(max(total, 1))))
+		score := 0.0
+		for _, t := range terms {
+			n := float64(p.words[t])
+			if n == 0 {
+				continue
 			}
-			if score > 0 {
-				hits = append(hits, hit{name, *p, score / (score + halfScore)})
-			}
+			rarity := math.Log(1 + (count-float64(frequency[t])+0.5)/(float64(frequency[t])+0.5))
+			score += rarity * n * (bm25K + 1) / (n + bm25K*(1-bm25B+bm25B*float64(p.length)*count/float64(max(total, 1))))
 		}
+		hits = append(hits, hit{name, *p, score / (score + halfScore), "keyword"})
 	}
-	slices.SortFunc(hits, func(a, b hit) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(a.namespace, b.namespace), a.line-b.line)
-	})
-	return hits[:min(len(hits), limit)], nil
+	return hits, all, nil
 }

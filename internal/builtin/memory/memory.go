@@ -13,14 +13,16 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/internal/embed"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/source"
 )
 
-// Pack returns the tools, which keep their files in dir.
-func Pack(dir string) *builtin.Pack {
+// Pack returns the tools, which keep their files in dir. Embedder returns the embedder in
+// use, by which memory:search also finds what means the same; it may return nil, and be nil.
+func Pack(dir string, embedder func() *embed.Service) *builtin.Pack {
 	m := &memory{store: store{dir}}
-	m.index.store = m.store
+	m.index.store, m.index.vectors.service = m.store, embedder
 	return &builtin.Pack{Name: "memory", Tools: []builtin.Tool{m.read(), m.write(), m.append(), m.edit(), m.forget(), m.list(), m.search()}}
 }
 
@@ -247,6 +249,7 @@ type SearchArgs struct {
 // Results is the value of memory:search.
 type Results struct {
 	Results []Result `json:"results" jsonschema:"the paragraphs, best first"`
+	Note    string   `json:"note,omitempty" jsonschema:"why the search was by words alone, if it should not have been"`
 }
 
 // Result is one paragraph.
@@ -256,7 +259,7 @@ type Result struct {
 	Context   string  `json:"context" jsonschema:"the heading above it"`
 	Line      int     `json:"line" jsonschema:"its first line"`
 	Score     float64 `json:"score" jsonschema:"from 0 to 1"`
-	Source    string  `json:"source" jsonschema:"how it was found: keyword"`
+	Source    string  `json:"source" jsonschema:"how it was found: keyword, vector (its meaning is near that of the query), or keyword+vector"`
 }
 
 func (m *memory) search() builtin.Tool {
@@ -264,11 +267,11 @@ func (m *memory) search() builtin.Tool {
 		Tool: tool("search", "Search memory", "Search your memory: find what a user told you earlier about a topic, in the notes and facts of all namespaces.",
 			builtin.Hints(true, false, false), map[string]any{"query": "deadline of the project"}),
 		Arguments: map[string]builtin.Property{"query": {"minLength": 1}, "namespace": {"pattern": namespaceForm}, "limit": {"minimum": 1, "maximum": 100, "default": 10}},
-		Run: func(_ context.Context, req *source.Request, in SearchArgs) (Results, []toolroom.Content, error) {
-			hits, err := m.index.search(identity.Owner(req.Identity), in.Query, in.Namespace, cmp.Or(in.Limit, 10))
-			out, text := Results{Results: []Result{}}, ""
+		Run: func(ctx context.Context, req *source.Request, in SearchArgs) (Results, []toolroom.Content, error) {
+			hits, note, err := m.index.search(ctx, identity.Owner(req.Identity), in.Query, in.Namespace, cmp.Or(in.Limit, 10), in.KeywordOnly)
+			out, text := Results{Results: []Result{}, Note: note}, ""
 			for _, h := range hits {
-				out.Results = append(out.Results, Result{h.namespace, h.text, h.heading, h.line, h.score, "keyword"})
+				out.Results = append(out.Results, Result{h.namespace, h.text, h.heading, h.line, h.score, h.source})
 				text += fmt.Sprintf("%s:%d (%.2f)\n%s\n\n", h.namespace, h.line, h.score, h.text)
 			}
 			return out, builtin.Text(cmp.Or(text, "Nothing is remembered about it.")), err

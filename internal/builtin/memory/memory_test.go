@@ -24,7 +24,7 @@ type kit struct {
 func newKit(t *testing.T) *kit {
 	t.Helper()
 	dir := t.TempDir()
-	k := &kit{t, dir, memory.Pack(dir).Source()}
+	k := &kit{t, dir, memory.Pack(dir, nil).Source()}
 	t.Cleanup(func() { _ = k.pack.Close() })
 	return k
 }
@@ -133,7 +133,7 @@ func TestAPersonMayEditTheFiles(t *testing.T) {
 func TestNotesAtTheSameTimeAreAllKept(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
-	other := memory.Pack(k.dir).Source() // as another process would
+	other := memory.Pack(k.dir, nil).Source() // as another process would
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {

@@ -29,6 +29,29 @@ type Report struct {
 	Unknown int     `json:"unknown_relevant"`
 	Index   float64 `json:"index_ms"` // time to index all tools, in milliseconds
 	Latency Latency `json:"latency_ms"`
+	// Large is the latency with the tools repeated under other ids until there are
+	// LargeTools. Each search counts as the best of three.
+	Large Latency `json:"latency_ms_at_5000_tools"`
+	// Embed is the mean time to embed one text, in milliseconds; 0 if all were known.
+	Embed float64 `json:"embed_ms,omitempty"`
+	// Taught is the number of queries that were uses before, and are not asked.
+	Taught int `json:"taught,omitempty"`
+}
+
+// LargeTools is the size at which latency is promised.
+const LargeTools = 5000
+
+// Options are what [Run] does besides. The zero value measures words alone.
+type Options struct {
+	// Embed returns vectors of texts, one of length 1 for each; nil uses none.
+	Embed func(texts []string) ([][]float32, error)
+	// Weight is that of [search.Options].
+	Weight float64
+	// Uses teaches each tool so many of its queries, evenly spread, as if it had been called after
+	// each. Those, and others with the same words, are not asked then.
+	Uses int
+	// Sample asks about this many queries, evenly spread; 0 asks all.
+	Sample int
 }
 
 // Latency of single searches for ten hits, one after another, in milliseconds.
@@ -67,7 +90,7 @@ const depth = 10 // hits looked at
 // a line: tools have id, name, description and schema, queries text and
 // relevant, the ids wanted; other members are ignored. An unusable line ends
 // the run with a [LineError].
-func Run(tools, queries io.Reader) (Report, error) {
+func Run(tools, queries io.Reader, o Options) (Report, error) {
 	docs, err := readTools(tools)
 	if err != nil {
 		return Report{}, err
@@ -76,21 +99,154 @@ func Run(tools, queries io.Reader) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	r := Report{Tools: len(docs), Queries: len(asked)}
+	var r Report
+	learned, asked := teach(asked, o.Uses)
+	r.Taught = learned.taught
+	asked = sample(asked, o.Sample)
+	r.Tools, r.Queries = len(docs), len(asked)
 	var ix search.Index
 	start := time.Now()
 	ix.Put(docs...)
 	r.Index = milliseconds(time.Since(start))
-	r.ask(&ix, asked)
+	options := make([]search.Options, len(asked))
+	for i := range options {
+		options[i] = search.Options{Limit: depth, Learned: learned.recall}
+	}
+	if o.Embed != nil {
+		if err := r.embed(&ix, docs, asked, options, o); err != nil {
+			return Report{}, err
+		}
+	}
+	r.ask(&ix, asked, options)
 	r.countUnknown(docs, asked)
+	r.Large = large(docs, asked)
 	return r, nil
 }
 
-func (r *Report) ask(ix *search.Index, queries []query) {
+// sample returns n of the queries, evenly spread.
+func sample(queries []query, n int) []query {
+	if n <= 0 || n >= len(queries) {
+		return queries
+	}
+	picked := make([]query, n)
+	for i := range picked {
+		picked[i] = queries[i*len(queries)/n]
+	}
+	return picked
+}
+
+// embed gives the index and the queries their vectors.
+func (r *Report) embed(ix *search.Index, docs []search.Document, queries []query, options []search.Options, o Options) error {
+	texts := make([]string, 0, len(docs)+len(queries))
+	for _, d := range docs {
+		texts = append(texts, d.Text())
+	}
+	for _, q := range queries {
+		texts = append(texts, q.Text)
+	}
+	start := time.Now()
+	vectors, err := o.Embed(texts)
+	if err != nil {
+		return err
+	}
+	r.Embed = milliseconds(time.Since(start)) / float64(len(texts))
+	byID := make(map[string][]float32, len(docs))
+	for i, d := range docs {
+		byID[d.ID] = vectors[i]
+	}
+	ix.SetVectors(byID)
+	for i := range options {
+		options[i].Vector, options[i].Weight = vectors[len(docs)+i], o.Weight
+	}
+	return nil
+}
+
+// lessons are what uses have taught.
+type lessons struct {
+	byTerm map[string][]search.Lesson
+	taught int
+}
+
+func (l *lessons) recall(term string) []search.Lesson { return l.byTerm[term] }
+
+// teach takes some queries of each tool, evenly spread, as uses of it by one caller, and
+// returns the queries that are left. Queries for several tools teach nothing.
+func teach(queries []query, uses int) (*lessons, []query) {
+	l := &lessons{byTerm: make(map[string][]search.Lesson)}
+	counts, all := make(map[string]int), make(map[string]int)
+	for _, q := range queries {
+		if len(q.Relevant) == 1 {
+			all[q.Relevant[0]]++
+		}
+	}
+	weights := make(map[string]map[string]float64) // by term and tool
+	seen := make(map[string]bool)
+	var left []query
+	for _, q := range queries {
+		tool := q.Relevant[0]
+		if len(q.Relevant) == 1 {
+			counts[tool]++
+		}
+		// The one at which another of the evenly spread uses is due.
+		due := counts[tool]*uses/max(all[tool], 1) > (counts[tool]-1)*uses/max(all[tool], 1)
+		if len(q.Relevant) != 1 || !due {
+			left = append(left, q)
+			continue
+		}
+		l.taught++
+		terms := search.Terms(q.Text)
+		seen[strings.Join(terms, " ")] = true
+		for _, term := range terms {
+			if weights[term] == nil {
+				weights[term] = make(map[string]float64)
+			}
+			weights[term][tool]++
+		}
+	}
+	for term, tools := range weights {
+		for tool, weight := range tools {
+			l.byTerm[term] = append(l.byTerm[term], search.Lesson{ID: tool, Weight: weight})
+		}
+	}
+	if l.taught > 0 {
+		left = slices.DeleteFunc(left, func(q query) bool { return seen[strings.Join(search.Terms(q.Text), " ")] })
+	}
+	return l, left
+}
+
+// large measures searches by words among LargeTools tools.
+func large(docs []search.Document, queries []query) Latency {
+	const most = 2000 // queries
+	if len(docs) == 0 {
+		return Latency{}
+	}
+	var ix search.Index
+	many := make([]search.Document, LargeTools)
+	for i := range many {
+		many[i] = docs[i%len(docs)]
+		if round := i / len(docs); round > 0 {
+			many[i].ID = fmt.Sprintf("%s~%d", many[i].ID, round)
+		}
+	}
+	ix.Put(many...)
+	queries = sample(queries, most)
+	times := make([]time.Duration, len(queries))
+	for i, q := range queries {
+		times[i] = time.Hour
+		for range 3 { // the best of three: other work on the machine is not the search
+			start := time.Now()
+			ix.Search(q.Text, search.Options{Limit: depth})
+			times[i] = min(times[i], time.Since(start))
+		}
+	}
+	return latency(times)
+}
+
+func (r *Report) ask(ix *search.Index, queries []query, options []search.Options) {
 	times := make([]time.Duration, len(queries))
 	for i, q := range queries {
 		start := time.Now()
-		hits := ix.Search(q.Text, search.Options{Limit: depth})
+		hits := ix.Search(q.Text, options[i])
 		times[i] = time.Since(start)
 		r.judge(hits, q.Relevant)
 	}
@@ -99,8 +255,12 @@ func (r *Report) ask(ix *search.Index, queries []query) {
 	r.RecallAt5 /= n
 	r.RecallAt10 /= n
 	r.NDCGAt10 /= n
+	r.Latency = latency(times)
+}
+
+func latency(times []time.Duration) Latency {
 	slices.Sort(times)
-	r.Latency = Latency{
+	return Latency{
 		P50: milliseconds(times[len(times)/2]),
 		P99: milliseconds(times[len(times)*99/100]),
 		Max: milliseconds(times[len(times)-1]),

@@ -42,6 +42,7 @@ type searchInput struct {
 	Limit     int    `query:"limit" minimum:"0" doc:"maximum number of hits (default 10, at most 100)"`
 	Namespace string `query:"namespace"`
 	Form      string `query:"form" enum:"cli,mcp,code" default:"cli"`
+	Session   string `query:"session" maxLength:"200" doc:"session of the calls that follow, from which searches learn"`
 }
 
 type searchOutput struct {
@@ -104,5 +105,6 @@ func (s *Server) searchTools(ctx context.Context, in *searchInput) (*searchOutpu
 	return &searchOutput{Body: s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
 		Limit: in.Limit, Namespace: in.Namespace, Form: toolroom.Form(in.Form),
 		Visible: s.o.Runner.Visible(auth.Identity(ctx)),
+		Caller:  &catalog.Caller{Identity: auth.Identity(ctx), Session: in.Session},
 	})}, nil
 }

@@ -107,6 +107,7 @@ func (s *Server) searchTools(req *request) (*result, error) {
 	return structured(req, s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
 		Limit: in.Limit, Namespace: in.Namespace, Form: s.searchForm(),
 		Visible: func(e *catalog.Entry) bool { return visible(e) && !pagesOnly(e) }, // a model asks
+		Caller:  &catalog.Caller{Identity: req.who, Session: req.session()},
 	}))
 }
 

@@ -83,6 +83,7 @@ func (s *Server) searchSource(req *request, namespace string) (*result, error) {
 	s.o.Ready(req.ctx)
 	return structured(req, s.o.Runner.Catalog.Search(*in.Query, catalog.SearchOptions{
 		Namespace: namespace, Form: s.searchForm(), Visible: s.visible(req.who),
+		Caller: &catalog.Caller{Identity: req.who, Session: req.session()},
 	}))
 }
 

@@ -42,6 +42,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Backend) {
 		{"Taints", taintTests},
 		{"Spendings", spendingTests},
 		{"Schedules", scheduleTests},
+		{"Lessons of searches", lessonTests},
 		{"Store", storeTests},
 	} {
 		t.Run(part.name, func(t *testing.T) {

@@ -1,0 +1,147 @@
+package memory
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+
+	"github.com/toolroom/toolroom/internal/embed"
+)
+
+// vectors keeps those of the paragraphs of each owner, in memory and beside the notes. What
+// has been forgotten is removed from both.
+type vectors struct {
+	// service returns the embedder in use, nil if there is none.
+	service func() *embed.Service
+	mu      sync.Mutex
+	owners  map[string]*owned
+}
+
+// owned are the vectors of one owner.
+type owned struct {
+	model   string
+	known   map[embed.Digest][]float32
+	running bool // missing ones are being computed
+}
+
+// of returns the vectors of an owner's paragraphs, nil for those that are not known yet,
+// and starts to compute these.
+func (v *vectors) of(s store, owner string, paragraphs []paragraph) [][]float32 {
+	list := make([][]float32, len(paragraphs))
+	service := v.service()
+	if service == nil {
+		return list
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.owners == nil {
+		v.owners = map[string]*owned{}
+	}
+	o := v.owners[owner]
+	if o == nil {
+		o = &owned{known: map[embed.Digest][]float32{}}
+		v.owners[owner] = o
+	}
+	texts := map[embed.Digest]string{}
+	missing := o.model == ""
+	for i, p := range paragraphs {
+		digest := embed.DigestOf(p.embedded())
+		texts[digest] = p.embedded()
+		list[i] = o.known[digest]
+		missing = missing || list[i] == nil
+	}
+	if (missing || len(o.known) > len(texts)) && !o.running {
+		o.running = true
+		go v.compute(service, o, embed.File{Path: filepath.Join(s.folder(owner), ".vectors")}, texts)
+	}
+	return list
+}
+
+// compute brings the vectors of an owner up to date. What fails is tried again by the next
+// search.
+func (v *vectors) compute(service *embed.Service, o *owned, file embed.File, texts map[embed.Digest]string) {
+	defer func() {
+		v.mu.Lock()
+		o.running = false
+		v.mu.Unlock()
+	}()
+	byDigest := make(map[string]string, len(texts))
+	for digest, text := range texts {
+		byDigest[string(digest[:])] = text
+	}
+	model, err := service.Name(context.Background())
+	if err != nil {
+		return
+	}
+	v.mu.Lock()
+	o.model, o.known = model, map[embed.Digest][]float32{}
+	v.mu.Unlock()
+	x := &embed.Indexer{
+		Service: service, File: file, Texts: func() map[string]string { return byDigest },
+		Set: func(found map[string][]float32) {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			for digest, vector := range found {
+				o.known[embed.Digest([]byte(digest))] = vector
+			}
+		},
+	}
+	_ = x.Index(context.Background()) // the service ends it, also when the room closes
+}
+
+// embedded is the text of which the vector is computed.
+func (p *paragraph) embedded() string {
+	if p.heading == "" || p.heading == p.text {
+		return p.text
+	}
+	return p.heading + "\n" + p.text
+}
+
+// minCosine is the similarity from which a paragraph without any word of the query is
+// found. Unrelated sentences have about 0.1.
+const minCosine = 0.3
+
+// vectorWeight is how much meaning counts beside words, which count 1.
+const vectorWeight = 0.8
+
+// blend adds to the scores of hits by words how near they are in meaning, both scaled to
+// 0..1. A paragraph without a vector is taken to mean as much as it says. It returns false,
+// and changes nothing, if less than nine in ten have a vector.
+func blend(hits []hit, vectors [][]float32, query []float32) bool {
+	have, best := 0, 0.0
+	low, high := float32(2), float32(-2)
+	cosines := make([]float32, len(hits))
+	for i, v := range vectors {
+		best = max(best, hits[i].score)
+		if len(v) == len(query) && v != nil {
+			have++
+			cosines[i] = embed.Cosine(v, query)
+			low, high = min(low, cosines[i]), max(high, cosines[i])
+		}
+	}
+	if have == 0 || 10*have < 9*len(hits) {
+		return false
+	}
+	if best == 0 {
+		best = 1
+	}
+	span := max(high-low, 1e-6)
+	for i := range hits {
+		h := &hits[i]
+		byWords := h.score / best
+		near := cosines[i] >= minCosine
+		switch {
+		case len(vectors[i]) != len(query):
+			h.score = byWords
+		case byWords > 0 || near:
+			h.score = (byWords + vectorWeight*float64((cosines[i]-low)/span)) / (1 + vectorWeight)
+		}
+		switch {
+		case byWords > 0 && near:
+			h.source = "keyword+vector"
+		case near:
+			h.source = "vector"
+		}
+	}
+	return true
+}

@@ -1,0 +1,85 @@
+// Package learn learns from use which tools answer which searches: the words of a search
+// after which a call ended well raise the tool that was called, for like words. What is
+// learned stays in a team, fades with time, and one caller alone moves others little.
+package learn
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// A Key names a lesson: what the uses of one tool by one caller have taught a team.
+type Key struct {
+	Team, Tool, Caller string
+}
+
+// A Lesson holds the words of searches after which a tool was used.
+type Lesson struct {
+	Key
+	// Terms are the weights of words at the time At: about the number of uses, of which
+	// half is forgotten after [HalfLife].
+	Terms map[string]float64
+	At    time.Time
+}
+
+// HalfLife is the time after which a use counts half.
+const HalfLife = 30 * 24 * time.Hour
+
+// Bounds on what is learned.
+const (
+	maxOwn     = 20.0 // weight of a term for the caller who taught it
+	maxForeign = 0.5  // and for others: a flood of one caller is half a use
+	maxTerms   = 128  // of one lesson
+	minWeight  = 0.05 // what is less is forgotten
+	maxCallers = 64   // of one tool in a team
+)
+
+// Team returns the team of a caller: those who have the same groups. A caller without
+// groups is a team of its own.
+func Team(who toolroom.Identity) string {
+	if len(who.Groups) == 0 {
+		return "caller " + who.Key()
+	}
+	groups := slices.Compact(slices.Sorted(slices.Values(who.Groups)))
+	name, err := json.Marshal(groups)
+	if err != nil {
+		panic(err) // strings only
+	}
+	return "groups " + string(name)
+}
+
+func decay(age time.Duration) float64 {
+	return math.Exp2(-float64(max(age, 0)) / float64(HalfLife))
+}
+
+// with returns the lesson after one more use.
+func (l Lesson) with(terms []string, now time.Time) Lesson {
+	faded := decay(now.Sub(l.At))
+	next := Lesson{Key: l.Key, Terms: make(map[string]float64, len(l.Terms)+len(terms)), At: now}
+	for term, weight := range l.Terms {
+		if weight *= faded; weight >= minWeight {
+			next.Terms[term] = weight
+		}
+	}
+	for _, term := range terms {
+		next.Terms[term] = min(next.Terms[term]+1, maxOwn)
+	}
+	if spare := len(next.Terms) - maxTerms; spare > 0 {
+		least := slices.SortedFunc(maps.Keys(next.Terms), func(a, b string) int {
+			if next.Terms[a] != next.Terms[b] {
+				return int(math.Copysign(1, next.Terms[a]-next.Terms[b]))
+			}
+			return strings.Compare(a, b)
+		})
+		for _, term := range least[:spare] {
+			delete(next.Terms, term)
+		}
+	}
+	return next
+}

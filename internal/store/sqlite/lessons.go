@@ -1,0 +1,64 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/toolroom/toolroom/internal/search/learn"
+)
+
+// Lessons implements [learn.Store].
+func (s *Store) Lessons(ctx context.Context) ([]learn.Lesson, error) {
+	list, err := selectAll(ctx, s.reader, scanLesson, "SELECT team, tool, caller, at, terms FROM lessons ORDER BY at DESC, team, tool, caller")
+	return list, s.fail(ctx, "read lessons", err)
+}
+
+// UpdateLesson implements [learn.Store].
+func (s *Store) UpdateLesson(ctx context.Context, key learn.Key, change func(learn.Lesson) learn.Lesson) error {
+	tx, err := s.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return s.fail(ctx, "store a lesson", err)
+	}
+	defer tx.Rollback() // does nothing after a commit
+	old, err := scanLesson(tx.QueryRowContext(ctx, "SELECT team, tool, caller, at, terms FROM lessons WHERE team = ? AND tool = ? AND caller = ?", key.Team, key.Tool, key.Caller))
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return s.fail(ctx, "store a lesson", err)
+	}
+	old.Key = key
+	next := change(old)
+	terms, err := jsonText(next.Terms)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO lessons (team, tool, caller, at, terms) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (team, tool, caller) DO UPDATE SET at = excluded.at, terms = excluded.terms`,
+		key.Team, key.Tool, key.Caller, instant(next.At), terms); err != nil {
+		return s.fail(ctx, "store a lesson", err)
+	}
+	return s.fail(ctx, "store a lesson", tx.Commit())
+}
+
+// ForgetLessons implements [learn.Store].
+func (s *Store) ForgetLessons(ctx context.Context, tool string) (int, error) {
+	result, err := s.writer.ExecContext(ctx, "DELETE FROM lessons WHERE ? = '' OR tool = ?", tool, tool)
+	if err != nil {
+		return 0, s.fail(ctx, "forget lessons", err)
+	}
+	n, err := result.RowsAffected()
+	return int(n), s.fail(ctx, "forget lessons", err)
+}
+
+// PruneLessons implements [learn.Store].
+func (s *Store) PruneLessons(ctx context.Context, before time.Time, latest int) error {
+	_, err := s.writer.ExecContext(ctx, `DELETE FROM lessons WHERE at < ? OR (team, tool, caller) IN
+		(SELECT team, tool, caller FROM lessons ORDER BY at DESC, team, tool, caller LIMIT -1 OFFSET ?)`, instant(before), latest)
+	return s.fail(ctx, "remove old lessons", err)
+}
+
+func scanLesson(row scanner) (learn.Lesson, error) {
+	var l learn.Lesson
+	err := row.Scan(&l.Team, &l.Tool, &l.Caller, timeColumn{&l.At}, jsonColumn{&l.Terms})
+	return l, err
+}
