@@ -74,7 +74,7 @@ func (a *cli) edited(ctx context.Context, name, text, from string) ([]byte, erro
 	}
 	words := append(strings.Fields(a.Editor), file)
 	editor := exec.CommandContext(ctx, words[0], words[1:]...)
-	editor.Stdin, editor.Stdout, editor.Stderr = os.Stdin, os.Stdout, os.Stderr
+	editor.Stdin, editor.Stdout, editor.Stderr = a.In, a.Out, a.Err // the terminal itself
 	if err := editor.Run(); err != nil {
 		return nil, fmt.Errorf("run %s: %w", words[0], err)
 	}

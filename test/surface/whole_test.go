@@ -44,7 +44,8 @@ func TestEveryOperationOfHTTPIsAHandlerOrCallsNothing(t *testing.T) {
 	}, strings.Fields(`list-approvals follow-approvals list-approval-rules remove-approval-rule get-approval answer-approval
 		list-artifacts upload-artifact delete-artifact get-artifact read-artifact list-calls get-call cancel-call follow-call follow-calls
 		list-versioned-tools show-versions push release promote rollback deprecate release-log list-cases remove-case list-elevations elevate end-elevation explain-policy list-runs search-tools list-sessions import-session delete-session export-session
-		fork-session list-sources stubs list-tools describe-tool`+functionsOnly))
+		fork-session list-sources stubs list-tools describe-tool calls-overview calls-timeseries shadow-report restart-source
+		reload-config list-tokens create-token revoke-token`+functionsOnly))
 }
 
 // functionsOnly lists operations that call versions of functions only, which the attempts
@@ -67,8 +68,8 @@ func TestEveryCommandIsAHandlerOrCallsNothing(t *testing.T) {
 		"exec":  "code mode on the command line",
 		"runs":  "Go, a call that is resumed", // wait resumes a run
 		"serve": "MCP of 2025-11-25",          // and the same server on stdio
-	}, strings.Fields(`trust approve artifact audit backup bench calls completion config connect describe doctor gc help image import init
-		policy restore runner search secret service session setup sources status stubs temporal token tool tools update version`)) // tool: see functionsOnly
+	}, strings.Fields(`trust approve artifact audit backup bench calls completion config connect describe doctor explain gc help image import init
+		policy reload restore runner search secret service session setup sources status stubs temporal token tool tools update version`)) // tool: see functionsOnly
 }
 
 func TestEveryMethodOfARoomThatTakesACallIsAHandler(t *testing.T) {
