@@ -128,7 +128,7 @@ func (s *Store) RedactReceipts(ctx context.Context, call string, notice *toolroo
 				return err
 			}
 		}
-		return appendReceipts(ctx, tx, []*receipt.Draft{{Receipt: *notice}}, ends)
+		return s.appendReceipts(ctx, tx, []*receipt.Draft{{Receipt: *notice}}, ends)
 	})
 	if err != nil {
 		return err

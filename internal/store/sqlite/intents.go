@@ -39,7 +39,7 @@ func (s *Store) SettleIntents(ctx context.Context, alive func(owner string) bool
 		if n = len(lost); n == 0 {
 			return nil
 		}
-		return appendReceipts(ctx, tx, lost, make([]receipt.Chain, n))
+		return s.appendReceipts(ctx, tx, lost, make([]receipt.Chain, n))
 	})
 	return n, err
 }

@@ -17,6 +17,28 @@ const insertReceipt = `INSERT INTO receipts
 	(seq, hash, body, detail, call, parent, tool, subject, surface, status, code, labels, started, environment, version, queued, ran)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
+// The other statements that append receipts.
+const (
+	selectChain   = "SELECT seq, hash FROM receipt_chain"
+	selectIntents = "SELECT EXISTS (SELECT 1 FROM intents)"
+	selectEntry   = "SELECT entry FROM receipt_journals WHERE journal = ?"
+	upsertEntry   = "INSERT INTO receipt_journals (journal, entry) VALUES (?1, ?2) ON CONFLICT (journal) DO UPDATE SET entry = max(entry, ?2)"
+	updateChain   = "UPDATE receipt_chain SET seq = ?, hash = ?"
+)
+
+// prepareAppend prepares the statements that append receipts.
+func (s *Store) prepareAppend(ctx context.Context) error {
+	s.append = map[string]*sql.Stmt{}
+	for _, text := range []string{insertReceipt, selectChain, selectIntents, selectEntry, upsertEntry, updateChain} {
+		stmt, err := s.writer.PrepareContext(ctx, text)
+		if err != nil {
+			return err
+		}
+		s.append[text] = stmt
+	}
+	return nil
+}
+
 // AppendReceipts implements [receipt.Store]. It reads the end of the chain under the
 // write lock, because other processes append, too.
 func (s *Store) AppendReceipts(ctx context.Context, group []*receipt.Draft) error {
@@ -24,7 +46,7 @@ func (s *Store) AppendReceipts(ctx context.Context, group []*receipt.Draft) erro
 	err := s.write(ctx, "write receipts", func(tx *sql.Tx) error {
 		// With the lock held no statement waits, so ctx is not needed. The driver
 		// would start a goroutine for each statement whose context can end.
-		return appendReceipts(context.WithoutCancel(ctx), tx, group, ends)
+		return s.appendReceipts(context.WithoutCancel(ctx), tx, group, ends)
 	})
 	if err != nil {
 		return err
@@ -57,12 +79,13 @@ func (s *Store) ForgetJournals(ctx context.Context, gone func(journal string) bo
 	})
 }
 
-// journalEntry returns the last entry of a journal that is in the chain.
-func journalEntry(ctx context.Context, tx *sql.Tx, journal string) (entry int64, err error) {
+// journalEntry returns the last entry of a journal that is in the chain. Find is
+// [selectEntry].
+func journalEntry(ctx context.Context, find *sql.Stmt, journal string) (entry int64, err error) {
 	if journal == "" {
 		return 0, nil
 	}
-	err = tx.QueryRowContext(ctx, "SELECT entry FROM receipt_journals WHERE journal = ?", journal).Scan(&entry)
+	err = find.QueryRowContext(ctx, journal).Scan(&entry)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
@@ -70,25 +93,22 @@ func journalEntry(ctx context.Context, tx *sql.Tx, journal string) (entry int64,
 }
 
 // appendReceipts appends a group to the chain and sets the end of the chain after each.
-func appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt.Draft, ends []receipt.Chain) error {
+func (s *Store) appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt.Draft, ends []receipt.Chain) error {
 	if len(group) == 0 {
 		return nil
 	}
-	end, err := chainEnd(ctx, tx)
-	if err != nil {
+	in := func(text string) *sql.Stmt { return tx.StmtContext(ctx, s.append[text]) } // closed with tx
+	var end receipt.Chain
+	if err := in(selectChain).QueryRowContext(ctx).Scan(&end.Seq, &end.Hash); err != nil {
 		return err
 	}
-	insert, err := tx.PrepareContext(ctx, insertReceipt)
-	if err != nil {
-		return err
-	}
-	defer insert.Close()
+	insert := in(insertReceipt)
 	var intended bool
-	if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM intents)").Scan(&intended); err != nil {
+	if err := in(selectIntents).QueryRowContext(ctx).Scan(&intended); err != nil {
 		return err
 	}
 	journal := group[len(group)-1].Journal // all receipts of a group are of one process
-	seen, err := journalEntry(ctx, tx, journal)
+	seen, err := journalEntry(ctx, in(selectEntry), journal)
 	if err != nil {
 		return err
 	}
@@ -114,13 +134,12 @@ func appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt.Draft, end
 		ends[i] = end
 	}
 	if journal != "" {
-		_, err := tx.ExecContext(ctx, "INSERT INTO receipt_journals (journal, entry) VALUES (?1, ?2) ON CONFLICT (journal) DO UPDATE SET entry = max(entry, ?2)",
-			journal, group[len(group)-1].Entry)
+		_, err := in(upsertEntry).ExecContext(ctx, journal, group[len(group)-1].Entry)
 		if err != nil {
 			return err
 		}
 	}
-	_, err = tx.ExecContext(ctx, "UPDATE receipt_chain SET seq = ?, hash = ?", end.Seq, end.Hash)
+	_, err = in(updateChain).ExecContext(ctx, end.Seq, end.Hash)
 	return err
 }
 
@@ -149,7 +168,7 @@ func columnsOf(r *toolroom.Receipt) columns {
 }
 
 func chainEnd(ctx context.Context, tx *sql.Tx) (end receipt.Chain, err error) {
-	err = tx.QueryRowContext(ctx, "SELECT seq, hash FROM receipt_chain").Scan(&end.Seq, &end.Hash)
+	err = tx.QueryRowContext(ctx, selectChain).Scan(&end.Seq, &end.Hash)
 	return end, err
 }
 

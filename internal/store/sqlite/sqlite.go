@@ -37,6 +37,9 @@ type Store struct {
 	path   string
 	writer *sql.DB
 	reader *sql.DB
+	// append has the statements that append receipts, by their text. SQLite compiles
+	// them once: for a single receipt that takes as long as running them.
+	append map[string]*sql.Stmt
 }
 
 // Open opens the database at path and migrates it. If necessary it creates the file and
@@ -122,6 +125,9 @@ func (s *Store) prepare(ctx context.Context, timeout time.Duration) error {
 	}
 	if err == nil {
 		err = s.migrate(ctx)
+	}
+	if err == nil {
+		err = s.prepareAppend(ctx)
 	}
 	return s.fail(ctx, "open the database", err)
 }
