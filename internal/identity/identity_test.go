@@ -59,9 +59,16 @@ func TestOnlyTheWiderReachesTheNarrower(t *testing.T) {
 func TestOwnerNamesReachWhatTheirIdentitiesReach(t *testing.T) {
 	t.Parallel()
 	all := []toolroom.Identity{
-		{}, {Subject: "ann"}, {Subject: "ann", Agent: "a"}, {Subject: "ann", Agent: "a", Skill: "s"}, {Subject: "ann", Groups: []string{"b", "a"}},
-		{Subject: "ann", Scopes: []string{}}, {Subject: "ann", Scopes: []string{"x"}}, {Subject: "bob"},
-		{Subject: "ann\n{\"agent\":\"a\"}"}, {Subject: "ann\n*"},
+		{},
+		{Subject: "ann"},
+		{Subject: "ann", Agent: "a"},
+		{Subject: "ann", Agent: "a", Skill: "s"},
+		{Subject: "ann", Groups: []string{"b", "a"}},
+		{Subject: "ann", Scopes: []string{}},
+		{Subject: "ann", Scopes: []string{"x"}},
+		{Subject: "bob"},
+		{Subject: "ann\n{\"agent\":\"a\"}"},
+		{Subject: "ann\n*"},
 	}
 	for _, caller := range all {
 		name := identity.Owner(caller)

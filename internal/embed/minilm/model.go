@@ -50,8 +50,12 @@ func (s *shape) check() error {
 		name     string
 		is, most int
 	}{
-		{"hidden_size", s.Hidden, 1024}, {"intermediate_size", s.Intermediate, 4096}, {"num_attention_heads", s.Heads, 64},
-		{"num_hidden_layers", s.Layers, 24}, {"max_position_embeddings", s.Positions, 4096}, {"type_vocab_size", s.Kinds, 16},
+		{"hidden_size", s.Hidden, 1024},
+		{"intermediate_size", s.Intermediate, 4096},
+		{"num_attention_heads", s.Heads, 64},
+		{"num_hidden_layers", s.Layers, 24},
+		{"max_position_embeddings", s.Positions, 4096},
+		{"type_vocab_size", s.Kinds, 16},
 		{"vocab_size", s.Vocabulary, 250_000},
 	} {
 		if b.is < 1 || b.is > b.most {
