@@ -123,6 +123,8 @@ type incoming struct {
 	wrong     string
 	other     []byte
 	uri, task string
+	// prepared means that ServerOptions.Prepare has been called.
+	prepared bool
 }
 
 // errNotMessage means that a JSON text is not a message of JSON-RPC.
@@ -362,6 +364,9 @@ func text(value json.RawMessage) string {
 	return unquoted
 }
 
+// maxBatch limits the messages of a batch, because all of them are served at once.
+const maxBatch = 100
+
 // readBody reads what a client has sent: one message or a batch. Messages that are
 // not one have an error in their place.
 func readBody(text []byte) (messages []*incoming, failures []error, batch bool, err error) {
@@ -376,6 +381,9 @@ func readBody(text []byte) (messages []*incoming, failures []error, batch bool, 
 	var all []json.RawMessage
 	if err := json.Unmarshal(text, &all); err != nil {
 		return nil, nil, true, err
+	}
+	if len(all) > maxBatch {
+		return nil, nil, true, &errNotMessage{reason: fmt.Sprintf("a batch has at most %d messages", maxBatch)}
 	}
 	for _, one := range all {
 		m, err := readMessage(one)

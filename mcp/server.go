@@ -102,6 +102,8 @@ const (
 	// maxAllSessions limits all sessions; the client of the one that was not used for
 	// the longest time begins another.
 	maxAllSessions = 100_000
+	// maxClient limits what a session keeps of its client, in bytes.
+	maxClient = 64 << 10
 	// sessionTimeout ends sessions of clients that went away silently.
 	sessionTimeout = 30 * time.Minute
 )
@@ -198,11 +200,16 @@ func (s *Server) serve(ctx context.Context, m *incoming, reply replier) {
 	r := &m.ServerRequest
 	r.server = s
 	if r.ID == nil {
-		s.notified(ctx, m)
+		panics.Log(s.o.Log, "a notification", func() { s.prepare(ctx, m); s.notified(ctx, m) })
 		return
 	}
 	r.reply = reply
-	result, err := s.handle(ctx, m)
+	var result json.RawMessage
+	var err error
+	if panicked := panics.Catch(func() { s.prepare(ctx, m); result, err = s.handle(ctx, m) }); panicked != nil {
+		s.o.Log.Error("panic in a handler", "method", r.Method, "panic", panicked)
+		err = &Error{Code: CodeInternal, Message: r.Method + " failed inside the server"}
+	}
 	if err == nil {
 		reply.answer(r.ID, result, nil)
 		return
@@ -217,6 +224,15 @@ func (s *Server) serve(ctx context.Context, m *incoming, reply replier) {
 		text = refusalOf(r.ID, CodeInternal, failed.Message)
 	}
 	reply.answer(r.ID, text, failed)
+}
+
+// prepare calls ServerOptions.Prepare unless that has been done. It may take time, so it
+// must not run where a connection is read.
+func (s *Server) prepare(ctx context.Context, m *incoming) {
+	if !m.prepared {
+		m.prepared = true
+		s.o.Prepare(ctx, &m.ServerRequest)
+	}
 }
 
 // identify fills in what is known of the client. It returns an error for a request
@@ -297,12 +313,7 @@ func (s *Server) handle(ctx context.Context, m *incoming) (json.RawMessage, erro
 		r.Session.unsubscribe(r.Name)
 		return json.RawMessage("{}"), nil
 	}
-	var result json.RawMessage
-	var err error
-	if panicked := panics.Catch(func() { result, err = s.o.Handle(ctx, r) }); panicked != nil {
-		s.o.Log.Error("panic in a handler", "method", r.Method, "panic", panicked)
-		return nil, &Error{Code: CodeInternal, Message: r.Method + " failed inside the server"}
-	}
+	result, err := s.o.Handle(ctx, r)
 	if err == nil && modern && !s.o.Complete {
 		return s.complete(result)
 	}
@@ -354,6 +365,12 @@ func (s *Server) initialize(r *ServerRequest) (json.RawMessage, error) {
 	if len(r.Params) == 0 || json.Unmarshal(r.Params, &p) != nil {
 		return nil, &Error{Code: CodeInvalidParams, Message: "initialize needs protocolVersion, capabilities and clientInfo"}
 	}
+	if r.Session == nil {
+		return nil, &Error{Code: CodeInvalidRequest, Message: "initialize begins a session: send it alone, not in a batch"}
+	}
+	if len(p.Info)+len(p.Capabilities) > maxClient {
+		return nil, &Error{Code: CodeInvalidParams, Message: fmt.Sprintf("clientInfo and capabilities have more than %d bytes", maxClient)}
+	}
 	version := legacyVersion
 	if slices.Contains(legacyVersions, p.Version) {
 		version = p.Version
@@ -376,6 +393,6 @@ func (s *Server) notified(ctx context.Context, m *incoming) {
 	case m.Method == "notifications/progress" && session != nil:
 		session.progressed(m.Params)
 	case s.o.Notified != nil:
-		panics.Log(s.o.Log, "a notification", func() { s.o.Notified(ctx, &m.ServerRequest) })
+		s.o.Notified(ctx, &m.ServerRequest)
 	}
 }

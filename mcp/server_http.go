@@ -122,6 +122,7 @@ func (p *post) refuse() bool {
 		}
 		m.Header = p.r.Header
 		p.s.o.Prepare(p.r.Context(), &m.ServerRequest)
+		m.prepared = true
 		requests = append(requests, &m.ServerRequest)
 	}
 	if p.modern {
@@ -350,7 +351,11 @@ func (s *Server) register(session *ServerSession) bool {
 	session.stored = newStreams(s.log)
 	session.out = func(text []byte) error { return session.stored.alone.send(text, false) }
 	s.sessions.Add(session.id, session)
-	time.AfterFunc(sessionTimeout, session.expire)
+	session.mu.Lock()
+	defer session.mu.Unlock()
+	if !session.over {
+		session.expiry = time.AfterFunc(sessionTimeout, session.expire)
+	}
 	return true
 }
 

@@ -124,7 +124,6 @@ func (p *pipe) takeOne(ctx context.Context, m *incoming, b *batch) {
 	}
 	reply := &pipeReply{p: p, batch: b}
 	err := m.identify(p.session)
-	p.s.o.Prepare(ctx, &m.ServerRequest)
 	if m.ID == nil {
 		p.s.serve(ctx, m, nil)
 		return

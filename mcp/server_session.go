@@ -37,6 +37,7 @@ type ServerSession struct {
 	next   int64
 	subs   map[string]func() // unsubscribes, by URI
 	seen   time.Time
+	expiry *time.Timer // of a session over streamable HTTP
 	over   bool
 }
 
@@ -149,6 +150,9 @@ func (s *ServerSession) end() {
 	}
 	s.over = true
 	close(s.ended)
+	if s.expiry != nil {
+		s.expiry.Stop() // its function would keep the session in memory
+	}
 	calls, subs := s.calls, s.subs
 	s.calls, s.subs = nil, nil
 	s.mu.Unlock()
@@ -178,14 +182,12 @@ func (s *ServerSession) expire() {
 	if len(s.calls) > 0 || s.stored.listening() {
 		idle = 0
 	}
-	over := s.over
+	if !s.over && idle < sessionTimeout {
+		s.expiry.Reset(sessionTimeout - idle)
+	}
 	s.mu.Unlock()
-	switch {
-	case over:
-	case idle >= sessionTimeout:
+	if idle >= sessionTimeout {
 		s.s.sessions.Remove(s.id) // which ends it
-	default:
-		time.AfterFunc(sessionTimeout-idle, s.expire)
 	}
 }
 

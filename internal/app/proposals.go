@@ -3,11 +3,11 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"slices"
+	"reflect"
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
 )
@@ -81,7 +81,7 @@ func (r *App) openProposals() error {
 
 func (r *App) propose(ctx context.Context, in proposeInput) (proposed, error) {
 	who := gofunc.Caller(ctx)
-	if ran, err := r.Receipt(ctx, in.Run); err != nil || ran.Identity.Key() != who.Key() {
+	if ran, err := r.Receipt(ctx, in.Run); err != nil || !identity.Reaches(who, ran.Identity) {
 		return proposed{}, toolroom.Errorf(toolroom.CodeNotFound, "you made no call %q", in.Run).WithHint("run is the id of your own call of code:execute")
 	}
 	p, err := r.FromRun(ctx, FromRun{Run: in.Run, Name: in.Name, Description: in.Description, Literals: in.Parameters})
@@ -132,26 +132,9 @@ func (r *App) proposal(ctx context.Context, tool string, number int) (*proposal,
 		if err != nil {
 			return nil, err
 		}
-		p.Difference = lineDifference(before.Spec.Files[before.Spec.File], p.Code)
+		p.Difference = release.Diff(before, v)
 	}
 	return p, nil
-}
-
-// lineDifference returns the lines that two texts do not share, in their order.
-func lineDifference(before, after string) string {
-	was, is := strings.Split(before, "\n"), strings.Split(after, "\n")
-	var out []string
-	for _, line := range was {
-		if !slices.Contains(is, line) {
-			out = append(out, "- "+line)
-		}
-	}
-	for _, line := range is {
-		if !slices.Contains(was, line) {
-			out = append(out, "+ "+line)
-		}
-	}
-	return strings.Join(out, "\n")
 }
 
 // releaseProposed releases a version to test, if what the person saw is what it has.
@@ -160,7 +143,7 @@ func (r *App) releaseProposed(ctx context.Context, in proposal) (proposed, error
 	if err != nil {
 		return proposed{}, err
 	}
-	if fmt.Sprintf("%+v", *really) != fmt.Sprintf("%+v", in) {
+	if !reflect.DeepEqual(*really, in) {
 		return proposed{}, toolroom.Errorf(toolroom.CodeConflict, "what was approved is not what version %d of %s has", in.Version, in.Tool).WithHint("call %s", proposeTool)
 	}
 	who := gofunc.Caller(ctx)

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -23,16 +22,21 @@ func TestNoExportedSignatureNamesAnInternalType(t *testing.T) {
 	seen := 0
 	for _, folder := range public {
 		files := token.NewFileSet()
-		packages, err := parser.ParseDir(files, filepath.Join("..", "..", folder), func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, parser.SkipObjectResolution)
+		names, err := filepath.Glob(filepath.Join("..", "..", folder, "*.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range packages {
-			for _, file := range p.Files {
-				seen++
-				for _, at := range leaks(file) {
-					t.Errorf("%s names an internal type", files.Position(at))
-				}
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(files, name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen++
+			for _, at := range leaks(file) {
+				t.Errorf("%s names an internal type", files.Position(at))
 			}
 		}
 	}

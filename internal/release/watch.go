@@ -73,6 +73,15 @@ func (s *Service) Watch(ctx context.Context, e Entry) (*Verdict, error) {
 	}
 	next := Release{Tool: e.Tool, Environment: e.Environment, Version: base}
 	reason := fmt.Sprintf("version %d is worse than version %d: %s", version, base, v)
+	if e.Canary == 0 { // with a canary, the base is served already
+		back, err := s.Pick(ctx, e.Tool, base)
+		if err == nil {
+			err = withdrawn(back)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s; it is not taken back: %w", reason, err)
+		}
+	}
 	if _, err := s.move(ctx, current, next, Entry{Who: Watcher, Action: ActionRollback, Reason: reason, Verdict: v}); err != nil {
 		return nil, err
 	}

@@ -177,9 +177,13 @@ func (p part) text(ctx context.Context, depth int) string {
 		return page.Markdown
 	}
 	var texts []string
-	for _, kind := range []string{"text/plain", ""} {
+	kinds := []string{""}
+	if p.MIMEType == "multipart/alternative" {
+		kinds = []string{"text/plain", ""}
+	}
+	for _, kind := range kinds {
 		for _, one := range p.Parts {
-			if p.MIMEType == "multipart/alternative" && kind != "" && one.MIMEType != kind {
+			if kind != "" && one.MIMEType != kind {
 				continue
 			}
 			if text := one.text(ctx, depth+1); text != "" {

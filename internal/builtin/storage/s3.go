@@ -89,6 +89,12 @@ func isPassing(err error) bool {
 }
 
 func (c *Client) once(ctx context.Context, r request) (*http.Response, error) {
+	// A proxy in front of the server may resolve these, which leads to another bucket.
+	for segment := range strings.SplitSeq(r.key, "/") {
+		if segment == "." || segment == ".." {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the object key %.200q has a segment %q", r.key, segment)
+		}
+	}
 	keys, err := c.Keys(ctx)
 	if err != nil {
 		return nil, toolroom.AsError(err)

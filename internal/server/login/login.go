@@ -92,6 +92,8 @@ const (
 	// maxCookie is what browsers store at least (RFC 6265, 6.1), less the name and the
 	// attributes.
 	maxCookie = 3800
+	// maxForm limits the form of a person who signs in, in bytes: anyone may send one.
+	maxForm = 16 << 10
 )
 
 // Identity returns the person that a request's cookie identifies. It is only for the page
@@ -109,7 +111,12 @@ func (l *Login) Identity(r *http.Request) (toolroom.Identity, bool) {
 }
 
 func (l *Login) withToken(w http.ResponseWriter, r *http.Request) {
-	token := strings.TrimSpace(r.PostFormValue("token"))
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		l.form(w, r, http.StatusBadRequest, "The form could not be read: "+err.Error())
+		return
+	}
+	token := strings.TrimSpace(r.PostForm.Get("token"))
 	who, err := l.o.Verify(r.Context(), token)
 	switch {
 	case toolroom.CodeOf(err) == toolroom.CodeUnauthenticated || err == nil && who.Subject == "":

@@ -39,7 +39,7 @@ func (s *Store) VerifyReceipts(ctx context.Context, trust func(receipt.Checkpoin
 
 // walkChain verifies the receipts in order, and returns the number of valid ones.
 func walkChain(ctx context.Context, tx *sql.Tx, walk *receipt.Walk) (n int64, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT seq, hash, body, detail, call, parent, tool, subject, surface, status, code, labels, started FROM receipts ORDER BY seq")
+	rows, err := tx.QueryContext(ctx, "SELECT seq, hash, body, detail, call, parent, tool, subject, surface, status, code, labels, started, version FROM receipts ORDER BY seq")
 	if err != nil {
 		return n, err
 	}
@@ -48,7 +48,7 @@ func walkChain(ctx context.Context, tx *sql.Tx, walk *receipt.Walk) (n int64, er
 		var k receipt.Record
 		var found columns
 		if err := rows.Scan(&k.Seq, &k.Hash, rawColumn{&k.Body}, rawColumn{&k.Detail}, &found.call, &found.parent, &found.tool,
-			&found.subject, &found.surface, &found.status, &found.code, &found.labels, &found.started); err != nil {
+			&found.subject, &found.surface, &found.status, &found.code, &found.labels, &found.started, &found.version); err != nil {
 			return n, err
 		}
 		r, err := walk.Next(k)

@@ -1,0 +1,124 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// plainServer returns a server whose handler answers everything with {}, and its URL.
+func plainServer(t *testing.T, o ServerOptions) (*Server, string) {
+	t.Helper()
+	o.Name, o.Version = "x", "1"
+	o.Handle = func(context.Context, *ServerRequest) (json.RawMessage, error) { return json.RawMessage("{}"), nil }
+	s, err := NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(s.HTTP())
+	t.Cleanup(func() { h.Close(); s.Close() })
+	return s, h.URL
+}
+
+func send(t *testing.T, method, url, session, body string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if session != "" {
+		r.Header.Set(sessionHeader, session)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(text)
+}
+
+const initialize = `{"jsonrpc":"2.0","id":2,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}`
+
+func TestInitializeBehindAnotherMessageOfABatchIsRefused(t *testing.T) {
+	t.Parallel()
+	_, url := plainServer(t, ServerOptions{})
+	for _, first := range []string{`{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","method":"notifications/x"}`, `{"jsonrpc":"2.0","id":1,"result":{}}`} {
+		response, text := send(t, http.MethodPost, url, "", "["+first+","+initialize+"]")
+		if response.StatusCode < 400 && !strings.Contains(text, `"code":-32600`) {
+			t.Errorf("%s: %s %s", first, response.Status, text)
+		}
+	}
+}
+
+func TestABatchIsBounded(t *testing.T) {
+	t.Parallel()
+	_, url := plainServer(t, ServerOptions{})
+	response, _ := send(t, http.MethodPost, url, "", initialize)
+	session := response.Header.Get(sessionHeader)
+	batch := func(n int) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","method":"notifications/x"},`, n), ",") + "]"
+	}
+	if response, text := send(t, http.MethodPost, url, session, batch(maxBatch)); response.StatusCode != http.StatusAccepted {
+		t.Errorf("%s %s", response.Status, text)
+	}
+	if response, text := send(t, http.MethodPost, url, session, batch(maxBatch+1)); response.StatusCode != http.StatusBadRequest || !strings.Contains(text, "at most 100") {
+		t.Errorf("%s %s", response.Status, text)
+	}
+}
+
+func TestAnEndedSessionHasNoTimer(t *testing.T) {
+	t.Parallel()
+	s, url := plainServer(t, ServerOptions{})
+	response, _ := send(t, http.MethodPost, url, "", initialize)
+	id := response.Header.Get(sessionHeader)
+	session, _ := s.sessions.Get(id)
+	if response, text := send(t, http.MethodDelete, url, id, ""); response.StatusCode != http.StatusNoContent {
+		t.Fatalf("%s %s", response.Status, text)
+	}
+	if session.expiry.Stop() {
+		t.Error("the timer still holds the session")
+	}
+}
+
+func TestWhatASessionKeepsOfItsClientIsBounded(t *testing.T) {
+	t.Parallel()
+	_, url := plainServer(t, ServerOptions{})
+	large := strings.Replace(initialize, `"name":"a"`, `"name":"`+strings.Repeat("a", maxClient)+`"`, 1)
+	if _, text := send(t, http.MethodPost, url, "", large); !strings.Contains(text, "-32602") {
+		t.Error(text)
+	}
+}
+
+func TestAPanicOfPrepareEndsItsRequestOnly(t *testing.T) {
+	t.Parallel()
+	s, err := NewServer(ServerOptions{
+		Name: "x", Version: "1",
+		Handle: func(context.Context, *ServerRequest) (json.RawMessage, error) { return json.RawMessage("{}"), nil },
+		Prepare: func(_ context.Context, r *ServerRequest) {
+			if r.Method == "tools/call" {
+				panic("x")
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := strings.NewReader(initialize + "\n" + `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"a"}}` + "\n" + `{"jsonrpc":"2.0","id":4,"method":"ping"}` + "\n")
+	var out strings.Builder
+	if err := s.Stdio(t.Context(), io.NopCloser(in), &out); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); !strings.Contains(text, `"code":-32603`) || !strings.Contains(text, `"id":4`) {
+		t.Error(text)
+	}
+}
