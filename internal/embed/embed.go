@@ -32,8 +32,8 @@ type Options struct {
 	Wait time.Duration
 	// Rest is how long a failed embedder is not asked. The default is 30 s.
 	Rest time.Duration
-	// Patience is the longest time of one request. The default is 1 min.
-	Patience time.Duration
+	// RequestTimeout is the longest time of one request. The default is 1 min.
+	RequestTimeout time.Duration
 }
 
 const (
@@ -72,8 +72,8 @@ func New(open func(context.Context) (Embedder, error), o Options) *Service {
 	if o.Rest <= 0 {
 		o.Rest = 30 * time.Second
 	}
-	if o.Patience <= 0 {
-		o.Patience = time.Minute
+	if o.RequestTimeout <= 0 {
+		o.RequestTimeout = time.Minute
 	}
 	cache, err := lru.New[string, []float32](cachedQueries)
 	if err != nil {
@@ -162,10 +162,10 @@ func (s *Service) trouble() string {
 }
 
 // Embed returns the vectors of texts. It waits for as long as the embedder takes, at most
-// [Options.Patience] for a request, and fails at once while the embedder rests after a
+// [Options.RequestTimeout] for a request, and fails at once while the embedder rests after a
 // failure.
 func (s *Service) Embed(ctx context.Context, texts []string) (vectors [][]float32, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.o.Patience)
+	ctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
 	defer cancel()
 	release := context.AfterFunc(s.ctx, cancel)
 	defer release()
@@ -203,7 +203,7 @@ func (s *Service) note(err error) error {
 		s.failed, s.until = nil, time.Time{}
 	case !errors.Is(err, context.Canceled):
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("no answer within %s", s.o.Patience)
+			err = fmt.Errorf("no answer within %s", s.o.RequestTimeout)
 		}
 		s.failed, s.until = err, time.Now().Add(s.o.Rest)
 	}

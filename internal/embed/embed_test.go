@@ -101,7 +101,7 @@ func TestManySlowQueriesDoNotPileUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := &lengths{delay: time.Minute}
-		s := newService(t, e, embed.Options{Wait: time.Second, Patience: time.Hour})
+		s := newService(t, e, embed.Options{Wait: time.Second, RequestTimeout: time.Hour})
 		for i := range 4 {
 			go s.Query(t.Context(), fmt.Sprint("query ", i))
 		}

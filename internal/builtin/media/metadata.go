@@ -138,7 +138,7 @@ func cleanWebP(data []byte) ([]byte, bool) {
 	return out, true
 }
 
-// cleanGIF drops comments and the extensions of applications, except that which repeats an
+// cleanGIF drops comments and the extensions of applications, except the one that repeats an
 // animation.
 func cleanGIF(data []byte) ([]byte, bool) {
 	if len(data) < 13 || string(data[:3]) != "GIF" {
