@@ -45,9 +45,6 @@ func (r *App) Start(ctx context.Context) {
 	})
 	r.background.Go(func() { r.served.follow(ctx) })
 	r.background.Go(func() { panics.Log(r.log, "starting sandboxes ahead", func() { r.warm(ctx) }) })
-	r.background.Go(func() {
-		every(ctx, readmitPeriod, func() { panics.Log(r.log, "admitting tools", func() { r.readmit(ctx) }) })
-	})
 }
 
 // every calls do after each period until ctx ends.

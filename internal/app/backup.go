@@ -38,7 +38,7 @@ func (r *App) Backup(ctx context.Context, file string, force bool) (backup.Manif
 func (r *App) Quarantined() map[string]int {
 	counts := map[string]int{}
 	for _, h := range r.allManagers() {
-		if n := r.quarantined.count(h.name); n > 0 {
+		if n := r.definitions.count(h.name); n > 0 {
 			counts[h.name] = n
 		}
 	}

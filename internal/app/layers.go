@@ -146,7 +146,10 @@ func (r *App) collectLayers(ctx context.Context) {
 	var locks []string
 	tools, err := r.store.VersionedTools(ctx)
 	for _, tool := range tools {
-		versions, verr := r.store.Versions(ctx, tool)
+		if tool.Source != "" {
+			continue
+		}
+		versions, verr := r.store.Versions(ctx, tool.Tool)
 		if verr != nil {
 			err = verr
 			break

@@ -82,7 +82,7 @@ func (r *App) knownTools() knownTools {
 		k.namespaces[e.Tool.ID.Namespace] = true
 	}
 	for _, m := range r.allManagers() {
-		if s := m.status(); !s.Listed || s.Stale || r.quarantined.count(m.name) > 0 {
+		if s := m.status(); !s.Listed || s.Stale || r.definitions.count(m.name) > 0 {
 			k.open = append(k.open, m.name)
 		}
 	}
