@@ -109,10 +109,10 @@ func (d *definitions) narrow(decision policy.Decision, r policy.Request) policy.
 
 // admit compares the source's tools with their released versions and returns the tools that
 // may be in the catalog. Of a quarantined tool it returns the released definition.
-func (r *App) admit(ctx context.Context, source string, by trust, tools []toolroom.Tool) []toolroom.Tool {
-	known, err := r.knownVersions(ctx, source)
+func (a *App) admit(ctx context.Context, source string, by trust, tools []toolroom.Tool) []toolroom.Tool {
+	known, err := a.knownVersions(ctx, source)
 	if err != nil {
-		r.log.Error("the tools of a source are quarantined: cannot read their versions", "source", source, "error", err)
+		a.log.Error("the tools of a source are quarantined: cannot read their versions", "source", source, "error", err)
 	}
 	state := map[toolroom.ID]release.Offered{}
 	admitted := make([]toolroom.Tool, 0, len(tools))
@@ -123,28 +123,28 @@ func (r *App) admit(ctx context.Context, source string, by trust, tools []toolro
 			admitted = append(admitted, tool)
 			continue
 		}
-		v, specErr := r.offeredVersion(source, &tool)
+		v, specErr := a.offeredVersion(source, &tool)
 		if err != nil || specErr != nil {
 			state[id] = release.Offered{Quarantined: "its definition cannot be compared with the released one"}
 			admitted = append(admitted, tool)
 			continue
 		}
 		of := known[v.Tool]
-		o := r.judge(ctx, by, &of, v, tool)
+		o := a.judge(ctx, by, &of, v, tool)
 		if !of.function {
 			offers = append(offers, o.Offer)
 		}
 		state[id] = release.Offered{Version: of.numbers[v.Digest], Served: of.served, Quarantined: o.quarantined}
-		tool, ok := r.shown(ctx, tool, &of, o.quarantined != "")
+		tool, ok := a.shown(ctx, tool, &of, o.quarantined != "")
 		if ok {
 			admitted = append(admitted, tool)
 		}
 	}
 	// Quarantine first and then show, so that the new definitions are never visible.
-	news := r.definitions.set(source, state)
-	r.storeOffers(ctx, source, offers, state, admitted)
+	news := a.definitions.set(source, state)
+	a.storeOffers(ctx, source, offers, state, admitted)
 	if held := len(quarantined(state)); news && held > 0 {
-		r.log.Warn("tools are quarantined until a person has released their definitions", "source", source, "tools", held, "fix", "toolroom tool diff '"+source+":*'")
+		a.log.Warn("tools are quarantined until a person has released their definitions", "source", source, "tools", held, "fix", "toolroom tool diff '"+source+":*'")
 	}
 	return admitted
 }
@@ -158,8 +158,8 @@ type known struct {
 	function bool // a function has the id
 }
 
-func (r *App) knownVersions(ctx context.Context, source string) (map[string]known, error) {
-	heads, err := r.store.Heads(ctx, source)
+func (a *App) knownVersions(ctx context.Context, source string) (map[string]known, error) {
+	heads, err := a.store.Heads(ctx, source)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (r *App) knownVersions(ctx context.Context, source string) (map[string]know
 	return all, nil
 }
 
-func (r *App) offeredVersion(source string, tool *toolroom.Tool) (*release.Version, error) {
+func (a *App) offeredVersion(source string, tool *toolroom.Tool) (*release.Version, error) {
 	spec, err := release.DefinitionOf(source, tool)
 	if err != nil {
 		return nil, err
@@ -198,8 +198,8 @@ type judged struct {
 }
 
 // judge decides whether an offered definition may be used.
-func (r *App) judge(ctx context.Context, by trust, of *known, v *release.Version, tool toolroom.Tool) judged {
-	o := judged{Offer: release.Offer{Version: v, From: of.served, Demoted: cmp.Or(r.releaseRules().Demoted, release.StatusDeprecated)}}
+func (a *App) judge(ctx context.Context, by trust, of *known, v *release.Version, tool toolroom.Tool) judged {
+	o := judged{Offer: release.Offer{Version: v, From: of.served, Demoted: cmp.Or(a.releaseRules().Demoted, release.StatusDeprecated)}}
 	pass := func() judged { o.Release = true; return o }
 	hold := func(format string, args ...any) judged { o.quarantined = fmt.Sprintf(format, args...); return o }
 	number, seen := of.numbers[v.Digest]
@@ -214,20 +214,20 @@ func (r *App) judge(ctx context.Context, by trust, of *known, v *release.Version
 		return pass()
 	case of.served == 0:
 		return hold("no version of it is released")
-	case tool.ID.Name == library.GetTool && !by.quarantine && r.widens(ctx, of, v):
+	case tool.ID.Name == library.GetTool && !by.quarantine && a.widens(ctx, of, v):
 		if v.Digest == of.digest {
 			return o
 		}
 		return pass()
 	}
-	if seen && (of.status[number].Reason != "" || r.takenBack(ctx, v.Tool, number)) {
+	if seen && (of.status[number].Reason != "" || a.takenBack(ctx, v.Tool, number)) {
 		return hold("version %d, which %s offers, was taken back", number, v.Spec.Source)
 	}
 	switch by.definitions {
 	case config.DefinitionsAuto:
 		return pass()
 	case config.DefinitionsAdditive:
-		if before, err := r.store.Version(ctx, v.Tool, of.served); err == nil && release.Additive(&before.Spec, &v.Spec) {
+		if before, err := a.store.Version(ctx, v.Tool, of.served); err == nil && release.Additive(&before.Spec, &v.Spec) {
 			return pass()
 		}
 	}
@@ -235,8 +235,8 @@ func (r *App) judge(ctx context.Context, by trust, of *known, v *release.Version
 }
 
 // takenBack reports whether the last that a person did with a version was to roll it back.
-func (r *App) takenBack(ctx context.Context, tool string, number int) bool {
-	log, err := r.store.ReleaseLog(ctx, tool, -1)
+func (a *App) takenBack(ctx context.Context, tool string, number int) bool {
+	log, err := a.store.ReleaseLog(ctx, tool, -1)
 	if err != nil {
 		return true // to be on the safe side
 	}
@@ -250,8 +250,8 @@ func (r *App) takenBack(ctx context.Context, tool string, number int) bool {
 
 // widens reports whether prompts were added or removed, and the released ones are unchanged.
 // It makes the version that of all prompts: one that is gone may come back changed.
-func (r *App) widens(ctx context.Context, of *known, v *release.Version) bool {
-	before, err := r.store.Version(ctx, v.Tool, of.served)
+func (a *App) widens(ctx context.Context, of *known, v *release.Version) bool {
+	before, err := a.store.Version(ctx, v.Tool, of.served)
 	if err != nil || !samePrompts(before.Spec.Raw, v.Spec.Raw) {
 		return false
 	}
@@ -262,7 +262,7 @@ func (r *App) widens(ctx context.Context, of *known, v *release.Version) bool {
 	if err != nil {
 		return false
 	}
-	wide, err := r.offeredVersion(v.Spec.Source, &tool)
+	wide, err := a.offeredVersion(v.Spec.Source, &tool)
 	if err != nil {
 		return false
 	}
@@ -272,11 +272,11 @@ func (r *App) widens(ctx context.Context, of *known, v *release.Version) bool {
 
 // shown returns a tool for the catalog, with its version: of a quarantined one, the released
 // definition. It returns false if that cannot be read.
-func (r *App) shown(ctx context.Context, tool toolroom.Tool, of *known, held bool) (toolroom.Tool, bool) {
+func (a *App) shown(ctx context.Context, tool toolroom.Tool, of *known, held bool) (toolroom.Tool, bool) {
 	if !held || of.served == 0 {
 		return tool, true
 	}
-	v, err := r.store.Version(ctx, tool.ID.Unversioned().String(), of.served)
+	v, err := a.store.Version(ctx, tool.ID.Unversioned().String(), of.served)
 	if err != nil {
 		return tool, false
 	}
@@ -287,7 +287,7 @@ func (r *App) shown(ctx context.Context, tool toolroom.Tool, of *known, held boo
 
 // storeOffers stores the definitions that are new or released by themselves, and gives the
 // state and the tools their versions.
-func (r *App) storeOffers(ctx context.Context, source string, offers []release.Offer, state map[toolroom.ID]release.Offered, admitted []toolroom.Tool) {
+func (a *App) storeOffers(ctx context.Context, source string, offers []release.Offer, state map[toolroom.ID]release.Offered, admitted []toolroom.Tool) {
 	var news []release.Offer
 	byID := map[toolroom.ID]*release.Version{}
 	for _, o := range offers {
@@ -301,8 +301,8 @@ func (r *App) storeOffers(ctx context.Context, source string, offers []release.O
 			news = append(news, o)
 		}
 	}
-	if err := r.store.PutOffers(ctx, news); err != nil {
-		r.log.Warn("cannot store definitions of tools", "source", source, "error", err)
+	if err := a.store.PutOffers(ctx, news); err != nil {
+		a.log.Warn("cannot store definitions of tools", "source", source, "error", err)
 		return
 	}
 	for _, o := range news {
@@ -314,13 +314,13 @@ func (r *App) storeOffers(ctx context.Context, source string, offers []release.O
 		s.Version = o.Version.Number
 		if o.Release {
 			if s.Served != 0 && s.Served != s.Version {
-				r.log.Info("a changed definition was released by the source's policy", "tool", o.Version.Tool, "version", s.Version, "see", fmt.Sprintf("toolroom tool diff %s %d %d", o.Version.Tool, s.Served, s.Version))
+				a.log.Info("a changed definition was released by the source's policy", "tool", o.Version.Tool, "version", s.Version, "see", fmt.Sprintf("toolroom tool diff %s %d %d", o.Version.Tool, s.Served, s.Version))
 			}
 			s.Served = s.Version
 		}
 		state[id] = s
 	}
-	r.definitions.set(source, maps.Clone(state))
+	a.definitions.set(source, maps.Clone(state))
 	for i := range admitted {
 		t := &admitted[i]
 		id := t.ID.Unversioned()
@@ -329,20 +329,20 @@ func (r *App) storeOffers(ctx context.Context, source string, offers []release.O
 		}
 	}
 	if len(news) > 0 {
-		if err := r.served.load(ctx); err != nil {
-			r.log.Warn("cannot read the releases", "error", err)
+		if err := a.served.load(ctx); err != nil {
+			a.log.Warn("cannot read the releases", "error", err)
 		}
 	}
 }
 
 // quarantinedOf returns what a manager asks before calls, or nil if every definition is released
 // by itself.
-func (r *App) quarantinedOf(by trust) func(toolroom.ID) release.Offered {
+func (a *App) quarantinedOf(by trust) func(toolroom.ID) release.Offered {
 	if by.definitions == config.DefinitionsAuto && !by.quarantine {
 		return nil
 	}
 	return func(id toolroom.ID) release.Offered {
-		o, _ := r.definitions.of(id)
+		o, _ := a.definitions.of(id)
 		return o
 	}
 }
@@ -352,9 +352,9 @@ func (r *App) quarantinedOf(by trust) func(toolroom.ID) release.Offered {
 func isOurs(t *toolroom.Tool) bool { return len(t.Raw) == 0 && t.ID.Name == library.ReadTool }
 
 // gate returns admit for one source.
-func (r *App) gate(source string, by trust) func(context.Context, []toolroom.Tool) []toolroom.Tool {
+func (a *App) gate(source string, by trust) func(context.Context, []toolroom.Tool) []toolroom.Tool {
 	return func(ctx context.Context, tools []toolroom.Tool) []toolroom.Tool {
-		return r.admit(ctx, source, by, tools)
+		return a.admit(ctx, source, by, tools)
 	}
 }
 
@@ -392,26 +392,26 @@ func withPrompts(before, now json.RawMessage) (json.RawMessage, error) {
 }
 
 // offeredNow implements [release.Options.Offered].
-func (r *App) offeredNow(tool string) (release.Offered, bool) {
+func (a *App) offeredNow(tool string) (release.Offered, bool) {
 	id, err := toolroom.ParseID(tool)
 	if err != nil {
 		return release.Offered{}, false
 	}
-	return r.definitions.of(id)
+	return a.definitions.of(id)
 }
 
 // look implements [release.Options.Look].
-func (r *App) look(ctx context.Context, namespace string) error {
-	if m := r.manager(namespace); m != nil {
+func (a *App) look(ctx context.Context, namespace string) error {
+	if m := a.manager(namespace); m != nil {
 		return m.list(ctx)
 	}
 	return nil
 }
 
 // readmit compares the tools of sources with their versions again, if others are served now.
-func (r *App) readmit(serving map[string]int) {
-	for _, name := range r.definitions.stale(serving) {
-		if m := r.manager(name); m != nil {
+func (a *App) readmit(serving map[string]int) {
+	for _, name := range a.definitions.stale(serving) {
+		if m := a.manager(name); m != nil {
 			m.readmit()
 		}
 	}
@@ -420,13 +420,13 @@ func (r *App) readmit(serving map[string]int) {
 // definition returns the catalog's tool for a call that names a version of a tool that a
 // source defines: the released one, or, for who tries it, the offered one. It returns nil if
 // the source has not been listed.
-func (r *App) definition(ctx context.Context, c release.Choice, call *toolroom.Call) (*catalog.Entry, error) {
+func (a *App) definition(ctx context.Context, c release.Choice, call *toolroom.Call) (*catalog.Entry, error) {
 	id, err := toolroom.ParseID(c.Tool)
 	if err != nil {
 		return nil, err
 	}
-	o, ok := r.definitions.of(id)
-	m := r.manager(id.Namespace)
+	o, ok := a.definitions.of(id)
+	m := a.manager(id.Namespace)
 	if !ok || m == nil {
 		return nil, nil
 	}
@@ -435,9 +435,9 @@ func (r *App) definition(ctx context.Context, c release.Choice, call *toolroom.C
 		return nil, e.WithHint("leave the version out")
 	}
 	if o.Quarantined == "" || call.Surface != release.SurfaceTest || call.Environment != release.Draft {
-		return r.catalog.Resolve(c.Tool, nil) // policy denies it if it is quarantined
+		return a.catalog.Resolve(c.Tool, nil) // policy denies it if it is quarantined
 	}
-	v, err := r.store.Version(ctx, c.Tool, c.Version)
+	v, err := a.store.Version(ctx, c.Tool, c.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -446,7 +446,7 @@ func (r *App) definition(ctx context.Context, c release.Choice, call *toolroom.C
 		return nil, err
 	}
 	tool.Release = v.Identity()
-	return r.catalog.NewEntry(m.name, &tried{m, o.Version}, tool)
+	return a.catalog.NewEntry(m.name, &tried{m, o.Version}, tool)
 }
 
 // tried is a source whose quarantined version is tried.
@@ -479,8 +479,8 @@ type WaitingTool struct {
 
 // WaitingOf lists a source and returns its quarantined tools. The error is not_found if the source
 // is not configured, or the source's error if it cannot be listed.
-func (r *App) WaitingOf(ctx context.Context, name string) (*Waiting, error) {
-	m := r.manager(name)
+func (a *App) WaitingOf(ctx context.Context, name string) (*Waiting, error) {
+	m := a.manager(name)
 	if m == nil {
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name).WithCLIHint("list the sources: toolroom sources list")
 	}
@@ -488,21 +488,21 @@ func (r *App) WaitingOf(ctx context.Context, name string) (*Waiting, error) {
 		return nil, err
 	}
 	offer := m.listedTools()
-	w := &Waiting{Source: name, Tools: []WaitingTool{}, Found: r.findings(name, offer)}
+	w := &Waiting{Source: name, Tools: []WaitingTool{}, Found: a.findings(name, offer)}
 	for i := range offer {
 		id := offer[i].ID.Unversioned()
-		o, ok := r.definitions.of(id)
+		o, ok := a.definitions.of(id)
 		if !ok || o.Quarantined == "" || o.Version == 0 {
 			continue
 		}
 		one := WaitingTool{Tool: id.String(), Offered: o}
-		v, err := r.store.Version(ctx, one.Tool, o.Version)
+		v, err := a.store.Version(ctx, one.Tool, o.Version)
 		if err != nil {
 			return nil, err
 		}
 		var before *release.Spec
 		if o.Served != 0 {
-			old, err := r.store.Version(ctx, one.Tool, o.Served)
+			old, err := a.store.Version(ctx, one.Tool, o.Served)
 			if err != nil {
 				return nil, err
 			}
@@ -512,7 +512,7 @@ func (r *App) WaitingOf(ctx context.Context, name string) (*Waiting, error) {
 		one.Changes = release.Changes(before, &v.Spec)
 		w.Tools = append(w.Tools, one)
 	}
-	slices.SortFunc(w.Tools, func(a, b WaitingTool) int { return cmp.Compare(a.Tool, b.Tool) })
+	slices.SortFunc(w.Tools, func(x, y WaitingTool) int { return cmp.Compare(x.Tool, y.Tool) })
 	h := sha256.New()
 	for _, one := range w.Tools {
 		fmt.Fprintf(h, "%s@%d\n", one.Tool, one.Version)
@@ -522,12 +522,12 @@ func (r *App) WaitingOf(ctx context.Context, name string) (*Waiting, error) {
 }
 
 // findings looks for hidden text in the tools of one source, and for names of other sources.
-func (r *App) findings(name string, offer []toolroom.Tool) []poison.Finding {
+func (a *App) findings(name string, offer []toolroom.Tool) []poison.Finding {
 	var others []toolroom.Tool
-	for _, m := range r.allManagers() {
+	for _, m := range a.allManagers() {
 		if m.name != name {
 			others = append(others, m.listedTools()...)
 		}
 	}
-	return poison.Look(offer, poison.Options{Others: others, Instructions: r.manager(name).Describe().Text})
+	return poison.Look(offer, poison.Options{Others: others, Instructions: a.manager(name).Describe().Text})
 }

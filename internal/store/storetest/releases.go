@@ -9,7 +9,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/release"
-	"github.com/toolroom/toolroom/internal/store"
 )
 
 var releaseTests = []test{
@@ -20,7 +19,7 @@ var releaseTests = []test{
 		if first.Number != 1 || second.Number != 2 || other.Number != 1 {
 			t.Errorf("numbers %d, %d, %d", first.Number, second.Number, other.Number)
 		}
-		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
 			got, err := s.Versions(t.Context(), "fn:a")
 			must(t, err)
 			if diff := cmp.Diff([]*release.Version{second, first}, got); diff != "" {
@@ -37,7 +36,7 @@ var releaseTests = []test{
 		wantCode(t, "version 3", err, toolroom.CodeNotFound)
 	}},
 	{"the same content again is no version, and of many authors one is first", func(t *testing.T, b Backend) {
-		created := race(t, b, func(s store.Store, _ int) bool {
+		created := race(t, b, func(s Store, _ int) bool {
 			_, created, err := s.PutVersion(t.Context(), newVersion("fn:a", "one"), -1)
 			return err == nil && created
 		})
@@ -58,14 +57,14 @@ var releaseTests = []test{
 		}
 	}},
 	{"a definition is stored once, and released if the one before is served", func(t *testing.T, b Backend) {
-		put := func(s store.Store, content string, from int, released bool) int {
+		put := func(s Store, content string, from int, released bool) int {
 			v := newVersion("a:x", content)
 			v.Spec.Source = "a"
 			must(t, s.PutOffers(t.Context(), []release.Offer{{Version: v, Release: released, From: from, Demoted: release.StatusDeprecated}}))
 			return v.Number
 		}
 		numbers := make(chan int, racers)
-		race(t, b, func(s store.Store, _ int) bool { numbers <- put(s, "one", 0, true); return true })
+		race(t, b, func(s Store, _ int) bool { numbers <- put(s, "one", 0, true); return true })
 		for range racers {
 			if n := <-numbers; n != 1 {
 				t.Errorf("a definition became version %d", n)
@@ -97,7 +96,7 @@ var releaseTests = []test{
 		for i := range racers {
 			putVersion(t, s, "fn:a", fmt.Sprint(i))
 		}
-		wins := race(t, b, func(s store.Store, racer int) bool {
+		wins := race(t, b, func(s Store, racer int) bool {
 			return s.MoveRelease(t.Context(), move("fn:a", release.Prod, 0, racer+1)) == nil
 		})
 		if wins != 1 {
@@ -204,7 +203,7 @@ func newVersion(tool, content string) *release.Version {
 	}
 }
 
-func putVersion(t *testing.T, s store.Store, tool, content string) *release.Version {
+func putVersion(t *testing.T, s Store, tool, content string) *release.Version {
 	t.Helper()
 	v, _, err := s.PutVersion(t.Context(), newVersion(tool, content), -1)
 	must(t, err)
