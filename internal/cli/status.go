@@ -40,8 +40,8 @@ type status struct {
 	Approvals int            `json:"approvals"`
 	Review    map[string]int `json:"review"`
 	// Sets are what clients of each tool set see, of the tools that are known now.
-	Sets      []server.Listing `json:"sets,omitempty"`
-	NeedsYou  []need         `json:"needs_you"`
+	Sets     []server.Listing `json:"sets,omitempty"`
+	NeedsYou []need           `json:"needs_you"`
 }
 
 type downSource struct {
