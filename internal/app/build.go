@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -56,6 +57,12 @@ func (r *App) buildKind(name string, s config.Source, c *config.Config) (source.
 	if err != nil {
 		return nil, err
 	}
+	environ, enforces := r.environ, r.enforces
+	start, ruled := r.starter(c.NetworkOf(s), guard), r.ruled(r.jail(c.NetworkOf(s), guard))
+	if s.Sandbox != nil {
+		box := &confined{app: r, name: name, source: s, egress: c.Egress}
+		environ, enforces, start, ruled = r.plainEnviron, nil, box.start, box.ruled
+	}
 	switch {
 	case s.MCP != nil:
 		auth, shared := r.authorisation(name, s.MCP, guard)
@@ -63,10 +70,10 @@ func (r *App) buildKind(name string, s config.Source, c *config.Config) (source.
 			Namespace:    name,
 			Command:      s.MCP.Command,
 			Args:         s.MCP.Args,
-			Env:          r.environ(s.MCP.Env),
+			Env:          environ(s.MCP.Env),
 			Dir:          r.serverFolder(s.MCP.Cwd),
 			Owner:        r.owner,
-			Start:        r.starter(c.NetworkOf(s), guard),
+			Start:        start,
 			URL:          s.MCP.URL,
 			Header:       r.header(s.MCP.Headers),
 			Egress:       guard,
@@ -83,7 +90,7 @@ func (r *App) buildKind(name string, s config.Source, c *config.Config) (source.
 			Command:     s.CLI.Command,
 			Args:        s.CLI.Args,
 			Dir:         r.folder(s.CLI.Cwd),
-			Env:         r.environ(s.CLI.Env),
+			Env:         environ(s.CLI.Env),
 			Description: s.Description,
 			Subcommands: s.CLI.Tools,
 			Unasked:     name == r.opening,
@@ -92,8 +99,9 @@ func (r *App) buildKind(name string, s config.Source, c *config.Config) (source.
 			Timeout:     s.Timeout,
 			Policy:      cli.Policy{Mode: cli.Mode(c.CLI.Mode), Allow: c.CLI.Allow},
 			Owner:       r.owner,
-			Start:       r.ruled(r.jail(c.NetworkOf(s), guard)),
-			Enforces:    r.enforces,
+			Start:       ruled,
+			Sandboxed:   s.Sandbox != nil,
+			Enforces:    enforces,
 		}), nil
 	case s.HTTP != nil:
 		return httpapi.New(name, httpConfig(s), httpapi.Options{Resolve: r.resolver.Resolve, Egress: guard})
@@ -130,6 +138,21 @@ func (r *App) environ(extra map[string]string) func(context.Context) ([]string, 
 			return nil, err
 		}
 		return proc.Environ(r.o.Environ, values), nil
+	}
+}
+
+// plainEnviron is as environ, without variables of our own: those of a program in a sandbox.
+func (r *App) plainEnviron(extra map[string]string) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		values, err := r.resolver.ExpandAll(shared(ctx), extra)
+		if err != nil {
+			return nil, err
+		}
+		env := make([]string, 0, len(values))
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			env = append(env, name+"="+values[name])
+		}
+		return env, nil
 	}
 }
 

@@ -42,12 +42,25 @@ func (r *App) Sources() []source.Status {
 		s.Tools = counts[h.name]
 		out = append(out, s)
 	}
+	c := r.Config()
+	for name, s := range c.Sources {
+		if s.Disabled {
+			out = append(out, source.Status{Name: name, Kind: s.Kind(), State: StateDisabled, Sandbox: s.SandboxText(), Reason: "turn it on: toolroom sources enable " + name})
+		}
+	}
+	slices.SortFunc(out, func(a, b source.Status) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
+
+// StateDisabled is the state of a source that the config has turned off.
+const StateDisabled = "disabled"
 
 // status returns a source's status. Known secrets are redacted in its program's output.
 func (r *App) status(h *sourceManager) source.Status {
 	s := h.status()
+	if configured, ok := r.Config().Sources[h.name]; ok {
+		s.Sandbox = configured.SandboxText()
+	}
 	s.Output = string(r.redactor.Redact([]byte(s.Output)))
 	if s.Process != nil {
 		s.Process.Stderr = string(r.redactor.Redact([]byte(s.Process.Stderr)))
@@ -60,8 +73,7 @@ func (r *App) status(h *sourceManager) source.Status {
 func (r *App) TestSource(ctx context.Context, name string) (SourceTest, error) {
 	h := r.manager(name)
 	if h == nil {
-		e := toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name)
-		return SourceTest{}, e.WithCLIHint("list the sources: toolroom sources list")
+		return SourceTest{}, r.NoSource(name)
 	}
 	began := time.Now()
 	err := h.list(ctx)
@@ -77,6 +89,14 @@ func (r *App) TestSource(ctx context.Context, name string) (SourceTest, error) {
 		test.Error = err.Error()
 	}
 	return test, nil
+}
+
+// NoSource returns the error about a source that is not there, or is disabled.
+func (r *App) NoSource(name string) error {
+	if s, ok := r.Config().Sources[name]; ok && s.Disabled {
+		return toolroom.Errorf(toolroom.CodeNotFound, "source %q is disabled", name).WithCLIHint("turn it on: toolroom sources enable %s", name)
+	}
+	return toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name).WithCLIHint("list the sources: toolroom sources list")
 }
 
 // Load waits until the named sources, or all of them, have been listed, now or in an

@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/sandbox"
 )
 
 // newSource holds the flags of sources add.
@@ -26,6 +27,9 @@ type newSource struct {
 	description      string
 	output           string
 	force, noTest    bool
+	sandbox          string
+	read, write      []string
+	hosts            []string
 }
 
 func (a *cli) sourcesAddCommand() *cobra.Command {
@@ -47,7 +51,8 @@ toolroom secret set) and env://NAME.`,
   toolroom sources add issues https://example.com/mcp --header Authorization=secret://issues/token
   toolroom sources add petstore --openapi petstore.json --base-url http://127.0.0.1:8081
   toolroom sources add gh --openapi github.json --include tag:issues --auth token=secret://gh/token
-  toolroom sources add git --cli git`,
+  toolroom sources add git --cli git
+  toolroom sources add notes --sandbox --write notes -- npx -y @modelcontextprotocol/server-filesystem notes`,
 		Args: arguments(1, -1),
 		RunE: func(c *cobra.Command, args []string) error {
 			command := []string{}
@@ -84,10 +89,15 @@ toolroom secret set) and env://NAME.`,
 	f.StringVar(&n.program, "cli", "", "command-line program whose sub-commands become tools")
 	f.StringVar(&n.cwd, "cwd", "", "working folder of the command or program")
 	f.StringArrayVar(&n.env, "env", nil, "environment variable of the command or program: NAME=VALUE (may be repeated)")
-	f.StringArrayVar(&n.headers, "header", nil, "header for every request: NAME=VALUE (may be repeated)")
+	f.StringArrayVar(&n.headers, "header", nil, "header for every request: NAME=VALUE or 'NAME: VALUE' (may be repeated)")
 	f.StringVar(&n.description, "description", "", "description of the source, which search uses")
 	f.StringVar(&n.output, "output", "", "when a result does not fit its schema: strict (fail), warn (default) or off")
 	completeWords(c, "output", config.OutputChecks()...)
+	f.StringVar(&n.sandbox, "sandbox", "", "run the command or program in this sandbox: process (default), docker or another")
+	f.Lookup("sandbox").NoOptDefVal = config.RuntimeProcess
+	f.StringArrayVar(&n.read, "read", nil, "a folder that it may read in its sandbox (may be repeated)")
+	f.StringArrayVar(&n.write, "write", nil, "a folder that it may change in its sandbox (may be repeated)")
+	f.StringArrayVar(&n.hosts, "host", nil, "a host that it may reach from its sandbox (may be repeated)")
 	f.BoolVar(&n.noTest, "no-test", false, "do not start the source to list its tools")
 	f.BoolVar(&n.force, "force", false, "replace an existing source of this name")
 	return c
@@ -142,7 +152,7 @@ func (n *newSource) source(args, command []string) (config.Source, error) {
 	if err != nil {
 		return s, err
 	}
-	headers, err := pairs("--header", n.headers)
+	headers, err := pairs("--header", headerWords(n.headers))
 	if err != nil {
 		return s, err
 	}
@@ -176,6 +186,12 @@ func (n *newSource) source(args, command []string) (config.Source, error) {
 	if ways != 1 {
 		return s, usage(addUsage, "source %s needs exactly one of COMMAND, URL, --openapi and --cli", args[0])
 	}
+	if n.sandbox != "" || len(n.read)+len(n.write)+len(n.hosts) > 0 {
+		s.Sandbox = &config.Sandbox{Profile: string(sandbox.Standard), Read: n.read, Write: n.write, Hosts: n.hosts}
+		if n.sandbox != config.RuntimeProcess {
+			s.Sandbox.Runtime = n.sandbox
+		}
+	}
 	return s, n.fits(s)
 }
 
@@ -190,10 +206,24 @@ func (n *newSource) fits(s config.Source) error {
 		return usage("remove it", "--include, --exclude and --auth require --openapi")
 	case len(n.headers) > 0 && runs:
 		return usage("remove it, or use --env", "--header requires a URL or --openapi")
+	case s.Sandbox != nil && !runs:
+		return usage("remove it", "--sandbox, --read, --write and --host require a command or --cli")
 	case (len(n.env) > 0 || n.cwd != "") && !runs:
 		return usage("remove it", "--env and --cwd require a command or --cli")
 	}
 	return nil
+}
+
+// headerWords accepts NAME: VALUE, as curl does, besides NAME=VALUE.
+func headerWords(words []string) []string {
+	out := slices.Clone(words)
+	for i, word := range out {
+		name, value, ok := strings.Cut(word, ":")
+		if ok && name != "" && !strings.ContainsAny(name, "= \t") {
+			out[i] = name + "=" + strings.TrimSpace(value)
+		}
+	}
+	return out
 }
 
 // pairs parses words of the form NAME=VALUE.

@@ -40,6 +40,7 @@ func (c check) source(key, name string, s Source) {
 	c.globs(key+".tools.exclude", s.Tools.Exclude)
 	c.egress(key+".egress", s.Egress)
 	c.goesWith(key+".egress.network", s.Egress.Network != "" && s.CLI == nil && (s.MCP == nil || s.MCP.Command == ""), "a program, cli or mcp.command,")
+	c.sandbox(key+".sandbox", s)
 	c.effects(key+".effects", s.Effects)
 	if s.MCP != nil {
 		c.mcp(key+".mcp", s.MCP)

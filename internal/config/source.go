@@ -39,6 +39,9 @@ type Source struct {
 	// Egress adds rules for the connections of this source to the section "egress".
 	Egress Egress `yaml:"egress,omitempty"`
 
+	// Sandbox is where its program runs; nil runs it with the rights of this user.
+	Sandbox *Sandbox `yaml:"sandbox,omitempty"`
+
 	// Pin and Quarantine override those of [Trust] for this source.
 	Pin        string `yaml:"pin,omitempty"`
 	Quarantine *bool  `yaml:"quarantine,omitempty"`
@@ -46,6 +49,20 @@ type Source struct {
 	// tools, by name pattern: untrusted, private, or your own.
 	Labels     []string            `yaml:"labels,omitempty"`
 	ToolLabels map[string][]string `yaml:"tool_labels,omitempty"`
+}
+
+// Kind returns the kind of the source.
+func (s Source) Kind() toolroom.SourceKind {
+	switch {
+	case s.MCP != nil:
+		return toolroom.SourceMCP
+	case s.OpenAPI != nil:
+		return toolroom.SourceOpenAPI
+	case s.CLI != nil:
+		return toolroom.SourceCLI
+	default:
+		return toolroom.SourceHTTP
+	}
 }
 
 // Selection selects tools of a source by name; * matches any characters. An empty Include

@@ -65,7 +65,7 @@ func (s *Server) unlisted() []string {
 	}
 	var names []string
 	for _, source := range s.o.Sources() {
-		if !source.Listed && source.Error == "" {
+		if !source.Listed && source.Error == "" && source.State != "disabled" {
 			names = append(names, source.Name)
 		}
 	}
