@@ -23,6 +23,7 @@ import (
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/source/cli"
+	"github.com/toolroom/toolroom/internal/source/graphql"
 	"github.com/toolroom/toolroom/internal/source/httpapi"
 	"github.com/toolroom/toolroom/internal/source/mcp"
 	"github.com/toolroom/toolroom/internal/source/openapi"
@@ -103,6 +104,18 @@ func (r *App) buildKind(name string, s config.Source, c *config.Config) (source.
 			Sandboxed:   s.Sandbox != nil,
 			Enforces:    enforces,
 		}), nil
+	case s.GraphQL != nil:
+		return graphql.New(name, graphql.Config{
+			URL:           s.GraphQL.URL,
+			Headers:       s.GraphQL.Headers,
+			Include:       s.GraphQL.Include,
+			Exclude:       s.GraphQL.Exclude,
+			Depth:         s.GraphQL.Depth,
+			Description:   s.Description,
+			Timeout:       s.Timeout,
+			MaxResponse:   s.GraphQL.MaxResponse,
+			RedirectHosts: s.GraphQL.RedirectHosts,
+		}, graphql.Options{Resolve: r.resolver.Resolve, Egress: guard})
 	case s.HTTP != nil:
 		return httpapi.New(name, httpConfig(s), httpapi.Options{Resolve: r.resolver.Resolve, Egress: guard})
 	default:

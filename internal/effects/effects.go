@@ -143,7 +143,7 @@ func (s *set) files(e toolroom.Effect) {
 // one's own that declares its effects is taken at its word.
 func (s *set) hints(tool *toolroom.Tool) {
 	destroys, sends := tool.Hints.IsDestructive(), tool.Hints.IsOpenWorld()
-	bySource := tool.Source == toolroom.SourceHTTP || tool.Source == toolroom.SourceOpenAPI || tool.Source == toolroom.SourceCLI
+	bySource := tool.Source == toolroom.SourceHTTP || tool.Source == toolroom.SourceOpenAPI || tool.Source == toolroom.SourceGraphQL || tool.Source == toolroom.SourceCLI
 	switch {
 	case len(tool.Effects) > 0 && !bySource:
 		destroys = tool.Hints.Destructive != nil && *tool.Hints.Destructive
