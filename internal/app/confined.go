@@ -204,9 +204,9 @@ func (c *confined) folders() ([]sandbox.Folder, error) {
 }
 
 // expandHome replaces ~/ by the home folder of this user.
-func (r *App) expandHome(path string) string {
+func (a *App) expandHome(path string) string {
 	rest, ok := strings.CutPrefix(path, "~/")
-	if home, set := r.lookupEnv("HOME"); ok && set {
+	if home, set := a.lookupEnv("HOME"); ok && set {
 		return filepath.Join(home, rest)
 	}
 	return path

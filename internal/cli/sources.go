@@ -35,8 +35,8 @@ func (a *cli) sourcesCommand() *cobra.Command {
 func (a *cli) sourcesListCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:     "list",
-		Short:   "List the sources and their status",
+		Use:   "list",
+		Short: "List the sources and their status",
 		Long: `List the sources and their status. With -o wide also the sandbox of each program: "none" has
 the rights of this user.`,
 		Example: "  toolroom sources list --json",
@@ -129,8 +129,8 @@ func (a *cli) showTest(r *app.App, test app.SourceTest) error {
 	if err := a.screen.printf("%s works: %s in %s\n", test.Name, count(test.Tools, "tool"), took(test.Took)); err != nil {
 		return err
 	}
-	if l, err := server.ListingOf(r); err == nil {
-		a.screen.say("%s", listingLine(l))
+	if all, err := server.Listings(r); err == nil {
+		a.screen.say("%s", listingLine(all[0]))
 	}
 	return nil
 }
