@@ -42,18 +42,8 @@ func (a *App) Sources() []source.Status {
 		s.Tools = counts[h.name]
 		out = append(out, s)
 	}
-	c := a.Config()
-	for name, s := range c.Sources {
-		if s.Disabled {
-			out = append(out, source.Status{Name: name, Kind: s.Kind(), State: StateDisabled, Sandbox: s.SandboxText(), Reason: "turn it on: toolroom sources enable " + name})
-		}
-	}
-	slices.SortFunc(out, func(a, b source.Status) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
-
-// StateDisabled is the state of a source that the config has turned off.
-const StateDisabled = "disabled"
 
 // status returns a source's status. Known secrets are redacted in its program's output.
 func (a *App) status(h *sourceManager) source.Status {

@@ -42,7 +42,8 @@ the rights of this user.`,
 		Example: "  toolroom sources list --json",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(_ context.Context, r *app.App, _ []string) error {
-			sources := r.Sources()
+			sources := append(r.Sources(), r.DisabledSources()...)
+			slices.SortFunc(sources, func(a, b source.Status) int { return strings.Compare(a.Name, b.Name) })
 			if asJSON {
 				return a.screen.json(orEmpty(sources))
 			}
@@ -57,7 +58,7 @@ the rights of this user.`,
 				case s.Listed:
 					tools = fmt.Sprint(s.Tools)
 				case s.State == app.StateDisabled:
-					tools = "0"
+					tools = ""
 				}
 				rows[i] = []string{s.Name, string(s.Kind), s.State, tools, cmp.Or(s.Error, s.Reason)}
 				if a.screen.wide {

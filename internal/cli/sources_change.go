@@ -222,7 +222,7 @@ func (a *cli) sourceLogs(ctx context.Context, r *app.App, name string, follow bo
 
 func sourceNamed(r *app.App, name string) (source.Status, bool) {
 	for _, s := range r.Sources() {
-		if s.Name == name && s.State != app.StateDisabled {
+		if s.Name == name {
 			return s, true
 		}
 	}

@@ -65,7 +65,7 @@ func (s *Server) unlisted() []string {
 	}
 	var names []string
 	for _, source := range s.o.Sources() {
-		if !source.Listed && source.Error == "" && source.State != "disabled" {
+		if !source.Listed && source.Error == "" {
 			names = append(names, source.Name)
 		}
 	}
