@@ -199,12 +199,12 @@ func TestWhatAProgramSaysOfItselfIsNoEffectOfTheTool(t *testing.T) {
 func TestAProgramThatBecomesAToolBringsNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, "")
-	run := w.execute("python", "x = 'a\\\n\"\"\"'\ndef aaa(n: int) -> int:\n    return n\n", `{}`) // its lines are misread, so that aaa is not indented
+	run := w.execute("python", "x = 'a\\\n\"\"\"'\n__all__ = [\"aaa\"]\ndef aaa(n: int) -> int:\n    return n\n", `{}`) // its lines are misread, so that aaa is not indented
 	p, err := w.FromRun(t.Context(), app.FromRun{Run: run, Name: "one"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if pushed, err := w.PushFromRun(t.Context(), p, "", "", "ada"); err == nil || !strings.Contains(err.Error(), "other functions than one") {
-		t.Errorf("pushed %+v, %v", pushed, err)
+		t.Errorf("%s was pushed, %v\n%s", pushed.Tool, err, p.Upload.Files["one.py"])
 	}
 }
