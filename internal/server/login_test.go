@@ -188,6 +188,18 @@ func TestForgedAndForeignCookiesAreNoSession(t *testing.T) {
 	}
 }
 
+func TestTheSignInFormIsBounded(t *testing.T) {
+	t.Parallel()
+	s := serveForPeople(t, always)
+	if status, text := visit(t, browser(t), "POST", s.URL+"/login", "token="+s.token+"&more="+strings.Repeat("x", 20<<10)); status != 400 || !strings.Contains(text, "could not be read") {
+		t.Errorf("a form of 20 KiB: %d %.200s", status, text)
+	}
+	// A token in the address would be in logs and in the history.
+	if status, _ := visit(t, browser(t), "POST", s.URL+"/login?token="+s.token, "a=b"); status != 401 {
+		t.Errorf("a token in the address: %d", status)
+	}
+}
+
 func TestLogoutEndsTheSessionForWhoeverHasItsCookie(t *testing.T) {
 	t.Parallel()
 	p := newIDP(t)

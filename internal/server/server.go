@@ -22,7 +22,6 @@ import (
 	"github.com/toolroom/toolroom/internal/approval/hook"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/policy"
-	"github.com/toolroom/toolroom/internal/server/answer"
 	"github.com/toolroom/toolroom/internal/server/api"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	"github.com/toolroom/toolroom/internal/server/login"
@@ -297,7 +296,7 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 		outer.Handle("OPTIONS "+cardPath, anonymous(about))
 	}
 	// A signed link itself identifies the person that answers.
-	outer.Handle(hook.AnswerPath, anonymous(answer.New(parts.Approvals, cmp.Or(o.Log, slog.New(slog.DiscardHandler)))))
+	outer.Handle(hook.AnswerPath, anonymous(answerHandler(parts.Approvals, cmp.Or(o.Log, slog.New(slog.DiscardHandler)))))
 	return auth.Secure(redacted(outer, parts.Runner.Secrets)), mcp, func() { stopCounting(); stopMetrics(); mcp.Close() }, nil
 }
 
