@@ -162,7 +162,9 @@ func TestWhatAProgramSaysOfItselfIsNoEffectOfTheTool(t *testing.T) {
 		w.serve("pay.py", "def pay(shop: str) -> int:\n    return len(shop)\n")
 		run := w.execute(language, code, `{}`)
 		result := make(chan *toolroom.Result, 1)
-		go func() { result <- w.call("code:propose_tool", `{"run":"`+run+`","name":"total","description":"Add up."}`) }()
+		go func() {
+			result <- w.call("code:propose_tool", `{"run":"`+run+`","name":"total","description":"Add up."}`)
+		}()
 		approvals := w.Parts().Approvals
 		var pending []*toolroom.Approval
 		for deadline := time.Now().Add(30 * time.Second); len(pending) == 0; time.Sleep(10 * time.Millisecond) {
