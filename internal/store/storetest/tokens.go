@@ -29,7 +29,7 @@ var tokenTests = []test{
 			must(t, s.EndSession(t.Context(), "a", time.Now().Add(time.Hour)))
 		}
 		must(t, s.EndSession(t.Context(), "b", time.Now()))
-		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
 			for id, want := range map[string]bool{"a": true, "b": true, "c": false, "": false} {
 				ended, err := s.SessionEnded(t.Context(), id)
 				must(t, err)
