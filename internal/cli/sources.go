@@ -26,7 +26,7 @@ func (a *cli) sourcesCommand() *cobra.Command {
   toolroom sources list`,
 	}
 	onlyHolds(c)
-	c.AddCommand(a.sourcesAddCommand(), a.sourcesListCommand(), a.sourcesTestCommand(), a.sourcesReviewCommand(), a.sourcesRemoveCommand(), a.sourcesLoginCommand(),
+	c.AddCommand(a.sourcesAddCommand(), a.sourcesListCommand(), a.sourcesTestCommand(), a.sourcesRemoveCommand(), a.sourcesLoginCommand(),
 		a.sourcesEditCommand(), a.sourcesSwitchCommand("enable", false), a.sourcesSwitchCommand("disable", true), a.sourcesRestartCommand(), a.sourcesLogsCommand())
 	return c
 }
@@ -108,7 +108,7 @@ func (a *cli) showTest(r *app.App, test app.SourceTest) error {
 		a.screen.say("suspicious: %s", oneLine(g.String()))
 	}
 	if len(test.Findings) > 0 {
-		a.screen.say("see each: toolroom sources review %s", test.Name)
+		a.screen.say("see each: toolroom tool diff '%s:*'", test.Name)
 	}
 	for _, problem := range test.Problems {
 		a.screen.say("problem: %s", oneLine(problem))
@@ -116,8 +116,8 @@ func (a *cli) showTest(r *app.App, test app.SourceTest) error {
 	if err := a.screen.printf("%s works: %s in %s\n", test.Name, count(test.Tools, "tool"), took(test.Took)); err != nil {
 		return err
 	}
-	if l, err := server.ListingOf(r); err == nil {
-		a.screen.say("%s", listingLine(l))
+	if all, err := server.Listings(r); err == nil {
+		a.screen.say("%s", listingLine(all[0]))
 	}
 	return nil
 }

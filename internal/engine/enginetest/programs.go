@@ -273,8 +273,6 @@ var programs = []program{
 		},
 		value: []bridge.Value{"2.0", "2.0", []bridge.Value{"2.0"}},
 	},
-		value: []bridge.Value{"2.0", "2.0", []bridge.Value{"2.0"}},
-	},
 	{
 		key:     "a list is no word of a command line",
 		source:  map[string]string{"python": "cli.git.status('-s', ['a', 'b'])", "javascript": "await cli.git.status('-s', ['a', 'b'])"},
