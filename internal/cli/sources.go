@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,7 +40,8 @@ func (a *cli) sourcesListCommand() *cobra.Command {
 		Example: "  toolroom sources list --json",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(_ context.Context, r *app.App, _ []string) error {
-			sources := r.Sources()
+			sources := append(r.Sources(), r.DisabledSources()...)
+			slices.SortFunc(sources, func(a, b source.Status) int { return strings.Compare(a.Name, b.Name) })
 			if asJSON {
 				return a.screen.json(orEmpty(sources))
 			}
@@ -50,8 +52,11 @@ func (a *cli) sourcesListCommand() *cobra.Command {
 			rows := make([][]string, len(sources))
 			for i, s := range sources {
 				tools := "not listed yet"
-				if s.Listed {
+				switch {
+				case s.Listed:
 					tools = fmt.Sprint(s.Tools)
+				case s.State == app.StateDisabled:
+					tools = ""
 				}
 				rows[i] = []string{s.Name, string(s.Kind), s.State, tools, cmp.Or(s.Error, s.Reason)}
 			}

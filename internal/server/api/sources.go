@@ -82,12 +82,12 @@ func (s *Server) listSources(ctx context.Context, in *Paging) (*sourcesOutput, e
 	if s.o.Sources == nil {
 		return nil, unsupported("this server does not list its sources")
 	}
-	if who := auth.Identity(ctx); !auth.IsOperator(who) {
+	if who := auth.Identity(ctx); !auth.IsOperator(who) && !inPart(who, partSources) {
 		// Reasons and errors contain commands, addresses and paths.
 		return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator may see the sources").
 			WithHint("list the tools: GET %s/tools", Prefix)
 	}
-	list, next, err := page(s.o.Sources(), *in, func(s Source) string { return s.Name })
+	list, next, err := page(s.allSources(), *in, func(s Source) string { return s.Name })
 	return &sourcesOutput{Body: sourceList{Sources: list, Next: next}}, err
 }
 
