@@ -51,6 +51,11 @@ func Of(tool *toolroom.Tool, arguments json.RawMessage, foreseen []toolroom.Effe
 	case len(foreseen) == 0:
 		s.conventions(arguments)
 	}
+	if slices.Contains(s.effects, toolroom.Effect{Kind: toolroom.EffectCommand}) {
+		// A program that is not known may use any file and reach any host.
+		s.add(toolroom.Effect{Kind: toolroom.EffectFile})
+		s.add(toolroom.Effect{Kind: toolroom.EffectHost})
+	}
 	s.hints(tool)
 	if len(s.effects) > maxEffects {
 		return everything()
