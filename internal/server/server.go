@@ -22,7 +22,6 @@ import (
 	"github.com/toolroom/toolroom/internal/approval/hook"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/policy"
-	"github.com/toolroom/toolroom/internal/server/answer"
 	"github.com/toolroom/toolroom/internal/server/api"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	"github.com/toolroom/toolroom/internal/server/login"
@@ -297,7 +296,7 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 		outer.Handle("OPTIONS "+cardPath, about)
 	}
 	// A signed link itself identifies the person that answers.
-	outer.Handle(hook.AnswerPath, answer.New(parts.Approvals, o.Log))
+	outer.Handle(hook.AnswerPath, answerHandler(parts.Approvals, o.Log))
 	return auth.Secure(redacted(outer, parts.Runner.Secrets)), mcp, func() { stopCounting(); stopMetrics(); mcp.Close() }, nil
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/js/program"
-	"github.com/toolroom/toolroom/internal/engine/module/machine"
+	"github.com/toolroom/toolroom/internal/engine/module"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -184,7 +184,7 @@ func (o outward) Dial(ctx context.Context, address string) (net.Conn, error) {
 // that no guest needs a compiler. For other languages it returns nil.
 func (e *Engine) prepare(p *bridge.Program) (*program.Program, *bridge.Failure) {
 	if p.Language == "wasm" {
-		return nil, machine.Check(p.Module)
+		return nil, module.Check(p.Module)
 	}
 	if p.Language != "javascript" && p.Language != "typescript" {
 		return nil, nil

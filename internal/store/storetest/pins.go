@@ -8,14 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom/internal/pin"
-	"github.com/toolroom/toolroom/internal/store"
 )
 
 var pinTests = []test{
 	{"pins come back whole and in order, also after reopening", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		must(t, s.AddPins(t.Context(), []pin.Pin{newPin("a", "y"), newPin("a", "x"), newPin("b", "x")}))
-		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
 			wantPins(t, name, s, "a", newPin("a", "x"), newPin("a", "y"))
 			wantPins(t, name, s, "none")
 		}
@@ -23,7 +22,7 @@ var pinTests = []test{
 	{"a pin that is there stays, whoever comes second", func(t *testing.T, b Backend) {
 		other := newPin("a", "x")
 		other.Hash = "other"
-		wins := race(t, b, func(s store.Store, racer int) bool {
+		wins := race(t, b, func(s Store, racer int) bool {
 			p := other
 			if racer == 0 {
 				p = newPin("a", "x")
@@ -67,7 +66,7 @@ func newPin(source, tool string) pin.Pin {
 	}
 }
 
-func wantPins(t *testing.T, what string, s store.Store, source string, want ...pin.Pin) {
+func wantPins(t *testing.T, what string, s Store, source string, want ...pin.Pin) {
 	t.Helper()
 	got, err := s.Pins(t.Context(), source)
 	must(t, err)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/release"
-	"github.com/toolroom/toolroom/internal/store"
 )
 
 var releaseTests = []test{
@@ -20,7 +19,7 @@ var releaseTests = []test{
 		if first.Number != 1 || second.Number != 2 || other.Number != 1 {
 			t.Errorf("numbers %d, %d, %d", first.Number, second.Number, other.Number)
 		}
-		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
 			got, err := s.Versions(t.Context(), "fn:a")
 			must(t, err)
 			if diff := cmp.Diff([]*release.Version{second, first}, got); diff != "" {
@@ -36,7 +35,7 @@ var releaseTests = []test{
 		wantCode(t, "version 3", err, toolroom.CodeNotFound)
 	}},
 	{"the same content again is no version, and of many authors one is first", func(t *testing.T, b Backend) {
-		created := race(t, b, func(s store.Store, _ int) bool {
+		created := race(t, b, func(s Store, _ int) bool {
 			_, created, err := s.PutVersion(t.Context(), newVersion("fn:a", "one"), -1)
 			return err == nil && created
 		})
@@ -61,7 +60,7 @@ var releaseTests = []test{
 		for i := range racers {
 			putVersion(t, s, "fn:a", fmt.Sprint(i))
 		}
-		wins := race(t, b, func(s store.Store, racer int) bool {
+		wins := race(t, b, func(s Store, racer int) bool {
 			return s.MoveRelease(t.Context(), move("fn:a", release.Prod, 0, racer+1)) == nil
 		})
 		if wins != 1 {
@@ -168,7 +167,7 @@ func newVersion(tool, content string) *release.Version {
 	}
 }
 
-func putVersion(t *testing.T, s store.Store, tool, content string) *release.Version {
+func putVersion(t *testing.T, s Store, tool, content string) *release.Version {
 	t.Helper()
 	v, _, err := s.PutVersion(t.Context(), newVersion(tool, content), -1)
 	must(t, err)

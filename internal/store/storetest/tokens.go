@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/store"
 	"github.com/toolroom/toolroom/internal/token"
 )
 
@@ -16,7 +15,7 @@ var tokenTests = []test{
 		s := b.Open(t)
 		want := newToken("a")
 		must(t, s.CreateToken(t.Context(), want))
-		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
 			got, err := s.Token(t.Context(), "a")
 			must(t, err)
 			if diff := cmp.Diff(want, got); diff != "" {

@@ -1,4 +1,4 @@
-package machine
+package module
 
 import (
 	"bytes"
@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/cputime"
 	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/wasi"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -35,7 +35,7 @@ type run struct {
 	inbox  *mailbox.Inbox[[]byte]
 	limit  int64 // of memory, in bytes
 	memory *memory
-	cpu    cputime.Meter
+	cpu    proc.CPUMeter
 
 	arguments  []string
 	env        []string
@@ -56,7 +56,7 @@ func begin(ctx context.Context, j job, tell func(bridge.Frame) error) *run {
 		arguments: append([]string{p.Name}, p.Command...), env: p.Env, stdin: bytes.NewReader(p.Stdin), random: rand.Reader,
 		clock: clock{began: time.Now(), still: p.Profile == string(sandbox.Hardened)},
 	}
-	r.cpu = cputime.Start(time.Duration(p.Limits.CPU) * time.Millisecond)
+	r.cpu = proc.MeterCPU(time.Duration(p.Limits.CPU) * time.Millisecond)
 	if len(p.Seed) > 0 {
 		r.random = mathrand.NewChaCha8(sha256.Sum256(p.Seed))
 	}

@@ -1,4 +1,4 @@
-package peer
+package proc
 
 import (
 	"net"
@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of returns the user and the process at the other end of a Unix socket. For the end that
+// Peer returns the user and the process at the other end of a Unix socket. For the end that
 // connected, it is the process that listened.
-func Of(c net.Conn) (user, process int, err error) {
+func Peer(c net.Conn) (user, process int, err error) {
 	socket, ok := c.(syscall.Conn)
 	if !ok {
-		return 0, 0, ErrUnknown
+		return 0, 0, ErrUnknownPeer
 	}
 	raw, err := socket.SyscallConn()
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package peer tells who is at the other end of a Unix socket.
-package peer
+package proc
 
 import (
 	"errors"
@@ -8,16 +7,16 @@ import (
 	"os"
 )
 
-// ErrUnknown means that this system does not tell.
-var ErrUnknown = errors.New("this system does not tell who is at the other end of a socket")
+// ErrUnknownPeer means that this system does not tell.
+var ErrUnknownPeer = errors.New("this system does not tell who is at the other end of a socket")
 
-// Check returns an error unless the process at the other end of c belongs to this user and
+// CheckPeer returns an error unless the process at the other end of c belongs to this user and
 // has the id pid. On systems that do not tell, it returns nil: there the folder of the
 // socket must keep others away.
-func Check(c net.Conn, pid int) error {
-	user, process, err := Of(c)
+func CheckPeer(c net.Conn, pid int) error {
+	user, process, err := Peer(c)
 	switch {
-	case errors.Is(err, ErrUnknown):
+	case errors.Is(err, ErrUnknownPeer):
 		return nil
 	case err != nil:
 		return fmt.Errorf("ask who is at the other end of the socket: %w", err)

@@ -1,4 +1,4 @@
-package answer_test
+package server
 
 import (
 	"encoding/json"
@@ -14,7 +14,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/approval/hook"
-	"github.com/toolroom/toolroom/internal/server/answer"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
 )
 
@@ -44,7 +43,7 @@ func open(t *testing.T, terms toolroom.ApprovalTerms) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.handler = answer.New(f.approvals, slog.New(slog.DiscardHandler))
+	f.handler = answerHandler(f.approvals, slog.New(slog.DiscardHandler))
 	return f
 }
 

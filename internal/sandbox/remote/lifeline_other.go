@@ -1,6 +1,6 @@
 //go:build !linux
 
-package lifeline
+package remote
 
 import (
 	"net"

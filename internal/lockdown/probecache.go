@@ -1,6 +1,4 @@
-// Package probecache caches for some minutes, from one process to the next, that an
-// expensive probe succeeded: a sandbox that runs nothing could be built.
-package probecache
+package lockdown
 
 import (
 	"crypto/sha256"
@@ -16,11 +14,13 @@ import (
 	"github.com/toolroom/toolroom/internal/atomicfile"
 )
 
-// TTL is the time for which a probe is cached.
-const TTL = 5 * time.Minute
+// probeTTL is the time for which a successful probe is cached.
+const probeTTL = 5 * time.Minute
 
-// Entry is the cache file of one probe. The zero value caches nothing.
-type Entry struct {
+// ProbeCache is a file that remembers for some minutes, from one process to the next, that
+// an expensive probe succeeded: a sandbox that runs nothing could be built. The zero value
+// caches nothing.
+type ProbeCache struct {
 	// Path is the path of the file, in a folder that only this user may access. Whoever can
 	// write the file can fake a success; the next start then fails with the real reason.
 	Path string
@@ -38,7 +38,7 @@ type kept struct {
 
 // Recall returns the detail of the cached probe. It succeeds if the probe was of the same
 // thing, by the same user, and nothing on the machine that it depends on has changed.
-func (e Entry) Recall(now time.Time) (detail string, ok bool) {
+func (e ProbeCache) Recall(now time.Time) (detail string, ok bool) {
 	if e.Path == "" {
 		return "", false
 	}
@@ -51,12 +51,12 @@ func (e Entry) Recall(now time.Time) (detail string, ok bool) {
 		return "", false
 	}
 	age := now.Sub(k.At)
-	return k.Detail, age >= 0 && age < TTL
+	return k.Detail, age >= 0 && age < probeTTL
 }
 
 // Keep caches a successful probe. If the file cannot be written, the next process probes
 // again.
-func (e Entry) Keep(now time.Time, detail string) {
+func (e ProbeCache) Keep(now time.Time, detail string) {
 	if e.Path == "" {
 		return
 	}
@@ -67,7 +67,7 @@ func (e Entry) Keep(now time.Time, detail string) {
 }
 
 // Forget removes the cached probe.
-func (e Entry) Forget() {
+func (e ProbeCache) Forget() {
 	if e.Path != "" {
 		_ = os.Remove(e.Path)
 	}
@@ -76,7 +76,7 @@ func (e Entry) Forget() {
 // key returns a hash of everything that the probe depends on, as far as it can be read: the
 // boot, the user and its privileges, the namespaces of this process, the sysctls for
 // namespaces, and the binaries.
-func (e Entry) key() string {
+func (e ProbeCache) key() string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %d %d %s/%s\n", e.Of, os.Geteuid(), os.Getegid(), runtime.GOOS, runtime.GOARCH)
 	for _, path := range append([]string{"/proc/self/exe"}, e.Binaries...) {

@@ -1,12 +1,12 @@
-// Package proxyenv defines the environment variables by which programs find their proxy.
-package proxyenv
+package proc
 
 import "strings"
 
-var names = []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"}
+// proxyVariables are the variables in which programs look for their proxy.
+var proxyVariables = []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"}
 
-// Without returns an environment without the variables that configure proxies.
-func Without(env []string) []string {
+// WithoutProxy returns an environment without the variables that configure proxies.
+func WithoutProxy(env []string) []string {
 	var out []string
 	for _, entry := range env {
 		name, _, _ := strings.Cut(entry, "=")
@@ -19,12 +19,12 @@ func Without(env []string) []string {
 	return out
 }
 
-// Variables returns the environment of a program that can reach others only through the
+// ProxyEnviron returns the environment of a program that can reach others only through the
 // proxy at url. It reaches its own loopback without the proxy.
-func Variables(url string) []string {
+func ProxyEnviron(url string) []string {
 	// Node reads these variables from version 24 on, if NODE_USE_ENV_PROXY is set.
 	env := []string{"NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1"}
-	for _, name := range names {
+	for _, name := range proxyVariables {
 		env = append(env, name+"="+url)
 	}
 	return env

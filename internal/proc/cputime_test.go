@@ -1,17 +1,17 @@
-package cputime_test
+package proc_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/toolroom/toolroom/internal/engine/cputime"
+	"github.com/toolroom/toolroom/internal/proc"
 )
 
 func TestAMeterIsOverWhenItsTimeIsUsedUp(t *testing.T) {
-	if !cputime.Supported {
+	if !proc.MetersCPU {
 		t.Skip("there is no clock of processes here")
 	}
-	none, long, short := cputime.Start(0), cputime.Start(time.Hour), cputime.Start(time.Millisecond)
+	none, long, short := proc.MeterCPU(0), proc.MeterCPU(time.Hour), proc.MeterCPU(time.Millisecond)
 	for !short.Look() { // which computes
 	}
 	if !short.Over() || none.Look() || long.Look() || none.Over() {

@@ -1,8 +1,9 @@
-// Package machine runs WebAssembly modules: WASI preview 1 commands, metered before
-// they are compiled, whose only access to the system is their streams. They call
-// tools over descriptor 3, in frames of the bridge. The package does not isolate a
-// module from its process; a worker or a sandbox does.
-package machine
+// Package module is the engine for WebAssembly modules that callers supply: WASI
+// preview 1 commands, metered before they are compiled. A module's only access to the
+// system is its streams, and it calls tools over descriptor 3, in frames of the bridge.
+// [New] runs modules in worker processes of this same binary. A [Machine] runs them in
+// this process and does not isolate them from it; a worker or a sandbox does.
+package module
 
 import (
 	"context"
@@ -56,8 +57,8 @@ type compiled struct {
 	code wazero.CompiledModule
 }
 
-// New returns a machine.
-func New(ctx context.Context) (*Machine, error) {
+// NewMachine returns a machine.
+func NewMachine(ctx context.Context) (*Machine, error) {
 	// Each run has its own memory limit, which notices refused requests.
 	config := wazero.NewRuntimeConfig().WithDebugInfoEnabled(false)
 	m := &Machine{runtime: wazero.NewRuntimeWithConfig(ctx, config)}

@@ -1,4 +1,4 @@
-package lifeline
+package remote
 
 import (
 	"net"

@@ -1,6 +1,4 @@
-// Package lifeline makes TCP connections that end soon after the peer, or the network in
-// between, has silently disappeared.
-package lifeline
+package remote
 
 import (
 	"net"
@@ -10,8 +8,8 @@ import (
 // Silence is the default time without packets after which a connection ends.
 const Silence = 30 * time.Second
 
-// Dialer returns a dialer whose connections end after about silence.
-func Dialer(silence time.Duration) *net.Dialer {
+// newDialer returns a dialer whose connections end after about silence.
+func newDialer(silence time.Duration) *net.Dialer {
 	return &net.Dialer{KeepAliveConfig: keepAlive(silence), Control: control(silence)}
 }
 

@@ -1,7 +1,4 @@
-// Package store defines the interface of Toolroom's persistent state. Each
-// implementation is a package named after its database; package storetest is the test
-// suite that each must pass.
-package store
+package storetest
 
 import (
 	"github.com/toolroom/toolroom/internal/approval"
@@ -19,7 +16,7 @@ import (
 	"github.com/toolroom/toolroom/internal/token"
 )
 
-// Store stores all persistent state. The package that uses a part defines its
+// Store is Toolroom's persistent state. The package that uses a part defines its
 // interface. All parts share one database, so that one file, or one server, is the
 // whole state.
 type Store interface {

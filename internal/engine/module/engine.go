@@ -1,7 +1,3 @@
-// Package module is the engine for WebAssembly modules that callers supply: WASI
-// preview 1 commands, in worker processes that run this same binary. A module is
-// metered before it is compiled. Its only access to the system is its streams, and
-// it calls tools over descriptor 3, in frames of the bridge.
 package module
 
 import (
@@ -12,7 +8,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/module/machine"
 	"github.com/toolroom/toolroom/internal/engine/worker"
 )
 
@@ -21,7 +16,7 @@ const Name = "wasm"
 
 const (
 	// maxProcess bounds a whole worker: a module's memory and the compiler's.
-	maxProcess = machine.MaxMemory + 1<<30
+	maxProcess = MaxMemory + 1<<30
 )
 
 // Options configures the engine.
@@ -44,10 +39,10 @@ func New(o Options) *worker.Engine {
 	self := worker.NewSelf("wasm", o.Command, o.Init, "")
 	self.Memory = maxProcess
 	return worker.NewEngine(worker.Kind{
-		Name: Name, Languages: []string{Name}, Version: "WASI preview 1", Stateless: true, Compile: machine.LanguageCompile, CompileTime: cmp.Or(o.CompileTime, time.Minute),
-		Wall: "fuel, then kill", CPU: worker.CPUClock(), Memory: "WebAssembly memory", MaxMemory: machine.MaxMemory, Needs: "32 MiB of memory",
+		Name: Name, Languages: []string{Name}, Version: "WASI preview 1", Stateless: true, Compile: LanguageCompile, CompileTime: cmp.Or(o.CompileTime, time.Minute),
+		Wall: "fuel, then kill", CPU: worker.CPUClock(), Memory: "WebAssembly memory", MaxMemory: MaxMemory, Needs: "32 MiB of memory",
 		Prepare: func(p *bridge.Program) (func(*bridge.Failure), *bridge.Failure) {
-			return func(*bridge.Failure) {}, machine.Check(p.Module)
+			return func(*bridge.Failure) {}, Check(p.Module)
 		},
 	}, o.Workers, self.Start, nil)
 }
@@ -59,13 +54,13 @@ const WorkerArg = "__module-worker"
 // Worker is the main function of a worker process. It returns the exit code.
 func Worker(ctx context.Context, arguments []string) int {
 	return worker.Main(ctx, arguments, worker.Open{Compiles: true, Service: func(ctx context.Context, _ string) (worker.Service, error) {
-		m, err := machine.New(ctx)
+		m, err := NewMachine(ctx)
 		return service{m}, err
 	}})
 }
 
 // service is a machine that runs the modules that the server sends.
-type service struct{ *machine.Machine }
+type service struct{ *Machine }
 
 func (s service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: Name}}

@@ -1,7 +1,4 @@
-// Package answer serves the signed links by which people answer approvals. Opening a
-// link shows the call and changes nothing, so that previews of mail and chat programs
-// approve nothing; only the page's button answers.
-package answer
+package server
 
 import (
 	"context"
@@ -18,49 +15,51 @@ import (
 )
 
 //go:embed answer.html
-var pageText string
+var answerHTML string
 
-var page = sync.OnceValue(func() *template.Template { return template.Must(template.New("answer").Parse(pageText)) })
+var answerPage = sync.OnceValue(func() *template.Template { return template.Must(template.New("answer").Parse(answerHTML)) })
 
-// maxForm is the maximum size of an answer, in bytes.
-const maxForm = 16 << 10
+// maxAnswer is the maximum size of an answer, in bytes.
+const maxAnswer = 16 << 10
 
-// Approvals is where links lead.
-type Approvals interface {
+// linkedApprovals is where links lead.
+type linkedApprovals interface {
 	OpenLink(ctx context.Context, token string) (*toolroom.Approval, string, error)
 	Answer(ctx context.Context, id string, a toolroom.Answer) (*toolroom.Approval, error)
 }
 
-// view is the data of the page.
-type view struct {
+// answerView is the data of the page.
+type answerView struct {
 	*toolroom.Approval
 	Error  string
 	Hint   string
 	Scopes []toolroom.ApprovalScope
 }
 
-// New returns a handler for the paths below [hook.AnswerPath]. The token in the path
-// alone identifies the person; the handler requires no other proof.
-func New(approvals Approvals, log *slog.Logger) http.Handler {
+// answerHandler returns a handler of the signed links by which people answer approvals,
+// below [hook.AnswerPath]. Opening a link shows the call and changes nothing, so that
+// previews of mail and chat programs approve nothing; only the page's button answers. The
+// token in the path alone identifies the person; the handler requires no other proof.
+func answerHandler(approvals linkedApprovals, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+hook.AnswerPath+"{token}", func(w http.ResponseWriter, r *http.Request) {
 		a, _, err := approvals.OpenLink(r.Context(), r.PathValue("token"))
-		show(w, log, a, err)
+		showAnswer(w, log, a, err)
 	})
 	mux.HandleFunc("POST "+hook.AnswerPath+"{token}", func(w http.ResponseWriter, r *http.Request) {
 		// Because of the page's Content-Security-Policy, browsers send "null" as its
 		// Origin. So only Sec-Fetch-Site distinguishes its form from those of other
 		// pages.
 		if sites := r.Header.Values("Sec-Fetch-Site"); len(sites) > 1 || len(sites) == 1 && sites[0] != "same-origin" {
-			show(w, log, nil, toolroom.Errorf(toolroom.CodeDenied, "another page sent this answer").WithHint("open the link and answer there"))
+			showAnswer(w, log, nil, toolroom.Errorf(toolroom.CodeDenied, "another page sent this answer").WithHint("open the link and answer there"))
 			return
 		}
 		a, name, err := approvals.OpenLink(r.Context(), r.PathValue("token"))
 		if err != nil {
-			show(w, log, nil, err)
+			showAnswer(w, log, nil, err)
 			return
 		}
-		answer, err := read(w, r)
+		answer, err := readAnswer(w, r)
 		if err == nil {
 			answer.By, answer.Hook = "hook:"+name, name
 			var done *toolroom.Approval
@@ -68,13 +67,13 @@ func New(approvals Approvals, log *slog.Logger) http.Handler {
 				a = done
 			}
 		}
-		show(w, log, a, err)
+		showAnswer(w, log, a, err)
 	})
-	return secure(mux)
+	return secureAnswer(mux)
 }
 
-func read(w http.ResponseWriter, r *http.Request) (toolroom.Answer, error) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+func readAnswer(w http.ResponseWriter, r *http.Request) (toolroom.Answer, error) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxAnswer)
 	if err := r.ParseForm(); err != nil {
 		return toolroom.Answer{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "read the answer: %w", err)
 	}
@@ -95,9 +94,9 @@ func read(w http.ResponseWriter, r *http.Request) (toolroom.Answer, error) {
 	return answer, nil
 }
 
-func show(w http.ResponseWriter, log *slog.Logger, a *toolroom.Approval, err error) {
+func showAnswer(w http.ResponseWriter, log *slog.Logger, a *toolroom.Approval, err error) {
 	status := http.StatusOK
-	v := view{Approval: a}
+	v := answerView{Approval: a}
 	if a != nil && a.State == toolroom.ApprovalPending {
 		v.Scopes = approval.Permitted(a)
 	}
@@ -109,14 +108,14 @@ func show(w http.ResponseWriter, log *slog.Logger, a *toolroom.Approval, err err
 		}
 	}
 	w.WriteHeader(status)
-	if err := page().Execute(w, v); err != nil {
+	if err := answerPage().Execute(w, v); err != nil {
 		log.Warn("cannot show an approval", "error", err)
 	}
 }
 
 // secure sets headers that keep the token out of the logs and caches of others, and
 // the page out of frames that could steal a click.
-func secure(next http.Handler) http.Handler {
+func secureAnswer(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Type", "text/html; charset=utf-8")

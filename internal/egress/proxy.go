@@ -1,5 +1,4 @@
-// Package proxy serves programs that must reach other machines through an egress guard only.
-package proxy
+package egress
 
 import (
 	"context"
@@ -11,13 +10,12 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/egress"
 )
 
 // proxy is an HTTP proxy that checks every connection with a guard: CONNECT for TLS, and
 // plain requests with an absolute address.
 type proxy struct {
-	guard *egress.Guard
+	guard *Guard
 	log   *slog.Logger
 	plain *httputil.ReverseProxy
 	ended context.Context
@@ -25,9 +23,10 @@ type proxy struct {
 	refused func(host string, err error)
 }
 
-// Serve serves the proxy of one program until done is closed. Refused, if it is not nil,
+// ServeProxy serves the proxy of one program, which must reach other machines through guard
+// only, until done is closed. Refused, if it is not nil,
 // is called with every host that the guard refuses.
-func Serve(listener net.Listener, guard *egress.Guard, log *slog.Logger, refused func(host string, err error), done <-chan struct{}) {
+func ServeProxy(listener net.Listener, guard *Guard, log *slog.Logger, refused func(host string, err error), done <-chan struct{}) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}

@@ -1,12 +1,10 @@
-package probecache_test
+package lockdown
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
-
-	"github.com/toolroom/toolroom/internal/probecache"
 )
 
 func TestAProbeIsCachedForAWhileAndOnlyForTheSameThing(t *testing.T) {
@@ -21,8 +19,8 @@ func TestAProbeIsCachedForAWhileAndOnlyForTheSameThing(t *testing.T) {
 	}
 	write(binary, "one")
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	r := probecache.Entry{Path: filepath.Join(folder, "new", "probe.json"), Of: []string{"a"}, Binaries: []string{binary}}
-	want := func(what string, r probecache.Entry, at time.Time, ok bool) {
+	r := ProbeCache{Path: filepath.Join(folder, "new", "probe.json"), Of: []string{"a"}, Binaries: []string{binary}}
+	want := func(what string, r ProbeCache, at time.Time, ok bool) {
 		t.Helper()
 		if detail, found := r.Recall(at); found != ok || ok && detail != "it worked" {
 			t.Errorf("%s: %q, %v", what, detail, found)
@@ -31,8 +29,8 @@ func TestAProbeIsCachedForAWhileAndOnlyForTheSameThing(t *testing.T) {
 	want("before a probe", r, now, false)
 	r.Keep(now, "it worked")
 	want("at once", r, now, true)
-	want("shortly before the end of the TTL", r, now.Add(probecache.TTL-1), true)
-	want("after the TTL", r, now.Add(probecache.TTL), false)
+	want("shortly before the end of the TTL", r, now.Add(probeTTL-1), true)
+	want("after the TTL", r, now.Add(probeTTL), false)
 	want("with a clock that was set back", r, now.Add(-1), false)
 	other := r
 	other.Of = []string{"b"}
@@ -46,6 +44,6 @@ func TestAProbeIsCachedForAWhileAndOnlyForTheSameThing(t *testing.T) {
 	r.Keep(now, "it worked")
 	r.Forget()
 	want("forgotten", r, now, false)
-	probecache.Entry{}.Keep(now, "it worked")
-	want("without a file", probecache.Entry{}, now, false)
+	ProbeCache{}.Keep(now, "it worked")
+	want("without a file", ProbeCache{}, now, false)
 }
