@@ -33,14 +33,14 @@ MCP on stdin and stdout instead, for clients that start the server themselves.`,
 		Example: `  toolroom serve
   toolroom serve --listen 127.0.0.1:8080
   toolroom serve --stdio
-  toolroom serve --stdio --agent fast`,
+  toolroom serve --stdio --set review`,
 		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if stdio && listen != "" {
 				return usage("use only one of them", "--stdio and --listen exclude each other")
 			}
 			if !stdio && (who != caller{}) {
-				return usage("the headers Toolroom-Agent, Toolroom-Provider, Toolroom-Skill and Toolroom-Environment", "over HTTP, each request names its own agent, provider, skill and environment")
+				return usage("the headers Toolroom-Agent, Toolroom-Provider, Toolroom-Skill and Toolroom-Environment, and the path /mcp/p/SET", "over HTTP, each request names its own agent, provider, skill, tool set and environment")
 			}
 			return a.serve(c.Context(), listen, stdio, who)
 		},
@@ -70,7 +70,7 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if err := r.CheckEnvironment(who.environment); err != nil {
+	if err := errors.Join(r.CheckEnvironment(who.environment), r.CheckSet(who.set)); err != nil {
 		return err
 	}
 	local := &localAPI{}

@@ -116,8 +116,8 @@ func (a *cli) showTest(r *app.App, test app.SourceTest) error {
 	if err := a.screen.printf("%s works: %s in %s\n", test.Name, count(test.Tools, "tool"), took(test.Took)); err != nil {
 		return err
 	}
-	if l, err := server.ListingOf(r); err == nil {
-		a.screen.say("%s", listingLine(l))
+	if all, err := server.Listings(r); err == nil {
+		a.screen.say("%s", listingLine(all[0]))
 	}
 	return nil
 }

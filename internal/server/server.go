@@ -49,7 +49,7 @@ type Options struct {
 	// requests; 127.0.0.1 stands for all addresses.
 	Started func(net.Addr)
 	// Listed, if not nil, is called once after the sources have listed their tools, with
-	// what a client without a name sees.
+	// what a client without a name sees, and then with what those of each tool set see.
 	Listed  func(Listing)
 	Version string
 	Log     *slog.Logger
@@ -261,7 +261,7 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 		Releases: parts.Releases,
 		Owner:    func(e *toolroom.Event) toolroom.Identity { return e.Identity },
 		Receipts: r, Sources: sources, Explain: r.Explain, Elevator: r, Metrics: metrics,
-		Admin: api.Admin{Tokens: parts.Tokens, Restart: r.RestartSource, Reload: func() (api.Reloaded, error) {
+		Admin: api.Admin{Tokens: parts.Tokens, Restart: r.RestartSource, CheckSet: r.CheckSet, Reload: func() (api.Reloaded, error) {
 			out, err := reloadNow(r, mcp, o)
 			return api.Reloaded(out), err
 		}},
@@ -269,6 +269,7 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", mcp.HTTP())
+	mux.Handle(setPath+"{set}", inSet(mcp.HTTP(), r))
 	if c.Server.MCP.SSE {
 		mux.Handle("/sse", mcp.SSE())
 	}
@@ -314,7 +315,7 @@ func warmPools(r *app.App) func() []api.WarmPool {
 }
 
 func newMCP(r *app.App, c *config.Config, o Options, who func(context.Context) toolroom.Identity, protected *resource, self *replica.Replica) (*mcpserver.Server, error) {
-	expose, err := exposure(c.Expose)
+	expose, err := exposures(c)
 	if err != nil {
 		return nil, err
 	}
@@ -350,8 +351,29 @@ func newMCP(r *app.App, c *config.Config, o Options, who func(context.Context) t
 
 // CheckConfig returns an error if this build cannot serve a valid config.
 func CheckConfig(c *config.Config) error {
-	_, err := exposure(c.Expose)
+	_, err := exposures(c)
 	return err
+}
+
+// exposures converts the config of how tools are exposed to callers with and without tool
+// sets.
+func exposures(c *config.Config) (mcpserver.Exposure, error) {
+	out, err := exposure(c.Expose)
+	if err != nil {
+		return out, err
+	}
+	out.Sets = map[string]*mcpserver.Exposure{}
+	for name, set := range c.Sets {
+		e := set.Expose
+		e.Hidden = slices.Concat(e.Hidden, c.Expose.Hidden)
+		e.Names = c.Expose.Names
+		one, err := exposure(e)
+		if err != nil {
+			return out, err
+		}
+		out.Sets[name] = &one
+	}
+	return out, nil
 }
 
 // exposure converts the config of how tools are exposed: directly, behind search, or
@@ -398,7 +420,9 @@ func tellListing(ctx context.Context, r *app.App, s *mcpserver.Server, o Options
 	if ctx.Err() != nil {
 		return
 	}
-	o.Listed(s.Listing(o.Client))
+	for _, l := range listings(s, r, o.Client) {
+		o.Listed(l)
+	}
 	if o.Log != nil {
 		for _, u := range r.Unmatched() {
 			o.Log.Warn("a rule matches no tool", "rule", u.Key, "pattern", u.Pattern, "hint", u.Hint())
@@ -406,19 +430,33 @@ func tellListing(ctx context.Context, r *app.App, s *mcpserver.Server, o Options
 	}
 }
 
-// ListingOf returns what an MCP client that the local operator starts sees now.
-func ListingOf(r *app.App) (Listing, error) {
+// Listings returns what an MCP client that the local operator starts sees now, and then
+// what those of each tool set see.
+func Listings(r *app.App) ([]Listing, error) {
 	s, err := newMCP(r, r.Config(), Options{}, func(context.Context) toolroom.Identity { return toolroom.Identity{} }, nil, nil)
 	if err != nil {
-		return Listing{}, err
+		return nil, err
 	}
 	defer s.Close()
-	return s.Listing(toolroom.Identity{}), nil
+	return listings(s, r, toolroom.Identity{}), nil
+}
+
+// listings returns what a client sees, and, unless it is bound to a tool set, what those of
+// each set see.
+func listings(s *mcpserver.Server, r *app.App, who toolroom.Identity) []Listing {
+	out := []Listing{s.Listing(who)}
+	if who.Set != "" {
+		return out
+	}
+	for _, who.Set = range slices.Sorted(maps.Keys(r.Config().Sets)) {
+		out = append(out, s.Listing(who))
+	}
+	return out
 }
 
 // reload applies a changed config, and tells the clients whose lists may have changed.
 func reload(r *app.App, s *mcpserver.Server, c *config.Config) error {
-	expose, err := exposure(c.Expose)
+	expose, err := exposures(c)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,8 @@ type Token struct {
 	Agent    string `json:"agent,omitempty"`
 	Provider string `json:"provider,omitempty"`
 	Skill    string `json:"skill,omitempty"`
+	// Set is the tool set that the token is bound to; empty means none.
+	Set string `json:"set,omitempty"`
 
 	Created time.Time `json:"created"`
 	// Expires is the time at which the token expires; zero means never.
@@ -43,7 +45,7 @@ type Token struct {
 func (t *Token) Identity() toolroom.Identity {
 	return toolroom.Identity{
 		Subject: t.Subject, Groups: slices.Clone(t.Groups),
-		Agent: t.Agent, Provider: t.Provider, Skill: t.Skill,
+		Agent: t.Agent, Provider: t.Provider, Skill: t.Skill, Set: t.Set,
 	}
 }
 
@@ -76,6 +78,8 @@ type Options struct {
 	// Agent, Provider and Skill are those of the bearer's identity. If one is
 	// empty, the bearer may name it in each request.
 	Agent, Provider, Skill string
+	// Set is the tool set that the token is bound to; empty means none.
+	Set string
 	// Now is the current time; zero means time.Now().
 	Now time.Time
 	// TTL is how long the token is valid; zero means for ever.
@@ -93,7 +97,7 @@ func Create(ctx context.Context, store Store, opts Options) (plaintext string, t
 		Name:    cmp.Or(opts.Name, opts.Subject),
 		Subject: cmp.Or(opts.Subject, opts.Name),
 		Groups:  opts.Groups,
-		Agent:   opts.Agent, Provider: opts.Provider, Skill: opts.Skill,
+		Agent:   opts.Agent, Provider: opts.Provider, Skill: opts.Skill, Set: opts.Set,
 		Created: opts.Now,
 	}
 	switch {

@@ -21,6 +21,8 @@ type Admin struct {
 	// Reload reads the config again; Restart starts a source anew.
 	Reload  func() (Reloaded, error)
 	Restart func(name string) error
+	// CheckSet returns an error if there is no such tool set.
+	CheckSet func(name string) error
 }
 
 // Reloaded is the outcome of reading the config again.
@@ -38,6 +40,7 @@ type TokenRequest struct {
 	Agent    string   `json:"agent,omitempty" doc:"the one agent that may use it"`
 	Provider string   `json:"provider,omitempty" doc:"the one model provider that may use it"`
 	Skill    string   `json:"skill,omitempty" doc:"the one skill that may use it"`
+	Set      string   `json:"set,omitempty" doc:"the tool set that it is bound to"`
 	Expires  string   `json:"expires,omitempty" doc:"lifetime, such as 720h; the default is for ever"`
 }
 
@@ -126,7 +129,12 @@ func (s *Server) createToken(ctx context.Context, in *bodyInput) (*newTokenOutpu
 	if err != nil {
 		return nil, err
 	}
-	o := token.Options{Name: body.Name, Subject: body.Subject, Groups: body.Groups, Agent: body.Agent, Provider: body.Provider, Skill: body.Skill}
+	o := token.Options{Name: body.Name, Subject: body.Subject, Groups: body.Groups, Agent: body.Agent, Provider: body.Provider, Skill: body.Skill, Set: body.Set}
+	if s.o.Admin.CheckSet != nil {
+		if err := s.o.Admin.CheckSet(body.Set); err != nil {
+			return nil, err
+		}
+	}
 	if body.Expires != "" {
 		if o.TTL, err = time.ParseDuration(body.Expires); err != nil || o.TTL <= 0 {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "expires %q is not a duration", body.Expires).WithHint("for example 720h")

@@ -107,12 +107,18 @@ func Middleware(o Options) func(http.Handler) http.Handler {
 // middleware it is the local operator.
 func Identity(ctx context.Context) toolroom.Identity { return requestOf(ctx).who }
 
+// WithIdentity returns a context whose request is that of who.
+func WithIdentity(ctx context.Context, who toolroom.Identity) context.Context {
+	return context.WithValue(ctx, requestKey{}, request{RequestID(ctx), who})
+}
+
 // Operators is the group whose members have the rights of the local operator.
 const Operators = "operators"
 
-// IsOperator reports whether who is an operator, who may see the data of other callers.
+// IsOperator reports whether who is an operator, who may see the data of other callers. A
+// caller that is bound to a tool set is none.
 func IsOperator(who toolroom.Identity) bool {
-	return IsLocal(who) || slices.Contains(who.Groups, Operators)
+	return who.Set == "" && (IsLocal(who) || slices.Contains(who.Groups, Operators))
 }
 
 // IsLocal reports whether who is the local operator.

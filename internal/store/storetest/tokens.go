@@ -79,7 +79,7 @@ var tokenTests = []test{
 func newToken(id string) *token.Token {
 	return &token.Token{
 		ID: id, Name: "ann's laptop", Hash: []byte{0, 1, 255}, Subject: "ann", Groups: []string{"dev"},
-		Agent: "coder", Provider: "local", Skill: "review",
+		Agent: "coder", Provider: "local", Skill: "review", Set: "small",
 		Created: start, Expires: start.Add(time.Hour),
 	}
 }
