@@ -64,7 +64,7 @@ func WriteTools(w io.Writer) error {
 	}
 	enc := json.NewEncoder(w)
 	for _, t := range tools {
-		line := map[string]any{"id": t.ID.String(), "name": t.ID.Name, "description": t.Title + ". " + t.Description, "schema": t.InputSchema}
+		line := map[string]any{"id": t.ID.String(), "name": t.ID.Name, "description": t.Title + ". " + t.Description, "schema": t.InputSchema, "tags": slices.Concat(t.Tags, t.Keywords)}
 		if err := enc.Encode(line); err != nil {
 			return err
 		}
