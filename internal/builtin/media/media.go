@@ -51,6 +51,9 @@ func Pack(o Options) *builtin.Pack {
 	o.Devices = cmp.Or(o.Devices, "/dev")
 	m := &media{o}
 	p := &builtin.Pack{Name: "media", Tools: []builtin.Tool{m.send(), m.analyze(), m.transcribe(), m.screen(), m.camera()}, Check: m.check}
+	if o.Folders != nil {
+		p.Dir = o.Folders.Dir()
+	}
 	switch {
 	case o.Vision == nil:
 		p.Partly = noProvider("vision", "image:analyze")
