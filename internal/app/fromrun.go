@@ -40,8 +40,8 @@ const maxSeen = receipt.MaxLimit
 
 // FromRun makes a function of a program that ran: its inputs and the named constants become
 // parameters, and its own calls the fakes of a case.
-func (r *App) FromRun(ctx context.Context, o FromRun) (*Proposal, error) {
-	ran, err := r.Receipt(ctx, o.Run)
+func (a *App) FromRun(ctx context.Context, o FromRun) (*Proposal, error) {
+	ran, err := a.Receipt(ctx, o.Run)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (r *App) FromRun(ctx context.Context, o FromRun) (*Proposal, error) {
 		}
 	}
 	f.ReadOnly = len(args.Egress) == 0
-	calls, err := r.Receipts(ctx, toolroom.ReceiptQuery{Parent: ran.ID, Limit: maxSeen})
+	calls, err := a.Receipts(ctx, toolroom.ReceiptQuery{Parent: ran.ID, Limit: maxSeen})
 	if err != nil {
 		return nil, err
 	}
@@ -116,16 +116,16 @@ func (p *Proposal) saw(call *toolroom.Receipt, f *function.Ran) {
 }
 
 // PushFromRun pushes the function of a program, with its case.
-func (r *App) PushFromRun(ctx context.Context, p *Proposal, namespace, message, who string) (release.Pushed, error) {
+func (a *App) PushFromRun(ctx context.Context, p *Proposal, namespace, message, who string) (release.Pushed, error) {
 	p.Upload.Namespace = namespace
 	if message != "" {
 		p.Upload.Message = message
 	}
-	pushed, err := r.releases.Push(ctx, p.Upload, who)
+	pushed, err := a.releases.Push(ctx, p.Upload, who)
 	if err != nil {
 		return release.Pushed{}, err
 	}
 	p.Case.Tool, p.Case.Author = pushed[0].Tool, who
 	pushed[0].Cases++
-	return pushed[0], r.releases.AddCase(ctx, p.Case)
+	return pushed[0], a.releases.AddCase(ctx, p.Case)
 }

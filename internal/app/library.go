@@ -181,22 +181,22 @@ type SourceOptions struct {
 // AddSource adds src under the namespace name, besides the sources of the config. Its tools
 // must have that namespace. The room closes src. The error is a conflict if the name is in
 // use or reserved.
-func (r *App) AddSource(name string, src source.Source, o SourceOptions) error {
+func (a *App) AddSource(name string, src source.Source, o SourceOptions) error {
 	if err := reserved.Check(name); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	if r.managers[name] != nil {
-		r.mu.Unlock()
+	a.mu.Lock()
+	if a.managers[name] != nil {
+		a.mu.Unlock()
 		return toolroom.Errorf(toolroom.CodeConflict, "source %q already exists", name).WithHint("choose another name")
 	}
 	m := newManager(&sourceManager{
-		name: name, src: &selected{Source: src, plain: o.Plain}, catalog: r.catalog, redactor: r.redactor,
-		log: r.log, library: &r.library, plain: o.Plain, own: true,
+		name: name, src: &selected{Source: src, plain: o.Plain}, catalog: a.catalog, redactor: a.redactor,
+		log: a.log, library: &a.library, plain: o.Plain, own: true,
 	})
-	r.managers[name] = m
-	started := r.stop != nil
-	r.mu.Unlock()
+	a.managers[name] = m
+	started := a.stop != nil
+	a.mu.Unlock()
 	m.publish()
 	if started {
 		m.keepListed()

@@ -55,11 +55,11 @@ func (h *quarantine) why(source string, id toolroom.ID) string {
 
 // quarantineOf returns why for one source, or nil if the source's definitions are never
 // quarantined.
-func (r *App) quarantineOf(source string, by trust) func(toolroom.ID) string {
+func (a *App) quarantineOf(source string, by trust) func(toolroom.ID) string {
 	if by.pin != config.PinHold && !by.quarantine {
 		return nil
 	}
-	return func(id toolroom.ID) string { return r.quarantined.why(source, id) }
+	return func(id toolroom.ID) string { return a.quarantined.why(source, id) }
 }
 
 // narrow denies calls of quarantined tools. Neither their old nor their new definition
@@ -80,14 +80,14 @@ func (h *quarantine) narrow(d policy.Decision, r policy.Request) policy.Decision
 
 // admit compares the source's tools with the pinned definitions and returns the tools that
 // may be in the catalog. Of a changed and quarantined tool it returns the old definition.
-func (r *App) admit(ctx context.Context, source string, by trust, tools []toolroom.Tool) []toolroom.Tool {
+func (a *App) admit(ctx context.Context, source string, by trust, tools []toolroom.Tool) []toolroom.Tool {
 	if by.pin == config.PinOff && !by.quarantine {
-		r.quarantined.set(source, nil)
+		a.quarantined.set(source, nil)
 		return tools
 	}
-	taken, err := r.taken(ctx, source)
+	taken, err := a.taken(ctx, source)
 	if err != nil {
-		r.log.Error("the tools of a source are quarantined: cannot read their pinned definitions", "source", source, "error", err)
+		a.log.Error("the tools of a source are quarantined: cannot read their pinned definitions", "source", source, "error", err)
 	}
 	held := map[toolroom.ID]string{}
 	admitted := make([]toolroom.Tool, 0, len(tools))
@@ -110,7 +110,7 @@ func (r *App) admit(ctx context.Context, source string, by trust, tools []toolro
 				widened = append(widened, all)
 			}
 		case by.pin == config.PinWarn:
-			r.log.Warn("the definition of a tool differs from the accepted one", "tool", now.Tool, "fix", "toolroom sources review "+source)
+			a.log.Warn("the definition of a tool differs from the accepted one", "tool", now.Tool, "fix", "toolroom sources review "+source)
 		default:
 			held[id] = fmt.Sprintf("its definition differs from the one accepted on %s", before.Pinned.Format(time.DateOnly))
 			if tool, pinErr = before.Restore(); pinErr != nil {
@@ -120,14 +120,14 @@ func (r *App) admit(ctx context.Context, source string, by trust, tools []toolro
 		admitted = append(admitted, tool)
 	}
 	// Quarantine first and then show, so that the new definitions are never visible.
-	if news := r.quarantined.set(source, held); news && len(held) > 0 {
-		r.log.Warn("tools are quarantined until a person has reviewed them", "source", source, "tools", len(held), "fix", "toolroom sources review "+source)
+	if news := a.quarantined.set(source, held); news && len(held) > 0 {
+		a.log.Warn("tools are quarantined until a person has reviewed them", "source", source, "tools", len(held), "fix", "toolroom sources review "+source)
 	}
-	if err := r.store.AddPins(ctx, fresh); len(fresh) > 0 && err != nil {
-		r.log.Warn("cannot store pins of tool definitions", "source", source, "error", err)
+	if err := a.store.AddPins(ctx, fresh); len(fresh) > 0 && err != nil {
+		a.log.Warn("cannot store pins of tool definitions", "source", source, "error", err)
 	}
-	if err := r.store.WidenPins(ctx, widened); len(widened) > 0 && err != nil {
-		r.log.Warn("cannot store pins of new prompts", "source", source, "error", err)
+	if err := a.store.WidenPins(ctx, widened); len(widened) > 0 && err != nil {
+		a.log.Warn("cannot store pins of new prompts", "source", source, "error", err)
 	}
 	return admitted
 }
@@ -137,15 +137,15 @@ func (r *App) admit(ctx context.Context, source string, by trust, tools []toolro
 func isOurs(t *toolroom.Tool) bool { return len(t.Raw) == 0 && t.ID.Name == library.ReadTool }
 
 // gate returns admit for one source.
-func (r *App) gate(source string, by trust) func(context.Context, []toolroom.Tool) []toolroom.Tool {
+func (a *App) gate(source string, by trust) func(context.Context, []toolroom.Tool) []toolroom.Tool {
 	return func(ctx context.Context, tools []toolroom.Tool) []toolroom.Tool {
-		return r.admit(ctx, source, by, tools)
+		return a.admit(ctx, source, by, tools)
 	}
 }
 
 // pins returns the pins of a source, with hashes as this version makes them.
-func (r *App) pins(ctx context.Context, source string) ([]pin.Pin, error) {
-	pins, err := r.store.Pins(ctx, source)
+func (a *App) pins(ctx context.Context, source string) ([]pin.Pin, error) {
+	pins, err := a.store.Pins(ctx, source)
 	if err != nil {
 		return nil, err
 	}
@@ -157,8 +157,8 @@ func (r *App) pins(ctx context.Context, source string) ([]pin.Pin, error) {
 	return pins, nil
 }
 
-func (r *App) taken(ctx context.Context, source string) (map[string]pin.Pin, error) {
-	pins, err := r.pins(ctx, source)
+func (a *App) taken(ctx context.Context, source string) (map[string]pin.Pin, error) {
+	pins, err := a.pins(ctx, source)
 	if err != nil {
 		return nil, err
 	}
@@ -184,8 +184,8 @@ type Review struct {
 
 // ReviewSource lists a source and compares its tools with the pins. The error is not_found
 // if the source is not configured, or the source's error if it cannot be listed.
-func (r *App) ReviewSource(ctx context.Context, name string) (*Review, error) {
-	h := r.manager(name)
+func (a *App) ReviewSource(ctx context.Context, name string) (*Review, error) {
+	h := a.manager(name)
 	if h == nil {
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name).WithCLIHint("list the sources: toolroom sources list")
 	}
@@ -193,7 +193,7 @@ func (r *App) ReviewSource(ctx context.Context, name string) (*Review, error) {
 		return nil, err
 	}
 	offer := h.listedTools()
-	review := &Review{Source: name, Quarantined: r.quarantined.count(name), Findings: r.look(name, offer)}
+	review := &Review{Source: name, Quarantined: a.quarantined.count(name), Findings: a.look(name, offer)}
 	for i := range offer {
 		p, err := pin.Of(name, &offer[i], time.Now().UTC())
 		if err != nil {
@@ -201,7 +201,7 @@ func (r *App) ReviewSource(ctx context.Context, name string) (*Review, error) {
 		}
 		review.offer = append(review.offer, p)
 	}
-	taken, err := r.pins(ctx, name)
+	taken, err := a.pins(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -218,23 +218,23 @@ func (r *Review) Open() bool {
 }
 
 // look looks for hidden text in the tools of one source, and for names of other sources.
-func (r *App) look(name string, offer []toolroom.Tool) []poison.Finding {
+func (a *App) look(name string, offer []toolroom.Tool) []poison.Finding {
 	var others []toolroom.Tool
-	for _, h := range r.allManagers() {
+	for _, h := range a.allManagers() {
 		if h.name != name {
 			others = append(others, h.listedTools()...)
 		}
 	}
-	return poison.Look(offer, poison.Options{Others: others, Instructions: r.manager(name).Describe().Text})
+	return poison.Look(offer, poison.Options{Others: others, Instructions: a.manager(name).Describe().Text})
 }
 
 // AcceptReview accepts the definitions that the review showed, and nothing that the source
 // may have changed since.
-func (r *App) AcceptReview(ctx context.Context, review *Review) error {
-	if err := r.store.ReplacePins(ctx, review.Source, review.offer); err != nil {
+func (a *App) AcceptReview(ctx context.Context, review *Review) error {
+	if err := a.store.ReplacePins(ctx, review.Source, review.offer); err != nil {
 		return err
 	}
-	if h := r.manager(review.Source); h != nil {
+	if h := a.manager(review.Source); h != nil {
 		h.readmit()
 	}
 	return nil
@@ -244,9 +244,9 @@ func (r *App) AcceptReview(ctx context.Context, review *Review) error {
 // quarantined tools.
 const readmitPeriod = 2 * time.Second
 
-func (r *App) readmit(context.Context) {
-	for _, h := range r.allManagers() {
-		if r.quarantined.count(h.name) > 0 {
+func (a *App) readmit(context.Context) {
+	for _, h := range a.allManagers() {
+		if a.quarantined.count(h.name) > 0 {
 			h.readmit()
 		}
 	}
