@@ -33,7 +33,7 @@ func Policy(c *config.Config, configFile string, more ...string) (*policy.Policy
 
 func verifiedPolicy(c *config.Config, configFile string, verify config.Verify, more ...string) (*policy.Policy, *cedar.Rules, error) {
 	folder := filepath.Dir(configFile)
-	tools, err := policy.ReadManifests(c.Tools, folder, verify)
+	tools, err := policy.ReadManifests(c.Layers(), folder, verify)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -81,7 +81,7 @@ func (a *App) holdsToken(ctx context.Context, who toolroom.Identity) error {
 		hadOne = true
 		made := t.Identity()
 		if t.Revoked.IsZero() && (t.Expires.IsZero() || now.Before(t.Expires)) && sameGroups(made.Groups, who.Groups) &&
-			(made.Agent == "" || made.Agent == who.Agent) && (made.Provider == "" || made.Provider == who.Provider) && (made.Skill == "" || made.Skill == who.Skill) {
+			(made.Agent == "" || made.Agent == who.Agent) && (made.Provider == "" || made.Provider == who.Provider) && (made.Skill == "" || made.Skill == who.Skill) && (made.Set == "" || made.Set == who.Set) {
 			return nil
 		}
 	}
