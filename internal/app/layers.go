@@ -114,6 +114,9 @@ func (r *App) layerOf(spec *release.Spec) engine.Layer {
 	return engine.Layer{Digest: spec.Layer, Path: r.layers().Path(spec.Layer), Preload: spec.Preload}
 }
 
+// Layer returns the packages of a version.
+func (r *App) Layer(spec *release.Spec) engine.Layer { return r.layerOf(spec) }
+
 // ensureLayer makes the layer of a version again if it is missing: this home may be another
 // one than that of the push.
 func (r *App) ensureLayer(ctx context.Context, spec *release.Spec) error {
