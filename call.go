@@ -71,6 +71,8 @@ type Identity struct {
 	Agent    string `json:"agent,omitempty"`
 	Provider string `json:"provider,omitempty"`
 	Skill    string `json:"skill,omitempty"`
+	// Set is the tool set that narrows what the caller sees and may call; empty means none.
+	Set string `json:"set,omitempty"`
 	// Groups are the subject's groups according to the identity provider.
 	Groups []string `json:"groups,omitempty"`
 	// Scopes are the scopes of an authorization server's token. Nil means that scopes do

@@ -124,7 +124,7 @@ type App struct {
 	catalog     *catalog.Catalog
 	library     library.Library
 	policy      policySwitch
-	quarantined quarantine
+	definitions definitions
 	trust       atomic.Pointer[trustRules]
 	runner      *run.Runner
 	receipts    *receiptLog
@@ -178,7 +178,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	r := &App{o: o, log: o.Log, managers: map[string]*sourceManager{}, owner: proc.Owner()}
 	r.newSource = r.build
-	r.policy.quarantined = &r.quarantined
+	r.policy.definitions = &r.definitions
 	r.trust.Store(&trustRules{})
 	defer func() {
 		if err != nil {
@@ -214,94 +214,94 @@ func readConfig(path string, verify config.Verify) (*config.Config, error) {
 	return config.LoadVerified(path, verify)
 }
 
-func (r *App) openHome() error {
-	r.home = r.o.Home
-	if r.home == "" {
+func (a *App) openHome() error {
+	a.home = a.o.Home
+	if a.home == "" {
 		temp, err := mark.MkdirTemp("", "room")
 		if err != nil {
 			return err
 		}
-		r.home, r.isTemp = temp, true
+		a.home, a.isTemp = temp, true
 		return nil
 	}
-	if err := os.MkdirAll(r.home, 0o700); err != nil {
+	if err := os.MkdirAll(a.home, 0o700); err != nil {
 		return toolroom.Errorf(toolroom.CodeInternal, "cannot create the home folder: %w", err).
 			WithHint("choose another one with --home")
 	}
 	return nil
 }
 
-func (r *App) openParts(ctx context.Context) error {
-	path, err := storePath(r.home, r.config.Store.URL)
+func (a *App) openParts(ctx context.Context) error {
+	path, err := storePath(a.home, a.config.Store.URL)
 	if err != nil {
 		return err
 	}
-	if r.store, err = sqlite.Open(ctx, path, sqlite.Options{}); err != nil {
+	if a.store, err = sqlite.Open(ctx, path, sqlite.Options{}); err != nil {
 		return err
 	}
-	r.storeFolder = filepath.Dir(path)
-	r.head = receipt.NewHead(filepath.Join(r.storeFolder, "receipts.head"))
-	key, err := r.secretsKey(ctx, r.config.Secrets.Key)
+	a.storeFolder = filepath.Dir(path)
+	a.head = receipt.NewHead(filepath.Join(a.storeFolder, "receipts.head"))
+	key, err := a.secretsKey(ctx, a.config.Secrets.Key)
 	if err != nil {
 		return err
 	}
-	if r.secrets, err = secret.Open(r.home, secret.Options{Key: key}); err != nil {
+	if a.secrets, err = secret.Open(a.home, secret.Options{Key: key}); err != nil {
 		return err
 	}
-	r.redactor = r.secrets.Redactor()
-	r.log = slog.New(r.redactor.Handler(r.log.Handler()))
-	r.resolver = secret.NewResolver(r.secrets, r.resolverOptions(r.config.Secrets))
-	if err := r.openRecorder(ctx); err != nil {
+	a.redactor = a.secrets.Redactor()
+	a.log = slog.New(a.redactor.Handler(a.log.Handler()))
+	a.resolver = secret.NewResolver(a.secrets, a.resolverOptions(a.config.Secrets))
+	if err := a.openRecorder(ctx); err != nil {
 		return err
 	}
-	links, err := r.sealKey("links")
+	links, err := a.sealKey("links")
 	if err != nil {
 		return err
 	}
-	r.approvals = approval.New(r.store, approval.Options{
-		TTL: r.config.Approvals.TTL, SessionTTL: r.config.Approvals.Session, Terms: r.approvalTerms, Key: links,
+	a.approvals = approval.New(a.store, approval.Options{
+		TTL: a.config.Approvals.TTL, SessionTTL: a.config.Approvals.Session, Terms: a.approvalTerms, Key: links,
 	})
-	if r.artifacts, err = artifact.Open(ctx, filepath.Join(r.home, "artifacts"), r.store, artifact.Options{
-		Results: artifactLimits(r.config.Results), Files: artifactLimits(r.config.Artifacts),
-		Labels: run.TaintOf, OnRead: r.readArtifact,
+	if a.artifacts, err = artifact.Open(ctx, filepath.Join(a.home, "artifacts"), a.store, artifact.Options{
+		Results: artifactLimits(a.config.Results), Files: artifactLimits(a.config.Artifacts),
+		Labels: run.TaintOf, OnRead: a.readArtifact,
 	}); err != nil {
 		return err
 	}
-	if r.sessions, err = session.Open(filepath.Join(r.home, "sessions"), session.Options{Limits: sessionLimits(r.config.Code.Sessions)}); err != nil {
+	if a.sessions, err = session.Open(filepath.Join(a.home, "sessions"), session.Options{Limits: sessionLimits(a.config.Code.Sessions)}); err != nil {
 		return err
 	}
-	needed, err := newScopes(r.config.Server)
+	needed, err := newScopes(a.config.Server)
 	if err != nil {
 		return err
 	}
-	r.receipts = &receiptLog{Receipts: r.recorder, secrets: r.redactor}
-	r.openLearner()
-	r.receipts.Watch(r.learnFrom)
-	r.catalog = catalog.New(catalog.Options{Learner: learning{r}, Reserved: reserved.Check, Shared: r.logShared, Selector: selector(r.o.Select)})
-	r.runner = run.New(run.Options{
-		Catalog:    r.catalog,
-		Policy:     &r.policy,
-		Receipts:   r.receipts,
-		Artifacts:  r.artifacts,
-		Approvals:  r.approvals,
-		Keys:       r.store,
-		Jobs:       r.store,
-		Limits:     runLimits(r.config.Limits),
-		Discover:   r.discover,
-		Preview:    r.preview,
-		MustRecord: r.mustRecord,
-		Home:       r.userHome(),
-		Secrets:    r.redactor,
-		Trust:      func(t *toolroom.Tool) run.Trust { return r.trust.Load().of(t) },
-		Taints:     r.store,
-		Spending:   r.spending(),
+	a.receipts = &receiptLog{Receipts: a.recorder, secrets: a.redactor}
+	a.openLearner()
+	a.receipts.Watch(a.learnFrom)
+	a.catalog = catalog.New(catalog.Options{Learner: learning{a}, Reserved: reserved.Check, Shared: a.logShared, Selector: selector(a.o.Select)})
+	a.runner = run.New(run.Options{
+		Catalog:    a.catalog,
+		Policy:     &a.policy,
+		Receipts:   a.receipts,
+		Artifacts:  a.artifacts,
+		Approvals:  a.approvals,
+		Keys:       a.store,
+		Jobs:       a.store,
+		Limits:     runLimits(a.config.Limits),
+		Discover:   a.discover,
+		Preview:    a.preview,
+		MustRecord: a.mustRecord,
+		Home:       a.userHome(),
+		Secrets:    a.redactor,
+		Trust:      func(t *toolroom.Tool) run.Trust { return a.trust.Load().of(t) },
+		Taints:     a.store,
+		Spending:   a.spending(),
 		Scopes:     needed.of,
-		Owner:      r.owner,
+		Owner:      a.owner,
 		OwnerAlive: proc.Alive,
-		Log:        r.log,
+		Log:        a.log,
 	})
-	r.worker = run.NewWorker(r.runner, run.WorkerOptions{})
-	r.schedules = r.newSchedules()
+	a.worker = run.NewWorker(a.runner, run.WorkerOptions{})
+	a.schedules = a.newSchedules()
 	return nil
 }
 
@@ -323,8 +323,8 @@ func schemeOf(url string) string {
 	return scheme
 }
 
-func (r *App) lookupEnv(name string) (string, bool) {
-	for _, entry := range r.o.Environ {
+func (a *App) lookupEnv(name string) (string, bool) {
+	for _, entry := range a.o.Environ {
 		if key, value, ok := strings.Cut(entry, "="); ok && key == name {
 			return value, true
 		}
@@ -334,49 +334,49 @@ func (r *App) lookupEnv(name string) (string, bool) {
 
 // Close ends every source and engine, waits for current calls, and flushes all records. It
 // is idempotent.
-func (r *App) Close() error {
+func (a *App) Close() error {
 	var errs []error
-	r.reloading.Lock()
-	r.closed = true // no reload starts what nobody would close
-	r.reloading.Unlock()
-	r.mu.Lock()
-	stop := r.stop
-	r.mu.Unlock()
+	a.reloading.Lock()
+	a.closed = true // no reload starts what nobody would close
+	a.reloading.Unlock()
+	a.mu.Lock()
+	stop := a.stop
+	a.mu.Unlock()
 	if stop != nil {
 		stop()
 	}
-	r.background.Wait()
-	r.watching.close()
-	r.mu.Lock()
-	managers, packs := r.managers, r.packs
-	r.managers, r.packs = map[string]*sourceManager{}, nil
-	r.mu.Unlock()
+	a.background.Wait()
+	a.watching.close()
+	a.mu.Lock()
+	managers, packs := a.managers, a.packs
+	a.managers, a.packs = map[string]*sourceManager{}, nil
+	a.mu.Unlock()
 	var wg sync.WaitGroup
-	wg.Go(func() { panics.Log(r.log, "closing the built-in tools", func() { r.closePacks(packs) }) })
+	wg.Go(func() { panics.Log(a.log, "closing the built-in tools", func() { a.closePacks(packs) }) })
 	for _, h := range managers {
-		wg.Go(func() { panics.Log(r.log, "closing a source", func() { h.Close() }) })
+		wg.Go(func() { panics.Log(a.log, "closing a source", func() { h.Close() }) })
 	}
-	ended := make([]error, len(r.engines))
-	for i, e := range r.engines {
+	ended := make([]error, len(a.engines))
+	for i, e := range a.engines {
 		wg.Go(func() { ended[i] = e.Close() })
 	}
 	wg.Wait()
-	r.engines = nil
+	a.engines = nil
 	errs = append(errs, ended...)
-	r.closeSearch()
-	errs = append(errs, r.closePrograms())
-	if r.recorder != nil {
+	a.closeSearch()
+	errs = append(errs, a.closePrograms())
+	if a.recorder != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		errs = append(errs, r.recorder.Close(ctx))
+		errs = append(errs, a.recorder.Close(ctx))
 		cancel()
 	}
-	errs = append(errs, r.closeLogs())
-	if r.store != nil {
-		errs = append(errs, r.store.Close())
-		r.store = nil
+	errs = append(errs, a.closeLogs())
+	if a.store != nil {
+		errs = append(errs, a.store.Close())
+		a.store = nil
 	}
-	if r.isTemp {
-		errs = append(errs, os.RemoveAll(r.home))
+	if a.isTemp {
+		errs = append(errs, os.RemoveAll(a.home))
 	}
 	return errors.Join(errs...)
 }
@@ -386,67 +386,67 @@ const closeTimeout = 10 * time.Second
 
 // Run runs one call and always returns a result. If the tool is not known yet, Run first
 // lists the sources that may have it.
-func (r *App) Run(ctx context.Context, call toolroom.Call) *toolroom.Result {
-	return r.runner.Run(ctx, call)
+func (a *App) Run(ctx context.Context, call toolroom.Call) *toolroom.Result {
+	return a.runner.Run(ctx, call)
 }
 
 // Stream runs one call and yields its events. The last event carries the result. Breaking
 // out of the loop cancels the call.
-func (r *App) Stream(ctx context.Context, call toolroom.Call) iter.Seq[toolroom.Event] {
-	return r.runner.Stream(ctx, call)
+func (a *App) Stream(ctx context.Context, call toolroom.Call) iter.Seq[toolroom.Event] {
+	return a.runner.Stream(ctx, call)
 }
 
 // Chain runs steps one after the other, as the caller in as.
-func (r *App) Chain(ctx context.Context, as toolroom.Call, steps []toolroom.Step) *toolroom.ChainResult {
+func (a *App) Chain(ctx context.Context, as toolroom.Call, steps []toolroom.Step) *toolroom.ChainResult {
 	if as.Surface == "" {
 		as.Surface = "chain"
 	}
-	return r.runner.Chain(ctx, as, steps)
+	return a.runner.Chain(ctx, as, steps)
 }
 
 // Batch runs calls in parallel and returns their results in order.
-func (r *App) Batch(ctx context.Context, calls []toolroom.Call, parallel int) []*toolroom.Result {
-	return r.runner.Batch(ctx, calls, parallel)
+func (a *App) Batch(ctx context.Context, calls []toolroom.Call, parallel int) []*toolroom.Result {
+	return a.runner.Batch(ctx, calls, parallel)
 }
 
 // Submit accepts a call to run in the background and returns once the call is durable. It
 // needs a process with the same home that has called [App.Start].
-func (r *App) Submit(ctx context.Context, call toolroom.Call) (*run.Job, error) {
-	job, err := r.runner.Submit(ctx, call)
+func (a *App) Submit(ctx context.Context, call toolroom.Call) (*run.Job, error) {
+	job, err := a.runner.Submit(ctx, call)
 	if err == nil {
-		r.worker.Wake()
+		a.worker.Wake()
 	}
 	return job, err
 }
 
 // Search ranks the tools that who may call.
-func (r *App) Search(who toolroom.Identity, query string, o catalog.SearchOptions) toolroom.Found {
-	o.Visible = r.runner.Visible(who)
+func (a *App) Search(who toolroom.Identity, query string, o catalog.SearchOptions) toolroom.Found {
+	o.Visible = a.runner.Visible(who)
 	if o.Caller == nil {
 		o.Caller = &catalog.Caller{Identity: who}
 	}
-	r.recallVectors(context.Background())
-	return r.catalog.Search(query, o)
+	a.recallVectors(context.Background())
+	return a.catalog.Search(query, o)
 }
 
 // Tools lists the tools that who may call.
-func (r *App) Tools(who toolroom.Identity, o catalog.ListOptions) (catalog.Page, error) {
-	o.Visible = r.runner.Visible(who)
-	return r.catalog.List(o)
+func (a *App) Tools(who toolroom.Identity, o catalog.ListOptions) (catalog.Page, error) {
+	o.Visible = a.runner.Visible(who)
+	return a.catalog.List(o)
 }
 
 // Describe returns the description of a tool that who may call.
-func (r *App) Describe(ctx context.Context, who toolroom.Identity, spelling string, level toolroom.Level, form toolroom.Form) (*toolroom.Description, error) {
-	return r.DescribeFor(ctx, toolroom.Call{Identity: who, Tool: spelling}, level, form)
+func (a *App) Describe(ctx context.Context, who toolroom.Identity, spelling string, level toolroom.Level, form toolroom.Form) (*toolroom.Description, error) {
+	return a.DescribeFor(ctx, toolroom.Call{Identity: who, Tool: spelling}, level, form)
 }
 
 // DescribeFor is like [App.Describe], for the version of the tool that would serve a call.
-func (r *App) DescribeFor(ctx context.Context, call toolroom.Call, level toolroom.Level, form toolroom.Form) (*toolroom.Description, error) {
-	unlisted := r.find(ctx, call.Tool)
-	visible := r.runner.Visible(call.Identity)
-	e, err := r.catalog.Resolve(call.Tool, visible)
+func (a *App) DescribeFor(ctx context.Context, call toolroom.Call, level toolroom.Level, form toolroom.Form) (*toolroom.Description, error) {
+	unlisted := a.find(ctx, call.Tool)
+	visible := a.runner.Visible(call.Identity)
+	e, err := a.catalog.Resolve(call.Tool, visible)
 	if err == nil || toolroom.CodeOf(err) == toolroom.CodeToolNotFound {
-		if version, refused := r.served.Snapshot().Serve(&call, e); refused != nil {
+		if version, refused := a.served.Snapshot().Serve(&call, e); refused != nil {
 			return nil, refused
 		} else if version != nil {
 			e, err = version, nil
@@ -455,17 +455,17 @@ func (r *App) DescribeFor(ctx context.Context, call toolroom.Call, level toolroo
 	if err != nil {
 		return nil, cmp.Or(unlisted, err)
 	}
-	if decision := r.policy.Decide(ctx, policy.Request{Tool: &e.Tool, Who: call.Identity}); decision.Effect == toolroom.VerdictDeny {
+	if decision := a.policy.Decide(ctx, policy.Request{Tool: &e.Tool, Who: call.Identity}); decision.Effect == toolroom.VerdictDeny {
 		denied := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", call.Identity, e.Tool.ID, decision.Rule)
 		return nil, denied.WithHint("%s", decision.Hint).WithCLIHint("%s", decision.CLIHint)
 	}
-	return r.catalog.Describe(ctx, e, level, form)
+	return a.catalog.Describe(ctx, e, level, form)
 }
 
 // find lists the sources that may have a tool, if necessary.
-func (r *App) find(ctx context.Context, spelling string) error {
-	if _, err := r.catalog.Resolve(spelling, nil); toolroom.CodeOf(err) == toolroom.CodeToolNotFound {
-		return r.discover(ctx, spelling)
+func (a *App) find(ctx context.Context, spelling string) error {
+	if _, err := a.catalog.Resolve(spelling, nil); toolroom.CodeOf(err) == toolroom.CodeToolNotFound {
+		return a.discover(ctx, spelling)
 	}
 	return nil
 }
@@ -473,44 +473,44 @@ func (r *App) find(ctx context.Context, spelling string) error {
 // discover lists the sources that may have an unknown tool: those that its spelling names,
 // else all that were never listed. The error is the reason that a named source cannot be
 // listed.
-func (r *App) discover(ctx context.Context, spelling string) error {
-	if err := r.list(ctx, spelling); err != nil || r.o.Missing == nil {
+func (a *App) discover(ctx context.Context, spelling string) error {
+	if err := a.list(ctx, spelling); err != nil || a.o.Missing == nil {
 		return err
 	}
-	if _, err := r.catalog.Resolve(spelling, nil); toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
+	if _, err := a.catalog.Resolve(spelling, nil); toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
 		return nil
 	}
 	var failed error
-	if err := panics.Catch(func() { failed = r.o.Missing(ctx, r, spelling) }); err != nil {
+	if err := panics.Catch(func() { failed = a.o.Missing(ctx, a, spelling) }); err != nil {
 		return fmt.Errorf("find %s: %w", spelling, err)
 	}
 	return failed
 }
 
 // list lists the sources that a spelling names, or all.
-func (r *App) list(ctx context.Context, spelling string) error {
+func (a *App) list(ctx context.Context, spelling string) error {
 	readings, err := toolroom.Spellings(spelling)
 	if err != nil {
 		return nil // the resolver reports the mistake
 	}
 	var named []string
 	for _, id := range readings {
-		if r.manager(id.Namespace) != nil {
+		if a.manager(id.Namespace) != nil {
 			named = append(named, id.Namespace)
 		}
 	}
 	if len(named) == 0 {
 		// If one of all sources fails, that says nothing about this tool.
-		_ = r.Load(ctx)
+		_ = a.Load(ctx)
 		return nil
 	}
-	return r.each(named, func(h *sourceManager) error { return h.relist(ctx) })
+	return a.each(named, func(h *sourceManager) error { return h.relist(ctx) })
 }
 
 // policySwitch holds the current decider. A reload replaces it between calls.
 type policySwitch struct {
 	current     atomic.Pointer[inForce]
-	quarantined *quarantine
+	definitions *definitions
 }
 
 // inForce is the compiled policy of one config.
@@ -520,13 +520,13 @@ type inForce struct {
 }
 
 // Decide applies the current policy, then the grants of the secrets that the call would
-// use, then the quarantine.
+// use, then which definitions are quarantined.
 func (s *policySwitch) Decide(ctx context.Context, r policy.Request) policy.Decision {
 	now := s.current.Load()
-	return s.quarantined.narrow(now.grants.narrow(now.policy.Decide(ctx, r), r), r)
+	return s.definitions.narrow(now.grants.narrow(now.policy.Decide(ctx, r), r), r)
 }
 
 // Namespaces returns the number of tools that who may call, by namespace.
-func (r *App) Namespaces(who toolroom.Identity) map[string]int {
-	return r.catalog.Namespaces(r.runner.Visible(who))
+func (a *App) Namespaces(who toolroom.Identity) map[string]int {
+	return a.catalog.Namespaces(a.runner.Visible(who))
 }

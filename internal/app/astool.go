@@ -26,12 +26,12 @@ type AgentTool struct {
 // AsTool returns a tool that runs programs in code mode, as the caller in as. Its
 // description lists the namespaces that the caller may call now. If it must include
 // configured sources, call [App.Load] first; call AsTool again after sources have changed.
-func (r *App) AsTool(as toolroom.Call) AgentTool {
+func (a *App) AsTool(as toolroom.Call) AgentTool {
 	return AgentTool{
 		Name:        "execute_code",
-		Description: agentDescription(r.Namespaces(as.Identity)),
+		Description: agentDescription(a.Namespaces(as.Identity)),
 		InputSchema: json.RawMessage(agentSchema),
-		room:        r,
+		room:        a,
 		as:          as,
 	}
 }

@@ -14,40 +14,37 @@ import (
 // Start starts the background work of a server: it lists all sources, also again after
 // failures, runs submitted calls, starts sandboxes ahead and removes what has expired. The
 // work ends with ctx or Close. Idle sandboxes end with Close.
-func (r *App) Start(ctx context.Context) {
+func (a *App) Start(ctx context.Context) {
 	if n := proc.Sweep(); n > 0 {
-		r.log.Warn("ended processes that a crashed Toolroom left behind", "processes", n)
+		a.log.Warn("ended processes that a crashed Toolroom left behind", "processes", n)
 	}
 	if n := lockdown.Sweep(); n > 0 {
-		r.log.Warn("removed leftovers of a crashed Toolroom's sandboxes", "count", n)
+		a.log.Warn("removed leftovers of a crashed Toolroom's sandboxes", "count", n)
 	}
-	r.warnOfProxies()
+	a.warnOfProxies()
 	ctx, stop := context.WithCancel(ctx)
-	r.mu.Lock()
-	r.stop = stop
-	r.mu.Unlock()
-	r.approvals.KeepOnceDone(ctx.Done())
-	for _, m := range r.allManagers() {
+	a.mu.Lock()
+	a.stop = stop
+	a.mu.Unlock()
+	a.approvals.KeepOnceDone(ctx.Done())
+	for _, m := range a.allManagers() {
 		m.keepListed()
 	}
-	r.startSearch(ctx)
-	r.settleIntents(ctx)
-	r.background.Go(func() { r.worker.Run(ctx) })
-	r.background.Go(func() { r.schedules.Run(ctx) })
-	r.background.Go(func() {
-		hook.New(hook.Options{Approvals: r.approvals, Hooks: r.webhooks, Redact: r.redactor.Redact, Log: r.log}).Run(ctx)
+	a.startSearch(ctx)
+	a.settleIntents(ctx)
+	a.background.Go(func() { a.worker.Run(ctx) })
+	a.background.Go(func() { a.schedules.Run(ctx) })
+	a.background.Go(func() {
+		hook.New(hook.Options{Approvals: a.approvals, Hooks: a.webhooks, Redact: a.redactor.Redact, Log: a.log}).Run(ctx)
 	})
-	r.background.Go(func() {
-		every(ctx, sweepPeriod, func() { panics.Log(r.log, "removing what has expired", func() { r.sweep(ctx) }) })
+	a.background.Go(func() {
+		every(ctx, sweepPeriod, func() { panics.Log(a.log, "removing what has expired", func() { a.sweep(ctx) }) })
 	})
-	r.background.Go(func() {
-		every(ctx, expirePeriod, func() { panics.Log(r.log, "expiring tokens and approvals", func() { r.expire(ctx) }) })
+	a.background.Go(func() {
+		every(ctx, expirePeriod, func() { panics.Log(a.log, "expiring tokens and approvals", func() { a.expire(ctx) }) })
 	})
-	r.background.Go(func() { r.served.follow(ctx) })
-	r.background.Go(func() { panics.Log(r.log, "starting sandboxes ahead", func() { r.warm(ctx) }) })
-	r.background.Go(func() {
-		every(ctx, readmitPeriod, func() { panics.Log(r.log, "admitting tools", func() { r.readmit(ctx) }) })
-	})
+	a.background.Go(func() { a.served.follow(ctx) })
+	a.background.Go(func() { panics.Log(a.log, "starting sandboxes ahead", func() { a.warm(ctx) }) })
 }
 
 // every calls do after each period until ctx ends.
@@ -69,29 +66,29 @@ func every(ctx context.Context, period time.Duration, do func()) {
 const expirePeriod = time.Minute
 
 // expire makes what has expired stay so if the clock is set back.
-func (r *App) expire(ctx context.Context) {
+func (a *App) expire(ctx context.Context) {
 	now := time.Now()
-	err := errors.Join(r.approvals.Expire(ctx), r.store.ExpireElevations(ctx, now))
-	tokens, listing := r.store.Tokens(ctx)
+	err := errors.Join(a.approvals.Expire(ctx), a.store.ExpireElevations(ctx, now))
+	tokens, listing := a.store.Tokens(ctx)
 	err = errors.Join(err, listing)
 	for _, t := range tokens {
 		if t.Revoked.IsZero() && !t.Expires.IsZero() && !now.Before(t.Expires) {
-			err = errors.Join(err, r.store.RevokeToken(ctx, t.ID, t.Expires))
+			err = errors.Join(err, a.store.RevokeToken(ctx, t.ID, t.Expires))
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		r.log.Warn("cannot record what has expired", "error", err)
+		a.log.Warn("cannot record what has expired", "error", err)
 	}
 }
 
 // sweepPeriod is how often a server removes what has expired.
 const sweepPeriod = 10 * time.Minute
 
-func (r *App) sweep(ctx context.Context) {
-	if err := r.artifacts.Sweep(ctx); err != nil && ctx.Err() == nil {
-		r.log.Warn("cannot remove expired artifacts", "error", err)
+func (a *App) sweep(ctx context.Context) {
+	if err := a.artifacts.Sweep(ctx); err != nil && ctx.Err() == nil {
+		a.log.Warn("cannot remove expired artifacts", "error", err)
 	}
-	r.settleIntents(ctx)
-	r.forget(ctx, time.Now())
-	r.collectLayers(ctx)
+	a.settleIntents(ctx)
+	a.forget(ctx, time.Now())
+	a.collectLayers(ctx)
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/source/cli"
+	"github.com/toolroom/toolroom/internal/source/graphql"
 	"github.com/toolroom/toolroom/internal/source/httpapi"
 	"github.com/toolroom/toolroom/internal/source/mcp"
 	"github.com/toolroom/toolroom/internal/source/openapi"
@@ -36,8 +38,8 @@ func CheckConfig(c *config.Config) error {
 }
 
 // build creates a source from its section of the config. It starts nothing.
-func (r *App) build(name string, s config.Source, c *config.Config) (source.Source, error) {
-	src, err := r.buildKind(name, s, c)
+func (a *App) build(name string, s config.Source, c *config.Config) (source.Source, error) {
+	src, err := a.buildKind(name, s, c)
 	if err != nil {
 		return nil, err
 	}
@@ -46,60 +48,79 @@ func (r *App) build(name string, s config.Source, c *config.Config) (source.Sour
 		task: toolroom.TaskSupport(s.Tasks), output: toolroom.OutputCheck(s.Output), effects: s.Effects,
 	}
 	if s.MCP != nil {
-		made.dir = r.placeOf(r.serverFolder(s.MCP.Cwd))
+		made.dir = a.placeOf(a.serverFolder(s.MCP.Cwd))
 	}
 	return made, nil
 }
 
-func (r *App) buildKind(name string, s config.Source, c *config.Config) (source.Source, error) {
+func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.Source, error) {
 	guard, err := egress.New(c.Egress.Policy(s.Egress))
 	if err != nil {
 		return nil, err
 	}
+	environ, enforces := a.environ, a.enforces
+	start, ruled := a.starter(c.NetworkOf(s), guard), a.ruled(a.jail(c.NetworkOf(s), guard))
+	if s.Sandbox != nil {
+		box := &confined{app: a, name: name, source: s, egress: c.Egress}
+		environ, enforces, start, ruled = a.plainEnviron, nil, box.start, box.ruled
+	}
 	switch {
 	case s.MCP != nil:
-		auth, shared := r.authorisation(name, s.MCP, guard)
+		auth, shared := a.authorisation(name, s.MCP, guard)
 		return mcp.New(mcp.Config{
 			Namespace:    name,
 			Command:      s.MCP.Command,
 			Args:         s.MCP.Args,
-			Env:          r.environ(s.MCP.Env),
-			Dir:          r.serverFolder(s.MCP.Cwd),
-			Owner:        r.owner,
-			Start:        r.starter(c.NetworkOf(s), guard),
+			Env:          environ(s.MCP.Env),
+			Dir:          a.serverFolder(s.MCP.Cwd),
+			Owner:        a.owner,
+			Start:        start,
 			URL:          s.MCP.URL,
-			Header:       r.header(s.MCP.Headers),
+			Header:       a.header(s.MCP.Headers),
 			Egress:       guard,
 			Auth:         auth,
 			Shared:       shared,
 			StartTimeout: s.MCP.StartTimeout,
 			Idle:         s.MCP.Idle,
-			Log:          r.log,
-			Version:      r.o.Version,
+			Log:          a.log,
+			Version:      a.o.Version,
 		}), nil
 	case s.CLI != nil:
 		return cli.New(cli.Config{
 			Namespace:   name,
 			Command:     s.CLI.Command,
 			Args:        s.CLI.Args,
-			Dir:         r.folder(s.CLI.Cwd),
-			Env:         r.environ(s.CLI.Env),
+			Dir:         a.folder(s.CLI.Cwd),
+			Env:         environ(s.CLI.Env),
 			Description: s.Description,
 			Subcommands: s.CLI.Tools,
-			Unasked:     name == r.opening,
+			Unasked:     name == a.opening,
 			Allow:       s.CLI.Allow,
 			Deny:        s.CLI.Deny,
 			Timeout:     s.Timeout,
 			Policy:      cli.Policy{Mode: cli.Mode(c.CLI.Mode), Allow: c.CLI.Allow},
-			Owner:       r.owner,
-			Start:       r.ruled(r.jail(c.NetworkOf(s), guard)),
-			Enforces:    r.enforces,
+			Owner:       a.owner,
+			Start:       ruled,
+			Sandboxed:   s.Sandbox != nil,
+			Enforces:    enforces,
 		}), nil
+	case s.GraphQL != nil:
+		return graphql.New(name, graphql.Config{
+			URL:           s.GraphQL.URL,
+			Headers:       s.GraphQL.Headers,
+			Include:       s.GraphQL.Include,
+			Exclude:       s.GraphQL.Exclude,
+			Depth:         s.GraphQL.Depth,
+			Description:   s.Description,
+			Timeout:       s.Timeout,
+			MaxResponse:   s.GraphQL.MaxResponse,
+			RedirectHosts: s.GraphQL.RedirectHosts,
+		}, graphql.Options{Resolve: a.resolver.Resolve, Egress: guard})
 	case s.HTTP != nil:
-		return httpapi.New(name, httpConfig(s), httpapi.Options{Resolve: r.resolver.Resolve, Egress: guard})
+		return httpapi.New(name, httpConfig(s), httpapi.Options{Resolve: a.resolver.Resolve, Egress: guard})
 	default:
 		return openapi.New(name, openapi.Config{
-			Spec:        r.specPath(s.OpenAPI.Spec),
+			Spec:        a.specPath(s.OpenAPI.Spec),
 			BaseURL:     s.OpenAPI.BaseURL,
 			Auth:        s.OpenAPI.Auth,
 			Headers:     s.OpenAPI.Headers,
@@ -110,7 +131,7 @@ func (r *App) buildKind(name string, s config.Source, c *config.Config) (source.
 
 			MaxResponse:   s.OpenAPI.MaxResponse,
 			RedirectHosts: s.OpenAPI.RedirectHosts,
-		}, openapi.Options{Resolve: r.resolver.Resolve, Egress: guard, Verify: r.o.Verify})
+		}, openapi.Options{Resolve: a.resolver.Resolve, Egress: guard, Verify: a.o.Verify})
 	}
 }
 
@@ -119,17 +140,32 @@ const maxDepth = 3
 
 // environ returns the environment of a child process: a few of our own variables and those
 // of the config. Secrets are resolved again at each start.
-func (r *App) environ(extra map[string]string) func(context.Context) ([]string, error) {
+func (a *App) environ(extra map[string]string) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
-		if depth := proc.Depth(r.o.Environ); depth >= maxDepth {
+		if depth := proc.Depth(a.o.Environ); depth >= maxDepth {
 			return nil, toolroom.Errorf(toolroom.CodeBudgetExceeded, "Toolroom starts no more programs, because it was started by %d nested Toolrooms", depth).
 				WithHint("a source starts Toolroom with a config that contains the same source: use another config there")
 		}
-		values, err := r.resolver.ExpandAll(shared(ctx), extra)
+		values, err := a.resolver.ExpandAll(shared(ctx), extra)
 		if err != nil {
 			return nil, err
 		}
-		return proc.Environ(r.o.Environ, values), nil
+		return proc.Environ(a.o.Environ, values), nil
+	}
+}
+
+// plainEnviron is as environ, without variables of our own: those of a program in a sandbox.
+func (a *App) plainEnviron(extra map[string]string) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		values, err := a.resolver.ExpandAll(shared(ctx), extra)
+		if err != nil {
+			return nil, err
+		}
+		env := make([]string, 0, len(values))
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			env = append(env, name+"="+values[name])
+		}
+		return env, nil
 	}
 }
 
@@ -137,12 +173,12 @@ func (r *App) environ(extra map[string]string) func(context.Context) ([]string, 
 // secret values of the caller that happens to be the first.
 func shared(ctx context.Context) context.Context { return secretref.WithCaller(ctx, "") }
 
-func (r *App) header(configured map[string]string) func(context.Context) (http.Header, error) {
+func (a *App) header(configured map[string]string) func(context.Context) (http.Header, error) {
 	if len(configured) == 0 {
 		return nil
 	}
 	return func(ctx context.Context) (http.Header, error) {
-		values, err := r.resolver.ExpandAll(shared(ctx), configured)
+		values, err := a.resolver.ExpandAll(shared(ctx), configured)
 		if err != nil {
 			return nil, err
 		}
@@ -155,25 +191,25 @@ func (r *App) header(configured map[string]string) func(context.Context) (http.H
 }
 
 // folder and specPath resolve a relative path against the folder of the config file.
-func (r *App) folder(path string) string {
-	if path == "" || filepath.IsAbs(path) || r.o.ConfigFile == "" {
+func (a *App) folder(path string) string {
+	if path == "" || filepath.IsAbs(path) || a.o.ConfigFile == "" {
 		return path
 	}
-	return filepath.Join(filepath.Dir(r.o.ConfigFile), path)
+	return filepath.Join(filepath.Dir(a.o.ConfigFile), path)
 }
 
 // serverFolder returns the working folder of an MCP server on stdio: that of the config if it
 // names none, so that the server works alike wherever Toolroom is started.
-func (r *App) serverFolder(cwd string) string {
-	if cwd == "" && r.o.ConfigFile != "" {
-		return filepath.Dir(r.o.ConfigFile)
+func (a *App) serverFolder(cwd string) string {
+	if cwd == "" && a.o.ConfigFile != "" {
+		return filepath.Dir(a.o.ConfigFile)
 	}
-	return r.folder(cwd)
+	return a.folder(cwd)
 }
 
-func (r *App) specPath(spec string) string {
-	if _, err := os.Stat(r.folder(spec)); err == nil {
-		return r.folder(spec)
+func (a *App) specPath(spec string) string {
+	if _, err := os.Stat(a.folder(spec)); err == nil {
+		return a.folder(spec)
 	}
 	return spec // a URL, or a file; if it is missing, the source reports that
 }
@@ -315,11 +351,11 @@ func sourceDigest(s config.Source, c *config.Config) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (r *App) cacheFor(name, digest string) *listCache {
-	if r.isTemp {
+func (a *App) cacheFor(name, digest string) *listCache {
+	if a.isTemp {
 		return nil
 	}
-	return &listCache{path: filepath.Join(r.home, "lists", name+".json"), digest: digest, now: time.Now}
+	return &listCache{path: filepath.Join(a.home, "lists", name+".json"), digest: digest, now: time.Now}
 }
 
 func artifactLimits(q config.Quota) artifact.Limits {

@@ -39,48 +39,48 @@ type packs struct {
 
 // applyBuiltins offers the packs that a config turns on. If its settings of them are
 // unchanged, nothing happens, so that background processes live on.
-func (r *App) applyBuiltins(c *config.Config) error {
+func (a *App) applyBuiltins(c *config.Config) error {
 	digest := builtinDigest(c)
-	if r.packs != nil && r.packs.digest == digest {
+	if a.packs != nil && a.packs.digest == digest {
 		return nil
 	}
 	next := &packs{digest: digest}
-	if err := r.buildPacks(next, c); err != nil {
+	if err := a.buildPacks(next, c); err != nil {
 		return err
 	}
 	for _, p := range next.list {
 		src := p.Source()
 		next.sources = append(next.sources, src)
-		if err := r.catalog.SetBuiltin(p.Name, src, p.List()); err != nil {
+		if err := a.catalog.SetBuiltin(p.Name, src, p.List()); err != nil {
 			return err
 		}
 	}
-	r.mu.Lock()
-	old := r.packs
-	r.packs = next
-	r.mu.Unlock()
+	a.mu.Lock()
+	old := a.packs
+	a.packs = next
+	a.mu.Unlock()
 	if old == nil {
 		return nil
 	}
 	for _, p := range old.list {
 		if next.list.Find(p.Name) == nil {
-			r.catalog.RemoveProvider(p.Name)
+			a.catalog.RemoveProvider(p.Name)
 		}
 	}
-	r.background.Go(func() { r.closePacks(old) })
+	a.background.Go(func() { a.closePacks(old) })
 	return nil
 }
 
 // gitIsASource says why the built-in pack git is missing.
 const gitIsASource = "the built-in git tools are off: the source git has their name"
 
-func (r *App) closePacks(p *packs) {
+func (a *App) closePacks(p *packs) {
 	if p == nil {
 		return
 	}
 	for _, src := range p.sources {
 		if err := src.Close(); err != nil {
-			r.log.Warn("failed to close a built-in pack", "error", err)
+			a.log.Warn("failed to close a built-in pack", "error", err)
 		}
 	}
 }
@@ -100,15 +100,15 @@ func builtinDigest(c *config.Config) string {
 
 // buildPacks makes the packs that a config turns on. A pack without a section is on if the
 // room has a workspace.
-func (r *App) buildPacks(to *packs, c *config.Config) error {
-	on := func(pack string) bool { return c.Builtin.On(pack, r.o.Workspace != "") }
-	folders, missing := r.folders(c)
+func (a *App) buildPacks(to *packs, c *config.Config) error {
+	on := func(pack string) bool { return c.Builtin.On(pack, a.o.Workspace != "") }
+	folders, missing := a.folders(c)
 	if on("file") {
-		to.list = append(to.list, file.Pack(file.Options{Folders: folders, Undo: r.stateOf("undo"), PDF: document.PDF}, missing))
+		to.list = append(to.list, file.Pack(file.Options{Folders: folders, Undo: a.stateOf("undo"), PDF: document.PDF}, missing))
 	}
-	to.shell = r.newShell(c, folders)
+	to.shell = a.newShell(c, folders)
 	cannot := missing
-	if cannot == nil && len(r.sandboxInit()) == 0 && (c.Builtin.Shell == nil || c.Builtin.Shell.Runtime != config.ShellHost) {
+	if cannot == nil && len(a.sandboxInit()) == 0 && (c.Builtin.Shell == nil || c.Builtin.Shell.Runtime != config.ShellHost) {
 		cannot = to.shell.Available(context.Background())
 	}
 	if on("shell") {
@@ -118,7 +118,7 @@ func (r *App) buildPacks(to *packs, c *config.Config) error {
 		to.list = append(to.list, to.shell.ProcessPack(cannot))
 	}
 	if on("web") {
-		pack, err := r.webPack(c)
+		pack, err := a.webPack(c)
 		if err != nil {
 			return err
 		}
@@ -127,40 +127,40 @@ func (r *App) buildPacks(to *packs, c *config.Config) error {
 	// A source of the operator may have the name git, which is not reserved.
 	_, taken := c.Sources["git"]
 	if taken && on("git") {
-		r.log.Info(gitIsASource)
+		a.log.Info(gitIsASource)
 	}
 	if on("git") && !taken {
 		to.list = append(to.list, git.Pack(to.shell, cannot))
 	}
 	if on("browser") {
-		pack, err := r.browserPack(c)
+		pack, err := a.browserPack(c)
 		if err != nil {
 			return err
 		}
 		to.list = append(to.list, pack)
 	}
 	if on("memory") {
-		to.list = append(to.list, memory.Pack(r.stateOf("memory"), r.embedder))
+		to.list = append(to.list, memory.Pack(a.stateOf("memory"), a.embedder))
 	}
 	if on("sessions") {
-		to.list = append(to.list, sessions.Pack(sessions.Options{Sessions: r.sessions, Receipts: r.Receipts, Taint: run.Taint}))
+		to.list = append(to.list, sessions.Pack(sessions.Options{Sessions: a.sessions, Receipts: a.Receipts, Taint: run.Taint}))
 	}
 	if on("cron") {
-		to.list = append(to.list, r.cronPack(c))
+		to.list = append(to.list, a.cronPack(c))
 	}
 	if on("message") {
-		pack, err := r.messagePack(c)
+		pack, err := a.messagePack(c)
 		if err != nil {
 			return err
 		}
 		to.list = append(to.list, pack)
 	}
-	more, err := r.services(c, on, folders)
+	more, err := a.services(c, on, folders)
 	to.list = append(to.list, more...)
 	return err
 }
 
-func (r *App) webPack(c *config.Config) (*builtin.Pack, error) {
+func (a *App) webPack(c *config.Config) (*builtin.Pack, error) {
 	w := config.BuiltinWeb{}
 	if c.Builtin.Web != nil {
 		w = *c.Builtin.Web
@@ -169,11 +169,11 @@ func (r *App) webPack(c *config.Config) (*builtin.Pack, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := web.Options{Guard: guard, Robots: w.Robots, Cache: w.Cache, MaxBytes: w.MaxBytes, Version: r.o.Version}
+	o := web.Options{Guard: guard, Robots: w.Robots, Cache: w.Cache, MaxBytes: w.MaxBytes, Version: a.o.Version}
 	if s := w.Search; s != nil {
 		o.Search = &web.Search{Provider: s.Provider, URL: s.URL}
 		if s.Key != "" {
-			o.Search.Key = r.expanded(s.Key)
+			o.Search.Key = a.expanded(s.Key)
 		}
 		address, err := url.Parse(o.Search.Address())
 		if err != nil {
@@ -185,7 +185,7 @@ func (r *App) webPack(c *config.Config) (*builtin.Pack, error) {
 }
 
 // channels returns the config's ways to send messages.
-func (r *App) channels(c *config.Config) (message.Channels, error) {
+func (a *App) channels(c *config.Config) (message.Channels, error) {
 	channels := message.Channels{}
 	if c.Builtin.Message == nil {
 		return channels, nil
@@ -193,7 +193,7 @@ func (r *App) channels(c *config.Config) (message.Channels, error) {
 	for name, s := range c.Builtin.Message.Channels {
 		channel := &message.Channel{Provider: s.Provider, URL: s.URL, User: s.User, From: s.From, Recipients: s.Recipients}
 		if s.Key != "" {
-			channel.Key = r.expanded(s.Key)
+			channel.Key = a.expanded(s.Key)
 		}
 		address, err := url.Parse(channel.Address())
 		if err != nil {
@@ -213,12 +213,12 @@ func (r *App) channels(c *config.Config) (message.Channels, error) {
 	return channels, nil
 }
 
-func (r *App) messagePack(c *config.Config) (*builtin.Pack, error) {
-	channels, err := r.channels(c)
+func (a *App) messagePack(c *config.Config) (*builtin.Pack, error) {
+	channels, err := a.channels(c)
 	return message.Pack(channels), err
 }
 
-func (r *App) browserPack(c *config.Config) (*builtin.Pack, error) {
+func (a *App) browserPack(c *config.Config) (*builtin.Pack, error) {
 	b := config.BuiltinBrowser{}
 	if c.Builtin.Browser != nil {
 		b = *c.Builtin.Browser
@@ -228,39 +228,39 @@ func (r *App) browserPack(c *config.Config) (*builtin.Pack, error) {
 		return nil, err
 	}
 	return browser.Pack(browser.Options{
-		Guard: guard.WithOwn(), Path: b.Path, Environ: r.o.Environ, Owner: r.owner, State: r.stateOf("browser"), Key: func() ([]byte, error) { return r.sealKey("browser checkpoints") },
-		Idle: b.Idle, Max: b.Max, MaxDownload: b.MaxDownload, Artifacts: r.artifacts, Log: r.log,
+		Guard: guard.WithOwn(), Path: b.Path, Environ: a.o.Environ, Owner: a.owner, State: a.stateOf("browser"), Key: func() ([]byte, error) { return a.sealKey("browser checkpoints") },
+		Idle: b.Idle, Max: b.Max, MaxDownload: b.MaxDownload, Artifacts: a.artifacts, Log: a.log,
 	}), nil
 }
 
 // expanded returns a function that resolves the references in a text again at each call.
-func (r *App) expanded(text string) func(context.Context) (string, error) {
+func (a *App) expanded(text string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
-		values, err := r.resolver.ExpandAll(shared(ctx), map[string]string{"value": text})
+		values, err := a.resolver.ExpandAll(shared(ctx), map[string]string{"value": text})
 		return values["value"], err
 	}
 }
 
 // stateOf returns the folder of a pack's state; empty if the room keeps none.
-func (r *App) stateOf(pack string) string { return filepath.Join(r.home, "builtin", pack) }
+func (a *App) stateOf(pack string) string { return filepath.Join(a.home, "builtin", pack) }
 
 // folders opens the folders that tools may use.
-func (r *App) folders(c *config.Config) (*folder.Folders, *toolroom.Error) {
-	roots := []string{r.o.Workspace}
+func (a *App) folders(c *config.Config) (*folder.Folders, *toolroom.Error) {
+	roots := []string{a.o.Workspace}
 	if f := c.Builtin.File; f != nil && len(f.Roots) > 0 {
 		roots = nil
 		for _, root := range f.Roots {
-			roots = append(roots, r.folder(root))
+			roots = append(roots, a.folder(root))
 		}
-	} else if r.o.Workspace == "" || filepath.Dir(r.o.Workspace) == r.o.Workspace {
-		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "no folder is configured for the file tools, and the working folder (%s) is not used as one", orNone(r.o.Workspace)).
+	} else if a.o.Workspace == "" || filepath.Dir(a.o.Workspace) == a.o.Workspace {
+		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "no folder is configured for the file tools, and the working folder (%s) is not used as one", orNone(a.o.Workspace)).
 			WithHint("name the folders in toolroom.yaml: builtin: {file: {roots: [/srv/project]}}, or start Toolroom in the folder")
 	}
-	fixed := r.policyFiles(c)
-	if r.o.ConfigFile != "" {
-		fixed = append(fixed, r.o.ConfigFile)
+	fixed := a.policyFiles(c)
+	if a.o.ConfigFile != "" {
+		fixed = append(fixed, a.o.ConfigFile)
 	}
-	folders, err := folder.Open(roots, folder.Options{Hidden: []string{r.home, r.storeFolder}, Fixed: fixed})
+	folders, err := folder.Open(roots, folder.Options{Hidden: []string{a.home, a.storeFolder}, Fixed: fixed})
 	if err != nil {
 		return nil, toolroom.AsError(err)
 	}
@@ -275,11 +275,11 @@ func orNone(text string) string {
 }
 
 // sandboxInit returns the command that becomes the init of a sandbox, or nil.
-func (r *App) sandboxInit() []string {
-	if r.o.Guest.Path == "" {
+func (a *App) sandboxInit() []string {
+	if a.o.Guest.Path == "" {
 		return nil
 	}
-	return slices.Concat([]string{r.o.Guest.Path}, r.o.Guest.Args, []string{lockdown.InitArg})
+	return slices.Concat([]string{a.o.Guest.Path}, a.o.Guest.Args, []string{lockdown.InitArg})
 }
 
 const (
@@ -288,24 +288,24 @@ const (
 	shellPIDs   = 512
 )
 
-func (r *App) newShell(c *config.Config, folders *folder.Folders) *shell.Shell {
+func (a *App) newShell(c *config.Config, folders *folder.Folders) *shell.Shell {
 	s := config.BuiltinShell{}
 	if c.Builtin.Shell != nil {
 		s = *c.Builtin.Shell
 	}
 	o := shell.Options{
-		Folders: folders, Runtime: shell.RuntimeProcess, Network: s.Network == config.NetworkHost, Init: r.sandboxInit(),
-		Environ: r.o.Environ, Owner: r.owner, State: filepath.Join(r.stateOf("shell"), "sessions"), Scratch: r.scratch(), Enforces: r.enforces, Start: r.ruled(&netjail.Jail{Helper: r.o.Helper, Log: r.log, HostNetwork: true}),
+		Folders: folders, Runtime: shell.RuntimeProcess, Network: s.Network == config.NetworkHost, Init: a.sandboxInit(),
+		Environ: a.o.Environ, Owner: a.owner, State: filepath.Join(a.stateOf("shell"), "sessions"), Scratch: a.scratch(), Enforces: a.enforces, Start: a.ruled(&netjail.Jail{Helper: a.o.Helper, Log: a.log, HostNetwork: true}),
 		Limits: lockdown.Limits{Memory: orDefault(s.Memory, shellMemory), Disk: orDefault(s.Disk, shellDisk), PIDs: int(orDefault(int64(s.PIDs), shellPIDs))},
 	}
 	if s.Runtime != "" {
 		o.Runtime = s.Runtime
 	}
 	if len(s.Env) > 0 {
-		o.Env = func(ctx context.Context) (map[string]string, error) { return r.resolver.ExpandAll(shared(ctx), s.Env) }
+		o.Env = func(ctx context.Context) (map[string]string, error) { return a.resolver.ExpandAll(shared(ctx), s.Env) }
 	}
 	if err := os.MkdirAll(o.Scratch, 0o700); err != nil {
-		r.log.Warn("failed to create a folder for commands", "error", err)
+		a.log.Warn("failed to create a folder for commands", "error", err)
 	}
 	return shell.New(o)
 }
@@ -318,10 +318,10 @@ func orDefault(n, fallback int64) int64 {
 }
 
 // checkPacks reports what the built-in packs lack.
-func (r *App) checkPacks(ctx context.Context) []Check {
-	r.mu.Lock()
-	current := r.packs
-	r.mu.Unlock()
+func (a *App) checkPacks(ctx context.Context) []Check {
+	a.mu.Lock()
+	current := a.packs
+	a.mu.Unlock()
 	var checks []Check
 	for _, p := range current.list {
 		c := Check{Name: "tools " + p.Name, Status: CheckOK, Detail: packDetail(p)}

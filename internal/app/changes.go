@@ -12,9 +12,9 @@ import (
 // OnChange calls f with the changes of the room's tools, in order, until stop is called.
 // Changes that come within 150 ms of one another come together. f is not called
 // concurrently; while it runs, later changes wait.
-func (r *App) OnChange(f func([]toolroom.Change)) (stop func()) {
-	return r.catalog.Subscribe(func(group []toolroom.Change) {
-		panics.Log(r.log, "a subscriber of changes", func() { f(slices.Clone(group)) })
+func (a *App) OnChange(f func([]toolroom.Change)) (stop func()) {
+	return a.catalog.Subscribe(func(group []toolroom.Change) {
+		panics.Log(a.log, "a subscriber of changes", func() { f(slices.Clone(group)) })
 	})
 }
 

@@ -26,7 +26,7 @@ const cleanTimeout = time.Minute
 // leaves alone everything without our mark and everything of running processes. unasked
 // maps the engines that could not be asked, including those that are not installed, to the
 // reasons.
-func (r *App) Clean(ctx context.Context, dry bool) (list []Cleaned, unasked map[string]string) {
+func (a *App) Clean(ctx context.Context, dry bool) (list []Cleaned, unasked map[string]string) {
 	seen := map[string]bool{} // drivers share the system's temporary folder
 	add := func(driver string, left ...sandbox.Leftover) {
 		for _, l := range left {
@@ -40,7 +40,7 @@ func (r *App) Clean(ctx context.Context, dry bool) (list []Cleaned, unasked map[
 		add("machine", sandbox.Leftover{Kind: "process", Name: fmt.Sprintf("%d %s", o.PID, o.Command)}.Remove(dry, o.Kill))
 	}
 	unasked = map[string]string{}
-	for _, d := range r.drivers {
+	for _, d := range a.drivers {
 		c, ok := d.(sandbox.Cleaner)
 		if !ok {
 			continue

@@ -39,18 +39,18 @@ type Guest struct {
 
 // Execute runs a program that can call the tools of this room, as the caller in as. Like
 // Run, it always returns a result.
-func (r *App) Execute(ctx context.Context, as toolroom.Call, p toolroom.Program) (*toolroom.Result, error) {
-	call, err := r.ExecuteCall(as, p)
+func (a *App) Execute(ctx context.Context, as toolroom.Call, p toolroom.Program) (*toolroom.Result, error) {
+	call, err := a.ExecuteCall(as, p)
 	if err != nil {
 		return nil, err
 	}
-	return r.Run(ctx, call), nil
+	return a.Run(ctx, call), nil
 }
 
 // ExecuteCall returns the call that runs a program, for Stream and Submit. If the program
 // has no timeout of its own, it has the caller's. Languages may be abbreviated: js, ts, py,
 // sh.
-func (r *App) ExecuteCall(as toolroom.Call, p toolroom.Program) (toolroom.Call, error) {
+func (a *App) ExecuteCall(as toolroom.Call, p toolroom.Program) (toolroom.Call, error) {
 	if language, ok := code.Language(p.Language); ok {
 		p.Language = language
 	}
@@ -63,12 +63,12 @@ func (r *App) ExecuteCall(as toolroom.Call, p toolroom.Program) (toolroom.Call, 
 }
 
 // Engines lists the engines that programs can run on, with their status.
-func (r *App) Engines(ctx context.Context) []sandbox.Status {
-	list := make([]sandbox.Status, len(r.engines))
-	for i, e := range r.engines {
+func (a *App) Engines(ctx context.Context) []sandbox.Status {
+	list := make([]sandbox.Status, len(a.engines))
+	for i, e := range a.engines {
 		list[i] = sandbox.Status{Name: e.Name(), Languages: e.Languages(), Probe: e.Probe(ctx)}
 	}
-	if w := r.workflows; w != nil {
+	if w := a.workflows; w != nil {
 		p := w.Probe(ctx)
 		list = append(list, sandbox.Status{Name: w.Name(), Languages: p.Languages, Probe: p})
 	}
@@ -76,57 +76,57 @@ func (r *App) Engines(ctx context.Context) []sandbox.Status {
 }
 
 // openCode adds code mode to the catalog.
-func (r *App) openCode(ctx context.Context) error {
-	if r.o.Helper != "" && r.o.Guest.Path == "" {
-		r.o.Guest = Guest{Path: r.o.Helper, Args: []string{guest.MainArg}}
+func (a *App) openCode(ctx context.Context) error {
+	if a.o.Helper != "" && a.o.Guest.Path == "" {
+		a.o.Guest = Guest{Path: a.o.Helper, Args: []string{guest.MainArg}}
 	}
-	if g := r.o.Guest; g.Path != "" {
+	if g := a.o.Guest; g.Path != "" {
 		init := slices.Concat([]string{g.Path}, g.Args, []string{lockdown.InitArg})
-		if r.o.Helper != "" {
-			r.engines = append(r.engines, js.New(js.Options{
-				Command: slices.Concat([]string{g.Path}, g.Args, []string{service.WorkerArg}), Init: init, CacheDir: filepath.Join(r.home, "cache", "wasm"),
-			}), module.New(module.Options{Command: []string{r.o.Helper, module.WorkerArg}, Init: init}))
+		if a.o.Helper != "" {
+			a.engines = append(a.engines, js.New(js.Options{
+				Command: slices.Concat([]string{g.Path}, g.Args, []string{service.WorkerArg}), Init: init, CacheDir: filepath.Join(a.home, "cache", "wasm"),
+			}), module.New(module.Options{Command: []string{a.o.Helper, module.WorkerArg}, Init: init}))
 		}
-		r.engines = append(r.engines, monty.New(monty.Options{Find: r.findMonty, Init: init}), pynative.New(pynative.Options{Init: init}))
-		if r.o.Helper != "" {
-			r.engines = append(r.engines, r.openPython(init))
+		a.engines = append(a.engines, monty.New(monty.Options{Find: a.findMonty, Init: init}), pynative.New(pynative.Options{Init: init}))
+		if a.o.Helper != "" {
+			a.engines = append(a.engines, a.openPython(init))
 		}
 		driver := process.New(g.Path, g.Args)
-		driver.Cache = filepath.Join(r.home, "cache", "process")
-		r.addDrivers(driver)
+		driver.Cache = filepath.Join(a.home, "cache", "process")
+		a.addDrivers(driver)
 	}
-	if r.o.Drivers != nil {
-		r.addDrivers(r.o.Drivers(r.config.Code.WithImages())...)
+	if a.o.Drivers != nil {
+		a.addDrivers(a.o.Drivers(a.config.Code.WithImages())...)
 	}
-	r.addDrivers(r.openRunner()...)
-	r.addDrivers(r.distantDrivers(r.config.Code.Runtimes)...)
-	if r.o.Guest.Path != "" {
-		r.engines = append(r.engines, r.openPyodide()) // last, because it is slow to start and to probe
+	a.addDrivers(a.openRunner()...)
+	a.addDrivers(a.distantDrivers(a.config.Code.Runtimes)...)
+	if a.o.Guest.Path != "" {
+		a.engines = append(a.engines, a.openPyodide()) // last, because it is slow to start and to probe
 	}
-	r.addDrivers(&hostdriver.Driver{Owner: r.owner, Environ: r.o.Environ})
-	r.openWorkflows()
-	if r.config.Code.Disabled {
+	a.addDrivers(&hostdriver.Driver{Owner: a.owner, Environ: a.o.Environ})
+	a.openWorkflows()
+	if a.config.Code.Disabled {
 		return nil
 	}
-	guard, err := programGuard(r.config)
+	guard, err := programGuard(a.config)
 	if err != nil {
 		return err
 	}
-	r.code = code.New(code.Options{
-		Runner: r.runner, Catalog: r.catalog, Artifacts: r.artifacts, Sessions: r.sessions, Journals: r.store, Engines: r.engines, Remote: r.remote(), Egress: guard,
-		Programs: r.openProgram,
-		Guest:    r.o.Guest.Path, GuestArgs: r.o.Guest.Args, Config: codeConfig(r.config.Code),
+	a.code = code.New(code.Options{
+		Runner: a.runner, Catalog: a.catalog, Artifacts: a.artifacts, Sessions: a.sessions, Journals: a.store, Engines: a.engines, Remote: a.remote(), Egress: guard,
+		Programs: a.openProgram,
+		Guest:    a.o.Guest.Path, GuestArgs: a.o.Guest.Args, Config: codeConfig(a.config.Code),
 	})
-	tools, err := r.code.Tools(ctx)
+	tools, err := a.code.Tools(ctx)
 	if err != nil {
 		return err
 	}
-	return r.catalog.SetBuiltin("code", r.code, tools)
+	return a.catalog.SetBuiltin("code", a.code, tools)
 }
 
 // openPython creates the engine py. Its sandboxes start with init.
-func (r *App) openPython(init []string) engine.Engine {
-	return py.New(py.Options{Command: []string{r.o.Helper, py.WorkerArg}, Init: init, CacheDir: filepath.Join(r.home, "cache", "python")})
+func (a *App) openPython(init []string) engine.Engine {
+	return py.New(py.Options{Command: []string{a.o.Helper, py.WorkerArg}, Init: init, CacheDir: filepath.Join(a.home, "cache", "python")})
 }
 
 func sessionLimits(c config.CodeSessions) session.Limits {
@@ -134,24 +134,24 @@ func sessionLimits(c config.CodeSessions) session.Limits {
 }
 
 // findMonty finds the worker of the engine py-lite, which is not part of this binary.
-func (r *App) findMonty() (string, error) {
-	searchPath, _ := r.lookupEnv("PATH")
-	return install.Monty().Find(r.home, searchPath)
+func (a *App) findMonty() (string, error) {
+	searchPath, _ := a.lookupEnv("PATH")
+	return install.Monty().Find(a.home, searchPath)
 }
 
 // openPyodide creates the engine pyodide, whose parts are installed or on PATH.
-func (r *App) openPyodide() engine.Engine {
+func (a *App) openPyodide() engine.Engine {
 	find := func() (pyodide.Installed, error) {
-		searchPath, _ := r.lookupEnv("PATH")
-		deno, err := install.Deno().Find(r.home, searchPath)
+		searchPath, _ := a.lookupEnv("PATH")
+		deno, err := install.Deno().Find(a.home, searchPath)
 		if err != nil {
 			return pyodide.Installed{}, err
 		}
-		folder, err := install.Pyodide().Find(r.home, searchPath)
+		folder, err := install.Pyodide().Find(a.home, searchPath)
 		return pyodide.Installed{Deno: deno, Pyodide: folder, Files: install.Pyodide().Members()}, err
 	}
-	init := slices.Concat([]string{r.o.Guest.Path}, r.o.Guest.Args, []string{lockdown.InitArg})
-	return pyodide.New(pyodide.Options{Find: find, Init: init, CacheDir: filepath.Join(r.home, "cache", "pyodide")})
+	init := slices.Concat([]string{a.o.Guest.Path}, a.o.Guest.Args, []string{lockdown.InitArg})
+	return pyodide.New(pyodide.Options{Find: find, Init: init, CacheDir: filepath.Join(a.home, "cache", "pyodide")})
 }
 
 func codeConfig(c config.Code) code.Config {

@@ -35,14 +35,14 @@ const testRounding = time.Millisecond
 
 // Doctor checks everything that calls depend on: the state folder, the store, the receipts,
 // each source (which it starts), and features that this system lacks.
-func (r *App) Doctor(ctx context.Context) []Check {
-	checks := []Check{r.checkHome(), r.checkReceipts(ctx), checkSystem()}
-	for _, s := range r.Config().PlainSecrets() {
+func (a *App) Doctor(ctx context.Context) []Check {
+	checks := []Check{a.checkHome(), a.checkReceipts(ctx), checkSystem()}
+	for _, s := range a.Config().PlainSecrets() {
 		checks = append(checks, Check{Name: "config", Status: CheckWarn, Detail: s.Key + " seems to hold a secret in plain text", Fix: s.Fix})
 	}
-	checks = append(checks, r.checkKeyrings(ctx)...)
-	for _, h := range r.allManagers() {
-		test, err := r.TestSource(ctx, h.name)
+	checks = append(checks, a.checkKeyrings(ctx)...)
+	for _, h := range a.allManagers() {
+		test, err := a.TestSource(ctx, h.name)
 		c := Check{Name: "source " + h.name, Status: CheckOK, Detail: fmt.Sprintf("%d tools in %s", test.Tools, test.Took.Round(testRounding))}
 		switch {
 		case err != nil:
@@ -52,52 +52,52 @@ func (r *App) Doctor(ctx context.Context) []Check {
 		case test.Tools == 0:
 			c.Status, c.Detail, c.Fix = CheckWarn, "the source has no tools", "check tools.include and tools.exclude of the source"
 		case test.Quarantined > 0 || len(test.Findings) > 0:
-			c.Status, c.Fix = CheckWarn, "toolroom sources review "+h.name
+			c.Status, c.Fix = CheckWarn, "toolroom tool diff '"+h.name+":*'"
 			c.Detail += fmt.Sprintf("; quarantined: %d; suspicious texts: %d", test.Quarantined, len(test.Findings))
 		}
 		checks = append(checks, c)
 	}
-	if len(r.allManagers()) == 0 {
+	if len(a.allManagers()) == 0 {
 		checks = append(checks, Check{
 			Name: "sources", Status: CheckWarn, Detail: "no sources configured",
 			Fix: "toolroom sources add NAME -- COMMAND, or toolroom import claude",
 		})
 	}
-	for _, u := range r.Unmatched() {
+	for _, u := range a.Unmatched() {
 		checks = append(checks, Check{Name: "rules", Status: CheckWarn, Detail: u.String(), Fix: u.Hint()})
 	}
-	if r.Config().Builtin.On("git", true) && r.manager("git") != nil {
+	if a.Config().Builtin.On("git", true) && a.manager("git") != nil {
 		checks = append(checks, Check{Name: "tools git", Status: CheckInfo, Detail: gitIsASource, Fix: "rename the source for the built-in tools"})
 	}
-	checks = append(checks, r.checkPacks(ctx)...)
-	checks = append(checks, r.checkNetwork()...)
-	checks = append(checks, r.checkEngines(ctx)...)
-	return append(checks, r.checkWarm(ctx)...)
+	checks = append(checks, a.checkPacks(ctx)...)
+	checks = append(checks, a.checkNetwork()...)
+	checks = append(checks, a.checkEngines(ctx)...)
+	return append(checks, a.checkWarm(ctx)...)
 }
 
-func (r *App) checkHome() Check {
-	c := Check{Name: "home", Status: CheckOK, Detail: r.home}
-	probe, err := os.CreateTemp(r.home, ".doctor-*")
+func (a *App) checkHome() Check {
+	c := Check{Name: "home", Status: CheckOK, Detail: a.home}
+	probe, err := os.CreateTemp(a.home, ".doctor-*")
 	if err != nil {
 		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), "make the folder writable, or choose another one with --home"
 		return c
 	}
 	probe.Close()
 	os.Remove(probe.Name())
-	if info, err := os.Stat(r.home); err == nil && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		c.Status, c.Fix = CheckWarn, "chmod 700 "+filepath.Clean(r.home)
+	if info, err := os.Stat(a.home); err == nil && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+		c.Status, c.Fix = CheckWarn, "chmod 700 "+filepath.Clean(a.home)
 		c.Detail += ": other users can read it"
 	}
 	return c
 }
 
-func (r *App) checkReceipts(ctx context.Context) Check {
+func (a *App) checkReceipts(ctx context.Context) Check {
 	c := Check{Name: "receipts", Status: CheckOK}
-	if err := r.recorder.Ready(); err != nil {
+	if err := a.recorder.Ready(); err != nil {
 		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), "free up the disk or unlock the database; until then calls are refused"
 		return c
 	}
-	n, err := r.VerifyReceipts(ctx)
+	n, err := a.VerifyReceipts(ctx)
 	c.Detail = fmt.Sprintf("%d, hash chain intact", n)
 	if err != nil {
 		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), "the store was modified outside Toolroom; keep a copy and investigate"

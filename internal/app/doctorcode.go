@@ -8,17 +8,24 @@ import (
 )
 
 // checkEngines reports what programs can run on and which limits are enforced there.
-func (r *App) checkEngines(ctx context.Context) []Check {
-	checks := r.checkRunner(ctx)
+func (a *App) checkEngines(ctx context.Context) []Check {
+	checks := a.checkRunner(ctx)
 	usable := 0
-	for _, e := range r.Engines(ctx) {
+	missing := "" // the runner's failure, which its drivers would repeat
+	if len(checks) > 0 && checks[0].Status != CheckOK {
+		missing = checks[0].Detail
+	}
+	for _, e := range a.Engines(ctx) {
 		c := Check{Name: "runtime " + e.Name, Status: CheckOK, Fix: e.Fix}
 		switch {
 		case e.State != sandbox.Available:
 			c.Status, c.Detail = CheckInfo, e.Reason
+			if missing != "" && e.Reason == missing {
+				c.Detail, c.Fix = "needs "+RunnerName+", see above", ""
+			}
 		case e.Name == "host":
 			c.Detail, c.Fix = "not a sandbox, allowed by the config", ""
-			if !r.Config().Code.Host {
+			if !a.Config().Code.Host {
 				c.Detail, c.Fix = "not allowed", "write code: {host: true} if programs may do everything that you may; they then run only with --best-effort or --profile dev, because their network is not restricted"
 				c.Status = CheckInfo
 			}
@@ -29,7 +36,7 @@ func (r *App) checkEngines(ctx context.Context) []Check {
 		c.Runtime = &e
 		checks = append(checks, c)
 	}
-	checks = append(checks, unconfigured(r.Config().Code.Runtimes)...)
+	checks = append(checks, unconfigured(a.Config().Code.Runtimes)...)
 	if usable == 0 {
 		checks = append(checks, Check{
 			Name: "sandboxes", Status: CheckWarn, Detail: "none available: agents' programs cannot run",

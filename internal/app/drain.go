@@ -9,10 +9,10 @@ import (
 const drainPoll = 10 * time.Millisecond
 
 // Drain waits until no tool is running or ctx ends. It does not block new calls.
-func (r *App) Drain(ctx context.Context) {
+func (a *App) Drain(ctx context.Context) {
 	tick := time.NewTicker(drainPoll)
 	defer tick.Stop()
-	for r.busy() {
+	for a.busy() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -21,10 +21,10 @@ func (r *App) Drain(ctx context.Context) {
 	}
 }
 
-func (r *App) busy() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, h := range r.managers {
+func (a *App) busy() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, h := range a.managers {
 		if h.calls.some() {
 			return true
 		}

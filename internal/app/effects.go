@@ -12,16 +12,16 @@ import (
 )
 
 // placeOf returns the working folder of a program as an absolute path.
-func (r *App) placeOf(cwd string) string {
-	dir, err := filepath.Abs(r.folder(cwd))
+func (a *App) placeOf(cwd string) string {
+	dir, err := filepath.Abs(a.folder(cwd))
 	if err != nil {
 		return ""
 	}
 	return dir
 }
 
-func (r *App) userHome() string {
-	home, _ := r.lookupEnv("HOME")
+func (a *App) userHome() string {
+	home, _ := a.lookupEnv("HOME")
 	return home
 }
 

@@ -45,33 +45,33 @@ type (
 )
 
 // openRunner returns the drivers of the runner, and of other programs that the config names.
-func (r *App) openRunner() []sandbox.Driver {
-	c := r.config.Code.WithImages()
+func (a *App) openRunner() []sandbox.Driver {
+	c := a.config.Code.WithImages()
 	var drivers []sandbox.Driver
-	if name := cmp.Or(c.Runner, r.o.Runner); name != "" {
-		r.runnerProgram = program.New(program.Options{
-			Name: RunnerName, Find: r.finder(name), Environ: r.o.Environ, Folder: filepath.Join(r.home, "runner"), Build: r.o.Version, Log: r.log,
+	if name := cmp.Or(c.Runner, a.o.Runner); name != "" {
+		a.runnerProgram = program.New(program.Options{
+			Name: RunnerName, Find: a.finder(name), Environ: a.o.Environ, Folder: filepath.Join(a.home, "runner"), Build: a.o.Version, Log: a.log,
 		})
-		r.programs = append(r.programs, r.runnerProgram)
-		drivers = r.runnerDrivers(c)
+		a.programs = append(a.programs, a.runnerProgram)
+		drivers = a.runnerDrivers(c)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Programs)) {
 		one := c.Programs[name]
 		p := program.New(program.Options{
-			Name: name, Find: r.commandFinder(one.Command), Args: one.Args, Environ: proc.Environ(r.ownEnviron(), one.Env), Folder: filepath.Join(r.home, "runner"), Log: r.log,
+			Name: name, Find: a.commandFinder(one.Command), Args: one.Args, Environ: proc.Environ(a.ownEnviron(), one.Env), Folder: filepath.Join(a.home, "runner"), Log: a.log,
 		})
-		r.programs = append(r.programs, p)
+		a.programs = append(a.programs, p)
 		drivers = append(drivers, p.Driver(name, func(context.Context) (any, error) { return one.Settings, nil }))
 	}
 	return drivers
 }
 
 // runnerDrivers returns the drivers of the runner, in the order in which they are tried.
-func (r *App) runnerDrivers(c config.Runtimes) []sandbox.Driver {
+func (a *App) runnerDrivers(c config.Runtimes) []sandbox.Driver {
 	fixed := func(settings any) func(context.Context) (any, error) {
 		return func(context.Context) (any, error) { return settings, nil }
 	}
-	machine := fixed(MicroVMSettings{Home: r.home, Guest: r.o.Guest})
+	machine := fixed(MicroVMSettings{Home: a.home, Guest: a.o.Guest})
 	linux := runtime.GOOS == "linux"
 	var drivers []sandbox.Driver
 	for _, d := range []struct {
@@ -79,8 +79,8 @@ func (r *App) runnerDrivers(c config.Runtimes) []sandbox.Driver {
 		there    bool
 		settings func(context.Context) (any, error)
 	}{
-		{"microvm", r.o.Guest.Path != "", machine},
-		{"firecracker", r.o.Guest.Path != "", machine},
+		{"microvm", a.o.Guest.Path != "", machine},
+		{"firecracker", a.o.Guest.Path != "", machine},
 		{"gvisor", true, fixed(c.GVisor)},
 		{"docker", true, fixed(c.Docker)},
 		{"containerd", linux, fixed(c.Containerd)},
@@ -88,36 +88,36 @@ func (r *App) runnerDrivers(c config.Runtimes) []sandbox.Driver {
 		{"kubernetes", true, fixed(c.Kubernetes)},
 	} {
 		if d.there {
-			drivers = append(drivers, r.runnerProgram.Driver(d.name, d.settings))
+			drivers = append(drivers, a.runnerProgram.Driver(d.name, d.settings))
 		}
 	}
 	return drivers
 }
 
-func (r *App) proxmoxSettings(c config.Proxmox) func(context.Context) (any, error) {
-	c.CA = r.folder(c.CA)
-	c.Runner.CA, c.Runner.Cert, c.Runner.Key = r.folder(c.Runner.CA), r.folder(c.Runner.Cert), r.folder(c.Runner.Key)
+func (a *App) proxmoxSettings(c config.Proxmox) func(context.Context) (any, error) {
+	c.CA = a.folder(c.CA)
+	c.Runner.CA, c.Runner.Cert, c.Runner.Key = a.folder(c.Runner.CA), a.folder(c.Runner.Cert), a.folder(c.Runner.Key)
 	return func(ctx context.Context) (any, error) {
-		token, err := r.secretOf(c.Token)(ctx)
+		token, err := a.secretOf(c.Token)(ctx)
 		if err != nil {
 			return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the API token: %w", err).WithCLIHint("use toolroom secret set, and check token of code.runtimes.proxmox_lxc")
 		}
-		secret, err := r.secretOf(c.Runner.Secret)(ctx)
+		secret, err := a.secretOf(c.Runner.Secret)(ctx)
 		if err != nil {
 			return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the runner's secret: %w", err).WithCLIHint("use toolroom secret set, and check runner.secret of code.runtimes.proxmox_lxc")
 		}
-		return ProxmoxSettings{Config: c, Token: token, Secret: secret, Machine: r.machine()}, nil
+		return ProxmoxSettings{Config: c, Token: token, Secret: secret, Machine: a.machine()}, nil
 	}
 }
 
 // RunnerPath returns the path of the runner.
-func (r *App) RunnerPath() (string, error) {
-	return r.finder(cmp.Or(r.config.Code.Runtimes.Runner, r.o.Runner, RunnerName))()
+func (a *App) RunnerPath() (string, error) {
+	return a.finder(cmp.Or(a.config.Code.Runtimes.Runner, a.o.Runner, RunnerName))()
 }
 
 // finder returns a function that finds the runner.
-func (r *App) finder(name string) func() (string, error) {
-	find := r.commandFinder(name)
+func (a *App) finder(name string) func() (string, error) {
+	find := a.commandFinder(name)
 	return func() (string, error) {
 		path, err := find()
 		if err != nil {
@@ -133,12 +133,12 @@ func (r *App) finder(name string) func() (string, error) {
 }
 
 // commandFinder returns a function that finds a program by its path or in PATH.
-func (r *App) commandFinder(name string) func() (string, error) {
+func (a *App) commandFinder(name string) func() (string, error) {
 	return func() (string, error) {
-		candidates := []string{r.folder(name)}
+		candidates := []string{a.folder(name)}
 		if !strings.ContainsRune(name, filepath.Separator) {
 			candidates = nil
-			searchPath, _ := r.lookupEnv("PATH")
+			searchPath, _ := a.lookupEnv("PATH")
 			for _, folder := range filepath.SplitList(searchPath) {
 				candidates = append(candidates, filepath.Join(folder, exe(name)))
 			}
@@ -159,17 +159,17 @@ func exe(name string) string {
 	return name
 }
 
-func (r *App) ownEnviron() []string {
-	if r.o.Environ != nil {
-		return r.o.Environ
+func (a *App) ownEnviron() []string {
+	if a.o.Environ != nil {
+		return a.o.Environ
 	}
 	return os.Environ()
 }
 
 // closePrograms stops the runner and other programs with drivers.
-func (r *App) closePrograms() error {
+func (a *App) closePrograms() error {
 	var first error
-	for _, p := range r.programs {
+	for _, p := range a.programs {
 		if err := p.Close(); first == nil {
 			first = err
 		}
@@ -178,12 +178,12 @@ func (r *App) closePrograms() error {
 }
 
 // checkRunner reports whether the runner can be used.
-func (r *App) checkRunner(ctx context.Context) []Check {
-	if r.runnerProgram == nil {
+func (a *App) checkRunner(ctx context.Context) []Check {
+	if a.runnerProgram == nil {
 		return nil
 	}
 	c := Check{Name: RunnerName, Status: CheckOK}
-	path, build, err := r.runnerProgram.Status(ctx)
+	path, build, err := a.runnerProgram.Status(ctx)
 	if err != nil {
 		e := toolroom.AsError(err)
 		c.Status, c.Detail, c.Fix = CheckWarn, e.Message, e.Hints()
@@ -194,13 +194,13 @@ func (r *App) checkRunner(ctx context.Context) []Check {
 }
 
 // distantDrivers returns the drivers that run programs on other machines.
-func (r *App) distantDrivers(c config.Runtimes) []sandbox.Driver {
+func (a *App) distantDrivers(c config.Runtimes) []sandbox.Driver {
 	var drivers []sandbox.Driver
 	if c.Remote.URL != "" {
-		drivers = append(drivers, remote.New(r.remoteOptions(c.Remote)))
+		drivers = append(drivers, remote.New(a.remoteOptions(c.Remote)))
 	}
-	if c.Proxmox.URL != "" && r.runnerProgram != nil {
-		drivers = append(drivers, r.runnerProgram.Driver("proxmox_lxc", r.proxmoxSettings(c.Proxmox)))
+	if c.Proxmox.URL != "" && a.runnerProgram != nil {
+		drivers = append(drivers, a.runnerProgram.Driver("proxmox_lxc", a.proxmoxSettings(c.Proxmox)))
 	}
 	return drivers
 }

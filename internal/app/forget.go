@@ -17,13 +17,13 @@ const forgetTool = "toolroom:policy.forget"
 // ForgetTaint clears the taint labels of a caller's session: an operator decides that what
 // it has read no longer matters. A receipt records who, why and what before the labels are
 // cleared. The empty session is that of clients that name none.
-func (r *App) ForgetTaint(ctx context.Context, owner, session, by, reason string) ([]taint.Label, error) {
+func (a *App) ForgetTaint(ctx context.Context, owner, session, by, reason string) ([]taint.Label, error) {
 	now := time.Now().UTC()
 	arguments, err := json.Marshal(map[string]string{"caller": owner, "session": session, "by": by, "reason": reason})
 	if err != nil {
 		return nil, err
 	}
-	labels, err := r.store.Taints(ctx, owner, session, time.Time{})
+	labels, err := a.store.Taints(ctx, owner, session, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -38,11 +38,11 @@ func (r *App) ForgetTaint(ctx context.Context, owner, session, by, reason string
 	for _, m := range taint.Sorted(labels) {
 		record.Reach = append(record.Reach, m.String())
 	}
-	if err := r.recorder.Append(ctx, record); err != nil {
+	if err := a.recorder.Append(ctx, record); err != nil {
 		return nil, err
 	}
-	if err := r.recorder.Flush(ctx); err != nil {
+	if err := a.recorder.Flush(ctx); err != nil {
 		return nil, err
 	}
-	return r.store.RemoveTaints(ctx, owner, session)
+	return a.store.RemoveTaints(ctx, owner, session)
 }

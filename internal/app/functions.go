@@ -50,29 +50,30 @@ type releases struct {
 }
 
 // openReleases makes the service that keeps versions, and shows what prod serves.
-func (r *App) openReleases(ctx context.Context) error {
-	r.served = &releases{room: r, shown: map[string]int{}, entries: map[release.Choice]*catalog.Entry{}}
-	r.releases = release.New(release.Options{
-		Store:   r.store,
-		Inspect: r.inspectUpload,
-		Check:   r.checkFunctionID,
-		Run:     r.runner.Run,
-		Past:    r.pastArguments,
+func (a *App) openReleases(ctx context.Context) error {
+	a.served = &releases{room: a, shown: map[string]int{}, entries: map[release.Choice]*catalog.Entry{}}
+	a.releases = release.New(release.Options{
+		Store:   a.store,
+		Inspect: a.inspectUpload,
+		Check:   a.checkFunctionID,
+		Run:     a.runner.Run,
+		Past:    a.pastArguments,
 		Fake:    run.WithFakes,
-		Observe: r.observe, Record: r.recordRelease,
-		Changed: r.served.refresh,
-		Rules:   r.releaseRules,
+		Observe: a.observe, Record: a.recordRelease,
+		Offered: a.offeredNow, Look: a.look,
+		Changed: a.served.refresh,
+		Rules:   a.releaseRules,
 	})
-	r.runner.Releases = r.served
-	r.watching = newWatching(r)
-	if err := r.openProposals(); err != nil {
+	a.runner.Releases = a.served
+	a.watching = newWatching(a)
+	if err := a.openProposals(); err != nil {
 		return err
 	}
-	return r.served.refresh(ctx)
+	return a.served.refresh(ctx)
 }
 
-func (r *App) releaseRules() release.Rules {
-	c := r.Config().Releases
+func (a *App) releaseRules() release.Rules {
+	c := a.Config().Releases
 	return release.Rules{
 		Environments: c.Environments, Demoted: release.Status(c.Conflict),
 		Cases: *c.Gates.Cases, Compatible: *c.Gates.Compatible, SecondPerson: c.Gates.SecondPerson,
@@ -81,8 +82,8 @@ func (r *App) releaseRules() release.Rules {
 }
 
 // CheckEnvironment returns an error if callers may not choose the environment name.
-func (r *App) CheckEnvironment(name string) error {
-	if all := r.releases.Environments(); name != "" && !slices.Contains(all, name) {
+func (a *App) CheckEnvironment(name string) error {
+	if all := a.releases.Environments(); name != "" && !slices.Contains(all, name) {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no environment %q: there are %s", name, strings.Join(all, ", ")).
 			WithHint("add it to releases.environments in toolroom.yaml")
 	}
@@ -90,15 +91,15 @@ func (r *App) CheckEnvironment(name string) error {
 }
 
 // checkFunctionID refuses ids that other tools have.
-func (r *App) checkFunctionID(id toolroom.ID) error {
+func (a *App) checkFunctionID(id toolroom.ID) error {
 	if err := reserved.Check(id.Namespace); err != nil {
 		return err
 	}
-	if r.manager(id.Namespace) != nil {
+	if a.manager(id.Namespace) != nil {
 		return toolroom.Errorf(toolroom.CodeConflict, "%s is a source of the config, so no function can be %s", id.Namespace, id).
 			WithHint("choose another namespace, with --namespace or in the header")
 	}
-	if e, err := r.catalog.Resolve(id.String(), nil); err == nil && e.Provider != functionProvider && e.Tool.ID.Unversioned() == id {
+	if e, err := a.catalog.Resolve(id.String(), nil); err == nil && e.Provider != functionProvider && e.Tool.ID.Unversioned() == id {
 		return toolroom.Errorf(toolroom.CodeConflict, "there is another tool %s, from %s", id, e.Provider).
 			WithHint("choose another name or namespace")
 	}
@@ -106,8 +107,8 @@ func (r *App) checkFunctionID(id toolroom.ID) error {
 }
 
 // pastArguments returns the recorded arguments of a tool's calls that succeeded.
-func (r *App) pastArguments(ctx context.Context, tool string, since time.Time) (map[string][]json.RawMessage, error) {
-	list, err := r.Receipts(ctx, toolroom.ReceiptQuery{Tool: tool, Since: since, Status: toolroom.StatusOK, Limit: receipt.MaxLimit})
+func (a *App) pastArguments(ctx context.Context, tool string, since time.Time) (map[string][]json.RawMessage, error) {
+	list, err := a.Receipts(ctx, toolroom.ReceiptQuery{Tool: tool, Since: since, Status: toolroom.StatusOK, Limit: receipt.MaxLimit})
 	if err != nil {
 		return nil, err
 	}
@@ -125,16 +126,15 @@ func (r *App) pastArguments(ctx context.Context, tool string, since time.Time) (
 func (s *releases) refresh(ctx context.Context) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	table, err := release.Load(ctx, s.room.store)
-	if err != nil {
+	if err := s.load(ctx); err != nil {
 		return err
 	}
-	s.table.Store(table)
+	table := s.table.Load()
 	serving := map[string]int{}
 	var problems []error
 	for _, c := range table.Serving() {
 		serving[c.Tool] = c.Version
-		if s.shown[c.Tool] == c.Version {
+		if s.shown[c.Tool] == c.Version || table.Source(c.Tool) != "" {
 			continue
 		}
 		entry, err := s.entry(ctx, c)
@@ -158,7 +158,17 @@ func (s *releases) refresh(ctx context.Context) error {
 	if err := errors.Join(problems...); err != nil {
 		s.room.log.Warn("some released tools cannot be served", "error", err)
 	}
+	s.room.readmit(serving)
 	return nil
+}
+
+// load reads the releases.
+func (s *releases) load(ctx context.Context) error {
+	table, err := release.Load(ctx, s.room.store)
+	if err == nil {
+		s.table.Store(table)
+	}
+	return err
 }
 
 // releasePeriod is how often a server looks for releases by other processes.
@@ -195,6 +205,9 @@ func (s *snapshot) Serve(call *toolroom.Call, found *catalog.Entry) (*catalog.En
 	choice, known, err := s.of.Choose(call.Tool, call.Environment, call.Identity)
 	if !known || err != nil {
 		return nil, err
+	}
+	if s.of.Source(choice.Tool) != "" {
+		return s.room.definition(context.Background(), choice, call)
 	}
 	return s.entry(context.Background(), choice)
 }
@@ -263,7 +276,7 @@ func toolOf(v *release.Version) (toolroom.Tool, error) {
 const startAllowance = 10 * time.Second
 
 // functionOf returns the source that runs a version.
-func (r *App) functionOf(v *release.Version) (source.Source, error) {
+func (a *App) functionOf(v *release.Version) (source.Source, error) {
 	spec := &v.Spec
 	plan, err := json.Marshal(spec.Plan)
 	if err != nil {
@@ -276,14 +289,14 @@ func (r *App) functionOf(v *release.Version) (source.Source, error) {
 	d := function.Definition{
 		Tool: tool, Code: function.Code{Files: spec.Files, File: spec.File, Language: spec.Language}, Entry: spec.Entry,
 		Plan: plan, Async: spec.Plan.Async, Context: spec.Plan.Context != "", Secrets: spec.Secrets, Config: spec.Config, Output: spec.Plan.Output,
-		Packages: r.packagesOf(spec),
+		Packages: a.packagesOf(spec),
 	}
 	program := code.Function{
 		Request: code.Request{Program: toolroom.Program{
 			Language: spec.Language, Engine: spec.Engine, Egress: spec.Egress,
 			TimeoutMS: spec.Limits.TimeoutMS, CPUMS: spec.Limits.CPUMS, MemoryBytes: spec.Limits.MemoryBytes, MaxCalls: spec.Limits.Calls,
 		}},
-		Layer: r.layerOf(spec), Engines: enginesFor(spec), Ahead: spec.Node, Tools: spec.Plan.Context != "",
+		Layer: a.layerOf(spec), Engines: enginesFor(spec), Ahead: spec.Node, Tools: spec.Plan.Context != "",
 	}
 	if isJavaScript(spec) {
 		program.Layer.Preload = nil // the bundle tells
@@ -293,7 +306,7 @@ func (r *App) functionOf(v *release.Version) (source.Source, error) {
 	}
 	return function.New(d, function.Options{
 		Run: func(ctx context.Context, req *source.Request, p function.Program) (*source.Output, error) {
-			if r.code == nil {
+			if a.code == nil {
 				return nil, toolroom.Errorf(toolroom.CodeUnsupported, "functions cannot run here: code is disabled in the config")
 			}
 			f := program
@@ -301,17 +314,17 @@ func (r *App) functionOf(v *release.Version) (source.Source, error) {
 			f.Place, f.Bundled = p.Place, p.Bundled
 			f.Layer.Preload = append(f.Layer.Preload, p.Preload...)
 			f.Command, f.Env, f.Stdin, f.Files, f.Module, f.Output = p.Command, p.Env, p.Stdin, p.Files, p.Module, p.Output
-			return r.code.RunFunction(ctx, req, f)
+			return a.code.RunFunction(ctx, req, f)
 		},
-		Ready: func(ctx context.Context) error { return r.ensureLayer(ctx, spec) },
+		Ready: func(ctx context.Context) error { return a.ensureLayer(ctx, spec) },
 		Isolation: func(ctx context.Context, req *source.Request) string {
-			if r.code == nil {
+			if a.code == nil {
 				return ""
 			}
-			return r.code.FunctionIsolation(ctx, req, program)
+			return a.code.FunctionIsolation(ctx, req, program)
 		},
 		Resolve: func(ctx context.Context, ref string) (string, error) {
-			return secretref.New(r.resolver.Resolve).Expand(ctx, ref)
+			return secretref.New(a.resolver.Resolve).Expand(ctx, ref)
 		},
 	}), nil
 }
@@ -336,7 +349,7 @@ func enginesFor(spec *release.Spec) []string {
 }
 
 // inspectUpload reads the tools of an upload.
-func (r *App) inspectUpload(ctx context.Context, u release.Upload) ([]release.Found, error) {
+func (a *App) inspectUpload(ctx context.Context, u release.Upload) ([]release.Found, error) {
 	c, err := function.Read(u.Files, u.File)
 	if err != nil {
 		return nil, err
@@ -358,22 +371,22 @@ func (r *App) inspectUpload(ctx context.Context, u release.Upload) ([]release.Fo
 		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "%s: functions in %s cannot have packages here", c.File, base.Language)
 	}
 	if base.Lock = c.Lock; isJavaScript(&base) {
-		err = r.resolvePackages(ctx, &base, u.Tarballs)
+		err = a.resolvePackages(ctx, &base, u.Tarballs)
 	} else {
-		err = r.resolveDependencies(ctx, &base, u.Wheels)
+		err = a.resolveDependencies(ctx, &base, u.Wheels)
 	}
 	if err != nil {
 		return nil, err
 	}
 	var isolated sandbox.Spec
-	if r.code != nil {
-		if isolated, err = r.code.Usual(""); err != nil {
+	if a.code != nil {
+		if isolated, err = a.code.Usual(""); err != nil {
 			return nil, err
 		}
 	}
 	offline := base
 	offline.Egress = nil // an inspection has no network
-	tools, imports, err := function.Inspect(ctx, r.enginesNamed(enginesFor(&offline)), isolated, c, r.layerOf(&base))
+	tools, imports, err := function.Inspect(ctx, a.enginesNamed(enginesFor(&offline)), isolated, c, a.layerOf(&base))
 	if err != nil {
 		return nil, err
 	}
@@ -438,17 +451,17 @@ func casesOf(all []function.ManifestCase, tool string, only bool) []*release.Cas
 
 // Engine returns the engine of a name, or nil. A program that runs on it alone passes no
 // policy and leaves no receipt.
-func (r *App) Engine(name string) engine.Engine {
-	if found := r.enginesNamed([]string{name}); len(found) > 0 {
+func (a *App) Engine(name string) engine.Engine {
+	if found := a.enginesNamed([]string{name}); len(found) > 0 {
 		return found[0]
 	}
 	return nil
 }
 
-func (r *App) enginesNamed(names []string) []engine.Engine {
+func (a *App) enginesNamed(names []string) []engine.Engine {
 	var out []engine.Engine
 	for _, name := range names {
-		for _, e := range r.engines {
+		for _, e := range a.engines {
 			if e.Name() == name {
 				out = append(out, e)
 			}

@@ -12,8 +12,8 @@ import (
 
 // sealKey returns the key that seals one kind of data that leaves this home and comes back.
 // All processes of a home share it, also after a restart.
-func (r *App) sealKey(use string) ([]byte, error) {
-	path := filepath.Join(r.home, "seal.key")
+func (a *App) sealKey(use string) ([]byte, error) {
+	path := filepath.Join(a.home, "seal.key")
 	key, err := atomicfile.Key(path, approval.NewKey)
 	if err != nil {
 		return nil, err
@@ -27,4 +27,4 @@ func (r *App) sealKey(use string) ([]byte, error) {
 
 // StateKey returns the key that seals the state that MCP clients carry between the rounds
 // of a call.
-func (r *App) StateKey() ([]byte, error) { return r.sealKey("mcp state") }
+func (a *App) StateKey() ([]byte, error) { return a.sealKey("mcp state") }

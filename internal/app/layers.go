@@ -19,19 +19,19 @@ import (
 // functionPython is the interpreter of the engine py-native.
 const functionPython = "/usr/bin/python3"
 
-func (r *App) layers() layer.Store {
-	return layer.Store{Folder: filepath.Join(r.home, "packages"), Client: &http.Client{Timeout: fetchTimeout}}
+func (a *App) layers() layer.Store {
+	return layer.Store{Folder: filepath.Join(a.home, "packages"), Client: &http.Client{Timeout: fetchTimeout}}
 }
 
 const fetchTimeout = 10 * time.Minute
 
 // resolveDependencies locks the dependencies of a spec and unpacks them into a layer.
-func (r *App) resolveDependencies(ctx context.Context, spec *release.Spec, wheels string) error {
+func (a *App) resolveDependencies(ctx context.Context, spec *release.Spec, wheels string) error {
 	if len(spec.Requires) == 0 {
 		return nil
 	}
-	searchPath, _ := r.lookupEnv("PATH")
-	uv, err := install.UV().Find(r.home, searchPath)
+	searchPath, _ := a.lookupEnv("PATH")
+	uv, err := install.UV().Find(a.home, searchPath)
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeUnsupported, "packages are resolved by uv, which is not installed").
 			WithCLIHint("install it: toolroom setup packages")
@@ -39,11 +39,11 @@ func (r *App) resolveDependencies(ctx context.Context, spec *release.Spec, wheel
 	if _, err := os.Stat(functionPython); err != nil {
 		return toolroom.Errorf(toolroom.CodeUnsupported, "functions with packages need %s", functionPython).WithHint("install python3")
 	}
-	resolver := layer.Resolver{UV: uv, Python: functionPython, Environ: r.packageEnviron()}
+	resolver := layer.Resolver{UV: uv, Python: functionPython, Environ: a.packageEnviron()}
 	if spec.Lock, err = resolver.Resolve(ctx, spec.Requires, wheels); err != nil {
 		return err
 	}
-	spec.Layer, err = r.layers().Unpack(ctx, spec.Lock)
+	spec.Layer, err = a.layers().Unpack(ctx, spec.Lock)
 	return err
 }
 
@@ -52,9 +52,9 @@ func isJavaScript(spec *release.Spec) bool {
 }
 
 // npm returns what installs the packages of functions in JavaScript.
-func (r *App) npm() (layer.NPM, error) {
-	n := layer.NPM{Environ: r.packageEnviron(), Store: r.layers(), Accepted: r.Config().Releases.Packages.AcceptInstallScripts}
-	searchPath, _ := r.lookupEnv("PATH")
+func (a *App) npm() (layer.NPM, error) {
+	n := layer.NPM{Environ: a.packageEnviron(), Store: a.layers(), Accepted: a.Config().Releases.Packages.AcceptInstallScripts}
+	searchPath, _ := a.lookupEnv("PATH")
 	for _, folder := range filepath.SplitList(searchPath) {
 		path := filepath.Join(folder, "npm")
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && filepath.IsAbs(path) {
@@ -67,12 +67,12 @@ func (r *App) npm() (layer.NPM, error) {
 }
 
 // resolvePackages locks the npm packages of a spec and installs them into a layer.
-func (r *App) resolvePackages(ctx context.Context, spec *release.Spec, tarballs string) error {
+func (a *App) resolvePackages(ctx context.Context, spec *release.Spec, tarballs string) error {
 	if len(spec.Requires) == 0 {
 		spec.Lock = ""
 		return nil
 	}
-	npm, err := r.npm()
+	npm, err := a.npm()
 	if err != nil {
 		return err
 	}
@@ -84,18 +84,18 @@ func (r *App) resolvePackages(ctx context.Context, spec *release.Spec, tarballs 
 }
 
 // packagesOf returns where the npm packages of a spec are, and what runs it.
-func (r *App) packagesOf(spec *release.Spec) program.Packages {
+func (a *App) packagesOf(spec *release.Spec) program.Packages {
 	if !isJavaScript(spec) || spec.Layer == "" {
 		return program.Packages{Node: spec.Node}
 	}
-	return program.Packages{Folder: r.layers().Path(spec.Layer), Node: spec.Node}
+	return program.Packages{Folder: a.layers().Path(spec.Layer), Node: spec.Node}
 }
 
 // packageEnviron returns what uv and npm need to know of the environment: where its index, proxy
 // and certificates are.
-func (r *App) packageEnviron() []string {
+func (a *App) packageEnviron() []string {
 	var out []string
-	for _, entry := range r.o.Environ {
+	for _, entry := range a.o.Environ {
 		name, _, _ := strings.Cut(entry, "=")
 		upper := strings.ToUpper(name)
 		switch {
@@ -107,23 +107,23 @@ func (r *App) packageEnviron() []string {
 }
 
 // layerOf returns the folder of a spec's packages.
-func (r *App) layerOf(spec *release.Spec) engine.Layer {
+func (a *App) layerOf(spec *release.Spec) engine.Layer {
 	if spec.Layer == "" {
 		return engine.Layer{}
 	}
-	return engine.Layer{Digest: spec.Layer, Path: r.layers().Path(spec.Layer), Preload: spec.Preload}
+	return engine.Layer{Digest: spec.Layer, Path: a.layers().Path(spec.Layer), Preload: spec.Preload}
 }
 
 // Layer returns the packages of a version.
-func (r *App) Layer(spec *release.Spec) engine.Layer { return r.layerOf(spec) }
+func (a *App) Layer(spec *release.Spec) engine.Layer { return a.layerOf(spec) }
 
 // ensureLayer makes the layer of a version again if it is missing: this home may be another
 // one than that of the push.
-func (r *App) ensureLayer(ctx context.Context, spec *release.Spec) error {
-	if spec.Layer == "" || r.layers().Has(spec.Layer) {
+func (a *App) ensureLayer(ctx context.Context, spec *release.Spec) error {
+	if spec.Layer == "" || a.layers().Has(spec.Layer) {
 		return nil
 	}
-	digest, err := r.restoreLayer(ctx, spec)
+	digest, err := a.restoreLayer(ctx, spec)
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the packages of the tool could not be restored: %w", err)
 	}
@@ -133,11 +133,11 @@ func (r *App) ensureLayer(ctx context.Context, spec *release.Spec) error {
 	return nil
 }
 
-func (r *App) restoreLayer(ctx context.Context, spec *release.Spec) (string, error) {
+func (a *App) restoreLayer(ctx context.Context, spec *release.Spec) (string, error) {
 	if !isJavaScript(spec) {
-		return r.layers().Unpack(ctx, spec.Lock)
+		return a.layers().Unpack(ctx, spec.Lock)
 	}
-	npm, err := r.npm()
+	npm, err := a.npm()
 	if err != nil {
 		return "", err
 	}
@@ -145,11 +145,14 @@ func (r *App) restoreLayer(ctx context.Context, spec *release.Spec) (string, err
 }
 
 // collectLayers removes the layers that no version needs.
-func (r *App) collectLayers(ctx context.Context) {
+func (a *App) collectLayers(ctx context.Context) {
 	var locks []string
-	tools, err := r.store.VersionedTools(ctx)
+	tools, err := a.store.VersionedTools(ctx)
 	for _, tool := range tools {
-		versions, verr := r.store.Versions(ctx, tool)
+		if tool.Source != "" {
+			continue
+		}
+		versions, verr := a.store.Versions(ctx, tool.Tool)
 		if verr != nil {
 			err = verr
 			break
@@ -161,9 +164,9 @@ func (r *App) collectLayers(ctx context.Context) {
 		}
 	}
 	if err == nil {
-		_, err = r.layers().Collect(locks)
+		_, err = a.layers().Collect(locks)
 	}
 	if err != nil && ctx.Err() == nil {
-		r.log.Warn("cannot remove unused packages", "error", err)
+		a.log.Warn("cannot remove unused packages", "error", err)
 	}
 }

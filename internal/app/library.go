@@ -1,15 +1,12 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"maps"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/library"
-	"github.com/toolroom/toolroom/internal/pin"
 	"github.com/toolroom/toolroom/internal/reserved"
 	"github.com/toolroom/toolroom/source"
 )
@@ -65,7 +62,7 @@ func (m *sourceManager) libraryTools(o library.Offer, kind toolroom.SourceKind) 
 }
 
 // promptsDefinition makes the source's prompts a part of the tool's definition. Models see
-// the prompts, so they are pinned and checked for attacks with the tool.
+// the prompts, so they are versioned and checked for attacks with the tool.
 func promptsDefinition(t toolroom.Tool, prompts []source.Prompt) json.RawMessage {
 	said := make(map[string]json.RawMessage, len(prompts))
 	for _, p := range prompts {
@@ -94,43 +91,6 @@ func saidPrompts(definition json.RawMessage) map[string]json.RawMessage {
 		return nil
 	}
 	return d.Prompts
-}
-
-// samePrompts reports whether the prompts in both definitions are equal. It ignores prompts
-// that are only in one.
-func samePrompts(before, now json.RawMessage) bool {
-	taken, offered := saidPrompts(before), saidPrompts(now)
-	if len(taken) == 0 || len(offered) == 0 {
-		return false
-	}
-	for name, text := range offered {
-		said, known := taken[name]
-		if !known {
-			continue
-		}
-		a, aerr := pin.Seen(nil, said)
-		b, berr := pin.Seen(nil, text)
-		if aerr != nil || berr != nil || !bytes.Equal(a, b) {
-			return false
-		}
-	}
-	return true
-}
-
-// withPrompts returns the accepted pin with the tool's new prompts added. A prompt that is
-// gone stays in the pin, because it may come back changed.
-func withPrompts(before pin.Pin, tool toolroom.Tool) (pin.Pin, error) {
-	var d promptsOf
-	if err := json.Unmarshal(tool.Raw, &d); err != nil {
-		return pin.Pin{}, err
-	}
-	maps.Copy(d.Prompts, saidPrompts(before.Raw))
-	text, err := json.Marshal(d)
-	if err != nil {
-		return pin.Pin{}, err
-	}
-	tool.Raw = text
-	return pin.Of(before.Source, &tool, before.Pinned)
 }
 
 // read calls one of the libraryTools. ok is false for any other tool.
@@ -181,22 +141,22 @@ type SourceOptions struct {
 // AddSource adds src under the namespace name, besides the sources of the config. Its tools
 // must have that namespace. The room closes src. The error is a conflict if the name is in
 // use or reserved.
-func (r *App) AddSource(name string, src source.Source, o SourceOptions) error {
+func (a *App) AddSource(name string, src source.Source, o SourceOptions) error {
 	if err := reserved.Check(name); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	if r.managers[name] != nil {
-		r.mu.Unlock()
+	a.mu.Lock()
+	if a.managers[name] != nil {
+		a.mu.Unlock()
 		return toolroom.Errorf(toolroom.CodeConflict, "source %q already exists", name).WithHint("choose another name")
 	}
 	m := newManager(&sourceManager{
-		name: name, src: &selected{Source: src, plain: o.Plain}, catalog: r.catalog, redactor: r.redactor,
-		log: r.log, library: &r.library, plain: o.Plain, own: true,
+		name: name, src: &selected{Source: src, plain: o.Plain}, catalog: a.catalog, redactor: a.redactor,
+		log: a.log, library: &a.library, plain: o.Plain, own: true,
 	})
-	r.managers[name] = m
-	started := r.stop != nil
-	r.mu.Unlock()
+	a.managers[name] = m
+	started := a.stop != nil
+	a.mu.Unlock()
 	m.publish()
 	if started {
 		m.keepListed()

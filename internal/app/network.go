@@ -19,16 +19,16 @@ import (
 
 // starter returns the function that starts a source's programs with the network that the
 // config allows them.
-func (r *App) starter(network string, guard *egress.Guard) func(proc.Spec) (*proc.Process, error) {
-	j := r.jail(network, guard)
+func (a *App) starter(network string, guard *egress.Guard) func(proc.Spec) (*proc.Process, error) {
+	j := a.jail(network, guard)
 	if j.HostNetwork {
 		return proc.Start
 	}
 	return j.Start
 }
 
-func (r *App) jail(network string, guard *egress.Guard) *netjail.Jail {
-	j := &netjail.Jail{Helper: r.o.Helper, Log: r.log}
+func (a *App) jail(network string, guard *egress.Guard) *netjail.Jail {
+	j := &netjail.Jail{Helper: a.o.Helper, Log: a.log}
 	switch network {
 	case config.NetworkGuarded:
 		j.Guard = guard
@@ -41,12 +41,12 @@ func (r *App) jail(network string, guard *egress.Guard) *netjail.Jail {
 
 // ruled returns the function that starts programs without a sandbox under the policy's
 // rules about effects.
-func (r *App) ruled(j *netjail.Jail) func(proc.Spec, []toolroom.Effect) (*proc.Process, error) {
+func (a *App) ruled(j *netjail.Jail) func(proc.Spec, []toolroom.Effect) (*proc.Process, error) {
 	return func(s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
 		if len(rules) == 0 && j.HostNetwork {
 			return proc.Start(s)
 		}
-		under, err := j.Under(rules, restrict.View{Path: searchPath(r.o.Environ), Scratch: r.scratch()})
+		under, err := j.Under(rules, restrict.View{Path: searchPath(a.o.Environ), Scratch: a.scratch()})
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +55,7 @@ func (r *App) ruled(j *netjail.Jail) func(proc.Spec, []toolroom.Effect) (*proc.P
 }
 
 // scratch is the folder for temporary files of the server.
-func (r *App) scratch() string { return filepath.Join(r.stateOf("shell"), "scratch") }
+func (a *App) scratch() string { return filepath.Join(a.stateOf("shell"), "scratch") }
 
 func searchPath(environ []string) []string {
 	for _, entry := range environ {
@@ -68,60 +68,87 @@ func searchPath(environ []string) []string {
 
 // enforces reports whether rules can be enforced on programs that run without a sandbox.
 // It tries once.
-func (r *App) enforces() bool {
-	r.enforcing.Do(func() {
-		if r.o.Helper == "" {
+func (a *App) enforces() bool {
+	a.enforcing.Do(func() {
+		if a.o.Helper == "" {
 			return
 		}
-		scratch := r.scratch()
-		j := &netjail.Jail{Helper: r.o.Helper, Binds: []lockdown.Bind{{Source: scratch, Target: scratch}}}
+		scratch := a.scratch()
+		j := &netjail.Jail{Helper: a.o.Helper, Binds: []lockdown.Bind{{Source: scratch, Target: scratch}}}
 		// Without arguments the helper only prints how it is used.
-		p, err := j.Start(proc.Spec{Command: r.o.Helper, Args: []string{netjail.Arg}, Owner: r.owner, Stderr: io.Discard})
+		p, err := j.Start(proc.Spec{Command: a.o.Helper, Args: []string{netjail.Arg}, Owner: a.owner, Stderr: io.Discard})
 		if err != nil {
-			r.log.Debug("rules cannot be enforced on programs without a sandbox", "error", err)
+			a.log.Debug("rules cannot be enforced on programs without a sandbox", "error", err)
 			return
 		}
 		p.Stop(0)
-		r.canEnforce = true
+		a.canEnforce = true
 	})
-	return r.canEnforce
+	return a.canEnforce
 }
 
 // checkNetwork reports which programs use the network of this machine, and whether the
 // others can be isolated from it.
-func (r *App) checkNetwork() []Check {
-	c := r.Config()
+func (a *App) checkNetwork() []Check {
+	c := a.Config()
 	unguarded, fenced := 0, 0
 	for name, s := range c.Sources {
 		switch network := c.NetworkOf(s); {
-		case s.Disabled || network == "" || r.manager(name) == nil:
+		case s.Disabled || network == "" || a.manager(name) == nil:
 		case network == config.NetworkHost:
 			unguarded++
 		default:
 			fenced++
 		}
 	}
-	var checks []Check
+	checks := a.checkSandboxes()
 	if unguarded > 0 {
 		checks = append(checks, Check{
-			Name: "network of programs", Status: CheckInfo, Detail: fmt.Sprintf("%d of %d stdio servers have unrestricted network access", unguarded, unguarded+fenced),
+			Name: "network of programs", Status: CheckInfo, Detail: fmt.Sprintf("%d of %d programs without a sandbox have unrestricted network access", unguarded, unguarded+fenced),
 			Fix: "set egress: {network: guarded}, for one source or for all, and check which of them support a proxy",
 		})
 	}
 	if fenced > 0 {
-		checks = append(checks, r.checkFence(fenced))
+		checks = append(checks, a.checkFence(fenced))
+	}
+	return checks
+}
+
+// checkSandboxes reports which programs of sources run in no sandbox.
+func (a *App) checkSandboxes() []Check {
+	var free, held []string
+	for name, s := range a.Config().Sources {
+		switch {
+		case s.Disabled || !s.Program() || a.manager(name) == nil:
+		case s.Sandbox == nil:
+			free = append(free, name)
+		default:
+			held = append(held, name+" ("+s.Sandbox.Describe()+")")
+		}
+	}
+	slices.Sort(free)
+	slices.Sort(held)
+	var checks []Check
+	if len(held) > 0 {
+		checks = append(checks, Check{Name: "sandboxes of sources", Status: CheckOK, Detail: strings.Join(held, ", ")})
+	}
+	if len(free) > 0 {
+		checks = append(checks, Check{
+			Name: "programs of sources", Status: CheckInfo, Detail: "these have your rights to files and programs: " + strings.Join(free, ", "),
+			Fix: "give one a sandbox: {read: [FOLDER], hosts: [HOST]}",
+		})
 	}
 	return checks
 }
 
 // checkFence starts a program that does nothing in a network jail.
-func (r *App) checkFence(programs int) Check {
+func (a *App) checkFence(programs int) Check {
 	c := Check{Name: "network guard", Status: CheckOK, Detail: fmt.Sprintf("%d programs run in their own network namespace", programs)}
 	command, err := exec.LookPath("true")
 	if err != nil {
-		command = r.o.Helper
+		command = a.o.Helper
 	}
-	p, err := (&netjail.Jail{Helper: r.o.Helper}).Start(proc.Spec{Command: command, Env: r.o.Environ, Owner: r.owner})
+	p, err := (&netjail.Jail{Helper: a.o.Helper}).Start(proc.Spec{Command: command, Env: a.o.Environ, Owner: a.owner})
 	if err != nil {
 		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), "allow user namespaces, or set network: host for those programs"
 		return c

@@ -21,7 +21,7 @@ import (
 // authorisation returns the function that gets an identity's tokens for a remote MCP
 // server, or nil if the config sends its own credentials. forAll reports that all callers
 // use the same tokens.
-func (r *App) authorisation(name string, m *config.MCP, guard *egress.Guard) (auth func(who string) *oauth.Client, forAll bool) {
+func (a *App) authorisation(name string, m *config.MCP, guard *egress.Guard) (auth func(who string) *oauth.Client, forAll bool) {
 	if m.URL == "" {
 		return nil, false
 	}
@@ -37,7 +37,7 @@ func (r *App) authorisation(name string, m *config.MCP, guard *egress.Guard) (au
 	c := oauth.Config{
 		Resource: m.URL, Grant: oauth.Grant(o.Grant), ClientID: o.ClientID, ClientSecret: o.ClientSecret,
 		Issuer: o.Issuer, PrivateKey: o.PrivateKey, KeyID: o.KeyID, MetadataURL: o.MetadataURL, Scopes: o.Scopes,
-		Resolve: r.expand,
+		Resolve: a.expand,
 	}
 	named := []string{m.URL, o.Issuer, o.MetadataURL}
 	if o.IDP != nil {
@@ -45,7 +45,7 @@ func (r *App) authorisation(name string, m *config.MCP, guard *egress.Guard) (au
 		named = append(named, o.IDP.Issuer, o.IDP.TokenEndpoint)
 	}
 	if o.Token != "" || o.TokenFile != "" {
-		c.Assertion = func(ctx context.Context) (string, error) { return r.assertion(ctx, o) }
+		c.Assertion = func(ctx context.Context) (string, error) { return a.assertion(ctx, o) }
 	}
 	forAll = o.Shared || c.Grant != "" && c.Grant != oauth.AuthorizationCode
 	// The server's own statements about where to log in are subject to the guard. Addresses
@@ -53,7 +53,7 @@ func (r *App) authorisation(name string, m *config.MCP, guard *egress.Guard) (au
 	client := guard.WithOwn(own(named)...).Client()
 	client.Timeout = oauthTimeout
 	return func(who string) *oauth.Client {
-		return oauth.New(c, &loginStore{secrets: r.secrets, ref: loginRef(name, who)}, client)
+		return oauth.New(c, &loginStore{secrets: a.secrets, ref: loginRef(name, who)}, client)
 	}, forAll
 }
 
@@ -72,16 +72,16 @@ func own(addresses []string) []*url.URL {
 }
 
 // expand replaces the secret references in a text.
-func (r *App) expand(ctx context.Context, text string) (string, error) {
-	values, err := r.resolver.ExpandAll(shared(ctx), map[string]string{"": text})
+func (a *App) expand(ctx context.Context, text string) (string, error) {
+	values, err := a.resolver.ExpandAll(shared(ctx), map[string]string{"": text})
 	return values[""], err
 }
 
-func (r *App) assertion(ctx context.Context, o config.OAuthClient) (string, error) {
+func (a *App) assertion(ctx context.Context, o config.OAuthClient) (string, error) {
 	if o.TokenFile == "" {
-		return r.expand(ctx, o.Token)
+		return a.expand(ctx, o.Token)
 	}
-	data, err := os.ReadFile(r.folder(o.TokenFile))
+	data, err := os.ReadFile(a.folder(o.TokenFile))
 	if err != nil {
 		return "", fmt.Errorf("the token to exchange: %w", err)
 	}
@@ -135,10 +135,10 @@ type Visit = func(ctx context.Context, address string) (back string, err error)
 // browser is redirected to. The tokens are stored as a secret; a running server uses them
 // from its next call on. The error is not_found if the source is not configured, and
 // unsupported if it has no login.
-func (r *App) Login(ctx context.Context, name string, who toolroom.Identity, redirect string, visit Visit) error {
-	h := r.manager(name)
-	if h == nil && r.LoginsOf(name) {
-		login, err := r.googleLogin(r.Config(), who)
+func (a *App) Login(ctx context.Context, name string, who toolroom.Identity, redirect string, visit Visit) error {
+	h := a.manager(name)
+	if h == nil && a.LoginsOf(name) {
+		login, err := a.googleLogin(a.Config(), who)
 		if err != nil {
 			return err
 		}

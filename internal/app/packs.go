@@ -31,13 +31,13 @@ import (
 var contested = []string{"git", "image", "audio", "screen", "camera", "gmail", "calendar", "docs", "drive", "tasks"}
 
 // services makes the packs that are off unless the config has a section for them.
-func (r *App) services(c *config.Config, on func(pack string) bool, folders *folder.Folders) ([]*builtin.Pack, error) {
+func (a *App) services(c *config.Config, on func(pack string) bool, folders *folder.Folders) ([]*builtin.Pack, error) {
 	var list []*builtin.Pack
 	for name, pack := range map[string]func() (*builtin.Pack, error){
-		"storage": func() (*builtin.Pack, error) { return r.storagePack(c, folders) },
-		"k8s":     func() (*builtin.Pack, error) { return r.k8sPack(c) },
-		"media":   func() (*builtin.Pack, error) { return r.mediaPack(c, folders) },
-		"google":  func() (*builtin.Pack, error) { return r.googlePack(c) },
+		"storage": func() (*builtin.Pack, error) { return a.storagePack(c, folders) },
+		"k8s":     func() (*builtin.Pack, error) { return a.k8sPack(c) },
+		"media":   func() (*builtin.Pack, error) { return a.mediaPack(c, folders) },
+		"google":  func() (*builtin.Pack, error) { return a.googlePack(c) },
 	} {
 		if !on(name) {
 			continue
@@ -49,7 +49,7 @@ func (r *App) services(c *config.Config, on func(pack string) bool, folders *fol
 		p.Tools = slices.DeleteFunc(p.Tools, func(t builtin.Tool) bool {
 			_, taken := c.Sources[t.ID.Namespace]
 			if taken {
-				r.log.Info("a built-in tool is off: a source has the name of its namespace", "tool", t.ID.String())
+				a.log.Info("a built-in tool is off: a source has the name of its namespace", "tool", t.ID.String())
 			}
 			return taken
 		})
@@ -60,7 +60,7 @@ func (r *App) services(c *config.Config, on func(pack string) bool, folders *fol
 
 // reaches returns a transport that may reach a service that the config names, and the
 // service's address.
-func (r *App) reaches(c *config.Config, service string) (http.RoundTripper, *url.URL, error) {
+func (a *App) reaches(c *config.Config, service string) (http.RoundTripper, *url.URL, error) {
 	address, err := url.Parse(service)
 	if err != nil {
 		return nil, nil, err
@@ -73,13 +73,13 @@ func (r *App) reaches(c *config.Config, service string) (http.RoundTripper, *url
 }
 
 // artifact opens an artifact of a caller.
-func (r *App) artifact(ctx context.Context, who toolroom.Identity, handle string) (*os.File, toolroom.Artifact, error) {
-	return r.artifacts.Open(ctx, identity.Owner(who), handle)
+func (a *App) artifact(ctx context.Context, who toolroom.Identity, handle string) (*os.File, toolroom.Artifact, error) {
+	return a.artifacts.Open(ctx, identity.Owner(who), handle)
 }
 
-func (r *App) storagePack(c *config.Config, folders *folder.Folders) (*builtin.Pack, error) {
+func (a *App) storagePack(c *config.Config, folders *folder.Folders) (*builtin.Pack, error) {
 	s := *c.Builtin.Storage
-	transport, address, err := r.reaches(c, s.URL)
+	transport, address, err := a.reaches(c, s.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -96,27 +96,27 @@ func (r *App) storagePack(c *config.Config, folders *folder.Folders) (*builtin.P
 		}
 		transport = guard.WithOwn(hosts...).Transport()
 	}
-	notes := memory.Open(r.stateOf("memory"))
+	notes := memory.Open(a.stateOf("memory"))
 	return storage.Pack(storage.Options{
 		Client: &storage.Client{
 			Endpoint: address, Region: cmp.Or(s.Region, "us-east-1"), VirtualHosts: s.VirtualHosts, Transport: transport,
 			Keys: func(ctx context.Context) (storage.Keys, error) {
-				values, err := r.resolver.ExpandAll(shared(ctx), map[string]string{"secret": s.SecretKey, "token": s.SessionToken})
+				values, err := a.resolver.ExpandAll(shared(ctx), map[string]string{"secret": s.SecretKey, "token": s.SessionToken})
 				return storage.Keys{Access: s.AccessKey, Secret: values["secret"], Token: values["token"]}, err
 			},
 		},
-		Bucket: s.Bucket, Buckets: s.Buckets, MaxExpiry: s.MaxExpiry, Folders: folders, Artifact: r.artifact,
-		Save: notes.Save, Has: notes.Has, State: r.stateOf("storage"),
+		Bucket: s.Bucket, Buckets: s.Buckets, MaxExpiry: s.MaxExpiry, Folders: folders, Artifact: a.artifact,
+		Save: notes.Save, Has: notes.Has, State: a.stateOf("storage"),
 	}), nil
 }
 
-func (r *App) k8sPack(c *config.Config) (*builtin.Pack, error) {
+func (a *App) k8sPack(c *config.Config) (*builtin.Pack, error) {
 	s := *c.Builtin.K8s
 	guard, err := egress.New(c.Egress.Policy(config.Egress{}))
 	if err != nil {
 		return nil, err
 	}
-	env := func(name string) string { value, _ := r.lookupEnv(name); return value }
+	env := func(name string) string { value, _ := a.lookupEnv(name); return value }
 	o := k8s.Options{
 		Context: s.Context, Namespace: s.Namespace, Dial: guard.WithOwn().DialContext,
 		Own: func(server *url.URL) func(context.Context, string, string) (net.Conn, error) {
@@ -130,40 +130,40 @@ func (r *App) k8sPack(c *config.Config) (*builtin.Pack, error) {
 	switch {
 	case len(secret.References(s.Kubeconfig)) > 0:
 		o.Secret = func(ctx context.Context, who toolroom.Identity) (string, error) {
-			values, err := r.resolver.ExpandAll(secretref.WithCaller(ctx, who.Key()), map[string]string{"kubeconfig": s.Kubeconfig})
+			values, err := a.resolver.ExpandAll(secretref.WithCaller(ctx, who.Key()), map[string]string{"kubeconfig": s.Kubeconfig})
 			return values["kubeconfig"], err
 		}
 	case s.Kubeconfig != "":
-		o.Kubeconfig = r.folder(s.Kubeconfig)
+		o.Kubeconfig = a.folder(s.Kubeconfig)
 	}
 	return k8s.Pack(o), nil
 }
 
-func (r *App) mediaPack(c *config.Config, folders *folder.Folders) (*builtin.Pack, error) {
+func (a *App) mediaPack(c *config.Config, folders *folder.Folders) (*builtin.Pack, error) {
 	s := *c.Builtin.Media
-	channels, err := r.channels(c)
+	channels, err := a.channels(c)
 	if err != nil {
 		return nil, err
 	}
-	o := media.Options{Channels: channels, Folders: folders, Artifact: r.artifact, Put: r.artifacts.Put, MaxBytes: s.MaxBytes, Environ: r.o.Environ}
-	if o.Vision, err = r.model(c, s.Vision, "builtin.media.vision"); err != nil {
+	o := media.Options{Channels: channels, Folders: folders, Artifact: a.artifact, Put: a.artifacts.Put, MaxBytes: s.MaxBytes, Environ: a.o.Environ}
+	if o.Vision, err = a.model(c, s.Vision, "builtin.media.vision"); err != nil {
 		return nil, err
 	}
-	o.Speech, err = r.model(c, s.Speech, "builtin.media.speech")
+	o.Speech, err = a.model(c, s.Speech, "builtin.media.speech")
 	return media.Pack(o), err
 }
 
 // model returns the model that a section of the config names, or nil.
-func (r *App) model(c *config.Config, s *config.BuiltinModel, section string) (*media.Provider, error) {
+func (a *App) model(c *config.Config, s *config.BuiltinModel, section string) (*media.Provider, error) {
 	if s == nil {
 		return nil, nil
 	}
 	p := &media.Provider{Kind: s.Provider, URL: media.Address(s.Provider, s.URL), Model: s.Model, Section: section}
 	if s.Key != "" {
-		p.Key = r.expanded(s.Key)
+		p.Key = a.expanded(s.Key)
 	}
 	var err error
-	p.Transport, _, err = r.reaches(c, p.URL)
+	p.Transport, _, err = a.reaches(c, p.URL)
 	return p, err
 }
 
@@ -171,7 +171,7 @@ func (r *App) model(c *config.Config, s *config.BuiltinModel, section string) (*
 const googleName = "google"
 
 // googleLogin returns the OAuth client for a caller's login.
-func (r *App) googleLogin(c *config.Config, who toolroom.Identity) (*oauth.Client, error) {
+func (a *App) googleLogin(c *config.Config, who toolroom.Identity) (*oauth.Client, error) {
 	s := *c.Builtin.Google
 	e := oauth.Endpoints{Authorization: "https://accounts.google.com/o/oauth2/v2/auth", Token: "https://oauth2.googleapis.com/token"}
 	issuer := "https://accounts.google.com"
@@ -179,7 +179,7 @@ func (r *App) googleLogin(c *config.Config, who toolroom.Identity) (*oauth.Clien
 		issuer = strings.TrimSuffix(s.URL, "/")
 		e = oauth.Endpoints{Authorization: issuer + "/o/oauth2/v2/auth", Token: issuer + "/token"}
 	}
-	transport, _, err := r.reaches(c, e.Token)
+	transport, _, err := a.reaches(c, e.Token)
 	if err != nil {
 		return nil, err
 	}
@@ -189,12 +189,12 @@ func (r *App) googleLogin(c *config.Config, who toolroom.Identity) (*oauth.Clien
 		owner = identity.Owner(who)
 	}
 	return oauth.New(oauth.Config{
-		ClientID: s.ClientID, ClientSecret: s.ClientSecret, Issuer: issuer, Endpoints: &e, Resolve: r.expand,
+		ClientID: s.ClientID, ClientSecret: s.ClientSecret, Issuer: issuer, Endpoints: &e, Resolve: a.expand,
 		Scopes: google.Options{Services: s.Services}.Scopes(),
-	}, &loginStore{secrets: r.secrets, ref: loginRef(googleName, owner)}, &http.Client{Transport: transport, Timeout: oauthTimeout}), nil
+	}, &loginStore{secrets: a.secrets, ref: loginRef(googleName, owner)}, &http.Client{Transport: transport, Timeout: oauthTimeout}), nil
 }
 
-func (r *App) googlePack(c *config.Config) (*builtin.Pack, error) {
+func (a *App) googlePack(c *config.Config) (*builtin.Pack, error) {
 	s := *c.Builtin.Google
 	guard, err := egress.New(c.Egress.Policy(config.Egress{}))
 	if err != nil {
@@ -203,7 +203,7 @@ func (r *App) googlePack(c *config.Config) (*builtin.Pack, error) {
 	return google.Pack(google.Options{
 		Services: s.Services, URL: s.URL, Transport: guard.WithOwn(own([]string{s.URL})...).Transport(), Configured: s.ClientID != "",
 		Token: func(ctx context.Context, who toolroom.Identity) (string, error) {
-			login, err := r.googleLogin(c, who)
+			login, err := a.googleLogin(c, who)
 			if err != nil {
 				return "", err
 			}
@@ -213,7 +213,7 @@ func (r *App) googlePack(c *config.Config) (*builtin.Pack, error) {
 }
 
 // LoginsOf reports whether a name is that of a built-in pack with a login, and on.
-func (r *App) LoginsOf(name string) bool {
-	c := r.Config()
+func (a *App) LoginsOf(name string) bool {
+	c := a.Config()
 	return name == googleName && c.Builtin.On(googleName, false) && c.Builtin.Google.ClientID != ""
 }

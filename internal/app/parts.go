@@ -40,45 +40,45 @@ type Parts struct {
 }
 
 // Parts returns the parts of an open room.
-func (r *App) Parts() Parts {
+func (a *App) Parts() Parts {
 	return Parts{
-		Runner: r.runner, Worker: r.worker, Approvals: r.approvals, Artifacts: r.artifacts, Sessions: r.sessions,
-		Receipts: r.store, Recorder: r.recorder, Tokens: r.store, Secrets: r.secrets,
-		Library: &r.library, Releases: r.releases, WatchReceipts: r.receipts.Watch,
-		Resolve: r.resolver.Resolve, Log: r.log,
+		Runner: a.runner, Worker: a.worker, Approvals: a.approvals, Artifacts: a.artifacts, Sessions: a.sessions,
+		Receipts: a.store, Recorder: a.recorder, Tokens: a.store, Secrets: a.secrets,
+		Library: &a.library, Releases: a.releases, WatchReceipts: a.receipts.Watch,
+		Resolve: a.resolver.Resolve, Log: a.log,
 	}
 }
 
 // Config returns the current config.
-func (r *App) Config() *config.Config {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.config
+func (a *App) Config() *config.Config {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.config
 }
 
 // Home returns the folder that holds all state.
-func (r *App) Home() string { return r.home }
+func (a *App) Home() string { return a.home }
 
 // Receipts lists receipts of calls.
-func (r *App) Receipts(ctx context.Context, q toolroom.ReceiptQuery) ([]*toolroom.Receipt, error) {
-	if err := r.recorder.Flush(ctx); err != nil {
+func (a *App) Receipts(ctx context.Context, q toolroom.ReceiptQuery) ([]*toolroom.Receipt, error) {
+	if err := a.recorder.Flush(ctx); err != nil {
 		return nil, err
 	}
-	return r.store.Receipts(ctx, q)
+	return a.store.Receipts(ctx, q)
 }
 
 // ReceiptSamples calls see with what metrics need of the receipts that q selects.
-func (r *App) ReceiptSamples(ctx context.Context, q toolroom.ReceiptQuery, see func(receipt.Sample) bool) error {
-	if err := r.recorder.Flush(ctx); err != nil {
+func (a *App) ReceiptSamples(ctx context.Context, q toolroom.ReceiptQuery, see func(receipt.Sample) bool) error {
+	if err := a.recorder.Flush(ctx); err != nil {
 		return err
 	}
-	return r.store.ReceiptSamples(ctx, q, see)
+	return a.store.ReceiptSamples(ctx, q, see)
 }
 
 // Receipt returns the receipt of one call.
-func (r *App) Receipt(ctx context.Context, id string) (*toolroom.Receipt, error) {
-	if err := r.recorder.Flush(ctx); err != nil {
+func (a *App) Receipt(ctx context.Context, id string) (*toolroom.Receipt, error) {
+	if err := a.recorder.Flush(ctx); err != nil {
 		return nil, err
 	}
-	return r.store.Receipt(ctx, id)
+	return a.store.Receipt(ctx, id)
 }

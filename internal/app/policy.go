@@ -33,7 +33,7 @@ func Policy(c *config.Config, configFile string, more ...string) (*policy.Policy
 
 func verifiedPolicy(c *config.Config, configFile string, verify config.Verify, more ...string) (*policy.Policy, *cedar.Rules, error) {
 	folder := filepath.Dir(configFile)
-	tools, err := policy.ReadManifests(c.Tools, folder, verify)
+	tools, err := policy.ReadManifests(c.Layers(), folder, verify)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -61,26 +61,26 @@ func verifiedPolicy(c *config.Config, configFile string, verify config.Verify, m
 
 // ReloadPolicy reads the policy files of the current config again. The new policy applies
 // from the next call on.
-func (r *App) ReloadPolicy() error {
-	r.reloading.Lock()
-	defer r.reloading.Unlock()
-	p, err := r.compilePolicy(r.Config())
+func (a *App) ReloadPolicy() error {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	p, err := a.compilePolicy(a.Config())
 	if err != nil {
 		return err
 	}
-	r.policy.current.Store(&inForce{p, r.policy.current.Load().grants})
-	r.log.Info("policy reloaded")
+	a.policy.current.Store(&inForce{p, a.policy.current.Load().grants})
+	a.log.Info("policy reloaded")
 	return nil
 }
 
 // PolicyFiles lists the rule files and skill manifests that the current config names.
-func (r *App) PolicyFiles() []string { return r.policyFiles(r.Config()) }
+func (a *App) PolicyFiles() []string { return a.policyFiles(a.Config()) }
 
-func (r *App) policyFiles(c *config.Config) []string {
+func (a *App) policyFiles(c *config.Config) []string {
 	files := c.PolicyFiles()
 	for i, file := range files {
 		if !filepath.IsAbs(file) {
-			files[i] = filepath.Join(filepath.Dir(r.o.ConfigFile), file)
+			files[i] = filepath.Join(filepath.Dir(a.o.ConfigFile), file)
 		}
 	}
 	return files
@@ -129,28 +129,28 @@ func readRules(folder, path string, verify config.Verify) ([]byte, error) {
 	return body, err
 }
 
-func (r *App) compilePolicy(c *config.Config) (*policy.Policy, error) {
+func (a *App) compilePolicy(c *config.Config) (*policy.Policy, error) {
 	var engines []string
-	for _, e := range r.engines {
+	for _, e := range a.engines {
 		engines = append(engines, e.Name())
 	}
-	p, _, err := verifiedPolicy(c, r.o.ConfigFile, r.o.Verify, engines...)
+	p, _, err := verifiedPolicy(c, a.o.ConfigFile, a.o.Verify, engines...)
 	if err != nil {
 		return nil, err
 	}
-	return p.WithElevations(r.store), nil
+	return p.WithElevations(a.store), nil
 }
 
 // Explain returns the policy decision about a tool for an identity, with the verdict of
 // each layer. With arguments, a JSON object, it decides about that call and predicts its
 // effects. Without them it ignores rules that depend on arguments. It runs nothing.
-func (r *App) Explain(ctx context.Context, spelling string, who toolroom.Identity, arguments json.RawMessage) (*policy.Explanation, error) {
-	tool, err := r.asked(ctx, spelling)
+func (a *App) Explain(ctx context.Context, spelling string, who toolroom.Identity, arguments json.RawMessage) (*policy.Explanation, error) {
+	tool, err := a.asked(ctx, spelling)
 	if err != nil {
 		return nil, err
 	}
-	call := &policy.Context{Time: time.Now(), Secrets: r.trust.Load().of(tool).Secrets}
-	e, err := r.catalog.Resolve(spelling, nil)
+	call := &policy.Context{Time: time.Now(), Secrets: a.trust.Load().of(tool).Secrets}
+	e, err := a.catalog.Resolve(spelling, nil)
 	known := err == nil
 	if len(arguments) > 0 {
 		call.Arguments = func() (any, error) { return jsonx.Decode(arguments, jsonx.Limits{}) }
@@ -158,7 +158,7 @@ func (r *App) Explain(ctx context.Context, spelling string, who toolroom.Identit
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid arguments: %w", err)
 		}
 		if known {
-			call.Effects = r.runner.Expect(e, who, arguments)
+			call.Effects = a.runner.Expect(e, who, arguments)
 		}
 	}
 	if known {
@@ -167,11 +167,11 @@ func (r *App) Explain(ctx context.Context, spelling string, who toolroom.Identit
 	asked := policy.Request{Tool: tool, Who: who, Call: call}
 	var decision policy.Decision
 	if known && call.Arguments != nil {
-		decision, _ = r.runner.Judge(ctx, e, asked, source.Request{Arguments: arguments, Identity: who})
+		decision, _ = a.runner.Judge(ctx, e, asked, source.Request{Arguments: arguments, Identity: who})
 	} else {
-		decision = r.policy.Decide(ctx, asked)
+		decision = a.policy.Decide(ctx, asked)
 	}
-	step, spends, err := r.spending().Judge(ctx, tool.ID.Unversioned().String(), who.Key(), call.Effects, call.Time)
+	step, spends, err := a.spending().Judge(ctx, tool.ID.Unversioned().String(), who.Key(), call.Effects, call.Time)
 	if err != nil {
 		return nil, err
 	}
@@ -183,18 +183,18 @@ func (r *App) Explain(ctx context.Context, spelling string, who toolroom.Identit
 		Unwalled: known && run.Unwalled(e, decision),
 	}
 	if decision.Effect == toolroom.VerdictConfirm && (!spends || step.Effect == toolroom.VerdictAllow) {
-		return explained, r.standing(ctx, explained, tool, who, arguments)
+		return explained, a.standing(ctx, explained, tool, who, arguments)
 	}
 	return explained, nil
 }
 
 // standing adds the grant that covers the call, if there is one.
-func (r *App) standing(ctx context.Context, e *policy.Explanation, tool *toolroom.Tool, who toolroom.Identity, arguments json.RawMessage) error {
+func (a *App) standing(ctx context.Context, e *policy.Explanation, tool *toolroom.Tool, who toolroom.Identity, arguments json.RawMessage) error {
 	question := toolroom.Approval{Tool: tool.ID.String(), Identity: who}
 	if canonical, err := jsonx.Canonical(arguments); len(arguments) > 0 && err == nil {
 		question.Digest = approval.Digest(tool.ID, canonical, nil, who)
 	}
-	grant, err := r.approvals.Granted(ctx, question)
+	grant, err := a.approvals.Granted(ctx, question)
 	if err != nil || grant == nil {
 		return err
 	}
@@ -204,14 +204,14 @@ func (r *App) standing(ctx context.Context, e *policy.Explanation, tool *toolroo
 }
 
 // asked returns the tool that a policy question is about, which need not exist yet.
-func (r *App) asked(ctx context.Context, spelling string) (*toolroom.Tool, error) {
-	_ = r.find(ctx, spelling) // a source that cannot be listed now does not matter
-	return r.known(ctx, spelling)
+func (a *App) asked(ctx context.Context, spelling string) (*toolroom.Tool, error) {
+	_ = a.find(ctx, spelling) // a source that cannot be listed now does not matter
+	return a.known(ctx, spelling)
 }
 
 // known is like asked, but for tools that were listed before: it starts no source.
-func (r *App) known(_ context.Context, spelling string) (*toolroom.Tool, error) {
-	e, err := r.catalog.Resolve(spelling, nil)
+func (a *App) known(_ context.Context, spelling string) (*toolroom.Tool, error) {
+	e, err := a.catalog.Resolve(spelling, nil)
 	if err == nil {
 		return &e.Tool, nil
 	}
@@ -223,17 +223,17 @@ func (r *App) known(_ context.Context, spelling string) (*toolroom.Tool, error) 
 }
 
 // TryPolicy decides the cases of a trial with the current policy.
-func (r *App) TryPolicy(ctx context.Context, cases []policytest.Case) ([]policytest.Outcome, error) {
-	return policytest.New(r.policy.current.Load().policy, r.asked).Run(ctx, cases)
+func (a *App) TryPolicy(ctx context.Context, cases []policytest.Case) ([]policytest.Outcome, error) {
+	return policytest.New(a.policy.current.Load().policy, a.asked).Run(ctx, cases)
 }
 
 // ReplayPolicy decides the calls recorded since a time again, with the current policy, and
 // returns those with a different decision.
-func (r *App) ReplayPolicy(ctx context.Context, since time.Time) (*policytest.Replayed, error) {
+func (a *App) ReplayPolicy(ctx context.Context, since time.Time) (*policytest.Replayed, error) {
 	replayed := &policytest.Replayed{Changes: []policytest.Change{}}
-	tried := policytest.New(r.policy.current.Load().policy, r.known)
+	tried := policytest.New(a.policy.current.Load().policy, a.known)
 	tried.Enforced = func(tool *toolroom.Tool, predicted []toolroom.Effect) func(toolroom.Effect) bool {
-		e, err := r.catalog.Resolve(tool.ID.String(), nil)
+		e, err := a.catalog.Resolve(tool.ID.String(), nil)
 		if err != nil {
 			return nil
 		}
@@ -241,7 +241,7 @@ func (r *App) ReplayPolicy(ctx context.Context, since time.Time) (*policytest.Re
 	}
 	query := toolroom.ReceiptQuery{Since: since, AfterSeq: toolroom.ReceiptsFromStart, Limit: receipt.MaxLimit}
 	for {
-		page, err := r.Receipts(ctx, query)
+		page, err := a.Receipts(ctx, query)
 		if err != nil {
 			return nil, err
 		}
@@ -260,29 +260,29 @@ func (r *App) ReplayPolicy(ctx context.Context, since time.Time) (*policytest.Re
 
 // Elevate lets an identity call sensitive tools for some time; zero means the default of 15
 // minutes.
-func (r *App) Elevate(ctx context.Context, e policy.Elevation, lasts time.Duration) (*policy.Elevation, error) {
+func (a *App) Elevate(ctx context.Context, e policy.Elevation, lasts time.Duration) (*policy.Elevation, error) {
 	granted, err := policy.NewElevation(e, lasts, time.Now().UTC().Truncate(time.Microsecond))
 	if err != nil {
 		return nil, err
 	}
-	if err := r.checkElevated(ctx, e.Tools); err != nil {
+	if err := a.checkElevated(ctx, e.Tools); err != nil {
 		return nil, err
 	}
-	if err := r.store.AddElevation(ctx, granted); err != nil {
+	if err := a.store.AddElevation(ctx, granted); err != nil {
 		return nil, err
 	}
-	r.log.Info("elevation granted", "id", granted.ID, "subject", granted.Subject, "agent", granted.Agent, "tools", granted.Tools, "by", granted.By, "expires", granted.Expires, "reason", granted.Reason)
+	a.log.Info("elevation granted", "id", granted.ID, "subject", granted.Subject, "agent", granted.Agent, "tools", granted.Tools, "by", granted.By, "expires", granted.Expires, "reason", granted.Reason)
 	return granted, nil
 }
 
 // Elevations lists the current elevations.
-func (r *App) Elevations(ctx context.Context) ([]*policy.Elevation, error) {
-	return r.store.Elevations(ctx, "", time.Now())
+func (a *App) Elevations(ctx context.Context) ([]*policy.Elevation, error) {
+	return a.store.Elevations(ctx, "", time.Now())
 }
 
 // EndElevation ends an elevation.
-func (r *App) EndElevation(ctx context.Context, id string) error {
-	return r.store.EndElevation(ctx, id, time.Now())
+func (a *App) EndElevation(ctx context.Context, id string) error {
+	return a.store.EndElevation(ctx, id, time.Now())
 }
 
 func firstReading(spelling string) (toolroom.ID, error) {

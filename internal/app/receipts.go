@@ -21,51 +21,51 @@ import (
 )
 
 // openRecorder starts recording calls, also as log lines if the config asks for them.
-func (r *App) openRecorder(ctx context.Context) error {
-	o := receipt.RecorderOptions{Reserve: r.config.Receipts.Reserve}
-	switch log := r.config.Receipts.Log; log {
+func (a *App) openRecorder(ctx context.Context) error {
+	o := receipt.RecorderOptions{Reserve: a.config.Receipts.Reserve}
+	switch log := a.config.Receipts.Log; log {
 	case "":
 	case config.LogOTLP:
-		r.collector = export.NewOTLP(export.OTLPOptions{
-			Endpoint: r.config.Receipts.OTLP.Endpoint, Version: r.o.Version, Log: r.log,
+		a.collector = export.NewOTLP(export.OTLPOptions{
+			Endpoint: a.config.Receipts.OTLP.Endpoint, Version: a.o.Version, Log: a.log,
 			Headers: func(ctx context.Context) (map[string]string, error) {
-				return r.resolver.ExpandAll(ctx, r.Config().Receipts.OTLP.Headers)
+				return a.resolver.ExpandAll(ctx, a.Config().Receipts.OTLP.Headers)
 			},
 		})
-		o.Written = r.collector.Write
+		o.Written = a.collector.Write
 	case config.LogStdout:
-		if r.o.Receipts != nil {
-			r.lines = export.LinesTo(r.o.Receipts, r.log)
+		if a.o.Receipts != nil {
+			a.lines = export.LinesTo(a.o.Receipts, a.log)
 		}
 	default:
 		var err error
-		if r.lines, err = export.OpenLines(r.folder(log), r.log); err != nil {
+		if a.lines, err = export.OpenLines(a.folder(log), a.log); err != nil {
 			return toolroom.Errorf(toolroom.CodeInternal, "receipts.log: %w", err).WithHint("choose a file that this user can write")
 		}
 	}
-	if r.lines != nil {
-		o.Written = r.lines.Write
+	if a.lines != nil {
+		o.Written = a.lines.Write
 	}
 	o.LeftOut = func(n int) {
-		r.log.Warn("receipts can be written again; the receipts of some refused calls are lost", "calls", n)
+		a.log.Warn("receipts can be written again; the receipts of some refused calls are lost", "calls", n)
 	}
-	o.Sync = r.syncs
-	o.Head = r.head
-	if err := r.head.Check(ctx, r.store); err != nil {
-		r.log.Error("receipts are missing; list them with toolroom audit verify", "error", err)
+	o.Sync = a.syncs
+	o.Head = a.head
+	if err := a.head.Check(ctx, a.store); err != nil {
+		a.log.Error("receipts are missing; list them with toolroom audit verify", "error", err)
 	}
-	r.recoverReceipts(ctx)
-	o.Journal = receipt.NewJournal(r.journals(), r.owner)
+	a.recoverReceipts(ctx)
+	o.Journal = receipt.NewJournal(a.journals(), a.owner)
 	o.Failed = func(err error) {
-		r.log.Error("the receipt journal is unavailable; calls wait for the store", "error", err)
+		a.log.Error("the receipt journal is unavailable; calls wait for the store", "error", err)
 	}
-	r.recorder = receipt.NewRecorder(r.store, o)
+	a.recorder = receipt.NewRecorder(a.store, o)
 	return nil
 }
 
 // syncs reports whether the receipt of a call must be on disk before the call returns.
-func (r *App) syncs(of *toolroom.Receipt) bool {
-	switch r.Config().Receipts.Sync {
+func (a *App) syncs(of *toolroom.Receipt) bool {
+	switch a.Config().Receipts.Sync {
 	case config.SyncAlways:
 		return true
 	case config.SyncNever:
@@ -76,16 +76,16 @@ func (r *App) syncs(of *toolroom.Receipt) bool {
 }
 
 // journals is the folder of receipts that processes have recorded but not yet stored.
-func (r *App) journals() string { return filepath.Join(r.storeFolder, "receipts.journal") }
+func (a *App) journals() string { return filepath.Join(a.storeFolder, "receipts.journal") }
 
 // recoverReceipts stores the receipts that killed processes had recorded but not stored.
-func (r *App) recoverReceipts(ctx context.Context) {
-	n, damaged, err := receipt.Recover(ctx, r.journals(), proc.Alive, r.store)
+func (a *App) recoverReceipts(ctx context.Context) {
+	n, damaged, err := receipt.Recover(ctx, a.journals(), proc.Alive, a.store)
 	if err != nil && ctx.Err() == nil {
-		r.log.Error("cannot recover the receipts of a killed process", "folder", r.journals(), "error", err)
+		a.log.Error("cannot recover the receipts of a killed process", "folder", a.journals(), "error", err)
 	}
 	if n > 0 || damaged > 0 {
-		r.log.Info("recovered the receipts of a killed process", "receipts", n, "damaged", damaged)
+		a.log.Info("recovered the receipts of a killed process", "receipts", n, "damaged", damaged)
 	}
 }
 
@@ -175,32 +175,32 @@ func writable(rec *toolroom.Receipt) *toolroom.Receipt {
 }
 
 // closeLogs writes and sends the remaining lines after the recorder has ended.
-func (r *App) closeLogs() error {
+func (a *App) closeLogs() error {
 	var errs []error
-	if r.collector != nil {
+	if a.collector != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
-		errs = append(errs, r.collector.Close(ctx))
-		r.collector = nil
+		errs = append(errs, a.collector.Close(ctx))
+		a.collector = nil
 	}
-	errs = append(errs, r.lines.Close())
-	r.lines = nil
+	errs = append(errs, a.lines.Close())
+	a.lines = nil
 	return errors.Join(errs...)
 }
 
 // ReopenLog reopens the file of receipts.log after it was moved.
-func (r *App) ReopenLog() error { return r.lines.Reopen() }
+func (a *App) ReopenLog() error { return a.lines.Reopen() }
 
 // mustRecord reports whether calls of a tool are recorded before they run.
-func (r *App) mustRecord(t *toolroom.Tool) bool {
-	c := r.Config()
-	return len(c.Receipts.Must) > 0 && c.Receipts.MustRecord(r.selects(t))
+func (a *App) mustRecord(t *toolroom.Tool) bool {
+	c := a.Config()
+	return len(c.Receipts.Must) > 0 && c.Receipts.MustRecord(a.selects(t))
 }
 
 // settleIntents records calls whose process died while they ran.
-func (r *App) settleIntents(ctx context.Context) {
-	r.recoverReceipts(ctx) // first, because a call that has a receipt has ended
-	n, err := r.store.SettleIntents(ctx, proc.Alive, func(lost *toolroom.Receipt) {
+func (a *App) settleIntents(ctx context.Context) {
+	a.recoverReceipts(ctx) // first, because a call that has a receipt has ended
+	n, err := a.store.SettleIntents(ctx, proc.Alive, func(lost *toolroom.Receipt) {
 		lost.Status, lost.Effects = toolroom.StatusError, toolroom.EffectsUnknown
 		lost.Error = &toolroom.Error{
 			Code: toolroom.CodeInternal, Phase: toolroom.PhaseExecute, Tool: lost.Tool,
@@ -208,31 +208,31 @@ func (r *App) settleIntents(ctx context.Context) {
 		}
 	})
 	if err != nil && ctx.Err() == nil {
-		r.log.Error("cannot record calls that never ended", "error", err)
+		a.log.Error("cannot record calls that never ended", "error", err)
 	}
 	if n > 0 {
-		r.log.Warn("an earlier process ended during calls; their receipts report unknown effects", "calls", n)
+		a.log.Warn("an earlier process ended during calls; their receipts report unknown effects", "calls", n)
 	}
 }
 
 // forget removes data whose retention time, as set in the config, has passed.
-func (r *App) forget(ctx context.Context, now time.Time) {
-	c := r.Config()
+func (a *App) forget(ctx context.Context, now time.Time) {
+	c := a.Config()
 	report := func(what string, err error) {
 		if err != nil && ctx.Err() == nil {
-			r.log.Error(fmt.Sprintf("cannot remove old %s", what), "error", err)
+			a.log.Error(fmt.Sprintf("cannot remove old %s", what), "error", err)
 		}
 	}
-	_, err := r.approvals.Sweep(ctx, now.Add(-c.Approvals.Keep))
+	_, err := a.approvals.Sweep(ctx, now.Add(-c.Approvals.Keep))
 	report("approvals", err)
-	_, err = r.store.SweepJobs(ctx, now.Add(-c.Limits.JobTTL))
+	_, err = a.store.SweepJobs(ctx, now.Add(-c.Limits.JobTTL))
 	report("results of background calls", err)
-	report("schedules", r.schedules.Sweep(ctx))
-	report("journals of receipts", r.store.ForgetJournals(ctx, func(journal string) bool {
-		return receipt.IsGone(r.journals(), journal, proc.Alive)
+	report("schedules", a.schedules.Sweep(ctx))
+	report("journals of receipts", a.store.ForgetJournals(ctx, func(journal string) bool {
+		return receipt.IsGone(a.journals(), journal, proc.Alive)
 	}))
 	if c.Receipts.Keep > 0 {
-		_, err = r.PruneReceipts(ctx, now.Add(-c.Receipts.Keep))
+		_, err = a.PruneReceipts(ctx, now.Add(-c.Receipts.Keep))
 		report("receipts", err)
 	}
 }

@@ -59,31 +59,31 @@ func add[In, Out any](to func(string, source.Source, toolroom.Tool) error, r *Ap
 const goProvider = "go"
 
 // Unregister removes a Go function. It reports whether the function was registered.
-func (r *App) Unregister(id string) bool {
+func (a *App) Unregister(id string) bool {
 	parsed, err := toolroom.ParseID(id)
 	if err != nil {
 		return false
 	}
-	return r.catalog.Unregister(goProvider, parsed)
+	return a.catalog.Unregister(goProvider, parsed)
 }
 
-func (r *App) registerBuiltins() error {
-	r.funcs = &gofunc.Source{}
-	builtins, err := system.Tools(r.o.Version)
+func (a *App) registerBuiltins() error {
+	a.funcs = &gofunc.Source{}
+	builtins, err := system.Tools(a.o.Version)
 	if err != nil {
 		return err
 	}
 	tools := make([]toolroom.Tool, len(builtins))
 	for i, f := range builtins {
-		r.funcs.Put(f)
+		a.funcs.Put(f)
 		tools[i] = f.Tool
 	}
-	return r.catalog.SetBuiltin("system", r.funcs, tools)
+	return a.catalog.SetBuiltin("system", a.funcs, tools)
 }
 
 // logShared logs which source serves a tool that several sources offer.
-func (r *App) logShared(id toolroom.ID, serves string, providers []string) {
-	r.log.Warn("several sources offer the same tool", "tool", id.String(), "serves", serves, "sources", providers)
+func (a *App) logShared(id toolroom.ID, serves string, providers []string) {
+	a.log.Warn("several sources offer the same tool", "tool", id.String(), "serves", serves, "sources", providers)
 }
 
 // Progress reports a function's progress. ctx is the context of the function. Progress may

@@ -14,16 +14,16 @@ import (
 	"github.com/toolroom/toolroom/internal/schedule"
 )
 
-func (r *App) newSchedules() *schedule.Service {
+func (a *App) newSchedules() *schedule.Service {
 	return schedule.New(schedule.Options{
-		Store: r.store, Jobs: r.store, Taints: r.store, Log: r.log,
-		On:      func() bool { return r.Config().Builtin.On("cron", r.o.Workspace != "") },
-		Allowed: r.holdsToken, Check: r.checkScheduled, Queued: r.worker.Wake,
+		Store: a.store, Jobs: a.store, Taints: a.store, Log: a.log,
+		On:      func() bool { return a.Config().Builtin.On("cron", a.o.Workspace != "") },
+		Allowed: a.holdsToken, Check: a.checkScheduled, Queued: a.worker.Wake,
 	})
 }
 
-func (r *App) cronPack(c *config.Config) *builtin.Pack {
-	o := cron.Options{Schedules: r.schedules, Surface: run.SurfaceOf, Labels: run.TaintOf}
+func (a *App) cronPack(c *config.Config) *builtin.Pack {
+	o := cron.Options{Schedules: a.schedules, Surface: run.SurfaceOf, Labels: run.TaintOf}
 	if c.Builtin.Cron != nil {
 		o.Zone = c.Builtin.Cron.Timezone
 	}
@@ -32,12 +32,12 @@ func (r *App) cronPack(c *config.Config) *builtin.Pack {
 
 // checkScheduled returns an error if a call could not be made now, so that its schedule
 // would fail each time.
-func (r *App) checkScheduled(ctx context.Context, call toolroom.Call) error {
-	e, err := r.runner.Find(ctx, call.Tool, r.runner.Visible(call.Identity))
+func (a *App) checkScheduled(ctx context.Context, call toolroom.Call) error {
+	e, err := a.runner.Find(ctx, call.Tool, a.runner.Visible(call.Identity))
 	if err != nil {
 		return err
 	}
-	arguments, err := jsonx.Decode(orEmpty(call.Arguments), jsonx.Limits{Bytes: r.runner.Limits().InputBytes})
+	arguments, err := jsonx.Decode(orEmpty(call.Arguments), jsonx.Limits{Bytes: a.runner.Limits().InputBytes})
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s cannot be read: %w", e.ID, err)
 	}
@@ -49,7 +49,7 @@ func (r *App) checkScheduled(ctx context.Context, call toolroom.Call) error {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments do not fit %s: %w", e.ID, err).
 			WithHint("see its input schema").WithCLIHint("toolroom describe %s", e.ID)
 	}
-	decision, err := r.Explain(ctx, call.Tool, call.Identity, orEmpty(call.Arguments))
+	decision, err := a.Explain(ctx, call.Tool, call.Identity, orEmpty(call.Arguments))
 	if err == nil && decision.Effect == toolroom.VerdictDeny {
 		err = toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", call.Identity, e.ID, decision.Rule).WithHint("%s", decision.Hint)
 	}
@@ -65,11 +65,11 @@ func orEmpty(arguments []byte) []byte {
 
 // holdsToken returns an error if an identity came with a bearer token, and none of today's
 // tokens makes it: they were revoked, have expired, or have other groups.
-func (r *App) holdsToken(ctx context.Context, who toolroom.Identity) error {
+func (a *App) holdsToken(ctx context.Context, who toolroom.Identity) error {
 	if who.Subject == "" || who.Scopes != nil {
 		return nil // the operator; or known to another server, which cannot be asked
 	}
-	tokens, err := r.store.Tokens(ctx)
+	tokens, err := a.store.Tokens(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (r *App) holdsToken(ctx context.Context, who toolroom.Identity) error {
 		hadOne = true
 		made := t.Identity()
 		if t.Revoked.IsZero() && (t.Expires.IsZero() || now.Before(t.Expires)) && sameGroups(made.Groups, who.Groups) &&
-			(made.Agent == "" || made.Agent == who.Agent) && (made.Provider == "" || made.Provider == who.Provider) && (made.Skill == "" || made.Skill == who.Skill) {
+			(made.Agent == "" || made.Agent == who.Agent) && (made.Provider == "" || made.Provider == who.Provider) && (made.Skill == "" || made.Skill == who.Skill) && (made.Set == "" || made.Set == who.Set) {
 			return nil
 		}
 	}

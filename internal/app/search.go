@@ -44,8 +44,8 @@ const (
 )
 
 // openLearner begins to learn from use.
-func (r *App) openLearner() {
-	r.learner = learn.New(r.store, learn.Options{Redact: func(s string) string { return string(r.redactor.Redact([]byte(s))) }, Log: r.log})
+func (a *App) openLearner() {
+	a.learner = learn.New(a.store, learn.Options{Redact: func(s string) string { return string(a.redactor.Redact([]byte(s))) }, Log: a.log})
 }
 
 // learning is the catalog's learner, which the config may turn off at any time.
@@ -65,22 +65,22 @@ func (l learning) Recall(who toolroom.Identity) func(string) []search.Lesson {
 }
 
 // learnFrom learns from the receipt of a call that ended well.
-func (r *App) learnFrom(c *toolroom.Receipt) {
+func (a *App) learnFrom(c *toolroom.Receipt) {
 	if c.Status == toolroom.StatusOK {
 		tool, _, _ := strings.Cut(c.Tool, "@") // without the version
-		r.learner.Used(c.Identity, c.Session, tool)
+		a.learner.Used(c.Identity, c.Session, tool)
 	}
 }
 
 // ForgetSearches forgets what searches have learned of a tool, or of all tools if tool is
 // empty. It returns the number of lessons: of one tool, one team and one caller each.
-func (r *App) ForgetSearches(ctx context.Context, tool string) (int, error) {
-	return r.learner.Forget(ctx, tool)
+func (a *App) ForgetSearches(ctx context.Context, tool string) (int, error) {
+	return a.learner.Forget(ctx, tool)
 }
 
 // applySearch uses the embedder that the config and the home choose.
-func (r *App) applySearch(c *config.Config) error {
-	known, err := registry.Load(r.home)
+func (a *App) applySearch(c *config.Config) error {
+	known, err := registry.Load(a.home)
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeInternal, "embedders: %w", err).WithHint("remove the file; then add the embedders again")
 	}
@@ -90,55 +90,55 @@ func (r *App) applySearch(c *config.Config) error {
 	if !ok && name != "" && name != config.NoEmbedder {
 		missing = fmt.Sprintf("there is no embedder %q here", name)
 	}
-	r.catalog.SetMissingMeaning(missing)
-	r.searching.Lock()
-	defer r.searching.Unlock()
-	old := r.meaning
+	a.catalog.SetMissingMeaning(missing)
+	a.searching.Lock()
+	defer a.searching.Unlock()
+	old := a.meaning
 	if old != nil && ok && old.entry == entry && old.name == name && old.wait == c.Search.Wait {
-		r.setMeaning(old, c)
+		a.setMeaning(old, c)
 		return nil
 	}
 	if old != nil {
-		r.catalog.SetMeaning(nil)
-		r.meaning = nil
-		r.background.Go(old.close)
+		a.catalog.SetMeaning(nil)
+		a.meaning = nil
+		a.background.Go(old.close)
 	}
 	if !ok {
 		return nil
 	}
-	m, err := r.newMeaning(name, entry, c)
+	m, err := a.newMeaning(name, entry, c)
 	if err != nil {
 		return err
 	}
-	r.meaning = m
-	r.setMeaning(m, c)
-	if r.indexing {
-		r.keepIndexed(m)
+	a.meaning = m
+	a.setMeaning(m, c)
+	if a.indexing {
+		a.keepIndexed(m)
 	}
 	return nil
 }
 
-func (r *App) setMeaning(m *meaning, c *config.Config) {
-	r.catalog.SetMeaning(&catalog.Meaning{Query: m.service.Query, Weight: cmp.Or(c.Search.Weight, defaultWeight)})
+func (a *App) setMeaning(m *meaning, c *config.Config) {
+	a.catalog.SetMeaning(&catalog.Meaning{Query: m.service.Query, Weight: cmp.Or(c.Search.Weight, defaultWeight)})
 }
 
 // embedder returns the embedder in use, nil if there is none.
-func (r *App) embedder() *embed.Service {
-	r.searching.Lock()
-	defer r.searching.Unlock()
-	if r.meaning == nil {
+func (a *App) embedder() *embed.Service {
+	a.searching.Lock()
+	defer a.searching.Unlock()
+	if a.meaning == nil {
 		return nil
 	}
-	return r.meaning.service
+	return a.meaning.service
 }
 
 // Embedder opens an embedder of this room's network rules and secrets, bounded by the
 // config's search section.
-func (r *App) Embedder(entry registry.Entry) (*embed.Service, error) {
-	return r.embedService(entry, r.Config(), firstWait)
+func (a *App) Embedder(entry registry.Entry) (*embed.Service, error) {
+	return a.embedService(entry, a.Config(), firstWait)
 }
 
-func (r *App) embedService(entry registry.Entry, c *config.Config, wait time.Duration) (*embed.Service, error) {
+func (a *App) embedService(entry registry.Entry, c *config.Config, wait time.Duration) (*embed.Service, error) {
 	var transport http.RoundTripper
 	address, err := entry.Address()
 	if err != nil {
@@ -152,22 +152,22 @@ func (r *App) embedService(entry registry.Entry, c *config.Config, wait time.Dur
 		transport = guard.WithOwn(address).Transport()
 	}
 	return embed.New(func(ctx context.Context) (embed.Embedder, error) {
-		return entry.Open(ctx, transport, r.expanded(entry.Key))
+		return entry.Open(ctx, transport, a.expanded(entry.Key))
 	}, embed.Options{Wait: wait}), nil
 }
 
-func (r *App) newMeaning(name string, entry registry.Entry, c *config.Config) (*meaning, error) {
+func (a *App) newMeaning(name string, entry registry.Entry, c *config.Config) (*meaning, error) {
 	wait := c.Search.Wait
-	if !r.indexing {
+	if !a.indexing {
 		wait = max(wait, firstWait)
 	}
-	service, err := r.embedService(entry, c, wait)
+	service, err := a.embedService(entry, c, wait)
 	if err != nil {
 		return nil, err
 	}
 	return &meaning{
 		name: name, entry: entry, wait: c.Search.Wait, service: service, wake: make(chan struct{}, 1), stop: func() {},
-		indexer: &embed.Indexer{Service: service, File: embed.File{Path: VectorsPath(r.home)}, Texts: r.catalog.Texts, Set: r.catalog.SetVectors},
+		indexer: &embed.Indexer{Service: service, File: embed.File{Path: VectorsPath(a.home)}, Texts: a.catalog.Texts, Set: a.catalog.SetVectors},
 	}, nil
 }
 
@@ -175,16 +175,16 @@ func (r *App) newMeaning(name string, entry registry.Entry, c *config.Config) (*
 func VectorsPath(home string) string { return filepath.Join(home, "search", "tools.vectors") }
 
 // keepIndexed embeds the tools in the background, now and whenever they change.
-func (r *App) keepIndexed(m *meaning) {
+func (a *App) keepIndexed(m *meaning) {
 	ctx, cancel := context.WithCancel(context.Background())
-	unsubscribe := r.catalog.Subscribe(func([]toolroom.Change) {
+	unsubscribe := a.catalog.Subscribe(func([]toolroom.Change) {
 		select {
 		case m.wake <- struct{}{}:
 		default:
 		}
 	})
 	m.stop = func() { unsubscribe(); cancel() }
-	m.running.Go(func() { panics.Log(r.log, "embedding tools", func() { m.indexer.Run(ctx, m.wake) }) })
+	m.running.Go(func() { panics.Log(a.log, "embedding tools", func() { m.indexer.Run(ctx, m.wake) }) })
 }
 
 func (m *meaning) close() {
@@ -194,63 +194,63 @@ func (m *meaning) close() {
 }
 
 // startSearch begins the background work of searches in a server.
-func (r *App) startSearch(ctx context.Context) {
-	r.searching.Lock()
-	r.indexing = true
-	if r.meaning != nil {
-		old := r.meaning
-		r.meaning = nil
-		r.background.Go(old.close)
+func (a *App) startSearch(ctx context.Context) {
+	a.searching.Lock()
+	a.indexing = true
+	if a.meaning != nil {
+		old := a.meaning
+		a.meaning = nil
+		a.background.Go(old.close)
 	}
-	r.searching.Unlock()
+	a.searching.Unlock()
 	look := func() {
-		if err := r.applySearch(r.Config()); err != nil {
-			r.log.Error("the embedder cannot be used", "error", err)
+		if err := a.applySearch(a.Config()); err != nil {
+			a.log.Error("the embedder cannot be used", "error", err)
 		}
 	}
 	look()
-	r.background.Go(func() {
+	a.background.Go(func() {
 		var seen time.Time
 		every(ctx, lookPeriod, func() {
 			var changed time.Time
-			if info, err := os.Stat(registry.Path(r.home)); err == nil {
+			if info, err := os.Stat(registry.Path(a.home)); err == nil {
 				changed = info.ModTime()
 			}
 			if !changed.Equal(seen) {
 				seen = changed
-				panics.Log(r.log, "looking for embedders", look)
+				panics.Log(a.log, "looking for embedders", look)
 			}
 		})
 	})
 }
 
-func (r *App) closeSearch() {
-	r.searching.Lock()
-	m := r.meaning
-	r.meaning = nil
-	r.searching.Unlock()
+func (a *App) closeSearch() {
+	a.searching.Lock()
+	m := a.meaning
+	a.meaning = nil
+	a.searching.Unlock()
 	if m != nil {
 		m.close()
 	}
-	if r.learner != nil {
-		r.learner.Close()
+	if a.learner != nil {
+		a.learner.Close()
 	}
 }
 
 // recallVectors gives the tools the vectors that are known, in a process that is no server:
 // it embeds nothing.
-func (r *App) recallVectors(ctx context.Context) {
-	r.searching.Lock()
-	m := r.meaning
-	indexing := r.indexing
-	r.searching.Unlock()
+func (a *App) recallVectors(ctx context.Context) {
+	a.searching.Lock()
+	m := a.meaning
+	indexing := a.indexing
+	a.searching.Unlock()
 	if m == nil || indexing {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, firstWait)
 	defer cancel()
 	if err := m.indexer.Recall(ctx); err != nil {
-		r.log.Warn("searches are by words alone", "error", err)
+		a.log.Warn("searches are by words alone", "error", err)
 	}
 }
 
@@ -264,12 +264,12 @@ type SearchStatus struct {
 }
 
 // SearchStatus returns how searches find tools now.
-func (r *App) SearchStatus(ctx context.Context) SearchStatus {
-	r.recallVectors(ctx)
-	s := SearchStatus{Learns: r.Config().Search.Learns()}
-	r.searching.Lock()
-	defer r.searching.Unlock()
-	if m := r.meaning; m != nil {
+func (a *App) SearchStatus(ctx context.Context) SearchStatus {
+	a.recallVectors(ctx)
+	s := SearchStatus{Learns: a.Config().Search.Learns()}
+	a.searching.Lock()
+	defer a.searching.Unlock()
+	if m := a.meaning; m != nil {
 		s.Embedder, s.Entry, s.Progress = m.name, m.entry, m.indexer.State()
 		if err := m.service.Failure(); err != nil {
 			s.Failure = err.Error()
@@ -281,10 +281,10 @@ func (r *App) SearchStatus(ctx context.Context) SearchStatus {
 }
 
 // EmbedTools embeds all tools with an embedder, and keeps the vectors in the home.
-func (r *App) EmbedTools(ctx context.Context, service *embed.Service, progress func(embed.Progress)) error {
+func (a *App) EmbedTools(ctx context.Context, service *embed.Service, progress func(embed.Progress)) error {
 	x := &embed.Indexer{
-		Service: service, File: embed.File{Path: VectorsPath(r.home)},
-		Texts: r.catalog.Texts, Set: func(map[string][]float32) {}, Progress: progress,
+		Service: service, File: embed.File{Path: VectorsPath(a.home)},
+		Texts: a.catalog.Texts, Set: func(map[string][]float32) {}, Progress: progress,
 	}
 	return x.Index(ctx)
 }

@@ -18,19 +18,19 @@ import (
 
 // secretsKey returns the key of the encrypted file, or nil if the key is in a file next to
 // it.
-func (r *App) secretsKey(ctx context.Context, k config.SecretsKey) ([]byte, error) {
+func (a *App) secretsKey(ctx context.Context, k config.SecretsKey) ([]byte, error) {
 	var text, place string
 	switch {
 	case k.File != "":
 		place = "secrets.key.file"
-		data, err := os.ReadFile(r.folder(k.File))
+		data, err := os.ReadFile(a.folder(k.File))
 		if err != nil {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: %w", place, err)
 		}
 		text = string(data)
 	case k.Env != "":
 		place = "secrets.key.env"
-		text, _ = r.lookupEnv(k.Env)
+		text, _ = a.lookupEnv(k.Env)
 		if text == "" {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: the variable %s is not set", place, k.Env)
 		}
@@ -52,24 +52,24 @@ func (r *App) secretsKey(ctx context.Context, k config.SecretsKey) ([]byte, erro
 }
 
 // resolverOptions returns the options of the config.
-func (r *App) resolverOptions(s config.Secrets) secret.ResolverOptions {
+func (a *App) resolverOptions(s config.Secrets) secret.ResolverOptions {
 	backends := map[string]secret.Backend{}
 	for name, store := range s.Stores {
-		backends[name] = r.backend(store)
+		backends[name] = a.backend(store)
 	}
 	scopes := map[string]secret.Scope{}
 	for name, scope := range s.Scopes {
 		scopes[name] = secret.Scope{Backend: backends[scope.Store], Values: scope.Values}
 	}
 	return secret.ResolverOptions{
-		Scopes: scopes, LookupEnv: r.lookupEnv, Variables: s.Variables, TTL: s.TTL, Log: r.log,
+		Scopes: scopes, LookupEnv: a.lookupEnv, Variables: s.Variables, TTL: s.TTL, Log: a.log,
 	}
 }
 
-func (r *App) backend(s config.SecretStore) secret.Backend {
+func (a *App) backend(s config.SecretStore) secret.Backend {
 	switch {
 	case s.Vault != nil:
-		return backend.NewVault(r.vaultOptions(s.Vault))
+		return backend.NewVault(a.vaultOptions(s.Vault))
 	case s.Kubernetes != nil:
 		k := s.Kubernetes
 		return backend.NewKubernetes(backend.KubernetesOptions{
@@ -79,26 +79,26 @@ func (r *App) backend(s config.SecretStore) secret.Backend {
 	case s.Command != nil:
 		return backend.NewCommand(backend.CommandOptions{
 			Argv: templates(s.Command.Argv), Own: templates(s.Command.OwnArgv),
-			Env: proc.Environ(r.o.Environ, s.Command.Env), Dir: r.folder("."),
-			Timeout: s.Command.Timeout, Owner: r.owner,
+			Env: proc.Environ(a.o.Environ, s.Command.Env), Dir: a.folder("."),
+			Timeout: s.Command.Timeout, Owner: a.owner,
 		})
 	case s.Environment != nil:
 		return backend.NewEnviron(backend.EnvironOptions{
-			Variable: secret.Template(s.Environment.Variable), Allow: s.Environment.Allow, Lookup: r.lookupEnv,
+			Variable: secret.Template(s.Environment.Variable), Allow: s.Environment.Allow, Lookup: a.lookupEnv,
 		})
 	default:
 		return &backend.Keyring{Service: s.Keyring.Service}
 	}
 }
 
-func (r *App) vaultOptions(v *config.VaultStore) backend.VaultOptions {
+func (a *App) vaultOptions(v *config.VaultStore) backend.VaultOptions {
 	o := backend.VaultOptions{
 		Address: v.Address, Namespace: v.Namespace, Mount: v.Mount,
 		Path: secret.Template(v.Path), Own: secret.Template(v.OwnPath), Field: secret.Template(v.Field),
 	}
 	switch {
 	case v.AppRole != nil:
-		o.AppRole = &backend.AppRole{Mount: v.AppRole.Mount, Role: v.AppRole.RoleID, Secret: r.credential(v.AppRole.SecretID)}
+		o.AppRole = &backend.AppRole{Mount: v.AppRole.Mount, Role: v.AppRole.RoleID, Secret: a.credential(v.AppRole.SecretID)}
 	case v.Kubernetes != nil:
 		file := v.Kubernetes.TokenFile
 		if file == "" {
@@ -106,7 +106,7 @@ func (r *App) vaultOptions(v *config.VaultStore) backend.VaultOptions {
 		}
 		o.Kubernetes = &backend.VaultKubernetes{Mount: v.Kubernetes.Mount, Role: v.Kubernetes.Role, TokenFile: file}
 	default:
-		o.Token = r.credential(v.Token)
+		o.Token = a.credential(v.Token)
 	}
 	return o
 }
@@ -114,8 +114,8 @@ func (r *App) vaultOptions(v *config.VaultStore) backend.VaultOptions {
 // credential returns a function that gets the credential of a secret store. It must be in
 // the encrypted file or the environment: if it were in a store that needs another
 // credential, opening could loop.
-func (r *App) credential(reference string) func(context.Context) (string, error) {
-	first := secret.NewResolver(r.secrets, secret.ResolverOptions{LookupEnv: r.lookupEnv})
+func (a *App) credential(reference string) func(context.Context) (string, error) {
+	first := secret.NewResolver(a.secrets, secret.ResolverOptions{LookupEnv: a.lookupEnv})
 	return func(ctx context.Context) (string, error) {
 		if reference == "" { // an AppRole may need no secret id
 			return "", nil
@@ -133,8 +133,8 @@ func templates(words []string) []secret.Template {
 }
 
 // checkKeyrings checks whether a keyring of the config responds.
-func (r *App) checkKeyrings(ctx context.Context) []Check {
-	s := r.Config().Secrets
+func (a *App) checkKeyrings(ctx context.Context) []Check {
+	s := a.Config().Secrets
 	used := s.Key.Keyring != ""
 	for _, store := range s.Stores {
 		used = used || store.Keyring != nil

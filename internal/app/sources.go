@@ -25,20 +25,20 @@ type SourceTest struct {
 	source.Status
 	// Took is the time to start the source and list its tools.
 	Took time.Duration `json:"took_ns"`
-	// Quarantined is the number of quarantined tools, and Findings are texts of the
-	// definitions that people do not see, and names of other sources.
-	Quarantined int              `json:"held,omitempty"`
+	// Quarantined is the number of quarantined tools, and Findings are texts of the definitions
+	// that people do not see, and names of other sources.
+	Quarantined int              `json:"quarantined,omitempty"`
 	Findings    []poison.Finding `json:"findings,omitempty"`
 	// Problems lists invalid schemas: calls of their tools fail.
 	Problems []string `json:"problems,omitempty"`
 }
 
 // Sources returns the status of all configured sources, sorted by name.
-func (r *App) Sources() []source.Status {
-	counts := r.catalog.Namespaces(nil)
+func (a *App) Sources() []source.Status {
+	counts := a.catalog.Namespaces(nil)
 	var out []source.Status
-	for _, h := range r.allManagers() {
-		s := r.status(h)
+	for _, h := range a.allManagers() {
+		s := a.status(h)
 		s.Tools = counts[h.name]
 		out = append(out, s)
 	}
@@ -46,29 +46,31 @@ func (r *App) Sources() []source.Status {
 }
 
 // status returns a source's status. Known secrets are redacted in its program's output.
-func (r *App) status(h *sourceManager) source.Status {
+func (a *App) status(h *sourceManager) source.Status {
 	s := h.status()
-	s.Output = string(r.redactor.Redact([]byte(s.Output)))
+	if configured, ok := a.Config().Sources[h.name]; ok {
+		s.Sandbox = configured.SandboxText()
+	}
+	s.Output = string(a.redactor.Redact([]byte(s.Output)))
 	if s.Process != nil {
-		s.Process.Stderr = string(r.redactor.Redact([]byte(s.Process.Stderr)))
+		s.Process.Stderr = string(a.redactor.Redact([]byte(s.Process.Stderr)))
 	}
 	return s
 }
 
 // TestSource starts a source, lists its tools and reports the result. The error is
 // not_found if the source is not configured. If the source fails, the status has Error set.
-func (r *App) TestSource(ctx context.Context, name string) (SourceTest, error) {
-	h := r.manager(name)
+func (a *App) TestSource(ctx context.Context, name string) (SourceTest, error) {
+	h := a.manager(name)
 	if h == nil {
-		e := toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name)
-		return SourceTest{}, e.WithCLIHint("list the sources: toolroom sources list")
+		return SourceTest{}, a.NoSource(name)
 	}
 	began := time.Now()
 	err := h.list(ctx)
-	test := SourceTest{Status: r.status(h), Took: time.Since(began)}
-	test.Tools = r.catalog.Namespaces(nil)[name]
-	test.Quarantined, test.Findings = r.quarantined.count(name), r.look(name, h.listedTools())
-	for _, e := range r.catalog.All(func(e *catalog.Entry) bool { return e.Provider == name }) {
+	test := SourceTest{Status: a.status(h), Took: time.Since(began)}
+	test.Tools = a.catalog.Namespaces(nil)[name]
+	test.Quarantined, test.Findings = a.definitions.count(name), a.findings(name, h.listedTools())
+	for _, e := range a.catalog.All(func(e *catalog.Entry) bool { return e.Provider == name }) {
 		if err := e.CheckSchemas(); err != nil {
 			test.Problems = append(test.Problems, e.ID+": "+err.Error())
 		}
@@ -79,14 +81,22 @@ func (r *App) TestSource(ctx context.Context, name string) (SourceTest, error) {
 	return test, nil
 }
 
-// Load waits until the named sources, or all of them, have been listed, now or in an
-// earlier run. The error joins all failures; the other sources are loaded.
-func (r *App) Load(ctx context.Context, names ...string) error {
-	return r.each(names, func(h *sourceManager) error { return h.load(ctx) })
+// NoSource returns the error about a source that is not there, or is disabled.
+func (a *App) NoSource(name string) error {
+	if s, ok := a.Config().Sources[name]; ok && s.Disabled {
+		return toolroom.Errorf(toolroom.CodeNotFound, "source %q is disabled", name).WithCLIHint("turn it on: toolroom sources enable %s", name)
+	}
+	return toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name).WithCLIHint("list the sources: toolroom sources list")
 }
 
-func (r *App) each(names []string, do func(*sourceManager) error) error {
-	managers := r.allManagers()
+// Load waits until the named sources, or all of them, have been listed, now or in an
+// earlier run. The error joins all failures; the other sources are loaded.
+func (a *App) Load(ctx context.Context, names ...string) error {
+	return a.each(names, func(h *sourceManager) error { return h.load(ctx) })
+}
+
+func (a *App) each(names []string, do func(*sourceManager) error) error {
+	managers := a.allManagers()
 	if len(names) > 0 {
 		managers = slices.DeleteFunc(managers, func(h *sourceManager) bool { return !slices.Contains(names, h.name) })
 	}
@@ -103,18 +113,18 @@ func (r *App) each(names []string, do func(*sourceManager) error) error {
 	return errors.Join(errs...)
 }
 
-func (r *App) manager(name string) *sourceManager {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.managers[name]
+func (a *App) manager(name string) *sourceManager {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.managers[name]
 }
 
-func (r *App) allManagers() []*sourceManager {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	managers := make([]*sourceManager, 0, len(r.managers))
-	for _, name := range slices.Sorted(maps.Keys(r.managers)) {
-		managers = append(managers, r.managers[name])
+func (a *App) allManagers() []*sourceManager {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	managers := make([]*sourceManager, 0, len(a.managers))
+	for _, name := range slices.Sorted(maps.Keys(a.managers)) {
+		managers = append(managers, a.managers[name])
 	}
 	return managers
 }
@@ -123,31 +133,31 @@ func (r *App) allManagers() []*sourceManager {
 // and new sources start at once. A removed or changed source finishes its calls first.
 // Limits apply to the calls that begin from then on. Changed keys that count only after a
 // restart are logged.
-func (r *App) Reload(c *config.Config) error {
-	r.reloading.Lock()
-	defer r.reloading.Unlock()
-	if r.closed {
+func (a *App) Reload(c *config.Config) error {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	if a.closed {
 		return toolroom.Errorf(toolroom.CodeUnsupported, "the room is closed")
 	}
-	if err := r.apply(c); err != nil {
+	if err := a.apply(c); err != nil {
 		return err
 	}
-	r.log.Info("config reloaded")
-	if keys := r.NeedsRestart(c); len(keys) > 0 {
-		r.log.Warn("some changes of the config count only after a restart", "keys", strings.Join(keys, ", "))
+	a.log.Info("config reloaded")
+	if keys := a.NeedsRestart(c); len(keys) > 0 {
+		a.log.Warn("some changes of the config count only after a restart", "keys", strings.Join(keys, ", "))
 	}
-	for _, u := range r.Unmatched() {
-		r.log.Warn("a rule matches no tool", "rule", u.Key, "pattern", u.Pattern, "hint", u.Hint())
+	for _, u := range a.Unmatched() {
+		a.log.Warn("a rule matches no tool", "rule", u.Key, "pattern", u.Pattern, "hint", u.Hint())
 	}
 	return nil
 }
 
 // NeedsRestart returns the keys of a config that differ from those that the app was opened
 // with and count only after a restart.
-func (r *App) NeedsRestart(c *config.Config) []string { return c.NeedsRestart(r.started) }
+func (a *App) NeedsRestart(c *config.Config) []string { return c.NeedsRestart(a.started) }
 
-func (r *App) apply(c *config.Config) (err error) {
-	rules, err := r.compilePolicy(c)
+func (a *App) apply(c *config.Config) (err error) {
+	rules, err := a.compilePolicy(c)
 	if err != nil {
 		return err
 	}
@@ -163,34 +173,34 @@ func (r *App) apply(c *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	old := r.managers
-	r.mu.Unlock()
-	built, err := r.buildManagers(c, old)
+	a.mu.Lock()
+	old := a.managers
+	a.mu.Unlock()
+	built, err := a.buildManagers(c, old)
 	if err != nil {
 		return err
 	}
-	if err := r.applyBuiltins(c); err != nil {
+	if err := a.applyBuiltins(c); err != nil {
 		return err
 	}
-	r.trust.Store(trusted)
-	r.resolver.Configure(r.resolverOptions(c.Secrets))
-	r.policy.current.Store(&inForce{rules, grants})
-	if r.code != nil {
-		r.code.SetEgress(guard)
+	a.trust.Store(trusted)
+	a.resolver.Configure(a.resolverOptions(c.Secrets))
+	a.policy.current.Store(&inForce{rules, grants})
+	if a.code != nil {
+		a.code.SetEgress(guard)
 	}
-	r.mu.Lock()
-	before := r.config
-	r.managers, r.config = built, c
-	started := r.stop != nil
-	r.mu.Unlock()
+	a.mu.Lock()
+	before := a.config
+	a.managers, a.config = built, c
+	started := a.stop != nil
+	a.mu.Unlock()
 	if !reflect.DeepEqual(before.Limits, c.Limits) {
-		r.runner.SetLimits(runLimits(c.Limits))
+		a.runner.SetLimits(runLimits(c.Limits))
 	}
-	if err := r.applySearch(c); err != nil {
-		r.log.Error("the embedder cannot be used", "error", err)
+	if err := a.applySearch(c); err != nil {
+		a.log.Error("the embedder cannot be used", "error", err)
 	}
-	r.approvals.SetTTL(c.Approvals.TTL, c.Approvals.Session)
+	a.approvals.SetTTL(c.Approvals.TTL, c.Approvals.Session)
 	// The new policy is in force, so the new tools may be called. No list of an old manager
 	// may follow those of its successor.
 	for name, h := range old {
@@ -199,10 +209,10 @@ func (r *App) apply(c *config.Config) (err error) {
 		}
 		h.retire()
 		if built[name] == nil {
-			r.catalog.RemoveProvider(name)
-			r.library.Remove(name)
+			a.catalog.RemoveProvider(name)
+			a.library.Remove(name)
 		}
-		r.background.Go(func() { h.Close() })
+		a.background.Go(func() { h.Close() })
 	}
 	for name, h := range built {
 		if old[name] == h {
@@ -218,21 +228,21 @@ func (r *App) apply(c *config.Config) (err error) {
 
 // RestartSource replaces a source of the config by a new one: its calls end first, and its
 // program or connection starts anew. The error is not_found if it is not configured.
-func (r *App) RestartSource(name string) error {
-	r.reloading.Lock()
-	defer r.reloading.Unlock()
-	old := r.manager(name)
+func (a *App) RestartSource(name string) error {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	old := a.manager(name)
 	if old == nil || old.own {
 		return toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name).WithCLIHint("list the sources: toolroom sources list")
 	}
 	old.digest += " restarted" // so that it is not kept
-	return r.apply(r.Config())
+	return a.apply(a.Config())
 }
 
 // buildManagers returns the managers of all sources of a config, by name: those of old whose
 // configuration is the same, and new ones. If a source cannot be built, buildManagers closes
 // the sources that it has built and changes nothing.
-func (r *App) buildManagers(c *config.Config, old map[string]*sourceManager) (map[string]*sourceManager, error) {
+func (a *App) buildManagers(c *config.Config, old map[string]*sourceManager) (map[string]*sourceManager, error) {
 	all, fresh := map[string]*sourceManager{}, map[string]*sourceManager{}
 	for name, h := range old {
 		if h.own {
@@ -240,10 +250,10 @@ func (r *App) buildManagers(c *config.Config, old map[string]*sourceManager) (ma
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
-		h, err := r.buildManager(name, c, all[name], old[name])
+		h, err := a.buildManager(name, c, all[name], old[name])
 		if err != nil {
 			for name, h := range fresh {
-				panics.Log(r.log, "closing source "+name, func() { _ = h.src.Close() })
+				panics.Log(a.log, "closing source "+name, func() { _ = h.src.Close() })
 			}
 			return nil, err
 		}
@@ -264,7 +274,7 @@ func (r *App) buildManagers(c *config.Config, old map[string]*sourceManager) (ma
 // buildManager returns the manager of a configured source: the old one if it has the same
 // configuration, else a new one, which is not yet completed by newManager. It returns nil
 // for a disabled source. own is the program's own source of that name, or nil.
-func (r *App) buildManager(name string, c *config.Config, own, old *sourceManager) (*sourceManager, error) {
+func (a *App) buildManager(name string, c *config.Config, own, old *sourceManager) (*sourceManager, error) {
 	s := c.Sources[name]
 	if s.Disabled {
 		return nil, nil
@@ -276,17 +286,17 @@ func (r *App) buildManager(name string, c *config.Config, own, old *sourceManage
 		return nil, toolroom.Errorf(toolroom.CodeConflict, "the program itself provides a source %q", name).
 			WithHint("rename the one in the config")
 	}
-	digest := sourceDigest(s, c) + fmt.Sprint(c.PinOf(s), c.Quarantined(s))
+	digest := sourceDigest(s, c) + fmt.Sprint(c.DefinitionsOf(s), c.Quarantined(s))
 	if old != nil && old.digest == digest {
 		return old, nil
 	}
-	src, err := r.newSource(name, s, c)
+	src, err := a.newSource(name, s, c)
 	if err != nil {
 		return nil, err
 	}
-	by := trust{c.PinOf(s), c.Quarantined(s)}
+	by := trust{c.DefinitionsOf(s), c.Quarantined(s)}
 	return &sourceManager{
-		name: name, digest: digest, src: src, catalog: r.catalog, cache: r.cacheFor(name, digest), redactor: r.redactor,
-		admit: r.gate(name, by), quarantined: r.quarantineOf(name, by), log: r.log, library: &r.library, plain: s.Names == "plain",
+		name: name, digest: digest, src: src, catalog: a.catalog, cache: a.cacheFor(name, digest), redactor: a.redactor,
+		admit: a.gate(name, by), quarantined: a.quarantinedOf(by), log: a.log, library: &a.library, plain: s.Names == "plain",
 	}, nil
 }

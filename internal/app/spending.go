@@ -5,10 +5,10 @@ import (
 )
 
 // spending enforces the section policy.spending of the current config.
-func (r *App) spending() *spending.Book {
-	return &spending.Book{Store: r.store, Rules: func() []spending.Rule {
-		return r.Config().Policy.SpendingRules(func(tool, pattern string) bool {
-			return r.selects(r.toolNamed(tool))(pattern)
+func (a *App) spending() *spending.Book {
+	return &spending.Book{Store: a.store, Rules: func() []spending.Rule {
+		return a.Config().Policy.SpendingRules(func(tool, pattern string) bool {
+			return a.selects(a.toolNamed(tool))(pattern)
 		})
 	}}
 }

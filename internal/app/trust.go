@@ -80,11 +80,11 @@ func (t *trustRules) of(tool *toolroom.Tool) run.Trust {
 }
 
 // readArtifact taints the call, or else the session, in which a caller reads an artifact.
-func (r *App) readArtifact(ctx context.Context, owner string, labels []taint.Label) error {
+func (a *App) readArtifact(ctx context.Context, owner string, labels []taint.Label) error {
 	if run.Taint(ctx, labels...) {
 		return nil
 	}
-	return r.runner.TaintSession(ctx, owner, labels)
+	return a.runner.TaintSession(ctx, owner, labels)
 }
 
 // sends reports whether a call can send data outside, judging by the tool alone. Reading

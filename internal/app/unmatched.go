@@ -37,10 +37,10 @@ func (u Unmatched) Hint() string {
 
 // Unmatched returns the patterns of the policy that select no tool. Patterns that may
 // select tools of sources that have not been listed are left out; [App.Load] lists them.
-func (r *App) Unmatched() []Unmatched {
-	known := r.knownTools()
+func (a *App) Unmatched() []Unmatched {
+	known := a.knownTools()
 	var found []Unmatched
-	for _, n := range r.policy.current.Load().policy.Named() {
+	for _, n := range a.policy.current.Load().policy.Named() {
 		if u, ok := known.unmatched(n.Pattern); ok {
 			u.Key = n.Key
 			found = append(found, u)
@@ -50,16 +50,16 @@ func (r *App) Unmatched() []Unmatched {
 }
 
 // checkElevated returns an error if a pattern of an elevation selects no tool.
-func (r *App) checkElevated(ctx context.Context, patterns []string) error {
+func (a *App) checkElevated(ctx context.Context, patterns []string) error {
 	parsed, err := policy.ParsePatterns(patterns)
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%w", err)
 	}
 	for _, p := range parsed {
-		if namespace, _, ok := p.Name(); ok && r.manager(namespace) != nil {
-			_ = r.Load(ctx, namespace) // a source that fails may have the tool
+		if namespace, _, ok := p.Name(); ok && a.manager(namespace) != nil {
+			_ = a.Load(ctx, namespace) // a source that fails may have the tool
 		}
-		if u, ok := r.knownTools().unmatched(p); ok {
+		if u, ok := a.knownTools().unmatched(p); ok {
 			return toolroom.Errorf(toolroom.CodeToolNotFound, "%q matches no tool", u.Pattern).WithHint("%s", u.Hint())
 		}
 	}
@@ -75,14 +75,14 @@ type knownTools struct {
 	ambient    bool
 }
 
-func (r *App) knownTools() knownTools {
-	k := knownTools{namespaces: map[string]bool{}, ambient: r.Config().CLI.Mode == string(cli.Ambient)}
-	for _, e := range r.catalog.All(func(*catalog.Entry) bool { return true }) {
+func (a *App) knownTools() knownTools {
+	k := knownTools{namespaces: map[string]bool{}, ambient: a.Config().CLI.Mode == string(cli.Ambient)}
+	for _, e := range a.catalog.All(func(*catalog.Entry) bool { return true }) {
 		k.tools = append(k.tools, e.Tool)
 		k.namespaces[e.Tool.ID.Namespace] = true
 	}
-	for _, m := range r.allManagers() {
-		if s := m.status(); !s.Listed || s.Stale || r.quarantined.count(m.name) > 0 {
+	for _, m := range a.allManagers() {
+		if s := m.status(); !s.Listed || s.Stale || a.definitions.count(m.name) > 0 {
 			k.open = append(k.open, m.name)
 		}
 	}

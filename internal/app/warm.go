@@ -25,11 +25,11 @@ type WarmPool struct {
 }
 
 // ahead returns the number of sandboxes to start ahead with a driver.
-func (r *App) ahead(d sandbox.Driver) hosted.Warm {
+func (a *App) ahead(d sandbox.Driver) hosted.Warm {
 	if d.Name() == "host" {
 		return hosted.Warm{} // a process of the host machine starts at once
 	}
-	c := r.config.Code
+	c := a.config.Code
 	return hosted.Warm{Size: c.WarmSize(d.Name()), MaxAge: c.Warm[d.Name()].MaxAge}
 }
 
@@ -37,27 +37,27 @@ func (r *App) ahead(d sandbox.Driver) hosted.Warm {
 const warmDelay = time.Second
 
 // warm makes the drivers start sandboxes ahead.
-func (r *App) warm(ctx context.Context) {
+func (a *App) warm(ctx context.Context) {
 	select {
 	case <-time.After(warmDelay):
-		r.eachAhead(ctx, func(e *hosted.Engine, s sandbox.Spec) { e.Warm(s) })
+		a.eachAhead(ctx, func(e *hosted.Engine, s sandbox.Spec) { e.Warm(s) })
 	case <-ctx.Done():
 	}
 }
 
 // eachAhead calls do for each engine that starts sandboxes ahead, with their specs: the
 // engines that the config names, and by default those that are available.
-func (r *App) eachAhead(ctx context.Context, do func(*hosted.Engine, sandbox.Spec)) {
-	for _, one := range r.engines {
+func (a *App) eachAhead(ctx context.Context, do func(*hosted.Engine, sandbox.Spec)) {
+	for _, one := range a.engines {
 		e, ok := one.(*hosted.Engine)
-		if !ok || e.Ahead().Size == 0 || r.code == nil {
+		if !ok || e.Ahead().Size == 0 || a.code == nil {
 			continue
 		}
-		if _, named := r.config.Code.Warm[e.Name()]; !named && e.Probe(ctx).State != sandbox.Available {
+		if _, named := a.config.Code.Warm[e.Name()]; !named && e.Probe(ctx).State != sandbox.Available {
 			continue
 		}
-		for _, profile := range r.config.Code.WarmProfiles(e.Name()) {
-			if s, err := r.code.Usual(profile); err == nil { // the config's limits, without a caller's
+		for _, profile := range a.config.Code.WarmProfiles(e.Name()) {
+			if s, err := a.code.Usual(profile); err == nil { // the config's limits, without a caller's
 				do(e, s)
 			}
 		}
@@ -65,9 +65,9 @@ func (r *App) eachAhead(ctx context.Context, do func(*hosted.Engine, sandbox.Spe
 }
 
 // WarmPools lists the pools of idle sandboxes; none before [App.Start].
-func (r *App) WarmPools() []WarmPool {
+func (a *App) WarmPools() []WarmPool {
 	var all []WarmPool
-	for _, one := range r.engines {
+	for _, one := range a.engines {
 		e, ok := one.(*hosted.Engine)
 		if !ok {
 			continue
@@ -88,8 +88,8 @@ func (r *App) WarmPools() []WarmPool {
 
 // checkWarm reports on the pools. In a command that does not serve there are none; then it
 // tries one start of each.
-func (r *App) checkWarm(ctx context.Context) []Check {
-	pools := r.WarmPools()
+func (a *App) checkWarm(ctx context.Context) []Check {
+	pools := a.WarmPools()
 	var checks []Check
 	for _, p := range pools {
 		checks = append(checks, p.check())
@@ -97,7 +97,7 @@ func (r *App) checkWarm(ctx context.Context) []Check {
 	if len(pools) > 0 {
 		return checks
 	}
-	r.eachAhead(ctx, func(e *hosted.Engine, s sandbox.Spec) {
+	a.eachAhead(ctx, func(e *hosted.Engine, s sandbox.Spec) {
 		size := e.Ahead().Size
 		c := Check{Name: warmName(e.Name(), string(s.Profile)), Status: CheckOK}
 		began := time.Now()

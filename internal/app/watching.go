@@ -149,10 +149,10 @@ func (w *watching) close() {
 }
 
 // observe returns the calls of a version, as [release.Options.Observe] wants them.
-func (r *App) observe(ctx context.Context, tool, environment string, version int, since time.Time, base bool) ([]release.Observation, error) {
+func (a *App) observe(ctx context.Context, tool, environment string, version int, since time.Time, base bool) ([]release.Observation, error) {
 	var all []release.Observation
 	q := toolroom.ReceiptQuery{Tool: tool, Version: version, Environment: environment, Since: since}
-	err := r.ReceiptSamples(ctx, q, func(one receipt.Sample) bool {
+	err := a.ReceiptSamples(ctx, q, func(one receipt.Sample) bool {
 		if receipt.Extra(one.Surface) || one.Status == toolroom.StatusDenied || one.Status == toolroom.StatusCancelled {
 			return true
 		}
@@ -166,10 +166,10 @@ func (r *App) observe(ctx context.Context, tool, environment string, version int
 }
 
 // recordRelease keeps a receipt of what a person or Toolroom did to a tool.
-func (r *App) recordRelease(ctx context.Context, e release.Entry, v *release.Version, refused error) {
+func (a *App) recordRelease(ctx context.Context, e release.Entry, v *release.Version, refused error) {
 	arguments, err := json.Marshal(e)
 	if err != nil {
-		r.log.Error("cannot record a release", "error", err)
+		a.log.Error("cannot record a release", "error", err)
 		return
 	}
 	rec := &receipt.Draft{Called: arguments, Receipt: toolroom.Receipt{
@@ -183,7 +183,7 @@ func (r *App) recordRelease(ctx context.Context, e release.Entry, v *release.Ver
 	if refused != nil {
 		rec.Status, rec.Effects, rec.Error, rec.Preview = toolroom.StatusDenied, toolroom.EffectsNone, toolroom.AsError(refused), ""
 	}
-	if err := r.receipts.Append(ctx, rec); err != nil {
-		r.log.Error("cannot record a release", "tool", e.Tool, "error", err)
+	if err := a.receipts.Append(ctx, rec); err != nil {
+		a.log.Error("cannot record a release", "tool", e.Tool, "error", err)
 	}
 }

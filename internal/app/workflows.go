@@ -35,46 +35,46 @@ type WorkflowOptions struct {
 }
 
 // openWorkflows creates the workflows that the config names.
-func (r *App) openWorkflows() {
-	c := r.config.Code.Runtimes.Temporal
+func (a *App) openWorkflows() {
+	c := a.config.Code.Runtimes.Temporal
 	if c.Secret == "" {
 		return
 	}
-	c.CA, c.Cert, c.Key = r.folder(c.CA), r.folder(c.Cert), r.folder(c.Key)
-	if r.o.Workflows == nil {
-		if r.runnerProgram != nil {
-			r.workflows = &runnerWorkflows{program: r.runnerProgram, config: c, secret: r.secretOf(c.Secret)}
+	c.CA, c.Cert, c.Key = a.folder(c.CA), a.folder(c.Cert), a.folder(c.Key)
+	if a.o.Workflows == nil {
+		if a.runnerProgram != nil {
+			a.workflows = &runnerWorkflows{program: a.runnerProgram, config: c, secret: a.secretOf(c.Secret)}
 		}
 		return
 	}
-	r.workflows = r.o.Workflows(WorkflowOptions{Temporal: c, SharedSecret: r.secretOf(c.Secret), Log: r.log})
+	a.workflows = a.o.Workflows(WorkflowOptions{Temporal: c, SharedSecret: a.secretOf(c.Secret), Log: a.log})
 }
 
 // Workflows returns the workflows of the config.
-func (r *App) Workflows() (Workflows, error) {
-	if r.workflows == nil {
+func (a *App) Workflows() (Workflows, error) {
+	if a.workflows == nil {
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "Temporal is not configured").
 			WithHint("write code: {runtimes: {temporal: {address: 127.0.0.1:7233, secret: secret://temporal/key}}}")
 	}
-	return r.workflows, nil
+	return a.workflows, nil
 }
 
 // remote returns the runtime that the workflows provide, or an untyped nil if there are
 // none.
-func (r *App) remote() code.Remote {
-	if r.workflows == nil {
+func (a *App) remote() code.Remote {
+	if a.workflows == nil {
 		return nil
 	}
-	return r.workflows
+	return a.workflows
 }
 
 // ToolOf returns the tool that a call would run, and the maximum time that it may take. The
 // tool is nil if the caller may see no such tool.
-func (r *App) ToolOf(ctx context.Context, call toolroom.Call) (*toolroom.Tool, time.Duration) {
-	limits := runLimits(r.Config().Limits)
+func (a *App) ToolOf(ctx context.Context, call toolroom.Call) (*toolroom.Tool, time.Duration) {
+	limits := runLimits(a.Config().Limits)
 	longest := cmp.Or(limits.MaxTimeout, 10*time.Minute)
-	_ = r.find(ctx, call.Tool) // the call itself reports the error
-	e, err := r.catalog.Resolve(call.Tool, r.runner.Visible(call.Identity))
+	_ = a.find(ctx, call.Tool) // the call itself reports the error
+	e, err := a.catalog.Resolve(call.Tool, a.runner.Visible(call.Identity))
 	if err != nil {
 		return nil, longest
 	}
@@ -83,6 +83,6 @@ func (r *App) ToolOf(ctx context.Context, call toolroom.Call) (*toolroom.Tool, t
 
 // WaitForAnswer returns when people have decided about an approval; see
 // [approval.Service.Wait].
-func (r *App) WaitForAnswer(ctx context.Context, id string) (*toolroom.Approval, error) {
-	return r.approvals.Wait(ctx, id)
+func (a *App) WaitForAnswer(ctx context.Context, id string) (*toolroom.Approval, error) {
+	return a.approvals.Wait(ctx, id)
 }

@@ -33,6 +33,9 @@ func partsOf(identity toolroom.Identity) []string {
 		// An empty text does not follow another in a sorted list.
 		parts = append(append(parts, "scopes", ""), slices.Sorted(slices.Values(identity.Scopes))...)
 	}
+	if identity.Set != "" {
+		parts = append(parts, "set", "", identity.Set)
+	}
 	return parts
 }
 

@@ -13,6 +13,7 @@ import (
 // caller holds the flags for the caller's identity and the call's options.
 type caller struct {
 	agent, provider, skill string
+	set                    string
 	session, key           string
 	environment            string
 	timeout                time.Duration
@@ -34,6 +35,7 @@ func (w *caller) identityFlags(c *cobra.Command) {
 	f.StringVar(&w.agent, "agent", "", "act as this agent, which policy may restrict")
 	f.StringVar(&w.provider, "provider", "", "act for this model provider, which policy may restrict")
 	f.StringVar(&w.skill, "skill", "", "act within this skill, restricted to its manifest")
+	f.StringVar(&w.set, "set", "", "act within this tool set of the config")
 }
 
 func (w *caller) keyFlag(c *cobra.Command) {
@@ -41,7 +43,7 @@ func (w *caller) keyFlag(c *cobra.Command) {
 }
 
 func (w *caller) identity() toolroom.Identity {
-	return toolroom.Identity{Agent: w.agent, Provider: w.provider, Skill: w.skill}
+	return toolroom.Identity{Agent: w.agent, Provider: w.provider, Skill: w.skill, Set: w.set}
 }
 
 // call returns a call by this caller, without a tool.

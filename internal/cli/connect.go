@@ -26,7 +26,7 @@ import (
 type connecting struct {
 	*cli
 	client                            connect.Client
-	file, url                         string
+	file, url, set                    string
 	http, takeOver, undo, dryRun, yes bool
 	asJSON                            bool
 }
@@ -43,6 +43,9 @@ machine.
 The client starts Toolroom itself (serve --stdio), with this home and config. With
 --http it uses the running server instead, with a token of its own.
 
+With --set, the client sees one tool set of the config (sets), and its token is bound
+to it.
+
 With --take-over, the client's other servers become sources of this Toolroom, and
 leave the client's config. Their secrets go to the secret store. Servers that would
 not work unchanged stay where they are.
@@ -52,6 +55,7 @@ Clients: ` + strings.Join(connect.Names(), ", "),
   toolroom connect claude-code
   toolroom connect cursor --take-over --dry-run
   toolroom connect codex --http --yes
+  toolroom connect codex --http --set review
   toolroom connect claude-code --undo`,
 		Args:      arguments(0, 1),
 		ValidArgs: connect.Names(),
@@ -79,6 +83,7 @@ Clients: ` + strings.Join(connect.Names(), ", "),
 	f := c.Flags()
 	f.BoolVar(&o.http, "http", false, "use the running server, with a token of its own")
 	f.StringVar(&o.url, "url", "", "with --http: address of /mcp (default: that of the config)")
+	f.StringVar(&o.set, "set", "", "show the client this tool set alone")
 	f.BoolVar(&o.takeOver, "take-over", false, "make the client's other servers sources of this Toolroom")
 	f.BoolVar(&o.undo, "undo", false, "take the change back")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the change, without writing it")
@@ -206,6 +211,12 @@ func (o *connecting) server(configFile string, made bool) (connect.Server, error
 	} else if made {
 		args = []string{"--config", absolute(o.Dir, configFile)}
 	}
+	if _, ok := c.Sets[o.set]; !ok && o.set != "" {
+		return connect.Server{}, toolroom.Errorf(toolroom.CodeNotFound, "there is no tool set %q", o.set).WithHint("write it in the section sets of the config")
+	}
+	if o.set != "" {
+		args = append(args, "--set", o.set)
+	}
 	if !o.http {
 		return connect.Server{Command: ownPath(o.Self), Args: append(append([]string{"serve", "--stdio"}, args...), "--home", o.home)}, nil
 	}
@@ -215,6 +226,9 @@ func (o *connecting) server(configFile string, made bool) (connect.Server, error
 	url := o.url
 	if url == "" {
 		url = cmp.Or(c.Server.URL, addressOf(c.Server)) + "/mcp"
+		if o.set != "" {
+			url += "/p/" + o.set
+		}
 	}
 	return connect.Server{URL: url, Token: tokenPlaceholder}, nil
 }
@@ -341,7 +355,7 @@ func (o *connecting) newToken(ctx context.Context) (plaintext, id string, err er
 		return "", "", err
 	}
 	err = o.inRoom(ctx, func(r *app.App) error {
-		made, t, err := token.Create(ctx, r.Parts().Tokens, token.Options{Name: o.client.Name, Subject: cmp.Or(o.User, o.client.Name)})
+		made, t, err := token.Create(ctx, r.Parts().Tokens, token.Options{Name: o.client.Name, Subject: cmp.Or(o.User, o.client.Name), Set: o.set})
 		plaintext, id = made, t.ID
 		return err
 	})

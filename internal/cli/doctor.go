@@ -21,7 +21,7 @@ func (a *cli) doctorCommand() *cobra.Command {
 		Example: "  toolroom doctor --json",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
-			checks := append(r.Doctor(ctx), checkListing(r))
+			checks := append(r.Doctor(ctx), checkListings(r)...)
 			if asJSON {
 				if err := a.screen.json(orEmpty(checks)); err != nil {
 					return err

@@ -9,7 +9,11 @@ import (
 
 // listingLine describes what MCP clients see.
 func listingLine(l server.Listing) string {
-	line := fmt.Sprintf("MCP clients see %s, %s (mode %s)", count(l.Tools, "tool"), tokens(l.Tokens), l.Mode)
+	who := "MCP clients see"
+	if l.Set != "" {
+		who = "clients of the tool set " + l.Set + " see"
+	}
+	line := fmt.Sprintf("%s %s, %s (mode %s)", who, count(l.Tools, "tool"), tokens(l.Tokens), l.Mode)
 	if l.Mode != "direct" {
 		line += fmt.Sprintf(", of %s, %s", count(l.AllTools, "tool"), tokens(l.AllTokens))
 	}
@@ -23,17 +27,26 @@ func tokens(n int) string {
 	return fmt.Sprintf("about %d tokens", n)
 }
 
-// checkListing is the check of doctor for what MCP clients see.
-func checkListing(r *app.App) app.Check {
-	c := app.Check{Name: "MCP clients", Status: app.CheckOK}
-	l, err := server.ListingOf(r)
+// checkListings are the checks of doctor for what MCP clients see, also those of tool sets.
+func checkListings(r *app.App) []app.Check {
+	all, err := server.Listings(r)
 	if err != nil {
-		c.Status, c.Detail = app.CheckFail, err.Error()
-		return c
+		return []app.Check{{Name: "MCP clients", Status: app.CheckFail, Detail: err.Error()}}
 	}
-	c.Detail = listingLine(l)
-	if l.Mode == "direct" && l.Large() {
-		c.Status, c.Fix = app.CheckWarn, "set expose.mode to auto or search"
+	var checks []app.Check
+	for _, l := range all {
+		c := app.Check{Name: "MCP clients", Status: app.CheckOK, Detail: listingLine(l)}
+		key := "expose.mode"
+		if l.Set != "" {
+			c.Name, key = "tool set "+l.Set, "sets."+l.Set+".expose.mode"
+		}
+		switch {
+		case l.Large():
+			c.Status, c.Fix = app.CheckWarn, "set "+key+" to auto or search"
+		case l.Set != "" && l.AllTools == 0:
+			c.Status, c.Fix = app.CheckWarn, "its allow list or profile selects no tool: toolroom policy explain --set "+l.Set+" ID"
+		}
+		checks = append(checks, c)
 	}
-	return c
+	return checks
 }

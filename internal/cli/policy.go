@@ -85,6 +85,7 @@ func (a *cli) policyExplainCommand() *cobra.Command {
 	f.StringVar(&who.Agent, "agent", "", "for this agent")
 	f.StringVar(&who.Provider, "provider", "", "for this model provider")
 	f.StringVar(&who.Skill, "skill", "", "for a call within this skill")
+	f.StringVar(&who.Set, "set", "", "for a caller of this tool set")
 	f.StringSliceVar(&who.Groups, "team", nil, "for a member of this group (may be repeated)")
 	f.StringVar(&given, "arguments", "", "for a call with these arguments, a JSON object")
 	f.BoolVar(&asJSON, "json", false, "print JSON")

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,14 +34,14 @@ MCP on stdin and stdout instead, for clients that start the server themselves.`,
 		Example: `  toolroom serve
   toolroom serve --listen 127.0.0.1:8080
   toolroom serve --stdio
-  toolroom serve --stdio --agent fast`,
+  toolroom serve --stdio --set review`,
 		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if stdio && listen != "" {
 				return usage("use only one of them", "--stdio and --listen exclude each other")
 			}
 			if !stdio && (who != caller{}) {
-				return usage("the headers Toolroom-Agent, Toolroom-Provider, Toolroom-Skill and Toolroom-Environment", "over HTTP, each request names its own agent, provider, skill and environment")
+				return usage("the headers Toolroom-Agent, Toolroom-Provider, Toolroom-Skill and Toolroom-Environment, and the path /mcp/p/SET", "over HTTP, each request names its own agent, provider, skill, tool set and environment")
 			}
 			return a.serve(c.Context(), listen, stdio, who)
 		},
@@ -70,7 +71,7 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if err := r.CheckEnvironment(who.environment); err != nil {
+	if err := errors.Join(r.CheckEnvironment(who.environment), r.CheckSet(who.set)); err != nil {
 		return err
 	}
 	local := &localAPI{}
@@ -81,6 +82,7 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 		ConfigFile:  file,
 		Verify:      verify,
 		Record:      record,
+		Wrote:       a.keepTrust,
 		Version:     a.Version,
 		Log:         r.Parts().Log,
 		Started: func(at net.Addr) {
@@ -107,7 +109,18 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	if stdio {
 		return server.ServeStdio(ctx, r, io.NopCloser(a.In), nopCloser{a.Out}, o)
 	}
+	collectSeldom()
 	return server.Serve(ctx, r, o)
+}
+
+// collectSeldom lets the memory in use grow threefold between two collections, unless GOGC
+// says otherwise. A server has little memory in use, and would spend a sixth of its
+// processor time on collecting under load.
+func collectSeldom() {
+	const byDefault = 100
+	if configured := debug.SetGCPercent(200); configured != byDefault {
+		debug.SetGCPercent(configured)
+	}
 }
 
 // everywhereLine says who may call a server that listens on all addresses; it is empty

@@ -21,7 +21,7 @@ import (
 
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/sandbox/peer"
+	"github.com/toolroom/toolroom/internal/proc"
 )
 
 // A server runs the commands of the same user on the same home, over a Unix socket in the
@@ -203,7 +203,7 @@ func (s *commandServer) serve(ctx context.Context, conn net.Conn) {
 			s.room.Parts().Log.Error("a command failed", "panic", p)
 		}
 	}()
-	if uid, _, err := peer.Of(conn); err != nil || uid != os.Getuid() {
+	if uid, _, err := proc.Peer(conn); err != nil || uid != os.Getuid() {
 		return
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(helloTime))
@@ -380,7 +380,7 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 		return false, nil // a killed server has left the socket
 	}
 	defer conn.Close()
-	if uid, _, err := peer.Of(conn); err != nil || uid != os.Getuid() {
+	if uid, _, err := proc.Peer(conn); err != nil || uid != os.Getuid() {
 		return false, nil
 	}
 	h := hello{

@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/server"
 )
 
 // serving describes a running server.
@@ -38,7 +39,9 @@ type status struct {
 	Down      []downSource   `json:"down"`
 	Approvals int            `json:"approvals"`
 	Review    map[string]int `json:"review"`
-	NeedsYou  []need         `json:"needs_you"`
+	// Sets are what clients of each tool set see, of the tools that are known now.
+	Sets     []server.Listing `json:"sets,omitempty"`
+	NeedsYou []need           `json:"needs_you"`
 }
 
 type downSource struct {
@@ -110,9 +113,16 @@ func (a *cli) status(ctx context.Context, r *app.App) (*status, error) {
 		s.Down = append(s.Down, downSource{source.Name, source.State, source.Error})
 		s.NeedsYou = append(s.NeedsYou, need{"source " + source.Name + " is " + source.State, try})
 	}
+	if len(r.Config().Sets) > 0 {
+		all, err := server.Listings(r)
+		if err != nil {
+			return nil, err
+		}
+		s.Sets = all[1:]
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Review)) {
 		s.NeedsYou = append(s.NeedsYou, need{
-			count(s.Review[name], "definition") + " of " + name + " to review", "toolroom sources review " + name,
+			count(s.Review[name], "definition") + " of " + name + " to release", "toolroom tool diff '" + name + ":*'",
 		})
 	}
 	return s, nil
@@ -131,6 +141,9 @@ func (s *status) line() string {
 		b.WriteString("no server runs (toolroom serve)")
 	}
 	fmt.Fprintf(&b, "; %s, %s; ", count(s.Sources, "source"), count(s.Tools, "tool"))
+	for _, l := range s.Sets {
+		fmt.Fprintf(&b, "set %s: %s, %s; ", l.Set, count(l.Tools, "tool"), tokens(l.Tokens))
+	}
 	if len(s.NeedsYou) == 0 {
 		return b.String() + "nothing needs you"
 	}

@@ -45,16 +45,11 @@ func (c check) problem(key, reason, hint string) {
 func (c check) config(config *Config) {
 	c.server(config.Server)
 	c.store(config.Store)
-	c.policy(config.Tools)
+	c.policy(config.Layers())
 	c.rules(config.Policy)
 	c.spending(config.Policy.Spending, config.Tools.AllGroups())
-	c.oneOf("expose.mode", config.Expose.Mode, "auto", "direct", "search", "code")
-	if config.Expose.Names != "" {
-		c.oneOf("expose.names", config.Expose.Names, "scoped", "plain")
-	}
-	c.patterns("expose.direct", config.Expose.Direct, config.Tools.Groups)
-	c.patterns("expose.search", config.Expose.Search, config.Tools.Groups)
-	c.patterns("expose.hidden", config.Expose.Hidden, config.Tools.Groups)
+	c.expose("expose", config.Expose, config.Tools.Groups)
+	c.sets(config.Sets, config.Tools.Groups)
 	c.search(config.Search)
 	c.oneOf("cli.mode", config.CLI.Mode, "disabled", "allowlist", "ambient")
 	for i, program := range config.CLI.Allow {
@@ -78,6 +73,32 @@ func (c check) config(config *Config) {
 			c.problem("sources."+name, fmt.Sprintf("the namespace %s is reserved: %s", quote(name), why), "call the source "+reserved.Free(name))
 		}
 		c.source("sources."+name, name, config.Sources[name])
+	}
+}
+
+func (c check) expose(key string, e Expose, groups map[string][]string) {
+	c.oneOf(key+".mode", e.Mode, "auto", "direct", "search", "code")
+	if e.Names != "" {
+		c.oneOf(key+".names", e.Names, "scoped", "plain")
+	}
+	c.patterns(key+".direct", e.Direct, groups)
+	c.patterns(key+".search", e.Search, groups)
+	c.patterns(key+".hidden", e.Hidden, groups)
+}
+
+// maxSetName keeps the address of a set short.
+const maxSetName = 64
+
+func (c check) sets(sets map[string]Set, groups map[string][]string) {
+	for _, name := range slices.Sorted(maps.Keys(sets)) {
+		key := "sets." + name
+		if (toolroom.ID{Namespace: name, Name: name}).Validate() != nil || len(name) > maxSetName || strings.Trim(name, ".") == "" {
+			c.problem(key, quote(name)+" is not the name of a tool set: it needs 1 to 64 characters of A-Z a-z 0-9 _ . -", "for example review")
+		}
+		c.expose(key+".expose", sets[name].Expose, groups)
+		if sets[name].Expose.Names != "" {
+			c.problem(key+".expose.names", "tools have the same names in all sets", "set expose.names")
+		}
 	}
 }
 

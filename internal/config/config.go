@@ -5,6 +5,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -25,23 +26,24 @@ const FileName = "toolroom.yaml"
 // Config is the content of toolroom.yaml. A Config from Load or Parse is valid and includes
 // all defaults. Do not modify it.
 type Config struct {
-	Server    Server        `yaml:"server,omitempty"`
-	Store     Store         `yaml:"store,omitempty"`
-	Expose    Expose        `yaml:"expose,omitempty"`
-	Search    Search        `yaml:"search,omitempty"`
-	Tools     policy.Config `yaml:"tools,omitempty"`
-	Policy    Policy        `yaml:"policy,omitempty"`
-	CLI       CLI           `yaml:"cli,omitempty"`
-	Code      Code          `yaml:"code,omitempty"`
-	Limits    Limits        `yaml:"limits,omitempty"`
-	Approvals Approvals     `yaml:"approvals,omitempty"`
-	Receipts  Receipts      `yaml:"receipts,omitempty"`
-	Releases  Releases      `yaml:"releases,omitempty"`
-	Results   Quota         `yaml:"results,omitempty"`
-	Artifacts Quota         `yaml:"artifacts,omitempty"`
-	Egress    Egress        `yaml:"egress,omitempty"`
-	Secrets   Secrets       `yaml:"secrets,omitempty"`
-	Builtin   Builtin       `yaml:"builtin,omitempty"`
+	Server    Server         `yaml:"server,omitempty"`
+	Store     Store          `yaml:"store,omitempty"`
+	Expose    Expose         `yaml:"expose,omitempty"`
+	Sets      map[string]Set `yaml:"sets,omitempty"`
+	Search    Search         `yaml:"search,omitempty"`
+	Tools     policy.Config  `yaml:"tools,omitempty"`
+	Policy    Policy         `yaml:"policy,omitempty"`
+	CLI       CLI            `yaml:"cli,omitempty"`
+	Code      Code           `yaml:"code,omitempty"`
+	Limits    Limits         `yaml:"limits,omitempty"`
+	Approvals Approvals      `yaml:"approvals,omitempty"`
+	Receipts  Receipts       `yaml:"receipts,omitempty"`
+	Releases  Releases       `yaml:"releases,omitempty"`
+	Results   Quota          `yaml:"results,omitempty"`
+	Artifacts Quota          `yaml:"artifacts,omitempty"`
+	Egress    Egress         `yaml:"egress,omitempty"`
+	Secrets   Secrets        `yaml:"secrets,omitempty"`
+	Builtin   Builtin        `yaml:"builtin,omitempty"`
 	// Sources are the tool sources by namespace.
 	Sources map[string]Source `yaml:"sources,omitempty"`
 }
@@ -141,6 +143,30 @@ type Expose struct {
 	Names string `yaml:"names,omitempty"`
 }
 
+// Set is a tool set: the tools that some MCP clients see and may call, at /mcp/p/NAME.
+type Set struct {
+	// Description says what the set is for, to people.
+	Description string `yaml:"description,omitempty"`
+	// Rules narrow what the section "tools" permits.
+	policy.Rules `yaml:",inline"`
+	// Expose is how its clients see the tools. Tools that are hidden from all clients are
+	// hidden here, too; Names counts for all clients and cannot be set here.
+	Expose Expose `yaml:"expose,omitempty"`
+}
+
+// Layers returns the layers of policy: the section "tools", and those of the tool sets.
+func (c *Config) Layers() policy.Config {
+	layers := c.Tools
+	layers.Sets = nil
+	for name, set := range c.Sets {
+		if layers.Sets == nil {
+			layers.Sets = map[string]policy.Rules{}
+		}
+		layers.Sets[name] = set.Rules
+	}
+	return layers
+}
+
 // CLI sets which programs may be tools without their own source: none (disabled), those in
 // Allow (allowlist, the default), or all (ambient).
 type CLI struct {
@@ -234,27 +260,24 @@ func (c *Config) Source(name string) (Source, bool) {
 }
 
 func (c *Config) fill() {
-	fill(&c.Server.Listen, "127.0.0.1:7070")
-	fill(&c.Server.Auth.Required, "auto")
-	fill(&c.Server.MaxBody, 8<<20)
-	fill(&c.Store.URL, "sqlite:toolroom.db")
-	fill(&c.Expose.Mode, "auto")
-	fill(&c.CLI.Mode, "allowlist")
-	fill(&c.Egress.Mode, egressPublic)
-	fill(&c.Egress.Network, NetworkHost)
+	c.Server.Listen = cmp.Or(c.Server.Listen, "127.0.0.1:7070")
+	c.Server.Auth.Required = cmp.Or(c.Server.Auth.Required, "auto")
+	c.Server.MaxBody = cmp.Or(c.Server.MaxBody, 8<<20)
+	c.Store.URL = cmp.Or(c.Store.URL, "sqlite:toolroom.db")
+	c.Expose.Mode = cmp.Or(c.Expose.Mode, "auto")
+	for name, set := range c.Sets {
+		set.Expose.Mode = cmp.Or(set.Expose.Mode, "auto")
+		c.Sets[name] = set
+	}
+	c.CLI.Mode = cmp.Or(c.CLI.Mode, "allowlist")
+	c.Egress.Mode = cmp.Or(c.Egress.Mode, egressPublic)
+	c.Egress.Network = cmp.Or(c.Egress.Network, NetworkHost)
 	c.Limits.fill()
 	c.Approvals.fill()
 	c.Receipts.fill()
 	c.Releases.fill()
 	c.Results.fill(defaultResults)
 	c.Artifacts.fill(defaultArtifacts)
-}
-
-func fill[T comparable](field *T, fallback T) {
-	var zero T
-	if *field == zero {
-		*field = fallback
-	}
 }
 
 func read(path string) ([]byte, error) {

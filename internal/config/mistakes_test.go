@@ -44,7 +44,7 @@ func TestEachMistakeNamesItsPlaceItsReasonAndTheRightForm(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"sorces: {}":                               "t.yaml:1:1: sorces: unknown key; did you mean sources?",
-		"frobnicate: 1":                            "t.yaml:1:1: frobnicate: unknown key; known: server, store, expose, search, tools, policy, cli, code, limits, approvals, receipts, releases, results, artifacts, egress, secrets, builtin, sources",
+		"frobnicate: 1":                            "t.yaml:1:1: frobnicate: unknown key; known: server, store, expose, sets, search, tools, policy, cli, code, limits, approvals, receipts, releases, results, artifacts, egress, secrets, builtin, sources",
 		"tools:\n  alow: []":                       "t.yaml:2:3: tools.alow: unknown key; did you mean allow?",
 		"tools: [a]":                               "t.yaml:1:8: tools: want keys and values, got a list",
 		"tools: {deny: browser.*}":                 `t.yaml:1:15: tools.deny: want a list, got the text "browser.*"; write ["browser.*"]`,
@@ -76,7 +76,7 @@ func TestEachMistakeNamesItsPlaceItsReasonAndTheRightForm(t *testing.T) {
 		"limits: {cache: {ttl: 2h}}":               "t.yaml:1:23: limits.cache.ttl: 2h0m0s is more than 1h0m0s",
 		"limits: {rate: {per_second: .inf}}":       `t.yaml:1:29: limits.rate.per_second: want a number, got ".inf"`,
 		"results: {entry_bytes: 99999999}":         "t.yaml:1:24: results.entry_bytes: 99999999 is more than total_bytes, 33554432",
-		"a: 1\na: 2":                               "t.yaml:1:1: a: unknown key; known: server, store, expose, search, tools, policy, cli, code, limits, approvals, receipts, releases, results, artifacts, egress, secrets, builtin, sources\nt.yaml:2:1: a: duplicate key, first in line 1; remove one",
+		"a: 1\na: 2":                               "t.yaml:1:1: a: unknown key; known: server, store, expose, sets, search, tools, policy, cli, code, limits, approvals, receipts, releases, results, artifacts, egress, secrets, builtin, sources\nt.yaml:2:1: a: duplicate key, first in line 1; remove one",
 		"server: &x {}\nstore: *x":                 "t.yaml:2:8: store: aliases are not supported; repeat the value",
 		"server: {<<: {listen: a}}":                "t.yaml:1:10: server.<<: merge keys are not supported; repeat the keys",
 		"server: !!map {}":                         "t.yaml:1:9: server: tags such as !!map are not supported; remove it",
@@ -101,9 +101,9 @@ func TestEachMistakeInASourceNamesItsPlaceItsReasonAndTheRightForm(t *testing.T)
 	const base = `base_url: "http://a"`
 	for text, want := range map[string]string{
 		"a b: {cli: {command: x}}": `1:11: sources.a b: "a b" is not a name: it needs 1 to 128 characters of A-Z a-z 0-9 _ . -`,
-		"x: {}":                    `1:11: sources.x: one of mcp, openapi, http and cli is missing; for example {mcp: {command: mcp-server-filesystem, args: ["."]}}`,
+		"x: {}":                    `1:11: sources.x: one of mcp, openapi, graphql, http and cli is missing; for example {mcp: {command: mcp-server-filesystem, args: ["."]}}`,
 		"x: {mpc: {command: a}}":   "1:15: sources.x.mpc: unknown key; did you mean mcp?",
-		"x: {mcp: {command: a}, cli: {command: a}}": "1:11: sources.x: it has more than one of mcp, openapi, http and cli; make a source of each",
+		"x: {mcp: {command: a}, cli: {command: a}}": "1:11: sources.x: it has more than one of mcp, openapi, graphql, http and cli; make a source of each",
 		"x: {mcp: {}}": `1:15: sources.x.mcp: it has neither command nor url; for example {command: mcp-server-filesystem, args: ["."]} or {url: "https://example.com/mcp"}`,
 		"x: {mcp: {command: a, url: 'http://a'}}":                                      "1:15: sources.x.mcp: it has both command and url; make a source of each",
 		"x: {mcp: {url: 'a.example/mcp'}}":                                             "1:26: sources.x.mcp.url: it is not an http or https URL; for example https://example.com/mcp",

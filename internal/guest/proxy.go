@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/egress/proxyenv"
+	"github.com/toolroom/toolroom/internal/proc"
 )
 
 // Limits on a program's request to the proxy, before it is connected.
@@ -27,7 +27,7 @@ const (
 func (r *run) listenProxy() (net.Listener, error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err == nil {
-		r.env = proxyenv.Variables("http://" + l.Addr().String())
+		r.env = proc.ProxyEnviron("http://" + l.Addr().String())
 	}
 	return l, err
 }

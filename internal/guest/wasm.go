@@ -8,7 +8,7 @@ import (
 	"net"
 	"os"
 
-	"github.com/toolroom/toolroom/internal/engine/module/machine"
+	"github.com/toolroom/toolroom/internal/engine/module"
 )
 
 // wasmArg makes the guest's binary run as the interpreter of a WebAssembly module, in
@@ -32,7 +32,7 @@ func serveModule() error {
 		return fmt.Errorf("take over the stream: %w", err)
 	}
 	defer stream.Close()
-	m, err := machine.New(context.Background())
+	m, err := module.NewMachine(context.Background())
 	if err != nil {
 		return err
 	}

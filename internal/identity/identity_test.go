@@ -16,6 +16,7 @@ func TestOwnersDifferUnlessTheyMayDoTheSame(t *testing.T) {
 		{Subject: "ann", Agent: "a"},
 		{Subject: "ann", Provider: "a"},
 		{Subject: "ann", Skill: "a"},
+		{Subject: "ann", Set: "a"},
 		{Subject: "ann", Groups: []string{"a"}},
 		{Subject: "ann", Groups: []string{"a", "b"}},
 		{Subject: "ann", Groups: []string{"a,b"}},
@@ -41,6 +42,7 @@ func TestOnlyTheWiderReachesTheNarrower(t *testing.T) {
 		"agent":    func(i *toolroom.Identity) { i.Agent = "a" },
 		"provider": func(i *toolroom.Identity) { i.Provider = "p" },
 		"skill":    func(i *toolroom.Identity) { i.Skill = "s" },
+		"set":      func(i *toolroom.Identity) { i.Set = "s" },
 		"groups":   func(i *toolroom.Identity) { i.Groups = []string{"ops"} },
 		"scopes":   func(i *toolroom.Identity) { i.Scopes = []string{} },
 	}

@@ -16,8 +16,6 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/toolroom/toolroom/internal/probecache"
 )
 
 // HostMachine starts programs on this machine. The zero value is ready to use. It
@@ -30,7 +28,7 @@ type HostMachine struct {
 	// ProbeCache records, for later processes, that a sandbox could be built here. If
 	// a start then fails, the machine is probed again and the start is tried once
 	// more. ProbeCache must be set before first use.
-	ProbeCache probecache.Entry
+	ProbeCache ProbeCache
 
 	mu       sync.Mutex
 	found    *machine

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"runtime"
 	"syscall"
-
-	"github.com/toolroom/toolroom/internal/probecache"
 )
 
 // HostMachine starts programs on this machine. Isolation is available on Linux only.
@@ -16,7 +14,7 @@ type HostMachine struct {
 	// Init is the command that becomes the init of a sandbox.
 	Init []string
 	// ProbeCache is not used here.
-	ProbeCache probecache.Entry
+	ProbeCache ProbeCache
 }
 
 // Probe reports that no layer is available.

@@ -6,15 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/toolroom/toolroom/internal/probecache"
 )
 
 func TestACachedProbeIsUsedUntilAStartFails(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "probe.json")
 	machine := func() *HostMachine {
-		return &HostMachine{Init: []string{exe, InitArg}, ProbeCache: probecache.Entry{Path: file}}
+		return &HostMachine{Init: []string{exe, InitArg}, ProbeCache: ProbeCache{Path: file}}
 	}
 	first := machine()
 	if f := first.Probe(t.Context()).Find(Namespaces); !f.Available {

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolroom/toolroom/internal/egress/proxyenv"
 	"github.com/toolroom/toolroom/internal/lockdown"
+	"github.com/toolroom/toolroom/internal/proc"
 )
 
 // Main runs the launcher; args are the arguments after [Arg]. It returns only if the
@@ -54,14 +54,14 @@ func launch(fd int, program string, argv []string) error {
 		if err := lockdown.LoopbackUp(); err != nil {
 			return fmt.Errorf("bring up the loopback: %w", err)
 		}
-		env = proxyenv.Without(env)
+		env = proc.WithoutProxy(env)
 	}
 	if do.Guarded {
 		port, err := handOver(fd)
 		if err != nil {
 			return fmt.Errorf("make the proxy's socket: %w", err)
 		}
-		env = append(env, proxyenv.Variables("http://127.0.0.1:"+strconv.Itoa(port))...)
+		env = append(env, proc.ProxyEnviron("http://127.0.0.1:"+strconv.Itoa(port))...)
 	}
 	if err := giveUpRights(); err != nil {
 		return err

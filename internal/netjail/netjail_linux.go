@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/egress/proxy"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
@@ -60,7 +60,7 @@ func (j *Jail) Start(s proc.Spec) (*proc.Process, error) {
 		return nil, err
 	}
 	if listener != nil {
-		proxy.Serve(listener, j.Guard, j.Log, nil, p.Done())
+		egress.ServeProxy(listener, j.Guard, j.Log, nil, p.Done())
 	}
 	return p, nil
 }

@@ -20,6 +20,7 @@ func Compile(c Config) (*Policy, error) {
 		agents:     p.layers("tools.agents", c.Agents),
 		providers:  p.layers("tools.providers", c.Providers),
 		identities: p.layers("tools.identities", c.Identities),
+		sets:       p.layers("sets", c.Sets),
 		skills:     p.skills(c.Skills),
 		hooks:      p.hooks(c.Hooks),
 		denylist:   p.denylist(c.Denylist),

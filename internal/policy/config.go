@@ -11,6 +11,9 @@ type Config struct {
 	// Skills narrow to what a skill's manifest permits. A caller whose skill is
 	// not here, or has no permissions, may call nothing.
 	Skills map[string]Skill `yaml:"skills,omitempty" json:"skills,omitempty"`
+	// Sets narrow to the tools of a tool set. They are written in the section "sets". A
+	// caller whose set is not here may call nothing.
+	Sets map[string]Rules `yaml:"-" json:"sets,omitempty"`
 	// Hooks say what goes with a call of a tool; the first whose pattern
 	// selects the tool counts.
 	Hooks []Hook `yaml:"hooks,omitempty" json:"hooks,omitempty"`

@@ -21,6 +21,7 @@ type Policy struct {
 	agents     map[string]*layer
 	providers  map[string]*layer
 	identities map[string]*layer
+	sets       map[string]*layer
 	skills     map[string]*skill
 	hooks      hooks
 	denylist   []denial
@@ -102,8 +103,8 @@ type view struct {
 // viewer is the cache key of a view. Tools of the catalog never change: a new
 // definition is a new Tool.
 type viewer struct {
-	tool                                    *toolroom.Tool
-	subject, agent, provider, skill, groups string
+	tool                                         *toolroom.Tool
+	subject, agent, provider, skill, set, groups string
 }
 
 // Decide makes a decision step by step. No step lifts the restriction of another:
@@ -125,7 +126,7 @@ func (p *Policy) Decide(ctx context.Context, r Request) Decision {
 	}
 	steps := make([]toolroom.PolicyStep, 0, len(v.layers)+5)
 	// 1. Layers: the profile, plus allow, minus deny, then agent, provider,
-	// identity and skill, each of which only narrows.
+	// identity, tool set and skill, each of which only narrows.
 	steps = append(steps, v.layers...)
 	var effectRules []EffectRule
 	for i, l := range v.narrowing {
@@ -164,10 +165,10 @@ const maxKept = 256
 
 func (p *Policy) view(r Request) *view {
 	key := viewer{
-		tool: r.Tool, subject: r.Who.Key(), agent: r.Who.Agent, provider: r.Who.Provider, skill: r.Who.Skill,
+		tool: r.Tool, subject: r.Who.Key(), agent: r.Who.Agent, provider: r.Who.Provider, skill: r.Who.Skill, set: r.Who.Set,
 		groups: strings.Join(r.Who.Groups, "\x00"),
 	}
-	if len(key.subject)+len(key.agent)+len(key.provider)+len(key.skill)+len(key.groups) > maxKept {
+	if len(key.subject)+len(key.agent)+len(key.provider)+len(key.skill)+len(key.set)+len(key.groups) > maxKept {
 		return p.look(r)
 	}
 	if v, ok := p.views.Get(key); ok {
@@ -195,6 +196,9 @@ func (p *Policy) look(r Request) *view {
 		if l.autonomy != "" && l.autonomy.rank() < autonomy.rank() {
 			autonomy = l.autonomy
 		}
+	}
+	if _, known := p.sets[r.Who.Set]; r.Who.Set != "" && !known {
+		v.layers = append(v.layers, p.unknownSet(r.Who.Set))
 	}
 	if r.Who.Skill != "" {
 		v.skill = p.skills[r.Who.Skill]
@@ -252,6 +256,9 @@ func (p *Policy) applying(who toolroom.Identity) []*layer {
 	if l, ok := p.identities[who.Key()]; ok {
 		layers = append(layers, l)
 	}
+	if l, ok := p.sets[who.Set]; ok {
+		layers = append(layers, l)
+	}
 	return layers
 }
 
@@ -267,6 +274,13 @@ func (p *Policy) unknownName(who toolroom.Identity) string {
 		}
 	}
 	return ""
+}
+
+func (p *Policy) unknownSet(name string) toolroom.PolicyStep {
+	return toolroom.PolicyStep{
+		Layer: "sets", Effect: toolroom.VerdictDeny, Rule: "sets: there is no tool set " + quote(name),
+		Hint: "write it under sets" + didYouMean(name, p.sets),
+	}
 }
 
 func (p *Policy) unknownSkill(name string) toolroom.PolicyStep {
@@ -295,7 +309,7 @@ func conclude(steps []toolroom.PolicyStep, log bool, r Request) Decision {
 func explainFlags(who toolroom.Identity) string {
 	flags := ""
 	for _, flag := range [...]struct{ name, value string }{
-		{"subject", who.Subject}, {"agent", who.Agent}, {"provider", who.Provider}, {"skill", who.Skill},
+		{"subject", who.Subject}, {"agent", who.Agent}, {"provider", who.Provider}, {"skill", who.Skill}, {"set", who.Set},
 	} {
 		if flag.value != "" {
 			flags += " --" + flag.name + " " + flag.value

@@ -22,7 +22,6 @@ import (
 	"github.com/toolroom/toolroom/internal/approval/hook"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/policy"
-	"github.com/toolroom/toolroom/internal/server/answer"
 	"github.com/toolroom/toolroom/internal/server/api"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	"github.com/toolroom/toolroom/internal/server/login"
@@ -46,11 +45,13 @@ type Options struct {
 	// file on which its answers depend.
 	Verify config.Verify
 	Record string
+	// Wrote, if not nil, returns what is called after the API has edited a config file.
+	Wrote func(file string) config.Wrote
 	// Started, if not nil, is called with the address once the server accepts
 	// requests; 127.0.0.1 stands for all addresses.
 	Started func(net.Addr)
 	// Listed, if not nil, is called once after the sources have listed their tools, with
-	// what a client without a name sees.
+	// what a client without a name sees, and then with what those of each tool set see.
 	Listed  func(Listing)
 	Version string
 	Log     *slog.Logger
@@ -112,7 +113,7 @@ func Serve(ctx context.Context, r *app.App, o Options) error {
 		o.Reloads(func() (Reloaded, error) { return reloadNow(r, mcp, o) })
 	}
 	go watchRules(ctx, r, o.Log)
-	srv := auth.Server(o.Listen, (&ballast{}).under(handler))
+	srv := auth.Server(o.Listen, handler)
 	// Calls may outlive ctx for drainWait, so requests have a context of their own.
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
@@ -262,14 +263,12 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 		Releases: parts.Releases,
 		Owner:    func(e *toolroom.Event) toolroom.Identity { return e.Identity },
 		Receipts: r, Sources: sources, Explain: r.Explain, Elevator: r, Metrics: metrics,
-		Admin: api.Admin{Tokens: parts.Tokens, Restart: r.RestartSource, Reload: func() (api.Reloaded, error) {
-			out, err := reloadNow(r, mcp, o)
-			return api.Reloaded(out), err
-		}},
+		Admin:   api.Admin{Tokens: parts.Tokens, CheckSet: r.CheckSet, Operator: &operator{r, mcp, o}},
 		Version: o.Version, Log: o.Log,
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", mcp.HTTP())
+	mux.Handle(setPath+"{set}", inSet(mcp.HTTP(), r))
 	if c.Server.MCP.SSE {
 		mux.Handle("/sse", mcp.SSE())
 	}
@@ -289,15 +288,15 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 		local.Required = auth.Never
 		o.Local(auth.Secure(redacted(auth.Middleware(local)(inEnvironment(mux, r.CheckEnvironment)), parts.Runner.Secrets)))
 	}
-	outer := http.NewServeMux()
+	outer, anonymous := http.NewServeMux(), auth.Anonymous(authOptions)
 	outer.Handle("/", inner)
 	// Clients read the card before they connect, without a token.
 	if about != nil {
-		outer.Handle("GET "+cardPath, about)
-		outer.Handle("OPTIONS "+cardPath, about)
+		outer.Handle("GET "+cardPath, anonymous(about))
+		outer.Handle("OPTIONS "+cardPath, anonymous(about))
 	}
 	// A signed link itself identifies the person that answers.
-	outer.Handle(hook.AnswerPath, answer.New(parts.Approvals, o.Log))
+	outer.Handle(hook.AnswerPath, anonymous(answerHandler(parts.Approvals, cmp.Or(o.Log, slog.New(slog.DiscardHandler)))))
 	return auth.Secure(redacted(outer, parts.Runner.Secrets)), mcp, func() { stopCounting(); stopMetrics(); mcp.Close() }, nil
 }
 
@@ -315,7 +314,7 @@ func warmPools(r *app.App) func() []api.WarmPool {
 }
 
 func newMCP(r *app.App, c *config.Config, o Options, who func(context.Context) toolroom.Identity, protected *resource, self *replica.Replica) (*mcpserver.Server, error) {
-	expose, err := exposure(c.Expose)
+	expose, err := exposures(c)
 	if err != nil {
 		return nil, err
 	}
@@ -351,8 +350,29 @@ func newMCP(r *app.App, c *config.Config, o Options, who func(context.Context) t
 
 // CheckConfig returns an error if this build cannot serve a valid config.
 func CheckConfig(c *config.Config) error {
-	_, err := exposure(c.Expose)
+	_, err := exposures(c)
 	return err
+}
+
+// exposures converts the config of how tools are exposed to callers with and without tool
+// sets.
+func exposures(c *config.Config) (mcpserver.Exposure, error) {
+	out, err := exposure(c.Expose)
+	if err != nil {
+		return out, err
+	}
+	out.Sets = map[string]*mcpserver.Exposure{}
+	for name, set := range c.Sets {
+		e := set.Expose
+		e.Hidden = slices.Concat(e.Hidden, c.Expose.Hidden)
+		e.Names = c.Expose.Names
+		one, err := exposure(e)
+		if err != nil {
+			return out, err
+		}
+		out.Sets[name] = &one
+	}
+	return out, nil
 }
 
 // exposure converts the config of how tools are exposed: directly, behind search, or
@@ -399,7 +419,9 @@ func tellListing(ctx context.Context, r *app.App, s *mcpserver.Server, o Options
 	if ctx.Err() != nil {
 		return
 	}
-	o.Listed(s.Listing(o.Client))
+	for _, l := range listings(s, r, o.Client) {
+		o.Listed(l)
+	}
 	if o.Log != nil {
 		for _, u := range r.Unmatched() {
 			o.Log.Warn("a rule matches no tool", "rule", u.Key, "pattern", u.Pattern, "hint", u.Hint())
@@ -407,19 +429,33 @@ func tellListing(ctx context.Context, r *app.App, s *mcpserver.Server, o Options
 	}
 }
 
-// ListingOf returns what an MCP client that the local operator starts sees now.
-func ListingOf(r *app.App) (Listing, error) {
+// Listings returns what an MCP client that the local operator starts sees now, and then
+// what those of each tool set see.
+func Listings(r *app.App) ([]Listing, error) {
 	s, err := newMCP(r, r.Config(), Options{}, func(context.Context) toolroom.Identity { return toolroom.Identity{} }, nil, nil)
 	if err != nil {
-		return Listing{}, err
+		return nil, err
 	}
 	defer s.Close()
-	return s.Listing(toolroom.Identity{}), nil
+	return listings(s, r, toolroom.Identity{}), nil
+}
+
+// listings returns what a client sees, and, unless it is bound to a tool set, what those of
+// each set see.
+func listings(s *mcpserver.Server, r *app.App, who toolroom.Identity) []Listing {
+	out := []Listing{s.Listing(who)}
+	if who.Set != "" {
+		return out
+	}
+	for _, who.Set = range slices.Sorted(maps.Keys(r.Config().Sets)) {
+		out = append(out, s.Listing(who))
+	}
+	return out
 }
 
 // reload applies a changed config, and tells the clients whose lists may have changed.
 func reload(r *app.App, s *mcpserver.Server, c *config.Config) error {
-	expose, err := exposure(c.Expose)
+	expose, err := exposures(c)
 	if err != nil {
 		return err
 	}
@@ -452,13 +488,8 @@ func reloadNow(r *app.App, s *mcpserver.Server, o Options) (Reloaded, error) {
 	if err := reload(r, s, c); err != nil {
 		return Reloaded{}, err
 	}
-	out := Reloaded{File: o.ConfigFile, Changed: []string{}, Restart: []string{}}
-	out.Restart = append(out.Restart, r.NeedsRestart(c)...)
-	for _, key := range c.Changed(before) {
-		if !slices.Contains(out.Restart, key) {
-			out.Changed = append(out.Changed, key)
-		}
-	}
+	out := Reloaded{File: o.ConfigFile}
+	out.Changed, out.Restart = differences(r, c, before)
 	return out, nil
 }
 

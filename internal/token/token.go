@@ -14,8 +14,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/visible"
 )
 
 // Token is the record of a bearer token. Hash is the SHA-256 of the plaintext, which
@@ -30,6 +32,8 @@ type Token struct {
 	Agent    string `json:"agent,omitempty"`
 	Provider string `json:"provider,omitempty"`
 	Skill    string `json:"skill,omitempty"`
+	// Set is the tool set that the token is bound to; empty means none.
+	Set string `json:"set,omitempty"`
 
 	Created time.Time `json:"created"`
 	// Expires is the time at which the token expires; zero means never.
@@ -43,7 +47,7 @@ type Token struct {
 func (t *Token) Identity() toolroom.Identity {
 	return toolroom.Identity{
 		Subject: t.Subject, Groups: slices.Clone(t.Groups),
-		Agent: t.Agent, Provider: t.Provider, Skill: t.Skill,
+		Agent: t.Agent, Provider: t.Provider, Skill: t.Skill, Set: t.Set,
 	}
 }
 
@@ -63,6 +67,12 @@ type Store interface {
 	RevokeToken(ctx context.Context, id string, now time.Time) error
 	// TouchToken records that a token was used. It ignores unknown ids.
 	TouchToken(ctx context.Context, id string, now time.Time) error
+
+	// EndSession durably ends a session of the page, which would last until expires.
+	// Ending it again does nothing.
+	EndSession(ctx context.Context, id string, expires time.Time) error
+	// SessionEnded reports whether EndSession has ended a session.
+	SessionEnded(ctx context.Context, id string) (bool, error)
 }
 
 // Options describe a new token.
@@ -76,6 +86,8 @@ type Options struct {
 	// Agent, Provider and Skill are those of the bearer's identity. If one is
 	// empty, the bearer may name it in each request.
 	Agent, Provider, Skill string
+	// Set is the tool set that the token is bound to; empty means none.
+	Set string
 	// Now is the current time; zero means time.Now().
 	Now time.Time
 	// TTL is how long the token is valid; zero means for ever.
@@ -93,7 +105,7 @@ func Create(ctx context.Context, store Store, opts Options) (plaintext string, t
 		Name:    cmp.Or(opts.Name, opts.Subject),
 		Subject: cmp.Or(opts.Subject, opts.Name),
 		Groups:  opts.Groups,
-		Agent:   opts.Agent, Provider: opts.Provider, Skill: opts.Skill,
+		Agent:   opts.Agent, Provider: opts.Provider, Skill: opts.Skill, Set: opts.Set,
 		Created: opts.Now,
 	}
 	switch {
@@ -101,6 +113,8 @@ func Create(ctx context.Context, store Store, opts Options) (plaintext string, t
 		return "", Token{}, invalid("a token needs a subject", "name the caller, for example: toolroom token create ann")
 	case t.Subject == (toolroom.Identity{}).Key():
 		return "", Token{}, invalid(fmt.Sprintf("the subject %q is reserved for the local operator, who needs no token", t.Subject), "choose another subject")
+	case slices.ContainsFunc(append([]string{t.Name, t.Subject, t.Agent, t.Provider, t.Skill}, t.Groups...), hides):
+		return "", Token{}, invalid("a name of the token has characters that cannot be seen, such as control characters", "use letters, digits and punctuation")
 	case opts.TTL < 0:
 		return "", Token{}, invalid(fmt.Sprintf("a token cannot be valid for %v", opts.TTL), "use a positive duration, or omit it for a token that never expires")
 	case opts.TTL > 0:
@@ -114,6 +128,11 @@ func Create(ctx context.Context, store Store, opts Options) (plaintext string, t
 		return "", Token{}, fmt.Errorf("create token %s: %w", t.Name, err)
 	}
 	return plaintext, t, nil
+}
+
+// hides reports whether a person who reads a name would not see all of it.
+func hides(name string) bool {
+	return visible.Text(name) != name || strings.ContainsFunc(name, unicode.IsControl)
 }
 
 // find returns the token with a plaintext if it is valid, or else the error of

@@ -19,7 +19,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/egress"
-	"github.com/toolroom/toolroom/internal/egress/proxy"
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
@@ -121,7 +120,7 @@ func (b *browsers) start(ctx context.Context, guard *egress.Guard, refused func(
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	proxy.Serve(p.listener, guard, log, refused, p.ended)
+	egress.ServeProxy(p.listener, guard, log, refused, p.ended)
 	if err := p.spawn(b, event); err != nil {
 		p.close()
 		return nil, err

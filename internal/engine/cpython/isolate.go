@@ -9,10 +9,10 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental/table"
 
-	"github.com/toolroom/toolroom/internal/engine/cputime"
 	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/wasi"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
+	"github.com/toolroom/toolroom/internal/proc"
 )
 
 // Isolate is one copy of the interpreter. One goroutine uses it at a time.
@@ -82,7 +82,7 @@ type run struct {
 	ctx      context.Context
 	port     Port
 	started  time.Time
-	cpu      cputime.Meter
+	cpu      proc.CPUMeter
 	piece    []byte // of the inbox, the part that the guest has not read
 	sent     []byte // of a frame that is not complete yet
 	finished bool
@@ -95,7 +95,7 @@ type run struct {
 // The error describes any end other than Finished. The isolate must be released
 // afterwards.
 func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
-	r := &run{ctx: ctx, port: port, started: time.Now(), cpu: cputime.Start(port.CPU)}
+	r := &run{ctx: ctx, port: port, started: time.Now(), cpu: proc.MeterCPU(port.CPU)}
 	i.run = r
 	if port.Memory > 0 {
 		i.LimitMemory(uint64(port.Memory))

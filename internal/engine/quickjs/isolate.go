@@ -11,9 +11,9 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 
-	"github.com/toolroom/toolroom/internal/engine/cputime"
 	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
+	"github.com/toolroom/toolroom/internal/proc"
 )
 
 // Isolate is one copy of the engine. One goroutine uses it at a time.
@@ -132,7 +132,7 @@ type run struct {
 	ctx       context.Context
 	port      Port
 	deadline  time.Time
-	cpu       cputime.Meter
+	cpu       proc.CPUMeter
 	interrupt End // why the guest was interrupted
 	finished  bool
 	seeded    *rand.ChaCha8 // nil if random numbers come from the system
@@ -152,7 +152,7 @@ const ever = 24 * 365 * time.Hour
 // The error describes any end other than Finished. The isolate must be released
 // afterwards.
 func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
-	r := &run{ctx: ctx, port: port, deadline: time.Now().Add(cmp.Or(port.Wall, ever)), cpu: cputime.Start(port.CPU)}
+	r := &run{ctx: ctx, port: port, deadline: time.Now().Add(cmp.Or(port.Wall, ever)), cpu: proc.MeterCPU(port.CPU)}
 	if len(port.Seed) > 0 {
 		r.seeded = rand.NewChaCha8(sha256.Sum256(port.Seed))
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/engine"
-	"github.com/toolroom/toolroom/internal/engine/cputime"
 	"github.com/toolroom/toolroom/internal/engine/resume"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -59,7 +59,7 @@ type Engine struct {
 // CPUClock says how a guest in its own process enforces a limit of CPU time, ""
 // if it cannot.
 func CPUClock() string {
-	if cputime.Supported {
+	if proc.MetersCPU {
 		return "the worker's clock, checked by fuel"
 	}
 	return ""

@@ -43,6 +43,7 @@ var (
 		return policy.Config{
 			Rules:  drawRules.Draw(t, "global"),
 			Agents: drawNamed.Draw(t, "agents"), Providers: drawNamed.Draw(t, "providers"), Identities: drawNamed.Draw(t, "identities"),
+			Sets:     drawNamed.Draw(t, "sets"),
 			Skills:   drawSkills.Draw(t, "skills"),
 			Profiles: map[string][]string{"p": drawPatterns.Draw(t, "profile p")},
 			Groups:   map[string][]string{"g": {"a.x", "b.*"}, "none": {}},
@@ -55,7 +56,7 @@ var (
 	drawWho = rapid.Custom(func(t *rapid.T) toolroom.Identity {
 		name := rapid.SampledFrom([]string{"", "one", "two", `tw"o`})
 		return toolroom.Identity{
-			Subject: name.Draw(t, "subject"), Agent: name.Draw(t, "agent"), Provider: name.Draw(t, "provider"), Skill: name.Draw(t, "skill"),
+			Subject: name.Draw(t, "subject"), Agent: name.Draw(t, "agent"), Provider: name.Draw(t, "provider"), Skill: name.Draw(t, "skill"), Set: name.Draw(t, "set"),
 			Groups: rapid.SampledFrom([][]string{nil, {"dev"}}).Draw(t, "teams"),
 		}
 	})

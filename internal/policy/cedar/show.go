@@ -32,6 +32,7 @@ func Show(c policy.Config, rules *Rules) string {
 	for _, name := range slices.Sorted(maps.Keys(c.Identities)) {
 		s.layer("tools.identities."+name, "principal == Identity::"+quote(name), c.Identities[name])
 	}
+	s.sets()
 	s.skills()
 	s.denylist()
 	s.sensitive()
@@ -150,6 +151,16 @@ func (s *shower) aboutEffects(id, text string) bool {
 	return true
 }
 
+func (s *shower) sets() {
+	known := []string{`principal.set == ""`}
+	for _, name := range slices.Sorted(maps.Keys(s.config.Sets)) {
+		whose := "principal.set == " + quote(name)
+		known = append(known, whose)
+		s.layer("sets."+name, whose, s.config.Sets[name])
+	}
+	s.rule("sets", "", "forbid", "", strings.Join(known, " || "))
+}
+
 func (s *shower) skills() {
 	known := []string{`principal.skill == ""`}
 	for _, name := range slices.Sorted(maps.Keys(s.config.Skills)) {
@@ -231,6 +242,7 @@ func (s *shower) autonomy(level policy.Autonomy) string {
 	}
 	add(s.config.Agents, func(name string) string { return namesOrUnknown("principal.agent", name, s.config.Agents) })
 	add(s.config.Providers, func(name string) string { return namesOrUnknown("principal.provider", name, s.config.Providers) })
+	add(s.config.Sets, func(name string) string { return "principal.set == " + quote(name) })
 	add(s.config.Identities, func(name string) string { return "principal == Identity::" + quote(name) })
 	if len(whose) == 0 {
 		return "false"

@@ -70,7 +70,7 @@ func (r *Rules) subject(t *toolroom.Tool, who toolroom.Identity) subject {
 			UID:     cedar.NewEntityUID(typeIdentity, cedar.String(who.Key())),
 			Parents: cedar.NewEntityUIDSet(teams...),
 			Attributes: cedar.NewRecord(cedar.RecordMap{
-				"agent": cedar.String(who.Agent), "provider": cedar.String(who.Provider), "skill": cedar.String(who.Skill),
+				"agent": cedar.String(who.Agent), "provider": cedar.String(who.Provider), "skill": cedar.String(who.Skill), "set": cedar.String(who.Set),
 			}),
 		},
 		tool: cedar.Entity{

@@ -18,7 +18,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/proc"
-	"github.com/toolroom/toolroom/internal/sandbox/peer"
 )
 
 // Protocol is the version of the protocol that both sides must speak.
@@ -138,7 +137,7 @@ func (r *process) dial(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := peer.Check(c, r.cmd.Process.Pid); err != nil {
+	if err := proc.CheckPeer(c, r.cmd.Process.Pid); err != nil {
 		c.Close()
 		return nil, &strangerError{err}
 	}

@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/sandbox/remote/lifeline"
 	"github.com/toolroom/toolroom/internal/sandbox/remote/signed"
 )
 
@@ -52,7 +51,7 @@ func (c *client) open() (*http.Client, error) {
 	if err != nil {
 		return nil, unavailable(false, "cannot read the certificates for the runner: %w", err).WithHint("check ca, cert and key of code.runtimes.remote")
 	}
-	dialer := lifeline.Dialer(cmp.Or(c.o.Silence, lifeline.Silence))
+	dialer := newDialer(cmp.Or(c.o.Silence, Silence))
 	dialer.Timeout = 5 * time.Second
 	// Only HTTP/1.1 can be upgraded to the bridge's byte stream.
 	protocols := new(http.Protocols)

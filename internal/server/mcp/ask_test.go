@@ -1,6 +1,6 @@
 //lint:file-ignore SA1019 sampling and roots are deprecated and still served
 
-package mcpserver_test
+package mcp_test
 
 import (
 	"context"

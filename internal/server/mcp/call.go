@@ -1,4 +1,4 @@
-package mcpserver
+package mcp
 
 import (
 	"context"
@@ -18,7 +18,7 @@ func (s *Server) call(r *request) (*result, error) {
 		// The client comes back for the rest.
 		defer time.AfterFunc(s.o.PollAfter, func() { r.Release(pollRetry) }).Stop()
 	}
-	if tool, ok := s.meta[r.Name]; ok && slices.Contains(s.expose.now().ownNames(), r.Name) {
+	if tool, ok := s.meta[r.Name]; ok && slices.Contains(s.expose.of(r.who).ownNames(), r.Name) {
 		return tool.handle(r)
 	}
 	if namespace, ok := s.sourceSearched(r.who, r.Name); ok {
@@ -46,7 +46,7 @@ func (s *Server) environment(ctx context.Context) string {
 // run makes a request a call and the result an answer.
 func (s *Server) run(r *request, tool string, args json.RawMessage) (*result, error) {
 	e := r.tool.entry
-	if e != nil && policy.AnyMatches(s.expose.now().Hidden, &e.Tool) {
+	if e != nil && policy.AnyMatches(s.expose.of(r.who).Hidden, &e.Tool) {
 		return nil, rpcError(toolroom.Errorf(toolroom.CodeToolNotFound, "tool %q not found", tool))
 	}
 	if s.o.Worker == nil {

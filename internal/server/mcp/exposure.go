@@ -1,7 +1,8 @@
-package mcpserver
+package mcp
 
 import (
 	"encoding/json"
+	"slices"
 	"sync/atomic"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -30,6 +31,9 @@ type Exposure struct {
 	// Large, if not nil, is the exposure to callers whose list would be longer than
 	// MaxDirectTools or MaxDirectTokens otherwise. It has the same Hidden and Plain.
 	Large *Exposure
+	// Sets are the exposures to callers of tool sets, by the set's name. Each has its own
+	// Hidden; Plain is that of the whole.
+	Sets map[string]*Exposure
 }
 
 // The length of a list, in tools and in estimated tokens, above which Exposure.Large
@@ -54,7 +58,17 @@ type exposures struct {
 	large *lru.Cache[string, struct{}]
 }
 
+// now returns the exposure to callers without a tool set, which also names the tools.
 func (x *exposures) now() *Exposure { return x.current.Load() }
+
+// of returns the exposure to a caller, before its list is found to be too long.
+func (x *exposures) of(who toolroom.Identity) *Exposure {
+	e := x.now()
+	if set, ok := e.Sets[who.Set]; ok && who.Set != "" {
+		return set
+	}
+	return e
+}
 
 func (x *exposures) set(e Exposure) {
 	if x.large == nil {
@@ -84,6 +98,19 @@ func (e *Exposure) ownNames() []string {
 		return []string{searchTools, describeTools, callTool, readResult}
 	}
 	return []string{readResult}
+}
+
+// owns reports whether a tool of this server has this name for some caller.
+func (e *Exposure) owns(name string) bool {
+	if slices.Contains(e.ownNames(), name) {
+		return true
+	}
+	for _, set := range e.Sets {
+		if slices.Contains(set.ownNames(), name) {
+			return true
+		}
+	}
+	return false
 }
 
 // lists reports whether a tool is listed itself.
@@ -116,7 +143,7 @@ func (s *Server) defined() *definitionSet {
 // gets it again only once it is clearly shorter, so that a tool that comes and goes
 // does not change the list each time.
 func (s *Server) exposed(who toolroom.Identity) *Exposure {
-	e := s.expose.now()
+	e := s.expose.of(who)
 	if e.Large == nil {
 		return e
 	}
@@ -163,6 +190,8 @@ func (s *Server) longer(e *Exposure, who toolroom.Identity, tools, tokens int) b
 
 // Listing describes the list of a caller.
 type Listing struct {
+	// Set is the caller's tool set; empty means none.
+	Set string `json:"set,omitempty"`
 	// Mode is direct, search or code.
 	Mode string `json:"mode"`
 	// Tools and Tokens are those in the list, with this server's own. AllTools and
@@ -179,7 +208,7 @@ func (l Listing) Large() bool { return l.Mode == "direct" && l.Tokens > MaxDirec
 // Listing returns how long the list of a caller is.
 func (s *Server) Listing(who toolroom.Identity) Listing {
 	e := s.exposed(who)
-	l := Listing{Mode: "direct"}
+	l := Listing{Set: who.Set, Mode: "direct"}
 	switch {
 	case e.Code:
 		l.Mode = "code"

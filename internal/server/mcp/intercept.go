@@ -1,4 +1,4 @@
-package mcpserver
+package mcp
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func (s *Server) prepare(ctx context.Context, r *mcp.ServerRequest) {
 	t := &called{name: r.Name, arguments: r.Arguments}
 	r.Value = t
 	target := r.Name
-	if slices.Contains(s.expose.now().ownNames(), r.Name) {
+	if slices.Contains(s.expose.of(s.o.Identity(ctx)).ownNames(), r.Name) {
 		switch r.Name {
 		case callTool:
 			var inner struct {

@@ -1,4 +1,4 @@
-package mcpserver
+package mcp
 
 import (
 	"bytes"
@@ -66,7 +66,7 @@ func (s *Server) page(ctx context.Context, cursor string, pages bool) (json.RawM
 func (s *Server) visible(who toolroom.Identity) func(*catalog.Entry) bool {
 	allowed := s.o.Runner.Visible(who)
 	return func(e *catalog.Entry) bool {
-		return !policy.AnyMatches(s.expose.now().Hidden, &e.Tool) && allowed(e)
+		return !policy.AnyMatches(s.expose.of(who).Hidden, &e.Tool) && allowed(e)
 	}
 }
 
@@ -75,7 +75,7 @@ func (s *Server) visible(who toolroom.Identity) func(*catalog.Entry) bool {
 func (s *Server) shownName(e *catalog.Entry) string {
 	expose := s.expose.now()
 	name := s.o.Runner.Catalog.ShownName(e, expose.Plain)
-	if slices.Contains(expose.ownNames(), name) {
+	if expose.owns(name) {
 		return e.ModelName
 	}
 	return name

@@ -1,4 +1,4 @@
-package mcpserver
+package mcp
 
 import (
 	"encoding/json"
@@ -83,7 +83,7 @@ func (s *Server) instructions() string {
 	case expose.Code:
 		return fmt.Sprintf("Many tools are behind this server. Find them with %s, then do the work in one program with %s, which calls them as functions; read long results on with %s.",
 			searchTools, executeCode, readResult)
-	case expose.Large != nil:
+	case expose.Large != nil || len(expose.Sets) > 0:
 		return fmt.Sprintf("This server has the tools of many sources. If it lists %s, find the others with it, see how to call them with %s, call them with %s. A truncated result has a handle: read the rest with %s.",
 			searchTools, describeTools, callTool, readResult)
 	case !expose.Search:
@@ -105,7 +105,7 @@ func (s *Server) searchTools(req *request) (*result, error) {
 	s.o.Ready(req.ctx)
 	visible := s.visible(req.who)
 	return structured(req, s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
-		Limit: in.Limit, Namespace: in.Namespace, Form: s.searchForm(),
+		Limit: in.Limit, Namespace: in.Namespace, Form: s.searchForm(req.who),
 		Visible: func(e *catalog.Entry) bool { return visible(e) && !pagesOnly(e) }, // a model asks
 		Caller:  &catalog.Caller{Identity: req.who, Session: req.session()},
 	}))
@@ -134,7 +134,7 @@ func (s *Server) describeTools(req *request) (*result, error) {
 			out.NotFound = append(out.NotFound, toolroom.AsError(err))
 			continue
 		}
-		d, err := s.o.Runner.Catalog.Describe(req.ctx, e, in.Detail, s.searchForm())
+		d, err := s.o.Runner.Catalog.Describe(req.ctx, e, in.Detail, s.searchForm(req.who))
 		if err != nil {
 			return failed(req, err), nil
 		}

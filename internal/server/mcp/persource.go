@@ -1,4 +1,4 @@
-package mcpserver
+package mcp
 
 import (
 	"encoding/json"
@@ -26,7 +26,7 @@ func sourceSearchName(namespace string) string {
 // searched are the namespaces that have a search tool of their own, by its name,
 // with how many tools of each a caller sees. The builtin tools are no source.
 func (s *Server) searched(who toolroom.Identity) map[string]namespaceCount {
-	if !s.expose.now().PerSource {
+	if !s.expose.of(who).PerSource {
 		return nil
 	}
 	visible := s.visible(who)
@@ -82,14 +82,14 @@ func (s *Server) searchSource(req *request, namespace string) (*result, error) {
 	}
 	s.o.Ready(req.ctx)
 	return structured(req, s.o.Runner.Catalog.Search(*in.Query, catalog.SearchOptions{
-		Namespace: namespace, Form: s.searchForm(), Visible: s.visible(req.who),
+		Namespace: namespace, Form: s.searchForm(req.who), Visible: s.visible(req.who),
 		Caller: &catalog.Caller{Identity: req.who, Session: req.session()},
 	}))
 }
 
 // searchForm is the form of ready calls in what a search finds.
-func (s *Server) searchForm() toolroom.Form {
-	if s.expose.now().Code {
+func (s *Server) searchForm(who toolroom.Identity) toolroom.Form {
+	if s.expose.of(who).Code {
 		return toolroom.FormCode
 	}
 	return toolroom.FormMCPSearch

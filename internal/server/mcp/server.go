@@ -1,8 +1,8 @@
-// Package mcpserver serves a room's tools over MCP, at one HTTP endpoint and on stdio.
-// It serves clients of revision 2026-07-28 and of earlier revisions. It turns requests
-// into calls and results into responses; package mcp does what is of the protocol alone,
-// and the runner does everything in between.
-package mcpserver
+// Package mcp serves a room's tools over MCP, at one HTTP endpoint and on stdio. It serves
+// clients of revision 2026-07-28 and of earlier revisions. It turns requests into calls and
+// results into responses; the public package mcp does what is of the protocol alone, and
+// the runner does everything in between.
+package mcp
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package mcpserver_test
+package mcp_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom/internal/policy"
-	"github.com/toolroom/toolroom/internal/server/mcp"
+	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 

@@ -19,10 +19,7 @@ import (
 	driver "modernc.org/sqlite"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/store"
 )
-
-var _ store.Store = (*Store)(nil)
 
 // Options configure a Store. The zero value is right for a server.
 type Options struct {

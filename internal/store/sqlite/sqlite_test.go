@@ -18,7 +18,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/receipt"
-	"github.com/toolroom/toolroom/internal/store"
 	"github.com/toolroom/toolroom/internal/store/storetest"
 )
 
@@ -45,7 +44,7 @@ func TestTheStorePassesTheSuite(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Backend {
 		path := newPath(t)
 		return storetest.Backend{
-			Open: func(t *testing.T) store.Store { return open(t, path) },
+			Open: func(t *testing.T) storetest.Store { return open(t, path) },
 			Exec: func(t *testing.T, statement string) { execute(t, path, statement) },
 		}
 	})

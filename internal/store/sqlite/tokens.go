@@ -11,7 +11,7 @@ import (
 	"github.com/toolroom/toolroom/internal/token"
 )
 
-const selectToken = `SELECT id, name, hash, subject, groups, agent, provider, skill, created, expires, last_used, revoked FROM tokens `
+const selectToken = `SELECT id, name, hash, subject, groups, agent, provider, skill, tool_set, created, expires, last_used, revoked FROM tokens `
 
 // CreateToken implements [token.Store].
 func (s *Store) CreateToken(ctx context.Context, t *token.Token) error {
@@ -20,9 +20,9 @@ func (s *Store) CreateToken(ctx context.Context, t *token.Token) error {
 		return err
 	}
 	_, err = s.writer.ExecContext(ctx, `INSERT INTO tokens
-		(id, name, hash, subject, groups, agent, provider, skill, created, expires, last_used, revoked)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.ID, t.Name, t.Hash, t.Subject, string(groups), t.Agent, t.Provider, t.Skill,
+		(id, name, hash, subject, groups, agent, provider, skill, tool_set, created, expires, last_used, revoked)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		t.ID, t.Name, t.Hash, t.Subject, string(groups), t.Agent, t.Provider, t.Skill, t.Set,
 		instant(t.Created), instant(t.Expires), instant(t.LastUsed), instant(t.Revoked))
 	if isTaken(err) {
 		return toolroom.Errorf(toolroom.CodeConflict, "token %s already exists", t.ID)
@@ -71,10 +71,32 @@ func noToken(id string) error {
 
 func scanToken(row scanner) (*token.Token, error) {
 	t := &token.Token{}
-	err := row.Scan(&t.ID, &t.Name, &t.Hash, &t.Subject, jsonColumn{&t.Groups}, &t.Agent, &t.Provider, &t.Skill,
+	err := row.Scan(&t.ID, &t.Name, &t.Hash, &t.Subject, jsonColumn{&t.Groups}, &t.Agent, &t.Provider, &t.Skill, &t.Set,
 		timeColumn{&t.Created}, timeColumn{&t.Expires}, timeColumn{&t.LastUsed}, timeColumn{&t.Revoked})
 	if err != nil {
 		return nil, err
 	}
 	return t, nil
+}
+
+// keepEnded is how long the end of a session is kept after the session would have expired: a
+// clock may be set back.
+const keepEnded = 7 * 24 * time.Hour
+
+// EndSession implements [token.Store].
+func (s *Store) EndSession(ctx context.Context, id string, expires time.Time) error {
+	return s.write(ctx, "end a session of the page", func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM ended_sessions WHERE expires < ?", instant(time.Now().Add(-keepEnded))); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "INSERT INTO ended_sessions (id, expires) VALUES (?, ?) ON CONFLICT DO NOTHING", id, instant(expires))
+		return err
+	})
+}
+
+// SessionEnded implements [token.Store].
+func (s *Store) SessionEnded(ctx context.Context, id string) (bool, error) {
+	var ended bool
+	err := s.reader.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM ended_sessions WHERE id = ?)", id).Scan(&ended)
+	return ended, s.fail(ctx, "read the end of a session", err)
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
-	"github.com/toolroom/toolroom/internal/store"
 )
 
 const approvalTTL = 15 * time.Minute
@@ -22,7 +21,7 @@ var approvalTests = []test{
 		want := newApproval("apr_1", "digest")
 		made, err := s.CreateApproval(t.Context(), want)
 		must(t, err)
-		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
 			got, err := s.Approval(t.Context(), "apr_1", start)
 			must(t, err)
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -48,6 +47,27 @@ var approvalTests = []test{
 		wantCode(t, "CreateApproval", err, toolroom.CodeConflict)
 	}},
 	{"one question is open for a call at a time", testOneOpenApproval},
+	{"a subject has a bounded number of pending approvals, whatever it names itself", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		for i := range approval.MaxPending {
+			a := newApproval(fmt.Sprintf("apr_%d", i), fmt.Sprintf("digest %d", i))
+			a.Identity.Agent = fmt.Sprintf("agent %d", i)
+			createApproval(t, s, a)
+		}
+		_, err := s.CreateApproval(t.Context(), newApproval("apr_more", "more"))
+		wantCode(t, "CreateApproval", err, toolroom.CodeRateLimited)
+		if same := createApproval(t, s, newApproval("apr_same", "digest 7")); same.ID != "apr_7" {
+			t.Errorf("a repeat of an open question is %s, want apr_7", same.ID)
+		}
+		other := newApproval("apr_other", "other")
+		other.Identity.Subject = ""
+		createApproval(t, s, other)
+		answerApproval(t, s, "apr_0", toolroom.Answer{Approve: true}, start)
+		createApproval(t, s, newApproval("apr_next", "next"))
+		late := newApproval("apr_late", "late")
+		late.Created, late.Expires = start.Add(2*approvalTTL), start.Add(3*approvalTTL)
+		createApproval(t, s, late)
+	}},
 	{"a used approval does not stand in for the open question after it", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
@@ -217,7 +237,7 @@ var approvalTests = []test{
 	{"of many who ask about one call at once, one question results", func(t *testing.T, b Backend) {
 		var mu sync.Mutex
 		ids := map[string]bool{}
-		race(t, b, func(s store.Store, racer int) bool {
+		race(t, b, func(s Store, racer int) bool {
 			a, err := s.CreateApproval(t.Context(), newApproval(fmt.Sprintf("apr_%d", racer), "digest"))
 			if err != nil {
 				t.Error(err)
@@ -234,7 +254,7 @@ var approvalTests = []test{
 	}},
 	{"of many who answer at once, one decides", func(t *testing.T, b Backend) {
 		createApproval(t, b.Open(t), newApproval("apr_1", "digest"))
-		wins := race(t, b, func(s store.Store, racer int) bool {
+		wins := race(t, b, func(s Store, racer int) bool {
 			_, err := s.AnswerApproval(t.Context(), "apr_1", toolroom.Answer{Approve: racer%2 == 0}, start, noGrant)
 			return won(t, err)
 		})
@@ -246,7 +266,7 @@ var approvalTests = []test{
 		s := b.Open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
 		answerApproval(t, s, "apr_1", toolroom.Answer{Approve: true}, start)
-		wins := race(t, b, func(s store.Store, _ int) bool {
+		wins := race(t, b, func(s Store, _ int) bool {
 			return won(t, s.UseApproval(t.Context(), "apr_1", start))
 		})
 		if wins != 1 {
@@ -256,21 +276,21 @@ var approvalTests = []test{
 }
 
 func testOneOpenApproval(t *testing.T, b Backend) {
-	answer := func(a toolroom.Answer) func(*testing.T, store.Store) {
-		return func(t *testing.T, s store.Store) { answerApproval(t, s, "apr_1", a, start.Add(time.Minute)) }
+	answer := func(a toolroom.Answer) func(*testing.T, Store) {
+		return func(t *testing.T, s Store) { answerApproval(t, s, "apr_1", a, start.Add(time.Minute)) }
 	}
 	for name, tt := range map[string]struct {
 		digest string
-		before func(*testing.T, store.Store)
+		before func(*testing.T, Store)
 		after  time.Duration
 		open   bool
 	}{
-		"pending":                  {"a", func(*testing.T, store.Store) {}, 2 * time.Minute, true},
-		"pending, of another call": {"z", func(*testing.T, store.Store) {}, 2 * time.Minute, false},
-		"expired":                  {"a", func(*testing.T, store.Store) {}, approvalTTL, false},
+		"pending":                  {"a", func(*testing.T, Store) {}, 2 * time.Minute, true},
+		"pending, of another call": {"z", func(*testing.T, Store) {}, 2 * time.Minute, false},
+		"expired":                  {"a", func(*testing.T, Store) {}, approvalTTL, false},
 		"declined, not read yet":   {"a", answer(toolroom.Answer{}), 2 * time.Minute, true},
 		"declined and over":        {"a", answer(toolroom.Answer{}), approvalTTL, false},
-		"declined and read": {"a", func(t *testing.T, s store.Store) {
+		"declined and read": {"a", func(t *testing.T, s Store) {
 			answer(toolroom.Answer{})(t, s)
 			for range 2 { // a read by id may be repeated
 				wantCode(t, "use", s.UseApproval(t.Context(), "apr_1", start.Add(time.Minute)), toolroom.CodeApprovalDeclined)
@@ -279,7 +299,7 @@ func testOneOpenApproval(t *testing.T, b Backend) {
 		"approved":              {"a", answer(toolroom.Answer{Approve: true}), 2 * time.Minute, true},
 		"approved near its end": {"a", answer(toolroom.Answer{Approve: true}), approvalTTL + 59*time.Second, true},
 		"approved and over":     {"a", answer(toolroom.Answer{Approve: true}), approvalTTL + time.Minute, false},
-		"used": {"a", func(t *testing.T, s store.Store) {
+		"used": {"a", func(t *testing.T, s Store) {
 			answer(toolroom.Answer{Approve: true})(t, s)
 			must(t, s.UseApproval(t.Context(), "apr_1", start.Add(time.Minute)))
 		}, 2 * time.Minute, false},
@@ -400,14 +420,14 @@ func newApproval(id, digest string) *toolroom.Approval {
 	}
 }
 
-func createApproval(t *testing.T, s store.Store, a *toolroom.Approval) *toolroom.Approval {
+func createApproval(t *testing.T, s Store, a *toolroom.Approval) *toolroom.Approval {
 	t.Helper()
 	made, err := s.CreateApproval(t.Context(), a)
 	must(t, err)
 	return made
 }
 
-func answerApproval(t *testing.T, s store.Store, id string, answer toolroom.Answer, now time.Time) *toolroom.Approval {
+func answerApproval(t *testing.T, s Store, id string, answer toolroom.Answer, now time.Time) *toolroom.Approval {
 	t.Helper()
 	a, err := s.AnswerApproval(t.Context(), id, answer, now, noGrant)
 	must(t, err)

@@ -10,7 +10,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/identity"
-	"github.com/toolroom/toolroom/internal/store"
 )
 
 var roomy = artifact.Limits{Entries: 100, Total: 1000, Each: 100, TTL: time.Hour}
@@ -20,7 +19,7 @@ var artifactTests = []test{
 		s := b.Open(t)
 		want := newEntry("art_1", 10)
 		must(t, s.AddArtifact(t.Context(), want, roomy))
-		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
 			got, err := s.Artifact(t.Context(), "ann", "art_1", start)
 			must(t, err)
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -150,7 +149,7 @@ var artifactTests = []test{
 	}},
 	{"of many who add at once, as many succeed as fit", func(t *testing.T, b Backend) {
 		five := artifact.Limits{Entries: 100, Total: 50, Each: 10, TTL: time.Hour}
-		wins := race(t, b, func(s store.Store, racer int) bool {
+		wins := race(t, b, func(s Store, racer int) bool {
 			err := s.AddArtifact(t.Context(), newEntry(fmt.Sprintf("art_%d", racer), 10), five)
 			if err != nil {
 				wantCode(t, "losing", err, toolroom.CodeResourceLimit)
@@ -170,7 +169,7 @@ func newEntry(handle string, size int64) *artifact.Entry {
 	}
 }
 
-func wantHandles(t *testing.T, s store.Store, owner string, now time.Time, want ...string) {
+func wantHandles(t *testing.T, s Store, owner string, now time.Time, want ...string) {
 	t.Helper()
 	list, err := s.Artifacts(t.Context(), owner, now)
 	must(t, err)
@@ -183,7 +182,7 @@ func wantHandles(t *testing.T, s store.Store, owner string, now time.Time, want 
 	}
 }
 
-func wantUsage(t *testing.T, s store.Store, now time.Time, want artifact.Usage) {
+func wantUsage(t *testing.T, s Store, now time.Time, want artifact.Usage) {
 	t.Helper()
 	got, err := s.ArtifactUsage(t.Context(), "ann", artifact.File, now)
 	if err != nil || got != want {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/policy"
-	"github.com/toolroom/toolroom/internal/store"
 )
 
 var elevationTests = []test{
@@ -16,7 +15,7 @@ var elevationTests = []test{
 		s := b.Open(t)
 		want := newElevation("a", "ann")
 		must(t, s.AddElevation(t.Context(), want))
-		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
 			got, err := s.Elevations(t.Context(), "ann", start)
 			must(t, err)
 			if diff := cmp.Diff([]*policy.Elevation{want}, got); diff != "" {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/run"
-	"github.com/toolroom/toolroom/internal/store"
 )
 
 const lease = time.Minute
@@ -55,7 +54,7 @@ var jobTests = []test{
 		want := newJob("job_1", start)
 		must(t, s.CreateJob(t.Context(), want))
 		want.State = toolroom.JobQueued
-		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
 			if diff := cmp.Diff(want, getJob(t, s, "job_1")); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
@@ -168,7 +167,7 @@ var jobTests = []test{
 	}},
 	{"of many who claim one job at once, one gets it", func(t *testing.T, b Backend) {
 		must(t, b.Open(t).CreateJob(t.Context(), newJob("job_1", start)))
-		wins := race(t, b, func(s store.Store, _ int) bool { return claimJob(t, s, start) != nil })
+		wins := race(t, b, func(s Store, _ int) bool { return claimJob(t, s, start) != nil })
 		if wins != 1 {
 			t.Errorf("%d claims of one job", wins)
 		}
@@ -181,7 +180,7 @@ var jobTests = []test{
 		}
 		var mu sync.Mutex
 		seen := map[string]int{}
-		race(t, b, func(s store.Store, _ int) bool {
+		race(t, b, func(s Store, _ int) bool {
 			for {
 				j := claimJob(t, s, start)
 				if j == nil {
@@ -205,7 +204,7 @@ var jobTests = []test{
 		s := b.Open(t)
 		must(t, s.CreateJob(t.Context(), newJob("job_1", start)))
 		j := claimJob(t, s, start)
-		wins := race(t, b, func(s store.Store, _ int) bool {
+		wins := race(t, b, func(s Store, _ int) bool {
 			return won(t, s.FinishJob(t.Context(), "job_1", j.Fence, &toolroom.Result{}, start))
 		})
 		if wins != 1 {
@@ -225,7 +224,7 @@ func newJob(id string, created time.Time) *run.Job {
 	}}
 }
 
-func getJob(t *testing.T, s store.Store, id string) *run.Job {
+func getJob(t *testing.T, s Store, id string) *run.Job {
 	t.Helper()
 	j, err := s.Job(t.Context(), id)
 	must(t, err)
@@ -233,7 +232,7 @@ func getJob(t *testing.T, s store.Store, id string) *run.Job {
 }
 
 // claimJob claims a job for the time of one lease. It returns nil if there is none.
-func claimJob(t *testing.T, s store.Store, now time.Time) *run.Job {
+func claimJob(t *testing.T, s Store, now time.Time) *run.Job {
 	t.Helper()
 	j, err := s.ClaimJob(t.Context(), now, now.Add(lease))
 	if err != nil {

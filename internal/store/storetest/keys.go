@@ -10,7 +10,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/run"
-	"github.com/toolroom/toolroom/internal/store"
 )
 
 var keyTests = []test{
@@ -82,7 +81,7 @@ var keyTests = []test{
 		}
 	}},
 	{"of many who claim a key at once, one gets it", func(t *testing.T, b Backend) {
-		wins := race(t, b, func(s store.Store, racer int) bool {
+		wins := race(t, b, func(s Store, racer int) bool {
 			_, claimed, err := s.ClaimKey(t.Context(), newKey(fmt.Sprintf("call_%d", racer)), start)
 			if err != nil {
 				t.Error(err)
@@ -96,7 +95,7 @@ var keyTests = []test{
 	{"of many who claim an expired key at once, one gets it", func(t *testing.T, b Backend) {
 		old := newKey("call_old")
 		claimKey(t, b.Open(t), old, start, true)
-		wins := race(t, b, func(s store.Store, racer int) bool {
+		wins := race(t, b, func(s Store, racer int) bool {
 			k := newKey(fmt.Sprintf("call_%d", racer))
 			k.Expires = old.Expires.Add(time.Hour)
 			_, claimed, err := s.ClaimKey(t.Context(), k, old.Expires.Add(time.Minute))
@@ -118,7 +117,7 @@ func newKey(call string) run.KeyRecord {
 	}
 }
 
-func claimKey(t *testing.T, s store.Store, k run.KeyRecord, now time.Time, want bool) run.KeyRecord {
+func claimKey(t *testing.T, s Store, k run.KeyRecord, now time.Time, want bool) run.KeyRecord {
 	t.Helper()
 	held, claimed, err := s.ClaimKey(t.Context(), k, now)
 	must(t, err)

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom/internal/search/learn"
-	"github.com/toolroom/toolroom/internal/store"
 )
 
 var lessonTests = []test{
@@ -16,7 +15,7 @@ var lessonTests = []test{
 		s := b.Open(t)
 		first, second := newLesson("a", "x:y", "ann", 0), newLesson("a", "x:y", "bob", 1)
 		putLessons(t, s, first, second)
-		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
 			wantLessons(t, name, s, second, first)
 		}
 	}},
@@ -36,7 +35,7 @@ var lessonTests = []test{
 	}},
 	{"no change of a lesson is lost among many", func(t *testing.T, b Backend) {
 		key := learn.Key{Team: "a", Tool: "x:y", Caller: "ann"}
-		race(t, b, func(s store.Store, _ int) bool {
+		race(t, b, func(s Store, _ int) bool {
 			return s.UpdateLesson(t.Context(), key, func(old learn.Lesson) learn.Lesson {
 				return learn.Lesson{Key: key, At: start, Terms: map[string]float64{"word": old.Terms["word"] + 1}}
 			}) == nil
@@ -77,14 +76,14 @@ func newLesson(team, tool, caller string, hours int) learn.Lesson {
 	}
 }
 
-func putLessons(t *testing.T, s store.Store, lessons ...learn.Lesson) {
+func putLessons(t *testing.T, s Store, lessons ...learn.Lesson) {
 	t.Helper()
 	for _, l := range lessons {
 		must(t, s.UpdateLesson(t.Context(), l.Key, func(learn.Lesson) learn.Lesson { return l }))
 	}
 }
 
-func wantLessons(t *testing.T, what string, s store.Store, want ...learn.Lesson) {
+func wantLessons(t *testing.T, what string, s Store, want ...learn.Lesson) {
 	t.Helper()
 	got, err := s.Lessons(t.Context())
 	must(t, err)

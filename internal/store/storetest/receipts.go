@@ -12,7 +12,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/receipt"
-	"github.com/toolroom/toolroom/internal/store"
 )
 
 var receiptTests = []test{
@@ -20,7 +19,7 @@ var receiptTests = []test{
 		s := b.Open(t)
 		r := fullReceipt()
 		must(t, s.AppendReceipts(t.Context(), []*receipt.Draft{r}))
-		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
 			got, err := s.Receipt(t.Context(), r.ID)
 			must(t, err)
 			if diff := cmp.Diff(&r.Receipt, got); diff != "" {
@@ -70,7 +69,7 @@ var receiptTests = []test{
 	{"queries page", testReceiptPages},
 	{"a follower that reads on misses nothing and repeats nothing", testReceiptFollower},
 	{"groups appended at once by several handles make one whole chain", func(t *testing.T, b Backend) {
-		wins := race(t, b, func(s store.Store, racer int) bool {
+		wins := race(t, b, func(s Store, racer int) bool {
 			for n := range 5 {
 				group := receipts(fmt.Sprintf("%d/%d/a", racer, n), fmt.Sprintf("%d/%d/b", racer, n))
 				if err := s.AppendReceipts(t.Context(), group); err != nil {
@@ -357,7 +356,7 @@ func testReceiptPruning(t *testing.T, b Backend) {
 	wantReceipts(t, s, toolroom.ReceiptQuery{}, 6)
 }
 
-func wantReceipts(t *testing.T, s store.Store, q toolroom.ReceiptQuery, want ...int64) {
+func wantReceipts(t *testing.T, s Store, q toolroom.ReceiptQuery, want ...int64) {
 	t.Helper()
 	page, err := s.Receipts(t.Context(), q)
 	must(t, err)

@@ -10,7 +10,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/schedule"
-	"github.com/toolroom/toolroom/internal/store"
 )
 
 var scheduleTests = []test{
@@ -19,7 +18,7 @@ var scheduleTests = []test{
 		first, second := scheduled("s1", "ann", start.Add(time.Hour)), scheduled("s2", "bob", start.Add(2*time.Hour))
 		must(t, s.CreateSchedule(t.Context(), first, 5))
 		must(t, s.CreateSchedule(t.Context(), second, 5))
-		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
 			got, err := s.Schedule(t.Context(), "s1")
 			must(t, err)
 			if diff := cmp.Diff(first, got); diff != "" {
@@ -67,7 +66,7 @@ var scheduleTests = []test{
 		must(t, b.Open(t).CreateSchedule(t.Context(), was, 1))
 		next := *was
 		next.Next, next.Runs = start.Add(time.Hour), 1
-		wins := race(t, b, func(s store.Store, _ int) bool {
+		wins := race(t, b, func(s Store, _ int) bool {
 			done, err := s.AdvanceSchedule(t.Context(), was, &next, &run.Job{Job: toolroom.Job{ID: "s1_1", Call: next.Call, State: toolroom.JobQueued, Created: start}})
 			must(t, err)
 			return done

@@ -10,7 +10,6 @@ import (
 
 	"github.com/toolroom/toolroom/internal/effects"
 	"github.com/toolroom/toolroom/internal/spending"
-	"github.com/toolroom/toolroom/internal/store"
 )
 
 var spendingTests = []test{
@@ -24,7 +23,7 @@ var spendingTests = []test{
 		spend("c3", "ann", "a:y", "4 EUR", start.Add(time.Hour))
 		spend("c4", "ann", "a:x", "8 USD", start)
 		spend("c5", "bob", "a:x", "16 EUR", start)
-		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
 			wantSpent(t, name, s, "ann", "EUR", time.Time{}, map[string]int64{"a:x": 3_500_000, "a:y": 4_000_000})
 			wantSpent(t, name, s, "ann", "EUR", start, map[string]int64{"a:x": 2_000_000, "a:y": 4_000_000})
 			wantSpent(t, name, s, "", "EUR", time.Time{}, map[string]int64{"a:x": 19_500_000, "a:y": 4_000_000})
@@ -58,7 +57,7 @@ var spendingTests = []test{
 	}},
 	{"of many that spend at once only so many do as the check permits", func(t *testing.T, b Backend) {
 		full := errors.New("full")
-		wins := race(t, b, func(s store.Store, i int) bool {
+		wins := race(t, b, func(s Store, i int) bool {
 			return s.Spend(t.Context(), []spending.Entry{entry(string(rune('a'+i)), "ann", "a:x", "1 EUR", start)}, func(sums spending.Sums) error {
 				have, err := sums("ann", "EUR", time.Time{})
 				if err == nil && have["a:x"] >= 2_000_000 {
@@ -80,7 +79,7 @@ func entry(call, owner, tool, amount string, at time.Time) spending.Entry {
 	return spending.Entry{Call: call, Owner: owner, Tool: tool, Amount: parsed, Time: at}
 }
 
-func wantSpent(t *testing.T, what string, s store.Store, owner, unit string, since time.Time, want map[string]int64) {
+func wantSpent(t *testing.T, what string, s Store, owner, unit string, since time.Time, want map[string]int64) {
 	t.Helper()
 	got, err := s.Spent(t.Context(), owner, unit, since)
 	must(t, err)

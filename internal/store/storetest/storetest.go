@@ -1,4 +1,4 @@
-// Package storetest is the test suite for implementations of [store.Store]. Each must
+// Package storetest is the test suite for implementations of [Store]. Each must
 // pass [Run].
 package storetest
 
@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/store"
 )
 
 // Backend is one empty database of the store under test.
 type Backend struct {
 	// Open opens the database again each time, as another process would. The store
 	// is closed when the test ends.
-	Open func(t *testing.T) store.Store
+	Open func(t *testing.T) Store
 	// Exec executes an SQL statement without the store, for tests of tampering.
 	// Tables and columns are those of the SQLite migrations.
 	Exec func(t *testing.T, statement string)
@@ -37,7 +36,6 @@ func Run(t *testing.T, fresh func(t *testing.T) Backend) {
 		{"Tokens", tokenTests},
 		{"Artifacts", artifactTests},
 		{"Elevations", elevationTests},
-		{"Pins", pinTests},
 		{"Releases", releaseTests},
 		{"Taints", taintTests},
 		{"Spendings", spendingTests},
@@ -71,9 +69,9 @@ const racers = 16
 
 // race calls f concurrently from many goroutines with two handles of b, and returns the
 // number of calls that won.
-func race(t *testing.T, b Backend, f func(s store.Store, racer int) (won bool)) int {
+func race(t *testing.T, b Backend, f func(s Store, racer int) (won bool)) int {
 	t.Helper()
-	handles := []store.Store{b.Open(t), b.Open(t)}
+	handles := []Store{b.Open(t), b.Open(t)}
 	var mu sync.Mutex
 	wins := 0
 	begin := make(chan struct{})

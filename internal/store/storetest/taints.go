@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/toolroom/toolroom/internal/store"
 	"github.com/toolroom/toolroom/internal/taint"
 )
 
@@ -16,7 +15,7 @@ var taintTests = []test{
 		one, two := taint.Label{Name: "private", Tool: "a:x"}, taint.Label{Name: "untrusted", Tool: "b:y"}
 		must(t, s.AddTaints(t.Context(), "ann", "s1", []taint.Label{one, two}, start))
 		must(t, s.AddTaints(t.Context(), "ann", "s2", []taint.Label{two}, start))
-		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
 			wantLabels(t, name, s, "ann", "s1", time.Time{}, one, two)
 			wantLabels(t, name, s, "ann", "s2", time.Time{}, two)
 			wantLabels(t, name, s, "bob", "s1", time.Time{})
@@ -59,7 +58,7 @@ var taintTests = []test{
 	}},
 	{"many can add the same at once", func(t *testing.T, b Backend) {
 		one := taint.Label{Name: "private", Tool: "a:x"}
-		if wins := race(t, b, func(s store.Store, _ int) bool {
+		if wins := race(t, b, func(s Store, _ int) bool {
 			return s.AddTaints(t.Context(), "ann", "s", []taint.Label{one}, start) == nil
 		}); wins != racers {
 			t.Errorf("%d of %d could", wins, racers)
@@ -68,7 +67,7 @@ var taintTests = []test{
 	}},
 }
 
-func wantLabels(t *testing.T, what string, s store.Store, owner, session string, since time.Time, want ...taint.Label) {
+func wantLabels(t *testing.T, what string, s Store, owner, session string, since time.Time, want ...taint.Label) {
 	t.Helper()
 	got, err := s.Taints(t.Context(), owner, session, since)
 	must(t, err)

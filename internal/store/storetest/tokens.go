@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/store"
 	"github.com/toolroom/toolroom/internal/token"
 )
 
@@ -16,11 +15,27 @@ var tokenTests = []test{
 		s := b.Open(t)
 		want := newToken("a")
 		must(t, s.CreateToken(t.Context(), want))
-		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
 			got, err := s.Token(t.Context(), "a")
 			must(t, err)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		}
+	}},
+	{"an ended session stays so, also after reopening", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		for range 2 {
+			must(t, s.EndSession(t.Context(), "a", time.Now().Add(time.Hour)))
+		}
+		must(t, s.EndSession(t.Context(), "b", time.Now()))
+		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
+			for id, want := range map[string]bool{"a": true, "b": true, "c": false, "": false} {
+				ended, err := s.SessionEnded(t.Context(), id)
+				must(t, err)
+				if ended != want {
+					t.Errorf("%s: session %q has ended: %v", name, id, ended)
+				}
 			}
 		}
 	}},
@@ -80,7 +95,7 @@ var tokenTests = []test{
 func newToken(id string) *token.Token {
 	return &token.Token{
 		ID: id, Name: "ann's laptop", Hash: []byte{0, 1, 255}, Subject: "ann", Groups: []string{"dev"},
-		Agent: "coder", Provider: "local", Skill: "review",
+		Agent: "coder", Provider: "local", Skill: "review", Set: "small",
 		Created: start, Expires: start.Add(time.Hour),
 	}
 }

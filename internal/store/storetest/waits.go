@@ -11,7 +11,6 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/code/journal"
 	"github.com/toolroom/toolroom/internal/run"
-	"github.com/toolroom/toolroom/internal/store"
 )
 
 // waitTests test jobs that wait for people, and the journals from which their programs
@@ -68,12 +67,12 @@ var waitTests = []test{
 		wantCode(t, "TakeJob", err, toolroom.CodeNotFound)
 	}},
 	{"a job that waits is run again when one of its questions is open no longer", func(t *testing.T, b Backend) {
-		for name, end := range map[string]func(s store.Store, id string) time.Time{
-			"answered": func(s store.Store, id string) time.Time {
+		for name, end := range map[string]func(s Store, id string) time.Time{
+			"answered": func(s Store, id string) time.Time {
 				answerApproval(t, s, id, toolroom.Answer{Approve: true, By: "bob"}, start)
 				return start.Add(2 * lease)
 			},
-			"expired": func(store.Store, string) time.Time { return start.Add(2 * approvalTTL) },
+			"expired": func(Store, string) time.Time { return start.Add(2 * approvalTTL) },
 		} {
 			t.Run(name, func(t *testing.T) {
 				s := b.Open(t)
@@ -151,14 +150,14 @@ var waitTests = []test{
 	}},
 }
 
-func takeJob(t *testing.T, s store.Store, id string, now time.Time) *run.Job {
+func takeJob(t *testing.T, s Store, id string, now time.Time) *run.Job {
 	t.Helper()
 	j, err := s.TakeJob(t.Context(), id, now, now.Add(lease))
 	must(t, err)
 	return j
 }
 
-func wantJournal(t *testing.T, s store.Store, call string, head *journal.Head, entries []journal.Entry) {
+func wantJournal(t *testing.T, s Store, call string, head *journal.Head, entries []journal.Entry) {
 	t.Helper()
 	gotHead, got, err := s.Journal(t.Context(), call)
 	must(t, err)

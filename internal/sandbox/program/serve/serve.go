@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/sandbox/peer"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/sandbox/program"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
 	"github.com/toolroom/toolroom/internal/sandbox/remote/runner"
@@ -96,7 +96,7 @@ func (g *guarded) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := peer.Check(c, g.parent); err != nil {
+		if err := proc.CheckPeer(c, g.parent); err != nil {
 			g.log.Warn("refused a connection", "error", err)
 			c.Close()
 			continue

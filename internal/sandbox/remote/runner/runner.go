@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/sandbox/remote/lifeline"
+	"github.com/toolroom/toolroom/internal/sandbox/remote"
 	"github.com/toolroom/toolroom/internal/sandbox/remote/signed"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -125,7 +125,7 @@ func New(o Options) *Runner {
 	o.MostPerKey = cmp.Or(o.MostPerKey, o.Most)
 	o.Grace = cmp.Or(o.Grace, 10*time.Second)
 	o.Lifetime = cmp.Or(o.Lifetime, time.Hour)
-	o.Silence = cmp.Or(o.Silence, lifeline.Silence)
+	o.Silence = cmp.Or(o.Silence, remote.Silence)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -161,7 +161,7 @@ const (
 // Serve serves until ctx is done, then ends every sandbox. It calls started with its
 // address.
 func Serve(ctx context.Context, listen string, o Options, started func(net.Addr)) (err error) {
-	listener, err := lifeline.Listen(cmp.Or(o.Silence, lifeline.Silence)).Listen(ctx, "tcp", listen)
+	listener, err := remote.Listen(cmp.Or(o.Silence, remote.Silence)).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeInternal, "cannot listen on %s: %w", listen, err).WithHint("choose another address with --listen")
 	}

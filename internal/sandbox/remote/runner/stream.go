@@ -12,7 +12,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
-	"github.com/toolroom/toolroom/internal/sandbox/remote/lifeline"
 )
 
 // serveStream copies the bytes of the bridge in both directions until one side ends.
@@ -70,7 +69,7 @@ func untilGone(ctx context.Context, conn net.Conn) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if lifeline.Gone(conn) {
+			if remote.Gone(conn) {
 				return
 			}
 		}

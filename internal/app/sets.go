@@ -1,0 +1,22 @@
+package app
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// CheckSet returns an error if no tool set has this name. An empty name stands for none.
+func (r *App) CheckSet(name string) error {
+	sets := r.Config().Sets
+	if _, ok := sets[name]; ok || name == "" {
+		return nil
+	}
+	e := toolroom.Errorf(toolroom.CodeNotFound, "there is no tool set %q", name)
+	if len(sets) == 0 {
+		return e.WithHint("the config has none: write it in the section sets")
+	}
+	return e.WithHint("the sets of the config are %s", strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
+}

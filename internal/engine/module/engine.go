@@ -1,0 +1,71 @@
+package module
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/worker"
+)
+
+// Name is the engine's id, and the language of its programs.
+const Name = "wasm"
+
+const (
+	// maxProcess bounds a whole worker: a module's memory and the compiler's.
+	maxProcess = MaxMemory + 1<<30
+)
+
+// Options configures the engine.
+type Options struct {
+	// Command starts a worker: the absolute path of a binary, with arguments
+	// that lead it to [Worker], such as [WorkerArg].
+	Command []string
+	// Init is the command that begins the sandbox of a worker; if it is empty,
+	// Command is used. A small binary starts sooner.
+	Init []string
+	// CompileTime bounds the compilation of a module, one minute if zero.
+	CompileTime time.Duration
+	// Workers is how many programs run at once, [worker.DefaultSize] if zero.
+	// Further programs wait.
+	Workers int
+}
+
+// New returns the engine. Nothing is started before the first run or probe.
+func New(o Options) *worker.Engine {
+	self := worker.NewSelf("wasm", o.Command, o.Init, "")
+	self.Memory = maxProcess
+	return worker.NewEngine(worker.Kind{
+		Name: Name, Languages: []string{Name}, Version: "WASI preview 1", Stateless: true, Compile: LanguageCompile, CompileTime: cmp.Or(o.CompileTime, time.Minute),
+		Wall: "fuel, then kill", CPU: worker.CPUClock(), Memory: "WebAssembly memory", MaxMemory: MaxMemory, Needs: "32 MiB of memory",
+		Prepare: func(p *bridge.Program) (func(*bridge.Failure), *bridge.Failure) {
+			return func(*bridge.Failure) {}, Check(p.Module)
+		},
+	}, o.Workers, self.Start, nil)
+}
+
+// WorkerArg is the first argument of a binary that is executed as a worker. Its
+// main must pass the arguments after it to [Worker].
+const WorkerArg = "__module-worker"
+
+// Worker is the main function of a worker process. It returns the exit code.
+func Worker(ctx context.Context, arguments []string) int {
+	return worker.Main(ctx, arguments, worker.Open{Compiles: true, Service: func(ctx context.Context, _ string) (worker.Service, error) {
+		m, err := NewMachine(ctx)
+		return service{m}, err
+	}})
+}
+
+// service is a machine that runs the modules that the server sends.
+type service struct{ *Machine }
+
+func (s service) Serve(ctx context.Context, stream io.ReadWriter) error {
+	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: Name}}
+	if err := bridge.NewWire(stream, 0).Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
+		return fmt.Errorf("say hello: %w", err)
+	}
+	return s.Machine.Serve(ctx, stream)
+}

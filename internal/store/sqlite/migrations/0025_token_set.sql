@@ -1,0 +1,1 @@
+ALTER TABLE tokens ADD COLUMN tool_set TEXT NOT NULL DEFAULT '';

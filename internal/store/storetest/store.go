@@ -1,0 +1,38 @@
+package storetest
+
+import (
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/code/journal"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/release"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/schedule"
+	"github.com/toolroom/toolroom/internal/search/learn"
+	"github.com/toolroom/toolroom/internal/spending"
+	"github.com/toolroom/toolroom/internal/taint"
+	"github.com/toolroom/toolroom/internal/token"
+)
+
+// Store is Toolroom's persistent state. The package that uses a part defines its
+// interface. All parts share one database, so that one file, or one server, is the
+// whole state.
+type Store interface {
+	receipt.Store
+	approval.Store
+	run.KeyStore
+	run.QuestionStore
+	token.Store
+	artifact.Index
+	policy.Elevations
+	taint.Store
+	journal.Store
+	spending.Store
+	release.Store
+	schedule.Store
+	learn.Store
+
+	// Close closes the store. Closing it again does nothing.
+	Close() error
+}
