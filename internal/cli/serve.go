@@ -82,6 +82,7 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 		ConfigFile:  file,
 		Verify:      verify,
 		Record:      record,
+		Wrote:       a.keepTrust,
 		Version:     a.Version,
 		Log:         r.Parts().Log,
 		Started: func(at net.Addr) {
