@@ -38,27 +38,28 @@ type Handler interface {
 	Log(level, message string, fields Map)
 }
 
-// noTools is the handler of a program that needs none, which a guest may ask all the same.
-type noTools struct{}
+// NoTools is the handler of a program that needs no tools, which a guest may ask for all the
+// same.
+type NoTools struct{}
 
-func (noTools) Call(context.Context, string, Map) (Value, error) { return nil, errNoTools() }
+func (NoTools) Call(context.Context, string, Map) (Value, error) { return nil, errNoTools() }
 
-func (noTools) Chain(context.Context, []Value) (Value, error) { return nil, errNoTools() }
+func (NoTools) Chain(context.Context, []Value) (Value, error) { return nil, errNoTools() }
 
-func (noTools) Search(context.Context, string, int) (Value, error) { return nil, errNoTools() }
+func (NoTools) Search(context.Context, string, int) (Value, error) { return nil, errNoTools() }
 
-func (noTools) Describe(context.Context, string, string) (Value, error) { return nil, errNoTools() }
+func (NoTools) Describe(context.Context, string, string) (Value, error) { return nil, errNoTools() }
 
-func (noTools) Put(context.Context, string, string, []byte) (Handle, error) {
+func (NoTools) Put(context.Context, string, string, []byte) (Handle, error) {
 	return Handle{}, errNoTools()
 }
 
-func (noTools) Get(context.Context, string, int64, int64) ([]byte, Handle, error) {
+func (NoTools) Get(context.Context, string, int64, int64) ([]byte, Handle, error) {
 	return nil, Handle{}, errNoTools()
 }
-func (noTools) Print(string, string)              {}
-func (noTools) Progress(float64, float64, string) {}
-func (noTools) Log(string, string, Map)           {}
+func (NoTools) Print(string, string)              {}
+func (NoTools) Progress(float64, float64, string) {}
+func (NoTools) Log(string, string, Map)           {}
 
 func errNoTools() error {
 	return toolroom.Errorf(toolroom.CodeUnsupported, "this run has no tools")
@@ -249,6 +250,10 @@ func (c *Conn) next() (in incoming, err error) {
 	return in, in.err
 }
 
+// ErrNotBegun means that the guest had gone before it could read the program, so that
+// nothing of it has run.
+var ErrNotBegun = errors.New("the guest did not take the program")
+
 // ErrGone means that the guest ended its stream before the run was over.
 var ErrGone = errors.New("the guest ended its stream before the run was over")
 
@@ -264,7 +269,7 @@ const OverAsking = 1000
 // output is dropped.
 func (c *Conn) Run(ctx context.Context, p Program, h Handler) (*Outcome, error) {
 	if h == nil {
-		h = noTools{}
+		h = NoTools{}
 	}
 	p.Limits = p.Limits.WithDefaults()
 	token := make([]byte, 16)
@@ -339,7 +344,7 @@ type run struct {
 // run.
 func (r *run) exchange(ctx context.Context, p Program) (*Outcome, error) {
 	if err := r.conn.wire.Write(Frame{Kind: Start, Token: r.token, Body: p.body(r.conn.version)}); err != nil {
-		return nil, cmp.Or(context.Cause(ctx), fmt.Errorf("send the program: %w", err))
+		return nil, cmp.Or(context.Cause(ctx), fmt.Errorf("%w: %w", ErrNotBegun, err))
 	}
 	for {
 		in, err := r.conn.next()

@@ -60,6 +60,7 @@ func (a *App) openReleases(ctx context.Context) error {
 		Past:    a.pastArguments,
 		Fake:    run.WithFakes,
 		Observe: a.observe, Record: a.recordRelease,
+		Offered: a.offeredNow, Look: a.look,
 		Changed: a.served.refresh,
 		Rules:   a.releaseRules,
 	})
@@ -125,16 +126,15 @@ func (a *App) pastArguments(ctx context.Context, tool string, since time.Time) (
 func (s *releases) refresh(ctx context.Context) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	table, err := release.Load(ctx, s.room.store)
-	if err != nil {
+	if err := s.load(ctx); err != nil {
 		return err
 	}
-	s.table.Store(table)
+	table := s.table.Load()
 	serving := map[string]int{}
 	var problems []error
 	for _, c := range table.Serving() {
 		serving[c.Tool] = c.Version
-		if s.shown[c.Tool] == c.Version {
+		if s.shown[c.Tool] == c.Version || table.Source(c.Tool) != "" {
 			continue
 		}
 		entry, err := s.entry(ctx, c)
@@ -158,7 +158,17 @@ func (s *releases) refresh(ctx context.Context) error {
 	if err := errors.Join(problems...); err != nil {
 		s.room.log.Warn("some released tools cannot be served", "error", err)
 	}
+	s.room.readmit(serving)
 	return nil
+}
+
+// load reads the releases.
+func (s *releases) load(ctx context.Context) error {
+	table, err := release.Load(ctx, s.room.store)
+	if err == nil {
+		s.table.Store(table)
+	}
+	return err
 }
 
 // releasePeriod is how often a server looks for releases by other processes.
@@ -195,6 +205,9 @@ func (s *snapshot) Serve(call *toolroom.Call, found *catalog.Entry) (*catalog.En
 	choice, known, err := s.of.Choose(call.Tool, call.Environment, call.Identity)
 	if !known || err != nil {
 		return nil, err
+	}
+	if s.of.Source(choice.Tool) != "" {
+		return s.room.definition(context.Background(), choice, call)
 	}
 	return s.entry(context.Background(), choice)
 }
@@ -283,10 +296,13 @@ func (a *App) functionOf(v *release.Version) (source.Source, error) {
 			Language: spec.Language, Engine: spec.Engine, Egress: spec.Egress,
 			TimeoutMS: spec.Limits.TimeoutMS, CPUMS: spec.Limits.CPUMS, MemoryBytes: spec.Limits.MemoryBytes, MaxCalls: spec.Limits.Calls,
 		}},
-		Layer: a.layerOf(spec), Engines: enginesFor(spec), Ahead: spec.Node,
+		Layer: a.layerOf(spec), Engines: enginesFor(spec), Ahead: spec.Node, Tools: spec.Plan.Context != "",
 	}
-	if spec.Language != "python" && len(spec.Preload) == 0 {
-		program.Layer = engine.Layer{} // the bundle has all packages
+	if isJavaScript(spec) {
+		program.Layer.Preload = nil // the bundle tells
+		if !spec.Node {
+			program.Layer = engine.Layer{} // the bundle has all packages
+		}
 	}
 	return function.New(d, function.Options{
 		Run: func(ctx context.Context, req *source.Request, p function.Program) (*source.Output, error) {
@@ -296,6 +312,7 @@ func (a *App) functionOf(v *release.Version) (source.Source, error) {
 			f := program
 			f.Language, f.Code, f.Name, f.Lines, f.Given = p.Language, p.Source, p.Name, p.Lines, p.Given
 			f.Place, f.Bundled = p.Place, p.Bundled
+			f.Layer.Preload = append(f.Layer.Preload, p.Preload...)
 			f.Command, f.Env, f.Stdin, f.Files, f.Module, f.Output = p.Command, p.Env, p.Stdin, p.Files, p.Module, p.Output
 			return a.code.RunFunction(ctx, req, f)
 		},
@@ -430,6 +447,15 @@ func casesOf(all []function.ManifestCase, tool string, only bool) []*release.Cas
 		}
 	}
 	return out
+}
+
+// Engine returns the engine of a name, or nil. A program that runs on it alone passes no
+// policy and leaves no receipt.
+func (a *App) Engine(name string) engine.Engine {
+	if found := a.enginesNamed([]string{name}); len(found) > 0 {
+		return found[0]
+	}
+	return nil
 }
 
 func (a *App) enginesNamed(names []string) []engine.Engine {

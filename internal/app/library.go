@@ -1,15 +1,12 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"maps"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/library"
-	"github.com/toolroom/toolroom/internal/pin"
 	"github.com/toolroom/toolroom/internal/reserved"
 	"github.com/toolroom/toolroom/source"
 )
@@ -23,21 +20,19 @@ func (m *sourceManager) offer(ctx context.Context) library.Offer {
 			m.log.Warn(what+" of a source could not be listed", "source", m.name, "error", err)
 		}
 	}
+	offered, ok := source.As[source.Library](m.src)
+	if !ok {
+		return o
+	}
 	var err error
-	if r, ok := source.As[source.Resources](m.src); ok {
-		o.Resources, err = r.Resources(ctx)
-		note("the resources", err)
-		o.Templates, err = r.Templates(ctx)
-		note("the resource templates", err)
-	}
-	if p, ok := source.As[source.Prompts](m.src); ok {
-		o.Prompts, err = p.Prompts(ctx)
-		note("the prompts", err)
-	}
-	if k, ok := source.As[source.Skills](m.src); ok {
-		o.Skills, err = k.Skills(ctx)
-		note("the skills", err)
-	}
+	o.Resources, err = offered.Resources(ctx)
+	note("the resources", err)
+	o.Templates, err = offered.Templates(ctx)
+	note("the resource templates", err)
+	o.Prompts, err = offered.Prompts(ctx)
+	note("the prompts", err)
+	o.Skills, err = offered.Skills(ctx)
+	note("the skills", err)
 	return o
 }
 
@@ -65,7 +60,7 @@ func (m *sourceManager) libraryTools(o library.Offer, kind toolroom.SourceKind) 
 }
 
 // promptsDefinition makes the source's prompts a part of the tool's definition. Models see
-// the prompts, so they are pinned and checked for attacks with the tool.
+// the prompts, so they are versioned and checked for attacks with the tool.
 func promptsDefinition(t toolroom.Tool, prompts []source.Prompt) json.RawMessage {
 	said := make(map[string]json.RawMessage, len(prompts))
 	for _, p := range prompts {
@@ -96,64 +91,23 @@ func saidPrompts(definition json.RawMessage) map[string]json.RawMessage {
 	return d.Prompts
 }
 
-// samePrompts reports whether the prompts in both definitions are equal. It ignores prompts
-// that are only in one.
-func samePrompts(before, now json.RawMessage) bool {
-	taken, offered := saidPrompts(before), saidPrompts(now)
-	if len(taken) == 0 || len(offered) == 0 {
-		return false
-	}
-	for name, text := range offered {
-		said, known := taken[name]
-		if !known {
-			continue
-		}
-		a, aerr := pin.Seen(nil, said)
-		b, berr := pin.Seen(nil, text)
-		if aerr != nil || berr != nil || !bytes.Equal(a, b) {
-			return false
-		}
-	}
-	return true
-}
-
-// withPrompts returns the accepted pin with the tool's new prompts added. A prompt that is
-// gone stays in the pin, because it may come back changed.
-func withPrompts(before pin.Pin, tool toolroom.Tool) (pin.Pin, error) {
-	var d promptsOf
-	if err := json.Unmarshal(tool.Raw, &d); err != nil {
-		return pin.Pin{}, err
-	}
-	maps.Copy(d.Prompts, saidPrompts(before.Raw))
-	text, err := json.Marshal(d)
-	if err != nil {
-		return pin.Pin{}, err
-	}
-	tool.Raw = text
-	return pin.Of(before.Source, &tool, before.Pinned)
-}
-
 // read calls one of the libraryTools. ok is false for any other tool.
 func (m *sourceManager) read(ctx context.Context, req *source.Request) (out *source.Output, ok bool, err error) {
 	var value json.RawMessage
+	offered, has := source.As[source.Library](m.src)
+	if !has {
+		return nil, false, nil
+	}
 	switch req.Tool.Name {
 	case library.ReadTool:
-		r, has := source.As[source.Resources](m.src)
-		if !has {
-			return nil, false, nil
-		}
 		var in struct {
 			URI string `json:"uri"`
 		}
 		if err := jsonx.Unmarshal(req.Arguments, &in, jsonx.Limits{}); err != nil {
 			return nil, true, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid arguments: %w", err)
 		}
-		value, err = r.ReadResource(ctx, in.URI, req)
+		value, err = offered.ReadResource(ctx, in.URI, req)
 	case library.GetTool:
-		p, has := source.As[source.Prompts](m.src)
-		if !has {
-			return nil, false, nil
-		}
 		var in struct {
 			Name      string            `json:"name"`
 			Arguments map[string]string `json:"arguments"`
@@ -161,7 +115,7 @@ func (m *sourceManager) read(ctx context.Context, req *source.Request) (out *sou
 		if err := jsonx.Unmarshal(req.Arguments, &in, jsonx.Limits{}); err != nil {
 			return nil, true, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid arguments: %w", err)
 		}
-		value, err = p.GetPrompt(ctx, in.Name, in.Arguments, req)
+		value, err = offered.GetPrompt(ctx, in.Name, in.Arguments, req)
 	default:
 		return nil, false, nil
 	}

@@ -26,6 +26,8 @@ type Entry struct {
 	// Provider is the name of the source in the catalog.
 	Provider string
 	Source   source.Source
+	// CancelsPromptly is what the source's description says.
+	CancelsPromptly bool
 	// ID is the canonical id as text, and ModelName the name for model APIs.
 	ID, ModelName string
 
@@ -174,7 +176,7 @@ func rank(k toolroom.SourceKind) int {
 	switch k {
 	case toolroom.SourceMCP:
 		return 2
-	case toolroom.SourceHTTP, toolroom.SourceOpenAPI, toolroom.SourceCLI:
+	case toolroom.SourceHTTP, toolroom.SourceOpenAPI, toolroom.SourceGraphQL, toolroom.SourceCLI:
 		return 1
 	default:
 		return 0
@@ -216,10 +218,13 @@ func (c *Catalog) setProvider(provider string, src source.Source, tools []toolro
 	defer c.tellShared()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if d, ok := src.(source.Describer); ok {
-		c.providers[provider] = d.Describe()
-	} else {
-		c.providers[provider] = source.Description{}
+	var described source.Description
+	if d, ok := source.As[source.Describer](src); ok {
+		described = d.Describe()
+	}
+	c.providers[provider] = described
+	for _, e := range entries {
+		e.CancelsPromptly = described.CancelsPromptly
 	}
 	before := c.offeredBy(provider)
 	for _, id := range before {

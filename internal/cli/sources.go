@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,7 @@ func (a *cli) sourcesCommand() *cobra.Command {
   toolroom sources list`,
 	}
 	onlyHolds(c)
-	c.AddCommand(a.sourcesAddCommand(), a.sourcesListCommand(), a.sourcesTestCommand(), a.sourcesReviewCommand(), a.sourcesRemoveCommand(), a.sourcesLoginCommand(),
+	c.AddCommand(a.sourcesAddCommand(), a.sourcesListCommand(), a.sourcesTestCommand(), a.sourcesRemoveCommand(), a.sourcesLoginCommand(),
 		a.sourcesEditCommand(), a.sourcesSwitchCommand("enable", false), a.sourcesSwitchCommand("disable", true), a.sourcesRestartCommand(), a.sourcesLogsCommand())
 	return c
 }
@@ -34,12 +35,15 @@ func (a *cli) sourcesCommand() *cobra.Command {
 func (a *cli) sourcesListCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:     "list",
-		Short:   "List the sources and their status",
+		Use:   "list",
+		Short: "List the sources and their status",
+		Long: `List the sources and their status. With -o wide also the sandbox of each program: "none" has
+the rights of this user.`,
 		Example: "  toolroom sources list --json",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(_ context.Context, r *app.App, _ []string) error {
-			sources := r.Sources()
+			sources := append(r.Sources(), r.DisabledSources()...)
+			slices.SortFunc(sources, func(a, b source.Status) int { return strings.Compare(a.Name, b.Name) })
 			if asJSON {
 				return a.screen.json(orEmpty(sources))
 			}
@@ -50,12 +54,22 @@ func (a *cli) sourcesListCommand() *cobra.Command {
 			rows := make([][]string, len(sources))
 			for i, s := range sources {
 				tools := "not listed yet"
-				if s.Listed {
+				switch {
+				case s.Listed:
 					tools = fmt.Sprint(s.Tools)
+				case s.State == app.StateDisabled:
+					tools = ""
 				}
 				rows[i] = []string{s.Name, string(s.Kind), s.State, tools, cmp.Or(s.Error, s.Reason)}
+				if a.screen.wide {
+					rows[i] = slices.Insert(rows[i], 4, cmp.Or(s.Sandbox, "-"))
+				}
 			}
-			return a.screen.table([]string{"SOURCE", "KIND", "STATE", "TOOLS", ""}, rows)
+			header := []string{"SOURCE", "KIND", "STATE", "TOOLS", ""}
+			if a.screen.wide {
+				header = slices.Insert(header, 4, "SANDBOX")
+			}
+			return a.screen.table(header, rows)
 		}),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -108,7 +122,7 @@ func (a *cli) showTest(r *app.App, test app.SourceTest) error {
 		a.screen.say("suspicious: %s", oneLine(g.String()))
 	}
 	if len(test.Findings) > 0 {
-		a.screen.say("see each: toolroom sources review %s", test.Name)
+		a.screen.say("see each: toolroom tool diff '%s:*'", test.Name)
 	}
 	for _, problem := range test.Problems {
 		a.screen.say("problem: %s", oneLine(problem))

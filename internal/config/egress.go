@@ -34,9 +34,10 @@ const (
 	NetworkNone    = "none"
 )
 
-// NetworkOf returns the network of a source's program, or "" if the source has none.
+// NetworkOf returns the network of a source's program, or "" if the source has none, or one
+// in a sandbox.
 func (c *Config) NetworkOf(s Source) string {
-	if s.CLI == nil && (s.MCP == nil || s.MCP.Command == "") {
+	if !s.Program() || s.Sandbox != nil {
 		return ""
 	}
 	return cmp.Or(s.Egress.Network, c.Egress.Network)
@@ -50,8 +51,8 @@ const (
 
 // Policy combines e with the source's own section.
 func (e Egress) Policy(own Egress) egress.Policy {
-	fill(&own.Mode, e.Mode)
-	fill(&own.Proxy, e.Proxy)
+	own.Mode = cmp.Or(own.Mode, e.Mode)
+	own.Proxy = cmp.Or(own.Proxy, e.Proxy)
 	return egress.Policy{
 		Closed: own.Mode == egressClosed,
 		Allow:  slices.Concat(e.Allow, own.Allow),

@@ -27,7 +27,8 @@ var order = []struct {
 }{
 	{name: "core types", packages: []string{""}},
 	{name: "panics as errors", packages: []string{"internal/panics"}},
-	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/reserved", "internal/pattern", "internal/listener", "internal/deadline", "internal/atomicfile", "internal/jsonpath", "internal/expression", "internal/egress/...", "internal/oauth", "internal/taint", "internal/visible", "internal/identity"}},
+	{name: "identities", packages: []string{"internal/identity"}},
+	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/reserved", "internal/pattern", "internal/listener", "internal/deadline", "internal/atomicfile", "internal/jsonpath", "internal/expression", "internal/egress/...", "internal/oauth", "internal/taint", "internal/visible"}},
 	{name: "the Model Context Protocol", packages: []string{"mcp/..."}},
 	{name: "embedding models", packages: []string{"internal/embed/minilm", "internal/embed/remote"}},
 	{name: "embedders", packages: []string{"internal/embed", "internal/embed/registry"}},
@@ -46,12 +47,12 @@ var order = []struct {
 	{name: "sources", packages: []string{"source/sourcetest", "internal/source/httpcall/..."}, peers: true},
 	{name: "adapters of sources", packages: []string{"internal/source/..."}},
 	{name: "policy", packages: []string{"internal/policy/..."}},
-	{name: "services of the pipeline", packages: []string{"internal/catalog", "internal/library", "internal/approval/...", "internal/artifact", "internal/receipt/...", "internal/session", "internal/secret/...", "internal/token", "docs/errors", "internal/pin", "internal/poison", "internal/spending", "internal/release"}},
+	{name: "services of the pipeline", packages: []string{"internal/catalog", "internal/library", "internal/approval/...", "internal/artifact", "internal/receipt/...", "internal/session", "internal/secret/...", "internal/token", "docs/errors", "internal/poison", "internal/spending", "internal/release"}},
 	{name: "the pipeline", packages: []string{"internal/run"}},
 	{name: "code mode", packages: []string{"internal/code/..."}},
 	{name: "schedules", packages: []string{"internal/schedule"}},
 	{name: "persistence and builtins", packages: []string{"internal/store/...", "internal/builtin/..."}, peers: true},
-	{name: "config", packages: []string{"internal/config", "internal/imports"}, peers: true},
+	{name: "config", packages: []string{"internal/config", "internal/imports/..."}, peers: true},
 	{name: "consent to configs", packages: []string{"internal/consent"}},
 	{name: "backups", packages: []string{"internal/backup"}},
 	{name: "configs of clients", packages: []string{"internal/connect", "internal/service"}},
@@ -69,7 +70,7 @@ var heavy = map[string][]string{
 	"mvdan.cc/sh/v3":                               {"internal/effects/shell"},
 	"modernc.org/sqlite":                           {"internal/store/sqlite"},
 	"github.com/cedar-policy/cedar-go":             {"internal/policy/cedar"},
-	"github.com/golang-jwt/jwt/v5":                 {"internal/server/oauth"},
+	"github.com/golang-jwt/jwt/v5":                 {"internal/server/oauth", "internal/oauth"},
 	"github.com/danielgtaylor/huma/v2":             {"internal/server/api"},
 	"github.com/prometheus/client_golang":          {"internal/server/api"},
 	"github.com/zalando/go-keyring":                {"internal/secret/backend"},
@@ -132,7 +133,7 @@ func inModule(p string) bool { return p == "drivers" || strings.HasPrefix(p, "dr
 // what other modules need.
 var foreign = []string{
 	"github.com/moby/", "github.com/docker/", "github.com/containerd/", "github.com/opencontainers/", "k8s.io/", "sigs.k8s.io/",
-	"go.temporal.io/", "github.com/grpc-ecosystem/", // gRPC itself is named, because tests of failsafe-go need it
+	"go.temporal.io/", "google.golang.org/grpc", "github.com/grpc-ecosystem/",
 }
 
 func TestProgramsThatEmbedToolroomNeedNoModuleOfAForeignEngine(t *testing.T) {

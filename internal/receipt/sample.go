@@ -29,11 +29,12 @@ const (
 	SurfaceTest    = "test"
 	SurfaceShadow  = "shadow"
 	SurfaceRelease = "release"
+	SurfaceAdmin   = "admin"
 )
 
 // Extra reports whether metrics leave a surface out.
 func Extra(surface string) bool {
-	return slices.Contains([]string{SurfaceTest, SurfaceShadow, SurfaceRelease, "replay"}, surface)
+	return slices.Contains([]string{SurfaceTest, SurfaceShadow, SurfaceRelease, SurfaceAdmin, "replay"}, surface)
 }
 
 // StatsQuery asks for statistics of the calls that Query selects; Since and Until must be

@@ -207,13 +207,16 @@ func (b *safeBuffer) Bytes() []byte {
 	return bytes.Clone(b.b.Bytes())
 }
 
-func served(t *testing.T, r *app.App) string {
+func served(t *testing.T, r *app.App) string { return servedWith(t, r, Options{}) }
+
+func servedWith(t *testing.T, r *app.App, o Options) string {
 	t.Helper()
 	at := make(chan string, 1)
 	ended := make(chan error, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	go func() {
-		ended <- Serve(ctx, r, Options{Listen: "127.0.0.1:0", Log: r.Parts().Log, Started: func(a net.Addr) { at <- "http://" + a.String() }})
+		o.Listen, o.Log, o.Started = "127.0.0.1:0", r.Parts().Log, func(a net.Addr) { at <- "http://" + a.String() }
+		ended <- Serve(ctx, r, o)
 	}()
 	t.Cleanup(func() { stop(); <-ended })
 	select {

@@ -45,6 +45,8 @@ type Options struct {
 	// file on which its answers depend.
 	Verify config.Verify
 	Record string
+	// Wrote, if not nil, returns what is called after the API has edited a config file.
+	Wrote func(file string) config.Wrote
 	// Started, if not nil, is called with the address once the server accepts
 	// requests; 127.0.0.1 stands for all addresses.
 	Started func(net.Addr)
@@ -111,7 +113,7 @@ func Serve(ctx context.Context, r *app.App, o Options) error {
 		o.Reloads(func() (Reloaded, error) { return reloadNow(r, mcp, o) })
 	}
 	go watchRules(ctx, r, o.Log)
-	srv := auth.Server(o.Listen, (&ballast{}).under(handler))
+	srv := auth.Server(o.Listen, handler)
 	// Calls may outlive ctx for drainWait, so requests have a context of their own.
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
@@ -261,10 +263,7 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 		Releases: parts.Releases,
 		Owner:    func(e *toolroom.Event) toolroom.Identity { return e.Identity },
 		Receipts: r, Sources: sources, Explain: r.Explain, Elevator: r, Metrics: metrics,
-		Admin: api.Admin{Tokens: parts.Tokens, Restart: r.RestartSource, CheckSet: r.CheckSet, Reload: func() (api.Reloaded, error) {
-			out, err := reloadNow(r, mcp, o)
-			return api.Reloaded(out), err
-		}},
+		Admin:   api.Admin{Tokens: parts.Tokens, CheckSet: r.CheckSet, Operator: &operator{r, mcp, o}},
 		Version: o.Version, Log: o.Log,
 	})
 	mux := http.NewServeMux()
@@ -289,15 +288,15 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 		local.Required = auth.Never
 		o.Local(auth.Secure(redacted(auth.Middleware(local)(inEnvironment(mux, r.CheckEnvironment)), parts.Runner.Secrets)))
 	}
-	outer := http.NewServeMux()
+	outer, anonymous := http.NewServeMux(), auth.Anonymous(authOptions)
 	outer.Handle("/", inner)
 	// Clients read the card before they connect, without a token.
 	if about != nil {
-		outer.Handle("GET "+cardPath, about)
-		outer.Handle("OPTIONS "+cardPath, about)
+		outer.Handle("GET "+cardPath, anonymous(about))
+		outer.Handle("OPTIONS "+cardPath, anonymous(about))
 	}
 	// A signed link itself identifies the person that answers.
-	outer.Handle(hook.AnswerPath, answerHandler(parts.Approvals, o.Log))
+	outer.Handle(hook.AnswerPath, anonymous(answerHandler(parts.Approvals, cmp.Or(o.Log, slog.New(slog.DiscardHandler)))))
 	return auth.Secure(redacted(outer, parts.Runner.Secrets)), mcp, func() { stopCounting(); stopMetrics(); mcp.Close() }, nil
 }
 
@@ -489,13 +488,8 @@ func reloadNow(r *app.App, s *mcpserver.Server, o Options) (Reloaded, error) {
 	if err := reload(r, s, c); err != nil {
 		return Reloaded{}, err
 	}
-	out := Reloaded{File: o.ConfigFile, Changed: []string{}, Restart: []string{}}
-	out.Restart = append(out.Restart, r.NeedsRestart(c)...)
-	for _, key := range c.Changed(before) {
-		if !slices.Contains(out.Restart, key) {
-			out.Changed = append(out.Changed, key)
-		}
-	}
+	out := Reloaded{File: o.ConfigFile}
+	out.Changed, out.Restart = differences(r, c, before)
 	return out, nil
 }
 

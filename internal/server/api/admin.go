@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -10,17 +9,15 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	"github.com/toolroom/toolroom/internal/token"
 )
 
-// Admin is what operators change over HTTP besides policy. A nil function is not offered.
+// Admin is what operators change over HTTP besides policy. What is nil is not offered.
 type Admin struct {
 	Tokens token.Store
-	// Reload reads the config again; Restart starts a source anew.
-	Reload  func() (Reloaded, error)
-	Restart func(name string) error
+	// Operator changes the rest; nil offers nothing of it.
+	Operator Operator
 	// CheckSet returns an error if there is no such tool set.
 	CheckSet func(name string) error
 }
@@ -69,7 +66,7 @@ type reloadedOutput struct {
 }
 
 type nameInput struct {
-	Name string `path:"name"`
+	Name string `path:"name" doc:"name of the source"`
 }
 
 func (s *Server) routeAdmin() {
@@ -86,14 +83,6 @@ func (s *Server) routeAdmin() {
 		OperationID: "revoke-token", Method: http.MethodDelete, Path: "/tokens/{id}", Tags: []string{"tokens"},
 		Summary: "Revoke an access token; operators only", DefaultStatus: http.StatusNoContent,
 	}, s.revokeToken)
-	register(s, huma.Operation{
-		OperationID: "reload-config", Method: http.MethodPost, Path: "/config/reload", Tags: []string{"config"},
-		Summary: "Read the config again; operators only",
-	}, s.reloadConfig)
-	register(s, huma.Operation{
-		OperationID: "restart-source", Method: http.MethodPost, Path: "/sources/{name}/restart", Tags: []string{"sources"},
-		Summary: "Start a source anew, once its calls have ended; operators only", DefaultStatus: http.StatusNoContent,
-	}, s.restartSource)
 }
 
 // operate refuses callers that are no operators.
@@ -141,7 +130,7 @@ func (s *Server) createToken(ctx context.Context, in *bodyInput) (*newTokenOutpu
 		}
 	}
 	text, t, err := token.Create(ctx, s.o.Admin.Tokens, o)
-	if err != nil {
+	if err := s.recorded(ctx, "tokens.create", body, err); err != nil {
 		return nil, err
 	}
 	return &newTokenOutput{Body: NewToken{t, text}}, nil
@@ -151,26 +140,6 @@ func (s *Server) revokeToken(ctx context.Context, in *idInput) (*struct{}, error
 	if err := operate(ctx, "revoke tokens", s.o.Admin.Tokens != nil); err != nil {
 		return nil, err
 	}
-	return nil, s.o.Admin.Tokens.RevokeToken(ctx, in.ID, time.Now())
-}
-
-func (s *Server) reloadConfig(ctx context.Context, _ *struct{}) (*reloadedOutput, error) {
-	if err := operate(ctx, "reload the config", s.o.Admin.Reload != nil); err != nil {
-		return nil, err
-	}
-	out, err := s.o.Admin.Reload()
-	if mistakes := (*config.Errors)(nil); errors.As(err, &mistakes) {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%w", err).WithHint("correct the file; the previous config stays in force")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &reloadedOutput{Body: out}, nil
-}
-
-func (s *Server) restartSource(ctx context.Context, in *nameInput) (*struct{}, error) {
-	if err := operate(ctx, "restart sources", s.o.Admin.Restart != nil); err != nil {
-		return nil, err
-	}
-	return nil, s.o.Admin.Restart(in.Name)
+	err := s.o.Admin.Tokens.RevokeToken(ctx, in.ID, time.Now())
+	return nil, s.recorded(ctx, "tokens.revoke", named{Name: in.ID}, err)
 }

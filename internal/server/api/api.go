@@ -34,9 +34,9 @@ const Prefix = "/api/v1"
 func OpenPaths() []string { return []string{"/healthz", "/readyz"} }
 
 // DecisionPaths returns the path prefixes of requests that decide on behalf of a
-// person: approvals with their rules, elevations, and versions of tools.
+// person: approvals with their rules, elevations, versions of tools, and what operators change.
 func DecisionPaths() []string {
-	return []string{Prefix + "/approvals", Prefix + "/policy/elevations", Prefix + "/versions", Prefix + "/releases", Prefix + "/cases", Prefix + "/tokens", Prefix + "/config", Prefix + "/sources"}
+	return []string{Prefix + "/approvals", Prefix + "/policy/elevations", Prefix + "/versions", Prefix + "/releases", Prefix + "/cases", Prefix + "/tokens", Prefix + "/config", Prefix + "/sources", Prefix + "/secrets", Prefix + "/audit"}
 }
 
 // Options are the parts of a Server. Runner is required. If another part is
@@ -129,6 +129,7 @@ func New(o Options) *Server {
 	s.routeElevations()
 	s.routeApprovalRules()
 	s.routeAdmin()
+	s.routeOperate()
 	s.routeHealth()
 	s.routeDocument()
 	s.routeDocs()
@@ -245,7 +246,12 @@ func register[In, Out any](s *Server, op huma.Operation, handle func(context.Con
 		return out, nil
 	})
 	if body != nil {
-		s.api.OpenAPI().Paths[op.Path].Post.RequestBody = body
+		item := s.api.OpenAPI().Paths[op.Path]
+		if op.Method == http.MethodPut {
+			item.Put.RequestBody = body
+		} else {
+			item.Post.RequestBody = body
+		}
 	}
 }
 

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/identity"
-	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
@@ -35,10 +33,16 @@ type CallFilter struct {
 	Until       time.Time       `query:"until" doc:"only calls that started before this time"`
 }
 
+// selected returns the receipts that the filter selects.
+func (f *CallFilter) selected() (toolroom.ReceiptQuery, error) {
+	q := toolroom.ReceiptQuery{Environment: f.Environment, Status: f.Status, Subject: f.Subject, Surface: f.Surface, Since: f.Since, Until: f.Until}
+	return q, q.Select(f.Tool)
+}
+
 // query returns the receipts that the filter selects and the caller may see.
 func (f *CallFilter) query(ctx context.Context) (toolroom.ReceiptQuery, error) {
-	q := toolroom.ReceiptQuery{Environment: f.Environment, Status: f.Status, Subject: f.Subject, Surface: f.Surface, Since: f.Since, Until: f.Until}
-	if err := q.Select(f.Tool); err != nil {
+	q, err := f.selected()
+	if err != nil {
 		return q, err
 	}
 	if who := auth.Identity(ctx); !auth.IsOperator(who) {
@@ -116,19 +120,7 @@ func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*receipts
 	if err != nil {
 		return nil, err
 	}
-	q.Parent, q.Code, q.Label, q.BeforeSeq, q.Limit = in.Parent, in.Code, in.Label, in.Cursor, in.Limit
-	list, err := s.o.Receipts.Receipts(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range list {
-		r.Logs = nil // they are in the receipt of one call
-	}
-	page := receiptPage{Calls: append([]*toolroom.Receipt{}, list...)}
-	if len(list) == receipt.RowLimit(q) {
-		page.Next = strconv.FormatInt(list[len(list)-1].Seq, 10)
-	}
-	return &receiptsOutput{Body: page}, nil
+	return s.receiptsOf(ctx, in, q)
 }
 
 func (s *Server) getCall(ctx context.Context, in *idInput) (*recordOutput, error) {

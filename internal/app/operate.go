@@ -1,0 +1,50 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/source"
+)
+
+// RecordAdmin keeps a receipt of what an operator has changed in the room itself, or was
+// refused: what is, for example, sources.add. The receipt's tool is toolroom: and that.
+func (a *App) RecordAdmin(ctx context.Context, what string, arguments any, who toolroom.Identity, refused error) error {
+	text, err := json.Marshal(arguments)
+	if err != nil {
+		return err
+	}
+	rec := &receipt.Draft{Called: text, Receipt: toolroom.Receipt{
+		ID: "call_" + strings.ToLower(rand.Text()[:16]), Tool: "toolroom:" + what, Surface: receipt.SurfaceAdmin, Identity: who,
+		Arguments: text, Status: toolroom.StatusOK, Effects: toolroom.EffectsDone, Started: time.Now().UTC(),
+	}}
+	if refused != nil {
+		rec.Status, rec.Effects, rec.Error = toolroom.StatusError, toolroom.EffectsUnknown, toolroom.AsError(refused)
+		if rec.Error.Code == toolroom.CodeDenied {
+			rec.Status, rec.Effects = toolroom.StatusDenied, toolroom.EffectsNone
+		}
+	}
+	return a.receipts.Append(ctx, rec)
+}
+
+// StateDisabled is the state of a source that the config has turned off.
+const StateDisabled = "disabled"
+
+// DisabledSources returns the sources of the config that are turned off, sorted by name.
+func (a *App) DisabledSources() []source.Status {
+	var out []source.Status
+	sources := a.Config().Sources
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
+		if s := sources[name]; s.Disabled {
+			out = append(out, source.Status{Name: name, Kind: s.Kind(), State: StateDisabled, Sandbox: s.SandboxText()})
+		}
+	}
+	return out
+}
