@@ -1,6 +1,7 @@
 package toolroom
 
 import (
+	"cmp"
 	"fmt"
 	"sync/atomic"
 )
@@ -40,9 +41,9 @@ func NewBudget(l BudgetLimits) (*Budget, error) {
 			Hint:    "omit a limit, or set it to 0, to use the default",
 		}
 	}
-	b := &Budget{maxDepth: orDefault(l.Depth, DefaultMaxDepth)}
-	b.calls.Store(int64(orDefault(l.Calls, DefaultMaxCalls)))
-	b.bytes.Store(orDefault(l.Bytes, DefaultMaxBytes))
+	b := &Budget{maxDepth: cmp.Or(l.Depth, DefaultMaxDepth)}
+	b.calls.Store(int64(cmp.Or(l.Calls, DefaultMaxCalls)))
+	b.bytes.Store(cmp.Or(l.Bytes, DefaultMaxBytes))
 	return b, nil
 }
 
@@ -116,11 +117,4 @@ func (b *Budget) Left() (calls, bytes int64) { return max(0, b.calls.Load()), ma
 
 func budgetExceeded(message string) *Error {
 	return &Error{Code: CodeBudgetExceeded, Message: message, Hint: "do less in one call, or ask for a larger budget"}
-}
-
-func orDefault[T int | int64](v, fallback T) T {
-	if v == 0 {
-		return fallback
-	}
-	return v
 }

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -123,19 +124,13 @@ const (
 
 // WithDefaults returns l with its zero fields set to the defaults.
 func (l Limits) WithDefaults() Limits {
-	orDefault(&l.Wall, DefaultWall)
-	orDefault(&l.Memory, DefaultMemory)
-	orDefault(&l.Output, DefaultOutput)
-	orDefault(&l.Calls, DefaultCalls)
-	orDefault(&l.Parallel, DefaultParallel)
-	orDefault(&l.Bytes, DefaultBytes)
+	l.Wall = cmp.Or(l.Wall, DefaultWall)
+	l.Memory = cmp.Or(l.Memory, DefaultMemory)
+	l.Output = cmp.Or(l.Output, DefaultOutput)
+	l.Calls = cmp.Or(l.Calls, DefaultCalls)
+	l.Parallel = cmp.Or(l.Parallel, DefaultParallel)
+	l.Bytes = cmp.Or(l.Bytes, DefaultBytes)
 	return l
-}
-
-func orDefault[T int | int64](n *T, d T) {
-	if *n == 0 {
-		*n = d
-	}
 }
 
 // Outcome is how a run ended, as the guest reports it.

@@ -516,7 +516,7 @@ func TestCodeThatCannotBeAToolIsRefusedWithItsPlaceAndTheNextStep(t *testing.T) 
 			}
 		})
 	}
-	list, err := w.Parts().Releases.List(t.Context())
+	list, err := w.Parts().Releases.List(t.Context(), release.Filter{})
 	if err != nil || len(list) != 0 {
 		t.Errorf("something was stored: %v %v", list, err)
 	}

@@ -74,7 +74,7 @@ func TestCodeInOtherLanguagesThatCannotBeAToolIsRefusedWithItsPlace(t *testing.T
 		_, err := w.Parts().Releases.Push(t.Context(), release.Upload{Base: -1, Files: map[string]string{"a.wasm": "AGFzbQEAAAAB", "tool.yaml": "parameters: {}\n"}}, "ada")
 		refusedWith(t, err, []string{"a.wasm", "not a WebAssembly module that can run here"})
 	})
-	list, err := w.Parts().Releases.List(t.Context())
+	list, err := w.Parts().Releases.List(t.Context(), release.Filter{})
 	if err != nil || len(list) != 0 {
 		t.Errorf("something was stored: %v %v", list, err)
 	}

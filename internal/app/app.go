@@ -124,7 +124,7 @@ type App struct {
 	catalog     *catalog.Catalog
 	library     library.Library
 	policy      policySwitch
-	quarantined quarantine
+	definitions definitions
 	trust       atomic.Pointer[trustRules]
 	runner      *run.Runner
 	receipts    *receiptLog
@@ -178,7 +178,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	r := &App{o: o, log: o.Log, managers: map[string]*sourceManager{}, owner: proc.Owner()}
 	r.newSource = r.build
-	r.policy.quarantined = &r.quarantined
+	r.policy.definitions = &r.definitions
 	r.trust.Store(&trustRules{})
 	defer func() {
 		if err != nil {
@@ -510,7 +510,7 @@ func (a *App) list(ctx context.Context, spelling string) error {
 // policySwitch holds the current decider. A reload replaces it between calls.
 type policySwitch struct {
 	current     atomic.Pointer[inForce]
-	quarantined *quarantine
+	definitions *definitions
 }
 
 // inForce is the compiled policy of one config.
@@ -520,10 +520,10 @@ type inForce struct {
 }
 
 // Decide applies the current policy, then the grants of the secrets that the call would
-// use, then the quarantine.
+// use, then which definitions are quarantined.
 func (s *policySwitch) Decide(ctx context.Context, r policy.Request) policy.Decision {
 	now := s.current.Load()
-	return s.quarantined.narrow(now.grants.narrow(now.policy.Decide(ctx, r), r), r)
+	return s.definitions.narrow(now.grants.narrow(now.policy.Decide(ctx, r), r), r)
 }
 
 // Namespaces returns the number of tools that who may call, by namespace.

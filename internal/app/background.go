@@ -45,9 +45,6 @@ func (a *App) Start(ctx context.Context) {
 	})
 	a.background.Go(func() { a.served.follow(ctx) })
 	a.background.Go(func() { panics.Log(a.log, "starting sandboxes ahead", func() { a.warm(ctx) }) })
-	a.background.Go(func() {
-		every(ctx, readmitPeriod, func() { panics.Log(a.log, "admitting tools", func() { a.readmit(ctx) }) })
-	})
 }
 
 // every calls do after each period until ctx ends.

@@ -38,7 +38,7 @@ func (a *App) Backup(ctx context.Context, file string, force bool) (backup.Manif
 func (a *App) Quarantined() map[string]int {
 	counts := map[string]int{}
 	for _, h := range a.allManagers() {
-		if n := a.quarantined.count(h.name); n > 0 {
+		if n := a.definitions.count(h.name); n > 0 {
 			counts[h.name] = n
 		}
 	}

@@ -52,7 +52,7 @@ func (a *App) Doctor(ctx context.Context) []Check {
 		case test.Tools == 0:
 			c.Status, c.Detail, c.Fix = CheckWarn, "the source has no tools", "check tools.include and tools.exclude of the source"
 		case test.Quarantined > 0 || len(test.Findings) > 0:
-			c.Status, c.Fix = CheckWarn, "toolroom sources review "+h.name
+			c.Status, c.Fix = CheckWarn, "toolroom tool diff '"+h.name+":*'"
 			c.Detail += fmt.Sprintf("; quarantined: %d; suspicious texts: %d", test.Quarantined, len(test.Findings))
 		}
 		checks = append(checks, c)

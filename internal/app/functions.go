@@ -60,6 +60,7 @@ func (a *App) openReleases(ctx context.Context) error {
 		Past:    a.pastArguments,
 		Fake:    run.WithFakes,
 		Observe: a.observe, Record: a.recordRelease,
+		Offered: a.offeredNow, Look: a.look,
 		Changed: a.served.refresh,
 		Rules:   a.releaseRules,
 	})
@@ -125,16 +126,15 @@ func (a *App) pastArguments(ctx context.Context, tool string, since time.Time) (
 func (s *releases) refresh(ctx context.Context) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	table, err := release.Load(ctx, s.room.store)
-	if err != nil {
+	if err := s.load(ctx); err != nil {
 		return err
 	}
-	s.table.Store(table)
+	table := s.table.Load()
 	serving := map[string]int{}
 	var problems []error
 	for _, c := range table.Serving() {
 		serving[c.Tool] = c.Version
-		if s.shown[c.Tool] == c.Version {
+		if s.shown[c.Tool] == c.Version || table.Source(c.Tool) != "" {
 			continue
 		}
 		entry, err := s.entry(ctx, c)
@@ -158,7 +158,17 @@ func (s *releases) refresh(ctx context.Context) error {
 	if err := errors.Join(problems...); err != nil {
 		s.room.log.Warn("some released tools cannot be served", "error", err)
 	}
+	s.room.readmit(serving)
 	return nil
+}
+
+// load reads the releases.
+func (s *releases) load(ctx context.Context) error {
+	table, err := release.Load(ctx, s.room.store)
+	if err == nil {
+		s.table.Store(table)
+	}
+	return err
 }
 
 // releasePeriod is how often a server looks for releases by other processes.
@@ -195,6 +205,9 @@ func (s *snapshot) Serve(call *toolroom.Call, found *catalog.Entry) (*catalog.En
 	choice, known, err := s.of.Choose(call.Tool, call.Environment, call.Identity)
 	if !known || err != nil {
 		return nil, err
+	}
+	if s.of.Source(choice.Tool) != "" {
+		return s.room.definition(context.Background(), choice, call)
 	}
 	return s.entry(context.Background(), choice)
 }

@@ -146,7 +146,10 @@ func (a *App) collectLayers(ctx context.Context) {
 	var locks []string
 	tools, err := a.store.VersionedTools(ctx)
 	for _, tool := range tools {
-		versions, verr := a.store.Versions(ctx, tool)
+		if tool.Source != "" {
+			continue
+		}
+		versions, verr := a.store.Versions(ctx, tool.Tool)
 		if verr != nil {
 			err = verr
 			break

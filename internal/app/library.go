@@ -1,15 +1,12 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"maps"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/library"
-	"github.com/toolroom/toolroom/internal/pin"
 	"github.com/toolroom/toolroom/internal/reserved"
 	"github.com/toolroom/toolroom/source"
 )
@@ -65,7 +62,7 @@ func (m *sourceManager) libraryTools(o library.Offer, kind toolroom.SourceKind) 
 }
 
 // promptsDefinition makes the source's prompts a part of the tool's definition. Models see
-// the prompts, so they are pinned and checked for attacks with the tool.
+// the prompts, so they are versioned and checked for attacks with the tool.
 func promptsDefinition(t toolroom.Tool, prompts []source.Prompt) json.RawMessage {
 	said := make(map[string]json.RawMessage, len(prompts))
 	for _, p := range prompts {
@@ -94,43 +91,6 @@ func saidPrompts(definition json.RawMessage) map[string]json.RawMessage {
 		return nil
 	}
 	return d.Prompts
-}
-
-// samePrompts reports whether the prompts in both definitions are equal. It ignores prompts
-// that are only in one.
-func samePrompts(before, now json.RawMessage) bool {
-	taken, offered := saidPrompts(before), saidPrompts(now)
-	if len(taken) == 0 || len(offered) == 0 {
-		return false
-	}
-	for name, text := range offered {
-		said, known := taken[name]
-		if !known {
-			continue
-		}
-		a, aerr := pin.Seen(nil, said)
-		b, berr := pin.Seen(nil, text)
-		if aerr != nil || berr != nil || !bytes.Equal(a, b) {
-			return false
-		}
-	}
-	return true
-}
-
-// withPrompts returns the accepted pin with the tool's new prompts added. A prompt that is
-// gone stays in the pin, because it may come back changed.
-func withPrompts(before pin.Pin, tool toolroom.Tool) (pin.Pin, error) {
-	var d promptsOf
-	if err := json.Unmarshal(tool.Raw, &d); err != nil {
-		return pin.Pin{}, err
-	}
-	maps.Copy(d.Prompts, saidPrompts(before.Raw))
-	text, err := json.Marshal(d)
-	if err != nil {
-		return pin.Pin{}, err
-	}
-	tool.Raw = text
-	return pin.Of(before.Source, &tool, before.Pinned)
 }
 
 // read calls one of the libraryTools. ok is false for any other tool.

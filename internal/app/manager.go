@@ -15,6 +15,7 @@ import (
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/panics"
+	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/source"
 )
@@ -48,9 +49,9 @@ type sourceManager struct {
 	// admit filters the listed tools: it returns those that may be in the catalog. Nil
 	// admits all.
 	admit func(context.Context, []toolroom.Tool) []toolroom.Tool
-	// quarantined returns why a tool is quarantined until a person has reviewed it, or ""
-	// if it is not. It is nil if definitions are not compared.
-	quarantined func(id toolroom.ID) string
+	// quarantined returns what the source offers of a tool, and why it is quarantined until a
+	// person releases it. It is nil if every definition is released by itself.
+	quarantined func(id toolroom.ID) release.Offered
 	log         *slog.Logger
 	library     *library.Library
 	plain       bool // prompts are shown under their bare names
@@ -314,11 +315,17 @@ func (m *sourceManager) Tools(ctx context.Context) ([]toolroom.Tool, error) { re
 
 // Call calls the source, unless it has been removed.
 func (m *sourceManager) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+	return m.call(ctx, req, 0)
+}
+
+// call calls the source, if the tool is not quarantined. A version that is not zero is one that
+// is tried: it must be the offered one.
+func (m *sourceManager) call(ctx context.Context, req *source.Request, version int) (*source.Output, error) {
 	if !m.calls.enter() {
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "source %s was removed", m.name)
 	}
 	defer m.calls.leave()
-	if err := m.verify(ctx, req.Tool); err != nil {
+	if err := m.verify(ctx, req.Tool, version); err != nil {
 		return &source.Output{Unsent: true, Effects: toolroom.EffectsNone}, err
 	}
 	if out, ok, err := m.read(ctx, req); ok {
@@ -330,7 +337,7 @@ func (m *sourceManager) Call(ctx context.Context, req *source.Request) (*source.
 // verify lists the source before the first call of this process, because the source may
 // have changed since an earlier process listed it, and refuses a quarantined tool. If the
 // source cannot be listed, there is nothing to compare, and the call proceeds.
-func (m *sourceManager) verify(ctx context.Context, id toolroom.ID) error {
+func (m *sourceManager) verify(ctx context.Context, id toolroom.ID, version int) error {
 	if m.quarantined == nil {
 		return nil
 	}
@@ -342,9 +349,12 @@ func (m *sourceManager) verify(ctx context.Context, id toolroom.ID) error {
 			m.log.Debug("cannot compare the definition of a tool", "source", m.name, "tool", id.String(), "error", err)
 		}
 	}
-	if reason := m.quarantined(id.Unversioned()); reason != "" {
-		return toolroom.Errorf(toolroom.CodeDenied, "%s is quarantined: %s", id, reason).
-			WithHint("a person must review and accept it").WithCLIHint("toolroom sources review %s", m.name)
+	switch o := m.quarantined(id); {
+	case version != 0 && version != o.Version:
+		return toolroom.Errorf(toolroom.CodeConflict, "%s offers version %d of %s, and version %d no longer", m.name, o.Version, id.Unversioned(), version)
+	case version == 0 && o.Quarantined != "":
+		return toolroom.Errorf(toolroom.CodeDenied, "%s is quarantined: %s", id, o.Quarantined).
+			WithHint("a person must look at the difference and release it").WithCLIHint("see the difference: toolroom tool diff %s; then: toolroom tool release %s", id.Unversioned(), id.Unversioned())
 	}
 	return nil
 }

@@ -25,9 +25,9 @@ type SourceTest struct {
 	source.Status
 	// Took is the time to start the source and list its tools.
 	Took time.Duration `json:"took_ns"`
-	// Quarantined is the number of quarantined tools, and Findings are texts of the
-	// definitions that people do not see, and names of other sources.
-	Quarantined int              `json:"held,omitempty"`
+	// Quarantined is the number of quarantined tools, and Findings are texts of the definitions
+	// that people do not see, and names of other sources.
+	Quarantined int              `json:"quarantined,omitempty"`
 	Findings    []poison.Finding `json:"findings,omitempty"`
 	// Problems lists invalid schemas: calls of their tools fail.
 	Problems []string `json:"problems,omitempty"`
@@ -67,7 +67,7 @@ func (a *App) TestSource(ctx context.Context, name string) (SourceTest, error) {
 	err := h.list(ctx)
 	test := SourceTest{Status: a.status(h), Took: time.Since(began)}
 	test.Tools = a.catalog.Namespaces(nil)[name]
-	test.Quarantined, test.Findings = a.quarantined.count(name), a.look(name, h.listedTools())
+	test.Quarantined, test.Findings = a.definitions.count(name), a.findings(name, h.listedTools())
 	for _, e := range a.catalog.All(func(e *catalog.Entry) bool { return e.Provider == name }) {
 		if err := e.CheckSchemas(); err != nil {
 			test.Problems = append(test.Problems, e.ID+": "+err.Error())
@@ -276,7 +276,7 @@ func (a *App) buildManager(name string, c *config.Config, own, old *sourceManage
 		return nil, toolroom.Errorf(toolroom.CodeConflict, "the program itself provides a source %q", name).
 			WithHint("rename the one in the config")
 	}
-	digest := sourceDigest(s, c) + fmt.Sprint(c.PinOf(s), c.Quarantined(s))
+	digest := sourceDigest(s, c) + fmt.Sprint(c.DefinitionsOf(s), c.Quarantined(s))
 	if old != nil && old.digest == digest {
 		return old, nil
 	}
@@ -284,9 +284,9 @@ func (a *App) buildManager(name string, c *config.Config, own, old *sourceManage
 	if err != nil {
 		return nil, err
 	}
-	by := trust{c.PinOf(s), c.Quarantined(s)}
+	by := trust{c.DefinitionsOf(s), c.Quarantined(s)}
 	return &sourceManager{
 		name: name, digest: digest, src: src, catalog: a.catalog, cache: a.cacheFor(name, digest), redactor: a.redactor,
-		admit: a.gate(name, by), quarantined: a.quarantineOf(name, by), log: a.log, library: &a.library, plain: s.Names == "plain",
+		admit: a.gate(name, by), quarantined: a.quarantinedOf(by), log: a.log, library: &a.library, plain: s.Names == "plain",
 	}, nil
 }

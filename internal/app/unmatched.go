@@ -82,7 +82,7 @@ func (a *App) knownTools() knownTools {
 		k.namespaces[e.Tool.ID.Namespace] = true
 	}
 	for _, m := range a.allManagers() {
-		if s := m.status(); !s.Listed || s.Stale || a.quarantined.count(m.name) > 0 {
+		if s := m.status(); !s.Listed || s.Stale || a.definitions.count(m.name) > 0 {
 			k.open = append(k.open, m.name)
 		}
 	}

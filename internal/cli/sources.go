@@ -27,7 +27,7 @@ func (a *cli) sourcesCommand() *cobra.Command {
   toolroom sources list`,
 	}
 	onlyHolds(c)
-	c.AddCommand(a.sourcesAddCommand(), a.sourcesListCommand(), a.sourcesTestCommand(), a.sourcesReviewCommand(), a.sourcesRemoveCommand(), a.sourcesLoginCommand(),
+	c.AddCommand(a.sourcesAddCommand(), a.sourcesListCommand(), a.sourcesTestCommand(), a.sourcesRemoveCommand(), a.sourcesLoginCommand(),
 		a.sourcesEditCommand(), a.sourcesSwitchCommand("enable", false), a.sourcesSwitchCommand("disable", true), a.sourcesRestartCommand(), a.sourcesLogsCommand())
 	return c
 }
@@ -113,7 +113,7 @@ func (a *cli) showTest(r *app.App, test app.SourceTest) error {
 		a.screen.say("suspicious: %s", oneLine(g.String()))
 	}
 	if len(test.Findings) > 0 {
-		a.screen.say("see each: toolroom sources review %s", test.Name)
+		a.screen.say("see each: toolroom tool diff '%s:*'", test.Name)
 	}
 	for _, problem := range test.Problems {
 		a.screen.say("problem: %s", oneLine(problem))

@@ -122,7 +122,7 @@ func (a *cli) status(ctx context.Context, r *app.App) (*status, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Review)) {
 		s.NeedsYou = append(s.NeedsYou, need{
-			count(s.Review[name], "definition") + " of " + name + " to review", "toolroom sources review " + name,
+			count(s.Review[name], "definition") + " of " + name + " to release", "toolroom tool diff '" + name + ":*'",
 		})
 	}
 	return s, nil

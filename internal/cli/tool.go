@@ -263,14 +263,25 @@ func readText(path string, size int64) (string, error) {
 
 func (a *cli) toolListCommand() *cobra.Command {
 	var asJSON bool
+	var filter release.Filter
 	c := &cobra.Command{
-		Use:   "list",
+		Use:   "list [NAMESPACE]",
 		Short: "List the tools that have versions",
-		Args:  arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
-			list, err := r.Parts().Releases.List(ctx)
+		Long: `List the functions. With NAMESPACE, list its tools, also those that a source defines. With
+--quarantined, list the tools of sources whose definition waits for a release.`,
+		Example: "  toolroom tool list\n  toolroom tool list github\n  toolroom tool list --quarantined",
+		Args:    arguments(0, 1),
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
+			if len(args) > 0 {
+				filter.Namespace = strings.TrimSuffix(args[0], ":*")
+			}
+			list, err := r.Parts().Releases.List(ctx, filter)
 			if err != nil || asJSON {
 				return cmp.Or(err, a.jsonIf(asJSON && err == nil, list))
+			}
+			if len(list) == 0 && filter != (release.Filter{}) {
+				a.screen.say("There are none.")
+				return nil
 			}
 			if len(list) == 0 {
 				a.screen.say("No tools yet. Write one: toolroom tool new NAME -l python; or see the examples: toolroom tool add examples")
@@ -278,11 +289,16 @@ func (a *cli) toolListCommand() *cobra.Command {
 			}
 			rows := make([][]string, len(list))
 			for i, t := range list {
-				rows[i] = []string{t.Tool, t.Language, fmt.Sprint(t.Newest), string(t.Status), releasedTo(t.Released), fmt.Sprint(t.Cases), catalog.Shorten(t.Description, 80)}
+				status := string(t.Status)
+				if t.Quarantined != "" {
+					status = "quarantined"
+				}
+				rows[i] = []string{t.Tool, t.Language, fmt.Sprint(t.Newest), status, releasedTo(t.Released), fmt.Sprint(t.Cases), catalog.Shorten(t.Description, 80)}
 			}
 			return a.screen.table([]string{"TOOL", "LANGUAGE", "NEWEST", "STATUS", "RELEASED", "CASES", "WHAT IT DOES"}, rows)
 		}),
 	}
+	c.Flags().BoolVar(&filter.Quarantined, "quarantined", false, "only tools whose changed definition waits for a release")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -322,6 +338,9 @@ func (a *cli) toolShowCommand() *cobra.Command {
 				if asJSON {
 					return a.screen.json(v)
 				}
+				if text && v.Spec.Source != "" {
+					return a.screen.json(json.RawMessage(cmp.Or(string(v.Spec.Raw), string(v.Spec.Definition))))
+				}
 				if text {
 					return a.screen.text(v.Spec.Files[v.Spec.File])
 				}
@@ -351,7 +370,8 @@ func (a *cli) printVersion(v *release.Version) error {
 		{"digest", v.Digest},
 		{"lock", v.Spec.LockDigest()},
 		{"layer", v.Spec.Layer},
-		{"function", v.Spec.File + ":" + v.Spec.Entry},
+		{"source", v.Spec.Source},
+		{"function", strings.Trim(v.Spec.File+":"+v.Spec.Entry, ":")},
 		{"packages", strings.Join(v.Spec.Requires, ", ")},
 		{"description", v.Spec.Description},
 		{"input", string(v.Spec.InputSchema)},
@@ -381,6 +401,9 @@ func (a *cli) printDetail(d *release.Detail) error {
 	}
 	if err := a.screen.table([]string{"VERSION", "STATUS", "RELEASED", "AUTHOR", "CREATED", "DIGEST", "MESSAGE"}, rows); err != nil {
 		return err
+	}
+	if d.Offered != nil && d.Offered.Quarantined != "" {
+		a.screen.say("quarantined: %s (version %d is offered); see the difference: toolroom tool diff %s", d.Offered.Quarantined, d.Offered.Version, d.Tool)
 	}
 	if len(d.Cases) > 0 {
 		a.screen.say("%s: toolroom tool case list %s", count(len(d.Cases), "case"), d.Tool)

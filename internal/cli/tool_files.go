@@ -148,21 +148,28 @@ func (a *cli) toolAddCommand() *cobra.Command {
 }
 
 func (a *cli) toolDiffCommand() *cobra.Command {
+	var asJSON bool
 	c := &cobra.Command{
-		Use:     "diff TOOL [FROM [TO]]",
-		Short:   "Show what changed between two versions",
-		Example: "  toolroom tool diff double\n  toolroom tool diff double 1 3",
+		Use:   "diff TOOL [FROM [TO]] | SOURCE:*",
+		Short: "Show what changed between two versions",
+		Long: `Show the difference of two versions: by default, of the newest from the one before, and of
+what a source offers now from what is released. SOURCE:* shows all definitions of a source
+that wait for a release, and text in the source's definitions that people do not see.`,
+		Example: "  toolroom tool diff double\n  toolroom tool diff double 1 3\n  toolroom tool diff 'github:*'",
 		Args:    arguments(1, 3),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			s, tool, _, err := found(ctx, r, args[0])
+			if name, ok := wholeSource(args); ok {
+				w, err := r.WaitingOf(ctx, name)
+				if err != nil {
+					return err
+				}
+				return a.printWaiting(w, asJSON)
+			}
+			s, tool, number, err := found(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
-			newest, err := s.Pick(ctx, tool, 0)
-			if err != nil {
-				return err
-			}
-			from, to := newest.Number-1, newest.Number
+			from, to := 0, number
 			for i, at := range []*int{&from, &to} {
 				if len(args) > i+1 {
 					if _, err := fmt.Sscan(strings.TrimPrefix(args[i+1], "@"), at); err != nil {
@@ -170,20 +177,17 @@ func (a *cli) toolDiffCommand() *cobra.Command {
 					}
 				}
 			}
-			if from < 1 {
-				return toolroom.Errorf(toolroom.CodeNotFound, "%s has only one version", tool)
-			}
-			before, err := s.Pick(ctx, tool, from)
+			before, after, err := s.Compared(ctx, tool, from, to)
 			if err != nil {
 				return err
 			}
-			after, err := s.Pick(ctx, tool, to)
-			if err != nil {
-				return err
+			if asJSON {
+				return a.screen.json(map[string]any{"tool": tool, "from": before.Number, "to": after.Number, "diff": release.Diff(before, after), "breaks": release.Breaks(&before.Spec, &after.Spec)})
 			}
 			return a.screen.text(release.Diff(before, after))
 		}),
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -219,7 +223,7 @@ func (a *cli) toolPullCommand() *cobra.Command {
 		Args:    arguments(1, -1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s := r.Parts().Releases
-			list, err := s.List(ctx)
+			list, err := s.List(ctx, release.Filter{})
 			if err != nil {
 				return err
 			}

@@ -14,9 +14,10 @@ import (
 
 func (a *cli) toolReleaseCommand() *cobra.Command {
 	var o release.Order
+	var digest string
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "release TOOL[@VERSION]",
+		Use:   "release TOOL[@VERSION] | SOURCE:*",
 		Short: "Make an environment serve a version",
 		Long: `Make an environment serve a version, by default the newest. A release to another
 environment than test must pass the gates: saved cases that succeed, and schemas
@@ -27,14 +28,26 @@ served. With --shadow, no caller does: the version runs beside the served one, i
 read-only, and toolroom tool shadow shows how their values differ.
 
 A version whose calls fail more often, or take longer, than those of the one before is
-taken back automatically (releases.rollback in the config).`,
+taken back automatically (releases.rollback in the config).
+
+The definition that a source changed is released in the same way, to prod and to all. With
+SOURCE:*, all definitions of the source that wait are released; with --digest only if they
+are still those that toolroom tool diff showed.`,
 		Example: `  toolroom tool release double --env prod
   toolroom tool release double@3 --weight 10
   toolroom tool release double@3 --callers ann,group:beta
   toolroom tool release double@3 --shadow --ignore /time,/items/*/id
-  toolroom tool release double --force --reason "customers were told"`,
+  toolroom tool release double --force --reason "customers were told"
+  toolroom tool release github:create_issue@3
+  toolroom tool release 'github:*' --digest 3fa9c1d2b7e0`,
 		Args: arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
+			if name, ok := wholeSource(args); ok {
+				return a.releaseWaiting(ctx, r, name, digest, o, asJSON)
+			}
+			if digest != "" {
+				return usage("toolroom tool release 'github:*' --digest "+digest, "--digest is for all definitions of a source")
+			}
 			s, tool, number, err := found(ctx, r, args[0])
 			if err != nil {
 				return err
@@ -52,6 +65,7 @@ taken back automatically (releases.rollback in the config).`,
 	f.StringSliceVar(&o.Ignore, "ignore", nil, "with --shadow: places that may differ, such as /time")
 	f.BoolVar(&o.Force, "force", false, "release even if a gate refuses")
 	f.StringVar(&o.Reason, "reason", "", "why; kept in the log")
+	f.StringVar(&digest, "digest", "", "with SOURCE:*: the digest that toolroom tool diff printed")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -64,6 +78,8 @@ func (a *cli) printMoved(m release.Moved, err error, asJSON bool) error {
 		return a.screen.json(m)
 	}
 	switch {
+	case m.Quarantined != "":
+		a.screen.say("version %d of %s is released to %s, instead of version %d, but cannot be called now: %s", m.Version, m.Tool, m.Environment, m.Previous, m.Quarantined)
 	case m.Canary > 0 && m.Shadow:
 		a.screen.say("in %s, version %d of %s runs beside version %d, which answers; see what differs: toolroom tool shadow %s --env %s", m.Environment, m.Canary, m.Tool, m.Version, m.Tool, m.Environment)
 	case m.Canary > 0:
@@ -116,7 +132,11 @@ func (a *cli) toolRollbackCommand() *cobra.Command {
 		Use:   "rollback TOOL",
 		Short: "Undo the last release to an environment",
 		Long: `Make an environment serve the version that it served before the last release. Before
-the first release it served none. If a canary runs, only that ends.`,
+the first release it served none. If a canary runs, only that ends.
+
+A source serves only the definition that it has now. So after the rollback of a tool of a
+source, the tool is quarantined until the source offers the earlier definition again, or a
+person releases the one that it offers.`,
 		Example: "  toolroom tool rollback double\n  toolroom tool rollback double --to 2 --reason \"wrong rounding\"",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {

@@ -86,7 +86,7 @@ func (a *cli) runCases(ctx context.Context, r *app.App, args []string, junit str
 		}
 		versions = append(versions, v)
 	} else {
-		list, err := s.List(ctx)
+		list, err := s.List(ctx, release.Filter{Cases: true})
 		if err != nil {
 			return err
 		}

@@ -87,22 +87,15 @@ func (c Config) withDefaults() Config {
 
 // orLimits replaces the zero fields of l.
 func orLimits(l, fallback toolroom.ExecutionLimits) toolroom.ExecutionLimits {
-	or(&l.Wall, fallback.Wall)
-	or(&l.CPU, fallback.CPU)
-	or(&l.CPUs, fallback.CPUs)
-	or(&l.Memory, fallback.Memory)
-	or(&l.Output, fallback.Output)
-	or(&l.Calls, fallback.Calls)
-	or(&l.PIDs, fallback.PIDs)
-	or(&l.Disk, fallback.Disk)
+	l.Wall = cmp.Or(l.Wall, fallback.Wall)
+	l.CPU = cmp.Or(l.CPU, fallback.CPU)
+	l.CPUs = cmp.Or(l.CPUs, fallback.CPUs)
+	l.Memory = cmp.Or(l.Memory, fallback.Memory)
+	l.Output = cmp.Or(l.Output, fallback.Output)
+	l.Calls = cmp.Or(l.Calls, fallback.Calls)
+	l.PIDs = cmp.Or(l.PIDs, fallback.PIDs)
+	l.Disk = cmp.Or(l.Disk, fallback.Disk)
 	return l
-}
-
-func or[T comparable](field *T, fallback T) {
-	var zero T
-	if *field == zero {
-		*field = fallback
-	}
 }
 
 // Service runs programs. It is safe for concurrent use.

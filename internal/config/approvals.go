@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -64,13 +65,13 @@ type Webhook struct {
 }
 
 func (a *Approvals) fill() {
-	fill(&a.TTL, 15*time.Minute)
-	fill(&a.Session, 12*time.Hour)
-	fill(&a.Keep, 720*time.Hour)
-	fill(&a.MCPWait, 20*time.Second)
+	a.TTL = cmp.Or(a.TTL, 15*time.Minute)
+	a.Session = cmp.Or(a.Session, 12*time.Hour)
+	a.Keep = cmp.Or(a.Keep, 720*time.Hour)
+	a.MCPWait = cmp.Or(a.MCPWait, 20*time.Second)
 	for i := range a.Writes {
-		fill(&a.Writes[i].Path, "path")
-		fill(&a.Writes[i].Content, "content")
+		a.Writes[i].Path = cmp.Or(a.Writes[i].Path, "path")
+		a.Writes[i].Content = cmp.Or(a.Writes[i].Content, "content")
 	}
 }
 

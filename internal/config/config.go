@@ -5,6 +5,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -259,31 +260,24 @@ func (c *Config) Source(name string) (Source, bool) {
 }
 
 func (c *Config) fill() {
-	fill(&c.Server.Listen, "127.0.0.1:7070")
-	fill(&c.Server.Auth.Required, "auto")
-	fill(&c.Server.MaxBody, 8<<20)
-	fill(&c.Store.URL, "sqlite:toolroom.db")
-	fill(&c.Expose.Mode, "auto")
+	c.Server.Listen = cmp.Or(c.Server.Listen, "127.0.0.1:7070")
+	c.Server.Auth.Required = cmp.Or(c.Server.Auth.Required, "auto")
+	c.Server.MaxBody = cmp.Or(c.Server.MaxBody, 8<<20)
+	c.Store.URL = cmp.Or(c.Store.URL, "sqlite:toolroom.db")
+	c.Expose.Mode = cmp.Or(c.Expose.Mode, "auto")
 	for name, set := range c.Sets {
-		fill(&set.Expose.Mode, "auto")
+		set.Expose.Mode = cmp.Or(set.Expose.Mode, "auto")
 		c.Sets[name] = set
 	}
-	fill(&c.CLI.Mode, "allowlist")
-	fill(&c.Egress.Mode, egressPublic)
-	fill(&c.Egress.Network, NetworkHost)
+	c.CLI.Mode = cmp.Or(c.CLI.Mode, "allowlist")
+	c.Egress.Mode = cmp.Or(c.Egress.Mode, egressPublic)
+	c.Egress.Network = cmp.Or(c.Egress.Network, NetworkHost)
 	c.Limits.fill()
 	c.Approvals.fill()
 	c.Receipts.fill()
 	c.Releases.fill()
 	c.Results.fill(defaultResults)
 	c.Artifacts.fill(defaultArtifacts)
-}
-
-func fill[T comparable](field *T, fallback T) {
-	var zero T
-	if *field == zero {
-		*field = fallback
-	}
 }
 
 func read(path string) ([]byte, error) {

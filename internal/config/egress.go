@@ -50,8 +50,8 @@ const (
 
 // Policy combines e with the source's own section.
 func (e Egress) Policy(own Egress) egress.Policy {
-	fill(&own.Mode, e.Mode)
-	fill(&own.Proxy, e.Proxy)
+	own.Mode = cmp.Or(own.Mode, e.Mode)
+	own.Proxy = cmp.Or(own.Proxy, e.Proxy)
 	return egress.Policy{
 		Closed: own.Mode == egressClosed,
 		Allow:  slices.Concat(e.Allow, own.Allow),

@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Limits is the section "limits". Its fields are those of the runner's limits.
 type Limits struct {
@@ -60,21 +63,21 @@ type Cache struct {
 const maxCacheTTL = time.Hour
 
 func (l *Limits) fill() {
-	fill(&l.Timeout, 30*time.Second)
-	fill(&l.MaxTimeout, 10*time.Minute)
-	fill(&l.ApprovalWait, 10*time.Minute)
-	fill(&l.OutputBytes, 51_200)
-	fill(&l.InputBytes, 4<<20)
-	fill(&l.KeyTTL, 24*time.Hour)
-	fill(&l.JobTTL, 168*time.Hour)
-	fill(&l.Retry.Attempts, 3)
-	fill(&l.Retry.Base, 100*time.Millisecond)
-	fill(&l.Retry.Max, 30*time.Second)
-	fill(&l.Breaker.Failures, 5)
-	fill(&l.Breaker.Delay, 1500*time.Millisecond)
-	fill(&l.Rate.Burst, 1)
-	fill(&l.Cache.TTL, 5*time.Minute)
-	fill(&l.Cache.Entries, 1000)
+	l.Timeout = cmp.Or(l.Timeout, 30*time.Second)
+	l.MaxTimeout = cmp.Or(l.MaxTimeout, 10*time.Minute)
+	l.ApprovalWait = cmp.Or(l.ApprovalWait, 10*time.Minute)
+	l.OutputBytes = cmp.Or(l.OutputBytes, 51_200)
+	l.InputBytes = cmp.Or(l.InputBytes, 4<<20)
+	l.KeyTTL = cmp.Or(l.KeyTTL, 24*time.Hour)
+	l.JobTTL = cmp.Or(l.JobTTL, 168*time.Hour)
+	l.Retry.Attempts = cmp.Or(l.Retry.Attempts, 3)
+	l.Retry.Base = cmp.Or(l.Retry.Base, 100*time.Millisecond)
+	l.Retry.Max = cmp.Or(l.Retry.Max, 30*time.Second)
+	l.Breaker.Failures = cmp.Or(l.Breaker.Failures, 5)
+	l.Breaker.Delay = cmp.Or(l.Breaker.Delay, 1500*time.Millisecond)
+	l.Rate.Burst = cmp.Or(l.Rate.Burst, 1)
+	l.Cache.TTL = cmp.Or(l.Cache.TTL, 5*time.Minute)
+	l.Cache.Entries = cmp.Or(l.Cache.Entries, 1000)
 }
 
 // Quota limits the data stored for one identity. It is the section "results" (64 entries,
@@ -94,9 +97,9 @@ var (
 )
 
 func (q *Quota) fill(fallback Quota) {
-	fill(&q.Entries, fallback.Entries)
-	fill(&q.TotalBytes, fallback.TotalBytes)
+	q.Entries = cmp.Or(q.Entries, fallback.Entries)
+	q.TotalBytes = cmp.Or(q.TotalBytes, fallback.TotalBytes)
 	// One entry cannot be larger than the total.
-	fill(&q.EntryBytes, min(fallback.EntryBytes, q.TotalBytes))
-	fill(&q.TTL, fallback.TTL)
+	q.EntryBytes = cmp.Or(q.EntryBytes, min(fallback.EntryBytes, q.TotalBytes))
+	q.TTL = cmp.Or(q.TTL, fallback.TTL)
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"time"
 )
 
@@ -44,9 +45,9 @@ const (
 )
 
 func (r *Receipts) fill() {
-	fill(&r.Reserve, 16<<20)
-	fill(&r.Sync, SyncEffects)
-	fill(&r.OTLP.Endpoint, "http://127.0.0.1:4318")
+	r.Reserve = cmp.Or(r.Reserve, 16<<20)
+	r.Sync = cmp.Or(r.Sync, SyncEffects)
+	r.OTLP.Endpoint = cmp.Or(r.OTLP.Endpoint, "http://127.0.0.1:4318")
 }
 
 // MustRecord reports whether the calls of a tool are recorded before they run.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -54,10 +55,10 @@ type Gates struct {
 }
 
 func (r *Releases) fill() {
-	fill(&r.Conflict, "deprecated")
-	fill(&r.Rollback.Confidence, 0.95)
-	fill(&r.Rollback.Slower, 1.5)
-	fill(&r.Rollback.For, 24*time.Hour)
+	r.Conflict = cmp.Or(r.Conflict, "deprecated")
+	r.Rollback.Confidence = cmp.Or(r.Rollback.Confidence, 0.95)
+	r.Rollback.Slower = cmp.Or(r.Rollback.Slower, 1.5)
+	r.Rollback.For = cmp.Or(r.Rollback.For, 24*time.Hour)
 	for _, gate := range []**bool{&r.Gates.Cases, &r.Gates.Compatible, &r.Rollback.Automatic} {
 		if *gate == nil {
 			on := true

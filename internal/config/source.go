@@ -39,9 +39,9 @@ type Source struct {
 	// Egress adds rules for the connections of this source to the section "egress".
 	Egress Egress `yaml:"egress,omitempty"`
 
-	// Pin and Quarantine override those of [Trust] for this source.
-	Pin        string `yaml:"pin,omitempty"`
-	Quarantine *bool  `yaml:"quarantine,omitempty"`
+	// Definitions and Quarantine override those of [Trust] for this source.
+	Definitions string `yaml:"definitions,omitempty"`
+	Quarantine  *bool  `yaml:"quarantine,omitempty"`
 	// Labels are the labels of all results of the source, and ToolLabels those of some
 	// tools, by name pattern: untrusted, private, or your own.
 	Labels     []string            `yaml:"labels,omitempty"`

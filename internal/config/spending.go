@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -40,7 +41,7 @@ func (p Policy) SpendingRules(selects func(tool, pattern string) bool) []spendin
 			ConfirmAbove: micros(s.ConfirmAbove), DenyAbove: micros(s.DenyAbove),
 			ConfirmTotal: micros(s.ConfirmTotal), DenyTotal: micros(s.DenyTotal),
 		}
-		fill(&rule.Window, 24*time.Hour)
+		rule.Window = cmp.Or(rule.Window, 24*time.Hour)
 		rules = append(rules, rule)
 	}
 	return rules

@@ -4,12 +4,12 @@ import "github.com/toolroom/toolroom"
 
 // Trust configures how far sources are trusted.
 type Trust struct {
-	// Pin sets what happens to a tool whose definition differs from the pinned one: hold
-	// quarantines it until a person has reviewed it, warn logs a warning, off does not
-	// compare. Empty means hold for MCP servers, warn for OpenAPI documents, and off for
-	// definitions from this file or from a program on this machine.
-	Pin string `yaml:"pin,omitempty"`
-	// QuarantineNew quarantines new tools until a person has accepted them.
+	// Definitions sets which definitions that a source changes are released by themselves:
+	// auto releases all, additive those that only add optional parameters and members of
+	// the value, manual none, so that the tool is quarantined until a person releases the new
+	// version. Empty means manual for MCP servers, and auto for the others.
+	Definitions string `yaml:"definitions,omitempty"`
+	// QuarantineNew quarantines new tools until a person has released them.
 	QuarantineNew bool `yaml:"quarantine_new,omitempty"`
 	// Taint sets what happens to a call that can send data outside and is tainted by both
 	// untrusted content and private data: off (the default), confirm or deny.
@@ -19,11 +19,11 @@ type Trust struct {
 	Inside []string `yaml:"inside,omitempty"`
 }
 
-// Values of Trust.Pin.
+// Values of Trust.Definitions.
 const (
-	PinOff  = "off"
-	PinWarn = "warn"
-	PinHold = "hold"
+	DefinitionsAuto     = "auto"
+	DefinitionsAdditive = "additive"
+	DefinitionsManual   = "manual"
 )
 
 // Values of Trust.Taint.
@@ -33,24 +33,22 @@ const (
 	TaintDeny    = "deny"
 )
 
-// PinOf returns the pin setting of a source.
-func (c *Config) PinOf(s Source) string {
+// DefinitionsOf returns which changed definitions of a source are released by themselves.
+func (c *Config) DefinitionsOf(s Source) string {
 	switch {
-	case s.Pin != "":
-		return s.Pin
-	case c.Policy.Pin != "":
-		return c.Policy.Pin
+	case s.Definitions != "":
+		return s.Definitions
+	case c.Policy.Definitions != "":
+		return c.Policy.Definitions
 	case s.MCP != nil:
-		return PinHold
-	case s.OpenAPI != nil:
-		return PinWarn
+		return DefinitionsManual
 	default:
-		return PinOff
+		return DefinitionsAuto
 	}
 }
 
 // Quarantined reports whether new tools of a source are quarantined until a person has
-// accepted them.
+// released them.
 func (c *Config) Quarantined(s Source) bool {
 	if s.Quarantine != nil {
 		return *s.Quarantine
@@ -60,8 +58,8 @@ func (c *Config) Quarantined(s Source) bool {
 
 func (c check) trust(config *Config) {
 	t := config.Policy.Trust
-	if t.Pin != "" {
-		c.oneOf("policy.pin", t.Pin, PinOff, PinWarn, PinHold)
+	if t.Definitions != "" {
+		c.oneOf("policy.definitions", t.Definitions, DefinitionsAuto, DefinitionsAdditive, DefinitionsManual)
 	}
 	if t.Taint != "" {
 		c.oneOf("policy.taint", t.Taint, TaintOff, TaintConfirm, TaintDeny)
@@ -70,8 +68,8 @@ func (c check) trust(config *Config) {
 }
 
 func (c check) sourceTrust(key string, s Source) {
-	if s.Pin != "" {
-		c.oneOf(key+".pin", s.Pin, PinOff, PinWarn, PinHold)
+	if s.Definitions != "" {
+		c.oneOf(key+".definitions", s.Definitions, DefinitionsAuto, DefinitionsAdditive, DefinitionsManual)
 	}
 	for _, label := range s.Labels {
 		c.label(key+".labels", label)

@@ -46,7 +46,7 @@ var order = []struct {
 	{name: "sources", packages: []string{"source/sourcetest", "internal/source/httpcall/..."}, peers: true},
 	{name: "adapters of sources", packages: []string{"internal/source/..."}},
 	{name: "policy", packages: []string{"internal/policy/..."}},
-	{name: "services of the pipeline", packages: []string{"internal/catalog", "internal/library", "internal/approval/...", "internal/artifact", "internal/receipt/...", "internal/session", "internal/secret/...", "internal/token", "docs/errors", "internal/pin", "internal/poison", "internal/spending", "internal/release"}},
+	{name: "services of the pipeline", packages: []string{"internal/catalog", "internal/library", "internal/approval/...", "internal/artifact", "internal/receipt/...", "internal/session", "internal/secret/...", "internal/token", "docs/errors", "internal/poison", "internal/spending", "internal/release"}},
 	{name: "the pipeline", packages: []string{"internal/run"}},
 	{name: "code mode", packages: []string{"internal/code/..."}},
 	{name: "schedules", packages: []string{"internal/schedule"}},
@@ -69,7 +69,7 @@ var heavy = map[string][]string{
 	"mvdan.cc/sh/v3":                               {"internal/effects/shell"},
 	"modernc.org/sqlite":                           {"internal/store/sqlite"},
 	"github.com/cedar-policy/cedar-go":             {"internal/policy/cedar"},
-	"github.com/golang-jwt/jwt/v5":                 {"internal/server/oauth"},
+	"github.com/golang-jwt/jwt/v5":                 {"internal/server/oauth", "internal/oauth"},
 	"github.com/danielgtaylor/huma/v2":             {"internal/server/api"},
 	"github.com/prometheus/client_golang":          {"internal/server/api"},
 	"github.com/zalando/go-keyring":                {"internal/secret/backend"},
@@ -132,7 +132,7 @@ func inModule(p string) bool { return p == "drivers" || strings.HasPrefix(p, "dr
 // what other modules need.
 var foreign = []string{
 	"github.com/moby/", "github.com/docker/", "github.com/containerd/", "github.com/opencontainers/", "k8s.io/", "sigs.k8s.io/",
-	"go.temporal.io/", "github.com/grpc-ecosystem/", // gRPC itself is named, because tests of failsafe-go need it
+	"go.temporal.io/", "google.golang.org/grpc", "github.com/grpc-ecosystem/",
 }
 
 func TestProgramsThatEmbedToolroomNeedNoModuleOfAForeignEngine(t *testing.T) {

@@ -7,23 +7,20 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
-	_ "crypto/sha256" // the hashes of the signatures
-	_ "crypto/sha512"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"time"
+
+	"github.com/golang-jwt/jwt/v5"
 )
 
 // signer signs JSON Web Tokens (RFC 7515) with one key.
 type signer struct {
-	key       crypto.Signer
-	algorithm string
-	hash      crypto.Hash
+	key    crypto.Signer
+	method jwt.SigningMethod
 }
 
 // readKey reads a private key in PEM: PKCS 8, SEC 1 or PKCS 1.
@@ -47,16 +44,16 @@ func readKey(text string) (*signer, error) {
 	case *ecdsa.PrivateKey:
 		switch key.Curve {
 		case elliptic.P256():
-			return &signer{key, "ES256", crypto.SHA256}, nil
+			return &signer{key, jwt.SigningMethodES256}, nil
 		case elliptic.P384():
-			return &signer{key, "ES384", crypto.SHA384}, nil
+			return &signer{key, jwt.SigningMethodES384}, nil
 		case elliptic.P521():
-			return &signer{key, "ES512", crypto.SHA512}, nil
+			return &signer{key, jwt.SigningMethodES512}, nil
 		}
 	case *rsa.PrivateKey:
-		return &signer{key, "RS256", crypto.SHA256}, nil
+		return &signer{key, jwt.SigningMethodRS256}, nil
 	case ed25519.PrivateKey:
-		return &signer{key, "EdDSA", 0}, nil
+		return &signer{key, jwt.SigningMethodEdDSA}, nil
 	}
 	return nil, fmt.Errorf("unsupported kind of private key: %T", key)
 }
@@ -72,45 +69,13 @@ func newKey() (*signer, string, error) {
 		return nil, "", err
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	return &signer{key, "ES256", crypto.SHA256}, string(text), nil
+	return &signer{key, jwt.SigningMethodES256}, string(text), nil
 }
 
 func (s *signer) sign(header, claims map[string]any) (string, error) {
-	header["alg"] = s.algorithm
-	h, err := json.Marshal(header)
-	if err != nil {
-		return "", err
-	}
-	c, err := json.Marshal(claims)
-	if err != nil {
-		return "", err
-	}
-	text := encode(h) + "." + encode(c)
-	signature, err := s.signature([]byte(text))
-	return text + "." + encode(signature), err
+	header["alg"] = s.method.Alg()
+	return (&jwt.Token{Method: s.method, Header: header, Claims: jwt.MapClaims(claims)}).SignedString(s.key)
 }
-
-func (s *signer) signature(text []byte) ([]byte, error) {
-	digest := text
-	if s.hash != 0 {
-		h := s.hash.New()
-		h.Write(text)
-		digest = h.Sum(nil)
-	}
-	key, isEC := s.key.(*ecdsa.PrivateKey)
-	if !isEC {
-		return s.key.Sign(rand.Reader, digest, s.hash)
-	}
-	// RFC 7518, 3.4: both numbers in the size of the curve, not ASN.1.
-	r, t, err := ecdsa.Sign(rand.Reader, key, digest)
-	if err != nil {
-		return nil, err
-	}
-	size := (key.Curve.Params().BitSize + 7) / 8
-	return append(padded(r, size), padded(t, size)...), nil
-}
-
-func padded(n *big.Int, size int) []byte { return n.FillBytes(make([]byte, size)) }
 
 func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 

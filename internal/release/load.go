@@ -4,7 +4,7 @@ import "context"
 
 // Load reads the table of all releases.
 func Load(ctx context.Context, s Store) (*Table, error) {
-	t := &Table{tools: map[string]map[string]Release{}, newest: map[string]int{}, released: map[string]map[int]bool{}, began: map[string]Entry{}}
+	t := &Table{tools: map[string]map[string]Release{}, newest: map[string]int{}, released: map[string]map[int]bool{}, began: map[string]Entry{}, sources: map[string]string{}}
 	var err error
 	// The revision is read first: a change meanwhile is found at the next comparison.
 	if t.Revision, err = s.ReleaseRevision(ctx); err != nil {
@@ -20,17 +20,22 @@ func Load(ctx context.Context, s Store) (*Table, error) {
 		}
 		t.tools[r.Tool][r.Environment] = r
 	}
-	if t.ids, err = s.VersionedTools(ctx); err != nil {
+	heads, err := s.VersionedTools(ctx)
+	if err != nil {
 		return nil, err
+	}
+	for _, h := range heads {
+		t.ids = append(t.ids, h.Tool)
+		t.newest[h.Tool] = h.Number
+		if h.Source != "" {
+			t.sources[h.Tool] = h.Source
+		}
 	}
 	log, err := s.ReleaseLog(ctx, "", -1)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range log {
-		if e.Action == ActionPush {
-			t.newest[e.Tool] = max(t.newest[e.Tool], e.Version)
-		}
 		if e.Environment == "" {
 			continue
 		}

@@ -37,9 +37,15 @@ const (
 	StatusDeprecated Status = "deprecated"
 )
 
-// Spec is the immutable content of a version.
+// Spec is the immutable content of a version: of a function that is written here, or of a
+// definition that a source offers.
 type Spec struct {
 	Language string `json:"language"`
+	// Source is the name of the source that defines the tool; empty for a function. Then
+	// Definition is the tool, and Raw what the source sent, if its text is passed on.
+	Source     string          `json:"source,omitempty"`
+	Definition json.RawMessage `json:"definition,omitempty"`
+	Raw        json.RawMessage `json:"raw,omitempty"`
 	// Files are the texts by name, and File is the name of the one that has Entry, the
 	// function that is the tool.
 	Files map[string]string `json:"files"`
@@ -103,8 +109,20 @@ type Limits struct {
 	Calls       int   `json:"max_calls,omitempty" yaml:"max_calls"`
 }
 
-// Digest returns the SHA-256 of the canonical form of the spec, in hex.
+// Digest returns the SHA-256 of the canonical form of the spec, in hex. For a definition from
+// outside it covers what a model, a client or a person sees of the tool.
 func (s *Spec) Digest() (string, error) {
+	if s.Source != "" {
+		doc, err := s.seen()
+		if err != nil {
+			return "", err
+		}
+		text, err := canonical(doc)
+		if err != nil {
+			return "", err
+		}
+		return hash(text), nil
+	}
 	text, err := json.Marshal(s)
 	if err != nil {
 		return "", err
@@ -183,6 +201,7 @@ type Action string
 // The actions.
 const (
 	ActionPush      Action = "push"
+	ActionOffer     Action = "offer" // a source offers a definition
 	ActionRelease   Action = "release"
 	ActionPromote   Action = "promote"
 	ActionRollback  Action = "rollback"
@@ -215,6 +234,8 @@ type Entry struct {
 func (e *Entry) Summary() string {
 	var text string
 	switch {
+	case e.Action == ActionOffer && e.Environment == "":
+		text = fmt.Sprintf("version %d is offered, and waits for its release", e.Version)
 	case e.Action == ActionPush:
 		text = fmt.Sprintf("version %d was pushed", e.Version)
 	case e.Environment == "":
@@ -273,8 +294,13 @@ type Store interface {
 	// Versions returns all versions of a tool, newest first. It is no error if there are
 	// none.
 	Versions(ctx context.Context, tool string) ([]*Version, error)
-	// VersionedTools returns the ids of all tools that have versions, in order.
-	VersionedTools(ctx context.Context) ([]string, error)
+	// VersionedTools returns the newest versions of all tools that have any, in the order
+	// of their ids.
+	VersionedTools(ctx context.Context) ([]Head, error)
+	// Heads returns all versions of the tools of a namespace, newest first for each tool.
+	Heads(ctx context.Context, namespace string) ([]Head, error)
+	// PutOffers stores the definitions of a source.
+	PutOffers(ctx context.Context, offers []Offer) error
 	// SetVersionStatus changes the status of a version and appends the entry to the log.
 	// It returns not_found for an unknown version.
 	SetVersionStatus(ctx context.Context, tool string, number int, status Status, e Entry) error

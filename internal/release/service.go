@@ -56,6 +56,10 @@ type Options struct {
 	// Record keeps a receipt of what a person or Toolroom did to a tool; refused is why it
 	// was not done. It may be nil.
 	Record func(ctx context.Context, e Entry, v *Version, refused error)
+	// Offered returns what a source offers of a tool now, or ok false if that is not known.
+	// Look lists the source of a namespace again. Both are nil if no source is versioned.
+	Offered func(tool string) (o Offered, ok bool)
+	Look    func(ctx context.Context, namespace string) error
 	// Changed is called after every change of a version or release.
 	Changed func(context.Context) error
 	Rules   func() Rules
@@ -148,11 +152,10 @@ func (s *Service) Find(ctx context.Context, spelling string) (tool string, numbe
 	if err != nil {
 		return "", 0, err
 	}
-	all, err := s.Store.VersionedTools(ctx)
+	matches, err := s.matches(ctx, readings)
 	if err != nil {
 		return "", 0, err
 	}
-	matches := match(readings, all)
 	switch len(matches) {
 	case 0:
 		e := toolroom.Errorf(toolroom.CodeToolNotFound, "there is no versioned tool %q", spelling)
@@ -163,6 +166,29 @@ func (s *Service) Find(ctx context.Context, spelling string) (tool string, numbe
 	}
 	e := toolroom.Errorf(toolroom.CodeAmbiguousTool, "%q can mean %v", spelling, matches)
 	return "", 0, e.WithHint("write the whole id, for example %s", matches[0])
+}
+
+// matches returns the versioned tools that one of the readings means. A source that may have
+// one that has never been listed is listed.
+func (s *Service) matches(ctx context.Context, readings []toolroom.ID) ([]string, error) {
+	for again := true; ; again = false {
+		heads, err := s.Store.VersionedTools(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all := make([]string, len(heads))
+		for i, h := range heads {
+			all[i] = h.Tool
+		}
+		if found := match(readings, all); len(found) > 0 || !again || s.Look == nil {
+			return found, nil
+		}
+		for _, r := range readings {
+			if r.Namespace != "" {
+				_ = s.Look(ctx, r.Namespace) // the error says that there is no such tool
+			}
+		}
+	}
 }
 
 // match returns the tools that one of the readings means.
@@ -205,6 +231,39 @@ func (s *Service) Pick(ctx context.Context, tool string, number int) (*Version, 
 	return all[0], nil
 }
 
+// Compared returns the two versions that a difference is about. Zero means, for to, the
+// version that the source offers, or the newest; and for from, the served version of a tool
+// from a source, or the one before to.
+func (s *Service) Compared(ctx context.Context, tool string, from, to int) (before, after *Version, err error) {
+	newest, err := s.Pick(ctx, tool, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	if newest.Spec.Source != "" && s.Offered != nil {
+		if err := s.Look(ctx, newest.Spec.Source); err != nil {
+			return nil, nil, err
+		}
+		o, _ := s.Offered(tool)
+		if to == 0 {
+			to = o.Version
+		}
+		if from == 0 && o.Served != to {
+			from = o.Served
+		}
+	}
+	if after, err = s.Pick(ctx, tool, to); err != nil {
+		return nil, nil, err
+	}
+	if from == 0 {
+		from = after.Number - 1
+	}
+	if from < 1 {
+		return nil, nil, toolroom.Errorf(toolroom.CodeNotFound, "%s has no version before %d", tool, after.Number)
+	}
+	before, err = s.Pick(ctx, tool, from)
+	return before, after, err
+}
+
 // Environments returns all environments.
 func (s *Service) Environments() []string {
 	return append([]string{Prod, Test}, s.Rules().Environments...)
@@ -245,6 +304,8 @@ type Moved struct {
 	Release
 	Previous int      `json:"previous"`
 	Forced   []string `json:"forced,omitempty"`
+	// Quarantined is why the tool cannot be called now, although the version is released.
+	Quarantined string `json:"quarantined,omitempty"`
 }
 
 // withdrawn returns an error if a person has deprecated a version. One that a later
@@ -267,11 +328,17 @@ func (s *Service) Release(ctx context.Context, o Order, who string) (Moved, erro
 		return Moved{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the weight is %d: it is a percentage from 1 to 100", o.Weight)
 	}
 	v, err := s.Pick(ctx, o.Tool, o.Version)
+	if err == nil && o.Version == 0 && v.Spec.Source != "" && s.Offered != nil {
+		v, err = s.offered(ctx, v)
+	}
 	if err != nil {
 		return Moved{}, err
 	}
 	if err := withdrawn(v); err != nil {
 		return Moved{}, err
+	}
+	if name := v.Spec.Source; name != "" && (o.Environment != Prod || o.Weight%100 != 0 || len(o.Callers) > 0 || o.Shadow) {
+		return Moved{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is defined by the source %s, which has one definition for all: it is released to prod, and to all callers", o.Tool, name)
 	}
 	current, err := s.current(ctx, o.Tool, o.Environment)
 	if err != nil {
@@ -313,6 +380,18 @@ func (s *Service) Release(ctx context.Context, o Order, who string) (Moved, erro
 		forced = append(forced, g.Gate)
 	}
 	return s.move(ctx, current, to, Entry{Who: who, Action: cmp.Or(o.action, ActionRelease), Reason: o.Reason, Forced: forced})
+}
+
+// offered returns the version of a tool that its source offers now.
+func (s *Service) offered(ctx context.Context, v *Version) (*Version, error) {
+	if err := s.Look(ctx, v.Spec.Source); err != nil {
+		return nil, err
+	}
+	o, ok := s.Offered(v.Tool)
+	if !ok || o.Version == 0 {
+		return nil, toolroom.Errorf(toolroom.CodeConflict, "source %s does not offer %s now", v.Spec.Source, v.Tool).WithHint("name a version to release it nevertheless")
+	}
+	return s.Pick(ctx, v.Tool, o.Version)
 }
 
 // mayShadow returns an error unless a version can run beside another without effects.
@@ -361,7 +440,15 @@ func (s *Service) move(ctx context.Context, from, to Release, e Entry) (Moved, e
 		}
 	}
 	s.record(ctx, e, v, nil)
-	return Moved{Release: to, Previous: from.Version, Forced: e.Forced}, s.Changed(ctx)
+	done := Moved{Release: to, Previous: from.Version, Forced: e.Forced}
+	if err := s.Changed(ctx); err != nil {
+		return done, err
+	}
+	if s.Offered != nil {
+		o, _ := s.Offered(to.Tool)
+		done.Quarantined = o.Quarantined
+	}
+	return done, nil
 }
 
 // Promote releases to one environment what another one serves.
@@ -499,15 +586,30 @@ type Summary struct {
 	Tool        string         `json:"tool"`
 	Description string         `json:"description,omitempty"`
 	Language    string         `json:"language"`
+	Source      string         `json:"source,omitempty"` // that defines it
 	Newest      int            `json:"newest"`
 	Status      Status         `json:"status"`
 	Released    map[string]int `json:"released"` // versions by environment
 	Cases       int            `json:"cases"`
+	// Offered is the version that the source offers now, and Quarantined why it cannot be
+	// called, if so.
+	Offered     int    `json:"offered,omitempty"`
+	Quarantined string `json:"quarantined,omitempty"`
 }
 
-// List describes all versioned tools.
-func (s *Service) List(ctx context.Context) ([]Summary, error) {
-	tools, err := s.Store.VersionedTools(ctx)
+// Filter selects tools. Its zero value selects all functions.
+type Filter struct {
+	// Namespace selects the tools of a namespace, functions or not.
+	Namespace string
+	// Quarantined selects the tools whose definitions wait for a release.
+	Quarantined bool
+	// Cases selects functions, and all tools that have cases.
+	Cases bool
+}
+
+// List describes versioned tools.
+func (s *Service) List(ctx context.Context, f Filter) ([]Summary, error) {
+	heads, err := s.Store.VersionedTools(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -515,30 +617,54 @@ func (s *Service) List(ctx context.Context) ([]Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	cases, err := s.Store.Cases(ctx, "")
+	released := map[string]map[string]int{}
+	for _, r := range releases {
+		if released[r.Tool] == nil {
+			released[r.Tool] = map[string]int{}
+		}
+		released[r.Tool][r.Environment] = r.Version
+	}
+	all, err := s.Store.Cases(ctx, "")
 	if err != nil {
 		return nil, err
 	}
+	cases := map[string]int{}
+	for _, c := range all {
+		cases[c.Tool]++
+	}
 	out := []Summary{}
-	for _, tool := range tools {
-		v, err := s.Pick(ctx, tool, 0)
+	for _, h := range heads {
+		sum := Summary{Tool: h.Tool, Source: h.Source, Newest: h.Number, Status: h.Status, Released: map[string]int{}, Cases: cases[h.Tool]}
+		if h.Source != "" && s.Offered != nil {
+			o, _ := s.Offered(h.Tool)
+			sum.Offered, sum.Quarantined = o.Version, o.Quarantined
+		}
+		if !f.selects(&sum) {
+			continue
+		}
+		v, err := s.Store.Version(ctx, h.Tool, h.Number)
 		if err != nil {
 			return nil, err
 		}
-		sum := Summary{Tool: tool, Description: v.Spec.Description, Language: v.Spec.Language, Newest: v.Number, Status: v.Status, Released: map[string]int{}}
-		for _, r := range releases {
-			if r.Tool == tool {
-				sum.Released[r.Environment] = r.Version
-			}
-		}
-		for _, c := range cases {
-			if c.Tool == tool {
-				sum.Cases++
-			}
-		}
+		sum.Description, sum.Language = v.Spec.Description, v.Spec.Language
+		maps.Copy(sum.Released, released[h.Tool])
 		out = append(out, sum)
 	}
 	return out, nil
+}
+
+func (f Filter) selects(sum *Summary) bool {
+	switch {
+	case f.Namespace != "" && !strings.HasPrefix(sum.Tool, f.Namespace+":"):
+		return false
+	case f.Quarantined:
+		return sum.Quarantined != ""
+	case f.Namespace != "":
+		return true
+	case f.Cases:
+		return sum.Source == "" || sum.Cases > 0
+	}
+	return sum.Source == ""
 }
 
 // Detail is all that is known of a tool.
@@ -547,6 +673,8 @@ type Detail struct {
 	Versions []*Version `json:"versions"`
 	Releases []Release  `json:"releases"`
 	Cases    []*Case    `json:"cases"`
+	// Offered is what the source that defines the tool offers now.
+	Offered *Offered `json:"offered,omitempty"`
 }
 
 // Show returns the versions, releases and cases of a tool.
@@ -563,6 +691,11 @@ func (s *Service) Show(ctx context.Context, tool string) (*Detail, error) {
 	for _, r := range all {
 		if r.Tool == tool {
 			d.Releases = append(d.Releases, r)
+		}
+	}
+	if s.Offered != nil {
+		if o, ok := s.Offered(tool); ok {
+			d.Offered = &o
 		}
 	}
 	return d, err

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/toolroom/toolroom/internal/visible"
 )
 
 // The actions of a step.
@@ -115,9 +117,20 @@ func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who stri
 }
 
 // Diff describes the difference of two versions: of their files as unified diffs, and of
-// the rest by field.
+// the rest by field. Invisible characters of a definition from outside are spelled out.
 func Diff(before, after *Version) string {
 	var out strings.Builder
+	if after.Spec.Source != "" {
+		for _, c := range Changes(&before.Spec, &after.Spec) {
+			fmt.Fprintf(&out, "%s\n", c.Path)
+			for _, side := range []struct{ sign, text string }{{"-", c.Old}, {"+", c.New}} {
+				if side.text != "" {
+					fmt.Fprintf(&out, "%s %s\n", side.sign, visible.Text(side.text))
+				}
+			}
+		}
+		return out.String() + breaking(before, after)
+	}
 	names := map[string]bool{}
 	for _, v := range []*Version{before, after} {
 		for name := range v.Spec.Files {
@@ -139,8 +152,13 @@ func Diff(before, after *Version) string {
 			fmt.Fprintf(&out, "%s:\n- %s\n+ %s\n", field.name, field.a, field.b)
 		}
 	}
-	if breaks := Breaks(&before.Spec, &after.Spec); len(breaks) > 0 {
-		fmt.Fprintf(&out, "breaks callers: %s\n", strings.Join(breaks, "; "))
+	return out.String() + breaking(before, after)
+}
+
+func breaking(before, after *Version) string {
+	breaks := Breaks(&before.Spec, &after.Spec)
+	if len(breaks) == 0 {
+		return ""
 	}
-	return out.String()
+	return "breaks callers: " + strings.Join(breaks, "; ") + "\n"
 }

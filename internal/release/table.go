@@ -13,6 +13,8 @@ type Table struct {
 	// tools maps the id of each versioned tool to its releases by environment.
 	tools map[string]map[string]Release
 	ids   []string
+	// sources are the sources that define tools, by tool; functions have none.
+	sources map[string]string
 	// newest are the newest versions.
 	newest map[string]int
 	// released are the versions that some environment has served.
@@ -26,6 +28,9 @@ type Choice struct {
 	Tool    string
 	Version int
 }
+
+// Source returns the source that defines a tool, or "" for a function.
+func (t *Table) Source(tool string) string { return t.sources[tool] }
 
 // Choose returns the version that serves a call of an identity in an environment. Known is
 // false if the spelling means no versioned tool.
@@ -49,6 +54,9 @@ func (t *Table) Choose(spelling, environment string, who toolroom.Identity) (c C
 	}
 	if environment == "" {
 		environment = Prod
+	}
+	if t.sources[tool] != "" && number == 0 {
+		return Choice{tool, t.tools[tool][Prod].Version}, true, nil
 	}
 	if number > 0 {
 		return t.pinned(tool, number, environment)

@@ -11,6 +11,9 @@ import (
 // parallelCases is how many cases run at a time.
 const parallelCases = 8
 
+// SurfaceTest is the surface of calls that try versions.
+const SurfaceTest = "test"
+
 // AddCase stores a case after checking it.
 func (s *Service) AddCase(ctx context.Context, c *Case) error {
 	if err := c.prepare(); err != nil {
@@ -24,7 +27,7 @@ func (s *Service) AddCase(ctx context.Context, c *Case) error {
 
 // Try runs one call of a version, released or not: of the newest if number is zero.
 func (s *Service) Try(ctx context.Context, tool string, number int, call toolroom.Call) *toolroom.Result {
-	call.Tool, call.Environment = tool, Draft
+	call.Tool, call.Environment, call.Surface = tool, Draft, SurfaceTest
 	if number > 0 {
 		call.Tool = fmt.Sprintf("%s@%d", tool, number)
 	}
@@ -49,7 +52,7 @@ func (s *Service) TestCases(ctx context.Context, v *Version) ([]Outcome, error) 
 			if len(c.Fakes) > 0 {
 				within = s.Fake(ctx, c.answers())
 			}
-			r := s.Try(within, v.Tool, v.Number, toolroom.Call{Arguments: c.Arguments, Surface: "test", MaxOutput: -1})
+			r := s.Try(within, v.Tool, v.Number, toolroom.Call{Arguments: c.Arguments, MaxOutput: -1})
 			problem := c.judge(r)
 			out[i] = Outcome{Tool: v.Tool, Case: c.Name, Version: v.Number, OK: problem == "", Problem: problem, Call: r.Call, Took: s.Now().Sub(began)}
 		})

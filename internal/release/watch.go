@@ -25,7 +25,7 @@ func (t *Table) Began(tool, environment string, version int) (Entry, bool) {
 // Watches reports whether a call of a version in an environment may lead to a rollback.
 func (s *Service) Watches(t *Table, tool, environment string, version int) (Entry, bool) {
 	rules := s.Rules()
-	if !rules.Automatic || environment == Test {
+	if !rules.Automatic || environment == Test || t.sources[tool] != "" { // a source has no earlier version to run
 		return Entry{}, false
 	}
 	e, ok := t.Began(tool, environment, version)

@@ -3,10 +3,8 @@ package run
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
-
-	"github.com/failsafe-go/failsafe-go"
-	"github.com/failsafe-go/failsafe-go/retrypolicy"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/source"
@@ -24,26 +22,37 @@ type RetryLimits struct {
 }
 
 func withRetry(next executor, l RetryLimits) executor {
-	policy := retrypolicy.NewBuilder[*source.Output]().
-		HandleIf(func(_ *source.Output, err error) bool { return repeatable(err) }).
-		WithMaxRetries(l.Attempts-1).
-		WithBackoff(l.Base, max(l.Max, l.Base+1)).
-		WithJitterFactor(0.25).
-		ReturnLastFailure().
-		Build()
 	return func(ctx context.Context, x *execution) (*source.Output, error) {
-		if l.Attempts <= 1 || !mayRepeat(x) {
-			return next(ctx, x)
-		}
-		return failsafe.With(policy).WithContext(ctx).GetWithExecution(func(e failsafe.Execution[*source.Output]) (*source.Output, error) {
-			if e.IsRetry() {
-				x.request.Emit(toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{
-					Level: "warning", Message: "trying again after: " + e.LastError().Error(),
-				}})
+		repeats := l.Attempts > 1 && mayRepeat(x)
+		for attempt := 1; ; attempt++ {
+			out, err := next(ctx, x)
+			if !repeats || attempt >= l.Attempts || !repeatable(err) || ctx.Err() != nil {
+				return out, err
 			}
-			return next(ctx, x)
-		})
+			select {
+			case <-time.After(l.pause(attempt)):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			x.request.Emit(toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{
+				Level: "warning", Message: "trying again after: " + err.Error(),
+			}})
+		}
 	}
+}
+
+// pause returns the pause after a failed attempt, the first of which is 1. It varies by a
+// quarter, so that callers that failed together do not come back together.
+func (l RetryLimits) pause(attempt int) time.Duration {
+	pause := l.Base
+	for range attempt - 1 {
+		if pause >= l.Max/2 {
+			pause = l.Max
+			break
+		}
+		pause *= 2
+	}
+	return time.Duration(float64(pause) * (0.75 + rand.Float64()/2))
 }
 
 func mayRepeat(x *execution) bool {

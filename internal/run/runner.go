@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync/atomic"
@@ -45,28 +46,21 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	set(&l.Timeout, 30*time.Second)
-	set(&l.MaxTimeout, 10*time.Minute)
-	set(&l.ApprovalWait, 10*time.Minute)
-	set(&l.OutputBytes, 51_200)
-	set(&l.InputBytes, 4<<20)
-	set(&l.KeyTTL, 24*time.Hour)
-	set(&l.Retry.Attempts, 3)
-	set(&l.Retry.Base, 100*time.Millisecond)
-	set(&l.Retry.Max, 30*time.Second)
-	set(&l.Breaker.Failures, 5)
-	set(&l.Breaker.Delay, 1500*time.Millisecond)
-	set(&l.Cache.TTL, 5*time.Minute)
-	set(&l.Cache.Entries, 1000)
+	l.Timeout = cmp.Or(l.Timeout, 30*time.Second)
+	l.MaxTimeout = cmp.Or(l.MaxTimeout, 10*time.Minute)
+	l.ApprovalWait = cmp.Or(l.ApprovalWait, 10*time.Minute)
+	l.OutputBytes = cmp.Or(l.OutputBytes, 51_200)
+	l.InputBytes = cmp.Or(l.InputBytes, 4<<20)
+	l.KeyTTL = cmp.Or(l.KeyTTL, 24*time.Hour)
+	l.Retry.Attempts = cmp.Or(l.Retry.Attempts, 3)
+	l.Retry.Base = cmp.Or(l.Retry.Base, 100*time.Millisecond)
+	l.Retry.Max = cmp.Or(l.Retry.Max, 30*time.Second)
+	l.Breaker.Failures = cmp.Or(l.Breaker.Failures, 5)
+	l.Breaker.Delay = cmp.Or(l.Breaker.Delay, 1500*time.Millisecond)
+	l.Cache.TTL = cmp.Or(l.Cache.TTL, 5*time.Minute)
+	l.Cache.Entries = cmp.Or(l.Cache.Entries, 1000)
 	l.Cache.TTL = min(l.Cache.TTL, maxCacheTTL)
 	return l
-}
-
-func set[T comparable](field *T, fallback T) {
-	var zero T
-	if *field == zero {
-		*field = fallback
-	}
 }
 
 // Receipts stores the receipt of every call. [receipt.Recorder] implements it.

@@ -103,10 +103,10 @@ type Worker struct {
 
 // NewWorker returns a worker for r's jobs.
 func NewWorker(r *Runner, o WorkerOptions) *Worker {
-	set(&o.Parallel, DefaultParallel)
-	set(&o.Lease, 10*time.Second)
-	set(&o.MaxWait, suspendAfter)
-	set(&o.Poll, 500*time.Millisecond)
+	o.Parallel = cmp.Or(o.Parallel, DefaultParallel)
+	o.Lease = cmp.Or(o.Lease, 10*time.Second)
+	o.MaxWait = cmp.Or(o.MaxWait, suspendAfter)
+	o.Poll = cmp.Or(o.Poll, 500*time.Millisecond)
 	return &Worker{runner: r, o: o, wake: make(chan struct{}, 1), running: map[string]running{}, questions: make(chan struct{})}
 }
 

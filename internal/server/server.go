@@ -113,7 +113,7 @@ func Serve(ctx context.Context, r *app.App, o Options) error {
 		o.Reloads(func() (Reloaded, error) { return reloadNow(r, mcp, o) })
 	}
 	go watchRules(ctx, r, o.Log)
-	srv := auth.Server(o.Listen, (&ballast{}).under(handler))
+	srv := auth.Server(o.Listen, handler)
 	// Calls may outlive ctx for drainWait, so requests have a context of their own.
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()

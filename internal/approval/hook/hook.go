@@ -4,6 +4,7 @@ package hook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -88,9 +89,9 @@ const attemptTimeout = 10 * time.Second
 
 // New returns a Notifier.
 func New(o Options) *Notifier {
-	set(&o.Poll, time.Second)
-	set(&o.First, time.Second)
-	set(&o.Last, time.Minute)
+	o.Poll = cmp.Or(o.Poll, time.Second)
+	o.First = cmp.Or(o.First, time.Second)
+	o.Last = cmp.Or(o.Last, time.Minute)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -81,6 +81,16 @@ type toolQuery struct {
 	Limit int    `query:"limit" minimum:"0" maximum:"1000" doc:"maximum number of entries (default 100)"`
 }
 
+type versionedQuery struct {
+	Namespace   string `query:"namespace" doc:"only the tools of this namespace, also those that a source defines"`
+	Quarantined bool   `query:"quarantined" doc:"only tools of sources whose changed definition waits for a release"`
+}
+
+type diffInput struct {
+	Tool string `query:"tool" required:"true" doc:"id, with @version for another one than the offered or newest"`
+	From int    `query:"from" minimum:"0" doc:"version to compare with (default: the served one, or the one before)"`
+}
+
 type shadowInput struct {
 	Tool        string `query:"tool" required:"true" doc:"id, with @version for another one than the current shadow"`
 	Environment string `query:"environment" doc:"default prod"`
@@ -107,6 +117,14 @@ type (
 	pushedVersions struct {
 		Pushed []release.Pushed `json:"pushed"`
 	}
+	versionDiff struct {
+		Tool string `json:"tool"`
+		From int    `json:"from"`
+		To   int    `json:"to"`
+		Diff string `json:"diff"`
+		// Breaks lists what breaks callers.
+		Breaks []string `json:"breaks"`
+	}
 	releaseLog struct {
 		Log []release.Entry `json:"log"`
 	}
@@ -129,6 +147,7 @@ func (s *Server) routeReleases() {
 	}
 	register(s, get("list-versioned-tools", "/versions", "List the tools that have versions; operators only"), s.listVersioned)
 	register(s, get("show-versions", "/versions/{id}", "Show the versions, releases and cases of a tool; operators only"), s.showVersions)
+	register(s, get("diff-versions", "/versions/diff", "Show what changed between two versions; operators only"), s.diffVersions)
 	register(s, post("push", "/versions", "Store code as new draft versions", jsonBody[UploadRequest](s)), s.push)
 	register(s, post("deprecate", "/versions/deprecate", "Mark a version so that it is not released again", jsonBody[DeprecateRequest](s)), s.deprecate)
 	register(s, post("try", "/versions/test", "Call a version, or run its saved cases", jsonBody[TryRequest](s)), s.try)
@@ -166,12 +185,12 @@ func (s *Server) authoring(ctx context.Context, spelling string) (r *release.Ser
 	return r, who, tool, number, err
 }
 
-func (s *Server) listVersioned(ctx context.Context, _ *struct{}) (*jsonOutput[versionedTools], error) {
+func (s *Server) listVersioned(ctx context.Context, in *versionedQuery) (*jsonOutput[versionedTools], error) {
 	r, _, err := s.author(ctx)
 	if err != nil {
 		return nil, err
 	}
-	list, err := r.List(ctx)
+	list, err := r.List(ctx, release.Filter{Namespace: in.Namespace, Quarantined: in.Quarantined})
 	return &jsonOutput[versionedTools]{versionedTools{list}}, err
 }
 
@@ -182,6 +201,18 @@ func (s *Server) showVersions(ctx context.Context, in *toolPath) (*jsonOutput[*r
 	}
 	d, err := r.Show(ctx, tool)
 	return &jsonOutput[*release.Detail]{d}, err
+}
+
+func (s *Server) diffVersions(ctx context.Context, in *diffInput) (*jsonOutput[versionDiff], error) {
+	r, _, tool, number, err := s.authoring(ctx, in.Tool)
+	if err != nil {
+		return nil, err
+	}
+	before, after, err := r.Compared(ctx, tool, in.From, number)
+	if err != nil {
+		return nil, err
+	}
+	return &jsonOutput[versionDiff]{versionDiff{tool, before.Number, after.Number, release.Diff(before, after), release.Breaks(&before.Spec, &after.Spec)}}, nil
 }
 
 func (s *Server) push(ctx context.Context, in *bodyInput) (*jsonOutput[pushedVersions], error) {

@@ -44,12 +44,7 @@ func (s *Store) PutVersion(ctx context.Context, v *release.Version, base int) (s
 		}
 		next := *v
 		next.Number = newest.Number + 1
-		spec, err := json.Marshal(next.Spec)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO tool_versions ("+versionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			next.Tool, next.Number, next.Digest, string(next.Status), next.Reason, next.Message, next.Author, instant(next.Created), string(spec)); err != nil {
+		if err := insertVersion(ctx, tx, &next); err != nil {
 			return err
 		}
 		stored, created = &next, true
@@ -91,13 +86,98 @@ func (s *Store) Versions(ctx context.Context, tool string) ([]*release.Version, 
 	return list, s.fail(ctx, "read versions", err)
 }
 
+const headColumns = "v.tool, v.source, v.number, v.digest, v.status, v.reason, r.version IS NOT NULL"
+
+const heads = " FROM tool_versions v LEFT JOIN tool_releases r ON r.tool = v.tool AND r.version = v.number AND r.environment = 'prod' "
+
+func scanHead(row scanner) (h release.Head, err error) {
+	err = row.Scan(&h.Tool, &h.Source, &h.Number, &h.Digest, &h.Status, &h.Reason, &h.Served)
+	return h, err
+}
+
 // VersionedTools implements [release.Store].
-func (s *Store) VersionedTools(ctx context.Context) ([]string, error) {
-	list, err := selectAll(ctx, s.reader, func(row scanner) (tool string, err error) {
-		err = row.Scan(&tool)
-		return tool, err
-	}, "SELECT DISTINCT tool FROM tool_versions ORDER BY tool")
+func (s *Store) VersionedTools(ctx context.Context) ([]release.Head, error) {
+	list, err := selectAll(ctx, s.reader, scanHead, "SELECT "+headColumns+heads+
+		"WHERE v.number = (SELECT max(number) FROM tool_versions w WHERE w.tool = v.tool) ORDER BY v.tool")
 	return list, s.fail(ctx, "read tools", err)
+}
+
+// Heads implements [release.Store].
+func (s *Store) Heads(ctx context.Context, namespace string) ([]release.Head, error) {
+	list, err := selectAll(ctx, s.reader, scanHead, "SELECT "+headColumns+heads+
+		"WHERE v.tool >= ? AND v.tool < ? ORDER BY v.tool, v.number DESC", namespace+":", namespace+";") // ; follows :
+	return list, s.fail(ctx, "read versions", err)
+}
+
+// PutOffers implements [release.Store].
+func (s *Store) PutOffers(ctx context.Context, offers []release.Offer) error {
+	if len(offers) == 0 {
+		return nil
+	}
+	return s.write(ctx, "store definitions", func(tx *sql.Tx) error {
+		for _, o := range offers {
+			if err := putOffer(ctx, tx, o); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func putOffer(ctx context.Context, tx *sql.Tx, o release.Offer) error {
+	v := o.Version
+	e := release.Entry{Time: v.Created, Who: v.Author, Action: release.ActionOffer, Tool: v.Tool}
+	err := tx.QueryRowContext(ctx, "SELECT number FROM tool_versions WHERE tool = ? AND digest = ? ORDER BY number DESC LIMIT 1", v.Tool, v.Digest).Scan(&v.Number)
+	created := errors.Is(err, sql.ErrNoRows)
+	if err != nil && !created {
+		return err
+	}
+	if created {
+		if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(number), 0) + 1 FROM tool_versions WHERE tool = ?", v.Tool).Scan(&v.Number); err != nil {
+			return err
+		}
+		if err := insertVersion(ctx, tx, v); err != nil {
+			return err
+		}
+	}
+	e.Version = v.Number
+	var served int
+	err = tx.QueryRowContext(ctx, "SELECT version FROM tool_releases WHERE tool = ? AND environment = 'prod'", v.Tool).Scan(&served)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if o.Release && served == o.From && served != v.Number {
+		e.Environment, e.Previous = release.Prod, served
+		if _, err := tx.ExecContext(ctx, `INSERT INTO tool_releases (tool, environment, version) VALUES (?, 'prod', ?)
+			ON CONFLICT (tool, environment) DO UPDATE SET version = excluded.version`, v.Tool, v.Number); err != nil {
+			return err
+		}
+		if err := activate(ctx, tx, v.Tool, v.Number, o.Demoted); err != nil {
+			return err
+		}
+	} else if !created {
+		return nil
+	}
+	return appendEntry(ctx, tx, e)
+}
+
+// activate makes a version the active one of its tool.
+func activate(ctx context.Context, tx *sql.Tx, tool string, number int, demoted release.Status) error {
+	if _, err := tx.ExecContext(ctx, "UPDATE tool_versions SET status = ? WHERE tool = ? AND status = 'active'", string(demoted), tool); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE tool_versions SET status = 'active', reason = '' WHERE tool = ? AND number = ?", tool, number)
+	return err
+}
+
+func insertVersion(ctx context.Context, tx *sql.Tx, v *release.Version) error {
+	spec, err := json.Marshal(v.Spec)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO tool_versions ("+versionColumns+", source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		v.Tool, v.Number, v.Digest, string(v.Status), v.Reason, v.Message, v.Author, instant(v.Created), string(spec), v.Spec.Source)
+	return err
 }
 
 // SetVersionStatus implements [release.Store].
@@ -153,10 +233,7 @@ func (s *Store) MoveRelease(ctx context.Context, m release.Move) error {
 			return err
 		}
 		if to.Environment == release.Prod && to.Version != m.From {
-			if _, err := tx.ExecContext(ctx, "UPDATE tool_versions SET status = ? WHERE tool = ? AND status = 'active'", string(m.Demoted), to.Tool); err != nil {
-				return err
-			}
-			if _, err := tx.ExecContext(ctx, "UPDATE tool_versions SET status = 'active', reason = '' WHERE tool = ? AND number = ?", to.Tool, to.Version); err != nil {
+			if err := activate(ctx, tx, to.Tool, to.Version, m.Demoted); err != nil {
 				return err
 			}
 		}

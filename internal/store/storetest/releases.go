@@ -27,7 +27,8 @@ var releaseTests = []test{
 			}
 			tools, err := s.VersionedTools(t.Context())
 			must(t, err)
-			if diff := cmp.Diff([]string{"fn:a", "fn:b"}, tools); diff != "" {
+			want := []release.Head{{Tool: "fn:a", Number: 2, Digest: second.Digest, Status: second.Status}, {Tool: "fn:b", Number: 1, Digest: other.Digest, Status: other.Status}}
+			if diff := cmp.Diff(want, tools); diff != "" {
 				t.Errorf("%s: %s", name, diff)
 			}
 		}
@@ -53,6 +54,41 @@ var releaseTests = []test{
 		must(t, err)
 		if !created || v.Number != 3 {
 			t.Errorf("based on 2: version %d, created %v", v.Number, created)
+		}
+	}},
+	{"a definition is stored once, and released if the one before is served", func(t *testing.T, b Backend) {
+		put := func(s Store, content string, from int, released bool) int {
+			v := newVersion("a:x", content)
+			v.Spec.Source = "a"
+			must(t, s.PutOffers(t.Context(), []release.Offer{{Version: v, Release: released, From: from, Demoted: release.StatusDeprecated}}))
+			return v.Number
+		}
+		numbers := make(chan int, racers)
+		race(t, b, func(s Store, _ int) bool { numbers <- put(s, "one", 0, true); return true })
+		for range racers {
+			if n := <-numbers; n != 1 {
+				t.Errorf("a definition became version %d", n)
+			}
+		}
+		s := b.Open(t)
+		put(s, "two", 0, true) // served is 1
+		put(s, "three", 1, true)
+		put(s, "one", 3, true) // offered again
+		put(s, "one", 3, true)
+		must(t, func() error { _, _, err := s.PutVersion(t.Context(), newVersion("ab:x", "other"), -1); return err }())
+		heads, err := s.Heads(t.Context(), "a")
+		must(t, err)
+		var got []string
+		for _, h := range heads {
+			got = append(got, fmt.Sprint(h.Tool, h.Source, h.Number, h.Status, h.Served))
+		}
+		if diff := cmp.Diff([]string{fmt.Sprint("a:x", "a", 3, release.StatusDeprecated, false), fmt.Sprint("a:x", "a", 2, release.StatusDraft, false), fmt.Sprint("a:x", "a", 1, release.StatusActive, true)}, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		log, err := s.ReleaseLog(t.Context(), "a:x", -1)
+		must(t, err)
+		if len(log) != 4 || log[0].Previous != 3 || log[0].Version != 1 || log[2].Environment != "" {
+			t.Errorf("the log is %+v", log)
 		}
 	}},
 	{"a release is moved by whoever knows what is served, and by one only", func(t *testing.T, b Backend) {

@@ -4,7 +4,6 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/code/journal"
-	"github.com/toolroom/toolroom/internal/pin"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/release"
@@ -27,7 +26,6 @@ type Store interface {
 	token.Store
 	artifact.Index
 	policy.Elevations
-	pin.Store
 	taint.Store
 	journal.Store
 	spending.Store

@@ -36,7 +36,6 @@ func Run(t *testing.T, fresh func(t *testing.T) Backend) {
 		{"Tokens", tokenTests},
 		{"Artifacts", artifactTests},
 		{"Elevations", elevationTests},
-		{"Pins", pinTests},
 		{"Releases", releaseTests},
 		{"Taints", taintTests},
 		{"Spendings", spendingTests},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/release"
 )
 
 // prompter is an MCP server whose prompts can change.
@@ -44,7 +45,7 @@ func prompter(t *testing.T, offered *atomic.Pointer[string]) string {
 	return s.URL
 }
 
-func TestAChangedPromptIsHeldBackUntilAPersonTakesIt(t *testing.T) {
+func TestAChangedPromptIsQuarantinedUntilAPersonReleasesIt(t *testing.T) {
 	t.Parallel()
 	var offered atomic.Pointer[string]
 	greet := func(description string) string {
@@ -74,12 +75,12 @@ func TestAChangedPromptIsHeldBackUntilAPersonTakesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := open().Run(t.Context(), get).Err(); err != nil {
-		t.Fatalf("a prompt that says the same is held: %v", err)
+		t.Fatalf("a prompt that says the same is quarantined: %v", err)
 	}
 	for what, prompts := range map[string][]string{"one more": {greet("Greets."), bow}, "another": {bow}} {
 		offer(prompts...)
 		if err := open().Run(t.Context(), get).Err(); err != nil {
-			t.Fatalf("%s is held: %v", what, err)
+			t.Fatalf("%s is quarantined: %v", what, err)
 		}
 	}
 	offer(changed, bow) // the prompt that was gone comes back changed
@@ -87,17 +88,17 @@ func TestAChangedPromptIsHeldBackUntilAPersonTakesIt(t *testing.T) {
 	if err := r.Run(t.Context(), get).Err(); toolroom.CodeOf(err) != toolroom.CodeDenied {
 		t.Fatalf("a changed prompt passes: %v", err)
 	}
-	review, err := r.ReviewSource(t.Context(), "p")
+	w, err := r.WaitingOf(t.Context(), "p")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(review.Findings) == 0 || !strings.Contains(encoded(t, review.Tools), "id_rsa") {
-		t.Errorf("the review says %s", encoded(t, review))
+	if len(w.Found) == 0 || !strings.Contains(encoded(t, w.Tools), "id_rsa") {
+		t.Errorf("waiting: %s", encoded(t, w))
 	}
-	if err := r.AcceptReview(t.Context(), review); err != nil {
+	if _, err := r.Parts().Releases.Release(t.Context(), release.Order{Tool: w.Tools[0].Tool, Version: w.Tools[0].Version}, "ada"); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Run(t.Context(), get).Err(); err != nil {
-		t.Errorf("a prompt that was taken is held: %v", err)
+		t.Errorf("a prompt that was released is quarantined: %v", err)
 	}
 }

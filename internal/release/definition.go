@@ -1,0 +1,235 @@
+package release
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+// DefinitionOf returns the spec of a tool as its source defines it now.
+func DefinitionOf(source string, tool *toolroom.Tool) (Spec, error) {
+	plain := *tool
+	plain.Release = nil
+	definition, err := json.Marshal(&plain)
+	if err != nil {
+		return Spec{}, err
+	}
+	return Spec{
+		Source: source, Language: string(tool.Source), Definition: definition, Raw: tool.Raw,
+		Title: tool.Title, Description: tool.Description, InputSchema: tool.InputSchema, OutputSchema: tool.OutputSchema, Tags: tool.Tags,
+		ReadOnly: tool.Hints.ReadOnly != nil && *tool.Hints.ReadOnly,
+	}, nil
+}
+
+// Tool returns the tool as its source defined it.
+func (s *Spec) Tool() (toolroom.Tool, error) {
+	var tool toolroom.Tool
+	err := json.Unmarshal(s.Definition, &tool)
+	tool.Raw = slices.Clone(s.Raw)
+	return tool, err
+}
+
+// unseen are members of Toolroom's own definitions that no model or person sees. The text of
+// a source that is passed on has none: a client acts on _meta, too.
+var unseen = []string{"timeout", "concurrency", "output_check"}
+
+// seen returns what the digest of a definition covers: the source's own text if there is one,
+// because surfaces pass on what Toolroom does not model, else Toolroom's definition.
+func (s *Spec) seen() (any, error) {
+	if len(s.Raw) > 0 {
+		return jsonx.Decode(s.Raw, jsonx.Limits{})
+	}
+	doc, err := jsonx.Decode(s.Definition, jsonx.Limits{})
+	if object, ok := doc.(map[string]any); ok {
+		for _, name := range unseen {
+			delete(object, name)
+		}
+	}
+	return doc, err
+}
+
+// SeenText returns a JSON text in canonical form, to compare definitions.
+func SeenText(text json.RawMessage) ([]byte, error) {
+	doc, err := jsonx.Decode(text, jsonx.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	return canonical(doc)
+}
+
+func canonical(doc any) ([]byte, error) {
+	plain, err := jsonx.Marshal(doc)
+	if err != nil {
+		return nil, err
+	}
+	return jsonx.Canonical(plain)
+}
+
+// Change is one place in a definition that differs. Old or New is empty if there was or is
+// nothing; texts are without their quotes.
+type Change struct {
+	// Path is a JSON pointer.
+	Path string `json:"path"`
+	Old  string `json:"old,omitempty"`
+	New  string `json:"new,omitempty"`
+}
+
+// Changes compares two definitions from outside. A nil one is empty.
+func Changes(before, after *Spec) []Change {
+	out := []Change{}
+	changed("", tryTree(before), tryTree(after), &out)
+	return out
+}
+
+func tryTree(s *Spec) any {
+	if s == nil {
+		return map[string]any{}
+	}
+	doc, err := s.seen()
+	if err != nil {
+		return string(s.Definition)
+	}
+	return doc
+}
+
+var escapes = strings.NewReplacer("~", "~0", "/", "~1")
+
+func changed(path string, a, b any, out *[]Change) {
+	x, xIsObject := a.(map[string]any)
+	y, yIsObject := b.(map[string]any)
+	if xIsObject && yIsObject {
+		names := maps.Clone(x)
+		maps.Copy(names, y)
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			changed(path+"/"+escapes.Replace(name), x[name], y[name], out)
+		}
+		return
+	}
+	p, pIsList := a.([]any)
+	q, qIsList := b.([]any)
+	if pIsList && qIsList && len(p) == len(q) {
+		for i := range p {
+			changed(path+"/"+strconv.Itoa(i), p[i], q[i], out)
+		}
+		return
+	}
+	if was, is := plainText(a), plainText(b); was != is {
+		*out = append(*out, Change{path, was, is})
+	}
+}
+
+func plainText(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	default:
+		out, _ := json.Marshal(v) // it came from JSON
+		return string(out)
+	}
+}
+
+// Additive reports whether a definition only adds to an earlier one: optional parameters,
+// and members of the value. Any other difference, such as another word, is not additive.
+func Additive(before, after *Spec) bool {
+	a, errA := before.seen()
+	b, errB := after.seen()
+	x, xIsObject := a.(map[string]any)
+	y, yIsObject := b.(map[string]any)
+	if errA != nil || errB != nil || !xIsObject || !yIsObject {
+		return false
+	}
+	return sameBut(x, y, func(name string, was, is any) bool {
+		switch name {
+		case "inputSchema", "input_schema":
+			return grown(object(was), object(is), true)
+		case "outputSchema", "output_schema":
+			return grown(object(was), object(is), false)
+		}
+		return false
+	})
+}
+
+// sameBut reports whether two objects are equal, except at members that may says are fine.
+func sameBut(a, b map[string]any, may func(name string, was, is any) bool) bool {
+	names := maps.Clone(a)
+	maps.Copy(names, b)
+	for name := range names {
+		if !reflect.DeepEqual(a[name], b[name]) && !may(name, a[name], b[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// grown reports whether a schema only has more properties, which are optional if it is the
+// schema of an input.
+func grown(before, after map[string]any, input bool) bool {
+	if before == nil || after == nil {
+		return false
+	}
+	was, is := members(before), members(after)
+	return sameBut(before, after, func(name string, x, y any) bool {
+		switch name {
+		case "properties":
+			for property, w := range was {
+				i, ok := is[property]
+				if !ok || !reflect.DeepEqual(w, i) && !grown(object(w), object(i), input) {
+					return false
+				}
+			}
+			return true
+		case "items":
+			return grown(object(x), object(y), input)
+		case "required":
+			if input {
+				return false
+			}
+			for _, word := range words(y) {
+				if _, old := was[word]; old && !slices.Contains(words(x), word) {
+					return false
+				}
+			}
+			return !slices.ContainsFunc(words(x), func(word string) bool { return !slices.Contains(words(y), word) })
+		}
+		return false
+	})
+}
+
+// Head is a version without its content.
+type Head struct {
+	Tool   string
+	Source string // empty for a function
+	Number int
+	Digest string
+	Status Status
+	Reason string // why a person deprecated it
+	Served bool   // by prod
+}
+
+// Offer is a definition that a source offers.
+type Offer struct {
+	// Version is stored unless one of that digest is there. Its Number is set.
+	Version *Version
+	// Release makes prod serve it, if prod serves From, zero for none. Demoted is the status
+	// of the version that is no longer active.
+	Release bool
+	From    int
+	Demoted Status
+}
+
+// Offered is what a source offers of a tool now.
+type Offered struct {
+	// Version is the offered version, and Served the one that was released, or zero.
+	Version int `json:"version"`
+	Served  int `json:"served"`
+	// Quarantined is why the tool cannot be called, or "".
+	Quarantined string `json:"quarantined,omitempty"`
+}
