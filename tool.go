@@ -97,7 +97,7 @@ func (t *Tool) ChecksOutput() OutputCheck {
 		return t.OutputCheck
 	}
 	switch t.Source {
-	case SourceHTTP, SourceOpenAPI, SourceMCP, SourceCLI:
+	case SourceHTTP, SourceOpenAPI, SourceGraphQL, SourceMCP, SourceCLI:
 		return OutputWarn
 	default:
 		return OutputStrict
@@ -146,6 +146,7 @@ const (
 	SourceScript     SourceKind = "script"
 	SourceHTTP       SourceKind = "http"
 	SourceOpenAPI    SourceKind = "openapi"
+	SourceGraphQL    SourceKind = "graphql"
 	SourceMCP        SourceKind = "mcp"
 	SourceCLI        SourceKind = "cli"
 	SourceBuiltin    SourceKind = "builtin"

@@ -30,6 +30,12 @@ type Program struct {
 	Bundled bool
 	// Stdin is the program's standard input.
 	Stdin []byte
+	// Attached connects the standard input and output of a command with the server while it
+	// runs: the guest opens a line to [StdioAddress] once the command has started. Stdin is
+	// not used then, and stderr is still sent as [Print].
+	Attached bool
+	// Dir is the folder of a command inside; empty means one of its own.
+	Dir string
 	// Files are texts that a command finds in its folder, by name.
 	Files Map
 	// Inputs become variables of the program.
@@ -57,6 +63,10 @@ type Program struct {
 	// Limits are the run's limits, of which the guest enforces those that it can.
 	Limits Limits
 }
+
+// StdioAddress is the address of the line that carries the standard input and output of an
+// attached command. It is no host and port, so that no program can name it.
+const StdioAddress = "stdio"
 
 // Tool is a tool as a program sees it.
 type Tool struct {

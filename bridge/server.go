@@ -38,27 +38,28 @@ type Handler interface {
 	Log(level, message string, fields Map)
 }
 
-// noTools is the handler of a program that needs none, which a guest may ask all the same.
-type noTools struct{}
+// NoTools is the handler of a program that needs no tools, which a guest may ask for all the
+// same.
+type NoTools struct{}
 
-func (noTools) Call(context.Context, string, Map) (Value, error) { return nil, errNoTools() }
+func (NoTools) Call(context.Context, string, Map) (Value, error) { return nil, errNoTools() }
 
-func (noTools) Chain(context.Context, []Value) (Value, error) { return nil, errNoTools() }
+func (NoTools) Chain(context.Context, []Value) (Value, error) { return nil, errNoTools() }
 
-func (noTools) Search(context.Context, string, int) (Value, error) { return nil, errNoTools() }
+func (NoTools) Search(context.Context, string, int) (Value, error) { return nil, errNoTools() }
 
-func (noTools) Describe(context.Context, string, string) (Value, error) { return nil, errNoTools() }
+func (NoTools) Describe(context.Context, string, string) (Value, error) { return nil, errNoTools() }
 
-func (noTools) Put(context.Context, string, string, []byte) (Handle, error) {
+func (NoTools) Put(context.Context, string, string, []byte) (Handle, error) {
 	return Handle{}, errNoTools()
 }
 
-func (noTools) Get(context.Context, string, int64, int64) ([]byte, Handle, error) {
+func (NoTools) Get(context.Context, string, int64, int64) ([]byte, Handle, error) {
 	return nil, Handle{}, errNoTools()
 }
-func (noTools) Print(string, string)              {}
-func (noTools) Progress(float64, float64, string) {}
-func (noTools) Log(string, string, Map)           {}
+func (NoTools) Print(string, string)              {}
+func (NoTools) Progress(float64, float64, string) {}
+func (NoTools) Log(string, string, Map)           {}
 
 func errNoTools() error {
 	return toolroom.Errorf(toolroom.CodeUnsupported, "this run has no tools")
@@ -264,7 +265,7 @@ const OverAsking = 1000
 // output is dropped.
 func (c *Conn) Run(ctx context.Context, p Program, h Handler) (*Outcome, error) {
 	if h == nil {
-		h = noTools{}
+		h = NoTools{}
 	}
 	p.Limits = p.Limits.WithDefaults()
 	token := make([]byte, 16)

@@ -34,6 +34,10 @@ func Check(driver string, p Probe, s Spec) error {
 		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "the %s sandbox cannot show packages to a program", driver).
 			WithHint("use the runtime process")
 	}
+	if len(s.Folders) > 0 && !p.Folders {
+		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "the %s sandbox cannot show folders of this machine", driver).
+			WithHint("use the runtime process or docker, or name no folders")
+	}
 	asked := s.Limits.Asked()
 	if !s.Networked() {
 		asked = append(asked, LimitNetwork)

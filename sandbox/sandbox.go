@@ -71,6 +71,9 @@ type Spec struct {
 	// Layer is a folder of packages on this machine, which the sandbox shows read-only as
 	// [LayerPath]; empty means none.
 	Layer string
+	// Folders are folders and files of this machine that the sandbox shows. With Folders
+	// the guest has the server's rights to their files, and no others.
+	Folders []Folder
 	// Egress lists the hosts that may be reached, in the syntax of egress.Guard.Within.
 	// If it is not empty, the sandbox has a loopback and no other network, in every
 	// profile: the guest sends connections over its stream to the server, which decides
@@ -82,6 +85,15 @@ type Spec struct {
 	Unasked []Limit
 	// BestEffort accepts a sandbox that cannot enforce all requested limits.
 	BestEffort bool
+}
+
+// Folder is a folder or file of this machine that a sandbox shows.
+type Folder struct {
+	// Source is its absolute path, and Target that inside; empty means Source.
+	Source string `json:"source"`
+	Target string `json:"target,omitempty"`
+	// Writable lets the guest change it; disk limits do not count what it writes there.
+	Writable bool `json:"writable,omitempty"`
 }
 
 // LayerPath is the path of [Spec.Layer] in a sandbox.
@@ -206,6 +218,8 @@ type Probe struct {
 	Images bool `json:"images,omitempty"`
 	// Layers means that sandboxes can show a folder of packages, [Spec.Layer].
 	Layers bool `json:"layers,omitempty"`
+	// Folders means that sandboxes can show folders of this machine, [Spec.Folders].
+	Folders bool `json:"folders,omitempty"`
 	// Languages are the languages that the driver's default image can run, if known.
 	Languages []string `json:"languages,omitempty"`
 }

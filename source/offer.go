@@ -14,7 +14,7 @@ type Status struct {
 	Name string              `json:"name"`
 	Kind toolroom.SourceKind `json:"kind"`
 	// State is the state in words: ready, idle, connecting, backing off, waiting for
-	// authorisation, broken, draining, failing.
+	// authorisation, broken, draining, failing, disabled.
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
 	// Listed reports whether the tools are known, from this run or an earlier one.
@@ -28,6 +28,9 @@ type Status struct {
 	// Output is the end of what its program has written to stderr, also of one that has
 	// ended.
 	Output string `json:"output,omitempty"`
+	// Sandbox is where its program runs, for example "process, standard"; "none" is with the
+	// rights of this user. It is empty if the source has no program.
+	Sandbox string `json:"sandbox,omitempty"`
 	// Error is why the last attempt to list the tools failed.
 	Error string `json:"error,omitempty"`
 }

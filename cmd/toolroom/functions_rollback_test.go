@@ -112,6 +112,45 @@ func TestAVersionThatFailsIsTakenBackByItselfAndTheReceiptsTellTheStory(t *testi
 	}
 }
 
+func TestAWithdrawnVersionIsNotRevivedByItself(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, "")
+	w.serve("half.py", halfGood)
+	for range 10 {
+		w.wantValue("fn:half", `{"x":8}`, "4")
+	}
+	if _, err := w.push("half.py", halfBad); err != nil {
+		t.Fatal(err)
+	}
+	s := w.Parts().Releases
+	if _, err := s.Release(t.Context(), release.Order{Tool: "fn:half", Force: true, Reason: "in a hurry"}, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	began := w.logged("fn:half", release.ActionRelease)
+	if err := s.Deprecate(t.Context(), "fn:half", 1, "it leaks", false, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		w.wantError("fn:half", `{"x":8}`, toolroom.CodeExecutionFailed)
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) { // receipts are read from the store
+		v, err := s.Watch(t.Context(), began)
+		if v != nil || time.Now().After(deadline) {
+			t.Fatalf("verdict %+v, %v", v, err)
+		}
+		if err != nil {
+			if !strings.Contains(err.Error(), "is not taken back") || !strings.Contains(err.Error(), "it leaks") {
+				t.Error(err)
+			}
+			break
+		}
+	}
+	if e := w.logged("fn:half", release.ActionDeprecate); e.Version != 1 {
+		t.Errorf("the log ends with %+v", e)
+	}
+	w.wantError("fn:half", `{"x":8}`, toolroom.CodeExecutionFailed)
+}
+
 func TestACanaryServesThoseThatAreNamedAndIsTakenBackAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, "")

@@ -1,8 +1,11 @@
 package docker
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,13 +39,18 @@ const podmanProcesses = 32768
 
 // createOptions translates s for the engine.
 func createOptions(s sandbox.Spec, podman, gVisor bool) client.ContainerCreateOptions {
+	uid, gid := nobody, nobody
+	if len(s.Folders) > 0 {
+		// The server's user, whose files they are. It has no capabilities, even as root.
+		uid, gid = strconv.Itoa(os.Getuid()), strconv.Itoa(os.Getgid())
+	}
 	config := &container.Config{
 		Image:      s.Image,
 		Entrypoint: append([]string{guestPath}, s.Args...),
 		Cmd:        []string{},
 		Env:        slices.Concat([]string{"PATH=" + searchPath, "HOME=" + workFolder, "LANG=C.UTF-8", guest.WorkEnv + "=" + workFolder}, guest.Filter(s.Profile), s.Env),
 		WorkingDir: workFolder,
-		User:       nobody + ":" + nobody,
+		User:       uid + ":" + gid,
 		OpenStdin:  true, StdinOnce: true, // the guest ends when the client disconnects
 		AttachStdin: true, AttachStdout: true, AttachStderr: true,
 		Labels:      mark.Labels(s.Run),
@@ -78,7 +86,7 @@ func createOptions(s sandbox.Spec, podman, gVisor bool) client.ContainerCreateOp
 		host.SecurityOpt = append(host.SecurityOpt, "mask="+strings.Join(host.MaskedPaths, ":")) // the only option for masked paths that Podman reads
 		host.Ulimits = append(host.Ulimits, &container.Ulimit{Name: "nproc", Soft: podmanProcesses, Hard: podmanProcesses})
 	} else {
-		work += fmt.Sprintf(",mode=0700,uid=%s,gid=%s,nr_inodes=%d", nobody, nobody, defaultInodes)
+		work += fmt.Sprintf(",mode=0700,uid=%s,gid=%s,nr_inodes=%d", uid, gid, defaultInodes)
 	}
 	host.Tmpfs = map[string]string{workFolder: work}
 	if !podman {
@@ -87,6 +95,9 @@ func createOptions(s sandbox.Spec, podman, gVisor bool) client.ContainerCreateOp
 	if gVisor {
 		// Otherwise gVisor mounts one itself, without a size, if the folder is empty.
 		host.Tmpfs["/tmp"] = fmt.Sprintf("rw,exec,nosuid,nodev,mode=1777,size=%d", tmp)
+	}
+	for _, f := range s.Folders {
+		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: f.Source, Target: cmp.Or(f.Target, f.Source), ReadOnly: !f.Writable})
 	}
 	if s.Profile == sandbox.Dev {
 		// Development includes installing packages, which needs root and these capabilities.

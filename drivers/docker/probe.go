@@ -123,7 +123,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		return d.refusal(ctx, err)
 	}
-	p := sandbox.Probe{State: sandbox.Available, Version: e.info.version, Isolation: e.info.isolation(d.o.Runtime, sandbox.Standard), Holds: e.info.holds, Lacks: e.info.lacks, DevLacks: oci.DevLacks(), Images: true, Runtimes: map[string]string{}}
+	p := sandbox.Probe{State: sandbox.Available, Version: e.info.version, Isolation: e.info.isolation(d.o.Runtime, sandbox.Standard), Holds: e.info.holds, Lacks: e.info.lacks, DevLacks: oci.DevLacks(), Images: true, Folders: true, Runtimes: map[string]string{}}
 	if e.info.isGVisor(d.o.Runtime) {
 		p.Holds, p.Lacks = maps.Clone(p.Holds), maps.Clone(p.Lacks)
 		delete(p.Holds, sandbox.LimitPIDs)

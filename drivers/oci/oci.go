@@ -178,16 +178,18 @@ func limitsSwap() bool {
 	return false
 }
 
-// Masked returns the paths that are hidden in a container: those of the Docker engine and
-// the kernel's symbols, and outside the profile dev also cgroups and terminals. gVisor
-// masks nothing: it has no such files, or its own.
+// Masked returns the paths that are hidden in a container: those of the Docker engine, the
+// kernel's symbols and cgroups, whose tree Docker puts into a folder that root may write and
+// that has no size. Outside the profile dev terminals are hidden too. gVisor masks nothing: it
+// has no such files, or its own.
 func Masked(p sandbox.Profile) []string {
 	paths := []string{
 		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kallsyms", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
 		"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap",
+		"/sys/fs/cgroup",
 	}
 	if p != sandbox.Dev {
-		paths = append(paths, "/sys/fs/cgroup", "/dev/pts")
+		paths = append(paths, "/dev/pts")
 	}
 	return paths
 }

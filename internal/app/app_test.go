@@ -21,6 +21,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv("TOOLROOM_TEST_NOSY") != "" && len(os.Args) == 1 {
+		runNosy()
+		return
+	}
 	if code, ok := app.RunHelper(os.Args[1:]); ok {
 		os.Exit(code)
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/source/cli"
+	"github.com/toolroom/toolroom/internal/source/graphql"
 	"github.com/toolroom/toolroom/internal/source/httpapi"
 	"github.com/toolroom/toolroom/internal/source/mcp"
 	"github.com/toolroom/toolroom/internal/source/openapi"
@@ -56,6 +58,12 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 	if err != nil {
 		return nil, err
 	}
+	environ, enforces := a.environ, a.enforces
+	start, ruled := a.starter(c.NetworkOf(s), guard), a.ruled(a.jail(c.NetworkOf(s), guard))
+	if s.Sandbox != nil {
+		box := &confined{app: a, name: name, source: s, egress: c.Egress}
+		environ, enforces, start, ruled = a.plainEnviron, nil, box.start, box.ruled
+	}
 	switch {
 	case s.MCP != nil:
 		auth, shared := a.authorisation(name, s.MCP, guard)
@@ -63,10 +71,10 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 			Namespace:    name,
 			Command:      s.MCP.Command,
 			Args:         s.MCP.Args,
-			Env:          a.environ(s.MCP.Env),
+			Env:          environ(s.MCP.Env),
 			Dir:          a.serverFolder(s.MCP.Cwd),
 			Owner:        a.owner,
-			Start:        a.starter(c.NetworkOf(s), guard),
+			Start:        start,
 			URL:          s.MCP.URL,
 			Header:       a.header(s.MCP.Headers),
 			Egress:       guard,
@@ -83,7 +91,7 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 			Command:     s.CLI.Command,
 			Args:        s.CLI.Args,
 			Dir:         a.folder(s.CLI.Cwd),
-			Env:         a.environ(s.CLI.Env),
+			Env:         environ(s.CLI.Env),
 			Description: s.Description,
 			Subcommands: s.CLI.Tools,
 			Unasked:     name == a.opening,
@@ -92,9 +100,22 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 			Timeout:     s.Timeout,
 			Policy:      cli.Policy{Mode: cli.Mode(c.CLI.Mode), Allow: c.CLI.Allow},
 			Owner:       a.owner,
-			Start:       a.ruled(a.jail(c.NetworkOf(s), guard)),
-			Enforces:    a.enforces,
+			Start:       ruled,
+			Sandboxed:   s.Sandbox != nil,
+			Enforces:    enforces,
 		}), nil
+	case s.GraphQL != nil:
+		return graphql.New(name, graphql.Config{
+			URL:           s.GraphQL.URL,
+			Headers:       s.GraphQL.Headers,
+			Include:       s.GraphQL.Include,
+			Exclude:       s.GraphQL.Exclude,
+			Depth:         s.GraphQL.Depth,
+			Description:   s.Description,
+			Timeout:       s.Timeout,
+			MaxResponse:   s.GraphQL.MaxResponse,
+			RedirectHosts: s.GraphQL.RedirectHosts,
+		}, graphql.Options{Resolve: a.resolver.Resolve, Egress: guard})
 	case s.HTTP != nil:
 		return httpapi.New(name, httpConfig(s), httpapi.Options{Resolve: a.resolver.Resolve, Egress: guard})
 	default:
@@ -130,6 +151,21 @@ func (a *App) environ(extra map[string]string) func(context.Context) ([]string, 
 			return nil, err
 		}
 		return proc.Environ(a.o.Environ, values), nil
+	}
+}
+
+// plainEnviron is as environ, without variables of our own: those of a program in a sandbox.
+func (a *App) plainEnviron(extra map[string]string) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		values, err := a.resolver.ExpandAll(shared(ctx), extra)
+		if err != nil {
+			return nil, err
+		}
+		env := make([]string, 0, len(values))
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			env = append(env, name+"="+values[name])
+		}
+		return env, nil
 	}
 }
 

@@ -11,11 +11,18 @@ import (
 func (a *App) checkEngines(ctx context.Context) []Check {
 	checks := a.checkRunner(ctx)
 	usable := 0
+	missing := "" // the runner's failure, which its drivers would repeat
+	if len(checks) > 0 && checks[0].Status != CheckOK {
+		missing = checks[0].Detail
+	}
 	for _, e := range a.Engines(ctx) {
 		c := Check{Name: "runtime " + e.Name, Status: CheckOK, Fix: e.Fix}
 		switch {
 		case e.State != sandbox.Available:
 			c.Status, c.Detail = CheckInfo, e.Reason
+			if missing != "" && e.Reason == missing {
+				c.Detail, c.Fix = "needs "+RunnerName+", see above", ""
+			}
 		case e.Name == "host":
 			c.Detail, c.Fix = "not a sandbox, allowed by the config", ""
 			if !a.Config().Code.Host {

@@ -28,7 +28,7 @@ type FromRun struct {
 type Proposal struct {
 	Upload release.Upload
 	Case   *release.Case
-	// Effects are those that were seen when the program ran.
+	// Effects are those that were seen when the program ran, as its receipts have them.
 	Effects []string
 	// Unrecorded are the calls whose answers were too long to record; if there are any, the
 	// case makes real calls.
@@ -77,12 +77,16 @@ func (a *App) FromRun(ctx context.Context, o FromRun) (*Proposal, error) {
 	for _, call := range slices.Backward(calls) {
 		p.saw(call, f)
 	}
+	if len(calls) == maxSeen {
+		f.ReadOnly = false
+		p.Effects = append(p.Effects, fmt.Sprintf("more calls than the %d that were read", maxSeen))
+	}
 	f.Seen = p.Effects
 	name, text, arguments, err := f.File()
 	if err != nil {
 		return nil, err
 	}
-	p.Upload = release.Upload{Files: map[string]string{name: text}, File: name, Base: -1, Message: "made from run " + o.Run}
+	p.Upload = release.Upload{Files: map[string]string{name: text}, File: name, Only: o.Name, Base: -1, Message: "made from run " + o.Run}
 	p.Case.Arguments = arguments
 	if len(p.Unrecorded) > 0 {
 		p.Case.Fakes = nil
@@ -95,7 +99,7 @@ func (p *Proposal) saw(call *toolroom.Receipt, f *function.Ran) {
 	if id, err := toolroom.ParseID(call.Tool); err == nil && !slices.Contains(f.Namespaces, id.Namespace) {
 		f.Namespaces = append(f.Namespaces, id.Namespace)
 	}
-	if call.Effects != toolroom.EffectsNone {
+	if call.Effects != toolroom.EffectsNone || slices.ContainsFunc(call.Expected, mayChange) {
 		f.ReadOnly = false
 	}
 	seen := call.Tool
@@ -113,6 +117,22 @@ func (p *Proposal) saw(call *toolroom.Receipt, f *function.Ran) {
 		p.Unrecorded = append(p.Unrecorded, call.ID)
 	}
 	p.Case.Fakes = append(p.Case.Fakes, fake)
+}
+
+// mayChange reports whether an effect can be a change.
+func mayChange(e toolroom.Effect) bool {
+	switch e.Kind {
+	case toolroom.EffectNone, toolroom.EffectSend:
+		return false
+	case toolroom.EffectFile:
+		return e.Mode != "read"
+	case toolroom.EffectHost:
+		return e.Mode != "get" && e.Mode != "head"
+	case toolroom.EffectSQL:
+		return e.Mode != "select"
+	default:
+		return true
+	}
 }
 
 // PushFromRun pushes the function of a program, with its case.

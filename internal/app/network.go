@@ -101,15 +101,42 @@ func (a *App) checkNetwork() []Check {
 			fenced++
 		}
 	}
-	var checks []Check
+	checks := a.checkSandboxes()
 	if unguarded > 0 {
 		checks = append(checks, Check{
-			Name: "network of programs", Status: CheckInfo, Detail: fmt.Sprintf("%d of %d stdio servers have unrestricted network access", unguarded, unguarded+fenced),
+			Name: "network of programs", Status: CheckInfo, Detail: fmt.Sprintf("%d of %d programs without a sandbox have unrestricted network access", unguarded, unguarded+fenced),
 			Fix: "set egress: {network: guarded}, for one source or for all, and check which of them support a proxy",
 		})
 	}
 	if fenced > 0 {
 		checks = append(checks, a.checkFence(fenced))
+	}
+	return checks
+}
+
+// checkSandboxes reports which programs of sources run in no sandbox.
+func (a *App) checkSandboxes() []Check {
+	var free, held []string
+	for name, s := range a.Config().Sources {
+		switch {
+		case s.Disabled || !s.Program() || a.manager(name) == nil:
+		case s.Sandbox == nil:
+			free = append(free, name)
+		default:
+			held = append(held, name+" ("+s.Sandbox.Describe()+")")
+		}
+	}
+	slices.Sort(free)
+	slices.Sort(held)
+	var checks []Check
+	if len(held) > 0 {
+		checks = append(checks, Check{Name: "sandboxes of sources", Status: CheckOK, Detail: strings.Join(held, ", ")})
+	}
+	if len(free) > 0 {
+		checks = append(checks, Check{
+			Name: "programs of sources", Status: CheckInfo, Detail: "these have your rights to files and programs: " + strings.Join(free, ", "),
+			Fix: "give one a sandbox: {read: [FOLDER], hosts: [HOST]}",
+		})
 	}
 	return checks
 }

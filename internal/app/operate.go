@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/source"
 )
@@ -44,21 +43,8 @@ func (a *App) DisabledSources() []source.Status {
 	sources := a.Config().Sources
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		if s := sources[name]; s.Disabled {
-			out = append(out, source.Status{Name: name, Kind: kindOf(s), State: StateDisabled})
+			out = append(out, source.Status{Name: name, Kind: s.Kind(), State: StateDisabled, Sandbox: s.SandboxText()})
 		}
 	}
 	return out
-}
-
-// kindOf returns the kind of a source by its config.
-func kindOf(s config.Source) toolroom.SourceKind {
-	switch {
-	case s.MCP != nil:
-		return toolroom.SourceMCP
-	case s.OpenAPI != nil:
-		return toolroom.SourceOpenAPI
-	case s.HTTP != nil:
-		return toolroom.SourceHTTP
-	}
-	return toolroom.SourceCLI
 }

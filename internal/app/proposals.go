@@ -31,8 +31,12 @@ type proposal struct {
 	Tool        string `json:"tool"`
 	Version     int    `json:"version"`
 	Environment string `json:"environment"`
-	Code        string `json:"code"`
-	// Effects are those that were seen when the program ran.
+	// Run, Description and Parameters are those of the proposal.
+	Run         string                     `json:"run"`
+	Description string                     `json:"description"`
+	Parameters  map[string]json.RawMessage `json:"parameters,omitempty"`
+	Code        string                     `json:"code"`
+	// Effects are those that the receipts of the run have, and what the version declares.
 	Effects []string `json:"effects"`
 	// Difference is that from the version that the environment serves.
 	Difference string `json:"difference"`
@@ -81,10 +85,7 @@ func (a *App) openProposals() error {
 
 func (a *App) propose(ctx context.Context, in proposeInput) (proposed, error) {
 	who := gofunc.Caller(ctx)
-	if ran, err := a.Receipt(ctx, in.Run); err != nil || !identity.Reaches(who, ran.Identity) {
-		return proposed{}, toolroom.Errorf(toolroom.CodeNotFound, "you made no call %q", in.Run).WithHint("run is the id of your own call of code:execute")
-	}
-	p, err := a.FromRun(ctx, FromRun{Run: in.Run, Name: in.Name, Description: in.Description, Literals: in.Parameters})
+	p, err := a.fromOwnRun(ctx, in)
 	if err != nil {
 		return proposed{}, err
 	}
@@ -92,10 +93,11 @@ func (a *App) propose(ctx context.Context, in proposeInput) (proposed, error) {
 	if err != nil {
 		return proposed{}, err
 	}
-	shown, err := a.proposal(ctx, pushed.Tool, pushed.Number)
+	shown, err := a.proposal(ctx, p, pushed.Tool, pushed.Number)
 	if err != nil {
 		return proposed{}, err
 	}
+	shown.Run, shown.Description, shown.Parameters = in.Run, in.Description, in.Parameters
 	arguments, err := json.Marshal(shown)
 	if err != nil {
 		return proposed{}, err
@@ -107,17 +109,31 @@ func (a *App) propose(ctx context.Context, in proposeInput) (proposed, error) {
 	return proposed{pushed.Tool, pushed.Number, release.Test}, nil
 }
 
-// proposal returns what a person sees of a version.
-func (a *App) proposal(ctx context.Context, tool string, number int) (*proposal, error) {
+// fromOwnRun makes a function of a program that the caller ran.
+func (a *App) fromOwnRun(ctx context.Context, in proposeInput) (*Proposal, error) {
+	if ran, err := a.Receipt(ctx, in.Run); err != nil || !identity.Reaches(gofunc.Caller(ctx), ran.Identity) {
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "you made no call %q", in.Run).WithHint("run is the id of your own call of code:execute")
+	}
+	return a.FromRun(ctx, FromRun{Run: in.Run, Name: in.Name, Description: in.Description, Literals: in.Parameters})
+}
+
+// proposal returns what a person sees of a version that was made of a run. Nothing of it but
+// the code is taken from what the program says of itself.
+func (a *App) proposal(ctx context.Context, from *Proposal, tool string, number int) (*proposal, error) {
 	v, err := a.releases.Pick(ctx, tool, number)
 	if err != nil {
 		return nil, err
 	}
-	p := &proposal{Tool: v.Tool, Version: v.Number, Environment: release.Test, Code: v.Spec.Files[v.Spec.File], Effects: []string{}}
-	for line := range strings.Lines(p.Code) {
-		if _, seen, ok := strings.Cut(line, "Seen when it ran: "); ok {
-			p.Effects = append(p.Effects, strings.TrimSpace(seen))
-		}
+	if v.Spec.Files[v.Spec.File] != from.Upload.Files[from.Upload.File] {
+		return nil, toolroom.Errorf(toolroom.CodeConflict, "version %d of %s was not made of that run", number, tool).WithHint("call %s", proposeTool)
+	}
+	p := &proposal{Tool: v.Tool, Version: v.Number, Environment: release.Test, Code: v.Spec.Files[v.Spec.File]}
+	p.Effects = append([]string{}, from.Effects...)
+	if v.Spec.ReadOnly {
+		p.Effects = append(p.Effects, "declares: read-only")
+	}
+	if len(v.Spec.Egress) > 0 {
+		p.Effects = append(p.Effects, "declares: reaches "+strings.Join(v.Spec.Egress, ", "))
 	}
 	d, err := a.releases.Show(ctx, tool)
 	if err != nil {
@@ -139,10 +155,19 @@ func (a *App) proposal(ctx context.Context, tool string, number int) (*proposal,
 
 // releaseProposed releases a version to test, if what the person saw is what it has.
 func (a *App) releaseProposed(ctx context.Context, in proposal) (proposed, error) {
-	really, err := a.proposal(ctx, in.Tool, in.Version)
+	id, err := toolroom.ParseID(in.Tool)
 	if err != nil {
 		return proposed{}, err
 	}
+	p, err := a.fromOwnRun(ctx, proposeInput{Run: in.Run, Name: id.Name, Description: in.Description, Parameters: in.Parameters})
+	if err != nil {
+		return proposed{}, err
+	}
+	really, err := a.proposal(ctx, p, in.Tool, in.Version)
+	if err != nil {
+		return proposed{}, err
+	}
+	really.Run, really.Description, really.Parameters = in.Run, in.Description, in.Parameters
 	if !reflect.DeepEqual(*really, in) {
 		return proposed{}, toolroom.Errorf(toolroom.CodeConflict, "what was approved is not what version %d of %s has", in.Version, in.Tool).WithHint("call %s", proposeTool)
 	}

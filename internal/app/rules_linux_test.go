@@ -277,6 +277,66 @@ func TestRulesHoldWhateverTheSpelling(t *testing.T) {
 	}
 }
 
+// So it is for rules with * inside of their paths, about deleting, and about programs by path.
+func TestRulesInsidePathsHoldWhateverTheSpelling(t *testing.T) {
+	t.Parallel()
+	read := func(_ *attacked, output string) bool { return strings.Contains(output, "TOPSECRET") }
+	changed := func(a *attacked, _ string) bool { return !a.intact() }
+	gone := func(a *attacked, _ string) bool { _, err := os.Stat(a.file); return err != nil }
+	for _, kind := range []struct {
+		name, rule string
+		lines      []string
+		atLeast    int
+		broke      func(a *attacked, output string) bool
+		places     []string
+	}{
+		{"written below a folder with any name", "effect:file.write:W/*/file.txt", removals, 50, changed, nil},
+		{"written below folders", "effect:file.write:W/**/file.txt", removals, 50, changed, nil},
+		{"read below a folder with any name", "effect:file.read:W/k*p/**", readings, 50, read, nil},
+		{"read below folders", "effect:file:W/**/f*.txt", readings, 50, read, nil},
+		{"read anywhere", "effect:file.read:**/keep/file.txt", readings, 50, read, []string{"sandbox"}},
+		{"deleted in a folder", "effect:file.delete:K/**", removals, 40, gone, nil},
+		{"deleted by any name", "effect:file.delete:W/*/f*.txt", removals, 40, gone, nil},
+		{"a program by path", "effect:command:/usr/bin/rm", removals, 30, nil, nil},
+		{"a program in any folder", "effect:command:*/rm", removals, 30, nil, nil},
+	} {
+		for _, place := range []string{"sandbox", "host", "source"} {
+			if kind.places != nil && !slices.Contains(kind.places, place) {
+				continue
+			}
+			t.Run(place+"/"+kind.name, func(t *testing.T) {
+				t.Parallel()
+				free, held := newAttacked(t, place), newAttacked(t, place, kind.rule)
+				broke, worked := kind.broke, 0
+				if broke == nil {
+					broke = changed
+				}
+				for _, line := range kind.lines {
+					if kind.broke == nil && (!strings.Contains(line, "rm ") && !strings.Contains(line, "B ") || strings.Contains(line, "busybox")) {
+						continue
+					}
+					free.restore()
+					if output, _ := free.run(free.fill(line)); !broke(free, output) {
+						continue // not here, or not installed
+					}
+					worked++
+					held.restore()
+					if output, _ := held.run(held.fill(line)); broke(held, output) {
+						t.Errorf("%s\n%s", line, output)
+					}
+				}
+				if worked < kind.atLeast {
+					t.Errorf("only %d attacks work without a rule, want %d", worked, kind.atLeast)
+				}
+				held.restore()
+				if output, no := held.run(held.fill("echo fine > W/empty/none && cat W/empty/none helper.sh | wc -l")); no || !strings.Contains(output, `2\n`) {
+					t.Errorf("a command that keeps the rules: %s", output)
+				}
+			})
+		}
+	}
+}
+
 // Explain says which rules are enforced and which are judged only.
 func TestExplainSaysHowRulesHold(t *testing.T) {
 	t.Parallel()
@@ -294,12 +354,21 @@ func TestExplainSaysHowRulesHold(t *testing.T) {
 		{"effect:command", "shell:exec", "ls", false, "deny"},
 		{"effect:file:/srv/secret/**", "shell:exec", "cat *", true, "allow"},
 		{"effect:file:/srv/*.key", "shell:exec", "cat *", true, "allow"},
-		{"effect:file:**/.env", "shell:exec", "cat *", false, "deny"},
-		{"effect:file:/srv/*/key", "shell:exec", "cat *", false, "deny"},
+		{"effect:command:/usr/bin/rm", "shell:exec", "$X x", true, "allow"},
+		{"effect:command:/usr/bin/rm", "shell:exec", "/usr/bin/rm x", true, "deny"},
+		{"effect:command:*/rm", "shell:exec", "$X x", true, "allow"},
+		{"effect:command:./*", "shell:exec", "$X x", false, "deny"},
+		{"effect:file:**/.env", "shell:exec", "cat *", true, "allow"},
+		{"effect:file:/srv/*/key", "shell:exec", "cat *", true, "allow"},
+		{"effect:file:/srv/**/key", "shell:exec", "cat *", true, "allow"},
+		{"effect:file:/srv/*/key", "shell:exec", "cat /srv/a/key", true, "deny"},
+		{"effect:file:/**", "shell:exec", "cat *", false, "deny"},
+		{"effect:file.read:/proc/*/environ", "shell:exec", "cat *", false, "deny"},
 		{"effect:file.delete:/srv/one", "shell:exec", "rm *", true, "allow"},
-		{"effect:file.delete:/srv/**", "shell:exec", "rm *", false, "deny"},
+		{"effect:file.delete:/srv/**", "shell:exec", "rm *", true, "allow"},
 		{"effect:host:*.evil.example", "shell:exec", "curl $X", true, "allow"},
-		{"effect:host.delete:*.evil.example", "shell:exec", "curl -X DELETE $X", false, "deny"},
+		{"effect:host.delete:*.evil.example", "shell:exec", "curl -X DELETE $X", true, "allow"},
+		{"effect:host.delete:*.evil.example", "shell:exec", "curl http://a.evil.example; $X", false, "deny"},
 		{"effect:send", "shell:exec", "ls", false, "deny"},
 		{"effect:file:/srv/secret/**", "file:read", "", false, "allow"},
 	} {

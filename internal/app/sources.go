@@ -48,6 +48,9 @@ func (a *App) Sources() []source.Status {
 // status returns a source's status. Known secrets are redacted in its program's output.
 func (a *App) status(h *sourceManager) source.Status {
 	s := h.status()
+	if configured, ok := a.Config().Sources[h.name]; ok {
+		s.Sandbox = configured.SandboxText()
+	}
 	s.Output = string(a.redactor.Redact([]byte(s.Output)))
 	if s.Process != nil {
 		s.Process.Stderr = string(a.redactor.Redact([]byte(s.Process.Stderr)))
@@ -60,8 +63,7 @@ func (a *App) status(h *sourceManager) source.Status {
 func (a *App) TestSource(ctx context.Context, name string) (SourceTest, error) {
 	h := a.manager(name)
 	if h == nil {
-		e := toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name)
-		return SourceTest{}, e.WithCLIHint("list the sources: toolroom sources list")
+		return SourceTest{}, a.NoSource(name)
 	}
 	began := time.Now()
 	err := h.list(ctx)
@@ -77,6 +79,14 @@ func (a *App) TestSource(ctx context.Context, name string) (SourceTest, error) {
 		test.Error = err.Error()
 	}
 	return test, nil
+}
+
+// NoSource returns the error about a source that is not there, or is disabled.
+func (a *App) NoSource(name string) error {
+	if s, ok := a.Config().Sources[name]; ok && s.Disabled {
+		return toolroom.Errorf(toolroom.CodeNotFound, "source %q is disabled", name).WithCLIHint("turn it on: toolroom sources enable %s", name)
+	}
+	return toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name).WithCLIHint("list the sources: toolroom sources list")
 }
 
 // Load waits until the named sources, or all of them, have been listed, now or in an

@@ -7,13 +7,25 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
+// MaxPending is how many questions of one subject people may be asked at once, so that no
+// caller buries those of others.
+const MaxPending = 100
+
+// TooMany is the error for a question beyond [MaxPending].
+func TooMany() error {
+	e := toolroom.Errorf(toolroom.CodeRateLimited, "%d calls of this caller wait for approval already, the most at once", MaxPending)
+	e.Retryable = true
+	return e.WithHint("wait until a person has answered some, or until they expire")
+}
+
 // Store stores approvals and grants. Its methods are safe for concurrent use,
 // also by several processes on one store. They return settled approvals, see
 // [Approval.Settle].
 type Store interface {
 	// CreateApproval durably stores a pending approval and returns it. If an
 	// approval with the same digest is open at a.Created (see [Approval.Open]), it
-	// stores nothing and returns that one.
+	// stores nothing and returns that one. If its subject has [MaxPending] pending ones,
+	// the error is that of [TooMany].
 	CreateApproval(ctx context.Context, a *toolroom.Approval) (*toolroom.Approval, error)
 	// Approval returns one by id, or an error with code not_found.
 	Approval(ctx context.Context, id string, now time.Time) (*toolroom.Approval, error)

@@ -174,7 +174,7 @@ func rank(k toolroom.SourceKind) int {
 	switch k {
 	case toolroom.SourceMCP:
 		return 2
-	case toolroom.SourceHTTP, toolroom.SourceOpenAPI, toolroom.SourceCLI:
+	case toolroom.SourceHTTP, toolroom.SourceOpenAPI, toolroom.SourceGraphQL, toolroom.SourceCLI:
 		return 1
 	default:
 		return 0

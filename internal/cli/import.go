@@ -59,7 +59,7 @@ like secrets are moved to the secret store, and the config refers to them.`,
 			return errors.Join(a.printImported(file, done, result.Skipped, asJSON), err)
 		},
 	}
-	c.AddCommand(a.importFlynnCommand())
+	c.AddCommand(a.importFlynnCommand(), a.importToolFlowCommand())
 	f := c.Flags()
 	f.StringVar(&path, "path", "", "folder to search (default: your home and this folder)")
 	f.BoolVar(&dryRun, "dry-run", false, "show what would be added, without changing anything")

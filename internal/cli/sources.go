@@ -35,8 +35,10 @@ func (a *cli) sourcesCommand() *cobra.Command {
 func (a *cli) sourcesListCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:     "list",
-		Short:   "List the sources and their status",
+		Use:   "list",
+		Short: "List the sources and their status",
+		Long: `List the sources and their status. With -o wide also the sandbox of each program: "none" has
+the rights of this user.`,
 		Example: "  toolroom sources list --json",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(_ context.Context, r *app.App, _ []string) error {
@@ -59,8 +61,15 @@ func (a *cli) sourcesListCommand() *cobra.Command {
 					tools = ""
 				}
 				rows[i] = []string{s.Name, string(s.Kind), s.State, tools, cmp.Or(s.Error, s.Reason)}
+				if a.screen.wide {
+					rows[i] = slices.Insert(rows[i], 4, cmp.Or(s.Sandbox, "-"))
+				}
 			}
-			return a.screen.table([]string{"SOURCE", "KIND", "STATE", "TOOLS", ""}, rows)
+			header := []string{"SOURCE", "KIND", "STATE", "TOOLS", ""}
+			if a.screen.wide {
+				header = slices.Insert(header, 4, "SANDBOX")
+			}
+			return a.screen.table(header, rows)
 		}),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -13,11 +13,13 @@ import (
 
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/sandbox"
 )
 
 // newSource holds the flags of sources add.
 type newSource struct {
 	openapi, baseURL string
+	graphql          string
 	include, exclude []string
 	auth             []string
 	program          string
@@ -26,12 +28,15 @@ type newSource struct {
 	description      string
 	output           string
 	force, noTest    bool
+	sandbox          string
+	read, write      []string
+	hosts            []string
 }
 
 func (a *cli) sourcesAddCommand() *cobra.Command {
 	var n newSource
 	c := &cobra.Command{
-		Use:   "add NAME {-- COMMAND ARGS… | URL | --openapi SPEC | --cli PROGRAM}",
+		Use:   "add NAME {-- COMMAND ARGS… | URL | --openapi SPEC | --graphql URL | --cli PROGRAM}",
 		Short: "Add a source to the config",
 		Long: `Add a source to the config, start it and list its tools. NAME becomes the
 namespace of its tools. A source that does not work stays in the config.
@@ -39,6 +44,7 @@ namespace of its tools. A source that does not work stays in the config.
   -- COMMAND ARGS…   a local MCP server on stdio
   URL                a remote MCP server over HTTP
   --openapi SPEC     an HTTP service, from its OpenAPI document (file or URL)
+  --graphql URL      a GraphQL service: its queries and mutations become tools
   --cli PROGRAM      a command-line program: its sub-commands become tools
 
 Values of --env and --header may be references: secret://SCOPE/NAME (see
@@ -47,7 +53,9 @@ toolroom secret set) and env://NAME.`,
   toolroom sources add issues https://example.com/mcp --header Authorization=secret://issues/token
   toolroom sources add petstore --openapi petstore.json --base-url http://127.0.0.1:8081
   toolroom sources add gh --openapi github.json --include tag:issues --auth token=secret://gh/token
-  toolroom sources add git --cli git`,
+  toolroom sources add shop --graphql https://shop.example.com/graphql --header Authorization=secret://shop/token
+  toolroom sources add git --cli git
+  toolroom sources add notes --sandbox --write notes -- npx -y @modelcontextprotocol/server-filesystem notes`,
 		Args: arguments(1, -1),
 		RunE: func(c *cobra.Command, args []string) error {
 			command := []string{}
@@ -77,17 +85,23 @@ toolroom secret set) and env://NAME.`,
 	}
 	f := c.Flags()
 	f.StringVar(&n.openapi, "openapi", "", "OpenAPI document, a file or URL")
+	f.StringVar(&n.graphql, "graphql", "", "GraphQL endpoint, a URL")
 	f.StringVar(&n.baseURL, "base-url", "", "with --openapi: base URL of the service")
-	f.StringArrayVar(&n.include, "include", nil, "with --openapi: only these operations: operationId, \"GET /path*\" or tag:NAME (may be repeated)")
-	f.StringArrayVar(&n.exclude, "exclude", nil, "with --openapi: not these operations (may be repeated)")
+	f.StringArrayVar(&n.include, "include", nil, "with --openapi: only these operations: operationId, \"GET /path*\" or tag:NAME; with --graphql: names, query, mutation (may be repeated)")
+	f.StringArrayVar(&n.exclude, "exclude", nil, "with --openapi or --graphql: not these operations (may be repeated)")
 	f.StringArrayVar(&n.auth, "auth", nil, "with --openapi: credential of a security scheme: SCHEME=VALUE (may be repeated)")
 	f.StringVar(&n.program, "cli", "", "command-line program whose sub-commands become tools")
 	f.StringVar(&n.cwd, "cwd", "", "working folder of the command or program")
 	f.StringArrayVar(&n.env, "env", nil, "environment variable of the command or program: NAME=VALUE (may be repeated)")
-	f.StringArrayVar(&n.headers, "header", nil, "header for every request: NAME=VALUE (may be repeated)")
+	f.StringArrayVar(&n.headers, "header", nil, "header for every request: NAME=VALUE or 'NAME: VALUE' (may be repeated)")
 	f.StringVar(&n.description, "description", "", "description of the source, which search uses")
 	f.StringVar(&n.output, "output", "", "when a result does not fit its schema: strict (fail), warn (default) or off")
 	completeWords(c, "output", config.OutputChecks()...)
+	f.StringVar(&n.sandbox, "sandbox", "", "run the command or program in this sandbox: process (default), docker or another")
+	f.Lookup("sandbox").NoOptDefVal = config.RuntimeProcess
+	f.StringArrayVar(&n.read, "read", nil, "a folder that it may read in its sandbox (may be repeated)")
+	f.StringArrayVar(&n.write, "write", nil, "a folder that it may change in its sandbox (may be repeated)")
+	f.StringArrayVar(&n.hosts, "host", nil, "a host that it may reach from its sandbox (may be repeated)")
 	f.BoolVar(&n.noTest, "no-test", false, "do not start the source to list its tools")
 	f.BoolVar(&n.force, "force", false, "replace an existing source of this name")
 	return c
@@ -132,7 +146,7 @@ func (a *cli) addSource(ctx context.Context, file, name string, source config.So
 	return nil
 }
 
-const addUsage = "toolroom sources add NAME -- COMMAND ARGS…, or NAME URL, or NAME --openapi SPEC, or NAME --cli PROGRAM"
+const addUsage = "toolroom sources add NAME -- COMMAND ARGS…, or NAME URL, or NAME --openapi SPEC, or NAME --graphql URL, or NAME --cli PROGRAM"
 
 // source builds the config entry. args are the words before --, starting with the name;
 // command holds those after it.
@@ -142,7 +156,7 @@ func (n *newSource) source(args, command []string) (config.Source, error) {
 	if err != nil {
 		return s, err
 	}
-	headers, err := pairs("--header", n.headers)
+	headers, err := pairs("--header", headerWords(n.headers))
 	if err != nil {
 		return s, err
 	}
@@ -152,7 +166,7 @@ func (n *newSource) source(args, command []string) (config.Source, error) {
 	}
 	ways := 0
 	if len(args) == 0 || len(args) > 2 {
-		return s, usage(addUsage, "a source needs a name and exactly one of COMMAND, URL, --openapi and --cli; a command goes after --")
+		return s, usage(addUsage, "a source needs a name and exactly one of COMMAND, URL, --openapi, --graphql and --cli; a command goes after --")
 	}
 	if len(args) == 2 {
 		ways++
@@ -169,12 +183,22 @@ func (n *newSource) source(args, command []string) (config.Source, error) {
 		ways++
 		s.OpenAPI = &config.OpenAPI{Spec: n.openapi, BaseURL: n.baseURL, Headers: headers, Include: n.include, Exclude: n.exclude, Auth: auth}
 	}
+	if n.graphql != "" {
+		ways++
+		s.GraphQL = &config.GraphQL{URL: n.graphql, Headers: headers, Include: n.include, Exclude: n.exclude}
+	}
 	if n.program != "" {
 		ways++
 		s.CLI = &config.CLISource{Command: n.program, Env: env, Cwd: n.cwd}
 	}
 	if ways != 1 {
-		return s, usage(addUsage, "source %s needs exactly one of COMMAND, URL, --openapi and --cli", args[0])
+		return s, usage(addUsage, "source %s needs exactly one of COMMAND, URL, --openapi, --graphql and --cli", args[0])
+	}
+	if n.sandbox != "" || len(n.read)+len(n.write)+len(n.hosts) > 0 {
+		s.Sandbox = &config.Sandbox{Profile: string(sandbox.Standard), Read: n.read, Write: n.write, Hosts: n.hosts}
+		if n.sandbox != config.RuntimeProcess {
+			s.Sandbox.Runtime = n.sandbox
+		}
 	}
 	return s, n.fits(s)
 }
@@ -186,14 +210,30 @@ func (n *newSource) fits(s config.Source) error {
 	switch {
 	case n.baseURL != "" && s.OpenAPI == nil:
 		return usage("remove it", "--base-url requires --openapi")
-	case len(n.include)+len(n.exclude)+len(n.auth) > 0 && s.OpenAPI == nil:
-		return usage("remove it", "--include, --exclude and --auth require --openapi")
+	case len(n.auth) > 0 && s.OpenAPI == nil:
+		return usage("remove it, or use --header", "--auth requires --openapi")
+	case len(n.include)+len(n.exclude) > 0 && s.OpenAPI == nil && s.GraphQL == nil:
+		return usage("remove it", "--include and --exclude require --openapi or --graphql")
 	case len(n.headers) > 0 && runs:
-		return usage("remove it, or use --env", "--header requires a URL or --openapi")
+		return usage("remove it, or use --env", "--header requires a URL, --openapi or --graphql")
+	case s.Sandbox != nil && !runs:
+		return usage("remove it", "--sandbox, --read, --write and --host require a command or --cli")
 	case (len(n.env) > 0 || n.cwd != "") && !runs:
 		return usage("remove it", "--env and --cwd require a command or --cli")
 	}
 	return nil
+}
+
+// headerWords accepts NAME: VALUE, as curl does, besides NAME=VALUE.
+func headerWords(words []string) []string {
+	out := slices.Clone(words)
+	for i, word := range out {
+		name, value, ok := strings.Cut(word, ":")
+		if ok && name != "" && !strings.ContainsAny(name, "= \t") {
+			out[i] = name + "=" + strings.TrimSpace(value)
+		}
+	}
+	return out
 }
 
 // pairs parses words of the form NAME=VALUE.

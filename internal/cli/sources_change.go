@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -45,6 +46,10 @@ it into the config. With --from, the new section is that of a file (- is stdin).
 				}
 				return config.ParseSource(args[0], edited)
 			}, a.keepTrust(file))
+			if errors.Is(err, errUnchanged) {
+				a.screen.say("nothing was changed")
+				return nil
+			}
 			if err != nil {
 				return err
 			}
@@ -80,10 +85,13 @@ func (a *cli) edited(ctx context.Context, name, text, from string) ([]byte, erro
 	}
 	edited, err := os.ReadFile(file)
 	if err == nil && bytes.Equal(edited, []byte(text)) {
-		return nil, usage("", "nothing was changed")
+		return nil, errUnchanged
 	}
 	return edited, err
 }
+
+// errUnchanged says that a person has closed the editor without a change.
+var errUnchanged = errors.New("nothing was changed")
 
 // sourcesSwitchCommand is enable or disable.
 func (a *cli) sourcesSwitchCommand(verb string, disabled bool) *cobra.Command {
@@ -188,7 +196,7 @@ func (a *cli) sourceLogs(ctx context.Context, r *app.App, name string, follow bo
 	for {
 		s, ok := sourceNamed(r, name)
 		if !ok {
-			return toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name).WithCLIHint("list the sources: toolroom sources list")
+			return r.NoSource(name)
 		}
 		text := s.Output
 		if fresh := newPart(shown, text); fresh != "" {

@@ -211,6 +211,10 @@ func withBearer(name string, s config.Source, value string) (config.Source, erro
 		http := *s.HTTP
 		http.Headers = set(http.Headers)
 		s.HTTP = &http
+	case s.GraphQL != nil:
+		graphql := *s.GraphQL
+		graphql.Headers = set(graphql.Headers)
+		s.GraphQL = &graphql
 	case s.OpenAPI != nil:
 		openapi := *s.OpenAPI
 		openapi.Headers = set(openapi.Headers)

@@ -15,16 +15,16 @@ import (
 func (c check) source(key, name string, s Source) {
 	c.namespace(key, name)
 	kinds := 0
-	for _, set := range []bool{s.MCP != nil, s.OpenAPI != nil, s.HTTP != nil, s.CLI != nil} {
+	for _, set := range []bool{s.MCP != nil, s.OpenAPI != nil, s.GraphQL != nil, s.HTTP != nil, s.CLI != nil} {
 		if set {
 			kinds++
 		}
 	}
 	switch {
 	case kinds == 0:
-		c.problem(key, "one of mcp, openapi, http and cli is missing", `for example {mcp: {command: mcp-server-filesystem, args: ["."]}}`)
+		c.problem(key, "one of mcp, openapi, graphql, http and cli is missing", `for example {mcp: {command: mcp-server-filesystem, args: ["."]}}`)
 	case kinds > 1:
-		c.problem(key, "it has more than one of mcp, openapi, http and cli", "make a source of each")
+		c.problem(key, "it has more than one of mcp, openapi, graphql, http and cli", "make a source of each")
 	}
 	if s.Names != "" {
 		c.oneOf(key+".names", s.Names, "scoped", "plain")
@@ -40,12 +40,16 @@ func (c check) source(key, name string, s Source) {
 	c.globs(key+".tools.exclude", s.Tools.Exclude)
 	c.egress(key+".egress", s.Egress)
 	c.goesWith(key+".egress.network", s.Egress.Network != "" && s.CLI == nil && (s.MCP == nil || s.MCP.Command == ""), "a program, cli or mcp.command,")
+	c.sandbox(key+".sandbox", s)
 	c.effects(key+".effects", s.Effects)
 	if s.MCP != nil {
 		c.mcp(key+".mcp", s.MCP)
 	}
 	if s.OpenAPI != nil {
 		c.openAPI(key+".openapi", s.OpenAPI)
+	}
+	if s.GraphQL != nil {
+		c.graphQL(key+".graphql", s.GraphQL)
 	}
 	if s.HTTP != nil {
 		c.http(key+".http", s.HTTP)
@@ -96,6 +100,21 @@ func (c check) openAPI(key string, o *OpenAPI) {
 	c.references(key+".auth", o.Auth)
 	c.headers(key+".headers", o.Headers)
 	c.responses(key, o.Responses)
+}
+
+func (c check) graphQL(key string, g *GraphQL) {
+	if g.URL == "" {
+		c.problem(key, "url is missing", `for example {url: "https://api.example.com/graphql"}`)
+	} else {
+		c.webURL(key+".url", g.URL)
+	}
+	if g.Depth < 0 || g.Depth > 10 {
+		c.problem(key+".depth", "it is not from 1 to 10", "leave it out for 2")
+	}
+	c.globs(key+".include", g.Include)
+	c.globs(key+".exclude", g.Exclude)
+	c.headers(key+".headers", g.Headers)
+	c.responses(key, g.Responses)
 }
 
 func (c check) responses(key string, r Responses) {

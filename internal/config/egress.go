@@ -34,9 +34,10 @@ const (
 	NetworkNone    = "none"
 )
 
-// NetworkOf returns the network of a source's program, or "" if the source has none.
+// NetworkOf returns the network of a source's program, or "" if the source has none, or one
+// in a sandbox.
 func (c *Config) NetworkOf(s Source) string {
-	if s.CLI == nil && (s.MCP == nil || s.MCP.Command == "") {
+	if !s.Program() || s.Sandbox != nil {
 		return ""
 	}
 	return cmp.Or(s.Egress.Network, c.Egress.Network)

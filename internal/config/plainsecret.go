@@ -135,6 +135,9 @@ func secretPlaces(s Source) []secretPlace {
 			secretPlace{"openapi.auth", o.Auth, func(s *Source, v map[string]string) { s.OpenAPI.Auth = v }},
 		)
 	}
+	if g := s.GraphQL; g != nil {
+		out = append(out, secretPlace{"graphql.headers", g.Headers, func(s *Source, v map[string]string) { s.GraphQL.Headers = v }})
+	}
 	if h := s.HTTP; h != nil {
 		out = append(out, secretPlace{"http.headers", h.Headers, func(s *Source, v map[string]string) { s.HTTP.Headers = v }})
 	}
@@ -169,6 +172,10 @@ func LiftSecrets(name string, s Source) (Source, map[string]string) {
 	if s.OpenAPI != nil {
 		o := *s.OpenAPI
 		s.OpenAPI = &o
+	}
+	if s.GraphQL != nil {
+		g := *s.GraphQL
+		s.GraphQL = &g
 	}
 	if s.HTTP != nil {
 		h := *s.HTTP

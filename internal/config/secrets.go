@@ -162,7 +162,7 @@ func (c check) scopesOf(name string, config *Config) {
 			c.problem("sources."+name, "it refers to secret://"+scope+"/…, which does not list it", "add "+name+" to secrets.scopes."+scope+".sources")
 		}
 		if rule.Values == secret.Own && (source.MCP != nil || source.CLI != nil) {
-			c.problem("sources."+name, "it serves all callers at once, and secret://"+scope+"/… has values of each caller", "use values: own_or_shared, or a source of kind http or openapi")
+			c.problem("sources."+name, "it serves all callers at once, and secret://"+scope+"/… has values of each caller", "use values: own_or_shared, or a source of kind http, openapi or graphql")
 		}
 	}
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Source is one entry of the section "sources". Exactly one of MCP, OpenAPI, HTTP and CLI
-// is set. Values of Env, Headers, Query and Auth may contain secret references
+// Source is one entry of the section "sources". Exactly one of MCP, OpenAPI, GraphQL, HTTP
+// and CLI is set. Values of Env, Headers, Query and Auth may contain secret references
 // (secret://scope/name, env://NAME).
 type Source struct {
 	MCP     *MCP       `yaml:"mcp,omitempty"`
 	OpenAPI *OpenAPI   `yaml:"openapi,omitempty"`
+	GraphQL *GraphQL   `yaml:"graphql,omitempty"`
 	HTTP    *HTTP      `yaml:"http,omitempty"`
 	CLI     *CLISource `yaml:"cli,omitempty"`
 
@@ -39,6 +40,9 @@ type Source struct {
 	// Egress adds rules for the connections of this source to the section "egress".
 	Egress Egress `yaml:"egress,omitempty"`
 
+	// Sandbox is where its program runs; nil runs it with the rights of this user.
+	Sandbox *Sandbox `yaml:"sandbox,omitempty"`
+
 	// Definitions and Quarantine override those of [Trust] for this source.
 	Definitions string `yaml:"definitions,omitempty"`
 	Quarantine  *bool  `yaml:"quarantine,omitempty"`
@@ -46,6 +50,22 @@ type Source struct {
 	// tools, by name pattern: untrusted, private, or your own.
 	Labels     []string            `yaml:"labels,omitempty"`
 	ToolLabels map[string][]string `yaml:"tool_labels,omitempty"`
+}
+
+// Kind returns the kind of the source.
+func (s Source) Kind() toolroom.SourceKind {
+	switch {
+	case s.MCP != nil:
+		return toolroom.SourceMCP
+	case s.OpenAPI != nil:
+		return toolroom.SourceOpenAPI
+	case s.GraphQL != nil:
+		return toolroom.SourceGraphQL
+	case s.CLI != nil:
+		return toolroom.SourceCLI
+	default:
+		return toolroom.SourceHTTP
+	}
 }
 
 // Selection selects tools of a source by name; * matches any characters. An empty Include
@@ -84,6 +104,19 @@ type OpenAPI struct {
 	// and path: "GET /pets/*".
 	Include   []string `yaml:"include,omitempty"`
 	Exclude   []string `yaml:"exclude,omitempty"`
+	Responses `yaml:",inline"`
+}
+
+// GraphQL is a GraphQL endpoint whose queries and mutations are the tools.
+type GraphQL struct {
+	URL     string            `yaml:"url,omitempty"`
+	Headers map[string]string `yaml:"headers,omitempty"`
+	// Include and Exclude select queries and mutations like [Selection], by name; query and
+	// mutation stand for all of a kind.
+	Include []string `yaml:"include,omitempty"`
+	Exclude []string `yaml:"exclude,omitempty"`
+	// Depth is how deep the fields go that a call selects if it names none (2, at most 10).
+	Depth     int `yaml:"depth,omitempty"`
 	Responses `yaml:",inline"`
 }
 

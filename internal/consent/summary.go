@@ -42,9 +42,9 @@ func summarize(c *config.Config) Summary {
 		switch {
 		case source.Disabled:
 		case source.MCP != nil && source.MCP.Command != "":
-			s.Starts = append(s.Starts, name+": "+command(append([]string{source.MCP.Command}, source.MCP.Args...), source.MCP.Env, source.MCP.Cwd))
+			s.Starts = append(s.Starts, name+": "+command(append([]string{source.MCP.Command}, source.MCP.Args...), source.MCP.Env, source.MCP.Cwd)+boxed(source))
 		case source.CLI != nil:
-			s.Starts = append(s.Starts, name+": "+command(append([]string{source.CLI.Command}, source.CLI.Args...), source.CLI.Env, source.CLI.Cwd))
+			s.Starts = append(s.Starts, name+": "+command(append([]string{source.CLI.Command}, source.CLI.Args...), source.CLI.Env, source.CLI.Cwd)+boxed(source))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Secrets.Stores)) {
@@ -82,6 +82,14 @@ func startsAlready(path []string) bool {
 		return false
 	}
 	return slices.Contains([]string{"command", "args", "env", "cwd"}, path[3])
+}
+
+// boxed says that a program runs in a sandbox.
+func boxed(s config.Source) string {
+	if s.Sandbox == nil {
+		return ""
+	}
+	return " (in the sandbox " + s.Sandbox.Describe() + ")"
 }
 
 // command returns a command line as a shell would read it.

@@ -51,6 +51,11 @@ func Of(tool *toolroom.Tool, arguments json.RawMessage, foreseen []toolroom.Effe
 	case len(foreseen) == 0:
 		s.conventions(arguments)
 	}
+	if slices.Contains(s.effects, toolroom.Effect{Kind: toolroom.EffectCommand}) {
+		// A program that is not known may use any file and reach any host.
+		s.add(toolroom.Effect{Kind: toolroom.EffectFile})
+		s.add(toolroom.Effect{Kind: toolroom.EffectHost})
+	}
 	s.hints(tool)
 	if len(s.effects) > maxEffects {
 		return everything()
@@ -143,7 +148,7 @@ func (s *set) files(e toolroom.Effect) {
 // one's own that declares its effects is taken at its word.
 func (s *set) hints(tool *toolroom.Tool) {
 	destroys, sends := tool.Hints.IsDestructive(), tool.Hints.IsOpenWorld()
-	bySource := tool.Source == toolroom.SourceHTTP || tool.Source == toolroom.SourceOpenAPI || tool.Source == toolroom.SourceCLI
+	bySource := tool.Source == toolroom.SourceHTTP || tool.Source == toolroom.SourceOpenAPI || tool.Source == toolroom.SourceGraphQL || tool.Source == toolroom.SourceCLI
 	switch {
 	case len(tool.Effects) > 0 && !bySource:
 		destroys = tool.Hints.Destructive != nil && *tool.Hints.Destructive

@@ -70,7 +70,8 @@ type Job struct {
 	// for them ahead, each for one program.
 	Ahead bool
 	// Dial authorizes and makes the connections of a program whose Sandbox.Egress
-	// is not empty. If it is nil, the program cannot connect.
+	// is not empty, and the line of an attached program to [bridge.StdioAddress]. If it is
+	// nil, the program cannot connect.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 

@@ -32,6 +32,9 @@ func (r *run) command(ctx context.Context) error {
 	if len(argv) == 0 || argv[0] == "" {
 		return r.fail(&bridge.Failure{Kind: bridge.FailSyntax, Message: "the command is empty: give at least its name"}, 2)
 	}
+	if r.program.Attached {
+		return r.attached(ctx, argv)
+	}
 	calls, env, err := r.serveTools(ctx)
 	if err != nil {
 		return err
@@ -43,15 +46,23 @@ func (r *run) command(ctx context.Context) error {
 	wait, err := r.begin(cmd)
 	go r.release()
 	if err != nil {
-		f := &bridge.Failure{Kind: bridge.FailProgram, Message: fmt.Sprintf("cannot start %s: %v", argv[0], err)}
-		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-			f.Kind, f.Message = bridge.FailUnsupported, fmt.Sprintf("this sandbox has no program %s", argv[0])
-		}
-		return r.fail(f, 127)
+		return r.notStarted(argv[0], err)
 	}
-	state := wait()
+	return r.ended(ctx, argv[0], wait())
+}
+
+func (r *run) notStarted(program string, err error) error {
+	f := &bridge.Failure{Kind: bridge.FailProgram, Message: fmt.Sprintf("cannot start %s: %v", program, err)}
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		f.Kind, f.Message = bridge.FailUnsupported, fmt.Sprintf("this sandbox has no program %s", program)
+	}
+	return r.fail(f, 127)
+}
+
+// ended reports how a command has ended.
+func (r *run) ended(ctx context.Context, program string, state *os.ProcessState) error {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return r.fail(crash(ctx, argv[0], state), 128+int(status.Signal()))
+		return r.fail(crash(ctx, program, state), 128+int(status.Signal()))
 	}
 	usage := bridge.Map{{Key: "cpu", Value: (state.UserTime() + state.SystemTime()).Milliseconds()}}
 	if used, ok := state.SysUsage().(*syscall.Rusage); ok {

@@ -75,9 +75,11 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 		return fmt.Errorf("the server sent %s instead of a program: %s", start.Kind, start.Body.Text("reason"))
 	}
 	r.start, r.program = start, bridge.ReadProgram(start.Body)
-	if proxy != nil {
+	if proxy != nil || r.program.Attached {
 		r.lines = bridge.NewLines(func(id uint64, body bridge.Map) error { return r.send(bridge.Out, id, body) })
 		defer r.lines.Close()
+	}
+	if proxy != nil {
 		go r.serveProxy(ctx, proxy)
 	}
 	go func() {

@@ -277,7 +277,7 @@ func (r *run) newCommand(ctx context.Context, path string, args ...string) *exec
 // has left a process that holds it.
 const daemonGrace = time.Second
 
-// begin starts cmd and streams its output to the server. wait returns when cmd has
+// begin starts cmd and streams its output, except a Stdout that is set, to the server. wait returns when cmd has
 // ended and all its output has been sent; it kills the processes that cmd has left
 // running in its process group.
 func (r *run) begin(cmd *exec.Cmd) (wait func() *os.ProcessState, err error) {
@@ -295,13 +295,18 @@ func (r *run) begin(cmd *exec.Cmd) (wait func() *os.ProcessState, err error) {
 		})
 		return write, nil
 	}
-	stdout, err := pipe("stdout")
+	stderr, err := pipe("stderr")
 	if err != nil {
 		return nil, err
 	}
-	stderr, err := pipe("stderr")
+	cmd.Stderr = stderr
+	if cmd.Stdout == nil {
+		var stdout *os.File
+		if stdout, err = pipe("stdout"); err == nil {
+			cmd.Stdout = stdout
+		}
+	}
 	if err == nil {
-		cmd.Stdout, cmd.Stderr = stdout, stderr
 		err = r.children.start(cmd)
 	}
 	for _, w := range writers {

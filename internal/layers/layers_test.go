@@ -27,7 +27,8 @@ var order = []struct {
 }{
 	{name: "core types", packages: []string{""}},
 	{name: "panics as errors", packages: []string{"internal/panics"}},
-	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/reserved", "internal/pattern", "internal/listener", "internal/deadline", "internal/atomicfile", "internal/jsonpath", "internal/expression", "internal/egress/...", "internal/oauth", "internal/taint", "internal/visible", "internal/identity"}},
+	{name: "identities", packages: []string{"internal/identity"}},
+	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/reserved", "internal/pattern", "internal/listener", "internal/deadline", "internal/atomicfile", "internal/jsonpath", "internal/expression", "internal/egress/...", "internal/oauth", "internal/taint", "internal/visible"}},
 	{name: "the Model Context Protocol", packages: []string{"mcp/..."}},
 	{name: "embedding models", packages: []string{"internal/embed/minilm", "internal/embed/remote"}},
 	{name: "embedders", packages: []string{"internal/embed", "internal/embed/registry"}},
@@ -51,7 +52,7 @@ var order = []struct {
 	{name: "code mode", packages: []string{"internal/code/..."}},
 	{name: "schedules", packages: []string{"internal/schedule"}},
 	{name: "persistence and builtins", packages: []string{"internal/store/...", "internal/builtin/..."}, peers: true},
-	{name: "config", packages: []string{"internal/config", "internal/imports"}, peers: true},
+	{name: "config", packages: []string{"internal/config", "internal/imports/..."}, peers: true},
 	{name: "consent to configs", packages: []string{"internal/consent"}},
 	{name: "backups", packages: []string{"internal/backup"}},
 	{name: "configs of clients", packages: []string{"internal/connect", "internal/service"}},

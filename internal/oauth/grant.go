@@ -278,5 +278,10 @@ func (c *Client) assertion(ctx context.Context, s *servers) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the identity provider: %w", err)
 	}
+	if answer.IssuedType != idJAG {
+		// A provider that ignores what was requested answers with a token for its own
+		// services, which nobody else may see.
+		return "", &Refused{fmt.Sprintf("the identity provider issued a token of type %q, not %s", answer.IssuedType, idJAG)}
+	}
 	return answer.AccessToken, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -27,6 +28,8 @@ type world struct {
 	registrations int
 	seen          atomic.Int64 // requests to the resource
 	seq           int
+	assertions    map[string]bool // that were exchanged
+	names         map[string]any  // in the metadata of the resource, in place of what is right
 	wantScope     string
 	expiresIn     int
 	refuses       bool   // tokens, whichever
@@ -34,7 +37,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{valid: map[string]string{}, refresh: map[string]bool{}, expiresIn: 3600}
+	w := &world{valid: map[string]string{}, refresh: map[string]bool{}, assertions: map[string]bool{}, expiresIn: 3600}
 	mux := http.NewServeMux()
 	w.Server = httptest.NewServer(mux)
 	t.Cleanup(w.Close)
@@ -45,7 +48,9 @@ func newWorld(t *testing.T) *world {
 	}
 	mux.HandleFunc("/mcp", w.resource)
 	mux.HandleFunc("/.well-known/oauth-protected-resource/mcp", func(rw http.ResponseWriter, r *http.Request) {
-		answer(rw, 200, map[string]any{"resource": w.URL + "/mcp", "authorization_servers": []string{w.URL}})
+		metadata := map[string]any{"resource": w.URL + "/mcp", "authorization_servers": []string{w.URL}}
+		maps.Copy(metadata, w.names)
+		answer(rw, 200, metadata)
 	})
 	mux.HandleFunc("/.well-known/oauth-authorization-server", func(rw http.ResponseWriter, r *http.Request) {
 		answer(rw, 200, map[string]any{
@@ -83,10 +88,17 @@ func newWorld(t *testing.T) *world {
 			delete(w.refresh, r.PostForm.Get("refresh_token")) // they are good for once
 			scope = w.wantScope
 		}
+		if assertion := r.PostForm.Get("assertion"); assertion != "" {
+			if w.assertions[assertion] {
+				answer(rw, 400, map[string]any{"error": "invalid_grant", "error_description": "replay"})
+				return
+			}
+			w.assertions[assertion] = true
+		}
 		w.seq++
 		token, refresh := "access-"+string(rune('a'+w.seq)), "refresh-"+string(rune('a'+w.seq))
 		w.valid[token], w.refresh[refresh] = scope, true
-		answer(rw, 200, map[string]any{"access_token": token, "token_type": "Bearer", "refresh_token": refresh, "expires_in": w.expiresIn})
+		answer(rw, 200, map[string]any{"access_token": token, "token_type": "Bearer", "refresh_token": refresh, "expires_in": w.expiresIn, "issued_token_type": "urn:ietf:params:oauth:token-type:id-jag"})
 	})
 	return w
 }

@@ -52,6 +52,8 @@ type tokenAnswer struct {
 	ExpiresIn    float64 `json:"expires_in"`
 	RefreshToken string  `json:"refresh_token"`
 	Scope        *string `json:"scope"`
+	// IssuedType is the type of an exchanged token (RFC 8693, 2.2.1).
+	IssuedType string `json:"issued_token_type"`
 }
 
 // tokenRequest is one request to a token endpoint.
@@ -167,6 +169,9 @@ func method(secret, key string, supported []string) string {
 	}
 }
 
+// maxSeconds is the longest time for which a token is taken to be valid: a year.
+const maxSeconds = 366 * 24 * 3600
+
 // keep stores a token in the record, under its issuer and with the requested scopes.
 func (c *Client) keep(ctx context.Context, s *servers, client registration, key string, asked []string, a *tokenAnswer) (*grant, error) {
 	g := &grant{
@@ -178,7 +183,7 @@ func (c *Client) keep(ctx context.Context, s *servers, client registration, key 
 		g.Scopes = strings.Fields(*a.Scope)
 	}
 	if a.ExpiresIn > 0 {
-		g.Expires = c.now().Add(time.Duration(a.ExpiresIn * float64(time.Second)))
+		g.Expires = c.now().Add(time.Duration(min(a.ExpiresIn, maxSeconds)) * time.Second)
 	}
 	if before := c.record.Grants[s.Auth.Issuer]; before != nil && g.RefreshToken == "" && before.Client.ID == client.ID {
 		g.RefreshToken = before.RefreshToken // it stays valid if there is no new one

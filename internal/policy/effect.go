@@ -3,6 +3,8 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -73,10 +75,10 @@ func ParseEffectPattern(text string) (*EffectPattern, error) {
 var sqlVerbs = []string{"select", "insert", "update", "delete", "drop", "truncate", "alter", "create", "grant", "revoke", "merge", "replace"}
 
 // Matches reports whether the pattern selects an effect, or may.
-func (p *EffectPattern) Matches(e toolroom.Effect) bool { return p.matches(e, new(string)) }
+func (p *EffectPattern) Matches(e toolroom.Effect) bool { return p.matches(e, new([]string)) }
 
-// matches is Matches, which keeps in real what realPattern returned, if it was needed.
-func (p *EffectPattern) matches(e toolroom.Effect, real *string) bool {
+// matches is Matches, which keeps in real what realPatterns returned, if it was needed.
+func (p *EffectPattern) matches(e toolroom.Effect, real *[]string) bool {
 	want := p.effect
 	switch {
 	case e.Kind != want.Kind:
@@ -91,10 +93,10 @@ func (p *EffectPattern) matches(e toolroom.Effect, real *string) bool {
 		if matchPath(want.Target, e) {
 			return true
 		}
-		if *real == "" {
-			*real = realPattern(want.Target)
+		if *real == nil {
+			*real = realPatterns(want.Target)
 		}
-		return *real != want.Target && matchPath(*real, e)
+		return slices.ContainsFunc(*real, func(pattern string) bool { return matchPath(pattern, e) })
 	case toolroom.EffectHost:
 		return p.host(e.Target)
 	case toolroom.EffectCommand:
@@ -112,24 +114,66 @@ func sameMode(e toolroom.Effect, mode string) bool {
 	return e.Mode == mode || e.Kind == toolroom.EffectHost && e.Mode == "connect"
 }
 
-// realPattern returns a pattern of paths with the links resolved in the folders before its
-// first *, as they are now: a call may name the file without the link.
-func realPattern(pattern string) string {
-	at := len(pattern)
-	if star := strings.IndexByte(pattern, '*'); star >= 0 {
-		at = strings.LastIndexByte(pattern[:star], '/') + 1
+// Limits of what is looked at for one pattern. A pattern that is beyond them may be about any
+// path that begins like it.
+const (
+	maxListed   = 50_000 // entries of folders
+	maxPatterns = 1000
+)
+
+// realPatterns returns the patterns of the paths to which a pattern leads through links, as
+// they are now: a call may name the file without the link. Links in folders that ** stands
+// for are not followed.
+func realPatterns(pattern string) []string {
+	l := &links{left: maxListed, found: []string{}}
+	if strings.HasPrefix(pattern, "/") {
+		l.follow("/", strings.Split(pattern[1:], "/"), false)
 	}
-	if at <= len("/") {
-		return pattern
+	if l.left < 0 || len(l.found) > maxPatterns {
+		literal, _, _ := strings.Cut(pattern, "*")
+		real, ok := effects.Resolve(literal[:strings.LastIndexByte(literal, '/')+1])
+		if !ok {
+			real = ""
+		}
+		return []string{strings.TrimSuffix(real, "/") + "/**"}
 	}
-	real, ok := effects.Resolve(pattern[:at])
-	if !ok {
-		return pattern
+	return l.found
+}
+
+// links follows the links that a pattern leads through.
+type links struct {
+	left  int
+	found []string
+}
+
+// follow follows a pattern from a folder. linked means that a link has led there.
+func (l *links) follow(dir string, rest []string, linked bool) {
+	if linked {
+		l.found = append(l.found, strings.TrimSuffix(dir+"/"+strings.Join(rest, "/"), "/"))
 	}
-	if at == len(pattern) {
-		return real
+	if len(rest) == 0 || rest[0] == "**" || l.left < 0 || len(l.found) > maxPatterns {
+		return
 	}
-	return strings.TrimSuffix(real, "/") + "/" + pattern[at:]
+	into := func(name string) {
+		next := path.Join(dir, name)
+		if real, ok := effects.Resolve(next); ok {
+			l.follow(real, rest[1:], real != next)
+		}
+	}
+	if !strings.Contains(rest[0], "*") {
+		into(rest[0])
+		return
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // it is no folder, or its links cannot be known
+	}
+	l.left -= len(entries)
+	for _, e := range entries {
+		if (e.Type()&fs.ModeSymlink != 0 || e.IsDir() && len(rest) > 1) && matchGlob(rest[0], e.Name()) {
+			into(e.Name())
+		}
+	}
 }
 
 // matchPath matches ** over folders, which may be none, and * within one.
@@ -214,7 +258,7 @@ func (r *rule) selects(t *toolroom.Tool, call *Context) (because toolroom.Effect
 	if call == nil {
 		return because, false
 	}
-	real := ""
+	var real []string
 	for i, e := range call.Effects {
 		if r.effect.matches(e, &real) && (e.Target != "" || !call.enforces(r.effect.effect)) {
 			return call.Effects[i], true

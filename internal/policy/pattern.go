@@ -99,7 +99,7 @@ func sourceKinds() map[string]bool {
 	kinds := map[string]bool{}
 	for _, k := range []toolroom.SourceKind{
 		toolroom.SourceGo, toolroom.SourcePython, toolroom.SourceJavaScript, toolroom.SourceWASM, toolroom.SourceScript, toolroom.SourceHTTP,
-		toolroom.SourceOpenAPI, toolroom.SourceMCP, toolroom.SourceCLI, toolroom.SourceBuiltin,
+		toolroom.SourceOpenAPI, toolroom.SourceGraphQL, toolroom.SourceMCP, toolroom.SourceCLI, toolroom.SourceBuiltin,
 	} {
 		kinds[string(k)] = true
 	}

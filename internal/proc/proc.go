@@ -37,10 +37,48 @@ type Process struct {
 	Stdin  io.WriteCloser
 	Stdout io.ReadCloser
 
-	cmd  *exec.Cmd
-	done chan struct{}
-	err  error
-	once sync.Once
+	cmd   *exec.Cmd
+	done  chan struct{}
+	err   error
+	once  sync.Once
+	other Running // if not nil, what runs it instead of cmd
+}
+
+// Running is a process that runs elsewhere, such as in a sandbox.
+type Running interface {
+	// Done returns a channel that is closed when the process has ended.
+	Done() <-chan struct{}
+	// Err returns how it ended, nil for exit code 0 and an [*Exit] for another; Usage
+	// returns its processor time and peak memory. Both are valid once Done is closed.
+	Err() error
+	Usage() (cpu time.Duration, peak int64)
+	// Kill ends it with all its descendants. It may return before they have ended.
+	Kill()
+}
+
+// Of returns a process that runs elsewhere, with its standard input and output.
+func Of(r Running, stdin io.WriteCloser, stdout io.ReadCloser) *Process {
+	return &Process{Stdin: stdin, Stdout: stdout, other: r}
+}
+
+// Exit is the error of a process that ended with an exit code other than 0.
+type Exit struct{ Code int }
+
+func (e *Exit) Error() string { return fmt.Sprintf("exit status %d", e.Code) }
+
+// ExitOf returns the exit code of an error of [Process.Err], -1 after a signal, and how the
+// process ended in words. exited reports whether it did so by itself. how is empty if err is
+// of another kind.
+func ExitOf(err error) (code int, how string, exited bool) {
+	var exit *Exit
+	var ended *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return exit.Code, exit.Error(), true
+	case errors.As(err, &ended):
+		return ended.ExitCode(), ended.ProcessState.String(), ended.Exited()
+	}
+	return 0, "", false
 }
 
 // Start starts a process. Errors name the command.
@@ -103,18 +141,36 @@ type Orphan struct {
 	Command string
 }
 
-// PID returns the process id.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
+// PID returns the process id, or 0 if the process runs elsewhere.
+func (p *Process) PID() int {
+	if p.other != nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
 
 // Done returns a channel that is closed when the process has ended; then Err is valid.
-func (p *Process) Done() <-chan struct{} { return p.done }
+func (p *Process) Done() <-chan struct{} {
+	if p.other != nil {
+		return p.other.Done()
+	}
+	return p.done
+}
 
 // Err returns how the process ended, nil for exit code 0. It is valid once Done is closed.
-func (p *Process) Err() error { return p.err }
+func (p *Process) Err() error {
+	if p.other != nil {
+		return p.other.Err()
+	}
+	return p.err
+}
 
 // Usage returns the processor time and the peak memory, in bytes, of the process and the
 // children it waited for. It is valid once Done is closed.
 func (p *Process) Usage() (cpu time.Duration, peak int64) {
+	if p.other != nil {
+		return p.other.Usage()
+	}
 	state := p.cmd.ProcessState
 	if state == nil {
 		return 0, 0
@@ -122,13 +178,21 @@ func (p *Process) Usage() (cpu time.Duration, peak int64) {
 	return state.UserTime() + state.SystemTime(), peakMemory(state)
 }
 
-// Signal sends a signal to the process and its group.
+// Signal sends a signal to the process and its group. One that runs elsewhere is killed.
 func (p *Process) Signal(sig syscall.Signal) {
 	select {
-	case <-p.done:
+	case <-p.Done():
 	default:
-		signalGroup(p.PID(), sig)
+		p.signal(sig)
 	}
+}
+
+func (p *Process) signal(sig syscall.Signal) {
+	if p.other != nil {
+		p.other.Kill()
+		return
+	}
+	signalGroup(p.PID(), sig)
 }
 
 // Stop ends the process and its group, and waits until the process has ended. It first
@@ -140,13 +204,13 @@ func (p *Process) Stop(grace time.Duration) {
 		if p.exited(grace / 3) {
 			return
 		}
-		signalGroup(p.PID(), syscall.SIGTERM)
+		p.signal(syscall.SIGTERM)
 		if p.exited(grace - grace/3) {
 			return
 		}
-		signalGroup(p.PID(), syscall.SIGKILL)
+		p.signal(syscall.SIGKILL)
 	})
-	<-p.done
+	<-p.Done()
 	p.Stdout.Close()
 }
 
@@ -154,7 +218,7 @@ func (p *Process) exited(within time.Duration) bool {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
-	case <-p.done:
+	case <-p.Done():
 		return true
 	case <-timer.C:
 		return false

@@ -28,6 +28,8 @@ type Upload struct {
 	// packages, without a network.
 	Wheels   string `json:"-"`
 	Tarballs string `json:"-"`
+	// Only, if not empty, is the name of the one tool that the code must have.
+	Only string `json:"-"`
 }
 
 // Found is a tool in an upload.
@@ -107,6 +109,9 @@ func (s *Service) Push(ctx context.Context, u Upload, who string) ([]Pushed, err
 	found, err := s.Inspect(ctx, u)
 	if err != nil {
 		return nil, err
+	}
+	if u.Only != "" && (len(found) != 1 || found[0].ID.Name != u.Only) {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the code has other functions than %s", u.Only).WithHint("export one function, of that name")
 	}
 	for _, f := range found {
 		if err := s.Check(f.ID); err != nil {

@@ -33,8 +33,9 @@ type View struct {
 
 // Limits of a plan.
 const (
-	maxEntries = 500  // of a folder in which nothing new may be made
-	maxBinds   = 1500 // of a plan
+	maxEntries = 500     // of a folder in which nothing new may be made
+	maxBinds   = 1500    // of a plan
+	maxWalked  = 300_000 // files and folders that are looked at for one rule
 )
 
 // Plan returns the mounts that enforce the rules about files and programs, in the order in
@@ -81,62 +82,6 @@ type plan struct {
 
 func (p *plan) set(path string, h how) { p.how[path] = max(p.how[path], h) }
 
-// file plans a rule about files.
-func (p *plan) file(r toolroom.Effect) error {
-	f := formOf(r.Target)
-	if !f.ok {
-		return nil
-	}
-	h, writes := hidden, r.Mode == "" || r.Mode == "write"
-	switch r.Mode {
-	case "write":
-		h = readOnly
-	case "delete":
-		h = pinned
-	}
-	if writes {
-		if err := p.freezeLinks(f.dir); err != nil {
-			return err
-		}
-	}
-	dir, err := filepath.EvalSymlinks(f.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if f.last == "" || f.last == "**" {
-		p.set(dir, h)
-		return nil
-	}
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, unix.ENOTDIR) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !glob(f.last, e.Name()) {
-			continue
-		}
-		path := filepath.Join(dir, e.Name())
-		if writes {
-			if err := p.freezeLinks(path); err != nil {
-				return err
-			}
-		}
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			p.set(real, h)
-		}
-	}
-	if writes {
-		return p.freeze(dir)
-	}
-	return nil
-}
-
 // maxLinks is how many links a path may lead through, as on Linux.
 const maxLinks = 40
 
@@ -167,7 +112,7 @@ func (p *plan) freezeLinks(path string) error {
 			continue
 		}
 		if links++; links > maxLinks {
-			return &fs.PathError{Op: "follow", Path: path, Err: unix.ELOOP}
+			return nil // it leads nowhere, and none of its links can be replaced
 		}
 		to, err := os.Readlink(next)
 		if err != nil {

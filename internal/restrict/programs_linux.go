@@ -27,6 +27,7 @@ var multiCall = []string{"busybox", "toybox", "coreutils"}
 // program plans a rule about programs: it hides every file that is such a program.
 func (p *plan) program(r toolroom.Effect) error {
 	name, _, _ := strings.Cut(r.Target, " ")
+	name = strings.TrimPrefix(name, "*/")
 	found, err := programs.find(name, p.view.Path)
 	if err != nil {
 		return err
@@ -92,6 +93,10 @@ func search(name string, path []string) ([]string, error) {
 		found = append(found, real)
 		return nil
 	}
+	if strings.HasPrefix(name, "/") {
+		err := byPath(name, add)
+		return found, err
+	}
 	var dirs []string
 	for _, dir := range slices.Concat(path, folders) {
 		if real, err := filepath.EvalSymlinks(dir); err == nil && !slices.Contains(dirs, real) {
@@ -144,4 +149,22 @@ func search(name string, path []string) ([]string, error) {
 		}
 	}
 	return found, nil
+}
+
+// byPath adds the files whose absolute paths match a pattern, in which * stands for any text.
+func byPath(pattern string, add func(string) error) error {
+	literal, _, wild := strings.Cut(pattern, "*")
+	if !wild {
+		return add(pattern)
+	}
+	left := maxWalked
+	return filepath.WalkDir(literal[:strings.LastIndexByte(literal, '/')+1], func(path string, d fs.DirEntry, err error) error {
+		if left--; left < 0 {
+			return fmt.Errorf("more than %d files would have to be looked at", maxWalked)
+		}
+		if err != nil || d.IsDir() || !glob(pattern, path) {
+			return nil //nolint:nilerr // what cannot be listed cannot be started either
+		}
+		return add(path)
+	})
 }

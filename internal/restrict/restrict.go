@@ -12,62 +12,89 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/egress"
 )
 
 // Enforceable reports whether a rule can be enforced on a program that a call starts. A
 // rule is an effect whose target is a pattern, as policy writes it. Predicted are the
 // effects of the call, as far as they are known.
 //
-// Paths can be enforced if only the last segment has a wildcard. Deleting can be, if the
-// rule names one path. A rule about one program hides that program. A rule about a command
-// line, such as "git push*", hides its program too, unless the call visibly starts that
-// program; then the rule can only be judged.
+// A rule about one program hides that program. A rule about a command line, such as "git
+// push*", hides its program too, unless the call visibly starts that program; then the rule
+// can only be judged. So it is with a rule about a method of HTTP: it closes the host, unless
+// the call visibly reaches it.
 func Enforceable(rule toolroom.Effect, predicted []toolroom.Effect) bool {
 	switch rule.Kind {
 	case toolroom.EffectFile:
-		f := formOf(rule.Target)
-		return f.ok && (rule.Mode != "delete" || f.last == "")
+		return formOf(rule.Target).ok
 	case toolroom.EffectCommand:
 		program, _, line := strings.Cut(rule.Target, " ")
-		if strings.Trim(program, "*") == "" || strings.Contains(program, "/") {
+		if !namesProgram(program) {
 			return false
 		}
 		return !line || !strings.Contains(program, "*") && !starts(predicted, program)
 	case toolroom.EffectHost:
-		return rule.Mode == "" || rule.Mode == "connect"
+		return rule.Mode == "" || rule.Mode == "connect" || rule.Target != "" && !reaches(predicted, rule.Target)
 	default:
 		return false
 	}
 }
 
+// namesProgram reports whether a pattern names programs that can be found: by name, by name
+// in any folder (*/rm), or by absolute path.
+func namesProgram(pattern string) bool {
+	if name, ok := strings.CutPrefix(pattern, "*/"); ok {
+		pattern = name
+	}
+	if strings.HasPrefix(pattern, "/") {
+		first, _, _ := strings.Cut(pattern[1:], "/")
+		return strings.Trim(first, "*") != "" && !strings.Contains(first, "*")
+	}
+	return strings.Trim(pattern, "*") != "" && !strings.Contains(pattern, "/")
+}
+
 // starts reports whether one of the effects visibly starts a program.
 func starts(predicted []toolroom.Effect, program string) bool {
+	base := func(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 	return slices.ContainsFunc(predicted, func(e toolroom.Effect) bool {
 		if e.Kind != toolroom.EffectCommand {
 			return false
 		}
 		name, _, _ := strings.Cut(e.Target, " ")
-		return name[strings.LastIndexByte(name, '/')+1:] == program
+		return base(name) == base(program)
 	})
 }
 
-// form is a pattern of paths that can be enforced: dir alone, everything below it, or its
-// entries that match last.
-type form struct {
-	dir, last string // last is "", "**" or a pattern of one segment
-	ok        bool
+// reaches reports whether one of the effects visibly reaches a host of a rule.
+func reaches(predicted []toolroom.Effect, target string) bool {
+	hosts, err := egress.ParseHosts(target)
+	return slices.ContainsFunc(predicted, func(e toolroom.Effect) bool {
+		return e.Kind == toolroom.EffectHost && e.Target != "" && (err != nil || hosts(e.Target))
+	})
 }
 
+// form is a pattern of paths that can be enforced.
+type form struct {
+	segments []string
+	deep     bool // ** stands before the last segment
+	ok       bool
+}
+
+// formOf reads a pattern of paths. It cannot be enforced if it names nothing, so that it is
+// about the whole machine, or if it is about several processes.
 func formOf(target string) form {
-	if !strings.HasPrefix(target, "/") {
+	path, anywhere := strings.CutPrefix(target, "/")
+	if !anywhere && !strings.HasPrefix(path, "**/") {
 		return form{}
 	}
-	at := strings.LastIndexByte(target, '/')
-	f := form{dir: target, ok: true}
-	if strings.Contains(target[at:], "*") {
-		f.dir, f.last = target[:at], target[at+1:]
+	f := form{segments: strings.Split(path, "/")}
+	for i, segment := range f.segments {
+		f.deep = f.deep || segment == "**" && i < len(f.segments)-1
+		f.ok = f.ok || strings.Trim(segment, "*") != ""
 	}
-	f.ok = !strings.Contains(f.dir, "*") && strings.Trim(f.dir, "/") != "" && (f.last == "**" || !strings.Contains(f.last, "**"))
+	if first := f.segments[0]; first == "proc" && strings.Contains(path, "*") {
+		f.ok = false
+	}
 	return f
 }
 
@@ -89,17 +116,19 @@ func Hosts(rules []toolroom.Effect) []string {
 // glob reports whether a pattern with * matches a whole text.
 func glob(pattern, text string) bool {
 	first, rest, wild := strings.Cut(pattern, "*")
-	if !wild {
-		return pattern == text
-	}
 	text, ok := strings.CutPrefix(text, first)
-	if !ok {
-		return false
+	if !wild || !ok {
+		return ok && text == ""
 	}
-	for i := range len(text) + 1 {
-		if glob(rest, text[i:]) {
-			return true
+	for {
+		part, more, wild := strings.Cut(rest, "*")
+		if !wild {
+			return strings.HasSuffix(text, part)
 		}
+		at := strings.Index(text, part)
+		if at < 0 {
+			return false
+		}
+		text, rest = text[at+len(part):], more
 	}
-	return false
 }

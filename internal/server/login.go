@@ -30,7 +30,7 @@ func newLogin(r *app.App, c config.Server, verify func(context.Context, string) 
 	}
 	https := strings.HasPrefix(c.URL, "https://")
 	o := login.Options{
-		Key: key, Verify: verify, Log: cmp.Or(log, slog.New(slog.DiscardHandler)),
+		Key: key, Verify: verify, Sessions: r.Parts().Tokens, Log: cmp.Or(log, slog.New(slog.DiscardHandler)),
 		Secure: func(req *http.Request) bool { return req.TLS != nil || https },
 	}
 	if l := c.Auth.Login; l != nil {

@@ -35,9 +35,14 @@ type peopled struct {
 
 func serveForPeople(t *testing.T, text func(at string) string) *peopled {
 	t.Helper()
+	return serveForPeopleBy(t, httptest.NewServer, text)
+}
+
+func serveForPeopleBy(t *testing.T, serve func(http.Handler) *httptest.Server, text func(at string) string) *peopled {
+	t.Helper()
 	s := &peopled{}
 	var handler http.Handler
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
+	s.Server = serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	t.Cleanup(s.Close)
 	c, err := config.Parse("toolroom.yaml", []byte(text(s.URL)))
 	if err != nil {
@@ -180,6 +185,83 @@ func TestForgedAndForeignCookiesAreNoSession(t *testing.T) {
 		if status, _ := visit(t, http.DefaultClient, "GET", s.URL+"/api/v1/tools", "", "Cookie", "toolroom_session="+value); status != 401 {
 			t.Errorf("the cookie %.20q: %d", value, status)
 		}
+	}
+}
+
+func TestTheSignInFormIsBounded(t *testing.T) {
+	t.Parallel()
+	s := serveForPeople(t, always)
+	if status, text := visit(t, browser(t), "POST", s.URL+"/login", "token="+s.token+"&more="+strings.Repeat("x", 20<<10)); status != 400 || !strings.Contains(text, "could not be read") {
+		t.Errorf("a form of 20 KiB: %d %.200s", status, text)
+	}
+	// A token in the address would be in logs and in the history.
+	if status, _ := visit(t, browser(t), "POST", s.URL+"/login?token="+s.token, "a=b"); status != 401 {
+		t.Errorf("a token in the address: %d", status)
+	}
+}
+
+func TestLogoutEndsTheSessionForWhoeverHasItsCookie(t *testing.T) {
+	t.Parallel()
+	p := newIDP(t)
+	s := serveWithIDP(t, p)
+	at, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for how, enter := range map[string]func(*http.Client){
+		"token":    func(c *http.Client) { visit(t, c, "POST", s.URL+"/login", "token="+s.token) },
+		"provider": func(c *http.Client) { visit(t, c, "GET", s.URL+"/login/oidc", "") },
+	} {
+		c, other := browser(t), browser(t)
+		enter(c)
+		enter(other)
+		copied := c.Jar.Cookies(at)
+		if len(copied) != 1 {
+			t.Fatalf("%s: cookies %v", how, copied)
+		}
+		tools := func() int {
+			status, _ := visit(t, http.DefaultClient, "GET", s.URL+"/api/v1/tools", "", "Cookie", copied[0].Name+"="+copied[0].Value)
+			return status
+		}
+		if status := tools(); status != 200 {
+			t.Fatalf("%s: a copy of the cookie before the logout: %d", how, status)
+		}
+		visit(t, c, "POST", s.URL+"/logout", "")
+		if status := tools(); status != 401 {
+			t.Errorf("%s: a copy of the cookie after the logout: %d", how, status)
+		}
+		if status, _ := visit(t, other, "GET", s.URL+"/api/v1/tools", ""); status != 200 {
+			t.Errorf("%s: another session of the person has ended too: %d", how, status)
+		}
+	}
+}
+
+func TestACookieOfASiblingHostSignsNobodyIn(t *testing.T) {
+	t.Parallel()
+	s := serveForPeopleBy(t, httptest.NewTLSServer, always)
+	c := s.Client()
+	c.Jar = browser(t).Jar
+	visit(t, c, "POST", s.URL+"/login", "token="+s.token)
+	at, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cookies := c.Jar.Cookies(at)
+	if len(cookies) != 1 || !strings.HasPrefix(cookies[0].Name, "__Host-") {
+		t.Fatalf("browsers accept these cookies from other hosts of the domain: %v", cookies)
+	}
+	c.Jar = nil
+	for name, want := range map[string]int{cookies[0].Name: 200, strings.TrimPrefix(cookies[0].Name, "__Host-"): 401} {
+		if status, _ := visit(t, c, "GET", s.URL+"/api/v1/tools", "", "Cookie", name+"="+cookies[0].Value); status != want {
+			t.Errorf("%s: %d, want %d", name, status, want)
+		}
+	}
+	// The prefix needs these attributes.
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	_, text := visit(t, c, "POST", s.URL+"/login", "token="+s.token)
+	set := regexp.MustCompile(`(?m)^Set-Cookie: (.*)$`).FindStringSubmatch(text)
+	if set == nil || !strings.Contains(set[1], "; Path=/;") || !strings.Contains(set[1], "; Secure") || strings.Contains(set[1], "Domain=") {
+		t.Errorf("the cookie is set by %q", set)
 	}
 }
 

@@ -288,15 +288,15 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 		local.Required = auth.Never
 		o.Local(auth.Secure(redacted(auth.Middleware(local)(inEnvironment(mux, r.CheckEnvironment)), parts.Runner.Secrets)))
 	}
-	outer := http.NewServeMux()
+	outer, anonymous := http.NewServeMux(), auth.Anonymous(authOptions)
 	outer.Handle("/", inner)
 	// Clients read the card before they connect, without a token.
 	if about != nil {
-		outer.Handle("GET "+cardPath, about)
-		outer.Handle("OPTIONS "+cardPath, about)
+		outer.Handle("GET "+cardPath, anonymous(about))
+		outer.Handle("OPTIONS "+cardPath, anonymous(about))
 	}
 	// A signed link itself identifies the person that answers.
-	outer.Handle(hook.AnswerPath, answerHandler(parts.Approvals, o.Log))
+	outer.Handle(hook.AnswerPath, anonymous(answerHandler(parts.Approvals, cmp.Or(o.Log, slog.New(slog.DiscardHandler)))))
 	return auth.Secure(redacted(outer, parts.Runner.Secrets)), mcp, func() { stopCounting(); stopMetrics(); mcp.Close() }, nil
 }
 

@@ -14,8 +14,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/visible"
 )
 
 // Token is the record of a bearer token. Hash is the SHA-256 of the plaintext, which
@@ -65,6 +67,12 @@ type Store interface {
 	RevokeToken(ctx context.Context, id string, now time.Time) error
 	// TouchToken records that a token was used. It ignores unknown ids.
 	TouchToken(ctx context.Context, id string, now time.Time) error
+
+	// EndSession durably ends a session of the page, which would last until expires.
+	// Ending it again does nothing.
+	EndSession(ctx context.Context, id string, expires time.Time) error
+	// SessionEnded reports whether EndSession has ended a session.
+	SessionEnded(ctx context.Context, id string) (bool, error)
 }
 
 // Options describe a new token.
@@ -105,6 +113,8 @@ func Create(ctx context.Context, store Store, opts Options) (plaintext string, t
 		return "", Token{}, invalid("a token needs a subject", "name the caller, for example: toolroom token create ann")
 	case t.Subject == (toolroom.Identity{}).Key():
 		return "", Token{}, invalid(fmt.Sprintf("the subject %q is reserved for the local operator, who needs no token", t.Subject), "choose another subject")
+	case slices.ContainsFunc(append([]string{t.Name, t.Subject, t.Agent, t.Provider, t.Skill}, t.Groups...), hides):
+		return "", Token{}, invalid("a name of the token has characters that cannot be seen, such as control characters", "use letters, digits and punctuation")
 	case opts.TTL < 0:
 		return "", Token{}, invalid(fmt.Sprintf("a token cannot be valid for %v", opts.TTL), "use a positive duration, or omit it for a token that never expires")
 	case opts.TTL > 0:
@@ -118,6 +128,11 @@ func Create(ctx context.Context, store Store, opts Options) (plaintext string, t
 		return "", Token{}, fmt.Errorf("create token %s: %w", t.Name, err)
 	}
 	return plaintext, t, nil
+}
+
+// hides reports whether a person who reads a name would not see all of it.
+func hides(name string) bool {
+	return visible.Text(name) != name || strings.ContainsFunc(name, unicode.IsControl)
 }
 
 // find returns the token with a plaintext if it is valid, or else the error of

@@ -301,6 +301,10 @@ func (s *memoryStore) RevokeToken(_ context.Context, id string, now time.Time) e
 	return s.change(id, func(t *Token) { t.Revoked = now })
 }
 
+func (s *memoryStore) EndSession(context.Context, string, time.Time) error { return nil }
+
+func (s *memoryStore) SessionEnded(context.Context, string) (bool, error) { return false, nil }
+
 func (s *memoryStore) TouchToken(_ context.Context, id string, now time.Time) error {
 	return s.change(id, func(t *Token) {
 		t.LastUsed = now
@@ -341,5 +345,22 @@ func TestAnExpiredTokenStaysSoWhenTheClockGoesBack(t *testing.T) {
 				t.Errorf("cached %v, %s: %v", cached, name, err)
 			}
 		}
+	}
+}
+
+func TestNamesThatAPersonCannotReadAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"a\x1b[2Jb", "a\nb", "a\u202eb", "a\u200bb", "a\u009bb", "\xff", "a\U000E0041"} {
+		for field, o := range map[string]Options{
+			"name": {Name: bad, Subject: "ann"}, "subject": {Subject: bad}, "group": {Subject: "ann", Groups: []string{bad}},
+			"agent": {Subject: "ann", Agent: bad}, "provider": {Subject: "ann", Provider: bad}, "skill": {Subject: "ann", Skill: bad},
+		} {
+			if _, made, err := Create(t.Context(), &memoryStore{}, o); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
+				t.Errorf("%s %q: %+v, %v", field, bad, made, err)
+			}
+		}
+	}
+	if _, _, err := Create(t.Context(), &memoryStore{}, Options{Name: "Zoë's robot, 2", Subject: "zoë@example.com"}); err != nil {
+		t.Error(err)
 	}
 }

@@ -80,3 +80,37 @@ return [total, files["/work"], files["/dev/shm"]]
 		})
 	}
 }
+
+// TestDevCannotWriteToTheTreeOfCgroups: Docker mounts it in a folder without a size.
+func TestDevCannotWriteToTheTreeOfCgroups(t *testing.T) {
+	for _, name := range []string{"docker", "containerd"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var d sandbox.Driver
+			if name == "docker" {
+				d, _ = dockerDriver(t, docker.Options{Runtime: "runc"})
+			} else {
+				d = containerdDriver(t, containerd.Options{Address: containerdEngine(t), Runtime: "runc"})
+			}
+			result, err := hosted.New(d).Run(t.Context(), engine.Job{
+				Run: "cgroups", Owner: "tester", Sandbox: sandbox.Spec{Profile: sandbox.Dev, Guest: made.guest},
+				Program: bridge.Program{Language: "python", Limits: bridge.Limits{Wall: 120_000}, Source: `
+import os
+wrote = []
+for folder, below, _ in os.walk("/sys/fs/cgroup"):
+    try:
+        with open(folder + "/full", "wb") as f: f.write(b"x")
+        wrote.append(folder)
+    except OSError: pass
+return wrote
+`},
+			}, &listener{})
+			if err != nil || result.Outcome.Failure != nil {
+				t.Fatalf("%+v, %v", result, err)
+			}
+			if wrote, ok := result.Outcome.Value.([]bridge.Value); !ok || len(wrote) > 0 {
+				t.Errorf("it wrote to %v", result.Outcome.Value)
+			}
+		})
+	}
+}

@@ -369,6 +369,10 @@ func TestRefusedCallsSayWhatToDo(t *testing.T) {
 		{"minio:share", map[string]any{"object_key": "missing"}, toolroom.CodeNotFound},
 		{"minio:ingest", map[string]any{"object_key": "missing"}, toolroom.CodeNotFound},
 		{"minio:ingest", map[string]any{"object_key": "a", "bucket": "other"}, toolroom.CodeDenied},
+		{"minio:ingest", map[string]any{"object_key": "../other/a.txt"}, toolroom.CodeInvalidArguments},
+		{"minio:ingest", map[string]any{"object_key": "a/../../other/a.txt"}, toolroom.CodeInvalidArguments},
+		{"minio:ingest", map[string]any{"object_key": "a/./b"}, toolroom.CodeInvalidArguments},
+		{"minio:share", map[string]any{"object_key": "a/.."}, toolroom.CodeInvalidArguments},
 	} {
 		if _, err := call(t, p, tt.tool, tt.args); toolroom.CodeOf(err) != tt.code {
 			t.Errorf("%s %v: %v", tt.tool, tt.args, err)

@@ -267,6 +267,13 @@ var programs = []program{
 		value: []bridge.Value{"true []", "1 [a]", "<nil> [up]"},
 	},
 	{
+		key: "a program with sub-commands is called itself",
+		source: map[string]string{
+			"javascript": "return [await cli('git')('version').text(), await cli.git('version', {x: 1}).text(), await cli['git']().lines()]",
+		},
+		value: []bridge.Value{"2.0", "2.0", []bridge.Value{"2.0"}},
+	},
+	{
 		key:     "a list is no word of a command line",
 		source:  map[string]string{"python": "cli.git.status('-s', ['a', 'b'])", "javascript": "await cli.git.status('-s', ['a', 'b'])"},
 		failure: failing(bridge.FailProgram, 1, "word 2 of"),

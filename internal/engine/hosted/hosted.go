@@ -117,6 +117,8 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (_ *en
 	}
 	if len(spec.Egress) > 0 && probe.Holds[sandbox.LimitEgress] != "" {
 		spec.Env = append(slices.Clone(spec.Env), guest.EgressEnv+"=1")
+	}
+	if len(spec.Egress) > 0 && probe.Holds[sandbox.LimitEgress] != "" || j.Program.Attached {
 		h = outward{h, j.Dial}
 	}
 	if _, err := os.Stat(spec.Guest); err != nil {
@@ -134,7 +136,12 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (_ *en
 			spec.Env = append(spec.Env, guest.PreloadEnv+"="+string(preload))
 		}
 	}
-	r, err := e.obtain(ctx, spec, j.Ahead)
+	var r *ready
+	if j.Program.Attached { // a sandbox that waits has other folders
+		r, err = e.ready(ctx, spec)
+	} else {
+		r, err = e.obtain(ctx, spec, j.Ahead)
+	}
 	if over := engine.Stopped(ctx); err != nil && over != nil {
 		return nil, over // the driver's error is only a consequence
 	}

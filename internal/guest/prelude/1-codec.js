@@ -9,7 +9,7 @@ status[1] = -1;
 
 // Keep builtins that the program may patch.
 const {isArray, from: arrayFrom} = Array;
-const {keys: keysOf, getOwnPropertyDescriptor: describeProperty, getPrototypeOf, defineProperty, create: createObject, freeze, hasOwn} = Object;
+const {keys: keysOf, getOwnPropertyDescriptor: describeProperty, getPrototypeOf, setPrototypeOf, defineProperty, create: createObject, freeze, hasOwn} = Object;
 const {isInteger, isSafeInteger, MAX_SAFE_INTEGER} = Number;
 const {fromCharCode} = String;
 const {isView} = ArrayBuffer;

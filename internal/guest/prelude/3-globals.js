@@ -107,13 +107,29 @@ function newNamespace(path) {
       const found = lookUp(full);
       let member;
       if (typeof found === "object") member = callable(found);
-      else if (found || path === "tools" || path === "mcp" || path === "cli") member = newNamespace(full);
+      else if (path === "cli") member = program(full, name);
+      else if (found || path === "tools" || path === "mcp") member = newNamespace(full);
       else member = callable(unlisted(path, name));
       node[name] = member;
       return member;
     },
   }));
   return node;
+}
+
+// program returns a namespace of a command-line program, which is also a function that
+// calls the program itself.
+function program(path, name) {
+  const itself = callable({id: name + ":" + name, path: [name, name], kind: "cli", parameters: [], open: true});
+  const call = (...list) => itself(...list);
+  return bare(call, newNamespace(path));
+}
+
+// bare makes a namespace of a function: it has no members of a function.
+function bare(call, namespace) {
+  delete call.name;
+  delete call.length;
+  return setPrototypeOf(call, namespace);
 }
 
 function unlisted(path, name) {
@@ -125,10 +141,7 @@ function unlisted(path, name) {
 
 const tools = newNamespace("tools");
 const mcp = newNamespace("mcp");
-const cli = (program) => cli[program];
-delete cli.name;
-delete cli.length;
-Object.setPrototypeOf(cli, newNamespace("cli"));
+const cli = bare((program) => cli[program], newNamespace("cli"));
 
 function addTools(list) {
   for (let i = 0; i < list.length; i++) {
@@ -229,7 +242,7 @@ function show(v) {
 function inspect(v, depth, above) {
   if (typeof v === "string") return JSON.stringify(v);
   if (typeof v === "bigint") return v + "n";
-  if (typeof v === "function") return "[function " + (v.name || "anonymous") + "]";
+  if (typeof v === "function") return "[function " + (hasOwn(v, "name") && v.name || "anonymous") + "]";
   if (typeof v !== "object" || v === null) return Text(v);
   try {
     if (v instanceof PlainError) return v.name + ": " + v.message;

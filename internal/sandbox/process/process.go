@@ -86,7 +86,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	}
 	p := sandbox.Probe{
 		State: sandbox.Available, Isolation: d.machine.LayersOf(lockdown.Spec{}).String(), Version: details(report),
-		Holds: map[sandbox.Limit]string{}, Lacks: map[sandbox.Limit]string{}, Partly: map[sandbox.Limit]string{}, Languages: guest.Languages(installed), Layers: true,
+		Holds: map[sandbox.Limit]string{}, Lacks: map[sandbox.Limit]string{}, Partly: map[sandbox.Limit]string{}, Languages: guest.Languages(installed), Layers: true, Folders: true,
 	}
 	every := lockdown.Limits{Memory: 1, PIDs: 1, CPUs: 1, CPUTime: 1, Disk: 1}
 	for _, h := range d.machine.Holds(every) {
@@ -205,6 +205,10 @@ func (d *Driver) spec(s sandbox.Spec) lockdown.Spec {
 	if s.Layer != "" {
 		out.Env = append(out.Env, guest.LayerEnv+"="+sandbox.LayerPath)
 		out.Binds = append(out.Binds, lockdown.Bind{Source: s.Layer, Target: sandbox.LayerPath})
+	}
+	for _, f := range s.Folders {
+		out.AsServer = true // with its rights to the files, but no capabilities
+		out.Binds = append(out.Binds, lockdown.Bind{Source: f.Source, Target: f.Target, Writable: f.Writable})
 	}
 	if s.Profile == sandbox.Hardened {
 		out.Seccomp = lockdown.Hardened

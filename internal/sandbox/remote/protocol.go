@@ -60,6 +60,8 @@ type Order struct {
 	Guest string   `json:"guest,omitempty"`
 	Args  []string `json:"args,omitempty"`
 	Layer string   `json:"layer,omitempty"`
+	// Folders are those of this machine that the sandbox shows.
+	Folders []sandbox.Folder `json:"folders,omitempty"`
 }
 
 // orderOf returns the order of a sandbox. A runner on another machine has its own guest.
@@ -69,7 +71,7 @@ func orderOf(s sandbox.Spec, local bool) Order {
 		Runtime: s.Runtime, Egress: s.Egress, Unasked: s.Unasked, BestEffort: s.BestEffort,
 	}
 	if local {
-		o.Guest, o.Args, o.Layer = s.Guest, s.Args, s.Layer
+		o.Guest, o.Args, o.Layer, o.Folders = s.Guest, s.Args, s.Layer, s.Folders
 	}
 	return o
 }
@@ -79,7 +81,7 @@ func (o Order) Spec() sandbox.Spec {
 	return sandbox.Spec{
 		Run: o.Run, Profile: o.Profile, Limits: o.Limits, Env: o.Env, Image: o.Image,
 		Runtime: o.Runtime, Egress: o.Egress, Unasked: o.Unasked, BestEffort: o.BestEffort,
-		Guest: o.Guest, Args: o.Args, Layer: o.Layer,
+		Guest: o.Guest, Args: o.Args, Layer: o.Layer, Folders: o.Folders,
 	}
 }
 

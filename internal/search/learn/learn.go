@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 )
 
 // A Key names a lesson: what the uses of one tool by one caller have taught a team.
@@ -40,11 +41,17 @@ const (
 	maxCallers = 64   // of one tool in a team
 )
 
-// Team returns the team of a caller: those who have the same groups. A caller without
-// groups is a team of its own.
+// Team returns the team of a caller: those who have the same groups, and are narrowed alike
+// otherwise. A caller without groups is a team of its own, with those that are narrowed alike.
 func Team(who toolroom.Identity) string {
 	if len(who.Groups) == 0 {
-		return "caller " + who.Key()
+		return "caller " + identity.Owner(who)
+	}
+	who.Subject = ""
+	all := identity.Owner(who)
+	who.Agent, who.Provider, who.Skill, who.Scopes = "", "", "", nil
+	if all != identity.Owner(who) {
+		return "narrowed " + all
 	}
 	groups := slices.Compact(slices.Sorted(slices.Values(who.Groups)))
 	name, err := json.Marshal(groups)

@@ -282,3 +282,33 @@ func TestForgettingTakesEffectAtOnceAndElsewhereWithinAMinute(t *testing.T) {
 		t.Errorf("still known elsewhere: %v", got)
 	}
 }
+
+func TestANarrowedTokenTeachesNothingToTheWiderOneOfItsSubject(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	narrowed := toolroom.Identity{Subject: "ann", Agent: "fast"}
+	b.uses(narrowed, "collect bills", "evil:collect", 10)
+	for name, who := range map[string]toolroom.Identity{
+		"ann": {Subject: "ann"}, "another agent": {Subject: "ann", Agent: "slow"}, "without scopes": {Subject: "ann", Agent: "fast", Scopes: []string{}},
+	} {
+		if lessons := b.Recall(who)("bill"); len(lessons) > 0 {
+			t.Errorf("%s has learned %v from the agent", name, lessons)
+		}
+		b.Searched(who, "", "collect bills", []string{"evil:collect"})
+	}
+	if lessons := b.Recall(narrowed)("bill"); len(lessons) != 1 {
+		t.Errorf("the agent itself has learned %v", lessons)
+	}
+	member := toolroom.Identity{Subject: "ann", Groups: []string{"staff"}, Agent: "fast"}
+	b.uses(member, "collect bills", "evil:collect", 10)
+	if lessons := b.Recall(toolroom.Identity{Subject: "ann", Groups: []string{"staff"}})("bill"); len(lessons) > 0 {
+		t.Errorf("a member of a group has learned %v from its agent", lessons)
+	}
+	// Its call is not the one that another's search was for.
+	b.Searched(toolroom.Identity{Subject: "ann"}, "s", "settle what is owed", []string{"pay:invoice"})
+	b.Used(narrowed, "s", "pay:invoice")
+	b.Flush()
+	if lessons := b.Recall(narrowed)("owe"); len(lessons) > 0 {
+		t.Errorf("the agent was taught %v by another's search", lessons)
+	}
+}

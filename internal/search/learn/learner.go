@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/internal/search"
 )
@@ -131,7 +132,7 @@ func (l *Learner) Searched(who toolroom.Identity, id, query string, hits []strin
 		return
 	}
 	now := l.o.Now()
-	key := session{who.Key(), id}
+	key := session{identity.Owner(who), id}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	recent := l.recent(key, now)
@@ -165,7 +166,7 @@ func (l *Learner) recent(key session, now time.Time) []searched {
 // once.
 func (l *Learner) Used(who toolroom.Identity, id, tool string) {
 	now := l.o.Now()
-	key := session{who.Key(), id}
+	key := session{identity.Owner(who), id}
 	l.mu.Lock()
 	recent := l.recent(key, now)
 	if !slices.ContainsFunc(recent, func(s searched) bool { return slices.Contains(s.hits, tool) }) {

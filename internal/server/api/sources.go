@@ -18,7 +18,7 @@ type Source struct {
 	Name string              `json:"name"`
 	Kind toolroom.SourceKind `json:"kind"`
 	// State is a word: ready, idle, connecting, backing off, waiting for
-	// authorisation, broken, draining, failing. Reason has the cause and the remedy.
+	// authorisation, broken, draining, failing, disabled. Reason has the cause and the remedy.
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
 	// Listed reports whether its tools are known, and Tools how many there are.
@@ -31,6 +31,9 @@ type Source struct {
 	// Output is the end of what its program has written to stderr, also of one that has
 	// ended.
 	Output string `json:"output,omitempty"`
+	// Sandbox is where its program runs, for example "process, standard"; "none" is with the
+	// rights of the server. It is empty if the source has no program.
+	Sandbox string `json:"sandbox,omitempty"`
 	// Error is the error of the last attempt to list the tools, if it failed.
 	Error string `json:"error,omitempty"`
 }

@@ -80,6 +80,17 @@ type Options struct {
 // request id, recovery from panics, Origin, limits of the body, identity (which
 // includes Host).
 func Middleware(o Options) func(http.Handler) http.Handler {
+	o.fill()
+	return func(next http.Handler) http.Handler {
+		next = o.identify(next)
+		next = o.limitBody(next)
+		next = o.checkOrigin(next)
+		return o.guard(next)
+	}
+}
+
+// fill sets the defaults.
+func (o *Options) fill() {
 	if o.Required == "" {
 		o.Required = Auto
 	}
@@ -95,12 +106,6 @@ func Middleware(o Options) func(http.Handler) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return func(next http.Handler) http.Handler {
-		next = o.identify(next)
-		next = o.limitBody(next)
-		next = o.checkOrigin(next)
-		return o.guard(next)
-	}
 }
 
 // Identity returns the caller of the request with this context. Without the
@@ -111,6 +116,9 @@ func Identity(ctx context.Context) toolroom.Identity { return requestOf(ctx).who
 func WithIdentity(ctx context.Context, who toolroom.Identity) context.Context {
 	return context.WithValue(ctx, requestKey{}, request{RequestID(ctx), who})
 }
+
+// Anyone is the subject of requests to [Options.Open] paths, whose callers are not looked at.
+const Anyone = "anyone"
 
 // Operators is the group whose members have the rights of the local operator.
 const Operators = "operators"
@@ -147,7 +155,11 @@ func (o *Options) identify(next http.Handler) http.Handler {
 			problem.Write(w, err)
 			return
 		}
-		leave, ok := shares.enter(who)
+		key := ofCaller(who)
+		if slices.Contains(o.Open, r.URL.Path) {
+			key = ofAddress(r, r.URL.Path)
+		}
+		leave, ok := shares.enter(key)
 		if !ok {
 			shares.refuse(w)
 			return
@@ -192,7 +204,7 @@ func (o *Options) authenticate(r *http.Request) (toolroom.Identity, error) {
 	operator := toolroom.Identity{}
 	switch {
 	case slices.Contains(o.Open, r.URL.Path):
-		return operator, nil
+		return toolroom.Identity{Subject: Anyone}, nil
 	case r.Header.Get("Authorization") != "":
 		return o.verify(r)
 	case o.Required == Never, o.Required == Auto && isLocal(r):

@@ -121,24 +121,22 @@ func (o *Options) limitBody(next http.Handler) http.Handler {
 			return
 		}
 		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = &timedBody{ReadCloser: http.MaxBytesReader(w, r.Body, o.MaxBody), rc: http.NewResponseController(w)}
+			// Also for bodies that no handler reads: the server reads these after it.
+			body := &timedBody{http.MaxBytesReader(w, r.Body, o.MaxBody), http.NewResponseController(w)}
+			body.rc.SetReadDeadline(time.Now().Add(bodyTimeout))
+			r.Body = body
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// timedBody is a request body that must arrive within bodyTimeout of the first read.
+// timedBody is a request body that must arrive within bodyTimeout.
 type timedBody struct {
 	io.ReadCloser
-	rc      *http.ResponseController
-	reading bool
+	rc *http.ResponseController
 }
 
 func (b *timedBody) Read(p []byte) (int, error) {
-	if !b.reading {
-		b.reading = true
-		b.rc.SetReadDeadline(time.Now().Add(bodyTimeout))
-	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
 		// If the deadline stayed on the connection, it would end the request's

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"net"
 	"net/http"
 	"sync"
 
@@ -12,20 +13,37 @@ import (
 const DefaultShare = 512
 
 // share counts the requests of each caller that are being served, bodies and streams
-// included, so that one token cannot take the whole server.
+// included, so that one token, or one address without any, cannot take the whole server.
 type share struct {
 	most int
 	mu   sync.Mutex
 	open map[string]int
 }
 
-// enter counts a request until leave is called. It is false if the caller has too many. The
-// local operator is not limited.
-func (s *share) enter(who toolroom.Identity) (leave func(), ok bool) {
+// ofCaller returns the key under which the requests of a caller count; empty for the local
+// operator, who is not limited.
+func ofCaller(who toolroom.Identity) string {
 	if IsLocal(who) {
+		return ""
+	}
+	return "caller " + who.Key()
+}
+
+// ofAddress returns the key under which requests to a path that needs no token count. Paths
+// count apart: who floods one does not keep a probe from another.
+func ofAddress(r *http.Request, path string) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	return "address " + host + " " + path
+}
+
+// enter counts a request until leave is called. It is false if there are too many of key.
+func (s *share) enter(key string) (leave func(), ok bool) {
+	if key == "" {
 		return func() {}, true
 	}
-	key := who.Key()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open[key] >= s.most {
@@ -39,6 +57,24 @@ func (s *share) enter(who toolroom.Identity) (leave func(), ok bool) {
 			delete(s.open, key)
 		}
 	}, true
+}
+
+// Anonymous returns middleware for a handler that needs no identity: it recovers from panics,
+// limits bodies, and limits how many requests of one address are served at once.
+func Anonymous(o Options) func(http.Handler) http.Handler {
+	o.fill()
+	shares := &share{most: o.Share, open: map[string]int{}}
+	return func(next http.Handler) http.Handler {
+		return o.guard(o.limitBody(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			leave, ok := shares.enter(ofAddress(r, ""))
+			if !ok {
+				shares.refuse(w)
+				return
+			}
+			defer leave()
+			next.ServeHTTP(w, r)
+		})))
+	}
 }
 
 func (s *share) refuse(w http.ResponseWriter) {

@@ -59,3 +59,48 @@ func TestOneTokenCannotTakeTheWholeServer(t *testing.T) {
 		t.Errorf("a request of eve after her streams ended: %d", status)
 	}
 }
+
+func TestPathsWithoutATokenAreLimitedByAddressAndAreNotTheOperators(t *testing.T) {
+	t.Parallel()
+	arrived, release := make(chan string), make(chan struct{})
+	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("hold") {
+			arrived <- auth.Identity(r.Context()).Key()
+			<-release
+		}
+	})
+	o := auth.Options{Required: auth.Auto, Share: 2, Open: []string{"/open", "/probe"}}
+	for name, h := range map[string]http.Handler{"/open": auth.Middleware(o)(handler), "/link": auth.Anonymous(o)(handler)} {
+		server := httptest.NewServer(h)
+		get := func(path string) int {
+			resp, err := http.Get(server.URL + path)
+			if err != nil {
+				t.Error(err)
+				return 0
+			}
+			resp.Body.Close()
+			return resp.StatusCode
+		}
+		ended := make(chan int, 2)
+		for range 2 {
+			go func() { ended <- get(name + "?hold") }()
+			if who := <-arrived; name == "/open" && who != auth.Anyone {
+				t.Errorf("%s is called by %q", name, who)
+			}
+		}
+		if status := get(name); status != http.StatusTooManyRequests {
+			t.Errorf("a third request to %s: %d", name, status)
+		}
+		if name == "/open" && (get("/probe") != http.StatusOK || get("/api") != http.StatusOK) {
+			t.Error("requests to one path keep others out")
+		}
+		release <- struct{}{}
+		release <- struct{}{}
+		<-ended
+		<-ended
+		if status := get(name); status != http.StatusOK {
+			t.Errorf("a request to %s after the others ended: %d", name, status)
+		}
+		server.Close()
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/rand"
 	_ "embed"
 	"encoding/base64"
 	"encoding/json"
@@ -39,11 +40,19 @@ type Options struct {
 	Key []byte
 	// Verify returns the identity of a token's bearer.
 	Verify func(ctx context.Context, bearer string) (toolroom.Identity, error)
+	// Sessions records which sessions have ended.
+	Sessions Sessions
 	// OIDC, if not nil, is a provider at which people can sign in.
 	OIDC *OIDC
 	// Secure reports whether a browser reaches the server only over HTTPS.
 	Secure func(*http.Request) bool
 	Log    *slog.Logger
+}
+
+// Sessions is the part of a [token.Store] that ends sessions.
+type Sessions interface {
+	EndSession(ctx context.Context, id string, expires time.Time) error
+	SessionEnded(ctx context.Context, id string) (bool, error)
 }
 
 // Login signs people in. Its methods are safe for concurrent use.
@@ -81,6 +90,7 @@ func (l *Login) Register(mux *http.ServeMux) {
 
 // session is the content of the cookie of a person. Either Token or Who is set.
 type session struct {
+	ID string `json:"id"`
 	// Token is verified with each request, so that a revoked token ends the session.
 	Token   string             `json:"token,omitempty"`
 	Who     *toolroom.Identity `json:"who,omitempty"`
@@ -99,8 +109,11 @@ const (
 // Identity returns the person that a request's cookie identifies. It is only for the page
 // and the API that the page uses.
 func (l *Login) Identity(r *http.Request) (toolroom.Identity, bool) {
-	var s session
-	if !(r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, "/api/")) || !l.open(r, sessionCookie, &s) || time.Now().After(s.Expires) {
+	if !(r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, "/api/")) {
+		return toolroom.Identity{}, false
+	}
+	s, ok := l.session(r)
+	if !ok {
 		return toolroom.Identity{}, false
 	}
 	if s.Who != nil {
@@ -108,6 +121,34 @@ func (l *Login) Identity(r *http.Request) (toolroom.Identity, bool) {
 	}
 	who, err := l.o.Verify(r.Context(), s.Token)
 	return who, err == nil && who.Subject != ""
+}
+
+// session returns the session of a browser if it has not ended.
+func (l *Login) session(r *http.Request) (s session, ok bool) {
+	if !l.open(r, sessionCookie, &s) || s.ID == "" {
+		return s, false
+	}
+	ended, err := l.o.Sessions.SessionEnded(r.Context(), s.ID)
+	if err != nil {
+		l.o.Log.Error("cannot read whether a session of the page has ended", "error", err)
+	}
+	if err != nil || ended {
+		return s, false
+	}
+	if time.Now().After(s.Expires) {
+		_ = l.end(r, s) // it stays so if the clock is set back
+		return s, false
+	}
+	return s, true
+}
+
+// end ends a session for whoever has its cookie.
+func (l *Login) end(r *http.Request, s session) error {
+	err := l.o.Sessions.EndSession(r.Context(), s.ID, s.Expires)
+	if err != nil {
+		l.o.Log.Error("cannot end a session of the page", "error", err)
+	}
+	return err
 }
 
 func (l *Login) withToken(w http.ResponseWriter, r *http.Request) {
@@ -130,8 +171,8 @@ func (l *Login) withToken(w http.ResponseWriter, r *http.Request) {
 
 // enter sets the cookie and shows the page.
 func (l *Login) enter(w http.ResponseWriter, r *http.Request, s session) {
-	s.Expires = time.Now().Add(SessionTime)
-	if err := l.set(w, r, sessionCookie, "/", s, SessionTime); err != nil {
+	s.ID, s.Expires = rand.Text(), time.Now().Add(SessionTime)
+	if err := l.set(w, r, sessionCookie, s, SessionTime); err != nil {
 		l.form(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -139,34 +180,49 @@ func (l *Login) enter(w http.ResponseWriter, r *http.Request, s session) {
 }
 
 func (l *Login) out(w http.ResponseWriter, r *http.Request) {
-	l.clear(w, r, sessionCookie, "/")
+	if s, ok := l.session(r); ok && l.end(r, s) != nil {
+		l.form(w, r, http.StatusServiceUnavailable, "The session could not be ended: it is still valid. Try again.")
+		return
+	}
+	l.clear(w, r, sessionCookie)
 	http.Redirect(w, r, Path, http.StatusSeeOther)
 }
 
-// set sets a sealed cookie that only requests from this server's own pages, and links to
-// it, carry.
-func (l *Login) set(w http.ResponseWriter, r *http.Request, name, path string, content any, age time.Duration) error {
+// name returns the name of a cookie. Over HTTPS browsers take one with this prefix from this
+// host alone: another host of the domain cannot sign a person in as somebody else.
+func (l *Login) name(r *http.Request, name string) string {
+	if l.o.Secure(r) {
+		return "__Host-" + name
+	}
+	return name
+}
+
+// set seals content into a cookie.
+func (l *Login) set(w http.ResponseWriter, r *http.Request, name string, content any, age time.Duration) error {
 	plain, err := json.Marshal(content)
 	if err != nil {
 		return err
 	}
+	name = l.name(r, name)
 	value := base64.RawURLEncoding.EncodeToString(l.seal.Seal(nil, nil, plain, []byte(name)))
 	if len(value) > maxCookie {
 		return errors.New("the token or the list of groups is too long for a cookie; use a token of Toolroom")
 	}
-	http.SetCookie(w, &http.Cookie{
-		Name: name, Value: value, Path: path, MaxAge: int(age.Seconds()),
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: l.o.Secure(r),
-	})
+	http.SetCookie(w, l.cookie(r, name, value, int(age.Seconds())))
 	return nil
 }
 
-func (l *Login) clear(w http.ResponseWriter, r *http.Request, name, path string) {
-	http.SetCookie(w, &http.Cookie{Name: name, Path: path, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: l.o.Secure(r)})
+func (l *Login) clear(w http.ResponseWriter, r *http.Request, name string) {
+	http.SetCookie(w, l.cookie(r, l.name(r, name), "", -1))
 }
 
-// open reads a sealed cookie. It is false if there is none or it is not ours.
+func (l *Login) cookie(r *http.Request, name, value string, age int) *http.Cookie {
+	return &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: l.o.Secure(r)}
+}
+
+// open reads the content of a sealed cookie.
 func (l *Login) open(r *http.Request, name string, into any) bool {
+	name = l.name(r, name)
 	cookies := r.CookiesNamed(name)
 	if len(cookies) != 1 || len(cookies[0].Value) > maxCookie {
 		return false

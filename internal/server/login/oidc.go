@@ -62,7 +62,7 @@ func (l *Login) begin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a := attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), Expires: time.Now().Add(attemptTime)}
-	if err := l.set(w, r, attemptCookie, Path, a, attemptTime); err != nil {
+	if err := l.set(w, r, attemptCookie, a, attemptTime); err != nil {
 		l.failed(w, r, "begin", err)
 		return
 	}
@@ -83,7 +83,7 @@ func (l *Login) begin(w http.ResponseWriter, r *http.Request) {
 func (l *Login) callback(w http.ResponseWriter, r *http.Request) {
 	var a attempt
 	known := l.open(r, attemptCookie, &a)
-	l.clear(w, r, attemptCookie, Path)
+	l.clear(w, r, attemptCookie)
 	q := r.URL.Query()
 	switch {
 	case !known || time.Now().After(a.Expires) || q.Get("state") != a.State:

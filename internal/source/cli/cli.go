@@ -84,6 +84,8 @@ type Config struct {
 	// Start starts a program that must not break the rules, as in
 	// [source.Request.Forbidden]. The default is proc.Start, for which there must be none.
 	Start func(proc.Spec, []toolroom.Effect) (*proc.Process, error)
+	// Sandboxed means that Start starts programs in a sandbox, which has programs of its own.
+	Sandboxed bool
 	// Enforces reports whether Start can enforce rules on this machine; nil means that it
 	// cannot.
 	Enforces func() bool
@@ -117,7 +119,7 @@ func (s *Source) Notify(changed func()) { s.changed = changed }
 // Describe describes the source.
 func (s *Source) Describe() source.Description {
 	d := source.Description{Kind: toolroom.SourceCLI, Title: filepath.Base(s.o.Command), Text: s.o.Description, State: "ready"}
-	if _, err := exec.LookPath(s.o.Command); err != nil {
+	if _, err := exec.LookPath(s.o.Command); err != nil && !s.o.Sandboxed {
 		d.State, d.Reason = "broken", fmt.Sprintf("%s is not on PATH: install it, or set its full path", s.o.Command)
 	}
 	return d

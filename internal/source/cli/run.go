@@ -62,7 +62,7 @@ func (r Result) JSON(v any) error { return json.Unmarshal([]byte(r.Stdout), v) }
 var quiet = []string{"TERM=dumb", "NO_COLOR=1", "PAGER=cat", "GIT_PAGER=cat", "MANPAGER=cat", "GIT_TERMINAL_PROMPT=0"}
 
 func (s *Source) start(ctx context.Context, argv []string, rules []toolroom.Effect, stderr io.Writer) (*proc.Process, error) {
-	if _, err := exec.LookPath(s.o.Command); err != nil {
+	if _, err := exec.LookPath(s.o.Command); err != nil && !s.o.Sandboxed {
 		e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "program %s not found: %w", s.o.Command, err)
 		e.Retryable = false
 		e.Effects = toolroom.EffectsNone
@@ -166,13 +166,13 @@ func wholeCharacters(text string) int {
 
 func output(p *proc.Process, stdout, stderr *capture) (*source.Output, error) {
 	r := Result{Stdout: stdout.text(), Stderr: stderr.text(), DroppedBytes: stdout.dropped + stderr.dropped}
-	var exit *exec.ExitError
+	how := ""
 	switch err := p.Err(); {
 	case err == nil, errors.Is(err, exec.ErrWaitDelay):
-	case errors.As(err, &exit):
-		r.ExitCode = exit.ExitCode()
 	default:
-		return nil, err
+		if r.ExitCode, how, _ = proc.ExitOf(err); how == "" {
+			return nil, err
+		}
 	}
 	r.OK = r.ExitCode == 0
 	value, err := jsonx.Marshal(r)
@@ -183,8 +183,8 @@ func output(p *proc.Process, stdout, stderr *capture) (*source.Output, error) {
 	text := r.Text()
 	if !r.OK {
 		text = strings.TrimSpace(r.Stderr + "\n" + r.Stdout)
-		if exit != nil {
-			text = exit.ProcessState.String() + ": " + text
+		if how != "" {
+			text = how + ": " + text
 		}
 	}
 	out.Content = []toolroom.Content{toolroom.TextContent(text)}

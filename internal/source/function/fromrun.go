@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/toolroom/toolroom"
@@ -104,24 +105,24 @@ func replaceLiteral(code string, literal json.RawMessage, name string) (string, 
 	return number.ReplaceAllString(code, "${1}"+name+"${2}"), n
 }
 
-// header returns the lines of the header: what the function declares, and what was seen.
-func (r *Ran) header() []string {
-	var lines []string
-	if r.ReadOnly {
-		lines = append(lines, "read_only = true")
-	}
+// header returns the fields of the header. There always is one, and it is the first of the
+// file: so a header within the program declares nothing.
+func (r *Ran) header() [][2]string {
+	lines := [][2]string{{"read_only", strconv.FormatBool(r.ReadOnly)}}
 	if len(r.Egress) > 0 {
 		hosts, _ := json.Marshal(r.Egress) // texts can always be encoded
-		lines = append(lines, "egress = "+string(hosts))
+		lines = append(lines, [2]string{"egress", string(hosts)})
 	}
 	return lines
 }
 
 func (r *Ran) python(code string, values map[string]json.RawMessage) string {
 	var b strings.Builder
-	if lines := r.header(); len(lines) > 0 {
-		b.WriteString("# /// script\n# [tool.toolroom]\n# " + strings.Join(lines, "\n# ") + "\n# ///\n")
+	b.WriteString("# /// script\n# [tool.toolroom]\n")
+	for _, field := range r.header() {
+		b.WriteString("# " + field[0] + " = " + field[1] + "\n")
 	}
+	b.WriteString("# ///\n")
 	for _, seen := range r.Seen {
 		fmt.Fprintf(&b, "# Seen when it ran: %s\n", oneLine(seen))
 	}
@@ -157,17 +158,11 @@ func (r *Ran) python(code string, values map[string]json.RawMessage) string {
 func (r *Ran) script(code string, values map[string]json.RawMessage) string {
 	var b strings.Builder
 	b.WriteString("import type { Context } from \"toolroom\";\n\n")
-	if lines := r.header(); len(lines) > 0 {
-		b.WriteString("/*\n * toolroom:\n")
-		if r.ReadOnly {
-			b.WriteString(" *   read_only: true\n")
-		}
-		if len(r.Egress) > 0 {
-			hosts, _ := json.Marshal(r.Egress)
-			fmt.Fprintf(&b, " *   egress: %s\n", hosts)
-		}
-		b.WriteString(" */\n")
+	b.WriteString("/*\n * toolroom:\n")
+	for _, field := range r.header() {
+		b.WriteString(" *   " + field[0] + ": " + field[1] + "\n")
 	}
+	b.WriteString(" */\n")
 	for _, seen := range r.Seen {
 		fmt.Fprintf(&b, "// Seen when it ran: %s\n", oneLine(seen))
 	}

@@ -338,7 +338,7 @@ func (l *link) describe() source.Description {
 	if stderr != nil {
 		d.Output = strings.ToValidUTF8(stderr.String(), "")
 	}
-	if up != nil && up.process != nil {
+	if up != nil && up.process != nil && up.process.PID() != 0 {
 		d.Process = &source.Process{PID: up.process.PID(), Memory: up.process.Memory(), Stderr: lastLines(up.stderr)}
 	}
 	return d

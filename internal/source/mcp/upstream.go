@@ -109,8 +109,11 @@ func (l *link) transport(ctx context.Context, up *upstream) (mcp.Transport, erro
 // died reports whether the process has exited by itself with an error. It is called
 // after the process has ended.
 func (up *upstream) died() bool {
-	exit := (*exec.ExitError)(nil)
-	return up.process != nil && errors.As(up.process.Err(), &exit) && exit.Exited()
+	if up.process == nil {
+		return false
+	}
+	_, _, exited := proc.ExitOf(up.process.Err())
+	return exited
 }
 
 // explain adds the exit status of the process and its last output to an error.
@@ -118,8 +121,8 @@ func (up *upstream) explain(err error) error {
 	if up.process == nil {
 		return err
 	}
-	if exit := (*exec.ExitError)(nil); errors.As(up.process.Err(), &exit) && exit.Exited() {
-		err = fmt.Errorf("it ended with %s", exit.ProcessState)
+	if _, how, exited := proc.ExitOf(up.process.Err()); exited {
+		err = fmt.Errorf("it ended with %s", how)
 	}
 	if tail := lastLines(up.stderr); tail != "" {
 		return fmt.Errorf("%w; it wrote: %s", err, tail)

@@ -37,6 +37,16 @@ func (s *Store) CreateApproval(ctx context.Context, a *toolroom.Approval) (*tool
 				return nil
 			}
 		}
+		var pending int
+		err = tx.QueryRowContext(ctx, `SELECT count(*) FROM approvals
+			WHERE state = 'pending' AND expires > ? AND coalesce(json_extract(identity, '$.subject'), '') = ?`,
+			instant(a.Created), a.Identity.Subject).Scan(&pending)
+		if err != nil {
+			return err
+		}
+		if pending >= approval.MaxPending {
+			return approval.TooMany()
+		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO approvals
 			(id, call, digest, tool, arguments, identity, reason, state, created, expires, answered, answered_by, comment, used,
 			 session, effects, diff, people, approvers, scopes)

@@ -78,3 +78,25 @@ func scanToken(row scanner) (*token.Token, error) {
 	}
 	return t, nil
 }
+
+// keepEnded is how long the end of a session is kept after the session would have expired: a
+// clock may be set back.
+const keepEnded = 7 * 24 * time.Hour
+
+// EndSession implements [token.Store].
+func (s *Store) EndSession(ctx context.Context, id string, expires time.Time) error {
+	return s.write(ctx, "end a session of the page", func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM ended_sessions WHERE expires < ?", instant(time.Now().Add(-keepEnded))); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "INSERT INTO ended_sessions (id, expires) VALUES (?, ?) ON CONFLICT DO NOTHING", id, instant(expires))
+		return err
+	})
+}
+
+// SessionEnded implements [token.Store].
+func (s *Store) SessionEnded(ctx context.Context, id string) (bool, error) {
+	var ended bool
+	err := s.reader.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM ended_sessions WHERE id = ?)", id).Scan(&ended)
+	return ended, s.fail(ctx, "read the end of a session", err)
+}

@@ -47,6 +47,27 @@ var approvalTests = []test{
 		wantCode(t, "CreateApproval", err, toolroom.CodeConflict)
 	}},
 	{"one question is open for a call at a time", testOneOpenApproval},
+	{"a subject has a bounded number of pending approvals, whatever it names itself", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		for i := range approval.MaxPending {
+			a := newApproval(fmt.Sprintf("apr_%d", i), fmt.Sprintf("digest %d", i))
+			a.Identity.Agent = fmt.Sprintf("agent %d", i)
+			createApproval(t, s, a)
+		}
+		_, err := s.CreateApproval(t.Context(), newApproval("apr_more", "more"))
+		wantCode(t, "CreateApproval", err, toolroom.CodeRateLimited)
+		if same := createApproval(t, s, newApproval("apr_same", "digest 7")); same.ID != "apr_7" {
+			t.Errorf("a repeat of an open question is %s, want apr_7", same.ID)
+		}
+		other := newApproval("apr_other", "other")
+		other.Identity.Subject = ""
+		createApproval(t, s, other)
+		answerApproval(t, s, "apr_0", toolroom.Answer{Approve: true}, start)
+		createApproval(t, s, newApproval("apr_next", "next"))
+		late := newApproval("apr_late", "late")
+		late.Created, late.Expires = start.Add(2*approvalTTL), start.Add(3*approvalTTL)
+		createApproval(t, s, late)
+	}},
 	{"a used approval does not stand in for the open question after it", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))

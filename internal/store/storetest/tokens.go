@@ -23,6 +23,22 @@ var tokenTests = []test{
 			}
 		}
 	}},
+	{"an ended session stays so, also after reopening", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		for range 2 {
+			must(t, s.EndSession(t.Context(), "a", time.Now().Add(time.Hour)))
+		}
+		must(t, s.EndSession(t.Context(), "b", time.Now()))
+		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
+			for id, want := range map[string]bool{"a": true, "b": true, "c": false, "": false} {
+				ended, err := s.SessionEnded(t.Context(), id)
+				must(t, err)
+				if ended != want {
+					t.Errorf("%s: session %q has ended: %v", name, id, ended)
+				}
+			}
+		}
+	}},
 	{"an unknown token is not found", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		_, err := s.Token(t.Context(), "none")

@@ -134,7 +134,7 @@ func (r *Runner) serveStart(w http.ResponseWriter, q *request) {
 		fail(w, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not the id of a sandbox: want 32 hex digits", order.ID))
 		return
 	}
-	if !r.o.Local && (order.Guest != "" || len(order.Args) > 0 || order.Layer != "") {
+	if !r.o.Local && (order.Guest != "" || len(order.Args) > 0 || order.Layer != "" || len(order.Folders) > 0) {
 		fail(w, toolroom.Errorf(toolroom.CodeInvalidArguments, "an order from another machine cannot name a guest or a layer"))
 		return
 	}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/toolroom/toolroom/internal/imports/toolflow"
+	"github.com/toolroom/toolroom/internal/release"
+)
+
+func TestAnImportFromToolFlowTakesWhatRunsAndNamesTheRest(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, "")
+	tools, err := toolflow.Read(t.Context(), "../../internal/imports/toolflow/testdata/dump.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(dry bool) map[string]int {
+		t.Helper()
+		steps, err := toolflow.Import(t.Context(), w.Parts().Releases, tools, "ada", dry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := map[string]int{}
+		for _, s := range steps {
+			n[s.Action]++
+		}
+		return n
+	}
+	if n := count(true); n[toolflow.StepVersion] != 3 || n[toolflow.StepSkip] != 3 || n[toolflow.StepRename] != 1 {
+		t.Errorf("the plan is %v", n)
+	}
+	if list, err := w.Parts().Releases.List(t.Context(), release.Filter{}); err != nil || len(list) != 0 {
+		t.Fatalf("a dry run stored %v, %v", list, err)
+	}
+	if n := count(false); n[toolflow.StepVersion] != 3 || n[toolflow.StepRelease] != 2 || n[toolflow.StepDeprecate] != 1 || n[toolflow.StepCase] != 1 || n[toolflow.StepSkip] != 4 {
+		t.Errorf("the import did %v", n)
+	}
+	w.wantValue("fn:double", `{"x": 21}`, `{"result":42}`)
+	d, err := w.Parts().Releases.Show(t.Context(), "fn:double")
+	if err != nil || len(d.Versions) != 2 || d.Versions[0].Status != release.StatusActive || d.Versions[1].Status != release.StatusDeprecated || len(d.Cases) != 1 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if n := count(false); n[toolflow.StepVersion] != 0 || n[toolflow.StepNothing] != 3 || n[toolflow.StepDeprecate] != 0 {
+		t.Errorf("the second import did %v", n)
+	}
+	for i := range tools {
+		tools[i].Versions = tools[i].Versions[:min(1, len(tools[i].Versions))]
+	}
+	w2 := newWorkshop(t, "")
+	w2.serve("double.py", "def double(x: int) -> int:\n    return x\n")
+	steps, err := toolflow.Import(t.Context(), w2.Parts().Releases, tools, "ada", true)
+	if err != nil || steps[0].Action != toolflow.StepRename || steps[0].Tool != "fn:double_2" {
+		t.Errorf("%+v, %v", steps, err)
+	}
+}

@@ -1,0 +1,384 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/egress"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/hosted"
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// confined starts the program of a source in a sandbox: as an attached command of a guest,
+// whose input and output are a line over the bridge, and so are its connections.
+type confined struct {
+	app    *App
+	name   string
+	source config.Source
+	egress config.Egress
+}
+
+// confinedHome is the home folder of a program in a sandbox.
+const confinedHome = "/home/source"
+
+// ruled starts a program. The sandbox enforces no further rules of the policy.
+func (c *confined) ruled(s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
+	if len(rules) > 0 {
+		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the sandbox of the source %s cannot enforce rules about the effects of a single call", c.name).
+			WithHint("narrow its folders and hosts in the config")
+	}
+	return c.start(s)
+}
+
+// start starts a program and returns when it runs.
+func (c *confined) start(s proc.Spec) (*proc.Process, error) {
+	e, err := c.engine()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	job, guard, err := c.job(ctx, e, s)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	p := &confinedProcess{done: make(chan struct{}), kill: cancel}
+	far, stdin, stdout := newStdio()
+	attached := make(chan struct{})
+	job.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+		switch {
+		case address == bridge.StdioAddress:
+			close(attached)
+			return far, nil
+		case guard == nil:
+			return nil, toolroom.Errorf(toolroom.CodeDenied, "the sandbox of the source %s has no network", c.name)
+		}
+		conn, err := guard.DialContext(ctx, "tcp", address)
+		if err != nil {
+			c.app.log.Info("connection of a source refused", "source", c.name, "to", address, "reason", err)
+		}
+		return conn, err
+	}
+	go func() {
+		defer cancel()
+		result, err := e.Run(ctx, job, output{to: s.Stderr})
+		p.end(result, err)
+		far.Close()
+		close(p.done)
+	}()
+	select {
+	case <-attached:
+		return proc.Of(p, stdin, stdout), nil
+	case <-p.done:
+		return nil, cmp.Or(p.err, error(toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the program of the source %s ended before it began", c.name)))
+	}
+}
+
+// engine returns the engine of the sandbox's driver.
+func (c *confined) engine() (*hosted.Engine, error) {
+	name := cmp.Or(c.source.Sandbox.Runtime, config.RuntimeProcess)
+	var known []string
+	for _, one := range c.app.engines {
+		e, ok := one.(*hosted.Engine)
+		switch {
+		case !ok || e.Name() == "host":
+		case e.Name() == name:
+			return e, nil
+		default:
+			known = append(known, e.Name())
+		}
+	}
+	return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the source %s names the sandbox %q, which does not exist", c.name, name).
+		WithHint("available: %s", strings.Join(known, ", "))
+}
+
+// job returns what the engine runs, and the guard of its connections; nil if it may make
+// none.
+func (c *confined) job(ctx context.Context, e *hosted.Engine, s proc.Spec) (engine.Job, *egress.Guard, error) {
+	b := c.source.Sandbox
+	limits, unasked := b.Limits()
+	spec := sandbox.Spec{
+		Profile: sandbox.Profile(cmp.Or(b.Profile, string(sandbox.Standard))), Limits: limits, Unasked: unasked, Image: b.Image,
+		Guest: c.app.o.Guest.Path, Args: c.app.o.Guest.Args, Egress: slices.Concat(b.Hosts, c.registries(s.Command)),
+	}
+	var env []string
+	probe := e.Probe(ctx)
+	if probe.State == sandbox.Available && probe.Folders {
+		home := filepath.Join(c.app.home, "sources", c.name)
+		if err := os.MkdirAll(home, 0o700); err != nil {
+			return engine.Job{}, nil, err
+		}
+		spec.Folders = append(spec.Folders, sandbox.Folder{Source: home, Target: confinedHome, Writable: true})
+		env = append(env, "HOME="+confinedHome)
+	}
+	granted, err := c.folders()
+	if err != nil {
+		return engine.Job{}, nil, err
+	}
+	spec.Folders = append(spec.Folders, granted...)
+	command := s.Command
+	if e.Name() == config.RuntimeProcess {
+		found, folders, path := c.locate(s)
+		command, spec.Folders = found, append(spec.Folders, folders...)
+		if path != "" {
+			env = append(env, "PATH="+path+":"+confinedPath)
+		}
+	}
+	dir := ""
+	if slices.ContainsFunc(granted, func(f sandbox.Folder) bool { return within(s.Dir, f.Source) }) {
+		dir = s.Dir
+	} else if c.cwd() != "" {
+		return engine.Job{}, nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the sandbox of the source %s does not show its working folder %s", c.name, s.Dir).
+			WithHint("add it to sandbox.read or sandbox.write, or remove cwd")
+	}
+	var guard *egress.Guard
+	if len(spec.Egress) > 0 {
+		policy := c.egress.Policy(c.source.Egress)
+		policy.Allow = append(policy.Allow, spec.Egress...)
+		if guard, err = egress.New(policy); err == nil {
+			guard, err = guard.Within(spec.Egress)
+		}
+		if err != nil {
+			return engine.Job{}, nil, err
+		}
+	}
+	return engine.Job{
+		Run: "source-" + c.name, Owner: "sources", Sandbox: spec,
+		Program: bridge.Program{
+			Language: "command", Name: filepath.Base(command), Command: append([]string{command}, s.Args...), Attached: true, Dir: dir,
+			Env:    slices.Concat(env, c.settings(s.Command), s.Env),
+			Limits: bridge.Limits{Wall: forever.Milliseconds(), Output: math.MaxInt64 / 2, Bytes: math.MaxInt64 / 2, Memory: limits.Memory},
+		},
+	}, guard, nil
+}
+
+// forever is longer than any program of a source runs.
+const forever = 10 * 365 * 24 * time.Hour
+
+// confinedPath are the folders of programs that the sandbox of this machine shows.
+const confinedPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+func (c *confined) cwd() string {
+	if c.source.MCP != nil {
+		return c.source.MCP.Cwd
+	}
+	return c.source.CLI.Cwd
+}
+
+// folders returns the folders that the config grants.
+func (c *confined) folders() ([]sandbox.Folder, error) {
+	var out []sandbox.Folder
+	add := func(paths []string, writable bool) error {
+		for _, path := range paths {
+			full, err := filepath.Abs(c.app.folder(c.app.expandHome(path)))
+			if err == nil {
+				_, err = os.Stat(full)
+			}
+			if err != nil {
+				return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the sandbox of the source %s cannot show %s: %w", c.name, path, err).
+					WithHint("make it, or remove it from sandbox.read and sandbox.write")
+			}
+			out = append(out, sandbox.Folder{Source: full, Writable: writable})
+		}
+		return nil
+	}
+	return out, cmp.Or(add(c.source.Sandbox.Read, false), add(c.source.Sandbox.Write, true))
+}
+
+// expandHome replaces ~/ by the home folder of this user.
+func (a *App) expandHome(path string) string {
+	rest, ok := strings.CutPrefix(path, "~/")
+	if home, set := a.lookupEnv("HOME"); ok && set {
+		return filepath.Join(home, rest)
+	}
+	return path
+}
+
+// locate finds the program for the sandbox of this machine, which shows the installed
+// programs. One elsewhere, such as Node in a home folder, is shown besides: its own folder if
+// that holds nothing but it, else its file. path is its folder of programs, to be searched.
+func (c *confined) locate(s proc.Spec) (command string, folders []sandbox.Folder, path string) {
+	found := s.Command
+	if !strings.Contains(found, "/") {
+		var err error
+		if found, err = exec.LookPath(found); err != nil {
+			return s.Command, nil, ""
+		}
+	} else if !filepath.IsAbs(found) {
+		return filepath.Join(s.Dir, found), nil, "" // in a folder that the config grants, or not at all
+	}
+	actual, err := filepath.EvalSymlinks(found)
+	if err != nil || installed(found) && installed(actual) {
+		return found, nil, ""
+	}
+	bin := filepath.Dir(found)
+	prefix := filepath.Dir(bin)
+	for _, sign := range []string{"lib/node_modules", "pyvenv.cfg"} {
+		if _, err := os.Stat(filepath.Join(prefix, sign)); err == nil {
+			return found, []sandbox.Folder{{Source: prefix}}, bin
+		}
+	}
+	folders = []sandbox.Folder{{Source: actual, Target: found}}
+	if uv := filepath.Join(filepath.Dir(actual), "uv"); filepath.Base(found) == "uvx" && exists(uv) {
+		folders = append(folders, sandbox.Folder{Source: uv, Target: filepath.Join(bin, "uv")})
+	}
+	return found, folders, bin
+}
+
+// installed reports whether the sandbox of this machine shows a path.
+func installed(path string) bool {
+	for _, dir := range []string{"/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr"} {
+		if within(path, dir) {
+			return true
+		}
+	}
+	return false
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func within(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
+
+// launcher is a program that installs and starts packages.
+type launcher struct {
+	hosts []string // of the public registry
+	// variables name another registry, in the environment of this process.
+	variables []string
+}
+
+var (
+	npmLauncher = launcher{[]string{"registry.npmjs.org"}, []string{"npm_config_registry", "NPM_CONFIG_REGISTRY"}}
+	uvLauncher  = launcher{[]string{"pypi.org", "files.pythonhosted.org"}, []string{"UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"}}
+)
+
+func launcherOf(command string) (launcher, bool) {
+	switch filepath.Base(command) {
+	case "npx", "npm", "pnpm", "bunx":
+		return npmLauncher, true
+	case "uvx", "uv", "pipx":
+		return uvLauncher, true
+	}
+	return launcher{}, false
+}
+
+// registries returns the hosts from which a launcher of packages installs them. A sandbox
+// without any hosts has none either: its packages must be in its home folder.
+func (c *confined) registries(command string) []string {
+	l, ok := launcherOf(command)
+	if !ok {
+		return nil
+	}
+	hosts := slices.Clone(l.hosts)
+	for _, name := range l.variables {
+		value, _ := c.app.lookupEnv(name)
+		if u, err := url.Parse(value); err == nil && u.Host != "" {
+			hosts = append(hosts, u.Host)
+		}
+	}
+	return hosts
+}
+
+// settings are the variables by which a launcher of packages knows its registry.
+func (c *confined) settings(command string) []string {
+	l, _ := launcherOf(command)
+	var env []string
+	for _, name := range l.variables {
+		if value, ok := c.app.lookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// output is the handler of a program without tools; its stderr goes to a writer.
+type output struct {
+	bridge.NoTools
+	to io.Writer
+}
+
+func (o output) Print(_, text string) {
+	if o.to != nil {
+		_, _ = io.WriteString(o.to, text)
+	}
+}
+
+// confinedProcess is a running program; see [proc.Running].
+type confinedProcess struct {
+	done chan struct{}
+	kill context.CancelFunc
+
+	once   sync.Once
+	err    error
+	result *engine.Result
+}
+
+func (p *confinedProcess) end(result *engine.Result, err error) {
+	p.result, p.err = result, err
+	if result == nil || err != nil {
+		return
+	}
+	switch f := result.Outcome.Failure; {
+	case f != nil && f.Kind == bridge.FailUnsupported:
+		p.err = fmt.Errorf("%s: %w", f.Message, exec.ErrNotFound)
+	case f != nil:
+		p.err = errors.New(f.Message)
+	case result.Outcome.Exit != 0:
+		p.err = &proc.Exit{Code: result.Outcome.Exit}
+	}
+}
+
+func (p *confinedProcess) Done() <-chan struct{} { return p.done }
+func (p *confinedProcess) Err() error            { return p.err }
+func (p *confinedProcess) Kill()                 { p.kill() }
+
+func (p *confinedProcess) Usage() (time.Duration, int64) {
+	if p.result == nil {
+		return 0, 0
+	}
+	return p.result.CPU, p.result.PeakMemory
+}
+
+// stdio is the server's end of a program's standard input and output, as a connection.
+type stdio struct {
+	net.Conn // nil: none of its other methods are used
+	in       *io.PipeReader
+	out      *io.PipeWriter
+}
+
+// newStdio returns both ends: far is that of the program.
+func newStdio() (far *stdio, stdin io.WriteCloser, stdout io.ReadCloser) {
+	in, stdin := io.Pipe()
+	stdout, out := io.Pipe()
+	return &stdio{in: in, out: out}, stdin, stdout
+}
+
+func (s *stdio) Read(p []byte) (int, error)  { return s.in.Read(p) }
+func (s *stdio) Write(p []byte) (int, error) { return s.out.Write(p) }
+
+// CloseWrite ends the program's output, and with it its input: see [bridge.Program.Attached].
+func (s *stdio) CloseWrite() error {
+	return errors.Join(s.out.Close(), s.in.CloseWithError(io.EOF))
+}
+
+func (s *stdio) Close() error { return s.CloseWrite() }

@@ -1,0 +1,287 @@
+package toolflow
+
+import (
+	"encoding/hex"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// dumpTables reads the rows of ToolFlow's tables from the SQL text that mysqldump writes.
+func dumpTables(file string) (map[string][]row, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	d := &dump{text: string(text), columns: map[string][]string{}, tables: map[string][]row{}}
+	for d.skip(); d.at < len(d.text); d.skip() {
+		if err := d.statement(); err != nil {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s:%d: %w", file, 1+strings.Count(d.text[:d.at], "\n"), err).
+				WithHint("write it with mysqldump, without --xml and --tab")
+		}
+	}
+	return d.tables, nil
+}
+
+// dump is a position in a dump.
+type dump struct {
+	text    string
+	at      int
+	columns map[string][]string // of the tables, in order
+	tables  map[string][]row
+}
+
+// skip skips blanks and comments.
+func (d *dump) skip() {
+	for d.at < len(d.text) {
+		rest := d.text[d.at:]
+		switch {
+		case strings.ContainsRune(" \t\r\n;", rune(rest[0])):
+			d.at++
+		case strings.HasPrefix(rest, "-- "), strings.HasPrefix(rest, "--\n"), strings.HasPrefix(rest, "--\r"), rest[0] == '#':
+			d.past("\n")
+		case strings.HasPrefix(rest, "/*"):
+			d.past("*/")
+		default:
+			return
+		}
+	}
+}
+
+// past moves behind the next occurrence of a text, or to the end.
+func (d *dump) past(end string) {
+	if i := strings.Index(d.text[d.at:], end); i >= 0 {
+		d.at += i + len(end)
+		return
+	}
+	d.at = len(d.text)
+}
+
+// statement reads a statement. Those that create tables or insert rows count.
+func (d *dump) statement() error {
+	switch {
+	case d.words("CREATE", "TABLE"):
+		d.words("IF", "NOT", "EXISTS")
+		return d.create()
+	case d.words("INSERT", "INTO"), d.words("INSERT", "IGNORE", "INTO"), d.words("REPLACE", "INTO"):
+		return d.insert()
+	}
+	for d.at < len(d.text) {
+		t, err := d.token()
+		if err != nil || t.text == ";" && t.kind == symbol {
+			return err
+		}
+	}
+	return nil
+}
+
+// words reads words if they are next.
+func (d *dump) words(words ...string) bool {
+	from := d.at
+	for _, w := range words {
+		d.skipBlanks()
+		end := d.at + len(w)
+		if end > len(d.text) || !strings.EqualFold(d.text[d.at:end], w) {
+			d.at = from
+			return false
+		}
+		d.at = end
+	}
+	return true
+}
+
+func (d *dump) skipBlanks() {
+	for d.at < len(d.text) && strings.ContainsRune(" \t\r\n", rune(d.text[d.at])) {
+		d.at++
+	}
+}
+
+// create reads the names of the columns of a table.
+func (d *dump) create() error {
+	name, err := d.token()
+	if err != nil {
+		return err
+	}
+	depth, begins := 0, false
+	var columns []string
+	for d.at < len(d.text) {
+		t, err := d.token()
+		if err != nil {
+			return err
+		}
+		switch {
+		case t.kind == symbol && t.text == ";":
+			d.columns[name.text] = columns
+			return nil
+		case t.kind == symbol && t.text == "(":
+			depth++
+			begins = depth == 1
+			continue
+		case t.kind == symbol && t.text == ")":
+			depth--
+		case t.kind == symbol && t.text == ",":
+			begins = depth == 1
+			continue
+		case begins && t.kind == quotedName:
+			columns = append(columns, t.text)
+		}
+		begins = false
+	}
+	return fmt.Errorf("the statement does not end")
+}
+
+// insert reads rows.
+func (d *dump) insert() error {
+	name, err := d.token()
+	if err != nil {
+		return err
+	}
+	columns := d.columns[name.text]
+	t, err := d.token()
+	if err == nil && t.kind == symbol && t.text == "(" {
+		columns = nil
+		for err == nil && (t.kind != symbol || t.text != ")") {
+			if t, err = d.token(); t.kind == quotedName || t.kind == word {
+				columns = append(columns, t.text)
+			}
+		}
+		t, err = d.token()
+	}
+	if err != nil {
+		return err
+	}
+	if t.kind != word || !strings.EqualFold(t.text, "VALUES") {
+		return fmt.Errorf("VALUES is expected, and %q was found", t.text)
+	}
+	for d.at < len(d.text) {
+		if t, err = d.token(); err != nil {
+			return err
+		}
+		switch {
+		case t.kind == symbol && t.text == ";":
+			return nil
+		case t.kind == symbol && t.text == ",":
+		case t.kind == symbol && t.text == "(":
+			r, err := d.row(columns)
+			if err != nil {
+				return err
+			}
+			if slices.Contains(tableNames(), name.text) {
+				d.tables[name.text] = append(d.tables[name.text], r)
+			}
+		default:
+			return fmt.Errorf("a row is expected, and %q was found", t.text)
+		}
+	}
+	return nil
+}
+
+func (d *dump) row(columns []string) (row, error) {
+	r := row{}
+	for i := 0; ; i++ {
+		t, err := d.token()
+		if err != nil {
+			return nil, err
+		}
+		if t.kind == word && strings.HasPrefix(t.text, "_") { // the character set of the text that follows
+			if t, err = d.token(); err != nil {
+				return nil, err
+			}
+		}
+		if i >= len(columns) {
+			return nil, fmt.Errorf("a row has more values than its table has columns (%d)", len(columns))
+		}
+		switch {
+		case t.kind == word && strings.EqualFold(t.text, "NULL"):
+			r[columns[i]] = nil
+		case t.kind == word && strings.HasPrefix(t.text, "0x"):
+			data, err := hex.DecodeString(t.text[2:])
+			if err != nil {
+				return nil, err
+			}
+			r[columns[i]] = string(data)
+		case t.kind == symbol:
+			return nil, fmt.Errorf("a value is expected, and %q was found", t.text)
+		default:
+			r[columns[i]] = t.text
+		}
+		if t, err = d.token(); err != nil {
+			return nil, err
+		}
+		if t.kind == symbol && t.text == ")" {
+			return r, nil
+		}
+		if t.kind != symbol || t.text != "," {
+			return nil, fmt.Errorf("a comma is expected, and %q was found", t.text)
+		}
+	}
+}
+
+type kind int
+
+const (
+	word kind = iota
+	text
+	quotedName
+	symbol
+)
+
+type token struct {
+	kind kind
+	text string
+}
+
+func (d *dump) token() (token, error) {
+	d.skipBlanks()
+	if strings.HasPrefix(d.text[d.at:], "/*") {
+		d.past("*/")
+		return d.token()
+	}
+	if d.at >= len(d.text) {
+		return token{}, fmt.Errorf("the text ends in the middle of a statement")
+	}
+	switch c := d.text[d.at]; c {
+	case '\'', '"':
+		s, err := d.quoted(c)
+		return token{text, s}, err
+	case '`':
+		s, err := d.quoted(c)
+		return token{quotedName, s}, err
+	case '(', ')', ',', ';', '=':
+		d.at++
+		return token{symbol, string(c)}, nil
+	}
+	from := d.at
+	for d.at < len(d.text) && !strings.ContainsRune(" \t\r\n'\"`(),;=", rune(d.text[d.at])) {
+		d.at++
+	}
+	return token{word, d.text[from:d.at]}, nil
+}
+
+var unescaped = map[byte]byte{'0': 0, 'n': '\n', 'r': '\r', 't': '\t', 'b': '\b', 'Z': 26}
+
+// quoted reads a text in quotes, with MySQL's escapes.
+func (d *dump) quoted(quote byte) (string, error) {
+	var out strings.Builder
+	for d.at++; d.at < len(d.text); d.at++ {
+		c := d.text[d.at]
+		switch {
+		case c == '\\' && quote != '`' && d.at+1 < len(d.text):
+			d.at++
+			c = d.text[d.at]
+			if plain, ok := unescaped[c]; ok {
+				c = plain
+			}
+		case c == quote && d.at+1 < len(d.text) && d.text[d.at+1] == quote:
+			d.at++
+		case c == quote:
+			d.at++
+			return out.String(), nil
+		}
+		out.WriteByte(c)
+	}
+	return "", fmt.Errorf("a text in quotes does not end")
+}

@@ -1,0 +1,105 @@
+package toolflow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Limits of requests to a server of ToolFlow.
+const (
+	apiTimeout  = 30 * time.Second
+	maxResponse = 64 << 20
+)
+
+// readAPI reads the tools over the HTTP API of a running server.
+func readAPI(ctx context.Context, base string) ([]Tool, error) {
+	var list struct {
+		Items []struct {
+			ID, Name, Description string
+			Prod                  *int `json:"prod_version"`
+			Test                  *int `json:"test_version"`
+		}
+	}
+	if err := get(ctx, base+"/api/admin/tools", &list); err != nil {
+		return nil, err
+	}
+	var tools []Tool
+	for _, item := range list.Items {
+		t := Tool{ID: item.ID, Name: item.Name, Description: item.Description}
+		if item.Prod != nil {
+			t.Prod = *item.Prod
+		}
+		if item.Test != nil {
+			t.Test = *item.Test
+		}
+		var versions struct {
+			Items []struct {
+				Version                      int
+				Code, Status, Message, Entry string
+				EntryPoint                   string `json:"entry_point"`
+				Config, Schema               json.RawMessage
+			}
+		}
+		if err := get(ctx, base+"/api/admin/tools/"+url.PathEscape(t.ID)+"/versions", &versions); err != nil {
+			return nil, err
+		}
+		for _, v := range versions.Items {
+			t.Versions = append(t.Versions, Version{
+				Number: v.Version, Code: v.Code, Entry: v.EntryPoint, Config: v.Config, Schema: v.Schema, Message: v.Message, Status: v.Status,
+			})
+		}
+		if err := t.readRuns(ctx, base); err != nil {
+			return nil, err
+		}
+		tools = append(tools, t)
+	}
+	return sortTools(tools), nil
+}
+
+// readRuns reads the newest test runs that succeeded.
+func (t *Tool) readRuns(ctx context.Context, base string) error {
+	var list struct{ Items []struct{ ID string } }
+	q := url.Values{"status": {"success"}, "tool_id": {t.ID}, "target_env": {"test"}, "page_size": {"10"}}
+	if err := get(ctx, base+"/api/admin/executions?"+q.Encode(), &list); err != nil {
+		return err
+	}
+	for _, item := range list.Items {
+		var one struct {
+			Version       int
+			Input, Output json.RawMessage
+		}
+		if err := get(ctx, base+"/api/admin/executions/"+url.PathEscape(item.ID), &one); err != nil {
+			return err
+		}
+		t.add(Run{ID: item.ID, Version: one.Version, Input: one.Input, Output: one.Output})
+	}
+	return nil
+}
+
+func get(ctx context.Context, address string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "cannot reach ToolFlow: %w", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return toolroom.Errorf(toolroom.CodeUpstreamError, "GET %s: %s", address, resp.Status)
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxResponse)).Decode(into); err != nil {
+		return toolroom.Errorf(toolroom.CodeUpstreamError, "GET %s: %w", address, fmt.Errorf("not the JSON of ToolFlow: %w", err))
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package graphql
+
+import (
+	"encoding/json"
+	"regexp"
+
+	"github.com/toolroom/toolroom"
+)
+
+// introspection asks a service for its types. It nests types as deep as GraphQL's own tools
+// do.
+const introspection = `query Toolroom {
+  __schema {
+    queryType { name }
+    mutationType { name }
+    types {
+      kind name description
+      fields(includeDeprecated: false) { name description args { ...Input } type { ...Type } }
+      inputFields { ...Input }
+      enumValues(includeDeprecated: false) { name }
+      possibleTypes { name }
+    }
+  }
+}
+fragment Input on __InputValue { name description type { ...Type } defaultValue }
+fragment Type on __Type { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name } } } } } } } }`
+
+// Limits of what a service may answer to the introspection.
+const (
+	maxIntrospection = 64 << 20
+	maxTypes         = 50_000
+	maxTools         = 2_000
+)
+
+// schema is what a service answers.
+type schema struct {
+	query, mutation string
+	types           map[string]*typeOf
+}
+
+type typeOf struct {
+	Kind          string
+	Name          string
+	Description   string
+	Fields        []field
+	InputFields   []input
+	EnumValues    []named
+	PossibleTypes []named
+}
+
+type named struct{ Name string }
+
+type field struct {
+	Name        string
+	Description string
+	Args        []input
+	Type        typeRef
+}
+
+type input struct {
+	Name         string
+	Description  string
+	Type         typeRef
+	DefaultValue *string
+}
+
+// required reports whether the value must be given.
+func (i input) required() bool { return i.Type.Kind == "NON_NULL" && i.DefaultValue == nil }
+
+type typeRef struct {
+	Kind   string
+	Name   string
+	OfType *typeRef
+}
+
+// inner returns the type below lists and non-nulls.
+func (t typeRef) inner() typeRef {
+	for t.OfType != nil {
+		t = *t.OfType
+	}
+	return t
+}
+
+// String returns the type as GraphQL writes it: [Int!]!.
+func (t typeRef) String() string {
+	switch {
+	case t.OfType == nil:
+		return t.Name
+	case t.Kind == "NON_NULL":
+		return t.OfType.String() + "!"
+	default:
+		return "[" + t.OfType.String() + "]"
+	}
+}
+
+// isName matches a name of GraphQL; the text of a query has no others.
+var isName = regexp.MustCompile(`^[_A-Za-z][_0-9A-Za-z]{0,127}$`)
+
+// readSchema reads the data of an answer to the introspection. It leaves out what has no
+// valid name.
+func readSchema(data json.RawMessage) (*schema, error) {
+	var answer struct {
+		Schema *struct {
+			QueryType, MutationType *named
+			Types                   []*typeOf
+		} `json:"__schema"`
+	}
+	if err := json.Unmarshal(data, &answer); err != nil || answer.Schema == nil {
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the service did not answer the introspection with a schema").
+			WithHint("check that the URL is that of a GraphQL endpoint, and that it permits introspection")
+	}
+	if len(answer.Schema.Types) > maxTypes {
+		return nil, toolroom.Errorf(toolroom.CodeResourceLimit, "the schema has more than %d types", maxTypes)
+	}
+	s := &schema{types: make(map[string]*typeOf, len(answer.Schema.Types))}
+	for _, t := range answer.Schema.Types {
+		if t != nil && isName.MatchString(t.Name) {
+			s.types[t.Name] = t
+		}
+	}
+	if q := answer.Schema.QueryType; q != nil {
+		s.query = q.Name
+	}
+	if m := answer.Schema.MutationType; m != nil {
+		s.mutation = m.Name
+	}
+	if s.types[s.query] == nil && s.types[s.mutation] == nil {
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the schema has neither queries nor mutations")
+	}
+	return s, nil
+}
+
+// fields returns the fields of a type by name; nil if it has none.
+func (s *schema) field(typeName, name string) *field {
+	t := s.types[typeName]
+	if t == nil {
+		return nil
+	}
+	for i := range t.Fields {
+		if t.Fields[i].Name == name {
+			return &t.Fields[i]
+		}
+	}
+	return nil
+}
+
+// composite reports whether a value of the type has fields, so that a query must select some.
+func (s *schema) composite(t typeRef) bool {
+	found := s.types[t.inner().Name]
+	return found != nil && (found.Kind == "OBJECT" || found.Kind == "INTERFACE" || found.Kind == "UNION")
+}
+
+// Limits of the JSON Schema of one tool. Below them an object is described by its name.
+const (
+	maxInputDepth = 4
+	maxProperties = 300
+)
+
+// inputs builds JSON Schemas.
+type inputs struct {
+	*schema
+	left int // properties
+}
+
+// of returns the schema of a type.
+func (i *inputs) of(t typeRef, depth int) map[string]any {
+	switch t.Kind {
+	case "NON_NULL":
+		return i.of(below(t), depth)
+	case "LIST":
+		return map[string]any{"type": "array", "items": i.of(below(t), depth)}
+	}
+	switch t.Name {
+	case "Int":
+		return map[string]any{"type": "integer"}
+	case "Float":
+		return map[string]any{"type": "number"}
+	case "Boolean":
+		return map[string]any{"type": "boolean"}
+	case "String":
+		return map[string]any{"type": "string"}
+	case "ID":
+		return map[string]any{"type": []string{"string", "integer"}}
+	}
+	found := i.types[t.Name]
+	switch {
+	case found != nil && found.Kind == "ENUM":
+		values := make([]string, len(found.EnumValues))
+		for n, v := range found.EnumValues {
+			values[n] = v.Name
+		}
+		return map[string]any{"enum": values}
+	case found != nil && found.Kind == "INPUT_OBJECT":
+		return i.object(found, depth)
+	}
+	return map[string]any{"description": "a value of the scalar " + t.Name}
+}
+
+func (i *inputs) object(t *typeOf, depth int) map[string]any {
+	if depth >= maxInputDepth || i.left < len(t.InputFields) {
+		return map[string]any{"type": "object", "description": "an input object " + t.Name}
+	}
+	return i.members(t.InputFields, depth+1)
+}
+
+// members returns the schema of an object with the inputs.
+func (i *inputs) members(list []input, depth int) map[string]any {
+	i.left -= len(list)
+	properties, required := map[string]any{}, []string{}
+	for _, in := range list {
+		if !isName.MatchString(in.Name) {
+			continue
+		}
+		one := i.of(in.Type, depth)
+		text := clip(in.Description, maxInputText)
+		if in.DefaultValue != nil && len(*in.DefaultValue) <= maxDefault {
+			text = joinSentences(text, "Default: "+*in.DefaultValue)
+		}
+		if text != "" {
+			one["description"] = joinSentences(text, textOf(one["description"]))
+		}
+		properties[in.Name] = one
+		if in.required() {
+			required = append(required, in.Name)
+		}
+	}
+	object := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		object["required"] = required
+	}
+	return object
+}
+
+func below(t typeRef) typeRef {
+	if t.OfType == nil {
+		return typeRef{}
+	}
+	return *t.OfType
+}
