@@ -250,6 +250,10 @@ func (c *Conn) next() (in incoming, err error) {
 	return in, in.err
 }
 
+// ErrNotBegun means that the guest had gone before it could read the program, so that
+// nothing of it has run.
+var ErrNotBegun = errors.New("the guest did not take the program")
+
 // ErrGone means that the guest ended its stream before the run was over.
 var ErrGone = errors.New("the guest ended its stream before the run was over")
 
@@ -340,7 +344,7 @@ type run struct {
 // run.
 func (r *run) exchange(ctx context.Context, p Program) (*Outcome, error) {
 	if err := r.conn.wire.Write(Frame{Kind: Start, Token: r.token, Body: p.body(r.conn.version)}); err != nil {
-		return nil, cmp.Or(context.Cause(ctx), fmt.Errorf("send the program: %w", err))
+		return nil, cmp.Or(context.Cause(ctx), fmt.Errorf("%w: %w", ErrNotBegun, err))
 	}
 	for {
 		in, err := r.conn.next()

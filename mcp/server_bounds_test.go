@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // plainServer returns a server whose handler answers everything with {}, and its URL.
@@ -120,5 +122,51 @@ func TestAPanicOfPrepareEndsItsRequestOnly(t *testing.T) {
 	}
 	if text := out.String(); !strings.Contains(text, `"code":-32603`) || !strings.Contains(text, `"id":4`) {
 		t.Error(text)
+	}
+}
+
+func TestASlowClientDoesNotDelayTheNewsOfOthers(t *testing.T) {
+	t.Parallel()
+	s, url := plainServer(t, ServerOptions{Capabilities: json.RawMessage(`{"tools":{"listChanged":true}}`)})
+	heard, block := make(chan struct{}, 10), make(chan struct{})
+	t.Cleanup(func() { close(block) })
+	const slow = 7
+	for i := range slow + 1 {
+		response, text := send(t, http.MethodPost, url, "", initialize)
+		session, ok := s.sessions.Get(response.Header.Get(sessionHeader))
+		if !ok {
+			t.Fatalf("no session: %s", text)
+		}
+		session.out = func([]byte) error {
+			if i < slow {
+				<-block
+			}
+			heard <- struct{}{}
+			return nil
+		}
+	}
+	s.ListChanged("tools")
+	select {
+	case <-heard:
+	case <-time.After(30 * time.Second):
+		t.Error("a client that reads waits for those that do not")
+	}
+}
+
+func TestNoSessionOutlivesTheClosingOfItsServer(t *testing.T) {
+	t.Parallel()
+	for range 10 {
+		s, url := plainServer(t, ServerOptions{})
+		var work sync.WaitGroup
+		for range 8 {
+			work.Go(func() { send(t, http.MethodPost, url, "", initialize) })
+		}
+		s.Close()
+		work.Wait()
+		s.mu.Lock()
+		if len(s.live) > 0 || len(s.owned) > 0 {
+			t.Errorf("%d sessions live, of %d owners", len(s.live), len(s.owned))
+		}
+		s.mu.Unlock()
 	}
 }

@@ -346,17 +346,22 @@ func (s *Server) register(session *ServerSession) bool {
 		return false
 	}
 	s.owned[session.owner]++
-	s.mu.Unlock()
+	// Under the lock of the server, with which Close finds the sessions that it ends.
 	session.id = s.newID()
 	session.stored = newStreams(s.log)
 	session.out = func(text []byte) error { return session.stored.alone.send(text, false) }
+	s.mu.Unlock()
 	s.sessions.Add(session.id, session)
 	session.mu.Lock()
-	defer session.mu.Unlock()
-	if !session.over {
+	over := session.over
+	if !over {
 		session.expiry = time.AfterFunc(sessionTimeout, session.expire)
 	}
-	return true
+	session.mu.Unlock()
+	if over {
+		s.sessions.Remove(session.id)
+	}
+	return !over
 }
 
 // answerIn serves the messages of a POST in a session. The requests go on if the

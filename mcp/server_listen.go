@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"sync"
 	"time"
 )
 
@@ -164,13 +165,29 @@ func (s *Server) ListChanged(list string) {
 		return
 	}
 	s.changed[method] = time.AfterFunc(changeDelay, func() {
-		for _, session := range s.Sessions() {
+		together(s.Sessions(), func(session *ServerSession) {
 			_ = session.Notify(method, json.RawMessage("{}")) // a client that has gone needs no word
-		}
-		for _, l := range s.listening(func(l *listen) bool { return l.lists[method] }) {
-			l.notify(method, nil)
-		}
+		})
+		together(s.listening(func(l *listen) bool { return l.lists[method] }), func(l *listen) { l.notify(method, nil) })
 	})
+}
+
+// notifiedAtOnce is how many clients are written to at once, so that one that reads slowly
+// does not delay the others.
+const notifiedAtOnce = 32
+
+// together calls do for all, and returns when it has.
+func together[T any](all []T, do func(T)) {
+	var work sync.WaitGroup
+	slots := make(chan struct{}, notifiedAtOnce)
+	for _, one := range all {
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			do(one)
+		})
+	}
+	work.Wait()
 }
 
 // ResourceUpdated tells the clients that have subscribed to a resource that it has
@@ -181,17 +198,15 @@ func (s *Server) ResourceUpdated(uri string, params json.RawMessage) {
 		params = object([]Field{String("uri", uri)})
 	}
 	const method = "notifications/resources/updated"
-	for _, session := range s.Sessions() {
+	together(s.Sessions(), func(session *ServerSession) {
 		session.mu.Lock()
 		subscribed := session.subs[uri] != nil
 		session.mu.Unlock()
 		if subscribed {
 			_ = session.Notify(method, params) // a client that has gone needs no word
 		}
-	}
-	for _, l := range s.listening(func(l *listen) bool { return l.uris[uri] }) {
-		l.notify(method, params)
-	}
+	})
+	together(s.listening(func(l *listen) bool { return l.uris[uri] }), func(l *listen) { l.notify(method, params) })
 }
 
 // listening returns the subscriptions that match.

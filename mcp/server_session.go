@@ -162,24 +162,26 @@ func (s *ServerSession) end() {
 	for _, unsubscribe := range subs {
 		go unsubscribe()
 	}
-	if s.stored != nil {
-		s.stored.drop()
-	}
 	s.s.mu.Lock()
-	defer s.s.mu.Unlock()
 	delete(s.s.live, s)
 	if s.id != "" {
 		if s.s.owned[s.owner]--; s.s.owned[s.owner] <= 0 {
 			delete(s.s.owned, s.owner)
 		}
 	}
+	stored := s.stored
+	s.s.mu.Unlock()
+	if stored != nil {
+		stored.drop()
+	}
 }
 
 // expire ends the session once it has not been used for sessionTimeout.
 func (s *ServerSession) expire() {
+	listening := s.stored.listening() // which has a lock of its own
 	s.mu.Lock()
 	idle := time.Since(s.seen)
-	if len(s.calls) > 0 || s.stored.listening() {
+	if len(s.calls) > 0 || listening {
 		idle = 0
 	}
 	if !s.over && idle < sessionTimeout {

@@ -36,8 +36,9 @@ func pushWith(t *testing.T, r *app.App, source, wheels string) ([]release.Pushed
 	return r.Parts().Releases.Push(t.Context(), release.Upload{Files: map[string]string{"a.py": source}, File: "a.py", Base: -1, Wheels: wheels}, "ada")
 }
 
-func TestPackagesFromAFolderOfWheelsNeedNoNetworkAndKeepNoState(t *testing.T) {
-	w := newPackagedWorkshop(t)
+// counterWheel returns a folder with the wheel of a package that counts its calls.
+func counterWheel(t *testing.T) string {
+	t.Helper()
 	wheels := t.TempDir()
 	out, err := os.Create(filepath.Join(wheels, "counter_of_ours-1.0-py3-none-any.whl"))
 	if err != nil {
@@ -64,6 +65,12 @@ func TestPackagesFromAFolderOfWheelsNeedNoNetworkAndKeepNoState(t *testing.T) {
 	if err := out.Close(); err != nil {
 		t.Fatal(err)
 	}
+	return wheels
+}
+
+func TestPackagesFromAFolderOfWheelsNeedNoNetworkAndKeepNoState(t *testing.T) {
+	w := newPackagedWorkshop(t)
+	wheels := counterWheel(t)
 	const source = "# /// script\n# dependencies = [\"counter-of-ours\"]\n# ///\nimport counter_of_ours\n\ndef a() -> int:\n    return counter_of_ours.up()\n"
 	pushed, err := pushWith(t, w.App, source, wheels)
 	if err != nil {

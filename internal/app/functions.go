@@ -296,10 +296,13 @@ func (a *App) functionOf(v *release.Version) (source.Source, error) {
 			Language: spec.Language, Engine: spec.Engine, Egress: spec.Egress,
 			TimeoutMS: spec.Limits.TimeoutMS, CPUMS: spec.Limits.CPUMS, MemoryBytes: spec.Limits.MemoryBytes, MaxCalls: spec.Limits.Calls,
 		}},
-		Layer: a.layerOf(spec), Engines: enginesFor(spec), Ahead: spec.Node,
+		Layer: a.layerOf(spec), Engines: enginesFor(spec), Ahead: spec.Node, Tools: spec.Plan.Context != "",
 	}
-	if spec.Language != "python" && len(spec.Preload) == 0 {
-		program.Layer = engine.Layer{} // the bundle has all packages
+	if isJavaScript(spec) {
+		program.Layer.Preload = nil // the bundle tells
+		if !spec.Node {
+			program.Layer = engine.Layer{} // the bundle has all packages
+		}
 	}
 	return function.New(d, function.Options{
 		Run: func(ctx context.Context, req *source.Request, p function.Program) (*source.Output, error) {
@@ -309,6 +312,7 @@ func (a *App) functionOf(v *release.Version) (source.Source, error) {
 			f := program
 			f.Language, f.Code, f.Name, f.Lines, f.Given = p.Language, p.Source, p.Name, p.Lines, p.Given
 			f.Place, f.Bundled = p.Place, p.Bundled
+			f.Layer.Preload = append(f.Layer.Preload, p.Preload...)
 			f.Command, f.Env, f.Stdin, f.Files, f.Module, f.Output = p.Command, p.Env, p.Stdin, p.Files, p.Module, p.Output
 			return a.code.RunFunction(ctx, req, f)
 		},
@@ -443,6 +447,15 @@ func casesOf(all []function.ManifestCase, tool string, only bool) []*release.Cas
 		}
 	}
 	return out
+}
+
+// Engine returns the engine of a name, or nil. A program that runs on it alone passes no
+// policy and leaves no receipt.
+func (a *App) Engine(name string) engine.Engine {
+	if found := a.enginesNamed([]string{name}); len(found) > 0 {
+		return found[0]
+	}
+	return nil
 }
 
 func (a *App) enginesNamed(names []string) []engine.Engine {

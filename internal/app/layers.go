@@ -114,6 +114,9 @@ func (a *App) layerOf(spec *release.Spec) engine.Layer {
 	return engine.Layer{Digest: spec.Layer, Path: a.layers().Path(spec.Layer), Preload: spec.Preload}
 }
 
+// Layer returns the packages of a version.
+func (a *App) Layer(spec *release.Spec) engine.Layer { return a.layerOf(spec) }
+
 // ensureLayer makes the layer of a version again if it is missing: this home may be another
 // one than that of the push.
 func (a *App) ensureLayer(ctx context.Context, spec *release.Spec) error {

@@ -19,10 +19,10 @@ func (a *cli) benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "bench",
 		Short:   "Run benchmarks",
-		Example: "  toolroom bench search --tools T.jsonl --queries Q.jsonl",
+		Example: "  toolroom bench search --tools T.jsonl --queries Q.jsonl\n  toolroom bench tools",
 	}
 	onlyHolds(c)
-	c.AddCommand(a.benchSearchCommand())
+	c.AddCommand(a.benchSearchCommand(), a.benchToolsCommand())
 	return c
 }
 

@@ -35,6 +35,9 @@ type Function struct {
 	Output string
 	// Bundled is as in [bridge.Program], and Ahead as in [engine.Job].
 	Bundled, Ahead bool
+	// Tools says that the code may name tools, because the function has a context. Without
+	// it, no names are looked up.
+	Tools bool
 	// Layer holds the packages that the code needs.
 	Layer engine.Layer
 	// Engines are the engines to try, in order, if the request names none.

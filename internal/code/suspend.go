@@ -27,7 +27,7 @@ import (
 
 var errTaken = toolroom.Errorf(toolroom.CodeConflict, "another process continues this run")
 
-// Resumes reports whether the journal of a run exists: see [source.Resumer].
+// Resumes reports whether the journal of a run exists: see [source.Sandboxed].
 func (s *Service) Resumes(ctx context.Context, call string) bool {
 	if s.o.Journals == nil {
 		return false
@@ -40,8 +40,11 @@ func (s *Service) Resumes(ctx context.Context, call string) bool {
 func (s *Service) handler(ctx context.Context, req *source.Request, r *Request, held *session.Run) (*handler, error) {
 	h := &handler{Service: s, request: req, language: r.Language, session: held, function: r.function, journal: &journal.Journal{}, waiting: map[int]string{}}
 	h.resumable = s.o.Journals != nil && r.function == nil && r.Engine != hostRuntime && r.Runtime != hostRuntime && r.Profile != "dev"
-	s.discover(ctx, r.Code)
-	h.openPrograms(ctx, r.Code)
+	names := r.function == nil || r.function.Tools
+	if names {
+		s.discover(ctx, r.Code)
+		h.openPrograms(ctx, r.Code)
+	}
 	if req.Again && s.o.Journals != nil {
 		head, entries, err := s.o.Journals.Journal(ctx, req.Call)
 		if err == nil {
@@ -53,6 +56,9 @@ func (s *Service) handler(ctx context.Context, req *source.Request, r *Request, 
 	}
 	h.head = journal.Head{Seed: make([]byte, 16), State: stateOf(held)}
 	rand.Read(h.head.Seed) // never fails
+	if !names {
+		return h, nil
+	}
 	var err error
 	visible := s.o.Catalog.All(s.o.Runner.Visible(req.Identity))
 	if h.view, err = viewFor(r.Language, r.Code, r.inputs, visible); err != nil {

@@ -4,7 +4,9 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"os/exec"
+	"syscall"
 )
 
 // prepareAhead prepares for a program that will come later, see [AheadEnv]. First it
@@ -48,7 +50,29 @@ func (r *run) takePrepared() *interpreting {
 		return nil
 	}
 	<-r.prepared
+	if r.ahead != nil && r.ahead.gone() {
+		r.ahead.end()
+		r.ahead = nil // the program starts its own
+	}
 	return r.ahead
+}
+
+// gone reports whether a waiting interpreter has ended. It sends nothing while it waits.
+func (i *interpreting) gone() bool {
+	conn, ok := i.stream.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return true
+	}
+	gone := true
+	_ = raw.Control(func(fd uintptr) {
+		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		gone = !errors.Is(err, syscall.EAGAIN)
+	})
+	return gone
 }
 
 // release ends a prepared interpreter that does not suit the program. It is called

@@ -147,17 +147,32 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 	case <-ctx.Done():
 		return nil, engine.Stopped(ctx)
 	}
-	c, err := e.take(ctx, j.Owner, j.Layer)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, engine.Stopped(ctx)
+	for {
+		c, err := e.take(ctx, j.Owner, j.Layer)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, engine.Stopped(ctx)
+			}
+			return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "forking a process for the program failed: %w", err).
+				WithCLIHint("toolroom doctor shows what is missing")
 		}
-		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "forking a process for the program failed: %w", err).
-			WithCLIHint("toolroom doctor shows what is missing")
+		result, err := e.runIn(ctx, c, j, h, started)
+		if errors.Is(err, bridge.ErrNotBegun) && ctx.Err() == nil {
+			c.zygote.end() // the process has ended while it waited, and probably with its zygote
+			continue
+		}
+		return result, err
 	}
+}
+
+// runIn runs a program in a forked process.
+func (e *Engine) runIn(ctx context.Context, c *child, j engine.Job, h bridge.Handler, started time.Time) (*engine.Result, error) {
 	defer c.kill()
 	result := &engine.Result{Engine: e.Name(), Isolation: c.zygote.process.Layers().String(), Held: held(), Start: time.Since(started)}
 	out, err := c.conn.Run(ctx, j.Program, h)
+	if errors.Is(err, bridge.ErrNotBegun) {
+		return result, err
+	}
 	if err != nil {
 		return result, explain(ctx, c, err)
 	}

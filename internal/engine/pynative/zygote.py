@@ -128,9 +128,14 @@ class Silent:
 
 def rehearse():
     """Runs what every program runs, so that a process has touched its memory before its program comes."""
-    program = guest.Program(Silent(), {"source": "f'{1}'\n[n for n in range(3)]", "tools": []})
-    names = {**program.namespace(), "__toolroom_returned__": guest.Returned}
-    encode_frame(DONE, 0, b"", {"value": program.run(names)})
+    for source, inputs in (
+        ("f'{1}'\n[n for n in range(3)]", {}),
+        ("def f(x: int) -> int:\n    return x\n__toolroom_call__(f, __toolroom__)", {"__toolroom__": {"arguments": {"x": 1}, "plan": {}}}),
+    ):
+        program = guest.Program(Silent(), {"source": source, "tools": [], "inputs": inputs})
+        names = {**program.namespace(), **inputs, "__toolroom_returned__": guest.Returned}
+        encode_frame(DONE, 0, b"", {"value": program.run(names)})
+    del sys.modules["toolroom"]
 
 
 def serve(walls, id, stream, mapped):

@@ -1,5 +1,6 @@
-// Loads the packages that are not part of a program's text, from the folder of its layer. A
-// key is the importing folder in the layer and the name, with | between.
+// Loads the packages that are not part of a program's text, from the folder of its layer,
+// and ahead of the program, modules of Node. A key is the importing folder in the layer and
+// the name, with | between.
 "use strict";
 
 const path = require("node:path");
@@ -13,6 +14,7 @@ delete process.env.TOOLROOM_PRELOAD;
 const loaded = new Map();
 
 function find(key) {
+  if (key.startsWith("|node:")) return [require, key.slice(1)];
   if (!layer) throw new Error("this sandbox does not show the packages of the tool");
   const [importer, name] = key.split("|");
   return [createRequire(path.join(layer, importer, "main.js")), name];
@@ -43,10 +45,9 @@ async function loadAll(keys) {
 for (const [name, value] of [["__toolroom_load__", load], ["__toolroom_load_all__", loadAll]]) {
   Object.defineProperty(globalThis, name, {value});
 }
-for (const key of ahead ? JSON.parse(ahead) : []) {
-  try {
-    load(key);
-  } catch {
-    // The program loads it again, and reports the error.
-  }
-}
+
+// ready is settled when the packages that are to be loaded ahead have been. The program
+// loads one that failed again, and reports the error.
+exports.ready = (async () => {
+  for (const key of ahead ? JSON.parse(ahead) : []) await loadAll([key]).catch(() => {});
+})();

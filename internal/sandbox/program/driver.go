@@ -21,6 +21,8 @@ type Driver struct {
 	name     string
 	settings func(context.Context) (any, error)
 
+	configuring chan struct{} // has room for the one request that sends settings
+
 	mu   sync.Mutex
 	on   *process // the process that has the settings
 	sent []byte   // the settings
@@ -33,7 +35,7 @@ func (p *Program) Driver(name string, settings func(context.Context) (any, error
 	if settings == nil {
 		settings = func(context.Context) (any, error) { return struct{}{}, nil }
 	}
-	d := &Driver{program: p, name: name, settings: settings}
+	d := &Driver{program: p, name: name, settings: settings, configuring: make(chan struct{}, 1)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drivers = append(p.drivers, d)
@@ -54,18 +56,26 @@ func (d *Driver) connect(ctx context.Context) (*remote.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.on == p && bytes.Equal(d.sent, text) {
-		return d.far, nil
+	select {
+	case d.configuring <- struct{}{}:
+		defer func() { <-d.configuring }()
+	case <-ctx.Done():
+		return nil, unavailable("another request sends %s its settings, and has no answer: %w", p.name, context.Cause(ctx))
 	}
-	far := d.far
-	if d.on != p {
+	d.mu.Lock()
+	on, sent, far := d.on, d.sent, d.far
+	d.mu.Unlock()
+	if on == p && bytes.Equal(sent, text) {
+		return far, nil
+	}
+	if on != p {
 		far = remote.NewLocal(remote.Local{Name: d.name, Dial: p.dial, Lost: p.lost})
 	}
 	if err := far.Configure(ctx, text); err != nil {
 		return nil, err
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.on, d.sent, d.far = p, text, far
 	return far, nil
 }

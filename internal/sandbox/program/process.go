@@ -80,9 +80,11 @@ func (p *Program) start() (_ *process, err error) {
 	r.cmd.Stdout = first
 	r.cmd.Stderr = io.MultiWriter(&r.stderr, &lineLog{log: p.o.Log, name: p.o.Name})
 	if r.lifeline, err = r.cmd.StdinPipe(); err != nil {
+		removeSocket(socket)
 		return nil, unavailable("start %s: %w", p.o.Name, err)
 	}
 	if err := r.cmd.Start(); err != nil {
+		removeSocket(socket)
 		return nil, unavailable("start %s: %w", p.o.Name, err).WithHint("check that %s is a program for this machine", path)
 	}
 	go func() {

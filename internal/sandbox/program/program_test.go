@@ -59,12 +59,16 @@ func programMain(build string) int {
 	err := serve.Serve(context.Background(), os.Getenv(program.SocketEnv), os.Stdin, os.Stdout, serve.Options{
 		Build: build, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Drivers: map[string]serve.New{"process": func(settings json.RawMessage) (sandbox.Driver, error) {
-			var s struct{ Panic, Refuse string }
+			var s struct{ Panic, Refuse, Hang string }
 			if err := json.Unmarshal(settings, &s); err != nil {
 				return nil, err
 			}
 			if s.Panic != "" {
 				go func() { panic(s.Panic) }()
+				select {}
+			}
+			if s.Hang != "" {
+				fmt.Fprintln(os.Stderr, "hangs")
 				select {}
 			}
 			if s.Refuse != "" {
@@ -494,4 +498,48 @@ func TestTheProgramAndItsSandboxesEndWithAKilledParent(t *testing.T) {
 	for _, child := range sandboxes {
 		eventually(t, "a sandbox outlives its program", func() bool { return !alive(child) })
 	}
+}
+
+func TestAFailedStartLeavesNoFolder(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	p := newProgram(t, func(o *program.Options) {
+		o.Folder = filepath.Join(t.TempDir(), strings.Repeat("x", 120)) // the socket is in a folder of its own
+		o.Find = func() (string, error) { return temp, nil }            // a folder cannot be started
+	})
+	if _, _, err := p.Status(t.Context()); toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable {
+		t.Errorf("the start: %v", err)
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("it left %v, %v", left, err)
+	}
+}
+
+func TestARequestWaitsForSettingsNoLongerThanItsCaller(t *testing.T) {
+	t.Parallel()
+	said := make(chan string, 100)
+	p := newProgram(t, func(o *program.Options) { o.Log = slog.New(slog.NewTextHandler(lines(said), nil)) })
+	hung := p.Driver("process", func(context.Context) (any, error) { return map[string]string{"hang": "yes"}, nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan sandbox.Probe, 1)
+	go func() { first <- hung.Probe(ctx) }()
+	for !strings.Contains(<-said, "hangs") {
+	}
+	short, done := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer done()
+	if got := hung.Probe(short); got.State == sandbox.Available {
+		t.Errorf("the second request: %+v", got)
+	}
+	cancel()
+	if got := <-first; got.State == sandbox.Available {
+		t.Errorf("the first request: %+v", got)
+	}
+}
+
+// lines sends what is written to it to a channel.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
 }

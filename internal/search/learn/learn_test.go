@@ -18,6 +18,7 @@ import (
 type bench struct {
 	*learn.Learner
 	t     *testing.T
+	store *sqlite.Store
 	index search.Index
 	now   time.Time
 	open  func() *learn.Learner
@@ -29,7 +30,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	b := &bench{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	b := &bench{t: t, store: store, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	b.open = func() *learn.Learner {
 		l := learn.New(store, learn.Options{
 			Now:    func() time.Time { return b.now },
@@ -280,6 +281,46 @@ func TestForgettingTakesEffectAtOnceAndElsewhereWithinAMinute(t *testing.T) {
 	b.now = b.now.Add(time.Minute)
 	if got := other.Recall(ann)("bibtex"); len(got) != 0 {
 		t.Errorf("still known elsewhere: %v", got)
+	}
+}
+
+// slowStore is a store whose reading can be held up.
+type slowStore struct {
+	learn.Store
+	reading, goOn chan struct{}
+}
+
+func (s *slowStore) Lessons(ctx context.Context) ([]learn.Lesson, error) {
+	all, err := s.Store.Lessons(ctx)
+	s.reading <- struct{}{}
+	<-s.goOn
+	return all, err
+}
+
+func TestSearchesAndLearningGoOnWhileLessonsAreRead(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.uses(person("ann"), "bibliography", "pay:invoice", 8)
+	slow := &slowStore{b.store, make(chan struct{}, 1), make(chan struct{}, 2)}
+	b.Learner = learn.New(slow, learn.Options{Now: func() time.Time { return b.now }})
+	t.Cleanup(b.Close)
+	slow.goOn <- struct{}{}
+	if got := b.first(person("ann"), "bibliography"); got != "pay:invoice" {
+		t.Fatalf("first %s", got)
+	}
+	<-slow.reading
+	b.now = b.now.Add(2 * time.Minute)
+	first := make(chan []search.Hit, 1)
+	go func() { first <- b.search(person("ann"), "bibliography") }()
+	<-slow.reading // and the answer does not come
+	if got := b.first(person("ann"), "bibliography"); got != "pay:invoice" {
+		t.Errorf("while lessons are read: %s", got)
+	}
+	b.uses(person("ann"), "gardening", "misc:other", 8)
+	slow.goOn <- struct{}{}
+	<-first
+	if got := b.first(person("ann"), "gardening"); got != "misc:other" {
+		t.Errorf("what was learned meanwhile is lost: %q", got)
 	}
 }
 

@@ -58,8 +58,12 @@ type Learner struct {
 	closed  bool
 	pending map[session][]searched
 
+	loading sync.Mutex // held by the one who reads the store
+
 	lessons sync.RWMutex
 	loaded  time.Time
+	// learned are the lessons since the reading under way began; nil if there is none.
+	learned []Lesson
 	byKey   map[Key]Lesson
 	// teams holds weights by team, term, tool and caller. They are those of the epoch: a
 	// weight of today is less by the time since then, the same for all.
@@ -234,27 +238,44 @@ func (l *Learner) storeUse(ctx context.Context, u use) error {
 	if l.byKey != nil {
 		l.replace(next)
 	}
+	if l.learned != nil {
+		l.learned = append(l.learned, next)
+	}
 	return nil
 }
 
-// load reads the lessons if they have not been read for a minute.
+// load reads the lessons if they have not been read for a minute. Meanwhile searches use
+// those that are there; only the first wait.
 func (l *Learner) load() {
 	now := l.o.Now()
-	l.lessons.RLock()
-	fresh := l.byKey != nil && now.Sub(l.loaded) < reload
-	l.lessons.RUnlock()
-	if fresh {
+	state := func() (there, fresh bool) {
+		l.lessons.RLock()
+		defer l.lessons.RUnlock()
+		return l.byKey != nil, l.byKey != nil && now.Sub(l.loaded) < reload
+	}
+	there, fresh := state()
+	switch {
+	case fresh:
+		return
+	case !there:
+		l.loading.Lock()
+	case !l.loading.TryLock():
 		return
 	}
-	l.lessons.Lock()
-	defer l.lessons.Unlock()
-	if l.byKey != nil && now.Sub(l.loaded) < reload {
+	defer l.loading.Unlock()
+	if _, fresh := state(); fresh {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeWithin)
 	defer cancel()
-	l.loaded = now
+	l.lessons.Lock()
+	l.loaded, l.learned = now, []Lesson{}
+	l.lessons.Unlock()
 	all, err := l.store.Lessons(ctx)
+	l.lessons.Lock()
+	defer l.lessons.Unlock()
+	learned := l.learned
+	l.learned = nil
 	if err != nil {
 		l.o.Log.Warn("what searches have learned cannot be read", "error", err)
 		return
@@ -266,6 +287,9 @@ func (l *Learner) load() {
 		if callers[of]++; callers[of] <= maxCallers {
 			l.replace(lesson)
 		}
+	}
+	for _, lesson := range learned {
+		l.replace(lesson)
 	}
 }
 

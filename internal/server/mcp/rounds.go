@@ -151,6 +151,7 @@ func (ds *roundCalls) serve(d *roundCall, x *request) (*result, error) {
 			result, err := ds.ask(d, x)
 			if err != nil {
 				d.cancel()
+				ds.forget(d)
 				return nil, err
 			}
 			if result != nil {

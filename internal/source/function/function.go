@@ -47,8 +47,9 @@ type Program struct {
 	// Place maps a position in Source to one in the author's files, if it is not the same.
 	Place func(line, column int) (file string, fromLine, fromColumn int, ok bool)
 
-	// Bundled is as in bridge.Program.
+	// Bundled is as in bridge.Program, and Preload as in engine.Layer.
 	Bundled bool
+	Preload []string
 
 	// Language is python, javascript, command or wasm. The others are those of a command and a module,
 	// as in bridge.Program; Output is the form of what they print.
@@ -128,7 +129,7 @@ func (t *Tool) program(ctx context.Context, req *source.Request) (Program, error
 			return Program{}, err
 		}
 		b, err := t.script()
-		return Program{Language: "javascript", Name: t.d.Code.File, Source: b.source, Given: given, Place: b.place, Bundled: t.d.Packages != program.Packages{}}, err
+		return Program{Language: "javascript", Name: t.d.Code.File, Source: b.source, Given: given, Place: b.place, Bundled: t.d.Packages != program.Packages{}, Preload: b.ahead}, err
 	}
 	if t.text == "" {
 		return t.command(ctx, req)
@@ -137,10 +138,15 @@ func (t *Tool) program(ctx context.Context, req *source.Request) (Program, error
 	return Program{Language: t.d.Code.Language, Name: t.d.Code.File, Source: t.text, Lines: t.lines, Given: given}, err
 }
 
-// Isolation implements [source.Isolator].
+var _ source.Sandboxed = (*Tool)(nil)
+
+// Isolation implements [source.Sandboxed].
 func (t *Tool) Isolation(ctx context.Context, req *source.Request) string {
 	return t.o.Isolation(ctx, req)
 }
+
+// Resumes returns false: a function that was interrupted begins anew, if it may.
+func (t *Tool) Resumes(context.Context, string) bool { return false }
 
 // Close does nothing: the engines that run the calls are closed with their room.
 func (t *Tool) Close() error { return nil }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -114,7 +115,7 @@ func chooseRuntime(c *Code, t *Inspected, packages string) error {
 	}
 	t.Node = true
 	for _, one := range b.Externals {
-		t.Preload = append(t.Preload, one.Key())
+		t.Preload = append(t.Preload, program.Key(one))
 	}
 	return nil
 }
@@ -136,6 +137,7 @@ func bundleOf(c *Code, t *Inspected, packages program.Packages) (*program.Bundle
 type bundled struct {
 	source string
 	place  func(line, column int) (string, int, int, bool)
+	ahead  []string
 }
 
 func (t *Tool) bundle() (bundled, error) {
@@ -146,5 +148,9 @@ func (t *Tool) bundle() (bundled, error) {
 	var text strings.Builder
 	text.WriteString(b.Source)
 	fmt.Fprintf(&text, "return __toolroom_call__(%s, __toolroom__)\n", program.Entry)
-	return bundled{text.String(), b.Place}, nil
+	var ahead []string
+	for _, one := range slices.Concat(b.Builtins, b.Externals) {
+		ahead = append(ahead, program.Key(one))
+	}
+	return bundled{text.String(), b.Place, ahead}, nil
 }

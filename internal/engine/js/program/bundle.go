@@ -24,8 +24,11 @@ type Bundle struct {
 
 	// NeedsNode says why the bundle runs in Node only, if it does.
 	NeedsNode string
-	// Externals are the packages that Source does not contain.
-	Externals []External
+	// Externals are the packages that Source does not contain, because Node loads them. A
+	// process can do so before it knows the program.
+	Externals []string
+	// Builtins are the modules of Node that Source loads, such as node:fs.
+	Builtins []string
 
 	sources *sourcemap.Consumer
 	lines   int
@@ -56,22 +59,14 @@ func NewBundle(files map[string]string, main, entry string, local bool, packages
 	if err != nil {
 		return nil, &bridge.Failure{Kind: bridge.FailProgram, Message: "its packages cannot be read: " + err.Error(), File: main}
 	}
-	for range maxRebuilds {
-		kept := len(r.kept)
-		r.externals, r.needsNode = nil, ""
-		b, failure := r.build(files, main, entry, local)
-		if r.packages.Node && len(r.kept) > kept {
-			continue
-		}
-		if !r.packages.Node && r.needsNode != "" {
-			return &Bundle{NeedsNode: r.needsNode}, nil
-		}
-		return b, failure
+	b, failure := r.build(files, main, entry, local)
+	if !packages.Node && r.needsNode != "" {
+		return &Bundle{NeedsNode: r.needsNode}, nil
 	}
-	return nil, &bridge.Failure{Kind: bridge.FailSyntax, Type: "SyntaxError", Message: fmt.Sprintf("more than %d of its packages cannot be bundled", maxRebuilds), File: main}
+	return b, failure
 }
 
-// build makes a bundle with the packages that are known to stay outside of it.
+// build makes a bundle.
 func (r *resolver) build(files map[string]string, main, entry string, local bool) (*Bundle, *bridge.Failure) {
 	o := api.BuildOptions{
 		EntryPoints: []string{main}, Bundle: true, Format: api.FormatESModule, Platform: api.PlatformNeutral, Target: api.ESNext,
@@ -102,6 +97,11 @@ func (r *resolver) build(files map[string]string, main, entry string, local bool
 			b.NeedsNode = uses
 		}
 		b.Source = opening + text
+		for _, found := range requires.FindAllStringSubmatch(text, -1) {
+			if !slices.Contains(b.Builtins, found[1]) {
+				b.Builtins = append(b.Builtins, found[1])
+			}
+		}
 	}
 	b.lines = strings.Count(b.Source, "\n")
 	return b, nil

@@ -22,15 +22,10 @@ type Packages struct {
 	Node bool
 }
 
-// External is a package that is not part of a bundle: a guest loads it from the folder.
-type External struct {
-	// Importer is the folder that imports it, relative to that of the packages, and Name
-	// is what it imports.
-	Importer, Name string
-}
-
-// Key returns the external as the text that a guest knows it by.
-func (e External) Key() string { return e.Importer + "|" + e.Name }
+// Key returns the text by which a guest knows what it loads with Node: a package of the
+// folder, or a module of Node that begins with node:. What stands before the bar is the
+// importing folder, that of the packages.
+func Key(name string) string { return "|" + name }
 
 // builtins are the modules of Node. They can also be written with node: before them.
 var builtins = wordSet("assert assert/strict async_hooks buffer child_process cluster console constants crypto dgram diagnostics_channel dns dns/promises domain events fs fs/promises http http2 https inspector module net os path path/posix path/win32 perf_hooks process punycode querystring readline readline/promises repl stream stream/consumers stream/promises stream/web string_decoder timers timers/promises tls tty url util util/types v8 vm wasi worker_threads zlib")
@@ -75,23 +70,18 @@ func unmarked(source []byte) (text, uses string) {
 // it, or chooses modules when it runs.
 var outside = regexp.MustCompile("\\b__(?:dirname|filename)\\b|\\bimport\\.meta\\.(?:url|dirname|filename|resolve)\\b|\\brequire\\.resolve\\b|\\bcreateRequire\\b|\\brequire\\(\\s*[^'\"\\s)]")
 
-// maxRebuilds bounds the packages of a bundle that must stay outside of it.
-const maxRebuilds = 64
-
 // resolver makes esbuild find the modules of a tool and of its packages.
 type resolver struct {
 	packages Packages
 	root     string // the real path of packages.Folder
-	// kept are the packages that stay outside of the bundle, and externals how they are
-	// imported.
-	kept      map[string]bool
-	externals []External
+	// externals are the packages that a bundle for Node loads from the folder.
+	externals []string
 	// needsNode says why the bundle cannot run elsewhere.
 	needsNode string
 }
 
 func newResolver(p Packages) (*resolver, error) {
-	r := &resolver{packages: p, kept: map[string]bool{}}
+	r := &resolver{packages: p}
 	if p.Folder == "" {
 		return r, nil
 	}
@@ -125,22 +115,54 @@ func (r *resolver) resolve(a api.OnResolveArgs) (api.OnResolveResult, error) {
 	if r.root == "" {
 		return api.OnResolveResult{}, fmt.Errorf("there is no module %q: a tool can import the files of its folder, \"toolroom\", and the packages that it declares: add %q to dependencies", a.Path, name)
 	}
-	if !r.kept[name] || !r.packages.Node {
+	if !r.packages.Node {
 		return api.OnResolveResult{}, nil
 	}
-	importer := ""
-	if a.Namespace == "file" {
-		rel, err := filepath.Rel(r.root, filepath.Dir(a.Importer))
-		if err != nil {
-			return api.OnResolveResult{}, err
+	if !requirable(filepath.Join(r.root, "node_modules", filepath.FromSlash(name)), strings.TrimPrefix(a.Path, name)) {
+		return api.OnResolveResult{}, nil // it becomes part of the bundle; if it is not there, esbuild says so
+	}
+	if !slices.Contains(r.externals, a.Path) {
+		r.externals = append(r.externals, a.Path)
+	}
+	return api.OnResolveResult{Path: Key(a.Path), Namespace: inExternal}, nil
+}
+
+// requirable reports whether Node's require surely finds the part sub of the package in a
+// folder: not if it is exported for import only.
+func requirable(folder, sub string) bool {
+	text, err := os.ReadFile(filepath.Join(folder, "package.json"))
+	if err != nil {
+		info, err := os.Stat(folder)
+		return err == nil && info.IsDir()
+	}
+	var p struct{ Exports any }
+	if json.Unmarshal(text, &p) != nil {
+		return false
+	}
+	exported := p.Exports
+	if paths, ok := exported.(map[string]any); ok {
+		if one, ok := paths["."+sub]; ok {
+			exported = one
+		} else if sub != "" {
+			return false
 		}
-		importer = filepath.ToSlash(rel)
 	}
-	one := External{Importer: importer, Name: a.Path}
-	if !slices.Contains(r.externals, one) {
-		r.externals = append(r.externals, one)
+	return exported == nil || forRequire(exported)
+}
+
+// forRequire reports whether an entry of exports names a file for require.
+func forRequire(exported any) bool {
+	switch e := exported.(type) {
+	case string:
+		return true
+	case map[string]any:
+		for _, condition := range []string{"node", "require", "default"} {
+			if one, ok := e[condition]; ok && forRequire(one) {
+				return true
+			}
+		}
 	}
-	return api.OnResolveResult{Path: one.Key(), Namespace: inExternal}, nil
+	return false
 }
 
 // packageOf returns the package of an import such as a/b or @a/b/c.
@@ -151,6 +173,9 @@ func packageOf(name string) string {
 	}
 	return parts[0]
 }
+
+// requires matches what stands in a bundle for a module of Node.
+var requires = regexp.MustCompile(`globalThis\.require\("(node:[a-z0-9_/]+)"\)`)
 
 func (r *resolver) setup(b api.PluginBuild) {
 	module := func(namespace string, text func(path string) string) {
@@ -169,8 +194,7 @@ func (r *resolver) setup(b api.PluginBuild) {
 	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: "file"}, r.load)
 }
 
-// load reads a file of a package. If a package cannot be part of a bundle, it is kept
-// outside, and the bundle must be made again.
+// load reads a file of a package.
 func (r *resolver) load(a api.OnLoadArgs) (api.OnLoadResult, error) {
 	inside, err := filepath.Rel(r.root, a.Path)
 	if err != nil || r.root == "" || !filepath.IsLocal(inside) {
@@ -186,7 +210,9 @@ func (r *resolver) load(a api.OnLoadArgs) (api.OnLoadResult, error) {
 	case loader == api.LoaderNone, loader == api.LoaderJS && (outside.MatchString(code) || measure(code) != nil), loader == api.LoaderJSON && !json.Valid(text):
 		inside = filepath.ToSlash(inside)
 		name := packageOf(inside[strings.LastIndex("/"+inside, "/node_modules/")+len("node_modules/"):])
-		r.kept[name] = true
+		if r.packages.Node {
+			return api.OnLoadResult{}, fmt.Errorf("the package %s needs its own folder, but is exported for import only", name)
+		}
 		r.require("its package " + name + " needs its own folder")
 		empty := ""
 		return api.OnLoadResult{Contents: &empty, Loader: api.LoaderJS}, nil
@@ -219,7 +245,7 @@ func (r *resolver) prologue() string {
 	}
 	var keys []string
 	for _, one := range r.externals {
-		keys = append(keys, one.Key())
+		keys = append(keys, Key(one))
 	}
 	text, err := json.Marshal(keys)
 	if err != nil {

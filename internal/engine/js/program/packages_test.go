@@ -3,7 +3,6 @@ package program_test
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +35,9 @@ func TestABundleTellsWhatItNeedsOfNode(t *testing.T) {
 		"node_modules/esm/package.json":        `{"type":"module","exports":{"node":"./node.js","default":"./any.js"}}`,
 		"node_modules/esm/node.js":             "import fs from 'node:fs'\nexport const a = () => fs.x\n",
 		"node_modules/esm/any.js":              "export const a = () => 1\n",
+		"node_modules/only/package.json":       `{"type":"module","exports":{".":{"import":"./a.js"},"./sub":{"default":"./b.cjs"}}}`,
+		"node_modules/only/a.js":               "import fs from 'node:fs'\nexport const a = () => fs.x\n",
+		"node_modules/only/b.cjs":              "exports.a = () => process.x\n",
 	} {
 		file := filepath.Join(folder, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -49,25 +51,31 @@ func TestABundleTellsWhatItNeedsOfNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		needs     string // part of what a bundle for any engine needs of Node
-		externals []string
-		fails     string // part of the failure of a bundle for Node
+		needs string // part of what a bundle for any engine needs of Node
+		// bundled says that it is part of the bundle for Node.
+		bundled bool
+		leaves  bool   // it reads what is not a package, so it is in no bundle for any engine
+		fails   string // part of the failure of a bundle for Node
 	}{
-		"plain": {}, "local": {}, "@s/p": {}, "@s/p/lib/more.js": {}, "pretends": {}, "esm": {},
+		"plain": {}, "local": {}, "@s/p": {}, "@s/p/lib/more.js": {}, "pretends": {}, "esm": {}, "above": {leaves: true},
+		"only": {needs: "it imports fs", bundled: true}, "only/sub": {needs: "it uses process"},
 		"builtin": {needs: "it imports fs"},
 		"global":  {needs: "it uses Buffer"},
 		"unused":  {needs: "it uses setImmediate"},
-		"beside":  {needs: "beside", externals: []string{"|beside"}},
-		"dynamic": {needs: "dynamic", externals: []string{"|dynamic"}},
-		"native":  {needs: "native", externals: []string{"|native"}},
-		"through": {needs: "beside", externals: []string{"node_modules/through|beside"}},
-		"two":     {needs: "package a ", externals: []string{"node_modules/two|a/x"}},
-		"above":   {fails: "outside of the packages"},
+		"beside":  {needs: "beside"},
+		"dynamic": {needs: "dynamic"},
+		"native":  {needs: "native"},
+		"through": {needs: "beside"},
+		"two":     {needs: "package a "},
 		"absent":  {fails: `no module "absent"`},
 	} {
 		files := map[string]string{"a.ts": "import * as x from '" + name + "'\nexport const f = () => x.a()\n"}
 		anywhere, failure := program.NewBundle(files, "a.ts", "f", false, program.Packages{Folder: folder})
-		if c.fails == "" && (failure != nil || (anywhere.NeedsNode == "") != (c.needs == "") || !strings.Contains(anywhere.NeedsNode, c.needs)) {
+		if c.leaves {
+			if failure == nil || !strings.Contains(failure.Message, "outside of the packages") {
+				t.Errorf("%s: %+v", name, failure)
+			}
+		} else if c.fails == "" && (anywhere == nil || failure != nil || (anywhere.NeedsNode == "") != (c.needs == "") || !strings.Contains(anywhere.NeedsNode, c.needs)) {
 			t.Errorf("%s: %+v, needs %q", name, failure, anywhere.NeedsNode)
 		}
 		b, failure := program.NewBundle(files, "a.ts", "f", false, program.Packages{Folder: folder, Node: true})
@@ -77,12 +85,8 @@ func TestABundleTellsWhatItNeedsOfNode(t *testing.T) {
 			}
 			continue
 		}
-		var keys []string
-		for _, one := range b.Externals {
-			keys = append(keys, one.Key())
-		}
-		if c.fails != "" || !slices.Equal(keys, c.externals) || strings.Contains(b.Source, "__toolroom_node_") {
-			t.Errorf("%s: externals %q, source:\n%s", name, keys, b.Source)
+		if c.fails != "" || c.bundled != (len(b.Externals) == 0) || !c.bundled && b.Externals[0] != name || strings.Contains(b.Source, "__toolroom_node_") {
+			t.Errorf("%s: externals %q, source:\n%s", name, b.Externals, b.Source)
 		}
 	}
 }

@@ -470,3 +470,50 @@ func TestARunnerThatOtherMachinesReachRequiresTLS(t *testing.T) {
 		t.Errorf("Serve returned %v", err)
 	}
 }
+
+// closing is a driver that says when it is closed.
+type closing struct {
+	*pipes
+	closed chan struct{}
+}
+
+func (c *closing) Close() error {
+	close(c.closed)
+	return nil
+}
+
+func TestAFormerDriverIsClosedWithItsLastSandbox(t *testing.T) {
+	t.Parallel()
+	old := &closing{&pipes{}, make(chan struct{})}
+	r := runner.New(runner.Options{Local: true, Driver: old})
+	server := httptest.NewServer(r.Handler())
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { _ = r.Close() })
+	answer, err := http.Post(server.URL+remote.PathSandboxes, "application/json", bytes.NewReader(order(id(1))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if started, alive := old.counts(); started != 1 || alive != 1 {
+		t.Fatalf("%d sandboxes were started, %d live: %s", started, alive, answer.Status)
+	}
+	r.SetDriver(&pipes{})
+	select {
+	case <-old.closed:
+		t.Fatal("the former driver is closed while its sandbox lives")
+	case <-time.After(1500 * time.Millisecond): // three looks
+	}
+	end, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, server.URL+remote.PathSandboxes+"/"+id(1), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer, err = http.DefaultClient.Do(end); err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	select {
+	case <-old.closed:
+	case <-time.After(time.Minute):
+		t.Error("the former driver is not closed")
+	}
+}

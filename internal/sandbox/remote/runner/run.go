@@ -17,6 +17,7 @@ type runID struct{ identity, id string }
 // run is one ordered sandbox, from its order until it is forgotten.
 type run struct {
 	id      runID
+	driver  sandbox.Driver
 	cancel  context.CancelFunc // ends the start
 	ready   chan struct{}      // closed when the start has succeeded or failed
 	sandbox sandbox.Sandbox    // nil if the start has failed
@@ -99,7 +100,7 @@ func (r *Runner) enter(id runID, spec sandbox.Spec) (*run, error) {
 		timeout = localStartTimeout // the client ends the start
 	}
 	starting, cancel := context.WithTimeout(r.ctx, timeout)
-	created := &run{id: id, cancel: cancel, ready: make(chan struct{}), over: now.Add(r.o.Lifetime)}
+	created := &run{id: id, driver: r.driver, cancel: cancel, ready: make(chan struct{}), over: now.Add(r.o.Lifetime)}
 	created.deadline = now.Add(timeout + r.o.Grace)
 	r.runs[id] = created
 	if !r.o.Local {
@@ -119,7 +120,7 @@ func (u *run) begin(ctx context.Context, r *Runner, spec sandbox.Spec) {
 		u.err = sandbox.Check(r.o.Driver.Name(), r.probe.get(), spec)
 	}
 	if u.err == nil {
-		u.sandbox, u.err = r.currentDriver().Start(ctx, spec)
+		u.sandbox, u.err = u.driver.Start(ctx, spec)
 	}
 	u.mu.Lock()
 	u.deadline = time.Now().Add(r.o.Grace)
@@ -168,6 +169,7 @@ func (r *Runner) tidy() {
 			return
 		case <-tick.C:
 		}
+		r.closeRetired()
 		now := time.Now()
 		for _, run := range r.all() {
 			switch due, forget := run.state(now); {

@@ -9,11 +9,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,19 +64,50 @@ type Runner struct {
 	cancel   context.CancelFunc
 	work     sync.WaitGroup
 
-	mu     sync.Mutex
-	runs   map[runID]*run
-	driver sandbox.Driver
+	mu      sync.Mutex
+	runs    map[runID]*run
+	driver  sandbox.Driver
+	retired []sandbox.Driver // former drivers that are not closed yet
 }
 
 // localLifetime is the maximum lifetime of a sandbox for a program on this machine.
 const localLifetime = 365 * 24 * time.Hour
 
-// SetDriver sets the driver of the sandboxes that are started from now on.
+// SetDriver sets the driver of the sandboxes that are started from now on. The one before
+// is closed once its last sandbox has ended.
 func (r *Runner) SetDriver(d sandbox.Driver) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.driver != nil {
+		r.retired = append(r.retired, r.driver)
+	}
 	r.driver = d
+}
+
+// closeRetired closes the former drivers that have no sandbox.
+func (r *Runner) closeRetired() {
+	r.mu.Lock()
+	used := map[sandbox.Driver]bool{}
+	for _, run := range r.runs {
+		if !run.gone() {
+			used[run.driver] = true
+		}
+	}
+	var idle []sandbox.Driver
+	r.retired = slices.DeleteFunc(r.retired, func(d sandbox.Driver) bool {
+		if !used[d] {
+			idle = append(idle, d)
+		}
+		return !used[d]
+	})
+	r.mu.Unlock()
+	for _, d := range idle {
+		if c, ok := d.(io.Closer); ok {
+			if err := c.Close(); err != nil {
+				r.o.Log.Warn("a former driver could not be closed", "driver", d.Name(), "error", err)
+			}
+		}
+	}
 }
 
 func (r *Runner) currentDriver() sandbox.Driver {
@@ -111,6 +144,7 @@ func (r *Runner) Close() error {
 		r.work.Go(func() { errs[i] = run.kill() })
 	}
 	r.work.Wait()
+	r.closeRetired()
 	return errors.Join(errs...)
 }
 
