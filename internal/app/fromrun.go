@@ -113,7 +113,7 @@ func (p *Proposal) saw(call *toolroom.Receipt, f *function.Ran) {
 		p.Effects = append(p.Effects, seen)
 	}
 	fake := release.Fake{Tool: call.Tool, Arguments: call.Arguments, Value: call.Value, Error: call.Error}
-	if call.Redacted || call.Error == nil && len(call.Value) == 0 || len(call.Arguments) > 0 && call.Arguments[0] != '{' {
+	if !recordedWhole(call) {
 		p.Unrecorded = append(p.Unrecorded, call.ID)
 	}
 	p.Case.Fakes = append(p.Case.Fakes, fake)

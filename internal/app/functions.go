@@ -60,7 +60,7 @@ func (a *App) openReleases(ctx context.Context) error {
 		Past:    a.pastArguments,
 		Fake:    run.WithFakes,
 		Observe: a.observe, Record: a.recordRelease,
-		Offered: a.offeredNow, Look: a.look,
+		Offered: a.offeredNow, Look: a.look, CaseOf: a.caseOf,
 		Changed: a.served.refresh,
 		Rules:   a.releaseRules,
 	})

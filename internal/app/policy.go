@@ -150,7 +150,7 @@ func (a *App) Explain(ctx context.Context, spelling string, who toolroom.Identit
 		return nil, err
 	}
 	call := &policy.Context{Time: time.Now(), Secrets: a.trust.Load().of(tool).Secrets}
-	e, err := a.catalog.Resolve(spelling, nil)
+	e, err := a.runner.Lookup(spelling, nil)
 	known := err == nil
 	if len(arguments) > 0 {
 		call.Arguments = func() (any, error) { return jsonx.Decode(arguments, jsonx.Limits{}) }
@@ -211,7 +211,7 @@ func (a *App) asked(ctx context.Context, spelling string) (*toolroom.Tool, error
 
 // known is like asked, but for tools that were listed before: it starts no source.
 func (a *App) known(_ context.Context, spelling string) (*toolroom.Tool, error) {
-	e, err := a.catalog.Resolve(spelling, nil)
+	e, err := a.runner.Lookup(spelling, nil)
 	if err == nil {
 		return &e.Tool, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -85,7 +86,7 @@ that the program's own calls got.`,
 			upload.Wheels, upload.Tarballs = a.folder(u.Wheels), a.folder(u.Tarballs)
 			pushed, err := r.Parts().Releases.Push(ctx, upload, a.author())
 			if err != nil {
-				return err
+				return a.withDiff(err)
 			}
 			if asJSON {
 				return a.screen.json(pushed)
@@ -113,6 +114,16 @@ func (a *cli) folder(name string) string {
 		return name
 	}
 	return filepath.Join(a.Dir, name)
+}
+
+// withDiff prints the difference in an error, if it has one, and returns the error.
+func (a *cli) withDiff(err error) error {
+	if e := (*toolroom.Error)(nil); errors.As(err, &e) {
+		if text, ok := e.Details["diff"].(string); ok {
+			a.screen.say("%s", strings.TrimRight(text, "\n"))
+		}
+	}
+	return err
 }
 
 func (a *cli) printPushed(pushed []release.Pushed) error {
@@ -197,7 +208,7 @@ func (a *cli) readUpload(path string) (release.Upload, error) {
 		}
 		return u, nil
 	}
-	return u, filepath.WalkDir(path, func(at string, d os.DirEntry, err error) error {
+	err = filepath.WalkDir(path, func(at string, d os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -222,6 +233,11 @@ func (a *cli) readUpload(path string) (release.Upload, error) {
 		u.Files[filepath.ToSlash(name)], err = readText(at, info.Size())
 		return err
 	})
+	if text, ok := u.Files[release.CasesFile]; ok && err == nil {
+		delete(u.Files, release.CasesFile)
+		u.Cases, err = release.ReadCases([]byte(text))
+	}
+	return u, err
 }
 
 // uploaded are the extensions of the files of a folder that are uploaded besides code.

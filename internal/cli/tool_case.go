@@ -10,7 +10,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/release"
 )
 
@@ -26,7 +25,7 @@ func (a *cli) toolCaseCommand() *cobra.Command {
 }
 
 func (a *cli) toolCaseAddCommand() *cobra.Command {
-	var from, name, expect, schema, assert, fails string
+	var from, name, expect, schema, assert, fails, fakes string
 	c := &cobra.Command{
 		Use:   "add TOOL NAME [KEY=VALUE…] | --from CALL [--name NAME]",
 		Short: "Save a case: arguments and what must come of them",
@@ -36,6 +35,15 @@ func (a *cli) toolCaseAddCommand() *cobra.Command {
 		Args: arguments(0, -1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			made := &release.Case{Author: a.author(), Assert: assert, Error: toolroom.Code(fails), Schema: json.RawMessage(schema), Expect: json.RawMessage(expect)}
+			if fakes != "" {
+				text, err := a.document(fakes)
+				if err != nil {
+					return err
+				}
+				if err := json.Unmarshal(text, &made.Fakes); err != nil {
+					return usage(`toolroom tool case add double half x=21 --fakes '[{"tool": "math:add", "arguments": {"a": 1}, "value": 2}]'`, "--fakes is not a list of fakes: %v", err)
+				}
+			}
 			var err error
 			switch {
 			case from != "":
@@ -59,11 +67,12 @@ func (a *cli) toolCaseAddCommand() *cobra.Command {
 		}),
 	}
 	f := c.Flags()
-	f.StringVar(&from, "from", "", "record the arguments and the value of this call")
+	f.StringVar(&from, "from", "", "record the arguments, the value and the answers to the calls of this call")
 	f.StringVar(&name, "name", "", "with --from: name of the case (default: the call's id)")
 	f.StringVar(&expect, "expect", "", "the exact value, as JSON or text")
 	f.StringVar(&schema, "schema", "", "a JSON Schema that the value must fit")
 	f.StringVar(&assert, "assert", "", "a condition in Expr on value and arguments")
+	f.StringVar(&fakes, "fakes", "", "answers to the tool's own calls: JSON, or @FILE")
 	f.StringVar(&fails, "error", "", "the error code that the call must fail with")
 	return c
 }
@@ -88,46 +97,24 @@ func (a *cli) caseOf(ctx context.Context, r *app.App, made *release.Case, args [
 	return err
 }
 
-// caseFrom records a case from the receipt of a call.
+// caseFrom records a case from the receipt of a call. What the command line says of the
+// outcome counts more.
 func (a *cli) caseFrom(ctx context.Context, r *app.App, made *release.Case, call, name string) error {
-	got, err := r.Receipt(ctx, call)
+	recorded, unrecorded, err := r.Parts().Releases.CaseOf(ctx, call)
 	if err != nil {
 		return err
 	}
-	tool, _, err := r.Parts().Releases.Find(ctx, got.Tool)
-	if err != nil {
-		return err
+	if made.Assert == "" && made.Error == "" && len(made.Expect)+len(made.Schema) == 0 {
+		made.Expect, made.ExpectHash, made.Error = recorded.Expect, recorded.ExpectHash, recorded.Error
 	}
-	if len(got.Arguments) == 0 || got.Arguments[0] != '{' || got.Redacted {
-		return toolroom.Errorf(toolroom.CodeConflict, "the receipt of %s does not have the arguments: they were redacted, or too large", call).
-			WithHint("write the case by hand: toolroom tool case add %s NAME KEY=VALUE", tool)
+	made.Tool, made.Name, made.Arguments, made.From = recorded.Tool, cmp.Or(name, recorded.Name), recorded.Arguments, recorded.From
+	if len(made.Fakes) == 0 {
+		made.Fakes = recorded.Fakes
 	}
-	made.Tool, made.Name, made.Arguments, made.From = tool, name, got.Arguments, got.ID
-	if made.Name == "" {
-		made.Name = got.ID
+	if len(unrecorded) > 0 {
+		a.screen.say("the case makes real calls: the answers to %s are not recorded", strings.Join(unrecorded, ", "))
 	}
-	if made.Assert != "" || made.Error != "" || len(made.Expect)+len(made.Schema) > 0 {
-		return nil
-	}
-	expectAsRecorded(made, got)
 	return nil
-}
-
-// expectAsRecorded makes a case expect what a call returned: its value, if the receipt has
-// the whole of it, else the value's hash, or the error that it failed with.
-func expectAsRecorded(made *release.Case, got *toolroom.Receipt) {
-	if got.Error != nil {
-		made.Error = got.Error.Code
-		return
-	}
-	text, _ := json.Marshal(got.Preview) // a string can always be encoded
-	for _, value := range []json.RawMessage{json.RawMessage(got.Preview), text} {
-		if json.Valid(value) && receipt.Hash(value) == got.ResultHash {
-			made.Expect = value
-			return
-		}
-	}
-	made.ExpectHash = got.ResultHash
 }
 
 func (a *cli) toolCaseListCommand() *cobra.Command {

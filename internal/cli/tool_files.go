@@ -232,6 +232,7 @@ func (a *cli) toolPullCommand() *cobra.Command {
 					return err
 				}
 			}
+			known := readBases(a.folder(args[0]))
 			for _, t := range list {
 				if wanted, err := selectsTool(ctx, s, t.Tool, args[1:]); err != nil || !wanted {
 					if err != nil {
@@ -257,9 +258,18 @@ func (a *cli) toolPullCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				cases, err := s.Store.Cases(ctx, t.Tool)
+				if err != nil {
+					return err
+				}
+				newCases, err := writeCases(folder, cases)
+				if err != nil {
+					return err
+				}
+				changed, known[t.Tool] = changed || newCases, t.Newest
 				a.screen.say("%s version %d: %s", t.Tool, number, map[bool]string{true: "written", false: "no change"}[changed])
 			}
-			return nil
+			return writeBases(a.folder(args[0]), known)
 		}),
 	}
 	c.Flags().StringVar(&environment, "env", "", "write the versions that this environment serves")
@@ -282,14 +292,15 @@ func selectsTool(ctx context.Context, s *release.Service, tool string, spellings
 
 func (a *cli) toolSyncCommand() *cobra.Command {
 	var environment string
-	var check, asJSON bool
+	var check, force, asJSON bool
 	c := &cobra.Command{
 		Use:   "sync FOLDER",
 		Short: "Make the tools those of a folder",
 		Long: `Compare the code in a folder with the newest versions, print a plan, and push and
 release what differs. Each file of code at the top and each folder with tool.yaml,
-or of the form NAMESPACE/NAME, is one upload. --check changes nothing and fails if
-something differs.`,
+or of the form NAMESPACE/NAME, is one upload. If a folder has tool.cases.json, the saved
+cases become those. --check changes nothing and fails if something differs. If somebody
+has pushed since your last pull or sync, it ends with conflict and shows the difference.`,
 		Example: "  toolroom tool sync tools --check\n  toolroom tool sync tools --env test",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
@@ -301,9 +312,22 @@ something differs.`,
 			if err != nil {
 				return err
 			}
-			plan, err := r.Parts().Releases.Sync(ctx, uploads, release.SyncOptions{Environment: environment, DryRun: check}, a.author())
+			bases := readBases(folder)
+			o := release.SyncOptions{Environment: environment, DryRun: check, Bases: bases}
+			if force {
+				o.Bases = nil
+			}
+			plan, err := r.Parts().Releases.Sync(ctx, uploads, o, a.author())
 			if err != nil && len(plan) == 0 {
-				return err
+				return a.withDiff(err)
+			}
+			if !check && err == nil {
+				for _, s := range plan {
+					if s.Version > 0 {
+						bases[s.Tool] = s.Version
+					}
+				}
+				err = writeBases(folder, bases)
 			}
 			if asJSON {
 				if err := a.screen.json(plan); err != nil {
@@ -313,7 +337,7 @@ something differs.`,
 				a.printPlan(plan, check)
 			}
 			if err != nil {
-				return err
+				return a.withDiff(err)
 			}
 			if check && slices.ContainsFunc(plan, func(s release.Step) bool { return s.Action != release.StepNothing }) {
 				return exitCode(toolroom.ExitFailed)
@@ -324,6 +348,7 @@ something differs.`,
 	f := c.Flags()
 	f.StringVar(&environment, "env", "", "also release to this environment")
 	f.BoolVar(&check, "check", false, "change nothing; fail if something differs")
+	f.BoolVar(&force, "force", false, "push even if somebody has pushed since your last pull or sync")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

@@ -68,7 +68,7 @@ func (h *handler) nearProgram(name string, entries []*catalog.Entry) string {
 }
 
 func (h *handler) unknownID(id string, entries []*catalog.Entry) string {
-	_, err := h.o.Catalog.Resolve(id, nil)
+	_, err := h.o.Runner.Lookup(id, nil)
 	if toolroom.CodeOf(err) != toolroom.CodeToolNotFound || h.unlisted(toolroom.Call{Tool: id}).Tool != id {
 		return ""
 	}

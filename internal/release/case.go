@@ -16,7 +16,7 @@ import (
 // Case is a saved example of a call and what must come of it. With none of Expect, Schema,
 // Assert and Error, the call must succeed.
 type Case struct {
-	Tool      string          `json:"tool" yaml:"-"`
+	Tool      string          `json:"tool,omitempty" yaml:"-"`
 	Name      string          `json:"name" yaml:"name"`
 	Arguments json.RawMessage `json:"arguments" yaml:"arguments"`
 	// Expect is the exact value. Schema is a JSON Schema that the value must fit. Assert is

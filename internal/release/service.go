@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,8 +27,12 @@ type Upload struct {
 	Base int `json:"base,omitempty"`
 	// Wheels is a folder of wheels to take dependencies from, and Tarballs one of npm
 	// packages, without a network.
-	Wheels   string `json:"-"`
-	Tarballs string `json:"-"`
+	Wheels string `json:"-"`
+	// Bases are like Base, by tool, and count before it.
+	Bases map[string]int `json:"-"`
+	// Cases are those of [CasesFile]; nil if the upload has none.
+	Cases    []*Case `json:"-"`
+	Tarballs string  `json:"-"`
 	// Only, if not empty, is the name of the one tool that the code must have.
 	Only string `json:"-"`
 }
@@ -62,6 +67,9 @@ type Options struct {
 	// Look lists the source of a namespace again. Both are nil if no source is versioned.
 	Offered func(tool string) (o Offered, ok bool)
 	Look    func(ctx context.Context, namespace string) error
+	// CaseOf records a case from a call, with the answers that its own calls got, and returns
+	// the calls whose answers are not recorded.
+	CaseOf func(ctx context.Context, call string) (c *Case, unrecorded []string, err error)
 	// Changed is called after every change of a version or release.
 	Changed func(context.Context) error
 	Rules   func() Rules
@@ -132,9 +140,13 @@ func (s *Service) Push(ctx context.Context, u Upload, who string) ([]Pushed, err
 		v := &Version{
 			Tool: f.ID.String(), Digest: digest, Status: StatusDraft, Message: u.Message, Author: who, Created: s.Now().UTC(), Spec: f.Spec,
 		}
-		stored, created, err := s.Store.PutVersion(ctx, v, u.Base)
+		base := u.Base
+		if b, ok := u.Bases[v.Tool]; ok {
+			base = b
+		}
+		stored, created, err := s.Store.PutVersion(ctx, v, base)
 		if err != nil {
-			return out, err
+			return out, s.withDiff(ctx, err, v)
 		}
 		for _, c := range f.Cases {
 			c.Tool, c.Author, c.Created = v.Tool, who, v.Created
@@ -148,6 +160,21 @@ func (s *Service) Push(ctx context.Context, u Upload, who string) ([]Pushed, err
 		}
 	}
 	return out, s.Changed(ctx)
+}
+
+// withDiff adds the difference of the newest version and of v to an error that says that
+// another author was first.
+func (s *Service) withDiff(ctx context.Context, err error, v *Version) error {
+	e := (*toolroom.Error)(nil)
+	if !errors.As(err, &e) || e.Code != toolroom.CodeConflict || e.Details["newest"] == nil {
+		return err
+	}
+	if newest, pickErr := s.Pick(ctx, v.Tool, 0); pickErr == nil {
+		mine := *v
+		mine.Number = newest.Number + 1
+		e.Details["diff"] = Diff(newest, &mine)
+	}
+	return e
 }
 
 // Find returns the id of a versioned tool for a spelling, with the version that the

@@ -18,6 +18,7 @@ const (
 	StepCreate  = "create"
 	StepChange  = "change"
 	StepRelease = "release"
+	StepCase    = "case"
 	StepNothing = "nothing"
 )
 
@@ -35,6 +36,9 @@ type SyncOptions struct {
 	Environment string
 	// DryRun makes only the plan.
 	DryRun bool
+	// Bases are the versions, by tool, that the author knows as the newest. A newer one that
+	// differs is a conflict. Tools that are not there are not checked.
+	Bases map[string]int
 }
 
 // Sync makes the newest versions those of the uploads, and returns what it did, or would do.
@@ -63,6 +67,7 @@ func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who stri
 	}
 	var steps []Step
 	differs := false
+	u.Bases = map[string]int{}
 	for _, f := range found {
 		digest, err := f.Spec.Digest()
 		if err != nil {
@@ -76,8 +81,13 @@ func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who stri
 		switch {
 		case len(versions) == 0:
 			step.Action, step.Version = StepCreate, 1
+			u.Bases[step.Tool] = 0
 		case versions[0].Digest != digest:
+			if err := s.checkBase(o.Bases, versions[0], &f.Spec); err != nil {
+				return nil, err
+			}
 			step.Action, step.Version = StepChange, versions[0].Number+1
+			u.Bases[step.Tool] = versions[0].Number
 		default:
 			step.Version = versions[0].Number
 		}
@@ -96,6 +106,13 @@ func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who stri
 		}
 		steps = append(steps, step)
 	}
+	cases, err := s.syncCases(ctx, found, u.Cases)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range cases {
+		steps = append(steps, c.Step)
+	}
 	if o.DryRun {
 		return steps, nil
 	}
@@ -103,6 +120,11 @@ func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who stri
 		u.Message = cmp.Or(u.Message, "sync")
 		if _, err := s.Push(ctx, u, who); err != nil {
 			return nil, err
+		}
+	}
+	for _, c := range cases {
+		if err := c.apply(ctx, s, who); err != nil {
+			return steps, err
 		}
 	}
 	for i, step := range steps {

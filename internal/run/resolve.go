@@ -12,7 +12,20 @@ import (
 // Find lists the source that the spelling names, which may take as long as starting its
 // server. If visible is nil, all tools are visible.
 func (r *Runner) Find(ctx context.Context, spelling string, visible func(*catalog.Entry) bool) (*catalog.Entry, error) {
-	return r.discovering(ctx, spelling, func() (*catalog.Entry, error) { return r.Catalog.Resolve(spelling, visible) })
+	return r.discovering(ctx, spelling, func() (*catalog.Entry, error) { return r.Lookup(spelling, visible) })
+}
+
+// Lookup is like Find, and lists no source.
+func (r *Runner) Lookup(spelling string, visible func(*catalog.Entry) bool) (*catalog.Entry, error) {
+	entry, err := r.Catalog.Resolve(spelling, visible)
+	if r.Releases == nil || toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
+		return entry, err
+	}
+	// The spelling may name a version.
+	if version, refused := r.Releases.Snapshot().Serve(&toolroom.Call{Tool: spelling}, nil); version != nil || refused != nil {
+		return version, refused
+	}
+	return entry, err
 }
 
 // discovering returns what find returns. If that is that the tool was not found, it lists

@@ -67,13 +67,15 @@ type TryRequest struct {
 
 // CaseRequest is a case to save.
 type CaseRequest struct {
-	Tool      string          `json:"tool"`
-	Name      string          `json:"name"`
+	Tool      string          `json:"tool,omitempty" doc:"required without from"`
+	Name      string          `json:"name,omitempty" doc:"required without from; a case of that name is replaced"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Expect    json.RawMessage `json:"expect,omitempty" doc:"the exact value"`
 	Schema    json.RawMessage `json:"schema,omitempty" doc:"a JSON Schema that the value must fit"`
 	Assert    string          `json:"assert,omitempty" doc:"a condition in Expr on value and arguments"`
 	Error     string          `json:"error,omitempty" doc:"the error code that the call must fail with"`
+	Fakes     []release.Fake  `json:"fakes,omitempty" doc:"answers to the calls that the tool makes; without any, it makes real calls"`
+	From      string          `json:"from,omitempty" doc:"records arguments, outcome and answers of this call; the other members count more"`
 }
 
 type toolQuery struct {
@@ -360,12 +362,28 @@ func (s *Server) saveCase(ctx context.Context, in *bodyInput) (*jsonOutput[*rele
 	if err != nil {
 		return nil, err
 	}
-	r, who, tool, _, err := s.authoring(ctx, body.Tool)
+	r, who, err := s.author(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &release.Case{
-		Tool: tool, Name: body.Name, Arguments: body.Arguments, Expect: body.Expect, Schema: body.Schema, Assert: body.Assert, Error: toolroom.Code(body.Error), Author: who,
+	c := &release.Case{}
+	if body.From != "" {
+		if c, _, err = r.CaseOf(ctx, body.From); err != nil {
+			return nil, err
+		}
+	} else if c.Tool, _, err = r.Find(ctx, body.Tool); err != nil {
+		return nil, err
+	}
+	c.Author = who
+	c.Name = cmp.Or(body.Name, c.Name)
+	if len(body.Arguments) > 0 {
+		c.Arguments = body.Arguments
+	}
+	if len(body.Expect)+len(body.Schema)+len(body.Assert)+len(body.Error) > 0 {
+		c.Expect, c.ExpectHash, c.Schema, c.Assert, c.Error = body.Expect, "", body.Schema, body.Assert, toolroom.Code(body.Error)
+	}
+	if len(body.Fakes) > 0 {
+		c.Fakes = body.Fakes
 	}
 	return &jsonOutput[*release.Case]{c}, r.AddCase(ctx, c)
 }

@@ -1,0 +1,66 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/release"
+)
+
+// caseOf implements [release.Options.CaseOf].
+func (a *App) caseOf(ctx context.Context, call string) (*release.Case, []string, error) {
+	got, err := a.Receipt(ctx, call)
+	if err != nil {
+		return nil, nil, err
+	}
+	tool, _, err := a.releases.Find(ctx, got.Tool)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(got.Arguments) == 0 || got.Arguments[0] != '{' || got.Redacted {
+		return nil, nil, toolroom.Errorf(toolroom.CodeConflict, "the receipt of %s does not have the arguments: they were redacted, or too large", call).
+			WithHint("write the case by hand").WithCLIHint("toolroom tool case add %s NAME KEY=VALUE", tool)
+	}
+	c := &release.Case{Tool: tool, Name: got.ID, Arguments: got.Arguments, From: got.ID}
+	expectAsRecorded(c, got)
+	calls, err := a.Receipts(ctx, toolroom.ReceiptQuery{Parent: got.ID, Limit: maxSeen})
+	if err != nil {
+		return nil, nil, err
+	}
+	var unrecorded []string
+	for _, one := range slices.Backward(calls) {
+		c.Fakes = append(c.Fakes, release.Fake{Tool: one.Tool, Arguments: one.Arguments, Value: one.Value, Error: one.Error})
+		if !recordedWhole(one) {
+			unrecorded = append(unrecorded, one.ID)
+		}
+	}
+	if len(unrecorded) > 0 || len(calls) == maxSeen {
+		c.Fakes = nil // some would be missing
+	}
+	return c, unrecorded, nil
+}
+
+// recordedWhole reports whether a receipt has all that a fake needs.
+func recordedWhole(r *toolroom.Receipt) bool {
+	return !r.Redacted && (r.Error != nil || len(r.Value) > 0) && (len(r.Arguments) == 0 || r.Arguments[0] == '{')
+}
+
+// expectAsRecorded makes a case expect what a call returned: its value, if the receipt has
+// the whole of it, else the value's hash, or the error that it failed with.
+func expectAsRecorded(c *release.Case, got *toolroom.Receipt) {
+	if got.Error != nil {
+		c.Error = got.Error.Code
+		return
+	}
+	text, _ := json.Marshal(got.Preview) // a string can always be encoded
+	for _, value := range []json.RawMessage{json.RawMessage(got.Preview), text} {
+		if json.Valid(value) && receipt.Hash(value) == got.ResultHash {
+			c.Expect = value
+			return
+		}
+	}
+	c.ExpectHash = got.ResultHash
+}

@@ -1,0 +1,128 @@
+package release_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/release"
+)
+
+func upload(name, text string) release.Upload {
+	return release.Upload{Files: map[string]string{name: text}, File: name, Base: -1}
+}
+
+// wantConflict checks that err is a conflict with the difference of two texts.
+func wantConflict(t *testing.T, what string, err error, parts ...string) {
+	t.Helper()
+	e := (*toolroom.Error)(nil)
+	if !errors.As(err, &e) || e.Code != toolroom.CodeConflict {
+		t.Errorf("%s: %v", what, err)
+		return
+	}
+	diff, _ := e.Details["diff"].(string)
+	for _, part := range parts {
+		if !strings.Contains(diff, part) {
+			t.Errorf("%s: %q is missing in the difference:\n%s", what, part, diff)
+		}
+	}
+}
+
+func TestOfTwoAuthorsTheSecondHearsConflictWithTheDifference(t *testing.T) {
+	t.Parallel()
+	s := newService(t, t.TempDir())
+	ctx := t.Context()
+	push := func(text string, base int) error {
+		u := upload("x", text)
+		u.Base = base
+		_, err := s.Push(ctx, u, "ann")
+		return err
+	}
+	if err := errors.Join(push("one\n", 0), push("two\n", 1)); err != nil {
+		t.Fatal(err)
+	}
+	wantConflict(t, "push", push("three\n", 1), "-two", "+three")
+
+	sync := func(text string, bases map[string]int) ([]release.Step, error) {
+		return s.Sync(ctx, []release.Upload{upload("x", text)}, release.SyncOptions{Bases: bases}, "bob")
+	}
+	_, err := sync("three\n", map[string]int{"fn:x": 1})
+	wantConflict(t, "sync", err, "-two", "+three")
+	if plan, err := sync("two\n", map[string]int{"fn:x": 1}); err != nil || plan[0].Action != release.StepNothing {
+		t.Errorf("the same text is a conflict: %v, %v", plan, err)
+	}
+	for _, bases := range []map[string]int{{"fn:x": 2}, nil} {
+		text := "four\n"
+		if bases == nil {
+			text = "five\n"
+		}
+		if plan, err := sync(text, bases); err != nil || plan[0].Action != release.StepChange {
+			t.Errorf("bases %v: %v, %v", bases, plan, err)
+		}
+	}
+}
+
+func TestSyncMakesTheCasesThoseOfTheFile(t *testing.T) {
+	t.Parallel()
+	s := newService(t, t.TempDir())
+	ctx := t.Context()
+	if _, err := s.Push(ctx, upload("x", "one"), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	kept := &release.Case{
+		Tool: "fn:x", Name: "kept", Arguments: json.RawMessage(`{"n": 12345678901234567890}`), Expect: json.RawMessage(`1`),
+		Fakes: []release.Fake{{Tool: "a:b", Arguments: json.RawMessage(`{"x": "<"}`), Value: json.RawMessage(`[1, 2]`)}, {Tool: "a:c", Error: toolroom.Errorf(toolroom.CodeDenied, "no")}},
+	}
+	for _, c := range []*release.Case{kept, {Tool: "fn:x", Name: "gone"}, {Tool: "fn:x", Name: "changed", Expect: json.RawMessage(`1`)}} {
+		if err := s.AddCase(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := s.Store.Cases(ctx, "fn:x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := release.WriteCases(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sync := func(text []byte, dry bool) []string {
+		t.Helper()
+		u := upload("x", "one")
+		if u.Cases, err = release.ReadCases(text); err != nil {
+			t.Fatal(err)
+		}
+		plan, err := s.Sync(ctx, []release.Upload{u}, release.SyncOptions{DryRun: dry}, "bob")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var notes []string
+		for _, step := range plan {
+			if step.Action == release.StepCase {
+				notes = append(notes, strings.TrimSpace(step.Note))
+			}
+		}
+		return notes
+	}
+	if notes := sync(text, true); notes != nil {
+		t.Errorf("the file that was just written differs: %v\n%s", notes, text)
+	}
+	edited := []byte(`[{"name": "kept", "arguments": {"n": 12345678901234567890}, "expect": 1, "fakes": [{"tool": "a:b", "arguments": {"x": "<"}, "value": [1, 3]}]}, {"name": "changed", "expect": 1}, {"name": "new"}]`)
+	want := `save "kept"; save "new"; remove "gone"`
+	if notes := strings.Join(sync(edited, true), "; "); notes != want {
+		t.Errorf("the plan is %s", notes)
+	}
+	sync(edited, false)
+	if notes := sync(edited, true); notes != nil {
+		t.Errorf("after the sync it differs: %v", notes)
+	}
+	all, err = s.Store.Cases(ctx, "fn:x")
+	if err != nil || len(all) != 3 || len(all[1].Fakes) != 1 || string(all[1].Fakes[0].Value) != `[1,3]` {
+		t.Errorf("cases %+v, %v", all, err)
+	}
+	if _, err := release.ReadCases([]byte(`[{"name": "x", "expects": 1}]`)); err == nil || !strings.Contains(err.Error(), "expects") {
+		t.Errorf("an unknown member: %v", err)
+	}
+}
