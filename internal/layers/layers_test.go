@@ -191,7 +191,7 @@ func TestPackagesThatMakeCallsAreInTheSurfaceTest(t *testing.T) {
 	named := []string{
 		"internal/app", "room", // rows "Go ..."
 		"internal/cli", "cmd/toolroom", // rows "command line ..."
-		"internal/server", "internal/server/api", "internal/server/mcp", // rows "HTTP ...", "MCP ..."
+		"internal/server", "internal/server/api", "internal/server/mcp", "internal/server/toolflow", // rows "HTTP ...", "MCP ..."
 		"serve",                                                        // passes its room to internal/server
 		"internal/code",                                                // rows "code mode ..."
 		"internal/schedule",                                            // row "a schedule"
