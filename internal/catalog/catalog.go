@@ -531,7 +531,7 @@ func document(e *Entry, about source.Description) search.Document {
 		Description:       e.Tool.Description,
 		Source:            about.Title,
 		SourceDescription: about.Text,
-		Tags:              e.Tool.Tags,
+		Tags:              slices.Concat(e.Tool.Tags, e.Tool.Keywords),
 		Schema:            e.Tool.InputSchema,
 		ReadOnly:          e.Tool.Hints.IsReadOnly(),
 		Destructive:       e.Tool.Hints.Destructive != nil && *e.Tool.Hints.Destructive,

@@ -157,7 +157,7 @@ func (x *index) search(ctx context.Context, owner, query, namespace string, limi
 		if service = x.vectors.service(); service != nil {
 			// Those of all namespaces, so that no search removes what another needs.
 			byPlace := map[place][]float32{}
-			for i, v := range x.vectors.of(x.store, owner, all.paragraphs) {
+			for i, v := range x.vectors.of(service, x.store, owner, all.paragraphs) {
 				byPlace[all.places[i]] = v
 			}
 			for _, h := range hits {
