@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/toolroom/toolroom"
 )
 
@@ -90,5 +92,43 @@ func TestPipesGetTheBytesOfPrograms(t *testing.T) {
 	s := &screen{in: strings.NewReader(""), out: &out, err: io.Discard, lines: bufio.NewReader(strings.NewReader(""))}
 	if err := s.output(false, hostile); err != nil || out.String() != hostile {
 		t.Errorf("got %q, %v", out.String(), err)
+	}
+}
+
+// -o yaml shows what --json shows, and means the same.
+func TestYAMLHidesNothingAndSaysWhatJSONSays(t *testing.T) {
+	t.Parallel()
+	value := map[string]any{
+		"text": hostile, "lines": "a\n" + hostile + "\n", "plain lines": "a\nb\n", "k\u200b" + hostile: []any{"", "null", "1", "~", "a: b", `\u202e`, "- x", "#", " lead", "trail ", "'", "\"", "\t"},
+		"number": json.Number("12345678901234567890.50"), "int": 3, "no": nil, "yes": true, "empty": map[string]any{}, "none": []any{}, "tag": "\U000E0041\U000E0042", "long": strings.Repeat("word \u202e ", 60),
+	}
+	a, shown := terminal()
+	a.screen.yaml = true
+	if err := a.screen.json(value); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range shown.String() {
+		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+			t.Errorf("the terminal gets %U in %q", r, shown)
+			break
+		}
+	}
+	var back any
+	if err := yaml.Unmarshal(shown.Bytes(), &back); err != nil {
+		t.Fatalf("%v\n%s", err, shown)
+	}
+	want, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(back)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w, g := strings.Replace(string(want), "12345678901234567890.50", "N", 1), strings.Replace(string(got), "12345678901234567000", "N", 1); w != g {
+		t.Errorf("got  %s\nwant %s\n%s", g, w, shown)
+	}
+	if !strings.Contains(shown.String(), "12345678901234567890.50") {
+		t.Errorf("a number has another text in\n%s", shown)
 	}
 }
