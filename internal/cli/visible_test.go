@@ -34,17 +34,18 @@ func TestTerminalsGetNoControlSequencesOfPrograms(t *testing.T) {
 	}
 	question := &toolroom.Approval{ID: "apr_1", Tool: "e:pay", Arguments: json.RawMessage(`{"to":"` + strings.ReplaceAll(hostile[len("\x1b]0;t\x07\x1b[2J"):], "\x1b", "") + `"}`), Expires: time.Now().Add(time.Hour)}
 	for name, show := range map[string]func(a *cli) error{
-		"output of a program":   func(a *cli) error { return a.printChunk(chunk) },
-		"errors of a program":   func(a *cli) error { return a.printChunk(bytes.Replace(chunk, []byte("stdout"), []byte("stderr"), 1)) },
-		"the text of a result":  func(a *cli) error { return a.screen.text(hostile) },
-		"a message":             func(a *cli) error { return a.screen.printf("%s", hostile) },
-		"a JSON answer":         func(a *cli) error { return a.screen.json(map[string]string{"text": hostile}) },
-		"a line of a stream":    func(a *cli) error { return a.screen.jsonLine(hostile) },
-		"a table":               func(a *cli) error { return a.screen.table([]string{"A"}, [][]string{{hostile}}) },
-		"fields":                func(a *cli) error { return a.screen.fields("name", hostile) },
-		"an error":              func(a *cli) error { a.screen.fail(hostile, hostile); return nil },
-		"the question":          func(a *cli) error { a.showApproval(question); return nil },
-		"the list of questions": func(a *cli) error { return a.foldApprovals([]*toolroom.Approval{question}) },
+		"output of a program":    func(a *cli) error { return a.printChunk(chunk) },
+		"errors of a program":    func(a *cli) error { return a.printChunk(bytes.Replace(chunk, []byte("stdout"), []byte("stderr"), 1)) },
+		"a text to decide about": func(a *cli) error { return a.screen.review(hostile) },
+		"the text of a result":   func(a *cli) error { return a.screen.text(hostile) },
+		"a message":              func(a *cli) error { return a.screen.printf("%s", hostile) },
+		"a JSON answer":          func(a *cli) error { return a.screen.json(map[string]string{"text": hostile}) },
+		"a line of a stream":     func(a *cli) error { return a.screen.jsonLine(hostile) },
+		"a table":                func(a *cli) error { return a.screen.table([]string{"A"}, [][]string{{hostile}}) },
+		"fields":                 func(a *cli) error { return a.screen.fields("name", hostile) },
+		"an error":               func(a *cli) error { a.screen.fail(hostile, hostile); return nil },
+		"the question":           func(a *cli) error { a.showApproval(question); return nil },
+		"the list of questions":  func(a *cli) error { return a.foldApprovals([]*toolroom.Approval{question}) },
 		"an artifact, bytewise": func(a *cli) error {
 			w := a.screen.stream()
 			for i := range len(hostile) {
@@ -130,5 +131,22 @@ func TestYAMLHidesNothingAndSaysWhatJSONSays(t *testing.T) {
 	}
 	if !strings.Contains(shown.String(), "12345678901234567890.50") {
 		t.Errorf("a number has another text in\n%s", shown)
+	}
+}
+
+// A difference, or the code of a version, may be read before somebody releases it.
+func TestWhatIsDecidedAboutShowsWhatCannotBeSeen(t *testing.T) {
+	t.Parallel()
+	a, shown := terminal()
+	if err := a.screen.review("+ pay(\u202e5001\u202c)\n"); err != nil {
+		t.Fatal(err)
+	}
+	if want := `+ pay(\u202e5001\u202c)` + "\n"; shown.String() != want {
+		t.Errorf("got %q, want %q", shown, want)
+	}
+	a.screen.outTerminal = false
+	shown.Reset()
+	if err := a.screen.review("\u202e\n"); err != nil || shown.String() != "\u202e\n" {
+		t.Errorf("a program gets %q, %v", shown, err)
 	}
 }
