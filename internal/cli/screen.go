@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -28,8 +29,9 @@ type screen struct {
 	outTerminal bool
 	inTerminal  bool
 	color       bool
-	yaml        bool // in place of JSON
-	wide        bool // tables are uncut
+	yaml        bool          // in place of JSON
+	wide        bool          // tables are uncut
+	patience    time.Duration // before it says what is being done; a second if zero
 
 	mu          sync.Mutex
 	err         io.Writer
