@@ -241,7 +241,12 @@ var programs = []program{
 		key:      "a friendly name that was left out says why",
 		source:   map[string]string{"python": "csv.read()", "javascript": "await csv.read()"},
 		withheld: bridge.Map{{Key: "csv", Value: "csv is also a module of Python: write tools.csv"}},
-		failure:  failing(bridge.FailProgram, 1, "write tools.csv"),
+		failure: func(t *testing.T, f *bridge.Failure) {
+			failing(bridge.FailProgram, 1, "write tools.csv")(t, f)
+			if strings.HasPrefix(f.Trace, "Traceback") && !strings.Contains(f.Trace, "write tools.csv") { // people see it alone
+				t.Errorf("the traceback does not say it: %s", f.Trace)
+			}
+		},
 	},
 	{
 		key: "command-line programs",
@@ -282,8 +287,12 @@ return [sum, o.end, o]`,
 		},
 		stdout: strings.Repeat("x", 9000) + "\n",
 		value: []bridge.Value{int64(12), "z", bridge.Map{
-			{Key: "start", Value: strings.Repeat("y", 100)}, {Key: "big", Value: new(big.Int).Lsh(big.NewInt(1), 80)}, {Key: "printed", Value: int64(1)}, {Key: "called", Value: int64(3)},
-			{Key: "nested", Value: bridge.Map{{Key: "sum", Value: int64(4)}, {Key: "big", Value: new(big.Int).Lsh(big.NewInt(1), 81)}}}, {Key: "end", Value: "z"},
+			{Key: "start", Value: strings.Repeat("y", 100)},
+			{Key: "big", Value: new(big.Int).Lsh(big.NewInt(1), 80)},
+			{Key: "printed", Value: int64(1)},
+			{Key: "called", Value: int64(3)},
+			{Key: "nested", Value: bridge.Map{{Key: "sum", Value: int64(4)}, {Key: "big", Value: new(big.Int).Lsh(big.NewInt(1), 81)}}},
+			{Key: "end", Value: "z"},
 		}},
 	},
 	{
