@@ -1,15 +1,21 @@
 package source
 
-import "github.com/toolroom/toolroom"
+import (
+	"encoding/json"
 
-// NotificationForwarder is implemented by sources that send notifications
-// outside of any call which Toolroom forwards to clients without interpreting
-// them.
-type NotificationForwarder interface {
-	// ForwardNotifications sets the function that receives the notifications. It
-	// is called at most once, before any other method. The source may call forward
-	// from any goroutine; forward does not block.
-	ForwardNotifications(forward func(Notification))
+	"github.com/toolroom/toolroom"
+)
+
+// Events are the functions by which a [Notifier] reports. None is nil, all may be called
+// from any goroutine, and none blocks.
+type Events struct {
+	// ToolsChanged reports that the tools, or the lists of the [Library], have changed.
+	ToolsChanged func()
+	// ResourceChanged reports that a resource has changed. Params are what the source's
+	// own protocol said about it; nil says nothing but the URI.
+	ResourceChanged func(uri string, params json.RawMessage)
+	// Notified forwards a notification to clients, which Toolroom does not interpret.
+	Notified func(Notification)
 }
 
 // Notification is a message that a source sent to its clients.

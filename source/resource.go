@@ -7,34 +7,85 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Resources is implemented by sources that offer resources besides tools. Such a
-// source announces a changed list like changed tools, through [Notifier].
+// Library is implemented by sources that offer resources, prompts or skills besides tools.
+// Embed [NoLibrary] to implement only some of its methods. The source announces changed
+// lists like changed tools.
 //
-// Reading a resource is a call of the tool NAMESPACE:resources.read, so policy,
-// limits and receipts apply to it.
-type Resources interface {
-	// Resources lists the resources, and Templates lists the URI templates of
-	// further resources. Both are called whenever Tools is.
+// Reading a resource is a call of the tool NAMESPACE:resources.read, and getting a prompt
+// one of NAMESPACE:prompts.get, so policy, limits and receipts apply to both.
+type Library interface {
+	// Resources lists the resources, Templates the URI templates of further resources,
+	// Prompts the prompts, and Skills the skills, which may be incomplete. They are called
+	// whenever Tools is. Nil skills without an error mean that the source serves none.
 	Resources(ctx context.Context) ([]Resource, error)
 	Templates(ctx context.Context) ([]Template, error)
+	Prompts(ctx context.Context) ([]Prompt, error)
+	Skills(ctx context.Context) ([]Skill, error)
 
 	// ReadResource reads one resource and is called concurrently. It returns a
 	// result of the MCP method resources/read. The source decides whether it reads
 	// URIs that it does not list. If the resource does not exist, the error has
 	// code not_found.
 	ReadResource(ctx context.Context, uri string, req *Request) (json.RawMessage, error)
-}
 
-// Watcher is implemented by sources that report changes of resources.
-type Watcher interface {
-	// Watch sets the function that the source calls with the URI of a changed
-	// resource and the parameters of MCP's notifications/resources/updated; nil
-	// parameters hold nothing but the URI. Watch is called at most once, before any
-	// other method.
-	Watch(changed func(uri string, params json.RawMessage))
-	// Subscribe starts reports about one resource, and Unsubscribe ends them.
+	// Subscribe starts reports about one resource ([Events.ResourceChanged]), and
+	// Unsubscribe ends them. They do nothing if the source reports no changes.
 	Subscribe(ctx context.Context, uri string) error
 	Unsubscribe(ctx context.Context, uri string) error
+
+	// GetPrompt fills in a prompt and is called concurrently. It returns a result
+	// of the MCP method prompts/get. If the prompt does not exist, the error has
+	// code not_found.
+	GetPrompt(ctx context.Context, name string, args map[string]string, req *Request) (json.RawMessage, error)
+
+	// Complete suggests values while a user types a prompt's argument or a template's
+	// variable. It is called on keystrokes and should be fast.
+	Complete(ctx context.Context, c Completion) (Completions, error)
+
+	// Skill returns one skill by the URI of its SKILL.md, listed or not. If it does
+	// not exist, the error has code not_found.
+	Skill(ctx context.Context, uri string) (Skill, error)
+}
+
+// NoLibrary is a [Library] of nothing.
+type NoLibrary struct{}
+
+// Resources returns none.
+func (NoLibrary) Resources(context.Context) ([]Resource, error) { return nil, nil }
+
+// Templates returns none.
+func (NoLibrary) Templates(context.Context) ([]Template, error) { return nil, nil }
+
+// Prompts returns none.
+func (NoLibrary) Prompts(context.Context) ([]Prompt, error) { return nil, nil }
+
+// Skills returns none.
+func (NoLibrary) Skills(context.Context) ([]Skill, error) { return nil, nil }
+
+// ReadResource returns an error with code not_found.
+func (NoLibrary) ReadResource(_ context.Context, uri string, _ *Request) (json.RawMessage, error) {
+	return nil, toolroom.Errorf(toolroom.CodeNotFound, "resource %q not found", uri)
+}
+
+// Subscribe does nothing.
+func (NoLibrary) Subscribe(context.Context, string) error { return nil }
+
+// Unsubscribe does nothing.
+func (NoLibrary) Unsubscribe(context.Context, string) error { return nil }
+
+// GetPrompt returns an error with code not_found.
+func (NoLibrary) GetPrompt(_ context.Context, name string, _ map[string]string, _ *Request) (json.RawMessage, error) {
+	return nil, toolroom.Errorf(toolroom.CodeNotFound, "prompt %q not found", name)
+}
+
+// Complete suggests nothing.
+func (NoLibrary) Complete(context.Context, Completion) (Completions, error) {
+	return Completions{}, nil
+}
+
+// Skill returns an error with code not_found.
+func (NoLibrary) Skill(_ context.Context, uri string) (Skill, error) {
+	return Skill{}, toolroom.Errorf(toolroom.CodeNotFound, "skill %q not found", uri)
 }
 
 // Resource is data that can be read under a URI.
@@ -64,19 +115,6 @@ type Template struct {
 	Raw json.RawMessage `json:"-"`
 }
 
-// Prompts is implemented by sources that offer prompts. Such a source announces
-// a changed list through [Notifier]. Getting a prompt is a call of the tool
-// NAMESPACE:prompts.get.
-type Prompts interface {
-	// Prompts lists the prompts. It is called whenever Tools is.
-	Prompts(ctx context.Context) ([]Prompt, error)
-
-	// GetPrompt fills in a prompt and is called concurrently. It returns a result
-	// of the MCP method prompts/get. If the prompt does not exist, the error has
-	// code not_found.
-	GetPrompt(ctx context.Context, name string, args map[string]string, req *Request) (json.RawMessage, error)
-}
-
 // Prompt is a text with arguments to fill in.
 type Prompt struct {
 	Name        string           `json:"name"`
@@ -94,13 +132,6 @@ type PromptArgument struct {
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
 	Required    bool   `json:"required,omitempty"`
-}
-
-// Completer is implemented by sources that suggest values while a user types a
-// prompt's argument or a template's variable.
-type Completer interface {
-	// Complete suggests values. It is called on keystrokes and should be fast.
-	Complete(ctx context.Context, c Completion) (Completions, error)
 }
 
 // Completion is a request for values of an argument.

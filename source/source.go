@@ -1,8 +1,9 @@
 // Package source defines the contract between Toolroom and sources of tools. To
 // add a kind of source, implement [Source] and test it with package sourcetest.
 //
-// A source offers optional capabilities by implementing further interfaces of
-// this package, such as [Notifier] or [Previewer]; [As] finds them.
+// A source offers more by implementing some of six further interfaces: [Describer],
+// [Notifier], [Predictor], [Refiner], [Sandboxed] and [Library]. [As] finds them, also
+// behind wrappers.
 package source
 
 import (
@@ -39,49 +40,6 @@ type Source interface {
 	Close() error
 }
 
-// Notifier is implemented by sources whose tools can change by themselves.
-type Notifier interface {
-	// Notify sets the function that the source calls after its tools have
-	// changed. It is called at most once, before any other method, and changed
-	// may be called from any goroutine.
-	Notify(changed func())
-}
-
-// Isolator is implemented by sources that enforce [Request.Isolation]. If policy
-// requires isolation, Toolroom refuses calls of any other source.
-type Isolator interface {
-	// Isolation returns the isolation in which the call would run, in the words of
-	// [toolroom.Execution]: the weakest that satisfies req.Isolation. It is empty if
-	// it cannot be known. If the policy decision depended on it, the call runs in
-	// this isolation or a stronger one.
-	Isolation(ctx context.Context, req *Request) string
-}
-
-// Enforcer is implemented by sources that enforce [Request.Forbidden].
-type Enforcer interface {
-	// Enforces reports whether the source can keep the programs that a call starts from
-	// breaking a rule, whatever they are told and do. A rule is an effect whose target is
-	// a pattern. Predicted are the effects of the call. If Enforces returns false, policy
-	// denies the call unless it is known to keep the rule. It must not block for long.
-	Enforces(req *Request, rule toolroom.Effect, predicted []toolroom.Effect) bool
-}
-
-// PromptCanceller is implemented by sources whose calls may be guaranteed to
-// return soon after their context ends, whatever the tool does. The runner then
-// needs no goroutine to abandon a call that does not return.
-type PromptCanceller interface {
-	// CancelsPromptly reports whether the source guarantees that.
-	CancelsPromptly() bool
-}
-
-// Resumer is implemented by sources that can resume an interrupted call, even
-// after the process has ended, without doing anything twice.
-type Resumer interface {
-	// Resumes reports whether the source can resume the call with this id. The
-	// runner then calls it again under the same id.
-	Resumes(ctx context.Context, call string) bool
-}
-
 // Describer is implemented by sources that can describe themselves, for search
 // and for people.
 type Describer interface {
@@ -89,13 +47,42 @@ type Describer interface {
 	Describe() Description
 }
 
-// Refiner is implemented by sources that learn the details of a tool on demand,
-// for example from the help text of a program.
+// Notifier is implemented by sources that report something outside of calls, such as
+// that their tools have changed.
+type Notifier interface {
+	// Notify sets the functions that the source calls. It is called at most once,
+	// before any other method.
+	Notify(events Events)
+}
+
+// Refiner is implemented by sources that know more tools, or more of their tools, than
+// they list, for example from the help text of a program.
 type Refiner interface {
 	// Refine returns the tool with all details that can be found. The source also
 	// announces that its tools have changed. ErrNotRefined means that no further
 	// details exist.
 	Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, error)
+
+	// Subcommand returns the tool and the arguments by which a sub-command of a
+	// command-line program runs that has no tool of its own. ok is false if there is no
+	// such sub-command. It starts nothing.
+	Subcommand(name string, arguments json.RawMessage) (tool string, changed json.RawMessage, ok bool)
+}
+
+// Sandboxed is implemented by sources whose calls run in a sandbox and enforce
+// [Request.Isolation]. If policy requires isolation, Toolroom refuses calls of any other
+// source.
+type Sandboxed interface {
+	// Isolation returns the isolation in which the call would run, in the words of
+	// [toolroom.Execution]: the weakest that satisfies req.Isolation. It is empty if
+	// it cannot be known. If the policy decision depended on it, the call runs in
+	// this isolation or a stronger one.
+	Isolation(ctx context.Context, req *Request) string
+
+	// Resumes reports whether the source can resume the call with this id after it was
+	// interrupted, even after the process has ended, without doing anything twice. The
+	// runner then calls it again under the same id.
+	Resumes(ctx context.Context, call string) bool
 }
 
 // ErrHandedOver is the cause ([context.Cause]) of the end of a call that another
@@ -103,7 +90,7 @@ type Refiner interface {
 // the call began.
 var ErrHandedOver = errors.New("another process continues this call")
 
-// ErrNotRefined is returned by a [Refiner] if no further details exist.
+// ErrNotRefined is returned by [Refiner.Refine] if no further details exist.
 var ErrNotRefined = errors.New("there are no further details of this tool")
 
 // As returns s as a T if s or a source that it wraps implements T. A wrapper has
@@ -140,6 +127,10 @@ type Description struct {
 	// Output is the end of what the source's program has written to standard error, also
 	// of one that has ended.
 	Output string `json:"output,omitempty"`
+	// CancelsPromptly means that every call returns soon after its context ends,
+	// whatever its tool does. The runner then needs no goroutine to abandon a call that
+	// does not return. It must not change while the source lives.
+	CancelsPromptly bool `json:"-"`
 }
 
 // Process is a program that runs for a source.
@@ -177,18 +168,18 @@ type Request struct {
 	// after the call has ended. It is never nil.
 	Emit func(toolroom.Event)
 	// Isolation is the weakest isolation that policy permits for the call, in the
-	// words of package policy; empty requires none. It is set for an [Isolator]
-	// only.
+	// words of package policy; empty requires none. It is set for
+	// [Sandboxed] sources only.
 	Isolation string
 	// Engine is the only engine or runtime that policy permits for the call; empty
-	// permits any. Like Isolation it is set for an [Isolator] only.
+	// permits any. Like Isolation it is set for [Sandboxed] sources only.
 	Engine string
 	// Forbidden are the policy's rules about effects that the programs of the call must
 	// not break: effects whose targets are patterns, as policy writes them. It holds
-	// those that the source has said it enforces, as an [Enforcer].
+	// those of which [Predictor.Enforces] has returned true.
 	Forbidden []toolroom.Effect
 	// Again means that the call may have begun before, in this or another process.
-	// It is set for a [Resumer] only.
+	// It is set for [Sandboxed] sources only.
 	Again bool
 	// Ask puts questions to the client that made the call. It is never nil.
 	Ask Asker

@@ -68,7 +68,7 @@ func answered(t *testing.T, operations []string) (worked, failed map[string]bool
 		patterns[o] = regexp.MustCompile("^" + parameter.ReplaceAllString(regexp.QuoteMeta(o), "[^/ ]+") + `(\?|$)`)
 	}
 	worked, failed = map[string]bool{}, map[string]bool{}
-	step := regexp.MustCompile(`^(?:& |until '[^']*' |until \S+ )?(?:follow \S+ (/\S+)|((?:GET|POST|DELETE) /\S+))`)
+	step := regexp.MustCompile(`^(?:& |until '[^']*' |until \S+ )?(?:follow \S+ (/\S+)|((?:GET|POST|PUT|DELETE) /\S+))`)
 	for _, file := range scenarioFiles(t) {
 		current := ""
 		for _, l := range lines(t, file) {

@@ -41,7 +41,7 @@ func (a *App) selects(t *toolroom.Tool) func(pattern string) bool {
 func (a *App) preview(ctx context.Context, t *toolroom.Tool, from source.Source, req *source.Request) (source.Preview, error) {
 	var known source.Preview
 	var err error
-	if p, ok := from.(source.Previewer); ok {
+	if p, ok := source.As[source.Predictor](from); ok {
 		known, err = p.Preview(ctx, req)
 	}
 	if err != nil || known.Diff != "" {
@@ -60,22 +60,6 @@ func (a *App) preview(ctx context.Context, t *toolroom.Tool, from source.Source,
 		return known, err
 	}
 	return known, nil
-}
-
-// Preview forwards to the source, if it can preview calls.
-func (m *sourceManager) Preview(ctx context.Context, req *source.Request) (source.Preview, error) {
-	if p, ok := m.src.(source.Previewer); ok {
-		return p.Preview(ctx, req)
-	}
-	return source.Preview{}, nil
-}
-
-// Preview forwards to the source, if it can preview calls.
-func (s *selected) Preview(ctx context.Context, req *source.Request) (source.Preview, error) {
-	if p, ok := s.Source.(source.Previewer); ok {
-		return p.Preview(ctx, req)
-	}
-	return source.Preview{}, nil
 }
 
 // Approvals lists the approvals in a state; an empty state lists all.

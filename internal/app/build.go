@@ -314,29 +314,6 @@ func (s *selected) Call(ctx context.Context, req *source.Request) (*source.Outpu
 	return s.Source.Call(secretref.WithCaller(ctx, req.Identity.Key()), req)
 }
 
-// Notify forwards to the source, if its tools can change.
-func (s *selected) Notify(changed func()) {
-	if n, ok := s.Source.(source.Notifier); ok {
-		n.Notify(changed)
-	}
-}
-
-// Describe returns the source's description.
-func (s *selected) Describe() source.Description {
-	if d, ok := s.Source.(source.Describer); ok {
-		return d.Describe()
-	}
-	return source.Description{State: "ready"}
-}
-
-// Refine forwards to the source, if it can describe its tools on demand.
-func (s *selected) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, error) {
-	if f, ok := s.Source.(source.Refiner); ok {
-		return f.Refine(ctx, id)
-	}
-	return toolroom.Tool{}, source.ErrNotRefined
-}
-
 // sourceDigest returns a hash of a source's configuration.
 func sourceDigest(s config.Source, c *config.Config) string {
 	var text bytes.Buffer

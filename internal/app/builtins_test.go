@@ -118,7 +118,7 @@ func TestProfilesSelectBuiltinTools(t *testing.T) {
 		"memory:append", "memory:edit", "memory:forget", "memory:list", "memory:read", "memory:search", "memory:write", "web:search", "web:search.news",
 	}, minimal...)
 	coding := append([]string{
-		"file:edit", "file:patch", "file:undo", "file:write", "process:kill", "process:list", "process:output", "process:start", "process:status", "shell:exec",
+		"file:edit", "file:patch", "file:undo", "file:write", "process:kill", "process:list", "process:output", "process:start", "process:status", "process:write", "shell:exec",
 		"browser:assert", "browser:checkpoint.resume", "browser:checkpoint.save", "browser:click", "browser:close", "browser:content", "browser:eval", "browser:extract",
 		"browser:find", "browser:navigate", "browser:screenshot", "browser:snapshot", "browser:tabs", "browser:type", "browser:wait_for",
 		"git:add", "git:blame", "git:branch", "git:commit", "git:diff", "git:log", "git:show", "git:status",
@@ -189,7 +189,7 @@ func (w *workshop) calls() []toolroom.Call {
 	add("git:show", toolroom.Args{})
 	add("git:blame", toolroom.Args{"file": "sub/a.txt"})
 	add("git:branch", toolroom.Args{})
-	add("process:start", toolroom.Args{"command": "sleep", "args": []string{"60"}})
+	add("process:start", toolroom.Args{"command": "sleep", "args": []string{"60"}, "pty": true})
 	add("process:list", toolroom.Args{})
 	add("web:fetch", toolroom.Args{"url": w.site})
 	add("memory:write", toolroom.Args{"namespace": "n", "content": "text one"})
@@ -268,12 +268,16 @@ func TestEveryBuiltinToolThroughThePipeline(t *testing.T) {
 			if err := r.Decode(&p); err != nil {
 				t.Fatal(err)
 			}
-			for _, tool := range []string{"process:status", "process:output", "process:kill"} {
+			for _, tool := range []string{"process:status", "process:write", "process:output", "process:kill"} {
 				called[tool] = true
-				if r := w.call(tool, map[string]any{"pid": p.PID}); !r.OK() {
+				args := map[string]any{"pid": p.PID}
+				if tool == "process:write" {
+					args["input"] = "x\n"
+				}
+				if r := w.call(tool, args); !r.OK() {
 					t.Errorf("%s: %+v", tool, r.Error)
 				}
-				if r := w.as("another", tool, map[string]any{"pid": p.PID}); r.OK() {
+				if r := w.as("another", tool, args); r.OK() {
 					t.Errorf("%s: another identity may", tool)
 				}
 			}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -42,30 +43,30 @@ func declared(tools []toolroom.Tool, by config.Effects) {
 	}
 }
 
-// PredictEffects forwards to the source, if it can predict effects.
+var (
+	_ source.Predictor = (*selected)(nil)
+	_ source.Refiner   = (*selected)(nil)
+)
+
+// PredictEffects forwards to the source, if it can predict effects. The relative paths of
+// any other source are in the folder that the config names.
 func (s *selected) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
-	if f, ok := source.As[source.EffectPredictor](s.Source); ok {
-		return f.PredictEffects(req)
+	if p, ok := source.As[source.Predictor](s.Source); ok {
+		return p.PredictEffects(req)
 	}
 	return nil, s.dir
 }
 
-// PredictEffects forwards to the source, if it can predict effects.
-func (m *sourceManager) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
-	if f, ok := source.As[source.EffectPredictor](m.src); ok {
-		return f.PredictEffects(req)
-	}
-	return nil, ""
-}
-
-// Enforces forwards to the source, if it can enforce rules.
+// Enforces forwards to the source.
 func (s *selected) Enforces(req *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
-	e, ok := source.As[source.Enforcer](s.Source)
-	return ok && e.Enforces(req, rule, predicted)
+	p, ok := source.As[source.Predictor](s.Source)
+	return ok && p.Enforces(req, rule, predicted)
 }
 
-// Enforces forwards to the source, if it can enforce rules.
-func (m *sourceManager) Enforces(req *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
-	e, ok := source.As[source.Enforcer](m.src)
-	return ok && e.Enforces(req, rule, predicted)
+// Preview forwards to the source.
+func (s *selected) Preview(ctx context.Context, req *source.Request) (source.Preview, error) {
+	if p, ok := source.As[source.Predictor](s.Source); ok {
+		return p.Preview(ctx, req)
+	}
+	return source.Preview{}, nil
 }

@@ -20,21 +20,19 @@ func (m *sourceManager) offer(ctx context.Context) library.Offer {
 			m.log.Warn(what+" of a source could not be listed", "source", m.name, "error", err)
 		}
 	}
+	offered, ok := source.As[source.Library](m.src)
+	if !ok {
+		return o
+	}
 	var err error
-	if r, ok := source.As[source.Resources](m.src); ok {
-		o.Resources, err = r.Resources(ctx)
-		note("the resources", err)
-		o.Templates, err = r.Templates(ctx)
-		note("the resource templates", err)
-	}
-	if p, ok := source.As[source.Prompts](m.src); ok {
-		o.Prompts, err = p.Prompts(ctx)
-		note("the prompts", err)
-	}
-	if k, ok := source.As[source.Skills](m.src); ok {
-		o.Skills, err = k.Skills(ctx)
-		note("the skills", err)
-	}
+	o.Resources, err = offered.Resources(ctx)
+	note("the resources", err)
+	o.Templates, err = offered.Templates(ctx)
+	note("the resource templates", err)
+	o.Prompts, err = offered.Prompts(ctx)
+	note("the prompts", err)
+	o.Skills, err = offered.Skills(ctx)
+	note("the skills", err)
 	return o
 }
 
@@ -96,24 +94,20 @@ func saidPrompts(definition json.RawMessage) map[string]json.RawMessage {
 // read calls one of the libraryTools. ok is false for any other tool.
 func (m *sourceManager) read(ctx context.Context, req *source.Request) (out *source.Output, ok bool, err error) {
 	var value json.RawMessage
+	offered, has := source.As[source.Library](m.src)
+	if !has {
+		return nil, false, nil
+	}
 	switch req.Tool.Name {
 	case library.ReadTool:
-		r, has := source.As[source.Resources](m.src)
-		if !has {
-			return nil, false, nil
-		}
 		var in struct {
 			URI string `json:"uri"`
 		}
 		if err := jsonx.Unmarshal(req.Arguments, &in, jsonx.Limits{}); err != nil {
 			return nil, true, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid arguments: %w", err)
 		}
-		value, err = r.ReadResource(ctx, in.URI, req)
+		value, err = offered.ReadResource(ctx, in.URI, req)
 	case library.GetTool:
-		p, has := source.As[source.Prompts](m.src)
-		if !has {
-			return nil, false, nil
-		}
 		var in struct {
 			Name      string            `json:"name"`
 			Arguments map[string]string `json:"arguments"`
@@ -121,7 +115,7 @@ func (m *sourceManager) read(ctx context.Context, req *source.Request) (out *sou
 		if err := jsonx.Unmarshal(req.Arguments, &in, jsonx.Limits{}); err != nil {
 			return nil, true, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid arguments: %w", err)
 		}
-		value, err = p.GetPrompt(ctx, in.Name, in.Arguments, req)
+		value, err = offered.GetPrompt(ctx, in.Name, in.Arguments, req)
 	default:
 		return nil, false, nil
 	}

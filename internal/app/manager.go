@@ -93,14 +93,12 @@ func (l *listing) over() bool {
 // newManager completes and returns a manager whose fields down to own are set.
 func newManager(m *sourceManager) *sourceManager {
 	m.ctx, m.cancel = context.WithCancel(context.Background())
-	if w, ok := source.As[source.Watcher](m.src); ok {
-		w.Watch(func(uri string, params json.RawMessage) { m.library.Updated(m.name, uri, params) })
-	}
-	if n, ok := source.As[source.NotificationForwarder](m.src); ok {
-		n.ForwardNotifications(func(n source.Notification) { m.library.Notified(m.name, n) })
-	}
-	if n, ok := m.src.(source.Notifier); ok {
-		n.Notify(func() { m.start(true) })
+	if n, ok := source.As[source.Notifier](m.src); ok {
+		n.Notify(source.Events{
+			ToolsChanged:    func() { m.start(true) },
+			ResourceChanged: func(uri string, params json.RawMessage) { m.library.Updated(m.name, uri, params) },
+			Notified:        func(n source.Notification) { m.library.Notified(m.name, n) },
+		})
 	}
 	return m
 }
@@ -359,28 +357,17 @@ func (m *sourceManager) verify(ctx context.Context, id toolroom.ID, version int)
 	return nil
 }
 
-// CancelsPromptly forwards to the source.
-func (m *sourceManager) CancelsPromptly() bool {
-	s, ok := source.As[source.PromptCanceller](m.src)
-	return ok && s.CancelsPromptly()
-}
+// Unwrap returns the source.
+func (m *sourceManager) Unwrap() source.Source { return m.src }
 
 // Describe returns the source's description.
 func (m *sourceManager) Describe() source.Description {
-	if d, ok := m.src.(source.Describer); ok {
+	if d, ok := source.As[source.Describer](m.src); ok {
 		described := d.Describe()
 		described.Text, described.Reason = m.redactor.Text(described.Text), m.redactor.Text(described.Reason)
 		return described
 	}
 	return source.Description{State: "ready"}
-}
-
-// Refine forwards to the source, if it can describe its tools on demand.
-func (m *sourceManager) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, error) {
-	if f, ok := m.src.(source.Refiner); ok {
-		return f.Refine(ctx, id)
-	}
-	return toolroom.Tool{}, source.ErrNotRefined
 }
 
 // status returns the source's status for people.

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/source"
 )
@@ -10,17 +12,17 @@ import (
 // Subcommand forwards to the source, if it is a command-line program and the config does
 // not exclude the tool.
 func (s *selected) Subcommand(name string, arguments json.RawMessage) (string, json.RawMessage, bool) {
-	c, ok := source.As[source.Commander](s.Source)
+	c, ok := source.As[source.Refiner](s.Source)
 	if !ok || len(s.include) > 0 && !policy.MatchAny(s.include, name) || policy.MatchAny(s.exclude, name) {
 		return "", nil, false
 	}
 	return c.Subcommand(name, arguments)
 }
 
-// Subcommand forwards to the source, if it is a command-line program.
-func (m *sourceManager) Subcommand(name string, arguments json.RawMessage) (string, json.RawMessage, bool) {
-	if c, ok := source.As[source.Commander](m.src); ok {
-		return c.Subcommand(name, arguments)
+// Refine forwards to the source.
+func (s *selected) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, error) {
+	if r, ok := source.As[source.Refiner](s.Source); ok {
+		return r.Refine(ctx, id)
 	}
-	return "", nil, false
+	return toolroom.Tool{}, source.ErrNotRefined
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
@@ -54,6 +55,7 @@ type Tool struct {
 func MustTool[In, Out any](s Spec[In, Out]) Tool {
 	t := Tool{Tool: s.Tool}
 	t.Source = toolroom.SourceBuiltin
+	t.Keywords = strings.Fields(userWords[t.ID.String()])
 	var err error
 	if t.InputSchema, err = schema.InferWith(reflect.TypeFor[In](), s.Arguments); err != nil {
 		panic(fmt.Sprintf("%s: %v", s.Tool.ID, err))
@@ -144,7 +146,7 @@ type Pack struct {
 	// Isolation returns the isolation of a call, if the pack runs programs in a sandbox.
 	Isolation func(ctx context.Context, req *source.Request) string
 	// Enforces reports whether the pack enforces a rule of policy on the programs that a
-	// call starts; see [source.Enforcer]. A pack with Isolation has it.
+	// call starts; see [source.Predictor]. A pack with Isolation has it.
 	Enforces func(rule toolroom.Effect, predicted []toolroom.Effect) bool
 	// Close ends what the pack has started. It may be nil.
 	Close func() error
@@ -204,7 +206,7 @@ func (s *packSource) Call(ctx context.Context, req *source.Request) (*source.Out
 	return out, err
 }
 
-// PredictEffects implements [source.EffectPredictor].
+// PredictEffects implements [source.Predictor].
 func (s *packSource) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
 	t, ok := s.tool(req)
 	if !ok {
@@ -218,7 +220,7 @@ func (s *packSource) PredictEffects(req *source.Request) ([]toolroom.Effect, str
 	return predicted, s.pack.Dir
 }
 
-// Preview implements [source.Previewer].
+// Preview implements [source.Predictor].
 func (s *packSource) Preview(ctx context.Context, req *source.Request) (source.Preview, error) {
 	t, ok := s.tool(req)
 	if !ok || t.preview == nil || s.pack.Missing != nil {
@@ -236,15 +238,23 @@ func (s *packSource) Close() error {
 	return s.pack.Close()
 }
 
+var (
+	_ source.Predictor = (*packSource)(nil)
+	_ source.Sandboxed = (*isolatedSource)(nil)
+)
+
 type isolatedSource struct{ *packSource }
 
-// Isolation implements [source.Isolator].
+// Isolation implements [source.Sandboxed].
 func (s *isolatedSource) Isolation(ctx context.Context, req *source.Request) string {
 	return s.pack.Isolation(ctx, req)
 }
 
-// Enforces implements [source.Enforcer].
-func (s *isolatedSource) Enforces(_ *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
+// Resumes returns false.
+func (s *isolatedSource) Resumes(context.Context, string) bool { return false }
+
+// Enforces implements [source.Predictor].
+func (s *packSource) Enforces(_ *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
 	return s.pack.Enforces != nil && s.pack.Enforces(rule, predicted)
 }
 

@@ -26,6 +26,8 @@ type Entry struct {
 	// Provider is the name of the source in the catalog.
 	Provider string
 	Source   source.Source
+	// CancelsPromptly is what the source's description says.
+	CancelsPromptly bool
 	// ID is the canonical id as text, and ModelName the name for model APIs.
 	ID, ModelName string
 
@@ -216,10 +218,13 @@ func (c *Catalog) setProvider(provider string, src source.Source, tools []toolro
 	defer c.tellShared()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if d, ok := src.(source.Describer); ok {
-		c.providers[provider] = d.Describe()
-	} else {
-		c.providers[provider] = source.Description{}
+	var described source.Description
+	if d, ok := source.As[source.Describer](src); ok {
+		described = d.Describe()
+	}
+	c.providers[provider] = described
+	for _, e := range entries {
+		e.CancelsPromptly = described.CancelsPromptly
 	}
 	before := c.offeredBy(provider)
 	for _, id := range before {
@@ -526,7 +531,7 @@ func document(e *Entry, about source.Description) search.Document {
 		Description:       e.Tool.Description,
 		Source:            about.Title,
 		SourceDescription: about.Text,
-		Tags:              e.Tool.Tags,
+		Tags:              slices.Concat(e.Tool.Tags, e.Tool.Keywords),
 		Schema:            e.Tool.InputSchema,
 		ReadOnly:          e.Tool.Hints.IsReadOnly(),
 		Destructive:       e.Tool.Hints.Destructive != nil && *e.Tool.Hints.Destructive,

@@ -67,7 +67,7 @@ func (c *Catalog) Describe(ctx context.Context, e *Entry, level toolroom.Level, 
 // refined returns the entry with all details that its source can find, or the entry
 // unchanged if there are none.
 func (c *Catalog) refined(ctx context.Context, e *Entry) *Entry {
-	f, ok := e.Source.(source.Refiner)
+	f, ok := source.As[source.Refiner](e.Source)
 	if !ok {
 		return e
 	}

@@ -1,6 +1,8 @@
 package code
 
 import (
+	"context"
+
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/effects/shell"
 	"github.com/toolroom/toolroom/source"
@@ -8,6 +10,12 @@ import (
 
 // workDir stands for a program's working folder, which is created when it starts.
 const workDir = "/sandbox"
+
+var (
+	_ source.Describer = (*Service)(nil)
+	_ source.Predictor = (*Service)(nil)
+	_ source.Sandboxed = (*Service)(nil)
+)
 
 // PredictEffects predicts what a shell program or a command line runs. For other languages nothing
 // is known; without a sandbox that means any command, file and host.
@@ -33,4 +41,12 @@ func (s *Service) PredictEffects(req *source.Request) ([]toolroom.Effect, string
 		}
 	}
 	return effects, workDir
+}
+
+// Enforces returns false: rules about effects are kept by the choice of a sandbox.
+func (s *Service) Enforces(*source.Request, toolroom.Effect, []toolroom.Effect) bool { return false }
+
+// Preview returns nothing: the arguments of a call are the program.
+func (s *Service) Preview(context.Context, *source.Request) (source.Preview, error) {
+	return source.Preview{}, nil
 }

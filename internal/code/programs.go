@@ -129,7 +129,7 @@ func (h *handler) programEntry(name string) *catalog.Entry {
 	if len(all) == 0 {
 		return nil
 	}
-	commander, ok := source.As[source.Commander](all[0].Source)
+	commander, ok := source.As[source.Refiner](all[0].Source)
 	if !ok {
 		return nil
 	}

@@ -102,7 +102,7 @@ func (s *Service) route(ctx context.Context, r *Request, n need) (candidate, *ro
 	return candidate{}, nil, t.none()
 }
 
-// Isolation implements [source.Isolator]. It selects an engine like a call would.
+// Isolation implements [source.Sandboxed]. It selects an engine like a call would.
 func (s *Service) Isolation(ctx context.Context, req *source.Request) string {
 	r, err := parse(req.Arguments)
 	if err != nil {

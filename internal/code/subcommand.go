@@ -16,12 +16,12 @@ var subcommandCall = pattern.Lazy(`([\pL_$][\pL\pN_$-]*)(?:["'][)\]])?\.([\pL_$]
 
 // commandless returns the source that runs a sub-command for which it has no tool. known
 // are its tools; if the name looks like a misspelling of one, it returns false.
-func commandless(name string, known []*catalog.Entry) (source.Commander, bool) {
+func commandless(name string, known []*catalog.Entry) (source.Refiner, bool) {
 	slip := func(e *catalog.Entry) bool { return len(name) >= 4 && nearest.IsSlip(name, e.Tool.ID.Name) }
 	if len(known) == 0 || slices.ContainsFunc(known, slip) {
 		return nil, false
 	}
-	return source.As[source.Commander](known[0].Source)
+	return source.As[source.Refiner](known[0].Source)
 }
 
 // subcommands returns entries for calls of sub-commands that a command-line source can run

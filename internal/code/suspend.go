@@ -27,7 +27,7 @@ import (
 
 var errTaken = toolroom.Errorf(toolroom.CodeConflict, "another process continues this run")
 
-// Resumes reports whether the journal of a run exists: see [source.Resumer].
+// Resumes reports whether the journal of a run exists: see [source.Sandboxed].
 func (s *Service) Resumes(ctx context.Context, call string) bool {
 	if s.o.Journals == nil {
 		return false

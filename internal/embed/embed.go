@@ -165,10 +165,8 @@ func (s *Service) trouble() string {
 // [Options.RequestTimeout] for a request, and fails at once while the embedder rests after a
 // failure.
 func (s *Service) Embed(ctx context.Context, texts []string) (vectors [][]float32, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
+	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	release := context.AfterFunc(s.ctx, cancel)
-	defer release()
 	e, err := s.opened(ctx)
 	if err != nil {
 		return nil, err
@@ -180,6 +178,14 @@ func (s *Service) Embed(ctx context.Context, texts []string) (vectors [][]float3
 		err = checkVectors(vectors, len(texts))
 	}
 	return vectors, s.note(err)
+}
+
+// bounded returns a context that ends after [Options.RequestTimeout], and when the service is
+// closed.
+func (s *Service) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
+	release := context.AfterFunc(s.ctx, cancel)
+	return ctx, func() { release(); cancel() }
 }
 
 func checkVectors(vectors [][]float32, texts int) error {
@@ -231,7 +237,7 @@ func (s *Service) opened(ctx context.Context) (Embedder, error) {
 				err = caught
 			}
 			if err != nil {
-				err = s.note(err)
+				e, err = nil, s.note(err) // what comes with an error is not an embedder
 			}
 			s.mu.Lock()
 			s.embedder, s.opening = e, nil
@@ -254,6 +260,8 @@ func (s *Service) opened(ctx context.Context) (Embedder, error) {
 
 // Name returns the name of the embedder, which it opens if necessary.
 func (s *Service) Name(ctx context.Context) (string, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	e, err := s.opened(ctx)
 	if err != nil {
 		return "", err

@@ -186,6 +186,49 @@ func TestAnEmbedderThatCannotBeOpenedIsTriedAgainLater(t *testing.T) {
 	})
 }
 
+func TestWhatComesWithAFailureToOpenIsNotUsed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var none *lengths // in an interface it is not nil
+		attempts := 0
+		s := embed.New(func(context.Context) (embed.Embedder, error) {
+			attempts++
+			return none, errors.New("the folder is gone")
+		}, embed.Options{Rest: time.Second})
+		for range 3 {
+			if _, err := s.Name(t.Context()); err == nil || !strings.Contains(err.Error(), "the folder is gone") {
+				t.Errorf("got %v", err)
+			}
+			time.Sleep(time.Second)
+		}
+		if attempts != 3 {
+			t.Errorf("opened %d times", attempts)
+		}
+		s.Close()
+	})
+}
+
+func TestCloseEndsTheOpening(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := embed.New(func(ctx context.Context) (embed.Embedder, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, embed.Options{RequestTimeout: time.Hour})
+		done := make(chan error)
+		go func() {
+			_, err := s.Name(context.Background())
+			done <- err
+		}()
+		synctest.Wait()
+		start := time.Now()
+		s.Close()
+		if err := <-done; err == nil || time.Since(start) != 0 {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+	})
+}
+
 func TestAFileKeepsVectorsOfOneModel(t *testing.T) {
 	t.Parallel()
 	f := embed.File{Path: filepath.Join(t.TempDir(), "deep", "tools.vectors")}

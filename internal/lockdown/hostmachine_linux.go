@@ -98,7 +98,7 @@ func (m machine) plan(s Spec, namespaces bool) (plan, error) {
 	p := plan{
 		Path: s.Path, Args: s.Args, Env: s.Env, Dir: s.Dir, Files: len(s.Files), UID: s.UID, GID: s.GID,
 		Namespaces: namespaces, Network: s.Network, Loopback: s.Loopback && !s.Network, Disk: s.Limits.Disk, Inodes: s.Limits.Inodes,
-		Landlock: m.landlock, Seccomp: s.Seccomp, Rlimits: m.rlimits(s.Limits, namespaces), Direct: s.Direct,
+		Landlock: m.landlock, Seccomp: s.Seccomp, Rlimits: m.rlimits(s.Limits, namespaces), Direct: s.Direct, Terminal: s.Terminal,
 	}
 	if p.Dir == "" {
 		p.Dir = WorkDir

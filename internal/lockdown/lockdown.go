@@ -159,6 +159,8 @@ type Spec struct {
 	Dir string
 	// Stdin, Stdout and Stderr are the standard files; nil means /dev/null.
 	Stdin, Stdout, Stderr *os.File
+	// Terminal makes Stdin, which must be a terminal, the one that controls the program.
+	Terminal bool
 	// Files are the program's files from 3 on. No other file of the server is open
 	// inside.
 	Files []*os.File

@@ -32,6 +32,7 @@ type plan struct {
 	Rlimits    []rlimit
 	Work       string // the writable folder of a run without namespaces
 	Direct     bool
+	Terminal   bool
 	Probe      bool // build everything, start nothing
 
 	noProc  bool // init found that /proc cannot be mounted

@@ -15,6 +15,9 @@ func (p *plan) script() (*script, error) {
 	s := &script{}
 	p.files(s)
 	s.try("setsid", unix.SYS_SETSID)
+	if p.Terminal {
+		s.add("take the terminal", unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0)
+	}
 	s.add("umask", unix.SYS_UMASK, 0o22)
 	s.add("chdir "+p.Dir, unix.SYS_CHDIR, s.text(p.Dir))
 	for _, l := range p.Rlimits {

@@ -48,7 +48,7 @@ func (a Autonomy) AtMost(level Autonomy) bool { return a.rank() <= level.rank() 
 // ConservativeTools returns the tools that need confirmation at the level
 // conservative, as in the reference (Flynn).
 func ConservativeTools() []string {
-	return []string{"file.write", "file.edit", "file.patch", "shell.exec", "process.start", "process.kill"}
+	return []string{"file.write", "file.edit", "file.patch", "shell.exec", "process.start", "process.write", "process.kill"}
 }
 
 type hooks struct {

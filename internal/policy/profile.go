@@ -31,7 +31,7 @@ func builtinProfiles() map[string][]string {
 		"agent.delegate", "agents.list", "council.run")
 	coding := append(slices.Clone(messaging),
 		"file.write", "file.edit", "file.patch", "file.undo", "shell.exec",
-		"process.start", "process.status", "process.output", "process.kill", "process.list",
+		"process.start", "process.status", "process.output", "process.write", "process.kill", "process.list",
 		"git.status", "git.diff", "git.log", "git.show", "git.blame", "git.add", "git.commit", "git.branch",
 		"screen.capture", "camera.capture", "browser.*")
 	return map[string][]string{

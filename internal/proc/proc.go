@@ -27,6 +27,9 @@ type Spec struct {
 	Stderr io.Writer
 	// Files are open in the process as file descriptors 3, 4 and so on.
 	Files []*os.File
+	// Terminal, if not nil, is one side of a terminal (see [OpenTerminal]) that becomes the
+	// standard files of the process and controls it. Process.Stdin and Stdout are then empty.
+	Terminal *os.File
 	// Namespaces, if not nil, changes the attributes of a process that needs its own
 	// namespaces.
 	Namespaces func(*syscall.SysProcAttr)
@@ -99,11 +102,15 @@ func Start(s Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
+	var stdin io.WriteCloser = noInput{}
+	if s.Terminal != nil {
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = s.Terminal, s.Terminal, s.Terminal
+		control(cmd.SysProcAttr)
+	} else if stdin, err = cmd.StdinPipe(); err != nil {
 		return nil, errors.Join(err, stdout.Close(), childOut.Close())
+	} else {
+		cmd.Stdout = childOut
 	}
-	cmd.Stdout = childOut
 
 	p := &Process{Stdin: stdin, Stdout: stdout, cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
@@ -116,6 +123,12 @@ func Start(s Spec) (*Process, error) {
 	}
 	return p, nil
 }
+
+// noInput is the input of a process that has a terminal.
+type noInput struct{}
+
+func (noInput) Write([]byte) (int, error) { return 0, os.ErrClosed }
+func (noInput) Close() error              { return nil }
 
 // run starts the process and waits for it on one locked thread: Pdeathsig kills a child
 // when its parent's thread ends, not its parent's process.

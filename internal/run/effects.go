@@ -20,7 +20,7 @@ func (r *Runner) Expect(e *catalog.Entry, who toolroom.Identity, arguments json.
 func (r *Runner) expect(e *catalog.Entry, req source.Request) []toolroom.Effect {
 	var predicted []toolroom.Effect
 	place := effects.Place{Home: r.Home}
-	if f, ok := source.As[source.EffectPredictor](e.Source); ok {
+	if f, ok := source.As[source.Predictor](e.Source); ok {
 		req.Tool, req.Emit = e.Tool.ID, func(toolroom.Event) {}
 		predicted, place.Dir = f.PredictEffects(&req)
 	}

@@ -126,7 +126,7 @@ func (c *cleared) execute() (*ran, error) {
 // attend runs the tool. If the tool does not stop after its time is over, attend returns
 // without it, and stopped is false.
 func (c *cleared) attend(x *execution) (stopped bool) {
-	if s, ok := source.As[source.PromptCanceller](c.entry.Source); ok && s.CancelsPromptly() {
+	if c.entry.CancelsPromptly {
 		c.attempt(x)
 		return true
 	}

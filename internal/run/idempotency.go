@@ -252,7 +252,7 @@ type keyResult struct {
 
 // resumes reports whether the source can resume this call.
 func (c *resolved) resumes() bool {
-	resumer, ok := source.As[source.Resumer](c.entry.Source)
+	resumer, ok := source.As[source.Sandboxed](c.entry.Source)
 	return ok && c.around == nil && resumer.Resumes(c.ctx, c.request.ID)
 }
 

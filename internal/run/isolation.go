@@ -18,9 +18,9 @@ import (
 func (r *Runner) Judge(ctx context.Context, e *catalog.Entry, asked policy.Request, req source.Request) (d policy.Decision, behind toolroom.Isolation) {
 	req.Tool = e.Tool.ID
 	asked.Call.Enforced = Enforced(e, req, asked.Call.Effects)
-	isolator, isolates := source.As[source.Isolator](e.Source)
+	sandboxed, isolates := source.As[source.Sandboxed](e.Source)
 	if isolates {
-		return r.judgeIsolated(ctx, asked, isolator, req)
+		return r.judgeIsolated(ctx, asked, sandboxed, req)
 	}
 	asked.Call.Isolation = func() toolroom.Isolation { return toolroom.IsolationNone }
 	return r.Policy.Decide(ctx, asked), toolroom.IsolationNone
@@ -29,20 +29,20 @@ func (r *Runner) Judge(ctx context.Context, e *catalog.Entry, asked policy.Reque
 // Enforced returns the function that reports which rules about effects the source of a tool
 // enforces on a call, or nil if it enforces none.
 func Enforced(e *catalog.Entry, req source.Request, predicted []toolroom.Effect) func(rule toolroom.Effect) bool {
-	enforcer, ok := source.As[source.Enforcer](e.Source)
+	predictor, ok := source.As[source.Predictor](e.Source)
 	if !ok {
 		return nil
 	}
-	return func(rule toolroom.Effect) bool { return enforcer.Enforces(&req, rule, predicted) }
+	return func(rule toolroom.Effect) bool { return predictor.Enforces(&req, rule, predicted) }
 }
 
 // judgeIsolated asks the policy about a call of an isolated tool. If one rule
 // reads the isolation and another one then requires more, judgeIsolated asks the
 // policy again, with the isolation that the call will have.
-func (r *Runner) judgeIsolated(ctx context.Context, asked policy.Request, isolator source.Isolator, req source.Request) (d policy.Decision, behind toolroom.Isolation) {
+func (r *Runner) judgeIsolated(ctx context.Context, asked policy.Request, sandboxed source.Sandboxed, req source.Request) (d policy.Decision, behind toolroom.Isolation) {
 	asked.Call.Isolation = func() toolroom.Isolation {
 		if behind == "" {
-			behind = policy.Strength(policy.Walls(isolator.Isolation(ctx, &req)))
+			behind = policy.Strength(policy.Walls(sandboxed.Isolation(ctx, &req)))
 		}
 		return behind
 	}
@@ -58,7 +58,7 @@ func (r *Runner) judgeIsolated(ctx context.Context, asked policy.Request, isolat
 // Unwalled reports whether a decision requires isolation or an engine for a tool that has
 // neither.
 func Unwalled(e *catalog.Entry, d policy.Decision) bool {
-	_, isolates := source.As[source.Isolator](e.Source)
+	_, isolates := source.As[source.Sandboxed](e.Source)
 	return !isolates && (d.Engine != "" || !policy.Holds(toolroom.IsolationNone, d.Isolation))
 }
 

@@ -89,6 +89,8 @@ func (i *isolator) Isolation(_ context.Context, req *source.Request) string {
 	return "gvisor(systrap)+seccomp"
 }
 
+func (*isolator) Resumes(context.Context, string) bool { return false }
+
 func (i *isolator) Call(_ context.Context, req *source.Request) (*source.Output, error) {
 	i.asked, i.engine = req.Isolation, req.Engine
 	return &source.Output{Value: []byte("1")}, nil

@@ -120,7 +120,7 @@ func (r *Runner) CanSuspend(ctx context.Context) bool {
 }
 
 // Suspendable stores the call of ctx as a job, so that another process can take it over.
-// The source must be able to resume an interrupted call, see [source.Resumer]. lost is
+// The source must be able to resume an interrupted call, see [source.Sandboxed]. lost is
 // called when another process has taken the call. Suspendable returns an error with code
 // unsupported for a call inside another call and if there is no job store.
 func (r *Runner) Suspendable(ctx context.Context, lost func()) (*Suspension, error) {

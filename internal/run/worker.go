@@ -70,7 +70,7 @@ func (r *Runner) acted(ctx context.Context, job *Job) bool {
 	if err != nil || job.Resume != nil {
 		return true // it is not known
 	}
-	resumer, ok := source.As[source.Resumer](entry.Source)
+	resumer, ok := source.As[source.Sandboxed](entry.Source)
 	return ok && resumer.Resumes(ctx, job.ID)
 }
 

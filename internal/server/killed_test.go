@@ -115,6 +115,7 @@ func loadAndKill(t *testing.T, self, home string) (answered []string) {
 	}
 	var mu sync.Mutex
 	var clients sync.WaitGroup
+	first := make(chan struct{}, 1)
 	for i := range 4 {
 		clients.Go(func() {
 			for n := 0; ; n++ {
@@ -137,11 +138,20 @@ func loadAndKill(t *testing.T, self, home string) (answered []string) {
 					mu.Lock()
 					answered = append(answered, answer.Call)
 					mu.Unlock()
+					select {
+					case first <- struct{}{}:
+					default:
+					}
 				}
 			}
 		})
 	}
-	time.Sleep(time.Duration(100+rand.IntN(300)) * time.Millisecond)
+	select {
+	case <-first:
+	case <-time.After(time.Minute):
+		t.Error("no call is answered")
+	}
+	time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

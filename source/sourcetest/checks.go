@@ -298,7 +298,7 @@ func (cfg *Config) testChange(t *testing.T) {
 		default:
 		}
 	})
-	if _, ok := s.(source.Notifier); !ok {
+	if _, ok := source.As[source.Notifier](s); !ok {
 		t.Skip("the source is not a Notifier")
 	}
 	if reason := cfg.Skip.Change; reason != "" {
@@ -328,7 +328,7 @@ func (cfg *Config) testChange(t *testing.T) {
 
 func (cfg *Config) testDescribe(t *testing.T) {
 	s := cfg.open(t, func() {})
-	d, ok := s.(source.Describer)
+	d, ok := source.As[source.Describer](s)
 	if !ok {
 		t.Skip("the source is not a Describer")
 	}

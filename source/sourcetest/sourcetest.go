@@ -5,6 +5,7 @@ package sourcetest
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -92,8 +93,8 @@ func Run(t *testing.T, cfg Config) {
 func (cfg *Config) open(t *testing.T, notify func()) source.Source {
 	t.Helper()
 	s := cfg.Open(t)
-	if n, ok := s.(source.Notifier); ok {
-		n.Notify(notify)
+	if n, ok := source.As[source.Notifier](s); ok {
+		n.Notify(source.Events{ToolsChanged: notify, ResourceChanged: func(string, json.RawMessage) {}, Notified: func(source.Notification) {}})
 	}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {

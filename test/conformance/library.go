@@ -53,9 +53,6 @@ func (p *pack) ReadResource(_ context.Context, uri string, _ *source.Request) (j
 	return json.Marshal(map[string]any{"contents": []any{content}})
 }
 
-// Watch sets the function that is called for updates.
-func (p *pack) Watch(updated func(uri string)) { p.updated = updated }
-
 // Subscribe begins to send updates.
 func (p *pack) Subscribe(_ context.Context, uri string) error {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -64,7 +61,7 @@ func (p *pack) Subscribe(_ context.Context, uri string) error {
 	p.mu.Unlock()
 	go func() {
 		for pause(ctx, time.Second) == nil {
-			p.updated(uri)
+			p.updated(uri, nil)
 		}
 	}()
 	return nil

@@ -30,7 +30,7 @@ type pack struct {
 	changed   func()
 	transient map[string]bool // the fixtures that a change has added
 	watching  map[string]context.CancelFunc
-	updated   func(uri string)
+	updated   func(uri string, params json.RawMessage)
 }
 
 func newPack() *pack {
@@ -90,8 +90,13 @@ func (p *pack) Close() error {
 	return nil
 }
 
-// Notify sets the function that is called for changes.
-func (p *pack) Notify(changed func()) { p.changed = changed }
+var (
+	_ source.Notifier = (*pack)(nil)
+	_ source.Library  = (*pack)(nil)
+)
+
+// Notify sets the functions that are called for changes.
+func (p *pack) Notify(e source.Events) { p.changed, p.updated = e.ToolsChanged, e.ResourceChanged }
 
 // changeTools returns the tools that change the lists.
 func (p *pack) changeTools() map[string]fixture {

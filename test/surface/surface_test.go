@@ -29,7 +29,7 @@ import (
 )
 
 const configText = `
-server: {listen: "127.0.0.1:0", mcp: {sse: true}}
+server: {listen: "127.0.0.1:0", mcp: {sse: true}, toolflow: true}
 expose: {mode: search, direct: ["*"]}
 limits: {approval_wait: 1ms}
 code: {host: true}
@@ -335,6 +335,9 @@ func (f *fixture) receiptAfter(t *testing.T, after int64, tool string) *toolroom
 			t.Fatal(err)
 		}
 		if len(list) > 1 {
+			for _, r := range list {
+				t.Logf("after %d: %d %s %s %s, parent %q, error %v", after, r.Seq, r.Tool, r.Surface, r.Started.Format(time.StampMilli), r.Parent, r.Error)
+			}
 			t.Fatalf("%d receipts of one call", len(list))
 		}
 		if len(list) == 1 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,9 +22,9 @@ type question struct {
 	Relevant []string `json:"relevant"`
 }
 
-func questions(t *testing.T) []question {
+func questions(t *testing.T, name string) []question {
 	t.Helper()
-	data, err := os.ReadFile("testdata/questions.jsonl")
+	data, err := os.ReadFile("testdata/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,10 +39,48 @@ func questions(t *testing.T) []question {
 	return all
 }
 
+// leastFirst is the least share of questions that must find their tool first.
+const leastFirst = 0.95
+
 // A question in a user's words finds its tool first, among the packs that are on by default
 // and the pack of the tool.
-func TestEachQuestionFindsItsToolFirst(t *testing.T) {
+func TestQuestionsFindTheirToolFirst(t *testing.T) {
 	t.Parallel()
+	all := questions(t, "questions.jsonl")
+	if len(all) < 300 {
+		t.Errorf("%d questions", len(all))
+	}
+	first, _, asked := ask(t, all)
+	if share := float64(first) / float64(len(all)); share < leastFirst {
+		t.Errorf("%d of %d questions find their tool first (%.3f)", first, len(all), share)
+	}
+	tools, err := builtindocs.Tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range tools {
+		if asked[tool.ID.String()] < 3 {
+			t.Errorf("%d questions ask for %s", asked[tool.ID.String()], tool.ID)
+		}
+	}
+}
+
+// These questions were written after the definitions, which were never changed because of
+// them; keep it so, and add new ones to the others.
+func TestQuestionsThatNobodyTunedForFindTheirTool(t *testing.T) {
+	t.Parallel()
+	all := questions(t, "unseen.jsonl")
+	first, three, _ := ask(t, all)
+	t.Logf("%d of %d questions find their tool first, %d among the first three", first, len(all), three)
+	if 10*first < 6*len(all) || 10*three < 8*len(all) {
+		t.Errorf("%d of %d questions find their tool first, %d among the first three", first, len(all), three)
+	}
+}
+
+// ask returns how many questions find their tool first and among the first three, and how
+// many there are of each tool.
+func ask(t *testing.T, all []question) (first, three int, asked map[string]int) {
+	t.Helper()
 	catalogs := map[string]*catalog.Catalog{"": catalogOf(t, "")}
 	packOf := map[string]string{}
 	for _, p := range builtindocs.Packs() {
@@ -53,26 +92,23 @@ func TestEachQuestionFindsItsToolFirst(t *testing.T) {
 			packOf[tool.ID.String()] = p.Name
 		}
 	}
-	asked := map[string]int{}
-	for _, q := range questions(t) {
+	asked = map[string]int{}
+	for _, q := range all {
 		asked[q.Relevant[0]]++
 		var got []string
 		for _, hit := range catalogs[packOf[q.Relevant[0]]].Search(q.Text, catalog.SearchOptions{Limit: 3}).Hits {
 			got = append(got, hit.ID)
 		}
-		if len(got) == 0 || got[0] != q.Relevant[0] {
-			t.Errorf("%q finds %v, want %s first", q.Text, got, q.Relevant[0])
+		if slices.Contains(got, q.Relevant[0]) {
+			three++
+		}
+		if len(got) > 0 && got[0] == q.Relevant[0] {
+			first++
+		} else {
+			t.Logf("%q finds %v, not %s", q.Text, got, q.Relevant[0])
 		}
 	}
-	tools, err := builtindocs.Tools()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tool := range tools {
-		if asked[tool.ID.String()] == 0 {
-			t.Errorf("no question asks for %s", tool.ID)
-		}
-	}
+	return first, three, asked
 }
 
 // catalogOf returns a catalog of the packs that are on by default, and of one more.
@@ -110,7 +146,7 @@ func TestTheQuestionsAreInTheFormatOfBenchSearch(t *testing.T) {
 	defer queries.Close()
 	report, err := bench.Run(&tools, queries, bench.Options{})
 	if err != nil || report.Unknown > 0 || report.RecallAt1 < 0.9 {
-		t.Errorf("%+v, %v", report, err)
+		t.Errorf("R@1 %.3f, %d unknown, %v", report.RecallAt1, report.Unknown, err)
 	}
 }
 

@@ -325,7 +325,7 @@ func TestPreviewsShowTheDiffWithoutChangingAnything(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
 	k.put("f", "one\ntwo\n")
-	previewer := k.pack.(source.Previewer)
+	previewer := k.pack.(source.Predictor)
 	for tool, args := range map[string]map[string]any{
 		"write": {"path": "f", "content": "one\n2\n"},
 		"edit":  {"path": "f", "search": "two", "replace": "2"},
@@ -344,7 +344,7 @@ func TestPreviewsShowTheDiffWithoutChangingAnything(t *testing.T) {
 func TestEffectsNameTheFilesOfACall(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
-	predictor := k.pack.(source.EffectPredictor)
+	predictor := k.pack.(source.Predictor)
 	effects, dir := predictor.PredictEffects(request("patch", "", map[string]any{"patch": "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n--- a/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n"}))
 	got := ""
 	for _, e := range effects {

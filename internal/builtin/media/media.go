@@ -51,6 +51,9 @@ func Pack(o Options) *builtin.Pack {
 	o.Devices = cmp.Or(o.Devices, "/dev")
 	m := &media{o}
 	p := &builtin.Pack{Name: "media", Tools: []builtin.Tool{m.send(), m.analyze(), m.transcribe(), m.screen(), m.camera()}, Check: m.check}
+	if o.Folders != nil {
+		p.Dir = o.Folders.Dir()
+	}
 	switch {
 	case o.Vision == nil:
 		p.Partly = noProvider("vision", "image:analyze")
@@ -263,19 +266,18 @@ func (m *media) runSend(ctx context.Context, req *source.Request, in SendArgs) (
 	}
 	name := filepath.Base(filepath.ToSlash(cmp.Or(in.Filename, b.name, "file"+extension(b.kind))))
 	out := Sent{Filename: name, MIMEType: b.kind, Bytes: len(b.data), Handle: in.Handle}
+	if out.Handle == "" || in.RemoveMetadata {
+		// Before the file goes out: a call that fails has sent nothing.
+		if out.Handle, err = m.keep(ctx, req, name, b); err != nil {
+			return Sent{}, nil, err
+		}
+	}
 	if in.Channel != "" {
 		sent, err := m.Channels.SendFile(ctx, req, in.Channel, in.Recipient, in.Caption, message.Attachment{Name: name, Kind: b.kind, Data: b.data})
 		if err != nil {
 			return Sent{}, nil, err
 		}
 		out.Channel, out.To, out.ID = sent.Channel, sent.Recipient, sent.ID
-	}
-	if out.Handle == "" || in.RemoveMetadata {
-		if out.Handle, err = m.keep(ctx, req, name, b); err != nil {
-			return Sent{}, nil, err
-		}
-	}
-	if in.Channel != "" {
 		return out, builtin.Text(strings.TrimSpace(fmt.Sprintf("Sent %s (%s, %d bytes) by %s %s", name, b.kind, len(b.data), out.Channel, out.To))), nil
 	}
 	return out, append(builtin.Text(cmp.Or(in.Caption, name)), b.content(name)), nil

@@ -345,6 +345,24 @@ func TestAFileGoesByAChannel(t *testing.T) {
 	}
 }
 
+// A file that cannot be kept is not sent either: a call that fails has sent nothing.
+func TestAFileIsKeptBeforeItIsSent(t *testing.T) {
+	t.Parallel()
+	sent := false
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { sent = true }))
+	defer s.Close()
+	full := errors.New("no space left")
+	k := newKit(t, func(o *Options) {
+		o.Channels = message.Channels{"hook": {Provider: "webhook", URL: s.URL, Recipients: []string{"ann"}, Transport: http.DefaultTransport}}
+		o.Put = func(context.Context, string, artifact.Kind, string, string, io.Reader) (toolroom.Artifact, error) {
+			return toolroom.Artifact{}, full
+		}
+	})
+	if _, err := k.call(t, "media:send", map[string]any{"path": "a.jpg", "channel": "hook"}); !errors.Is(err, full) || sent {
+		t.Errorf("sent: %v, %v", sent, err)
+	}
+}
+
 func TestWrongInputIsRefused(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, nil)

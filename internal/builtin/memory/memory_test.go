@@ -1,17 +1,21 @@
 package memory_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/memory"
+	"github.com/toolroom/toolroom/internal/embed"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -153,5 +157,80 @@ func TestNotesAtTheSameTimeAreAllKept(t *testing.T) {
 	var n memory.Note
 	if err := k.call("", "read", map[string]any{"namespace": "n"}, &n); err != nil || strings.Count(n.Content, "note ") != 20 {
 		t.Errorf("%q, %v", n.Content, err)
+	}
+}
+
+// byName is an embedder whose vectors of a text depend on its name.
+type byName struct {
+	name   string
+	vector map[string][]float32
+}
+
+func (e byName) Name() string { return e.name }
+
+func (e byName) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	var list [][]float32
+	for _, text := range texts {
+		if v, ok := e.vector[text]; ok {
+			list = append(list, v)
+		} else {
+			list = append(list, []float32{0, 1})
+		}
+	}
+	return list, nil
+}
+
+// Vectors of two embedders are never compared, also if they have as many dimensions.
+func TestNotesAreEmbeddedAgainByANewEmbedder(t *testing.T) {
+	t.Parallel()
+	service := func(e byName) *embed.Service {
+		s := embed.New(func(context.Context) (embed.Embedder, error) { return e, nil }, embed.Options{})
+		t.Cleanup(s.Close)
+		return s
+	}
+	var inUse atomic.Pointer[embed.Service]
+	inUse.Store(service(byName{"old", map[string][]float32{"pears": {1, 0}, "fruit": {1, 0}}}))
+	k := &kit{t: t, dir: t.TempDir()}
+	k.pack = memory.Pack(k.dir, inUse.Load).Source()
+	for namespace, text := range map[string]string{"a": "pears", "b": "stones"} {
+		if err := k.call("a", "write", map[string]any{"namespace": namespace, "content": text}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	best := func() string {
+		t.Helper()
+		for range 10_000 {
+			var found memory.Results
+			if err := k.call("a", "search", map[string]any{"query": "fruit"}, &found); err != nil {
+				t.Fatal(err)
+			}
+			if found.Note == "" && len(found.Results) > 0 {
+				return found.Results[0].Content
+			}
+			time.Sleep(time.Millisecond)
+		}
+		t.Fatal("the notes were not embedded")
+		return ""
+	}
+	if got := best(); got != "pears" {
+		t.Errorf("the old embedder finds %s", got)
+	}
+	inUse.Store(service(byName{"new", map[string][]float32{"stones": {-1, 0}, "fruit": {-1, 0}}}))
+	if got := best(); got != "stones" {
+		t.Errorf("the new embedder finds %s", got)
+	}
+}
+
+func TestATextIsAddedOnce(t *testing.T) {
+	t.Parallel()
+	notes := memory.Open(t.TempDir())
+	for _, text := range []string{"# s3://b/a\n\none\n", "# s3://b/a\n\none\n", "# s3://b/c\n\ntwo\n", "# s3://b/a\n\none\n", "# s3://b/a\n\none and more\n"} {
+		if err := notes.Save(t.Context(), toolroom.Identity{}, "n", text, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "# s3://b/a\n\none\n\n# s3://b/c\n\ntwo\n\n# s3://b/a\n\none and more\n"
+	if got, err := notes.Read(toolroom.Identity{}, "n"); err != nil || got != want {
+		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -20,14 +20,23 @@ const NamespaceForm = namespaceForm
 // Open returns the notes in a folder.
 func Open(dir string) *Notes { return &Notes{store{dir}} }
 
-// Save replaces the text of a namespace, or adds to it.
+// Save replaces the text of a namespace, or adds to it. A text that is there already is not
+// added, so that a caller who does not know whether it did may do it again.
 func (n *Notes) Save(ctx context.Context, who toolroom.Identity, namespace, text string, add bool) error {
 	return n.store.change(ctx, identity.Owner(who), namespace, func(old string) (string, error) {
-		if !add || old == "" {
+		switch {
+		case !add || old == "":
 			return text, nil
+		case strings.HasSuffix(old, text) || strings.Contains(old, text+"\n"):
+			return old, nil
 		}
 		return strings.TrimRight(old, "\n") + "\n\n" + text, nil
 	})
+}
+
+// Read returns the text of a namespace.
+func (n *Notes) Read(who toolroom.Identity, namespace string) (string, error) {
+	return n.store.read(identity.Owner(who), namespace)
 }
 
 // Has reports whether a namespace has a text.

@@ -17,37 +17,34 @@ type vectors struct {
 	owners  map[string]*owned
 }
 
-// owned are the vectors of one owner.
+// owned are the vectors of one owner, all of one embedder.
 type owned struct {
+	service *embed.Service
 	model   string
 	known   map[embed.Digest][]float32
 	running bool // missing ones are being computed
 }
 
 // of returns the vectors of an owner's paragraphs, nil for those that are not known yet,
-// and starts to compute these.
-func (v *vectors) of(s store, owner string, paragraphs []paragraph) [][]float32 {
+// and starts to compute these with the service. Vectors of another service are given up:
+// they cannot be compared with its own.
+func (v *vectors) of(service *embed.Service, s store, owner string, paragraphs []hit) [][]float32 {
 	list := make([][]float32, len(paragraphs))
-	service := v.service()
-	if service == nil {
-		return list
-	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.owners == nil {
 		v.owners = map[string]*owned{}
 	}
 	o := v.owners[owner]
-	if o == nil {
-		o = &owned{known: map[embed.Digest][]float32{}}
+	if o == nil || o.service != service {
+		o = &owned{service: service, known: map[embed.Digest][]float32{}}
 		v.owners[owner] = o
 	}
 	texts := map[embed.Digest]string{}
 	missing := o.model == ""
 	for i, p := range paragraphs {
-		digest := embed.DigestOf(p.embedded())
-		texts[digest] = p.embedded()
-		list[i] = o.known[digest]
+		texts[p.digest] = p.embedded()
+		list[i] = o.known[p.digest]
 		missing = missing || list[i] == nil
 	}
 	if (missing || len(o.known) > len(texts)) && !o.running {

@@ -20,6 +20,7 @@ type ExecArgs struct {
 	Timeout int    `json:"timeout,omitempty" jsonschema:"time limit in milliseconds"`
 	Stdin   string `json:"stdin,omitempty" jsonschema:"input of the command"`
 	Session string `json:"session,omitempty" jsonschema:"name of a session that keeps the working folder and the exported variables from one command to the next; the session of the call if left out"`
+	Terminal
 }
 
 // ExecResult is the value of shell:exec.
@@ -61,9 +62,9 @@ func (s *Shell) exec() builtin.Tool {
 				{Arguments: builtin.Arguments(map[string]any{"command": "echo one two | wc -w"})},
 			},
 		},
-		Arguments: map[string]builtin.Property{
+		Arguments: terminalProperties(map[string]builtin.Property{
 			"command": {"minLength": 1}, "timeout": {"minimum": 1, "maximum": maxWall.Milliseconds(), "default": defaultWall.Milliseconds()},
-		},
+		}),
 		Predict: func(req *source.Request, in ExecArgs) []toolroom.Effect {
 			return predict(in.Command, s.predictedDir(req, in.Cwd, in.Session))
 		},
@@ -125,6 +126,12 @@ func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (
 		}
 		defer c.state.Close()
 		c.argv = []string{shellPath(), "-c", keeper, "command", in.Command}
+	}
+	if c.terminal, err = in.open(); err != nil {
+		return out, err
+	}
+	if c.terminal != nil {
+		c.stdin = typed(in.Stdin)
 	}
 	stdout, stderr := &clipped{}, &clipped{}
 	run, err := s.startCommand(ctx, req, c, stdout, stderr)

@@ -97,7 +97,7 @@ func (t *table) find(req *source.Request, pid int) (*process, error) {
 			return p, nil
 		}
 	}
-	return nil, toolroom.Errorf(toolroom.CodeNotFound, "no process %d was started by this caller", pid).WithHint("list the processes: process:list")
+	return nil, toolroom.Errorf(toolroom.CodeNotFound, "no process %d was started by this caller", pid).WithHint("list the processes: process:list. A process, and what it printed, ends with Toolroom")
 }
 
 // close kills all processes.
@@ -186,6 +186,8 @@ type StartArgs struct {
 	Command string   `json:"command" jsonschema:"the program; without args a whole command line for the shell"`
 	Args    []string `json:"args,omitempty" jsonschema:"arguments of the program"`
 	Cwd     string   `json:"cwd,omitempty" jsonschema:"working folder"`
+	Input   string   `json:"input,omitempty" jsonschema:"input of the program; in a terminal it is typed, and process:write types more"`
+	Terminal
 }
 
 func (in StartArgs) argv() []string {
@@ -203,7 +205,7 @@ func (s *Shell) start() builtin.Tool {
 			Hints:       builtin.Hints(false, true, true), Guarantee: toolroom.GuaranteeNever, Tags: []string{"process"},
 			Examples: []toolroom.Example{{Arguments: builtin.Arguments(map[string]any{"command": "sleep", "args": []string{"60"}})}},
 		},
-		Arguments: map[string]builtin.Property{"command": {"minLength": 1}},
+		Arguments: terminalProperties(map[string]builtin.Property{"command": {"minLength": 1}, "input": {"maxLength": 1 << 20}}),
 		Predict: func(req *source.Request, in StartArgs) []toolroom.Effect {
 			dir := s.predictedDir(req, in.Cwd, "")
 			if len(in.Args) > 0 {
@@ -242,7 +244,11 @@ func (s *Shell) background(ctx context.Context, req *source.Request, in StartArg
 	if err := s.table.add(p); err != nil {
 		return nil, err
 	}
-	run, err := s.startCommand(ctx, req, command{argv: in.argv(), dir: dir, env: env}, &p.log, &p.log)
+	c := command{argv: in.argv(), dir: dir, env: env, stdin: []byte(in.Input)}
+	var run *started
+	if c.terminal, err = in.open(); err == nil {
+		run, err = s.startCommand(ctx, req, c, &p.log, &p.log)
+	}
 	if err != nil {
 		s.table.remove(p)
 		return nil, err

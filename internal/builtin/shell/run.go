@@ -33,6 +33,8 @@ type started struct {
 	// signal asks the program to end; kill ends the whole tree and waits.
 	signal func(sig syscall.Signal)
 	kill   func()
+	// terminal is where the command runs; nil if it has none.
+	terminal *terminal
 }
 
 // exitState is how a command ended.
@@ -48,10 +50,24 @@ type exitState struct {
 // start starts a command, whose output goes to out and errOut. The caller must call kill,
 // also after the command has ended.
 func (s *Shell) startCommand(ctx context.Context, req *source.Request, c command, out, errOut io.Writer) (*started, error) {
+	st, err := s.startWhere(ctx, req, c, out, errOut)
+	switch {
+	case err == nil:
+		st.terminal = c.terminal
+	case c.terminal != nil:
+		c.terminal.close()
+	}
+	return st, err
+}
+
+func (s *Shell) startWhere(ctx context.Context, req *source.Request, c command, out, errOut io.Writer) (*started, error) {
 	if err := s.permitted(req); err != nil {
 		return nil, err
 	}
 	c.rules = req.Forbidden
+	if c.terminal != nil {
+		c.env = c.terminal.environ(c.env)
+	}
 	if s.o.Runtime == RuntimeHost {
 		return s.startOnHost(c, out, errOut)
 	}
@@ -84,6 +100,9 @@ func (s *Shell) startOnHost(c command, out, errOut io.Writer) (*started, error) 
 	if c.state != nil {
 		spec.Files = []*os.File{c.state}
 	}
+	if c.terminal != nil {
+		spec.Terminal = c.terminal.theirs
+	}
 	start := s.o.Start
 	if start == nil {
 		start = func(spec proc.Spec, _ []toolroom.Effect) (*proc.Process, error) { return proc.Start(spec) }
@@ -97,15 +116,21 @@ func (s *Shell) startOnHost(c command, out, errOut io.Writer) (*started, error) 
 	}
 	st := &started{pid: p.PID(), isolation: "none", done: make(chan struct{}), signal: p.Signal, kill: func() { p.Stop(killGrace) }}
 	var io_ sync.WaitGroup
-	io_.Go(func() {
-		defer p.Stdin.Close()
-		_, _ = p.Stdin.Write(c.stdin) // the command need not read it
-	})
-	io_.Go(func() { _, _ = io.Copy(out, p.Stdout) })
+	ours := p.Stdout
+	if c.terminal != nil {
+		ours = c.terminal.ours
+		c.terminal.serve(&io_, c.stdin, out)
+	} else {
+		io_.Go(func() {
+			defer p.Stdin.Close()
+			_, _ = p.Stdin.Write(c.stdin) // the command need not read it
+		})
+		io_.Go(func() { _, _ = io.Copy(out, p.Stdout) })
+	}
 	go func() {
 		<-p.Done()
 		// A process that has left the group may hold the output open.
-		timer := time.AfterFunc(drainGrace, func() { p.Stdout.Close() })
+		timer := time.AfterFunc(drainGrace, func() { ours.Close() })
 		io_.Wait()
 		timer.Stop()
 		st.exit = exitOf(p.Err())
@@ -168,12 +193,16 @@ func (s *Shell) startInSandbox(ctx context.Context, c command, out, errOut io.Wr
 	if c.state != nil {
 		spec.Files = []*os.File{c.state}
 	}
-	pipes, err := openPipes(3)
-	if err != nil {
-		return nil, err
+	var pipes pipes
+	if c.terminal != nil {
+		spec.Stdin, spec.Stdout, spec.Stderr, spec.Terminal = c.terminal.theirs, c.terminal.theirs, c.terminal.theirs, true
+	} else {
+		if pipes, err = openPipes(3); err != nil {
+			return nil, err
+		}
+		defer pipes.closeTheirs()
+		spec.Stdin, spec.Stdout, spec.Stderr = pipes[0].read, pipes[1].write, pipes[2].write
 	}
-	defer pipes.closeTheirs()
-	spec.Stdin, spec.Stdout, spec.Stderr = pipes[0].read, pipes[1].write, pipes[2].write
 	// The command may outlive ctx, which bounds its start only.
 	p, err := s.machine.Start(context.WithoutCancel(ctx), spec)
 	if err != nil {
@@ -186,20 +215,17 @@ func (s *Shell) startInSandbox(ctx context.Context, c command, out, errOut io.Wr
 		kill:   p.Kill,
 	}
 	var io_ sync.WaitGroup
-	io_.Go(func() {
-		defer pipes[0].write.Close()
-		_, _ = pipes[0].write.Write(c.stdin)
-	})
-	for i, to := range []io.Writer{out, errOut} {
-		io_.Go(func() {
-			defer pipes[i+1].read.Close()
-			_, _ = io.Copy(to, pipes[i+1].read)
-		})
+	if c.terminal != nil {
+		c.terminal.serve(&io_, c.stdin, out)
+	} else {
+		pipes.serve(&io_, c.stdin, out, errOut)
 	}
 	go func() {
 		exit, err := p.Wait()
-		pipes[0].write.Close() // nobody reads it any more
-		io_.Wait()             // all processes have ended, so the pipes are closed
+		if pipes != nil {
+			pipes[0].write.Close() // nobody reads it any more
+		}
+		io_.Wait() // all processes have ended, so the pipes are closed
 		usage := p.Usage()
 		st.exit = exitState{code: exit.Code, exceeded: exit.Exceeded, cpu: usage.CPU, memory: usage.Memory, err: err}
 		if exit.Signal != 0 {
@@ -285,6 +311,20 @@ func openPipes(n int) (pipes, error) {
 		}
 	}
 	return all, nil
+}
+
+// serve writes the input and copies the output.
+func (ps pipes) serve(wg *sync.WaitGroup, input []byte, out, errOut io.Writer) {
+	wg.Go(func() {
+		defer ps[0].write.Close()
+		_, _ = ps[0].write.Write(input)
+	})
+	for i, to := range []io.Writer{out, errOut} {
+		wg.Go(func() {
+			defer ps[i+1].read.Close()
+			_, _ = io.Copy(to, ps[i+1].read)
+		})
+	}
 }
 
 func (ps pipes) closeTheirs() {

@@ -75,7 +75,7 @@ func (s *Shell) Pack(missing *toolroom.Error) *builtin.Pack {
 
 // ProcessPack returns the tools for background processes.
 func (s *Shell) ProcessPack(missing *toolroom.Error) *builtin.Pack {
-	p := s.pack("process", missing, s.start(), s.status(), s.output(), s.kill(), s.list())
+	p := s.pack("process", missing, s.start(), s.status(), s.output(), s.write(), s.kill(), s.list())
 	p.Close = s.close
 	return p
 }
@@ -136,6 +136,8 @@ type command struct {
 	env  []string
 	// stdin is the whole input; nil is empty.
 	stdin []byte
+	// terminal is where the command runs; nil if it has pipes. Starting takes it over.
+	terminal *terminal
 	// state is the file 3 of the command; nil if there is none.
 	state *os.File
 	// rules are those of [source.Request.Forbidden].

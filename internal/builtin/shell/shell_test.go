@@ -192,7 +192,7 @@ func TestTheSandboxShowsNothingElse(t *testing.T) {
 			t.Errorf("%q shows %s", command, got.Stdout)
 		}
 	}
-	if !strings.Contains(k.exec.(source.Isolator).Isolation(t.Context(), request("shell:exec", "", nil)), "ns") {
+	if !strings.Contains(k.exec.(source.Sandboxed).Isolation(t.Context(), request("shell:exec", "", nil)), "ns") {
 		t.Error("the isolation does not name the namespaces")
 	}
 }
@@ -341,7 +341,7 @@ func TestEffectsNameProgramsAndFilesFromTheRightFolder(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(k.dir, "sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	effects, _ := k.exec.(source.EffectPredictor).PredictEffects(request("shell:exec", "", map[string]any{"command": "rm x && curl https://example.com", "cwd": "sub"}))
+	effects, _ := k.exec.(source.Predictor).PredictEffects(request("shell:exec", "", map[string]any{"command": "rm x && curl https://example.com", "cwd": "sub"}))
 	text := fmt.Sprint(effects)
 	for _, want := range []string{filepath.Join(k.dir, "sub", "x"), "rm x", "example.com"} {
 		if !strings.Contains(text, want) {

@@ -105,13 +105,32 @@ func (s *storage) remember(ctx context.Context, req *source.Request, bucket stri
 	defer from.Close()
 	content, more, err := text(ctx, from, cmp.Or(in.MaxChars, defaultChars), in.Force)
 	if err != nil {
-		return out, err
+		return out, unlessPassing(ctx, err)
 	}
 	out.Chars, out.Truncated = utf8.RuneCountInString(content), more
 	if strings.TrimSpace(content) == "" {
-		return out, toolroom.Errorf(toolroom.CodeExecutionFailed, "%.200s has no text", in.ObjectKey).WithHint("a scanned PDF is a picture: it needs text recognition first")
+		return out, &contentError{toolroom.Errorf(toolroom.CodeExecutionFailed, "%.200s has no text", in.ObjectKey).WithHint("a scanned PDF is a picture: it needs text recognition first")}
 	}
 	return out, s.Save(ctx, req.Identity, out.Namespace, place(bucket, in.ObjectKey)+strings.TrimSpace(content)+"\n", in.Mode != modeReplace)
+}
+
+// contentError is an error for what an object holds: it comes again until the object changes.
+type contentError struct{ err *toolroom.Error }
+
+func (e *contentError) Error() string { return e.err.Error() }
+func (e *contentError) Unwrap() error { return e.err }
+
+// unlessPassing returns err as a contentError, unless it may not come again.
+func unlessPassing(ctx context.Context, err error) error {
+	var known *toolroom.Error
+	if !errors.As(err, &known) || known.Retryable || ctx.Err() != nil {
+		return err
+	}
+	switch known.Code {
+	case toolroom.CodeUnsupported, toolroom.CodeExecutionFailed, toolroom.CodeInvalidArguments, toolroom.CodeResourceLimit:
+		return &contentError{known}
+	}
+	return err
 }
 
 // SyncArgs are the arguments of minio:sync.
@@ -144,6 +163,8 @@ const (
 	maxObjects     = 1000
 	// maxListed is the maximum number of objects that one call looks at.
 	maxListed = 100_000
+	// saveEvery bounds what a call that is killed leaves to be read again.
+	saveEvery = 5 * time.Second
 )
 
 func (s *storage) sync() builtin.Tool {
@@ -197,7 +218,7 @@ func (s *storage) synced(ctx context.Context, req *source.Request, in SyncArgs) 
 		return out, err
 	}
 	out.More = more
-	names, read := map[string]int{}, 0
+	names, read, saved := map[string]int{}, 0, time.Now()
 	for _, o := range objects {
 		names[namespaceOf(base, o.Key)]++
 	}
@@ -228,11 +249,20 @@ func (s *storage) synced(ctx context.Context, req *source.Request, in SyncArgs) 
 				return out, errors.Join(err, seen.save())
 			}
 			out.Skipped = append(out.Skipped, Skipped{o.Key, known.Message})
-			seen.tags[o.Key] = unreadable + o.ETag
+			var content *contentError
+			if errors.As(err, &content) {
+				seen.tags[o.Key] = unreadable + o.ETag
+			}
 			continue
 		}
 		out.Ingested = append(out.Ingested, one)
 		seen.tags[o.Key] = o.ETag
+		if time.Since(saved) > saveEvery {
+			if err := seen.save(); err != nil {
+				return out, err
+			}
+			saved = time.Now()
+		}
 		req.Emit(toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{Done: float64(len(out.Ingested)), Message: o.Key}})
 	}
 	return out, seen.save()

@@ -44,6 +44,9 @@ func Pack(o Options) *builtin.Pack {
 	}
 	s := &storage{o}
 	p := &builtin.Pack{Name: "storage", Tools: []builtin.Tool{s.share(), s.ingest(), s.sync()}, Check: s.check}
+	if s.Folders != nil {
+		p.Dir = s.Folders.Dir()
+	}
 	if o.Client == nil {
 		p.Missing = toolroom.Errorf(toolroom.CodeUnsupported, "no storage is configured").
 			WithHint(`name it in toolroom.yaml: builtin: {storage: {url: "https://s3.example.com", bucket: docs, access_key: ID, secret_key: "secret://s3/key"}}`)

@@ -79,13 +79,20 @@ type server struct {
 	puts    int
 	// fail is asked before each request; true breaks the connection.
 	fail func(r *http.Request) bool
+	// answer answers a request if it returns true.
+	answer func(w http.ResponseWriter, r *http.Request) bool
+	// loseCompletions is how many answers to completed uploads are lost; refuseCompletion
+	// completes none.
+	loseCompletions  int
+	refuseCompletion bool
+	parts            map[string]int // of completed uploads
 	// cut is how many bytes of an object are sent before the connection breaks, while there
 	// are entries.
 	cut []int
 }
 
 func newServer(t *testing.T) *server {
-	s := &server{objects: map[string][]byte{}, uploads: map[string]map[int][]byte{}}
+	s := &server{objects: map[string][]byte{}, uploads: map[string]map[int][]byte{}, parts: map[string]int{}}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	return s
@@ -109,6 +116,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no.</Message></Error>", code)
 	}
+	if s.answer != nil && s.answer(w, r) {
+		return
+	}
 	switch {
 	case bucket != "docs":
 		refuse(http.StatusNotFound, "NoSuchBucket")
@@ -122,6 +132,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost && query.Has("uploads"):
 		s.uploads[key] = map[int][]byte{}
 		fmt.Fprint(w, "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>")
+	case r.Method == http.MethodPost && (s.uploads[key] == nil || s.refuseCompletion):
+		refuse(http.StatusNotFound, "NoSuchUpload")
 	case r.Method == http.MethodPost:
 		var all completion
 		_ = xml.Unmarshal(data, &all)
@@ -133,8 +145,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 			whole = append(whole, s.uploads[key][p.Number]...)
 		}
-		s.objects[key] = whole
+		s.objects[key], s.parts[key] = whole, len(all.Parts)
 		delete(s.uploads, key)
+		if s.loseCompletions > 0 {
+			s.loseCompletions--
+			panic(http.ErrAbortHandler)
+		}
 		fmt.Fprint(w, "<CompleteMultipartUploadResult/>")
 	case query.Has("uploads"):
 		fmt.Fprint(w, "<ListMultipartUploadsResult>")
@@ -185,6 +201,13 @@ func (s *server) get(w http.ResponseWriter, r *http.Request, key string, refuse 
 		return
 	}
 	w.Header().Set("ETag", tag(data))
+	if s.parts[key] > 0 {
+		var all completion
+		for part := range slices.Chunk(data, minPart) {
+			all.Parts = append(all.Parts, completed{ETag: tag(part)})
+		}
+		w.Header().Set("ETag", `"`+all.tag()+`"`)
+	}
 	if len(s.cut) == 0 || r.Method == http.MethodHead {
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 		return
@@ -206,6 +229,16 @@ func (s *server) get(w http.ResponseWriter, r *http.Request, key string, refuse 
 // pack returns the tools, for a folder of files.
 func (s *server) pack(t *testing.T, dir string) *builtin.Pack {
 	t.Helper()
+	return Pack(s.options(t, dir).Options)
+}
+
+type testOptions struct {
+	Options
+	notes *memory.Notes
+}
+
+func (s *server) options(t *testing.T, dir string) *testOptions {
+	t.Helper()
 	endpoint, err := url.Parse(s.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -215,13 +248,13 @@ func (s *server) pack(t *testing.T, dir string) *builtin.Pack {
 		t.Fatal(err)
 	}
 	notes := memory.Open(filepath.Join(t.TempDir(), "memory"))
-	return Pack(Options{
+	return &testOptions{notes: notes, Options: Options{
 		Client: &Client{
 			Endpoint: endpoint, Region: "us-east-1", Transport: http.DefaultTransport, Wait: time.Millisecond,
 			Keys: func(context.Context) (Keys, error) { return Keys{Access: "a", Secret: "s"}, nil },
 		},
 		Bucket: "docs", Folders: folders, Save: notes.Save, Has: notes.Has, State: filepath.Join(t.TempDir(), "state"),
-	})
+	}}
 }
 
 func call(t *testing.T, p *builtin.Pack, tool string, args map[string]any) (string, error) {
@@ -312,6 +345,90 @@ func TestSyncReadsWhatIsNewOrChanged(t *testing.T) {
 	}
 	if got := sync(map[string]any{"force": true}); counts(got) != "1 0 false" || !strings.Contains(got, "picture.png") {
 		t.Error(got)
+	}
+}
+
+// What failed for a passing reason is read by the next call; what cannot be read is not.
+func TestSyncGivesUpOnlyWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.objects["a.txt"], s.objects["b.png"] = []byte("text"), []byte("\x89PNG\x00")
+	gets := 0
+	refuse := http.StatusForbidden
+	s.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet || r.URL.Query().Has("list-type") {
+			return false
+		}
+		gets++
+		if refuse == 0 || !strings.HasSuffix(r.URL.Path, "a.txt") {
+			return false
+		}
+		w.WriteHeader(refuse)
+		return true
+	}
+	p := s.pack(t, t.TempDir())
+	for _, refuse = range []int{http.StatusForbidden, http.StatusNotFound, http.StatusBadRequest} {
+		value, err := call(t, p, "minio:sync", map[string]any{"prefix": ""})
+		if err != nil || strings.Count(value, `"reason"`) != 2 {
+			t.Errorf("%d: %s, %v", refuse, value, err)
+		}
+	}
+	refuse = 0
+	if value, err := call(t, p, "minio:sync", map[string]any{"prefix": ""}); err != nil || strings.Count(value, `"reason"`) != 1 || !strings.Contains(value, `"chars":4`) || gets != 5 {
+		t.Errorf("%d requests for objects: %s, %v", gets, value, err)
+	}
+}
+
+// A call that was killed after it had written to memory, and before it had noted that, does
+// not write again.
+func TestSyncAppendsAnObjectOnce(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.objects["a.txt"] = []byte("text")
+	o := s.options(t, t.TempDir())
+	var saved string
+	o.Save = func(ctx context.Context, who toolroom.Identity, namespace, text string, add bool) error {
+		err := o.notes.Save(ctx, who, namespace, text, add)
+		saved = namespace
+		return err
+	}
+	for range 2 {
+		if _, err := call(t, Pack(o.Options), "minio:sync", map[string]any{"prefix": "", "mode": "append"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(o.State); err != nil { // as if it had never been written
+			t.Fatal(err)
+		}
+	}
+	if text, err := o.notes.Read(toolroom.Identity{}, saved); err != nil || strings.Count(text, "text") != 1 {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// The answer to the last request of an upload is lost, and the server has no such upload
+// any more.
+func TestACompletedUploadWhoseAnswerIsLostSucceeds(t *testing.T) {
+	t.Parallel()
+	dir, s := t.TempDir(), newServer(t)
+	data := bytes.Repeat([]byte("x"), minPart+1)
+	if err := os.WriteFile(filepath.Join(dir, "big.bin"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := s.pack(t, dir)
+	s.loseCompletions = 1
+	if value, err := call(t, p, "minio:share", map[string]any{"path": "big.bin"}); err != nil || !strings.Contains(value, fmt.Sprint(len(data))) {
+		t.Errorf("%s, %v", value, err)
+	}
+	s.loseCompletions = 100
+	if _, err := call(t, p, "minio:share", map[string]any{"path": "big.bin", "object_key": "again"}); err != nil {
+		t.Errorf("got %v", err)
+	}
+	s.refuseCompletion = true
+	if _, err := call(t, p, "minio:share", map[string]any{"path": "big.bin", "object_key": "again"}); err != nil {
+		t.Errorf("the same file is there already: %v", err)
+	}
+	if _, err := call(t, p, "minio:share", map[string]any{"path": "big.bin", "object_key": "never"}); toolroom.CodeOf(err) != toolroom.CodeNotFound {
+		t.Errorf("an upload that was aborted: %v", err)
 	}
 }
 

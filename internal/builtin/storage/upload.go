@@ -176,10 +176,34 @@ func (u *upload) complete(ctx context.Context, id string, all completion) error 
 		Code, Message string
 	}
 	err = u.answer(ctx, request{method: http.MethodPost, bucket: u.bucket, key: u.key, query: url.Values{"uploadId": {id}}, body: body, bodyHash: hash}, &done)
+	if err != nil && ctx.Err() == nil && u.isThere(ctx, all) {
+		return nil // it was completed, and the answer was lost
+	}
 	if err == nil && done.XMLName.Local == "Error" { // with status 200, because it took long
 		err = toolroom.Errorf(toolroom.CodeUpstreamError, "%s did not complete the upload: %s: %.300s", u.Endpoint.Host, done.Code, done.Message)
 	}
 	return err
+}
+
+// isThere reports whether the bucket has the object that the parts make.
+func (u *upload) isThere(ctx context.Context, all completion) bool {
+	response, err := u.do(ctx, request{method: http.MethodHead, bucket: u.bucket, key: u.key})
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close() // it is empty
+	return response.ContentLength == u.size && strings.Trim(response.Header.Get("ETag"), `"`) == all.tag()
+}
+
+// tag is the ETag of the object that the parts make: the MD5 of their MD5 sums, and their
+// number.
+func (c completion) tag() string {
+	h := md5.New()
+	for _, p := range c.Parts {
+		sum, _ := hex.DecodeString(strings.Trim(p.ETag, `"`)) // of encrypted parts it is another, which matches nothing
+		h.Write(sum)
+	}
+	return fmt.Sprintf("%x-%d", h.Sum(nil), len(c.Parts))
 }
 
 // sums returns the MD5 and the SHA-256 of a part.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -32,6 +33,7 @@ func Tools(version string) ([]gofunc.Func, error) {
 		Description: "Tell what machine this runs on: operating system, processors (CPUs), working directory, date and time.",
 		Hints:       toolroom.Hints{ReadOnly: &yes, OpenWorld: &no},
 		Tags:        []string{"system"},
+		Keywords:    strings.Fields("computer ram memory linux version hardware os cores arch clock timezone"),
 	}, func(context.Context, struct{}) (Info, error) {
 		directory, err := os.Getwd()
 		if err != nil {

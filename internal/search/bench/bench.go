@@ -77,6 +77,7 @@ type tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Schema      json.RawMessage `json:"schema"`
+	Tags        []string        `json:"tags"`
 }
 
 type query struct {
@@ -87,7 +88,7 @@ type query struct {
 const depth = 10 // hits looked at
 
 // Run indexes the tools and asks the queries. Both inputs hold one JSON object
-// a line: tools have id, name, description and schema, queries text and
+// a line: tools have id, name, description, schema and tags, queries text and
 // relevant, the ids wanted; other members are ignored. An unusable line ends
 // the run with a [LineError].
 func Run(tools, queries io.Reader, o Options) (Report, error) {
@@ -318,7 +319,7 @@ func readTools(input io.Reader) ([]search.Document, error) {
 		seen[t.ID] = true
 		return search.Document{
 			ID: t.ID, Namespace: namespace(t), Name: t.Name,
-			Description: t.Description, Schema: t.Schema,
+			Description: t.Description, Schema: t.Schema, Tags: t.Tags,
 		}, nil
 	})
 }

@@ -98,8 +98,20 @@ type Approvals interface {
 type Server struct {
 	o       Options
 	api     huma.API
-	mux     *http.ServeMux
+	mux     *routes
 	running running
+}
+
+// routes is a mux that knows its patterns.
+type routes struct {
+	*http.ServeMux
+	patterns []string
+}
+
+// HandleFunc registers a handler. All routes of this package are registered by it.
+func (r *routes) HandleFunc(pattern string, handle func(http.ResponseWriter, *http.Request)) {
+	r.patterns = append(r.patterns, pattern)
+	r.ServeMux.HandleFunc(pattern, handle)
 }
 
 // New returns a Server.
@@ -110,7 +122,7 @@ func New(o Options) *Server {
 	if o.KeepAlive == 0 {
 		o.KeepAlive = 15 * time.Second
 	}
-	s := &Server{o: o, mux: http.NewServeMux()}
+	s := &Server{o: o, mux: &routes{ServeMux: http.NewServeMux()}}
 	s.api = humago.New(s.mux, apiConfig(o.Version))
 	s.routeTools()
 	s.routeCalls()
@@ -274,6 +286,7 @@ func (s *Server) routeDocument() {
 	// huma describes its own error model, which no response uses.
 	delete(doc.Components.Schemas.Map(), "ErrorModel")
 	delete(doc.Components.Schemas.Map(), "ErrorDetail")
+	describe(doc)
 	serve := func(path, mime string, encode func() ([]byte, error)) {
 		body, err := encode()
 		if err != nil { // a programming error in the routes; huma panics about those, too

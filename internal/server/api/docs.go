@@ -39,10 +39,7 @@ func (s *Server) routeDocs() {
 	groups := map[string][]docOperation{}
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		item := doc.Paths[path]
-		for method, o := range map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "PUT": item.Put, "PATCH": item.Patch, "DELETE": item.Delete} {
-			if o == nil {
-				continue
-			}
+		for method, o := range operations(item) {
 			one := docOperation{Method: method, Path: path, ID: o.OperationID, Summary: o.Summary, Parameters: o.Parameters}
 			if o.RequestBody != nil {
 				one.Body = schemaOf(o.RequestBody.Content)

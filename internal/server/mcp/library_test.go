@@ -40,7 +40,10 @@ func (f *fixture) shelve(namespace string) {
 	})
 }
 
-type completer struct{ source.Source }
+type completer struct {
+	source.Source
+	source.NoLibrary
+}
 
 func (completer) Complete(_ context.Context, c source.Completion) (source.Completions, error) {
 	value := c.Prompt + "/" + c.Argument + "/" + c.Value
@@ -231,7 +234,10 @@ func TestAListFollowsWhatItsToolsBecome(t *testing.T) {
 }
 
 // shelved has one skill that it lists, and one that it does not.
-type shelved struct{ source.Source }
+type shelved struct {
+	source.Source
+	source.NoLibrary
+}
 
 func (shelved) Skills(context.Context) ([]source.Skill, error) { return nil, nil }
 

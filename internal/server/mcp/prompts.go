@@ -122,12 +122,12 @@ func (s *Server) complete(r *request) (*result, error) {
 // completions asks a source, and records that it was asked.
 func (s *Server) completions(ctx context.Context, provider string, ask source.Completion) (source.Completions, error) {
 	src, _ := s.o.Library.Source(provider)
-	completer, ok := source.As[source.Completer](src)
+	offered, ok := source.As[source.Library](src)
 	if !ok {
 		return source.Completions{}, nil
 	}
 	record := s.completionReceipt(provider, ask)
-	found, err := completer.Complete(ctx, ask)
+	found, err := offered.Complete(ctx, ask)
 	if recorded := s.recordCompletion(ctx, record, err); err == nil {
 		err = recorded
 	}

@@ -2,7 +2,6 @@ package mcp_test
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -89,9 +88,10 @@ func (s *telling) seen() string {
 	return strings.Join(s.events, " ")
 }
 
-type watching struct{ *telling }
-
-func (watching) Watch(func(string, json.RawMessage)) {}
+type watching struct {
+	*telling
+	source.NoLibrary
+}
 
 func (w watching) Subscribe(context.Context, string) error {
 	if w.fail.Load() {
@@ -111,7 +111,7 @@ func TestSubscriptionsBelongToTheirSessions(t *testing.T) {
 	f := serve(t, direct(t))
 	f.shelve("docs")
 	offer := func(s *telling) {
-		f.library.Set("docs", library.Offer{Resources: []source.Resource{{URI: "doc://a", Name: "a"}}, Source: watching{s}})
+		f.library.Set("docs", library.Offer{Resources: []source.Resource{{URI: "doc://a", Name: "a"}}, Source: watching{telling: s}})
 	}
 	becomes := func(s *telling, want string) {
 		t.Helper()

@@ -56,7 +56,7 @@ func (s *Server) skill(ctx context.Context, uri string, visible func(string) boo
 	providers, own := s.o.Library.SkillProviders(uri, visible)
 	for _, provider := range providers {
 		src, _ := s.o.Library.Source(provider)
-		from, ok := source.As[source.Skills](src)
+		from, ok := source.As[source.Library](src)
 		if !ok {
 			continue
 		}

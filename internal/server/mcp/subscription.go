@@ -27,7 +27,7 @@ type watch struct {
 	// subscription for made that fails.
 	turn      chan struct{}
 	listeners map[*listener]bool
-	source    source.Watcher // that has been asked; nil for none
+	source    source.Library // that has been asked; nil for none
 	own       string         // the source's own URI
 }
 
@@ -82,7 +82,7 @@ func (s *Server) subscribe(ctx context.Context, r *mcp.ServerRequest, uri string
 		return nil, noResourceAt(uri, code)
 	}
 	src, _ := s.o.Library.Source(provider)
-	watcher, _ := source.As[source.Watcher](src)
+	watcher, _ := source.As[source.Library](src)
 	if watcher == nil {
 		return func() {}, nil // it tells of no changes
 	}
@@ -154,7 +154,7 @@ func (s *Server) watchAgain(ctx context.Context, uri string) error {
 		return nil
 	}
 	src, _ := s.o.Library.Source(provider)
-	watcher, _ := source.As[source.Watcher](src)
+	watcher, _ := source.As[source.Library](src)
 	one, done, err := s.watched.of(ctx, uri)
 	if err != nil {
 		return err

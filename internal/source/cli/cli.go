@@ -105,6 +105,13 @@ type Source struct {
 	help map[string]*help // by sub-command; "" is the program
 }
 
+var (
+	_ source.Describer = (*Source)(nil)
+	_ source.Notifier  = (*Source)(nil)
+	_ source.Predictor = (*Source)(nil)
+	_ source.Refiner   = (*Source)(nil)
+)
+
 // New returns a source. It starts nothing until the source is used.
 func New(o Config) *Source {
 	if o.Start == nil {
@@ -114,7 +121,7 @@ func New(o Config) *Source {
 }
 
 // Notify sets the function that is called after the help of a tool has been read.
-func (s *Source) Notify(changed func()) { s.changed = changed }
+func (s *Source) Notify(e source.Events) { s.changed = e.ToolsChanged }
 
 // Describe describes the source.
 func (s *Source) Describe() source.Description {

@@ -131,7 +131,7 @@ func TestToolsComeFromTheHelpAndFlagsFromThatOfTheSubCommand(t *testing.T) {
 	s := open(t, script(t, everything))
 	var mu sync.Mutex
 	changes := 0
-	s.Notify(func() { mu.Lock(); changes++; mu.Unlock() })
+	s.Notify(source.Events{ToolsChanged: func() { mu.Lock(); changes++; mu.Unlock() }})
 	tools, err := s.Tools(t.Context())
 	if err != nil {
 		t.Fatal(err)

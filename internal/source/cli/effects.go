@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
 
@@ -41,7 +42,12 @@ func (s *Source) started(argv []string, stdin, dir string) []toolroom.Effect {
 	return shell.Started(slices.Concat([]string{s.o.Command}, argv), stdin, dir)
 }
 
-// Enforces implements [source.Enforcer].
+// Enforces implements [source.Predictor].
 func (s *Source) Enforces(_ *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
 	return s.o.Enforces != nil && restrict.Enforceable(rule, predicted) && s.o.Enforces()
+}
+
+// Preview returns nothing: the arguments of a call are the command line.
+func (s *Source) Preview(context.Context, *source.Request) (source.Preview, error) {
+	return source.Preview{}, nil
 }

@@ -138,10 +138,15 @@ func (t *Tool) program(ctx context.Context, req *source.Request) (Program, error
 	return Program{Language: t.d.Code.Language, Name: t.d.Code.File, Source: t.text, Lines: t.lines, Given: given}, err
 }
 
-// Isolation implements [source.Isolator].
+var _ source.Sandboxed = (*Tool)(nil)
+
+// Isolation implements [source.Sandboxed].
 func (t *Tool) Isolation(ctx context.Context, req *source.Request) string {
 	return t.o.Isolation(ctx, req)
 }
+
+// Resumes returns false: a function that was interrupted begins anew, if it may.
+func (t *Tool) Resumes(context.Context, string) bool { return false }
 
 // Close does nothing: the engines that run the calls are closed with their room.
 func (t *Tool) Close() error { return nil }

@@ -135,7 +135,7 @@ func TestWhatComesOnTheConnectionOfOneIsNotForTheCallOfAnother(t *testing.T) {
 	})
 	t.Cleanup(func() { s.Close() })
 	heard := make(chan source.Notification, 8)
-	s.ForwardNotifications(func(n source.Notification) { heard <- n })
+	s.Notify(source.Events{ToolsChanged: func() {}, Notified: func(n source.Notification) { heard <- n }})
 	as := func(who string, ask source.Asker, emit func(toolroom.Event)) error {
 		_, err := s.Call(t.Context(), &source.Request{Tool: toolroom.ID{Namespace: "odd", Name: "odd"}, Identity: toolroom.Identity{Subject: who}, Ask: ask, Emit: emit})
 		return err
@@ -177,7 +177,7 @@ func TestWhatNamesNoCallIsToldToTheOnlyOneWhoseCallsRun(t *testing.T) {
 			s := mcp.New(mcp.Config{Namespace: "odd", URL: url})
 			t.Cleanup(func() { s.Close() })
 			heard := make(chan source.Notification, 8)
-			s.ForwardNotifications(func(n source.Notification) { heard <- n })
+			s.Notify(source.Events{ToolsChanged: func() {}, Notified: func(n source.Notification) { heard <- n }})
 			as := func(who string) error {
 				_, err := s.Call(t.Context(), &source.Request{
 					Tool: toolroom.ID{Namespace: "odd", Name: "odd"}, Identity: toolroom.Identity{Subject: who},

@@ -12,7 +12,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/source/mcp"
-	"github.com/toolroom/toolroom/source"
 )
 
 // hangs waits for the end of its context, as a look-up does whose store does not
@@ -37,7 +36,7 @@ func (s *hangingLogins) Load(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// The runner does not abandon calls of a source.PromptCanceller:
+// The runner does not abandon the calls of a source that cancels promptly:
 // each of these would hold up its caller for as long as the thing it waits for.
 func TestACallEndsWithItsTimeWhateverItWaitsFor(t *testing.T) {
 	t.Parallel()
@@ -91,7 +90,7 @@ func TestACallEndsWithItsTimeWhateverItWaitsFor(t *testing.T) {
 			c.config.Namespace, c.config.Owner = "odd", "1-1"
 			s := mcp.New(c.config)
 			defer s.Close()
-			if stopper, ok := source.As[source.PromptCanceller](s); !ok || !stopper.CancelsPromptly() {
+			if !s.Describe().CancelsPromptly {
 				t.Fatal("the source does not promise that its calls end")
 			}
 			if c.before != nil {

@@ -99,15 +99,27 @@ func New(o Config) *Source {
 	}
 }
 
-// Notify sets the function that is called after the tools have changed.
-func (s *Source) Notify(changed func()) { s.changed = changed }
+// A source of a server offers all that the server may offer.
+var (
+	_ source.Describer = (*Source)(nil)
+	_ source.Notifier  = (*Source)(nil)
+	_ source.Library   = (*Source)(nil)
+)
 
-// ForwardNotifications sets the function that receives the server's notifications
+// Notify sets the functions that the source calls when the server reports something
 // outside of calls.
-func (s *Source) ForwardNotifications(forward func(source.Notification)) { s.forward = forward }
+func (s *Source) Notify(e source.Events) {
+	s.changed, s.forward = e.ToolsChanged, e.Notified
+	s.watches.report(e.ResourceChanged)
+}
 
-// Describe returns the server's description and its state.
-func (s *Source) Describe() source.Description { return s.main().describe() }
+// Describe returns the server's description and its state. Calls end promptly: wherever
+// one waits, it also waits for the end of its context.
+func (s *Source) Describe() source.Description {
+	d := s.main().describe()
+	d.CancelsPromptly = true
+	return d
+}
 
 // Tools lists all pages of the server's tools, on the operator's connection.
 func (s *Source) Tools(ctx context.Context) (tools []toolroom.Tool, err error) {
@@ -154,10 +166,6 @@ func sentError(err error) json.RawMessage {
 	}
 	return raw
 }
-
-// CancelsPromptly returns true: wherever a call waits, it also waits for the end
-// of its context.
-func (s *Source) CancelsPromptly() bool { return true }
 
 const callMethod = "tools/call"
 

@@ -294,7 +294,7 @@ func TestChangedToolsAreNoticed(t *testing.T) {
 	t.Parallel()
 	s := odd(t, "normal")
 	changed := make(chan struct{}, 1)
-	s.Notify(func() { changed <- struct{}{} })
+	s.Notify(source.Events{ToolsChanged: func() { changed <- struct{}{} }})
 	if _, err := call(t.Context(), s, "changes", nil); err != nil {
 		t.Fatal(err)
 	}

@@ -47,11 +47,11 @@ func (w *watches) tell(uri string, said json.RawMessage) {
 	}
 }
 
-// Watch sets the function that is called for each changed resource.
-func (s *Source) Watch(updated func(uri string, said json.RawMessage)) {
-	s.watches.mu.Lock()
-	defer s.watches.mu.Unlock()
-	s.watches.updated = updated
+// report sets the function that is called for each changed resource.
+func (w *watches) report(updated func(uri string, said json.RawMessage)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.updated = updated
 }
 
 // Subscribe asks the server to report changes of a resource, on the operator's
