@@ -12,7 +12,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -29,9 +28,9 @@ type screen struct {
 	outTerminal bool
 	inTerminal  bool
 	color       bool
-	yaml        bool          // in place of JSON
-	wide        bool          // tables are uncut
-	patience    time.Duration // before it says what is being done; a second if zero
+	yaml        bool // in place of JSON
+	wide        bool // tables are uncut
+	quiet       bool // says nothing of what is being done
 
 	mu          sync.Mutex
 	err         io.Writer

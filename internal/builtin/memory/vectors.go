@@ -28,7 +28,7 @@ type owned struct {
 // of returns the vectors of an owner's paragraphs, nil for those that are not known yet,
 // and starts to compute these with the service. Vectors of another service are given up:
 // they cannot be compared with its own.
-func (v *vectors) of(service *embed.Service, s store, owner string, paragraphs []paragraph) [][]float32 {
+func (v *vectors) of(service *embed.Service, s store, owner string, paragraphs []hit) [][]float32 {
 	list := make([][]float32, len(paragraphs))
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -43,9 +43,8 @@ func (v *vectors) of(service *embed.Service, s store, owner string, paragraphs [
 	texts := map[embed.Digest]string{}
 	missing := o.model == ""
 	for i, p := range paragraphs {
-		digest := embed.DigestOf(p.embedded())
-		texts[digest] = p.embedded()
-		list[i] = o.known[digest]
+		texts[p.digest] = p.embedded()
+		list[i] = o.known[p.digest]
 		missing = missing || list[i] == nil
 	}
 	if (missing || len(o.known) > len(texts)) && !o.running {
