@@ -13,6 +13,7 @@ import (
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/room"
 )
 
 // These tests fail for each new operation, command, method and engine until it is listed
@@ -44,7 +45,7 @@ func TestEveryOperationOfHTTPIsAHandlerOrCallsNothing(t *testing.T) {
 	}, strings.Fields(`list-approvals follow-approvals list-approval-rules remove-approval-rule get-approval answer-approval
 		list-artifacts upload-artifact delete-artifact get-artifact read-artifact list-calls get-call cancel-call follow-call follow-calls
 		list-versioned-tools show-versions push release promote rollback deprecate release-log list-cases remove-case list-elevations elevate end-elevation explain-policy list-runs search-tools list-sessions import-session delete-session export-session
-		fork-session list-sources stubs list-tools describe-tool calls-overview calls-timeseries shadow-report restart-source
+		fork-session list-sources stubs list-tools describe-tool diff-versions calls-overview calls-timeseries shadow-report restart-source
 		reload-config list-tokens create-token revoke-token`+functionsOnly))
 }
 
@@ -74,8 +75,17 @@ func TestEveryCommandIsAHandlerOrCallsNothing(t *testing.T) {
 
 func TestEveryMethodOfARoomThatTakesACallIsAHandler(t *testing.T) {
 	t.Parallel()
+	for _, r := range []reflect.Type{reflect.TypeFor[*app.App](), reflect.TypeFor[*room.Room]()} {
+		t.Run(r.String(), func(t *testing.T) {
+			t.Parallel()
+			everyMethodIsAHandler(t, r)
+		})
+	}
+}
+
+func everyMethodIsAHandler(t *testing.T, r reflect.Type) {
+	t.Helper()
 	var methods []string
-	r := reflect.TypeFor[*app.App]()
 	for i := range r.NumMethod() {
 		m := r.Method(i)
 		var types []reflect.Type
