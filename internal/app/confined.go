@@ -152,9 +152,13 @@ func (c *confined) job(ctx context.Context, e *hosted.Engine, s proc.Spec) (engi
 	var guard *egress.Guard
 	if len(spec.Egress) > 0 {
 		policy := c.egress.Policy(c.source.Egress)
-		policy.Allow = append(policy.Allow, spec.Egress...)
-		if guard, err = egress.New(policy); err == nil {
-			guard, err = guard.Within(spec.Egress)
+		if slices.Contains(spec.Egress, config.AnyHost) {
+			guard, err = egress.New(policy)
+		} else {
+			policy.Allow = append(policy.Allow, spec.Egress...)
+			if guard, err = egress.New(policy); err == nil {
+				guard, err = guard.Within(spec.Egress)
+			}
 		}
 		if err != nil {
 			return engine.Job{}, nil, err
@@ -290,8 +294,8 @@ func (c *confined) registries(command string) []string {
 		return nil
 	}
 	hosts := slices.Clone(l.hosts)
-	for _, name := range l.variables {
-		value, _ := c.app.lookupEnv(name)
+	for _, setting := range c.settings(command) {
+		_, value, _ := strings.Cut(setting, "=")
 		if u, err := url.Parse(value); err == nil && u.Host != "" {
 			hosts = append(hosts, u.Host)
 		}
@@ -306,6 +310,14 @@ func (c *confined) settings(command string) []string {
 	for _, name := range l.variables {
 		if value, ok := c.app.lookupEnv(name); ok {
 			env = append(env, name+"="+value)
+		}
+	}
+	if home, ok := c.app.lookupEnv("HOME"); ok && len(env) == 0 && slices.Equal(l.variables, npmLauncher.variables) {
+		text, _ := os.ReadFile(filepath.Join(home, ".npmrc")) // without one it is the public registry
+		for line := range strings.Lines(string(text)) {
+			if name, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(name) == "registry" {
+				env = append(env, l.variables[0]+"="+strings.TrimSpace(value))
+			}
 		}
 	}
 	return env

@@ -8,15 +8,16 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
 // The status values of a check.
 const (
-	CheckOK   = "ok"
-	CheckInfo = "info" // something optional that is not available
-	CheckWarn = "warn"
-	CheckFail = "fail"
+	CheckOK   = toolroom.CheckOK
+	CheckInfo = toolroom.CheckInfo
+	CheckWarn = toolroom.CheckWarn
+	CheckFail = toolroom.CheckFail
 )
 
 // Check is one finding of [App.Doctor].

@@ -72,8 +72,8 @@ func (a *App) reaches(c *config.Config, service string) (http.RoundTripper, *url
 	return guard.WithOwn(address).Transport(), address, nil
 }
 
-// artifact opens an artifact of a caller.
-func (a *App) artifact(ctx context.Context, who toolroom.Identity, handle string) (*os.File, toolroom.Artifact, error) {
+// OpenArtifact opens an artifact of a caller.
+func (a *App) OpenArtifact(ctx context.Context, who toolroom.Identity, handle string) (*os.File, toolroom.Artifact, error) {
 	return a.artifacts.Open(ctx, identity.Owner(who), handle)
 }
 
@@ -105,7 +105,7 @@ func (a *App) storagePack(c *config.Config, folders *folder.Folders) (*builtin.P
 				return storage.Keys{Access: s.AccessKey, Secret: values["secret"], Token: values["token"]}, err
 			},
 		},
-		Bucket: s.Bucket, Buckets: s.Buckets, MaxExpiry: s.MaxExpiry, Folders: folders, Artifact: a.artifact,
+		Bucket: s.Bucket, Buckets: s.Buckets, MaxExpiry: s.MaxExpiry, Folders: folders, Artifact: a.OpenArtifact,
 		Save: notes.Save, Has: notes.Has, State: a.stateOf("storage"),
 	}), nil
 }
@@ -145,7 +145,7 @@ func (a *App) mediaPack(c *config.Config, folders *folder.Folders) (*builtin.Pac
 	if err != nil {
 		return nil, err
 	}
-	o := media.Options{Channels: channels, Folders: folders, Artifact: a.artifact, Put: a.artifacts.Put, MaxBytes: s.MaxBytes, Environ: a.o.Environ}
+	o := media.Options{Channels: channels, Folders: folders, Artifact: a.OpenArtifact, Put: a.artifacts.Put, MaxBytes: s.MaxBytes, Environ: a.o.Environ}
 	if o.Vision, err = a.model(c, s.Vision, "builtin.media.vision"); err != nil {
 		return nil, err
 	}

@@ -152,6 +152,18 @@ func (a *App) Reload(c *config.Config) error {
 	return nil
 }
 
+// ReloadFile reads the config file again and applies it, see [App.Reload].
+func (a *App) ReloadFile() error {
+	if a.o.ConfigFile == "" {
+		return toolroom.Errorf(toolroom.CodeUnsupported, "the room was opened without a config file")
+	}
+	c, err := config.LoadVerified(a.o.ConfigFile, a.o.Verify)
+	if err != nil {
+		return err
+	}
+	return a.Reload(c)
+}
+
 // NeedsRestart returns the keys of a config that differ from those that the app was opened
 // with and count only after a restart.
 func (a *App) NeedsRestart(c *config.Config) []string { return c.NeedsRestart(a.started) }

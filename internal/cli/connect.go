@@ -157,6 +157,9 @@ func (o *connecting) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if state.Connected && !o.http && change.Same() && o.asJSON {
+		return o.show(change, take, stay, state)
+	}
 	if state.Connected && !o.http && change.Same() {
 		return o.screen.printf("%s is connected already, in %s\n", o.client.Title, state.File)
 	}

@@ -30,6 +30,7 @@ type screen struct {
 	color       bool
 	yaml        bool // in place of JSON
 	wide        bool // tables are uncut
+	quiet       bool // says nothing of what is being done
 
 	mu          sync.Mutex
 	err         io.Writer

@@ -28,7 +28,7 @@ func (a *cli) sourcesCommand() *cobra.Command {
 	}
 	onlyHolds(c)
 	c.AddCommand(a.sourcesAddCommand(), a.sourcesListCommand(), a.sourcesTestCommand(), a.sourcesRemoveCommand(), a.sourcesLoginCommand(),
-		a.sourcesEditCommand(), a.sourcesSwitchCommand("enable", false), a.sourcesSwitchCommand("disable", true), a.sourcesRestartCommand(), a.sourcesLogsCommand())
+		a.sourcesEditCommand(), a.sourcesSwitchCommand("enable", false), a.sourcesSwitchCommand("disable", true), a.sourcesRestartCommand(), a.sourcesLogsCommand(), a.sourcesCatalogCommand())
 	return c
 }
 
@@ -110,9 +110,9 @@ func (a *cli) sourcesTestCommand() *cobra.Command {
 
 // trySource starts a source and lists its tools.
 func (a *cli) trySource(ctx context.Context, r *app.App, name string) (app.SourceTest, error) {
-	a.screen.progress("trying " + name + " …")
+	done := a.screen.during("starting " + name + " and listing its tools")
 	test, err := r.TestSource(ctx, name)
-	a.screen.progress("")
+	done()
 	return test, cmp.Or(err, ctx.Err())
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/servers"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -29,6 +30,8 @@ type newSource struct {
 	output           string
 	force, noTest    bool
 	sandbox          string
+	from, way        string
+	args             []string
 	read, write      []string
 	hosts            []string
 }
@@ -36,11 +39,13 @@ type newSource struct {
 func (a *cli) sourcesAddCommand() *cobra.Command {
 	var n newSource
 	c := &cobra.Command{
-		Use:   "add NAME {-- COMMAND ARGS… | URL | --openapi SPEC | --graphql URL | --cli PROGRAM}",
+		Use:   "add NAME [-- COMMAND ARGS… | URL | --openapi SPEC | --graphql URL | --cli PROGRAM]",
 		Short: "Add a source to the config",
 		Long: `Add a source to the config, start it and list its tools. NAME becomes the
 namespace of its tools. A source that does not work stays in the config.
 
+  NAME alone         an MCP server of the catalogue (toolroom sources catalog): it asks
+                     for secrets that are missing, and runs packages in a sandbox
   -- COMMAND ARGS…   a local MCP server on stdio
   URL                a remote MCP server over HTTP
   --openapi SPEC     an HTTP service, from its OpenAPI document (file or URL)
@@ -49,7 +54,9 @@ namespace of its tools. A source that does not work stays in the config.
 
 Values of --env and --header may be references: secret://SCOPE/NAME (see
 toolroom secret set) and env://NAME.`,
-		Example: `  toolroom sources add filesystem -- mcp-server-filesystem .
+		Example: `  toolroom sources add github
+  toolroom sources add filesystem --arg ~/notes
+  toolroom sources add filesystem -- mcp-server-filesystem .
   toolroom sources add issues https://example.com/mcp --header Authorization=secret://issues/token
   toolroom sources add petstore --openapi petstore.json --base-url http://127.0.0.1:8081
   toolroom sources add gh --openapi github.json --include tag:issues --auth token=secret://gh/token
@@ -62,7 +69,13 @@ toolroom secret set) and env://NAME.`,
 			if at := c.ArgsLenAtDash(); at >= 0 {
 				args, command = args[:at], args[at:]
 			}
-			source, err := n.source(args, command)
+			var source config.Source
+			var err error
+			if n.named(args, command) {
+				source, err = a.catalogueSource(c.Context(), &n, args[0])
+			} else {
+				source, err = n.source(args, command)
+			}
 			if err != nil {
 				return err
 			}
@@ -97,7 +110,11 @@ toolroom secret set) and env://NAME.`,
 	f.StringVar(&n.description, "description", "", "description of the source, which search uses")
 	f.StringVar(&n.output, "output", "", "when a result does not fit its schema: strict (fail), warn (default) or off")
 	completeWords(c, "output", config.OutputChecks()...)
-	f.StringVar(&n.sandbox, "sandbox", "", "run the command or program in this sandbox: process (default), docker or another")
+	f.StringVar(&n.from, "from", "", "the server of the catalogue, if the source has another name")
+	f.StringVar(&n.way, "package", "", "how to use a server of the catalogue: remote, npm, pypi or oci (default: the first that it has)")
+	completeWords(c, "package", servers.WayRemote, servers.WayNPM, servers.WayPyPI, servers.WayOCI)
+	f.StringArrayVar(&n.args, "arg", nil, "an argument of a server of the catalogue (may be repeated)")
+	f.StringVar(&n.sandbox, "sandbox", "", "run the command or program in this sandbox: process (default), docker or another; none for a server of the catalogue")
 	f.Lookup("sandbox").NoOptDefVal = config.RuntimeProcess
 	f.StringArrayVar(&n.read, "read", nil, "a folder that it may read in its sandbox (may be repeated)")
 	f.StringArrayVar(&n.write, "write", nil, "a folder that it may change in its sandbox (may be repeated)")
@@ -146,6 +163,11 @@ func (a *cli) addSource(ctx context.Context, file, name string, source config.So
 	return nil
 }
 
+// named reports whether the source is a server of the catalogue.
+func (n *newSource) named(args, command []string) bool {
+	return len(args) == 1 && len(command) == 0 && n.openapi == "" && n.graphql == "" && n.program == ""
+}
+
 const addUsage = "toolroom sources add NAME -- COMMAND ARGS…, or NAME URL, or NAME --openapi SPEC, or NAME --graphql URL, or NAME --cli PROGRAM"
 
 // source builds the config entry. args are the words before --, starting with the name;
@@ -165,6 +187,9 @@ func (n *newSource) source(args, command []string) (config.Source, error) {
 		return s, err
 	}
 	ways := 0
+	if n.from != "" || n.way != "" || len(n.args) > 0 {
+		return s, usage("remove it", "--from, --package and --arg are for servers of the catalogue")
+	}
 	if len(args) == 0 || len(args) > 2 {
 		return s, usage(addUsage, "a source needs a name and exactly one of COMMAND, URL, --openapi, --graphql and --cli; a command goes after --")
 	}

@@ -83,7 +83,9 @@ that the program's own calls got.`,
 			}
 			upload.Namespace, upload.Message, upload.Base = u.Namespace, u.Message, u.Base
 			upload.Wheels, upload.Tarballs = a.folder(u.Wheels), a.folder(u.Tarballs)
+			done := a.screen.during("resolving the packages of the function, and reading its tools")
 			pushed, err := r.Parts().Releases.Push(ctx, upload, a.author())
+			done()
 			if err != nil {
 				return err
 			}

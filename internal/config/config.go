@@ -65,6 +65,8 @@ type Server struct {
 	// MaxBody is the maximum size of a request body, in bytes (8 MiB).
 	MaxBody int64    `yaml:"max_body,omitempty"`
 	MCP     Endpoint `yaml:"mcp,omitempty"`
+	// ToolFlow serves the routes of a ToolFlow server at /compat/toolflow (off).
+	ToolFlow bool `yaml:"toolflow,omitempty"`
 }
 
 // Endpoint configures the service for clients of older MCP revisions.

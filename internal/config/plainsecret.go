@@ -79,8 +79,8 @@ func (c *Config) PlainSecrets() []PlainSecret {
 	for _, s := range c.Settings() {
 		last := s.Path[len(s.Path)-1]
 		if holdsCredential(s.Path, s.Value) && len(secret.References(s.Value)) == 0 && s.Value != "" {
-			name := strings.ToLower(cleanRef(last))
-			scope := cleanRef(s.Path[min(1, len(s.Path)-1)])
+			name := strings.ToLower(CleanRef(last))
+			scope := CleanRef(s.Path[min(1, len(s.Path)-1)])
 			out = append(out, PlainSecret{s.Key(), "toolroom secret set " + scope + "/" + name + ", and write secret://" + scope + "/" + name})
 		}
 	}
@@ -196,7 +196,7 @@ func LiftSecrets(name string, s Source) (Source, map[string]string) {
 			if parts := scheme().FindStringSubmatch(value); parts != nil { // the scheme is no secret
 				before, value = parts[1]+" ", parts[2]
 			}
-			ref := secret.Ref{Scope: cleanRef(name), Name: cleanRef(key)}
+			ref := secret.Ref{Scope: CleanRef(name), Name: CleanRef(key)}
 			for base, n := ref.Name, 2; lifted[ref.String()] != ""; n++ { // names may differ in what a reference lacks
 				ref.Name = base + "-" + strconv.Itoa(n)
 			}
@@ -208,8 +208,8 @@ func LiftSecrets(name string, s Source) (Source, map[string]string) {
 	return s, lifted
 }
 
-// cleanRef returns text as a part of a reference.
-func cleanRef(text string) string {
+// CleanRef returns text as a part of a reference.
+func CleanRef(text string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r == '_' || r == '.' || r == '-' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
 			return r

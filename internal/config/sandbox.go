@@ -25,7 +25,7 @@ type Sandbox struct {
 	Read  []string `yaml:"read,omitempty"`
 	Write []string `yaml:"write,omitempty"`
 	// Hosts are those that it may reach, over a proxy: host, *.domain, each with an optional
-	// :port, addresses and blocks. Empty means no network.
+	// :port, addresses and blocks, or * for all that egress permits. Empty means no network.
 	Hosts []string `yaml:"hosts,omitempty"`
 	// Memory and Disk are in bytes (2 GiB; 1 GiB of temporary files), PIDs counts processes
 	// and threads (512).
@@ -40,6 +40,9 @@ const (
 	defaultSandboxDisk   = 1 << 30
 	defaultSandboxPIDs   = 512
 )
+
+// AnyHost is an entry of [Sandbox.Hosts] for all that the section "egress" permits.
+const AnyHost = "*"
 
 // RuntimeProcess is the sandbox driver of this machine.
 const RuntimeProcess = "process"
@@ -112,6 +115,9 @@ func (c check) sandbox(key string, s Source) {
 		}
 	}
 	for i, host := range b.Hosts {
+		if host == AnyHost {
+			continue
+		}
 		if err := egress.CheckEntry(host); err != nil {
 			c.problem(fmt.Sprintf("%s.hosts[%d]", key, i), err.Error(), "")
 		}

@@ -52,7 +52,7 @@ var order = []struct {
 	{name: "code mode", packages: []string{"internal/code/..."}},
 	{name: "schedules", packages: []string{"internal/schedule"}},
 	{name: "persistence and builtins", packages: []string{"internal/store/...", "internal/builtin/..."}, peers: true},
-	{name: "config", packages: []string{"internal/config", "internal/imports/..."}, peers: true},
+	{name: "config", packages: []string{"internal/config", "internal/imports/...", "internal/servers"}, peers: true},
 	{name: "consent to configs", packages: []string{"internal/consent"}},
 	{name: "backups", packages: []string{"internal/backup"}},
 	{name: "configs of clients", packages: []string{"internal/connect", "internal/service"}},
@@ -191,7 +191,7 @@ func TestPackagesThatMakeCallsAreInTheSurfaceTest(t *testing.T) {
 	named := []string{
 		"internal/app", "room", // rows "Go ..."
 		"internal/cli", "cmd/toolroom", // rows "command line ..."
-		"internal/server", "internal/server/api", "internal/server/mcp", // rows "HTTP ...", "MCP ..."
+		"internal/server", "internal/server/api", "internal/server/mcp", "internal/server/toolflow", // rows "HTTP ...", "MCP ..."
 		"serve",                                                        // passes its room to internal/server
 		"internal/code",                                                // rows "code mode ..."
 		"internal/schedule",                                            // row "a schedule"

@@ -160,6 +160,15 @@ type Version struct {
 	Spec    Spec      `json:"spec"`
 }
 
+// Card is what people say of a tool, apart from its versions, of which it may have none yet.
+type Card struct {
+	Tool        string    `json:"tool"`
+	Name        string    `json:"name"`
+	Description string    `json:"description,omitempty"`
+	Author      string    `json:"author"`
+	Created     time.Time `json:"created"`
+}
+
 // Identity returns what receipts record of the version.
 func (v *Version) Identity() *toolroom.Release {
 	return &toolroom.Release{Version: v.Number, Digest: v.Digest, Lock: v.Spec.LockDigest(), Layer: v.Spec.Layer}
@@ -322,6 +331,10 @@ type Store interface {
 	PutShadowRun(ctx context.Context, r *ShadowRun, keep int) error
 	// ShadowRuns returns at most limit runs of a version, newest first.
 	ShadowRuns(ctx context.Context, tool, environment string, version, limit int) ([]*ShadowRun, error)
+
+	// PutCard stores the card of a tool, replacing the one before. Cards returns all.
+	PutCard(ctx context.Context, c Card) error
+	Cards(ctx context.Context) ([]Card, error)
 
 	// PutCase stores a case of a tool, replacing the one of that name.
 	PutCase(ctx context.Context, c *Case) error

@@ -27,6 +27,7 @@ import (
 	"github.com/toolroom/toolroom/internal/server/login"
 	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
 	"github.com/toolroom/toolroom/internal/server/replica"
+	"github.com/toolroom/toolroom/internal/server/toolflow"
 	"github.com/toolroom/toolroom/internal/token"
 )
 
@@ -273,6 +274,11 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 		mux.Handle("/sse", mcp.SSE())
 	}
 	mux.Handle("GET /{$}", page(o.Version, authOptions.Page))
+	if c.Server.ToolFlow {
+		mux.Handle(toolflow.Prefix+"/", toolflow.Handler(toolflow.Options{
+			Runner: parts.Runner, Releases: parts.Releases, Receipts: r, Wake: parts.Worker.Wake, Config: r.Config, Environment: o.environment,
+		}))
+	}
 	people.Register(mux)
 	mux.Handle("/", rest)
 	inner := guard(inEnvironment(mux, r.CheckEnvironment))

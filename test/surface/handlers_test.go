@@ -61,6 +61,10 @@ func directHandlers() []handler {
 		{name: "HTTP, streamed", surface: "http", call: overHTTP(func(a attempt) (string, string) {
 			return "/api/v1/call?stream=true", fmt.Sprintf(`{"tool":%q,"arguments":%s}`, a.spelled, a.arguments)
 		})},
+		{name: "HTTP, as ToolFlow", surface: "toolflow", call: func(t *testing.T, f *fixture, a attempt) bool {
+			status, answer := f.post(t, a.who, "/compat/toolflow/mcp/", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, a.spelled, a.arguments))
+			return status == http.StatusOK && strings.Contains(string(answer), `"isError":false`)
+		}},
 		{name: "HTTP batch", surface: "http", call: overHTTP(func(a attempt) (string, string) {
 			return "/api/v1/batch", fmt.Sprintf(`{"calls":[{"tool":%q,"arguments":%s}]}`, a.spelled, a.arguments)
 		})},

@@ -29,7 +29,7 @@ import (
 )
 
 const configText = `
-server: {listen: "127.0.0.1:0", mcp: {sse: true}}
+server: {listen: "127.0.0.1:0", mcp: {sse: true}, toolflow: true}
 expose: {mode: search, direct: ["*"]}
 limits: {approval_wait: 1ms}
 code: {host: true}

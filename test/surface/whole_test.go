@@ -13,6 +13,7 @@ import (
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/room"
 )
 
 // These tests fail for each new operation, command, method and engine until it is listed
@@ -76,8 +77,17 @@ func TestEveryCommandIsAHandlerOrCallsNothing(t *testing.T) {
 
 func TestEveryMethodOfARoomThatTakesACallIsAHandler(t *testing.T) {
 	t.Parallel()
+	for _, r := range []reflect.Type{reflect.TypeFor[*app.App](), reflect.TypeFor[*room.Room]()} {
+		t.Run(r.String(), func(t *testing.T) {
+			t.Parallel()
+			everyMethodIsAHandler(t, r)
+		})
+	}
+}
+
+func everyMethodIsAHandler(t *testing.T, r reflect.Type) {
+	t.Helper()
 	var methods []string
-	r := reflect.TypeFor[*app.App]()
 	for i := range r.NumMethod() {
 		m := r.Method(i)
 		var types []reflect.Type

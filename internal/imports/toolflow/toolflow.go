@@ -129,7 +129,8 @@ _both = len(inspect.signature(_entry).parameters) > 1
 def run(_toolroom: Context, **arguments):
     if not _both:
         return _entry(arguments)
-    return _entry(arguments, {"execution_id": _toolroom.call_id, "target_env": _toolroom.environment, "config": _toolroom.config})
+    context = {"execution_id": _toolroom.call_id, "executor": "toolroom", "target_env": _toolroom.environment, "executor_env": _toolroom.environment}
+    return _entry(arguments, {**context, "config": _toolroom.config or {}})
 `
 
 var (

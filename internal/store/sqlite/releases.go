@@ -292,6 +292,27 @@ func (s *Store) ShadowRuns(ctx context.Context, tool, environment string, versio
 	return list, s.fail(ctx, "read shadow runs", err)
 }
 
+// PutCard implements [release.Store].
+func (s *Store) PutCard(ctx context.Context, c release.Card) error {
+	return s.write(ctx, "store a card", func(tx *sql.Tx) error {
+		body, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO tool_cards (tool, body) VALUES (?, ?) ON CONFLICT (tool) DO UPDATE SET body = excluded.body", c.Tool, string(body))
+		return err
+	})
+}
+
+// Cards implements [release.Store].
+func (s *Store) Cards(ctx context.Context) ([]release.Card, error) {
+	list, err := selectAll(ctx, s.reader, func(row scanner) (release.Card, error) {
+		var c release.Card
+		return c, row.Scan(jsonColumn{&c})
+	}, "SELECT body FROM tool_cards ORDER BY tool")
+	return list, s.fail(ctx, "read cards", err)
+}
+
 // PutCase implements [release.Store].
 func (s *Store) PutCase(ctx context.Context, c *release.Case) error {
 	return s.write(ctx, "store a case", func(tx *sql.Tx) error {

@@ -56,6 +56,19 @@ var releaseTests = []test{
 			t.Errorf("based on 2: version %d, created %v", v.Number, created)
 		}
 	}},
+	{"the last card of a tool counts", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		first := release.Card{Tool: "fn:a", Name: "A", Author: "ann", Created: start}
+		must(t, s.PutCard(t.Context(), first))
+		second := first
+		second.Description = "a"
+		must(t, s.PutCard(t.Context(), second))
+		got, err := b.Open(t).Cards(t.Context())
+		must(t, err)
+		if diff := cmp.Diff([]release.Card{second}, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}},
 	{"a definition is stored once, and released if the one before is served", func(t *testing.T, b Backend) {
 		put := func(s Store, content string, from int, released bool) int {
 			v := newVersion("a:x", content)

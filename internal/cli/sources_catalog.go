@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/egress"
+	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/internal/servers"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// catalogued is a server of the catalogue, for people and programs.
+type catalogued struct {
+	Name        string   `json:"name"`
+	Server      string   `json:"server"`
+	Title       string   `json:"title,omitempty"`
+	Description string   `json:"description,omitempty"`
+	Ways        []string `json:"ways"`
+	Fetched     bool     `json:"fetched,omitempty"`
+}
+
+func (a *cli) sourcesCatalogCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "catalog [WORDS…]",
+		Short: "List MCP servers that can be added by name",
+		Long: `List or search the MCP servers that "sources add NAME" knows by name: a list that is part of
+Toolroom, in the format of the public MCP registry, and what "catalog update" has fetched.`,
+		Example: `  toolroom sources catalog
+  toolroom sources catalog search web
+  toolroom sources catalog update`,
+		Args: arguments(0, -1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			all, err := servers.Open(a.home)
+			if err != nil {
+				return err
+			}
+			found := all.Search(strings.Join(args, " "))
+			list := make([]catalogued, 0, len(found))
+			for _, s := range found {
+				if ways := s.Ways(); len(ways) > 0 {
+					list = append(list, catalogued{s.Short(), s.Name, s.Title, s.Description, ways, s.Meta.Ours.Name == ""})
+				}
+			}
+			if asJSON {
+				return a.screen.json(list)
+			}
+			if len(list) == 0 {
+				a.screen.say("No server has these words. Fetch the list of the public registry: toolroom sources catalog update")
+				return nil
+			}
+			shown := list[:min(len(list), maxCatalogued)]
+			rows := make([][]string, len(shown))
+			for i, s := range shown {
+				name := s.Name
+				if s.Fetched {
+					name = s.Server
+				}
+				rows[i] = []string{name, strings.Join(s.Ways, " "), oneLine(s.Description)}
+			}
+			if err := a.screen.table([]string{"SERVER", "AS", "WHAT IT DOES"}, rows); err != nil {
+				return err
+			}
+			if more := len(list) - len(shown); more > 0 {
+				a.screen.say("and %s; add words to see fewer", count(more, "more server"))
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.AddCommand(a.catalogUpdateCommand())
+	return c
+}
+
+// maxCatalogued is how many servers a person sees at once.
+const maxCatalogued = 100
+
+func (a *cli) catalogUpdateCommand() *cobra.Command {
+	var from string
+	c := &cobra.Command{
+		Use:   "update",
+		Short: "Fetch a list of MCP servers",
+		Long: `Fetch a list of MCP servers, such as that of the public MCP registry, and keep it in the home.
+It adds servers, and changes none of the list that is part of Toolroom. Anybody may publish
+in a public registry: look at a server before you add it.`,
+		Example: `  toolroom sources catalog update
+  toolroom sources catalog update --from https://registry.example.com/v0.1/servers`,
+		Args: arguments(0, 0),
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
+			before, err := servers.Open(a.home)
+			if err != nil && toolroom.CodeOf(err) != toolroom.CodeInternal {
+				return err
+			}
+			guard, err := egress.New(r.Config().Egress.Policy(config.Egress{}))
+			if err != nil {
+				return err
+			}
+			done := a.screen.during("fetching the list of servers")
+			f, err := servers.Fetch(ctx, from, guard, func(n int) { a.screen.progress(fmt.Sprintf("fetching the list of servers: %d so far …", n)) })
+			done()
+			if err != nil {
+				return err
+			}
+			if len(f.Servers) == 0 {
+				return toolroom.Errorf(toolroom.CodeInvalidOutput, "the list at %s has no servers, so the one before stays", from)
+			}
+			var old []servers.Server
+			if before != nil && before.Fetched != nil {
+				old = before.Fetched.Servers
+			}
+			if err := servers.Save(a.home, f); err != nil {
+				return err
+			}
+			added, changed, gone := servers.Changes(old, f.Servers)
+			return a.screen.printf("fetched %s from %s: %d new, %d changed, %d gone\nsha256 %s\n", count(len(f.Servers), "server"), f.From, added, changed, gone, f.Digest)
+		}),
+	}
+	c.Flags().StringVar(&from, "from", servers.Public, "URL of the list")
+	return c
+}
+
+// catalogueSource builds the source of a server of the catalogue. It asks a person for the
+// values that it lacks; without a terminal, the error names them.
+func (a *cli) catalogueSource(ctx context.Context, n *newSource, name string) (config.Source, error) {
+	all, err := servers.Open(a.home)
+	if err != nil {
+		return config.Source{}, err
+	}
+	server, err := all.Find(cmp.Or(n.from, name))
+	if err != nil {
+		if n.from == "" {
+			return config.Source{}, toolroom.AsError(err).WithCLIHint("search the catalogue: toolroom sources catalog %s; or say what the source is: %s", name, addUsage)
+		}
+		return config.Source{}, err
+	}
+	values := slices.Clone(n.args)
+	for i, v := range values { // a path counts from the working folder, and the server from the config's
+		if strings.HasPrefix(v, "./") || strings.HasPrefix(v, "../") || v == "." || v == ".." {
+			values[i] = filepath.Join(a.Dir, v)
+		}
+	}
+	start, err := server.Start(n.way, values)
+	if err != nil {
+		return config.Source{}, err
+	}
+	filled, err := a.inputs(ctx, n, name, start)
+	if err != nil {
+		return config.Source{}, err
+	}
+	if err := start.Fill(filled); err != nil {
+		return config.Source{}, err
+	}
+	s := config.Source{Description: cmp.Or(n.description, server.Description), Output: n.output}
+	if start.Way == servers.WayRemote {
+		s.MCP = &config.MCP{URL: start.URL, Headers: start.Headers}
+		return s, nil
+	}
+	s.MCP = &config.MCP{Command: start.Command, Args: start.Args, Env: start.Env}
+	if start.Boxed && n.sandbox != "none" {
+		s.Sandbox = &config.Sandbox{Profile: string(sandbox.Standard), Hosts: slices.Concat(start.Hosts, n.hosts), Read: n.read, Write: n.write}
+		if n.sandbox != config.RuntimeProcess {
+			s.Sandbox.Runtime = n.sandbox
+		}
+		for _, v := range values {
+			if filepath.IsAbs(v) { // a folder or file that the server is for
+				s.Sandbox.Write = append(s.Sandbox.Write, v)
+			}
+		}
+	}
+	return s, nil
+}
+
+// inputs returns the values of the inputs of a server: those of --env, those that are stored
+// already, and what a person types. Secrets are stored, and their values are references.
+func (a *cli) inputs(ctx context.Context, n *newSource, name string, start *servers.Start) (map[string]string, error) {
+	given, err := pairs("--env", n.env)
+	if err != nil {
+		return nil, err
+	}
+	values, typed, missing := map[string]string{}, map[string]string{}, []string{}
+	known := map[string]bool{}
+	stored, err := a.storedSecrets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, in := range start.Inputs {
+		known[in.Name] = true
+		ref := secret.Ref{Scope: config.CleanRef(name), Name: config.CleanRef(strings.ToLower(in.Name))}.String()
+		value := given[in.Name]
+		switch {
+		case value != "" && in.Secret && len(secret.References(value)) == 0:
+			typed[ref], value = value, ref
+		case value != "":
+		case in.Secret && stored[ref]:
+			value = ref
+		case !in.Required:
+		case a.screen.interactive() && in.Secret:
+			text, err := a.screen.secret(ctx, fmt.Sprintf("%s (%s): ", in.Name, oneLine(in.Description)), secret.MaxValue)
+			if err != nil {
+				return nil, err
+			}
+			if text != "" {
+				typed[ref], value = text, ref
+			}
+		case a.screen.interactive():
+			if value, err = a.screen.ask(ctx, fmt.Sprintf("%s (%s)%s:", in.Name, oneLine(in.Description), preset(in.Default))); err != nil {
+				return nil, err
+			}
+			value = cmp.Or(value, in.Default)
+		default:
+			value = in.Default
+		}
+		if value == "" && in.Required {
+			line := fmt.Sprintf("%s (%s): --env %s=VALUE", in.Name, oneLine(in.Description), in.Name)
+			if in.Secret {
+				line = fmt.Sprintf("%s (%s): toolroom secret set %s", in.Name, oneLine(in.Description), strings.TrimPrefix(ref, "secret://"))
+			}
+			missing = append(missing, line)
+		}
+		if len(in.Choices) > 0 && value != "" && !slices.Contains(in.Choices, value) {
+			return nil, usage("one of "+strings.Join(in.Choices, ", "), "%s is %q", in.Name, value)
+		}
+		values[in.Name] = value
+	}
+	for key := range given {
+		if !known[key] {
+			return nil, usage("remove it", "the server takes no value %s", key)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the server %s needs values that are not there: %s", name, strings.Join(namesOf(missing), ", ")).
+			WithCLIHint("set them, then add the source again:\n%s", strings.Join(missing, "\n"))
+	}
+	return values, a.keepSecrets(ctx, typed)
+}
+
+func preset(value string) string {
+	if value == "" {
+		return ""
+	}
+	return " [" + value + "]"
+}
+
+// namesOf returns the first words of lines.
+func namesOf(lines []string) []string {
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		out[i], _, _ = strings.Cut(line, " ")
+	}
+	return out
+}
+
+// storedSecrets returns the references of the shared secrets that are stored.
+func (a *cli) storedSecrets(ctx context.Context) (map[string]bool, error) {
+	out := map[string]bool{}
+	return out, a.inRoom(ctx, func(r *app.App) error {
+		refs, err := r.Parts().Secrets.List()
+		for _, ref := range refs {
+			if ref.Owner == "" {
+				out[ref.String()] = true
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+}

@@ -1,0 +1,234 @@
+package servers
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Start is how a server is started or reached. In its texts {NAME} stands for the input of
+// that name.
+type Start struct {
+	Way     string
+	Command string
+	Args    []string
+	Env     map[string]string
+	URL     string
+	Headers map[string]string
+	Inputs  []Input
+	// Boxed means that the program can run in a sandbox, in which it needs Hosts.
+	Boxed bool
+	Hosts []string
+	// Notes say what was left out.
+	Notes []string
+}
+
+var (
+	npmName  = regexp.MustCompile(`^(@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-zA-Z0-9._~-]*$`)
+	pypiName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+	ociName  = regexp.MustCompile(`^[a-z0-9][a-z0-9.:_/-]*(@sha256:[0-9a-f]{64})?$`)
+	version  = regexp.MustCompile(`^[A-Za-z0-9._+!-]{0,64}$`)
+	holder   = regexp.MustCompile(`\{([A-Za-z0-9_.-]+)\}`)
+	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	none     = regexp.MustCompile(`^\b$`)
+)
+
+// identifier returns what a package of a kind may be called; nothing else of a list gets into
+// a command.
+func identifier(kind string) *regexp.Regexp {
+	switch kind {
+	case WayNPM:
+		return npmName
+	case WayPyPI:
+		return pypiName
+	case WayOCI:
+		return ociName
+	}
+	return none
+}
+
+// Start returns how to use the server in one of its ways; "" is the best. The values of
+// arguments follow in order.
+func (s *Server) Start(way string, values []string) (*Start, error) {
+	ways := s.Ways()
+	if way == "" && len(ways) > 0 {
+		way = ways[0]
+	}
+	if !slices.Contains(ways, way) {
+		if len(ways) == 0 {
+			return nil, toolroom.Errorf(toolroom.CodeUnsupported, "%s has no package or remote that Toolroom can use", s.Name).
+				WithHint("packages of npm, pypi and oci on stdio can be used, and remotes of streamable-http and sse")
+		}
+		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "%s cannot be used as %q", s.Name, way).WithHint("it can be used as %s", strings.Join(ways, ", "))
+	}
+	if way == WayRemote {
+		if len(values) > 0 {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a remote server takes no arguments")
+		}
+		return s.remote().start(), nil
+	}
+	p := s.pkg(way)
+	st := &Start{Way: way, Env: map[string]string{}, Hosts: s.Meta.Ours.Hosts, Boxed: way != WayOCI}
+	st.environment(p)
+	pinned := ""
+	if p.Version != "" && p.Version != "latest" {
+		pinned = "@" + p.Version
+	}
+	switch way {
+	case WayNPM:
+		st.Command, st.Args = "npx", []string{"-y", p.Identifier + pinned}
+	case WayPyPI:
+		st.Command, st.Args = "uvx", []string{p.Identifier + pinned}
+	case WayOCI:
+		st.Command, st.Args = "docker", []string{"run", "-i", "--rm", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"}
+		for _, name := range slices.Sorted(maps.Keys(st.Env)) {
+			st.Args = append(st.Args, "-e", name)
+		}
+		image := p.Identifier
+		if p.Version != "" && !strings.ContainsAny(image[strings.LastIndexByte(image, '/')+1:], ":@") {
+			image += ":" + p.Version
+		}
+		st.Args = append(st.Args, image)
+	}
+	return st, st.arguments(p, values)
+}
+
+func (r *Remote) start() *Start {
+	st := &Start{Way: WayRemote, URL: r.URL, Headers: map[string]string{}}
+	for name, in := range r.Variables {
+		in.Name = name
+		in.Required = true // the address is not complete without it
+		st.Inputs = append(st.Inputs, in)
+	}
+	for _, h := range r.Headers {
+		st.Headers[h.Name] = st.input(h)
+	}
+	st.sort()
+	return st
+}
+
+func (st *Start) environment(p *Package) {
+	for _, e := range p.Environment {
+		if variable.MatchString(e.Name) {
+			st.Env[e.Name] = st.input(e)
+		}
+	}
+	st.sort()
+}
+
+func (st *Start) sort() {
+	slices.SortStableFunc(st.Inputs, func(a, b Input) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// input returns the text of a variable or header, and records what it needs.
+func (st *Start) input(in Input) string {
+	if in.Value == "" {
+		st.Inputs = append(st.Inputs, in)
+		return "{" + in.Name + "}"
+	}
+	for _, match := range holder.FindAllStringSubmatch(in.Value, -1) {
+		one, ok := in.Variables[match[1]]
+		if !ok {
+			continue
+		}
+		one.Name = match[1]
+		one.Required = one.Required || in.Required
+		one.Secret = one.Secret || in.Secret
+		st.Inputs = append(st.Inputs, one)
+	}
+	return in.Value
+}
+
+// arguments adds the arguments of a package: fixed ones, and the values.
+func (st *Start) arguments(p *Package, values []string) error {
+	for _, a := range p.Arguments {
+		take := func() (string, bool) {
+			if len(values) == 0 {
+				return "", false
+			}
+			v := values[0]
+			values = values[1:]
+			return v, true
+		}
+		value, given := a.Value, a.Value != ""
+		if !given && a.Required {
+			value, given = take()
+		}
+		if !given && a.Required {
+			name := a.Name
+			if name == "" {
+				name = a.ValueHint
+			}
+			return toolroom.Errorf(toolroom.CodeInvalidArguments, "it needs the argument %s: %s", name, a.Description).
+				WithCLIHint("give it with --arg VALUE")
+		}
+		if !given {
+			continue
+		}
+		if a.Type == "named" {
+			st.Args = append(st.Args, a.Name)
+		}
+		st.Args = append(st.Args, value)
+		if a.Repeated {
+			st.Args = append(st.Args, values...)
+			values = nil
+		}
+	}
+	if len(values) > 0 {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "it takes no argument %q", values[0])
+	}
+	return nil
+}
+
+// Fill replaces the inputs by values. A text with an optional input that has no value is left
+// out. The error names the required inputs that have none.
+func (st *Start) Fill(values map[string]string) error {
+	var missing []string
+	for _, in := range st.Inputs {
+		if values[in.Name] == "" && in.Required {
+			missing = append(missing, in.Name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("values are missing: %s", strings.Join(missing, ", "))
+	}
+	known := map[string]bool{}
+	for _, in := range st.Inputs {
+		known[in.Name] = true
+	}
+	fill := func(text string) (string, bool) {
+		whole := true
+		text = holder.ReplaceAllStringFunc(text, func(match string) string {
+			name := match[1 : len(match)-1]
+			if !known[name] {
+				return match
+			}
+			whole = whole && values[name] != ""
+			return values[name]
+		})
+		return text, whole
+	}
+	for _, texts := range []map[string]string{st.Env, st.Headers} {
+		for name, text := range texts {
+			filled, whole := fill(text)
+			texts[name] = filled
+			if !whole {
+				delete(texts, name)
+			}
+		}
+	}
+	if st.Way == WayOCI { // no variable without a value
+		for i := 0; i+1 < len(st.Args); i++ {
+			if st.Args[i] == "-e" && st.Env[st.Args[i+1]] == "" {
+				st.Args = slices.Delete(st.Args, i, i+2)
+				i--
+			}
+		}
+	}
+	st.URL, _ = fill(st.URL)
+	return nil
+}
