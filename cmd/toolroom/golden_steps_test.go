@@ -62,7 +62,7 @@ func newWorld(t *testing.T, kit *kit, files *txtar.Archive, client string) *worl
 	w := &world{t: t, dir: filepath.Join(root, "work"), streams: map[string]*stream{}}
 	w.mask = newMask(kit.services, "SERVICES", w.dir, "WORK", root, "ROOT", kit.bin, "BIN")
 	w.env = []string{
-		"PATH=" + kit.bin, "HOME=" + filepath.Join(root, "user"), "TOOLROOM_HOME=" + filepath.Join(root, "home"), "TOOLROOM_TRUST_CONFIG=1",
+		"PATH=" + kit.bin, "HOME=" + filepath.Join(root, "user"), "TOOLROOM_HOME=" + filepath.Join(root, "home"), "TOOLROOM_TRUST_CONFIG=1", "TOOLROOM_QUIET=1",
 		"TMPDIR=" + temporary(t), "TZ=UTC", "NO_COLOR=1",
 	}
 	w.client = newClient(w, client)

@@ -33,7 +33,9 @@ readable by you alone: keep it as safe as the home.`,
 				if err != nil {
 					return err
 				}
+				done := a.screen.during("writing the backup")
 				m, err := r.Backup(c.Context(), file, force)
+				done()
 				if err != nil {
 					return err
 				}
@@ -96,7 +98,9 @@ config is replaced and kept beside it.`,
 					return err
 				}
 			}
+			shown := a.screen.during("restoring the backup")
 			done, err := backup.Restore(c.Context(), file, backup.Target{Home: a.home, Config: place, Store: store, Force: force, Check: checkDatabase})
+			shown()
 			if err != nil {
 				return err
 			}

@@ -134,7 +134,12 @@ func (a *cli) runCall(ctx context.Context, r *app.App, call toolroom.Call, asJSO
 	defer w.close()
 	var result *toolroom.Result
 	printed := asJSON
+	done := a.screen.during("calling " + call.Tool)
+	defer done()
 	for e := range r.Stream(ctx, call) {
+		if e.Kind != toolroom.EventCalled {
+			done() // from here on the events say what happens
+		}
 		if e.Final() {
 			result = e.Result
 		}

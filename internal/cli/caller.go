@@ -66,8 +66,11 @@ func (w *caller) call() (toolroom.Call, error) {
 func me() toolroom.Identity { return toolroom.Identity{} }
 
 // loadAll lists all sources, or those of a namespace. If one of many cannot be listed, that
-// is only logged: the tools of the others can still be found.
-func loadAll(ctx context.Context, r *app.App, namespace string) error {
+// is only logged, and said if none can: the tools of the others, and the built-in ones, can
+// still be found.
+func (a *cli) loadAll(ctx context.Context, r *app.App, namespace string) error {
+	done := a.screen.during("listing the tools of the sources")
+	defer done()
 	var names []string
 	if namespace != "" {
 		names = append(names, namespace)
@@ -80,6 +83,11 @@ func loadAll(ctx context.Context, r *app.App, namespace string) error {
 		if s.Listed && (namespace == "" || s.Name == namespace) {
 			return nil
 		}
+	}
+	if namespace == "" {
+		done()
+		a.screen.say("no source can be listed: %s\nsee each: toolroom sources list", oneLine(err.Error()))
+		return nil
 	}
 	return err
 }

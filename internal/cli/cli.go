@@ -37,6 +37,8 @@ type Program struct {
 	Config, Dir, UserConfig string
 	// TrustConfig trusts the config in Dir, as --trust-config does.
 	TrustConfig bool
+	// Quiet says nothing of what takes long.
+	Quiet bool
 	// UserHome is the folder that contains the configs of other programs.
 	UserHome string
 	// User is the name under which a person answers approvals.
@@ -129,6 +131,7 @@ func newCLI(p Program, broken func()) (*cli, *pipe) {
 	out := &pipe{w: p.Out, broken: broken, secrets: &a.secrets}
 	p.Out = out
 	a.out, a.Program, a.screen = out, p, newScreen(p.In, out, p.Err)
+	a.screen.quiet = p.Quiet
 	a.Err = &pipe{w: p.Err, broken: func() {}, secrets: &a.secrets}
 	a.screen.err = a.Err
 	return a, out

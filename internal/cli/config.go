@@ -48,14 +48,14 @@ func (a *cli) configCheckCommand() *cobra.Command {
 				_, _, policyErr := app.Policy(c, file)
 				err = errors.Join(app.CheckConfig(c), server.CheckConfig(c), policyErr)
 			}
-			a.sayUntrusted(file)
+			trusted := a.sayUntrusted(file)
 			if err == nil && !asJSON {
 				for _, s := range c.PlainSecrets() {
 					a.screen.say("warning: %s seems to hold a secret in plain text\n  try: %s", s.Key, s.Fix)
 				}
 			}
 			var unmatched []app.Unmatched
-			if err == nil {
+			if err == nil && trusted {
 				unmatched = a.unmatchedRules(cmd.Context(), file)
 			}
 			if !asJSON && err == nil {
@@ -71,7 +71,7 @@ func (a *cli) configCheckCommand() *cobra.Command {
 			if !asJSON || err != nil && !errors.As(err, &mistakes) {
 				return err
 			}
-			return a.printMistakes(file, mistakes, c, unmatched, a.needsRestart(c))
+			return a.printMistakes(file, trusted, mistakes, c, unmatched, a.needsRestart(c))
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -110,7 +110,7 @@ func (a *cli) unmatchedRules(ctx context.Context, file string) []app.Unmatched {
 }
 
 // printMistakes prints the outcome of a check as JSON.
-func (a *cli) printMistakes(file string, mistakes *config.Errors, c *config.Config, unmatched []app.Unmatched, restart []string) error {
+func (a *cli) printMistakes(file string, trusted bool, mistakes *config.Errors, c *config.Config, unmatched []app.Unmatched, restart []string) error {
 	type problem struct {
 		Line   int    `json:"line"`
 		Column int    `json:"column"`
@@ -124,13 +124,16 @@ func (a *cli) printMistakes(file string, mistakes *config.Errors, c *config.Conf
 		Hint   string `json:"hint"`
 	}
 	out := struct {
-		File     string    `json:"file"`
-		OK       bool      `json:"ok"`
+		File string `json:"file"`
+		OK   bool   `json:"ok"`
+		// Trusted is false if the config does not count until it is trusted. Then rules are
+		// not compared with the tools that there are.
+		Trusted  bool      `json:"trusted"`
 		Problems []problem `json:"problems"`
 		Warnings []warning `json:"warnings,omitempty"`
 		// Restart are the keys that the running server applies only after a restart.
 		Restart []string `json:"restart,omitempty"`
-	}{File: file, Restart: restart, OK: mistakes == nil, Problems: []problem{}}
+	}{File: file, Trusted: trusted, Restart: restart, OK: mistakes == nil, Problems: []problem{}}
 	if c != nil {
 		for _, s := range c.PlainSecrets() {
 			out.Warnings = append(out.Warnings, warning{s.Key, "it seems to hold a secret in plain text", s.Fix})

@@ -157,6 +157,9 @@ func (o *connecting) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if state.Connected && !o.http && change.Same() && o.asJSON {
+		return o.show(change, take, stay, state)
+	}
 	if state.Connected && !o.http && change.Same() {
 		return o.screen.printf("%s is connected already, in %s\n", o.client.Title, state.File)
 	}
@@ -312,7 +315,7 @@ func (o *connecting) show(change *connect.Change, take []imports.Found, stay []s
 			Stay     []string `json:"stay"`
 		}{o.client.Name, change.File, text, orEmpty(entryNames(take)), orEmpty(stay)})
 	}
-	if err := o.screen.text(text); err != nil {
+	if err := o.screen.review(text); err != nil {
 		return err
 	}
 	if o.takeOver {

@@ -21,7 +21,9 @@ func (a *cli) doctorCommand() *cobra.Command {
 		Example: "  toolroom doctor --json",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
+			done := a.screen.during("checking the sources, and starting a sandbox of each kind")
 			checks := append(r.Doctor(ctx), checkListings(r)...)
+			done()
 			if asJSON {
 				if err := a.screen.json(orEmpty(checks)); err != nil {
 					return err

@@ -191,7 +191,12 @@ func (a *cli) runProgram(ctx context.Context, r *app.App, call toolroom.Call, as
 	w.noWait = call.NoWait
 	defer w.close()
 	var result *toolroom.Result
+	done := a.screen.during("running the program; the first one on a machine prepares its engine")
+	defer done()
 	for e := range r.Stream(ctx, call) {
+		if e.Kind != toolroom.EventCalled {
+			done() // from here on the events say what happens
+		}
 		if e.Final() && e.Tool == "code:execute" {
 			result = e.Result
 		}

@@ -12,7 +12,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -29,9 +28,9 @@ type screen struct {
 	outTerminal bool
 	inTerminal  bool
 	color       bool
-	yaml        bool          // in place of JSON
-	wide        bool          // tables are uncut
-	patience    time.Duration // before it says what is being done; a second if zero
+	yaml        bool // in place of JSON
+	wide        bool // tables are uncut
+	quiet       bool // says nothing of what is being done
 
 	mu          sync.Mutex
 	err         io.Writer
@@ -249,6 +248,15 @@ func (s *screen) text(text string) error {
 	}
 	_, err := io.WriteString(s.out, text)
 	return err
+}
+
+// review prints text that a person reads before deciding about it. On a terminal what cannot
+// be seen, or turns text around, is an escape; a program gets the text unchanged.
+func (s *screen) review(text string) error {
+	if s.outTerminal {
+		text = visible.Text(text)
+	}
+	return s.text(text)
 }
 
 // chunk prints a part of a tool's output: text as it is, other values on their own lines.

@@ -88,6 +88,7 @@ func toolroomMain() {
 		Self:        self,
 		Version:     cmp.Or(os.Getenv("VERSION"), "1.2.3"),
 		Open:        openWithTools,
+		Quiet:       os.Getenv("TOOLROOM_QUIET") != "0",
 	}
 	if os.Getenv("HELPER") != "" { // the engine js, which takes its time to start
 		p.Helper = self

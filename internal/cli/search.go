@@ -29,7 +29,7 @@ func (a *cli) searchCommand() *cobra.Command {
 			if o.Limit < 1 {
 				return usage("--limit 10", "--limit must be positive, not %d", o.Limit)
 			}
-			if err := loadAll(ctx, r, o.Namespace); err != nil {
+			if err := a.loadAll(ctx, r, o.Namespace); err != nil {
 				return err
 			}
 			found := r.Search(who.identity(), strings.Join(args, " "), o)

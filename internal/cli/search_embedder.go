@@ -126,7 +126,7 @@ func (a *cli) addEmbedder(ctx context.Context, r *app.App, name string, entry re
 }
 
 func (a *cli) embedTools(ctx context.Context, r *app.App, service *embed.Service) error {
-	if err := loadAll(ctx, r, ""); err != nil {
+	if err := a.loadAll(ctx, r, ""); err != nil {
 		return err
 	}
 	var last embed.Progress
@@ -186,7 +186,7 @@ func (a *cli) embedderStatusCommand() *cobra.Command {
 		Example: "  toolroom search embedder status",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
-			if err := loadAll(ctx, r, ""); err != nil {
+			if err := a.loadAll(ctx, r, ""); err != nil {
 				return err
 			}
 			s := r.SearchStatus(ctx)

@@ -59,7 +59,9 @@ A uv on PATH is used, too.`,
 		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			uv := install.UV()
+			done := a.screen.during("downloading uv")
 			path, err := uv.Install(c.Context(), a.home, from, install.Pip)
+			done()
 			if err != nil {
 				return err
 			}
@@ -80,7 +82,9 @@ func (a *cli) setupEngines(ctx context.Context, from string, with []string) erro
 		packages = append(packages, found...)
 	}
 	for _, item := range install.Items() {
+		done := a.screen.during("downloading " + item.Project)
 		path, err := item.Install(ctx, a.home, from, install.Pip)
+		done()
 		if err != nil {
 			return err
 		}
@@ -89,7 +93,9 @@ func (a *cli) setupEngines(ctx context.Context, from string, with []string) erro
 		}
 	}
 	for _, p := range packages {
+		done := a.screen.during("downloading " + p.Name)
 		path, err := p.Install(ctx, a.home, install.NPM)
+		done()
 		if err != nil {
 			return err
 		}

@@ -63,7 +63,7 @@ type hello struct {
 	// File is the config that the command would use; empty for none.
 	File                               string
 	Config, UserConfig, UserHome, User string
-	NoColor, TrustConfig               bool
+	NoColor, TrustConfig, Quiet        bool
 	// In, Out and Err are the widths of terminals; 0 is none.
 	In, Out, Err int
 }
@@ -264,7 +264,7 @@ func (s *commandServer) serve(ctx context.Context, conn net.Conn) {
 	p.In, p.Out, p.Err = in, &remoteOutput{f, frameOut, remoteTerminal(h.Out)}, &remoteOutput{f, frameErr, remoteTerminal(h.Err)}
 	p.Home, p.Config, p.Dir, p.UserConfig, p.UserHome, p.User = s.cli.home, h.Config, h.Dir, h.UserConfig, h.UserHome, h.User
 	p.reload = s.local.reload
-	p.NoColor, p.TrustConfig, p.shared, p.serving = h.NoColor, h.TrustConfig, s.room, servingNow(s.local.address(), s.started)
+	p.NoColor, p.TrustConfig, p.Quiet, p.shared, p.serving = h.NoColor, h.TrustConfig, h.Quiet, s.room, servingNow(s.local.address(), s.started)
 	code := p.Run(ctx, h.Args)
 	_ = f.write(frameExit, []byte{byte(code)})
 	conn.Close()
@@ -385,7 +385,7 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 	}
 	h := hello{
 		Version: a.Version, Args: a.args, Command: command, Dir: a.Dir, File: absolute(a.Dir, file),
-		Config: a.Config, UserConfig: a.UserConfig, UserHome: a.UserHome, User: a.User, NoColor: a.NoColor, TrustConfig: a.TrustConfig,
+		Config: a.Config, UserConfig: a.UserConfig, UserHome: a.UserHome, User: a.User, NoColor: a.NoColor, TrustConfig: a.TrustConfig, Quiet: a.Quiet,
 		In: widthOf(a.In), Out: widthOf(a.Out), Err: widthOf(a.Err),
 	}
 	if len(args) > 0 {

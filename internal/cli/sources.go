@@ -110,9 +110,9 @@ func (a *cli) sourcesTestCommand() *cobra.Command {
 
 // trySource starts a source and lists its tools.
 func (a *cli) trySource(ctx context.Context, r *app.App, name string) (app.SourceTest, error) {
-	a.screen.progress("trying " + name + " …")
+	done := a.screen.during("starting " + name + " and listing its tools")
 	test, err := r.TestSource(ctx, name)
-	a.screen.progress("")
+	done()
 	return test, cmp.Or(err, ctx.Err())
 }
 

@@ -22,7 +22,7 @@ namespace, or an id in which * matches any text.`,
   toolroom stubs -l python github 'files:read*' > toolroom.pyi`,
 		Args: cobra.ArbitraryArgs,
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			if err := loadAll(ctx, r, ""); err != nil {
+			if err := a.loadAll(ctx, r, ""); err != nil {
 				return err
 			}
 			runner := r.Parts().Runner

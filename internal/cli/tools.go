@@ -22,7 +22,7 @@ func (a *cli) toolsCommand() *cobra.Command {
   toolroom tools --json`,
 		Args: arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
-			if err := loadAll(ctx, r, namespace); err != nil {
+			if err := a.loadAll(ctx, r, namespace); err != nil {
 				return err
 			}
 			tools, err := listTools(r, who.identity(), catalog.ListOptions{Namespace: namespace, Hidden: hidden})

@@ -210,15 +210,17 @@ func (a *cli) keepTrust(file string) config.Wrote {
 }
 
 // sayUntrusted tells a person that the config does not count yet, in a command that only
-// looks at it.
-func (a *cli) sayUntrusted(file string) {
+// looks at it, and reports whether it counts.
+func (a *cli) sayUntrusted(file string) (trusted bool) {
 	verify := a.verifier(file)
 	if verify == nil {
-		return
+		return true
 	}
 	if _, err := config.LoadVerified(file, verify); err != nil {
 		if untrusted := (*consent.Untrusted)(nil); errors.As(err, &untrusted) {
 			a.screen.say("%s\nIt counts once you trust it: toolroom trust", untrusted)
+			return false
 		}
 	}
+	return true
 }

@@ -47,7 +47,9 @@ TOOLROOM_RELEASES_URL, in the same form.`,
 			if !check {
 				return usage("toolroom update --check", "Toolroom does not update itself: update it the way it was installed")
 			}
+			done := a.screen.during("asking which release is the newest")
 			latest, err := askRelease(c.Context(), cmp.Or(url, a.ReleasesURL, latestRelease), a.Version)
+			done()
 			if err != nil {
 				return err
 			}

@@ -11,11 +11,14 @@ const waitShown = time.Second
 // during tells people what is being done if it takes longer than a second: on a terminal with
 // the time that it has taken, until done is called; else once, in a line of its own.
 func (s *screen) during(what string) (done func()) {
+	if s.quiet {
+		return func() {}
+	}
 	stop, ended := make(chan struct{}), make(chan struct{})
 	began := time.Now()
 	go func() {
 		defer close(ended)
-		timer := time.NewTimer(s.waitBefore())
+		timer := time.NewTimer(waitShown)
 		defer timer.Stop()
 		for shown := false; ; shown = true {
 			select {
@@ -39,11 +42,4 @@ func (s *screen) during(what string) (done func()) {
 		close(stop)
 		<-ended
 	})
-}
-
-func (s *screen) waitBefore() time.Duration {
-	if s.patience > 0 {
-		return s.patience
-	}
-	return waitShown
 }

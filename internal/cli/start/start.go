@@ -43,6 +43,7 @@ func Program(version string) cli.Program {
 		Home:        stateFolder(home),
 		Config:      os.Getenv("TOOLROOM_CONFIG"),
 		TrustConfig: os.Getenv("TOOLROOM_TRUST_CONFIG") == "1",
+		Quiet:       os.Getenv("TOOLROOM_QUIET") == "1",
 		Dir:         dir,
 		UserConfig:  userConfig,
 		UserHome:    home,
