@@ -138,11 +138,7 @@ func (a *cli) printEffectRules(rules []policy.EffectRule) error {
 	}
 	rows := make([][]string, len(rules))
 	for i, r := range rules {
-		held := "judged only"
-		if r.Enforced {
-			held = "enforced"
-		}
-		rows[i] = []string{r.Rule, held}
+		rows[i] = []string{r.Rule, r.How()}
 	}
 	return a.screen.table([]string{"RULE ABOUT EFFECTS", "HOLDS"}, rows)
 }

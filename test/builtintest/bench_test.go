@@ -177,6 +177,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	cli := os.Getenv("BENCH_PLAYWRIGHT")
 	client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	cmd := exec.Command("node", cli, "--headless", "--no-sandbox", "--isolated", "--executable-path", "/usr/bin/chromium")
+	cmd.Dir = b.TempDir() // it writes its snapshots there
 	session, err := client.Connect(b.Context(), &mcp.CommandTransport{Command: cmd, TerminateDuration: 5 * time.Second}, nil)
 	if err != nil {
 		b.Fatal(err)

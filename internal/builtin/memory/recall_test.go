@@ -31,6 +31,7 @@ func TestMeaningFindsMoreThanWordsOnAPublicSet(t *testing.T) {
 	t.Cleanup(service.Close)
 	k := &kit{t: t, dir: t.TempDir()}
 	k.pack = memory.Pack(k.dir, func() *embed.Service { return service }).Source()
+	t.Cleanup(func() { _ = k.pack.Close() })
 	names := map[string]string{} // namespace to tool
 	for i, tool := range lines[struct{ ID, Description string }](t, "../../search/bench/testdata/metatool.tools.jsonl") {
 		namespace := "n" + strconv.Itoa(i)

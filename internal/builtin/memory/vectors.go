@@ -13,6 +13,9 @@ import (
 type vectors struct {
 	// service returns the embedder in use, nil if there is none.
 	service func() *embed.Service
+	// ctx ends what runs in the background.
+	ctx     context.Context
+	running sync.WaitGroup
 	mu      sync.Mutex
 	owners  map[string]*owned
 }
@@ -47,9 +50,11 @@ func (v *vectors) of(service *embed.Service, s store, owner string, paragraphs [
 		list[i] = o.known[p.digest]
 		missing = missing || list[i] == nil
 	}
-	if (missing || len(o.known) > len(texts)) && !o.running {
+	if (missing || len(o.known) > len(texts)) && !o.running && v.ctx.Err() == nil {
 		o.running = true
-		go v.compute(service, o, embed.File{Path: filepath.Join(s.folder(owner), ".vectors")}, texts)
+		v.running.Go(func() {
+			v.compute(service, o, embed.File{Path: filepath.Join(s.folder(owner), ".vectors")}, texts)
+		})
 	}
 	return list
 }
@@ -66,7 +71,7 @@ func (v *vectors) compute(service *embed.Service, o *owned, file embed.File, tex
 	for digest, text := range texts {
 		byDigest[string(digest[:])] = text
 	}
-	model, err := service.Name(context.Background())
+	model, err := service.Name(v.ctx)
 	if err != nil {
 		return
 	}
@@ -83,7 +88,7 @@ func (v *vectors) compute(service *embed.Service, o *owned, file embed.File, tex
 			}
 		},
 	}
-	_ = x.Index(context.Background()) // the service ends it, also when the room closes
+	_ = x.Index(v.ctx)
 }
 
 // embedded is the text of which the vector is computed.
