@@ -36,6 +36,7 @@ fuzz: ## run each fuzz test for a short while (FUZZTIME=10s)
 bench: build ## print the figures of docs/benchmarks.md
 	./scripts/bench.sh
 	./scripts/bench-mcp.sh
+	./scripts/bench-builtins.sh
 
 peers: ## install the servers and clients for the integration tests (npm, python3-venv, Go)
 	cd test/node && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error

@@ -509,8 +509,11 @@ func TestCodeThatCannotBeAToolIsRefusedWithItsPlaceAndTheNextStep(t *testing.T) 
 			if code := toolroom.CodeOf(err); code != toolroom.CodeInvalidArguments {
 				t.Errorf("code %s", code)
 			}
+			if toolroom.AsError(err).Hints() == "" {
+				t.Errorf("%q says no next step", err)
+			}
 			for _, want := range c.want {
-				if !strings.Contains(err.Error(), want) {
+				if !strings.Contains(err.Error()+" "+toolroom.AsError(err).Hints(), want) {
 					t.Errorf("%q is missing in %q", want, err)
 				}
 			}

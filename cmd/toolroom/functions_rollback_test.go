@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -134,7 +135,7 @@ func TestAWithdrawnVersionIsNotRevivedByItself(t *testing.T) {
 		w.wantError("fn:half", `{"x":8}`, toolroom.CodeExecutionFailed)
 	}
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) { // receipts are read from the store
-		v, err := s.Watch(t.Context(), began)
+		v, _, err := s.Watch(t.Context(), began, 0)
 		if v != nil || time.Now().After(deadline) {
 			t.Fatalf("verdict %+v, %v", v, err)
 		}
@@ -221,5 +222,36 @@ func TestAShadowAnswersNobodyAndItsDifferencesAreReported(t *testing.T) {
 	if report.Outcomes[release.ShadowSame] != 1 || report.Outcomes[release.ShadowDifferent] != 1 || len(report.Differing) != 1 ||
 		fmt.Sprint(report.Differing[0].Differences) != "[/x is 10, and was 9]" {
 		t.Errorf("report %+v", report)
+	}
+}
+
+func TestShadowsThatAreLeftOutAreCountedTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, "")
+	header := "# /// script\n# [tool.toolroom]\n# read_only = true\n# ///\n"
+	w.serve("at.py", header+"def at(x: int) -> int:\n    return x\n")
+	s := w.Parts().Releases
+	if _, err := w.push("at.py", header+"import time\ndef at(x: int) -> int:\n    time.sleep(3)\n    return x\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Release(t.Context(), release.Order{Tool: "fn:at", CanaryRule: release.CanaryRule{Shadow: true}}, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	const calls = 24
+	var work sync.WaitGroup
+	for range calls {
+		work.Go(func() { w.wantValue("fn:at", `{"x":1}`, "1") })
+	}
+	work.Wait()
+	w.until("report of all calls", func() bool {
+		report, err := s.ShadowReport(t.Context(), "fn:at", "", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return report.Outcomes[release.ShadowSame]+report.Outcomes[release.ShadowSkipped] == calls
+	})
+	runs, err := s.Store.ShadowRuns(t.Context(), "fn:at", release.Prod, 2, 1000)
+	if err != nil || len(runs) == calls {
+		t.Errorf("%d runs are stored of %d calls: %v", len(runs), calls, err)
 	}
 }

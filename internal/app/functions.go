@@ -368,7 +368,8 @@ func (a *App) inspectUpload(ctx context.Context, u release.Upload) ([]release.Fo
 		base.Secrets = append(base.Secrets, name)
 	}
 	if base.Language != "python" && !isJavaScript(&base) && len(base.Requires) > 0 {
-		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "%s: functions in %s cannot have packages here", c.File, base.Language)
+		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "%s: functions in %s cannot have packages here", c.File, base.Language).
+			WithHint("remove dependencies, or write the function in Python, JavaScript or TypeScript")
 	}
 	if base.Lock = c.Lock; isJavaScript(&base) {
 		err = a.resolvePackages(ctx, &base, u.Tarballs)

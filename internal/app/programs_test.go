@@ -28,6 +28,7 @@ func TestProgramsCallCommandLineProgramsWithoutASource(t *testing.T) {
 		{"cli: {mode: ambient}", `return await cli.uname({s: true}).text()`, string(system), ""},
 		{"cli: {mode: ambient}", `return await cli("uname")({s: true}).text()`, string(system), ""},
 		{"cli: {mode: ambient}", `return await cli["uname"]({s: true}).text()`, string(system), ""},
+		{"cli: {mode: ambient}", `const c = "uname"; return await cli(c)({s: true}).text()`, string(system), ""},
 		{"cli: {allow: [uname]}", `return await cli.uname({s: true}).text()`, string(system), ""},
 		{"cli: {mode: ambient}", `return await cli.nosuch_program({s: true}).text()`, "", "there is no program nosuch_program on PATH"},
 		{"cli: {mode: ambient}", `const c = "nosuch-program"; return await cli(c).go({s: true})`, "", missing},

@@ -24,9 +24,24 @@ type watching struct {
 	mu      sync.Mutex
 	closed  bool
 	pending map[watched]release.Entry
+	judged  map[watched]*lookedAt
+	// skipped are the runs that were left out since the last one ended, one for each version.
+	skipped map[watched]*release.ShadowRun
 	running bool
 	work    sync.WaitGroup
 }
+
+// lookedAt is what is known of a version since it was judged.
+type lookedAt struct {
+	began time.Time // of the release
+	calls int       // at that time
+	left  int       // calls until the next look
+	read  time.Time
+}
+
+// judgeAgain is after how long a call makes a version be judged though this process has not
+// seen enough of them: others may have.
+const judgeAgain = 10 * time.Second
 
 // watched is a version that is compared to the one before.
 type watched struct {
@@ -44,7 +59,7 @@ const shadowTime = time.Minute
 const observed = 1000
 
 func newWatching(r *App) *watching {
-	w := &watching{room: r, slots: make(chan struct{}, shadowSlots), pending: map[watched]release.Entry{}}
+	w := &watching{room: r, slots: make(chan struct{}, shadowSlots), pending: map[watched]release.Entry{}, judged: map[watched]*lookedAt{}, skipped: map[watched]*release.ShadowRun{}}
 	r.runner.Served = w.served
 	return w
 }
@@ -52,11 +67,17 @@ func newWatching(r *App) *watching {
 // see notes that a version which may be taken back was called.
 func (w *watching) see(table *release.Table, one watched) {
 	e, ok := w.room.releases.Watches(table, one.tool, one.environment, one.version)
-	if !ok {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !ok {
+		delete(w.judged, one)
+		return
+	}
+	if j := w.judged[one]; j != nil && j.began.Equal(e.Time) {
+		if j.left--; j.left > 0 && time.Since(j.read) < judgeAgain {
+			return
+		}
+	}
 	w.pending[one] = e
 	if !w.running && !w.closed {
 		w.running = true
@@ -75,11 +96,11 @@ func (w *watching) judge() {
 			return
 		}
 		w.mu.Unlock()
-		for _, e := range all {
+		for one, e := range all {
 			panics.Log(w.room.log, "judging a version", func() {
 				ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 				defer cancel()
-				verdict, err := w.room.releases.Watch(ctx, e)
+				verdict, err := w.look(ctx, one, e)
 				switch {
 				case err != nil:
 					w.room.log.Warn("cannot judge a new version", "tool", e.Tool, "error", err)
@@ -89,6 +110,24 @@ func (w *watching) judge() {
 			})
 		}
 	}
+}
+
+// look judges a version, unless it has been judged at as many calls.
+func (w *watching) look(ctx context.Context, one watched, e release.Entry) (*release.Verdict, error) {
+	w.mu.Lock()
+	before := 0
+	if j := w.judged[one]; j != nil && j.began.Equal(e.Time) {
+		before = j.calls
+	}
+	w.mu.Unlock()
+	verdict, calls, err := w.room.releases.Watch(ctx, e, before)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.judged[one] = &lookedAt{began: e.Time, calls: calls, left: release.NextLook(calls) - calls, read: time.Now()}
+	return verdict, nil
 }
 
 // served notes a call of a released tool, and starts its shadow, if there is one.
@@ -109,26 +148,52 @@ func (w *watching) served(call toolroom.Call, tool *toolroom.Tool, result *toolr
 	if w.closed {
 		return
 	}
-	w.work.Go(func() {
-		panics.Log(w.room.log, "a shadow run", func() { w.shadow(one, call, &base, rule) })
-	})
+	select {
+	case w.slots <- struct{}{}:
+		w.work.Go(func() {
+			panics.Log(w.room.log, "a shadow run", func() { w.shadow(one, call, &base, rule) })
+			<-w.slots
+			w.putSkipped()
+		})
+	default:
+		w.skip(one)
+	}
+}
+
+// skip counts a run that is left out. The runs that have taken all slots store the count
+// when they end. The caller holds the lock.
+func (w *watching) skip(one *release.ShadowRun) {
+	of := watched{one.Tool, one.Environment, one.Version}
+	if w.skipped[of] == nil {
+		one.Outcome, one.Differences = release.ShadowSkipped, []string{"too many shadows were running"}
+		w.skipped[of] = one
+	}
+	w.skipped[of].Calls++
+}
+
+func (w *watching) putSkipped() {
+	w.mu.Lock()
+	all := w.skipped
+	w.skipped = map[watched]*release.ShadowRun{}
+	w.mu.Unlock()
+	for _, one := range all {
+		w.put(one)
+	}
 }
 
 func (w *watching) shadow(one *release.ShadowRun, call toolroom.Call, base *toolroom.Result, rule release.CanaryRule) {
 	ctx, cancel := context.WithTimeout(context.Background(), shadowTime)
 	defer cancel()
-	select {
-	case w.slots <- struct{}{}:
-		result := w.room.runner.Run(ctx, toolroom.Call{
-			Tool: fmt.Sprintf("%s@%d", one.Tool, one.Version), Arguments: call.Arguments, Identity: call.Identity,
-			Environment: one.Environment, Surface: receipt.SurfaceShadow, NoWait: true, MaxOutput: call.MaxOutput,
-		})
-		<-w.slots
-		one.Shadow = result.Call
-		one.CompareShadow(base, result, rule.Ignore)
-	default:
-		one.Outcome, one.Differences = release.ShadowSkipped, []string{"too many shadows were running"}
-	}
+	result := w.room.runner.Run(ctx, toolroom.Call{
+		Tool: fmt.Sprintf("%s@%d", one.Tool, one.Version), Arguments: call.Arguments, Identity: call.Identity,
+		Environment: one.Environment, Surface: receipt.SurfaceShadow, NoWait: true, MaxOutput: call.MaxOutput,
+	})
+	one.Shadow = result.Call
+	one.CompareShadow(base, result, rule.Ignore)
+	w.put(one)
+}
+
+func (w *watching) put(one *release.ShadowRun) {
 	if err := w.room.store.PutShadowRun(context.Background(), one, keptShadows); err != nil {
 		w.room.log.Warn("cannot store a shadow run", "tool", one.Tool, "error", err)
 	}
@@ -150,17 +215,41 @@ func (w *watching) close() {
 
 // observe returns the calls of a version, as [release.Options.Observe] wants them.
 func (a *App) observe(ctx context.Context, tool, environment string, version int, since time.Time, base bool) ([]release.Observation, error) {
-	var all []release.Observation
 	q := toolroom.ReceiptQuery{Tool: tool, Version: version, Environment: environment, Since: since}
+	if !base {
+		return a.observations(ctx, q, true)
+	}
+	// The newest calls are read in spans that grow, so that those of a busy tool's week are
+	// not all read.
+	var all []release.Observation
+	q.Until = time.Now()
+	for span := time.Minute; len(all) < observed && q.Until.After(since); span *= 4 {
+		if q.Since = q.Until.Add(-span); q.Since.Before(since) {
+			q.Since = since
+		}
+		older, err := a.observations(ctx, q, false)
+		if err != nil {
+			return nil, err
+		}
+		all = append(older, all...)
+		q.Until = q.Since
+	}
+	return all[max(len(all)-observed, 0):], nil
+}
+
+// observations returns the first or the last of the calls that a query selects, oldest
+// first.
+func (a *App) observations(ctx context.Context, q toolroom.ReceiptQuery, first bool) ([]release.Observation, error) {
+	var all []release.Observation
 	err := a.ReceiptSamples(ctx, q, func(one receipt.Sample) bool {
 		if receipt.Extra(one.Surface) || one.Status == toolroom.StatusDenied || one.Status == toolroom.StatusCancelled {
 			return true
 		}
 		all = append(all, release.Observation{Failed: one.Status != toolroom.StatusOK, Run: one.Run})
-		if base && len(all) > 2*observed {
+		if len(all) > 2*observed {
 			all = append(all[:0], all[observed:]...)
 		}
-		return base || len(all) < observed
+		return !first || len(all) < observed
 	})
 	return all[max(len(all)-observed, 0):], err
 }

@@ -17,7 +17,7 @@ var userWords = map[string]string{
 	"browser:screenshot":        "capture snap image picture photo render renders look looks appearance visually",
 	"browser:snapshot":          "buttons fields elements inputs links use can structure accessibility outline",
 	"browser:tabs":              "tab window popup switch which open list close second",
-	"browser:type":              "enter input form field text email password name search box fill enter-key dropdown select upload attach cv photo file-field",
+	"browser:type":              "enter input form field text email password name search box fill enter-key dropdown select",
 	"browser:wait_for":          "hold until loaded loading spinner appears gone ready finished disappear",
 	"calendar:events":           "free busy available availability afternoon today tomorrow week monday tuesday wednesday thursday friday weekend appointment agenda meeting when",
 	"calendar:list":             "calendars all which account shared holidays google name",

@@ -315,7 +315,7 @@ func (o *connecting) show(change *connect.Change, take []imports.Found, stay []s
 			Stay     []string `json:"stay"`
 		}{o.client.Name, change.File, text, orEmpty(entryNames(take)), orEmpty(stay)})
 	}
-	if err := o.screen.text(text); err != nil {
+	if err := o.screen.review(text); err != nil {
 		return err
 	}
 	if o.takeOver {

@@ -2,14 +2,17 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v4"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/visible"
 )
 
 // outputs are the values of --output.
@@ -90,35 +93,77 @@ func (a *cli) failJSON(e *toolroom.Error) {
 	}{status, e})
 }
 
-// toYAML converts a JSON document; the order of members and the text of numbers stay.
+// toYAML converts a JSON document; the order of members and the text of numbers stay. What a
+// person cannot see is an escape, as in JSON.
 func toYAML(document []byte) ([]byte, error) {
-	var node yaml.Node
-	if err := yaml.Unmarshal(document, &node); err != nil {
+	d := json.NewDecoder(bytes.NewReader(document))
+	d.UseNumber()
+	node, err := yamlNode(d)
+	if err != nil {
 		return nil, err
 	}
-	plain(&node)
 	var out bytes.Buffer
 	enc := yaml.NewEncoder(&out)
 	enc.SetIndent(2)
-	if err := enc.Encode(&node); err != nil {
+	if err := enc.Encode(node); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), enc.Close()
+	if err := enc.Close(); err != nil {
+		return nil, err
+	}
+	return []byte(visible.Text(out.String())), nil
 }
 
-// plain removes the style of JSON. Texts that would be read as something else keep quotes.
-func plain(n *yaml.Node) {
+// yamlNode reads the next JSON value.
+func yamlNode(d *json.Decoder) (*yaml.Node, error) {
+	token, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	scalar := func(tag, value string) (*yaml.Node, error) {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value}, nil
+	}
+	switch t := token.(type) {
+	case nil:
+		return scalar("!!null", "null")
+	case bool:
+		return scalar("!!bool", strconv.FormatBool(t))
+	case json.Number:
+		if strings.ContainsAny(t.String(), ".eE") {
+			return scalar("!!float", t.String())
+		}
+		return scalar("!!int", t.String())
+	case string:
+		return yamlText(t), nil
+	}
+	node := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+	if token == json.Delim('{') {
+		node.Kind, node.Tag = yaml.MappingNode, "!!map"
+	}
+	for d.More() {
+		part, err := yamlNode(d) // the name of a member, too
+		if err != nil {
+			return nil, err
+		}
+		node.Content = append(node.Content, part)
+	}
+	if len(node.Content) == 0 {
+		node.Style = yaml.FlowStyle
+	}
+	_, err = d.Token()
+	return node, err
+}
+
+// yamlText returns a text in the style that shows all of it.
+func yamlText(text string) *yaml.Node {
+	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 	switch {
-	case n.Kind != yaml.ScalarNode:
-		n.Style = 0
-	case n.Tag == "!!str" && strings.Contains(n.Value, "\n"):
-		n.Style = yaml.LiteralStyle
-	default:
-		n.Style = 0
+	case visible.Text(text) != text:
+		node.Style = yaml.DoubleQuotedStyle // the only one with escapes
+	case strings.Contains(text, "\n"):
+		node.Style = yaml.LiteralStyle
 	}
-	for _, part := range n.Content {
-		plain(part)
-	}
+	return node
 }
 
 // asError returns err as an Error, with the hint of a usage mistake.

@@ -250,6 +250,15 @@ func (s *screen) text(text string) error {
 	return err
 }
 
+// review prints text that a person reads before deciding about it. On a terminal what cannot
+// be seen, or turns text around, is an escape; a program gets the text unchanged.
+func (s *screen) review(text string) error {
+	if s.outTerminal {
+		text = visible.Text(text)
+	}
+	return s.text(text)
+}
+
 // chunk prints a part of a tool's output: text as it is, other values on their own lines.
 func (s *screen) chunk(piece json.RawMessage) error {
 	var text string

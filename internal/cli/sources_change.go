@@ -200,7 +200,7 @@ func (a *cli) sourceLogs(ctx context.Context, r *app.App, name string, follow bo
 		}
 		text := s.Output
 		if fresh := newPart(shown, text); fresh != "" {
-			if err := a.screen.text(fresh); err != nil {
+			if err := a.screen.review(fresh); err != nil {
 				return err
 			}
 		}

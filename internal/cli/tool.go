@@ -265,6 +265,7 @@ func readText(path string, size int64) (string, error) {
 
 func (a *cli) toolListCommand() *cobra.Command {
 	var asJSON bool
+	var p paging
 	var filter release.Filter
 	c := &cobra.Command{
 		Use:   "list [NAMESPACE]",
@@ -278,6 +279,9 @@ func (a *cli) toolListCommand() *cobra.Command {
 				filter.Namespace = strings.TrimSuffix(args[0], ":*")
 			}
 			list, err := r.Parts().Releases.List(ctx, filter)
+			if err == nil {
+				list, err = pageOf(a, &p, list, func(t release.Summary) string { return t.Tool })
+			}
 			if err != nil || asJSON {
 				return cmp.Or(err, a.jsonIf(asJSON && err == nil, list))
 			}
@@ -300,6 +304,7 @@ func (a *cli) toolListCommand() *cobra.Command {
 			return a.screen.table([]string{"TOOL", "LANGUAGE", "NEWEST", "STATUS", "RELEASED", "CASES", "WHAT IT DOES"}, rows)
 		}),
 	}
+	p.flags(c, 100)
 	c.Flags().BoolVar(&filter.Quarantined, "quarantined", false, "only tools whose changed definition waits for a release")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
@@ -344,7 +349,7 @@ func (a *cli) toolShowCommand() *cobra.Command {
 					return a.screen.json(json.RawMessage(cmp.Or(string(v.Spec.Raw), string(v.Spec.Definition))))
 				}
 				if text {
-					return a.screen.text(v.Spec.Files[v.Spec.File])
+					return a.screen.review(v.Spec.Files[v.Spec.File])
 				}
 				return a.printVersion(v)
 			}
@@ -383,7 +388,7 @@ func (a *cli) printVersion(v *release.Version) error {
 			fmt.Fprintf(&out, "  %-12s %s\n", line[0], strings.ReplaceAll(line[1], "\n", "\n               "))
 		}
 	}
-	return a.screen.text(out.String())
+	return a.screen.review(out.String())
 }
 
 func (a *cli) printDetail(d *release.Detail) error {
@@ -398,7 +403,7 @@ func (a *cli) printDetail(d *release.Detail) error {
 	for i, v := range d.Versions {
 		rows[i] = []string{fmt.Sprint(v.Number), string(v.Status), cmp.Or(strings.Join(released[v.Number], ", "), "-"), v.Author, v.Created.Format("2006-01-02 15:04"), v.Digest[:12], cmp.Or(v.Message, v.Reason)}
 	}
-	if err := a.screen.text(fmt.Sprintf("%s: %s\n", d.Tool, catalog.Shorten(d.Versions[0].Spec.Description, 200))); err != nil {
+	if err := a.screen.review(fmt.Sprintf("%s: %s\n", d.Tool, catalog.Shorten(d.Versions[0].Spec.Description, 200))); err != nil {
 		return err
 	}
 	if err := a.screen.table([]string{"VERSION", "STATUS", "RELEASED", "AUTHOR", "CREATED", "DIGEST", "MESSAGE"}, rows); err != nil {

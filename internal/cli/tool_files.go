@@ -184,7 +184,7 @@ that wait for a release, and text in the source's definitions that people do not
 			if asJSON {
 				return a.screen.json(map[string]any{"tool": tool, "from": before.Number, "to": after.Number, "diff": release.Diff(before, after), "breaks": release.Breaks(&before.Spec, &after.Spec)})
 			}
-			return a.screen.text(release.Diff(before, after))
+			return a.screen.review(release.Diff(before, after))
 		}),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -45,7 +45,7 @@ func (a *cli) printWaiting(w *app.Waiting, asJSON bool) error {
 	for _, f := range w.Found {
 		fmt.Fprintf(&out, "suspicious: %s\n", oneLine(f.String()))
 	}
-	if err := a.screen.text(out.String()); err != nil {
+	if err := a.screen.review(out.String()); err != nil {
 		return err
 	}
 	if len(w.Tools) > 0 {

@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/toolroom/toolroom"
 )
 
@@ -32,17 +34,18 @@ func TestTerminalsGetNoControlSequencesOfPrograms(t *testing.T) {
 	}
 	question := &toolroom.Approval{ID: "apr_1", Tool: "e:pay", Arguments: json.RawMessage(`{"to":"` + strings.ReplaceAll(hostile[len("\x1b]0;t\x07\x1b[2J"):], "\x1b", "") + `"}`), Expires: time.Now().Add(time.Hour)}
 	for name, show := range map[string]func(a *cli) error{
-		"output of a program":   func(a *cli) error { return a.printChunk(chunk) },
-		"errors of a program":   func(a *cli) error { return a.printChunk(bytes.Replace(chunk, []byte("stdout"), []byte("stderr"), 1)) },
-		"the text of a result":  func(a *cli) error { return a.screen.text(hostile) },
-		"a message":             func(a *cli) error { return a.screen.printf("%s", hostile) },
-		"a JSON answer":         func(a *cli) error { return a.screen.json(map[string]string{"text": hostile}) },
-		"a line of a stream":    func(a *cli) error { return a.screen.jsonLine(hostile) },
-		"a table":               func(a *cli) error { return a.screen.table([]string{"A"}, [][]string{{hostile}}) },
-		"fields":                func(a *cli) error { return a.screen.fields("name", hostile) },
-		"an error":              func(a *cli) error { a.screen.fail(hostile, hostile); return nil },
-		"the question":          func(a *cli) error { a.showApproval(question); return nil },
-		"the list of questions": func(a *cli) error { return a.foldApprovals([]*toolroom.Approval{question}) },
+		"output of a program":    func(a *cli) error { return a.printChunk(chunk) },
+		"errors of a program":    func(a *cli) error { return a.printChunk(bytes.Replace(chunk, []byte("stdout"), []byte("stderr"), 1)) },
+		"a text to decide about": func(a *cli) error { return a.screen.review(hostile) },
+		"the text of a result":   func(a *cli) error { return a.screen.text(hostile) },
+		"a message":              func(a *cli) error { return a.screen.printf("%s", hostile) },
+		"a JSON answer":          func(a *cli) error { return a.screen.json(map[string]string{"text": hostile}) },
+		"a line of a stream":     func(a *cli) error { return a.screen.jsonLine(hostile) },
+		"a table":                func(a *cli) error { return a.screen.table([]string{"A"}, [][]string{{hostile}}) },
+		"fields":                 func(a *cli) error { return a.screen.fields("name", hostile) },
+		"an error":               func(a *cli) error { a.screen.fail(hostile, hostile); return nil },
+		"the question":           func(a *cli) error { a.showApproval(question); return nil },
+		"the list of questions":  func(a *cli) error { return a.foldApprovals([]*toolroom.Approval{question}) },
 		"an artifact, bytewise": func(a *cli) error {
 			w := a.screen.stream()
 			for i := range len(hostile) {
@@ -90,5 +93,60 @@ func TestPipesGetTheBytesOfPrograms(t *testing.T) {
 	s := &screen{in: strings.NewReader(""), out: &out, err: io.Discard, lines: bufio.NewReader(strings.NewReader(""))}
 	if err := s.output(false, hostile); err != nil || out.String() != hostile {
 		t.Errorf("got %q, %v", out.String(), err)
+	}
+}
+
+// -o yaml shows what --json shows, and means the same.
+func TestYAMLHidesNothingAndSaysWhatJSONSays(t *testing.T) {
+	t.Parallel()
+	value := map[string]any{
+		"text": hostile, "lines": "a\n" + hostile + "\n", "plain lines": "a\nb\n", "k\u200b" + hostile: []any{"", "null", "1", "~", "a: b", `\u202e`, "- x", "#", " lead", "trail ", "'", "\"", "\t"},
+		"number": json.Number("12345678901234567890.50"), "int": 3, "no": nil, "yes": true, "empty": map[string]any{}, "none": []any{}, "tag": "\U000E0041\U000E0042", "long": strings.Repeat("word \u202e ", 60),
+	}
+	a, shown := terminal()
+	a.screen.yaml = true
+	if err := a.screen.json(value); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range shown.String() {
+		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+			t.Errorf("the terminal gets %U in %q", r, shown)
+			break
+		}
+	}
+	var back any
+	if err := yaml.Unmarshal(shown.Bytes(), &back); err != nil {
+		t.Fatalf("%v\n%s", err, shown)
+	}
+	want, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(back)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w, g := strings.Replace(string(want), "12345678901234567890.50", "N", 1), strings.Replace(string(got), "12345678901234567000", "N", 1); w != g {
+		t.Errorf("got  %s\nwant %s\n%s", g, w, shown)
+	}
+	if !strings.Contains(shown.String(), "12345678901234567890.50") {
+		t.Errorf("a number has another text in\n%s", shown)
+	}
+}
+
+// A difference, or the code of a version, may be read before somebody releases it.
+func TestWhatIsDecidedAboutShowsWhatCannotBeSeen(t *testing.T) {
+	t.Parallel()
+	a, shown := terminal()
+	if err := a.screen.review("+ pay(\u202e5001\u202c)\n"); err != nil {
+		t.Fatal(err)
+	}
+	if want := `+ pay(\u202e5001\u202c)` + "\n"; shown.String() != want {
+		t.Errorf("got %q, want %q", shown, want)
+	}
+	a.screen.outTerminal = false
+	shown.Reset()
+	if err := a.screen.review("\u202e\n"); err != nil || shown.String() != "\u202e\n" {
+		t.Errorf("a program gets %q, %v", shown, err)
 	}
 }

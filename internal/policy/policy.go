@@ -63,6 +63,24 @@ type EffectRule struct {
 	matched bool
 }
 
+// How says in words how the rule holds for the call.
+func (r EffectRule) How() string {
+	switch {
+	case !r.Enforced:
+		return "judged only: what is not known counts as breaking it"
+	case r.effect.Kind == toolroom.EffectHost:
+		return "enforced: the only way out refuses the host"
+	case r.effect.Kind == toolroom.EffectCommand:
+		return "enforced: the program cannot be started or read"
+	case r.effect.Mode == "write":
+		return "enforced: the files are read-only"
+	case r.effect.Mode == "delete":
+		return "enforced: the files cannot be removed or renamed"
+	default:
+		return "enforced: the files are not there"
+	}
+}
+
 // Forbidden returns the effects that the call's programs must be kept from: those of the
 // enforced rules, except of rules that ask and do so for this call. A person who approves
 // it approves of what such a rule is about.

@@ -164,7 +164,11 @@ func (s *skill) judge(t *toolroom.Tool) toolroom.PolicyStep {
 // within them.
 func (s *skill) hold(call *Context) (step toolroom.PolicyStep, ok bool) {
 	beyond := func(what string, e toolroom.Effect) (toolroom.PolicyStep, bool) {
-		return toolroom.PolicyStep{Layer: s.path, Effect: toolroom.VerdictDeny, Rule: fmt.Sprintf("%s.%s: does not permit this effect of the call", s.path, what), Because: e}, true
+		step := toolroom.PolicyStep{Layer: s.path, Effect: toolroom.VerdictDeny, Rule: fmt.Sprintf("%s.%s: does not permit this effect of the call", s.path, what), Because: e}
+		if e.Mode == "" || e.Target == "" {
+			step.Hint = `what the call does is known in part only, so it counts as whatever it may do; if the tool does less, declare its effects in its source, for example effects: {"read_*": ["file.read:{path}"]}`
+		}
+		return step, true
 	}
 	for _, e := range call.Effects {
 		switch {

@@ -142,3 +142,15 @@ func TestMistakesInTheOtherSectionsAreToldToo(t *testing.T) {
 		}
 	}
 }
+
+func TestASkillThatMayNotDoWhatIsUnknownIsToldHowToDeclareIt(t *testing.T) {
+	t.Parallel()
+	tools := []string{"*"}
+	p := compile(t, Config{Skills: map[string]Skill{"reads": {Permissions: &Permissions{Tools: &tools, FS: FSPermissions{Read: []string{"/srv/**"}}}}}})
+	for text, told := range map[string]bool{"file:/srv/a": true, "file.read": true, "file.read:/etc/a": false} {
+		d := p.Decide(t.Context(), Request{Tool: tool("w:read_file"), Who: toolroom.Identity{Skill: "reads"}, Call: &Context{Effects: []toolroom.Effect{effect(t, text)}}})
+		if d.Effect != toolroom.VerdictDeny || strings.Contains(d.Hint, "effects: {") != told {
+			t.Errorf("%s: %s, hint %q", text, d.Effect, d.Hint)
+		}
+	}
+}

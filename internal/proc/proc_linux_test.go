@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 		}
 		fmt.Println(p.PID())
 		<-p.Done()
+	case "exhausted": // start children without enough files
+		fmt.Println(startWithoutFiles())
 	default:
 		os.Exit(m.Run())
 	}
@@ -335,5 +337,59 @@ func TestOnlyThisUsersProcessesAreOrphans(t *testing.T) {
 		if got := ofThisUser(folder); got != want {
 			t.Errorf("ids %q: %v", uids, got)
 		}
+	}
+}
+
+// startWithoutFiles starts children while ever fewer files may be open, and returns how many
+// stay open after the starts that fail.
+func startWithoutFiles() string {
+	open := func() int {
+		entries, _ := os.ReadDir("/proc/self/fd")
+		return len(entries)
+	}
+	if p, err := Start(Spec{Command: "true", Env: os.Environ(), Owner: Owner()}); err == nil { // the runtime opens files of its own at the first
+		<-p.Done()
+		p.Stdin.Close()
+		p.Stdout.Close()
+	}
+	before, failed := open(), 0
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return err.Error()
+	}
+	for most := before + 12; most >= before; most-- {
+		p, err := func() (*Process, error) {
+			low := syscall.Rlimit{Cur: uint64(most), Max: limit.Max}
+			if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
+				return nil, nil
+			}
+			defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+			return Start(Spec{Command: "true", Env: os.Environ(), Owner: Owner()})
+		}()
+		if p != nil {
+			<-p.Done()
+			p.Stdin.Close()
+			p.Stdout.Close()
+		}
+		if err != nil {
+			failed++
+		}
+		if after := open(); after != before {
+			return fmt.Sprintf("%d files are open, and %d were (limit %d, %v)", after, before, most, err)
+		}
+	}
+	return fmt.Sprintf("%v", failed >= 6)
+}
+
+func TestAStartThatFailsLeavesNoFileOpen(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), roleVariable+"=exhausted")
+	if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "true" {
+		t.Errorf("%s, %v", out, err)
 	}
 }

@@ -55,12 +55,13 @@ func (c *Case) prepare() error {
 	}
 	if len(c.Schema) > 0 {
 		if _, err := schema.Compile(c.Schema, schema.Limits{}); err != nil {
-			return toolroom.Errorf(toolroom.CodeInvalidArguments, "the schema of case %q: %w", c.Name, err)
+			return toolroom.Errorf(toolroom.CodeInvalidArguments, "the schema of case %q: %w", c.Name, err).WithHint("write a JSON Schema")
 		}
 	}
 	if c.Assert != "" {
 		if _, err := expression.Compile(c.Assert, expression.Bool, "value", "arguments"); err != nil {
-			return toolroom.Errorf(toolroom.CodeInvalidArguments, "the assertion of case %q: %w", c.Name, err)
+			return toolroom.Errorf(toolroom.CodeInvalidArguments, "the assertion of case %q: %w", c.Name, err).
+				WithHint("write a condition on value and arguments, for example value > 3")
 		}
 	}
 	return nil

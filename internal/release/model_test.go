@@ -223,3 +223,32 @@ func TestWhatBreaksCallersIsNamed(t *testing.T) {
 		}
 	}
 }
+
+func TestAVersionIsComparedOnceAtEachLook(t *testing.T) {
+	t.Parallel()
+	s := newService(t, t.TempDir())
+	calls, compared := 0, 0
+	s.Observe = func(_ context.Context, _, _ string, version int, _ time.Time, base bool) ([]release.Observation, error) {
+		if base {
+			compared++
+			return make([]release.Observation, 10), nil
+		}
+		return make([]release.Observation, calls), nil
+	}
+	judged := 0
+	for calls = range 13 {
+		v, seen, err := s.Watch(t.Context(), release.Entry{Tool: "fn:a", Environment: release.Prod, Version: 2, Previous: 1}, judged)
+		if v != nil || err != nil || seen != calls {
+			t.Fatalf("at %d calls: %+v, %d, %v", calls, v, seen, err)
+		}
+		judged = seen
+	}
+	if compared != 3 {
+		t.Errorf("it was compared %d times, not at 3, 6 and 12 calls", compared)
+	}
+	for calls, want := range map[int]int{0: 3, 2: 3, 3: 6, 5: 6, 6: 12, 11: 12} {
+		if got := release.NextLook(calls); got != want {
+			t.Errorf("after %d calls the next look is at %d, want %d", calls, got, want)
+		}
+	}
+}

@@ -26,6 +26,8 @@ type ShadowRun struct {
 	// Call answered, and Shadow is the call of the version.
 	Call   string `json:"call"`
 	Shadow string `json:"shadow,omitempty"`
+	// Calls is how many calls a skipped run stands for; 0 means one.
+	Calls int `json:"calls,omitempty"`
 	// Outcome is same, different, failed (only the version failed), fixed (only the base
 	// failed) or skipped.
 	Outcome string `json:"outcome"`
@@ -89,7 +91,7 @@ func (s *Service) ShadowReport(ctx context.Context, tool, environment string, ve
 	var mine, theirs []time.Duration
 	for _, one := range runs {
 		r.Base = cmp.Or(r.Base, one.Base)
-		r.Outcomes[one.Outcome]++
+		r.Outcomes[one.Outcome] += max(one.Calls, 1)
 		if one.Outcome != ShadowSkipped {
 			mine, theirs = append(mine, one.Took), append(theirs, one.BaseTook)
 		}

@@ -41,19 +41,32 @@ func (s *Service) Watches(t *Table, tool, environment string, version int) (Entr
 
 // Watch compares the calls of a version that an environment began to serve with entry e to
 // those of the version before, and takes it back if it is worse. It returns nil if it is
-// not, or if someone else was faster.
-func (s *Service) Watch(ctx context.Context, e Entry) (*Verdict, error) {
+// not, or if someone else was faster. Calls is the number of calls that it has seen; judged
+// is that of the time before, whose look is not made again.
+func (s *Service) Watch(ctx context.Context, e Entry, judged int) (v *Verdict, calls int, err error) {
 	version, base := e.Version, e.Previous
 	if e.Canary != 0 {
 		version, base = e.Canary, e.Version
 	}
-	calls, err := s.Observe(ctx, e.Tool, e.Environment, version, e.Time, false)
+	list, err := s.Observe(ctx, e.Tool, e.Environment, version, e.Time, false)
 	if err != nil {
-		return nil, err
+		return nil, judged, err
 	}
-	if size, _ := look(len(calls)); size == 0 {
-		return nil, nil
+	size, _ := look(len(list))
+	if last, _ := look(judged); size == 0 || size == last {
+		return nil, len(list), nil
 	}
+	v, err = s.judge(ctx, e, version, base, list)
+	return v, len(list), err
+}
+
+// NextLook returns at how many calls a version is judged next, after so many.
+func NextLook(calls int) int {
+	size, _ := look(calls)
+	return max(2*size, firstLook)
+}
+
+func (s *Service) judge(ctx context.Context, e Entry, version, base int, calls []Observation) (*Verdict, error) {
 	before, err := s.Observe(ctx, e.Tool, e.Environment, base, e.Time.Add(-baseTime), true)
 	if err != nil {
 		return nil, err

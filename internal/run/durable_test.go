@@ -3,6 +3,7 @@ package run_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -158,6 +159,49 @@ func TestAKeyOfADeadProcessIsTakenOverOnlyWhereTheToolMayRunTwice(t *testing.T) 
 		if toolroom.CodeOf(r.Err()) != c.code {
 			t.Errorf("%s: got %v", c.guarantee, r.Error)
 		}
+	}
+}
+
+// racedKeys is a store in which another repeat takes a key just before it is released.
+type racedKeys struct {
+	run.KeyStore
+	raced atomic.Bool
+}
+
+func (k *racedKeys) ReleaseKey(ctx context.Context, identity, key, call string) error {
+	if k.raced.CompareAndSwap(false, true) {
+		if err := k.KeyStore.ReleaseKey(ctx, identity, key, call); err != nil {
+			return err
+		}
+		now := time.Now()
+		_, claimed, err := k.ClaimKey(ctx, run.KeyRecord{
+			Identity: identity, Key: key, Tool: "pay:it", Owner: "dead too", Call: "call_2", Created: now, Expires: now.Add(time.Hour),
+			ArgumentsHash: "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a", // of {}
+		}, now)
+		if err != nil || !claimed {
+			return fmt.Errorf("the other repeat: %v, %w", claimed, err)
+		}
+	}
+	return k.KeyStore.ReleaseKey(ctx, identity, key, call)
+}
+
+func TestTwoRepeatsOfADeadCallDoNotMeetInAConflict(t *testing.T) {
+	t.Parallel()
+	store := openStore(t, filepath.Join(t.TempDir(), "db"))
+	b := newBench(t, withStore(store, "three"), func(o *run.Options) { o.Keys = &racedKeys{KeyStore: store} })
+	x := tool("pay:it")
+	x.Guarantee = toolroom.GuaranteeKeyed
+	b.add(x, value(`1`))
+	now := time.Now()
+	_, claimed, err := store.ClaimKey(t.Context(), run.KeyRecord{
+		Identity: "local", Key: "k", Tool: "pay:it", Owner: "dead", Call: "call_1", Created: now, Expires: now.Add(time.Hour),
+		ArgumentsHash: "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
+	}, now)
+	if err != nil || !claimed {
+		t.Fatal(err)
+	}
+	if r := b.Run(t.Context(), toolroom.Call{Tool: "pay:it", IdempotencyKey: "k"}); !r.OK() {
+		t.Errorf("got %v", r.Error)
 	}
 }
 

@@ -3,6 +3,8 @@ package memory
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -10,31 +12,60 @@ import (
 	"time"
 	"unicode"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/toolroom/toolroom/internal/embed"
 )
 
 // index ranks paragraphs by their words (BM25). It reads a file again when its size or time
 // has changed, so that a person may edit the files.
 type index struct {
-	store store
-	mu    sync.Mutex
-	files map[string]map[string]*indexed // by owner and namespace
-
+	store   store
+	mu      sync.Mutex
+	owners  *lru.Cache[string, *library]
 	vectors vectors
 }
 
+// maxOwners is the number of owners whose notes stay indexed in memory.
+const maxOwners = 64
+
+// library are the indexed notes of one owner.
+type library struct {
+	mu    sync.Mutex
+	terms map[string]uint32 // numbers of words
+	files map[string]*indexed
+}
+
+// indexed is one file: its paragraphs, and in which of them each word is. The postings of
+// terms[i] are those from starts[i] to starts[i+1].
 type indexed struct {
 	size       int64
 	changed    time.Time
 	paragraphs []paragraph
+	words      int // in all paragraphs
+	terms      []uint32
+	starts     []uint32
+	postings   []posting
 }
+
+// posting is the number of a paragraph, and above it how often a word is in it. A file has
+// fewer paragraphs than maxNote bytes.
+type posting uint32
+
+const (
+	paragraphBits = 22
+	maxCount      = 1<<(32-paragraphBits) - 1
+)
+
+func (p posting) paragraph() int { return int(p & (1<<paragraphBits - 1)) }
+func (p posting) count() float64 { return float64(p >> paragraphBits) }
 
 // paragraph is a unit of search.
 type paragraph struct {
 	text, heading string
 	line          int
-	words         map[string]int
-	length        int
+	length        int // words
+	digest        embed.Digest
 }
 
 const maxParagraph = 1500 // bytes
@@ -48,12 +79,7 @@ func paragraphs(text string) []paragraph {
 	flush := func(next int) {
 		text := strings.TrimSpace(strings.Join(lines, "\n"))
 		if text != "" {
-			p := paragraph{text: text, heading: heading, line: start + 1, words: map[string]int{}}
-			for _, w := range words(heading + "\n" + text) {
-				p.words[w]++
-				p.length++
-			}
-			all = append(all, p)
+			all = append(all, paragraph{text: text, heading: heading, line: start + 1})
 		}
 		lines, start, size = nil, next, 0
 	}
@@ -81,10 +107,7 @@ func paragraphs(text string) []paragraph {
 	}
 	flush(0)
 	if len(all) == 0 && heading != "" {
-		all = append(all, paragraph{text: heading, heading: heading, line: 1, words: map[string]int{}, length: 1})
-		for _, w := range words(heading) {
-			all[0].words[w]++
-		}
+		all = append(all, paragraph{text: heading, line: 1})
 	}
 	return all
 }
@@ -106,37 +129,96 @@ func words(text string) []string {
 	return list
 }
 
-// of returns the indexed namespaces of an owner, after reading what has changed.
-func (x *index) of(owner string) (map[string]*indexed, error) {
-	notes, err := x.store.list(owner)
+// of returns the library of an owner.
+func (x *index) of(owner string) *library {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.owners == nil {
+		x.owners, _ = lru.New[string, *library](maxOwners) // an error is for a size below 1
+	}
+	l, ok := x.owners.Get(owner)
+	if !ok {
+		l = &library{terms: map[string]uint32{}, files: map[string]*indexed{}}
+		x.owners.Add(owner, l)
+	}
+	return l
+}
+
+// refresh reads what has changed.
+func (l *library) refresh(s store, owner string) error {
+	notes, err := s.list(owner)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if x.files == nil {
-		x.files = map[string]map[string]*indexed{}
-	}
-	old, next := x.files[owner], map[string]*indexed{}
+	next := make(map[string]*indexed, len(notes))
 	for _, n := range notes {
-		if f := old[n.namespace]; f != nil && f.size == n.info.Size() && f.changed.Equal(n.info.ModTime()) {
+		if f := l.files[n.namespace]; f != nil && f.size == n.info.Size() && f.changed.Equal(n.info.ModTime()) {
 			next[n.namespace] = f
 			continue
 		}
-		text, err := x.store.read(owner, n.namespace)
+		text, err := s.read(owner, n.namespace)
 		if err != nil {
 			continue // removed meanwhile
 		}
-		next[n.namespace] = &indexed{n.info.Size(), n.info.ModTime(), paragraphs(text)}
+		f := l.index(text)
+		f.size, f.changed = n.info.Size(), n.info.ModTime()
+		next[n.namespace] = f
 	}
-	x.files[owner] = next
-	return next, nil
+	l.files = next
+	return nil
+}
+
+// index indexes a text. Words of removed texts keep their numbers.
+func (l *library) index(text string) *indexed {
+	f := &indexed{paragraphs: paragraphs(text)}
+	found := map[uint32][]posting{}
+	for i := range f.paragraphs {
+		p := &f.paragraphs[i]
+		p.digest = embed.DigestOf(p.embedded())
+		counts := map[uint32]int{}
+		for _, w := range words(p.heading + "\n" + p.text) {
+			term, known := l.terms[w]
+			if !known {
+				term = uint32(len(l.terms))
+				l.terms[strings.Clone(w)] = term
+			}
+			counts[term]++
+			p.length++
+		}
+		for term, n := range counts {
+			found[term] = append(found[term], posting(i)|posting(min(n, maxCount))<<paragraphBits)
+		}
+		f.words += p.length
+	}
+	f.terms = slices.Sorted(maps.Keys(found))
+	f.starts = make([]uint32, 1, len(f.terms)+1)
+	for _, term := range f.terms {
+		f.postings = append(f.postings, found[term]...)
+		f.starts = append(f.starts, uint32(len(f.postings)))
+	}
+	f.postings = slices.Clip(f.postings)
+	return f
+}
+
+// of returns the postings of a word.
+func (f *indexed) of(term uint32) []posting {
+	i, ok := slices.BinarySearch(f.terms, term)
+	if !ok {
+		return nil
+	}
+	return f.postings[f.starts[i]:f.starts[i+1]]
 }
 
 // hit is a paragraph that was found.
 type hit struct {
 	namespace string
-	paragraph
+	*paragraph
 	score  float64
 	source string
+}
+
+func better(a, b hit) int {
+	return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(a.namespace, b.namespace), a.line-b.line)
 }
 
 // The usual constants of BM25. A score of halfScore is shown as 0.5.
@@ -146,30 +228,28 @@ const (
 	halfScore = 3.0
 )
 
+// Bounds of a search, which must answer within tens of milliseconds.
+const (
+	// Of many paragraphs, a word that is in a tenth of them says little. It counts only if
+	// the query has no other.
+	manyParagraphs = 10_000
+	maxTerms       = 32 // words of a query that count, the rarest
+	// maxCompared is the number of paragraphs that are embedded and compared by meaning.
+	maxCompared = 100_000
+)
+
 // search returns the best paragraphs in a namespace and those below it; empty means all. By
 // words alone it searches if asked to, or if there is no embedder; the note says why else.
 func (x *index) search(ctx context.Context, owner, query, namespace string, limit int, keywordOnly bool) (found []hit, note string, err error) {
-	x.mu.Lock()
-	hits, all, err := x.byWords(owner, query, namespace)
-	var known [][]float32
 	var service *embed.Service
-	if x.vectors.service != nil && !keywordOnly && err == nil {
-		if service = x.vectors.service(); service != nil {
-			// Those of all namespaces, so that no search removes what another needs.
-			byPlace := map[place][]float32{}
-			for i, v := range x.vectors.of(service, x.store, owner, all.paragraphs) {
-				byPlace[all.places[i]] = v
-			}
-			for _, h := range hits {
-				known = append(known, byPlace[place{h.namespace, h.line}])
-			}
-		}
+	if x.vectors.service != nil && !keywordOnly {
+		service = x.vectors.service()
 	}
-	x.mu.Unlock()
-	if err != nil {
-		return nil, "", err
+	hits, known, note, err := x.candidates(service, owner, query, namespace, limit)
+	if err != nil || known == nil {
+		return hits, note, err
 	}
-	if service != nil && len(hits) > 0 {
+	if len(hits) > 0 {
 		vector, reason := service.Query(ctx, query)
 		switch {
 		case vector == nil:
@@ -179,64 +259,131 @@ func (x *index) search(ctx context.Context, owner, query, namespace string, limi
 		}
 	}
 	hits = slices.DeleteFunc(hits, func(h hit) bool { return h.score <= 0 })
-	slices.SortFunc(hits, func(a, b hit) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(a.namespace, b.namespace), a.line-b.line)
-	})
+	slices.SortFunc(hits, better)
 	return hits[:min(len(hits), limit)], note, nil
 }
 
-// place is where a paragraph begins.
-type place struct {
-	namespace string
-	line      int
+// candidates returns the best paragraphs by words; or, if meaning is compared too, all
+// paragraphs and their vectors.
+func (x *index) candidates(service *embed.Service, owner, query, namespace string, limit int) (hits []hit, known [][]float32, note string, err error) {
+	l := x.of(owner)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.refresh(x.store, owner); err != nil {
+		return nil, nil, "", err
+	}
+	count := 0
+	for _, f := range l.files {
+		count += len(f.paragraphs)
+	}
+	switch {
+	case service == nil:
+		return l.best(query, namespace, count, limit), nil, "", nil
+	case count > maxCompared:
+		return l.best(query, namespace, count, limit), nil, fmt.Sprintf("searched by words alone: there are %d paragraphs, and at most %d are compared by meaning", count, maxCompared), nil
+	}
+	// All namespaces, so that no search removes the vectors that another needs.
+	everything := l.all("", nil)
+	vectors := x.vectors.of(service, x.store, owner, everything)
+	byPlace := make(map[*paragraph][]float32, len(everything))
+	for i, h := range everything {
+		byPlace[h.paragraph] = vectors[i]
+	}
+	hits, known = l.all(namespace, l.score(query, count)), [][]float32{}
+	for _, h := range hits {
+		known = append(known, byPlace[h.paragraph])
+	}
+	return hits, known, "", nil
 }
 
-// everything is all paragraphs of an owner.
-type everything struct {
-	paragraphs []paragraph
-	places     []place
+func inside(name, namespace string) bool {
+	return namespace == "" || name == namespace || strings.HasPrefix(name, namespace+"/")
 }
 
-// byWords scores the paragraphs of a namespace by their words; 0 if none is in the query.
-func (x *index) byWords(owner, query, namespace string) ([]hit, everything, error) {
-	files, err := x.of(owner)
-	if err != nil {
-		return nil, everything{}, err
-	}
-	query = strings.Join(words(query), " ")
-	terms := slices.Compact(slices.Sorted(strings.FieldsSeq(query)))
-	total, frequency := 0, map[string]int{}
-	var all everything
-	for name, f := range files {
-		for i := range f.paragraphs {
-			p := &f.paragraphs[i]
-			all.paragraphs = append(all.paragraphs, *p)
-			all.places = append(all.places, place{name, p.line})
-			total += p.length
-			for _, t := range terms {
-				if p.words[t] > 0 {
-					frequency[t]++
-				}
-			}
-		}
-	}
-	count := float64(len(all.paragraphs))
+// all returns the paragraphs of a namespace with their scores; nil are all 0.
+func (l *library) all(namespace string, scores map[string][]float64) []hit {
 	var hits []hit
-	for i := range all.paragraphs {
-		p, name := &all.paragraphs[i], all.places[i].namespace
-		if namespace != "" && name != namespace && !strings.HasPrefix(name, namespace+"/") {
+	for name, f := range l.files {
+		if !inside(name, namespace) {
 			continue
 		}
-		score := 0.0
-		for _, t := range terms {
-			n := float64(p.words[t])
-			if n == 0 {
+		for i := range f.paragraphs {
+			h := hit{name, &f.paragraphs[i], 0, "keyword"}
+			if s := scores[name]; s != nil {
+				h.score = s[i]
+			}
+			hits = append(hits, h)
+		}
+	}
+	return hits
+}
+
+// best returns the best paragraphs of a namespace by their words.
+func (l *library) best(query, namespace string, count, limit int) []hit {
+	var hits []hit
+	for name, scores := range l.score(query, count) {
+		if !inside(name, namespace) {
+			continue
+		}
+		for i, score := range scores {
+			if score <= 0 || len(hits) == limit && score < hits[limit-1].score {
 				continue
 			}
-			rarity := math.Log(1 + (count-float64(frequency[t])+0.5)/(float64(frequency[t])+0.5))
-			score += rarity * n * (bm25K + 1) / (n + bm25K*(1-bm25B+bm25B*float64(p.length)*count/float64(max(total, 1))))
+			h := hit{name, &l.files[name].paragraphs[i], score, "keyword"}
+			at, _ := slices.BinarySearchFunc(hits, h, better)
+			hits = slices.Insert(hits, at, h)
+			hits = hits[:min(len(hits), limit)]
 		}
-		hits = append(hits, hit{name, *p, score / (score + halfScore), "keyword"})
 	}
-	return hits, all, nil
+	return hits
+}
+
+// score returns the scores by words, from 0 to 1, of the paragraphs of each file that has a
+// word of the query.
+func (l *library) score(query string, count int) map[string][]float64 {
+	type asked struct {
+		term uint32
+		in   int // paragraphs
+	}
+	var terms []asked
+	total := 0
+	for _, w := range slices.Compact(slices.Sorted(slices.Values(words(query)))) {
+		if term, ok := l.terms[w]; ok {
+			terms = append(terms, asked{term: term})
+		}
+	}
+	for _, f := range l.files {
+		total += f.words
+		for i := range terms {
+			terms[i].in += len(f.of(terms[i].term))
+		}
+	}
+	terms = slices.DeleteFunc(terms, func(t asked) bool { return t.in == 0 })
+	slices.SortFunc(terms, func(a, b asked) int { return cmp.Or(a.in-b.in, int(a.term)-int(b.term)) })
+	if i := slices.IndexFunc(terms, func(t asked) bool { return count > manyParagraphs && t.in > count/10 }); i > 0 {
+		terms = terms[:i]
+	} else if i == 0 {
+		terms = terms[:1]
+	}
+	terms = terms[:min(len(terms), maxTerms)]
+	scores := map[string][]float64{}
+	perLength := float64(count) / float64(max(total, 1))
+	for name, f := range l.files {
+		var of []float64
+		for _, t := range terms {
+			rarity := math.Log(1 + (float64(count)-float64(t.in)+0.5)/(float64(t.in)+0.5))
+			for _, p := range f.of(t.term) {
+				if of == nil {
+					of = make([]float64, len(f.paragraphs))
+					scores[name] = of
+				}
+				i, n := p.paragraph(), p.count()
+				of[i] += rarity * n * (bm25K + 1) / (n + bm25K*(1-bm25B+bm25B*float64(f.paragraphs[i].length)*perLength))
+			}
+		}
+		for i, s := range of {
+			of[i] = s / (s + halfScore)
+		}
+	}
+	return scores
 }

@@ -23,7 +23,14 @@ import (
 func Pack(dir string, embedder func() *embed.Service) *builtin.Pack {
 	m := &memory{store: store{dir}}
 	m.index.store, m.index.vectors.service = m.store, embedder
-	return &builtin.Pack{Name: "memory", Tools: []builtin.Tool{m.read(), m.write(), m.append(), m.edit(), m.forget(), m.list(), m.search()}}
+	ctx, stop := context.WithCancel(context.Background())
+	m.index.vectors.ctx = ctx
+	closed := func() error {
+		stop()
+		m.index.vectors.running.Wait()
+		return nil
+	}
+	return &builtin.Pack{Name: "memory", Close: closed, Tools: []builtin.Tool{m.read(), m.write(), m.append(), m.edit(), m.forget(), m.list(), m.search()}}
 }
 
 type memory struct {

@@ -192,6 +192,7 @@ func TestNotesAreEmbeddedAgainByANewEmbedder(t *testing.T) {
 	inUse.Store(service(byName{"old", map[string][]float32{"pears": {1, 0}, "fruit": {1, 0}}}))
 	k := &kit{t: t, dir: t.TempDir()}
 	k.pack = memory.Pack(k.dir, inUse.Load).Source()
+	t.Cleanup(func() { _ = k.pack.Close() })
 	for namespace, text := range map[string]string{"a": "pears", "b": "stones"} {
 		if err := k.call("a", "write", map[string]any{"namespace": namespace, "content": text}, nil); err != nil {
 			t.Fatal(err)

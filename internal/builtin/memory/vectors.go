@@ -13,6 +13,9 @@ import (
 type vectors struct {
 	// service returns the embedder in use, nil if there is none.
 	service func() *embed.Service
+	// ctx ends what runs in the background.
+	ctx     context.Context
+	running sync.WaitGroup
 	mu      sync.Mutex
 	owners  map[string]*owned
 }
@@ -28,7 +31,7 @@ type owned struct {
 // of returns the vectors of an owner's paragraphs, nil for those that are not known yet,
 // and starts to compute these with the service. Vectors of another service are given up:
 // they cannot be compared with its own.
-func (v *vectors) of(service *embed.Service, s store, owner string, paragraphs []paragraph) [][]float32 {
+func (v *vectors) of(service *embed.Service, s store, owner string, paragraphs []hit) [][]float32 {
 	list := make([][]float32, len(paragraphs))
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -43,14 +46,15 @@ func (v *vectors) of(service *embed.Service, s store, owner string, paragraphs [
 	texts := map[embed.Digest]string{}
 	missing := o.model == ""
 	for i, p := range paragraphs {
-		digest := embed.DigestOf(p.embedded())
-		texts[digest] = p.embedded()
-		list[i] = o.known[digest]
+		texts[p.digest] = p.embedded()
+		list[i] = o.known[p.digest]
 		missing = missing || list[i] == nil
 	}
-	if (missing || len(o.known) > len(texts)) && !o.running {
+	if (missing || len(o.known) > len(texts)) && !o.running && v.ctx.Err() == nil {
 		o.running = true
-		go v.compute(service, o, embed.File{Path: filepath.Join(s.folder(owner), ".vectors")}, texts)
+		v.running.Go(func() {
+			v.compute(service, o, embed.File{Path: filepath.Join(s.folder(owner), ".vectors")}, texts)
+		})
 	}
 	return list
 }
@@ -67,7 +71,7 @@ func (v *vectors) compute(service *embed.Service, o *owned, file embed.File, tex
 	for digest, text := range texts {
 		byDigest[string(digest[:])] = text
 	}
-	model, err := service.Name(context.Background())
+	model, err := service.Name(v.ctx)
 	if err != nil {
 		return
 	}
@@ -84,7 +88,7 @@ func (v *vectors) compute(service *embed.Service, o *owned, file embed.File, tex
 			}
 		},
 	}
-	_ = x.Index(context.Background()) // the service ends it, also when the room closes
+	_ = x.Index(v.ctx)
 }
 
 // embedded is the text of which the vector is computed.

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"math/big"
 	"strings"
 	"testing"
 
@@ -240,7 +241,12 @@ var programs = []program{
 		key:      "a friendly name that was left out says why",
 		source:   map[string]string{"python": "csv.read()", "javascript": "await csv.read()"},
 		withheld: bridge.Map{{Key: "csv", Value: "csv is also a module of Python: write tools.csv"}},
-		failure:  failing(bridge.FailProgram, 1, "write tools.csv"),
+		failure: func(t *testing.T, f *bridge.Failure) {
+			failing(bridge.FailProgram, 1, "write tools.csv")(t, f)
+			if strings.HasPrefix(f.Trace, "Traceback") && !strings.Contains(f.Trace, "write tools.csv") { // people see it alone
+				t.Errorf("the traceback does not say it: %s", f.Trace)
+			}
+		},
 	},
 	{
 		key: "command-line programs",
@@ -265,6 +271,29 @@ var programs = []program{
 			"javascript": "return [await cli.uname({s: true}).text(), await cli.uname('a', {s: 1}).text(), await cli('docker-compose')('up').text()]",
 		},
 		value: []bridge.Value{"true []", "1 [a]", "<nil> [up]"},
+	},
+	{
+		key: "a value whose reading prints and calls",
+		source: map[string]string{
+			"javascript": `const o = {
+  start: "y".repeat(100), big: 2n**80n,
+  get printed() { console.log("x".repeat(9000)); return 1 },
+  get called() { return run("math:add", {a: 1, b: 2}) },
+  nested: {toJSON() { return {sum: run("math:add", {a: {toJSON() { return run("math:add", {a: 1, b: 1}) }}, b: 2}), big: 2n**81n} }},
+  end: "z",
+};
+const sum = await call_tool("math:add", {a: {toJSON() { return run("math:add", {a: 3, b: 4}) }}, b: 5});
+return [sum, o.end, o]`,
+		},
+		stdout: strings.Repeat("x", 9000) + "\n",
+		value: []bridge.Value{int64(12), "z", bridge.Map{
+			{Key: "start", Value: strings.Repeat("y", 100)},
+			{Key: "big", Value: new(big.Int).Lsh(big.NewInt(1), 80)},
+			{Key: "printed", Value: int64(1)},
+			{Key: "called", Value: int64(3)},
+			{Key: "nested", Value: bridge.Map{{Key: "sum", Value: int64(4)}, {Key: "big", Value: new(big.Int).Lsh(big.NewInt(1), 81)}}},
+			{Key: "end", Value: "z"},
+		}},
 	},
 	{
 		key: "a program with sub-commands is called itself",

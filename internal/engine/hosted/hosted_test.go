@@ -279,3 +279,24 @@ func TestCPUTimeOfChildProcessesCounts(t *testing.T) {
 		t.Errorf("it ended with %+v, %v", result, err)
 	}
 }
+
+// What a command leaves behind may hold its input without reading it.
+func TestInputThatIsHeldAndNotReadDoesNotHoldTheRun(t *testing.T) {
+	t.Parallel()
+	o := inProcessSandbox(t)
+	e := o.New(t)
+	t.Cleanup(func() { _ = e.Close() })
+	began := time.Now()
+	result, err := e.Run(t.Context(), engine.Job{
+		Run: "run-held", Owner: "tester", Sandbox: o.Sandbox,
+		Program: bridge.Program{
+			Language: "command", Command: []string{"sh", "-c", "setsid sleep 100 <&0 & sleep 0.3; exit 0"}, Stdin: make([]byte, 1<<20), Limits: bridge.Limits{Wall: 60_000},
+		},
+	}, quiet{})
+	if err != nil || result.Outcome.Failure != nil {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}

@@ -86,3 +86,48 @@ type counted struct{ live *atomic.Int64 }
 
 func (*counted) Isolation() string { return "wasm" }
 func (c *counted) End()            { c.live.Add(-1) }
+
+// late is a worker that takes its time to end.
+type late struct{ ended atomic.Bool }
+
+func (*late) Isolation() string { return "wasm" }
+
+func (l *late) End() {
+	time.Sleep(50 * time.Millisecond)
+	l.ended.Store(true)
+}
+
+func TestCloseWaitsForAWorkerThatWasBeingStarted(t *testing.T) {
+	t.Parallel()
+	w, starting, goOn := &late{}, make(chan struct{}), make(chan struct{})
+	pool := worker.NewPool("js", 1, func(context.Context) (*late, error) {
+		close(starting)
+		<-goOn
+		return w, nil
+	})
+	acquired := make(chan error)
+	go func() {
+		_, err := pool.Acquire(t.Context(), "ann")
+		acquired <- err
+	}()
+	<-starting
+	closed := make(chan struct{})
+	go func() {
+		pool.Close()
+		close(closed)
+	}()
+	time.Sleep(20 * time.Millisecond) // Close takes the lock; too early is a success, not a failure
+	select {
+	case <-closed:
+		t.Error("Close has not waited for the start")
+	default:
+	}
+	close(goOn)
+	if err := <-acquired; err == nil {
+		t.Skip("the worker was lent before Close began")
+	}
+	<-closed
+	if !w.ended.Load() {
+		t.Error("Close returned while the worker lived")
+	}
+}

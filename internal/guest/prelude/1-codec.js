@@ -68,7 +68,7 @@ function simple(v) {
 }
 
 let buffer = new Bytes(4096), view = new DataView(buffer.buffer), at = 0;
-const trail = [], parents = [];
+let trail = [], parents = [];
 
 function tooLarge() {
   throw new ValueProblem("the value is larger than the " + maxValue + " bytes that cross the bridge at once: keep it as an artifact (artifacts.put) and give back the handle");

@@ -18,22 +18,50 @@ defineProperty(ToolError.prototype, "name", {value: "ToolError", writable: true,
 let lastID = 0, over = false, maxCalls = 100;
 const waiting = []; // by request id
 
-// tell sends a frame. The server adds the frame's head, and may not accept JSON.
-function tell(kind, body, id = 0) {
+// tell sends a frame; one with an answer is a request, for which answer waits. The server
+// adds the frame's head, and may not accept JSON. Reading a value can run the program's code
+// (a getter, toJSON), which may send frames itself: so it is read whole before its frame gets
+// a number, and each reading has a buffer of its own.
+let writing = false;
+function tell(kind, body, answer) {
   if (over) return;
-  let content;
   if (!hostFunctions.binary && simple(body)) {
-    content = writeJSON(body);
+    const content = writeJSON(body);
     if (content.length > maxValue) tooLarge();
-    if (content.includes("\\ud")) content = undefined; // a name contains half a surrogate pair
+    if (!content.includes("\\ud")) return sendAs(kind, content, answer); // else a name contains half a surrogate pair
   }
-  if (content === undefined) {
-    at = 0;
-    shown = kind === kinds.print || kind === kinds.progress || kind === kinds.log || kind === kinds.failed;
+  const outer = writing && {buffer, view, at, level, shown, trail, parents};
+  if (outer) {
+    buffer = new Bytes(4096);
+    view = new DataView(buffer.buffer);
+    trail = [];
+    parents = [];
+  }
+  const before = writing;
+  writing = true;
+  at = 0;
+  shown = kind === kinds.print || kind === kinds.progress || kind === kinds.log || kind === kinds.failed;
+  try {
     writeValue(body, 0);
-    content = buffer;
+    sendAs(kind, buffer, answer);
+  } finally {
+    writing = before;
+    if (outer) ({buffer, view, at, level, shown, trail, parents} = outer);
+  }
+}
+
+function sendAs(kind, content, answer) {
+  if (printed && (kind === kinds.done || kind === kinds.failed)) flush(); // what was printed while the value was read
+  if (over) return;
+  let id = 0;
+  if (answer) {
+    checkBudget();
+    id = lastID + 1;
   }
   pass(kind, content, id);
+  if (!answer) return;
+  status[0]++;
+  waiting[++lastID] = answer;
 }
 
 function pass(kind, content, id) {
@@ -44,23 +72,24 @@ function pass(kind, content, id) {
   sendFrame(content);
 }
 
+function checkBudget() {
+  if (lastID < maxCalls) return;
+  throw new ToolError({
+    code: "budget_exceeded", phase: "execute", message: "this program has made all the " + maxCalls + " tool calls that it may make",
+    hint: "make fewer calls, for example ask for larger pages, or ask for a higher limit of calls",
+  });
+}
+
 // ask sends a request, for which answer waits.
 function ask(kind, body, answer) {
   if (printed) flush();
-  if (lastID >= maxCalls) {
-    throw new ToolError({
-      code: "budget_exceeded", phase: "execute", message: "this program has made all the " + maxCalls + " tool calls that it may make",
-      hint: "make fewer calls, for example ask for larger pages, or ask for a higher limit of calls",
-    });
-  }
+  checkBudget();
   try {
-    tell(kind, body, lastID + 1);
+    tell(kind, body, answer);
   } catch (e) {
     if (!(e instanceof ValueProblem)) throw e;
     throw new ToolError({code: "invalid_arguments", phase: "validate_input", tool: answer.name, message: "the arguments of " + answer.name + " cannot be sent: " + e.message});
   }
-  status[0]++;
-  waiting[++lastID] = answer;
 }
 
 function promised(kind, name, body) {

@@ -283,8 +283,8 @@ def failure(error, program):
         body.update(kind="cancelled")
     if isinstance(error, ToolError):
         body.update(tool=error.body())
-    if isinstance(error, NameError):
-        body["message"] += withheld(error, program.start.get("withheld") or {})
+    why = withheld(error, program.start.get("withheld") or {}) if isinstance(error, NameError) else ""
+    body["message"] += why
     try:
         import traceback
     except ImportError:  # the program has removed it
@@ -293,7 +293,7 @@ def failure(error, program):
     if frames:
         body.update(line=frames[-1].lineno or 0, column=(getattr(frames[-1], "colno", None) or -1) + 1)
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)] if frames else []
-    body["trace"] = "".join([*lines, *traceback.format_exception_only(type(error), error)])
+    body["trace"] = "".join([*lines, *traceback.format_exception_only(type(error), error)]).rstrip("\n") + why + "\n"
     return body
 
 

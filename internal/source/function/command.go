@@ -67,7 +67,7 @@ func (p Parameters) input(file string, open bool) (json.RawMessage, error) {
 		}
 		if value, ok := one.Schema["default"]; ok {
 			if err := fitsSchema(text, value); err != nil {
-				return nil, mistake(file, 0, 0, fmt.Sprintf("the default of %s is %v, which does not fit its type: %v", one.Name, value, err), "")
+				return nil, mistake(file, 0, 0, fmt.Sprintf("the default of %s is %v, which does not fit its type: %v", one.Name, value, err), "correct the default or the type")
 			}
 		}
 		if i > 0 {
@@ -141,7 +141,7 @@ func interpreter(file, text string) ([]string, error) {
 func moduleOf(file, text string) ([]byte, error) {
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, mistake(file, 0, 0, "it is not the base64 of a WebAssembly module", "")
+		return nil, mistake(file, 0, 0, "it is not the base64 of a WebAssembly module", "push the file with toolroom's own client, which encodes it, or encode it with base64")
 	}
 	return data, nil
 }

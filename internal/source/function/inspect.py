@@ -24,7 +24,7 @@ def load(source, name, stem):
     except SyntaxError as e:
         raise Problem(f"it does not parse: {e.msg}", e.lineno or 0, e.offset or 0, "correct the syntax") from None
     except (ValueError, RecursionError, MemoryError) as e:
-        raise Problem(f"it does not parse: {e}") from None
+        raise Problem(f"it does not parse: {e}", hint="correct the syntax, or write it in simpler parts") from None
     module = types.ModuleType("__tool__")
     module.__file__ = name
     sys.modules["__tool__"] = module
@@ -68,7 +68,7 @@ def entries(tree, module, name, stem, wanted):
     if wanted:
         missing = [w for w in wanted if w not in found]
         if missing:
-            raise Problem(f"there is no function {missing[0]}, which tool.yaml names; there is {', '.join(found) or 'none'}", 1, 1)
+            raise Problem(f"there is no function {missing[0]}, which tool.yaml names; there is {', '.join(found) or 'none'}", 1, 1, "correct entry in tool.yaml, or define the function")
         return [found[w] for w in wanted]
     marked = [n for n in found.values() if is_marked(n)]
     listed = [found[n] for n in getattr(module, "__all__", ()) if n in found]
@@ -222,7 +222,7 @@ class Schemas:
             return self.tuple(args, path), True
         if origin in (dict, abc.Mapping, abc.MutableMapping):
             if args and args[0] not in (str, typing.Any) and not (isinstance(args[0], type) and issubclass(args[0], str)):
-                raise Problem(f"{path} is a dict with keys of {show(args[0])}, and keys of JSON objects are text: use dict[str, ...]")
+                raise Problem(f"{path} is a dict with keys of {show(args[0])}, and keys of JSON objects are text", hint="use dict[str, ...]")
             inner, convert = self.of(args[1], path + ".*") if len(args) == 2 else ({}, False)
             return {"type": "object", **({"additionalProperties": inner} if inner else {})}, convert
         return self.named(hint, path)
@@ -241,7 +241,7 @@ class Schemas:
         import enum
 
         if not isinstance(hint, type):
-            raise Problem(f"{path} has the type {show(hint)}, which has no JSON Schema")
+            raise Problem(f"{path} has the type {show(hint)}, which has no JSON Schema", hint="a type that contains itself must be a dataclass, a TypedDict or a Pydantic model")
         name = f"{hint.__module__}.{hint.__qualname__}"
         if hint.__module__ == "builtins" and hint.__name__ in PLAIN:
             return {"type": PLAIN[hint.__name__]}, hint is float and not self.output
@@ -258,7 +258,7 @@ class Schemas:
             return self.reference(hint, path, self.typed_dict), True
         if self.output and (hint.__module__.partition(".")[0] == "toolroom" or name in ("function.Image", "bridge_codec.Handle")):
             return {}, False
-        raise Problem(f"{path} has the type {show(hint)}, which has no JSON Schema: use numbers, text, bool, lists, dicts, Enum, Literal, a dataclass, a TypedDict or a Pydantic model")
+        raise Problem(f"{path} has the type {show(hint)}, which has no JSON Schema", hint="use numbers, text, bool, lists, dicts, Enum, Literal, a dataclass, a TypedDict or a Pydantic model")
 
     def reference(self, hint, path, make):
         """Puts the schema of a class into the definitions, so that it may contain itself."""
@@ -306,7 +306,7 @@ class Schemas:
     def literal(self, args, path):
         for a in args:
             if not isinstance(a, (str, int, bool, type(None))):
-                raise Problem(f"{path} has the literal {a!r}, which is no JSON value")
+                raise Problem(f"{path} has the literal {a!r}, which is no JSON value", hint="use numbers, text, bool or None")
         return {"enum": list(args), **({"type": "string"} if all(isinstance(a, str) for a in args) else {})}
 
     def annotated(self, args, path):
@@ -424,7 +424,7 @@ def describe(node, module, stem):
                 plan["context"] = p.name
                 continue
             if p.kind is p.VAR_POSITIONAL:
-                raise Problem(f"the parameter *{p.name} takes any number of values, and arguments have names: use a list")
+                raise Problem(f"the parameter *{p.name} takes any number of values, and arguments have names", hint="use a list")
             if p.kind is p.VAR_KEYWORD:
                 extra = {} if hint is p.empty else schemas.of(hint, p.name)[0]
                 continue
@@ -439,9 +439,9 @@ def describe(node, module, stem):
                 try:
                     schema = {**schema, "default": json_value(p.default)}
                 except TypeError as e:
-                    raise Problem(f"the default of {p.name} is a {e}, which is no JSON value") from None
+                    raise Problem(f"the default of {p.name} is a {e}, which is no JSON value", hint="use None, and make the value in the function") from None
                 if not fits(schema, schema["default"]):
-                    raise Problem(f"the default of {p.name} is {p.default!r}, which does not fit its type {show(hint)}")
+                    raise Problem(f"the default of {p.name} is {p.default!r}, which does not fit its type {show(hint)}", hint="correct the default or the type")
             else:
                 required.append(p.name)
             if converts:

@@ -50,24 +50,6 @@ func TestTheLastExpressionOfAProgramIsReturned(t *testing.T) {
 	}
 }
 
-// FuzzRead reads uploads of any content: the reader runs outside of sandboxes.
-func FuzzRead(f *testing.F) {
-	f.Add("a.py", "# /// script\n# dependencies = [\"x\"]\n# [tool.toolroom]\n# cases = [{name = \"a\", arguments = {x = 1}}]\n# ///\ndef a(x: int): return x\n", "")
-	f.Add("a.sh", "#!/bin/sh\n# toolroom:\n#   parameters: {x: integer}\necho $ARG_X\n", "")
-	f.Add("a.ts", "/* toolroom:\n * read_only: true\n */\nexport function a(x: number): number { return x }\n", "name: a\n")
-	f.Add("a.wasm", "AAAA", "file: a.wasm\nparameters: {}\n")
-	f.Fuzz(func(t *testing.T, name, text, manifest string) {
-		files := map[string]string{name: text}
-		if manifest != "" {
-			files["tool.yaml"] = manifest
-		}
-		c, err := function.Read(files, "")
-		if c == nil && err == nil {
-			t.Errorf("code %v, error %v", c, err)
-		}
-	})
-}
-
 // FuzzRan makes functions of any program.
 func FuzzRan(f *testing.F) {
 	f.Add("x = \"\"\"a\n b\"\"\"\nx", "1")

@@ -354,6 +354,42 @@ func TestAServerThatComesBackInAnotherEraIsSpokenToInItsNewOne(t *testing.T) {
 	}
 }
 
+func TestCloseBesideFirstUsesLeavesNoConnection(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		r := newRemote(t, false)
+		s := mcp.New(mcp.Config{
+			Namespace: "odd", URL: r.URL + "/mcp",
+			Auth: func(string) *oauth.Client {
+				return oauth.New(oauth.Config{Resource: r.URL + "/mcp"}, &loginStore{}, nil)
+			},
+		})
+		use := func(i int) error {
+			_, err := s.Call(t.Context(), &source.Request{
+				Tool: toolroom.ID{Namespace: "odd", Name: "odd"}, Emit: func(toolroom.Event) {}, Ask: host{}, Identity: toolroom.Identity{Subject: fmt.Sprint("user", i)},
+			})
+			return err
+		}
+		var all sync.WaitGroup
+		for i := range 30 {
+			all.Go(func() { _ = use(i) }) // an error means that Close was faster
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		all.Wait()
+		begun := r.starts.Load()
+		for i := range 30 {
+			if use(i) == nil {
+				t.Error("a closed source was called")
+			}
+		}
+		if n := r.starts.Load(); n != begun {
+			t.Errorf("a closed source began %d sessions", n-begun)
+		}
+	}
+}
+
 func TestManyCallersShareOneHandshake(t *testing.T) {
 	t.Parallel()
 	r := newRemote(t, true)

@@ -264,12 +264,12 @@ func (s *Source) linkOf(p linkKey) *link {
 	defer s.mu.Unlock()
 	l := s.links[p]
 	if l == nil {
-		s.trim()
 		l = newLink(s, p)
 		if s.closed {
 			l.state = closed
 			return l
 		}
+		s.trim()
 		s.links[p] = l
 	}
 	l.used = time.Now()

@@ -29,7 +29,7 @@ function load(name, text) {
   try {
     ast = __parser.parse(text, {sourceType: "module", attachComment: true, plugins: typed ? ["typescript"] : []});
   } catch (e) {
-    if (!e.loc) throw new Problem("it does not parse: " + e.message);
+    if (!e.loc) throw new Problem("it does not parse: " + e.message, undefined, "write it in simpler parts");
     throw new Problem((name === file ? "it" : name) + " does not parse: " + e.message.replace(/ \(\d+:\d+\)$/, ""), {loc: {start: e.loc}}, "correct the syntax");
   }
   const m = {name, ast, typed, types: new Map(), values: new Map(), imports: new Map(), functions: new Map(), exports: new Map()};
