@@ -120,10 +120,8 @@ func (a *cli) folder(name string) string {
 
 // withDiff prints the difference in an error, if it has one, and returns the error.
 func (a *cli) withDiff(err error) error {
-	if e := (*toolroom.Error)(nil); errors.As(err, &e) {
-		if text, ok := e.Details["diff"].(string); ok {
-			a.screen.say("%s", strings.TrimRight(text, "\n"))
-		}
+	if c := (*release.Conflict)(nil); errors.As(err, &c) {
+		a.screen.say("%s", strings.TrimRight(c.Diff, "\n"))
 	}
 	return err
 }

@@ -119,6 +119,7 @@ func (s *Service) checkBase(bases map[string]int, newest *Version, spec *Spec) e
 	}
 	mine := &Version{Tool: newest.Tool, Number: newest.Number + 1, Spec: *spec}
 	e := toolroom.Errorf(toolroom.CodeConflict, "%s has a newer version %d by %s; yours is based on version %d", newest.Tool, newest.Number, newest.Author, base)
-	e.Details = map[string]any{"newest": newest.Number, "base": base, "diff": Diff(newest, mine)}
-	return e.WithHint("look at the difference, and take over what you need").WithCLIHint("see what they changed: toolroom tool diff %s %d %d; then take it over, or sync with --force", newest.Tool, base, newest.Number)
+	e.Details = map[string]any{"newest": newest.Number, "base": base}
+	e = e.WithHint("look at the difference, and take over what you need").WithCLIHint("see what they changed: toolroom tool diff %s %d %d; then take it over, or sync with --force", newest.Tool, base, newest.Number)
+	return conflict(e, Diff(newest, mine))
 }

@@ -166,15 +166,33 @@ func (s *Service) Push(ctx context.Context, u Upload, who string) ([]Pushed, err
 // another author was first.
 func (s *Service) withDiff(ctx context.Context, err error, v *Version) error {
 	e := (*toolroom.Error)(nil)
-	if !errors.As(err, &e) || e.Code != toolroom.CodeConflict || e.Details["newest"] == nil {
+	if !errors.As(err, &e) || e.Code != toolroom.CodeConflict {
 		return err
 	}
 	if newest, pickErr := s.Pick(ctx, v.Tool, 0); pickErr == nil {
 		mine := *v
 		mine.Number = newest.Number + 1
-		e.Details["diff"] = Diff(newest, &mine)
+		return conflict(e, Diff(newest, &mine))
 	}
 	return e
+}
+
+// Conflict is the error of an author who was second, with the difference of the newest
+// version and the author's.
+type Conflict struct {
+	*toolroom.Error
+	Diff string
+}
+
+// Unwrap returns the error without the difference.
+func (c *Conflict) Unwrap() error { return c.Error }
+
+func conflict(e *toolroom.Error, diff string) error {
+	if e.Details == nil {
+		e.Details = map[string]any{}
+	}
+	e.Details["diff"] = diff // for those who get the error as JSON
+	return &Conflict{e, diff}
 }
 
 // Find returns the id of a versioned tool for a spelling, with the version that the
