@@ -27,20 +27,15 @@ type Asker interface {
 	//
 	// A question that is withdrawn meanwhile has no answer.
 	Ask(ctx context.Context, questions map[string]Question) (map[string]json.RawMessage, error)
-}
 
-// Capable is implemented by an [Asker] that knows the capabilities of its client.
-type Capable interface {
 	// Capabilities returns the client's capabilities in MCP's format, a JSON
 	// object, or nil if the client declared none.
 	Capabilities() json.RawMessage
-}
 
-// TaskRecorder is implemented by an [Asker] that stores the state of a task.
-type TaskRecorder interface {
 	// RecordTask stores the newest state of the task that [Request.Task] announced.
 	// The client can read it, and a later call resumes from it. The source calls
-	// RecordTask whenever the state has changed.
+	// RecordTask whenever the state has changed. It does nothing for a call that is no
+	// task.
 	RecordTask(ctx context.Context, state json.RawMessage) error
 }
 
@@ -147,7 +142,8 @@ type Refusal struct {
 // Error returns the message with its code.
 func (r *Refusal) Error() string { return fmt.Sprintf("%s (%d)", r.Message, r.Code) }
 
-// NoAsker is the Asker of a call whose client answers no questions.
+// NoAsker is the Asker of a call whose client answers no questions. Embed it in an Asker
+// that has only some of the methods.
 type NoAsker struct{}
 
 // Can returns false.
@@ -160,3 +156,9 @@ func (NoAsker) Ask(_ context.Context, questions map[string]Question) (map[string
 	}
 	return nil, nil
 }
+
+// Capabilities returns nil.
+func (NoAsker) Capabilities() json.RawMessage { return nil }
+
+// RecordTask does nothing.
+func (NoAsker) RecordTask(context.Context, json.RawMessage) error { return nil }

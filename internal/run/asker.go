@@ -22,25 +22,12 @@ func (a toolAsker) Ask(ctx context.Context, questions map[string]source.Question
 	return a.Asker.Ask(ctx, a.redacted(questions))
 }
 
-// Capabilities implements [source.Capable].
-func (a toolAsker) Capabilities() json.RawMessage {
-	if capable, ok := a.Asker.(source.Capable); ok {
-		return capable.Capabilities()
-	}
-	return nil
-}
-
-// RecordTask implements [source.TaskRecorder]. It does nothing if the asker is not
-// one.
+// RecordTask records the state without secrets.
 func (a toolAsker) RecordTask(ctx context.Context, state json.RawMessage) error {
-	recorder, ok := a.Asker.(source.TaskRecorder)
-	if !ok {
-		return nil
-	}
 	if a.secrets != nil {
 		state = a.secrets.Redact(state)
 	}
-	return recorder.RecordTask(ctx, state)
+	return a.Asker.RecordTask(ctx, state)
 }
 
 func (a toolAsker) redacted(questions map[string]source.Question) map[string]source.Question {

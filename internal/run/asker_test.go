@@ -13,6 +13,7 @@ import (
 
 // answerer answers each question after a while.
 type answerer struct {
+	source.NoAsker
 	after  time.Duration
 	answer string
 }

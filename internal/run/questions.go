@@ -59,7 +59,7 @@ func (s *Suspension) canAsk() bool {
 // Can reports whether the client answers a method.
 func (s *Suspension) Can(method string) bool { return slices.Contains(s.client.Answers, method) }
 
-// Capabilities implements [source.Capable].
+// Capabilities implements [source.Asker].
 func (s *Suspension) Capabilities() json.RawMessage { return s.client.Capabilities }
 
 // Ask waits until all questions are answered. A job does not occupy a slot of the worker
@@ -98,7 +98,7 @@ func (s *Suspension) answerable(questions map[string]source.Question) error {
 	return nil
 }
 
-// RecordTask implements [source.TaskRecorder].
+// RecordTask implements [source.Asker].
 func (s *Suspension) RecordTask(ctx context.Context, state json.RawMessage) error {
 	if s.Job() == nil {
 		return nil

@@ -124,7 +124,7 @@ func TestNoChannelOfACallLetsASecretOut(t *testing.T) {
 				defer watch.Close()
 				var out, asked bytes.Buffer // the tool asks while the events are read
 				var chunks strings.Builder
-				ctx := run.WithAsker(t.Context(), overheard{&asked})
+				ctx := run.WithAsker(t.Context(), overheard{Buffer: &asked})
 				for e := range b.Stream(ctx, toolroom.Call{Tool: "leaky:it", Arguments: json.RawMessage(`{"key":` + string(quoted(text)) + `}`)}) {
 					fmt.Fprintf(&out, "%s %s %s\n", encode(t, e), chunkText(e), raw(e))
 					chunks.WriteString(chunkText(e))
@@ -160,7 +160,10 @@ func TestNoChannelOfACallLetsASecretOut(t *testing.T) {
 }
 
 // overheard answers questions, and writes down what was asked.
-type overheard struct{ *bytes.Buffer }
+type overheard struct {
+	source.NoAsker
+	*bytes.Buffer
+}
 
 func (overheard) Can(string) bool { return true }
 

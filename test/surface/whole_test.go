@@ -45,7 +45,8 @@ func TestEveryOperationOfHTTPIsAHandlerOrCallsNothing(t *testing.T) {
 	}, strings.Fields(`list-approvals follow-approvals list-approval-rules remove-approval-rule get-approval answer-approval
 		list-artifacts upload-artifact delete-artifact get-artifact read-artifact list-calls get-call cancel-call follow-call follow-calls
 		list-versioned-tools show-versions push release promote rollback deprecate release-log list-cases remove-case list-elevations elevate end-elevation explain-policy list-runs search-tools list-sessions import-session delete-session export-session
-		fork-session list-sources stubs list-tools describe-tool diff-versions calls-overview calls-timeseries shadow-report restart-source
+		fork-session list-sources stubs list-tools describe-tool diff-versions add-source get-source edit-source remove-source enable-source disable-source test-source get-source-logs
+		list-secrets set-secret remove-secret list-audit get-audit-head verify-audit get-config check-config calls-overview calls-timeseries shadow-report restart-source
 		reload-config list-tokens create-token revoke-token`+functionsOnly))
 }
 

@@ -131,6 +131,9 @@ func (r *request) Can(method string) bool { return r.can.Can(method) }
 // Capabilities are what the client says that it can do.
 func (r *request) Capabilities() json.RawMessage { return r.can.says }
 
+// RecordTask does nothing: a task has an asker of its own.
+func (r *request) RecordTask(context.Context, json.RawMessage) error { return nil }
+
 // session is the id of the client's session, empty if there is none.
 func (r *request) session() string {
 	if r.Session == nil {

@@ -39,11 +39,7 @@ func abilitiesOf(a source.Asker) (can abilities) {
 	if a.Can(source.MethodSample) {
 		can.sampling = json.RawMessage(`{}`)
 	}
-	able, ok := a.(source.Capable)
-	if !ok {
-		return can
-	}
-	said := able.Capabilities()
+	said := a.Capabilities()
 	if len(said) <= len("{}") {
 		return can
 	}

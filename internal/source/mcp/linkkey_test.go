@@ -19,9 +19,12 @@ import (
 )
 
 // able is a client that can be asked in some ways, and is not asked.
-type able []string
+type able struct {
+	source.NoAsker
+	methods []string
+}
 
-func (a able) Can(method string) bool { return slices.Contains(a, method) }
+func (a able) Can(method string) bool { return slices.Contains(a.methods, method) }
 
 func (a able) Ask(context.Context, map[string]source.Question) (map[string]json.RawMessage, error) {
 	return nil, source.Unanswerable("anything")
@@ -64,7 +67,7 @@ func TestAnOlderServerOverHTTPHearsWhatEachClientCanDo(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 3 {
-				for _, a := range []source.Asker{nil, able{source.MethodElicit}, host{}, agent{}, able{source.MethodRoots}} {
+				for _, a := range []source.Asker{nil, able{methods: []string{source.MethodElicit}}, host{}, agent{}, able{methods: []string{source.MethodRoots}}} {
 					_, err := s.Call(t.Context(), &source.Request{Tool: toolroom.ID{Namespace: "odd", Name: "odd"}, Emit: func(toolroom.Event) {}, Ask: a})
 					if err != nil {
 						t.Fatal(err)
@@ -84,7 +87,7 @@ func TestAModernServerHearsWithEachCallWhatItsClientSays(t *testing.T) {
 	s := r.source(t)
 	for want, a := range map[string]source.Asker{
 		`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`:                                      nil,
-		`{"elicitation":{"form":{}},"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`: able{source.MethodElicit, source.MethodRoots},
+		`{"elicitation":{"form":{}},"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`: able{methods: []string{source.MethodElicit, source.MethodRoots}},
 		`{"elicitation":{"url":{"x":1},"form":{}},"sampling":{},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"],"odd":1.50}}}`: host{},
 		`{"elicitation":{"url":{}},"sampling":{"tools":{"n":9007199254740993}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`:                                                                      agent{},
 	} {

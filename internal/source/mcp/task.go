@@ -96,9 +96,9 @@ func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawM
 		if err := json.Unmarshal(raw, t); err != nil {
 			return nil, fmt.Errorf("its task cannot be read: %w", err)
 		}
-		if noter, ok := c.ask.(source.TaskRecorder); ok && string(raw) != noted {
+		if string(raw) != noted {
 			noted = string(raw)
-			if err := noter.RecordTask(ctx, stateOf(raw, id)); err != nil {
+			if err := c.ask.RecordTask(ctx, stateOf(raw, id)); err != nil {
 				return nil, err
 			}
 		}

@@ -125,7 +125,7 @@ func (c *client) call(ctx context.Context, tool, arguments string) error {
 }
 
 // person answers the questions of servers, and agrees to everything.
-type person struct{}
+type person struct{ source.NoAsker }
 
 func (person) Can(string) bool { return true }
 
