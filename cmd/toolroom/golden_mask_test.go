@@ -59,6 +59,7 @@ var plain = []struct {
 	{regexp.MustCompile(`("pid":"MASKED","memory_bytes":)\d+`), `${1}"MASKED"`},
 	{regexp.MustCompile(`("digest": ?")[0-9a-f]{64}`), "${1}MASKED"},
 	{regexp.MustCompile(`("count":\d+,"digest":")[0-9a-f]+`), "${1}MASKED"},
+	{regexp.MustCompile(`(\| version +\d+ \()[0-9a-f]{12}\)`), "${1}MASKED)"},
 	{regexp.MustCompile(`\b(signed with (?:the )?key )[0-9a-f]+`), "${1}KEY"},
 	{regexp.MustCompile(`("engine":"js","bytes":)\d+`), `${1}"MASKED"`},
 	{regexp.MustCompile(`\b\d+\.\d KiB`), "SIZE"},
