@@ -104,7 +104,7 @@ func (a *App) checkNetwork() []Check {
 	checks := a.checkSandboxes()
 	if unguarded > 0 {
 		checks = append(checks, Check{
-			Name: "network of programs", Status: CheckInfo, Detail: fmt.Sprintf("%d of %d programs without a sandbox have unrestricted network access", unguarded, unguarded+fenced),
+			Name: "network of programs", Status: CheckInfo, Detail: fmt.Sprintf("programs without a sandbox that have unrestricted network access: %d of %d", unguarded, unguarded+fenced),
 			Fix: "set egress: {network: guarded}, for one source or for all, and check which of them support a proxy",
 		})
 	}

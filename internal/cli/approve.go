@@ -148,6 +148,7 @@ func (a *cli) answer(ctx context.Context, r *app.App, id string, answer toolroom
 	if err := a.screen.printf("%s %s: %s %s\n", done.ID, done.State, done.Tool, done.Arguments); err != nil {
 		return err
 	}
+	a.sayGone(ctx, r, done)
 	return a.sayRule(ctx, r, done)
 }
 

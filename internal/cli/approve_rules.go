@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/nearest"
 )
 
 func (a *cli) approveRulesCommand() *cobra.Command {
@@ -25,7 +26,7 @@ func (a *cli) approveRulesCommand() *cobra.Command {
 				return err
 			}
 			if remove != "" {
-				if remove, err = fullID(remove, idsOf(grants, func(g *toolroom.Grant) string { return g.ID })); err != nil {
+				if remove, err = nearest.ID(remove, idsOf(grants, func(g *toolroom.Grant) string { return g.ID })); err != nil {
 					return err
 				}
 				if err := r.RemoveGrant(ctx, remove); err != nil {

@@ -28,6 +28,7 @@ func (a *cli) artifactCommand() *cobra.Command {
 
 func (a *cli) artifactListCommand() *cobra.Command {
 	var asJSON bool
+	var p paging
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List artifacts",
@@ -35,6 +36,9 @@ func (a *cli) artifactListCommand() *cobra.Command {
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			list, err := r.Parts().Artifacts.List(ctx, me().Key())
+			if err == nil {
+				list, err = pageOf(a, &p, list, func(one toolroom.Artifact) string { return one.Handle })
+			}
 			if err != nil {
 				return err
 			}
@@ -52,6 +56,7 @@ func (a *cli) artifactListCommand() *cobra.Command {
 			return a.screen.table([]string{"HANDLE", "SIZE", "TYPE", "KEPT UNTIL", "NAME"}, rows)
 		}),
 	}
+	p.flags(c, 100)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

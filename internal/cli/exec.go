@@ -64,6 +64,7 @@ command) with the words after -- as its arguments: exec sum.wasm -- 1 2 3`,
 		}),
 	}
 	who.flags(c)
+	c.Flags().Lookup("no-wait").Usage = "return at once if a call needs an approval; the program goes on after the answer"
 	o.flags(c)
 	completeWords(c, "lang", "python", "js", "ts", "shell", "command", "wasm")
 	completeWords(c, "profile", "dev", "standard", "hardened")

@@ -6,42 +6,12 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/nearest"
+	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/session"
 )
-
-// leastID is the least number of characters of a shortened id, without its kind.
-const leastID = 4
-
-// fullID returns the id that typed is, or begins, among ids; the kind (call_, apr_, …) may be
-// left out. If there is none, it returns typed, and the command reports that.
-func fullID(typed string, ids []string) (string, error) {
-	var found []string
-	for _, id := range ids {
-		if id == typed {
-			return id, nil
-		}
-		_, rest, _ := strings.Cut(id, "_")
-		if rest == "" {
-			rest = id
-		}
-		_, short, ok := strings.Cut(typed, "_")
-		if !ok {
-			short = typed
-		}
-		if len(short) >= leastID && (strings.HasPrefix(id, typed) || strings.HasPrefix(rest, typed)) {
-			found = append(found, id)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return typed, nil
-	case 1:
-		return found[0], nil
-	}
-	return "", toolroom.Errorf(toolroom.CodeInvalidID, "%q is the beginning of %d ids", typed, len(found)).
-		WithHint("type more of one: %s", strings.Join(found[:min(len(found), 5)], ", "))
-}
 
 // receiptID completes the id of one of the newest calls.
 func (a *cli) receiptID(ctx context.Context, r *app.App, typed string) (string, error) {
@@ -52,7 +22,7 @@ func (a *cli) receiptID(ctx context.Context, r *app.App, typed string) (string, 
 	if err != nil {
 		return "", err
 	}
-	return fullID(typed, idsOf(receipts, func(r *toolroom.Receipt) string { return r.ID }))
+	return nearest.ID(typed, idsOf(receipts, func(r *toolroom.Receipt) string { return r.ID }))
 }
 
 // approvalID completes the id of an approval.
@@ -61,7 +31,7 @@ func approvalID(ctx context.Context, r *app.App, typed string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fullID(typed, idsOf(all, func(a *toolroom.Approval) string { return a.ID }))
+	return nearest.ID(typed, idsOf(all, func(a *toolroom.Approval) string { return a.ID }))
 }
 
 // jobID completes the id of a suspended program or background call.
@@ -70,7 +40,7 @@ func jobID(ctx context.Context, r *app.App, typed string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fullID(typed, idsOf(jobs, func(j *run.Job) string { return j.ID }))
+	return nearest.ID(typed, idsOf(jobs, func(j *run.Job) string { return j.ID }))
 }
 
 // artifactID completes the handle of an artifact or a kept result.
@@ -79,7 +49,25 @@ func artifactID(ctx context.Context, r *app.App, typed string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fullID(typed, idsOf(list, func(a toolroom.Artifact) string { return a.Handle }))
+	return nearest.ID(typed, idsOf(list, func(a toolroom.Artifact) string { return a.Handle }))
+}
+
+// sessionID completes the id of one of the operator's code sessions.
+func sessionID(r *app.App, typed string) (string, error) {
+	list, err := r.Parts().Sessions.List(me().Key())
+	if err != nil {
+		return "", err
+	}
+	return nearest.ID(typed, idsOf(list, func(one session.Info) string { return one.ID }))
+}
+
+// elevationID completes the id of a current elevation.
+func elevationID(ctx context.Context, r *app.App, typed string) (string, error) {
+	list, err := r.Elevations(ctx)
+	if err != nil {
+		return "", err
+	}
+	return nearest.ID(typed, idsOf(list, func(e *policy.Elevation) string { return e.ID }))
 }
 
 func idsOf[T any](list []T, id func(T) string) []string {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -124,7 +125,7 @@ func (a *cli) printDecision(tool string, who toolroom.Identity, d policy.Decisio
 		return nil
 	}
 	for _, hint := range [...]string{d.Hint, d.CLIHint} {
-		if hint != "" {
+		if hint != "" && !strings.Contains(hint, "toolroom policy explain ") { // which this is
 			a.screen.say("  try: %s", hint)
 		}
 	}

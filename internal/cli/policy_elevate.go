@@ -32,6 +32,10 @@ local.`,
 			case end != "" && len(args) > 0:
 				return usage("toolroom policy elevate --end ID", "--end takes no other flags or arguments")
 			case end != "":
+				end, err := elevationID(ctx, r, end)
+				if err != nil {
+					return err
+				}
 				if err := r.EndElevation(ctx, end); err != nil {
 					return err
 				}
@@ -72,9 +76,10 @@ func (a *cli) listElevations(ctx context.Context, r *app.App, asJSON bool) error
 		a.screen.say("There are no elevations.")
 		return nil
 	}
+	ids := a.screen.shortIDs(idsOf(list, func(e *policy.Elevation) string { return e.ID }))
 	rows := make([][]string, len(list))
 	for i, e := range list {
-		rows[i] = []string{e.ID, e.Subject, e.Agent, elevatedTools(e), time.Until(e.Expires).Round(time.Second).String(), e.By, e.Reason}
+		rows[i] = []string{ids[i], e.Subject, e.Agent, elevatedTools(e), time.Until(e.Expires).Round(time.Second).String(), e.By, e.Reason}
 	}
 	return a.screen.table([]string{"ELEVATION", "SUBJECT", "AGENT", "TOOLS", "LEFT", "BY", "REASON"}, rows)
 }

@@ -8,12 +8,13 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
 )
 
 func (a *cli) runsCommand() *cobra.Command {
 	var asJSON bool
-	var limit int
+	var p paging
 	c := &cobra.Command{
 		Use:   "runs",
 		Short: "List suspended programs and background calls",
@@ -26,7 +27,10 @@ answer, a server or toolroom runs wait resumes it.`,
   toolroom runs cancel call_4xk2`,
 		Args: arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
-			jobs, err := r.Jobs(ctx, "", limit)
+			jobs, err := r.Jobs(ctx, "", receipt.MaxLimit)
+			if err == nil {
+				jobs, err = pageOf(a, &p, jobs, func(j *run.Job) string { return j.ID })
+			}
 			if err != nil {
 				return err
 			}
@@ -46,7 +50,7 @@ answer, a server or toolroom runs wait resumes it.`,
 		}),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	c.Flags().IntVar(&limit, "limit", 50, "maximum number of runs")
+	p.flags(c, 50)
 	c.AddCommand(a.runsWaitCommand(), a.runsCancelCommand())
 	return c
 }

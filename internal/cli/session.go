@@ -29,6 +29,7 @@ that is not used expires.`,
 
 func (a *cli) sessionListCommand() *cobra.Command {
 	var asJSON bool
+	var p paging
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List your sessions",
@@ -36,6 +37,9 @@ func (a *cli) sessionListCommand() *cobra.Command {
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(_ context.Context, r *app.App, _ []string) error {
 			list, err := r.Parts().Sessions.List(me().Key())
+			if err == nil {
+				list, err = pageOf(a, &p, list, func(i session.Info) string { return i.ID })
+			}
 			if err != nil {
 				return err
 			}
@@ -53,6 +57,7 @@ func (a *cli) sessionListCommand() *cobra.Command {
 			return a.screen.table([]string{"ID", "LANGUAGE", "ENGINE", "SIZE", "RUNS", "USED", "KEPT UNTIL"}, rows)
 		}),
 	}
+	p.flags(c, 100)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -66,7 +71,11 @@ func (a *cli) sessionForkCommand() *cobra.Command {
 		Args:              arguments(2, 2),
 		ValidArgsFunction: a.completeSession,
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			info, err := r.Parts().Sessions.Fork(ctx, me().Key(), args[0], args[1])
+			from, err := sessionID(r, args[0])
+			if err != nil {
+				return err
+			}
+			info, err := r.Parts().Sessions.Fork(ctx, me().Key(), from, args[1])
 			if err != nil {
 				return err
 			}
@@ -96,8 +105,12 @@ secrets.`,
 		Args:              arguments(2, 2),
 		ValidArgsFunction: a.completeSession,
 		RunE: a.withRoom(func(_ context.Context, r *app.App, args []string) error {
+			id, err := sessionID(r, args[0])
+			if err != nil {
+				return err
+			}
 			var file bytes.Buffer // so that no file is created if the session does not exist
-			if err := r.Parts().Sessions.Export(me().Key(), args[0], &file); err != nil {
+			if err := r.Parts().Sessions.Export(me().Key(), id, &file); err != nil {
 				return err
 			}
 			if args[1] == "-" {
@@ -107,7 +120,7 @@ secrets.`,
 			if err := save(&file, args[1], force); err != nil {
 				return err
 			}
-			return a.screen.printf("wrote %s to %s\n", args[0], args[1])
+			return a.screen.printf("wrote %s to %s\n", id, args[1])
 		}),
 	}
 	c.Flags().BoolVar(&force, "force", false, "overwrite an existing file")
@@ -156,10 +169,14 @@ func (a *cli) sessionDeleteCommand() *cobra.Command {
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeSession,
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			if err := r.Parts().Sessions.Delete(ctx, me().Key(), args[0]); err != nil {
+			id, err := sessionID(r, args[0])
+			if err != nil {
 				return err
 			}
-			return a.screen.printf("deleted %s\n", args[0])
+			if err := r.Parts().Sessions.Delete(ctx, me().Key(), id); err != nil {
+				return err
+			}
+			return a.screen.printf("deleted %s\n", id)
 		}),
 	}
 }

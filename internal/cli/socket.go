@@ -413,7 +413,8 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 var serverCommands = []string{
 	"toolroom call", "toolroom chain", "toolroom search", "toolroom describe", "toolroom tools", "toolroom stubs",
 	"toolroom sources list", "toolroom sources test", "toolroom sources restart", "toolroom sources logs", "toolroom approve", "toolroom approve rules",
-	"toolroom status", "toolroom reload", "toolroom config check", "toolroom calls", "toolroom calls show", "toolroom runs", "toolroom runs wait", "toolroom runs cancel",
+	"toolroom status", "toolroom reload", "toolroom config check", "toolroom calls", "toolroom calls show", "toolroom tool release", "toolroom tool rollback", "toolroom tool promote", "toolroom tool deprecate",
+	"toolroom runs", "toolroom runs wait", "toolroom runs cancel",
 }
 
 // sayRefusal tells a person on a terminal why the command does not use the server.

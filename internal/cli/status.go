@@ -35,6 +35,8 @@ type status struct {
 	Others  bool     `json:"others,omitempty"`
 	Sources int      `json:"sources"`
 	Tools   int      `json:"tools"`
+	// Unlisted are the sources that have not been started and whose tools are not known.
+	Unlisted int `json:"unlisted,omitempty"`
 	// Down are the sources that do not work. Without a server, sources have not been tried.
 	Down      []downSource   `json:"down"`
 	Approvals int            `json:"approvals"`
@@ -101,6 +103,9 @@ func (a *cli) status(ctx context.Context, r *app.App) (*status, error) {
 	for _, source := range r.Sources() {
 		s.Sources++
 		s.Tools += source.Tools
+		if !source.Listed && source.State == "idle" {
+			s.Unlisted++
+		}
 		var try string
 		switch source.State {
 		case "broken", "failing", "backing off":
@@ -140,7 +145,7 @@ func (s *status) line() string {
 	default:
 		b.WriteString("no server runs (toolroom serve)")
 	}
-	fmt.Fprintf(&b, "; %s, %s; ", count(s.Sources, "source"), count(s.Tools, "tool"))
+	fmt.Fprintf(&b, "; %s, %s%s; ", count(s.Sources, "source"), count(s.Tools, "tool"), s.unlisted())
 	for _, l := range s.Sets {
 		fmt.Fprintf(&b, "set %s: %s, %s; ", l.Set, count(l.Tools, "tool"), tokens(l.Tokens))
 	}
@@ -152,6 +157,15 @@ func (s *status) line() string {
 		needs[i] = n.What + " (" + n.Try + ")"
 	}
 	return b.String() + "needs you: " + strings.Join(needs, ", ")
+}
+
+// unlisted says how many sources have not been listed: sources start when they are used, or
+// with the server.
+func (s *status) unlisted() string {
+	if s.Unlisted == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d not started)", s.Unlisted)
 }
 
 // servingNow describes this process as a server.

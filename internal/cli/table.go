@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -21,9 +22,12 @@ func (s *screen) table(headers []string, rows [][]string) error {
 			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
 		}
 	}
+	if s.width() > 0 && !s.wide {
+		headers, rows, widths = withoutEmpty(headers, rows, widths)
+	}
 	last := len(headers) - 1
 	if room := s.width(); room > 0 && !s.wide {
-		shrink(widths, room-last*columnGap)
+		shrink(widths, room-last*columnGap, func(i int) bool { return isID(headers[i]) })
 	} else {
 		widths[last] = 0 // no padding, no wrapping
 	}
@@ -61,17 +65,59 @@ func (s *screen) table(headers []string, rows [][]string) error {
 	return err
 }
 
-// shrink makes the widest columns narrower until all fit into room.
-func shrink(widths []int, room int) {
+// isID reports whether a column has ids, which people copy: they are not wrapped.
+func isID(header string) bool {
+	return slices.Contains([]string{"ID", "CALL", "RUN", "TOOL", "HANDLE", "APPROVAL", "ELEVATION", "RULE ID", "SESSION", "SOURCE"}, header)
+}
+
+// withoutEmpty leaves out the columns in which no row has anything.
+func withoutEmpty(headers []string, rows [][]string, widths []int) ([]string, [][]string, []int) {
+	var kept []int
+	for i := range headers {
+		if len(rows) == 0 || slices.ContainsFunc(rows, func(row []string) bool { return row[i] != "" }) {
+			kept = append(kept, i)
+		}
+	}
+	pick := func(cells []string) []string {
+		out := make([]string, len(kept))
+		for n, i := range kept {
+			out[n] = cells[i]
+		}
+		return out
+	}
+	fewer := make([][]string, len(rows))
+	for i, row := range rows {
+		fewer[i] = pick(row)
+	}
+	narrow := make([]int, len(kept))
+	for n, i := range kept {
+		narrow[n] = widths[i]
+	}
+	return pick(headers), fewer, narrow
+}
+
+// shrink makes the widest columns narrower until all fit into room. Those that are fixed
+// keep their width, unless they would take most of the room.
+func shrink(widths []int, room int, fixed func(i int) bool) {
+	taken := 0
+	for i, w := range widths {
+		if fixed(i) {
+			taken += w
+		}
+	}
+	least := tightColumn
+	if taken > room*3/4 {
+		fixed, least = func(int) bool { return false }, minColumn
+	}
 	for {
-		total, widest := 0, 0
+		total, widest := 0, -1
 		for i, w := range widths {
 			total += w
-			if w > widths[widest] {
+			if !fixed(i) && (widest < 0 || w > widths[widest]) {
 				widest = i
 			}
 		}
-		if total <= room || widths[widest] <= minColumn {
+		if total <= room || widest < 0 || widths[widest] <= least {
 			return
 		}
 		widths[widest]--
@@ -103,6 +149,8 @@ func wrap(text string, width int) []string {
 const (
 	columnGap = 2
 	minColumn = 8
+	// tightColumn is the least width of a column beside ids that leave little room.
+	tightColumn = 5
 
 	bold   = "\x1b[1m"
 	dim    = "\x1b[2m"

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/toolroom/toolroom/internal/nearest"
 )
 
 // sized is a terminal of a width.
@@ -72,11 +74,33 @@ func TestTheBeginningOfAnIDIsEnough(t *testing.T) {
 	for typed, want := range map[string]string{
 		"apr_abcd1": "apr_abcd1", "apr_xyzw": "apr_xyzw9", "xyzw": "apr_xyzw9", "xyz": "xyz", "apr_": "apr_", "none1": "none1",
 	} {
-		if got, err := fullID(typed, ids); err != nil || got != want {
+		if got, err := nearest.ID(typed, ids); err != nil || got != want {
 			t.Errorf("%s: %s, %v", typed, got, err)
 		}
 	}
-	if _, err := fullID("abcd", ids); err == nil || !strings.Contains(err.Error(), "2 ids") {
+	if _, err := nearest.ID("abcd", ids); err == nil || !strings.Contains(err.Error(), "2 ids") {
 		t.Errorf("an ambiguous beginning: %v", err)
+	}
+}
+
+func TestIDsAreNeverWrapped(t *testing.T) {
+	t.Parallel()
+	out := &sized{width: 80}
+	s := newScreen(strings.NewReader(""), out, &bytes.Buffer{})
+	s.out, s.outTerminal = out, true
+	id, tool := "call_06zwwy24", "filesystem:list_directory_with_sizes"
+	err := s.table([]string{"CALL", "STARTED", "TOOL", "STATUS", "AGENT", "BY", "RESULT"}, [][]string{
+		{id, "18:55:01", tool, "error", "", "ann", "the folder cannot be listed because it is not there, and so nothing was found"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), id) || !strings.Contains(out.String(), tool) || strings.Contains(out.String(), "AGENT") {
+		t.Errorf("ids are wrapped, or an empty column is shown:\n%s", out.String())
+	}
+	for line := range strings.Lines(out.String()) {
+		if len([]rune(strings.TrimSuffix(line, "\n"))) > 80 {
+			t.Errorf("a line has more than 80 columns: %q", line)
+		}
 	}
 }

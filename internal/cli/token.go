@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/nearest"
 	"github.com/toolroom/toolroom/internal/token"
 )
 
@@ -67,6 +68,7 @@ func (a *cli) tokenCreateCommand() *cobra.Command {
 
 func (a *cli) tokenListCommand() *cobra.Command {
 	var asJSON bool
+	var p paging
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List the tokens",
@@ -78,6 +80,9 @@ func (a *cli) tokenListCommand() *cobra.Command {
 				return err
 			}
 			slices.Reverse(tokens) // newest first
+			if tokens, err = pageOf(a, &p, tokens, func(t *token.Token) string { return t.ID }); err != nil {
+				return err
+			}
 			if asJSON {
 				return a.screen.json(orEmpty(tokens))
 			}
@@ -92,6 +97,7 @@ func (a *cli) tokenListCommand() *cobra.Command {
 			return a.screen.table([]string{"ID", "NAME", "SUBJECT", "AGENT", "PROVIDER", "SKILL", "SET", "STATE", "LAST USED", "GROUPS"}, rows)
 		}),
 	}
+	p.flags(c, 100)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -147,7 +153,7 @@ func tokenID(ctx context.Context, store token.Store, word string) (string, error
 	if err != nil {
 		return "", err
 	}
-	id, err := fullID(word, idsOf(tokens, func(t *token.Token) string { return t.ID }))
+	id, err := nearest.ID(word, idsOf(tokens, func(t *token.Token) string { return t.ID }))
 	if err != nil {
 		return "", err
 	}

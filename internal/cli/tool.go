@@ -265,6 +265,7 @@ func readText(path string, size int64) (string, error) {
 
 func (a *cli) toolListCommand() *cobra.Command {
 	var asJSON bool
+	var p paging
 	var filter release.Filter
 	c := &cobra.Command{
 		Use:   "list [NAMESPACE]",
@@ -278,6 +279,9 @@ func (a *cli) toolListCommand() *cobra.Command {
 				filter.Namespace = strings.TrimSuffix(args[0], ":*")
 			}
 			list, err := r.Parts().Releases.List(ctx, filter)
+			if err == nil {
+				list, err = pageOf(a, &p, list, func(t release.Summary) string { return t.Tool })
+			}
 			if err != nil || asJSON {
 				return cmp.Or(err, a.jsonIf(asJSON && err == nil, list))
 			}
@@ -300,6 +304,7 @@ func (a *cli) toolListCommand() *cobra.Command {
 			return a.screen.table([]string{"TOOL", "LANGUAGE", "NEWEST", "STATUS", "RELEASED", "CASES", "WHAT IT DOES"}, rows)
 		}),
 	}
+	p.flags(c, 100)
 	c.Flags().BoolVar(&filter.Quarantined, "quarantined", false, "only tools whose changed definition waits for a release")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c

@@ -132,6 +132,7 @@ func expectAsRecorded(made *release.Case, got *toolroom.Receipt) {
 
 func (a *cli) toolCaseListCommand() *cobra.Command {
 	var asJSON bool
+	var p paging
 	c := &cobra.Command{
 		Use:   "list [TOOL]",
 		Short: "List saved cases",
@@ -145,6 +146,9 @@ func (a *cli) toolCaseListCommand() *cobra.Command {
 				}
 			}
 			cases, err := s.Store.Cases(ctx, tool)
+			if err == nil {
+				cases, err = pageOf(a, &p, cases, func(c *release.Case) string { return c.Tool + "/" + c.Name })
+			}
 			if err != nil {
 				return err
 			}
@@ -158,6 +162,7 @@ func (a *cli) toolCaseListCommand() *cobra.Command {
 			return a.screen.table([]string{"TOOL", "CASE", "ARGUMENTS", "EXPECTED"}, rows)
 		}),
 	}
+	p.flags(c, 100)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

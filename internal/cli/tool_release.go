@@ -189,7 +189,7 @@ func (a *cli) toolDeprecateCommand() *cobra.Command {
 }
 
 func (a *cli) toolLogCommand() *cobra.Command {
-	var limit int
+	var p paging
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "log [TOOL]",
@@ -203,7 +203,10 @@ func (a *cli) toolLogCommand() *cobra.Command {
 					return err
 				}
 			}
-			log, err := s.Store.ReleaseLog(ctx, tool, limit)
+			log, err := s.Store.ReleaseLog(ctx, tool, -1)
+			if err == nil {
+				log, err = pageOf(a, &p, log, func(e release.Entry) string { return fmt.Sprint(e.Seq) })
+			}
 			if err != nil {
 				return err
 			}
@@ -230,7 +233,7 @@ func (a *cli) toolLogCommand() *cobra.Command {
 			return a.screen.table([]string{"TIME", "WHO", "ACTION", "TOOL", "VERSION", "WHY"}, rows)
 		}),
 	}
-	c.Flags().IntVar(&limit, "limit", 50, "maximum number of lines")
+	p.flags(c, 50)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

@@ -154,7 +154,14 @@ func (a *cli) printCaseOutcomes(outcomes []release.Outcome) error {
 			return err
 		}
 	}
-	a.screen.say("%d of %s failed", failed, count(len(outcomes), "case"))
+	switch {
+	case len(outcomes) == 0:
+		a.screen.say("there are no cases")
+	case failed == 0:
+		a.screen.say("%s passed", count(len(outcomes), "case"))
+	default:
+		a.screen.say("%d of %s failed", failed, count(len(outcomes), "case"))
+	}
 	return nil
 }
 

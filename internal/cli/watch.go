@@ -85,15 +85,32 @@ func (a *cli) decide(ctx context.Context, r *app.App, id string) error {
 		return err
 	}
 	a.showApproval(question)
-	typed, err := a.screen.ask(ctx, questionFor(question))
+	var answer toolroom.Answer
+	for known := false; !known; {
+		typed, err := a.screen.ask(ctx, questionFor(question))
+		if err != nil {
+			return err
+		}
+		if answer, known = typedAnswer(typed, a.User); !known {
+			a.screen.say("%q is no answer: type y, n, n and a reason, or how long it holds", typed)
+		}
+	}
+	done, err := r.Answer(ctx, id, answer)
 	if err != nil {
 		return err
 	}
-	done, err := r.Answer(ctx, id, typedAnswer(typed, a.User))
-	if err != nil {
-		return err
-	}
+	a.sayGone(ctx, r, done)
 	return a.sayRule(ctx, r, done)
+}
+
+// sayGone says what an approval does whose caller no longer waits.
+func (a *cli) sayGone(ctx context.Context, r *app.App, done *toolroom.Approval) {
+	if done.State != toolroom.ApprovalApproved || done.Call == "" {
+		return
+	}
+	if ended, err := r.Receipt(ctx, done.Call); err == nil && ended.ID == done.Call {
+		a.screen.say("its caller waits no longer: the same call runs once without a question when it is made again")
+	}
 }
 
 // questionFor returns the possible answers to an approval.
@@ -107,23 +124,23 @@ func questionFor(p *toolroom.Approval) string {
 	return "Run it? [" + strings.Join(words, "/") + "/N]"
 }
 
-// typedAnswer parses the typed answer: y, the scope of a yes, or no. Anything else is a no.
-// The words after no are for the caller.
-func typedAnswer(typed, by string) toolroom.Answer {
+// typedAnswer parses the typed answer: y, the scope of a yes, or no, which is also an empty
+// line. The words after no are for the caller. It reports whether it knows the answer: a
+// slip of the keyboard must not decline.
+func typedAnswer(typed, by string) (toolroom.Answer, bool) {
 	word, rest, _ := strings.Cut(typed, " ")
 	word, rest = strings.ToLower(word), strings.TrimSpace(rest)
 	switch {
-	case word == "n" || word == "no":
-		return toolroom.Answer{By: by, Comment: rest}
+	case word == "n" || word == "no" || word == "":
+		return toolroom.Answer{By: by, Comment: rest}, true
 	case rest != "":
-		return toolroom.Answer{By: by, Comment: typed}
+		return toolroom.Answer{}, false
 	case word == "y" || word == "yes":
-		return toolroom.Answer{By: by, Approve: true}
+		return toolroom.Answer{By: by, Approve: true}, true
 	case slices.Contains(approval.Scopes(), toolroom.ApprovalScope(word)):
-		return toolroom.Answer{By: by, Approve: true, Scope: toolroom.ApprovalScope(word)}
-	default:
-		return toolroom.Answer{By: by, Comment: typed}
+		return toolroom.Answer{By: by, Approve: true, Scope: toolroom.ApprovalScope(word)}, true
 	}
+	return toolroom.Answer{}, false
 }
 
 // sayRule shows the grant that was made by approving more than one call.

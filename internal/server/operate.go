@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
@@ -41,6 +42,24 @@ func invalidConfig(err error, hint string) error {
 	return err
 }
 
+// invalidSection is invalidConfig for a section that came as JSON, of which lines and columns
+// say nothing.
+func invalidSection(err error) error {
+	mistakes := (*config.Errors)(nil)
+	if !errors.As(err, &mistakes) {
+		return err
+	}
+	var texts []string
+	for _, p := range mistakes.Problems {
+		text := p.Key + ": " + p.Reason
+		if p.Hint != "" {
+			text += "; " + p.Hint
+		}
+		texts = append(texts, strings.TrimPrefix(text, ": "))
+	}
+	return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s", strings.Join(texts, "; ")).WithHint(unchanged)
+}
+
 const unchanged = "the config file was not changed"
 
 // file returns the config file.
@@ -71,7 +90,7 @@ func (op *operator) section(ctx context.Context, name string, section json.RawMe
 	}
 	s, err := config.ParseSource(name, text.Bytes())
 	if err != nil {
-		return s, nil, invalidConfig(err, unchanged)
+		return s, nil, invalidSection(err)
 	}
 	s, secrets := config.LiftSecrets(name, s)
 	refs := slices.Sorted(maps.Keys(secrets))

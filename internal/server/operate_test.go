@@ -191,3 +191,31 @@ func TestGroupsGiveNarrowPartsOfAnOperatorsRights(t *testing.T) {
 		t.Errorf("%d receipts of refused changes: %v", len(refused), err)
 	}
 }
+
+func TestTheBeginningOfAnIDIsEnoughOverHTTP(t *testing.T) {
+	t.Parallel()
+	_, _, ask := operated(t, "server: {auth: {required: always}}\ntools: {sensitive: {tools: [\"file:write\"]}}\n")
+	idOf := func(text string) string {
+		t.Helper()
+		var one struct{ ID string }
+		if err := json.Unmarshal([]byte(text), &one); err != nil || one.ID == "" {
+			t.Fatalf("%s %v", text, err)
+		}
+		return one.ID
+	}
+	id := idOf(ask("operators", "POST", "/tokens", `{"name":"bob"}`, 201))
+	ask("operators", "DELETE", "/tokens/"+id[:6], "", 204)
+	ask("operators", "DELETE", "/tokens/none", "", 404)
+	id = idOf(ask("operators", "POST", "/policy/elevations", `{"subject":"bob"}`, 200))
+	ask("operators", "DELETE", "/policy/elevations/"+id[:9], "", 204)
+	ask("operators", "POST", "/call", `{"tool":"system:info","arguments":{}}`, 200)
+	var list struct{ Calls []struct{ ID, Tool string } }
+	if err := json.Unmarshal([]byte(ask("operators", "GET", "/calls?tool=system:info", "", 200)), &list); err != nil || len(list.Calls) != 1 {
+		t.Fatal(list, err)
+	}
+	call := list.Calls[0].ID
+	if text := ask("operators", "GET", "/calls/"+call[:len(call)-3], "", 200); !strings.Contains(text, `"id":"`+call+`"`) {
+		t.Errorf("the call: %s", text)
+	}
+	ask("strangers", "GET", "/calls/call_0000", "", 404)
+}

@@ -217,7 +217,7 @@ const maxArguments = 2000
 func (s *sessions) history() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[HistoryArgs, History]{
 		Tool: definition("history", "Show a session's history", "Show the history of a session: what we did in it, the previous tool calls with arguments, beginnings of results, and errors, newest first.",
-			builtin.Hints(true, false, false), map[string]any{"limit": 5}),
+			builtin.Hints(true, false, false), map[string]any{"id": "work", "limit": 5}),
 		Arguments: map[string]builtin.Property{
 			"id": {"minLength": 1, "maxLength": 200}, "limit": {"minimum": 1, "maximum": 200, "default": 20}, "before": {"minimum": 1},
 		},

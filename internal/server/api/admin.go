@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/nearest"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	"github.com/toolroom/toolroom/internal/token"
 )
@@ -106,7 +107,7 @@ func (s *Server) listTokens(ctx context.Context, in *Paging) (*tokensOutput, err
 	}
 	all = slices.Clone(all)
 	slices.Reverse(all)
-	list, next, err := page(all, *in, func(t *token.Token) string { return t.ID })
+	list, next, err := Page(all, *in, func(t *token.Token) string { return t.ID })
 	return &tokensOutput{Body: tokenPage{Tokens: list, Next: next}}, err
 }
 
@@ -140,6 +141,13 @@ func (s *Server) revokeToken(ctx context.Context, in *idInput) (*struct{}, error
 	if err := operate(ctx, "revoke tokens", s.o.Admin.Tokens != nil); err != nil {
 		return nil, err
 	}
-	err := s.o.Admin.Tokens.RevokeToken(ctx, in.ID, time.Now())
-	return nil, s.recorded(ctx, "tokens.revoke", named{Name: in.ID}, err)
+	all, err := s.o.Admin.Tokens.Tokens(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, err := nearest.ID(in.ID, idsOf(all, func(t *token.Token) string { return t.ID }))
+	if err == nil {
+		err = s.o.Admin.Tokens.RevokeToken(ctx, id, time.Now())
+	}
+	return nil, s.recorded(ctx, "tokens.revoke", named{Name: id}, err)
 }

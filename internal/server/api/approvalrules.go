@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/identity"
+	"github.com/toolroom/toolroom/internal/nearest"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
@@ -39,7 +40,7 @@ func (s *Server) listGrants(ctx context.Context, in *Paging) (*grantsOutput, err
 		return nil, err
 	}
 	slices.Reverse(grants)
-	grants, next, err := page(grants, *in, func(g *toolroom.Grant) string { return g.ID })
+	grants, next, err := Page(grants, *in, func(g *toolroom.Grant) string { return g.ID })
 	return &grantsOutput{Body: grantList{Rules: grants, Next: next}}, err
 }
 
@@ -68,8 +69,12 @@ func (s *Server) removeGrant(ctx context.Context, in *idInput) (*struct{}, error
 	if err != nil {
 		return nil, err
 	}
+	id, err := nearest.ID(in.ID, idsOf(grants, func(g *toolroom.Grant) string { return g.ID }))
+	if err != nil {
+		return nil, err
+	}
 	for _, g := range grants {
-		if g.ID == in.ID {
+		if g.ID == id {
 			return nil, s.o.Approvals.RemoveGrant(ctx, g.ID)
 		}
 	}

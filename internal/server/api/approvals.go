@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/nearest"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
@@ -74,7 +75,7 @@ func (s *Server) listApprovals(ctx context.Context, in *approvalsInput) (*approv
 	}
 	all = slices.DeleteFunc(slices.Clone(all), func(a *toolroom.Approval) bool { return !seesApproval(ctx, a) })
 	slices.Reverse(all)
-	list, next, err := page(all, in.Paging, func(a *toolroom.Approval) string { return a.ID })
+	list, next, err := Page(all, in.Paging, func(a *toolroom.Approval) string { return a.ID })
 	return &approvalsOutput{Body: approvalList{Approvals: list, Next: next}}, err
 }
 
@@ -91,6 +92,18 @@ func (s *Server) approval(ctx context.Context, id string) (*toolroom.Approval, e
 		return nil, noDesk()
 	}
 	a, err := s.o.Approvals.Get(ctx, id)
+	if isNotFound(err) {
+		all, listErr := s.o.Approvals.List(ctx, "")
+		if listErr != nil {
+			return nil, listErr
+		}
+		all = slices.DeleteFunc(slices.Clone(all), func(a *toolroom.Approval) bool { return !seesApproval(ctx, a) })
+		full, ambiguous := nearest.ID(id, idsOf(all, func(a *toolroom.Approval) string { return a.ID }))
+		if ambiguous != nil {
+			return nil, ambiguous
+		}
+		a, err = s.o.Approvals.Get(ctx, full)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -112,11 +125,12 @@ func (s *Server) answerApproval(ctx context.Context, in *answerInput) (*approval
 	if len(body.Comment) > maxComment {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the comment has %d bytes; at most %d are allowed", len(body.Comment), maxComment)
 	}
-	if _, err := s.approval(ctx, in.ID); err != nil {
+	asked, err := s.approval(ctx, in.ID)
+	if err != nil {
 		return nil, err
 	}
 	who := auth.Identity(ctx)
-	answered, err := s.o.Approvals.Answer(ctx, in.ID, toolroom.Answer{
+	answered, err := s.o.Approvals.Answer(ctx, asked.ID, toolroom.Answer{
 		Approve: *body.Approve, By: who.Key(), Comment: body.Comment, Scope: body.Scope, Who: who,
 	})
 	if err != nil {

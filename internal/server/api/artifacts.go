@@ -139,7 +139,7 @@ func (s *Server) listArtifacts(ctx context.Context, in *artifactsInput) (*artifa
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := page(list, in.Paging, func(a toolroom.Artifact) string { return a.Handle })
+	list, next, err := Page(list, in.Paging, func(a toolroom.Artifact) string { return a.Handle })
 	return &artifactsOutput{Body: artifactList{Artifacts: list, Next: next}}, err
 }
 

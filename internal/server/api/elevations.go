@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/nearest"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
@@ -78,7 +79,7 @@ func (s *Server) listElevations(ctx context.Context, in *Paging) (*elevationsOut
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := page(list, *in, func(e *policy.Elevation) string { return e.ID })
+	list, next, err := Page(list, *in, func(e *policy.Elevation) string { return e.ID })
 	return &elevationsOutput{Body: elevationList{Elevations: list, Next: next}}, err
 }
 
@@ -112,5 +113,13 @@ func (s *Server) endElevation(ctx context.Context, in *idInput) (*struct{}, erro
 	if err != nil {
 		return nil, err
 	}
-	return nil, elevator.EndElevation(ctx, in.ID)
+	list, err := elevator.Elevations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, err := nearest.ID(in.ID, idsOf(list, func(e *policy.Elevation) string { return e.ID }))
+	if err != nil {
+		return nil, err
+	}
+	return nil, elevator.EndElevation(ctx, id)
 }

@@ -372,7 +372,7 @@ func (s *Server) listSecrets(ctx context.Context, in *Paging) (*jsonOutput[secre
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := page(all, *in, func(n SecretName) string { return n.Scope + "/" + n.Name + "@" + n.Owner })
+	list, next, err := Page(all, *in, func(n SecretName) string { return n.Scope + "/" + n.Name + "@" + n.Owner })
 	return &jsonOutput[secretPage]{secretPage{list, next}}, err
 }
 

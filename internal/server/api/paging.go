@@ -14,13 +14,14 @@ type Paging struct {
 
 const (
 	defaultPage = 100
-	maxPage     = 1000
+	// MaxPage is the largest size of a page.
+	MaxPage = 1000
 )
 
-// page returns a page of a list, and the cursor of the next one; it is empty at the end of
+// Page returns a page of a list, and the cursor of the next one; it is empty at the end of
 // the list. The cursor is the id of the last item, so that what is added meanwhile is
 // neither repeated nor skipped.
-func page[T any](list []T, p Paging, id func(T) string) ([]T, string, error) {
+func Page[T any](list []T, p Paging, id func(T) string) ([]T, string, error) {
 	if p.Cursor != "" {
 		at := slices.IndexFunc(list, func(one T) bool { return id(one) == p.Cursor })
 		if at < 0 {
@@ -33,7 +34,7 @@ func page[T any](list []T, p Paging, id func(T) string) ([]T, string, error) {
 	if limit == 0 {
 		limit = defaultPage
 	}
-	limit = min(limit, maxPage)
+	limit = min(limit, MaxPage)
 	if len(list) <= limit {
 		return append([]T{}, list...), "", nil
 	}

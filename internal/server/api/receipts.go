@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/identity"
+	"github.com/toolroom/toolroom/internal/nearest"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
@@ -134,6 +136,11 @@ func (s *Server) getCall(ctx context.Context, in *idInput) (*recordOutput, error
 // record returns the record of a call that the caller may see.
 func (s *Server) record(ctx context.Context, id string) (*CallRecord, error) {
 	record, err := s.find(ctx, id)
+	if err == nil && record == nil {
+		if id, err = s.callID(ctx, id); err == nil {
+			record, err = s.find(ctx, id)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -142,6 +149,37 @@ func (s *Server) record(ctx context.Context, id string) (*CallRecord, error) {
 			WithHint("list your calls: GET %s/calls", Prefix)
 	}
 	return record, nil
+}
+
+// callID completes the id of a run or of one of the newest calls that the caller may see.
+func (s *Server) callID(ctx context.Context, typed string) (string, error) {
+	runs, err := s.runs(ctx)
+	if err != nil {
+		return "", err
+	}
+	ids := idsOf(runs, func(r Run) string { return r.ID })
+	if s.o.Receipts != nil {
+		q, err := (&CallFilter{}).query(ctx)
+		if err != nil {
+			return "", err
+		}
+		q.Limit = MaxPage
+		list, err := s.o.Receipts.Receipts(ctx, q)
+		if err != nil {
+			return "", err
+		}
+		ids = append(ids, idsOf(list, func(r *toolroom.Receipt) string { return r.ID })...)
+	}
+	slices.Sort(ids)
+	return nearest.ID(typed, slices.Compact(ids))
+}
+
+func idsOf[T any](list []T, id func(T) string) []string {
+	ids := make([]string, len(list))
+	for i, one := range list {
+		ids[i] = id(one)
+	}
+	return ids
 }
 
 func (s *Server) find(ctx context.Context, id string) (*CallRecord, error) {
@@ -194,24 +232,24 @@ func (s *Server) cancelCall(ctx context.Context, in *idInput) (*cancelOutput, er
 		return nil, err
 	}
 	cancelled := false
-	if call, ok := s.running.get(in.ID); ok {
+	if call, ok := s.running.get(record.ID); ok {
 		call.cancel()
 		cancelled = true
 	} else if record.State == toolroom.JobQueued || record.State == toolroom.JobWaiting {
-		if cancelled, err = s.o.Runner.Withdraw(ctx, in.ID); err != nil {
+		if cancelled, err = s.o.Runner.Withdraw(ctx, record.ID); err != nil {
 			return nil, err
 		}
 	}
 	if !cancelled && s.o.Worker != nil {
-		cancelled = s.o.Worker.Cancel(in.ID)
+		cancelled = s.o.Worker.Cancel(record.ID)
 	}
 	switch {
 	case cancelled:
-		return &cancelOutput{Status: http.StatusAccepted, Body: Cancelling{ID: in.ID, Cancelling: true}}, nil
+		return &cancelOutput{Status: http.StatusAccepted, Body: Cancelling{ID: record.ID, Cancelling: true}}, nil
 	case record.State == toolroom.JobDone:
-		return nil, toolroom.Errorf(toolroom.CodeConflict, "call %s has already ended", in.ID)
+		return nil, toolroom.Errorf(toolroom.CodeConflict, "call %s has already ended", record.ID)
 	default:
-		return nil, toolroom.Errorf(toolroom.CodeConflict, "call %s does not run in this process", in.ID).
+		return nil, toolroom.Errorf(toolroom.CodeConflict, "call %s does not run in this process", record.ID).
 			WithHint("try again once it is running, on the server that runs it")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -77,13 +78,14 @@ type CaseRequest struct {
 }
 
 type toolQuery struct {
-	Tool  string `query:"tool" doc:"only this tool"`
-	Limit int    `query:"limit" minimum:"0" maximum:"1000" doc:"maximum number of entries (default 100)"`
+	Tool string `query:"tool" doc:"only this tool"`
+	Paging
 }
 
 type versionedQuery struct {
 	Namespace   string `query:"namespace" doc:"only the tools of this namespace, also those that a source defines"`
 	Quarantined bool   `query:"quarantined" doc:"only tools of sources whose changed definition waits for a release"`
+	Paging
 }
 
 type diffInput struct {
@@ -113,6 +115,7 @@ type jsonOutput[T any] struct {
 type (
 	versionedTools struct {
 		Tools []release.Summary `json:"tools"`
+		Next  string            `json:"next,omitempty" doc:"cursor of the next page; empty at the end of the list"`
 	}
 	pushedVersions struct {
 		Pushed []release.Pushed `json:"pushed"`
@@ -126,10 +129,12 @@ type (
 		Breaks []string `json:"breaks"`
 	}
 	releaseLog struct {
-		Log []release.Entry `json:"log"`
+		Log  []release.Entry `json:"log"`
+		Next string          `json:"next,omitempty" doc:"cursor of the next page; empty at the end of the list"`
 	}
 	savedCases struct {
 		Cases []*release.Case `json:"cases"`
+		Next  string          `json:"next,omitempty" doc:"cursor of the next page; empty at the end of the list"`
 	}
 	tried struct {
 		// Result is that of the call, Outcomes those of the cases.
@@ -191,7 +196,11 @@ func (s *Server) listVersioned(ctx context.Context, in *versionedQuery) (*jsonOu
 		return nil, err
 	}
 	list, err := r.List(ctx, release.Filter{Namespace: in.Namespace, Quarantined: in.Quarantined})
-	return &jsonOutput[versionedTools]{versionedTools{list}}, err
+	if err != nil {
+		return nil, err
+	}
+	list, next, err := Page(list, in.Paging, func(t release.Summary) string { return t.Tool })
+	return &jsonOutput[versionedTools]{versionedTools{list, next}}, err
 }
 
 func (s *Server) showVersions(ctx context.Context, in *toolPath) (*jsonOutput[*release.Detail], error) {
@@ -327,8 +336,12 @@ func (s *Server) releaseLog(ctx context.Context, in *toolQuery) (*jsonOutput[rel
 			return nil, err
 		}
 	}
-	log, err := r.Store.ReleaseLog(ctx, tool, cmp.Or(in.Limit, 100))
-	return &jsonOutput[releaseLog]{releaseLog{log}}, err
+	log, err := r.Store.ReleaseLog(ctx, tool, -1)
+	if err != nil {
+		return nil, err
+	}
+	log, next, err := Page(log, in.Paging, func(e release.Entry) string { return strconv.FormatInt(e.Seq, 10) })
+	return &jsonOutput[releaseLog]{releaseLog{log, next}}, err
 }
 
 func (s *Server) shadowReport(ctx context.Context, in *shadowInput) (*jsonOutput[*release.ShadowReport], error) {
@@ -352,7 +365,11 @@ func (s *Server) listCases(ctx context.Context, in *toolQuery) (*jsonOutput[save
 		}
 	}
 	cases, err := r.Store.Cases(ctx, tool)
-	return &jsonOutput[savedCases]{savedCases{cases}}, err
+	if err != nil {
+		return nil, err
+	}
+	cases, next, err := Page(cases, in.Paging, func(c *release.Case) string { return c.Tool + "/" + c.Name })
+	return &jsonOutput[savedCases]{savedCases{cases, next}}, err
 }
 
 func (s *Server) saveCase(ctx context.Context, in *bodyInput) (*jsonOutput[*release.Case], error) {

@@ -60,7 +60,7 @@ func (s *Server) listRuns(ctx context.Context, in *runsInput) (*runsOutput, erro
 			list = append(list, one)
 		}
 	}
-	list, next, err := page(list, in.Paging, func(r Run) string { return r.ID })
+	list, next, err := Page(list, in.Paging, func(r Run) string { return r.ID })
 	return &runsOutput{Body: runList{Runs: list, Next: next}}, err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/identity"
+	"github.com/toolroom/toolroom/internal/nearest"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	"github.com/toolroom/toolroom/internal/session"
 )
@@ -87,6 +88,19 @@ func (s *Server) sessions(ctx context.Context) (store Sessions, owner string, er
 	return s.o.Sessions, identity.Owner(auth.Identity(ctx)), nil
 }
 
+// session returns the store, its owner and the id of one of the caller's sessions.
+func (s *Server) session(ctx context.Context, typed string) (store Sessions, owner, id string, err error) {
+	if store, owner, err = s.sessions(ctx); err != nil {
+		return nil, "", "", err
+	}
+	list, err := store.List(owner)
+	if err != nil {
+		return nil, "", "", err
+	}
+	id, err = nearest.ID(typed, idsOf(list, func(i session.Info) string { return i.ID }))
+	return store, owner, id, err
+}
+
 func (s *Server) listSessions(ctx context.Context, in *Paging) (*sessionsOutput, error) {
 	store, owner, err := s.sessions(ctx)
 	if err != nil {
@@ -96,30 +110,30 @@ func (s *Server) listSessions(ctx context.Context, in *Paging) (*sessionsOutput,
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := page(list, *in, func(i session.Info) string { return i.ID })
+	list, next, err := Page(list, *in, func(i session.Info) string { return i.ID })
 	return &sessionsOutput{Body: sessionList{Sessions: list, Next: next}}, err
 }
 
 func (s *Server) forkSession(ctx context.Context, in *forkInput) (*sessionMade, error) {
-	store, owner, err := s.sessions(ctx)
+	store, owner, id, err := s.session(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	info, err := store.Fork(ctx, owner, in.ID, in.To)
+	info, err := store.Fork(ctx, owner, id, in.To)
 	return &sessionMade{Body: info}, err
 }
 
 func (s *Server) exportSession(ctx context.Context, in *sessionInput) (*raw, error) {
-	store, owner, err := s.sessions(ctx)
+	store, owner, id, err := s.session(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
 	var file bytes.Buffer // an error must come before the response's status is sent
-	if err := store.Export(owner, in.ID, &file); err != nil {
+	if err := store.Export(owner, id, &file); err != nil {
 		return nil, err
 	}
 	return &raw{Body: func(huma.Context) {
-		sendFile(in.w, &file, toolroom.Artifact{Name: in.ID + ".session", Size: int64(file.Len())})
+		sendFile(in.w, &file, toolroom.Artifact{Name: id + ".session", Size: int64(file.Len())})
 	}}, nil
 }
 
@@ -133,9 +147,9 @@ func (s *Server) importSession(ctx context.Context, in *importInput) (*sessionMa
 }
 
 func (s *Server) deleteSession(ctx context.Context, in *sessionInput) (*struct{}, error) {
-	store, owner, err := s.sessions(ctx)
+	store, owner, id, err := s.session(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	return nil, store.Delete(ctx, owner, in.ID)
+	return nil, store.Delete(ctx, owner, id)
 }

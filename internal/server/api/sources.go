@@ -90,7 +90,7 @@ func (s *Server) listSources(ctx context.Context, in *Paging) (*sourcesOutput, e
 		return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator may see the sources").
 			WithHint("list the tools: GET %s/tools", Prefix)
 	}
-	list, next, err := page(s.allSources(), *in, func(s Source) string { return s.Name })
+	list, next, err := Page(s.allSources(), *in, func(s Source) string { return s.Name })
 	return &sourcesOutput{Body: sourceList{Sources: list, Next: next}}, err
 }
 
