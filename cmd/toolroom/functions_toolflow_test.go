@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/toolroom/toolroom/internal/imports/toolflow"
@@ -50,6 +51,28 @@ func TestAnImportFromToolFlowTakesWhatRunsAndNamesTheRest(t *testing.T) {
 	w2.serve("double.py", "def double(x: int) -> int:\n    return x\n")
 	steps, err := toolflow.Import(t.Context(), w2.Parts().Releases, tools, "ada", true)
 	if err != nil || steps[0].Action != toolflow.StepRename || steps[0].Tool != "fn:double_2" {
+		t.Errorf("%+v, %v", steps, err)
+	}
+}
+
+func TestCodeCallsNoToolsWhileItIsImported(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, "")
+	w.serve("double.py", "def double(x: int) -> int:\n    return x * 2\n")
+	code := `import sys
+def main(args):
+    try:
+        sys._getframe(1).f_locals["_toolroom"].call_tool("fn:double", {"x": 1})
+    except Exception as e:
+        return {"refused": type(e).__name__}
+    return {"called": True}
+`
+	tool := toolflow.Tool{
+		ID: "curious", Versions: []toolflow.Version{{Number: 1, Code: code, Status: "active"}},
+		Runs: []toolflow.Run{{ID: "1", Version: 1, Input: json.RawMessage(`{}`), Output: json.RawMessage(`{"refused": "ToolError"}`)}},
+	}
+	steps, err := toolflow.Import(t.Context(), w.Parts().Releases, []toolflow.Tool{tool}, "ada", false)
+	if err != nil || len(steps) != 2 || steps[1].Action != toolflow.StepCase {
 		t.Errorf("%+v, %v", steps, err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -63,9 +64,10 @@ func (c *confined) start(s proc.Spec) (*proc.Process, error) {
 	p := &confinedProcess{done: make(chan struct{}), kill: cancel}
 	far, stdin, stdout := newStdio()
 	attached := make(chan struct{})
+	var taken atomic.Bool // the program itself may ask its proxy for the address
 	job.Dial = func(ctx context.Context, address string) (net.Conn, error) {
 		switch {
-		case address == bridge.StdioAddress:
+		case address == bridge.StdioAddress && taken.CompareAndSwap(false, true):
 			close(attached)
 			return far, nil
 		case guard == nil:
@@ -235,10 +237,12 @@ func (c *confined) locate(s proc.Spec) (command string, folders []sandbox.Folder
 	}
 	bin := filepath.Dir(found)
 	prefix := filepath.Dir(bin)
-	for _, sign := range []string{"lib/node_modules", "pyvenv.cfg"} {
-		if _, err := os.Stat(filepath.Join(prefix, sign)); err == nil {
-			return found, []sandbox.Folder{{Source: prefix}}, bin
-		}
+	if exists(filepath.Join(prefix, "pyvenv.cfg")) {
+		return found, []sandbox.Folder{{Source: prefix}}, bin
+	}
+	// Not the whole prefix, which may be ~/.local or even the home folder.
+	if packages := filepath.Join(prefix, "lib", "node_modules"); exists(packages) {
+		return found, []sandbox.Folder{{Source: bin}, {Source: packages}}, bin
 	}
 	folders = []sandbox.Folder{{Source: actual, Target: found}}
 	if uv := filepath.Join(filepath.Dir(actual), "uv"); filepath.Base(found) == "uvx" && exists(uv) {

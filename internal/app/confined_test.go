@@ -1,10 +1,12 @@
 package app_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -54,6 +56,16 @@ func runNosy() {
 		text, err := io.ReadAll(r.Body)
 		return said(fmt.Sprint(r.StatusCode, " ", string(text)), err)
 	})
+	mcp.AddTool(s, &mcp.Tool{Name: "connect"}, func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(os.Getenv("HTTP_PROXY"), "http://"))
+		if err != nil {
+			return said("", err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\n\r\n", a.Path)
+		text, err := bufio.NewReader(conn).ReadString('\n')
+		return said(text, err)
+	})
 	mcp.AddTool(s, &mcp.Tool{Name: "variable"}, func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
 		return said(os.Getenv(a.Path), nil)
 	})
@@ -99,6 +111,7 @@ func TestAServerInASandboxSeesAndReachesWhatItsSourceMay(t *testing.T) {
 		{"nosy:write", filepath.Join(kept, "b.txt"), "written", ""},
 		{"nosy:write", "/home/source/state", "written", ""},
 		{"nosy:fetch", web.URL, "200 welcome", ""},
+		{"nosy:connect", "stdio", "HTTP/1.1 403", ""}, // not a line that ends the server
 		{"nosy:variable", "HOME", "/home/source", ""},
 		{"nosy:variable", "TOOLROOM_OWNER", "", ""},
 		{"nosy:read", private, "", "no such file"},

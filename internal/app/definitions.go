@@ -119,6 +119,9 @@ func (a *App) admit(ctx context.Context, source string, by trust, tools []toolro
 	var offers []release.Offer
 	for _, tool := range tools {
 		id := tool.ID.Unversioned()
+		if _, twice := state[id]; twice {
+			continue // the first one counts, in the catalog too
+		}
 		if isOurs(&tool) {
 			admitted = append(admitted, tool)
 			continue

@@ -98,7 +98,11 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 				a.screen.say("%s", line)
 			}
 		},
-		Listed: func(l server.Listing) { a.screen.say("%s", listingLine(l)) },
+		Listed: func(l server.Listing) {
+			a.screen.say("%s", listingLine(l))
+			debug.FreeOSMemory() // what the start needed
+			collectSeldom()
+		},
 	}
 	defer a.reopenOnHangup(r)()
 	if !stdio {
@@ -109,12 +113,12 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	if stdio {
 		return server.ServeStdio(ctx, r, io.NopCloser(a.In), nopCloser{a.Out}, o)
 	}
-	collectSeldom()
 	return server.Serve(ctx, r, o)
 }
 
 // collectSeldom lets the memory in use grow threefold between two collections, unless GOGC
-// says otherwise. A server has little memory in use, and would spend a sixth of its
+// says otherwise. It is for servers that have started: a start would leave three times the
+// memory behind. A server has little memory in use, and would spend a sixth of its
 // processor time on collecting under load.
 func collectSeldom() {
 	const byDefault = 100

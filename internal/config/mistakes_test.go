@@ -100,11 +100,12 @@ func TestEachMistakeInASourceNamesItsPlaceItsReasonAndTheRightForm(t *testing.T)
 	t.Parallel()
 	const base = `base_url: "http://a"`
 	for text, want := range map[string]string{
-		"a b: {cli: {command: x}}": `1:11: sources.a b: "a b" is not a name: it needs 1 to 128 characters of A-Z a-z 0-9 _ . -`,
-		"x: {}":                    `1:11: sources.x: one of mcp, openapi, graphql, http and cli is missing; for example {mcp: {command: mcp-server-filesystem, args: ["."]}}`,
-		"x: {mpc: {command: a}}":   "1:15: sources.x.mpc: unknown key; did you mean mcp?",
-		"x: {mcp: {command: a}, cli: {command: a}}": "1:11: sources.x: it has more than one of mcp, openapi, graphql, http and cli; make a source of each",
-		"x: {mcp: {}}": `1:15: sources.x.mcp: it has neither command nor url; for example {command: mcp-server-filesystem, args: ["."]} or {url: "https://example.com/mcp"}`,
+		"'..': {cli: {command: x}}":                                                    `1:11: sources...: ".." is not a name; use letters or digits, too`,
+		"a b: {cli: {command: x}}":                                                     `1:11: sources.a b: "a b" is not a name: it needs 1 to 128 characters of A-Z a-z 0-9 _ . -`,
+		"x: {}":                                                                        `1:11: sources.x: one of mcp, openapi, graphql, http and cli is missing; for example {mcp: {command: mcp-server-filesystem, args: ["."]}}`,
+		"x: {mpc: {command: a}}":                                                       "1:15: sources.x.mpc: unknown key; did you mean mcp?",
+		"x: {mcp: {command: a}, cli: {command: a}}":                                    "1:11: sources.x: it has more than one of mcp, openapi, graphql, http and cli; make a source of each",
+		"x: {mcp: {}}":                                                                 `1:15: sources.x.mcp: it has neither command nor url; for example {command: mcp-server-filesystem, args: ["."]} or {url: "https://example.com/mcp"}`,
 		"x: {mcp: {command: a, url: 'http://a'}}":                                      "1:15: sources.x.mcp: it has both command and url; make a source of each",
 		"x: {mcp: {url: 'a.example/mcp'}}":                                             "1:26: sources.x.mcp.url: it is not an http or https URL; for example https://example.com/mcp",
 		"x: {mcp: {url: 'http://a', args: [b]}}":                                       "1:38: sources.x.mcp.args: it is only for command; remove it",

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	secretName = pattern.Lazy(`(?i)(token|secret|passw|passphrase|pwd|credential|cookie|authorization|api[-_]?key|apikey|access[-_]?key|private[-_]?key|[-_]key$|^key$|[-_]pat$|[-_]dsn$|session|bearer)`)
+	secretName = pattern.Lazy(`(?i)(token|secret|passw|\bpass$|_pass$|passphrase|pwd|credential|cookie|authorization|api[-_]?key|apikey|access[-_]?key|private[-_]?key|[-_]key$|^key$|[-_]pat$|[-_]dsn$|session|bearer)`)
 	// notSecret matches names of settings that only mention secrets.
 	notSecret = pattern.Lazy(`(?i)(file|path|url|dir|name|type|timeout|limit|max.*tokens|tokens?[-_]?(count|limit)|expiry|ttl)$`)
 	// secretValue matches well-known tokens, as their issuers document them for scanners:

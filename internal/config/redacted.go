@@ -91,8 +91,11 @@ func redactText(path []string, value string) string {
 	if LooksSecret(key, value) || holdsCredential(path, value) {
 		return hidden
 	}
-	if name, text, ok := strings.Cut(value, "="); ok && strings.HasPrefix(name, "-") && LooksSecret(strings.TrimLeft(name, "-"), text) {
-		return name + "=" + hidden
+	if at := strings.IndexAny(value, "=:"); at > 0 { // --key=…, KEY=… after -e, NAME: … after --header
+		name := value[:at]
+		if (strings.HasPrefix(name, "-") || path[0] == "sources") && LooksSecret(strings.TrimLeft(name, "-"), strings.TrimSpace(value[at+1:])) {
+			return value[:at+1] + hidden
+		}
 	}
 	if u, err := url.Parse(value); err == nil && u.Host != "" && u.RawQuery != "" {
 		u.RawQuery = "" // it may hold a key

@@ -235,10 +235,8 @@ type token struct {
 }
 
 func (d *dump) token() (token, error) {
-	d.skipBlanks()
-	if strings.HasPrefix(d.text[d.at:], "/*") {
+	for d.skipBlanks(); strings.HasPrefix(d.text[d.at:], "/*"); d.skipBlanks() {
 		d.past("*/")
-		return d.token()
 	}
 	if d.at >= len(d.text) {
 		return token{}, fmt.Errorf("the text ends in the middle of a statement")

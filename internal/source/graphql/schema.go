@@ -2,6 +2,7 @@ package graphql
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 
 	"github.com/toolroom/toolroom"
@@ -154,12 +155,14 @@ func (s *schema) composite(t typeRef) bool {
 const (
 	maxInputDepth = 4
 	maxProperties = 300
+	maxEnumText   = 32 << 10 // bytes of the values of all enums
 )
 
 // inputs builds JSON Schemas.
 type inputs struct {
 	*schema
-	left int // properties
+	left int // properties and lists
+	text int // bytes of enum values
 }
 
 // of returns the schema of a type.
@@ -168,6 +171,9 @@ func (i *inputs) of(t typeRef, depth int) map[string]any {
 	case "NON_NULL":
 		return i.of(below(t), depth)
 	case "LIST":
+		if i.left--; i.left < 0 {
+			return map[string]any{"type": "array"}
+		}
 		return map[string]any{"type": "array", "items": i.of(below(t), depth)}
 	}
 	switch t.Name {
@@ -186,14 +192,20 @@ func (i *inputs) of(t typeRef, depth int) map[string]any {
 	switch {
 	case found != nil && found.Kind == "ENUM":
 		values := make([]string, len(found.EnumValues))
+		size := 0
 		for n, v := range found.EnumValues {
 			values[n] = v.Name
+			size += len(v.Name) + 1
 		}
+		if size > i.text {
+			return map[string]any{"type": "string", "description": fmt.Sprintf("one of the %d values of the enum %s", len(values), t.Name)}
+		}
+		i.text -= size
 		return map[string]any{"enum": values}
 	case found != nil && found.Kind == "INPUT_OBJECT":
 		return i.object(found, depth)
 	}
-	return map[string]any{"description": "a value of the scalar " + t.Name}
+	return map[string]any{"description": "a value of the scalar " + clip(t.Name, maxDefault)}
 }
 
 func (i *inputs) object(t *typeOf, depth int) map[string]any {

@@ -16,6 +16,7 @@ const (
 	defaultDepth   = 2
 	maxDepth       = 10
 	maxDefaults    = 120 // fields of a default selection
+	maxSteps       = 20_000
 	maxSelected    = 1000
 	maxSelection   = 32 << 10 // bytes of text
 	maxUnionMember = 8
@@ -26,13 +27,14 @@ const (
 // own, often with a required page size; and so are types that contain themselves.
 type defaults struct {
 	*schema
-	left int
+	left  int
+	steps int // fields and types that are still looked at
 }
 
 // of returns the selection without braces, or "" if the type has nothing to select.
 func (d *defaults) of(name string, depth int, path []string) string {
 	t := d.types[name]
-	if t == nil || depth == 0 || slices.Contains(path, name) {
+	if d.steps--; t == nil || depth == 0 || d.steps < 0 || slices.Contains(path, name) {
 		return ""
 	}
 	path = append(slices.Clip(path), name)
@@ -50,7 +52,10 @@ func (d *defaults) of(name string, depth int, path []string) string {
 	}
 	for _, plain := range []bool{true, false} { // plain ones first, while there is room
 		for _, f := range t.Fields {
-			if d.left <= 0 || d.composite(f.Type) == plain || !isName.MatchString(f.Name) || len(f.Args) > 0 && (!plain || slices.ContainsFunc(f.Args, input.required)) {
+			if d.steps--; d.left <= 0 || d.steps < 0 {
+				return strings.Join(words, " ")
+			}
+			if d.composite(f.Type) == plain || !isName.MatchString(f.Name) || len(f.Args) > 0 && (!plain || slices.ContainsFunc(f.Args, input.required)) {
 				continue
 			}
 			if plain {
@@ -68,8 +73,8 @@ func (d *defaults) of(name string, depth int, path []string) string {
 
 // defaultSelection returns the default selection of a type; at least one field.
 func (s *schema) defaultSelection(name string, depth int) string {
-	d := defaults{s, maxDefaults}
-	if text := d.of(name, depth, nil); text != "" {
+	d := defaults{s, maxDefaults, maxSteps}
+	if text := d.of(name, depth, []string{s.query, s.mutation}); text != "" {
 		return text
 	}
 	return "__typename"
@@ -143,6 +148,10 @@ func (p *selection) set(name string, depth int) error {
 		if word == "__typename" {
 			p.built.WriteString("__typename ")
 			continue
+		}
+		if name == p.query || name == p.mutation {
+			// Rules, include and exclude are about tools.
+			return badSelection(begin, "%s.%s is a tool of its own", name, word)
 		}
 		f := p.field(name, word)
 		if f == nil {

@@ -154,16 +154,17 @@ func (s *Source) load(ctx context.Context) error {
 	if err != nil && ctx.Err() != nil {
 		return inflight.EndOf(ctx)
 	}
+	var tools []toolroom.Tool
+	var operations map[toolroom.ID]*operation
+	if err == nil {
+		tools, operations, err = s.makeTools(read)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failure = err; err != nil {
-		return err
+	if s.failure = err; err == nil {
+		s.tools, s.operations, s.schema = tools, operations, read
 	}
-	s.tools, s.operations, s.failure = s.makeTools(read)
-	if s.failure == nil {
-		s.schema = read
-	}
-	return s.failure
+	return err
 }
 
 func (s *Source) introspect(ctx context.Context) (*schema, error) {
@@ -233,7 +234,7 @@ const (
 )
 
 func (s *Source) tool(read *schema, id toolroom.ID, o *operation) (toolroom.Tool, error) {
-	builder := &inputs{read, maxProperties}
+	builder := &inputs{read, maxProperties, maxEnumText}
 	object := builder.members(o.Args, 0)
 	text := joinSentences(clip(o.Description, maxText), "Returns "+o.Type.String())
 	if read.composite(o.Type) {
