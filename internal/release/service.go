@@ -180,12 +180,14 @@ func (s *Service) withDiff(ctx context.Context, err error, v *Version) error {
 // Conflict is the error of an author who was second, with the difference of the newest
 // version and the author's.
 type Conflict struct {
-	*toolroom.Error
+	err  *toolroom.Error
 	Diff string
 }
 
+func (c *Conflict) Error() string { return c.err.Error() }
+
 // Unwrap returns the error without the difference.
-func (c *Conflict) Unwrap() error { return c.Error }
+func (c *Conflict) Unwrap() error { return c.err }
 
 func conflict(e *toolroom.Error, diff string) error {
 	if e.Details == nil {
