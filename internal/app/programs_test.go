@@ -63,3 +63,27 @@ func TestProgramsCallCommandLineProgramsWithoutASource(t *testing.T) {
 		})
 	}
 }
+
+func TestAProgramThatCallsANameWhichIsNoToolLearnsWhatToWrite(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, "cli: {mode: ambient}")
+	const git = "cli.git is not the program here, because other tools have its name: tools.git has add, "
+	for _, c := range []struct{ code, value, fails string }{
+		{`return await cli("git")("status")`, "", git},
+		{`return await cli.git("status")`, "", git},
+		{`return await cli("git").rev_parse()`, "", git},
+		{`return await call_tool("git:rev_parse")`, "", `there is no tool "git:rev_parse"`},
+		{`return await tools.file_list({path: "."})`, "", "there is no tools.file_list: did you mean await tools.file.list("},
+		{`return await tools.file({path: "."})`, "", "tools.file is a namespace: call one of its tools: edit, list, "},
+		{`return await tools.w_t1()`, "", "there is no tools.w_t1: tools has "},
+		{`const tools = {w_t1: () => "own"}; return tools.w_t1()`, "own", ""},
+	} {
+		result, err := w.Execute(t.Context(), toolroom.Call{Identity: toolroom.Identity{Subject: "local"}}, toolroom.Program{Language: "javascript", Code: c.code})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.fails == "" && (result.Error != nil || result.Text() != c.value) || c.fails != "" && (result.Error == nil || !strings.Contains(result.Error.Message, c.fails)) {
+			t.Errorf("%s: got %q, %v", c.code, result.Text(), result.Error)
+		}
+	}
+}

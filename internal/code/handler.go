@@ -39,6 +39,8 @@ type handler struct {
 	line           string // the incomplete last line of a function that prints lines
 	refused        refused
 
+	// programs are the command-line programs that the program names.
+	programs []programUse
 	// computed says that the program computes names of command-line programs, and
 	// closedPrograms is why those that it names cannot be called.
 	computed       bool

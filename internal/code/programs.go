@@ -46,11 +46,12 @@ func usedPrograms(text string) []programUse {
 // openPrograms makes the command-line programs sources that a program names and that are
 // none. It keeps why one cannot be.
 func (h *handler) openPrograms(ctx context.Context, text string) {
+	h.programs = usedPrograms(text)
 	if h.o.Programs == nil {
 		return
 	}
 	h.computed = computedProgram().MatchString(text)
-	for _, used := range usedPrograms(text) {
+	for _, used := range h.programs {
 		if h.hasNamespace(used.name) {
 			continue
 		}
@@ -79,10 +80,44 @@ func (h *handler) openFor(ctx context.Context, tool string) error {
 	if err := h.closedPrograms[namespace]; err != nil {
 		return err
 	}
+	if err := h.notAProgram(tool); err != nil {
+		return err
+	}
 	if !h.computed || h.o.Programs == nil || h.hasNamespace(namespace) {
 		return nil
 	}
 	return h.openProgram(ctx, namespace)
+}
+
+// notAProgram returns an error if a tool does not exist because the program means a
+// command-line program by cli.NAME, and NAME is the namespace of other tools.
+func (h *handler) notAProgram(tool string) error {
+	namespace, _, _ := strings.Cut(tool, ":")
+	if !slices.ContainsFunc(h.programs, func(u programUse) bool { return identifier(u.name) == identifier(namespace) }) {
+		return nil
+	}
+	if _, err := h.o.Catalog.Resolve(tool, nil); toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
+		return nil
+	}
+	visible := h.o.Runner.Visible(h.request.Identity)
+	all := h.o.Catalog.All(func(e *catalog.Entry) bool {
+		return identifier(e.Tool.ID.Namespace) == identifier(namespace) && visible(e)
+	})
+	if len(all) == 0 || slices.ContainsFunc(all, func(e *catalog.Entry) bool { return e.Tool.Source == toolroom.SourceCLI }) {
+		return nil
+	}
+	names := make([]string, len(all))
+	for i, e := range all {
+		names[i] = identifier(e.Tool.ID.Name)
+	}
+	ns := identifier(namespace)
+	e := toolroom.Errorf(toolroom.CodeToolNotFound, "cli.%s is not the program here, because other tools have its name: tools.%s has %s", ns, ns, some(names))
+	if all[0].Tool.Source != toolroom.SourceBuiltin {
+		return e.WithHint("call one of them; the operator can add the program under another name").
+			WithCLIHint("toolroom sources add NAME --cli %s", namespace)
+	}
+	return e.WithHint("call one of them; the operator can add the program as the source %s, which replaces them", namespace).
+		WithCLIHint("toolroom sources add %s --cli %[1]s", namespace)
 }
 
 // openProgram makes a program a source, unless policy forbids the caller to call it.

@@ -17,6 +17,8 @@ var (
 	literalID = pattern.Lazy(`\b(call_tool|run)\(\s*(?:"([^"\\\n]+)"|'([^'\\\n]+)')`)
 	// rooted matches the beginning of tools.github.create_issue.
 	rooted = pattern.Lazy(`\b(tools|mcp|cli)\.([\pL_][\pL\pN_]*)\.`)
+	// rootCall matches the call tools.github_create_issue(, which names no namespace.
+	rootCall = pattern.Lazy(`\b(tools|mcp)\.([\pL_][\pL\pN_]*)\(`)
 )
 
 // maxUnknown is the maximum number of mistakes that are reported for one program.
@@ -48,6 +50,9 @@ func (h *handler) unknown(source string, entries []*catalog.Entry) bridge.Map {
 	}
 	for _, m := range rooted().FindAllStringSubmatch(source, -1) {
 		add(m[1]+"."+m[2], func() string { return h.unknownSpace(m[1], m[2], entries) })
+	}
+	for _, m := range rootCall().FindAllStringSubmatch(source, -1) {
+		add(m[1]+"."+m[2], func() string { return h.calledSpace(m[1], m[2], entries) })
 	}
 	return found
 }
@@ -90,6 +95,30 @@ func (h *handler) didYouMean(e *catalog.Entry) string {
 	return ": did you mean " + catalog.ReadyCall(e, h.form()) + "?"
 }
 
+// calledSpace describes what is wrong with the call tools.NAME(…). The namespace of a
+// command-line program may be called.
+func (h *handler) calledSpace(root, name string, entries []*catalog.Entry) string {
+	for _, e := range entries {
+		if id := e.Tool.ID; name == identifier(id.Namespace)+"_"+identifier(id.Name) || name == identifier(id.Namespace)+"__"+identifier(id.Name) {
+			return fmt.Sprintf("there is no %s.%s", root, name) + h.didYouMean(e)
+		}
+	}
+	var names []string
+	for _, e := range entries {
+		if identifier(e.Tool.ID.Namespace) != name {
+			continue
+		}
+		if e.Tool.Source == toolroom.SourceCLI {
+			return ""
+		}
+		names = append(names, identifier(e.Tool.ID.Name))
+	}
+	if len(names) > 0 {
+		return fmt.Sprintf("%s.%s is a namespace: call one of its tools: %s", root, name, some(names))
+	}
+	return h.unknownSpace(root, name, entries)
+}
+
 // unknownSpace describes what is wrong with tools.NAMESPACE.
 func (h *handler) unknownSpace(root, namespace string, entries []*catalog.Entry) string {
 	for n := range h.o.Catalog.Namespaces(nil) {
@@ -109,9 +138,14 @@ func (h *handler) unknownSpace(root, namespace string, entries []*catalog.Entry)
 	if near, ok := nearest.Of(namespace, names); ok {
 		return message + ": did you mean " + root + "." + near + "?"
 	}
+	return message + ": " + root + " has " + some(names)
+}
+
+// some lists the first of the names.
+func some(names []string) string {
 	slices.Sort(names)
-	if len(names) > 20 {
-		names = append(names[:20], "…")
+	if len(names) > maxUnknown {
+		names = append(names[:maxUnknown], "…")
 	}
-	return message + ": " + root + " has " + strings.Join(names, ", ")
+	return strings.Join(names, ", ")
 }
