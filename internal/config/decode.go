@@ -78,6 +78,26 @@ func firstInvalid(data []byte) place {
 	return at
 }
 
+// lookAt says in which lines to look for the mistake that the YAML parser noticed at line, and
+// for what. The parser often notices it after its place.
+func lookAt(reason string, line int) string {
+	lines := fmt.Sprintf("line %d", line)
+	if line > 1 {
+		lines = fmt.Sprintf("lines %d and %d", line-1, line)
+	}
+	switch {
+	case strings.Contains(reason, "cannot start any token"):
+		return fmt.Sprintf("look at line %d: indent with spaces, not tabs, and quote a value that begins with @ or `", line)
+	case strings.Contains(reason, "mapping values are not allowed"):
+		return "look at " + lines + `: quote a value that has ": " in it, give the keys of one block the same indentation, and close each bracket`
+	case strings.Contains(reason, "',' or"):
+		return "look at " + lines + ": put commas between the values in brackets, and close each bracket"
+	case strings.Contains(reason, "end of stream"), strings.Contains(reason, "node content"):
+		return "look at line " + fmt.Sprint(line) + " and above it: close each quote and bracket"
+	}
+	return "look at " + lines + ": give the keys of one block the same indentation, and close each quote and bracket"
+}
+
 func (d *decoder) syntax(err error) {
 	at, reason := place{1, 1}, err.Error()
 	var e *yaml.LoadError
@@ -87,7 +107,7 @@ func (d *decoder) syntax(err error) {
 			at = place{e.Mark.Line, e.Mark.Column}
 		}
 	}
-	d.add(at, "", "not YAML: "+reason, "")
+	d.add(at, "", "not YAML: "+reason, lookAt(reason, at.line))
 }
 
 // decode decodes n into v, which must be settable.
