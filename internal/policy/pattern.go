@@ -48,7 +48,11 @@ func ParsePattern(text string, groups map[string][]string) (Pattern, error) {
 		}
 		return p, nil
 	case "hint":
-		if rest != "read_only" && rest != "destructive" && rest != "idempotent" && rest != "open_world" {
+		switch rest {
+		case "readOnly", "openWorld": // as MCP and the API write them
+			rest = map[string]string{"readOnly": "read_only", "openWorld": "open_world"}[rest]
+		case "read_only", "destructive", "idempotent", "open_world":
+		default:
 			return p, fmt.Errorf("there is no hint %q: use read_only, destructive, idempotent or open_world", rest)
 		}
 		p.hint = rest

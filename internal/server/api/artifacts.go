@@ -14,6 +14,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/identity"
+	"github.com/toolroom/toolroom/internal/nearest"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
@@ -130,6 +131,20 @@ func (s *Server) store(ctx context.Context, o Owned) (store Artifacts, owner str
 	}
 }
 
+// artifact returns the store, the owner that the request selects, and the handle that typed is
+// or begins.
+func (s *Server) artifact(ctx context.Context, o Owned, typed string) (store Artifacts, owner, handle string, err error) {
+	if store, owner, err = s.store(ctx, o); err != nil {
+		return nil, "", "", err
+	}
+	list, err := store.List(ctx, owner)
+	if err != nil {
+		return nil, "", "", err
+	}
+	handle, err = nearest.ID(typed, idsOf(list, func(a toolroom.Artifact) string { return a.Handle }))
+	return store, owner, handle, err
+}
+
 func (s *Server) listArtifacts(ctx context.Context, in *artifactsInput) (*artifactsOutput, error) {
 	store, owner, err := s.store(ctx, in.Owned)
 	if err != nil {
@@ -144,11 +159,11 @@ func (s *Server) listArtifacts(ctx context.Context, in *artifactsInput) (*artifa
 }
 
 func (s *Server) getArtifact(ctx context.Context, in *artifactInput) (*artifactOutput, error) {
-	store, owner, err := s.store(ctx, in.Owned)
+	store, owner, handle, err := s.artifact(ctx, in.Owned, in.Handle)
 	if err != nil {
 		return nil, err
 	}
-	a, err := store.Stat(ctx, owner, in.Handle)
+	a, err := store.Stat(ctx, owner, handle)
 	if err != nil {
 		return nil, err
 	}
@@ -156,12 +171,12 @@ func (s *Server) getArtifact(ctx context.Context, in *artifactInput) (*artifactO
 }
 
 func (s *Server) readArtifact(ctx context.Context, in *contentInput) (*raw, error) {
-	store, owner, err := s.store(ctx, in.Owned)
+	store, owner, handle, err := s.artifact(ctx, in.Owned, in.Handle)
 	if err != nil {
 		return nil, err
 	}
 	if !in.Raw && !in.wants(octets) {
-		page, err := store.Read(ctx, owner, in.Handle, artifact.ReadOptions{
+		page, err := store.Read(ctx, owner, handle, artifact.ReadOptions{
 			Offset: in.Offset, Limit: in.Limit, Grep: in.Grep, Context: in.Context, JSONPath: in.JSONPath,
 		})
 		if err != nil {
@@ -169,7 +184,7 @@ func (s *Server) readArtifact(ctx context.Context, in *contentInput) (*raw, erro
 		}
 		return in.answer(http.StatusOK, page), nil
 	}
-	file, about, err := store.Open(ctx, owner, in.Handle)
+	file, about, err := store.Open(ctx, owner, handle)
 	if err != nil {
 		return nil, err
 	}
@@ -217,9 +232,9 @@ func (s *Server) uploadArtifact(ctx context.Context, in *uploadInput) (*uploadOu
 }
 
 func (s *Server) deleteArtifact(ctx context.Context, in *artifactInput) (*struct{}, error) {
-	store, owner, err := s.store(ctx, in.Owned)
+	store, owner, handle, err := s.artifact(ctx, in.Owned, in.Handle)
 	if err != nil {
 		return nil, err
 	}
-	return nil, store.Delete(ctx, owner, in.Handle)
+	return nil, store.Delete(ctx, owner, handle)
 }

@@ -98,6 +98,16 @@ func TestArtifactsBelongToTheirOwner(t *testing.T) {
 	if about.Size != int64(len(content)) || about.MIMEType != "text/html" || about.Name != "x.html" {
 		t.Errorf("the artifact is %+v", about)
 	}
+	short := location[:len(location)-1]
+	if r := b.as("alice", http.MethodGet, short, ""); r.status != http.StatusOK {
+		t.Errorf("the beginning of the handle: %d %s", r.status, r.body)
+	}
+	if r := b.as("alice", http.MethodGet, short+"/content?offset=1&limit=6", ""); !strings.Contains(r.body, `"text":"script"`) {
+		t.Errorf("the page of the beginning is %s", r.body)
+	}
+	if r := b.as("bob", http.MethodGet, short, ""); r.status != http.StatusNotFound {
+		t.Errorf("bob reads the beginning: %d", r.status)
+	}
 	if r := b.as("alice", http.MethodGet, location+"/content?offset=1&limit=6", ""); !strings.Contains(r.body, `"text":"script"`) {
 		t.Errorf("the page is %s", r.body)
 	}
