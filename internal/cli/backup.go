@@ -127,6 +127,7 @@ func (a *cli) printRestored(file string, done backup.Restored) error {
 		return err
 	}
 	if done.ConfigFile != "" {
+		a.screen.say("a config in the working folder must be trusted again: read it, then toolroom trust")
 		return a.screen.printf("config: %s\n", done.ConfigFile)
 	}
 	return nil

@@ -38,6 +38,11 @@ Tools with packages need uv and npm, and take numpy, pandas, graceful-fs and
 			if o.Calls < 4 || o.Calls > 1_000_000 {
 				return usage(c.UseLine(), "--calls must be 4 to 1000000")
 			}
+			for _, language := range o.Only {
+				if language != "python" && language != "javascript" {
+					return usage(c.UseLine(), "--only measures python and javascript, not %q", language)
+				}
+			}
 			o.Packages = !plain
 			report, err := a.benchTools(c.Context(), o)
 			if err != nil {

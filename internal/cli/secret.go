@@ -116,6 +116,7 @@ of one source or of all, into the secret store. The config then refers to it.`,
 
 func (a *cli) secretListCommand() *cobra.Command {
 	var asJSON bool
+	var p paging
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List the names of secrets",
@@ -129,6 +130,9 @@ func (a *cli) secretListCommand() *cobra.Command {
 			names := make([]string, len(refs))
 			for i, ref := range refs {
 				names[i] = named(ref)
+			}
+			if names, err = pageOf(a, &p, names, func(name string) string { return name }); err != nil {
+				return err
 			}
 			if asJSON {
 				return a.screen.json(names)
@@ -144,6 +148,7 @@ func (a *cli) secretListCommand() *cobra.Command {
 			return nil
 		}),
 	}
+	p.flags(c, 100)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

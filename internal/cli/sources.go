@@ -34,6 +34,7 @@ func (a *cli) sourcesCommand() *cobra.Command {
 
 func (a *cli) sourcesListCommand() *cobra.Command {
 	var asJSON bool
+	var p paging
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the sources and their status",
@@ -44,6 +45,10 @@ the rights of this user.`,
 		RunE: a.withRoom(func(_ context.Context, r *app.App, _ []string) error {
 			sources := append(r.Sources(), r.DisabledSources()...)
 			slices.SortFunc(sources, func(a, b source.Status) int { return strings.Compare(a.Name, b.Name) })
+			sources, err := pageOf(a, &p, sources, func(s source.Status) string { return s.Name })
+			if err != nil {
+				return err
+			}
 			if asJSON {
 				return a.screen.json(orEmpty(sources))
 			}
@@ -72,6 +77,7 @@ the rights of this user.`,
 			return a.screen.table(header, rows)
 		}),
 	}
+	p.flags(c, 100)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

@@ -39,13 +39,16 @@ func (a *cli) sourcesCatalogCommand() *cobra.Command {
 		Long: `List or search the MCP servers that "sources add NAME" knows by name: a list that is part of
 Toolroom, in the format of the public MCP registry, and what "catalog update" has fetched.`,
 		Example: `  toolroom sources catalog
-  toolroom sources catalog search web
+  toolroom sources catalog github
   toolroom sources catalog update`,
 		Args: arguments(0, -1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			all, err := servers.Open(a.home)
 			if err != nil {
 				return err
+			}
+			if len(args) > 1 && args[0] == "search" { // as people write it
+				args = args[1:]
 			}
 			found := all.Search(strings.Join(args, " "))
 			list := make([]catalogued, 0, len(found))

@@ -100,11 +100,13 @@ func (a *cli) status(ctx context.Context, r *app.App) (*status, error) {
 	if s.Approvals > 0 {
 		s.NeedsYou = append(s.NeedsYou, need{count(s.Approvals, "approval"), "toolroom approve"})
 	}
+	var never []string
 	for _, source := range r.Sources() {
 		s.Sources++
 		s.Tools += source.Tools
 		if !source.Listed && source.State == "idle" {
 			s.Unlisted++
+			never = append(never, source.Name)
 		}
 		var try string
 		switch source.State {
@@ -117,6 +119,11 @@ func (a *cli) status(ctx context.Context, r *app.App) (*status, error) {
 		}
 		s.Down = append(s.Down, downSource{source.Name, source.State, source.Error})
 		s.NeedsYou = append(s.NeedsYou, need{"source " + source.Name + " is " + source.State, try})
+	}
+	if len(never) == 1 {
+		s.NeedsYou = append(s.NeedsYou, need{"source " + never[0] + " has never listed its tools", "toolroom sources test " + never[0]})
+	} else if len(never) > 1 {
+		s.NeedsYou = append(s.NeedsYou, need{count(len(never), "source") + " have never listed their tools", "toolroom doctor"})
 	}
 	if len(r.Config().Sets) > 0 {
 		all, err := server.Listings(r)

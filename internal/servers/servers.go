@@ -276,8 +276,8 @@ func (c *Catalogue) Find(name string) (*Server, error) {
 		WithCLIHint("search it: toolroom sources catalog %s", name)
 }
 
-// Search returns the servers whose names or descriptions have all words, those of Toolroom's
-// own list first.
+// Search returns the servers whose names or descriptions have all words, the server of
+// that name first, then those of Toolroom's own list.
 func (c *Catalogue) Search(words string) []*Server {
 	var out []*Server
 	for i := range c.Servers {
@@ -291,6 +291,16 @@ func (c *Catalogue) Search(words string) []*Server {
 			out = append(out, s)
 		}
 	}
+	named := func(s *Server) bool { return strings.EqualFold(s.Short(), words) }
+	slices.SortStableFunc(out, func(a, b *Server) int {
+		switch {
+		case named(a) == named(b):
+			return 0
+		case named(a):
+			return -1
+		}
+		return 1
+	})
 	return out
 }
 

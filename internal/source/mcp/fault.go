@@ -62,7 +62,7 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 		// of the protocol, not of the tool.
 		e.Details, e.RPC = nil, &toolroom.RPCError{Code: mcp.CodeInternal, Message: e.Message}
 	}
-	return e.WithHint("the next call reconnects").WithCLIHint("check it: toolroom sources test %s", namespace)
+	return e.WithHint("the next call reconnects").WithCLIHint("toolroom sources test %s", namespace)
 }
 
 // Error codes for an unknown URI: older servers use codeNoResource, modern ones

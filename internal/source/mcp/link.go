@@ -240,7 +240,7 @@ func (l *link) unreachable(err error) *toolroom.Error {
 	if slow := (*slowStart)(nil); errors.As(err, &slow) {
 		return e.WithHint("raise start_timeout of the source").WithCLIHint("look at its output: toolroom sources test %s --log-level debug", l.s.o.Namespace)
 	}
-	return e.WithCLIHint("check it: toolroom sources test %s", l.s.o.Namespace)
+	return e.WithCLIHint("toolroom sources test %s", l.s.o.Namespace)
 }
 
 // watch gives up a connection when it has ended or was idle for too long.
