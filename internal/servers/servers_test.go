@@ -70,7 +70,7 @@ func TestAServerIsStartedAsItsPackageSays(t *testing.T) {
 		{"registryType": "npm", "identifier": "@example/weather", "version": "1.2.3", "transport": {"type": "stdio"},
 		 "packageArguments": [{"type": "named", "name": "--city", "valueHint": "city", "isRequired": true}, {"type": "positional", "value": "serve"}],
 		 "environmentVariables": [{"name": "KEY", "isRequired": true, "isSecret": true}, {"name": "UNITS", "default": "metric"}]},
-		{"registryType": "oci", "identifier": "ghcr.io/example/weather", "version": "1.2.3", "environmentVariables": [{"name": "KEY", "isSecret": true}, {"name": "UNITS"}]},
+		{"registryType": "oci", "identifier": "ghcr.io/example/weather", "version": "1.2.3", "environmentVariables": [{"name": "KEY", "isSecret": true}, {"name": "UNITS"}, {"name": "DOCKER_HOST", "value": "tcp://example.com:2375"}]},
 		{"registryType": "pypi", "identifier": "weather", "transport": {"type": "streamable-http", "url": "http://127.0.0.1"}},
 		{"registryType": "mcpb", "identifier": "https://example.com/weather.mcpb"}],
 		"remotes": [{"type": "streamable-http", "url": "https://{region}.example.com/mcp", "variables": {"region": {"description": "eu or us", "choices": ["eu", "us"]}},

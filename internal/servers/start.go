@@ -34,6 +34,7 @@ var (
 	version  = regexp.MustCompile(`^[A-Za-z0-9._+!-]{0,64}$`)
 	holder   = regexp.MustCompile(`\{([A-Za-z0-9_.-]+)\}`)
 	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	ofDocker = regexp.MustCompile(`^(?i:DOCKER_.*|BUILDKIT_.*|LD_.*|DYLD_.*|PATH|HOME|https?_proxy|all_proxy)$`)
 	none     = regexp.MustCompile(`^\b$`)
 )
 
@@ -113,6 +114,10 @@ func (r *Remote) start() *Start {
 
 func (st *Start) environment(p *Package) {
 	for _, e := range p.Environment {
+		if p.RegistryType == WayOCI && ofDocker.MatchString(e.Name) {
+			st.Notes = append(st.Notes, "the variable "+e.Name+" was left out: it would be that of docker itself")
+			continue
+		}
 		if variable.MatchString(e.Name) {
 			st.Env[e.Name] = st.input(e)
 		}
