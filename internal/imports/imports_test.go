@@ -226,7 +226,7 @@ func TestAForeignFileCannotReferToSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"X-A": "secret://a/X-A", "X-B": "secret://a/X-B"}
+	want := map[string]string{"X-A": "secret://a/x-a", "X-B": "secret://a/x-b"}
 	if found := result.Found[0]; len(found.Warnings) != 2 || !cmp.Equal(found.Source.MCP.Headers, want) {
 		t.Errorf("headers %v, warnings %q", found.Source.MCP.Headers, found.Warnings)
 	}
