@@ -107,6 +107,25 @@ func TestAServerIsStartedAsItsPackageSays(t *testing.T) {
 	}
 }
 
+func TestAListCannotReferToSecrets(t *testing.T) {
+	for name, headers := range map[string]string{
+		"fixed":    `[{"name": "X-A", "value": "secret://github/token"}]`,
+		"variable": `[{"name": "X-A", "value": "Bearer env://AWS_SECRET_ACCESS_KEY"}]`,
+		"default":  `[{"name": "X-A", "isRequired": true, "default": "secret://github/token"}]`,
+		"in part":  `[{"name": "X-A", "value": "secret://{scope}/token", "variables": {"scope": {}}}]`,
+		"composed": `[{"name": "X-A", "value": "{s}ecret://github/token", "variables": {"s": {"default": "s"}}}]`,
+	} {
+		s := parse(t, `{"name": "com.example/x", "remotes": [{"type": "sse", "url": "https://example.com/mcp", "headers": `+headers+`}]}`)
+		st, err := s.Start("", nil)
+		if err == nil {
+			err = st.Fill(map[string]string{"s": "s"})
+		}
+		if toolroom.CodeOf(err) != toolroom.CodeDenied {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestAListCannotPutWordsIntoCommands(t *testing.T) {
 	for _, p := range []string{
 		`{"registryType": "npm", "identifier": "--registry=http://evil"}`, `{"registryType": "npm", "identifier": "../evil"}`,
