@@ -116,7 +116,7 @@ func (t *terminal) enter(ctx context.Context, text []byte) (int, error) {
 // WriteArgs are the arguments of process:write.
 type WriteArgs struct {
 	PID   int    `json:"pid" jsonschema:"process id"`
-	Input string `json:"input" jsonschema:"what to type; a line ends with \n, Ctrl-C is \u0003, the end of input \u0004; programs that read lines get at most 4095 bytes of one"`
+	Input string `json:"input" jsonschema:"what to type; a line ends with \\n, Ctrl-C is \\u0003, the end of input \\u0004; programs that read lines get at most 4095 bytes of one"`
 }
 
 // WriteResult is the value of process:write.
