@@ -155,6 +155,9 @@ func (a *cli) catalogueSource(ctx context.Context, n *newSource, name string) (c
 	if err != nil {
 		return config.Source{}, err
 	}
+	for _, note := range start.Notes {
+		a.screen.say("%s", note)
+	}
 	filled, err := a.inputs(ctx, n, name, start)
 	if err != nil {
 		return config.Source{}, err
