@@ -12,6 +12,7 @@ import (
 	"time"
 
 	httpserver "github.com/toolroom/toolroom/internal/server"
+	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
 // flow plays the requests of ToolFlow's page and bridge.
@@ -208,5 +209,28 @@ func TestTheRoutesOfToolFlowAreOffUnlessConfigured(t *testing.T) {
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusNotFound {
 		t.Errorf("status %s", resp.Status)
+	}
+}
+
+func TestToolFlowsListHidesWhatAPolicyDeniesInEveryEnvironment(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, "server: {toolflow: true}\ntools: {deny: [\"fn:hidden\"]}\n")
+	for _, id := range []string{"hidden", "shown"} {
+		f.want(201, "POST", "/api/admin/tools", `{"id": "`+id+`", "name": "`+id+`"}`, nil)
+		f.want(201, "POST", "/api/admin/tools/"+id+"/versions", `{"code": "def main(arguments):\n    return 1\n"}`, nil)
+		f.want(200, "POST", "/api/admin/tools/"+id+"/release", `{"environment": "test", "version": 1}`, nil)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.base+"/compat/toolflow/mcp", strings.NewReader(`{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set(auth.EnvironmentHeader, "test")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err != nil || strings.Contains(string(text), "hidden") || !strings.Contains(string(text), "shown") {
+		t.Errorf("the list is %s, %v", text, err)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/toolroom/toolroom/internal/imports/toolflow"
@@ -73,6 +74,48 @@ def main(args):
 	}
 	steps, err := toolflow.Import(t.Context(), w.Parts().Releases, []toolflow.Tool{tool}, "ada", false)
 	if err != nil || len(steps) != 2 || steps[1].Action != toolflow.StepCase {
+		t.Errorf("%+v, %v", steps, err)
+	}
+}
+
+func TestAToolWhoseFirstVersionCannotBeImportedIsFoundAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, "")
+	code := "def main(args):\n    return args\n"
+	tool := toolflow.Tool{ID: "late", Prod: 2, Versions: []toolflow.Version{
+		{Number: 1, Code: code, Entry: "no name", Status: "draft"}, {Number: 2, Code: code, Status: "active"},
+	}}
+	for range 2 {
+		if _, err := toolflow.Import(t.Context(), w.Parts().Releases, []toolflow.Tool{tool}, "ada", false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := w.Parts().Releases.List(t.Context(), release.Filter{})
+	if err != nil || len(list) != 1 || list[0].Newest != 1 {
+		t.Errorf("the second import stored it again: %+v, %v", list, err)
+	}
+}
+
+func TestAReleaseThatIsRefusedDoesNotStopAnImport(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, "")
+	code := "def main(args):\n    return %s\n"
+	tools := []toolflow.Tool{
+		{ID: "a", Prod: 1, Versions: []toolflow.Version{{Number: 1, Code: fmt.Sprintf(code, "1"), Status: "active"}}},
+		{ID: "b", Prod: 1, Versions: []toolflow.Version{{Number: 1, Code: fmt.Sprintf(code, "2"), Status: "active"}}},
+	}
+	s := w.Parts().Releases
+	if _, err := toolflow.Import(t.Context(), s, tools[:1], "ada", false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Rollback(t.Context(), "fn:a", "", 0, "", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Deprecate(t.Context(), "fn:a", 1, "it lies", false, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	steps, err := toolflow.Import(t.Context(), s, tools, "ada", false)
+	if err != nil || len(steps) != 4 || steps[1].Action != toolflow.StepSkip || steps[3].Action != toolflow.StepRelease {
 		t.Errorf("%+v, %v", steps, err)
 	}
 }

@@ -144,7 +144,7 @@ func (a *App) admit(ctx context.Context, source string, by trust, tools []toolro
 		}
 	}
 	// Quarantine first and then show, so that the new definitions are never visible.
-	news := a.definitions.set(source, state)
+	news := a.definitions.set(source, maps.Clone(state)) // storeOffers changes state
 	a.storeOffers(ctx, source, offers, state, admitted)
 	if held := len(quarantined(state)); news && held > 0 {
 		a.log.Warn("tools are quarantined until a person has released their definitions", "source", source, "tools", held, "fix", "toolroom tool diff '"+source+":*'")

@@ -143,12 +143,11 @@ func (a *cli) testAdded(ctx context.Context, r *app.App, name string) error {
 func (a *cli) addSource(ctx context.Context, file, name string, source config.Source, force bool) error {
 	lifted, secrets := config.LiftSecrets(name, source)
 	if len(secrets) > 0 {
-		before, err := config.Load(file)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		may, err := mayAdd(file, name, force)
+		if err != nil {
 			return err
 		}
-		// A source that is not added must not change the secrets of the one that exists.
-		if _, exists := before.Source(name); !exists || force {
+		if may {
 			if err := a.keepSecrets(ctx, secrets); err != nil {
 				return err
 			}
@@ -161,6 +160,17 @@ func (a *cli) addSource(ctx context.Context, file, name string, source config.So
 		a.screen.say("stored a secret as %s, to which the config refers", ref)
 	}
 	return nil
+}
+
+// mayAdd reports whether a source can be added: one that is not added must not change the
+// secrets of the one that exists.
+func mayAdd(file, name string, force bool) (bool, error) {
+	before, err := config.Load(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	_, exists := before.Source(name)
+	return !exists || force, nil
 }
 
 // named reports whether the source is a server of the catalogue.

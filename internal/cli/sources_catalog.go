@@ -158,6 +158,17 @@ func (a *cli) catalogueSource(ctx context.Context, n *newSource, name string) (c
 	if err != nil {
 		return config.Source{}, err
 	}
+	for _, note := range start.Notes {
+		a.screen.say("%s", note)
+	}
+	file, err := a.editable()
+	if err != nil {
+		return config.Source{}, err
+	}
+	if may, err := mayAdd(file, name, n.force); err != nil || !may {
+		return config.Source{}, cmp.Or(err, error(toolroom.Errorf(toolroom.CodeConflict, "source %s already exists in %s", name, file).
+			WithCLIHint("replace it: toolroom sources add --force %s …", name)))
+	}
 	filled, err := a.inputs(ctx, n, name, start)
 	if err != nil {
 		return config.Source{}, err

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -75,12 +76,19 @@ func (a *cli) releaseWaiting(ctx context.Context, r *app.App, name, digest strin
 		a.screen.say("no definition of %s waits for a release", name)
 		return nil
 	}
+	orders := make([]release.Order, 0, len(w.Tools))
 	for _, t := range w.Tools {
 		o.Tool, o.Version = t.Tool, t.Version
-		moved, err := r.Parts().Releases.Release(ctx, o, a.author())
-		if err := a.printMoved(moved, err, asJSON); err != nil {
+		orders = append(orders, o)
+	}
+	done, failed := r.Parts().Releases.ReleaseAll(ctx, orders, a.author())
+	if asJSON {
+		return errors.Join(a.screen.json(done), failed)
+	}
+	for _, moved := range done {
+		if err := a.printMoved(moved, nil, false); err != nil {
 			return err
 		}
 	}
-	return nil
+	return failed
 }

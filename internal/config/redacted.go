@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"net/url"
 	"strings"
@@ -41,6 +42,10 @@ func RedactedSource(s Source) (map[string]any, error) {
 	one, _ := sources["x"].(map[string]any)
 	return one, nil
 }
+
+// HasHidden reports whether a section in JSON has values that [Redacted] has hidden, which say
+// nothing of what was there.
+func HasHidden(section []byte) bool { return bytes.Contains(section, []byte(hidden+`"`)) }
 
 // redact returns a tree without secrets. The last of path is the key of the value.
 func redact(tree any, path []string) any {

@@ -218,6 +218,20 @@ func TestAWarningNeverShowsWhatLooksLikeASecret(t *testing.T) {
 	}
 }
 
+func TestAForeignFileCannotReferToSecrets(t *testing.T) {
+	t.Parallel()
+	at := imports.Place{Home: t.TempDir(), Dir: t.TempDir()}
+	put(t, filepath.Join(at.Dir, ".mcp.json"), `{"mcpServers": {"a": {"type": "http", "url": "https://example.com/mcp", "headers": {"X-A": "secret://github/token", "X-B": "Bearer env://GITHUB_TOKEN"}}}}`)
+	result, err := imports.Read("claude", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"X-A": "secret://a/x-a", "X-B": "secret://a/x-b"}
+	if found := result.Found[0]; len(found.Warnings) != 2 || !cmp.Equal(found.Source.MCP.Headers, want) {
+		t.Errorf("headers %v, warnings %q", found.Source.MCP.Headers, found.Warnings)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	for _, unit := range []string{`[`, `{"a":`, `a = [`, `a={a=`, `a.`, `/*`} { // nested deep
 		f.Add(strings.Repeat(unit, 20_000))

@@ -122,6 +122,9 @@ func (c *converter) values(in map[string]string, what string, key func(string) s
 }
 
 func (c *converter) value(what, name, key, value string) string {
+	if refs := secret.References(value); len(refs) > 0 { // in a foreign file they are nobody's choice
+		return c.later(what, key, "holds "+refs[0])
+	}
 	if c.client.bareVariables {
 		value = bareVariable().ReplaceAllString(value, "$${$1}")
 	}

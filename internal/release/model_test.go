@@ -252,3 +252,25 @@ func TestAVersionIsComparedOnceAtEachLook(t *testing.T) {
 		}
 	}
 }
+
+func TestReleasesOfManyToolsAreServedTogether(t *testing.T) {
+	t.Parallel()
+	s := newService(t, t.TempDir())
+	served := 0
+	s.Changed = func(context.Context) error { served++; return nil }
+	var orders []release.Order
+	for _, name := range []string{"a", "b", "c"} {
+		if _, err := s.Push(t.Context(), release.Upload{Files: map[string]string{name: name}, File: name, Base: -1}, "ada"); err != nil {
+			t.Fatal(err)
+		}
+		orders = append(orders, release.Order{Tool: "fn:" + name})
+	}
+	served, orders = 0, append(orders[:2:2], release.Order{Tool: "fn:none"}, orders[2])
+	done, err := s.ReleaseAll(t.Context(), orders, "ada")
+	if toolroom.CodeOf(err) != toolroom.CodeNotFound || len(done) != 2 || done[1].Tool != "fn:b" {
+		t.Errorf("%+v are released before the one that fails with %v", done, err)
+	}
+	if served != 1 {
+		t.Errorf("they are served in %d steps", served)
+	}
+}

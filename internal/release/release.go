@@ -308,7 +308,8 @@ type Store interface {
 	VersionedTools(ctx context.Context) ([]Head, error)
 	// Heads returns all versions of the tools of a namespace, newest first for each tool.
 	Heads(ctx context.Context, namespace string) ([]Head, error)
-	// PutOffers stores the definitions of a source.
+	// PutOffers stores the definitions of a source. Of a tool whose definition changes all the
+	// time it keeps the newest 100, what is served, and what a person has decided on.
 	PutOffers(ctx context.Context, offers []Offer) error
 	// SetVersionStatus changes the status of a version and appends the entry to the log.
 	// It returns not_found for an unknown version.

@@ -372,6 +372,31 @@ func withdrawn(v *Version) error {
 
 // Release makes an environment serve a version.
 func (s *Service) Release(ctx context.Context, o Order, who string) (Moved, error) {
+	done, err := s.ReleaseAll(ctx, []Order{o}, who)
+	if len(done) == 0 {
+		return Moved{}, err
+	}
+	return done[0], err
+}
+
+// ReleaseAll releases one version after the other, up to the first that fails, and returns
+// those that were released. They are served together, once it has ended.
+func (s *Service) ReleaseAll(ctx context.Context, orders []Order, who string) ([]Moved, error) {
+	var done []Moved
+	var failed error
+	for _, o := range orders {
+		moved, err := s.release(ctx, o, who)
+		if err != nil {
+			failed = err
+			break
+		}
+		done = append(done, moved)
+	}
+	return done, errors.Join(failed, s.settle(ctx, done))
+}
+
+// release records that an environment serves a version.
+func (s *Service) release(ctx context.Context, o Order, who string) (Moved, error) {
 	o.Environment = cmp.Or(o.Environment, Prod)
 	if err := s.checkEnvironment(o.Environment); err != nil {
 		return Moved{}, err
@@ -474,6 +499,7 @@ func (s *Service) current(ctx context.Context, tool, environment string) (Releas
 	return Release{Tool: tool, Environment: environment}, nil
 }
 
+// move records a release. Nothing serves it before settle.
 func (s *Service) move(ctx context.Context, from, to Release, e Entry) (Moved, error) {
 	e.Time, e.Tool, e.Environment = s.Now().UTC(), to.Tool, to.Environment
 	e.Version, e.Previous, e.Canary, e.CanaryRule = to.Version, from.Version, to.Canary, to.CanaryRule
@@ -492,15 +518,22 @@ func (s *Service) move(ctx context.Context, from, to Release, e Entry) (Moved, e
 		}
 	}
 	s.record(ctx, e, v, nil)
-	done := Moved{Release: to, Previous: from.Version, Forced: e.Forced}
-	if err := s.Changed(ctx); err != nil {
-		return done, err
+	return Moved{Release: to, Previous: from.Version, Forced: e.Forced}, nil
+}
+
+// settle makes recorded releases the served ones, and says of each whether it can be called.
+func (s *Service) settle(ctx context.Context, done []Moved) error {
+	if len(done) == 0 {
+		return nil
 	}
-	if s.Offered != nil {
-		o, _ := s.Offered(to.Tool)
-		done.Quarantined = o.Quarantined
+	if err := s.Changed(ctx); err != nil || s.Offered == nil {
+		return err
 	}
-	return done, nil
+	for i := range done {
+		o, _ := s.Offered(done[i].Tool)
+		done[i].Quarantined = o.Quarantined
+	}
+	return nil
 }
 
 // Promote releases to one environment what another one serves.
@@ -560,7 +593,13 @@ func (s *Service) Rollback(ctx context.Context, tool, environment string, to int
 			}
 		}
 	}
-	return s.move(ctx, current, next, Entry{Who: who, Action: ActionRollback, Reason: reason})
+	moved, err := s.move(ctx, current, next, Entry{Who: who, Action: ActionRollback, Reason: reason})
+	if err != nil {
+		return Moved{}, err
+	}
+	done := []Moved{moved}
+	err = s.settle(ctx, done)
+	return done[0], err
 }
 
 // served returns the versions that an environment has served, oldest first, without those

@@ -95,7 +95,11 @@ func (s *Service) judge(ctx context.Context, e Entry, version, base int, calls [
 			return nil, fmt.Errorf("%s; it is not taken back: %w", reason, err)
 		}
 	}
-	if _, err := s.move(ctx, current, next, Entry{Who: Watcher, Action: ActionRollback, Reason: reason, Verdict: v}); err != nil {
+	moved, err := s.move(ctx, current, next, Entry{Who: Watcher, Action: ActionRollback, Reason: reason, Verdict: v})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.settle(ctx, []Moved{moved}); err != nil {
 		return nil, err
 	}
 	return v, nil

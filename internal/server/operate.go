@@ -88,6 +88,10 @@ func (op *operator) section(ctx context.Context, name string, section json.RawMe
 	if err := json.Compact(&text, section); err != nil {
 		return s, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the source is not JSON: %w", err)
 	}
+	if config.HasHidden(text.Bytes()) {
+		return s, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the source has a value that is hidden when it is shown").
+			WithHint("write the value itself, or a reference such as secret://%s/token", config.CleanRef(name))
+	}
 	s, err := config.ParseSource(name, text.Bytes())
 	if err != nil {
 		return s, nil, invalidSection(err)

@@ -219,3 +219,20 @@ func TestTheBeginningOfAnIDIsEnoughOverHTTP(t *testing.T) {
 	}
 	ask("strangers", "GET", "/calls/call_0000", "", 404)
 }
+
+func TestWhatTheAPIHidesIsNotWrittenBackAsASecret(t *testing.T) {
+	t.Parallel()
+	const text = "server: {auth: {required: always}}\nsources:\n  api: {disabled: true, mcp: {url: \"https://example.com/mcp\", headers: {Authorization: \"Bearer hunter2hunter2\"}}}\n"
+	file, r, ask := operated(t, text)
+	var shown struct{ Config json.RawMessage }
+	if err := json.Unmarshal([]byte(ask("operators", "GET", "/sources/api", "", 200)), &shown); err != nil {
+		t.Fatal(err)
+	}
+	if answer := ask("operators", "PUT", "/sources/api", `{"source":`+string(shown.Config)+`}`, 422); !strings.Contains(answer, "hidden") {
+		t.Errorf("the answer: %s", answer)
+	}
+	refs, err := r.Parts().Secrets.List()
+	if written, rerr := os.ReadFile(file); err != nil || rerr != nil || len(refs) != 0 || string(written) != text {
+		t.Errorf("stored %v, %v; the config is now %s, %v", refs, err, written, rerr)
+	}
+}

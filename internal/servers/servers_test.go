@@ -70,7 +70,7 @@ func TestAServerIsStartedAsItsPackageSays(t *testing.T) {
 		{"registryType": "npm", "identifier": "@example/weather", "version": "1.2.3", "transport": {"type": "stdio"},
 		 "packageArguments": [{"type": "named", "name": "--city", "valueHint": "city", "isRequired": true}, {"type": "positional", "value": "serve"}],
 		 "environmentVariables": [{"name": "KEY", "isRequired": true, "isSecret": true}, {"name": "UNITS", "default": "metric"}]},
-		{"registryType": "oci", "identifier": "ghcr.io/example/weather", "version": "1.2.3", "environmentVariables": [{"name": "KEY", "isSecret": true}, {"name": "UNITS"}]},
+		{"registryType": "oci", "identifier": "ghcr.io/example/weather", "version": "1.2.3", "environmentVariables": [{"name": "KEY", "isSecret": true}, {"name": "UNITS"}, {"name": "DOCKER_HOST", "value": "tcp://example.com:2375"}]},
 		{"registryType": "pypi", "identifier": "weather", "transport": {"type": "streamable-http", "url": "http://127.0.0.1"}},
 		{"registryType": "mcpb", "identifier": "https://example.com/weather.mcpb"}],
 		"remotes": [{"type": "streamable-http", "url": "https://{region}.example.com/mcp", "variables": {"region": {"description": "eu or us", "choices": ["eu", "us"]}},
@@ -104,6 +104,25 @@ func TestAServerIsStartedAsItsPackageSays(t *testing.T) {
 	}
 	if _, err := s.Start("pypi", nil); toolroom.CodeOf(err) != toolroom.CodeUnsupported {
 		t.Errorf("a package that is not on stdio: %v", err)
+	}
+}
+
+func TestAListCannotReferToSecrets(t *testing.T) {
+	for name, headers := range map[string]string{
+		"fixed":    `[{"name": "X-A", "value": "secret://github/token"}]`,
+		"variable": `[{"name": "X-A", "value": "Bearer env://AWS_SECRET_ACCESS_KEY"}]`,
+		"default":  `[{"name": "X-A", "isRequired": true, "default": "secret://github/token"}]`,
+		"in part":  `[{"name": "X-A", "value": "secret://{scope}/token", "variables": {"scope": {}}}]`,
+		"composed": `[{"name": "X-A", "value": "{s}ecret://github/token", "variables": {"s": {"default": "s"}}}]`,
+	} {
+		s := parse(t, `{"name": "com.example/x", "remotes": [{"type": "sse", "url": "https://example.com/mcp", "headers": `+headers+`}]}`)
+		st, err := s.Start("", nil)
+		if err == nil {
+			err = st.Fill(map[string]string{"s": "s"})
+		}
+		if toolroom.CodeOf(err) != toolroom.CodeDenied {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/secret"
 )
 
 // Start is how a server is started or reached. In its texts {NAME} stands for the input of
@@ -34,6 +36,7 @@ var (
 	version  = regexp.MustCompile(`^[A-Za-z0-9._+!-]{0,64}$`)
 	holder   = regexp.MustCompile(`\{([A-Za-z0-9_.-]+)\}`)
 	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	ofDocker = regexp.MustCompile(`^(?i:DOCKER_.*|BUILDKIT_.*|LD_.*|DYLD_.*|PATH|HOME|https?_proxy|all_proxy)$`)
 	none     = regexp.MustCompile(`^\b$`)
 )
 
@@ -54,6 +57,13 @@ func identifier(kind string) *regexp.Regexp {
 // Start returns how to use the server in one of its ways; "" is the best. The values of
 // arguments follow in order.
 func (s *Server) Start(way string, values []string) (*Start, error) {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	if refs := secret.References(string(text)); len(refs) > 0 {
+		return nil, foreignSecret(refs[0])
+	}
 	ways := s.Ways()
 	if way == "" && len(ways) > 0 {
 		way = ways[0]
@@ -97,6 +107,13 @@ func (s *Server) Start(way string, values []string) (*Start, error) {
 	return st, st.arguments(p, values)
 }
 
+// foreignSecret refuses a reference that is not this user's: the publisher of a server would
+// get whatever secret or variable it names.
+func foreignSecret(ref string) error {
+	return toolroom.Errorf(toolroom.CodeDenied, "the catalogue's entry refers to %s, a secret of this machine", ref).
+		WithHint("do not use this server, or write its source by hand")
+}
+
 func (r *Remote) start() *Start {
 	st := &Start{Way: WayRemote, URL: r.URL, Headers: map[string]string{}}
 	for name, in := range r.Variables {
@@ -113,6 +130,10 @@ func (r *Remote) start() *Start {
 
 func (st *Start) environment(p *Package) {
 	for _, e := range p.Environment {
+		if p.RegistryType == WayOCI && ofDocker.MatchString(e.Name) {
+			st.Notes = append(st.Notes, "the variable "+e.Name+" was left out: it would be that of docker itself")
+			continue
+		}
 		if variable.MatchString(e.Name) {
 			st.Env[e.Name] = st.input(e)
 		}
@@ -212,9 +233,18 @@ func (st *Start) Fill(values map[string]string) error {
 		})
 		return text, whole
 	}
+	var own []string // references that the user has given
+	for _, value := range values {
+		own = append(own, secret.References(value)...)
+	}
 	for _, texts := range []map[string]string{st.Env, st.Headers} {
 		for name, text := range texts {
 			filled, whole := fill(text)
+			for _, ref := range secret.References(filled) {
+				if !slices.Contains(own, ref) {
+					return foreignSecret(ref)
+				}
+			}
 			texts[name] = filled
 			if !whole {
 				delete(texts, name)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin/builtindocs"
@@ -182,6 +183,10 @@ func TestEachToolIsFullyDescribed(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", tool.ID, err)
 		}
+		var said any
+		if err := json.Unmarshal(tool.InputSchema, &said); err != nil || hasControls(said) {
+			t.Errorf("%s: its schema has control characters: %s %v", tool.ID, tool.InputSchema, err)
+		}
 		for _, e := range tool.Examples {
 			var v any
 			if err := json.Unmarshal(e.Arguments, &v); err != nil {
@@ -192,4 +197,22 @@ func TestEachToolIsFullyDescribed(t *testing.T) {
 			}
 		}
 	}
+}
+
+// hasControls reports whether a text in a JSON value has a control character: in a struct tag
+// \n is one.
+func hasControls(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.ContainsFunc(v, unicode.IsControl)
+	case map[string]any:
+		for _, one := range v {
+			if hasControls(one) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, hasControls)
+	}
+	return false
 }

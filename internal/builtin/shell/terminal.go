@@ -51,13 +51,13 @@ func (t Terminal) open() (*terminal, error) {
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeExecutionFailed, "no terminal can be opened: %w", err).WithHint("leave pty out")
 	}
-	return &terminal{ours: ours, theirs: theirs}, nil
+	return &terminal{ours: ours, theirs: theirs, typing: make(chan struct{}, 1)}, nil
 }
 
 // terminal is a terminal in which a command runs.
 type terminal struct {
 	ours, theirs *os.File
-	typing       sync.Mutex
+	typing       chan struct{} // has one element while a text is typed
 }
 
 // environ returns an environment that names the terminal.
@@ -73,9 +73,9 @@ func (t *terminal) environ(env []string) []string {
 // serve types the input and copies what is printed, until the program's side is closed.
 func (t *terminal) serve(wg *sync.WaitGroup, input []byte, out io.Writer) {
 	t.theirs.Close()
+	t.typing <- struct{}{} // before anything else is typed
 	wg.Go(func() {
-		t.typing.Lock()
-		defer t.typing.Unlock()
+		defer func() { <-t.typing }()
 		_, _ = t.ours.Write(input) // the command need not read it
 	})
 	wg.Go(func() {
@@ -91,11 +91,19 @@ func (t *terminal) close() {
 
 // enter types a text.
 func (t *terminal) enter(ctx context.Context, text []byte) (int, error) {
-	t.typing.Lock()
-	defer t.typing.Unlock()
 	until := time.Now().Add(typeTime)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 		until = deadline
+	}
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case t.typing <- struct{}{}:
+		defer func() { <-t.typing }()
+	case <-timer.C:
+		return 0, os.ErrDeadlineExceeded
+	case <-ctx.Done():
+		return 0, ctx.Err()
 	}
 	if err := t.ours.SetWriteDeadline(until); err != nil {
 		return 0, err
@@ -108,7 +116,7 @@ func (t *terminal) enter(ctx context.Context, text []byte) (int, error) {
 // WriteArgs are the arguments of process:write.
 type WriteArgs struct {
 	PID   int    `json:"pid" jsonschema:"process id"`
-	Input string `json:"input" jsonschema:"what to type; a line ends with \n, Ctrl-C is \u0003, the end of input \u0004; programs that read lines get at most 4095 bytes of one"`
+	Input string `json:"input" jsonschema:"what to type; a line ends with \\n, Ctrl-C is \\u0003, the end of input \\u0004; programs that read lines get at most 4095 bytes of one"`
 }
 
 // WriteResult is the value of process:write.

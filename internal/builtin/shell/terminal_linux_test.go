@@ -126,3 +126,21 @@ func TestAnInteractiveProgramIsTypedInto(t *testing.T) {
 		}
 	})
 }
+
+func TestTypingBehindAnInputThatNobodyReadsEnds(t *testing.T) {
+	on(t, func(t *testing.T, runtime string) {
+		k := newKit(t, runtime, folder.Options{})
+		call := func(tool string, args map[string]any) (*source.Output, error) {
+			return k.process.Call(t.Context(), request("process:"+tool, "a", args))
+		}
+		out, err := call("start", map[string]any{"command": "sleep", "args": []string{"20"}, "pty": true, "input": strings.Repeat("x\n", 100_000)})
+		p, err := decode[shell.Status](t, out, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if _, err := call("write", map[string]any{"pid": p.PID, "input": "y\n"}); toolroom.CodeOf(err) != toolroom.CodeTimeout || time.Since(start) > 15*time.Second {
+			t.Errorf("after %s: %v", time.Since(start), err)
+		}
+	})
+}

@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
@@ -69,6 +71,10 @@ type plan struct {
 
 func (p *plan) step(s Step) { p.steps = append(p.steps, s) }
 
+func (p *plan) skip(from string, err error) {
+	p.step(Step{Action: StepSkip, From: from, Note: err.Error()})
+}
+
 // tool imports one tool.
 func (p *plan) tool(ctx context.Context, t *Tool) error {
 	if len(t.Versions) == 0 {
@@ -94,10 +100,9 @@ func (p *plan) tool(ctx context.Context, t *Tool) error {
 		from := fmt.Sprintf("%s version %d", t.ID, v.Number)
 		number, made, err := p.version(ctx, t, v, name, known, newest+1)
 		if err != nil {
-			if ctx.Err() != nil {
+			if p.skip(from, err); ctx.Err() != nil {
 				return ctx.Err()
 			}
-			p.step(Step{Action: StepSkip, From: from, Note: err.Error()})
 			continue
 		}
 		numbers[v.Number], newest = number, max(newest, number)
@@ -127,7 +132,7 @@ func (p *plan) name(ctx context.Context, t *Tool) (string, map[string]int, error
 			return false
 		}
 		versions, err := p.s.Store.Versions(ctx, id)
-		if failed = cmp.Or(failed, err); err != nil || len(versions) == 0 || versions[0].Spec.Files[CodeFile] == "" || versions[len(versions)-1].Message != origin(t, &t.Versions[0]) {
+		if failed = cmp.Or(failed, err); err != nil || len(versions) == 0 || versions[0].Spec.Files[CodeFile] == "" || !strings.HasPrefix(versions[len(versions)-1].Message, originOf(t)) {
 			return err == nil
 		}
 		for _, v := range versions {
@@ -141,12 +146,14 @@ func (p *plan) name(ctx context.Context, t *Tool) (string, map[string]int, error
 // origin is the message of a version: it says where it is from, so that the next import finds
 // it again.
 func origin(t *Tool, v *Version) string {
-	text := fmt.Sprintf("ToolFlow %s version %d", t.ID, v.Number)
+	text := originOf(t) + strconv.Itoa(v.Number)
 	if v.Message != "" {
 		text += ": " + v.Message
 	}
 	return text
 }
+
+func originOf(t *Tool) string { return "ToolFlow " + t.ID + " version " }
 
 // version stores one version and returns its number here.
 func (p *plan) version(ctx context.Context, t *Tool, v *Version, name string, known map[string]int, next int) (number int, made bool, err error) {
@@ -199,7 +206,10 @@ func (p *plan) release(ctx context.Context, t *Tool, id string, numbers map[int]
 		if !p.dry {
 			o := release.Order{Tool: id, Version: number, Environment: one.environment, Force: true, Reason: reason}
 			if _, err := p.s.Release(ctx, o, p.who); err != nil {
-				return err
+				if p.skip(from, err); ctx.Err() != nil {
+					return ctx.Err()
+				}
+				continue
 			}
 		}
 		p.step(Step{Action: StepRelease, From: from, Tool: id, Version: number, Note: "to " + one.environment})
@@ -212,12 +222,16 @@ func (p *plan) release(ctx context.Context, t *Tool, id string, numbers map[int]
 		if known, err := p.s.Store.Version(ctx, id, number); err == nil && known.Status == release.StatusDeprecated && known.Reason != "" {
 			continue // by an earlier import
 		}
+		from := fmt.Sprintf("%s version %d", t.ID, v.Number)
 		if !p.dry {
 			if err := p.s.Deprecate(ctx, id, number, "deprecated in ToolFlow", false, p.who); err != nil {
-				return err
+				if p.skip(from, err); ctx.Err() != nil {
+					return ctx.Err()
+				}
+				continue
 			}
 		}
-		p.step(Step{Action: StepDeprecate, From: fmt.Sprintf("%s version %d", t.ID, v.Number), Tool: id, Version: number})
+		p.step(Step{Action: StepDeprecate, From: from, Tool: id, Version: number})
 	}
 	return nil
 }

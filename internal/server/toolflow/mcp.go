@@ -100,7 +100,10 @@ func (s *server) listTools(r *http.Request, who toolroom.Identity) (any, error) 
 		if n == 0 {
 			continue
 		}
-		if entry, err := s.Runner.Catalog.Resolve(t.id, nil); err == nil && !s.Runner.Visible(who)(entry) {
+		// The catalog has what prod serves; a rule counts in every environment.
+		found, _ := s.Runner.Catalog.Resolve(t.id, nil)
+		entry, err := s.Runner.Releases.Snapshot().Serve(&toolroom.Call{Tool: t.id, Identity: who, Environment: environment}, found)
+		if err != nil || entry == nil || !s.Runner.Visible(who)(entry) {
 			continue
 		}
 		v, err := s.Releases.Store.Version(r.Context(), t.id, n)

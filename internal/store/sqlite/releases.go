@@ -139,6 +139,9 @@ func putOffer(ctx context.Context, tx *sql.Tx, o release.Offer) error {
 		if err := insertVersion(ctx, tx, v); err != nil {
 			return err
 		}
+		if err := forgetOffers(ctx, tx, v); err != nil {
+			return err
+		}
 	}
 	e.Version = v.Number
 	var served int
@@ -159,6 +162,28 @@ func putOffer(ctx context.Context, tx *sql.Tx, o release.Offer) error {
 		return nil
 	}
 	return appendEntry(ctx, tx, e)
+}
+
+// keptOffers is how many definitions of a tool are kept on which no person has decided. A
+// source may change them with each list.
+const keptOffers = 100
+
+// forgetOffers removes the oldest definitions of a tool, unless one is served or a person has
+// decided on it.
+func forgetOffers(ctx context.Context, tx *sql.Tx, newest *release.Version) error {
+	old := newest.Number - keptOffers
+	if old < 1 {
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM tool_versions WHERE tool = ?1 AND number <= ?2 AND source <> '' AND reason = ''
+		AND number NOT IN (SELECT version FROM tool_releases WHERE tool = ?1)
+		AND number NOT IN (SELECT decided.value FROM release_log l, json_each(json_array(l.body ->> 'version', coalesce(l.body ->> 'previous', 0))) decided
+			WHERE l.tool = ?1 AND l.body ->> 'action' <> 'offer')`, newest.Tool, old); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, `DELETE FROM release_log WHERE tool = ?1 AND body ->> 'action' = 'offer' AND body ->> 'version' <= ?2
+		AND body ->> 'version' NOT IN (SELECT number FROM tool_versions WHERE tool = ?1)`, newest.Tool, old)
+	return err
 }
 
 // activate makes a version the active one of its tool.

@@ -104,6 +104,48 @@ var releaseTests = []test{
 			t.Errorf("the log is %+v", log)
 		}
 	}},
+	{"of the definitions that a source changes all the time the newest are kept, and what people decided on", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		served := 0
+		put := func(content string, released bool) int {
+			v := newVersion("a:x", content)
+			v.Spec.Source = "a"
+			must(t, s.PutOffers(t.Context(), []release.Offer{{Version: v, Release: released, From: served, Demoted: release.StatusDeprecated}}))
+			if released {
+				served = v.Number
+			}
+			return v.Number
+		}
+		put("first", true)
+		put("refused", false)
+		must(t, s.SetVersionStatus(t.Context(), "a:x", 2, release.StatusDeprecated, release.Entry{Action: release.ActionDeprecate, Tool: "a:x", Version: 2, Reason: "no"}))
+		put("chosen", false)
+		must(t, s.MoveRelease(t.Context(), move("a:x", release.Prod, 1, 3)))
+		served = 3
+		put("by itself", true)
+		const many = 150
+		for i := range many {
+			if n := put(fmt.Sprint("at ", i), false); n != 5+i {
+				t.Fatalf("definition %d is version %d", i, n)
+			}
+		}
+		heads, err := s.Heads(t.Context(), "a")
+		must(t, err)
+		var old []int
+		for _, h := range heads {
+			if h.Number < 5+many-100 {
+				old = append(old, h.Number)
+			}
+		}
+		if fmt.Sprint(old) != "[4 3 2 1]" || len(heads) != 104 {
+			t.Errorf("%d versions are kept, the old ones %v", len(heads), old)
+		}
+		log, err := s.ReleaseLog(t.Context(), "a:x", -1)
+		must(t, err)
+		if len(log) > 104+2 {
+			t.Errorf("the log has %d entries", len(log))
+		}
+	}},
 	{"a release is moved by whoever knows what is served, and by one only", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		for i := range racers {

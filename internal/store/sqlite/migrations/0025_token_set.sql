@@ -1,1 +1,0 @@
-ALTER TABLE tokens ADD COLUMN tool_set TEXT NOT NULL DEFAULT '';
