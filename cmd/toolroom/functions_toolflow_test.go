@@ -111,11 +111,16 @@ func TestAReleaseThatIsRefusedDoesNotStopAnImport(t *testing.T) {
 	if _, err := s.Rollback(t.Context(), "fn:a", "", 0, "", "ada"); err != nil {
 		t.Fatal(err)
 	}
+	steps, err := toolflow.Import(t.Context(), s, tools, "ada", false)
+	if err != nil || len(steps) != 4 || steps[1].Action != toolflow.StepNothing || steps[3].Action != toolflow.StepRelease {
+		t.Errorf("after a rollback here: %+v, %v", steps, err)
+	}
 	if err := s.Deprecate(t.Context(), "fn:a", 1, "it lies", false, "ada"); err != nil {
 		t.Fatal(err)
 	}
-	steps, err := toolflow.Import(t.Context(), s, tools, "ada", false)
-	if err != nil || len(steps) != 4 || steps[1].Action != toolflow.StepSkip || steps[3].Action != toolflow.StepRelease {
-		t.Errorf("%+v, %v", steps, err)
+	tools[0].Test = 1
+	steps, err = toolflow.Import(t.Context(), s, tools, "ada", false)
+	if err != nil || len(steps) != 5 || steps[1].Action != toolflow.StepSkip || steps[4].Action != toolflow.StepRelease {
+		t.Errorf("of a deprecated version: %+v, %v", steps, err)
 	}
 }

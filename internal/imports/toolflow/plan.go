@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -203,6 +204,12 @@ func (p *plan) release(ctx context.Context, t *Tool, id string, numbers map[int]
 			continue
 		}
 		released[number] = true
+		if ours, err := p.decided(ctx, id, one.environment); err != nil {
+			return err
+		} else if ours {
+			p.step(Step{Action: StepNothing, From: from, Tool: id, Version: number, Note: one.environment + " has another release since the last import, which stays"})
+			continue
+		}
 		if !p.dry {
 			o := release.Order{Tool: id, Version: number, Environment: one.environment, Force: true, Reason: reason}
 			if _, err := p.s.Release(ctx, o, p.who); err != nil {
@@ -234,6 +241,14 @@ func (p *plan) release(ctx context.Context, t *Tool, id string, numbers map[int]
 		p.step(Step{Action: StepDeprecate, From: from, Tool: id, Version: number})
 	}
 	return nil
+}
+
+// decided reports whether somebody has changed what an environment serves since the last
+// import.
+func (p *plan) decided(ctx context.Context, id, environment string) (bool, error) {
+	log, err := p.s.Store.ReleaseLog(ctx, id, -1)
+	i := slices.IndexFunc(log, func(e release.Entry) bool { return e.Environment == environment }) // the newest
+	return i >= 0 && log[i].Reason != reason, err
 }
 
 // cases saves the test runs that give the same value here.
