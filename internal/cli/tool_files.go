@@ -184,7 +184,13 @@ that wait for a release, and text in the source's definitions that people do not
 			if asJSON {
 				return a.screen.json(map[string]any{"tool": tool, "from": before.Number, "to": after.Number, "diff": release.Diff(before, after), "breaks": release.Breaks(&before.Spec, &after.Spec)})
 			}
-			return a.screen.review(release.Diff(before, after))
+			if err := a.screen.review(release.Diff(before, after)); err != nil {
+				return err
+			}
+			if after.Spec.Source != "" {
+				a.screen.say("release it: toolroom tool release %s@%d", tool, after.Number)
+			}
+			return nil
 		}),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
