@@ -181,6 +181,9 @@ func checkPart(spelled, part, text string) error {
 	case len(text) > MaxIDPart:
 		return invalidID(spelled[:32]+"…", fmt.Sprintf("its %s has %d bytes", part, len(text)), fmt.Sprintf("use at most %d", MaxIDPart))
 	}
+	if part != "version" && (text == "." || text == "..") { // sources and tools have folders of their names
+		return invalidID(spelled, "its "+part+" is "+text, "use letters or digits, too")
+	}
 	for _, r := range text {
 		if !isIDRune(r) {
 			return invalidID(spelled, fmt.Sprintf("%q is not allowed in its %s", r, part), "use A-Z a-z 0-9 _ . -")

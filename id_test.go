@@ -14,7 +14,7 @@ const idRunes = "ABYZabyz0189_.-"
 // drawID draws ids that often have dots and underscores at awkward places.
 func drawID(t *rapid.T, label string) ID {
 	part := rapid.Custom(func(t *rapid.T) string {
-		return rapid.StringOfN(rapid.RuneFrom([]rune(idRunes)), 1, rapid.SampledFrom([]int{3, 12, MaxIDPart}).Draw(t, "longest"), -1).Draw(t, "text")
+		return rapid.StringOfN(rapid.RuneFrom([]rune(idRunes)), 1, rapid.SampledFrom([]int{3, 12, MaxIDPart}).Draw(t, "longest"), -1).Filter(func(s string) bool { return s != "." && s != ".." }).Draw(t, "text")
 	})
 	return ID{Namespace: part.Draw(t, label+" namespace"), Name: part.Draw(t, label+" name")}
 }
@@ -57,6 +57,8 @@ func TestSpellingsReadsEveryDocumentedForm(t *testing.T) {
 // badIDs are refused by ParseID and Spellings alike.
 var badIDs = map[string]string{
 	"empty":               "",
+	"a folder above":      "..:..",
+	"this folder":         "a:.",
 	"only a colon":        ":",
 	"no namespace":        ":read",
 	"no name":             "file:",

@@ -103,7 +103,7 @@ func (d *definitions) narrow(decision policy.Decision, r policy.Request) policy.
 	}
 	return decision.Then(toolroom.PolicyStep{
 		Layer: "policy.definitions", Effect: toolroom.VerdictDeny, Rule: o.Quarantined,
-		Hint: "a person must look at the difference and release it", CLIHint: fmt.Sprintf("see the difference: toolroom tool diff %s; then: toolroom tool release %s", r.Tool.ID.Unversioned(), r.Tool.ID.Unversioned()),
+		Hint: "a person must look at the difference and release it", CLIHint: fmt.Sprintf("see the difference, and how to release it: toolroom tool diff %s", r.Tool.ID.Unversioned()),
 	})
 }
 

@@ -153,7 +153,7 @@ func TestAChangedDefinitionIsQuarantinedUntilAPersonReleasesIt(t *testing.T) {
 	s.mayCall(r, "pets:list", true)
 	again := s.open(", definitions: manual")
 	s.mayCall(again, "pets:list", false)
-	s.release(again, "pets:list", 0)
+	s.release(again, "pets:list", 3)
 	s.mayCall(again, "pets:list", true)
 	s.mayCall(s.open(", definitions: manual"), "pets:list", true)
 }
@@ -266,14 +266,14 @@ func TestAVersionOfASourceIsNamedAndTried(t *testing.T) {
 	if err := r.Parts().Releases.AddCase(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Parts().Releases.Release(t.Context(), release.Order{Tool: "pets:list"}, "ada"); toolroom.CodeOf(err) != toolroom.CodeConflict || !strings.Contains(err.Error(), "cases") {
+	if _, err := r.Parts().Releases.Release(t.Context(), release.Order{Tool: "pets:list", Version: 2}, "ada"); toolroom.CodeOf(err) != toolroom.CodeConflict || !strings.Contains(err.Error(), "cases") {
 		t.Errorf("the gate of cases: %v", err)
 	}
 	c.Expect = json.RawMessage(`{"ok": true}`)
 	if err := r.Parts().Releases.AddCase(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	s.release(r, "pets:list", 0)
+	s.release(r, "pets:list", 2)
 	if got := run(toolroom.Call{Tool: "pets:list@2"}); got != "" {
 		t.Errorf("a released version: %s", got)
 	}

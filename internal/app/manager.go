@@ -354,7 +354,7 @@ func (m *sourceManager) verify(ctx context.Context, id toolroom.ID, version int)
 		return toolroom.Errorf(toolroom.CodeConflict, "%s offers version %d of %s, and version %d no longer", m.name, o.Version, id.Unversioned(), version)
 	case version == 0 && o.Quarantined != "":
 		return toolroom.Errorf(toolroom.CodeDenied, "%s is quarantined: %s", id, o.Quarantined).
-			WithHint("a person must look at the difference and release it").WithCLIHint("see the difference: toolroom tool diff %s; then: toolroom tool release %s", id.Unversioned(), id.Unversioned())
+			WithHint("a person must look at the difference and release it").WithCLIHint("see the difference, and how to release it: toolroom tool diff %s", id.Unversioned())
 	}
 	return nil
 }

@@ -184,7 +184,13 @@ that wait for a release, and text in the source's definitions that people do not
 			if asJSON {
 				return a.screen.json(map[string]any{"tool": tool, "from": before.Number, "to": after.Number, "diff": release.Diff(before, after), "breaks": release.Breaks(&before.Spec, &after.Spec)})
 			}
-			return a.screen.review(release.Diff(before, after))
+			if err := a.screen.review(release.Diff(before, after)); err != nil {
+				return err
+			}
+			if after.Spec.Source != "" {
+				a.screen.say("release it: toolroom tool release %s@%d", tool, after.Number)
+			}
+			return nil
 		}),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -194,6 +200,9 @@ that wait for a release, and text in the source's definitions that people do not
 // writeTool writes the files of a version into a folder, with what its header cannot say.
 func writeTool(folder string, v *release.Version) (changed bool, err error) {
 	for _, name := range slices.Sorted(maps.Keys(v.Spec.Files)) {
+		if !filepath.IsLocal(filepath.FromSlash(name)) { // such as a\..\..\b on Windows
+			return changed, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s has the file %q, which is outside its folder", v.Tool, name)
+		}
 		file := filepath.Join(folder, filepath.FromSlash(name))
 		data, err := release.UnpackFile(name, v.Spec.Files[name])
 		if err != nil {

@@ -68,6 +68,9 @@ func (a *cli) releaseWaiting(ctx context.Context, r *app.App, name, digest strin
 	if err != nil {
 		return err
 	}
+	if digest == "" && len(w.Tools) > 0 {
+		return usage("toolroom tool diff '"+name+":*'", "name the --digest of the definitions that you have looked at")
+	}
 	if digest != "" && digest != w.Digest {
 		return toolroom.Errorf(toolroom.CodeConflict, "the definitions of %s have changed since then", name).
 			WithCLIHint("look at them again: toolroom tool diff '%s:*'", name)

@@ -209,9 +209,7 @@ func (c check) webURL(key, text string) {
 }
 
 func (c check) namespace(key, name string) {
-	if name == "." || name == ".." { // folders have the names of sources
-		c.problem(key, quote(name)+" is not a name", "use letters or digits, too")
-	} else if (toolroom.ID{Namespace: name, Name: name}).Validate() != nil {
+	if (toolroom.ID{Namespace: name, Name: name}).Validate() != nil {
 		c.problem(key, quote(name)+" is not a name: it needs 1 to 128 characters of A-Z a-z 0-9 _ . -", "")
 	}
 }

@@ -102,7 +102,7 @@ func TestEachMistakeInASourceNamesItsPlaceItsReasonAndTheRightForm(t *testing.T)
 	t.Parallel()
 	const base = `base_url: "http://a"`
 	for text, want := range map[string]string{
-		"'..': {cli: {command: x}}":                                                    `1:11: sources...: ".." is not a name; use letters or digits, too`,
+		"'..': {cli: {command: x}}":                                                    `1:11: sources...: ".." is not a name: it needs 1 to 128 characters of A-Z a-z 0-9 _ . -`,
 		"a b: {cli: {command: x}}":                                                     `1:11: sources.a b: "a b" is not a name: it needs 1 to 128 characters of A-Z a-z 0-9 _ . -`,
 		"x: {}":                                                                        `1:11: sources.x: one of mcp, openapi, graphql, http and cli is missing; for example {mcp: {command: mcp-server-filesystem, args: ["."]}}`,
 		"x: {mpc: {command: a}}":                                                       "1:15: sources.x.mpc: unknown key; did you mean mcp?",

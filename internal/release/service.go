@@ -405,11 +405,13 @@ func (s *Service) release(ctx context.Context, o Order, who string) (Moved, erro
 		return Moved{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the weight is %d: it is a percentage from 1 to 100", o.Weight)
 	}
 	v, err := s.Pick(ctx, o.Tool, o.Version)
-	if err == nil && o.Version == 0 && v.Spec.Source != "" && s.Offered != nil {
-		v, err = s.offered(ctx, v)
-	}
 	if err != nil {
 		return Moved{}, err
+	}
+	if o.Version == 0 && v.Spec.Source != "" {
+		// A server that is asked again may offer what nobody has looked at.
+		return Moved{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the source %s may offer another definition of %s by now: name the version that you have looked at", v.Spec.Source, o.Tool).
+			WithCLIHint("toolroom tool diff %s says which it is", o.Tool)
 	}
 	if err := withdrawn(v); err != nil {
 		return Moved{}, err
@@ -457,18 +459,6 @@ func (s *Service) release(ctx context.Context, o Order, who string) (Moved, erro
 		forced = append(forced, g.Gate)
 	}
 	return s.move(ctx, current, to, Entry{Who: who, Action: cmp.Or(o.action, ActionRelease), Reason: o.Reason, Forced: forced})
-}
-
-// offered returns the version of a tool that its source offers now.
-func (s *Service) offered(ctx context.Context, v *Version) (*Version, error) {
-	if err := s.Look(ctx, v.Spec.Source); err != nil {
-		return nil, err
-	}
-	o, ok := s.Offered(v.Tool)
-	if !ok || o.Version == 0 {
-		return nil, toolroom.Errorf(toolroom.CodeConflict, "source %s does not offer %s now", v.Spec.Source, v.Tool).WithHint("name a version to release it nevertheless")
-	}
-	return s.Pick(ctx, v.Tool, o.Version)
 }
 
 // mayShadow returns an error unless a version can run beside another without effects.
