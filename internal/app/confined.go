@@ -344,7 +344,6 @@ type confinedProcess struct {
 	done chan struct{}
 	kill context.CancelFunc
 
-	once   sync.Once
 	err    error
 	result *engine.Result
 }

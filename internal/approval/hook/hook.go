@@ -106,12 +106,6 @@ func New(o Options) *Notifier {
 	}
 }
 
-func set(d *time.Duration, fallback time.Duration) {
-	if *d <= 0 {
-		*d = fallback
-	}
-}
-
 // Run sends notifications until ctx ends, then waits for deliveries in progress.
 func (n *Notifier) Run(ctx context.Context) {
 	var sending sync.WaitGroup
