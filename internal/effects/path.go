@@ -99,7 +99,7 @@ func readingsOf(text string) (readings []string, complete bool) {
 
 var undoings = []func(string) string{unescape, unURL, backslashes, lookAlikes, cutAtNUL, strings.TrimSpace, overlong}
 
-// unescape undoes percent-escapes, leaving alone what is none, and %uXXXX.
+// unescape undoes the escapes %XX and %uXXXX, and leaves every other % as it is.
 func unescape(s string) string {
 	if !strings.Contains(s, "%") {
 		return s

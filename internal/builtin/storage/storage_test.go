@@ -508,9 +508,6 @@ func TestRefusedCallsSayWhatToDo(t *testing.T) {
 
 // A file of any size is uploaded without holding it in memory.
 func TestALargeUploadTakesLittleMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it sends 1 GB")
-	}
 	const size = 1 << 30
 	counting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

@@ -2,11 +2,13 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/engine/worker"
 )
 
@@ -100,7 +102,12 @@ func (l *late) End() {
 func TestCloseWaitsForAWorkerThatWasBeingStarted(t *testing.T) {
 	t.Parallel()
 	w, starting, goOn := &late{}, make(chan struct{}), make(chan struct{})
-	pool := worker.NewPool("js", 1, func(context.Context) (*late, error) {
+	open := errors.New("the pool starts workers")
+	var second atomic.Bool
+	pool := worker.NewPool("js", 2, func(context.Context) (*late, error) {
+		if second.Swap(true) {
+			return nil, open
+		}
 		close(starting)
 		<-goOn
 		return w, nil
@@ -116,15 +123,20 @@ func TestCloseWaitsForAWorkerThatWasBeingStarted(t *testing.T) {
 		pool.Close()
 		close(closed)
 	}()
-	time.Sleep(20 * time.Millisecond) // Close takes the lock; too early is a success, not a failure
+	for begun := false; !begun; { // a closing pool starts no worker, and soon has no slot
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		_, err := pool.Acquire(ctx, "bob")
+		cancel()
+		begun = !errors.Is(err, open)
+	}
 	select {
 	case <-closed:
 		t.Error("Close has not waited for the start")
 	default:
 	}
 	close(goOn)
-	if err := <-acquired; err == nil {
-		t.Skip("the worker was lent before Close began")
+	if err := <-acquired; toolroom.CodeOf(err) != toolroom.CodeCancelled {
+		t.Errorf("a worker of a closed pool: %v", err)
 	}
 	<-closed
 	if !w.ended.Load() {
