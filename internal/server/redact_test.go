@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -215,7 +216,7 @@ func servedWith(t *testing.T, r *app.App, o Options) string {
 	ended := make(chan error, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	go func() {
-		o.Listen, o.Log, o.Started = "127.0.0.1:0", r.Parts().Log, func(a net.Addr) { at <- "http://" + a.String() }
+		o.Listen, o.Log, o.Started = cmp.Or(o.Listen, "127.0.0.1:0"), r.Parts().Log, func(a net.Addr) { at <- "http://" + a.String() }
 		ended <- Serve(ctx, r, o)
 	}()
 	t.Cleanup(func() { stop(); <-ended })

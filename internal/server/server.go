@@ -237,7 +237,8 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 		MaxBody:  c.Server.MaxBody,
 		Open:     api.OpenPaths(),
 		Page:     auth.PageKey(state), Decisions: api.DecisionPaths(),
-		Log: o.Log,
+		Power: append(api.DecisionPaths(), toolflow.Prefix+"/api"),
+		Log:   o.Log,
 	}
 	if resource != nil {
 		authOptions.Verify, authOptions.Challenge = resource.verify(tokens.Verify), resource.challenge

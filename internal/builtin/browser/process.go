@@ -120,7 +120,7 @@ func (b *browsers) start(ctx context.Context, guard *egress.Guard, refused func(
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	egress.ServeProxy(p.listener, guard, log, refused, p.ended)
+	egress.ServeProxy(proc.OnlyOurs(p.listener), guard, log, refused, p.ended)
 	if err := p.spawn(b, event); err != nil {
 		p.close()
 		return nil, err

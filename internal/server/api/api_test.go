@@ -88,7 +88,9 @@ func newBench(t *testing.T, configure ...func(*api.Options, *run.Options)) *benc
 		}
 		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the token is not known")
 	}})
-	server := httptest.NewServer(guard(api.New(ao)))
+	server := httptest.NewUnstartedServer(guard(api.New(ao)))
+	server.Config.ConnContext = auth.ConnContext
+	server.Start()
 	t.Cleanup(server.Close)
 	b.url = server.URL
 

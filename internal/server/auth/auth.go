@@ -20,8 +20,8 @@ type Required string
 
 // The values of Required. An invalid token is refused under each of them.
 const (
-	// Auto, the default, treats a request from the host machine as the local
-	// operator's and requires a token of all other callers.
+	// Auto, the default, treats a request of the server's own user and of root, from the
+	// host machine, as the local operator's and requires a token of all other callers.
 	Auto Required = "auto"
 	// Always requires a token of every caller.
 	Always Required = "always"
@@ -60,6 +60,10 @@ type Options struct {
 	// decides on behalf of a person. From a browser it needs a token of Page.
 	Decisions []string
 	Page      PageKey
+	// Power are path prefixes. Below them, a request that changes something can start
+	// programs or let others in. It needs a token if the system does not tell which user
+	// of this machine sends it.
+	Power []string
 	// Session returns the person that a browser's cookie identifies. SignIn serves the
 	// page that asks a person to sign in, in place of a refusal of the page at /. Both may
 	// be nil.
@@ -207,8 +211,10 @@ func (o *Options) authenticate(r *http.Request) (toolroom.Identity, error) {
 		return toolroom.Identity{Subject: Anyone}, nil
 	case r.Header.Get("Authorization") != "":
 		return o.verify(r)
-	case o.Required == Never, o.Required == Auto && isLocal(r):
+	case o.Required == Never:
 		return operator, o.checkHost(r)
+	case o.Required == Auto:
+		return operator, o.localOperator(r)
 	default:
 		return operator, unauthenticated("this server requires a token")
 	}

@@ -47,13 +47,47 @@ func request(from string, headers ...string) *http.Request {
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	return r
+	return r.WithContext(auth.WithPeer(r.Context(), "same"))
 }
 
 func serve(o auth.Options, h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	auth.Middleware(o)(h).ServeHTTP(w, r)
 	return w
+}
+
+func TestTheLoopbackAloneMakesNoOperator(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, peer, method, path string
+		required                 auth.Required
+		status                   int
+	}{
+		{"the same user", "same", "POST", "/api/v1/sources", auth.Auto, 200},
+		{"another user", "the connection comes from uid 33", "GET", "/api/v1/tools", auth.Auto, 401},
+		{"another user, where all may call", "the connection comes from uid 33", "POST", "/api/v1/sources", auth.Never, 200},
+		{"a system that does not tell", "unknown", "POST", "/api/v1/call", auth.Auto, 200},
+		{"a system that does not tell, and what is read", "unknown", "GET", "/api/v1/sources", auth.Auto, 200},
+		{"a system that does not tell, and a change", "unknown", "POST", "/api/v1/sources", auth.Auto, 401},
+		{"a system that does not tell, and a change below", "unknown", "DELETE", "/api/v1/sources/x", auth.Auto, 401},
+		{"a system that does not tell, and a name like it", "unknown", "POST", "/api/v1/sourcesx", auth.Auto, 200},
+	} {
+		r := httptest.NewRequest(c.method, "http://localhost:7070"+c.path, nil)
+		r.RemoteAddr = local
+		r = r.WithContext(auth.WithPeer(r.Context(), c.peer))
+		w := serve(auth.Options{Required: c.required, Power: []string{"/api/v1/sources"}}, whoami, r)
+		if w.Code != c.status {
+			t.Errorf("%s: %d, not %d", c.name, w.Code, c.status)
+		}
+		if c.status == 401 && (!strings.Contains(w.Body.String(), "toolroom token create") || !strings.Contains(w.Body.String(), c.peer) && c.peer != "unknown") {
+			t.Errorf("%s: the refusal does not say why and what to do: %s", c.name, w.Body)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "http://localhost:7070/api/v1/tools", nil)
+	r.RemoteAddr = local
+	if w := serve(auth.Options{}, whoami, r); w.Code != 401 {
+		t.Errorf("a server that looks at no connections: %d", w.Code)
+	}
 }
 
 func TestWhoCalls(t *testing.T) {
@@ -329,8 +363,8 @@ func TestABodyOverItsLimitIs413(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := httptest.NewRequest(http.MethodPost, "http://localhost/x", c.body)
-			r.RemoteAddr = local
-			if w := serve(auth.Options{MaxBody: 8}, read, r); w.Code != c.status {
+			r.RemoteAddr = remote
+			if w := serve(auth.Options{MaxBody: 8, Required: auth.Never}, read, r); w.Code != c.status {
 				t.Errorf("the status is %d, not %d", w.Code, c.status)
 			}
 		})
@@ -339,7 +373,7 @@ func TestABodyOverItsLimitIs413(t *testing.T) {
 
 func TestAPanicIsAnAnswerWithTheNameOfTheRequest(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(auth.Middleware(auth.Options{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(auth.Middleware(auth.Options{Required: auth.Never})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/late" {
 			io.WriteString(w, "half an ans")
 		}
@@ -402,7 +436,7 @@ func TestTheDeadlineOfABodyEndsWithTheBody(t *testing.T) {
 	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
 	r := httptest.NewRequest(http.MethodPost, "http://localhost/x", strings.NewReader("a body"))
 	r.RemoteAddr = local
-	auth.Middleware(auth.Options{})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	auth.Middleware(auth.Options{Required: auth.Never})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.ReadAll(r.Body)
 	})).ServeHTTP(w, r)
 	if len(w.read) < 2 || w.read[0].IsZero() || !w.read[len(w.read)-1].IsZero() {

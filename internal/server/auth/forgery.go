@@ -52,9 +52,12 @@ func (o *Options) checkDecision(r *http.Request, session bool) error {
 }
 
 // decides reports whether a request decides on behalf of a person.
-func (o *Options) decides(r *http.Request) bool {
-	return slices.ContainsFunc(o.Decisions, func(path string) bool {
-		return r.URL.Path == path || strings.HasPrefix(r.URL.Path, path+"/")
+func (o *Options) decides(r *http.Request) bool { return isBelow(r.URL.Path, o.Decisions) }
+
+// isBelow reports whether a path is one of prefixes, or below one.
+func isBelow(path string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool {
+		return path == prefix || strings.HasPrefix(path, prefix+"/")
 	})
 }
 

@@ -71,7 +71,9 @@ func TestPathsWithoutATokenAreLimitedByAddressAndAreNotTheOperators(t *testing.T
 	})
 	o := auth.Options{Required: auth.Auto, Share: 2, Open: []string{"/open", "/probe"}}
 	for name, h := range map[string]http.Handler{"/open": auth.Middleware(o)(handler), "/link": auth.Anonymous(o)(handler)} {
-		server := httptest.NewServer(h)
+		server := httptest.NewUnstartedServer(h)
+		server.Config.ConnContext = auth.ConnContext
+		server.Start()
 		get := func(path string) int {
 			resp, err := http.Get(server.URL + path)
 			if err != nil {

@@ -27,16 +27,19 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/internal/atomicfile"
+	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
-// Headers of a forwarded request: the proof that a server of the home forwards it, and
-// the addresses from and to which the client sent it. Before that, a server proves its
+// Headers of a forwarded request: the proof that a server of the home forwards it, the
+// addresses from and to which the client sent it, and whether the client is the operator's
+// process. Before that, a server proves its
 // identity by its response to a challenge.
 const (
 	proofHeader     = "Toolroom-Replica"
 	remoteHeader    = "Toolroom-Remote"
 	localHeader     = "Toolroom-Local"
 	schemeHeader    = "Toolroom-Scheme"
+	peerHeader      = "Toolroom-Peer"
 	challengeHeader = "Toolroom-Challenge"
 )
 
@@ -122,9 +125,10 @@ func (r *Replica) forwarded(next http.Handler) http.Handler {
 			return
 		}
 		// Restore the addresses, as if the client had sent the request here.
-		came := req.WithContext(context.WithValue(req.Context(), http.LocalAddrContextKey, net.Addr(net.TCPAddrFromAddrPort(local))))
+		ctx := auth.WithPeer(req.Context(), req.Header.Get(peerHeader))
+		came := req.WithContext(context.WithValue(ctx, http.LocalAddrContextKey, net.Addr(net.TCPAddrFromAddrPort(local))))
 		came.Header = req.Header.Clone()
-		for _, name := range []string{proofHeader, remoteHeader, localHeader, schemeHeader} {
+		for _, name := range []string{proofHeader, remoteHeader, localHeader, schemeHeader, peerHeader} {
 			came.Header.Del(name)
 		}
 		came.RemoteAddr = remote.String()
@@ -166,6 +170,7 @@ func (r *Replica) Of(id string) http.Handler {
 			p.Out.Header.Del(challengeHeader)
 			p.Out.Header.Set(proofHeader, r.proof("hands", "to", id))
 			p.Out.Header.Set(remoteHeader, p.In.RemoteAddr)
+			p.Out.Header.Set(peerHeader, auth.Peer(p.In.Context()))
 			p.Out.Header.Del(schemeHeader)
 			if p.In.TLS != nil {
 				p.Out.Header.Set(schemeHeader, "https")

@@ -1,0 +1,70 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+)
+
+// CheckLocalPeer returns nil if the other end of c, a TCP connection on the loopback
+// interface, belongs to the user of this process or to root. Anybody on a machine can
+// connect there, so the address alone does not tell who calls.
+//
+// The error wraps [ErrUnknownPeer] on systems that do not tell. If such a system as Linux
+// tells nothing of one connection, the error is another one: then something stands between,
+// or the client has gone.
+func CheckLocalPeer(c net.Conn) error {
+	local, remote, ok := loopbackEnds(c)
+	if !ok {
+		return errors.New("the connection does not come from the loopback interface")
+	}
+	return checkLocalPeer(local, remote)
+}
+
+// loopbackEnds returns the addresses of a TCP connection on the loopback interface. IPv4
+// addresses inside IPv6 become IPv4 addresses.
+func loopbackEnds(c net.Conn) (local, remote netip.AddrPort, ok bool) {
+	ends := [2]netip.AddrPort{}
+	for i, at := range []net.Addr{c.LocalAddr(), c.RemoteAddr()} {
+		tcp, isTCP := at.(*net.TCPAddr)
+		if !isTCP {
+			return local, remote, false
+		}
+		end := tcp.AddrPort()
+		ends[i] = netip.AddrPortFrom(end.Addr().Unmap().WithZone(""), end.Port())
+	}
+	return ends[0], ends[1], ends[1].Addr().IsLoopback()
+}
+
+// checkUser returns an error unless uid is root or the user of this process.
+func checkUser(uid int) error {
+	if own := os.Getuid(); uid != own && uid != 0 {
+		return fmt.Errorf("the connection comes from another user of this machine (uid %d), and this program runs as uid %d", uid, own)
+	}
+	return nil
+}
+
+// errNoPeer means that a connection has no other end on this machine that an open file of a
+// process holds.
+var errNoPeer = errors.New("this machine does not tell whose connection it is: the client has closed it, or something forwards it, such as a container engine")
+
+// OnlyOurs returns a listener that drops the connections of other users of this machine, as
+// far as the system tells. l must listen on the loopback interface.
+func OnlyOurs(l net.Listener) net.Listener { return onlyOurs{l} }
+
+type onlyOurs struct{ net.Listener }
+
+func (l onlyOurs) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if err := CheckLocalPeer(c); err == nil || errors.Is(err, ErrUnknownPeer) {
+			return c, nil
+		}
+		c.Close()
+	}
+}

@@ -1,0 +1,86 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/toolroom/toolroom/internal/proc"
+)
+
+type peerKey struct{}
+
+// peer tells whether the client of a connection is the user of this server, once it is
+// asked: most connections send tokens.
+type peer func() error
+
+// ConnContext is the ConnContext of the HTTP servers that serve [Middleware]. It finds out
+// to whom the other end of a connection belongs.
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	if tls, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = tls.NetConn()
+	}
+	return context.WithValue(ctx, peerKey{}, peer(sync.OnceValue(func() error { return proc.CheckLocalPeer(c) })))
+}
+
+// checkPeer returns nil if the client of a request with this context is the user of this
+// server or root, and an error that wraps [proc.ErrUnknownPeer] if the system does not tell.
+func checkPeer(ctx context.Context) error {
+	if check, ok := ctx.Value(peerKey{}).(peer); ok {
+		return check()
+	}
+	return errors.New("the server does not know whose connection it is")
+}
+
+// Peer returns what this server has found out about the client of a request, in words for
+// [WithPeer] of another server of the same home, which gets the request from this one.
+func Peer(ctx context.Context) string {
+	switch err := checkPeer(ctx); {
+	case err == nil:
+		return peerSame
+	case errors.Is(err, proc.ErrUnknownPeer):
+		return peerUnknown
+	default:
+		return strings.Join(strings.Fields(err.Error()), " ")
+	}
+}
+
+// The words for clients that are not strangers.
+const (
+	peerSame    = "same"
+	peerUnknown = "unknown"
+)
+
+// WithPeer returns a context of a request about whose client another server says found.
+func WithPeer(ctx context.Context, found string) context.Context {
+	var err error
+	switch found {
+	case peerSame:
+	case peerUnknown:
+		err = proc.ErrUnknownPeer
+	default:
+		err = errors.New(found)
+	}
+	return context.WithValue(ctx, peerKey{}, peer(func() error { return err }))
+}
+
+// localOperator returns nil if a request without a token is the operator's because of where
+// it comes from.
+func (o *Options) localOperator(r *http.Request) error {
+	if !isLocal(r) {
+		return unauthenticated("this server requires a token")
+	}
+	err := checkPeer(r.Context())
+	switch {
+	case err == nil:
+		return o.checkHost(r)
+	case !errors.Is(err, proc.ErrUnknownPeer):
+		return unauthenticated("this server requires a token: " + err.Error())
+	case changes(r) && isBelow(r.URL.Path, o.Power):
+		return unauthenticated("this change requires a token: " + err.Error())
+	}
+	return o.checkHost(r)
+}
