@@ -44,7 +44,7 @@ func TestMetadataAreFoundAtEveryPlaceOfTheirStandards(t *testing.T) {
 	const protected, server, openid = "/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
 	for name, setup := range map[string]func(*world) map[string]map[string]any{
 		"named by the challenge": func(w *world) map[string]map[string]any {
-			return map[string]map[string]any{"/meta": resource(w, w.URL), server: auth(w, w.URL)}
+			return map[string]map[string]any{"/meta": resource(w, w.URL+"/tenant"), server + "/tenant": auth(w, w.URL+"/tenant")}
 		},
 		"of the path": func(w *world) map[string]map[string]any {
 			return map[string]map[string]any{protected + "/mcp": resource(w, w.URL), server: auth(w, w.URL)}

@@ -270,7 +270,7 @@ func (w *world) post(t *testing.T, c *oauth.Client, want string) (string, error)
 	if want != "" {
 		req.Header.Set("Want", want)
 	}
-	resp, err := (&http.Client{Transport: c.Transport(nil)}).Do(req)
+	resp, err := (&http.Client{Transport: c.Transport(&bodies{w: w})}).Do(req)
 	if err != nil {
 		return "", err
 	}

@@ -489,13 +489,28 @@ func TestTheStoreLearnsSecretsAndItsErrorsAreTold(t *testing.T) {
 				if _, err := w.client(s).Waiting(t.Context()); !errors.Is(err, broken) {
 					t.Errorf("%s: %v", state, err)
 				}
+				if _, err := w.client(s).AccessToken(t.Context()); !errors.Is(err, broken) {
+					t.Errorf("%s: %v", state, err)
+				}
 			}
 			if name != "load" {
 				if err := w.client(s).Logout(t.Context()); !errors.Is(err, broken) {
 					t.Errorf("%s, %s: %v", state, name, err)
 				}
 			}
+			if !s.locked.TryLock() {
+				t.Errorf("%s, %s: the store stays locked", state, name)
+			}
 		}
+	}
+	s.edit(t, w.URL, func(g map[string]any) { g["expires"], g["refresh_token"] = "2001-01-01T00:00:00Z", "used up" })
+	s.saveErr = broken
+	if _, err := w.client(s).AccessToken(t.Context()); !errors.Is(err, broken) {
+		t.Errorf("a refresh token that is used up: %v", err)
+	}
+	s.saveErr = nil
+	if err := w.client(s).Logout(t.Context()); err != nil || !s.locked.TryLock() {
+		t.Errorf("after the logout, the store stays locked: %v", err)
 	}
 	if _, err := w.client(&store{data: []byte("{")}).Waiting(t.Context()); err == nil || !strings.Contains(err.Error(), "stored logins cannot be read") {
 		t.Error(err)
@@ -656,8 +671,9 @@ func TestTokensAreBoundToAKeyWhereTheServerSupportsIt(t *testing.T) {
 			t.Error("a request without a proof")
 		}
 		s.edit(t, w.URL, func(g map[string]any) { g["expires"] = "2001-01-01T00:00:00Z" })
-		if _, err := w.client(s).AccessToken(t.Context()); err == nil {
-			t.Error("a renewal without a proof")
+		var needed *oauth.Needed
+		if _, err := w.client(s).AccessToken(t.Context()); err == nil || errors.As(err, &needed) {
+			t.Errorf("a renewal without a proof: %v", err)
 		}
 		s.edit(t, w.URL, func(g map[string]any) { delete(g, "expires") })
 	}
@@ -793,3 +809,54 @@ func TestAServerThatIsGoneIsAnErrorOfItsOwn(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestATokenIsNotSentWithoutTLS(t *testing.T) {
+	t.Parallel()
+	w, s := newWorld(t), &store{}
+	if err := w.login(t, w.client(s)); err != nil {
+		t.Fatal(err)
+	}
+	config := oauth.Config{Resource: strings.Replace(w.URL, "http://", "https://", 1) + "/mcp"}
+	for address, sent := range map[string]bool{config.Resource: true, w.URL + "/mcp": false, strings.ToUpper(config.Resource): true} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := roundTrip(func(r *http.Request) (*http.Response, error) {
+			if got := r.Header.Get("Authorization") != ""; got != sent {
+				t.Errorf("%s: %v", address, r.Header)
+			}
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+		})
+		resp, err := oauth.New(config, s, w.Client()).Transport(base).RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+}
+
+func TestANewLoginIsForWhatTheServerWantsNow(t *testing.T) {
+	t.Parallel()
+	w, s := newWorld(t), &store{}
+	w.wantScope = "read"
+	c := w.client(s)
+	if err := w.login(t, c); err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	w.refuses = true
+	w.mu.Unlock()
+	w.handle("/mcp", func(rw http.ResponseWriter, r *http.Request) {
+		if len(w.forms()) > 1 { // with the renewed token
+			w.mu.Lock()
+			w.wantScope = "write"
+			w.mu.Unlock()
+		}
+		w.resource(rw, r)
+	})
+	var needed *oauth.Needed
+	if _, err := w.post(t, c, ""); !errors.As(err, &needed) || strings.Join(needed.Scopes, " ") != "read write" {
+		t.Error(err)
+	}
+}
