@@ -207,8 +207,8 @@ func (g *Guard) read(host string, port uint16) (target, error) {
 	t.name, t.addr, reason = readHost(host)
 	if t.addr.IsValid() {
 		t.class = Classify(t.addr)
-	} else if class, ok := classOfName(t.name); ok {
-		t.class = class
+	} else {
+		t.class = classOfName(t.name)
 	}
 	if port == 0 {
 		return t, t.refusal("", "its port is not a number from 1 to 65535")

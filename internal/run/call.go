@@ -76,6 +76,22 @@ func (c *call) finish() *toolroom.Result {
 	return o.end(o.shape(failed))
 }
 
+// notBegun returns the error of a call that did not reach its tool. A stage whose context
+// ends fails with whatever it was doing then, which says nothing to a caller.
+func (c *call) notBegun(err error) error {
+	if known := (*toolroom.Error)(nil); errors.As(err, &known) {
+		return err
+	}
+	code := toolroom.CodeOf(err)
+	how, ended := map[toolroom.Code]string{toolroom.CodeCancelled: "was cancelled", toolroom.CodeTimeout: "timed out"}[code]
+	if !ended {
+		return err
+	}
+	e := toolroom.Errorf(code, "%s %s before it ran", c.tool, how)
+	e.Cause = err
+	return e
+}
+
 // stages takes the call through the stages before its result is shaped. It returns after
 // the first that fails, or after claim if that finds the result of an earlier call.
 func (c *call) stages(at *reached) (err error) {
@@ -268,7 +284,7 @@ func (r *Runner) begin(ctx context.Context, request toolroom.Call) *call {
 // no budget for it.
 func (c *call) admit() error {
 	if err := c.ctx.Err(); err != nil {
-		return toolroom.Errorf(toolroom.CodeOf(err), "the call was cancelled before it began")
+		return err
 	}
 	if c.runner.Receipts != nil {
 		if err := c.runner.Receipts.Ready(); err != nil {
@@ -309,6 +325,9 @@ func (c *call) guard(at *reached) error {
 	var failed error
 	if err := panics.Catch(func() { failed = c.stages(at) }); err != nil {
 		return c.panicked(err, at.phase)
+	}
+	if failed != nil && at.ran == nil {
+		failed = c.notBegun(failed)
 	}
 	if failed != nil {
 		return c.locate(failed, at.phase)
