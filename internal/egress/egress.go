@@ -164,7 +164,7 @@ func (g *Guard) outside(t target) bool {
 
 func (t target) notListed() error {
 	return t.refusal("", "it is not in the program's list of hosts").
-		WithHint("add %q to the program's list of hosts (egress)", net.JoinHostPort(strings.ToLower(t.host), strconv.Itoa(int(t.port))))
+		WithHint("add %q to its list of hosts: sandbox.hosts of a source, --egress of a program", net.JoinHostPort(strings.ToLower(t.host), strconv.Itoa(int(t.port))))
 }
 
 func portText(u *url.URL) string { return strconv.Itoa(int(portOf(u))) }
