@@ -117,7 +117,7 @@ func (a *cli) addEmbedder(ctx context.Context, r *app.App, name string, entry em
 			return err
 		}
 		// Another command may have changed the list meanwhile.
-		if known, err = registry.Load(a.home); err != nil {
+		if known, err = embed.LoadRegistry(a.home); err != nil {
 			return err
 		}
 		if err := known.Add(name, entry); err != nil {
