@@ -49,6 +49,11 @@ func upstream() int {
 		refuse := func(code int, message string) {
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`+"\n", m.ID, code, message)
 		}
+		progress := func(message string) {
+			if m.Params.Meta.Token != nil {
+				fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"total":2,"message":%q}}`+"\n", m.Params.Meta.Token, message)
+			}
+		}
 		switch m.Method + " " + m.Params.Name {
 		case " ": // the answer to a question
 			m.ID = asked[string(m.ID)]
@@ -81,9 +86,7 @@ func upstream() int {
 		case "tools/call image":
 			result(`{"content":[{"type":"image","data":"iVBORw0KGgo=","mimeType":"image/png"},{"type":"resource_link","uri":"note:1","name":"one"}]}`)
 		case "tools/call tell":
-			if m.Params.Meta.Token != nil {
-				fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"total":2,"message":"half"}}`+"\n", m.Params.Meta.Token)
-			}
+			progress("half")
 			fmt.Println(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","logger":"upstream","data":"it is late"}}`)
 			result(`{"content":[{"type":"text","text":"told"}]}`)
 		case "tools/call ask":
@@ -101,6 +104,7 @@ func upstream() int {
 			}
 			result(`{"content":[{"type":"text","text":%s}]}`, content)
 		case "tools/call wait": // no answer
+			progress("waiting")
 		case "resources/list ":
 			result(`{"resources":[{"uri":"note:1","name":"one","title":"The first note","mimeType":"text/plain"}]}`)
 		case "resources/templates/list ":

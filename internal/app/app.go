@@ -7,7 +7,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,14 +32,12 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/receipt"
-	"github.com/toolroom/toolroom/internal/receipt/export"
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/reserved"
 	"github.com/toolroom/toolroom/internal/run"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
 	"github.com/toolroom/toolroom/internal/sandbox/program"
 	"github.com/toolroom/toolroom/internal/schedule"
-	"github.com/toolroom/toolroom/internal/search/learn"
+	"github.com/toolroom/toolroom/internal/search"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/session"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
@@ -113,8 +110,8 @@ type App struct {
 	head     *receipt.Head
 	// storeFolder is the folder of the store and its files.
 	storeFolder string
-	lines       *export.Lines
-	collector   *export.OTLP
+	lines       *receipt.Lines
+	collector   *receipt.OTLP
 	approvals   *approval.Service
 	artifacts   *artifact.Store
 	sessions    *session.Store
@@ -141,7 +138,7 @@ type App struct {
 	served        *releases
 	watching      *watching
 	schedules     *schedule.Service
-	learner       *learn.Learner
+	learner       *search.Learner
 
 	searching sync.Mutex // guards meaning and indexing
 	meaning   *meaning   // nil if searches are by words alone
@@ -217,7 +214,7 @@ func readConfig(path string, verify config.Verify) (*config.Config, error) {
 func (a *App) openHome() error {
 	a.home = a.o.Home
 	if a.home == "" {
-		temp, err := mark.MkdirTemp("", "room")
+		temp, err := proc.MkdirTemp("", "room")
 		if err != nil {
 			return err
 		}
@@ -421,7 +418,7 @@ func (a *App) Submit(ctx context.Context, call toolroom.Call) (*run.Job, error) 
 
 // Search ranks the tools that who may call.
 func (a *App) Search(who toolroom.Identity, query string, o catalog.SearchOptions) toolroom.Found {
-	o.Visible = a.runner.Visible(who)
+	o.View = a.runner.View(who, "")
 	if o.Caller == nil {
 		o.Caller = &catalog.Caller{Identity: who}
 	}
@@ -431,7 +428,7 @@ func (a *App) Search(who toolroom.Identity, query string, o catalog.SearchOption
 
 // Tools lists the tools that who may call.
 func (a *App) Tools(who toolroom.Identity, o catalog.ListOptions) (catalog.Page, error) {
-	o.Visible = a.runner.Visible(who)
+	o.View = a.runner.View(who, "")
 	return a.catalog.List(o)
 }
 
@@ -443,17 +440,12 @@ func (a *App) Describe(ctx context.Context, who toolroom.Identity, spelling stri
 // DescribeFor is like [App.Describe], for the version of the tool that would serve a call.
 func (a *App) DescribeFor(ctx context.Context, call toolroom.Call, level toolroom.Level, form toolroom.Form) (*toolroom.Description, error) {
 	unlisted := a.find(ctx, call.Tool)
-	visible := a.runner.Visible(call.Identity)
-	e, err := a.catalog.Resolve(call.Tool, visible)
-	if err == nil || toolroom.CodeOf(err) == toolroom.CodeToolNotFound {
-		if version, refused := a.served.Snapshot().Serve(&call, e); refused != nil {
-			return nil, refused
-		} else if version != nil {
-			e, err = version, nil
-		}
+	e, err := a.runner.Lookup(&call)
+	if toolroom.CodeOf(err) == toolroom.CodeToolNotFound && unlisted != nil {
+		return nil, unlisted
 	}
 	if err != nil {
-		return nil, cmp.Or(unlisted, err)
+		return nil, err
 	}
 	if decision := a.policy.Decide(ctx, policy.Request{Tool: &e.Tool, Who: call.Identity}); decision.Effect == toolroom.VerdictDeny {
 		denied := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", call.Identity, e.Tool.ID, decision.Rule)

@@ -64,6 +64,7 @@ func (c *confined) start(s proc.Spec) (*proc.Process, error) {
 	far, stdin, stdout := newStdio()
 	attached := make(chan struct{})
 	var taken atomic.Bool // the program itself may ask its proxy for the address
+	var refused atomic.Pointer[error]
 	job.Dial = func(ctx context.Context, address string) (net.Conn, error) {
 		switch {
 		case address == bridge.StdioAddress && taken.CompareAndSwap(false, true):
@@ -75,6 +76,7 @@ func (c *confined) start(s proc.Spec) (*proc.Process, error) {
 		conn, err := guard.DialContext(ctx, "tcp", address)
 		if err != nil {
 			c.app.log.Info("connection of a source refused", "source", c.name, "to", address, "reason", err)
+			refused.Store(&err)
 		}
 		return conn, err
 	}
@@ -82,6 +84,9 @@ func (c *confined) start(s proc.Spec) (*proc.Process, error) {
 		defer cancel()
 		result, err := e.Run(ctx, job, output{to: s.Stderr})
 		p.end(result, err)
+		if last := refused.Load(); last != nil && p.err != nil {
+			p.err = fmt.Errorf("%w, after a connection was refused: %w", p.err, *last)
+		}
 		far.Close()
 		close(p.done)
 	}()
@@ -135,6 +140,10 @@ func (c *confined) job(ctx context.Context, e *hosted.Engine, s proc.Spec) (engi
 		return engine.Job{}, nil, err
 	}
 	spec.Folders = append(spec.Folders, granted...)
+	if e.Name() == config.RuntimeProcess {
+		files, variables := c.authorities(s.Command)
+		spec.Folders, env = append(spec.Folders, files...), append(env, variables...)
+	}
 	command := s.Command
 	if e.Name() == config.RuntimeProcess {
 		found, folders, path := c.locate(s)
@@ -324,6 +333,26 @@ func (c *confined) settings(command string) []string {
 		}
 	}
 	return env
+}
+
+// authorities returns the files of certificate authorities that launchers of packages trust
+// here besides their own, and the variables that name them. A network whose proxy ends TLS
+// has its own authority, and no package can be installed without it.
+func (c *confined) authorities(command string) (files []sandbox.Folder, variables []string) {
+	if _, ok := launcherOf(command); !ok {
+		return nil, nil
+	}
+	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"} {
+		path, ok := c.app.lookupEnv(name)
+		if !ok || !filepath.IsAbs(path) || !exists(path) {
+			continue
+		}
+		variables = append(variables, name+"="+path)
+		if f := (sandbox.Folder{Source: path}); !within(path, "/etc/ssl/certs") && !installed(path) && !slices.Contains(files, f) {
+			files = append(files, f)
+		}
+	}
+	return files, variables
 }
 
 // output is the handler of a program without tools; its stderr goes to a writer.

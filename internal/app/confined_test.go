@@ -33,6 +33,26 @@ func runNosy() {
 		}
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
 	}
+	fetch := func(address string) (string, error) {
+		// Go asks no proxy for loopback addresses, which is where tests have their servers.
+		proxy, _ := http.NewRequest(http.MethodGet, os.Getenv("HTTP_PROXY"), nil)
+		client := &http.Client{Transport: &http.Transport{}}
+		if proxy != nil && proxy.URL.Host != "" {
+			client.Transport = &http.Transport{Proxy: http.ProxyURL(proxy.URL)}
+		}
+		r, err := client.Get(address)
+		if err != nil {
+			return "", err
+		}
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		return fmt.Sprint(r.StatusCode, " ", string(text)), err
+	}
+	if needs := os.Getenv(nosyVariable); strings.HasPrefix(needs, "http") { // as a launcher needs its registry
+		_, _ = fetch(needs)
+		fmt.Fprintln(os.Stderr, "npm error 403")
+		os.Exit(7)
+	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "nosy", Version: "1"}, nil)
 	mcp.AddTool(s, &mcp.Tool{Name: "read"}, func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
 		text, err := os.ReadFile(a.Path)
@@ -42,19 +62,7 @@ func runNosy() {
 		return said("written", os.WriteFile(a.Path, []byte("mine"), 0o600))
 	})
 	mcp.AddTool(s, &mcp.Tool{Name: "fetch"}, func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
-		// Go asks no proxy for loopback addresses, which is where tests have their servers.
-		proxy, _ := http.NewRequest(http.MethodGet, os.Getenv("HTTP_PROXY"), nil)
-		client := &http.Client{Transport: &http.Transport{}}
-		if proxy != nil && proxy.URL.Host != "" {
-			client.Transport = &http.Transport{Proxy: http.ProxyURL(proxy.URL)}
-		}
-		r, err := client.Get(a.Path)
-		if err != nil {
-			return said("", err)
-		}
-		defer r.Body.Close()
-		text, err := io.ReadAll(r.Body)
-		return said(fmt.Sprint(r.StatusCode, " ", string(text)), err)
+		return said(fetch(a.Path))
 	})
 	mcp.AddTool(s, &mcp.Tool{Name: "connect"}, func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(os.Getenv("HTTP_PROXY"), "http://"))
@@ -139,6 +147,56 @@ func TestAServerInASandboxSeesAndReachesWhatItsSourceMay(t *testing.T) {
 	}
 	if text, err := os.ReadFile(filepath.Join(kept, "b.txt")); err != nil || string(text) != "mine" {
 		t.Errorf("the file has not been written: %q, %v", text, err)
+	}
+}
+
+func TestAServerThatNeedsARefusedConnectionSaysWhichAndHowToAllowIt(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := withProcess(t, fmt.Sprintf(`sources:
+  needy:
+    mcp: {command: %q, env: {%s: %q}}
+    sandbox: {hosts: ["example.com"]}
+`, self, nosyVariable, web.URL))
+	test, err := r.TestSource(t.Context(), "needy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := web.Listener.Addr().String()
+	for _, want := range []string{"exit status 7", "may not be reached", "npm error 403"} {
+		if !strings.Contains(test.Error, want) {
+			t.Errorf("the error lacks %q: %s", want, test.Error)
+		}
+	}
+	result := r.Run(t.Context(), toolroom.Call{Tool: "needy:read"})
+	if result.Error == nil || !strings.Contains(test.Error+test.Status.Reason, address) {
+		t.Errorf("the next step does not name %s: %+v, %v", address, test, result.Error)
+	}
+}
+
+func TestALauncherOfPackagesKnowsTheAuthoritiesOfThisMachine(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	authority, launcher := filepath.Join(folder, "company.pem"), filepath.Join(folder, "uvx")
+	for path, text := range map[string]string{
+		authority: "certificate", launcher: "#!/bin/sh\n[ \"$1\" = --help ] && exit\ncat \"$SSL_CERT_FILE\"; echo \" $SSL_CERT_DIR\"\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := withProcess(t, fmt.Sprintf(`cli: {mode: ambient}
+sources:
+  tool: {cli: {command: %q}, sandbox: {}}
+`, launcher), "SSL_CERT_FILE="+authority, "SSL_CERT_DIR=/none")
+	result := r.Run(t.Context(), toolroom.Call{Tool: "tool:uvx"})
+	if result.Error != nil || strings.TrimSpace(result.Text()) != "certificate" {
+		t.Errorf("it reads %q, %v", result.Text(), result.Error)
 	}
 }
 

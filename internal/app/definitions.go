@@ -354,6 +354,12 @@ func (a *App) quarantinedOf(by trust) func(toolroom.ID) release.Offered {
 // is this program's, not the source's. The definitions of a server are in Raw.
 func isOurs(t *toolroom.Tool) bool { return len(t.Raw) == 0 && t.ID.Name == library.ReadTool }
 
+// namedByUs reports whether a tool has its name from this program: that of reading a
+// source's resources or prompts, which every MCP server may have.
+func namedByUs(t toolroom.Tool) bool {
+	return t.ID.Name == library.ReadTool || t.ID.Name == library.GetTool
+}
+
 // gate returns admit for one source.
 func (a *App) gate(source string, by trust) func(context.Context, []toolroom.Tool) []toolroom.Tool {
 	return func(ctx context.Context, tools []toolroom.Tool) []toolroom.Tool {
@@ -529,7 +535,7 @@ func (a *App) findings(name string, offer []toolroom.Tool) []poison.Finding {
 	var others []toolroom.Tool
 	for _, m := range a.allManagers() {
 		if m.name != name {
-			others = append(others, m.listedTools()...)
+			others = append(others, slices.DeleteFunc(slices.Clone(m.listedTools()), namedByUs)...)
 		}
 	}
 	return poison.Look(offer, poison.Options{Others: others, Instructions: a.manager(name).Describe().Text})

@@ -82,7 +82,7 @@ func TestAProgramReachesTheHostsThatItNamesWhereConfigAndPolicyLetIt(t *testing.
 }
 
 // withProcess is a room with a config, in which the process sandbox works.
-func withProcess(t *testing.T, text string) *app.App {
+func withProcess(t *testing.T, text string, environ ...string) *app.App {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -92,7 +92,7 @@ func withProcess(t *testing.T, text string) *app.App {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := open(t, app.Options{Home: t.TempDir(), Helper: self, ConfigFile: file})
+	r := open(t, app.Options{Home: t.TempDir(), Helper: self, ConfigFile: file, Environ: append(environ, os.Environ()...)})
 	d, err := r.Driver("process")
 	if err != nil {
 		t.Fatal(err)

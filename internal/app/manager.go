@@ -230,7 +230,7 @@ func (m *sourceManager) fetch() error {
 		return m.ctx.Err()
 	}
 	// These names are of our own tools, whose definitions are judged by other rules.
-	tools = slices.DeleteFunc(tools, func(t toolroom.Tool) bool { return t.ID.Name == library.ReadTool || t.ID.Name == library.GetTool })
+	tools = slices.DeleteFunc(tools, namedByUs)
 	tools = append(tools, m.libraryTools(offer, m.Describe().Kind)...)
 	m.put(tools)
 	if !m.unlessRetired(func() { m.library.Set(m.name, offer) }) {

@@ -17,7 +17,6 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/policy/cedar"
-	"github.com/toolroom/toolroom/internal/policy/policytest"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/source"
@@ -145,12 +144,19 @@ func (a *App) compilePolicy(c *config.Config) (*policy.Policy, error) {
 // each layer. With arguments, a JSON object, it decides about that call and predicts its
 // effects. Without them it ignores rules that depend on arguments. It runs nothing.
 func (a *App) Explain(ctx context.Context, spelling string, who toolroom.Identity, arguments json.RawMessage) (*policy.Explanation, error) {
-	tool, err := a.asked(ctx, spelling)
+	return a.ExplainFor(ctx, toolroom.Call{Tool: spelling, Identity: who, Arguments: arguments})
+}
+
+// ExplainFor is like [App.Explain], for the version of the tool that would serve a call.
+func (a *App) ExplainFor(ctx context.Context, of toolroom.Call) (*policy.Explanation, error) {
+	who, arguments := of.Identity, of.Arguments
+	_ = a.find(ctx, of.Tool) // a source that cannot be listed now does not matter
+	tool, err := a.knownFor(&of)
 	if err != nil {
 		return nil, err
 	}
 	call := &policy.Context{Time: time.Now(), Secrets: a.trust.Load().of(tool).Secrets}
-	e, err := a.runner.Lookup(spelling, nil)
+	e, err := a.runner.Lookup(&of)
 	known := err == nil
 	if len(arguments) > 0 {
 		call.Arguments = func() (any, error) { return jsonx.Decode(arguments, jsonx.Limits{}) }
@@ -211,11 +217,15 @@ func (a *App) asked(ctx context.Context, spelling string) (*toolroom.Tool, error
 
 // known is like asked, but for tools that were listed before: it starts no source.
 func (a *App) known(_ context.Context, spelling string) (*toolroom.Tool, error) {
-	e, err := a.runner.Lookup(spelling, nil)
+	return a.knownFor(&toolroom.Call{Tool: spelling})
+}
+
+func (a *App) knownFor(call *toolroom.Call) (*toolroom.Tool, error) {
+	e, err := a.runner.Lookup(call)
 	if err == nil {
 		return &e.Tool, nil
 	}
-	id, idErr := firstReading(spelling)
+	id, idErr := firstReading(call.Tool)
 	if idErr != nil {
 		return nil, err
 	}
@@ -223,15 +233,15 @@ func (a *App) known(_ context.Context, spelling string) (*toolroom.Tool, error) 
 }
 
 // TryPolicy decides the cases of a trial with the current policy.
-func (a *App) TryPolicy(ctx context.Context, cases []policytest.Case) ([]policytest.Outcome, error) {
-	return policytest.New(a.policy.current.Load().policy, a.asked).Run(ctx, cases)
+func (a *App) TryPolicy(ctx context.Context, cases []policy.Case) ([]policy.CaseOutcome, error) {
+	return policy.NewTrial(a.policy.current.Load().policy, a.asked).Run(ctx, cases)
 }
 
 // ReplayPolicy decides the calls recorded since a time again, with the current policy, and
 // returns those with a different decision.
-func (a *App) ReplayPolicy(ctx context.Context, since time.Time) (*policytest.Replayed, error) {
-	replayed := &policytest.Replayed{Changes: []policytest.Change{}}
-	tried := policytest.New(a.policy.current.Load().policy, a.known)
+func (a *App) ReplayPolicy(ctx context.Context, since time.Time) (*policy.Replayed, error) {
+	replayed := &policy.Replayed{Changes: []policy.ReplayChange{}}
+	tried := policy.NewTrial(a.policy.current.Load().policy, a.known)
 	tried.Enforced = func(tool *toolroom.Tool, predicted []toolroom.Effect) func(toolroom.Effect) bool {
 		e, err := a.catalog.Resolve(tool.ID.String(), nil)
 		if err != nil {
@@ -246,7 +256,7 @@ func (a *App) ReplayPolicy(ctx context.Context, since time.Time) (*policytest.Re
 			return nil, err
 		}
 		for _, c := range page {
-			tried.Replay(ctx, replayed, policytest.Recorded{
+			tried.Replay(ctx, replayed, policy.Recorded{
 				ID: c.ID, Tool: c.Tool, Identity: c.Identity, Surface: c.Surface, Session: c.Session, Started: c.Started,
 				Arguments: c.Arguments, Effects: c.Expected, Was: c.Decision, Rule: c.Rule, Layers: c.Layers,
 			})

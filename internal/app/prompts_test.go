@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -43,6 +45,28 @@ func prompter(t *testing.T, offered *atomic.Pointer[string]) string {
 	}))
 	t.Cleanup(s.Close)
 	return s.URL
+}
+
+func TestTwoServersWithPromptsTakeNoNamesFromEachOther(t *testing.T) {
+	t.Parallel()
+	var offered atomic.Pointer[string]
+	prompt := `{"name":"greet"}`
+	offered.Store(&prompt)
+	file := filepath.Join(t.TempDir(), "toolroom.yaml")
+	text := fmt.Sprintf("sources:\n  one: {mcp: {url: %q}}\n  two: {mcp: {url: %q}}\n", prompter(t, &offered), prompter(t, &offered))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, app.Options{Home: t.TempDir(), ConfigFile: file})
+	for _, name := range []string{"one", "two", "one"} {
+		test, err := r.TestSource(t.Context(), name)
+		if err != nil || test.Error != "" {
+			t.Fatal(err, test.Error)
+		}
+		if len(test.Findings) > 0 {
+			t.Errorf("%s: %v", name, test.Findings)
+		}
+	}
 }
 
 func TestAChangedPromptIsQuarantinedUntilAPersonReleasesIt(t *testing.T) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -68,6 +69,9 @@ toolroom secret set) and env://NAME.`,
 			command := []string{}
 			if at := c.ArgsLenAtDash(); at >= 0 {
 				args, command = args[:at], args[at:]
+			}
+			if err := a.meantArgument(args, n.from); err != nil {
+				return err
 			}
 			var source config.Source
 			var err error
@@ -178,6 +182,25 @@ func (n *newSource) named(args, command []string) bool {
 	return len(args) == 1 && len(command) == 0 && n.openapi == "" && n.graphql == "" && n.program == ""
 }
 
+// meantArgument refuses a second word that is no URL if the first is a server of the
+// catalogue: it is probably meant as the server's argument.
+func (a *cli) meantArgument(args []string, from string) error {
+	if len(args) != 2 || isURL(args[1]) {
+		return nil
+	}
+	if all, err := servers.Open(a.home); err == nil {
+		if _, err := all.Find(cmp.Or(from, args[0])); err == nil {
+			return usage("toolroom sources add "+args[0]+" --arg "+args[1], "an argument of the catalogue's server %s goes after --arg", cmp.Or(from, args[0]))
+		}
+	}
+	return nil
+}
+
+func isURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
 const addUsage = "toolroom sources add NAME -- COMMAND ARGS…, or NAME URL, or NAME --openapi SPEC, or NAME --graphql URL, or NAME --cli PROGRAM"
 
 // source builds the config entry. args are the words before --, starting with the name;
@@ -205,7 +228,7 @@ func (n *newSource) source(args, command []string) (config.Source, error) {
 	}
 	if len(args) == 2 {
 		ways++
-		if u, err := url.Parse(args[1]); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		if !isURL(args[1]) {
 			return s, usage("toolroom sources add "+args[0]+" -- "+args[1], "%q is not the URL of an MCP server; a command goes after --", args[1])
 		}
 		s.MCP = &config.MCP{URL: args[1], Headers: headers}

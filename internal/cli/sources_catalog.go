@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -158,6 +159,13 @@ func (a *cli) catalogueSource(ctx context.Context, n *newSource, name string) (c
 	if err != nil {
 		return config.Source{}, err
 	}
+	for _, i := range start.Files {
+		path := start.Args[i]
+		if rest, ok := strings.CutPrefix(path, "~/"); ok { // --arg=~/notes, which shells leave alone
+			path = filepath.Join(a.UserHome, rest)
+		}
+		start.Args[i] = absolute(a.Dir, path)
+	}
 	for _, note := range start.Notes {
 		a.screen.say("%s", note)
 	}
@@ -187,13 +195,34 @@ func (a *cli) catalogueSource(ctx context.Context, n *newSource, name string) (c
 		if n.sandbox != config.RuntimeProcess {
 			s.Sandbox.Runtime = n.sandbox
 		}
-		for _, v := range values {
-			if filepath.IsAbs(v) { // a folder or file that the server is for
-				s.Sandbox.Write = append(s.Sandbox.Write, v)
+		for _, i := range start.Files {
+			folder, err := a.folderOf(start.Args[i])
+			if err != nil {
+				return config.Source{}, err
 			}
+			s.Sandbox.Write = append(s.Sandbox.Write, folder)
 		}
 	}
 	return s, nil
+}
+
+// folderOf returns the folder that a server may change if it is for a folder or a file. A
+// program makes files beside its own, such as the journal of a database.
+func (a *cli) folderOf(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		return path, nil
+	}
+	folder := filepath.Dir(path)
+	if _, err := os.Stat(folder); err != nil {
+		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "%s does not exist", path).WithCLIHint("make the folder: mkdir -p %s", folder)
+	}
+	if folder == filepath.Clean(a.UserHome) || folder == filepath.Dir(folder) {
+		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the server would see all of %s, because %s is in it", folder, filepath.Base(path)).
+			WithCLIHint("put the file into a folder of its own, or run the server without a sandbox: --sandbox none")
+	}
+	a.screen.say("the server may change files in %s", folder)
+	return folder, nil
 }
 
 // inputs returns the values of the inputs of a server: those of --env, those that are stored

@@ -164,7 +164,7 @@ func (g *Guard) outside(t target) bool {
 
 func (t target) notListed() error {
 	return t.refusal("", "it is not in the program's list of hosts").
-		WithHint("add %q to the program's list of hosts (egress)", net.JoinHostPort(strings.ToLower(t.host), strconv.Itoa(int(t.port))))
+		WithHint("add %q to its list of hosts: sandbox.hosts of a source, --egress of a program", net.JoinHostPort(strings.ToLower(t.host), strconv.Itoa(int(t.port))))
 }
 
 func portText(u *url.URL) string { return strconv.Itoa(int(portOf(u))) }
@@ -207,8 +207,8 @@ func (g *Guard) read(host string, port uint16) (target, error) {
 	t.name, t.addr, reason = readHost(host)
 	if t.addr.IsValid() {
 		t.class = Classify(t.addr)
-	} else if class, ok := classOfName(t.name); ok {
-		t.class = class
+	} else {
+		t.class = classOfName(t.name)
 	}
 	if port == 0 {
 		return t, t.refusal("", "its port is not a number from 1 to 65535")

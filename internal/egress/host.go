@@ -17,16 +17,15 @@ var metadataNames = map[string]bool{
 	"metadata.tencentyun.com":    true,
 }
 
-// classOfName returns the conventional class of a name, whatever DNS says.
-func classOfName(name string) (Class, bool) {
-	name = strings.TrimSuffix(name, ".")
+// classOfName returns the conventional class of a name, whatever DNS says, or "".
+func classOfName(name string) Class {
 	switch {
 	case name == "localhost", strings.HasSuffix(name, ".localhost"), name == "localhost.localdomain", name == "ip6-localhost", name == "ip6-loopback":
-		return Loopback, true
+		return Loopback
 	case metadataNames[name]:
-		return Metadata, true
+		return Metadata
 	default:
-		return "", false
+		return ""
 	}
 }
 

@@ -216,7 +216,9 @@ func (c *approved) waitForPerson(asked *toolroom.Approval) (*toolroom.Approval, 
 		if err := c.runner.Approvals.Abandon(context.WithoutCancel(c.ctx), asked.ID); err != nil {
 			c.runner.Log.Warn("failed to cancel the approval of a cancelled call", "approval", asked.ID, "error", err)
 		}
-		return nil, fmt.Errorf("the call was cancelled while it waited for approval %s: %w", asked.ID, c.ctx.Err())
+		e := toolroom.Errorf(toolroom.CodeOf(c.ctx.Err()), "the call was cancelled while it waited for approval %s", asked.ID)
+		e.Cause = c.ctx.Err()
+		return nil, e
 	case errors.Is(err, context.DeadlineExceeded):
 		if job != nil {
 			job.Suspend() // others need the slot; the answer resumes the job

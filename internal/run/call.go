@@ -21,6 +21,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,6 +75,22 @@ func (c *call) finish() *toolroom.Result {
 	c.announce(nil)
 	o := newOutcome(c, at)
 	return o.end(o.shape(failed))
+}
+
+// notBegun returns the error of a call that did not reach its tool. A stage whose context
+// ends fails with whatever it was doing then, which says nothing to a caller.
+func (c *call) notBegun(err error) error {
+	if known := (*toolroom.Error)(nil); errors.As(err, &known) {
+		return err
+	}
+	code := toolroom.CodeOf(err)
+	how, ended := map[toolroom.Code]string{toolroom.CodeCancelled: "was cancelled", toolroom.CodeTimeout: "timed out"}[code]
+	if !ended {
+		return err
+	}
+	e := toolroom.Errorf(code, "%s %s before it ran", c.tool, how)
+	e.Cause = err
+	return e
 }
 
 // stages takes the call through the stages before its result is shaped. It returns after
@@ -248,6 +265,7 @@ func (r *Runner) begin(ctx context.Context, request toolroom.Call) *call {
 			c.background, c.resume = s, s.job.Resume
 		}
 	}
+	c.request.Environment = cmp.Or(c.request.Environment, c.request.Identity.Environment)
 	if c.scope.labels == nil {
 		c.scope.labels = &c.labels
 	}
@@ -268,7 +286,12 @@ func (r *Runner) begin(ctx context.Context, request toolroom.Call) *call {
 // no budget for it.
 func (c *call) admit() error {
 	if err := c.ctx.Err(); err != nil {
-		return toolroom.Errorf(toolroom.CodeOf(err), "the call was cancelled before it began")
+		return err
+	}
+	if bound := c.request.Identity.Environment; bound != "" && bound != c.request.Environment {
+		e := toolroom.Errorf(toolroom.CodeDenied, "%s is bound to the environment %s, and may not call in %s", c.request.Identity, bound, c.request.Environment)
+		e.Phase = toolroom.PhasePolicy
+		return e
 	}
 	if c.runner.Receipts != nil {
 		if err := c.runner.Receipts.Ready(); err != nil {
@@ -309,6 +332,9 @@ func (c *call) guard(at *reached) error {
 	var failed error
 	if err := panics.Catch(func() { failed = c.stages(at) }); err != nil {
 		return c.panicked(err, at.phase)
+	}
+	if failed != nil && at.ran == nil {
+		failed = c.notBegun(failed)
 	}
 	if failed != nil {
 		return c.locate(failed, at.phase)

@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -109,5 +110,36 @@ func TestACallThatAKilledProcessHadBegunIsUnknownWhateverItsEndIs(t *testing.T) 
 				t.Errorf("the error is %+v", r.Error)
 			}
 		})
+	}
+}
+
+// endedKeys is a store whose claims fail because the context of the call has ended.
+type endedKeys struct {
+	run.KeyStore
+	why error
+}
+
+func (k endedKeys) ClaimKey(context.Context, run.KeyRecord, time.Time) (run.KeyRecord, bool, error) {
+	return run.KeyRecord{}, false, fmt.Errorf("claim an idempotency key: %w", k.why)
+}
+
+// TestACallThatEndsBeforeItsToolSaysSo ends calls at a stage that fails with an error of
+// its own, which says nothing to a caller.
+func TestACallThatEndsBeforeItsToolSaysSo(t *testing.T) {
+	t.Parallel()
+	for why, c := range map[error]struct {
+		code toolroom.Code
+		want string
+	}{
+		context.Canceled:         {toolroom.CodeCancelled, "pay:it was cancelled before it ran"},
+		context.DeadlineExceeded: {toolroom.CodeTimeout, "pay:it timed out before it ran"},
+	} {
+		store := openStore(t, filepath.Join(t.TempDir(), "db"))
+		b := newBench(t, withStore(store, "one"), func(o *run.Options) { o.Keys = endedKeys{store, why} })
+		b.add(tool("pay:it"), value(`1`))
+		r := b.Run(t.Context(), toolroom.Call{Tool: "pay:it", IdempotencyKey: "k"})
+		if r.Error == nil || r.Error.Code != c.code || r.Error.Message != c.want || r.Effects != toolroom.EffectsNone {
+			t.Errorf("%v: got %+v, effects %q", why, r.Error, r.Effects)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,6 +23,8 @@ type Start struct {
 	URL     string
 	Headers map[string]string
 	Inputs  []Input
+	// Files are the indexes in Args of paths that the user gave.
+	Files []int
 	// Boxed means that the program can run in a sandbox, in which it needs Hosts.
 	Boxed bool
 	Hosts []string
@@ -193,10 +196,15 @@ func (st *Start) arguments(p *Package, values []string) error {
 		if a.Type == "named" {
 			st.Args = append(st.Args, a.Name)
 		}
-		st.Args = append(st.Args, value)
+		all := []string{value}
 		if a.Repeated {
-			st.Args = append(st.Args, values...)
-			values = nil
+			all, values = append(all, values...), nil
+		}
+		for _, value := range all {
+			if a.Value == "" && (a.Format == formatFile || filepath.IsAbs(value)) {
+				st.Files = append(st.Files, len(st.Args))
+			}
+			st.Args = append(st.Args, value)
 		}
 	}
 	if len(values) > 0 {
@@ -204,6 +212,9 @@ func (st *Start) arguments(p *Package, values []string) error {
 	}
 	return nil
 }
+
+// formatFile is the format of an argument that is a path.
+const formatFile = "filepath"
 
 // Fill replaces the inputs by values. A text with an optional input that has no value is left
 // out. The error names the required inputs that have none.

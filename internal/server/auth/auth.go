@@ -1,6 +1,13 @@
 // Package auth protects every HTTP surface: it identifies the caller, refuses web
 // pages of other origins, and limits the cost of a request. Start at [Middleware];
 // [Server] sets the limits of connections.
+//
+// A [Login] signs people in to the page from another machine: with a token, or through an
+// OpenID Connect provider. A sealed cookie then identifies the person.
+//
+// A [Verifier] makes the server an OAuth 2.0 protected resource: it verifies access tokens
+// that configured authorization servers issued for this server alone (RFC 9068), and
+// serves the metadata that clients need to get one (RFC 9728).
 package auth
 
 import (
@@ -128,10 +135,13 @@ const Anyone = "anyone"
 const Operators = "operators"
 
 // IsOperator reports whether who is an operator, who may see the data of other callers. A
-// caller that is bound to a tool set is none.
+// caller that is bound to a tool set or an environment is none.
 func IsOperator(who toolroom.Identity) bool {
-	return who.Set == "" && (IsLocal(who) || slices.Contains(who.Groups, Operators))
+	return !Bound(who) && (IsLocal(who) || slices.Contains(who.Groups, Operators))
 }
+
+// Bound reports whether a caller is bound to a tool set or an environment.
+func Bound(who toolroom.Identity) bool { return who.Set != "" || who.Environment != "" }
 
 // IsLocal reports whether who is the local operator.
 func IsLocal(who toolroom.Identity) bool { return who.Key() == toolroom.Identity{}.Key() }

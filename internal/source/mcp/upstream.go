@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/mcp"
@@ -121,11 +122,15 @@ func (up *upstream) explain(err error) error {
 	if up.process == nil {
 		return err
 	}
-	if _, how, exited := proc.ExitOf(up.process.Err()); exited {
+	end := up.process.Err()
+	if _, how, exited := proc.ExitOf(end); exited {
 		err = fmt.Errorf("it ended with %s", how)
 	}
 	if tail := lastLines(up.stderr); tail != "" {
-		return fmt.Errorf("%w; it wrote: %s", err, tail)
+		err = fmt.Errorf("%w; it wrote: %s", err, tail)
+	}
+	if refused := (*toolroom.Error)(nil); errors.As(end, &refused) && refused.Code == toolroom.CodeDenied {
+		err = fmt.Errorf("%w; before that, Toolroom refused a connection: %w", err, refused)
 	}
 	return err
 }
@@ -137,7 +142,10 @@ func remedy(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var refused *oauth.Refused
 	var certificate *tls.CertificateVerificationError
+	ours := (*toolroom.Error)(nil)
 	switch {
+	case errors.As(err, &ours) && ours.Code == toolroom.CodeSandboxUnavailable && ours.Hint != "":
+		return ours.Hint
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return "install the program, or give its full path"
 	case errors.Is(err, fs.ErrPermission):
