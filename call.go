@@ -73,6 +73,9 @@ type Identity struct {
 	Skill    string `json:"skill,omitempty"`
 	// Set is the tool set that narrows what the caller sees and may call; empty means none.
 	Set string `json:"set,omitempty"`
+	// Environment is the environment that the caller's token is bound to. Calls that name
+	// another one are denied. Empty means that each call chooses.
+	Environment string `json:"environment,omitempty"`
 	// Groups are the subject's groups according to the identity provider.
 	Groups []string `json:"groups,omitempty"`
 	// Scopes are the scopes of an authorization server's token. Nil means that scopes do

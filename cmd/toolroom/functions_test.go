@@ -102,9 +102,9 @@ type agent struct {
 	last  int
 }
 
-func (a *author) connect() *agent {
+func (a *author) connect(flags ...string) *agent {
 	a.t.Helper()
-	server := a.command("serve", "--stdio")
+	server := a.command(append([]string{"serve", "--stdio"}, flags...)...)
 	in, err := server.StdinPipe()
 	if err != nil {
 		a.t.Fatal(err)

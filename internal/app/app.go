@@ -7,7 +7,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -421,7 +420,7 @@ func (a *App) Submit(ctx context.Context, call toolroom.Call) (*run.Job, error) 
 
 // Search ranks the tools that who may call.
 func (a *App) Search(who toolroom.Identity, query string, o catalog.SearchOptions) toolroom.Found {
-	o.Visible = a.runner.Visible(who)
+	o.View = a.runner.View(who, "")
 	if o.Caller == nil {
 		o.Caller = &catalog.Caller{Identity: who}
 	}
@@ -431,7 +430,7 @@ func (a *App) Search(who toolroom.Identity, query string, o catalog.SearchOption
 
 // Tools lists the tools that who may call.
 func (a *App) Tools(who toolroom.Identity, o catalog.ListOptions) (catalog.Page, error) {
-	o.Visible = a.runner.Visible(who)
+	o.View = a.runner.View(who, "")
 	return a.catalog.List(o)
 }
 
@@ -443,17 +442,12 @@ func (a *App) Describe(ctx context.Context, who toolroom.Identity, spelling stri
 // DescribeFor is like [App.Describe], for the version of the tool that would serve a call.
 func (a *App) DescribeFor(ctx context.Context, call toolroom.Call, level toolroom.Level, form toolroom.Form) (*toolroom.Description, error) {
 	unlisted := a.find(ctx, call.Tool)
-	visible := a.runner.Visible(call.Identity)
-	e, err := a.catalog.Resolve(call.Tool, visible)
-	if err == nil || toolroom.CodeOf(err) == toolroom.CodeToolNotFound {
-		if version, refused := a.served.Snapshot().Serve(&call, e); refused != nil {
-			return nil, refused
-		} else if version != nil {
-			e, err = version, nil
-		}
+	e, err := a.runner.Lookup(&call)
+	if toolroom.CodeOf(err) == toolroom.CodeToolNotFound && unlisted != nil {
+		return nil, unlisted
 	}
 	if err != nil {
-		return nil, cmp.Or(unlisted, err)
+		return nil, err
 	}
 	if decision := a.policy.Decide(ctx, policy.Request{Tool: &e.Tool, Who: call.Identity}); decision.Effect == toolroom.VerdictDeny {
 		denied := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", call.Identity, e.Tool.ID, decision.Rule)

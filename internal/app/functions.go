@@ -43,15 +43,23 @@ type releases struct {
 	table atomic.Pointer[release.Table]
 
 	applying sync.Mutex
-	shown    map[string]int // version in the catalog, by tool
+	applied  *release.Table
+	shown    map[string]shown // in the catalog, by tool
 
 	mu      sync.Mutex
 	entries map[release.Choice]*catalog.Entry
 }
 
+// shown is what the catalog shows of a function: a version of prod, or of another environment
+// if prod serves none.
+type shown struct {
+	version   int
+	elsewhere bool
+}
+
 // openReleases makes the service that keeps versions, and shows what prod serves.
 func (a *App) openReleases(ctx context.Context) error {
-	a.served = &releases{room: a, shown: map[string]int{}, entries: map[release.Choice]*catalog.Entry{}}
+	a.served = &releases{room: a, shown: map[string]shown{}, entries: map[release.Choice]*catalog.Entry{}}
 	a.releases = release.New(release.Options{
 		Store:   a.store,
 		Inspect: a.inspectUpload,
@@ -126,32 +134,51 @@ func (a *App) pastArguments(ctx context.Context, tool string, since time.Time) (
 func (s *releases) refresh(ctx context.Context) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
+	before := s.applied
 	if err := s.load(ctx); err != nil {
 		return err
 	}
 	table := s.table.Load()
+	s.applied = table
 	serving := map[string]int{}
+	kept := map[string]bool{}
 	var problems []error
-	for _, c := range table.Serving() {
-		serving[c.Tool] = c.Version
-		if s.shown[c.Tool] == c.Version || table.Source(c.Tool) != "" {
-			continue
+	show := func(c release.Choice, elsewhere bool, register func(string, source.Source, toolroom.Tool) error) {
+		kept[c.Tool] = true
+		if s.shown[c.Tool] == (shown{c.Version, elsewhere}) {
+			return
 		}
 		entry, err := s.entry(ctx, c)
 		if err == nil {
-			err = s.room.catalog.Register(functionProvider, entry.Source, entry.Tool)
+			err = register(functionProvider, entry.Source, entry.Tool)
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("version %d of %s: %w", c.Version, c.Tool, err))
-			continue
+			return
 		}
-		s.shown[c.Tool] = c.Version
+		s.shown[c.Tool] = shown{c.Version, elsewhere}
+	}
+	for _, c := range table.Serving() {
+		serving[c.Tool] = c.Version
+		if table.Source(c.Tool) == "" {
+			show(c, false, s.room.catalog.Register)
+		}
+	}
+	for _, c := range table.Elsewhere() {
+		show(c, true, s.room.catalog.RegisterElsewhere)
 	}
 	for tool := range s.shown {
-		if _, ok := serving[tool]; !ok {
+		if !kept[tool] {
 			delete(s.shown, tool)
 			if id, err := toolroom.ParseID(tool); err == nil {
 				s.room.catalog.Unregister(functionProvider, id)
+			}
+		}
+	}
+	if before != nil {
+		for _, tool := range table.Changed(before) { // a canary, or an environment that the catalog does not show
+			if id, err := toolroom.ParseID(tool); err == nil {
+				s.room.catalog.Announce(id)
 			}
 		}
 	}

@@ -145,12 +145,19 @@ func (a *App) compilePolicy(c *config.Config) (*policy.Policy, error) {
 // each layer. With arguments, a JSON object, it decides about that call and predicts its
 // effects. Without them it ignores rules that depend on arguments. It runs nothing.
 func (a *App) Explain(ctx context.Context, spelling string, who toolroom.Identity, arguments json.RawMessage) (*policy.Explanation, error) {
-	tool, err := a.asked(ctx, spelling)
+	return a.ExplainFor(ctx, toolroom.Call{Tool: spelling, Identity: who, Arguments: arguments})
+}
+
+// ExplainFor is like [App.Explain], for the version of the tool that would serve a call.
+func (a *App) ExplainFor(ctx context.Context, of toolroom.Call) (*policy.Explanation, error) {
+	who, arguments := of.Identity, of.Arguments
+	_ = a.find(ctx, of.Tool) // a source that cannot be listed now does not matter
+	tool, err := a.knownFor(&of)
 	if err != nil {
 		return nil, err
 	}
 	call := &policy.Context{Time: time.Now(), Secrets: a.trust.Load().of(tool).Secrets}
-	e, err := a.runner.Lookup(spelling, nil)
+	e, err := a.runner.Lookup(&of)
 	known := err == nil
 	if len(arguments) > 0 {
 		call.Arguments = func() (any, error) { return jsonx.Decode(arguments, jsonx.Limits{}) }
@@ -211,11 +218,15 @@ func (a *App) asked(ctx context.Context, spelling string) (*toolroom.Tool, error
 
 // known is like asked, but for tools that were listed before: it starts no source.
 func (a *App) known(_ context.Context, spelling string) (*toolroom.Tool, error) {
-	e, err := a.runner.Lookup(spelling, nil)
+	return a.knownFor(&toolroom.Call{Tool: spelling})
+}
+
+func (a *App) knownFor(call *toolroom.Call) (*toolroom.Tool, error) {
+	e, err := a.runner.Lookup(call)
 	if err == nil {
 		return &e.Tool, nil
 	}
-	id, idErr := firstReading(spelling)
+	id, idErr := firstReading(call.Tool)
 	if idErr != nil {
 		return nil, err
 	}

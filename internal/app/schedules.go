@@ -33,7 +33,7 @@ func (a *App) cronPack(c *config.Config) *builtin.Pack {
 // checkScheduled returns an error if a call could not be made now, so that its schedule
 // would fail each time.
 func (a *App) checkScheduled(ctx context.Context, call toolroom.Call) error {
-	e, err := a.runner.Find(ctx, call.Tool, a.runner.Visible(call.Identity))
+	e, err := a.runner.Find(ctx, &call)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (a *App) checkScheduled(ctx context.Context, call toolroom.Call) error {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments do not fit %s: %w", e.ID, err).
 			WithHint("see its input schema").WithCLIHint("toolroom describe %s", e.ID)
 	}
-	decision, err := a.Explain(ctx, call.Tool, call.Identity, orEmpty(call.Arguments))
+	decision, err := a.ExplainFor(ctx, toolroom.Call{Tool: call.Tool, Identity: call.Identity, Environment: call.Environment, Arguments: orEmpty(call.Arguments)})
 	if err == nil && decision.Effect == toolroom.VerdictDeny {
 		err = toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", call.Identity, e.ID, decision.Rule).WithHint("%s", decision.Hint)
 	}
@@ -81,7 +81,7 @@ func (a *App) holdsToken(ctx context.Context, who toolroom.Identity) error {
 		hadOne = true
 		made := t.Identity()
 		if t.Revoked.IsZero() && (t.Expires.IsZero() || now.Before(t.Expires)) && sameGroups(made.Groups, who.Groups) &&
-			(made.Agent == "" || made.Agent == who.Agent) && (made.Provider == "" || made.Provider == who.Provider) && (made.Skill == "" || made.Skill == who.Skill) && (made.Set == "" || made.Set == who.Set) {
+			(made.Agent == "" || made.Agent == who.Agent) && (made.Provider == "" || made.Provider == who.Provider) && (made.Skill == "" || made.Skill == who.Skill) && (made.Set == "" || made.Set == who.Set) && made.Environment == who.Environment {
 			return nil
 		}
 	}

@@ -74,7 +74,7 @@ func (a *App) ToolOf(ctx context.Context, call toolroom.Call) (*toolroom.Tool, t
 	limits := runLimits(a.Config().Limits)
 	longest := cmp.Or(limits.MaxTimeout, 10*time.Minute)
 	_ = a.find(ctx, call.Tool) // the call itself reports the error
-	e, err := a.catalog.Resolve(call.Tool, a.runner.Visible(call.Identity))
+	e, err := a.runner.Lookup(&call)
 	if err != nil {
 		return nil, longest
 	}

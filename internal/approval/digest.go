@@ -36,6 +36,9 @@ func partsOf(identity toolroom.Identity) []string {
 	if identity.Set != "" {
 		parts = append(parts, "set", "", identity.Set)
 	}
+	if identity.Environment != "" {
+		parts = append(parts, "environment", "", identity.Environment)
+	}
 	return parts
 }
 

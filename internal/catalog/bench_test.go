@@ -34,7 +34,7 @@ func BenchmarkSearch(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if found := c.Search("find the invoice of a customer", SearchOptions{Visible: visible}); len(found.Hits) == 0 {
+		if found := c.Search("find the invoice of a customer", SearchOptions{View: View{Visible: visible}}); len(found.Hits) == 0 {
 			b.Fatal(found.Hint)
 		}
 	}

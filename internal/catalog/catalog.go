@@ -30,6 +30,9 @@ type Entry struct {
 	CancelsPromptly bool
 	// ID is the canonical id as text, and ModelName the name for model APIs.
 	ID, ModelName string
+	// Elsewhere marks a tool that is only released to other environments than prod. A bare
+	// name means another tool first.
+	Elsewhere bool
 
 	input, output lazySchema
 }
@@ -249,20 +252,38 @@ func (c *Catalog) setProvider(provider string, src source.Source, tools []toolro
 // conflict if an alias is in use, and an error if a schema cannot be used, so that
 // the author corrects it. After an error the previous tool remains.
 func (c *Catalog) Register(provider string, src source.Source, tool toolroom.Tool) error {
-	return c.register(provider, src, tool, true)
+	return c.register(provider, src, tool, true, false)
+}
+
+// RegisterElsewhere is like [Catalog.Register], for a tool that only other environments than
+// prod have.
+func (c *Catalog) RegisterElsewhere(provider string, src source.Source, tool toolroom.Tool) error {
+	return c.register(provider, src, tool, true, true)
+}
+
+// Announce tells subscribers that a tool has changed of which the catalog holds one version:
+// another environment has another one.
+func (c *Catalog) Announce(id toolroom.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.offers[id]) > 0 {
+		c.version.Add(1)
+		c.changes.add(toolroom.Change{Kind: toolroom.ChangeUpdated, ID: id})
+	}
 }
 
 // Add is like [Catalog.Register], but returns an error with code conflict if the
 // provider already offers the id.
 func (c *Catalog) Add(provider string, src source.Source, tool toolroom.Tool) error {
-	return c.register(provider, src, tool, false)
+	return c.register(provider, src, tool, false, false)
 }
 
-func (c *Catalog) register(provider string, src source.Source, tool toolroom.Tool, replace bool) error {
+func (c *Catalog) register(provider string, src source.Source, tool toolroom.Tool, replace, elsewhere bool) error {
 	e, err := c.entry(provider, src, tool, c.reserved)
 	if err != nil {
 		return err
 	}
+	e.Elsewhere = elsewhere
 	if err := e.CheckSchemas(); err != nil {
 		refused := toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: %w", tool.ID, err)
 		refused.Tool = tool.ID.String()
@@ -387,7 +408,7 @@ func (c *Catalog) put(e *Entry) error {
 	offers := c.offers[id]
 	kind := toolroom.ChangeRegistered
 	if at := slices.IndexFunc(offers, func(o *Entry) bool { return o.Provider == e.Provider }); at >= 0 {
-		if sameDefinition(&offers[at].Tool, &e.Tool) {
+		if sameDefinition(&offers[at].Tool, &e.Tool) && offers[at].Elsewhere == e.Elsewhere {
 			// Only the source may differ: a new connection.
 			offers = slices.Clone(offers)
 			offers[at] = e

@@ -368,9 +368,9 @@ func TestSearchesGoOnWhileProvidersChange(t *testing.T) {
 				default:
 				}
 				visible := func(e *Entry) bool { return e.Provider != "p9" }
-				c.Search("read a file", SearchOptions{Visible: visible})
+				c.Search("read a file", SearchOptions{View: View{Visible: visible}})
 				_, _ = c.Resolve(fmt.Sprintf("nothing%d", r), visible)
-				if _, err := c.List(ListOptions{Visible: visible}); err != nil {
+				if _, err := c.List(ListOptions{View: View{Visible: visible}}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -622,7 +622,7 @@ func TestABlankQueryGivesTheFirstTools(t *testing.T) {
 		register(t, c, "p", tool(fmt.Sprintf("a:t%02d", i)), tool(fmt.Sprintf("b:t%02d", i), func(t *toolroom.Tool) { t.Hidden = i == 0 }))
 	}
 	for _, query := range []string{"", " ", "\n\t"} {
-		found := c.Search(query, SearchOptions{Limit: 2, Namespace: "b", Visible: func(e *Entry) bool { return e.ID != "b:t01" }})
+		found := c.Search(query, SearchOptions{Limit: 2, Namespace: "b", View: View{Visible: func(e *Entry) bool { return e.ID != "b:t01" }}})
 		if len(found.Hits) != 2 || found.Hits[0].ID != "b:t02" || found.Hits[0].Call == "" || found.Hint != "" {
 			t.Errorf("%q: %+v", query, found)
 		}

@@ -23,8 +23,40 @@ type ListOptions struct {
 	Limit     int
 	Namespace string
 	Hidden    bool // include hidden tools
+	View
+}
+
+// View is what a caller sees of the catalog. The zero View shows all entries as they are.
+type View struct {
 	// Visible reports whether the caller may see an entry; nil shows all.
 	Visible func(*Entry) bool
+	// As returns the version of an entry that serves the caller; nil changes none. It is
+	// called for visible entries.
+	As func(*Entry) *Entry
+}
+
+func (v View) shows(e *Entry) bool { return v.Visible == nil || v.Visible(e) }
+
+func (v View) as(e *Entry) *Entry {
+	if v.As == nil {
+		return e
+	}
+	return v.As(e)
+}
+
+// Only returns the view without the entries for which show returns false.
+func (v View) Only(show func(*Entry) bool) View {
+	all := v
+	v.Visible = func(e *Entry) bool { return all.shows(e) && show(e) }
+	return v
+}
+
+// In returns the entry of a view, or nil if it does not show it.
+func (v View) In(e *Entry) *Entry {
+	if !v.shows(e) {
+		return nil
+	}
+	return v.as(e)
 }
 
 // Page is a part of the list, in the order of ids.
@@ -57,14 +89,14 @@ func (c *Catalog) List(o ListOptions) (Page, error) {
 			continue
 		}
 		e := c.serving(ids[at])
-		if e == nil || e.Tool.Hidden && !o.Hidden || o.Visible != nil && !o.Visible(e) {
+		if e == nil || e.Tool.Hidden && !o.Hidden || !o.shows(e) {
 			continue
 		}
 		if len(page.Entries) == limit {
 			page.Next = cursor(fingerprint, o.Namespace, ids[at])
 			break
 		}
-		page.Entries = append(page.Entries, e)
+		page.Entries = append(page.Entries, o.as(e))
 	}
 	return page, nil
 }
@@ -79,6 +111,15 @@ func (c *Catalog) All(visible func(*Entry) bool) []*Entry {
 		if e := c.serving(id); e != nil && !e.Tool.Hidden && (visible == nil || visible(e)) {
 			entries = append(entries, e)
 		}
+	}
+	return entries
+}
+
+// Shown returns the whole list as a caller sees it.
+func (c *Catalog) Shown(v View) []*Entry {
+	entries := c.All(v.Visible)
+	for i, e := range entries {
+		entries[i] = v.as(e)
 	}
 	return entries
 }

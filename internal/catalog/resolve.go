@@ -100,6 +100,13 @@ func (c *Catalog) meanings(spelling string) ([]toolroom.ID, error) {
 			add(same, id.Version)
 		}
 	}
+	elsewhere := func(id toolroom.ID) bool { return c.serving(id).Elsewhere }
+	if len(found) > 1 && !slices.ContainsFunc(found, func(id toolroom.ID) bool { return !elsewhere(id) }) {
+		return found, nil
+	}
+	if len(found) > 1 {
+		found = slices.DeleteFunc(found, elsewhere)
+	}
 	return found, nil
 }
 
@@ -130,7 +137,7 @@ func ambiguous(spelling string, names []string) *toolroom.Error {
 func (c *Catalog) notFound(spelling string, visible func(*Entry) bool) *toolroom.Error {
 	e := toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", spelling)
 	e.Phase = toolroom.PhaseResolve
-	found := c.Search(spelling, SearchOptions{Limit: maxCandidates, Visible: visible})
+	found := c.Search(spelling, SearchOptions{Limit: maxCandidates, View: View{Visible: visible}})
 	if len(found.Hits) == 0 {
 		e.Hint = fmt.Sprintf("%d tools are here: search for what you want to do", found.Total)
 		e.CLIHint = "toolroom search WORDS, or toolroom tools"

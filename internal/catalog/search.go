@@ -17,8 +17,7 @@ type SearchOptions struct {
 	// Limit is the maximum number of hits, at most 100. The default is 10.
 	Limit     int
 	Namespace string
-	// Visible reports whether the caller may see an entry; nil shows all.
-	Visible func(*Entry) bool
+	View
 	// Form is the form of the ready call in each hit. The default is FormCLI.
 	Form toolroom.Form
 	// Caller, if not nil, is who searches. What its team has learned from use counts then,
@@ -90,7 +89,7 @@ func (c *Catalog) Search(query string, o SearchOptions) toolroom.Found {
 	}
 	keep := func(id string) bool {
 		e := c.shownAs(id)
-		return e != nil && (o.Namespace == "" || e.Tool.ID.Namespace == o.Namespace) && (o.Visible == nil || o.Visible(e))
+		return e != nil && (o.Namespace == "" || e.Tool.ID.Namespace == o.Namespace) && o.shows(e)
 	}
 	limit = min(limit, maxHits)
 	found := toolroom.Found{Query: query, Hits: []toolroom.Hit{}}
@@ -107,7 +106,7 @@ func (c *Catalog) Search(query string, o SearchOptions) toolroom.Found {
 	}
 	if strings.TrimSpace(query) == "" {
 		// Errors are impossible without a cursor.
-		page, _ := c.List(ListOptions{Limit: limit, Namespace: o.Namespace, Visible: o.Visible})
+		page, _ := c.List(ListOptions{Limit: limit, Namespace: o.Namespace, View: o.View})
 		for _, e := range page.Entries {
 			add(e, 0, []toolroom.Match{})
 		}
@@ -117,7 +116,7 @@ func (c *Catalog) Search(query string, o SearchOptions) toolroom.Found {
 	found.Note = c.understand(query, o.Caller, &options)
 	for _, h := range c.index.Search(query, options) {
 		if e := c.shownAs(h.ID); e != nil { // nil if it was removed after the index was read
-			add(e, h.Score, h.Why)
+			add(o.as(e), h.Score, h.Why)
 		}
 	}
 	if len(found.Hits) == 0 {

@@ -24,7 +24,7 @@ func (w *caller) flags(c *cobra.Command) {
 	w.identityFlags(c)
 	f := c.Flags()
 	f.StringVar(&w.session, "session", "", "session to keep state in")
-	f.StringVar(&w.environment, "env", "", "environment whose released versions to call (default prod)")
+	w.environmentFlag(c)
 	f.DurationVar(&w.timeout, "timeout", 0, "maximum run time, such as 10s (default 30s)")
 	f.BoolVar(&w.noWait, "no-wait", false, "fail immediately if the call needs an approval")
 }
@@ -36,6 +36,17 @@ func (w *caller) identityFlags(c *cobra.Command) {
 	f.StringVar(&w.provider, "provider", "", "act for this model provider, which policy may restrict")
 	f.StringVar(&w.skill, "skill", "", "act within this skill, restricted to its manifest")
 	f.StringVar(&w.set, "set", "", "act within this tool set of the config")
+}
+
+func (w *caller) environmentFlag(c *cobra.Command) {
+	c.Flags().StringVar(&w.environment, "env", "", "environment whose released versions count (default prod)")
+}
+
+// seer returns the identity with which commands look at tools: one bound to --env.
+func (w *caller) seer(r *app.App) (toolroom.Identity, error) {
+	who := w.identity()
+	who.Environment = w.environment
+	return who, r.CheckEnvironment(w.environment)
 }
 
 func (w *caller) keyFlag(c *cobra.Command) {

@@ -34,7 +34,11 @@ func (a *cli) describeCommand() *cobra.Command {
 			if err := oneOf("--level", level, string(toolroom.LevelSummary), string(toolroom.LevelSchema), string(toolroom.LevelFull)); err != nil {
 				return err
 			}
-			d, err := r.Describe(ctx, who.identity(), args[0], toolroom.Level(level), toolroom.Form(form))
+			seer, err := who.seer(r)
+			if err != nil {
+				return err
+			}
+			d, err := r.Describe(ctx, seer, args[0], toolroom.Level(level), toolroom.Form(form))
 			if err != nil {
 				return a.orNoSources(r, err)
 			}
@@ -48,6 +52,7 @@ func (a *cli) describeCommand() *cobra.Command {
 	c.Flags().StringVar(&form, "form", string(toolroom.FormCLI), "form of the example call: cli, mcp, code or python")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	who.identityFlags(c)
+	who.environmentFlag(c)
 	completeWords(c, "level", "summary", "schema", "full")
 	completeWords(c, "form", "cli", "mcp", "code", "python")
 	return c

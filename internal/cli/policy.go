@@ -51,6 +51,9 @@ func (a *cli) policyExplainCommand() *cobra.Command {
 					return err
 				}
 			}
+			if err := r.CheckEnvironment(who.Environment); err != nil {
+				return err
+			}
 			explained, err := r.Explain(ctx, args[0], who, document)
 			if err != nil {
 				return err
@@ -87,6 +90,7 @@ func (a *cli) policyExplainCommand() *cobra.Command {
 	f.StringVar(&who.Provider, "provider", "", "for this model provider")
 	f.StringVar(&who.Skill, "skill", "", "for a call within this skill")
 	f.StringVar(&who.Set, "set", "", "for a caller of this tool set")
+	f.StringVar(&who.Environment, "env", "", "for a call in this environment (default prod)")
 	f.StringSliceVar(&who.Groups, "team", nil, "for a member of this group (may be repeated)")
 	f.StringVar(&given, "arguments", "", "for a call with these arguments, a JSON object")
 	f.BoolVar(&asJSON, "json", false, "print JSON")

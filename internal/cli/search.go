@@ -32,7 +32,11 @@ func (a *cli) searchCommand() *cobra.Command {
 			if err := a.loadAll(ctx, r, o.Namespace); err != nil {
 				return err
 			}
-			found := r.Search(who.identity(), strings.Join(args, " "), o)
+			seer, err := who.seer(r)
+			if err != nil {
+				return err
+			}
+			found := r.Search(seer, strings.Join(args, " "), o)
 			if asJSON {
 				return a.screen.json(found)
 			}
@@ -43,6 +47,7 @@ func (a *cli) searchCommand() *cobra.Command {
 	c.Flags().StringVar(&o.Namespace, "namespace", "", "only tools in this namespace")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	who.identityFlags(c)
+	who.environmentFlag(c)
 	a.completeNamespace(c)
 	c.AddCommand(a.searchEmbedderCommand(), a.searchForgetCommand())
 	return c

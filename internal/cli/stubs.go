@@ -25,8 +25,12 @@ namespace, or an id in which * matches any text.`,
 			if err := a.loadAll(ctx, r, ""); err != nil {
 				return err
 			}
+			seer, err := who.seer(r)
+			if err != nil {
+				return err
+			}
 			runner := r.Parts().Runner
-			text, err := code.Stubs(language, runner.Catalog.All(runner.Visible(who.identity())), args)
+			text, err := code.Stubs(language, runner.Catalog.Shown(runner.View(seer, "")), args)
 			if err != nil {
 				return err
 			}
@@ -36,5 +40,6 @@ namespace, or an id in which * matches any text.`,
 	c.Flags().StringVarP(&language, "lang", "l", "ts", "ts, python, or python-await for programs that await")
 	completeWords(c, "lang", "ts", "python", "python-await")
 	who.identityFlags(c)
+	who.environmentFlag(c)
 	return c
 }

@@ -33,11 +33,15 @@ func (a *cli) tokenCreateCommand() *cobra.Command {
 		Use:   "create NAME",
 		Short: "Create a token, which is shown only once",
 		Example: `  toolroom token create ann
+  toolroom token create staging --env test
   toolroom token create ci --subject build --groups ops,release --agent fast --expires 720h --json`,
 		Args: arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			o.Name = args[0]
 			if err := r.CheckSet(o.Set); err != nil {
+				return err
+			}
+			if err := r.CheckEnvironment(o.Environment); err != nil {
 				return err
 			}
 			plaintext, t, err := token.Create(ctx, r.Parts().Tokens, o)
@@ -61,6 +65,7 @@ func (a *cli) tokenCreateCommand() *cobra.Command {
 	f.StringVar(&o.Provider, "provider", "", "the one model provider that may use it")
 	f.StringVar(&o.Skill, "skill", "", "the one skill that may use it")
 	f.StringVar(&o.Set, "set", "", "the tool set that it is bound to")
+	f.StringVar(&o.Environment, "env", "", "the one environment whose released versions it can call")
 	f.DurationVar(&o.TTL, "expires", 0, "lifetime, such as 720h (default: until revoked)")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
@@ -92,9 +97,9 @@ func (a *cli) tokenListCommand() *cobra.Command {
 			}
 			rows := make([][]string, len(tokens))
 			for i, t := range tokens {
-				rows[i] = []string{t.ID, t.Name, t.Subject, t.Agent, t.Provider, t.Skill, t.Set, tokenState(t, time.Now()), cmp.Or(when(t.LastUsed), "never"), strings.Join(t.Groups, ",")}
+				rows[i] = []string{t.ID, t.Name, t.Subject, t.Agent, t.Provider, t.Skill, t.Set, t.Environment, tokenState(t, time.Now()), cmp.Or(when(t.LastUsed), "never"), strings.Join(t.Groups, ",")}
 			}
-			return a.screen.table([]string{"ID", "NAME", "SUBJECT", "AGENT", "PROVIDER", "SKILL", "SET", "STATE", "LAST USED", "GROUPS"}, rows)
+			return a.screen.table([]string{"ID", "NAME", "SUBJECT", "AGENT", "PROVIDER", "SKILL", "SET", "ENV", "STATE", "LAST USED", "GROUPS"}, rows)
 		}),
 	}
 	p.flags(c, 100)

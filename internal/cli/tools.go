@@ -25,7 +25,11 @@ func (a *cli) toolsCommand() *cobra.Command {
 			if err := a.loadAll(ctx, r, namespace); err != nil {
 				return err
 			}
-			tools, err := listTools(r, who.identity(), catalog.ListOptions{Namespace: namespace, Hidden: hidden})
+			seer, err := who.seer(r)
+			if err != nil {
+				return err
+			}
+			tools, err := listTools(r, seer, catalog.ListOptions{Namespace: namespace, Hidden: hidden})
 			if err != nil {
 				return err
 			}
@@ -39,6 +43,7 @@ func (a *cli) toolsCommand() *cobra.Command {
 	c.Flags().BoolVar(&hidden, "hidden", false, "include hidden tools")
 	c.Flags().BoolVar(&asJSON, "json", false, "print complete definitions as JSON")
 	who.identityFlags(c)
+	who.environmentFlag(c)
 	a.completeNamespace(c)
 	return c
 }

@@ -208,9 +208,14 @@ func (h *handler) form() toolroom.Form {
 	return toolroom.FormCode
 }
 
+// sees returns what the program's caller sees of the catalog.
+func (h *handler) sees() catalog.View {
+	return h.o.Runner.View(h.request.Identity, h.request.Environment)
+}
+
 func (h *handler) search(query string, limit int) bridge.Value {
 	found := h.o.Catalog.Search(query, catalog.SearchOptions{
-		Limit: limit, Visible: h.o.Runner.Visible(h.request.Identity), Form: h.form(),
+		Limit: limit, View: h.sees(), Form: h.form(),
 		Caller: &catalog.Caller{Identity: h.request.Identity, Session: h.request.Session},
 	})
 	list := []bridge.Value{}
@@ -225,9 +230,13 @@ func (h *handler) Describe(ctx context.Context, tool, level string) (bridge.Valu
 }
 
 func (h *handler) describe(ctx context.Context, tool, level string) (bridge.Value, error) {
-	e, err := h.o.Catalog.Resolve(tool, h.o.Runner.Visible(h.request.Identity))
+	as := toolroom.Call{Tool: tool, Identity: h.request.Identity, Environment: h.request.Environment}
+	e, err := h.o.Runner.Find(ctx, &as)
 	if err != nil {
 		return nil, err
+	}
+	if !h.o.Runner.Allowed(as.Identity, e) {
+		return nil, toolroom.Errorf(toolroom.CodeDenied, "you may not call %s", e.Tool.ID)
 	}
 	d, err := h.o.Catalog.Describe(ctx, e, toolroom.Level(level), h.form())
 	if err != nil {

@@ -99,7 +99,7 @@ func (h *handler) notAProgram(tool string) error {
 	if _, err := h.o.Catalog.Resolve(tool, nil); toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
 		return nil
 	}
-	visible := h.o.Runner.Visible(h.request.Identity)
+	visible := h.sees().Visible
 	all := h.o.Catalog.All(func(e *catalog.Entry) bool {
 		return identifier(e.Tool.ID.Namespace) == identifier(namespace) && visible(e)
 	})
@@ -127,7 +127,7 @@ func (h *handler) openProgram(ctx context.Context, name string) error {
 		return toolroom.Errorf(toolroom.CodeInvalidID, "%q is not the name of a program", name)
 	}
 	e := &catalog.Entry{ID: id.String(), Tool: toolroom.Tool{ID: id, Source: toolroom.SourceCLI}}
-	if !h.o.Runner.Visible(h.request.Identity)(e) {
+	if !h.o.Runner.Allowed(h.request.Identity, e) {
 		return toolroom.Errorf(toolroom.CodeDenied, "policy forbids %s to call %s", h.request.Identity.Key(), id).
 			WithHint("the operator can see which rule does").
 			WithCLIHint("toolroom policy explain %s", id)

@@ -65,7 +65,7 @@ func (h *handler) unlisted(call toolroom.Call) toolroom.Call {
 		return call
 	}
 	namespace, name, _ := strings.Cut(call.Tool, ":")
-	visible := h.o.Runner.Visible(h.request.Identity)
+	visible := h.sees().Visible
 	known := h.o.Catalog.All(func(e *catalog.Entry) bool {
 		id := e.Tool.ID
 		return e.Tool.Source == toolroom.SourceCLI && (id.Namespace == namespace || identifier(id.Namespace) == namespace) && visible(e)

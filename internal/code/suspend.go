@@ -60,7 +60,7 @@ func (s *Service) handler(ctx context.Context, req *source.Request, r *Request, 
 		return h, nil
 	}
 	var err error
-	visible := s.o.Catalog.All(s.o.Runner.Visible(req.Identity))
+	visible := s.o.Catalog.Shown(h.sees())
 	if h.view, err = viewFor(r.Language, r.Code, r.inputs, visible); err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (h *handler) mayRepeat(ctx context.Context, e journal.Entry) bool {
 		asked, err := h.o.Runner.Approvals.Get(ctx, e.Approval)
 		return err == nil && asked.Used.IsZero() // an approval is used before the tool starts
 	}
-	entry, err := h.o.Catalog.Resolve(e.Tool, h.o.Runner.Visible(h.request.Identity))
+	entry, err := h.o.Runner.Lookup(&toolroom.Call{Tool: e.Tool, Identity: h.request.Identity, Environment: h.request.Environment})
 	return err == nil && entry.Tool.RepeatGuarantee() != toolroom.GuaranteeNever
 }
 

@@ -73,7 +73,7 @@ func (h *handler) nearProgram(name string, entries []*catalog.Entry) string {
 }
 
 func (h *handler) unknownID(id string, entries []*catalog.Entry) string {
-	_, err := h.o.Runner.Lookup(id, nil)
+	_, err := h.o.Runner.Lookup(&toolroom.Call{Tool: id, Identity: h.request.Identity, Environment: h.request.Environment})
 	if toolroom.CodeOf(err) != toolroom.CodeToolNotFound || h.unlisted(toolroom.Call{Tool: id}).Tool != id {
 		return ""
 	}
@@ -85,7 +85,7 @@ func (h *handler) unknownID(id string, entries []*catalog.Entry) string {
 	if near, ok := nearest.Of(id, ids); ok {
 		return message + h.didYouMean(entries[slices.Index(ids, near)])
 	}
-	if hits := h.o.Catalog.Search(id, catalog.SearchOptions{Limit: 1, Visible: h.o.Runner.Visible(h.request.Identity), Form: h.form()}).Hits; len(hits) > 0 {
+	if hits := h.o.Catalog.Search(id, catalog.SearchOptions{Limit: 1, View: h.sees(), Form: h.form()}).Hits; len(hits) > 0 {
 		return message + ": did you mean " + hits[0].Call + "?"
 	}
 	return message + ": search_tools(\"…\") finds the available tools"

@@ -87,7 +87,7 @@ func sorted(set []string) []string {
 func Reaches(caller, maker toolroom.Identity) bool {
 	within := func(caller, maker string) bool { return caller == "" || caller == maker }
 	return caller.Key() == maker.Key() &&
-		within(caller.Agent, maker.Agent) && within(caller.Provider, maker.Provider) && within(caller.Skill, maker.Skill) && within(caller.Set, maker.Set) &&
+		within(caller.Agent, maker.Agent) && within(caller.Provider, maker.Provider) && within(caller.Skill, maker.Skill) && within(caller.Set, maker.Set) && within(caller.Environment, maker.Environment) &&
 		isSubset(maker.Groups, caller.Groups) &&
 		(caller.Scopes == nil || maker.Scopes != nil && isSubset(maker.Scopes, caller.Scopes))
 }

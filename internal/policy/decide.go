@@ -309,7 +309,7 @@ func conclude(steps []toolroom.PolicyStep, log bool, r Request) Decision {
 func explainFlags(who toolroom.Identity) string {
 	flags := ""
 	for _, flag := range [...]struct{ name, value string }{
-		{"subject", who.Subject}, {"agent", who.Agent}, {"provider", who.Provider}, {"skill", who.Skill}, {"set", who.Set},
+		{"subject", who.Subject}, {"agent", who.Agent}, {"provider", who.Provider}, {"skill", who.Skill}, {"set", who.Set}, {"env", who.Environment},
 	} {
 		if flag.value != "" {
 			flags += " --" + flag.name + " " + flag.value

@@ -1,10 +1,15 @@
 package release
 
-import "context"
+import (
+	"context"
+	"slices"
+
+	"github.com/toolroom/toolroom"
+)
 
 // Load reads the table of all releases.
 func Load(ctx context.Context, s Store) (*Table, error) {
-	t := &Table{tools: map[string]map[string]Release{}, newest: map[string]int{}, released: map[string]map[int]bool{}, began: map[string]Entry{}, sources: map[string]string{}}
+	t := &Table{tools: map[string]map[string]Release{}, newest: map[string]int{}, named: map[string][]toolroom.ID{}, released: map[string]map[int][]string{}, began: map[string]Entry{}, sources: map[string]string{}}
 	var err error
 	// The revision is read first: a change meanwhile is found at the next comparison.
 	if t.Revision, err = s.ReleaseRevision(ctx); err != nil {
@@ -27,6 +32,9 @@ func Load(ctx context.Context, s Store) (*Table, error) {
 	for _, h := range heads {
 		t.ids = append(t.ids, h.Tool)
 		t.newest[h.Tool] = h.Number
+		if id, err := toolroom.ParseID(h.Tool); err == nil {
+			t.named[id.Name] = append(t.named[id.Name], id)
+		}
 		if h.Source != "" {
 			t.sources[h.Tool] = h.Source
 		}
@@ -43,10 +51,12 @@ func Load(ctx context.Context, s Store) (*Table, error) {
 			t.began[at] = e
 		}
 		if t.released[e.Tool] == nil {
-			t.released[e.Tool] = map[int]bool{}
+			t.released[e.Tool] = map[int][]string{}
 		}
 		for _, number := range []int{e.Version, e.Previous, e.Canary} {
-			t.released[e.Tool][number] = true
+			if where := t.released[e.Tool][number]; !slices.Contains(where, e.Environment) {
+				t.released[e.Tool][number] = append(where, e.Environment)
+			}
 		}
 	}
 	return t, nil

@@ -2,6 +2,8 @@ package release
 
 import (
 	"hash/fnv"
+	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/toolroom/toolroom"
@@ -13,12 +15,15 @@ type Table struct {
 	// tools maps the id of each versioned tool to its releases by environment.
 	tools map[string]map[string]Release
 	ids   []string
+	// named are the tools of each name, without its namespace.
+	named map[string][]toolroom.ID
 	// sources are the sources that define tools, by tool; functions have none.
 	sources map[string]string
 	// newest are the newest versions.
 	newest map[string]int
-	// released are the versions that some environment has served.
-	released map[string]map[int]bool
+	// released are the versions that some environment has served, by tool, with the
+	// environments.
+	released map[string]map[int][]string
 	// began are the last entries of each tool and environment.
 	began map[string]Entry
 }
@@ -39,7 +44,7 @@ func (t *Table) Choose(spelling, environment string, who toolroom.Identity) (c C
 	if err != nil {
 		return Choice{}, false, nil // the catalog reports it
 	}
-	matches := match(readings, t.ids)
+	matches := t.match(readings)
 	switch {
 	case len(matches) == 0:
 		return Choice{}, false, nil
@@ -59,7 +64,7 @@ func (t *Table) Choose(spelling, environment string, who toolroom.Identity) (c C
 		return Choice{tool, t.tools[tool][Prod].Version}, true, nil
 	}
 	if number > 0 {
-		return t.pinned(tool, number, environment)
+		return t.pinned(tool, number, environment, who)
 	}
 	if environment == Draft {
 		return Choice{tool, t.newest[tool]}, true, nil
@@ -84,13 +89,31 @@ func (t *Table) Shadow(tool, environment string, version int, who toolroom.Ident
 	return Choice{tool, r.Canary}, r.CanaryRule, true
 }
 
+// match returns the tools that one of the readings means.
+func (t *Table) match(readings []toolroom.ID) []string {
+	var matches []string
+	for _, r := range readings {
+		for _, id := range t.named[r.Name] {
+			if tool := id.String(); (r.Namespace == "" || r.Namespace == id.Namespace) && !slices.Contains(matches, tool) {
+				matches = append(matches, tool)
+			}
+		}
+	}
+	return matches
+}
+
 // pinned returns a version that the caller names. Only versions that were once released can
-// be called.
-func (t *Table) pinned(tool string, number int, environment string) (Choice, bool, error) {
+// be called, and by a caller who is bound to an environment, only those that were released
+// there.
+func (t *Table) pinned(tool string, number int, environment string, who toolroom.Identity) (Choice, bool, error) {
 	if number > t.newest[tool] {
 		return Choice{}, true, toolroom.Errorf(toolroom.CodeToolNotFound, "%s has no version %d", tool, number)
 	}
-	if environment != Draft && !t.released[tool][number] {
+	if where := t.released[tool][number]; environment != Draft && who.Environment != "" && t.sources[tool] == "" && !slices.Contains(where, who.Environment) && len(where) > 0 {
+		e := toolroom.Errorf(toolroom.CodeDenied, "version %d of %s was never released to %s, to which your token is bound", number, tool, who.Environment)
+		return Choice{}, true, e.WithHint("leave the version out").WithCLIHint("toolroom tool release %s@%d --env %s", tool, number, who.Environment)
+	}
+	if environment != Draft && len(t.released[tool][number]) == 0 {
 		e := toolroom.Errorf(toolroom.CodeToolNotFound, "version %d of %s was never released", number, tool)
 		return Choice{}, true, e.WithCLIHint("toolroom tool release %s@%d --env test", tool, number)
 	}
@@ -123,6 +146,30 @@ func (t *Table) Serving() []Choice {
 	for _, id := range t.ids {
 		if r, ok := t.tools[id][Prod]; ok {
 			out = append(out, Choice{id, r.Version})
+		}
+	}
+	return out
+}
+
+// Elsewhere returns a served version of each function that prod does not serve.
+func (t *Table) Elsewhere() []Choice {
+	var out []Choice
+	for _, id := range t.ids {
+		if _, ok := t.tools[id][Prod]; ok || len(t.tools[id]) == 0 || t.sources[id] != "" {
+			continue
+		}
+		first := slices.Sorted(maps.Keys(t.tools[id]))[0]
+		out = append(out, Choice{id, t.tools[id][first].Version})
+	}
+	return out
+}
+
+// Changed returns the functions of which another table serves something else.
+func (t *Table) Changed(before *Table) []string {
+	var out []string
+	for _, id := range t.ids {
+		if t.sources[id] == "" && !reflect.DeepEqual(t.tools[id], before.tools[id]) {
+			out = append(out, id)
 		}
 	}
 	return out

@@ -21,6 +21,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -264,6 +265,7 @@ func (r *Runner) begin(ctx context.Context, request toolroom.Call) *call {
 			c.background, c.resume = s, s.job.Resume
 		}
 	}
+	c.request.Environment = cmp.Or(c.request.Environment, c.request.Identity.Environment)
 	if c.scope.labels == nil {
 		c.scope.labels = &c.labels
 	}
@@ -285,6 +287,11 @@ func (r *Runner) begin(ctx context.Context, request toolroom.Call) *call {
 func (c *call) admit() error {
 	if err := c.ctx.Err(); err != nil {
 		return err
+	}
+	if bound := c.request.Identity.Environment; bound != "" && bound != c.request.Environment {
+		e := toolroom.Errorf(toolroom.CodeDenied, "%s is bound to the environment %s, and may not call in %s", c.request.Identity, bound, c.request.Environment)
+		e.Phase = toolroom.PhasePolicy
+		return e
 	}
 	if c.runner.Receipts != nil {
 		if err := c.runner.Receipts.Ready(); err != nil {

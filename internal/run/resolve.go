@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -8,22 +9,32 @@ import (
 	"github.com/toolroom/toolroom/internal/catalog"
 )
 
-// Find returns the visible tool that a spelling names. If the catalog does not have it,
-// Find lists the source that the spelling names, which may take as long as starting its
-// server. If visible is nil, all tools are visible.
-func (r *Runner) Find(ctx context.Context, spelling string, visible func(*catalog.Entry) bool) (*catalog.Entry, error) {
-	return r.discovering(ctx, spelling, func() (*catalog.Entry, error) { return r.Lookup(spelling, visible) })
+// Find returns the tool that would serve a call: of the call it looks at the tool, the caller
+// and the environment. If the catalog does not have the tool, Find lists the source that the
+// spelling names, which may take as long as starting its server. Policy is asked only for the
+// names in errors.
+func (r *Runner) Find(ctx context.Context, call *toolroom.Call) (*catalog.Entry, error) {
+	return r.discovering(ctx, call.Tool, func() (*catalog.Entry, error) { return r.Lookup(call) })
 }
 
 // Lookup is like Find, and lists no source.
-func (r *Runner) Lookup(spelling string, visible func(*catalog.Entry) bool) (*catalog.Entry, error) {
-	entry, err := r.Catalog.Resolve(spelling, visible)
-	if r.Releases == nil || toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
+func (r *Runner) Lookup(call *toolroom.Call) (*catalog.Entry, error) {
+	if r.Releases == nil {
+		return r.lookup(call, nil)
+	}
+	return r.lookup(call, r.Releases.Snapshot())
+}
+
+func (r *Runner) lookup(call *toolroom.Call, releases ReleaseSnapshot) (*catalog.Entry, error) {
+	of := *call
+	of.Environment = cmp.Or(call.Environment, call.Identity.Environment)
+	entry, err := r.Catalog.Resolve(of.Tool, func(e *catalog.Entry) bool { return r.View(of.Identity, of.Environment).Visible(e) })
+	if releases == nil || err != nil && toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
 		return entry, err
 	}
 	// The spelling may name a version.
-	if version, refused := r.Releases.Snapshot().Serve(&toolroom.Call{Tool: spelling}, nil); version != nil || refused != nil {
-		return version, refused
+	if chosen, refused := releases.Serve(&of, entry); chosen != nil || refused != nil {
+		return chosen, refused
 	}
 	return entry, err
 }
@@ -63,17 +74,7 @@ func (c *call) resolve() (*resolved, error) {
 }
 
 // find returns the tool that the request means, in the version that serves the call.
-func (c *call) find() (*catalog.Entry, error) {
-	r := c.runner
-	entry, err := r.Catalog.Resolve(c.request.Tool, func(e *catalog.Entry) bool { return r.Visible(c.request.Identity)(e) })
-	if c.scope.releases == nil || err != nil && toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
-		return entry, err
-	}
-	if chosen, refused := c.scope.releases.Serve(&c.request, entry); chosen != nil || refused != nil {
-		return chosen, refused
-	}
-	return entry, err
-}
+func (c *call) find() (*catalog.Entry, error) { return c.runner.lookup(&c.request, c.scope.releases) }
 
 // path returns the tools from the outermost call down to this one.
 func (c *call) path() []string {

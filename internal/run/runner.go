@@ -182,11 +182,39 @@ func (r *Runner) SetLimits(l Limits) {
 	r.limits.Store(&limitsInForce{l, newExecutor(l, r.Now)})
 }
 
-// Visible returns a function that reports whether who may see an entry: every
-// entry that policy does not deny. Lists, search and calls agree because they use
-// the same decider.
+// Visible returns a function that reports whether who may see an entry when a call names no
+// environment. See [Runner.View].
 func (r *Runner) Visible(who toolroom.Identity) func(*catalog.Entry) bool {
-	return func(e *catalog.Entry) bool {
-		return r.Policy.Decide(context.Background(), policy.Request{Tool: &e.Tool, Who: who}).Effect != toolroom.VerdictDeny
+	return r.View(who, "").Visible
+}
+
+// View returns what who sees in an environment: every tool that the environment serves and
+// policy does not deny, in the version that would serve a call. Lists, search and calls agree
+// because they use the same decider.
+func (r *Runner) View(who toolroom.Identity, environment string) catalog.View {
+	environment = cmp.Or(environment, who.Environment)
+	as := func(e *catalog.Entry) *catalog.Entry { return e }
+	if r.Releases != nil {
+		now := r.Releases.Snapshot()
+		as = func(e *catalog.Entry) *catalog.Entry {
+			served, err := now.Serve(&toolroom.Call{Tool: e.ID, Environment: environment, Identity: who}, e)
+			switch {
+			case err != nil:
+				return nil
+			case served != nil:
+				return served
+			}
+			return e
+		}
 	}
+	visible := func(e *catalog.Entry) bool {
+		e = as(e)
+		return e != nil && r.Allowed(who, e)
+	}
+	return catalog.View{Visible: visible, As: as}
+}
+
+// Allowed reports whether policy lets who call an entry, which is that of a version.
+func (r *Runner) Allowed(who toolroom.Identity, e *catalog.Entry) bool {
+	return r.Policy.Decide(context.Background(), policy.Request{Tool: &e.Tool, Who: who}).Effect != toolroom.VerdictDeny
 }

@@ -264,7 +264,7 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 		Releases: parts.Releases,
 		Owner:    func(e *toolroom.Event) toolroom.Identity { return e.Identity },
 		Receipts: r, Sources: sources, Explain: r.Explain, Elevator: r, Metrics: metrics,
-		Admin:   api.Admin{Tokens: parts.Tokens, CheckSet: r.CheckSet, Operator: &operator{r, mcp, o}},
+		Admin:   api.Admin{Tokens: parts.Tokens, CheckSet: r.CheckSet, CheckEnvironment: r.CheckEnvironment, Operator: &operator{r, mcp, o}},
 		Version: o.Version, Log: o.Log,
 	})
 	mux := http.NewServeMux()

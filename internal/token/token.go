@@ -34,6 +34,9 @@ type Token struct {
 	Skill    string `json:"skill,omitempty"`
 	// Set is the tool set that the token is bound to; empty means none.
 	Set string `json:"set,omitempty"`
+	// Environment is the environment that the token is bound to; empty means that each call
+	// chooses.
+	Environment string `json:"environment,omitempty"`
 
 	Created time.Time `json:"created"`
 	// Expires is the time at which the token expires; zero means never.
@@ -47,7 +50,7 @@ type Token struct {
 func (t *Token) Identity() toolroom.Identity {
 	return toolroom.Identity{
 		Subject: t.Subject, Groups: slices.Clone(t.Groups),
-		Agent: t.Agent, Provider: t.Provider, Skill: t.Skill, Set: t.Set,
+		Agent: t.Agent, Provider: t.Provider, Skill: t.Skill, Set: t.Set, Environment: t.Environment,
 	}
 }
 
@@ -86,8 +89,9 @@ type Options struct {
 	// Agent, Provider and Skill are those of the bearer's identity. If one is
 	// empty, the bearer may name it in each request.
 	Agent, Provider, Skill string
-	// Set is the tool set that the token is bound to; empty means none.
-	Set string
+	// Set is the tool set that the token is bound to, and Environment the environment; empty
+	// means none.
+	Set, Environment string
 	// Now is the current time; zero means time.Now().
 	Now time.Time
 	// TTL is how long the token is valid; zero means for ever.
@@ -105,7 +109,7 @@ func Create(ctx context.Context, store Store, opts Options) (plaintext string, t
 		Name:    cmp.Or(opts.Name, opts.Subject),
 		Subject: cmp.Or(opts.Subject, opts.Name),
 		Groups:  opts.Groups,
-		Agent:   opts.Agent, Provider: opts.Provider, Skill: opts.Skill, Set: opts.Set,
+		Agent:   opts.Agent, Provider: opts.Provider, Skill: opts.Skill, Set: opts.Set, Environment: opts.Environment,
 		Created: opts.Now,
 	}
 	switch {

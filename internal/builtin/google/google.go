@@ -157,7 +157,7 @@ func as(who toolroom.Identity) string {
 	if who.Key() == (toolroom.Identity{}).Key() {
 		return ""
 	}
-	if text, err := json.Marshal(who); err == nil && (who.Agent != "" || who.Provider != "" || who.Skill != "" || who.Set != "" || len(who.Groups) > 0 || who.Scopes != nil) {
+	if text, err := json.Marshal(who); err == nil && (who.Agent != "" || who.Provider != "" || who.Skill != "" || who.Set != "" || who.Environment != "" || len(who.Groups) > 0 || who.Scopes != nil) {
 		return " --as '" + string(text) + "'"
 	}
 	return " --as " + who.Key()

@@ -21,6 +21,8 @@ type Admin struct {
 	Operator Operator
 	// CheckSet returns an error if there is no such tool set.
 	CheckSet func(name string) error
+	// CheckEnvironment returns an error if there is no such environment.
+	CheckEnvironment func(name string) error
 }
 
 // Reloaded is the outcome of reading the config again.
@@ -32,14 +34,15 @@ type Reloaded struct {
 
 // TokenRequest describes a new token.
 type TokenRequest struct {
-	Name     string   `json:"name" doc:"for people"`
-	Subject  string   `json:"subject,omitempty" doc:"the identity of its bearer; the default is the name"`
-	Groups   []string `json:"groups,omitempty"`
-	Agent    string   `json:"agent,omitempty" doc:"the one agent that may use it"`
-	Provider string   `json:"provider,omitempty" doc:"the one model provider that may use it"`
-	Skill    string   `json:"skill,omitempty" doc:"the one skill that may use it"`
-	Set      string   `json:"set,omitempty" doc:"the tool set that it is bound to"`
-	Expires  string   `json:"expires,omitempty" doc:"lifetime, such as 720h; the default is for ever"`
+	Name        string   `json:"name" doc:"for people"`
+	Subject     string   `json:"subject,omitempty" doc:"the identity of its bearer; the default is the name"`
+	Groups      []string `json:"groups,omitempty"`
+	Agent       string   `json:"agent,omitempty" doc:"the one agent that may use it"`
+	Provider    string   `json:"provider,omitempty" doc:"the one model provider that may use it"`
+	Skill       string   `json:"skill,omitempty" doc:"the one skill that may use it"`
+	Set         string   `json:"set,omitempty" doc:"the tool set that it is bound to"`
+	Environment string   `json:"environment,omitempty" doc:"the environment whose released versions serve its calls; it can choose no other"`
+	Expires     string   `json:"expires,omitempty" doc:"lifetime, such as 720h; the default is for ever"`
 }
 
 // NewToken is a token with its text, which is shown only once.
@@ -119,9 +122,14 @@ func (s *Server) createToken(ctx context.Context, in *bodyInput) (*newTokenOutpu
 	if err != nil {
 		return nil, err
 	}
-	o := token.Options{Name: body.Name, Subject: body.Subject, Groups: body.Groups, Agent: body.Agent, Provider: body.Provider, Skill: body.Skill, Set: body.Set}
+	o := token.Options{Name: body.Name, Subject: body.Subject, Groups: body.Groups, Agent: body.Agent, Provider: body.Provider, Skill: body.Skill, Set: body.Set, Environment: body.Environment}
 	if s.o.Admin.CheckSet != nil {
 		if err := s.o.Admin.CheckSet(body.Set); err != nil {
+			return nil, err
+		}
+	}
+	if s.o.Admin.CheckEnvironment != nil {
+		if err := s.o.Admin.CheckEnvironment(body.Environment); err != nil {
 			return nil, err
 		}
 	}

@@ -173,7 +173,7 @@ const (
 
 // inPart reports whether a caller has the rights of one part.
 func inPart(who toolroom.Identity, part string) bool {
-	return who.Set == "" && slices.Contains(who.Groups, auth.Operators+":"+part)
+	return !auth.Bound(who) && slices.Contains(who.Groups, auth.Operators+":"+part)
 }
 
 // may refuses callers that are neither operators nor in the group of a part.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -108,6 +109,7 @@ func (s *Server) explainPolicy(ctx context.Context, in *explainInput) (*explainO
 	if err := actAs(&who.Skill, in.Skill, who); err != nil {
 		return nil, err
 	}
+	who.Environment = cmp.Or(who.Environment, auth.Environment(ctx))
 	explained, err := s.o.Explain(ctx, in.Tool, who, json.RawMessage(in.Arguments))
 	if err != nil {
 		return nil, err

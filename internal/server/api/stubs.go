@@ -28,7 +28,7 @@ func (s *Server) routeStubs() {
 }
 
 func (s *Server) stubs(ctx context.Context, in *stubsInput) (*raw, error) {
-	text, err := code.Stubs(in.Language, s.o.Runner.Catalog.All(s.o.Runner.Visible(auth.Identity(ctx))), in.Pattern)
+	text, err := code.Stubs(in.Language, s.o.Runner.Catalog.Shown(s.o.Runner.View(auth.Identity(ctx), auth.Environment(ctx))), in.Pattern)
 	if err != nil {
 		return nil, err
 	}

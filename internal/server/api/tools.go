@@ -67,7 +67,7 @@ func (s *Server) routeTools() {
 func (s *Server) listTools(ctx context.Context, in *listInput) (*listOutput, error) {
 	page, err := s.o.Runner.Catalog.List(catalog.ListOptions{
 		Cursor: in.Cursor, Limit: in.Limit, Namespace: in.Namespace,
-		Visible: s.o.Runner.Visible(auth.Identity(ctx)),
+		View: s.o.Runner.View(auth.Identity(ctx), auth.Environment(ctx)),
 	})
 	if err != nil {
 		return nil, err
@@ -84,12 +84,12 @@ func (s *Server) listTools(ctx context.Context, in *listInput) (*listOutput, err
 }
 
 func (s *Server) describeTool(ctx context.Context, in *describeInput) (*describeOutput, error) {
-	visible := s.o.Runner.Visible(auth.Identity(ctx))
-	e, err := s.o.Runner.Find(ctx, in.ID, visible)
+	as := toolroom.Call{Tool: in.ID, Identity: auth.Identity(ctx), Environment: auth.Environment(ctx)}
+	e, err := s.o.Runner.Find(ctx, &as)
 	if err != nil {
 		return nil, err
 	}
-	if !visible(e) {
+	if !s.o.Runner.Allowed(as.Identity, e) {
 		denied := toolroom.Errorf(toolroom.CodeDenied, "you may not call %s", e.Tool.ID)
 		denied.Phase, denied.Tool = toolroom.PhasePolicy, e.Tool.ID.String()
 		return nil, denied
@@ -104,7 +104,7 @@ func (s *Server) describeTool(ctx context.Context, in *describeInput) (*describe
 func (s *Server) searchTools(ctx context.Context, in *searchInput) (*searchOutput, error) {
 	return &searchOutput{Body: s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
 		Limit: in.Limit, Namespace: in.Namespace, Form: toolroom.Form(in.Form),
-		Visible: s.o.Runner.Visible(auth.Identity(ctx)),
-		Caller:  &catalog.Caller{Identity: auth.Identity(ctx), Session: in.Session},
+		View:   s.o.Runner.View(auth.Identity(ctx), auth.Environment(ctx)),
+		Caller: &catalog.Caller{Identity: auth.Identity(ctx), Session: in.Session},
 	})}, nil
 }

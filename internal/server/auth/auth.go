@@ -124,10 +124,13 @@ const Anyone = "anyone"
 const Operators = "operators"
 
 // IsOperator reports whether who is an operator, who may see the data of other callers. A
-// caller that is bound to a tool set is none.
+// caller that is bound to a tool set or an environment is none.
 func IsOperator(who toolroom.Identity) bool {
-	return who.Set == "" && (IsLocal(who) || slices.Contains(who.Groups, Operators))
+	return !Bound(who) && (IsLocal(who) || slices.Contains(who.Groups, Operators))
 }
+
+// Bound reports whether a caller is bound to a tool set or an environment.
+func Bound(who toolroom.Identity) bool { return who.Set != "" || who.Environment != "" }
 
 // IsLocal reports whether who is the local operator.
 func IsLocal(who toolroom.Identity) bool { return who.Key() == toolroom.Identity{}.Key() }

@@ -48,7 +48,7 @@ func (s *Server) prepare(ctx context.Context, r *mcp.ServerRequest) {
 	} else if _, ok := s.sourceSearched(s.o.Identity(ctx), r.Name); ok {
 		return
 	}
-	t.entry, t.err = s.o.Runner.Find(ctx, target, nil)
+	t.entry, t.err = s.o.Runner.Find(ctx, &toolroom.Call{Tool: target, Identity: s.o.Identity(ctx), Environment: s.environment(ctx)})
 }
 
 // headerParams are the arguments that the headers of a call must repeat. A schema with a
@@ -83,7 +83,7 @@ func (s *Server) intercept(w http.ResponseWriter, r *http.Request, requests []*m
 	}
 	for _, request := range requests {
 		t, ok := request.Value.(*called)
-		if !ok || t.entry == nil || !s.visible(who)(t.entry) {
+		if !ok || t.entry == nil || !s.allowed(who, t.entry) {
 			continue // the call itself reports the error
 		}
 		if missing := s.o.Scopes.Lacking(who, &t.entry.Tool); len(missing) > 0 {

@@ -42,12 +42,12 @@ func (s *Server) page(ctx context.Context, cursor string, pages bool) (json.RawM
 	who := s.o.Identity(ctx)
 	expose := s.exposed(who)
 	defined := s.defined()
-	allowed := s.visible(who)
+	view := s.view(who, s.environment(ctx))
 	page, err := s.o.Runner.Catalog.List(catalog.ListOptions{
 		Cursor: cursor,
 		// Many clients read only the first page.
-		Limit:   catalog.MaxPage,
-		Visible: func(e *catalog.Entry) bool { return expose.lists(e) && allowed(e) && (pages || !pagesOnly(e)) },
+		Limit: catalog.MaxPage,
+		View:  view.Only(func(e *catalog.Entry) bool { return expose.lists(e) && (pages || !pagesOnly(e)) }),
 	})
 	if err != nil {
 		return nil, "", err
@@ -61,13 +61,22 @@ func (s *Server) page(ctx context.Context, cursor string, pages bool) (json.RawM
 	return list, page.Next, err
 }
 
-// visible tells what a caller may find here: what policy lets it call, without
+// view is what a caller sees here of an environment: what policy lets it call, without
 // what this surface hides.
+func (s *Server) view(who toolroom.Identity, environment string) catalog.View {
+	return s.o.Runner.View(who, environment).Only(func(e *catalog.Entry) bool {
+		return !policy.AnyMatches(s.expose.of(who).Hidden, &e.Tool)
+	})
+}
+
+// visible tells what a caller sees here that names no environment.
 func (s *Server) visible(who toolroom.Identity) func(*catalog.Entry) bool {
-	allowed := s.o.Runner.Visible(who)
-	return func(e *catalog.Entry) bool {
-		return !policy.AnyMatches(s.expose.of(who).Hidden, &e.Tool) && allowed(e)
-	}
+	return s.view(who, "").Visible
+}
+
+// allowed reports whether a caller may call an entry here, which is that of a version.
+func (s *Server) allowed(who toolroom.Identity, e *catalog.Entry) bool {
+	return !policy.AnyMatches(s.expose.of(who).Hidden, &e.Tool) && s.o.Runner.Allowed(who, e)
 }
 
 // shownName is the name of a tool here. One of this surface's own tools keeps

@@ -103,11 +103,10 @@ func (s *Server) searchTools(req *request) (*result, error) {
 		return failed(req, err), nil
 	}
 	s.o.Ready(req.ctx)
-	visible := s.visible(req.who)
 	return structured(req, s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
 		Limit: in.Limit, Namespace: in.Namespace, Form: s.searchForm(req.who),
-		Visible: func(e *catalog.Entry) bool { return visible(e) && !pagesOnly(e) }, // a model asks
-		Caller:  &catalog.Caller{Identity: req.who, Session: req.session()},
+		View:   s.view(req.who, s.environment(req.ctx)).Only(func(e *catalog.Entry) bool { return !pagesOnly(e) }), // a model asks
+		Caller: &catalog.Caller{Identity: req.who, Session: req.session()},
 	}))
 }
 
@@ -120,14 +119,13 @@ func (s *Server) describeTools(req *request) (*result, error) {
 		return failed(req, err), nil
 	}
 	s.o.Ready(req.ctx)
-	visible := s.visible(req.who)
 	out := struct {
 		Tools    []*toolroom.Description `json:"tools"`
 		NotFound []*toolroom.Error       `json:"not_found,omitempty"`
 	}{Tools: []*toolroom.Description{}}
 	for _, spelling := range in.Tools {
-		e, err := s.o.Runner.Catalog.Resolve(spelling, visible)
-		if err == nil && !visible(e) {
+		e, err := s.o.Runner.Find(req.ctx, &toolroom.Call{Tool: spelling, Identity: req.who, Environment: s.environment(req.ctx)})
+		if err == nil && !s.allowed(req.who, e) {
 			err = toolroom.Errorf(toolroom.CodeDenied, "you may not call %s", e.Tool.ID)
 		}
 		if err != nil {

@@ -221,7 +221,7 @@ func (s *Server) taskNow(ctx context.Context, job *run.Job, elicits bool, versio
 		return out.of(version), nil
 	}
 	var told *schema.Schema
-	if e, err := s.o.Runner.Find(ctx, job.Call.Tool, nil); err == nil {
+	if e, err := s.o.Runner.Find(ctx, &job.Call); err == nil {
 		told = s.told(e)
 	}
 	done, err := answer(job.Result, version, told)

@@ -11,7 +11,7 @@ import (
 	"github.com/toolroom/toolroom/internal/token"
 )
 
-const selectToken = `SELECT id, name, hash, subject, groups, agent, provider, skill, tool_set, created, expires, last_used, revoked FROM tokens `
+const selectToken = `SELECT id, name, hash, subject, groups, agent, provider, skill, tool_set, environment, created, expires, last_used, revoked FROM tokens `
 
 // CreateToken implements [token.Store].
 func (s *Store) CreateToken(ctx context.Context, t *token.Token) error {
@@ -20,9 +20,9 @@ func (s *Store) CreateToken(ctx context.Context, t *token.Token) error {
 		return err
 	}
 	_, err = s.writer.ExecContext(ctx, `INSERT INTO tokens
-		(id, name, hash, subject, groups, agent, provider, skill, tool_set, created, expires, last_used, revoked)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.ID, t.Name, t.Hash, t.Subject, string(groups), t.Agent, t.Provider, t.Skill, t.Set,
+		(id, name, hash, subject, groups, agent, provider, skill, tool_set, environment, created, expires, last_used, revoked)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		t.ID, t.Name, t.Hash, t.Subject, string(groups), t.Agent, t.Provider, t.Skill, t.Set, t.Environment,
 		instant(t.Created), instant(t.Expires), instant(t.LastUsed), instant(t.Revoked))
 	if isTaken(err) {
 		return toolroom.Errorf(toolroom.CodeConflict, "token %s already exists", t.ID)
@@ -71,7 +71,7 @@ func noToken(id string) error {
 
 func scanToken(row scanner) (*token.Token, error) {
 	t := &token.Token{}
-	err := row.Scan(&t.ID, &t.Name, &t.Hash, &t.Subject, jsonColumn{&t.Groups}, &t.Agent, &t.Provider, &t.Skill, &t.Set,
+	err := row.Scan(&t.ID, &t.Name, &t.Hash, &t.Subject, jsonColumn{&t.Groups}, &t.Agent, &t.Provider, &t.Skill, &t.Set, &t.Environment,
 		timeColumn{&t.Created}, timeColumn{&t.Expires}, timeColumn{&t.LastUsed}, timeColumn{&t.Revoked})
 	if err != nil {
 		return nil, err

@@ -95,7 +95,7 @@ var tokenTests = []test{
 func newToken(id string) *token.Token {
 	return &token.Token{
 		ID: id, Name: "ann's laptop", Hash: []byte{0, 1, 255}, Subject: "ann", Groups: []string{"dev"},
-		Agent: "coder", Provider: "local", Skill: "review", Set: "small",
+		Agent: "coder", Provider: "local", Skill: "review", Set: "small", Environment: "test",
 		Created: start, Expires: start.Add(time.Hour),
 	}
 }

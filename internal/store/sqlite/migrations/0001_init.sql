@@ -122,7 +122,8 @@ CREATE TABLE tokens (
   revoked   INTEGER NOT NULL,
   provider  TEXT    NOT NULL DEFAULT '',
   skill     TEXT    NOT NULL DEFAULT '',
-  tool_set  TEXT    NOT NULL DEFAULT ''
+  tool_set  TEXT    NOT NULL DEFAULT '',
+  environment TEXT  NOT NULL DEFAULT ''
 ) STRICT;
 
 CREATE TABLE artifacts (
