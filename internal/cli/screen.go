@@ -33,7 +33,8 @@ type screen struct {
 	wide        bool // tables are uncut
 	quiet       bool // says nothing of what is being done
 
-	// here adds the flags to a suggested command that choose this home and config.
+	// here adds the flags to a suggested command that choose this home and config; nil adds
+	// none.
 	here func(string) string
 	// doing is the number of waits that people are told of.
 	doing atomic.Int32
@@ -46,7 +47,7 @@ type screen struct {
 }
 
 func newScreen(in io.Reader, out, err io.Writer) *screen {
-	s := &screen{in: in, out: out, err: err, lines: bufio.NewReader(in), here: func(text string) string { return text }}
+	s := &screen{in: in, out: out, err: err, lines: bufio.NewReader(in)}
 	s.inTerminal = isTerminal(in)
 	if p, ok := out.(*pipe); ok {
 		s.outTerminal = isTerminal(p.w)
@@ -127,7 +128,14 @@ func (s *screen) Write(b []byte) (int, error) {
 
 // say prints a message to stderr.
 func (s *screen) say(format string, args ...any) {
-	fmt.Fprintln(s, s.here(visible.Text(fmt.Sprintf(format, args...))))
+	fmt.Fprintln(s, s.located(visible.Text(fmt.Sprintf(format, args...))))
+}
+
+func (s *screen) located(text string) string {
+	if s.here == nil {
+		return text
+	}
+	return s.here(text)
 }
 
 // page prints a text to stderr. If it is longer than the terminal of a person, it stops after
@@ -158,7 +166,7 @@ func (s *screen) page(ctx context.Context, text string) error {
 func (s *screen) fail(message, hint string) {
 	text := "toolroom: " + strings.ReplaceAll(message, "\n", "\n  ") + "\n"
 	if hint != "" {
-		text += "  try: " + strings.ReplaceAll(s.here(hint), "\n", "\n       ") + "\n"
+		text += "  try: " + strings.ReplaceAll(s.located(hint), "\n", "\n       ") + "\n"
 	}
 	_, _ = io.WriteString(s, visible.Text(text))
 }
@@ -324,7 +332,7 @@ func (s *screen) chunk(piece json.RawMessage) error {
 
 // printf prints to stdout.
 func (s *screen) printf(format string, args ...any) error {
-	return s.text(s.here(visible.Text(fmt.Sprintf(format, args...))))
+	return s.text(s.located(visible.Text(fmt.Sprintf(format, args...))))
 }
 
 // output prints what a program wrote to its stdout or stderr.
