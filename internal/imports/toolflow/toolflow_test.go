@@ -200,7 +200,7 @@ func TestAWrongExportNamesTheNextStep(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	for from, next := range map[string]string{
-		t.TempDir():                          "give ToolFlow's SQLite file",
+		t.TempDir():                           "give ToolFlow's SQLite file",
 		filepath.Join(t.TempDir(), "none.db"): "give ToolFlow's SQLite file",
 		"ftp://127.0.0.1/db.sqlite3":          "give ToolFlow's SQLite file",
 		gone.URL:                              "start ToolFlow's server",
