@@ -182,8 +182,17 @@ func TestThePackOnARealNode(t *testing.T) {
 	})
 	t.Run("hostile names", func(t *testing.T) {
 		for _, args := range []map[string]any{
-			{"pod": "../../secrets/x"}, {"pod": "a/b"}, {"pod": "talker?follow=true"}, {"pod": "talker%2flog"}, {"pod": "tal\nker"}, {"pod": "-n"}, {"pod": "\u202etalker"},
-			{"pod": "talker", "namespace": "../default"}, {"pod": "talker", "namespace": "*"}, {"pod": "talker", "container": "c&follow=true"}, {"pod": "talker", "since": "1h;id"},
+			{"pod": "../../secrets/x"},
+			{"pod": "a/b"},
+			{"pod": "talker?follow=true"},
+			{"pod": "talker%2flog"},
+			{"pod": "tal\nker"},
+			{"pod": "-n"},
+			{"pod": "\u202etalker"},
+			{"pod": "talker", "namespace": "../default"},
+			{"pod": "talker", "namespace": "*"},
+			{"pod": "talker", "container": "c&follow=true"},
+			{"pod": "talker", "since": "1h;id"},
 		} {
 			if r := ask(t, room, "", "k8s:logs", args); r.Error == nil || r.Error.Code != toolroom.CodeInvalidArguments {
 				t.Errorf("%q: %+v %v", args, r.Error, r.Content)
