@@ -32,7 +32,7 @@ func newResource(c config.Server, needed func(*toolroom.Tool) []string) *resourc
 		url = strings.TrimSuffix(c.URL, "/") + "/mcp"
 	}
 	r.Verifier = oauth.New(oauth.Options{
-		Issuers: o.Issuers, Resource: url, GroupsClaim: o.GroupsClaim, Scopes: o.Required,
+		Issuers: o.Issuers, Resource: url, GroupsClaim: o.GroupsClaim, SetClaim: o.SetClaim, Scopes: o.Required,
 	})
 	return r
 }
