@@ -112,6 +112,9 @@ type OAuth struct {
 	// GroupsClaim is the name of the claim that contains a caller's groups; empty reads
 	// none.
 	GroupsClaim string `yaml:"groups_claim,omitempty"`
+	// SetClaim is the name of the claim that names the tool set to which a token is bound;
+	// empty reads none.
+	SetClaim string `yaml:"set_claim,omitempty"`
 	// Required lists scopes that every request needs.
 	Required []string `yaml:"required_scopes,omitempty"`
 	// Scopes lists the scopes that tools need, by pattern.

@@ -31,7 +31,7 @@ func newResource(c config.Server, needed func(*toolroom.Tool) []string) *resourc
 		url = strings.TrimSuffix(c.URL, "/") + "/mcp"
 	}
 	r.Verifier = auth.NewVerifier(auth.VerifierOptions{
-		Issuers: o.Issuers, Resource: url, GroupsClaim: o.GroupsClaim, Scopes: o.Required,
+		Issuers: o.Issuers, Resource: url, GroupsClaim: o.GroupsClaim, SetClaim: o.SetClaim, Scopes: o.Required,
 	})
 	return r
 }

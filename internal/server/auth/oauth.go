@@ -25,6 +25,9 @@ type VerifierOptions struct {
 	// no claim is read, because a caller that can set a claim could make itself an
 	// operator.
 	GroupsClaim string
+	// SetClaim is the name of the claim that names the tool set to which a token is bound.
+	// If empty, no token is.
+	SetClaim string
 	// Scopes are the scopes that every request needs.
 	Scopes []string
 	// Client fetches metadata and keys; nil means a client with a timeout of 10 s.
@@ -169,6 +172,11 @@ func (v *Verifier) identity(claims jwt.MapClaims) (toolroom.Identity, error) {
 	if v.o.GroupsClaim != "" {
 		groups, _ := claims[v.o.GroupsClaim].([]any)
 		who.Groups = texts(groups)
+	}
+	if set, ok := claims[v.o.SetClaim]; ok && v.o.SetClaim != "" {
+		if who.Set, _ = set.(string); who.Set == "" {
+			return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the token's claim %s does not name a tool set", v.o.SetClaim)
+		}
 	}
 	return who, nil
 }

@@ -153,6 +153,36 @@ func TestATokenForThisServerNamesItsBearer(t *testing.T) {
 	}
 }
 
+func TestATokenIsBoundToTheToolSetThatItsClaimNames(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	bound := i.verifier(func(o *auth.VerifierOptions) { o.SetClaim = "tool_set" })
+	for _, c := range []struct {
+		name  string
+		claim any // nil: none
+		set   string
+		fails bool
+	}{
+		{"a set", "notes", "notes", false},
+		{"no claim", nil, "", false},
+		{"an empty name", "", "", true},
+		{"a list", []string{"notes"}, "", true},
+	} {
+		claims := i.good()
+		if c.claim != nil {
+			claims["tool_set"] = c.claim
+		}
+		token := i.sign(jwt.SigningMethodRS256, "rsa", i.keys["rsa"], claims)
+		got, err := bound.Verify(t.Context(), token)
+		if (err != nil) != c.fails || got.Set != c.set {
+			t.Errorf("%s: bound to %q, %v", c.name, got.Set, err)
+		}
+		if got, err := i.verifier().Verify(t.Context(), token); err != nil || got.Set != "" {
+			t.Errorf("%s: where no claim is read it is bound to %q, %v", c.name, got.Set, err)
+		}
+	}
+}
+
 func TestATokenThatIsNotForThisServerOrNotSignedByItsIssuerIsRefused(t *testing.T) {
 	t.Parallel()
 	i, other := newIssuer(t), newIssuer(t)
