@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -189,16 +190,17 @@ func (a *App) ExplainFor(ctx context.Context, of toolroom.Call) (*policy.Explana
 		Unwalled: known && run.Unwalled(e, decision),
 	}
 	if decision.Effect == toolroom.VerdictConfirm && (!spends || step.Effect == toolroom.VerdictAllow) {
-		return explained, a.standing(ctx, explained, tool, who, arguments)
+		return explained, a.standing(ctx, explained, tool, &of)
 	}
 	return explained, nil
 }
 
 // standing adds the grant that covers the call, if there is one.
-func (a *App) standing(ctx context.Context, e *policy.Explanation, tool *toolroom.Tool, who toolroom.Identity, arguments json.RawMessage) error {
+func (a *App) standing(ctx context.Context, e *policy.Explanation, tool *toolroom.Tool, of *toolroom.Call) error {
+	who, arguments := of.Identity, of.Arguments
 	question := toolroom.Approval{Tool: tool.ID.String(), Identity: who}
 	if canonical, err := jsonx.Canonical(arguments); len(arguments) > 0 && err == nil {
-		question.Digest = approval.Digest(tool.ID, canonical, nil, who)
+		question.Digest = approval.CallDigest(tool, cmp.Or(of.Environment, who.Environment), canonical, nil, who)
 	}
 	grant, err := a.approvals.Granted(ctx, question)
 	if err != nil || grant == nil {

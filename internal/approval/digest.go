@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"slices"
+	"strconv"
 
 	"github.com/toolroom/toolroom"
 )
@@ -20,6 +21,22 @@ func Digest(tool toolroom.ID, canonicalArgs, more []byte, identity toolroom.Iden
 	}
 	return digest(append(parts, partsOf(identity)...))
 }
+
+// CallDigest is [Digest] for a call of a tool in an environment: for what serves there, a
+// call in another environment or of another version is another call.
+func CallDigest(tool *toolroom.Tool, environment string, canonicalArgs, more []byte, identity toolroom.Identity) string {
+	id := tool.ID
+	if tool.Release != nil && id.Version == "" {
+		id.Version = toolroom.Version(strconv.Itoa(tool.Release.Version))
+	}
+	if environment != "" && environment != prod {
+		identity.Environment = environment
+	}
+	return Digest(id, canonicalArgs, more, identity)
+}
+
+// prod is the environment of a call that names none.
+const prod = "prod"
 
 // Caller returns the SHA-256, in hex, over the whole identity of a caller.
 func Caller(identity toolroom.Identity) string {

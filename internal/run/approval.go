@@ -95,7 +95,7 @@ func (c *decided) question() (toolroom.Approval, error) {
 	}
 	return toolroom.Approval{
 		Call:     c.request.ID,
-		Digest:   approval.Digest(c.entry.Tool.ID, canonical, c.more(), c.request.Identity),
+		Digest:   approval.CallDigest(&c.entry.Tool, c.request.Environment, canonical, c.more(), c.request.Identity),
 		Tool:     c.tool,
 		Identity: c.request.Identity,
 		Session:  c.request.Session,

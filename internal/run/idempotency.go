@@ -230,6 +230,9 @@ func makerOf(k KeyRecord) string {
 // keyRecord returns the record under which the call claims its key.
 func (c *call) keyRecord() KeyRecord {
 	hash := c.argumentsHash()
+	if c.request.Environment != "" && c.request.Environment != DefaultEnvironment {
+		hash += " in " + c.request.Environment // where another version may serve
+	}
 	if owner := identity.Owner(c.request.Identity); owner != c.request.Identity.Key() {
 		hash += "\n" + strings.TrimPrefix(owner, c.request.Identity.Key()+"\n")
 	}

@@ -251,7 +251,7 @@ func selection(q toolroom.ReceiptQuery) (clause string, args []any) {
 	}
 	if who := q.ReachedBy; who != nil {
 		restrict("subject = ?", who.Key())
-		for member, named := range map[string]string{"agent": who.Agent, "provider": who.Provider, "skill": who.Skill} {
+		for member, named := range map[string]string{"agent": who.Agent, "provider": who.Provider, "skill": who.Skill, "set": who.Set, "environment": who.Environment} {
 			if named != "" {
 				restrict("body ->> '$.identity."+member+"' = ?", named)
 			}

@@ -138,7 +138,7 @@ func testReceiptQueries(t *testing.T, b Backend) {
 		t.Run(name, func(t *testing.T) { wantReceipts(t, s, tt.q, tt.want...) })
 	}
 	wide := toolroom.Identity{Subject: "eve", Groups: []string{"a", "b"}}
-	makers := []toolroom.Identity{wide, {Subject: "eve"}, {Subject: "eve", Agent: "fast"}, {Subject: "eve", Groups: []string{"a"}}, {Subject: "eve", Scopes: []string{}}, {Subject: "eve", Scopes: []string{"r"}}}
+	makers := []toolroom.Identity{wide, {Subject: "eve"}, {Subject: "eve", Agent: "fast"}, {Subject: "eve", Groups: []string{"a"}}, {Subject: "eve", Scopes: []string{}}, {Subject: "eve", Scopes: []string{"r"}}, {Subject: "eve", Set: "small"}, {Subject: "eve", Environment: "test"}}
 	for i, who := range makers {
 		must(t, s.AppendReceipts(t.Context(), []*receipt.Draft{{Receipt: toolroom.Receipt{ID: fmt.Sprint("eve", i), Identity: who, Started: start}}}))
 	}
