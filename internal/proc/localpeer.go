@@ -20,7 +20,7 @@ func CheckLocalPeer(c net.Conn) error {
 	if !ok {
 		return errors.New("the connection does not come from the loopback interface")
 	}
-	return checkLocalPeer(local, remote)
+	return checkLocalPeer(c, local, remote)
 }
 
 // loopbackEnds returns the addresses of a TCP connection on the loopback interface. IPv4

@@ -2,13 +2,14 @@ package proc
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-func checkLocalPeer(local, remote netip.AddrPort) error {
+func checkLocalPeer(_ net.Conn, local, remote netip.AddrPort) error {
 	list, err := unix.SysctlRaw("net.inet.tcp.pcblist_n")
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnknownPeer, err)

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,16 +32,37 @@ type socketTable interface {
 	find(local, remote netip.AddrPort) (tcpSocket, error)
 }
 
-func checkLocalPeer(local, remote netip.AddrPort) error {
+func checkLocalPeer(c net.Conn, local, remote netip.AddrPort) error {
+	inode, err := inodeOf(c)
+	if err != nil {
+		return err
+	}
 	diag, err := openDiag()
 	if err == nil {
 		defer diag.close()
-		uid, err := peerUser(diag, local, remote)
+		uid, err := peerUser(diag, inode, local, remote)
 		if !errors.Is(err, errNoTable) {
 			return checkPeerUser(uid, err)
 		}
 	}
-	return checkPeerUser(peerUser(procTable{"/proc/net"}, local, remote))
+	return checkPeerUser(peerUser(procTable{"/proc/net"}, inode, local, remote))
+}
+
+// inodeOf returns the inode of a connection's socket.
+func inodeOf(c net.Conn) (uint64, error) {
+	s, ok := c.(syscall.Conn)
+	if !ok {
+		return 0, fmt.Errorf("a connection of type %T has no socket", c)
+	}
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var at unix.Stat_t
+	if failed := raw.Control(func(fd uintptr) { err = unix.Fstat(int(fd), &at) }); failed != nil {
+		return 0, failed
+	}
+	return at.Ino, err
 }
 
 func checkPeerUser(uid uint32, err error) error {
@@ -57,11 +80,12 @@ var errNoTable = errors.New("the kernel tells nothing of TCP sockets: neither by
 
 // peerUser returns the user to whom the other end of an accepted connection belongs.
 //
-// A socket that its process has closed has the uid 0, so it must be open. Our own end must
-// be alive after the look at the other one: once it is reset, somebody else may connect
-// from the same port. A second look finds the other end as it was, since the kernel does
-// not read uid and inode as one.
-func peerUser(t socketTable, local, remote netip.AddrPort) (uid uint32, err error) {
+// A socket that its process has closed has the uid 0, so it must be open. Our own end, the
+// socket with the given inode, must be alive after the look at the other one: once it is
+// reset, somebody else may connect from the same port, which makes another socket here. A
+// second look finds the other end as it was, since the kernel does not read uid and inode
+// as one.
+func peerUser(t socketTable, inode uint64, local, remote netip.AddrPort) (uid uint32, err error) {
 	peer, err := t.find(remote, local)
 	if err != nil && !errors.Is(err, errNoSocket) {
 		return 0, errNoTable
@@ -70,6 +94,8 @@ func peerUser(t socketTable, local, remote netip.AddrPort) (uid uint32, err erro
 	switch {
 	case ownErr != nil:
 		return 0, errNoTable
+	case own.inode != uint32(inode): // tables have 32 bits of it
+		return 0, errNoPeer
 	case err != nil || !connected(own.state) || !connected(peer.state) || peer.inode == 0:
 		return 0, errNoPeer
 	}

@@ -173,6 +173,10 @@ func TestWhoseEndOfALoopbackConnection(t *testing.T) {
 			if !ok {
 				t.Fatalf("%s is no loopback connection", conn.RemoteAddr())
 			}
+			inode, err := inodeOf(conn)
+			if err != nil {
+				t.Fatal(err)
+			}
 			check := func(name string, err error) {
 				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 					t.Errorf("%s: %v, not %q", name, err, c.want)
@@ -180,9 +184,46 @@ func TestWhoseEndOfALoopbackConnection(t *testing.T) {
 			}
 			check("CheckLocalPeer", CheckLocalPeer(conn))
 			for name, table := range tables(t) {
-				check(name, checkPeerUser(peerUser(table, local, remote)))
+				check(name, checkPeerUser(peerUser(table, inode, local, remote)))
 			}
 		})
+	}
+}
+
+// A client that resets its connection after its request leaves the port to others.
+func TestTheNextConnectionFromAPortIsNotThatOfTheOneBefore(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dial := func(from net.Addr) (client, accepted *net.TCPConn) {
+		c, err := (&net.Dialer{LocalAddr: from}).Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close(); a.Close() })
+		return c.(*net.TCPConn), a.(*net.TCPConn)
+	}
+	first, before := dial(nil)
+	if err := first.SetLinger(0); err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	if _, err := before.Read(make([]byte, 1)); err == nil {
+		t.Fatal("the connection was not reset")
+	}
+	_, after := dial(first.LocalAddr())
+	if err := CheckLocalPeer(before); err == nil {
+		t.Error("a connection that was reset has the user of the next one from its port")
+	}
+	if err := CheckLocalPeer(after); err != nil {
+		t.Errorf("the next one: %v", err)
 	}
 }
 
@@ -249,13 +290,14 @@ func TestWhatIsNotSurelyTheOtherEndIsNobodys(t *testing.T) {
 		"gone at the second look":                     {[]tcpSocket{alive}, alive},
 		"closed while it was read":                    {[]tcpSocket{alive, {tcpFinWait2, 0, 0}}, alive},
 		"our own end is over: the port may be reused": {[]tcpSocket{alive, alive}, tcpSocket{state: 7}},
-		"not there": {nil, alive},
+		"our own end is another connection's":         {[]tcpSocket{alive, alive}, tcpSocket{state: tcpEstablished, inode: 8}},
+		"not there":                                   {nil, alive},
 	} {
-		if uid, err := peerUser(&f, fakeLocal, fakeRemote); err != errNoPeer {
+		if uid, err := peerUser(&f, 7, fakeLocal, fakeRemote); err != errNoPeer {
 			t.Errorf("%s: %d, %v", name, uid, err)
 		}
 	}
-	if uid, err := peerUser(&fakeTable{[]tcpSocket{alive, alive}, alive}, fakeLocal, fakeRemote); err != nil || uid != 0 {
+	if uid, err := peerUser(&fakeTable{[]tcpSocket{alive, alive}, alive}, 7, fakeLocal, fakeRemote); err != nil || uid != 0 {
 		t.Errorf("a living end: %d, %v", uid, err)
 	}
 }

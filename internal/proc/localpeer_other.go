@@ -2,7 +2,10 @@
 
 package proc
 
-import "net/netip"
+import (
+	"net"
+	"net/netip"
+)
 
 // checkLocalPeer returns [ErrUnknownPeer] on this system.
-func checkLocalPeer(_, _ netip.AddrPort) error { return ErrUnknownPeer }
+func checkLocalPeer(net.Conn, netip.AddrPort, netip.AddrPort) error { return ErrUnknownPeer }
