@@ -59,7 +59,6 @@ type shown struct {
 
 // openReleases makes the service that keeps versions, and shows what prod serves.
 func (a *App) openReleases(ctx context.Context) error {
-	a.served = &releases{room: a, shown: map[string]shown{}, entries: map[release.Choice]*catalog.Entry{}}
 	a.releases = release.New(release.Options{
 		Store:   a.store,
 		Inspect: a.inspectUpload,
@@ -237,6 +236,33 @@ func (s *snapshot) Serve(call *toolroom.Call, found *catalog.Entry) (*catalog.En
 		return s.room.definition(context.Background(), choice, call)
 	}
 	return s.entry(context.Background(), choice)
+}
+
+// Keep implements [run.ReleaseSnapshot]. What only adds to the definition is no conflict, and
+// neither is a change of a source whose changes are released by themselves.
+func (s *snapshot) Keep(found *catalog.Entry) error {
+	tool := found.Tool.ID.Unversioned().String()
+	began, now := s.of.InProd(tool), s.table.Load().InProd(tool)
+	if began == 0 || now == 0 || began == now || s.of.Source(tool) == "" || found.Provider == functionProvider {
+		return nil
+	}
+	if m := s.room.manager(found.Tool.ID.Namespace); m == nil || m.quarantined == nil {
+		return nil
+	}
+	ctx := context.Background()
+	before, err := s.room.store.Version(ctx, tool, began)
+	if err != nil {
+		return err
+	}
+	after, err := s.room.store.Version(ctx, tool, now)
+	if err != nil {
+		return err
+	}
+	if release.Additive(&before.Spec, &after.Spec) {
+		return nil
+	}
+	return toolroom.Errorf(toolroom.CodeConflict, "%s is version %d since a release during this call, which began with version %d; %s offers that no longer", tool, now, began, found.Tool.ID.Namespace).
+		WithHint("make the whole call again: it begins with the released version")
 }
 
 // entry returns the tool of a version.

@@ -34,6 +34,9 @@ type Choice struct {
 	Version int
 }
 
+// InProd returns the version of a tool that prod serves, or zero.
+func (t *Table) InProd(tool string) int { return t.tools[tool][Prod].Version }
+
 // Source returns the source that defines a tool, or "" for a function.
 func (t *Table) Source(tool string) string { return t.sources[tool] }
 
