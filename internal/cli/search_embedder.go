@@ -118,6 +118,13 @@ func (a *cli) addEmbedder(ctx context.Context, r *app.App, name string, entry re
 		if err := a.embedTools(ctx, r, service); err != nil {
 			return err
 		}
+		// Another command may have changed the list meanwhile.
+		if known, err = registry.Load(a.home); err != nil {
+			return err
+		}
+		if err := known.Add(name, entry); err != nil {
+			return usage("--name minilm", "%s", err)
+		}
 	}
 	if err := known.Save(a.home); err != nil {
 		return err
