@@ -131,6 +131,11 @@ func (z *zygote) giveBack() {
 // expire ends a zygote that has been idle for too long, or checks again later.
 func (z *zygote) expire(idle time.Duration, end func()) {
 	used, free := z.unused()
+	z.mu.Lock()
+	if z.retired {
+		idle = min(idle, retiredIdle)
+	}
+	z.mu.Unlock()
 	left := idle - time.Since(used)
 	if free && left <= 0 {
 		end()
@@ -140,6 +145,29 @@ func (z *zygote) expire(idle time.Duration, end func()) {
 	defer z.mu.Unlock()
 	if !z.dead {
 		z.idle.Reset(max(left, idle/10))
+	}
+}
+
+// retiredIdle is how long a zygote of a retired layer stays idle before it ends.
+const retiredIdle = 100 * time.Millisecond
+
+// Retire implements [engine.Retirer].
+func (e *Engine) Retire(layer engine.Layer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, z := range e.zygotes {
+		if layer.Digest != "" && z.layer == layer.Digest {
+			z.retire()
+		}
+	}
+}
+
+func (z *zygote) retire() {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.retired = true
+	if z.idle != nil && !z.dead {
+		z.idle.Reset(retiredIdle)
 	}
 }
 

@@ -28,6 +28,7 @@ type zygote struct {
 	process *lockdown.Process
 	control *net.UnixConn
 	version string
+	layer   string      // digest of the packages, or empty
 	ahead   chan *child // forked and not used yet
 
 	mu       sync.Mutex // guards the fields below
@@ -38,6 +39,7 @@ type zygote struct {
 	used     time.Time
 	filling  bool
 	idle     *time.Timer
+	retired  bool // it ends once it is idle
 }
 
 // child is one forked process.
@@ -137,7 +139,7 @@ func (e *Engine) startZygote(ctx context.Context, layer engine.Layer) (*zygote, 
 		ours.Close()
 		return nil, err
 	}
-	z := &zygote{process: process, control: ours, ahead: make(chan *child, e.o.Ahead), children: map[uint64]*child{}}
+	z := &zygote{layer: layer.Digest, process: process, control: ours, ahead: make(chan *child, e.o.Ahead), children: map[uint64]*child{}}
 	if err := z.greet(ctx, e.host.ForkRestrictions()); err != nil {
 		z.end()
 		said := make([]byte, 4096)
