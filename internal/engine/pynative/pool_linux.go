@@ -17,16 +17,18 @@ func (e *Engine) take(ctx context.Context, owner string, layer engine.Layer) (*c
 	}
 	defer z.giveBack()
 	var c *child
+	keepsUp := true
 	select {
 	case c = <-z.ahead:
 		e.count(func(s *Stats) { s.Hits++ })
 	default:
+		keepsUp = false
 		e.count(func(s *Stats) { s.Misses++ })
-		if c, err = z.fork(ctx); err != nil && ctx.Err() == nil {
+		if c, err = z.fork(ctx, false); err != nil && ctx.Err() == nil {
 			e.count(func(s *Stats) { s.Failed++ })
 		}
 	}
-	e.refill(z)
+	e.refill(z, keepsUp)
 	return c, err
 }
 
@@ -183,8 +185,9 @@ func (z *zygote) lastUsed() time.Time {
 	return used
 }
 
-// refill forks processes for the next programs in the background.
-func (e *Engine) refill(z *zygote) {
+// refill forks processes for the next programs in the background. While programs come faster
+// than processes, none prepares for longer than it must.
+func (e *Engine) refill(z *zygote, keepsUp bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	if z.filling || z.dead {
@@ -198,7 +201,7 @@ func (e *Engine) refill(z *zygote) {
 			z.mu.Unlock()
 		}()
 		for len(z.ahead) < cap(z.ahead) {
-			c, err := z.fork(context.Background())
+			c, err := z.fork(context.Background(), keepsUp)
 			if err != nil {
 				if !errors.Is(err, errDead) {
 					e.count(func(s *Stats) { s.Failed++ })
