@@ -175,6 +175,7 @@ func (s *releases) refresh(ctx context.Context) error {
 		}
 	}
 	if before != nil {
+		s.retire(before, table)
 		for _, tool := range table.Changed(before) { // a canary, or an environment that the catalog does not show
 			if id, err := toolroom.ParseID(tool); err == nil {
 				s.room.catalog.Announce(id)
@@ -186,6 +187,37 @@ func (s *releases) refresh(ctx context.Context) error {
 	}
 	s.room.readmit(serving)
 	return nil
+}
+
+// retire ends the processes that wait with the packages of versions that no environment serves
+// any more, and forgets the versions themselves.
+func (s *releases) retire(before, table *release.Table) {
+	served := table.Served()
+	s.mu.Lock()
+	kept, gone := map[string]bool{}, map[string]engine.Layer{}
+	for c, e := range s.entries {
+		if served[c] {
+			kept[e.Tool.Release.Layer] = true
+		}
+	}
+	for c := range before.Served() {
+		e := s.entries[c]
+		if e == nil || served[c] {
+			continue
+		}
+		delete(s.entries, c)
+		if layer := e.Tool.Release.Layer; layer != "" && !kept[layer] {
+			gone[layer] = s.room.layerOf(&release.Spec{Layer: layer})
+		}
+	}
+	s.mu.Unlock()
+	for _, one := range s.room.engines {
+		if r, ok := one.(engine.Retirer); ok {
+			for _, layer := range gone {
+				r.Retire(layer)
+			}
+		}
+	}
 }
 
 // load reads the releases.
@@ -472,7 +504,8 @@ func found(base release.Spec, c *function.Code, tools []function.Inspected, name
 			return nil, err
 		}
 		if line, taken := names[name]; taken {
-			return nil, toolroom.Errorf(toolroom.CodeConflict, "%s:%d: two functions are the tool %q; the other is in line %d", c.File, t.Line, name, line)
+			return nil, toolroom.Errorf(toolroom.CodeConflict, "%s:%d: two functions are the tool %q; the other is in line %d", c.File, t.Line, name, line).
+				WithHint("give one of them another name, in the code or under tools in tool.yaml")
 		}
 		names[name] = t.Line
 		id := toolroom.ID{Namespace: namespace, Name: name}

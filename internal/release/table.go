@@ -167,6 +167,24 @@ func (t *Table) Elsewhere() []Choice {
 	return out
 }
 
+// Served returns the versions of functions that some environment serves, also as canary or
+// shadow.
+func (t *Table) Served() map[Choice]bool {
+	out := map[Choice]bool{}
+	for tool, releases := range t.tools {
+		if t.sources[tool] != "" {
+			continue
+		}
+		for _, r := range releases {
+			out[Choice{tool, r.Version}] = true
+			if r.Canary != 0 {
+				out[Choice{tool, r.Canary}] = true
+			}
+		}
+	}
+	return out
+}
+
 // Changed returns the functions of which another table serves something else.
 func (t *Table) Changed(before *Table) []string {
 	var out []string
