@@ -14,7 +14,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/browser"
-	"github.com/toolroom/toolroom/internal/builtin/cron"
 	"github.com/toolroom/toolroom/internal/builtin/file"
 	"github.com/toolroom/toolroom/internal/builtin/git"
 	"github.com/toolroom/toolroom/internal/builtin/google"
@@ -22,7 +21,6 @@ import (
 	"github.com/toolroom/toolroom/internal/builtin/media"
 	"github.com/toolroom/toolroom/internal/builtin/memory"
 	"github.com/toolroom/toolroom/internal/builtin/message"
-	"github.com/toolroom/toolroom/internal/builtin/sessions"
 	"github.com/toolroom/toolroom/internal/builtin/shell"
 	"github.com/toolroom/toolroom/internal/builtin/storage"
 	"github.com/toolroom/toolroom/internal/builtin/system"
@@ -34,7 +32,7 @@ func Packs() builtin.Packs {
 	s := shell.New(shell.Options{})
 	return builtin.Packs{
 		file.Pack(file.Options{}, nil), s.Pack(nil), s.ProcessPack(nil), web.Pack(web.Options{}), git.Pack(s, nil), memory.Pack("", nil),
-		browser.Pack(browser.Options{}), cron.Pack(cron.Options{}), message.Pack(nil), sessions.Pack(sessions.Options{}), storage.Pack(storage.Options{}), k8s.Pack(k8s.Options{}), media.Pack(media.Options{}), google.Pack(google.Options{}),
+		browser.Pack(browser.Options{}), system.CronPack(system.CronOptions{}), message.Pack(nil), system.SessionPack(system.SessionOptions{}), storage.Pack(storage.Options{}), k8s.Pack(k8s.Options{}), media.Pack(media.Options{}), google.Pack(google.Options{}),
 	}
 }
 
