@@ -113,7 +113,7 @@ func speak(says, parameter string) string {
 // fn:later is only released to test, and version 3 of fn:speak never was.
 func newStaged(t *testing.T) workshop {
 	t.Helper()
-	w := newWorkshop(t, "expose: {mode: search}\n")
+	w := newWorkshop(t, "expose: {mode: search}\nbuiltin: {cron: {}}\n")
 	for _, source := range []string{speak("moo", "old"), speak("woof", "fresh"), speak("miaow", "never")} {
 		if _, err := w.push("speak.py", source); err != nil {
 			t.Fatal(err)

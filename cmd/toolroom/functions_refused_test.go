@@ -114,3 +114,71 @@ func refusedWith(t *testing.T, err error, want []string) {
 		}
 	}
 }
+
+func TestTwoToolsOfOneNameAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, "")
+	two := "def a(x: int) -> int:\n    return 1\n\ndef b(x: int) -> int:\n    return 2\n"
+	for _, manifest := range []string{
+		"file: a.py\ntools: [{entry: a, name: same}, {entry: b, name: same}]\n",
+		"file: a.py\ntools: [{entry: a}, {entry: a}]\n",
+	} {
+		_, err := w.Parts().Releases.Push(t.Context(), release.Upload{Base: -1, Files: map[string]string{"a.py": two, "tool.yaml": manifest}}, "ada")
+		if toolroom.CodeOf(err) != toolroom.CodeConflict || !strings.Contains(err.Error(), "two functions are the tool") || !strings.Contains(toolroom.AsError(err).Hints(), "another name") {
+			t.Errorf("%s: %v", manifest, err)
+		}
+	}
+	one := func(file string) release.Upload {
+		return release.Upload{Base: -1, File: file, Files: map[string]string{file: "def same(x: int) -> int:\n    return 1\n"}}
+	}
+	for _, dry := range []bool{true, false} {
+		_, err := w.Parts().Releases.Sync(t.Context(), []release.Upload{one("one.py"), one("two.py")}, release.SyncOptions{DryRun: dry}, "ada")
+		if toolroom.CodeOf(err) != toolroom.CodeConflict || !strings.Contains(err.Error(), "one.py and two.py are both the tool fn:same") {
+			t.Errorf("sync of two files: %v", err)
+		}
+	}
+}
+
+func TestWhatCannotBeReleasedOrTakenBackSaysTheNextStep(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, "")
+	w.serve("half.py", halfGood)
+	if _, err := w.push("half.py", halfBad); err != nil {
+		t.Fatal(err)
+	}
+	s := w.Parts().Releases
+	if err := s.Deprecate(t.Context(), "fn:half", 2, "it is wrong", false, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	rollback := func(environment string, to int) error {
+		_, err := s.Rollback(t.Context(), "fn:half", environment, to, "", "ada")
+		return err
+	}
+	_, released := s.Release(t.Context(), release.Order{Tool: "fn:half", Version: 2, Force: true}, "ada")
+	_, unknown := s.Release(t.Context(), release.Order{Tool: "fn:half", Version: 9}, "ada")
+	_, promoted := s.Promote(t.Context(), "fn:half", 0, release.Test, release.Prod, false, "ada")
+	served := s.Deprecate(t.Context(), "fn:half", 1, "", false, "ada")
+	never := rollback(release.Prod, 2)
+	first := rollback(release.Prod, 0) // takes the first release back: then nothing is served
+	for what, c := range map[string]struct {
+		err         error
+		says, hints string
+	}{
+		"a deprecated version is released":    {released, "is deprecated: it is wrong", "tool deprecate fn:half@2 --undo"},
+		"no version is released":              {unknown, "no version 9", "tool show fn:half"},
+		"nothing is promoted":                 {promoted, "nothing to promote", "tool release fn:half --env test"},
+		"a served version is deprecated":      {served, "prod serves version 1", "tool rollback fn:half"},
+		"back to what was never served":       {never, "has never served version 2", "tool release fn:half@2"},
+		"back from nothing":                   {rollback(release.Prod, 0), "nothing to roll back", "tool log fn:half"},
+		"back in an environment without any":  {rollback(release.Test, 0), "nothing to roll back", "tool log fn:half"},
+		"back in an environment of no config": {rollback("nope", 0), "there are prod, test", "releases.environments"},
+	} {
+		if c.err == nil || !strings.Contains(c.err.Error(), c.says) || !strings.Contains(toolroom.AsError(c.err).Hints(), c.hints) {
+			t.Errorf("%s: %v (%s)", what, c.err, toolroom.AsError(c.err).Hints())
+		}
+	}
+	if first != nil {
+		t.Error(first)
+	}
+	w.wantError("fn:half", `{"x":1}`, toolroom.CodeToolNotFound)
+}

@@ -334,3 +334,37 @@ func TestTheBenchmarkOfToolsMeasuresCallsWithAFreshState(t *testing.T) {
 		}
 	}
 }
+
+// TestProcessesOfAVersionThatNobodyServesEnd releases a second version without packages: what
+// waits with those of the first ends, once its last call has.
+func TestProcessesOfAVersionThatNobodyServesEnd(t *testing.T) {
+	needNPM(t)
+	for _, in := range []intruder{
+		{"python", "intrude.py", "# /// script\n# dependencies = [\"counter-of-ours\"]\n# ///\n" + pythonIntruder, pythonWaiting, "/run/layer"},
+		{"node", "intrude.ts", nodeIntruder, nodeWaiting, ""},
+	} {
+		t.Run(in.name, func(t *testing.T) {
+			w := newServing(t)
+			in.serve(w)
+			in.as(t.Context(), w, "ada", "secret-one", 0)
+			in.wait(w)
+			slow := make(chan *toolroom.Result, 1)
+			_, _, begun := in.ready(w)
+			go func() { slow <- in.as(t.Context(), w, "ada", "secret-two", 2) }()
+			w.until("beginning of a call", func() bool { _, _, now := in.ready(w); return now > begun })
+			plain := map[string]string{"intrude.py": "def intrude() -> int:\n    return 2\n", "intrude.ts": "export function intrude(): number { return 2 }\n"}[in.file]
+			w.serve(in.file, plain)
+			if r := <-slow; r.Error != nil {
+				t.Errorf("a call of the old version: %v", r.Error)
+			}
+			w.until("end of what waits", func() bool {
+				if in.name == "python" { // others wait without packages
+					return len(descendants(t, in.parent)) == 0
+				}
+				waiting, _, _ := in.ready(w)
+				return waiting == 0
+			})
+			w.wantValue("fn:intrude", `{}`, "2")
+		})
+	}
+}

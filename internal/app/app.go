@@ -175,6 +175,8 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	r := &App{o: o, log: o.Log, managers: map[string]*sourceManager{}, owner: proc.Owner()}
 	r.newSource = r.build
+	// The list of an earlier run may have definitions that are released now.
+	r.served = &releases{room: r, shown: map[string]shown{}, entries: map[release.Choice]*catalog.Entry{}}
 	r.policy.definitions = &r.definitions
 	r.trust.Store(&trustRules{})
 	defer func() {

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -379,4 +380,61 @@ func TestThatToolsAreQuarantinedIsLoggedOnce(t *testing.T) {
 	if n := strings.Count(log.String(), "tools are quarantined until"); n != 1 {
 		t.Errorf("it is logged %d times:\n%s", n, &log)
 	}
+}
+
+func TestACallTreeDoesNotMeetADefinitionThatWasReleasedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		definitions, after string
+		code               toolroom.Code
+	}{
+		{"manual", "Lists all pets.", toolroom.CodeConflict},
+		{"manual", "Lists pets.", ""},
+		{"auto", "Lists all pets.", ""},
+	} {
+		s := newShifty(t)
+		s.says(map[string]string{"list": "Lists pets."})
+		trust := ", definitions: " + c.definitions
+		r := s.open(trust)
+		err := app.Register(r, "own:outer", "Calls another.", func(ctx context.Context, _ struct{}) (string, error) {
+			if got := r.Run(ctx, toolroom.Call{Tool: "pets:list"}); got.Error != nil {
+				return "", got.Error
+			}
+			s.says(map[string]string{"list": c.after})
+			s.open(trust) // another process hears of it first
+			if c.code != "" {
+				s.release(r, "pets:list", 2)
+			} else if err := r.Parts().Releases.Changed(ctx); err != nil {
+				return "", err
+			}
+			return "done", r.Run(ctx, toolroom.Call{Tool: "pets:list"}).Err()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Run(t.Context(), toolroom.Call{Tool: "own:outer"}); toolroom.CodeOf(got.Err()) != c.code {
+			t.Errorf("%+v: %v", c, got.Error)
+		}
+		// The next call begins with what is released now.
+		s.mayCall(s.open(trust), "pets:list", true)
+	}
+}
+
+func TestARoomWhoseDatabaseIsGoneOpensWithTheListOfAnEarlierRun(t *testing.T) {
+	t.Parallel()
+	s := newShifty(t)
+	s.says(map[string]string{"list": "Lists pets."})
+	if err := s.open("").Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(s.home, "toolroom.db*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.mayCall(s.reopen(""), "pets:list", true)
 }

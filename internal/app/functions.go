@@ -59,7 +59,6 @@ type shown struct {
 
 // openReleases makes the service that keeps versions, and shows what prod serves.
 func (a *App) openReleases(ctx context.Context) error {
-	a.served = &releases{room: a, shown: map[string]shown{}, entries: map[release.Choice]*catalog.Entry{}}
 	a.releases = release.New(release.Options{
 		Store:   a.store,
 		Inspect: a.inspectUpload,
@@ -176,6 +175,7 @@ func (s *releases) refresh(ctx context.Context) error {
 		}
 	}
 	if before != nil {
+		s.retire(before, table)
 		for _, tool := range table.Changed(before) { // a canary, or an environment that the catalog does not show
 			if id, err := toolroom.ParseID(tool); err == nil {
 				s.room.catalog.Announce(id)
@@ -187,6 +187,37 @@ func (s *releases) refresh(ctx context.Context) error {
 	}
 	s.room.readmit(serving)
 	return nil
+}
+
+// retire ends the processes that wait with the packages of versions that no environment serves
+// any more, and forgets the versions themselves.
+func (s *releases) retire(before, table *release.Table) {
+	served := table.Served()
+	s.mu.Lock()
+	kept, gone := map[string]bool{}, map[string]engine.Layer{}
+	for c, e := range s.entries {
+		if served[c] {
+			kept[e.Tool.Release.Layer] = true
+		}
+	}
+	for c := range before.Served() {
+		e := s.entries[c]
+		if e == nil || served[c] {
+			continue
+		}
+		delete(s.entries, c)
+		if layer := e.Tool.Release.Layer; layer != "" && !kept[layer] {
+			gone[layer] = s.room.layerOf(&release.Spec{Layer: layer})
+		}
+	}
+	s.mu.Unlock()
+	for _, one := range s.room.engines {
+		if r, ok := one.(engine.Retirer); ok {
+			for _, layer := range gone {
+				r.Retire(layer)
+			}
+		}
+	}
 }
 
 // load reads the releases.
@@ -237,6 +268,33 @@ func (s *snapshot) Serve(call *toolroom.Call, found *catalog.Entry) (*catalog.En
 		return s.room.definition(context.Background(), choice, call)
 	}
 	return s.entry(context.Background(), choice)
+}
+
+// Keep implements [run.ReleaseSnapshot]. What only adds to the definition is no conflict, and
+// neither is a change of a source whose changes are released by themselves.
+func (s *snapshot) Keep(found *catalog.Entry) error {
+	tool := found.Tool.ID.Unversioned().String()
+	began, now := s.of.InProd(tool), s.table.Load().InProd(tool)
+	if began == 0 || now == 0 || began == now || s.of.Source(tool) == "" || found.Provider == functionProvider {
+		return nil
+	}
+	if m := s.room.manager(found.Tool.ID.Namespace); m == nil || m.quarantined == nil {
+		return nil
+	}
+	ctx := context.Background()
+	before, err := s.room.store.Version(ctx, tool, began)
+	if err != nil {
+		return err
+	}
+	after, err := s.room.store.Version(ctx, tool, now)
+	if err != nil {
+		return err
+	}
+	if release.Additive(&before.Spec, &after.Spec) {
+		return nil
+	}
+	return toolroom.Errorf(toolroom.CodeConflict, "%s is version %d since a release during this call, which began with version %d; %s offers that no longer", tool, now, began, found.Tool.ID.Namespace).
+		WithHint("make the whole call again: it begins with the released version")
 }
 
 // entry returns the tool of a version.
@@ -446,7 +504,8 @@ func found(base release.Spec, c *function.Code, tools []function.Inspected, name
 			return nil, err
 		}
 		if line, taken := names[name]; taken {
-			return nil, toolroom.Errorf(toolroom.CodeConflict, "%s:%d: two functions are the tool %q; the other is in line %d", c.File, t.Line, name, line)
+			return nil, toolroom.Errorf(toolroom.CodeConflict, "%s:%d: two functions are the tool %q; the other is in line %d", c.File, t.Line, name, line).
+				WithHint("give one of them another name, in the code or under tools in tool.yaml")
 		}
 		names[name] = t.Line
 		id := toolroom.ID{Namespace: namespace, Name: name}

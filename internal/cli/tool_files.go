@@ -322,10 +322,7 @@ has pushed since your last pull or sync, it ends with conflict and shows the dif
 				return err
 			}
 			bases := readBases(folder)
-			o := release.SyncOptions{Environment: environment, DryRun: check, Bases: bases}
-			if force {
-				o.Bases = nil
-			}
+			o := release.SyncOptions{Environment: environment, DryRun: check, Bases: bases, Force: force}
 			plan, err := r.Parts().Releases.Sync(ctx, uploads, o, a.author())
 			if err != nil && len(plan) == 0 {
 				return a.withDiff(err)

@@ -108,11 +108,11 @@ func (a *cli) toolPromoteCommand() *cobra.Command {
 		Example: "  toolroom tool promote double --from test --to prod",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			s, tool, _, err := found(ctx, r, args[0])
+			s, tool, number, err := found(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
-			moved, err := s.Promote(ctx, tool, from, to, force, a.author())
+			moved, err := s.Promote(ctx, tool, number, from, to, force, a.author())
 			return a.printMoved(moved, err, asJSON)
 		}),
 	}

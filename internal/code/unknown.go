@@ -81,6 +81,9 @@ func (h *handler) unknownID(id string, entries []*catalog.Entry) string {
 	for i, e := range entries {
 		ids[i] = e.ID
 	}
+	if _, version, pinned := strings.Cut(id, "@"); pinned && version != "" {
+		return "" // the call says which versions there are
+	}
 	message := fmt.Sprintf("there is no tool %q", id)
 	if near, ok := nearest.Of(id, ids); ok {
 		return message + h.didYouMean(entries[slices.Index(ids, near)])

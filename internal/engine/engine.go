@@ -75,6 +75,13 @@ type Job struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
+// A Retirer keeps processes that wait with the packages of layers.
+type Retirer interface {
+	// Retire ends what waits for a layer that no released version has any more, each once
+	// no program runs in it. A later program starts it anew.
+	Retire(Layer)
+}
+
 // Layer is a folder of unpacked packages that programs may import. The zero value is none.
 type Layer struct {
 	// Digest identifies the content, and Path is the folder.

@@ -112,12 +112,18 @@ func sameCase(a, b *Case) bool {
 }
 
 // checkBase returns a conflict if there is a newer version than the author knows.
-func (s *Service) checkBase(bases map[string]int, newest *Version, spec *Spec) error {
-	base, ok := bases[newest.Tool]
-	if !ok || newest.Number <= base {
+func (s *Service) checkBase(o SyncOptions, newest *Version, spec *Spec, who string) error {
+	base, known := o.Bases[newest.Tool]
+	if o.Force || known && newest.Number <= base || !known && (newest.Author == who || newest.Message == syncMessage) {
 		return nil
 	}
 	mine := &Version{Tool: newest.Tool, Number: newest.Number + 1, Spec: *spec}
+	if !known {
+		e := toolroom.Errorf(toolroom.CodeConflict, "%s has version %d by %s, which no sync has made, and the folder does not say that it knows it", newest.Tool, newest.Number, newest.Author)
+		e.Details = map[string]any{"newest": newest.Number}
+		e = e.WithHint("look at the difference, and take over what you need").WithCLIHint("write the room's tools to the folder: toolroom tool pull FOLDER; or sync with --force")
+		return conflict(e, Diff(newest, mine))
+	}
 	e := toolroom.Errorf(toolroom.CodeConflict, "%s has a newer version %d by %s; yours is based on version %d", newest.Tool, newest.Number, newest.Author, base)
 	e.Details = map[string]any{"newest": newest.Number, "base": base}
 	e = e.WithHint("look at the difference, and take over what you need").WithCLIHint("see what they changed: toolroom tool diff %s %d %d; then take it over, or sync with --force", newest.Tool, base, newest.Number)

@@ -526,8 +526,9 @@ func (s *Service) settle(ctx context.Context, done []Moved) error {
 	return nil
 }
 
-// Promote releases to one environment what another one serves.
-func (s *Service) Promote(ctx context.Context, tool, from, to string, force bool, who string) (Moved, error) {
+// Promote releases to one environment what another one serves. A number that is not zero is
+// the version that it is expected to serve.
+func (s *Service) Promote(ctx context.Context, tool string, number int, from, to string, force bool, who string) (Moved, error) {
 	for _, environment := range []string{from, to} {
 		if err := s.checkEnvironment(environment); err != nil {
 			return Moved{}, err
@@ -540,6 +541,10 @@ func (s *Service) Promote(ctx context.Context, tool, from, to string, force bool
 	if r.Version == 0 {
 		return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s is not released to %s, so there is nothing to promote", tool, from).
 			WithCLIHint("toolroom tool release %s --env %s", tool, from)
+	}
+	if number != 0 && number != r.Version {
+		return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s serves version %d of %s, not %d", from, r.Version, tool, number).
+			WithHint("leave the version out, or release the one that you mean").WithCLIHint("toolroom tool release %s@%d --env %s", tool, number, to)
 	}
 	return s.Release(ctx, Order{Tool: tool, Version: r.Version, Environment: to, Force: force, Reason: "from " + from, action: ActionPromote}, who)
 }

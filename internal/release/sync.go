@@ -10,6 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/visible"
 )
 
@@ -37,9 +38,15 @@ type SyncOptions struct {
 	// DryRun makes only the plan.
 	DryRun bool
 	// Bases are the versions, by tool, that the author knows as the newest. A newer one that
-	// differs is a conflict. Tools that are not there are not checked.
+	// differs is a conflict. Of a tool that is not there the author knows the own versions, and
+	// those that a sync has made: another's is a conflict.
 	Bases map[string]int
+	// Force is for authors who know of the conflicts.
+	Force bool
 }
+
+// syncMessage is the message of the versions that a sync makes.
+const syncMessage = "sync"
 
 // Sync makes the newest versions those of the uploads, and returns what it did, or would do.
 // After an error the steps so far have been done.
@@ -50,8 +57,9 @@ func (s *Service) Sync(ctx context.Context, uploads []Upload, o SyncOptions, who
 			return nil, err
 		}
 	}
+	from := map[string]string{} // the file of each tool
 	for _, u := range uploads {
-		steps, err := s.syncOne(ctx, u, o, who)
+		steps, err := s.syncOne(ctx, u, o, who, from)
 		plan = append(plan, steps...)
 		if err != nil {
 			return plan, err
@@ -60,7 +68,7 @@ func (s *Service) Sync(ctx context.Context, uploads []Upload, o SyncOptions, who
 	return plan, nil
 }
 
-func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who string) ([]Step, error) {
+func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who string, from map[string]string) ([]Step, error) {
 	found, err := s.Inspect(ctx, u)
 	if err != nil {
 		return nil, err
@@ -78,12 +86,17 @@ func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who stri
 			return nil, err
 		}
 		step := Step{Action: StepNothing, Tool: f.ID.String()}
+		if other, twice := from[step.Tool]; twice {
+			return nil, toolroom.Errorf(toolroom.CodeConflict, "%s and %s are both the tool %s", other, f.Spec.File, step.Tool).
+				WithHint("give one of them another name, or remove it")
+		}
+		from[step.Tool] = f.Spec.File
 		switch {
 		case len(versions) == 0:
 			step.Action, step.Version = StepCreate, 1
 			u.Bases[step.Tool] = 0
 		case versions[0].Digest != digest:
-			if err := s.checkBase(o.Bases, versions[0], &f.Spec); err != nil {
+			if err := s.checkBase(o, versions[0], &f.Spec, who); err != nil {
 				return nil, err
 			}
 			step.Action, step.Version = StepChange, versions[0].Number+1
@@ -117,7 +130,7 @@ func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who stri
 		return steps, nil
 	}
 	if differs {
-		u.Message = cmp.Or(u.Message, "sync")
+		u.Message = cmp.Or(u.Message, syncMessage)
 		if _, err := s.Push(ctx, u, who); err != nil {
 			return nil, err
 		}

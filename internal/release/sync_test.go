@@ -53,14 +53,28 @@ func TestOfTwoAuthorsTheSecondHearsConflictWithTheDifference(t *testing.T) {
 	if plan, err := sync("two\n", map[string]int{"fn:x": 1}); err != nil || plan[0].Action != release.StepNothing {
 		t.Errorf("the same text is a conflict: %v, %v", plan, err)
 	}
+	_, err = sync("four\n", nil)
+	wantConflict(t, "a sync of a folder that knows no version", err, "-two", "+four")
 	for _, bases := range []map[string]int{{"fn:x": 2}, nil} {
 		text := "four\n"
 		if bases == nil {
-			text = "five\n"
+			text = "five\n" // the newest version is that of a sync
 		}
 		if plan, err := sync(text, bases); err != nil || plan[0].Action != release.StepChange {
 			t.Errorf("bases %v: %v, %v", bases, plan, err)
 		}
+	}
+	if err := push("six\n", -1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Sync(ctx, []release.Upload{upload("x", "seven\n")}, release.SyncOptions{Force: true}, "bob"); err != nil {
+		t.Error(err)
+	}
+	if err := push("eight\n", -1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Sync(ctx, []release.Upload{upload("x", "nine\n")}, release.SyncOptions{}, "ann"); err != nil {
+		t.Errorf("an author's own version is a conflict: %v", err)
 	}
 }
 

@@ -34,6 +34,9 @@ type Choice struct {
 	Version int
 }
 
+// InProd returns the version of a tool that prod serves, or zero.
+func (t *Table) InProd(tool string) int { return t.tools[tool][Prod].Version }
+
 // Source returns the source that defines a tool, or "" for a function.
 func (t *Table) Source(tool string) string { return t.sources[tool] }
 
@@ -160,6 +163,24 @@ func (t *Table) Elsewhere() []Choice {
 		}
 		first := slices.Sorted(maps.Keys(t.tools[id]))[0]
 		out = append(out, Choice{id, t.tools[id][first].Version})
+	}
+	return out
+}
+
+// Served returns the versions of functions that some environment serves, also as canary or
+// shadow.
+func (t *Table) Served() map[Choice]bool {
+	out := map[Choice]bool{}
+	for tool, releases := range t.tools {
+		if t.sources[tool] != "" {
+			continue
+		}
+		for _, r := range releases {
+			out[Choice{tool, r.Version}] = true
+			if r.Canary != 0 {
+				out[Choice{tool, r.Canary}] = true
+			}
+		}
 	}
 	return out
 }

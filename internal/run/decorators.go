@@ -26,6 +26,11 @@ func newExecutor(l Limits, now func() time.Time) executor {
 func callSource(ctx context.Context, x *execution) (*source.Output, error) {
 	x.attempts++
 	before := x.sent
+	if x.attempts > 1 {
+		if err := x.call.keep(x.call.entry); err != nil {
+			return &source.Output{Unsent: true}, err
+		}
+	}
 	x.sent = true // also when the source panics
 	out, err := x.call.entry.Source.Call(ctx, &x.request)
 	x.sent = before || err == nil || out == nil || !out.Unsent

@@ -21,4 +21,8 @@ type ReleaseSnapshot interface {
 	// versions. Found is the catalog's entry, or nil if the catalog has none. The error is
 	// tool_not_found if the tool has versions, but none in the call's environment.
 	Serve(call *toolroom.Call, found *catalog.Entry) (*catalog.Entry, error)
+	// Keep returns a conflict if a source's tool has got another definition since the
+	// snapshot, which calls inside the call that has the snapshot do not expect. It is
+	// called before each attempt but the first, too.
+	Keep(found *catalog.Entry) error
 }

@@ -74,7 +74,21 @@ func (c *call) resolve() (*resolved, error) {
 }
 
 // find returns the tool that the request means, in the version that serves the call.
-func (c *call) find() (*catalog.Entry, error) { return c.runner.lookup(&c.request, c.scope.releases) }
+func (c *call) find() (*catalog.Entry, error) {
+	entry, err := c.runner.lookup(&c.request, c.scope.releases)
+	if err == nil && c.around != nil {
+		err = c.keep(entry)
+	}
+	return entry, err
+}
+
+// keep refuses a tool whose definition is another one than when the outermost call began.
+func (c *call) keep(entry *catalog.Entry) error {
+	if c.scope.releases == nil {
+		return nil
+	}
+	return c.scope.releases.Keep(entry)
+}
 
 // path returns the tools from the outermost call down to this one.
 func (c *call) path() []string {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -75,6 +76,23 @@ func (p *pools) close() {
 		one.close()
 	}
 	p.ends.Wait()
+}
+
+// Retire implements [engine.Retirer]. A sandbox that a program has taken belongs to no pool.
+func (e *Engine) Retire(layer engine.Layer) {
+	p := &e.pools
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if layer.Path == "" || p.closed {
+		return
+	}
+	p.kinds = slices.DeleteFunc(p.kinds, func(one *pool) bool {
+		if one.base.Layer != layer.Path {
+			return false
+		}
+		p.ends.Go(one.close)
+		return true
+	})
 }
 
 // Warm starts sandboxes in advance for programs like base, in its profile, and

@@ -17,16 +17,18 @@ func (e *Engine) take(ctx context.Context, owner string, layer engine.Layer) (*c
 	}
 	defer z.giveBack()
 	var c *child
+	keepsUp := true
 	select {
 	case c = <-z.ahead:
 		e.count(func(s *Stats) { s.Hits++ })
 	default:
+		keepsUp = false
 		e.count(func(s *Stats) { s.Misses++ })
-		if c, err = z.fork(ctx); err != nil && ctx.Err() == nil {
+		if c, err = z.fork(ctx, false); err != nil && ctx.Err() == nil {
 			e.count(func(s *Stats) { s.Failed++ })
 		}
 	}
-	e.refill(z)
+	e.refill(z, keepsUp)
 	return c, err
 }
 
@@ -131,6 +133,11 @@ func (z *zygote) giveBack() {
 // expire ends a zygote that has been idle for too long, or checks again later.
 func (z *zygote) expire(idle time.Duration, end func()) {
 	used, free := z.unused()
+	z.mu.Lock()
+	if z.retired {
+		idle = min(idle, retiredIdle)
+	}
+	z.mu.Unlock()
 	left := idle - time.Since(used)
 	if free && left <= 0 {
 		end()
@@ -140,6 +147,29 @@ func (z *zygote) expire(idle time.Duration, end func()) {
 	defer z.mu.Unlock()
 	if !z.dead {
 		z.idle.Reset(max(left, idle/10))
+	}
+}
+
+// retiredIdle is how long a zygote of a retired layer stays idle before it ends.
+const retiredIdle = 100 * time.Millisecond
+
+// Retire implements [engine.Retirer].
+func (e *Engine) Retire(layer engine.Layer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, z := range e.zygotes {
+		if layer.Digest != "" && z.layer == layer.Digest {
+			z.retire()
+		}
+	}
+}
+
+func (z *zygote) retire() {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.retired = true
+	if z.idle != nil && !z.dead {
+		z.idle.Reset(retiredIdle)
 	}
 }
 
@@ -155,8 +185,9 @@ func (z *zygote) lastUsed() time.Time {
 	return used
 }
 
-// refill forks processes for the next programs in the background.
-func (e *Engine) refill(z *zygote) {
+// refill forks processes for the next programs in the background. While programs come faster
+// than processes, none prepares for longer than it must.
+func (e *Engine) refill(z *zygote, keepsUp bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	if z.filling || z.dead {
@@ -170,7 +201,7 @@ func (e *Engine) refill(z *zygote) {
 			z.mu.Unlock()
 		}()
 		for len(z.ahead) < cap(z.ahead) {
-			c, err := z.fork(context.Background())
+			c, err := z.fork(context.Background(), keepsUp)
 			if err != nil {
 				if !errors.Is(err, errDead) {
 					e.count(func(s *Stats) { s.Failed++ })

@@ -28,6 +28,7 @@ type zygote struct {
 	process *lockdown.Process
 	control *net.UnixConn
 	version string
+	layer   string      // digest of the packages, or empty
 	ahead   chan *child // forked and not used yet
 
 	mu       sync.Mutex // guards the fields below
@@ -38,6 +39,7 @@ type zygote struct {
 	used     time.Time
 	filling  bool
 	idle     *time.Timer
+	retired  bool // it ends once it is idle
 }
 
 // child is one forked process.
@@ -137,7 +139,7 @@ func (e *Engine) startZygote(ctx context.Context, layer engine.Layer) (*zygote, 
 		ours.Close()
 		return nil, err
 	}
-	z := &zygote{process: process, control: ours, ahead: make(chan *child, e.o.Ahead), children: map[uint64]*child{}}
+	z := &zygote{layer: layer.Digest, process: process, control: ours, ahead: make(chan *child, e.o.Ahead), children: map[uint64]*child{}}
 	if err := z.greet(ctx, e.host.ForkRestrictions()); err != nil {
 		z.end()
 		said := make([]byte, 4096)
@@ -220,8 +222,9 @@ func (z *zygote) listen() {
 	z.end()
 }
 
-// fork forks a process and returns when it has sent hello.
-func (z *zygote) fork(ctx context.Context) (*child, error) {
+// fork forks a process and returns when it has sent hello. One that is forked ahead of its
+// program takes longer, and makes the program faster.
+func (z *zygote) fork(ctx context.Context, ahead bool) (*child, error) {
 	ours, theirs, err := pair(syscall.SOCK_STREAM)
 	if err != nil {
 		return nil, err
@@ -237,7 +240,7 @@ func (z *zygote) fork(ctx context.Context) (*child, error) {
 	c := &child{id: z.lastID, zygote: z, end: make(chan death, 1)}
 	z.children[c.id] = c
 	z.mu.Unlock()
-	order, _ := json.Marshal(map[string]uint64{"fork": c.id})
+	order, _ := json.Marshal(map[string]any{"fork": c.id, "ahead": ahead})
 	if _, _, err := z.control.WriteMsgUnix(order, syscall.UnixRights(int(theirs.Fd())), nil); err != nil {
 		ours.Close()
 		z.mu.Lock()

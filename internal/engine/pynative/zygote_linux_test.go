@@ -35,7 +35,7 @@ func TestAForkThatCannotBeAskedForLeavesNoProcess(t *testing.T) {
 	theirs.Close()
 	defer ours.Close()
 	z := &zygote{control: ours, children: map[uint64]*child{}}
-	if _, err := z.fork(t.Context()); err == nil || !strings.Contains(err.Error(), "ask for a fork") {
+	if _, err := z.fork(t.Context(), false); err == nil || !strings.Contains(err.Error(), "ask for a fork") {
 		t.Fatalf("fork = %v", err)
 	}
 	if _, free := z.unused(); !free {

@@ -287,11 +287,11 @@ func (s *Server) promote(ctx context.Context, in *bodyInput) (*jsonOutput[releas
 	if err != nil {
 		return nil, err
 	}
-	r, who, tool, _, err := s.authoring(ctx, body.Tool)
+	r, who, tool, number, err := s.authoring(ctx, body.Tool)
 	if err != nil {
 		return nil, err
 	}
-	moved, err := r.Promote(ctx, tool, cmp.Or(body.From, release.Test), cmp.Or(body.To, release.Prod), body.Force, who)
+	moved, err := r.Promote(ctx, tool, number, cmp.Or(body.From, release.Test), cmp.Or(body.To, release.Prod), body.Force, who)
 	return &jsonOutput[release.Moved]{moved}, err
 }
 
@@ -300,11 +300,11 @@ func (s *Server) rollback(ctx context.Context, in *bodyInput) (*jsonOutput[relea
 	if err != nil {
 		return nil, err
 	}
-	r, who, tool, _, err := s.authoring(ctx, body.Tool)
+	r, who, tool, number, err := s.authoring(ctx, body.Tool)
 	if err != nil {
 		return nil, err
 	}
-	moved, err := r.Rollback(ctx, tool, body.Environment, body.To, body.Reason, who)
+	moved, err := r.Rollback(ctx, tool, body.Environment, cmp.Or(body.To, number), body.Reason, who)
 	return &jsonOutput[release.Moved]{moved}, err
 }
 

@@ -102,7 +102,7 @@ func workUntilWrite(t *testing.T, home string, last int64) {
 	moved(s.Release(ctx, release.Order{Tool: "fn:k"}, "ada"))
 	push("2")
 	moved(s.Release(ctx, release.Order{Tool: "fn:k", Environment: release.Test}, "ada"))
-	moved(s.Promote(ctx, "fn:k", release.Test, release.Prod, false, "ada"))
+	moved(s.Promote(ctx, "fn:k", 0, release.Test, release.Prod, false, "ada"))
 	moved(s.Rollback(ctx, "fn:k", release.Prod, 0, "wrong", "ada"))
 }
 
