@@ -19,7 +19,7 @@ import (
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/proc"
-	"github.com/toolroom/toolroom/internal/sandbox/program/serve"
+	"github.com/toolroom/toolroom/internal/sandbox/program"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -27,15 +27,15 @@ import (
 // Serve serves all drivers and workflows on a socket, until stdin or ctx ends; see package
 // serve. getenv returns environment variables.
 func Serve(ctx context.Context, socket, build string, getenv func(string) string, log *slog.Logger) error {
-	return serve.Serve(ctx, socket, os.Stdin, os.Stdout, serve.Options{
+	return program.Serve(ctx, socket, os.Stdin, os.Stdout, program.ServeOptions{
 		Build: build, Drivers: makers(getenv), Log: log,
 		Handlers: map[string]http.Handler{app.WorkflowName: newWorkflowHandler(log)},
 	})
 }
 
 // makers returns what makes the drivers.
-func makers(getenv func(string) string) map[string]serve.New {
-	all := map[string]serve.New{
+func makers(getenv func(string) string) map[string]program.NewDriver {
+	all := map[string]program.NewDriver{
 		"docker":      from(func(c config.Docker) sandbox.Driver { return newDocker(c, getenv) }),
 		"gvisor":      from(newGVisor),
 		"kubernetes":  from(newKubernetes),
@@ -48,7 +48,7 @@ func makers(getenv func(string) string) map[string]serve.New {
 }
 
 // from returns what makes a driver from settings in JSON.
-func from[S any](make func(S) sandbox.Driver) serve.New {
+func from[S any](make func(S) sandbox.Driver) program.NewDriver {
 	return func(text json.RawMessage) (sandbox.Driver, error) {
 		var settings S
 		if err := json.Unmarshal(text, &settings); err != nil {

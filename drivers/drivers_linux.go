@@ -3,12 +3,12 @@ package drivers
 import (
 	"github.com/toolroom/toolroom/drivers/containerd"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/sandbox/program/serve"
+	"github.com/toolroom/toolroom/internal/sandbox/program"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
 // addLinux adds the drivers of engines that exist only on Linux.
-func addLinux(all map[string]serve.New) {
+func addLinux(all map[string]program.NewDriver) {
 	all["containerd"] = from(func(c config.Containerd) sandbox.Driver { return containerd.New(containerdOptions(c)) })
 	all["kata"] = from(func(c config.Containerd) sandbox.Driver { return containerd.NewKata(containerdOptions(c)) })
 }

@@ -4,10 +4,10 @@ package drivers
 
 import (
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/sandbox/program/serve"
+	"github.com/toolroom/toolroom/internal/sandbox/program"
 )
 
 // addLinux adds none, because this is not Linux.
-func addLinux(map[string]serve.New) {}
+func addLinux(map[string]program.NewDriver) {}
 
 func containerdLoader(config.Containerd) imageLoader { return nil }

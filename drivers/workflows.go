@@ -11,7 +11,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/drivers/temporal"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/sandbox/program/serve"
+	"github.com/toolroom/toolroom/internal/sandbox/program"
 )
 
 // Workflows runs workflows on Temporal in this process.
@@ -50,7 +50,7 @@ func (h *workflowHandler) read(w http.ResponseWriter, q *http.Request) (*app.Wor
 		err = json.Unmarshal(text, &r)
 	}
 	if err != nil {
-		serve.Fail(w, http.StatusBadRequest, toolroom.Errorf(toolroom.CodeInvalidArguments, "cannot read the request: %w", err))
+		program.Fail(w, http.StatusBadRequest, toolroom.Errorf(toolroom.CodeInvalidArguments, "cannot read the request: %w", err))
 		return nil, nil
 	}
 	h.mu.Lock()

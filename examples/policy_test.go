@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/policy/policytest"
+	"github.com/toolroom/toolroom/internal/policy"
 )
 
 func TestThePolicyOfTheExampleDecidesAsItsCasesSay(t *testing.T) {
@@ -15,7 +15,7 @@ func TestThePolicyOfTheExampleDecidesAsItsCasesSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	cases, err := policytest.Read(filepath.Join("policy", "policy_test.yaml"))
+	cases, err := policy.ReadCases(filepath.Join("policy", "policy_test.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

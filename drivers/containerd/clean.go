@@ -10,7 +10,7 @@ import (
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/leases"
 
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -29,19 +29,19 @@ func (d *Driver) clean(ctx context.Context, c *containerd.Client, dry bool) ([]s
 	ctx = d.within(ctx)
 	containers, err := d.cleanContainers(ctx, c, dry)
 	leased, lerr := cleanLeases(ctx, c, dry)
-	folders := mark.CleanFolders("", dry)
+	folders := proc.CleanFolders("", dry)
 	return append(append(containers, leased...), folders...), errors.Join(err, lerr)
 }
 
 func (d *Driver) cleanContainers(ctx context.Context, c *containerd.Client, dry bool) ([]sandbox.Leftover, error) {
-	list, err := c.Containers(ctx, fmt.Sprintf("labels.%q", mark.Owner))
+	list, err := c.Containers(ctx, fmt.Sprintf("labels.%q", proc.LabelOwner))
 	if err != nil {
 		return nil, err
 	}
 	var left []sandbox.Leftover
 	for _, container := range list {
 		labels, err := container.Labels(ctx)
-		if err != nil || !mark.Abandoned(labels) {
+		if err != nil || !proc.Abandoned(labels) {
 			continue
 		}
 		left = append(left, sandbox.Leftover{Kind: "container", Name: container.ID()}.Remove(dry, func() error {
@@ -54,13 +54,13 @@ func (d *Driver) cleanContainers(ctx context.Context, c *containerd.Client, dry 
 // cleanLeases removes the leases of starts that died before the end. The daemon then
 // removes the snapshots that no container uses.
 func cleanLeases(ctx context.Context, c *containerd.Client, dry bool) ([]sandbox.Leftover, error) {
-	list, err := c.LeasesService().List(ctx, fmt.Sprintf("labels.%q", mark.Owner))
+	list, err := c.LeasesService().List(ctx, fmt.Sprintf("labels.%q", proc.LabelOwner))
 	if err != nil {
 		return nil, err
 	}
 	var left []sandbox.Leftover
 	for _, lease := range list {
-		if !mark.Abandoned(lease.Labels) {
+		if !proc.Abandoned(lease.Labels) {
 			continue
 		}
 		left = append(left, sandbox.Leftover{Kind: "lease", Name: lease.ID}.Remove(dry, func() error {

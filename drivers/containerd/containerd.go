@@ -28,7 +28,7 @@ import (
 	"github.com/toolroom/toolroom/drivers/image"
 	"github.com/toolroom/toolroom/drivers/oci"
 	"github.com/toolroom/toolroom/internal/guest"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -188,7 +188,7 @@ func (b *instance) create(ctx context.Context, c *containerd.Client, s sandbox.S
 	if err != nil {
 		return err
 	}
-	leased, release, err := c.WithLease(ctx, leases.WithRandomID(), leases.WithExpiration(leaseTime), leases.WithLabels(mark.Labels(s.Run)))
+	leased, release, err := c.WithLease(ctx, leases.WithRandomID(), leases.WithExpiration(leaseTime), leases.WithLabels(proc.Labels(s.Run)))
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (b *instance) create(ctx context.Context, c *containerd.Client, s sandbox.S
 		containerd.WithSnapshotter(d.o.Snapshotter),
 		containerd.WithImage(img),
 		containerd.WithNewSnapshot(id, img),
-		containerd.WithContainerLabels(mark.Labels(s.Run)),
+		containerd.WithContainerLabels(proc.Labels(s.Run)),
 		runtime,
 		containerd.WithSpec(spec),
 	)

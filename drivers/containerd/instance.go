@@ -17,8 +17,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/toolroom/toolroom/internal/proc"
-	"github.com/toolroom/toolroom/internal/sandbox/child"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/sandbox/host"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -47,7 +46,7 @@ const makeTimeout = time.Minute
 // run starts the guest, with its streams in FIFOs of this process.
 func (b *instance) run(ctx context.Context) error {
 	var err error
-	if b.folder, err = mark.MkdirTemp("", "containerd"); err != nil {
+	if b.folder, err = proc.MkdirTemp("", "containerd"); err != nil {
 		return err
 	}
 	whole, done := context.WithTimeout(context.WithoutCancel(ctx), makeTimeout)
@@ -100,7 +99,7 @@ func (b *instance) Wait(ctx context.Context) (sandbox.Exit, error) {
 	case <-ctx.Done():
 		return sandbox.Exit{}, context.Cause(ctx)
 	}
-	exit := child.Exit(b.code)
+	exit := host.ExitOf(b.code)
 	exit.Stderr = b.stderr.Last(ctx)
 	return exit, nil
 }

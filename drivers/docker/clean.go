@@ -6,7 +6,7 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -21,16 +21,16 @@ func (d *Driver) Clean(ctx context.Context, dry bool) ([]sandbox.Leftover, error
 }
 
 func clean(ctx context.Context, e *engine, dry bool) ([]sandbox.Leftover, error) {
-	list, err := e.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", mark.Owner)})
+	list, err := e.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", proc.LabelOwner)})
 	if err != nil {
 		return nil, err
 	}
 	var left []sandbox.Leftover
 	for _, c := range list.Items {
-		if !mark.Abandoned(c.Labels) {
+		if !proc.Abandoned(c.Labels) {
 			continue
 		}
-		left = append(left, sandbox.Leftover{Kind: "container", Name: strings.TrimSpace(c.ID + " " + c.Labels[mark.Run])}.Remove(dry, func() error {
+		left = append(left, sandbox.Leftover{Kind: "container", Name: strings.TrimSpace(c.ID + " " + c.Labels[proc.LabelRun])}.Remove(dry, func() error {
 			_, err := e.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 			return err
 		}))

@@ -15,7 +15,7 @@ import (
 
 	"github.com/toolroom/toolroom/drivers/oci"
 	"github.com/toolroom/toolroom/internal/guest"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -53,7 +53,7 @@ func createOptions(s sandbox.Spec, podman, gVisor bool) client.ContainerCreateOp
 		User:       uid + ":" + gid,
 		OpenStdin:  true, StdinOnce: true, // the guest ends when the client disconnects
 		AttachStdin: true, AttachStdout: true, AttachStderr: true,
-		Labels:      mark.Labels(s.Run),
+		Labels:      proc.Labels(s.Run),
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 	}
 	host := &container.HostConfig{

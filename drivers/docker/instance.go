@@ -14,7 +14,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/toolroom/toolroom/internal/proc"
-	"github.com/toolroom/toolroom/internal/sandbox/child"
+	"github.com/toolroom/toolroom/internal/sandbox/host"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -73,7 +73,7 @@ func (b *instance) Wait(ctx context.Context) (sandbox.Exit, error) {
 	exit := sandbox.Exit{}
 	select {
 	case r := <-wait.Result:
-		exit = child.Exit(int(r.StatusCode))
+		exit = host.ExitOf(int(r.StatusCode))
 	case err := <-wait.Error:
 		return exit, err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/drivers/oci"
 	"github.com/toolroom/toolroom/internal/proc"
-	"github.com/toolroom/toolroom/internal/sandbox/child"
+	"github.com/toolroom/toolroom/internal/sandbox/host"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -165,7 +165,7 @@ func (d *Driver) start(s sandbox.Spec, from *checkpoint) (_ *instance, err error
 	if from != nil {
 		how = []string{"restore", "--bundle", b.folder, "--image-path", from.folder, b.id}
 	}
-	b.Child, err = child.Start(proc.Spec{
+	b.Child, err = host.StartChild(proc.Spec{
 		Command: d.program, Args: append(b.flags(), how...),
 		Env: []string{"PATH=" + os.Getenv("PATH")}, Dir: b.folder, Owner: proc.Owner(),
 	})

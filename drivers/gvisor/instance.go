@@ -8,13 +8,13 @@ import (
 	"os/exec"
 	"sync"
 
-	"github.com/toolroom/toolroom/internal/sandbox/child"
+	"github.com/toolroom/toolroom/internal/sandbox/host"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
 // instance is one gVisor sandbox; its child process is runsc.
 type instance struct {
-	*child.Child
+	*host.Child
 	driver    *Driver
 	id        string
 	folder    string // the bundle, and the state of runsc

@@ -7,8 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
-
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/proc"
 )
 
 // shown are the folders of this machine with programs and libraries, and the files
@@ -71,5 +70,5 @@ func systemRoot(folder string) ([]specs.Mount, error) {
 		}
 		mounts = append(mounts, specs.Mount{Destination: path, Type: "bind", Source: path, Options: []string{"rbind", "ro", "nosuid", "nodev"}})
 	}
-	return mounts, mark.Readable(folder)
+	return mounts, proc.Readable(folder)
 }

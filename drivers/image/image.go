@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/proc"
 )
 
 // Name is the name of the default image in engines.
@@ -114,7 +114,7 @@ func Build(ctx context.Context, o Options, use func(*Tree) error) error {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the guest for the image is missing: %w", err).
 			WithHint("build it with `make build`, which puts toolroom-guest beside toolroom")
 	}
-	work, err := mark.MkdirTemp("", "image")
+	work, err := proc.MkdirTemp("", "image")
 	if err != nil {
 		return err
 	}

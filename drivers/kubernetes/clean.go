@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -36,14 +36,14 @@ const endedAge = time.Hour
 func (c *cluster) clean(ctx context.Context, dry bool) ([]sandbox.Leftover, error) {
 	ctx, done := context.WithTimeout(ctx, callTimeout)
 	defer done()
-	ours := metav1.ListOptions{LabelSelector: mark.Owner}
+	ours := metav1.ListOptions{LabelSelector: proc.LabelOwner}
 	var jobs batchv1.JobList
 	if err := c.jobs.list(ctx, ours, &jobs); err != nil {
 		return nil, err
 	}
 	var left []sandbox.Leftover
 	for _, j := range jobs.Items {
-		if mark.Abandoned(j.Labels) {
+		if proc.Abandoned(j.Labels) {
 			left = append(left, sandbox.Leftover{Kind: "job", Name: j.Name}.Remove(dry, func() error {
 				return ignoreNotFound(c.jobs.delete(ctx, j.Name))
 			}))
@@ -54,7 +54,7 @@ func (c *cluster) clean(ctx context.Context, dry bool) ([]sandbox.Leftover, erro
 		return left, err
 	}
 	for _, p := range pods.Items {
-		if mark.Abandoned(p.Labels) || ended(&p) && time.Since(p.CreationTimestamp.Time) > endedAge {
+		if proc.Abandoned(p.Labels) || ended(&p) && time.Since(p.CreationTimestamp.Time) > endedAge {
 			left = append(left, sandbox.Leftover{Kind: "pod", Name: p.Name}.Remove(dry, func() error {
 				return ignoreNotFound(c.pods.delete(ctx, p.Name))
 			}))

@@ -16,11 +16,11 @@ import (
 	"github.com/toolroom/toolroom/drivers/image"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/guest/pod"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Labels in addition to those of package mark.
+// Labels in addition to those of package proc.
 const (
 	instanceLabel = "toolroom.box"     // the name of the sandbox
 	networkLabel  = "toolroom.network" // closed, for the network policy
@@ -223,7 +223,7 @@ var notInLabels = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 // labelsFor returns the labels of a run, restricted to the characters that Kubernetes
 // allows.
 func labelsFor(run, id string) map[string]string {
-	labels := maps.Clone(mark.Labels(run))
+	labels := maps.Clone(proc.Labels(run))
 	labels[instanceLabel] = id
 	for name, value := range labels {
 		value = notInLabels.ReplaceAllString(value, "-")

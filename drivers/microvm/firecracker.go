@@ -15,7 +15,6 @@ import (
 
 	"github.com/toolroom/toolroom/internal/guest/vm"
 	"github.com/toolroom/toolroom/internal/proc"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
 )
 
 // firecracker runs VMs with Firecracker 1.8 or later, which describes devices by ACPI, as
@@ -91,8 +90,8 @@ func (f *firecracker) restore(ctx context.Context, s machineSpec, t *template) (
 
 // start starts a Firecracker process, configures it with setUp, and connects to the VM.
 func (f *firecracker) start(ctx context.Context, s machineSpec, setUp func(*firecrackerAPI) error) (*machine, error) {
-	mark.CleanFolders("", false)
-	folder, err := mark.MkdirTemp("", "vm")
+	proc.CleanFolders("", false)
+	folder, err := proc.MkdirTemp("", "vm")
 	if err != nil {
 		return nil, err
 	}

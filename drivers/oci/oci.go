@@ -11,7 +11,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/toolroom/toolroom/internal/guest"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -51,7 +51,7 @@ func Spec(s sandbox.Spec, o Options) *specs.Spec {
 		Version:     version,
 		Hostname:    "toolroom",
 		Root:        &specs.Root{Path: o.Root, Readonly: true},
-		Annotations: mark.Labels(s.Run),
+		Annotations: proc.Labels(s.Run),
 		Process: &specs.Process{
 			Args:            append([]string{guestPath}, s.Args...),
 			Env:             slices.Concat([]string{"PATH=" + searchPath, "HOME=" + workFolder, "LANG=C.UTF-8", guest.WorkEnv + "=" + workFolder}, guest.Filter(s.Profile), s.Env),

@@ -32,14 +32,12 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/receipt"
-	"github.com/toolroom/toolroom/internal/receipt/export"
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/reserved"
 	"github.com/toolroom/toolroom/internal/run"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
 	"github.com/toolroom/toolroom/internal/sandbox/program"
 	"github.com/toolroom/toolroom/internal/schedule"
-	"github.com/toolroom/toolroom/internal/search/learn"
+	"github.com/toolroom/toolroom/internal/search"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/session"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
@@ -112,8 +110,8 @@ type App struct {
 	head     *receipt.Head
 	// storeFolder is the folder of the store and its files.
 	storeFolder string
-	lines       *export.Lines
-	collector   *export.OTLP
+	lines       *receipt.Lines
+	collector   *receipt.OTLP
 	approvals   *approval.Service
 	artifacts   *artifact.Store
 	sessions    *session.Store
@@ -140,7 +138,7 @@ type App struct {
 	served        *releases
 	watching      *watching
 	schedules     *schedule.Service
-	learner       *learn.Learner
+	learner       *search.Learner
 
 	searching sync.Mutex // guards meaning and indexing
 	meaning   *meaning   // nil if searches are by words alone
@@ -218,7 +216,7 @@ func readConfig(path string, verify config.Verify) (*config.Config, error) {
 func (a *App) openHome() error {
 	a.home = a.o.Home
 	if a.home == "" {
-		temp, err := mark.MkdirTemp("", "room")
+		temp, err := proc.MkdirTemp("", "room")
 		if err != nil {
 			return err
 		}

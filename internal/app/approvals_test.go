@@ -17,7 +17,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/approval/hook"
+	"github.com/toolroom/toolroom/internal/approval"
 )
 
 // openWith opens a room with a config and a tool that writes files.
@@ -50,10 +50,10 @@ func openWith(t *testing.T, config string, o app.Options) *app.App {
 
 func TestAWebhookIsToldWhatTheCallWouldDo(t *testing.T) {
 	t.Parallel()
-	messages := make(chan hook.Message, 10)
+	messages := make(chan approval.HookMessage, 10)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		var m hook.Message
+		var m approval.HookMessage
 		if err := json.Unmarshal(body, &m); err != nil {
 			t.Error(err)
 		}
@@ -75,7 +75,7 @@ approvals:
 	if want := "-old\n+new\n"; !strings.Contains(m.Approval.Diff, want) || len(m.Approval.Effects) == 0 || !strings.HasPrefix(m.Approval.Effects[0], "replaces the file notes.md") || !slices.Contains(m.Approval.Effects, "can send data outside") {
 		t.Errorf("the message has effects %q and diff %q", m.Approval.Effects, m.Approval.Diff)
 	}
-	token, ok := strings.CutPrefix(m.Link, "https://tools.example.com"+hook.AnswerPath)
+	token, ok := strings.CutPrefix(m.Link, "https://tools.example.com"+approval.AnswerPath)
 	approvals := r.Parts().Approvals
 	a, name, err := approvals.OpenLink(t.Context(), token)
 	if !ok || err != nil || name != "ops" {

@@ -11,12 +11,11 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/receipt"
-	"github.com/toolroom/toolroom/internal/receipt/audit"
 )
 
 // AuditKey returns the key that signs exports and checkpoints. The first use creates it.
-func (a *App) AuditKey() (audit.Key, error) {
-	return audit.OpenKey(filepath.Join(a.home, "audit.key"))
+func (a *App) AuditKey() (receipt.SigningKey, error) {
+	return receipt.OpenSigningKey(filepath.Join(a.home, "audit.key"))
 }
 
 // VerifyReceipts checks the hash chain of all receipts and returns their number.
@@ -32,7 +31,7 @@ func (a *App) VerifyReceipts(ctx context.Context) (int64, error) {
 		if err != nil {
 			return err
 		}
-		return audit.Trust(key.Public(), c)
+		return receipt.Trust(key.Public(), c)
 	})
 	if err == nil {
 		err = a.head.Check(ctx, a.store)
@@ -40,19 +39,19 @@ func (a *App) VerifyReceipts(ctx context.Context) (int64, error) {
 	return n, err
 }
 
-// ExportReceipts writes receipts and a signed manifest; see [audit.Export].
-func (a *App) ExportReceipts(ctx context.Context, key audit.Key, sel audit.Selection, out io.Writer) (*audit.Manifest, error) {
+// ExportReceipts writes receipts and a signed manifest; see [receipt.Export].
+func (a *App) ExportReceipts(ctx context.Context, key receipt.SigningKey, sel receipt.Selection, out io.Writer) (*receipt.Manifest, error) {
 	if err := a.recorder.Flush(ctx); err != nil {
 		return nil, err
 	}
-	return audit.Export(ctx, a.store, key, sel, out)
+	return receipt.Export(ctx, a.store, key, sel, out)
 }
 
 // CheckReceiptsAgainst checks that the store still contains the receipts of an export. This
 // detects what a hash chain alone cannot: a chain that was completely rewritten, or whose
 // end was cut off.
-func (a *App) CheckReceiptsAgainst(ctx context.Context, exported audit.Manifest) error {
-	return audit.CheckAgainst(ctx, a.store, exported)
+func (a *App) CheckReceiptsAgainst(ctx context.Context, exported receipt.Manifest) error {
+	return receipt.CheckAgainst(ctx, a.store, exported)
 }
 
 // RedactReceipts permanently removes arguments, result and error text from the receipts of
@@ -61,7 +60,7 @@ func (a *App) RedactReceipts(ctx context.Context, call, reason string, by toolro
 	if err := a.recorder.Flush(ctx); err != nil {
 		return nil, err
 	}
-	return audit.Redact(ctx, a.store, call, reason, by, surface, time.Now())
+	return receipt.Redact(ctx, a.store, call, reason, by, surface, time.Now())
 }
 
 // PruneReceipts removes the receipts of calls that started before a time.
@@ -78,5 +77,5 @@ func (a *App) PruneReceipts(ctx context.Context, before time.Time) (int64, error
 	if err != nil {
 		return 0, err
 	}
-	return audit.Prune(ctx, a.store, key, before)
+	return receipt.Prune(ctx, a.store, key, before)
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/toolroom/toolroom/internal/approval/hook"
+	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/internal/proc"
@@ -35,7 +35,7 @@ func (a *App) Start(ctx context.Context) {
 	a.background.Go(func() { a.worker.Run(ctx) })
 	a.background.Go(func() { a.schedules.Run(ctx) })
 	a.background.Go(func() {
-		hook.New(hook.Options{Approvals: a.approvals, Hooks: a.webhooks, Redact: a.redactor.Redact, Log: a.log}).Run(ctx)
+		approval.NewHook(approval.HookOptions{Approvals: a.approvals, Hooks: a.webhooks, Redact: a.redactor.Redact, Log: a.log}).Run(ctx)
 	})
 	a.background.Go(func() {
 		every(ctx, sweepPeriod, func() { panics.Log(a.log, "removing what has expired", func() { a.sweep(ctx) }) })

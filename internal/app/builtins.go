@@ -18,8 +18,8 @@ import (
 	"github.com/toolroom/toolroom/internal/builtin/git"
 	"github.com/toolroom/toolroom/internal/builtin/memory"
 	"github.com/toolroom/toolroom/internal/builtin/message"
-	"github.com/toolroom/toolroom/internal/builtin/sessions"
 	"github.com/toolroom/toolroom/internal/builtin/shell"
+	"github.com/toolroom/toolroom/internal/builtin/system"
 	"github.com/toolroom/toolroom/internal/builtin/web"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/egress"
@@ -143,7 +143,7 @@ func (a *App) buildPacks(to *packs, c *config.Config) error {
 		to.list = append(to.list, memory.Pack(a.stateOf("memory"), a.embedder))
 	}
 	if on("sessions") {
-		to.list = append(to.list, sessions.Pack(sessions.Options{Sessions: a.sessions, Receipts: a.Receipts, Taint: run.Taint}))
+		to.list = append(to.list, system.SessionPack(system.SessionOptions{Sessions: a.sessions, Receipts: a.Receipts, Taint: run.Taint}))
 	}
 	if on("cron") {
 		to.list = append(to.list, a.cronPack(c))

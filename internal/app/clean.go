@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/internal/proc"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -53,6 +52,6 @@ func (a *App) Clean(ctx context.Context, dry bool) (list []Cleaned, unasked map[
 		}
 		add(d.Name(), left...)
 	}
-	add("machine", mark.CleanFolders("", dry)...)
+	add("machine", proc.CleanFolders("", dry)...)
 	return list, unasked
 }

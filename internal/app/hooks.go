@@ -3,12 +3,12 @@ package app
 import (
 	"context"
 
-	"github.com/toolroom/toolroom/internal/approval/hook"
+	"github.com/toolroom/toolroom/internal/approval"
 )
 
 // webhooks returns the webhooks of the current config with their secrets resolved.
-func (a *App) webhooks(ctx context.Context) ([]hook.Hook, error) {
-	var hooks []hook.Hook
+func (a *App) webhooks(ctx context.Context) ([]approval.Hook, error) {
+	var hooks []approval.Hook
 	for _, h := range a.Config().Approvals.Webhooks {
 		headers, err := a.resolver.ExpandAll(ctx, h.Headers)
 		if err != nil {
@@ -19,7 +19,7 @@ func (a *App) webhooks(ctx context.Context) ([]hook.Hook, error) {
 		if err != nil {
 			return nil, err
 		}
-		hooks = append(hooks, hook.Hook{
+		hooks = append(hooks, approval.Hook{
 			Name: h.Name, URL: texts["url"], PublicURL: h.PublicURL, Headers: headers, Secret: texts["secret"],
 		})
 	}

@@ -13,14 +13,14 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/install"
 	"github.com/toolroom/toolroom/internal/engine/js/program"
 	"github.com/toolroom/toolroom/internal/release"
-	"github.com/toolroom/toolroom/internal/source/function/layer"
+	"github.com/toolroom/toolroom/internal/source/function"
 )
 
 // functionPython is the interpreter of the engine py-native.
 const functionPython = "/usr/bin/python3"
 
-func (a *App) layers() layer.Store {
-	return layer.Store{Folder: filepath.Join(a.home, "packages"), Client: &http.Client{Timeout: fetchTimeout}}
+func (a *App) layers() function.LayerStore {
+	return function.LayerStore{Folder: filepath.Join(a.home, "packages"), Client: &http.Client{Timeout: fetchTimeout}}
 }
 
 const fetchTimeout = 10 * time.Minute
@@ -39,7 +39,7 @@ func (a *App) resolveDependencies(ctx context.Context, spec *release.Spec, wheel
 	if _, err := os.Stat(functionPython); err != nil {
 		return toolroom.Errorf(toolroom.CodeUnsupported, "functions with packages need %s", functionPython).WithHint("install python3")
 	}
-	resolver := layer.Resolver{UV: uv, Python: functionPython, Environ: a.packageEnviron()}
+	resolver := function.Resolver{UV: uv, Python: functionPython, Environ: a.packageEnviron()}
 	if spec.Lock, err = resolver.Resolve(ctx, spec.Requires, wheels); err != nil {
 		return err
 	}
@@ -52,8 +52,8 @@ func isJavaScript(spec *release.Spec) bool {
 }
 
 // npm returns what installs the packages of functions in JavaScript.
-func (a *App) npm() (layer.NPM, error) {
-	n := layer.NPM{Environ: a.packageEnviron(), Store: a.layers(), Accepted: a.Config().Releases.Packages.AcceptInstallScripts}
+func (a *App) npm() (function.NPM, error) {
+	n := function.NPM{Environ: a.packageEnviron(), Store: a.layers(), Accepted: a.Config().Releases.Packages.AcceptInstallScripts}
 	searchPath, _ := a.lookupEnv("PATH")
 	for _, folder := range filepath.SplitList(searchPath) {
 		path := filepath.Join(folder, "npm")

@@ -122,6 +122,9 @@ func (a *App) k8sPack(c *config.Config) (*builtin.Pack, error) {
 		Own: func(server *url.URL) func(context.Context, string, string) (net.Conn, error) {
 			return guard.WithOwn(server).DialContext
 		},
+		Learn: func(who toolroom.Identity, secrets []string) {
+			a.redactor.LearnAll(secret.Ref{Scope: "k8s", Name: "kubeconfig", Owner: who.Key()}, secrets)
+		},
 		Files: k8s.Files{
 			Kubeconfig: k8s.FindKubeconfig(env("KUBECONFIG"), env("HOME")),
 			Host:       env("KUBERNETES_SERVICE_HOST"), Port: env("KUBERNETES_SERVICE_PORT"), Account: "/var/run/secrets/kubernetes.io/serviceaccount",

@@ -17,7 +17,6 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/policy/cedar"
-	"github.com/toolroom/toolroom/internal/policy/policytest"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/source"
@@ -234,15 +233,15 @@ func (a *App) knownFor(call *toolroom.Call) (*toolroom.Tool, error) {
 }
 
 // TryPolicy decides the cases of a trial with the current policy.
-func (a *App) TryPolicy(ctx context.Context, cases []policytest.Case) ([]policytest.Outcome, error) {
-	return policytest.New(a.policy.current.Load().policy, a.asked).Run(ctx, cases)
+func (a *App) TryPolicy(ctx context.Context, cases []policy.Case) ([]policy.CaseOutcome, error) {
+	return policy.NewTrial(a.policy.current.Load().policy, a.asked).Run(ctx, cases)
 }
 
 // ReplayPolicy decides the calls recorded since a time again, with the current policy, and
 // returns those with a different decision.
-func (a *App) ReplayPolicy(ctx context.Context, since time.Time) (*policytest.Replayed, error) {
-	replayed := &policytest.Replayed{Changes: []policytest.Change{}}
-	tried := policytest.New(a.policy.current.Load().policy, a.known)
+func (a *App) ReplayPolicy(ctx context.Context, since time.Time) (*policy.Replayed, error) {
+	replayed := &policy.Replayed{Changes: []policy.ReplayChange{}}
+	tried := policy.NewTrial(a.policy.current.Load().policy, a.known)
 	tried.Enforced = func(tool *toolroom.Tool, predicted []toolroom.Effect) func(toolroom.Effect) bool {
 		e, err := a.catalog.Resolve(tool.ID.String(), nil)
 		if err != nil {
@@ -257,7 +256,7 @@ func (a *App) ReplayPolicy(ctx context.Context, since time.Time) (*policytest.Re
 			return nil, err
 		}
 		for _, c := range page {
-			tried.Replay(ctx, replayed, policytest.Recorded{
+			tried.Replay(ctx, replayed, policy.Recorded{
 				ID: c.ID, Tool: c.Tool, Identity: c.Identity, Surface: c.Surface, Session: c.Session, Started: c.Started,
 				Arguments: c.Arguments, Effects: c.Expected, Was: c.Decision, Rule: c.Rule, Layers: c.Layers,
 			})

@@ -15,7 +15,6 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/receipt"
-	"github.com/toolroom/toolroom/internal/receipt/export"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/secret"
 )
@@ -26,7 +25,7 @@ func (a *App) openRecorder(ctx context.Context) error {
 	switch log := a.config.Receipts.Log; log {
 	case "":
 	case config.LogOTLP:
-		a.collector = export.NewOTLP(export.OTLPOptions{
+		a.collector = receipt.NewOTLP(receipt.OTLPOptions{
 			Endpoint: a.config.Receipts.OTLP.Endpoint, Version: a.o.Version, Log: a.log,
 			Headers: func(ctx context.Context) (map[string]string, error) {
 				return a.resolver.ExpandAll(ctx, a.Config().Receipts.OTLP.Headers)
@@ -35,11 +34,11 @@ func (a *App) openRecorder(ctx context.Context) error {
 		o.Written = a.collector.Write
 	case config.LogStdout:
 		if a.o.Receipts != nil {
-			a.lines = export.LinesTo(a.o.Receipts, a.log)
+			a.lines = receipt.LinesTo(a.o.Receipts, a.log)
 		}
 	default:
 		var err error
-		if a.lines, err = export.OpenLines(a.folder(log), a.log); err != nil {
+		if a.lines, err = receipt.OpenLines(a.folder(log), a.log); err != nil {
 			return toolroom.Errorf(toolroom.CodeInternal, "receipts.log: %w", err).WithHint("choose a file that this user can write")
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
-	"github.com/toolroom/toolroom/internal/builtin/cron"
+	"github.com/toolroom/toolroom/internal/builtin/system"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/run"
@@ -23,11 +23,11 @@ func (a *App) newSchedules() *schedule.Service {
 }
 
 func (a *App) cronPack(c *config.Config) *builtin.Pack {
-	o := cron.Options{Schedules: a.schedules, Surface: run.SurfaceOf, Labels: run.TaintOf}
+	o := system.CronOptions{Schedules: a.schedules, Surface: run.SurfaceOf, Labels: run.TaintOf}
 	if c.Builtin.Cron != nil {
 		o.Zone = c.Builtin.Cron.Timezone
 	}
-	return cron.Pack(o)
+	return system.CronPack(o)
 }
 
 // checkScheduled returns an error if a call could not be made now, so that its schedule

@@ -16,16 +16,14 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/embed"
-	"github.com/toolroom/toolroom/internal/embed/registry"
 	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/internal/search"
-	"github.com/toolroom/toolroom/internal/search/learn"
 )
 
 // meaning is the embedder in use, and what keeps the vectors of tools.
 type meaning struct {
 	name    string
-	entry   registry.Entry
+	entry   embed.Entry
 	wait    time.Duration // as in the config
 	service *embed.Service
 	indexer *embed.Indexer
@@ -45,7 +43,7 @@ const (
 
 // openLearner begins to learn from use.
 func (a *App) openLearner() {
-	a.learner = learn.New(a.store, learn.Options{Redact: func(s string) string { return string(a.redactor.Redact([]byte(s))) }, Log: a.log})
+	a.learner = search.NewLearner(a.store, search.LearnerOptions{Redact: func(s string) string { return string(a.redactor.Redact([]byte(s))) }, Log: a.log})
 }
 
 // learning is the catalog's learner, which the config may turn off at any time.
@@ -80,7 +78,7 @@ func (a *App) ForgetSearches(ctx context.Context, tool string) (int, error) {
 
 // applySearch uses the embedder that the config and the home choose.
 func (a *App) applySearch(c *config.Config) error {
-	known, err := registry.Load(a.home)
+	known, err := embed.LoadRegistry(a.home)
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeInternal, "embedders: %w", err).WithHint("remove the file; then add the embedders again")
 	}
@@ -134,11 +132,11 @@ func (a *App) embedder() *embed.Service {
 
 // Embedder opens an embedder of this room's network rules and secrets, bounded by the
 // config's search section.
-func (a *App) Embedder(entry registry.Entry) (*embed.Service, error) {
+func (a *App) Embedder(entry embed.Entry) (*embed.Service, error) {
 	return a.embedService(entry, a.Config(), firstWait)
 }
 
-func (a *App) embedService(entry registry.Entry, c *config.Config, wait time.Duration) (*embed.Service, error) {
+func (a *App) embedService(entry embed.Entry, c *config.Config, wait time.Duration) (*embed.Service, error) {
 	var transport http.RoundTripper
 	address, err := entry.Address()
 	if err != nil {
@@ -156,7 +154,7 @@ func (a *App) embedService(entry registry.Entry, c *config.Config, wait time.Dur
 	}, embed.Options{Wait: wait}), nil
 }
 
-func (a *App) newMeaning(name string, entry registry.Entry, c *config.Config) (*meaning, error) {
+func (a *App) newMeaning(name string, entry embed.Entry, c *config.Config) (*meaning, error) {
 	wait := c.Search.Wait
 	if !a.indexing {
 		wait = max(wait, firstWait)
@@ -213,7 +211,7 @@ func (a *App) startSearch(ctx context.Context) {
 		var seen time.Time
 		every(ctx, lookPeriod, func() {
 			var changed time.Time
-			if info, err := os.Stat(registry.Path(a.home)); err == nil {
+			if info, err := os.Stat(embed.RegistryPath(a.home)); err == nil {
 				changed = info.ModTime()
 			}
 			if !changed.Equal(seen) {
@@ -256,8 +254,8 @@ func (a *App) recallVectors(ctx context.Context) {
 
 // SearchStatus says how searches find tools.
 type SearchStatus struct {
-	Embedder string         `json:"embedder,omitempty"`
-	Entry    registry.Entry `json:"settings,omitzero"`
+	Embedder string      `json:"embedder,omitempty"`
+	Entry    embed.Entry `json:"settings,omitzero"`
 	embed.Progress
 	Failure string `json:"failure,omitempty"`
 	Learns  bool   `json:"learns"`

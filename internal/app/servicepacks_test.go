@@ -219,3 +219,24 @@ func TestToolsOfServicesThroughThePipeline(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// What logs in to a cluster is in no secret of Toolroom, and a server may repeat it.
+func TestTheTokenOfAKubeconfigIsRedacted(t *testing.T) {
+	t.Parallel()
+	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"kind": "Status", "message": "I got %s"}`, r.Header.Get("Authorization"))
+	}))
+	t.Cleanup(echo.Close)
+	const token = "eyJhbGciOi-the-token-of-a-kubeconfig"
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	text := fmt.Sprintf("current-context: c\nclusters: [{name: k, cluster: {server: %q}}]\nusers: [{name: u, user: {token: %s}}]\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n", echo.URL, token)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorkshop(t, fmt.Sprintf("builtin: {k8s: {kubeconfig: %q}}", kubeconfig))
+	r := w.call("k8s:pods", map[string]any{})
+	if r.Error == nil || !strings.Contains(r.Error.Message, "I got") || strings.Contains(r.Error.Message, token) {
+		t.Errorf("%+v", r.Error)
+	}
+}

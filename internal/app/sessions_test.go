@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/builtin/sessions"
+	"github.com/toolroom/toolroom/internal/builtin/system"
 )
 
 func (w *workshop) inSession(who toolroom.Identity, session, tool string, args toolroom.Args) *toolroom.Result {
@@ -37,11 +37,11 @@ func TestSessionsShowTheCallersCallsAndNobodyElses(t *testing.T) {
 	w.inSession(bob, "talk", "memory:search", toolroom.Args{"query": "of bob"})
 	w.inSession(ann, "talk", "file:read", toolroom.Args{"path": "missing"})
 
-	page := decoded[sessions.History](t, w.inSession(ann, "", "sessions:history", toolroom.Args{"id": "talk", "limit": 2}))
+	page := decoded[system.History](t, w.inSession(ann, "", "sessions:history", toolroom.Args{"id": "talk", "limit": 2}))
 	if len(page.Calls) != 2 || page.Calls[0].Tool != "file:read" || page.Calls[0].Error == "" || page.Calls[1].Tool != "memory:list" || page.Next == 0 {
 		t.Errorf("%+v", page)
 	}
-	rest := decoded[sessions.History](t, w.inSession(ann, "", "sessions:history", toolroom.Args{"id": "talk", "before": page.Next}))
+	rest := decoded[system.History](t, w.inSession(ann, "", "sessions:history", toolroom.Args{"id": "talk", "before": page.Next}))
 	if len(rest.Calls) != 3 || string(rest.Calls[2].Arguments) != `{"query":"first"}` || rest.Next != 0 {
 		t.Errorf("%+v", rest)
 	}
@@ -50,14 +50,14 @@ func TestSessionsShowTheCallersCallsAndNobodyElses(t *testing.T) {
 		want []string
 	}{"bob": {bob, []string{"memory:search"}}, "an agent of ann": {agent, []string{"memory:list"}}} {
 		var got []string
-		for _, e := range decoded[sessions.History](t, w.inSession(tt.who, "talk", "sessions:history", toolroom.Args{})).Calls {
+		for _, e := range decoded[system.History](t, w.inSession(tt.who, "talk", "sessions:history", toolroom.Args{})).Calls {
 			got = append(got, e.Tool)
 		}
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s sees %v, want %v", name, got, tt.want)
 		}
 	}
-	list := decoded[sessions.Sessions](t, w.inSession(ann, "", "sessions:list", toolroom.Args{}))
+	list := decoded[system.Sessions](t, w.inSession(ann, "", "sessions:list", toolroom.Args{}))
 	if len(list.Sessions) != 1 || list.Sessions[0].ID != "talk" || list.Sessions[0].Calls != 6 {
 		t.Errorf("%+v", list)
 	}
@@ -75,7 +75,7 @@ func TestSessionsShowTheCallersCallsAndNobodyElses(t *testing.T) {
 func TestSessionsKeepVariablesUntilTheyAreDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, "")
-	made := decoded[sessions.Session](t, w.call("sessions:create", map[string]any{}))
+	made := decoded[system.Session](t, w.call("sessions:create", map[string]any{}))
 	run := func(session, code string) *toolroom.Result {
 		return w.call("code:execute", map[string]any{"language": "javascript", "code": code, "session": session})
 	}
@@ -85,16 +85,16 @@ func TestSessionsKeepVariablesUntilTheyAreDeleted(t *testing.T) {
 	if r := w.call("sessions:create", map[string]any{"id": made.ID}); r.OK() || r.Error.Code != toolroom.CodeConflict {
 		t.Errorf("a session was made twice: %+v", r.Error)
 	}
-	decoded[sessions.Session](t, w.call("sessions:create", map[string]any{"id": "copy", "from": made.ID}))
+	decoded[system.Session](t, w.call("sessions:create", map[string]any{"id": "copy", "from": made.ID}))
 	if r := run("copy", "x"); !r.OK() || !strings.Contains(r.Text(), "42") {
 		t.Errorf("%+v %s", r.Error, r.Text())
 	}
-	for _, one := range decoded[sessions.Sessions](t, w.call("sessions:list", map[string]any{})).Sessions {
+	for _, one := range decoded[system.Sessions](t, w.call("sessions:list", map[string]any{})).Sessions {
 		if one.Language != "javascript" || one.Calls != 1 || one.Runs == 0 || one.Expires == nil {
 			t.Errorf("%+v", one)
 		}
 	}
-	history := decoded[sessions.History](t, w.call("sessions:history", map[string]any{"id": "copy"}))
+	history := decoded[system.History](t, w.call("sessions:history", map[string]any{"id": "copy"}))
 	var args struct{ Code string }
 	if len(history.Calls) != 1 || json.Unmarshal(history.Calls[0].Arguments, &args) != nil || args.Code != "x" {
 		t.Errorf("%+v", history)
@@ -102,7 +102,7 @@ func TestSessionsKeepVariablesUntilTheyAreDeleted(t *testing.T) {
 	if r := w.as("another", "sessions:delete", map[string]any{"id": "copy"}); r.OK() {
 		t.Error("another identity may delete the session")
 	}
-	decoded[sessions.Deleted](t, w.call("sessions:delete", map[string]any{"id": "copy"}))
+	decoded[system.SessionDeleted](t, w.call("sessions:delete", map[string]any{"id": "copy"}))
 	if r := run("copy", "x"); r.OK() {
 		t.Error("a variable outlived its session")
 	}

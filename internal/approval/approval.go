@@ -1,5 +1,8 @@
 // Package approval manages approvals: questions to people about exact calls, and
 // their answers. The runner asks through [Service]; people answer on any surface.
+//
+// A [Notifier] tells people of approvals over HTTP: it sends each question to the
+// configured webhooks, with a link to answer it.
 package approval
 
 import (

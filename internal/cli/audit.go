@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/receipt/audit"
+	"github.com/toolroom/toolroom/internal/receipt"
 )
 
 func (a *cli) auditCommand() *cobra.Command {
@@ -60,7 +60,7 @@ func (a *cli) auditExportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.screen.say("exported %s (%d to %d of %d), signed with key %s", count(m.Count, "receipt"), m.Before.Seq+1, m.Last.Seq, m.Head.Seq, audit.Fingerprint(m.Key))
+			a.screen.say("exported %s (%d to %d of %d), signed with key %s", count(m.Count, "receipt"), m.Before.Seq+1, m.Last.Seq, m.Head.Seq, receipt.Fingerprint(m.Key))
 			return nil
 		}),
 	}
@@ -72,18 +72,18 @@ func (a *cli) auditExportCommand() *cobra.Command {
 	return c
 }
 
-func signingKey(r *app.App, path string) (audit.Key, error) {
+func signingKey(r *app.App, path string) (receipt.SigningKey, error) {
 	if path == "" {
 		return r.AuditKey()
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return audit.Key{}, usage("openssl genpkey -algorithm ed25519 -out "+path, "key file %s not found", path)
+		return receipt.SigningKey{}, usage("openssl genpkey -algorithm ed25519 -out "+path, "key file %s not found", path)
 	}
-	return audit.OpenKey(path)
+	return receipt.OpenSigningKey(path)
 }
 
 // selection parses a time range.
-func selection(since, until string) (sel audit.Selection, err error) {
+func selection(since, until string) (sel receipt.Selection, err error) {
 	if sel.Since, err = moment("--since", since); err != nil {
 		return sel, err
 	}
@@ -163,7 +163,7 @@ func (a *cli) verifyExport(path, keyFile string, asJSON bool) error {
 	if asJSON {
 		return a.screen.json(report)
 	}
-	fingerprint := audit.Fingerprint(report.Key)
+	fingerprint := receipt.Fingerprint(report.Key)
 	err = a.screen.printf("OK: %s (%d to %d), unchanged since the export at %s; signed with key %s\n",
 		count(report.Count, "receipt"), report.Before.Seq+1, report.Last.Seq, when(report.Made), fingerprint)
 	if err != nil {
@@ -183,7 +183,7 @@ func (a *cli) verifyExport(path, keyFile string, asJSON bool) error {
 
 // readExport verifies an export with the given key, else with the key of this home, else
 // with the key in the file, which is then not trusted.
-func (a *cli) readExport(path, keyFile string) (report *audit.Report, trusted bool, err error) {
+func (a *cli) readExport(path, keyFile string) (report *receipt.Report, trusted bool, err error) {
 	key, err := a.publicKey(keyFile)
 	if err != nil {
 		return nil, false, err
@@ -197,13 +197,13 @@ func (a *cli) readExport(path, keyFile string) (report *audit.Report, trusted bo
 		defer f.Close()
 		in = f
 	}
-	report, err = audit.Verify(bufio.NewReader(in), key)
+	report, err = receipt.Verify(bufio.NewReader(in), key)
 	return report, key != nil, err
 }
 
 func (a *cli) publicKey(path string) (ed25519.PublicKey, error) {
 	if path != "" {
-		key, err := audit.ReadPublic(path)
+		key, err := receipt.ReadPublicKey(path)
 		if err != nil {
 			return nil, usage("toolroom audit key > toolroom.pub", "%s", err)
 		}
@@ -213,7 +213,7 @@ func (a *cli) publicKey(path string) (ed25519.PublicKey, error) {
 	if _, err := os.Stat(own); err != nil {
 		return nil, nil
 	}
-	key, err := audit.OpenKey(own)
+	key, err := receipt.OpenSigningKey(own)
 	if err != nil {
 		return nil, err
 	}
@@ -242,8 +242,8 @@ func (a *cli) auditKeyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.screen.say("fingerprint %s", audit.Fingerprint(key.Public()))
-			return a.screen.printf("%s", audit.PublicPEM(key.Public()))
+			a.screen.say("fingerprint %s", receipt.Fingerprint(key.Public()))
+			return a.screen.printf("%s", receipt.PublicPEM(key.Public()))
 		}),
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/embed/registry"
+	"github.com/toolroom/toolroom/internal/embed"
 	"github.com/toolroom/toolroom/internal/search/bench"
 )
 
@@ -77,7 +77,7 @@ the others.`,
 
 // withEmbedder runs a benchmark with an embedder of this home.
 func (a *cli) withEmbedder(ctx context.Context, name string, o *bench.Options, run func() error) error {
-	known, err := registry.Load(a.home)
+	known, err := embed.LoadRegistry(a.home)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/policy/policytest"
+	"github.com/toolroom/toolroom/internal/policy"
 )
 
 func (a *cli) policyTestCommand() *cobra.Command {
@@ -25,7 +25,7 @@ func (a *cli) policyTestCommand() *cobra.Command {
 			if !filepath.IsAbs(file) {
 				file = filepath.Join(a.Dir, file)
 			}
-			cases, err := policytest.Read(file)
+			cases, err := policy.ReadCases(file)
 			if err != nil {
 				return err
 			}
@@ -43,7 +43,7 @@ func (a *cli) policyTestCommand() *cobra.Command {
 				err = a.screen.json(struct {
 					OK     bool                 `json:"ok"`
 					Failed int                  `json:"failed"`
-					Cases  []policytest.Outcome `json:"cases"`
+					Cases  []policy.CaseOutcome `json:"cases"`
 				}{failed == 0, failed, outcomes})
 			} else {
 				err = a.printOutcomes(outcomes, failed)
@@ -58,7 +58,7 @@ func (a *cli) policyTestCommand() *cobra.Command {
 	return c
 }
 
-func (a *cli) printOutcomes(outcomes []policytest.Outcome, failed int) error {
+func (a *cli) printOutcomes(outcomes []policy.CaseOutcome, failed int) error {
 	for _, o := range outcomes {
 		if o.OK {
 			continue
@@ -110,7 +110,7 @@ predicted effects.`,
 	return c
 }
 
-func (a *cli) printReplayed(replayed *policytest.Replayed, since time.Duration) error {
+func (a *cli) printReplayed(replayed *policy.Replayed, since time.Duration) error {
 	if len(replayed.Changes) > 0 {
 		rows := make([][]string, len(replayed.Changes))
 		for i, c := range replayed.Changes {

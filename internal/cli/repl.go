@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -105,13 +106,16 @@ func (a *cli) typing() bool {
 func (a *cli) typist() (lines func(goesOn bool) (string, error), done func() error, err error) {
 	in, _ := a.In.(*os.File)
 	if !a.typing() {
-		in := bufio.NewReader(io.LimitReader(a.In, maxDocument))
+		in := bufio.NewScanner(a.In)
+		in.Buffer(nil, maxProgram+1)
 		return func(bool) (string, error) {
-			line, err := in.ReadString('\n')
-			if errors.Is(err, io.EOF) && line != "" {
-				err = nil
+			if in.Scan() {
+				return in.Text(), nil
 			}
-			return strings.TrimRight(line, "\r\n"), err
+			if errors.Is(in.Err(), bufio.ErrTooLong) {
+				return "", errLongProgram
+			}
+			return "", cmp.Or(in.Err(), io.EOF)
 		}, func() error { return nil }, nil
 	}
 	history, err := openHistory(filepath.Join(a.home, "history"))
@@ -148,6 +152,8 @@ func (a *cli) typist() (lines func(goesOn bool) (string, error), done func() err
 	}, history.save, nil
 }
 
+var errLongProgram = toolroom.Errorf(toolroom.CodeInvalidArguments, "the program has more than %d bytes", maxProgram)
+
 // program reads lines until they form a complete program.
 func program(language string, line func(goesOn bool) (string, error)) (string, error) {
 	var text strings.Builder
@@ -161,7 +167,7 @@ func program(language string, line func(goesOn bool) (string, error)) (string, e
 		}
 		text.WriteString(next)
 		if text.Len() > maxProgram {
-			return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the program has more than %d bytes", maxProgram)
+			return "", errLongProgram
 		}
 		if whole(language, text.String()) {
 			return text.String(), nil

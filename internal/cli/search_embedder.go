@@ -13,8 +13,6 @@ import (
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/embed"
 	"github.com/toolroom/toolroom/internal/embed/minilm"
-	"github.com/toolroom/toolroom/internal/embed/registry"
-	"github.com/toolroom/toolroom/internal/embed/remote"
 )
 
 func (a *cli) searchEmbedderCommand() *cobra.Command {
@@ -35,7 +33,7 @@ by words alone.`,
 
 func (a *cli) embedderAddCommand() *cobra.Command {
 	var as string
-	var e registry.Entry
+	var e embed.Entry
 	var later bool
 	c := &cobra.Command{
 		Use:   "add FOLDER|openai|ollama",
@@ -72,11 +70,11 @@ after a few seconds.`,
 }
 
 // embedderEntry returns the embedder that an argument of "add" names, and its default name.
-func embedderEntry(arg string, e registry.Entry) (string, registry.Entry, error) {
-	if arg == remote.OpenAI || arg == remote.Ollama {
+func embedderEntry(arg string, e embed.Entry) (string, embed.Entry, error) {
+	if arg == embed.OpenAI || arg == embed.Ollama {
 		e.Kind = arg
 		if e.URL == "" {
-			e.URL = remote.DefaultURL(arg)
+			e.URL = embed.DefaultURL(arg)
 		}
 		if e.Key != "" && !strings.Contains(e.Key, "secret://") {
 			return "", e, usage("toolroom secret set openai/key; then --key secret://openai/key", "the key would be kept in plain text")
@@ -87,15 +85,15 @@ func embedderEntry(arg string, e registry.Entry) (string, registry.Entry, error)
 		return "", e, usage("toolroom search embedder add FOLDER, openai or ollama", "%q is neither a folder nor a kind of service", arg)
 	}
 	dir, err := filepath.Abs(arg)
-	e.Kind, e.Dir = registry.MiniLM, dir
+	e.Kind, e.Dir = embed.MiniLM, dir
 	if e.Digest == "" {
 		e.Digest = minilm.Official
 	}
 	e.Digest = strings.TrimPrefix(strings.ToLower(e.Digest), "sha256:")
-	return registry.MiniLM, e, err
+	return embed.MiniLM, e, err
 }
 
-func (a *cli) addEmbedder(ctx context.Context, r *app.App, name string, entry registry.Entry, later bool) error {
+func (a *cli) addEmbedder(ctx context.Context, r *app.App, name string, entry embed.Entry, later bool) error {
 	service, err := r.Embedder(entry)
 	if err != nil {
 		return err
@@ -107,7 +105,7 @@ func (a *cli) addEmbedder(ctx context.Context, r *app.App, name string, entry re
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the embedder does not work: %w", err).
 			WithCLIHint("check the folder or the service; for other weights that you trust say --digest SHA256")
 	}
-	known, err := registry.Load(a.home)
+	known, err := embed.LoadRegistry(a.home)
 	if err != nil {
 		return err
 	}
@@ -117,6 +115,13 @@ func (a *cli) addEmbedder(ctx context.Context, r *app.App, name string, entry re
 	if !later {
 		if err := a.embedTools(ctx, r, service); err != nil {
 			return err
+		}
+		// Another command may have changed the list meanwhile.
+		if known, err = embed.LoadRegistry(a.home); err != nil {
+			return err
+		}
+		if err := known.Add(name, entry); err != nil {
+			return usage("--name minilm", "%s", err)
 		}
 	}
 	if err := known.Save(a.home); err != nil {
@@ -148,7 +153,7 @@ func (a *cli) embedderListCommand() *cobra.Command {
 		Example: "  toolroom search embedder list",
 		Args:    arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			known, err := registry.Load(a.home)
+			known, err := embed.LoadRegistry(a.home)
 			if err != nil {
 				return err
 			}
@@ -166,7 +171,7 @@ func (a *cli) embedderListCommand() *cobra.Command {
 					chosen = "yes"
 				}
 				where := e.Dir
-				if e.Kind != registry.MiniLM {
+				if e.Kind != embed.MiniLM {
 					where = e.Model + " at " + e.URL
 				}
 				rows = append(rows, []string{name, e.Kind, chosen, where})
@@ -218,7 +223,7 @@ func (a *cli) embedderRemoveCommand() *cobra.Command {
 		Example: "  toolroom search embedder remove minilm",
 		Args:    arguments(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			known, err := registry.Load(a.home)
+			known, err := embed.LoadRegistry(a.home)
 			if err != nil {
 				return err
 			}

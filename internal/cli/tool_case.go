@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/release"
 )
 
@@ -40,7 +41,7 @@ func (a *cli) toolCaseAddCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := json.Unmarshal(text, &made.Fakes); err != nil {
+				if err := jsonx.UnmarshalKnown(text, &made.Fakes, jsonx.Limits{Bytes: maxDocument}); err != nil {
 					return usage(`toolroom tool case add double half x=21 --fakes '[{"tool": "math:add", "arguments": {"a": 1}, "value": 2}]'`, "--fakes is not a list of fakes: %v", err)
 				}
 			}

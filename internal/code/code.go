@@ -17,7 +17,6 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
-	"github.com/toolroom/toolroom/internal/code/journal"
 	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/engine"
@@ -38,7 +37,7 @@ type Options struct {
 	Artifacts *artifact.Store
 	Sessions  *session.Store
 	// Journals stores suspended programs. Without it they do not outlive this process.
-	Journals journal.Store
+	Journals session.JournalStore
 	// Engines are the engines that programs may run on, in the order of preference of auto.
 	Engines []engine.Engine
 	// Remote runs whole programs in another room; nil if there is none.

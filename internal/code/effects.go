@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/effects/shell"
+	"github.com/toolroom/toolroom/internal/effects"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -24,23 +24,23 @@ func (s *Service) PredictEffects(req *source.Request) ([]toolroom.Effect, string
 	if err != nil {
 		return []toolroom.Effect{{Kind: toolroom.EffectCommand}}, ""
 	}
-	var effects []toolroom.Effect
+	var list []toolroom.Effect
 	switch r.Language {
 	case "shell":
-		effects = shell.Read(r.Code, workDir)
+		list = effects.ReadShell(r.Code, workDir)
 	case "command":
-		effects = shell.Started(r.Command, r.Stdin, workDir)
+		list = effects.ReadStarted(r.Command, r.Stdin, workDir)
 	default:
-		effects = []toolroom.Effect{{Kind: toolroom.EffectNone}}
+		list = []toolroom.Effect{{Kind: toolroom.EffectNone}}
 	}
-	effects = append(effects, r.reaches()...)
+	list = append(list, r.reaches()...)
 	if r.Engine == hostRuntime || r.Runtime == hostRuntime {
-		effects = append(effects, toolroom.Effect{Kind: toolroom.EffectFile}, toolroom.Effect{Kind: toolroom.EffectHost})
+		list = append(list, toolroom.Effect{Kind: toolroom.EffectFile}, toolroom.Effect{Kind: toolroom.EffectHost})
 		if r.Language != "shell" && r.Language != "command" {
-			effects = append(effects, toolroom.Effect{Kind: toolroom.EffectCommand})
+			list = append(list, toolroom.Effect{Kind: toolroom.EffectCommand})
 		}
 	}
-	return effects, workDir
+	return list, workDir
 }
 
 // Enforces returns false: rules about effects are kept by the choice of a sandbox.

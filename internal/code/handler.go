@@ -14,7 +14,6 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
-	"github.com/toolroom/toolroom/internal/code/journal"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/run"
@@ -46,8 +45,8 @@ type handler struct {
 	computed       bool
 	closedPrograms map[string]error
 
-	journal *journal.Journal
-	head    journal.Head
+	journal *session.Journal
+	head    session.JournalHead
 	end     context.CancelCauseFunc // ends the program
 
 	mu         sync.Mutex
@@ -89,7 +88,7 @@ func (h *handler) call(ctx context.Context, call toolroom.Call) (*toolroom.Resul
 	if err := h.openFor(ctx, call.Tool); err != nil {
 		return nil, err
 	}
-	e := journal.Entry{Tool: call.Tool, Hash: digest(call.Arguments), Shown: shown}
+	e := session.JournalEntry{Tool: call.Tool, Hash: digest(call.Arguments), Shown: shown}
 	return h.once(ctx, e, func(place int, approval string) *toolroom.Result {
 		call.Approval = approval
 		return h.run(ctx, place, h.unlisted(call))
@@ -161,7 +160,7 @@ func (h *handler) Chain(ctx context.Context, list []bridge.Value) (bridge.Value,
 		r, err := h.call(ctx, call)
 		if err != nil {
 			broken = err
-			return journal.Result(nil, err)
+			return session.JournalResult(nil, err)
 		}
 		return r
 	})
@@ -180,12 +179,12 @@ func (h *handler) Chain(ctx context.Context, list []bridge.Value) (bridge.Value,
 // ask handles requests that are not tool calls: they have no effects, but must always get
 // the same answer.
 func (h *handler) ask(ctx context.Context, what, of string, answer func() (bridge.Value, error)) (bridge.Value, error) {
-	r, err := h.once(ctx, journal.Entry{Tool: what, Hash: digest([]byte(of))}, func(int, string) *toolroom.Result {
+	r, err := h.once(ctx, session.JournalEntry{Tool: what, Hash: digest([]byte(of))}, func(int, string) *toolroom.Result {
 		v, err := answer()
 		if err != nil {
-			return journal.Result(nil, err)
+			return session.JournalResult(nil, err)
 		}
-		return journal.Result(bridge.ToJSON(v))
+		return session.JournalResult(bridge.ToJSON(v))
 	})
 	if err != nil {
 		return nil, err
@@ -253,12 +252,12 @@ func (h *handler) Put(ctx context.Context, name, mediaType string, data []byte) 
 	if name == "" {
 		name = "artifact"
 	}
-	r, err := h.once(ctx, journal.Entry{Tool: "artifacts.put", Hash: digest([]byte(name + "\x00" + mediaType + "\x00" + string(data)))}, func(int, string) *toolroom.Result {
+	r, err := h.once(ctx, session.JournalEntry{Tool: "artifacts.put", Hash: digest([]byte(name + "\x00" + mediaType + "\x00" + string(data)))}, func(int, string) *toolroom.Result {
 		a, err := h.o.Artifacts.Put(ctx, identity.Owner(h.request.Identity), artifact.File, name, mediaType, bytes.NewReader(data))
 		if err != nil {
-			return journal.Result(nil, err)
+			return session.JournalResult(nil, err)
 		}
-		return journal.Result(json.Marshal(a))
+		return session.JournalResult(json.Marshal(a))
 	})
 	if err != nil {
 		return bridge.Handle{}, err

@@ -14,7 +14,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/code/journal"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/session"
 	"github.com/toolroom/toolroom/source"
@@ -38,7 +37,7 @@ func (s *Service) Resumes(ctx context.Context, call string) bool {
 
 // handler returns the call handler of a new or resumed run.
 func (s *Service) handler(ctx context.Context, req *source.Request, r *Request, held *session.Run) (*handler, error) {
-	h := &handler{Service: s, request: req, language: r.Language, session: held, function: r.function, journal: &journal.Journal{}, waiting: map[int]string{}}
+	h := &handler{Service: s, request: req, language: r.Language, session: held, function: r.function, journal: &session.Journal{}, waiting: map[int]string{}}
 	h.resumable = s.o.Journals != nil && r.function == nil && r.Engine != hostRuntime && r.Runtime != hostRuntime && r.Profile != "dev"
 	names := r.function == nil || r.function.Tools
 	if names {
@@ -54,7 +53,7 @@ func (s *Service) handler(ctx context.Context, req *source.Request, r *Request, 
 			return nil, err
 		}
 	}
-	h.head = journal.Head{Seed: make([]byte, 16), State: stateOf(held)}
+	h.head = session.JournalHead{Seed: make([]byte, 16), State: stateOf(held)}
 	rand.Read(h.head.Seed) // never fails
 	if !names {
 		return h, nil
@@ -70,12 +69,12 @@ func (s *Service) handler(ctx context.Context, req *source.Request, r *Request, 
 }
 
 // resume continues a run on the engine that it was on.
-func (h *handler) resume(r *Request, head *journal.Head, entries []journal.Entry) error {
+func (h *handler) resume(r *Request, head *session.JournalHead, entries []session.JournalEntry) error {
 	if stateOf(h.session) != head.State {
 		return toolroom.Errorf(toolroom.CodeConflict, "session %s changed while the program waited for a person", r.Session).
 			WithHint("run it again; its earlier calls have been made")
 	}
-	h.head, h.journal = *head, journal.Resume(entries)
+	h.head, h.journal = *head, session.ResumeJournal(entries)
 	if r.Runtime == "" {
 		r.Engine = head.Engine
 	}
@@ -114,9 +113,9 @@ func (h *handler) begin(engine string) {
 
 // once returns the recorded answer of a request, or else serves the request and records the
 // answer.
-func (h *handler) once(ctx context.Context, e journal.Entry, do func(place int, approval string) *toolroom.Result) (*toolroom.Result, error) {
+func (h *handler) once(ctx context.Context, e session.JournalEntry, do func(place int, approval string) *toolroom.Result) (*toolroom.Result, error) {
 	place, found, again, err := h.journal.Ask(ctx, e)
-	if diverged := (*journal.Divergence)(nil); errors.As(err, &diverged) {
+	if diverged := (*session.Divergence)(nil); errors.As(err, &diverged) {
 		return nil, h.stop(h.diverged(diverged))
 	}
 	if err != nil || found.Result != nil {
@@ -141,7 +140,7 @@ func (h *handler) once(ctx context.Context, e journal.Entry, do func(place int, 
 // took records an answer, unless the call was interrupted.
 func (h *handler) took(ctx context.Context, place int, d time.Duration, r *toolroom.Result) (*toolroom.Result, error) {
 	cut := ctx.Err() != nil && r.Status == toolroom.StatusCancelled
-	err := h.journal.Note(place, func(e *journal.Entry) {
+	err := h.journal.Note(place, func(e *session.JournalEntry) {
 		if cut {
 			e.Unbegun = r.Effects == toolroom.EffectsNone
 		} else {
@@ -169,7 +168,7 @@ func (h *handler) took(ctx context.Context, place int, d time.Duration, r *toolr
 
 // mayRepeat reports whether a call that was in progress when the program was interrupted
 // can be made again: it had not started, or it is safe to repeat.
-func (h *handler) mayRepeat(ctx context.Context, e journal.Entry) bool {
+func (h *handler) mayRepeat(ctx context.Context, e session.JournalEntry) bool {
 	if e.Shown == nil || e.Unbegun {
 		return true
 	}
@@ -245,7 +244,7 @@ func (h *handler) waitBegan(ctx context.Context, place int, approval string) (ti
 	defer h.mu.Unlock()
 	// It is noted before the run is stored: of a stored call without its approval it would be
 	// unknown whether it has begun.
-	if err := h.journal.Note(place, func(e *journal.Entry) { e.Approval = approval }); err != nil {
+	if err := h.journal.Note(place, func(e *session.JournalEntry) { e.Approval = approval }); err != nil {
 		return 0, err
 	}
 	if err := h.storeRun(ctx); err != nil {
@@ -303,8 +302,8 @@ func (h *handler) storeRun(ctx context.Context) error {
 		return nil
 	}
 	err := h.journal.Keep(
-		func(all []journal.Entry) error { return journals.KeepJournal(stored, call, &h.head, all) },
-		func(place int, e journal.Entry) error { return journals.KeepEntry(stored, call, place, e) },
+		func(all []session.JournalEntry) error { return journals.KeepJournal(stored, call, &h.head, all) },
+		func(place int, e session.JournalEntry) error { return journals.KeepEntry(stored, call, place, e) },
 	)
 	if err != nil {
 		return err
@@ -361,7 +360,7 @@ func (h *handler) whyEnded(err error) error {
 }
 
 // diverged returns the error of a program that diverged.
-func (h *handler) diverged(d *journal.Divergence) error {
+func (h *handler) diverged(d *session.Divergence) error {
 	e := toolroom.Errorf(toolroom.CodeConflict, "%w", d)
 	e.Details = map[string]any{"diverged": true, "called": d.Asked, "expected": d.Expected}
 	if h.request.Again {

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/effects/shell"
-	"github.com/toolroom/toolroom/internal/effects/sql"
 )
 
 // conventions reads the arguments of a tool that declares nothing by their
@@ -95,7 +93,7 @@ func (s *set) named(key string, value any) {
 			s.argv(v)
 			// Each may be a command line too; a single word is more likely an argument.
 			for _, element := range v {
-				for _, e := range shell.Read(element.(string), s.place.dir()) {
+				for _, e := range ReadShell(element.(string), s.place.dir()) {
 					if e.Target != "" || strings.ContainsAny(element.(string), " \t\n;|&$`") {
 						s.note(e)
 					}
@@ -116,9 +114,9 @@ func (s *set) text(key, v string) {
 	switch {
 	case v == "":
 	case isCommand(key):
-		found = shell.Read(v, s.place.dir())
+		found = ReadShell(v, s.place.dir())
 	case hasSuffix(key, "sql", "sqlquery", "statement", "statements"):
-		found = sql.Read(v)
+		found = ReadSQL(v)
 	case isURL(v) && hasPrefixFold(v, "file:"):
 		found = []toolroom.Effect{{Kind: toolroom.EffectFile, Target: v}}
 	case isURL(v), hasSuffix(key, "url", "urls", "uri", "endpoint", "href", "webhook", "host", "hostname", "domain") && !strings.ContainsAny(v, " \n"):
@@ -144,7 +142,7 @@ func (s *set) commandOf(line string, object map[string]any) {
 			s.argv(append([]any{line}, list...))
 		}
 	}
-	for _, e := range shell.Read(line, s.place.dir()) {
+	for _, e := range ReadShell(line, s.place.dir()) {
 		s.note(e)
 	}
 }

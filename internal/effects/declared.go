@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/effects/shell"
-	"github.com/toolroom/toolroom/internal/effects/sql"
 )
 
 // CheckDeclared tells what is wrong with an effect that is declared of a tool.
@@ -60,7 +58,7 @@ func (s *set) stated(e toolroom.Effect) {
 		s.meaning(e, e.Target)
 		return
 	}
-	for _, e := range shell.Read(e.Target, s.place.dir()) {
+	for _, e := range ReadShell(e.Target, s.place.dir()) {
 		if e.Target != "" {
 			s.note(e)
 		}
@@ -101,7 +99,7 @@ func (s *set) argv(list []any) {
 	for i, v := range list {
 		argv[i] = scalar(v)
 	}
-	for _, e := range shell.Args(argv, s.place.dir()) {
+	for _, e := range ReadArgs(argv, s.place.dir()) {
 		s.note(e)
 	}
 }
@@ -112,9 +110,9 @@ func (s *set) meaning(e toolroom.Effect, text string) {
 	var found []toolroom.Effect
 	switch {
 	case e.Kind == toolroom.EffectCommand && text != "":
-		found = shell.Read(text, s.place.dir())
+		found = ReadShell(text, s.place.dir())
 	case e.Kind == toolroom.EffectSQL && e.Mode == "" && text != "":
-		found = sql.Read(text)
+		found = ReadSQL(text)
 	default:
 		e.Target = text
 		found = []toolroom.Effect{e}

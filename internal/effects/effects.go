@@ -3,6 +3,17 @@
 // about these, because names can be changed and effects cannot. [Of] brings
 // together what the tool declares, what its source foresees, and, for tools that
 // say nothing, the names of their arguments. In doubt it tells more, never less.
+//
+// [ReadShell] and [ReadArgs] tell what a command line would do before it runs: the
+// programs behind wrappers such as sudo, env and sh -c, in pipelines and substitutions,
+// with the files of redirects and of well-known programs. They read commands, not
+// programs: what make, a script in Python or a plugin of git does in its own process is
+// not seen. They fail closed: a program that they do not know may run any program, use any
+// file and reach any host. Package restrict enforces what cannot be read.
+//
+// [ReadSQL] tells the verbs and tables of SQL text. It reads what all dialects have in
+// common. What cannot be read for sure is reported as an effect without a target, which
+// rules take for any.
 package effects
 
 import (

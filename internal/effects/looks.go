@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/effects/shell"
 )
 
 // maxLines is how many lines of a text are looked at one by one, and maxHosts how many
@@ -39,7 +38,7 @@ func (s *set) looks(v string) {
 		s.note(toolroom.Effect{Kind: toolroom.EffectHost, Target: text})
 	}
 	if looksLikeCommand(text) {
-		for _, e := range shell.Read(text, s.place.dir()) {
+		for _, e := range ReadShell(text, s.place.dir()) {
 			s.note(e)
 		}
 	}

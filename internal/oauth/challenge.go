@@ -6,25 +6,22 @@ import (
 )
 
 // challenge is the authorization that a server requests with status 401 or 403
-// (RFC 6750, 3; RFC 9728, 5.1; RFC 9449, 7.1).
+// (RFC 6750, 3; RFC 9728, 5.1).
 type challenge struct {
 	status       int
-	err, text    string
+	err          string
 	scopes       []string
 	metadata     string
-	nonce        string // for the next DPoP proof
 	insufficient bool
 }
 
 func readChallenge(resp *http.Response) challenge {
-	ch := challenge{status: resp.StatusCode, nonce: resp.Header.Get("DPoP-Nonce")}
+	ch := challenge{status: resp.StatusCode}
 	for _, header := range resp.Header.Values("WWW-Authenticate") {
 		for name, value := range parameters(header) {
 			switch name {
 			case "error":
 				ch.err = value
-			case "error_description":
-				ch.text = value
 			case "scope":
 				ch.scopes = strings.Fields(value)
 			case "resource_metadata":

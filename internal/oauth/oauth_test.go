@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,40 +31,57 @@ type world struct {
 	seq           int
 	assertions    map[string]bool // that were exchanged
 	names         map[string]any  // in the metadata of the resource, in place of what is right
-	wantScope     string
-	expiresIn     int
-	refuses       bool   // tokens, whichever
-	iss           string // in the answer of the authorization endpoint; "" for the right one
+	auth          map[string]any  // in the metadata of the authorization server, likewise
+	// handlers are in place of those below, by path.
+	handlers map[string]http.HandlerFunc
+	// open counts the answers whose bodies nobody has closed.
+	open atomic.Int64
+	// basic holds the Authorization of requests for tokens.
+	basic     []string
+	wantScope string
+	expiresIn int
+	refuses   bool   // tokens, whichever
+	iss       string // in the answer of the authorization endpoint; "" for the right one
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{valid: map[string]string{}, refresh: map[string]bool{}, assertions: map[string]bool{}, expiresIn: 3600}
+	w := &world{valid: map[string]string{}, refresh: map[string]bool{}, assertions: map[string]bool{}, handlers: map[string]http.HandlerFunc{}, expiresIn: 3600}
 	mux := http.NewServeMux()
-	w.Server = httptest.NewServer(mux)
-	t.Cleanup(w.Close)
-	answer := func(rw http.ResponseWriter, status int, v any) {
-		rw.Header().Set("Content-Type", "application/json")
-		rw.WriteHeader(status)
-		json.NewEncoder(rw).Encode(v)
-	}
+	w.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		h := w.handlers[r.URL.Path]
+		w.mu.Unlock()
+		if h == nil {
+			h = mux.ServeHTTP
+		}
+		h(rw, r)
+	}))
+	t.Cleanup(func() {
+		w.Close()
+		if n := w.open.Load(); n != 0 {
+			t.Errorf("%d answers were not closed", n)
+		}
+	})
 	mux.HandleFunc("/mcp", w.resource)
 	mux.HandleFunc("/.well-known/oauth-protected-resource/mcp", func(rw http.ResponseWriter, r *http.Request) {
 		metadata := map[string]any{"resource": w.URL + "/mcp", "authorization_servers": []string{w.URL}}
 		maps.Copy(metadata, w.names)
-		answer(rw, 200, metadata)
+		reply(rw, 200, metadata)
 	})
 	mux.HandleFunc("/.well-known/oauth-authorization-server", func(rw http.ResponseWriter, r *http.Request) {
-		answer(rw, 200, map[string]any{
+		metadata := map[string]any{
 			"issuer": w.URL, "authorization_endpoint": w.URL + "/authorize", "token_endpoint": w.URL + "/token",
 			"registration_endpoint": w.URL + "/register", "code_challenge_methods_supported": []string{"S256"},
 			"authorization_response_iss_parameter_supported": true,
-		})
+		}
+		maps.Copy(metadata, w.auth)
+		reply(rw, 200, metadata)
 	})
 	mux.HandleFunc("/register", func(rw http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()
 		w.registrations++
 		w.mu.Unlock()
-		answer(rw, 201, map[string]any{"client_id": "registered", "token_endpoint_auth_method": "none"})
+		reply(rw, 201, map[string]any{"client_id": "registered", "token_endpoint_auth_method": "none"})
 	})
 	mux.HandleFunc("/authorize", func(rw http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -74,33 +92,36 @@ func newWorld(t *testing.T) *world {
 		back := url.Values{"code": {q.Get("scope") + "|code"}, "state": {q.Get("state")}, "iss": {iss}}
 		http.Redirect(rw, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
 	})
-	mux.HandleFunc("/token", func(rw http.ResponseWriter, r *http.Request) {
-		r.ParseForm()
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.tokenRequests = append(w.tokenRequests, r.PostForm)
-		scope, _, _ := strings.Cut(r.PostForm.Get("code"), "|")
-		if r.PostForm.Get("grant_type") == "refresh_token" {
-			if !w.refresh[r.PostForm.Get("refresh_token")] {
-				answer(rw, 400, map[string]any{"error": "invalid_grant"})
-				return
-			}
-			delete(w.refresh, r.PostForm.Get("refresh_token")) // they are good for once
-			scope = w.wantScope
-		}
-		if assertion := r.PostForm.Get("assertion"); assertion != "" {
-			if w.assertions[assertion] {
-				answer(rw, 400, map[string]any{"error": "invalid_grant", "error_description": "replay"})
-				return
-			}
-			w.assertions[assertion] = true
-		}
-		w.seq++
-		token, refresh := "access-"+string(rune('a'+w.seq)), "refresh-"+string(rune('a'+w.seq))
-		w.valid[token], w.refresh[refresh] = scope, true
-		answer(rw, 200, map[string]any{"access_token": token, "token_type": "Bearer", "refresh_token": refresh, "expires_in": w.expiresIn, "issued_token_type": "urn:ietf:params:oauth:token-type:id-jag"})
-	})
+	mux.HandleFunc("/token", w.token)
 	return w
+}
+
+func (w *world) token(rw http.ResponseWriter, r *http.Request) {
+	r.ParseForm()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tokenRequests = append(w.tokenRequests, r.PostForm)
+	w.basic = append(w.basic, r.Header.Get("Authorization"))
+	scope, _, _ := strings.Cut(r.PostForm.Get("code"), "|")
+	if r.PostForm.Get("grant_type") == "refresh_token" {
+		if !w.refresh[r.PostForm.Get("refresh_token")] {
+			reply(rw, 400, map[string]any{"error": "invalid_grant"})
+			return
+		}
+		delete(w.refresh, r.PostForm.Get("refresh_token")) // they are good for once
+		scope = w.wantScope
+	}
+	if assertion := r.PostForm.Get("assertion"); assertion != "" {
+		if w.assertions[assertion] {
+			reply(rw, 400, map[string]any{"error": "invalid_grant", "error_description": "replay"})
+			return
+		}
+		w.assertions[assertion] = true
+	}
+	w.seq++
+	token, refresh := "access-"+string(rune('a'+w.seq)), "refresh-"+string(rune('a'+w.seq))
+	w.valid[token], w.refresh[refresh] = scope, true
+	reply(rw, 200, map[string]any{"access_token": token, "token_type": "Bearer", "refresh_token": refresh, "expires_in": w.expiresIn, "issued_token_type": "urn:ietf:params:oauth:token-type:id-jag"})
 }
 
 func (w *world) resource(rw http.ResponseWriter, r *http.Request) {
@@ -134,9 +155,21 @@ type store struct {
 	mu     sync.Mutex
 	data   []byte
 	locked sync.Mutex
+	// learned and saved are the secrets that were listed last.
+	learned, saved []string
+	locks          int // how often it was locked
+	// What fails, if it is set.
+	lockErr, loadErr, saveErr error
 }
 
 func (s *store) Lock(context.Context) (func(), error) {
+	s.mu.Lock()
+	s.locks++
+	err := s.lockErr
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	s.locked.Lock()
 	return s.locked.Unlock, nil
 }
@@ -144,20 +177,88 @@ func (s *store) Lock(context.Context) (func(), error) {
 func (s *store) Load(context.Context) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.data, nil
+	return s.data, s.loadErr
 }
 
-func (s *store) Save(_ context.Context, data []byte, _ []string) error {
+func (s *store) Save(_ context.Context, data []byte, secrets []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.data = data
+	if s.saveErr != nil {
+		return s.saveErr
+	}
+	s.data, s.saved = data, secrets
 	return nil
 }
 
-func (s *store) Learn([]string) {}
+func (s *store) Learn(secrets []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.learned = secrets
+}
 
-func (w *world) client(s *store) *oauth.Client {
-	return oauth.New(oauth.Config{Resource: w.URL + "/mcp"}, s, w.Client())
+// edit changes the stored grant of an issuer.
+func (s *store) edit(t *testing.T, issuer string, change func(grant map[string]any)) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var record map[string]any
+	if err := json.Unmarshal(s.data, &record); err != nil {
+		t.Fatal(err)
+	}
+	change(record["grants"].(map[string]any)[issuer].(map[string]any))
+	s.data, _ = json.Marshal(record)
+}
+
+func (w *world) client(s *store) *oauth.Client { return w.with(s, oauth.Config{}) }
+
+// with returns a client with this config, for the resource.
+func (w *world) with(s *store, c oauth.Config) *oauth.Client {
+	if c.Endpoints == nil {
+		c.Resource = w.URL + "/mcp"
+	}
+	return oauth.New(c, s, &http.Client{Transport: &bodies{w: w}})
+}
+
+// bodies counts the answers whose bodies are open.
+type bodies struct{ w *world }
+
+func (b *bodies) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil {
+		b.w.open.Add(1)
+		resp.Body = &openBody{ReadCloser: resp.Body, closed: sync.OnceFunc(func() { b.w.open.Add(-1) })}
+	}
+	return resp, err
+}
+
+type openBody struct {
+	io.ReadCloser
+	closed func()
+}
+
+func (b *openBody) Close() error {
+	b.closed()
+	return b.ReadCloser.Close()
+}
+
+// handle puts a handler in place of the one at path; nil puts that back.
+func (w *world) handle(path string, h http.HandlerFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.handlers[path] = h
+}
+
+// forms returns the requests for tokens.
+func (w *world) forms() []url.Values {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.tokenRequests)
+}
+
+func reply(rw http.ResponseWriter, status int, v any) {
+	rw.Header().Set("Content-Type", "application/json")
+	rw.WriteHeader(status)
+	json.NewEncoder(rw).Encode(v)
 }
 
 func (w *world) post(t *testing.T, c *oauth.Client, want string) (string, error) {
@@ -169,7 +270,7 @@ func (w *world) post(t *testing.T, c *oauth.Client, want string) (string, error)
 	if want != "" {
 		req.Header.Set("Want", want)
 	}
-	resp, err := (&http.Client{Transport: c.Transport(nil)}).Do(req)
+	resp, err := (&http.Client{Transport: c.Transport(&bodies{w: w})}).Do(req)
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,9 @@
 // Package policy decides who may call which tool. [Compile] compiles the section
 // "tools" of toolroom.yaml into a [Policy]; decide.go lists the steps of a
 // decision in order. Every surface asks the same [Decider], for lists and calls.
+//
+// A policy can be tried before it is in force: on the cases of a file ([ReadCases],
+// [Trial.Run]) and on calls that were made ([Trial.Replay]).
 package policy
 
 import (

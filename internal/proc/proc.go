@@ -1,6 +1,9 @@
 // Package proc starts long-lived child processes that do not outlive this process: each has
 // its own process group, is killed with all its descendants, and is labeled so that [Sweep]
 // finds the processes left behind by a killed Toolroom.
+//
+// [Labels] marks what a driver makes, so that a later process can remove what a dead one
+// has left behind ([Abandoned]).
 package proc
 
 import (

@@ -59,6 +59,8 @@ func (c Chain) CheckEnd(noted Chain) error {
 		return nil
 	case c.Seq < noted.Seq:
 		return Broken("", c.Seq+1, fmt.Sprintf("it and all up to %d are missing", noted.Seq))
+	case c.Seq == noted.Seq:
+		return Broken("", c.Seq, "it is not the one that the store recorded as its last")
 	default:
 		return Broken("", noted.Seq+1, "it was not added by Toolroom")
 	}

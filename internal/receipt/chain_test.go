@@ -1,6 +1,8 @@
 package receipt
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"math"
 	"strings"
@@ -189,4 +191,92 @@ func check(end Chain, links []Record) error {
 		at = next
 	}
 	return at.CheckEnd(end)
+}
+
+// Others compute the chain from an export, so what a hash covers does not change.
+func TestALinkCoversTheOneBeforeIt(t *testing.T) {
+	t.Parallel()
+	_, links := chainOf(t, "a", "b")
+	sum := sha256.Sum256([]byte(links[0].Hash + "\n" + string(links[1].Body)))
+	if want := hex.EncodeToString(sum[:]); links[1].Hash != want {
+		t.Errorf("the hash is %s, want %s", links[1].Hash, want)
+	}
+	if _, _, err := (Chain{Seq: 1, Hash: strings.Repeat("0", 64)}).Check(links[1]); err == nil {
+		t.Error("a link fits another one before it")
+	}
+	end := Chain{Seq: 2, Hash: links[1].Hash}
+	if err := end.CheckEnd(Chain{Seq: 2, Hash: links[0].Hash}); err == nil || !strings.Contains(err.Error(), "receipt 2 does not fit: it is not the one") {
+		t.Errorf("another end: %v", err)
+	}
+}
+
+func TestTheDetailsOfARecord(t *testing.T) {
+	t.Parallel()
+	_, k, err := Chain{}.Next(&toolroom.Receipt{
+		ID: "a", Arguments: json.RawMessage(`{"kept":true}`), Value: json.RawMessage(`{"broken`), Logs: []toolroom.LogLine{{Message: "line"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := k.Receipt()
+	if err != nil || string(r.Arguments) != `{"kept":true}` || r.Value != nil {
+		t.Errorf("with a value that is no JSON: %+v, %v", r, err)
+	}
+	_, k, err = Chain{}.Next(&toolroom.Receipt{ID: "a", Value: json.RawMessage(`{"n":1}`), Logs: []toolroom.LogLine{{Message: "line"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err = k.Receipt(); err != nil || string(r.Value) != `{"n":1}` || len(r.Logs) != 1 || r.Logs[0].Message != "line" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	k.Detail = json.RawMessage("{")
+	if _, err := k.Receipt(); err == nil {
+		t.Error("details that are no JSON were read")
+	}
+}
+
+func TestAWalkEndsWhereEveryRedactionIsExplained(t *testing.T) {
+	t.Parallel()
+	end, links := chainOf(t, "a", "b")
+	walk := func(links ...Record) error {
+		var w Walk
+		for _, k := range links {
+			if _, err := w.Next(k); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return w.End(end)
+	}
+	if err := walk(links...); err != nil {
+		t.Error(err)
+	}
+	if err := walk(links[0]); err == nil || !strings.Contains(err.Error(), "receipt 2") {
+		t.Errorf("without its end: %v", err)
+	}
+	links[0].Detail = nil
+	if err := walk(links...); err == nil || !strings.Contains(err.Error(), "receipt 1 (call a)") || !strings.Contains(err.Error(), "no redaction is recorded") {
+		t.Errorf("without its details: %v", err)
+	}
+	end, notice, err := end.Next(&toolroom.Receipt{ID: "notice", Redacts: []int64{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w Walk
+	for _, k := range append(links, notice) {
+		if _, err := w.Next(k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.End(end); err != nil {
+		t.Errorf("with its notice: %v", err)
+	}
+}
+
+func TestAQueryHasALimit(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[int]int{-1: DefaultLimit, 0: DefaultLimit, 1: 1, MaxLimit: MaxLimit, MaxLimit + 1: MaxLimit} {
+		if got := RowLimit(toolroom.ReceiptQuery{Limit: limit}); got != want {
+			t.Errorf("%d becomes %d", limit, got)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package receipt
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -82,5 +83,83 @@ func TestAHeadMissesAStoreThatIsNotTheOneItNoted(t *testing.T) {
 	}
 	if err := NewHead(path).Check(t.Context(), store(0, 5, "a")); err == nil {
 		t.Error("a head that cannot be read is no news")
+	}
+}
+
+func TestAHeadIsWrittenOnlyAfterTheOneThatIsThere(t *testing.T) {
+	t.Parallel()
+	hash := func(c string) string { return strings.Repeat(c, 64) }
+	dir := t.TempDir()
+	path := filepath.Join(dir, "receipts.head")
+	if err := os.WriteFile(path, nil, 0o600); err != nil { // as after a crash
+		t.Fatal(err)
+	}
+	h := NewHead(path)
+	if err := h.note(1, Chain{5, hash("a")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.note(5, Chain{9, hash("b")}); err != nil { // another process had 5
+		t.Fatal(err)
+	}
+	if c, err := h.read(); err != nil || c != (Chain{5, hash("a")}) {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for _, text := range []string{"5 short\n", "x " + hash("a") + "\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.note(9, Chain{9, hash("b")}); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%q: %v", text, err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Errorf("the evidence %q became %q, %v", text, got, err)
+		}
+	}
+	for name, h := range map[string]*Head{"a folder": NewHead(dir), "no folder": NewHead(filepath.Join(dir, "none", "head"))} {
+		if err := h.note(1, Chain{5, hash("a")}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// brokenChain is a store that fails, or has other records than it is asked for.
+type brokenChain struct {
+	*chainStore
+	ends, reads error
+	other       []Record
+}
+
+func (s *brokenChain) ReceiptEnds(ctx context.Context) (Checkpoint, Chain, error) {
+	first, end, _ := s.chainStore.ReceiptEnds(ctx)
+	return first, end, s.ends
+}
+
+func (s *brokenChain) ReceiptRecords(context.Context, int64, int) ([]Record, error) {
+	return s.other, s.reads
+}
+
+func TestAHeadThatCannotBeComparedIsAnError(t *testing.T) {
+	t.Parallel()
+	hash := func(c string) string { return strings.Repeat(c, 64) }
+	broken := errors.New("the store is broken")
+	noted := Chain{5, hash("a")}
+	chain := &chainStore{end: Chain{9, hash("a")}}
+	for name, tt := range map[string]struct {
+		s    *brokenChain
+		says string
+	}{
+		"no ends":        {&brokenChain{chainStore: chain, ends: broken}, "the store is broken"},
+		"no records":     {&brokenChain{chainStore: chain, reads: broken}, "the store is broken"},
+		"none is there":  {&brokenChain{chainStore: chain}, "receipt 5"},
+		"another number": {&brokenChain{chainStore: chain, other: []Record{{Seq: 6, Hash: hash("a")}}}, "receipt 5"},
+		"another hash":   {&brokenChain{chainStore: chain, other: []Record{{Seq: 5, Hash: hash("b")}}}, "receipt 5"},
+		"too short":      {&brokenChain{chainStore: &chainStore{end: Chain{3, hash("a")}}}, "receipt 4 does not fit: it and all up to 5"},
+	} {
+		if err := noted.isIn(t.Context(), tt.s); err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := noted.isIn(t.Context(), &brokenChain{chainStore: chain, other: []Record{{Seq: 5, Hash: hash("a")}}}); err != nil {
+		t.Error(err)
 	}
 }

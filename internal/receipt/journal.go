@@ -3,6 +3,7 @@ package receipt
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -56,7 +57,7 @@ func (r *Draft) text() ([]byte, error) {
 		return text, nil
 	}
 	plain := *r
-	plain.Arguments = nil
+	plain.Arguments, plain.Value, plain.Logs = nil, nil, nil
 	if plain.Error != nil {
 		e := *plain.Error
 		e.Details, e.Facts = nil, toolroom.Facts{}
@@ -200,7 +201,7 @@ func recoverOne(ctx context.Context, journal string, paths []string, store Store
 		}
 		left, damaged = append(left, list...), damaged+bad
 	}
-	slices.SortFunc(left, func(a, b *Draft) int { return int(a.Entry - b.Entry) })
+	slices.SortFunc(left, func(a, b *Draft) int { return cmp.Compare(a.Entry, b.Entry) })
 	for group := range slices.Chunk(left, 1024) {
 		if err := store.AppendReceipts(ctx, group); err != nil {
 			return 0, 0, err

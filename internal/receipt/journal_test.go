@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -216,5 +217,199 @@ func TestProcessesThatRecoverAtOnceAppendOnce(t *testing.T) {
 	all.Wait()
 	if diff := cmp.Diff([]string{"a", "b"}, store.calls()); diff != "" || total.Load() != 2 {
 		t.Errorf("%d were found\n%s", total.Load(), diff)
+	}
+}
+
+func TestWhatCannotBeEncodedIsLeftOutOfTheJournal(t *testing.T) {
+	dir := killed(t,
+		&Draft{Receipt: toolroom.Receipt{ID: "a", Value: json.RawMessage(`{"broken`), Logs: []toolroom.LogLine{{Data: json.RawMessage(`{`)}}, Preview: "kept"}},
+		&Draft{Receipt: toolroom.Receipt{ID: "b"}, Called: json.RawMessage(`{"y": 2, "x": 1}`)},
+	)
+	var got []*Draft
+	store := &keeper{fakeStore: &fakeStore{}, keep: func(group []*Draft) { got = append(got, group...) }}
+	if n, _, err := Recover(t.Context(), dir, nobodyLives, store); n != 2 || err != nil {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if got[0].Preview != "kept" || got[0].Entry != 1 || got[1].Entry != 2 || got[0].Journal == "" {
+		t.Errorf("%+v", got[0])
+	}
+	if want := Hash([]byte(`{"x":1,"y":2}`)); got[1].ArgumentsHash != want {
+		t.Errorf("the arguments have the hash %q", got[1].ArgumentsHash)
+	}
+}
+
+// keeper is a store that shows what it is given.
+type keeper struct {
+	*fakeStore
+	keep func([]*Draft)
+}
+
+func (s *keeper) AppendReceipts(ctx context.Context, group []*Draft) error {
+	s.keep(group)
+	return s.fakeStore.AppendReceipts(ctx, group)
+}
+
+func TestAJournalAlternatesBetweenTwoFiles(t *testing.T) {
+	t.Parallel()
+	j := NewJournal(t.TempDir(), "1-2")
+	sizes := func() (sizes [2]int64) {
+		for i := range sizes {
+			if info, err := os.Stat(j.path(i)); err == nil {
+				sizes[i] = info.Size()
+			}
+		}
+		return sizes
+	}
+	line := int64(len("1 {}\n"))
+	add := func() {
+		t.Helper()
+		if err := j.add(&Draft{}, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(when string, want [2]int64) {
+		t.Helper()
+		if got := sizes(); got != want {
+			t.Errorf("%s: %v bytes, want %v", when, got, want)
+		}
+	}
+	j.turn() // nothing is written yet
+	add()    // 1
+	add()    // 2
+	expect("at first", [2]int64{2 * line, 0})
+	j.turn()
+	add() // 3
+	expect("while the first is committed", [2]int64{2 * line, line})
+	j.turn() // the other file is not empty
+	j.committed(1)
+	expect("after a part", [2]int64{2 * line, line})
+	j.committed(2)
+	expect("after all of it", [2]int64{0, line})
+	add() // 4
+	j.turn()
+	add() // 5
+	expect("after the second turn", [2]int64{line, 2 * line})
+	if err := j.close(); err != nil {
+		t.Fatal(err)
+	}
+	expect("what is not committed stays", [2]int64{line, 2 * line})
+
+	var order []string
+	store := &keeper{fakeStore: &fakeStore{}, keep: func(group []*Draft) {
+		for _, r := range group {
+			order = append(order, strconv.FormatInt(r.Entry, 10))
+		}
+	}}
+	if n, _, err := Recover(t.Context(), j.dir, nobodyLives, store); n != 3 || err != nil || strings.Join(order, " ") != "3 4 5" {
+		t.Errorf("%d in the order %v, %v", n, order, err)
+	}
+
+	unused := NewJournal(t.TempDir(), "1-2")
+	if err := unused.close(); err != nil {
+		t.Errorf("a journal that was not used: %v", err)
+	}
+}
+
+func TestAWriteThatFailsHalfwayCostsItsOwnLineOnly(t *testing.T) {
+	t.Parallel()
+	j := NewJournal(t.TempDir(), "1-2")
+	if err := j.add(&Draft{}, []byte(`{"id":"a"}`)); err != nil {
+		t.Fatal(err)
+	}
+	// A disk that is full writes a part of the line.
+	file := j.files[0]
+	if _, err := file.WriteString(`2 {"id":`); err != nil {
+		t.Fatal(err)
+	}
+	closed, err := os.Open(file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	j.files[0] = closed
+	if err := j.add(&Draft{}, []byte(`{"id":"b"}`)); err == nil {
+		t.Fatal("a write to a closed file")
+	}
+	j.files[0] = file
+	for _, id := range []string{"c", "d"} {
+		if err := j.add(&Draft{}, []byte(`{"id":"`+id+`"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(j.path(0))
+	if want := "1 {\"id\":\"a\"}\n2 {\"id\":\n3 {\"id\":\"c\"}\n4 {\"id\":\"d\"}\n"; err != nil || string(text) != want {
+		t.Errorf("%q, %v", text, err)
+	}
+	j.files[1] = closed
+	if err := j.close(); err == nil {
+		t.Error("a file that cannot be closed is no error")
+	}
+	store := &fakeStore{}
+	if n, damaged, err := Recover(t.Context(), j.dir, nobodyLives, store); n != 3 || damaged != 1 || err != nil || strings.Join(store.calls(), " ") != "a c d" {
+		t.Errorf("%d, %d damaged, %v", n, damaged, err)
+	}
+	blocked := NewJournal(t.TempDir(), "1-2")
+	if err := os.Mkdir(blocked.path(0), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := blocked.add(&Draft{}, []byte("{}")); err == nil {
+		t.Error("a folder was written")
+	}
+}
+
+func TestRecoverLeavesWhatIsNoJournal(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "journals")
+	if n, _, err := Recover(t.Context(), dir, nobodyLives, &fakeStore{}); n != 0 || err != nil {
+		t.Errorf("without a folder: %d, %v", n, err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"1-2.abc", "name.0", "1%zz.abc.1", "1-2.abc.2"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("1 {}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, _, err := Recover(t.Context(), dir, nobodyLives, &fakeStore{}); n != 0 || err != nil || len(journalFiles(t, dir)) != 4 {
+		t.Errorf("%d, %v; left are %v", n, err, journalFiles(t, dir))
+	}
+	if err := os.Mkdir(filepath.Join(dir, "1-2.abc.0"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Recover(t.Context(), dir, nobodyLives, &fakeStore{}); err == nil {
+		t.Error("a journal that cannot be read is no error")
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Recover(t.Context(), file, nobodyLives, &fakeStore{}); err == nil {
+		t.Error("a file is no folder of journals")
+	}
+	if err := os.Mkdir(dir+"2.lock", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(dir+"2", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Recover(t.Context(), dir+"2", nobodyLives, &fakeStore{}); err == nil || !strings.Contains(err.Error(), "lock the journals") {
+		t.Errorf("without its lock: %v", err)
+	}
+}
+
+func TestAJournalIsGoneWhenItsProcessHasEndedAndItsFilesAreRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"1.a.0", "2.a.1", "3.a.0", "3.a.1"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alive := func(owner string) bool { return owner == "5" }
+	for journal, want := range map[string]bool{"1.a": false, "2.a": false, "3.a": false, "4.a": true, "5.a": false, "": true} {
+		if got := IsGone(dir, journal, alive); got != want {
+			t.Errorf("%q is gone: %v", journal, got)
+		}
 	}
 }

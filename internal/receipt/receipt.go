@@ -1,6 +1,14 @@
 // Package receipt stores the durable record of every call. A [Recorder] accepts
 // receipts from the runner and commits them in groups off the hot path. A [Store]
 // holds them, chained by hash.
+//
+// Receipts leave a room so that somebody else can check them: signed exports, signed
+// checkpoints where old receipts were removed, and redactions. Begin with [OpenSigningKey]
+// and [Export]; [Verify] reads what Export wrote, anywhere.
+//
+// [OpenLines] and [NewOTLP] write receipts to where log collectors read them. The store
+// remains authoritative: a receipt that cannot be written there is reported and delays
+// nothing.
 package receipt
 
 import (

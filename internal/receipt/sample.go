@@ -1,6 +1,7 @@
 package receipt
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -116,18 +117,20 @@ func StatsOf(ctx context.Context, s Sampler, q StatsQuery, now time.Time) (*Stat
 	if q.By != "" && !slices.Contains(Groupings(), q.By) {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "calls cannot be grouped by %q: choose one of %v", q.By, Groupings())
 	}
-	if q.Step < 0 || q.Step > 0 && q.Until.Sub(q.Since)/q.Step >= MaxSteps {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%v in steps of %v are more than %d steps", q.Until.Sub(q.Since), q.Step, MaxSteps).
+	all := q.Until.Sub(q.Since)
+	var steps time.Duration // the last one may be shorter
+	if q.Step > 0 {
+		steps = (all-1)/q.Step + 1
+	}
+	if q.Step < 0 || steps > MaxSteps {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%v in steps of %v are more than %d steps", all, q.Step, MaxSteps).
 			WithHint("choose a longer step or a shorter time")
 	}
 	q.Limit = 0
 	total, groups := &counter{}, map[string]*counter{}
-	var series []*counter
-	if q.Step > 0 {
-		series = make([]*counter, (q.Until.Sub(q.Since)+q.Step-1)/q.Step)
-		for i := range series {
-			series[i] = &counter{}
-		}
+	series := make([]*counter, steps)
+	for i := range series {
+		series[i] = &counter{}
 	}
 	err := s.ReceiptSamples(ctx, q.ReceiptQuery, func(one Sample) bool {
 		if q.Surface == "" && Extra(one.Surface) {
@@ -149,7 +152,6 @@ func StatsOf(ctx context.Context, s Sampler, q StatsQuery, now time.Time) (*Stat
 	if err != nil {
 		return nil, err
 	}
-	all := q.Until.Sub(q.Since)
 	out := &Stats{Since: q.Since, Until: q.Until, Total: total.group(all)}
 	for key, c := range groups {
 		g := c.group(all)
@@ -157,13 +159,7 @@ func StatsOf(ctx context.Context, s Sampler, q StatsQuery, now time.Time) (*Stat
 		out.Groups = append(out.Groups, g)
 	}
 	slices.SortFunc(out.Groups, func(a, b Group) int {
-		if a.Calls != b.Calls {
-			return int(b.Calls - a.Calls)
-		}
-		if a.Key < b.Key {
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Key, b.Key))
 	})
 	for i, c := range series {
 		begin := q.Since.Add(time.Duration(i) * q.Step)

@@ -2,7 +2,9 @@ package receipt_test
 
 import (
 	"context"
+	"errors"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -83,10 +85,161 @@ func TestQuantilesOfManyCallsAreStatedToBeEstimated(t *testing.T) {
 	}
 }
 
-func TestTooManyStepsAreRefused(t *testing.T) {
+func TestQueriesThatCannotBeAnsweredAreRefused(t *testing.T) {
 	t.Parallel()
-	q := receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon}, Step: time.Second}
-	if _, err := receipt.StatsOf(t.Context(), samples{}, q, noon.Add(24*time.Hour)); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
-		t.Errorf("error %v", err)
+	until := noon.Add(receipt.MaxSteps * time.Second)
+	for name, tt := range map[string]struct {
+		q      receipt.StatsQuery
+		series int // -1 if it is refused
+	}{
+		"no step":          {receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon}}, 0},
+		"one step":         {receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon}, Step: time.Hour}, 1},
+		"most steps":       {receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon}, Step: time.Second}, receipt.MaxSteps},
+		"a part of one":    {receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon.Add(1)}, Step: time.Second}, receipt.MaxSteps},
+		"one more":         {receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon.Add(-1)}, Step: time.Second}, -1},
+		"far more":         {receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon}, Step: 1}, -1},
+		"backwards":        {receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon}, Step: -time.Second}, -1},
+		"no beginning":     {receipt.StatsQuery{}, -1},
+		"no time":          {receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: until}}, -1},
+		"an earlier end":   {receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon, Until: noon.Add(-time.Hour)}}, -1},
+		"an unknown group": {receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon}, By: "moon"}, -1},
+	} {
+		got, err := receipt.StatsOf(t.Context(), samples{}, tt.q, until)
+		if tt.series < 0 {
+			if toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil || len(got.Series) != tt.series {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// asked is a Sampler that fails and keeps the query.
+type asked struct {
+	q   toolroom.ReceiptQuery
+	err error
+}
+
+func (a *asked) ReceiptSamples(_ context.Context, q toolroom.ReceiptQuery, _ func(receipt.Sample) bool) error {
+	a.q = q
+	return a.err
+}
+
+func TestStatsCoverAllCallsUpToNow(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("the store is broken")
+	a := &asked{err: broken}
+	q := receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon, Until: noon.Add(time.Hour), Limit: 3, Tool: "fn:a"}}
+	if _, err := receipt.StatsOf(t.Context(), a, q, noon.Add(time.Minute)); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	if a.q.Limit != 0 || a.q.Tool != "fn:a" || !a.q.Until.Equal(noon.Add(time.Minute)) {
+		t.Errorf("asked for %+v", a.q)
+	}
+	a.err, q.Until = nil, noon.Add(time.Second)
+	got, err := receipt.StatsOf(t.Context(), a, q, noon.Add(time.Minute))
+	if err != nil || !a.q.Until.Equal(q.Until) || !got.Since.Equal(noon) || !got.Until.Equal(q.Until) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if g := got.Total; g.Calls != 0 || g.Statuses == nil || g.Success != nil || g.PerSecond != 0 || !g.Run.Exact || g.Run.Count != 0 {
+		t.Errorf("of no calls: %+v", g)
+	}
+}
+
+func TestStatsAreGroupedAndPlacedInTime(t *testing.T) {
+	t.Parallel()
+	all := samples{
+		{Tool: "fn:b", Subject: "ann", Environment: "prod", Surface: "mcp", Started: noon.Add(90 * time.Second), Status: toolroom.StatusTimeout, Queue: 5, Run: 30},
+		{Tool: "fn:a", Version: 2, Subject: "bob", Environment: "dev", Surface: receipt.SurfaceTest, Started: noon},
+		{Tool: "fn:a", Version: 2, Subject: "bob", Environment: "dev", Surface: "cli", Started: noon, Status: toolroom.StatusOK, Queue: 1, Run: 10},
+		{Tool: "fn:a", Version: 2, Subject: "bob", Environment: "dev", Surface: "cli", Started: noon.Add(119 * time.Second), Status: toolroom.StatusError, Queue: 3, Run: 20},
+		{Tool: "fn:c", Subject: "cat", Environment: "test", Surface: "http", Started: noon.Add(time.Hour), Status: toolroom.StatusDenied},
+	}
+	for by, want := range map[string][]string{
+		"tool": {"fn:a", "fn:b", "fn:c"}, "version": {"fn:a@2", "fn:b", "fn:c"}, "environment": {"dev", "prod", "test"},
+		"caller": {"bob", "ann", "cat"}, "via": {"cli", "http", "mcp"},
+	} {
+		q := receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon}, By: by, Step: time.Minute}
+		got, err := receipt.StatsOf(t.Context(), all, q, noon.Add(2*time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys []string
+		for _, g := range got.Groups {
+			keys = append(keys, g.Key)
+		}
+		if !slices.Equal(keys, want) || got.Groups[0].Calls != 2 {
+			t.Errorf("by %s: %v", by, got.Groups)
+		}
+		// What began after the end, by another clock, is in the last step.
+		if len(got.Series) != 2 || got.Series[0].Calls != 1 || got.Series[1].Calls != 3 || !got.Series[0].Time.Equal(noon) || !got.Series[1].Time.Equal(noon.Add(time.Minute)) {
+			t.Errorf("%+v", got.Series)
+		}
+		if g := got.Total; g.Calls != 4 || *g.Success != 1./3 || g.Run.Mean != 20 || g.Run.P50 != 20 || g.Queue.Mean != 3 || g.Queue.Max != 5 || g.Statuses[toolroom.StatusDenied] != 1 {
+			t.Errorf("%+v", g)
+		}
+	}
+	// A surface that is asked for is not left out.
+	q := receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon, Surface: receipt.SurfaceTest}}
+	got, err := receipt.StatsOf(t.Context(), all[1:2], q, noon.Add(2*time.Minute))
+	if err != nil || got.Total.Calls != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestDurationsStayExactUpToTheirLimit(t *testing.T) {
+	t.Parallel()
+	for extra, exact := range map[int]bool{0: true, 1: false, 1000: false} {
+		var all samples
+		for i := range receipt.MaxExact + extra {
+			// The queue is mostly empty: those of zero share a bucket.
+			all = append(all, receipt.Sample{Started: noon, Run: time.Second, Queue: time.Duration(i % 100 / 99)})
+		}
+		got, err := receipt.StatsOf(t.Context(), all, receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon}}, noon.Add(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, queue := got.Total.Run, got.Total.Queue
+		if run.Exact != exact || (run.Error == 0) != exact || run.Count != int64(receipt.MaxExact+extra) || run.Mean != time.Second || run.Max != time.Second ||
+			run.P50 < 980*time.Millisecond || run.P99 > time.Second || queue.P50 != 0 || queue.P90 != 0 || queue.Max != 1 {
+			t.Errorf("%d more: run %+v, queue %+v", extra, run, queue)
+		}
+	}
+}
+
+func TestDurationsBeyondTheLimitCount(t *testing.T) {
+	t.Parallel()
+	var all samples
+	for i := range 3 * receipt.MaxExact {
+		run := time.Second
+		if i > receipt.MaxExact {
+			run = time.Millisecond
+		}
+		all = append(all, receipt.Sample{Started: noon, Run: run})
+	}
+	got, err := receipt.StatsOf(t.Context(), all, receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon}}, noon.Add(time.Hour))
+	if err != nil || got.Total.Run.P50 > 2*time.Millisecond || got.Total.Run.P90 < 900*time.Millisecond {
+		t.Errorf("%+v, %v", got.Total.Run, err)
+	}
+}
+
+func TestStepsAreRoundAndFew(t *testing.T) {
+	t.Parallel()
+	for all, want := range map[time.Duration]time.Duration{
+		time.Second: time.Second, 3 * time.Minute: time.Second, 3*time.Minute + 1: 10 * time.Second, time.Hour: time.Minute,
+		24 * time.Hour: 10 * time.Minute, 180 * 24 * time.Hour: 24 * time.Hour,
+	} {
+		if got := receipt.StepFor(all); got != want {
+			t.Errorf("%v in steps of %v, want %v", all, got, want)
+		}
+	}
+	for _, all := range []time.Duration{180*24*time.Hour + 1, 1000 * 24 * time.Hour} {
+		step := receipt.StepFor(all)
+		if n := (all + step - 1) / step; n > 180 || n < 179 {
+			t.Errorf("%v in %d steps", all, n)
+		}
 	}
 }

@@ -6,4 +6,8 @@
 //
 // The ranking is BM25 over one bag of terms in which a name counts more than
 // prose (see sections in document.go). The package bench measures it.
+//
+// A [Learner] learns from use which tools answer which searches: the words of a search
+// after which a call ended well raise the tool that was called, for like words. What is
+// learned stays in a team, fades with time, and one caller alone moves others little.
 package search

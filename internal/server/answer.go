@@ -11,7 +11,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
-	"github.com/toolroom/toolroom/internal/approval/hook"
 )
 
 //go:embed answer.html
@@ -37,16 +36,16 @@ type answerView struct {
 }
 
 // answerHandler returns a handler of the signed links by which people answer approvals,
-// below [hook.AnswerPath]. Opening a link shows the call and changes nothing, so that
+// below [approval.AnswerPath]. Opening a link shows the call and changes nothing, so that
 // previews of mail and chat programs approve nothing; only the page's button answers. The
 // token in the path alone identifies the person; the handler requires no other proof.
 func answerHandler(approvals linkedApprovals, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+hook.AnswerPath+"{token}", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET "+approval.AnswerPath+"{token}", func(w http.ResponseWriter, r *http.Request) {
 		a, _, err := approvals.OpenLink(r.Context(), r.PathValue("token"))
 		showAnswer(w, log, a, err)
 	})
-	mux.HandleFunc("POST "+hook.AnswerPath+"{token}", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST "+approval.AnswerPath+"{token}", func(w http.ResponseWriter, r *http.Request) {
 		// Because of the page's Content-Security-Policy, browsers send "null" as its
 		// Origin. So only Sec-Fetch-Site distinguishes its form from those of other
 		// pages.

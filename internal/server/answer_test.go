@@ -13,7 +13,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
-	"github.com/toolroom/toolroom/internal/approval/hook"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
 )
 
@@ -69,7 +68,7 @@ var yes = url.Values{"answer": {"approve"}}
 func TestALinkThatIsOpenedShowsTheCallAndApprovesNothing(t *testing.T) {
 	t.Parallel()
 	f := open(t, toolroom.ApprovalTerms{})
-	link := hook.AnswerPath + f.approvals.Link(f.asked, "ops")
+	link := approval.AnswerPath + f.approvals.Link(f.asked, "ops")
 	for range 3 { // a mail scanner, a chat preview, the person
 		w := f.do(http.MethodGet, link+"?answer=approve", nil)
 		if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, "sends 5 EUR") || !strings.Contains(body, "<form") || strings.Contains(body, "<script>") {
@@ -99,7 +98,7 @@ func TestALinkThatIsOpenedShowsTheCallAndApprovesNothing(t *testing.T) {
 func TestTheButtonAnswersOnce(t *testing.T) {
 	t.Parallel()
 	f := open(t, toolroom.ApprovalTerms{})
-	link := hook.AnswerPath + f.approvals.Link(f.asked, "ops")
+	link := approval.AnswerPath + f.approvals.Link(f.asked, "ops")
 	if w := f.do(http.MethodPost, link, yes); w.Code != http.StatusOK || strings.Contains(w.Body.String(), "<form") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -145,7 +144,7 @@ func TestAttacksOnLinks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := open(t, tt.terms)
-			w := f.do(http.MethodPost, hook.AnswerPath+tt.token(f), tt.form)
+			w := f.do(http.MethodPost, approval.AnswerPath+tt.token(f), tt.form)
 			if w.Code != tt.want {
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
@@ -159,14 +158,14 @@ func TestAttacksOnLinks(t *testing.T) {
 func TestOneLinkIsOnePerson(t *testing.T) {
 	t.Parallel()
 	f := open(t, toolroom.ApprovalTerms{People: 2})
-	ops := hook.AnswerPath + f.approvals.Link(f.asked, "ops")
+	ops := approval.AnswerPath + f.approvals.Link(f.asked, "ops")
 	if w := f.do(http.MethodPost, ops, yes); w.Code != http.StatusOK {
 		t.Fatal(w.Body)
 	}
 	if w := f.do(http.MethodPost, ops, yes); w.Code != http.StatusConflict || f.state(t) != toolroom.ApprovalPending {
 		t.Errorf("the same link again: %d, and it is %s", w.Code, f.state(t))
 	}
-	if w := f.do(http.MethodPost, hook.AnswerPath+f.approvals.Link(f.asked, "cfo"), yes); w.Code != http.StatusOK || f.state(t) != toolroom.ApprovalApproved {
+	if w := f.do(http.MethodPost, approval.AnswerPath+f.approvals.Link(f.asked, "cfo"), yes); w.Code != http.StatusOK || f.state(t) != toolroom.ApprovalApproved {
 		t.Errorf("another link: %d, and it is %s", w.Code, f.state(t))
 	}
 }
@@ -174,7 +173,7 @@ func TestOneLinkIsOnePerson(t *testing.T) {
 func TestAnAnswerThatCanBeReadInTwoWaysIsNone(t *testing.T) {
 	t.Parallel()
 	f := open(t, toolroom.ApprovalTerms{})
-	link := hook.AnswerPath + f.approvals.Link(f.asked, "ops")
+	link := approval.AnswerPath + f.approvals.Link(f.asked, "ops")
 	for _, form := range []url.Values{
 		{"answer": {"decline", "approve"}},
 		{"answer": {"approve", "approve"}},
@@ -193,7 +192,7 @@ func TestAnAnswerThatCanBeReadInTwoWaysIsNone(t *testing.T) {
 func TestAFormOfAnotherPageAnswersNothing(t *testing.T) {
 	t.Parallel()
 	f := open(t, toolroom.ApprovalTerms{})
-	link := hook.AnswerPath + f.approvals.Link(f.asked, "ops")
+	link := approval.AnswerPath + f.approvals.Link(f.asked, "ops")
 	for _, site := range []string{"cross-site", "same-site", "none", "same-origin"} {
 		r := httptest.NewRequest(http.MethodPost, link, strings.NewReader(yes.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

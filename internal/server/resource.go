@@ -8,13 +8,12 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/server/auth"
-	"github.com/toolroom/toolroom/internal/server/oauth"
 )
 
 // resource is the server as an OAuth 2.0 protected resource. It verifies tokens and
 // knows the scopes that tools need.
 type resource struct {
-	*oauth.Verifier
+	*auth.Verifier
 	// needed returns the scopes that a tool needs.
 	needed func(*toolroom.Tool) []string
 }
@@ -31,7 +30,7 @@ func newResource(c config.Server, needed func(*toolroom.Tool) []string) *resourc
 	if url == "" {
 		url = strings.TrimSuffix(c.URL, "/") + "/mcp"
 	}
-	r.Verifier = oauth.New(oauth.Options{
+	r.Verifier = auth.NewVerifier(auth.VerifierOptions{
 		Issuers: o.Issuers, Resource: url, GroupsClaim: o.GroupsClaim, Scopes: o.Required,
 	})
 	return r
@@ -45,7 +44,7 @@ func (r *resource) lacking(who toolroom.Identity, t *toolroom.Tool) []string {
 // verify returns a function that verifies tokens of the authorization servers and our own.
 func (r *resource) verify(own func(context.Context, string) (toolroom.Identity, error)) func(context.Context, string) (toolroom.Identity, error) {
 	return func(ctx context.Context, bearer string) (toolroom.Identity, error) {
-		if oauth.Understands(bearer) {
+		if auth.IsJWT(bearer) {
 			return r.Verify(ctx, bearer)
 		}
 		return own(ctx, bearer)

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/approval/hook"
+	"github.com/toolroom/toolroom/internal/approval"
 )
 
 // start serves a room without tools and returns its address.
@@ -101,8 +101,8 @@ func TestNoAnswerCanBeFramed(t *testing.T) {
 		{"GET", "/api/v1/artifacts/nothing/content", nil},
 		{"POST", "/api/v1/call", nil},
 		{"GET", "/api/v1/tools", []string{"Origin", "null"}},
-		{"GET", hook.AnswerPath + "nothing", nil},
-		{"PUT", hook.AnswerPath + "nothing", nil},
+		{"GET", approval.AnswerPath + "nothing", nil},
+		{"PUT", approval.AnswerPath + "nothing", nil},
 	} {
 		res, _ := send(t, c.method, base+c.path, "", c.headers...)
 		h := res.Header

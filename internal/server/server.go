@@ -19,14 +19,12 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/approval/hook"
+	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/server/api"
 	"github.com/toolroom/toolroom/internal/server/auth"
-	"github.com/toolroom/toolroom/internal/server/login"
 	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
-	"github.com/toolroom/toolroom/internal/server/replica"
 	"github.com/toolroom/toolroom/internal/server/toolflow"
 	"github.com/toolroom/toolroom/internal/token"
 )
@@ -175,12 +173,12 @@ func pageAddress(c config.Server, at net.Addr) string {
 }
 
 // openReplica registers this server with the others of its home.
-func openReplica(r *app.App) (*replica.Replica, error) {
+func openReplica(r *app.App) (*Replica, error) {
 	key, err := r.StateKey()
 	if err != nil {
 		return nil, err
 	}
-	return replica.Open(r.Home(), key)
+	return OpenReplica(r.Home(), key)
 }
 
 func serveOn(srv *http.Server, l net.Listener, tls config.TLS) error {
@@ -211,7 +209,7 @@ func ServeStdio(ctx context.Context, r *app.App, in io.ReadCloser, out io.WriteC
 	return s.Stdio(ctx, in, redactedLines{r.Parts().Runner.Secrets.Lines(out), out})
 }
 
-func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) (http.Handler, *mcpserver.Server, func(), error) {
+func newHandler(r *app.App, c *config.Config, o Options, self *Replica) (http.Handler, *mcpserver.Server, func(), error) {
 	parts := r.Parts()
 	resource := newResource(c.Server, parts.Runner.Scopes)
 	state, err := r.StateKey()
@@ -248,7 +246,7 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 		return nil, nil, nil, err
 	}
 	authOptions.Session, authOptions.SignIn = people.Identity, people.Form
-	authOptions.Open, authOptions.Links = append(authOptions.Open, people.Paths()...), []string{login.CallbackPath}
+	authOptions.Open, authOptions.Links = append(authOptions.Open, people.Paths()...), []string{auth.LoginCallbackPath}
 	guard := auth.Middleware(authOptions)
 	sources := func() []api.Source {
 		var out []api.Source
@@ -302,7 +300,7 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 		outer.Handle("OPTIONS "+cardPath, anonymous(about))
 	}
 	// A signed link itself identifies the person that answers.
-	outer.Handle(hook.AnswerPath, anonymous(answerHandler(parts.Approvals, cmp.Or(o.Log, slog.New(slog.DiscardHandler)))))
+	outer.Handle(approval.AnswerPath, anonymous(answerHandler(parts.Approvals, cmp.Or(o.Log, slog.New(slog.DiscardHandler)))))
 	return auth.Secure(redacted(outer, parts.Runner.Secrets)), mcp, func() { stopCounting(); stopMetrics(); mcp.Close() }, nil
 }
 
@@ -319,7 +317,7 @@ func warmPools(r *app.App) func() []api.WarmPool {
 	}
 }
 
-func newMCP(r *app.App, c *config.Config, o Options, who func(context.Context) toolroom.Identity, protected *resource, self *replica.Replica) (*mcpserver.Server, error) {
+func newMCP(r *app.App, c *config.Config, o Options, who func(context.Context) toolroom.Identity, protected *resource, self *Replica) (*mcpserver.Server, error) {
 	expose, err := exposures(c)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,9 @@
 // Package session stores code sessions: the state that one run leaves for the next. The
 // engine that made a state encodes it. A session belongs to one owner; for others it is
 // not found. Start at [Open] and [Store.Begin].
+//
+// A [Journal] records the answers that a program got, so that the program can be
+// restarted, on another engine or in another process, without doing anything twice.
 package session
 
 import (

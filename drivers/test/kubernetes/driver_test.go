@@ -20,7 +20,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/drivers/kubernetes"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 )
@@ -182,16 +182,16 @@ func TestAnEvictedPodIsReported(t *testing.T) {
 func TestRemainsOfADeadProcessInAClusterAreRemoved(t *testing.T) {
 	t.Parallel()
 	o := namespace(t)
-	own := mark.Labels("run")
+	own := proc.Labels("run")
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {
 		t.Fatal(err)
 	}
 	dead := fmt.Sprintf("%d-1", gone.Process.Pid)
-	for name, owner := range map[string]string{"alive": own[mark.Owner], "dead": dead} {
+	for name, owner := range map[string]string{"alive": own[proc.LabelOwner], "dead": dead} {
 		few := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Mi"), corev1.ResourceCPU: resource.MustParse("1m")}
 		_, err := node.client.CoreV1().Pods(o.Namespace).Create(t.Context(), &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{mark.Owner: owner, mark.Machine: own[mark.Machine]}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{proc.LabelOwner: owner, proc.LabelMachine: own[proc.LabelMachine]}},
 			Spec: corev1.PodSpec{
 				NodeSelector:    map[string]string{"no": "node"},
 				SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},

@@ -20,7 +20,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/hosted"
 	"github.com/toolroom/toolroom/internal/guest"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 )
@@ -113,11 +113,11 @@ func TestRemainsOfADeadProcessInContainerdAreRemoved(t *testing.T) {
 	t.Parallel()
 	socket := containerdEngine(t)
 	containerdDriver(t, containerd.Options{Address: socket})
-	own := mark.Labels("run")
+	own := proc.Labels("run")
 	// runc identifies containers by name, across daemons.
 	alive, dead := "toolroom-"+rand.Text(), "toolroom-"+rand.Text()
-	for name, owner := range map[string]string{dead: deadOwner(t), alive: own[mark.Owner]} {
-		ctr(t, socket, "run", "--detach", "--label", mark.Owner+"="+owner, "--label", mark.Machine+"="+own[mark.Machine], image.Name, name, "sleep", "300")
+	for name, owner := range map[string]string{dead: deadOwner(t), alive: own[proc.LabelOwner]} {
+		ctr(t, socket, "run", "--detach", "--label", proc.LabelOwner+"="+owner, "--label", proc.LabelMachine+"="+own[proc.LabelMachine], image.Name, name, "sleep", "300")
 	}
 	t.Cleanup(func() { ctr(t, socket, "tasks", "delete", "--force", alive) })
 	if p := containerd.New(containerd.Options{Address: socket}).Probe(t.Context()); p.State != sandbox.Available {

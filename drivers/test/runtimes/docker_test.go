@@ -16,7 +16,7 @@ import (
 
 	"github.com/toolroom/toolroom/drivers/docker"
 	"github.com/toolroom/toolroom/drivers/image"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 )
@@ -96,14 +96,14 @@ func TestRemainsOfADeadProcessInDockerAreRemoved(t *testing.T) {
 	_, host := dockerDriver(t, docker.Options{})
 	create := func(owner, machine string) {
 		t.Helper()
-		out, err := exec.Command("docker", "--host", host, "create", "--label", mark.Owner+"="+owner, "--label", mark.Machine+"="+machine, image.Name).CombinedOutput()
+		out, err := exec.Command("docker", "--host", host, "create", "--label", proc.LabelOwner+"="+owner, "--label", proc.LabelMachine+"="+machine, image.Name).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	own := mark.Labels("run")
-	create(deadOwner(t), own[mark.Machine])
-	create(own[mark.Owner], own[mark.Machine])
+	own := proc.Labels("run")
+	create(deadOwner(t), own[proc.LabelMachine])
+	create(own[proc.LabelOwner], own[proc.LabelMachine])
 	create(deadOwner(t), "another machine")
 	if p := docker.New(docker.Options{Host: host}).Probe(t.Context()); p.State != sandbox.Available {
 		t.Fatalf("%+v", p)

@@ -35,6 +35,9 @@ type Options struct {
 	// one that a caller has.
 	Own  func(server *url.URL) func(ctx context.Context, network, address string) (net.Conn, error)
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Learn, if not nil, gets what logs in to the cluster for a caller, so that it is
+	// redacted: a server may repeat it in an error, and a program in its log.
+	Learn func(who toolroom.Identity, secrets []string)
 }
 
 // Pack returns the tools.
@@ -48,7 +51,8 @@ type k8s struct{ Options }
 // client is a connection to a cluster as somebody.
 type client struct {
 	*access
-	http *http.Client
+	http  *http.Client
+	learn func(secrets []string)
 }
 
 func (k *k8s) access(ctx context.Context, who toolroom.Identity) (*access, error) {
@@ -87,7 +91,12 @@ func (k *k8s) connect(ctx context.Context, who toolroom.Identity) (*client, erro
 	if k.Secret == nil {
 		dial = k.Own(a.server)
 	}
-	return &client{a, &http.Client{Transport: a.transport(dial), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
+	c := &client{access: a, learn: func([]string) {}}
+	if k.Learn != nil {
+		c.learn = func(secrets []string) { k.Learn(who, secrets) }
+	}
+	c.http = &http.Client{Transport: a.transport(dial), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return c, nil
 }
 
 func (c *client) close() { c.http.CloseIdleConnections() }
@@ -130,9 +139,11 @@ func (c *client) get(ctx context.Context, path string, query url.Values, accept 
 		return nil, err
 	}
 	r.Header.Set("Accept", accept)
-	if err := c.authorize(r); err != nil {
+	secrets, err := c.authorize(r)
+	if err != nil {
 		return nil, err
 	}
+	c.learn(secrets)
 	response, err := c.http.Do(r)
 	if err != nil {
 		return nil, err
@@ -147,6 +158,10 @@ func (c *client) get(ctx context.Context, path string, query url.Values, accept 
 
 // forbidden matches the message of a refusal by RBAC.
 var forbidden = regexp.MustCompile(`User "([^"]*)" cannot (\S+) resource "([^"]*)" in API group "([^"]*)"(?: in the namespace "([^"]*)")?`)
+
+// plain matches what may become part of a command that a person is told to run: a server
+// says what it likes.
+var plain = regexp.MustCompile(`^[A-Za-z0-9@:._/-]*$`)
 
 // refused returns the error for an answer of the API server.
 func (c *client) refused(status int, text []byte) error {
@@ -180,6 +195,11 @@ func (c *client) denied(message string, e *toolroom.Error) error {
 		return e.WithHint("ask an administrator of the cluster for the permission")
 	}
 	who, verb, resource, group, namespace := m[1], m[2], m[3], m[4], m[5]
+	for _, part := range m[1:] {
+		if !plain.MatchString(part) {
+			return e.WithHint("ask an administrator of the cluster for the permission")
+		}
+	}
 	where, kind, flag := "in all namespaces", "clusterrole", ""
 	if namespace != "" {
 		where, kind, flag = "in the namespace "+namespace, "role", " -n "+namespace

@@ -199,6 +199,29 @@ func TestRefusalsAreToldInWords(t *testing.T) {
 	}
 }
 
+// A caller's kubeconfig leads to any server, and what it answers is shown to people.
+func TestNoServerPutsACommandIntoAHint(t *testing.T) {
+	t.Parallel()
+	for _, message := range []string{
+		`User "$(id)" cannot list resource "pods" in API group "" in the namespace "shop"`,
+		`User "ann" cannot list;id resource "pods" in API group "" in the namespace "shop"`,
+		`User "ann" cannot list resource "pods; id" in API group "" in the namespace "shop"`,
+		`User "ann" cannot list resource "pods" in API group "a|id" in the namespace "shop"`,
+		"User \"ann\" cannot list resource \"pods\" in API group \"\" in the namespace \"`id`\"",
+	} {
+		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "message": message})
+		}))
+		t.Cleanup(s.Close)
+		_, err := call(t.Context(), pack(t, config(s, "good")), "k8s:pods", map[string]any{}, nil)
+		var known *toolroom.Error
+		if !errors.As(err, &known) || known.Code != toolroom.CodeDenied || strings.Contains(known.Hint, "kubectl") {
+			t.Errorf("%s: %v (%s)", message, err, known.Hint)
+		}
+	}
+}
+
 func TestACallersKubeconfigReadsNoFilesOfThisMachine(t *testing.T) {
 	t.Parallel()
 	s := server(t)

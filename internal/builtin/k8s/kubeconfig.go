@@ -230,18 +230,19 @@ func (a *access) transport(dial func(ctx context.Context, network, address strin
 	}
 }
 
-// authorize adds the user's token or password to a request.
-func (a *access) authorize(r *http.Request) error {
+// authorize adds the user's token or password to a request, and returns all that the user
+// logs in with.
+func (a *access) authorize(r *http.Request) (secrets []string, err error) {
 	token, err := a.token()
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case token != "":
 		r.Header.Set("Authorization", "Bearer "+token)
 	case a.user.Username != "":
 		r.SetBasicAuth(a.user.Username, a.user.Password)
 	}
-	return nil
+	return []string{token, a.user.Password, a.user.KeyData}, nil
 }
 
 // address returns the URL of a request.

@@ -34,7 +34,13 @@ type library struct {
 	mu    sync.Mutex
 	terms map[string]uint32 // numbers of words
 	files map[string]*indexed
+	// dropped counts the words of texts that were changed or removed, which keep their
+	// numbers until the library is indexed anew.
+	dropped int
 }
+
+// maxDropped is the number of dropped words that a library always keeps.
+const maxDropped = 100_000
 
 // indexed is one file: its paragraphs, and in which of them each word is. The postings of
 // terms[i] are those from starts[i] to starts[i+1].
@@ -144,8 +150,12 @@ func (x *index) of(owner string) *library {
 	return l
 }
 
-// refresh reads what has changed.
+// refresh reads what has changed. It indexes all notes anew when about half of the words
+// are of texts that are gone.
 func (l *library) refresh(s store, owner string) error {
+	if l.dropped > len(l.terms)/2+maxDropped {
+		l.terms, l.files, l.dropped = map[string]uint32{}, map[string]*indexed{}, 0
+	}
 	notes, err := s.list(owner)
 	if err != nil {
 		return err
@@ -164,11 +174,16 @@ func (l *library) refresh(s store, owner string) error {
 		f.size, f.changed = n.info.Size(), n.info.ModTime()
 		next[n.namespace] = f
 	}
+	for name, f := range l.files {
+		if next[name] != f {
+			l.dropped += len(f.terms)
+		}
+	}
 	l.files = next
 	return nil
 }
 
-// index indexes a text. Words of removed texts keep their numbers.
+// index indexes a text.
 func (l *library) index(text string) *indexed {
 	f := &indexed{paragraphs: paragraphs(text)}
 	found := map[uint32][]posting{}

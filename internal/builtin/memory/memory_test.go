@@ -225,12 +225,12 @@ func TestNotesAreEmbeddedAgainByANewEmbedder(t *testing.T) {
 func TestATextIsAddedOnce(t *testing.T) {
 	t.Parallel()
 	notes := memory.Open(t.TempDir())
-	for _, text := range []string{"# s3://b/a\n\none\n", "# s3://b/a\n\none\n", "# s3://b/c\n\ntwo\n", "# s3://b/a\n\none\n", "# s3://b/a\n\none and more\n"} {
+	for _, text := range []string{"# s3://b/a\n\none\n", "# s3://b/a\n\none\n", "# s3://b/c\n\ntwo\n", "# s3://b/a\n\none\n", "# s3://b/a\n\none and more\n", "more\n"} {
 		if err := notes.Save(t.Context(), toolroom.Identity{}, "n", text, true); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := "# s3://b/a\n\none\n\n# s3://b/c\n\ntwo\n\n# s3://b/a\n\none and more\n"
+	want := "# s3://b/a\n\none\n\n# s3://b/c\n\ntwo\n\n# s3://b/a\n\none and more\n\nmore\n"
 	if got, err := notes.Read(toolroom.Identity{}, "n"); err != nil || got != want {
 		t.Errorf("%q, %v", got, err)
 	}

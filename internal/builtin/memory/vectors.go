@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/toolroom/toolroom/internal/embed"
 )
 
@@ -17,7 +19,7 @@ type vectors struct {
 	ctx     context.Context
 	running sync.WaitGroup
 	mu      sync.Mutex
-	owners  map[string]*owned
+	owners  *lru.Cache[string, *owned]
 }
 
 // owned are the vectors of one owner, all of one embedder.
@@ -36,12 +38,12 @@ func (v *vectors) of(service *embed.Service, s store, owner string, paragraphs [
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.owners == nil {
-		v.owners = map[string]*owned{}
+		v.owners, _ = lru.New[string, *owned](maxOwners) // an error is for a size below 1
 	}
-	o := v.owners[owner]
-	if o == nil || o.service != service {
+	o, ok := v.owners.Get(owner)
+	if !ok || o.service != service {
 		o = &owned{service: service, known: map[embed.Digest][]float32{}}
-		v.owners[owner] = o
+		v.owners.Add(owner, o)
 	}
 	texts := map[embed.Digest]string{}
 	missing := o.model == ""

@@ -13,7 +13,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
-	"github.com/toolroom/toolroom/internal/effects/shell"
+	"github.com/toolroom/toolroom/internal/effects"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/source"
 )
@@ -209,7 +209,7 @@ func (s *Shell) start() builtin.Tool {
 		Predict: func(req *source.Request, in StartArgs) []toolroom.Effect {
 			dir := s.predictedDir(req, in.Cwd, "")
 			if len(in.Args) > 0 {
-				return shell.Args(in.argv(), dir)
+				return effects.ReadArgs(in.argv(), dir)
 			}
 			return predict(in.Command, dir)
 		},

@@ -14,7 +14,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/folder"
-	"github.com/toolroom/toolroom/internal/effects/shell"
+	"github.com/toolroom/toolroom/internal/effects"
 	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/restrict"
@@ -196,7 +196,7 @@ func (s *Shell) environ(ctx context.Context, kept map[string]string) ([]string, 
 
 // predict returns the effects of a command line in a folder. The sandbox does not change
 // what policy is told: its folders are real.
-func predict(line, dir string) []toolroom.Effect { return shell.Read(line, dir) }
+func predict(line, dir string) []toolroom.Effect { return effects.ReadShell(line, dir) }
 
 // wall returns the time that a command may take.
 func wall(ms int, fallback time.Duration) time.Duration {

@@ -1,4 +1,6 @@
-// Package system provides the built-in tool system:info.
+// Package system provides the built-in tools about the room itself: system:info, calls at set
+// times ([CronPack]), and callers' sessions ([SessionPack]), which are the variables that
+// programs have left and the calls made under a session's name.
 package system
 
 import (

@@ -17,7 +17,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/lockdown"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/proc"
 )
 
 //go:embed zygote.py
@@ -80,7 +80,7 @@ func (e *Engine) files() (string, error) {
 	if e.folder != "" {
 		return e.folder, nil
 	}
-	folder, err := mark.MkdirTemp("", "pynative")
+	folder, err := proc.MkdirTemp("", "pynative")
 	if err != nil {
 		return "", err
 	}
@@ -92,7 +92,7 @@ func (e *Engine) files() (string, error) {
 			return "", err
 		}
 	}
-	return folder, mark.Readable(folder)
+	return folder, proc.Readable(folder)
 }
 
 // insideLayer is the path of a layer's packages in the sandbox.

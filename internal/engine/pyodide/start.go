@@ -22,7 +22,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/worker"
 	files "github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/lockdown"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/proc"
 )
 
 //go:embed main.mjs reader.mjs boot.py
@@ -177,7 +177,7 @@ func fill(ctx context.Context, folder string, texts map[string][]byte, from Inst
 	if err := snapshot(ctx, from.Deno, folder); err != nil {
 		return err
 	}
-	return mark.Readable(folder)
+	return proc.Readable(folder)
 }
 
 func copyFile(to, from string) error {

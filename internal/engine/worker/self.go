@@ -13,7 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/toolroom/toolroom/internal/lockdown"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/proc"
 )
 
 // Self starts workers that run this same binary and compile WebAssembly before
@@ -101,7 +101,7 @@ func (s *Self) warmUp(ctx context.Context) error {
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("compile WebAssembly into %s: %w: %.500s", s.cacheDir, err, said)
 	}
-	if err := mark.Readable(s.cacheDir); err != nil {
+	if err := proc.Readable(s.cacheDir); err != nil {
 		return fmt.Errorf("let workers read the compiled code: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(s.cacheDir, warmMark), []byte(stamp), 0o644); err != nil {

@@ -1,6 +1,9 @@
 // Package host is the sandbox driver without a sandbox: it runs programs as this user on
 // this machine, with rlimits, and kills them with all their child processes. It must be
 // allowed in the configuration and chosen by name, and is never a fallback.
+//
+// A [Child] is also for drivers whose guests report their end like a child process: the
+// bridge on stdin and stdout, the end of stderr, and the exit status.
 package host
 
 import (
@@ -15,8 +18,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/proc"
-	"github.com/toolroom/toolroom/internal/sandbox/child"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -62,7 +63,7 @@ func (d *Driver) Probe(context.Context) sandbox.Probe {
 
 // Start starts the guest as a child of this process.
 func (d *Driver) Start(_ context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
-	work, err := mark.MkdirTemp(d.Work, "h")
+	work, err := proc.MkdirTemp(d.Work, "h")
 	if err != nil {
 		return nil, unavailable("a folder for the program cannot be made", err)
 	}
@@ -72,7 +73,7 @@ func (d *Driver) Start(_ context.Context, s sandbox.Spec) (sandbox.Sandbox, erro
 		name, value, _ := strings.Cut(entry, "=")
 		env[name] = value
 	}
-	b.Child, err = child.Start(proc.Spec{
+	b.Child, err = StartChild(proc.Spec{
 		Command: s.Guest, Args: s.Args, Env: proc.Environ(d.Environ, env), Dir: work, Owner: d.Owner,
 	})
 	if err != nil {
@@ -89,7 +90,7 @@ func unavailable(what string, err error) error {
 
 // instance is one program on the host machine.
 type instance struct {
-	*child.Child
+	*Child
 	work string
 	once sync.Once
 }
@@ -112,5 +113,5 @@ func (b *instance) Held() map[sandbox.Limit]string {
 
 // Clean removes the folders of processes that have died.
 func (d *Driver) Clean(_ context.Context, dry bool) ([]sandbox.Leftover, error) {
-	return mark.CleanFolders(d.Work, dry), nil
+	return proc.CleanFolders(d.Work, dry), nil
 }

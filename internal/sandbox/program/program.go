@@ -1,7 +1,10 @@
 // Package program provides the sandbox drivers of programs: a program that speaks the
 // protocol of docs/runner.md over a private Unix socket is started when it is first needed,
 // ends with this process, and is started again after a crash. The drivers of foreign engines
-// are in such a program, toolroom-runner. Package serve is the program's side.
+// are in such a program, toolroom-runner.
+//
+// [Serve] is the side of the program that has the drivers. docs/runner.md describes the
+// protocol.
 package program
 
 import (

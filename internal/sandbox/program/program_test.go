@@ -23,7 +23,6 @@ import (
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/sandbox/process"
 	"github.com/toolroom/toolroom/internal/sandbox/program"
-	"github.com/toolroom/toolroom/internal/sandbox/program/serve"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest/escape"
@@ -56,9 +55,9 @@ func TestMain(m *testing.M) {
 // programMain serves the driver process, as a program of a build. The setting "panic" makes
 // it panic.
 func programMain(build string) int {
-	err := serve.Serve(context.Background(), os.Getenv(program.SocketEnv), os.Stdin, os.Stdout, serve.Options{
+	err := program.Serve(context.Background(), os.Getenv(program.SocketEnv), os.Stdin, os.Stdout, program.ServeOptions{
 		Build: build, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Drivers: map[string]serve.New{"process": func(settings json.RawMessage) (sandbox.Driver, error) {
+		Drivers: map[string]program.NewDriver{"process": func(settings json.RawMessage) (sandbox.Driver, error) {
 			var s struct{ Panic, Refuse, Hang string }
 			if err := json.Unmarshal(settings, &s); err != nil {
 				return nil, err

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom/internal/proc"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
 )
 
 // maxSocket is the maximum length of a socket's path: 104 bytes on macOS, 108 on Linux, with
@@ -21,7 +20,7 @@ const maxSocket = 103
 func newSocket(folder string) (string, error) {
 	name := fmt.Sprintf("%s.%s.sock", proc.Owner(), strings.ToLower(rand.Text()[:8]))
 	if len(filepath.Join(folder, name)) > maxSocket {
-		short, err := mark.MkdirTemp("", shortKind)
+		short, err := proc.MkdirTemp("", shortKind)
 		if err != nil {
 			return "", err
 		}

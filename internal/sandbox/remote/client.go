@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/sandbox/remote/signed"
 )
 
 // client sends requests to one runner.
@@ -184,7 +183,7 @@ func (c *client) send(ctx context.Context, method, path string, body []byte, upg
 		if err != nil {
 			return nil, unavailable(false, "the runner's secret: %w", err).WithCLIHint("use toolroom secret set, and check secret of code.runtimes.remote")
 		}
-		signed.Sign(r, body, []byte(secret), time.Now())
+		Sign(r, body, []byte(secret), time.Now())
 	}
 	answer, err := h.Do(r)
 	if err != nil {
@@ -229,15 +228,15 @@ func (c *client) refused(answer *http.Response, data []byte) error {
 		e.Code = toolroom.CodeSandboxUnavailable
 	}
 	switch p.Reason {
-	case signed.Wrong, signed.Unsigned:
+	case ReasonWrong, ReasonUnsigned:
 		e.Hint = "the secret of code.runtimes.remote is not in the runner's --secret-file"
-	case signed.Skewed:
+	case ReasonSkewed:
 		side := "ahead of"
 		if p.SkewMS < 0 {
 			side = "behind"
 		}
 		skew := (time.Duration(p.SkewMS) * time.Millisecond).Abs().Round(time.Second)
-		e.Message = fmt.Sprintf("the clock of this machine is %s %s that of the runner at %s, and %s is allowed", skew, side, c.base, signed.Window)
+		e.Message = fmt.Sprintf("the clock of this machine is %s %s that of the runner at %s, and %s is allowed", skew, side, c.base, SignatureWindow)
 		e.Hint = "the secret is right; set the clocks of both machines by NTP"
 	}
 	if answer.StatusCode >= 500 {

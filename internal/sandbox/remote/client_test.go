@@ -17,7 +17,6 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/process"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
 	"github.com/toolroom/toolroom/internal/sandbox/remote/runner"
-	"github.com/toolroom/toolroom/internal/sandbox/remote/signed"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -25,7 +24,7 @@ import (
 func newRunner(t *testing.T, ahead time.Duration) http.Handler {
 	t.Helper()
 	r := runner.New(runner.Options{
-		Driver: process.New("/no/such/guest", nil), Keys: []signed.Key{{Name: "ann", Secret: []byte(secret)}},
+		Driver: process.New("/no/such/guest", nil), Keys: []remote.SigningKey{{Name: "ann", Secret: []byte(secret)}},
 		Now: func() time.Time { return time.Now().Add(ahead) },
 	})
 	t.Cleanup(func() { r.Close() })
@@ -91,7 +90,7 @@ func TestOnlyTemporaryFailuresAreRepeated(t *testing.T) {
 			url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodPost {
 					orders.Add(1)
-					nonces <- r.Header.Get(signed.HeaderNonce)
+					nonces <- r.Header.Get(remote.HeaderNonce)
 				}
 				tt.answer(w)
 			}))

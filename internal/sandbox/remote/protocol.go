@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/sandbox/remote/signed"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -125,7 +124,7 @@ func (e End) Usage() sandbox.Usage {
 type Problem struct {
 	Error   *toolroom.Error `json:"error"`
 	CLIHint string          `json:"cli_hint,omitempty"`
-	Reason  signed.Reason   `json:"reason,omitempty"`
+	Reason  Reason          `json:"reason,omitempty"`
 	SkewMS  int64           `json:"skew_ms,omitempty"`
 }
 

@@ -1,7 +1,11 @@
 // Package remote is the sandbox driver for another machine: a runner there, see package
-// runner, starts the guest under a driver of its own. Requests are signed, see package
-// signed; each bridge has a connection of its own. The same protocol, over a Unix socket and
+// runner, starts the guest under a driver of its own. Requests are signed, see
+// [Sign]; each bridge has a connection of its own. The same protocol, over a Unix socket and
 // without signatures, reaches the drivers of programs on this machine, see package program.
+//
+// [Sign] and a [Verifier] authenticate requests by an HMAC-SHA256 of their time, a nonce,
+// their method, path and body, with a secret that both sides know. They provide no
+// confidentiality; that needs TLS.
 package remote
 
 import (

@@ -1,6 +1,13 @@
 // Package auth protects every HTTP surface: it identifies the caller, refuses web
 // pages of other origins, and limits the cost of a request. Start at [Middleware];
 // [Server] sets the limits of connections.
+//
+// A [Login] signs people in to the page from another machine: with a token, or through an
+// OpenID Connect provider. A sealed cookie then identifies the person.
+//
+// A [Verifier] makes the server an OAuth 2.0 protected resource: it verifies access tokens
+// that configured authorization servers issued for this server alone (RFC 9068), and
+// serves the metadata that clients need to get one (RFC 9728).
 package auth
 
 import (

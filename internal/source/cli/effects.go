@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/effects/shell"
+	"github.com/toolroom/toolroom/internal/effects"
 	"github.com/toolroom/toolroom/internal/restrict"
 	"github.com/toolroom/toolroom/source"
 )
@@ -39,7 +39,7 @@ func (s *Source) PredictEffects(req *source.Request) ([]toolroom.Effect, string)
 }
 
 func (s *Source) started(argv []string, stdin, dir string) []toolroom.Effect {
-	return shell.Started(slices.Concat([]string{s.o.Command}, argv), stdin, dir)
+	return effects.ReadStarted(slices.Concat([]string{s.o.Command}, argv), stdin, dir)
 }
 
 // Enforces implements [source.Predictor].

@@ -1,6 +1,11 @@
 // Package function implements tools that are functions or programs of their authors. It
 // reads their schemas from the code ([Read], [Inspect]) and serves each version of a tool as
 // a source of its own ([New]). Every call runs in a fresh process or instance.
+//
+// The packages that a function needs are resolved, and unpacked into folders that are
+// named by their content. No code of a package runs then. For Python, uv resolves without
+// building, and [LayerStore.Unpack] only unzips wheels whose hashes are in the lock. For
+// JavaScript, npm resolves and installs without scripts ([NPM]).
 package function
 
 import (

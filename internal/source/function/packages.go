@@ -4,15 +4,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/toolroom/toolroom/internal/source/function/layer"
 )
 
 // readPackages reads which npm packages a tool needs, from package.json and its header. The
 // lock is no file of the tool: it is kept by itself.
 func (c *Code) readPackages() error {
-	if text, ok := c.Files[layer.PackageFile]; ok {
-		more, err := layer.PackageRequirements(text)
+	if text, ok := c.Files[PackageFile]; ok {
+		more, err := PackageRequirements(text)
 		if err != nil {
 			return err
 		}
@@ -20,10 +18,10 @@ func (c *Code) readPackages() error {
 	}
 	slices.Sort(c.Manifest.Dependencies)
 	c.Manifest.Dependencies = slices.Compact(c.Manifest.Dependencies)
-	if text, ok := c.Files[layer.LockFile]; ok && strings.TrimSpace(text) != "" {
+	if text, ok := c.Files[LockFile]; ok && strings.TrimSpace(text) != "" {
 		c.Lock = text
 		c.Files = maps.Clone(c.Files)
-		delete(c.Files, layer.LockFile)
+		delete(c.Files, LockFile)
 	}
 	return nil
 }

@@ -332,3 +332,29 @@ func FuzzSelection(f *testing.F) {
 		}
 	})
 }
+
+// TestNullIsAValue gives null to arguments, which GraphQL permits where they may be left
+// out, and which says something else there.
+func TestNullIsAValue(t *testing.T) {
+	s := serve(t)
+	shop := open(t, graphql.Config{URL: s.URL})
+	all := tools(t, shop)
+	for _, c := range []struct {
+		tool, arguments string
+		fits            bool
+	}{
+		{"users", `{"where": null}`, true},
+		{"users", `{"where": {"not": null}}`, true},
+		{"echo", `{"text": null}`, true},
+		{"user", `{"id": null}`, false},
+		{"rename", `{"id": "1", "name": null}`, false},
+	} {
+		if err := validate(t, all[c.tool].InputSchema, c.arguments); (err == nil) != c.fits {
+			t.Errorf("%s %s: %v", c.tool, c.arguments, err)
+		}
+	}
+	out, err := call(t, shop, "users", `{"where": null}`)
+	if err != nil || out.Failed || !strings.Contains(s.last(), "where: $where") {
+		t.Errorf("%+v, %v, sent %s", out, err, s.last())
+	}
+}

@@ -165,12 +165,28 @@ type inputs struct {
 	text int // bytes of enum values
 }
 
-// of returns the schema of a type.
+// of returns the schema of a type. Every type but a non-null one has the value null, which
+// is another than none: many services clear a field that is null.
 func (i *inputs) of(t typeRef, depth int) map[string]any {
-	switch t.Kind {
-	case "NON_NULL":
-		return i.of(below(t), depth)
-	case "LIST":
+	if t.Kind == "NON_NULL" {
+		return i.present(below(t), depth)
+	}
+	one := i.present(t, depth)
+	switch kind := one["type"].(type) {
+	case string:
+		one["type"] = []string{kind, "null"}
+	case []string:
+		one["type"] = append(kind, "null")
+	}
+	if values, ok := one["enum"].([]any); ok {
+		one["enum"] = append(values, nil)
+	}
+	return one
+}
+
+// present returns the schema of the values of a type other than null.
+func (i *inputs) present(t typeRef, depth int) map[string]any {
+	if t.Kind == "LIST" {
 		if i.left--; i.left < 0 {
 			return map[string]any{"type": "array"}
 		}
@@ -191,7 +207,7 @@ func (i *inputs) of(t typeRef, depth int) map[string]any {
 	found := i.types[t.Name]
 	switch {
 	case found != nil && found.Kind == "ENUM":
-		values := make([]string, len(found.EnumValues))
+		values := make([]any, len(found.EnumValues))
 		size := 0
 		for n, v := range found.EnumValues {
 			values[n] = v.Name

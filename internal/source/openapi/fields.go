@@ -2,8 +2,6 @@ package openapi
 
 import (
 	"strings"
-
-	"github.com/toolroom/toolroom/internal/source/openapi/document"
 )
 
 // fieldSet is an object schema as a flat list of properties, with allOf merged.
@@ -13,26 +11,26 @@ type fieldSet struct {
 	list       []field
 	names      map[string]bool
 	required   map[string]bool
-	additional *document.Node
+	additional *Node
 }
 
 type field struct {
 	name   string
-	schema *document.Node
+	schema *Node
 }
 
 // maxAllOf limits the number of schemas that allOf may lead through.
 const maxAllOf = 100
 
 // fields flattens the schema at n.
-func (i *importer) fields(n *document.Node) (*fieldSet, error) {
+func (i *importer) fields(n *Node) (*fieldSet, error) {
 	set := &fieldSet{flat: true, names: map[string]bool{}, required: map[string]bool{}}
 	visits := 0
 	err := i.flatten(n, set, &visits)
 	return set, err
 }
 
-func (i *importer) flatten(n *document.Node, set *fieldSet, visits *int) error {
+func (i *importer) flatten(n *Node, set *fieldSet, visits *int) error {
 	siblings := n.Has("$ref") && n.Len() > 1 && !i.requests.old
 	n, err := i.set.Resolve(n)
 	if err != nil {
@@ -85,13 +83,13 @@ var plain = map[string]bool{
 	"nullable": true, "xml": true, "externalDocs": true, "discriminator": true, "readOnly": true, "writeOnly": true,
 }
 
-func isPlainObject(n *document.Node) bool {
+func isPlainObject(n *Node) bool {
 	switch n.Get("type").Kind() {
-	case document.None:
+	case KindNone:
 		if !n.Has("properties") && !n.Has("allOf") {
 			return false
 		}
-	case document.Text:
+	case KindText:
 		if n.Get("type").Text() != "object" {
 			return false
 		}

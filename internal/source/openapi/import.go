@@ -13,7 +13,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/source/httpcall"
-	"github.com/toolroom/toolroom/internal/source/openapi/document"
 )
 
 // Bounds of an import.
@@ -28,7 +27,7 @@ const (
 type importer struct {
 	config    *Config
 	namespace string
-	set       *document.Set
+	set       *Set
 	// base is the URL of the document, or nil for a file.
 	base *url.URL
 
@@ -57,7 +56,7 @@ func (d *description) servers() []*url.URL {
 
 // importDocument reads all selected operations. Its errors are of type
 // *toolroom.Error.
-func importDocument(ctx context.Context, namespace string, config *Config, set *document.Set, base *url.URL) (*description, error) {
+func importDocument(ctx context.Context, namespace string, config *Config, set *Set, base *url.URL) (*description, error) {
 	root := set.Root()
 	if err := checkVersion(root); err != nil {
 		return nil, err
@@ -85,7 +84,7 @@ func importDocument(ctx context.Context, namespace string, config *Config, set *
 			return nil, at(path, err)
 		}
 		for _, method := range methods {
-			if item.Get(method).Kind() != document.Map {
+			if item.Get(method).Kind() != KindMap {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
@@ -126,7 +125,7 @@ func clip(text string) string {
 // methods are the methods of a path item (OpenAPI 3.1, 4.8.9), those that read first.
 var methods = []string{"get", "head", "options", "post", "put", "patch", "delete", "trace"}
 
-func checkVersion(root *document.Node) error {
+func checkVersion(root *Node) error {
 	version := root.Get("openapi").Text()
 	if strings.HasPrefix(version, "3.0") || strings.HasPrefix(version, "3.1") {
 		return nil
@@ -153,7 +152,7 @@ func at(place string, err error) error {
 }
 
 // operation reads one operation. It returns nil if it is not selected.
-func (i *importer) operation(method, path string, item, n *document.Node) (*operation, error) {
+func (i *importer) operation(method, path string, item, n *Node) (*operation, error) {
 	id := n.Get("operationId").Text()
 	names := []string{method + " " + path}
 	if id != "" {
@@ -274,12 +273,12 @@ func isNameRune(r rune) bool {
 
 // server returns base_url, or the first server of the operation, its path or the
 // document, with the default values of its variables.
-func (i *importer) server(operation, item *document.Node) (*url.URL, error) {
+func (i *importer) server(operation, item *Node) (*url.URL, error) {
 	if i.config.BaseURL != "" {
 		return parseServer(i.config.BaseURL)
 	}
 	address := "/"
-	for _, n := range []*document.Node{operation, item, i.set.Root()} {
+	for _, n := range []*Node{operation, item, i.set.Root()} {
 		if servers := n.Get("servers").Items(); len(servers) > 0 {
 			address = servers[0].Get("url").Text()
 			for name, variable := range servers[0].Get("variables").Members() {
@@ -352,7 +351,7 @@ func (i *importer) securitySchemes() (map[string]scheme, error) {
 
 // security returns the alternatives of the operation, or of the document, whose
 // schemes are all configured.
-func (i *importer) security(n *document.Node) ([][]scheme, error) {
+func (i *importer) security(n *Node) ([][]scheme, error) {
 	requirements := n.Get("security")
 	if requirements == nil {
 		requirements = i.set.Root().Get("security")

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom/internal/source/httpcall"
-	"github.com/toolroom/toolroom/internal/source/openapi/document"
 )
 
 // inputSchema builds the schema of a tool's arguments.
@@ -54,7 +53,7 @@ func (s *inputSchema) permissive() map[string]any {
 }
 
 // input merges the parameters and the body of an operation into one schema.
-func (i *importer) input(o *operation, item, n *document.Node) error {
+func (i *importer) input(o *operation, item, n *Node) error {
 	schema := &inputSchema{properties: map[string]any{}}
 	if err := i.parameters(o, schema, item, n); err != nil {
 		return err
@@ -73,7 +72,7 @@ func (i *importer) input(o *operation, item, n *document.Node) error {
 
 // parameters reads the parameters of the operation and of its path. Those of the operation
 // take precedence.
-func (i *importer) parameters(o *operation, schema *inputSchema, item, n *document.Node) error {
+func (i *importer) parameters(o *operation, schema *inputSchema, item, n *Node) error {
 	type key struct{ in, name string }
 	seen := map[key]bool{}
 	for _, p := range slices.Concat(n.Get("parameters").Items(), item.Get("parameters").Items()) {
@@ -104,7 +103,7 @@ func (i *importer) parameters(o *operation, schema *inputSchema, item, n *docume
 	return nil
 }
 
-func (i *importer) parameter(o *operation, schema *inputSchema, in, name string, n *document.Node) error {
+func (i *importer) parameter(o *operation, schema *inputSchema, in, name string, n *Node) error {
 	switch in {
 	case "path":
 		if !slices.Contains(o.templates(), name) {
@@ -142,7 +141,7 @@ func (i *importer) parameter(o *operation, schema *inputSchema, in, name string,
 		}
 	}
 	p.explode = p.style == "form"
-	if explode := n.Get("explode"); explode.Kind() == document.Bool {
+	if explode := n.Get("explode"); explode.Kind() == KindBool {
 		p.explode = explode.True()
 	}
 
@@ -161,7 +160,7 @@ func (i *importer) parameter(o *operation, schema *inputSchema, in, name string,
 }
 
 // describe adds a parameter's description to its schema.
-func describe(schema any, n *document.Node) any {
+func describe(schema any, n *Node) any {
 	out, ok := schema.(map[string]any)
 	if !ok {
 		return schema
@@ -217,7 +216,7 @@ const wholeBody = "body"
 
 // body reads the request body: the fields of an object become arguments, unless
 // one of them has the name of a parameter; anything else is one argument.
-func (i *importer) body(o *operation, schema *inputSchema, n *document.Node) error {
+func (i *importer) body(o *operation, schema *inputSchema, n *Node) error {
 	request, err := i.set.Resolve(n.Get("requestBody"))
 	if err != nil || request == nil {
 		return err
@@ -253,13 +252,13 @@ func (i *importer) body(o *operation, schema *inputSchema, n *document.Node) err
 		schema.add(f.name, converted, o.body.required && fields.required[f.name])
 	}
 	schema.open = !fields.additional.False()
-	if fields.additional.Kind() == document.Map {
+	if fields.additional.Kind() == KindMap {
 		schema.additional, err = i.requests.convert(fields.additional, &schema.uses)
 	}
 	return err
 }
 
-func (i *importer) nestedBody(o *operation, schema *inputSchema, request, media *document.Node) error {
+func (i *importer) nestedBody(o *operation, schema *inputSchema, request, media *Node) error {
 	converted, err := i.requests.convert(media.Get("schema"), &schema.uses)
 	if err != nil {
 		return err
@@ -269,7 +268,7 @@ func (i *importer) nestedBody(o *operation, schema *inputSchema, request, media 
 }
 
 // rawBody accepts a body that is text, or bytes in base64.
-func (i *importer) rawBody(o *operation, schema *inputSchema, request *document.Node) error {
+func (i *importer) rawBody(o *operation, schema *inputSchema, request *Node) error {
 	converted := map[string]any{"type": "string"}
 	if o.body.encoding == bytesBody {
 		converted = base64Schema(converted)
@@ -301,10 +300,10 @@ func base64Schema(schema any) map[string]any {
 
 // chooseMedia chooses the most descriptive media type: JSON, forms, text, then any
 // other.
-func chooseMedia(content *document.Node) (string, *document.Node) {
+func chooseMedia(content *Node) (string, *Node) {
 	var (
 		chosen string
-		best   *document.Node
+		best   *Node
 	)
 	for name, media := range content.Members() {
 		if best == nil || encodingOf(name) < encodingOf(chosen) {
@@ -337,12 +336,12 @@ func encodingOf(mediaType string) encoding {
 }
 
 // isBinary reports whether a schema is that of a file.
-func isBinary(schema *document.Node) bool {
+func isBinary(schema *Node) bool {
 	return schema.Get("format").Text() == "binary" || schema.Get("contentMediaType").Text() == "application/octet-stream"
 }
 
 // formFields reads the encodings of the properties of a form (OpenAPI 3.1, 4.8.15).
-func (i *importer) formFields(b *body, media *document.Node, fields *fieldSet) error {
+func (i *importer) formFields(b *body, media *Node, fields *fieldSet) error {
 	if b.encoding != formBody && b.encoding != multipartBody {
 		return nil
 	}

@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/toolroom/toolroom/internal/source/openapi/document"
 )
 
 // output sets the output schema if there is exactly one schema for success and it is JSON
 // and an object. With several, the value could satisfy only one of them.
-func (i *importer) output(o *operation, n *document.Node) error {
+func (i *importer) output(o *operation, n *Node) error {
 	schema, err := i.answer(n)
 	if err != nil || schema == nil {
 		return err
@@ -45,8 +43,8 @@ func (i *importer) output(o *operation, n *document.Node) error {
 }
 
 // answer returns the schema of the only JSON response for success, or nil.
-func (i *importer) answer(n *document.Node) (*document.Node, error) {
-	var found *document.Node
+func (i *importer) answer(n *Node) (*Node, error) {
+	var found *Node
 	for status, response := range n.Get("responses").Members() {
 		if !strings.HasPrefix(status, "2") {
 			continue
@@ -77,7 +75,7 @@ func (o *operation) note(format string, args ...any) {
 }
 
 // notes adds facts that the schemas lack: deprecation, paging, credentials.
-func (i *importer) notes(o *operation, n *document.Node) {
+func (i *importer) notes(o *operation, n *Node) {
 	if n.Get("deprecated").True() {
 		o.note("This operation is deprecated.")
 	}
@@ -109,7 +107,7 @@ var (
 	nextNames   = []string{"next", "nextcursor", "nextpagetoken", "nexttoken", "nextpage", "nextlink", "cursor", "endcursor", "hasmore", "hasnextpage", "continuationtoken"}
 )
 
-func (i *importer) notePages(o *operation, n *document.Node) {
+func (i *importer) notePages(o *operation, n *Node) {
 	cursor, number := queryNamed(o, cursorNames), queryNamed(o, numberNames)
 	offset, size := queryNamed(o, offsetNames), queryNamed(o, sizeNames)
 	var how []string
@@ -156,7 +154,7 @@ func isNamed(name string, names []string) bool {
 
 // nextField finds the field of the response that names the next page, at most one level
 // deep. Broken references have been reported before.
-func (i *importer) nextField(n *document.Node) string {
+func (i *importer) nextField(n *Node) string {
 	schema, err := i.answer(n)
 	if err != nil {
 		return ""
@@ -177,7 +175,7 @@ func (i *importer) nextField(n *document.Node) string {
 }
 
 // linksToNext reports whether a response for success has the Link header.
-func (i *importer) linksToNext(n *document.Node) bool {
+func (i *importer) linksToNext(n *Node) bool {
 	for status, response := range n.Get("responses").Members() {
 		if !strings.HasPrefix(status, "2") {
 			continue

@@ -11,7 +11,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/source/openapi/document"
 )
 
 // Bounds of schemas.
@@ -26,13 +25,13 @@ const (
 // schemas converts the schemas of a document to JSON Schema 2020-12. It converts the target
 // of a reference once, to an entry of $defs, so that recursive schemas stay finite.
 type schemas struct {
-	set *document.Set
+	set *Set
 	// old means that the document is OpenAPI 3.0, whose schemas differ.
 	old bool
 	// unwanted is the mark of properties that are left out: readOnly in
 	// requests, writeOnly in answers.
 	unwanted string
-	defs     map[*document.Node]*definition
+	defs     map[*Node]*definition
 	names    map[string]bool
 	pending  []*definition
 	// work is the remaining budget; ended is the reason to stop earlier.
@@ -43,18 +42,18 @@ type schemas struct {
 // definition is an entry of $defs.
 type definition struct {
 	name   string
-	node   *document.Node
+	node   *Node
 	schema any
 	size   int
 	uses   []*definition
 }
 
-func newSchemas(ctx context.Context, set *document.Set, unwanted string) *schemas {
+func newSchemas(ctx context.Context, set *Set, unwanted string) *schemas {
 	return &schemas{
 		set:      set,
 		old:      strings.HasPrefix(set.Root().Get("openapi").Text(), "3.0"),
 		unwanted: unwanted,
-		defs:     map[*document.Node]*definition{},
+		defs:     map[*Node]*definition{},
 		names:    map[string]bool{},
 		work:     maxSchemaWork,
 		ended:    ctx.Err,
@@ -63,7 +62,7 @@ func newSchemas(ctx context.Context, set *document.Set, unwanted string) *schema
 
 // convert returns the schema at n and adds the definitions to which it refers to uses. A nil
 // n accepts anything.
-func (s *schemas) convert(n *document.Node, uses *[]*definition) (any, error) {
+func (s *schemas) convert(n *Node, uses *[]*definition) (any, error) {
 	schema, err := s.schema(n, uses)
 	if err != nil {
 		return nil, err
@@ -124,16 +123,16 @@ func (s *schemas) spend() error {
 	return nil
 }
 
-func (s *schemas) schema(n *document.Node, uses *[]*definition) (any, error) {
+func (s *schemas) schema(n *Node, uses *[]*definition) (any, error) {
 	if err := s.spend(); err != nil {
 		return nil, err
 	}
 	switch {
 	case n.False():
 		return false, nil
-	case n.Kind() != document.Map:
+	case n.Kind() != KindMap:
 		return map[string]any{}, nil
-	case n.Get("$ref").Kind() == document.Text:
+	case n.Get("$ref").Kind() == KindText:
 		return s.reference(n, uses)
 	}
 	out, err := s.keywords(n, uses)
@@ -143,7 +142,7 @@ func (s *schemas) schema(n *document.Node, uses *[]*definition) (any, error) {
 	return s.modern(out, n), nil
 }
 
-func (s *schemas) reference(n *document.Node, uses *[]*definition) (any, error) {
+func (s *schemas) reference(n *Node, uses *[]*definition) (any, error) {
 	target, err := s.set.Resolve(n)
 	if err != nil {
 		return nil, err
@@ -160,7 +159,7 @@ func (s *schemas) reference(n *document.Node, uses *[]*definition) (any, error) 
 	return out, nil
 }
 
-func (s *schemas) define(target *document.Node, ref string) *definition {
+func (s *schemas) define(target *Node, ref string) *definition {
 	if d, known := s.defs[target]; known {
 		return d
 	}
@@ -197,7 +196,7 @@ var (
 
 // keywords copies the keywords of n. It leaves out a keyword with a value of the wrong kind,
 // because a validator would refuse the whole schema.
-func (s *schemas) keywords(n *document.Node, uses *[]*definition) (map[string]any, error) {
+func (s *schemas) keywords(n *Node, uses *[]*definition) (map[string]any, error) {
 	out := map[string]any{}
 	if err := s.nested(out, n, uses); err != nil {
 		return nil, err
@@ -208,7 +207,7 @@ func (s *schemas) keywords(n *document.Node, uses *[]*definition) (map[string]an
 		case name == "type":
 			keep = isType(member)
 		case slices.Contains(numberKeywords, name):
-			keep = member.Kind() == document.Number
+			keep = member.Kind() == KindNumber
 		case slices.Contains(countKeywords, name):
 			number, ok := member.Number()
 			keep = ok && number >= 0 && number == math.Trunc(number)
@@ -216,13 +215,13 @@ func (s *schemas) keywords(n *document.Node, uses *[]*definition) (map[string]an
 			number, ok := member.Number()
 			keep = ok && number > 0
 		case slices.Contains(textKeywords, name):
-			keep = member.Kind() == document.Text
+			keep = member.Kind() == KindText
 		case slices.Contains(flagKeywords, name):
-			keep = member.Kind() == document.Bool
+			keep = member.Kind() == KindBool
 		case slices.Contains(listKeywords, name):
-			keep = member.Kind() == document.List && member.Len() > 0
+			keep = member.Kind() == KindList && member.Len() > 0
 		case name == "required":
-			keep = member.Kind() == document.List && len(member.Texts()) == member.Len()
+			keep = member.Kind() == KindList && len(member.Texts()) == member.Len()
 		case name == "dependentRequired":
 			keep = isListOfTexts(member)
 		default:
@@ -241,9 +240,9 @@ func (s *schemas) keywords(n *document.Node, uses *[]*definition) (map[string]an
 	return out, nil
 }
 
-func (s *schemas) nested(out map[string]any, n *document.Node, uses *[]*definition) error {
+func (s *schemas) nested(out map[string]any, n *Node, uses *[]*definition) error {
 	for _, name := range schemaKeywords {
-		if member := n.Get(name); member.Kind() == document.Map || member.Kind() == document.Bool {
+		if member := n.Get(name); member.Kind() == KindMap || member.Kind() == KindBool {
 			schema, err := s.schema(member, uses)
 			if err != nil {
 				return err
@@ -255,7 +254,7 @@ func (s *schemas) nested(out map[string]any, n *document.Node, uses *[]*definiti
 		}
 	}
 	for _, name := range schemaListKeywords {
-		if n.Get(name).Kind() != document.List || n.Get(name).Len() == 0 {
+		if n.Get(name).Kind() != KindList || n.Get(name).Len() == 0 {
 			continue
 		}
 		var list []any
@@ -269,7 +268,7 @@ func (s *schemas) nested(out map[string]any, n *document.Node, uses *[]*definiti
 		out[name] = list
 	}
 	for _, name := range schemaMapKeywords {
-		if n.Get(name).Kind() != document.Map {
+		if n.Get(name).Kind() != KindMap {
 			continue
 		}
 		members := map[string]any{}
@@ -289,7 +288,7 @@ func (s *schemas) nested(out map[string]any, n *document.Node, uses *[]*definiti
 }
 
 // isUnwanted checks the property itself and the target of its reference.
-func (s *schemas) isUnwanted(property *document.Node) bool {
+func (s *schemas) isUnwanted(property *Node) bool {
 	if property.Get(s.unwanted).True() {
 		return true
 	}
@@ -298,7 +297,7 @@ func (s *schemas) isUnwanted(property *document.Node) bool {
 }
 
 // dropUnwanted removes the properties that were left out from the required ones.
-func (s *schemas) dropUnwanted(out map[string]any, n *document.Node) {
+func (s *schemas) dropUnwanted(out map[string]any, n *Node) {
 	required := slices.DeleteFunc(n.Get("required").Texts(), func(name string) bool {
 		return s.isUnwanted(n.At("properties", name))
 	})
@@ -311,7 +310,7 @@ func (s *schemas) dropUnwanted(out map[string]any, n *document.Node) {
 }
 
 // modern converts the keywords that only OpenAPI has to JSON Schema 2020-12.
-func (s *schemas) modern(out map[string]any, n *document.Node) any {
+func (s *schemas) modern(out map[string]any, n *Node) any {
 	if example := n.Get("example"); example != nil && out["examples"] == nil {
 		if value, ok := example.Value(&s.work); ok {
 			out["examples"] = []any{value}
@@ -364,8 +363,8 @@ func nullable(out map[string]any) any {
 
 var types = []string{"null", "boolean", "object", "array", "number", "string", "integer"}
 
-func isType(n *document.Node) bool {
-	if n.Kind() == document.Text {
+func isType(n *Node) bool {
+	if n.Kind() == KindText {
 		return slices.Contains(types, n.Text())
 	}
 	names := n.Texts()
@@ -374,11 +373,11 @@ func isType(n *document.Node) bool {
 		!slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(types, name) })
 }
 
-func isListOfTexts(n *document.Node) bool {
+func isListOfTexts(n *Node) bool {
 	for _, member := range n.Members() {
-		if member.Kind() != document.List || len(member.Texts()) != member.Len() {
+		if member.Kind() != KindList || len(member.Texts()) != member.Len() {
 			return false
 		}
 	}
-	return n.Kind() == document.Map
+	return n.Kind() == KindMap
 }

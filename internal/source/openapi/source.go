@@ -16,7 +16,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/source/httpcall"
 	"github.com/toolroom/toolroom/internal/source/inflight"
-	"github.com/toolroom/toolroom/internal/source/openapi/document"
 	"github.com/toolroom/toolroom/internal/source/secretref"
 	"github.com/toolroom/toolroom/source"
 )
@@ -191,16 +190,16 @@ func (s *Source) readFolder(ctx context.Context) (*description, error) {
 		return io.ReadAll(io.LimitReader(f, most+1))
 	}
 	name := filepath.Base(s.config.Spec)
-	data, err := read(name, document.MaxBytes)
+	data, err := read(name, MaxDocument)
 	if err != nil {
 		return nil, notRead(s.config.Spec, err)
 	}
-	if verify := s.options.Verify; verify != nil && len(data) <= document.MaxBytes {
+	if verify := s.options.Verify; verify != nil && len(data) <= MaxDocument {
 		if err := verify(s.config.Spec, data); err != nil {
 			return nil, err
 		}
 	}
-	set, err := document.Parse(name, data, read)
+	set, err := ParseSet(name, data, read)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +229,7 @@ func (s *Source) readURL(ctx context.Context) (*description, error) {
 	if err != nil {
 		return nil, at("the document", err)
 	}
-	set, err := document.Parse(base.Path, reply.Body, nil)
+	set, err := ParseSet(base.Path, reply.Body, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -7,11 +7,11 @@ import (
 	"errors"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/code/journal"
+	"github.com/toolroom/toolroom/internal/session"
 )
 
-// KeepJournal implements [journal.Store].
-func (s *Store) KeepJournal(ctx context.Context, call string, head *journal.Head, entries []journal.Entry) error {
+// KeepJournal implements [session.JournalStore].
+func (s *Store) KeepJournal(ctx context.Context, call string, head *session.JournalHead, entries []session.JournalEntry) error {
 	text, err := json.Marshal(head)
 	if err != nil {
 		return err
@@ -32,12 +32,12 @@ func (s *Store) KeepJournal(ctx context.Context, call string, head *journal.Head
 	})
 }
 
-// KeepEntry implements [journal.Store].
-func (s *Store) KeepEntry(ctx context.Context, call string, place int, e journal.Entry) error {
+// KeepEntry implements [session.JournalStore].
+func (s *Store) KeepEntry(ctx context.Context, call string, place int, e session.JournalEntry) error {
 	return s.write(ctx, "keep a journal", func(tx *sql.Tx) error { return keepEntry(ctx, tx, call, place, e) })
 }
 
-func keepEntry(ctx context.Context, tx *sql.Tx, call string, place int, e journal.Entry) error {
+func keepEntry(ctx context.Context, tx *sql.Tx, call string, place int, e session.JournalEntry) error {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return err
@@ -46,9 +46,9 @@ func keepEntry(ctx context.Context, tx *sql.Tx, call string, place int, e journa
 	return err
 }
 
-// Journal implements [journal.Store].
-func (s *Store) Journal(ctx context.Context, call string) (*journal.Head, []journal.Entry, error) {
-	head := &journal.Head{}
+// Journal implements [session.JournalStore].
+func (s *Store) Journal(ctx context.Context, call string) (*session.JournalHead, []session.JournalEntry, error) {
+	head := &session.JournalHead{}
 	err := s.reader.QueryRowContext(ctx, "SELECT head FROM journals WHERE call = ?", call).Scan(jsonColumn{head})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil, toolroom.Errorf(toolroom.CodeNotFound, "journal of call %q not found", call)
@@ -69,8 +69,8 @@ func dropJournal(ctx context.Context, tx *sql.Tx, call string) error {
 	return nil
 }
 
-func scanEntry(row scanner) (journal.Entry, error) {
-	var e journal.Entry
+func scanEntry(row scanner) (session.JournalEntry, error) {
+	var e session.JournalEntry
 	err := row.Scan(jsonColumn{&e})
 	return e, err
 }

@@ -6,17 +6,17 @@ import (
 	"errors"
 	"time"
 
-	"github.com/toolroom/toolroom/internal/search/learn"
+	"github.com/toolroom/toolroom/internal/search"
 )
 
-// Lessons implements [learn.Store].
-func (s *Store) Lessons(ctx context.Context) ([]learn.Lesson, error) {
+// Lessons implements [search.LessonStore].
+func (s *Store) Lessons(ctx context.Context) ([]search.LessonRecord, error) {
 	list, err := selectAll(ctx, s.reader, scanLesson, "SELECT team, tool, caller, at, terms FROM lessons ORDER BY at DESC, team, tool, caller")
 	return list, s.fail(ctx, "read lessons", err)
 }
 
-// UpdateLesson implements [learn.Store].
-func (s *Store) UpdateLesson(ctx context.Context, key learn.Key, change func(learn.Lesson) learn.Lesson) error {
+// UpdateLesson implements [search.LessonStore].
+func (s *Store) UpdateLesson(ctx context.Context, key search.LessonKey, change func(search.LessonRecord) search.LessonRecord) error {
 	tx, err := s.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return s.fail(ctx, "store a lesson", err)
@@ -26,7 +26,7 @@ func (s *Store) UpdateLesson(ctx context.Context, key learn.Key, change func(lea
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return s.fail(ctx, "store a lesson", err)
 	}
-	old.Key = key
+	old.LessonKey = key
 	next := change(old)
 	terms, err := jsonText(next.Terms)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Store) UpdateLesson(ctx context.Context, key learn.Key, change func(lea
 	return s.fail(ctx, "store a lesson", tx.Commit())
 }
 
-// ForgetLessons implements [learn.Store].
+// ForgetLessons implements [search.LessonStore].
 func (s *Store) ForgetLessons(ctx context.Context, tool string) (int, error) {
 	result, err := s.writer.ExecContext(ctx, "DELETE FROM lessons WHERE ? = '' OR tool = ?", tool, tool)
 	if err != nil {
@@ -50,15 +50,15 @@ func (s *Store) ForgetLessons(ctx context.Context, tool string) (int, error) {
 	return int(n), s.fail(ctx, "forget lessons", err)
 }
 
-// PruneLessons implements [learn.Store].
+// PruneLessons implements [search.LessonStore].
 func (s *Store) PruneLessons(ctx context.Context, before time.Time, latest int) error {
 	_, err := s.writer.ExecContext(ctx, `DELETE FROM lessons WHERE at < ? OR (team, tool, caller) IN
 		(SELECT team, tool, caller FROM lessons ORDER BY at DESC, team, tool, caller LIMIT -1 OFFSET ?)`, instant(before), latest)
 	return s.fail(ctx, "remove old lessons", err)
 }
 
-func scanLesson(row scanner) (learn.Lesson, error) {
-	var l learn.Lesson
+func scanLesson(row scanner) (search.LessonRecord, error) {
+	var l search.LessonRecord
 	err := row.Scan(&l.Team, &l.Tool, &l.Caller, timeColumn{&l.At}, jsonColumn{&l.Terms})
 	return l, err
 }

@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/toolroom/toolroom/internal/search/learn"
+	"github.com/toolroom/toolroom/internal/search"
 )
 
 var lessonTests = []test{
@@ -23,7 +22,7 @@ var lessonTests = []test{
 		s := b.Open(t)
 		lesson := newLesson("a", "x:y", "ann", 0)
 		putLessons(t, s, lesson)
-		must(t, s.UpdateLesson(t.Context(), lesson.Key, func(old learn.Lesson) learn.Lesson {
+		must(t, s.UpdateLesson(t.Context(), lesson.LessonKey, func(old search.LessonRecord) search.LessonRecord {
 			if diff := cmp.Diff(lesson, old); diff != "" {
 				t.Errorf("the stored lesson (-want +got)\n%s", diff)
 			}
@@ -34,13 +33,13 @@ var lessonTests = []test{
 		wantLessons(t, "after the change", s, lesson)
 	}},
 	{"no change of a lesson is lost among many", func(t *testing.T, b Backend) {
-		key := learn.Key{Team: "a", Tool: "x:y", Caller: "ann"}
+		key := search.LessonKey{Team: "a", Tool: "x:y", Caller: "ann"}
 		race(t, b, func(s Store, _ int) bool {
-			return s.UpdateLesson(t.Context(), key, func(old learn.Lesson) learn.Lesson {
-				return learn.Lesson{Key: key, At: start, Terms: map[string]float64{"word": old.Terms["word"] + 1}}
+			return s.UpdateLesson(t.Context(), key, func(old search.LessonRecord) search.LessonRecord {
+				return search.LessonRecord{LessonKey: key, At: start, Terms: map[string]float64{"word": old.Terms["word"] + 1}}
 			}) == nil
 		})
-		wantLessons(t, "after the race", b.Open(t), learn.Lesson{Key: key, At: start, Terms: map[string]float64{"word": racers}})
+		wantLessons(t, "after the race", b.Open(t), search.LessonRecord{LessonKey: key, At: start, Terms: map[string]float64{"word": racers}})
 	}},
 	{"forgetting removes one tool's lessons, or all", func(t *testing.T, b Backend) {
 		s := b.Open(t)
@@ -57,7 +56,7 @@ var lessonTests = []test{
 	}},
 	{"pruning removes old lessons and all but the latest", func(t *testing.T, b Backend) {
 		s := b.Open(t)
-		var all []learn.Lesson
+		var all []search.LessonRecord
 		for i := range 6 {
 			all = append(all, newLesson("a", fmt.Sprint("x:", i), "ann", i))
 		}
@@ -69,21 +68,21 @@ var lessonTests = []test{
 	}},
 }
 
-func newLesson(team, tool, caller string, hours int) learn.Lesson {
-	return learn.Lesson{
-		Key: learn.Key{Team: team, Tool: tool, Caller: caller}, At: start.Add(time.Duration(hours) * time.Hour),
+func newLesson(team, tool, caller string, hours int) search.LessonRecord {
+	return search.LessonRecord{
+		LessonKey: search.LessonKey{Team: team, Tool: tool, Caller: caller}, At: start.Add(time.Duration(hours) * time.Hour),
 		Terms: map[string]float64{"commit": 1.5, "größe": 1},
 	}
 }
 
-func putLessons(t *testing.T, s Store, lessons ...learn.Lesson) {
+func putLessons(t *testing.T, s Store, lessons ...search.LessonRecord) {
 	t.Helper()
 	for _, l := range lessons {
-		must(t, s.UpdateLesson(t.Context(), l.Key, func(learn.Lesson) learn.Lesson { return l }))
+		must(t, s.UpdateLesson(t.Context(), l.LessonKey, func(search.LessonRecord) search.LessonRecord { return l }))
 	}
 }
 
-func wantLessons(t *testing.T, what string, s Store, want ...learn.Lesson) {
+func wantLessons(t *testing.T, what string, s Store, want ...search.LessonRecord) {
 	t.Helper()
 	got, err := s.Lessons(t.Context())
 	must(t, err)

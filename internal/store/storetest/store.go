@@ -3,13 +3,13 @@ package storetest
 import (
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
-	"github.com/toolroom/toolroom/internal/code/journal"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/schedule"
-	"github.com/toolroom/toolroom/internal/search/learn"
+	"github.com/toolroom/toolroom/internal/search"
+	"github.com/toolroom/toolroom/internal/session"
 	"github.com/toolroom/toolroom/internal/spending"
 	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/internal/token"
@@ -27,11 +27,11 @@ type Store interface {
 	artifact.Index
 	policy.Elevations
 	taint.Store
-	journal.Store
+	session.JournalStore
 	spending.Store
 	release.Store
 	schedule.Store
-	learn.Store
+	search.LessonStore
 
 	// Close closes the store. Closing it again does nothing.
 	Close() error

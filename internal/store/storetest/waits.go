@@ -9,8 +9,8 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/code/journal"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/session"
 )
 
 // waitTests test jobs that wait for people, and the journals from which their programs
@@ -114,34 +114,34 @@ var waitTests = []test{
 		s := b.Open(t)
 		_, _, err := s.Journal(t.Context(), "call")
 		wantCode(t, "Journal", err, toolroom.CodeNotFound)
-		head := &journal.Head{
+		head := &session.JournalHead{
 			Engine: "js", Seed: []byte{0, 255}, State: "ab", Withheld: map[string]string{"json": "a module"},
 			Tools: []bridge.Tool{{ID: "a:b", Path: []string{"a", "b"}}},
 		}
-		first := journal.Entry{Tool: "a:b", Hash: "1", Result: &toolroom.Result{Value: json.RawMessage(`{"big":12345678901234567890}`)}}
-		second := journal.Entry{Tool: "a:c", Hash: "2", Approval: "apr_1"}
-		must(t, s.KeepJournal(t.Context(), "call", head, []journal.Entry{first, second}))
-		must(t, s.KeepJournal(t.Context(), "other", head, []journal.Entry{second}))
-		third := journal.Entry{Tool: "a:d", Hash: "3", Unbegun: true}
+		first := session.JournalEntry{Tool: "a:b", Hash: "1", Result: &toolroom.Result{Value: json.RawMessage(`{"big":12345678901234567890}`)}}
+		second := session.JournalEntry{Tool: "a:c", Hash: "2", Approval: "apr_1"}
+		must(t, s.KeepJournal(t.Context(), "call", head, []session.JournalEntry{first, second}))
+		must(t, s.KeepJournal(t.Context(), "other", head, []session.JournalEntry{second}))
+		third := session.JournalEntry{Tool: "a:d", Hash: "3", Unbegun: true}
 		second.Result = &toolroom.Result{Error: toolroom.Errorf(toolroom.CodeDenied, "no")}
 		must(t, s.KeepEntry(t.Context(), "call", 2, third))
 		must(t, s.KeepEntry(t.Context(), "call", 1, second)) // in place of what was there
-		wantJournal(t, b.Open(t), "call", head, []journal.Entry{first, second, third})
+		wantJournal(t, b.Open(t), "call", head, []session.JournalEntry{first, second, third})
 
-		must(t, s.KeepJournal(t.Context(), "call", head, []journal.Entry{third}))
-		wantJournal(t, s, "call", head, []journal.Entry{third})
+		must(t, s.KeepJournal(t.Context(), "call", head, []session.JournalEntry{third}))
+		wantJournal(t, s, "call", head, []session.JournalEntry{third})
 	}},
 	{"a journal is kept until its job has a result, and no longer", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		for _, id := range []string{"ends", "stays"} {
 			must(t, s.CreateJob(t.Context(), newJob(id, start)))
-			must(t, s.KeepJournal(t.Context(), id, &journal.Head{Engine: "js"}, []journal.Entry{{Tool: "a:b"}}))
+			must(t, s.KeepJournal(t.Context(), id, &session.JournalHead{Engine: "js"}, []session.JournalEntry{{Tool: "a:b"}}))
 		}
 		j := takeJob(t, s, "ends", start)
 		must(t, s.FinishJob(t.Context(), "ends", j.Fence, &toolroom.Result{}, start))
 		_, _, err := s.Journal(t.Context(), "ends")
 		wantCode(t, "Journal", err, toolroom.CodeNotFound)
-		wantJournal(t, s, "stays", &journal.Head{Engine: "js"}, []journal.Entry{{Tool: "a:b"}})
+		wantJournal(t, s, "stays", &session.JournalHead{Engine: "js"}, []session.JournalEntry{{Tool: "a:b"}})
 		if ok, err := s.WithdrawJob(t.Context(), "stays", &toolroom.Result{}, start); !ok || err != nil {
 			t.Errorf("WithdrawJob = %v, %v", ok, err)
 		}
@@ -157,7 +157,7 @@ func takeJob(t *testing.T, s Store, id string, now time.Time) *run.Job {
 	return j
 }
 
-func wantJournal(t *testing.T, s Store, call string, head *journal.Head, entries []journal.Entry) {
+func wantJournal(t *testing.T, s Store, call string, head *session.JournalHead, entries []session.JournalEntry) {
 	t.Helper()
 	gotHead, got, err := s.Journal(t.Context(), call)
 	must(t, err)

@@ -18,7 +18,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
 	"github.com/toolroom/toolroom/internal/sandbox/remote/runner"
-	"github.com/toolroom/toolroom/internal/sandbox/remote/signed"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -105,7 +104,7 @@ type target struct {
 func newTarget(t *testing.T, o runner.Options) *target {
 	t.Helper()
 	d := &pipes{}
-	o.Driver, o.Keys = d, []signed.Key{{Name: "ann", Secret: []byte(ann)}, {Name: "bob", Secret: []byte(bob)}}
+	o.Driver, o.Keys = d, []remote.SigningKey{{Name: "ann", Secret: []byte(ann)}, {Name: "bob", Secret: []byte(bob)}}
 	r := runner.New(o)
 	server := httptest.NewServer(r.Handler())
 	t.Cleanup(func() {
@@ -161,46 +160,46 @@ func TestAForgedRequestStartsNothing(t *testing.T) {
 		body   []byte
 		forge  func(r *http.Request)
 		status int
-		reason signed.Reason
+		reason remote.Reason
 	}{
-		{"without a signature", order(id(1)), func(*http.Request) {}, 401, signed.Unsigned},
-		{"with a wrong secret", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), []byte("wrong"), now) }, 401, signed.Wrong},
-		{"with an empty secret", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), nil, now) }, 401, signed.Wrong},
-		{"signed six minutes ago", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), []byte(ann), now.Add(-6*time.Minute)) }, 401, signed.Skewed},
-		{"signed in six minutes", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), []byte(ann), now.Add(6*time.Minute)) }, 401, signed.Skewed},
-		{"stale, and of a wrong secret: the clock is not reported", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), []byte("wrong"), now.Add(-time.Hour)) }, 401, signed.Wrong},
-		{"signed before the runner started", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), []byte(ann), now.Add(-4*time.Minute)) }, 503, signed.Early},
-		{"with another body", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(2)), []byte(ann), time.Now()) }, 401, signed.Wrong},
+		{"without a signature", order(id(1)), func(*http.Request) {}, 401, remote.ReasonUnsigned},
+		{"with a wrong secret", order(id(1)), func(r *http.Request) { remote.Sign(r, order(id(1)), []byte("wrong"), now) }, 401, remote.ReasonWrong},
+		{"with an empty secret", order(id(1)), func(r *http.Request) { remote.Sign(r, order(id(1)), nil, now) }, 401, remote.ReasonWrong},
+		{"signed six minutes ago", order(id(1)), func(r *http.Request) { remote.Sign(r, order(id(1)), []byte(ann), now.Add(-6*time.Minute)) }, 401, remote.ReasonSkewed},
+		{"signed in six minutes", order(id(1)), func(r *http.Request) { remote.Sign(r, order(id(1)), []byte(ann), now.Add(6*time.Minute)) }, 401, remote.ReasonSkewed},
+		{"stale, and of a wrong secret: the clock is not reported", order(id(1)), func(r *http.Request) { remote.Sign(r, order(id(1)), []byte("wrong"), now.Add(-time.Hour)) }, 401, remote.ReasonWrong},
+		{"signed before the runner started", order(id(1)), func(r *http.Request) { remote.Sign(r, order(id(1)), []byte(ann), now.Add(-4*time.Minute)) }, 503, remote.ReasonEarly},
+		{"with another body", order(id(1)), func(r *http.Request) { remote.Sign(r, order(id(2)), []byte(ann), time.Now()) }, 401, remote.ReasonWrong},
 		{"signed for another path", order(id(1)), func(r *http.Request) {
 			other := request(t, http.MethodPost, "http://x"+remote.PathProbe, nil)
-			signed.Sign(other, order(id(1)), []byte(ann), time.Now())
+			remote.Sign(other, order(id(1)), []byte(ann), time.Now())
 			r.Header = other.Header
-		}, 401, signed.Wrong},
+		}, 401, remote.ReasonWrong},
 		{"signed for another query", order(id(1)), func(r *http.Request) {
-			signed.Sign(r, order(id(1)), []byte(ann), time.Now())
+			remote.Sign(r, order(id(1)), []byte(ann), time.Now())
 			r.URL.RawQuery = "x=1"
-		}, 401, signed.Wrong},
+		}, 401, remote.ReasonWrong},
 		{"signed for another method", order(id(1)), func(r *http.Request) {
 			other := request(t, http.MethodDelete, "http://x"+remote.PathSandboxes, nil)
-			signed.Sign(other, order(id(1)), []byte(ann), time.Now())
+			remote.Sign(other, order(id(1)), []byte(ann), time.Now())
 			r.Header = other.Header
-		}, 401, signed.Wrong},
+		}, 401, remote.ReasonWrong},
 		{"with a newer time", order(id(1)), func(r *http.Request) {
-			signed.Sign(r, order(id(1)), []byte(ann), now.Add(-6*time.Minute))
-			r.Header.Set(signed.HeaderTimestamp, fmt.Sprint(time.Now().UnixMilli()))
-		}, 401, signed.Wrong},
+			remote.Sign(r, order(id(1)), []byte(ann), now.Add(-6*time.Minute))
+			r.Header.Set(remote.HeaderTimestamp, fmt.Sprint(time.Now().UnixMilli()))
+		}, 401, remote.ReasonWrong},
 		{"with another nonce", order(id(1)), func(r *http.Request) {
-			signed.Sign(r, order(id(1)), []byte(ann), time.Now())
-			r.Header.Set(signed.HeaderNonce, id(1))
-		}, 401, signed.Wrong},
+			remote.Sign(r, order(id(1)), []byte(ann), time.Now())
+			r.Header.Set(remote.HeaderNonce, id(1))
+		}, 401, remote.ReasonWrong},
 		{"with a nonce that is too long", order(id(1)), func(r *http.Request) {
-			signed.Sign(r, order(id(1)), []byte(ann), time.Now())
-			r.Header.Set(signed.HeaderNonce, r.Header.Get(signed.HeaderNonce)+"00")
-		}, 401, signed.Unsigned},
+			remote.Sign(r, order(id(1)), []byte(ann), time.Now())
+			r.Header.Set(remote.HeaderNonce, r.Header.Get(remote.HeaderNonce)+"00")
+		}, 401, remote.ReasonUnsigned},
 		{"with a part of the signature", order(id(1)), func(r *http.Request) {
-			signed.Sign(r, order(id(1)), []byte(ann), time.Now())
-			r.Header.Set(signed.HeaderSignature, r.Header.Get(signed.HeaderSignature)[:len("v1=")+8])
-		}, 401, signed.Wrong},
+			remote.Sign(r, order(id(1)), []byte(ann), time.Now())
+			r.Header.Set(remote.HeaderSignature, r.Header.Get(remote.HeaderSignature)[:len("v1=")+8])
+		}, 401, remote.ReasonWrong},
 		{"longer than allowed", bytes.Repeat([]byte("x"), remote.MaxBody+1), func(r *http.Request) {}, 413, ""},
 		{"longer than allowed, without a length", bytes.Repeat([]byte("x"), remote.MaxBody+1), func(r *http.Request) { r.ContentLength = -1 }, 413, ""},
 	} {
@@ -224,7 +223,7 @@ func TestAForgedRequestStartsNothing(t *testing.T) {
 func (x *target) start(t *testing.T, secret string, body []byte) (*http.Request, int, remote.Problem) {
 	t.Helper()
 	r := request(t, http.MethodPost, x.url+remote.PathSandboxes, body)
-	signed.Sign(r, body, []byte(secret), time.Now())
+	remote.Sign(r, body, []byte(secret), time.Now())
 	status, problem := send(t, r)
 	return r, status, problem
 }
@@ -232,7 +231,7 @@ func (x *target) start(t *testing.T, secret string, body []byte) (*http.Request,
 func (x *target) ask(t *testing.T, secret, method, path string) (int, remote.Problem) {
 	t.Helper()
 	r := request(t, method, x.url+path, nil)
-	signed.Sign(r, nil, []byte(secret), time.Now())
+	remote.Sign(r, nil, []byte(secret), time.Now())
 	return send(t, r)
 }
 
@@ -245,7 +244,7 @@ func TestARecordedRequestIsAcceptedOnce(t *testing.T) {
 	}
 	again := request(t, http.MethodPost, target.url+remote.PathSandboxes, order(id(1)))
 	again.Header = recorded.Header
-	if status, problem := send(t, again); status != http.StatusUnauthorized || problem.Reason != signed.Replayed {
+	if status, problem := send(t, again); status != http.StatusUnauthorized || problem.Reason != remote.ReasonReplayed {
 		t.Errorf("the replay was answered %d, %q", status, problem.Reason)
 	}
 }
@@ -435,7 +434,7 @@ func TestASlowClientHoldsOnlyItsOwnConnection(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	address, ended := make(chan net.Addr, 1), make(chan error, 1)
 	go func() {
-		ended <- runner.Serve(ctx, "127.0.0.1:0", runner.Options{Driver: &pipes{}, Keys: []signed.Key{{Name: "ann", Secret: []byte(ann)}}}, func(a net.Addr) { address <- a })
+		ended <- runner.Serve(ctx, "127.0.0.1:0", runner.Options{Driver: &pipes{}, Keys: []remote.SigningKey{{Name: "ann", Secret: []byte(ann)}}}, func(a net.Addr) { address <- a })
 	}()
 	at := <-address
 	conn, err := net.Dial("tcp", at.String())

@@ -11,7 +11,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
-	"github.com/toolroom/toolroom/internal/sandbox/remote/signed"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -73,11 +72,11 @@ func (r *Runner) signed(serve func(http.ResponseWriter, *request)) http.Handler 
 
 // refuse answers a request whose signature is not valid.
 func (r *Runner) refuse(w http.ResponseWriter, q *http.Request, err error) {
-	refusal := &signed.Refusal{}
+	refusal := &remote.Refusal{}
 	errors.As(err, &refusal)
 	r.o.Log.Warn("refused a request", "from", q.RemoteAddr, "path", q.URL.Path, "reason", refusal.Reason, "detail", refusal.Error())
 	status, code := http.StatusUnauthorized, toolroom.CodeUnauthenticated
-	if refusal.Reason == signed.Early || refusal.Reason == signed.Busy {
+	if refusal.Reason == remote.ReasonEarly || refusal.Reason == remote.ReasonBusy {
 		status, code = http.StatusServiceUnavailable, toolroom.CodeUpstreamUnavailable
 	}
 	answer(w, status, remote.Problem{

@@ -7,7 +7,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
-	"github.com/toolroom/toolroom/internal/sandbox/remote/signed"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -36,7 +35,7 @@ type run struct {
 
 // remembered is the time for which an ended run is known, so that a late or repeated order
 // does not start it again. It is as long as a signature can be valid.
-const remembered = 2*signed.Window + time.Minute
+const remembered = 2*remote.SignatureWindow + time.Minute
 
 // maxRemembered bounds the number of known runs, including ended ones.
 const maxRemembered = 1 << 16

@@ -21,7 +21,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
-	"github.com/toolroom/toolroom/internal/sandbox/remote/signed"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -35,7 +34,7 @@ type Options struct {
 	// Guest is the guest binary, and GuestArgs make it run as the guest.
 	Guest     string
 	GuestArgs []string
-	Keys      []signed.Key
+	Keys      []remote.SigningKey
 	// Most is the maximum number of sandboxes at a time (32), and MostPerKey that of one
 	// client (Most).
 	Most, MostPerKey int
@@ -58,7 +57,7 @@ type Options struct {
 // Runner serves sandboxes. Make one with [New], and Close it.
 type Runner struct {
 	o        Options
-	verifier *signed.Verifier
+	verifier *remote.Verifier
 	probe    probe
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -129,7 +128,7 @@ func New(o Options) *Runner {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Runner{o: o, driver: o.Driver, verifier: signed.NewVerifier(o.Keys, o.Now), probe: probe{driver: o.Driver}, runs: map[runID]*run{}}
+	r := &Runner{o: o, driver: o.Driver, verifier: remote.NewVerifier(o.Keys, o.Now), probe: probe{driver: o.Driver}, runs: map[runID]*run{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.work.Go(r.tidy)
 	return r

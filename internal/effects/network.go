@@ -1,0 +1,192 @@
+package effects
+
+import (
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// webOption says what an option of curl, wget and the like does with its value.
+type webOption int
+
+const (
+	webOther   webOption = iota // takes a value of no interest
+	webFlag                     // takes none
+	webMethod                   // the method
+	webWrites                   // a file that is written
+	webUploads                  // a file that is sent
+	webBody                     // a body, or @file
+	webAddress                  // an address
+	webReroute                  // where the request really goes
+	webHere                     // none; writes into this folder
+)
+
+// webOptions are those of curl; wget's differ where its name stands before.
+var webOptions = map[string]webOption{
+	"-X": webMethod, "--request": webMethod, "--method": webMethod,
+	"-o": webWrites, "--output": webWrites, "-D": webWrites, "--dump-header": webWrites, "-c": webWrites, "--cookie-jar": webWrites, "--output-document": webWrites, "wget -O": webWrites, "wget -c": webFlag,
+	"-O": webHere, "-J": webHere, "--remote-name": webHere, "wget -r": webHere, "wget -m": webHere,
+	"-T": webUploads, "--upload-file": webUploads, "--post-file": webUploads, "--body-file": webUploads,
+	"-d": webBody, "--data": webBody, "--data-raw": webBody, "--data-binary": webBody, "--data-ascii": webBody, "--data-urlencode": webBody,
+	"-F": webBody, "--form": webBody, "--form-string": webBody, "--json": webBody, "--post-data": webBody, "--body-data": webBody,
+	"--url": webAddress, "-K": webReroute, "--config": webReroute, "wget -i": webReroute, "-x": webReroute, "--proxy": webReroute, "--preproxy": webReroute,
+	"--socks5": webReroute, "--socks5-hostname": webReroute, "--resolve": webReroute, "--connect-to": webReroute, "--unix-socket": webReroute, "--doh-url": webReroute,
+	"-H": webOther, "--header": webOther, "-u": webOther, "--user": webOther, "-A": webOther, "--user-agent": webOther, "-e": webOther, "--referer": webOther,
+	"-b": webOther, "--cookie": webOther, "-m": webOther, "--max-time": webOther, "--retry": webOther, "-w": webOther, "--write-out": webOther, "-C": webOther,
+	"--connect-timeout": webOther, "--cacert": webOther, "--cert": webOther, "--key": webOther, "-E": webOther, "-r": webOther, "--range": webOther, "-y": webOther, "-Y": webOther, "-z": webOther,
+}
+
+// web reads the command line of a web client.
+func (r *shellReader) web(name string, args []field) {
+	method, body := "", false
+	var addresses []field
+	for i := 0; i < len(args); i++ {
+		f := args[i]
+		if !f.known || len(f.text) < 2 || f.text[0] != '-' {
+			addresses = append(addresses, f)
+			continue
+		}
+		option, value, joined := webOptionOf(name, f.text)
+		if option != webFlag && option != webHere && !joined {
+			if i++; i < len(args) {
+				value = args[i]
+			}
+		}
+		switch option {
+		case webMethod:
+			method = strings.ToLower(value.text)
+			if !value.known {
+				method = UnknownProgram
+			}
+		case webWrites:
+			r.file("write", value)
+		case webHere:
+			r.file("write", field{text: ".", known: true})
+		case webUploads:
+			body = true
+			r.file("read", value)
+		case webBody:
+			body = true
+			if _, file, ok := strings.Cut(value.text, "@"); ok || !value.known {
+				r.file("read", field{text: file, known: value.known})
+			}
+		case webAddress:
+			addresses = append(addresses, value)
+		case webReroute:
+			r.add(toolroom.EffectHost, "", "")
+			r.add(toolroom.EffectFile, "", "") // a file of options
+		}
+	}
+	switch {
+	case method == UnknownProgram:
+		method = ""
+	case method == "" && body:
+		method = "post"
+	case method == "":
+		method = "get"
+	}
+	for _, f := range addresses {
+		if !f.known || f.glob || strings.ContainsAny(f.text, "{}[]") {
+			r.add(toolroom.EffectHost, method, "")
+			continue
+		}
+		r.address(method, f.text)
+	}
+}
+
+// webOptionOf takes an option and its value apart: --name=value, -Xvalue, and
+// bundles like -sSLo, of which the last can take a value.
+func webOptionOf(program, text string) (option webOption, value field, joined bool) {
+	find := func(flag string) (webOption, bool) {
+		if option, ok := webOptions[program+" "+flag]; ok {
+			return option, true
+		}
+		option, ok := webOptions[flag]
+		return option, ok
+	}
+	if strings.HasPrefix(text, "--") {
+		flag, rest, joined := strings.Cut(text, "=")
+		option, ok := find(flag)
+		if !ok {
+			option = webFlag
+		}
+		return option, field{text: rest, known: true}, joined
+	}
+	for i := 1; i < len(text); i++ {
+		option, ok := find("-" + text[i:i+1])
+		if ok && option != webFlag && option != webHere {
+			return option, field{text: text[i+1:], known: true}, i+1 < len(text)
+		}
+		if ok && option == webHere && i == len(text)-1 {
+			return webHere, field{}, false
+		}
+	}
+	return webFlag, field{}, false
+}
+
+// address notes the host of a URL, with http:// left out or not.
+func (r *shellReader) address(mode, text string) {
+	if rest, ok := strings.CutPrefix(strings.ToLower(text), "file:"); ok && !strings.HasPrefix(rest, "//") {
+		r.file("read", field{text: text[len("file:"):], known: true})
+		return
+	}
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err == nil && u.Scheme == "file":
+		r.file("read", field{text: u.Path, known: true})
+	case err != nil || u.Host == "":
+		r.add(toolroom.EffectHost, mode, "")
+	default:
+		port := u.Port()
+		if port == "" {
+			port = map[string]string{"https": "443", "ftp": "21", "ws": "80", "wss": "443"}[u.Scheme]
+		}
+		if port == "" {
+			port = "80"
+		}
+		r.host(mode, u.Hostname(), port)
+	}
+}
+
+func (r *shellReader) host(mode, host, port string) {
+	r.add(toolroom.EffectHost, mode, net.JoinHostPort(strings.ToLower(host), port))
+}
+
+// copiedOver reads host:path words of scp and rsync.
+func (r *shellReader) copiedOver(args []field) {
+	for _, f := range plain(args) {
+		if !f.known {
+			r.add(toolroom.EffectHost, "connect", "")
+			continue
+		}
+		host, _, remote := strings.Cut(f.text, ":")
+		if strings.Contains(f.text, "://") {
+			r.address("connect", f.text)
+		} else if remote && !strings.Contains(host, "/") {
+			r.host("connect", host[strings.LastIndexByte(host, '@')+1:], "22")
+		} else {
+			r.file("", f)
+		}
+	}
+}
+
+// connected reads programs that are told a host and a port.
+func (r *shellReader) connected(args []field) {
+	r.files(args)
+	for _, f := range args {
+		if !f.known || strings.HasPrefix(f.text, "-e") || strings.HasPrefix(f.text, "-c") || strings.HasPrefix(strings.ToLower(f.text), "exec:") || strings.HasPrefix(strings.ToLower(f.text), "system:") {
+			r.anyCommand()
+		}
+	}
+	files := plain(args)
+	if len(files) == 2 && files[0].known && files[1].known && strings.Trim(files[1].text, "0123456789") == "" {
+		r.host("connect", files[0].text, files[1].text)
+		return
+	}
+	r.add(toolroom.EffectHost, "connect", "")
+}

@@ -1,0 +1,266 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+// MaxCaseFile is the largest file of cases, in bytes.
+const MaxCaseFile = 1 << 20
+
+// Case is a call, and what the policy is expected to say of it.
+type Case struct {
+	Name string `yaml:"name" json:"name,omitempty"`
+	// Tool is in any accepted spelling. Where it is not in the catalog, Source,
+	// Tags and Hints say what it is like; else they change that.
+	Tool   string              `yaml:"tool" json:"tool"`
+	Source toolroom.SourceKind `yaml:"source" json:"source,omitempty"`
+	Tags   []string            `yaml:"tags" json:"tags,omitempty"`
+	Hints  CaseHints           `yaml:"hints" json:"hints,omitzero"`
+
+	Subject  string   `yaml:"subject" json:"subject,omitempty"`
+	Teams    []string `yaml:"teams" json:"teams,omitempty"`
+	Agent    string   `yaml:"agent" json:"agent,omitempty"`
+	Provider string   `yaml:"provider" json:"provider,omitempty"`
+	Skill    string   `yaml:"skill" json:"skill,omitempty"`
+	// Elevated puts an elevation for the tool in force.
+	Elevated bool `yaml:"elevated" json:"elevated,omitempty"`
+
+	Arguments map[string]any `yaml:"arguments" json:"arguments,omitempty"`
+	Surface   string         `yaml:"surface" json:"surface,omitempty"`
+	Time      time.Time      `yaml:"time" json:"time,omitzero"`
+	Taint     []string       `yaml:"taint" json:"taint,omitempty"`
+	// Effects are what the call would do, as [toolroom.ParseEffect] reads them.
+	Effects []string `yaml:"effects" json:"effects,omitempty"`
+	// Secrets are the scopes of the secrets that the tool would be given.
+	Secrets   []string           `yaml:"secrets" json:"secrets,omitempty"`
+	Isolation toolroom.Isolation `yaml:"isolation" json:"isolation,omitempty"`
+
+	// Want is allow, confirm or deny.
+	Want toolroom.Verdict `yaml:"want" json:"want"`
+	// WantRule is a part of the rule that decides; empty takes any.
+	WantRule string `yaml:"want_rule" json:"want_rule,omitempty"`
+	// WantIsolation is the least isolation; empty takes any.
+	WantIsolation toolroom.Isolation `yaml:"want_isolation" json:"want_isolation,omitempty"`
+}
+
+// CaseHints are those of a tool.
+type CaseHints struct {
+	ReadOnly    *bool `yaml:"read_only" json:"read_only,omitempty"`
+	Destructive *bool `yaml:"destructive" json:"destructive,omitempty"`
+	Idempotent  *bool `yaml:"idempotent" json:"idempotent,omitempty"`
+	OpenWorld   *bool `yaml:"open_world" json:"open_world,omitempty"`
+}
+
+// CaseOutcome is what became of a case.
+type CaseOutcome struct {
+	Case     Case     `json:"case"`
+	OK       bool     `json:"ok"`
+	Decision Decision `json:"decision"`
+	// Differences are what is not as wanted, one a line.
+	Differences []string `json:"differences,omitempty"`
+}
+
+// ReadCases reads a file of cases: a list under the key "cases".
+func ReadCases(path string) ([]Case, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxCaseFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > MaxCaseFile {
+		return nil, fmt.Errorf("%s has more than %d bytes", path, MaxCaseFile)
+	}
+	return parse(path, data)
+}
+
+func parse(name string, data []byte) ([]Case, error) {
+	var file struct {
+		Cases []Case `yaml:"cases"`
+	}
+	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithKnownFields())
+	if err == nil {
+		err = loader.Load(&file)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s is not a list of cases under the key cases, each with tool and effect: %w", name, err)
+	}
+	if len(file.Cases) == 0 {
+		return nil, fmt.Errorf("%s has no cases: write them as a list under the key cases", name)
+	}
+	var problems []error
+	for i, c := range file.Cases {
+		if err := c.check(); err != nil {
+			problems = append(problems, fmt.Errorf("%s: case %d (%s): %w", name, i+1, c.title(), err))
+		}
+	}
+	return file.Cases, errors.Join(problems...)
+}
+
+func (c *Case) check() error {
+	switch {
+	case c.Tool == "":
+		return errors.New("it names no tool")
+	case c.Want != toolroom.VerdictAllow && c.Want != toolroom.VerdictConfirm && c.Want != toolroom.VerdictDeny:
+		return fmt.Errorf("want is %q, not allow, confirm or deny", c.Want)
+	}
+	for _, text := range c.Effects {
+		if _, err := toolroom.ParseEffect(text); err != nil {
+			return fmt.Errorf("effects: %w", err)
+		}
+	}
+	for _, isolation := range []toolroom.Isolation{c.Isolation, c.WantIsolation} {
+		if isolation != "" {
+			if _, err := ParseIsolation(string(isolation)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Case) title() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	return c.Tool
+}
+
+// String is the title of the case.
+func (c Case) String() string { return c.title() }
+
+// Identity is the caller of the case.
+func (c *Case) Identity() toolroom.Identity {
+	return toolroom.Identity{Subject: c.Subject, Agent: c.Agent, Provider: c.Provider, Skill: c.Skill, Groups: c.Teams}
+}
+
+// Trial is a policy on trial.
+type Trial struct {
+	find            FindTool
+	plain, elevated *Policy
+	// Enforced returns which rules about effects this machine enforces on the calls of a
+	// tool, for replays. Cases of a file, which hold everywhere, count none as enforced.
+	Enforced func(*toolroom.Tool, []toolroom.Effect) func(rule toolroom.Effect) bool
+}
+
+// FindTool gives the tool of a name, which need not be in the catalog.
+type FindTool func(ctx context.Context, spelling string) (*toolroom.Tool, error)
+
+// NewTrial returns a Trial of p.
+func NewTrial(p *Policy, find FindTool) *Trial {
+	return &Trial{find: find, plain: p.WithElevations(nil), elevated: p.WithElevations(everybody{})}
+}
+
+func (t *Trial) decide(ctx context.Context, r Request, elevated bool) Decision {
+	if elevated {
+		return t.elevated.Decide(ctx, r)
+	}
+	return t.plain.Decide(ctx, r)
+}
+
+// Run decides every case.
+func (t *Trial) Run(ctx context.Context, cases []Case) ([]CaseOutcome, error) {
+	outcomes := make([]CaseOutcome, len(cases))
+	for i, c := range cases {
+		tool, err := t.find(ctx, c.Tool)
+		if err != nil {
+			return nil, fmt.Errorf("case %d (%s): %w", i+1, c.title(), err)
+		}
+		call, err := c.call()
+		if err != nil {
+			return nil, fmt.Errorf("case %d (%s): %w", i+1, c.title(), err)
+		}
+		decision := t.decide(ctx, Request{Tool: c.tool(tool), Who: c.Identity(), Call: call}, c.Elevated)
+		outcomes[i] = CaseOutcome{Case: c, Decision: decision, Differences: c.differences(decision)}
+		outcomes[i].OK = len(outcomes[i].Differences) == 0
+	}
+	return outcomes, nil
+}
+
+// tool is a copy of the tool, as the case changes it.
+func (c *Case) tool(of *toolroom.Tool) *toolroom.Tool {
+	t := *of
+	if c.Source != "" {
+		t.Source = c.Source
+	}
+	if c.Tags != nil {
+		t.Tags = c.Tags
+	}
+	for _, hint := range [...]struct{ set, to **bool }{
+		{&c.Hints.ReadOnly, &t.Hints.ReadOnly},
+		{&c.Hints.Destructive, &t.Hints.Destructive},
+		{&c.Hints.Idempotent, &t.Hints.Idempotent},
+		{&c.Hints.OpenWorld, &t.Hints.OpenWorld},
+	} {
+		if *hint.set != nil {
+			*hint.to = *hint.set
+		}
+	}
+	return &t
+}
+
+func (c *Case) call() (*Context, error) {
+	call := &Context{Surface: c.Surface, Time: c.Time, Taint: c.Taint, Secrets: c.Secrets, Isolation: func() toolroom.Isolation { return c.Isolation }}
+	for _, text := range c.Effects {
+		e, err := toolroom.ParseEffect(text)
+		if err != nil {
+			return nil, err
+		}
+		call.Effects = append(call.Effects, e)
+	}
+	arguments := c.Arguments
+	if arguments == nil {
+		arguments = map[string]any{}
+	}
+	text, err := json.Marshal(arguments)
+	if err != nil {
+		return nil, fmt.Errorf("its arguments have no form in JSON: %w", err)
+	}
+	call.Arguments = func() (any, error) { return jsonx.Decode(text, jsonx.Limits{}) }
+	return call, nil
+}
+
+func (c *Case) differences(d Decision) []string {
+	var out []string
+	differ := func(what, want, got string) {
+		out = append(out, fmt.Sprintf("%s: want %s, got %s", what, want, got))
+	}
+	if d.Effect != c.Want {
+		differ("outcome", string(c.Want), string(d.Effect))
+	}
+	if !strings.Contains(d.Rule, c.WantRule) {
+		differ("rule", c.WantRule, d.Rule)
+	}
+	if c.WantIsolation != "" && d.Isolation != c.WantIsolation {
+		got := string(d.Isolation)
+		if got == "" {
+			got = "none"
+		}
+		differ("isolation", string(c.WantIsolation), got)
+	}
+	return out
+}
+
+// everybody is elevated, for everything.
+type everybody struct{}
+
+// Elevations gives an elevation to whoever is asked about.
+func (everybody) Elevations(_ context.Context, subject string, now time.Time) ([]*Elevation, error) {
+	return []*Elevation{{ID: "trial", Subject: subject, By: "the trial", Created: now, Expires: now.Add(time.Hour)}}, nil
+}

@@ -1,0 +1,271 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"html/template"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Paths of the login. They need no token.
+const (
+	LoginPath         = "/login"
+	LogoutPath        = "/logout"
+	LoginBeginPath    = "/login/oidc"
+	LoginCallbackPath = "/login/callback"
+)
+
+// SessionTime is how long a person stays signed in.
+const SessionTime = 8 * time.Hour
+
+// LoginOptions configure a Login.
+type LoginOptions struct {
+	// Key seals cookies. It has 32 bytes, and all servers of a home share it.
+	Key []byte
+	// Verify returns the identity of a token's bearer.
+	Verify func(ctx context.Context, bearer string) (toolroom.Identity, error)
+	// Sessions records which sessions have ended.
+	Sessions Sessions
+	// OIDC, if not nil, is a provider at which people can sign in.
+	OIDC *OIDC
+	// Secure reports whether a browser reaches the server only over HTTPS.
+	Secure func(*http.Request) bool
+	Log    *slog.Logger
+}
+
+// Sessions is the part of a [token.Store] that ends sessions.
+type Sessions interface {
+	EndSession(ctx context.Context, id string, expires time.Time) error
+	SessionEnded(ctx context.Context, id string) (bool, error)
+}
+
+// Login signs people in. Its methods are safe for concurrent use.
+type Login struct {
+	o    LoginOptions
+	seal cipher.AEAD
+}
+
+// NewLogin returns a Login.
+func NewLogin(o LoginOptions) (*Login, error) {
+	block, err := aes.NewCipher(o.Key)
+	if err != nil {
+		return nil, err
+	}
+	seal, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, err
+	}
+	return &Login{o: o, seal: seal}, nil
+}
+
+// Paths returns the paths that need no token.
+func (l *Login) Paths() []string {
+	return []string{LoginPath, LogoutPath, LoginBeginPath, LoginCallbackPath}
+}
+
+// Register adds the paths to a mux.
+func (l *Login) Register(mux *http.ServeMux) {
+	mux.HandleFunc("GET "+LoginPath, func(w http.ResponseWriter, r *http.Request) { l.form(w, r, http.StatusOK, "") })
+	mux.HandleFunc("POST "+LoginPath, l.withToken)
+	mux.HandleFunc("POST "+LogoutPath, l.out)
+	if l.o.OIDC != nil {
+		mux.HandleFunc("GET "+LoginBeginPath, l.begin)
+		mux.HandleFunc("GET "+LoginCallbackPath, l.callback)
+	}
+}
+
+// session is the content of the cookie of a person. Either Token or Who is set.
+type session struct {
+	ID string `json:"id"`
+	// Token is verified with each request, so that a revoked token ends the session.
+	Token   string             `json:"token,omitempty"`
+	Who     *toolroom.Identity `json:"who,omitempty"`
+	Expires time.Time          `json:"expires"`
+}
+
+const (
+	sessionCookie = "toolroom_session"
+	// maxCookie is what browsers store at least (RFC 6265, 6.1), less the name and the
+	// attributes.
+	maxCookie = 3800
+	// maxForm limits the form of a person who signs in, in bytes: anyone may send one.
+	maxForm = 16 << 10
+)
+
+// Identity returns the person that a request's cookie identifies. It is only for the page
+// and the API that the page uses.
+func (l *Login) Identity(r *http.Request) (toolroom.Identity, bool) {
+	if !(r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, "/api/")) {
+		return toolroom.Identity{}, false
+	}
+	s, ok := l.session(r)
+	if !ok {
+		return toolroom.Identity{}, false
+	}
+	if s.Who != nil {
+		return *s.Who, s.Who.Subject != ""
+	}
+	who, err := l.o.Verify(r.Context(), s.Token)
+	return who, err == nil && who.Subject != ""
+}
+
+// session returns the session of a browser if it has not ended.
+func (l *Login) session(r *http.Request) (s session, ok bool) {
+	if !l.open(r, sessionCookie, &s) || s.ID == "" {
+		return s, false
+	}
+	ended, err := l.o.Sessions.SessionEnded(r.Context(), s.ID)
+	if err != nil {
+		l.o.Log.Error("cannot read whether a session of the page has ended", "error", err)
+	}
+	if err != nil || ended {
+		return s, false
+	}
+	if time.Now().After(s.Expires) {
+		_ = l.end(r, s) // it stays so if the clock is set back
+		return s, false
+	}
+	return s, true
+}
+
+// end ends a session for whoever has its cookie.
+func (l *Login) end(r *http.Request, s session) error {
+	err := l.o.Sessions.EndSession(r.Context(), s.ID, s.Expires)
+	if err != nil {
+		l.o.Log.Error("cannot end a session of the page", "error", err)
+	}
+	return err
+}
+
+func (l *Login) withToken(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		l.form(w, r, http.StatusBadRequest, "The form could not be read: "+err.Error())
+		return
+	}
+	token := strings.TrimSpace(r.PostForm.Get("token"))
+	who, err := l.o.Verify(r.Context(), token)
+	switch {
+	case toolroom.CodeOf(err) == toolroom.CodeUnauthenticated || err == nil && who.Subject == "":
+		l.form(w, r, http.StatusUnauthorized, "This token is not valid. It may have been revoked, or be that of another server.")
+	case err != nil:
+		l.form(w, r, http.StatusBadGateway, "The token could not be checked: "+err.Error())
+	default:
+		l.enter(w, r, session{Token: token})
+	}
+}
+
+// enter sets the cookie and shows the page.
+func (l *Login) enter(w http.ResponseWriter, r *http.Request, s session) {
+	s.ID, s.Expires = rand.Text(), time.Now().Add(SessionTime)
+	if err := l.set(w, r, sessionCookie, s, SessionTime); err != nil {
+		l.form(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+func (l *Login) out(w http.ResponseWriter, r *http.Request) {
+	if s, ok := l.session(r); ok && l.end(r, s) != nil {
+		l.form(w, r, http.StatusServiceUnavailable, "The session could not be ended: it is still valid. Try again.")
+		return
+	}
+	l.clear(w, r, sessionCookie)
+	http.Redirect(w, r, LoginPath, http.StatusSeeOther)
+}
+
+// name returns the name of a cookie. Over HTTPS browsers take one with this prefix from this
+// host alone: another host of the domain cannot sign a person in as somebody else.
+func (l *Login) name(r *http.Request, name string) string {
+	if l.o.Secure(r) {
+		return "__Host-" + name
+	}
+	return name
+}
+
+// set seals content into a cookie.
+func (l *Login) set(w http.ResponseWriter, r *http.Request, name string, content any, age time.Duration) error {
+	plain, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	name = l.name(r, name)
+	value := base64.RawURLEncoding.EncodeToString(l.seal.Seal(nil, nil, plain, []byte(name)))
+	if len(value) > maxCookie {
+		return errors.New("the token or the list of groups is too long for a cookie; use a token of Toolroom")
+	}
+	http.SetCookie(w, l.cookie(r, name, value, int(age.Seconds())))
+	return nil
+}
+
+func (l *Login) clear(w http.ResponseWriter, r *http.Request, name string) {
+	http.SetCookie(w, l.cookie(r, l.name(r, name), "", -1))
+}
+
+func (l *Login) cookie(r *http.Request, name, value string, age int) *http.Cookie {
+	return &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: l.o.Secure(r)}
+}
+
+// open reads the content of a sealed cookie.
+func (l *Login) open(r *http.Request, name string, into any) bool {
+	name = l.name(r, name)
+	cookies := r.CookiesNamed(name)
+	if len(cookies) != 1 || len(cookies[0].Value) > maxCookie {
+		return false
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(cookies[0].Value)
+	if err != nil {
+		return false
+	}
+	plain, err := l.seal.Open(nil, nil, sealed, []byte(name))
+	return err == nil && json.Unmarshal(plain, into) == nil
+}
+
+//go:embed login.html
+var formHTML string
+
+var formTemplate = template.Must(template.New("login").Parse(formHTML))
+
+// Form serves the form in which a person signs in, in place of a refusal.
+func (l *Login) Form(w http.ResponseWriter, r *http.Request) {
+	l.form(w, r, http.StatusUnauthorized, "")
+}
+
+// toThisMachine reports whether a browser names this machine, so that nobody is between.
+func toThisMachine(r *http.Request) bool {
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
+}
+
+func (l *Login) form(w http.ResponseWriter, r *http.Request, status int, problem string) {
+	var body bytes.Buffer
+	err := formTemplate.Execute(&body, map[string]any{
+		"Problem": problem, "Plain": !l.o.Secure(r) && !toThisMachine(r), "OIDC": l.o.OIDC, "Path": LoginPath, "Begin": LoginBeginPath,
+	})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'")
+	w.WriteHeader(status)
+	_, _ = body.WriteTo(w) // an error means that the client has gone
+}

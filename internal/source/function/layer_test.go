@@ -1,0 +1,156 @@
+package function
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/toolroom/toolroom"
+)
+
+// wheelOf makes a wheel of members and returns its bytes and its hash.
+func wheelOf(t *testing.T, members map[string]string) ([]byte, string) {
+	t.Helper()
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for name, text := range members {
+		f, err := w.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(out.Bytes())
+	return out.Bytes(), hex.EncodeToString(sum[:])
+}
+
+func lockOf(url, sum string) string {
+	return fmt.Sprintf("lock-version = \"1.0\"\n[[packages]]\nname = \"a\"\nversion = \"1\"\nwheels = [{url = %q, hashes = {sha256 = %q}}]\n", url, sum)
+}
+
+// serve serves one wheel and counts the requests.
+func serve(t *testing.T, data []byte) (url string, count func() int) {
+	t.Helper()
+	var mu sync.Mutex
+	n := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		n++
+		mu.Unlock()
+		w.Write(data)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/a-1-py3-none-any.whl", func() int { mu.Lock(); defer mu.Unlock(); return n }
+}
+
+func TestALayerIsUnpackedOnceByManyAndNamedByItsContent(t *testing.T) {
+	t.Parallel()
+	data, sum := wheelOf(t, map[string]string{
+		"a/__init__.py": "x = 1", "a-1.dist-info/METADATA": "Name: a", "a-1.data/purelib/b.py": "y = 2", "a-1.data/scripts/run": "no",
+	})
+	url, count := serve(t, data)
+	s := LayerStore{Folder: t.TempDir(), Client: http.DefaultClient}
+	var wg sync.WaitGroup
+	digests := make([]string, 8)
+	for i := range digests {
+		wg.Go(func() {
+			var err error
+			if digests[i], err = s.Unpack(t.Context(), lockOf(url, sum)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, d := range digests {
+		if d != digests[0] || d == "" {
+			t.Fatalf("digests %v", digests)
+		}
+	}
+	if count() != 1 {
+		t.Errorf("the wheel was fetched %d times", count())
+	}
+	for name, want := range map[string]string{"a/__init__.py": "x = 1", "b.py": "y = 2"} {
+		if got, err := os.ReadFile(filepath.Join(s.Path(digests[0]), name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q %v", name, got, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(s.Path(digests[0]), "run")); err == nil {
+		t.Error("a script was unpacked")
+	}
+	left, err := filepath.Glob(filepath.Join(s.Folder, "layers", "making-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+func TestAWheelThatIsNotTheOneOfTheLockIsRefused(t *testing.T) {
+	t.Parallel()
+	data, sum := wheelOf(t, map[string]string{"a.py": "x = 1"})
+	other, otherSum := wheelOf(t, map[string]string{"a.py": "x = 2"})
+	outside, outsideSum := wheelOf(t, map[string]string{"../../a.py": "x = 1"})
+	_ = data
+	for name, c := range map[string]struct {
+		data []byte
+		sum  string
+		code toolroom.Code
+		want string
+	}{
+		"another content":      {other, sum, toolroom.CodeDenied, "nothing was installed"},
+		"a member outside":     {outside, outsideSum, toolroom.CodeDenied, "no plain file"},
+		"no zip file":          {[]byte("text"), hashOf("text"), toolroom.CodeInvalidArguments, "zip"},
+		"no hash":              {other, "", toolroom.CodeDenied, "no SHA-256"},
+		"a hash of other form": {other, otherSum[:10], toolroom.CodeDenied, "no SHA-256"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, _ := serve(t, c.data)
+			s := LayerStore{Folder: t.TempDir(), Client: http.DefaultClient}
+			_, err := s.Unpack(t.Context(), lockOf(url, c.sum))
+			if toolroom.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v", err)
+			}
+			layers, _ := os.ReadDir(filepath.Join(s.Folder, "layers"))
+			for _, e := range layers {
+				if e.IsDir() {
+					t.Errorf("there is a layer %s", e.Name())
+				}
+			}
+		})
+	}
+}
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+func TestAPackageWithoutAWheelIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := LockDigest("lock-version = \"1.0\"\n[[packages]]\nname = \"a\"\nversion = \"1\"\nsdist = {url = \"https://x/a.tar.gz\"}\n")
+	if toolroom.CodeOf(err) != toolroom.CodeInvalidArguments || !strings.Contains(err.Error(), "no wheel") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestRequirementsThatAreOptionsOfUVAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, one := range []string{"--index-url=http://x", " -e .", "a\n--find-links=/", "-r other.txt"} {
+		if _, err := (Resolver{UV: "/bin/false", Python: "python3"}).Resolve(t.Context(), []string{one}, ""); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments || !strings.Contains(err.Error(), "not a requirement") {
+			t.Errorf("%q: %v", one, err)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package function
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Resolver resolves requirements with uv.
+type Resolver struct {
+	// UV is the path of uv, and Python that of the interpreter that runs the functions.
+	UV, Python string
+	// Environ is the environment of uv: its index, proxy and certificates.
+	Environ []string
+}
+
+// resolveTimeout bounds a resolution.
+const resolveTimeout = 2 * time.Minute
+
+// Resolve returns a lock (PEP 751) of requirements: every wheel with its URL and hash. With
+// a folder of wheels it uses only those, and no network.
+func (r Resolver) Resolve(ctx context.Context, requires []string, wheels string) (string, error) {
+	for _, one := range requires {
+		if strings.ContainsAny(one, "\n\r\x00") || strings.HasPrefix(strings.TrimSpace(one), "-") {
+			return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the dependency %q is not a requirement", one).WithHint("write name, or name>=1.2")
+		}
+	}
+	folder, err := os.MkdirTemp("", "toolroom-lock-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(folder)
+	in, out := filepath.Join(folder, "requirements.in"), filepath.Join(folder, "pylock.toml")
+	if err := os.WriteFile(in, []byte(strings.Join(requires, "\n")+"\n"), 0o600); err != nil {
+		return "", err
+	}
+	args := []string{"pip", "compile", in, "--no-build", "--generate-hashes", "--no-header", "--quiet", "--python", r.Python, "--format", "pylock.toml", "-o", out, "--no-python-downloads"}
+	if wheels != "" {
+		args = append(args, "--offline", "--no-index", "--find-links", wheels)
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, r.UV, args...)
+	cmd.Dir, cmd.Env = folder, r.Environ
+	said, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if err != nil {
+		return "", unresolved(requires, string(bytes.TrimSpace(said)))
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		return "", err
+	}
+	_, err = parse(string(text))
+	return string(text), err
+}
+
+// unresolved explains why uv could not resolve requirements.
+func unresolved(requires []string, said string) error {
+	const most = 1500
+	if len(said) > most {
+		said = said[:most] + "…"
+	}
+	e := toolroom.Errorf(toolroom.CodeInvalidArguments, "the dependencies %s cannot be resolved: %s", strings.Join(requires, ", "), strings.Join(strings.Fields(said), " "))
+	if strings.Contains(said, "build") || strings.Contains(said, "source distribution") || strings.Contains(said, "no usable wheels") || strings.Contains(said, "no wheels") {
+		return e.WithHint("a package has only a source distribution, whose build would run its code: choose a version with wheels, or build one in a sandbox and push with --wheels FOLDER")
+	}
+	return e.WithHint("correct the names and versions; without an index, push with --wheels FOLDER")
+}
+
+// wheel is one file of a lock.
+type wheel struct {
+	Package, Version string
+	URL              string            `toml:"url"`
+	Path             string            `toml:"path"`
+	Size             int64             `toml:"size"`
+	Hashes           map[string]string `toml:"hashes"`
+}
+
+// parse returns the wheels of a lock, in order.
+func parse(lock string) ([]wheel, error) {
+	var l struct {
+		Packages []struct {
+			Name    string  `toml:"name"`
+			Version string  `toml:"version"`
+			Wheels  []wheel `toml:"wheels"`
+			Archive any     `toml:"archive"`
+			VCS     any     `toml:"vcs"`
+		} `toml:"packages"`
+	}
+	if _, err := toml.Decode(lock, &l); err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInternal, "the lock of uv cannot be read: %w", err)
+	}
+	var all []wheel
+	for _, p := range l.Packages {
+		if len(p.Wheels) == 0 {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s %s has no wheel for this Python", p.Name, p.Version).
+				WithHint("only wheels are installed: choose a version that has one")
+		}
+		w := p.Wheels[0]
+		w.Package, w.Version = p.Name, p.Version
+		if len(w.Hashes["sha256"]) != 2*sha256.Size {
+			return nil, toolroom.Errorf(toolroom.CodeDenied, "%s %s has no SHA-256 in the lock, so its content cannot be checked", p.Name, p.Version).
+				WithHint("use an index that publishes hashes")
+		}
+		all = append(all, w)
+	}
+	slices.SortFunc(all, func(a, b wheel) int { return strings.Compare(a.Package, b.Package) })
+	return all, nil
+}
+
+// LockDigest returns the digest of the layer of a lock: the hash of its packages' hashes.
+func LockDigest(lock string) (string, error) {
+	if isNPM(lock) {
+		return digestNPM(lock)
+	}
+	all, err := parse(lock)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	for _, w := range all {
+		fmt.Fprintf(sum, "%s %s\n", w.Package, w.Hashes["sha256"])
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}

@@ -1,0 +1,342 @@
+package function
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// NPM resolves the packages of functions in JavaScript and TypeScript, and installs them
+// into layers. No code of a package runs: npm never runs install scripts here.
+type NPM struct {
+	// Path is the path of npm.
+	Path string
+	// Environ is the environment of npm: its registry, proxy and certificates.
+	Environ []string
+	Store   LayerStore
+	// Accepted are packages that are installed although they have install scripts, which
+	// do not run.
+	Accepted []string
+}
+
+// Modules is the folder of a layer that has the packages, as Node expects it.
+const Modules = "node_modules"
+
+// PackageFile and LockFile are the files of a folder that declare npm packages.
+const (
+	PackageFile = "package.json"
+	LockFile    = "package-lock.json"
+)
+
+// requirement matches name or name@range: a package of a registry, with an alias if the
+// range begins with npm:.
+var requirement = regexp.MustCompile(`^((?:@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~_][A-Za-z0-9._~-]*)(?:@((?:npm:)?[^:\x00-\x1f]*))?$`)
+
+// PackageRequirements returns the dependencies that a package.json declares, as name@range.
+func PackageRequirements(text string) ([]string, error) {
+	var p struct {
+		Dependencies map[string]string `json:"dependencies"`
+	}
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s cannot be read: %w", PackageFile, err).WithHint("write JSON with dependencies: {name: range}")
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(p.Dependencies)) {
+		all = append(all, name+"@"+p.Dependencies[name])
+	}
+	return all, nil
+}
+
+// manifest returns the package.json of a tool that requires packages.
+func manifest(requires []string) ([]byte, error) {
+	dependencies := map[string]string{}
+	for _, one := range requires {
+		found := requirement.FindStringSubmatch(one)
+		if found == nil || strings.Contains(found[2], "/") && !strings.HasPrefix(found[2], "npm:") {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the dependency %q is not a package of a registry", one).
+				WithHint("write name or name@range, for example semver@^7; folders, addresses and repositories have no hashes")
+		}
+		dependencies[found[1]] = cmp.Or(found[2], "*")
+	}
+	return json.MarshalIndent(map[string]any{"name": "tool", "version": "0.0.0", "private": true, "dependencies": dependencies}, "", "  ")
+}
+
+// Resolve returns the lock of requirements: that of the author, which is only checked, or
+// if it is empty, a new one. With a folder of tarballs it uses only those, and no network.
+func (n NPM) Resolve(ctx context.Context, requires []string, lock, tarballs string) (string, error) {
+	if lock == "" {
+		var err error
+		if lock, err = n.lock(ctx, requires, tarballs); err != nil {
+			return "", err
+		}
+	}
+	all, err := parseNPM(lock)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range all {
+		switch {
+		case p.Link || !strings.HasPrefix(p.Integrity, "sha512-") && !strings.HasPrefix(p.Integrity, "sha384-") && !strings.HasPrefix(p.Integrity, "sha256-"):
+			return "", toolroom.Errorf(toolroom.CodeDenied, "%s %s has no integrity in the lock, so its content cannot be checked", p.Name, p.Version).
+				WithHint("take it from a registry that publishes hashes (SHA-256 or longer), and lock it again without %s", LockFile)
+		case p.HasInstallScript && !slices.Contains(n.Accepted, p.Name):
+			return "", toolroom.Errorf(toolroom.CodeDenied, "%s %s has an install script, which would run its code: nothing was installed", p.Name, p.Version).
+				WithHint("choose another package; or if it works without the script, which never runs here, accept it: releases: {packages: {accept_install_scripts: [%s]}}", p.Name)
+		}
+	}
+	return lock, nil
+}
+
+// lock makes a lock with npm.
+func (n NPM) lock(ctx context.Context, requires []string, tarballs string) (string, error) {
+	folder, err := os.MkdirTemp("", "toolroom-lock-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(folder)
+	text, err := manifest(requires)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, PackageFile), text, 0o600)
+	}
+	if err != nil {
+		return "", err
+	}
+	said, err := n.run(ctx, folder, tarballs, "install", "--package-lock-only")
+	if err != nil {
+		return "", err
+	}
+	if said != "" {
+		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the dependencies %s cannot be resolved: %s", strings.Join(requires, ", "), said).
+			WithHint("correct the names and versions; without a registry, push with --tarballs FOLDER")
+	}
+	made, err := os.ReadFile(filepath.Join(folder, LockFile))
+	return string(made), err
+}
+
+// run runs npm in a folder. If npm fails, said is its reason.
+func (n NPM) run(ctx context.Context, folder, tarballs string, args ...string) (said string, err error) {
+	args = append(args, "--ignore-scripts", "--no-audit", "--no-fund", "--no-bin-links", "--no-update-notifier", "--prefer-offline", "--loglevel=error", "--git=/bin/false", "--cache="+filepath.Join(n.Store.Folder, npmCache), "--logs-max=0",
+		// A lock is the same whatever the user's npm is configured to write.
+		"--omit-lockfile-registry-resolved=false", "--replace-registry-host=npmjs", "--fetch-retries=2", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000")
+	if tarballs != "" {
+		address, stop, err := serveTarballs(tarballs)
+		if err != nil {
+			return "", err
+		}
+		defer stop()
+		args = append(args, "--registry="+address)
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, n.Path, args...)
+	cmd.Dir, cmd.Env = folder, n.Environ
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if err == nil {
+		return "", nil
+	}
+	return cmp.Or(npmReason(out), err.Error()), nil
+}
+
+// npmReason returns what npm says of its failure, in one line.
+func npmReason(out []byte) string {
+	const most = 1500
+	var words []string
+	for line := range strings.Lines(string(bytes.TrimSpace(out))) {
+		line, ok := strings.CutPrefix(strings.TrimSpace(line), "npm error")
+		if !ok || strings.Contains(line, "complete log of this run") || strings.Contains(line, "Log files were not written") {
+			continue
+		}
+		for _, word := range strings.Fields(line) {
+			if word != "404" && word != "notarget" { // npm writes them before every line
+				words = append(words, word)
+			}
+		}
+	}
+	said, _, _ := strings.Cut(strings.Join(words, " "), " Note that you can also install")
+	return said[:min(len(said), most)]
+}
+
+// npmPackage is a package of a lock.
+type npmPackage struct {
+	// At is its folder, such as node_modules/a/node_modules/b.
+	At               string `json:"-"`
+	Name             string `json:"name"`
+	Version          string `json:"version"`
+	Integrity        string `json:"integrity"`
+	Link             bool   `json:"link"`
+	InBundle         bool   `json:"inBundle"`
+	Dev              bool   `json:"dev"`
+	Optional         bool   `json:"optional"`
+	HasInstallScript bool   `json:"hasInstallScript"`
+	OS, CPU          []string
+}
+
+// parseNPM returns the packages of a lock that npm installs here, in order.
+func parseNPM(lock string) ([]npmPackage, error) {
+	var l struct {
+		Version  int                   `json:"lockfileVersion"`
+		Packages map[string]npmPackage `json:"packages"`
+	}
+	if err := json.Unmarshal([]byte(lock), &l); err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s cannot be read: %w", LockFile, err).WithHint("remove it, or make it again with npm install --package-lock-only")
+	}
+	if l.Version < 2 {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s has the version %d; 2 and 3 are known", LockFile, l.Version).WithHint("make it again with npm 7 or newer: npm install --package-lock-only")
+	}
+	var all []npmPackage
+	for _, at := range slices.Sorted(maps.Keys(l.Packages)) {
+		p := l.Packages[at]
+		last := strings.LastIndex("/"+at, "/"+Modules+"/")
+		if at == "" || p.InBundle || p.Dev || p.Optional && (!fits(p.OS, nodeOS()) || !fits(p.CPU, nodeCPU())) {
+			continue // the tool itself, and what is not fetched
+		}
+		if last < 0 || !filepath.IsLocal(filepath.FromSlash(at)) {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s has the folder %q, which is not in %s", LockFile, at, Modules).WithHint("a tool has no workspaces: depend on packages of a registry")
+		}
+		p.At, p.Name = at, cmp.Or(p.Name, at[last+len(Modules)+1:])
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// fits reports whether a list of platforms, such as linux or !win32, has a platform.
+func fits(list []string, one string) bool {
+	only := false
+	for _, entry := range list {
+		if not, ok := strings.CutPrefix(entry, "!"); ok {
+			if not == one {
+				return false
+			}
+			continue
+		}
+		if entry == one || entry == "any" {
+			return true
+		}
+		only = true
+	}
+	return !only
+}
+
+func nodeOS() string {
+	if runtime.GOOS == "windows" {
+		return "win32"
+	}
+	return runtime.GOOS
+}
+
+func nodeCPU() string {
+	return cmp.Or(map[string]string{"amd64": "x64", "386": "ia32"}[runtime.GOARCH], runtime.GOARCH)
+}
+
+func isNPM(lock string) bool { return strings.HasPrefix(strings.TrimSpace(lock), "{") }
+
+// digestNPM returns the digest of the layer of a lock: the hash of its packages' hashes.
+func digestNPM(lock string) (string, error) {
+	all, err := parseNPM(lock)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "npm %s %s\n", nodeOS(), nodeCPU())
+	for _, p := range all {
+		fmt.Fprintf(sum, "%s %s\n", p.At, p.Integrity)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// Unpack makes the layer of a lock, unless it is there, and returns its digest. npm checks
+// the hashes.
+func (n NPM) Unpack(ctx context.Context, requires []string, lock, tarballs string) (string, error) {
+	digest, err := digestNPM(lock)
+	if err != nil {
+		return "", err
+	}
+	text, err := manifest(requires)
+	if err != nil {
+		return "", err
+	}
+	return digest, n.Store.make(digest, func(folder string) error {
+		for name, content := range map[string][]byte{PackageFile: text, LockFile: []byte(lock)} {
+			if err := os.WriteFile(filepath.Join(folder, name), content, 0o644); err != nil {
+				return err
+			}
+		}
+		said, err := n.run(ctx, folder, tarballs, "ci", "--omit=dev")
+		switch {
+		case err != nil:
+			return err
+		case strings.Contains(said, "EINTEGRITY"):
+			return toolroom.Errorf(toolroom.CodeDenied, "a package is not the one of the lock: nothing was installed: %s", said).
+				WithHint("the registry gave another file than it named; push again, from a registry that you trust")
+		case said != "":
+			return toolroom.Errorf(toolroom.CodeInvalidArguments, "the packages of the lock cannot be installed: %s", said).
+				WithHint("if %s does not fit the dependencies, make it again: npm install --package-lock-only", LockFile)
+		}
+		return readable(folder)
+	})
+}
+
+// readable lets other users read a folder, and no one write to it by its mode. A link in a
+// package could lead out of the layer, so it is an error.
+func readable(folder string) error {
+	return filepath.WalkDir(folder, func(at string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.Chmod(at, 0o755)
+		case !d.Type().IsRegular():
+			return toolroom.Errorf(toolroom.CodeDenied, "a package has %s, which is no plain file", strings.TrimPrefix(at, folder+"/"))
+		case d.Name() == PackageFile:
+			text, err := os.ReadFile(at)
+			if err != nil {
+				return err
+			}
+			if depth(text) > maxDepth {
+				return toolroom.Errorf(toolroom.CodeDenied, "a package has %s, which nests deeper than %d", strings.TrimPrefix(at, folder+"/"), maxDepth)
+			}
+		}
+		return os.Chmod(at, 0o644)
+	})
+}
+
+// maxDepth bounds the nesting of a package.json: the bundler's parser recurses.
+const maxDepth = 1000
+
+// depth returns how deep the brackets of a JSON text nest.
+func depth(text []byte) int {
+	deepest, now, quoted := 0, 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			now++
+			deepest = max(deepest, now)
+		case c == ']' || c == '}':
+			now--
+		}
+	}
+	return deepest
+}

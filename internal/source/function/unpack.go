@@ -1,0 +1,281 @@
+package function
+
+import (
+	"archive/zip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+
+	"github.com/toolroom/toolroom"
+)
+
+// LayerStore keeps layers and the wheels that they are made of. Layers are never changed once
+// they are there, so several processes may use one store.
+type LayerStore struct {
+	// Folder is the folder of the store.
+	Folder string
+	// Client fetches wheels.
+	Client *http.Client
+}
+
+// Limits of one layer.
+const (
+	maxWheel    = 512 << 20
+	maxUnpacked = 2 << 30
+	maxMembers  = 100_000
+)
+
+// npmCache is the folder of a store in which npm keeps what it has fetched, by hash.
+const npmCache = "npm"
+
+// Path returns the folder of a layer.
+func (s LayerStore) Path(digest string) string { return filepath.Join(s.Folder, "layers", digest) }
+
+// Has reports whether a layer is there.
+func (s LayerStore) Has(digest string) bool {
+	info, err := os.Stat(s.Path(digest))
+	return err == nil && info.IsDir()
+}
+
+// Unpack makes the layer of a lock of wheels, unless it is there, and returns its digest.
+func (s LayerStore) Unpack(ctx context.Context, lock string) (string, error) {
+	digest, err := LockDigest(lock)
+	if err != nil || s.Has(digest) {
+		return digest, err
+	}
+	wheels, err := parse(lock)
+	if err != nil {
+		return "", err
+	}
+	return digest, s.make(digest, func(folder string) error {
+		left := int64(maxUnpacked)
+		for _, w := range wheels {
+			file, err := s.fetch(ctx, w)
+			if err == nil {
+				err = unzip(file, folder, &left)
+			}
+			if err != nil {
+				return fmt.Errorf("%s %s: %w", w.Package, w.Version, err)
+			}
+		}
+		return os.Chmod(folder, 0o755)
+	})
+}
+
+// make makes a layer, unless it is there: fill fills a temporary folder, which is then
+// renamed, under a lock for the digest.
+func (s LayerStore) make(digest string, fill func(folder string) error) error {
+	if s.Has(digest) {
+		return nil
+	}
+	for _, folder := range []string{"layers", "wheels"} {
+		if err := os.MkdirAll(filepath.Join(s.Folder, folder), 0o755); err != nil {
+			return err
+		}
+	}
+	held := flock.New(s.Path(digest) + ".lock")
+	if err := held.Lock(); err != nil {
+		return err
+	}
+	defer held.Unlock()
+	if s.Has(digest) { // another process was faster
+		return nil
+	}
+	making, err := os.MkdirTemp(filepath.Join(s.Folder, "layers"), "making-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(making)
+	if err := fill(making); err != nil {
+		return err
+	}
+	return os.Rename(making, s.Path(digest))
+}
+
+// fetch returns the path of a wheel in the store, which it downloads if it is missing.
+func (s LayerStore) fetch(ctx context.Context, w wheel) (string, error) {
+	sum := w.Hashes["sha256"]
+	file := filepath.Join(s.Folder, "wheels", sum+".whl")
+	if _, err := os.Stat(file); err == nil {
+		return file, nil
+	}
+	from, err := s.open(ctx, w)
+	if err != nil {
+		return "", err
+	}
+	defer from.Close()
+	temp, err := os.CreateTemp(filepath.Dir(file), "fetching-")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(temp.Name()) // if it was not renamed
+	hash := sha256.New()
+	n, err := io.Copy(io.MultiWriter(temp, hash), io.LimitReader(from, maxWheel+1))
+	if err := errors.Join(err, temp.Close()); err != nil {
+		return "", toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the wheel could not be fetched: %w", err)
+	}
+	if n > maxWheel {
+		return "", toolroom.Errorf(toolroom.CodeResourceLimit, "the wheel is larger than %d MiB", maxWheel>>20)
+	}
+	if got := hex.EncodeToString(hash.Sum(nil)); got != sum {
+		return "", toolroom.Errorf(toolroom.CodeDenied, "the wheel has the SHA-256 %s, and the lock says %s: nothing was installed", got, sum).
+			WithHint("the index gave another file than it named; push again, from an index that you trust")
+	}
+	return file, os.Rename(temp.Name(), file)
+}
+
+func (s LayerStore) open(ctx context.Context, w wheel) (io.ReadCloser, error) {
+	at, err := url.Parse(w.URL)
+	if err != nil || w.URL == "" {
+		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "the lock has no address of the wheel")
+	}
+	switch at.Scheme {
+	case "file":
+		f, err := os.Open(filepath.FromSlash(at.Path))
+		if err != nil {
+			return nil, toolroom.Errorf(toolroom.CodeNotFound, "the wheel is gone: %w", err).WithHint("push again, with the folder of wheels")
+		}
+		return f, nil
+	case "https", "http":
+	default:
+		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "wheels are not fetched by %s", at.Scheme)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.URL, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := s.Client.Do(req)
+	if err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the wheel could not be fetched: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		resp.Body.Close()
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the index answered %s for the wheel", resp.Status)
+	}
+	return resp.Body, nil
+}
+
+// unzip unpacks a wheel. Of its data folder only the parts that are imported count.
+func unzip(file, folder string, left *int64) error {
+	archive, err := zip.OpenReader(file)
+	if err != nil {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the wheel is not a zip file: %w", err)
+	}
+	defer archive.Close()
+	if len(archive.File) > maxMembers {
+		return toolroom.Errorf(toolroom.CodeResourceLimit, "the wheel has %d files; at most %d are accepted", len(archive.File), maxMembers)
+	}
+	for _, member := range archive.File {
+		name, ok := target(member.Name)
+		if !ok || strings.HasSuffix(member.Name, "/") {
+			continue
+		}
+		if !filepath.IsLocal(filepath.FromSlash(name)) || member.Mode()&fs.ModeType != 0 {
+			return toolroom.Errorf(toolroom.CodeDenied, "the wheel has the member %q, which is no plain file inside of it", member.Name)
+		}
+		if err := extract(member, filepath.Join(folder, filepath.FromSlash(name)), left); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// target returns where a member of a wheel belongs, and whether it is needed.
+func target(name string) (string, bool) {
+	top, rest, nested := strings.Cut(name, "/")
+	if !nested || !strings.HasSuffix(top, ".data") {
+		return path.Clean(name), true
+	}
+	kind, below, ok := strings.Cut(rest, "/")
+	return path.Clean(below), ok && (kind == "purelib" || kind == "platlib")
+}
+
+func extract(member *zip.File, to string, left *int64) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	in, err := member.Open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		// Two packages of one namespace may have the same file, such as an empty __init__.py.
+		if info, serr := os.Stat(to); serr == nil && info.Size() == int64(member.UncompressedSize64) {
+			return nil
+		}
+		return toolroom.Errorf(toolroom.CodeConflict, "two packages have different files %q", member.Name)
+	}
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(out, io.LimitReader(in, *left+1))
+	if *left -= n; *left < 0 {
+		err = toolroom.Errorf(toolroom.CodeResourceLimit, "the packages have more than %d MiB", maxUnpacked>>20)
+	}
+	return errors.Join(err, out.Close())
+}
+
+// Collect removes the layers and wheels that none of the locks needs, and returns how many
+// layers.
+func (s LayerStore) Collect(locks []string) (int, error) {
+	needed := map[string]bool{}
+	npm := false
+	for _, lock := range locks {
+		digest, err := LockDigest(lock)
+		if err != nil {
+			return 0, err
+		}
+		needed[digest] = true
+		if isNPM(lock) {
+			npm = true
+			continue
+		}
+		wheels, err := parse(lock)
+		if err != nil {
+			return 0, err
+		}
+		for _, w := range wheels {
+			needed[w.Hashes["sha256"]+".whl"] = true
+		}
+	}
+	if info, err := os.Stat(filepath.Join(s.Folder, npmCache)); err == nil && !npm && !young(info) {
+		if err := os.RemoveAll(filepath.Join(s.Folder, npmCache)); err != nil {
+			return 0, err
+		}
+	}
+	removed := 0
+	for _, kind := range []string{"layers", "wheels"} {
+		entries, err := os.ReadDir(filepath.Join(s.Folder, kind))
+		if err != nil {
+			continue // there is none yet
+		}
+		for _, e := range entries {
+			name := strings.TrimSuffix(e.Name(), ".lock")
+			info, err := e.Info()
+			if err != nil || needed[name] || strings.HasPrefix(name, "making-") || strings.HasPrefix(name, "fetching-") || young(info) {
+				continue
+			}
+			if err := os.RemoveAll(filepath.Join(s.Folder, kind, e.Name())); err != nil {
+				return removed, err
+			}
+			if e.IsDir() {
+				removed++
+			}
+		}
+	}
+	return removed, nil
+}

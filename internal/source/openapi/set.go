@@ -1,0 +1,188 @@
+package openapi
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// ReadFile gives the text of a file next to the root document, at most most
+// bytes of it and one more if it has more. The name is clean, relative and with
+// slashes, and does not lead upwards.
+type ReadFile func(name string, most int64) ([]byte, error)
+
+// Set is a document with the files that it refers to, which are read when they
+// are first needed. It serves one goroutine.
+type Set struct {
+	read   ReadFile
+	root   *file
+	files  map[string]*file
+	bytes  int64
+	values int
+}
+
+// ParseSet reads the text of a root document of that name. Read may be nil: then
+// references to other files fail. Errors are of type *toolroom.Error with code
+// upstream_error, or resource_limit for a document that is too large.
+func ParseSet(name string, data []byte, read ReadFile) (*Set, error) {
+	s := &Set{read: read, files: map[string]*file{}}
+	if err := s.take(name, data); err != nil {
+		return nil, err
+	}
+	root, err := s.parse(name, data)
+	if err != nil {
+		return nil, err
+	}
+	if isSwagger(root.root) {
+		fromSwagger(root.root)
+	}
+	s.root, s.files[name] = root, root
+	return s, nil
+}
+
+// Root is the root document.
+func (s *Set) Root() *Node { return s.root.root }
+
+// Where says where n stands, for messages; empty when that is not known.
+func (s *Set) Where(n *Node) string {
+	switch {
+	case n == nil || n.line == 0 && n.file == s.root:
+		return ""
+	case n.line == 0:
+		return " in " + n.file.name
+	default:
+		return fmt.Sprintf(" in %s, line %d", n.file.name, n.line)
+	}
+}
+
+func (s *Set) take(name string, data []byte) error {
+	s.bytes += int64(len(data))
+	if s.bytes > MaxDocument {
+		return toolroom.Errorf(toolroom.CodeResourceLimit, "the document is larger than %d bytes, with %s", MaxDocument, name).
+			WithHint("import a smaller document")
+	}
+	return nil
+}
+
+const (
+	maxHops    = 20
+	maxPointer = 4096
+)
+
+// Resolve follows n as long as it is a reference ($ref). The result is never
+// one, and not nil unless n is.
+func (s *Set) Resolve(n *Node) (*Node, error) {
+	hops := 0
+	return s.resolve(n, &hops)
+}
+
+func (s *Set) resolve(n *Node, hops *int) (*Node, error) {
+	for n.Get("$ref").Kind() == KindText {
+		if *hops++; *hops > maxHops {
+			return nil, s.broken(n, "it leads through more than %d others, or in a circle", maxHops)
+		}
+		target, err := s.follow(n, hops)
+		if err != nil {
+			return nil, err
+		}
+		n = target
+	}
+	return n, nil
+}
+
+func (s *Set) follow(n *Node, hops *int) (*Node, error) {
+	ref := n.Get("$ref").Text()
+	if len(ref) > maxPointer {
+		return nil, s.broken(n, "it is longer than %d bytes", maxPointer)
+	}
+	location, pointer, _ := strings.Cut(ref, "#")
+	f := n.file
+	if location != "" {
+		var err error
+		if f, err = s.open(n, location); err != nil {
+			return nil, err
+		}
+	}
+	pointer, err := url.PathUnescape(pointer)
+	if err != nil {
+		return nil, s.broken(n, "its pointer is not escaped right")
+	}
+	if pointer != "" && pointer[0] != '/' {
+		return nil, s.broken(n, "it names an anchor; only pointers such as #/components/schemas/Pet are understood")
+	}
+	at := f.root
+	if pointer == "" {
+		return at, nil
+	}
+	for token := range strings.SplitSeq(pointer[1:], "/") {
+		// A pointer may lead through a value that is a reference itself.
+		if at, err = s.resolve(at, hops); err != nil {
+			return nil, err
+		}
+		next := at.Get(strings.NewReplacer("~1", "/", "~0", "~").Replace(token))
+		if i, err := strconv.Atoi(token); err == nil && at.Kind() == KindList && i >= 0 && i < len(at.items) {
+			next = at.items[i]
+		}
+		if next == nil {
+			return nil, s.broken(n, "there is nothing at %q of it", token)
+		}
+		at = next
+	}
+	return at, nil
+}
+
+// open reads a file next to the one that n is in. Addresses are refused: a
+// document must not make this machine fetch what its author wishes.
+func (s *Set) open(n *Node, location string) (*file, error) {
+	address, err := url.Parse(location)
+	if err != nil {
+		return nil, s.broken(n, "it is not an address")
+	}
+	if address.Scheme != "" || address.Host != "" {
+		return nil, s.refused(n, "it leads to another host, which is not fetched")
+	}
+	name := path.Join(path.Dir(n.file.name), address.Path)
+	if path.IsAbs(address.Path) || name == ".." || strings.HasPrefix(name, "../") || strings.Contains(name, `\`) {
+		return nil, s.refused(n, "it leads out of the document's folder")
+	}
+	if f, ok := s.files[name]; ok {
+		return f, nil
+	}
+	if s.read == nil {
+		return nil, s.refused(n, "it names a file, and a document that was fetched has none next to it")
+	}
+	if len(s.files) >= maxFiles {
+		return nil, toolroom.Errorf(toolroom.CodeResourceLimit, "the document refers to more than %d files", maxFiles).
+			WithHint("bundle the document into one file")
+	}
+	data, err := s.read(name, MaxDocument-s.bytes)
+	if err != nil {
+		return nil, s.broken(n, "its file cannot be read: %w", err)
+	}
+	if err := s.take(name, data); err != nil {
+		return nil, err
+	}
+	f, err := s.parse(name, data)
+	if err != nil {
+		return nil, err
+	}
+	s.files[name] = f
+	return f, nil
+}
+
+func (s *Set) broken(n *Node, format string, args ...any) error {
+	return toolroom.Errorf(toolroom.CodeUpstreamError, "the reference %.100q%s is broken: %w",
+		n.Get("$ref").Text(), s.Where(n), fmt.Errorf(format, args...)).
+		WithHint("correct the document, or leave the operation out with exclude")
+}
+
+func (s *Set) refused(n *Node, reason string) error {
+	return toolroom.Errorf(toolroom.CodeUnsupported, "the reference %.100q%s is refused: %w",
+		n.Get("$ref").Text(), s.Where(n), errors.New(reason)).
+		WithHint("bundle the document into one file, or put the file next to it")
+}
