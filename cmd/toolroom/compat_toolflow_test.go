@@ -125,6 +125,7 @@ func TestThePageAndBridgeOfToolFlowWork(t *testing.T) {
 	f.want(409, "POST", admin, `{"id": "talk", "name": "Talk again"}`, map[string]any{"error": "tool already exists"})
 	f.want(200, "PATCH", admin+"/talk", `{"name": "Talk", "description": "Says it again.", "operator": "frontend-admin"}`, map[string]any{"id": "talk", "description": "Says it again."})
 	f.want(404, "GET", admin+"/nope", "", map[string]any{"error": "tool not found"})
+	f.want(200, "GET", admin+"/talk", "", map[string]any{"id": "talk", "name": "Talk", "description": "Says it again."})
 	f.want(200, "GET", admin+"/talk/versions", "", map[string]any{"items": []any{}})
 	f.want(400, "POST", admin+"/talk/versions", `{}`, map[string]any{"error": "code is required"})
 	if got := f.ask(400, "POST", admin+"/talk/versions", `{"code": "def main(:\n"}`)["error"]; !strings.Contains(fmt.Sprint(got), "SyntaxError") {
