@@ -210,6 +210,22 @@ func TestDurationsStayExactUpToTheirLimit(t *testing.T) {
 	}
 }
 
+func TestDurationsBeyondTheLimitCount(t *testing.T) {
+	t.Parallel()
+	var all samples
+	for i := range 3 * receipt.MaxExact {
+		run := time.Second
+		if i > receipt.MaxExact {
+			run = time.Millisecond
+		}
+		all = append(all, receipt.Sample{Started: noon, Run: run})
+	}
+	got, err := receipt.StatsOf(t.Context(), all, receipt.StatsQuery{ReceiptQuery: toolroom.ReceiptQuery{Since: noon}}, noon.Add(time.Hour))
+	if err != nil || got.Total.Run.P50 > 2*time.Millisecond || got.Total.Run.P90 < 900*time.Millisecond {
+		t.Errorf("%+v, %v", got.Total.Run, err)
+	}
+}
+
 func TestStepsAreRoundAndFew(t *testing.T) {
 	t.Parallel()
 	for all, want := range map[time.Duration]time.Duration{

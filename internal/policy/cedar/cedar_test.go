@@ -219,3 +219,124 @@ func TestEveryMistakeIsReportedAtOnce(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestMoreMistakesInRulesHaveTheirPlace(t *testing.T) {
+	t.Parallel()
+	for rules, want := range map[string]string{
+		`forbid(principal is Persn, action, resource);`:                                                                  "rules.cedar:1:21: there is no type of entity Persn",
+		`forbid(principal is Persn in Team::"x", action, resource);`:                                                     "rules.cedar:1:21: there is no type of entity Persn",
+		`forbid(principal is Identity in Taem::"x", action, resource);`:                                                  "rules.cedar:1:33: there is no type of entity Taem; did you mean Team?",
+		`forbid(principal, action in [Action::"call", Action::"run"], resource);`:                                        "rules.cedar:1:55: there is no action \"run\"",
+		`forbid(principal, action, resource) when { principal is Persn };`:                                               "there is no type of entity Persn",
+		`forbid(principal, action, resource) when { principal is Persn in Team::"x" };`:                                  "there is no type of entity Persn",
+		`forbid(principal, action, resource) when { principal in Taem::"x" };`:                                           "did you mean Team?",
+		`forbid(principal, action, resource) when { resource has naem };`:                                                "resource has no attribute naem; did you mean name?",
+		`forbid(principal, action, resource) when { context has surfac };`:                                               "context has no attribute surfac; did you mean surface?",
+		`forbid(principal, action, resource) when { context.budget.cals > 1 };`:                                          "context.budget has no attribute cals; did you mean calls?",
+		`forbid(principal, action, resource) when { context == {} };`:                                                    "the context as a whole is no value to judge by",
+		`forbid(principal, action, resource) when { context has time && context == {} };`:                                "the context as a whole is no value to judge by",
+		"forbid(principal, action, resource)\n  when { \"é agnet\" == principal.agnet };":                                "rules.cedar:2:13: principal has no attribute agnet",
+		"forbid(principal, action, resource) when { \"agnets xagnet agnet_ agnetZ 0agnet agnet9\" == principal.agnet };": "rules.cedar:1:101: principal has no attribute agnet",
+		`forbid(principal, action, resource) when { resource.agnet == principal.x };`:                                    "resource has no attribute agnet",
+	} {
+		_, err := Compile([]Text{{Name: "rules.cedar", Body: []byte(rules)}}, Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n\tgot  %v\n\twant %s", rules, err, want)
+		}
+	}
+	for _, rules := range []string{
+		`forbid(principal is Identity in Team::"x", action in [Action::"call"], resource is Tool in Source::"mcp");`,
+		`forbid(principal, action, resource) when { context has arguments && context.arguments has x && context.arguments.x.effects == 3 };`,
+		`forbid(principal, action, resource) when { principal is Identity && resource is Tool in Namespace::"x" };`,
+		strings.Repeat(" ", MaxText),
+	} {
+		if _, err := Compile([]Text{{Name: "rules.cedar", Body: []byte(rules)}}, Options{}); err != nil {
+			t.Errorf("%.100s: %v", rules, err)
+		}
+	}
+	if !strings.Contains(Schema(), "entity Identity") {
+		t.Error("the schema names no identity")
+	}
+	if n := compile(t, Options{}, `permit(principal, action, resource); forbid(principal, action, resource) when { context.depth > 3 };`).Len(); n != 2 {
+		t.Errorf("%d rules", n)
+	}
+}
+
+func TestMistakesInOneRuleOrTextHideNoOthers(t *testing.T) {
+	t.Parallel()
+	_, err := Compile([]Text{
+		{Name: "b", Body: []byte("forbid(principal, action, resource) when { principal.a };\nforbid(principal, action, resource) when { principal.b };")},
+		{Name: "a", Body: []byte(strings.Repeat(" ", MaxText+1))},
+	}, Options{})
+	if err == nil || strings.Count(err.Error(), "\n") != 2 || !strings.HasPrefix(err.Error(), "a:1:1: it has more than") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAViewIsSettledWhenNoRuleDependsOnTheCall(t *testing.T) {
+	t.Parallel()
+	for rules, settled := range map[string]bool{
+		``:                                     true,
+		`forbid(principal, action, resource);`: true,
+		`forbid(principal, action, resource) when { context.depth > 3 };`:                                               false,
+		`forbid(principal, action, resource == Tool::"x:y") when { context.depth > 3 };`:                                true,
+		`forbid(principal, action, resource) when { resource.id == "x:y" && context.depth > 3 };`:                       true,
+		`forbid(principal, action, resource) when { resource.id == "shell:exec" && context.depth > 3 };`:                false,
+		`forbid(principal, action, resource) when { context.depth > 3 } unless { resource.id == "shell:exec" };`:        true,
+		`forbid(principal, action, resource) when { context.depth > 3 } unless { resource.id == "x:y" };`:               false,
+		`forbid(principal, action, resource) when { resource.id == "x:y" } unless { context.depth > 3 };`:               true,
+		`forbid(principal, action, resource) when { resource.id == "shell:exec" } unless { context.depth > 3 };`:        false,
+		`forbid(principal, action, resource) when { context.depth > 3 || resource.id == "x:y" };`:                       false,
+		`forbid(principal, action, resource) when { if resource.id == "x:y" then true else context.hour == 1 };`:        false,
+		`forbid(principal, action, resource) when { context.depth > 3 && (context.hour == 1 && resource.id == "x:y")};`: true,
+	} {
+		v := compile(t, Options{}, rules).View(shell(), toolroom.Identity{})
+		if v.Settled() != settled {
+			t.Errorf("%s is settled: %v", rules, v.Settled())
+		}
+	}
+	// Without arguments a rule that needs none is judged all the same.
+	v := compile(t, Options{}, `forbid(principal, action, resource) when { context.surface == "cli" };`).View(shell(), toolroom.Identity{})
+	if got := v.Judge(&policy.Context{Surface: "cli"}); got.Effect != toolroom.VerdictDeny {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestWhatIsKnownOfACall(t *testing.T) {
+	t.Parallel()
+	many := with(`{"n": 1e400, "yes": true}`)
+	many.Effects = []toolroom.Effect{
+		{Kind: toolroom.EffectFile, Mode: "read", Target: "/a"},
+		{Kind: toolroom.EffectFile, Target: "/b"},
+		{Kind: toolroom.EffectHost, Mode: "get", Target: "a.example:443"},
+		{Kind: toolroom.EffectSend, Target: "x"},
+		{Kind: toolroom.EffectSpend, Target: "2 EUR"},
+		{Kind: toolroom.EffectSpend, Target: "0.5 EUR"},
+	}
+	for condition, want := range map[string]bool{
+		`context.effects.read.containsAll(["/a", "/b"])`:                                 true,
+		`context.effects.read.contains("/c")`:                                            false,
+		`context.effects.write == ["/b"]`:                                                true,
+		`context.effects.hosts == ["a.example:443"]`:                                     true,
+		`context.effects.commands.isEmpty()`:                                             true,
+		`context.effects.amount == decimal("2.5") && context.effects.unit == "EUR"`:      true,
+		`context.arguments.yes`:                                                          true,
+		`context.effects.known`:                                                          true,
+		`context.weekday == "saturday" && context.hour == 7 && context.surface == "mcp"`: true,
+	} {
+		rules := compile(t, Options{}, "forbid(principal, action, resource) when { "+condition+" };")
+		if got := rules.View(shell(), toolroom.Identity{}).Judge(many); (got.Effect == toolroom.VerdictDeny) != want {
+			t.Errorf("%s: %+v", condition, got)
+		}
+	}
+	// The clock stands in where the time of a call is not known.
+	now := compile(t, Options{}, `forbid(principal, action, resource) when { context.time > datetime("2020-01-01") };`)
+	if got := now.View(shell(), toolroom.Identity{}).Judge(&policy.Context{}); got.Effect != toolroom.VerdictDeny {
+		t.Errorf("%+v", got)
+	}
+	null := &policy.Context{Arguments: func() (any, error) { return nil, nil }}
+	r := compile(t, Options{}, `forbid(principal, action, resource) when { context.arguments.x == 1 };`)
+	if got := r.View(shell(), toolroom.Identity{}).Judge(null); got.Effect != toolroom.VerdictDeny || !strings.Contains(got.Rule, "cannot be checked") {
+		t.Errorf("%+v", got)
+	}
+}
