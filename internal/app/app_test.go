@@ -3,13 +3,16 @@ package app_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -28,11 +31,32 @@ func TestMain(m *testing.M) {
 	if code, ok := app.RunHelper(os.Args[1:]); ok {
 		os.Exit(code)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := os.RemoveAll(compiled()); err != nil {
+			panic(err)
+		}
+		os.Exit(code)
+	}))
 }
+
+// compiled returns the cache folder of the homes of the tests, so that engines are compiled
+// once and not for each home.
+var compiled = sync.OnceValue(func() string {
+	folder, err := os.MkdirTemp("", "toolroom-app-")
+	if err != nil {
+		panic(err)
+	}
+	return folder
+})
 
 func open(t *testing.T, o app.Options) *app.App {
 	t.Helper()
+	if o.Home != "" && o.Helper != "" {
+		err := errors.Join(os.MkdirAll(o.Home, 0o700), os.Symlink(compiled(), filepath.Join(o.Home, "cache")))
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			t.Fatal(err)
+		}
+	}
 	r, err := app.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -112,7 +114,7 @@ func newAttacked(t *testing.T, place string, rules ...string) *attacked {
 		t.Fatal(err)
 	}
 	a.restore()
-	a.r = open(t, app.Options{ConfigFile: file, Home: filepath.Join(top, "home"), Workspace: a.dir, Helper: self})
+	a.r = open(t, app.Options{ConfigFile: file, Home: filepath.Join(top, "home"), Workspace: a.dir, Helper: self, Guest: app.Guest{Path: smallGuest(t)}})
 	return a
 }
 
@@ -204,12 +206,80 @@ func (a *attacked) run(line string) (output string, refused bool) {
 // through is the path of the file through two links.
 func (a *attacked) through() string { return filepath.Join(a.dir, "sub", "via", "keep", "file.txt") }
 
-func (a *attacked) intact() bool { return isIntact(a.file) }
-
 func isIntact(file string) bool {
 	text, err := os.ReadFile(file)
 	return err == nil && string(text) == topSecret+"\n"
 }
+
+// damage is what a line has done.
+type damage struct {
+	read    bool // its output has the secret
+	changed bool // the file is not as it was
+	gone    bool
+	through bool // the file is not as it was, reached through links
+	reached bool // it has connected to the server
+}
+
+// attack runs a line in the workspace made anew, and returns what it has done.
+func (a *attacked) attack(line string) (did damage, output string, refused bool) {
+	a.t.Helper()
+	a.restore()
+	output, refused = a.run(a.fill(line))
+	_, err := os.Stat(a.file)
+	return damage{
+		read: strings.Contains(output, "TOPSECRET"), changed: !isIntact(a.file), gone: err != nil, through: !isIntact(a.through()), reached: a.reached.Swap(0) > 0,
+	}, output, refused
+}
+
+// baseline tries lines in rooms without rules, each line once in each place. All kinds of
+// rules are compared with it.
+type baseline struct {
+	mu   sync.Mutex
+	room map[string]*attacked
+	did  map[[2]string]damage
+}
+
+func newBaseline(t *testing.T, places ...string) *baseline {
+	b := &baseline{room: map[string]*attacked{}, did: map[[2]string]damage{}}
+	for _, place := range places {
+		b.room[place] = newAttacked(t, place)
+	}
+	return b
+}
+
+func (b *baseline) attack(t *testing.T, place, line string) damage {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	did, ok := b.did[[2]string{place, line}]
+	if !ok {
+		b.room[place].t = t
+		did, _, _ = b.room[place].attack(line)
+		b.did[[2]string{place, line}] = did
+	}
+	return did
+}
+
+// smallGuest builds the guest of a sandbox, which starts in a tenth of the time of the test
+// binary, and is what people run.
+func smallGuest(t *testing.T) string {
+	t.Helper()
+	path, err := builtGuest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var builtGuest = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(compiled(), "toolroom-guest")
+	build := exec.Command("go", "build", "-o", path, "../../cmd/toolroom-guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if said, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, said)
+	}
+	return path, nil
+})
 
 // However a command is spelled, it does not break a rule. Each attack is first tried
 // without rules, where it must do its work to count.
@@ -219,47 +289,39 @@ func TestRulesHoldWhateverTheSpelling(t *testing.T) {
 		name, rule string
 		lines      []string
 		atLeast    int // attacks that work without a rule
-		broke      func(a *attacked, output string) bool
+		broke      func(damage) bool
 	}{
-		{"files may not be changed", "effect:file.write:K/**", removals, 60, func(a *attacked, _ string) bool { return !a.intact() }},
-		{"files may not be read", "effect:file:K/**", readings, 60, func(_ *attacked, output string) bool {
-			return strings.Contains(output, "TOPSECRET")
-		}},
-		{"a file may not be read", "effect:file.read:F", readings, 60, func(_ *attacked, output string) bool {
-			return strings.Contains(output, "TOPSECRET")
-		}},
-		{"a file may not be written through links", "effect:file.write:V", slices.Concat(removals, relinkings), 60, func(a *attacked, _ string) bool {
-			return !isIntact(a.through())
-		}},
+		{"files may not be changed", "effect:file.write:K/**", removals, 60, func(d damage) bool { return d.changed }},
+		{"files may not be read", "effect:file:K/**", readings, 60, func(d damage) bool { return d.read }},
+		{"a file may not be read", "effect:file.read:F", readings, 60, func(d damage) bool { return d.read }},
+		{"a file may not be written through links", "effect:file.write:V", slices.Concat(removals, relinkings), 60, func(d damage) bool { return d.through }},
 		{"a program may not run", "effect:command:rm", removals, 30, nil},
-		{"a host may not be reached", "effect:host:127.0.0.1", connections, 6, func(a *attacked, _ string) bool { return a.reached.Swap(0) > 0 }},
+		{"a host may not be reached", "effect:host:127.0.0.1", connections, 6, func(d damage) bool { return d.reached }},
 	}
+	free := newBaseline(t, "sandbox", "host", "source")
 	for _, place := range []string{"sandbox", "host", "source"} {
 		for _, kind := range kinds {
 			t.Run(place+"/"+kind.name, func(t *testing.T) {
 				t.Parallel()
-				free, held := newAttacked(t, place), newAttacked(t, place, kind.rule)
-				broke := kind.broke
+				held, broke := newAttacked(t, place, kind.rule), kind.broke
 				if broke == nil {
 					// Only what rm itself removes counts.
-					broke = func(a *attacked, _ string) bool { return !a.intact() }
+					broke = func(d damage) bool { return d.changed }
 				}
 				worked, refused := 0, 0
 				for _, line := range kind.lines {
 					if kind.broke == nil && !strings.Contains(line, "rm ") && !strings.Contains(line, "B ") || kind.broke == nil && strings.Contains(line, "busybox") {
 						continue
 					}
-					free.restore()
-					if output, _ := free.run(free.fill(line)); !broke(free, output) {
+					if !broke(free.attack(t, place, line)) {
 						continue // not here, or not installed
 					}
 					worked++
-					held.restore()
-					output, no := held.run(held.fill(line))
+					did, output, no := held.attack(line)
 					if no {
 						refused++
 					}
-					if broke(held, output) {
+					if broke(did) {
 						t.Errorf("%s\n%s", line, output)
 					}
 				}
@@ -280,14 +342,15 @@ func TestRulesHoldWhateverTheSpelling(t *testing.T) {
 // So it is for rules with * inside of their paths, about deleting, and about programs by path.
 func TestRulesInsidePathsHoldWhateverTheSpelling(t *testing.T) {
 	t.Parallel()
-	read := func(_ *attacked, output string) bool { return strings.Contains(output, "TOPSECRET") }
-	changed := func(a *attacked, _ string) bool { return !a.intact() }
-	gone := func(a *attacked, _ string) bool { _, err := os.Stat(a.file); return err != nil }
+	read := func(d damage) bool { return d.read }
+	changed := func(d damage) bool { return d.changed }
+	gone := func(d damage) bool { return d.gone }
+	free := newBaseline(t, "sandbox", "host", "source")
 	for _, kind := range []struct {
 		name, rule string
 		lines      []string
 		atLeast    int
-		broke      func(a *attacked, output string) bool
+		broke      func(damage) bool
 		places     []string
 	}{
 		{"written below a folder with any name", "effect:file.write:W/*/file.txt", removals, 50, changed, nil},
@@ -306,7 +369,7 @@ func TestRulesInsidePathsHoldWhateverTheSpelling(t *testing.T) {
 			}
 			t.Run(place+"/"+kind.name, func(t *testing.T) {
 				t.Parallel()
-				free, held := newAttacked(t, place), newAttacked(t, place, kind.rule)
+				held := newAttacked(t, place, kind.rule)
 				broke, worked := kind.broke, 0
 				if broke == nil {
 					broke = changed
@@ -315,13 +378,11 @@ func TestRulesInsidePathsHoldWhateverTheSpelling(t *testing.T) {
 					if kind.broke == nil && (!strings.Contains(line, "rm ") && !strings.Contains(line, "B ") || strings.Contains(line, "busybox")) {
 						continue
 					}
-					free.restore()
-					if output, _ := free.run(free.fill(line)); !broke(free, output) {
+					if !broke(free.attack(t, place, line)) {
 						continue // not here, or not installed
 					}
 					worked++
-					held.restore()
-					if output, _ := held.run(held.fill(line)); broke(held, output) {
+					if did, output, _ := held.attack(line); broke(did) {
 						t.Errorf("%s\n%s", line, output)
 					}
 				}
