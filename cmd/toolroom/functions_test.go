@@ -36,6 +36,7 @@ func newAuthor(t *testing.T) *author {
 	if err := os.Symlink(self, a.binary); err != nil {
 		t.Fatal(err)
 	}
+	makeHome(t, filepath.Join(a.folder, "home"))
 	return a
 }
 
