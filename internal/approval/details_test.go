@@ -26,7 +26,11 @@ func TestDigestTellsPartsApart(t *testing.T) {
 	seen := map[string]string{}
 	for name, got := range map[string]string{
 		"none":                     Digest(write, []byte(`{}`), nil, toolroom.Identity{}),
-		"empty more":               Digest(write, []byte(`{}`), []byte("x"), toolroom.Identity{}),
+		"more":                     Digest(write, []byte(`{}`), []byte("x"), toolroom.Identity{}),
+		"other more":               Digest(write, []byte(`{}`), []byte("y"), toolroom.Identity{}),
+		"zeros in a subject":       Digest(write, []byte(`{}`), nil, toolroom.Identity{Subject: "a" + strings.Repeat("\x00", 8) + "b"}),
+		"an agent and a group":     Digest(write, []byte(`{}`), nil, toolroom.Identity{Subject: "a", Agent: "b", Groups: []string{""}}),
+		"another environment":      Digest(write, []byte(`{}`), nil, toolroom.Identity{Environment: "b"}),
 		"more in the arguments":    Digest(write, []byte(`{}x`), nil, toolroom.Identity{}),
 		"more as subject":          Digest(write, []byte(`{}`), nil, toolroom.Identity{Subject: "x"}),
 		"subject ab":               Digest(write, []byte(`{}`), nil, toolroom.Identity{Subject: "ab", Agent: "c"}),
