@@ -103,7 +103,7 @@ func (s *server) listTools(r *http.Request, who toolroom.Identity) (any, error) 
 		// The catalog has what prod serves; a rule counts in every environment.
 		found, _ := s.Runner.Catalog.Resolve(t.id, nil)
 		entry, err := s.Runner.Releases.Snapshot().Serve(&toolroom.Call{Tool: t.id, Identity: who, Environment: environment}, found)
-		if err != nil || entry == nil || !s.Runner.Visible(who)(entry) {
+		if err != nil || entry == nil || !s.Runner.Allowed(who, entry) {
 			continue
 		}
 		v, err := s.Releases.Store.Version(r.Context(), t.id, n)
