@@ -110,7 +110,31 @@ func (d *definitions) narrow(decision policy.Decision, r policy.Request) policy.
 // admit compares the source's tools with their released versions and returns the tools that
 // may be in the catalog. Of a quarantined tool it returns the released definition.
 func (a *App) admit(ctx context.Context, source string, by trust, tools []toolroom.Tool) []toolroom.Tool {
+	for range admitAttempts {
+		admitted, raced := a.admitOnce(ctx, source, by, slices.Clone(tools))
+		if !raced {
+			return admitted
+		}
+	}
+	admitted, _ := a.admitOnce(ctx, source, by, tools)
+	return admitted
+}
+
+// admitAttempts is how often tools are compared again because somebody else released a
+// version meanwhile, and how often a failed read of the versions is repeated.
+const admitAttempts = 4
+
+// admitOnce is admit. raced means that somebody else released a version meanwhile, so that
+// the comparison is out of date.
+func (a *App) admitOnce(ctx context.Context, source string, by trust, tools []toolroom.Tool) (out []toolroom.Tool, raced bool) {
 	known, err := a.knownVersions(ctx, source)
+	for pause := 50 * time.Millisecond; err != nil && ctx.Err() == nil && pause < 50<<admitAttempts*time.Millisecond; pause *= 2 {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		known, err = a.knownVersions(ctx, source)
+	}
 	if err != nil {
 		a.log.Error("the tools of a source are quarantined: cannot read their versions", "source", source, "error", err)
 	}
@@ -145,11 +169,11 @@ func (a *App) admit(ctx context.Context, source string, by trust, tools []toolro
 	}
 	// Quarantine first and then show, so that the new definitions are never visible.
 	news := a.definitions.set(source, maps.Clone(state)) // storeOffers changes state
-	a.storeOffers(ctx, source, offers, state, admitted)
+	raced = a.storeOffers(ctx, source, offers, state, admitted)
 	if held := len(quarantined(state)); news && held > 0 {
 		a.log.Warn("tools are quarantined until a person has released their definitions", "source", source, "tools", held, "fix", "toolroom tool diff '"+source+":*'")
 	}
-	return admitted
+	return admitted, raced
 }
 
 // known is what the store has of a tool of a source.
@@ -226,15 +250,36 @@ func (a *App) judge(ctx context.Context, by trust, of *known, v *release.Version
 	if seen && (of.status[number].Reason != "" || a.takenBack(ctx, v.Tool, number)) {
 		return hold("version %d, which %s offers, was taken back", number, v.Spec.Source)
 	}
-	switch by.definitions {
-	case config.DefinitionsAuto:
-		return pass()
-	case config.DefinitionsAdditive:
-		if before, err := a.store.Version(ctx, v.Tool, of.served); err == nil && release.Additive(&before.Spec, &v.Spec) {
-			return pass()
+	before, err := a.store.Version(ctx, v.Tool, of.served)
+	if err == nil && (by.definitions == config.DefinitionsAuto || by.definitions == config.DefinitionsAdditive && release.Additive(&before.Spec, &v.Spec)) {
+		if f := newFinding(&before.Spec, &tool); f != "" {
+			return hold("its definition differs from version %d, which is released, and has what people do not see: %s", of.served, f)
 		}
+		return pass()
 	}
 	return hold("its definition differs from version %d, which is released", of.served)
+}
+
+// newFinding describes a text of a tool that models read and people do not see, and that
+// its definition before did not have; empty for none. Nobody would look at it if the
+// definition were released by itself.
+func newFinding(before *release.Spec, tool *toolroom.Tool) string {
+	type text struct {
+		rule          poison.Rule
+		says, excerpt string
+	}
+	old := map[text]bool{}
+	if t, err := before.Tool(); err == nil {
+		for _, f := range poison.Look([]toolroom.Tool{t}, poison.Options{}) {
+			old[text{f.Rule, f.Says, f.Excerpt}] = true
+		}
+	}
+	for _, f := range poison.Look([]toolroom.Tool{*tool}, poison.Options{}) {
+		if !old[text{f.Rule, f.Says, f.Excerpt}] {
+			return f.String()
+		}
+	}
+	return ""
 }
 
 // takenBack reports whether the last that a person did with a version was to roll it back.
@@ -289,8 +334,9 @@ func (a *App) shown(ctx context.Context, tool toolroom.Tool, of *known, held boo
 }
 
 // storeOffers stores the definitions that are new or released by themselves, and gives the
-// state and the tools their versions.
-func (a *App) storeOffers(ctx context.Context, source string, offers []release.Offer, state map[toolroom.ID]release.Offered, admitted []toolroom.Tool) {
+// state and the tools their versions. raced means that the store did not release one, since
+// another version was released meanwhile.
+func (a *App) storeOffers(ctx context.Context, source string, offers []release.Offer, state map[toolroom.ID]release.Offered, admitted []toolroom.Tool) (raced bool) {
 	var news []release.Offer
 	byID := map[toolroom.ID]*release.Version{}
 	for _, o := range offers {
@@ -306,7 +352,14 @@ func (a *App) storeOffers(ctx context.Context, source string, offers []release.O
 	}
 	if err := a.store.PutOffers(ctx, news); err != nil {
 		a.log.Warn("cannot store definitions of tools", "source", source, "error", err)
-		return
+		return false
+	}
+	var now map[string]known
+	if slices.ContainsFunc(news, func(o release.Offer) bool { return o.Release }) {
+		var err error
+		if now, err = a.knownVersions(ctx, source); err != nil {
+			a.log.Warn("cannot read the releases", "error", err)
+		}
 	}
 	for _, o := range news {
 		id, err := toolroom.ParseID(o.Version.Tool)
@@ -315,7 +368,9 @@ func (a *App) storeOffers(ctx context.Context, source string, offers []release.O
 		}
 		s := state[id]
 		s.Version = o.Version.Number
-		if o.Release {
+		if of, ok := now[o.Version.Tool]; o.Release && ok && of.served != s.Version {
+			raced, s.Served, s.Quarantined = true, of.served, "another version of it was released meanwhile"
+		} else if o.Release {
 			if s.Served != 0 && s.Served != s.Version {
 				a.log.Info("a changed definition was released by the source's policy", "tool", o.Version.Tool, "version", s.Version, "see", fmt.Sprintf("toolroom tool diff %s %d %d", o.Version.Tool, s.Served, s.Version))
 			}
@@ -336,10 +391,12 @@ func (a *App) storeOffers(ctx context.Context, source string, offers []release.O
 			a.log.Warn("cannot read the releases", "error", err)
 		}
 	}
+	return raced
 }
 
-// quarantinedOf returns what a manager asks before calls, or nil if every definition is released
-// by itself.
+// quarantinedOf returns what a manager asks before calls, or nil if changed definitions are
+// released by themselves: then those of an earlier process need not be compared before a
+// call. Policy denies the few that are quarantined.
 func (a *App) quarantinedOf(by trust) func(toolroom.ID) release.Offered {
 	if by.definitions == config.DefinitionsAuto && !by.quarantine {
 		return nil

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
@@ -78,13 +79,22 @@ func (a *cli) takeOver(ctx context.Context, file string, found []imports.Found, 
 	if err != nil {
 		return nil, err
 	}
+	taken := a.takenSecrets(ctx, before)
 	all := make([]imported, len(found))
 	secrets := map[string]string{}
-	for i, server := range found {
+	for i := range found {
+		server := &found[i]
 		all[i] = imported{Name: server.Name, Origin: server.Origin, State: "new", Warnings: server.Warnings}
 		if _, there := before.Sources[server.Name]; there && !force {
 			all[i].State = "there"
 			continue
+		}
+		scope, other, err := server.AvoidSecrets(taken)
+		if err != nil {
+			return nil, err
+		}
+		if all[i].Warnings = server.Warnings; other != scope {
+			all[i].Warnings = append(all[i].Warnings, fmt.Sprintf("secrets of secret://%s were there before and are left alone; its own are secret://%s", scope, other))
 		}
 		all[i].Secrets = slices.Sorted(maps.Keys(server.Secrets))
 		maps.Copy(secrets, server.Secrets)
@@ -105,6 +115,29 @@ func (a *cli) takeOver(ctx context.Context, file string, found []imports.Found, 
 		all[i].State = "added"
 	}
 	return all, nil
+}
+
+// takenSecrets returns a function that reports whether there is a secret of a name, or may be
+// one in another store. It opens the home when it is first called.
+func (a *cli) takenSecrets(ctx context.Context, c *config.Config) func(secret.Ref) (bool, error) {
+	var there map[secret.Ref]bool
+	return func(ref secret.Ref) (bool, error) {
+		if _, configured := c.Secrets.Scopes[ref.Scope]; configured {
+			return true, nil
+		}
+		if there != nil {
+			return there[ref], nil
+		}
+		err := a.inRoom(ctx, func(r *app.App) error {
+			refs, err := r.Parts().Secrets.List()
+			there = map[secret.Ref]bool{}
+			for _, one := range refs {
+				there[secret.Ref{Scope: one.Scope, Name: one.Name}] = true
+			}
+			return err
+		})
+		return there[ref], err
+	}
 }
 
 func (a *cli) keepSecrets(ctx context.Context, secrets map[string]string) error {

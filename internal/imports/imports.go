@@ -19,6 +19,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/reserved"
+	"github.com/toolroom/toolroom/internal/secret"
 )
 
 // maxFile limits the size of a file: ~/.claude.json grows with the history.
@@ -44,6 +45,65 @@ type Found struct {
 	// Secrets are values that looked like secrets, by the reference that stands
 	// for them in Source. They are for the secret store, not for the config.
 	Secrets map[string]string
+}
+
+// AvoidSecrets renames the references of f if taken reports one of them: a name in a foreign
+// file must neither read nor replace a secret that was there before. It returns the scope
+// before and after, which are equal if it renames nothing.
+func (f *Found) AvoidSecrets(taken func(secret.Ref) (bool, error)) (before, after string, err error) {
+	var refs []secret.Ref
+	note := func(text string) {
+		for _, reference := range secret.References(text) {
+			if ref, err := secret.ParseRef(reference); err == nil && ref.Scope == f.Name {
+				refs = append(refs, ref)
+			}
+		}
+	}
+	places := []map[string]string{}
+	if m := f.Source.MCP; m != nil {
+		places = append(places, m.Env, m.Headers)
+	}
+	for _, values := range places {
+		for _, value := range values {
+			note(value)
+		}
+	}
+	before, after = f.Name, f.Name
+	for n := 2; ; n++ {
+		any := false
+		for _, ref := range refs {
+			ref.Scope = after
+			is, err := taken(ref)
+			if err != nil {
+				return before, after, err
+			}
+			any = any || is
+		}
+		if !any {
+			break
+		}
+		after = fmt.Sprintf("%s-%d", before, n)
+	}
+	if after == before {
+		return before, after, nil
+	}
+	rename := func(text string) string {
+		return strings.ReplaceAll(text, "secret://"+before+"/", "secret://"+after+"/")
+	}
+	for _, values := range places {
+		for key, value := range values {
+			values[key] = rename(value)
+		}
+	}
+	secrets := make(map[string]string, len(f.Secrets))
+	for reference, value := range f.Secrets {
+		secrets[rename(reference)] = value
+	}
+	f.Secrets = secrets
+	for i, warning := range f.Warnings {
+		f.Warnings[i] = strings.ReplaceAll(warning, "secret set "+before+"/", "secret set "+after+"/")
+	}
+	return before, after, nil
 }
 
 // Result lists the servers that a client is configured with.

@@ -52,8 +52,9 @@ func (t *Table) Choose(spelling, environment string, who toolroom.Identity) (c C
 	case len(matches) == 0:
 		return Choice{}, false, nil
 	case len(matches) > 1:
-		e := toolroom.Errorf(toolroom.CodeAmbiguousTool, "%q can mean %v", spelling, matches)
-		return Choice{}, true, e.WithHint("write the whole id, for example %s", matches[0])
+		// The table does not know which of them the caller may see.
+		e := toolroom.Errorf(toolroom.CodeAmbiguousTool, "%q can mean several tools", spelling)
+		return Choice{}, true, e.WithHint("write the whole id, NAMESPACE:%s", readings[0].Name)
 	}
 	tool := matches[0]
 	number, err := numberOf(readings[0].Version)
