@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
@@ -55,7 +54,7 @@ type Tool struct {
 func MustTool[In, Out any](s Spec[In, Out]) Tool {
 	t := Tool{Tool: s.Tool}
 	t.Source = toolroom.SourceBuiltin
-	t.Keywords = strings.Fields(userWords[t.ID.String()])
+	t.Keywords = Keywords(t.ID.String())
 	var err error
 	if t.InputSchema, err = schema.InferWith(reflect.TypeFor[In](), s.Arguments); err != nil {
 		panic(fmt.Sprintf("%s: %v", s.Tool.ID, err))

@@ -125,6 +125,7 @@ func analyse(d Document) *bag {
 	b.add(descriptionSection, d.Description)
 	for _, tag := range d.Tags {
 		b.add(tagSection, tag)
+		b.addPhrase(tag)
 	}
 	b.add(sourceSection, d.Namespace)
 	if d.Source != d.Namespace {
@@ -150,6 +151,9 @@ func (b *bag) add(s section, text string) {
 		term := stem(word)
 		o := b.terms[term]
 		s := s
+		if s.field == FieldTag && o.fields.has(FieldTag) {
+			continue // tags are a set
+		}
 		if s.field == FieldName {
 			if changing[term] {
 				s.weight = min(s.weight, verbWeight)
@@ -166,6 +170,20 @@ func (b *bag) add(s section, text string) {
 	if s.field == FieldName || s.field == FieldTitle || s.field == FieldDescription {
 		b.addNumbers(s, text)
 	}
+}
+
+// addPhrase adds a tag of several words as a term of its own besides: "look-for" is not
+// every "look".
+func (b *bag) addPhrase(tag string) {
+	ws := words(cut(tag, maxText))
+	if len(ws) < 2 || len(ws) > maxPhrase || b.full() {
+		return
+	}
+	b.words++
+	o := b.terms[phraseTerm(ws)]
+	o.weight += tagSection.weight
+	o.fields |= 1 << tagSection.field
+	b.terms[phraseTerm(ws)] = o
 }
 
 // addNumbers adds the numbers in text, also those beside letters. They leave the

@@ -71,6 +71,13 @@ var changing = stems(`create add new make delete remove update set edit send clo
 	merge install uninstall enable disable cancel stop start restart kill apply publish
 	upload save store revert undo reset approve assign deploy submit buy pay`)
 
+// determiners may stand between the words of a phrase.
+var determiners = set(`a an the this that these those my your our their its his her some any`)
+
+// questions are words that begin a question about how things are or were: "what did you
+// change" asks for no change.
+var questions = set(`what which who whose when where why is are was were has have had did does do am`)
+
 func set(words string) map[string]bool {
 	s := make(map[string]bool)
 	for word := range strings.FieldsSeq(words) {

@@ -1,11 +1,15 @@
 package search
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Bounds on one query. What an agent pastes beyond them is not read.
 const (
 	maxQuery   = 8 << 10 // bytes
 	maxTerms   = 64      // different words
+	maxSaid    = 256     // words among which phrases are sought
 	maxUnknown = 8       // words for which near terms are sought
 )
 
@@ -13,6 +17,8 @@ const (
 type query struct {
 	text  string
 	words []queryWord
+	// said are all words in their order, without those of values.
+	said []string
 	// changes is whether a word says that something is to be changed.
 	changes bool
 }
@@ -20,33 +26,67 @@ type query struct {
 type queryWord struct {
 	word string // as asked, in lower case
 	term string // its stem
+	// weight is how much it counts: 1 unless it is of a value.
+	weight float64
 }
 
 func parse(text string) query {
 	q := query{text: strings.TrimSpace(cut(text, maxQuery))}
-	all := words(q.text)
-	if q.take(all, askingWords); len(q.words) == 0 {
-		q.take(all, nil)
+	said, named, kinds := values(q.text)
+	seen := make(map[string]bool)
+	q.said = words(said)
+	q.said = q.said[:min(len(q.said), maxSaid)]
+	q.take(q.said, askingWords, seen, 1)
+	if len(q.said) > 0 && questions[q.said[0]] {
+		q.changes = false
+	}
+	q.take(words(named), nil, seen, valueWeight)
+	q.take(kinds, nil, seen, kindWeight)
+	if len(q.words) == 0 {
+		q.take(words(q.text), nil, seen, 1)
 	}
 	return q
 }
 
 // take keeps each term once: how often a word is said does not tell how much
 // it matters.
-func (q *query) take(words []string, except map[string]bool) {
-	seen := make(map[string]bool)
+func (q *query) take(words []string, except, seen map[string]bool, weight float64) {
 	for _, word := range words {
 		term := stem(word)
+		if len(q.words) == maxTerms {
+			return
+		}
 		if functionWords[word] || except[word] || seen[term] {
 			continue
 		}
 		seen[term] = true
-		q.words = append(q.words, queryWord{word, term})
-		q.changes = q.changes || changing[term]
-		if len(q.words) == maxTerms {
-			return
+		q.words = append(q.words, queryWord{word, term, weight})
+		q.changes = q.changes || weight == 1 && changing[term]
+	}
+}
+
+// phrases returns the two or three words that follow each other, with determiners and
+// without: "look in the file" has look in, look in the, in the, in the file, the file, look in
+// file and in file. There are none if no document has a phrase.
+func (v *vocabulary) phrases(q query) [][]string {
+	if len(v.initials[phraseMark]) == 0 {
+		return nil
+	}
+	all := appendPhrases(nil, q.said)
+	bare := slices.DeleteFunc(slices.Clone(q.said), func(w string) bool { return determiners[w] })
+	if len(bare) < len(q.said) {
+		all = appendPhrases(all, bare)
+	}
+	return all
+}
+
+func appendPhrases(all [][]string, words []string) [][]string {
+	for i := range words {
+		for n := 2; n <= maxPhrase && i+n <= len(words); n++ {
+			all = append(all, words[i:i+n])
 		}
 	}
+	return all
 }
 
 // A clause is a term to be scored on behalf of a word of the query.
@@ -59,6 +99,7 @@ type clause struct {
 const (
 	nearWeight    = 0.5 // of a neighbour one typing error away
 	synonymWeight = 0.25
+	phraseWeight  = 0.7
 	tradeWeight   = 0.8 // of a synonym in the language of a trade
 	// A number decides between tools that fit alike. Most numbers in a query are
 	// values, so that it does no more.
@@ -73,7 +114,7 @@ func (v *vocabulary) clauses(q query) []clause {
 	for _, w := range q.words {
 		used[w.term] = true
 		if t, ok := v.terms[w.term]; ok {
-			cs = append(cs, clause{w.word, t.postings, 1})
+			cs = append(cs, clause{w.word, t.postings, w.weight})
 		}
 	}
 	add := func(word string, t *term, weight float64) {
@@ -87,6 +128,11 @@ func (v *vocabulary) clauses(q query) []clause {
 			add(w.word, t, numberWeight)
 		}
 	}
+	for _, p := range v.phrases(q) {
+		if t, ok := v.terms[phraseTerm(p)]; ok {
+			add(strings.Join(p, " "), t, phraseWeight)
+		}
+	}
 	sought := 0
 	for _, w := range q.words {
 		if _, ok := v.terms[w.term]; ok || sought == maxUnknown {
@@ -94,18 +140,18 @@ func (v *vocabulary) clauses(q query) []clause {
 		}
 		sought++
 		for _, n := range v.near(w.term) {
-			add(w.word, n.term, nearWeight/float64(n.errors))
+			add(w.word, n.term, w.weight*nearWeight/float64(n.errors))
 		}
 	}
 	for _, w := range q.words {
 		for _, text := range synonyms[w.term] {
 			if t, ok := v.terms[text]; ok {
-				add(w.word, t, synonymWeight)
+				add(w.word, t, w.weight*synonymWeight)
 			}
 		}
 		for _, text := range tradeSynonyms[w.term] {
 			if t, ok := v.terms[text]; ok {
-				add(w.word, t, tradeWeight)
+				add(w.word, t, w.weight*tradeWeight)
 			}
 		}
 	}

@@ -135,7 +135,7 @@ func (d Document) nudge() float32 {
 func (ix *Index) nudge(scores []tally, q query) {
 	var named []string
 	for _, w := range q.words {
-		if ix.sources[w.word] > 0 {
+		if w.weight == 1 && ix.sources[w.word] > 0 {
 			named = append(named, w.word)
 		}
 	}

@@ -126,6 +126,22 @@ func numbers(text string) []string {
 // numberTerm is a number as a term of its own: no word begins so.
 func numberTerm(number string) string { return "#" + number }
 
+// maxPhrase is the length in words of the longest phrase.
+const maxPhrase = 3
+
+// phraseMark precedes each word of a phrase.
+const phraseMark = '_'
+
+// phraseTerm is a phrase as a term of its own: no word begins so.
+func phraseTerm(words []string) string {
+	var b strings.Builder
+	for _, w := range words {
+		b.WriteByte(phraseMark)
+		b.WriteString(stem(w))
+	}
+	return b.String()
+}
+
 // fold makes compatible forms equal (full width, ligatures, composed or not)
 // and drops the accents of alphabets. Marks beyond those carry vowels or voicing.
 func fold(text string) string {

@@ -3,6 +3,7 @@ package builtindocs_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -51,7 +52,10 @@ func TestQuestionsFindTheirToolFirst(t *testing.T) {
 	if len(all) < 300 {
 		t.Errorf("%d questions", len(all))
 	}
-	first, _, asked := ask(t, all)
+	first, _, asked, misses := ask(t, all)
+	for _, miss := range misses {
+		t.Log(miss)
+	}
 	if share := float64(first) / float64(len(all)); share < leastFirst {
 		t.Errorf("%d of %d questions find their tool first (%.3f)", first, len(all), share)
 	}
@@ -66,21 +70,22 @@ func TestQuestionsFindTheirToolFirst(t *testing.T) {
 	}
 }
 
-// These questions were written after the definitions, which were never changed because of
-// them; keep it so, and add new ones to the others.
+// These questions were written by another author than the keywords, who looked at their
+// total only. Keep it so: log no single question, change nothing because of one, and add
+// new ones to the others.
 func TestQuestionsThatNobodyTunedForFindTheirTool(t *testing.T) {
 	t.Parallel()
 	all := questions(t, "unseen.jsonl")
-	first, three, _ := ask(t, all)
+	first, three, _, _ := ask(t, all)
 	t.Logf("%d of %d questions find their tool first, %d among the first three", first, len(all), three)
-	if 10*first < 6*len(all) || 10*three < 8*len(all) {
+	if 100*first < 83*len(all) || 100*three < 94*len(all) {
 		t.Errorf("%d of %d questions find their tool first, %d among the first three", first, len(all), three)
 	}
 }
 
-// ask returns how many questions find their tool first and among the first three, and how
-// many there are of each tool.
-func ask(t *testing.T, all []question) (first, three int, asked map[string]int) {
+// ask returns how many questions find their tool (or one of several that answer them) first
+// and among the first three, how many there are of each tool, and those that find another first.
+func ask(t *testing.T, all []question) (first, three int, asked map[string]int, misses []string) {
 	t.Helper()
 	catalogs := map[string]*catalog.Catalog{"": catalogOf(t, "")}
 	packOf := map[string]string{}
@@ -100,16 +105,17 @@ func ask(t *testing.T, all []question) (first, three int, asked map[string]int) 
 		for _, hit := range catalogs[packOf[q.Relevant[0]]].Search(q.Text, catalog.SearchOptions{Limit: 3}).Hits {
 			got = append(got, hit.ID)
 		}
-		if slices.Contains(got, q.Relevant[0]) {
+		answers := func(id string) bool { return slices.Contains(q.Relevant, id) }
+		if slices.ContainsFunc(got, answers) {
 			three++
 		}
-		if len(got) > 0 && got[0] == q.Relevant[0] {
+		if len(got) > 0 && answers(got[0]) {
 			first++
 		} else {
-			t.Logf("%q finds %v, not %s", q.Text, got, q.Relevant[0])
+			misses = append(misses, fmt.Sprintf("%q finds %v, not %v", q.Text, got, q.Relevant))
 		}
 	}
-	return first, three, asked
+	return first, three, asked, misses
 }
 
 // catalogOf returns a catalog of the packs that are on by default, and of one more.

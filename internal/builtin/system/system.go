@@ -7,10 +7,10 @@ import (
 	"context"
 	"os"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
 )
 
@@ -35,7 +35,7 @@ func Tools(version string) ([]gofunc.Func, error) {
 		Description: "Tell what machine this runs on: operating system, processors (CPUs), working directory, date and time.",
 		Hints:       toolroom.Hints{ReadOnly: &yes, OpenWorld: &no},
 		Tags:        []string{"system"},
-		Keywords:    strings.Fields("computer ram memory linux version hardware os cores arch clock timezone"),
+		Keywords:    builtin.Keywords("system:info"),
 	}, func(context.Context, struct{}) (Info, error) {
 		directory, err := os.Getwd()
 		if err != nil {
