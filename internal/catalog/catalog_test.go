@@ -235,6 +235,20 @@ func TestErrorsNameWhatTheCallerMaySee(t *testing.T) {
 	}
 }
 
+func TestASlipInANameOfManyToolsNamesTheToolOfItsNamespace(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	register(t, c, "p", tool("git:log"), tool("git:ls-files"), tool("git:init"), tool("other:lgo_list"))
+	_, err := c.Resolve("git:lgo", nil)
+	if got, _ := toolroom.AsError(err).Details["nearest"].([]string); len(got) == 0 || got[0] != "git:log" {
+		t.Errorf("the nearest are %v, want git:log first", got)
+	}
+	_, err = c.Resolve("git:lgo", func(e *Entry) bool { return e.Tool.ID.Name != "log" })
+	if got, _ := toolroom.AsError(err).Details["nearest"].([]string); slices.Contains(got, "git:log") {
+		t.Errorf("a tool that is not visible is named: %v", got)
+	}
+}
+
 func TestAListHasNeitherGapNorRepeat(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/nearest"
 )
 
 // maxCandidates is the maximum number of tools that an error names.
@@ -134,18 +135,44 @@ func ambiguous(spelling string, names []string) *toolroom.Error {
 	return e
 }
 
+// slip returns the tool of the same namespace whose name is nearly the one that was typed, or
+// "". A search finds words and not slips.
+func (c *Catalog) slip(spelling string, visible func(*Entry) bool) string {
+	namespace, name, ok := strings.Cut(spelling, ":")
+	if !ok {
+		return ""
+	}
+	var names []string
+	for _, e := range c.All(visible) {
+		if e.Tool.ID.Namespace == namespace {
+			names = append(names, e.Tool.ID.Name)
+		}
+	}
+	near, ok := nearest.Of(name, names)
+	if !ok {
+		return ""
+	}
+	return namespace + ":" + near
+}
+
 func (c *Catalog) notFound(spelling string, visible func(*Entry) bool) *toolroom.Error {
 	e := toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", spelling)
 	e.Phase = toolroom.PhaseResolve
 	found := c.Search(spelling, SearchOptions{Limit: maxCandidates, View: View{Visible: visible}})
-	if len(found.Hits) == 0 {
+	slip := c.slip(spelling, visible)
+	if len(found.Hits) == 0 && slip == "" {
 		e.Hint = fmt.Sprintf("%d tools are here: search for what you want to do", found.Total)
 		e.CLIHint = "toolroom search WORDS, or toolroom tools"
 		return e
 	}
-	names := make([]string, len(found.Hits))
-	for i, h := range found.Hits {
-		names[i] = h.ID
+	var names []string
+	if slip != "" {
+		names = append(names, slip)
+	}
+	for _, h := range found.Hits {
+		if h.ID != slip && len(names) < maxCandidates {
+			names = append(names, h.ID)
+		}
 	}
 	e.Details = map[string]any{"nearest": names}
 	e.Hint = "did you mean " + strings.Join(names, ", ") + "?"

@@ -440,6 +440,7 @@ func (a *cli) follow(ctx context.Context, f *frames) error {
 	defer context.AfterFunc(ctx, func() { _ = f.write(frameCancel, nil) })()
 	for {
 		kind, data, err := f.read()
+		a.stopWaiting() // its line would be before the output
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return ctx.Err()
