@@ -68,6 +68,7 @@ func newWorld(t *testing.T, kit *kit, files *txtar.Archive, client string) *worl
 	w.client = newClient(w, client)
 	version := fmt.Sprintf(`"protocolVersion":"%s"`, w.client.revision)
 	w.mask.fixed = append(w.mask.fixed, version, `"protocolVersion":"REVISION"`)
+	makeHome(t, filepath.Join(root, "home"))
 	for _, folder := range []string{w.dir, filepath.Join(root, "user")} {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			t.Fatal(err)

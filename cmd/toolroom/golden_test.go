@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,7 +29,29 @@ func TestMain(m *testing.M) {
 		version = "1.2.3"
 		os.Exit(program())
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := os.RemoveAll(compiled()); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
+}
+
+// compiled returns the cache folder of the homes of the tests, so that engines are compiled
+// once and not for each home.
+var compiled = sync.OnceValue(func() string {
+	folder, err := os.MkdirTemp("", "toolroom-main-")
+	if err != nil {
+		panic(err)
+	}
+	return folder
+})
+
+// makeHome makes a home that has the shared cache.
+func makeHome(t *testing.T, home string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(home, 0o700), os.Symlink(compiled(), filepath.Join(home, "cache"))); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestGolden plays the scenarios of testdata/golden against real processes and
