@@ -119,7 +119,10 @@ func resources(l sandbox.Limits) container.Resources {
 	r := container.Resources{
 		Memory: l.Memory, MemorySwap: l.Memory, // no swap in addition
 		NanoCPUs: int64(l.CPUs * 1e9), PidsLimit: &pids,
-		Ulimits: []*container.Ulimit{{Name: "nofile", Soft: 1024, Hard: 1024}, {Name: "core"}},
+		Ulimits: []*container.Ulimit{
+			{Name: "nofile", Soft: 1024, Hard: 1024},
+			{Name: "core", Soft: 1, Hard: 1}, // with 0 the machine's core dump handler would still run
+		},
 	}
 	if l.CPU > 0 {
 		seconds := int64((l.CPU + time.Second - 1) / time.Second)

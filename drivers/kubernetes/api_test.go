@@ -15,6 +15,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
@@ -95,9 +96,10 @@ func TestRequestsNameTheirGroupNamespaceAndObject(t *testing.T) {
 	}
 }
 
-func TestAWatchReportsPods(t *testing.T) {
+func TestAWatchReportsItsOwnPod(t *testing.T) {
 	t.Parallel()
-	a, _ := answering(t, http.StatusOK, `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"one"},"status":{"phase":"Running"}}}
+	a, _ := answering(t, http.StatusOK, `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a-stranger","labels":{"toolroom.box":"one"}},"status":{"phase":"Running"}}}
+{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"one"},"status":{"phase":"Running"}}}
 {"type":"DELETED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"one"}}}
 `)
 	w, err := a.pods.watch(t.Context(), metav1.ListOptions{})
@@ -106,7 +108,7 @@ func TestAWatchReportsPods(t *testing.T) {
 	}
 	defer w.Stop()
 	var seen []string
-	drain(w, func(p *corev1.Pod) bool {
+	(&instance{id: "one"}).drain(w, func(p *corev1.Pod) bool {
 		if p == nil {
 			seen = append(seen, "gone")
 			return true
@@ -116,6 +118,35 @@ func TestAWatchReportsPods(t *testing.T) {
 	})
 	if diff := cmp.Diff([]string{"one Running", "gone"}, seen); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Whoever may make Pods in the namespace may give one the label of another, and would get
+// the program and its calls.
+func TestAPodWithTheLabelOfAnotherIsNotItsGuest(t *testing.T) {
+	t.Parallel()
+	a, _ := answering(t, http.StatusOK, `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"a-stranger","labels":{"toolroom.box":"one"}}},{"metadata":{"name":"one"}},{"metadata":{"name":"z-stranger"}}]}`)
+	b := &instance{id: "one", cluster: &cluster{api: a}}
+	var seen []string
+	if err := b.follow(t.Context(), func(p *corev1.Pod) bool { seen = append(seen, p.Name); return true }); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"one"}, seen); diff != "" {
+		t.Error(diff)
+	}
+	of := func(kind string, uid types.UID) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "one", OwnerReferences: []metav1.OwnerReference{{Kind: kind, UID: uid, Controller: new(true)}}}}
+	}
+	j := &instance{id: "one", job: true, jobUID: "u"}
+	for _, tt := range []struct {
+		p    *corev1.Pod
+		want bool
+	}{
+		{of("Job", "u"), true}, {of("Job", "other"), false}, {of("ReplicaSet", "u"), false}, {&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "one"}}, false},
+	} {
+		if got := j.owns(tt.p); got != tt.want {
+			t.Errorf("%+v: %v", tt.p.ObjectMeta, got)
+		}
 	}
 }
 

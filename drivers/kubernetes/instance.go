@@ -11,6 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/exec"
 
 	"github.com/toolroom/toolroom"
@@ -22,7 +23,8 @@ import (
 type instance struct {
 	cluster   *cluster
 	id        string
-	job       bool   // a Job of that name makes the Pod
+	job       bool // a Job of that name makes the Pod
+	jobUID    types.UID
 	pod       string // the Pod's name, once it runs
 	isolation string
 	held      map[sandbox.Limit]string
@@ -49,7 +51,10 @@ func (b *instance) create(ctx context.Context, p *corev1.Pod) error {
 			BackoffLimit: new(int32(0)), TTLSecondsAfterFinished: new(int32(jobTTL)), ActiveDeadlineSeconds: p.Spec.ActiveDeadlineSeconds,
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels}, Spec: p.Spec},
 		}}
-		return b.cluster.jobs.create(ctx, j, &batchv1.Job{})
+		var made batchv1.Job
+		err := b.cluster.jobs.create(ctx, j, &made)
+		b.jobUID = made.UID
+		return err
 	})
 }
 

@@ -29,8 +29,10 @@ func (b *instance) follow(ctx context.Context, done func(*corev1.Pod) bool) erro
 			return err
 		}
 		var now *corev1.Pod
-		if len(list.Items) > 0 {
-			now = &list.Items[0]
+		for i := range list.Items {
+			if b.owns(&list.Items[i]) {
+				now = &list.Items[i]
+			}
 		}
 		if done(now) {
 			return nil
@@ -41,7 +43,7 @@ func (b *instance) follow(ctx context.Context, done func(*corev1.Pod) bool) erro
 		if err != nil {
 			return err
 		}
-		enough := drain(w, done)
+		enough := b.drain(w, done)
 		w.Stop()
 		if enough {
 			return nil
@@ -54,12 +56,25 @@ func (b *instance) follow(ctx context.Context, done func(*corev1.Pod) bool) erro
 	}
 }
 
+// owns reports whether a Pod is that of b. A label proves nothing: whoever may make Pods in
+// the namespace may set it, and the program and its calls would go to that Pod.
+func (b *instance) owns(p *corev1.Pod) bool {
+	if !b.job {
+		return p.Name == b.id
+	}
+	owner := metav1.GetControllerOf(p)
+	return owner != nil && owner.Kind == "Job" && owner.UID == b.jobUID
+}
+
 // drain calls done with each event of w, until done returns true or the watch ends.
-func drain(w watch.Interface, done func(*corev1.Pod) bool) bool {
+func (b *instance) drain(w watch.Interface, done func(*corev1.Pod) bool) bool {
 	for event := range w.ResultChan() {
 		p, ok := event.Object.(*corev1.Pod)
 		if !ok {
 			return false
+		}
+		if !b.owns(p) {
+			continue
 		}
 		if event.Type == watch.Deleted {
 			p = nil

@@ -136,7 +136,7 @@ func mounts(s sandbox.Spec, gVisor bool) []specs.Mount {
 func rlimits(l sandbox.Limits) []specs.POSIXRlimit {
 	list := []specs.POSIXRlimit{
 		{Type: "RLIMIT_NOFILE", Soft: 1024, Hard: 1024},
-		{Type: "RLIMIT_CORE"},
+		{Type: "RLIMIT_CORE", Soft: 1, Hard: 1}, // with 0 the machine's core dump handler would still run
 	}
 	if l.CPU > 0 {
 		seconds := uint64((l.CPU + time.Second - 1) / time.Second)

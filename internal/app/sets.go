@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/nearest"
 )
 
 // CheckSet returns an error if no tool set has this name. An empty name stands for none.
@@ -13,6 +14,9 @@ func (r *App) CheckSet(name string) error {
 	sets := r.Config().Sets
 	if _, ok := sets[name]; ok || name == "" {
 		return nil
+	}
+	if near, ok := nearest.Of(name, slices.Collect(maps.Keys(sets))); ok {
+		return toolroom.Errorf(toolroom.CodeNotFound, "there is no tool set %q (did you mean %s?)", name, near).WithHint("use %s", near)
 	}
 	e := toolroom.Errorf(toolroom.CodeNotFound, "there is no tool set %q", name)
 	if len(sets) == 0 {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"regexp"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -88,8 +89,11 @@ type cli struct {
 	trustConfig      bool
 	standalone       bool
 	args             []string // as typed
-	output           string   // --output
-	out              *pipe    // stdout
+	top              *cobra.Command
+	commands         *regexp.Regexp // a command of this program in a text
+	stopWaiting      func()
+	output           string // --output
+	out              *pipe  // stdout
 	logLevel         string
 	level            slog.Level // the level of logLevel, if that is not empty
 	noColor          bool
@@ -113,6 +117,7 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	}
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	a.stopWaiting()
 	if out.err != nil {
 		return toolroom.ExitOK
 	}
@@ -127,10 +132,11 @@ func (p Program) Commands() *cobra.Command {
 
 // newCLI returns a cli that calls broken when the reader of its stdout has gone away.
 func newCLI(p Program, broken func()) (*cli, *pipe) {
-	a := &cli{}
+	a := &cli{stopWaiting: func() {}}
 	out := &pipe{w: p.Out, broken: broken, secrets: &a.secrets}
 	p.Out = out
 	a.out, a.Program, a.screen = out, p, newScreen(p.In, out, p.Err)
+	a.screen.here = a.here
 	a.screen.quiet = p.Quiet
 	a.Err = &pipe{w: p.Err, broken: func() {}, secrets: &a.secrets}
 	a.screen.err = a.Err
@@ -181,14 +187,16 @@ type pipe struct {
 	broken  context.CancelFunc
 	secrets *atomic.Pointer[secret.Redactor]
 	err     error
-	written bool
+	written atomic.Bool
 }
 
 func (p *pipe) Write(b []byte) (int, error) {
 	if p.err != nil {
 		return 0, p.err
 	}
-	p.written = p.written || len(b) > 0
+	if len(b) > 0 {
+		p.written.Store(true)
+	}
 	_, err := p.w.Write(p.secrets.Load().Redact(b))
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
 		p.err = err
@@ -207,7 +215,14 @@ func (a *cli) withRoom(run func(ctx context.Context, r *app.App, args []string) 
 		if done, err := a.viaServer(ctx, c.CommandPath(), args); done {
 			return err
 		}
-		return a.inRoom(ctx, func(r *app.App) error { return run(ctx, r, args) })
+		return a.inRoom(ctx, func(r *app.App) error {
+			if set := c.Flags().Lookup("set"); set != nil {
+				if err := r.CheckSet(set.Value.String()); err != nil {
+					return err
+				}
+			}
+			return run(ctx, r, args)
+		})
 	}
 }
 
@@ -231,6 +246,7 @@ func (a *cli) openRoom(ctx context.Context, level slog.Level) (*app.App, error) 
 	if err != nil {
 		return nil, err
 	}
+	defer a.screen.during("opening the home " + a.home)()
 	return a.open(ctx, app.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: a.verifier(file), Log: a.log(level), Version: a.Version, Helper: a.Helper, Guest: a.Guest, Runner: a.Runner, Workflows: a.Workflows})
 }
 

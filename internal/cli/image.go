@@ -39,6 +39,7 @@ reproducible: the same packages produce the same bytes.`,
 				return a.handOver(c.Context())
 			}
 			return a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
+				defer a.screen.during("building the image from Debian packages")()
 				return a.Foreign.BuildImage(ctx, r, o, a.screen.say)
 			})(c, args)
 		},

@@ -74,7 +74,7 @@ func (a *cli) asksForJSON() bool {
 // failJSON prints an error as JSON, if the command line asks for JSON and nothing has been
 // printed yet. It has the members of a result.
 func (a *cli) failJSON(e *toolroom.Error) {
-	if a.out.written || !a.asksForJSON() {
+	if a.out.written.Load() || !a.asksForJSON() {
 		return
 	}
 	status := toolroom.StatusError

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"path/filepath"
+	"regexp"
+	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -42,6 +45,7 @@ command-line programs and functions; control and record every call.`,
 		return usage(c.CommandPath()+" --help", "%s", err)
 	})
 	flags := root.PersistentFlags()
+	a.top = root
 	flags.StringVar(&a.home, "home", a.Home, "state folder (TOOLROOM_HOME)")
 	flags.StringVar(&a.configFile, "config", a.Config, "config file (TOOLROOM_CONFIG); else ./toolroom.yaml or the user's")
 	flags.BoolVar(&a.trustConfig, "trust-config", a.TrustConfig, "trust ./toolroom.yaml in this command (TOOLROOM_TRUST_CONFIG=1)")
@@ -68,7 +72,37 @@ command-line programs and functions; control and record every call.`,
 	add(groupAbout, a.statusCommand(), a.doctorCommand(), a.explainCommand(), a.gcCommand(), a.benchCommand(), a.versionCommand(), a.updateCommand(), a.completionCommand())
 	root.SetHelpCommandGroupID(groupAbout)
 	a.addOutputFlag(root)
+	var names []string
+	for _, c := range root.Commands() {
+		names = append(names, c.Name())
+	}
+	a.commands = regexp.MustCompile(`(^|[\s(:"'])toolroom (` + strings.Join(names, "|") + `)\b`)
 	return root
+}
+
+// here adds --home and --config to the commands in a text if the user typed them: without
+// them the commands would be about another Toolroom.
+func (a *cli) here(text string) string {
+	typed := ""
+	for _, name := range []string{"home", "config"} {
+		if f := a.top.PersistentFlags().Lookup(name); f != nil && f.Changed && !strings.Contains(text, " --"+name+" ") {
+			typed += " --" + name + " " + shellWord(f.Value.String())
+		}
+	}
+	if typed == "" {
+		return text
+	}
+	return a.commands.ReplaceAllString(text, "${1}toolroom"+strings.ReplaceAll(typed, "$", "$$")+" ${2}")
+}
+
+// shellWord quotes a word for a shell if that is needed.
+func shellWord(word string) string {
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
+		return !strings.ContainsRune("-_./:=@%+,~", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // prepare checks the global flags after parsing.
@@ -77,6 +111,7 @@ func (a *cli) prepare(c *cobra.Command) error {
 		return err
 	}
 	a.screen.color = !a.noColor && a.screen.outTerminal
+	a.stopWaiting = a.breakSilence(c)
 	// Child processes such as pip get paths below it, and run in other folders.
 	if a.home != "" && !filepath.IsAbs(a.home) {
 		a.homeHere = a.home == a.Home // --home was typed

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
@@ -31,6 +32,12 @@ type screen struct {
 	yaml        bool // in place of JSON
 	wide        bool // tables are uncut
 	quiet       bool // says nothing of what is being done
+
+	// here adds the flags to a suggested command that choose this home and config; nil adds
+	// none.
+	here func(string) string
+	// doing is the number of waits that people are told of.
+	doing atomic.Int32
 
 	mu          sync.Mutex
 	err         io.Writer
@@ -59,9 +66,7 @@ func isTerminal(stream any) bool {
 
 // widthOf returns the width of the terminal behind a stream, or 0 if there is none.
 func widthOf(stream any) int {
-	if p, ok := stream.(*pipe); ok {
-		stream = p.w
-	}
+	stream = behind(stream)
 	if t, ok := stream.(measured); ok {
 		return t.terminalWidth()
 	}
@@ -72,6 +77,28 @@ func widthOf(stream any) int {
 		return w
 	}
 	return defaultWidth
+}
+
+// heightOf returns the height of the terminal behind a stream, or 0 if it is not known.
+func heightOf(stream any) int {
+	stream = behind(stream)
+	if t, ok := stream.(interface{ terminalHeight() int }); ok {
+		return t.terminalHeight()
+	}
+	if f, ok := stream.(*os.File); ok {
+		if _, h, err := term.GetSize(int(f.Fd())); err == nil {
+			return h
+		}
+	}
+	return 0
+}
+
+// behind returns the stream to which a pipe writes.
+func behind(stream any) any {
+	if p, ok := stream.(*pipe); ok {
+		return p.w
+	}
+	return stream
 }
 
 // defaultWidth is the width if the terminal does not report one.
@@ -101,14 +128,45 @@ func (s *screen) Write(b []byte) (int, error) {
 
 // say prints a message to stderr.
 func (s *screen) say(format string, args ...any) {
-	fmt.Fprintln(s, visible.Text(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(s, s.located(visible.Text(fmt.Sprintf(format, args...))))
+}
+
+func (s *screen) located(text string) string {
+	if s.here == nil {
+		return text
+	}
+	return s.here(text)
+}
+
+// page prints a text to stderr. If it is longer than the terminal of a person, it stops after
+// each screenful until the person wants more, or has seen enough.
+func (s *screen) page(ctx context.Context, text string) error {
+	lines := strings.Split(strings.TrimRight(visible.Text(text), "\n"), "\n")
+	height, width := heightOf(s.err), max(widthOf(s.err), 1)
+	for room := height - 1; len(lines) > 0; room = height - 1 {
+		n := len(lines)
+		if s.interactive() && height > 2 {
+			for n = 0; n < len(lines) && room > 0; n++ {
+				room -= max(1, (utf8.RuneCountInString(lines[n])+width-1)/width)
+			}
+		}
+		fmt.Fprintln(s, strings.Join(lines[:n], "\n"))
+		if lines = lines[n:]; len(lines) == 0 {
+			return nil
+		}
+		answer, err := s.ask(ctx, fmt.Sprintf("-- %s more: Enter, or q to stop reading --", count(len(lines), "line")))
+		if err != nil || strings.HasPrefix(answer, "q") {
+			return err
+		}
+	}
+	return nil
 }
 
 // fail prints an error and its hint.
 func (s *screen) fail(message, hint string) {
 	text := "toolroom: " + strings.ReplaceAll(message, "\n", "\n  ") + "\n"
 	if hint != "" {
-		text += "  try: " + strings.ReplaceAll(hint, "\n", "\n       ") + "\n"
+		text += "  try: " + strings.ReplaceAll(s.located(hint), "\n", "\n       ") + "\n"
 	}
 	_, _ = io.WriteString(s, visible.Text(text))
 }
@@ -274,7 +332,7 @@ func (s *screen) chunk(piece json.RawMessage) error {
 
 // printf prints to stdout.
 func (s *screen) printf(format string, args ...any) error {
-	return s.text(visible.Text(fmt.Sprintf(format, args...)))
+	return s.text(s.located(visible.Text(fmt.Sprintf(format, args...))))
 }
 
 // output prints what a program wrote to its stdout or stderr.

@@ -19,7 +19,13 @@ Root is not required; as root it also compiles Python's library, for faster impo
 			if a.Foreign == nil {
 				return a.handOver(c.Context())
 			}
+			what := "building the kernel and root file system of microVMs"
+			if o.Verify {
+				what = "verifying the image of microVMs"
+			}
+			done := a.screen.during(what)
 			folder, err := a.Foreign.SetUpMicroVM(c.Context(), a.home, o, a.screen.say)
+			done()
 			if err != nil {
 				return err
 			}

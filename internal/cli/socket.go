@@ -66,6 +66,8 @@ type hello struct {
 	NoColor, TrustConfig, Quiet        bool
 	// In, Out and Err are the widths of terminals; 0 is none.
 	In, Out, Err int
+	// Height is that of the terminal of Err.
+	Height int
 }
 
 // refusal says why a command must run on its own.
@@ -240,7 +242,7 @@ func (s *commandServer) serve(ctx context.Context, conn net.Conn) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	in := &remoteInput{frames: f, parts: make(chan []byte), gone: ctx.Done(), remoteTerminal: remoteTerminal(h.In)}
+	in := &remoteInput{frames: f, parts: make(chan []byte), gone: ctx.Done(), remoteTerminal: remoteTerminal{h.In, 0}}
 	ended := make(chan struct{})
 	go func() { // ends when conn is closed
 		defer close(ended)
@@ -261,7 +263,7 @@ func (s *commandServer) serve(ctx context.Context, conn net.Conn) {
 		}
 	}()
 	p := s.cli.Program
-	p.In, p.Out, p.Err = in, &remoteOutput{f, frameOut, remoteTerminal(h.Out)}, &remoteOutput{f, frameErr, remoteTerminal(h.Err)}
+	p.In, p.Out, p.Err = in, &remoteOutput{f, frameOut, remoteTerminal{h.Out, h.Height}}, &remoteOutput{f, frameErr, remoteTerminal{h.Err, h.Height}}
 	p.Home, p.Config, p.Dir, p.UserConfig, p.UserHome, p.User = s.cli.home, h.Config, h.Dir, h.UserConfig, h.UserHome, h.User
 	p.reload = s.local.reload
 	p.NoColor, p.TrustConfig, p.Quiet, p.shared, p.serving = h.NoColor, h.TrustConfig, h.Quiet, s.room, servingNow(s.local.address(), s.started)
@@ -300,10 +302,11 @@ func absolute(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// remoteTerminal is the width of a client's terminal, or 0.
-type remoteTerminal int
+// remoteTerminal is the size of a client's terminal; a width of 0 is none.
+type remoteTerminal struct{ width, height int }
 
-func (t remoteTerminal) terminalWidth() int { return int(t) }
+func (t remoteTerminal) terminalWidth() int  { return t.width }
+func (t remoteTerminal) terminalHeight() int { return t.height }
 
 // measured is a stream that knows the width of its terminal; 0 is none.
 type measured interface{ terminalWidth() int }
@@ -386,7 +389,7 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 	h := hello{
 		Version: a.Version, Args: a.args, Command: command, Dir: a.Dir, File: absolute(a.Dir, file),
 		Config: a.Config, UserConfig: a.UserConfig, UserHome: a.UserHome, User: a.User, NoColor: a.NoColor, TrustConfig: a.TrustConfig, Quiet: a.Quiet,
-		In: widthOf(a.In), Out: widthOf(a.Out), Err: widthOf(a.Err),
+		In: widthOf(a.In), Out: widthOf(a.Out), Err: widthOf(a.Err), Height: heightOf(a.Err),
 	}
 	if len(args) > 0 {
 		h.Tool = args[0]
@@ -413,7 +416,8 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 var serverCommands = []string{
 	"toolroom call", "toolroom chain", "toolroom search", "toolroom describe", "toolroom tools", "toolroom stubs",
 	"toolroom sources list", "toolroom sources test", "toolroom sources restart", "toolroom sources logs", "toolroom approve", "toolroom approve rules",
-	"toolroom status", "toolroom reload", "toolroom config check", "toolroom calls", "toolroom calls show", "toolroom tool release", "toolroom tool rollback", "toolroom tool promote", "toolroom tool deprecate",
+	"toolroom approve show", "toolroom status", "toolroom reload", "toolroom config check", "toolroom calls", "toolroom calls show", "toolroom calls stats",
+	"toolroom policy explain", "toolroom tool list", "toolroom tool show", "toolroom tool diff", "toolroom tool log", "toolroom tool case list", "toolroom tool release", "toolroom tool rollback", "toolroom tool promote", "toolroom tool deprecate",
 	"toolroom runs", "toolroom runs wait", "toolroom runs cancel",
 }
 

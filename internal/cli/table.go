@@ -197,6 +197,7 @@ func (s *screen) fields(pairs ...string) error {
 		value = strings.ReplaceAll(value, "\n", "\n"+strings.Repeat(" ", width+columnGap))
 		b.WriteString(s.paint(bold, name) + value + "\n")
 	}
+	s.progress("")
 	_, err := io.WriteString(s.out, b.String())
 	return err
 }

@@ -44,7 +44,7 @@ func TestTerminalsGetNoControlSequencesOfPrograms(t *testing.T) {
 		"a table":                func(a *cli) error { return a.screen.table([]string{"A"}, [][]string{{hostile}}) },
 		"fields":                 func(a *cli) error { return a.screen.fields("name", hostile) },
 		"an error":               func(a *cli) error { a.screen.fail(hostile, hostile); return nil },
-		"the question":           func(a *cli) error { a.showApproval(question); return nil },
+		"the question":           func(a *cli) error { return a.showApproval(t.Context(), question) },
 		"the list of questions":  func(a *cli) error { return a.foldApprovals([]*toolroom.Approval{question}) },
 		"an artifact, bytewise": func(a *cli) error {
 			w := a.screen.stream()

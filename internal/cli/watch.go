@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -84,7 +85,9 @@ func (a *cli) decide(ctx context.Context, r *app.App, id string) error {
 	if err != nil {
 		return err
 	}
-	a.showApproval(question)
+	if err := a.showApproval(ctx, question); err != nil {
+		return err
+	}
 	var answer toolroom.Answer
 	for known := false; !known; {
 		typed, err := a.screen.ask(ctx, questionFor(question))
@@ -99,6 +102,7 @@ func (a *cli) decide(ctx context.Context, r *app.App, id string) error {
 	if err != nil {
 		return err
 	}
+	ctx = context.WithoutCancel(ctx) // the call may already have ended
 	a.sayGone(ctx, r, done)
 	return a.sayRule(ctx, r, done)
 }
@@ -161,18 +165,19 @@ func (a *cli) sayRule(ctx context.Context, r *app.App, done *toolroom.Approval) 
 	return nil
 }
 
-func (a *cli) showApproval(p *toolroom.Approval) {
-	a.screen.say("%s wants to run %s", p.Identity, p.Tool)
-	a.screen.say("  arguments  %s", p.Arguments)
+func (a *cli) showApproval(ctx context.Context, p *toolroom.Approval) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s wants to run %s\n  arguments  %s\n", p.Identity, p.Tool, p.Arguments)
 	for _, effect := range p.Effects {
-		a.screen.say("  effect     %s", effect)
+		fmt.Fprintf(&b, "  effect     %s\n", effect)
 	}
 	for line := range strings.Lines(p.Diff) {
-		a.screen.say("    %s", strings.TrimRight(line, "\n"))
+		fmt.Fprintf(&b, "    %s\n", strings.TrimRight(line, "\n"))
 	}
-	a.screen.say("  rule       %s", p.Reason)
+	fmt.Fprintf(&b, "  rule       %s\n", p.Reason)
 	if p.People > 1 {
-		a.screen.say("  people     %d of %d have approved", len(p.Votes), p.People)
+		fmt.Fprintf(&b, "  people     %d of %d have approved\n", len(p.Votes), p.People)
 	}
-	a.screen.say("  until      %s", p.Expires.Local().Format(time.TimeOnly))
+	fmt.Fprintf(&b, "  until      %s\n", p.Expires.Local().Format(time.TimeOnly))
+	return a.screen.page(ctx, b.String())
 }

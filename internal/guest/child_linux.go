@@ -19,6 +19,16 @@ func childAttributes() *syscall.SysProcAttr {
 // peakMemory returns the peak in bytes; the kernel counts KiB (getrusage(2)).
 func peakMemory(r *syscall.Rusage) int64 { return r.Maxrss << 10 }
 
+// noCore turns core dumps off, for a sandbox that cannot. The kernel takes 1 to mean none:
+// with 0 the machine's handler, which is no process of the sandbox, would still run.
+func noCore() error {
+	var now syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_CORE, &now); err != nil || now.Max < 1 {
+		return err
+	}
+	return syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{Cur: 1, Max: 1})
+}
+
 // hide protects this process's memory, files and initial environment, which still
 // contains the token, from programs of the same user.
 func hide() error {

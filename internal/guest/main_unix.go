@@ -5,6 +5,7 @@ package guest
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -86,10 +87,10 @@ func installed(program string) bool {
 	return err == nil
 }
 
-// confine protects this process from others of its user, and installs the named
-// seccomp filter.
+// confine protects this process from others of its user, turns core dumps off, and installs
+// the named seccomp filter.
 func confine(filter string) error {
-	if err := hide(); err != nil || filter == "" {
+	if err := errors.Join(hide(), noCore()); err != nil || filter == "" {
 		return err
 	}
 	return lockdown.Harden(lockdown.Filter(filter), os.Getenv(EgressEnv) != "")

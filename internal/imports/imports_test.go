@@ -150,6 +150,14 @@ func TestErrorsNameThePlacesAndTheNextStep(t *testing.T) {
 			"codex", ".codex/config.toml", "a = 1\nb = ?\n",
 			"invalid_arguments: DIR/.codex/config.toml:2:5: not TOML: expected value but found '?' instead; correct the file, or move it away to import the others",
 		},
+		"not YAML": {
+			"goose", "../home/.config/goose/config.yaml", "extensions:\n  a: [1\n",
+			"invalid_arguments: HOME/.config/goose/config.yaml:3:1: did not find expected ',' or ']'; correct the file, or move it away to import the others",
+		},
+		"YAML of another form": {
+			"goose", "../home/.config/goose/config.yaml", "GOOSE_MODEL: x\nextensions: 3\n",
+			"invalid_arguments: HOME/.config/goose/config.yaml:2:13: cannot construct !!int `3` into map[string]libyaml.Node; correct the file, or move it away to import the others",
+		},
 		"a folder": {
 			"claude", ".mcp.json/x", "",
 			"invalid_arguments: DIR/.mcp.json cannot be read: read DIR/.mcp.json: is a directory; ",

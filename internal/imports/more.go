@@ -162,6 +162,27 @@ func goose() client {
 	}
 }
 
+// notYAML returns an error that begins with the place where the text is not as it must be.
+func notYAML(err error) error {
+	var e *yaml.LoadError
+	if !errors.As(err, &e) || e.Mark.Line < 1 {
+		return fmt.Errorf("1:1: not YAML: %w", err)
+	}
+	return fmt.Errorf("%d:%d: %s", e.Mark.Line, max(e.Mark.Column, 1), e.Message)
+}
+
+// atNode adds the place of a node to an error about it.
+func atNode(n *yaml.Node, err error) error {
+	var e *yaml.LoadError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e) && e.Mark.Line > 0:
+		return fmt.Errorf("line %d: %s", e.Mark.Line, e.Message)
+	}
+	return fmt.Errorf("line %d: %w", n.Line, err)
+}
+
 // readGoose reads the extensions that are MCP servers; others are part of goose.
 func readGoose(text []byte, _ Place) ([]entry, error) {
 	if len(text) > maxFlynn {
@@ -171,7 +192,7 @@ func readGoose(text []byte, _ Place) ([]entry, error) {
 		Extensions map[string]yaml.Node `yaml:"extensions"`
 	}
 	if err := yaml.Unmarshal(text, &f); err != nil {
-		return nil, fmt.Errorf("1:1: not YAML: %w", err)
+		return nil, notYAML(err)
 	}
 	var entries []entry
 	for name, node := range f.Extensions {
@@ -187,7 +208,7 @@ func readGoose(text []byte, _ Place) ([]entry, error) {
 			Timeout float64           `yaml:"timeout"` // s
 			Tools   []string          `yaml:"available_tools"`
 		}
-		err := node.Decode(&s)
+		err := atNode(&node, node.Decode(&s))
 		if err == nil && s.Type != "stdio" && s.Type != "streamable_http" && s.Type != "sse" {
 			continue
 		}

@@ -1,6 +1,7 @@
 package sandboxtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -19,7 +20,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox/sandboxtest/escape"
 )
 
-// GuestInside is the path of the guest's binary inside a sandbox.
+// GuestInside is the path of the guest's binary inside the sandboxes of most drivers.
 const GuestInside = "/run/toolroom-guest"
 
 // everywhere are the attempts that succeed under every driver, with the reason why they
@@ -98,7 +99,7 @@ func (s *suite) attempts(t *testing.T, spec sandbox.Spec, o escape.Outside) map[
 	}
 	spec.Limits.Wall = 100 * time.Second // enough for an emulated processor
 	out := s.run(t, engine.Job{
-		Program: bridge.Program{Language: "command", Command: []string{GuestInside, escape.Arg, string(argument)}},
+		Program: bridge.Program{Language: "command", Command: []string{cmp.Or(s.o.GuestInside, GuestInside), escape.Arg, string(argument)}},
 		Sandbox: spec,
 	})
 	var results map[string]string

@@ -28,6 +28,8 @@ type Options struct {
 	// Guest is the path of the static guest binary; with GuestArgs it runs as the guest.
 	Guest     string
 	GuestArgs []string
+	// GuestInside is the path of that binary inside a sandbox; "" means [GuestInside].
+	GuestInside string
 	// Image is the image of every run.
 	Image string
 	// Languages are the languages that the sandbox can run, of python, javascript and

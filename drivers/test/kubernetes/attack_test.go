@@ -66,6 +66,13 @@ attempt("root", lambda: os.setuid(0))
 attempt("a host's disk", lambda: os.mknod("/work/disk", 0o600 | stat.S_IFBLK, os.makedev(254, 0)))
 attempt("the service account", lambda: os.listdir("/var/run/secrets/kubernetes.io"))
 attempt("the kubelet's file", lambda: open("/root/.termination", "w"))
+# The names of the kernel's symbols are no secret, their addresses are.
+if any(line.split()[0].strip("0") for line in open("/proc/kallsyms")):
+    found.append("addresses of the kernel")
+if os.path.exists("/dev/ptmx") or os.listdir("/sys/fs/cgroup") or os.listdir("/dev/pts"):
+    found.append("terminals or cgroups")
+for name in ("kubernetes", "kubernetes.default.svc", "example.com"):
+    attempt("DNS " + name, lambda: socket.getaddrinfo(name, 443))
 # Message queues are the Pod's own, and an rlimit bounds them.
 for folder, folders, files in os.walk("/"):
     folders[:] = [f for f in folders if os.path.join(folder, f) not in ("/proc", "/work", "/dev/shm", "/dev/pts", "/dev/mqueue")]

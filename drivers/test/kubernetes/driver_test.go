@@ -19,6 +19,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/drivers/image"
 	"github.com/toolroom/toolroom/drivers/kubernetes"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
@@ -43,6 +44,19 @@ func TestKubernetesPassesTheSuite(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestNoProgramEscapesFromAPod(t *testing.T) {
+	t.Parallel()
+	o := namespace(t)
+	sandboxtest.Escape(t, sandboxtest.Options{
+		Lacks: []sandbox.Limit{sandbox.LimitEgress},
+		New:   func(*testing.T) sandbox.Driver { return kubernetes.New(o) }, Guest: node.guest, GuestInside: image.GuestPath,
+		Leftovers: func(t *testing.T) []string { return leftovers(t, o.Namespace) },
+	}, map[string]string{
+		"see /var":            "the image's own folder, which has nothing of this machine",
+		"read /proc/kallsyms": "a Pod cannot hide it; it has the names of the kernel's symbols, and zeros for their addresses",
+	})
 }
 
 func TestAGuestThatBreaksTheRulesEndsItsOwnRunOnly(t *testing.T) {
@@ -188,10 +202,14 @@ func TestRemainsOfADeadProcessInAClusterAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead := fmt.Sprintf("%d-1", gone.Process.Pid)
-	for name, owner := range map[string]string{"alive": own[proc.LabelOwner], "dead": dead} {
+	for name, owner := range map[string]string{"alive": own[proc.LabelOwner], "dead": dead, "elsewhere": dead} {
+		machine := own[proc.LabelMachine]
+		if name == "elsewhere" {
+			machine = "another"
+		}
 		few := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Mi"), corev1.ResourceCPU: resource.MustParse("1m")}
 		_, err := node.client.CoreV1().Pods(o.Namespace).Create(t.Context(), &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{proc.LabelOwner: owner, proc.LabelMachine: own[proc.LabelMachine]}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{proc.LabelOwner: owner, proc.LabelMachine: machine}},
 			Spec: corev1.PodSpec{
 				NodeSelector:    map[string]string{"no": "node"},
 				SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
@@ -214,7 +232,7 @@ func TestRemainsOfADeadProcessInAClusterAreRemoved(t *testing.T) {
 			left = append(left, p.Name)
 		}
 	}
-	if diff := cmp.Diff([]string{"alive"}, left); diff != "" {
+	if diff := cmp.Diff([]string{"alive", "elsewhere"}, left); diff != "" {
 		t.Errorf("the Pods differ (-want +got):\n%s", diff)
 	}
 }

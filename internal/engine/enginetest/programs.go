@@ -104,6 +104,14 @@ var programs = []program{
 		value: []bridge.Value{int64(3), int64(3), int64(3), int64(3), int64(3), int64(3)},
 	},
 	{
+		key: "a tool is called by an id in a variable",
+		source: map[string]string{
+			"python":     "id = 'math:add'\ntools[id](a=1, b=2)",
+			"javascript": "const id = 'math:add'; return await tools[id]({a: 1, b: 2})",
+		},
+		value: int64(3),
+	},
+	{
 		key: "calls run in parallel",
 		source: map[string]string{
 			"python":     "import asyncio\nawait asyncio.gather(*[tools.slow.meet(count=5) for _ in range(5)])",

@@ -3,23 +3,25 @@
 package pod
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
 
-// A Pod in which nothing runs, because its Toolroom has died, ends after lonely. Main
-// checks every step.
+// A Pod without a guest, because its Toolroom has died, ends after lonely. Main checks every
+// step.
 const (
 	lonely = time.Minute
 	step   = 5 * time.Second
 )
 
 // Main is the first process of a Pod. It returns when it is signalled, or when there
-// has been no other process for a minute; the kernel then kills all others.
+// has been no guest for a minute; the kernel then kills all other processes.
 func Main() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -35,7 +37,7 @@ func Main() int {
 		case <-orphans:
 			reap()
 		case <-tick.C:
-			if !alone() {
+			if guests("/proc") > 0 {
 				last = time.Now()
 			}
 		}
@@ -52,8 +54,22 @@ func reap() {
 	}
 }
 
-// alone reports whether there is no other process.
-func alone() bool {
-	processes, err := filepath.Glob("/proc/[0-9]*")
-	return err == nil && len(processes) == 1
+// guests returns the number of processes that the node has started in the Pod, besides this
+// one. They have no parent in it. What a program leaves behind becomes a child of this
+// process, and keeps no Pod alive.
+func guests(proc string) int {
+	n := 0
+	processes, _ := filepath.Glob(filepath.Join(proc, "[0-9]*", "stat"))
+	for _, path := range processes {
+		text, err := os.ReadFile(path)
+		if err != nil || path == filepath.Join(proc, "1", "stat") {
+			continue // it has ended
+		}
+		// proc_pid_stat(5): pid (name) state parent; the name may have parentheses of its own.
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if len(fields) > 1 && fields[1] == "0" && fields[0] != "Z" {
+			n++
+		}
+	}
+	return n
 }

@@ -2,6 +2,7 @@ package pod
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,7 +27,8 @@ const reachTimeout = 2 * time.Second
 // has found. It installs the standard filter on this process.
 func Inspect(w io.Writer, languages []string) error {
 	f := Inspection{Processes: processes(), Cgroup: "v1", Languages: languages}
-	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+	// The tree of cgroups is hidden. cgroups(7): version 2 has one line, for hierarchy 0.
+	if groups, err := os.ReadFile("/proc/self/cgroup"); err == nil && bytes.HasPrefix(groups, []byte("0::")) {
 		f.Cgroup = "v2"
 	}
 	interfaces, err := net.Interfaces()

@@ -98,7 +98,8 @@ function lookUp(path) {
 }
 
 // newNamespace returns a namespace, which makes its members on first use. For a name
-// without a tool, the server reports the error.
+// without a tool, the server reports the error. Those of tools can be called, for a program
+// may have the whole id of a tool in a variable: tools[id]({…}).
 function newNamespace(path) {
   const node = createObject(new Proxy(createObject(null), {
     get(_, name) {
@@ -108,7 +109,8 @@ function newNamespace(path) {
       let member;
       if (typeof found === "object") member = callable(found);
       else if (path === "cli") member = program(full, name);
-      else if (found || path === "tools" || path === "mcp") member = newNamespace(full);
+      else if (path === "tools" || path === "mcp") member = bare((...list) => callTool(name, ...list), newNamespace(full));
+      else if (found) member = newNamespace(full);
       else member = callable(unlisted(path, name));
       node[name] = member;
       return member;

@@ -82,9 +82,11 @@ class Namespace:
     __getitem__ = __getattr__
 
     def __call__(self, *args, **kwargs):
-        if self._kind != "cli" or not self._path:
-            raise TypeError(f"{'.'.join(self._path) or 'tools'} is a namespace: call one of its tools")
+        if not self._path:
+            raise TypeError("tools is a namespace: call one of its tools")
         name = self._path[-1]
+        if self._kind != "cli":  # perhaps the whole id of a tool: tools[id](…); the server knows
+            return Tool(self._program, {"id": name, "path": self._path, "parameters": [], "open": True, "kind": self._kind})(*args, **kwargs)
         return Tool(self._program, {"id": f"{name}:{name}", "path": [*self._path, name], "parameters": [], "open": True, "kind": "cli"})(*args, **kwargs)
 
     def _unknown(self, name):

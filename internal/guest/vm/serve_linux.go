@@ -93,7 +93,7 @@ func (s Settings) start(stream, stderr *os.File) (int, error) {
 		return 0, err
 	}
 	// Unprivileged programs cannot raise this limit again.
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1}); err != nil {
 		return 0, err
 	}
 	cgroup, err := os.Open(group)

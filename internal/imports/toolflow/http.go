@@ -3,6 +3,7 @@ package toolflow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -83,6 +84,14 @@ func (t *Tool) readRuns(ctx context.Context, base string) error {
 	return nil
 }
 
+// rootOf returns the reason without the request, which the message names.
+func rootOf(err error) error {
+	if e := (*url.Error)(nil); errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
 func get(ctx context.Context, address string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -92,14 +101,17 @@ func get(ctx context.Context, address string, into any) error {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "cannot reach ToolFlow: %w", err)
+		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "cannot reach ToolFlow at %s: %w", address, rootOf(err)).
+			WithHint("start ToolFlow's server and give its address, or import its database: toolroom import toolflow server/db.sqlite3")
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return toolroom.Errorf(toolroom.CodeUpstreamError, "GET %s: %s", address, resp.Status)
+		return toolroom.Errorf(toolroom.CodeUpstreamError, "GET %s: %s", address, resp.Status).
+			WithHint("give the address of ToolFlow's server without a path, such as http://127.0.0.1:8000")
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxResponse)).Decode(into); err != nil {
-		return toolroom.Errorf(toolroom.CodeUpstreamError, "GET %s: %w", address, fmt.Errorf("not the JSON of ToolFlow: %w", err))
+		return toolroom.Errorf(toolroom.CodeUpstreamError, "GET %s: %w", address, fmt.Errorf("not the JSON of ToolFlow: %w", err)).
+			WithHint("another program answers there: give the address of ToolFlow's server")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -55,22 +56,31 @@ type Run struct {
 // maxFile bounds a file that is read.
 const maxFile = 1 << 30
 
+// whatToGive is the next step after something that cannot be an export of ToolFlow.
+const whatToGive = "give ToolFlow's SQLite file (server/db.sqlite3), a dump of mysqldump, or the URL of a running server (http://127.0.0.1:8000)"
+
 // Read reads all tools from an SQLite file, a dump of mysqldump, or the address of a running
 // server, such as http://127.0.0.1:8000. Tools are in the order of their ids.
 func Read(ctx context.Context, from string) ([]Tool, error) {
 	if strings.HasPrefix(from, "http://") || strings.HasPrefix(from, "https://") {
 		return readAPI(ctx, strings.TrimSuffix(from, "/"))
 	}
+	if scheme, _, ok := strings.Cut(from, "://"); ok {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "cannot read %s: %s is not http or https", from, scheme).WithHint("%s", whatToGive)
+	}
 	info, err := os.Stat(from)
-	if err != nil {
-		return nil, toolroom.Errorf(toolroom.CodeNotFound, "cannot read %s: %w", from, err)
+	switch {
+	case err != nil:
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "cannot read %s: %w", from, errors.Unwrap(err)).WithHint("%s", whatToGive)
+	case info.IsDir():
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is a folder", from).WithHint("%s", whatToGive)
 	}
 	if info.Size() > maxFile {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is larger than %d bytes", from, maxFile)
 	}
 	first, err := head(from, 16)
 	if err != nil {
-		return nil, err
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "cannot read %s: %w", from, errors.Unwrap(err)).WithHint("give this user the right to read it")
 	}
 	var tables map[string][]row
 	if bytes.HasPrefix(first, []byte("SQLite format 3\x00")) {

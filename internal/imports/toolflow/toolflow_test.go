@@ -186,3 +186,30 @@ func TestNamesThatCannotBeOrAreTakenAreChanged(t *testing.T) {
 		}
 	}
 }
+
+func TestAWrongExportNamesTheNextStep(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/sub") {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, "<html>")
+	}))
+	defer other.Close()
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for from, next := range map[string]string{
+		t.TempDir():                           "give ToolFlow's SQLite file",
+		filepath.Join(t.TempDir(), "none.db"): "give ToolFlow's SQLite file",
+		"ftp://127.0.0.1/db.sqlite3":          "give ToolFlow's SQLite file",
+		gone.URL:                              "start ToolFlow's server",
+		other.URL + "/sub":                    "without a path",
+		other.URL:                             "another program answers there",
+	} {
+		_, err := toolflow.Read(t.Context(), from)
+		if err == nil || !strings.Contains(toolroom.AsError(err).Hints(), next) {
+			t.Errorf("%s: %v (%s), want the hint %q", from, err, toolroom.AsError(err).Hints(), next)
+		}
+	}
+}

@@ -33,6 +33,14 @@ func processes(o Outside) map[string]func() error {
 		"raise its own limit": func() error {
 			return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20})
 		},
+		"leave a core dump to the machine": func() error {
+			// A handler of the machine gets it unless the limit is 1 (core(5) and fs/coredump.c).
+			var l unix.Rlimit
+			if err := unix.Getrlimit(unix.RLIMIT_CORE, &l); err != nil || l.Cur == 1 && l.Max == 1 {
+				return unix.EPERM
+			}
+			return nil
+		},
 		"move others' pages":   try(unix.SYS_MOVE_PAGES, uintptr(os.Getppid()), 0, 0, 0, 0, 0),
 		"advise others":        try(unix.SYS_PROCESS_MADVISE, 0, 0, 0, 0, 0),
 		"push to the terminal": try(unix.SYS_IOCTL, 0, unix.TIOCSTI, str("x")),

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// short is a terminal of 80 columns and 5 lines.
+type short struct{ bytes.Buffer }
+
+func (*short) terminalWidth() int  { return 80 }
+func (*short) terminalHeight() int { return 5 }
+
+type keyboard struct{ *strings.Reader }
+
+func (keyboard) terminalWidth() int { return 80 }
+
+func TestALongTextIsReadAScreenfulAtATime(t *testing.T) {
+	text := strings.Repeat("a line\n", 10)
+	for _, c := range []struct {
+		name, keys  string
+		prompts     int
+		shown       int
+		interactive bool
+	}{
+		{"to its end", "\n\n", 2, 10, true},
+		{"enough", "q\n", 1, 4, true},
+		{"into a pipe", "", 0, 10, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := &short{}
+			s := newScreen(keyboard{strings.NewReader(c.keys)}, &bytes.Buffer{}, err)
+			if !c.interactive {
+				s = newScreen(strings.NewReader(""), &bytes.Buffer{}, &err.Buffer)
+			}
+			if e := s.page(t.Context(), text); e != nil {
+				t.Fatal(e)
+			}
+			got := err.String()
+			if strings.Count(got, "q to stop") != c.prompts || strings.Count(got, "a line") != c.shown {
+				t.Errorf("it shows %q", got)
+			}
+		})
+	}
+}
+
+func TestSuggestedCommandsHaveTheHomeAndConfigThatWereTyped(t *testing.T) {
+	for _, c := range []struct{ typed, text, want string }{
+		{"", "try: toolroom sources list", "try: toolroom sources list"},
+		{"--home /h", "toolroom sources list", "toolroom --home /h sources list"},
+		{"--config my file.yaml", "see toolroom doctor; or (toolroom tools)", "see toolroom --config 'my file.yaml' doctor; or (toolroom --config 'my file.yaml' tools)"},
+		{"--home /h", "~/.local/state/toolroom is toolroom's folder", "~/.local/state/toolroom is toolroom's folder"},
+		{"--home /h", "toolroom sources list --home /h", "toolroom sources list --home /h"},
+	} {
+		a, _ := newCLI(Program{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, func() {})
+		root := a.root()
+		if flag, value, ok := strings.Cut(c.typed, " "); ok {
+			if err := root.PersistentFlags().Parse([]string{flag, value}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := a.here(c.text); got != c.want {
+			t.Errorf("%s: %q, want %q", c.typed, got, c.want)
+		}
+	}
+}
+
+func TestACommandThatSaysNothingForASecondIsSaidToBeAtWork(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(*cli) (done func())
+		want string
+	}{
+		{"silent", func(*cli) func() { return func() {} }, "toolroom gc is at work …\n"},
+		{"says something", func(a *cli) func() { a.screen.say("hello"); return func() {} }, "hello\n"},
+		{"says what it does", func(a *cli) func() { return a.screen.during("counting") }, "counting …\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				err := &bytes.Buffer{}
+				a, _ := newCLI(Program{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: err}, func() {})
+				gc, _, e := a.root().Find([]string{"gc"})
+				if e != nil {
+					t.Fatal(e)
+				}
+				stop := a.breakSilence(gc)
+				done := c.do(a)
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				done()
+				stop()
+				if err.String() != c.want {
+					t.Errorf("it says %q, want %q", err.String(), c.want)
+				}
+			})
+		})
+	}
+}
