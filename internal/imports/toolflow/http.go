@@ -102,7 +102,8 @@ func get(ctx context.Context, address string, into any) error {
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "cannot reach ToolFlow at %s: %w", address, rootOf(err)).
-			WithHint("start ToolFlow's server and give its address, or import its database: toolroom import toolflow server/db.sqlite3")
+			WithHint("start ToolFlow's server and give its address, or import its database").
+			WithCLIHint("start ToolFlow's server and give its address, or import its database: toolroom import toolflow server/db.sqlite3")
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
