@@ -144,6 +144,8 @@ type versions struct{ served *catalog.Entry }
 
 func (v versions) Snapshot() run.ReleaseSnapshot { return v }
 
+func (versions) Keep(*catalog.Entry) error { return nil }
+
 func (v versions) Serve(call *toolroom.Call, found *catalog.Entry) (*catalog.Entry, error) {
 	switch {
 	case found == nil || found.ID != v.served.ID:
