@@ -92,6 +92,15 @@ func (e event) take(out io.Writer, said map[[2]string]string, skipped map[string
 	case "fail":
 		fmt.Fprint(out, said[test])
 		delete(said, test)
+		if e.Test != "" {
+			return
+		}
+		for test, output := range said { // of a process that died before they ended
+			if test[0] == e.Package {
+				fmt.Fprint(out, output)
+				delete(said, test)
+			}
+		}
 	case "skip":
 		if e.Test != "" {
 			reason := reason(said[test])

@@ -18,12 +18,17 @@ func TestAReportSaysWhatFailedAndWhatWasSkippedAndWhy(t *testing.T) {
 {"Action":"skip","Package":"m/b","Test":"TestSilent"}
 {"Action":"output","Package":"m/a","Output":"PASS\n"}
 {"Action":"output","Package":"m/a","Output":"FAIL\tm/a\t0.1s\n"}
+{"Action":"output","Package":"m/d","Test":"TestKilled","Output":"the process died here\n"}
+{"Action":"output","Package":"m/d","Output":"FAIL\tm/d\t0.1s\n"}
+{"Action":"fail","Package":"m/d"}
 {"Action":"output","Package":"m/c","Output":"?   \tm/c\t[no test files]\n"}
 {"Action":"skip","Package":"m/c"}
 no event
 `
 	want := `    a_test.go:1: got 1
 FAIL	m/a	0.1s
+FAIL	m/d	0.1s
+the process died here
 no event
 
 skipped:
