@@ -109,7 +109,7 @@ func (a *cli) takeOver(ctx context.Context, file string, found []imports.Found, 
 		if all[i].State == "there" {
 			continue
 		}
-		if err := config.AddSource(file, server.Name, server.Source, force, a.keepTrust(file)); err != nil {
+		if err := config.AddSource(file, server.Name, server.Source, force, nil, a.keepTrust(file)); err != nil {
 			return all, err
 		}
 		all[i].State = "added"

@@ -3,8 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
-	"io/fs"
 	"maps"
 	"net/url"
 	"slices"
@@ -143,38 +141,18 @@ func (a *cli) testAdded(ctx context.Context, r *app.App, name string) error {
 }
 
 // addSource adds a source to the config. What seems to be a secret goes into the secret
-// store first, and the config refers to it.
+// store, and the config refers to it.
 func (a *cli) addSource(ctx context.Context, file, name string, source config.Source, force bool) error {
 	lifted, secrets := config.LiftSecrets(name, source)
-	if len(secrets) > 0 {
-		may, err := mayAdd(file, name, force)
-		if err != nil {
-			return err
-		}
-		if may {
-			if err := a.keepSecrets(ctx, secrets); err != nil {
-				return err
-			}
-		}
-	}
-	if err := config.AddSource(file, name, lifted, force, a.keepTrust(file)); err != nil {
+	// A source that is not added must not change the secrets of the one that exists.
+	ready := func() error { return a.keepSecrets(ctx, secrets) }
+	if err := config.AddSource(file, name, lifted, force, ready, a.keepTrust(file)); err != nil {
 		return err
 	}
 	for _, ref := range slices.Sorted(maps.Keys(secrets)) {
 		a.screen.say("stored a secret as %s, to which the config refers", ref)
 	}
 	return nil
-}
-
-// mayAdd reports whether a source can be added: one that is not added must not change the
-// secrets of the one that exists.
-func mayAdd(file, name string, force bool) (bool, error) {
-	before, err := config.Load(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
-	}
-	_, exists := before.Source(name)
-	return !exists || force, nil
 }
 
 // named reports whether the source is a server of the catalogue.

@@ -321,3 +321,13 @@ func (a *cli) storedSecrets(ctx context.Context) (map[string]bool, error) {
 		return err
 	})
 }
+
+// mayAdd reports whether a source can be added, before a person is asked for its inputs.
+func mayAdd(file, name string, force bool) (bool, error) {
+	before, err := config.Load(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	_, exists := before.Source(name)
+	return !exists || force, nil
+}

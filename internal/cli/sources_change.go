@@ -45,7 +45,7 @@ it into the config. With --from, the new section is that of a file (- is stdin).
 					return s, err
 				}
 				return config.ParseSource(args[0], edited)
-			}, a.keepTrust(file))
+			}, nil, a.keepTrust(file))
 			if errors.Is(err, errUnchanged) {
 				a.screen.say("nothing was changed")
 				return nil
@@ -115,7 +115,7 @@ func (a *cli) sourcesSwitchCommand(verb string, disabled bool) *cobra.Command {
 			err = config.ChangeSource(file, args[0], func(s config.Source) (config.Source, error) {
 				s.Disabled = disabled
 				return s, nil
-			}, a.keepTrust(file))
+			}, nil, a.keepTrust(file))
 			if err != nil {
 				return err
 			}

@@ -184,7 +184,7 @@ func (a *cli) keepToken(ctx context.Context, r *app.App, name string, s config.S
 	if err := r.Parts().Secrets.Set(ctx, ref, token); err != nil {
 		return err
 	}
-	if err := config.AddSource(file, name, s, true, a.keepTrust(file)); err != nil {
+	if err := config.AddSource(file, name, s, true, nil, a.keepTrust(file)); err != nil {
 		return err
 	}
 	a.screen.say("check it: toolroom sources test %s", name)

@@ -61,8 +61,9 @@ func tell(wrote []Wrote, before, after []byte) error {
 
 // AddSource adds a source to the config at path and leaves the rest of the text unchanged.
 // It creates a missing file. An existing source of that name is replaced only with force;
-// else the error has code conflict. It writes only a valid config.
-func AddSource(path, name string, s Source, force bool, wrote ...Wrote) error {
+// else the error has code conflict. It writes only a valid config. Just before it writes, it
+// calls ready, unless that is nil, and gives up if that fails.
+func AddSource(path, name string, s Source, force bool, ready func() error, wrote ...Wrote) error {
 	if err := reserved.Check(name); err != nil {
 		return err
 	}
@@ -76,13 +77,13 @@ func AddSource(path, name string, s Source, force bool, wrote ...Wrote) error {
 		}
 		sources[name] = s
 		return e.add(name, s)
-	}, wrote)
+	}, ready, wrote)
 }
 
 // ChangeSource replaces a source by what change returns, and leaves the rest of the text
 // unchanged; comments within the source are lost. If there is no such source, the error has
-// code not_found.
-func ChangeSource(path, name string, change func(Source) (Source, error), wrote ...Wrote) error {
+// code not_found. It calls ready as [AddSource] does.
+func ChangeSource(path, name string, change func(Source) (Source, error), ready func() error, wrote ...Wrote) error {
 	return edit(path, func(e *editor, sources map[string]Source) error {
 		s, ok := sources[name]
 		if !ok {
@@ -96,7 +97,7 @@ func ChangeSource(path, name string, change func(Source) (Source, error), wrote 
 		e.remove(name)
 		sources[name] = s
 		return e.add(name, s)
-	}, wrote)
+	}, ready, wrote)
 }
 
 // SourceText returns a source as a config has it, and ParseSource reads that.
@@ -133,12 +134,12 @@ func RemoveSource(path, name string, wrote ...Wrote) error {
 		delete(sources, name)
 		e.remove(name)
 		return nil
-	}, wrote)
+	}, nil, wrote)
 }
 
 // edit applies change, which makes the same change to the text and to the sources. It
 // writes the text only if it parses to exactly those sources.
-func edit(path string, change func(*editor, map[string]Source) error, wrote []Wrote) (err error) {
+func edit(path string, change func(*editor, map[string]Source) error, ready func() error, wrote []Wrote) (err error) {
 	file := path
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		file = target
@@ -180,6 +181,11 @@ func edit(path string, change func(*editor, map[string]Source) error, wrote []Wr
 	// A person's editor takes no lock.
 	if now, err := read(path); !errors.Is(err, fs.ErrNotExist) && (err != nil || !bytes.Equal(now, data)) {
 		return toolroom.Errorf(toolroom.CodeConflict, "%s was changed meanwhile", path).WithHint("run the command again")
+	}
+	if ready != nil {
+		if err := ready(); err != nil {
+			return err
+		}
 	}
 	if err := atomicfile.Write(path, text, 0o644); err != nil {
 		return err

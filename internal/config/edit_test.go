@@ -86,7 +86,7 @@ func TestAddSourceLeavesTheRestOfTheTextAsItIs(t *testing.T) {
 		},
 	} {
 		path := file(t, tc.before)
-		if err := config.AddSource(path, "new", added, false); err != nil {
+		if err := config.AddSource(path, "new", added, false, nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -112,7 +112,7 @@ func TestAddSourceLeavesTheRestOfTheTextAsItIs(t *testing.T) {
 func TestAddSourceMakesAMissingFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "toolroom.yaml")
-	if err := config.AddSource(path, "new", added, false); err != nil {
+	if err := config.AddSource(path, "new", added, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := textOf(t, path), "sources:\n"+indented(addedText, 2); got != want {
@@ -129,7 +129,7 @@ func TestASourceWithSchemasSurvivesTheRoundTrip(t *testing.T) {
 		InputSchema: config.JSON(`{"type":"object","properties":{"z":{"maximum":12345678901234567890},"a":{"enum":["yes",null,"1",1.50]}}}`),
 		Hints:       config.Hints{ReadOnly: &readOnly},
 	}}}}
-	if err := config.AddSource(path, "w", s, false); err != nil {
+	if err := config.AddSource(path, "w", s, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	c, err := config.Load(path)
@@ -150,7 +150,7 @@ func TestEditsThatWouldHarmAreRefusedAndChangeNothing(t *testing.T) {
 	}{
 		"a name that is taken": {
 			one, "conflict: source a already exists in PATH; replace it: toolroom sources add --force a …",
-			func(path string) error { return config.AddSource(path, "a", added, false) },
+			func(path string) error { return config.AddSource(path, "a", added, false, nil) },
 		},
 		"a name that is not there": {
 			one, "not_found: source b not found in PATH; list the sources: toolroom sources list",
@@ -158,23 +158,23 @@ func TestEditsThatWouldHarmAreRefusedAndChangeNothing(t *testing.T) {
 		},
 		"a whole file in braces": {
 			"{sources: {a: {cli: {command: x}}}}", "unsupported: cannot edit PATH safely because of its form; edit the section sources by hand",
-			func(path string) error { return config.AddSource(path, "new", added, false) },
+			func(path string) error { return config.AddSource(path, "new", added, false, nil) },
 		},
 		"a closing brace in the first column": {
 			"sources: {\n  a: {cli: {command: x}}\n}\n", "unsupported: cannot edit PATH safely because of its form; edit the section sources by hand",
-			func(path string) error { return config.AddSource(path, "new", added, false) },
+			func(path string) error { return config.AddSource(path, "new", added, false, nil) },
 		},
 		"a name that is none": {
 			one, `internal: PATH:3:3: sources.a b: "a b" is not a name: it needs 1 to 128 characters of A-Z a-z 0-9 _ . -; `,
-			func(path string) error { return config.AddSource(path, "a b", added, false) },
+			func(path string) error { return config.AddSource(path, "a b", added, false, nil) },
 		},
 		"a reserved name": {
 			one, `conflict: the namespace "Code" is reserved: it is kept for Toolroom's own tools; choose another name, for example Code-server`,
-			func(path string) error { return config.AddSource(path, "Code", added, true) },
+			func(path string) error { return config.AddSource(path, "Code", added, true, nil) },
 		},
 		"a config with mistakes": {
 			"sorces: {}\n", "internal: PATH:1:1: sorces: unknown key; did you mean sources?; ",
-			func(path string) error { return config.AddSource(path, "new", added, false) },
+			func(path string) error { return config.AddSource(path, "new", added, false, nil) },
 		},
 		"a starter over a file": {
 			one, "conflict: PATH already exists; replace it: toolroom init --force",
@@ -201,7 +201,7 @@ func TestEditsThatWouldHarmAreRefusedAndChangeNothing(t *testing.T) {
 func TestAddSourceWithForceReplaces(t *testing.T) {
 	t.Parallel()
 	path := file(t, "sources:\n  # mine\n  new: {cli: {command: x}}\n\n  z: {cli: {command: z}}\n")
-	if err := config.AddSource(path, "new", added, true); err != nil {
+	if err := config.AddSource(path, "new", added, true, nil); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff("sources:\n  # mine\n\n  z: {cli: {command: z}}\n"+indented(addedText, 2), textOf(t, path)); diff != "" {
@@ -229,7 +229,7 @@ func TestTheStarterIsValidAndMeansTheDefaults(t *testing.T) {
 	if c, err := config.Parse("starter", []byte(examples)); err != nil || len(c.Sources) != 5 {
 		t.Errorf("the examples: %v, %v", c, err)
 	}
-	if err := config.AddSource(path, "new", added, false); err != nil {
+	if err := config.AddSource(path, "new", added, false, nil); err != nil {
 		t.Error(err)
 	}
 	if err := config.Init(filepath.Join(t.TempDir(), "new.yaml"), false); err != nil {
@@ -250,7 +250,7 @@ func FuzzAddAndRemove(f *testing.F) {
 			t.Skip()
 		}
 		path := file(t, text)
-		if err := config.AddSource(path, "new", added, false); err != nil {
+		if err := config.AddSource(path, "new", added, false, nil); err != nil {
 			if !errors.Is(err, &toolroom.Error{Code: toolroom.CodeUnsupported}) {
 				t.Errorf("%q: %v", text, err)
 			}
@@ -279,7 +279,7 @@ func TestEditsAtOnceLoseNoSource(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 8 {
 			wg.Go(func() {
-				if err := config.AddSource(path, fmt.Sprintf("s%d", i), added, false); err != nil {
+				if err := config.AddSource(path, fmt.Sprintf("s%d", i), added, false, nil); err != nil {
 					t.Error(err)
 				}
 			})

@@ -95,7 +95,7 @@ func TestWhatIsFoundCanBeAddedToTheConfig(t *testing.T) {
 		}
 		path := filepath.Join(t.TempDir(), "toolroom.yaml")
 		for _, found := range result.Found {
-			if err := config.AddSource(path, found.Name, found.Source, false); err != nil {
+			if err := config.AddSource(path, found.Name, found.Source, false, nil); err != nil {
 				t.Errorf("%s: %s: %v", client, found.Name, err)
 			}
 			text, err := os.ReadFile(path)

@@ -79,7 +79,7 @@ func (op *operator) wrote() []config.Wrote {
 
 // section parses the section of a source, and moves what seems to be a secret into the
 // store; the references are returned.
-func (op *operator) section(ctx context.Context, name string, section json.RawMessage) (config.Source, []string, error) {
+func (op *operator) section(name string, section json.RawMessage) (config.Source, map[string]string, error) {
 	var s config.Source
 	if (toolroom.ID{Namespace: name, Name: name}).Validate() != nil {
 		return s, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not the name of a source: it needs 1 to 128 characters of A-Z a-z 0-9 _ . -", name)
@@ -97,17 +97,21 @@ func (op *operator) section(ctx context.Context, name string, section json.RawMe
 		return s, nil, invalidSection(err)
 	}
 	s, secrets := config.LiftSecrets(name, s)
-	refs := slices.Sorted(maps.Keys(secrets))
-	for _, text := range refs {
+	return s, secrets, nil
+}
+
+// keep stores secrets, by their references.
+func (op *operator) keep(ctx context.Context, secrets map[string]string) error {
+	for text, value := range secrets {
 		ref, err := secret.ParseRef(text)
 		if err != nil {
-			return s, nil, err
+			return err
 		}
-		if err := op.room.Parts().Secrets.Set(ctx, ref, secrets[text]); err != nil {
-			return s, nil, err
+		if err := op.room.Parts().Secrets.Set(ctx, ref, value); err != nil {
+			return err
 		}
 	}
-	return s, refs, nil
+	return nil
 }
 
 func (op *operator) AddSource(ctx context.Context, name string, section json.RawMessage, force bool) ([]string, error) {
@@ -115,19 +119,20 @@ func (op *operator) AddSource(ctx context.Context, name string, section json.Raw
 	if err != nil {
 		return nil, err
 	}
-	// A source that is not added must not change the secrets of the one that exists.
 	if _, exists := op.room.Config().Sources[name]; exists && !force {
 		return nil, toolroom.Errorf(toolroom.CodeConflict, "source %s already exists", name).WithHint("replace it with force, or edit it")
 	}
-	s, refs, err := op.section(ctx, name, section)
+	s, secrets, err := op.section(name, section)
 	if err != nil {
 		return nil, err
 	}
-	if err := config.AddSource(file, name, s, force, op.wrote()...); err != nil {
+	// A source that is not added must not change the secrets of the one that exists.
+	ready := func() error { return op.keep(ctx, secrets) }
+	if err := config.AddSource(file, name, s, force, ready, op.wrote()...); err != nil {
 		return nil, invalidConfig(err, unchanged)
 	}
 	_, err = op.Reload()
-	return refs, err
+	return slices.Sorted(maps.Keys(secrets)), err
 }
 
 func (op *operator) EditSource(ctx context.Context, name string, section json.RawMessage) ([]string, error) {
@@ -135,16 +140,16 @@ func (op *operator) EditSource(ctx context.Context, name string, section json.Ra
 	if err != nil {
 		return nil, err
 	}
-	var refs []string
+	var secrets map[string]string
 	err = config.ChangeSource(file, name, func(config.Source) (s config.Source, err error) {
-		s, refs, err = op.section(ctx, name, section)
+		s, secrets, err = op.section(name, section)
 		return s, err
-	}, op.wrote()...)
+	}, func() error { return op.keep(ctx, secrets) }, op.wrote()...)
 	if err != nil {
 		return nil, invalidConfig(err, unchanged)
 	}
 	_, err = op.Reload()
-	return refs, err
+	return slices.Sorted(maps.Keys(secrets)), err
 }
 
 func (op *operator) SwitchSource(_ context.Context, name string, enabled bool) error {
@@ -155,7 +160,7 @@ func (op *operator) SwitchSource(_ context.Context, name string, enabled bool) e
 	err = config.ChangeSource(file, name, func(s config.Source) (config.Source, error) {
 		s.Disabled = !enabled
 		return s, nil
-	}, op.wrote()...)
+	}, nil, op.wrote()...)
 	if err != nil {
 		return invalidConfig(err, unchanged)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/token"
 )
 
@@ -234,5 +235,22 @@ func TestWhatTheAPIHidesIsNotWrittenBackAsASecret(t *testing.T) {
 	refs, err := r.Parts().Secrets.List()
 	if written, rerr := os.ReadFile(file); err != nil || rerr != nil || len(refs) != 0 || string(written) != text {
 		t.Errorf("stored %v, %v; the config is now %s, %v", refs, err, written, rerr)
+	}
+}
+
+// TestASourceThatIsNotWrittenLeavesTheSecretsAlone adds a source that is in the file, but
+// not in the room yet.
+func TestASourceThatIsNotWrittenLeavesTheSecretsAlone(t *testing.T) {
+	t.Parallel()
+	const text = "server: {auth: {required: always}}\n"
+	file, r, ask := operated(t, text)
+	ask("operators", "PUT", "/secrets/late/API_TOKEN", `{"value":"hunter2hunter2hunter2"}`, 204)
+	if err := os.WriteFile(file, []byte(text+"sources:\n  late: {disabled: true, cli: {command: git}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ask("operators", "POST", "/sources", `{"name":"late","source":{"cli":{"command":"git","env":{"API_TOKEN":"another2another2another2"}}}}`, 409)
+	got, err := r.Parts().Secrets.Get(t.Context(), secret.Ref{Scope: "late", Name: "API_TOKEN"})
+	if err != nil || got != "hunter2hunter2hunter2" {
+		t.Errorf("the secret is %q, %v", got, err)
 	}
 }
