@@ -245,11 +245,11 @@ func (c *confined) locate(s proc.Spec) (command string, folders []sandbox.Folder
 	}
 	bin := filepath.Dir(found)
 	prefix := filepath.Dir(bin)
-	if exists(filepath.Join(prefix, "pyvenv.cfg")) {
+	if filepath.Base(bin) == "bin" && exists(filepath.Join(prefix, "pyvenv.cfg")) {
 		return found, []sandbox.Folder{{Source: prefix}}, bin
 	}
 	// Not the whole prefix, which may be ~/.local or even the home folder.
-	if packages := filepath.Join(prefix, "lib", "node_modules"); exists(packages) {
+	if packages := filepath.Join(prefix, "lib", "node_modules"); filepath.Base(bin) == "bin" && exists(packages) {
 		return found, []sandbox.Folder{{Source: bin}, {Source: packages}}, bin
 	}
 	folders = []sandbox.Folder{{Source: actual, Target: found}}

@@ -306,7 +306,7 @@ func (a *App) buildManager(name string, c *config.Config, own, old *sourceManage
 	if err != nil {
 		return nil, err
 	}
-	by := trust{c.DefinitionsOf(s), c.Quarantined(s)}
+	by := trust{c.DefinitionsOf(s), c.Quarantined(s), s.HTTP != nil}
 	return &sourceManager{
 		name: name, digest: digest, src: src, catalog: a.catalog, cache: a.cacheFor(name, digest), redactor: a.redactor,
 		admit: a.gate(name, by), quarantined: a.quarantinedOf(by), log: a.log, library: &a.library, plain: s.Names == "plain",
