@@ -37,9 +37,12 @@ func (a *cli) toolCaseAddCommand() *cobra.Command {
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			made := &release.Case{Author: a.author(), Assert: assert, Error: toolroom.Code(fails), Schema: json.RawMessage(schema), Expect: json.RawMessage(expect)}
 			if fakes != "" {
-				text, err := a.document(fakes)
-				if err != nil {
-					return err
+				text := []byte(fakes)
+				if path, ok := strings.CutPrefix(fakes, "@"); ok || fakes == "-" {
+					var err error
+					if text, err = a.document(path); err != nil {
+						return err
+					}
 				}
 				if err := jsonx.UnmarshalKnown(text, &made.Fakes, jsonx.Limits{Bytes: maxDocument}); err != nil {
 					return usage(`toolroom tool case add double half x=21 --fakes '[{"tool": "math:add", "arguments": {"a": 1}, "value": 2}]'`, "--fakes is not a list of fakes: %v", err)
