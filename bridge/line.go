@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/toolroom/toolroom"
 )
@@ -28,13 +29,14 @@ type Lines struct {
 	lines   map[uint64]*Line
 	last    uint64
 	ended   bool
+	over    chan struct{}  // closed when ended is set
 	sending sync.WaitGroup // grows only while ended is false
 }
 
 // NewLines returns the lines of one run, without any. It uses send to send a
 // frame of the side's own kind; send may block.
 func NewLines(send func(id uint64, body Map) error) *Lines {
-	return &Lines{send: send, lines: map[uint64]*Line{}}
+	return &Lines{send: send, lines: map[uint64]*Line{}, over: make(chan struct{})}
 }
 
 // write sends a frame, unless the run has ended.
@@ -118,14 +120,27 @@ func (l *Lines) Take(f Frame) error {
 }
 
 // Close closes all lines without notifying the other side. No frame is begun afterwards.
-func (l *Lines) Close() {
+func (l *Lines) Close() { l.end(false) }
+
+// finish is Close for a run that ended well: lines whose other side has ended its stream
+// first deliver what they have received, for at most [unread].
+func (l *Lines) finish() { l.end(true) }
+
+func (l *Lines) end(finish bool) {
 	l.mu.Lock()
-	l.ended = true
+	if !l.ended {
+		l.ended = true
+		close(l.over)
+	}
 	all := l.lines
 	l.lines = map[uint64]*Line{}
 	l.mu.Unlock()
 	for _, line := range all {
-		line.shut()
+		if finish && line.isWhole() {
+			time.AfterFunc(unread, line.shut)
+		} else {
+			line.shut()
+		}
 	}
 }
 
@@ -173,6 +188,13 @@ func (l *Line) take(b Map) error {
 		l.end()
 	}
 	return nil
+}
+
+// isWhole reports whether the other side has ended its stream.
+func (l *Line) isWhole() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.whole
 }
 
 // reply ends the wait in Open; only the first reply counts.
@@ -302,7 +324,10 @@ func (l *Line) Carry(near io.Reader, conn io.WriteCloser) {
 		return
 	}
 	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-		<-said
+		select {
+		case <-said:
+		case <-l.all.over: // nobody is there any more to whom conn could say something
+		}
 	}
 }
 

@@ -285,7 +285,11 @@ func (c *Conn) Run(ctx context.Context, p Program, h Handler) (*Outcome, error) 
 	})
 	end := r.heed(ctx)
 	out, err := r.exchange(ctx, p)
-	r.lines.Close()
+	if err == nil {
+		r.lines.finish()
+	} else {
+		r.lines.Close()
+	}
 	stop() // no caller waits for open requests any more
 	// A guest that does not read its answers would block their writers for ever.
 	if err != nil {

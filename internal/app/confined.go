@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -86,6 +87,12 @@ func (c *confined) start(s proc.Spec) (*proc.Process, error) {
 		p.end(result, err)
 		if last := refused.Load(); last != nil && p.err != nil {
 			p.err = fmt.Errorf("%w, after a connection was refused: %w", p.err, *last)
+		}
+		if taken.Load() {
+			select {
+			case <-far.ended: // what the program printed last was on its way
+			case <-ctx.Done():
+			}
 		}
 		far.Close()
 		close(p.done)
@@ -407,13 +414,15 @@ type stdio struct {
 	net.Conn // nil: none of its other methods are used
 	in       *io.PipeReader
 	out      *io.PipeWriter
+	end      sync.Once
+	ended    chan struct{} // closed when the program has no more output
 }
 
 // newStdio returns both ends: far is that of the program.
 func newStdio() (far *stdio, stdin io.WriteCloser, stdout io.ReadCloser) {
 	in, stdin := io.Pipe()
 	stdout, out := io.Pipe()
-	return &stdio{in: in, out: out}, stdin, stdout
+	return &stdio{in: in, out: out, ended: make(chan struct{})}, stdin, stdout
 }
 
 func (s *stdio) Read(p []byte) (int, error)  { return s.in.Read(p) }
@@ -421,6 +430,7 @@ func (s *stdio) Write(p []byte) (int, error) { return s.out.Write(p) }
 
 // CloseWrite ends the program's output, and with it its input: see [bridge.Program.Attached].
 func (s *stdio) CloseWrite() error {
+	s.end.Do(func() { close(s.ended) })
 	return errors.Join(s.out.Close(), s.in.CloseWithError(io.EOF))
 }
 
