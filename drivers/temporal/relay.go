@@ -2,6 +2,8 @@ package temporal
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -19,30 +21,23 @@ import (
 type relay struct {
 	client client.Client
 	at     activity.Info
-	run    string
-	key    []byte // see [nameOf]
 
 	mu    sync.Mutex
 	count map[string]int  // number of calls with the same tool and arguments
 	left  map[string]bool // calls of earlier attempts that have not been repeated yet
 }
 
-func newRelay(ctx context.Context, c client.Client, key []byte) (*relay, error) {
-	r := &relay{client: c, at: activity.GetInfo(ctx), key: key, count: map[string]int{}, left: map[string]bool{}}
-	r.run = r.at.WorkflowExecution.RunID
+func newRelay(ctx context.Context, c client.Client) (*relay, error) {
+	r := &relay{client: c, at: activity.GetInfo(ctx), count: map[string]int{}, left: map[string]bool{}}
 	if r.at.Attempt == 1 {
 		return r, nil
 	}
-	value, err := c.QueryWorkflow(ctx, r.at.WorkflowExecution.ID, r.run, madeQuery)
+	value, err := c.QueryWorkflow(ctx, r.at.WorkflowExecution.ID, r.at.WorkflowExecution.RunID, madeQuery)
 	if err != nil {
 		return nil, err
 	}
-	var n note[[]string]
-	if err := value.Get(&n); err != nil {
-		return nil, err
-	}
-	made, err := n.read(r.run, madePlace)
-	if err != nil {
+	var made []string
+	if err := value.Get(&made); err != nil {
 		return nil, err
 	}
 	for _, id := range made {
@@ -56,7 +51,8 @@ func newRelay(ctx context.Context, c client.Client, key []byte) (*relay, error) 
 // repeated: the program then took another path, and its earlier calls cannot be matched
 // with its new ones.
 func (r *relay) name(call toolroom.Call) (string, error) {
-	kind := nameOf(r.key, r.run, call)
+	sum := sha256.Sum256(append([]byte(call.Tool+"\x00"), call.Arguments...))
+	kind := hex.EncodeToString(sum[:12])
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.count[kind]++
@@ -74,44 +70,39 @@ func (r *relay) call(ctx context.Context, call toolroom.Call) *toolroom.Result {
 	if err != nil {
 		return failedCall(call, toolroom.AsError(err))
 	}
-	a, err := r.update(ctx, id, callUpdate, call)
+	a, err := r.update(ctx, id, callUpdate, id, call)
 	if err == nil && a.Approval != "" {
-		call.Approval = a.Approval
 		resume := deadline.Pause(ctx)
-		a, err = r.update(ctx, id+answerSuffix, awaitUpdate, call)
+		a, err = r.update(ctx, id+"-answer", awaitUpdate, id, call, a.Approval)
 		resume()
 	}
 	switch {
 	case ctx.Err() != nil:
 		return failedCall(call, toolroom.Errorf(toolroom.CodeCancelled, "the program ended before the call"))
 	case err != nil:
-		return failedCall(call, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "call %s through the workflow: %s", call.Tool, text(err)))
+		return failedCall(call, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "call %s through the workflow: %w", call.Tool, err))
 	}
 	return a.Result
 }
 
 // update sends an update and waits for its result. Temporal ends long waits, but the
 // update continues, and a repeated request returns the result of the same update.
-func (r *relay) update(ctx context.Context, id, name string, call toolroom.Call) (*answer, error) {
+func (r *relay) update(ctx context.Context, id, name string, args ...any) (*answer, error) {
 	ctx = withoutDeadline{ctx}
-	args := []any{note[toolroom.Call]{r.run, askPlace + id, call}}
 	for {
 		handle, err := r.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-			UpdateID: id, WorkflowID: r.at.WorkflowExecution.ID, RunID: r.run,
+			UpdateID: id, WorkflowID: r.at.WorkflowExecution.ID, RunID: r.at.WorkflowExecution.RunID,
 			UpdateName: name, Args: args, WaitForStage: client.WorkflowUpdateStageAccepted,
 		})
-		var n note[*answer]
+		a := &answer{}
 		if err == nil {
-			err = handle.Get(ctx, &n)
+			err = handle.Get(ctx, a)
 		}
 		var early *client.WorkflowUpdateServiceTimeoutOrCanceledError
 		if ctx.Err() == nil && errors.As(err, &early) {
 			continue
 		}
-		if err != nil {
-			return nil, err
-		}
-		return n.read(r.run, tellPlace+id)
+		return a, err
 	}
 }
 

@@ -32,7 +32,7 @@ const watchEvery = time.Second
 
 // watch emits an event for each approval for which a workflow waits, and pauses the
 // deadlines of ctx meanwhile. stop ends it.
-func (t *Temporal) watch(ctx context.Context, c client.Client, workflow, run string, emit func(toolroom.Event)) (stop func()) {
+func (t *Temporal) watch(ctx context.Context, c client.Client, workflow string, emit func(toolroom.Event)) (stop func()) {
 	watching, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -47,16 +47,12 @@ func (t *Temporal) watch(ctx context.Context, c client.Client, workflow, run str
 				return
 			case <-tick.C:
 			}
-			value, err := c.QueryWorkflow(watching, workflow, run, waitsQuery)
+			value, err := c.QueryWorkflow(watching, workflow, "", waitsQuery)
 			if err != nil {
 				continue // the workflow waits for a worker, which would answer the query
 			}
-			var n note[map[string]toolroom.ApprovalNotice]
-			if value.Get(&n) != nil {
-				continue
-			}
-			waits, err := n.read(run, waitsPlace)
-			if err != nil {
+			var waits map[string]toolroom.ApprovalNotice
+			if value.Get(&waits) != nil {
 				continue
 			}
 			for id, notice := range waits {
