@@ -73,10 +73,13 @@ func (w *watching) see(table *release.Table, one watched) {
 		delete(w.judged, one)
 		return
 	}
-	if j := w.judged[one]; j != nil && j.began.Equal(e.Time) {
-		if j.left--; j.left > 0 && time.Since(j.read) < judgeAgain {
-			return
-		}
+	j := w.judged[one]
+	if j == nil || !j.began.Equal(e.Time) {
+		j = &lookedAt{began: e.Time}
+		w.judged[one] = j
+	}
+	if j.left--; j.left > 0 && time.Since(j.read) < judgeAgain {
+		return
 	}
 	w.pending[one] = e
 	if !w.running && !w.closed {
@@ -114,19 +117,26 @@ func (w *watching) judge() {
 
 // look judges a version, unless it has been judged at as many calls.
 func (w *watching) look(ctx context.Context, one watched, e release.Entry) (*release.Verdict, error) {
+	var before lookedAt
 	w.mu.Lock()
-	before := 0
 	if j := w.judged[one]; j != nil && j.began.Equal(e.Time) {
-		before = j.calls
+		before = *j
 	}
 	w.mu.Unlock()
-	verdict, calls, err := w.room.releases.Watch(ctx, e, before)
+	verdict, calls, err := w.room.releases.Watch(ctx, e, before.calls)
 	if err != nil {
 		return nil, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.judged[one] = &lookedAt{began: e.Time, calls: calls, left: release.NextLook(calls) - calls, read: time.Now()}
+	if j := w.judged[one]; j != nil && j.began.Equal(e.Time) {
+		// Calls that ended during the look may not be among those that it has seen.
+		meanwhile := before.left - j.left
+		j.calls, j.read = calls, time.Now()
+		if j.left = release.NextLook(calls) - calls - meanwhile; j.left <= 0 {
+			w.pending[one] = e
+		}
+	}
 	return verdict, nil
 }
 
