@@ -193,7 +193,7 @@ const (
 	// shortColumn is the width of a first column that is not wrapped.
 	shortColumn = 16
 	// readable is the least width of a last column whose texts are longer.
-	readable = 24
+	readable  = 24
 	minColumn = 8
 	// tightColumn is the least width of a column beside ids that leave little room.
 	tightColumn = 5
