@@ -50,7 +50,7 @@ func commentText(source string) (text string, first int) {
 	var header strings.Builder
 	mark, column, number := "", 0, 0
 	block := false // within /* and */
-	for line := range strings.Lines(strings.TrimPrefix(source, "\ufeff")) {
+	for line := range strings.Lines(source) {
 		number++
 		line = strings.TrimRight(line, "\r\n")
 		unmarked := strings.TrimLeft(line, " \t")

@@ -101,7 +101,7 @@ var nearHeader = regexp.MustCompile(`(?m)^#[ \t]*(?:///[ \t]*[Ss]cript|toolroom:
 
 // readHeader reads the metadata of a Python file: what its header declares, if it has one.
 func readHeader(file, source string) (Manifest, error) {
-	source = strings.TrimPrefix(strings.ReplaceAll(source, "\r\n", "\n"), "\ufeff")
+	source = strings.ReplaceAll(source, "\r\n", "\n")
 	at := header.FindStringSubmatchIndex(source)
 	if at == nil {
 		if near := nearHeader.FindStringIndex(source); near != nil {
