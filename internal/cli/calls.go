@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -135,7 +136,7 @@ func (a *cli) callRow(r *toolroom.Receipt) []string {
 	if r.Error != nil {
 		text = r.Error.Message
 	}
-	return []string{r.ID, a.screen.when(r.Started), r.Tool, string(r.Status), took(r.Usage.Run), r.Identity.String(), r.Surface, fit(oneLine(text), 80)}
+	return []string{r.ID, a.screen.when(r.Started), r.Tool, string(r.Status), took(r.Usage.Run), r.Identity.String(), r.Surface, fit(oneLine(text), cmp.Or(a.screen.textWidth(), 80))}
 }
 
 // followPause is how often followCalls checks for new receipts.

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -79,7 +80,11 @@ func Read(files map[string]string, file string) (*Code, error) {
 	if total > maxTotal {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the files have %d bytes; at most %d are accepted", total, maxTotal)
 	}
-	c := &Code{Files: files}
+	c := &Code{Files: maps.Clone(files)}
+	files = c.Files
+	for name, text := range files { // editors begin a text with a byte order mark, and interpreters refuse it
+		files[name] = strings.TrimPrefix(text, "\ufeff")
+	}
 	var err error
 	if text, ok := files[ManifestFile]; ok {
 		if c.Manifest, err = readYAML(text); err != nil {
