@@ -34,7 +34,7 @@ func (a *cli) artifactListCommand() *cobra.Command {
 		Short:   "List artifacts",
 		Example: "  toolroom artifact list --json",
 		Args:    arguments(0, 0),
-		RunE: a.withState(func(ctx context.Context, r *app.App, _ []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			list, err := r.Parts().Artifacts.List(ctx, me().Key())
 			if err == nil {
 				list, err = pageOf(a, &p, list, func(one toolroom.Artifact) string { return one.Handle })
@@ -69,7 +69,7 @@ func (a *cli) artifactShowCommand() *cobra.Command {
 		Example:           "  toolroom artifact show HANDLE",
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeArtifact,
-		RunE: a.withState(func(ctx context.Context, r *app.App, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			handle, err := artifactID(ctx, r, args[0])
 			if err != nil {
 				return err
@@ -106,7 +106,7 @@ func (a *cli) artifactReadCommand() *cobra.Command {
   toolroom artifact read HANDLE --json-path '$.items[*].name'`,
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeArtifact,
-		RunE: a.withState(func(ctx context.Context, r *app.App, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			handle, err := artifactID(ctx, r, args[0])
 			if err != nil {
 				return err
@@ -162,7 +162,7 @@ func (a *cli) artifactSaveCommand() *cobra.Command {
 			}
 			return a.completeArtifact(c, args, typed)
 		},
-		RunE: a.withState(func(ctx context.Context, r *app.App, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			handle, err := artifactID(ctx, r, args[0])
 			if err != nil {
 				return err
@@ -211,7 +211,7 @@ func (a *cli) artifactDeleteCommand() *cobra.Command {
 		Example:           "  toolroom artifact delete HANDLE",
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeArtifact,
-		RunE: a.withState(func(ctx context.Context, r *app.App, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			handle, err := artifactID(ctx, r, args[0])
 			if err != nil {
 				return err

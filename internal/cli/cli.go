@@ -264,13 +264,16 @@ func (a *cli) openRoom(ctx context.Context, level slog.Level) (*app.App, error) 
 
 func (a *cli) openWith(ctx context.Context, level slog.Level, open func(context.Context, app.Options) (*app.App, error)) (*app.App, error) {
 	if a.shared != nil {
-		a.secrets.Store(a.shared.Parts().Runner.Secrets)
-		return a.shared, nil
+		return a.redacting(a.shared, nil)
 	}
 	file, err := a.findConfig()
 	if err != nil {
 		return nil, err
 	}
+	return a.openOf(ctx, file, level, open)
+}
+
+func (a *cli) openOf(ctx context.Context, file string, level slog.Level, open func(context.Context, app.Options) (*app.App, error)) (*app.App, error) {
 	defer a.screen.during("opening the home " + a.home)()
 	return a.redacting(open(ctx, app.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: a.verifier(file), Log: a.log(level), Version: a.Version, Helper: a.Helper, Guest: a.Guest, Runner: a.Runner, Workflows: a.Workflows}))
 }

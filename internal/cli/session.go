@@ -35,7 +35,7 @@ func (a *cli) sessionListCommand() *cobra.Command {
 		Short:   "List your sessions",
 		Example: "  toolroom session list --json",
 		Args:    arguments(0, 0),
-		RunE: a.withState(func(_ context.Context, r *app.App, _ []string) error {
+		RunE: a.withRoom(func(_ context.Context, r *app.App, _ []string) error {
 			list, err := r.Parts().Sessions.List(me().Key())
 			if err == nil {
 				list, err = pageOf(a, &p, list, func(i session.Info) string { return i.ID })
@@ -70,7 +70,7 @@ func (a *cli) sessionForkCommand() *cobra.Command {
 		Example:           "  toolroom session fork work attempt",
 		Args:              arguments(2, 2),
 		ValidArgsFunction: a.completeSession,
-		RunE: a.withState(func(ctx context.Context, r *app.App, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			from, err := sessionID(r, args[0])
 			if err != nil {
 				return err
@@ -104,7 +104,7 @@ secrets.`,
 		Example:           "  toolroom session export work work.session",
 		Args:              arguments(2, 2),
 		ValidArgsFunction: a.completeSession,
-		RunE: a.withState(func(_ context.Context, r *app.App, args []string) error {
+		RunE: a.withRoom(func(_ context.Context, r *app.App, args []string) error {
 			id, err := sessionID(r, args[0])
 			if err != nil {
 				return err
@@ -138,7 +138,7 @@ next program in the session runs it, with access to your tools.`,
 		Example: `  toolroom session import work.session
   toolroom session import work.session --as attempt`,
 		Args: arguments(1, 1),
-		RunE: a.withState(func(ctx context.Context, r *app.App, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			from := a.In
 			if args[0] != "-" {
 				f, err := os.Open(a.typedPath(args[0]))
@@ -168,7 +168,7 @@ func (a *cli) sessionDeleteCommand() *cobra.Command {
 		Example:           "  toolroom session delete work",
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeSession,
-		RunE: a.withState(func(ctx context.Context, r *app.App, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			id, err := sessionID(r, args[0])
 			if err != nil {
 				return err
