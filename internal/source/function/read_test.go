@@ -122,3 +122,19 @@ func TestAHeaderIsReadInAnyCommentAndNeverIgnored(t *testing.T) {
 		t.Errorf("prose: %v, %v", c, err)
 	}
 }
+
+func TestADefaultOfNullFitsATypeWithNull(t *testing.T) {
+	t.Parallel()
+	for text, fits := range map[string]bool{
+		`{"properties": {"x": {"type": ["integer", "null"], "default": null}}}`:                                                           true,
+		`{"properties": {"x": {"type": "integer", "default": null}}}`:                                                                     false,
+		`{"properties": {"x": {"$ref": "#/$defs/A", "default": [1]}}, "$defs": {"A": {"type": "array", "items": {"type": "integer"}}}}`:   true,
+		`{"properties": {"x": {"$ref": "#/$defs/A", "default": ["1"]}}, "$defs": {"A": {"type": "array", "items": {"type": "integer"}}}}`: false,
+		`{"properties": {"x": true}}`: true,
+	} {
+		one := function.Inspected{Entry: "f", Line: 1}
+		if err := one.CheckSchemas("a.py", json.RawMessage(text), nil); (err == nil) != fits {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
