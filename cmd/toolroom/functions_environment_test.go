@@ -221,6 +221,10 @@ func TestATokenIsBoundToItsEnvironment(t *testing.T) {
 	if status, text, _ := live.ask("POST", "/api/v1/call", `{"tool":"fn:speak@1"}`); status != http.StatusOK {
 		t.Errorf("its own version: %d %s", status, text)
 	}
+	// The hint names what this caller can do: a header would be denied.
+	if status, text, _ := live.ask("POST", "/api/v1/call", `{"tool":"fn:later"}`); status != http.StatusNotFound || !strings.Contains(text, "bound to prod") || strings.Contains(text, auth.EnvironmentHeader) || strings.Contains(text, "[test]") {
+		t.Errorf("a tool of another environment: %d %s", status, text)
+	}
 	// It releases nothing, although its groups say that it is an operator.
 	if status, text, _ := staging.ask("POST", "/api/v1/releases", `{"tool":"fn:speak@2"}`); status != http.StatusForbidden {
 		t.Errorf("release: %d %s", status, text)

@@ -69,6 +69,12 @@ func TestCodeInOtherLanguagesThatCannotBeAToolIsRefusedWithItsPlace(t *testing.T
 		"a parameter without end":           {"a.sh", "#!/bin/sh\n# toolroom:\n#   parameters: {x: {$ref: '#/x'}}\n", []string{"a.sh", "parameter x"}},
 		"a reference that turns in circles": {"a.sh", "#!/bin/sh\n# toolroom:\n#   parameters: {x: {$ref: '#'}}\n", []string{"a.sh", "parameter x"}},
 		"a recursive type in Python":        {"a.py", "from typing import Union\nA = list['A']\ndef f(x: A) -> int:\n    return 1\n", []string{"a.py:3:7", "contains itself"}},
+		"a type that is itself":             {"a.ts", "type A = A;\nexport function f(x: A) {}\n", []string{"a.ts:2:", "refers to itself"}},
+		"a default not of the items":        {"a.py", "def f(x: list[int] = [1, 'b']): pass\n", []string{"a.py:1:", "default of x", "got string"}},
+		"a default not of the values":       {"a.py", "def f(x: dict[str, int] = {'a': 'b'}): pass\n", []string{"a.py:1:", "default of x"}},
+		"a default of half a pair":          {"a.py", "def f(x: str = '\\ud800'): pass\n", []string{"a.py:1:7", "default of x", "surrogate"}},
+		"a return outside":                  {"a.py", "def f(x: int): pass\nreturn 3\n", []string{"a.py:2:1", "does not parse"}},
+		"an argument twice":                 {"a.py", "def f(x, x): pass\n", []string{"a.py:1:", "does not parse", "duplicate argument"}},
 		"keys of a map that are not text":   {"a.ts", "export function f(x: Map<number, string>) {}\n", []string{"a.ts:1:22", "keys"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -42,7 +42,7 @@ func TestAnImportFromToolFlowTakesWhatRunsAndNamesTheRest(t *testing.T) {
 	if err != nil || len(d.Versions) != 2 || d.Versions[0].Status != release.StatusActive || d.Versions[1].Status != release.StatusDeprecated || len(d.Cases) != 1 {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if n := count(false); n[toolflow.StepVersion] != 0 || n[toolflow.StepNothing] != 3 || n[toolflow.StepDeprecate] != 0 {
+	if n := count(false); n[toolflow.StepVersion] != 0 || n[toolflow.StepRelease] != 0 || n[toolflow.StepNothing] != 5 || n[toolflow.StepDeprecate] != 0 {
 		t.Errorf("the second import did %v", n)
 	}
 	for i := range tools {
@@ -120,7 +120,7 @@ func TestAReleaseThatIsRefusedDoesNotStopAnImport(t *testing.T) {
 	}
 	tools[0].Test = 1
 	steps, err = toolflow.Import(t.Context(), s, tools, "ada", false)
-	if err != nil || len(steps) != 5 || steps[1].Action != toolflow.StepSkip || steps[4].Action != toolflow.StepRelease {
+	if err != nil || len(steps) != 5 || steps[1].Action != toolflow.StepSkip || steps[4].Action != toolflow.StepNothing {
 		t.Errorf("of a deprecated version: %+v, %v", steps, err)
 	}
 }

@@ -2,8 +2,6 @@ package temporal
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -21,23 +19,30 @@ import (
 type relay struct {
 	client client.Client
 	at     activity.Info
+	run    string
+	key    []byte // see [nameOf]
 
 	mu    sync.Mutex
 	count map[string]int  // number of calls with the same tool and arguments
 	left  map[string]bool // calls of earlier attempts that have not been repeated yet
 }
 
-func newRelay(ctx context.Context, c client.Client) (*relay, error) {
-	r := &relay{client: c, at: activity.GetInfo(ctx), count: map[string]int{}, left: map[string]bool{}}
+func newRelay(ctx context.Context, c client.Client, key []byte) (*relay, error) {
+	r := &relay{client: c, at: activity.GetInfo(ctx), key: key, count: map[string]int{}, left: map[string]bool{}}
+	r.run = r.at.WorkflowExecution.RunID
 	if r.at.Attempt == 1 {
 		return r, nil
 	}
-	value, err := c.QueryWorkflow(ctx, r.at.WorkflowExecution.ID, r.at.WorkflowExecution.RunID, madeQuery)
+	value, err := c.QueryWorkflow(ctx, r.at.WorkflowExecution.ID, r.run, madeQuery)
 	if err != nil {
 		return nil, err
 	}
-	var made []string
-	if err := value.Get(&made); err != nil {
+	var n note[[]string]
+	if err := value.Get(&n); err != nil {
+		return nil, err
+	}
+	made, err := n.read(r.run, madePlace)
+	if err != nil {
 		return nil, err
 	}
 	for _, id := range made {
@@ -51,8 +56,7 @@ func newRelay(ctx context.Context, c client.Client) (*relay, error) {
 // repeated: the program then took another path, and its earlier calls cannot be matched
 // with its new ones.
 func (r *relay) name(call toolroom.Call) (string, error) {
-	sum := sha256.Sum256(append([]byte(call.Tool+"\x00"), call.Arguments...))
-	kind := hex.EncodeToString(sum[:12])
+	kind := nameOf(r.key, r.run, call)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.count[kind]++
@@ -70,39 +74,44 @@ func (r *relay) call(ctx context.Context, call toolroom.Call) *toolroom.Result {
 	if err != nil {
 		return failedCall(call, toolroom.AsError(err))
 	}
-	a, err := r.update(ctx, id, callUpdate, id, call)
+	a, err := r.update(ctx, id, callUpdate, call)
 	if err == nil && a.Approval != "" {
+		call.Approval = a.Approval
 		resume := deadline.Pause(ctx)
-		a, err = r.update(ctx, id+"-answer", awaitUpdate, id, call, a.Approval)
+		a, err = r.update(ctx, id+answerSuffix, awaitUpdate, call)
 		resume()
 	}
 	switch {
 	case ctx.Err() != nil:
 		return failedCall(call, toolroom.Errorf(toolroom.CodeCancelled, "the program ended before the call"))
 	case err != nil:
-		return failedCall(call, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "call %s through the workflow: %w", call.Tool, err))
+		return failedCall(call, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "call %s through the workflow: %s", call.Tool, text(err)))
 	}
 	return a.Result
 }
 
 // update sends an update and waits for its result. Temporal ends long waits, but the
 // update continues, and a repeated request returns the result of the same update.
-func (r *relay) update(ctx context.Context, id, name string, args ...any) (*answer, error) {
+func (r *relay) update(ctx context.Context, id, name string, call toolroom.Call) (*answer, error) {
 	ctx = withoutDeadline{ctx}
+	args := []any{note[toolroom.Call]{r.run, askPlace + id, call}}
 	for {
 		handle, err := r.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-			UpdateID: id, WorkflowID: r.at.WorkflowExecution.ID, RunID: r.at.WorkflowExecution.RunID,
+			UpdateID: id, WorkflowID: r.at.WorkflowExecution.ID, RunID: r.run,
 			UpdateName: name, Args: args, WaitForStage: client.WorkflowUpdateStageAccepted,
 		})
-		a := &answer{}
+		var n note[*answer]
 		if err == nil {
-			err = handle.Get(ctx, a)
+			err = handle.Get(ctx, &n)
 		}
 		var early *client.WorkflowUpdateServiceTimeoutOrCanceledError
 		if ctx.Err() == nil && errors.As(err, &early) {
 			continue
 		}
-		return a, err
+		if err != nil {
+			return nil, err
+		}
+		return n.read(r.run, tellPlace+id)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	commonpb "go.temporal.io/api/common/v1"
+	failurepb "go.temporal.io/api/failure/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"google.golang.org/protobuf/proto"
@@ -20,28 +21,81 @@ import (
 // minSecret is the minimum length of the shared secret in bytes.
 const minSecret = 32
 
-// converters returns converters that encrypt all data in Temporal's history, including
-// failures.
-func converters(secret string) (converter.DataConverter, converter.FailureConverter, error) {
+// keys are what is made from the shared secret.
+type keys struct {
+	// data and failures encrypt all data in Temporal's history.
+	data     converter.DataConverter
+	failures converter.FailureConverter
+	names    []byte // see [nameOf]
+}
+
+func newKeys(secret string) (*keys, error) {
 	if len(secret) < minSecret {
-		return nil, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the secret for Temporal has %d bytes; at least %d are required", len(secret), minSecret).
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the secret for Temporal has %d bytes; at least %d are required", len(secret), minSecret).
 			WithCLIHint("openssl rand -hex 32 | toolroom secret set temporal/key")
 	}
 	key, err := hkdf.Key(sha256.New, []byte(secret), nil, "toolroom temporal payloads", 32)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
+	}
+	names, err := hkdf.Key(sha256.New, []byte(secret), nil, "toolroom temporal names", 32)
+	if err != nil {
+		return nil, err
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	data := converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), sealing{aead})
 	failures := temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: data, EncodeCommonAttributes: true})
-	return data, failures, nil
+	return &keys{data, sealedFailures{failures, data}, names}, nil
+}
+
+// sealedFailures drops the text of failures that is not encrypted. Anybody with the
+// namespace can fail an activity or cancel a workflow with a text, which would reach a model.
+type sealedFailures struct {
+	converter.FailureConverter
+	data converter.DataConverter
+}
+
+func (f sealedFailures) FailureToError(failure *failurepb.Failure) error {
+	if failure == nil {
+		return nil
+	}
+	kept := proto.Clone(failure).(*failurepb.Failure)
+	for one := kept; one != nil; one = one.GetCause() {
+		var sealed any
+		if one.EncodedAttributes == nil || f.data.FromPayload(one.EncodedAttributes, &sealed) != nil {
+			one.Message, one.StackTrace, one.EncodedAttributes = "it does not say why", "", nil
+		}
+		one.Source = ""
+		if of := one.GetApplicationFailureInfo(); of != nil && of.Type != refusal {
+			of.Type = ""
+		}
+	}
+	return f.FailureConverter.FailureToError(kept)
+}
+
+// text returns the text of an error of Temporal without its type and the name of its
+// worker, which are not encrypted.
+func text(err error) string {
+	var application *temporal.ApplicationError
+	var timeout *temporal.TimeoutError
+	var activity *temporal.ActivityError
+	var execution *temporal.WorkflowExecutionError
+	switch {
+	case errors.As(err, &application):
+		return application.Message()
+	case errors.As(err, &timeout):
+		return "a worker was lost (" + timeout.TimeoutType().String() + ")"
+	case errors.As(err, &activity) || errors.As(err, &execution):
+		return "it does not say why"
+	}
+	return err.Error()
 }
 
 // sealing encrypts whole payloads with AES-256-GCM. It refuses payloads that are not

@@ -54,6 +54,7 @@ type Temporal struct {
 
 	mu        sync.Mutex
 	connected client.Client
+	keys      *keys
 }
 
 // New returns a Temporal. It does not connect yet.
@@ -83,7 +84,7 @@ func (t *Temporal) client(ctx context.Context) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	sealed, failures, err := converters(secret)
+	made, err := newKeys(secret)
 	if err != nil {
 		return nil, err
 	}
@@ -95,13 +96,13 @@ func (t *Temporal) client(ctx context.Context) (client.Client, error) {
 	defer cancel()
 	c, err := client.DialContext(ctx, client.Options{
 		HostPort: t.o.Address, Namespace: t.o.Namespace, Logger: log.NewStructuredLogger(t.o.Log),
-		DataConverter: sealed, FailureConverter: failures, ConnectionOptions: client.ConnectionOptions{TLS: secured},
+		DataConverter: made.data, FailureConverter: made.failures, ConnectionOptions: client.ConnectionOptions{TLS: secured},
 	})
 	if err != nil {
 		e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "Temporal does not answer at %s: %w", t.o.Address, err)
 		return nil, e.WithHint("start it (temporal server start-dev), or correct code.runtimes.temporal.address")
 	}
-	t.connected = c
+	t.connected, t.keys = c, made
 	return c, nil
 }
 
@@ -177,18 +178,18 @@ func (t *Temporal) served(ctx context.Context, c client.Client) error {
 // Execute runs a program as a workflow.
 func (t *Temporal) Execute(ctx context.Context, call toolroom.Call, emit func(toolroom.Event)) (*toolroom.Result, error) {
 	result := &toolroom.Result{}
-	return result, t.execute(ctx, programWorkflow, &order{Call: call}, emit, result)
+	return result, execute(ctx, t, programWorkflow, order{Call: call}, emit, result)
 }
 
 // Chain runs a chain as a workflow. When ctx ends, Chain cancels the workflow.
 func (t *Temporal) Chain(ctx context.Context, as toolroom.Call, steps []toolroom.Step, emit func(toolroom.Event)) (*toolroom.ChainResult, error) {
 	result := &toolroom.ChainResult{}
-	return result, t.execute(ctx, chainWorkflow, &order{Call: as, Steps: steps}, emit, result)
+	return result, execute(ctx, t, chainWorkflow, order{Call: as, Steps: steps}, emit, result)
 }
 
-// execute starts a workflow and waits for its result. When ctx ends, execute cancels
-// the workflow and waits a short time for its end.
-func (t *Temporal) execute(ctx context.Context, workflow string, o *order, emit func(toolroom.Event), result any) error {
+// execute starts a workflow, gives it its order and waits for its result. When ctx ends,
+// execute cancels the workflow and waits a short time for its end.
+func execute[T any](ctx context.Context, t *Temporal, workflow string, o order, emit func(toolroom.Event), result *T) error {
 	c, err := t.client(ctx)
 	if err == nil {
 		err = t.served(ctx, c)
@@ -196,28 +197,42 @@ func (t *Temporal) execute(ctx context.Context, workflow string, o *order, emit 
 	if err != nil {
 		return err
 	}
-	o.Issued = time.Now()
-	o.Workflow = newWorkflowID(o.Issued)
 	started, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: o.Workflow, TaskQueue: t.o.Queue, WorkflowExecutionTimeout: maxDuration,
+		ID: newWorkflowID(time.Now()), TaskQueue: t.o.Queue, WorkflowExecutionTimeout: maxDuration,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-	}, workflow, o)
+	}, workflow)
 	if err != nil {
 		return stopped(ctx, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "start the workflow: %w", err))
 	}
-	stop := t.watch(ctx, c, o.Workflow, emit)
-	err = started.Get(ctx, result)
-	stop()
-	if ctx.Err() != nil {
+	id, run := started.GetID(), started.GetRunID()
+	get := func(ctx context.Context) error {
+		var n note[T]
+		err := started.Get(ctx, &n)
+		if err == nil {
+			*result, err = n.read(run, resultPlace)
+		}
+		return err
+	}
+	// The order comes after the start, because it names the run.
+	err = c.SignalWorkflow(ctx, id, run, orderSignal, note[order]{run, orderPlace, o})
+	ordered := err == nil
+	if !ordered {
+		err = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "send the workflow its order: %w", err)
+	} else {
+		stop := t.watch(ctx, c, id, run, emit)
+		err = get(ctx)
+		stop()
+	}
+	if ctx.Err() != nil || !ordered {
 		ending, done := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
 		defer done()
-		if cerr := c.CancelWorkflow(ending, o.Workflow, ""); cerr == nil {
-			_ = started.Get(ending, result) // the error is known: it was cancelled
+		if cerr := c.CancelWorkflow(ending, id, run); cerr == nil {
+			_ = get(ending) // the error is known: it was cancelled
 		}
 		return stopped(ctx, err)
 	}
 	if err != nil {
-		return failed(o.Workflow, err)
+		return failed(id, err)
 	}
 	return nil
 }
@@ -241,10 +256,10 @@ func failed(id string, err error) error {
 	case errors.As(err, &cancelled):
 		return toolroom.Errorf(toolroom.CodeCancelled, "the workflow %s was cancelled in Temporal", id)
 	case errors.As(err, &timeout):
-		return toolroom.Errorf(toolroom.CodeTimeout, "the workflow %s took too long: %w", id, err)
+		return toolroom.Errorf(toolroom.CodeTimeout, "the workflow %s took too long: %s", id, text(err))
 	case errors.As(err, &application) && application.Type() == refusal:
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "a worker refused the workflow %s: %s", id, application.Message())
 	}
-	return toolroom.Errorf(toolroom.CodeInternal, "the workflow %s failed: %w", id, err).
+	return toolroom.Errorf(toolroom.CodeInternal, "the workflow %s failed: %s", id, text(err)).
 		WithHint("Temporal shows its history: temporal workflow show --workflow-id %s", id)
 }

@@ -32,7 +32,7 @@ const watchEvery = time.Second
 
 // watch emits an event for each approval for which a workflow waits, and pauses the
 // deadlines of ctx meanwhile. stop ends it.
-func (t *Temporal) watch(ctx context.Context, c client.Client, workflow string, emit func(toolroom.Event)) (stop func()) {
+func (t *Temporal) watch(ctx context.Context, c client.Client, workflow, run string, emit func(toolroom.Event)) (stop func()) {
 	watching, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -47,12 +47,16 @@ func (t *Temporal) watch(ctx context.Context, c client.Client, workflow string, 
 				return
 			case <-tick.C:
 			}
-			value, err := c.QueryWorkflow(watching, workflow, "", waitsQuery)
+			value, err := c.QueryWorkflow(watching, workflow, run, waitsQuery)
 			if err != nil {
 				continue // the workflow waits for a worker, which would answer the query
 			}
-			var waits map[string]toolroom.ApprovalNotice
-			if value.Get(&waits) != nil {
+			var n note[map[string]toolroom.ApprovalNotice]
+			if value.Get(&n) != nil {
+				continue
+			}
+			waits, err := n.read(run, waitsPlace)
+			if err != nil {
 				continue
 			}
 			for id, notice := range waits {

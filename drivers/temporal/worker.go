@@ -29,7 +29,7 @@ func (t *Temporal) Work(ctx context.Context, r *app.App, ready func()) error {
 	if err != nil {
 		return err
 	}
-	a := &activities{client: c, room: r}
+	a := &activities{client: c, room: r, key: t.keys.names}
 	// A cancelled workflow still needs the worker to end its calls.
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer a.watches.Wait()
@@ -69,6 +69,7 @@ func (t *Temporal) Work(ctx context.Context, r *app.App, ready func()) error {
 type activities struct {
 	client client.Client
 	room   *app.App
+	key    []byte // see [nameOf]
 	// lasting ends with the worker.
 	lasting  context.Context
 	watches  sync.WaitGroup
@@ -79,11 +80,16 @@ type activities struct {
 const maxResult = 1 << 20
 
 // call makes one call through the room.
-func (a *activities) call(ctx context.Context, call toolroom.Call) (*answer, error) {
+func (a *activities) call(ctx context.Context, in note[toolroom.Call]) (note[*answer], error) {
+	at := activity.GetInfo(ctx)
+	call, err := in.read(at.WorkflowExecution.RunID, callPlace+at.ActivityID)
+	if err != nil {
+		return note[*answer]{}, temporal.NewNonRetryableApplicationError(err.Error(), refusal, nil)
+	}
 	defer heartbeat(ctx)()
 	result := a.room.Run(ctx, call)
 	if err := a.interrupted(ctx, result); err != nil {
-		return nil, err
+		return note[*answer]{}, err
 	}
 	result = fit(result)
 	out := &answer{Result: result}
@@ -91,10 +97,9 @@ func (a *activities) call(ctx context.Context, call toolroom.Call) (*answer, err
 		out.Approval = e.Approval
 	}
 	if out.Approval != "" {
-		at := activity.GetInfo(ctx).WorkflowExecution
-		a.watches.Go(func() { a.signal(out.Approval, at) })
+		a.watches.Go(func() { a.signal(out.Approval, at.WorkflowExecution) })
 	}
-	return out, nil
+	return answerOf(ctx, donePlace+at.ActivityID, out), nil
 }
 
 // fit returns a result that fits into a history: an error instead of one that is too large.
@@ -120,17 +125,21 @@ func (a *activities) signal(approval string, at workflow.Execution) {
 }
 
 // program runs a program through the room. The workflow makes the program's calls.
-func (a *activities) program(ctx context.Context, o order) (*toolroom.Result, error) {
-	defer heartbeat(ctx)()
-	r, err := newRelay(ctx, a.client)
+func (a *activities) program(ctx context.Context, in note[toolroom.Call]) (none note[*toolroom.Result], err error) {
+	call, err := in.read(activity.GetInfo(ctx).WorkflowExecution.RunID, startPlace)
 	if err != nil {
-		return nil, err
+		return none, temporal.NewNonRetryableApplicationError(err.Error(), refusal, nil)
 	}
-	result := a.room.Run(code.WithRelay(ctx, r.call), o.Call)
+	defer heartbeat(ctx)()
+	r, err := newRelay(ctx, a.client, a.key)
+	if err != nil {
+		return none, err
+	}
+	result := a.room.Run(code.WithRelay(ctx, r.call), call)
 	if err := a.interrupted(ctx, result); err != nil {
-		return nil, err
+		return none, err
 	}
-	return fit(result), nil
+	return answerOf(ctx, endPlace, fit(result)), nil
 }
 
 // interrupted returns an error if the activity was ended from outside. By the error
@@ -145,23 +154,21 @@ func (a *activities) interrupted(ctx context.Context, result *toolroom.Result) e
 	return temporal.NewCanceledError()
 }
 
-// facts returns the facts about a call's tool.
-func (a *activities) facts(ctx context.Context, call toolroom.Call) (facts, error) {
+// facts returns the facts about the tool of the call with that id.
+func (a *activities) facts(ctx context.Context, id string, call toolroom.Call) (note[facts], error) {
 	tool, limit := a.room.ToolOf(ctx, call)
 	known := facts{Guarantee: toolroom.GuaranteeNever, Timeout: limit + stopTimeout}
 	if tool != nil {
 		known.Guarantee = tool.RepeatGuarantee()
 	}
-	return known, nil
+	return answerOf(ctx, factsPlace+id, known), nil
 }
 
 // isAnswered reports whether an approval is no longer pending.
-func (a *activities) isAnswered(ctx context.Context, id string) (bool, error) {
+func (a *activities) isAnswered(ctx context.Context, id string) (note[bool], error) {
 	asked, err := a.room.Approval(ctx, id)
-	if err != nil {
-		return toolroom.AsError(err).Code == toolroom.CodeNotFound, nil
-	}
-	return asked.State != toolroom.ApprovalPending, nil
+	is := err != nil && toolroom.AsError(err).Code == toolroom.CodeNotFound || err == nil && asked.State != toolroom.ApprovalPending
+	return answerOf(ctx, answeredPlace+id, is), nil
 }
 
 // heartbeat sends heartbeats of an activity until stop is called. By them an activity

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -28,6 +29,8 @@ const (
 	awaitUpdate = "await"
 	madeQuery   = "made"
 	waitsQuery  = "waits"
+	// orderSignal is the signal with the order, which a workflow awaits.
+	orderSignal = "order"
 	// answered is the signal that a person has answered. Its argument is the
 	// approval's id. It only wakes the workflow, which then reads the answer from
 	// the store of approvals.
@@ -40,9 +43,9 @@ const refusal = "toolroom.refused"
 const (
 	// maxDuration limits a workflow, including the time in which it waits for people.
 	maxDuration = 24 * time.Hour
-	// maxOrderAge is the maximum age of an order when its workflow starts. If all
-	// workers were down, one may come back within it.
-	maxOrderAge = time.Hour
+	// orderTimeout is how long a workflow waits for its order. Whoever started it sends
+	// the order at once.
+	orderTimeout = time.Minute
 	// heartbeatTimeout is how long an activity may send no heartbeat before its
 	// worker counts as dead.
 	heartbeatTimeout = 10 * time.Second
@@ -54,15 +57,15 @@ const (
 	maxAttempts = 5
 )
 
-// order is the input of a workflow.
+// order is what a workflow is to do.
 type order struct {
-	// Workflow is the id of the workflow for which the order was issued, and Issued
-	// the time. Because of them, a copy of a recorded order is refused.
-	Workflow string          `json:"workflow"`
-	Issued   time.Time       `json:"issued"`
-	Call     toolroom.Call   `json:"call"`
-	Steps    []toolroom.Step `json:"steps,omitempty"`
+	Call  toolroom.Call   `json:"call"`
+	Steps []toolroom.Step `json:"steps,omitempty"`
 }
+
+// answerSuffix follows the id of a call in the id of what makes it once a person has
+// answered.
+const answerSuffix = "-answer"
 
 func newWorkflowID(at time.Time) string {
 	return "toolroom-" + at.UTC().Format("20060102T150405") + "-" + random()
@@ -84,29 +87,29 @@ type answer struct {
 
 // state is the state of one workflow. Its methods run in the workflow.
 type state struct {
+	id, run  string
 	order    order
 	answered map[string]bool // approvals that a person has answered
 	waits    map[string]toolroom.ApprovalNotice
 	made     []string // ids of calls, in order of arrival
 }
 
-func begin(ctx workflow.Context, o order) (*state, error) {
-	info := workflow.GetInfo(ctx)
-	switch {
-	case o.Workflow != info.WorkflowExecution.ID:
-		return nil, temporal.NewNonRetryableApplicationError("the order was issued for another workflow: "+o.Workflow, refusal, nil)
-	case info.WorkflowStartTime.Sub(o.Issued) > maxOrderAge || o.Issued.Sub(info.WorkflowStartTime) > maxOrderAge:
-		return nil, temporal.NewNonRetryableApplicationError(
-			fmt.Sprintf("the order was issued at %s, and the workflow began at %s: more than %s apart", o.Issued, info.WorkflowStartTime, maxOrderAge), refusal, nil)
-	}
-	e := &state{order: o, answered: map[string]bool{}, waits: map[string]toolroom.ApprovalNotice{}}
-	if e.order.Call.Session == "" {
-		// Steps share a session, so that a step's taint labels hold for the next.
-		e.order.Call.Session = o.Workflow
-	}
-	err := workflow.SetQueryHandler(ctx, waitsQuery, func() (map[string]toolroom.ApprovalNotice, error) { return e.waits, nil })
+// begin waits for the order.
+func begin(ctx workflow.Context) (*state, error) {
+	at := workflow.GetInfo(ctx).WorkflowExecution
+	e := &state{id: at.ID, run: at.RunID, answered: map[string]bool{}, waits: map[string]toolroom.ApprovalNotice{}}
+	err := workflow.SetQueryHandler(ctx, waitsQuery, func() (note[map[string]toolroom.ApprovalNotice], error) {
+		return note[map[string]toolroom.ApprovalNotice]{e.run, waitsPlace, e.waits}, nil
+	})
 	if err != nil {
 		return nil, err
+	}
+	if e.order, err = e.await(ctx); err != nil {
+		return nil, err
+	}
+	if e.order.Call.Session == "" {
+		// Steps share a session, so that a step's taint labels hold for the next.
+		e.order.Call.Session = e.id
 	}
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		signals := workflow.GetSignalChannel(ctx, answered)
@@ -121,34 +124,54 @@ func begin(ctx workflow.Context, o order) (*state, error) {
 	return e, nil
 }
 
+// await returns the first order for this run. Others, which somebody has recorded, are
+// ignored.
+func (e *state) await(ctx workflow.Context) (order, error) {
+	orders := workflow.GetSignalChannel(ctx, orderSignal)
+	for end := workflow.Now(ctx).Add(orderTimeout); ; {
+		var n note[order]
+		came, _ := orders.ReceiveWithTimeout(ctx, end.Sub(workflow.Now(ctx)), &n)
+		if err := ctx.Err(); err != nil {
+			return order{}, err
+		}
+		if !came {
+			return order{}, temporal.NewNonRetryableApplicationError(
+				"no order came within "+orderTimeout.String()+": whoever started the workflow ended, or has another version or secret", refusal, nil)
+		}
+		if o, err := n.read(e.run, orderPlace); err == nil {
+			return o, nil
+		}
+	}
+}
+
 // program runs a program in one activity. The program makes its calls as updates of the
 // workflow, each of which is an activity of its own. If the program's worker dies, the
 // program starts again on another worker, and gets the results of the calls that it has
 // already made from the history.
-func program(ctx workflow.Context, o order) (*toolroom.Result, error) {
-	e, err := begin(ctx, o)
+func program(ctx workflow.Context) (none note[*toolroom.Result], err error) {
+	e, err := begin(ctx)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	err = errors.Join(
-		workflow.SetQueryHandler(ctx, madeQuery, func() ([]string, error) { return e.made, nil }),
-		workflow.SetUpdateHandler(ctx, callUpdate, func(ctx workflow.Context, id string, call toolroom.Call) (*answer, error) {
+		workflow.SetQueryHandler(ctx, madeQuery, func() (note[[]string], error) { return note[[]string]{e.run, madePlace, e.made}, nil }),
+		e.handle(ctx, callUpdate, func(ctx workflow.Context, id string, call toolroom.Call) *answer {
 			e.made = append(e.made, id)
-			return e.call(ctx, id, call), nil
+			return e.call(ctx, id, id, call)
 		}),
-		workflow.SetUpdateHandler(ctx, awaitUpdate, func(ctx workflow.Context, id string, call toolroom.Call, approval string) (*answer, error) {
-			return e.answer(ctx, id, call, approval), nil
+		e.handle(ctx, awaitUpdate, func(ctx workflow.Context, id string, call toolroom.Call) *answer {
+			return e.answer(ctx, strings.TrimSuffix(id, answerSuffix), call, call.Approval)
 		}),
 	)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	running := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: maxDuration, HeartbeatTimeout: heartbeatTimeout, WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: maxAttempts},
 	})
-	var result *toolroom.Result
-	err = workflow.ExecuteActivity(running, programActivity, e.order).Get(ctx, &result)
+	var n note[*toolroom.Result]
+	err = workflow.ExecuteActivity(running, programActivity, note[toolroom.Call]{e.run, startPlace, e.order.Call}).Get(ctx, &n)
 	ending, _ := workflow.NewDisconnectedContext(ctx)
 	if werr := workflow.Await(ending, func() bool { return workflow.AllHandlersFinished(ctx) }); err == nil {
 		err = werr
@@ -156,21 +179,45 @@ func program(ctx workflow.Context, o order) (*toolroom.Result, error) {
 	if err == nil {
 		err = ctx.Err() // because a call was cancelled, the program may have ended without an error
 	}
-	return result, err
+	if err != nil {
+		return none, err
+	}
+	result, err := n.read(e.run, endPlace)
+	return note[*toolroom.Result]{e.run, resultPlace, result}, err
+}
+
+// handle registers the handler of an update. Updates that were not sent for this run under
+// their id are rejected, and not recorded.
+func (e *state) handle(ctx workflow.Context, name string, f func(ctx workflow.Context, id string, call toolroom.Call) *answer) error {
+	read := func(ctx workflow.Context, in note[toolroom.Call]) (id string, call toolroom.Call, err error) {
+		id = workflow.GetCurrentUpdateInfo(ctx).ID
+		call, err = in.read(e.run, askPlace+id)
+		return id, call, err
+	}
+	return workflow.SetUpdateHandlerWithOptions(ctx, name, func(ctx workflow.Context, in note[toolroom.Call]) (note[*answer], error) {
+		id, call, err := read(ctx, in)
+		if err != nil {
+			return note[*answer]{}, err
+		}
+		return note[*answer]{e.run, tellPlace + id, f(ctx, id, call)}, nil
+	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, in note[toolroom.Call]) error {
+		_, _, err := read(ctx, in)
+		return err
+	}})
 }
 
 // chain runs a chain. Each step is an activity.
-func chain(ctx workflow.Context, o order) (*toolroom.ChainResult, error) {
-	e, err := begin(ctx, o)
+func chain(ctx workflow.Context) (none note[*toolroom.ChainResult], err error) {
+	e, err := begin(ctx)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	step := 0
-	result := run.ChainThrough(context.Background(), e.order.Call, o.Steps, func(call toolroom.Call, retries int) *toolroom.Result {
+	result := run.ChainThrough(context.Background(), e.order.Call, e.order.Steps, func(call toolroom.Call, retries int) *toolroom.Result {
 		for pause := 100 * time.Millisecond; ; pause *= 2 {
 			step++
 			id := fmt.Sprint("step-", step)
-			a := e.call(ctx, id, call)
+			a := e.call(ctx, id, id, call)
 			if a.Approval != "" {
 				a = e.answer(ctx, id, call, a.Approval)
 			}
@@ -180,22 +227,28 @@ func chain(ctx workflow.Context, o order) (*toolroom.ChainResult, error) {
 			retries--
 		}
 	})
-	return result, ctx.Err()
+	return note[*toolroom.ChainResult]{e.run, resultPlace, result}, ctx.Err()
 }
 
-// call makes one call as an activity. After a failure of its worker, the activity
+// call makes one call as the activity named as. After a failure of its worker, the activity
 // starts again on another worker only if the tool's guarantee allows it.
-func (e *state) call(ctx workflow.Context, id string, call toolroom.Call) *answer {
+func (e *state) call(ctx workflow.Context, id, as string, call toolroom.Call) *answer {
 	call.Identity, call.Session, call.Parent = e.order.Call.Identity, e.order.Call.Session, e.order.Call.Parent
 	call.NoWait = true
 	local := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 		StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: maxAttempts},
 	})
+	var told note[facts]
+	err := workflow.ExecuteLocalActivity(local, factsActivity, as, call).Get(ctx, &told)
 	var known facts
-	if err := workflow.ExecuteLocalActivity(local, factsActivity, call).Get(ctx, &known); err != nil {
+	if err == nil {
+		known, err = told.read(e.run, factsPlace+as)
+	}
+	if err != nil {
 		return &answer{Result: broken(call, toolroom.EffectsNone, err)}
 	}
 	o := workflow.ActivityOptions{
+		ActivityID:          as,
 		StartToCloseTimeout: known.Timeout, HeartbeatTimeout: heartbeatTimeout, WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: maxAttempts},
 	}
@@ -204,14 +257,21 @@ func (e *state) call(ctx workflow.Context, id string, call toolroom.Call) *answe
 	case toolroom.GuaranteeSafe:
 		effects = toolroom.EffectsNone
 	case toolroom.GuaranteeKeyed:
-		if call.IdempotencyKey == "" {
-			call.IdempotencyKey = e.order.Workflow + "/" + id
-		}
 	default:
 		o.RetryPolicy.MaximumAttempts = 1
 	}
-	a := &answer{}
-	if err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), callActivity, call).Get(ctx, a); err != nil {
+	if call.IdempotencyKey == "" {
+		// Temporal starts an activity again after its worker died, and somebody without the
+		// secret can schedule it again.
+		call.IdempotencyKey = e.run + "/" + id
+	}
+	var n note[*answer]
+	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), callActivity, note[toolroom.Call]{e.run, callPlace + as, call}).Get(ctx, &n)
+	var a *answer
+	if err == nil {
+		a, err = n.read(e.run, donePlace+as)
+	}
+	if err != nil {
 		return &answer{Result: broken(call, effects, err)}
 	}
 	if a.Approval != "" {
@@ -230,7 +290,11 @@ func (e *state) answer(ctx workflow.Context, id string, call toolroom.Call, appr
 	for !e.answered[approval] {
 		woken, err := workflow.AwaitWithTimeout(ctx, approvalPoll, func() bool { return e.answered[approval] })
 		if err == nil && !woken {
-			err = workflow.ExecuteLocalActivity(local, answerActivity, approval).Get(ctx, &woken)
+			var n note[bool]
+			err = workflow.ExecuteLocalActivity(local, answerActivity, approval).Get(ctx, &n)
+			if err == nil {
+				woken, err = n.read(e.run, answeredPlace+approval)
+			}
 		}
 		if err != nil {
 			return &answer{Result: broken(call, toolroom.EffectsNone, err)}
@@ -238,7 +302,7 @@ func (e *state) answer(ctx workflow.Context, id string, call toolroom.Call, appr
 		e.answered[approval] = woken
 	}
 	call.Approval = approval
-	a := e.call(ctx, id, call)
+	a := e.call(ctx, id, id+answerSuffix, call)
 	if a.Approval != "" {
 		delete(e.waits, a.Approval)
 	}
@@ -259,7 +323,7 @@ func broken(call toolroom.Call, effects toolroom.Effects, err error) *toolroom.R
 			e = e.WithHint("it may have had effects: check before you repeat it")
 		}
 	default:
-		e = toolroom.Errorf(toolroom.CodeInternal, "the call of %s was lost: %v", call.Tool, err)
+		e = toolroom.Errorf(toolroom.CodeInternal, "the call of %s was lost: %s", call.Tool, text(err))
 	}
 	return &toolroom.Result{Tool: call.Tool, Status: e.Code.Info().Status, Effects: effects, Error: e}
 }

@@ -27,7 +27,6 @@ import (
 	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/engine"
-	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
@@ -119,7 +118,7 @@ type App struct {
 	resolver    *secret.Resolver
 	redactor    *secret.Redactor
 	catalog     *catalog.Catalog
-	library     library.Library
+	library     catalog.Library
 	policy      policySwitch
 	definitions definitions
 	trust       atomic.Pointer[trustRules]

@@ -16,7 +16,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/poison"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/release"
@@ -244,7 +243,7 @@ func (a *App) judge(ctx context.Context, by trust, of *known, v *release.Version
 		return pass()
 	case of.served == 0:
 		return hold("no version of it is released")
-	case tool.ID.Name == library.GetTool && !by.quarantine && a.widens(ctx, of, v):
+	case tool.ID.Name == catalog.GetTool && !by.quarantine && a.widens(ctx, of, v):
 		if v.Digest == of.digest {
 			return o
 		}
@@ -412,12 +411,12 @@ func (a *App) quarantinedOf(by trust) func(toolroom.ID) release.Offered {
 
 // isOurs reports whether a tool is the one that reads a source's resources. Its definition
 // is this program's, not the source's. The definitions of a server are in Raw.
-func isOurs(t *toolroom.Tool) bool { return len(t.Raw) == 0 && t.ID.Name == library.ReadTool }
+func isOurs(t *toolroom.Tool) bool { return len(t.Raw) == 0 && t.ID.Name == catalog.ReadTool }
 
 // namedByUs reports whether a tool has its name from this program: that of reading a
 // source's resources or prompts, which every MCP server may have.
 func namedByUs(t toolroom.Tool) bool {
-	return t.ID.Name == library.ReadTool || t.ID.Name == library.GetTool
+	return t.ID.Name == catalog.ReadTool || t.ID.Name == catalog.GetTool
 }
 
 // gate returns admit for one source.

@@ -503,6 +503,9 @@ func found(base release.Spec, c *function.Code, tools []function.Inspected, name
 		if err != nil {
 			return nil, err
 		}
+		if err := t.CheckSchemas(c.File, spec.InputSchema, spec.OutputSchema); err != nil {
+			return nil, err
+		}
 		if line, taken := names[name]; taken {
 			return nil, toolroom.Errorf(toolroom.CodeConflict, "%s:%d: two functions are the tool %q; the other is in line %d", c.File, t.Line, name, line).
 				WithHint("give one of them another name, in the code or under tools in tool.yaml")

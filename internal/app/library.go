@@ -5,16 +5,16 @@ import (
 	"encoding/json"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/reserved"
 	"github.com/toolroom/toolroom/source"
 )
 
 // offer lists a source's resources and prompts. If that fails, it offers none; the source's
 // tools are not affected.
-func (m *sourceManager) offer(ctx context.Context) library.Offer {
-	o := library.Offer{Source: m.src, Plain: m.plain}
+func (m *sourceManager) offer(ctx context.Context) catalog.Offer {
+	o := catalog.Offer{Source: m.src, Plain: m.plain}
 	note := func(what string, err error) {
 		if err != nil && ctx.Err() == nil {
 			m.log.Warn(what+" of a source could not be listed", "source", m.name, "error", err)
@@ -38,21 +38,21 @@ func (m *sourceManager) offer(ctx context.Context) library.Offer {
 
 // libraryTools returns the tools that read the resources and prompts of an offer. Because
 // they are tools, policy, limits and receipts apply.
-func (m *sourceManager) libraryTools(o library.Offer, kind toolroom.SourceKind) []toolroom.Tool {
+func (m *sourceManager) libraryTools(o catalog.Offer, kind toolroom.SourceKind) []toolroom.Tool {
 	yes := true
 	var tools []toolroom.Tool
 	add := func(name, description, schema string) {
 		tools = append(tools, toolroom.Tool{
-			ID: library.ToolID(m.name, name), Description: description, Source: kind, Hidden: true,
+			ID: catalog.ToolID(m.name, name), Description: description, Source: kind, Hidden: true,
 			InputSchema: json.RawMessage(schema), Hints: toolroom.Hints{ReadOnly: &yes},
 		})
 	}
 	if len(o.Resources)+len(o.Templates) > 0 || o.Skills != nil {
-		add(library.ReadTool, "Read a resource of "+m.name+".",
+		add(catalog.ReadTool, "Read a resource of "+m.name+".",
 			`{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"],"additionalProperties":false}`)
 	}
 	if len(o.Prompts) > 0 {
-		add(library.GetTool, "Fill in a prompt of "+m.name+".",
+		add(catalog.GetTool, "Fill in a prompt of "+m.name+".",
 			`{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object","additionalProperties":{"type":"string"}}},"required":["name"],"additionalProperties":false}`)
 		tools[len(tools)-1].Raw = promptsDefinition(tools[len(tools)-1], o.Prompts)
 	}
@@ -99,7 +99,7 @@ func (m *sourceManager) read(ctx context.Context, req *source.Request) (out *sou
 		return nil, false, nil
 	}
 	switch req.Tool.Name {
-	case library.ReadTool:
+	case catalog.ReadTool:
 		var in struct {
 			URI string `json:"uri"`
 		}
@@ -107,7 +107,7 @@ func (m *sourceManager) read(ctx context.Context, req *source.Request) (out *sou
 			return nil, true, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid arguments: %w", err)
 		}
 		value, err = offered.ReadResource(ctx, in.URI, req)
-	case library.GetTool:
+	case catalog.GetTool:
 		var in struct {
 			Name      string            `json:"name"`
 			Arguments map[string]string `json:"arguments"`

@@ -13,7 +13,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
-	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/secret"
@@ -53,7 +52,7 @@ type sourceManager struct {
 	// person releases it. It is nil if every definition is released by itself.
 	quarantined func(id toolroom.ID) release.Offered
 	log         *slog.Logger
-	library     *library.Library
+	library     *catalog.Library
 	plain       bool // prompts are shown under their bare names
 	own         bool // added by the program, not by the config
 

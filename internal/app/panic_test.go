@@ -7,7 +7,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
-	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
@@ -19,7 +18,7 @@ func (*panicking) Tools(context.Context) ([]toolroom.Tool, error) { panic("boom"
 func TestASourceThatPanicsWhenItIsListedFails(t *testing.T) {
 	t.Parallel()
 	h := newManager(&sourceManager{
-		name: "bad", src: &panicking{}, catalog: catalog.New(catalog.Options{}), redactor: &secret.Redactor{}, log: slog.New(slog.DiscardHandler), library: &library.Library{},
+		name: "bad", src: &panicking{}, catalog: catalog.New(catalog.Options{}), redactor: &secret.Redactor{}, log: slog.New(slog.DiscardHandler), library: &catalog.Library{},
 	})
 	defer h.Close()
 	if err := h.list(t.Context()); toolroom.CodeOf(err) != toolroom.CodeInternal {

@@ -7,8 +7,8 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/run"
@@ -29,7 +29,7 @@ type Parts struct {
 	Recorder  *receipt.Recorder
 	Tokens    token.Store
 	Secrets   *secret.Store
-	Library   *library.Library
+	Library   *catalog.Library
 	Releases  *release.Service
 	// WatchReceipts calls see with the receipt of each call until stop is called.
 	WatchReceipts func(see func(*toolroom.Receipt)) (stop func())

@@ -12,7 +12,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
-	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/source"
 )
@@ -51,7 +50,7 @@ func TestASourceThatWasNeverListedIsTriedLessOftenTheLongerItIsGone(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		g := &gone{}
 		h := newManager(&sourceManager{
-			name: "gone", src: g, catalog: catalog.New(catalog.Options{}), redactor: &secret.Redactor{}, log: slog.New(slog.DiscardHandler), library: &library.Library{},
+			name: "gone", src: g, catalog: catalog.New(catalog.Options{}), redactor: &secret.Redactor{}, log: slog.New(slog.DiscardHandler), library: &catalog.Library{},
 		})
 		defer h.Close()
 		h.keepListed()

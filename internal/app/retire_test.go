@@ -7,7 +7,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
-	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/source"
 )
@@ -31,7 +30,7 @@ func TestAListThatEndsAfterTheReloadDoesNotComeBack(t *testing.T) {
 	cat := catalog.New(catalog.Options{})
 	slow := &slowList{began: make(chan struct{}), end: make(chan struct{})}
 	old := newManager(&sourceManager{
-		name: "src", src: slow, catalog: cat, redactor: &secret.Redactor{}, log: slog.New(slog.DiscardHandler), library: &library.Library{},
+		name: "src", src: slow, catalog: cat, redactor: &secret.Redactor{}, log: slog.New(slog.DiscardHandler), library: &catalog.Library{},
 	})
 	listed := make(chan error, 1)
 	go func() { listed <- old.list(context.Background()) }()

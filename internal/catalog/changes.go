@@ -5,14 +5,13 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/listener"
 )
 
 // changes collects the changes within a period and sends them to subscribers at its
 // end, so that a server with a thousand tools causes one notification.
 type changes struct {
 	period      time.Duration
-	subscribers listener.List[[]toolroom.Change]
+	subscribers Listeners[[]toolroom.Change]
 
 	mu      sync.Mutex
 	pending []toolroom.Change

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -135,7 +137,11 @@ func (a *cli) callRow(r *toolroom.Receipt) []string {
 	if r.Error != nil {
 		text = r.Error.Message
 	}
-	return []string{r.ID, a.screen.when(r.Started), r.Tool, string(r.Status), took(r.Usage.Run), r.Identity.String(), r.Surface, fit(oneLine(text), 80)}
+	tool := r.Tool
+	if r.Release != nil && r.Release.Version > 0 && !strings.Contains(tool, "@") {
+		tool += "@" + strconv.Itoa(r.Release.Version)
+	}
+	return []string{r.ID, a.screen.when(r.Started), tool, string(r.Status), took(r.Usage.Run), r.Identity.String(), r.Surface, fit(oneLine(text), cmp.Or(a.screen.textWidth(), 80))}
 }
 
 // followPause is how often followCalls checks for new receipts.

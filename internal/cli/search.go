@@ -53,15 +53,29 @@ func (a *cli) searchCommand() *cobra.Command {
 	return c
 }
 
-// reason says in words why a search found a tool.
-func reason(m toolroom.Match) string {
-	switch m.Field {
-	case search.FieldUse.String():
-		return m.Term + " (used after)"
-	case search.FieldMeaning.String():
-		return "its meaning"
+// reasons says in words why a search found a tool: each word with the places where it is.
+func reasons(matches []toolroom.Match) string {
+	var words []string
+	places := map[string][]string{}
+	for _, m := range matches {
+		place := m.Field
+		switch place {
+		case search.FieldUse.String():
+			place = "used after"
+		case search.FieldMeaning.String():
+			m.Term, place = "its meaning", ""
+		}
+		if _, known := places[m.Term]; !known {
+			words = append(words, m.Term)
+		}
+		places[m.Term] = append(places[m.Term], place)
 	}
-	return fmt.Sprintf("%s in %s", m.Term, m.Field)
+	for i, word := range words {
+		if at := strings.Join(places[word], ", "); at != "" {
+			words[i] = fmt.Sprintf("%s (%s)", word, at)
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 func (a *cli) printFound(found toolroom.Found) error {
@@ -73,13 +87,16 @@ func (a *cli) printFound(found toolroom.Found) error {
 		return nil
 	}
 	for _, hit := range found.Hits {
-		var why []string
-		for _, m := range hit.Why {
-			why = append(why, reason(m))
+		head := wrap(hit.ID+"  "+oneLine(hit.Text), a.screen.textWidth())
+		text := a.screen.paint(bold, visible.Text(hit.ID)) + strings.TrimPrefix(head[0], hit.ID) + "\n"
+		for _, part := range head[1:] {
+			text += "  " + part + "\n"
 		}
-		text := a.screen.paint(bold, visible.Text(hit.ID)) + "  " + oneLine(hit.Text) + "\n  " + oneLine(hit.Call) + "\n"
-		if len(why) > 0 {
-			text += a.screen.paint(dim, "  found by "+oneLine(strings.Join(why, ", "))) + "\n"
+		text += "  " + oneLine(hit.Call) + "\n"
+		if why := reasons(hit.Why); why != "" {
+			for _, part := range wrap("found by "+oneLine(why), a.screen.textWidth()) {
+				text += "  " + a.screen.paint(dim, part) + "\n"
+			}
 		}
 		if _, err := fmt.Fprint(a.Out, text); err != nil {
 			return err

@@ -13,7 +13,8 @@ import (
 )
 
 // table prints rows under headers, with aligned columns. On a terminal it fits the width:
-// the widest columns get narrower, and their cells go on in the next line.
+// the widest columns get narrower, and their cells go on in the next line. If that leaves the
+// last column too narrow to read, its cells have lines of their own.
 func (s *screen) table(headers []string, rows [][]string) error {
 	widths := make([]int, len(headers))
 	for _, row := range append([][]string{headers}, rows...) {
@@ -26,13 +27,30 @@ func (s *screen) table(headers []string, rows [][]string) error {
 		headers, rows, widths = withoutEmpty(headers, rows, widths)
 	}
 	last := len(headers) - 1
+	below := false // the last column has lines of its own
 	if room := s.width(); room > 0 && !s.wide {
-		shrink(widths, room-last*columnGap, func(i int) bool { return isID(headers[i]) })
+		below = tooNarrow(headers, widths, room)
+		columns := widths
+		if below {
+			columns = widths[:last]
+			widths[last] = room - columnGap
+		}
+		shrink(columns, room-(len(columns)-1)*columnGap, func(i int) bool { return i == 0 && columns[i] <= shortColumn || isID(headers[i]) })
 	} else {
 		widths[last] = 0 // no padding, no wrapping
 	}
 	var b strings.Builder
 	line := func(cells []string, style string) {
+		if text := cells[last]; below {
+			defer func() {
+				for _, part := range wrap(text, widths[last]) {
+					if part != "" {
+						b.WriteString(strings.Repeat(" ", columnGap) + s.paint(cmp.Or(style, s.styleOf(text)), part) + "\n")
+					}
+				}
+			}()
+			cells = cells[:last]
+		}
 		parts, most := make([][]string, len(cells)), 1
 		for i, cell := range cells {
 			parts[i] = wrap(cell, widths[i])
@@ -63,6 +81,18 @@ func (s *screen) table(headers []string, rows [][]string) error {
 	s.progress("")
 	_, err := io.WriteString(s.out, b.String())
 	return err
+}
+
+// tooNarrow reports whether the last of several columns, of texts, would have too little room.
+func tooNarrow(headers []string, widths []int, room int) bool {
+	last := len(widths) - 1
+	if last < 2 || headers[last] == "" || isID(headers[last]) {
+		return false
+	}
+	for _, w := range widths[:last] {
+		room -= w + columnGap
+	}
+	return room < min(widths[last], readable)
 }
 
 // isID reports whether a column has ids, which people copy: they are not wrapped.
@@ -124,8 +154,8 @@ func shrink(widths []int, room int, fixed func(i int) bool) {
 	}
 }
 
-// wrap breaks text into lines of at most width runes, at spaces where it can; a width of 0
-// is no limit.
+// wrap breaks text into lines of at most width runes, at spaces or after punctuation where it
+// can; a width of 0 is no limit.
 func wrap(text string, width int) []string {
 	runes := []rune(text)
 	if width == 0 || len(runes) <= width {
@@ -133,21 +163,37 @@ func wrap(text string, width int) []string {
 	}
 	var lines []string
 	for len(runes) > width {
-		end := width
-		for i := width; i > width/2; i-- {
-			if runes[i] == ' ' {
-				end = i
-				break
-			}
-		}
+		end := breakOf(runes, width)
 		lines = append(lines, strings.TrimRight(string(runes[:end]), " "))
 		runes = []rune(strings.TrimLeft(string(runes[end:]), " "))
 	}
 	return append(lines, string(runes))
 }
 
+// breakOf returns where a line of at most width runes ends.
+func breakOf(runes []rune, width int) int {
+	for i := width; i > width/2; i-- {
+		if runes[i] == ' ' {
+			return i
+		}
+	}
+	for i := width; i > width/2; i-- {
+		if strings.ContainsRune("+/,;:_-", runes[i-1]) {
+			return i
+		}
+	}
+	return width
+}
+
+// textWidth is the width of indented text, or 0 for no limit.
+func (s *screen) textWidth() int { return max(0, s.width()-columnGap) }
+
 const (
 	columnGap = 2
+	// shortColumn is the width of a first column that is not wrapped.
+	shortColumn = 16
+	// readable is the least width of a last column whose texts are longer.
+	readable  = 24
 	minColumn = 8
 	// tightColumn is the least width of a column beside ids that leave little room.
 	tightColumn = 5

@@ -83,6 +83,39 @@ func TestTheBeginningOfAnIDIsEnough(t *testing.T) {
 	}
 }
 
+func TestAResultOfManyColumnsHasALineOfItsOwn(t *testing.T) {
+	t.Parallel()
+	out := &sized{width: 80}
+	s := newScreen(strings.NewReader(""), out, &bytes.Buffer{})
+	s.out, s.outTerminal = out, true
+	result := "files:write_file is waiting for approval by a person (apr_g5xi3zjvkrrm)"
+	err := s.table([]string{"CALL", "STARTED", "TOOL", "STATUS", "TOOK", "BY", "VIA", "RESULT"}, [][]string{
+		{"call_06h1wsc0e", "19:04:58", "files:write_file", "denied", "14.2ms", "local", "mcp", result},
+		{"call_06h1wsc0f", "19:04:59", "files:write_file", "ok", "14.2ms", "local", "mcp", ""},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Join([]string{
+		"CALL            STARTED   TOOL              STATUS  TOOK    BY     VIA",
+		"  RESULT",
+		"call_06h1wsc0e  19:04:58  files:write_file  denied  14.2ms  local  mcp",
+		"  " + result,
+		"call_06h1wsc0f  19:04:59  files:write_file  ok      14.2ms  local  mcp",
+		"",
+	}, "\n")
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+}
+
+func TestCellsBreakAfterPunctuation(t *testing.T) {
+	t.Parallel()
+	if got := strings.Join(wrap("ns+net+landlock+seccomp+cgroup", 18), "|"); got != "ns+net+landlock+|seccomp+cgroup" {
+		t.Error(got)
+	}
+}
+
 func TestIDsAreNeverWrapped(t *testing.T) {
 	t.Parallel()
 	out := &sized{width: 80}

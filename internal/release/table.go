@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/toolroom/toolroom"
 )
@@ -75,7 +76,7 @@ func (t *Table) Choose(spelling, environment string, who toolroom.Identity) (c C
 	}
 	r, ok := t.tools[tool][environment]
 	if !ok {
-		return Choice{}, true, t.unreleased(tool, environment)
+		return Choice{}, true, t.unreleased(tool, environment, who)
 	}
 	if r.Canary != 0 && !r.Shadow && r.Takes(tool, who) {
 		return Choice{tool, r.Canary}, true, nil
@@ -124,17 +125,16 @@ func (t *Table) pinned(tool string, number int, environment string, who toolroom
 	return Choice{tool, number}, true, nil
 }
 
-func (t *Table) unreleased(tool, environment string) error {
+func (t *Table) unreleased(tool, environment string, who toolroom.Identity) error {
 	e := toolroom.Errorf(toolroom.CodeToolNotFound, "%s is not released to %s", tool, environment)
-	var others []string
-	for name := range t.tools[tool] {
-		others = append(others, name)
+	e = e.WithCLIHint("release it: toolroom tool release %s --env %s", tool, environment)
+	if who.Environment != "" {
+		return e.WithHint("your token is bound to %s; an operator can release the tool there", who.Environment)
 	}
-	slices.Sort(others)
-	if len(others) > 0 {
-		return e.WithHint("it is released to %v; choose one with the header Toolroom-Environment (--env at the command line)", others).WithCLIHint("release it: toolroom tool release %s --env %s", tool, environment)
+	if others := slices.Sorted(maps.Keys(t.tools[tool])); len(others) > 0 {
+		return e.WithHint("it is released to %s; choose one with the header Toolroom-Environment (--env at the command line)", strings.Join(others, ", "))
 	}
-	return e.WithCLIHint("toolroom tool release %s --env %s", tool, environment)
+	return e
 }
 
 // share returns a number from 0 to 99 that is always the same for one caller and tool.

@@ -3,6 +3,8 @@ package run
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
@@ -89,13 +91,21 @@ func (c *ran) validateOutput() error {
 		return err
 	}
 	e := toolroom.AsError(err)
-	c.result.Warnings = append(c.result.Warnings, toolroom.Warning{Code: e.Code, Message: catalog.Shorten(e.Message, maxWarning)})
+	message := e.Message
+	if failure := (*schema.Failure)(nil); errors.As(err, &failure) {
+		message = strings.Replace(message, failure.Error(), failure.First(maxFaults), 1)
+	}
+	c.result.Warnings = append(c.result.Warnings, toolroom.Warning{Code: e.Code, Message: catalog.Shorten(message, maxWarning)})
 	return nil
 }
 
-// maxWarning is the maximum length of a warning, in bytes. A value may have a hundred faults,
-// and a model needs to know only that there are some.
-const maxWarning = 600
+const (
+	// maxFaults is how many faults of a value a warning names. There may be a hundred, and a
+	// model needs to know only that there are some.
+	maxFaults = 3
+	// maxWarning is the maximum length of a warning, in bytes.
+	maxWarning = 600
+)
 
 // outputFault returns an error if the value does not fit the tool's output schema.
 func (c *ran) outputFault() error {

@@ -37,13 +37,17 @@ type Problem struct {
 }
 
 // Error is one line, the messages separated by semicolons.
-func (f *Failure) Error() string {
-	messages := make([]string, 0, len(f.Problems)+1)
-	for _, p := range f.Problems {
+func (f *Failure) Error() string { return f.First(len(f.Problems)) }
+
+// First is like Error, with at most n messages; the others are counted.
+func (f *Failure) First(n int) string {
+	n = min(n, len(f.Problems))
+	messages := make([]string, 0, n+1)
+	for _, p := range f.Problems[:n] {
 		messages = append(messages, p.Message)
 	}
-	if f.More > 0 {
-		messages = append(messages, fmt.Sprintf("and %d more", f.More))
+	if more := f.More + len(f.Problems) - n; more > 0 {
+		messages = append(messages, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(messages, "; ")
 }

@@ -6,6 +6,7 @@ package temporal
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -19,9 +20,9 @@ import (
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/server/temporaltest"
 )
 
@@ -428,35 +429,50 @@ func TestCancellingTheCommandEndsTheWorkflowAndTheCall(t *testing.T) {
 	}
 }
 
+// begin starts a workflow with an input, if not nil, sends it an order and waits for its end.
+func begin(t *testing.T, c client.Client, id, kind string, input, order any) error {
+	t.Helper()
+	var inputs []any
+	if input != nil {
+		inputs = append(inputs, input)
+	}
+	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+		ID: id, TaskQueue: strings.Split(t.Name(), "/")[0], WorkflowExecutionTimeout: 10 * time.Second,
+	}, kind, inputs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ended *serviceerror.NotFound // it refused its input
+	if err := c.SignalWorkflow(t.Context(), id, run.GetRunID(), "order", order); err != nil && !errors.As(err, &ended) {
+		t.Fatal(err)
+	}
+	return run.Get(t.Context(), nil)
+}
+
 func TestNothingRunsWithoutTheSecret(t *testing.T) {
 	tools := newCounter(t)
 	p := newPlace(t, tools.sources())
 	p.worker()
 	c := raw(t)
-	start := func(id string, input any) error {
-		run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: t.Name(), WorkflowExecutionTimeout: 10 * time.Second}, "toolroom.chain", input)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return run.Get(t.Context(), nil)
-	}
 	t.Run("in plain", func(t *testing.T) {
-		if err := start("plain", map[string]any{"workflow": "plain", "issued": time.Now(), "steps": []any{map[string]any{"tool": "work:first"}}}); err == nil {
+		order := map[string]any{"workflow": "plain", "issued": time.Now(), "steps": []any{map[string]any{"tool": "work:first"}}}
+		if err := begin(t, c, "plain", "toolroom.chain", order, order); err == nil {
 			t.Error("a plain order was carried out")
+		}
+		if err := begin(t, c, "signal", "toolroom.chain", nil, order); err == nil {
+			t.Error("a plain signal was carried out")
 		}
 	})
 	t.Run("a copy of an order", func(t *testing.T) {
 		if out, errs, code := p.run("chain", "--runtime", "temporal", "work:second"); code != 0 {
 			t.Fatal(out, errs)
 		}
-		id := newest(t, c, strings.Split(t.Name(), "/")[0])
-		history := c.GetWorkflowHistory(t.Context(), id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-		first, err := history.Next()
-		if err != nil {
-			t.Fatal(err)
+		r := record(t, c, newest(t, c, strings.Split(t.Name(), "/")[0]))
+		orders := r.signals()["order"]
+		if len(orders) != 1 {
+			t.Fatalf("%d orders were recorded", len(orders))
 		}
-		order := converter.NewRawValue(first.GetWorkflowExecutionStartedEventAttributes().Input.Payloads[0])
-		if err := start("copy", order); err == nil {
+		if err := begin(t, c, "copy", "toolroom.chain", nil, orders[0]); err == nil {
 			t.Error("a copy of an order was carried out")
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 	files "github.com/toolroom/toolroom/internal/guest"
 )
@@ -47,7 +46,7 @@ func isolate(t testing.TB, m *Machine) *Isolate {
 // eval runs a program and returns its last frame.
 func eval(t testing.TB, i *Isolate, source string) (bridge.Map, End, error) {
 	t.Helper()
-	inbox := mailbox.New[[]byte]()
+	inbox := wasm.NewInbox[[]byte]()
 	start := bridge.Map{{Key: "source", Value: source}, {Key: "session", Value: "s"}}
 	body, err := bridge.AppendValue([]byte{0x84, 0x18, byte(bridge.Start), 0, 0x40}, start)
 	if err != nil {

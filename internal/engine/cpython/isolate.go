@@ -9,7 +9,6 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental/table"
 
-	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/wasi"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 	"github.com/toolroom/toolroom/internal/proc"
@@ -63,7 +62,7 @@ var ErrRefused = errors.New("the frame is refused")
 type Port struct {
 	// Inbox holds the frames of the bridge for the guest, with their lengths, in
 	// pieces of any size.
-	Inbox *mailbox.Inbox[[]byte]
+	Inbox *wasm.Inbox[[]byte]
 	// Send handles a frame of the guest, without its length. It is called from the
 	// goroutine of the run, and must not keep the frame. Last reports that the run
 	// is over. The guest sees ErrRefused and continues; any other error ends the

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/mailbox"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
 // errGarbage means that a module wrote bytes to the bridge that are not a frame of a
@@ -22,7 +22,7 @@ var errGarbage = errors.New("the module broke the protocol of the bridge")
 type bridgeFile struct {
 	start []byte // the first frame for the guest
 	token []byte
-	inbox *mailbox.Inbox[[]byte]
+	inbox *wasm.Inbox[[]byte]
 	tell  func(bridge.Frame) error
 
 	written []byte       // by the guest: the beginning of a frame

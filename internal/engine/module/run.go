@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/wasi"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -32,7 +32,7 @@ var errStopped = errors.New("stopped")
 // run is one run of a module: its [wasi.System].
 type run struct {
 	ctx    context.Context
-	inbox  *mailbox.Inbox[[]byte]
+	inbox  *wasm.Inbox[[]byte]
 	limit  int64 // of memory, in bytes
 	memory *memory
 	cpu    proc.CPUMeter

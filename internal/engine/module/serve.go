@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/mailbox"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
 // Serve is the guest's side of a bridge after its hello. It runs modules, one after
@@ -50,13 +50,13 @@ type job struct {
 	program bridge.Program
 	token   []byte
 	start   []byte // its start frame as sent to the module
-	inbox   *mailbox.Inbox[[]byte]
+	inbox   *wasm.Inbox[[]byte]
 }
 
 // read handles the server's frames: a start begins a run, others are for the run
 // under way. It never waits for a module, so that it always sees a cancellation.
 func (s *server) read() error {
-	inbox, token := mailbox.New[[]byte](), []byte(nil)
+	inbox, token := wasm.NewInbox[[]byte](), []byte(nil)
 	for {
 		f, _, err := s.wire.Read()
 		if err != nil {
@@ -65,7 +65,7 @@ func (s *server) read() error {
 		}
 		switch f.Kind {
 		case bridge.Start:
-			j := job{program: bridge.ReadProgram(f.Body), token: f.Token, inbox: mailbox.New[[]byte]()}
+			j := job{program: bridge.ReadProgram(f.Body), token: f.Token, inbox: wasm.NewInbox[[]byte]()}
 			inbox, token = j.inbox, j.token
 			f.Body = slices.DeleteFunc(f.Body, func(m bridge.Member) bool { return m.Key == "module" || m.Key == "state" })
 			if j.start, err = s.encode(f); err != nil {

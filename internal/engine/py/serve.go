@@ -13,8 +13,8 @@ import (
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/cpython"
-	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/resume"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
 // Serve is the guest's side of a bridge. It sends hello, and connects interpreters,
@@ -56,7 +56,7 @@ type server struct {
 
 // job is one run: the guest's part, and the parts of its start that this side uses.
 type job struct {
-	inbox   *mailbox.Inbox[[]byte]
+	inbox   *wasm.Inbox[[]byte]
 	token   []byte
 	memory  int64
 	cpu     time.Duration
@@ -68,7 +68,7 @@ type job struct {
 // under way. It never waits for a run, so that it always sees a cancellation.
 func (s *server) read(stream io.Reader) error {
 	in := bufio.NewReaderSize(stream, 64<<10)
-	inbox := mailbox.New[[]byte]()
+	inbox := wasm.NewInbox[[]byte]()
 	for {
 		data, err := readFrame(in)
 		if err != nil {
@@ -81,7 +81,7 @@ func (s *server) read(stream io.Reader) error {
 		}
 		switch kind {
 		case bridge.Start:
-			inbox = mailbox.New[[]byte]()
+			inbox = wasm.NewInbox[[]byte]()
 			j, err := begin(inbox, data[4:])
 			if err != nil {
 				return err
@@ -125,7 +125,7 @@ func kindOf(frame []byte) (bridge.Kind, error) {
 }
 
 // put sends the guest a frame, marshalled if marshal can hold it.
-func put(inbox *mailbox.Inbox[[]byte], frame []byte) {
+func put(inbox *wasm.Inbox[[]byte], frame []byte) {
 	if value, err := bridge.DecodeValue(frame); err == nil {
 		if list, ok := value.([]bridge.Value); ok {
 			putList(inbox, list)
@@ -135,7 +135,7 @@ func put(inbox *mailbox.Inbox[[]byte], frame []byte) {
 	inbox.Put(withLength(append(make([]byte, 4), frame...))) // the guest validates it
 }
 
-func putList(inbox *mailbox.Inbox[[]byte], list []bridge.Value) {
+func putList(inbox *wasm.Inbox[[]byte], list []bridge.Value) {
 	data, err := appendMarshals(appendSize(append(make([]byte, 4), tuple), len(list)), list)
 	if err != nil {
 		data, _ = bridge.AppendValue(make([]byte, 4), list) // cannot fail for decoded values
@@ -150,7 +150,7 @@ func withLength(data []byte) []byte {
 }
 
 // begin reads a start frame. A state in it is not passed to the guest.
-func begin(inbox *mailbox.Inbox[[]byte], frame []byte) (job, error) {
+func begin(inbox *wasm.Inbox[[]byte], frame []byte) (job, error) {
 	value, err := bridge.DecodeValue(frame)
 	list, ok := value.([]bridge.Value)
 	if err != nil || !ok || len(list) != 4 {

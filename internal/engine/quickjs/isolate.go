@@ -11,7 +11,6 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 
-	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 	"github.com/toolroom/toolroom/internal/proc"
 )
@@ -109,7 +108,7 @@ type Frame struct {
 // Port connects a run to the server.
 type Port struct {
 	// Inbox holds the frames for the guest. The first is delivered at once.
-	Inbox *mailbox.Inbox[Frame]
+	Inbox *wasm.Inbox[Frame]
 	// Send handles a frame of the guest. It is called from the goroutine of the run,
 	// and must not keep the body. Last reports that the run is over.
 	Send func(Frame) (last bool, err error)

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
@@ -63,7 +62,7 @@ func eval(t *testing.T, i *Isolate, program string, more ...Frame) (string, End,
 
 func evalWithin(t *testing.T, i *Isolate, limits Port, program string, more ...Frame) (string, End, error) {
 	t.Helper()
-	inbox := mailbox.New[Frame]()
+	inbox := wasm.NewInbox[Frame]()
 	inbox.Put(Frame{Body: []byte(program), Text: true})
 	for _, f := range more {
 		inbox.Put(f)

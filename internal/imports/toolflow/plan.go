@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -204,9 +203,16 @@ func (p *plan) release(ctx context.Context, t *Tool, id string, numbers map[int]
 			continue
 		}
 		released[number] = true
-		if ours, err := p.decided(ctx, id, one.environment); err != nil {
+		last, err := p.last(ctx, id, one.environment)
+		if err != nil {
 			return err
-		} else if ours {
+		}
+		switch {
+		case last.Tool == "":
+		case last.Reason == reason && last.Version == number:
+			p.step(Step{Action: StepNothing, From: from, Tool: id, Version: number})
+			continue
+		case last.Reason != reason: // somebody has changed it since the last import
 			p.step(Step{Action: StepNothing, From: from, Tool: id, Version: number, Note: one.environment + " has another release since the last import, which stays"})
 			continue
 		}
@@ -243,12 +249,15 @@ func (p *plan) release(ctx context.Context, t *Tool, id string, numbers map[int]
 	return nil
 }
 
-// decided reports whether somebody has changed what an environment serves since the last
-// import.
-func (p *plan) decided(ctx context.Context, id, environment string) (bool, error) {
+// last returns the newest entry in the log of an environment.
+func (p *plan) last(ctx context.Context, id, environment string) (release.Entry, error) {
 	log, err := p.s.Store.ReleaseLog(ctx, id, -1)
-	i := slices.IndexFunc(log, func(e release.Entry) bool { return e.Environment == environment }) // the newest
-	return i >= 0 && log[i].Reason != reason, err
+	for _, e := range log { // the newest first
+		if e.Environment == environment {
+			return e, err
+		}
+	}
+	return release.Entry{}, err
 }
 
 // cases saves the test runs that give the same value here.

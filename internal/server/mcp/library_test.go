@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/source"
 )
@@ -32,7 +32,7 @@ func (f *fixture) shelve(namespace string) {
 	f.add(namespace+":prompts.get", func(_ context.Context, req *source.Request) (*source.Output, error) {
 		return &source.Output{Value: json.RawMessage(`{"messages":[{"role":"user","content":{"type":"text","text":"from ` + namespace + `"}}]}`)}, nil
 	})
-	f.library.Set(namespace, library.Offer{
+	f.library.Set(namespace, catalog.Offer{
 		Resources: []source.Resource{{URI: "doc://a", Name: "a"}, {URI: "doc://gone", Name: "gone"}},
 		Templates: []source.Template{{URITemplate: "doc://" + namespace + "/{id}", Name: "t"}},
 		Prompts:   []source.Prompt{{Name: "hello"}},
@@ -260,7 +260,7 @@ func TestSkillsOfAllSourcesAreOneListForThoseWhoMayReadThem(t *testing.T) {
 		f.add(namespace+":resources.read", func(context.Context, *source.Request) (*source.Output, error) {
 			return &source.Output{Value: json.RawMessage(`{"contents":[]}`)}, nil
 		})
-		f.library.Set(namespace, library.Offer{Skills: []source.Skill{{URI: uri, Raw: skillOf(uri)}}, Source: shelved{}})
+		f.library.Set(namespace, catalog.Offer{Skills: []source.Skill{{URI: uri, Raw: skillOf(uri)}}, Source: shelved{}})
 	}
 	ask := func(method, params string) string {
 		answer, err := json.Marshal(f.post(t, "ada", method, "", params, ""))

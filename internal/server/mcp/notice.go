@@ -9,7 +9,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/identity"
-	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
@@ -28,12 +27,12 @@ const maxNotices = 256
 // notices are told one after the other, without holding up who tells them.
 type notices struct {
 	mu      sync.Mutex
-	waiting []library.Notification
+	waiting []catalog.Notification
 	telling bool
 }
 
 // noticed takes in what a server told.
-func (s *Server) noticed(n library.Notification) {
+func (s *Server) noticed(n catalog.Notification) {
 	s.notices.mu.Lock()
 	defer s.notices.mu.Unlock()
 	if len(s.notices.waiting) < maxNotices {
@@ -62,7 +61,7 @@ func (s *Server) tellNotices() {
 }
 
 // tell tells a notice to the clients that it is for.
-func (s *Server) tell(n library.Notification) {
+func (s *Server) tell(n catalog.Notification) {
 	if n.Method == completeMethod {
 		if session, ok := s.visits.take(n.Provider, n.Params); ok {
 			_ = session.Notify(n.Method, n.Params) // a client that cannot be told has gone

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -17,7 +17,7 @@ func (s *Server) listPrompts(r *request) (*result, error) {
 	}
 	s.o.Ready(r.ctx)
 	items := []any{}
-	for _, p := range s.o.Library.Prompts(s.readers(r.who, library.GetTool)) {
+	for _, p := range s.o.Library.Prompts(s.readers(r.who, catalog.GetTool)) {
 		items = append(items, shown(p.Prompt, p.Raw, "name", p.Shown))
 	}
 	return listOf("prompts", items, cursor)
@@ -25,7 +25,7 @@ func (s *Server) listPrompts(r *request) (*result, error) {
 
 func (s *Server) getPrompt(r *request) (*result, error) {
 	s.o.Ready(r.ctx)
-	prompt, ok := s.o.Library.FindPrompt(r.Name, s.readers(r.who, library.GetTool))
+	prompt, ok := s.o.Library.FindPrompt(r.Name, s.readers(r.who, catalog.GetTool))
 	if !ok {
 		return nil, noPrompt(r.Name)
 	}
@@ -39,7 +39,7 @@ func (s *Server) getPrompt(r *request) (*result, error) {
 		return nil, err
 	}
 	return s.converse(r, func(ctx context.Context, a asker, live func() *request) (*result, error) {
-		got := s.perform(ctx, a, live, libraryCall(r, library.ToolID(prompt.Provider, library.GetTool), call), nil)
+		got := s.perform(ctx, a, live, libraryCall(r, catalog.ToolID(prompt.Provider, catalog.GetTool), call), nil)
 		if toolroom.CodeOf(got.Err()) == toolroom.CodeNotFound {
 			return nil, noPrompt(r.Name)
 		}
@@ -89,14 +89,14 @@ func (s *Server) complete(r *request) (*result, error) {
 	var provider string
 	switch p.Ref.Type {
 	case "ref/prompt":
-		prompt, ok := s.o.Library.FindPrompt(p.Ref.Name, s.readers(r.who, library.GetTool))
+		prompt, ok := s.o.Library.FindPrompt(p.Ref.Name, s.readers(r.who, catalog.GetTool))
 		if !ok {
 			return nil, noPrompt(p.Ref.Name)
 		}
 		provider, ask.Prompt = prompt.Provider, prompt.Name
 	default:
 		ask.Template = p.Ref.URI
-		for _, t := range s.o.Library.Templates(s.readers(r.who, library.ReadTool)) {
+		for _, t := range s.o.Library.Templates(s.readers(r.who, catalog.ReadTool)) {
 			if t.URITemplate == ask.Template {
 				provider = t.Provider
 				break

@@ -13,7 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -111,7 +111,7 @@ func TestSubscriptionsBelongToTheirSessions(t *testing.T) {
 	f := serve(t, direct(t))
 	f.shelve("docs")
 	offer := func(s *telling) {
-		f.library.Set("docs", library.Offer{Resources: []source.Resource{{URI: "doc://a", Name: "a"}}, Source: watching{telling: s}})
+		f.library.Set("docs", catalog.Offer{Resources: []source.Resource{{URI: "doc://a", Name: "a"}}, Source: watching{telling: s}})
 	}
 	becomes := func(s *telling, want string) {
 		t.Helper()

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/identity"
-	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/mcp"
 )
@@ -21,7 +21,7 @@ const listPage = 1000
 func (s *Server) readers(who toolroom.Identity, tool string) func(provider string) bool {
 	visible := s.visible(who)
 	return func(provider string) bool {
-		e, err := s.o.Runner.Catalog.Resolve(library.ToolID(provider, tool).String(), nil)
+		e, err := s.o.Runner.Catalog.Resolve(catalog.ToolID(provider, tool).String(), nil)
 		return err == nil && visible(e)
 	}
 }
@@ -37,7 +37,7 @@ func (s *Server) listResources(r *request) (*result, error) {
 		return nil, rpcError(toolroom.AsError(err))
 	}
 	items := []any{}
-	for _, r := range s.o.Library.Resources(s.readers(r.who, library.ReadTool)) {
+	for _, r := range s.o.Library.Resources(s.readers(r.who, catalog.ReadTool)) {
 		items = append(items, shown(r.Resource, r.Raw, "uri", r.Shown))
 	}
 	for _, r := range kept {
@@ -53,7 +53,7 @@ func (s *Server) listTemplates(r *request) (*result, error) {
 	}
 	s.o.Ready(r.ctx)
 	items := []any{}
-	for _, t := range s.o.Library.Templates(s.readers(r.who, library.ReadTool)) {
+	for _, t := range s.o.Library.Templates(s.readers(r.who, catalog.ReadTool)) {
 		items = append(items, shown(t.Template, t.Raw, "uriTemplate", t.URITemplate))
 	}
 	if s.o.Artifacts != nil {
@@ -94,7 +94,7 @@ func (s *Server) readResource(r *request) (*result, error) {
 		return s.readArtifact(taint.InSession(r.ctx, r.session()), r, handle)
 	}
 	s.o.Ready(r.ctx)
-	provider, own, ok := s.o.Library.FindResource(r.Name, s.readers(r.who, library.ReadTool))
+	provider, own, ok := s.o.Library.FindResource(r.Name, s.readers(r.who, catalog.ReadTool))
 	if !ok {
 		return nil, noResource(r.ServerRequest)
 	}
@@ -104,7 +104,7 @@ func (s *Server) readResource(r *request) (*result, error) {
 		return nil, err
 	}
 	return s.converse(r, func(ctx context.Context, a asker, live func() *request) (*result, error) {
-		got := s.perform(ctx, a, live, libraryCall(r, library.ToolID(provider, library.ReadTool), args), nil)
+		got := s.perform(ctx, a, live, libraryCall(r, catalog.ToolID(provider, catalog.ReadTool), args), nil)
 		if toolroom.CodeOf(got.Err()) == toolroom.CodeNotFound {
 			return nil, noResource(r.ServerRequest)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/identity"
-	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/schema"
@@ -29,7 +29,7 @@ type Options struct {
 	Artifacts *artifact.Store
 	Approvals *approval.Service
 	// Library holds the resources and prompts; nil means none.
-	Library *library.Library
+	Library *catalog.Library
 	Expose  Exposure
 	// Worker runs calls that are tasks. If nil, clients cannot start tasks.
 	Worker *run.Worker
@@ -98,7 +98,7 @@ func New(o Options) (*Server, error) {
 		o.Ready = func(context.Context) {}
 	}
 	if o.Library == nil {
-		o.Library = &library.Library{}
+		o.Library = &catalog.Library{}
 	}
 	sealer, err := newSealer(o.StateKey)
 	if err != nil {
@@ -228,7 +228,7 @@ const listTTL = 10_000
 func (s *Server) watchChanges() []func() {
 	return []func(){
 		s.o.Runner.Catalog.Subscribe(func([]toolroom.Change) { s.wire.ListChanged("tools") }),
-		s.o.Library.Subscribe(func(c library.Change) {
+		s.o.Library.Subscribe(func(c catalog.Change) {
 			if c.Resources {
 				s.wire.ListChanged("resources")
 			}
@@ -244,7 +244,7 @@ func (s *Server) watchChanges() []func() {
 	}
 }
 
-func (s *Server) resourceUpdated(u library.Update) {
+func (s *Server) resourceUpdated(u catalog.Update) {
 	params := u.Params
 	if params != nil && u.Shown != u.URI {
 		params = withMember(params, "uri", u.Shown)

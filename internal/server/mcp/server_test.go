@@ -22,7 +22,6 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
-	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
 	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
@@ -45,7 +44,7 @@ type fixture struct {
 	funcs     *gofunc.Source
 	approvals *approval.Service
 	store     *sqlite.Store
-	library   *library.Library
+	library   *catalog.Library
 	server    *mcpserver.Server
 	deleted   atomic.Int64
 }
@@ -81,7 +80,7 @@ func serveWith(t *testing.T, expose mcpserver.Exposure, approvals approval.Optio
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, funcs: &gofunc.Source{}, approvals: approval.New(store, approvals), store: store, library: &library.Library{}}
+	f := &fixture{t: t, funcs: &gofunc.Source{}, approvals: approval.New(store, approvals), store: store, library: &catalog.Library{}}
 	f.runner = run.New(run.Options{
 		Catalog: catalog.New(catalog.Options{Coalesce: 10 * time.Millisecond}),
 		Policy:  layers, Approvals: f.approvals, Artifacts: files, Owner: "test", Jobs: store, Keys: store,

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
@@ -25,7 +25,7 @@ func (s *Server) listSkills(r *request) (*result, error) {
 	}
 	s.o.Ready(r.ctx)
 	items := []any{}
-	for _, k := range s.o.Library.Skills(s.readers(r.who, library.ReadTool)) {
+	for _, k := range s.o.Library.Skills(s.readers(r.who, catalog.ReadTool)) {
 		items = append(items, skillEntry(k))
 	}
 	page, next, err := pageOf(items, cursor)
@@ -44,7 +44,7 @@ func (s *Server) getSkill(r *request) (*result, error) {
 		return nil, mcp.MethodNotFound(r.Method)
 	}
 	s.o.Ready(r.ctx)
-	entry, err := s.skill(r.ctx, r.Name, s.readers(r.who, library.ReadTool))
+	entry, err := s.skill(r.ctx, r.Name, s.readers(r.who, catalog.ReadTool))
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (s *Server) skill(ctx context.Context, uri string, visible func(string) boo
 		found, err := from.Skill(ctx, own)
 		switch {
 		case err == nil:
-			return skillEntry(library.Skill{Skill: found, Provider: provider, Shown: uri}), nil
+			return skillEntry(catalog.Skill{Skill: found, Provider: provider, Shown: uri}), nil
 		case toolroom.CodeOf(err) != toolroom.CodeNotFound && len(providers) == 1:
 			return nil, rpcError(toolroom.AsError(err))
 		}
@@ -73,7 +73,7 @@ func (s *Server) skill(ctx context.Context, uri string, visible func(string) boo
 
 // skillEntry is a skill as clients see it: as its source has it, with the URIs
 // that are good here.
-func skillEntry(k library.Skill) any {
+func skillEntry(k catalog.Skill) any {
 	if !k.Scoped() {
 		return k.Raw
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
@@ -73,7 +73,7 @@ const notifyTimeout = 10 * time.Second
 
 // subscribe watches a resource for a client, until unsubscribe is called.
 func (s *Server) subscribe(ctx context.Context, r *mcp.ServerRequest, uri string) (unsubscribe func(), err error) {
-	provider, own, ok := s.o.Library.FindResource(uri, s.readers(s.o.Identity(ctx), library.ReadTool))
+	provider, own, ok := s.o.Library.FindResource(uri, s.readers(s.o.Identity(ctx), catalog.ReadTool))
 	if !ok {
 		code := int64(codeNoResource)
 		if r.Modern() {

@@ -87,6 +87,9 @@ func fitsSchema(text json.RawMessage, value any) error {
 	if err != nil {
 		return err
 	}
+	if value == nil {
+		return s.Validate(nil)
+	}
 	tree, err := jsonx.Decode(Encode(value), jsonx.Limits{})
 	if err != nil {
 		return err

@@ -10,8 +10,9 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// comment matches the first line of a header in comments: "# toolroom:" or "// toolroom:".
-var comment = regexp.MustCompile(`^([ \t]*(?:#|//|--|;+|%|\*)[ \t]?)toolroom:[ \t]*$`)
+// comment matches the first line of a header in comments: "# toolroom:", "// toolroom:" or
+// "/* toolroom:". Within a block comment the line needs no mark. Keys may follow in braces.
+var comment = regexp.MustCompile(`^[ \t]*(#|//|--|;+|%|\*|/\*+|)[ \t]*toolroom:[ \t]*(\{.*\}|)[ \t]*(?:\*/)?[ \t]*$`)
 
 // yamlLine matches the line in an error of the YAML reader.
 var yamlLine = regexp.MustCompile(`line (\d+)(?:, column \d+)?: `)
@@ -22,42 +23,71 @@ var plainYAML = strings.NewReplacer("yaml: construct errors: ", "", "yaml: ", ""
 // readComment reads the header of a file in a language other than Python: the comment line
 // "# toolroom:" and the comment lines after it that are indented further, in YAML.
 func readComment(file, source string) (Manifest, error) {
-	var text strings.Builder
-	prefix, first, number := "", 0, 0
-	for line := range strings.Lines(source) {
-		number++
-		line = strings.TrimRight(line, "\r\n")
-		if prefix == "" {
-			if found := comment.FindStringSubmatch(line); found != nil {
-				prefix, first = found[1], number
-			}
-			continue
-		}
-		rest, ok := strings.CutPrefix(line, strings.TrimRight(prefix, " \t"))
-		if !ok {
-			break
-		}
-		rest = strings.TrimPrefix(rest, " ")
-		if rest != "" && rest[0] != ' ' && rest[0] != '\t' {
-			break
-		}
-		text.WriteString(rest + "\n")
-	}
+	text, first := commentText(source)
 	var m Manifest
-	if prefix == "" {
+	if first == 0 {
 		return m, nil
 	}
-	d := yaml.NewDecoder(strings.NewReader(text.String()))
+	if strings.TrimSpace(text) == "" {
+		return m, mistake(file, first, 1, "the header has no keys", `write them in the comment's next lines, indented further than "toolroom:"`)
+	}
+	d := yaml.NewDecoder(strings.NewReader(text))
 	d.KnownFields(true)
-	if err := d.Decode(&m); err != nil && strings.TrimSpace(text.String()) != "" {
+	if err := d.Decode(&m); err != nil {
 		line, message := first, strings.Join(strings.Fields(err.Error()), " ")
 		if at := yamlLine.FindStringSubmatch(message); at != nil {
 			below, _ := strconv.Atoi(at[1]) // digits
-			line, message = first+below, yamlLine.ReplaceAllString(message, "")
+			line, message = first+below-1, yamlLine.ReplaceAllString(message, "")
 		}
 		return m, mistake(file, line, 1, "the header cannot be read: "+plainYAML.Replace(message), "see docs/tools.md for its fields")
 	}
 	return m, nil
+}
+
+// commentText returns the header's YAML, whose first line stands in the source's line first.
+// It returns 0 if there is no header.
+func commentText(source string) (text string, first int) {
+	var header strings.Builder
+	mark, column, number := "", 0, 0
+	block := false // within /* and */
+	for line := range strings.Lines(source) {
+		number++
+		line = strings.TrimRight(line, "\r\n")
+		unmarked := strings.TrimLeft(line, " \t")
+		if first == 0 {
+			block = block || strings.HasPrefix(unmarked, "/*")
+			if found := comment.FindStringSubmatch(line); found != nil && (block || found[1] != "") {
+				mark, first = found[1], number
+				header.WriteString(found[2] + "\n")
+				if !strings.HasPrefix(mark, "/*") {
+					column = strings.Index(line, "toolroom:")
+				}
+				if found[2] != "" || block && strings.Contains(line, "*/") {
+					break
+				}
+			}
+			block = block && !strings.Contains(line, "*/")
+			continue
+		}
+		rest := unmarked
+		if block {
+			line, _, _ = strings.Cut(line, "*/")
+			rest = strings.TrimPrefix(strings.TrimLeft(line, " \t"), "*")
+		} else if !strings.HasPrefix(rest, mark) {
+			break
+		} else {
+			rest = rest[len(mark):]
+		}
+		// What stands before the keys counts as their indentation.
+		if keys := strings.TrimLeft(rest, " \t"); keys != "" && len(line)-len(keys) <= column {
+			break
+		}
+		header.WriteString(rest + "\n")
+		if block && strings.Contains(unmarked, "*/") {
+			break
+		}
+	}
+	return header.String(), first
 }
 
 // Parameters are the parameters of a tool, in order.

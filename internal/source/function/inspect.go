@@ -2,19 +2,22 @@ package function
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	_ "embed"
 
 	"github.com/BurntSushi/toml"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/schema"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -41,6 +44,40 @@ type Inspected struct {
 	// the packages that Node loads from their folder.
 	Node    bool     `json:"-"`
 	Preload []string `json:"-"`
+}
+
+// CheckSchemas returns an error if no call could be checked against the tool's schemas, or if
+// a parameter's default does not fit its type.
+func (t *Inspected) CheckSchemas(file string, input, output json.RawMessage) error {
+	for what, text := range map[string]json.RawMessage{"input": input, "output": output} {
+		if text == nil {
+			continue
+		}
+		if _, err := schema.Compile(text, schema.Limits{}); err != nil {
+			return mistake(file, t.Line, 1, fmt.Sprintf("the %s schema of %s cannot be used: %v", what, t.Entry, err), "write the types out, or correct the schema in "+ManifestFile)
+		}
+	}
+	var s struct {
+		Properties map[string]any
+		Defs       any `json:"$defs"`
+	}
+	if err := json.Unmarshal(input, &s); err != nil {
+		return mistake(file, t.Line, 1, fmt.Sprintf("the input schema of %s is no object: %v", t.Entry, err), "correct the schema in "+ManifestFile)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		one, _ := s.Properties[name].(map[string]any) // true and false have no default
+		value, ok := one["default"]
+		if !ok {
+			continue
+		}
+		if one["$defs"] == nil && s.Defs != nil {
+			one["$defs"] = s.Defs
+		}
+		if err := fitsSchema(Encode(one), value); err != nil {
+			return mistake(file, t.Line, 1, fmt.Sprintf("the default of %s does not fit its type: %v", name, err), "correct the default or the type")
+		}
+	}
+	return nil
 }
 
 // Code is checked code with its manifest.
@@ -79,7 +116,11 @@ func Read(files map[string]string, file string) (*Code, error) {
 	if total > maxTotal {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the files have %d bytes; at most %d are accepted", total, maxTotal)
 	}
-	c := &Code{Files: files}
+	c := &Code{Files: maps.Clone(files)}
+	files = c.Files
+	for name, text := range files { // editors begin a text with a byte order mark, and interpreters refuse it
+		files[name] = strings.TrimPrefix(text, "\ufeff")
+	}
 	var err error
 	if text, ok := files[ManifestFile]; ok {
 		if c.Manifest, err = readYAML(text); err != nil {

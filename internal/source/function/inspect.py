@@ -21,6 +21,7 @@ class Problem(Exception):
 def load(source, name, stem):
     try:
         tree = ast.parse(source, name)
+        code = compile(tree, name, "exec", dont_inherit=True)
     except SyntaxError as e:
         raise Problem(f"it does not parse: {e.msg}", e.lineno or 0, e.offset or 0, "correct the syntax") from None
     except (ValueError, RecursionError, MemoryError) as e:
@@ -29,7 +30,7 @@ def load(source, name, stem):
     module.__file__ = name
     sys.modules["__tool__"] = module
     try:
-        exec(compile(tree, name, "exec", dont_inherit=True), module.__dict__)
+        exec(code, module.__dict__)
     except SystemExit as e:
         raise Problem(f"its top level ends the program (exit {e.code})", *where(e, name), "move that into a function") from None
     except BaseException as e:
@@ -359,6 +360,8 @@ def json_value(value):
 
     if isinstance(value, enum.Enum):
         return value.value
+    if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+        raise TypeError("text with half a surrogate pair")
     if value is None or isinstance(value, (bool, int, str)) or isinstance(value, float) and value == value and abs(value) != float("inf"):
         return value
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -96,10 +96,18 @@ func readYAML(text string) (Manifest, error) {
 // header matches a block of PEP 723.
 var header = regexp.MustCompile(`(?m)^# /// script[ \t]*$\n((?:#(?:| .*)$\n?)+)`)
 
+// nearHeader matches a line that seems to begin a header, but does not.
+var nearHeader = regexp.MustCompile(`(?m)^#[ \t]*(?:///[ \t]*[Ss]cript|toolroom:)[ \t]*$`)
+
 // readHeader reads the metadata of a Python file: what its header declares, if it has one.
 func readHeader(file, source string) (Manifest, error) {
+	source = strings.ReplaceAll(source, "\r\n", "\n")
 	at := header.FindStringSubmatchIndex(source)
 	if at == nil {
+		if near := nearHeader.FindStringIndex(source); near != nil {
+			return Manifest{}, mistake(file, 1+strings.Count(source[:near[0]], "\n"), 1, "the header cannot be read: "+strings.TrimSpace(source[near[0]:near[1]]),
+				`begin it with a line "# /// script" and end it with "# ///"; what is between is TOML, with the table [tool.toolroom]`)
+		}
 		return Manifest{}, nil
 	}
 	var text bytes.Buffer

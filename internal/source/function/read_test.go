@@ -67,3 +67,74 @@ func FuzzRan(f *testing.F) {
 		}
 	})
 }
+
+func TestAHeaderIsReadInAnyCommentAndNeverIgnored(t *testing.T) {
+	t.Parallel()
+	for _, header := range []string{
+		"// toolroom:\n//   tags: [a, b]\n",
+		"//toolroom:\n//  tags: [a, b]\n",
+		"/*\n * toolroom:\n *   tags: [a, b]\n */\n",
+		"/**\n * toolroom:\n *   tags:\n *     - a\n *     - b\n *\n * more: text\n */\n",
+		"/* toolroom:\n *   tags: [a, b]\n */\n",
+		"/* toolroom:\n * tags: [a, b]\n */\n",
+		"/* toolroom:\n  tags: [a, b] */\n",
+		"/*\ntoolroom:\n  tags: [a, b]\n*/\n",
+		"/*\n  toolroom:\n    tags:\n    - a\n    - b\n*/\n",
+		"\t// toolroom:\r\n\t//   tags: [a, b]\r\n",
+		"// toolroom: {tags: [a, b]}\n",
+		"\ufeff// toolroom: {tags: [a, b]}\n",
+		"/* toolroom: {tags: [a, b]} */\n",
+	} {
+		c, err := function.Read(map[string]string{"a.js": header + "export function a() {}\n"}, "a.js")
+		if err != nil || !slices.Equal(c.Manifest.Tags, []string{"a", "b"}) {
+			t.Errorf("%q has the tags %q: %v", header, c.Manifest.Tags, err)
+		}
+	}
+	for _, header := range []string{
+		"# /// script\n# [tool.toolroom]\n# tags = [\"a\", \"b\"]\n# ///\n",
+		"# /// script\r\n# [tool.toolroom]\r\n# tags = [\"a\", \"b\"]\r\n# ///\r\n",
+		"\ufeff# /// script\n# [tool.toolroom]\n# tags = [\"a\", \"b\"]\n# ///\n",
+	} {
+		c, err := function.Read(map[string]string{"a.py": header + "def a(): pass\n"}, "a.py")
+		if err != nil || !slices.Equal(c.Manifest.Tags, []string{"a", "b"}) {
+			t.Errorf("%q has the tags %q: %v", header, c.Manifest.Tags, err)
+		}
+	}
+	for header, want := range map[string]string{
+		"// toolroom:\n// tags: [a, b]\n":               "a.js:1:1: the header has no keys",
+		"/*\n * toolroom:\n */\n":                       "a.js:2:1: the header has no keys",
+		"\n// toolroom:\n//   tags: [a]\n//   tag: b\n": "a.js:4:1: the header cannot be read",
+		"// toolroom: {tag: b}\n":                       "a.js:1:1: the header cannot be read",
+	} {
+		_, err := function.Read(map[string]string{"a.js": header + "export function a() {}\n"}, "a.js")
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", header, err, want)
+		}
+	}
+	for _, header := range []string{"# toolroom:\n#   tags: [a]\n", "#///script\n# [tool.toolroom]\n# tags = [\"a\"]\n# ///\n", "# /// Script\n# ///\n"} {
+		_, err := function.Read(map[string]string{"a.py": "\n" + header + "def a(): pass\n"}, "a.py")
+		if err == nil || !strings.HasPrefix(err.Error(), "a.py:2:1: the header cannot be read") {
+			t.Errorf("%q: %v", header, err)
+		}
+	}
+	c, err := function.Read(map[string]string{"a.js": "// toolroom: see its docs\nexport function a() {}\n"}, "a.js")
+	if err != nil || c.Manifest.Tags != nil {
+		t.Errorf("prose: %v, %v", c, err)
+	}
+}
+
+func TestADefaultOfNullFitsATypeWithNull(t *testing.T) {
+	t.Parallel()
+	for text, fits := range map[string]bool{
+		`{"properties": {"x": {"type": ["integer", "null"], "default": null}}}`:                                                           true,
+		`{"properties": {"x": {"type": "integer", "default": null}}}`:                                                                     false,
+		`{"properties": {"x": {"$ref": "#/$defs/A", "default": [1]}}, "$defs": {"A": {"type": "array", "items": {"type": "integer"}}}}`:   true,
+		`{"properties": {"x": {"$ref": "#/$defs/A", "default": ["1"]}}, "$defs": {"A": {"type": "array", "items": {"type": "integer"}}}}`: false,
+		`{"properties": {"x": true}}`: true,
+	} {
+		one := function.Inspected{Entry: "f", Line: 1}
+		if err := one.CheckSchemas("a.py", json.RawMessage(text), nil); (err == nil) != fits {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
 // readFrame reads one frame, without the length.
@@ -59,7 +59,7 @@ func (m message) start() (job, error) {
 	if err != nil || !ok {
 		return job{}, fmt.Errorf("read the start of a run: %w", err)
 	}
-	j := job{inbox: mailbox.New[quickjs.Frame](), token: m.token, session: body.Text("session")}
+	j := job{inbox: wasm.NewInbox[quickjs.Frame](), token: m.token, session: body.Text("session")}
 	j.state, _ = body.Get("state").([]byte)
 	j.seed, _ = body.Get("seed").([]byte)
 	j.tools, _ = body.Get("tools").([]bridge.Value)

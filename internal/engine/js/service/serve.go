@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
 // Serve is the guest's side of a bridge. It sends hello, and runs each program that
@@ -24,7 +24,7 @@ func (m Service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
 	}
-	j, err := s.read(mailbox.New[quickjs.Frame]())
+	j, err := s.read(wasm.NewInbox[quickjs.Frame]())
 	for err == nil {
 		if err := s.run(ctx, j); err != nil && ctx.Err() == nil {
 			return err
@@ -60,7 +60,7 @@ type next struct {
 
 // job is one run: the guest's part, and the token of its frames.
 type job struct {
-	inbox   *mailbox.Inbox[quickjs.Frame]
+	inbox   *wasm.Inbox[quickjs.Frame]
 	token   []byte
 	tools   offer
 	memory  int64
@@ -80,7 +80,7 @@ func (j *job) port(send func(quickjs.Frame) (bool, error)) quickjs.Port {
 // under way. The goroutine that is about to run a program reads, so that a short
 // program is read, run and answered without waking a second thread. While a program
 // runs for longer, or waits, another goroutine continues reading.
-func (s *server) read(inbox *mailbox.Inbox[quickjs.Frame]) (job, error) {
+func (s *server) read(inbox *wasm.Inbox[quickjs.Frame]) (job, error) {
 	for {
 		h, err := s.next()
 		if err != nil {
@@ -114,7 +114,7 @@ func (s *server) begin(h message) (job, error) {
 }
 
 // deal passes a frame to its run.
-func deal(h message, inbox *mailbox.Inbox[quickjs.Frame]) error {
+func deal(h message, inbox *wasm.Inbox[quickjs.Frame]) error {
 	switch h.kind {
 	case bridge.Cancel:
 		inbox.Cancel()
@@ -127,7 +127,7 @@ func deal(h message, inbox *mailbox.Inbox[quickjs.Frame]) error {
 }
 
 // pull reads one frame for a run that waits.
-func (s *server) pull(inbox *mailbox.Inbox[quickjs.Frame]) error {
+func (s *server) pull(inbox *wasm.Inbox[quickjs.Frame]) error {
 	h, err := s.next()
 	if err == nil {
 		err = deal(h, inbox)
@@ -140,7 +140,7 @@ func (s *server) pull(inbox *mailbox.Inbox[quickjs.Frame]) error {
 }
 
 // listen reads frames during a run.
-func (s *server) listen(inbox *mailbox.Inbox[quickjs.Frame]) {
+func (s *server) listen(inbox *wasm.Inbox[quickjs.Frame]) {
 	heard := make(chan next, 1)
 	s.heard = heard
 	go func() {

@@ -1,5 +1,4 @@
-// Package mailbox queues messages for a guest that runs one program at a time.
-package mailbox
+package wasm
 
 import (
 	"context"
@@ -29,7 +28,7 @@ type Inbox[T any] struct {
 }
 
 // New returns an empty inbox.
-func New[T any]() *Inbox[T] { return &Inbox[T]{filled: make(chan struct{}, 1)} }
+func NewInbox[T any]() *Inbox[T] { return &Inbox[T]{filled: make(chan struct{}, 1)} }
 
 // Put adds a message, which then belongs to the inbox.
 func (b *Inbox[T]) Put(message T) {

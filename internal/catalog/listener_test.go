@@ -1,14 +1,14 @@
-package listener_test
+package catalog_test
 
 import (
 	"testing"
 
-	"github.com/toolroom/toolroom/internal/listener"
+	"github.com/toolroom/toolroom/internal/catalog"
 )
 
 func TestAListenerThatPanicsKeepsNothingFromTheOthers(t *testing.T) {
 	t.Parallel()
-	var list listener.List[int]
+	var list catalog.Listeners[int]
 	told := 0
 	for range 3 {
 		list.Add(func(int) { panic("boom") })
@@ -21,7 +21,7 @@ func TestAListenerThatPanicsKeepsNothingFromTheOthers(t *testing.T) {
 
 func TestWhoHasCancelledIsToldNoMore(t *testing.T) {
 	t.Parallel()
-	var list listener.List[int]
+	var list catalog.Listeners[int]
 	if !list.Empty() {
 		t.Error("the zero List is not empty")
 	}
@@ -39,7 +39,7 @@ func TestWhoHasCancelledIsToldNoMore(t *testing.T) {
 
 func TestAFunctionMayCancelItselfWhileItIsTold(t *testing.T) {
 	t.Parallel()
-	var list listener.List[string]
+	var list catalog.Listeners[string]
 	told := 0
 	var cancel func()
 	cancel = list.Add(func(string) { told++; cancel() })

@@ -1,7 +1,4 @@
-// Package library holds the resources and prompts of all sources, as the catalog holds
-// their tools. A [Library] lists the entries that a caller may see and finds the source
-// of a URI or a name. Reading is a call like any other (see [ReadTool] and [GetTool]).
-package library
+package catalog
 
 import (
 	"cmp"
@@ -14,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/listener"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -75,9 +71,9 @@ func sameSource(a, b source.Source) bool {
 type Library struct {
 	mu       sync.RWMutex
 	offers   map[string]Offer
-	watchers listener.List[Change]
-	readers  listener.List[Update]
-	hearers  listener.List[Notification]
+	watchers Listeners[Change]
+	readers  Listeners[Update]
+	hearers  Listeners[Notification]
 }
 
 // Update is a resource that has changed.

@@ -1,5 +1,4 @@
-// Package listener implements lists of functions that receive events.
-package listener
+package catalog
 
 import (
 	"log/slog"
@@ -12,7 +11,7 @@ import (
 
 // List is a set of functions that receive events of one kind. The zero List is empty. Its
 // methods may be called concurrently.
-type List[T any] struct {
+type Listeners[T any] struct {
 	mu   sync.Mutex
 	all  map[int]func(T)
 	next int
@@ -20,7 +19,7 @@ type List[T any] struct {
 
 // Add adds f, which is called with each event until cancel is called. cancel may be called
 // more than once. f must not block.
-func (l *List[T]) Add(f func(T)) (cancel func()) {
+func (l *Listeners[T]) Add(f func(T)) (cancel func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all == nil {
@@ -37,7 +36,7 @@ func (l *List[T]) Add(f func(T)) (cancel func()) {
 }
 
 // Tell calls all functions, in any order, and returns after the last.
-func (l *List[T]) Tell(event T) {
+func (l *Listeners[T]) Tell(event T) {
 	l.mu.Lock()
 	all := slices.Collect(maps.Values(l.all))
 	l.mu.Unlock()
@@ -47,7 +46,7 @@ func (l *List[T]) Tell(event T) {
 }
 
 // Empty reports whether the list has no functions.
-func (l *List[T]) Empty() bool {
+func (l *Listeners[T]) Empty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.all) == 0
