@@ -204,7 +204,9 @@ func (c *confined) job(ctx context.Context, e *hosted.Engine, s proc.Spec) (engi
 }
 
 // depth returns how many folders the place of a folder is in.
-func depth(f sandbox.Folder) int { return strings.Count(filepath.Clean(cmp.Or(f.Target, f.Source)), "/") }
+func depth(f sandbox.Folder) int {
+	return strings.Count(filepath.Clean(cmp.Or(f.Target, f.Source)), "/")
+}
 
 // forever is longer than any program of a source runs.
 const forever = 10 * 365 * 24 * time.Hour
