@@ -137,6 +137,8 @@ func TestCronThroughThePipeline(t *testing.T) {
 		{"a denied tool", bob, "cron:create", map[string]any{"schedule": "@daily", "tool": "memory:append", "arguments": note}, toolroom.CodeDenied},
 		{"no schedule", ann, "cron:create", map[string]any{"schedule": "soon", "tool": "memory:list"}, toolroom.CodeInvalidArguments},
 		{"a time that has passed", ann, "cron:create", map[string]any{"schedule": "2020-01-01T00:00", "tool": "memory:list"}, toolroom.CodeInvalidArguments},
+		{"a schedule", ann, "cron:create", map[string]any{"schedule": "@daily", "tool": "cron:create", "arguments": map[string]any{"schedule": "@daily", "tool": "memory:list"}}, toolroom.CodeInvalidArguments},
+		{"a trigger", ann, "cron:create", map[string]any{"schedule": "@daily", "tool": "cron:trigger", "arguments": map[string]any{"id": "cron_1"}}, toolroom.CodeInvalidArguments},
 		{"every second", ann, "cron:create", map[string]any{"schedule": "@every 1s", "tool": "memory:list"}, toolroom.CodeInvalidArguments},
 		{"a path as zone", ann, "cron:create", map[string]any{"schedule": "@daily", "timezone": "../../../etc/hosts", "tool": "memory:list"}, toolroom.CodeInvalidArguments},
 		{"another's trigger", bob, "cron:trigger", map[string]any{"id": s.ID}, toolroom.CodeNotFound},
