@@ -35,7 +35,7 @@ func shell() *toolroom.Tool {
 
 func TestRulesDecideAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
-	ann := toolroom.Identity{Subject: "ann", Agent: "coder", Provider: "ollama", Skill: "s", Groups: []string{"dev"}}
+	ann := toolroom.Identity{Subject: "ann", Agent: "coder", Provider: "ollama", Skill: "s", Environment: "test", Groups: []string{"dev"}}
 	effects := with(`{}`)
 	effects.Effects = []toolroom.Effect{
 		{Kind: toolroom.EffectFile, Mode: "write", Target: "/etc/passwd"},
@@ -71,6 +71,8 @@ func TestRulesDecideAsTheyAreWritten(t *testing.T) {
 		"nothing is permitted by default":  {deny: true, effect: toolroom.VerdictDeny, because: "policy.default: deny"},
 		"a permit permits":                 {deny: true, rules: `@id("p") permit(principal in Team::"dev", action, resource in Namespace::"shell");`, effect: toolroom.VerdictAllow, because: "rules.cedar:1:1 (p)"},
 		"a forbid beats a permit":          {deny: true, rules: `permit(principal, action, resource); @reason("no shell") forbid(principal, action, resource in Tag::"risky");`, effect: toolroom.VerdictDeny, because: "rules.cedar:1:38: no shell"},
+		"the environment of the token":     {rules: `forbid(principal, action, resource) when { principal.environment == "test" };`, effect: toolroom.VerdictDeny},
+		"another environment":              {rules: `forbid(principal, action, resource) when { principal.environment == "prod" };`, effect: toolroom.VerdictAllow},
 		"a group is a parent":              {rules: `forbid(principal, action, resource in Group::"runtime");`, effect: toolroom.VerdictDeny},
 		"a source is a parent":             {rules: `forbid(principal, action == Action::"call", resource in Source::"mcp");`, effect: toolroom.VerdictDeny},
 		"hints are attributes":             {rules: `forbid(principal, action, resource) when { resource.destructive && !resource.read_only };`, effect: toolroom.VerdictDeny},

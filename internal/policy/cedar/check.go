@@ -260,7 +260,7 @@ func (c *checker) entityType(name types.EntityType) {
 func attributes(n ast.IsNode) (of string, known []string) {
 	switch {
 	case isVariable(n, "principal"):
-		return "principal", []string{"agent", "provider", "skill", "set"}
+		return "principal", []string{"agent", "provider", "skill", "set", "environment"}
 	case isVariable(n, "resource"):
 		return "resource", []string{"id", "namespace", "name", "version", "source", "tags", "read_only", "destructive", "idempotent", "open_world"}
 	case isVariable(n, "context"):

@@ -71,6 +71,7 @@ func (r *Rules) subject(t *toolroom.Tool, who toolroom.Identity) subject {
 			Parents: cedar.NewEntityUIDSet(teams...),
 			Attributes: cedar.NewRecord(cedar.RecordMap{
 				"agent": cedar.String(who.Agent), "provider": cedar.String(who.Provider), "skill": cedar.String(who.Skill), "set": cedar.String(who.Set),
+				"environment": cedar.String(who.Environment),
 			}),
 		},
 		tool: cedar.Entity{
