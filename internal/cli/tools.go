@@ -13,23 +13,24 @@ import (
 
 func (a *cli) toolsCommand() *cobra.Command {
 	var who caller
-	var namespace string
-	var hidden, asJSON bool
+	var o catalog.ListOptions
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "tools",
 		Short: "List the tools",
 		Example: `  toolroom tools --namespace filesystem
+  toolroom tools --limit 100
   toolroom tools --json`,
 		Args: arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
-			if err := a.loadAll(ctx, r, namespace); err != nil {
+			if err := a.loadAll(ctx, r, o.Namespace); err != nil {
 				return err
 			}
 			seer, err := who.seer(r)
 			if err != nil {
 				return err
 			}
-			tools, err := listTools(r, seer, catalog.ListOptions{Namespace: namespace, Hidden: hidden})
+			tools, err := a.someTools(r, seer, o)
 			if err != nil {
 				return err
 			}
@@ -39,13 +40,39 @@ func (a *cli) toolsCommand() *cobra.Command {
 			return a.printTools(r, tools)
 		}),
 	}
-	c.Flags().StringVar(&namespace, "namespace", "", "only tools in this namespace")
-	c.Flags().BoolVar(&hidden, "hidden", false, "include hidden tools")
+	c.Flags().StringVar(&o.Namespace, "namespace", "", "only tools in this namespace")
+	c.Flags().BoolVar(&o.Hidden, "hidden", false, "include hidden tools")
+	c.Flags().StringVar(&o.Cursor, "cursor", "", "with --limit, the next page: what the previous one names")
+	c.Flags().IntVar(&o.Limit, "limit", 0, "size of a page, at most 1000 (default: all tools)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print complete definitions as JSON")
 	who.identityFlags(c)
 	who.environmentFlag(c)
 	a.completeNamespace(c)
 	return c
+}
+
+// someTools returns a page of the tools, or all of them without a limit.
+func (a *cli) someTools(r *app.App, who toolroom.Identity, o catalog.ListOptions) ([]toolroom.Tool, error) {
+	switch {
+	case o.Limit < 0 || o.Limit > catalog.MaxPage:
+		return nil, usage("--limit 100", "--limit must be between 1 and %d", catalog.MaxPage)
+	case o.Limit == 0 && o.Cursor != "":
+		return nil, usage("--limit 100", "--cursor needs the --limit of the page before")
+	case o.Limit == 0:
+		return listTools(r, who, o)
+	}
+	page, err := r.Tools(who, o)
+	if err != nil {
+		return nil, err
+	}
+	tools := make([]toolroom.Tool, len(page.Entries))
+	for i, e := range page.Entries {
+		tools[i] = e.Tool
+	}
+	if page.Next != "" {
+		a.screen.say("for more add --cursor %s", page.Next)
+	}
+	return tools, nil
 }
 
 // listTools reads all pages of the list. If the tools change meanwhile, it starts again, so
@@ -93,7 +120,7 @@ func (a *cli) printTools(r *app.App, tools []toolroom.Tool) error {
 
 // firstSteps is the next step in an empty room.
 const firstSteps = `Add a source of tools:
-  toolroom import claude                     the MCP servers of Claude (or codex, cursor, vscode, gemini)
+  toolroom import claude                     MCP servers of Claude, Codex, …
   toolroom sources add NAME -- COMMAND ARGS  an MCP server that runs here
   toolroom sources add NAME URL              an MCP server elsewhere
   toolroom sources add NAME --openapi FILE   an HTTP service
