@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
 func TestLinesAreSentAsTheyAreAndLongOnesInPieces(t *testing.T) {
@@ -42,7 +44,29 @@ func TestOutputWithoutLineEndsTakesNoMemory(t *testing.T) {
 			most = max(most, now.HeapInuse-min(now.HeapInuse, before.HeapInuse))
 		}
 	})
-	if stdout.dropped != size-maxOutput || most > 8*maxOutput {
+	if stdout.dropped != size-maxOutput/6 || most > 8*maxOutput {
 		t.Errorf("%d bytes were dropped, and %d MiB used", stdout.dropped, most>>20)
+	}
+}
+
+// A control character has six bytes in JSON, and each result is copied several times.
+func TestWhatIsKeptOfAnOutputIsLimitedAsJSON(t *testing.T) {
+	t.Parallel()
+	c := &capture{most: 1 << 20}
+	piece := []byte(strings.Repeat("\x00\x1b\"\n", 8<<10))
+	for range 100 {
+		if n, err := c.Write(piece); n != len(piece) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	text, err := jsonx.Marshal(c.text())
+	if err != nil || len(text) > 1<<20+2 || len(text) < 1<<20-8 {
+		t.Errorf("%d bytes of JSON, %v", len(text), err)
+	}
+	if got := int64(c.kept.Len()) + c.dropped; got != int64(100*len(piece)) {
+		t.Errorf("%d bytes are counted, not %d", got, 100*len(piece))
+	}
+	if _, _ = c.Write([]byte("x")); strings.HasSuffix(c.text(), "x") {
+		t.Error("what comes after a gap is kept")
 	}
 }

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// maxOutput is the number of bytes kept of stdout and of stderr. Further output
-	// is read and counted, so that the program does not block.
+	// maxOutput is the number of bytes kept of stdout and of stderr, as JSON. Further
+	// output is read and counted, so that the program does not block.
 	maxOutput = 10 << 20
 	// stopGrace is the time between asking a program to end and killing it.
 	stopGrace = 2 * time.Second
@@ -229,16 +229,31 @@ func (s *Source) ask(ctx context.Context, name string) (string, error) {
 // writes it, and it is read after that goroutine has ended.
 type capture struct {
 	most    int
+	size    int // of what is kept, as JSON
 	kept    bytes.Buffer
 	dropped int64
 }
 
 func (c *capture) Write(p []byte) (int, error) {
-	room := max(c.most-c.kept.Len(), 0)
-	keep := min(room, len(p))
+	keep := 0
+	for c.dropped == 0 && keep < len(p) && c.size+sizeInJSON(p[keep]) <= c.most {
+		c.size += sizeInJSON(p[keep])
+		keep++
+	}
 	c.kept.Write(p[:keep])
 	c.dropped += int64(len(p) - keep)
 	return len(p), nil
+}
+
+// sizeInJSON returns how long a byte of a text is in JSON: a control character has six.
+func sizeInJSON(b byte) int {
+	switch {
+	case b == '"' || b == '\\' || b == '\n' || b == '\r' || b == '\t':
+		return 2
+	case b < ' ':
+		return 6
+	}
+	return 1
 }
 
 // text returns the kept bytes, with invalid UTF-8 replaced.
