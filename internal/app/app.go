@@ -167,21 +167,30 @@ type App struct {
 	closed     bool               // guarded by reloading
 }
 
+// OpenState opens a home without its sources, built-in tools, engines and released functions:
+// its store, receipts, artifacts, sessions, secrets and tokens. [App.Parts] and
+// [App.RecordAdmin] are all that may be used.
+func OpenState(ctx context.Context, o Options) (_ *App, err error) {
+	r := newApp(o)
+	defer func() {
+		if err != nil {
+			r.Close()
+		}
+	}()
+	if r.config, err = readConfig(o.ConfigFile, o.Verify); err != nil {
+		return nil, err
+	}
+	r.started = r.config
+	if err := r.openHome(); err != nil {
+		return nil, err
+	}
+	return r, r.openParts(ctx)
+}
+
 // Open opens a room. It starts no source: each starts at its first use or with
 // [App.Start]. Several processes may open the same home.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Environ == nil {
-		o.Environ = os.Environ()
-	}
-	r := &App{o: o, log: o.Log, managers: map[string]*sourceManager{}, owner: proc.Owner()}
-	r.newSource = r.build
-	// The list of an earlier run may have definitions that are released now.
-	r.served = &releases{room: r, shown: map[string]shown{}, entries: map[release.Choice]*catalog.Entry{}}
-	r.policy.definitions = &r.definitions
-	r.trust.Store(&trustRules{})
+	r := newApp(o)
 	defer func() {
 		if err != nil {
 			r.Close()
@@ -207,6 +216,22 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	return r, r.openReleases(ctx)
+}
+
+func newApp(o Options) *App {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Environ == nil {
+		o.Environ = os.Environ()
+	}
+	r := &App{o: o, log: o.Log, managers: map[string]*sourceManager{}, owner: proc.Owner()}
+	r.newSource = r.build
+	// The list of an earlier run may have definitions that are released now.
+	r.served = &releases{room: r, shown: map[string]shown{}, entries: map[release.Choice]*catalog.Entry{}}
+	r.policy.definitions = &r.definitions
+	r.trust.Store(&trustRules{})
+	return r
 }
 
 func readConfig(path string, verify config.Verify) (*config.Config, error) {

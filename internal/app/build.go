@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -330,6 +331,18 @@ func sourceDigest(s config.Source, c *config.Config) string {
 	_ = enc.Encode(c.Egress)
 	sum := sha256.Sum256(text.Bytes())
 	return hex.EncodeToString(sum[:])
+}
+
+// documentStamp tells versions of a source's document apart if it is a file.
+func documentStamp(s config.Source) string {
+	if s.OpenAPI == nil {
+		return ""
+	}
+	info, err := os.Stat(s.OpenAPI.Spec)
+	if err != nil {
+		return "" // an address, or the source reports it
+	}
+	return fmt.Sprintf(" %d %d", info.Size(), info.ModTime().UnixNano())
 }
 
 func (a *App) cacheFor(name, digest string) *listCache {

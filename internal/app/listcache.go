@@ -11,16 +11,21 @@ import (
 
 // listCache stores the last tool list of a source on disk, so that commands can resolve,
 // search and describe tools without starting every server. A list is valid for one
-// configuration of the source, identified by its digest, and for one day.
+// configuration of the source, identified by its digest. After a day it is outdated: it is
+// used only while a newer one is not there.
 type listCache struct {
 	path   string
 	digest string
 	now    func() time.Time
 }
 
-// listAge is how long a stored list is used without asking the source again. A server asks
-// at start in any case.
-const listAge = 24 * time.Hour
+const (
+	// listAge is how long a stored list is used without asking the source again. A server
+	// asks at start in any case.
+	listAge = 24 * time.Hour
+	// refreshWait is how long a command waits for the source of an outdated list.
+	refreshWait = 5 * time.Second
+)
 
 type keptList struct {
 	Digest string     `json:"digest"`
@@ -33,25 +38,29 @@ type keptTool struct {
 	Raw  json.RawMessage `json:"raw,omitempty"`
 }
 
-func (c *listCache) read() ([]toolroom.Tool, bool) {
+// read returns the stored list, and its time if it is outdated.
+func (c *listCache) read() (tools []toolroom.Tool, outdated time.Time, ok bool) {
 	if c == nil {
-		return nil, false
+		return nil, time.Time{}, false
 	}
 	data, err := os.ReadFile(c.path)
 	if err != nil {
-		return nil, false
+		return nil, time.Time{}, false
 	}
 	var kept keptList
 	// A list that cannot be read is ignored: the source is listed again.
-	if json.Unmarshal(data, &kept) != nil || kept.Digest != c.digest || c.now().Sub(kept.Time) > listAge {
-		return nil, false
+	if json.Unmarshal(data, &kept) != nil || kept.Digest != c.digest {
+		return nil, time.Time{}, false
 	}
-	tools := make([]toolroom.Tool, len(kept.Tools))
+	if c.now().Sub(kept.Time) > listAge {
+		outdated = kept.Time
+	}
+	tools = make([]toolroom.Tool, len(kept.Tools))
 	for i, k := range kept.Tools {
 		tools[i] = k.Tool
 		tools[i].Raw = k.Raw
 	}
-	return tools, true
+	return tools, outdated, true
 }
 
 func (c *listCache) write(tools []toolroom.Tool) error {

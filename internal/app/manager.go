@@ -69,8 +69,10 @@ type sourceManager struct {
 	again   bool     // something changed during the current attempt
 	listed  bool
 	fetched bool // listed by this process, not read from the cache
-	closed  bool
-	tools   []toolroom.Tool // as last listed
+	// outdated is the time of the list if it is old, of an earlier process; else zero.
+	outdated time.Time
+	closed   bool
+	tools    []toolroom.Tool // as last listed
 }
 
 // listing is one attempt to list a source's tools.
@@ -104,10 +106,10 @@ func newManager(m *sourceManager) *sourceManager {
 
 // publish puts the list of an earlier run into the catalog.
 func (m *sourceManager) publish() {
-	if tools, ok := m.cache.read(); ok {
+	if tools, outdated, ok := m.cache.read(); ok {
 		m.put(tools)
 		m.mu.Lock()
-		m.listed = true
+		m.listed, m.outdated = true, outdated
 		m.mu.Unlock()
 	}
 }
@@ -137,15 +139,25 @@ func (m *sourceManager) unlessRetired(f func()) bool {
 	return !closed
 }
 
-// load waits until the tools are known. It lists them if necessary.
+// load waits until the tools are known. It lists them if necessary. If there is an outdated
+// list, it waits only a while for a newer one.
 func (m *sourceManager) load(ctx context.Context) error {
 	m.mu.Lock()
-	listed := m.listed
+	listed, outdated := m.listed, !m.outdated.IsZero()
 	m.mu.Unlock()
-	if listed {
-		return nil
+	switch {
+	case !listed:
+		return m.list(ctx)
+	case outdated:
+		l := m.start(false)
+		select {
+		case <-l.done:
+		case <-time.After(refreshWait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	return m.list(ctx)
+	return nil
 }
 
 // relist lists the tools again, unless that happened a moment ago: repeated calls of an
@@ -236,7 +248,7 @@ func (m *sourceManager) fetch() error {
 		return context.Canceled
 	}
 	m.mu.Lock()
-	m.listed, m.fetched = true, true
+	m.listed, m.fetched, m.outdated = true, true, time.Time{}
 	m.mu.Unlock()
 	if err := m.cache.write(tools); err != nil {
 		m.log.Warn("cannot cache the tool list", "source", m.name, "error", err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -32,6 +33,31 @@ func (a *App) RecordAdmin(ctx context.Context, what string, arguments any, who t
 		}
 	}
 	return a.receipts.Append(ctx, rec)
+}
+
+// KeepSecrets stores the secrets of a source, by their references. Unless replace is set, it
+// refuses to change a secret that is there: it may be another's. The error then has code
+// conflict, and nothing has been stored.
+func (a *App) KeepSecrets(ctx context.Context, secrets map[string]string, replace bool) error {
+	refs := map[string]secret.Ref{}
+	for text, value := range secrets {
+		ref, err := secret.ParseRef(text)
+		if err != nil {
+			return err
+		}
+		refs[text] = ref
+		if before, err := a.secrets.Get(ctx, ref); !replace && err == nil && before != value {
+			return toolroom.Errorf(toolroom.CodeConflict, "the secret %s is there already, with another value", text).
+				WithHint("refer to it as %s in place of the value, or remove it first", text).
+				WithCLIHint("remove it first: toolroom secret remove %s/%s", ref.Scope, ref.Name)
+		}
+	}
+	for _, text := range slices.Sorted(maps.Keys(secrets)) {
+		if err := a.secrets.Set(ctx, refs[text], secrets[text]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // StateDisabled is the state of a source that the config has turned off.

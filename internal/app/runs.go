@@ -30,6 +30,10 @@ func (a *App) CancelJob(ctx context.Context, id string) error {
 	return a.worker.End(ctx, id)
 }
 
-// KeepWaiting keeps suspended programs when ctx ends: they continue in the next process
-// that calls Start or Resume.
-func (a *App) KeepWaiting(ctx context.Context) { a.approvals.KeepOnceDone(ctx.Done()) }
+// KeepWaiting returns a context for calls that are suspended, and not cancelled, if ctx ends
+// while they wait for a person: they continue in the next process that calls Start or Resume.
+func KeepWaiting(ctx context.Context) (context.Context, context.CancelFunc) {
+	kept, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { end(run.ErrLater) })
+	return kept, func() { stop(); end(nil) }
+}

@@ -95,6 +95,19 @@ func (a *App) Load(ctx context.Context, names ...string) error {
 	return a.each(names, func(h *sourceManager) error { return h.load(ctx) })
 }
 
+// Outdated returns the sources whose tools are those of an old list, with its time.
+func (a *App) Outdated() map[string]time.Time {
+	out := map[string]time.Time{}
+	for _, m := range a.allManagers() {
+		m.mu.Lock()
+		if !m.outdated.IsZero() {
+			out[m.name] = m.outdated
+		}
+		m.mu.Unlock()
+	}
+	return out
+}
+
 func (a *App) each(names []string, do func(*sourceManager) error) error {
 	managers := a.allManagers()
 	if len(names) > 0 {
@@ -308,7 +321,7 @@ func (a *App) buildManager(name string, c *config.Config, own, old *sourceManage
 	}
 	by := trust{c.DefinitionsOf(s), c.Quarantined(s), s.HTTP != nil}
 	return &sourceManager{
-		name: name, digest: digest, src: src, catalog: a.catalog, cache: a.cacheFor(name, digest), redactor: a.redactor,
+		name: name, digest: digest, src: src, catalog: a.catalog, cache: a.cacheFor(name, digest+documentStamp(s)), redactor: a.redactor,
 		admit: a.gate(name, by), quarantined: a.quarantinedOf(by), log: a.log, library: &a.library, plain: s.Names == "plain",
 	}, nil
 }

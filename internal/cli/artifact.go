@@ -176,7 +176,7 @@ func (a *cli) artifactSaveCommand() *cobra.Command {
 				_, err := io.Copy(a.screen.stream(), from)
 				return err
 			}
-			if err := save(from, args[1], force); err != nil {
+			if err := save(from, a.typedPath(args[1]), force); err != nil {
 				return err
 			}
 			return a.screen.printf("wrote %s to %s\n", count(one.Size, "byte"), args[1])

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -76,9 +77,8 @@ func (w *caller) call() (toolroom.Call, error) {
 // me is the local operator, who types the commands.
 func me() toolroom.Identity { return toolroom.Identity{} }
 
-// loadAll lists all sources, or those of a namespace. If one of many cannot be listed, that
-// is only logged, and said if none can: the tools of the others, and the built-in ones, can
-// still be found.
+// loadAll lists all sources, or those of a namespace. It says which of many cannot be listed,
+// and whose list is old: the tools of the others, and the built-in ones, can still be found.
 func (a *cli) loadAll(ctx context.Context, r *app.App, namespace string) error {
 	done := a.screen.during("listing the tools of the sources")
 	defer done()
@@ -87,18 +87,21 @@ func (a *cli) loadAll(ctx context.Context, r *app.App, namespace string) error {
 		names = append(names, namespace)
 	}
 	err := r.Load(ctx, names...)
-	if err == nil || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	done()
+	outdated := r.Outdated()
 	for _, s := range r.Sources() {
-		if s.Listed && (namespace == "" || s.Name == namespace) {
-			return nil
+		switch at := outdated[s.Name]; {
+		case namespace != "" && s.Name != namespace:
+		case !s.Listed && namespace != "":
+			return err
+		case !s.Listed:
+			a.screen.say("the tools of %s are not known: %s\ncheck it: toolroom sources test %s", s.Name, oneLine(cmp.Or(s.Error, s.State)), s.Name)
+		case !at.IsZero():
+			a.screen.say("the tools of %s are those of %s; list them again: toolroom sources test %s", s.Name, when(at), s.Name)
 		}
 	}
-	if namespace == "" {
-		done()
-		a.screen.say("no source can be listed: %s\nsee each: toolroom sources list", oneLine(err.Error()))
-		return nil
-	}
-	return err
+	return nil
 }

@@ -226,8 +226,29 @@ func (a *cli) withRoom(run func(ctx context.Context, r *app.App, args []string) 
 	}
 }
 
-func (a *cli) inRoom(ctx context.Context, do func(*app.App) error) (err error) {
-	r, err := a.openRoom(ctx, slog.LevelWarn)
+// withState is withRoom for commands that need only what the home holds: its sources are not
+// read.
+func (a *cli) withState(run func(ctx context.Context, r *app.App, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		ctx := c.Context()
+		if done, err := a.viaServer(ctx, c.CommandPath(), args); done {
+			return err
+		}
+		return a.inState(ctx, func(r *app.App) error { return run(ctx, r, args) })
+	}
+}
+
+func (a *cli) inState(ctx context.Context, do func(*app.App) error) error {
+	return a.opened(do, func() (*app.App, error) { return a.openWith(ctx, slog.LevelWarn, app.OpenState) })
+}
+
+func (a *cli) inRoom(ctx context.Context, do func(*app.App) error) error {
+	return a.opened(do, func() (*app.App, error) { return a.openRoom(ctx, slog.LevelWarn) })
+}
+
+// opened runs do with what open returns, and closes that unless it is a server's.
+func (a *cli) opened(do func(*app.App) error, open func() (*app.App, error)) (err error) {
+	r, err := open()
 	if err != nil {
 		return err
 	}
@@ -238,26 +259,41 @@ func (a *cli) inRoom(ctx context.Context, do func(*app.App) error) (err error) {
 }
 
 func (a *cli) openRoom(ctx context.Context, level slog.Level) (*app.App, error) {
+	return a.openWith(ctx, level, a.Open)
+}
+
+func (a *cli) openWith(ctx context.Context, level slog.Level, open func(context.Context, app.Options) (*app.App, error)) (*app.App, error) {
 	if a.shared != nil {
-		a.secrets.Store(a.shared.Parts().Runner.Secrets)
-		return a.shared, nil
+		return a.redacting(a.shared, nil)
 	}
 	file, err := a.findConfig()
 	if err != nil {
 		return nil, err
 	}
+	return a.openOf(ctx, file, level, open)
+}
+
+func (a *cli) openOf(ctx context.Context, file string, level slog.Level, open func(context.Context, app.Options) (*app.App, error)) (*app.App, error) {
 	defer a.screen.during("opening the home " + a.home)()
-	return a.open(ctx, app.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: a.verifier(file), Log: a.log(level), Version: a.Version, Helper: a.Helper, Guest: a.Guest, Runner: a.Runner, Workflows: a.Workflows})
+	return a.redacting(open(ctx, app.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: a.verifier(file), Log: a.log(level), Version: a.Version, Helper: a.Helper, Guest: a.Guest, Runner: a.Runner, Workflows: a.Workflows}))
 }
 
 // open opens a room. From then on its secrets are redacted in the output.
 func (a *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
-	r, err := a.Open(ctx, o)
+	return a.redacting(a.Open(ctx, o))
+}
+
+// redacting redacts the secrets of a room that has been opened in the output.
+func (a *cli) redacting(r *app.App, err error) (*app.App, error) {
 	if err == nil {
 		a.secrets.Store(r.Parts().Runner.Secrets)
 	}
 	return r, err
 }
+
+// typedPath returns a path that was typed, relative to the folder in which it was: a server runs
+// commands of other folders.
+func (a *cli) typedPath(typed string) string { return absolute(a.Dir, typed) }
 
 // findConfig returns the config file, or "" if there is none and none was requested: a room
 // without a config has no sources.

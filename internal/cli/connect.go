@@ -360,7 +360,7 @@ func (o *connecting) newToken(ctx context.Context) (plaintext, id string, err er
 	err = o.inRoom(ctx, func(r *app.App) error {
 		made, t, err := token.Create(ctx, r.Parts().Tokens, token.Options{Name: o.client.Name, Subject: cmp.Or(o.User, o.client.Name), Set: o.set})
 		plaintext, id = made, t.ID
-		return err
+		return o.recordIn(ctx, r, "tokens.create", changeOf{Name: o.client.Name}, err)
 	})
 	return plaintext, id, err
 }
@@ -374,7 +374,7 @@ func (o *connecting) revoke(ctx context.Context, id string) error {
 		if err != nil || !t.Revoked.IsZero() {
 			return nil //nolint:nilerr // it is gone already
 		}
-		return revokeToken(ctx, r, id)
+		return o.revokeToken(ctx, r, id)
 	})
 }
 
@@ -402,7 +402,8 @@ func (o *connecting) runUndo(ctx context.Context) error {
 		return err
 	}
 	for _, name := range record.Sources {
-		if err := config.RemoveSource(record.Config, name, o.keepTrust(record.Config)); err != nil {
+		err := config.RemoveSource(record.Config, name, o.keepTrust(record.Config))
+		if err := o.record(ctx, "sources.remove", changeOf{Name: name}, err); err != nil {
 			o.screen.say("%s: %s", record.Config, err)
 		} else {
 			o.screen.say("removed source %q from %s", name, record.Config)

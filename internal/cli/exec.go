@@ -39,29 +39,36 @@ command) with the words after -- as its arguments: exec sum.wasm -- 1 2 3`,
   toolroom exec -l python --runtime docker -f report.py
   toolroom exec -l sh --egress api.example.com:443 'curl -s https://api.example.com/'`,
 		Args: cobra.ArbitraryArgs,
-		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			call, err := who.call()
-			if err == nil {
-				err = r.CheckEnvironment(call.Environment)
-			}
-			if err != nil {
-				return err
-			}
-			args = o.moduleOf(args)
-			if o.repl || len(args) == 0 && o.file == "" && o.language != "command" && a.screen.inTerminal {
-				return a.repl(ctx, r, call, &o, args)
-			}
-			p, err := a.program(&o, args)
-			if err != nil {
-				return err
-			}
-			p.Session = who.session
-			r.KeepWaiting(ctx)
-			if call, err = r.ExecuteCall(call, *p); err != nil {
-				return err
-			}
-			return a.runProgram(ctx, r, call, o.json)
-		}),
+	}
+	run := func(ctx context.Context, r *app.App, args []string) error {
+		call, err := who.call()
+		if err == nil {
+			err = r.CheckEnvironment(call.Environment)
+		}
+		if err != nil {
+			return err
+		}
+		args = o.moduleOf(args)
+		if a.readsLines(&o, args) {
+			return a.repl(ctx, r, call, &o, args)
+		}
+		p, err := a.program(&o, args)
+		if err != nil {
+			return err
+		}
+		p.Session = who.session
+		ctx, end := app.KeepWaiting(ctx)
+		defer end()
+		if call, err = r.ExecuteCall(call, *p); err != nil {
+			return err
+		}
+		return a.runProgram(ctx, r, call, o.json)
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if a.readsLines(&o, args) { // the line editor needs the terminal itself
+			return a.inRoom(c.Context(), func(r *app.App) error { return run(c.Context(), r, args) })
+		}
+		return a.withRoom(run)(c, args)
 	}
 	who.flags(c)
 	c.Flags().Lookup("no-wait").Usage = "return at once if a call needs an approval; the program goes on after the answer"
@@ -69,6 +76,11 @@ command) with the words after -- as its arguments: exec sum.wasm -- 1 2 3`,
 	completeWords(c, "lang", "python", "js", "ts", "shell", "command", "wasm")
 	completeWords(c, "profile", "dev", "standard", "hardened")
 	return c
+}
+
+// readsLines reports whether exec reads programs line by line.
+func (a *cli) readsLines(o *execOptions, args []string) bool {
+	return o.repl || len(args) == 0 && o.file == "" && o.language != "command" && a.screen.inTerminal
 }
 
 // execOptions are the flags of exec.
@@ -168,7 +180,7 @@ func (a *cli) programText(o *execOptions, args []string) (string, error) {
 		if len(args) > 0 && !o.takesWords() {
 			return "", usage("toolroom exec --help", "the program is read from %s; unexpected argument %q", o.file, args[0])
 		}
-		data, err := os.ReadFile(o.file)
+		data, err := os.ReadFile(a.typedPath(o.file))
 		if err != nil {
 			return "", toolroom.Errorf(toolroom.CodeNotFound, "cannot read the program: %w", err)
 		}

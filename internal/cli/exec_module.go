@@ -32,7 +32,7 @@ func (o *execOptions) takesWords() bool {
 // programStdin returns the program's standard input.
 func (a *cli) programStdin(o *execOptions) (string, error) {
 	if o.stdin != "-" {
-		data, err := os.ReadFile(o.stdin)
+		data, err := os.ReadFile(a.typedPath(o.stdin))
 		if err != nil {
 			return "", toolroom.Errorf(toolroom.CodeNotFound, "cannot read the program's input: %w", err)
 		}

@@ -102,14 +102,15 @@ func (a *cli) takeOver(ctx context.Context, file string, found []imports.Found, 
 	if dryRun {
 		return all, nil
 	}
-	if err := a.keepSecrets(ctx, secrets); err != nil {
+	if err := a.keepSecrets(ctx, secrets, true); err != nil {
 		return nil, err
 	}
 	for i, server := range found {
 		if all[i].State == "there" {
 			continue
 		}
-		if err := config.AddSource(file, server.Name, server.Source, force, nil, a.keepTrust(file)); err != nil {
+		err := config.AddSource(file, server.Name, server.Source, force, nil, a.keepTrust(file))
+		if err := a.record(ctx, "sources.add", changeOf{Name: server.Name, Force: force}, err); err != nil {
 			return all, err
 		}
 		all[i].State = "added"
@@ -140,17 +141,18 @@ func (a *cli) takenSecrets(ctx context.Context, c *config.Config) func(secret.Re
 	}
 }
 
-func (a *cli) keepSecrets(ctx context.Context, secrets map[string]string) error {
+// keepSecrets stores secrets of sources; it changes none that is there unless replace is set.
+func (a *cli) keepSecrets(ctx context.Context, secrets map[string]string, replace bool) error {
 	if len(secrets) == 0 {
 		return nil
 	}
-	return a.inRoom(ctx, func(r *app.App) error {
+	return a.inState(ctx, func(r *app.App) error {
+		if err := r.KeepSecrets(ctx, secrets, replace); err != nil {
+			return err
+		}
 		for _, reference := range slices.Sorted(maps.Keys(secrets)) {
-			ref, err := secret.ParseRef(reference)
-			if err != nil {
-				return err
-			}
-			if err := r.Parts().Secrets.Set(ctx, ref, secrets[reference]); err != nil {
+			name := strings.TrimPrefix(reference, "secret://")
+			if err := a.recordIn(ctx, r, "secrets.set", changeOf{Name: name}, nil); err != nil {
 				return err
 			}
 		}

@@ -84,7 +84,8 @@ unchanged.`,
 			if err != nil {
 				return err
 			}
-			r.KeepWaiting(ctx)
+			ctx, end := app.KeepWaiting(ctx)
+			defer end()
 			if err := a.tellWaiting(ctx, r, id); err != nil {
 				return err
 			}

@@ -226,6 +226,9 @@ func (s *screen) ask(ctx context.Context, question string) (string, error) {
 // secret reads a secret value: typed without echo on a terminal, else all of stdin without
 // the final line end.
 func (s *screen) secret(ctx context.Context, prompt string, limit int64) (string, error) {
+	if remote, ok := s.in.(*remoteInput); ok && s.inTerminal {
+		return remote.typedSecret(prompt)
+	}
 	if f, ok := s.in.(*os.File); ok && s.inTerminal {
 		return s.typedBlind(ctx, int(f.Fd()), prompt)
 	}

@@ -42,7 +42,7 @@ arguments.`,
   printf %s "$TOKEN" | toolroom secret set github/token
   toolroom secret set github/token --for ann`,
 		Args: arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
+		RunE: a.withState(func(ctx context.Context, r *app.App, args []string) error {
 			ref, err := secret.ParsePath(args[0])
 			if err != nil {
 				return err
@@ -52,7 +52,8 @@ arguments.`,
 			if err != nil {
 				return err
 			}
-			if err := r.Parts().Secrets.Set(ctx, ref, value); err != nil {
+			err = r.Parts().Secrets.Set(ctx, ref, value)
+			if err := a.recordIn(ctx, r, "secrets.set", changeOf{Name: args[0], Owner: owner}, err); err != nil {
 				return err
 			}
 			return a.screen.printf("stored %s; refer to it in toolroom.yaml as %s\n", named(ref), ref)
@@ -122,7 +123,7 @@ func (a *cli) secretListCommand() *cobra.Command {
 		Short:   "List the names of secrets",
 		Example: "  toolroom secret list",
 		Args:    arguments(0, 0),
-		RunE: a.withRoom(func(_ context.Context, r *app.App, _ []string) error {
+		RunE: a.withState(func(_ context.Context, r *app.App, _ []string) error {
 			refs, err := r.Parts().Secrets.List()
 			if err != nil {
 				return err
@@ -172,13 +173,14 @@ func (a *cli) secretRemoveCommand() *cobra.Command {
 			}
 			return words
 		}),
-		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
+		RunE: a.withState(func(ctx context.Context, r *app.App, args []string) error {
 			ref, err := secret.ParsePath(args[0])
 			if err != nil {
 				return err
 			}
 			ref = ref.Of(owner)
-			if err := r.Parts().Secrets.Remove(ctx, ref); err != nil {
+			err = r.Parts().Secrets.Remove(ctx, ref)
+			if err := a.recordIn(ctx, r, "secrets.remove", changeOf{Name: args[0], Owner: owner}, err); err != nil {
 				return err
 			}
 			return a.screen.printf("removed %s\n", named(ref))

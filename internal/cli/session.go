@@ -117,7 +117,7 @@ secrets.`,
 				_, err := file.WriteTo(a.screen.stream())
 				return err
 			}
-			if err := save(&file, args[1], force); err != nil {
+			if err := save(&file, a.typedPath(args[1]), force); err != nil {
 				return err
 			}
 			return a.screen.printf("wrote %s to %s\n", id, args[1])
@@ -141,7 +141,7 @@ next program in the session runs it, with access to your tools.`,
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			from := a.In
 			if args[0] != "-" {
-				f, err := os.Open(args[0])
+				f, err := os.Open(a.typedPath(args[0]))
 				if err != nil {
 					return usage("", "%s", err)
 				}

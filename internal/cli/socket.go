@@ -22,6 +22,7 @@ import (
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/secret"
 )
 
 // A server runs the commands of the same user on the same home, over a Unix socket in the
@@ -38,6 +39,8 @@ const (
 	frameErr    = 'e'
 	frameWant   = 'w' // the command reads its input
 	frameIn     = 'i' // a part of the input; empty at its end
+	frameAsk    = 's' // the command asks for a secret, which is typed without echo; its prompt
+	frameSecret = 'p' // that secret
 	frameCancel = 'c'
 	frameExit   = 'x' // the exit code
 )
@@ -254,7 +257,7 @@ func (s *commandServer) serve(ctx context.Context, conn net.Conn) {
 				return
 			case kind == frameCancel:
 				cancel()
-			case kind == frameIn:
+			case kind == frameIn, kind == frameSecret:
 				select {
 				case in.parts <- data:
 				case <-ctx.Done():
@@ -288,7 +291,7 @@ func (s *commandServer) refuses(h *hello) *refusal {
 	}
 	namespace, _, _ := strings.Cut(strings.ReplaceAll(strings.ReplaceAll(h.Tool, "__", ":"), ".", ":"), ":")
 	_, source := s.room.Config().Source(namespace)
-	if h.Command == "toolroom chain" || h.Command == "toolroom call" && !source && slices.Contains(folderPacks, namespace) {
+	if h.Command == "toolroom chain" || h.Command == "toolroom exec" || h.Command == "toolroom call" && !source && slices.Contains(folderPacks, namespace) {
 		return &refusal{Folder: true}
 	}
 	return nil
@@ -361,6 +364,19 @@ func (i *remoteInput) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+// typedSecret returns a line that the client reads without echo.
+func (i *remoteInput) typedSecret(prompt string) (string, error) {
+	if err := i.frames.write(frameAsk, []byte(prompt)); err != nil {
+		return "", err
+	}
+	select {
+	case text := <-i.parts:
+		return string(text), nil
+	case <-i.gone:
+		return "", io.ErrUnexpectedEOF
+	}
+}
+
 // viaServer runs the command in the server of this home. It reports false if there is none,
 // or if the command must run on its own.
 func (a *cli) viaServer(ctx context.Context, command string, args []string) (done bool, err error) {
@@ -412,13 +428,17 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 }
 
 // serverCommands are the commands that a server runs for others: those that read and write
-// only through the room, stdin and stdout.
+// only through the room, stdin and stdout, or files whose paths are relative to the client's
+// folder.
 var serverCommands = []string{
 	"toolroom call", "toolroom chain", "toolroom search", "toolroom describe", "toolroom tools", "toolroom stubs",
 	"toolroom sources list", "toolroom sources test", "toolroom sources restart", "toolroom sources logs", "toolroom approve", "toolroom approve rules",
 	"toolroom approve show", "toolroom status", "toolroom reload", "toolroom config check", "toolroom calls", "toolroom calls show", "toolroom calls stats",
 	"toolroom policy explain", "toolroom tool list", "toolroom tool show", "toolroom tool diff", "toolroom tool log", "toolroom tool case list", "toolroom tool release", "toolroom tool rollback", "toolroom tool promote", "toolroom tool deprecate",
-	"toolroom runs", "toolroom runs wait", "toolroom runs cancel",
+	"toolroom runs", "toolroom runs wait", "toolroom runs cancel", "toolroom exec",
+	"toolroom artifact list", "toolroom artifact show", "toolroom artifact read", "toolroom artifact save", "toolroom artifact delete",
+	"toolroom session list", "toolroom session new", "toolroom session fork", "toolroom session export", "toolroom session import", "toolroom session delete",
+	"toolroom secret set", "toolroom secret list", "toolroom secret remove", "toolroom token create", "toolroom token list", "toolroom token revoke",
 }
 
 // sayRefusal tells a person on a terminal why the command does not use the server.
@@ -452,6 +472,11 @@ func (a *cli) follow(ctx context.Context, f *frames) error {
 			_, err = a.Err.Write(data)
 		case kind == frameWant:
 			go a.sendInput(f)
+		case kind == frameAsk:
+			var text string
+			if text, err = a.screen.secret(ctx, string(data), secret.MaxValue); err == nil {
+				err = f.write(frameSecret, []byte(text))
+			}
 		case kind == frameExit && len(data) == 1 && data[0] == 0:
 			return nil
 		case kind == frameExit && len(data) == 1:

@@ -159,12 +159,13 @@ func (a *cli) sourcesRemoveCommand() *cobra.Command {
 		Example:           "  toolroom sources remove filesystem",
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeSource,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			file, err := a.editable()
 			if err != nil {
 				return err
 			}
-			if err := config.RemoveSource(file, args[0], a.keepTrust(file)); err != nil {
+			err = config.RemoveSource(file, args[0], a.keepTrust(file))
+			if err := a.record(c.Context(), "sources.remove", changeOf{Name: args[0]}, err); err != nil {
 				return err
 			}
 			return a.screen.printf("removed source %q from %s\n", args[0], file)

@@ -145,8 +145,9 @@ func (a *cli) testAdded(ctx context.Context, r *app.App, name string) error {
 func (a *cli) addSource(ctx context.Context, file, name string, source config.Source, force bool) error {
 	lifted, secrets := config.LiftSecrets(name, source)
 	// A source that is not added must not change the secrets of the one that exists.
-	ready := func() error { return a.keepSecrets(ctx, secrets) }
-	if err := config.AddSource(file, name, lifted, force, ready, a.keepTrust(file)); err != nil {
+	ready := func() error { return a.keepSecrets(ctx, secrets, force) }
+	err := config.AddSource(file, name, lifted, force, ready, a.keepTrust(file))
+	if err := a.record(ctx, "sources.add", changeOf{Name: name, Force: force}, err); err != nil {
 		return err
 	}
 	for _, ref := range slices.Sorted(maps.Keys(secrets)) {

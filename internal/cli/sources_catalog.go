@@ -286,7 +286,7 @@ func (a *cli) inputs(ctx context.Context, n *newSource, name string, start *serv
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the server %s needs values that are not there: %s", name, strings.Join(namesOf(missing), ", ")).
 			WithCLIHint("set them, then add the source again:\n%s", strings.Join(missing, "\n"))
 	}
-	return values, a.keepSecrets(ctx, typed)
+	return values, a.keepSecrets(ctx, typed, true)
 }
 
 func preset(value string) string {

@@ -50,7 +50,7 @@ it into the config. With --from, the new section is that of a file (- is stdin).
 				a.screen.say("nothing was changed")
 				return nil
 			}
-			if err != nil {
+			if err := a.record(c.Context(), "sources.edit", changeOf{Name: args[0]}, err); err != nil {
 				return err
 			}
 			return a.screen.printf("changed source %q in %s\n", args[0], file)
@@ -107,7 +107,7 @@ func (a *cli) sourcesSwitchCommand(verb string, disabled bool) *cobra.Command {
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return a.configuredSources(), cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			file, err := a.editable()
 			if err != nil {
 				return err
@@ -116,7 +116,7 @@ func (a *cli) sourcesSwitchCommand(verb string, disabled bool) *cobra.Command {
 				s.Disabled = disabled
 				return s, nil
 			}, nil, a.keepTrust(file))
-			if err != nil {
+			if err := a.record(c.Context(), "sources."+verb, changeOf{Name: args[0]}, err); err != nil {
 				return err
 			}
 			return a.screen.printf("%sd source %q in %s\n", verb, args[0], file)

@@ -184,7 +184,11 @@ func (a *cli) keepToken(ctx context.Context, r *app.App, name string, s config.S
 	if err := r.Parts().Secrets.Set(ctx, ref, token); err != nil {
 		return err
 	}
-	if err := config.AddSource(file, name, s, true, nil, a.keepTrust(file)); err != nil {
+	if err := a.recordIn(ctx, r, "secrets.set", changeOf{Name: ref.Scope + "/" + ref.Name}, nil); err != nil {
+		return err
+	}
+	err = config.AddSource(file, name, s, true, nil, a.keepTrust(file))
+	if err := a.recordIn(ctx, r, "sources.edit", changeOf{Name: name}, err); err != nil {
 		return err
 	}
 	a.screen.say("check it: toolroom sources test %s", name)

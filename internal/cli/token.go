@@ -45,7 +45,7 @@ func (a *cli) tokenCreateCommand() *cobra.Command {
 				return err
 			}
 			plaintext, t, err := token.Create(ctx, r.Parts().Tokens, o)
-			if err != nil {
+			if err := a.recordIn(ctx, r, "tokens.create", newToken{changeOf{Name: o.Name}, o.Subject, o.Groups, o.Agent, o.Provider, o.Skill, o.Set, o.Environment, lifetime(o.TTL)}, err); err != nil {
 				return err
 			}
 			if asJSON {
@@ -71,6 +71,26 @@ func (a *cli) tokenCreateCommand() *cobra.Command {
 	return c
 }
 
+// newToken are the arguments in the receipt of a new token.
+type newToken struct {
+	changeOf
+	Subject     string   `json:"subject,omitempty"`
+	Groups      []string `json:"groups,omitempty"`
+	Agent       string   `json:"agent,omitempty"`
+	Provider    string   `json:"provider,omitempty"`
+	Skill       string   `json:"skill,omitempty"`
+	Set         string   `json:"set,omitempty"`
+	Environment string   `json:"environment,omitempty"`
+	Expires     string   `json:"expires,omitempty"`
+}
+
+func lifetime(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
 func (a *cli) tokenListCommand() *cobra.Command {
 	var asJSON bool
 	var p paging
@@ -79,7 +99,7 @@ func (a *cli) tokenListCommand() *cobra.Command {
 		Short:   "List the tokens",
 		Example: "  toolroom token list --json",
 		Args:    arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
+		RunE: a.withState(func(ctx context.Context, r *app.App, _ []string) error {
 			tokens, err := r.Parts().Tokens.Tokens(ctx)
 			if err != nil {
 				return err
@@ -139,12 +159,12 @@ func (a *cli) tokenRevokeCommand() *cobra.Command {
 			}
 			return words
 		}),
-		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
+		RunE: a.withState(func(ctx context.Context, r *app.App, args []string) error {
 			id, err := tokenID(ctx, r.Parts().Tokens, args[0])
 			if err != nil {
 				return err
 			}
-			if err := revokeToken(ctx, r, id); err != nil {
+			if err := a.revokeToken(ctx, r, id); err != nil {
 				return err
 			}
 			return a.screen.printf("revoked token %s\n", id)
@@ -181,6 +201,7 @@ func tokenID(ctx context.Context, store token.Store, word string) (string, error
 		WithHint("use an id: %s", strings.Join(named, ", "))
 }
 
-func revokeToken(ctx context.Context, r *app.App, id string) error {
-	return r.Parts().Tokens.RevokeToken(ctx, id, time.Now())
+func (a *cli) revokeToken(ctx context.Context, r *app.App, id string) error {
+	err := r.Parts().Tokens.RevokeToken(ctx, id, time.Now())
+	return a.recordIn(ctx, r, "tokens.revoke", changeOf{Name: id}, err)
 }

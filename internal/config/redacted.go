@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -85,6 +86,16 @@ func redact(tree any, path []string) any {
 	return tree
 }
 
+var (
+	// attachedPassword is an argument such as -pSECRET, which database clients take. A word of
+	// letters is another flag.
+	attachedPassword = regexp.MustCompile(`^(-p)(\S*[^a-z\s-]\S*)$`)
+	// portLike is what -p means for other programs.
+	portLike = regexp.MustCompile(`^[0-9.:/]+(tcp|udp)?$`)
+	// loginInAddress is an address without scheme such as USER:PASSWORD@HOST.
+	loginInAddress = regexp.MustCompile(`^((?:[\w-]+=)?[^\s:@/]+:)[^\s@/]+(@[^\s@]+)$`)
+)
+
 func redactText(path []string, value string) string {
 	key := ""
 	if path[0] == "sources" { // elsewhere, keys such as approvals.session are no names of secrets
@@ -101,6 +112,12 @@ func redactText(path []string, value string) string {
 		if (strings.HasPrefix(name, "-") || path[0] == "sources") && LooksSecret(strings.TrimLeft(name, "-"), strings.TrimSpace(value[at+1:])) {
 			return value[:at+1] + hidden
 		}
+	}
+	if part := attachedPassword.FindStringSubmatch(value); part != nil && path[0] == "sources" && !portLike.MatchString(part[2]) {
+		return part[1] + hidden
+	}
+	if part := loginInAddress.FindStringSubmatch(value); part != nil {
+		return part[1] + hidden + part[2]
 	}
 	if u, err := url.Parse(value); err == nil && u.Host != "" && u.RawQuery != "" {
 		u.RawQuery = "" // it may hold a key

@@ -12,7 +12,7 @@ func TestARedactedConfigHasNoSecretsAndAllElse(t *testing.T) {
 store: {url: "postgres://u:hunter2@db/x"}
 approvals: {webhooks: [{name: w, url: "https://hook.example.com/x?key=hunter2", secret: hunter2hunter2}]}
 sources:
-  a: {mcp: {command: node, args: [s.js, --token, hunter2hunter2, --api-key=hunter2hunter2, -e, API_KEY=hunter2, --header, "Authorization: Bearer hunter2", --depth, "3"], env: {API_KEY: hunter2hunter2, DB_PASS: hunter2, MODE: fast}}}
+  a: {mcp: {command: node, args: [s.js, --token, hunter2hunter2, --api-key=hunter2hunter2, -e, API_KEY=hunter2, -phunter2, -p8080, -parallel, "db:hunter2@db.example.com/x", "--dsn=db:hunter2@tcp(h)/x", "git@example.com:a/b", --header, "Authorization: Bearer hunter2", --depth, "3"], env: {API_KEY: hunter2hunter2, DB_PASS: hunter2, MODE: fast}}}
   b: {mcp: {url: "https://b.example.com/mcp", headers: {Authorization: "Bearer secret://b/token"}}}
 `))
 	if err != nil {
@@ -29,7 +29,7 @@ sources:
 	if strings.Contains(string(text), "hunter2") {
 		t.Errorf("a secret is shown: %s", text)
 	}
-	for _, want := range []string{`"MODE":"fast"`, `"s.js","--token","(hidden)","--api-key=(hidden)","-e","API_KEY=(hidden)","--header","Authorization:(hidden)","--depth","3"`, `"Bearer secret://b/token"`, `https://hook.example.com/x?(hidden)`} {
+	for _, want := range []string{`"MODE":"fast"`, `"s.js","--token","(hidden)","--api-key=(hidden)","-e","API_KEY=(hidden)","-p(hidden)","-p8080","-parallel","db:(hidden)@db.example.com/x","--dsn=db:(hidden)@tcp(h)/x","git@example.com:a/b","--header","Authorization:(hidden)","--depth","3"`, `"Bearer secret://b/token"`, `https://hook.example.com/x?(hidden)`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%s is missing in %s", want, text)
 		}

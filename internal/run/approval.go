@@ -213,9 +213,10 @@ func (c *approved) waitForPerson(asked *toolroom.Approval) (*toolroom.Approval, 
 	case suspended:
 		return nil, approvalRequired(c.tool, asked)
 	case c.ctx.Err() != nil:
-		// No caller is waiting for the answer any more.
-		if err := c.runner.Approvals.Abandon(context.WithoutCancel(c.ctx), asked.ID); err != nil {
-			c.runner.Log.Warn("failed to cancel the approval of a cancelled call", "approval", asked.ID, "error", err)
+		if !c.leaves() { // no caller is waiting for the answer any more
+			if err := c.runner.Approvals.Abandon(context.WithoutCancel(c.ctx), asked.ID); err != nil {
+				c.runner.Log.Warn("failed to cancel the approval of a cancelled call", "approval", asked.ID, "error", err)
+			}
 		}
 		e := toolroom.Errorf(toolroom.CodeOf(c.ctx.Err()), "the call was cancelled while it waited for approval %s", asked.ID)
 		e.Cause = c.ctx.Err()

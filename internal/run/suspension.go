@@ -14,6 +14,16 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
+// ErrLater is the cause of the context of a call whose caller leaves and asks for the result
+// later: a call that waits for a person is suspended, and its question stays open.
+var ErrLater = errors.New("the caller asks for the result later")
+
+// leaves reports whether the call ends because its caller asks for the result later, or
+// because this process ends.
+func (c *call) leaves() bool {
+	return errors.Is(context.Cause(c.ctx), ErrLater) || c.runner.Approvals != nil && c.runner.Approvals.Ending()
+}
+
 // ErrSuspended is the cause of the context of a suspended call: the call is resumed
 // later, perhaps by another process.
 var ErrSuspended = errors.New("the call is suspended until a person answers")
@@ -191,7 +201,7 @@ func (o *outcome) suspended() bool {
 	if s == nil {
 		return false
 	}
-	if o.result.Status == toolroom.StatusCancelled && o.runner.Approvals != nil && o.runner.Approvals.Ending() {
+	if o.result.Status == toolroom.StatusCancelled && o.leaves() {
 		s.Suspend()
 		e := toolroom.Errorf(toolroom.CodeApprovalRequired, "%s has not finished: it is waiting for approval by a person", o.tool)
 		e.Phase, e.Tool, e.Run = toolroom.PhaseApproval, o.tool, o.request.ID

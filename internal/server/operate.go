@@ -100,20 +100,6 @@ func (op *operator) section(name string, section json.RawMessage) (config.Source
 	return s, secrets, nil
 }
 
-// keep stores secrets, by their references.
-func (op *operator) keep(ctx context.Context, secrets map[string]string) error {
-	for text, value := range secrets {
-		ref, err := secret.ParseRef(text)
-		if err != nil {
-			return err
-		}
-		if err := op.room.Parts().Secrets.Set(ctx, ref, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (op *operator) AddSource(ctx context.Context, name string, section json.RawMessage, force bool) ([]string, error) {
 	file, err := op.file()
 	if err != nil {
@@ -127,7 +113,7 @@ func (op *operator) AddSource(ctx context.Context, name string, section json.Raw
 		return nil, err
 	}
 	// A source that is not added must not change the secrets of the one that exists.
-	ready := func() error { return op.keep(ctx, secrets) }
+	ready := func() error { return op.room.KeepSecrets(ctx, secrets, force) }
 	if err := config.AddSource(file, name, s, force, ready, op.wrote()...); err != nil {
 		return nil, invalidConfig(err, unchanged)
 	}
@@ -144,7 +130,7 @@ func (op *operator) EditSource(ctx context.Context, name string, section json.Ra
 	err = config.ChangeSource(file, name, func(config.Source) (s config.Source, err error) {
 		s, secrets, err = op.section(name, section)
 		return s, err
-	}, func() error { return op.keep(ctx, secrets) }, op.wrote()...)
+	}, func() error { return op.room.KeepSecrets(ctx, secrets, true) }, op.wrote()...)
 	if err != nil {
 		return nil, invalidConfig(err, unchanged)
 	}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
@@ -101,15 +102,21 @@ func (f *Folders) Dir() string { return f.dirs[0] }
 // Dirs returns all folders.
 func (f *Folders) Dirs() []string { return f.dirs }
 
-// Hidden and Fixed return the protected paths that lie inside the folders.
+// Hidden returns the paths inside the folders that may not be used; none is inside another.
 func (f *Folders) Hidden() []string { return f.inside(f.hidden) }
 
-// Fixed returns the paths inside that may not be changed.
+// Fixed returns the paths inside the folders that may not be changed, without those in a
+// hidden folder.
 func (f *Folders) Fixed() []string { return f.inside(f.fixed) }
 
+// inside returns the paths inside the folders. What is in a hidden folder is left out: a
+// sandbox, which shows an empty folder in its place, has nothing there to protect.
 func (f *Folders) inside(paths []string) []string {
 	var out []string
 	for _, p := range paths {
+		if slices.ContainsFunc(f.hidden, func(h string) bool { return h != p && below(h, p) }) {
+			continue
+		}
 		for _, dir := range f.dirs {
 			if below(dir, p) && dir != p {
 				out = append(out, p)
@@ -157,6 +164,11 @@ func (f *Folders) locate(path string) (dir, rel string, err error) {
 }
 
 func (f *Folders) outside(path string) error {
+	absolute := f.Absolute(path)
+	if real := bestPath(absolute); slices.ContainsFunc(f.dirs, func(dir string) bool { return below(dir, absolute) && !below(dir, real) }) {
+		return toolroom.Errorf(toolroom.CodeDenied, "%s leads through a link to %s, which is outside the folders that the file tools may use", path, real).
+			WithHint("use a path below %s, or add its folder in toolroom.yaml: builtin: {file: {roots: [%q, %q]}}", strings.Join(f.dirs, " or "), f.Dir(), filepath.Dir(real))
+	}
 	return toolroom.Errorf(toolroom.CodeDenied, "%s is outside the folders that the file tools may use", path).
 		WithHint("use a path below %s, or add its folder in toolroom.yaml: builtin: {file: {roots: [%q, %q]}}",
 			strings.Join(f.dirs, " or "), f.Dir(), filepath.Dir(f.Absolute(path)))

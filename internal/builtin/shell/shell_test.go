@@ -175,7 +175,7 @@ func TestTheSandboxShowsNothingElse(t *testing.T) {
 	}
 	defer listener.Close()
 	base := t.TempDir()
-	for _, name := range []string{"home/key", "rules", "toolroom.yaml"} {
+	for _, name := range []string{"home/key", "home/toolroom.yaml", "home/store/key", "rules", "toolroom.yaml"} {
 		path := filepath.Join(base, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
@@ -185,7 +185,7 @@ func TestTheSandboxShowsNothingElse(t *testing.T) {
 		}
 	}
 	k := newKitIn(t, base, shell.RuntimeProcess, folder.Options{
-		Hidden: []string{filepath.Join(base, "home")}, Fixed: []string{filepath.Join(base, "rules"), filepath.Join(base, "toolroom.yaml")},
+		Hidden: []string{filepath.Join(base, "home"), filepath.Join(base, "home", "store")}, Fixed: []string{filepath.Join(base, "rules"), filepath.Join(base, "toolroom.yaml"), filepath.Join(base, "home", "toolroom.yaml")},
 	}, nil)
 	for _, command := range []string{
 		"cat " + outside + "/secret", "ls " + os.Getenv("HOME") + "/.ssh", "cat /etc/shadow", "cat home/key", "ls home | grep key", "echo x > rules", "rm toolroom.yaml",
@@ -199,6 +199,9 @@ func TestTheSandboxShowsNothingElse(t *testing.T) {
 		if strings.Contains(got.Stdout, "SECRET") || strings.Contains(got.Stdout, "KEY") {
 			t.Errorf("%q shows %s", command, got.Stdout)
 		}
+	}
+	if got, err := k.run(map[string]any{"command": "echo runs"}); err != nil || got.Stdout != "runs\n" {
+		t.Errorf("nothing runs: %+v, %v", got, err)
 	}
 	if !strings.Contains(k.exec.(source.Sandboxed).Isolation(t.Context(), request("shell:exec", "", nil)), "ns") {
 		t.Error("the isolation does not name the namespaces")
