@@ -95,7 +95,7 @@ func (a *cli) approveShowCommand() *cobra.Command {
 			if asJSON {
 				return a.screen.json(one)
 			}
-			return a.screen.fields(
+			return a.screen.pagedFields(ctx,
 				"approval", one.ID,
 				"state", string(one.State)+votes(one),
 				"tool", one.Tool,
