@@ -247,6 +247,10 @@ func TestASlipInANameOfManyToolsNamesTheToolOfItsNamespace(t *testing.T) {
 	if got, _ := toolroom.AsError(err).Details["nearest"].([]string); slices.Contains(got, "git:log") {
 		t.Errorf("a tool that is not visible is named: %v", got)
 	}
+	_, err = c.Resolve("int", nil)
+	if got, _ := toolroom.AsError(err).Details["nearest"].([]string); len(got) == 0 || got[0] != "git:init" {
+		t.Errorf("the nearest of a name without namespace are %v, want git:init first", got)
+	}
 }
 
 func TestAListHasNeitherGapNorRepeat(t *testing.T) {

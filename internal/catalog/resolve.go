@@ -135,24 +135,24 @@ func ambiguous(spelling string, names []string) *toolroom.Error {
 	return e
 }
 
-// slip returns the tool of the same namespace whose name is nearly the one that was typed, or
-// "". A search finds words and not slips.
+// slip returns the tool whose name is nearly the one that was typed, or "": of the same
+// namespace if one was typed. A search finds words and not slips.
 func (c *Catalog) slip(spelling string, visible func(*Entry) bool) string {
 	namespace, name, ok := strings.Cut(spelling, ":")
 	if !ok {
-		return ""
+		namespace, name = "", spelling
 	}
 	var names []string
+	ids := map[string]string{}
 	for _, e := range c.All(visible) {
-		if e.Tool.ID.Namespace == namespace {
-			names = append(names, e.Tool.ID.Name)
+		id := e.Tool.ID
+		if (!ok || id.Namespace == namespace) && ids[id.Name] == "" {
+			names = append(names, id.Name)
+			ids[id.Name] = id.Namespace + ":" + id.Name
 		}
 	}
-	near, ok := nearest.Of(name, names)
-	if !ok {
-		return ""
-	}
-	return namespace + ":" + near
+	near, _ := nearest.Of(name, names)
+	return ids[near]
 }
 
 func (c *Catalog) notFound(spelling string, visible func(*Entry) bool) *toolroom.Error {

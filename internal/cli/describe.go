@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -132,13 +133,28 @@ func compact(v any) string {
 	return string(data)
 }
 
+// indent returns JSON as a person reads it: indented, and with <, > and & as they are, which
+// encoding/json writes as escapes.
 func indent(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if len(raw) == 0 || json.Indent(&b, raw, "", "  ") != nil {
 		return string(raw)
 	}
-	return b.String()
+	return escapes.ReplaceAllStringFunc(b.String(), func(escape string) string {
+		switch strings.ToLower(escape) {
+		case `\u003c`:
+			return "<"
+		case `\u003e`:
+			return ">"
+		case `\u0026`:
+			return "&"
+		}
+		return escape
+	})
 }
+
+// escapes matches each escape of JSON: an escaped backslash is one, and what follows is none.
+var escapes = regexp.MustCompile(`\\(?:u[0-9a-fA-F]{4}|.)`)
 
 func hintWords(h *toolroom.Hints) string {
 	if h == nil {

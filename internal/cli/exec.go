@@ -130,6 +130,9 @@ func (a *cli) program(o *execOptions, args []string) (*toolroom.Program, error) 
 		name = strings.TrimPrefix(filepath.Ext(o.file), ".")
 	}
 	if name == "" {
+		if _, ok := code.Language(strings.TrimPrefix(filepath.Ext(text), ".")); ok && len(args) == 1 && !strings.ContainsAny(text, " \t\n(") {
+			return nil, usage("toolroom exec -f "+text, "a file is run with -f")
+		}
 		return nil, usage("toolroom exec --help", "the language of the program is missing: -l takes python, js, ts, shell, command or wasm")
 	}
 	var ok bool

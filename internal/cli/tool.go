@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -188,6 +189,9 @@ func (a *cli) readUpload(path string) (release.Upload, error) {
 		path = filepath.Join(a.Dir, path)
 	}
 	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return release.Upload{}, toolroom.Errorf(toolroom.CodeNotFound, "there is no %s", path).WithHint("toolroom tool new NAME -l python writes a starter")
+	}
 	if err != nil {
 		return release.Upload{}, toolroom.Errorf(toolroom.CodeNotFound, "cannot read %s: %w", path, err).WithHint("toolroom tool new NAME -l python writes a starter")
 	}

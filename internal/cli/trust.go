@@ -94,7 +94,16 @@ func (a *cli) trust(c *cobra.Command, file string, yes bool) error {
 	if err := store.Trust(found); err != nil {
 		return err
 	}
-	return a.screen.printf("trusted %s\n", found.Path)
+	if err := a.screen.printf("trusted %s\n", found.Path); err != nil {
+		return err
+	}
+	if file != filepath.Join(a.Dir, config.FileName) {
+		return nil
+	}
+	// The running server would see it a moment later: the next command shall find it in force.
+	a.args = []string{"reload"}
+	_, err = a.viaServer(c.Context(), "toolroom reload", nil)
+	return err
 }
 
 func (a *cli) revokeTrust(file string) error {

@@ -302,6 +302,10 @@ func conclude(steps []toolroom.PolicyStep, log bool, r Request) Decision {
 	}
 	if d.Effect == toolroom.VerdictDeny && d.Hint == "" {
 		d.CLIHint = "see which layer decided: toolroom policy explain" + explainFlags(r.Who) + " " + r.Tool.ID.String()
+		if key, ok := strings.CutSuffix(d.Rule, notInProfile); ok {
+			key, _, _ = strings.Cut(key, ":")
+			d.CLIHint += fmt.Sprintf("; to permit it, add %q to %s.allow", r.Tool.ID.Namespace+"."+r.Tool.ID.Name, key)
+		}
 	}
 	return d
 }

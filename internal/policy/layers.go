@@ -55,6 +55,10 @@ func (r rules) aboutEffects() bool {
 	return slices.ContainsFunc(r, func(one rule) bool { return one.effect != nil })
 }
 
+// notInProfile ends the rule of a layer that denies what neither its profile nor its allow
+// list has.
+const notInProfile = " nor its allow list has it"
+
 func (p *parser) layer(path string, r Rules) layer {
 	l := layer{
 		path:     path,
@@ -72,7 +76,7 @@ func (p *parser) layer(path string, r Rules) layer {
 	if r.Profile == "" {
 		return l
 	}
-	l.shut = fmt.Sprintf("%s: neither its profile %q nor its allow list has it", path, r.Profile)
+	l.shut = fmt.Sprintf("%s: neither its profile %q", path, r.Profile) + notInProfile
 	patterns, ok := p.profiles[r.Profile]
 	if !ok {
 		p.problem(path+".profile", "there is no profile %q%s", r.Profile, didYouMean(r.Profile, p.profiles))

@@ -91,6 +91,9 @@ func TestLayersDecideAsDocumented(t *testing.T) {
 			if got.Effect == toolroom.VerdictDeny && !strings.HasPrefix(got.CLIHint, "see which layer decided: toolroom policy explain") {
 				t.Errorf("no next step: %q", got.CLIHint)
 			}
+			if strings.HasSuffix(got.Rule, "nor its allow list has it") && !strings.Contains(got.CLIHint, `.allow`) {
+				t.Errorf("it is not said what permits the tool: %q", got.CLIHint)
+			}
 		})
 	}
 }

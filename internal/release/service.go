@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/nearest"
 )
 
 // Upload is code that an author pushes.
@@ -211,6 +212,9 @@ func (s *Service) Find(ctx context.Context, spelling string) (tool string, numbe
 	switch len(matches) {
 	case 0:
 		e := toolroom.Errorf(toolroom.CodeToolNotFound, "there is no versioned tool %q", spelling)
+		if near := s.near(ctx, readings); near != "" {
+			return "", 0, e.WithHint("did you mean %s?", near)
+		}
 		return "", 0, e.WithCLIHint("list them: toolroom tool list; or push one: toolroom tool push FILE")
 	case 1:
 		number, err = numberOf(readings[0].Version)
@@ -218,6 +222,29 @@ func (s *Service) Find(ctx context.Context, spelling string) (tool string, numbe
 	}
 	e := toolroom.Errorf(toolroom.CodeAmbiguousTool, "%q can mean %v", spelling, matches)
 	return "", 0, e.WithHint("write the whole id, for example %s", matches[0])
+}
+
+// near returns the versioned function whose name is nearly that of a reading, or "".
+func (s *Service) near(ctx context.Context, readings []toolroom.ID) string {
+	heads, err := s.Store.VersionedTools(ctx)
+	if err != nil {
+		return "" // the error says that there is no such tool
+	}
+	for _, r := range readings {
+		var names []string
+		ids := map[string]string{}
+		for _, h := range heads {
+			id, err := toolroom.ParseID(h.Tool)
+			if err == nil && (r.Namespace == "" || r.Namespace == id.Namespace) && ids[id.Name] == "" {
+				names = append(names, id.Name)
+				ids[id.Name] = h.Tool
+			}
+		}
+		if near, ok := nearest.Of(r.Name, names); ok {
+			return ids[near]
+		}
+	}
+	return ""
 }
 
 // matches returns the versioned tools that one of the readings means. A source that may have

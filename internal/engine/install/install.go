@@ -112,6 +112,9 @@ func Pip(ctx context.Context, project, version, platform, folder string) error {
 			return ctx.Err()
 		}
 		last = fmt.Errorf("%s: %w: %s", strings.Join(command, " "), err, tail(string(said)))
+		if strings.Contains(string(said), "No matching distribution found") {
+			break // pip works, and has tried for a while: another name of it would say the same
+		}
 	}
 	if last == nil {
 		last = errors.New("there is no pip on PATH")
@@ -119,10 +122,14 @@ func Pip(ctx context.Context, project, version, platform, folder string) error {
 	return last
 }
 
-// tail returns the end of a program's output.
+// tail returns the end of a program's output, whole lines if they are not too long.
 func tail(said string) string {
 	said = strings.TrimSpace(said)
-	return said[max(0, len(said)-500):]
+	end := said[max(0, len(said)-500):]
+	if _, whole, ok := strings.Cut(end, "\n"); ok && len(end) < len(said) {
+		return whole
+	}
+	return end
 }
 
 // Install fetches the program for this platform, checks it, and installs it into the

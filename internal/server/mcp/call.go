@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/nearest"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/schema"
 )
@@ -83,7 +84,7 @@ func (s *Server) run(r *request, tool string, args json.RawMessage) (*result, er
 		}
 		var told *schema.Schema
 		if tool == r.Name {
-			res = s.withClientNames(res)
+			res = s.withClientNames(r, res)
 			if e != nil {
 				told = s.told(e)
 			}
@@ -93,11 +94,14 @@ func (s *Server) run(r *request, tool string, args json.RawMessage) (*result, er
 }
 
 // withClientNames names the nearest tools of a tool that is not there as clients list them.
-func (s *Server) withClientNames(r *toolroom.Result) *toolroom.Result {
+func (s *Server) withClientNames(req *request, r *toolroom.Result) *toolroom.Result {
 	if r.Error == nil || r.Error.Code != toolroom.CodeToolNotFound {
 		return r
 	}
 	var names []string
+	if own, ok := nearest.Of(req.Name, s.expose.of(req.who).ownNames()); ok {
+		names = append(names, own) // a tool of the server itself, which is in no catalogue
+	}
 	for _, id := range stringsOf(r.Error.Details["nearest"]) {
 		if e, err := s.o.Runner.Catalog.Resolve(id, nil); err == nil {
 			names = append(names, e.ModelName)

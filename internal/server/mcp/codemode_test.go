@@ -54,6 +54,19 @@ func TestTheModeCodeTakesUpAtMostSevenHundredTokensOfFiveThousandTools(t *testin
 	})
 }
 
+func TestASlipInTheNameOfAToolOfTheServerItselfNamesIt(t *testing.T) {
+	inEachEra(t, mcpserver.Exposure{Search: true}, func(t *testing.T, f *fixture, version string) {
+		s := f.connect(version, nil)
+		r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "cal_tool", Arguments: map[string]any{}})
+		if err == nil {
+			err = fmt.Errorf("%s", text(r))
+		}
+		if !strings.Contains(err.Error(), "did you mean call_tool") {
+			t.Errorf("call_tool is not named: %v", err)
+		}
+	})
+}
+
 func TestEachSourceHasASearchToolOnRequest(t *testing.T) {
 	inEachEra(t, mcpserver.Exposure{Code: true, PerSource: true}, func(t *testing.T, f *fixture, version string) {
 		for _, tool := range []toolroom.Tool{

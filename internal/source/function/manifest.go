@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -137,6 +138,11 @@ func readHeader(file, source string) (Manifest, error) {
 		if parse, ok := err.(toml.ParseError); ok { //nolint:errorlint // Decode returns it bare
 			line, message = first+parse.Position.Line, parse.Message
 		}
+		if at := wrongType.FindStringSubmatch(message); at != nil {
+			n, _ := strconv.Atoi(at[1])
+			return Manifest{}, mistake(file, first+n, 1, fmt.Sprintf("%s in the header is of type %s, and must be of type %s", at[2], at[3], strings.Replace(at[4], "slice", "list", 1)),
+				"see docs/tools.md for the keys")
+		}
 		return Manifest{}, mistake(file, line, 1, "the header is not TOML: "+message, "see PEP 723 for its form")
 	}
 	if err := unknownKey(file, first, text.String(), decoded); err != nil {
@@ -147,10 +153,30 @@ func readHeader(file, source string) (Manifest, error) {
 	return m, nil
 }
 
+// wrongType matches what Decode says of a value of another type than that of its field.
+var wrongType = regexp.MustCompile(`^toml: line (\d+) \(last key "([^"]+)"\): incompatible types: TOML value has type (.+); destination has type (.+)$`)
+
 // unknownKey returns an error for the first key of the table tool.toolroom that no manifest
-// has: a limit or secret that is misspelt must not be missing silently.
+// has, or of the header that no script has: a limit, secret or package that is misspelt, or
+// stands in the wrong table, must not be missing silently.
 func unknownKey(file string, first int, text string, decoded toml.MetaData) error {
 	for _, key := range decoded.Undecoded() {
+		if len(key) == 1 && key[0] != "tool" {
+			line := first + 1
+			for i, l := range strings.Split(text, "\n") {
+				if strings.HasPrefix(l, key[0]) {
+					line += i
+					break
+				}
+			}
+			hint := "the keys are dependencies, requires-python and [tool.toolroom]"
+			if slices.Contains(manifestKeys(), key[0]) && key[0] != "dependencies" {
+				hint = "write it below a line [tool.toolroom]"
+			} else if meant, ok := nearest.Of(key[0], []string{"dependencies", "requires-python"}); ok {
+				hint = "did you mean " + meant + "?"
+			}
+			return mistake(file, line, 1, "the header has an unknown key: "+key[0], hint)
+		}
 		if len(key) < 3 || key[0] != "tool" || key[1] != "toolroom" {
 			continue
 		}
