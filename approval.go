@@ -46,6 +46,8 @@ type Approval struct {
 	Arguments json.RawMessage `json:"arguments"`
 	Identity  Identity        `json:"identity,omitzero"`
 	Session   string          `json:"session,omitempty"`
+	// Environment is the environment of the call; empty means prod.
+	Environment string `json:"environment,omitempty"`
 	// Reason is the policy rule that requires the approval.
 	Reason string `json:"reason"`
 	// Effects describes the predicted effects in plain words, and Diff the change to a file
@@ -142,6 +144,8 @@ type Grant struct {
 	Scope    ApprovalScope `json:"scope"`
 	Tool     string        `json:"tool"`
 	Identity Identity      `json:"identity,omitzero"`
+	// Environment is the only one in which the grant holds; empty means prod.
+	Environment string `json:"environment,omitempty"`
 	// Session restricts a grant with [ScopeSession], Digest one with [ScopeCall].
 	Session string    `json:"session,omitempty"`
 	Digest  string    `json:"digest,omitempty"`
@@ -154,5 +158,9 @@ type Grant struct {
 // String describes the grant: who may call what, and who granted it.
 func (g *Grant) String() string {
 	said := map[ApprovalScope]string{ScopeAlways: "always", ScopeSession: "in session " + g.Session, ScopeCall: "this very call"}[g.Scope]
-	return fmt.Sprintf("%s: %s may call %s, %s, said %s on %s", g.ID, g.Identity, g.Tool, said, g.By, g.Created.UTC().Format(time.DateOnly))
+	where := ""
+	if g.Environment != "" {
+		where = " in the environment " + g.Environment
+	}
+	return fmt.Sprintf("%s: %s may call %s%s, %s, said %s on %s", g.ID, g.Identity, g.Tool, where, said, g.By, g.Created.UTC().Format(time.DateOnly))
 }

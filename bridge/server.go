@@ -11,6 +11,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -99,6 +100,7 @@ type Conn struct {
 	grace   time.Duration
 	version int
 	guest   string
+	alive   bool          // the guest is told that the server runs
 	frames  chan incoming // nil if the caller of Run reads
 	ended   chan struct{}
 	closed  chan struct{}
@@ -134,7 +136,7 @@ func Accept(ctx context.Context, stream io.ReadWriteCloser, o Options) (*Conn, e
 		c.Close()
 		return nil, fmt.Errorf("no guest connected over the bridge: %w", err)
 	}
-	if wants, _ := in.frame.Body.Get("alive").(bool); wants {
+	if c.alive, _ = in.frame.Body.Get("alive").(bool); c.alive {
 		go c.stayAlive()
 	}
 	return c, nil
@@ -352,6 +354,10 @@ func (r *run) exchange(ctx context.Context, p Program) (*Outcome, error) {
 	}
 	for {
 		in, err := r.conn.next()
+		if r.received == 0 && !r.conn.alive && errors.Is(err, syscall.ECONNRESET) {
+			// The other end of a socket was closed while data waited there, which can only be the program.
+			err = fmt.Errorf("%w: %w", ErrNotBegun, err)
+		}
 		if err != nil {
 			return nil, cmp.Or(context.Cause(ctx), err)
 		}

@@ -112,9 +112,8 @@ func (r *Room) Home() string { return r.app.Home() }
 // work ends with ctx or Close. Idle sandboxes end with Close.
 func (r *Room) Start(ctx context.Context) { r.app.Start(ctx) }
 
-// App returns what implements the room. It is for package serve and has no type that
-// programs can use.
-func (r *Room) App() any { return r.app }
+// Package serve serves what implements a room, which is no part of the public face.
+func init() { app.OfRoom = func(r any) *app.App { return r.(*Room).app } }
 
 // RunHelper runs this program as a helper process, if a room has started it as one: as a
 // worker of an engine, or as a guest in a sandbox. Programs whose own binary is

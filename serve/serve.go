@@ -31,18 +31,15 @@ type Options struct {
 // ctx ends. Calls in progress then have ten more seconds. It starts the room. Do not call
 // it twice for one room.
 func HTTP(ctx context.Context, r *room.Room, o Options) error {
-	return server.Serve(ctx, of(r), o.server(r))
+	return server.Serve(ctx, app.OfRoom(r), o.server(r))
 }
 
 // Stdio serves MCP to one client on a pair of streams until the input or ctx ends. MCP
 // clients start such servers themselves. Nothing else may write to out. It starts the room.
 func Stdio(ctx context.Context, r *room.Room, in io.ReadCloser, out io.WriteCloser, o Options) error {
-	return server.ServeStdio(ctx, of(r), in, out, o.server(r))
+	return server.ServeStdio(ctx, app.OfRoom(r), in, out, o.server(r))
 }
 
-// of returns what implements r.
-func of(r *room.Room) *app.App { return r.App().(*app.App) }
-
 func (o Options) server(r *room.Room) server.Options {
-	return server.Options{Listen: o.Listen, Client: o.Client, Started: o.Started, Version: o.Version, Log: of(r).Parts().Log}
+	return server.Options{Listen: o.Listen, Client: o.Client, Started: o.Started, Version: o.Version, Log: app.OfRoom(r).Parts().Log}
 }

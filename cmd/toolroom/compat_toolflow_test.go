@@ -188,7 +188,11 @@ func TestThePageAndBridgeOfToolFlowWork(t *testing.T) {
 	if points, _ := series["points"].([]any); len(points) == 0 {
 		t.Errorf("no points in %v", series)
 	}
-	settings := f.want(200, "GET", "/api/admin/config", "", map[string]any{"config.tool_version.active_conflict_policy": "deprecated"})
+	settings := f.want(200, "GET", "/api/admin/config", "", map[string]any{
+		"config.tool_version.active_conflict_policy": "deprecated",
+		// The page has a form of these, and saves it only if no field is empty.
+		"config.server.url": "http://127.0.0.1:7070/compat/toolflow", "config.sandbox.allowed_modules.0": "*",
+	})
 	same, err := json.Marshal(settings["config"])
 	if err != nil {
 		t.Fatal(err)

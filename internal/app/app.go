@@ -96,6 +96,10 @@ type Options struct {
 	Version string
 }
 
+// OfRoom returns the App that implements a *room.Room. Package room sets it, so that
+// package serve can reach the App and programs that import room cannot.
+var OfRoom func(room any) *App
+
 // App is an open room. Its methods are safe for concurrent use.
 type App struct {
 	o      Options

@@ -60,7 +60,11 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 		return nil, err
 	}
 	environ, enforces := a.environ, a.enforces
-	start, ruled := a.starter(c.NetworkOf(s), guard), a.ruled(a.jail(c.NetworkOf(s), guard))
+	plain, under := a.starter(c.NetworkOf(s), guard), a.ruled(a.jail(c.NetworkOf(s), guard))
+	start := func(_ context.Context, s proc.Spec) (*proc.Process, error) { return plain(s) }
+	ruled := func(_ context.Context, s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
+		return under(s, rules)
+	}
 	if s.Sandbox != nil {
 		box := &confined{app: a, name: name, source: s, egress: c.Egress}
 		environ, enforces, start, ruled = a.plainEnviron, nil, box.start, box.ruled

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -102,11 +103,15 @@ func builtinDigest(c *config.Config) string {
 // room has a workspace.
 func (a *App) buildPacks(to *packs, c *config.Config) error {
 	on := func(pack string) bool { return c.Builtin.On(pack, a.o.Workspace != "") }
+	var err error
 	folders, missing := a.folders(c)
 	if on("file") {
 		to.list = append(to.list, file.Pack(file.Options{Folders: folders, Undo: a.stateOf("undo"), PDF: document.PDF}, missing))
 	}
-	to.shell = a.newShell(c, folders)
+	if to.shell, err = a.newShell(c, folders); err != nil {
+		return err
+	}
+	servers := func(caller toolroom.Identity) egress.Local { return to.shell.Servers(caller) }
 	cannot := missing
 	if cannot == nil && len(a.sandboxInit()) == 0 && (c.Builtin.Shell == nil || c.Builtin.Shell.Runtime != config.ShellHost) {
 		cannot = to.shell.Available(context.Background())
@@ -118,7 +123,7 @@ func (a *App) buildPacks(to *packs, c *config.Config) error {
 		to.list = append(to.list, to.shell.ProcessPack(cannot))
 	}
 	if on("web") {
-		pack, err := a.webPack(c)
+		pack, err := a.webPack(c, servers)
 		if err != nil {
 			return err
 		}
@@ -133,7 +138,7 @@ func (a *App) buildPacks(to *packs, c *config.Config) error {
 		to.list = append(to.list, git.Pack(to.shell, cannot))
 	}
 	if on("browser") {
-		pack, err := a.browserPack(c)
+		pack, err := a.browserPack(c, servers)
 		if err != nil {
 			return err
 		}
@@ -160,7 +165,7 @@ func (a *App) buildPacks(to *packs, c *config.Config) error {
 	return err
 }
 
-func (a *App) webPack(c *config.Config) (*builtin.Pack, error) {
+func (a *App) webPack(c *config.Config, servers func(toolroom.Identity) egress.Local) (*builtin.Pack, error) {
 	w := config.BuiltinWeb{}
 	if c.Builtin.Web != nil {
 		w = *c.Builtin.Web
@@ -169,7 +174,7 @@ func (a *App) webPack(c *config.Config) (*builtin.Pack, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := web.Options{Guard: guard, Robots: w.Robots, Cache: w.Cache, MaxBytes: w.MaxBytes, Version: a.o.Version}
+	o := web.Options{Guard: guard, Servers: servers, Robots: w.Robots, Cache: w.Cache, MaxBytes: w.MaxBytes, Version: a.o.Version}
 	if s := w.Search; s != nil {
 		o.Search = &web.Search{Provider: s.Provider, URL: s.URL}
 		if s.Key != "" {
@@ -218,7 +223,7 @@ func (a *App) messagePack(c *config.Config) (*builtin.Pack, error) {
 	return message.Pack(channels), err
 }
 
-func (a *App) browserPack(c *config.Config) (*builtin.Pack, error) {
+func (a *App) browserPack(c *config.Config, servers func(toolroom.Identity) egress.Local) (*builtin.Pack, error) {
 	b := config.BuiltinBrowser{}
 	if c.Builtin.Browser != nil {
 		b = *c.Builtin.Browser
@@ -228,7 +233,7 @@ func (a *App) browserPack(c *config.Config) (*builtin.Pack, error) {
 		return nil, err
 	}
 	return browser.Pack(browser.Options{
-		Guard: guard.WithOwn(), Path: b.Path, Environ: a.o.Environ, Owner: a.owner, State: a.stateOf("browser"), Key: func() ([]byte, error) { return a.sealKey("browser checkpoints") },
+		Guard: guard.WithOwn(), Servers: servers, Path: b.Path, Environ: a.o.Environ, Owner: a.owner, State: a.stateOf("browser"), Key: func() ([]byte, error) { return a.sealKey("browser checkpoints") },
 		Idle: b.Idle, Max: b.Max, MaxDownload: b.MaxDownload, Artifacts: a.artifacts, Log: a.log,
 	}), nil
 }
@@ -288,14 +293,14 @@ const (
 	shellPIDs   = 512
 )
 
-func (a *App) newShell(c *config.Config, folders *folder.Folders) *shell.Shell {
+func (a *App) newShell(c *config.Config, folders *folder.Folders) (*shell.Shell, error) {
 	s := config.BuiltinShell{}
 	if c.Builtin.Shell != nil {
 		s = *c.Builtin.Shell
 	}
 	o := shell.Options{
 		Folders: folders, Runtime: shell.RuntimeProcess, Network: s.Network == config.NetworkHost, Init: a.sandboxInit(),
-		Environ: a.o.Environ, Owner: a.owner, State: filepath.Join(a.stateOf("shell"), "sessions"), Scratch: a.scratch(), Enforces: a.enforces, Start: a.ruled(&netjail.Jail{Helper: a.o.Helper, Log: a.log, HostNetwork: true}),
+		Environ: a.o.Environ, Owner: a.owner, State: filepath.Join(a.stateOf("shell"), "sessions"), Scratch: a.scratch(), Enforces: a.enforces, Start: a.ruled(&netjail.Jail{Launcher: a.launcher(), Log: a.log, HostNetwork: true}),
 		Limits: lockdown.Limits{Memory: orDefault(s.Memory, shellMemory), Disk: orDefault(s.Disk, shellDisk), PIDs: int(orDefault(int64(s.PIDs), shellPIDs))},
 	}
 	if s.Runtime != "" {
@@ -307,7 +312,15 @@ func (a *App) newShell(c *config.Config, folders *folder.Folders) *shell.Shell {
 	if err := os.MkdirAll(o.Scratch, 0o700); err != nil {
 		a.log.Warn("failed to create a folder for commands", "error", err)
 	}
-	return shell.New(o)
+	if s.Network == config.NetworkGuarded {
+		guard, err := egress.New(c.Egress.Policy(s.Egress))
+		if err != nil {
+			return nil, err
+		}
+		guard = guard.WithOwn()
+		o.Proxy = func(l net.Listener, done <-chan struct{}) { egress.ServeProxy(l, guard, a.log, nil, done) }
+	}
+	return shell.New(o), nil
 }
 
 func orDefault(n, fallback int64) int64 {

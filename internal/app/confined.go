@@ -41,21 +41,24 @@ type confined struct {
 const confinedHome = "/home/source"
 
 // ruled starts a program. The sandbox enforces no further rules of the policy.
-func (c *confined) ruled(s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
+func (c *confined) ruled(ctx context.Context, s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
 	if len(rules) > 0 {
 		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the sandbox of the source %s cannot enforce rules about the effects of a single call", c.name).
 			WithHint("narrow its folders and hosts in the config")
 	}
-	return c.start(s)
+	return c.start(ctx, s)
 }
 
-// start starts a program and returns when it runs.
-func (c *confined) start(s proc.Spec) (*proc.Process, error) {
+// start starts a program and returns when it runs. The end of the caller's context ends the
+// start, and not a program that runs.
+func (c *confined) start(caller context.Context, s proc.Spec) (*proc.Process, error) {
 	e, err := c.engine()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(caller))
+	detach := context.AfterFunc(caller, cancel)
+	defer detach()
 	job, guard, err := c.job(ctx, e, s)
 	if err != nil {
 		cancel()
@@ -101,6 +104,9 @@ func (c *confined) start(s proc.Spec) (*proc.Process, error) {
 	case <-attached:
 		return proc.Of(p, stdin, stdout), nil
 	case <-p.done:
+		if err := caller.Err(); err != nil {
+			return nil, fmt.Errorf("start the program of the source %s: %w", c.name, err)
+		}
 		return nil, cmp.Or(p.err, error(toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the program of the source %s ended before it began", c.name)))
 	}
 }
@@ -154,11 +160,17 @@ func (c *confined) job(ctx context.Context, e *hosted.Engine, s proc.Spec) (engi
 	command := s.Command
 	if e.Name() == config.RuntimeProcess {
 		found, folders, path := c.locate(s)
+		// What the config grants, perhaps for writing, is not shown again.
+		folders = slices.DeleteFunc(folders, func(f sandbox.Folder) bool {
+			return f.Target == "" && slices.ContainsFunc(granted, func(g sandbox.Folder) bool { return within(f.Source, g.Source) })
+		})
 		command, spec.Folders = found, append(spec.Folders, folders...)
 		if path != "" {
 			env = append(env, "PATH="+path+":"+confinedPath)
 		}
 	}
+	// A folder is mounted after the one that it is in, or that one would hide it.
+	slices.SortStableFunc(spec.Folders, func(a, b sandbox.Folder) int { return cmp.Compare(depth(a), depth(b)) })
 	dir := ""
 	if slices.ContainsFunc(granted, func(f sandbox.Folder) bool { return within(s.Dir, f.Source) }) {
 		dir = s.Dir
@@ -189,6 +201,11 @@ func (c *confined) job(ctx context.Context, e *hosted.Engine, s proc.Spec) (engi
 			Limits: bridge.Limits{Wall: forever.Milliseconds(), Output: math.MaxInt64 / 2, Bytes: math.MaxInt64 / 2, Memory: limits.Memory},
 		},
 	}, guard, nil
+}
+
+// depth returns how many folders the place of a folder is in.
+func depth(f sandbox.Folder) int {
+	return strings.Count(filepath.Clean(cmp.Or(f.Target, f.Source)), "/")
 }
 
 // forever is longer than any program of a source runs.

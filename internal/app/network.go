@@ -13,6 +13,7 @@ import (
 	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/netjail"
+	"github.com/toolroom/toolroom/internal/netjail/launch"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/restrict"
 )
@@ -27,8 +28,20 @@ func (a *App) starter(network string, guard *egress.Guard) func(proc.Spec) (*pro
 	return j.Start
 }
 
+// launcher returns the command that launches programs in a jail: that of guests if there
+// is one, because it is small.
+func (a *App) launcher() []string {
+	switch {
+	case a.o.Guest.Path != "":
+		return slices.Concat([]string{a.o.Guest.Path}, a.o.Guest.Args)
+	case a.o.Helper != "":
+		return []string{a.o.Helper}
+	}
+	return nil
+}
+
 func (a *App) jail(network string, guard *egress.Guard) *netjail.Jail {
-	j := &netjail.Jail{Helper: a.o.Helper, Log: a.log}
+	j := &netjail.Jail{Launcher: a.launcher(), Log: a.log}
 	switch network {
 	case config.NetworkGuarded:
 		j.Guard = guard
@@ -74,9 +87,9 @@ func (a *App) enforces() bool {
 			return
 		}
 		scratch := a.scratch()
-		j := &netjail.Jail{Helper: a.o.Helper, Binds: []lockdown.Bind{{Source: scratch, Target: scratch}}}
+		j := &netjail.Jail{Launcher: a.launcher(), Binds: []lockdown.Bind{{Source: scratch, Target: scratch}}}
 		// Without arguments the helper only prints how it is used.
-		p, err := j.Start(proc.Spec{Command: a.o.Helper, Args: []string{netjail.Arg}, Owner: a.owner, Stderr: io.Discard})
+		p, err := j.Start(proc.Spec{Command: a.o.Helper, Args: []string{launch.Arg}, Owner: a.owner, Stderr: io.Discard})
 		if err != nil {
 			a.log.Debug("rules cannot be enforced on programs without a sandbox", "error", err)
 			return
@@ -148,7 +161,7 @@ func (a *App) checkFence(programs int) Check {
 	if err != nil {
 		command = a.o.Helper
 	}
-	p, err := (&netjail.Jail{Helper: a.o.Helper}).Start(proc.Spec{Command: command, Env: a.o.Environ, Owner: a.owner})
+	p, err := (&netjail.Jail{Launcher: a.launcher()}).Start(proc.Spec{Command: command, Env: a.o.Environ, Owner: a.owner})
 	if err != nil {
 		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), "allow user namespaces, or set network: host for those programs"
 		return c

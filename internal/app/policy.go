@@ -198,7 +198,7 @@ func (a *App) ExplainFor(ctx context.Context, of toolroom.Call) (*policy.Explana
 // standing adds the grant that covers the call, if there is one.
 func (a *App) standing(ctx context.Context, e *policy.Explanation, tool *toolroom.Tool, of *toolroom.Call) error {
 	who, arguments := of.Identity, of.Arguments
-	question := toolroom.Approval{Tool: tool.ID.String(), Identity: who}
+	question := toolroom.Approval{Tool: tool.ID.String(), Identity: who, Session: of.Session, Environment: approval.Environment(of.Environment, who)}
 	if canonical, err := jsonx.Canonical(arguments); len(arguments) > 0 && err == nil {
 		question.Digest = approval.CallDigest(tool, cmp.Or(of.Environment, who.Environment), canonical, nil, who)
 	}

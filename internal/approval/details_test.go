@@ -166,6 +166,63 @@ func TestAGrantOfAnUnknownScopeCoversNothing(t *testing.T) {
 	}
 }
 
+func TestAGrantHoldsInTheEnvironmentOfItsQuestionAlone(t *testing.T) {
+	t.Parallel()
+	for _, scope := range []toolroom.ApprovalScope{toolroom.ScopeCall, toolroom.ScopeSession, toolroom.ScopeAlways} {
+		for _, given := range []string{"", "test"} {
+			asked := pending(agent)
+			asked.Environment, asked.Digest = given, "d"
+			if err := Decide(asked, toolroom.Answer{Approve: true, Scope: scope, Who: operator}, asked.Created); err != nil {
+				t.Fatal(err)
+			}
+			g := grantFor(asked, "apg_1", time.Hour)
+			for _, where := range []string{"", "test", "stage"} {
+				again := pending(agent)
+				again.Environment, again.Digest = where, "d"
+				if got := Covers(g, again); got != (where == given) {
+					t.Errorf("%s given in %q covers a call in %q: %v", scope, given, where, got)
+				}
+			}
+		}
+	}
+	for _, tt := range []struct{ named, bound, want string }{
+		{"", "", ""}, {"prod", "", ""}, {"test", "", "test"}, {"", "test", "test"}, {"", "prod", ""}, {"prod", "prod", ""},
+	} {
+		if got := Environment(tt.named, toolroom.Identity{Environment: tt.bound}); got != tt.want {
+			t.Errorf("a call that names %q of a caller bound to %q is in %q", tt.named, tt.bound, got)
+		}
+	}
+}
+
+func TestABoundApproverAnswersWhatItIsBoundTo(t *testing.T) {
+	t.Parallel()
+	group := []string{"approvers"}
+	for name, tt := range map[string]struct {
+		who         toolroom.Identity
+		environment string
+		set         string
+		allowed     bool
+	}{
+		"unbound":                     {toolroom.Identity{Subject: "c", Groups: group}, "test", "reading", true},
+		"bound, its environment":      {toolroom.Identity{Subject: "c", Groups: group, Environment: "test"}, "test", "", true},
+		"bound, prod":                 {toolroom.Identity{Subject: "c", Groups: group, Environment: "test"}, "", "", false},
+		"bound to prod, prod":         {toolroom.Identity{Subject: "c", Groups: group, Environment: "prod"}, "", "", true},
+		"bound to prod, test":         {toolroom.Identity{Subject: "c", Groups: group, Environment: "prod"}, "test", "", false},
+		"bound to a set, its caller":  {toolroom.Identity{Subject: "c", Groups: group, Set: "reading"}, "", "reading", true},
+		"bound to a set, others":      {toolroom.Identity{Subject: "c", Groups: group, Set: "reading"}, "", "", false},
+		"the local operator, any set": {operator, "test", "reading", true},
+	} {
+		for _, yes := range []bool{true, false} {
+			a := pending(agent)
+			a.Environment, a.Identity.Set = tt.environment, tt.set
+			err := Decide(a, toolroom.Answer{Approve: yes, Who: tt.who}, a.Created)
+			if (err == nil) != tt.allowed || err != nil && toolroom.CodeOf(err) != toolroom.CodeDenied {
+				t.Errorf("%s, approve %v: %v", name, yes, err)
+			}
+		}
+	}
+}
+
 func TestScopesThatAnApprovalMayHave(t *testing.T) {
 	t.Parallel()
 	once, call, session, always := toolroom.ScopeOnce, toolroom.ScopeCall, toolroom.ScopeSession, toolroom.ScopeAlways

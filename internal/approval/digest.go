@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -29,14 +30,23 @@ func CallDigest(tool *toolroom.Tool, environment string, canonicalArgs, more []b
 	if tool.Release != nil && id.Version == "" {
 		id.Version = toolroom.Version(strconv.Itoa(tool.Release.Version))
 	}
-	if environment != "" && environment != prod {
-		identity.Environment = environment
+	if e := Environment(environment, identity); e != "" {
+		identity.Environment = e
 	}
 	return Digest(id, canonicalArgs, more, identity)
 }
 
 // prod is the environment of a call that names none.
 const prod = "prod"
+
+// Environment returns the environment of a call that names one, or does not, as the field of
+// [toolroom.Approval] has it.
+func Environment(named string, who toolroom.Identity) string {
+	if e := cmp.Or(named, who.Environment); e != prod {
+		return e
+	}
+	return ""
+}
 
 // Caller returns the SHA-256, in hex, over the whole identity of a caller.
 func Caller(identity toolroom.Identity) string {

@@ -13,7 +13,7 @@ func grantFor(a *toolroom.Approval, id string, sessionTTL time.Duration) *toolro
 	if a.State != toolroom.ApprovalApproved || a.Scope == "" || a.Scope == toolroom.ScopeOnce {
 		return nil
 	}
-	g := &toolroom.Grant{ID: id, Approval: a.ID, Scope: a.Scope, Tool: a.Tool, Identity: a.Identity, By: a.By, Created: a.Answered}
+	g := &toolroom.Grant{ID: id, Approval: a.ID, Scope: a.Scope, Tool: a.Tool, Identity: a.Identity, Environment: a.Environment, By: a.By, Created: a.Answered}
 	switch a.Scope {
 	case toolroom.ScopeSession:
 		g.Session, g.Expires = a.Session, a.Answered.Add(sessionTTL)
@@ -25,7 +25,7 @@ func grantFor(a *toolroom.Approval, id string, sessionTTL time.Duration) *toolro
 
 // Covers reports whether the grant covers the call of a.
 func Covers(g *toolroom.Grant, a *toolroom.Approval) bool {
-	if g.Tool != a.Tool || Caller(g.Identity) != Caller(a.Identity) {
+	if g.Tool != a.Tool || g.Environment != a.Environment || Caller(g.Identity) != Caller(a.Identity) {
 		return false
 	}
 	if len(a.Scopes) > 0 && !slices.Contains(a.Scopes, g.Scope) {

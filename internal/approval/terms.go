@@ -45,6 +45,12 @@ func IsFor(t toolroom.ApprovalTerms, who toolroom.Identity) bool {
 	return isOperator(who) && names(t, "operator") || !isOperator(who) && names(t, namesOf(who)...)
 }
 
+// WithinBounds reports whether who, if bound to a tool set or an environment, is bound to
+// that of the call.
+func WithinBounds(a *toolroom.Approval, who toolroom.Identity) bool {
+	return (who.Set == "" || who.Set == a.Identity.Set) && (who.Environment == "" || Environment(who.Environment, who) == a.Environment)
+}
+
 // CallerAnswers reports whether the user of a caller's client may answer: if the
 // terms allow it, or if that user is the local operator.
 func CallerAnswers(t toolroom.ApprovalTerms, who toolroom.Identity) bool {
@@ -54,6 +60,9 @@ func CallerAnswers(t toolroom.ApprovalTerms, who toolroom.Identity) bool {
 // permits returns an error that says why an answer does not count, or nil.
 func permits(a *toolroom.Approval, answer toolroom.Answer) error {
 	own := answer.Hook == "" && answer.Who.Key() == a.Identity.Key()
+	if answer.Hook == "" && !WithinBounds(a, answer.Who) {
+		return fail(a, toolroom.CodeDenied, "is outside the tool set or environment to which the token of "+answer.Who.Key()+" is bound", "answer with a token that is not bound")
+	}
 	var allowed bool
 	switch {
 	case answer.Hook != "":

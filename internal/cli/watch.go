@@ -168,6 +168,9 @@ func (a *cli) sayRule(ctx context.Context, r *app.App, done *toolroom.Approval) 
 func (a *cli) showApproval(ctx context.Context, p *toolroom.Approval) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s wants to run %s\n  arguments  %s\n", p.Identity, p.Tool, p.Arguments)
+	if p.Environment != "" {
+		fmt.Fprintf(&b, "  in         the environment %s\n", p.Environment)
+	}
 	for _, effect := range p.Effects {
 		fmt.Fprintf(&b, "  effect     %s\n", effect)
 	}

@@ -51,9 +51,11 @@ type BuiltinShell struct {
 	// Runtime is where commands run: process (the default, a sandbox of this machine) or
 	// host (no sandbox).
 	Runtime string `yaml:"runtime,omitempty"`
-	// Network is none (the default) or host. The runtime host has always that of this
-	// machine.
+	// Network is none (the default), guarded (a proxy that applies the rules of egress is the
+	// only way out) or host. The runtime host has always that of this machine.
 	Network string `yaml:"network,omitempty"`
+	// Egress are rules beside those of the whole config, for guarded.
+	Egress Egress `yaml:"egress,omitempty"`
 	// Env are additional environment variables, which may name secrets.
 	Env map[string]string `yaml:"env,omitempty"`
 	// Memory and Disk limit a command in the sandbox, in bytes (2 GiB, 1 GiB), and PIDs its
@@ -189,8 +191,9 @@ func (c check) builtin(b Builtin) {
 		if s.Runtime != "" {
 			c.oneOf("builtin.shell.runtime", s.Runtime, ShellProcess, ShellHost)
 		}
+		c.egress("builtin.shell.egress", s.Egress)
 		if s.Network != "" {
-			c.oneOf("builtin.shell.network", s.Network, NetworkNone, NetworkHost)
+			c.oneOf("builtin.shell.network", s.Network, NetworkNone, NetworkGuarded, NetworkHost)
 		}
 	}
 	c.storage(b.Storage)

@@ -27,6 +27,9 @@ func (g *Guard) DialContext(ctx context.Context, network, address string) (net.C
 	if err != nil {
 		return nil, err
 	}
+	if g.isLocal(t) {
+		return g.local.Dial(ctx, t.port)
+	}
 	dialer := net.Dialer{
 		Timeout:  dialTimeout,
 		Resolver: g.resolver,

@@ -45,6 +45,7 @@ type Guard struct {
 	// compared literally, in whatever form they are written.
 	own    []ownHost
 	within []rule // unless nil, one of them must match
+	local  Local  // may be nil
 	// named refuses addresses that stand for themselves, because deny has names, which
 	// these would get around.
 	named    bool
@@ -121,6 +122,44 @@ func (g *Guard) WithOwn(services ...*url.URL) *Guard {
 	}
 	return &more
 }
+
+// Local are servers that take the place of this machine's loopback.
+type Local interface {
+	// Serves reports whether there is a server at a port.
+	Serves(port uint16) bool
+	// Dial connects to it.
+	Dial(ctx context.Context, port uint16) (net.Conn, error)
+}
+
+// WithLocal returns a guard that also permits the servers of local, and reaches them in
+// place of this machine's own at localhost, 127.0.0.1 and ::1, but not at other names,
+// whatever DNS says. Deny still takes precedence. A nil g is the zero Guard.
+func (g *Guard) WithLocal(local Local) *Guard {
+	if g == nil {
+		g = &Guard{}
+	}
+	more := *g
+	more.local = local
+	return &more
+}
+
+// isLocal reports whether a target is a server of WithLocal.
+func (g *Guard) isLocal(t target) bool {
+	if g.local == nil || t.name != "" && t.name != "localhost" {
+		return false
+	}
+	return (t.name != "" || t.addr == ipv4Loopback || t.addr == netip.IPv6Loopback()) && g.local.Serves(t.port)
+}
+
+// IsLocal reports whether a URL names a server of WithLocal.
+func (g *Guard) IsLocal(u *url.URL) bool {
+	t := target{host: u.Hostname(), port: portOf(u)}
+	var reason error
+	t.name, t.addr, reason = readHost(t.host)
+	return reason == nil && g.isLocal(t)
+}
+
+var ipv4Loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 // Within returns a guard that permits what both g and entries permit. A nil g is the zero
 // Guard. The error names the first invalid entry.
@@ -261,6 +300,9 @@ func (g *Guard) judge(t target) error {
 		if r.matches(t) {
 			return t.denied(r)
 		}
+	}
+	if g.isLocal(t) {
+		return nil
 	}
 	for _, r := range g.allow {
 		if r.matches(t) && (r.name == "" || coveredByName(t.class)) {

@@ -155,8 +155,10 @@ func (r *run) launch(ctx context.Context, language, path string, env ...string) 
 	return &interpreting{path, ours, cmd.Cancel, wait}, nil
 }
 
-// interpret runs the program in i, or in a new interpreter if i is nil.
+// interpret runs the program in i, or in a new interpreter if i is nil, or if i ended before
+// it had read the program.
 func (r *run) interpret(ctx context.Context, i *interpreting) (err error) {
+	waited := i != nil
 	if i == nil {
 		path := find(r.program.Language)
 		if path == "" {
@@ -178,29 +180,40 @@ func (r *run) interpret(ctx context.Context, i *interpreting) (err error) {
 	r.mu.Lock()
 	r.child = child
 	r.mu.Unlock()
-	go func() { _ = child.Write(r.start) }() // a child that does not read must not block this goroutine
-	ended := r.relay(child)
+	wrote := make(chan error, 1)
+	go func() { wrote <- child.Write(r.start) }() // a child that does not read must not block this goroutine
+	sent, err := r.relay(child)
 	i.stream.Close()
 	state := i.wait()
-	if ended {
+	if err == nil {
 		return nil
+	}
+	if waited && sent == 0 && ctx.Err() == nil && unread(err, wrote) {
+		return r.interpret(ctx, nil)
 	}
 	return r.fail(crash(ctx, i.path, state), state.ExitCode())
 }
 
-// relay forwards the child's frames to the server, including the one that ends the
-// run, and reports whether there was one.
-func (r *run) relay(child *bridge.Wire) bool {
-	for {
+// unread reports whether a child whose stream ended with an error had not read all that was
+// written to it, so that nothing of the program has run.
+func unread(err error, wrote <-chan error) bool {
+	// The kernel reports a reset if the other end is closed while data waits there.
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) && <-wrote != nil
+}
+
+// relay forwards the child's frames to the server, including the one that ends the run. It
+// returns how many there were, and an error unless one of them ended the run.
+func (r *run) relay(child *bridge.Wire) (sent int, err error) {
+	for ; ; sent++ {
 		f, _, err := child.Read()
 		if err != nil {
-			return false
+			return sent, err
 		}
-		if err := r.server.Write(f); err != nil {
-			return true // the server is gone
+		if r.server.Write(f) != nil {
+			return sent, nil // the server is gone
 		}
 		if f.Kind == bridge.Done || f.Kind == bridge.Failed {
-			return true
+			return sent, nil
 		}
 	}
 }

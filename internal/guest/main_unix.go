@@ -17,6 +17,7 @@ import (
 	"github.com/toolroom/toolroom/internal/guest/pod"
 	"github.com/toolroom/toolroom/internal/guest/vm"
 	"github.com/toolroom/toolroom/internal/lockdown"
+	"github.com/toolroom/toolroom/internal/netjail/launch"
 )
 
 // Main is the main function of toolroom-guest, which may also be part of a larger
@@ -27,6 +28,9 @@ func Main(args []string) int {
 	}
 	if len(args) > 0 && args[0] == lockdown.InitArg {
 		return lockdown.Main()
+	}
+	if len(args) > 0 && args[0] == launch.Arg {
+		return launch.Main(args[1:])
 	}
 	if len(args) > 0 && args[0] == vm.Arg {
 		return vm.Main()

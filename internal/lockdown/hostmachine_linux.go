@@ -97,7 +97,7 @@ func (h *HostMachine) start(ctx context.Context, s Spec) (*Process, error) {
 func (m machine) plan(s Spec, namespaces bool) (plan, error) {
 	p := plan{
 		Path: s.Path, Args: s.Args, Env: s.Env, Dir: s.Dir, Files: len(s.Files), UID: s.UID, GID: s.GID,
-		Namespaces: namespaces, Network: s.Network, Loopback: s.Loopback && !s.Network, Disk: s.Limits.Disk, Inodes: s.Limits.Inodes,
+		Namespaces: namespaces, Network: s.Network, Loopback: s.Loopback && !s.Network, Listen: s.Listen, Disk: s.Limits.Disk, Inodes: s.Limits.Inodes,
 		Landlock: m.landlock, Seccomp: s.Seccomp, Rlimits: m.rlimits(s.Limits, namespaces), Direct: s.Direct, Terminal: s.Terminal,
 	}
 	if p.Dir == "" {
@@ -144,6 +144,9 @@ func (h *HostMachine) launch(p *Process, s Spec) (err error) {
 				p.group.kill()
 				p.group.remove()
 			}
+			if p.inside != nil {
+				p.inside.close()
+			}
 			release()
 		}
 	}()
@@ -168,6 +171,18 @@ func (h *HostMachine) launch(p *Process, s Spec) (err error) {
 	p.done = make(chan struct{})
 	p.cmd = h.command(p.plan, s)
 	p.cmd.ExtraFiles = slices.Concat([]*os.File{theirs}, s.Files, trees)
+	if p.plan.Loopback && !p.plan.Direct {
+		conn, sockets, err := socketPair()
+		if err != nil {
+			theirs.Close()
+			p.control.Close()
+			return err
+		}
+		defer sockets.Close()
+		p.inside = &inside{conn: conn}
+		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, sockets)
+		p.plan.Inside = controlFile + len(p.cmd.ExtraFiles) - 1
+	}
 	if len(h.Init) > 0 {
 		// Opened here because the program's user may not be able to reach the path.
 		binary, err := os.Open(h.Init[0])
@@ -193,7 +208,11 @@ func (h *HostMachine) launch(p *Process, s Spec) (err error) {
 		return err
 	}
 	answers := json.NewDecoder(conn)
-	if err := p.handOver(answers); err != nil {
+	err = p.handOver(answers)
+	if err == nil && p.inside != nil {
+		err = p.inside.accept(len(p.plan.Listen))
+	}
+	if err != nil {
 		conn.Close()
 		_ = p.cmd.Process.Kill()
 		<-gone

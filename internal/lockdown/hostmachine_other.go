@@ -5,6 +5,7 @@ package lockdown
 import (
 	"context"
 	"errors"
+	"net"
 	"runtime"
 	"syscall"
 )
@@ -94,3 +95,14 @@ type Lock struct{ Code bool }
 
 // LockSelf returns an error: a process cannot be locked on this system.
 func LockSelf(Lock) error { return errors.New("sandbox: lock the worker: that needs Linux") }
+
+// Dial returns an error.
+func (p *Process) Dial(context.Context, uint16) (net.Conn, error) {
+	return nil, errors.New("sandbox: dialing inside needs Linux")
+}
+
+// Listeners returns nil.
+func (p *Process) Listeners() []net.Listener { return nil }
+
+// Ports returns nil.
+func (p *Process) Ports() []uint16 { return nil }

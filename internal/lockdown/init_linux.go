@@ -73,6 +73,9 @@ func (i *initProcess) start() error {
 			if err := LoopbackUp(); err != nil {
 				return fmt.Errorf("bring up the loopback: %w", err)
 			}
+			if err := p.listenInside(); err != nil {
+				return fmt.Errorf("listen inside: %w", err)
+			}
 		}
 		if err := p.buildRoot(); err != nil {
 			return err
@@ -97,6 +100,9 @@ func (i *initProcess) start() error {
 		return err
 	}
 	go i.obey()
+	if p.Inside > 0 {
+		go p.dialInside()
+	}
 	dropOwnCapabilities() // last, because it waits for each thread: the program already runs
 	return nil
 }

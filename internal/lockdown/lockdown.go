@@ -173,6 +173,9 @@ type Spec struct {
 	// Loopback adds a loopback interface to a program without Network. It requires
 	// namespaces.
 	Loopback bool
+	// Listen are TCP ports of that loopback on which the server listens, from before the
+	// program starts; see [Process.Listeners].
+	Listen []uint16
 	// UID and GID are the program's user and group inside; [Nobody] by default, and
 	// never root. If the server is root, they are the same ids outside.
 	UID, GID int

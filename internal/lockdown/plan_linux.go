@@ -25,6 +25,8 @@ type plan struct {
 	Etc        bool
 	Network    bool
 	Loopback   bool
+	Listen     []uint16
+	Inside     int // the socket for sockets inside; 0 if there is none
 	Disk       int64
 	Inodes     int
 	Landlock   int // the ABI; 0 leaves it out

@@ -27,6 +27,7 @@ type Process struct {
 	cmd     *exec.Cmd
 	control *net.UnixConn
 	orders  *json.Encoder
+	inside  *inside // nil without a loopback inside
 
 	mu       sync.Mutex // guards orders and exceeded
 	exceeded string
@@ -160,6 +161,9 @@ func (p *Process) await(answers *json.Decoder, gone <-chan struct{}, release fun
 	close(stop)
 	<-watching
 	p.control.Close()
+	if p.inside != nil {
+		p.inside.close()
+	}
 	p.finish(last)
 	release()
 	close(p.done)

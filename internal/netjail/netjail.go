@@ -3,7 +3,7 @@
 // such a program runs in its own network namespace. The only way out is an HTTP proxy
 // inside, which the server serves through an egress guard:
 //
-//	server ── clone into a namespace ──▶ launcher (this binary)
+//	server ── clone into a namespace ──▶ launcher (package launch)
 //	   ▲                                   │ makes the proxy's socket inside,
 //	   └── accepts on that socket ◀────────┘ hands it over, executes the program
 //
@@ -19,14 +19,11 @@ import (
 	"github.com/toolroom/toolroom/internal/lockdown"
 )
 
-// Arg is the first argument of a binary that runs as the launcher: its main must call
-// [Main].
-const Arg = "__netjail"
-
 // Jail configures the network of a program.
 type Jail struct {
-	// Helper is the binary that runs as the launcher. Without it nothing can be started.
-	Helper string
+	// Launcher is the command whose main calls [launch.Main]; a small binary starts
+	// programs sooner. Without it nothing can be started.
+	Launcher []string
 	// Guard decides about every connection of the program; nil allows none.
 	Guard *egress.Guard
 	// HostNetwork leaves the program the machine's network. Guard is not used then.
@@ -40,18 +37,3 @@ type Jail struct {
 
 // startTimeout bounds the time until the program has been executed.
 const startTimeout = 15 * time.Second
-
-// order is what the launcher reads from its socket before it begins.
-type order struct {
-	HostNetwork, Guarded bool
-	Binds                []lockdown.Bind
-}
-
-// handed is a message of the launcher on its socket, as JSON. With Proxy it carries the
-// listening socket. The end of the stream means that the program has been executed.
-type handed struct {
-	Proxy bool   `json:"proxy,omitempty"`
-	Error string `json:"error,omitempty"`
-	// Missing means that the program does not exist.
-	Missing bool `json:"missing,omitempty"`
-}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,13 +20,14 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/egress"
+	"github.com/toolroom/toolroom/internal/netjail/launch"
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
 // Start starts a program in the jail. If this machine does not support that, Start returns
 // an error with code sandbox_unavailable and starts nothing.
 func (j *Jail) Start(s proc.Spec) (*proc.Process, error) {
-	if j.Helper == "" {
+	if len(j.Launcher) == 0 {
 		return nil, unavailable(errors.New("the program that embeds Toolroom names no helper (room.Options.Helper)"))
 	}
 	program := s.Command
@@ -44,15 +46,15 @@ func (j *Jail) Start(s proc.Spec) (*proc.Process, error) {
 
 	fd := 3 + len(s.Files)
 	s.Files = append(s.Files[:len(s.Files):len(s.Files)], theirs)
-	s.Args = append([]string{Arg, strconv.Itoa(fd), program, s.Command}, s.Args...)
-	s.Command, s.Namespaces = j.Helper, j.namespaces
+	s.Args = slices.Concat(j.Launcher[1:], []string{launch.Arg, strconv.Itoa(fd), program, s.Command}, s.Args)
+	s.Command, s.Namespaces = j.Launcher[0], j.namespaces
 	p, err := proc.Start(s)
 	theirs.Close()
 	if err != nil {
 		return nil, unavailable(err)
 	}
 	// An error means that the launcher has ended, which receive reports.
-	_ = json.NewEncoder(ours).Encode(order{j.HostNetwork, j.guarded(), j.Binds})
+	_ = json.NewEncoder(ours).Encode(launch.Order{HostNetwork: j.HostNetwork, Guarded: j.guarded(), Binds: j.Binds})
 	_ = ours.CloseWrite()
 	listener, err := receive(ours)
 	if err != nil {
@@ -136,7 +138,7 @@ func receive(conn *net.UnixConn) (listener net.Listener, err error) {
 			}
 			return listener, nil // the launcher's end was closed on exec
 		}
-		var message handed
+		var message launch.Message
 		if err := json.Unmarshal(text[:n], &message); err != nil {
 			return listener, unavailable(err)
 		}

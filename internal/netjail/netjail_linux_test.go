@@ -24,6 +24,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/egress"
+	"github.com/toolroom/toolroom/internal/netjail/launch"
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
@@ -32,8 +33,8 @@ const attackArg = "__attack"
 
 func TestMain(m *testing.M) {
 	switch {
-	case len(os.Args) > 1 && os.Args[1] == Arg:
-		os.Exit(Main(os.Args[2:]))
+	case len(os.Args) > 1 && os.Args[1] == launch.Arg:
+		os.Exit(launch.Main(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == attackArg:
 		_ = json.NewEncoder(os.Stdout).Encode(attack(os.Args[2], os.Args[3]))
 		os.Exit(0)
@@ -177,7 +178,7 @@ func runAttack(t *testing.T, f *Jail, local, socket string, env ...string) map[s
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Helper = self
+	f.Launcher = []string{self}
 	p, err := f.Start(proc.Spec{Command: self, Args: []string{attackArg, local, socket}, Env: env, Owner: "test", Stderr: os.Stderr})
 	if err != nil {
 		t.Fatal(err)
@@ -272,7 +273,7 @@ func TestAJailedProgramKeepsItsFilesItsUserAndItsExitCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "mine")
-	f := &Jail{Helper: self}
+	f := &Jail{Launcher: []string{self}}
 	p, err := f.Start(proc.Spec{Command: "sh", Args: []string{"-c", `id -u; echo kept > "$0"; exit 7`, file}, Env: os.Environ(), Owner: "test"})
 	if err != nil {
 		t.Fatal(err)
@@ -302,8 +303,8 @@ func TestAFailedStartSaysWhy(t *testing.T) {
 		command string
 		want    func(error) bool
 	}{
-		{"no program on PATH", Jail{Helper: self}, "no-such-program-here", func(err error) bool { return errors.Is(err, exec.ErrNotFound) }},
-		{"no program at a path", Jail{Helper: self}, "/no/such/program", func(err error) bool { return errors.Is(err, fs.ErrNotExist) }},
+		{"no program on PATH", Jail{Launcher: []string{self}}, "no-such-program-here", func(err error) bool { return errors.Is(err, exec.ErrNotFound) }},
+		{"no program at a path", Jail{Launcher: []string{self}}, "/no/such/program", func(err error) bool { return errors.Is(err, fs.ErrNotExist) }},
 		{"no helper", Jail{}, "true", func(err error) bool { return toolroom.CodeOf(err) == toolroom.CodeSandboxUnavailable }},
 	} {
 		p, err := c.jail.Start(proc.Spec{Command: c.command, Owner: "test"})

@@ -14,6 +14,3 @@ func (j *Jail) Start(proc.Spec) (*proc.Process, error) {
 	return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "a program's network cannot be isolated on %s", runtime.GOOS).
 		WithHint("run Toolroom on Linux; network: host runs the program without a guard")
 }
-
-// Main returns an exit code for misuse: there is no launcher on this system.
-func Main([]string) int { return 2 }

@@ -94,12 +94,13 @@ func (c *decided) question() (toolroom.Approval, error) {
 		return toolroom.Approval{}, err
 	}
 	return toolroom.Approval{
-		Call:     c.request.ID,
-		Digest:   approval.CallDigest(&c.entry.Tool, c.request.Environment, canonical, c.more(), c.request.Identity),
-		Tool:     c.tool,
-		Identity: c.request.Identity,
-		Session:  c.request.Session,
-		Reason:   c.decision.Rule + c.because(),
+		Call:        c.request.ID,
+		Digest:      approval.CallDigest(&c.entry.Tool, c.request.Environment, canonical, c.more(), c.request.Identity),
+		Tool:        c.tool,
+		Identity:    c.request.Identity,
+		Session:     c.request.Session,
+		Environment: approval.Environment(c.request.Environment, c.request.Identity),
+		Reason:      c.decision.Rule + c.because(),
 	}, nil
 }
 

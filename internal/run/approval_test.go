@@ -23,11 +23,12 @@ func TestAYesForMoreThanOneCallLetsNoMoreThroughThanWasSaid(t *testing.T) {
 	same, other := change(func(*toolroom.Call) {}), change(func(c *toolroom.Call) { c.Arguments = json.RawMessage(`{"path":"b"}`) })
 	elsewhere := change(func(c *toolroom.Call) { c.Session = "t" })
 	eve := change(func(c *toolroom.Call) { c.Identity.Subject = "eve" })
-	for scope, want := range map[toolroom.ApprovalScope][4]bool{
-		toolroom.ScopeOnce:    {false, false, false, false},
-		toolroom.ScopeCall:    {true, false, true, false},
-		toolroom.ScopeSession: {true, true, false, false},
-		toolroom.ScopeAlways:  {true, true, true, false},
+	test := change(func(c *toolroom.Call) { c.Environment = "test" })
+	for scope, want := range map[toolroom.ApprovalScope][5]bool{
+		toolroom.ScopeOnce:    {},
+		toolroom.ScopeCall:    {true, false, true, false, false},
+		toolroom.ScopeSession: {true, true, false, false, false},
+		toolroom.ScopeAlways:  {true, true, true, false, false},
 	} {
 		t.Run(string(scope), func(t *testing.T) {
 			t.Parallel()
@@ -42,12 +43,12 @@ func TestAYesForMoreThanOneCallLetsNoMoreThroughThanWasSaid(t *testing.T) {
 			if scope == toolroom.ScopeOnce {
 				b.Run(t.Context(), call) // which uses it up
 			}
-			var got [4]bool
-			for i, c := range []toolroom.Call{same, other, elsewhere, eve} {
+			var got [5]bool
+			for i, c := range []toolroom.Call{same, other, elsewhere, eve, test} {
 				got[i] = b.Run(t.Context(), c).OK()
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("same, other arguments, other session, eve (-want +got):\n%s", diff)
+				t.Errorf("same, other arguments, other session, eve, another environment (-want +got):\n%s", diff)
 			}
 			grants, err := b.Approvals.Grants(t.Context())
 			if err != nil {

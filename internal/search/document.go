@@ -3,6 +3,7 @@ package search
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -17,6 +18,7 @@ type Document struct {
 	Source            string          // name of the server or other source of the tool
 	SourceDescription string          // what the source says of itself
 	Tags              []string        // labels
+	Keywords          []string        // words that users may say; guesses of its author
 	Schema            json.RawMessage // JSON Schema of the input; what cannot be read is left out
 	ReadOnly          bool            // it changes nothing, as its author says
 	Destructive       bool            // it may destroy something, as its author says
@@ -123,7 +125,7 @@ func analyse(d Document) *bag {
 	b.add(d.nameSection(), cmp.Or(d.Name, d.ID))
 	b.add(titleSection, d.Title)
 	b.add(descriptionSection, d.Description)
-	for _, tag := range d.Tags {
+	for _, tag := range slices.Concat(d.Tags, d.Keywords) {
 		b.add(tagSection, tag)
 		b.addPhrase(tag)
 	}

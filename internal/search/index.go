@@ -22,6 +22,7 @@ type Index struct {
 	spellings map[string][]int32
 	vocab     vocabulary
 	sources   map[string]int // documents by namespace
+	guessing  map[string]int // those with keywords
 	scores    sync.Pool      // of *[]tally, all zero
 }
 
@@ -35,6 +36,7 @@ type indexed struct {
 // A trait is what a ranking knows of a document beside its words.
 type trait struct {
 	namespace string
+	keywords  bool    // it has some
 	names     float32 // different words of the name
 	nudge     float32 // factor for what it may do
 }
@@ -63,6 +65,7 @@ func (ix *Index) Put(docs ...Document) {
 		ix.slots = make(map[string]int32)
 		ix.spellings = make(map[string][]int32)
 		ix.sources = make(map[string]int)
+		ix.guessing = make(map[string]int)
 	}
 	for i, d := range docs {
 		ix.remove(d.ID)
@@ -101,7 +104,10 @@ func (ix *Index) insert(d Document, b *bag) {
 	ix.slots[d.ID] = slot
 	ix.docs[slot] = entry
 	ix.lengths[slot] = b.length
-	ix.traits[slot] = trait{d.Namespace, b.names, d.nudge()}
+	ix.traits[slot] = trait{d.Namespace, len(d.Keywords) > 0, b.names, d.nudge()}
+	if len(d.Keywords) > 0 {
+		ix.guessing[d.Namespace]++
+	}
 	ix.sources[d.Namespace]++
 	ix.total += float64(b.length)
 }
@@ -141,14 +147,20 @@ func (ix *Index) remove(id string) {
 	}
 	ix.total -= float64(ix.lengths[slot])
 	ix.lengths[slot] = 0
-	if of := ix.traits[slot].namespace; ix.sources[of] == 1 {
-		delete(ix.sources, of)
-	} else {
-		ix.sources[of]--
+	of := ix.traits[slot]
+	less(ix.sources, of.namespace)
+	if of.keywords {
+		less(ix.guessing, of.namespace)
 	}
 	ix.traits[slot] = trait{}
 	ix.setVector(slot, nil)
 	ix.docs[slot] = indexed{}
 	ix.free = append(ix.free, slot)
 	delete(ix.slots, id)
+}
+
+func less(counts map[string]int, key string) {
+	if counts[key]--; counts[key] == 0 {
+		delete(counts, key)
+	}
 }

@@ -104,3 +104,24 @@ func TestASourceThatTheQueryNamesComesFirst(t *testing.T) {
 		t.Errorf("found %+v, then %+v", hits, after)
 	}
 }
+
+// Keywords are guesses. A source of the user that has such a word as its name is meant.
+func TestKeywordsGiveWayToASourceOfThatName(t *testing.T) {
+	t.Parallel()
+	memory := search.Document{ID: "memory:search", Namespace: "memory", Name: "search", Description: "Search your memory: find what a user told you earlier about a topic, in the notes and facts.", Keywords: []string{"notes", "my-notes", "in-notes", "find-in-notes", "search-notes"}, ReadOnly: true}
+	grep := search.Document{ID: "notes:grep", Namespace: "notes", Name: "grep", Description: "Search the files below a folder for a text, and return the lines that contain it."}
+	var ix search.Index
+	ix.Put(memory, search.Document{ID: "notes2:other", Namespace: "notes2", Name: "other", Description: "Lists a folder."})
+	first := func() string { return ix.Search("find a text in my notes", search.Options{})[0].ID }
+	if got := first(); got != "memory:search" {
+		t.Errorf("without the source: %s", got)
+	}
+	ix.Put(grep)
+	if got := first(); got != "notes:grep" {
+		t.Errorf("with the source: %s", got)
+	}
+	ix.Delete("notes:grep")
+	if got := first(); got != "memory:search" {
+		t.Errorf("without it again: %s", got)
+	}
+}

@@ -55,7 +55,7 @@ func (ix *Index) Search(query string, opts Options) []Hit {
 	clauses := ix.vocab.clauses(q)
 	scores := ix.borrowScores()
 	defer ix.returnScores(scores)
-	ix.score(*scores, clauses)
+	ix.score(*scores, q, clauses)
 	lessons := ix.recall(*scores, q, opts.Learned)
 	similar := ix.blend(*scores, opts.Vector, opts.Weight)
 	exact := ix.exact(q.text)
@@ -84,17 +84,32 @@ func (ix *Index) Search(query string, opts Options) []Hit {
 
 // score adds the BM25 score of each clause to the documents that hold it, with
 // the idf of Lucene, which is never negative.
-func (ix *Index) score(scores []tally, clauses []clause) {
+//
+// Keywords guess what a word of users means. If a source without keywords has that word as
+// its name ("find it in my notes", with a source notes), they count nothing, and the others
+// of that query less.
+func (ix *Index) score(scores []tally, q query, clauses []clause) {
 	// k1 is customary. b is lower than the customary 0.75, for a tool with many
 	// parameters is not about less; quality is flat from 0.2 to 0.5.
 	const k1, b = 1.2, 0.4
+	owned := ix.named(q, func(source string) bool { return ix.sources[source] > 0 && ix.guessing[source] == 0 })
 	n := float64(len(ix.slots))
 	constant, perLength := k1*(1-b), k1*b*n/ix.total
 	for _, c := range clauses {
 		df := float64(len(c.postings))
+		claimed := slices.ContainsFunc(words(c.word), func(w string) bool { return slices.Contains(owned, w) })
 		gain := c.weight * (k1 + 1) * math.Log(1+(n-df+0.5)/(df+0.5))
 		for _, p := range c.postings {
 			tf := float64(p.weight)
+			if len(owned) > 0 && p.fields.has(FieldTag) && ix.traits[p.slot].keywords {
+				tf -= float64(tagSection.weight) * doubt
+				if claimed {
+					tf -= float64(tagSection.weight) * (1 - doubt)
+				}
+			}
+			if tf <= 0 {
+				continue
+			}
 			t := &scores[p.slot]
 			t.score += gain * tf / (tf + constant + perLength*float64(ix.lengths[p.slot]))
 			if c.weight == 1 && p.fields.has(FieldName) {
@@ -118,6 +133,7 @@ const (
 	readOnly   = 1.1  // and nobody asked for a change
 	ownSource  = 1.4  // the query names the source
 	destroying = 0.9
+	doubt      = 0.5 // of keywords, if the query names a source without any
 )
 
 func (d Document) nudge() float32 {
@@ -131,14 +147,20 @@ func (d Document) nudge() float32 {
 	}
 }
 
-// nudge applies the factors.
-func (ix *Index) nudge(scores []tally, q query) {
+// named returns the sources that a query names.
+func (ix *Index) named(q query, is func(source string) bool) []string {
 	var named []string
 	for _, w := range q.words {
-		if w.weight == 1 && ix.sources[w.word] > 0 {
+		if w.weight == 1 && is(w.word) {
 			named = append(named, w.word)
 		}
 	}
+	return named
+}
+
+// nudge applies the factors.
+func (ix *Index) nudge(scores []tally, q query) {
+	named := ix.named(q, func(source string) bool { return ix.sources[source] > 0 })
 	for slot := range scores {
 		t := &scores[slot]
 		if t.score == 0 {

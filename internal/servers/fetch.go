@@ -24,6 +24,11 @@ const (
 	maxServers = 50_000
 )
 
+// Limits of a whole list. Tests lower maxList.
+const maxTime = 15 * time.Minute
+
+var maxList = 256 << 20
+
 // Fetch reads a list, with its further pages, through a guard that also permits its own host.
 // page is called before each page but the first. The digest is that of all pages as they came.
 func Fetch(ctx context.Context, from string, guard *egress.Guard, page func(servers int)) (*Fetched, error) {
@@ -34,11 +39,16 @@ func Fetch(ctx context.Context, from string, guard *egress.Guard, page func(serv
 	client := &http.Client{Transport: guard.WithOwn(u).Transport(), Timeout: time.Minute}
 	defer client.CloseIdleConnections()
 	f := &Fetched{From: from, At: time.Now().UTC()}
-	sum := sha256.New()
+	sum, size := sha256.New(), 0
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
 	for range maxPages {
 		body, err := get(ctx, client, u.String())
 		if err != nil {
 			return nil, err
+		}
+		if size += len(body); size > maxList {
+			return nil, toolroom.Errorf(toolroom.CodeResourceLimit, "the list has more than %d bytes", maxList)
 		}
 		sum.Write(body)
 		list, next, err := parsePage(body)

@@ -161,6 +161,26 @@ func TestAListCannotPutWordsIntoCommands(t *testing.T) {
 	}
 }
 
+func TestAnEndlessListIsRefusedAsAWhole(t *testing.T) {
+	before := maxList
+	maxList = 1 << 20
+	defer func() { maxList = before }()
+	pages := 0
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		pages++
+		fmt.Fprintf(w, `{"servers": [{"server": {"name": "a/%d", "description": %q}}], "metadata": {"nextCursor": "%d"}}`, pages, strings.Repeat("x", 200<<10), pages)
+	}))
+	defer web.Close()
+	guard, err := egress.New(egress.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Fetch(t.Context(), web.URL, guard, func(int) {})
+	if toolroom.CodeOf(err) != toolroom.CodeResourceLimit || pages > 6 {
+		t.Errorf("after %d pages: %v", pages, err)
+	}
+}
+
 func TestAListOfARegistryIsFetchedPageByPage(t *testing.T) {
 	pages := map[string]string{
 		"":    `{"servers": [{"server": {"name": "a/one"}, "_meta": {}}], "metadata": {"nextCursor": "n&2"}}`,

@@ -22,6 +22,9 @@ import (
 type Options struct {
 	// Guard decides about every connection of the browsers.
 	Guard *egress.Guard
+	// Servers returns the servers of a caller's background processes; see
+	// [egress.Guard.WithLocal]. Nil means that there are none.
+	Servers func(caller toolroom.Identity) egress.Local
 	// Path is the path of Chromium; empty searches the PATH of Environ.
 	Path string
 	// Environ is the environment of this process.
@@ -164,7 +167,7 @@ func (b *browsers) get(req *source.Request, create bool) (*browser, error) {
 		return nil, toolroom.Errorf(toolroom.CodeResourceLimit, "%d browsers are open, which is the limit", len(b.open)).
 			WithHint("close one with browser:close, or wait until an unused one ends (%s); the limit is builtin.browser.max in toolroom.yaml", b.o.Idle)
 	}
-	w = newBrowser(b, k)
+	w = newBrowser(b, k, req.Identity)
 	w.idle = time.AfterFunc(b.o.Idle, func() { b.endIdle(w) })
 	b.open[k] = w
 	return w, nil

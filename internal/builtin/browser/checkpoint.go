@@ -156,7 +156,7 @@ func (b *browsers) resume() builtin.Tool {
 			if err != nil {
 				return Outcome{}, nil, err
 			}
-			if err := b.checkAddress(ctx, c.URL); err != nil {
+			if err := b.checkAddress(ctx, req.Identity, c.URL); err != nil {
 				return Outcome{}, nil, err
 			}
 			return b.do(ctx, req, Answer{}, true, func(w *browser, t *tab) error { return w.restore(ctx, t, c) })

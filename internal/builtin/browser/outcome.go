@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/source"
 )
@@ -241,8 +242,16 @@ func (o Outcome) shown() string {
 	return s.String()
 }
 
+// guard returns the guard of a caller's browser.
+func (b *browsers) guard(caller toolroom.Identity) *egress.Guard {
+	if b.o.Servers == nil {
+		return b.o.Guard
+	}
+	return b.o.Guard.WithLocal(b.o.Servers(caller))
+}
+
 // checkAddress returns an error if the browser may not be sent to an address.
-func (b *browsers) checkAddress(ctx context.Context, address string) error {
+func (b *browsers) checkAddress(ctx context.Context, caller toolroom.Identity, address string) error {
 	u, err := url.Parse(strings.TrimSpace(address))
 	if err != nil || u.Scheme == "" {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "url is not an address of the web").WithHint("write it like https://example.com/page")
@@ -250,7 +259,7 @@ func (b *browsers) checkAddress(ctx context.Context, address string) error {
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return toolroom.Errorf(toolroom.CodeDenied, "the browser does not open %s: addresses", u.Scheme).WithHint("only http and https are allowed; read files with file:read")
 	}
-	return b.o.Guard.CheckURL(ctx, u.String())
+	return b.guard(caller).CheckURL(ctx, u.String())
 }
 
 // refusedPage returns the error of a page that the guard refused, if that is what a tab

@@ -25,9 +25,11 @@ const startTimeout = 60 * time.Second
 // browser is the browser of one session. A call that has its turn uses it alone.
 type browser struct {
 	owner *browsers
-	key   key
-	turn  chan struct{}
-	idle  *time.Timer
+	// caller made it; those who share it have the same key.
+	caller toolroom.Identity
+	key    key
+	turn   chan struct{}
+	idle   *time.Timer
 
 	// These belong to the call that has the turn.
 	process *process
@@ -90,9 +92,9 @@ type dialogAnswer struct {
 	text   string
 }
 
-func newBrowser(b *browsers, k key) *browser {
+func newBrowser(b *browsers, k key, caller toolroom.Identity) *browser {
 	return &browser{
-		owner: b, key: k, turn: make(chan struct{}, 1), seen: map[target.ID]tree{}, refs: newReferences(),
+		owner: b, key: k, caller: caller, turn: make(chan struct{}, 1), seen: map[target.ID]tree{}, refs: newReferences(),
 		targets: map[string]*frames{}, changed: make(chan struct{}), loads: map[string]*download{},
 	}
 }
@@ -108,7 +110,7 @@ func (w *browser) begin(ctx context.Context) error {
 	defer cancel()
 	// Events come as soon as it runs, but need w.process.
 	ready := make(chan struct{})
-	p, err := w.owner.start(ctx, w.owner.o.Guard, w.noteRefused, func(session, method string, params jsonv2.Value) {
+	p, err := w.owner.start(ctx, w.owner.guard(w.caller), w.noteRefused, func(session, method string, params jsonv2.Value) {
 		<-ready
 		w.event(session, method, params)
 	})

@@ -145,7 +145,7 @@ func (b *browsers) navigate() builtin.Tool {
 				return Outcome{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "give either url or history")
 			}
 			if in.URL != "" {
-				if err := b.checkAddress(ctx, in.URL); err != nil {
+				if err := b.checkAddress(ctx, req.Identity, in.URL); err != nil {
 					return Outcome{}, nil, err
 				}
 			}

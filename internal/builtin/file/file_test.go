@@ -284,19 +284,21 @@ func TestSearchFindsLinesLikeGrep(t *testing.T) {
 		want string
 		code toolroom.Code
 	}{
-		"a regular expression":      {args: map[string]any{"query": `func Foo\w*`}, want: "a.go:3:func Foo() {}\nsub/b.go:1:func FooBar() {}\n"},
-		"plain text":                {args: map[string]any{"query": "bar() {", "literal": true}, want: "a.go:4:func bar() {}\n"},
-		"any case":                  {args: map[string]any{"query": "foobar", "ignore_case": true}, want: "sub/b.go:1:func FooBar() {}\n"},
-		"the end of a line":         {args: map[string]any{"query": "^package a$"}, want: "a.go:1:package a\n"},
-		"by glob":                   {args: map[string]any{"query": "func", "glob": "sub/*.go"}, want: "sub/b.go:1:func FooBar() {}\n"},
-		"one file":                  {args: map[string]any{"query": "nothing", "path": "sub/b.go"}, want: "sub/b.go:2:nothing\n"},
-		"files only":                {args: map[string]any{"query": "func", "files_only": true}, want: "a.go\nsub/b.go\n"},
-		"lines around":              {args: map[string]any{"query": "Foo\\(", "context": 1}, want: "a.go-2-\na.go:3:func Foo() {}\na.go-4-func bar() {}\n"},
-		"ignored files as well":     {args: map[string]any{"query": "Foo\\(", "all": true}, want: "a.go:3:func Foo() {}\nskip/c.go:1:func Foo() {}\n"},
-		"a limit":                   {args: map[string]any{"query": "func", "limit": 1}, want: "a.go:3:func Foo() {}\n[there are more matches; narrow the query, or raise limit]\n"},
-		"no match":                  {args: map[string]any{"query": "zzz"}, want: "Nothing matches in 4 files."},
-		"no expression":             {args: map[string]any{"query": "("}, code: toolroom.CodeInvalidArguments},
-		"an expression of one rune": {args: map[string]any{"query": "(?i)PACKAGE"}, want: "a.go:1:package a\n"},
+		"a regular expression": {args: map[string]any{"query": `func Foo\w*`}, want: "a.go:3:func Foo() {}\nsub/b.go:1:func FooBar() {}\n"},
+		"plain text":           {args: map[string]any{"query": "bar() {", "literal": true}, want: "a.go:4:func bar() {}\n"},
+		"any case":             {args: map[string]any{"query": "foobar", "ignore_case": true}, want: "sub/b.go:1:func FooBar() {}\n"},
+		"the end of a line":    {args: map[string]any{"query": "^package a$"}, want: "a.go:1:package a\n"},
+		"by glob":              {args: map[string]any{"query": "func", "glob": "sub/*.go"}, want: "sub/b.go:1:func FooBar() {}\n"},
+		"one file":             {args: map[string]any{"query": "nothing", "path": "sub/b.go"}, want: "sub/b.go:2:nothing\n"},
+		"a folder, with paths that other tools take": {args: map[string]any{"query": "nothing", "path": "sub"}, want: "sub/b.go:2:nothing\n"},
+		"files of a folder":                          {args: map[string]any{"query": "nothing", "path": "./sub/", "files_only": true}, want: "sub/b.go\n"},
+		"files only":                                 {args: map[string]any{"query": "func", "files_only": true}, want: "a.go\nsub/b.go\n"},
+		"lines around":                               {args: map[string]any{"query": "Foo\\(", "context": 1}, want: "a.go-2-\na.go:3:func Foo() {}\na.go-4-func bar() {}\n"},
+		"ignored files as well":                      {args: map[string]any{"query": "Foo\\(", "all": true}, want: "a.go:3:func Foo() {}\nskip/c.go:1:func Foo() {}\n"},
+		"a limit":                                    {args: map[string]any{"query": "func", "limit": 1}, want: "a.go:3:func Foo() {}\n[there are more matches; narrow the query, or raise limit]\n"},
+		"no match":                                   {args: map[string]any{"query": "zzz"}, want: "Nothing matches in 4 files."},
+		"no expression":                              {args: map[string]any{"query": "("}, code: toolroom.CodeInvalidArguments},
+		"an expression of one rune":                  {args: map[string]any{"query": "(?i)PACKAGE"}, want: "a.go:1:package a\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

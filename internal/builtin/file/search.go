@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
+	"path/filepath"
 	"regexp"
 	"regexp/syntax"
 	"runtime"
@@ -132,7 +134,7 @@ func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, err
 			for j := range jobs {
 				var matches []Match
 				if file, err := tree.File(j.path); err == nil {
-					matches = s.file(ctx, file, j.path)
+					matches = s.file(ctx, file, s.shownPath(j.path))
 					file.Close()
 				}
 				j.done <- matches
@@ -164,7 +166,7 @@ func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, err
 	})
 	for j := range inOrder {
 		s.out.Searched++
-		s.add(j.path, <-j.done)
+		s.add(s.shownPath(j.path), <-j.done)
 		if s.out.More {
 			break
 		}
@@ -182,6 +184,11 @@ func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, err
 		return s.out, nil
 	}
 	return s.out, walkErr
+}
+
+// shownPath returns the path of a file below the searched folder as other tools take it.
+func (s *search) shownPath(below string) string {
+	return path.Join(filepath.ToSlash(orHere(s.in.Path)), below)
 }
 
 func (s *search) add(path string, matches []Match) {

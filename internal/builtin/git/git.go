@@ -5,11 +5,9 @@ package git
 import (
 	"context"
 	"maps"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
@@ -28,10 +26,6 @@ func Pack(s *shell.Shell, missing *toolroom.Error) *builtin.Pack {
 
 type git struct {
 	shell *shell.Shell
-	who   struct {
-		sync.Once
-		name, email string
-	}
 }
 
 // flags turn off what a repository could make git run.
@@ -147,26 +141,6 @@ func first(text string, most int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:most], "") + "…"
-}
-
-// identity returns the author of commits: that of the operator's own configuration, which is
-// not visible in the sandbox.
-func (g *git) identity(ctx context.Context) (name, email string) {
-	g.who.Do(func() {
-		read := func(key string) string {
-			out, _ := exec.CommandContext(ctx, "git", "config", "--global", "--get", key).Output() // an error means that it is not set
-			return strings.TrimSpace(string(out))
-		}
-		g.who.name, g.who.email = read("user.name"), read("user.email")
-	})
-	name, email = g.who.name, g.who.email
-	if name == "" {
-		name = "Toolroom"
-	}
-	if email == "" {
-		email = "toolroom@localhost"
-	}
-	return name, email
 }
 
 // Repo names a repository in arguments.

@@ -56,7 +56,7 @@ func (g *git) commit() builtin.Tool {
 		Predict:   func(_ *source.Request, in CommitArgs) []toolroom.Effect { return g.uses(in.Path, "commit", ".git") },
 		Run: func(ctx context.Context, req *source.Request, in CommitArgs) (Commit, []toolroom.Content, error) {
 			env := map[string]string{}
-			name, email := g.identity(ctx)
+			name, email := g.shell.Author(ctx)
 			for _, who := range []string{"AUTHOR", "COMMITTER"} {
 				env["GIT_"+who+"_NAME"], env["GIT_"+who+"_EMAIL"] = name, email
 			}

@@ -3,6 +3,7 @@ package shell
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +37,8 @@ type ExecResult struct {
 	Isolation string `json:"isolation" jsonschema:"the isolation layers around the command, or none"`
 
 	exit exitState
+	// offline means that the command had no network.
+	offline bool
 }
 
 // Finish implements [builtin.Finisher].
@@ -113,13 +116,10 @@ func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (
 		return out, err
 	}
 	c := command{argv: []string{shellPath(), "-c", in.Command}, dir: out.Cwd, stdin: []byte(in.Stdin)}
-	var extra map[string]string
-	if s.o.Env != nil {
-		if extra, err = s.o.Env(ctx); err != nil {
-			return out, err
-		}
+	extra, err := s.prepare(ctx, req, &c, state)
+	if err != nil {
+		return out, err
 	}
-	c.env = s.mergeEnv(state.Env, extra)
 	if session != "" && s.o.State != "" {
 		if c.state, err = s.stateFile(); err != nil {
 			return out, err
@@ -153,6 +153,7 @@ func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (
 	out.Stdout, out.Stderr, out.Isolation, out.exit = stdout.String(), stderr.String(), run.isolation, run.exit
 	out.ExitCode, out.Signal, out.Exceeded = run.exit.code, run.exit.signal, run.exit.exceeded
 	out.Dropped = stdout.dropped() + stderr.dropped()
+	out.offline = run.sandbox != nil && s.o.Proxy == nil && !s.o.Network
 	switch {
 	case ctx.Err() != nil:
 		return out, context.Cause(ctx)
@@ -167,7 +168,11 @@ func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (
 }
 
 func (s *Shell) timeout(limit time.Duration, out ExecResult) error {
-	e := toolroom.Errorf(toolroom.CodeTimeout, "the command was stopped after %d ms", limit.Milliseconds())
+	printed := "; it had printed nothing"
+	if text := strings.TrimSpace(out.text()); text != "" {
+		printed = "; it had printed:\n" + tail(text) // what a model needs to see why
+	}
+	e := toolroom.Errorf(toolroom.CodeTimeout, "the command was stopped after %d ms%s", limit.Milliseconds(), printed)
 	e.Details = map[string]any{"stdout": tail(out.Stdout), "stderr": tail(out.Stderr)}
 	return e.WithHint("set a larger timeout, at most %d, or run it in the background: process:start", maxWall.Milliseconds())
 }
@@ -179,6 +184,9 @@ func tail(text string) string {
 	}
 	return "…" + strings.ToValidUTF8(text[len(text)-most:], "")
 }
+
+// seeksNetwork matches what programs print if they find no name server.
+var seeksNetwork = regexp.MustCompile(`(?i)could not resolve|name resolution|getaddrinfo|EAI_AGAIN|no such host|name or service not known|network is unreachable|dial tcp: lookup|unable to resolve`)
 
 // text is the result as models read it.
 func (r ExecResult) text() string {
@@ -202,6 +210,9 @@ func (r ExecResult) text() string {
 		notes = append(notes, "ended by signal: "+r.Signal)
 	case r.ExitCode != 0:
 		notes = append(notes, fmt.Sprintf("exit code %d", r.ExitCode))
+	}
+	if r.offline && r.ExitCode != 0 && seeksNetwork.MatchString(tail(r.Stderr)+tail(r.Stdout)) {
+		notes = append(notes, "commands have no network here, unless toolroom.yaml says builtin: {shell: {network: guarded}}")
 	}
 	if r.Dropped > 0 {
 		notes = append(notes, fmt.Sprintf("%d bytes of output were not kept", r.Dropped))
@@ -281,7 +292,7 @@ func (s *Shell) Run(ctx context.Context, req *source.Request, p Program) (ExecRe
 	}
 	out := ExecResult{Cwd: dir}
 	stdout, stderr := &clipped{}, &clipped{}
-	run, err := s.startCommand(ctx, req, command{argv: p.Argv, dir: dir, env: s.mergeEnv(nil, p.Env), stdin: []byte(p.Stdin), offline: p.Offline, readOnly: p.ReadOnly}, stdout, stderr)
+	run, err := s.startCommand(ctx, req, command{argv: p.Argv, dir: dir, env: s.mergeEnv(command{}, nil, p.Env), stdin: []byte(p.Stdin), offline: p.Offline, readOnly: p.ReadOnly}, stdout, stderr)
 	if err != nil {
 		return out, err
 	}

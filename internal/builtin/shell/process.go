@@ -233,8 +233,8 @@ func (s *Shell) background(ctx context.Context, req *source.Request, in StartArg
 	if err != nil {
 		return nil, err
 	}
-	env, err := s.environ(ctx, state.Env)
-	if err != nil {
+	c := command{argv: in.argv(), dir: dir, stdin: []byte(in.Input)}
+	if _, err := s.prepare(ctx, req, &c, state); err != nil {
 		return nil, err
 	}
 	p := &process{maker: req.Identity, command: in.Command, cwd: dir, begun: time.Now().UTC()}
@@ -244,7 +244,6 @@ func (s *Shell) background(ctx context.Context, req *source.Request, in StartArg
 	if err := s.table.add(p); err != nil {
 		return nil, err
 	}
-	c := command{argv: in.argv(), dir: dir, env: env, stdin: []byte(in.Input)}
 	var run *started
 	if c.terminal, err = in.open(); err == nil {
 		run, err = s.startCommand(ctx, req, c, &p.log, &p.log)

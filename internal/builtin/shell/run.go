@@ -35,6 +35,8 @@ type started struct {
 	kill   func()
 	// terminal is where the command runs; nil if it has none.
 	terminal *terminal
+	// sandbox is where it runs; nil on the host machine.
+	sandbox *lockdown.Process
 }
 
 // exitState is how a command ended.
@@ -164,8 +166,9 @@ func exitOf(err error) exitState {
 const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 func (s *Shell) startInSandbox(ctx context.Context, c command, out, errOut io.Writer) (*started, error) {
+	ruled := len(restrict.Hosts(c.rules)) > 0
 	spec := lockdown.Spec{
-		Path: c.argv[0], Args: c.argv, Env: c.env, Dir: c.dir, Root: lockdown.System(), Network: s.o.Network && !c.offline && len(restrict.Hosts(c.rules)) == 0,
+		Path: c.argv[0], Args: c.argv, Env: c.env, Dir: c.dir, Root: lockdown.System(), Network: s.o.Network && !c.offline && !ruled, Loopback: !c.offline,
 		Limits: s.o.Limits, Minimum: required, BestEffort: true, AsServer: true,
 	}
 	if !filepath.IsAbs(spec.Path) {
@@ -185,11 +188,25 @@ func (s *Shell) startInSandbox(ctx context.Context, c command, out, errOut io.Wr
 	for i := range binds {
 		binds[i].Writable = binds[i].Writable && !c.readOnly
 	}
-	ruled, err := s.ruled(c.rules, spec.Root, binds)
+	mounts, err := s.ruled(c.rules, spec.Root, binds)
 	if err != nil {
 		return nil, err
 	}
-	spec.Binds = slices.Concat(binds, ruled)
+	spec.Binds = slices.Concat(binds, mounts)
+	if c.home != "" {
+		spec.Binds = append(spec.Binds, lockdown.Bind{Source: c.home, Target: homeInside, Writable: true})
+	}
+	var ports []uint16
+	if spec.Loopback && !spec.Network {
+		if c.servers != nil {
+			ports = c.servers.ports()
+		}
+		spec.Listen = ports
+		if s.o.Proxy != nil && !ruled {
+			spec.Listen = append(slices.Clone(ports), proxyPort)
+			spec.Env = append(proc.WithoutProxy(spec.Env), proc.ProxyEnviron(proxyURL)...)
+		}
+	}
 	if c.state != nil {
 		spec.Files = []*os.File{c.state}
 	}
@@ -209,8 +226,9 @@ func (s *Shell) startInSandbox(ctx context.Context, c command, out, errOut io.Wr
 		pipes.closeOurs()
 		return nil, explain(c.argv[0], err)
 	}
+	s.serveInside(p, c.servers, ports)
 	st := &started{
-		pid: p.PID(), isolation: p.Layers().String(), done: make(chan struct{}),
+		pid: p.PID(), isolation: p.Layers().String(), done: make(chan struct{}), sandbox: p,
 		signal: func(sig syscall.Signal) { _ = p.Signal(sig) }, // an error means that it has ended
 		kill:   p.Kill,
 	}
@@ -413,9 +431,9 @@ func (s *Shell) sandboxPath() string {
 
 // mergeEnv returns the environment of a command: the basic one, that of the session, and
 // the variables of the config, which win.
-func (s *Shell) mergeEnv(kept, extra map[string]string) []string {
+func (s *Shell) mergeEnv(c command, kept, extra map[string]string) []string {
 	env := map[string]string{}
-	base := []string{"PATH=" + s.sandboxPath(), "HOME=" + lockdown.WorkDir, "LANG=C.UTF-8", "TMPDIR=/tmp", "TERM=dumb"}
+	base := []string{"PATH=" + s.sandboxPath(), "HOME=" + c.homeDir(), "LANG=C.UTF-8", "TMPDIR=/tmp", "TERM=dumb"}
 	if s.o.Runtime == RuntimeHost {
 		base = append(proc.Environ(s.o.Environ, nil), "TERM=dumb")
 	}

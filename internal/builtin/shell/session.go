@@ -32,7 +32,7 @@ eval "$1"`
 const maxState = 256 << 10
 
 // unkept are variables that belong to one command alone.
-var unkept = map[string]bool{"PWD": true, "OLDPWD": true, "SHLVL": true, "_": true, "toolroom_exit": true}
+var unkept = map[string]bool{"PWD": true, "OLDPWD": true, "SHLVL": true, "_": true, "HOME": true, "toolroom_exit": true}
 
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
@@ -85,7 +85,7 @@ func (s *Shell) keep(req *source.Request, session string, f *os.File, extra map[
 	}
 	for entry := range bytes.SplitSeq(env, []byte{0}) {
 		name, value, ok := strings.Cut(string(entry), "=")
-		if _, fromConfig := extra[name]; ok && !fromConfig && !unkept[name] {
+		if _, fromConfig := extra[name]; ok && !fromConfig && !unkept[name] && value != proxyURL {
 			state.Env[name] = value
 		}
 	}

@@ -6,9 +6,11 @@ package shell
 
 import (
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -34,6 +36,9 @@ type Options struct {
 	Runtime string
 	// Network gives commands in the sandbox the network of this machine.
 	Network bool
+	// Proxy serves the proxy of a command in the sandbox until done is closed; the proxy is
+	// its only way to the network. Nil means that commands without Network have none.
+	Proxy func(l net.Listener, done <-chan struct{})
 	// Init is the command that becomes the init of a sandbox; see [lockdown.HostMachine].
 	// Empty means that this program cannot start sandboxes.
 	Init []string
@@ -61,6 +66,9 @@ type Shell struct {
 	o       Options
 	machine *lockdown.HostMachine
 	table   table
+
+	author      sync.Once
+	name, email string
 }
 
 // New returns a Shell, whose packs must be closed.
@@ -142,6 +150,10 @@ type command struct {
 	state *os.File
 	// rules are those of [source.Request.Forbidden].
 	rules []toolroom.Effect
+	// home is the folder that is the home in the sandbox; empty means a temporary one.
+	home string
+	// servers are what the command reaches on its loopback besides itself; nil is nothing.
+	servers *Servers
 	// offline and readOnly are those of [Program].
 	offline, readOnly bool
 }
@@ -182,16 +194,19 @@ func (s *Shell) dirOf(cwd, session string) (string, error) {
 	return dir, nil
 }
 
-// environ returns the environment of a command.
-func (s *Shell) environ(ctx context.Context, kept map[string]string) ([]string, error) {
-	extra := map[string]string{}
+// prepare sets what a command of a caller has besides its arguments: a home, an environment,
+// and the servers that it reaches. It returns the variables of the config.
+func (s *Shell) prepare(ctx context.Context, req *source.Request, c *command, state sessionState) (extra map[string]string, err error) {
 	if s.o.Env != nil {
-		var err error
 		if extra, err = s.o.Env(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return s.mergeEnv(kept, extra), nil
+	if c.home, err = s.homeOf(ctx, req); err != nil {
+		return nil, err
+	}
+	c.env, c.servers = s.mergeEnv(*c, state.Env, extra), s.Servers(req.Identity)
+	return extra, nil
 }
 
 // predict returns the effects of a command line in a folder. The sandbox does not change

@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == lockdown.InitArg {
 		os.Exit(lockdown.Main())
 	}
+	if len(os.Args) > 2 && os.Args[1] == "inside" {
+		os.Exit(inside(os.Args[2:]))
+	}
 	os.Exit(m.Run())
 }
 
@@ -34,6 +37,7 @@ type kit struct {
 	t             *testing.T
 	dir           string
 	exec, process source.Source
+	shell         *shell.Shell
 }
 
 func newKit(t *testing.T, runtime string, o folder.Options) *kit {
@@ -42,10 +46,10 @@ func newKit(t *testing.T, runtime string, o folder.Options) *kit {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newKitIn(t, dir, runtime, o)
+	return newKitIn(t, dir, runtime, o, nil)
 }
 
-func newKitIn(t *testing.T, dir, runtime string, o folder.Options) *kit {
+func newKitIn(t *testing.T, dir, runtime string, o folder.Options, change func(*shell.Options)) *kit {
 	t.Helper()
 	folders, err := folder.Open([]string{dir}, o)
 	if err != nil {
@@ -55,19 +59,23 @@ func newKitIn(t *testing.T, dir, runtime string, o folder.Options) *kit {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := shell.New(shell.Options{
+	options := shell.Options{
 		Folders: folders, Runtime: runtime, Init: []string{self, lockdown.InitArg}, Environ: os.Environ(), State: t.TempDir(), Scratch: t.TempDir(),
 		Env: func(context.Context) (map[string]string, error) {
 			return map[string]string{"FROM_CONFIG": "secret"}, nil
 		},
-	})
+	}
+	if change != nil {
+		change(&options)
+	}
+	s := shell.New(options)
 	if missing := s.Available(t.Context()); missing != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal(missing)
 		}
 		t.Skip(missing)
 	}
-	k := &kit{t, dir, s.Pack(nil).Source(), s.ProcessPack(nil).Source()}
+	k := &kit{t, dir, s.Pack(nil).Source(), s.ProcessPack(nil).Source(), s}
 	t.Cleanup(func() {
 		_ = k.exec.Close()
 		_ = k.process.Close()
@@ -178,7 +186,7 @@ func TestTheSandboxShowsNothingElse(t *testing.T) {
 	}
 	k := newKitIn(t, base, shell.RuntimeProcess, folder.Options{
 		Hidden: []string{filepath.Join(base, "home"), filepath.Join(base, "home", "store")}, Fixed: []string{filepath.Join(base, "rules"), filepath.Join(base, "toolroom.yaml"), filepath.Join(base, "home", "toolroom.yaml")},
-	})
+	}, nil)
 	for _, command := range []string{
 		"cat " + outside + "/secret", "ls " + os.Getenv("HOME") + "/.ssh", "cat /etc/shadow", "cat home/key", "ls home | grep key", "echo x > rules", "rm toolroom.yaml",
 		"mv rules r", "echo x > /usr/bin/x", "mount -t tmpfs x /mnt", "umount home", fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%d", listener.Addr().(*net.TCPAddr).Port),

@@ -122,6 +122,11 @@ func (c *tools) create() builtin.Tool {
 			if err := c.outside(ctx); err != nil {
 				return Schedule{}, nil, err
 			}
+			// Such a call would fail each time. Another spelling of the name fails then.
+			if in.Tool == "cron:create" || in.Tool == "cron:trigger" {
+				return Schedule{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a scheduled call cannot schedule or trigger calls, so that %s cannot be scheduled", in.Tool).
+					WithHint("schedule the call itself, with a schedule that repeats, such as \"@every 1h\"")
+			}
 			made, err := c.Schedules.Create(ctx, schedule.Schedule{
 				Name: in.Name, When: in.Schedule, Zone: c.zone(in), Missed: schedule.Missed(cmp.Or(in.Missed, string(schedule.MissedOnce))), Labels: c.Labels(ctx),
 				Call: toolroom.Call{

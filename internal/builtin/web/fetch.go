@@ -23,6 +23,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/document"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/source/httpcall"
 	"github.com/toolroom/toolroom/source"
@@ -113,8 +114,15 @@ func (w *web) get(ctx context.Context, req *source.Request, in FetchArgs) (*page
 	}
 	u.Fragment = ""
 	method := cmp.Or(in.Method, http.MethodGet)
+	// A server of the caller's own changes with every edit, and connections to it must not be
+	// left to other callers.
+	transport, own := w.transport, w.own(req.Identity, u)
+	if own != nil {
+		transport = own.Transport()
+		defer closeIdle(transport)
+	}
 	key := ""
-	if method == http.MethodGet && len(in.Headers) == 0 && in.Body == "" {
+	if own == nil && method == http.MethodGet && len(in.Headers) == 0 && in.Body == "" {
 		key = identity.Owner(req.Identity) + "\n" + u.String()
 		if p, ok := w.pages.Get(key); ok {
 			return p, true, nil
@@ -143,7 +151,7 @@ func (w *web) get(ctx context.Context, req *source.Request, in FetchArgs) (*page
 		}
 		request.Header.Set(name, value)
 	}
-	p, err := w.do(ctx, request, limit)
+	p, err := w.do(ctx, transport, request, limit)
 	if err != nil {
 		return nil, false, err
 	}
@@ -155,9 +163,21 @@ func (w *web) get(ctx context.Context, req *source.Request, in FetchArgs) (*page
 
 var errSlow = errors.New("too slow")
 
+// own returns the guard that permits the server at u, if it is the caller's own.
+func (w *web) own(caller toolroom.Identity, u *url.URL) *egress.Guard {
+	if w.o.Servers == nil {
+		return nil
+	}
+	guard := w.o.Guard.WithLocal(w.o.Servers(caller))
+	if !guard.IsLocal(u) {
+		return nil
+	}
+	return guard
+}
+
 // do sends a request and reads the response.
-func (w *web) do(ctx context.Context, request *http.Request, limit time.Duration) (*page, error) {
-	client := &http.Client{Transport: w.transport, CheckRedirect: w.redirect}
+func (w *web) do(ctx context.Context, transport http.RoundTripper, request *http.Request, limit time.Duration) (*page, error) {
+	client := &http.Client{Transport: transport, CheckRedirect: w.redirect}
 	response, err := client.Do(request)
 	if err != nil {
 		return nil, failure(ctx, request.URL, limit, err)

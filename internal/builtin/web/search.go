@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -171,6 +172,10 @@ func (w *web) ask(ctx context.Context, q question) (SearchResult, []toolroom.Con
 		return SearchResult{}, nil, s.refused(response.StatusCode, body)
 	}
 	items, err := s.items(q, body)
+	var known *toolroom.Error
+	if errors.As(err, &known) {
+		return SearchResult{}, nil, known
+	}
 	if err != nil {
 		return SearchResult{}, nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the answer of %s cannot be read: %w", s.Provider, err)
 	}
@@ -289,6 +294,8 @@ type answer struct {
 		Results []result `json:"results"`
 	} `json:"web"`
 	Results []result `json:"results"`
+	// Unresponsive are SearXNG's engines that failed, each with the reason.
+	Unresponsive [][]string `json:"unresponsive_engines"`
 }
 
 type result struct {
@@ -315,6 +322,9 @@ func (s *Search) items(q question, body []byte) ([]Item, error) {
 	if s.Provider == "brave" && !q.news {
 		list = a.Web.Results
 	}
+	if len(list) == 0 && len(a.Unresponsive) > 0 {
+		return nil, unresponsive(a.Unresponsive)
+	}
 	items := []Item{}
 	for _, r := range list {
 		text := html.UnescapeString(tags.ReplaceAllString(cmp.Or(r.Description, r.Content, r.Text), ""))
@@ -327,6 +337,18 @@ func (s *Search) items(q question, body []byte) ([]Item, error) {
 		})
 	}
 	return items, nil
+}
+
+// unresponsive is the error of SearXNG if it asked engines in vain, which is not the same as
+// that there is nothing.
+func unresponsive(engines [][]string) error {
+	var list []string
+	for _, e := range engines[:min(len(engines), 10)] {
+		list = append(list, strings.ToValidUTF8(fmt.Sprintf("%.100s", strings.Join(e, ": ")), ""))
+	}
+	e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the engines of SearXNG did not answer: %s", strings.Join(list, "; "))
+	e.Retryable = true
+	return e.WithHint("try later, or see which engines work at /stats of SearXNG")
 }
 
 func (r SearchResult) text() string {

@@ -16,6 +16,9 @@ import (
 // Options configure the pack.
 type Options struct {
 	Guard *egress.Guard
+	// Servers returns the servers of a caller's background processes; see
+	// [egress.Guard.WithLocal]. Nil means that there are none.
+	Servers func(caller toolroom.Identity) egress.Local
 	// Robots makes web:fetch respect robots.txt.
 	Robots bool
 	// Cache is how long a page is kept (5 min).
@@ -60,12 +63,14 @@ type web struct {
 }
 
 func (w *web) close() error {
-	w.closing.Do(func() {
-		if t, ok := w.transport.(interface{ CloseIdleConnections() }); ok {
-			t.CloseIdleConnections()
-		}
-	})
+	w.closing.Do(func() { closeIdle(w.transport) })
 	return nil
+}
+
+func closeIdle(transport http.RoundTripper) {
+	if t, ok := transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
 }
 
 func (w *web) userAgent() string {

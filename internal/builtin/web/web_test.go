@@ -436,3 +436,25 @@ func TestSearchErrorsNameTheLineThatMendsThem(t *testing.T) {
 		}
 	}
 }
+
+// A SearXNG whose engines are all refused answers 200 and no results.
+func TestASearXNGWithoutEnginesHasNotFoundNothing(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		`{"results":[],"unresponsive_engines":[["wikipedia","HTTP connection error"],["local","Suspended: too many requests"]]}`: "wikipedia: HTTP connection error; local: Suspended: too many requests",
+		`{"results":[],"unresponsive_engines":[]}`: "",
+		`{"results":[{"title":"A","url":"https://a.example/"},{"title":"no address","url":null}],"unresponsive_engines":[["wikipedia","timeout"]]}`: "",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
+		pack := web.Pack(web.Options{Search: &web.Search{Provider: "searxng", URL: server.URL, Transport: server.Client().Transport}}).Source()
+		_, err := pack.Call(t.Context(), &source.Request{Tool: toolroom.MustParseID("web:search"), Arguments: builtin.Arguments(map[string]any{"query": "x"}), Emit: func(toolroom.Event) {}})
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", answer, err)
+		case want != "" && (toolroom.CodeOf(err) != toolroom.CodeUpstreamUnavailable || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v", answer, err)
+		}
+		_ = pack.Close()
+		server.Close()
+	}
+}

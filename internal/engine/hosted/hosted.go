@@ -136,18 +136,30 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (_ *en
 			spec.Env = append(spec.Env, guest.PreloadEnv+"="+string(preload))
 		}
 	}
-	var r *ready
-	if j.Program.Attached { // a sandbox that waits has other folders
-		r, err = e.ready(ctx, spec)
-	} else {
-		r, err = e.obtain(ctx, spec, j.Ahead)
+	for {
+		var r *ready
+		waited := false
+		if j.Program.Attached { // a sandbox that waits has other folders
+			r, err = e.ready(ctx, spec)
+		} else {
+			r, waited, err = e.obtain(ctx, spec, j.Ahead)
+		}
+		if over := engine.Stopped(ctx); err != nil && over != nil {
+			return nil, over // the driver's error is only a consequence
+		}
+		if err != nil {
+			return nil, err
+		}
+		result, err := e.runIn(ctx, r, waited, j, h, prepared, started)
+		if !errors.Is(err, bridge.ErrNotBegun) { // else the guest ended in the moment in which it was taken
+			return result, err
+		}
 	}
-	if over := engine.Stopped(ctx); err != nil && over != nil {
-		return nil, over // the driver's error is only a consequence
-	}
-	if err != nil {
-		return nil, err
-	}
+}
+
+// runIn runs a program in a sandbox, and removes that. The error is [bridge.ErrNotBegun] if
+// the guest of a sandbox that waited had ended before it could read the program.
+func (e *Engine) runIn(ctx context.Context, r *ready, waited bool, j engine.Job, h bridge.Handler, prepared *program.Program, started time.Time) (_ *engine.Result, err error) {
 	sb, conn := r.sb, r.conn
 	result := &engine.Result{Engine: e.Name(), Isolation: sb.Isolation(), Held: sb.Held()}
 	defer func() {
@@ -164,6 +176,9 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (_ *en
 	ctx, stop := deadline.WithTimeout(ctx, time.Duration(limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
 	out, err := conn.Run(ctx, j.Program, h)
+	if waited && errors.Is(err, bridge.ErrNotBegun) && ctx.Err() == nil {
+		return result, bridge.ErrNotBegun
+	}
 	if err != nil {
 		return result, e.explain(ctx, sb, err, brokeOff)
 	}
@@ -204,24 +219,24 @@ func (e *Engine) prepare(p *bridge.Program) (*program.Program, *bridge.Failure) 
 	return ready, nil
 }
 
-// obtain returns a sandbox for a program: one that waits, or one that it starts now. If
+// obtain returns a sandbox for a program: one that waited, or one that it starts now. If
 // programs of its kind come again, they have a pool of their own.
-func (e *Engine) obtain(ctx context.Context, spec sandbox.Spec, again bool) (*ready, error) {
+func (e *Engine) obtain(ctx context.Context, spec sandbox.Spec, again bool) (r *ready, waited bool, err error) {
 	p := e.pools.of(spec.Profile)
 	if p != nil && again {
 		p = e.pools.own(spec, p.warm, e.ahead)
 	}
 	if p == nil {
-		return e.ready(ctx, spec)
+		r, err = e.ready(ctx, spec)
+		return r, false, err
 	}
-	if r := p.take(spec); r != nil {
-		return r, nil
+	if r = p.take(spec); r != nil {
+		return r, true, nil
 	}
-	r, err := e.ready(ctx, spec)
-	if err == nil {
+	if r, err = e.ready(ctx, spec); err == nil {
 		p.learn(spec)
 	}
-	return r, err
+	return r, false, err
 }
 
 // ready starts a sandbox and waits for its guest.

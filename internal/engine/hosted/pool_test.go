@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/hosted"
@@ -220,4 +221,70 @@ func TestASandboxThatEndsWhileItWaitsIsReplaced(t *testing.T) {
 			t.Errorf("later: %+v", s)
 		}
 	})
+}
+
+// leaving is a driver whose first guests end as they get a program.
+type leaving struct {
+	tame
+	left int // how many more end
+}
+
+func (d *leaving) Start(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ours, theirs := net.Pipe()
+	b := &inside{stream: ours, guest: theirs}
+	d.sandboxes = append(d.sandboxes, b)
+	d.left--
+	go func(ends bool) {
+		w := bridge.NewWire(theirs, 0)
+		if w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}}}) != nil {
+			return
+		}
+		if ends {
+			_, _ = theirs.Read(make([]byte, 1)) // of the program
+			theirs.Close()
+			return
+		}
+		if start, _, err := w.Read(); err == nil {
+			_ = w.Write(bridge.Frame{Kind: bridge.Done, Token: start.Token, Body: bridge.Map{{Key: "value", Value: int64(42)}}})
+		}
+	}(d.left >= 0)
+	return b, nil
+}
+
+func (b *inside) Isolation() string { return "none" }
+
+func (b *inside) Held() map[sandbox.Limit]string { return nil }
+
+func (b *inside) Usage() sandbox.Usage { return sandbox.Usage{} }
+
+func (b *inside) Wait(context.Context) (sandbox.Exit, error) { return sandbox.Exit{}, nil }
+
+func TestAGuestThatEndsAsItIsTakenFailsNoProgram(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{1, 2} {
+		d := &leaving{left: size}
+		e := hosted.NewWarm(d, hosted.Warm{Size: size})
+		spec := sandbox.Spec{Profile: sandbox.Standard, Guest: os.Args[0], BestEffort: true}
+		e.Warm(spec)
+		for e.Stats()[0].Ready < size {
+			time.Sleep(time.Millisecond)
+		}
+		job := engine.Job{Run: "r", Sandbox: spec, Program: bridge.Program{Language: "python", Source: "42"}}
+		got, err := e.Run(t.Context(), job, nil)
+		if err != nil || got.Outcome.Value != int64(42) {
+			t.Errorf("with %d that end: %+v, %v", size, got, err)
+		}
+		if err := e.Close(); err != nil || d.alive() != 0 {
+			t.Errorf("%d are left, %v", d.alive(), err)
+		}
+	}
+	// A program that finds none waiting is told at once.
+	d := &leaving{left: 1}
+	e := hosted.NewWarm(d, hosted.Warm{})
+	defer e.Close()
+	if _, err := e.Run(t.Context(), engine.Job{Run: "r", Sandbox: sandbox.Spec{Profile: sandbox.Standard, Guest: os.Args[0], BestEffort: true}, Program: bridge.Program{Language: "python", Source: "42"}}, nil); toolroom.CodeOf(err) != toolroom.CodeExecutionFailed {
+		t.Errorf("without a sandbox that waits: %v", err)
+	}
 }

@@ -3,6 +3,7 @@ package toolflow
 import (
 	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -12,11 +13,11 @@ import (
 
 // dumpTables reads the rows of ToolFlow's tables from the SQL text that mysqldump writes.
 func dumpTables(file string) (map[string][]row, error) {
-	text, err := os.ReadFile(file)
+	text, err := readText(file)
 	if err != nil {
 		return nil, err
 	}
-	d := &dump{text: string(text), columns: map[string][]string{}, tables: map[string][]row{}}
+	d := &dump{text: text, columns: map[string][]string{}, tables: map[string][]row{}}
 	for d.skip(); d.at < len(d.text); d.skip() {
 		if err := d.statement(); err != nil {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s:%d: %w", file, 1+strings.Count(d.text[:d.at], "\n"), err).
@@ -24,6 +25,28 @@ func dumpTables(file string) (map[string][]row, error) {
 		}
 	}
 	return d.tables, nil
+}
+
+// readText returns the text of a file, which is in memory once: values of rows are parts of it.
+func readText(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	text.Grow(int(min(info.Size(), maxFile)))
+	if _, err := io.Copy(&text, io.LimitReader(f, maxFile+1)); err != nil {
+		return "", err
+	}
+	if text.Len() > maxFile {
+		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is larger than %d bytes", file, maxFile)
+	}
+	return text.String(), nil
 }
 
 // dump is a position in a dump.

@@ -19,6 +19,15 @@ const (
 	maxResponse = 64 << 20
 )
 
+// maxAnswers limits all answers together. Tests lower it.
+var maxAnswers int64 = maxFile
+
+// api is a running server of ToolFlow.
+type api struct {
+	base string
+	left int64 // of maxAnswers
+}
+
 // readAPI reads the tools over the HTTP API of a running server.
 func readAPI(ctx context.Context, base string) ([]Tool, error) {
 	var list struct {
@@ -28,7 +37,8 @@ func readAPI(ctx context.Context, base string) ([]Tool, error) {
 			Test                  *int `json:"test_version"`
 		}
 	}
-	if err := get(ctx, base+"/api/admin/tools", &list); err != nil {
+	a := &api{base, maxAnswers}
+	if err := a.get(ctx, "/api/admin/tools", &list); err != nil {
 		return nil, err
 	}
 	var tools []Tool
@@ -48,7 +58,7 @@ func readAPI(ctx context.Context, base string) ([]Tool, error) {
 				Config, Schema               json.RawMessage
 			}
 		}
-		if err := get(ctx, base+"/api/admin/tools/"+url.PathEscape(t.ID)+"/versions", &versions); err != nil {
+		if err := a.get(ctx, "/api/admin/tools/"+url.PathEscape(t.ID)+"/versions", &versions); err != nil {
 			return nil, err
 		}
 		for _, v := range versions.Items {
@@ -56,7 +66,7 @@ func readAPI(ctx context.Context, base string) ([]Tool, error) {
 				Number: v.Version, Code: v.Code, Entry: v.EntryPoint, Config: v.Config, Schema: v.Schema, Message: v.Message, Status: v.Status,
 			})
 		}
-		if err := t.readRuns(ctx, base); err != nil {
+		if err := t.readRuns(ctx, a); err != nil {
 			return nil, err
 		}
 		tools = append(tools, t)
@@ -65,10 +75,10 @@ func readAPI(ctx context.Context, base string) ([]Tool, error) {
 }
 
 // readRuns reads the newest test runs that succeeded.
-func (t *Tool) readRuns(ctx context.Context, base string) error {
+func (t *Tool) readRuns(ctx context.Context, a *api) error {
 	var list struct{ Items []struct{ ID string } }
 	q := url.Values{"status": {"success"}, "tool_id": {t.ID}, "target_env": {"test"}, "page_size": {"10"}}
-	if err := get(ctx, base+"/api/admin/executions?"+q.Encode(), &list); err != nil {
+	if err := a.get(ctx, "/api/admin/executions?"+q.Encode(), &list); err != nil {
 		return err
 	}
 	for _, item := range list.Items {
@@ -76,7 +86,7 @@ func (t *Tool) readRuns(ctx context.Context, base string) error {
 			Version       int
 			Input, Output json.RawMessage
 		}
-		if err := get(ctx, base+"/api/admin/executions/"+url.PathEscape(item.ID), &one); err != nil {
+		if err := a.get(ctx, "/api/admin/executions/"+url.PathEscape(item.ID), &one); err != nil {
 			return err
 		}
 		t.add(Run{ID: item.ID, Version: one.Version, Input: one.Input, Output: one.Output})
@@ -92,7 +102,9 @@ func rootOf(err error) error {
 	return err
 }
 
-func get(ctx context.Context, address string, into any) error {
+// get reads the answer to a path.
+func (a *api) get(ctx context.Context, path string, into any) error {
+	address := a.base + path
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -110,7 +122,14 @@ func get(ctx context.Context, address string, into any) error {
 		return toolroom.Errorf(toolroom.CodeUpstreamError, "GET %s: %s", address, resp.Status).
 			WithHint("give the address of ToolFlow's server without a path, such as http://127.0.0.1:8000")
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxResponse)).Decode(into); err != nil {
+	body := &io.LimitedReader{R: resp.Body, N: min(maxResponse, a.left)}
+	before := body.N
+	err = json.NewDecoder(body).Decode(into)
+	if a.left -= before - body.N; err != nil && body.N == 0 {
+		return toolroom.Errorf(toolroom.CodeResourceLimit, "GET %s: ToolFlow's answers are too large: one may have %d bytes, and all together %d", address, int64(maxResponse), maxAnswers).
+			WithHint("import its database instead")
+	}
+	if err != nil {
 		return toolroom.Errorf(toolroom.CodeUpstreamError, "GET %s: %w", address, fmt.Errorf("not the JSON of ToolFlow: %w", err)).
 			WithHint("another program answers there: give the address of ToolFlow's server")
 	}

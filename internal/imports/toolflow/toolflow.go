@@ -54,7 +54,7 @@ type Run struct {
 }
 
 // maxFile bounds a file that is read.
-const maxFile = 1 << 30
+const maxFile = 512 << 20
 
 // whatToGive is the next step after something that cannot be an export of ToolFlow.
 const whatToGive = "give ToolFlow's SQLite file (server/db.sqlite3), a dump of mysqldump, or the URL of a running server (http://127.0.0.1:8000)"

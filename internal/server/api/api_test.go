@@ -32,6 +32,11 @@ var people = map[string]toolroom.Identity{
 	"bob":   {Subject: "bob"},
 	"carol": {Subject: "carol", Groups: []string{"approvers"}},
 	"olga":  {Subject: "olga", Groups: []string{"operators"}},
+
+	"tess":   {Subject: "tess", Groups: []string{"approvers"}, Environment: "test"},
+	"dana":   {Subject: "dana", Environment: "test"},
+	"sets":   {Subject: "sue", Groups: []string{"approvers"}, Set: "reading"},
+	"reader": {Subject: "rob", Set: "reading"},
 }
 
 // bench is the API over a real runner with Go functions, behind auth.

@@ -141,6 +141,9 @@ func (s *Server) answerApproval(ctx context.Context, in *answerInput) (*approval
 
 func seesApproval(ctx context.Context, a *toolroom.Approval) bool {
 	who := auth.Identity(ctx)
+	if !approval.WithinBounds(a, who) {
+		return false
+	}
 	return mayRead(ctx, a.Identity) || slices.Contains(who.Groups, Approvers) || approval.IsFor(a.ApprovalTerms, who)
 }
 

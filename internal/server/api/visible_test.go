@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -171,6 +172,42 @@ func TestAQuestionIsAnsweredByAnApproverAndNeverByWhoAsked(t *testing.T) {
 	}
 	if r := b.as("carol", http.MethodPost, "/api/v1/tools/do:risky/call", `{"no_wait": true}`); r.status != http.StatusOK {
 		t.Errorf("the approved call: %d %s", r.status, r.body)
+	}
+}
+
+func TestAnApproverThatIsBoundSeesAndAnswersWhatItIsBoundTo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.add("do:risky", nothing)
+	asked := map[string]string{} // the caller of each question
+	for _, who := range []string{"alice", "dana", "reader"} {
+		var result toolroom.Result
+		b.as(who, http.MethodPost, "/api/v1/tools/do:risky/call", `{"no_wait": true}`).into(t, &result)
+		asked[result.Error.Approval] = who
+	}
+	for who, want := range map[string][]string{"tess": {"dana"}, "sets": {"reader"}, "carol": {"alice", "dana", "reader"}} {
+		var list struct{ Approvals []toolroom.Approval }
+		b.as(who, http.MethodGet, "/api/v1/approvals", "").into(t, &list)
+		var seen []string
+		for _, a := range list.Approvals {
+			seen = append(seen, asked[a.ID])
+		}
+		slices.Sort(seen)
+		if !slices.Equal(seen, want) {
+			t.Errorf("%s sees the questions of %v, not %v", who, seen, want)
+		}
+		for id, by := range asked {
+			status := http.StatusNotFound
+			if slices.Contains(want, by) {
+				status = http.StatusOK
+			}
+			if r := b.as(who, http.MethodGet, "/api/v1/approvals/"+id, ""); r.status != status {
+				t.Errorf("%s reads the question of %s: %d", who, by, r.status)
+			}
+			if r := b.as(who, http.MethodPost, "/api/v1/approvals/"+id, `{"approve": true}`); status == http.StatusNotFound && r.status != status {
+				t.Errorf("%s answers the question of %s: %d %s", who, by, r.status, r.body)
+			}
+		}
 	}
 }
 

@@ -97,6 +97,8 @@ const (
 	maxPage       = 200
 	maxExecutions = 10_000 // newest, of which lists and totals are made
 	maxJobs       = 1000
+	maxRead       = 1_000_000 // newest receipts that are looked at
+	readAtOnce    = 50_000
 )
 
 func (s *server) executions(r *http.Request, _ toolroom.Identity) (int, any, error) {
@@ -143,31 +145,43 @@ func (s *server) matching(ctx context.Context, fits func(*execution) bool) ([]ex
 	if err != nil {
 		return nil, err
 	}
+	jobs, err := s.jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done := map[string]bool{} // whether a job has a receipt
+	for _, j := range jobs {
+		done[j.ID] = false
+	}
 	var out []execution
-	done := map[string]bool{}
-	err = s.Receipts.ReceiptSamples(ctx, toolroom.ReceiptQuery{Since: time.Unix(0, 0)}, func(one receipt.Sample) bool {
+	see := func(one receipt.Sample) bool {
 		if !functions[one.Tool] || one.Version == 0 || receipt.Extra(one.Surface) && one.Surface != receipt.SurfaceTest {
 			return true
 		}
-		done[one.Call] = true
+		if _, ok := done[one.Call]; ok {
+			done[one.Call] = true
+		}
 		e := execution{
 			id: one.Call, tool: one.Tool, status: statusOf(one.Status), env: envOf(one.Environment), version: one.Version, duration: one.Run.Milliseconds(),
 			created: one.Started, updated: one.Started.Add(one.Queue + one.Run),
 		}
 		if fits(&e) {
 			out = append(out, e)
-			if len(out) > 2*maxExecutions {
-				out = slices.Delete(out, 0, maxExecutions)
-			}
 		}
 		return true
-	})
+	}
+	newest, err := s.Receipts.Receipts(ctx, toolroom.ReceiptQuery{Limit: 1})
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := s.jobs(ctx)
-	if err != nil {
-		return nil, err
+	var last int64
+	if len(newest) > 0 {
+		last = newest[0].Seq
+	}
+	for to := last + 1; to > 1 && len(out) < maxExecutions && last-to < maxRead; to -= readAtOnce {
+		if err := s.Receipts.ReceiptSamples(ctx, toolroom.ReceiptQuery{AfterSeq: max(to-1-readAtOnce, toolroom.ReceiptsFromStart), BeforeSeq: to}, see); err != nil {
+			return nil, err
+		}
 	}
 	for _, j := range jobs {
 		if e := ofJob(j); functions[e.tool] && !done[j.ID] && fits(&e) {

@@ -4,6 +4,7 @@
 package toolflow
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -231,10 +232,10 @@ func (s *server) settings() map[string]any {
 	}
 	return map[string]any{
 		"mcp":          map[string]any{"django_port": port, "bridge_sse_port": 8001},
-		"server":       map[string]any{"url": c.Server.URL, "poll_interval": 2},
+		"server":       map[string]any{"url": cmp.Or(c.Server.URL, "http://127.0.0.1:"+strconv.Itoa(port)) + "/compat/toolflow", "poll_interval": 2},
 		"worker":       map[string]any{"pools": []any{}},
 		"tool_version": map[string]any{"active_conflict_policy": c.Releases.Conflict, "require_test_success_before_release": *c.Releases.Gates.Cases},
-		"sandbox":      map[string]any{"execution_timeout": 10, "allowed_modules": []any{}},
+		"sandbox":      map[string]any{"execution_timeout": 10, "allowed_modules": []any{"*"}}, // the page saves no empty field
 	}
 }
 

@@ -83,7 +83,7 @@ type Config struct {
 	Owner string
 	// Start starts a program that must not break the rules, as in
 	// [source.Request.Forbidden]. The default is proc.Start, for which there must be none.
-	Start func(proc.Spec, []toolroom.Effect) (*proc.Process, error)
+	Start func(context.Context, proc.Spec, []toolroom.Effect) (*proc.Process, error)
 	// Sandboxed means that Start starts programs in a sandbox, which has programs of its own.
 	Sandboxed bool
 	// Enforces reports whether Start can enforce rules on this machine; nil means that it
@@ -115,7 +115,7 @@ var (
 // New returns a source. It starts nothing until the source is used.
 func New(o Config) *Source {
 	if o.Start == nil {
-		o.Start = func(s proc.Spec, _ []toolroom.Effect) (*proc.Process, error) { return proc.Start(s) }
+		o.Start = func(_ context.Context, s proc.Spec, _ []toolroom.Effect) (*proc.Process, error) { return proc.Start(s) }
 	}
 	return &Source{o: o, sheet: sheetOf(o.Command), changed: func() {}, help: map[string]*help{}}
 }

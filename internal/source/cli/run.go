@@ -72,7 +72,7 @@ func (s *Source) start(ctx context.Context, argv []string, rules []toolroom.Effe
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.o.Start(proc.Spec{Command: s.o.Command, Args: argv, Env: append(env, quiet...), Dir: s.o.Dir, Owner: s.o.Owner, Stderr: stderr}, rules)
+	p, err := s.o.Start(ctx, proc.Spec{Command: s.o.Command, Args: argv, Env: append(env, quiet...), Dir: s.o.Dir, Owner: s.o.Owner, Stderr: stderr}, rules)
 	if toolroom.CodeOf(err) == toolroom.CodeSandboxUnavailable {
 		return nil, err
 	}

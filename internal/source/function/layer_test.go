@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/toolroom/toolroom"
 )
@@ -152,5 +153,57 @@ func TestRequirementsThatAreOptionsOfUVAreRefused(t *testing.T) {
 		if _, err := (Resolver{UV: "/bin/false", Python: "python3"}).Resolve(t.Context(), []string{one}, ""); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments || !strings.Contains(err.Error(), "not a requirement") {
 			t.Errorf("%q: %v", one, err)
 		}
+	}
+}
+
+func TestLayersThatNoVersionNeedsAreCollected(t *testing.T) {
+	t.Parallel()
+	s := LayerStore{Folder: t.TempDir(), Client: http.DefaultClient}
+	var locks, layers []string
+	for _, text := range []string{"needed = 1\n", "unneeded = 1\n"} {
+		data, sum := wheelOf(t, map[string]string{"one.py": text})
+		url, _ := serve(t, data)
+		lock := lockOf(url, sum)
+		layer, err := s.Unpack(t.Context(), lock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		locks, layers = append(locks, lock), append(layers, layer)
+	}
+	killed := filepath.Join(s.Folder, "layers", "making-killed") // what a killed process leaves
+	if err := os.MkdirAll(filepath.Join(killed, "part"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	collect := func(want int) {
+		t.Helper()
+		if n, err := s.Collect(locks[:1]); err != nil || n != want {
+			t.Errorf("%d layers were removed, %v; want %d", n, err, want)
+		}
+	}
+	collect(0) // a push may be about to store the version that needs them
+	old := time.Now().Add(-2 * time.Hour)
+	for _, kind := range []string{"layers", "wheels"} {
+		entries, err := os.ReadDir(filepath.Join(s.Folder, kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if err := os.Chtimes(filepath.Join(s.Folder, kind, e.Name()), old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	collect(2)
+	if !s.Has(layers[0]) || s.Has(layers[1]) {
+		t.Errorf("needed: %t, unneeded: %t", s.Has(layers[0]), s.Has(layers[1]))
+	}
+	for kind, want := range map[string]int{"layers": 2, "wheels": 1} { // a layer has a lock file
+		if entries, err := os.ReadDir(filepath.Join(s.Folder, kind)); err != nil || len(entries) > want {
+			t.Errorf("%s: %v, %v", kind, entries, err)
+		}
+	}
+	// It can be made again.
+	if again, err := s.Unpack(t.Context(), locks[1]); err != nil || again != layers[1] {
+		t.Errorf("%s, %v", again, err)
 	}
 }

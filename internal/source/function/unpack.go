@@ -266,7 +266,7 @@ func (s LayerStore) Collect(locks []string) (int, error) {
 		for _, e := range entries {
 			name := strings.TrimSuffix(e.Name(), ".lock")
 			info, err := e.Info()
-			if err != nil || needed[name] || strings.HasPrefix(name, "making-") || strings.HasPrefix(name, "fetching-") || young(info) {
+			if err != nil || needed[name] || young(info) {
 				continue
 			}
 			if err := os.RemoveAll(filepath.Join(s.Folder, kind, e.Name())); err != nil {

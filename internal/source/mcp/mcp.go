@@ -37,7 +37,7 @@ type Config struct {
 	// Owner marks the process (see package proc).
 	Owner string
 	// Start starts a program. The default is proc.Start.
-	Start func(proc.Spec) (*proc.Process, error)
+	Start func(context.Context, proc.Spec) (*proc.Process, error)
 
 	// URL is an endpoint of streamable HTTP or HTTP+SSE. Header returns the headers
 	// of each request, and may be nil.
@@ -87,7 +87,7 @@ func New(o Config) *Source {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Start == nil {
-		o.Start = proc.Start
+		o.Start = func(_ context.Context, s proc.Spec) (*proc.Process, error) { return proc.Start(s) }
 	}
 	// An invalid URL fails when it is dialled.
 	endpoint, _ := url.Parse(o.URL)

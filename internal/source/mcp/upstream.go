@@ -94,7 +94,7 @@ func (l *link) transport(ctx context.Context, up *upstream) (mcp.Transport, erro
 	if err != nil {
 		return nil, err
 	}
-	up.process, err = s.o.Start(proc.Spec{
+	up.process, err = s.o.Start(ctx, proc.Spec{
 		Command: s.o.Command, Args: s.o.Args, Env: env, Dir: s.o.Dir, Owner: s.o.Owner, Stderr: up.stderr,
 	})
 	if err != nil {

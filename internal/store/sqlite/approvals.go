@@ -11,7 +11,7 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 )
 
-const selectApproval = `SELECT id, call, digest, tool, arguments, identity, reason, state,
+const selectApproval = `SELECT id, call, digest, tool, arguments, identity, environment, reason, state,
 	created, expires, answered, answered_by, comment, used,
 	session, effects, diff, people, approvers, scopes, votes, scope, notified FROM approvals `
 
@@ -48,10 +48,10 @@ func (s *Store) CreateApproval(ctx context.Context, a *toolroom.Approval) (*tool
 			return approval.TooMany()
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO approvals
-			(id, call, digest, tool, arguments, identity, reason, state, created, expires, answered, answered_by, comment, used,
+			(id, call, digest, tool, arguments, identity, environment, reason, state, created, expires, answered, answered_by, comment, used,
 			 session, effects, diff, people, approvers, scopes)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '', '', 0, ?, ?, ?, ?, ?, ?)`,
-			a.ID, a.Call, a.Digest, a.Tool, string(a.Arguments), texts[0], a.Reason,
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '', '', 0, ?, ?, ?, ?, ?, ?)`,
+			a.ID, a.Call, a.Digest, a.Tool, string(a.Arguments), texts[0], a.Environment, a.Reason,
 			string(toolroom.ApprovalPending), instant(a.Created), instant(a.Expires),
 			a.Session, texts[1], a.Diff, a.People, texts[2], texts[3])
 		if isTaken(err) {
@@ -213,7 +213,7 @@ func findApproval(ctx context.Context, db rowQuerier, id string) (*toolroom.Appr
 
 func scanApproval(row scanner) (*toolroom.Approval, error) {
 	a := &toolroom.Approval{}
-	err := row.Scan(&a.ID, &a.Call, &a.Digest, &a.Tool, rawColumn{&a.Arguments}, jsonColumn{&a.Identity}, &a.Reason, &a.State,
+	err := row.Scan(&a.ID, &a.Call, &a.Digest, &a.Tool, rawColumn{&a.Arguments}, jsonColumn{&a.Identity}, &a.Environment, &a.Reason, &a.State,
 		timeColumn{&a.Created}, timeColumn{&a.Expires}, timeColumn{&a.Answered}, &a.By, &a.Comment, timeColumn{&a.Used},
 		&a.Session, jsonColumn{&a.Effects}, &a.Diff, &a.People, jsonColumn{&a.Approvers}, jsonColumn{&a.Scopes}, jsonColumn{&a.Votes}, &a.Scope, jsonColumn{&a.Notified})
 	if err != nil {

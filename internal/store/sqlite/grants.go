@@ -9,7 +9,7 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 )
 
-const grantColumns = "id, approval, scope, tool, identity, session, digest, given_by, created, expires"
+const grantColumns = "id, approval, scope, tool, identity, environment, session, digest, given_by, created, expires"
 
 // insertGrant stores a grant in the transaction of the answer that creates it.
 func insertGrant(ctx context.Context, tx *sql.Tx, g *toolroom.Grant) error {
@@ -17,8 +17,8 @@ func insertGrant(ctx context.Context, tx *sql.Tx, g *toolroom.Grant) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO grants (caller, "+grantColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		approval.Caller(g.Identity), g.ID, g.Approval, string(g.Scope), g.Tool, identity, g.Session, g.Digest, g.By,
+	_, err = tx.ExecContext(ctx, "INSERT INTO grants (caller, "+grantColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		approval.Caller(g.Identity), g.ID, g.Approval, string(g.Scope), g.Tool, identity, g.Environment, g.Session, g.Digest, g.By,
 		instant(g.Created), instant(g.Expires))
 	return err
 }
@@ -53,7 +53,7 @@ func (s *Store) RemoveGrant(ctx context.Context, id string) error {
 
 func scanGrant(row scanner) (*toolroom.Grant, error) {
 	g := &toolroom.Grant{}
-	err := row.Scan(&g.ID, &g.Approval, &g.Scope, &g.Tool, jsonColumn{&g.Identity}, &g.Session, &g.Digest, &g.By,
+	err := row.Scan(&g.ID, &g.Approval, &g.Scope, &g.Tool, jsonColumn{&g.Identity}, &g.Environment, &g.Session, &g.Digest, &g.By,
 		timeColumn{&g.Created}, timeColumn{&g.Expires})
 	if err != nil {
 		return nil, err

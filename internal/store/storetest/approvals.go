@@ -326,7 +326,7 @@ func testOneOpenApproval(t *testing.T, b Backend) {
 func newGrant(id string) *toolroom.Grant {
 	return &toolroom.Grant{
 		ID: id, Approval: "apr_1", Scope: toolroom.ScopeAlways, Tool: "file:write", Identity: toolroom.Identity{Subject: "ann", Groups: []string{"dev"}},
-		Session: "s", Digest: "d", By: "bob", Created: start,
+		Environment: "test", Session: "s", Digest: "d", By: "bob", Created: start,
 	}
 }
 
@@ -413,7 +413,7 @@ func newApproval(id, digest string) *toolroom.Approval {
 		ID: id, Call: "call_1", Digest: digest, Tool: "file:write",
 		Arguments: json.RawMessage(`{"path":"a b","n":12345678901234567890}`),
 		Identity:  toolroom.Identity{Subject: "ann", Groups: []string{"dev"}},
-		Session:   "s", Reason: "confirm[0]", State: toolroom.ApprovalPending,
+		Session:   "s", Environment: "test", Reason: "confirm[0]", State: toolroom.ApprovalPending,
 		Effects: []string{"writes a b"}, Diff: "-old\n+new\n",
 		ApprovalTerms: toolroom.ApprovalTerms{People: 1, Approvers: []string{"operator", "b*"}, Scopes: approval.Scopes()},
 		Created:       start, Expires: start.Add(approvalTTL),

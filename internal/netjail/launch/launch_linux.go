@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-package netjail
+package launch
 
 import (
 	"encoding/json"
@@ -29,17 +29,17 @@ func Main(args []string) int {
 		return 2
 	}
 	unix.CloseOnExec(fd)
-	message := handed{Error: args[1], Missing: true}
-	if err := launch(fd, args[1], args[2:]); !errors.Is(err, errMissing) {
-		message = handed{Error: err.Error()}
+	message := Message{Error: args[1], Missing: true}
+	if err := execute(fd, args[1], args[2:]); !errors.Is(err, errMissing) {
+		message = Message{Error: err.Error()}
 	}
 	text, _ := json.Marshal(message)
 	_, _ = unix.Write(fd, text)
 	return 127
 }
 
-// launch executes the program, which replaces the launcher.
-func launch(fd int, program string, argv []string) error {
+// execute executes the program, which replaces the launcher.
+func execute(fd int, program string, argv []string) error {
 	do, err := readOrder(fd)
 	if err != nil {
 		return fmt.Errorf("read the order: %w", err)
@@ -79,7 +79,7 @@ func launch(fd int, program string, argv []string) error {
 var errMissing = errors.New("there is no such program")
 
 // readOrder reads the order. The socket stays open for what is sent back.
-func readOrder(fd int) (do order, err error) {
+func readOrder(fd int) (do Order, err error) {
 	var text []byte
 	piece := make([]byte, 64<<10)
 	for {
@@ -113,7 +113,7 @@ func handOver(fd int) (port int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	text, err := json.Marshal(handed{Proxy: true})
+	text, err := json.Marshal(Message{Proxy: true})
 	if err != nil {
 		return 0, err
 	}

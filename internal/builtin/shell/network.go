@@ -1,0 +1,125 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/lockdown"
+)
+
+// proxyPort is the port inside at which a command finds its proxy.
+const proxyPort = 3128
+
+var proxyURL = "http://127.0.0.1:" + strconv.Itoa(proxyPort)
+
+// Servers are what the background processes of one caller serve on their own loopbacks. Each
+// command in the sandbox has a network of its own, so others reach these servers only
+// through here.
+type Servers struct {
+	table  *table
+	caller toolroom.Identity
+}
+
+// Servers returns the servers of a caller.
+func (s *Shell) Servers(caller toolroom.Identity) *Servers { return &Servers{&s.table, caller} }
+
+// Serves reports whether a process of the caller listens on a port.
+func (v *Servers) Serves(port uint16) bool { return v.at(port) != nil }
+
+// Dial connects to the process that listens on a port.
+func (v *Servers) Dial(ctx context.Context, port uint16) (net.Conn, error) {
+	p := v.at(port)
+	if p == nil {
+		return nil, errors.New("no process of this caller listens on port " + strconv.Itoa(int(port)))
+	}
+	return p.Dial(ctx, port)
+}
+
+// at returns the sandbox that serves a port: the oldest one, to which the others connect.
+func (v *Servers) at(port uint16) *lockdown.Process {
+	for _, p := range v.sandboxes() {
+		if slices.Contains(p.Ports(), port) {
+			return p
+		}
+	}
+	return nil
+}
+
+func (v *Servers) sandboxes() []*lockdown.Process {
+	var all []*lockdown.Process
+	for _, p := range v.table.of(v.caller) {
+		if run := p.started(); run != nil && run.sandbox != nil && p.isRunning() {
+			all = append(all, run.sandbox)
+		}
+	}
+	return all
+}
+
+// maxPorts bounds the servers that one command reaches.
+const maxPorts = 64
+
+// ports returns the ports that are served now.
+func (v *Servers) ports() []uint16 {
+	var all []uint16
+	for _, p := range v.sandboxes() {
+		for _, port := range p.Ports() {
+			if !slices.Contains(all, port) && port != proxyPort && len(all) < maxPorts {
+				all = append(all, port)
+			}
+		}
+	}
+	return all
+}
+
+// serveInside serves the sockets inside a command's sandbox: those that lead to the caller's
+// background processes, and the last one, if the command is guarded, its proxy.
+func (s *Shell) serveInside(p *lockdown.Process, servers *Servers, ports []uint16) {
+	for i, l := range p.Listeners() {
+		if i == len(ports) {
+			s.o.Proxy(l, p.Done())
+			return
+		}
+		go forward(l, func() (net.Conn, error) { return servers.Dial(context.Background(), ports[i]) })
+	}
+}
+
+// forward connects each connection to l with one of dial, until l is closed.
+func forward(l net.Listener, dial func() (net.Conn, error)) {
+	for {
+		near, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer near.Close()
+			far, err := dial()
+			if err != nil {
+				return
+			}
+			defer far.Close()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				pass(far, near)
+			}()
+			pass(near, far)
+			<-done
+		}()
+	}
+}
+
+// pass copies one direction of a connection and ends it.
+func pass(to, from net.Conn) {
+	_, err := io.Copy(to, from)
+	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
+		_ = half.CloseWrite() // the other end may have closed it already
+		return
+	}
+	to.Close()
+	from.Close()
+}

@@ -1,0 +1,99 @@
+//go:build unix
+
+package guest
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/toolroom/toolroom/bridge"
+)
+
+// TestAnInterpreterThatEndsBeforeItReadsTheProgramIsReplaced ends the interpreter that waits
+// after the guest has seen it alive.
+func TestAnInterpreterThatEndsBeforeItReadsTheProgramIsReplaced(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	for _, c := range []struct {
+		name string
+		end  func(theirs net.Conn)
+		runs bool // again
+	}{
+		{"before anything is sent", func(theirs net.Conn) { theirs.Close() }, true},
+		{"with a part of the program unread", func(theirs net.Conn) {
+			_, _ = theirs.Read(make([]byte, 10))
+			theirs.Close()
+		}, true},
+		{"with the program read", func(theirs net.Conn) {
+			_, _, _ = bridge.NewWire(theirs, 0).Read()
+			theirs.Close()
+		}, false},
+		{"after it has sent something", func(theirs net.Conn) {
+			_ = bridge.NewWire(theirs, 0).Write(bridge.Frame{Kind: bridge.Print, Body: bridge.Map{{Key: "text", Value: "begun"}}})
+			_, _ = theirs.Read(make([]byte, 10))
+			theirs.Close()
+		}, false},
+		{"with something that is no frame", func(theirs net.Conn) {
+			_, _ = theirs.Write([]byte("\x00\x00\x00\x01?"))
+			_, _ = theirs.Read(make([]byte, 10))
+			theirs.Close()
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			ours, theirs := connected(t)
+			server, guest := connected(t)
+			ended := exec.Command("true")
+			if err := ended.Run(); err != nil {
+				t.Fatal(err)
+			}
+			program := bridge.Program{Language: "python", Source: "6 * 7", Limits: bridge.Limits{}.WithDefaults()}
+			r := &run{server: bridge.NewWire(guest, 0), work: t.TempDir(), program: program, prepared: make(chan struct{})}
+			close(r.prepared)
+			r.start = bridge.Frame{Kind: bridge.Start, Token: []byte("token"), Body: bridge.Map{
+				{Key: "language", Value: "python"}, {Key: "source", Value: program.Source}, {Key: "name", Value: "p.py"},
+			}}
+			done := make(chan error, 1)
+			go func() {
+				done <- r.interpret(t.Context(), &interpreting{path: "python3", stream: ours, kill: func() error { return nil }, wait: func() *os.ProcessState { return ended.ProcessState }})
+			}()
+			go c.end(theirs)
+			var last bridge.Frame
+			from := bridge.NewWire(server, 0)
+			for last.Kind != bridge.Done && last.Kind != bridge.Failed {
+				var err error
+				if last, _, err = from.Read(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if again := last.Kind == bridge.Done; again != c.runs || again && last.Body.Get("value") != int64(42) {
+				t.Errorf("it ends with %s: %v", last.Kind, last.Body)
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// connected returns both ends of a stream.
+func connected(t *testing.T) (ours, theirs net.Conn) {
+	t.Helper()
+	ours, file, err := socketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if theirs, err = net.FileConn(file); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ours.Close(); theirs.Close() })
+	return ours, theirs
+}
