@@ -1,15 +1,18 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/release"
 )
 
@@ -185,4 +188,50 @@ func TestAVersionCanBeNamedWhereverAnIDIsAccepted(t *testing.T) {
 	w.release("fn:speak", release.Prod, 1)
 	a.run("", "tool", "case", "add", "asks", "faked", `tool=fn:speak@2`, "--fakes", `[{"tool":"fn:speak@2","arguments":{},"value":"faked"}]`, "--expect", "faked")
 	a.run("ok", "tool", "test", "asks")
+}
+
+// TestACallAndItsRetriesKeepTheVersionsWithWhichItBegan releases a version while a call runs
+// that is then tried again.
+func TestACallAndItsRetriesKeepTheVersionsWithWhichItBegan(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, "limits: {retry: {base: 1ms}}\n")
+	inner := func(n int) string { return fmt.Sprintf("def inner() -> int:\n    return %d\n", n) }
+	w.serve("inner.py", inner(1))
+	w.serve("middle.py", "def middle(context) -> int:\n    return context.tools.fn.inner()\n")
+	yes := true
+	var seen []string
+	tool := toolroom.Tool{ID: toolroom.ID{Namespace: "own", Name: "outer"}, Description: "Calls others.", Hints: toolroom.Hints{ReadOnly: &yes}}
+	err := app.RegisterTool(w.App, tool, func(ctx context.Context, _ struct{}) (string, error) {
+		for _, id := range []string{"fn:inner", "fn:middle"} {
+			r := w.Run(ctx, toolroom.Call{Tool: id})
+			if r.Error != nil {
+				return "", r.Error
+			}
+			seen = append(seen, string(r.Value))
+		}
+		if len(seen) > 2 {
+			return "done", nil
+		}
+		if _, err := w.push("inner.py", inner(2)); err != nil {
+			return "", err
+		}
+		w.release("fn:inner", release.Prod, 2)
+		for r := w.Run(t.Context(), toolroom.Call{Tool: "fn:inner"}); string(r.Value) != "2"; r = w.Run(t.Context(), toolroom.Call{Tool: "fn:inner"}) {
+			if r.Error != nil { // another call gets the new version
+				return "", r.Error
+			}
+		}
+		return "", &toolroom.Error{Code: toolroom.CodeUpstreamUnavailable, Message: "not now", Retryable: true}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := w.Run(t.Context(), toolroom.Call{Tool: "own:outer"})
+	if r.Error != nil || r.Usage.Attempts != 2 {
+		t.Fatalf("%s after %d attempts: %v", r.Value, r.Usage.Attempts, r.Error)
+	}
+	if want := []string{"1", "1", "1", "1"}; !slices.Equal(seen, want) {
+		t.Errorf("the calls inside got %v, want %v", seen, want)
+	}
+	w.wantValue("fn:middle", "{}", "2")
 }

@@ -1,6 +1,11 @@
 package main
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	"github.com/toolroom/toolroom"
+)
 
 func TestSchemasComeFromTheTypesOfTypeScript(t *testing.T) {
 	t.Parallel()
@@ -100,5 +105,30 @@ func TestCodeOfAToolWithEgressIsInspectedWithoutANetwork(t *testing.T) {
 	}
 	if _, err := w.push("g.py", "# /// script\n# [tool.toolroom]\n# egress = ['example.com']\n# ///\ndef g(x: int) -> int:\n    return x\n"); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestRulesAboutHostsCountForTheHostsThatAFunctionDeclares(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, "tools: {deny: [\"effect:host:evil.example\"]}\n")
+	serve := func(name, egress string) {
+		w.serve(name+".py", "# /// script\n# [tool.toolroom]\n# egress = ["+egress+"]\n# ///\ndef "+name+"() -> int:\n    return 1\n")
+	}
+	serve("evil", "'good.example', 'evil.example:443'")
+	serve("any", "'*.example'")
+	serve("good", "'good.example'")
+	w.serve("none.py", "def none() -> int:\n    return 1\n")
+	for tool, denied := range map[string]bool{"fn:evil": true, "fn:any": true, "fn:good": false, "fn:none": false} {
+		r := w.Run(t.Context(), toolroom.Call{Tool: tool})
+		if got := r.Error != nil && r.Error.Code == toolroom.CodeDenied; got != denied {
+			t.Errorf("%s: denied %t, %v", tool, got, r.Error)
+		}
+		receipt, err := w.Receipt(t.Context(), r.Call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sends := slices.ContainsFunc(receipt.Expected, func(e toolroom.Effect) bool { return e.Kind == toolroom.EffectSend }); sends != (tool != "fn:none") {
+			t.Errorf("%s: effects %v", tool, receipt.Expected)
+		}
 	}
 }

@@ -346,9 +346,20 @@ func toolOf(v *release.Version) (toolroom.Tool, error) {
 	case function.Script:
 		tool.Source = toolroom.SourceScript
 	}
+	yes, no := true, false
 	if spec.ReadOnly {
-		yes := true
 		tool.Hints.ReadOnly = &yes
+	}
+	switch {
+	case len(spec.Egress) > 0:
+		tool.Effects = code.Reaches(spec.Egress)
+		tool.Hints.OpenWorld = &yes
+		if !spec.ReadOnly {
+			tool.Hints.Destructive = &yes
+		}
+	case spec.Plan.Context == "" && isJavaScript(spec), spec.Plan.Context == "" && spec.Language == "python":
+		// It can neither connect nor call tools, and its sandbox is removed after the call.
+		tool.Hints.OpenWorld, tool.Hints.Destructive = &no, &no
 	}
 	if spec.Limits.TimeoutMS > 0 {
 		// A process must be started as well.

@@ -51,6 +51,11 @@ func (r *Request) reaches() []toolroom.Effect {
 	return effects
 }
 
+// Reaches returns the effects of a function that names hosts.
+func Reaches(hosts []string) []toolroom.Effect {
+	return (&Request{Program: toolroom.Program{Egress: hosts}}).reaches()
+}
+
 // SetEgress replaces [Options.Egress] for programs that start from now on.
 func (s *Service) SetEgress(g *egress.Guard) { s.egress.Store(g) }
 
