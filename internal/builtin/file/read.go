@@ -111,7 +111,7 @@ func (r *reader) run(ctx context.Context) ([]toolroom.Content, error) {
 		return r.decoded(ctx, start, unicode.UTF16(unicode.LittleEndian, unicode.UseBOM))
 	case name == "", name == "utf8", name == "utf-8":
 		if name == "" && isBinary(head) {
-			return nil, toolroom.Errorf(toolroom.CodeUnsupported, "%s is a binary file (%s, %d bytes)", r.in.Path, kind, r.out.Size).
+			return nil, toolroom.Errorf(toolroom.CodeUnsupported, "%s is not text in UTF-8 (%d bytes)", r.in.Path, r.out.Size).
 				WithHint("read it with encoding=base64, or name its text encoding, such as windows-1252")
 		}
 		return r.lines(ctx, start)

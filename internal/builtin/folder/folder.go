@@ -164,6 +164,11 @@ func (f *Folders) locate(path string) (dir, rel string, err error) {
 }
 
 func (f *Folders) outside(path string) error {
+	absolute := f.Absolute(path)
+	if real := bestPath(absolute); slices.ContainsFunc(f.dirs, func(dir string) bool { return below(dir, absolute) && !below(dir, real) }) {
+		return toolroom.Errorf(toolroom.CodeDenied, "%s leads through a link to %s, which is outside the folders that the file tools may use", path, real).
+			WithHint("use a path below %s, or add its folder in toolroom.yaml: builtin: {file: {roots: [%q, %q]}}", strings.Join(f.dirs, " or "), f.Dir(), filepath.Dir(real))
+	}
 	return toolroom.Errorf(toolroom.CodeDenied, "%s is outside the folders that the file tools may use", path).
 		WithHint("use a path below %s, or add its folder in toolroom.yaml: builtin: {file: {roots: [%q, %q]}}",
 			strings.Join(f.dirs, " or "), f.Dir(), filepath.Dir(f.Absolute(path)))

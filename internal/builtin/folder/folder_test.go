@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -283,5 +285,16 @@ func TestAFolderOfToolroomIsNotOpened(t *testing.T) {
 		if _, err := folder.Open([]string{dir}, folder.Options{Hidden: []string{home}}); toolroom.CodeOf(err) != toolroom.CodeUnsupported {
 			t.Errorf("%s: %v", dir, err)
 		}
+	}
+}
+
+func TestALinkThatLeadsOutsideIsNamed(t *testing.T) {
+	t.Parallel()
+	l := newLayout(t, folder.Options{})
+	l.link(t, filepath.Join(l.outside, "secret"), "absolute")
+	_, _, err := l.Read("absolute", 1<<20)
+	e := toolroom.AsError(err)
+	if e.Code != toolroom.CodeDenied || !strings.Contains(e.Message, "through a link to "+filepath.Join(l.outside, "secret")) || !strings.Contains(e.Hint, strconv.Quote(l.outside)) {
+		t.Errorf("%v: %+v", err, e)
 	}
 }

@@ -168,7 +168,11 @@ func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (
 }
 
 func (s *Shell) timeout(limit time.Duration, out ExecResult) error {
-	e := toolroom.Errorf(toolroom.CodeTimeout, "the command was stopped after %d ms", limit.Milliseconds())
+	printed := "; it had printed nothing"
+	if text := strings.TrimSpace(out.text()); text != "" {
+		printed = "; it had printed:\n" + tail(text) // what a model needs to see why
+	}
+	e := toolroom.Errorf(toolroom.CodeTimeout, "the command was stopped after %d ms%s", limit.Milliseconds(), printed)
 	e.Details = map[string]any{"stdout": tail(out.Stdout), "stderr": tail(out.Stderr)}
 	return e.WithHint("set a larger timeout, at most %d, or run it in the background: process:start", maxWall.Milliseconds())
 }

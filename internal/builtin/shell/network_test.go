@@ -223,3 +223,11 @@ func TestAHomeOutlivesItsCommandForTheSameCaller(t *testing.T) {
 		t.Errorf("bob sees the home of ann: %s", got)
 	}
 }
+
+func TestACommandOutOfTimeShowsWhatItPrinted(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, shell.RuntimeProcess, folder.Options{})
+	if _, err := k.run(map[string]any{"command": "echo step one; echo warning >&2; sleep 60", "timeout": 3000}); toolroom.CodeOf(err) != toolroom.CodeTimeout || !strings.Contains(err.Error(), "step one") || !strings.Contains(err.Error(), "warning") {
+		t.Error(err)
+	}
+}
