@@ -80,6 +80,7 @@ func (a *App) ForgetSearches(ctx context.Context, tool string) (int, error) {
 func (a *App) applySearch(c *config.Config) error {
 	known, err := embed.LoadRegistry(a.home)
 	if err != nil {
+		a.catalog.SetMissingMeaning("the file of embedders cannot be read")
 		return toolroom.Errorf(toolroom.CodeInternal, "embedders: %w", err).WithHint("remove the file; then add the embedders again")
 	}
 	name := cmp.Or(c.Search.Embedder, known.Chosen)

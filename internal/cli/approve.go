@@ -95,11 +95,12 @@ func (a *cli) approveShowCommand() *cobra.Command {
 			if asJSON {
 				return a.screen.json(one)
 			}
-			return a.screen.fields(
+			return a.screen.pagedFields(ctx,
 				"approval", one.ID,
 				"state", string(one.State)+votes(one),
 				"tool", one.Tool,
 				"by", one.Identity.String(),
+				"environment", one.Environment,
 				"arguments", indent(one.Arguments),
 				"effects", strings.Join(one.Effects, "\n"),
 				"diff", one.Diff,

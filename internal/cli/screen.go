@@ -141,7 +141,12 @@ func (s *screen) located(text string) string {
 // page prints a text to stderr. If it is longer than the terminal of a person, it stops after
 // each screenful until the person wants more, or has seen enough.
 func (s *screen) page(ctx context.Context, text string) error {
-	lines := strings.Split(strings.TrimRight(visible.Text(text), "\n"), "\n")
+	return s.pageVisible(ctx, visible.Text(text))
+}
+
+// pageVisible is page for a text without control characters of others.
+func (s *screen) pageVisible(ctx context.Context, text string) error {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	height, width := heightOf(s.err), max(widthOf(s.err), 1)
 	for room := height - 1; len(lines) > 0; room = height - 1 {
 		n := len(lines)

@@ -47,6 +47,24 @@ func TestALongTextIsReadAScreenfulAtATime(t *testing.T) {
 	}
 }
 
+func TestLongFieldsAreReadAScreenfulAtATime(t *testing.T) {
+	t.Parallel()
+	value := strings.Repeat("a line\n", 10)
+	terminal, out := &short{}, &bytes.Buffer{}
+	s := newScreen(keyboard{strings.NewReader("q\n")}, out, terminal)
+	s.outTerminal = true
+	if err := s.pagedFields(t.Context(), "diff", value); err != nil {
+		t.Fatal(err)
+	}
+	if got := terminal.String(); strings.Count(got, "a line") != 4 || !strings.Contains(got, "6 lines more") {
+		t.Errorf("on a terminal: %q", got)
+	}
+	s = newScreen(strings.NewReader(""), out, &bytes.Buffer{})
+	if err := s.pagedFields(t.Context(), "diff", value); err != nil || strings.Count(out.String(), "a line") != 10 {
+		t.Errorf("in a pipe: %q, %v", out.String(), err)
+	}
+}
+
 func TestSuggestedCommandsHaveTheHomeAndConfigThatWereTyped(t *testing.T) {
 	for _, c := range []struct{ typed, text, want string }{
 		{"", "try: toolroom sources list", "try: toolroom sources list"},

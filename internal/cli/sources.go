@@ -146,7 +146,11 @@ func (a *cli) showTest(r *app.App, test app.SourceTest) error {
 // itself, which has just been run.
 func testHint(s source.Status) string {
 	if s.Reason == "" || strings.Contains(s.Reason, "sources test") {
-		return "show its output: toolroom sources test " + s.Name + " --log-level debug"
+		hint := "show its output: toolroom sources test " + s.Name + " --log-level debug"
+		if s.Sandbox != "" && s.Sandbox != "none" {
+			hint = fmt.Sprintf("it runs in a sandbox (%s): folders that it needs must be named with --read or --write\n%s", s.Sandbox, hint)
+		}
+		return hint
 	}
 	return s.Reason
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -227,6 +228,20 @@ func (s *screen) paint(style, text string) string {
 
 // fields prints names and values, one per line; it omits empty values.
 func (s *screen) fields(pairs ...string) error {
+	s.progress("")
+	_, err := io.WriteString(s.out, s.fieldsText(pairs))
+	return err
+}
+
+// pagedFields is fields for long values, which stop after each screenful on a terminal.
+func (s *screen) pagedFields(ctx context.Context, pairs ...string) error {
+	if s.outTerminal && s.interactive() {
+		return s.pageVisible(ctx, s.fieldsText(pairs))
+	}
+	return s.fields(pairs...)
+}
+
+func (s *screen) fieldsText(pairs []string) string {
 	width := 0
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
@@ -243,9 +258,7 @@ func (s *screen) fields(pairs ...string) error {
 		value = strings.ReplaceAll(value, "\n", "\n"+strings.Repeat(" ", width+columnGap))
 		b.WriteString(s.paint(bold, name) + value + "\n")
 	}
-	s.progress("")
-	_, err := io.WriteString(s.out, b.String())
-	return err
+	return b.String()
 }
 
 // when formats a time in the local zone.

@@ -30,6 +30,9 @@ func (g *Guard) DialContext(ctx context.Context, network, address string) (net.C
 	if g.isLocal(t) {
 		return g.local.Dial(ctx, t.port)
 	}
+	// A server that stops after it was permitted must not lead to this machine's own.
+	here := *g
+	here.local = nil
 	dialer := net.Dialer{
 		Timeout:  dialTimeout,
 		Resolver: g.resolver,
@@ -38,7 +41,7 @@ func (g *Guard) DialContext(ctx context.Context, network, address string) (net.C
 			if err != nil {
 				return t.refusal("", "it does not resolve to an IP address")
 			}
-			return g.judgeAddr(t, to.Addr())
+			return here.judgeAddr(t, to.Addr())
 		},
 	}
 	return dialer.DialContext(ctx, network, address)

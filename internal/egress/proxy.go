@@ -7,10 +7,15 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"sync"
 	"time"
 
 	"github.com/toolroom/toolroom"
 )
+
+// MaxConnections is how many connections of one program are served at once; others wait. A
+// program could otherwise use up the files that Toolroom may open.
+const MaxConnections = 256
 
 // proxy is an HTTP proxy that checks every connection with a guard: CONNECT for TLS, and
 // plain requests with an absolute address.
@@ -46,7 +51,7 @@ func ServeProxy(listener net.Listener, guard *Guard, log *slog.Logger, refused f
 		Handler: p, ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 	}
-	go func() { _ = server.Serve(listener) }() // ends with Close
+	go func() { _ = server.Serve(&limited{listener, make(chan struct{}, MaxConnections)}) }() // ends with Close
 	go func() {
 		<-done
 		end()
@@ -117,4 +122,38 @@ func closeWrite(c net.Conn) {
 		return
 	}
 	c.Close()
+}
+
+// limited is a listener with a limited number of open connections. Unlike that of package
+// netutil it keeps CloseWrite.
+type limited struct {
+	net.Listener
+	open chan struct{}
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	l.open <- struct{}{} // the end of the server closes all connections, and so this goes on
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.open
+		return nil, err
+	}
+	return &limitedConn{c, sync.OnceFunc(func() { <-l.open })}, nil
+}
+
+type limitedConn struct {
+	net.Conn
+	release func()
+}
+
+func (c *limitedConn) Close() error {
+	defer c.release()
+	return c.Conn.Close()
+}
+
+func (c *limitedConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return c.Close()
 }

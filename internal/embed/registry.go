@@ -114,6 +114,9 @@ func LoadRegistry(home string) (*Registry, error) {
 	if err := json.Unmarshal(data, r); err != nil {
 		return nil, fmt.Errorf("%s: %w", RegistryPath(home), err)
 	}
+	if r.Embedders == nil { // the file says null
+		r.Embedders = map[string]Entry{}
+	}
 	return r, nil
 }
 

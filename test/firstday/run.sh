@@ -3,7 +3,7 @@
 # a client, an approval that the client cannot ask for, a restart, an update, a backup, and
 # its restoration elsewhere. It fails at the first thing that is not as the documentation
 # says, and prints how long each part took. It needs dist/ (make dist), test/node (make
-# peers), git and python3.
+# peers), git, npm and python3.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
@@ -59,6 +59,19 @@ mkdir "$work/toolroom" && tar -xzf "$package" -C "$work/toolroom" --strip-compon
 has toolroom toolroom version
 has "no server runs" toolroom status
 
+timed "the packages of npm and PyPI"
+case $(uname -m) in
+  x86_64) npm=x64 ;;
+  aarch64) npm=arm64 ;;
+  *) fail "there are no packages for $(uname -m)" ;;
+esac
+mkdir "$work/npm" && (cd "$work/npm" && echo '{"private": true}' >package.json &&
+  npm install --offline --ignore-scripts --no-audit --no-fund --loglevel=error "$root"/dist/toolroom-npm-linux-"$npm"-*.tgz "$(ls "$root"/dist/toolroom-npm-[0-9]*.tgz)" >/dev/null)
+has "no server runs" "$work/npm/node_modules/.bin/toolroom" status
+python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install --quiet --disable-pip-version-check --no-index "$root"/dist/toolroom-*manylinux*_"$(uname -m)"*.whl
+has "no server runs" "$work/venv/bin/toolroom" status
+
 timed "three sources: an MCP server, a program, GitHub's API"
 helper api >"$work/port" & pids+=($!)
 until [ -s "$work/port" ]; do sleep 0.05; done
@@ -90,6 +103,14 @@ command=$(python3 -c 'import json, sys; s = json.load(open(sys.argv[1]))["mcpSer
 mapfile -t words <<<"$command"
 has "search_tools" helper stdio "${words[@]}" <<<"list"
 has "claude" toolroom connect claude-code --undo --yes
+
+for client in claude-desktop codex cursor vscode windsurf zed gemini opencode goose copilot; do
+  out=$(toolroom connect "$client" --yes 2>&1) || fail "connect $client: $out"
+  file=$(toolroom connect "$client" --undo --dry-run 2>&1 | sed -n 's/^would restore //p')
+  grep -q "serve" "$file" || fail "connect $client wrote nothing into ${file:-a file}"
+  has "as it was" toolroom connect "$client" --undo --yes
+  if grep -q "serve" "$file" 2>/dev/null; then fail "connect $client --undo left Toolroom in $file"; fi
+done
 
 timed "a server, and an approval that the client cannot ask for"
 sed -i 's/^  listen: .*/  listen: 127.0.0.1:0/; s/^  confirm: .*/  confirm: ["files:write_file"]/' toolroom.yaml

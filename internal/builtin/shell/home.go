@@ -25,14 +25,30 @@ func (s *Shell) homeOf(ctx context.Context, req *source.Request) (string, error)
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
 	// So that git commit in a command has the same author as git:commit.
 	name, email := s.Author(ctx)
 	line := strings.NewReplacer("\\", "\\\\", "\"", "\\\"", "\n", " ")
 	text := "[user]\n\tname = \"" + line.Replace(name) + "\"\n\temail = \"" + line.Replace(email) + "\"\n"
-	return dir, os.WriteFile(filepath.Join(dir, ".gitconfig"), []byte(text), 0o600)
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return "", err
+	}
+	// Made elsewhere and moved: in its place, another command of the caller could already put
+	// a link where this one writes.
+	made, err := os.MkdirTemp(filepath.Dir(dir), "new-home-*")
+	if err != nil {
+		return "", err
+	}
+	if err = os.WriteFile(filepath.Join(made, ".gitconfig"), []byte(text), 0o600); err == nil {
+		err = os.Rename(made, dir)
+	}
+	if err == nil {
+		return dir, nil
+	}
+	os.RemoveAll(made)
+	if _, there := os.Stat(dir); there == nil { // meanwhile
+		return dir, nil
+	}
+	return "", err
 }
 
 // Author returns the author of commits: that of the operator's own configuration, which is

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/lockdown"
@@ -79,23 +80,35 @@ func (v *Servers) ports() []uint16 {
 // serveInside serves the sockets inside a command's sandbox: those that lead to the caller's
 // background processes, and the last one, if the command is guarded, its proxy.
 func (s *Shell) serveInside(p *lockdown.Process, servers *Servers, ports []uint16) {
+	slots := make(chan struct{}, maxForwarded)
 	for i, l := range p.Listeners() {
 		if i == len(ports) {
 			s.o.Proxy(l, p.Done())
 			return
 		}
-		go forward(l, func() (net.Conn, error) { return servers.Dial(context.Background(), ports[i]) })
+		go forward(l, slots, func() (net.Conn, error) { return servers.Dial(context.Background(), ports[i]) })
 	}
 }
 
-// forward connects each connection to l with one of dial, until l is closed.
-func forward(l net.Listener, dial func() (net.Conn, error)) {
+// maxForwarded is how many connections of one command are forwarded at once; others wait. A
+// command could otherwise use up the files that Toolroom may open.
+const maxForwarded = 256
+
+// forward connects each connection to l with one of dial, until l is closed. Each takes one
+// of slots.
+func forward(l net.Listener, slots chan struct{}, dial func() (net.Conn, error)) {
 	for {
 		near, err := l.Accept()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return
 		}
+		if err != nil {
+			time.Sleep(acceptPause) // no file is free, for example
+			continue
+		}
+		slots <- struct{}{}
 		go func() {
+			defer func() { <-slots }()
 			defer near.Close()
 			far, err := dial()
 			if err != nil {
@@ -112,6 +125,8 @@ func forward(l net.Listener, dial func() (net.Conn, error)) {
 		}()
 	}
 }
+
+const acceptPause = 100 * time.Millisecond
 
 // pass copies one direction of a connection and ends it.
 func pass(to, from net.Conn) {

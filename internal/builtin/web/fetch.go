@@ -134,7 +134,7 @@ func (w *web) get(ctx context.Context, req *source.Request, in FetchArgs) (*page
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
 	defer cancel()
-	if w.o.Robots {
+	if w.o.Robots && own == nil {
 		if err := w.permitted(ctx, u); err != nil {
 			return nil, false, err
 		}
@@ -151,7 +151,7 @@ func (w *web) get(ctx context.Context, req *source.Request, in FetchArgs) (*page
 		}
 		request.Header.Set(name, value)
 	}
-	p, err := w.do(ctx, transport, request, limit)
+	p, err := w.do(ctx, transport, own, request, limit)
 	if err != nil {
 		return nil, false, err
 	}
@@ -175,9 +175,11 @@ func (w *web) own(caller toolroom.Identity, u *url.URL) *egress.Guard {
 	return guard
 }
 
-// do sends a request and reads the response.
-func (w *web) do(ctx context.Context, transport http.RoundTripper, request *http.Request, limit time.Duration) (*page, error) {
-	client := &http.Client{Transport: transport, CheckRedirect: w.redirect}
+// do sends a request and reads the response. own is that of [web.own].
+func (w *web) do(ctx context.Context, transport http.RoundTripper, own *egress.Guard, request *http.Request, limit time.Duration) (*page, error) {
+	client := &http.Client{Transport: transport, CheckRedirect: func(request *http.Request, via []*http.Request) error {
+		return w.redirect(own, request, via)
+	}}
 	response, err := client.Do(request)
 	if err != nil {
 		return nil, failure(ctx, request.URL, limit, err)
@@ -200,7 +202,7 @@ func (w *web) do(ctx context.Context, transport http.RoundTripper, request *http
 
 // redirect removes the caller's headers from a request to another host. The transport
 // judges the address.
-func (w *web) redirect(request *http.Request, via []*http.Request) error {
+func (w *web) redirect(own *egress.Guard, request *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	if len(via) >= maxRedirects {
 		return toolroom.Errorf(toolroom.CodeUpstreamError, "%s redirects more than %d times", first.Host, maxRedirects)
@@ -208,7 +210,7 @@ func (w *web) redirect(request *http.Request, via []*http.Request) error {
 	if via[len(via)-1].URL.Scheme == "https" && request.URL.Scheme == "http" {
 		return toolroom.Errorf(toolroom.CodeDenied, "%s redirects from https to http", first.Host).WithHint("fetch %s itself if that is meant", request.URL.Redacted())
 	}
-	if w.o.Robots {
+	if w.o.Robots && (own == nil || !own.IsLocal(request.URL)) {
 		if err := w.permitted(request.Context(), request.URL); err != nil {
 			return err
 		}

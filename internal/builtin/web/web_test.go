@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -321,6 +322,39 @@ func TestRobotsAreRespectedIfAsked(t *testing.T) {
 	for _, path := range []string{"/private/x", "/to-private"} {
 		if _, _, err := fetch(t.Context(), pack, "", map[string]any{"url": address + path}); toolroom.CodeOf(err) != toolroom.CodeDenied {
 			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// one is the server of a caller's background process.
+type one struct{ address string }
+
+func (o one) Serves(port uint16) bool { return port == 8080 }
+
+func (o one) Dial(ctx context.Context, _ uint16) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "tcp", o.address)
+}
+
+func TestTheServerOfTheCallersOwnProcessIsNotAskedForRobots(t *testing.T) {
+	t.Parallel()
+	address, _ := site(t, map[string]http.HandlerFunc{
+		"/robots.txt": text("text/plain", "User-agent: *\nDisallow: /\n"), "/page": text("text/plain", "page"),
+		"/to-page": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/page", http.StatusFound) },
+	})
+	servers := func(caller toolroom.Identity) egress.Local {
+		if caller.Subject == "ann" {
+			return one{strings.TrimPrefix(address, "http://")}
+		}
+		return one{"127.0.0.1:1"}
+	}
+	pack := web.Pack(web.Options{Guard: &egress.Guard{}, Servers: servers, Robots: true}).Source()
+	t.Cleanup(func() { _ = pack.Close() })
+	for _, path := range []string{"/page", "/to-page"} {
+		if _, shown, err := fetch(t.Context(), pack, "ann", map[string]any{"url": "http://localhost:8080" + path}); err != nil || shown != "page" {
+			t.Errorf("%s: %q, %v", path, shown, err)
+		}
+		if _, shown, err := fetch(t.Context(), pack, "bob", map[string]any{"url": "http://localhost:8080" + path}); err == nil {
+			t.Errorf("bob gets %q", shown)
 		}
 	}
 }
