@@ -234,7 +234,7 @@ func chain(ctx workflow.Context) (none note[*toolroom.ChainResult], err error) {
 // starts again on another worker only if the tool's guarantee allows it.
 func (e *state) call(ctx workflow.Context, id, as string, call toolroom.Call) *answer {
 	call.Identity, call.Session, call.Parent = e.order.Call.Identity, e.order.Call.Session, e.order.Call.Parent
-	call.NoWait = true
+	call.Environment, call.NoWait = e.order.Call.Environment, true
 	local := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 		StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: maxAttempts},
 	})

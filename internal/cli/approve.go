@@ -100,6 +100,7 @@ func (a *cli) approveShowCommand() *cobra.Command {
 				"state", string(one.State)+votes(one),
 				"tool", one.Tool,
 				"by", one.Identity.String(),
+				"environment", one.Environment,
 				"arguments", indent(one.Arguments),
 				"effects", strings.Join(one.Effects, "\n"),
 				"diff", one.Diff,

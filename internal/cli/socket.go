@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -380,7 +381,7 @@ func (i *remoteInput) typedSecret(prompt string) (string, error) {
 // viaServer runs the command in the server of this home. It reports false if there is none,
 // or if the command must run on its own.
 func (a *cli) viaServer(ctx context.Context, command string, args []string) (done bool, err error) {
-	if a.standalone || a.shared != nil || a.logLevel != "" || a.home == "" || !slices.Contains(serverCommands, command) {
+	if a.standalone || a.shared != nil || a.logLevel != "" || a.home == "" || !slices.Contains(serverCommands, command) || slices.ContainsFunc(a.args, ownFile.MatchString) {
 		return false, nil
 	}
 	path := socketPath(a.home)
@@ -426,6 +427,10 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 	_ = conn.SetReadDeadline(time.Time{})
 	return true, a.follow(ctx, f)
 }
+
+// ownFile matches an argument that names a file of the command's own process, such as that of
+// a shell's <(…). In the server it would be another one: a file that the server has open.
+var ownFile = regexp.MustCompile(`^(?:-\w|--[\w-]+=|[\w.-]+:?=@|@)?/(?:dev/(?:fd/|std(?:in|out|err)$|tty$)|proc/(?:self|thread-self)/)`)
 
 // serverCommands are the commands that a server runs for others: those that read and write
 // only through the room, stdin and stdout, or files whose paths are relative to the client's

@@ -57,7 +57,7 @@ func (s *Service) runRemote(ctx context.Context, req *source.Request, r *Request
 		return nil, err
 	}
 	result, err := s.o.Remote.Execute(ctx, toolroom.Call{
-		Tool: Tool, Arguments: arguments, Identity: req.Identity, Parent: req.Call, Surface: "code", MaxOutput: -1,
+		Tool: Tool, Arguments: arguments, Identity: req.Identity, Environment: req.Environment, Parent: req.Call, Surface: "code", MaxOutput: -1,
 	}, req.Emit)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func open(t *testing.T, terms toolroom.ApprovalTerms) *fixture {
 	})
 	f.asked, err = f.approvals.Request(t.Context(), toolroom.Approval{
 		Digest: "d", Tool: "payments:send", Arguments: json.RawMessage(`{"to":"<script>alert(1)</script>"}`),
-		Identity: toolroom.Identity{Subject: "ann"}, Effects: []string{"sends 5 EUR"},
+		Identity: toolroom.Identity{Subject: "ann"}, Environment: "test", Effects: []string{"sends 5 EUR"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestALinkThatIsOpenedShowsTheCallAndApprovesNothing(t *testing.T) {
 	link := approval.AnswerPath + f.approvals.Link(f.asked, "ops")
 	for range 3 { // a mail scanner, a chat preview, the person
 		w := f.do(http.MethodGet, link+"?answer=approve", nil)
-		if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, "sends 5 EUR") || !strings.Contains(body, "<form") || strings.Contains(body, "<script>") {
+		if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, "sends 5 EUR") || !strings.Contains(body, "<dt>Environment</dt><dd>test</dd>") || !strings.Contains(body, "<form") || strings.Contains(body, "<script>") {
 			t.Errorf("%d %s", w.Code, body)
 		}
 		for name, want := range map[string]string{"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"} {

@@ -156,7 +156,11 @@ func approvalQuestion(asked *toolroom.Approval) (source.Question, error) {
 
 func questionText(asked *toolroom.Approval, args []byte) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "Allow this call of %s?\n%s\n", asked.Tool, args)
+	where := ""
+	if asked.Environment != "" {
+		where = " in the environment " + asked.Environment
+	}
+	fmt.Fprintf(&text, "Allow this call of %s%s?\n%s\n", asked.Tool, where, args)
 	for _, effect := range asked.Effects {
 		fmt.Fprintf(&text, "It %s.\n", effect)
 	}

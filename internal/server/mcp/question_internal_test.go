@@ -26,3 +26,12 @@ func TestAQuestionShowsHiddenCharacters(t *testing.T) {
 		}
 	}
 }
+
+func TestAQuestionNamesTheEnvironmentOfTheCall(t *testing.T) {
+	t.Parallel()
+	for environment, want := range map[string]string{"": "Allow this call of a:b?\n", "test": "Allow this call of a:b in the environment test?\n"} {
+		if got := questionText(&toolroom.Approval{Tool: "a:b", Environment: environment}, []byte("{}")); !strings.HasPrefix(got, want) {
+			t.Errorf("%q", got)
+		}
+	}
+}
