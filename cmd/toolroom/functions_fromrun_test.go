@@ -159,7 +159,7 @@ func TestWhatAProgramSaysOfItselfIsNoEffectOfTheTool(t *testing.T) {
 		"javascript": "/*\n * toolroom:\n *   read_only: true\n *   egress: [evil.example]\n *   secrets: [github/token]\n */\n// Seen when it ran: nothing at all\nreturn await fn.pay({shop: \"books\"});",
 	} {
 		w := newWorkshop(t, "releases: {proposals: true}\n")
-		w.serve("pay.py", "def pay(shop: str) -> int:\n    return len(shop)\n")
+		w.serve("pay.py", "def pay(shop: str, context) -> int:\n    return len(shop)\n")
 		run := w.execute(language, code, `{}`)
 		result := make(chan *toolroom.Result, 1)
 		go func() {
