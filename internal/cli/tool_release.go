@@ -85,7 +85,7 @@ func (a *cli) printMoved(m release.Moved, err error, asJSON bool) error {
 	case m.Canary > 0:
 		a.screen.say("%s serves version %d of %s to %s, and version %d to the others", m.Environment, m.Canary, m.Tool, m.CanaryRule.String(), m.Version)
 	case m.Version == 0:
-		a.screen.say("%s no longer serves %s", m.Environment, m.Tool)
+		a.screen.say("%s no longer serves %s; to serve it again: toolroom tool release %s@%d --env %s", m.Environment, m.Tool, m.Tool, m.Previous, m.Environment)
 	case m.Version == m.Previous:
 		a.screen.say("%s serves version %d of %s", m.Environment, m.Version, m.Tool)
 	case m.Previous == 0:

@@ -294,7 +294,7 @@ func (i *importer) server(operation, item *Node) (*url.URL, error) {
 	server, err := parseServer(address)
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the document does not name its server: %w", err).
-			WithHint("set base_url of the source")
+			WithHint("set base_url of the source").WithCLIHint("sources add takes it as --base-url")
 	}
 	if i.leaksTo(server) {
 		return nil, toolroom.Errorf(toolroom.CodeUnsupported,
