@@ -141,7 +141,8 @@ func (c *Client) Err() error { return context.Cause(c.open) }
 func (c *Client) Over() bool { return c.open.Err() != nil }
 
 // Close ends the session and returns when all its goroutines have ended. Requests in
-// progress fail with [ErrClosed]. It is idempotent.
+// progress fail with [ErrClosed], unless a server over HTTP has forgotten the session
+// ([ErrSessionGone]): then each of them still gets its own response. It is idempotent.
 func (c *Client) Close() {
 	c.end(ErrClosed)
 	c.mu.Lock()
@@ -246,12 +247,17 @@ func (c *Client) Notify(ctx context.Context, method string, params ...Field) err
 	return c.transport.send(ctx, &outgoing{method: method, body: body, version: c.server.Load().Version})
 }
 
-// over returns the error of a request on an ended session.
+// over returns the error of a request on an ended session. It is not [ErrSessionGone],
+// which says that the server did not carry out the request.
 func (c *Client) over() error {
-	if reason := c.Err(); !errors.Is(reason, ErrClosed) {
+	switch reason := c.Err(); {
+	case errors.Is(reason, ErrClosed):
+		return ErrClosed
+	case errors.Is(reason, ErrSessionGone):
+		return fmt.Errorf("%w: %v", ErrClosed, reason)
+	default:
 		return fmt.Errorf("%w: %w", ErrClosed, reason)
 	}
-	return ErrClosed
 }
 
 // withMeta returns the parameters of a request with _meta.

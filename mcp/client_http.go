@@ -92,19 +92,27 @@ func (t *httpTransport) send(ctx context.Context, m *outgoing) error {
 	// The exchange outlives the caller's context until the rest of a stream after its
 	// response has been read.
 	exchange, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, cancel)
-	stopOpen := context.AfterFunc(t.c.open, cancel)
-	finish := func() { stopOpen(); cancel() }
+	defer context.AfterFunc(ctx, cancel)()
+	stopOpen := context.AfterFunc(t.c.open, func() {
+		if !t.gone() { // else the server answers each request, or says that it did not take it
+			cancel()
+		}
+	})
 	rest, err := t.exchange(exchange, m)
-	stop()
+	stopOpen()
+	stopOpen = context.AfterFunc(t.c.open, cancel)
+	finish := func() { stopOpen(); cancel() }
 	if rest == nil || !t.c.spawn(func() { drain(rest); finish() }) {
 		finish()
 	}
-	if err != nil && t.c.open.Err() != nil {
+	if err != nil && t.c.open.Err() != nil && !t.gone() {
 		return t.c.over()
 	}
 	return err
 }
+
+// gone reports whether the session has ended because the server has forgotten it.
+func (t *httpTransport) gone() bool { return errors.Is(t.c.Err(), ErrSessionGone) }
 
 // Header values of each request; read only.
 var (
@@ -206,7 +214,7 @@ func (t *httpTransport) refusal(m *outgoing, resp *http.Response) error {
 	isRPC := json.Unmarshal(body, &answer) == nil && answer.Error != nil
 	id, ours := answer.answers()
 	ours = isRPC && ours && id == m.id
-	if t.gone(m, resp.StatusCode, &answer, ours) {
+	if t.forgotten(m, resp.StatusCode, &answer, ours) {
 		t.c.end(ErrSessionGone)
 		return ErrSessionGone
 	}
@@ -216,10 +224,10 @@ func (t *httpTransport) refusal(m *outgoing, resp *http.Response) error {
 	return &StatusError{resp.StatusCode, firstLine(resp.Header.Get("Content-Type"), body)}
 }
 
-// gone reports whether an error response is from a server that has forgotten the
+// forgotten reports whether an error response is from a server that has forgotten the
 // negotiation: it names no request of ours, or has an error code that older revisions
 // lack. In 2026-07-28 an unknown method is refused with status 404, too.
-func (t *httpTransport) gone(m *outgoing, status int, answer *message, ours bool) bool {
+func (t *httpTransport) forgotten(m *outgoing, status int, answer *message, ours bool) bool {
 	if m.version == "" || m.modern() && !t.agreed.Load() || !m.modern() && t.sessionID() == "" {
 		return false
 	}
@@ -409,7 +417,7 @@ func (t *httpTransport) overhear(opened func()) {
 
 // close ends the session at an older server.
 func (t *httpTransport) close() {
-	if session := t.sessionID(); session != "" && !errors.Is(t.c.Err(), ErrSessionGone) {
+	if session := t.sessionID(); session != "" && !t.gone() {
 		ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
 		defer cancel()
 		if req, err := http.NewRequestWithContext(ctx, http.MethodDelete, t.url, nil); err == nil {
