@@ -54,6 +54,7 @@ func TestCodeInOtherLanguagesThatCannotBeAToolIsRefusedWithItsPlace(t *testing.T
 		"a misspelt package list":           {"a.py", "# /// script\n# dependences = ['humanize']\n# ///\ndef f(x: int) -> int:\n    return x\n", []string{"a.py:2:1", "dependences", "did you mean dependencies?"}},
 		"a key outside of its table":        {"a.py", "# /// script\n# dependencies = []\n# read_only = true\n# ///\ndef f(x: int) -> int:\n    return x\n", []string{"a.py:3:1", "read_only", "[tool.toolroom]"}},
 		"a header's value of another type":  {"a.py", "# /// script\n# requires-python = '>=3.9'\n# dependencies = 'humanize'\n# ///\ndef f(x: int) -> int:\n    return x\n", []string{"a.py:3:1", "dependencies in the header is of type string, and must be of type list"}},
+		"a profile with a network":          {"a.ts", "// toolroom:\n//   profile: dev\nexport function f() {}\n", []string{"a.ts", "standard or hardened", "egress"}},
 		"an unknown limit in Python":        {"a.py", "# /// script\n# [tool.toolroom]\n# limits = {timeout = 5}\n# ///\ndef f(x: int) -> int:\n    return x\n", []string{"a.py:3:1", "limits.timeout"}},
 		"a script without parameters":       {"a.sh", "#!/bin/sh\necho\n", []string{"a.sh:1:1", "declares no parameters"}},
 		"a script without interpreter":      {"a.sh", "#!\n# toolroom:\n#   parameters: {}\n", []string{"a.sh:1:1", "no interpreter"}},

@@ -132,3 +132,17 @@ func TestRulesAboutHostsCountForTheHostsThatAFunctionDeclares(t *testing.T) {
 		}
 	}
 }
+
+func TestAFunctionRunsInTheProfileThatItDeclares(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, "")
+	w.serve("usual.sh", "#!/bin/sh\n# toolroom:\n#   parameters: {}\necho 1\n")
+	w.serve("strict.sh", "#!/bin/sh\n# toolroom:\n#   parameters: {}\n#   profile: hardened\necho 1\n")
+	w.serve("strictpy.py", "# /// script\n# [tool.toolroom]\n# profile = 'hardened'\n# ///\ndef strictpy() -> int:\n    return 1\n")
+	for tool, want := range map[string]string{"fn:usual": "standard", "fn:strict": "hardened", "fn:strictpy": "hardened"} {
+		r := w.Run(t.Context(), toolroom.Call{Tool: tool})
+		if r.Error != nil || r.Execution == nil || r.Execution.Profile != want {
+			t.Errorf("%s: %v in %+v, want the profile %s", tool, r.Error, r.Execution, want)
+		}
+	}
+}

@@ -389,7 +389,7 @@ func (a *App) functionOf(v *release.Version) (source.Source, error) {
 	}
 	program := code.Function{
 		Request: code.Request{Program: toolroom.Program{
-			Language: spec.Language, Engine: spec.Engine, Egress: spec.Egress,
+			Language: spec.Language, Engine: spec.Engine, Profile: spec.Profile, Egress: spec.Egress,
 			TimeoutMS: spec.Limits.TimeoutMS, CPUMS: spec.Limits.CPUMS, MemoryBytes: spec.Limits.MemoryBytes, MaxCalls: spec.Limits.Calls,
 		}},
 		Layer: a.layerOf(spec), Engines: enginesFor(spec), Ahead: spec.Node, Tools: spec.Plan.Context != "",
@@ -451,8 +451,12 @@ func (a *App) inspectUpload(ctx context.Context, u release.Upload) ([]release.Fo
 		return nil, err
 	}
 	base := release.Spec{
-		Language: c.Language, Files: c.Files, File: c.File, Engine: c.Manifest.Engine, Tags: c.Manifest.Tags, ReadOnly: c.Manifest.ReadOnly,
+		Language: c.Language, Files: c.Files, File: c.File, Engine: c.Manifest.Engine, Profile: c.Manifest.Profile, Tags: c.Manifest.Tags, ReadOnly: c.Manifest.ReadOnly,
 		Egress: c.Manifest.Egress, Limits: release.Limits(c.Manifest.Limits), Config: function.Encode(c.Manifest.Config), Requires: c.Manifest.Dependencies,
+	}
+	if p := sandbox.Profile(base.Profile); p != "" && p != sandbox.Standard && p != sandbox.Hardened {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: the profile of a function is %s or %s, not %q", c.File, sandbox.Standard, sandbox.Hardened, p).
+			WithHint("name the hosts that it reaches in egress")
 	}
 	for _, name := range c.Manifest.Secrets {
 		if !strings.Contains(name, "://") {

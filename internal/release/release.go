@@ -72,7 +72,9 @@ type Spec struct {
 	// Node says that a function in JavaScript or TypeScript runs in Node only.
 	Node bool `json:"node,omitempty"`
 
-	Engine  string          `json:"engine,omitempty"`
+	Engine string `json:"engine,omitempty"`
+	// Profile is the sandbox profile; empty means standard.
+	Profile string          `json:"profile,omitempty"`
 	Limits  Limits          `json:"limits,omitzero"`
 	Egress  []string        `json:"egress,omitempty"`
 	Secrets []string        `json:"secrets,omitempty"` // references: secret://scope/name

@@ -41,7 +41,9 @@ type Manifest struct {
 	// Dependencies are requirements of packages.
 	Dependencies []string `yaml:"dependencies" toml:"dependencies"`
 	Engine       string   `yaml:"engine" toml:"engine"`
-	Egress       []string `yaml:"egress" toml:"egress"`
+	// Profile is the sandbox profile: standard, which is the default, or hardened.
+	Profile string   `yaml:"profile" toml:"profile"`
+	Egress  []string `yaml:"egress" toml:"egress"`
 	// Secrets are names or references: github/token, secret://github/token.
 	Secrets  []string       `yaml:"secrets" toml:"secrets"`
 	Tags     []string       `yaml:"tags" toml:"tags"`
@@ -234,6 +236,7 @@ func (m Manifest) merge(other Manifest) Manifest {
 	}
 	text(&m.File, other.File)
 	text(&m.Engine, other.Engine)
+	text(&m.Profile, other.Profile)
 	for _, list := range []struct {
 		to   *[]string
 		from []string
