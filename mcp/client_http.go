@@ -100,10 +100,13 @@ func (t *httpTransport) send(ctx context.Context, m *outgoing) error {
 	})
 	rest, err := t.exchange(exchange, m)
 	stopOpen()
-	stopOpen = context.AfterFunc(t.c.open, cancel)
-	finish := func() { stopOpen(); cancel() }
-	if rest == nil || !t.c.spawn(func() { drain(rest); finish() }) {
-		finish()
+	finish := func() {
+		defer cancel()
+		defer context.AfterFunc(t.c.open, cancel)()
+		drain(rest)
+	}
+	if rest == nil || !t.c.spawn(finish) {
+		cancel()
 	}
 	if err != nil && t.c.open.Err() != nil && !t.gone() {
 		return t.c.over()
