@@ -291,8 +291,8 @@ func (a *cli) redacting(r *app.App, err error) (*app.App, error) {
 	return r, err
 }
 
-// typedPath returns a path that was typed, relative to the folder in which it was: a server runs
-// commands of other folders.
+// typedPath returns the absolute form of a path. It is relative to the folder of the command,
+// because a server runs commands of other folders.
 func (a *cli) typedPath(typed string) string { return absolute(a.Dir, typed) }
 
 // findConfig returns the config file, or "" if there is none and none was requested: a room

@@ -70,7 +70,7 @@ func (s *Shell) Author(ctx context.Context) (name, email string) {
 	return s.name, s.email
 }
 
-// home returns the value of HOME in the sandbox.
+// homeDir returns the value of HOME in the sandbox.
 func (c command) homeDir() string {
 	if c.home == "" {
 		return lockdown.WorkDir

@@ -122,7 +122,8 @@ func (c *tools) create() builtin.Tool {
 			if err := c.outside(ctx); err != nil {
 				return Schedule{}, nil, err
 			}
-			// Such a call would fail each time. Another spelling of the name fails then.
+			// Such a call fails each time that it runs, also under another spelling of its name;
+			// the usual one is refused at once.
 			if in.Tool == "cron:create" || in.Tool == "cron:trigger" {
 				return Schedule{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a scheduled call cannot schedule or trigger calls, so that %s cannot be scheduled", in.Tool).
 					WithHint("schedule the call itself, with a schedule that repeats, such as \"@every 1h\"")

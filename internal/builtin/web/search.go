@@ -339,8 +339,8 @@ func (s *Search) items(q question, body []byte) ([]Item, error) {
 	return items, nil
 }
 
-// unresponsive is the error of SearXNG if it asked engines in vain, which is not the same as
-// that there is nothing.
+// unresponsive returns the error of a search in which engines of SearXNG failed. Without it,
+// a failed search would look like one that found nothing.
 func unresponsive(engines [][]string) error {
 	var list []string
 	for _, e := range engines[:min(len(engines), 10)] {
