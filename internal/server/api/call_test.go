@@ -230,13 +230,18 @@ func TestAClientThatGoesAwayEndsTheWork(t *testing.T) {
 func TestACallUnderWayIsCancelledByItsOwnerOnly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
+	started := make(chan struct{})
 	hang, ended := hanging()
-	b.add("hang:on", hang)
+	b.add("hang:on", func(ctx context.Context, req *source.Request) (*source.Output, error) {
+		close(started)
+		return hang(ctx, req)
+	})
 	res := b.open(t.Context(), "alice", http.MethodPost, "/api/v1/tools/hang:on/call?stream=true", `{}`)
 	list := events(t, res.Body, func(e toolroom.Event) bool {
 		if e.Kind != toolroom.EventCalled {
 			return e.Final()
 		}
+		<-started // a call that is cancelled before never reaches its tool
 		path := "/api/v1/calls/" + e.Call
 		var record struct{ State string }
 		b.as("alice", http.MethodGet, path, "").into(t, &record)
