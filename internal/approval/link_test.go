@@ -85,6 +85,15 @@ func TestTermsNameWhoMayAnswer(t *testing.T) {
 			t.Errorf("%v: %v %v %v", tt.approvers, IsFor(terms, operator), IsFor(terms, ann), IsFor(terms, bob))
 		}
 	}
+	for _, tt := range []struct {
+		approvers     []string
+		operator, ann bool
+	}{{[]string{"caller"}, true, true}, {[]string{"operator"}, true, false}, {[]string{"ann"}, false, false}} {
+		terms := toolroom.ApprovalTerms{Approvers: tt.approvers}
+		if CallerAnswers(terms, operator) != tt.operator || CallerAnswers(terms, ann) != tt.ann {
+			t.Errorf("callers, %v: %v %v", tt.approvers, CallerAnswers(terms, operator), CallerAnswers(terms, ann))
+		}
+	}
 	for _, reserved := range []string{"operator", "caller", "group:approvers", "hook:pager"} {
 		if terms := (toolroom.ApprovalTerms{Approvers: []string{"operator", "caller", "group:*", "hook:*"}}); IsFor(terms, toolroom.Identity{Subject: reserved}) {
 			t.Errorf("a token with the subject %q passes for one", reserved)
