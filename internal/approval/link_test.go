@@ -67,6 +67,23 @@ func TestARepeatUsesOnlyAnAnswerThatIsForOneCallAndUnused(t *testing.T) {
 	}
 }
 
+func TestOnlyWhatIsPendingExpires(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, state := range []toolroom.ApprovalState{toolroom.ApprovalPending, toolroom.ApprovalApproved, toolroom.ApprovalDeclined, toolroom.ApprovalCancelled} {
+		before, after := toolroom.Approval{State: state, Expires: now.Add(1)}, toolroom.Approval{State: state, Expires: now}
+		Settle(&before, now)
+		Settle(&after, now)
+		want := state
+		if state == toolroom.ApprovalPending {
+			want = toolroom.ApprovalExpired
+		}
+		if before.State != state || after.State != want {
+			t.Errorf("%s: %s before its end, %s at its end", state, before.State, after.State)
+		}
+	}
+}
+
 func TestTermsNameWhoMayAnswer(t *testing.T) {
 	t.Parallel()
 	operator, ann, bob := toolroom.Identity{}, toolroom.Identity{Subject: "ann", Groups: []string{"approvers"}}, toolroom.Identity{Subject: "bob"}
