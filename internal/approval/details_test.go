@@ -526,3 +526,52 @@ func TestWhatAWriteShowsAtItsLimits(t *testing.T) {
 		t.Error("a root that is a file")
 	}
 }
+
+func TestOneWhoHasApprovedMayStillDecline(t *testing.T) {
+	t.Parallel()
+	a := pending(agent)
+	a.People = 2
+	for _, yes := range []bool{true, false} {
+		if err := Decide(a, toolroom.Answer{Approve: yes, Who: operator}, a.Created); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a.State != toolroom.ApprovalDeclined || len(a.Votes) != 2 {
+		t.Errorf("%s with %d votes", a.State, len(a.Votes))
+	}
+}
+
+func TestAnAnswerKeepsToTheScopesOfTheTerms(t *testing.T) {
+	t.Parallel()
+	for scope, good := range map[toolroom.ApprovalScope]bool{toolroom.ScopeOnce: true, toolroom.ScopeCall: true, toolroom.ScopeAlways: false} {
+		a := pending(agent)
+		a.Scopes = []toolroom.ApprovalScope{toolroom.ScopeOnce, toolroom.ScopeCall}
+		if err := Decide(a, toolroom.Answer{Approve: true, Scope: scope, Who: operator}, a.Created); (err == nil) != good {
+			t.Errorf("%s: %v", scope, err)
+		}
+	}
+}
+
+func TestAGrantForASessionNeedsOne(t *testing.T) {
+	t.Parallel()
+	a := pending(agent)
+	a.Session = ""
+	if Covers(&toolroom.Grant{Tool: a.Tool, Identity: a.Identity, Scope: toolroom.ScopeSession}, a) {
+		t.Error("a grant of no session covers a call of none")
+	}
+}
+
+func TestANotifierForgetsWhatIsNoLongerPending(t *testing.T) {
+	t.Parallel()
+	n := NewHook(HookOptions{})
+	if n.o.Poll != time.Second || n.o.First != time.Second || n.o.Last != time.Minute || n.o.Log == nil {
+		t.Errorf("the defaults are %+v", n.o)
+	}
+	if !n.claim("a:hook") || !n.claim("b:hook") || n.claim("a:hook") {
+		t.Error("a delivery is claimed twice, or never")
+	}
+	n.forget(map[string]bool{"a:hook": true})
+	if n.claim("a:hook") || !n.claim("b:hook") {
+		t.Error("only what is not pending is forgotten")
+	}
+}

@@ -48,13 +48,11 @@ func (w FileWrite) Show(arguments json.RawMessage) (effect, change string, err e
 	default:
 		effect = fmt.Sprintf("replaces the file %s (%d bytes become %d)", name, len(old), len(content))
 	}
-	if len(content) > maxDiffInput || !utf8.Valid(old) || !utf8.ValidString(content) {
+	if len(content) > maxDiffInput || !utf8.Valid(old) {
 		return effect, "", nil
 	}
 	change = string(diff.Diff(name+" as it is", old, name+" after the call", []byte(content)))
-	if _, body, ok := strings.Cut(change, "\n"); ok && strings.HasPrefix(change, "diff ") {
-		change = body // without the line that names the command
-	}
+	_, change, _ = strings.Cut(change, "\n") // the first line names the command
 	if len(change) > maxDiff {
 		head := change[:maxDiff]
 		change = fmt.Sprintf("%s\n(%d more bytes are not shown)\n", strings.ToValidUTF8(head, ""), len(change)-maxDiff)

@@ -42,6 +42,7 @@ func TestAWriteIsShownAsADiff(t *testing.T) {
 		"a link that leads outside": {write{"link", "x"}, "replaces the file link", "", true},
 		"a folder":                  {write{".", "x"}, "replaces the file .", "", true},
 		"no path":                   {map[string]any{"content": "x"}, "", "", false},
+		"a content that is no text": {map[string]any{"path": "new.md", "content": 1}, "", "", false},
 		"a path that is no text":    {map[string]any{"path": 1, "content": "x"}, "", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
