@@ -163,3 +163,19 @@ func TestAHeadThatCannotBeComparedIsAnError(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAHeadThatCannotBeReadIsAnErrorAndAnEmptyOneIsNone(t *testing.T) {
+	t.Parallel()
+	store := &chainStore{}
+	folder := t.TempDir()
+	if err := (&Head{path: folder}).Check(t.Context(), store); err == nil {
+		t.Error("a head that cannot be read passes for none")
+	}
+	empty := filepath.Join(folder, "head")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&Head{path: empty}).Check(t.Context(), store); err != nil {
+		t.Errorf("an empty head: %v", err)
+	}
+}

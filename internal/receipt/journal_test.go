@@ -106,12 +106,12 @@ func TestATornLineCostsNoOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, append([]byte("7 {\"id\":\n"), text[:len(text)-3]...), 0o600); err != nil {
+	if err := os.WriteFile(file, append([]byte("7 {\"id\":\nseven {\"id\":\"c\"}\n"), text[:len(text)-3]...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	store := &fakeStore{}
 	n, damaged, err := Recover(t.Context(), dir, nobodyLives, store)
-	if n != 1 || damaged != 2 || err != nil {
+	if n != 1 || damaged != 3 || err != nil {
 		t.Errorf("%d, %d damaged, %v", n, damaged, err)
 	}
 }

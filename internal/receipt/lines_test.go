@@ -58,7 +58,11 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("no space") }
 
 func TestAFailureIsToldOnce(t *testing.T) {
 	t.Parallel()
-	var told bytes.Buffer
+	var told, lines bytes.Buffer
+	receipt.LinesTo(&lines, slog.New(slog.NewTextHandler(&told, nil))).Write([]*toolroom.Receipt{{ID: "1"}})
+	if lines.Len() == 0 || told.Len() > 0 {
+		t.Errorf("wrote %q, told %q", &lines, &told)
+	}
 	l := receipt.LinesTo(broken{}, slog.New(slog.NewTextHandler(&told, nil)))
 	for range 3 {
 		l.Write([]*toolroom.Receipt{{ID: "1"}})

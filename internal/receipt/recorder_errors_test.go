@@ -331,11 +331,17 @@ func TestTheReserveHasADefaultAndCanBeNone(t *testing.T) {
 			}
 			closeRecorder(t, r)
 		}
-		r := NewRecorder(&fakeStore{space: -1}, RecorderOptions{Reserve: -1})
-		if err := r.Ready(); err != nil {
-			t.Error(err)
+		for _, unlimited := range []*fakeStore{{space: -1}, {spaceErr: errors.New("unknown")}} {
+			o := RecorderOptions{Reserve: -1}
+			if unlimited.spaceErr != nil {
+				o.Reserve = 0
+			}
+			r := NewRecorder(unlimited, o)
+			if err := r.Ready(); err != nil {
+				t.Error(err)
+			}
+			closeRecorder(t, r)
 		}
-		closeRecorder(t, r)
 	})
 }
 

@@ -333,6 +333,7 @@ func closeRecorder(t *testing.T, r *Recorder) {
 
 // fakeStore keeps the ids of what it is given, or fails when told to.
 type fakeStore struct {
+	spaceErr error
 	Store
 	delay time.Duration
 
@@ -368,7 +369,7 @@ func (s *fakeStore) AppendReceipts(ctx context.Context, group []*Draft) error {
 func (s *fakeStore) ReceiptSpace(context.Context) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.space, nil
+	return s.space, s.spaceErr
 }
 
 func (s *fakeStore) fail(err error) {
