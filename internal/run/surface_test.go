@@ -178,6 +178,7 @@ func TestListsAndCallsAgreeOnWhatAnEnvironmentServes(t *testing.T) {
 		t.Error("without releases it is served everywhere")
 	}
 	served := *entry("released:it")
+	served.Tool.Release = &toolroom.Release{Version: 7}
 	b.Releases = versions{&served}
 	for _, tt := range []struct {
 		name, environment, own string
@@ -203,6 +204,13 @@ func TestListsAndCallsAgreeOnWhatAnEnvironmentServes(t *testing.T) {
 		r := b.Run(t.Context(), call)
 		if r.OK() != tt.visible {
 			t.Errorf("%+v: a call: %v", tt, r.Error)
+		}
+		recorded, where := b.receipts.last(), ""
+		if tt.visible && tt.name == "released:it" {
+			where = "test"
+		}
+		if recorded.Environment != where || (recorded.ResultHash != "") != tt.visible {
+			t.Errorf("%+v: recorded in %q, with the hash %q", tt, recorded.Environment, recorded.ResultHash)
 		}
 		found, err := b.Lookup(&call)
 		if tt.name != "denied:it" && (err == nil) != tt.visible || err == nil && tt.name == "released:it" && found != &served {
