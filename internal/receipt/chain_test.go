@@ -49,6 +49,13 @@ func TestAChainFindsTampering(t *testing.T) {
 			func(l []Record) []Record { l[1].Hash = l[0].Hash; return l },
 			[]string{"receipt 2", "call b", "not what was recorded"},
 		},
+		"a changed number under a new hash": {
+			func(l []Record) []Record {
+				l[1].Body = json.RawMessage(strings.Replace(string(l[1].Body), `"seq":2`, `"seq":9`, 1))
+				l[1].Hash = Chain{l[0].Seq, l[0].Hash}.link(l[1].Body)
+				return l
+			}, []string{"receipt 2", "call b", "not what was recorded"},
+		},
 		"a removed receipt": {
 			func(l []Record) []Record { return append(l[:1], l[2:]...) },
 			[]string{"receipt 3", "call c", "receipt 2 is missing"},
@@ -277,6 +284,15 @@ func TestAQueryHasALimit(t *testing.T) {
 	for limit, want := range map[int]int{-1: DefaultLimit, 0: DefaultLimit, 1: 1, MaxLimit: MaxLimit, MaxLimit + 1: MaxLimit} {
 		if got := RowLimit(toolroom.ReceiptQuery{Limit: limit}); got != want {
 			t.Errorf("%d becomes %d", limit, got)
+		}
+	}
+}
+
+func TestAKeyOfAnotherLengthHasSignedNothing(t *testing.T) {
+	t.Parallel()
+	for _, key := range [][]byte{nil, []byte("short"), make([]byte, 33)} {
+		if signedBy(key, manifestContext, []byte("{}"), make([]byte, 64)) {
+			t.Errorf("a key of %d bytes has signed", len(key))
 		}
 	}
 }
