@@ -170,3 +170,18 @@ func TestNoSessionOutlivesTheClosingOfItsServer(t *testing.T) {
 		s.mu.Unlock()
 	}
 }
+
+func TestNothingBeginsOnAPipeThatHasEnded(t *testing.T) {
+	t.Parallel()
+	s, _ := plainServer(t, ServerOptions{})
+	p := s.newPipe(t.Context(), func([]byte) error { return nil })
+	began := make(chan struct{})
+	if !p.start(func() { close(began) }) {
+		t.Fatal("nothing begins at all")
+	}
+	<-began
+	p.end()
+	if p.start(func() { t.Error("a request began after the end") }) {
+		t.Error("the end does not hold")
+	}
+}

@@ -17,9 +17,11 @@ import (
 type pipe struct {
 	s       *Server
 	session *ServerSession
-	work    sync.WaitGroup // requests being served
 
-	ended atomic.Bool
+	starting sync.Mutex     // held while ended changes and while work grows
+	work     sync.WaitGroup // requests being served
+	ended    atomic.Bool
+
 	mu    sync.Mutex
 	write func(text []byte) error // writes one message
 }
@@ -49,8 +51,22 @@ func (p *pipe) send(text []byte) error {
 // that does not read.
 func (p *pipe) end() {
 	p.session.end()
+	p.starting.Lock()
 	p.ended.Store(true)
+	p.starting.Unlock()
 	p.wait(endTime)
+}
+
+// start serves a request in a goroutine of its own, and reports false if the pipe has
+// ended: nothing may begin once end waits.
+func (p *pipe) start(serve func()) bool {
+	p.starting.Lock()
+	defer p.starting.Unlock()
+	if p.ended.Load() {
+		return false
+	}
+	p.work.Go(serve)
+	return true
 }
 
 const (
@@ -146,7 +162,9 @@ func (p *pipe) takeOne(ctx context.Context, m *incoming, b *batch) {
 		serve() // what follows belongs to the session
 		return
 	}
-	p.work.Go(serve)
+	if !p.start(serve) {
+		cancel(errSessionOver)
+	}
 }
 
 // pipeReply answers one request on a pipe.

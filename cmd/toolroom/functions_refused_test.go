@@ -76,6 +76,8 @@ func TestCodeInOtherLanguagesThatCannotBeAToolIsRefusedWithItsPlace(t *testing.T
 		"a type that is itself":             {"a.ts", "type A = A;\nexport function f(x: A) {}\n", []string{"a.ts:2:", "refers to itself"}},
 		"a default not of the items":        {"a.py", "def f(x: list[int] = [1, 'b']): pass\n", []string{"a.py:1:", "default of x", "got string"}},
 		"a default not of the values":       {"a.py", "def f(x: dict[str, int] = {'a': 'b'}): pass\n", []string{"a.py:1:", "default of x"}},
+		"a default of a field":              {"a.py", "from dataclasses import dataclass\n\n@dataclass\nclass P:\n    x: int = 1\n    y: int = 'b'\n\ndef f(p: list[P]): pass\n", []string{"a.py:6:5", "default of P.y", "got string"}},
+		"a default of a nested field":       {"a.py", "from dataclasses import dataclass\n\n@dataclass(frozen=True)\nclass P:\n    x: list[int] = (1, 'b')\n\n@dataclass\nclass Q:\n    p: P | None = None\n\ndef f(q: Q): pass\n", []string{"a.py:5:5", "default of P.x", "got string"}},
 		"a default of half a pair":          {"a.py", "def f(x: str = '\\ud800'): pass\n", []string{"a.py:1:7", "default of x", "surrogate"}},
 		"a return outside":                  {"a.py", "def f(x: int): pass\nreturn 3\n", []string{"a.py:2:1", "does not parse"}},
 		"an argument twice":                 {"a.py", "def f(x, x): pass\n", []string{"a.py:1:", "does not parse", "duplicate argument"}},

@@ -67,6 +67,23 @@ func TestARepeatUsesOnlyAnAnswerThatIsForOneCallAndUnused(t *testing.T) {
 	}
 }
 
+func TestOnlyWhatIsPendingExpires(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, state := range []toolroom.ApprovalState{toolroom.ApprovalPending, toolroom.ApprovalApproved, toolroom.ApprovalDeclined, toolroom.ApprovalCancelled} {
+		before, after := toolroom.Approval{State: state, Expires: now.Add(1)}, toolroom.Approval{State: state, Expires: now}
+		Settle(&before, now)
+		Settle(&after, now)
+		want := state
+		if state == toolroom.ApprovalPending {
+			want = toolroom.ApprovalExpired
+		}
+		if before.State != state || after.State != want {
+			t.Errorf("%s: %s before its end, %s at its end", state, before.State, after.State)
+		}
+	}
+}
+
 func TestTermsNameWhoMayAnswer(t *testing.T) {
 	t.Parallel()
 	operator, ann, bob := toolroom.Identity{}, toolroom.Identity{Subject: "ann", Groups: []string{"approvers"}}, toolroom.Identity{Subject: "bob"}
@@ -83,6 +100,15 @@ func TestTermsNameWhoMayAnswer(t *testing.T) {
 		terms := toolroom.ApprovalTerms{Approvers: tt.approvers}
 		if IsFor(terms, operator) != tt.operator || IsFor(terms, ann) != tt.ann || IsFor(terms, bob) != tt.bob {
 			t.Errorf("%v: %v %v %v", tt.approvers, IsFor(terms, operator), IsFor(terms, ann), IsFor(terms, bob))
+		}
+	}
+	for _, tt := range []struct {
+		approvers     []string
+		operator, ann bool
+	}{{[]string{"caller"}, true, true}, {[]string{"operator"}, true, false}, {[]string{"ann"}, false, false}} {
+		terms := toolroom.ApprovalTerms{Approvers: tt.approvers}
+		if CallerAnswers(terms, operator) != tt.operator || CallerAnswers(terms, ann) != tt.ann {
+			t.Errorf("callers, %v: %v %v", tt.approvers, CallerAnswers(terms, operator), CallerAnswers(terms, ann))
 		}
 	}
 	for _, reserved := range []string{"operator", "caller", "group:approvers", "hook:pager"} {

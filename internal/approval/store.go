@@ -13,9 +13,8 @@ const MaxPending = 100
 
 // TooMany is the error for a question beyond [MaxPending].
 func TooMany() error {
-	e := toolroom.Errorf(toolroom.CodeRateLimited, "%d calls of this caller wait for approval already, the most at once", MaxPending)
-	e.Retryable = true
-	return e.WithHint("wait until a person has answered some, or until they expire")
+	return toolroom.Errorf(toolroom.CodeRateLimited, "%d calls of this caller wait for approval already, the most at once", MaxPending).
+		WithHint("wait until a person has answered some, or until they expire")
 }
 
 // Store stores approvals and grants. Its methods are safe for concurrent use,

@@ -87,6 +87,9 @@ func (p *Process) Usage() Usage { return Usage{} }
 // Signal does nothing.
 func (p *Process) Signal(syscall.Signal) error { return nil }
 
+// Halt does nothing.
+func (p *Process) Halt() {}
+
 // Kill does nothing.
 func (p *Process) Kill() {}
 

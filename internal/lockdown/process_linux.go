@@ -91,6 +91,9 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
+// Halt kills the program and all processes it started, and does not wait for their end.
+func (p *Process) Halt() { p.kill() }
+
 // killGrace is the time in which an init that is not PID 1 must kill the other
 // processes.
 const killGrace = 2 * time.Second

@@ -39,9 +39,13 @@ func TestAKillLeavesNoHalfRelease(t *testing.T) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// The child says when it works; then it is killed somewhere within some writes.
-		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-			t.Fatal(err)
+		// The child says when a round begins; in one of them it is killed somewhere within
+		// some writes.
+		rounds := bufio.NewReader(out)
+		for range min(i, 5) + 1 {
+			if _, err := rounds.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
 		}
 		time.Sleep(time.Duration(i) * 34 * time.Millisecond / time.Duration(kills))
 		if err := child.Process.Kill(); err != nil {
@@ -58,8 +62,8 @@ func TestAKillLeavesNoHalfRelease(t *testing.T) {
 func workUntilKilled(t *testing.T, home string) {
 	s := newService(t, home)
 	ctx := context.Background()
-	os.Stdout.WriteString("works\n")
 	for n := 0; ; n++ {
+		os.Stdout.WriteString("works\n")
 		if _, err := s.Push(ctx, release.Upload{Files: map[string]string{"k": strconv.Itoa(os.Getpid()) + "/" + strconv.Itoa(n)}, File: "k", Base: -1}, "ada"); err != nil {
 			t.Fatal(err)
 		}

@@ -163,6 +163,10 @@ func (e *Engine) runIn(ctx context.Context, r *ready, waited bool, j engine.Job,
 	sb, conn := r.sb, r.conn
 	result := &engine.Result{Engine: e.Name(), Isolation: sb.Isolation(), Held: sb.Held()}
 	defer func() {
+		if used, ok := e.halt(r, j, err); ok {
+			result.CPU, result.PeakMemory = used.CPU, used.PeakMemory
+			return
+		}
 		ending, done := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 		defer done()
 		if kerr := r.kill(ending); kerr != nil && err == nil {
@@ -187,6 +191,27 @@ func (e *Engine) runIn(ctx context.Context, r *ready, waited bool, j engine.Job,
 		prepared.Blame(f)
 	}
 	return result, engine.StoppedAsReported(ctx, out.Failure)
+}
+
+// A halter is a sandbox that can kill its processes without waiting for their end, and
+// whose removal cannot fail.
+type halter interface{ Halt() }
+
+// halt kills a sandbox whose program has ended, and removes it in the background, because
+// an interpreter takes as long to end as a short program to run. It returns false if the
+// caller must remove the sandbox: after an error, if the program shared files with the
+// machine, and if no such program is expected again soon.
+func (e *Engine) halt(r *ready, j engine.Job, failed error) (used sandbox.Usage, ok bool) {
+	h, ok := r.sb.(halter)
+	if !ok || failed != nil || !j.Ahead || j.Program.Attached || len(j.Sandbox.Folders) > 0 {
+		return used, false
+	}
+	if used = r.sb.Usage(); used == (sandbox.Usage{}) { // it is known after the end
+		return used, false
+	}
+	_ = r.conn.Close()
+	h.Halt()
+	return used, e.pools.remove(r)
 }
 
 // outward is a call handler that also makes a program's connections.

@@ -73,7 +73,8 @@ type pool struct {
 	lazy    bool       // sandboxes that grow too old are not replaced before a program comes
 	waiting []*waiting // the oldest first
 	queue   []sandbox.Spec
-	failed  int // starts in a row
+	rest    time.Time // until when programs come before starts, unless none waits
+	failed  int       // starts in a row
 	stats   Stats
 }
 
@@ -107,6 +108,9 @@ func (p *pool) take(s sandbox.Spec) *ready {
 		if w.kind == wanted && !w.ended() {
 			p.leave(w)
 			p.stats.Taken++
+			if len(p.queue) == 0 {
+				p.rest = time.Now().Add(restPause)
+			}
 			p.enqueue(w.spec)
 			return w.ready
 		}
@@ -142,7 +146,7 @@ func (p *pool) learn(s sandbox.Spec) {
 // the machine. After a failed start it pauses and tries the base kind.
 func (p *pool) fill() {
 	for p.ctx.Err() == nil {
-		spec, pause, any := p.next()
+		spec, pause, resting, any := p.next()
 		if !any {
 			select {
 			case <-p.wake:
@@ -150,8 +154,14 @@ func (p *pool) fill() {
 			}
 			continue
 		}
+		wake := p.wake
+		if !resting {
+			wake = nil
+		}
 		select {
 		case <-time.After(pause):
+		case <-wake: // there may be none left
+			continue
 		case <-p.ctx.Done():
 			return
 		}
@@ -166,17 +176,26 @@ const (
 	longestPause = time.Minute
 )
 
-// next returns the spec of the next start, and the pause before it.
-func (p *pool) next() (s sandbox.Spec, pause time.Duration, any bool) {
+// restPause is how long the replacement of a sandbox waits to be started. A start takes a
+// processor for longer than most programs do, and would slow down the program that took the
+// sandbox.
+const restPause = 25 * time.Millisecond
+
+// next returns the spec of the next start, and the pause before it. If it is resting, the
+// pause ends when no sandbox waits any more.
+func (p *pool) next() (s sandbox.Spec, pause time.Duration, resting, any bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.queue) == 0 {
-		return s, 0, false
+		return s, 0, false, false
 	}
 	if p.failed > 0 {
-		pause = min(firstPause<<min(p.failed-1, 10), longestPause)
+		return p.queue[0], min(firstPause<<min(p.failed-1, 10), longestPause), false, true
 	}
-	return p.queue[0], pause, true
+	if len(p.waiting) > 0 {
+		pause = time.Until(p.rest)
+	}
+	return p.queue[0], pause, pause > 0, true
 }
 
 // put records the result of starting the first spec in the queue.

@@ -227,11 +227,13 @@ func TestASandboxThatEndsWhileItWaitsIsReplaced(t *testing.T) {
 type leaving struct {
 	tame
 	left int // how many more end
+	wrap func(*inside) sandbox.Sandbox
 }
 
 func (d *leaving) Start(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.starts = append(d.starts, time.Now())
 	ours, theirs := net.Pipe()
 	b := &inside{stream: ours, guest: theirs}
 	d.sandboxes = append(d.sandboxes, b)
@@ -250,6 +252,9 @@ func (d *leaving) Start(context.Context, sandbox.Spec) (sandbox.Sandbox, error) 
 			_ = w.Write(bridge.Frame{Kind: bridge.Done, Token: start.Token, Body: bridge.Map{{Key: "value", Value: int64(42)}}})
 		}
 	}(d.left >= 0)
+	if d.wrap != nil {
+		return d.wrap(b), nil
+	}
 	return b, nil
 }
 
@@ -287,4 +292,108 @@ func TestAGuestThatEndsAsItIsTakenFailsNoProgram(t *testing.T) {
 	if _, err := e.Run(t.Context(), engine.Job{Run: "r", Sandbox: sandbox.Spec{Profile: sandbox.Standard, Guest: os.Args[0], BestEffort: true}, Program: bridge.Program{Language: "python", Source: "42"}}, nil); toolroom.CodeOf(err) != toolroom.CodeExecutionFailed {
 		t.Errorf("without a sandbox that waits: %v", err)
 	}
+}
+
+func TestAReplacementStartsAfterAPauseUnlessNoSandboxWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &leaving{}
+		e := hosted.NewWarm(d, hosted.Warm{Size: 2})
+		defer e.Close()
+		spec := sandbox.Spec{Profile: sandbox.Standard, Guest: os.Args[0], BestEffort: true}
+		e.Warm(spec)
+		synctest.Wait()
+		run := func() {
+			t.Helper()
+			if _, err := e.Run(t.Context(), engine.Job{Run: "r", Sandbox: spec, Program: bridge.Program{Language: "python", Source: "42"}}, nil); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		run()
+		if diff := cmp.Diff([]float64{0, 0}, d.since()); diff != "" {
+			t.Errorf("another waits, the starts differ (-want +got):\n%s", diff)
+		}
+		run()
+		if diff := cmp.Diff([]float64{0, 0, 0}, d.since()); diff != "" {
+			t.Errorf("no other waits, the starts differ (-want +got):\n%s", diff)
+		}
+		time.Sleep(time.Second)
+		run()
+		time.Sleep(time.Second)
+		if diff := cmp.Diff([]float64{0, 0, 0, 0.025, 1.025}, d.since()); diff != "" {
+			t.Errorf("the starts differ (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// halting is a sandbox whose removal takes until removed is closed.
+type halting struct {
+	*inside
+	halted  atomic.Bool
+	removed chan struct{}
+}
+
+func (b *halting) Halt() { b.halted.Store(true) }
+
+func (b *halting) Usage() sandbox.Usage { return sandbox.Usage{CPU: time.Second, PeakMemory: 7} }
+
+func (b *halting) Kill(ctx context.Context) error {
+	<-b.removed
+	return b.inside.Kill(ctx)
+}
+
+func TestAnAnswerComesBeforeItsHaltedSandboxIsRemoved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var b *halting
+		d := &leaving{wrap: func(i *inside) sandbox.Sandbox {
+			b = &halting{inside: i, removed: make(chan struct{})}
+			return b
+		}}
+		e := hosted.New(d)
+		job := engine.Job{Run: "r", Ahead: true, Sandbox: sandbox.Spec{Profile: sandbox.Standard, Guest: os.Args[0], BestEffort: true}, Program: bridge.Program{Language: "python", Source: "42"}}
+		got, err := e.Run(t.Context(), job, nil)
+		if err != nil || got.Outcome.Value != int64(42) || got.CPU != time.Second || got.PeakMemory != 7 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if !b.halted.Load() || b.killed.Load() {
+			t.Errorf("at the answer, halted: %v, removed: %v", b.halted.Load(), b.killed.Load())
+		}
+		closed := make(chan error, 1)
+		go func() { closed <- e.Close() }()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("Close has returned before the sandbox was removed")
+		default:
+		}
+		close(b.removed)
+		if err := <-closed; err != nil || !b.killed.Load() {
+			t.Errorf("after Close: %v, removed: %v", err, b.killed.Load())
+		}
+
+		// Of an attached program the folders, and of a failed one the end, are waited for.
+		for _, change := range []func(*engine.Job, *leaving){
+			func(j *engine.Job, _ *leaving) { j.Program.Attached = true },
+			func(j *engine.Job, _ *leaving) { j.Ahead = false },
+			func(_ *engine.Job, d *leaving) { d.left = 1 },
+		} {
+			job, d := job, &leaving{wrap: d.wrap}
+			change(&job, d)
+			e, done := hosted.New(d), make(chan struct{})
+			go func() {
+				defer close(done)
+				_, _ = e.Run(t.Context(), job, nil)
+			}()
+			synctest.Wait()
+			select {
+			case <-done:
+				t.Error("the answer came before the sandbox was removed")
+			default:
+			}
+			close(b.removed)
+			<-done
+		}
+	})
 }

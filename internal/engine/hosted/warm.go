@@ -18,6 +18,29 @@ type pools struct {
 	// kinds are the pools of programs that come again, the one used last at the end.
 	kinds []*pool
 	ends  sync.WaitGroup
+	// removing is the number of sandboxes of ended programs that are being removed.
+	removing int
+}
+
+// maxRemoving is the number of sandboxes that are removed while their callers go on. Beyond
+// it callers wait, so that sandboxes do not end faster than they can be removed.
+const maxRemoving = 8
+
+// remove removes a sandbox in the background. It returns false if the caller must do so.
+func (p *pools) remove(r *ready) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.removing == maxRemoving {
+		return false
+	}
+	p.removing++
+	p.ends.Go(func() {
+		remove(r)
+		p.mu.Lock()
+		p.removing--
+		p.mu.Unlock()
+	})
+	return true
 }
 
 // maxKinds is the number of pools for programs that come again. The one that was not used
@@ -70,9 +93,10 @@ func (p *pools) find(profile sandbox.Profile) *pool {
 
 func (p *pools) close() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.closed = true
-	for _, one := range slices.Concat(p.list, p.kinds) {
+	all := slices.Concat(p.list, p.kinds)
+	p.mu.Unlock()
+	for _, one := range all {
 		one.close()
 	}
 	p.ends.Wait()

@@ -22,8 +22,17 @@ const (
 	opVector    = 0xfd
 
 	emptyBlock = 0x40
-	typeI32    = 0x7f
+
+	typeI32       = 0x7f
+	typeV128      = 0x7b
+	typeFuncRef   = 0x70
+	typeExternRef = 0x6f
 )
+
+// isValueType reports whether t is a type of WebAssembly core 2.0.
+func isValueType(t byte) bool {
+	return t >= typeV128 && t <= typeI32 || t == typeFuncRef || t == typeExternRef
+}
 
 // maxLocals bounds the locals of one function. It is wazero's bound too.
 const maxLocals = 50_000
@@ -67,7 +76,7 @@ func (w *rewriter) function(r *reader, params uint32, out []byte) []byte {
 	locals := uint64(params)
 	for range groups {
 		locals += uint64(r.u32())
-		r.byte()
+		r.types(1)
 		if locals > maxLocals {
 			r.fail("more than %d locals", maxLocals)
 		}
@@ -211,7 +220,7 @@ func (f *body) misc(r *reader, start int) {
 func skipImmediate(r *reader, op byte) {
 	switch {
 	case op == opBlock, op == opLoop, op == opIf:
-		r.skipNumber(5)
+		r.blockType()
 	case op <= 0x01, op == 0x05, op == opEnd, op == 0x0f: // unreachable, nop, else, end, return
 	case op == 0x0c, op == 0x0d: // br, br_if
 		r.u32()
@@ -225,7 +234,7 @@ func skipImmediate(r *reader, op byte) {
 		r.u32()
 	case op == 0x1a, op == 0x1b: // drop, select
 	case op == 0x1c: // select with types
-		r.take(r.u32())
+		r.types(r.u32())
 	case op >= opLocalGet && op <= 0x26: // locals, globals, table.get, table.set
 		r.u32()
 	case op >= 0x28 && op <= 0x3e: // loads and stores
@@ -244,7 +253,7 @@ func skipImmediate(r *reader, op byte) {
 		r.take(8)
 	case op >= 0x45 && op <= 0xc4: // numeric instructions without immediates
 	case op == 0xd0: // ref.null
-		r.byte()
+		r.reference()
 	case op == 0xd1: // ref.is_null
 	case op == opVector:
 		skipVector(r)
@@ -262,7 +271,13 @@ func skipMemory(r *reader) {
 
 // skipVector passes over an instruction for 128-bit vectors (core 2.0, 5.4.8).
 func skipVector(r *reader) {
-	switch op := r.u32(); {
+	start := r.at
+	op := r.u32()
+	if length := r.at - start; r.err == nil && (op < 0x80 && length > 1 || length > 2) {
+		// Compilers may look at its first byte only.
+		r.fail("instruction 0xfd %d is not written in its shortest form", op)
+	}
+	switch {
 	case op <= 11, op == 92, op == 93: // loads and stores
 		skipMemory(r)
 	case op == 12, op == 13: // v128.const, i8x16.shuffle

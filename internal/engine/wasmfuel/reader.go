@@ -66,6 +66,46 @@ func (r *reader) skipNumber(size int) {
 	r.fail("a number is longer than %d bytes", size)
 }
 
+// types passes over n types of values. It refuses those of WebAssembly core 3.0 that take
+// several bytes: compilers know them already, and would read what follows differently.
+func (r *reader) types(n uint32) {
+	for _, t := range r.take(n) {
+		if !isValueType(t) {
+			r.fail("the type %#x is not supported", t)
+		}
+	}
+}
+
+// reference passes over a type of references.
+func (r *reader) reference() byte {
+	t := r.byte()
+	if r.err == nil && t != typeFuncRef && t != typeExternRef {
+		r.fail("the type %#x is not supported", t)
+	}
+	return t
+}
+
+// blockType passes over the type of a block: none, that of a value, or an index, which is a
+// number of 33 bits with a sign.
+func (r *reader) blockType() {
+	var value int64
+	for shift := 0; shift < 35; shift += 7 {
+		b := r.byte()
+		value |= int64(b&0x7f) << shift
+		if b&0x80 != 0 {
+			continue
+		}
+		if b&0x40 != 0 { // negative: the one byte of a type
+			value |= -1 << (shift + 7)
+			if t := byte(value & 0x7f); value < -64 || t != emptyBlock && !isValueType(t) {
+				r.fail("a block of type %d is not supported", value)
+			}
+		}
+		return
+	}
+	r.fail("a number is longer than 5 bytes")
+}
+
 func (r *reader) name() string { return string(r.take(r.u32())) }
 
 // count reads the length of a vector. Each entry takes a byte at least, so a

@@ -191,8 +191,8 @@ func (w *rewriter) types(r *reader) []byte {
 			r.fail("type form %#x is not supported", form)
 		}
 		params := r.u32()
-		r.take(params)
-		r.take(r.u32())
+		r.types(params)
+		r.types(r.u32())
 		if r.err != nil {
 			return nil
 		}
@@ -220,12 +220,13 @@ func (w *rewriter) imports(r *reader) []byte {
 			r.u32()
 			w.importedFuncs++
 		case 1:
-			r.byte()
+			r.reference()
 			skipLimits(r)
 		case 2:
 			skipLimits(r)
 		case 3:
-			r.take(2)
+			r.types(1)
+			r.byte()
 			w.importedGlobals++
 		default:
 			r.fail("import of kind %d is not supported", kind)
@@ -264,7 +265,7 @@ func tables(r *reader) []byte {
 	}
 	out := appendU32(nil, uint32(n))
 	for range n {
-		out = append(out, r.byte())
+		out = append(out, r.reference())
 		flag, least, most := r.byte(), r.u32(), uint32(maxTable)
 		switch flag {
 		case 0:
@@ -325,7 +326,10 @@ func (w *rewriter) globals(r *reader) []byte {
 	}
 	var entries []byte
 	for range n {
-		entries = append(entries, r.take(2)...)
+		start := r.at
+		r.types(1)
+		r.byte()
+		entries = append(entries, r.bytes[start:r.at]...)
 		entries = w.constant(r, entries)
 		if r.err != nil {
 			return nil
@@ -382,8 +386,10 @@ func (w *rewriter) elements(r *reader) []byte {
 			}
 			out = w.constant(r, out)
 		}
-		if passive || explicit {
-			out = append(out, r.byte())
+		if (passive || explicit) && expressions {
+			out = append(out, r.reference())
+		} else if passive || explicit {
+			out = append(out, r.byte()) // the kind: functions
 		}
 		members := r.count()
 		out = appendU32(out, uint32(members))

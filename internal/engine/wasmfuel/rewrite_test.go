@@ -40,6 +40,11 @@ var (
 		section(9, 1, 0, 0x41, 0, 0x0b, 1, 0), section(10, 2, 7, 0, 0x03, 0x40, 0x0c, 0, 0x0b, 0x0b, 7, 0, 0x41, 0, 0x11, 0, 0, 0x0b))
 )
 
+// hiddenLoop writes the opcode of v128.const, 12, in two bytes. Whoever reads one byte of it, as
+// wazero does, finds another instruction, and a loop in what is the constant for others.
+var hiddenLoop = section(10, append([]byte{1, 26, 0, 0x02, 0x40, 0x0c, 0, 0xfd, 0x8c, 0},
+	0x0b, 0x03, 0x40, 0x0c, 0, 0x0b, 0x02, 0x40, 1, 1, 1, 1, 1, 1, 1, 1, 0x0b, 0x0b)...)
+
 var errOut = errors.New("out of fuel")
 
 // run runs a rewritten module and returns how often the host was asked.
@@ -157,28 +162,37 @@ func TestWhatCannotBeMeteredIsRefused(t *testing.T) {
 	fuelExport := append([]byte{1, byte(len(wasmfuel.Global))}, wasmfuel.Global...)
 	fuelExport = append(fuelExport, 0, 0)
 	for name, m := range map[string][]byte{
-		"nothing":                 nil,
-		"text":                    []byte("hello"),
-		"another version":         []byte("\x00asm\x02\x00\x00\x00"),
-		"a component":             []byte("\x00asm\x0d\x00\x01\x00"),
-		"a section twice":         module(noParams, noParams),
-		"sections out of order":   module(oneFunc, noParams),
-		"an unknown section":      module(section(77, 0)),
-		"a section cut short":     module([]byte{1, 40, 1}),
-		"a list that cannot fit":  module(section(1, 0xff, 0xff, 0xff, 0xff, 0x0f)),
-		"an atomic instruction":   module(noParams, oneFunc, section(10, 1, 6, 0, 0xfe, 0x03, 0, 0x0b, 0x0b)),
-		"a tail call":             module(noParams, oneFunc, section(10, 1, 4, 0, 0x12, 0, 0x0b)),
-		"a shared memory":         module(section(2, 1, 1, 'a', 1, 'b', 2, 3, 1, 1)),
-		"the meter's own import":  module(noParams, section(2, fuelImport...)),
-		"the meter's own export":  module(noParams, oneFunc, section(7, fuelExport...), section(10, 1, 2, 0, 0x0b)),
-		"a body without an end":   module(noParams, oneFunc, section(10, 1, 2, 0, 0x01)),
-		"a body past its end":     module(noParams, oneFunc, section(10, 1, 3, 0, 0x0b, 0x0b)),
-		"more bodies than types":  module(noParams, oneFunc, section(10, 2, 2, 0, 0x0b, 2, 0, 0x0b)),
-		"a write of the counter":  module(noParams, oneFunc, section(10, 1, 6, 0, 0x42, 1, 0x24, 0, 0x0b)),
-		"a read of the counter":   module(noParams, oneFunc, section(10, 1, 5, 0, 0x23, 0, 0x1a, 0x0b)),
-		"a huge table":            module(section(4, 1, 0x70, 0, 0x81, 0x80, 0x40)),
-		"nine tables":             module(section(4, 9, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1)),
-		"a type that is not here": module(noParams, section(3, 1, 9), section(10, 1, 2, 0, 0x0b)),
+		"nothing":                   nil,
+		"text":                      []byte("hello"),
+		"another version":           []byte("\x00asm\x02\x00\x00\x00"),
+		"a component":               []byte("\x00asm\x0d\x00\x01\x00"),
+		"a section twice":           module(noParams, noParams),
+		"sections out of order":     module(oneFunc, noParams),
+		"an unknown section":        module(section(77, 0)),
+		"a section cut short":       module([]byte{1, 40, 1}),
+		"a list that cannot fit":    module(section(1, 0xff, 0xff, 0xff, 0xff, 0x0f)),
+		"an atomic instruction":     module(noParams, oneFunc, section(10, 1, 6, 0, 0xfe, 0x03, 0, 0x0b, 0x0b)),
+		"a vector in two ways":      module(noParams, oneFunc, exportRun, hiddenLoop),
+		"a block with a long type":  module(noParams, oneFunc, section(10, 1, 9, 0, 0x02, 0x63, 0x70, 0xd0, 0x70, 0x0b, 0x1a, 0x0b)),
+		"such a type, padded":       module(noParams, oneFunc, section(10, 1, 10, 0, 0x02, 0xe3, 0x7f, 0x70, 0xd0, 0x70, 0x0b, 0x1a, 0x0b)),
+		"a select of a long type":   module(noParams, oneFunc, section(10, 1, 13, 0, 0xd0, 0x70, 0xd0, 0x70, 0x41, 0, 0x1c, 1, 0x63, 0x70, 0x1a, 0x0b)),
+		"a local of a long type":    module(noParams, oneFunc, section(10, 1, 6, 1, 1, 0x63, 0x70, 0x01, 0x0b)),
+		"a global of a long type":   module(section(6, 1, 0x63, 0x70, 0, 0xd0, 0x70, 0x0b)),
+		"a result of a long type":   module(section(1, 1, 0x60, 0, 1, 0x63, 0x70)),
+		"a table of a long type":    module(section(4, 1, 0x63, 0, 0, 1)),
+		"an element of a long type": module(section(9, 1, 5, 0x63, 0x70, 0)),
+		"a tail call":               module(noParams, oneFunc, section(10, 1, 4, 0, 0x12, 0, 0x0b)),
+		"a shared memory":           module(section(2, 1, 1, 'a', 1, 'b', 2, 3, 1, 1)),
+		"the meter's own import":    module(noParams, section(2, fuelImport...)),
+		"the meter's own export":    module(noParams, oneFunc, section(7, fuelExport...), section(10, 1, 2, 0, 0x0b)),
+		"a body without an end":     module(noParams, oneFunc, section(10, 1, 2, 0, 0x01)),
+		"a body past its end":       module(noParams, oneFunc, section(10, 1, 3, 0, 0x0b, 0x0b)),
+		"more bodies than types":    module(noParams, oneFunc, section(10, 2, 2, 0, 0x0b, 2, 0, 0x0b)),
+		"a write of the counter":    module(noParams, oneFunc, section(10, 1, 6, 0, 0x42, 1, 0x24, 0, 0x0b)),
+		"a read of the counter":     module(noParams, oneFunc, section(10, 1, 5, 0, 0x23, 0, 0x1a, 0x0b)),
+		"a huge table":              module(section(4, 1, 0x70, 0, 0x81, 0x80, 0x40)),
+		"nine tables":               module(section(4, 9, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1)),
+		"a type that is not here":   module(noParams, section(3, 1, 9), section(10, 1, 2, 0, 0x0b)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -308,6 +308,10 @@ func (b *instance) Wait(ctx context.Context) (sandbox.Exit, error) {
 	return out, err
 }
 
+// Halt kills the guest and all processes it started, and does not wait for their end. Kill
+// must still be called.
+func (b *instance) Halt() { b.process.Halt() }
+
 func (b *instance) Kill(context.Context) error {
 	b.process.Kill()
 	b.close()
