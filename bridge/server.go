@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -354,8 +355,7 @@ func (r *run) exchange(ctx context.Context, p Program) (*Outcome, error) {
 	}
 	for {
 		in, err := r.conn.next()
-		if r.received == 0 && !r.conn.alive && errors.Is(err, syscall.ECONNRESET) {
-			// The other end of a socket was closed while data waited there, which can only be the program.
+		if r.received == 0 && !r.conn.alive && neverRead(err) {
 			err = fmt.Errorf("%w: %w", ErrNotBegun, err)
 		}
 		if err != nil {
@@ -365,6 +365,15 @@ func (r *run) exchange(ctx context.Context, p Program) (*Outcome, error) {
 			return out, err
 		}
 	}
+}
+
+// neverRead reports whether err, of the first read after the program was sent, means that the
+// other end closed its socket while data waited there, which can only be the program. Over a
+// network a connection is also reset by a machine that has started again, or by what is in
+// between, long after the program has begun.
+func neverRead(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, syscall.ECONNRESET) && !(errors.As(err, &op) && strings.HasPrefix(op.Net, "tcp"))
 }
 
 // heed tells the guest to stop when ctx ends, and closes the connection if the

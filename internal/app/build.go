@@ -65,14 +65,15 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 	ruled := func(_ context.Context, s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
 		return under(s, rules)
 	}
+	var box *confined
 	if s.Sandbox != nil {
-		box := &confined{app: a, name: name, source: s, egress: c.Egress}
+		box = &confined{app: a, name: name, source: s, egress: c.Egress}
 		environ, enforces, start, ruled = a.plainEnviron, nil, box.start, box.ruled
 	}
 	switch {
 	case s.MCP != nil:
 		auth, shared := a.authorisation(name, s.MCP, guard)
-		return mcp.New(mcp.Config{
+		o := mcp.Config{
 			Namespace:    name,
 			Command:      s.MCP.Command,
 			Args:         s.MCP.Args,
@@ -89,9 +90,22 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 			Idle:         s.MCP.Idle,
 			Log:          a.log,
 			Version:      a.o.Version,
-		}), nil
+		}
+		made := mcp.New(o)
+		if box == nil {
+			return made, nil
+		}
+		return &boxedServer{
+			boxed: &boxed{Source: made, box: box, dir: o.Dir}, Library: made, start: proc.Spec{Command: o.Command, Dir: o.Dir},
+			under: func(rules []toolroom.Effect) server {
+				under := o
+				under.Start = func(ctx context.Context, s proc.Spec) (*proc.Process, error) { return box.ruled(ctx, s, rules) }
+				under.Idle = cmp.Or(o.Idle, ruledIdle)
+				return mcp.New(under)
+			},
+		}, nil
 	case s.CLI != nil:
-		return cli.New(cli.Config{
+		made := cli.New(cli.Config{
 			Namespace:   name,
 			Command:     s.CLI.Command,
 			Args:        s.CLI.Args,
@@ -108,7 +122,11 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 			Start:       ruled,
 			Sandboxed:   s.Sandbox != nil,
 			Enforces:    enforces,
-		}), nil
+		})
+		if box == nil {
+			return made, nil
+		}
+		return &boxed{Source: made, box: box, dir: a.placeOf(s.CLI.Cwd)}, nil
 	case s.GraphQL != nil:
 		return graphql.New(name, graphql.Config{
 			URL:           s.GraphQL.URL,

@@ -3,19 +3,13 @@ package app
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"math"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -25,6 +19,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/hosted"
 	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/restrict"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -40,90 +35,35 @@ type confined struct {
 // confinedHome is the home folder of a program in a sandbox.
 const confinedHome = "/home/source"
 
-// ruled starts a program. The sandbox enforces no further rules of the policy.
-func (c *confined) ruled(ctx context.Context, s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
-	if len(rules) > 0 {
-		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the sandbox of the source %s cannot enforce rules about the effects of a single call", c.name).
-			WithHint("narrow its folders and hosts in the config")
-	}
-	return c.start(ctx, s)
+// start starts a program without rules of the policy.
+func (c *confined) start(ctx context.Context, s proc.Spec) (*proc.Process, error) {
+	return c.ruled(ctx, s, nil)
 }
 
-// start starts a program and returns when it runs. The end of the caller's context ends the
-// start, and not a program that runs.
-func (c *confined) start(caller context.Context, s proc.Spec) (*proc.Process, error) {
+// ruled starts a program under rules of the policy and returns when it runs. The end of the
+// caller's context ends the start, and not a program that runs.
+func (c *confined) ruled(caller context.Context, s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
 	e, err := c.engine()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(caller))
-	detach := context.AfterFunc(caller, cancel)
-	defer detach()
-	job, guard, err := c.job(ctx, e, s)
+	job, guard, err := c.job(context.WithoutCancel(caller), e, s, rules)
 	if err != nil {
-		cancel()
 		return nil, err
 	}
-	p := &confinedProcess{done: make(chan struct{}), kill: cancel}
-	far, stdin, stdout := newStdio()
-	attached := make(chan struct{})
-	var taken atomic.Bool // the program itself may ask its proxy for the address
-	var refused atomic.Pointer[error]
-	job.Dial = func(ctx context.Context, address string) (net.Conn, error) {
-		switch {
-		case address == bridge.StdioAddress && taken.CompareAndSwap(false, true):
-			close(attached)
-			return far, nil
-		case guard == nil:
-			return nil, toolroom.Errorf(toolroom.CodeDenied, "the sandbox of the source %s has no network", c.name)
-		}
-		conn, err := guard.DialContext(ctx, "tcp", address)
-		if err != nil {
-			c.app.log.Info("connection of a source refused", "source", c.name, "to", address, "reason", err)
-			refused.Store(&err)
-		}
-		return conn, err
+	p, stdin, stdout, err := attachment{who: "the source " + c.name, job: job, guard: guard, stderr: s.Stderr, log: c.app.log}.start(caller, e)
+	if err != nil {
+		return nil, err
 	}
-	go func() {
-		defer cancel()
-		result, err := e.Run(ctx, job, output{to: s.Stderr})
-		p.end(result, err)
-		if last := refused.Load(); last != nil && p.err != nil {
-			p.err = fmt.Errorf("%w, after a connection was refused: %w", p.err, *last)
-		}
-		if taken.Load() {
-			select {
-			case <-far.ended: // what the program printed last was on its way
-			case <-ctx.Done():
-			}
-		}
-		far.Close()
-		close(p.done)
-	}()
-	select {
-	case <-attached:
-		return proc.Of(p, stdin, stdout), nil
-	case <-p.done:
-		if err := caller.Err(); err != nil {
-			return nil, fmt.Errorf("start the program of the source %s: %w", c.name, err)
-		}
-		return nil, cmp.Or(p.err, error(toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the program of the source %s ended before it began", c.name)))
-	}
+	return proc.Of(p, stdin, stdout), nil
 }
 
 // engine returns the engine of the sandbox's driver.
 func (c *confined) engine() (*hosted.Engine, error) {
 	name := cmp.Or(c.source.Sandbox.Runtime, config.RuntimeProcess)
-	var known []string
-	for _, one := range c.app.engines {
-		e, ok := one.(*hosted.Engine)
-		switch {
-		case !ok || e.Name() == "host":
-		case e.Name() == name:
-			return e, nil
-		default:
-			known = append(known, e.Name())
-		}
+	e, known := c.app.hosted(name)
+	if e != nil {
+		return e, nil
 	}
 	return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the source %s names the sandbox %q, which does not exist", c.name, name).
 		WithHint("available: %s", strings.Join(known, ", "))
@@ -131,52 +71,32 @@ func (c *confined) engine() (*hosted.Engine, error) {
 
 // job returns what the engine runs, and the guard of its connections; nil if it may make
 // none.
-func (c *confined) job(ctx context.Context, e *hosted.Engine, s proc.Spec) (engine.Job, *egress.Guard, error) {
+func (c *confined) job(ctx context.Context, e *hosted.Engine, s proc.Spec, rules []toolroom.Effect) (engine.Job, *egress.Guard, error) {
 	b := c.source.Sandbox
 	limits, unasked := b.Limits()
-	spec := sandbox.Spec{
-		Profile: sandbox.Profile(cmp.Or(b.Profile, string(sandbox.Standard))), Limits: limits, Unasked: unasked, Image: b.Image,
-		Guest: c.app.o.Guest.Path, Args: c.app.o.Guest.Args, Egress: slices.Concat(b.Hosts, c.registries(s.Command)),
-	}
-	var env []string
-	probe := e.Probe(ctx)
-	if probe.State == sandbox.Available && probe.Folders {
-		home := filepath.Join(c.app.home, "sources", c.name)
-		if err := os.MkdirAll(home, 0o700); err != nil {
-			return engine.Job{}, nil, err
-		}
-		spec.Folders = append(spec.Folders, sandbox.Folder{Source: home, Target: confinedHome, Writable: true})
-		env = append(env, "HOME="+confinedHome)
-	}
-	granted, err := c.folders()
+	shows, err := c.shown(ctx, e, s)
 	if err != nil {
 		return engine.Job{}, nil, err
 	}
-	spec.Folders = append(spec.Folders, granted...)
-	if e.Name() == config.RuntimeProcess {
-		files, variables := c.authorities(s.Command)
-		spec.Folders, env = append(spec.Folders, files...), append(env, variables...)
+	covers, err := c.covers(ctx, e, shows, rules)
+	if err != nil {
+		return engine.Job{}, nil, err
 	}
-	command := s.Command
-	if e.Name() == config.RuntimeProcess {
-		found, folders, path := c.locate(s)
-		// What the config grants, perhaps for writing, is not shown again.
-		folders = slices.DeleteFunc(folders, func(f sandbox.Folder) bool {
-			return f.Target == "" && slices.ContainsFunc(granted, func(g sandbox.Folder) bool { return within(f.Source, g.Source) })
-		})
-		command, spec.Folders = found, append(spec.Folders, folders...)
-		if path != "" {
-			env = append(env, "PATH="+path+":"+confinedPath)
-		}
+	spec := sandbox.Spec{
+		Profile: sandbox.Profile(cmp.Or(b.Profile, string(sandbox.Standard))), Limits: limits, Unasked: unasked, Image: b.Image,
+		Guest: c.app.o.Guest.Path, Args: c.app.o.Guest.Args, Egress: slices.Concat(b.Hosts, c.registries(s.Command)),
+		Folders: slices.Concat(shows.folders, covers),
 	}
-	// A folder is mounted after the one that it is in, or that one would hide it.
-	slices.SortStableFunc(spec.Folders, func(a, b sandbox.Folder) int { return cmp.Compare(depth(a), depth(b)) })
 	dir := ""
-	if slices.ContainsFunc(granted, func(f sandbox.Folder) bool { return within(s.Dir, f.Source) }) {
+	if slices.ContainsFunc(shows.granted, func(f sandbox.Folder) bool { return within(s.Dir, f.Source) }) {
 		dir = s.Dir
 	} else if c.cwd() != "" {
 		return engine.Job{}, nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the sandbox of the source %s does not show its working folder %s", c.name, s.Dir).
 			WithHint("add it to sandbox.read or sandbox.write, or remove cwd")
+	}
+	refused := restrict.Hosts(rules)
+	if slices.Contains(refused, "*") {
+		spec.Egress = nil
 	}
 	var guard *egress.Guard
 	if len(spec.Egress) > 0 {
@@ -189,6 +109,9 @@ func (c *confined) job(ctx context.Context, e *hosted.Engine, s proc.Spec) (engi
 				guard, err = guard.Within(spec.Egress)
 			}
 		}
+		if err == nil && len(refused) > 0 {
+			guard, err = guard.Refusing(refused)
+		}
 		if err != nil {
 			return engine.Job{}, nil, err
 		}
@@ -196,11 +119,54 @@ func (c *confined) job(ctx context.Context, e *hosted.Engine, s proc.Spec) (engi
 	return engine.Job{
 		Run: "source-" + c.name, Owner: "sources", Sandbox: spec,
 		Program: bridge.Program{
-			Language: "command", Name: filepath.Base(command), Command: append([]string{command}, s.Args...), Attached: true, Dir: dir,
-			Env:    slices.Concat(env, c.settings(s.Command), s.Env),
+			Language: "command", Name: filepath.Base(shows.command), Command: append([]string{shows.command}, s.Args...), Attached: true, Dir: dir,
+			Env:    slices.Concat(shows.env, c.settings(s.Command), s.Env),
 			Limits: bridge.Limits{Wall: forever.Milliseconds(), Output: math.MaxInt64 / 2, Bytes: math.MaxInt64 / 2, Memory: limits.Memory},
 		},
 	}, guard, nil
+}
+
+// exposure is what a sandbox shows of this machine besides the installed programs.
+type exposure struct {
+	folders []sandbox.Folder // those of this machine, outer ones first
+	granted []sandbox.Folder // those of them that the config names
+	command string           // the path of the program inside
+	path    string           // a folder of programs besides the usual ones; may be empty
+	env     []string         // variables that say where things are
+}
+
+// shown returns what the sandbox of a program shows.
+func (c *confined) shown(ctx context.Context, e *hosted.Engine, s proc.Spec) (out exposure, err error) {
+	probe := e.Probe(ctx)
+	if probe.State == sandbox.Available && probe.Folders {
+		home := filepath.Join(c.app.home, "sources", c.name)
+		if err := os.MkdirAll(home, 0o700); err != nil {
+			return exposure{}, err
+		}
+		out.folders = append(out.folders, sandbox.Folder{Source: home, Target: confinedHome, Writable: true})
+		out.env = append(out.env, "HOME="+confinedHome)
+	}
+	if out.granted, err = c.folders(); err != nil {
+		return exposure{}, err
+	}
+	out.folders = append(out.folders, out.granted...)
+	out.command = s.Command
+	if e.Name() == config.RuntimeProcess {
+		files, variables := c.authorities(s.Command)
+		out.folders, out.env = append(out.folders, files...), append(out.env, variables...)
+		found, folders, path := c.locate(s)
+		// What the config grants, perhaps for writing, is not shown again.
+		folders = slices.DeleteFunc(folders, func(f sandbox.Folder) bool {
+			return f.Target == "" && slices.ContainsFunc(out.granted, func(g sandbox.Folder) bool { return within(f.Source, g.Source) })
+		})
+		out.command, out.path, out.folders = found, path, append(out.folders, folders...)
+		if path != "" {
+			out.env = append(out.env, "PATH="+path+":"+confinedPath)
+		}
+	}
+	// A folder is mounted after the one that it is in, or that one would hide it.
+	slices.SortStableFunc(out.folders, func(a, b sandbox.Folder) int { return cmp.Compare(depth(a), depth(b)) })
+	return out, nil
 }
 
 // depth returns how many folders the place of a folder is in.
@@ -378,77 +344,3 @@ func (c *confined) authorities(command string) (files []sandbox.Folder, variable
 	}
 	return files, variables
 }
-
-// output is the handler of a program without tools; its stderr goes to a writer.
-type output struct {
-	bridge.NoTools
-	to io.Writer
-}
-
-func (o output) Print(_, text string) {
-	if o.to != nil {
-		_, _ = io.WriteString(o.to, text)
-	}
-}
-
-// confinedProcess is a running program; see [proc.Running].
-type confinedProcess struct {
-	done chan struct{}
-	kill context.CancelFunc
-
-	err    error
-	result *engine.Result
-}
-
-func (p *confinedProcess) end(result *engine.Result, err error) {
-	p.result, p.err = result, err
-	if result == nil || err != nil {
-		return
-	}
-	switch f := result.Outcome.Failure; {
-	case f != nil && f.Kind == bridge.FailUnsupported:
-		p.err = fmt.Errorf("%s: %w", f.Message, exec.ErrNotFound)
-	case f != nil:
-		p.err = errors.New(f.Message)
-	case result.Outcome.Exit != 0:
-		p.err = &proc.Exit{Code: result.Outcome.Exit}
-	}
-}
-
-func (p *confinedProcess) Done() <-chan struct{} { return p.done }
-func (p *confinedProcess) Err() error            { return p.err }
-func (p *confinedProcess) Kill()                 { p.kill() }
-
-func (p *confinedProcess) Usage() (time.Duration, int64) {
-	if p.result == nil {
-		return 0, 0
-	}
-	return p.result.CPU, p.result.PeakMemory
-}
-
-// stdio is the server's end of a program's standard input and output, as a connection.
-type stdio struct {
-	net.Conn // nil: none of its other methods are used
-	in       *io.PipeReader
-	out      *io.PipeWriter
-	end      sync.Once
-	ended    chan struct{} // closed when the program has no more output
-}
-
-// newStdio returns both ends: far is that of the program.
-func newStdio() (far *stdio, stdin io.WriteCloser, stdout io.ReadCloser) {
-	in, stdin := io.Pipe()
-	stdout, out := io.Pipe()
-	return &stdio{in: in, out: out, ended: make(chan struct{})}, stdin, stdout
-}
-
-func (s *stdio) Read(p []byte) (int, error)  { return s.in.Read(p) }
-func (s *stdio) Write(p []byte) (int, error) { return s.out.Write(p) }
-
-// CloseWrite ends the program's output, and with it its input: see [bridge.Program.Attached].
-func (s *stdio) CloseWrite() error {
-	s.end.Do(func() { close(s.ended) })
-	return errors.Join(s.out.Close(), s.in.CloseWithError(io.EOF))
-}
-
-func (s *stdio) Close() error { return s.CloseWrite() }

@@ -3,6 +3,7 @@ package app_test
 import (
 	"bufio"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +19,17 @@ import (
 
 	"github.com/toolroom/toolroom"
 )
+
+// coded returns a path in a form that the policy cannot read, and nosy servers can.
+func coded(path string) string { return "/coded-" + hex.EncodeToString([]byte(path)) }
+
+func uncoded(path string) string {
+	text, ok := strings.CutPrefix(path, "/coded-")
+	if plain, err := hex.DecodeString(text); ok && err == nil {
+		return string(plain)
+	}
+	return path
+}
 
 // nosyVariable makes the test binary an MCP server on stdio that reads, writes and fetches
 // whatever it is asked to.
@@ -55,11 +67,11 @@ func runNosy() {
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "nosy", Version: "1"}, nil)
 	mcp.AddTool(s, &mcp.Tool{Name: "read"}, func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
-		text, err := os.ReadFile(a.Path)
+		text, err := os.ReadFile(uncoded(a.Path))
 		return said(string(text), err)
 	})
 	mcp.AddTool(s, &mcp.Tool{Name: "write"}, func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
-		return said("written", os.WriteFile(a.Path, []byte("mine"), 0o600))
+		return said("written", os.WriteFile(uncoded(a.Path), []byte("mine"), 0o600))
 	})
 	mcp.AddTool(s, &mcp.Tool{Name: "fetch"}, func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
 		return said(fetch(a.Path))
@@ -76,6 +88,10 @@ func runNosy() {
 	})
 	mcp.AddTool(s, &mcp.Tool{Name: "variable"}, func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
 		return said(os.Getenv(a.Path), nil)
+	})
+	s.AddResourceTemplate(&mcp.ResourceTemplate{Name: "file", URITemplate: "file://{+path}"}, func(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		text, err := os.ReadFile(uncoded(strings.TrimPrefix(r.Params.URI, "file://")))
+		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: r.Params.URI, Text: string(text)}}}, err
 	})
 	if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		os.Exit(1)

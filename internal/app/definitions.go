@@ -35,8 +35,45 @@ type trust struct {
 
 // definitions is what the sources offer of their tools now, by source.
 type definitions struct {
-	mu    sync.RWMutex
-	tools map[string]map[toolroom.ID]release.Offered
+	mu       sync.RWMutex
+	tools    map[string]map[toolroom.ID]release.Offered
+	compared map[string]map[toolroom.ID]compared
+}
+
+// compared is what came of the last comparison of an offered definition.
+type compared struct {
+	digest string // of the offered definition
+	state  release.Offered
+	tool   toolroom.Tool // in the catalog
+	shown  bool          // or not
+}
+
+// remember records the comparisons of a source, whose offered definitions have digests.
+func (d *definitions) remember(source string, digests map[toolroom.ID]string, state map[toolroom.ID]release.Offered, admitted []toolroom.Tool) {
+	all := make(map[toolroom.ID]compared, len(digests))
+	for id, digest := range digests {
+		all[id] = compared{digest: digest, state: state[id]}
+	}
+	for _, t := range admitted {
+		id := t.ID.Unversioned()
+		if c, ok := all[id]; ok {
+			c.tool, c.shown = t, true
+			all[id] = c
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.compared == nil {
+		d.compared = map[string]map[toolroom.ID]compared{}
+	}
+	d.compared[source] = all
+}
+
+// last returns the last comparisons of a source.
+func (d *definitions) last(source string) map[toolroom.ID]compared {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.compared[source]
 }
 
 // set replaces the state of a source and reports whether other tools are quarantined now.
@@ -110,37 +147,31 @@ func (d *definitions) narrow(decision policy.Decision, r policy.Request) policy.
 }
 
 // admit compares the source's tools with their released versions and returns the tools that
-// may be in the catalog. Of a quarantined tool it returns the released definition.
-func (a *App) admit(ctx context.Context, source string, by trust, tools []toolroom.Tool) []toolroom.Tool {
+// may be in the catalog. Of a quarantined tool it returns the released definition. If the
+// versions cannot be read or written, it returns an error too, and the caller must try again:
+// definitions that have not changed since they were last compared stay as they were, and all
+// others are quarantined.
+func (a *App) admit(ctx context.Context, source string, by trust, tools []toolroom.Tool) ([]toolroom.Tool, error) {
 	for range admitAttempts {
-		admitted, raced := a.admitOnce(ctx, source, by, slices.Clone(tools))
+		admitted, raced, err := a.admitOnce(ctx, source, by, slices.Clone(tools))
 		if !raced {
-			return admitted
+			return admitted, err
 		}
 	}
-	admitted, _ := a.admitOnce(ctx, source, by, tools)
-	return admitted
+	admitted, _, err := a.admitOnce(ctx, source, by, tools)
+	return admitted, err
 }
 
 // admitAttempts is how often tools are compared again because somebody else released a
-// version meanwhile, and how often a failed read of the versions is repeated.
+// version meanwhile.
 const admitAttempts = 4
 
 // admitOnce is admit. raced means that somebody else released a version meanwhile, so that
 // the comparison is out of date.
-func (a *App) admitOnce(ctx context.Context, source string, by trust, tools []toolroom.Tool) (out []toolroom.Tool, raced bool) {
-	known, err := a.knownVersions(ctx, source)
-	for pause := 50 * time.Millisecond; err != nil && ctx.Err() == nil && pause < 50<<admitAttempts*time.Millisecond; pause *= 2 {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-		known, err = a.knownVersions(ctx, source)
-	}
-	if err != nil {
-		a.log.Error("the tools of a source are quarantined: cannot read their versions", "source", source, "error", err)
-	}
-	state := map[toolroom.ID]release.Offered{}
+func (a *App) admitOnce(ctx context.Context, source string, by trust, tools []toolroom.Tool) (out []toolroom.Tool, raced bool, failed error) {
+	known, failed := a.knownVersions(ctx, source)
+	last := a.definitions.last(source)
+	state, digests := map[toolroom.ID]release.Offered{}, map[toolroom.ID]string{}
 	admitted := make([]toolroom.Tool, 0, len(tools))
 	var offers []release.Offer
 	for _, tool := range tools {
@@ -152,31 +183,55 @@ func (a *App) admitOnce(ctx context.Context, source string, by trust, tools []to
 			admitted = append(admitted, tool)
 			continue
 		}
-		v, specErr := a.offeredVersion(source, &tool)
-		if err != nil || specErr != nil {
-			state[id] = release.Offered{Quarantined: "its definition cannot be compared with the released one"}
+		v, err := a.offeredVersion(source, &tool)
+		if err != nil {
+			state[id] = release.Offered{Quarantined: notCompared}
 			admitted = append(admitted, tool)
 			continue
 		}
-		of := known[v.Tool]
-		o := a.judge(ctx, by, &of, v, tool)
+		digest, of := v.Digest, known[v.Tool]
+		o, shown, ok, err := judged{}, tool, false, failed
+		if err == nil {
+			if o, err = a.judge(ctx, by, &of, v, tool); err == nil {
+				shown, ok, err = a.shown(ctx, tool, &of, o.quarantined != "")
+			}
+		}
+		if err != nil {
+			failed = err
+			c, seen := last[id]
+			if !seen || c.digest != digest {
+				c = compared{state: release.Offered{Quarantined: notCompared}, tool: tool, shown: true}
+			} else {
+				digests[id] = digest
+			}
+			state[id] = c.state
+			if c.shown {
+				admitted = append(admitted, c.tool)
+			}
+			continue
+		}
 		if !of.function {
 			offers = append(offers, o.Offer)
 		}
-		state[id] = release.Offered{Version: of.numbers[v.Digest], Served: of.served, Quarantined: o.quarantined}
-		tool, ok := a.shown(ctx, tool, &of, o.quarantined != "")
+		state[id], digests[id] = release.Offered{Version: of.numbers[v.Digest], Served: of.served, Quarantined: o.quarantined}, digest
 		if ok {
-			admitted = append(admitted, tool)
+			admitted = append(admitted, shown)
 		}
 	}
 	// Quarantine first and then show, so that the new definitions are never visible.
 	news := a.definitions.set(source, maps.Clone(state)) // storeOffers changes state
-	raced = a.storeOffers(ctx, source, offers, state, admitted)
+	raced, err := a.storeOffers(ctx, source, offers, state, admitted)
+	a.definitions.remember(source, digests, state, admitted)
 	if held := len(quarantined(state)); news && held > 0 {
 		a.log.Warn("tools are quarantined until a person has released their definitions", "source", source, "tools", held, "fix", "toolroom tool diff '"+source+":*'")
 	}
-	return admitted, raced
+	if failed == nil {
+		failed = err
+	}
+	return admitted, raced, failed
 }
+
+const notCompared = "its definition cannot be compared with the released one"
 
 // known is what the store has of a tool of a source.
 type known struct {
@@ -226,34 +281,48 @@ type judged struct {
 	quarantined string
 }
 
-// judge decides whether an offered definition may be used.
-func (a *App) judge(ctx context.Context, by trust, of *known, v *release.Version, tool toolroom.Tool) judged {
+// judge decides whether an offered definition may be used. It returns an error if it cannot
+// read a version.
+func (a *App) judge(ctx context.Context, by trust, of *known, v *release.Version, tool toolroom.Tool) (judged, error) {
 	o := judged{Offer: release.Offer{Version: v, From: of.served, Demoted: cmp.Or(a.releaseRules().Demoted, release.StatusDeprecated)}}
-	pass := func() judged { o.Release = true; return o }
-	hold := func(format string, args ...any) judged { o.quarantined = fmt.Sprintf(format, args...); return o }
+	pass := func() (judged, error) { o.Release = true; return o, nil }
+	hold := func(format string, args ...any) (judged, error) {
+		o.quarantined = fmt.Sprintf(format, args...)
+		return o, nil
+	}
 	number, seen := of.numbers[v.Digest]
 	switch {
 	case of.function:
 		return hold("a function has the same id")
 	case of.served != 0 && of.digest == v.Digest:
-		return o
+		return o, nil
 	case len(of.numbers) == 0 && by.quarantine:
 		return hold("it is new, and new tools of %s wait for their release", v.Spec.Source)
 	case len(of.numbers) == 0:
 		return pass()
 	case of.served == 0:
 		return hold("no version of it is released")
-	case tool.ID.Name == catalog.GetTool && !by.quarantine && a.widens(ctx, of, v):
+	}
+	before, err := a.store.Version(ctx, v.Tool, of.served)
+	if err != nil {
+		return o, err
+	}
+	if tool.ID.Name == catalog.GetTool && !by.quarantine && a.widens(before, v) {
 		if v.Digest == of.digest {
-			return o
+			return o, nil
 		}
 		return pass()
 	}
-	if seen && (of.status[number].Reason != "" || a.takenBack(ctx, v.Tool, number)) {
-		return hold("version %d, which %s offers, was taken back", number, v.Spec.Source)
+	if seen {
+		back, err := a.takenBack(ctx, v.Tool, number)
+		if err != nil {
+			return o, err
+		}
+		if back || of.status[number].Reason != "" {
+			return hold("version %d, which %s offers, was taken back", number, v.Spec.Source)
+		}
 	}
-	before, err := a.store.Version(ctx, v.Tool, of.served)
-	if err == nil && (by.definitions == config.DefinitionsAuto || by.definitions == config.DefinitionsAdditive && release.Additive(&before.Spec, &v.Spec)) {
+	if by.definitions == config.DefinitionsAuto || by.definitions == config.DefinitionsAdditive && release.Additive(&before.Spec, &v.Spec) {
 		if f := newFinding(&before.Spec, &tool); f != "" && !by.own {
 			return hold("its definition differs from version %d, which is released, and has what people do not see: %s", of.served, f)
 		}
@@ -285,24 +354,20 @@ func newFinding(before *release.Spec, tool *toolroom.Tool) string {
 }
 
 // takenBack reports whether the last that a person did with a version was to roll it back.
-func (a *App) takenBack(ctx context.Context, tool string, number int) bool {
+func (a *App) takenBack(ctx context.Context, tool string, number int) (bool, error) {
 	log, err := a.store.ReleaseLog(ctx, tool, -1)
-	if err != nil {
-		return true // to be on the safe side
-	}
 	for _, e := range log { // newest first
 		if e.Environment == release.Prod && (e.Version == number || e.Previous == number) {
-			return e.Action == release.ActionRollback && e.Previous == number
+			return e.Action == release.ActionRollback && e.Previous == number, err
 		}
 	}
-	return false
+	return false, err
 }
 
 // widens reports whether prompts were added or removed, and the released ones are unchanged.
 // It makes the version that of all prompts: one that is gone may come back changed.
-func (a *App) widens(ctx context.Context, of *known, v *release.Version) bool {
-	before, err := a.store.Version(ctx, v.Tool, of.served)
-	if err != nil || !samePrompts(before.Spec.Raw, v.Spec.Raw) {
+func (a *App) widens(before, v *release.Version) bool {
+	if !samePrompts(before.Spec.Raw, v.Spec.Raw) {
 		return false
 	}
 	tool, err := v.Spec.Tool()
@@ -321,24 +386,24 @@ func (a *App) widens(ctx context.Context, of *known, v *release.Version) bool {
 }
 
 // shown returns a tool for the catalog, with its version: of a quarantined one, the released
-// definition. It returns false if that cannot be read.
-func (a *App) shown(ctx context.Context, tool toolroom.Tool, of *known, held bool) (toolroom.Tool, bool) {
+// definition. ok is false if that is not a tool; err means that it cannot be read.
+func (a *App) shown(ctx context.Context, tool toolroom.Tool, of *known, held bool) (_ toolroom.Tool, ok bool, err error) {
 	if !held || of.served == 0 {
-		return tool, true
+		return tool, true, nil
 	}
 	v, err := a.store.Version(ctx, tool.ID.Unversioned().String(), of.served)
 	if err != nil {
-		return tool, false
+		return tool, false, err
 	}
-	old, err := v.Spec.Tool()
+	old, broken := v.Spec.Tool()
 	old.Release = v.Identity()
-	return old, err == nil
+	return old, broken == nil, nil
 }
 
 // storeOffers stores the definitions that are new or released by themselves, and gives the
 // state and the tools their versions. raced means that the store did not release one, since
 // another version was released meanwhile.
-func (a *App) storeOffers(ctx context.Context, source string, offers []release.Offer, state map[toolroom.ID]release.Offered, admitted []toolroom.Tool) (raced bool) {
+func (a *App) storeOffers(ctx context.Context, source string, offers []release.Offer, state map[toolroom.ID]release.Offered, admitted []toolroom.Tool) (raced bool, failed error) {
 	var news []release.Offer
 	byID := map[toolroom.ID]*release.Version{}
 	for _, o := range offers {
@@ -353,15 +418,11 @@ func (a *App) storeOffers(ctx context.Context, source string, offers []release.O
 		}
 	}
 	if err := a.store.PutOffers(ctx, news); err != nil {
-		a.log.Warn("cannot store definitions of tools", "source", source, "error", err)
-		return false
+		return false, err
 	}
 	var now map[string]known
 	if slices.ContainsFunc(news, func(o release.Offer) bool { return o.Release }) {
-		var err error
-		if now, err = a.knownVersions(ctx, source); err != nil {
-			a.log.Warn("cannot read the releases", "error", err)
-		}
+		now, failed = a.knownVersions(ctx, source)
 	}
 	for _, o := range news {
 		id, err := toolroom.ParseID(o.Version.Tool)
@@ -393,7 +454,7 @@ func (a *App) storeOffers(ctx context.Context, source string, offers []release.O
 			a.log.Warn("cannot read the releases", "error", err)
 		}
 	}
-	return raced
+	return raced, failed
 }
 
 // quarantinedOf returns what a manager asks before calls, or nil if changed definitions are
@@ -420,8 +481,8 @@ func namedByUs(t toolroom.Tool) bool {
 }
 
 // gate returns admit for one source.
-func (a *App) gate(source string, by trust) func(context.Context, []toolroom.Tool) []toolroom.Tool {
-	return func(ctx context.Context, tools []toolroom.Tool) []toolroom.Tool {
+func (a *App) gate(source string, by trust) func(context.Context, []toolroom.Tool) ([]toolroom.Tool, error) {
+	return func(ctx context.Context, tools []toolroom.Tool) ([]toolroom.Tool, error) {
 		return a.admit(ctx, source, by, tools)
 	}
 }

@@ -2,13 +2,22 @@ package app
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/release"
 )
@@ -97,12 +106,87 @@ func TestAVersionThatSomebodyElseReleasedMeanwhileIsTheOneThatIsServed(t *testin
 		}
 	}
 	state := map[toolroom.ID]release.Offered{id: {Served: 1}}
-	raced := a.storeOffers(t.Context(), "pets", []release.Offer{offer("Lists every pet.", 1)}, state, nil)
-	if o := state[id]; !raced || o.Served != 2 || o.Quarantined == "" {
-		t.Errorf("raced %v, %+v", raced, o)
+	raced, err := a.storeOffers(t.Context(), "pets", []release.Offer{offer("Lists every pet.", 1)}, state, nil)
+	if o := state[id]; err != nil || !raced || o.Served != 2 || o.Quarantined == "" {
+		t.Errorf("raced %v, %+v, %v", raced, o, err)
 	}
 	a.admit(t.Context(), "pets", trust{definitions: config.DefinitionsAuto}, []toolroom.Tool{{ID: id, Description: "Lists every pet.", InputSchema: json.RawMessage(`{"type":"object"}`)}})
 	if o, _ := a.definitions.of(id); o.Served != 3 || o.Quarantined != "" {
 		t.Errorf("compared again: %+v", o)
 	}
+}
+
+func TestUnchangedDefinitionsStayAsTheyWereIfVersionsCannotBeRead(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	a, err := Open(t.Context(), Options{Home: home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close() })
+	db, err := sql.Open("sqlite", filepath.Join(a.storeFolder, "toolroom.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	tool := func(name, text string) toolroom.Tool {
+		return toolroom.Tool{ID: toolroom.MustParseID("pets:" + name), Description: text, InputSchema: json.RawMessage(`{"type":"object"}`)}
+	}
+	// admit returns what the catalog gets and what is quarantined, and whether it failed.
+	admit := func(tools ...toolroom.Tool) (got []string, failed bool) {
+		admitted, err := a.admit(t.Context(), "pets", trust{definitions: config.DefinitionsManual}, tools)
+		for _, one := range admitted {
+			line := one.ID.Name + ": " + one.Description
+			if one.Release != nil {
+				line += fmt.Sprintf(" %d", one.Release.Version)
+			}
+			if o, _ := a.definitions.of(one.ID); o.Quarantined != "" {
+				line += " (quarantined)"
+			}
+			got = append(got, line)
+		}
+		return got, err != nil
+	}
+	check := func(when string, failed bool, want []string, tools ...toolroom.Tool) {
+		t.Helper()
+		got, did := admit(tools...)
+		if diff := cmp.Diff(want, got); diff != "" || did != failed {
+			t.Errorf("%s: failed %v; the tools differ (-want +got):\n%s", when, did, diff)
+		}
+	}
+	list, get, changed, added := tool("list", "Lists."), tool("get", "Gets."), tool("get", "Gets more."), tool("add", "Adds.")
+	check("at first", false, []string{"list: Lists. 1", "get: Gets. 1"}, list, get)
+	check("after a change", false, []string{"list: Lists. 1", "get: Gets. 1 (quarantined)"}, list, changed)
+	if _, err := db.Exec("ALTER TABLE tool_versions RENAME TO hidden"); err != nil {
+		t.Fatal(err)
+	}
+	check("unread and unchanged", true, []string{"list: Lists. 1", "get: Gets. 1 (quarantined)"}, list, changed)
+	check("unread", true, []string{"list: Lists some. (quarantined)", "add: Adds. (quarantined)"}, tool("list", "Lists some."), added)
+	if _, err := db.Exec("ALTER TABLE hidden RENAME TO tool_versions"); err != nil {
+		t.Fatal(err)
+	}
+	check("read again", false, []string{"list: Lists. 1", "add: Adds. 1"}, list, added)
+}
+
+func TestToolsThatCouldNotBeComparedAreComparedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began, tries := time.Now(), []float64{}
+		m := newManager(&sourceManager{
+			name: "pets", catalog: catalog.New(catalog.Options{}), log: slog.New(slog.DiscardHandler),
+			admit: func(_ context.Context, tools []toolroom.Tool) ([]toolroom.Tool, error) {
+				if tries = append(tries, time.Since(began).Seconds()); len(tries) < 5 {
+					return nil, errors.New("the disk is full")
+				}
+				return tools, nil
+			},
+		})
+		m.readmit()
+		time.Sleep(100 * time.Millisecond)
+		m.readmit() // after a release; nothing more is tried for it later
+		time.Sleep(time.Hour)
+		if diff := cmp.Diff([]float64{0, 0.05, 0.1, 0.15, 0.35}, tries); diff != "" {
+			t.Errorf("the attempts differ (-want +got):\n%s", diff)
+		}
+	})
 }

@@ -45,9 +45,9 @@ type sourceManager struct {
 	catalog  *catalog.Catalog
 	cache    *listCache
 	redactor *secret.Redactor
-	// admit filters the listed tools: it returns those that may be in the catalog. Nil
-	// admits all.
-	admit func(context.Context, []toolroom.Tool) []toolroom.Tool
+	// admit filters the listed tools: it returns those that may be in the catalog. After an
+	// error they are filtered again later. Nil admits all.
+	admit func(context.Context, []toolroom.Tool) ([]toolroom.Tool, error)
 	// quarantined returns what the source offers of a tool, and why it is quarantined until a
 	// person releases it. It is nil if every definition is released by itself.
 	quarantined func(id toolroom.ID) release.Offered
@@ -61,8 +61,10 @@ type sourceManager struct {
 	work   sync.WaitGroup
 	calls  inFlight
 
-	// admitting prevents an older list from overwriting a newer one in the catalog.
+	// admitting prevents an older list from overwriting a newer one in the catalog. It
+	// guards retrying.
 	admitting sync.Mutex
+	retrying  bool // the tools will be filtered again
 
 	mu      sync.Mutex
 	current *listing // the last or current attempt
@@ -271,17 +273,52 @@ func (m *sourceManager) listedTools() []toolroom.Tool {
 	return m.tools
 }
 
-// readmit filters the last list again and updates the catalog.
+// readmit filters the last list again and updates the catalog. If admit fails, it tries again
+// in the background until it succeeds.
 func (m *sourceManager) readmit() {
 	m.unlessRetired(func() {
-		tools := m.listedTools()
-		if m.admit != nil {
-			tools = m.admit(m.ctx, tools)
-		}
-		if err := m.catalog.SetProvider(m.name, m, tools); err != nil {
-			m.log.Warn("some tools were rejected", "source", m.name, "error", err)
+		if err := m.filter(); err != nil && !m.retrying {
+			m.log.Error("cannot compare the tools of a source with their versions; new and changed ones are quarantined until that succeeds", "source", m.name, "error", err)
+			m.retrying = true
+			m.work.Go(m.retry)
 		}
 	})
+}
+
+// filter is readmit for who holds admitting.
+func (m *sourceManager) filter() (failed error) {
+	tools := m.listedTools()
+	if m.admit != nil {
+		tools, failed = m.admit(m.ctx, tools)
+	}
+	if err := m.catalog.SetProvider(m.name, m, tools); err != nil {
+		m.log.Warn("some tools were rejected", "source", m.name, "error", err)
+	}
+	return failed
+}
+
+// Pauses before the tools of a source are filtered again.
+const (
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 10 * time.Second
+)
+
+func (m *sourceManager) retry() {
+	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
+		select {
+		case <-time.After(pause):
+		case <-m.ctx.Done():
+			return
+		}
+		failing := false
+		m.unlessRetired(func() {
+			failing = m.filter() != nil
+			m.retrying = failing
+		})
+		if !failing {
+			return
+		}
+	}
 }
 
 // redactedTools returns tools without secrets in their definitions.

@@ -76,7 +76,7 @@ type attacked struct {
 const topSecret = "TOPSECRET of the operator"
 
 // newAttacked returns a room whose commands run in a place: the shell's sandbox, the shell
-// on the host machine, or a source of the program bash.
+// on the host machine, or a source of the program bash, which may have a sandbox.
 func newAttacked(t *testing.T, place string, rules ...string) *attacked {
 	t.Helper()
 	a := &attacked{t: t, place: place, reached: new(atomic.Int64)}
@@ -104,6 +104,8 @@ func newAttacked(t *testing.T, place string, rules ...string) *attacked {
 		config += "builtin: {shell: {runtime: host}}\n"
 	case "source":
 		config += "sources: {bash: {cli: {command: bash, cwd: " + a.dir + "}}}\n"
+	case "sandboxed source":
+		config += "sources: {bash: {cli: {command: bash, cwd: " + a.dir + "}, sandbox: {write: [" + a.dir + "], hosts: [127.0.0.1]}}}\n"
 	}
 	file := filepath.Join(top, "toolroom.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
@@ -184,7 +186,7 @@ func (a *attacked) run(line string) (output string, refused bool) {
 	a.t.Helper()
 	call := toolroom.Call{Tool: "shell:exec"}
 	args := map[string]any{"command": line, "timeout": 20000}
-	if a.place == "source" {
+	if strings.HasSuffix(a.place, "source") {
 		call.Tool, args = "bash:bash", map[string]any{"_": []string{}, "stdin": line}
 	}
 	call.Arguments = a.arguments(args)
@@ -298,8 +300,8 @@ func TestRulesHoldWhateverTheSpelling(t *testing.T) {
 		{"a program may not run", "effect:command:rm", removals, 30, nil},
 		{"a host may not be reached", "effect:host:127.0.0.1", connections, 6, func(d damage) bool { return d.reached }},
 	}
-	free := newBaseline(t, "sandbox", "host", "source")
-	for _, place := range []string{"sandbox", "host", "source"} {
+	free := newBaseline(t, "sandbox", "host", "source", "sandboxed source")
+	for _, place := range []string{"sandbox", "host", "source", "sandboxed source"} {
 		for _, kind := range kinds {
 			t.Run(place+"/"+kind.name, func(t *testing.T) {
 				t.Parallel()
@@ -325,9 +327,13 @@ func TestRulesHoldWhateverTheSpelling(t *testing.T) {
 						t.Errorf("%s\n%s", line, output)
 					}
 				}
+				atLeast := kind.atLeast
+				if place == "sandboxed source" && atLeast < 10 {
+					atLeast = 1 // whatever does not use the proxy reaches nothing there anyway
+				}
 				t.Logf("%d attacks work without a rule; with it %d were refused and %d ran in vain", worked, refused, worked-refused)
-				if worked < kind.atLeast {
-					t.Errorf("only %d attacks work without a rule, want %d", worked, kind.atLeast)
+				if worked < atLeast {
+					t.Errorf("only %d attacks work without a rule, want %d", worked, atLeast)
 				}
 				// What no rule forbids goes on working.
 				held.restore()
@@ -345,7 +351,7 @@ func TestRulesInsidePathsHoldWhateverTheSpelling(t *testing.T) {
 	read := func(d damage) bool { return d.read }
 	changed := func(d damage) bool { return d.changed }
 	gone := func(d damage) bool { return d.gone }
-	free := newBaseline(t, "sandbox", "host", "source")
+	free := newBaseline(t, "sandbox", "host", "source", "sandboxed source")
 	for _, kind := range []struct {
 		name, rule string
 		lines      []string
@@ -357,14 +363,14 @@ func TestRulesInsidePathsHoldWhateverTheSpelling(t *testing.T) {
 		{"written below folders", "effect:file.write:W/**/file.txt", removals, 50, changed, nil},
 		{"read below a folder with any name", "effect:file.read:W/k*p/**", readings, 50, read, nil},
 		{"read below folders", "effect:file:W/**/f*.txt", readings, 50, read, nil},
-		{"read anywhere", "effect:file.read:**/keep/file.txt", readings, 50, read, []string{"sandbox"}},
+		{"read anywhere", "effect:file.read:**/keep/file.txt", readings, 50, read, []string{"sandbox", "sandboxed source"}},
 		{"deleted in a folder", "effect:file.delete:K/**", removals, 40, gone, nil},
 		{"deleted by any name", "effect:file.delete:W/*/f*.txt", removals, 40, gone, nil},
 		{"a program by path", "effect:command:/usr/bin/rm", removals, 30, nil, nil},
 		{"a program in any folder", "effect:command:*/rm", removals, 30, nil, nil},
 	} {
-		for _, place := range []string{"sandbox", "host", "source"} {
-			if kind.places != nil && !slices.Contains(kind.places, place) {
+		for _, place := range []string{"sandbox", "host", "source", "sandboxed source"} {
+			if kind.places != nil && !slices.Contains(kind.places, place) || place == "sandboxed source" && testing.Short() {
 				continue
 			}
 			t.Run(place+"/"+kind.name, func(t *testing.T) {

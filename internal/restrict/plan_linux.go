@@ -199,6 +199,7 @@ func (p *plan) binds() ([]lockdown.Bind, error) {
 		}
 		p.pinAbove(path)
 	}
+	p.keepView()
 	paths := slices.SortedFunc(maps.Keys(p.how), func(a, b string) int {
 		return cmp.Or(cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/")), cmp.Compare(a, b))
 	})
@@ -257,6 +258,29 @@ func (p *plan) pinAbove(path string) {
 		}
 		if base.Writable && unix.Access(filepath.Dir(dir), unix.W_OK) == nil {
 			p.set(dir, pinned)
+		}
+	}
+}
+
+// keepView makes the mounts of the view anew that mounts of the plan would undo: what is
+// mounted over a folder shows it as it is on the machine.
+func (p *plan) keepView() {
+	undone := func(path string) bool {
+		for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
+			if p.how[dir] != 0 {
+				return true
+			}
+		}
+		return false
+	}
+	for _, b := range p.view.Shown {
+		if undone(b.Source) {
+			p.set(b.Source, pinned)
+		}
+	}
+	for _, path := range p.view.Hidden {
+		if undone(path) {
+			p.set(path, hidden)
 		}
 	}
 }

@@ -114,7 +114,7 @@ func search(name string, path []string) ([]string, error) {
 		}
 	}
 	for _, path := range all {
-		if base := filepath.Base(path); glob(name, base) || slices.Contains(multiCall, base) {
+		if base := filepath.Base(path); Glob(name, base) || slices.Contains(multiCall, base) {
 			if err := add(path); err != nil {
 				return nil, err
 			}
@@ -122,7 +122,7 @@ func search(name string, path []string) ([]string, error) {
 	}
 	for _, tree := range trees {
 		err := filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !glob(name, d.Name()) {
+			if err != nil || d.IsDir() || !Glob(name, d.Name()) {
 				return nil //nolint:nilerr // what cannot be listed cannot be started either
 			}
 			return add(path)
@@ -162,7 +162,7 @@ func byPath(pattern string, add func(string) error) error {
 		if left--; left < 0 {
 			return fmt.Errorf("more than %d files would have to be looked at", maxWalked)
 		}
-		if err != nil || d.IsDir() || !glob(pattern, path) {
+		if err != nil || d.IsDir() || !Glob(pattern, path) {
 			return nil //nolint:nilerr // what cannot be listed cannot be started either
 		}
 		return add(path)

@@ -113,8 +113,8 @@ func Hosts(rules []toolroom.Effect) []string {
 	return hosts
 }
 
-// glob reports whether a pattern with * matches a whole text.
-func glob(pattern, text string) bool {
+// Glob reports whether a pattern with * matches a whole text.
+func Glob(pattern, text string) bool {
 	first, rest, wild := strings.Cut(pattern, "*")
 	text, ok := strings.CutPrefix(text, first)
 	if !wild || !ok {

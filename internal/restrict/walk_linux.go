@@ -84,7 +84,7 @@ func (w *walk) at(dir string, rest []string) error {
 		case deep && (!e.IsDir() && e.Type()&fs.ModeSymlink == 0 || ofTheKernel(filepath.Join(dir, e.Name()))):
 		case deep:
 			err = w.into(dir, e.Name(), rest)
-		case glob(segment, e.Name()):
+		case Glob(segment, e.Name()):
 			err = w.into(dir, e.Name(), rest[1:])
 		}
 		if err != nil {

@@ -12,8 +12,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/receipt"
+	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -315,5 +317,27 @@ func TestACompletionLeavesAReceipt(t *testing.T) {
 	r := receipts.list[0]
 	if r.Tool != "docs:completion.complete" || r.Identity.Subject != "ann" || r.Status != toolroom.StatusOK || !strings.Contains(string(r.Arguments), "some text") {
 		t.Errorf("got %+v", r)
+	}
+}
+
+// A source is told the environment of a call, and a question and its answer are for that one.
+func TestReadsOfTheLibraryAreInTheEnvironmentOfTheirClient(t *testing.T) {
+	t.Parallel()
+	chosen := func(o *mcpserver.Options) { o.Environment = func(context.Context) string { return "test" } }
+	f := serveWith(t, direct(t), approval.Options{}, chosen)
+	f.shelve("docs")
+	for tool, answer := range map[string]string{
+		"docs:prompts.get":    `{"messages":[{"role":"user","content":{"type":"text","text":"in %s"}}]}`,
+		"docs:resources.read": `{"contents":[{"uri":"doc://a","text":"in %s"}]}`,
+	} {
+		f.add(tool, func(_ context.Context, req *source.Request) (*source.Output, error) {
+			return &source.Output{Value: json.RawMessage(fmt.Sprintf(answer, req.Environment))}, nil
+		})
+	}
+	for method, params := range map[string]string{"prompts/get": `"name":"docs__hello"`, "resources/read": `"uri":"doc://a"`} {
+		_, name, _ := strings.Cut(strings.ReplaceAll(params, `"`, ""), ":")
+		if answer := fmt.Sprint(f.post(t, "ann", method, name, params, "")); !strings.Contains(answer, "in test") {
+			t.Errorf("%s: %s", method, answer)
+		}
 	}
 }

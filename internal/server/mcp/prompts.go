@@ -39,7 +39,7 @@ func (s *Server) getPrompt(r *request) (*result, error) {
 		return nil, err
 	}
 	return s.converse(r, func(ctx context.Context, a asker, live func() *request) (*result, error) {
-		got := s.perform(ctx, a, live, libraryCall(r, catalog.ToolID(prompt.Provider, catalog.GetTool), call), nil)
+		got := s.perform(ctx, a, live, s.libraryCall(r, catalog.ToolID(prompt.Provider, catalog.GetTool), call), nil)
 		if toolroom.CodeOf(got.Err()) == toolroom.CodeNotFound {
 			return nil, noPrompt(r.Name)
 		}

@@ -104,7 +104,7 @@ func (s *Server) readResource(r *request) (*result, error) {
 		return nil, err
 	}
 	return s.converse(r, func(ctx context.Context, a asker, live func() *request) (*result, error) {
-		got := s.perform(ctx, a, live, libraryCall(r, catalog.ToolID(provider, catalog.ReadTool), args), nil)
+		got := s.perform(ctx, a, live, s.libraryCall(r, catalog.ToolID(provider, catalog.ReadTool), args), nil)
 		if toolroom.CodeOf(got.Err()) == toolroom.CodeNotFound {
 			return nil, noResource(r.ServerRequest)
 		}
@@ -119,9 +119,10 @@ func (s *Server) readResource(r *request) (*result, error) {
 
 // libraryCall is the call that reads something of the library: whole, since no
 // model reads it before the client has chosen to.
-func libraryCall(r *request, id toolroom.ID, args json.RawMessage) toolroom.Call {
+func (s *Server) libraryCall(r *request, id toolroom.ID, args json.RawMessage) toolroom.Call {
 	return toolroom.Call{
-		Tool: id.String(), Arguments: args, Identity: r.who, Surface: "mcp", Session: r.session(), MaxOutput: -1, Meta: r.Meta, More: r.Other,
+		Tool: id.String(), Arguments: args, Identity: r.who, Surface: "mcp", Session: r.session(),
+		Environment: s.environment(r.ctx), MaxOutput: -1, Meta: r.Meta, More: r.Other,
 	}
 }
 

@@ -3,10 +3,12 @@ package function
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -40,6 +42,8 @@ type Inspected struct {
 	Output json.RawMessage `json:"output"`
 	Plan   json.RawMessage `json:"plan"`
 	Line   int             `json:"line"`
+	// Places are the line and the column of parameters, and of fields as Class.field.
+	Places map[string][2]int `json:"places"`
 	// Node says that a tool in JavaScript or TypeScript runs in Node only, and Preload are
 	// the packages that Node loads from their folder.
 	Node    bool     `json:"-"`
@@ -47,7 +51,7 @@ type Inspected struct {
 }
 
 // CheckSchemas returns an error if no call could be checked against the tool's schemas, or if
-// a parameter's default does not fit its type.
+// the default of a parameter or a field does not fit its type.
 func (t *Inspected) CheckSchemas(file string, input, output json.RawMessage) error {
 	for what, text := range map[string]json.RawMessage{"input": input, "output": output} {
 		if text == nil {
@@ -57,27 +61,84 @@ func (t *Inspected) CheckSchemas(file string, input, output json.RawMessage) err
 			return mistake(file, t.Line, 1, fmt.Sprintf("the %s schema of %s cannot be used: %v", what, t.Entry, err), "write the types out, or correct the schema in "+ManifestFile)
 		}
 	}
-	var s struct {
-		Properties map[string]any
-		Defs       any `json:"$defs"`
-	}
-	if err := json.Unmarshal(input, &s); err != nil {
+	return t.checkDefaults(file, input)
+}
+
+// checkDefaults returns an error for the first default in a schema that does not fit its type.
+func (t *Inspected) checkDefaults(file string, input json.RawMessage) error {
+	var root map[string]any
+	if err := json.Unmarshal(input, &root); err != nil {
 		return mistake(file, t.Line, 1, fmt.Sprintf("the input schema of %s is no object: %v", t.Entry, err), "correct the schema in "+ManifestFile)
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		one, _ := s.Properties[name].(map[string]any) // true and false have no default
-		value, ok := one["default"]
-		if !ok {
-			continue
+	// All are checked as the properties of one object, so that one schema is compiled.
+	var names []string
+	types, values := map[string]any{}, map[string]any{}
+	eachDefault(root, "", func(name string, one map[string]any) {
+		value := one["default"]
+		if value == nil && strings.Contains(name, ".") {
+			return // x: int = None in a class says that x may be left out
 		}
-		if one["$defs"] == nil && s.Defs != nil {
-			one["$defs"] = s.Defs
-		}
-		if err := fitsSchema(Encode(one), value); err != nil {
-			return mistake(file, t.Line, 1, fmt.Sprintf("the default of %s does not fit its type: %v", name, err), "correct the default or the type")
+		key := strconv.Itoa(len(names))
+		names, types[key], values[key] = append(names, name), one, value
+	})
+	if len(names) == 0 {
+		return nil
+	}
+	all := map[string]any{"properties": types}
+	if defs := root["$defs"]; defs != nil {
+		all["$defs"] = defs
+	}
+	err := fitsSchema(Encode(all), values)
+	if err == nil {
+		return nil
+	}
+	name, reason, line, column := t.Entry, err.Error(), t.Line, 1
+	var failure *schema.Failure
+	if errors.As(err, &failure) && len(failure.Problems) > 0 {
+		first := failure.Problems[0]
+		key, rest, _ := strings.Cut(strings.TrimPrefix(first.Pointer, "/"), "/")
+		if i, bad := strconv.Atoi(key); bad == nil && i < len(names) {
+			name, reason = names[i], strings.TrimPrefix(first.Message, "/"+key)
+			if rest == "" {
+				reason = strings.TrimPrefix(reason, ": ")
+			}
 		}
 	}
-	return nil
+	if at, ok := t.Places[name]; ok {
+		line, column = at[0], at[1]
+	}
+	return mistake(file, line, column, fmt.Sprintf("the default of %s does not fit its type: %s", name, reason), "correct the default or the type")
+}
+
+// eachDefault calls do for the schemas within a schema that have a default, with the name of
+// the parameter or of the field, Class.field.
+func eachDefault(node any, name string, do func(string, map[string]any)) {
+	one, ok := node.(map[string]any)
+	if !ok {
+		return // true and false
+	}
+	if _, ok := one["default"]; ok {
+		do(name, one)
+	}
+	for _, keyword := range []string{"properties", "patternProperties", "$defs", "dependentSchemas"} {
+		many, _ := one[keyword].(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(many)) {
+			inner := key
+			if name != "" {
+				inner = name + "." + key
+			}
+			eachDefault(many[key], inner, do)
+		}
+	}
+	for _, keyword := range []string{"items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"} {
+		eachDefault(one[keyword], name, do)
+	}
+	for _, keyword := range []string{"anyOf", "oneOf", "allOf", "prefixItems"} {
+		many, _ := one[keyword].([]any)
+		for _, inner := range many {
+			eachDefault(inner, name, do)
+		}
+	}
 }
 
 // Code is checked code with its manifest.

@@ -409,14 +409,25 @@ def optional(schema):
     return {"anyOf": [schema, {"type": "null"}]} if schema else schema
 
 
-def describe(node, module, stem):
+def fields(tree):
+    """Returns the places of the fields of classes, by Class.field."""
+    found = {}
+    for n in ast.walk(tree):
+        if isinstance(n, ast.ClassDef):
+            for f in n.body:
+                if isinstance(f, ast.AnnAssign) and isinstance(f.target, ast.Name):
+                    found[f"{n.name}.{f.target.id}"] = (f.lineno, f.col_offset + 1)
+    return found
+
+
+def describe(node, module, stem, places):
     function = getattr(module, node.name)
     try:
         signature = inspect.signature(function)
         hints = typing.get_type_hints(function, include_extras=True)
     except Exception as e:
         raise Problem(f"the type hints of {node.name} cannot be evaluated: {e}", node.lineno, node.col_offset + 1, "import or define the types that they name") from None
-    places = {a.arg: (a.lineno, a.col_offset + 1) for a in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg] if a}
+    places = {**places, **{a.arg: (a.lineno, a.col_offset + 1) for a in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg] if a}}
     text, documented, returns = docstring(inspect.getdoc(function))
     schemas, properties, required, convert, positional = Schemas(), {}, [], [], []
     plan, extra = {}, False
@@ -470,7 +481,7 @@ def describe(node, module, stem):
     title = getattr(function, "__toolroom_title__", "")
     return {
         "name": (stem if node.name == "main" else node.name), "entry": node.name, "title": title, "description": text, "input": input_schema, "output": output_schema(hints, signature, node, returns),
-        "plan": plan, "line": node.lineno, "unknown": unknown,
+        "plan": plan, "line": node.lineno, "places": places, "unknown": unknown,
     }  # fmt: skip
 
 
@@ -510,7 +521,8 @@ def imports(tree):
 def main():
     try:
         tree, module = load(source, name, stem)
-        found = [describe(n, module, stem) for n in entries(tree, module, name, stem, wanted)]
+        places = fields(tree)
+        found = [describe(n, module, stem, places) for n in entries(tree, module, name, stem, wanted)]
         return {"tools": found, "imports": imports(tree)}
     except Problem as e:
         return {"problem": {"message": str(e), "line": e.line, "column": e.column, "hint": e.hint}}

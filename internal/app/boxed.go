@@ -1,0 +1,96 @@
+package app
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/restrict"
+	"github.com/toolroom/toolroom/sandbox"
+	"github.com/toolroom/toolroom/source"
+)
+
+// boxed is a source whose program runs in a sandbox of the config. It knows the isolation of
+// its calls, and that the sandbox enforces the policy's rules about effects on them: each
+// call of a command-line program starts a sandbox of its own.
+type boxed struct {
+	source.Source
+	box *confined
+	dir string // the working folder of the program
+}
+
+var (
+	_ source.Sandboxed = (*boxed)(nil)
+	_ source.Predictor = (*boxed)(nil)
+)
+
+// Unwrap returns the wrapped source.
+func (b *boxed) Unwrap() source.Source { return b.Source }
+
+// Isolation implements [source.Sandboxed].
+func (b *boxed) Isolation(ctx context.Context, req *source.Request) string {
+	e, err := b.box.engine()
+	if err != nil || req.Engine != "" && req.Engine != e.Name() {
+		return ""
+	}
+	p := e.Probe(ctx)
+	if p.State != sandbox.Available {
+		return ""
+	}
+	return p.Isolation
+}
+
+// Resumes returns false: a call that was interrupted cannot go on.
+func (b *boxed) Resumes(context.Context, string) bool { return false }
+
+// PredictEffects forwards to the source.
+func (b *boxed) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
+	if p, ok := source.As[source.Predictor](b.Source); ok {
+		return p.PredictEffects(req)
+	}
+	return nil, b.dir
+}
+
+// Preview forwards to the source.
+func (b *boxed) Preview(ctx context.Context, req *source.Request) (source.Preview, error) {
+	if p, ok := source.As[source.Predictor](b.Source); ok {
+		return p.Preview(ctx, req)
+	}
+	return source.Preview{}, nil
+}
+
+// Enforces reports whether the sandbox enforces a rule. Programs can be hidden only in the
+// sandbox of this machine: another one has its own.
+func (b *boxed) Enforces(_ *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
+	e, err := b.box.engine()
+	if err != nil || !restrict.Enforceable(rule, predicted) {
+		return false
+	}
+	return e.Probe(context.Background()).State == sandbox.Available && (rule.Kind != toolroom.EffectCommand || e.Name() == config.RuntimeProcess)
+}
+
+// Call runs a tool if the sandbox is what policy requires.
+func (b *boxed) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+	if err := b.permitted(ctx, req); err != nil {
+		return &source.Output{Unsent: true}, err
+	}
+	return b.Source.Call(ctx, req)
+}
+
+// permitted checks what policy requires of the call.
+func (b *boxed) permitted(ctx context.Context, req *source.Request) error {
+	if req.Engine == "" && req.Isolation == "" {
+		return nil
+	}
+	name, have := cmp.Or(b.box.source.Sandbox.Runtime, config.RuntimeProcess), b.Isolation(ctx, &source.Request{})
+	err := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires isolation %s or stronger, but the program of the source %s runs in %s", req.Isolation, b.box.name, cmp.Or(have, "no sandbox"))
+	switch {
+	case req.Engine != "" && req.Engine != name:
+		err = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires engine %s, but the program of the source %s runs in %s", req.Engine, b.box.name, name)
+	case policy.Holds(policy.Walls(have), toolroom.Isolation(req.Isolation)):
+		return nil
+	}
+	return err.WithCLIHint("see which rule requires it: toolroom policy explain %s", req.Tool)
+}

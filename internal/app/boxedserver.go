@@ -1,0 +1,180 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/source"
+)
+
+// boxedServer is an MCP server in a sandbox. A server serves many calls, so there is one for
+// each set of rules that calls must keep. The first one, without rules, lists the tools.
+type boxedServer struct {
+	*boxed
+	source.Library
+
+	start proc.Spec
+	under func(rules []toolroom.Effect) server
+
+	mu     sync.Mutex
+	events source.Events
+	ruled  map[string]*ruledServer
+	closed bool
+}
+
+// server is a source of an MCP server.
+type server interface {
+	source.Source
+	source.Library
+	source.Notifier
+}
+
+// ruledServer is a server under rules.
+type ruledServer struct {
+	server
+	calls int       // that run
+	last  time.Time // when the last of them ended
+}
+
+const (
+	// maxRuled bounds the servers of a source that run under rules.
+	maxRuled = 16
+	// ruledIdle is the time without a call after which such a server ends, unless the config
+	// says another one.
+	ruledIdle = 10 * time.Minute
+)
+
+// Notify sets the functions that the source calls.
+func (b *boxedServer) Notify(e source.Events) {
+	b.mu.Lock()
+	b.events = source.Events{ToolsChanged: func() {}, ResourceChanged: e.ResourceChanged, Notified: e.Notified}
+	b.mu.Unlock()
+	if n, ok := source.As[source.Notifier](b.Source); ok {
+		n.Notify(e)
+	}
+}
+
+// Call runs a tool on the server for the call's rules.
+func (b *boxedServer) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+	if len(req.Forbidden) == 0 {
+		return b.boxed.Call(ctx, req)
+	}
+	s, err := b.take(ctx, req)
+	if err != nil {
+		return &source.Output{Unsent: true}, err
+	}
+	defer b.put(s)
+	return s.Call(ctx, req)
+}
+
+// ReadResource reads a resource from the server for the call's rules.
+func (b *boxedServer) ReadResource(ctx context.Context, uri string, req *source.Request) (json.RawMessage, error) {
+	if len(req.Forbidden) == 0 {
+		if err := b.permitted(ctx, req); err != nil {
+			return nil, err
+		}
+		return b.Library.ReadResource(ctx, uri, req)
+	}
+	s, err := b.take(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer b.put(s)
+	return s.ReadResource(ctx, uri, req)
+}
+
+// GetPrompt fills in a prompt on the server for the call's rules.
+func (b *boxedServer) GetPrompt(ctx context.Context, name string, args map[string]string, req *source.Request) (json.RawMessage, error) {
+	if len(req.Forbidden) == 0 {
+		if err := b.permitted(ctx, req); err != nil {
+			return nil, err
+		}
+		return b.Library.GetPrompt(ctx, name, args, req)
+	}
+	s, err := b.take(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer b.put(s)
+	return s.GetPrompt(ctx, name, args, req)
+}
+
+// take returns the server on which the call's rules are enforced as files are now. If a file
+// that a rule is about is new or has been replaced, a server that was started before may see
+// it, so another one is started.
+func (b *boxedServer) take(ctx context.Context, req *source.Request) (*ruledServer, error) {
+	if err := b.permitted(ctx, req); err != nil {
+		return nil, err
+	}
+	key, err := b.box.enforced(ctx, b.start, req.Forbidden)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the source %s is closed", b.box.name)
+	}
+	s, ok := b.ruled[key]
+	if !ok {
+		if err := b.makeRoom(); err != nil {
+			return nil, err
+		}
+		s = &ruledServer{server: b.under(req.Forbidden)}
+		s.Notify(b.events)
+		if b.ruled == nil {
+			b.ruled = map[string]*ruledServer{}
+		}
+		b.ruled[key] = s
+	}
+	s.calls++
+	return s, nil
+}
+
+// makeRoom ends the server that has been without a call for the longest time if there are
+// too many.
+func (b *boxedServer) makeRoom() error {
+	if len(b.ruled) < maxRuled {
+		return nil
+	}
+	oldest := ""
+	for key, s := range b.ruled {
+		if s.calls == 0 && (oldest == "" || s.last.Before(b.ruled[oldest].last)) {
+			oldest = key
+		}
+	}
+	if oldest == "" {
+		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "calls of the source %s are running under %d sets of rules, which is the most", b.box.name, maxRuled).
+			WithHint("call again when one of them has ended")
+	}
+	go b.ruled[oldest].Close()
+	delete(b.ruled, oldest)
+	return nil
+}
+
+func (b *boxedServer) put(s *ruledServer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.calls--
+	s.last = time.Now()
+}
+
+// Close ends all servers.
+func (b *boxedServer) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	ruled := b.ruled
+	b.ruled = nil
+	b.mu.Unlock()
+	var all sync.WaitGroup
+	for _, s := range ruled {
+		all.Go(func() { _ = s.Close() })
+	}
+	err := b.boxed.Close()
+	all.Wait()
+	return err
+}

@@ -1,0 +1,193 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/engine/hosted"
+	"github.com/toolroom/toolroom/internal/lockdown"
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/restrict"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// covers returns the mounts over what a sandbox shows that enforce the rules about files and
+// programs, in the order in which they must be made. Rules name paths of this machine, or
+// paths inside if the sandbox shows something elsewhere.
+func (c *confined) covers(ctx context.Context, e *hosted.Engine, shows exposure, rules []toolroom.Effect) ([]sandbox.Folder, error) {
+	rules = slices.DeleteFunc(slices.Clone(rules), func(r toolroom.Effect) bool {
+		return r.Kind != toolroom.EffectFile && r.Kind != toolroom.EffectCommand
+	})
+	if len(rules) == 0 || !e.Probe(ctx).Folders {
+		return nil, nil
+	}
+	v := restrict.View{Scratch: c.app.scratch(), Path: searchPath(c.app.o.Environ)}
+	if err := os.MkdirAll(v.Scratch, 0o700); err != nil {
+		return nil, err
+	}
+	if e.Name() == config.RuntimeProcess {
+		for _, name := range append(lockdown.System().Only, "etc") {
+			v.Shown = append(v.Shown, lockdown.Bind{Source: "/" + name})
+		}
+		if shows.path != "" {
+			v.Path = append(v.Path, shows.path)
+		}
+	}
+	places, err := c.places(shows)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range places {
+		v.Shown = append(v.Shown, lockdown.Bind{Source: at.source, Writable: at.writable})
+		if at.moved() {
+			rules = append(rules, moveRules(rules, at)...)
+		}
+	}
+	binds, err := restrict.Plan(rules, v)
+	if err != nil {
+		return nil, err
+	}
+	var out []sandbox.Folder
+	for _, b := range binds {
+		own := lockdown.Bind{Source: "/"} // what shows the path where it is
+		for _, at := range places {
+			switch {
+			case !within(b.Target, at.source):
+			case !at.moved():
+				if len(at.source) >= len(own.Source) {
+					own = lockdown.Bind{Source: at.source, Writable: at.writable}
+				}
+			default:
+				out = append(out, sandbox.Folder{Source: b.Source, Target: at.target + strings.TrimPrefix(b.Target, at.source), Writable: b.Writable && at.writable})
+			}
+		}
+		if own.Source == "/" && !(e.Name() == config.RuntimeProcess && (installed(b.Target) || within(b.Target, "/etc"))) {
+			continue
+		}
+		out = append(out, sandbox.Folder{Source: b.Source, Target: b.Target, Writable: b.Writable && own.Writable})
+		for _, at := range places {
+			if at.moved() && at.target != b.Target && within(at.target, b.Target) {
+				return nil, c.unenforceable("it shows %s as %s, within %s", at.source, at.target, b.Target)
+			}
+		}
+	}
+	return out, nil
+}
+
+func (c *confined) unenforceable(format string, args ...any) error {
+	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the policy's rules about files cannot be enforced in the sandbox of the source %s: %s", c.name, fmt.Sprintf(format, args...)).
+		WithHint("name other folders in sandbox.read and sandbox.write").WithCLIHint("see the rules: toolroom policy show")
+}
+
+// place is where a sandbox shows a folder or file of this machine, whose path has no links.
+type place struct {
+	source, target string
+	writable       bool
+}
+
+// moved reports whether the place inside is another one than that on this machine.
+func (p place) moved() bool { return p.source != p.target }
+
+func (c *confined) places(shows exposure) ([]place, error) {
+	var all []place
+	for _, f := range shows.folders {
+		source, err := filepath.EvalSymlinks(f.Source)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, place{source, filepath.Clean(cmp.Or(f.Target, f.Source)), f.Writable})
+	}
+	for _, a := range all {
+		for _, b := range all {
+			if a != b && a.moved() && a.target != confinedHome && b.target != confinedHome && (within(a.source, b.source) || within(b.source, a.source)) && (a.writable || b.writable) {
+				return nil, c.unenforceable("it shows %s as %s, and %s too", a.source, a.target, b.target)
+			}
+		}
+	}
+	return all, nil
+}
+
+// moveRules returns the rules about paths inside of a place as rules about this machine.
+func moveRules(rules []toolroom.Effect, at place) []toolroom.Effect {
+	var out []toolroom.Effect
+	for _, r := range rules {
+		if r.Kind != toolroom.EffectFile {
+			continue
+		}
+		pattern := strings.Split(strings.TrimPrefix(r.Target, "/"), "/")
+		for _, rest := range restOf(pattern, strings.Split(at.target[1:], "/")) {
+			moved := r
+			moved.Target = strings.Join(append([]string{at.source}, rest...), "/")
+			out = append(out, moved)
+		}
+	}
+	return out
+}
+
+// restOf returns what patterns of paths are left of one below a folder. One that names the
+// folder itself, or a folder that it is in, leaves an empty pattern.
+func restOf(pattern, folder []string) [][]string {
+	switch {
+	case len(folder) == 0:
+		return [][]string{pattern}
+	case len(pattern) == 0:
+		return [][]string{nil}
+	case pattern[0] == "**":
+		return append(restOf(pattern[1:], folder), restOf(pattern, folder[1:])...)
+	case restrict.Glob(pattern[0], folder[0]):
+		return restOf(pattern[1:], folder[1:])
+	}
+	return nil
+}
+
+// enforced returns a text that changes when the rules do, or what they are about: a server
+// that was started under the same text enforces them.
+func (c *confined) enforced(ctx context.Context, s proc.Spec, rules []toolroom.Effect) (string, error) {
+	e, err := c.engine()
+	if err != nil {
+		return "", err
+	}
+	shows, err := c.shown(ctx, e, s)
+	if err != nil {
+		return "", err
+	}
+	covers, err := c.covers(ctx, e, shows, rules)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	texts := make([]string, len(rules))
+	for i, r := range rules {
+		texts[i] = r.String()
+	}
+	slices.Sort(texts)
+	fmt.Fprintf(h, "%q\n", slices.Compact(texts))
+	places, err := c.places(shows)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range covers {
+		at := f.Target
+		for _, p := range places {
+			if p.moved() && within(at, p.target) {
+				at = p.source + strings.TrimPrefix(at, p.target)
+				break
+			}
+		}
+		id, err := fileIdentity(at)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%q %q %t %s\n", f.Source, f.Target, f.Writable, id)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
