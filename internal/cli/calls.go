@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/nearest"
 	"github.com/toolroom/toolroom/internal/receipt"
 )
 
@@ -52,7 +53,7 @@ func (a *cli) callsCommand() *cobra.Command {
 				return a.screen.json(orEmpty(receipts))
 			case len(receipts) == 0:
 				a.screen.say("No matching receipts.")
-				return nil
+				return a.sayNearest(ctx, r, filter)
 			}
 			if err := a.printCalls(receipts); err != nil {
 				return err
@@ -105,6 +106,39 @@ func (f *callFilter) query() (toolroom.ReceiptQuery, error) {
 	}
 	q.Since, q.Until = between.Since, between.Until
 	return q, q.Select(f.tool)
+}
+
+// sayNearest names what resembles the values of a filter that no recent call has: one of them
+// is probably misspelled.
+func (a *cli) sayNearest(ctx context.Context, r *app.App, f callFilter) error {
+	recent, err := r.Receipts(ctx, toolroom.ReceiptQuery{Limit: receipt.MaxLimit})
+	if err != nil {
+		return err
+	}
+	tool, version, _ := strings.Cut(f.tool, "@")
+	for _, one := range []struct {
+		flag, typed, after string
+		of                 func(*toolroom.Receipt) string
+	}{
+		{"--tool", tool, version, func(r *toolroom.Receipt) string { tool, _, _ := strings.Cut(r.Tool, "@"); return tool }},
+		{"--env", f.environment, "", func(r *toolroom.Receipt) string { return r.Environment }},
+		{"--by", f.by, "", func(r *toolroom.Receipt) string { return r.Identity.Subject }},
+		{"--via", f.surface, "", func(r *toolroom.Receipt) string { return r.Surface }},
+	} {
+		known := idsOf(recent, one.of)
+		slices.Sort(known)
+		known = slices.Compact(known)
+		if one.typed == "" || slices.Contains(known, one.typed) {
+			continue
+		}
+		if near, ok := nearest.Of(one.typed, known); ok {
+			if one.after != "" {
+				near += "@" + one.after
+			}
+			a.screen.say("did you mean %s %s?", one.flag, near)
+		}
+	}
+	return nil
 }
 
 func statuses() []string {

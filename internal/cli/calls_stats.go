@@ -47,7 +47,10 @@ from the true ones by at most 1%.`,
 			if asJSON {
 				return a.screen.json(stats)
 			}
-			return a.printStats(stats)
+			if err := a.printStats(stats); err != nil || stats.Total.Calls > 0 {
+				return err
+			}
+			return a.sayNearest(ctx, r, filter)
 		}),
 	}
 	filter.flags(a, c, "24h")

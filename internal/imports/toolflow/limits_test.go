@@ -39,6 +39,20 @@ func TestAServersAnswersAreLimitedAsAWhole(t *testing.T) {
 	}
 }
 
+func TestEmptyEntriesOfAServerTakeLittleMemory(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"total": {}, "items": [{}%s]}`, strings.Repeat(",{}", 8<<20))
+	}))
+	t.Cleanup(s.Close)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := Read(t.Context(), s.URL)
+	runtime.ReadMemStats(&after)
+	if made := after.TotalAlloc - before.TotalAlloc; toolroom.CodeOf(err) != toolroom.CodeResourceLimit || made > 256<<20 {
+		t.Errorf("%d bytes were taken: %v", made, err)
+	}
+}
+
 func TestADumpIsInMemoryOnce(t *testing.T) {
 	const size = 64 << 20
 	file := filepath.Join(t.TempDir(), "dump.sql")
