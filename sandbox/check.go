@@ -36,7 +36,7 @@ func Check(driver string, p Probe, s Spec) error {
 	}
 	if len(s.Folders) > 0 && !p.Folders {
 		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "the %s sandbox cannot show folders of this machine", driver).
-			WithHint("use the runtime process or docker, or name no folders")
+			WithHint("use the runtime process, docker, containerd or gvisor, or name no folders")
 	}
 	asked := s.Limits.Asked()
 	if !s.Networked() {

@@ -172,6 +172,11 @@ func TestACallerSeesAndCallsWhatItsEnvironmentServes(t *testing.T) {
 			}
 			see("list", get("/tools?namespace=fn"), true)
 			see("search", get("/search?q=says&namespace=fn"), false)
+			for word, want := range map[string]bool{says: true, other: false, "miaow": false} {
+				if text := get("/search?q=" + word + "&namespace=fn"); strings.Contains(text, `{"term":"`+word+`","field":"description"}`) != want { // it may also be known from use
+					t.Errorf("search for %s: %s", word, text)
+				}
+			}
 			see("empty search", get("/search?q=%20&namespace=fn"), true)
 			see("describe", get("/tools/fn:speak"), false)
 			see("declarations", get("/stubs?pattern=fn"), true)

@@ -157,6 +157,10 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "%s cannot limit the network to a list of hosts under the runtime %s", d.name, s.Runtime).
 			WithHint("choose containerd/runc, docker/runsc or gvisor, or remove the list")
 	}
+	if len(s.Folders) > 0 && !hasFolders(s.Runtime) {
+		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "%s cannot show folders of this machine under the runtime %s", d.name, s.Runtime).
+			WithHint("choose containerd/runc, docker or gvisor")
+	}
 	if isGVisor(s.Runtime) {
 		if err := oci.CheckGVisor(d.name, s); err != nil {
 			return nil, err

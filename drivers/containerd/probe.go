@@ -70,6 +70,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 		p.Partly = map[sandbox.Limit]string{sandbox.LimitPIDs: oci.GVisorPartly}
 		delete(p.Holds, sandbox.LimitPIDs)
 	}
+	p.Folders = hasFolders(d.o.Runtime)
 	if hasLoopback(d.o.Runtime) {
 		p.Holds[sandbox.LimitEgress] = sandbox.OverStream
 	}
@@ -122,6 +123,10 @@ func isGVisor(runtime string) bool {
 func hasLoopback(runtime string) bool {
 	return runtime == "" || runtime == "runc" || runtime == runcShim
 }
+
+// hasFolders reports whether containers of a runtime can show folders of this machine: those
+// that are no virtual machines.
+func hasFolders(runtime string) bool { return hasLoopback(runtime) || isGVisor(runtime) }
 
 // held returns the limits that a container enforces. A daemon without a controller
 // refuses to make the container.

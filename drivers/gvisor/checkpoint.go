@@ -41,8 +41,8 @@ const (
 // kinds are never requested again.
 func (d *Driver) checkpointOf(ctx context.Context, s sandbox.Spec) *checkpoint {
 	// runsc cannot checkpoint a sandbox with the host network or a listening socket,
-	// and a rootless runsc cannot restore.
-	if !d.o.Restore || s.Profile == sandbox.Dev || len(s.Egress) > 0 || os.Geteuid() != 0 {
+	// and a rootless runsc cannot restore. Folders have changed when it is restored.
+	if !d.o.Restore || s.Profile == sandbox.Dev || len(s.Egress) > 0 || len(s.Folders) > 0 || os.Geteuid() != 0 {
 		return nil
 	}
 	c := d.askedAgain(s)

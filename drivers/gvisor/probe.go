@@ -146,6 +146,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 		}
 	}
 	p.Holds[sandbox.LimitEgress] = sandbox.OverStream
+	p.Folders = os.Geteuid() == 0 // else the guest could not be the user whose files they are
 	p.Languages = guest.Languages(d.installed)
 	return p
 }

@@ -3,6 +3,7 @@
 package oci
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -47,6 +48,11 @@ const version = "1.0.2"
 
 // Spec returns the specification of the container for a guest.
 func Spec(s sandbox.Spec, o Options) *specs.Spec {
+	user := specs.User{UID: nobody, GID: nobody}
+	if len(s.Folders) > 0 {
+		// The server's user, whose files they are. It has no capabilities, even as root.
+		user = specs.User{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
+	}
 	spec := &specs.Spec{
 		Version:     version,
 		Hostname:    "toolroom",
@@ -56,12 +62,12 @@ func Spec(s sandbox.Spec, o Options) *specs.Spec {
 			Args:            append([]string{guestPath}, s.Args...),
 			Env:             slices.Concat([]string{"PATH=" + searchPath, "HOME=" + workFolder, "LANG=C.UTF-8", guest.WorkEnv + "=" + workFolder}, guest.Filter(s.Profile), s.Env),
 			Cwd:             workFolder,
-			User:            specs.User{UID: nobody, GID: nobody},
+			User:            user,
 			Capabilities:    &specs.LinuxCapabilities{},
 			NoNewPrivileges: true,
 			Rlimits:         rlimits(s.Limits),
 		},
-		Mounts: slices.Concat(o.Mounts, mounts(s, o.GVisor)),
+		Mounts: slices.Concat(o.Mounts, mounts(s, user, o.GVisor)),
 		Linux: &specs.Linux{
 			Namespaces: []specs.LinuxNamespace{
 				{Type: specs.PIDNamespace},
@@ -103,7 +109,7 @@ func network(spec *specs.Spec) {
 	}
 }
 
-func mounts(s sandbox.Spec, gVisor bool) []specs.Mount {
+func mounts(s sandbox.Spec, user specs.User, gVisor bool) []specs.Mount {
 	disk := s.Limits.Disk
 	if disk == 0 {
 		disk = defaultDisk
@@ -123,12 +129,19 @@ func mounts(s sandbox.Spec, gVisor bool) []specs.Mount {
 		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 		tmpfs("/dev/shm", "1777", shm, "noexec"),
-		tmpfs(workFolder, "0700", work, fmt.Sprintf("uid=%d", nobody), fmt.Sprintf("gid=%d", nobody)),
+		tmpfs(workFolder, "0700", work, fmt.Sprintf("uid=%d", user.UID), fmt.Sprintf("gid=%d", user.GID)),
 		{Destination: guestPath, Type: "bind", Source: s.Guest, Options: []string{"bind", "ro", "nosuid", "nodev"}},
 	}
 	if gVisor {
 		// Otherwise gVisor mounts one itself, without a size, if the folder is empty.
 		list = append(list, tmpfs("/tmp", "1777", tmp))
+	}
+	for _, f := range s.Folders {
+		access := "ro"
+		if f.Writable {
+			access = "rw"
+		}
+		list = append(list, specs.Mount{Destination: cmp.Or(f.Target, f.Source), Type: "bind", Source: f.Source, Options: []string{"rbind", access, "nosuid", "nodev"}})
 	}
 	return list
 }

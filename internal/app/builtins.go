@@ -27,6 +27,7 @@ import (
 	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/netjail"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -113,7 +114,7 @@ func (a *App) buildPacks(to *packs, c *config.Config) error {
 	}
 	servers := func(caller toolroom.Identity) egress.Local { return to.shell.Servers(caller) }
 	cannot := missing
-	if cannot == nil && len(a.sandboxInit()) == 0 && (c.Builtin.Shell == nil || c.Builtin.Shell.Runtime != config.ShellHost) {
+	if cannot == nil && len(a.sandboxInit()) == 0 && (c.Builtin.Shell == nil || slices.Contains([]string{"", config.ShellProcess}, c.Builtin.Shell.Runtime)) {
 		cannot = to.shell.Available(context.Background())
 	}
 	if on("shell") {
@@ -306,6 +307,13 @@ func (a *App) newShell(c *config.Config, folders *folder.Folders) (*shell.Shell,
 	if s.Runtime != "" {
 		o.Runtime = s.Runtime
 	}
+	drivers := &commands{app: a, image: s.Image, limits: sandbox.Limits{Memory: o.Limits.Memory, Disk: o.Limits.Disk, PIDs: o.Limits.PIDs}}
+	for limit, set := range map[sandbox.Limit]bool{sandbox.LimitMemory: s.Memory != 0, sandbox.LimitDisk: s.Disk != 0, sandbox.LimitPIDs: s.PIDs != 0} {
+		if !set {
+			drivers.unasked = append(drivers.unasked, limit)
+		}
+	}
+	o.Drivers = drivers
 	if len(s.Env) > 0 {
 		o.Env = func(ctx context.Context) (map[string]string, error) { return a.resolver.ExpandAll(shared(ctx), s.Env) }
 	}
@@ -318,6 +326,7 @@ func (a *App) newShell(c *config.Config, folders *folder.Folders) (*shell.Shell,
 			return nil, err
 		}
 		guard = guard.WithOwn()
+		drivers.guard = guard
 		o.Proxy = func(l net.Listener, done <-chan struct{}) { egress.ServeProxy(l, guard, a.log, nil, done) }
 	}
 	return shell.New(o), nil

@@ -30,6 +30,11 @@ type workshop struct {
 
 func newWorkshop(t *testing.T, config string) *workshop {
 	t.Helper()
+	return newWorkshopWith(t, config, func(*app.Options) {})
+}
+
+func newWorkshopWith(t *testing.T, config string, change func(*app.Options)) *workshop {
+	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +63,9 @@ func newWorkshop(t *testing.T, config string) *workshop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.App = open(t, app.Options{Home: filepath.Join(base, "home"), Workspace: w.dir, ConfigFile: file, Helper: self})
+	o := app.Options{Home: filepath.Join(base, "home"), Workspace: w.dir, ConfigFile: file, Helper: self}
+	change(&o)
+	w.App = open(t, o)
 	return w
 }
 

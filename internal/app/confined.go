@@ -3,19 +3,13 @@ package app
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"math"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -53,74 +47,23 @@ func (c *confined) ruled(caller context.Context, s proc.Spec, rules []toolroom.E
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(caller))
-	detach := context.AfterFunc(caller, cancel)
-	defer detach()
-	job, guard, err := c.job(ctx, e, s, rules)
+	job, guard, err := c.job(context.WithoutCancel(caller), e, s, rules)
 	if err != nil {
-		cancel()
 		return nil, err
 	}
-	p := &confinedProcess{done: make(chan struct{}), kill: cancel}
-	far, stdin, stdout := newStdio()
-	attached := make(chan struct{})
-	var taken atomic.Bool // the program itself may ask its proxy for the address
-	var refused atomic.Pointer[error]
-	job.Dial = func(ctx context.Context, address string) (net.Conn, error) {
-		switch {
-		case address == bridge.StdioAddress && taken.CompareAndSwap(false, true):
-			close(attached)
-			return far, nil
-		case guard == nil:
-			return nil, toolroom.Errorf(toolroom.CodeDenied, "the sandbox of the source %s has no network", c.name)
-		}
-		conn, err := guard.DialContext(ctx, "tcp", address)
-		if err != nil {
-			c.app.log.Info("connection of a source refused", "source", c.name, "to", address, "reason", err)
-			refused.Store(&err)
-		}
-		return conn, err
+	p, stdin, stdout, err := attachment{who: "the source " + c.name, job: job, guard: guard, stderr: s.Stderr, log: c.app.log}.start(caller, e)
+	if err != nil {
+		return nil, err
 	}
-	go func() {
-		defer cancel()
-		result, err := e.Run(ctx, job, output{to: s.Stderr})
-		p.end(result, err)
-		if last := refused.Load(); last != nil && p.err != nil {
-			p.err = fmt.Errorf("%w, after a connection was refused: %w", p.err, *last)
-		}
-		if taken.Load() {
-			select {
-			case <-far.ended: // what the program printed last was on its way
-			case <-ctx.Done():
-			}
-		}
-		far.Close()
-		close(p.done)
-	}()
-	select {
-	case <-attached:
-		return proc.Of(p, stdin, stdout), nil
-	case <-p.done:
-		if err := caller.Err(); err != nil {
-			return nil, fmt.Errorf("start the program of the source %s: %w", c.name, err)
-		}
-		return nil, cmp.Or(p.err, error(toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the program of the source %s ended before it began", c.name)))
-	}
+	return proc.Of(p, stdin, stdout), nil
 }
 
 // engine returns the engine of the sandbox's driver.
 func (c *confined) engine() (*hosted.Engine, error) {
 	name := cmp.Or(c.source.Sandbox.Runtime, config.RuntimeProcess)
-	var known []string
-	for _, one := range c.app.engines {
-		e, ok := one.(*hosted.Engine)
-		switch {
-		case !ok || e.Name() == "host":
-		case e.Name() == name:
-			return e, nil
-		default:
-			known = append(known, e.Name())
-		}
+	e, known := c.app.hosted(name)
+	if e != nil {
+		return e, nil
 	}
 	return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the source %s names the sandbox %q, which does not exist", c.name, name).
 		WithHint("available: %s", strings.Join(known, ", "))
@@ -401,77 +344,3 @@ func (c *confined) authorities(command string) (files []sandbox.Folder, variable
 	}
 	return files, variables
 }
-
-// output is the handler of a program without tools; its stderr goes to a writer.
-type output struct {
-	bridge.NoTools
-	to io.Writer
-}
-
-func (o output) Print(_, text string) {
-	if o.to != nil {
-		_, _ = io.WriteString(o.to, text)
-	}
-}
-
-// confinedProcess is a running program; see [proc.Running].
-type confinedProcess struct {
-	done chan struct{}
-	kill context.CancelFunc
-
-	err    error
-	result *engine.Result
-}
-
-func (p *confinedProcess) end(result *engine.Result, err error) {
-	p.result, p.err = result, err
-	if result == nil || err != nil {
-		return
-	}
-	switch f := result.Outcome.Failure; {
-	case f != nil && f.Kind == bridge.FailUnsupported:
-		p.err = fmt.Errorf("%s: %w", f.Message, exec.ErrNotFound)
-	case f != nil:
-		p.err = errors.New(f.Message)
-	case result.Outcome.Exit != 0:
-		p.err = &proc.Exit{Code: result.Outcome.Exit}
-	}
-}
-
-func (p *confinedProcess) Done() <-chan struct{} { return p.done }
-func (p *confinedProcess) Err() error            { return p.err }
-func (p *confinedProcess) Kill()                 { p.kill() }
-
-func (p *confinedProcess) Usage() (time.Duration, int64) {
-	if p.result == nil {
-		return 0, 0
-	}
-	return p.result.CPU, p.result.PeakMemory
-}
-
-// stdio is the server's end of a program's standard input and output, as a connection.
-type stdio struct {
-	net.Conn // nil: none of its other methods are used
-	in       *io.PipeReader
-	out      *io.PipeWriter
-	end      sync.Once
-	ended    chan struct{} // closed when the program has no more output
-}
-
-// newStdio returns both ends: far is that of the program.
-func newStdio() (far *stdio, stdin io.WriteCloser, stdout io.ReadCloser) {
-	in, stdin := io.Pipe()
-	stdout, out := io.Pipe()
-	return &stdio{in: in, out: out, ended: make(chan struct{})}, stdin, stdout
-}
-
-func (s *stdio) Read(p []byte) (int, error)  { return s.in.Read(p) }
-func (s *stdio) Write(p []byte) (int, error) { return s.out.Write(p) }
-
-// CloseWrite ends the program's output, and with it its input: see [bridge.Program.Attached].
-func (s *stdio) CloseWrite() error {
-	s.end.Do(func() { close(s.ended) })
-	return errors.Join(s.out.Close(), s.in.CloseWithError(io.EOF))
-}
-
-func (s *stdio) Close() error { return s.CloseWrite() }

@@ -166,6 +166,19 @@ func (s *releases) refresh(ctx context.Context) error {
 	for _, c := range table.Elsewhere() {
 		show(c, true, s.room.catalog.RegisterElsewhere)
 	}
+	var variants []*catalog.Entry
+	for c := range table.Served() {
+		if s.shown[c.Tool].version == c.Version {
+			continue
+		}
+		e, err := s.entry(ctx, c)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("version %d of %s: %w", c.Version, c.Tool, err))
+			continue
+		}
+		variants = append(variants, e)
+	}
+	s.room.catalog.SetVariants(variants)
 	for tool := range s.shown {
 		if !kept[tool] {
 			delete(s.shown, tool)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/source"
 )
@@ -99,5 +100,49 @@ func TestAReloadThatFailsHalfWayClosesWhatItOpened(t *testing.T) {
 	}
 	if open.Load() != 0 {
 		t.Errorf("%d sources are open after Close", open.Load())
+	}
+}
+
+// A source brings rules of its own, which must be in force before its tools are in the catalog.
+func TestToolsOfANewSourceComeAfterTheirPolicy(t *testing.T) {
+	t.Parallel()
+	r, err := Open(t.Context(), Options{Home: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var open atomic.Int64
+	here := func() int {
+		return len(r.catalog.All(func(e *catalog.Entry) bool { return e.Tool.ID.Namespace == "a" || e.Tool.ID.Namespace == "b" }))
+	}
+	r.newSource = func(name string, _ config.Source, _ *config.Config) (source.Source, error) {
+		if n := here(); n != 0 {
+			t.Errorf("%d tools are there while the source %s is built, under the old policy", n, name)
+		}
+		open.Add(1)
+		return &openSource{&open, toolroom.ID{Namespace: name, Name: "it"}}, nil
+	}
+	with := func(names ...string) *config.Config {
+		c := config.Default()
+		c.Sources = map[string]config.Source{}
+		for _, name := range names {
+			c.Sources[name] = config.Source{}
+		}
+		return c
+	}
+	for range 2 { // the second time their lists of the first are known at once
+		if err := r.Reload(with("a", "b")); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := here(); n != 2 {
+			t.Fatalf("%d tools", n)
+		}
+		if err := r.Reload(with()); err != nil {
+			t.Fatal(err)
+		}
+		r.background.Wait()
 	}
 }

@@ -132,6 +132,7 @@ type Catalog struct {
 	// A search reads it while it holds the lock of the index, and a change waits for
 	// that lock while it holds mu. Therefore neither lock guards this map.
 	shown     sync.Map // of *Entry, by string
+	variants  sync.Map // of map[string]*Entry by version, by string; see SetVariants
 	providers map[string]source.Description
 	// version counts changes of entries.
 	version atomic.Uint64

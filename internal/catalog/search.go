@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/toolroom/toolroom"
@@ -60,11 +61,18 @@ func (c *Catalog) SetMeaning(m *Meaning) {
 // empty if nobody did.
 func (c *Catalog) SetMissingMeaning(reason string) { c.noMeaning.Store(&reason) }
 
-// Texts returns what is embedded of each tool that searches find, by id.
+// Texts returns what is embedded of each tool that searches find, by id, with @ and the
+// version if it is one of [Catalog.SetVariants].
 func (c *Catalog) Texts() map[string]string {
 	texts := make(map[string]string)
 	c.shown.Range(func(id, e any) bool {
 		texts[id.(string)] = document(e.(*Entry), source.Description{}).Text()
+		return true
+	})
+	c.variants.Range(func(id, versions any) bool {
+		for version, e := range versions.(map[string]*Entry) {
+			texts[id.(string)+"@"+version] = document(e, source.Description{}).Text()
+		}
 		return true
 	})
 	return texts
@@ -87,9 +95,10 @@ func (c *Catalog) Search(query string, o SearchOptions) toolroom.Found {
 	if limit <= 0 {
 		limit = defaultHits
 	}
-	keep := func(id string) bool {
+	keep := func(key string) bool {
+		id, version, _ := strings.Cut(key, "@")
 		e := c.shownAs(id)
-		return e != nil && (o.Namespace == "" || e.Tool.ID.Namespace == o.Namespace) && o.shows(e)
+		return e != nil && (o.Namespace == "" || e.Tool.ID.Namespace == o.Namespace) && o.shows(e) && c.documentFor(id, e, o.View) == version
 	}
 	limit = min(limit, maxHits)
 	found := toolroom.Found{Query: query, Hits: []toolroom.Hit{}}
@@ -115,7 +124,8 @@ func (c *Catalog) Search(query string, o SearchOptions) toolroom.Found {
 	options := search.Options{Limit: limit, Filter: keep}
 	found.Note = c.understand(query, o.Caller, &options)
 	for _, h := range c.index.Search(query, options) {
-		if e := c.shownAs(h.ID); e != nil { // nil if it was removed after the index was read
+		id, _, _ := strings.Cut(h.ID, "@")
+		if e := c.shownAs(id); e != nil { // nil if it was removed after the index was read
 			add(o.as(e), h.Score, h.Why)
 		}
 	}
@@ -161,6 +171,65 @@ func (c *Catalog) understand(query string, caller *Caller, o *search.Options) (n
 	}
 	o.Vector, o.Weight = vector, m.Weight
 	return ""
+}
+
+// SetVariants replaces the versions of tools that serve some callers instead of the version
+// in the catalog, so that a search ranks a tool by the definition that serves its caller.
+func (c *Catalog) SetVariants(entries []*Entry) {
+	now := map[string]map[string]*Entry{}
+	for _, e := range entries {
+		if id := e.Tool.ID.Unversioned().String(); e.Tool.Release != nil && !e.Tool.Hidden {
+			if now[id] == nil {
+				now[id] = map[string]*Entry{}
+			}
+			now[id][strconv.Itoa(e.Tool.Release.Version)] = e
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := map[string]map[string]*Entry{}
+	c.variants.Range(func(id, versions any) bool {
+		before[id.(string)] = versions.(map[string]*Entry)
+		return true
+	})
+	for id, versions := range now {
+		for version, e := range versions {
+			if before[id][version] != e {
+				d := document(e, c.providers[e.Provider])
+				d.Variant = version
+				c.index.Put(d)
+			}
+		}
+		c.variants.Store(id, versions)
+	}
+	for id, versions := range before {
+		for version := range versions {
+			if now[id][version] == nil {
+				c.index.Delete(id + "@" + version)
+			}
+		}
+		if now[id] == nil {
+			c.variants.Delete(id)
+		}
+	}
+}
+
+// documentFor returns the variant by which a view ranks a tool, or "" for the version in the
+// catalog.
+func (c *Catalog) documentFor(id string, e *Entry, v View) string {
+	versions, ok := c.variants.Load(id)
+	if !ok {
+		return ""
+	}
+	served := v.as(e)
+	if served == nil || served.Tool.Release == nil || e.Tool.Release != nil && served.Tool.Release.Version == e.Tool.Release.Version {
+		return ""
+	}
+	version := strconv.Itoa(served.Tool.Release.Version)
+	if versions.(map[string]*Entry)[version] == nil {
+		return ""
+	}
+	return version
 }
 
 func (c *Catalog) shownAs(id string) *Entry {

@@ -222,3 +222,19 @@ func FuzzAQuotedStepComesBackWhole(f *testing.F) {
 		}
 	})
 }
+
+func TestAFlagThatCannotBeReadSaysWhatItTakes(t *testing.T) {
+	t.Parallel()
+	c := (&cli{}).root()
+	for flags, want := range map[string]string{
+		"exec --memory 2K":                   `invalid argument "2K" for "--memory" flag: it is not a whole number`,
+		"exec --memory 99999999999999999999": `invalid argument "99999999999999999999" for "--memory" flag: the number is too large`,
+		"exec --cpus many":                   `invalid argument "many" for "--cpus" flag: it is not a number`,
+		"exec --json=maybe":                  `invalid argument "maybe" for "--json" flag: write true or false`,
+	} {
+		c.SetArgs(strings.Fields(flags))
+		if err := c.Execute(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", flags, err)
+		}
+	}
+}

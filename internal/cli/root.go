@@ -42,7 +42,7 @@ command-line programs and functions; control and record every call.`,
 	root.SetOut(a.Out)
 	root.SetErr(a.screen)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage(c.CommandPath()+" --help", "%s", err)
+		return usage(c.CommandPath()+" --help", "%s", notParsed.ReplaceAllStringFunc(err.Error(), whyNotParsed))
 	})
 	flags := root.PersistentFlags()
 	a.top = root
@@ -163,4 +163,20 @@ func arguments(least, most int) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// notParsed matches what package strconv says of the value of a flag.
+var notParsed = regexp.MustCompile(`strconv\.Parse(?:Int|Uint|Float|Bool): parsing ".*": (?:invalid syntax|value out of range)`)
+
+// whyNotParsed says for people what package strconv says of a value.
+func whyNotParsed(text string) string {
+	switch {
+	case strings.HasSuffix(text, "out of range"):
+		return "the number is too large"
+	case strings.Contains(text, "ParseBool"):
+		return "write true or false"
+	case strings.Contains(text, "ParseFloat"):
+		return "it is not a number"
+	}
+	return "it is not a whole number"
 }

@@ -329,13 +329,13 @@ func (s *Service) output(ctx context.Context, h *handler, job engine.Job, limits
 	}
 	switch f := result.Outcome.Failure; {
 	case err != nil:
-		return out, err
+		return out, littleMemory(err, limits.Memory)
 	case f != nil:
 		if h.function != nil {
 			f = h.function.own(f)
 		}
 		e := failed(f)
-		e.Hint = cmp.Or(e.Hint, h.instead)
+		e.Hint = cmp.Or(e.Hint, h.instead, noFiles(f, result), h.view.hiding())
 		if h.toolexec > 0 && f.Kind == bridge.FailSyntax {
 			e.Hint = fmt.Sprintf("name := run(…) in line %d made it JavaScript: in Python write name = run(…)", h.toolexec)
 		}

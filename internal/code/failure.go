@@ -2,6 +2,7 @@ package code
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/identity"
+	"github.com/toolroom/toolroom/sandbox"
 )
 
 // failed returns the error of a failed program: what failed, where, and what to write
@@ -60,6 +63,38 @@ func failed(f *bridge.Failure) *toolroom.Error {
 		e.Hint = instead(message)
 	}
 	return e
+}
+
+// ownMemory is the memory below which a sandbox may be too small for itself.
+const ownMemory = 16 << 20
+
+// littleMemory adds to the error of a sandbox that was not started, or broke off, that its limit
+// of memory may be the cause.
+func littleMemory(err error, memory int64) error {
+	switch code := toolroom.CodeOf(err); {
+	case memory <= 0 || memory >= ownMemory:
+		return err
+	case code != toolroom.CodeExecutionFailed && code != toolroom.CodeSandboxUnavailable:
+		return err
+	}
+	return toolroom.AsError(err).WithCLIHint("").
+		WithHint("its limit of memory, %d bytes, may be less than the sandbox itself needs: allow %d or more", memory, ownMemory)
+}
+
+// noFiles says why an engine without files has not found one.
+func noFiles(f *bridge.Failure, r *engine.Result) string {
+	if f.Type != "FileNotFoundError" || r.Held[sandbox.LimitDisk] != engine.NoFiles {
+		return ""
+	}
+	return fmt.Sprintf("programs have no files in the engine %s: choose the runtime process, or another that has a folder for them", r.Engine)
+}
+
+// hiding says where the tools are whose namespace has the name of an input.
+func (v *view) hiding() string {
+	if v.hidden == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s is an input of this program: the tools of that name are tools.%[1]s", v.hidden)
 }
 
 var (

@@ -16,6 +16,8 @@ import (
 // view is the set of tools that a program sees, by name.
 type view struct {
 	tools []bridge.Tool
+	// hidden is a namespace whose name an input has, if there is one.
+	hidden string
 	// withheld maps omitted friendly names to the reasons.
 	withheld bridge.Map
 	// unknown are ids and namespaces in the program that match no tool.
@@ -97,7 +99,9 @@ func viewFor(language, source string, inputs bridge.Map, entries []*catalog.Entr
 		switch why, collides := taken[ns]; {
 		case !collides:
 			tool.Globals = append(tool.Globals, []string{ns, name})
-		case why != anInput && standing[ns] == "" && !left[ns]: // else the name keeps its meaning
+		case why == anInput:
+			v.hidden = ns
+		case standing[ns] == "" && !left[ns]: // else the name keeps its meaning
 			left[ns] = true
 			v.withhold(ns, fmt.Sprintf("%s is also %s: write tools.%s", ns, why, ns))
 		}

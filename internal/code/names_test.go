@@ -100,7 +100,7 @@ func TestAnInputMayNotHaveTheNameOfSomethingElse(t *testing.T) {
 	// The name is the input's, and the tool stays tools.github.go. A reason to withhold the
 	// name would hide the input.
 	v, err := viewFor("python", "github", bridge.Map{{Key: "github", Value: "x"}}, []*catalog.Entry{entry("github:go", toolroom.SourceHTTP, ``)})
-	if err != nil || len(globalsOf(v)) != 0 || len(v.withheld) != 0 {
+	if err != nil || len(globalsOf(v)) != 0 || len(v.withheld) != 0 || v.hiding() != "github is an input of this program: the tools of that name are tools.github" {
 		t.Errorf("%+v, %v", v, err)
 	}
 }

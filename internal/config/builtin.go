@@ -1,11 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/mail"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -48,9 +50,12 @@ type BuiltinFile struct {
 // BuiltinShell configures the packs shell and process.
 type BuiltinShell struct {
 	Off bool `yaml:"off,omitempty"`
-	// Runtime is where commands run: process (the default, a sandbox of this machine) or
-	// host (no sandbox).
+	// Runtime is where commands run: process (the default, a sandbox of this machine), host
+	// (no sandbox), or a sandbox driver that can show folders of this machine, such as docker
+	// or docker/runsc.
 	Runtime string `yaml:"runtime,omitempty"`
+	// Image is the image of a driver that has a choice of them (its default).
+	Image string `yaml:"image,omitempty"`
 	// Network is none (the default), guarded (a proxy that applies the rules of egress is the
 	// only way out) or host. The runtime host has always that of this machine.
 	Network string `yaml:"network,omitempty"`
@@ -186,10 +191,18 @@ func on[T any](section *T, fallback bool, off func(*T) bool) bool {
 	return !off(section)
 }
 
-func (c check) builtin(b Builtin) {
+func (c check) builtin(b Builtin, programs map[string]DriverProgram) {
 	if s := b.Shell; s != nil {
-		if s.Runtime != "" {
-			c.oneOf("builtin.shell.runtime", s.Runtime, ShellProcess, ShellHost)
+		driver, _, _ := strings.Cut(s.Runtime, "/")
+		if _, named := programs[driver]; !named && s.Runtime != "" && s.Runtime != ShellHost && !slices.Contains(warmRuntimes, driver) {
+			c.problem("builtin.shell.runtime", "no runtime has the name "+s.Runtime, "write process, host, docker or another sandbox driver")
+		}
+		here := slices.Contains([]string{"", ShellProcess, ShellHost}, s.Runtime)
+		if here && s.Image != "" {
+			c.problem("builtin.shell.image", "the runtime "+cmp.Or(s.Runtime, ShellProcess)+" has no images", "remove it, or choose a runtime that has images, such as docker")
+		}
+		if !here && s.Network == NetworkHost {
+			c.problem("builtin.shell.network", "commands in "+s.Runtime+" cannot have the network of this machine", "write none or guarded")
 		}
 		c.egress("builtin.shell.egress", s.Egress)
 		if s.Network != "" {

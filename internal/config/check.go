@@ -67,7 +67,7 @@ func (c check) config(config *Config) {
 	c.egress("egress", config.Egress)
 	c.secrets(config)
 	c.trust(config)
-	c.builtin(config.Builtin)
+	c.builtin(config.Builtin, config.Code.Runtimes.Programs)
 	for _, name := range slices.Sorted(maps.Keys(config.Sources)) {
 		if why, is := reserved.Why(name); is {
 			c.problem("sources."+name, fmt.Sprintf("the namespace %s is reserved: %s", quote(name), why), "call the source "+reserved.Free(name))

@@ -341,8 +341,6 @@ func (t target) allowEntry() string {
 	switch {
 	case t.name != "" && t.addr.IsValid() && !coveredByName(t.class):
 		return net.JoinHostPort(t.addr.String(), strconv.Itoa(int(t.port)))
-	case t.name != "" && t.class == Metadata:
-		return string(Metadata)
 	default:
 		return net.JoinHostPort(strings.ToLower(t.host), strconv.Itoa(int(t.port)))
 	}
@@ -359,6 +357,9 @@ func (t target) refusal(entry, reason string) *toolroom.Error {
 	e.Details = t.details()
 	if entry == "" {
 		return e.WithHint("write the host as a plain name or address")
+	}
+	if t.class == Metadata {
+		return e.WithHint("metadata services give out the credentials of this machine, which no tool needs; docs/security.md has the rule for those who do want it")
 	}
 	e.Details["allow"] = entry
 	return e.WithHint("to allow it, write in toolroom.yaml: egress: {allow: [%q]}", entry)

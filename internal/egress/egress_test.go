@@ -290,9 +290,9 @@ func TestAClosedGuardReachesOnlyAllowedHosts(t *testing.T) {
 
 func TestARefusalNamesTheLineThatWouldAllowIt(t *testing.T) {
 	t.Parallel()
-	resolver, _ := dnstest.Serve(t, map[string][]string{"in.example": {"10.0.0.7"}, "m.example": {"169.254.169.254"}})
+	resolver, _ := dnstest.Serve(t, map[string][]string{"in.example": {"10.0.0.7"}})
 	for _, address := range []string{
-		"http://127.0.0.1:8081/x", "http://[::1]:8081/", "http://localhost/", "https://in.example/", "http://m.example/", "http://metadata.google.internal/", "http://10.0.0.7/",
+		"http://127.0.0.1:8081/x", "http://[::1]:8081/", "http://localhost/", "https://in.example/", "http://10.0.0.7/",
 	} {
 		err := guard(t, egress.Policy{Resolver: resolver}).CheckURL(t.Context(), address)
 		e := toolroom.AsError(err)
@@ -300,9 +300,6 @@ func TestARefusalNamesTheLineThatWouldAllowIt(t *testing.T) {
 		if want := fmt.Sprintf("egress: {allow: [%q]}", entry); entry == "" || !strings.Contains(e.Hint, want) {
 			t.Errorf("%s: hint %q", address, e.Hint)
 			continue
-		}
-		if strings.Contains(address, "metadata.google.internal") {
-			resolver, _ = dnstest.Serve(t, map[string][]string{"metadata.google.internal": {"169.254.169.254"}})
 		}
 		if err := guard(t, egress.Policy{Allow: []string{entry}, Resolver: resolver}).CheckURL(t.Context(), address); err != nil && !strings.Contains(err.Error(), "cannot look up") {
 			t.Errorf("%s with %q allowed: %v", address, entry, err)

@@ -47,6 +47,9 @@ type SessionEngine interface {
 	Sessions() []string
 }
 
+// NoFiles says how an engine whose programs have no files holds a limit of disk.
+const NoFiles = "no files inside"
+
 // ErrWall is the cause of a context that ended because the program's time is over.
 var ErrWall = errors.New("the program's time is over")
 

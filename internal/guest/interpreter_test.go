@@ -3,10 +3,16 @@
 package guest
 
 import (
+	"bytes"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/toolroom/toolroom/bridge"
 )
@@ -80,6 +86,41 @@ func TestAnInterpreterThatEndsBeforeItReadsTheProgramIsReplaced(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A program ends when its first process has, though another holds its input and reads nothing.
+func TestAProgramEndsThoughALeftoverHoldsItsInput(t *testing.T) {
+	t.Parallel()
+	_, guest := connected(t)
+	r := &run{server: bridge.NewWire(guest, 0), work: t.TempDir(), program: bridge.Program{Limits: bridge.Limits{}.WithDefaults()}}
+	// A job of a shell has no input of its own, so it gets another descriptor of it.
+	cmd := r.newCommand(t.Context(), "sh", "-c", `exec 3<&0; setsid sleep 600 & echo $! > pid; exit 3`)
+	cmd.Stdin = bytes.NewReader(make([]byte, 1<<20)) // more than a pipe holds
+	wait, err := r.begin(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan int, 1)
+	go func() { ended <- wait().ExitCode() }()
+	select {
+	case code := <-ended:
+		if code != 3 {
+			t.Errorf("exit code %d", code)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it has not ended")
+	}
+	text, err := os.ReadFile(filepath.Join(r.work, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Error("the leftover did not live: ", err)
 	}
 }
 

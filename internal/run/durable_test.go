@@ -367,6 +367,30 @@ func TestAnApprovalServesTheVeryCallOnceAlsoAfterARestart(t *testing.T) {
 	}
 }
 
+func TestARefusalAfterAnApprovalDoesNotUseItUp(t *testing.T) {
+	t.Parallel()
+	store := openStore(t, filepath.Join(t.TempDir(), "db"))
+	b := newBench(t, confirmAll(t, store), func(o *run.Options) { o.MustRecord = func(*toolroom.Tool) bool { return true } })
+	var calls atomic.Int64
+	b.add(tool("rm:it"), counting(&calls))
+	call := toolroom.Call{Tool: "rm:it", NoWait: true}
+	asked := b.Run(t.Context(), call)
+	if _, err := b.Approvals.Answer(t.Context(), asked.Error.Approval, toolroom.Answer{Approve: true, By: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	b.receipts.unpromised = toolroom.Errorf(toolroom.CodeInternal, "the disk is full")
+	if r := b.Run(t.Context(), call); r.OK() || r.Effects != toolroom.EffectsNone {
+		t.Fatalf("got %s, effects %s: %v", r.Status, r.Effects, r.Error)
+	}
+	b.receipts.unpromised = nil
+	if r := b.Run(t.Context(), call); !r.OK() || calls.Load() != 1 {
+		t.Errorf("the person is asked again: %v after %d calls", r.Error, calls.Load())
+	}
+	if r := b.Run(t.Context(), call); r.OK() {
+		t.Error("one answer served two calls")
+	}
+}
+
 func TestADeclinedCallNeverRuns(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, confirmAll(t, openStore(t, filepath.Join(t.TempDir(), "db"))))

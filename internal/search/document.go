@@ -10,7 +10,8 @@ import (
 // A Document is what the index knows of one tool. Only ID is required; it
 // stands for a missing Name.
 type Document struct {
-	ID                string          // unique in the index
+	ID                string          // with Variant unique in the index
+	Variant           string          // of documents with one ID, of which a filter keeps one; may be empty
 	Namespace         string          // first half of a canonical id
 	Name              string          // as the tool's source spells it
 	Title             string          // name for people
@@ -209,6 +210,15 @@ func (b *bag) full() bool { return b.words == maxWords }
 // letter, so it is dropped with the words around it.
 func cut(text string, n int) string {
 	return text[:min(n, len(text))]
+}
+
+// key returns what the index, its hits and filters call the document: its ID, and @ with the
+// variant.
+func (d Document) key() string {
+	if d.Variant == "" {
+		return d.ID
+	}
+	return d.ID + "@" + d.Variant
 }
 
 // spellings returns the forms under which a tool is found exactly.

@@ -11,14 +11,16 @@ import (
 // search sees each Put and Delete as a whole or not at all.
 type Index struct {
 	mu        sync.RWMutex
-	slots     map[string]int32 // by id
-	docs      []indexed        // by slot
-	lengths   []float32        // by slot, beside docs because scoring reads nothing else
-	traits    []trait          // by slot
-	vectors   [][]float32      // by slot, nil for a document without
-	vectored  int              // documents with a vector
-	free      []int32          // slots without a document
-	total     float64          // sum of lengths
+	slots     map[string]int32   // by key
+	variants  map[string][]int32 // slots of documents with a variant, by ID
+	varied    int                // documents with a variant
+	docs      []indexed          // by slot
+	lengths   []float32          // by slot, beside docs because scoring reads nothing else
+	traits    []trait            // by slot
+	vectors   [][]float32        // by slot, nil for a document without
+	vectored  int                // documents with a vector
+	free      []int32            // slots without a document
+	total     float64            // sum of lengths
 	spellings map[string][]int32
 	vocab     vocabulary
 	sources   map[string]int // documents by namespace
@@ -28,6 +30,7 @@ type Index struct {
 
 // indexed is a document in the index, with what is needed to take it out again.
 type indexed struct {
+	key       string
 	id, name  string
 	spellings []string
 	terms     []*term
@@ -50,8 +53,8 @@ type posting struct {
 
 func bySlot(p posting, slot int32) int { return cmp.Compare(p.slot, slot) }
 
-// Put adds documents, replacing those with the same id. Of documents with the
-// same id in one call the last one stays. The cost depends on the size of the
+// Put adds documents, replacing those with the same key. Of documents with the
+// same key in one call the last one stays. The cost depends on the size of the
 // documents, hardly on that of the index. Searches wait while a batch is taken
 // in, tens of microseconds a document.
 func (ix *Index) Put(docs ...Document) {
@@ -64,34 +67,36 @@ func (ix *Index) Put(docs ...Document) {
 	if ix.slots == nil {
 		ix.slots = make(map[string]int32)
 		ix.spellings = make(map[string][]int32)
+		ix.variants = make(map[string][]int32)
 		ix.sources = make(map[string]int)
 		ix.guessing = make(map[string]int)
 	}
 	for i, d := range docs {
-		ix.remove(d.ID)
+		ix.remove(d.key())
 		ix.insert(d, bags[i])
 	}
 }
 
-// Delete removes the documents with the given ids. Unknown ids are ignored.
-func (ix *Index) Delete(ids ...string) {
+// Delete removes the documents with the given keys: an ID, and with a variant @ and that.
+// Unknown keys are ignored.
+func (ix *Index) Delete(keys ...string) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	for _, id := range ids {
-		ix.remove(id)
+	for _, key := range keys {
+		ix.remove(key)
 	}
 }
 
-// Len returns the number of documents.
+// Len returns the number of documents without those that have a variant.
 func (ix *Index) Len() int {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
-	return len(ix.slots)
+	return len(ix.slots) - ix.varied
 }
 
 func (ix *Index) insert(d Document, b *bag) {
 	slot := ix.takeSlot()
-	entry := indexed{id: d.ID, name: d.Name, spellings: d.spellings(), terms: make([]*term, 0, len(b.terms))}
+	entry := indexed{key: d.key(), id: d.ID, name: d.Name, spellings: d.spellings(), terms: make([]*term, 0, len(b.terms))}
 	for text, o := range b.terms {
 		t := ix.vocab.intern(text)
 		at, _ := slices.BinarySearchFunc(t.postings, slot, bySlot)
@@ -101,7 +106,11 @@ func (ix *Index) insert(d Document, b *bag) {
 	for _, form := range entry.spellings {
 		ix.spellings[form] = append(ix.spellings[form], slot)
 	}
-	ix.slots[d.ID] = slot
+	ix.slots[entry.key] = slot
+	if d.Variant != "" {
+		ix.variants[d.ID] = append(ix.variants[d.ID], slot)
+		ix.varied++
+	}
 	ix.docs[slot] = entry
 	ix.lengths[slot] = b.length
 	ix.traits[slot] = trait{d.Namespace, len(d.Keywords) > 0, b.names, d.nudge()}
@@ -125,10 +134,16 @@ func (ix *Index) takeSlot() int32 {
 	return int32(len(ix.docs) - 1)
 }
 
-func (ix *Index) remove(id string) {
-	slot, ok := ix.slots[id]
+func (ix *Index) remove(key string) {
+	slot, ok := ix.slots[key]
 	if !ok {
 		return
+	}
+	if id := ix.docs[slot].id; id != key {
+		ix.varied--
+		if ix.variants[id] = slices.DeleteFunc(ix.variants[id], func(s int32) bool { return s == slot }); len(ix.variants[id]) == 0 {
+			delete(ix.variants, id)
+		}
 	}
 	for _, t := range ix.docs[slot].terms {
 		at, _ := slices.BinarySearchFunc(t.postings, slot, bySlot)
@@ -156,7 +171,7 @@ func (ix *Index) remove(id string) {
 	ix.setVector(slot, nil)
 	ix.docs[slot] = indexed{}
 	ix.free = append(ix.free, slot)
-	delete(ix.slots, id)
+	delete(ix.slots, key)
 }
 
 func less(counts map[string]int, key string) {

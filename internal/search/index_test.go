@@ -2,6 +2,7 @@ package search
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -163,5 +164,34 @@ func TestAWordLookedForAgainstItsNeighbours(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("near(%q): -want +got\n%s", tt.word, diff)
 		}
+	}
+}
+
+func TestVariantsOfADocumentAreHitsOfWhoWantsThem(t *testing.T) {
+	t.Parallel()
+	var ix Index
+	ix.Put(Document{ID: "a:speak", Name: "speak", Description: "Says moo."}, Document{ID: "a:speak", Variant: "2", Name: "speak", Description: "Says woof."})
+	search := func(query string, filter func(string) bool) (keys []string) {
+		for _, h := range ix.Search(query, Options{Filter: filter, Learned: func(string) []Lesson { return []Lesson{{ID: "a:speak", Weight: 1}} }}) {
+			keys = append(keys, h.ID)
+		}
+		return keys
+	}
+	second := func(key string) bool { return key == "a:speak@2" }
+	if got := search("a:speak", nil); !slices.Equal(got, []string{"a:speak"}) || ix.Len() != 1 {
+		t.Errorf("without a filter: %v of %d", got, ix.Len())
+	}
+	for _, query := range []string{"woof", "speak", "a:speak"} {
+		if got := search(query, second); !slices.Equal(got, []string{"a:speak@2"}) {
+			t.Errorf("%s: %v", query, got)
+		}
+	}
+	ix.Put(Document{ID: "a:speak", Variant: "2", Name: "speak", Description: "Says miaow."})
+	ix.Delete("a:speak")
+	if got := search("miaow", second); !slices.Equal(got, []string{"a:speak@2"}) || ix.Len() != 0 {
+		t.Errorf("replaced: %v, and %d others", got, ix.Len())
+	}
+	if ix.Delete("a:speak@2"); len(search("miaow", second)) != 0 {
+		t.Error("it is found after it was deleted")
 	}
 }

@@ -13,10 +13,10 @@ import (
 type Options struct {
 	// Limit is the greatest number of hits. Default 10.
 	Limit int
-	// Filter, if not nil, says whether the document with this id may be a hit.
-	// It is asked only for documents that rank high enough, and must not call
-	// the index.
-	Filter func(id string) bool
+	// Filter, if not nil, says whether the document with this key may be a hit: its
+	// ID, and @ with its variant. It is asked only for documents that rank high
+	// enough, and must not call the index. Without it variants are no hits.
+	Filter func(key string) bool
 	// Vector, if not nil, is that of the query, from the embedder whose vectors
 	// the index has; see [Index.SetVectors]. Weight is how much its cosine counts
 	// beside words, which count 1.
@@ -35,7 +35,7 @@ type Lesson struct {
 
 // A Hit is a document that matches a query.
 type Hit struct {
-	ID    string           `json:"id"`
+	ID    string           `json:"id"`    // with @ and the variant, if there is one
 	Score float64          `json:"score"` // comparable within one search only
 	Why   []toolroom.Match `json:"why"`
 }
@@ -77,7 +77,7 @@ func (ix *Index) Search(query string, opts Options) []Hit {
 		if similar(c.slot) {
 			reasons = append(reasons, toolroom.Match{Term: q.text, Field: FieldMeaning.String()})
 		}
-		hits = append(hits, Hit{ix.docs[c.slot].id, c.score, reasons})
+		hits = append(hits, Hit{ix.docs[c.slot].key, c.score, reasons})
 	}
 	return hits
 }
@@ -260,7 +260,7 @@ type candidate struct {
 type ranking struct {
 	docs   []indexed
 	limit  int
-	filter func(id string) bool
+	filter func(key string) bool
 	kept   []candidate
 	floor  float64 // score below which a candidate has no chance
 }
@@ -274,7 +274,8 @@ func newRanking(docs []indexed, opts Options) *ranking {
 }
 
 func (r *ranking) offer(c candidate) {
-	if c.score < r.floor || r.filter != nil && !r.filter(r.docs[c.slot].id) {
+	d := &r.docs[c.slot]
+	if c.score < r.floor || r.filter == nil && d.key != d.id || r.filter != nil && !r.filter(d.key) {
 		return
 	}
 	r.kept = append(r.kept, c)
@@ -286,7 +287,7 @@ func (r *ranking) offer(c candidate) {
 
 func (r *ranking) best() []candidate {
 	slices.SortFunc(r.kept, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(r.docs[a.slot].id, r.docs[b.slot].id))
+		return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(r.docs[a.slot].key, r.docs[b.slot].key))
 	})
 	return r.kept[:min(len(r.kept), r.limit)]
 }

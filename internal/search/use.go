@@ -2,6 +2,7 @@ package search
 
 import (
 	"math"
+	"slices"
 
 	"github.com/toolroom/toolroom"
 )
@@ -49,15 +50,17 @@ func (ix *Index) recall(scores []tally, q query, learned func(term string) []Les
 		}
 		idf := math.Log(1 + (max(n-df, 0)+0.5)/(df+0.5))
 		for _, l := range lessons {
-			slot, ok := ix.slots[l.ID]
-			if !ok {
-				continue
+			slots := ix.variants[l.ID]
+			if slot, ok := ix.slots[l.ID]; ok {
+				slots = append(slices.Clip(slots), slot)
 			}
-			scores[slot].score += useGain * idf * l.Weight / (l.Weight + useHalf)
-			if why == nil {
-				why = make(map[int32][]toolroom.Match)
+			for _, slot := range slots {
+				scores[slot].score += useGain * idf * l.Weight / (l.Weight + useHalf)
+				if why == nil {
+					why = make(map[int32][]toolroom.Match)
+				}
+				why[slot] = append(why[slot], toolroom.Match{Term: w.word, Field: FieldUse.String()})
 			}
-			why[slot] = append(why[slot], toolroom.Match{Term: w.word, Field: FieldUse.String()})
 		}
 	}
 	return why

@@ -3,6 +3,7 @@ package shell
 import (
 	"context"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -115,17 +116,22 @@ func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (
 	if out.Cwd, err = s.dirOf(in.Cwd, state.Dir); err != nil {
 		return out, err
 	}
-	c := command{argv: []string{shellPath(), "-c", in.Command}, dir: out.Cwd, stdin: []byte(in.Stdin)}
+	c := command{argv: []string{shellPath(), "-c", in.Command}, runtime: s.runtimeOf(req), dir: out.Cwd, stdin: []byte(in.Stdin)}
 	extra, err := s.prepare(ctx, req, &c, state)
 	if err != nil {
 		return out, err
 	}
 	if session != "" && s.o.State != "" {
-		if c.state, err = s.stateFile(); err != nil {
+		named := s.inDriver(c.runtime)
+		if c.state, err = s.stateFile(named); err != nil {
 			return out, err
 		}
 		defer c.state.Close()
 		c.argv = []string{shellPath(), "-c", keeper, "command", in.Command}
+		if named {
+			c.argv[2] = keeperInside
+			defer os.Remove(c.state.Name())
+		}
 	}
 	if c.terminal, err = in.open(); err != nil {
 		return out, err
@@ -153,7 +159,7 @@ func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (
 	out.Stdout, out.Stderr, out.Isolation, out.exit = stdout.String(), stderr.String(), run.isolation, run.exit
 	out.ExitCode, out.Signal, out.Exceeded = run.exit.code, run.exit.signal, run.exit.exceeded
 	out.Dropped = stdout.dropped() + stderr.dropped()
-	out.offline = run.sandbox != nil && s.o.Proxy == nil && !s.o.Network
+	out.offline = c.runtime != RuntimeHost && s.o.Proxy == nil && !s.o.Network
 	switch {
 	case ctx.Err() != nil:
 		return out, context.Cause(ctx)
@@ -162,12 +168,13 @@ func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (
 	case run.exit.err != nil:
 		return out, toolroom.Errorf(toolroom.CodeExecutionFailed, "the sandbox of the command failed: %w", run.exit.err)
 	case c.state != nil:
-		return out, s.keep(req, session, c.state, extra)
+		return out, s.keep(req, session, c, state, extra)
 	}
 	return out, nil
 }
 
 func (s *Shell) timeout(limit time.Duration, out ExecResult) error {
+	out.ExitCode, out.Signal = 0, "" // it was ended here
 	printed := "; it had printed nothing"
 	if text := strings.TrimSpace(out.text()); text != "" {
 		printed = "; it had printed:\n" + tail(text) // what a model needs to see why
@@ -291,8 +298,10 @@ func (s *Shell) Run(ctx context.Context, req *source.Request, p Program) (ExecRe
 		return ExecResult{}, err
 	}
 	out := ExecResult{Cwd: dir}
+	c := command{argv: p.Argv, runtime: s.runtimeOf(req), dir: dir, stdin: []byte(p.Stdin), offline: p.Offline, readOnly: p.ReadOnly}
+	c.env = s.mergeEnv(c, nil, p.Env)
 	stdout, stderr := &clipped{}, &clipped{}
-	run, err := s.startCommand(ctx, req, command{argv: p.Argv, dir: dir, env: s.mergeEnv(command{}, nil, p.Env), stdin: []byte(p.Stdin), offline: p.Offline, readOnly: p.ReadOnly}, stdout, stderr)
+	run, err := s.startCommand(ctx, req, c, stdout, stderr)
 	if err != nil {
 		return out, err
 	}

@@ -17,8 +17,8 @@ const homeInside = "/run/home"
 
 // homeOf returns the folder that is the home of a caller's commands in the sandbox: compilers
 // and package managers keep their caches there. It is empty if there is none.
-func (s *Shell) homeOf(ctx context.Context, req *source.Request) (string, error) {
-	if s.o.State == "" || s.o.Runtime == RuntimeHost {
+func (s *Shell) homeOf(ctx context.Context, req *source.Request, runtime string) (string, error) {
+	if s.o.State == "" || runtime == RuntimeHost {
 		return "", nil
 	}
 	dir := filepath.Join(s.o.State, digest(identity.Owner(req.Identity)), "home")

@@ -24,7 +24,7 @@ func TestAHomeIsCompleteBeforeACommandCanWriteIntoIt(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	s := &Shell{o: Options{State: state, Runtime: RuntimeProcess}}
-	home, err := s.homeOf(t.Context(), &source.Request{})
+	home, err := s.homeOf(t.Context(), &source.Request{}, RuntimeProcess)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestAHomeIsCompleteBeforeACommandCanWriteIntoIt(t *testing.T) {
 	if err != nil || len(names) != 1 {
 		t.Errorf("%v, %v", names, err)
 	}
-	if again, err := s.homeOf(t.Context(), &source.Request{}); again != home || err != nil {
+	if again, err := s.homeOf(t.Context(), &source.Request{}, RuntimeProcess); again != home || err != nil {
 		t.Errorf("%s, %v", again, err)
 	}
 }

@@ -233,7 +233,7 @@ func (s *Shell) background(ctx context.Context, req *source.Request, in StartArg
 	if err != nil {
 		return nil, err
 	}
-	c := command{argv: in.argv(), dir: dir, stdin: []byte(in.Input)}
+	c := command{argv: in.argv(), runtime: s.runtimeOf(req), dir: dir, stdin: []byte(in.Input)}
 	if _, err := s.prepare(ctx, req, &c, state); err != nil {
 		return nil, err
 	}

@@ -70,19 +70,28 @@ func (s *Shell) startWhere(ctx context.Context, req *source.Request, c command, 
 	if c.terminal != nil {
 		c.env = c.terminal.environ(c.env)
 	}
-	if s.o.Runtime == RuntimeHost {
+	switch {
+	case c.runtime == RuntimeHost:
 		return s.startOnHost(c, out, errOut)
+	case s.inDriver(c.runtime):
+		return s.startInDriver(ctx, c, out, errOut)
 	}
 	return s.startInSandbox(ctx, c, out, errOut)
 }
 
 // permitted checks what policy requires of the call.
 func (s *Shell) permitted(req *source.Request) error {
-	have := s.isolation(context.Background(), req)
-	if req.Engine != "" && req.Engine != s.o.Runtime {
-		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires engine %s for this call, but commands run in %s", req.Engine, s.o.Runtime).
+	runtime := s.runtimeOf(req)
+	if req.Engine != "" && req.Engine != runtime {
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires engine %s for this call, but commands run in %s", req.Engine, runtime).
 			WithCLIHint("see which rule requires it: toolroom policy explain %s", req.Tool)
 	}
+	if s.inDriver(runtime) {
+		if _, missing := s.o.Drivers.Isolation(context.Background(), runtime); missing != nil {
+			return missing
+		}
+	}
+	have := s.isolation(context.Background(), req)
 	if !policy.Holds(policy.Walls(have), toolroom.Isolation(req.Isolation)) {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires isolation %s or stronger, but commands run in %s", req.Isolation, have).
 			WithCLIHint("see which rule requires it: toolroom policy explain %s", req.Tool)
@@ -434,7 +443,10 @@ func (s *Shell) sandboxPath() string {
 func (s *Shell) mergeEnv(c command, kept, extra map[string]string) []string {
 	env := map[string]string{}
 	base := []string{"PATH=" + s.sandboxPath(), "HOME=" + c.homeDir(), "LANG=C.UTF-8", "TMPDIR=/tmp", "TERM=dumb"}
-	if s.o.Runtime == RuntimeHost {
+	switch {
+	case s.inDriver(c.runtime):
+		base = []string{"PATH=" + searchPath, "HOME=" + c.homeDir(), "LANG=C.UTF-8", "TMPDIR=" + lockdown.WorkDir, "TERM=dumb"}
+	case c.runtime == RuntimeHost:
 		base = append(proc.Environ(s.o.Environ, nil), "TERM=dumb")
 	}
 	for _, entry := range base {

@@ -66,14 +66,25 @@ func (s *Shell) recall(req *source.Request, session string) (sessionState, error
 }
 
 // keep stores what a command wrote to file 3. Variables of the config are left out: they
-// are set again, and may be secrets.
-func (s *Shell) keep(req *source.Request, session string, f *os.File, extra map[string]string) error {
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
+// are set again, and may be secrets. So are those that the sandbox of a driver has itself.
+func (s *Shell) keep(req *source.Request, session string, c command, before sessionState, extra map[string]string) error {
+	if _, err := c.state.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxState+1))
+	data, err := io.ReadAll(io.LimitReader(c.state, maxState+1))
 	if err != nil || len(data) == 0 || len(data) > maxState {
 		return err // the command replaced the shell, or its environment is too large
+	}
+	theirs := map[string]bool{}
+	if s.inDriver(c.runtime) {
+		began, ended, _ := bytes.Cut(data, []byte{0, 0})
+		data = ended
+		for entry := range bytes.SplitSeq(began, []byte{0}) {
+			name, _, _ := strings.Cut(string(entry), "=")
+			if _, kept := before.Env[name]; !kept {
+				theirs[string(entry)] = true
+			}
+		}
 	}
 	dir, env, ok := bytes.Cut(data, []byte("\n"))
 	if !ok {
@@ -85,7 +96,7 @@ func (s *Shell) keep(req *source.Request, session string, f *os.File, extra map[
 	}
 	for entry := range bytes.SplitSeq(env, []byte{0}) {
 		name, value, ok := strings.Cut(string(entry), "=")
-		if _, fromConfig := extra[name]; ok && !fromConfig && !unkept[name] && value != proxyURL {
+		if _, fromConfig := extra[name]; ok && !fromConfig && !unkept[name] && !theirs[string(entry)] && value != proxyURL {
 			state.Env[name] = value
 		}
 	}
@@ -100,11 +111,11 @@ func (s *Shell) keep(req *source.Request, session string, f *os.File, extra map[
 	return atomicfile.Write(path, text, 0o600)
 }
 
-// stateFile returns an open file without a name.
-func (s *Shell) stateFile() (*os.File, error) {
+// stateFile returns an open file, which has a name only if that is needed.
+func (s *Shell) stateFile(named bool) (*os.File, error) {
 	f, err := os.CreateTemp(s.o.Scratch, "shell-*")
-	if err != nil {
-		return nil, err
+	if err != nil || named {
+		return f, err
 	}
 	return f, os.Remove(f.Name())
 }

@@ -32,8 +32,10 @@ const (
 // Options configure the packs.
 type Options struct {
 	Folders *folder.Folders
-	// Runtime is RuntimeProcess or RuntimeHost.
+	// Runtime is RuntimeProcess, RuntimeHost, or the name of a sandbox driver.
 	Runtime string
+	// Drivers starts commands in the sandboxes of drivers.
+	Drivers Drivers
 	// Network gives commands in the sandbox the network of this machine.
 	Network bool
 	// Proxy serves the proxy of a command in the sandbox until done is closed; the proxy is
@@ -101,6 +103,10 @@ func (s *Shell) Available(ctx context.Context) *toolroom.Error {
 	if s.o.Runtime == RuntimeHost {
 		return nil
 	}
+	if s.inDriver(s.o.Runtime) {
+		_, missing := s.o.Drivers.Isolation(ctx, s.o.Runtime)
+		return missing
+	}
 	const hint = "to run commands without a sandbox, as this user, write in toolroom.yaml: builtin: {shell: {runtime: host}}"
 	if len(s.o.Init) == 0 {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "this program cannot start sandboxes, so commands do not run").WithHint(hint)
@@ -118,10 +124,28 @@ func (s *Shell) Available(ctx context.Context) *toolroom.Error {
 // required are the layers that the sandbox of a command must have.
 var required = []lockdown.Layer{lockdown.Namespaces, lockdown.Seccomp}
 
-// isolation returns the isolation layers of a command.
-func (s *Shell) isolation(context.Context, *source.Request) string {
-	if s.o.Runtime == RuntimeHost {
+// runtimeOf returns where the commands of a call run: the runtime of the config, unless
+// policy names another sandbox for the call.
+func (s *Shell) runtimeOf(req *source.Request) string {
+	if req.Engine == RuntimeProcess || req.Engine != "" && s.inDriver(req.Engine) {
+		return req.Engine
+	}
+	return s.o.Runtime
+}
+
+func (s *Shell) inDriver(runtime string) bool {
+	return runtime != RuntimeProcess && runtime != RuntimeHost && s.o.Drivers != nil
+}
+
+// isolation returns the isolation layers of a command; empty if it cannot run.
+func (s *Shell) isolation(ctx context.Context, req *source.Request) string {
+	runtime := s.runtimeOf(req)
+	switch {
+	case runtime == RuntimeHost:
 		return "none"
+	case s.inDriver(runtime):
+		layers, _ := s.o.Drivers.Isolation(ctx, runtime)
+		return layers
 	}
 	return s.machine.LayersOf(lockdown.Spec{Network: s.o.Network, Minimum: required}).String()
 }
@@ -140,8 +164,10 @@ func (s *Shell) enforces(rule toolroom.Effect, predicted []toolroom.Effect) bool
 // command is what to run.
 type command struct {
 	argv []string
-	dir  string
-	env  []string
+	// runtime is where it runs, as in [Options].
+	runtime string
+	dir     string
+	env     []string
 	// stdin is the whole input; nil is empty.
 	stdin []byte
 	// terminal is where the command runs; nil if it has pipes. Starting takes it over.
@@ -202,7 +228,7 @@ func (s *Shell) prepare(ctx context.Context, req *source.Request, c *command, st
 			return nil, err
 		}
 	}
-	if c.home, err = s.homeOf(ctx, req); err != nil {
+	if c.home, err = s.homeOf(ctx, req, c.runtime); err != nil {
 		return nil, err
 	}
 	c.env, c.servers = s.mergeEnv(*c, state.Env, extra), s.Servers(req.Identity)

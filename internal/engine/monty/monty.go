@@ -69,7 +69,7 @@ func held() map[sandbox.Limit]string {
 		sandbox.LimitCPU:     "the interpreter's clock",
 		sandbox.LimitMemory:  "the interpreter's allocator",
 		sandbox.LimitPIDs:    "no processes inside",
-		sandbox.LimitDisk:    "no files inside",
+		sandbox.LimitDisk:    engine.NoFiles,
 		sandbox.LimitNetwork: "no sockets inside",
 	}
 }

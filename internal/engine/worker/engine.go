@@ -109,7 +109,7 @@ func (e *Engine) held() map[sandbox.Limit]string {
 		sandbox.LimitWall:    e.kind.Wall,
 		sandbox.LimitMemory:  e.kind.Memory,
 		sandbox.LimitPIDs:    "no processes inside",
-		sandbox.LimitDisk:    "no files inside",
+		sandbox.LimitDisk:    engine.NoFiles,
 		sandbox.LimitNetwork: "no sockets inside",
 	}
 	if e.kind.CPU != "" {

@@ -1,0 +1,47 @@
+package mcp
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/mcp"
+)
+
+// A task that is polled is not busy between two looks, and its connection is asked for once.
+func TestAConnectionThatIsPolledIsNotClosedForAnother(t *testing.T) {
+	t.Parallel()
+	s := New(Config{URL: "http://localhost:1/mcp", Namespace: "x"})
+	t.Cleanup(func() { s.Close() })
+	long := time.Now().Add(-2 * leftAfter)
+	with := func(who string, lastUse time.Time, busy int64) {
+		l := newLink(s, linkKey{who: who})
+		l.used = long
+		l.state, l.up = ready, &upstream{session: &mcp.Client{}, stderr: &proc.Tail{}}
+		l.up.lastUse.Store(lastUse.UnixNano())
+		l.up.busy.Store(busy)
+		s.links[l.linkKey] = l
+	}
+	with("polled", time.Now(), 0)
+	with("waits", long, 1)
+	for i := len(s.links); i < maxLinks; i++ {
+		l := newLink(s, linkKey{who: strconv.Itoa(i)}) // has no connection
+		l.used = long
+		s.links[l.linkKey] = l
+	}
+	s.linkOf(linkKey{who: "another"})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, who := range []string{"polled", "waits", "another"} {
+		if s.links[linkKey{who: who}] == nil {
+			t.Errorf("the connection of %s was closed", who)
+		}
+	}
+	if n := len(s.links); n != 3 {
+		t.Errorf("%d connections are left", n)
+	}
+	for _, who := range []string{"polled", "waits"} { // without a session to end
+		s.links[linkKey{who: who}].up = nil
+	}
+}
