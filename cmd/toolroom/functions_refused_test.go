@@ -65,7 +65,7 @@ func TestCodeInOtherLanguagesThatCannotBeAToolIsRefusedWithItsPlace(t *testing.T
 		"a file of an unknown language":     {"a.xyz", "f", []string{"a.xyz", "#!"}},
 		"a case that is none":               {"a.ts", "// toolroom:\n//   cases: [{name: a, arguments: {x: 1}, assert: 'value >'}]\nexport function f(x: number) {}\n", []string{`case "a"`}},
 		"a module that is not base64":       {"a.wasm", "?", []string{"a.wasm", "base64"}},
-		"a module without a declaration":    {"a.wasm", "AGFzbQEAAAA=", []string{"declares no parameters"}},
+		"a module without a declaration":    {"a.wasm", "AGFzbQEAAAA=", []string{"a.wasm: it came without tool.yaml", "push the folder"}},
 		"a default in JavaScript's doc":     {"a.js", "/** @param {number} [x=a] */\nexport function f(x) {}\n", []string{"a.js:2:19", "default of x"}},
 		"a script without a shebang":        {"a.sh", "echo\n", []string{"a.sh", "language is not known", "#!"}},
 		"a binary script":                   {"a.sh", "#!/bin/sh\n\x00\x01", []string{"a.sh:2:1", "UTF-8"}},

@@ -335,6 +335,9 @@ func (s *Service) output(ctx context.Context, h *handler, job engine.Job, limits
 			f = h.function.own(f)
 		}
 		e := failed(f)
+		if f.Type == "Trap" { // the reason is what the module printed before
+			e.Message += lastLines(x.Stderr)
+		}
 		e.Hint = cmp.Or(e.Hint, h.instead, noFiles(f, result), h.view.hiding())
 		if h.toolexec > 0 && f.Kind == bridge.FailSyntax {
 			e.Hint = fmt.Sprintf("name := run(…) in line %d made it JavaScript: in Python write name = run(…)", h.toolexec)

@@ -150,6 +150,17 @@ func exited(x *toolroom.Execution, overCalls bool) error {
 	return e
 }
 
+// lastLines returns a colon and the last few lines of a text, or "" if it is blank.
+func lastLines(text string) string {
+	const most = 5
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	text = strings.TrimSpace(strings.Join(lines[max(len(lines)-most, 0):], "\n"))
+	if text == "" {
+		return ""
+	}
+	return ":\n" + text
+}
+
 func lastLine(text string) string {
 	text = strings.TrimRight(text, "\n")
 	return text[strings.LastIndexByte(text, '\n')+1:]

@@ -108,8 +108,8 @@ func TestAModuleThatEndsEarlyReportsWhy(t *testing.T) {
 			j := engine.Job{Owner: "tester", Program: bridge.Program{Language: "wasm", Name: "main.wasm", Module: c.module, Limits: bridge.Limits{Wall: 120_000}}}
 			result, _ := run(t, e, j)
 			f := result.Outcome.Failure
-			if f == nil || f.Kind != c.kind || !strings.Contains(f.Message, c.says) {
-				t.Errorf("it ended with %+v, want %s that says %q", f, c.kind, c.says)
+			if f == nil || f.Kind != c.kind || !strings.Contains(f.Message, c.says) || strings.Contains(f.Message, "\n") {
+				t.Errorf("it ended with %+v, want %s that says %q in one line", f, c.kind, c.says)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
@@ -219,7 +220,8 @@ func (r *run) failure(err error) (exit int, f *bridge.Failure) {
 	case r.stopped():
 		return 0, &bridge.Failure{Kind: bridge.FailCancelled, Message: "it was cancelled"}
 	case err != nil:
-		f = &bridge.Failure{Kind: bridge.FailProgram, Type: "Trap", Message: fmt.Sprintf("the module broke off: %.2000s", err)}
+		reason, stack, _ := strings.Cut(err.Error(), "\nwasm stack trace:\n")
+		f = &bridge.Failure{Kind: bridge.FailProgram, Type: "Trap", Message: fmt.Sprintf("the module broke off: %.2000s", reason), Trace: stack}
 	}
 	if r.memory != nil && r.memory.refused && (f != nil || exit != 0) {
 		// The module was refused memory and failed because of that.

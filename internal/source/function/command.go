@@ -37,6 +37,9 @@ func inspectCommand(c *Code) ([]Inspected, error) {
 	}
 	t := Inspected{Name: cmp.Or(m.Name, stem(c.File)), Title: m.Title, Text: m.Description, Plan: json.RawMessage("{}"), Line: 1}
 	declared := len(m.Tools) == 1 && m.Tools[0].InputSchema != nil
+	if _, ok := c.Files[ManifestFile]; !ok && c.Language == "wasm" {
+		return nil, mistake(c.File, 0, 0, "it came without "+ManifestFile+", which declares its parameters", `write it beside the module with "file: `+c.File+`" and "parameters: {name: string}", or "parameters: {}" if it takes none, and push the folder`)
+	}
 	if m.Parameters == nil && !declared {
 		return nil, mistake(where, 1, 1, "it declares no parameters", `declare them: "parameters: {name: string}", or "parameters: {}" if it takes none, in a comment "toolroom:" of a script or in `+ManifestFile)
 	}
