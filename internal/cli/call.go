@@ -204,6 +204,9 @@ func (a *cli) printResult(r *toolroom.Result) error {
 			a.screen.say("[%s %s %s]", c.Type, c.MIMEType, c.URI)
 		}
 	}
+	if len(r.Content) == 0 && len(r.Value) == 0 && r.Error == nil {
+		a.screen.say("the call has succeeded and returned no content")
+	}
 	a.warn(r.Warnings)
 	switch {
 	case r.Hidden == nil:
