@@ -2,11 +2,16 @@ package shell
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/source"
@@ -49,6 +54,66 @@ func (s *Shell) homeOf(ctx context.Context, req *source.Request, runtime string)
 		return dir, nil
 	}
 	return "", err
+}
+
+// homes holds the measured sizes of homes.
+type homes struct {
+	mu  sync.Mutex
+	all map[string]measured
+}
+
+type measured struct {
+	size  int64
+	until time.Time // when it is measured again
+}
+
+const (
+	// measureAgain is how long the size of a home is trusted; that of one with many files,
+	// measureShare times the time that measuring takes.
+	measureAgain = 30 * time.Second
+	measureShare = 50
+)
+
+// frees matches commands that free space, which run although the home is full.
+var frees = regexp.MustCompile(`^\s*(rm|du|ls)\s`)
+
+// checkHome returns an error if a home is full. One command can still write more than the
+// limit: it is not measured while it runs.
+func (s *Shell) checkHome(dir string) error {
+	if s.o.HomeSize <= 0 || dir == "" {
+		return nil
+	}
+	s.homes.mu.Lock()
+	defer s.homes.mu.Unlock()
+	known := s.homes.all[dir]
+	if now := time.Now(); now.After(known.until) || known.size > s.o.HomeSize {
+		known.size = sizeOf(dir)
+		known.until = now.Add(max(measureAgain, measureShare*time.Since(now)))
+		if s.homes.all == nil {
+			s.homes.all = map[string]measured{}
+		}
+		s.homes.all[dir] = known
+	}
+	if known.size <= s.o.HomeSize {
+		return nil
+	}
+	return toolroom.Errorf(toolroom.CodeResourceLimit, "the home folder of commands is full: it has %d bytes, and %d is the most", known.size, s.o.HomeSize).
+		WithHint("free some: a command that begins with rm, du or ls still runs, such as rm -rf ~/.cache; or raise builtin.shell.home")
+}
+
+// sizeOf returns the bytes of the files in a folder. What vanishes meanwhile counts nothing.
+func sizeOf(dir string) int64 {
+	var size int64
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // it is left out
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
+		return nil
+	})
+	return size
 }
 
 // Author returns the author of commits: that of the operator's own configuration, which is

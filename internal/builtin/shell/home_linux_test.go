@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -40,5 +41,35 @@ func TestAHomeIsCompleteBeforeACommandCanWriteIntoIt(t *testing.T) {
 	}
 	if again, err := s.homeOf(t.Context(), &source.Request{}, RuntimeProcess); again != home || err != nil {
 		t.Errorf("%s, %v", again, err)
+	}
+}
+
+func TestAFullHomeIsSaid(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := New(Options{State: dir, HomeSize: 1000})
+	home, err := s.homeOf(t.Context(), &source.Request{}, RuntimeProcess)
+	if err != nil {
+		t.Fatal(err)
+	}
+	big := filepath.Join(home, "big")
+	if err := os.WriteFile(big, make([]byte, 2000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	prepare := func(line string) error {
+		_, err := s.prepare(t.Context(), &source.Request{}, &command{argv: []string{"sh", "-c", line}}, sessionState{})
+		return err
+	}
+	if err := prepare("make"); toolroom.CodeOf(err) != toolroom.CodeResourceLimit {
+		t.Errorf("a full home: %v", err)
+	}
+	if err := prepare("rm ~/big"); err != nil {
+		t.Errorf("a command that frees space: %v", err)
+	}
+	if err := os.Remove(big); err != nil {
+		t.Fatal(err)
+	}
+	if err := prepare("make"); err != nil {
+		t.Errorf("a home with space again: %v", err)
 	}
 }
