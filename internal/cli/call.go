@@ -110,6 +110,9 @@ func (a *cli) orNoSources(r *app.App, err error) error {
 		return err
 	}
 	e := *toolroom.AsError(err)
+	if strings.HasPrefix(e.CLIHint, "release it: ") { // the tool is there, and not served
+		return err
+	}
 	file, why := "", fs.ErrNotExist
 	if a.shared == nil {
 		file, why = config.Find(a.configFile, a.Dir, a.UserConfig)
