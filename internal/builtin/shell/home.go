@@ -56,13 +56,11 @@ func (s *Shell) homeOf(ctx context.Context, req *source.Request, runtime string)
 	return "", err
 }
 
-// homes holds the measured sizes of homes.
-type homes struct {
-	mu  sync.Mutex
-	all map[string]measured
-}
+// homes holds the measured sizes of homes, by folder.
+type homes struct{ all sync.Map } // of *measured
 
 type measured struct {
+	mu    sync.Mutex // held while the home is measured; others are not kept waiting
 	size  int64
 	until time.Time // when it is measured again
 }
@@ -74,8 +72,9 @@ const (
 	measureShare = 50
 )
 
-// frees matches commands that free space, which run although the home is full.
-var frees = regexp.MustCompile(`^\s*(rm|du|ls)\s`)
+// frees matches commands that free space and do nothing else, which run although the home is
+// full.
+var frees = regexp.MustCompile(`^\s*(rm|du|ls)([ \t]([^;&|<>()$\x60\n]|\$[A-Za-z{])*)?\s*$`)
 
 // checkHome returns an error if a home is full. One command can still write more than the
 // limit: it is not measured while it runs.
@@ -83,22 +82,19 @@ func (s *Shell) checkHome(dir string) error {
 	if s.o.HomeSize <= 0 || dir == "" {
 		return nil
 	}
-	s.homes.mu.Lock()
-	defer s.homes.mu.Unlock()
-	known := s.homes.all[dir]
+	one, _ := s.homes.all.LoadOrStore(dir, &measured{})
+	known := one.(*measured)
+	known.mu.Lock()
+	defer known.mu.Unlock()
 	if now := time.Now(); now.After(known.until) || known.size > s.o.HomeSize {
 		known.size = sizeOf(dir)
 		known.until = now.Add(max(measureAgain, measureShare*time.Since(now)))
-		if s.homes.all == nil {
-			s.homes.all = map[string]measured{}
-		}
-		s.homes.all[dir] = known
 	}
 	if known.size <= s.o.HomeSize {
 		return nil
 	}
 	return toolroom.Errorf(toolroom.CodeResourceLimit, "the home folder of commands is full: it has %d bytes, and %d is the most", known.size, s.o.HomeSize).
-		WithHint("free some: a command that begins with rm, du or ls still runs, such as rm -rf ~/.cache; or raise builtin.shell.home")
+		WithHint("free some: a single rm, du or ls still runs, such as rm -rf ~/.cache; or raise builtin.shell.home")
 }
 
 // sizeOf returns the bytes of the files in a folder. What vanishes meanwhile counts nothing.

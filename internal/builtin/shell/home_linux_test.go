@@ -63,8 +63,15 @@ func TestAFullHomeIsSaid(t *testing.T) {
 	if err := prepare("make"); toolroom.CodeOf(err) != toolroom.CodeResourceLimit {
 		t.Errorf("a full home: %v", err)
 	}
-	if err := prepare("rm ~/big"); err != nil {
-		t.Errorf("a command that frees space: %v", err)
+	for _, line := range []string{"rm ~/big", " rm -rf $HOME/.cache \"${HOME}/a b\"\n", "ls", "du -sh ~"} {
+		if err := prepare(line); err != nil {
+			t.Errorf("%q, which frees space: %v", line, err)
+		}
+	}
+	for _, line := range []string{"ls ~; make", "ls ~ && make", "ls ~ | tee ~/more", "du ~ > ~/more", "ls $(make)", "ls `make`", "rm x\nmake", "ls ${x:-$(make)}", "rmdir x", "ls <(make)"} {
+		if err := prepare(line); toolroom.CodeOf(err) != toolroom.CodeResourceLimit {
+			t.Errorf("%q, which does more than free space: %v", line, err)
+		}
 	}
 	if err := os.Remove(big); err != nil {
 		t.Fatal(err)
