@@ -110,6 +110,9 @@ func (a *cli) orNoSources(r *app.App, err error) error {
 		return err
 	}
 	e := *toolroom.AsError(err)
+	if strings.HasPrefix(e.CLIHint, "release it: ") { // the tool is there, and not served
+		return err
+	}
 	file, why := "", fs.ErrNotExist
 	if a.shared == nil {
 		file, why = config.Find(a.configFile, a.Dir, a.UserConfig)
@@ -200,6 +203,9 @@ func (a *cli) printResult(r *toolroom.Result) error {
 		default:
 			a.screen.say("[%s %s %s]", c.Type, c.MIMEType, c.URI)
 		}
+	}
+	if len(r.Content) == 0 && len(r.Value) == 0 && r.Error == nil {
+		a.screen.say("the call has succeeded and returned no content")
 	}
 	a.warn(r.Warnings)
 	switch {

@@ -125,6 +125,13 @@ func socketPath(home string) string { return filepath.Join(home, "run", "cli.soc
 // maxSocketPath is the longest path that all systems accept, in bytes.
 const maxSocketPath = 100
 
+// firstServer describes the server that runs the commands of a home, for example "process 7
+// at http://127.0.0.1:7070"; empty if it is not known.
+func firstServer(home string) string {
+	text, _ := os.ReadFile(socketPath(home) + ".lock")
+	return strings.TrimSpace(string(text))
+}
+
 // listenCommands runs the commands of clients until stop is called. Only one server of a
 // home does; the lock, which ends with its process, tells which.
 func (a *cli) listenCommands(ctx context.Context, r *app.App, file string, local *localAPI) (stop func()) {
@@ -145,9 +152,11 @@ func (a *cli) listenCommands(ctx context.Context, r *app.App, file string, local
 	if mine, err := lock.TryLock(); err != nil {
 		return warn(err)
 	} else if !mine {
-		log.Info("another server runs on this home: both share its state, and commands use the first", "home", a.home)
+		log.Info("another server runs on this home: both share its state, and commands use the first", "home", a.home, "first", firstServer(a.home))
 		return none
 	}
+	local.lock = path + ".lock"
+	local.serves("")
 	os.Remove(path) // a killed server has left it
 	listener, err := net.Listen("unix", path)
 	if err == nil {

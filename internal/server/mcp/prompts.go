@@ -7,6 +7,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -103,6 +104,9 @@ func (s *Server) complete(r *request) (*result, error) {
 			}
 		}
 	}
+	if !s.mayComplete(r, provider, ask) {
+		return &result{members: members(map[string]any{"completion": source.Completions{Values: []string{}}})}, nil
+	}
 	found, err := s.completions(r.ctx, provider, ask)
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
@@ -117,6 +121,30 @@ func (s *Server) complete(r *request) (*result, error) {
 	}
 	found.Values = append([]string{}, found.Values...)
 	return &result{members: members(map[string]any{"completion": found})}, nil
+}
+
+// mayComplete reports whether a caller may get the prompt, or read from the template, that a
+// completion is for. A source completes without keeping the rules about effects, so there is no
+// completion for a caller who has such rules that the source keeps.
+func (s *Server) mayComplete(r *request, provider string, ask source.Completion) bool {
+	tool, arguments := catalog.ReadTool, map[string]any{"uri": ask.Template}
+	if ask.Prompt != "" {
+		tool, arguments = catalog.GetTool, map[string]any{"name": ask.Prompt, "arguments": ask.Known}
+	}
+	e, err := s.o.Runner.Catalog.Resolve(catalog.ToolID(provider, tool).String(), nil)
+	if err != nil {
+		return false
+	}
+	raw, err := json.Marshal(arguments)
+	if err != nil {
+		return false
+	}
+	call := &policy.Context{
+		Arguments: func() (any, error) { return arguments, nil }, Surface: "mcp", Session: r.session(), Time: s.o.Runner.Now(),
+		Effects: s.o.Runner.Expect(e, r.who, raw),
+	}
+	d, _ := s.o.Runner.Judge(r.ctx, e, policy.Request{Tool: &e.Tool, Who: r.who, Call: call}, source.Request{Arguments: raw, Identity: r.who, Session: r.session()})
+	return d.Effect != toolroom.VerdictDeny && len(d.Forbidden()) == 0
 }
 
 // completions asks a source, and records that it was asked.
