@@ -443,15 +443,16 @@ var ownFile = regexp.MustCompile(`^(?:-\w|--[\w-]+=|[\w.-]+:?=@|@)?/(?:dev/(?:fd
 
 // serverCommands are the commands that a server runs for others: those that read and write
 // only through the room, stdin and stdout, or files whose paths are relative to the client's
-// folder.
+// folder. Those that write files (artifact save, session export) need only what the home holds
+// and run on their own, so that the file is made by the client, with its umask.
 var serverCommands = []string{
 	"toolroom call", "toolroom chain", "toolroom search", "toolroom describe", "toolroom tools", "toolroom stubs",
 	"toolroom sources list", "toolroom sources test", "toolroom sources restart", "toolroom sources logs", "toolroom approve", "toolroom approve rules",
 	"toolroom approve show", "toolroom status", "toolroom reload", "toolroom config check", "toolroom calls", "toolroom calls show", "toolroom calls stats",
 	"toolroom policy explain", "toolroom tool list", "toolroom tool show", "toolroom tool diff", "toolroom tool log", "toolroom tool case list", "toolroom tool release", "toolroom tool rollback", "toolroom tool promote", "toolroom tool deprecate",
 	"toolroom runs", "toolroom runs wait", "toolroom runs cancel", "toolroom exec",
-	"toolroom artifact list", "toolroom artifact show", "toolroom artifact read", "toolroom artifact save", "toolroom artifact delete",
-	"toolroom session list", "toolroom session new", "toolroom session fork", "toolroom session export", "toolroom session import", "toolroom session delete",
+	"toolroom artifact list", "toolroom artifact show", "toolroom artifact read", "toolroom artifact delete",
+	"toolroom session list", "toolroom session new", "toolroom session fork", "toolroom session import", "toolroom session delete",
 	"toolroom secret set", "toolroom secret list", "toolroom secret remove", "toolroom token create", "toolroom token list", "toolroom token revoke",
 }
 
