@@ -160,7 +160,7 @@ func testHint(s source.Status) string {
 	if s.Reason == "" || strings.Contains(s.Reason, "sources test") {
 		hint := "show its output: toolroom sources test " + s.Name + " --log-level debug"
 		if s.Sandbox != "" && s.Sandbox != "none" {
-			hint = fmt.Sprintf("it runs in a sandbox (%s): folders that it needs must be named with --read or --write\n%s", s.Sandbox, hint)
+			hint = fmt.Sprintf("it runs in a sandbox (%s): folders that it needs must be named with --read or --write, and in its arguments by full paths\n%s", s.Sandbox, hint)
 		}
 		return hint
 	}

@@ -333,30 +333,36 @@ func (keeper) Preview(context.Context, *source.Request) (source.Preview, error) 
 	return source.Preview{}, nil
 }
 
-// A source completes what a user types outside of calls, where it keeps no rules about effects.
-func TestACallerWithRulesAboutEffectsHasNoCompletions(t *testing.T) {
+// A source completes what a user types, and reports changes, outside of calls, where it keeps no
+// rules about effects.
+func TestACallerWithRulesAboutEffectsHasNoCompletionsAndSubscriptions(t *testing.T) {
 	t.Parallel()
-	f := serve(t, direct(t))
-	f.shelve("docs")
-	for _, name := range []string{"resources.read", "prompts.get"} {
-		id := toolroom.MustParseID("docs:" + name)
-		f.runner.Catalog.Unregister("go", id)
-		if err := f.runner.Catalog.Register("kept", keeper{f.funcs}, toolroom.Tool{ID: id, Source: toolroom.SourceMCP, Description: name}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	rules := policy.Rules{Deny: []string{"effect:file:/secret/**"}}
-	layers, err := policy.Compile(policy.Config{Identities: map[string]policy.Rules{"ann": rules}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.runner.Policy = layers
-	for _, ref := range []string{`{"type":"ref/prompt","name":"docs__hello"}`, `{"type":"ref/resource","uri":"doc://docs/{id}"}`} {
-		for who, want := range map[string]bool{"ann": false, "bob": true} {
-			answer := fmt.Sprint(f.post(t, who, "completion/complete", "", `"ref":`+ref+`,"argument":{"name":"n","value":"v"}`, ""))
-			if got := strings.Contains(answer, "/n/v for "+who); got != want || !strings.Contains(answer, "values") {
-				t.Errorf("%s, %s: %s", who, ref, answer)
+	for _, ruled := range []bool{true, false} {
+		f := serve(t, direct(t))
+		f.shelve("docs")
+		for _, name := range []string{"resources.read", "prompts.get"} {
+			id := toolroom.MustParseID("docs:" + name)
+			f.runner.Catalog.Unregister("go", id)
+			if err := f.runner.Catalog.Register("kept", keeper{f.funcs}, toolroom.Tool{ID: id, Source: toolroom.SourceMCP, Description: name}); err != nil {
+				t.Fatal(err)
 			}
+		}
+		if ruled {
+			layers, err := policy.Compile(policy.Config{Rules: policy.Rules{Deny: []string{"effect:file:/secret/**"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.runner.Policy = layers
+		}
+		for _, ref := range []string{`{"type":"ref/prompt","name":"docs__hello"}`, `{"type":"ref/resource","uri":"doc://docs/{id}"}`} {
+			answer := fmt.Sprint(f.post(t, "ann", "completion/complete", "", `"ref":`+ref+`,"argument":{"name":"n","value":"v"}`, ""))
+			if got := strings.Contains(answer, "/n/v for ann"); got == ruled || !strings.Contains(answer, "values") {
+				t.Errorf("under rules %v, %s: %s", ruled, ref, answer)
+			}
+		}
+		err := f.connect("2025-06-18", nil).Subscribe(t.Context(), &mcp.SubscribeParams{URI: "doc://a"})
+		if ruled != (err != nil) || ruled && !strings.Contains(err.Error(), "may not subscribe") {
+			t.Errorf("a subscription under rules %v: %v", ruled, err)
 		}
 	}
 }

@@ -124,14 +124,19 @@ func (s *Server) complete(r *request) (*result, error) {
 }
 
 // mayComplete reports whether a caller may get the prompt, or read from the template, that a
-// completion is for. A source completes without keeping the rules about effects, so there is no
-// completion for a caller who has such rules that the source keeps.
+// completion is for.
 func (s *Server) mayComplete(r *request, provider string, ask source.Completion) bool {
-	tool, arguments := catalog.ReadTool, map[string]any{"uri": ask.Template}
 	if ask.Prompt != "" {
-		tool, arguments = catalog.GetTool, map[string]any{"name": ask.Prompt, "arguments": ask.Known}
+		return s.mayAsk(r.ctx, r.who, catalog.ToolID(provider, catalog.GetTool), map[string]any{"name": ask.Prompt, "arguments": ask.Known})
 	}
-	e, err := s.o.Runner.Catalog.Resolve(catalog.ToolID(provider, tool).String(), nil)
+	return s.mayAsk(r.ctx, r.who, catalog.ToolID(provider, catalog.ReadTool), map[string]any{"uri": ask.Template})
+}
+
+// mayAsk reports whether a caller may ask a source outside of calls for what a call of a tool
+// would be about. A source keeps the rules about effects in calls only, so a caller who has
+// such rules may not.
+func (s *Server) mayAsk(ctx context.Context, who toolroom.Identity, tool toolroom.ID, arguments map[string]any) bool {
+	e, err := s.o.Runner.Catalog.Resolve(tool.String(), nil)
 	if err != nil {
 		return false
 	}
@@ -140,10 +145,9 @@ func (s *Server) mayComplete(r *request, provider string, ask source.Completion)
 		return false
 	}
 	call := &policy.Context{
-		Arguments: func() (any, error) { return arguments, nil }, Surface: "mcp", Session: r.session(), Time: s.o.Runner.Now(),
-		Effects: s.o.Runner.Expect(e, r.who, raw),
+		Arguments: func() (any, error) { return arguments, nil }, Surface: "mcp", Time: s.o.Runner.Now(), Effects: s.o.Runner.Expect(e, who, raw),
 	}
-	d, _ := s.o.Runner.Judge(r.ctx, e, policy.Request{Tool: &e.Tool, Who: r.who, Call: call}, source.Request{Arguments: raw, Identity: r.who, Session: r.session()})
+	d := s.o.Runner.JudgeArguments(ctx, e, policy.Request{Tool: &e.Tool, Who: who, Call: call}, raw)
 	return d.Effect != toolroom.VerdictDeny && len(d.Forbidden()) == 0
 }
 
