@@ -105,6 +105,9 @@ func (e Effect) String() string {
 	case EffectSend:
 		return "can send data " + toTarget(e.Target)
 	case EffectDestroy:
+		if at := strings.LastIndexByte(e.Target, ':'); at > 0 && at < len(e.Target)-1 && strings.Trim(e.Target[at+1:], "0123456789") == "" {
+			return "can destroy something at " + e.Target // a host and its port
+		}
 		return "can destroy " + orUnknown(e.Target, "something")
 	default:
 		return string(e.Kind)

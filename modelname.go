@@ -3,6 +3,7 @@ package toolroom
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"slices"
 	"strings"
 )
 
@@ -14,26 +15,22 @@ const MaxModelName = 64
 // million tools the chance of a collision is about 1 in 2,000.
 const hashTag = 10
 
-// ModelName returns the name of a tool for model APIs: namespace__name if that is
-// unambiguous and short enough, else a readable prefix and a hash of the id. The name
+// ModelName returns the name of a tool for model APIs: namespace__name, with "__" for each
+// dot of the name, if that is unambiguous and short enough, else a readable prefix and a hash
+// of the id. The name
 // depends on the id alone, so it never changes when another tool is added. It does not
 // contain the version.
 //
 // [ReadModelName] parses the unambiguous form. The catalog maps hashed names back to ids;
 // [IsHashedModelName] distinguishes the two.
 func ModelName(id ID) string {
-	plain := id.Namespace + "__" + id.Name
+	plain := id.Namespace + "__" + strings.ReplaceAll(id.Name, ".", "__")
 	if back, ok := ReadModelName(plain); ok && back == id.Unversioned() {
 		return plain
 	}
 	sum := sha256.Sum256([]byte(id.Unversioned().String()))
 	tag := "_h" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:hashTag]
-	clean := strings.Map(func(r rune) rune {
-		if r == '.' {
-			return '_'
-		}
-		return r
-	}, plain)
+	clean := strings.ReplaceAll(id.Namespace+"__"+id.Name, ".", "_")
 	if len(clean) > MaxModelName-len(tag) {
 		clean = clean[:MaxModelName-len(tag)]
 	}
@@ -47,11 +44,12 @@ func ReadModelName(name string) (id ID, ok bool) {
 		return ID{}, false
 	}
 	namespace, rest, found := strings.Cut(name, "__")
-	// A second "__", or an underscore next to it, would be ambiguous.
-	if !found || strings.Contains(rest, "__") || strings.HasPrefix(rest, "_") {
+	parts := strings.Split(rest, "__")
+	// An underscore next to "__" would be ambiguous, and so would a "__" of the name itself.
+	if !found || slices.ContainsFunc(parts, func(part string) bool { return part == "" || part[0] == '_' }) {
 		return ID{}, false
 	}
-	id = ID{Namespace: namespace, Name: rest}
+	id = ID{Namespace: namespace, Name: strings.Join(parts, ".")}
 	return id, id.Validate() == nil
 }
 

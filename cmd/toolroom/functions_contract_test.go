@@ -601,7 +601,7 @@ func TestASecondPersonMustReleaseIfTheConfigSaysSo(t *testing.T) {
 	if _, err := w.push("a.py", "def a(x: int) -> int:\n    return x\n"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Release(t.Context(), release.Order{Tool: "fn:a", Environment: "staging"}, "ada"); toolroom.CodeOf(err) != toolroom.CodeConflict || !strings.Contains(err.Error(), "another person") {
+	if _, err := s.Release(t.Context(), release.Order{Tool: "fn:a", Environment: "staging"}, "ada"); toolroom.CodeOf(err) != toolroom.CodeConflict || !strings.Contains(err.Error(), "another person") || toolroom.AsError(err).Hint != "let another person release it, or release it with force and a reason" {
 		t.Errorf("the author's own release: %v", err)
 	}
 	if _, err := s.Release(t.Context(), release.Order{Tool: "fn:a"}, "grace"); err != nil {

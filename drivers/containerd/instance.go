@@ -16,6 +16,7 @@ import (
 	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/errdefs"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/sandbox/host"
 	"github.com/toolroom/toolroom/sandbox"
@@ -34,6 +35,7 @@ type instance struct {
 	stderr *proc.Follower
 	ended  chan struct{}
 	code   int
+	lost   error // why the daemon did not say how the task ended
 
 	killing sync.Mutex
 }
@@ -79,8 +81,8 @@ func (b *instance) watch(ctx context.Context, task containerd.Task) error {
 	b.ended = make(chan struct{})
 	go func() {
 		defer close(b.ended)
-		status := <-exit
-		b.code = int(status.ExitCode())
+		code, _, err := (<-exit).Result()
+		b.code, b.lost = int(code), err
 	}()
 	return nil
 }
@@ -98,6 +100,10 @@ func (b *instance) Wait(ctx context.Context) (sandbox.Exit, error) {
 	case <-b.ended:
 	case <-ctx.Done():
 		return sandbox.Exit{}, context.Cause(ctx)
+	}
+	if b.lost != nil { // the code would be one that the guest did not end with
+		return sandbox.Exit{}, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%s: the daemon does not say how the container ended: %w", b.driver.name, b.lost).
+			WithHint("the daemon may have been restarted; check its log (journalctl -u containerd), and run the program again")
 	}
 	exit := host.ExitOf(b.code)
 	exit.Stderr = b.stderr.Last(ctx)
@@ -150,6 +156,10 @@ func (b *instance) killTask(ctx context.Context) error {
 		case <-ctx.Done():
 			return errors.Join(killed, context.Cause(ctx))
 		}
+	}
+	if b.lost != nil { // it may live
+		_, err := b.task.Delete(ctx, containerd.WithProcessKill)
+		return err
 	}
 	_, err := b.task.Delete(ctx)
 	return err

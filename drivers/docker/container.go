@@ -96,8 +96,12 @@ func createOptions(s sandbox.Spec, podman, gVisor bool) client.ContainerCreateOp
 		// Otherwise gVisor mounts one itself, without a size, if the folder is empty.
 		host.Tmpfs["/tmp"] = fmt.Sprintf("rw,exec,nosuid,nodev,mode=1777,size=%d", tmp)
 	}
-	for _, f := range s.Folders {
-		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: f.Source, Target: cmp.Or(f.Target, f.Source), ReadOnly: !f.Writable})
+	place := func(f sandbox.Folder) string { return cmp.Or(f.Target, f.Source) }
+	for i, f := range s.Folders {
+		// The last one at a place hides the others, and the engine refuses two.
+		if !slices.ContainsFunc(s.Folders[i+1:], func(later sandbox.Folder) bool { return place(later) == place(f) }) {
+			host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: f.Source, Target: place(f), ReadOnly: !f.Writable})
+		}
 	}
 	if s.Profile == sandbox.Dev {
 		// Development includes installing packages, which needs root and these capabilities.

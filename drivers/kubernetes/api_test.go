@@ -150,6 +150,28 @@ func TestAPodWithTheLabelOfAnotherIsNotItsGuest(t *testing.T) {
 	}
 }
 
+// A stranger can name the Job as the owner of a Pod, but the Job has made another one.
+func TestTheProgramGoesToNoneOfTwoPodsOfAJob(t *testing.T) {
+	t.Parallel()
+	const pod = `{"metadata":{"name":%q,"ownerReferences":[{"apiVersion":"batch/v1","kind":"Job","name":"one","uid":"u","controller":true}]},"status":{"containerStatuses":[{"name":"guest","state":{%s}}]}}`
+	list := func(pods ...string) string {
+		return `{"kind":"PodList","apiVersion":"v1","items":[` + strings.Join(pods, ",") + `]}`
+	}
+	waiting, stranger := fmt.Sprintf(pod, "one-abcde", `"waiting":{"reason":"ContainerCreating"}`), fmt.Sprintf(pod, "one-zzzzz", `"running":{}`)
+	running := fmt.Sprintf(pod, "one-abcde", `"running":{}`)
+	for _, tt := range []struct{ answer, pod, err string }{
+		{list(waiting, stranger), "", "both the Pod one-abcde and the Pod one-zzzzz say that they are the one of the Job one"},
+		{list(running), "one-abcde", ""},
+	} {
+		a, _ := answering(t, http.StatusOK, tt.answer)
+		b := &instance{id: "one", job: true, jobUID: "u", cluster: &cluster{api: a, namespace: "ns"}}
+		err := b.awaitRunning(t.Context())
+		if tt.err == "" && (err != nil || b.pod != tt.pod) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+			t.Errorf("the Pod %s: %v", b.pod, err)
+		}
+	}
+}
+
 func TestARefusalKeepsItsReason(t *testing.T) {
 	t.Parallel()
 	a, _ := answering(t, http.StatusForbidden, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"pods is forbidden: exceeded quota","reason":"Forbidden","code":403}`)

@@ -33,6 +33,13 @@ func (b *instance) awaitRunning(ctx context.Context) error {
 			}
 			return last != nil
 		}
+		if last != nil && p.Name != last.Name {
+			// A Job here makes one Pod. Whoever may make Pods in the namespace can name the Job as
+			// the owner of another, which would get the program and its calls.
+			why = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: both the Pod %s and the Pod %s say that they are the one of the Job %s", last.Name, p.Name, b.id).
+				WithHint("find out who makes Pods in the namespace %s, which is for programs only; without code.runtimes.kubernetes.job a Pod is known by its name", b.cluster.namespace)
+			return true
+		}
 		last, b.pod = p, p.Name
 		why = cannotRun(p)
 		return why != nil || running(p)

@@ -126,6 +126,9 @@ func (b *instance) examine(ctx context.Context) (*corev1.Pod, error) {
 				WithHint("something else deleted it: kubectl -n %s get events and the cluster's audit log show what", b.cluster.namespace)
 			return true
 		}
+		if p.Name != b.pod {
+			return false
+		}
 		last = p
 		if why = evicted(p); why == nil && p.DeletionTimestamp != nil {
 			return false // it is being deleted

@@ -19,7 +19,7 @@ import (
 const again = 200 * time.Millisecond
 
 // follow calls done with each state of the Pod, nil if there is none, until done
-// returns true.
+// returns true. There may be several that say to be the Pod of a Job.
 func (b *instance) follow(ctx context.Context, done func(*corev1.Pod) bool) error {
 	selector := metav1.ListOptions{LabelSelector: instanceLabel + "=" + b.id}
 	for {
@@ -28,13 +28,16 @@ func (b *instance) follow(ctx context.Context, done func(*corev1.Pod) bool) erro
 		if err != nil {
 			return err
 		}
-		var now *corev1.Pod
+		any := false
 		for i := range list.Items {
-			if b.owns(&list.Items[i]) {
-				now = &list.Items[i]
+			if !b.owns(&list.Items[i]) {
+				continue
+			}
+			if any = true; done(&list.Items[i]) {
+				return nil
 			}
 		}
-		if done(now) {
+		if !any && done(nil) {
 			return nil
 		}
 		from := selector
@@ -57,7 +60,8 @@ func (b *instance) follow(ctx context.Context, done func(*corev1.Pod) bool) erro
 }
 
 // owns reports whether a Pod is that of b. A label proves nothing: whoever may make Pods in
-// the namespace may set it, and the program and its calls would go to that Pod.
+// the namespace may set it, and the program and its calls would go to that Pod. An owner
+// reference proves little more, see [instance.awaitRunning].
 func (b *instance) owns(p *corev1.Pod) bool {
 	if !b.job {
 		return p.Name == b.id

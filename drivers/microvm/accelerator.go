@@ -33,8 +33,11 @@ const kvmTimeout = 15 * time.Second
 // accelerated boots a VM, unless one has been booted with this image and monitor since
 // the host machine was booted.
 func (d *Driver) accelerated(ctx context.Context) (accelerator, error) {
-	d.probing.Lock()
-	defer d.probing.Unlock()
+	end, err := d.probing.take(ctx)
+	if err != nil {
+		return accelerator{}, err
+	}
+	defer end()
 	if d.found != nil {
 		return *d.found, nil
 	}

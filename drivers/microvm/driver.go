@@ -10,6 +10,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -49,10 +50,26 @@ type Driver struct {
 	o       Options
 
 	mu        sync.Mutex // guards templates
-	templates map[string]*sync.Mutex
+	templates map[string]turn
 
-	probing sync.Mutex // guards found; only one goroutine probes
+	probing turn // guards found; only one goroutine probes
 	found   *accelerator
+}
+
+// turn is a lock for what takes as long as booting a VM: who waits for it gives up with their
+// context.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+// take returns a function that ends the turn.
+func (t turn) take(ctx context.Context) (end func(), err error) {
+	select {
+	case t <- struct{}{}:
+		return func() { <-t }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", errLate, context.Cause(ctx))
+	}
 }
 
 // NewQEMU returns the driver microvm.
@@ -76,7 +93,7 @@ func newDriver(name string, m monitor, o Options) *Driver {
 	if folder, err := filepath.Abs(o.Folder); err == nil { // each monitor runs in another folder
 		o.Folder = folder
 	}
-	return &Driver{name: name, monitor: m, kvm: kvmReason, o: o, templates: map[string]*sync.Mutex{}}
+	return &Driver{name: name, monitor: m, kvm: kvmReason, o: o, templates: map[string]turn{}, probing: newTurn()}
 }
 
 // Name returns "microvm" or "firecracker".

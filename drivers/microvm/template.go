@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -20,7 +19,10 @@ func (d *Driver) restored(ctx context.Context, s machineSpec) (*machine, error) 
 		return nil, err
 	}
 	t := &template{memory: filepath.Join(folder, "memory"), state: filepath.Join(folder, "state")}
-	release := d.lock(folder)
+	release, err := d.turnFor(folder).take(ctx) // else a template would be made twice
+	if err != nil {
+		return nil, err
+	}
 	_, err = os.Stat(folder)
 	if os.IsNotExist(err) {
 		err = d.makeTemplate(ctx, s, folder)
@@ -34,17 +36,14 @@ func (d *Driver) restored(ctx context.Context, s machineSpec) (*machine, error) 
 	return d.monitor.restore(ctx, s, t)
 }
 
-// lock prevents making a template twice concurrently.
-func (d *Driver) lock(folder string) (release func()) {
+// turnFor returns the turn of those that make a template.
+func (d *Driver) turnFor(folder string) turn {
 	d.mu.Lock()
-	l := d.templates[folder]
-	if l == nil {
-		l = &sync.Mutex{}
-		d.templates[folder] = l
+	defer d.mu.Unlock()
+	if d.templates[folder] == nil {
+		d.templates[folder] = newTurn()
 	}
-	d.mu.Unlock()
-	l.Lock()
-	return l.Unlock
+	return d.templates[folder]
 }
 
 // templateFolder returns a path that depends on everything that a snapshot depends on,

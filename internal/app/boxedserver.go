@@ -3,27 +3,29 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/source"
 )
 
 // boxedServer is an MCP server in a sandbox. A server serves many calls, so there is one for
-// each set of rules that calls must keep. The first one, without rules, lists the tools.
+// each set of rules that calls must keep, besides one without rules, which lists the tools.
 type boxedServer struct {
 	*boxed
 	source.Library
 
-	start proc.Spec
-	under func(rules []toolroom.Effect) server
+	// enforced returns what a server that is started now would enforce.
+	enforced func(ctx context.Context, rules []toolroom.Effect) (enforced, error)
+	under    func(rules []toolroom.Effect) server
 
 	mu     sync.Mutex
 	events source.Events
-	ruled  map[string]*ruledServer
+	ruled  []*ruledServer
 	closed bool
+	ends   sync.WaitGroup // servers that are being closed
 }
 
 // server is a source of an MCP server.
@@ -36,8 +38,10 @@ type server interface {
 // ruledServer is a server under rules.
 type ruledServer struct {
 	server
-	calls int       // that run
-	last  time.Time // when the last of them ended
+	enforced
+	outdated bool      // ends after its last call
+	calls    int       // that run
+	last     time.Time // when the last of them ended
 }
 
 const (
@@ -105,12 +109,12 @@ func (b *boxedServer) GetPrompt(ctx context.Context, name string, args map[strin
 
 // take returns the server on which the call's rules are enforced as files are now. If a file
 // that a rule is about is new or has been replaced, a server that was started before may see
-// it, so another one is started.
+// it, so another one takes its place.
 func (b *boxedServer) take(ctx context.Context, req *source.Request) (*ruledServer, error) {
 	if err := b.permitted(ctx, req); err != nil {
 		return nil, err
 	}
-	key, err := b.box.enforced(ctx, b.start, req.Forbidden)
+	wanted, err := b.enforced(ctx, req.Forbidden)
 	if err != nil {
 		return nil, err
 	}
@@ -119,19 +123,22 @@ func (b *boxedServer) take(ctx context.Context, req *source.Request) (*ruledServ
 	if b.closed {
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the source %s is closed", b.box.name)
 	}
-	s, ok := b.ruled[key]
-	if !ok {
-		if err := b.makeRoom(); err != nil {
-			return nil, err
+	if i := slices.IndexFunc(b.ruled, func(s *ruledServer) bool { return s.rules == wanted.rules && !s.outdated }); i >= 0 {
+		s := b.ruled[i]
+		if s.files == wanted.files {
+			s.calls++
+			return s, nil
 		}
-		s = &ruledServer{server: b.under(req.Forbidden)}
-		s.Notify(b.events)
-		if b.ruled == nil {
-			b.ruled = map[string]*ruledServer{}
+		if s.outdated = true; s.calls == 0 {
+			b.end(s)
 		}
-		b.ruled[key] = s
 	}
-	s.calls++
+	if err := b.makeRoom(); err != nil {
+		return nil, err
+	}
+	s := &ruledServer{server: b.under(req.Forbidden), enforced: wanted, calls: 1}
+	s.Notify(b.events)
+	b.ruled = append(b.ruled, s)
 	return s, nil
 }
 
@@ -141,18 +148,17 @@ func (b *boxedServer) makeRoom() error {
 	if len(b.ruled) < maxRuled {
 		return nil
 	}
-	oldest := ""
-	for key, s := range b.ruled {
-		if s.calls == 0 && (oldest == "" || s.last.Before(b.ruled[oldest].last)) {
-			oldest = key
+	var oldest *ruledServer
+	for _, s := range b.ruled {
+		if s.calls == 0 && (oldest == nil || s.last.Before(oldest.last)) {
+			oldest = s
 		}
 	}
-	if oldest == "" {
-		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "calls of the source %s are running under %d sets of rules, which is the most", b.box.name, maxRuled).
+	if oldest == nil {
+		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "calls of the source %s are running on %d servers under rules, which is the most", b.box.name, maxRuled).
 			WithHint("call again when one of them has ended")
 	}
-	go b.ruled[oldest].Close()
-	delete(b.ruled, oldest)
+	b.end(oldest)
 	return nil
 }
 
@@ -161,20 +167,27 @@ func (b *boxedServer) put(s *ruledServer) {
 	defer b.mu.Unlock()
 	s.calls--
 	s.last = time.Now()
+	if s.outdated && s.calls == 0 && !b.closed {
+		b.end(s)
+	}
+}
+
+// end closes a server in the background. The caller holds the lock, under which the source
+// is not closed.
+func (b *boxedServer) end(s *ruledServer) {
+	b.ruled = slices.DeleteFunc(b.ruled, func(one *ruledServer) bool { return one == s })
+	b.ends.Go(func() { _ = s.Close() })
 }
 
 // Close ends all servers.
 func (b *boxedServer) Close() error {
 	b.mu.Lock()
 	b.closed = true
-	ruled := b.ruled
-	b.ruled = nil
-	b.mu.Unlock()
-	var all sync.WaitGroup
-	for _, s := range ruled {
-		all.Go(func() { _ = s.Close() })
+	for _, s := range slices.Clone(b.ruled) {
+		b.end(s)
 	}
+	b.mu.Unlock()
 	err := b.boxed.Close()
-	all.Wait()
+	b.ends.Wait()
 	return err
 }

@@ -96,7 +96,10 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 			return made, nil
 		}
 		return &boxedServer{
-			boxed: &boxed{Source: made, box: box, dir: o.Dir}, Library: made, start: proc.Spec{Command: o.Command, Dir: o.Dir},
+			boxed: &boxed{Source: made, box: box, dir: o.Dir}, Library: made,
+			enforced: func(ctx context.Context, rules []toolroom.Effect) (enforced, error) {
+				return box.enforced(ctx, proc.Spec{Command: o.Command, Dir: o.Dir}, rules)
+			},
 			under: func(rules []toolroom.Effect) server {
 				under := o
 				under.Start = func(ctx context.Context, s proc.Spec) (*proc.Process, error) { return box.ruled(ctx, s, rules) }

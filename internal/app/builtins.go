@@ -292,6 +292,7 @@ const (
 	shellMemory = 2 << 30
 	shellDisk   = 1 << 30
 	shellPIDs   = 512
+	shellHome   = 10 << 30
 )
 
 func (a *App) newShell(c *config.Config, folders *folder.Folders) (*shell.Shell, error) {
@@ -301,7 +302,7 @@ func (a *App) newShell(c *config.Config, folders *folder.Folders) (*shell.Shell,
 	}
 	o := shell.Options{
 		Folders: folders, Runtime: shell.RuntimeProcess, Network: s.Network == config.NetworkHost, Init: a.sandboxInit(),
-		Environ: a.o.Environ, Owner: a.owner, State: filepath.Join(a.stateOf("shell"), "sessions"), Scratch: a.scratch(), Enforces: a.enforces, Start: a.ruled(&netjail.Jail{Launcher: a.launcher(), Log: a.log, HostNetwork: true}),
+		Environ: a.o.Environ, Owner: a.owner, State: filepath.Join(a.stateOf("shell"), "sessions"), HomeSize: orDefault(s.Home, shellHome), Scratch: a.scratch(), Enforces: a.enforces, Start: a.ruled(&netjail.Jail{Launcher: a.launcher(), Log: a.log, HostNetwork: true}),
 		Limits: lockdown.Limits{Memory: orDefault(s.Memory, shellMemory), Disk: orDefault(s.Disk, shellDisk), PIDs: int(orDefault(int64(s.PIDs), shellPIDs))},
 	}
 	if s.Runtime != "" {

@@ -149,32 +149,37 @@ func restOf(pattern, folder []string) [][]string {
 	return nil
 }
 
-// enforced returns a text that changes when the rules do, or what they are about: a server
-// that was started under the same text enforces them.
-func (c *confined) enforced(ctx context.Context, s proc.Spec, rules []toolroom.Effect) (string, error) {
+// enforced is what a program in a sandbox enforces.
+type enforced struct {
+	rules string // equal for equal rules
+	files string // changes when a file that the rules are about is new, or has been replaced
+}
+
+// enforced returns what a program that is started now would enforce.
+func (c *confined) enforced(ctx context.Context, s proc.Spec, rules []toolroom.Effect) (out enforced, err error) {
 	e, err := c.engine()
 	if err != nil {
-		return "", err
+		return out, err
 	}
 	shows, err := c.shown(ctx, e, s)
 	if err != nil {
-		return "", err
+		return out, err
 	}
 	covers, err := c.covers(ctx, e, shows, rules)
 	if err != nil {
-		return "", err
+		return out, err
 	}
-	h := sha256.New()
+	places, err := c.places(shows)
+	if err != nil {
+		return out, err
+	}
 	texts := make([]string, len(rules))
 	for i, r := range rules {
 		texts[i] = r.String()
 	}
 	slices.Sort(texts)
-	fmt.Fprintf(h, "%q\n", slices.Compact(texts))
-	places, err := c.places(shows)
-	if err != nil {
-		return "", err
-	}
+	out.rules = fmt.Sprintf("%q", slices.Compact(texts))
+	h := sha256.New()
 	for _, f := range covers {
 		at := f.Target
 		for _, p := range places {
@@ -185,9 +190,10 @@ func (c *confined) enforced(ctx context.Context, s proc.Spec, rules []toolroom.E
 		}
 		id, err := fileIdentity(at)
 		if err != nil {
-			return "", err
+			return out, err
 		}
 		fmt.Fprintf(h, "%q %q %t %s\n", f.Source, f.Target, f.Writable, id)
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	out.files = hex.EncodeToString(h.Sum(nil))
+	return out, nil
 }

@@ -26,6 +26,9 @@ type Spec[In, Out any] struct {
 	Arguments map[string]Property
 	// Predict returns the effects of a call. Nil means that a call has no effects.
 	Predict func(req *source.Request, in In) []toolroom.Effect
+	// Enforces reports whether a call enforces a rule of policy by itself; see
+	// [source.Predictor]. If it is nil, that of the pack counts.
+	Enforces func(rule toolroom.Effect) bool
 	// Preview describes a call to a person; nil means that there is nothing to show.
 	Preview func(ctx context.Context, req *source.Request, in In) (source.Preview, error)
 	// Run runs the tool. Content is what models and people see; without content they see
@@ -45,14 +48,16 @@ type Property = map[string]any
 type Tool struct {
 	toolroom.Tool
 	predict func(req *source.Request) []toolroom.Effect
-	preview func(ctx context.Context, req *source.Request) (source.Preview, error)
-	call    func(ctx context.Context, req *source.Request) (*source.Output, error)
+	// enforces is that of [Spec].
+	enforces func(rule toolroom.Effect) bool
+	preview  func(ctx context.Context, req *source.Request) (source.Preview, error)
+	call     func(ctx context.Context, req *source.Request) (*source.Output, error)
 }
 
 // MustTool makes a tool. It panics if a type has no JSON Schema, or if Arguments names an
 // argument that does not exist: both are programming mistakes.
 func MustTool[In, Out any](s Spec[In, Out]) Tool {
-	t := Tool{Tool: s.Tool}
+	t := Tool{Tool: s.Tool, enforces: s.Enforces}
 	t.Source = toolroom.SourceBuiltin
 	t.Keywords = Keywords(t.ID.String())
 	var err error
@@ -253,7 +258,10 @@ func (s *isolatedSource) Isolation(ctx context.Context, req *source.Request) str
 func (s *isolatedSource) Resumes(context.Context, string) bool { return false }
 
 // Enforces implements [source.Predictor].
-func (s *packSource) Enforces(_ *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
+func (s *packSource) Enforces(req *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
+	if t, ok := s.tool(req); ok && t.enforces != nil {
+		return t.enforces(rule)
+	}
 	return s.pack.Enforces != nil && s.pack.Enforces(rule, predicted)
 }
 

@@ -253,6 +253,19 @@ func TestASlipInANameOfManyToolsNamesTheToolOfItsNamespace(t *testing.T) {
 	}
 }
 
+// A word that a description has in common with a misspelling says nothing.
+func TestOnlyToolsWithLikeNamesAreSuggested(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	patch := tool("file:patch")
+	patch.Description = "Change lines, or none of them"
+	register(t, c, "p", patch, tool("file:read"))
+	_, err := c.Resolve("none", nil)
+	if e := toolroom.AsError(err); e.Details != nil || e.Hint != "2 tools are here: search for what you want to do" {
+		t.Errorf("%q, %v", e.Hint, e.Details)
+	}
+}
+
 func TestAListHasNeitherGapNorRepeat(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -159,9 +159,13 @@ func (c *Catalog) notFound(spelling string, visible func(*Entry) bool) *toolroom
 	e := toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", spelling)
 	e.Phase = toolroom.PhaseResolve
 	found := c.Search(spelling, SearchOptions{Limit: maxCandidates, View: View{Visible: visible}})
+	// A word in a description does not make a tool the one that was meant.
+	found.Hits = slices.DeleteFunc(found.Hits, func(h toolroom.Hit) bool {
+		return !slices.ContainsFunc(h.Why, func(m toolroom.Match) bool { return m.Field == "name" || m.Field == "title" })
+	})
 	slip := c.slip(spelling, visible)
 	if len(found.Hits) == 0 && slip == "" {
-		e.Hint = fmt.Sprintf("%d tools are here: search for what you want to do", found.Total)
+		e.Hint = fmt.Sprintf("%d tools are here: search for what you want to do", len(c.All(visible)))
 		e.CLIHint = "toolroom search WORDS, or toolroom tools"
 		return e
 	}

@@ -102,6 +102,7 @@ func (a *cli) approveShowCommand() *cobra.Command {
 				"by", one.Identity.String(),
 				"environment", one.Environment,
 				"arguments", indent(one.Arguments),
+				"code", codeIn(one.Arguments),
 				"effects", strings.Join(one.Effects, "\n"),
 				"diff", one.Diff,
 				"rule", one.Reason,

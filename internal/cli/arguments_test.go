@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -235,6 +236,35 @@ func TestAFlagThatCannotBeReadSaysWhatItTakes(t *testing.T) {
 		c.SetArgs(strings.Fields(flags))
 		if err := c.Execute(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", flags, err)
+		}
+	}
+}
+
+func TestAnImageIsNoBase64OnATerminal(t *testing.T) {
+	t.Parallel()
+	image := toolroom.Content{Type: toolroom.ContentImage, Data: []byte("picture"), MIMEType: "image/png"}
+	value, err := json.Marshal([]toolroom.Content{image})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		terminal bool
+		r        toolroom.Result
+		out      string
+	}{
+		{true, toolroom.Result{Content: []toolroom.Content{image}, Value: value}, ""},
+		{false, toolroom.Result{Content: []toolroom.Content{image}, Value: value}, string(value) + "\n"},
+		{true, toolroom.Result{Content: []toolroom.Content{image}, Value: []byte(`{"width":7}`)}, "{\"width\":7}\n"},
+		{true, toolroom.Result{Value: []byte(`[]`)}, "[]\n"},
+	} {
+		var out, told bytes.Buffer
+		a := &cli{screen: newScreen(strings.NewReader(""), &out, &told)}
+		a.screen.outTerminal = tt.terminal
+		if err := a.printResult(&tt.r); err != nil {
+			t.Fatal(err)
+		}
+		if out.String() != tt.out || len(tt.r.Content) > 0 && !strings.Contains(told.String(), "[image image/png, 7 B; --json prints it]") {
+			t.Errorf("on a terminal %v: %q, and told %q", tt.terminal, &out, &told)
 		}
 	}
 }

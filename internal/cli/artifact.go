@@ -162,7 +162,7 @@ func (a *cli) artifactSaveCommand() *cobra.Command {
 			}
 			return a.completeArtifact(c, args, typed)
 		},
-		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
+		RunE: a.withState(func(ctx context.Context, r *app.App, args []string) error {
 			handle, err := artifactID(ctx, r, args[0])
 			if err != nil {
 				return err
@@ -176,7 +176,7 @@ func (a *cli) artifactSaveCommand() *cobra.Command {
 				_, err := io.Copy(a.screen.stream(), from)
 				return err
 			}
-			if err := save(from, a.typedPath(args[1]), force); err != nil {
+			if err := save(from, a.typedPath(args[1]), 0o644, force); err != nil {
 				return err
 			}
 			return a.screen.printf("wrote %s to %s\n", count(one.Size, "byte"), args[1])
@@ -186,12 +186,12 @@ func (a *cli) artifactSaveCommand() *cobra.Command {
 	return c
 }
 
-func save(from io.Reader, path string, force bool) (err error) {
+func save(from io.Reader, path string, perm os.FileMode, force bool) (err error) {
 	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if force {
 		mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 	}
-	to, err := os.OpenFile(path, mode, 0o644)
+	to, err := os.OpenFile(path, mode, perm)
 	if errors.Is(err, os.ErrExist) {
 		return toolroom.Errorf(toolroom.CodeConflict, "%s already exists", path).WithHint("replace it with --force")
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,6 +111,9 @@ func (a *cli) orNoSources(r *app.App, err error) error {
 		return err
 	}
 	e := *toolroom.AsError(err)
+	if strings.HasPrefix(e.CLIHint, "release it: ") { // the tool is there, and not served
+		return err
+	}
 	file, why := "", fs.ErrNotExist
 	if a.shared == nil {
 		file, why = config.Find(a.configFile, a.Dir, a.UserConfig)
@@ -184,9 +188,26 @@ func (a *cli) conclude(r *toolroom.Result, printed bool) error {
 	return exitCode(r.Error.Code.Info().Exit)
 }
 
+// repeated reports whether the value of a result is its content once more, of which no part is
+// text: that of an image is its base64.
+func repeated(r *toolroom.Result) bool {
+	var parts []toolroom.Content
+	if len(r.Content) == 0 || json.Unmarshal(r.Value, &parts) != nil || len(parts) != len(r.Content) {
+		return false
+	}
+	for i, c := range r.Content {
+		if c.Type == toolroom.ContentText || parts[i].Type != c.Type || !bytes.Equal(parts[i].Data, c.Data) {
+			return false
+		}
+	}
+	return true
+}
+
 func (a *cli) printResult(r *toolroom.Result) error {
-	if err := a.screen.text(r.Text()); err != nil {
-		return err
+	if !a.screen.outTerminal || !repeated(r) { // a person is told of each part below
+		if err := a.screen.text(r.Text()); err != nil {
+			return err
+		}
 	}
 	for _, c := range r.Content {
 		switch {
@@ -200,6 +221,9 @@ func (a *cli) printResult(r *toolroom.Result) error {
 		default:
 			a.screen.say("[%s %s %s]", c.Type, c.MIMEType, c.URI)
 		}
+	}
+	if len(r.Content) == 0 && len(r.Value) == 0 && r.Error == nil {
+		a.screen.say("the call has succeeded and returned no content")
 	}
 	a.warn(r.Warnings)
 	switch {

@@ -104,7 +104,7 @@ secrets.`,
 		Example:           "  toolroom session export work work.session",
 		Args:              arguments(2, 2),
 		ValidArgsFunction: a.completeSession,
-		RunE: a.withRoom(func(_ context.Context, r *app.App, args []string) error {
+		RunE: a.withState(func(_ context.Context, r *app.App, args []string) error {
 			id, err := sessionID(r, args[0])
 			if err != nil {
 				return err
@@ -117,7 +117,7 @@ secrets.`,
 				_, err := file.WriteTo(a.screen.stream())
 				return err
 			}
-			if err := save(&file, a.typedPath(args[1]), force); err != nil {
+			if err := save(&file, a.typedPath(args[1]), 0o600, force); err != nil {
 				return err
 			}
 			return a.screen.printf("wrote %s to %s\n", id, args[1])

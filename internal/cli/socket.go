@@ -125,6 +125,13 @@ func socketPath(home string) string { return filepath.Join(home, "run", "cli.soc
 // maxSocketPath is the longest path that all systems accept, in bytes.
 const maxSocketPath = 100
 
+// firstServer describes the server that runs the commands of a home, for example "process 7
+// at http://127.0.0.1:7070"; empty if it is not known.
+func firstServer(home string) string {
+	text, _ := os.ReadFile(socketPath(home) + ".lock")
+	return strings.TrimSpace(string(text))
+}
+
 // listenCommands runs the commands of clients until stop is called. Only one server of a
 // home does; the lock, which ends with its process, tells which.
 func (a *cli) listenCommands(ctx context.Context, r *app.App, file string, local *localAPI) (stop func()) {
@@ -145,9 +152,11 @@ func (a *cli) listenCommands(ctx context.Context, r *app.App, file string, local
 	if mine, err := lock.TryLock(); err != nil {
 		return warn(err)
 	} else if !mine {
-		log.Info("another server runs on this home: both share its state, and commands use the first", "home", a.home)
+		log.Info("another server runs on this home: both share its state, and commands use the first", "home", a.home, "first", firstServer(a.home))
 		return none
 	}
+	local.lock = path + ".lock"
+	local.serves("")
 	os.Remove(path) // a killed server has left it
 	listener, err := net.Listen("unix", path)
 	if err == nil {
@@ -434,15 +443,16 @@ var ownFile = regexp.MustCompile(`^(?:-\w|--[\w-]+=|[\w.-]+:?=@|@)?/(?:dev/(?:fd
 
 // serverCommands are the commands that a server runs for others: those that read and write
 // only through the room, stdin and stdout, or files whose paths are relative to the client's
-// folder.
+// folder. Those that write files (artifact save, session export) need only what the home holds
+// and run on their own, so that the file is made by the client, with its umask.
 var serverCommands = []string{
 	"toolroom call", "toolroom chain", "toolroom search", "toolroom describe", "toolroom tools", "toolroom stubs",
 	"toolroom sources list", "toolroom sources test", "toolroom sources restart", "toolroom sources logs", "toolroom approve", "toolroom approve rules",
 	"toolroom approve show", "toolroom status", "toolroom reload", "toolroom config check", "toolroom calls", "toolroom calls show", "toolroom calls stats",
 	"toolroom policy explain", "toolroom tool list", "toolroom tool show", "toolroom tool diff", "toolroom tool log", "toolroom tool case list", "toolroom tool release", "toolroom tool rollback", "toolroom tool promote", "toolroom tool deprecate",
 	"toolroom runs", "toolroom runs wait", "toolroom runs cancel", "toolroom exec",
-	"toolroom artifact list", "toolroom artifact show", "toolroom artifact read", "toolroom artifact save", "toolroom artifact delete",
-	"toolroom session list", "toolroom session new", "toolroom session fork", "toolroom session export", "toolroom session import", "toolroom session delete",
+	"toolroom artifact list", "toolroom artifact show", "toolroom artifact read", "toolroom artifact delete",
+	"toolroom session list", "toolroom session new", "toolroom session fork", "toolroom session import", "toolroom session delete",
 	"toolroom secret set", "toolroom secret list", "toolroom secret remove", "toolroom token create", "toolroom token list", "toolroom token revoke",
 }
 

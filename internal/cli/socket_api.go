@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 
 	"github.com/toolroom/toolroom"
@@ -19,6 +21,7 @@ type localAPI struct {
 	ended   context.Context
 	end     context.CancelFunc
 	at      net.Addr
+	lock    string                 // the file whose lock the first server of the home has; empty for another
 	served  atomic.Pointer[string] // where the server listens
 	reloads atomic.Pointer[func() (server.Reloaded, error)]
 }
@@ -31,8 +34,18 @@ func (l *localAPI) reload() (server.Reloaded, error) {
 	return server.Reloaded{}, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the server is starting")
 }
 
-// serves tells where the server listens.
-func (l *localAPI) serves(address string) { l.served.Store(&address) }
+// serves tells where the server listens. It is empty while the server starts.
+func (l *localAPI) serves(address string) {
+	l.served.Store(&address)
+	if l.lock == "" {
+		return
+	}
+	who := fmt.Sprintf("process %d", os.Getpid())
+	if address != "" {
+		who += " at " + address
+	}
+	_ = os.WriteFile(l.lock, []byte(who+"\n"), 0o600) // it only helps to find the server
+}
 
 // address returns where the server listens; empty while it starts.
 func (l *localAPI) address() string {

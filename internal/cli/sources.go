@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/poison"
 	"github.com/toolroom/toolroom/internal/server"
@@ -139,7 +140,18 @@ func (a *cli) showTest(r *app.App, test app.SourceTest) error {
 	if all, err := server.Listings(r); err == nil {
 		a.screen.say("%s", listingLine(all[0]))
 	}
+	a.sayDenied(r, test.Name)
 	return nil
+}
+
+// sayDenied warns if the policy lets no caller use a source.
+func (a *cli) sayDenied(r *app.App, name string) {
+	runner := r.Parts().Runner
+	tools := runner.Catalog.All(func(e *catalog.Entry) bool { return e.Provider == name })
+	if len(tools) == 0 || slices.ContainsFunc(tools, func(e *catalog.Entry) bool { return runner.Allowed(toolroom.Identity{}, e) }) {
+		return
+	}
+	a.screen.say("warning: the policy lets nobody call a tool of %s\n  see why: toolroom policy explain %s", name, tools[0].Tool.ID)
 }
 
 // testHint returns the next step for a source that does not work. Sources suggest the test
@@ -148,7 +160,7 @@ func testHint(s source.Status) string {
 	if s.Reason == "" || strings.Contains(s.Reason, "sources test") {
 		hint := "show its output: toolroom sources test " + s.Name + " --log-level debug"
 		if s.Sandbox != "" && s.Sandbox != "none" {
-			hint = fmt.Sprintf("it runs in a sandbox (%s): folders that it needs must be named with --read or --write\n%s", s.Sandbox, hint)
+			hint = fmt.Sprintf("it runs in a sandbox (%s): folders that it needs must be named with --read or --write, and in its arguments by full paths\n%s", s.Sandbox, hint)
 		}
 		return hint
 	}

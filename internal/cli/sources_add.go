@@ -3,13 +3,16 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"net/url"
+	"os/exec"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/servers"
@@ -81,6 +84,9 @@ toolroom secret set) and env://NAME.`,
 			if err != nil {
 				return err
 			}
+			if err := n.missing(source); err != nil {
+				return err
+			}
 			file, err := a.editable()
 			if err != nil {
 				return err
@@ -124,6 +130,28 @@ toolroom secret set) and env://NAME.`,
 	f.BoolVar(&n.noTest, "no-test", false, "do not start the source to list its tools")
 	f.BoolVar(&n.force, "force", false, "replace an existing source of this name")
 	return c
+}
+
+// missing returns an error if the source's program is not on this machine, which is most
+// often a misspelled name. --no-test adds it nevertheless.
+func (n *newSource) missing(s config.Source) error {
+	command := ""
+	switch {
+	case n.noTest || s.Sandbox != nil && s.Sandbox.Runtime != "":
+		return nil
+	case s.CLI != nil:
+		command = s.CLI.Command
+	case s.MCP != nil:
+		command = s.MCP.Command
+	}
+	if command == "" || strings.Contains(command, "/") {
+		return nil
+	}
+	if _, err := exec.LookPath(command); errors.Is(err, exec.ErrNotFound) {
+		return toolroom.Errorf(toolroom.CodeNotFound, "there is no program %s in the folders of PATH, so nothing was added", command).
+			WithHint("check its spelling, install it, or give its full path; --no-test adds the source nevertheless")
+	}
+	return nil
 }
 
 // testAdded tries a source that was just added. One that does not work is no failure of the

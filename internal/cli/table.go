@@ -171,6 +171,25 @@ func wrap(text string, width int) []string {
 	return append(lines, string(runes))
 }
 
+// wrapProse wraps each line of a text between words; what follows of a line with columns is
+// indented. Lines that are indented, commands, and lines with a word that is too long stay
+// whole, because they may be copied.
+func wrapProse(text string, width int) string {
+	var out []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if strings.HasPrefix(line, " ") || strings.HasPrefix(line, "toolroom ") || slices.ContainsFunc(strings.Fields(line), func(word string) bool { return utf8.RuneCountInString(word) > width }) {
+			out = append(out, line)
+			continue
+		}
+		hang := ""
+		if strings.Contains(line, "  ") && utf8.RuneCountInString(line) > width {
+			hang = "    "
+		}
+		out = append(out, strings.Join(wrap(line, width-len(hang)), "\n"+hang))
+	}
+	return strings.Join(out, "\n")
+}
+
 // breakOf returns where a line of at most width runes ends.
 func breakOf(runes []rune, width int) int {
 	for i := width; i > width/2; i-- {
@@ -255,6 +274,9 @@ func (s *screen) fieldsText(pairs []string) string {
 		}
 		name := fmt.Sprintf("%-*s", width+columnGap, pairs[i])
 		value := strings.TrimRight(visible.Text(pairs[i+1]), "\n")
+		if room := s.width() - width - columnGap; room >= readable {
+			value = wrapProse(value, room)
+		}
 		value = strings.ReplaceAll(value, "\n", "\n"+strings.Repeat(" ", width+columnGap))
 		b.WriteString(s.paint(bold, name) + value + "\n")
 	}

@@ -53,6 +53,25 @@ func TestTablesFitTheTerminalAndLoseNothing(t *testing.T) {
 	}
 }
 
+func TestTextsOfFieldsAreWrappedBetweenWordsOnTerminals(t *testing.T) {
+	t.Parallel()
+	prose, command := strings.Repeat("a word and another ", 10)+"end", "toolroom call x:y "+strings.Repeat("name=value ", 12)
+	out := &sized{width: 60}
+	s := newScreen(strings.NewReader(""), out, &bytes.Buffer{})
+	s.out, s.outTerminal = out, true
+	if err := s.fields("what", prose, "call", command); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 60 && !strings.Contains(line, command) {
+			t.Errorf("%d columns in a terminal of 60: %q", n, line)
+		}
+	}
+	if got := strings.Join(strings.Fields(out.String()), " "); got != "what "+prose+" call "+strings.TrimSpace(command) {
+		t.Errorf("words are missing: %s", got)
+	}
+}
+
 func TestStatesHaveColoursOnTerminalsOnly(t *testing.T) {
 	t.Parallel()
 	for _, color := range []bool{true, false} {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -165,11 +166,28 @@ func (a *cli) sayRule(ctx context.Context, r *app.App, done *toolroom.Approval) 
 	return nil
 }
 
+// codeIn returns the code among a call's arguments if it has several lines, which are one in
+// JSON.
+func codeIn(arguments json.RawMessage) string {
+	var named map[string]json.RawMessage
+	var code string
+	if json.Unmarshal(arguments, &named) != nil || json.Unmarshal(named["code"], &code) != nil || !strings.Contains(strings.TrimSpace(code), "\n") {
+		return ""
+	}
+	return code
+}
+
 func (a *cli) showApproval(ctx context.Context, p *toolroom.Approval) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s wants to run %s\n  arguments  %s\n", p.Identity, p.Tool, p.Arguments)
 	if p.Environment != "" {
 		fmt.Fprintf(&b, "  in         the environment %s\n", p.Environment)
+	}
+	if code := codeIn(p.Arguments); code != "" {
+		b.WriteString("  code\n")
+		for line := range strings.Lines(code) {
+			fmt.Fprintf(&b, "    %s\n", strings.TrimRight(line, "\n"))
+		}
 	}
 	for _, effect := range p.Effects {
 		fmt.Fprintf(&b, "  effect     %s\n", effect)

@@ -68,6 +68,8 @@ type BuiltinShell struct {
 	Memory int64 `yaml:"memory,omitempty"`
 	Disk   int64 `yaml:"disk,omitempty"`
 	PIDs   int   `yaml:"pids,omitempty"`
+	// Home is the most bytes of a caller's home folder, which commands keep (10 GiB).
+	Home int64 `yaml:"home,omitempty"`
 }
 
 // Values of BuiltinShell.Runtime.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -137,6 +138,15 @@ func RemoveSource(path, name string, wrote ...Wrote) error {
 	}, nil, wrote)
 }
 
+// editLock returns the lock of edits of a file: that of its folder, which leaves no file
+// behind. Windows locks no folders.
+func editLock(file string) *flock.Flock {
+	if runtime.GOOS == "windows" {
+		return flock.New(filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".lock"), flock.SetPermissions(0o600))
+	}
+	return flock.New(filepath.Dir(file), flock.SetFlag(os.O_RDONLY))
+}
+
 // edit applies change, which makes the same change to the text and to the sources. It
 // writes the text only if it parses to exactly those sources.
 func edit(path string, change func(*editor, map[string]Source) error, ready func() error, wrote []Wrote) (err error) {
@@ -145,7 +155,7 @@ func edit(path string, change func(*editor, map[string]Source) error, ready func
 		file = target
 	}
 	// Two edits at once would lose one of them.
-	lock := flock.New(filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".lock"), flock.SetPermissions(0o600))
+	lock := editLock(file)
 	if err := lock.Lock(); err != nil {
 		return fmt.Errorf("lock %s: %w", path, err)
 	}

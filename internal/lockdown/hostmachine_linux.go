@@ -179,7 +179,7 @@ func (h *HostMachine) launch(p *Process, s Spec) (err error) {
 			return err
 		}
 		defer sockets.Close()
-		p.inside = &inside{conn: conn}
+		p.inside = &inside{conn: conn, turn: make(chan struct{}, 1)}
 		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, sockets)
 		p.plan.Inside = controlFile + len(p.cmd.ExtraFiles) - 1
 	}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,7 +23,7 @@ import (
 
 // inside is the server's end.
 type inside struct {
-	mu        sync.Mutex // one request at a time
+	turn      chan struct{} // has one element while a request waits for its answer
 	conn      *net.UnixConn
 	listeners []net.Listener
 }
@@ -37,22 +36,58 @@ func (p *Process) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 	if p.inside == nil {
 		return nil, errors.New("sandbox: the program has no loopback of its own")
 	}
-	p.inside.mu.Lock()
-	defer p.inside.mu.Unlock()
-	// Without a deadline from ctx alone: a request that is given up would leave its answer
-	// to the next one.
-	_ = p.inside.conn.SetDeadline(time.Now().Add(3 * dialTimeout))
-	if _, err := p.inside.conn.Write([]byte{byte(port >> 8), byte(port)}); err != nil {
-		return nil, err
-	}
-	file, err := p.inside.receive()
-	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(port)}, Err: err}
-	}
-	defer file.Close()
-	if ctx.Err() != nil {
+	return p.inside.dial(ctx, port)
+}
+
+// dial asks for a connection. It returns when ctx is done, but the turn lasts until the answer
+// has come: the next request would take it for its own.
+func (i *inside) dial(ctx context.Context, port uint16) (net.Conn, error) {
+	select {
+	case i.turn <- struct{}{}:
+	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+	type answer struct {
+		conn net.Conn
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		conn, err := i.request(port)
+		<-i.turn
+		if err != nil {
+			err = &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(port)}, Err: err}
+		}
+		answers <- answer{conn, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.conn, a.err
+	case <-ctx.Done():
+		go func() {
+			if a := <-answers; a.conn != nil {
+				a.conn.Close()
+			}
+		}()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// request asks init for a connection. If no answer comes in time, there are no further
+// requests.
+func (i *inside) request(port uint16) (net.Conn, error) {
+	_ = i.conn.SetDeadline(time.Now().Add(3 * dialTimeout))
+	if _, err := i.conn.Write([]byte{byte(port >> 8), byte(port)}); err != nil {
+		return nil, err
+	}
+	file, err := i.receive()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		i.conn.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
 	return net.FileConn(file)
 }
 

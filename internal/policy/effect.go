@@ -109,6 +109,26 @@ func (p *EffectPattern) matches(e toolroom.Effect, real *[]string) bool {
 	}
 }
 
+// AboutFile returns a function that reports whether one of the rules is about using a file
+// in a mode. A rule is an effect whose target is a pattern, as policy writes it, and the
+// file an absolute path without links.
+func AboutFile(rules []toolroom.Effect, mode string) func(file string) bool {
+	type known struct {
+		pattern EffectPattern
+		real    []string
+	}
+	var patterns []*known
+	for _, r := range rules {
+		if r.Kind == toolroom.EffectFile {
+			patterns = append(patterns, &known{EffectPattern{effect: r}, realPatterns(r.Target)})
+		}
+	}
+	return func(file string) bool {
+		e := toolroom.Effect{Kind: toolroom.EffectFile, Mode: mode, Target: file}
+		return slices.ContainsFunc(patterns, func(k *known) bool { return k.pattern.matches(e, &k.real) })
+	}
+}
+
 // sameMode takes a connection of which no method is known for any.
 func sameMode(e toolroom.Effect, mode string) bool {
 	return e.Mode == mode || e.Kind == toolroom.EffectHost && e.Mode == "connect"

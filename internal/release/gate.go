@@ -131,7 +131,14 @@ func stopped(v *Version, o Order, refused []Refusal) error {
 	}
 	e := toolroom.Errorf(toolroom.CodeConflict, "version %d of %s is not released to %s: %s", v.Number, v.Tool, o.Environment, strings.Join(reasons, "; "))
 	e.Details = map[string]any{"gates": refused}
-	return e.WithHint("fix it and push again, or release it with force and a reason").WithCLIHint("see the cases: toolroom tool test %s@%d; release it nevertheless: --force --reason WHY", v.Tool, v.Number)
+	fix, see := "fix it and push again", ""
+	switch {
+	case len(refused) == 1 && refused[0].Gate == GatePerson:
+		fix = "let another person release it"
+	case slices.ContainsFunc(refused, func(r Refusal) bool { return r.Gate == GateCases }):
+		see = fmt.Sprintf("see the cases: toolroom tool test %s@%d; ", v.Tool, v.Number)
+	}
+	return e.WithHint("%s, or release it with force and a reason", fix).WithCLIHint("%srelease it nevertheless: --force --reason WHY", see)
 }
 
 // Breaks returns how callers of the spec before can break with after: arguments that were

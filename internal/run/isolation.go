@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -24,6 +25,12 @@ func (r *Runner) Judge(ctx context.Context, e *catalog.Entry, asked policy.Reque
 	}
 	asked.Call.Isolation = func() toolroom.Isolation { return toolroom.IsolationNone }
 	return r.Policy.Decide(ctx, asked), toolroom.IsolationNone
+}
+
+// JudgeArguments is Judge for a surface, which makes no request of a source.
+func (r *Runner) JudgeArguments(ctx context.Context, e *catalog.Entry, asked policy.Request, arguments json.RawMessage) policy.Decision {
+	d, _ := r.Judge(ctx, e, asked, source.Request{Arguments: arguments, Identity: asked.Who})
+	return d
 }
 
 // Enforced returns the function that reports which rules about effects the source of a tool

@@ -166,7 +166,7 @@ func (m *mender) mendValue(value any, c cause, s *jsonschema.Schema) (any, bool)
 	case *kind.Enum:
 		return nearestValue(value, c.Want)
 	case *kind.Format, *kind.Pattern:
-		return fillText(m.filler.parts(s), ""), s != nil
+		return m.filler.fill(s, ""), s != nil
 	case *kind.UniqueItems:
 		return without(value, c.Duplicates[1], 1)
 	case *kind.AdditionalItems:

@@ -12,6 +12,7 @@ func TestARepairKeepsWhatTheCallerMeant(t *testing.T) {
 	for name, test := range map[string]struct{ schema, document, want string }{
 		"a call with five mistakes":        {issueSchema, issueMistake, `{"assignee":null,"body":"7","labels":["bug","p1"],"notify":true,"priority":5,"state":"open","title":"Crash on start"}`},
 		"valid already":                    {`{"type": "integer"}`, `3`, `3`},
+		"an example for a pattern":         {`{"type": "string", "pattern": "^[a-z/]+$", "examples": ["user/x"]}`, `"Bad Name!"`, `"user/x"`},
 		"number in a string":               {`{"type": "integer"}`, `" 3 "`, `3`},
 		"fraction to integer":              {`{"type": "integer"}`, `3.7`, `4`},
 		"large number in a string":         {`{"type": "integer"}`, `"9007199254740993"`, `9007199254740993`},

@@ -532,7 +532,7 @@ func warnPlainSecrets(log *slog.Logger, c *config.Config) {
 
 func listenError(addr string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return toolroom.Errorf(toolroom.CodeInternal, "address %s is in use by another Toolroom or another program", addr).
+		return toolroom.Errorf(toolroom.CodeInternal, "another Toolroom or another program listens on %s: %w", addr, syscall.EADDRINUSE).
 			WithCLIHint("stop it, or choose another address: toolroom serve --listen 127.0.0.1:7071")
 	}
 	return fmt.Errorf("listen on %s: %w", addr, err)

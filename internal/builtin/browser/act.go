@@ -353,26 +353,44 @@ func (w *browser) press(ctx context.Context, t *tab, e *element, button input.Mo
 	return nil
 }
 
-// settle waits until a tab has loaded and come to rest, but not for ever: a page may never
-// rest.
-func (w *browser) settle(ctx context.Context, t *tab) error {
+// settle waits until a tab has loaded and come to rest after an action, but not for ever: a
+// page may never rest.
+func (w *browser) settle(ctx context.Context, t *tab) error { return w.rest(ctx, t, false) }
+
+// atRest is settle for a call that only looks. A page that was at rest after the last action
+// and has not changed for a while still is, so that nothing is waited for.
+func (w *browser) atRest(ctx context.Context, t *tab) error { return w.rest(ctx, t, true) }
+
+// quiet waits until a document has not changed for some time, at least from now on, or, if it
+// only looks, since it was last at rest.
+var quiet = fmt.Sprintf(`function(looks) {
+	const seen = globalThis.toolroomSeen ??= {changed: 0, rested: false, waiting: new Set()};
+	if (!seen.watch) {
+		seen.watch = new MutationObserver(() => { seen.changed = performance.now(); for (const again of seen.waiting) again() });
+		seen.watch.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
+	}
+	if (looks && seen.rested && performance.now() - seen.changed >= %[1]d) return;
+	seen.rested = false;
+	return new Promise(done => {
+		const end = () => { seen.waiting.delete(again); clearTimeout(timer); clearTimeout(last); seen.rested = true; done() };
+		const again = () => { clearTimeout(timer); timer = setTimeout(end, %[1]d) };
+		let timer = setTimeout(end, %[1]d);
+		const last = setTimeout(end, %[2]d);
+		seen.waiting.add(again);
+	});
+}`, quietFor.Milliseconds(), quietTimeout.Milliseconds())
+
+func (w *browser) rest(ctx context.Context, t *tab, looks bool) error {
 	outer := ctx
 	ctx, cancel := context.WithTimeoutCause(ctx, loadTimeout, errSlow)
 	defer cancel()
-	quiet := fmt.Sprintf(`function() { return new Promise(done => {
-		const end = () => { watch.disconnect(); clearTimeout(timer); clearTimeout(last); done() };
-		let timer = setTimeout(end, %d);
-		const last = setTimeout(end, %d);
-		const watch = new MutationObserver(() => { clearTimeout(timer); timer = setTimeout(end, %d) });
-		watch.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
-	}) }`, quietFor.Milliseconds(), quietTimeout.Milliseconds(), quietFor.Milliseconds())
 	for {
 		err := w.await(ctx, func() bool {
 			return t.gone || !w.busy(t.frames) && !w.loading() && t.ready
 		})
 		if err == nil && !t.gone {
 			quietly, stop := context.WithTimeoutCause(ctx, quietTimeout+2*time.Second, errSlow)
-			err = w.evaluate(quietly, t.frames, cdp.FrameID(t.id), nil, quiet)
+			err = w.evaluate(quietly, t.frames, cdp.FrameID(t.id), nil, quiet, looks)
 			stop()
 			var answer *messageError
 			if errors.As(err, &answer) { // the page has navigated

@@ -52,7 +52,7 @@ func (b *browsers) screenshot() builtin.Tool {
 			}
 			var data []byte
 			err := b.with(ctx, req, false, func(w *browser, t *tab) error {
-				if err := w.settle(ctx, t); err != nil {
+				if err := w.atRest(ctx, t); err != nil {
 					return err
 				}
 				if err := w.area(ctx, t, in, &p); err != nil {
@@ -152,7 +152,7 @@ func (b *browsers) content() builtin.Tool {
 		Run: func(ctx context.Context, req *source.Request, in ContentArgs) (ContentResult, []toolroom.Content, error) {
 			var out ContentResult
 			err := b.with(ctx, req, false, func(w *browser, t *tab) error {
-				if err := w.settle(ctx, t); err != nil {
+				if err := w.atRest(ctx, t); err != nil {
 					return err
 				}
 				var got struct {
@@ -385,7 +385,7 @@ func (b *browsers) assert() builtin.Tool {
 			}
 			var out AssertResult
 			err := b.with(ctx, req, false, func(w *browser, t *tab) error {
-				err := w.settle(ctx, t)
+				err := w.atRest(ctx, t)
 				if err == nil {
 					out.Wrong, err = w.check(ctx, t, in)
 				}
@@ -453,7 +453,7 @@ func (b *browsers) extract() builtin.Tool {
 			}
 			var out ExtractResult
 			err := b.with(ctx, req, false, func(w *browser, t *tab) error {
-				if err := w.settle(ctx, t); err != nil {
+				if err := w.atRest(ctx, t); err != nil {
 					return err
 				}
 				for _, f := range w.framesOf(t) { // the first frame that has any

@@ -265,7 +265,7 @@ func (b *browsers) snapshot() builtin.Tool {
 			var out Outcome
 			var now tree
 			err := b.with(ctx, req, false, func(w *browser, t *tab) error {
-				err := w.settle(ctx, t)
+				err := w.atRest(ctx, t)
 				if err == nil {
 					now, err = w.describe(ctx, t, &out)
 				}

@@ -310,6 +310,51 @@ func TestSearchFindsLinesLikeGrep(t *testing.T) {
 	}
 }
 
+func TestSearchLeavesOutFilesThatRulesForbid(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	k.put("data/plain.txt", "secret\n")
+	k.put("data/private.txt", "secret\n")
+	k.put("data/.env", "secret\n")
+	k.put("data/keys/a.pem", "secret\n")
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(k.dir, link); err != nil {
+		t.Fatal(err)
+	}
+	rule := func(mode, target string) toolroom.Effect {
+		return toolroom.Effect{Kind: toolroom.EffectFile, Mode: mode, Target: target}
+	}
+	for _, path := range []string{".", "data"} {
+		req := request("search", "", map[string]any{"query": "secret", "path": path, "all": true})
+		req.Forbidden = []toolroom.Effect{
+			rule("", link+"/data/private.txt"), rule("read", "**/.env"), rule("", k.dir+"/data/keys/**"),
+			rule("write", k.dir+"/**"),
+			{Kind: toolroom.EffectHost, Target: "*"},
+		}
+		for _, r := range req.Forbidden {
+			if enforced := k.pack.(source.Predictor).Enforces(req, r, nil); enforced != (r.Kind == toolroom.EffectFile) {
+				t.Errorf("%v: enforced %v", r, enforced)
+			}
+		}
+		out, err := k.pack.Call(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := out.Content[0].Text; text != "data/plain.txt:1:secret\n\n[rules of the policy forbid 3 of the files, which were not searched]\n" {
+			t.Errorf("%s: %q", path, text)
+		}
+	}
+	req := request("search", "", map[string]any{"query": "secret", "path": "data/private.txt"})
+	req.Forbidden = []toolroom.Effect{rule("", link+"/data/private.txt")}
+	if out, err := k.pack.Call(t.Context(), req); toolroom.CodeOf(err) != toolroom.CodeDenied {
+		t.Errorf("one file: %v, %v", out, err)
+	}
+	req = request("read", "", map[string]any{"path": "data/plain.txt"})
+	if k.pack.(source.Predictor).Enforces(req, rule("", "**/.env"), nil) {
+		t.Error("file:read enforces no rule")
+	}
+}
+
 func TestCancelledSearchesEnd(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)

@@ -18,6 +18,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/folder"
+	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -40,6 +41,7 @@ type SearchResult struct {
 	Files    []string `json:"files" jsonschema:"the files that match"`
 	Searched int      `json:"searched" jsonschema:"number of files that were searched"`
 	More     bool     `json:"more,omitempty" jsonschema:"there are more matches than the limit"`
+	Withheld int      `json:"withheld,omitempty" jsonschema:"number of files that rules of the policy forbid, which were not searched"`
 }
 
 // Match is one matching line.
@@ -71,14 +73,16 @@ func (f *files) search() builtin.Tool {
 			"limit": {"minimum": 1, "maximum": maxMatches, "default": defaultMatches},
 		},
 		Predict: func(_ *source.Request, in SearchArgs) []toolroom.Effect { return reads(orHere(in.Path)) },
-		Run: func(ctx context.Context, _ *source.Request, in SearchArgs) (SearchResult, []toolroom.Content, error) {
-			out, err := f.find(ctx, in)
+		// Which files of a folder are read is not predicted: those of rules are left out.
+		Enforces: func(rule toolroom.Effect) bool { return rule.Kind == toolroom.EffectFile },
+		Run: func(ctx context.Context, req *source.Request, in SearchArgs) (SearchResult, []toolroom.Content, error) {
+			out, err := f.find(ctx, in, policy.AboutFile(req.Forbidden, "read"))
 			return out, builtin.Text(out.text(in)), err
 		},
 	})
 }
 
-func (f *files) find(ctx context.Context, in SearchArgs) (SearchResult, error) {
+func (f *files) find(ctx context.Context, in SearchArgs, forbidden func(file string) bool) (SearchResult, error) {
 	m, err := newMatcher(in)
 	if err != nil {
 		return SearchResult{}, err
@@ -87,7 +91,7 @@ func (f *files) find(ctx context.Context, in SearchArgs) (SearchResult, error) {
 	if limit == 0 {
 		limit = defaultMatches
 	}
-	s := &search{in: in, matcher: m, out: SearchResult{Matches: []Match{}, Files: []string{}}, limit: limit}
+	s := &search{in: in, matcher: m, out: SearchResult{Matches: []Match{}, Files: []string{}}, limit: limit, forbidden: forbidden}
 	info, err := f.Stat(orHere(in.Path))
 	if err != nil {
 		return s.out, err
@@ -98,6 +102,9 @@ func (f *files) find(ctx context.Context, in SearchArgs) (SearchResult, error) {
 			return s.out, err
 		}
 		defer file.Close()
+		if s.forbids(file) {
+			return s.out, toolroom.Errorf(toolroom.CodeDenied, "rules of the policy forbid reading %s", in.Path)
+		}
 		s.out.Searched = 1
 		s.add(in.Path, s.file(ctx, file, in.Path))
 		return s.out, nil
@@ -115,8 +122,18 @@ type search struct {
 	in      SearchArgs
 	matcher *matcher
 	limit   int
-	out     SearchResult
+	// forbidden reports whether the policy forbids reading a file, by its path without links.
+	forbidden func(file string) bool
+	out       SearchResult
 }
+
+// inFile is what a search found in one file.
+type inFile struct {
+	matches  []Match
+	withheld bool
+}
+
+func (s *search) forbids(file *folder.File) bool { return s.forbidden(filepath.ToSlash(file.Real)) }
 
 // tree searches the files of a folder in parallel. The matches are in the order of paths.
 func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, error) {
@@ -124,7 +141,7 @@ func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, err
 	defer stop()
 	type job struct {
 		path string
-		done chan []Match
+		done chan inFile
 	}
 	jobs := make(chan job)
 	inOrder := make(chan job, 1024)
@@ -132,12 +149,14 @@ func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, err
 	for range max(2, runtime.GOMAXPROCS(0)) {
 		workers.Go(func() {
 			for j := range jobs {
-				var matches []Match
+				var in inFile
 				if file, err := tree.File(j.path); err == nil {
-					matches = s.file(ctx, file, s.shownPath(j.path))
+					if in.withheld = s.forbids(file); !in.withheld {
+						in.matches = s.file(ctx, file, s.shownPath(j.path))
+					}
 					file.Close()
 				}
-				j.done <- matches
+				j.done <- in
 			}
 		})
 	}
@@ -149,7 +168,7 @@ func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, err
 			if e.Type&fs.ModeType != 0 {
 				return true
 			}
-			j := job{e.Path, make(chan []Match, 1)}
+			j := job{e.Path, make(chan inFile, 1)}
 			select {
 			case inOrder <- j:
 			case <-ctx.Done():
@@ -165,8 +184,13 @@ func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, err
 		})
 	})
 	for j := range inOrder {
+		in := <-j.done
+		if in.withheld {
+			s.out.Withheld++
+			continue
+		}
 		s.out.Searched++
-		s.add(s.shownPath(j.path), <-j.done)
+		s.add(s.shownPath(j.path), in.matches)
 		if s.out.More {
 			break
 		}
@@ -310,9 +334,12 @@ func (r SearchResult) text(in SearchArgs) string {
 	}
 	switch {
 	case len(r.Files) == 0:
-		return fmt.Sprintf("Nothing matches in %d files.", r.Searched)
+		fmt.Fprintf(&b, "Nothing matches in %d files.", r.Searched)
 	case r.More:
 		b.WriteString("[there are more matches; narrow the query, or raise limit]\n")
+	}
+	if r.Withheld > 0 {
+		fmt.Fprintf(&b, "\n[rules of the policy forbid %d of the files, which were not searched]\n", r.Withheld)
 	}
 	return b.String()
 }

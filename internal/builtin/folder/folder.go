@@ -312,6 +312,8 @@ func inGitFolder(path string) bool {
 type File struct {
 	*os.File
 	Info fs.FileInfo
+	// Real is its path without links.
+	Real string
 }
 
 // Open opens a regular file for reading. It refuses folders, devices, sockets and pipes,
@@ -358,7 +360,7 @@ func (f *Folders) openIn(root *os.Root, dir, rel, path string) (*File, error) {
 		opened.Close()
 		return nil, f.explain(path, err)
 	}
-	return &File{opened, info}, nil
+	return &File{opened, info, real}, nil
 }
 
 func regular(path string, info fs.FileInfo) error {

@@ -71,7 +71,7 @@ func tool(name, title, description string, hints toolroom.Hints, example map[str
 }
 
 func namespaceProperty() map[string]builtin.Property {
-	return map[string]builtin.Property{"namespace": {"pattern": namespaceForm}}
+	return map[string]builtin.Property{"namespace": {"pattern": namespaceForm, "examples": []string{"user/preferences"}}}
 }
 
 func (m *memory) read() builtin.Tool {

@@ -2,11 +2,16 @@ package shell
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/source"
@@ -49,6 +54,62 @@ func (s *Shell) homeOf(ctx context.Context, req *source.Request, runtime string)
 		return dir, nil
 	}
 	return "", err
+}
+
+// homes holds the measured sizes of homes, by folder.
+type homes struct{ all sync.Map } // of *measured
+
+type measured struct {
+	mu    sync.Mutex // held while the home is measured; others are not kept waiting
+	size  int64
+	until time.Time // when it is measured again
+}
+
+const (
+	// measureAgain is how long the size of a home is trusted; that of one with many files,
+	// measureShare times the time that measuring takes.
+	measureAgain = 30 * time.Second
+	measureShare = 50
+)
+
+// frees matches commands that free space and do nothing else, which run although the home is
+// full.
+var frees = regexp.MustCompile(`^\s*(rm|du|ls)([ \t]([^;&|<>()$\x60\n]|\$[A-Za-z{])*)?\s*$`)
+
+// checkHome returns an error if a home is full. One command can still write more than the
+// limit: it is not measured while it runs.
+func (s *Shell) checkHome(dir string) error {
+	if s.o.HomeSize <= 0 || dir == "" {
+		return nil
+	}
+	one, _ := s.homes.all.LoadOrStore(dir, &measured{})
+	known := one.(*measured)
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	if now := time.Now(); now.After(known.until) || known.size > s.o.HomeSize {
+		known.size = sizeOf(dir)
+		known.until = now.Add(max(measureAgain, measureShare*time.Since(now)))
+	}
+	if known.size <= s.o.HomeSize {
+		return nil
+	}
+	return toolroom.Errorf(toolroom.CodeResourceLimit, "the home folder of commands is full: it has %d bytes, and %d is the most", known.size, s.o.HomeSize).
+		WithHint("free some: a single rm, du or ls still runs, such as rm -rf ~/.cache; or raise builtin.shell.home")
+}
+
+// sizeOf returns the bytes of the files in a folder. What vanishes meanwhile counts nothing.
+func sizeOf(dir string) int64 {
+	var size int64
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // it is left out
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
+		return nil
+	})
+	return size
 }
 
 // Author returns the author of commits: that of the operator's own configuration, which is

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -40,5 +41,42 @@ func TestAHomeIsCompleteBeforeACommandCanWriteIntoIt(t *testing.T) {
 	}
 	if again, err := s.homeOf(t.Context(), &source.Request{}, RuntimeProcess); again != home || err != nil {
 		t.Errorf("%s, %v", again, err)
+	}
+}
+
+func TestAFullHomeIsSaid(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := New(Options{State: dir, HomeSize: 1000})
+	home, err := s.homeOf(t.Context(), &source.Request{}, RuntimeProcess)
+	if err != nil {
+		t.Fatal(err)
+	}
+	big := filepath.Join(home, "big")
+	if err := os.WriteFile(big, make([]byte, 2000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	prepare := func(line string) error {
+		_, err := s.prepare(t.Context(), &source.Request{}, &command{argv: []string{"sh", "-c", line}}, sessionState{})
+		return err
+	}
+	if err := prepare("make"); toolroom.CodeOf(err) != toolroom.CodeResourceLimit {
+		t.Errorf("a full home: %v", err)
+	}
+	for _, line := range []string{"rm ~/big", " rm -rf $HOME/.cache \"${HOME}/a b\"\n", "ls", "du -sh ~"} {
+		if err := prepare(line); err != nil {
+			t.Errorf("%q, which frees space: %v", line, err)
+		}
+	}
+	for _, line := range []string{"ls ~; make", "ls ~ && make", "ls ~ | tee ~/more", "du ~ > ~/more", "ls $(make)", "ls `make`", "rm x\nmake", "ls ${x:-$(make)}", "rmdir x", "ls <(make)"} {
+		if err := prepare(line); toolroom.CodeOf(err) != toolroom.CodeResourceLimit {
+			t.Errorf("%q, which does more than free space: %v", line, err)
+		}
+	}
+	if err := os.Remove(big); err != nil {
+		t.Fatal(err)
+	}
+	if err := prepare("make"); err != nil {
+		t.Errorf("a home with space again: %v", err)
 	}
 }

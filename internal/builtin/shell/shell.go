@@ -53,6 +53,8 @@ type Options struct {
 	// State is the folder that keeps the working folder and environment of sessions; empty
 	// keeps nothing.
 	State string
+	// HomeSize is the most bytes of a home in State; 0 is no limit.
+	HomeSize int64
 	// Scratch is an existing folder for temporary files of this package.
 	Scratch string
 	Limits  lockdown.Limits
@@ -68,6 +70,7 @@ type Shell struct {
 	o       Options
 	machine *lockdown.HostMachine
 	table   table
+	homes   homes
 
 	author      sync.Once
 	name, email string
@@ -230,6 +233,11 @@ func (s *Shell) prepare(ctx context.Context, req *source.Request, c *command, st
 	}
 	if c.home, err = s.homeOf(ctx, req, c.runtime); err != nil {
 		return nil, err
+	}
+	if len(c.argv) < 3 || c.argv[1] != "-c" || !frees.MatchString(c.argv[2]) {
+		if err := s.checkHome(c.home); err != nil {
+			return nil, err
+		}
 	}
 	c.env, c.servers = s.mergeEnv(*c, state.Env, extra), s.Servers(req.Identity)
 	return extra, nil

@@ -147,7 +147,10 @@ func (s Settings) watchCPU(guest int) {
 	}
 	killAll(unix.SIGXCPU, guest)
 	time.Sleep(500 * time.Millisecond)
-	killAll(unix.SIGKILL, guest)
+	for { // what forks while it is killed leaves processes that were not in the list
+		killAll(unix.SIGKILL, guest)
+		time.Sleep(step)
+	}
 }
 
 func oomKills() int64 { return counter("memory.events", "oom_kill") }

@@ -2,6 +2,10 @@ package api
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"math"
 	"mime"
@@ -72,10 +76,32 @@ func readJSON[T any](x *Exchange) (T, error) {
 	case len(bytes.TrimSpace(body)) == 0:
 		return v, toolroom.Errorf(toolroom.CodeInvalidArguments, "the request has no body").WithHint("send a JSON object, at least {}")
 	case err != nil:
-		return v, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid request body: %w", err).
+		return v, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid request body: %w", misread(err)).
 			WithHint("see the schema of this request in %s/openapi.json", Prefix)
 	}
 	return v, nil
+}
+
+// misread says where a body does not fit its type without the names that the type has in Go.
+func misread(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	what := "an object"
+	switch wrong.Type.Kind() {
+	case reflect.String:
+		what = "text"
+	case reflect.Bool:
+		what = "true or false"
+	case reflect.Slice, reflect.Array:
+		what = "a list"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		what = "a whole number"
+	case reflect.Float32, reflect.Float64:
+		what = "a number"
+	}
+	return fmt.Errorf("%s must be %s and is %s", cmp.Or(wrong.Field, "the body"), what, wrong.Value)
 }
 
 // jsonBody describes a request body for readJSON.

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -44,5 +45,23 @@ func TestABodyThatCanBeReadInTwoWaysIsRefused(t *testing.T) {
 	}
 	if n := ran.Load(); n > 0 {
 		t.Errorf("%d calls ran", n)
+	}
+}
+
+// The names of Go types are of no use to who sends JSON.
+func TestABodyOfAnotherTypeIsRefusedInWordsOfJSON(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, c := range []struct{ path, body, want string }{
+		{"/call", `{"tool": 5}`, "tool must be text and is number"},
+		{"/call", `{"tool": "echo:it", "timeout_ms": "soon"}`, "timeout_ms must be a whole number and is string"},
+		{"/call", `{"tool": "echo:it", "timeout_ms": 1.5}`, "timeout_ms must be a whole number and is number 1.5"},
+		{"/call", `[]`, "the body must be an object and is array"},
+		{"/chain", `{"steps": {}}`, "steps must be a list and is object"},
+		{"/approvals/a1", `{"approve": "yes"}`, "approve must be true or false and is string"},
+	} {
+		if r := b.post(c.path, c.body); r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.body), c.want) || strings.Contains(string(r.body), "Go ") {
+			t.Errorf("%s %s: %d %s", c.path, c.body, r.status, r.body)
+		}
 	}
 }

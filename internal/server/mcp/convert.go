@@ -92,6 +92,10 @@ func ownAnswer(r *toolroom.Result, version string) (*result, error) {
 	if r.Error != nil && (len(content) == 0 || r.Error.Code != toolroom.CodeExecutionFailed) {
 		content = append([]toolroom.Content{toolroom.TextContent(errorText(r.Error))}, content...)
 	}
+	if len(content) == 0 {
+		// Models take no text at all for a failure, and call again.
+		content = []toolroom.Content{toolroom.TextContent("The call has succeeded and returned no content.")}
+	}
 	out := &result{members: members(map[string]any{"content": append([]toolroom.Content{}, content...)})}
 	if r.Error != nil {
 		out.members.set("isError", true)

@@ -14,8 +14,10 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
 	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
+	"github.com/toolroom/toolroom/internal/source/gofunc"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -317,6 +319,51 @@ func TestACompletionLeavesAReceipt(t *testing.T) {
 	r := receipts.list[0]
 	if r.Tool != "docs:completion.complete" || r.Identity.Subject != "ann" || r.Status != toolroom.StatusOK || !strings.Contains(string(r.Arguments), "some text") {
 		t.Errorf("got %+v", r)
+	}
+}
+
+// keeper is a source that keeps rules about effects in calls.
+type keeper struct{ *gofunc.Source }
+
+func (keeper) PredictEffects(*source.Request) ([]toolroom.Effect, string) { return nil, "" }
+
+func (keeper) Enforces(*source.Request, toolroom.Effect, []toolroom.Effect) bool { return true }
+
+func (keeper) Preview(context.Context, *source.Request) (source.Preview, error) {
+	return source.Preview{}, nil
+}
+
+// A source completes what a user types, and reports changes, outside of calls, where it keeps no
+// rules about effects.
+func TestACallerWithRulesAboutEffectsHasNoCompletionsAndSubscriptions(t *testing.T) {
+	t.Parallel()
+	for _, ruled := range []bool{true, false} {
+		f := serve(t, direct(t))
+		f.shelve("docs")
+		for _, name := range []string{"resources.read", "prompts.get"} {
+			id := toolroom.MustParseID("docs:" + name)
+			f.runner.Catalog.Unregister("go", id)
+			if err := f.runner.Catalog.Register("kept", keeper{f.funcs}, toolroom.Tool{ID: id, Source: toolroom.SourceMCP, Description: name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if ruled {
+			layers, err := policy.Compile(policy.Config{Rules: policy.Rules{Deny: []string{"effect:file:/secret/**"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.runner.Policy = layers
+		}
+		for _, ref := range []string{`{"type":"ref/prompt","name":"docs__hello"}`, `{"type":"ref/resource","uri":"doc://docs/{id}"}`} {
+			answer := fmt.Sprint(f.post(t, "ann", "completion/complete", "", `"ref":`+ref+`,"argument":{"name":"n","value":"v"}`, ""))
+			if got := strings.Contains(answer, "/n/v for ann"); got == ruled || !strings.Contains(answer, "values") {
+				t.Errorf("under rules %v, %s: %s", ruled, ref, answer)
+			}
+		}
+		err := f.connect("2025-06-18", nil).Subscribe(t.Context(), &mcp.SubscribeParams{URI: "doc://a"})
+		if ruled != (err != nil) || ruled && !strings.Contains(err.Error(), "may not subscribe") {
+			t.Errorf("a subscription under rules %v: %v", ruled, err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -103,6 +104,9 @@ func (s *Server) complete(r *request) (*result, error) {
 			}
 		}
 	}
+	if !s.mayComplete(r, provider, ask) {
+		return &result{members: members(map[string]any{"completion": source.Completions{Values: []string{}}})}, nil
+	}
 	found, err := s.completions(r.ctx, provider, ask)
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
@@ -117,6 +121,34 @@ func (s *Server) complete(r *request) (*result, error) {
 	}
 	found.Values = append([]string{}, found.Values...)
 	return &result{members: members(map[string]any{"completion": found})}, nil
+}
+
+// mayComplete reports whether a caller may get the prompt, or read from the template, that a
+// completion is for.
+func (s *Server) mayComplete(r *request, provider string, ask source.Completion) bool {
+	if ask.Prompt != "" {
+		return s.mayAsk(r.ctx, r.who, catalog.ToolID(provider, catalog.GetTool), map[string]any{"name": ask.Prompt, "arguments": ask.Known})
+	}
+	return s.mayAsk(r.ctx, r.who, catalog.ToolID(provider, catalog.ReadTool), map[string]any{"uri": ask.Template})
+}
+
+// mayAsk reports whether a caller may ask a source outside of calls for what a call of a tool
+// would be about. A source keeps the rules about effects in calls only, so a caller who has
+// such rules may not.
+func (s *Server) mayAsk(ctx context.Context, who toolroom.Identity, tool toolroom.ID, arguments map[string]any) bool {
+	e, err := s.o.Runner.Catalog.Resolve(tool.String(), nil)
+	if err != nil {
+		return false
+	}
+	raw, err := json.Marshal(arguments)
+	if err != nil {
+		return false
+	}
+	call := &policy.Context{
+		Arguments: func() (any, error) { return arguments, nil }, Surface: "mcp", Time: s.o.Runner.Now(), Effects: s.o.Runner.Expect(e, who, raw),
+	}
+	d := s.o.Runner.JudgeArguments(ctx, e, policy.Request{Tool: &e.Tool, Who: who, Call: call}, raw)
+	return d.Effect != toolroom.VerdictDeny && len(d.Forbidden()) == 0
 }
 
 // completions asks a source, and records that it was asked.

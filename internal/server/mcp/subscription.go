@@ -81,6 +81,11 @@ func (s *Server) subscribe(ctx context.Context, r *mcp.ServerRequest, uri string
 		}
 		return nil, noResourceAt(uri, code)
 	}
+	if !s.mayAsk(ctx, s.o.Identity(ctx), catalog.ToolID(provider, catalog.ReadTool), map[string]any{"uri": own}) {
+		// When something changes says something of it.
+		return nil, rpcError(toolroom.Errorf(toolroom.CodeDenied, "the policy's rules about effects cannot be enforced on subscriptions, so %s may not subscribe to %s", s.o.Identity(ctx), uri).
+			WithCLIHint("see the rules: toolroom policy show"))
+	}
 	src, _ := s.o.Library.Source(provider)
 	watcher, _ := source.As[source.Library](src)
 	if watcher == nil {
