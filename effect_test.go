@@ -23,6 +23,8 @@ func TestEffectsAreReadAndSaidInPlainWords(t *testing.T) {
 		"send:h:443":                    "can send data to h:443",
 		"send":                          "can send data outside",
 		"destroy":                       "can destroy something",
+		"destroy:api.example.com:443":   "can destroy something at api.example.com:443",
+		"destroy:/srv/a":                "can destroy /srv/a",
 	} {
 		e, err := toolroom.ParseEffect(text)
 		if err != nil || e.String() != want {

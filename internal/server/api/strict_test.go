@@ -48,6 +48,7 @@ func TestABodyThatCanBeReadInTwoWaysIsRefused(t *testing.T) {
 	}
 }
 
+// The names of Go types are of no use to who sends JSON.
 func TestABodyOfAnotherTypeIsRefusedInWordsOfJSON(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
