@@ -355,6 +355,17 @@ func TestSearchLeavesOutFilesThatRulesForbid(t *testing.T) {
 	}
 }
 
+func TestHintsOfPathsOutsideNeverNameTheWholeMachine(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	for path, folder := range map[string]string{"/etc": `"/etc"`, "/etc/passwd": `"/etc"`, "/": `"/"`} {
+		_, _, err := k.call("list", map[string]any{"path": path})
+		if hint := toolroom.AsError(err).Hint; !strings.HasSuffix(hint, ", "+folder+"]}}") {
+			t.Errorf("%s: %s", path, hint)
+		}
+	}
+}
+
 func TestCancelledSearchesEnd(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)

@@ -167,11 +167,20 @@ func (f *Folders) outside(path string) error {
 	absolute := f.Absolute(path)
 	if real := bestPath(absolute); slices.ContainsFunc(f.dirs, func(dir string) bool { return below(dir, absolute) && !below(dir, real) }) {
 		return toolroom.Errorf(toolroom.CodeDenied, "%s leads through a link to %s, which is outside the folders that the file tools may use", path, real).
-			WithHint("use a path below %s, or add its folder in toolroom.yaml: builtin: {file: {roots: [%q, %q]}}", strings.Join(f.dirs, " or "), f.Dir(), filepath.Dir(real))
+			WithHint("use a path below %s, or add its folder in toolroom.yaml: builtin: {file: {roots: [%q, %q]}}", strings.Join(f.dirs, " or "), f.Dir(), folderOf(real))
 	}
 	return toolroom.Errorf(toolroom.CodeDenied, "%s is outside the folders that the file tools may use", path).
 		WithHint("use a path below %s, or add its folder in toolroom.yaml: builtin: {file: {roots: [%q, %q]}}",
-			strings.Join(f.dirs, " or "), f.Dir(), filepath.Dir(f.Absolute(path)))
+			strings.Join(f.dirs, " or "), f.Dir(), folderOf(f.Absolute(path)))
+}
+
+// folderOf returns the folder to add for a path. It is never the whole machine, and whether
+// the path is a folder itself is not for the caller to know.
+func folderOf(path string) string {
+	if dir := filepath.Dir(path); dir != filepath.Dir(dir) {
+		return dir
+	}
+	return path
 }
 
 // explain turns the error of an operation on a path into one for the caller.
