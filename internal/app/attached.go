@@ -49,11 +49,11 @@ type attachment struct {
 
 // start starts the program and returns when it runs. The end of the caller's context ends
 // the start, and not a program that runs.
-func (a attachment) start(caller context.Context, e *hosted.Engine) (p *confinedProcess, stdin io.WriteCloser, stdout io.ReadCloser, err error) {
+func (a attachment) start(caller context.Context, e *hosted.Engine) (p *attachedProcess, stdin io.WriteCloser, stdout io.ReadCloser, err error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(caller))
 	detach := context.AfterFunc(caller, cancel)
 	defer detach()
-	p = &confinedProcess{done: make(chan struct{}), kill: cancel}
+	p = &attachedProcess{done: make(chan struct{}), kill: cancel}
 	far, stdin, stdout := newStdio()
 	attached := make(chan struct{})
 	var taken atomic.Bool // the program itself may ask its proxy for the address
@@ -113,8 +113,8 @@ func (o output) Print(_, text string) {
 	}
 }
 
-// confinedProcess is a running program; see [proc.Running].
-type confinedProcess struct {
+// attachedProcess is a running program; see [proc.Running].
+type attachedProcess struct {
 	done chan struct{}
 	kill context.CancelFunc
 
@@ -122,7 +122,7 @@ type confinedProcess struct {
 	result *engine.Result
 }
 
-func (p *confinedProcess) end(result *engine.Result, err error) {
+func (p *attachedProcess) end(result *engine.Result, err error) {
 	p.result, p.err = result, err
 	if result == nil || err != nil {
 		return
@@ -137,11 +137,11 @@ func (p *confinedProcess) end(result *engine.Result, err error) {
 	}
 }
 
-func (p *confinedProcess) Done() <-chan struct{} { return p.done }
-func (p *confinedProcess) Err() error            { return p.err }
-func (p *confinedProcess) Kill()                 { p.kill() }
+func (p *attachedProcess) Done() <-chan struct{} { return p.done }
+func (p *attachedProcess) Err() error            { return p.err }
+func (p *attachedProcess) Kill()                 { p.kill() }
 
-func (p *confinedProcess) Usage() (time.Duration, int64) {
+func (p *attachedProcess) Usage() (time.Duration, int64) {
 	if p.result == nil {
 		return 0, 0
 	}

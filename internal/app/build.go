@@ -65,10 +65,10 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 	ruled := func(_ context.Context, s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
 		return under(s, rules)
 	}
-	var box *confined
+	var sandboxed *starter
 	if s.Sandbox != nil {
-		box = &confined{app: a, name: name, source: s, egress: c.Egress}
-		environ, enforces, start, ruled = a.plainEnviron, nil, box.start, box.ruled
+		sandboxed = &starter{app: a, name: name, source: s, egress: c.Egress}
+		environ, enforces, start, ruled = a.plainEnviron, nil, sandboxed.start, sandboxed.ruled
 	}
 	switch {
 	case s.MCP != nil:
@@ -92,17 +92,17 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 			Version:      a.o.Version,
 		}
 		made := mcp.New(o)
-		if box == nil {
+		if sandboxed == nil {
 			return made, nil
 		}
-		return &boxedServer{
-			boxed: &boxed{Source: made, box: box, dir: o.Dir}, Library: made,
+		return &sandboxedServer{
+			sandboxedSource: &sandboxedSource{Source: made, starter: sandboxed, dir: o.Dir}, Library: made,
 			enforced: func(ctx context.Context, rules []toolroom.Effect) (enforced, error) {
-				return box.enforced(ctx, proc.Spec{Command: o.Command, Dir: o.Dir}, rules)
+				return sandboxed.enforced(ctx, proc.Spec{Command: o.Command, Dir: o.Dir}, rules)
 			},
 			under: func(rules []toolroom.Effect) server {
 				under := o
-				under.Start = func(ctx context.Context, s proc.Spec) (*proc.Process, error) { return box.ruled(ctx, s, rules) }
+				under.Start = func(ctx context.Context, s proc.Spec) (*proc.Process, error) { return sandboxed.ruled(ctx, s, rules) }
 				under.Idle = cmp.Or(o.Idle, ruledIdle)
 				return mcp.New(under)
 			},
@@ -126,10 +126,10 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 			Sandboxed:   s.Sandbox != nil,
 			Enforces:    enforces,
 		})
-		if box == nil {
+		if sandboxed == nil {
 			return made, nil
 		}
-		return &boxed{Source: made, box: box, dir: a.placeOf(s.CLI.Cwd)}, nil
+		return &sandboxedSource{Source: made, starter: sandboxed, dir: a.placeOf(s.CLI.Cwd)}, nil
 	case s.GraphQL != nil:
 		return graphql.New(name, graphql.Config{
 			URL:           s.GraphQL.URL,

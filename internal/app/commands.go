@@ -84,7 +84,7 @@ func (c *commands) Start(ctx context.Context, l shell.Launch) (*shell.Launched, 
 }
 
 // exit returns how a command ended.
-func (p *confinedProcess) exit() shell.Exit {
+func (p *attachedProcess) exit() shell.Exit {
 	x := shell.Exit{Code: -1}
 	x.CPU, x.Memory = p.Usage()
 	if p.result != nil {

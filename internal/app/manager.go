@@ -285,7 +285,7 @@ func (m *sourceManager) readmit() {
 	})
 }
 
-// filter is readmit for who holds admitting.
+// filter is readmit without retries. The caller holds admitting.
 func (m *sourceManager) filter() (failed error) {
 	tools := m.listedTools()
 	if m.admit != nil {

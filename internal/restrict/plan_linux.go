@@ -262,8 +262,8 @@ func (p *plan) pinAbove(path string) {
 	}
 }
 
-// keepView makes the mounts of the view anew that mounts of the plan would undo: what is
-// mounted over a folder shows it as it is on the machine.
+// keepView repeats those mounts of the view that mounts of the plan would cover: a folder that
+// is mounted again shows what the machine has there, not what the view has mounted inside.
 func (p *plan) keepView() {
 	undone := func(path string) bool {
 		for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {

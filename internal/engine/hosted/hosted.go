@@ -200,7 +200,7 @@ type halter interface{ Halt() }
 // halt kills a sandbox whose program has ended, and removes it in the background, because
 // an interpreter takes as long to end as a short program to run. It returns false if the
 // caller must remove the sandbox: after an error, if the program shared files with the
-// machine, and if no such program is expected again soon.
+// machine, or if the program was not one of those for which sandboxes are started ahead.
 func (e *Engine) halt(r *ready, j engine.Job, failed error) (used sandbox.Usage, ok bool) {
 	h, ok := r.sb.(halter)
 	if !ok || failed != nil || !j.Ahead || j.Program.Attached || len(j.Sandbox.Folders) > 0 {

@@ -73,7 +73,7 @@ type pool struct {
 	lazy    bool       // sandboxes that grow too old are not replaced before a program comes
 	waiting []*waiting // the oldest first
 	queue   []sandbox.Spec
-	rest    time.Time // until when programs come before starts, unless none waits
+	delayed time.Time // when the next start may begin, while a sandbox waits
 	failed  int       // starts in a row
 	stats   Stats
 }
@@ -109,7 +109,7 @@ func (p *pool) take(s sandbox.Spec) *ready {
 			p.leave(w)
 			p.stats.Taken++
 			if len(p.queue) == 0 {
-				p.rest = time.Now().Add(restPause)
+				p.delayed = time.Now().Add(startDelay)
 			}
 			p.enqueue(w.spec)
 			return w.ready
@@ -146,7 +146,7 @@ func (p *pool) learn(s sandbox.Spec) {
 // the machine. After a failed start it pauses and tries the base kind.
 func (p *pool) fill() {
 	for p.ctx.Err() == nil {
-		spec, pause, resting, any := p.next()
+		spec, pause, delayed, any := p.next()
 		if !any {
 			select {
 			case <-p.wake:
@@ -155,7 +155,7 @@ func (p *pool) fill() {
 			continue
 		}
 		wake := p.wake
-		if !resting {
+		if !delayed {
 			wake = nil
 		}
 		select {
@@ -176,14 +176,14 @@ const (
 	longestPause = time.Minute
 )
 
-// restPause is how long the replacement of a sandbox waits to be started. A start takes a
+// startDelay is how long the replacement of a sandbox waits to be started. A start takes a
 // processor for longer than most programs do, and would slow down the program that took the
 // sandbox.
-const restPause = 25 * time.Millisecond
+const startDelay = 25 * time.Millisecond
 
-// next returns the spec of the next start, and the pause before it. If it is resting, the
+// next returns the spec of the next start, and the pause before it. If it is delayed, the
 // pause ends when no sandbox waits any more.
-func (p *pool) next() (s sandbox.Spec, pause time.Duration, resting, any bool) {
+func (p *pool) next() (s sandbox.Spec, pause time.Duration, delayed, any bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.queue) == 0 {
@@ -193,7 +193,7 @@ func (p *pool) next() (s sandbox.Spec, pause time.Duration, resting, any bool) {
 		return p.queue[0], min(firstPause<<min(p.failed-1, 10), longestPause), false, true
 	}
 	if len(p.waiting) > 0 {
-		pause = time.Until(p.rest)
+		pause = time.Until(p.delayed)
 	}
 	return p.queue[0], pause, pause > 0, true
 }

@@ -12,26 +12,26 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// boxed is a source whose program runs in a sandbox of the config. It knows the isolation of
-// its calls, and that the sandbox enforces the policy's rules about effects on them: each
-// call of a command-line program starts a sandbox of its own.
-type boxed struct {
+// sandboxedSource is a source whose program runs in a sandbox of the config. It knows the
+// isolation of its calls, and that the sandbox enforces the policy's rules about effects on
+// them: each call of a command-line program starts a sandbox of its own.
+type sandboxedSource struct {
 	source.Source
-	box *confined
-	dir string // the working folder of the program
+	starter *starter
+	dir     string // the working folder of the program
 }
 
 var (
-	_ source.Sandboxed = (*boxed)(nil)
-	_ source.Predictor = (*boxed)(nil)
+	_ source.Sandboxed = (*sandboxedSource)(nil)
+	_ source.Predictor = (*sandboxedSource)(nil)
 )
 
 // Unwrap returns the wrapped source.
-func (b *boxed) Unwrap() source.Source { return b.Source }
+func (b *sandboxedSource) Unwrap() source.Source { return b.Source }
 
 // Isolation implements [source.Sandboxed].
-func (b *boxed) Isolation(ctx context.Context, req *source.Request) string {
-	e, err := b.box.engine()
+func (b *sandboxedSource) Isolation(ctx context.Context, req *source.Request) string {
+	e, err := b.starter.engine()
 	if err != nil || req.Engine != "" && req.Engine != e.Name() {
 		return ""
 	}
@@ -43,10 +43,10 @@ func (b *boxed) Isolation(ctx context.Context, req *source.Request) string {
 }
 
 // Resumes returns false: a call that was interrupted cannot go on.
-func (b *boxed) Resumes(context.Context, string) bool { return false }
+func (b *sandboxedSource) Resumes(context.Context, string) bool { return false }
 
 // PredictEffects forwards to the source.
-func (b *boxed) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
+func (b *sandboxedSource) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
 	if p, ok := source.As[source.Predictor](b.Source); ok {
 		return p.PredictEffects(req)
 	}
@@ -54,7 +54,7 @@ func (b *boxed) PredictEffects(req *source.Request) ([]toolroom.Effect, string) 
 }
 
 // Preview forwards to the source.
-func (b *boxed) Preview(ctx context.Context, req *source.Request) (source.Preview, error) {
+func (b *sandboxedSource) Preview(ctx context.Context, req *source.Request) (source.Preview, error) {
 	if p, ok := source.As[source.Predictor](b.Source); ok {
 		return p.Preview(ctx, req)
 	}
@@ -63,8 +63,8 @@ func (b *boxed) Preview(ctx context.Context, req *source.Request) (source.Previe
 
 // Enforces reports whether the sandbox enforces a rule. Programs can be hidden only in the
 // sandbox of this machine: another one has its own.
-func (b *boxed) Enforces(_ *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
-	e, err := b.box.engine()
+func (b *sandboxedSource) Enforces(_ *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
+	e, err := b.starter.engine()
 	if err != nil || !restrict.Enforceable(rule, predicted) {
 		return false
 	}
@@ -72,7 +72,7 @@ func (b *boxed) Enforces(_ *source.Request, rule toolroom.Effect, predicted []to
 }
 
 // Call runs a tool if the sandbox is what policy requires.
-func (b *boxed) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+func (b *sandboxedSource) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
 	if err := b.permitted(ctx, req); err != nil {
 		return &source.Output{Unsent: true}, err
 	}
@@ -80,15 +80,15 @@ func (b *boxed) Call(ctx context.Context, req *source.Request) (*source.Output, 
 }
 
 // permitted checks what policy requires of the call.
-func (b *boxed) permitted(ctx context.Context, req *source.Request) error {
+func (b *sandboxedSource) permitted(ctx context.Context, req *source.Request) error {
 	if req.Engine == "" && req.Isolation == "" {
 		return nil
 	}
-	name, have := cmp.Or(b.box.source.Sandbox.Runtime, config.RuntimeProcess), b.Isolation(ctx, &source.Request{})
-	err := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires isolation %s or stronger, but the program of the source %s runs in %s", req.Isolation, b.box.name, cmp.Or(have, "no sandbox"))
+	name, have := cmp.Or(b.starter.source.Sandbox.Runtime, config.RuntimeProcess), b.Isolation(ctx, &source.Request{})
+	err := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires isolation %s or stronger, but the program of the source %s runs in %s", req.Isolation, b.starter.name, cmp.Or(have, "no sandbox"))
 	switch {
 	case req.Engine != "" && req.Engine != name:
-		err = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires engine %s, but the program of the source %s runs in %s", req.Engine, b.box.name, name)
+		err = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires engine %s, but the program of the source %s runs in %s", req.Engine, b.starter.name, name)
 	case policy.Holds(policy.Walls(have), toolroom.Isolation(req.Isolation)):
 		return nil
 	}

@@ -23,26 +23,26 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// confined starts the program of a source in a sandbox: as an attached command of a guest,
+// starter starts the program of a source in a sandbox: as an attached command of a guest,
 // whose input and output are a line over the bridge, and so are its connections.
-type confined struct {
+type starter struct {
 	app    *App
 	name   string
 	source config.Source
 	egress config.Egress
 }
 
-// confinedHome is the home folder of a program in a sandbox.
-const confinedHome = "/home/source"
+// sourceHome is the home folder of a program in a sandbox.
+const sourceHome = "/home/source"
 
 // start starts a program without rules of the policy.
-func (c *confined) start(ctx context.Context, s proc.Spec) (*proc.Process, error) {
+func (c *starter) start(ctx context.Context, s proc.Spec) (*proc.Process, error) {
 	return c.ruled(ctx, s, nil)
 }
 
 // ruled starts a program under rules of the policy and returns when it runs. The end of the
 // caller's context ends the start, and not a program that runs.
-func (c *confined) ruled(caller context.Context, s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
+func (c *starter) ruled(caller context.Context, s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
 	e, err := c.engine()
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (c *confined) ruled(caller context.Context, s proc.Spec, rules []toolroom.E
 }
 
 // engine returns the engine of the sandbox's driver.
-func (c *confined) engine() (*hosted.Engine, error) {
+func (c *starter) engine() (*hosted.Engine, error) {
 	name := cmp.Or(c.source.Sandbox.Runtime, config.RuntimeProcess)
 	e, known := c.app.hosted(name)
 	if e != nil {
@@ -71,21 +71,21 @@ func (c *confined) engine() (*hosted.Engine, error) {
 
 // job returns what the engine runs, and the guard of its connections; nil if it may make
 // none.
-func (c *confined) job(ctx context.Context, e *hosted.Engine, s proc.Spec, rules []toolroom.Effect) (engine.Job, *egress.Guard, error) {
+func (c *starter) job(ctx context.Context, e *hosted.Engine, s proc.Spec, rules []toolroom.Effect) (engine.Job, *egress.Guard, error) {
 	b := c.source.Sandbox
 	limits, unasked := b.Limits()
 	shows, err := c.shown(ctx, e, s)
 	if err != nil {
 		return engine.Job{}, nil, err
 	}
-	covers, err := c.covers(ctx, e, shows, rules)
+	mounts, err := c.mounts(ctx, e, shows, rules)
 	if err != nil {
 		return engine.Job{}, nil, err
 	}
 	spec := sandbox.Spec{
 		Profile: sandbox.Profile(cmp.Or(b.Profile, string(sandbox.Standard))), Limits: limits, Unasked: unasked, Image: b.Image,
 		Guest: c.app.o.Guest.Path, Args: c.app.o.Guest.Args, Egress: slices.Concat(b.Hosts, c.registries(s.Command)),
-		Folders: slices.Concat(shows.folders, covers),
+		Folders: slices.Concat(shows.folders, mounts),
 	}
 	dir := ""
 	if slices.ContainsFunc(shows.granted, func(f sandbox.Folder) bool { return within(s.Dir, f.Source) }) {
@@ -136,15 +136,15 @@ type exposure struct {
 }
 
 // shown returns what the sandbox of a program shows.
-func (c *confined) shown(ctx context.Context, e *hosted.Engine, s proc.Spec) (out exposure, err error) {
+func (c *starter) shown(ctx context.Context, e *hosted.Engine, s proc.Spec) (out exposure, err error) {
 	probe := e.Probe(ctx)
 	if probe.State == sandbox.Available && probe.Folders {
 		home := filepath.Join(c.app.home, "sources", c.name)
 		if err := os.MkdirAll(home, 0o700); err != nil {
 			return exposure{}, err
 		}
-		out.folders = append(out.folders, sandbox.Folder{Source: home, Target: confinedHome, Writable: true})
-		out.env = append(out.env, "HOME="+confinedHome)
+		out.folders = append(out.folders, sandbox.Folder{Source: home, Target: sourceHome, Writable: true})
+		out.env = append(out.env, "HOME="+sourceHome)
 	}
 	if out.granted, err = c.folders(); err != nil {
 		return exposure{}, err
@@ -180,7 +180,7 @@ const forever = 10 * 365 * 24 * time.Hour
 // confinedPath are the folders of programs that the sandbox of this machine shows.
 const confinedPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-func (c *confined) cwd() string {
+func (c *starter) cwd() string {
 	if c.source.MCP != nil {
 		return c.source.MCP.Cwd
 	}
@@ -188,7 +188,7 @@ func (c *confined) cwd() string {
 }
 
 // folders returns the folders that the config grants.
-func (c *confined) folders() ([]sandbox.Folder, error) {
+func (c *starter) folders() ([]sandbox.Folder, error) {
 	var out []sandbox.Folder
 	add := func(paths []string, writable bool) error {
 		for _, path := range paths {
@@ -219,7 +219,7 @@ func (a *App) expandHome(path string) string {
 // locate finds the program for the sandbox of this machine, which shows the installed
 // programs. One elsewhere, such as Node in a home folder, is shown besides: its own folder if
 // that holds nothing but it, else its file. path is its folder of programs, to be searched.
-func (c *confined) locate(s proc.Spec) (command string, folders []sandbox.Folder, path string) {
+func (c *starter) locate(s proc.Spec) (command string, folders []sandbox.Folder, path string) {
 	found := s.Command
 	if !strings.Contains(found, "/") {
 		var err error
@@ -290,7 +290,7 @@ func launcherOf(command string) (launcher, bool) {
 
 // registries returns the hosts from which a launcher of packages installs them. A sandbox
 // without any hosts has none either: its packages must be in its home folder.
-func (c *confined) registries(command string) []string {
+func (c *starter) registries(command string) []string {
 	l, ok := launcherOf(command)
 	if !ok {
 		return nil
@@ -306,7 +306,7 @@ func (c *confined) registries(command string) []string {
 }
 
 // settings are the variables by which a launcher of packages knows its registry.
-func (c *confined) settings(command string) []string {
+func (c *starter) settings(command string) []string {
 	l, _ := launcherOf(command)
 	var env []string
 	for _, name := range l.variables {
@@ -328,7 +328,7 @@ func (c *confined) settings(command string) []string {
 // authorities returns the files of certificate authorities that launchers of packages trust
 // here besides their own, and the variables that name them. A network whose proxy ends TLS
 // has its own authority, and no package can be installed without it.
-func (c *confined) authorities(command string) (files []sandbox.Folder, variables []string) {
+func (c *starter) authorities(command string) (files []sandbox.Folder, variables []string) {
 	if _, ok := launcherOf(command); !ok {
 		return nil, nil
 	}

@@ -38,10 +38,10 @@ func open() chan struct{} {
 
 // ruledServers returns a server, those that it starts under rules, and the state of the files
 // that the rules are about.
-func ruledServers() (b *boxedServer, started *[]*fakeServer, files *string) {
+func ruledServers() (b *sandboxedServer, started *[]*fakeServer, files *string) {
 	started, files = new([]*fakeServer), new(string)
-	b = &boxedServer{
-		boxed: &boxed{Source: &fakeServer{end: open()}, box: &confined{name: "s"}},
+	b = &sandboxedServer{
+		sandboxedSource: &sandboxedSource{Source: &fakeServer{end: open()}, starter: &starter{name: "s"}},
 		enforced: func(_ context.Context, rules []toolroom.Effect) (enforced, error) {
 			return enforced{rules: rules[0].Target, files: *files}, nil
 		},

@@ -20,10 +20,10 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// covers returns the mounts over what a sandbox shows that enforce the rules about files and
+// mounts returns the mounts over what a sandbox shows that enforce the rules about files and
 // programs, in the order in which they must be made. Rules name paths of this machine, or
 // paths inside if the sandbox shows something elsewhere.
-func (c *confined) covers(ctx context.Context, e *hosted.Engine, shows exposure, rules []toolroom.Effect) ([]sandbox.Folder, error) {
+func (c *starter) mounts(ctx context.Context, e *hosted.Engine, shows exposure, rules []toolroom.Effect) ([]sandbox.Folder, error) {
 	rules = slices.DeleteFunc(slices.Clone(rules), func(r toolroom.Effect) bool {
 		return r.Kind != toolroom.EffectFile && r.Kind != toolroom.EffectCommand
 	})
@@ -83,7 +83,7 @@ func (c *confined) covers(ctx context.Context, e *hosted.Engine, shows exposure,
 	return out, nil
 }
 
-func (c *confined) unenforceable(format string, args ...any) error {
+func (c *starter) unenforceable(format string, args ...any) error {
 	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the policy's rules about files cannot be enforced in the sandbox of the source %s: %s", c.name, fmt.Sprintf(format, args...)).
 		WithHint("name other folders in sandbox.read and sandbox.write").WithCLIHint("see the rules: toolroom policy show")
 }
@@ -97,7 +97,7 @@ type place struct {
 // moved reports whether the place inside is another one than that on this machine.
 func (p place) moved() bool { return p.source != p.target }
 
-func (c *confined) places(shows exposure) ([]place, error) {
+func (c *starter) places(shows exposure) ([]place, error) {
 	var all []place
 	for _, f := range shows.folders {
 		source, err := filepath.EvalSymlinks(f.Source)
@@ -108,7 +108,7 @@ func (c *confined) places(shows exposure) ([]place, error) {
 	}
 	for _, a := range all {
 		for _, b := range all {
-			if a != b && a.moved() && a.target != confinedHome && b.target != confinedHome && (within(a.source, b.source) || within(b.source, a.source)) && (a.writable || b.writable) {
+			if a != b && a.moved() && a.target != sourceHome && b.target != sourceHome && (within(a.source, b.source) || within(b.source, a.source)) && (a.writable || b.writable) {
 				return nil, c.unenforceable("it shows %s as %s, and %s too", a.source, a.target, b.target)
 			}
 		}
@@ -116,7 +116,8 @@ func (c *confined) places(shows exposure) ([]place, error) {
 	return all, nil
 }
 
-// moveRules returns the rules about paths inside of a place as rules about this machine.
+// moveRules translates rules about paths inside a sandbox into rules about the folder of this
+// machine that the sandbox shows at a place.
 func moveRules(rules []toolroom.Effect, at place) []toolroom.Effect {
 	var out []toolroom.Effect
 	for _, r := range rules {
@@ -133,8 +134,9 @@ func moveRules(rules []toolroom.Effect, at place) []toolroom.Effect {
 	return out
 }
 
-// restOf returns what patterns of paths are left of one below a folder. One that names the
-// folder itself, or a folder that it is in, leaves an empty pattern.
+// restOf returns the rest of a pattern below a folder: more than one if ** may match any part
+// of the folder's path. A pattern that names the folder itself, or one around it, leaves an
+// empty rest.
 func restOf(pattern, folder []string) [][]string {
 	switch {
 	case len(folder) == 0:
@@ -156,7 +158,7 @@ type enforced struct {
 }
 
 // enforced returns what a program that is started now would enforce.
-func (c *confined) enforced(ctx context.Context, s proc.Spec, rules []toolroom.Effect) (out enforced, err error) {
+func (c *starter) enforced(ctx context.Context, s proc.Spec, rules []toolroom.Effect) (out enforced, err error) {
 	e, err := c.engine()
 	if err != nil {
 		return out, err
@@ -165,7 +167,7 @@ func (c *confined) enforced(ctx context.Context, s proc.Spec, rules []toolroom.E
 	if err != nil {
 		return out, err
 	}
-	covers, err := c.covers(ctx, e, shows, rules)
+	mounts, err := c.mounts(ctx, e, shows, rules)
 	if err != nil {
 		return out, err
 	}
@@ -180,7 +182,7 @@ func (c *confined) enforced(ctx context.Context, s proc.Spec, rules []toolroom.E
 	slices.Sort(texts)
 	out.rules = fmt.Sprintf("%q", slices.Compact(texts))
 	h := sha256.New()
-	for _, f := range covers {
+	for _, f := range mounts {
 		at := f.Target
 		for _, p := range places {
 			if p.moved() && within(at, p.target) {

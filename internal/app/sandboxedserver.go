@@ -11,10 +11,11 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// boxedServer is an MCP server in a sandbox. A server serves many calls, so there is one for
-// each set of rules that calls must keep, besides one without rules, which lists the tools.
-type boxedServer struct {
-	*boxed
+// sandboxedServer is an MCP server in a sandbox. A server serves many calls, so there is one
+// for each set of rules that calls must keep, besides one without rules, which lists the
+// tools.
+type sandboxedServer struct {
+	*sandboxedSource
 	source.Library
 
 	// enforced returns what a server that is started now would enforce.
@@ -53,7 +54,7 @@ const (
 )
 
 // Notify sets the functions that the source calls.
-func (b *boxedServer) Notify(e source.Events) {
+func (b *sandboxedServer) Notify(e source.Events) {
 	b.mu.Lock()
 	b.events = source.Events{ToolsChanged: func() {}, ResourceChanged: e.ResourceChanged, Notified: e.Notified}
 	b.mu.Unlock()
@@ -63,9 +64,9 @@ func (b *boxedServer) Notify(e source.Events) {
 }
 
 // Call runs a tool on the server for the call's rules.
-func (b *boxedServer) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+func (b *sandboxedServer) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
 	if len(req.Forbidden) == 0 {
-		return b.boxed.Call(ctx, req)
+		return b.sandboxedSource.Call(ctx, req)
 	}
 	s, err := b.take(ctx, req)
 	if err != nil {
@@ -76,7 +77,7 @@ func (b *boxedServer) Call(ctx context.Context, req *source.Request) (*source.Ou
 }
 
 // ReadResource reads a resource from the server for the call's rules.
-func (b *boxedServer) ReadResource(ctx context.Context, uri string, req *source.Request) (json.RawMessage, error) {
+func (b *sandboxedServer) ReadResource(ctx context.Context, uri string, req *source.Request) (json.RawMessage, error) {
 	if len(req.Forbidden) == 0 {
 		if err := b.permitted(ctx, req); err != nil {
 			return nil, err
@@ -92,7 +93,7 @@ func (b *boxedServer) ReadResource(ctx context.Context, uri string, req *source.
 }
 
 // GetPrompt fills in a prompt on the server for the call's rules.
-func (b *boxedServer) GetPrompt(ctx context.Context, name string, args map[string]string, req *source.Request) (json.RawMessage, error) {
+func (b *sandboxedServer) GetPrompt(ctx context.Context, name string, args map[string]string, req *source.Request) (json.RawMessage, error) {
 	if len(req.Forbidden) == 0 {
 		if err := b.permitted(ctx, req); err != nil {
 			return nil, err
@@ -110,7 +111,7 @@ func (b *boxedServer) GetPrompt(ctx context.Context, name string, args map[strin
 // take returns the server on which the call's rules are enforced as files are now. If a file
 // that a rule is about is new or has been replaced, a server that was started before may see
 // it, so another one takes its place.
-func (b *boxedServer) take(ctx context.Context, req *source.Request) (*ruledServer, error) {
+func (b *sandboxedServer) take(ctx context.Context, req *source.Request) (*ruledServer, error) {
 	if err := b.permitted(ctx, req); err != nil {
 		return nil, err
 	}
@@ -121,7 +122,7 @@ func (b *boxedServer) take(ctx context.Context, req *source.Request) (*ruledServ
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the source %s is closed", b.box.name)
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the source %s is closed", b.starter.name)
 	}
 	if i := slices.IndexFunc(b.ruled, func(s *ruledServer) bool { return s.rules == wanted.rules && !s.outdated }); i >= 0 {
 		s := b.ruled[i]
@@ -144,7 +145,7 @@ func (b *boxedServer) take(ctx context.Context, req *source.Request) (*ruledServ
 
 // makeRoom ends the server that has been without a call for the longest time if there are
 // too many.
-func (b *boxedServer) makeRoom() error {
+func (b *sandboxedServer) makeRoom() error {
 	if len(b.ruled) < maxRuled {
 		return nil
 	}
@@ -155,14 +156,14 @@ func (b *boxedServer) makeRoom() error {
 		}
 	}
 	if oldest == nil {
-		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "calls of the source %s are running on %d servers under rules, which is the most", b.box.name, maxRuled).
+		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "calls of the source %s are running on %d servers under rules, which is the most", b.starter.name, maxRuled).
 			WithHint("call again when one of them has ended")
 	}
 	b.end(oldest)
 	return nil
 }
 
-func (b *boxedServer) put(s *ruledServer) {
+func (b *sandboxedServer) put(s *ruledServer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s.calls--
@@ -174,20 +175,20 @@ func (b *boxedServer) put(s *ruledServer) {
 
 // end closes a server in the background. The caller holds the lock, under which the source
 // is not closed.
-func (b *boxedServer) end(s *ruledServer) {
+func (b *sandboxedServer) end(s *ruledServer) {
 	b.ruled = slices.DeleteFunc(b.ruled, func(one *ruledServer) bool { return one == s })
 	b.ends.Go(func() { _ = s.Close() })
 }
 
 // Close ends all servers.
-func (b *boxedServer) Close() error {
+func (b *sandboxedServer) Close() error {
 	b.mu.Lock()
 	b.closed = true
 	for _, s := range slices.Clone(b.ruled) {
 		b.end(s)
 	}
 	b.mu.Unlock()
-	err := b.boxed.Close()
+	err := b.sandboxedSource.Close()
 	b.ends.Wait()
 	return err
 }
