@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/visible"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -242,13 +244,14 @@ func sketch(raw json.RawMessage) (json.RawMessage, bool) {
 	return out, err == nil
 }
 
-// shellArguments writes arguments as key=value if that is exact, else as one quoted
-// JSON object.
+// shellArguments writes arguments as key=value if that is exact and on one line, else as
+// one quoted JSON object.
 func shellArguments(args json.RawMessage) string {
 	var members map[string]any
 	if json.Unmarshal(args, &members) != nil {
 		return " " + quoteShell(string(args))
 	}
+	object := " " + quoteShell(oneLineJSON(args))
 	keys := make([]string, 0, len(members))
 	for key := range members {
 		keys = append(keys, key)
@@ -263,11 +266,30 @@ func shellArguments(args json.RawMessage) string {
 		case bool, float64:
 			word = fmt.Sprint(v)
 		default:
-			return " " + quoteShell(string(args))
+			return object
+		}
+		// A value of the form @FILE would be read from that file. Line ends, tabs and what
+		// people cannot see survive printing and pasting only as escapes of JSON.
+		if strings.HasPrefix(word, "@") || !isPrintable(key+word) {
+			return object
 		}
 		b.WriteString(" " + quoteShell(key+"="+word))
 	}
 	return b.String()
+}
+
+// isPrintable reports whether text is one line that is printed as it is.
+func isPrintable(text string) bool {
+	return !strings.ContainsAny(text, "\n\r\t") && visible.Text(text) == text
+}
+
+// oneLineJSON returns a document of the same value on one line of visible characters.
+func oneLineJSON(document json.RawMessage) string {
+	var b bytes.Buffer
+	if !isPrintable(string(document)) && json.Compact(&b, document) == nil {
+		document = visible.JSON(b.Bytes())
+	}
+	return string(document)
 }
 
 // quoteShell quotes a word for a POSIX shell if necessary.

@@ -74,6 +74,29 @@ func TestAReadyCallIsInTheFormOfTheCaller(t *testing.T) {
 	}
 }
 
+func TestAReadyCommandIsOneLineThatAShellReadsAsTheExample(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		`{"id": "1", "text": "yes\n"}`:    `toolroom call file:read '{"id": "1", "text": "yes\n"}'`,
+		"{\n  \"list\":\t[1,\n 2]\n}":     `toolroom call file:read '{"list":[1,2]}'`,
+		`{"text": "@home"}`:               `toolroom call file:read '{"text": "@home"}'`,
+		"{\"text\": \"a\u202eb\"}":        `toolroom call file:read '{"text":"a\u202eb"}'`,
+		`{"text": "two  spaces of it's"}`: `toolroom call file:read 'text=two  spaces of it'\''s'`,
+	} {
+		c := New(Options{})
+		register(t, c, "p", tool("file:read", described, func(t *toolroom.Tool) {
+			t.Examples = []toolroom.Example{{Arguments: json.RawMessage(args)}}
+		}))
+		e, err := c.Resolve("file:read", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ReadyCall(e, toolroom.FormCLI); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", args, got, want)
+		}
+	}
+}
+
 func TestWhatAToolSaysOfItselfIsLimited(t *testing.T) {
 	t.Parallel()
 	example := func(args string) func(*toolroom.Tool) {

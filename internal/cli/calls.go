@@ -122,16 +122,22 @@ func (a *cli) sayNearest(ctx context.Context, r *app.App, f callFilter) error {
 	}{
 		{"--tool", tool, version, func(r *toolroom.Receipt) string { tool, _, _ := strings.Cut(r.Tool, "@"); return tool }},
 		{"--env", f.environment, "", func(r *toolroom.Receipt) string { return r.Environment }},
-		{"--by", f.by, "", func(r *toolroom.Receipt) string { return r.Identity.Subject }},
+		{"--by", f.by, "", func(r *toolroom.Receipt) string { return r.Identity.Key() }},
 		{"--via", f.surface, "", func(r *toolroom.Receipt) string { return r.Surface }},
 	} {
 		known := idsOf(recent, one.of)
+		switch one.flag { // some are known even if no call has them
+		case "--by":
+			known = append(known, toolroom.Identity{}.Key())
+		case "--via":
+			known = append(known, surfaces...)
+		}
 		slices.Sort(known)
 		known = slices.Compact(known)
 		if one.typed == "" || slices.Contains(known, one.typed) {
 			continue
 		}
-		if near, ok := nearest.Of(one.typed, known); ok {
+		if near, ok := nearestOrStart(one.typed, known); ok {
 			if one.after != "" {
 				near += "@" + one.after
 			}
@@ -139,6 +145,26 @@ func (a *cli) sayNearest(ctx context.Context, r *app.App, f callFilter) error {
 		}
 	}
 	return nil
+}
+
+// surfaces are those of [toolroom.Call].
+var surfaces = []string{"mcp", "http", "cli", "go", "chain", "code", "agent", "cron", "page", "replay"}
+
+// nearestOrStart returns the nearest of the known names, or else the only one that starts as
+// typed: short names, such as cl for cli, are too short for [nearest.Of].
+func nearestOrStart(typed string, known []string) (near string, ok bool) {
+	if near, ok = nearest.Of(typed, known); ok {
+		return near, true
+	}
+	for _, name := range known {
+		if strings.HasPrefix(name, typed) {
+			if near != "" {
+				return "", false
+			}
+			near = name
+		}
+	}
+	return near, near != ""
 }
 
 func statuses() []string {

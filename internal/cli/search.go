@@ -92,7 +92,7 @@ func (a *cli) printFound(found toolroom.Found) error {
 		for _, part := range head[1:] {
 			text += "  " + part + "\n"
 		}
-		text += "  " + oneLine(hit.Call) + "\n"
+		text += "  " + visible.Text(hit.Call) + "\n"
 		if why := reasons(hit.Why); why != "" {
 			for _, part := range wrap("found by "+oneLine(why), a.screen.textWidth()) {
 				text += "  " + a.screen.paint(dim, part) + "\n"

@@ -235,6 +235,12 @@ func (n *newSource) source(args, command []string) (config.Source, error) {
 	}
 	if len(args) == 2 {
 		ways++
+		if scheme, _, ok := strings.Cut(args[1], "://"); ok && !isURL(args[1]) {
+			if scheme = strings.ToLower(scheme); scheme != "http" && scheme != "https" {
+				return s, usage("toolroom sources add "+args[0]+" https://HOST/PATH", "only http and https URLs are read, not %s", scheme)
+			}
+			return s, usage("toolroom sources add "+args[0]+" https://HOST/PATH", "%q is not a URL", args[1])
+		}
 		if !isURL(args[1]) {
 			return s, usage("toolroom sources add "+args[0]+" -- "+args[1], "%q is not the URL of an MCP server; a command goes after --", args[1])
 		}

@@ -197,7 +197,8 @@ func (c check) builtin(b Builtin, programs map[string]DriverProgram) {
 	if s := b.Shell; s != nil {
 		driver, _, _ := strings.Cut(s.Runtime, "/")
 		if _, named := programs[driver]; !named && s.Runtime != "" && s.Runtime != ShellHost && !slices.Contains(warmRuntimes, driver) {
-			c.problem("builtin.shell.runtime", "no runtime has the name "+s.Runtime, "write process, host, docker or another sandbox driver")
+			c.problem("builtin.shell.runtime", "no runtime has the name "+s.Runtime,
+				didYouMean(driver, slices.Concat(warmRuntimes, []string{ShellHost}, slices.Sorted(maps.Keys(programs)))))
 		}
 		here := slices.Contains([]string{"", ShellProcess, ShellHost}, s.Runtime)
 		if here && s.Image != "" {

@@ -2,8 +2,8 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -46,7 +46,7 @@ func (c check) warm(pools map[string]Warm, programs map[string]DriverProgram) {
 	for name, w := range pools {
 		at := "code.warm." + name
 		if _, named := programs[name]; !named && !slices.Contains(warmRuntimes, name) {
-			c.problem(at, "no runtime of this name can start sandboxes ahead", "write one of "+strings.Join(warmRuntimes, ", "))
+			c.problem(at, "no runtime of this name can start sandboxes ahead", didYouMean(name, slices.Concat(warmRuntimes, slices.Sorted(maps.Keys(programs)))))
 		}
 		if n := w.Size; n != nil && (*n < 0 || *n > maxWarm) {
 			c.problem(at+".size", fmt.Sprintf("%d is not a pool size", *n), fmt.Sprintf("write 0 to %d", maxWarm))

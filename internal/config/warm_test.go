@@ -38,6 +38,20 @@ func TestOnlyTheProcessSandboxStartsAheadUnlessTheConfigSaysSo(t *testing.T) {
 	}
 }
 
+func TestAMisspelledRuntimeNamesTheNearestOne(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"builtin: {shell: {runtime: dokcer}}": "did you mean docker?",
+		"builtin: {shell: {runtime: hots}}":   "did you mean host?",
+		"builtin: {shell: {runtime: xyz}}":    "known: process, gvisor,",
+		"code: {warm: {dokcer: {size: 1}}}":   "did you mean docker?",
+	} {
+		if _, err := config.Parse("t.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+}
+
 func TestAPoolThatCannotBeMeantIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ text, problem string }{

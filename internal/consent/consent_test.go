@@ -125,3 +125,30 @@ tools: {allow: ["a:*"]}
 		t.Error("a disabled source is said to start")
 	}
 }
+
+func TestAChangedKeyIsShownOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "toolroom.yaml")
+	store := consent.Open(filepath.Join(t.TempDir(), "home"))
+	write(t, path, "sources:\n  a: {mcp: {command: npm, args: [start]}}\n  b: {mcp: {url: https://one.example.com/mcp}}\n  gone: {mcp: {command: old}}\n")
+	if err := store.Trust(read(t, path)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "sources:\n  a: {mcp: {command: sh, args: [run]}}\n  b: {mcp: {url: https://two.example.com/mcp}}\n  new: {mcp: {command: other}}\n")
+	var untrusted *consent.Untrusted
+	if err := store.Check(read(t, path)); !errors.As(err, &untrusted) {
+		t.Fatal(err)
+	}
+	const want = `
+New: it would start:
+  new: other
+Changed: it would start:
+  a: npm start → sh run
+Changed: it would connect to:
+  sources.b.mcp.url: https://one.example.com/mcp → https://two.example.com/mcp
+Gone: start:
+  gone: old`
+	if got := untrusted.Show(); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}

@@ -45,11 +45,17 @@ func (e *Untrusted) Show() string {
 	return e.File.Summary.text("It would start", "It would connect to", "It would set", MaxLong)
 }
 
-// Changes returns what is new and what is gone, with at most the given number of lines of
-// each kind.
+// Changes returns what is new, what is changed and what is gone, with at most the given
+// number of lines of each kind.
 func (e *Untrusted) Changes(most int) string {
 	added, gone := e.File.Summary.Without(e.Last.Summary), e.Last.Summary.Without(e.File.Summary)
+	changed := Summary{
+		changedLines(&added.Starts, &gone.Starts),
+		changedLines(&added.Hosts, &gone.Hosts),
+		changedLines(&added.Rules, &gone.Rules),
+	}
 	text := added.text("New: it would start", "New: it would connect to", "New: it would set", most) +
+		changed.text("Changed: it would start", "Changed: it would connect to", "Changed: it would set", most) +
 		gone.text("Gone: start", "Gone: connect to", "Gone: set", most)
 	var files []string
 	for _, path := range slices.Sorted(maps.Keys(e.File.Files)) {
@@ -62,6 +68,38 @@ func (e *Untrusted) Changes(most int) string {
 		return "\nOnly comments, their order or hidden values have changed."
 	}
 	return text
+}
+
+// changedLines moves the lines "key: value" whose key is in both lists into one line,
+// "key: old → new". A key that is in a list twice stays where it is.
+func changedLines(added, gone *[]string) (changed []string) {
+	once := func(lines []string, key string) (value string, ok bool) {
+		for _, line := range lines {
+			if k, v, _ := strings.Cut(line, ": "); k == key {
+				if ok {
+					return "", false
+				}
+				value, ok = v, true
+			}
+		}
+		return value, ok
+	}
+	moved := map[string]bool{}
+	for _, line := range *added {
+		key, _, _ := strings.Cut(line, ": ")
+		now, inAdded := once(*added, key)
+		was, inGone := once(*gone, key)
+		if inAdded && inGone {
+			changed = append(changed, key+": "+was+" → "+now)
+			moved[key] = true
+		}
+	}
+	isMoved := func(line string) bool {
+		key, _, _ := strings.Cut(line, ": ")
+		return moved[key]
+	}
+	*added, *gone = slices.DeleteFunc(*added, isMoved), slices.DeleteFunc(*gone, isMoved)
+	return changed
 }
 
 // text lists the facts below a title for each kind.
