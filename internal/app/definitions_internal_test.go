@@ -10,6 +10,7 @@ import (
 	"maps"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,10 +172,14 @@ func TestUnchangedDefinitionsStayAsTheyWereIfVersionsCannotBeRead(t *testing.T) 
 func TestToolsThatCouldNotBeComparedAreComparedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		began, tries := time.Now(), []float64{}
+		began := time.Now()
+		var mu sync.Mutex
+		tries := []float64{}
 		m := newManager(&sourceManager{
 			name: "pets", catalog: catalog.New(catalog.Options{}), log: slog.New(slog.DiscardHandler),
 			admit: func(_ context.Context, tools []toolroom.Tool) ([]toolroom.Tool, error) {
+				mu.Lock()
+				defer mu.Unlock()
 				if tries = append(tries, time.Since(began).Seconds()); len(tries) < 5 {
 					return nil, errors.New("the disk is full")
 				}
@@ -185,6 +190,8 @@ func TestToolsThatCouldNotBeComparedAreComparedAgain(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		m.readmit() // after a release; nothing more is tried for it later
 		time.Sleep(time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
 		if diff := cmp.Diff([]float64{0, 0.05, 0.1, 0.15, 0.35}, tries); diff != "" {
 			t.Errorf("the attempts differ (-want +got):\n%s", diff)
 		}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/consent"
@@ -116,8 +115,8 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	}
 	err = server.Serve(ctx, r, o)
 	if first := firstServer(a.home); errors.Is(err, syscall.EADDRINUSE) && strings.HasSuffix(first, " at http://"+cmp.Or(listen, r.Config().Server.Listen)) {
-		return toolroom.Errorf(toolroom.CodeConflict, "a server of this home (%s) is running already: %s", a.home, first).
-			WithCLIHint("its state: toolroom status; another one beside it: toolroom serve --listen 127.0.0.1:7071")
+		return usage("its state: toolroom status; another one beside it: toolroom serve --listen 127.0.0.1:7071",
+			"a server of this home (%s) is running already: %s", a.home, first)
 	}
 	return err
 }

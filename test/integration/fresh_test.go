@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -100,9 +101,18 @@ func TestFirstCallAfterTheStartFindsItsTool(t *testing.T) {
 
 func TestAddressInUseIsAnErrorOfThePlatform(t *testing.T) {
 	r := newRoom(t, nil)
-	address := strings.TrimPrefix(r.serve().url, "http://")
-	out := r.toolroom(toolroom.ExitError, "serve", "--listen", address)
-	if !strings.Contains(out.stderr, address+" is in use") {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	out := r.toolroom(toolroom.ExitError, "serve", "--listen", taken.Addr().String())
+	if !strings.Contains(out.stderr, taken.Addr().String()+" is in use") {
 		t.Errorf("it says: %s", out.stderr)
+	}
+	address := strings.TrimPrefix(r.serve().url, "http://")
+	out = r.toolroom(toolroom.ExitError, "serve", "--listen", address)
+	if !strings.Contains(out.stderr, "is running already: process ") {
+		t.Errorf("beside a server of the same home it says: %s", out.stderr)
 	}
 }
