@@ -107,7 +107,7 @@ func TestAddressInUseIsAnErrorOfThePlatform(t *testing.T) {
 	}
 	defer taken.Close()
 	out := r.toolroom(toolroom.ExitError, "serve", "--listen", taken.Addr().String())
-	if !strings.Contains(out.stderr, taken.Addr().String()+" is in use") {
+	if !strings.Contains(out.stderr, "listens on "+taken.Addr().String()) {
 		t.Errorf("it says: %s", out.stderr)
 	}
 	address := strings.TrimPrefix(r.serve().url, "http://")
