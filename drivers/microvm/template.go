@@ -36,7 +36,7 @@ func (d *Driver) restored(ctx context.Context, s machineSpec) (*machine, error) 
 	return d.monitor.restore(ctx, s, t)
 }
 
-// turnFor returns the turn of those that make a template.
+// turnFor returns the turn that callers take to make the template of a folder.
 func (d *Driver) turnFor(folder string) turn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
