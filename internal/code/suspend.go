@@ -112,8 +112,18 @@ func (h *handler) begin(engine string) {
 }
 
 // once returns the recorded answer of a request, or else serves the request and records the
-// answer.
+// answer. It does not record a request of a program that has ended or is about to be
+// suspended: later it would be unknown whether the request had an effect.
 func (h *handler) once(ctx context.Context, e session.JournalEntry, do func(place int, approval string) *toolroom.Result) (*toolroom.Result, error) {
+	if err := h.enter(ctx); err != nil {
+		return nil, err
+	}
+	waits := false
+	defer func() {
+		if !waits {
+			h.leave()
+		}
+	}()
 	place, found, again, err := h.journal.Ask(ctx, e)
 	if diverged := (*session.Divergence)(nil); errors.As(err, &diverged) {
 		return nil, h.stop(h.diverged(diverged))
@@ -125,15 +135,16 @@ func (h *handler) once(ctx context.Context, e session.JournalEntry, do func(plac
 	if again && !h.mayRepeat(ctx, found) {
 		return h.took(ctx, place, 0, lostCall(found.Tool))
 	}
-	if err := h.enter(ctx); err != nil {
-		return nil, err
+	if found.Unbegun { // it begins now
+		if err := h.journal.Note(place, func(e *session.JournalEntry) { e.Unbegun = false }); err != nil {
+			return nil, err
+		}
 	}
 	started := time.Now()
 	result := do(place, found.Approval)
-	if h.stillWaits(place) {
+	if waits = h.stillWaits(place); waits {
 		return nil, h.suspend(ctx)
 	}
-	defer h.leave()
 	return h.took(ctx, place, time.Since(started), result)
 }
 
@@ -186,10 +197,10 @@ func lostCall(tool string) *toolroom.Result {
 	return &toolroom.Result{Tool: tool, Status: toolroom.StatusError, Effects: toolroom.EffectsUnknown, Error: e.WithHint("check its effects before you call it again")}
 }
 
-// enter begins a call, unless the run is about to be suspended.
+// enter begins a request, unless the program has ended or is about to be suspended.
 func (h *handler) enter(ctx context.Context) error {
 	h.mu.Lock()
-	if !h.suspending {
+	if !h.suspending && ctx.Err() == nil {
 		h.working++
 		h.mu.Unlock()
 		return nil

@@ -1,0 +1,99 @@
+package code
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/session"
+	"github.com/toolroom/toolroom/source"
+)
+
+// ending returns a handler whose program ends with the returned context.
+func ending(t *testing.T, entries ...session.JournalEntry) (*handler, context.Context) {
+	ctx, end := context.WithCancelCause(t.Context())
+	return &handler{
+		request: &source.Request{Call: "call_1"}, journal: session.ResumeJournal(entries), suspension: &run.Suspension{},
+		waiting: map[int]string{}, end: end,
+	}, ctx
+}
+
+// request is a call of a tool by a program.
+func request(tool string) session.JournalEntry {
+	return session.JournalEntry{Tool: tool, Shown: &toolroom.ExecutionCall{Tool: tool}}
+}
+
+// tools returns the tools of the requests that the journal has.
+func (h *handler) tools() []string {
+	var tools []string
+	for _, c := range h.journal.Calls() {
+		tools = append(tools, c.Tool)
+	}
+	return tools
+}
+
+func TestARequestAfterASuspensionIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	h, ctx := ending(t)
+	_, err := h.once(ctx, request("shop:pay"), func(place int, _ string) *toolroom.Result {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.waiting[place] = "apr_1"
+		h.working-- // as waitBegan does
+		return &toolroom.Result{}
+	})
+	if err == nil || ctx.Err() == nil {
+		t.Fatalf("the program was not suspended: %v", err)
+	}
+	// The engine can give the error of the end to the program before it stops it, and the
+	// program may catch it.
+	if _, err := h.once(ctx, request("shop:ship"), func(int, string) *toolroom.Result {
+		t.Error("a suspended program called a tool")
+		return &toolroom.Result{}
+	}); err == nil {
+		t.Error("a suspended program got an answer")
+	}
+	if diff := cmp.Diff([]string{"shop:pay"}, h.tools()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestACallBesideOneThatSuspendsTheProgramIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	h, ctx := ending(t)
+	h.suspending, h.working = true, 1 // another call works on
+	late := make(chan error, 1)
+	go func() {
+		_, err := h.once(ctx, request("shop:ship"), func(int, string) *toolroom.Result { return &toolroom.Result{} })
+		late <- err
+	}()
+	h.end(run.ErrSuspended)
+	if err := <-late; err == nil || len(h.tools()) > 0 {
+		t.Errorf("%v, recorded: %v", err, h.tools())
+	}
+}
+
+func TestACallThatHadNotBegunIsRecordedAsBegunWhenItIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	cut := request("shop:ship")
+	cut.Unbegun = true
+	h, ctx := ending(t, cut)
+	var stored session.JournalEntry
+	if err := h.journal.Keep(func([]session.JournalEntry) error { return nil }, func(_ int, e session.JournalEntry) error {
+		stored = e
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.once(ctx, request("shop:ship"), func(int, string) *toolroom.Result {
+		if stored.Tool != "shop:ship" || stored.Unbegun {
+			t.Errorf("if the process ended now, the call would be made a third time: %+v", stored)
+		}
+		return &toolroom.Result{}
+	}); err != nil || stored.Result == nil {
+		t.Errorf("%v, stored: %+v", err, stored)
+	}
+}
