@@ -271,6 +271,27 @@ func TestReadsByLinesEncodingsAndTypes(t *testing.T) {
 	}
 }
 
+// A listed path is one that the other tools take.
+func TestListedPathsCanBeRead(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	k.put("shop/cart.go", "package shop\n")
+	for _, dir := range []string{"shop", "./shop/", filepath.Join(k.dir, "shop"), "."} {
+		value, _, err := k.call("list", map[string]any{"path": dir, "pattern": "**/*.go"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := value["entries"].([]any)[0].(map[string]any)["path"].(string)
+		if _, text, err := k.call("read", map[string]any{"path": path}); err != nil || text != "package shop\n" {
+			t.Errorf("the list of %s has %s: %q, %v", dir, path, text, err)
+		}
+	}
+	_, _, err := k.call("read", map[string]any{"path": "cart.go"})
+	if hint := toolroom.AsError(err).Hint; !strings.Contains(hint, "relative paths begin in "+k.dir) {
+		t.Errorf("hint %q", hint)
+	}
+}
+
 func TestSearchFindsLinesLikeGrep(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"path"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -31,7 +33,7 @@ type ListResult struct {
 
 // Entry is one file or folder of a list.
 type Entry struct {
-	Path     string    `json:"path" jsonschema:"path relative to the folder"`
+	Path     string    `json:"path" jsonschema:"path as the other tools of files take it"`
 	Type     string    `json:"type" jsonschema:"file, folder, link or other"`
 	Size     int64     `json:"size,omitempty" jsonschema:"size of a file in bytes"`
 	Modified time.Time `json:"modified,omitzero" jsonschema:"time of the last change"`
@@ -74,7 +76,7 @@ func (f *files) list() builtin.Tool {
 					out.More = true
 					return false
 				}
-				out.Entries = append(out.Entries, entryOf(e))
+				out.Entries = append(out.Entries, entryOf(orHere(in.Path), e))
 				return true
 			})
 			return out, builtin.Text(out.text()), err
@@ -89,8 +91,9 @@ func orHere(path string) string {
 	return path
 }
 
-func entryOf(e folder.Entry) Entry {
-	out := Entry{Path: e.Path, Type: "other"}
+// entryOf describes an entry of a folder, with a path that the other tools take.
+func entryOf(dir string, e folder.Entry) Entry {
+	out := Entry{Path: path.Join(filepath.ToSlash(dir), e.Path), Type: "other"}
 	switch {
 	case e.Type.IsDir():
 		out.Type = "folder"

@@ -148,9 +148,11 @@ func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, err
 	var workers sync.WaitGroup
 	for range max(2, runtime.GOMAXPROCS(0)) {
 		workers.Go(func() {
+			files := tree.Opener()
+			defer files.Close()
 			for j := range jobs {
 				var in inFile
-				if file, err := tree.File(j.path); err == nil {
+				if file, err := files.Open(j.path); err == nil {
 					if in.withheld = s.forbids(file); !in.withheld {
 						in.matches = s.file(ctx, file, s.shownPath(j.path))
 					}

@@ -191,7 +191,11 @@ func (f *Folders) explain(path string, err error) error {
 	case err == nil, errors.As(err, &known):
 		return err
 	case errors.Is(err, fs.ErrNotExist):
-		return toolroom.Errorf(toolroom.CodeNotFound, "%s does not exist", path).WithHint("list its folder: file:list path=%q", filepath.Dir(path))
+		missing := toolroom.Errorf(toolroom.CodeNotFound, "%s does not exist", path)
+		if filepath.IsAbs(path) {
+			return missing.WithHint("list its folder: file:list path=%q", filepath.Dir(path))
+		}
+		return missing.WithHint("list its folder: file:list path=%q; relative paths begin in %s", filepath.Dir(path), f.Dir())
 	case errors.Is(err, fs.ErrPermission):
 		return toolroom.Errorf(toolroom.CodeDenied, "%s: permission denied by the file system", path)
 	case strings.Contains(err.Error(), "escapes"):
@@ -349,12 +353,17 @@ func (f *Folders) openIn(root *os.Root, dir, rel, path string) (*File, error) {
 	if err := regular(path, info); err != nil {
 		return nil, err
 	}
-	// The file may be another one by now: a pipe must not block the open either.
+	return f.openRegular(root, dir, rel, path)
+}
+
+// openRegular is openIn for a file that was a regular one a moment ago.
+func (f *Folders) openRegular(root *os.Root, dir, rel, path string) (*File, error) {
+	// The file may be another one by now: a pipe must not block the open.
 	opened, err := root.OpenFile(rel, os.O_RDONLY|nonBlocking, 0)
 	if err != nil {
 		return nil, f.explain(path, err)
 	}
-	info, err = opened.Stat()
+	info, err := opened.Stat()
 	if err == nil {
 		err = regular(path, info)
 	}

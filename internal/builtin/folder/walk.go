@@ -83,6 +83,41 @@ func (t *Tree) File(name string) (*File, error) {
 	return t.folders.openIn(t.Root, t.real, filepath.FromSlash(name), path.Join(filepath.ToSlash(t.shown), name))
 }
 
+// An Opener opens files of a tree one after the other. It keeps the folder of the last one
+// open, because opening the folders above again takes longer than reading a small file. It
+// must be closed.
+type Opener struct {
+	tree *Tree
+	root *os.Root
+	dir  string // of root, relative to the tree
+}
+
+// Opener returns an Opener, for one goroutine.
+func (t *Tree) Opener() *Opener { return &Opener{tree: t} }
+
+// Open opens a regular file that a walk of the tree has visited.
+func (o *Opener) Open(name string) (*File, error) {
+	dir, base := path.Split(name)
+	shown := path.Join(filepath.ToSlash(o.tree.shown), name)
+	if o.root == nil || dir != o.dir {
+		o.Close()
+		root, err := o.tree.OpenRoot(filepath.FromSlash(path.Clean(dir)))
+		if err != nil {
+			return nil, o.tree.folders.explain(shown, err)
+		}
+		o.root, o.dir = root, dir
+	}
+	return o.tree.folders.openRegular(o.root, filepath.Join(o.tree.real, filepath.FromSlash(dir)), base, shown)
+}
+
+// Close closes the folder of the last file.
+func (o *Opener) Close() {
+	if o.root != nil {
+		o.root.Close()
+		o.root = nil
+	}
+}
+
 // Real returns the path of the tree without links.
 func (t *Tree) Real() string { return t.real }
 

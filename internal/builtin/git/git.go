@@ -4,6 +4,7 @@ package git
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"strconv"
@@ -44,6 +45,14 @@ func environment() map[string]string {
 		// It overrides what a repository says of protocols, also of those of remote helpers.
 		"GIT_ALLOW_PROTOCOL": "none",
 	}
+}
+
+// ofRepository returns the argument path of a call in the same repository, for a hint.
+func ofRepository(path string) string {
+	if path == "" {
+		return ""
+	}
+	return fmt.Sprintf(" path=%q", path)
 }
 
 // read runs git in a repository, which it cannot change. A failure of git is an error.

@@ -98,6 +98,9 @@ func TestADaysWorkInARepository(t *testing.T) {
 	if err := r.call("log", nil, nil); toolroom.CodeOf(err) != toolroom.CodeNotFound || !strings.Contains(toolroom.AsError(err).Hint, "git:commit") {
 		t.Errorf("an empty repository: %v", err)
 	}
+	if err := r.call("commit", map[string]any{"message": "x", "path": "."}, nil); toolroom.AsError(err).Hint != `stage them: git:add path="." all=true` {
+		t.Errorf("nothing is staged: %v, hint %q", err, toolroom.AsError(err).Hint)
+	}
 	r.put("a file\n", "one\ntwo\n")
 	r.put("b.txt", "b\n")
 	var s git.Status

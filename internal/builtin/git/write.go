@@ -67,7 +67,7 @@ func (g *git) commit() builtin.Tool {
 			out, err := g.change(ctx, req, in.Path, env, args...)
 			if err != nil {
 				if strings.Contains(out.Stdout, "nothing to commit") || strings.Contains(out.Stdout, "no changes added") || strings.Contains(out.Stdout, "nothing added") {
-					err = toolroom.Errorf(toolroom.CodeConflict, "no changes are staged").WithHint("stage them: git:add all=true")
+					err = toolroom.Errorf(toolroom.CodeConflict, "no changes are staged").WithHint("stage them: git:add%s all=true", ofRepository(in.Path))
 				}
 				return Commit{}, nil, err
 			}

@@ -287,11 +287,14 @@ func (x *index) candidates(service *embed.Service, owner, query, namespace strin
 	if err := l.refresh(x.store, owner); err != nil {
 		return nil, nil, "", err
 	}
-	count := 0
-	for _, f := range l.files {
+	count, some := 0, false
+	for name, f := range l.files {
 		count += len(f.paragraphs)
+		some = some || inside(name, namespace)
 	}
 	switch {
+	case !some && namespace != "":
+		return nil, nil, fmt.Sprintf("nothing is remembered in %s or below it; list the namespaces: memory:list", namespace), nil
 	case service == nil:
 		return l.best(query, namespace, count, limit), nil, "", nil
 	case count > maxCompared:

@@ -256,7 +256,7 @@ type SearchArgs struct {
 // Results is the value of memory:search.
 type Results struct {
 	Results []Result `json:"results" jsonschema:"the paragraphs, best first"`
-	Note    string   `json:"note,omitempty" jsonschema:"why the search was by words alone, if it should not have been"`
+	Note    string   `json:"note,omitempty" jsonschema:"what the search left out: there is no such namespace, or it was by words alone although there is an embedder"`
 }
 
 // Result is one paragraph.
@@ -281,7 +281,11 @@ func (m *memory) search() builtin.Tool {
 				out.Results = append(out.Results, Result{h.namespace, h.text, h.heading, h.line, h.score, h.source})
 				text += fmt.Sprintf("%s:%d (%.2f)\n%s\n\n", h.namespace, h.line, h.score, h.text)
 			}
-			return out, builtin.Text(cmp.Or(text, "Nothing is remembered about it.")), err
+			text = cmp.Or(text, "Nothing is remembered about it.\n")
+			if note != "" {
+				text += "[" + note + "]\n"
+			}
+			return out, builtin.Text(text), err
 		},
 	})
 }

@@ -73,8 +73,12 @@ func TestNotesAreKeptFoundAndForgotten(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 	must(k.call("a", "search", map[string]any{"query": "tea", "namespace": "project"}, &found))
-	if len(found.Results) != 0 {
+	if len(found.Results) != 0 || found.Note != "" {
 		t.Errorf("%+v", found)
+	}
+	must(k.call("a", "search", map[string]any{"query": "tea", "namespace": "projects"}, &found))
+	if len(found.Results) != 0 || !strings.Contains(found.Note, "nothing is remembered in projects") {
+		t.Errorf("a namespace that does not exist: %+v", found)
 	}
 	must(k.call("a", "edit", map[string]any{"namespace": "project/plan", "search": "in May", "replace": "in June"}, nil))
 	var gone memory.Forgotten

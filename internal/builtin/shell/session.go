@@ -75,14 +75,14 @@ func (s *Shell) keep(req *source.Request, session string, c command, before sess
 	if err != nil || len(data) == 0 || len(data) > maxState {
 		return err // the command replaced the shell, or its environment is too large
 	}
-	theirs := map[string]bool{}
+	ofSandbox := map[string]bool{}
 	if s.inDriver(c.runtime) {
 		began, ended, _ := bytes.Cut(data, []byte{0, 0})
 		data = ended
 		for entry := range bytes.SplitSeq(began, []byte{0}) {
 			name, _, _ := strings.Cut(string(entry), "=")
 			if _, kept := before.Env[name]; !kept {
-				theirs[string(entry)] = true
+				ofSandbox[string(entry)] = true
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func (s *Shell) keep(req *source.Request, session string, c command, before sess
 	}
 	for entry := range bytes.SplitSeq(env, []byte{0}) {
 		name, value, ok := strings.Cut(string(entry), "=")
-		if _, fromConfig := extra[name]; ok && !fromConfig && !unkept[name] && !theirs[string(entry)] && value != proxyURL {
+		if _, fromConfig := extra[name]; ok && !fromConfig && !unkept[name] && !ofSandbox[string(entry)] && value != proxyURL {
 			state.Env[name] = value
 		}
 	}

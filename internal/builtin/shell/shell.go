@@ -214,6 +214,10 @@ func (s *Shell) dirOf(cwd, session string) (string, error) {
 		dir = filepath.Join(dir, cwd)
 	}
 	info, err := s.o.Folders.Stat(dir)
+	if session != "" && cwd != "" && !filepath.IsAbs(cwd) && toolroom.CodeOf(err) == toolroom.CodeNotFound {
+		return "", toolroom.Errorf(toolroom.CodeNotFound, "%s does not exist", dir).
+			WithHint("the session is in %s, where a relative cwd begins: leave cwd out to stay there, or give a full path", session)
+	}
 	if err != nil {
 		return "", err
 	}

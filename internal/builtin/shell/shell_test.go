@@ -149,6 +149,13 @@ func TestASessionKeepsItsFolderAndVariables(t *testing.T) {
 				t.Errorf("%q in %q: %+v, %v; want %q", step.command, step.session, got, err, step.want)
 			}
 		}
+		if _, err := k.run(map[string]any{"command": "mkdir sub; cd sub", "session": "u"}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := k.run(map[string]any{"command": "pwd", "session": "u", "cwd": "sub"})
+		if hint := toolroom.AsError(err).Hint; toolroom.CodeOf(err) != toolroom.CodeNotFound || !strings.Contains(hint, "the session is in "+k.dir+"/sub") {
+			t.Errorf("a folder from the one before: %v, hint %q", err, hint)
+		}
 		other, err := k.exec.Call(t.Context(), request("shell:exec", "other", map[string]any{"command": "echo $X", "session": "s"}))
 		if got, err := decode[shell.ExecResult](t, other, err); err != nil || got.Stdout != "\n" {
 			t.Errorf("another identity has the variables: %+v, %v", got, err)

@@ -2,8 +2,10 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
@@ -85,9 +87,12 @@ func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
 
 // ownAnswer is an answer made of the value and the content.
 func ownAnswer(r *toolroom.Result, version string) (*result, error) {
-	content := r.Content
+	// The interfaces of models refuse an empty text.
+	content := slices.DeleteFunc(slices.Clone(r.Content), func(c toolroom.Content) bool {
+		return c.Type == toolroom.ContentText && c.Text == ""
+	})
 	if len(content) == 0 && len(r.Value) > 0 {
-		content = []toolroom.Content{toolroom.TextContent(r.Text())}
+		content = []toolroom.Content{toolroom.TextContent(cmp.Or(r.Text(), string(r.Value)))}
 	}
 	if r.Error != nil && (len(content) == 0 || r.Error.Code != toolroom.CodeExecutionFailed) {
 		content = append([]toolroom.Content{toolroom.TextContent(errorText(r.Error))}, content...)

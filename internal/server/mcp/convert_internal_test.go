@@ -1,6 +1,9 @@
 package mcp
 
 import (
+	"encoding/json"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/toolroom/toolroom"
@@ -21,6 +24,29 @@ func TestWhatAToolDoesNotFindIsItsResult(t *testing.T) {
 	} {
 		if got := isProtocolError(&toolroom.Error{Code: c.code, Phase: c.phase}, "2025-11-25"); got != c.want {
 			t.Errorf("%s in %s: %t", c.code, c.phase, got)
+		}
+	}
+}
+
+// Interfaces of models refuse an empty text, so that the next request of the model would fail.
+func TestNoAnswerHasAnEmptyText(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{
+		`{"stdout":""}`: `{"stdout":""}`,
+		`""`:            `""`,
+		"":              "The call has succeeded and returned no content.",
+	} {
+		r := &toolroom.Result{Value: []byte(value), Content: []toolroom.Content{toolroom.TextContent("")}}
+		out, err := answer(r, "2025-11-25", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent, err := json.Marshal(out.members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(sent); !strings.Contains(got, strconv.Quote(want)) {
+			t.Errorf("%q: %s", value, got)
 		}
 	}
 }
