@@ -117,6 +117,9 @@ type Release struct {
 	// if it has none.
 	Lock  string `json:"lock,omitempty"`
 	Layer string `json:"layer,omitempty"`
+	// Built says which dependencies were built here, and from what, for example
+	// "pypi:docopt 0.6.2 from sha256:…".
+	Built []string `json:"built,omitempty"`
 }
 
 // TaskSupport is how a tool's calls become tasks.

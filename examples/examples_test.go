@@ -1,4 +1,3 @@
-// Package examples runs the examples: what they print is part of them.
 package examples
 
 import (

@@ -204,10 +204,6 @@ func TestNPMPackagesThatAreNotSafeOrNotThereAreRefused(t *testing.T) {
 	if layers, _ := filepath.Glob(filepath.Join(w.Home(), "packages", "layers", "making-*")); len(layers) > 0 {
 		t.Errorf("left behind: %v", layers)
 	}
-	accepting := newWorkshop(t, "releases: {packages: {accept_install_scripts: [scripted]}}\n")
-	if _, err := pushFiles(accepting, source("scripted", "scripted"), "b.js", tarballs); err != nil {
-		t.Error(err)
-	}
 	if _, err := os.Stat("/tmp/toolroom-ran-a-script"); err == nil {
 		t.Error("an install script ran")
 	}

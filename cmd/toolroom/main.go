@@ -4,7 +4,6 @@ package main
 import (
 	"os"
 
-	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/cli"
 	"github.com/toolroom/toolroom/internal/cli/start"
 )
@@ -13,7 +12,7 @@ import (
 var version string
 
 func main() {
-	if code, ok := app.RunHelper(os.Args[1:]); ok {
+	if code, ok := start.RunHelper(); ok {
 		os.Exit(code)
 	}
 	os.Exit(run())

@@ -39,12 +39,19 @@ func (a *App) resolveDependencies(ctx context.Context, spec *release.Spec, wheel
 	if _, err := os.Stat(functionPython); err != nil {
 		return toolroom.Errorf(toolroom.CodeUnsupported, "functions with packages need %s", functionPython).WithHint("install python3")
 	}
-	resolver := function.Resolver{UV: uv, Python: functionPython, Environ: a.packageEnviron()}
+	resolver := a.resolverOf(uv)
 	if spec.Lock, err = resolver.Resolve(ctx, spec.Requires, wheels); err != nil {
 		return err
 	}
-	spec.Layer, err = a.layers().Unpack(ctx, spec.Lock)
+	if spec.Layer, err = a.layers().Unpack(ctx, spec.Lock); err != nil {
+		return err
+	}
+	spec.Built, err = function.Built(spec.Lock)
 	return err
+}
+
+func (a *App) resolverOf(uv string) function.Resolver {
+	return function.Resolver{UV: uv, Python: functionPython, Environ: a.packageEnviron(), Store: a.layers(), Builder: a.builder()}
 }
 
 func isJavaScript(spec *release.Spec) bool {
@@ -53,7 +60,7 @@ func isJavaScript(spec *release.Spec) bool {
 
 // npm returns what installs the packages of functions in JavaScript.
 func (a *App) npm() (function.NPM, error) {
-	n := function.NPM{Environ: a.packageEnviron(), Store: a.layers(), Accepted: a.Config().Releases.Packages.AcceptInstallScripts}
+	n := function.NPM{Environ: a.packageEnviron(), Store: a.layers(), Builder: a.builder()}
 	searchPath, _ := a.lookupEnv("PATH")
 	for _, folder := range filepath.SplitList(searchPath) {
 		path := filepath.Join(folder, "npm")
@@ -79,7 +86,10 @@ func (a *App) resolvePackages(ctx context.Context, spec *release.Spec, tarballs 
 	if spec.Lock, err = npm.Resolve(ctx, spec.Requires, spec.Lock, tarballs); err != nil {
 		return err
 	}
-	spec.Layer, err = npm.Unpack(ctx, spec.Requires, spec.Lock, tarballs)
+	if spec.Layer, err = npm.Unpack(ctx, spec.Requires, spec.Lock, tarballs); err != nil {
+		return err
+	}
+	spec.Built, err = function.Built(spec.Lock)
 	return err
 }
 
@@ -135,13 +145,13 @@ func (a *App) ensureLayer(ctx context.Context, spec *release.Spec) error {
 
 func (a *App) restoreLayer(ctx context.Context, spec *release.Spec) (string, error) {
 	if !isJavaScript(spec) {
-		return a.layers().Unpack(ctx, spec.Lock)
+		return a.resolverOf("").Restore(ctx, spec.Lock)
 	}
 	npm, err := a.npm()
 	if err != nil {
 		return "", err
 	}
-	return npm.Unpack(ctx, spec.Requires, spec.Lock, "")
+	return npm.Restore(ctx, spec.Requires, spec.Lock)
 }
 
 // collectLayers removes the layers that no version needs.

@@ -395,6 +395,7 @@ func (a *cli) printVersion(v *release.Version) error {
 		{"digest", v.Digest},
 		{"lock", v.Spec.LockDigest()},
 		{"layer", v.Spec.Layer},
+		{"built here", strings.Join(v.Spec.Built, "\n")},
 		{"source", v.Spec.Source},
 		{"function", strings.Trim(v.Spec.File+":"+v.Spec.Entry, ":")},
 		{"packages", strings.Join(v.Spec.Requires, ", ")},

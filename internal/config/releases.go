@@ -39,9 +39,21 @@ type Rollback struct {
 
 // Packages are the rules for packages of functions.
 type Packages struct {
-	// AcceptInstallScripts names npm packages that are installed although they have install
-	// scripts. The scripts do not run.
-	AcceptInstallScripts []string `yaml:"accept_install_scripts,omitempty"`
+	// Build names packages whose code may run to build them, in a sandbox without a network:
+	// pypi:NAME is built from its source distribution if it has no wheel, and the install
+	// scripts of npm:NAME run (none).
+	Build []string `yaml:"build,omitempty"`
+	// BuildLimits bound one build.
+	BuildLimits BuildLimits `yaml:"build_limits,omitempty"`
+}
+
+// BuildLimits bound one build: its time (10m), its memory (2 GiB), its disk (1 GiB) and its
+// processes and threads (512).
+type BuildLimits struct {
+	Timeout time.Duration `yaml:"timeout,omitempty"`
+	Memory  int64         `yaml:"memory,omitempty"`
+	Disk    int64         `yaml:"disk,omitempty"`
+	PIDs    int           `yaml:"pids,omitempty"`
 }
 
 // Gates must be passed by a release to any environment but test.
@@ -59,6 +71,7 @@ func (r *Releases) fill() {
 	r.Rollback.Confidence = cmp.Or(r.Rollback.Confidence, 0.95)
 	r.Rollback.Slower = cmp.Or(r.Rollback.Slower, 1.5)
 	r.Rollback.For = cmp.Or(r.Rollback.For, 24*time.Hour)
+	r.Packages.BuildLimits.Timeout = cmp.Or(r.Packages.BuildLimits.Timeout, 10*time.Minute)
 	for _, gate := range []**bool{&r.Gates.Cases, &r.Gates.Compatible, &r.Rollback.Automatic} {
 		if *gate == nil {
 			on := true
@@ -66,6 +79,8 @@ func (r *Releases) fill() {
 		}
 	}
 }
+
+var buildName = regexp.MustCompile(`^(?:pypi:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|npm:(?:@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~_][A-Za-z0-9._~-]*)$`)
 
 var environmentName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
@@ -78,6 +93,17 @@ func (c check) releases(r Releases) {
 	}
 	if b := r.Rollback; b.For < 0 {
 		c.problem("releases.rollback.for", fmt.Sprintf("%v is negative", b.For), "for example 24h")
+	}
+	for i, entry := range r.Packages.Build {
+		if !buildName.MatchString(entry) {
+			c.problem(fmt.Sprintf("releases.packages.build[%d]", i), quote(entry)+" names no package", "pypi:NAME or npm:NAME")
+		}
+	}
+	l := r.Packages.BuildLimits
+	for key, n := range map[string]int64{"timeout": int64(l.Timeout), "memory": l.Memory, "disk": l.Disk, "pids": int64(l.PIDs)} {
+		if n < 0 {
+			c.problem("releases.packages.build_limits."+key, fmt.Sprintf("%d is negative", n), "omit it to use the default")
+		}
 	}
 	c.oneOf("releases.conflict", r.Conflict, "deprecated", "draft")
 	for i, name := range r.Environments {

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -12,15 +13,24 @@ import (
 	"testing"
 )
 
-// public lists the packages that Go programs import.
-var public = []string{".", "room", "serve", "source", "source/sourcetest", "sandbox", "sandbox/sandboxtest", "bridge", "mcp"}
+// public returns the folders of the packages that Go programs can import.
+func public(t *testing.T) (folders []string) {
+	for _, p := range list(t) {
+		folder := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		top, _, _ := strings.Cut(folder, "/")
+		if p.Name != "main" && !slices.Contains([]string{"cmd", "docs", "drivers", "examples", "internal", "packaging", "test"}, top) {
+			folders = append(folders, folder)
+		}
+	}
+	return folders
+}
 
 // A program cannot name a type of an internal package, so no exported function, method,
 // field, type, variable or constant of a public package may need one.
 func TestNoExportedSignatureNamesAnInternalType(t *testing.T) {
 	t.Parallel()
 	seen := 0
-	for _, folder := range public {
+	for _, folder := range public(t) {
 		files := token.NewFileSet()
 		names, err := filepath.Glob(filepath.Join("..", "..", folder, "*.go"))
 		if err != nil {
@@ -130,4 +140,27 @@ func names(n ast.Node, internal map[string]bool) (found []token.Pos) {
 		return true
 	})
 	return found
+}
+
+// Each public package says by an example how it is used.
+func TestEachPublicPackageHasAnExample(t *testing.T) {
+	t.Parallel()
+	for _, folder := range public(t) {
+		if strings.HasPrefix(folder, "sandbox/sandboxtest/") {
+			continue // programs of the suite
+		}
+		names, err := filepath.Glob(filepath.Join("..", "..", folder, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(names, func(name string) bool {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Contains(string(text), "\nfunc Example")
+		}) {
+			t.Errorf("%s has no example", folder)
+		}
+	}
 }

@@ -67,6 +67,8 @@ type Spec struct {
 	Requires []string `json:"requires,omitempty"`
 	Lock     string   `json:"lock,omitempty"`
 	Layer    string   `json:"layer,omitempty"`
+	// Built says which packages were built here, and from what.
+	Built []string `json:"built,omitempty"`
 	// Preload are the modules that are imported before there is a call.
 	Preload []string `json:"preload,omitempty"`
 	// Node says that a function in JavaScript or TypeScript runs in Node only.
@@ -173,7 +175,7 @@ type Card struct {
 
 // Identity returns what receipts record of the version.
 func (v *Version) Identity() *toolroom.Release {
-	return &toolroom.Release{Version: v.Number, Digest: v.Digest, Lock: v.Spec.LockDigest(), Layer: v.Spec.Layer}
+	return &toolroom.Release{Version: v.Number, Digest: v.Digest, Lock: v.Spec.LockDigest(), Layer: v.Spec.Layer, Built: v.Spec.Built}
 }
 
 // Release is what an environment serves of a tool.

@@ -82,6 +82,8 @@ func (w *walk) at(dir string, rest []string) error {
 	for _, e := range entries {
 		switch {
 		case deep && (!e.IsDir() && e.Type()&fs.ModeSymlink == 0 || ofTheKernel(filepath.Join(dir, e.Name()))):
+		case deep && e.IsDir() && !w.closes:
+			err = w.at(filepath.Join(dir, e.Name()), rest)
 		case deep:
 			err = w.into(dir, e.Name(), rest)
 		case Glob(segment, e.Name()):
@@ -116,19 +118,22 @@ func (w *walk) into(dir, name string, rest []string) error {
 	if err != nil {
 		return unreachable(err)
 	}
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		if _, err := os.Stat(path); err != nil {
-			return unreachable(err)
-		}
-		return err
-	}
-	if len(rest) > 0 {
-		if info, err := os.Stat(real); err != nil || !info.IsDir() {
+	link := info.Mode()&fs.ModeSymlink != 0
+	if link {
+		if info, err = os.Stat(path); err != nil {
 			return unreachable(err)
 		}
 	}
-	return w.at(real, rest)
+	if len(rest) > 0 && !info.IsDir() {
+		return nil
+	}
+	if link {
+		// The folder is no link, so that only a link here has another real path.
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
+	}
+	return w.at(path, rest)
 }
 
 // unreachable returns nil for errors of paths that no program of this user can reach.

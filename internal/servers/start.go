@@ -36,7 +36,7 @@ var (
 	npmName  = regexp.MustCompile(`^(@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-zA-Z0-9._~-]*$`)
 	pypiName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 	ociName  = regexp.MustCompile(`^[a-z0-9][a-z0-9.:_/-]*(@sha256:[0-9a-f]{64})?$`)
-	version  = regexp.MustCompile(`^[A-Za-z0-9._+!-]{0,64}$`)
+	version  = regexp.MustCompile(`^[A-Za-z0-9._+!-]*$`)
 	holder   = regexp.MustCompile(`\{([A-Za-z0-9_.-]+)\}`)
 	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	ofDocker = regexp.MustCompile(`^(?i:DOCKER_.*|BUILDKIT_.*|LD_.*|DYLD_.*|PATH|HOME|https?_proxy|all_proxy)$`)

@@ -12,9 +12,9 @@ import (
 	"syscall"
 
 	"github.com/toolroom/toolroom/drivers"
-	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/cli"
 	"github.com/toolroom/toolroom/internal/cli/start"
+	"github.com/toolroom/toolroom/internal/cli/start/collector"
 	"github.com/toolroom/toolroom/internal/sandbox/program"
 )
 
@@ -22,7 +22,7 @@ import (
 var version string
 
 func main() {
-	if code, ok := app.RunHelper(os.Args[1:]); ok {
+	if code, ok := start.RunHelper(); ok {
 		os.Exit(code)
 	}
 	if socket := os.Getenv(program.SocketEnv); socket != "" {
@@ -34,6 +34,7 @@ func main() {
 
 // serve serves the drivers to the program that has started this one.
 func serve(socket string) int {
+	collector.Resume()
 	// After the end of that program, writing to stderr must not end this one.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -10,10 +10,12 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/cli"
+	"github.com/toolroom/toolroom/internal/cli/start/collector"
 )
 
 // Run runs the command line of this process and returns its exit code.
@@ -26,6 +28,19 @@ func Run(p cli.Program) int {
 	// A second Ctrl-C ends the process at once.
 	context.AfterFunc(ctx, stop)
 	return p.Run(ctx, os.Args[1:])
+}
+
+// RunHelper runs this process as a helper process, if a room has started it as one.
+func RunHelper() (code int, ok bool) {
+	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "__") {
+		collector.Resume() // a helper may last, and has little memory
+	}
+	return app.RunHelper(os.Args[1:])
+}
+
+func open(ctx context.Context, o app.Options) (*app.App, error) {
+	collector.Resume()
+	return app.Open(ctx, o)
 }
 
 // Program returns the command line for this environment. version is that of the build; if
@@ -56,7 +71,7 @@ func Program(version string) cli.Program {
 		Helper:      self,
 		Guest:       findGuest(self),
 		Runner:      findRunner(self),
-		Open:        app.Open,
+		Open:        open,
 	}
 }
 

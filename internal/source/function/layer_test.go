@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -205,5 +206,70 @@ func TestLayersThatNoVersionNeedsAreCollected(t *testing.T) {
 	// It can be made again.
 	if again, err := s.Unpack(t.Context(), locks[1]); err != nil || again != layers[1] {
 		t.Errorf("%s, %v", again, err)
+	}
+}
+
+func TestWhatInstallScriptsPrintIsChecked(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ text, want string }{
+		"files":          {"{\"name\":\"node_modules/a/x\",\"size\":2}\nhi{}\n", ""},
+		"nothing":        {"{}\n", ""},
+		"cut off":        {"{\"name\":\"node_modules/a/x\",\"size\":2}\nhi", "no list of files"},
+		"empty":          {"", "no list of files"},
+		"more after it":  {"{}\nx", "no list of files"},
+		"another folder": {"{\"name\":\"node_modules/ab/x\",\"size\":0}\n{}\n", "not in its folder"},
+		"above":          {"{\"name\":\"node_modules/a/../b/x\",\"size\":0}\n{}\n", "not in its folder"},
+		"negative":       {"{\"name\":\"node_modules/a/x\",\"size\":-1}\n{}\n", "no list of files"},
+		"too large":      {"{\"name\":\"node_modules/a/x\",\"size\":99999999999}\n{}\n", "more than"},
+	} {
+		file := filepath.Join(t.TempDir(), "changed")
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := eachChanged(file, []string{"node_modules/a"}, func(string, bool, io.Reader) error { return nil })
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestWhatWasBuiltIsCollectedWithItsLock(t *testing.T) {
+	t.Parallel()
+	s := LayerStore{Folder: t.TempDir()}
+	make := func(text string) record {
+		r, err := s.once(buildKey(text), func() (record, error) {
+			sum, err := s.keep(builtSuffix, func(to io.Writer) error { _, err := io.WriteString(to, text); return err }, func(_, _ string) error { return nil })
+			return record{File: sum + builtSuffix}, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	kept, gone := make("kept"), make("gone")
+	old := time.Now().Add(-2 * settling)
+	for _, folder := range []string{"wheels", recordFolder} {
+		files, err := filepath.Glob(filepath.Join(s.Folder, folder, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range files {
+			if err := os.Chtimes(one, old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	lock, err := withScripts(`{"lockfileVersion":3,"packages":{}}`, &scripts{Ran: []string{"node_modules/a"}, Result: strings.TrimSuffix(kept.File, builtSuffix)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Collect([]string{lock}); err != nil {
+		t.Fatal(err)
+	}
+	for text, r := range map[string]record{"kept": kept, "gone": gone} {
+		_, there := s.file(r.File, "")
+		if recorded := s.recorded(buildKey(text)).File != ""; there != (text == "kept") || recorded != there {
+			t.Errorf("%s: there %t, recorded %t", text, there, recorded)
+		}
 	}
 }

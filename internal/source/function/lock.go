@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,19 +25,32 @@ type Resolver struct {
 	UV, Python string
 	// Environ is the environment of uv: its index, proxy and certificates.
 	Environ []string
+	// Store and Builder build the wheels of packages that have none.
+	Store   LayerStore
+	Builder Builder
 }
 
 // resolveTimeout bounds a resolution.
 const resolveTimeout = 2 * time.Minute
 
 // Resolve returns a lock (PEP 751) of requirements: every wheel with its URL and hash. With
-// a folder of wheels it uses only those, and no network.
+// a folder of wheels it uses only those, and no network. uv never builds a package, because
+// that would run its code; see [Resolver.withBuilt].
 func (r Resolver) Resolve(ctx context.Context, requires []string, wheels string) (string, error) {
 	for _, one := range requires {
 		if strings.ContainsAny(one, "\n\r\x00") || strings.HasPrefix(strings.TrimSpace(one), "-") {
 			return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the dependency %q is not a requirement", one).WithHint("write name, or name>=1.2")
 		}
 	}
+	lock, err := r.compile(ctx, requires, wheels, "--no-build")
+	if err == nil || ctx.Err() != nil || !r.mayBuild(requires) {
+		return lock, err
+	}
+	return r.withBuilt(ctx, requires, wheels, err)
+}
+
+// compile runs uv, which resolves requirements to a lock.
+func (r Resolver) compile(ctx context.Context, requires []string, wheels string, more ...string) (string, error) {
 	folder, err := os.MkdirTemp("", "toolroom-lock-")
 	if err != nil {
 		return "", err
@@ -46,13 +60,13 @@ func (r Resolver) Resolve(ctx context.Context, requires []string, wheels string)
 	if err := os.WriteFile(in, []byte(strings.Join(requires, "\n")+"\n"), 0o600); err != nil {
 		return "", err
 	}
-	args := []string{"pip", "compile", in, "--no-build", "--generate-hashes", "--no-header", "--quiet", "--python", r.Python, "--format", "pylock.toml", "-o", out, "--no-python-downloads"}
+	args := []string{"pip", "compile", in, "--generate-hashes", "--no-header", "--quiet", "--python", r.Python, "--format", "pylock.toml", "-o", out, "--no-python-downloads"}
 	if wheels != "" {
 		args = append(args, "--offline", "--no-index", "--find-links", wheels)
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, r.UV, args...)
+	cmd := exec.CommandContext(ctx, r.UV, append(args, more...)...)
 	cmd.Dir, cmd.Env = folder, r.Environ
 	said, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
@@ -62,12 +76,11 @@ func (r Resolver) Resolve(ctx context.Context, requires []string, wheels string)
 		return "", unresolved(requires, string(bytes.TrimSpace(said)))
 	}
 	text, err := os.ReadFile(out)
-	if err != nil {
-		return "", err
-	}
-	_, err = parse(string(text))
 	return string(text), err
 }
+
+// needsBuild matches what uv says of a package that it would have to build.
+var needsBuild = regexp.MustCompile("Wheels are required for `([A-Za-z0-9._-]+)`")
 
 // unresolved explains why uv could not resolve requirements.
 func unresolved(requires []string, said string) error {
@@ -77,7 +90,11 @@ func unresolved(requires []string, said string) error {
 	}
 	e := toolroom.Errorf(toolroom.CodeInvalidArguments, "the dependencies %s cannot be resolved: %s", strings.Join(requires, ", "), strings.Join(strings.Fields(said), " "))
 	if strings.Contains(said, "build") || strings.Contains(said, "source distribution") || strings.Contains(said, "no usable wheels") || strings.Contains(said, "no wheels") {
-		return e.WithHint("a package has only a source distribution, whose build would run its code: choose a version with wheels, or build one in a sandbox and push with --wheels FOLDER")
+		name := "NAME"
+		if found := needsBuild.FindStringSubmatch(said); found != nil {
+			name = found[1]
+		}
+		return e.WithHint("a package has only a source distribution, whose build runs its code: choose a version with wheels, push with --wheels FOLDER, or allow its build in a sandbox: %s", allow(pypi, name))
 	}
 	return e.WithHint("correct the names and versions; without an index, push with --wheels FOLDER")
 }
@@ -98,8 +115,6 @@ func parse(lock string) ([]wheel, error) {
 			Name    string  `toml:"name"`
 			Version string  `toml:"version"`
 			Wheels  []wheel `toml:"wheels"`
-			Archive any     `toml:"archive"`
-			VCS     any     `toml:"vcs"`
 		} `toml:"packages"`
 	}
 	if _, err := toml.Decode(lock, &l); err != nil {

@@ -22,16 +22,15 @@ import (
 )
 
 // NPM resolves the packages of functions in JavaScript and TypeScript, and installs them
-// into layers. No code of a package runs: npm never runs install scripts here.
+// into layers. npm never runs install scripts: those that may run do so in a sandbox.
 type NPM struct {
 	// Path is the path of npm.
 	Path string
 	// Environ is the environment of npm: its registry, proxy and certificates.
 	Environ []string
 	Store   LayerStore
-	// Accepted are packages that are installed although they have install scripts, which
-	// do not run.
-	Accepted []string
+	// Builder runs the install scripts that may run.
+	Builder Builder
 }
 
 // Modules is the folder of a layer that has the packages, as Node expects it.
@@ -79,25 +78,34 @@ func manifest(requires []string) ([]byte, error) {
 // Resolve returns the lock of requirements: that of the author, which is only checked, or
 // if it is empty, a new one. With a folder of tarballs it uses only those, and no network.
 func (n NPM) Resolve(ctx context.Context, requires []string, lock, tarballs string) (string, error) {
+	var err error
 	if lock == "" {
-		var err error
 		if lock, err = n.lock(ctx, requires, tarballs); err != nil {
 			return "", err
 		}
 	}
 	all, err := parseNPM(lock)
+	if err == nil {
+		lock, err = withScripts(lock, nil) // the author cannot say what ran
+	}
 	if err != nil {
 		return "", err
 	}
+	var scripted []npmPackage
 	for _, p := range all {
 		switch {
 		case p.Link || !strings.HasPrefix(p.Integrity, "sha512-") && !strings.HasPrefix(p.Integrity, "sha384-") && !strings.HasPrefix(p.Integrity, "sha256-"):
 			return "", toolroom.Errorf(toolroom.CodeDenied, "%s %s has no integrity in the lock, so its content cannot be checked", p.Name, p.Version).
 				WithHint("take it from a registry that publishes hashes (SHA-256 or longer), and lock it again without %s", LockFile)
-		case p.HasInstallScript && !slices.Contains(n.Accepted, p.Name):
+		case p.HasInstallScript && !n.Builder.allows(npm, p.Name):
 			return "", toolroom.Errorf(toolroom.CodeDenied, "%s %s has an install script, which would run its code: nothing was installed", p.Name, p.Version).
-				WithHint("choose another package; or if it works without the script, which never runs here, accept it: releases: {packages: {accept_install_scripts: [%s]}}", p.Name)
+				WithHint("choose another package, or allow the script to run in a sandbox: %s", allow(npm, p.Name))
+		case p.HasInstallScript:
+			scripted = append(scripted, p)
 		}
+	}
+	if len(scripted) > 0 {
+		return n.runScripts(ctx, requires, lock, tarballs, scripted)
 	}
 	return lock, nil
 }
@@ -259,6 +267,9 @@ func digestNPM(lock string) (string, error) {
 	for _, p := range all {
 		fmt.Fprintf(sum, "%s %s\n", p.At, p.Integrity)
 	}
+	if s := scriptsOf(lock); len(s.Ran) > 0 {
+		fmt.Fprintf(sum, "built %s %s\n", strings.Join(s.Ran, " "), s.Result)
+	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
@@ -290,6 +301,11 @@ func (n NPM) Unpack(ctx context.Context, requires []string, lock, tarballs strin
 			return toolroom.Errorf(toolroom.CodeInvalidArguments, "the packages of the lock cannot be installed: %s", said).
 				WithHint("if %s does not fit the dependencies, make it again: npm install --package-lock-only", LockFile)
 		}
+		if s := scriptsOf(lock); len(s.Ran) > 0 {
+			if err := n.applyScripts(s, folder); err != nil {
+				return err
+			}
+		}
 		return readable(folder)
 	})
 }
@@ -314,7 +330,15 @@ func readable(folder string) error {
 				return toolroom.Errorf(toolroom.CodeDenied, "a package has %s, which nests deeper than %d", strings.TrimPrefix(at, folder+"/"), maxDepth)
 			}
 		}
-		return os.Chmod(at, 0o644)
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		mode := os.FileMode(0o644)
+		if info.Mode()&0o111 != 0 { // packages come with programs
+			mode = 0o755
+		}
+		return os.Chmod(at, mode)
 	})
 }
 

@@ -62,7 +62,7 @@ func (s LayerStore) Unpack(ctx context.Context, lock string) (string, error) {
 	return digest, s.make(digest, func(folder string) error {
 		left := int64(maxUnpacked)
 		for _, w := range wheels {
-			file, err := s.fetch(ctx, w)
+			file, err := s.fetch(ctx, w, wheelSuffix)
 			if err == nil {
 				err = unzip(file, folder, &left)
 			}
@@ -104,11 +104,27 @@ func (s LayerStore) make(digest string, fill func(folder string) error) error {
 	return os.Rename(making, s.Path(digest))
 }
 
-// fetch returns the path of a wheel in the store, which it downloads if it is missing.
-func (s LayerStore) fetch(ctx context.Context, w wheel) (string, error) {
+// Suffixes of the files of a store, which are named by the SHA-256 of their content.
+const (
+	wheelSuffix = ".whl"
+	sdistSuffix = ".sdist"
+	// builtSuffix is that of what install scripts changed.
+	builtSuffix = ".built"
+)
+
+// file returns the path of a file of the store, and whether it is there.
+func (s LayerStore) file(sum, suffix string) (string, bool) {
+	file := filepath.Join(s.Folder, "wheels", sum+suffix)
+	_, err := os.Stat(file)
+	return file, err == nil
+}
+
+// fetch returns the path of a wheel or source distribution in the store, which it downloads if
+// it is missing.
+func (s LayerStore) fetch(ctx context.Context, w wheel, suffix string) (string, error) {
 	sum := w.Hashes["sha256"]
-	file := filepath.Join(s.Folder, "wheels", sum+".whl")
-	if _, err := os.Stat(file); err == nil {
+	file, there := s.file(sum, suffix)
+	if there {
 		return file, nil
 	}
 	from, err := s.open(ctx, w)
@@ -116,28 +132,58 @@ func (s LayerStore) fetch(ctx context.Context, w wheel) (string, error) {
 		return "", err
 	}
 	defer from.Close()
-	temp, err := os.CreateTemp(filepath.Dir(file), "fetching-")
+	got, err := s.keep(suffix, func(to io.Writer) error {
+		n, err := io.Copy(to, io.LimitReader(from, maxWheel+1))
+		switch {
+		case err != nil:
+			return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the file could not be fetched: %w", err)
+		case n > maxWheel:
+			return toolroom.Errorf(toolroom.CodeResourceLimit, "the file is larger than %d MiB", maxWheel>>20)
+		}
+		return nil
+	}, func(got, _ string) error {
+		if got == sum {
+			return nil
+		}
+		return toolroom.Errorf(toolroom.CodeDenied, "the file has the SHA-256 %s, and the lock says %s: nothing was installed", got, sum).
+			WithHint("the index gave another file than it named; push again, from an index that you trust")
+	})
+	if err != nil {
+		return "", err
+	}
+	file, _ = s.file(got, suffix)
+	return file, nil
+}
+
+// keep puts what write writes into the store if check accepts its hash and its temporary
+// file, and returns the hash.
+func (s LayerStore) keep(suffix string, write func(io.Writer) error, check func(sum, file string) error) (string, error) {
+	folder := filepath.Join(s.Folder, "wheels")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	temp, err := os.CreateTemp(folder, "fetching-")
 	if err != nil {
 		return "", err
 	}
 	defer os.Remove(temp.Name()) // if it was not renamed
 	hash := sha256.New()
-	n, err := io.Copy(io.MultiWriter(temp, hash), io.LimitReader(from, maxWheel+1))
-	if err := errors.Join(err, temp.Close()); err != nil {
-		return "", toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the wheel could not be fetched: %w", err)
+	if err := errors.Join(write(io.MultiWriter(temp, hash)), temp.Close()); err != nil {
+		return "", err
 	}
-	if n > maxWheel {
-		return "", toolroom.Errorf(toolroom.CodeResourceLimit, "the wheel is larger than %d MiB", maxWheel>>20)
+	sum := hex.EncodeToString(hash.Sum(nil))
+	if err := check(sum, temp.Name()); err != nil {
+		return "", err
 	}
-	if got := hex.EncodeToString(hash.Sum(nil)); got != sum {
-		return "", toolroom.Errorf(toolroom.CodeDenied, "the wheel has the SHA-256 %s, and the lock says %s: nothing was installed", got, sum).
-			WithHint("the index gave another file than it named; push again, from an index that you trust")
-	}
-	return file, os.Rename(temp.Name(), file)
+	file, _ := s.file(sum, suffix)
+	return sum, os.Rename(temp.Name(), file)
 }
 
 func (s LayerStore) open(ctx context.Context, w wheel) (io.ReadCloser, error) {
 	at, err := url.Parse(w.URL)
+	if strings.HasPrefix(w.URL, builtHere) {
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "the wheel, which was built here, is gone").WithHint("push again, which builds it")
+	}
 	if err != nil || w.URL == "" {
 		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "the lock has no address of the wheel")
 	}
@@ -158,11 +204,11 @@ func (s LayerStore) open(ctx context.Context, w wheel) (io.ReadCloser, error) {
 	}
 	resp, err := s.Client.Do(req)
 	if err != nil {
-		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the wheel could not be fetched: %w", err)
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the file could not be fetched: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		resp.Body.Close()
-		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the index answered %s for the wheel", resp.Status)
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the index answered %s for the file", resp.Status)
 	}
 	return resp.Body, nil
 }
@@ -182,14 +228,23 @@ func unzip(file, folder string, left *int64) error {
 		if !ok || strings.HasSuffix(member.Name, "/") {
 			continue
 		}
-		if !filepath.IsLocal(filepath.FromSlash(name)) || member.Mode()&fs.ModeType != 0 {
-			return toolroom.Errorf(toolroom.CodeDenied, "the wheel has the member %q, which is no plain file inside of it", member.Name)
+		if err := plain(member, name); err != nil {
+			return err
 		}
 		if err := extract(member, filepath.Join(folder, filepath.FromSlash(name)), left); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// plain returns an error if a member of a wheel, which belongs to name, is no plain file inside
+// of it.
+func plain(member *zip.File, name string) error {
+	if filepath.IsLocal(filepath.FromSlash(name)) && member.Mode()&fs.ModeType == 0 {
+		return nil
+	}
+	return toolroom.Errorf(toolroom.CodeDenied, "the wheel has the member %q, which is no plain file inside of it", member.Name)
 }
 
 // target returns where a member of a wheel belongs, and whether it is needed.
@@ -242,6 +297,7 @@ func (s LayerStore) Collect(locks []string) (int, error) {
 		needed[digest] = true
 		if isNPM(lock) {
 			npm = true
+			needed[scriptsOf(lock).Result+builtSuffix] = true
 			continue
 		}
 		wheels, err := parse(lock)
@@ -249,7 +305,7 @@ func (s LayerStore) Collect(locks []string) (int, error) {
 			return 0, err
 		}
 		for _, w := range wheels {
-			needed[w.Hashes["sha256"]+".whl"] = true
+			needed[w.Hashes["sha256"]+wheelSuffix] = true
 		}
 	}
 	if info, err := os.Stat(filepath.Join(s.Folder, npmCache)); err == nil && !npm && !young(info) {
@@ -258,13 +314,16 @@ func (s LayerStore) Collect(locks []string) (int, error) {
 		}
 	}
 	removed := 0
-	for _, kind := range []string{"layers", "wheels"} {
+	for _, kind := range []string{"layers", "wheels", recordFolder} {
 		entries, err := os.ReadDir(filepath.Join(s.Folder, kind))
 		if err != nil {
 			continue // there is none yet
 		}
 		for _, e := range entries {
 			name := strings.TrimSuffix(e.Name(), ".lock")
+			if kind == recordFolder {
+				name = s.recorded(e.Name()).File
+			}
 			info, err := e.Info()
 			if err != nil || needed[name] || young(info) {
 				continue

@@ -94,8 +94,11 @@ func (t typeRef) String() string {
 	}
 }
 
-// isName matches a name of GraphQL; the text of a query has no others.
-var isName = regexp.MustCompile(`^[_A-Za-z][_0-9A-Za-z]{0,127}$`)
+// isName reports whether a text is a name of GraphQL; the text of a query has no others.
+func isName(text string) bool { return len(text) <= 128 && nameForm.MatchString(text) }
+
+// nameForm does not count: to compile {0,127} would take a part of each start.
+var nameForm = regexp.MustCompile(`^[_A-Za-z][_0-9A-Za-z]*$`)
 
 // readSchema reads the data of an answer to the introspection. It leaves out what has no
 // valid name.
@@ -115,7 +118,7 @@ func readSchema(data json.RawMessage) (*schema, error) {
 	}
 	s := &schema{types: make(map[string]*typeOf, len(answer.Schema.Types))}
 	for _, t := range answer.Schema.Types {
-		if t != nil && isName.MatchString(t.Name) {
+		if t != nil && isName(t.Name) {
 			s.types[t.Name] = t
 		}
 	}
@@ -236,7 +239,7 @@ func (i *inputs) members(list []input, depth int) map[string]any {
 	i.left -= len(list)
 	properties, required := map[string]any{}, []string{}
 	for _, in := range list {
-		if !isName.MatchString(in.Name) {
+		if !isName(in.Name) {
 			continue
 		}
 		one := i.of(in.Type, depth)

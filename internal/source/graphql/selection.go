@@ -55,7 +55,7 @@ func (d *defaults) of(name string, depth int, path []string) string {
 			if d.steps--; d.left <= 0 || d.steps < 0 {
 				return strings.Join(words, " ")
 			}
-			if d.composite(f.Type) == plain || !isName.MatchString(f.Name) || len(f.Args) > 0 && (!plain || slices.ContainsFunc(f.Args, input.required)) {
+			if d.composite(f.Type) == plain || !isName(f.Name) || len(f.Args) > 0 && (!plain || slices.ContainsFunc(f.Args, input.required)) {
 				continue
 			}
 			if plain {
@@ -138,7 +138,7 @@ func (p *selection) set(name string, depth int) error {
 				return err
 			}
 			continue
-		case !isName.MatchString(word):
+		case !isName(word):
 			return badSelection(begin, "%q is not the name of a field", word)
 		}
 		p.next()
@@ -268,7 +268,7 @@ func (p *selection) value(depth int) error {
 		p.built.WriteString("{")
 		for p.peek() != "}" {
 			name := p.next()
-			if !isName.MatchString(name) || p.next() != ":" {
+			if !isName(name) || p.next() != ":" {
 				return badSelection(begin, "an object is {name: value}")
 			}
 			p.built.WriteString(name + ": ")
@@ -289,7 +289,7 @@ func (p *selection) value(depth int) error {
 			return badSelection(begin, "%s is not a string", word)
 		}
 		p.built.Write(quoted)
-	case isName.MatchString(word), isNumber(word):
+	case isName(word), isNumber(word):
 		p.built.WriteString(word)
 	default:
 		return badSelection(begin, "%q is not a value", word)

@@ -192,7 +192,7 @@ func (s *Source) makeTools(read *schema) ([]toolroom.Tool, map[toolroom.ID]*oper
 			continue
 		}
 		for _, f := range t.Fields {
-			if !isName.MatchString(f.Name) || !s.selected(root.kind, f.Name) {
+			if !isName(f.Name) || !s.selected(root.kind, f.Name) {
 				continue
 			}
 			if len(tools) == maxTools {
@@ -299,7 +299,7 @@ func (o *operation) query(read *schema, arguments json.RawMessage, depth int) (s
 	variables := map[string]json.RawMessage{}
 	var declared, passed []string
 	for _, a := range o.Args {
-		if value, ok := args[a.Name]; ok && isName.MatchString(a.Name) {
+		if value, ok := args[a.Name]; ok && isName(a.Name) {
 			variables[a.Name] = value
 			declared = append(declared, "$"+a.Name+": "+a.Type.String())
 			passed = append(passed, a.Name+": $"+a.Name)

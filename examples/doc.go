@@ -1,0 +1,2 @@
+// Package examples runs the examples: what they print is part of them.
+package examples

@@ -1,0 +1,690 @@
+package function
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	_ "embed" // of the build
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/mail"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+	"github.com/gofrs/flock"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Builder builds packages by running their code, in a sandbox.
+type Builder struct {
+	// Allowed names the packages that may be built: pypi:NAME or npm:NAME.
+	Allowed []string
+	// Run runs a build in a sandbox without a network, and copies what it prints to out.
+	Run func(ctx context.Context, b Build, out io.Writer) error
+}
+
+// Build is a command that builds a package.
+type Build struct {
+	// Name names the package in messages.
+	Name    string
+	Command []string
+	Env     []string
+	// Input is its standard input.
+	Input io.Reader
+	// Layer is a folder that it sees read-only as [sandbox.LayerPath]; empty means none.
+	Layer string
+	// Most bounds what it prints, in bytes.
+	Most int64
+}
+
+// The kinds of packages in [Builder.Allowed].
+const (
+	pypi = "pypi"
+	npm  = "npm"
+)
+
+// Builds returns the kind and the name of an entry of [Builder.Allowed].
+func Builds(entry string) (kind, name string, ok bool) {
+	kind, name, _ = strings.Cut(entry, ":")
+	switch kind {
+	case pypi:
+		return kind, normal(name), pypiName.MatchString(name)
+	case npm:
+		found := requirement.FindStringSubmatch(name)
+		return kind, name, found != nil && found[1] == name
+	}
+	return "", "", false
+}
+
+func (b Builder) allows(kind, name string) bool {
+	return slices.ContainsFunc(b.Allowed, func(entry string) bool {
+		k, n, ok := Builds(entry)
+		return ok && k == kind && n == name
+	})
+}
+
+// allow is the line of the config that allows a build.
+func allow(kind, name string) string {
+	return fmt.Sprintf("releases: {packages: {build: [%q]}}", kind+":"+name)
+}
+
+var (
+	pypiName    = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+	separators  = regexp.MustCompile(`[-_.]+`)
+	leadingZero = regexp.MustCompile(`\b0+([0-9])`)
+)
+
+// normal returns the normal form of a Python package's name (PEP 503).
+func normal(name string) string { return strings.ToLower(separators.ReplaceAllString(name, "-")) }
+
+// sameVersion reports whether two spellings are the same version, as far as build backends
+// spell versions differently.
+func sameVersion(a, b string) bool {
+	spell := func(v string) string {
+		return leadingZero.ReplaceAllString(strings.NewReplacer("_", "-", "+", "-").Replace(strings.ToLower(strings.TrimPrefix(v, "v"))), "$1")
+	}
+	return spell(a) == spell(b)
+}
+
+// mayBuild reports whether packages may be built for requirements. Requirements that name
+// files, folders or addresses are left to uv, which refuses to build them.
+func (r Resolver) mayBuild(requires []string) bool {
+	return len(r.names(nil)) > 0 && !slices.ContainsFunc(requires, func(one string) bool {
+		return strings.ContainsAny(one, `@/\`) || !pypiName.MatchString(strings.TrimSpace(one)[:1])
+	})
+}
+
+// names returns the Python packages that may be built and are not.
+func (r Resolver) names(done []builtWheel) []string {
+	var names []string
+	for _, entry := range r.Builder.Allowed {
+		kind, name, ok := Builds(entry)
+		if ok && kind == pypi && !slices.ContainsFunc(done, func(b builtWheel) bool { return b.Name == name }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// builtWheel says how a wheel of a lock was built here.
+type builtWheel struct {
+	Name    string `toml:"name"`
+	Version string `toml:"version"`
+	// URL and SHA256 are those of the source distribution.
+	URL    string `toml:"url"`
+	SHA256 string `toml:"sha256"`
+	// Wheel is the SHA-256 of the wheel.
+	Wheel string `toml:"wheel"`
+	// Lock locks what the build needs; empty if it needs nothing.
+	Lock string `toml:"lock"`
+}
+
+// builtHere begins the URL of a wheel that was built here.
+const builtHere = "built:"
+
+// toBuilt matches the addresses of built wheels in a lock of uv.
+var toBuilt = regexp.MustCompile(`"file://[^"]*/toolroom-built/`)
+
+// withBuilt resolves requirements of which packages must be built. uv finds their source
+// distributions without reading them; their wheels are built in a sandbox; and then uv
+// resolves again with these wheels, as often as they need others. why is what uv said without
+// them.
+func (r Resolver) withBuilt(ctx context.Context, requires []string, wheels string, why error) (string, error) {
+	folder, err := os.MkdirTemp("", "toolroom-build-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(folder)
+	links, config := filepath.Join(folder, "toolroom-built"), filepath.Join(folder, "uv.toml")
+	if err := os.Mkdir(links, 0o700); err != nil {
+		return "", err
+	}
+	var done []builtWheel
+	for {
+		names := r.names(done)
+		if len(names) == 0 {
+			return "", why
+		}
+		if err := r.writeConfig(config, names); err != nil {
+			return "", err
+		}
+		args := []string{"--only-binary", ":all:", "--config-file", config, "--find-links", links}
+		for _, name := range names {
+			args = append(args, "--no-binary", name)
+		}
+		lock, err := r.compile(ctx, requires, wheels, args...)
+		if err != nil {
+			return "", why
+		}
+		missing, err := sdists(lock)
+		if err != nil {
+			return "", err
+		}
+		if len(missing) == 0 {
+			return "", why
+		}
+		for _, one := range missing {
+			if !slices.Contains(names, one.Name) {
+				return "", why
+			}
+			name, err := r.build(ctx, &one, wheels)
+			if err == nil {
+				file, _ := r.Store.file(one.Wheel, wheelSuffix)
+				err = copyFile(filepath.Join(links, name), file)
+			}
+			if err != nil {
+				return "", err
+			}
+			done = append(done, one)
+		}
+		if lock, why = r.compile(ctx, requires, wheels, "--no-build", "--find-links", links); why == nil {
+			return withProvenance(toBuilt.ReplaceAllString(lock, `"`+builtHere), done)
+		}
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+	}
+}
+
+// writeConfig writes a configuration of uv in which packages need nothing, so that uv need
+// not build them to learn what they need. Their wheels tell later.
+func (r Resolver) writeConfig(file string, names []string) error {
+	environ := map[string]string{}
+	for _, entry := range r.Environ {
+		name, value, _ := strings.Cut(entry, "=")
+		environ[name] = value
+	}
+	user := environ["XDG_CONFIG_HOME"]
+	if user == "" {
+		user = filepath.Join(environ["HOME"], ".config")
+	}
+	from := []string{"/etc/uv/uv.toml", filepath.Join(user, "uv", "uv.toml")}
+	if one := environ["UV_CONFIG_FILE"]; one != "" {
+		from = []string{one}
+	}
+	config := map[string]any{}
+	for _, one := range from {
+		if _, err := toml.DecodeFile(one, &config); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return toolroom.Errorf(toolroom.CodeInvalidArguments, "the configuration of uv cannot be read: %w", err)
+		}
+	}
+	metadata := []map[string]any{}
+	for _, name := range names {
+		metadata = append(metadata, map[string]any{"name": name, "requires-dist": []string{}})
+	}
+	config["dependency-metadata"] = metadata
+	text, err := toml.Marshal(config)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o600)
+}
+
+// sdists returns the source distributions of a lock.
+func sdists(lock string) ([]builtWheel, error) {
+	var l struct {
+		Packages []struct {
+			Name, Version string
+			Sdist         *wheel `toml:"sdist"`
+		} `toml:"packages"`
+	}
+	if _, err := toml.Decode(lock, &l); err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInternal, "the lock of uv cannot be read: %w", err)
+	}
+	var all []builtWheel
+	for _, p := range l.Packages {
+		if p.Sdist == nil {
+			continue
+		}
+		sum := p.Sdist.Hashes["sha256"]
+		if len(sum) != 2*sha256.Size {
+			return nil, toolroom.Errorf(toolroom.CodeDenied, "the source distribution of %s %s has no SHA-256, so its content cannot be checked", p.Name, p.Version).
+				WithHint("use an index that publishes hashes")
+		}
+		all = append(all, builtWheel{Name: normal(p.Name), Version: p.Version, URL: p.Sdist.URL, SHA256: sum})
+	}
+	return all, nil
+}
+
+// withProvenance adds to a lock how its wheels were built.
+func withProvenance(lock string, built []builtWheel) (string, error) {
+	wheels, err := parse(lock)
+	if err != nil {
+		return "", err
+	}
+	used := slices.DeleteFunc(built, func(b builtWheel) bool {
+		return !slices.ContainsFunc(wheels, func(w wheel) bool { return w.Hashes["sha256"] == b.Wheel })
+	})
+	text, err := toml.Marshal(map[string]any{"tool": map[string]any{"toolroom": map[string]any{"built": used}}})
+	return strings.TrimRight(lock, "\n") + "\n\n" + string(text), err
+}
+
+// builtWheels returns how the wheels of a lock were built.
+func builtWheels(lock string) ([]builtWheel, error) {
+	var l struct {
+		Tool struct {
+			Toolroom struct {
+				Built []builtWheel `toml:"built"`
+			} `toml:"toolroom"`
+		} `toml:"tool"`
+	}
+	if _, err := toml.Decode(lock, &l); err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInternal, "the lock cannot be read: %w", err)
+	}
+	return l.Tool.Toolroom.Built, nil
+}
+
+// Built says which packages of a lock were built here, and from what: for example
+// "pypi:docopt 0.6.2 from sha256:…".
+func Built(lock string) ([]string, error) {
+	var said []string
+	switch {
+	case lock == "":
+		return nil, nil
+	case isNPM(lock):
+		all, err := parseNPM(lock)
+		if err != nil {
+			return nil, err
+		}
+		ran := scriptsOf(lock).Ran
+		for _, p := range all {
+			if slices.Contains(ran, p.At) {
+				said = append(said, fmt.Sprintf("%s:%s %s from %s", npm, p.Name, p.Version, p.Integrity))
+			}
+		}
+		return said, nil
+	}
+	all, err := builtWheels(lock)
+	for _, b := range all {
+		said = append(said, fmt.Sprintf("%s:%s %s from sha256:%s", pypi, b.Name, b.Version, b.SHA256))
+	}
+	return said, err
+}
+
+//go:embed build.py
+var buildScript string
+
+// build builds the wheel of a source distribution: it locks what the build needs, sets Lock and
+// Wheel, and returns the name of the wheel's file.
+func (r Resolver) build(ctx context.Context, b *builtWheel, wheels string) (string, error) {
+	file, err := r.Store.fetch(ctx, b.source(), sdistSuffix)
+	if err != nil {
+		return "", fmt.Errorf("the source distribution of %s %s: %w", b.Name, b.Version, err)
+	}
+	project, err := readProject(file)
+	if err != nil {
+		return "", fmt.Errorf("the source distribution of %s %s: %w", b.Name, b.Version, err)
+	}
+	needs := project.Requires
+	lock := func() error {
+		if len(needs) == 0 {
+			return nil
+		}
+		var err error
+		if b.Lock, err = r.compile(ctx, needs, wheels, "--no-build"); err != nil {
+			return fmt.Errorf("what the build of %s %s needs: %w", b.Name, b.Version, err)
+		}
+		return nil
+	}
+	if err := lock(); err != nil {
+		return "", err
+	}
+	var said bytes.Buffer
+	if err := r.run(ctx, b, "requires", project, &said, maxManifest); err != nil {
+		return "", err
+	}
+	var more []string
+	if err := json.Unmarshal(said.Bytes(), &more); err != nil {
+		return "", toolroom.Errorf(toolroom.CodeDenied, "the build of %s %s printed something else than what it needs: it was not used", b.Name, b.Version)
+	}
+	known := len(needs)
+	for _, one := range more {
+		if strings.ContainsAny(one, "\n\r\x00@/\\") || !pypiName.MatchString((strings.TrimSpace(one) + "-")[:1]) {
+			return "", toolroom.Errorf(toolroom.CodeDenied, "the build of %s %s needs %q, which is no package of an index", b.Name, b.Version, one)
+		}
+		if !slices.Contains(needs, one) {
+			needs = append(needs, one)
+		}
+	}
+	if len(needs) > known {
+		if err := lock(); err != nil {
+			return "", err
+		}
+	}
+	return r.makeWheel(ctx, b)
+}
+
+func (b *builtWheel) source() wheel {
+	return wheel{Package: b.Name, Version: b.Version, URL: b.URL, Hashes: map[string]string{"sha256": b.SHA256}}
+}
+
+// run runs build.py in a sandbox in which the packages of the build's lock can be imported.
+func (r Resolver) run(ctx context.Context, b *builtWheel, mode string, p project, out io.Writer, most int64) error {
+	file, err := r.Store.fetch(ctx, b.source(), sdistSuffix)
+	if err != nil {
+		return err
+	}
+	from, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	task, err := json.Marshal(map[string]any{"mode": mode, "backend": p.Backend, "path": p.Path, "layer": sandbox.LayerPath})
+	if err != nil {
+		return err
+	}
+	one := Build{
+		Name: b.Name + " " + b.Version, Command: []string{r.Python, "-I", "-S", "-c", buildScript, string(task)},
+		Env: []string{"SOURCE_DATE_EPOCH=946684800"}, Input: from, Most: most,
+	}
+	if b.Lock != "" {
+		digest, err := r.Store.Unpack(ctx, b.Lock)
+		if err != nil {
+			return fmt.Errorf("what the build of %s needs: %w", one.Name, err)
+		}
+		one.Layer = r.Store.Path(digest)
+	}
+	return r.Builder.Run(ctx, one, out)
+}
+
+// makeWheel builds a wheel, unless it was built from the same before, and sets its hash.
+func (r Resolver) makeWheel(ctx context.Context, b *builtWheel) (string, error) {
+	if !r.Builder.allows(pypi, b.Name) {
+		return "", toolroom.Errorf(toolroom.CodeDenied, "%s %s was built from its source distribution, which runs its code; that is not allowed here", b.Name, b.Version).
+			WithHint("allow it: %s", allow(pypi, b.Name))
+	}
+	python, err := filepath.EvalSymlinks(r.Python)
+	if err != nil {
+		return "", err
+	}
+	made, err := r.Store.once(buildKey(pypi, b.SHA256, b.Lock, python), func() (record, error) {
+		file, err := r.Store.fetch(ctx, b.source(), sdistSuffix)
+		if err != nil {
+			return record{}, err
+		}
+		p, err := readProject(file)
+		if err != nil {
+			return record{}, err
+		}
+		name := ""
+		sum, err := r.Store.keep(wheelSuffix, func(to io.Writer) error {
+			head := &firstLine{to: to}
+			err := r.run(ctx, b, "wheel", p, head, maxWheel)
+			name = string(head.line)
+			return err
+		}, func(_, file string) error {
+			if err := checkWheel(file, name, b); err != nil {
+				return fmt.Errorf("the build of %s %s: %w", b.Name, b.Version, err)
+			}
+			return nil
+		})
+		return record{File: sum + wheelSuffix, Name: name}, err
+	})
+	b.Wheel = strings.TrimSuffix(made.File, wheelSuffix)
+	return made.Name, err
+}
+
+// firstLine takes the first line of what is written, and writes the rest to to.
+type firstLine struct {
+	to   io.Writer
+	line []byte
+	over bool
+}
+
+const maxName = 400
+
+func (f *firstLine) Write(p []byte) (int, error) {
+	if f.over {
+		return f.to.Write(p)
+	}
+	before, after, found := bytes.Cut(p, []byte("\n"))
+	if f.line = append(f.line, before...); len(f.line) > maxName {
+		return 0, toolroom.Errorf(toolroom.CodeDenied, "the build printed something else than a wheel: it was not used")
+	}
+	if f.over = found; found && len(after) > 0 {
+		if _, err := f.to.Write(after); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// checkWheel returns an error if a file is not the wheel that was to be built: its code has
+// written it.
+func checkWheel(file, name string, b *builtWheel) error {
+	refused := func(format string, args ...any) error {
+		return toolroom.Errorf(toolroom.CodeDenied, format+": it was not used", args...)
+	}
+	parts := strings.Split(strings.TrimSuffix(name, wheelSuffix), "-")
+	if !strings.HasSuffix(name, wheelSuffix) || len(parts) < 5 || len(parts) > 6 || path.Base(name) != name || strings.ContainsAny(name, "\\\x00\"") {
+		return refused("it made %q, which is no name of a wheel", name)
+	}
+	if normal(parts[0]) != b.Name || !sameVersion(parts[1], b.Version) {
+		return refused("it made the wheel %s, which is another package or version", name)
+	}
+	archive, err := zip.OpenReader(file)
+	if err != nil {
+		return refused("it made a wheel that is not a zip file (%v)", err)
+	}
+	defer archive.Close()
+	metadata := false
+	for _, member := range archive.File {
+		if to, _ := target(member.Name); !strings.HasSuffix(member.Name, "/") {
+			if err := errors.Join(plain(member, member.Name), plain(member, to)); err != nil {
+				return err
+			}
+		}
+		folder, inside, _ := strings.Cut(member.Name, "/")
+		if inside != "METADATA" || !strings.HasSuffix(folder, ".dist-info") {
+			continue
+		}
+		text, err := member.Open()
+		if err != nil {
+			return refused("it made a wheel that cannot be read (%v)", err)
+		}
+		m, err := mail.ReadMessage(io.LimitReader(text, maxManifest))
+		text.Close()
+		if err != nil {
+			return refused("it made a wheel whose METADATA cannot be read (%v)", err)
+		}
+		if normal(m.Header.Get("Name")) != b.Name || !sameVersion(m.Header.Get("Version"), b.Version) {
+			return refused("it made a wheel that says that it is %s %s", m.Header.Get("Name"), m.Header.Get("Version"))
+		}
+		metadata = true
+	}
+	if !metadata {
+		return refused("it made a wheel without METADATA")
+	}
+	return nil
+}
+
+// Restore builds the wheels of a lock again that were built and are missing, and makes its
+// layer.
+func (r Resolver) Restore(ctx context.Context, lock string) (string, error) {
+	all, err := builtWheels(lock)
+	if err != nil {
+		return "", err
+	}
+	for _, b := range all {
+		want := b.Wheel
+		if _, there := r.Store.file(want, wheelSuffix); there {
+			continue
+		}
+		if _, err := r.makeWheel(ctx, &b); err != nil {
+			return "", err
+		}
+		if b.Wheel != want {
+			return "", notTheSame(b.Name+" "+b.Version, "the wheel", b.Wheel, want)
+		}
+	}
+	return r.Store.Unpack(ctx, lock)
+}
+
+func notTheSame(name, what, got, want string) error {
+	return toolroom.Errorf(toolroom.CodeDenied, "%s was built again, and %s has the SHA-256 %s; the version has %s", name, what, got, want).
+		WithHint("push the tool again, and release that version")
+}
+
+// project is the part of pyproject.toml that says how to build.
+type project struct {
+	Requires []string `toml:"requires"`
+	Backend  string   `toml:"build-backend"`
+	Path     []string `toml:"backend-path"`
+}
+
+// legacyProject is how a project is built that does not say so (PEP 517).
+var legacyProject = project{Requires: []string{"setuptools>=40.8.0"}, Backend: "setuptools.build_meta:__legacy__"}
+
+// readProject reads pyproject.toml in a source distribution, whose code is not run.
+func readProject(file string) (project, error) {
+	text, err := projectText(file)
+	if err != nil {
+		return project{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "it is neither a .tar.gz nor a .zip file that can be read: %w", err)
+	}
+	var p struct {
+		Build *project `toml:"build-system"`
+	}
+	if _, err := toml.Decode(text, &p); err != nil {
+		return project{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "its pyproject.toml: %w", err)
+	}
+	if p.Build == nil {
+		return legacyProject, nil
+	}
+	for _, one := range p.Build.Requires {
+		if strings.ContainsAny(one, "\n\r\x00@/\\") || !pypiName.MatchString((strings.TrimSpace(one) + "-")[:1]) {
+			return project{}, toolroom.Errorf(toolroom.CodeDenied, "its build needs %q, which is no package of an index", one)
+		}
+	}
+	if p.Build.Backend == "" {
+		p.Build.Backend = legacyProject.Backend
+	}
+	return *p.Build, nil
+}
+
+// projectText returns the text of pyproject.toml in the top folder of an archive, or "".
+func projectText(file string) (string, error) {
+	wanted := func(name string) bool {
+		_, inside, _ := strings.Cut(path.Clean(name), "/")
+		return inside == "pyproject.toml"
+	}
+	read := func(r io.Reader) (string, error) {
+		text, err := io.ReadAll(io.LimitReader(r, maxManifest))
+		return string(text), err
+	}
+	if archive, err := zip.OpenReader(file); err == nil {
+		defer archive.Close()
+		for _, member := range archive.File {
+			if wanted(member.Name) {
+				in, err := member.Open()
+				if err != nil {
+					return "", err
+				}
+				defer in.Close()
+				return read(in)
+			}
+		}
+		return "", nil
+	}
+	in, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	unzipped, err := gzip.NewReader(in)
+	if err != nil {
+		return "", err
+	}
+	archive := tar.NewReader(io.LimitReader(unzipped, maxUnpacked))
+	for {
+		header, err := archive.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return "", nil
+		case err != nil:
+			return "", err
+		case wanted(header.Name):
+			return read(archive)
+		}
+	}
+}
+
+// recordFolder is the folder of a store that says what was built from what.
+const recordFolder = "built"
+
+// record says what a build made.
+type record struct {
+	// File is the name of the file in the store; Name is that of a wheel.
+	File string `json:"file"`
+	Name string `json:"name,omitempty"`
+}
+
+// recorded returns what was built, or an empty record.
+func (s LayerStore) recorded(key string) (r record) {
+	if text, err := os.ReadFile(filepath.Join(s.Folder, recordFolder, key)); err == nil {
+		_ = json.Unmarshal(text, &r)
+	}
+	return r
+}
+
+// once returns what build made for a key, and calls it only if that is not in the store: most
+// builds do not make the same twice, and pushing the same again should make no version.
+func (s LayerStore) once(key string, build func() (record, error)) (record, error) {
+	folder := filepath.Join(s.Folder, recordFolder)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return record{}, err
+	}
+	held := flock.New(filepath.Join(folder, key+".lock"))
+	if err := held.Lock(); err != nil {
+		return record{}, err
+	}
+	defer held.Unlock()
+	if r := s.recorded(key); r.File != "" {
+		if _, there := s.file(r.File, ""); there {
+			return r, nil
+		}
+	}
+	r, err := build()
+	if err != nil {
+		return record{}, err
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return record{}, err
+	}
+	return r, os.WriteFile(filepath.Join(folder, key), text, 0o600)
+}
+
+func buildKey(parts ...string) string {
+	sum := sha256.New()
+	for _, one := range parts {
+		fmt.Fprintf(sum, "%d %s\n", len(one), one)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}

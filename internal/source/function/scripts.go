@@ -1,0 +1,205 @@
+package function
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	_ "embed" // of what runs install scripts
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// scripts are the install scripts of a lock that ran here.
+type scripts struct {
+	// Ran are the folders of their packages, as in the lock. Result is the SHA-256 of what
+	// they changed in these folders.
+	Ran    []string `json:"ran"`
+	Result string   `json:"result"`
+}
+
+// scriptsKey is the key of [scripts] in a lock. npm knows none of this name.
+const scriptsKey = "toolroom"
+
+// scriptsOf returns the install scripts that ran for a lock.
+func scriptsOf(lock string) scripts {
+	var l map[string]json.RawMessage
+	var s scripts
+	if json.Unmarshal([]byte(lock), &l) == nil && l[scriptsKey] != nil {
+		_ = json.Unmarshal(l[scriptsKey], &s)
+	}
+	return s
+}
+
+// withScripts returns a lock with s, or without any if s is nil.
+func withScripts(lock string, s *scripts) (string, error) {
+	var l map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(lock), &l); err != nil {
+		return "", err
+	}
+	if s == nil {
+		if l[scriptsKey] == nil {
+			return lock, nil
+		}
+		delete(l, scriptsKey)
+	} else {
+		l[scriptsKey] = Encode(s)
+	}
+	text, err := json.MarshalIndent(l, "", "  ")
+	return string(text) + "\n", err
+}
+
+//go:embed scripts.js
+var scriptsProgram string
+
+// maxHead bounds the line before a file.
+const maxHead = 8 << 10
+
+// runScripts runs the install scripts of packages in a sandbox, unless they ran before, and
+// returns the lock with their result. npm has installed the packages without them.
+func (n NPM) runScripts(ctx context.Context, requires []string, lock, tarballs string, all []npmPackage) (string, error) {
+	plain, err := n.Unpack(ctx, requires, lock, tarballs)
+	if err != nil {
+		return "", err
+	}
+	s := scripts{}
+	var names, said []string
+	for _, p := range all {
+		if !n.Builder.allows(npm, p.Name) {
+			return "", toolroom.Errorf(toolroom.CodeDenied, "the install script of %s %s ran for this version, and that is not allowed here", p.Name, p.Version).WithHint("allow it: %s", allow(npm, p.Name))
+		}
+		s.Ran = append(s.Ran, p.At)
+		if !slices.Contains(names, p.Name) {
+			names, said = append(names, p.Name), append(said, p.Name+" "+p.Version)
+		}
+	}
+	task, err := json.Marshal(map[string]any{"layer": sandbox.LayerPath, "names": names, "folders": s.Ran})
+	if err != nil {
+		return "", err
+	}
+	made, err := n.Store.once(buildKey(npm, plain, string(task)), func() (record, error) {
+		sum, err := n.Store.keep(builtSuffix, func(to io.Writer) error {
+			return n.Builder.Run(ctx, Build{
+				Name: strings.Join(said, ", "), Command: []string{"node", "-e", scriptsProgram, string(task)},
+				// Headers of Node, so that nothing is fetched for native code.
+				Env: []string{"npm_config_nodedir=/usr"}, Input: bytes.NewReader(nil), Layer: n.Store.Path(plain), Most: maxUnpacked,
+			}, to)
+		}, func(_, file string) error {
+			if err := eachChanged(file, s.Ran, func(string, bool, io.Reader) error { return nil }); err != nil {
+				return fmt.Errorf("the install script of %s: %w", strings.Join(said, ", "), err)
+			}
+			return nil
+		})
+		return record{File: sum + builtSuffix}, err
+	})
+	if err != nil {
+		return "", err
+	}
+	s.Result = strings.TrimSuffix(made.File, builtSuffix)
+	return withScripts(lock, &s)
+}
+
+// eachChanged calls do for the files that install scripts changed. The scripts could write
+// anything into file, so it is checked.
+func eachChanged(file string, folders []string, do func(name string, run bool, content io.Reader) error) error {
+	in, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	from := bufio.NewReaderSize(in, maxHead)
+	left := int64(maxUnpacked)
+	for range maxMembers {
+		line, err := from.ReadSlice('\n')
+		var head struct {
+			Name string `json:"name"`
+			Size int64  `json:"size"`
+			Run  bool   `json:"run"`
+		}
+		if err != nil || json.Unmarshal(line, &head) != nil || head.Size < 0 {
+			break
+		}
+		if head.Name == "" {
+			if _, err := from.ReadByte(); errors.Is(err, io.EOF) {
+				return nil
+			}
+			break
+		}
+		inside := slices.ContainsFunc(folders, func(folder string) bool { return strings.HasPrefix(head.Name, folder+"/") })
+		if !inside || filepath.Clean(head.Name) != head.Name || !filepath.IsLocal(head.Name) {
+			return toolroom.Errorf(toolroom.CodeDenied, "it changed %q, which is not in its folder: nothing was used", head.Name)
+		}
+		if left -= head.Size; left < 0 {
+			return toolroom.Errorf(toolroom.CodeResourceLimit, "it made more than %d MiB", maxUnpacked>>20)
+		}
+		content := io.LimitReader(from, head.Size)
+		if err := do(head.Name, head.Run, content); err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.Discard, content); err != nil {
+			return err
+		}
+	}
+	return toolroom.Errorf(toolroom.CodeDenied, "what it printed is no list of files: nothing was used")
+}
+
+// applyScripts puts what install scripts changed into a layer.
+func (n NPM) applyScripts(s scripts, folder string) error {
+	file, there := n.Store.file(s.Result, builtSuffix)
+	if !there {
+		return toolroom.Errorf(toolroom.CodeNotFound, "what install scripts made is gone").WithHint("push again, which runs them")
+	}
+	return eachChanged(file, s.Ran, func(name string, run bool, content io.Reader) error {
+		to := filepath.Join(folder, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(to); err != nil {
+			return err
+		}
+		mode := os.FileMode(0o644)
+		if run {
+			mode = 0o755
+		}
+		out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(out, content)
+		return errors.Join(err, out.Close())
+	})
+}
+
+// Restore makes the layer of a lock again. Install scripts run again if what they made is
+// missing.
+func (n NPM) Restore(ctx context.Context, requires []string, lock string) (string, error) {
+	s := scriptsOf(lock)
+	if _, there := n.Store.file(s.Result, builtSuffix); len(s.Ran) == 0 || there {
+		return n.Unpack(ctx, requires, lock, "")
+	}
+	plain, err := withScripts(lock, nil)
+	if err != nil {
+		return "", err
+	}
+	all, err := parseNPM(plain)
+	if err != nil {
+		return "", err
+	}
+	all = slices.DeleteFunc(all, func(p npmPackage) bool { return !slices.Contains(s.Ran, p.At) })
+	again, err := n.runScripts(ctx, requires, plain, "", all)
+	if err != nil {
+		return "", err
+	}
+	if got := scriptsOf(again).Result; got != s.Result {
+		return "", notTheSame(all[0].Name+" "+all[0].Version, "what its install script made", got, s.Result)
+	}
+	return n.Unpack(ctx, requires, lock, "")
+}
