@@ -11,6 +11,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -74,14 +75,13 @@ const (
 	systemConfig = "/etc/toolroom/toolroom.yaml"
 )
 
-// service returns the service that the flags describe.
-func (o *serviceFlags) service(listen, account string) (service.Service, error) {
+// service returns the service that the flags describe, and its config, empty if it has none.
+func (o *serviceFlags) service(listen, account string) (s service.Service, file string, err error) {
 	self := ownPath(o.Self)
 	if self == "" {
-		return service.Service{}, toolroom.Errorf(toolroom.CodeInternal, "the path of this program is not known")
+		return s, "", toolroom.Errorf(toolroom.CodeInternal, "the path of this program is not known")
 	}
-	s := service.Service{Kind: o.kind, System: o.system, User: account, Folder: o.home, Log: filepath.Join(o.UserHome, "Library", "Logs", "toolroom.log")}
-	file := ""
+	s = service.Service{Kind: o.kind, System: o.system, User: account, Folder: o.home, Log: filepath.Join(o.UserHome, "Library", "Logs", "toolroom.log")}
 	if o.system {
 		file, s.Log = systemConfig, "/Library/Logs/toolroom.log"
 		if !o.homeTyped {
@@ -93,12 +93,12 @@ func (o *serviceFlags) service(listen, account string) (service.Service, error) 
 	} else {
 		found, err := o.findConfig()
 		if err != nil {
-			return s, err
+			return s, "", err
 		}
 		if found != "" {
 			// A config that is named needs no trust, so the user must have agreed.
 			if _, err := config.LoadVerified(found, o.verifier(found)); err != nil {
-				return s, err
+				return s, "", err
 			}
 			file = absolute(o.Dir, found)
 		}
@@ -109,11 +109,11 @@ func (o *serviceFlags) service(listen, account string) (service.Service, error) 
 	}
 	if listen != "" {
 		if _, port, err := net.SplitHostPort(listen); err != nil || port == "" {
-			return s, usage("for example --listen 127.0.0.1:7070", "--listen %q is not host:port", listen)
+			return s, "", usage("for example --listen 127.0.0.1:7070", "--listen %q is not host:port", listen)
 		}
 		s.Command = append(s.Command, "--listen", listen)
 	}
-	return s, nil
+	return s, file, nil
 }
 
 // file returns where the service's file is, below --prefix.
@@ -157,7 +157,7 @@ name others, and the service runs as the user toolroom, who must exist.`,
   toolroom service install --system --prefix ./image`,
 		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := o.service(listen, account)
+			s, file, err := o.service(listen, account)
 			if err != nil {
 				return err
 			}
@@ -169,7 +169,7 @@ name others, and the service runs as the user toolroom, who must exist.`,
 				return o.screen.printf("# %s\n%s", o.file(), text)
 			}
 			if o.prefix == "" {
-				if err := o.ready(s); err != nil {
+				if err := o.ready(s, file); err != nil {
 					return err
 				}
 			}
@@ -179,7 +179,12 @@ name others, and the service runs as the user toolroom, who must exist.`,
 			if o.prefix != "" || noStart {
 				return o.screen.printf("wrote %s\n", o.file())
 			}
-			if err := o.manager().Start(c.Context(), o.file()); err != nil {
+			err = o.manager().Start(c.Context(), o.file())
+			if err == nil {
+				err = o.awaitServer(c.Context(), s.Folder)
+			}
+			if err != nil {
+				_ = o.manager().Logs(c.Context(), s.Log, 3, false) // the reason
 				return toolroom.Errorf(toolroom.CodeInternal, "%s was written, but the service did not start: %w", o.file(), err).
 					WithHint("see why: toolroom service logs%s", o.systemFlag())
 			}
@@ -206,8 +211,9 @@ func (o *serviceFlags) systemFlag() string {
 	return ""
 }
 
-// ready returns an error if the service cannot be started here.
-func (o *serviceFlags) ready(s service.Service) error {
+// ready returns an error if the service cannot be started here. A service of the machine gets
+// a config.
+func (o *serviceFlags) ready(s service.Service, file string) error {
 	if err := o.manager().Check(); err != nil {
 		return err
 	}
@@ -222,7 +228,42 @@ func (o *serviceFlags) ready(s service.Service) error {
 		return toolroom.Errorf(toolroom.CodeNotFound, "there is no folder %s for the state", s.Folder).
 			WithHint("make it: sudo install -d -m 700 -o %s %s", s.User, s.Folder)
 	}
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		if err := config.Init(file, false); err != nil {
+			return err
+		}
+		o.screen.say("wrote %s", file)
+	}
 	return nil
+}
+
+// startTime is how long a new service may take until it serves.
+const startTime = 30 * time.Second
+
+// awaitServer waits until the server of a home runs. On systems where a server has no socket
+// for commands it trusts the service manager.
+func (o *serviceFlags) awaitServer(ctx context.Context, home string) error {
+	if runtime.GOOS != "linux" || len(socketPath(home)) > maxSocketPath {
+		return nil
+	}
+	m := o.manager()
+	for end := time.Now().Add(startTime); ; {
+		conn, err := net.Dial("unix", socketPath(home))
+		if err == nil {
+			return conn.Close()
+		}
+		if m.Failed(ctx) {
+			return errors.New("its process has ended")
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("it does not serve after %v", startTime)
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func (o *serviceFlags) write(text string, force bool) error {
@@ -302,7 +343,7 @@ func (a *cli) serviceLogsCommand() *cobra.Command {
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.shown(func(m service.Manager) error {
-				s, err := o.service("", "")
+				s, _, err := o.service("", "")
 				if err != nil {
 					return err
 				}

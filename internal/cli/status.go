@@ -152,7 +152,11 @@ func (s *status) line() string {
 	default:
 		b.WriteString("no server runs (toolroom serve)")
 	}
-	fmt.Fprintf(&b, "; %s, %s%s; ", count(s.Sources, "source"), count(s.Tools, "tool"), s.unlisted())
+	fmt.Fprintf(&b, "; %s", count(s.Sources, "source"))
+	if s.Sources > 0 { // built-in tools are of none
+		fmt.Fprintf(&b, " with %s%s", count(s.Tools, "tool"), s.unlisted())
+	}
+	b.WriteString("; ")
 	for _, l := range s.Sets {
 		fmt.Fprintf(&b, "set %s: %s, %s; ", l.Set, count(l.Tools, "tool"), tokens(l.Tokens))
 	}

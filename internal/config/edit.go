@@ -28,9 +28,12 @@ var starter []byte
 // nil if the file did not exist.
 type Wrote func(before, after []byte) error
 
-// Init writes a commented starter config. If the file exists, it is replaced only with
-// force; else the error has code conflict.
+// Init writes a commented starter config, and makes its folder. If the file exists, it is
+// replaced only with force; else the error has code conflict.
 func Init(path string, force bool, wrote ...Wrote) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
 	if force {
 		if err := atomicfile.Write(path, starter, 0o644); err != nil {
 			return err

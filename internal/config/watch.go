@@ -81,6 +81,7 @@ func WatchVerified(ctx context.Context, path, record string, verify Verify, onCh
 			onChange(nil, fmt.Errorf("changes of %s may have been missed: %w", path, err))
 			settled.Reset(settle)
 		case <-settled.C:
+			waitForEdit(ctx, target)
 			data, err := read(path)
 			if bytes.Equal(data, last) && (err == nil) == (lastErr == nil) && !recorded {
 				continue
@@ -92,5 +93,19 @@ func WatchVerified(ctx context.Context, path, record string, verify Verify, onCh
 			}
 			onChange(parseVerified(path, data, verify))
 		}
+	}
+}
+
+// editTime is how long a change waits for the edit that makes it.
+const editTime = 10 * time.Second
+
+// waitForEdit waits until an edit of ours has ended: it records that the text is trusted after
+// it has written it. A file whose folder cannot be locked is not edited by us.
+func waitForEdit(ctx context.Context, file string) {
+	ctx, cancel := context.WithTimeout(ctx, editTime)
+	defer cancel()
+	lock := editLock(file)
+	if locked, err := lock.TryRLockContext(ctx, settle/5); locked && err == nil {
+		_ = lock.Close()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,13 +20,15 @@ type change struct {
 }
 
 // watch gives the changes of a file. It returns when the watch has begun.
-func watch(t *testing.T, path string) <-chan change {
+func watch(t *testing.T, path string) <-chan change { return watchVerified(t, path, nil) }
+
+func watchVerified(t *testing.T, path string, verify config.Verify) <-chan change {
 	t.Helper()
 	changes := make(chan change, 16)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- config.Watch(ctx, path, func(c *config.Config, err error) { changes <- change{c, err} })
+		ended <- config.WatchVerified(ctx, path, "", verify, func(c *config.Config, err error) { changes <- change{c, err} })
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -153,5 +156,28 @@ func TestWatchSaysWhenTheFolderIsMissing(t *testing.T) {
 	err := config.Watch(t.Context(), path, nil)
 	if err == nil || !strings.Contains(err.Error(), "cannot watch the folder of "+path) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestWatchReadsAnEditOnceItIsTrusted(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), config.FileName)
+	var edited, trusted atomic.Bool
+	changes := watchVerified(t, path, func(string, []byte) error {
+		if edited.Load() && !trusted.Load() {
+			return errors.New("not trusted")
+		}
+		return nil
+	})
+	edited.Store(true)
+	if err := config.AddSource(path, "notes", config.Source{MCP: &config.MCP{URL: "http://localhost:1"}}, false, nil, func([]byte, []byte) error {
+		time.Sleep(500 * time.Millisecond) // long enough for a watcher that does not wait
+		trusted.Store(true)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if c := <-changes; c.err != nil {
+		t.Errorf("the watcher read an edit before it was trusted: %v", c.err)
 	}
 }

@@ -68,6 +68,11 @@ func (m Manager) Start(ctx context.Context, file string) error {
 	return nil
 }
 
+// Failed reports whether systemd has given the service up. Launchd starts it again for ever.
+func (m Manager) Failed(ctx context.Context) bool {
+	return m.Kind == Systemd && m.systemctl(ctx, "is-failed", "--quiet", Name) == nil
+}
+
 // Stop stops the service and keeps it from starting.
 func (m Manager) Stop(ctx context.Context) error {
 	if m.Kind == Launchd {
