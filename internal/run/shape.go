@@ -61,7 +61,7 @@ func (o *outcome) cutResult(limit int) {
 			shown := o.cutText("result", text, limit)
 			r.Value, r.Raw = quoted(shown.text), nil
 			o.showTexts(shown.text)
-		case len(r.Value) > limit && r.Value[0] != '"' && len(r.Content) > 0:
+		case len(r.Value) > limit:
 			o.compactValue()
 		}
 		return
