@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,10 @@ func TestAnAgentsProposalIsReleasedToTestAfterAPersonSawIt(t *testing.T) {
 	}
 	if toolroom.CodeOf(r.Error) == toolroom.CodeToolNotFound && strings.Contains(r.Error.Message, "fn:total") {
 		t.Errorf("test does not serve the tool: %v", r.Error)
+	}
+
+	if want := []string{"releases version 1 of fn:total to test and to no other environment, which `toolroom tool rollback` undoes"}; !slices.Equal(pending[0].Effects, want) {
+		t.Errorf("effects %q", pending[0].Effects)
 	}
 
 	// A direct call with other code asks, and then does nothing.

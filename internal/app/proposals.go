@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
+	"github.com/toolroom/toolroom/source"
 )
 
 // proposeTool and releaseProposal are tools for agents. The second asks a person, who sees
@@ -61,26 +63,50 @@ func (a *App) openProposals() error {
 	if err != nil {
 		return err
 	}
+	// Both change versions and releases alone, and that can be undone.
+	no := false
+	hints, none := toolroom.Hints{ReadOnly: &no, Destructive: &no, OpenWorld: &no}, []toolroom.Effect{{Kind: toolroom.EffectNone}}
 	first, err := gofunc.New(toolroom.Tool{
-		ID: propose, Title: "Propose a tool",
+		ID: propose, Title: "Propose a tool", Hints: hints, Effects: none,
 		Description: "Make a tool of a program that worked (a call of code:execute), so that it can be called again. A person sees its code and effects, and releases it to the environment test.",
 	}, a.propose)
 	if err != nil {
 		return err
 	}
 	second, err := gofunc.New(toolroom.Tool{
-		ID: confirm, Title: "Release a proposed tool", Description: "Used by code:propose_tool.",
+		ID: confirm, Title: "Release a proposed tool", Description: "Used by code:propose_tool.", Hints: hints, Effects: none,
 		Confirm: "a person decides about each proposed tool",
 	}, a.releaseProposed)
 	if err != nil {
 		return err
 	}
 	for _, f := range []gofunc.Func{first, second} {
-		if err := a.catalog.SetBuiltin(f.Tool.ID.String(), a.funcs.Only(f), []toolroom.Tool{f.Tool}); err != nil {
+		if err := a.catalog.SetBuiltin(f.Tool.ID.String(), proposals{a.funcs.Only(f)}, []toolroom.Tool{f.Tool}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// proposals tells a person what an approval releases.
+type proposals struct{ source.Source }
+
+// Unwrap returns the wrapped source.
+func (p proposals) Unwrap() source.Source { return p.Source }
+
+// PredictEffects returns nothing: the tools declare their effects.
+func (proposals) PredictEffects(*source.Request) ([]toolroom.Effect, string) { return nil, "" }
+
+// Enforces returns true: the tools start no program.
+func (proposals) Enforces(*source.Request, toolroom.Effect, []toolroom.Effect) bool { return true }
+
+// Preview says what the call releases, in one sentence.
+func (proposals) Preview(_ context.Context, req *source.Request) (source.Preview, error) {
+	var p proposal
+	if req.Tool.Unversioned().String() != releaseProposal || json.Unmarshal(req.Arguments, &p) != nil {
+		return source.Preview{}, nil
+	}
+	return source.Preview{Effects: []string{fmt.Sprintf("releases version %d of %s to %s and to no other environment, which `toolroom tool rollback` undoes", p.Version, p.Tool, release.Test)}}, nil
 }
 
 func (a *App) propose(ctx context.Context, in proposeInput) (proposed, error) {
