@@ -573,6 +573,9 @@ func TestALongValueIsShownOnceOrCutByItsTexts(t *testing.T) {
 		"both members are the text":        {long, `{"o":` + encoded(long) + `,"p":` + encoded(long) + `}`, `{"o":` + encoded(shown) + `,"p":` + encoded(cutTo(1500, 998, 0)) + `}`, 1, 1},
 		"a member is a part of the text":   {"ab" + long, `{"o":` + encoded(" "+long) + `,"n":1}`, `{"o":` + encoded(cutTo(1500, 997, 2)) + `,"n":1}`, 1, 1},
 		"a member is the text of a list":   {long, `{"o":["` + long + `"],"n":1}`, "", 2, 2},
+		"its only member is another text":  {long, `{"result":"y` + long[1:] + `"}`, `{"result":` + strings.Replace(encoded(cutTo(1500, 994, 0)), "x", "y", 1) + `}`, 1, 2},
+		"its only member is the list":      {list(1500), `{"result":` + list(1500) + `}`, "", 2, 2},
+		"it is another list":               {list(1500), `[` + list(1500) + `]`, "", 2, 2},
 		"a short text is a member":         {xs(200), `{"o":` + encoded(xs(200)+"\n") + `,"l":"` + long + `"}`, `{"o":` + encoded(xs(200)+"\n") + `,"l":` + encoded(cutTo(1500, 998, 0)) + `}`, 1, 1},
 		"four long texts":                  {"t", `{` + four + `}`, `{"a":` + part(249) + `,"b":` + part(249) + `,"c":` + part(249) + `,"d":` + part(249) + `}`, 1, 4},
 		"four, and one not so long":        {"t", `{` + four + `,"e":"` + xs(123) + `"}`, `{"a":` + part(217) + `,"b":` + part(217) + `,"c":` + part(217) + `,"d":` + part(217) + `,"e":"` + xs(123) + `"}`, 1, 4},
@@ -595,6 +598,23 @@ func TestALongValueIsShownOnceOrCutByItsTexts(t *testing.T) {
 			if got, whole := r.Content[1].Text, c.value; string(r.Value) != encoded(got) || wantCut(t, got, whole, max(limit-len(first), 0)) == 0 {
 				t.Errorf("%s: %.2000s", name, r.Value)
 			}
+		}
+	}
+}
+
+func TestALongValueWithoutATextIsCutOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *run.Options) { o.Artifacts = newKept() })
+	image := toolroom.Content{Type: toolroom.ContentImage, MIMEType: "image/png", Data: []byte("PNG")}
+	for id, out := range map[string]*source.Output{
+		"long:value": {Value: json.RawMessage(`"` + xs(1500) + `"`)},
+		"long:image": {Value: json.RawMessage(`"` + xs(1500) + `"`), Content: []toolroom.Content{image}},
+		"long:other": {Value: json.RawMessage(xs(1500))}, // which is no JSON
+	} {
+		b.add(tool(id), output(out))
+		r := b.Run(t.Context(), toolroom.Call{Tool: id, MaxOutput: 1000})
+		if text := cutTo(1500, 1000, 0); r.Text() != text || string(r.Value) != encode(t, text) || len(r.Artifacts) != 1 || len(r.Content) != 1+len(out.Content) {
+			t.Errorf("%s: %d pieces, %d kept, %.1500s, %v", id, len(r.Content), len(r.Artifacts), r.Value, r.Error)
 		}
 	}
 }
@@ -623,6 +643,7 @@ func TestWhatIsCutIsNotLeftInTheFormInWhichItWasSent(t *testing.T) {
 		"an image":                    {out: source.Output{Content: image}, value: `[{"type":"resource_link","uri":"toolroom://artifacts/art_1"}]`},
 		"an image beside a value":     {out: source.Output{Value: json.RawMessage(`{"a":1}`), Content: image}, value: `{"a":1}`},
 		"an image, of a result whole": {out: source.Output{Content: image}, limit: -1, value: string(blobs)},
+		"what is long only in JSON":   {out: source.Output{Value: json.RawMessage(`"` + strings.Repeat(`\"`, 2000) + `"`)}, raw: true},
 		"a short error":               {err: toolroom.Errorf(toolroom.CodeUpstreamError, "no"), raw: true},
 		"an error":                    {err: toolroom.Errorf(toolroom.CodeUpstreamError, "%s", xs(4000))},
 	} {
@@ -632,6 +653,35 @@ func TestWhatIsCutIsNotLeftInTheFormInWhichItWasSent(t *testing.T) {
 		r := b.Run(t.Context(), toolroom.Call{Tool: id, MaxOutput: cmp.Or(c.limit, 3000)})
 		if (len(r.Raw) > 0) != c.raw || c.value != "" && string(r.Value) != c.value {
 			t.Errorf("%s: raw %.100s, value %.200s", name, r.Raw, r.Value)
+		}
+	}
+}
+
+func TestOnlyPiecesThatAreTooLongAreMovedAndWhole(t *testing.T) {
+	t.Parallel()
+	const limit = 3000
+	text, raw := xs(limit+1), json.RawMessage(`"`+strings.Repeat("r", limit)+`"`)
+	image := toolroom.Content{Type: toolroom.ContentImage, MIMEType: "image/png", Data: make([]byte, 2500), Raw: raw}
+	embedded := toolroom.Content{Type: toolroom.ContentResource, Text: text}
+	novel := toolroom.Content{Type: "novel", Raw: raw}
+	for name, c := range map[string]struct {
+		piece toolroom.Content
+		limit int
+		kept  string
+	}{
+		"an embedded text":               {embedded, limit, text},
+		"another piece":                  {novel, limit, string(raw)},
+		"an image":                       {image, limit, ""},
+		"an embedded text, of a whole":   {embedded, -1, ""},
+		"another piece, of a whole":      {novel, -1, ""},
+		"a text, which is cut as a text": {toolroom.TextContent(xs(limit)), limit, ""},
+	} {
+		store := newKept()
+		b := newBench(t, func(o *run.Options) { o.Artifacts, o.Limits.OutputBytes = store, limit })
+		b.add(tool("piece:it"), output(&source.Output{Value: json.RawMessage(`1`), Content: []toolroom.Content{c.piece}}))
+		r := b.Run(t.Context(), toolroom.Call{Tool: "piece:it", MaxOutput: c.limit})
+		if moved := r.Content[0].Type == toolroom.ContentResourceLink; store.String() != c.kept || moved != (c.kept != "") || len(r.Content) != 1 {
+			t.Errorf("%s: kept %.100s, %d pieces of %s", name, store, len(r.Content), r.Content[0].Type)
 		}
 	}
 }
