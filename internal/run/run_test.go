@@ -154,6 +154,19 @@ func TestEachFailureHasItsCodePhaseStatusAndReceipt(t *testing.T) {
 	}
 }
 
+func TestANegativeTimeoutIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.add(tool("a:b"), value(`1`))
+	if r := b.Run(t.Context(), toolroom.Call{Tool: "a:b", Timeout: -5}); toolroom.CodeOf(r.Err()) != toolroom.CodeInvalidArguments {
+		t.Errorf("a call: %v", r.Err())
+	}
+	chain := b.Chain(t.Context(), toolroom.Call{}, []toolroom.Step{{Tool: "a:b", Timeout: -5}})
+	if chain.Error == nil || chain.Error.Code != toolroom.CodeInvalidArguments {
+		t.Errorf("a step: %v", chain.Error)
+	}
+}
+
 func TestATimeoutEndsTheWorkAndAStubbornToolIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
