@@ -147,6 +147,9 @@ func TestEachFailureHasItsCodePhaseStatusAndReceipt(t *testing.T) {
 			if r.Error == nil || r.Error.Code != c.code || r.Error.Phase != c.phase || r.Status != c.status || r.Effects != c.effects {
 				t.Fatalf("got %s/%s effects %s, error %+v; want %s in %s", r.Status, r.Effects, r.Effects, r.Error, c.code, c.phase)
 			}
+			if want := map[bool]string{true: "a:same", false: c.tool}[c.args != `{}`]; r.Error.Tool != want || r.Tool != want {
+				t.Errorf("the tool is %q, that of the error %q", r.Tool, r.Error.Tool)
+			}
 			if kept := b.receipts.last(); kept.ID != r.Call || kept.Error == nil || kept.Error.Code != c.code {
 				t.Errorf("the receipt does not fit: %+v", kept)
 			}
