@@ -37,6 +37,7 @@ type library struct {
 	// dropped counts the words of texts that were changed or removed, which keep their
 	// numbers until the library is indexed anew.
 	dropped int
+	meaning meaning
 }
 
 // maxDropped is the number of dropped words that a library always keeps.
@@ -52,6 +53,13 @@ type indexed struct {
 	terms      []uint32
 	starts     []uint32
 	postings   []posting
+
+	// slots are the vectors of the paragraphs in the table, and missing is the number of
+	// those that have none yet.
+	table   *table
+	epoch   int // of the table
+	slots   []uint32
+	missing int
 }
 
 // posting is the number of a paragraph, and above it how often a word is in it. A file has
@@ -177,6 +185,7 @@ func (l *library) refresh(s store, owner string) error {
 	for name, f := range l.files {
 		if next[name] != f {
 			l.dropped += len(f.terms)
+			l.meaning.stale = true
 		}
 	}
 	l.files = next
@@ -228,8 +237,19 @@ func (f *indexed) of(term uint32) []posting {
 type hit struct {
 	namespace string
 	*paragraph
+	at     int // its number in the file
 	score  float64
 	source string
+	slot   uint32 // of its vector
+}
+
+// hit returns a paragraph of the file.
+func (f *indexed) hit(name string, at int, score float64) hit {
+	h := hit{name, &f.paragraphs[at], at, score, "keyword", noSlot}
+	if f.slots != nil {
+		h.slot = f.slots[at]
+	}
+	return h
 }
 
 func better(a, b hit) int {
@@ -249,8 +269,6 @@ const (
 	// the query has no other.
 	manyParagraphs = 10_000
 	maxTerms       = 32 // words of a query that count, the rarest
-	// maxCompared is the number of paragraphs that are embedded and compared by meaning.
-	maxCompared = 100_000
 )
 
 // search returns the best paragraphs in a namespace and those below it; empty means all. By
@@ -260,58 +278,54 @@ func (x *index) search(ctx context.Context, owner, query, namespace string, limi
 	if x.vectors.service != nil && !keywordOnly {
 		service = x.vectors.service()
 	}
-	hits, known, note, err := x.candidates(service, owner, query, namespace, limit)
-	if err != nil || known == nil {
-		return hits, note, err
-	}
-	if len(hits) > 0 {
-		vector, reason := service.Query(ctx, query)
-		switch {
-		case vector == nil:
-			note = "searched by words alone: " + reason
-		case !blend(hits, known, vector):
-			note = "searched by words alone: the notes are still being embedded"
+	var vector []float32
+	reason := ""
+	asked := make(chan struct{})
+	go func() { // beside the search by words
+		defer close(asked)
+		if service != nil {
+			vector, reason = service.Query(ctx, query)
 		}
-	}
-	hits = slices.DeleteFunc(hits, func(h hit) bool { return h.score <= 0 })
-	slices.SortFunc(hits, better)
-	return hits[:min(len(hits), limit)], note, nil
-}
-
-// candidates returns the best paragraphs by words; or, if meaning is compared too, all
-// paragraphs and their vectors.
-func (x *index) candidates(service *embed.Service, owner, query, namespace string, limit int) (hits []hit, known [][]float32, note string, err error) {
+	}()
 	l := x.of(owner)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.refresh(x.store, owner); err != nil {
-		return nil, nil, "", err
+		return nil, "", err
 	}
 	count, some := 0, false
 	for name, f := range l.files {
 		count += len(f.paragraphs)
 		some = some || inside(name, namespace)
 	}
+	if !some && namespace != "" {
+		return nil, fmt.Sprintf("nothing is remembered in %s or below it; list the namespaces: memory:list", namespace), nil
+	}
+	ready := service != nil && count > 0 && x.vectors.of(service, x.store, owner, l, count)
+	files, scores := l.files, l.score(query, count)
+	if service == nil || count == 0 {
+		return l.best(namespace, scores, limit), "", nil
+	}
+	l.mu.Unlock()
+	<-asked
+	l.mu.Lock()
+	// Meanwhile another search may have found other files, or another embedder.
+	if !maps.Equal(files, l.files) {
+		scores = l.score(query, count)
+	}
+	ready = ready && l.meaning.service == service && l.meaning.table != nil
 	switch {
-	case !some && namespace != "":
-		return nil, nil, fmt.Sprintf("nothing is remembered in %s or below it; list the namespaces: memory:list", namespace), nil
-	case service == nil:
-		return l.best(query, namespace, count, limit), nil, "", nil
-	case count > maxCompared:
-		return l.best(query, namespace, count, limit), nil, fmt.Sprintf("searched by words alone: there are %d paragraphs, and at most %d are compared by meaning", count, maxCompared), nil
+	case vector == nil:
+		return l.best(namespace, scores, limit), "searched by words alone: " + reason, nil
+	case !ready || len(vector) != l.meaning.table.dims:
+		return l.best(namespace, scores, limit), "searched by words alone: the notes are still being embedded", nil
 	}
-	// All namespaces, so that no search removes the vectors that another needs.
-	everything := l.all("", nil)
-	vectors := x.vectors.of(service, x.store, owner, everything)
-	byPlace := make(map[*paragraph][]float32, len(everything))
-	for i, h := range everything {
-		byPlace[h.paragraph] = vectors[i]
-	}
-	hits, known = l.all(namespace, l.score(query, count)), [][]float32{}
-	for _, h := range hits {
-		known = append(known, byPlace[h.paragraph])
-	}
-	return hits, known, "", nil
+	l.place()
+	hits := l.byMeaning(namespace, scores, vector, count)
+	blend(hits, l.meaning.table, vector)
+	hits = slices.DeleteFunc(hits, func(h hit) bool { return h.score <= 0 })
+	slices.SortFunc(hits, better)
+	return hits[:min(len(hits), limit)], "", nil
 }
 
 func inside(name, namespace string) bool {
@@ -326,7 +340,7 @@ func (l *library) all(namespace string, scores map[string][]float64) []hit {
 			continue
 		}
 		for i := range f.paragraphs {
-			h := hit{name, &f.paragraphs[i], 0, "keyword"}
+			h := f.hit(name, i, 0)
 			if s := scores[name]; s != nil {
 				h.score = s[i]
 			}
@@ -337,9 +351,9 @@ func (l *library) all(namespace string, scores map[string][]float64) []hit {
 }
 
 // best returns the best paragraphs of a namespace by their words.
-func (l *library) best(query, namespace string, count, limit int) []hit {
+func (l *library) best(namespace string, scores map[string][]float64, limit int) []hit {
 	var hits []hit
-	for name, scores := range l.score(query, count) {
+	for name, scores := range scores {
 		if !inside(name, namespace) {
 			continue
 		}
@@ -347,7 +361,7 @@ func (l *library) best(query, namespace string, count, limit int) []hit {
 			if score <= 0 || len(hits) == limit && score < hits[limit-1].score {
 				continue
 			}
-			h := hit{name, &l.files[name].paragraphs[i], score, "keyword"}
+			h := l.files[name].hit(name, i, score)
 			at, _ := slices.BinarySearchFunc(hits, h, better)
 			hits = slices.Insert(hits, at, h)
 			hits = hits[:min(len(hits), limit)]

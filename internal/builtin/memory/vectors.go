@@ -3,94 +3,157 @@ package memory
 import (
 	"context"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"sync"
-
-	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/toolroom/toolroom/internal/embed"
 )
 
-// vectors keeps those of the paragraphs of each owner, in memory and beside the notes. What
-// has been forgotten is removed from both.
+// vectors embeds the paragraphs of all owners in the background. What has been forgotten is
+// removed from memory and from the disk.
 type vectors struct {
 	// service returns the embedder in use, nil if there is none.
 	service func() *embed.Service
 	// ctx ends what runs in the background.
 	ctx     context.Context
 	running sync.WaitGroup
-	mu      sync.Mutex
-	owners  *lru.Cache[string, *owned]
 }
 
-// owned are the vectors of one owner, all of one embedder.
-type owned struct {
-	service *embed.Service
-	model   string
-	known   map[embed.Digest][]float32
-	running bool // missing ones are being computed
+// meaning is what a library knows of the meaning of its paragraphs.
+type meaning struct {
+	service *embed.Service // which made the vectors: those of another cannot be compared
+	table   *table         // nil until it has been read
+	running bool           // missing vectors are being computed
+	// stale is true if texts have been removed since the table was swept.
+	stale bool
 }
 
-// of returns the vectors of an owner's paragraphs, nil for those that are not known yet,
-// and starts to compute these with the service. Vectors of another service are given up:
-// they cannot be compared with its own.
-func (v *vectors) of(service *embed.Service, s store, owner string, paragraphs []hit) [][]float32 {
-	list := make([][]float32, len(paragraphs))
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.owners == nil {
-		v.owners, _ = lru.New[string, *owned](maxOwners) // an error is for a size below 1
+const (
+	embedBatch = 8 // texts of one request
+	// maxExact is the number of paragraphs up to which a query is compared with all of them.
+	// Of more, the nearest by their sketches are compared.
+	maxExact    = 20_000
+	maxNearest  = 4000
+	maxByWords  = 200
+	vectorsFile = ".vectors"
+)
+
+// of reports whether the vectors of nearly all paragraphs are known, and starts to compute
+// those that are missing. The caller holds the lock of l.
+func (v *vectors) of(service *embed.Service, s store, owner string, l *library, count int) bool {
+	if l.meaning.service != service {
+		l.meaning = meaning{service: service, stale: true}
 	}
-	o, ok := v.owners.Get(owner)
-	if !ok || o.service != service {
-		o = &owned{service: service, known: map[embed.Digest][]float32{}}
-		v.owners.Add(owner, o)
-	}
-	texts := map[embed.Digest]string{}
-	missing := o.model == ""
-	for i, p := range paragraphs {
-		texts[p.digest] = p.embedded()
-		list[i] = o.known[p.digest]
-		missing = missing || list[i] == nil
-	}
-	if (missing || len(o.known) > len(texts)) && !o.running && v.ctx.Err() == nil {
-		o.running = true
+	missing := l.place()
+	if (missing > 0 || l.meaning.stale) && !l.meaning.running && v.ctx.Err() == nil {
+		m := &l.meaning
+		m.running = true
 		v.running.Go(func() {
-			v.compute(service, o, embed.File{Path: filepath.Join(s.folder(owner), ".vectors")}, texts)
+			err := v.compute(service, l, filepath.Join(s.folder(owner), vectorsFile))
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.meaning.service == service {
+				l.meaning.running = false
+				l.meaning.stale = l.meaning.stale || err != nil // the next search tries again
+			}
 		})
 	}
-	return list
+	return l.meaning.table != nil && 10*missing <= count
 }
 
-// compute brings the vectors of an owner up to date. What fails is tried again by the next
-// search.
-func (v *vectors) compute(service *embed.Service, o *owned, file embed.File, texts map[embed.Digest]string) {
-	defer func() {
-		v.mu.Lock()
-		o.running = false
-		v.mu.Unlock()
-	}()
-	byDigest := make(map[string]string, len(texts))
-	for digest, text := range texts {
-		byDigest[string(digest[:])] = text
+// place gives each paragraph the slot of its vector, and returns how many have none.
+func (l *library) place() (missing int) {
+	t := l.meaning.table
+	for _, f := range l.files {
+		if t != nil && (f.table != t || f.epoch != t.epoch) {
+			f.table, f.epoch, f.missing, f.slots = t, t.epoch, len(f.paragraphs), slices.Repeat([]uint32{noSlot}, len(f.paragraphs))
+		}
+		if t == nil {
+			missing += len(f.paragraphs)
+			continue
+		}
+		for i := 0; i < len(f.slots) && f.missing > 0; i++ {
+			if f.slots[i] != noSlot {
+				continue
+			}
+			if slot, ok := t.slots[f.paragraphs[i].digest]; ok {
+				f.slots[i] = slot
+				f.missing--
+			}
+		}
+		missing += f.missing
 	}
+	return missing
+}
+
+// compute brings the vectors of a library up to date.
+func (v *vectors) compute(service *embed.Service, l *library, file string) error {
 	model, err := service.Name(v.ctx)
 	if err != nil {
-		return
+		return err
 	}
-	v.mu.Lock()
-	o.model, o.known = model, map[embed.Digest][]float32{}
-	v.mu.Unlock()
-	x := &embed.Indexer{
-		Service: service, File: file, Texts: func() map[string]string { return byDigest },
-		Set: func(found map[string][]float32) {
-			v.mu.Lock()
-			defer v.mu.Unlock()
-			for digest, vector := range found {
-				o.known[embed.Digest([]byte(digest))] = vector
+	l.mu.Lock()
+	t := l.meaning.table
+	l.mu.Unlock()
+	if t == nil {
+		if t, err = openTable(v.ctx, file, model); err != nil {
+			return err
+		}
+	}
+	missing, err := l.adopt(v.ctx, service, t)
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(missing, embedBatch) {
+		texts, digests := make([]string, len(part)), make([]embed.Digest, len(part))
+		for i, p := range part {
+			texts[i], digests[i] = p.embedded(), p.digest
+		}
+		found, err := service.Embed(v.ctx, texts)
+		if err != nil {
+			return err
+		}
+		l.mu.Lock()
+		err = t.add(v.ctx, digests, found)
+		l.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adopt makes a table that of the library, without the vectors of removed texts. It returns
+// the paragraphs that have no vector yet.
+func (l *library) adopt(ctx context.Context, service *embed.Service, t *table) (missing []*paragraph, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.meaning.service != service {
+		return nil, nil // another embedder is in use by now
+	}
+	l.meaning.table = t
+	l.place()
+	used, asked := make([]bool, len(t.norms)), map[embed.Digest]bool{}
+	for _, f := range l.files {
+		for i, slot := range f.slots {
+			p := &f.paragraphs[i]
+			switch {
+			case slot != noSlot:
+				used[slot] = true
+			case !asked[p.digest]:
+				asked[p.digest] = true
+				missing = append(missing, p)
 			}
-		},
+		}
 	}
-	_ = x.Index(v.ctx)
+	if l.meaning.stale {
+		if err := t.sweep(ctx, used); err != nil {
+			return nil, err
+		}
+		l.meaning.stale = false
+	}
+	return missing, nil
 }
 
 // embedded is the text of which the vector is computed.
@@ -101,6 +164,92 @@ func (p *paragraph) embedded() string {
 	return p.heading + "\n" + p.text
 }
 
+// byMeaning returns the best paragraphs by their words, with the scores that are given, and
+// those that are nearest to a query in meaning; if there are not too many, all.
+func (l *library) byMeaning(namespace string, scores map[string][]float64, query []float32, count int) []hit {
+	if count <= maxExact {
+		return l.all(namespace, scores)
+	}
+	hits := l.best(namespace, scores, maxByWords)
+	have := make(map[*paragraph]bool, len(hits))
+	for _, h := range hits {
+		have[h.paragraph] = true
+	}
+	for _, h := range l.nearest(namespace, query) {
+		if !have[h.paragraph] {
+			if s := scores[h.namespace]; s != nil {
+				h.score = s[h.at]
+			}
+			hits = append(hits, h)
+		}
+	}
+	return hits
+}
+
+// nearest returns about the [maxNearest] paragraphs whose sketches are most like that of a
+// query.
+func (l *library) nearest(namespace string, query []float32) []hit {
+	t := l.meaning.table
+	sketch := t.sketch(query)
+	type part struct {
+		names     []string
+		distances [][]uint16
+		found     []int // number of paragraphs with a distance
+	}
+	parts := make([]part, max(1, runtime.GOMAXPROCS(0)))
+	next := 0
+	for name := range l.files {
+		if inside(name, namespace) {
+			p := &parts[next%len(parts)]
+			p.names = append(p.names, name)
+			next++
+		}
+	}
+	var scans sync.WaitGroup
+	for i := range parts {
+		p := &parts[i]
+		scans.Go(func() {
+			p.found = make([]int, t.dims+1)
+			for _, name := range p.names {
+				slots := l.files[name].slots
+				distances := make([]uint16, len(slots))
+				for i, slot := range slots {
+					if slot == noSlot {
+						distances[i] = maxDims - 1
+						continue
+					}
+					d := t.distance(slot, sketch)
+					distances[i] = uint16(d)
+					p.found[d]++
+				}
+				p.distances = append(p.distances, distances)
+			}
+		})
+	}
+	scans.Wait()
+	limit := 0
+	for total := 0; limit < t.dims; limit++ {
+		for _, p := range parts {
+			total += p.found[limit]
+		}
+		if total >= maxNearest {
+			break
+		}
+	}
+	var hits []hit
+	for _, p := range parts {
+		for i, name := range p.names {
+			f := l.files[name]
+			for at, d := range p.distances[i] {
+				if int(d) <= limit && len(hits) < 2*maxNearest { // with few dimensions, many are as near
+					hits = append(hits, f.hit(name, at, 0))
+				}
+			}
+		}
+	}
+	return hits
+}
+
 // minCosine is the similarity from which a paragraph without any word of the query is
 // found. Unrelated sentences have about 0.1.
 const minCosine = 0.3
@@ -109,22 +258,17 @@ const minCosine = 0.3
 const vectorWeight = 0.8
 
 // blend adds to the scores of hits by words how near they are in meaning, both scaled to
-// 0..1. A paragraph without a vector is taken to mean as much as it says. It returns false,
-// and changes nothing, if less than nine in ten have a vector.
-func blend(hits []hit, vectors [][]float32, query []float32) bool {
-	have, best := 0, 0.0
+// 0..1. A paragraph without a vector is taken to mean as much as it says.
+func blend(hits []hit, t *table, query []float32) {
+	best := 0.0
 	low, high := float32(2), float32(-2)
 	cosines := make([]float32, len(hits))
-	for i, v := range vectors {
-		best = max(best, hits[i].score)
-		if len(v) == len(query) && v != nil {
-			have++
-			cosines[i] = embed.Cosine(v, query)
+	for i, h := range hits {
+		best = max(best, h.score)
+		if h.slot != noSlot {
+			cosines[i] = t.cosine(h.slot, query)
 			low, high = min(low, cosines[i]), max(high, cosines[i])
 		}
-	}
-	if have == 0 || 10*have < 9*len(hits) {
-		return false
 	}
 	if best == 0 {
 		best = 1
@@ -135,7 +279,7 @@ func blend(hits []hit, vectors [][]float32, query []float32) bool {
 		byWords := h.score / best
 		near := cosines[i] >= minCosine
 		switch {
-		case len(vectors[i]) != len(query):
+		case h.slot == noSlot:
 			h.score = byWords
 		case byWords > 0 || near:
 			h.score = (byWords + vectorWeight*float64((cosines[i]-low)/span)) / (1 + vectorWeight)
@@ -147,5 +291,4 @@ func blend(hits []hit, vectors [][]float32, query []float32) bool {
 			h.source = "vector"
 		}
 	}
-	return true
 }

@@ -1,0 +1,150 @@
+package memory
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/toolroom/toolroom/internal/embed"
+)
+
+func openForTest(t *testing.T, path, model string) *table {
+	t.Helper()
+	found, err := openTable(t.Context(), path, model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func digests(n int) []embed.Digest {
+	list := make([]embed.Digest, n)
+	for i := range list {
+		list[i] = embed.DigestOf(fmt.Sprint("text ", i))
+	}
+	return list
+}
+
+// What one process adds another one finds, what is swept is on no disk, and a damaged file
+// loses no more than the damaged vectors.
+func TestVectorsAreKeptSharedAndRemoved(t *testing.T) {
+	t.Parallel()
+	path, made := filepath.Join(t.TempDir(), "owner", vectorsFile), clusters(rand.New(rand.NewPCG(1, 2)), 10, 100)
+	texts, vectors := digests(4), made.some(4)
+	a, b := openForTest(t, path, "m"), openForTest(t, path, "m")
+	for i, table := range []*table{a, b, a} {
+		if err := table.add(t.Context(), texts[i:i+2], vectors[i:i+2]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(name string, table *table, want ...int) {
+		t.Helper()
+		var have []int
+		for i, text := range texts {
+			if slot, ok := table.slots[text]; ok {
+				have = append(have, i)
+				if got, exact := table.cosine(slot, vectors[i]), embed.Cosine(vectors[i], vectors[i]); got < exact-0.01 || table.distance(slot, table.sketch(vectors[i])) > 2 {
+					t.Errorf("%s: vector %d is %v near itself", name, i, got)
+				}
+			}
+		}
+		if !slices.Equal(have, want) {
+			t.Errorf("%s has %v, want %v", name, have, want)
+		}
+	}
+	check("the first", a, 0, 1, 2, 3)
+	check("a later one", openForTest(t, path, "m"), 0, 1, 2, 3)
+	check("one of another model", openForTest(t, path, "n"))
+	used := make([]bool, len(a.norms))
+	used[a.slots[texts[0]]], used[a.slots[texts[3]]] = true, true
+	if err := a.sweep(t.Context(), used); err != nil {
+		t.Fatal(err)
+	}
+	check("after the sweep", a, 0, 3)
+	check("after the sweep, a later one", openForTest(t, path, "m"), 0, 3)
+	size := func() int64 {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	before := size()
+	if err := a.add(t.Context(), texts[1:2], vectors[1:2]); err != nil {
+		t.Fatal(err)
+	}
+	check("with a slot used again", openForTest(t, path, "m"), 0, 1, 3)
+	if size() != before {
+		t.Errorf("the file grew from %d to %d bytes", before, size())
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[a.offset(int(a.slots[texts[0]]))+40] ^= 1
+	if err := os.WriteFile(path, data[:len(data)-1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damaged := openForTest(t, path, "m")
+	if len(damaged.slots) == 0 {
+		t.Error("a damaged file has lost all vectors")
+	}
+	if err := damaged.add(t.Context(), texts, vectors); err != nil {
+		t.Fatal(err)
+	}
+	check("mended", damaged, 0, 1, 2, 3)
+	check("mended, a later one", openForTest(t, path, "m"), 0, 1, 2, 3)
+	other := clusters(rand.New(rand.NewPCG(3, 4)), 10, 70).some(1)
+	if err := damaged.add(t.Context(), texts[:1], other); err != nil || len(damaged.slots) != 1 || damaged.epoch == 0 {
+		t.Errorf("vectors of other dimensions: %d, %v", len(damaged.slots), err)
+	}
+}
+
+// Of more paragraphs than are compared one by one, the nearest are found nearly all.
+func TestSketchesFindTheNearestOfManyParagraphs(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(5, 6))
+	made := clusters(r, 500, 384)
+	table := openForTest(t, filepath.Join(t.TempDir(), vectorsFile), "m")
+	l := &library{files: map[string]*indexed{}, meaning: meaning{table: table}}
+	const files = maxExact/1000 + 1
+	all := digests(files * 1000)
+	for i := range files {
+		f := &indexed{}
+		for _, digest := range all[i*1000 : (i+1)*1000] {
+			f.paragraphs = append(f.paragraphs, paragraph{digest: digest})
+		}
+		l.files[fmt.Sprint("n", i)] = f
+		if err := table.add(t.Context(), all[i*1000:(i+1)*1000], made.some(1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if missing := l.place(); missing != 0 {
+		t.Fatalf("%d have no vector", missing)
+	}
+	found, wanted := 0, 0
+	for range 10 {
+		query := made.some(1)[0]
+		exact := l.all("", nil)
+		for i := range exact {
+			exact[i].score = float64(table.cosine(exact[i].slot, query))
+		}
+		slices.SortFunc(exact, better)
+		hits := l.byMeaning("", nil, query, len(all))
+		if len(hits) >= len(exact)/2 {
+			t.Fatalf("%d of %d paragraphs are compared", len(hits), len(exact))
+		}
+		for _, h := range exact[:10] {
+			wanted++
+			if slices.ContainsFunc(hits, func(other hit) bool { return other.slot == h.slot }) {
+				found++
+			}
+		}
+	}
+	if 10*found < 9*wanted {
+		t.Errorf("%d of the nearest %d are found", found, wanted)
+	}
+}
