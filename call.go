@@ -30,8 +30,8 @@ type Call struct {
 	// another configured one. Empty means prod. Calls from inside a tool inherit it.
 	Environment string `json:"environment,omitempty"`
 
-	// Timeout limits the run time; zero means the default (30 s). The tool's ceiling caps
-	// it. Time spent waiting for a person does not count.
+	// Timeout limits the run time; zero means the default (30 s), and a negative timeout
+	// is an error. The tool's ceiling caps it. Time spent waiting for a person does not count.
 	Timeout time.Duration `json:"timeout,omitempty"`
 	// IdempotencyKey makes repeats of this call return the first result.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`

@@ -34,6 +34,9 @@ type Program struct {
 	// runs: the guest opens a line to [StdioAddress] once the command has started. Stdin is
 	// not used then, and stderr is still sent as [Print].
 	Attached bool
+	// Rows and Columns, if not 0, give an attached command a terminal of that size, which
+	// carries its standard error, too. What the line carries to it is typed.
+	Rows, Columns int
 	// Dir is the folder of a command inside; empty means one of its own.
 	Dir string
 	// Files are texts that a command finds in its folder, by name.

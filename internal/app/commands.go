@@ -62,7 +62,7 @@ func (c *commands) Start(ctx context.Context, l shell.Launch) (*shell.Launched, 
 	if err != nil {
 		return nil, err
 	}
-	spec.Folders = l.Folders
+	spec.Folders, spec.Terminal = l.Folders, l.Rows > 0
 	guard := c.guard
 	if l.Online && guard != nil {
 		spec.Egress = []string{config.AnyHost}
@@ -72,7 +72,7 @@ func (c *commands) Start(ctx context.Context, l shell.Launch) (*shell.Launched, 
 	job := engine.Job{
 		Run: "command", Owner: "commands", Sandbox: spec,
 		Program: bridge.Program{
-			Language: "command", Name: l.Command[0], Command: l.Command, Attached: true, Dir: l.Dir, Env: slices.Clone(l.Env),
+			Language: "command", Name: l.Command[0], Command: l.Command, Attached: true, Dir: l.Dir, Env: slices.Clone(l.Env), Rows: l.Rows, Columns: l.Columns,
 			Limits: bridge.Limits{Wall: forever.Milliseconds(), Output: math.MaxInt64 / 2, Bytes: math.MaxInt64 / 2, Memory: spec.Limits.Memory},
 		},
 	}

@@ -76,7 +76,8 @@ func TestCommandsRunInTheSandboxOfADriver(t *testing.T) {
 		t.Errorf("%s %v", state, err)
 	}
 
-	if r := w.call("shell:exec", map[string]any{"command": "tty", "pty": true}); r.Error == nil || r.Error.Code != toolroom.CodeUnsupported {
+	// The one of this test has no device for it; drivers/test/runtimes shows the others.
+	if r := w.call("shell:exec", map[string]any{"command": "tty", "pty": true}); r.Error == nil || !strings.Contains(r.Error.Message, "no terminal") || !strings.Contains(r.Error.Message, "leave pty out") {
 		t.Errorf("a terminal: %v", r.Error)
 	}
 	if r := w.call("process:start", map[string]any{"command": "nosuchprogram", "args": []string{"x"}}); r.Error == nil || r.Error.Code != toolroom.CodeNotFound {

@@ -5,11 +5,16 @@ package guest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/proc"
 )
 
 // nodeProxy is a file of the guest that makes a command in JavaScript use the proxy.
@@ -31,42 +36,40 @@ func (r *run) attached(ctx context.Context, argv []string) error {
 	if r.program.Dir != "" {
 		cmd.Dir = r.program.Dir
 	}
-	stdin, input, err := os.Pipe()
-	if err != nil {
+	var ours pipes
+	var theirs []*os.File
+	var err error
+	if r.program.Rows > 0 {
+		if ours, theirs, err = openTerminal(cmd, r.program.Rows, r.program.Columns); err != nil {
+			return r.fail(&bridge.Failure{Kind: bridge.FailProgram, Message: fmt.Sprintf("this sandbox has no terminal (%v): leave pty out", err)}, 127)
+		}
+	} else if ours, theirs, err = openPipes(cmd); err != nil {
 		return err
 	}
-	output, stdout, err := os.Pipe()
-	if err != nil {
-		stdin.Close()
-		input.Close()
-		return err
-	}
-	cmd.Stdin, cmd.Stdout = stdin, stdout
 	wait, err := r.begin(cmd)
-	stdin.Close()
-	stdout.Close()
+	for _, f := range theirs {
+		f.Close()
+	}
 	go r.release()
 	if err != nil {
-		input.Close()
-		output.Close()
+		ours.Close()
 		return r.notStarted(argv[0], err)
 	}
 	carried := make(chan struct{})
 	line, err := r.lines.Open(ctx, bridge.StdioAddress)
 	if err != nil {
 		_ = cmd.Cancel()
-		input.Close()
-		output.Close()
+		ours.Close()
 		close(carried)
 	} else {
 		go func() {
 			defer close(carried)
-			line.Carry(output, pipes{input, output})
+			line.Carry(ours, ours)
 		}()
 	}
 	state := wait()
 	// A daemon may keep the output open.
-	stop := time.AfterFunc(daemonGrace, func() { _ = output.SetReadDeadline(time.Now()) })
+	stop := time.AfterFunc(daemonGrace, func() { _ = ours.output.SetReadDeadline(time.Now()) })
 	defer stop.Stop()
 	select {
 	case <-carried:
@@ -75,8 +78,48 @@ func (r *run) attached(ctx context.Context, argv []string) error {
 	return r.ended(ctx, argv[0], state)
 }
 
+// openPipes gives a command pipes for its standard input and output.
+func openPipes(cmd *exec.Cmd) (ours pipes, theirs []*os.File, err error) {
+	stdin, input, err := os.Pipe()
+	if err != nil {
+		return pipes{}, nil, err
+	}
+	output, stdout, err := os.Pipe()
+	if err != nil {
+		stdin.Close()
+		input.Close()
+		return pipes{}, nil, err
+	}
+	cmd.Stdin, cmd.Stdout = stdin, stdout
+	return pipes{input: input, output: output}, []*os.File{stdin, stdout}, nil
+}
+
+// openTerminal gives a command a terminal, which controls it.
+func openTerminal(cmd *exec.Cmd, rows, columns int) (ours pipes, theirs []*os.File, err error) {
+	screen, terminal, err := proc.OpenTerminal(rows, columns)
+	if err != nil {
+		return pipes{}, nil, err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
+	proc.Control(cmd.SysProcAttr)
+	return pipes{input: screen, output: screen, terminal: true}, []*os.File{terminal}, nil
+}
+
 // pipes are the server's ends of the standard input and output of a command.
-type pipes struct{ input, output *os.File }
+type pipes struct {
+	input, output *os.File
+	terminal      bool // they are one terminal
+}
+
+// Read reads what the command prints. A terminal ends with an error when the last process has
+// closed it.
+func (p pipes) Read(b []byte) (int, error) {
+	n, err := p.output.Read(b)
+	if p.terminal && errors.Is(err, syscall.EIO) {
+		err = io.EOF
+	}
+	return n, err
+}
 
 // Write writes to the command's input. A command need not read it.
 func (p pipes) Write(b []byte) (int, error) {
@@ -84,5 +127,12 @@ func (p pipes) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (p pipes) CloseWrite() error { return p.input.Close() }
-func (p pipes) Close() error      { return errors.Join(p.input.Close(), p.output.Close()) }
+// CloseWrite ends the input. The end of what is typed into a terminal is a key.
+func (p pipes) CloseWrite() error {
+	if p.terminal {
+		return nil
+	}
+	return p.input.Close()
+}
+
+func (p pipes) Close() error { return errors.Join(p.input.Close(), p.output.Close()) }

@@ -22,7 +22,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/guest/prelude"
+	"github.com/toolroom/toolroom/internal/engine/js/service"
 )
 
 //go:embed javascript/guest.cjs
@@ -55,7 +55,7 @@ var interpreters = map[string]interpreter{
 	},
 	"javascript": {
 		files: func() map[string]string {
-			return map[string]string{"guest.cjs": javascriptGuest, "proxy.cjs": javascriptProxy, "packages.cjs": javascriptPackages, "prelude.js": prelude.JavaScript()}
+			return map[string]string{"guest.cjs": javascriptGuest, "proxy.cjs": javascriptProxy, "packages.cjs": javascriptPackages, "prelude.js": service.Prelude()}
 		},
 		args: func(path, folder string) []string {
 			script := filepath.Join(folder, "guest.cjs")
@@ -290,7 +290,7 @@ func (r *run) newCommand(ctx context.Context, path string, args ...string) *exec
 // has left a process that holds it.
 const daemonGrace = time.Second
 
-// begin starts cmd and streams its output, except a Stdout that is set, to the server. wait returns when cmd has
+// begin starts cmd and streams its output, except a Stdout or Stderr that is set, to the server. wait returns when cmd has
 // ended and all its output has been sent; it kills the processes that cmd has left
 // running in its process group.
 func (r *run) begin(cmd *exec.Cmd) (wait func() *os.ProcessState, err error) {
@@ -308,11 +308,13 @@ func (r *run) begin(cmd *exec.Cmd) (wait func() *os.ProcessState, err error) {
 		})
 		return write, nil
 	}
-	stderr, err := pipe("stderr")
-	if err != nil {
-		return nil, err
+	if cmd.Stderr == nil {
+		var stderr *os.File
+		if stderr, err = pipe("stderr"); err != nil {
+			return nil, err
+		}
+		cmd.Stderr = stderr
 	}
-	cmd.Stderr = stderr
 	if cmd.Stdout == nil {
 		var stdout *os.File
 		if stdout, err = pipe("stdout"); err == nil {

@@ -108,7 +108,7 @@ func Start(s Spec) (*Process, error) {
 	var stdin io.WriteCloser = noInput{}
 	if s.Terminal != nil {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = s.Terminal, s.Terminal, s.Terminal
-		control(cmd.SysProcAttr)
+		Control(cmd.SysProcAttr)
 	} else if stdin, err = cmd.StdinPipe(); err != nil {
 		return nil, errors.Join(err, stdout.Close(), childOut.Close())
 	} else {

@@ -1,8 +1,10 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +31,13 @@ func OpenTerminal(rows, columns int) (ours, theirs *os.File, err error) {
 			err = errno
 		}
 	}
+	if errors.Is(err, unix.ENOTTY) { // gVisor has no such request, and one such file system
+		var n, named int
+		if n, err = unix.IoctlGetInt(fd, unix.TIOCGPTN); err == nil {
+			named, err = unix.Open("/dev/pts/"+strconv.Itoa(n), unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+			peer = uintptr(named)
+		}
+	}
 	if err != nil {
 		ours.Close()
 		return nil, nil, fmt.Errorf("open a terminal: %w", err)
@@ -36,8 +45,8 @@ func OpenTerminal(rows, columns int) (ours, theirs *os.File, err error) {
 	return ours, os.NewFile(peer, "terminal"), nil
 }
 
-// control makes the standard input the terminal that controls the process, whose group
+// Control makes the standard input the terminal that controls the process, whose group
 // gets its Ctrl-C.
-func control(attr *syscall.SysProcAttr) {
+func Control(attr *syscall.SysProcAttr) {
 	attr.Setpgid, attr.Setsid, attr.Setctty, attr.Ctty = false, true, true, 0
 }

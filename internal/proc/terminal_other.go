@@ -14,4 +14,4 @@ func OpenTerminal(int, int) (ours, theirs *os.File, err error) {
 	return nil, nil, fmt.Errorf("open a terminal: %w", errors.ErrUnsupported)
 }
 
-func control(*syscall.SysProcAttr) {}
+func Control(*syscall.SysProcAttr) {}

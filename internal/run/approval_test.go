@@ -113,6 +113,9 @@ func TestAQuestionSaysWhatTheCallWouldDoWithoutSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := []string{string(a.Arguments), a.Diff, a.Effects[0]}
+	if len(a.Effects) != 3 { // the others are what its hints say
+		t.Errorf("it would do %q", a.Effects)
+	}
 	if diff := cmp.Diff([]string{`{"text":"[secret s/v]"}`, "+[secret s/v]\n", "writes [secret s/v] to file:write"}, got); diff != "" {
 		t.Errorf("question (-want +got):\n%s", diff)
 	}
@@ -158,6 +161,13 @@ func TestWhatACallTakesAlongIsApprovedWithIt(t *testing.T) {
 	}
 	if _, err := b.Approvals.Answer(t.Context(), first.ID, toolroom.Answer{Approve: true, Scope: toolroom.ScopeCall}); err != nil {
 		t.Fatal(err)
+	}
+	for length, shown := range map[int]string{16 << 10: strings.Repeat("m", 16<<10-2) + `"`, 16<<10 + 1: "16385 bytes that are too many to show"} {
+		long := call
+		long.More = json.RawMessage(`"` + strings.Repeat("m", length-2) + `"`)
+		if effects := asked(long).Effects; len(effects) != 3 || !strings.HasPrefix(effects[2], "sends, besides the arguments, ") || !strings.HasSuffix(effects[2], shown) {
+			t.Errorf("%d bytes: the person is shown %.100q", length, effects)
+		}
 	}
 	for _, more := range []string{`{"target":"everything"}`, ``, `{"target":"a scratch file","target2":1}`} {
 		swapped := call

@@ -20,9 +20,13 @@ type arguments struct {
 	hash      string
 }
 
-// validateInput returns an error if the arguments are no JSON object or do not fit the
-// tool's input schema. Missing arguments are an empty object.
+// validateInput returns an error if the timeout is negative, or the arguments are no JSON
+// object or do not fit the tool's input schema. Missing arguments are an empty object.
 func (c *resolved) validateInput() error {
+	if c.request.Timeout < 0 {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the timeout %s is negative", c.request.Timeout).
+			WithHint("omit it for the default")
+	}
 	if len(c.request.Arguments) == 0 {
 		c.request.Arguments = json.RawMessage("{}")
 	}

@@ -88,7 +88,7 @@ func ChainThrough(ctx context.Context, as toolroom.Call, steps []toolroom.Step, 
 		}
 		call := as
 		call.ID, call.Tool, call.MaxOutput = "", step.Tool, -1
-		if step.Timeout > 0 {
+		if step.Timeout != 0 {
 			call.Timeout = step.Timeout
 		}
 		if call.Arguments, err = programs[i].arguments(step, &env); err != nil {

@@ -67,6 +67,11 @@ func TestChains(t *testing.T) {
 			value: `{"previous":null}`, failed: -1, done: 2,
 		},
 		{
+			name:  "after a failure previous is null",
+			steps: []toolroom.Step{{Tool: "make:list"}, {Tool: "fail:it", ContinueOnError: true}, {Tool: "echo:it", UsePrevious: true}},
+			value: `{"previous":null}`, failed: -1, done: 3,
+		},
+		{
 			name:   "a mistake in an expression is found before anything runs",
 			steps:  []toolroom.Step{{Tool: "make:list"}, {Tool: "echo:it", If: "previous.("}},
 			failed: 1, code: toolroom.CodeInvalidArguments, done: 0,

@@ -56,6 +56,37 @@ func TestOnlyCallsThatMayBeRepeatedAreRetried(t *testing.T) {
 	}
 }
 
+func TestOnlyFaultsThatMayPassAreRetried(t *testing.T) {
+	for code, want := range map[toolroom.Code]int64{toolroom.CodeUpstreamUnavailable: 3, toolroom.CodeExecutionFailed: 1, toolroom.CodeCircuitOpen: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			var calls atomic.Int64
+			x := tool("flaky:it")
+			x.Guarantee = toolroom.GuaranteeSafe
+			b.add(x, func(context.Context, *source.Request) (*source.Output, error) {
+				calls.Add(1)
+				e := toolroom.Errorf(code, "no")
+				e.Retryable = code != toolroom.CodeExecutionFailed
+				return nil, e
+			})
+			var retries []string
+			ctx := run.WithSink(t.Context(), func(e toolroom.Event) {
+				if e.Kind == toolroom.EventLog {
+					retries = append(retries, e.Log.Level+" "+e.Log.Message)
+				}
+			})
+			if r := b.Run(ctx, toolroom.Call{Tool: "flaky:it"}); toolroom.CodeOf(r.Err()) != code || calls.Load() != want || r.Usage.Attempts != int(want) || len(retries) != int(want-1) {
+				t.Errorf("%v: %d calls, %q", r.Error, calls.Load(), retries)
+			}
+			for _, line := range retries {
+				if line != "warning trying again after: no" {
+					t.Errorf("the log says %q", line)
+				}
+			}
+		})
+	}
+}
+
 func TestAToolThatKeepsFailingIsLeftAloneAndTriedAgainLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -182,7 +182,7 @@ func (c *resolved) grace() time.Duration {
 
 // timeout returns the caller's timeout, limited by the tool's maximum.
 func (c *resolved) timeout() time.Duration {
-	asked := cmp.Or(max(c.request.Timeout, 0), c.entry.Tool.DefaultTimeout, c.runner.Limits().Timeout)
+	asked := cmp.Or(c.request.Timeout, c.entry.Tool.DefaultTimeout, c.runner.Limits().Timeout)
 	return min(asked, c.ceiling())
 }
 

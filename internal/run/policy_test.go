@@ -210,3 +210,44 @@ func TestAToolThatPolicyLetsRunOnAnEngineAloneRunsThereOrNowhere(t *testing.T) {
 		t.Errorf("a tool that runs in no sandbox: %v", r.Error)
 	}
 }
+
+func TestThePolicyIsAskedAgainOnlyIfItReliedOnAnotherIsolation(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		looks    bool
+		decision policy.Decision
+		asked    int
+		isolated string
+	}{
+		"no rule looks":                      {false, policy.Decision{}, 1, ""},
+		"no rule looks, one requires more":   {false, policy.Decision{Isolation: toolroom.IsolationGVisor}, 1, "gvisor"},
+		"no rule looks, one names an engine": {false, policy.Decision{Engine: "gvisor"}, 1, ""},
+		"a rule looks":                       {true, policy.Decision{}, 1, "container"},
+		"a rule looks, one requires as much": {true, policy.Decision{Isolation: toolroom.IsolationContainer}, 1, "container"},
+		"a rule looks, one requires more":    {true, policy.Decision{Isolation: toolroom.IsolationGVisor}, 2, "gvisor"},
+		"a rule looks, one names an engine":  {true, policy.Decision{Engine: "gvisor"}, 2, "container"},
+	} {
+		asked := 0
+		b := newBench(t, func(o *run.Options) {
+			o.Policy = deciderFunc(func(r policy.Request) policy.Decision {
+				d := tt.decision
+				d.Effect = toolroom.VerdictAllow
+				if r.Call != nil {
+					asked++
+					if tt.looks {
+						r.Call.Isolation()
+						r.Call.Isolation()
+					}
+				}
+				return d
+			})
+		})
+		src := &isolator{}
+		if err := b.Catalog.SetProvider("a", src, []toolroom.Tool{tool("a:b")}); err != nil {
+			t.Fatal(err)
+		}
+		if r := b.Run(t.Context(), toolroom.Call{Tool: "a:b"}); !r.OK() || asked != tt.asked || src.asked != tt.isolated || src.engine != tt.decision.Engine {
+			t.Errorf("%s: %v; asked %d times, ran in %q on %q", name, r.Error, asked, src.asked, src.engine)
+		}
+	}
+}

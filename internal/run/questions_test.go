@@ -167,3 +167,47 @@ func TestAJobOfAClientThatAnswersNothingCannotAsk(t *testing.T) {
 		t.Errorf("got %+v", done.Result)
 	}
 }
+
+func TestAJobIsCancelledAtOnceWhereItRunsAndForAllOtherProcesses(t *testing.T) {
+	t.Parallel()
+	store := openStore(t, filepath.Join(t.TempDir(), "db"))
+	b := newBench(t, withStore(store, "one"))
+	started := make(chan struct{})
+	b.add(tool("slow:it"), func(ctx context.Context, _ *source.Request) (*source.Output, error) {
+		close(started)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	w := startWorker(t, b.Runner, run.WorkerOptions{Lease: time.Hour, Poll: 5 * time.Millisecond}) // it looks at the store in 20 minutes
+	job, err := b.Submit(t.Context(), toolroom.Call{Tool: "slow:it"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-started:
+	case <-time.After(time.Minute):
+		t.Fatal("it did not begin")
+	}
+	elsewhere := run.NewWorker(b.Runner, run.WorkerOptions{})
+	if err := elsewhere.End(t.Context(), job.ID); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := store.Job(t.Context(), job.ID); err != nil || !now.Cancelled || now.State != toolroom.JobRunning {
+		t.Errorf("%+v, %v", now, err)
+	}
+	if err := w.End(t.Context(), job.ID); err != nil {
+		t.Fatal(err)
+	}
+	if done := jobBecomes(t, b.Runner, job.ID, toolroom.JobDone); done.Result.Status != toolroom.StatusCancelled {
+		t.Errorf("it ended %s", done.Result.Status)
+	}
+	if err := w.End(t.Context(), "call_unknown"); toolroom.CodeOf(err) != toolroom.CodeNotFound {
+		t.Errorf("an unknown job: %v", err)
+	}
+	if err := w.AwaitQuestion(t.Context(), job.ID); err != nil {
+		t.Errorf("a job that has ended asks nothing: %v", err)
+	}
+	if err := w.AwaitQuestion(t.Context(), "call_unknown"); toolroom.CodeOf(err) != toolroom.CodeNotFound {
+		t.Errorf("the questions of an unknown job: %v", err)
+	}
+}

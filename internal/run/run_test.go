@@ -147,10 +147,26 @@ func TestEachFailureHasItsCodePhaseStatusAndReceipt(t *testing.T) {
 			if r.Error == nil || r.Error.Code != c.code || r.Error.Phase != c.phase || r.Status != c.status || r.Effects != c.effects {
 				t.Fatalf("got %s/%s effects %s, error %+v; want %s in %s", r.Status, r.Effects, r.Effects, r.Error, c.code, c.phase)
 			}
+			if want := map[bool]string{true: "a:same", false: c.tool}[c.args != `{}`]; r.Error.Tool != want || r.Tool != want {
+				t.Errorf("the tool is %q, that of the error %q", r.Tool, r.Error.Tool)
+			}
 			if kept := b.receipts.last(); kept.ID != r.Call || kept.Error == nil || kept.Error.Code != c.code {
 				t.Errorf("the receipt does not fit: %+v", kept)
 			}
 		})
+	}
+}
+
+func TestANegativeTimeoutIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.add(tool("a:b"), value(`1`))
+	if r := b.Run(t.Context(), toolroom.Call{Tool: "a:b", Timeout: -5}); toolroom.CodeOf(r.Err()) != toolroom.CodeInvalidArguments {
+		t.Errorf("a call: %v", r.Err())
+	}
+	chain := b.Chain(t.Context(), toolroom.Call{}, []toolroom.Step{{Tool: "a:b", Timeout: -5}})
+	if chain.Error == nil || chain.Error.Code != toolroom.CodeInvalidArguments {
+		t.Errorf("a step: %v", chain.Error)
 	}
 }
 

@@ -56,12 +56,12 @@ func (o *outcome) cutResult(limit int) {
 	text := r.Text()
 	if o.valueRepeats(text) {
 		switch {
-		case len(r.Content) > 0 && !hasText(r.Content) && o.valueOfContent(): // the value is in the blobs
+		case !hasText(r.Content) && o.valueOfContent(): // the value is in the blobs
 		case len(text) > limit:
 			shown := o.cutText("result", text, limit)
 			r.Value, r.Raw = quoted(shown.text), nil
 			o.showTexts(shown.text)
-		case len(r.Value) > limit && r.Value[0] != '"' && len(r.Content) > 0:
+		case len(r.Value) > limit:
 			o.compactValue()
 		}
 		return
@@ -93,7 +93,7 @@ func (o *outcome) showTexts(texts ...string) {
 
 // valueRepeats reports whether the value says no more than the content.
 func (o *outcome) valueRepeats(text string) bool {
-	return o.valueOfContent() || len(o.result.Value) == 0 || len(o.result.Content) == 0 || sameJSON(text, o.result.Value)
+	return o.valueOfContent() || len(o.result.Content) == 0 || sameJSON(text, o.result.Value)
 }
 
 // valueOfContent reports whether normalise has made the value from the content.
@@ -123,7 +123,7 @@ func sameJSON(text string, value json.RawMessage) bool {
 		var only map[string]json.RawMessage
 		if json.Unmarshal(value, &only) == nil && len(only) == 1 {
 			for _, member := range only {
-				if len(member) > 0 && member[0] == '"' && sameJSON(text, member) {
+				if member[0] == '"' && sameJSON(text, member) {
 					return true
 				}
 			}

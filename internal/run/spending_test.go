@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,5 +119,30 @@ func TestACallThatHasNotReachedItsToolHasSpentNothing(t *testing.T) {
 				t.Errorf("%v is spent, %v", spent, err)
 			}
 		})
+	}
+}
+
+func TestAGrantDoesNotCoverASumThatNeedsAPerson(t *testing.T) {
+	t.Parallel()
+	store := openStore(t, filepath.Join(t.TempDir(), "t.db"))
+	b := newBench(t, confirmAll(t, store), func(o *run.Options) {
+		rule := spending.Rule{Name: "policy.spending[0]", Selects: func(string) bool { return true }, Unit: "EUR", Window: time.Hour, ConfirmAbove: 20e6}
+		o.Spending = &spending.Book{Store: store, Rules: func() []spending.Rule { return []spending.Rule{rule} }}
+	})
+	pay := tool("shop:pay")
+	pay.Effects = []toolroom.Effect{{Kind: toolroom.EffectSpend, Target: "{amount} EUR"}}
+	b.add(pay, value("1"))
+	call := toolroom.Call{Tool: "shop:pay", Arguments: json.RawMessage(`{"amount": 5}`), NoWait: true}
+	if _, err := b.Approvals.Answer(t.Context(), b.Run(t.Context(), call).Error.Approval, toolroom.Answer{Approve: true, Scope: toolroom.ScopeAlways}); err != nil {
+		t.Fatal(err)
+	}
+	b.Run(t.Context(), call)
+	if r := b.Run(t.Context(), call); !r.OK() {
+		t.Errorf("a sum that the grant covers: %v", r.Error)
+	}
+	call.Arguments = json.RawMessage(`{"amount": 21}`)
+	r := b.Run(t.Context(), call)
+	if rule := b.receipts.last().Rule; toolroom.CodeOf(r.Err()) != toolroom.CodeApprovalRequired || !strings.Contains(rule, "policy.spending[0]") || !strings.HasSuffix(rule, `; and tools.confirm[0]: "*"`) {
+		t.Errorf("a larger sum: %v by %q", r.Error, rule)
 	}
 }

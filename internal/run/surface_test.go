@@ -483,15 +483,18 @@ func TestEventsSayWhoseTheyAreAndHowTheCallEnded(t *testing.T) {
 	b.add(tool("good:it"), value(`1`))
 	b.add(tool("bad:it"), func(context.Context, *source.Request) (*source.Output, error) { return nil, errors.New("no") })
 	who := toolroom.Identity{Subject: "ann"}
-	for name, last := range map[string]toolroom.EventKind{"good:it": toolroom.EventDone, "bad:it": toolroom.EventError} {
+	for name, last := range map[string]toolroom.EventKind{"good:it": toolroom.EventDone, "bad:it": toolroom.EventError, "none:it": toolroom.EventError} {
 		var events []toolroom.Event
 		ctx := run.WithSink(t.Context(), func(e toolroom.Event) { events = append(events, e) })
 		r := b.Run(ctx, toolroom.Call{Tool: name, Identity: who})
 		if len(events) == 0 || events[len(events)-1].Kind != last || events[len(events)-1].Result == nil {
 			t.Errorf("%s: %+v", name, events)
 		}
+		if len(events) != 2 || events[0].Kind != toolroom.EventCalled {
+			t.Errorf("%s: %d events", name, len(events))
+		}
 		for _, e := range events {
-			if e.Call != r.Call || e.Tool != name || e.Identity.Subject != "ann" {
+			if e.Time.IsZero() || e.Call != r.Call || e.Tool != name || e.Identity.Subject != "ann" {
 				t.Errorf("%s: %+v", name, e)
 			}
 		}

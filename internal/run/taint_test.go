@@ -3,6 +3,7 @@ package run_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -275,5 +276,83 @@ func TestASessionLosesItsLabelsAfterLongDisuse(t *testing.T) {
 		if got := b.codes(s, "mail:send"); got != step.want {
 			t.Errorf("%s later: %s, want %s", step.later, got, step.want)
 		}
+	}
+}
+
+// watchedTaints counts the writes of labels, and can fail.
+type watchedTaints struct {
+	taint.Store
+	added int
+	err   error
+}
+
+func (w *watchedTaints) Taints(ctx context.Context, owner, session string, since time.Time) ([]taint.Label, error) {
+	labels, err := w.Store.Taints(ctx, owner, session, since)
+	return labels, errors.Join(err, w.err)
+}
+
+func (w *watchedTaints) AddTaints(ctx context.Context, owner, session string, labels []taint.Label, now time.Time) error {
+	w.added++
+	return w.Store.AddTaints(ctx, owner, session, labels, now)
+}
+
+func TestLabelsAreWrittenWhenTheyAreReadAndRenewedOnceADay(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	b := trifecta(t, toolroom.VerdictDeny, func(o *run.Options) { o.Now = func() time.Time { return now } })
+	store := &watchedTaints{Store: b.Taints}
+	b.Taints = store
+	session, client := toolroom.Call{Session: "s"}, toolroom.Call{Surface: "mcp"}
+	for i, step := range []struct {
+		call  toolroom.Call
+		tool  string
+		later time.Duration
+		added int
+	}{
+		{session, "plain:it", 0, 0},
+		{session, "files:read", 0, 1},
+		{session, "plain:it", time.Hour, 0},
+		{session, "plain:it", 24 * time.Hour, 1},
+		{session, "plain:it", time.Hour, 0},
+		{session, "web:fetch", 0, 1},
+		{client, "files:read", 0, 1},
+		{client, "plain:it", 24 * time.Hour, 0}, // a window does not grow with each call
+		{toolroom.Call{Surface: "cli"}, "files:read", 0, 0},
+	} {
+		store.added = 0
+		now = now.Add(step.later)
+		if got := b.codes(step.call, step.tool); got != "ok" || store.added != step.added {
+			t.Errorf("step %d: %s, written %d times, want %d", i, got, store.added, step.added)
+		}
+	}
+	store.err = errors.New("the database is locked")
+	for _, call := range []toolroom.Call{session, client} {
+		if got := b.codes(call, "plain:it"); got != "error" {
+			t.Errorf("labels that cannot be read: %s", got)
+		}
+	}
+	store.err, store.added = nil, 0
+	free := trifecta(t, "")
+	free.Taints = store
+	if got := free.codes(session, "files:read", "web:fetch", "mail:send"); got != "ok ok ok" || store.added != 0 {
+		t.Errorf("without a rule: %s, written %d times", got, store.added)
+	}
+	for _, kept := range free.receipts.list {
+		if strings.Contains(kept.Rule, "taint") {
+			t.Errorf("the rule of %s is %q", kept.Tool, kept.Rule)
+		}
+	}
+}
+
+func TestAQuestionAboutATaintedCallHasTheOtherRuleToo(t *testing.T) {
+	t.Parallel()
+	store := openStore(t, filepath.Join(t.TempDir(), "d.db"))
+	b := trifecta(t, toolroom.VerdictConfirm, withRules(t, policy.Rules{Confirm: []string{"mail.*"}}), func(o *run.Options) {
+		o.Approvals = approval.New(store, approval.Options{})
+	})
+	b.codes(toolroom.Call{Session: "s"}, "files:read", "web:fetch")
+	b.Run(t.Context(), toolroom.Call{Session: "s", Tool: "mail:send", NoWait: true})
+	if rule := b.receipts.last().Rule; !strings.HasPrefix(rule, "policy.taint: ") || !strings.HasSuffix(rule, `; and tools.confirm[0]: "mail.*"`) {
+		t.Errorf("the rule is %q", rule)
 	}
 }

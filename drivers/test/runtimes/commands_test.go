@@ -3,6 +3,7 @@
 package runtimes
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,9 +76,70 @@ func TestCommandsRunInContainers(t *testing.T) {
 					t.Errorf("%s: %s", line, r.Value)
 				}
 			}
+			call := func(tool string, args toolroom.Args) *toolroom.Result {
+				return room.Run(t.Context(), toolroom.Call{Tool: tool, Arguments: args.JSON()})
+			}
+			r = call("shell:exec", toolroom.Args{"command": "test -t 0 -a -t 1 -a -t 2 && stty size; read x; echo got $x", "pty": true, "rows": 40, "columns": 100, "stdin": "typed\n", "timeout": 60_000})
+			if !r.OK() || !strings.Contains(r.Content[0].Text, "40 100") || !strings.Contains(r.Content[0].Text, "got typed") {
+				t.Errorf("in a terminal: %s %v", r.Value, r.Error)
+			}
+			typesIntoTerminal(t, call)
 			if r := exec("echo begun; sleep 300", 2000); r.Error == nil || r.Error.Code != toolroom.CodeTimeout || !strings.Contains(r.Error.Message, "begun") {
 				t.Errorf("%s %v", r.Value, r.Error)
 			}
 		})
+	}
+}
+
+// typesIntoTerminal types lines and Ctrl-C into a background process, and kills another one
+// with all its children.
+func typesIntoTerminal(t *testing.T, call func(tool string, args toolroom.Args) *toolroom.Result) {
+	t.Helper()
+	type state struct {
+		PID    int64  `json:"pid"`
+		Next   int64  `json:"next_offset"`
+		State  string `json:"state"`
+		Signal string `json:"signal"`
+	}
+	run := func(tool string, args toolroom.Args) (s state, text string) {
+		t.Helper()
+		r := call(tool, args)
+		if !r.OK() {
+			t.Fatalf("%s: %v", tool, r.Error)
+		}
+		if err := json.Unmarshal(r.Value, &s); err != nil {
+			t.Fatal(err)
+		}
+		return s, r.Content[0].Text
+	}
+	begin := func(command string, pty bool) (pid int64, until func(want string)) {
+		t.Helper()
+		begun, _ := run("process:start", toolroom.Args{"command": command, "pty": pty})
+		all, offset := "", int64(0)
+		return begun.PID, func(want string) {
+			t.Helper()
+			for !strings.Contains(all, want) {
+				s, text := run("process:output", toolroom.Args{"pid": begun.PID, "offset": offset, "wait": 20_000})
+				if s.Next == offset {
+					t.Fatalf("no %q in %q", want, all)
+				}
+				all, offset = all+text, s.Next
+			}
+		}
+	}
+	pid, until := begin("trap 'echo interrupted; exit 5' INT; echo ready; while read x; do echo got $x; done", true)
+	until("ready")
+	run("process:write", toolroom.Args{"pid": pid, "input": "one\n"})
+	until("got one")
+	run("process:write", toolroom.Args{"pid": pid, "input": "\x03"})
+	until("interrupted")
+	// Each child says its turn in a file of the working folder until it is killed.
+	pid, until = begin("(trap '' TERM HUP INT; while :; do date +%N > turn; sleep 0.05; done) & trap '' TERM; echo begun; wait", false)
+	until("begun")
+	if s, _ := run("process:kill", toolroom.Args{"pid": pid}); s.Signal != "killed" {
+		t.Errorf("killed: %+v", s)
+	}
+	if r := call("shell:exec", toolroom.Args{"command": "rm -f turn; sleep 0.5; test ! -e turn"}); !r.OK() {
+		t.Errorf("a child goes on after its tree was killed: %s %v", r.Value, r.Error)
 	}
 }

@@ -39,6 +39,9 @@ type Launch struct {
 	// Online lets it make connections, as far as the rules of egress permit.
 	Online bool
 	Stderr io.Writer
+	// Rows and Columns, if not 0, give it a terminal of that size, into which Stdin is typed
+	// and which Stdout shows.
+	Rows, Columns int
 }
 
 // Launched is a started command. Its Stdout ends when the command has ended.
@@ -83,9 +86,6 @@ const firstInside = 10_000_000
 
 // startInDriver starts a command in a sandbox of a driver.
 func (s *Shell) startInDriver(ctx context.Context, c command, out, errOut io.Writer) (*started, error) {
-	if c.terminal != nil {
-		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "commands in %s have no terminal", c.runtime).WithHint("leave pty out")
-	}
 	layers, missing := s.o.Drivers.Isolation(ctx, c.runtime)
 	if missing != nil {
 		return nil, missing
@@ -93,6 +93,9 @@ func (s *Shell) startInDriver(ctx context.Context, c command, out, errOut io.Wri
 	l := Launch{
 		Runtime: c.runtime, Command: c.argv, Dir: c.dir, Env: c.env, Stderr: errOut,
 		Online: s.o.Proxy != nil && !c.offline && len(restrict.Hosts(c.rules)) == 0,
+	}
+	if c.terminal != nil {
+		l.Rows, l.Columns = c.terminal.rows, c.terminal.columns
 	}
 	for _, rule := range c.rules {
 		if rule.Kind == toolroom.EffectCommand { // an image has programs of its own
@@ -127,14 +130,21 @@ func (s *Shell) startInDriver(ctx context.Context, c command, out, errOut io.Wri
 	}
 	st.signal = func(syscall.Signal) { st.kill() } // the protocol of guests has no signals
 	var io_ sync.WaitGroup
-	io_.Go(func() {
-		defer p.Stdin.Close()
-		_, _ = p.Stdin.Write(c.stdin) // the command need not read it
-	})
+	if c.terminal != nil {
+		c.terminal.lead(&io_, c.stdin, p.Stdin)
+	} else {
+		io_.Go(func() {
+			defer p.Stdin.Close()
+			_, _ = p.Stdin.Write(c.stdin) // the command need not read it
+		})
+	}
 	io_.Go(func() { _, _ = io.Copy(out, p.Stdout) })
 	go func() {
 		<-p.Done
 		p.Stdout.Close()
+		if c.terminal != nil {
+			c.terminal.close()
+		}
 		io_.Wait()
 		e := p.Exit()
 		st.exit = exitState{code: e.Code, exceeded: e.Exceeded, cpu: e.CPU, memory: e.Memory, err: e.Err}

@@ -133,7 +133,7 @@ func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (
 			defer os.Remove(c.state.Name())
 		}
 	}
-	if c.terminal, err = in.open(); err != nil {
+	if c.terminal, err = in.open(s.inDriver(c.runtime)); err != nil {
 		return out, err
 	}
 	if c.terminal != nil {

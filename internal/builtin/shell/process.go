@@ -245,7 +245,7 @@ func (s *Shell) background(ctx context.Context, req *source.Request, in StartArg
 		return nil, err
 	}
 	var run *started
-	if c.terminal, err = in.open(); err == nil {
+	if c.terminal, err = in.open(s.inDriver(c.runtime)); err == nil {
 		run, err = s.startCommand(ctx, req, c, &p.log, &p.log)
 	}
 	if err != nil {

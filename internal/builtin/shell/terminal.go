@@ -39,10 +39,18 @@ func terminalProperties(all map[string]builtin.Property) map[string]builtin.Prop
 	return all
 }
 
-// open returns a terminal, or nil if none was asked for.
-func (t Terminal) open() (*terminal, error) {
+// open returns a terminal, or nil if none was asked for. The sandbox of a driver opens one
+// inside, so that here is only what leads to it.
+func (t Terminal) open(inDriver bool) (*terminal, error) {
 	if !t.PTY {
 		return nil, nil
+	}
+	if inDriver {
+		read, write, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		return &terminal{ours: write, theirs: read, typing: make(chan struct{}, 1), rows: cmp.Or(t.Rows, defaultRows), columns: cmp.Or(t.Columns, defaultColumns)}, nil
 	}
 	ours, theirs, err := proc.OpenTerminal(cmp.Or(t.Rows, defaultRows), cmp.Or(t.Columns, defaultColumns))
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -58,6 +66,9 @@ func (t Terminal) open() (*terminal, error) {
 type terminal struct {
 	ours, theirs *os.File
 	typing       chan struct{} // has one element while a text is typed
+	// rows and columns are the size of a terminal in the sandbox of a driver. What is written
+	// to ours is typed into it, from theirs.
+	rows, columns int
 }
 
 // environ returns an environment that names the terminal.
@@ -81,6 +92,20 @@ func (t *terminal) serve(wg *sync.WaitGroup, input []byte, out io.Writer) {
 	wg.Go(func() {
 		_, _ = io.Copy(out, t.ours) // it ends with an error when the last program has closed it
 		t.ours.Close()
+	})
+}
+
+// lead leads what is typed, first the input, to a terminal in the sandbox of a driver, until
+// it is closed.
+func (t *terminal) lead(wg *sync.WaitGroup, input []byte, inside io.WriteCloser) {
+	t.typing <- struct{}{} // before anything else is typed
+	wg.Go(func() {
+		defer func() { <-t.typing }()
+		_, _ = t.ours.Write(input) // the command need not read it
+	})
+	wg.Go(func() {
+		defer inside.Close()
+		_, _ = io.Copy(inside, t.theirs)
 	})
 }
 

@@ -384,3 +384,24 @@ func TestRedirectsNeverCarryCredentialsToAnotherHost(t *testing.T) {
 		}
 	}
 }
+
+func TestAFailureOfTheFormRunHasItsReason(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ answer, text string }{
+		{`{"success": false, "error": "it broke"}`, "it broke"},
+		{`{"success": false, "result": {"got": {}}, "error": "it broke"}`, "it broke"},
+		{`{"success": false, "result": {"got": {}}, "error": {"code": 7}}`, `{"code": 7}`},
+		{`{"success": false, "result": "it broke", "error": null}`, "it broke"},
+		{`{"success": false}`, "the service reports failure and gives no reason"},
+	} {
+		server := httptest.NewServer(respond(200, "application/json", test.answer))
+		defer server.Close()
+		s := open(t, httpapi.Config{BaseURL: server.URL, Form: httpapi.FormRun, Tools: []httpapi.Tool{{Name: "t"}}}, httpapi.Options{})
+		output, err := call(t, s, "t", `{}`, "")
+		if err != nil || !output.Failed {
+			t.Errorf("%s: failed %v, error %v", test.answer, output.Failed, err)
+		} else if diff := cmp.Diff([]toolroom.Content{toolroom.TextContent(test.text)}, output.Content); diff != "" {
+			t.Errorf("%s:\n%s", test.answer, diff)
+		}
+	}
+}

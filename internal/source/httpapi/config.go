@@ -23,7 +23,7 @@ const (
 	// tool describes. It is the default.
 	FormPath Form = "path"
 	// FormRun posts {"tool", "input"} to {base_url}/tools/run and reads
-	// {"tool", "result", "success"}.
+	// {"tool", "result", "success", "error"}.
 	FormRun Form = "run"
 )
 

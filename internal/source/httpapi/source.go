@@ -313,11 +313,12 @@ func (s *Source) runRequest(ctx context.Context, tool string, input json.RawMess
 	return request, nil
 }
 
-// unwrap extracts the result from the response {"tool", "result", "success"}.
+// unwrap extracts the result from the response {"tool", "result", "success", "error"}.
 func unwrap(output *source.Output) error {
 	var answer struct {
 		Result  json.RawMessage `json:"result"`
 		Success *bool           `json:"success"`
+		Error   json.RawMessage `json:"error"`
 	}
 	if err := json.Unmarshal(output.Value, &answer); err != nil || answer.Result == nil && answer.Success == nil {
 		return toolroom.Errorf(toolroom.CodeInvalidOutput, `the response is not {"tool", "result", "success"}`).
@@ -329,7 +330,13 @@ func unwrap(output *source.Output) error {
 		return nil
 	}
 	reason := "the service reports failure and gives no reason"
-	if len(answer.Result) > 0 {
+	if why := answer.Error; len(why) > 0 && string(why) != "null" {
+		if text, ok := httpcall.ScalarText(why); ok {
+			reason = text
+		} else {
+			reason = string(why)
+		}
+	} else if len(answer.Result) > 0 {
 		reason, _ = httpcall.ScalarText(answer.Result)
 	}
 	if reason != "" {

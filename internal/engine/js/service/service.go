@@ -8,7 +8,6 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 	"github.com/toolroom/toolroom/internal/engine/worker"
-	"github.com/toolroom/toolroom/internal/guest/prelude"
 )
 
 // Name is the engine's id.
@@ -30,6 +29,6 @@ type Service struct{ *quickjs.Machine }
 
 // Open starts a machine, within the time of ctx.
 func Open(ctx context.Context, o wasm.Options) (Service, error) {
-	m, err := quickjs.New(ctx, prelude.JavaScript(), o)
+	m, err := quickjs.New(ctx, Prelude(), o)
 	return Service{m}, err
 }
