@@ -39,7 +39,7 @@ func (a *App) runBuild(ctx context.Context, b function.Build, out io.Writer) err
 		Sandbox: sandbox.Spec{Profile: sandbox.Standard, Limits: limits, Unasked: unasked, Guest: a.o.Guest.Path, Args: a.o.Guest.Args},
 		Program: bridge.Program{
 			Language: "command", Name: b.Command[0], Command: b.Command, Attached: true, Env: b.Env,
-			Limits: bridge.Limits{Wall: c.Timeout.Milliseconds(), Output: math.MaxInt64 / 2, Bytes: math.MaxInt64 / 2, Memory: limits.Memory},
+			Limits: bridge.Limits{Wall: max(c.Timeout.Milliseconds(), 1) /* 0 is none */, Output: math.MaxInt64 / 2, Bytes: math.MaxInt64 / 2, Memory: limits.Memory},
 		},
 	}
 	var said proc.Tail
