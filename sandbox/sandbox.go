@@ -74,6 +74,9 @@ type Spec struct {
 	// Folders are folders and files of this machine that the sandbox shows. With Folders
 	// the guest has the server's rights to their files, and no others.
 	Folders []Folder
+	// Terminal lets programs open pseudo-terminals, which containers have otherwise only in the
+	// profile dev.
+	Terminal bool
 	// Egress lists the hosts that may be reached, in the syntax of egress.Guard.Within.
 	// If it is not empty, the sandbox has a loopback and no other network, in every
 	// profile: the guest sends connections over its stream to the server, which decides

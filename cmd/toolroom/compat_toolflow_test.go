@@ -19,6 +19,7 @@ import (
 type flow struct {
 	t    *testing.T
 	base string
+	w    workshop
 }
 
 func newFlow(t *testing.T, config string) flow {
@@ -31,7 +32,7 @@ func newFlow(t *testing.T, config string) flow {
 	t.Cleanup(func() { <-ended }) // after the test's context
 	select {
 	case at := <-ready:
-		return flow{t, "http://" + at.String()}
+		return flow{t, "http://" + at.String(), w}
 	case err := <-ended:
 		ended <- err
 		t.Fatal(err)
@@ -202,6 +203,19 @@ func TestThePageAndBridgeOfToolFlowWork(t *testing.T) {
 	f.want(409, "PUT", "/api/admin/config", strings.Replace(string(same), "deprecated", "draft", 1), map[string]any{"error": "set releases.conflict to draft in toolroom.yaml"})
 	f.want(200, "POST", "/api/tasks/pop", `{"executor_id": "node-1", "executor_env": "prod"}`, map[string]any{"task": nil})
 	f.want(404, "POST", "/api/tasks/0f0f/report", `{"status": "DONE"}`, map[string]any{"error": "Task not found"})
+}
+
+func TestAFunctionThatIsEditedInThePageKeepsItsParameters(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, "server: {toolflow: true}\n")
+	f.w.serve("twice.py", "def twice(x: int) -> int:\n    return x * 2\n\ndef other() -> int:\n    return 1\n")
+	const edit = `{"code": "def twice(x: int) -> int:\n    return x * 4\n\ndef other() -> int:\n    return 1\n", "entry_point": "twice", "message": "four", "schema": {"type": "object"}, "config": {}}`
+	f.want(201, "POST", "/api/admin/tools/twice/versions", edit, map[string]any{"version": 2, "entry_point": "twice", "schema.properties.x.type": "integer"})
+	ran := f.ask(201, "POST", "/api/admin/tools/twice/run-test", `{"arguments": {"x": 21}, "version": 2}`)
+	if got := f.ended(ran["execution_id"].(string)); got["status"] != "success" || fmt.Sprint(got["output"]) != "84" {
+		t.Errorf("%v", got)
+	}
+	f.want(400, "POST", "/api/admin/tools/twice/versions", `{"code": "def other() -> int:\n    return 1\n", "entry_point": "twice"}`, map[string]any{"error": "the code no longer has this tool"})
 }
 
 func TestTheRoutesOfToolFlowAreOffUnlessConfigured(t *testing.T) {

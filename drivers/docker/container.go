@@ -62,7 +62,7 @@ func createOptions(s sandbox.Spec, podman, gVisor bool) client.ContainerCreateOp
 		ReadonlyRootfs: true,
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    []string{"no-new-privileges"},
-		MaskedPaths:    oci.Masked(s.Profile),
+		MaskedPaths:    oci.Masked(s),
 		ReadonlyPaths:  oci.Readonly(),
 		LogConfig:      container.LogConfig{Type: "none"}, // the bridge must not be logged to disk
 		Mounts:         []mount.Mount{{Type: mount.TypeBind, Source: s.Guest, Target: guestPath, ReadOnly: true}},

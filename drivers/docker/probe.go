@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"syscall"
@@ -112,6 +114,20 @@ func (f engineInfo) held(s sandbox.Spec) map[sandbox.Limit]string {
 	return held
 }
 
+// isHere reports whether the engine at an address runs on this machine. Another one would look
+// for folders of this machine on its own.
+func isHere(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	if u.Scheme == "unix" || u.Scheme == "npipe" {
+		return true
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
 // probeTimeout bounds the time in which an engine must answer.
 const probeTimeout = 5 * time.Second
 
@@ -123,7 +139,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		return d.refusal(ctx, err)
 	}
-	p := sandbox.Probe{State: sandbox.Available, Version: e.info.version, Isolation: e.info.isolation(d.o.Runtime, sandbox.Standard), Holds: e.info.holds, Lacks: e.info.lacks, DevLacks: oci.DevLacks(), Images: true, Folders: true, Runtimes: map[string]string{}}
+	p := sandbox.Probe{State: sandbox.Available, Version: e.info.version, Isolation: e.info.isolation(d.o.Runtime, sandbox.Standard), Holds: e.info.holds, Lacks: e.info.lacks, DevLacks: oci.DevLacks(), Images: true, Folders: isHere(e.DaemonHost()), Runtimes: map[string]string{}}
 	if e.info.isGVisor(d.o.Runtime) {
 		p.Holds, p.Lacks = maps.Clone(p.Holds), maps.Clone(p.Lacks)
 		delete(p.Holds, sandbox.LimitPIDs)

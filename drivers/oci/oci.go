@@ -79,7 +79,7 @@ func Spec(s sandbox.Spec, o Options) *specs.Spec {
 			},
 			CgroupsPath:   "/" + o.ID,
 			Resources:     resources(s.Limits),
-			MaskedPaths:   Masked(s.Profile),
+			MaskedPaths:   Masked(s),
 			ReadonlyPaths: Readonly(),
 		},
 	}
@@ -193,15 +193,16 @@ func limitsSwap() bool {
 
 // Masked returns the paths that are hidden in a container: those of the Docker engine, the
 // kernel's symbols and cgroups, whose tree Docker puts into a folder that root may write and
-// that has no size. Outside the profile dev terminals are hidden too. gVisor masks nothing: it
+// that has no size. Outside the profile dev terminals are hidden too, unless the sandbox is to
+// have them. gVisor masks nothing: it
 // has no such files, or its own.
-func Masked(p sandbox.Profile) []string {
+func Masked(s sandbox.Spec) []string {
 	paths := []string{
 		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kallsyms", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
 		"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap",
 		"/sys/fs/cgroup",
 	}
-	if p != sandbox.Dev {
+	if s.Profile != sandbox.Dev && !s.Terminal {
 		paths = append(paths, "/dev/pts")
 	}
 	return paths

@@ -62,7 +62,7 @@ func (c *commands) Start(ctx context.Context, l shell.Launch) (*shell.Launched, 
 	if err != nil {
 		return nil, err
 	}
-	spec.Folders = l.Folders
+	spec.Folders, spec.Terminal = l.Folders, l.Rows > 0
 	guard := c.guard
 	if l.Online && guard != nil {
 		spec.Egress = []string{config.AnyHost}

@@ -5,11 +5,15 @@
 package builtin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
@@ -125,10 +129,49 @@ func Hints(readOnly, destructive, openWorld bool) toolroom.Hints {
 
 func decode[In any](arguments json.RawMessage) (In, error) {
 	var in In
-	if err := jsonx.Unmarshal(arguments, &in, jsonx.Limits{Bytes: len(arguments)}); err != nil {
+	err := jsonx.Unmarshal(arguments, &in, jsonx.Limits{Bytes: len(arguments)})
+	if err != nil {
+		var again In
+		if jsonx.Unmarshal(wholeNumbers(arguments), &again, jsonx.Limits{}) == nil {
+			return again, nil
+		}
 		return in, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments cannot be read: %w", err)
 	}
 	return in, nil
+}
+
+// wholeNumbers writes numbers such as 2.0 and 1e3 without fraction and exponent. They are
+// integers of JSON Schema, and Go reads none of them into an int.
+func wholeNumbers(arguments json.RawMessage) json.RawMessage {
+	reader := json.NewDecoder(bytes.NewReader(arguments))
+	reader.UseNumber()
+	var all any
+	if reader.Decode(&all) != nil {
+		return arguments
+	}
+	var walk func(v any) any
+	walk = func(v any) any {
+		switch v := v.(type) {
+		case json.Number:
+			if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".eE") && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+				return json.Number(strconv.FormatInt(int64(f), 10))
+			}
+		case []any:
+			for i, item := range v {
+				v[i] = walk(item)
+			}
+		case map[string]any:
+			for name, item := range v {
+				v[name] = walk(item)
+			}
+		}
+		return v
+	}
+	written, err := jsonx.Marshal(walk(all))
+	if err != nil {
+		return arguments
+	}
+	return written
 }
 
 // Pack is a group of tools that share what they work on.

@@ -66,6 +66,11 @@ func (s *Shell) startWhere(ctx context.Context, req *source.Request, c command, 
 	if err := s.permitted(req); err != nil {
 		return nil, err
 	}
+	for _, arg := range c.argv {
+		if strings.Contains(arg, "\x00") {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the command contains a zero byte").WithHint("no argument of a program can have one")
+		}
+	}
 	c.rules = req.Forbidden
 	if c.terminal != nil {
 		c.env = c.terminal.environ(c.env)
@@ -94,6 +99,7 @@ func (s *Shell) permitted(req *source.Request) error {
 	have := s.isolation(context.Background(), req)
 	if !policy.Holds(policy.Walls(have), toolroom.Isolation(req.Isolation)) {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires isolation %s or stronger, but commands run in %s", req.Isolation, have).
+			WithHint("name a sandbox that has it: builtin: {shell: {runtime: gvisor}}, or a rule of the policy with @engine(\"gvisor\")").
 			WithCLIHint("see which rule requires it: toolroom policy explain %s", req.Tool)
 	}
 	return nil

@@ -329,6 +329,15 @@ func TestBackgroundProcesses(t *testing.T) {
 	})
 }
 
+func TestACommandWithAZeroByteIsRefused(t *testing.T) {
+	on(t, func(t *testing.T, runtime string) {
+		k := newKit(t, runtime, folder.Options{})
+		if _, err := k.run(map[string]any{"command": "echo a\x00b"}); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
 func TestHugeOutputIsClipped(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, shell.RuntimeProcess, folder.Options{})

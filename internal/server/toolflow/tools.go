@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -216,7 +217,10 @@ func (s *server) push(r *http.Request, who toolroom.Identity) (int, any, error) 
 		return 0, nil, err
 	}
 	v := toolflow.Version{Code: in.Code, Entry: in.Entry, Config: in.Config, Schema: in.Schema, Message: in.Message}
-	u, err := v.Upload(id.Name, t.Description)
+	u, ours, err := s.edited(r.Context(), t.id, v)
+	if err == nil && !ours {
+		u, err = v.Upload(id.Name, t.Description)
+	}
 	if err != nil {
 		return 0, nil, err
 	}
@@ -225,13 +229,37 @@ func (s *server) push(r *http.Request, who toolroom.Identity) (int, any, error) 
 	if err != nil {
 		return 0, nil, err
 	}
-	made := pushed[0].Version
+	at := slices.IndexFunc(pushed, func(p release.Pushed) bool { return p.Tool == t.id })
+	if at < 0 {
+		return 0, nil, refuse(http.StatusBadRequest, "the code no longer has this tool")
+	}
+	made := pushed[at].Version
 	if in.Status != "" && in.Status != string(release.StatusDraft) {
 		if made, err = s.status(r.Context(), made, in.Status, who); err != nil {
 			return 0, nil, err
 		}
 	}
 	return http.StatusCreated, versionItem(made), nil
+}
+
+// edited returns an upload of the newest version with other code, if that version is a
+// function that was not written for ToolFlow: it gets its arguments one by one, so its code
+// must not be called as ToolFlow's is. Its schema and its config come from its files.
+func (s *server) edited(ctx context.Context, tool string, v toolflow.Version) (u release.Upload, ours bool, err error) {
+	newest, err := s.Releases.Pick(ctx, tool, 0)
+	if toolroom.CodeOf(err) == toolroom.CodeNotFound || toolroom.CodeOf(err) == toolroom.CodeToolNotFound {
+		return u, false, nil // it has none yet
+	}
+	if err != nil {
+		return u, false, err
+	}
+	spec := &newest.Spec
+	if _, wrapped := spec.Files[toolflow.CodeFile]; wrapped || spec.Source != "" || spec.Language == "wasm" || v.Entry != spec.Entry {
+		return u, false, nil
+	}
+	files := maps.Clone(spec.Files)
+	files[spec.File] = v.Code
+	return release.Upload{Files: files, File: spec.File, Message: v.Message, Base: -1}, true, nil
 }
 
 // version returns a version of a tool, with a message if there is none.

@@ -20,6 +20,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/BurntSushi/toml"
 	"github.com/gofrs/flock"
@@ -103,8 +104,13 @@ func sameVersion(a, b string) bool {
 // files, folders or addresses are left to uv, which refuses to build them.
 func (r Resolver) mayBuild(requires []string) bool {
 	return len(r.names(nil)) > 0 && !slices.ContainsFunc(requires, func(one string) bool {
-		return strings.ContainsAny(one, `@/\`) || !pypiName.MatchString(strings.TrimSpace(one)[:1])
+		return !ofIndex(one)
 	})
+}
+
+// ofIndex reports whether a requirement begins with a name, and names no file, folder or address.
+func ofIndex(requirement string) bool {
+	return !strings.ContainsAny(requirement, "\n\r\x00@/\\") && pypiName.MatchString((strings.TrimSpace(requirement) + "-")[:1])
 }
 
 // names returns the Python packages that may be built and are not.
@@ -250,7 +256,7 @@ func sdists(lock string) ([]builtWheel, error) {
 			continue
 		}
 		sum := p.Sdist.Hashes["sha256"]
-		if len(sum) != 2*sha256.Size {
+		if !isSHA256.MatchString(sum) {
 			return nil, toolroom.Errorf(toolroom.CodeDenied, "the source distribution of %s %s has no SHA-256, so its content cannot be checked", p.Name, p.Version).
 				WithHint("use an index that publishes hashes")
 		}
@@ -352,7 +358,7 @@ func (r Resolver) build(ctx context.Context, b *builtWheel, wheels string) (stri
 	}
 	known := len(needs)
 	for _, one := range more {
-		if strings.ContainsAny(one, "\n\r\x00@/\\") || !pypiName.MatchString((strings.TrimSpace(one) + "-")[:1]) {
+		if !ofIndex(one) {
 			return "", toolroom.Errorf(toolroom.CodeDenied, "the build of %s %s needs %q, which is no package of an index", b.Name, b.Version, one)
 		}
 		if !slices.Contains(needs, one) {
@@ -410,7 +416,7 @@ func (r Resolver) makeWheel(ctx context.Context, b *builtWheel) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	made, err := r.Store.once(buildKey(pypi, b.SHA256, b.Lock, python), func() (record, error) {
+	made, err := r.Store.once(ctx, buildKey(pypi, b.SHA256, b.Lock, python), func() (record, error) {
 		file, err := r.Store.fetch(ctx, b.source(), sdistSuffix)
 		if err != nil {
 			return record{}, err
@@ -564,7 +570,7 @@ func readProject(file string) (project, error) {
 		return legacyProject, nil
 	}
 	for _, one := range p.Build.Requires {
-		if strings.ContainsAny(one, "\n\r\x00@/\\") || !pypiName.MatchString((strings.TrimSpace(one) + "-")[:1]) {
+		if !ofIndex(one) {
 			return project{}, toolroom.Errorf(toolroom.CodeDenied, "its build needs %q, which is no package of an index", one)
 		}
 	}
@@ -621,6 +627,9 @@ func projectText(file string) (string, error) {
 	}
 }
 
+// lockPause is how long a build waits before it looks again whether another one has ended.
+const lockPause = 50 * time.Millisecond
+
 // recordFolder is the folder of a store that says what was built from what.
 const recordFolder = "built"
 
@@ -641,13 +650,13 @@ func (s LayerStore) recorded(key string) (r record) {
 
 // once returns what build made for a key, and calls it only if that is not in the store: most
 // builds do not make the same twice, and pushing the same again should make no version.
-func (s LayerStore) once(key string, build func() (record, error)) (record, error) {
+func (s LayerStore) once(ctx context.Context, key string, build func() (record, error)) (record, error) {
 	folder := filepath.Join(s.Folder, recordFolder)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return record{}, err
 	}
 	held := flock.New(filepath.Join(folder, key+".lock"))
-	if err := held.Lock(); err != nil {
+	if _, err := held.TryLockContext(ctx, lockPause); err != nil {
 		return record{}, err
 	}
 	defer held.Unlock()

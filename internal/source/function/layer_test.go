@@ -237,7 +237,7 @@ func TestWhatWasBuiltIsCollectedWithItsLock(t *testing.T) {
 	t.Parallel()
 	s := LayerStore{Folder: t.TempDir()}
 	make := func(text string) record {
-		r, err := s.once(buildKey(text), func() (record, error) {
+		r, err := s.once(t.Context(), buildKey(text), func() (record, error) {
 			sum, err := s.keep(builtSuffix, func(to io.Writer) error { _, err := io.WriteString(to, text); return err }, func(_, _ string) error { return nil })
 			return record{File: sum + builtSuffix}, err
 		})

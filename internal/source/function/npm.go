@@ -79,7 +79,8 @@ func manifest(requires []string) ([]byte, error) {
 // if it is empty, a new one. With a folder of tarballs it uses only those, and no network.
 func (n NPM) Resolve(ctx context.Context, requires []string, lock, tarballs string) (string, error) {
 	var err error
-	if lock == "" {
+	own := lock != ""
+	if !own {
 		if lock, err = n.lock(ctx, requires, tarballs); err != nil {
 			return "", err
 		}
@@ -104,10 +105,37 @@ func (n NPM) Resolve(ctx context.Context, requires []string, lock, tarballs stri
 			scripted = append(scripted, p)
 		}
 	}
+	if own {
+		for _, p := range scripted {
+			if err := n.same(ctx, p, tarballs); err != nil {
+				return "", err
+			}
+		}
+	}
 	if len(scripted) > 0 {
 		return n.runScripts(ctx, requires, lock, tarballs, scripted)
 	}
 	return lock, nil
+}
+
+// same returns an error if a package of an author's lock is not the one that the registry has
+// by its name and version: the config allows that one to run.
+func (n NPM) same(ctx context.Context, p npmPackage, tarballs string) error {
+	lock, err := n.lock(ctx, []string{p.Name + "@" + p.Version}, tarballs)
+	if err != nil {
+		return err
+	}
+	all, err := parseNPM(lock)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(all, func(q npmPackage) bool {
+		return q.At == Modules+"/"+p.Name && q.Name == p.Name && q.Version == p.Version && q.Integrity == p.Integrity
+	}) {
+		return nil
+	}
+	return toolroom.Errorf(toolroom.CodeDenied, "%s has an install script, and its content in %s is not that of %s %s in the registry: nothing was installed", p.At, LockFile, p.Name, p.Version).
+		WithHint("lock it again without %s", LockFile)
 }
 
 // lock makes a lock with npm.
@@ -301,6 +329,9 @@ func (n NPM) Unpack(ctx context.Context, requires []string, lock, tarballs strin
 			return toolroom.Errorf(toolroom.CodeInvalidArguments, "the packages of the lock cannot be installed: %s", said).
 				WithHint("if %s does not fit the dependencies, make it again: npm install --package-lock-only", LockFile)
 		}
+		if err := onlyListed(lock, folder); err != nil {
+			return err
+		}
 		if s := scriptsOf(lock); len(s.Ran) > 0 {
 			if err := n.applyScripts(s, folder); err != nil {
 				return err
@@ -308,6 +339,32 @@ func (n NPM) Unpack(ctx context.Context, requires []string, lock, tarballs strin
 		}
 		return readable(folder)
 	})
+}
+
+// onlyListed returns an error if npm has installed a package that is not in the digest of the
+// lock: a lock can say of any package that it is not fetched, and npm knows better.
+func onlyListed(lock, folder string) error {
+	all, err := parseNPM(lock)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(folder, Modules, ".package-lock.json"))
+	if err != nil {
+		return err
+	}
+	var installed struct {
+		Packages map[string]npmPackage `json:"packages"`
+	}
+	if err := json.Unmarshal(text, &installed); err != nil {
+		return err
+	}
+	for _, at := range slices.Sorted(maps.Keys(installed.Packages)) {
+		if !installed.Packages[at].InBundle && !slices.ContainsFunc(all, func(p npmPackage) bool { return p.At == at }) {
+			return toolroom.Errorf(toolroom.CodeDenied, "%s says of %s that it is not fetched, and it was: nothing was installed", LockFile, at).
+				WithHint("make the lock again: npm install --package-lock-only")
+		}
+	}
+	return nil
 }
 
 // readable lets other users read a folder, and no one write to it by its mode. A link in a

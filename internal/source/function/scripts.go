@@ -71,21 +71,21 @@ func (n NPM) runScripts(ctx context.Context, requires []string, lock, tarballs s
 		return "", err
 	}
 	s := scripts{}
-	var names, said []string
+	var said []string
 	for _, p := range all {
 		if !n.Builder.allows(npm, p.Name) {
 			return "", toolroom.Errorf(toolroom.CodeDenied, "the install script of %s %s ran for this version, and that is not allowed here", p.Name, p.Version).WithHint("allow it: %s", allow(npm, p.Name))
 		}
 		s.Ran = append(s.Ran, p.At)
-		if !slices.Contains(names, p.Name) {
-			names, said = append(names, p.Name), append(said, p.Name+" "+p.Version)
+		if one := p.Name + " " + p.Version; !slices.Contains(said, one) {
+			said = append(said, one)
 		}
 	}
-	task, err := json.Marshal(map[string]any{"layer": sandbox.LayerPath, "names": names, "folders": s.Ran})
+	task, err := json.Marshal(map[string]any{"layer": sandbox.LayerPath, "folders": s.Ran})
 	if err != nil {
 		return "", err
 	}
-	made, err := n.Store.once(buildKey(npm, plain, string(task)), func() (record, error) {
+	made, err := n.Store.once(ctx, buildKey(npm, plain, string(task)), func() (record, error) {
 		sum, err := n.Store.keep(builtSuffix, func(to io.Writer) error {
 			return n.Builder.Run(ctx, Build{
 				Name: strings.Join(said, ", "), Command: []string{"node", "-e", scriptsProgram, string(task)},

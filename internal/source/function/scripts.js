@@ -4,7 +4,7 @@
 const fs = require("fs"), path = require("path"), { spawnSync } = require("child_process");
 const task = JSON.parse(process.argv[1]);
 fs.cpSync(task.layer, "packages", { recursive: true });
-const done = spawnSync("npm", ["rebuild", "--ignore-scripts=false", "--foreground-scripts", "--offline", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", "--logs-max=0", "--cache=/tmp/npm", ...task.names], { cwd: "packages", stdio: ["ignore", 2, 2] });
+const done = spawnSync("npm", ["rebuild", "--ignore-scripts=false", "--foreground-scripts", "--offline", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", "--logs-max=0", "--cache=/tmp/npm", ...task.folders.map(at => "./" + at)], { cwd: "packages", stdio: ["ignore", 2, 2] });
 if (done.error) {
   console.error(done.error.code === "ENOENT" ? "the sandbox has no npm: install Node.js with npm in the system's folders" : String(done.error));
   process.exit(1);
