@@ -135,7 +135,8 @@ func (a *App) ensureLayer(ctx context.Context, spec *release.Spec) error {
 	}
 	digest, err := a.restoreLayer(ctx, spec)
 	if err != nil {
-		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the packages of the tool could not be restored: %w", err)
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the packages of the tool could not be restored: %w", err).
+			WithHint("%s", toolroom.AsError(err).Hint)
 	}
 	if digest != spec.Layer {
 		return toolroom.Errorf(toolroom.CodeInternal, "the lock describes the layer %s, and the version has %s", digest, spec.Layer)

@@ -57,7 +57,7 @@ func (s *Service) Sync(ctx context.Context, uploads []Upload, o SyncOptions, who
 			return nil, err
 		}
 	}
-	from := map[string]string{} // the file of each tool
+	from := map[string]planned{}
 	for _, u := range uploads {
 		steps, err := s.syncOne(ctx, u, o, who, from)
 		plan = append(plan, steps...)
@@ -68,7 +68,10 @@ func (s *Service) Sync(ctx context.Context, uploads []Upload, o SyncOptions, who
 	return plan, nil
 }
 
-func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who string, from map[string]string) ([]Step, error) {
+// planned is the version of a tool that a sync has read.
+type planned struct{ file, digest string }
+
+func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who string, from map[string]planned) ([]Step, error) {
 	found, err := s.Inspect(ctx, u)
 	if err != nil {
 		return nil, err
@@ -86,11 +89,13 @@ func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who stri
 			return nil, err
 		}
 		step := Step{Action: StepNothing, Tool: f.ID.String()}
-		if other, twice := from[step.Tool]; twice {
-			return nil, toolroom.Errorf(toolroom.CodeConflict, "%s and %s are both the tool %s", other, f.Spec.File, step.Tool).
-				WithHint("give one of them another name, or remove it")
+		if other, twice := from[step.Tool]; twice && other.digest == digest {
+			continue // a file with several tools is pulled into a folder for each
+		} else if twice {
+			return nil, toolroom.Errorf(toolroom.CodeConflict, "%s and %s are both the tool %s, and differ", other.file, f.Spec.File, step.Tool).
+				WithHint("make them the same, give one of them another name, or remove it")
 		}
-		from[step.Tool] = f.Spec.File
+		from[step.Tool] = planned{f.Spec.File, digest}
 		switch {
 		case len(versions) == 0:
 			step.Action, step.Version = StepCreate, 1

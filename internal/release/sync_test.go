@@ -140,3 +140,21 @@ func TestSyncMakesTheCasesThoseOfTheFile(t *testing.T) {
 		t.Errorf("an unknown member: %v", err)
 	}
 }
+
+func TestASyncTakesTheSameToolTwiceUnlessTheTextsDiffer(t *testing.T) {
+	t.Parallel()
+	s := newService(t, t.TempDir())
+	sync := func(texts ...string) ([]release.Step, error) {
+		var uploads []release.Upload
+		for _, text := range texts {
+			uploads = append(uploads, upload("x", text))
+		}
+		return s.Sync(t.Context(), uploads, release.SyncOptions{}, "ann")
+	}
+	if plan, err := sync("one\n", "one\n"); err != nil || len(plan) != 1 || plan[0].Action != release.StepCreate {
+		t.Errorf("copies: %v %v", plan, err)
+	}
+	if _, err := sync("one\n", "two\n"); toolroom.CodeOf(err) != toolroom.CodeConflict || !strings.Contains(err.Error(), "and differ") {
+		t.Errorf("texts that differ: %v", err)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -214,39 +215,41 @@ func TestOnlyCallsInsideAndRetriesAreRefusedBecauseTheirToolHasChanged(t *testin
 
 func TestATimeoutSaysHowToGetMoreTimeAndACancellationDoesNot(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	polite := func(ctx context.Context, _ *source.Request) (*source.Output, error) {
-		<-ctx.Done()
-		e := toolroom.Errorf(toolroom.CodeUpstreamError, "stopped")
-		e.Details = map[string]any{"sent": 3}
-		return nil, e
-	}
-	reads := tool("slow:reads")
-	reads.Guarantee, reads.Timeout = toolroom.GuaranteeSafe, 90*time.Second
-	b.add(reads, polite)
-	b.add(tool("slow:writes"), polite)
-	b.add(tool("slow:ends"), func(ctx context.Context, _ *source.Request) (*source.Output, error) {
-		<-ctx.Done()
-		return &source.Output{Value: json.RawMessage(`1`)}, nil
+	synctest.Test(t, func(t *testing.T) { // no time passes before a tool has begun
+		b := newBench(t)
+		polite := func(ctx context.Context, _ *source.Request) (*source.Output, error) {
+			<-ctx.Done()
+			e := toolroom.Errorf(toolroom.CodeUpstreamError, "stopped")
+			e.Details = map[string]any{"sent": 3}
+			return nil, e
+		}
+		reads := tool("slow:reads")
+		reads.Guarantee, reads.Timeout = toolroom.GuaranteeSafe, 90*time.Second
+		b.add(reads, polite)
+		b.add(tool("slow:writes"), polite)
+		b.add(tool("slow:ends"), func(ctx context.Context, _ *source.Request) (*source.Output, error) {
+			<-ctx.Done()
+			return &source.Output{Value: json.RawMessage(`1`)}, nil
+		})
+		r := b.Run(t.Context(), toolroom.Call{Tool: "slow:reads", Timeout: time.Millisecond})
+		if e := r.Error; toolroom.CodeOf(r.Err()) != toolroom.CodeTimeout || !e.Retryable || !strings.Contains(e.Hint, "at most 1m30s") || e.Details["sent"] != 3 || e.Tool != "slow:reads" || strings.Contains(e.Message, "has not stopped") {
+			t.Errorf("a timeout: %+v", e)
+		}
+		if e := b.Run(t.Context(), toolroom.Call{Tool: "slow:writes", Timeout: time.Millisecond}).Error; e == nil || e.Retryable || !strings.Contains(e.Hint, "at most 10m0s") {
+			t.Errorf("a timeout of a tool that may not be repeated: %+v", e)
+		}
+		if r := b.Run(t.Context(), toolroom.Call{Tool: "slow:ends", Timeout: time.Millisecond}); !r.OK() || string(r.Value) != "1" {
+			t.Errorf("a tool that ended its work: %v", r.Error)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		b.add(tool("slow:left"), func(ctx context.Context, req *source.Request) (*source.Output, error) {
+			cancel()
+			return polite(ctx, req)
+		})
+		if e := b.Run(ctx, toolroom.Call{Tool: "slow:left"}).Error; e == nil || e.Code != toolroom.CodeCancelled || e.Hint != "" || e.Message != "slow:left was cancelled" {
+			t.Errorf("a cancellation: %+v", e)
+		}
 	})
-	r := b.Run(t.Context(), toolroom.Call{Tool: "slow:reads", Timeout: time.Millisecond})
-	if e := r.Error; toolroom.CodeOf(r.Err()) != toolroom.CodeTimeout || !e.Retryable || !strings.Contains(e.Hint, "at most 1m30s") || e.Details["sent"] != 3 || e.Tool != "slow:reads" || strings.Contains(e.Message, "has not stopped") {
-		t.Errorf("a timeout: %+v", e)
-	}
-	if e := b.Run(t.Context(), toolroom.Call{Tool: "slow:writes", Timeout: time.Millisecond}).Error; e == nil || e.Retryable || !strings.Contains(e.Hint, "at most 10m0s") {
-		t.Errorf("a timeout of a tool that may not be repeated: %+v", e)
-	}
-	if r := b.Run(t.Context(), toolroom.Call{Tool: "slow:ends", Timeout: time.Millisecond}); !r.OK() || string(r.Value) != "1" {
-		t.Errorf("a tool that ended its work: %v", r.Error)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	b.add(tool("slow:left"), func(ctx context.Context, req *source.Request) (*source.Output, error) {
-		cancel()
-		return polite(ctx, req)
-	})
-	if e := b.Run(ctx, toolroom.Call{Tool: "slow:left"}).Error; e == nil || e.Code != toolroom.CodeCancelled || e.Hint != "" || e.Message != "slow:left was cancelled" {
-		t.Errorf("a cancellation: %+v", e)
-	}
 }
 
 func TestAReceiptHoldsWhatACallDidAndNoMore(t *testing.T) {

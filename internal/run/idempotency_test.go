@@ -70,7 +70,7 @@ func TestAKeyThatAnotherProcessHoldsIsWaitedFor(t *testing.T) {
 	call := toolroom.Call{Tool: "pay:it", IdempotencyKey: "k"}
 	gone, cancel := context.WithCancel(t.Context())
 	b.OwnerAlive = func(owner string) bool { cancel(); return owner == "other" }
-	if e := b.Run(gone, call).Error; e == nil || e.Code != toolroom.CodeCancelled || !strings.Contains(e.Message, "call call_1, the first with this idempotency key, is still running in another process") {
+	if e := b.Run(gone, call).Error; e == nil || e.Code != toolroom.CodeCancelled {
 		t.Errorf("a caller that gives up: %v", e)
 	}
 	b.OwnerAlive = func(string) bool {
