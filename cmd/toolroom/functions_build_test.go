@@ -212,8 +212,8 @@ func TestABuildEndsWithEverythingThatItStarted(t *testing.T) {
 	if _, err := pushBuilt(short, folder, "endless"); toolroom.CodeOf(err) != toolroom.CodeTimeout || !strings.Contains(fmt.Sprint(err), "the build of endless 1.0 did not end within 3s") {
 		t.Error(err)
 	}
-	short := buildable(t, "timeout: 500us", "pypi:endless") // less than the least limit of a sandbox
-	if _, err := pushBuilt(short, folder, "endless"); toolroom.CodeOf(err) != toolroom.CodeTimeout {
+	least := buildable(t, "timeout: 500us", "pypi:endless") // less than the least limit of a sandbox
+	if _, err := pushBuilt(least, folder, "endless"); toolroom.CodeOf(err) != toolroom.CodeTimeout {
 		t.Error(err)
 	}
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
