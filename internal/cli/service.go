@@ -169,7 +169,7 @@ name others, and the service runs as the user toolroom, who must exist.`,
 				return o.screen.printf("# %s\n%s", o.file(), text)
 			}
 			if o.prefix == "" {
-				if err := o.ready(s, file); err != nil {
+				if err := o.ready(c.Context(), s, file); err != nil {
 					return err
 				}
 			}
@@ -213,9 +213,14 @@ func (o *serviceFlags) systemFlag() string {
 
 // ready returns an error if the service cannot be started here. A service of the machine gets
 // a config.
-func (o *serviceFlags) ready(s service.Service, file string) error {
-	if err := o.manager().Check(); err != nil {
+func (o *serviceFlags) ready(ctx context.Context, s service.Service, file string) error {
+	m := o.manager()
+	if err := m.Check(); err != nil {
 		return err
+	}
+	if serverRuns(s.Folder) && !m.Active(ctx) {
+		return toolroom.Errorf(toolroom.CodeConflict, "a server of the home %s runs already: %s", s.Folder, firstServer(s.Folder)).
+			WithHint("stop it, and install the service then")
 	}
 	if !o.system {
 		return os.MkdirAll(s.Folder, 0o700)

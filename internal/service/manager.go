@@ -68,6 +68,11 @@ func (m Manager) Start(ctx context.Context, file string) error {
 	return nil
 }
 
+// Active reports whether systemd runs the service.
+func (m Manager) Active(ctx context.Context) bool {
+	return m.Kind == Systemd && m.systemctl(ctx, "is-active", "--quiet", Name) == nil
+}
+
 // Failed reports whether systemd has given the service up. Launchd starts it again for ever.
 func (m Manager) Failed(ctx context.Context) bool {
 	return m.Kind == Systemd && m.systemctl(ctx, "is-failed", "--quiet", Name) == nil

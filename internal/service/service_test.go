@@ -100,12 +100,12 @@ func TestTheManagerIsToldInOrder(t *testing.T) {
 		"a user of systemd": {service.Manager{Kind: service.Systemd}, []string{
 			"systemctl --user daemon-reload", "systemctl --user enable toolroom.service", "systemctl --user restart toolroom.service",
 			"systemctl --user --no-pager status toolroom.service", "journalctl --user --no-pager -n 5 -u toolroom.service -f",
-			"systemctl --user disable --now toolroom.service", "systemctl --user daemon-reload", "systemctl --user is-failed --quiet toolroom.service",
+			"systemctl --user disable --now toolroom.service", "systemctl --user daemon-reload", "systemctl --user is-active --quiet toolroom.service", "systemctl --user is-failed --quiet toolroom.service",
 		}},
 		"the machine with systemd": {service.Manager{Kind: service.Systemd, System: true}, []string{
 			"systemctl daemon-reload", "systemctl enable toolroom.service", "systemctl restart toolroom.service",
 			"systemctl --no-pager status toolroom.service", "journalctl --no-pager -n 5 -u toolroom.service -f",
-			"systemctl disable --now toolroom.service", "systemctl daemon-reload", "systemctl is-failed --quiet toolroom.service",
+			"systemctl disable --now toolroom.service", "systemctl daemon-reload", "systemctl is-active --quiet toolroom.service", "systemctl is-failed --quiet toolroom.service",
 		}},
 		"a user of launchd": {service.Manager{Kind: service.Launchd, UID: 501}, []string{
 			"launchctl bootout gui/501/io.github.toolroom", "launchctl bootstrap gui/501 /f", "launchctl print gui/501/io.github.toolroom",
@@ -123,8 +123,9 @@ func TestTheManagerIsToldInOrder(t *testing.T) {
 			if err := errors.Join(c.m.Start(ctx, "/f"), c.m.Status(ctx), c.m.Logs(ctx, "/log", 5, true), c.m.Stop(ctx), c.m.Removed(ctx)); err != nil {
 				t.Fatal(err)
 			}
-			if failed := c.m.Failed(ctx); failed != (c.m.Kind == service.Systemd) {
-				t.Errorf("failed: %v", failed)
+			systemd := c.m.Kind == service.Systemd
+			if active, failed := c.m.Active(ctx), c.m.Failed(ctx); active != systemd || failed != systemd {
+				t.Errorf("active: %v, failed: %v", active, failed)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("-want +got\n%s", diff)

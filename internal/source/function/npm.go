@@ -312,7 +312,7 @@ func (n NPM) Unpack(ctx context.Context, requires []string, lock, tarballs strin
 	if err != nil {
 		return "", err
 	}
-	return digest, n.Store.make(digest, func(folder string) error {
+	return digest, n.Store.make(ctx, digest, func(folder string) error {
 		for name, content := range map[string][]byte{PackageFile: text, LockFile: []byte(lock)} {
 			if err := os.WriteFile(filepath.Join(folder, name), content, 0o644); err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -85,7 +86,7 @@ func (n NPM) runScripts(ctx context.Context, requires []string, lock, tarballs s
 	if err != nil {
 		return "", err
 	}
-	made, err := n.Store.once(ctx, buildKey(npm, plain, string(task)), func() (record, error) {
+	made, err := n.Store.once(ctx, buildKey(npm, plain, string(task), node()), func() (record, error) {
 		sum, err := n.Store.keep(builtSuffix, func(to io.Writer) error {
 			return n.Builder.Run(ctx, Build{
 				Name: strings.Join(said, ", "), Command: []string{"node", "-e", scriptsProgram, string(task)},
@@ -202,4 +203,17 @@ func (n NPM) Restore(ctx context.Context, requires []string, lock string) (strin
 		return "", notTheSame(all[0].Name+" "+all[0].Version, "what its install script made", got, s.Result)
 	}
 	return n.Unpack(ctx, requires, lock, "")
+}
+
+// node returns what tells one installed Node from another: native code is built for one.
+func node() string {
+	file, err := exec.LookPath("node")
+	if err != nil {
+		return ""
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprint(info.Size(), " ", info.ModTime().UnixNano())
 }

@@ -59,7 +59,7 @@ func (s LayerStore) Unpack(ctx context.Context, lock string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return digest, s.make(digest, func(folder string) error {
+	return digest, s.make(ctx, digest, func(folder string) error {
 		left := int64(maxUnpacked)
 		for _, w := range wheels {
 			file, err := s.fetch(ctx, w, wheelSuffix)
@@ -76,7 +76,7 @@ func (s LayerStore) Unpack(ctx context.Context, lock string) (string, error) {
 
 // make makes a layer, unless it is there: fill fills a temporary folder, which is then
 // renamed, under a lock for the digest.
-func (s LayerStore) make(digest string, fill func(folder string) error) error {
+func (s LayerStore) make(ctx context.Context, digest string, fill func(folder string) error) error {
 	if s.Has(digest) {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (s LayerStore) make(digest string, fill func(folder string) error) error {
 		}
 	}
 	held := flock.New(s.Path(digest) + ".lock")
-	if err := held.Lock(); err != nil {
+	if _, err := held.TryLockContext(ctx, lockPause); err != nil {
 		return err
 	}
 	defer held.Unlock()
