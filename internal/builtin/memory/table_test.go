@@ -1,7 +1,9 @@
 package memory
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -147,4 +149,45 @@ func TestSketchesFindTheNearestOfManyParagraphs(t *testing.T) {
 	if 10*found < 9*wanted {
 		t.Errorf("%d of the nearest %d are found", found, wanted)
 	}
+}
+
+// clustered is an embedder with made up vectors, in clusters as those of texts are.
+type clustered struct {
+	r       *rand.Rand
+	centers [][]float32
+}
+
+func clusters(r *rand.Rand, n, dims int) *clustered {
+	c := &clustered{r: r}
+	for range n {
+		c.centers = append(c.centers, c.near(make([]float32, dims), 1))
+	}
+	return c
+}
+
+// near returns a vector of length 1 near another.
+func (c *clustered) near(v []float32, noise float64) []float32 {
+	out, sum := make([]float32, len(v)), 0.0
+	for i, x := range v {
+		out[i] = x + float32(noise*c.r.NormFloat64()/math.Sqrt(float64(len(v))))
+		sum += float64(out[i]) * float64(out[i])
+	}
+	for i := range out {
+		out[i] /= float32(math.Sqrt(sum))
+	}
+	return out
+}
+
+func (c *clustered) some(n int) [][]float32 {
+	list := make([][]float32, n)
+	for i := range list {
+		list[i] = c.near(c.centers[c.r.IntN(len(c.centers))], 1)
+	}
+	return list
+}
+
+func (c *clustered) Name() string { return "clustered" }
+
+func (c *clustered) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	return c.some(len(texts)), nil
 }
