@@ -239,7 +239,7 @@ func dialTo(port uint16) (fd int, err error) {
 		if fd, failed = unix.Socket(to.family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); failed == nil {
 			timeout := unix.NsecToTimeval(dialTimeout.Nanoseconds())
 			_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &timeout) // the server waits no longer
-			if failed = unix.Connect(fd, to.address); failed == nil {
+			if failed = connect(fd, to.address); failed == nil {
 				return fd, unix.SetNonblock(fd, true)
 			}
 			unix.Close(fd)
@@ -249,4 +249,18 @@ func dialTo(port uint16) (fd int, err error) {
 		}
 	}
 	return -1, err
+}
+
+// connect connects a socket. A signal, which the runtime of Go sends to its threads, ends the
+// wait of a socket with a timeout, but not the connecting: see connect(2).
+func connect(fd int, to unix.Sockaddr) error {
+	for {
+		switch err := unix.Connect(fd, to); {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EISCONN):
+			return nil
+		default:
+			return err
+		}
+	}
 }
