@@ -11,6 +11,8 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -91,6 +93,7 @@ func (o *serviceFlags) service(listen, account string) (s service.Service, file 
 			file = absolute(o.Dir, o.configFile)
 		}
 	} else {
+		s.SearchPath = absolutePath(os.Getenv("PATH"))
 		found, err := o.findConfig()
 		if err != nil {
 			return s, "", err
@@ -114,6 +117,12 @@ func (o *serviceFlags) service(listen, account string) (s service.Service, file 
 		s.Command = append(s.Command, "--listen", listen)
 	}
 	return s, file, nil
+}
+
+// absolutePath returns the folders of a search path that do not depend on the working folder.
+func absolutePath(list string) string {
+	folders := slices.DeleteFunc(filepath.SplitList(list), func(one string) bool { return !filepath.IsAbs(one) })
+	return strings.Join(folders, string(filepath.ListSeparator))
 }
 
 // file returns where the service's file is, below --prefix.

@@ -37,6 +37,8 @@ type Service struct {
 	Folder string
 	// User runs a service of the machine.
 	User string
+	// SearchPath is where programs are looked for, as in PATH; empty means the manager's.
+	SearchPath string
 	// Log is the file for the log of launchd; systemd has its journal.
 	Log string
 }
@@ -60,7 +62,7 @@ func (s Service) Path(home, userConfig string) string {
 
 // Text returns the service's file.
 func (s Service) Text() (string, error) {
-	for _, text := range append([]string{s.Folder, s.User, s.Log}, s.Command...) {
+	for _, text := range append([]string{s.Folder, s.User, s.SearchPath, s.Log}, s.Command...) {
 		if strings.ContainsAny(text, "\n\r\x00") {
 			return "", fmt.Errorf("%q contains a line end", text)
 		}
@@ -89,6 +91,9 @@ func (s Service) unit() string {
 		line("User=%s", specifiers(s.User))
 	}
 	line("WorkingDirectory=%s", specifiers(s.Folder))
+	if s.SearchPath != "" {
+		line(`Environment="PATH=%s"`, strings.NewReplacer("%", "%%", `\`, `\\`, `"`, `\"`).Replace(s.SearchPath))
+	}
 	quoted := make([]string, len(s.Command))
 	for i, word := range s.Command {
 		quoted[i] = quote(word)
@@ -141,6 +146,9 @@ func (s Service) plist() string {
 	}
 	b.WriteString("  </array>\n")
 	pair("WorkingDirectory", text(s.Folder))
+	if s.SearchPath != "" {
+		pair("EnvironmentVariables", "<dict><key>PATH</key>"+text(s.SearchPath)+"</dict>")
+	}
 	if s.System {
 		pair("UserName", text(s.User))
 	}

@@ -25,13 +25,16 @@ func TestSystemdAcceptsTheUnit(t *testing.T) {
 		if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		s := service.Service{Kind: service.Systemd, System: system, Command: append([]string{program}, odd[1:]...), Folder: t.TempDir(), User: "root"}
+		s := service.Service{Kind: service.Systemd, System: system, Command: append([]string{program}, odd[1:]...), Folder: t.TempDir(), User: "root", SearchPath: `/opt/100% "$x"\é:/bin`}
 		text, err := s.Text()
 		if err != nil || !service.Ours([]byte(text)) {
 			t.Fatal(err, text)
 		}
 		if !strings.Contains(text, ` --home "/h/100%% \"$$x\" \\ é<&>"`+"\n") {
 			t.Errorf("the command line is not quoted:\n%s", text)
+		}
+		if !strings.Contains(text, `Environment="PATH=/opt/100%% \"$x\"\\é:/bin"`+"\n") {
+			t.Errorf("the search path is not quoted:\n%s", text)
 		}
 		verify, err := exec.LookPath("systemd-analyze")
 		if err != nil {
@@ -52,10 +55,13 @@ func TestSystemdAcceptsTheUnit(t *testing.T) {
 
 func TestThePropertyListHasTheCommandWordByWord(t *testing.T) {
 	t.Parallel()
-	s := service.Service{Kind: service.Launchd, Command: odd, Folder: "/f", Log: "/l"}
+	s := service.Service{Kind: service.Launchd, Command: odd, Folder: "/f", Log: "/l", SearchPath: "/opt/<x>:/bin"}
 	text, err := s.Text()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !strings.Contains(text, "<key>PATH</key><string>/opt/&lt;x&gt;:/bin</string>") {
+		t.Errorf("the search path is not there:\n%s", text)
 	}
 	var words []string
 	decoder := xml.NewDecoder(strings.NewReader(text))
