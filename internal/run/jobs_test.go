@@ -178,6 +178,29 @@ func TestCancellingAJobThatWaitsForAPersonEndsItAndItsQuestion(t *testing.T) {
 	}
 }
 
+func TestAJobThatIsCancelledAsItIsSuspendedLeavesNoQuestion(t *testing.T) {
+	t.Parallel()
+	b, approvals := needingPeople(t)
+	b.add(tool("ask:it"), value("1"))
+	w := startWorker(t, b.Runner, run.WorkerOptions{Poll: 5 * time.Millisecond, MaxWait: 20 * time.Millisecond})
+	job, err := b.Submit(t.Context(), toolroom.Call{Tool: "ask:it"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobBecomes(t, b.Runner, job.ID, toolroom.JobWaiting)
+	// As End does if the lease is still held.
+	if err := b.Jobs.(run.QuestionStore).CancelJob(t.Context(), job.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.Wake()
+	if done := jobBecomes(t, b.Runner, job.ID, toolroom.JobDone); done.Result.Status != toolroom.StatusCancelled {
+		t.Errorf("it ended %s", done.Result.Status)
+	}
+	if asked, err := approvals.List(t.Context(), toolroom.ApprovalPending); err != nil || len(asked) != 0 {
+		t.Errorf("%d questions are left, %v", len(asked), err)
+	}
+}
+
 func TestTheCacheOfASourceEndsWithIt(t *testing.T) {
 	t.Parallel()
 	yes := true

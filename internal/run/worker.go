@@ -54,13 +54,18 @@ func (r *Runner) Withdraw(ctx context.Context, id string) (bool, error) {
 	cancelled, err := r.Jobs.WithdrawJob(ctx, id, result, r.Now())
 	if cancelled {
 		o.end(why) // its receipt and its last event
-		for _, question := range job.Approvals {
-			if err := r.Approvals.Abandon(ctx, question); err != nil {
-				r.Log.Warn("failed to cancel the approval of a cancelled call", "approval", question, "error", err)
-			}
-		}
+		r.abandonApprovals(ctx, job)
 	}
 	return cancelled, err
+}
+
+// abandonApprovals ends the questions that a cancelled job waited for.
+func (r *Runner) abandonApprovals(ctx context.Context, job *Job) {
+	for _, question := range job.Approvals {
+		if err := r.Approvals.Abandon(ctx, question); err != nil {
+			r.Log.Warn("failed to cancel the approval of a cancelled call", "approval", question, "error", err)
+		}
+	}
 }
 
 // acted reports whether a suspended call may already have had effects: a program
@@ -216,8 +221,9 @@ func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) *toolroo
 	defer cancel()
 	s := w.suspension(job, slots)
 	defer context.AfterFunc(ctx, func() { end(s.handOver()) })()
-	if job.Cancelled {
+	if job.Cancelled { // between its suspension and the release of its lease
 		cancel()
+		w.runner.abandonApprovals(context.WithoutCancel(ctx), job)
 	}
 	unregister := w.registered(job.ID, s, cancel)
 	defer unregister()

@@ -80,9 +80,10 @@ func (s *Store) TakeJob(ctx context.Context, id string, now, until time.Time) (*
 	return s.claimJob(ctx, id, now, until)
 }
 
-// claimJob leases the job id, or any job if id is empty.
+// claimJob leases the job id, or any job if id is empty. A cancelled job keeps the approvals that
+// it waited for, which its worker abandons.
 func (s *Store) claimJob(ctx context.Context, id string, now, until time.Time) (*run.Job, error) {
-	const claim = `UPDATE jobs SET state = 'running', fence = fence + 1, lease = ?1, approvals = ''
+	const claim = `UPDATE jobs SET state = 'running', fence = fence + 1, lease = ?1, approvals = iif(cancelled, approvals, '')
 		WHERE seq = (
 			SELECT seq FROM jobs
 			WHERE state <> 'done' AND (?3 = '' OR id = ?3) AND (state = 'queued' OR lease < ?2) AND (state <> 'waiting' OR cancelled OR EXISTS (
