@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"maps"
 	"net/url"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -84,7 +86,7 @@ toolroom secret set) and env://NAME.`,
 			if err != nil {
 				return err
 			}
-			if err := n.missing(source); err != nil {
+			if err := n.missing(a.Dir, source); err != nil {
 				return err
 			}
 			file, err := a.editable()
@@ -132,9 +134,9 @@ toolroom secret set) and env://NAME.`,
 	return c
 }
 
-// missing returns an error if the source's program is not on this machine, which is most
-// often a misspelled name. --no-test adds it nevertheless.
-func (n *newSource) missing(s config.Source) error {
+// missing returns an error if the source's program or document is not on this machine, which is
+// most often a misspelled name. --no-test adds it nevertheless.
+func (n *newSource) missing(dir string, s config.Source) error {
 	command := ""
 	switch {
 	case n.noTest || s.Sandbox != nil && s.Sandbox.Runtime != "":
@@ -143,6 +145,12 @@ func (n *newSource) missing(s config.Source) error {
 		command = s.CLI.Command
 	case s.MCP != nil:
 		command = s.MCP.Command
+	case s.OpenAPI != nil && !strings.Contains(s.OpenAPI.Spec, "://"):
+		file := absolute(dir, s.OpenAPI.Spec)
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			return toolroom.Errorf(toolroom.CodeNotFound, "there is no file %s, so nothing was added", file).
+				WithHint("check its spelling; --no-test adds the source nevertheless")
+		}
 	}
 	if command == "" || strings.Contains(command, "/") {
 		return nil

@@ -21,7 +21,12 @@ func (a *cli) toolsCommand() *cobra.Command {
 		Example: `  toolroom tools --namespace filesystem
   toolroom tools --limit 100
   toolroom tools --json`,
-		Args: arguments(0, 0),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return usage("toolroom tools --namespace "+args[0], "toolroom tools does not take %q", args[0])
+			}
+			return arguments(0, 0)(c, args)
+		},
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			if err := a.loadAll(ctx, r, o.Namespace); err != nil {
 				return err
