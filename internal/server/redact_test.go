@@ -233,7 +233,7 @@ func servedWith(t *testing.T, r *app.App, o Options) string {
 // that have no end are left when they are silent.
 func ask(t *testing.T, method, url, body string, header http.Header) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
