@@ -144,24 +144,7 @@ func TestASourceDistributionThatTheConfigDoesNotNameIsRefused(t *testing.T) {
 }
 
 func TestABuildReachesNothingAndItsResultIsNotTrusted(t *testing.T) {
-	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("of the host"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	outside := filepath.Join(filepath.Dir(secret), "written")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	go func() {
-		if conn, err := listener.Accept(); err == nil {
-			conn.Close()
-			t.Error("a build connected to this machine")
-		}
-	}()
-	t.Setenv("TOOLROOM_TEST_SECRET", "of the environment")
-	host, port, _ := net.SplitHostPort(listener.Addr().String())
+	secret, outside, host, port := bait(t)
 	w := buildable(t, "disk: 33554432", "pypi:evil")
 	for name, c := range map[string]struct {
 		backend string
@@ -246,12 +229,7 @@ func TestNothingIsBuiltWithoutTheSandbox(t *testing.T) {
 }
 
 func TestASourceDistributionOfTheIndexIsBuilt(t *testing.T) {
-	if os.Getenv("TOOLROOM_TEST_PYPI") == "" {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("TOOLROOM_TEST_PYPI is not set")
-		}
-		t.Skip("TOOLROOM_TEST_PYPI is not set")
-	}
+	needIndexes(t)
 	w := buildable(t, "", "pypi:docopt")
 	pushed, err := pushWith(t, w.App, "# /// script\n# dependencies = [\"docopt==0.6.2\"]\n# ///\nimport docopt\n\ndef a(line: str) -> dict:\n    return dict(docopt.docopt('Usage: x [--all]', line.split()))\n", "")
 	if err != nil {
@@ -315,24 +293,7 @@ func TestAnInstallScriptRunsInASandboxIfTheConfigNamesIt(t *testing.T) {
 
 func TestAnInstallScriptReachesNothing(t *testing.T) {
 	needNPM(t)
-	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("of the host"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	outside := filepath.Join(filepath.Dir(secret), "written")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	go func() {
-		if conn, err := listener.Accept(); err == nil {
-			conn.Close()
-			t.Error("an install script connected to this machine")
-		}
-	}()
-	t.Setenv("TOOLROOM_TEST_SECRET", "of the environment")
-	host, port, _ := net.SplitHostPort(listener.Addr().String())
+	secret, outside, host, port := bait(t)
 	w := newWorkshop(t, buildConfig("disk: 33554432", "npm:evil"))
 	endless := newWorkshop(t, buildConfig("timeout: 5s", "npm:evil"))
 	for name, c := range map[string]struct {
@@ -365,12 +326,7 @@ func TestAnInstallScriptReachesNothing(t *testing.T) {
 }
 
 func TestAnInstallScriptOfTheRegistryRuns(t *testing.T) {
-	if os.Getenv("TOOLROOM_TEST_PYPI") == "" {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("TOOLROOM_TEST_PYPI is not set")
-		}
-		t.Skip("TOOLROOM_TEST_PYPI is not set")
-	}
+	needIndexes(t)
 	needNPM(t)
 	w := newWorkshop(t, buildConfig("", "npm:esbuild"))
 	pushed, err := pushFiles(w, map[string]string{"b.ts": "// toolroom:\n//   dependencies: [esbuild@0.25.12]\nimport * as esbuild from 'esbuild'\n/** B. */\nexport async function b(code: string): Promise<string> { return (await esbuild.transform(code, {loader: 'ts'})).code }\n"}, "b.ts", "")
@@ -390,4 +346,29 @@ func TestAnInstallScriptOfTheRegistryRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantValue("fn:b", `{"code":"let x: number = 1"}`, `"let x = 1;\n"`)
+}
+
+// bait returns what a build must not reach: a file of this machine, a place to write, and a
+// listener. The environment has a secret.
+func bait(t *testing.T) (secret, outside, host, port string) {
+	t.Helper()
+	secret = filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("of the host"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	outside = filepath.Join(filepath.Dir(secret), "written")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		if conn, err := listener.Accept(); err == nil {
+			conn.Close()
+			t.Error("a build connected to this machine")
+		}
+	}()
+	t.Setenv("TOOLROOM_TEST_SECRET", "of the environment")
+	host, port, _ = net.SplitHostPort(listener.Addr().String())
+	return secret, outside, host, port
 }

@@ -210,12 +210,7 @@ func TestNPMPackagesThatAreNotSafeOrNotThereAreRefused(t *testing.T) {
 }
 
 func TestNPMPackagesFromTheRegistryRunWhereTheyCan(t *testing.T) {
-	if os.Getenv("TOOLROOM_TEST_PYPI") == "" {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("TOOLROOM_TEST_PYPI is not set")
-		}
-		t.Skip("TOOLROOM_TEST_PYPI is not set")
-	}
+	needIndexes(t)
 	needNPM(t)
 	w := newWorkshop(t, "")
 	pushed, err := pushFiles(w, map[string]string{
@@ -247,5 +242,16 @@ func TestNPMPackagesFromTheRegistryRunWhereTheyCan(t *testing.T) {
 		if r := w.call(tool, c.arguments); r.Execution == nil || r.Execution.Engine != c.engine {
 			t.Errorf("%s ran on %+v", tool, r.Execution)
 		}
+	}
+}
+
+// needIndexes skips a test of PyPI and npm's registry where they are not to be used.
+func needIndexes(t *testing.T) {
+	t.Helper()
+	if os.Getenv("TOOLROOM_TEST_PYPI") == "" {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("TOOLROOM_TEST_PYPI is not set")
+		}
+		t.Skip("TOOLROOM_TEST_PYPI is not set")
 	}
 }

@@ -102,12 +102,7 @@ func TestPackagesFromAFolderOfWheelsNeedNoNetworkAndKeepNoState(t *testing.T) {
 }
 
 func TestPackagesFromTheIndexAreImportedOnceAndWhatWouldBuildIsRefused(t *testing.T) {
-	if os.Getenv("TOOLROOM_TEST_PYPI") == "" {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("TOOLROOM_TEST_PYPI is not set")
-		}
-		t.Skip("TOOLROOM_TEST_PYPI is not set")
-	}
+	needIndexes(t)
 	w := newPackagedWorkshop(t)
 	const source = "# /// script\n# dependencies = [\"numpy\", \"pandas\"]\n# ///\nimport numpy as np\nimport pandas as pd\n\ncalls = []\n\ndef a(values: list[float]) -> list[float]:\n    calls.append(1)\n    return [pd.Series(values).mean(), float(np.max(values)), len(calls)]\n"
 	if _, err := pushWith(t, w.App, source, ""); err != nil {

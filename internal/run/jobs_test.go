@@ -158,46 +158,31 @@ func TestJobsThatWaitForAPersonLeaveTheirPlaces(t *testing.T) {
 
 func TestCancellingAJobThatWaitsForAPersonEndsItAndItsQuestion(t *testing.T) {
 	t.Parallel()
-	b, approvals := needingPeople(t)
-	b.add(tool("ask:it"), value("1"))
-	w := startWorker(t, b.Runner, run.WorkerOptions{Poll: 5 * time.Millisecond, MaxWait: 20 * time.Millisecond})
-	job, err := b.Submit(t.Context(), toolroom.Call{Tool: "ask:it"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	jobBecomes(t, b.Runner, job.ID, toolroom.JobWaiting)
-	time.Sleep(100 * time.Millisecond) // until it is suspended
-	if err := w.End(t.Context(), job.ID); err != nil {
-		t.Fatal(err)
-	}
-	if done := jobBecomes(t, b.Runner, job.ID, toolroom.JobDone); done.Result.Status != toolroom.StatusCancelled {
-		t.Errorf("it ended %s", done.Result.Status)
-	}
-	if asked, err := approvals.List(t.Context(), toolroom.ApprovalPending); err != nil || len(asked) != 0 {
-		t.Errorf("%d questions are left, %v", len(asked), err)
-	}
-}
-
-func TestAJobThatIsCancelledAsItIsSuspendedLeavesNoQuestion(t *testing.T) {
-	t.Parallel()
-	b, approvals := needingPeople(t)
-	b.add(tool("ask:it"), value("1"))
-	w := startWorker(t, b.Runner, run.WorkerOptions{Poll: 5 * time.Millisecond, MaxWait: 20 * time.Millisecond})
-	job, err := b.Submit(t.Context(), toolroom.Call{Tool: "ask:it"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	jobBecomes(t, b.Runner, job.ID, toolroom.JobWaiting)
-	// As End does if the lease is still held.
-	if err := b.Jobs.(run.QuestionStore).CancelJob(t.Context(), job.ID); err != nil {
-		t.Fatal(err)
-	}
-	w.Wake()
-	if done := jobBecomes(t, b.Runner, job.ID, toolroom.JobDone); done.Result.Status != toolroom.StatusCancelled {
-		t.Errorf("it ended %s", done.Result.Status)
-	}
-	if asked, err := approvals.List(t.Context(), toolroom.ApprovalPending); err != nil || len(asked) != 0 {
-		t.Errorf("%d questions are left, %v", len(asked), err)
+	for name, end := range map[string]func(*bench, *run.Worker, string) error{
+		"suspended": func(b *bench, w *run.Worker, id string) error { return w.End(t.Context(), id) },
+		"while its lease is held": func(b *bench, w *run.Worker, id string) error { // what End then does
+			defer w.Wake()
+			return b.Jobs.(run.QuestionStore).CancelJob(t.Context(), id)
+		},
+	} {
+		b, approvals := needingPeople(t)
+		b.add(tool("ask:it"), value("1"))
+		w := startWorker(t, b.Runner, run.WorkerOptions{Poll: 5 * time.Millisecond, MaxWait: 20 * time.Millisecond})
+		job, err := b.Submit(t.Context(), toolroom.Call{Tool: "ask:it"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobBecomes(t, b.Runner, job.ID, toolroom.JobWaiting)
+		time.Sleep(100 * time.Millisecond) // until it is suspended
+		if err := end(b, w, job.ID); err != nil {
+			t.Fatal(name, err)
+		}
+		if done := jobBecomes(t, b.Runner, job.ID, toolroom.JobDone); done.Result.Status != toolroom.StatusCancelled {
+			t.Errorf("%s: it ended %s", name, done.Result.Status)
+		}
+		if asked, err := approvals.List(t.Context(), toolroom.ApprovalPending); err != nil || len(asked) != 0 {
+			t.Errorf("%s: %d questions are left, %v", name, len(asked), err)
+		}
 	}
 }
 
