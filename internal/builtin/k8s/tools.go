@@ -229,7 +229,9 @@ func (k *k8s) log(ctx context.Context, req *source.Request, in LogArgs) (Log, er
 			}
 		}
 	})
-	if err != nil && errors.Is(context.Cause(reading), errFollowed) && ctx.Err() == nil {
+	if ctx.Err() != nil {
+		err = ctx.Err() // a server that saw the cancel may have ended the log as if it were whole
+	} else if err != nil && errors.Is(context.Cause(reading), errFollowed) {
 		err = nil
 	}
 	if err != nil {
