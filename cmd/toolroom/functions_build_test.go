@@ -291,6 +291,61 @@ func TestAnInstallScriptRunsInASandboxIfTheConfigNamesIt(t *testing.T) {
 	}
 }
 
+// npm builds native code without a script of the package's own, and registries do not tell of it.
+func TestNativeCodeIsBuiltInASandboxIfTheConfigNamesIt(t *testing.T) {
+	needNPM(t)
+	for _, needed := range []string{"/usr/include/node/node_api.h", "/usr/bin/make", "/usr/bin/cc", "/usr/bin/c++"} {
+		if _, err := os.Stat(needed); err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatal(err)
+			}
+			t.Skip(err)
+		}
+	}
+	w := newWorkshop(t, buildConfig("", "npm:native"))
+	tarballs := t.TempDir()
+	tarball(t, tarballs, "native", map[string]string{
+		"package.json": `{"name":"native","version":"1.0.0"}`, "index.js": "exports.answer = require('./build/Release/native.node').answer\n",
+		"binding.gyp": `{"targets": [{"target_name": "native", "sources": ["native.c"]}]}`,
+		"native.c": "#include <node_api.h>\nstatic napi_value answer(napi_env env, napi_callback_info info) { napi_value v; napi_create_int32(env, 42, &v); return v; }\n" +
+			"NAPI_MODULE_INIT() { napi_value f; napi_create_function(env, \"answer\", NAPI_AUTO_LENGTH, answer, NULL, &f); napi_set_named_property(env, exports, \"answer\", f); return exports; }\n",
+	})
+	files := map[string]string{"b.js": "// toolroom:\n//   dependencies: [native]\nimport * as n from 'native'\n/** B.\n * @returns {number} */\nexport function b() { return n.answer() }\n"}
+	pushed, err := pushFiles(w, files, "b.js", tarballs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := pushed[0].Spec
+	const told = `"hasInstallScript": true`
+	if len(spec.Built) != 1 || !strings.HasPrefix(spec.Built[0], "npm:native 1.0.0 from sha512-") || !strings.Contains(spec.Lock, told) {
+		t.Errorf("built %v with the lock %s", spec.Built, spec.Lock)
+	}
+	if _, err := w.Parts().Releases.Release(t.Context(), release.Order{Tool: "fn:b"}, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	w.wantValue("fn:b", `{}`, "42")
+	files["package-lock.json"] = strings.ReplaceAll(spec.Lock, told, `"license": "x"`)
+	if again, err := pushFiles(w, files, "b.js", tarballs); err != nil || !slices.Equal(again[0].Spec.Built, spec.Built) {
+		t.Errorf("with a lock that does not tell of it: %+v %v", again, err)
+	}
+	if _, err := pushFiles(newWorkshop(t, ""), files, "b.js", tarballs); toolroom.CodeOf(err) != toolroom.CodeDenied || !strings.Contains(toolroom.AsError(err).Hint, `build: ["npm:native"]`) {
+		t.Errorf("without a word in the config: %v", err)
+	}
+}
+
+func TestWhatNPMLeavesOutNeedsNoInstallScript(t *testing.T) {
+	needNPM(t)
+	tarballs := t.TempDir()
+	tarball(t, tarballs, "plain", map[string]string{"package.json": `{"name":"plain","version":"1.0.0","optionalDependencies":{"unfit":"1"}}`, "index.js": "exports.x = 42\n"})
+	tarball(t, tarballs, "unfit", map[string]string{"package.json": `{"name":"unfit","version":"1.0.0","engines":{"node":">=9999"},"scripts":{"install":"exit 1"}}`})
+	for _, config := range []string{"", buildConfig("", "npm:unfit")} {
+		pushed, err := pushFiles(newWorkshop(t, config), map[string]string{"b.js": "// toolroom:\n//   dependencies: [plain]\nimport * as p from 'plain'\n/** B.\n * @returns {number} */\nexport function b() { return p.x }\n"}, "b.js", tarballs)
+		if err != nil || len(pushed[0].Spec.Built) > 0 {
+			t.Errorf("%q: %+v %v", config, pushed, err)
+		}
+	}
+}
+
 func TestAnInstallScriptReachesNothing(t *testing.T) {
 	needNPM(t)
 	secret, outside, host, port := bait(t)

@@ -92,30 +92,70 @@ func (n NPM) Resolve(ctx context.Context, requires []string, lock, tarballs stri
 	if err != nil {
 		return "", err
 	}
-	var scripted []npmPackage
 	for _, p := range all {
-		switch {
-		case p.Link || !strings.HasPrefix(p.Integrity, "sha512-") && !strings.HasPrefix(p.Integrity, "sha384-") && !strings.HasPrefix(p.Integrity, "sha256-"):
+		if p.Link || !strings.HasPrefix(p.Integrity, "sha512-") && !strings.HasPrefix(p.Integrity, "sha384-") && !strings.HasPrefix(p.Integrity, "sha256-") {
 			return "", toolroom.Errorf(toolroom.CodeDenied, "%s %s has no integrity in the lock, so its content cannot be checked", p.Name, p.Version).
 				WithHint("take it from a registry that publishes hashes (SHA-256 or longer), and lock it again without %s", LockFile)
-		case p.HasInstallScript && !n.Builder.allows(npm, p.Name):
-			return "", toolroom.Errorf(toolroom.CodeDenied, "%s %s has an install script, which would run its code: nothing was installed", p.Name, p.Version).
-				WithHint("choose another package, or allow the script to run in a sandbox: %s", allow(npm, p.Name))
-		case p.HasInstallScript:
-			scripted = append(scripted, p)
+		}
+		if p.HasInstallScript && !p.Optional {
+			if err := n.mayRun(p); err != nil {
+				return "", err // before anything is fetched
+			}
 		}
 	}
-	if own {
-		for _, p := range scripted {
+	plain, err := n.Unpack(ctx, requires, lock, tarballs)
+	if err != nil {
+		return "", err
+	}
+	var scripted []npmPackage
+	for _, p := range all {
+		if !hasScript(n.Store.Path(plain), p) {
+			continue
+		}
+		if err := n.mayRun(p); err != nil {
+			return "", err
+		}
+		if own {
 			if err := n.same(ctx, p, tarballs); err != nil {
 				return "", err
 			}
 		}
+		scripted = append(scripted, p)
 	}
 	if len(scripted) > 0 {
 		return n.runScripts(ctx, requires, lock, tarballs, scripted)
 	}
 	return lock, nil
+}
+
+// mayRun returns an error if the config does not let the install script of a package run.
+func (n NPM) mayRun(p npmPackage) error {
+	if n.Builder.allows(npm, p.Name) {
+		return nil
+	}
+	return toolroom.Errorf(toolroom.CodeDenied, "%s %s has an install script, which would run its code: it was not run", p.Name, p.Version).
+		WithHint("choose another package, or allow the script to run in a sandbox: %s", allow(npm, p.Name))
+}
+
+// hasScript reports whether npm would run a script to install a package of a layer. npm leaves
+// out optional packages that do not fit this Node, and builds native code without a script of
+// its own, which registries do not tell.
+func hasScript(layer string, p npmPackage) bool {
+	folder := filepath.Join(layer, filepath.FromSlash(p.At))
+	text, err := os.ReadFile(filepath.Join(folder, PackageFile))
+	if err != nil {
+		return false
+	}
+	if p.HasInstallScript {
+		return true
+	}
+	var m struct {
+		Gyp     *bool `json:"gypfile"`
+		Scripts map[string]any
+	}
+	_ = json.Unmarshal(text, &m) // what npm cannot read it does not build
+	_, err = os.Stat(filepath.Join(folder, "binding.gyp"))
+	return err == nil && (m.Gyp == nil || *m.Gyp) && m.Scripts["install"] == nil && m.Scripts["preinstall"] == nil
 }
 
 // same returns an error if a package of an author's lock is not the one that the registry has
@@ -284,7 +324,9 @@ func nodeCPU() string {
 
 func isNPM(lock string) bool { return strings.HasPrefix(strings.TrimSpace(lock), "{") }
 
-// digestNPM returns the digest of the layer of a lock: the hash of its packages' hashes.
+// digestNPM returns the digest of the layer of a lock: the hash of its packages' hashes. An
+// optional package that fits this platform counts even if npm leaves it out because of the
+// version of Node.
 func digestNPM(lock string) (string, error) {
 	all, err := parseNPM(lock)
 	if err != nil {
