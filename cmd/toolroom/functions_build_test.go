@@ -328,6 +328,12 @@ func TestNativeCodeIsBuiltInASandboxIfTheConfigNamesIt(t *testing.T) {
 	if again, err := pushFiles(w, files, "b.js", tarballs); err != nil || !slices.Equal(again[0].Spec.Built, spec.Built) {
 		t.Errorf("with a lock that does not tell of it: %+v %v", again, err)
 	}
+	// Another machine builds the same.
+	delete(files, "package-lock.json")
+	if other, err := pushFiles(newWorkshop(t, buildConfig("", "npm:native")), files, "b.js", tarballs); err != nil || other[0].Spec.Layer != spec.Layer {
+		t.Errorf("built twice: %+v %v, and before %s", other, err, spec.Layer)
+	}
+	files["package-lock.json"] = strings.ReplaceAll(spec.Lock, told, `"license": "x"`)
 	if _, err := pushFiles(newWorkshop(t, ""), files, "b.js", tarballs); toolroom.CodeOf(err) != toolroom.CodeDenied || !strings.Contains(toolroom.AsError(err).Hint, `build: ["npm:native"]`) {
 		t.Errorf("without a word in the config: %v", err)
 	}
@@ -358,7 +364,7 @@ func TestAnInstallScriptReachesNothing(t *testing.T) {
 		want   string
 	}{
 		"reads a file of the host": {w, fmt.Sprintf("fs.readFileSync(%q)", secret), toolroom.CodeExecutionFailed, "ENOENT"},
-		"reads the environment":    {w, "console.error('found ' + JSON.stringify(Object.keys(process.env).filter(k => /SECRET|TOKEN/.test(k))) + ' in ' + os.homedir()); process.exit(1)", toolroom.CodeExecutionFailed, "found [] in /work"},
+		"reads the environment":    {w, "console.error('found ' + JSON.stringify(Object.keys(process.env).filter(k => /SECRET|TOKEN/.test(k))) + ' in ' + os.homedir()); process.exit(1)", toolroom.CodeExecutionFailed, "found [] in /tmp/build"},
 		"writes outside":           {w, fmt.Sprintf("fs.writeFileSync(%q, 'x')", outside), toolroom.CodeExecutionFailed, "evil 1.0.0 failed in its sandbox"},
 		"opens the network":        {w, fmt.Sprintf("require('net').connect(%s, %q)", port, host), toolroom.CodeExecutionFailed, "evil 1.0.0 failed in its sandbox"},
 		"fills the disk":           {w, "const f = fs.openSync('f', 'w'); for (;;) fs.writeSync(f, Buffer.alloc(1 << 20))", toolroom.CodeExecutionFailed, "ENOSPC"},
