@@ -198,7 +198,7 @@ func (n NPM) lock(ctx context.Context, requires []string, tarballs string) (stri
 	}
 	if said != "" {
 		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the dependencies %s cannot be resolved: %s", strings.Join(requires, ", "), said).
-			WithHint("correct the names and versions; without a registry, push with --tarballs FOLDER")
+			WithHint("%s", npmHint(said, "correct the names and versions; without a registry, push with --tarballs FOLDER"))
 	}
 	made, err := os.ReadFile(filepath.Join(folder, LockFile))
 	return string(made), err
@@ -231,23 +231,72 @@ func (n NPM) run(ctx context.Context, folder, tarballs string, args ...string) (
 	return cmp.Or(npmReason(out), err.Error()), nil
 }
 
-// npmReason returns what npm says of its failure, in one line.
+// npmReason returns what npm says of its failure, in one line that begins with npm's code.
 func npmReason(out []byte) string {
-	const most = 1500
-	var words []string
+	const most = 600
+	code, words := "", []string{}
 	for line := range strings.Lines(string(bytes.TrimSpace(out))) {
 		line, ok := strings.CutPrefix(strings.TrimSpace(line), "npm error")
-		if !ok || strings.Contains(line, "complete log of this run") || strings.Contains(line, "Log files were not written") {
+		if !ok {
 			continue
 		}
-		for _, word := range strings.Fields(line) {
-			if word != "404" && word != "notarget" { // npm writes them before every line
-				words = append(words, word)
-			}
+		fields := strings.Fields(line)
+		for len(fields) > 0 && slices.Contains([]string{"404", "notarget", "network"}, fields[0]) {
+			fields = fields[1:] // npm writes them before every line
+		}
+		line = strings.Join(fields, " ")
+		if npmAdvice.MatchString(line) {
+			break
+		}
+		if one, ok := strings.CutPrefix(line, "code "); ok && code == "" {
+			code = one + ": "
+		} else if !npmDetail.MatchString(line) {
+			words = append(words, fields...)
 		}
 	}
-	said, _, _ := strings.Cut(strings.Join(words, " "), " Note that you can also install")
-	return said[:min(len(said), most)]
+	said := strings.Join(words, " ")
+	if len(said) > most {
+		said = strings.ToValidUTF8(said[:most], "") + "…"
+	}
+	return code + said
+}
+
+// npmAdvice begins what npm says after the cause; npmDetail are lines that do not tell it.
+var (
+	npmAdvice = regexp.MustCompile(`^(Note that|In most cases|This is a problem related|If you |Fix the upstream|For a full report|A complete log|Log files)`)
+	npmDetail = regexp.MustCompile(`^(at |node_modules/|While resolving:|(errno|syscall) |\w+: .*,$|\}$)`)
+)
+
+// npmHint says what to do about a reason of npm, or returns otherwise.
+func npmHint(said, otherwise string) string {
+	code, _, _ := strings.Cut(said, ":")
+	switch code {
+	case "E401", "E403", "ENEEDAUTH":
+		return "the registry wants to know who asks: write its token into ~/.npmrc, such as //HOST/:_authToken=${NPM_TOKEN}"
+	case "ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "ETIMEDOUT", "ECONNRESET":
+		return "npm cannot reach its registry: see npm config get registry, and the variables NPM_CONFIG_REGISTRY and HTTPS_PROXY; without a registry, push with --tarballs FOLDER"
+	}
+	return otherwise
+}
+
+// namedVariable matches a variable of the environment in an .npmrc.
+var namedVariable = regexp.MustCompile(`\$\{([^}?]+)\??\}`)
+
+// NPMVariables returns the variables of an environment that the user's .npmrc names: by its
+// custom, a token is one.
+func NPMVariables(environ []string) []string {
+	env := environMap(environ)
+	text, err := os.ReadFile(cmp.Or(env["NPM_CONFIG_USERCONFIG"], env["npm_config_userconfig"], filepath.Join(env["HOME"], ".npmrc")))
+	if err != nil {
+		return nil
+	}
+	var named []string
+	for _, found := range namedVariable.FindAllStringSubmatch(string(text), -1) {
+		if value, ok := env[found[1]]; ok {
+			named = append(named, found[1]+"="+value)
+		}
+	}
+	return named
 }
 
 // npmPackage is a package of a lock.
@@ -369,7 +418,7 @@ func (n NPM) Unpack(ctx context.Context, requires []string, lock, tarballs strin
 				WithHint("the registry gave another file than it named; push again, from a registry that you trust")
 		case said != "":
 			return toolroom.Errorf(toolroom.CodeInvalidArguments, "the packages of the lock cannot be installed: %s", said).
-				WithHint("if %s does not fit the dependencies, make it again: npm install --package-lock-only", LockFile)
+				WithHint("%s", npmHint(said, "if "+LockFile+" does not fit the dependencies, make it again: npm install --package-lock-only"))
 		}
 		if err := onlyListed(lock, folder); err != nil {
 			return err
