@@ -247,7 +247,11 @@ func (s *packSource) Call(ctx context.Context, req *source.Request) (*source.Out
 	}
 	defer done()
 	out, err := t.call(ctx, req)
-	if err != nil && ctx.Err() == nil && t.Hints.IsReadOnly() {
+	switch {
+	case !t.Hints.IsReadOnly():
+	case err == nil && ctx.Err() != nil: // what was read may be a part
+		return nil, context.Cause(ctx)
+	case err != nil && ctx.Err() == nil:
 		out = &source.Output{Effects: toolroom.EffectsNone}
 	}
 	return out, err

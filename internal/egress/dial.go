@@ -2,6 +2,8 @@ package egress
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -97,7 +99,27 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	return t.base.RoundTrip(r)
+	response, err := t.base.RoundTrip(r)
+	if err == nil && response.StatusCode != http.StatusSwitchingProtocols { // whose body is also written
+		response.Body = &body{response.Body, r.Context()}
+	}
+	return response, err
+}
+
+// body is that of a response. It never ends as if it were whole after the request's context
+// has ended: a server or proxy that saw the end may have closed it early.
+type body struct {
+	io.ReadCloser
+	ctx context.Context
+}
+
+// Read implements [io.Reader].
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) && b.ctx.Err() != nil {
+		err = context.Cause(b.ctx)
+	}
+	return n, err
 }
 
 // judgeProxied checks a name that the proxy will look up. If the name resolves here, its

@@ -240,6 +240,35 @@ func TestAllowedNamesAndAddressesAreReached(t *testing.T) {
 	}
 }
 
+// A response that ends after its request has ended may be a part.
+func TestAResponseIsNotWholeAfterACancel(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "part") }))
+	t.Cleanup(s.Close)
+	client := guard(t, egress.Policy{Allow: []string{"loopback"}}).Client()
+	for _, cancelled := range []bool{false, true} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stopped := errors.New("stopped")
+		if cancelled {
+			cancel(stopped)
+		}
+		text, err := io.ReadAll(response.Body)
+		if cancelled != errors.Is(err, stopped) || !cancelled && (err != nil || string(text) != "part") {
+			t.Errorf("cancelled %t: %q, %v", cancelled, text, err)
+		}
+		response.Body.Close()
+		cancel(nil)
+	}
+}
+
 func TestANameNeverCoversTheMetadataService(t *testing.T) {
 	t.Parallel()
 	resolver, _ := dnstest.Serve(t, map[string][]string{"own.example": {"169.254.169.254"}})

@@ -60,7 +60,7 @@ func withCache(next executor, l CacheLimits, now func() time.Time) executor {
 			return r.output, nil
 		}
 		out, err := next(ctx, x)
-		if err == nil && !out.Failed {
+		if err == nil && !out.Failed && ctx.Err() == nil { // else it may be a part
 			results.Add(key, remembered{out, now().Add(l.TTL)})
 		}
 		return out, err

@@ -251,6 +251,19 @@ func TestOnlyReadOnlyToolsAreCachedPerIdentityAndNeverErrors(t *testing.T) {
 		if r := call("read:it", `{"a":1,"b":2}`, ada); r.Usage.Cached {
 			t.Error("the cache outlived its time")
 		}
+		// What came when the call was cancelled may be a part.
+		y := tool("read:part")
+		y.Hints.ReadOnly = &yes
+		ctx, cancel := context.WithCancel(t.Context())
+		b.add(y, func(context.Context, *source.Request) (*source.Output, error) {
+			cancel()
+			return &source.Output{Value: json.RawMessage(`1`)}, nil
+		})
+		part := toolroom.Call{Tool: "read:part", Identity: ada}
+		b.Run(ctx, part)
+		if r := b.Run(t.Context(), part); r.Error != nil || r.Usage.Cached {
+			t.Errorf("after a cancelled call: %v, cached %t", r.Error, r.Usage.Cached)
+		}
 		call("write:it", `{}`, ada)
 		call("write:it", `{}`, ada)
 		if writes.Load() != 2 {

@@ -187,7 +187,14 @@ func PDF(ctx context.Context, data []byte, first, last int) (string, int, error)
 		}
 		r := result{pages: file.NumPage()}
 		var text strings.Builder
-		for i := max(first, 1); i <= min(last, r.pages, maxPages) && ctx.Err() == nil; i++ {
+		for i := max(first, 1); i <= min(last, r.pages); i++ {
+			if err := ctx.Err(); err != nil {
+				return result{}, err
+			}
+			if i-max(first, 1) >= maxPages || text.Len() > maxPDFText {
+				fmt.Fprintf(&text, "\n\n[pages %d to %d were not read: the document is too large]", i, min(last, r.pages))
+				break
+			}
 			page := file.Page(i)
 			if page.V.IsNull() {
 				continue
@@ -200,9 +207,6 @@ func PDF(ctx context.Context, data []byte, first, last int) (string, int, error)
 				text.WriteString("\n\n")
 			}
 			fmt.Fprintf(&text, "[page %d]\n%s", i, strings.TrimSpace(content))
-			if text.Len() > maxPDFText {
-				break
-			}
 		}
 		r.text = strings.ToValidUTF8(text.String(), "\uFFFD")
 		return r, nil
@@ -295,6 +299,9 @@ func bounded[T any](ctx context.Context, what string, convert func() (T, error))
 	var none T
 	select {
 	case r := <-done:
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return none, context.Cause(ctx)
+		}
 		var known *toolroom.Error
 		if r.err != nil && !errors.As(r.err, &known) {
 			r.err = toolroom.Errorf(toolroom.CodeExecutionFailed, "%s cannot be read: %w", what, r.err)

@@ -80,12 +80,16 @@ func isBinary(head []byte) bool {
 
 // whole converts an object that must be read as a whole.
 func whole(from *body, in io.Reader, convert func([]byte) (string, error)) (string, error) {
+	tooLarge := toolroom.Errorf(toolroom.CodeResourceLimit, "%.200s has more than %d bytes, the most of documents of this type", from.Key, maxDocument)
 	if from.Size > maxDocument {
-		return "", toolroom.Errorf(toolroom.CodeResourceLimit, "%.200s has %d bytes; documents of this type are read up to %d", from.Key, from.Size, maxDocument)
+		return "", tooLarge
 	}
-	data, err := io.ReadAll(io.LimitReader(in, maxDocument))
+	data, err := io.ReadAll(io.LimitReader(in, maxDocument+1)) // the size may be unknown
 	if err != nil {
 		return "", err
+	}
+	if len(data) > maxDocument {
+		return "", tooLarge
 	}
 	return convert(data)
 }

@@ -463,6 +463,15 @@ func TestTextOfObjects(t *testing.T) {
 	}
 }
 
+func TestADocumentOfUnknownSizeIsNeverReadInPart(t *testing.T) {
+	t.Parallel()
+	object := objectOf("a.html", "", "<p>"+strings.Repeat("x", maxDocument))
+	object.Size = -1
+	if got, _, err := text(t.Context(), object, 100, false); toolroom.CodeOf(err) != toolroom.CodeResourceLimit {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func objectOf(key, kind, data string) *body {
 	endpoint, _ := url.Parse("http://localhost")
 	return &body{
