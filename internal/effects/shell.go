@@ -15,9 +15,11 @@ const (
 	shellMaxText    = 16 << 10
 	shellMaxDepth   = 8
 	shellMaxEffects = 300
-	shellMaxReads   = 2000 // commands and scripts
+	shellMaxReads   = 500 // commands and scripts
 	maxDirs         = 16
+	shellMaxOpen    = 1000 // parentheses and brackets: to parse nested ones takes time
 	maxLine         = 4 << 10
+	maxWords        = 10_000 // of a program that is started without a shell
 )
 
 // UnknownProgram stands in a command line for a word that is not known.
@@ -37,7 +39,7 @@ func ReadArgs(argv []string, dir string) []toolroom.Effect { return ReadStarted(
 
 // ReadStarted is Args for a program that reads a text, unless it is empty.
 func ReadStarted(argv []string, stdin, dir string) []toolroom.Effect {
-	r := &shellReader{dirs: []string{dir}}
+	r := &shellReader{dirs: []string{dir}, full: len(argv) > maxWords}
 	fields := make([]field, len(argv))
 	for i, a := range argv {
 		fields[i] = field{text: a, known: true}
@@ -98,7 +100,7 @@ func (r *shellReader) anyCommand() { r.add(toolroom.EffectCommand, "", "") }
 
 // script reads shell text.
 func (r *shellReader) script(text string) {
-	if len(text) > shellMaxText || r.depth >= shellMaxDepth || strings.Contains(text, "\x00") || !r.more() {
+	if len(text) > shellMaxText || r.depth >= shellMaxDepth || strings.Contains(text, "\x00") || strings.Count(text, "(")+strings.Count(text, "[") > shellMaxOpen || !r.more() {
 		r.anyCommand()
 		return
 	}
