@@ -15,6 +15,7 @@ const (
 	shellMaxText    = 16 << 10
 	shellMaxDepth   = 8
 	shellMaxEffects = 300
+	shellMaxReads   = 2000 // commands and scripts
 	maxDirs         = 16
 	maxLine         = 4 << 10
 )
@@ -50,6 +51,7 @@ type shellReader struct {
 	effects []toolroom.Effect
 	seen    map[toolroom.Effect]bool
 	depth   int
+	reads   int
 	full    bool
 
 	// vars are the variables whose values are known here.
@@ -83,12 +85,20 @@ func (r *shellReader) add(kind toolroom.EffectKind, mode, target string) {
 	r.effects = append(r.effects, e)
 }
 
+// more counts what is read. Words that may each begin a command are read again and again,
+// so that a short text can take for ever.
+func (r *shellReader) more() bool {
+	r.reads++
+	r.full = r.full || r.reads > shellMaxReads
+	return !r.full
+}
+
 // anyCommand notes that a command would run which cannot be known.
 func (r *shellReader) anyCommand() { r.add(toolroom.EffectCommand, "", "") }
 
 // script reads shell text.
 func (r *shellReader) script(text string) {
-	if len(text) > shellMaxText || r.depth >= shellMaxDepth || strings.Contains(text, "\x00") {
+	if len(text) > shellMaxText || r.depth >= shellMaxDepth || strings.Contains(text, "\x00") || !r.more() {
 		r.anyCommand()
 		return
 	}
@@ -167,7 +177,7 @@ func (r *shellReader) command(fields []field, in input) {
 		r.anyCommand()
 		return
 	}
-	if program.text == "" {
+	if program.text == "" || !r.more() {
 		return
 	}
 	r.add(toolroom.EffectCommand, "", line(fields))
