@@ -61,7 +61,8 @@ func (q *query) take(words []string, except, seen map[string]bool, weight float6
 		}
 		seen[term] = true
 		q.words = append(q.words, queryWord{word, term, weight})
-		q.changes = q.changes || weight == 1 && changing[term]
+		// "what was changed" asks for no change.
+		q.changes = q.changes || weight == 1 && changing[term] && !strings.HasSuffix(word, "ed")
 	}
 }
 

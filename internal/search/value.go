@@ -11,14 +11,19 @@ import (
 // so that they count less; what kind of value it is counts instead.
 const (
 	valueWeight = 0.4 // of a word in a value
-	kindWeight  = 0.6 // of the kind of a value
+	kindWeight  = 0.8 // of the kind of a value
 )
 
 // The kinds of values that the look of a word tells.
 const (
 	fileKind    = "file"
 	addressKind = "url"
+	symbolKind  = "function"
+	commitKind  = "commit"
 )
+
+// fileNames are names of files that have no ending. They are words, too.
+var fileNames = set("readme license changelog contributing makefile dockerfile containerfile jenkinsfile vagrantfile procfile gemfile rakefile codeowners gitignore dockerignore")
 
 // values splits a query into what it says and the values in it, and returns their kinds.
 func values(text string) (said, named string, kinds []string) {
@@ -34,9 +39,18 @@ func values(text string) (said, named string, kinds []string) {
 			end = len(text)
 		}
 		word := text[:end]
-		if kind := kindOf(strings.TrimFunc(word, unicode.IsPunct)); kind == "" {
+		bare := strings.TrimFunc(word, unicode.IsPunct)
+		kind := kindOf(bare)
+		if kind == "" {
+			kind = kindOfMarked(strings.TrimRight(word, ".,;:!?'\"`"))
+		}
+		switch {
+		case fileNames[strings.ToLower(bare)]:
+			kinds = append(kinds, fileKind)
 			rest.WriteString(word)
-		} else {
+		case kind == "":
+			rest.WriteString(word)
+		default:
 			inside.WriteString(word + " ")
 			kinds = append(kinds, kind)
 		}
@@ -83,6 +97,9 @@ func kindOf(word string) string {
 	if strings.Contains(host, "@") {
 		return ""
 	}
+	if name, _, _ := strings.Cut(host, ":"); name == "localhost" {
+		return addressKind
+	}
 	dot := strings.LastIndexByte(host, '.')
 	if dot > 0 && domains[strings.ToLower(host[dot+1:])] {
 		return addressKind
@@ -95,7 +112,53 @@ func kindOf(word string) string {
 	if dot >= 0 && len(host)-dot-1 <= 6 && dot > 1 && isName(host[dot+1:]) {
 		return fileKind
 	}
+	switch {
+	case path == "" && isSymbol(word):
+		return symbolKind
+	case isHash(word):
+		return commitKind
+	}
 	return ""
+}
+
+// kindOfMarked returns the kind that the marks around a word tell: run() is a name in a program;
+// ./bin, src/ and a/b/c are paths.
+func kindOfMarked(word string) string {
+	if name, ok := strings.CutSuffix(word, "()"); ok && isName(name) {
+		return symbolKind
+	}
+	for _, start := range []string{"./", "../", "~/", "/"} {
+		if strings.HasPrefix(word, start) && len(word) > len(start) {
+			return fileKind
+		}
+	}
+	if word != "" && unicode.IsLetter(rune(word[0])) && (strings.HasSuffix(word, "/") || strings.Count(word, "/") > 1) {
+		return fileKind
+	}
+	return ""
+}
+
+// isSymbol reports whether a word is spelled as names in programs are: sendEmail, MAX_SIZE.
+// YouTube and iPhone are not.
+func isSymbol(word string) bool {
+	is := false
+	for i, r := range word {
+		switch {
+		case r == '_':
+			is = is || i > 0
+		case !inWord(r):
+			return false
+		case unicode.IsUpper(r):
+			is = is || i > 1 && strings.IndexFunc(word[:i], unicode.IsUpper) < 0
+		}
+	}
+	return is
+}
+
+// isHash reports whether a word is the hash of a commit, whole or its beginning.
+func isHash(word string) bool {
+	return 7 <= len(word) && len(word) <= 40 && strings.Trim(word, "0123456789abcdef") == "" &&
+		strings.ContainsAny(word, "0123456789") && strings.ContainsAny(word, "abcdef")
 }
 
 var domains = set("com org net io dev edu gov co uk de example app ai")

@@ -12,7 +12,13 @@ func TestWhatARequestNamesIsToldFromWhatItSays(t *testing.T) {
 	tests := []struct{ query, said, named, kinds string }{
 		{"what is in config.json", "what is in", "config.json", "file"},
 		{"open src/main.go, please", "open please", "src/main.go,", "file"},
-		{"open ./Makefile", "open ./Makefile", "", ""},
+		{"open ./Makefile", "open ./Makefile", "", "file"},
+		{"list src/, then ../b and /usr/bin", "list then and", "src/, ../b /usr/bin", "file file file"},
+		{"and/or a or b/c, 1/2/2026 /", "and/or a or b/c, 1/2/2026 /", "", ""},
+		{"call sendEmail, MAX_SIZE or run()", "call or", "sendEmail, MAX_SIZE run()", "function function function"},
+		{"YouTube on an iPhone by CamelCase _x", "YouTube on an iPhone by CamelCase _x", "", ""},
+		{"show 3f2a91c, not 1234567 or defaced", "show not 1234567 or defaced", "3f2a91c,", "commit"},
+		{"what runs on localhost:3000", "what runs on", "localhost:3000", "url"},
 		{"read https://example.com/post?q=1", "read", "https://example.com/post?q=1", "url"},
 		{"go to Example.com/login", "go to", "Example.com/login", "url"},
 		{"commit with the message \"fix the login bug\" now", "commit with the message now", "fix the login bug", ""},
@@ -88,7 +94,7 @@ func TestAQuestionAboutAChangeAsksForNone(t *testing.T) {
 	t.Parallel()
 	for query, changes := range map[string]bool{
 		"delete the file": true, "what did you delete": false, "can you delete it": true,
-		"how do I delete it": true, "has it been updated": false, "read update.txt": false,
+		"how do I delete it": true, "the files I changed": false, "show deleted files": false, "has it been updated": false, "read update.txt": false,
 	} {
 		if got := parse(query).changes; got != changes {
 			t.Errorf("%q asks for a change: %t", query, got)

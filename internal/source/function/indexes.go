@@ -14,6 +14,9 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
+// toPassword says where to write the password of an index.
+const toPassword = "write the password of the index into its address (UV_DEFAULT_INDEX or uv.toml), UV_INDEX_NAME_PASSWORD, or ~/.netrc"
+
 // Passwords returns who to be at the Python indexes that ask for a password, as uv finds it: in
 // the addresses of the indexes in the environment and in uv.toml, in UV_INDEX_NAME_USERNAME and
 // UV_INDEX_NAME_PASSWORD, and in the user's .netrc. The lock of uv has none of them.

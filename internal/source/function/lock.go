@@ -133,6 +133,9 @@ func unresolved(requires []string, said string) error {
 		}
 		return e.WithHint("a package has only a source distribution, whose build runs its code: choose a version with wheels, push with --wheels FOLDER, or allow its build in a sandbox: %s", allow(pypi, name))
 	}
+	if strings.Contains(said, "authentication credentials") {
+		return e.WithHint("%s", toPassword)
+	}
 	return e.WithHint("correct the names and versions; without an index, push with --wheels FOLDER")
 }
 

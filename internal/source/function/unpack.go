@@ -214,7 +214,7 @@ func (s LayerStore) open(ctx context.Context, w wheel) (io.ReadCloser, error) {
 		resp.Body.Close()
 		if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
 			return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the index answered %s for the file %s", resp.Status, w.URL).
-				WithHint("write the password into the address of the index (UV_INDEX_URL or uv.toml), UV_INDEX_NAME_PASSWORD, or ~/.netrc")
+				WithHint("%s", toPassword)
 		}
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the index answered %s for the file", resp.Status)
 	}

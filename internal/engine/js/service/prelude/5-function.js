@@ -94,8 +94,12 @@ function part(value) {
   return {text: Text(value)};
 }
 
-// prepareFunction makes what the text that calls a function uses.
+// What the text that calls a function uses is made here, before the image is taken.
+const functionGlobals = {
+  __toolroom_call__: {value: callFunction, configurable: true},
+  __toolroom_module_toolroom__: {value: freeze({Image, Handle, ToolError, tool: (f) => f}), configurable: true},
+};
+
 function prepareFunction() {
-  defineProperty(globalThis, "__toolroom_call__", {value: callFunction, configurable: true});
-  defineProperty(globalThis, "__toolroom_module_toolroom__", {value: freeze({Image, Handle, ToolError, tool: (f) => f}), configurable: true});
+  for (const name in functionGlobals) defineProperty(globalThis, name, functionGlobals[name]);
 }
