@@ -15,8 +15,11 @@ const (
 	shellMaxText    = 16 << 10
 	shellMaxDepth   = 8
 	shellMaxEffects = 300
+	shellMaxReads   = 500 // commands and scripts
 	maxDirs         = 16
+	shellMaxOpen    = 1000 // parentheses and brackets: to parse nested ones takes time
 	maxLine         = 4 << 10
+	maxWords        = 10_000 // of a program that is started without a shell
 )
 
 // UnknownProgram stands in a command line for a word that is not known.
@@ -36,7 +39,7 @@ func ReadArgs(argv []string, dir string) []toolroom.Effect { return ReadStarted(
 
 // ReadStarted is Args for a program that reads a text, unless it is empty.
 func ReadStarted(argv []string, stdin, dir string) []toolroom.Effect {
-	r := &shellReader{dirs: []string{dir}}
+	r := &shellReader{dirs: []string{dir}, full: len(argv) > maxWords}
 	fields := make([]field, len(argv))
 	for i, a := range argv {
 		fields[i] = field{text: a, known: true}
@@ -50,6 +53,7 @@ type shellReader struct {
 	effects []toolroom.Effect
 	seen    map[toolroom.Effect]bool
 	depth   int
+	reads   int
 	full    bool
 
 	// vars are the variables whose values are known here.
@@ -83,12 +87,20 @@ func (r *shellReader) add(kind toolroom.EffectKind, mode, target string) {
 	r.effects = append(r.effects, e)
 }
 
+// more counts what is read. Words that may each begin a command are read again and again,
+// so that a short text can take for ever.
+func (r *shellReader) more() bool {
+	r.reads++
+	r.full = r.full || r.reads > shellMaxReads
+	return !r.full
+}
+
 // anyCommand notes that a command would run which cannot be known.
 func (r *shellReader) anyCommand() { r.add(toolroom.EffectCommand, "", "") }
 
 // script reads shell text.
 func (r *shellReader) script(text string) {
-	if len(text) > shellMaxText || r.depth >= shellMaxDepth || strings.Contains(text, "\x00") {
+	if len(text) > shellMaxText || r.depth >= shellMaxDepth || strings.Contains(text, "\x00") || strings.Count(text, "(")+strings.Count(text, "[") > shellMaxOpen || !r.more() {
 		r.anyCommand()
 		return
 	}
@@ -167,7 +179,7 @@ func (r *shellReader) command(fields []field, in input) {
 		r.anyCommand()
 		return
 	}
-	if program.text == "" {
+	if program.text == "" || !r.more() {
 		return
 	}
 	r.add(toolroom.EffectCommand, "", line(fields))

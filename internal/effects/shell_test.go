@@ -165,6 +165,24 @@ func TestWhatCannotBeKnownOfAFileIsUnknown(t *testing.T) {
 	}
 }
 
+// TestWordsThatMayEachBeginACommandAreReadWithinBounds: without a bound, each word of these
+// lines is read once for every way to reach it, which takes longer than anybody waits.
+func TestWordsThatMayEachBeginACommandAreReadWithinBounds(t *testing.T) {
+	t.Parallel()
+	for _, argv := range [][]string{
+		strings.Fields(strings.Repeat("sudo --w ", 60)),
+		strings.Fields(strings.Repeat("xargs --w env --w ", 800)),
+		append([]string{"sudo", "--w"}, strings.Fields(strings.Repeat("nice ", 1<<18))...),
+	} {
+		if got := effects.ReadArgs(argv, "/work"); !seesRM(got) {
+			t.Errorf("%d words are read as %q", len(argv), shellLines(got))
+		}
+		if got := effects.ReadShell(strings.Join(argv, " "), "/work"); !seesRM(got) {
+			t.Errorf("a line of %d words is read as %q", len(argv), shellLines(got))
+		}
+	}
+}
+
 func TestArgumentsOfAProgramAreNoShellText(t *testing.T) {
 	t.Parallel()
 	want := []string{"command:cat '$(rm x)' 'a b'", "file.read:/work/$(rm x)", "file.read:/work/a b"}

@@ -219,6 +219,9 @@ func isAssignment(text string) bool {
 // candidates reads every word as the possible beginning of a command.
 func (r *shellReader) candidates(args []field, in input) {
 	for i := range args {
+		if r.full {
+			return
+		}
 		if f := args[i]; f.known && !strings.HasPrefix(f.text, "-") {
 			r.command(args[i:], in)
 		}
