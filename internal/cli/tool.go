@@ -85,6 +85,9 @@ that the program's own calls got.`,
 			}
 			upload.Namespace, upload.Message, upload.Base = u.Namespace, u.Message, u.Base
 			upload.Wheels, upload.Tarballs = a.folder(u.Wheels), a.folder(u.Tarballs)
+			if lock := filepath.Join(a.folder(args[0]), "uv.lock"); isFile(lock) {
+				a.screen.say("%s is not read: uv resolves the packages anew; write name==1.2.3 for an exact version", lock)
+			}
 			done := a.screen.during("reading the tools of " + args[0] + packagesToo(&upload))
 			pushed, err := r.Parts().Releases.Push(ctx, upload, a.author())
 			done()
@@ -119,6 +122,11 @@ func packagesToo(u *release.Upload) string {
 		}
 	}
 	return ""
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // folder returns the path of a folder that the user named, if any.
