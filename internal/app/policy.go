@@ -187,7 +187,7 @@ func (a *App) ExplainFor(ctx context.Context, of toolroom.Call) (*policy.Explana
 	}
 	explained := &policy.Explanation{
 		Decision: decision, Effects: call.Effects, Unknown: !known,
-		Unwalled: known && run.Unwalled(e, decision),
+		NeedsSandbox: known && run.NeedsSandbox(e, decision),
 	}
 	if decision.Effect == toolroom.VerdictConfirm && (!spends || step.Effect == toolroom.VerdictAllow) {
 		return explained, a.standing(ctx, explained, tool, &of)

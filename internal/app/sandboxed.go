@@ -27,11 +27,11 @@ var (
 )
 
 // Unwrap returns the wrapped source.
-func (b *sandboxedSource) Unwrap() source.Source { return b.Source }
+func (s *sandboxedSource) Unwrap() source.Source { return s.Source }
 
 // Isolation implements [source.Sandboxed].
-func (b *sandboxedSource) Isolation(ctx context.Context, req *source.Request) string {
-	e, err := b.starter.engine()
+func (s *sandboxedSource) Isolation(ctx context.Context, req *source.Request) string {
+	e, err := s.starter.engine()
 	if err != nil || req.Engine != "" && req.Engine != e.Name() {
 		return ""
 	}
@@ -43,19 +43,19 @@ func (b *sandboxedSource) Isolation(ctx context.Context, req *source.Request) st
 }
 
 // Resumes returns false: a call that was interrupted cannot go on.
-func (b *sandboxedSource) Resumes(context.Context, string) bool { return false }
+func (s *sandboxedSource) Resumes(context.Context, string) bool { return false }
 
 // PredictEffects forwards to the source.
-func (b *sandboxedSource) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
-	if p, ok := source.As[source.Predictor](b.Source); ok {
+func (s *sandboxedSource) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
+	if p, ok := source.As[source.Predictor](s.Source); ok {
 		return p.PredictEffects(req)
 	}
-	return nil, b.dir
+	return nil, s.dir
 }
 
 // Preview forwards to the source.
-func (b *sandboxedSource) Preview(ctx context.Context, req *source.Request) (source.Preview, error) {
-	if p, ok := source.As[source.Predictor](b.Source); ok {
+func (s *sandboxedSource) Preview(ctx context.Context, req *source.Request) (source.Preview, error) {
+	if p, ok := source.As[source.Predictor](s.Source); ok {
 		return p.Preview(ctx, req)
 	}
 	return source.Preview{}, nil
@@ -63,8 +63,8 @@ func (b *sandboxedSource) Preview(ctx context.Context, req *source.Request) (sou
 
 // Enforces reports whether the sandbox enforces a rule. Programs can be hidden only in the
 // sandbox of this machine: another one has its own.
-func (b *sandboxedSource) Enforces(_ *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
-	e, err := b.starter.engine()
+func (s *sandboxedSource) Enforces(_ *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
+	e, err := s.starter.engine()
 	if err != nil || !restrict.Enforceable(rule, predicted) {
 		return false
 	}
@@ -72,24 +72,24 @@ func (b *sandboxedSource) Enforces(_ *source.Request, rule toolroom.Effect, pred
 }
 
 // Call runs a tool if the sandbox is what policy requires.
-func (b *sandboxedSource) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
-	if err := b.permitted(ctx, req); err != nil {
+func (s *sandboxedSource) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+	if err := s.permitted(ctx, req); err != nil {
 		return &source.Output{Unsent: true}, err
 	}
-	return b.Source.Call(ctx, req)
+	return s.Source.Call(ctx, req)
 }
 
 // permitted checks what policy requires of the call.
-func (b *sandboxedSource) permitted(ctx context.Context, req *source.Request) error {
+func (s *sandboxedSource) permitted(ctx context.Context, req *source.Request) error {
 	if req.Engine == "" && req.Isolation == "" {
 		return nil
 	}
-	name, have := cmp.Or(b.starter.source.Sandbox.Runtime, config.RuntimeProcess), b.Isolation(ctx, &source.Request{})
-	err := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires isolation %s or stronger, but the program of the source %s runs in %s", req.Isolation, b.starter.name, cmp.Or(have, "no sandbox"))
+	name, have := cmp.Or(s.starter.source.Sandbox.Runtime, config.RuntimeProcess), s.Isolation(ctx, &source.Request{})
+	err := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires isolation %s or stronger, but the program of the source %s runs in %s", req.Isolation, s.starter.name, cmp.Or(have, "no sandbox"))
 	switch {
 	case req.Engine != "" && req.Engine != name:
-		err = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires engine %s, but the program of the source %s runs in %s", req.Engine, b.starter.name, name)
-	case policy.Holds(policy.Walls(have), toolroom.Isolation(req.Isolation)):
+		err = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires engine %s, but the program of the source %s runs in %s", req.Engine, s.starter.name, name)
+	case policy.Holds(policy.IsolationOf(have), toolroom.Isolation(req.Isolation)):
 		return nil
 	}
 	return err.WithCLIHint("see which rule requires it: toolroom policy explain %s", req.Tool)

@@ -54,141 +54,141 @@ const (
 )
 
 // Notify sets the functions that the source calls.
-func (b *sandboxedServer) Notify(e source.Events) {
-	b.mu.Lock()
-	b.events = source.Events{ToolsChanged: func() {}, ResourceChanged: e.ResourceChanged, Notified: e.Notified}
-	b.mu.Unlock()
-	if n, ok := source.As[source.Notifier](b.Source); ok {
+func (s *sandboxedServer) Notify(e source.Events) {
+	s.mu.Lock()
+	s.events = source.Events{ToolsChanged: func() {}, ResourceChanged: e.ResourceChanged, Notified: e.Notified}
+	s.mu.Unlock()
+	if n, ok := source.As[source.Notifier](s.Source); ok {
 		n.Notify(e)
 	}
 }
 
 // Call runs a tool on the server for the call's rules.
-func (b *sandboxedServer) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+func (s *sandboxedServer) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
 	if len(req.Forbidden) == 0 {
-		return b.sandboxedSource.Call(ctx, req)
+		return s.sandboxedSource.Call(ctx, req)
 	}
-	s, err := b.take(ctx, req)
+	r, err := s.take(ctx, req)
 	if err != nil {
 		return &source.Output{Unsent: true}, err
 	}
-	defer b.put(s)
-	return s.Call(ctx, req)
+	defer s.put(r)
+	return r.Call(ctx, req)
 }
 
 // ReadResource reads a resource from the server for the call's rules.
-func (b *sandboxedServer) ReadResource(ctx context.Context, uri string, req *source.Request) (json.RawMessage, error) {
+func (s *sandboxedServer) ReadResource(ctx context.Context, uri string, req *source.Request) (json.RawMessage, error) {
 	if len(req.Forbidden) == 0 {
-		if err := b.permitted(ctx, req); err != nil {
+		if err := s.permitted(ctx, req); err != nil {
 			return nil, err
 		}
-		return b.Library.ReadResource(ctx, uri, req)
+		return s.Library.ReadResource(ctx, uri, req)
 	}
-	s, err := b.take(ctx, req)
+	r, err := s.take(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	defer b.put(s)
-	return s.ReadResource(ctx, uri, req)
+	defer s.put(r)
+	return r.ReadResource(ctx, uri, req)
 }
 
 // GetPrompt fills in a prompt on the server for the call's rules.
-func (b *sandboxedServer) GetPrompt(ctx context.Context, name string, args map[string]string, req *source.Request) (json.RawMessage, error) {
+func (s *sandboxedServer) GetPrompt(ctx context.Context, name string, args map[string]string, req *source.Request) (json.RawMessage, error) {
 	if len(req.Forbidden) == 0 {
-		if err := b.permitted(ctx, req); err != nil {
+		if err := s.permitted(ctx, req); err != nil {
 			return nil, err
 		}
-		return b.Library.GetPrompt(ctx, name, args, req)
+		return s.Library.GetPrompt(ctx, name, args, req)
 	}
-	s, err := b.take(ctx, req)
+	r, err := s.take(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	defer b.put(s)
-	return s.GetPrompt(ctx, name, args, req)
+	defer s.put(r)
+	return r.GetPrompt(ctx, name, args, req)
 }
 
 // take returns the server on which the call's rules are enforced as files are now. If a file
 // that a rule is about is new or has been replaced, a server that was started before may see
 // it, so another one takes its place.
-func (b *sandboxedServer) take(ctx context.Context, req *source.Request) (*ruledServer, error) {
-	if err := b.permitted(ctx, req); err != nil {
+func (s *sandboxedServer) take(ctx context.Context, req *source.Request) (*ruledServer, error) {
+	if err := s.permitted(ctx, req); err != nil {
 		return nil, err
 	}
-	wanted, err := b.enforced(ctx, req.Forbidden)
+	wanted, err := s.enforced(ctx, req.Forbidden)
 	if err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the source %s is closed", b.starter.name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the source %s is closed", s.starter.name)
 	}
-	if i := slices.IndexFunc(b.ruled, func(s *ruledServer) bool { return s.rules == wanted.rules && !s.outdated }); i >= 0 {
-		s := b.ruled[i]
-		if s.files == wanted.files {
-			s.calls++
-			return s, nil
+	if i := slices.IndexFunc(s.ruled, func(r *ruledServer) bool { return r.rules == wanted.rules && !r.outdated }); i >= 0 {
+		r := s.ruled[i]
+		if r.files == wanted.files {
+			r.calls++
+			return r, nil
 		}
-		if s.outdated = true; s.calls == 0 {
-			b.end(s)
+		if r.outdated = true; r.calls == 0 {
+			s.end(r)
 		}
 	}
-	if err := b.makeRoom(); err != nil {
+	if err := s.makeRoom(); err != nil {
 		return nil, err
 	}
-	s := &ruledServer{server: b.under(req.Forbidden), enforced: wanted, calls: 1}
-	s.Notify(b.events)
-	b.ruled = append(b.ruled, s)
-	return s, nil
+	r := &ruledServer{server: s.under(req.Forbidden), enforced: wanted, calls: 1}
+	r.Notify(s.events)
+	s.ruled = append(s.ruled, r)
+	return r, nil
 }
 
 // makeRoom ends the server that has been without a call for the longest time if there are
 // too many.
-func (b *sandboxedServer) makeRoom() error {
-	if len(b.ruled) < maxRuled {
+func (s *sandboxedServer) makeRoom() error {
+	if len(s.ruled) < maxRuled {
 		return nil
 	}
 	var oldest *ruledServer
-	for _, s := range b.ruled {
-		if s.calls == 0 && (oldest == nil || s.last.Before(oldest.last)) {
-			oldest = s
+	for _, r := range s.ruled {
+		if r.calls == 0 && (oldest == nil || r.last.Before(oldest.last)) {
+			oldest = r
 		}
 	}
 	if oldest == nil {
-		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "calls of the source %s are running on %d servers under rules, which is the most", b.starter.name, maxRuled).
+		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "calls of the source %s are running on %d servers under rules, which is the most", s.starter.name, maxRuled).
 			WithHint("call again when one of them has ended")
 	}
-	b.end(oldest)
+	s.end(oldest)
 	return nil
 }
 
-func (b *sandboxedServer) put(s *ruledServer) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s.calls--
-	s.last = time.Now()
-	if s.outdated && s.calls == 0 && !b.closed {
-		b.end(s)
+func (s *sandboxedServer) put(r *ruledServer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.calls--
+	r.last = time.Now()
+	if r.outdated && r.calls == 0 && !s.closed {
+		s.end(r)
 	}
 }
 
 // end closes a server in the background. The caller holds the lock, under which the source
 // is not closed.
-func (b *sandboxedServer) end(s *ruledServer) {
-	b.ruled = slices.DeleteFunc(b.ruled, func(one *ruledServer) bool { return one == s })
-	b.ends.Go(func() { _ = s.Close() })
+func (s *sandboxedServer) end(r *ruledServer) {
+	s.ruled = slices.DeleteFunc(s.ruled, func(one *ruledServer) bool { return one == r })
+	s.ends.Go(func() { _ = r.Close() })
 }
 
 // Close ends all servers.
-func (b *sandboxedServer) Close() error {
-	b.mu.Lock()
-	b.closed = true
-	for _, s := range slices.Clone(b.ruled) {
-		b.end(s)
+func (s *sandboxedServer) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	for _, r := range slices.Clone(s.ruled) {
+		s.end(r)
 	}
-	b.mu.Unlock()
-	err := b.sandboxedSource.Close()
-	b.ends.Wait()
+	s.mu.Unlock()
+	err := s.sandboxedSource.Close()
+	s.ends.Wait()
 	return err
 }

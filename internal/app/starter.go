@@ -36,22 +36,22 @@ type starter struct {
 const sourceHome = "/home/source"
 
 // start starts a program without rules of the policy.
-func (c *starter) start(ctx context.Context, s proc.Spec) (*proc.Process, error) {
-	return c.ruled(ctx, s, nil)
+func (st *starter) start(ctx context.Context, s proc.Spec) (*proc.Process, error) {
+	return st.ruled(ctx, s, nil)
 }
 
 // ruled starts a program under rules of the policy and returns when it runs. The end of the
 // caller's context ends the start, and not a program that runs.
-func (c *starter) ruled(caller context.Context, s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
-	e, err := c.engine()
+func (st *starter) ruled(caller context.Context, s proc.Spec, rules []toolroom.Effect) (*proc.Process, error) {
+	e, err := st.engine()
 	if err != nil {
 		return nil, err
 	}
-	job, guard, err := c.job(context.WithoutCancel(caller), e, s, rules)
+	job, guard, err := st.job(context.WithoutCancel(caller), e, s, rules)
 	if err != nil {
 		return nil, err
 	}
-	p, stdin, stdout, err := attachment{who: "the source " + c.name, job: job, guard: guard, stderr: s.Stderr, log: c.app.log}.start(caller, e)
+	p, stdin, stdout, err := attachment{who: "the source " + st.name, job: job, guard: guard, stderr: s.Stderr, log: st.app.log}.start(caller, e)
 	if err != nil {
 		return nil, err
 	}
@@ -59,39 +59,39 @@ func (c *starter) ruled(caller context.Context, s proc.Spec, rules []toolroom.Ef
 }
 
 // engine returns the engine of the sandbox's driver.
-func (c *starter) engine() (*hosted.Engine, error) {
-	name := cmp.Or(c.source.Sandbox.Runtime, config.RuntimeProcess)
-	e, known := c.app.hosted(name)
+func (st *starter) engine() (*hosted.Engine, error) {
+	name := cmp.Or(st.source.Sandbox.Runtime, config.RuntimeProcess)
+	e, known := st.app.hosted(name)
 	if e != nil {
 		return e, nil
 	}
-	return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the source %s names the sandbox %q, which does not exist", c.name, name).
+	return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the source %s names the sandbox %q, which does not exist", st.name, name).
 		WithHint("available: %s", strings.Join(known, ", "))
 }
 
 // job returns what the engine runs, and the guard of its connections; nil if it may make
 // none.
-func (c *starter) job(ctx context.Context, e *hosted.Engine, s proc.Spec, rules []toolroom.Effect) (engine.Job, *egress.Guard, error) {
-	b := c.source.Sandbox
+func (st *starter) job(ctx context.Context, e *hosted.Engine, s proc.Spec, rules []toolroom.Effect) (engine.Job, *egress.Guard, error) {
+	b := st.source.Sandbox
 	limits, unasked := b.Limits()
-	shows, err := c.shown(ctx, e, s)
+	shows, err := st.shown(ctx, e, s)
 	if err != nil {
 		return engine.Job{}, nil, err
 	}
-	mounts, err := c.mounts(ctx, e, shows, rules)
+	mounts, err := st.mounts(ctx, e, shows, rules)
 	if err != nil {
 		return engine.Job{}, nil, err
 	}
 	spec := sandbox.Spec{
 		Profile: sandbox.Profile(cmp.Or(b.Profile, string(sandbox.Standard))), Limits: limits, Unasked: unasked, Image: b.Image,
-		Guest: c.app.o.Guest.Path, Args: c.app.o.Guest.Args, Egress: slices.Concat(b.Hosts, c.registries(s.Command)),
+		Guest: st.app.o.Guest.Path, Args: st.app.o.Guest.Args, Egress: slices.Concat(b.Hosts, st.registries(s.Command)),
 		Folders: slices.Concat(shows.folders, mounts),
 	}
 	dir := ""
 	if slices.ContainsFunc(shows.granted, func(f sandbox.Folder) bool { return within(s.Dir, f.Source) }) {
 		dir = s.Dir
-	} else if c.cwd() != "" {
-		return engine.Job{}, nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the sandbox of the source %s does not show its working folder %s", c.name, s.Dir).
+	} else if st.cwd() != "" {
+		return engine.Job{}, nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the sandbox of the source %s does not show its working folder %s", st.name, s.Dir).
 			WithHint("add it to sandbox.read or sandbox.write, or remove cwd")
 	}
 	refused := restrict.Hosts(rules)
@@ -100,7 +100,7 @@ func (c *starter) job(ctx context.Context, e *hosted.Engine, s proc.Spec, rules 
 	}
 	var guard *egress.Guard
 	if len(spec.Egress) > 0 {
-		policy := c.egress.Policy(c.source.Egress)
+		policy := st.egress.Policy(st.source.Egress)
 		if slices.Contains(spec.Egress, config.AnyHost) {
 			guard, err = egress.New(policy)
 		} else {
@@ -117,10 +117,10 @@ func (c *starter) job(ctx context.Context, e *hosted.Engine, s proc.Spec, rules 
 		}
 	}
 	return engine.Job{
-		Run: "source-" + c.name, Owner: "sources", Sandbox: spec,
+		Run: "source-" + st.name, Owner: "sources", Sandbox: spec,
 		Program: bridge.Program{
 			Language: "command", Name: filepath.Base(shows.command), Command: append([]string{shows.command}, s.Args...), Attached: true, Dir: dir,
-			Env:    slices.Concat(shows.env, c.settings(s.Command), s.Env),
+			Env:    slices.Concat(shows.env, st.settings(s.Command), s.Env),
 			Limits: bridge.Limits{Wall: forever.Milliseconds(), Output: math.MaxInt64 / 2, Bytes: math.MaxInt64 / 2, Memory: limits.Memory},
 		},
 	}, guard, nil
@@ -136,25 +136,25 @@ type exposure struct {
 }
 
 // shown returns what the sandbox of a program shows.
-func (c *starter) shown(ctx context.Context, e *hosted.Engine, s proc.Spec) (out exposure, err error) {
+func (st *starter) shown(ctx context.Context, e *hosted.Engine, s proc.Spec) (out exposure, err error) {
 	probe := e.Probe(ctx)
 	if probe.State == sandbox.Available && probe.Folders {
-		home := filepath.Join(c.app.home, "sources", c.name)
+		home := filepath.Join(st.app.home, "sources", st.name)
 		if err := os.MkdirAll(home, 0o700); err != nil {
 			return exposure{}, err
 		}
 		out.folders = append(out.folders, sandbox.Folder{Source: home, Target: sourceHome, Writable: true})
 		out.env = append(out.env, "HOME="+sourceHome)
 	}
-	if out.granted, err = c.folders(); err != nil {
+	if out.granted, err = st.folders(); err != nil {
 		return exposure{}, err
 	}
 	out.folders = append(out.folders, out.granted...)
 	out.command = s.Command
 	if e.Name() == config.RuntimeProcess {
-		files, variables := c.authorities(s.Command)
+		files, variables := st.authorities(s.Command)
 		out.folders, out.env = append(out.folders, files...), append(out.env, variables...)
-		found, folders, path := c.locate(s)
+		found, folders, path := st.locate(s)
 		// What the config grants, perhaps for writing, is not shown again.
 		folders = slices.DeleteFunc(folders, func(f sandbox.Folder) bool {
 			return f.Target == "" && slices.ContainsFunc(out.granted, func(g sandbox.Folder) bool { return within(f.Source, g.Source) })
@@ -180,31 +180,31 @@ const forever = 10 * 365 * 24 * time.Hour
 // confinedPath are the folders of programs that the sandbox of this machine shows.
 const confinedPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-func (c *starter) cwd() string {
-	if c.source.MCP != nil {
-		return c.source.MCP.Cwd
+func (st *starter) cwd() string {
+	if st.source.MCP != nil {
+		return st.source.MCP.Cwd
 	}
-	return c.source.CLI.Cwd
+	return st.source.CLI.Cwd
 }
 
 // folders returns the folders that the config grants.
-func (c *starter) folders() ([]sandbox.Folder, error) {
+func (st *starter) folders() ([]sandbox.Folder, error) {
 	var out []sandbox.Folder
 	add := func(paths []string, writable bool) error {
 		for _, path := range paths {
-			full, err := filepath.Abs(c.app.folder(c.app.expandHome(path)))
+			full, err := filepath.Abs(st.app.folder(st.app.expandHome(path)))
 			if err == nil {
 				_, err = os.Stat(full)
 			}
 			if err != nil {
-				return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the sandbox of the source %s cannot show %s: %w", c.name, path, err).
+				return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the sandbox of the source %s cannot show %s: %w", st.name, path, err).
 					WithHint("make it, or remove it from sandbox.read and sandbox.write")
 			}
 			out = append(out, sandbox.Folder{Source: full, Writable: writable})
 		}
 		return nil
 	}
-	return out, cmp.Or(add(c.source.Sandbox.Read, false), add(c.source.Sandbox.Write, true))
+	return out, cmp.Or(add(st.source.Sandbox.Read, false), add(st.source.Sandbox.Write, true))
 }
 
 // expandHome replaces ~/ by the home folder of this user.
@@ -219,7 +219,7 @@ func (a *App) expandHome(path string) string {
 // locate finds the program for the sandbox of this machine, which shows the installed
 // programs. One elsewhere, such as Node in a home folder, is shown besides: its own folder if
 // that holds nothing but it, else its file. path is its folder of programs, to be searched.
-func (c *starter) locate(s proc.Spec) (command string, folders []sandbox.Folder, path string) {
+func (st *starter) locate(s proc.Spec) (command string, folders []sandbox.Folder, path string) {
 	found := s.Command
 	if !strings.Contains(found, "/") {
 		var err error
@@ -290,13 +290,13 @@ func launcherOf(command string) (launcher, bool) {
 
 // registries returns the hosts from which a launcher of packages installs them. A sandbox
 // without any hosts has none either: its packages must be in its home folder.
-func (c *starter) registries(command string) []string {
+func (st *starter) registries(command string) []string {
 	l, ok := launcherOf(command)
 	if !ok {
 		return nil
 	}
 	hosts := slices.Clone(l.hosts)
-	for _, setting := range c.settings(command) {
+	for _, setting := range st.settings(command) {
 		_, value, _ := strings.Cut(setting, "=")
 		if u, err := url.Parse(value); err == nil && u.Host != "" {
 			hosts = append(hosts, u.Host)
@@ -306,15 +306,15 @@ func (c *starter) registries(command string) []string {
 }
 
 // settings are the variables by which a launcher of packages knows its registry.
-func (c *starter) settings(command string) []string {
+func (st *starter) settings(command string) []string {
 	l, _ := launcherOf(command)
 	var env []string
 	for _, name := range l.variables {
-		if value, ok := c.app.lookupEnv(name); ok {
+		if value, ok := st.app.lookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}
 	}
-	if home, ok := c.app.lookupEnv("HOME"); ok && len(env) == 0 && slices.Equal(l.variables, npmLauncher.variables) {
+	if home, ok := st.app.lookupEnv("HOME"); ok && len(env) == 0 && slices.Equal(l.variables, npmLauncher.variables) {
 		text, _ := os.ReadFile(filepath.Join(home, ".npmrc")) // without one it is the public registry
 		for line := range strings.Lines(string(text)) {
 			if name, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(name) == "registry" {
@@ -328,12 +328,12 @@ func (c *starter) settings(command string) []string {
 // authorities returns the files of certificate authorities that launchers of packages trust
 // here besides their own, and the variables that name them. A network whose proxy ends TLS
 // has its own authority, and no package can be installed without it.
-func (c *starter) authorities(command string) (files []sandbox.Folder, variables []string) {
+func (st *starter) authorities(command string) (files []sandbox.Folder, variables []string) {
 	if _, ok := launcherOf(command); !ok {
 		return nil, nil
 	}
 	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"} {
-		path, ok := c.app.lookupEnv(name)
+		path, ok := st.app.lookupEnv(name)
 		if !ok || !filepath.IsAbs(path) || !exists(path) {
 			continue
 		}

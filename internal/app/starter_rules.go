@@ -23,14 +23,14 @@ import (
 // mounts returns the mounts over what a sandbox shows that enforce the rules about files and
 // programs, in the order in which they must be made. Rules name paths of this machine, or
 // paths inside if the sandbox shows something elsewhere.
-func (c *starter) mounts(ctx context.Context, e *hosted.Engine, shows exposure, rules []toolroom.Effect) ([]sandbox.Folder, error) {
+func (st *starter) mounts(ctx context.Context, e *hosted.Engine, shows exposure, rules []toolroom.Effect) ([]sandbox.Folder, error) {
 	rules = slices.DeleteFunc(slices.Clone(rules), func(r toolroom.Effect) bool {
 		return r.Kind != toolroom.EffectFile && r.Kind != toolroom.EffectCommand
 	})
 	if len(rules) == 0 || !e.Probe(ctx).Folders {
 		return nil, nil
 	}
-	v := restrict.View{Scratch: c.app.scratch(), Path: searchPath(c.app.o.Environ)}
+	v := restrict.View{Scratch: st.app.scratch(), Path: searchPath(st.app.o.Environ)}
 	if err := os.MkdirAll(v.Scratch, 0o700); err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (c *starter) mounts(ctx context.Context, e *hosted.Engine, shows exposure, 
 			v.Path = append(v.Path, shows.path)
 		}
 	}
-	places, err := c.places(shows)
+	places, err := st.places(shows)
 	if err != nil {
 		return nil, err
 	}
@@ -76,15 +76,15 @@ func (c *starter) mounts(ctx context.Context, e *hosted.Engine, shows exposure, 
 		out = append(out, sandbox.Folder{Source: b.Source, Target: b.Target, Writable: b.Writable && own.Writable})
 		for _, at := range places {
 			if at.moved() && at.target != b.Target && within(at.target, b.Target) {
-				return nil, c.unenforceable("it shows %s as %s, within %s", at.source, at.target, b.Target)
+				return nil, st.unenforceable("it shows %s as %s, within %s", at.source, at.target, b.Target)
 			}
 		}
 	}
 	return out, nil
 }
 
-func (c *starter) unenforceable(format string, args ...any) error {
-	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the policy's rules about files cannot be enforced in the sandbox of the source %s: %s", c.name, fmt.Sprintf(format, args...)).
+func (st *starter) unenforceable(format string, args ...any) error {
+	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the policy's rules about files cannot be enforced in the sandbox of the source %s: %s", st.name, fmt.Sprintf(format, args...)).
 		WithHint("name other folders in sandbox.read and sandbox.write").WithCLIHint("see the rules: toolroom policy show")
 }
 
@@ -97,7 +97,7 @@ type place struct {
 // moved reports whether the place inside is another one than that on this machine.
 func (p place) moved() bool { return p.source != p.target }
 
-func (c *starter) places(shows exposure) ([]place, error) {
+func (st *starter) places(shows exposure) ([]place, error) {
 	var all []place
 	for _, f := range shows.folders {
 		source, err := filepath.EvalSymlinks(f.Source)
@@ -109,7 +109,7 @@ func (c *starter) places(shows exposure) ([]place, error) {
 	for _, a := range all {
 		for _, b := range all {
 			if a != b && a.moved() && a.target != sourceHome && b.target != sourceHome && (within(a.source, b.source) || within(b.source, a.source)) && (a.writable || b.writable) {
-				return nil, c.unenforceable("it shows %s as %s, and %s too", a.source, a.target, b.target)
+				return nil, st.unenforceable("it shows %s as %s, and %s too", a.source, a.target, b.target)
 			}
 		}
 	}
@@ -158,20 +158,20 @@ type enforced struct {
 }
 
 // enforced returns what a program that is started now would enforce.
-func (c *starter) enforced(ctx context.Context, s proc.Spec, rules []toolroom.Effect) (out enforced, err error) {
-	e, err := c.engine()
+func (st *starter) enforced(ctx context.Context, s proc.Spec, rules []toolroom.Effect) (out enforced, err error) {
+	e, err := st.engine()
 	if err != nil {
 		return out, err
 	}
-	shows, err := c.shown(ctx, e, s)
+	shows, err := st.shown(ctx, e, s)
 	if err != nil {
 		return out, err
 	}
-	mounts, err := c.mounts(ctx, e, shows, rules)
+	mounts, err := st.mounts(ctx, e, shows, rules)
 	if err != nil {
 		return out, err
 	}
-	places, err := c.places(shows)
+	places, err := st.places(shows)
 	if err != nil {
 		return out, err
 	}

@@ -232,7 +232,7 @@ func (a *cli) runProgram(ctx context.Context, r *app.App, call toolroom.Call, as
 // endProgram prints the value of a program, or its error.
 func (a *cli) endProgram(result *toolroom.Result, asJSON bool) error {
 	if x := result.Execution; x != nil && !asJSON {
-		a.tellWalls(x)
+		a.tellIsolation(x)
 		for _, c := range x.Calls {
 			a.warn(c.Warnings)
 		}
@@ -262,9 +262,9 @@ func (a *cli) endProgram(result *toolroom.Result, asJSON bool) error {
 	return exitCode(result.Error.Code.Info().Exit)
 }
 
-// tellWalls prints limits that were lowered and, on a terminal, the engine and its
+// tellIsolation prints limits that were lowered and, on a terminal, the engine and its
 // isolation.
-func (a *cli) tellWalls(x *toolroom.Execution) {
+func (a *cli) tellIsolation(x *toolroom.Execution) {
 	for _, one := range x.Lowered() {
 		a.screen.say("%s (capped by code.max in the config)", one)
 	}

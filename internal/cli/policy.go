@@ -70,7 +70,7 @@ func (a *cli) policyExplainCommand() *cobra.Command {
 					a.screen.say("%s", toolroom.AsError(err).Hints())
 				}
 			}
-			if explained.Unwalled {
+			if explained.NeedsSandbox {
 				a.screen.say("%s does not run in a sandbox: its calls are refused (sandbox_unavailable)", args[0])
 			}
 			if explained.Answered != "" {

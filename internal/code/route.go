@@ -33,8 +33,8 @@ type need struct {
 	engine    string             // the only permitted engine; empty means any
 }
 
-// walls returns the isolation layers that would be in force for the program.
-func (n need) walls(p sandbox.Probe) string {
+// layers returns the isolation layers that would be in force for the program.
+func (n need) layers(p sandbox.Probe) string {
 	if n.spec.Runtime != "" {
 		return p.Runtimes[n.spec.Runtime]
 	}
@@ -50,8 +50,8 @@ func (n need) check(name string, p sandbox.Probe) error {
 	if err := sandbox.Check(name, p, n.spec); err != nil {
 		return err
 	}
-	isolation := n.walls(p)
-	if policy.Holds(policy.Walls(isolation), n.isolation) {
+	isolation := n.layers(p)
+	if policy.Holds(policy.IsolationOf(isolation), n.isolation) {
 		return nil
 	}
 	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires isolation %s or stronger, but %s provides %s", n.isolation, name, cmp.Or(isolation, "none"))
@@ -155,7 +155,7 @@ func (t *route) next(ctx context.Context) (candidate, bool) {
 		if len(t.missing) > 0 {
 			why = fmt.Sprintf("the first available engine for %s (passed over: %s)", t.language, strings.Join(t.missing, "; "))
 		}
-		return candidate{e, why, t.need.walls(p)}, true
+		return candidate{e, why, t.need.layers(p)}, true
 	}
 	return candidate{}, false
 }
@@ -213,7 +213,7 @@ func (s *Service) named(ctx context.Context, r *Request, name string, n need) (c
 		if err := n.check(name, p); err != nil {
 			return candidate{}, err
 		}
-		return candidate{e, "it was asked for", n.walls(p)}, nil
+		return candidate{e, "it was asked for", n.layers(p)}, nil
 	}
 	err := toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no engine or runtime %q", name)
 	if near, ok := nearest.Of(name, names); ok {

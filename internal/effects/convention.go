@@ -93,7 +93,7 @@ func (s *set) named(key string, value any) {
 			s.argv(v)
 			// Each may be a command line too; a single word is more likely an argument.
 			for _, element := range v {
-				for _, e := range ReadShell(element.(string), s.place.dir()) {
+				for _, e := range s.shell(element.(string)) {
 					if e.Target != "" || strings.ContainsAny(element.(string), " \t\n;|&$`") {
 						s.note(e)
 					}
@@ -114,7 +114,7 @@ func (s *set) text(key, v string) {
 	switch {
 	case v == "":
 	case isCommand(key):
-		found = ReadShell(v, s.place.dir())
+		found = s.shell(v)
 	case hasSuffix(key, "sql", "sqlquery", "statement", "statements"):
 		found = ReadSQL(v)
 	case isURL(v) && hasPrefixFold(v, "file:"):
@@ -142,7 +142,7 @@ func (s *set) commandOf(line string, object map[string]any) {
 			s.argv(append([]any{line}, list...))
 		}
 	}
-	for _, e := range ReadShell(line, s.place.dir()) {
+	for _, e := range s.shell(line) {
 		s.note(e)
 	}
 }

@@ -58,7 +58,7 @@ func (s *set) stated(e toolroom.Effect) {
 		s.meaning(e, e.Target)
 		return
 	}
-	for _, e := range ReadShell(e.Target, s.place.dir()) {
+	for _, e := range s.shell(e.Target) {
 		if e.Target != "" {
 			s.note(e)
 		}
@@ -98,6 +98,10 @@ func (s *set) argv(list []any) {
 	argv := make([]string, len(list))
 	for i, v := range list {
 		argv[i] = scalar(v)
+		s.charge(argv[i])
+	}
+	if s.full() {
+		return
 	}
 	for _, e := range ReadArgs(argv, s.place.dir()) {
 		s.note(e)
@@ -110,7 +114,7 @@ func (s *set) meaning(e toolroom.Effect, text string) {
 	var found []toolroom.Effect
 	switch {
 	case e.Kind == toolroom.EffectCommand && text != "":
-		found = ReadShell(text, s.place.dir())
+		found = s.shell(text)
 	case e.Kind == toolroom.EffectSQL && e.Mode == "" && text != "":
 		found = ReadSQL(text)
 	default:

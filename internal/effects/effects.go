@@ -25,8 +25,13 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// maxEffects is the most that is told of one call; beyond it all is unknown.
-const maxEffects = 400
+// Bounds of one call: the effects that are told, the commands that are read, in bytes, and
+// the files that are looked up. Beyond them all is unknown.
+const (
+	maxEffects  = 400
+	maxCommands = 64 << 10
+	maxLookups  = 20_000
+)
 
 // Place is where a call happens: relative paths begin in Dir, ~ is Home. Both
 // are absolute. An empty Dir is where this process is, which is looked up for
@@ -49,7 +54,7 @@ func (p Place) dir() string {
 // Of tells the effects of one call: arguments is a JSON object, foreseen what
 // the tool's source knows beyond Tool.Effects.
 func Of(tool *toolroom.Tool, arguments json.RawMessage, foreseen []toolroom.Effect, place Place) []toolroom.Effect {
-	s := &set{place: place}
+	s := &set{place: place, commands: maxCommands, lookups: maxLookups}
 	if len(tool.Effects)+len(foreseen) > 0 {
 		s.effects = []toolroom.Effect{}
 	}
@@ -68,7 +73,7 @@ func Of(tool *toolroom.Tool, arguments json.RawMessage, foreseen []toolroom.Effe
 		s.add(toolroom.Effect{Kind: toolroom.EffectHost})
 	}
 	s.hints(tool)
-	if len(s.effects) > maxEffects {
+	if s.full() {
 		return everything()
 	}
 	return s.effects
@@ -89,10 +94,32 @@ func everything() []toolroom.Effect {
 type set struct {
 	place   Place
 	effects []toolroom.Effect
+	// commands and lookups are what may still be read and looked up.
+	commands, lookups int
+}
+
+// full reports whether a bound is passed, so that nothing more needs to be read.
+func (s *set) full() bool {
+	return len(s.effects) > maxEffects || s.commands < 0 || s.lookups < 0
+}
+
+// shell reads a command line.
+func (s *set) shell(text string) []toolroom.Effect {
+	if s.charge(text); s.full() {
+		return nil
+	}
+	return ReadShell(text, s.place.dir())
+}
+
+// charge counts the text of a command. One that is too long to be read costs nothing.
+func (s *set) charge(text string) {
+	if s.commands--; len(text) <= shellMaxText {
+		s.commands -= len(text)
+	}
 }
 
 func (s *set) add(e toolroom.Effect) {
-	if len(s.effects) > maxEffects || slices.Contains(s.effects, e) {
+	if s.full() || slices.Contains(s.effects, e) {
 		return
 	}
 	if s.effects == nil {
@@ -104,6 +131,9 @@ func (s *set) add(e toolroom.Effect) {
 // note brings an effect into the form that rules match, and adds what follows
 // from it.
 func (s *set) note(e toolroom.Effect) {
+	if s.full() {
+		return
+	}
 	switch e.Kind {
 	case toolroom.EffectNone:
 		return
@@ -143,7 +173,7 @@ func (s *set) note(e toolroom.Effect) {
 func (s *set) files(e toolroom.Effect) {
 	targets := []string{""}
 	if e.Target != "" {
-		targets = paths(e.Target, s.place)
+		targets = paths(e.Target, s.place, &s.lookups)
 	}
 	for _, e.Target = range targets {
 		s.add(e)

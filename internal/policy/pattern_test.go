@@ -162,14 +162,14 @@ func FuzzParsePattern(f *testing.F) {
 	})
 }
 
-func TestTheStrongestWallCounts(t *testing.T) {
+func TestTheStrongestIsolationLayerCounts(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]toolroom.Isolation{
 		"": toolroom.IsolationNone, "none": toolroom.IsolationNone, "paper+cgroup": toolroom.IsolationNone, "seccomp": toolroom.IsolationProcess, "landlock+seccomp": toolroom.IsolationProcess,
 		"ns+net+landlock+seccomp": toolroom.IsolationContainer, "wasm": toolroom.IsolationContainer, "docker(runc)": toolroom.IsolationContainer, "docker(runc)+seccomp": toolroom.IsolationContainer,
 		"gvisor(systrap)+seccomp": toolroom.IsolationGVisor, "docker+gvisor(runsc)+seccomp": toolroom.IsolationGVisor, "docker(runsc)": toolroom.IsolationContainer, "containerd+kata+seccomp": toolroom.IsolationVM, "kata": toolroom.IsolationVM, "ns+firecracker": toolroom.IsolationVM,
 	} {
-		got := Walls(text)
+		got := IsolationOf(text)
 		if !Holds(got, want) || !Holds(want, got) {
 			t.Errorf("%q is %s, want %s", text, got, want)
 		}

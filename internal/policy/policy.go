@@ -159,9 +159,9 @@ type Explanation struct {
 	// call, if the decision is Confirm.
 	Answered string            `json:"answered,omitempty"`
 	Effects  []toolroom.Effect `json:"effects,omitempty"`
-	// Unwalled says that the tool runs in no sandbox but needs isolation, so that
+	// NeedsSandbox says that the tool runs in no sandbox but needs isolation, so that
 	// every call is refused (sandbox_unavailable).
-	Unwalled bool `json:"unwalled,omitempty"`
+	NeedsSandbox bool `json:"needs_sandbox,omitempty"`
 	// Unknown says that no source offers the tool now.
 	Unknown bool `json:"unknown,omitempty"`
 }

@@ -49,7 +49,7 @@ func Enforced(e *catalog.Entry, req source.Request, predicted []toolroom.Effect)
 func (r *Runner) judgeIsolated(ctx context.Context, asked policy.Request, sandboxed source.Sandboxed, req source.Request) (d policy.Decision, behind toolroom.Isolation) {
 	asked.Call.Isolation = func() toolroom.Isolation {
 		if behind == "" {
-			behind = policy.Strength(policy.Walls(sandboxed.Isolation(ctx, &req)))
+			behind = policy.Strength(policy.IsolationOf(sandboxed.Isolation(ctx, &req)))
 		}
 		return behind
 	}
@@ -62,15 +62,15 @@ func (r *Runner) judgeIsolated(ctx context.Context, asked policy.Request, sandbo
 	return d, behind
 }
 
-// Unwalled reports whether a decision requires isolation or an engine for a tool that has
+// NeedsSandbox reports whether a decision requires isolation or an engine for a tool that has
 // neither.
-func Unwalled(e *catalog.Entry, d policy.Decision) bool {
+func NeedsSandbox(e *catalog.Entry, d policy.Decision) bool {
 	_, isolates := source.As[source.Sandboxed](e.Source)
 	return !isolates && (d.Engine != "" || !policy.Holds(toolroom.IsolationNone, d.Isolation))
 }
 
-// unwalled returns the error of a call for which [Unwalled] is true.
-func (c *decided) unwalled() error {
+// needsSandbox returns the error of a call for which [NeedsSandbox] is true.
+func (c *decided) needsSandbox() error {
 	var only []string
 	if c.decision.Isolation != "" {
 		only = append(only, fmt.Sprintf("in %s or stronger", c.decision.Isolation))

@@ -29,8 +29,8 @@ func (c *resolved) decide() (*decided, error) {
 	switch {
 	case d.decision.Effect == toolroom.VerdictDeny:
 		return d, d.denied()
-	case Unwalled(c.entry, d.decision):
-		return d, d.unwalled()
+	case NeedsSandbox(c.entry, d.decision):
+		return d, d.needsSandbox()
 	default:
 		return d, c.checkScopes()
 	}

@@ -1,6 +1,7 @@
 package memory_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -223,6 +224,83 @@ func TestNotesAreEmbeddedAgainByANewEmbedder(t *testing.T) {
 	inUse.Store(service(byName{"new", map[string][]float32{"stones": {-1, 0}, "fruit": {-1, 0}}}))
 	if got := best(); got != "stones" {
 		t.Errorf("the new embedder finds %s", got)
+	}
+}
+
+func TestVectorsGoWithTheirTexts(t *testing.T) {
+	t.Parallel()
+	service := embed.New(func(context.Context) (embed.Embedder, error) { return byName{name: "e"}, nil }, embed.Options{})
+	t.Cleanup(service.Close)
+	dir := t.TempDir()
+	open := func() *kit {
+		k := &kit{t, dir, memory.Pack(dir, func() *embed.Service { return service }).Source()}
+		t.Cleanup(func() { _ = k.pack.Close() })
+		return k
+	}
+	k := open()
+	texts := []string{"pears", "plums", "stones", "sand"}
+	for namespace, text := range map[string]string{"a": "pears\n\nplums", "b": "stones\n\nsand"} {
+		if err := k.call("a", "write", map[string]any{"namespace": namespace, "content": text}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := func() string {
+		t.Helper()
+		files, err := filepath.Glob(filepath.Join(dir, "*", ".vectors"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("%q, %v", files, err)
+		}
+		data, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var there []string
+		for _, text := range texts {
+			if digest := embed.DigestOf(text); bytes.Contains(data, digest[:]) {
+				there = append(there, text)
+			}
+		}
+		return strings.Join(there, " ")
+	}
+	search := func(k *kit) memory.Results {
+		t.Helper()
+		for range 10_000 {
+			var found memory.Results
+			if err := k.call("a", "search", map[string]any{"query": "sand"}, &found); err != nil {
+				t.Fatal(err)
+			}
+			if found.Note == "" {
+				return found
+			}
+			time.Sleep(time.Millisecond)
+		}
+		t.Fatal("the notes were not embedded")
+		return memory.Results{}
+	}
+	search(k)
+	if got := kept(); got != "pears plums stones sand" {
+		t.Fatalf("vectors of %s", got)
+	}
+	for _, step := range []struct {
+		tool string
+		args map[string]any
+		want string
+	}{
+		{"forget", map[string]any{"namespace": "a", "text": "pears"}, "plums stones sand"},
+		{"edit", map[string]any{"namespace": "b", "search": "stones", "replace": "rocks"}, "plums sand"},
+		{"forget", map[string]any{"namespace": "a"}, "sand"},
+	} {
+		if err := open().call("a", step.tool, step.args, nil); err != nil { // in another process
+			t.Fatal(err)
+		}
+		if got := kept(); got != step.want {
+			t.Errorf("after %s %v: vectors of %s", step.tool, step.args, got)
+		}
+	}
+	for _, r := range search(k).Results {
+		if r.Content != "sand" && r.Content != "rocks" {
+			t.Errorf("found %q", r.Content)
+		}
 	}
 }
 

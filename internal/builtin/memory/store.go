@@ -17,6 +17,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/atomicfile"
+	"github.com/toolroom/toolroom/internal/embed"
 )
 
 // store keeps the notes of all identities: one Markdown file for each namespace, which a
@@ -100,7 +101,9 @@ func (s store) change(ctx context.Context, owner, namespace string, edit func(ol
 	case text == "" && isNew:
 		return nil
 	case text == "":
-		return os.Remove(s.path(owner, namespace))
+		err := os.Remove(s.path(owner, namespace))
+		s.forgetVectors(ctx, folder, old, "")
+		return err
 	}
 	if isNew {
 		all, err := s.list(owner)
@@ -115,7 +118,28 @@ func (s store) change(ctx context.Context, owner, namespace string, edit func(ol
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return atomicfile.Write(path, []byte(text), 0o600)
+	err = atomicfile.Write(path, []byte(text), 0o600)
+	s.forgetVectors(ctx, folder, old, text)
+	return err
+}
+
+// forgetVectors erases the vectors of the paragraphs that a change has removed. If it fails,
+// the next search removes them; no search finds them, because it begins with the notes.
+func (s store) forgetVectors(ctx context.Context, folder, old, text string) {
+	path := filepath.Join(folder, vectorsFile)
+	if _, err := os.Stat(path); err != nil {
+		return
+	}
+	gone := map[embed.Digest]bool{}
+	for _, p := range paragraphs(old) {
+		gone[embed.DigestOf(p.embedded())] = true
+	}
+	for _, p := range paragraphs(text) {
+		delete(gone, embed.DigestOf(p.embedded()))
+	}
+	if len(gone) > 0 {
+		_ = eraseVectors(ctx, path, gone)
+	}
 }
 
 // note is a namespace as it is listed.

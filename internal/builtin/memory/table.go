@@ -265,6 +265,36 @@ func (t *table) sweep(ctx context.Context, used []bool) error {
 	})
 }
 
+// eraseVectors overwrites the vectors of texts in a file, which may be of any model. If another
+// note has the same text, its vector is computed again.
+func eraseVectors(ctx context.Context, path string, texts map[embed.Digest]bool) error {
+	t := &table{path: path}
+	return t.locked(ctx, os.O_RDWR, func(f *os.File) error {
+		r := bufio.NewReaderSize(f, 1<<20)
+		header := make([]byte, tableHeader)
+		if _, err := io.ReadFull(r, header); err != nil || !bytes.HasPrefix(header, []byte(tableMagic)) {
+			return nil // it is empty or damaged, and will be made anew
+		}
+		if t.dims = int(binary.LittleEndian.Uint32(header[tableHeader-4:])); t.dims > maxDims {
+			return nil
+		}
+		record, zeros := make([]byte, t.size()), make([]byte, t.size())
+		for slot := 0; ; slot++ {
+			if _, err := io.ReadFull(r, record); err != nil {
+				if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+					return nil
+				}
+				return err
+			}
+			if texts[embed.Digest(record)] {
+				if _, err := f.WriteAt(zeros, t.offset(slot)); err != nil {
+					return err
+				}
+			}
+		}
+	})
+}
+
 // cosine compares a vector of length 1 with that of a slot.
 func (t *table) cosine(slot uint32, query []float32) float32 {
 	var sum float32

@@ -2,6 +2,8 @@ package mcp
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom/internal/catalog"
@@ -42,8 +44,12 @@ func smallSchema(whole json.RawMessage) json.RawMessage {
 		return whole
 	}
 	for _, c := range []cut{{depth: 64}, {depth: 3}, {depth: 2}, {depth: 1}, {depth: 1, bare: true}} {
-		c.root = root
-		text, err := jsonx.Marshal(c.schema(root, 0))
+		c.root, c.left = root, maxListed/minSchema
+		cut := c.schema(root, 0)
+		if c.left < 0 && !c.bare {
+			continue
+		}
+		text, err := jsonx.Marshal(cut)
 		if err == nil && (len(text) <= maxListed || c.bare) {
 			return text
 		}
@@ -58,7 +64,13 @@ type cut struct {
 	depth int
 	// bare leaves out descriptions, and members beyond maxNamed.
 	bare bool
+	// left is how many more schemas fit. References that meet in a circle, or one in
+	// another many times over, would otherwise be followed without end.
+	left int
 }
+
+// minSchema is the least number of bytes that a schema takes in a list: "{},".
+const minSchema = 3
 
 // kept are the keywords of a schema that lists have.
 var kept = map[string]bool{
@@ -73,20 +85,22 @@ const maxValue = 1000
 
 // schema cuts one schema. References are replaced by what they refer to, so that no
 // unused definition remains.
-func (c cut) schema(s any, depth int) any {
+func (c *cut) schema(s any, depth int) any {
+	c.left--
 	from, ok := s.(map[string]any)
 	if !ok {
 		return s // true or false
 	}
 	from = c.resolve(from)
 	to := map[string]any{}
-	if depth > c.depth {
+	if depth > c.depth || c.left < 0 {
 		if t, ok := from["type"]; ok {
 			to["type"] = t
 		}
 		return to
 	}
-	for name, value := range from {
+	for _, name := range slices.Sorted(maps.Keys(from)) {
+		value := from[name]
 		switch {
 		case name == "description" && !c.bare:
 			if text, ok := value.(string); ok {
@@ -104,6 +118,9 @@ func (c cut) schema(s any, depth int) any {
 			list, _ := value.([]any)
 			var cuts []any
 			for _, one := range list {
+				if c.left < 0 {
+					break
+				}
 				cuts = append(cuts, c.schema(one, depth+1))
 			}
 			if cuts != nil && depth < c.depth {
@@ -126,18 +143,24 @@ func anyOf(name string) string {
 	return name
 }
 
-func (c cut) members(value, required any, depth int) map[string]any {
+func (c *cut) members(value, required any, depth int) map[string]any {
 	members, _ := value.(map[string]any)
 	to := map[string]any{}
 	needed, _ := required.([]any)
 	for _, name := range needed {
+		if c.left < 0 {
+			break
+		}
 		if name, ok := name.(string); ok && members[name] != nil {
 			to[name] = c.schema(members[name], depth+1)
 		}
 	}
-	for name, member := range members {
-		if !c.bare || len(to) < maxNamed {
-			to[name] = c.schema(member, depth+1)
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if c.left < 0 || c.bare && len(to) >= maxNamed {
+			break
+		}
+		if _, there := to[name]; !there {
+			to[name] = c.schema(members[name], depth+1)
 		}
 	}
 	return to
@@ -147,7 +170,7 @@ func (c cut) members(value, required any, depth int) map[string]any {
 const maxRefs = 16
 
 // resolve returns what a schema that is a reference within the document refers to.
-func (c cut) resolve(s map[string]any) map[string]any {
+func (c *cut) resolve(s map[string]any) map[string]any {
 	for range maxRefs {
 		ref, ok := s["$ref"].(string)
 		path, local := strings.CutPrefix(ref, "#/")
