@@ -100,10 +100,11 @@ func (r *shellReader) anyCommand() { r.add(toolroom.EffectCommand, "", "") }
 
 // script reads shell text.
 func (r *shellReader) script(text string) {
-	if len(text) > shellMaxText || r.depth >= shellMaxDepth || strings.Contains(text, "\x00") || strings.Count(text, "(")+strings.Count(text, "[") > shellMaxOpen || !r.more() {
+	if len(text) > shellMaxText || r.depth >= shellMaxDepth || strings.Contains(text, "\x00") || strings.Count(text, "(")+strings.Count(text, "[")+strings.Count(text, "{") > shellMaxOpen || !r.more() {
 		r.anyCommand()
 		return
 	}
+	r.reads += len(text) / 256 // to parse it again takes time, too
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if err != nil {
 		r.anyCommand()
