@@ -71,6 +71,11 @@ type Program struct {
 // attached command. It is no host and port, so that no program can name it.
 const StdioAddress = "stdio"
 
+// SignalAddress is the address of the line that carries signals for an attached command, each
+// as one byte. The guest opens it before that of the standard input and output, and sends the
+// signals to the command's process group. A server may refuse it.
+const SignalAddress = "signals"
+
 // Tool is a tool as a program sees it.
 type Tool struct {
 	ID string

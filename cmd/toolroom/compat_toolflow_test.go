@@ -132,6 +132,7 @@ func TestThePageAndBridgeOfToolFlowWork(t *testing.T) {
 	if got := f.ask(400, "POST", admin+"/talk/versions", `{"code": "def main(:\n"}`)["error"]; !strings.Contains(fmt.Sprint(got), "SyntaxError") {
 		t.Errorf("code that does not parse: %v", got)
 	}
+	f.want(400, "POST", admin+"/talk/versions", `{"code": "import json\ndef other(a):\n    return 1\n", "entry_point": "run"}`, map[string]any{"error": "the code does not define its entry point run; it defines other: correct entry_point, or define that function"})
 	f.want(201, "POST", admin+"/talk/versions", flowCode, map[string]any{"version": 1, "status": "draft", "entry_point": "main", "message": "first", "schema.type": "object"})
 	v := f.want(200, "GET", admin+"/talk/versions", "", map[string]any{"items.0.version": 1, "items.1": nil})
 	if code := member(v, "items.0.code"); !strings.HasPrefix(fmt.Sprint(code), "def main(arguments, context):") {

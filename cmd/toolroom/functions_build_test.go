@@ -291,6 +291,67 @@ func TestAnInstallScriptRunsInASandboxIfTheConfigNamesIt(t *testing.T) {
 	}
 }
 
+// npm builds native code without a script of the package's own, and registries do not tell of it.
+func TestNativeCodeIsBuiltInASandboxIfTheConfigNamesIt(t *testing.T) {
+	needNPM(t)
+	for _, needed := range []string{"/usr/include/node/node_api.h", "/usr/bin/make", "/usr/bin/cc", "/usr/bin/c++"} {
+		if _, err := os.Stat(needed); err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatal(err)
+			}
+			t.Skip(err)
+		}
+	}
+	w := newWorkshop(t, buildConfig("", "npm:native"))
+	tarballs := t.TempDir()
+	tarball(t, tarballs, "native", map[string]string{
+		"package.json": `{"name":"native","version":"1.0.0"}`, "index.js": "exports.answer = require('./build/Release/native.node').answer\n",
+		"binding.gyp": `{"targets": [{"target_name": "native", "sources": ["native.c"]}]}`,
+		"native.c": "#include <node_api.h>\nstatic napi_value answer(napi_env env, napi_callback_info info) { napi_value v; napi_create_int32(env, 42, &v); return v; }\n" +
+			"NAPI_MODULE_INIT() { napi_value f; napi_create_function(env, \"answer\", NAPI_AUTO_LENGTH, answer, NULL, &f); napi_set_named_property(env, exports, \"answer\", f); return exports; }\n",
+	})
+	files := map[string]string{"b.js": "// toolroom:\n//   dependencies: [native]\nimport * as n from 'native'\n/** B.\n * @returns {number} */\nexport function b() { return n.answer() }\n"}
+	pushed, err := pushFiles(w, files, "b.js", tarballs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := pushed[0].Spec
+	const told = `"hasInstallScript": true`
+	if len(spec.Built) != 1 || !strings.HasPrefix(spec.Built[0], "npm:native 1.0.0 from sha512-") || !strings.Contains(spec.Lock, told) {
+		t.Errorf("built %v with the lock %s", spec.Built, spec.Lock)
+	}
+	if _, err := w.Parts().Releases.Release(t.Context(), release.Order{Tool: "fn:b"}, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	w.wantValue("fn:b", `{}`, "42")
+	files["package-lock.json"] = strings.ReplaceAll(spec.Lock, told, `"license": "x"`)
+	if again, err := pushFiles(w, files, "b.js", tarballs); err != nil || !slices.Equal(again[0].Spec.Built, spec.Built) {
+		t.Errorf("with a lock that does not tell of it: %+v %v", again, err)
+	}
+	// Another machine builds the same.
+	delete(files, "package-lock.json")
+	if other, err := pushFiles(newWorkshop(t, buildConfig("", "npm:native")), files, "b.js", tarballs); err != nil || other[0].Spec.Layer != spec.Layer {
+		t.Errorf("built twice: %+v %v, and before %s", other, err, spec.Layer)
+	}
+	files["package-lock.json"] = strings.ReplaceAll(spec.Lock, told, `"license": "x"`)
+	if _, err := pushFiles(newWorkshop(t, ""), files, "b.js", tarballs); toolroom.CodeOf(err) != toolroom.CodeDenied || !strings.Contains(toolroom.AsError(err).Hint, `build: ["npm:native"]`) {
+		t.Errorf("without a word in the config: %v", err)
+	}
+}
+
+func TestWhatNPMLeavesOutNeedsNoInstallScript(t *testing.T) {
+	needNPM(t)
+	tarballs := t.TempDir()
+	tarball(t, tarballs, "plain", map[string]string{"package.json": `{"name":"plain","version":"1.0.0","optionalDependencies":{"unfit":"1"}}`, "index.js": "exports.x = 42\n"})
+	tarball(t, tarballs, "unfit", map[string]string{"package.json": `{"name":"unfit","version":"1.0.0","engines":{"node":">=9999"},"scripts":{"install":"exit 1"}}`})
+	for _, config := range []string{"", buildConfig("", "npm:unfit")} {
+		pushed, err := pushFiles(newWorkshop(t, config), map[string]string{"b.js": "// toolroom:\n//   dependencies: [plain]\nimport * as p from 'plain'\n/** B.\n * @returns {number} */\nexport function b() { return p.x }\n"}, "b.js", tarballs)
+		if err != nil || len(pushed[0].Spec.Built) > 0 {
+			t.Errorf("%q: %+v %v", config, pushed, err)
+		}
+	}
+}
+
 func TestAnInstallScriptReachesNothing(t *testing.T) {
 	needNPM(t)
 	secret, outside, host, port := bait(t)
@@ -303,7 +364,7 @@ func TestAnInstallScriptReachesNothing(t *testing.T) {
 		want   string
 	}{
 		"reads a file of the host": {w, fmt.Sprintf("fs.readFileSync(%q)", secret), toolroom.CodeExecutionFailed, "ENOENT"},
-		"reads the environment":    {w, "console.error('found ' + JSON.stringify(Object.keys(process.env).filter(k => /SECRET|TOKEN/.test(k))) + ' in ' + os.homedir()); process.exit(1)", toolroom.CodeExecutionFailed, "found [] in /work"},
+		"reads the environment":    {w, "console.error('found ' + JSON.stringify(Object.keys(process.env).filter(k => /SECRET|TOKEN/.test(k))) + ' in ' + os.homedir()); process.exit(1)", toolroom.CodeExecutionFailed, "found [] in /tmp/build"},
 		"writes outside":           {w, fmt.Sprintf("fs.writeFileSync(%q, 'x')", outside), toolroom.CodeExecutionFailed, "evil 1.0.0 failed in its sandbox"},
 		"opens the network":        {w, fmt.Sprintf("require('net').connect(%s, %q)", port, host), toolroom.CodeExecutionFailed, "evil 1.0.0 failed in its sandbox"},
 		"fills the disk":           {w, "const f = fs.openSync('f', 'w'); for (;;) fs.writeSync(f, Buffer.alloc(1 << 20))", toolroom.CodeExecutionFailed, "ENOSPC"},

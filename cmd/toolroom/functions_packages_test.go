@@ -2,6 +2,10 @@ package main
 
 import (
 	"archive/zip"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,6 +100,47 @@ func TestPackagesFromAFolderOfWheelsNeedNoNetworkAndKeepNoState(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(wheels); err != nil {
+		t.Fatal(err)
+	}
+	w.wantValue("fn:a", `{}`, "1")
+}
+
+// The lock has no password, and the wheel is fetched with it, now and when the layer is gone.
+func TestPackagesOfAnIndexThatAsksForAPassword(t *testing.T) {
+	wheels := counterWheel(t)
+	const file, password = "counter_of_ours-1.0-py3-none-any.whl", "pass-of-ours"
+	content, err := os.ReadFile(filepath.Join(wheels, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, got, _ := r.BasicAuth()
+		switch {
+		case user != "ann" || got != password:
+			w.Header().Set("WWW-Authenticate", "Basic")
+			w.WriteHeader(http.StatusUnauthorized)
+		case r.URL.Path == "/simple/counter-of-ours/":
+			fmt.Fprintf(w, `<a href="/files/%[1]s#sha256=%[2]x">%[1]s</a>`, file, sha256.Sum256(content))
+		case r.URL.Path == "/files/"+file:
+			_, _ = w.Write(content)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer index.Close()
+	t.Setenv("UV_DEFAULT_INDEX", strings.Replace(index.URL, "://", "://ann:"+password+"@", 1)+"/simple/")
+	w := newPackagedWorkshop(t)
+	pushed, err := pushWith(t, w.App, "# /// script\n# dependencies = [\"counter-of-ours\"]\n# ///\nimport counter_of_ours\n\ndef a() -> int:\n    return counter_of_ours.up()\n", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lock := pushed[0].Spec.Lock; strings.Contains(lock, password) || !strings.Contains(lock, index.URL+"/files/") {
+		t.Errorf("the lock:\n%s", lock)
+	}
+	if _, err := w.Parts().Releases.Release(t.Context(), release.Order{Tool: "fn:a"}, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(w.Home(), "packages")); err != nil {
 		t.Fatal(err)
 	}
 	w.wantValue("fn:a", `{}`, "1")

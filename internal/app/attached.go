@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -53,10 +54,11 @@ func (a attachment) start(caller context.Context, e *hosted.Engine) (p *attached
 	ctx, cancel := context.WithCancel(context.WithoutCancel(caller))
 	detach := context.AfterFunc(caller, cancel)
 	defer detach()
-	p = &attachedProcess{done: make(chan struct{}), kill: cancel}
+	signals, passed := net.Pipe()
+	p = &attachedProcess{done: make(chan struct{}), kill: cancel, signals: signals}
 	far, stdin, stdout := newStdio()
 	attached := make(chan struct{})
-	var taken atomic.Bool // the program itself may ask its proxy for the address
+	var taken, passes atomic.Bool // the program itself may ask its proxy for the addresses
 	var refused atomic.Pointer[error]
 	job := a.job
 	job.Dial = func(ctx context.Context, address string) (net.Conn, error) {
@@ -64,6 +66,8 @@ func (a attachment) start(caller context.Context, e *hosted.Engine) (p *attached
 		case address == bridge.StdioAddress && taken.CompareAndSwap(false, true):
 			close(attached)
 			return far, nil
+		case address == bridge.SignalAddress && passes.CompareAndSwap(false, true):
+			return passed, nil
 		case a.guard == nil:
 			return nil, toolroom.Errorf(toolroom.CodeDenied, "the sandbox of %s has no network", a.who)
 		}
@@ -88,6 +92,8 @@ func (a attachment) start(caller context.Context, e *hosted.Engine) (p *attached
 			}
 		}
 		far.Close()
+		signals.Close()
+		passed.Close()
 		close(p.done)
 	}()
 	select {
@@ -115,8 +121,9 @@ func (o output) Print(_, text string) {
 
 // attachedProcess is a running program; see [proc.Running].
 type attachedProcess struct {
-	done chan struct{}
-	kill context.CancelFunc
+	done    chan struct{}
+	kill    context.CancelFunc
+	signals net.Conn // to the guest
 
 	err    error
 	result *engine.Result
@@ -140,6 +147,18 @@ func (p *attachedProcess) end(result *engine.Result, err error) {
 func (p *attachedProcess) Done() <-chan struct{} { return p.done }
 func (p *attachedProcess) Err() error            { return p.err }
 func (p *attachedProcess) Kill()                 { p.kill() }
+
+// signalTime is the longest time that a signal takes to a guest.
+const signalTime = 2 * time.Second
+
+// Signal sends a signal to the program's process group. A guest that takes no signals is
+// killed.
+func (p *attachedProcess) Signal(signal syscall.Signal) {
+	_ = p.signals.SetWriteDeadline(time.Now().Add(signalTime))
+	if _, err := p.signals.Write([]byte{byte(signal)}); err != nil {
+		p.Kill()
+	}
+}
 
 func (p *attachedProcess) Usage() (time.Duration, int64) {
 	if p.result == nil {

@@ -80,7 +80,7 @@ func (c *commands) Start(ctx context.Context, l shell.Launch) (*shell.Launched, 
 	if err != nil {
 		return nil, err
 	}
-	return &shell.Launched{Stdin: stdin, Stdout: stdout, Done: p.Done(), Kill: p.Kill, Exit: p.exit}, nil
+	return &shell.Launched{Stdin: stdin, Stdout: stdout, Done: p.Done(), Signal: p.Signal, Kill: p.Kill, Exit: p.exit}, nil
 }
 
 // exit returns how a command ended.

@@ -107,9 +107,44 @@ func TestProcessesRunInTheSandboxOfADriver(t *testing.T) {
 			t.Fatalf("%q %v", text, r.Error)
 		}
 	}
-	if r := w.call("process:kill", map[string]any{"pid": pid}); !strings.Contains(string(r.Value), `"signal":"killed"`) {
+	if r := w.call("process:kill", map[string]any{"pid": pid, "signal": "SIGKILL"}); !strings.Contains(string(r.Value), `"signal":"killed"`) {
 		t.Errorf("%s %v", r.Value, r.Error)
 	}
+}
+
+func TestAProcessInTheSandboxOfADriverEndsInOrder(t *testing.T) {
+	t.Parallel()
+	w := newForeignWorkshop(t, "builtin: {shell: {runtime: gvisor}}")
+	started := w.call("process:start", map[string]any{"command": "trap 'echo bye; exit 7' TERM; echo begun; while :; do sleep 0.01; done"})
+	if !started.OK() {
+		t.Fatal(started.Error)
+	}
+	pid := numberAt(t, started, "pid")
+	wait := func(want string) {
+		t.Helper()
+		text := ""
+		for offset := int64(0); !strings.Contains(text, want); {
+			r := w.call("process:output", map[string]any{"pid": pid, "offset": offset, "wait": 20_000})
+			if next := numberAt(t, r, "next_offset"); next > offset {
+				offset, text = next, text+r.Content[0].Text
+			} else {
+				t.Fatalf("%q %v", text, r.Error)
+			}
+		}
+	}
+	wait("begun")
+	if r := w.call("process:kill", map[string]any{"pid": pid}); !r.OK() {
+		t.Fatal(r.Error)
+	}
+	wait("bye")
+	for range 2000 {
+		r := w.call("process:status", map[string]any{"pid": pid})
+		if strings.Contains(string(r.Value), `"exit_code":7`) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("the process did not end by itself")
 }
 
 func numberAt(t *testing.T, r *toolroom.Result, name string) int64 {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +21,10 @@ import (
 const functionPython = "/usr/bin/python3"
 
 func (a *App) layers() function.LayerStore {
-	return function.LayerStore{Folder: filepath.Join(a.home, "packages"), Client: &http.Client{Timeout: fetchTimeout}}
+	return function.LayerStore{
+		Folder: filepath.Join(a.home, "packages"), Client: &http.Client{Timeout: fetchTimeout},
+		Passwords: func() map[string]*url.Userinfo { return function.Passwords(a.packageEnviron()) },
+	}
 }
 
 const fetchTimeout = 10 * time.Minute
@@ -60,7 +64,7 @@ func isJavaScript(spec *release.Spec) bool {
 
 // npm returns what installs the packages of functions in JavaScript.
 func (a *App) npm() (function.NPM, error) {
-	n := function.NPM{Environ: a.packageEnviron(), Store: a.layers(), Builder: a.builder()}
+	n := function.NPM{Environ: append(a.packageEnviron(), function.NPMVariables(a.o.Environ)...), Store: a.layers(), Builder: a.builder()}
 	searchPath, _ := a.lookupEnv("PATH")
 	for _, folder := range filepath.SplitList(searchPath) {
 		path := filepath.Join(folder, "npm")
@@ -109,7 +113,7 @@ func (a *App) packageEnviron() []string {
 		name, _, _ := strings.Cut(entry, "=")
 		upper := strings.ToUpper(name)
 		switch {
-		case upper == "PATH", upper == "HOME", strings.HasPrefix(upper, "UV_"), strings.HasPrefix(upper, "NPM_CONFIG_"), upper == "NODE_EXTRA_CA_CERTS", strings.HasPrefix(upper, "SSL_CERT_"), strings.HasPrefix(upper, "XDG_"), strings.HasSuffix(upper, "_PROXY"), upper == "TMPDIR":
+		case upper == "PATH", upper == "HOME", strings.HasPrefix(upper, "UV_"), strings.HasPrefix(upper, "NPM_CONFIG_"), upper == "NODE_EXTRA_CA_CERTS", upper == "NETRC", strings.HasPrefix(upper, "SSL_CERT_"), strings.HasPrefix(upper, "XDG_"), strings.HasSuffix(upper, "_PROXY"), upper == "TMPDIR":
 			out = append(out, entry)
 		}
 	}

@@ -85,7 +85,10 @@ that the program's own calls got.`,
 			}
 			upload.Namespace, upload.Message, upload.Base = u.Namespace, u.Message, u.Base
 			upload.Wheels, upload.Tarballs = a.folder(u.Wheels), a.folder(u.Tarballs)
-			done := a.screen.during("resolving the packages of the function, and reading its tools")
+			if lock := filepath.Join(a.folder(args[0]), "uv.lock"); isFile(lock) {
+				a.screen.say("%s is not read: uv resolves the packages anew; write name==1.2.3 for an exact version", lock)
+			}
+			done := a.screen.during("reading the tools of " + args[0] + packagesToo(&upload))
 			pushed, err := r.Parts().Releases.Push(ctx, upload, a.author())
 			done()
 			if err != nil {
@@ -111,6 +114,21 @@ that the program's own calls got.`,
 	return c
 }
 
+// packagesToo says that a push resolves packages, if its files seem to declare some.
+func packagesToo(u *release.Upload) string {
+	for name, text := range u.Files {
+		if slices.Contains([]string{"requirements.txt", "pyproject.toml", "package.json"}, name) || strings.Contains(text, "dependencies") {
+			return " and resolving its packages"
+		}
+	}
+	return ""
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
 // folder returns the path of a folder that the user named, if any.
 func (a *cli) folder(name string) string {
 	if name == "" || filepath.IsAbs(name) {
@@ -134,7 +152,7 @@ func (a *cli) printPushed(pushed []release.Pushed) error {
 			return err
 		}
 		if !p.Created {
-			a.screen.say("%s: no changes; version %d is %s", p.Tool, p.Number, p.Status)
+			a.screen.say("%s: no changes; version %d is %s", p.Tool, p.Number, p.Status.Word(p.Reason))
 			continue
 		}
 		a.screen.say("%s: version %d (%s)%s", p.Tool, p.Number, p.Digest[:12], savedCases(p.Cases))
@@ -313,7 +331,7 @@ func (a *cli) toolListCommand() *cobra.Command {
 			}
 			rows := make([][]string, len(list))
 			for i, t := range list {
-				status := string(t.Status)
+				status := t.Status.Word(t.Reason)
 				if t.Quarantined != "" {
 					status = "quarantined"
 				}
@@ -388,7 +406,7 @@ func (a *cli) toolShowCommand() *cobra.Command {
 
 func (a *cli) printVersion(v *release.Version) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s version %d, %s, by %s on %s\n", v.Tool, v.Number, v.Status, v.Author, v.Created.Format("2006-01-02 15:04"))
+	fmt.Fprintf(&out, "%s version %d, %s, by %s on %s\n", v.Tool, v.Number, v.Status.Word(v.Reason), v.Author, v.Created.Format("2006-01-02 15:04"))
 	for _, line := range [][2]string{
 		{"message", v.Message},
 		{"deprecated", v.Reason},
@@ -420,7 +438,7 @@ func (a *cli) printDetail(d *release.Detail) error {
 	}
 	rows := make([][]string, len(d.Versions))
 	for i, v := range d.Versions {
-		rows[i] = []string{fmt.Sprint(v.Number), string(v.Status), cmp.Or(strings.Join(released[v.Number], ", "), "-"), v.Author, v.Created.Format("2006-01-02 15:04"), v.Digest[:12], cmp.Or(v.Message, v.Reason)}
+		rows[i] = []string{fmt.Sprint(v.Number), v.Status.Word(v.Reason), cmp.Or(strings.Join(released[v.Number], ", "), "-"), v.Author, v.Created.Format("2006-01-02 15:04"), v.Digest[:12], cmp.Or(v.Message, v.Reason)}
 	}
 	if err := a.screen.review(fmt.Sprintf("%s: %s\n", d.Tool, catalog.Shorten(d.Versions[0].Spec.Description, 200))); err != nil {
 		return err

@@ -67,7 +67,7 @@ func TestDeclaredEffectsTakeTheirTargetsFromArguments(t *testing.T) {
 		{"host:{url}", `{"url": "http://a@b/"}`, []string{"host:", "send:"}},
 		{"host:{url}", `{"url": "http://127.0.0.1:1/"}`, []string{"host:127.0.0.1:1"}},
 		{"host.delete:h.example:1", `{}`, []string{"host.delete:h.example:1", "send:h.example:1", "destroy:h.example:1"}},
-		{"command:{line}", `{"line": "git  push"}`, []string{"command:git push"}},
+		{"command:{line}", `{"line": "git  push"}`, []string{"command:git push", "host.connect:", "send:"}},
 		{"command:{argv}", `{"argv": ["rm", "-rf", "/x y"]}`, []string{"command:rm -rf '/x y'", "file.delete:/x y", "destroy:/x y"}},
 		{"command:{line}", `{"line": "$X"}`, []string{"command:", "send:", "destroy:", "file:", "host:"}},
 		{"command:make build", `{}`, []string{"command:make build"}},
@@ -111,7 +111,7 @@ func TestArgumentsOfToolsThatDeclareNothingAreReadByTheirNames(t *testing.T) {
 		`{"hostname": "a.example"}`:                   {"host:a.example:443", "send:a.example:443"},
 		`{"command": "rm x"}`:                         {"command:rm x", "file.delete:/nowhere/work/x", "destroy:/nowhere/work/x"},
 		`{"command": "sudo", "args": ["rm", "/x"]}`:   {"command:rm", "file:/x", "command:sudo rm /x", "command:rm /x", "file.delete:/x", "destroy:/x", "command:sudo", "command:", "send:", "destroy:", "file:", "host:"},
-		`{"cmd": ["git", "push"]}`:                    {"command:git push", "command:git", "command:push"},
+		`{"cmd": ["git", "push"]}`:                    {"command:git push", "host.connect:", "send:", "command:git", "command:push"},
 		`{"sql": "drop table t"}`:                     {"sql.drop:t", "destroy:t"},
 		`[1]`:                                         lines([]toolroom.Effect{{Kind: "command"}, {Kind: "file"}, {Kind: "host"}, {Kind: "sql"}, {Kind: "spend"}, {Kind: "send"}, {Kind: "destroy"}}),
 	} {

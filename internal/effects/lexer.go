@@ -84,6 +84,9 @@ func (l *lexer) next() {
 		l.line(1)
 	case strings.HasPrefix(s, "/*"):
 		l.comment()
+	case (c == '\'' || c == '"') && l.spelled():
+		l.doubt = true // U&"\0061" has escapes
+		l.string(c, quoted)
 	case c == '\'':
 		if n := len(l.tokens); n > 0 && l.adjoins && l.tokens[n-1].is("q", "nq") {
 			l.doubt = true // Oracle: what ends the text is the character behind the quote
@@ -108,6 +111,12 @@ func (l *lexer) next() {
 		l.add(mark, s[:1])
 		l.rest = s[1:]
 	}
+}
+
+// spelled reports whether U& stands just before.
+func (l *lexer) spelled() bool {
+	n := len(l.tokens)
+	return n > 1 && l.tokens[n-1].is("&") && l.tokens[n-2].is("u")
 }
 
 func isWord(c byte) bool {

@@ -4,7 +4,7 @@ package effects
 // and behind each comma of such a list, however long what stands between is.
 type lists struct {
 	tokens []token
-	ctes   map[string]bool
+	ctes   map[string]int
 	stack  []list // one for each open parenthesis
 	using  bool   // USING names a table
 }
@@ -48,14 +48,14 @@ func (l *lists) at(i int) string {
 		}
 	case t.is(","):
 		top.next = top.mode != ""
-	case t.is(ends...):
+	case t.is(ends...) && !l.isAlias(i):
 		*top = list{}
 	case t.is("from"):
 		*top = list{mode: "select", next: true}
 		if l.isDelete(i-1) && (i < 2 || !l.tokens[i-2].is("as")) { // AS DELETE FROM may be an alias
 			*top = list{mode: "delete"} // verb notes the first one
 		}
-	case t.is("join"), t.is("using") && l.using && !l.follows(i, "("):
+	case t.is("join", "straight_join", "apply"), t.is("using") && l.using && !l.follows(i, "("):
 		if top.mode != "update" {
 			top.mode = "select"
 		}
@@ -86,4 +86,15 @@ func (l *lists) follows(i int, mark string) bool {
 func (l *lists) isQuery(i int) bool {
 	return i == 0 || !l.tokens[i-1].is("create", "alter", "drop", "truncate", "rename", "temporary", "temp", "unlogged", "external", "foreign", "global", "local", "virtual", "on", "lock", "or", "replace", "transient") &&
 		l.tokens[i-1].kind != quoted && !l.stack[len(l.stack)-1].next
+}
+
+// isAlias reports whether a word that may end a list of tables is the name of one there.
+func (l *lists) isAlias(i int) bool {
+	return l.follows(i, ",") || l.follows(i, "(") && l.stack[len(l.stack)-1].mode == "select" && l.tokens[i].is("set", "start", "connect", "minus", "qualify")
+}
+
+// shields reports whether a name at token i is that of a query of WITH.
+func (l *lists) shields(name string, i int) bool {
+	from, ok := l.ctes[name]
+	return ok && i > from
 }

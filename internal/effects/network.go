@@ -3,6 +3,8 @@ package effects
 import (
 	"net"
 	"net/url"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
@@ -21,6 +23,16 @@ const (
 	webAddress                  // an address
 	webReroute                  // where the request really goes
 	webHere                     // none; writes into this folder
+	webReads                    // a file that is read
+	webUnknown                  // not known
+)
+
+// webLetters and webFlags are the options that take nothing and change nothing of interest.
+var (
+	webLetters = map[string]string{"curl": "sSLkfvigGIN46q#0123anhMV", "wget": "bvqdcNSLkEHpFKnh46V"}
+	webFlags   = shellWords(`--silent --show-error --location --fail --insecure --verbose --include --head --get --compressed --globoff --no-buffer
+	--http1.1 --http2 --http3 --ipv4 --ipv6 --tlsv1.2 --tlsv1.3 --no-progress-meter --progress-bar --fail-with-body --quiet --no-verbose
+	--no-check-certificate --no-clobber --continue --timestamping --spider --server-response --https-only --help --version --path-as-is`)
 )
 
 // webOptions are those of curl; wget's differ where its name stands before.
@@ -28,19 +40,23 @@ var webOptions = map[string]webOption{
 	"-X": webMethod, "--request": webMethod, "--method": webMethod,
 	"-o": webWrites, "--output": webWrites, "-D": webWrites, "--dump-header": webWrites, "-c": webWrites, "--cookie-jar": webWrites, "--output-document": webWrites, "wget -O": webWrites, "wget -c": webFlag,
 	"-O": webHere, "-J": webHere, "--remote-name": webHere, "wget -r": webHere, "wget -m": webHere,
+	"wget -e": webUnknown, "wget -T": webOther, "wget -X": webOther, "wget -D": webOther, "wget -A": webOther, "wget -R": webOther, "wget -I": webOther, "wget -U": webOther,
+	"wget -t": webOther, "wget -w": webOther, "wget -Q": webOther, "wget -l": webOther, "wget -P": webWrites, "wget -a": webWrites, "wget -B": webReroute,
+	"-b": webReads, "--cookie": webReads, "-E": webReads, "--cert": webReads, "--key": webReads, "--cacert": webReads,
 	"-T": webUploads, "--upload-file": webUploads, "--post-file": webUploads, "--body-file": webUploads,
 	"-d": webBody, "--data": webBody, "--data-raw": webBody, "--data-binary": webBody, "--data-ascii": webBody, "--data-urlencode": webBody,
 	"-F": webBody, "--form": webBody, "--form-string": webBody, "--json": webBody, "--post-data": webBody, "--body-data": webBody,
 	"--url": webAddress, "-K": webReroute, "--config": webReroute, "wget -i": webReroute, "-x": webReroute, "--proxy": webReroute, "--preproxy": webReroute,
 	"--socks5": webReroute, "--socks5-hostname": webReroute, "--resolve": webReroute, "--connect-to": webReroute, "--unix-socket": webReroute, "--doh-url": webReroute,
 	"-H": webOther, "--header": webOther, "-u": webOther, "--user": webOther, "-A": webOther, "--user-agent": webOther, "-e": webOther, "--referer": webOther,
-	"-b": webOther, "--cookie": webOther, "-m": webOther, "--max-time": webOther, "--retry": webOther, "-w": webOther, "--write-out": webOther, "-C": webOther,
-	"--connect-timeout": webOther, "--cacert": webOther, "--cert": webOther, "--key": webOther, "-E": webOther, "-r": webOther, "--range": webOther, "-y": webOther, "-Y": webOther, "-z": webOther,
+	"-m": webOther, "--max-time": webOther, "--retry": webOther, "-w": webOther, "--write-out": webOther, "-C": webOther,
+	"--connect-timeout": webOther, "-r": webOther, "--range": webOther, "-y": webOther, "-Y": webOther, "-z": webOther,
 }
 
 // web reads the command line of a web client.
 func (r *shellReader) web(name string, args []field) {
 	method, body := "", false
+	saves := name == "wget"
 	var addresses []field
 	for i := 0; i < len(args); i++ {
 		f := args[i]
@@ -49,7 +65,7 @@ func (r *shellReader) web(name string, args []field) {
 			continue
 		}
 		option, value, joined := webOptionOf(name, f.text)
-		if option != webFlag && option != webHere && !joined {
+		if option != webFlag && option != webHere && option != webUnknown && !joined {
 			if i++; i < len(args) {
 				value = args[i]
 			}
@@ -62,15 +78,27 @@ func (r *shellReader) web(name string, args []field) {
 			}
 		case webWrites:
 			r.file("write", value)
+			saves = saves && f.text[:min(2, len(f.text))] != "-O" && !strings.HasPrefix(f.text, "--output-document")
 		case webHere:
+			saves = true
 			r.file("write", field{text: ".", known: true})
+		case webReads, webOther:
+			if file, ok := strings.CutPrefix(value.text, "@"); ok || option == webReads && !strings.Contains(value.text, "=") {
+				r.file("read", field{text: file, known: value.known})
+			}
+		case webUnknown:
+			r.add(toolroom.EffectHost, "", "")
+			r.add(toolroom.EffectFile, "", "")
+			if name == "wget" {
+				r.anyCommand() // use_askpass
+			}
 		case webUploads:
 			body = true
 			r.file("read", value)
 		case webBody:
 			body = true
-			if _, file, ok := strings.Cut(value.text, "@"); ok || !value.known {
-				r.file("read", field{text: file, known: value.known})
+			if at := strings.IndexAny(value.text, "@<"); at >= 0 || !value.known {
+				r.file("read", field{text: value.text[at+1:], known: value.known})
 			}
 		case webAddress:
 			addresses = append(addresses, value)
@@ -90,7 +118,13 @@ func (r *shellReader) web(name string, args []field) {
 	for _, f := range addresses {
 		if !f.known || f.glob || strings.ContainsAny(f.text, "{}[]") {
 			r.add(toolroom.EffectHost, method, "")
+			if mayBeOption(f) {
+				r.add(toolroom.EffectFile, "", "")
+			}
 			continue
+		}
+		if saves {
+			r.file("write", field{text: path.Base(f.text), known: true})
 		}
 		r.address(method, f.text)
 	}
@@ -110,20 +144,27 @@ func webOptionOf(program, text string) (option webOption, value field, joined bo
 		flag, rest, joined := strings.Cut(text, "=")
 		option, ok := find(flag)
 		if !ok {
-			option = webFlag
+			if option = webUnknown; webFlags[flag] {
+				option = webFlag
+			}
 		}
 		return option, field{text: rest, known: true}, joined
 	}
+	option = webFlag
 	for i := 1; i < len(text); i++ {
-		option, ok := find("-" + text[i:i+1])
-		if ok && option != webFlag && option != webHere {
-			return option, field{text: text[i+1:], known: true}, i+1 < len(text)
+		if strings.IndexByte(webLetters[program], text[i]) >= 0 {
+			continue
 		}
-		if ok && option == webHere && i == len(text)-1 {
-			return webHere, field{}, false
+		switch found, ok := find("-" + text[i:i+1]); {
+		case !ok || found == webUnknown:
+			return webUnknown, field{}, false
+		case found == webHere:
+			option = webHere
+		case found != webFlag:
+			return found, field{text: text[i+1:], known: true}, i+1 < len(text)
 		}
 	}
-	return webFlag, field{}, false
+	return option, field{}, false
 }
 
 // address notes the host of a URL, with http:// left out or not.
@@ -177,16 +218,13 @@ func (r *shellReader) copiedOver(args []field) {
 
 // connected reads programs that are told a host and a port.
 func (r *shellReader) connected(args []field) {
-	r.files(args)
-	for _, f := range args {
-		if !f.known || strings.HasPrefix(f.text, "-e") || strings.HasPrefix(f.text, "-c") || strings.HasPrefix(strings.ToLower(f.text), "exec:") || strings.HasPrefix(strings.ToLower(f.text), "system:") {
-			r.anyCommand()
-		}
-	}
 	files := plain(args)
-	if len(files) == 2 && files[0].known && files[1].known && strings.Trim(files[1].text, "0123456789") == "" {
+	safe := !slices.ContainsFunc(args, func(f field) bool {
+		return !f.known || len(f.text) > 1 && f.text[0] == '-' && strings.Trim(f.text[1:], "vzun46N") != ""
+	})
+	if safe && len(files) == 2 && strings.Trim(files[1].text, "0123456789") == "" {
 		r.host("connect", files[0].text, files[1].text)
 		return
 	}
-	r.add(toolroom.EffectHost, "connect", "")
+	r.unknown(args)
 }

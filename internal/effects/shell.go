@@ -100,10 +100,11 @@ func (r *shellReader) anyCommand() { r.add(toolroom.EffectCommand, "", "") }
 
 // script reads shell text.
 func (r *shellReader) script(text string) {
-	if len(text) > shellMaxText || r.depth >= shellMaxDepth || strings.Contains(text, "\x00") || strings.Count(text, "(")+strings.Count(text, "[") > shellMaxOpen || !r.more() {
+	if len(text) > shellMaxText || r.depth >= shellMaxDepth || strings.Contains(text, "\x00") || strings.Count(text, "(")+strings.Count(text, "[")+strings.Count(text, "{") > shellMaxOpen || !r.more() {
 		r.anyCommand()
 		return
 	}
+	r.reads += len(text) / 256 // to parse it again takes time, too
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if err != nil {
 		r.anyCommand()
@@ -113,9 +114,16 @@ func (r *shellReader) script(text string) {
 	r.depth++
 	r.vars = map[string]string{}
 	single := assignedOnce(file)
-	for _, stmt := range file.Stmts {
-		r.assign(stmt, single)
-		syntax.Walk(stmt, r.visit)
+	// What is defined for later runs in the folder of later, so it is read again.
+	for range 2 {
+		before, lost := len(r.dirs), r.lost
+		for _, stmt := range file.Stmts {
+			r.assign(stmt, single)
+			syntax.Walk(stmt, r.visit)
+		}
+		if len(r.dirs) == before && r.lost == lost || !defers(file) {
+			break
+		}
 	}
 	r.depth--
 	r.vars = outer
@@ -130,18 +138,58 @@ func (r *shellReader) visit(node syntax.Node) bool {
 			r.call(call, in)
 		}
 	case *syntax.Assign:
-		if n.Name != nil && steers(n.Name.Value) {
-			r.anyCommand()
-			if n.Name.Value == "HOME" {
-				r.add(toolroom.EffectFile, "", "") // paths that begin with ~
+		if n.Name != nil {
+			r.sets(n.Name.Value)
+		}
+	case *syntax.WordIter:
+		r.sets(n.Name.Value)
+	case *syntax.Redirect:
+		if n.N != nil && strings.HasPrefix(n.N.Value, "{") {
+			r.sets(strings.Trim(n.N.Value, "{}"))
+		}
+	case *syntax.DeclClause:
+		for _, a := range n.Args {
+			if a.Name == nil && a.Naked {
+				r.assigned(n.Variant.Value, []field{r.value(a.Value)})
 			}
-			r.lost = r.lost || n.Name.Value == "CDPATH"
 		}
 	case *syntax.ForClause, *syntax.WhileClause, *syntax.FuncDecl:
 		// A relative cd in here may be done many times, or from elsewhere.
 		r.lost = r.lost || changesFolder(n)
 	}
 	return !r.full
+}
+
+// sets notes that a variable gets a value.
+func (r *shellReader) sets(name string) {
+	if !steers(name) {
+		return
+	}
+	r.anyCommand()
+	if name == "HOME" {
+		r.add(toolroom.EffectFile, "", "") // paths that begin with ~
+	}
+	r.lost = r.lost || name == "CDPATH"
+}
+
+// defers reports whether a script defines what may run later.
+func defers(file *syntax.File) bool {
+	found := false
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.FuncDecl, *syntax.WhileClause, *syntax.ForClause:
+			found = true
+		case *syntax.CallExpr:
+			found = found || len(n.Args) > 0 && !isPlainCommand(n.Args[0].Lit(), "trap", "alias", "eval")
+		}
+		return !found
+	})
+	return found
+}
+
+// isPlainCommand reports whether a word is a program, by its plain name, and none of these.
+func isPlainCommand(word string, but ...string) bool {
+	return word != "" && !strings.ContainsAny(word, "\\*?[{~") && !slices.Contains(but, word) && !slices.Contains([]string{"command", "builtin"}, word)
 }
 
 // steering are variables that decide which program or library is loaded.
@@ -154,7 +202,7 @@ func changesFolder(n syntax.Node) bool {
 	found := false
 	syntax.Walk(n, func(n syntax.Node) bool {
 		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 {
-			found = found || slices.Contains([]string{"cd", "pushd"}, call.Args[0].Lit())
+			found = found || !isPlainCommand(call.Args[0].Lit(), "cd", "pushd", "eval", "trap", "source", ".")
 		}
 		return !found
 	})
@@ -175,7 +223,7 @@ func (r *shellReader) command(fields []field, in input) {
 		return
 	}
 	program := fields[0]
-	if !program.known || program.glob {
+	if !program.known || program.glob && program.text != "[" {
 		r.anyCommand()
 		return
 	}
@@ -194,11 +242,13 @@ func (r *shellReader) command(fields []field, in input) {
 	case elsewhere(program.text):
 		r.unknown(args)
 	case shells[name]:
-		r.shell(args, in)
+		r.shell(name, args, in)
+	case opaque[name]:
+		r.opaque(args, in)
 	case wraps(name):
 		r.wrapped(name, args, in)
 	case interprets(name):
-		r.interpreter(args, in)
+		r.interpreter(name, args, in)
 	default:
 		r.program(name, args)
 	}
@@ -255,7 +305,7 @@ func (r *shellReader) changeDir(args []field) {
 		to = args[0]
 	}
 	switch {
-	case !to.known || to.glob || to.text == "-" || len(args) > 1 || 2*len(r.dirs) > maxDirs:
+	case !to.known || to.glob || to.text == "-" || strings.HasPrefix(to.text, "~") && to.text != "~" && !strings.HasPrefix(to.text, "~/") || len(args) > 1 || 2*len(r.dirs) > maxDirs:
 		r.lost = true
 	case strings.HasPrefix(to.text, "/") || strings.HasPrefix(to.text, "~"):
 		r.dirs = append(r.dirs, to.text)

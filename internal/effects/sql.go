@@ -112,13 +112,18 @@ func (r *reader) statement(tokens []token) {
 			return
 		}
 		if mode := lists.at(i); mode != "" {
-			if name, _ := tableName(tokens[i:]); !lists.ctes[name] {
+			quotedAsIs := t.kind == quoted && t.text != strings.ToLower(t.text) // a table of another name
+			if name, _ := tableName(tokens[i:]); name == "" || quotedAsIs || !lists.shields(name, i) {
 				r.add(toolroom.Effect{Kind: toolroom.EffectSQL, Mode: mode, Target: name})
 			}
 		}
 		switch {
-		case t.is(",") && tokens[0].is("rename"):
-			r.add(unknown) // further tables
+		case t.is("to", "schema", "exchange", "attach", "swap", "system") && tokens[0].is("rename", "alter"):
+			r.add(unknown) // what a name means changes
+		case t.is("global", "persist", "@") && tokens[0].is("set"), t.is("extension", "server", "foreign") && i == 1:
+			r.add(unknown) // settings of the server, and code for it
+		case t.is("(") && calls(tokens, i, lists):
+			r.add(unknown) // a function that may do anything
 		case t.kind != word && t.kind != quoted:
 		case escaping(t.text):
 			r.add(unknown)
@@ -176,16 +181,28 @@ func (r *reader) verb(verb string, tokens []token) {
 	tokens = behind(tokens)
 	if verb == "grant" || verb == "revoke" {
 		if on := slices.IndexFunc(tokens[:min(len(tokens), maxFillers)], func(t token) bool { return t.is("on") }); on >= 0 {
-			tokens = behind(tokens[on+1:])
+			if tokens = tokens[on+1:]; len(tokens) > 0 && tokens[0].is("all") {
+				tokens = nil
+			}
+			tokens = behind(tokens)
 		}
 	}
 	name, rest := tableName(tokens)
+	if name == "owned" || name == "top" {
+		name = ""
+	}
 	r.add(toolroom.Effect{Kind: toolroom.EffectSQL, Mode: verb, Target: name})
 	if verb != "drop" && verb != "truncate" {
 		return
 	}
-	for n := 0; name != "" && len(rest) > 0 && rest[0].is(","); n++ {
-		if name, rest = tableName(rest[1:]); n == maxList {
+	for n := 0; name != ""; n++ {
+		if len(rest) > 0 && rest[0].is("*") { // TRUNCATE a *, b
+			rest = rest[1:]
+		}
+		if len(rest) == 0 || !rest[0].is(",") {
+			return
+		}
+		if name, rest = tableName(behind(rest[1:])); n == maxList {
 			name = ""
 		}
 		r.add(toolroom.Effect{Kind: toolroom.EffectSQL, Mode: verb, Target: name})
@@ -214,22 +231,90 @@ func tableName(tokens []token) (name string, rest []token) {
 		if len(tokens) == 0 || !tokens[0].is(".") {
 			break
 		}
-		tokens = tokens[1:]
+		if tokens = tokens[1:]; len(tokens) > 0 && tokens[0].kind == text {
+			return "", tokens // SQLite takes a text for a name
+		}
 	}
 	return strings.Join(parts, "."), tokens
 }
 
-// commonTables are the names that WITH gives to queries: no tables.
-func commonTables(tokens []token) map[string]bool {
-	names := map[string]bool{}
+// commonTables are the names that WITH gives to queries, each with the token behind which it
+// means the query, not a table.
+func commonTables(tokens []token) map[string]int {
+	names := map[string]int{}
 	if !tokens[0].is("with") {
 		return names
 	}
-	for i := 1; i+1 < len(tokens); i++ {
-		named := tokens[i].kind == word || tokens[i].kind == quoted
-		if named && tokens[i+1].is("as", "(") && tokens[i-1].is("with", "recursive", ",") {
-			names[strings.ToLower(tokens[i].text)] = true
+	recursive := len(tokens) > 1 && tokens[1].is("recursive")
+	depth, name, start := 0, "", 0
+	for i, t := range tokens {
+		switch {
+		case t.is("("):
+			depth++
+		case t.is(")"):
+			if depth--; depth == 0 && name != "" && i+1 < len(tokens) && !tokens[i+1].is("as") {
+				if recursive {
+					names[name] = start
+				} else {
+					names[name] = i
+				}
+				name = ""
+			}
+		case depth > 0:
+		case t.is("select", "insert", "update", "delete", "merge", "values", "table", "replace"):
+			return names
+		case i > 0 && tokens[i-1].is("with", "recursive", ",") && !t.is("recursive"):
+			if name, start = "", i; t.kind == word || t.kind == quoted && t.text == strings.ToLower(t.text) {
+				name = t.text
+			}
 		}
 	}
 	return names
 }
+
+// calls reports whether the parenthesis at i opens the arguments of a function that is not
+// known to change nothing.
+func calls(tokens []token, i int, l *lists) bool {
+	if i == 0 || tokens[i-1].kind != word && tokens[i-1].kind != quoted {
+		return false
+	}
+	if tokens[i-1].kind == word && notCalled[tokens[i-1].text] {
+		return false
+	}
+	first := i - 1
+	for first > 1 && tokens[first-1].is(".") {
+		first -= 2
+	}
+	if first == 0 {
+		return false
+	}
+	before := tokens[first-1]
+	_, query := l.ctes[tokens[first].text]
+	return !query && !before.is("into", "table", "as", "references", "index", "key", "constraint", "exists", "view", "on", "insert", "replace", "with", "recursive", ")", "only", "for", "conflict", "unique")
+}
+
+// notCalled are words that stand before a parenthesis and call nothing, types, and functions
+// that only compute.
+var notCalled = shellWords(`in values and or not exists any all some over using on where having when then else case select from join by filter within group
+	distinct union except intersect minus lateral only rollup cube sets partition primary key unique check foreign with as is like ilike between limit offset
+	top returning set row rows array interval materialized conflict index use ignore force columns if while into default always recursive match against order do
+	explain analyze vacuum option options begin end return include tablesample bernoulli system ordinality for table clone cluster to escape similar glob regexp
+	varchar char numeric decimal float double int integer bigint smallint time timestamp datetime datetime2 bit nvarchar nchar varbinary binary character varying
+	enum vector text real number varchar2 tinyint precision zone
+	count sum avg min max total abs ceil ceiling floor round trunc sign mod power pow sqrt exp ln log log10 log2 pi random rand sin cos tan asin acos atan atan2
+	greatest least coalesce nullif ifnull isnull nvl iif decode cast convert try_cast typeof
+	lower upper length len char_length character_length octet_length bit_length trim ltrim rtrim btrim lpad rpad left right substr substring replace reverse
+	repeat concat concat_ws position strpos instr charindex locate split_part regexp_replace regexp_matches regexp_match regexp_like regexp_substr translate
+	initcap ascii chr unicode hex unhex md5 sha1 sha2 sha256 to_hex encode format printf quote quote_ident quote_literal starts_with overlay soundex
+	now current_timestamp current_date current_time localtime localtimestamp date datetime julianday strftime unixepoch date_trunc date_part extract age
+	to_char to_date to_timestamp to_number make_date make_interval date_add date_sub dateadd datediff datepart date_format timestampdiff year month day hour
+	minute second week quarter dayofweek weekday last_day getdate sysdate curdate curtime from_unixtime unix_timestamp eomonth
+	row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value grouping
+	string_agg group_concat array_agg json_agg jsonb_agg json_object_agg jsonb_object_agg json_group_array json_group_object listagg bool_and bool_or every
+	stddev stddev_pop stddev_samp variance var_pop var_samp corr median percentile_cont percentile_disc mode bit_and bit_or approx_count_distinct
+	json json_extract json_object json_array json_array_length json_type json_valid json_each json_tree json_value json_query json_set json_insert json_remove
+	json_build_object json_build_array jsonb_build_object jsonb_build_array jsonb_array_elements json_array_elements jsonb_array_elements_text jsonb_each
+	jsonb_each_text jsonb_object_keys to_json to_jsonb row_to_json jsonb_set jsonb_typeof jsonb_pretty json_table xmltable openjson
+	generate_series unnest array_length cardinality array_to_string string_to_array array_append array_position
+	gen_random_uuid uuid newid version current_user current_database database user changes last_insert_rowid pg_typeof
+	to_tsvector to_tsquery plainto_tsquery websearch_to_tsquery ts_rank ts_headline similarity bm25 highlight snippet st_distance st_contains`)

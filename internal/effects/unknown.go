@@ -11,9 +11,9 @@ import (
 )
 
 // textual programs and builtins make nothing of their words but text and numbers.
-var textual = shellWords(`echo printf true false : pwd sleep seq expr basename dirname id whoami uname hostname arch nproc uptime
-	logname tty sync printenv clear export set unset local declare typeset readonly return exit break continue shift umask ulimit
-	jobs fg bg wait kill type which whereis yes tr cal factor read getopts popd dirs disown suspend times caller shopt let`)
+var textual = shellWords(`echo true false : pwd sleep seq expr basename dirname id whoami uname hostname arch nproc uptime
+	logname tty sync printenv clear set return exit break continue shift umask ulimit
+	jobs fg bg kill type which whereis yes tr cal factor popd dirs disown suspend times caller shopt`)
 
 // quiet programs and builtins start nothing, but may use files that they are told.
 var quiet = shellWords(`test [ date ps df free who w groups users locale getent lsof pgrep cut`)
@@ -72,11 +72,12 @@ func shellLooksLikePath(text string) bool {
 var programOptions = strings.Fields(`--exec --exec-batch --command --use-compress-program --compress-program --to-command
 	--checkpoint-action --info-script --new-volume-script --rsh --rsh-command --rmt-command --rsync-path --filter --pager --shell --editor
 	--upload-pack --receive-pack --extcmd --open-files-in-pager --tool --eval --pre --pre-glob --hostname-bin --unzip-command --proxycommand
-	--post-checkout --run --preprocessor --use-askpass --gpg --engine --plugin --load --lesskey-src --hook --template`)
+	--post-checkout --run --preprocessor --use-askpass --gpg --engine --plugin --load --lesskey-src --hook --template
+	--strip-program --sh-exec --lua-exec --config --lesskey-content --daemon`)
 
 // programLetters are the short options of known programs that do the same.
 var programLetters = map[string]string{
-	"tar": "IF", "rsync": "e", "scp": "So", "sftp": "So", "ssh": "oF", "zip": "T", "unzip": "", "cpio": "", "sort": "", "openssl": "",
+	"tar": "IF", "rsync": "e", "scp": "SoFD", "ssh": "oFI", "zip": "T", "less": "k",
 }
 
 // startsProgram reports whether an option of a known program takes a program.
@@ -91,15 +92,24 @@ func startsProgram(name string, f field) bool {
 	return strings.ContainsAny(flag, programLetters[name]) && programLetters[name] != ""
 }
 
+// starting are programs with long options alone that start others.
+var starting = shellWords("sort split install rg bat cpio sed date git wget")
+
 // steers reports whether a variable decides which program, library or configuration is
 // loaded.
 func steers(name string) bool {
 	if slices.Contains(steering, name) {
 		return true
 	}
-	return slices.ContainsFunc([]string{"GIT_", "LD_", "DYLD_", "BASH_FUNC_", "BASH_", "PYTHON", "PERL5", "RUBY", "NODE_", "NPM_", "npm_", "XDG_", "CARGO_", "DOCKER_"}, func(prefix string) bool {
+	return slices.ContainsFunc([]string{
+		"GIT_", "LD_", "DYLD_", "BASH_FUNC_", "BASH_", "PYTHON", "PERL5", "RUBY", "NODE_", "NPM_", "npm_", "XDG_", "CARGO_", "DOCKER_",
+		"LESS", "SSH_", "SUDO_", "PG", "PSQL", "MYSQL", "SQLITE", "RSYNC_", "CURL_", "RIPGREP_", "BAT_", "GCONV_", "OPENSSL_", "SSL", "MALLOC_", "GLIBC_", "AWK", "RES_", "TERM", "AUTOSSH_",
+	}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)
-	}) || slices.ContainsFunc([]string{"_RSH", "FLAGS", "OPTS", "OPTIONS", "PAGER", "EDITOR", "_CONFIG", "_CONFIG_FILE", "SHELL", "RC", "PRELOAD", "_PROXY", "_proxy"}, func(suffix string) bool {
+	}) || slices.ContainsFunc([]string{
+		"_RSH", "FLAGS", "OPTS", "OPTIONS", "PAGER", "EDITOR", "_CONFIG", "_CONFIG_FILE", "SHELL", "RC", "PRELOAD", "_PROXY", "_proxy", "PATH", "OPT", "_CONF", "_HOME",
+		"MAGIC", "HOSTALIASES", "TAPE", "MORE",
+	}, func(suffix string) bool {
 		return strings.HasSuffix(name, suffix)
 	})
 }
@@ -123,6 +133,21 @@ func (r *shellReader) evaluated(node syntax.Node) {
 		if n.Excl {
 			r.anyCommand()
 		}
+		r.subscript(n.Index)
+		if n.Slice != nil {
+			r.arithmetic(n.Slice.Offset)
+			r.arithmetic(n.Slice.Length)
+		}
+	case *syntax.Assign:
+		r.subscript(n.Index)
+	case *syntax.ArrayElem:
+		r.subscript(n.Index)
+	case *syntax.UnaryTest:
+		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
+			if w, ok := n.X.(*syntax.Word); !ok || !isName(r.value(w)) {
+				r.anyCommand()
+			}
+		}
 	case *syntax.ArithmExp:
 		r.arithmetic(n.X)
 	case *syntax.ArithmCmd:
@@ -133,6 +158,10 @@ func (r *shellReader) evaluated(node syntax.Node) {
 		}
 	case *syntax.BinaryTest:
 		switch n.Op {
+		case syntax.OrTest:
+			if x, ok := n.Y.(*syntax.UnaryTest); !ok || x.Op == syntax.TsNot {
+				r.anyCommand() // dash takes [[ for a program, and || for its own
+			}
 		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
 			for _, x := range []syntax.TestExpr{n.X, n.Y} {
 				if w, ok := x.(*syntax.Word); ok && !isNumber(r.value(w)) {
@@ -147,6 +176,17 @@ func (r *shellReader) evaluated(node syntax.Node) {
 func hidesSubstitution(text string) bool {
 	_, rest, ok := strings.Cut(text, "[")
 	return ok && (strings.Contains(rest, "$(") || strings.Contains(rest, "`") || strings.Contains(rest, "$")) || strings.Contains(text, "[$(") || strings.Contains(text, "[`")
+}
+
+// isName reports whether a word is the name of a variable, without a subscript.
+func isName(f field) bool { return f.known && isAssignment(f.text+"=") }
+
+// subscript notes that an index is evaluated.
+func (r *shellReader) subscript(x syntax.ArithmExpr) {
+	if w, ok := x.(*syntax.Word); ok && (w.Lit() == "@" || w.Lit() == "*") {
+		return
+	}
+	r.arithmetic(x)
 }
 
 func isNumber(f field) bool {

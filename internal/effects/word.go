@@ -156,12 +156,24 @@ func (s *splitter) single(p *syntax.SglQuoted) {
 		return
 	}
 	value, _, err := expand.Format(nil, p.Value, nil)
-	if err != nil || strings.Contains(p.Value, "%") {
+	if err != nil || strings.Contains(p.Value, "%") || doubtfulEscape(p.Value) {
 		s.lost = true
 		return
 	}
 	value, _, _ = strings.Cut(value, "\x00")
 	s.text.WriteString(value)
+}
+
+// doubtfulEscape reports whether $'…' has an escape that is not read here as by the shell.
+func doubtfulEscape(text string) bool {
+	for i := 0; i+1 < len(text); i++ {
+		if text[i] == '\\' {
+			if i++; strings.IndexByte(`abefnrtvx\'"1234567`, text[i]) < 0 || text[i] == 'x' && !(i+1 < len(text) && isHex(text[i+1])) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // quoted reads the parts within double quotes, or of an assignment.
@@ -246,7 +258,8 @@ func assignedOnce(file *syntax.File) map[string]bool {
 				times[n.Param.Value]++ // ${x:=value}
 			}
 		case *syntax.CallExpr:
-			if len(n.Args) > 0 && slices.Contains([]string{"read", "mapfile", "readarray", "getopts", "let", "unset", "printf", "eval", "source", ".", "wait", "builtin", "command", ""}, n.Args[0].Lit()) {
+			if len(n.Args) > 0 && !isPlainCommand(n.Args[0].Lit(), "read", "mapfile", "readarray", "getopts", "let", "unset", "printf", "eval", "source", ".", "wait", "trap", "alias",
+				"export", "declare", "typeset", "local", "readonly", "coproc", "exec", "select") {
 				otherwise = true
 			}
 		}
@@ -254,9 +267,17 @@ func assignedOnce(file *syntax.File) map[string]bool {
 	})
 	once := map[string]bool{}
 	for name, n := range times {
-		once[name] = n == 1 && !otherwise
+		once[name] = n == 1 && !otherwise && !ofTheShell(name)
 	}
 	return once
+}
+
+// ofTheShell reports whether the shell sets a variable by itself.
+func ofTheShell(name string) bool {
+	return strings.HasPrefix(name, "BASH") || strings.HasPrefix(name, "COMP") || slices.Contains([]string{
+		"_", "PWD", "OLDPWD", "REPLY", "OPTARG", "OPTIND", "COPROC", "MAPFILE", "DIRSTACK", "FUNCNAME", "GROUPS", "UID", "EUID", "PPID", "SECONDS", "RANDOM", "SRANDOM",
+		"EPOCHSECONDS", "EPOCHREALTIME", "LINENO", "HISTCMD", "PIPESTATUS", "SHELLOPTS", "SHLVL", "HOSTNAME", "HOSTTYPE", "OSTYPE", "MACHTYPE",
+	}, name)
 }
 
 // assign notes the values that a statement of the top level gives to variables.

@@ -20,6 +20,7 @@ type wrapper struct {
 	// values are the single-letter options, and long the long ones, that take
 	// the next word; operands how many words come before the command.
 	values   string
+	flags    string // letters that take nothing; any other makes the rest doubtful
 	long     []string
 	operands int
 	// assigns says that NAME=value may stand before the command, text that the
@@ -31,55 +32,38 @@ type wrapper struct {
 
 // wrappers are the programs that start what follows them.
 var wrappers = map[string]wrapper{
-	"sudo":        {values: "ugpCTrtRDUh", long: []string{"--user", "--group", "--prompt", "--close-from", "--chroot", "--chdir", "--role", "--type", "--host", "--other-user", "--command-timeout"}, assigns: true},
-	"doas":        {values: "uC"},
-	"pkexec":      {long: []string{"--user"}},
-	"run0":        {long: []string{"--user"}},
-	"env":         {values: "uC", long: []string{"--unset", "--chdir"}, assigns: true, code: []string{"-S", "--split-string"}},
-	"nohup":       {},
-	"setsid":      {},
-	"command":     {},
-	"builtin":     {},
-	"exec":        {values: "a"},
-	"coproc":      {},
-	"time":        {values: "fo"},
-	"nice":        {values: "n", long: []string{"--adjustment"}},
-	"ionice":      {values: "cnpPu", long: []string{"--class", "--classdata"}},
-	"chrt":        {operands: 1},
-	"taskset":     {operands: 1},
-	"timeout":     {values: "ks", long: []string{"--kill-after", "--signal"}, operands: 1},
-	"stdbuf":      {values: "ioe"},
-	"unbuffer":    {},
-	"chroot":      {operands: 1},
-	"unshare":     {values: "SGRw"},
-	"nsenter":     {values: "tSG"},
-	"setpriv":     {},
-	"capsh":       {},
-	"strace":      {values: "eopsuEaIbOPSX"},
-	"ltrace":      {values: "eopsuaFln"},
-	"watch":       {values: "n", long: []string{"--interval"}, text: true},
-	"flock":       {values: "wE", operands: 1, code: []string{"-c", "--command"}},
-	"xargs":       {values: "ILnPsadE", long: []string{"--max-args", "--max-procs", "--arg-file", "--delimiter", "--replace", "--max-lines", "--max-chars"}},
-	"parallel":    {values: "jaINnLS", text: true},
-	"busybox":     {},
-	"toybox":      {},
-	"su":          {values: "sgGw", operands: 1, code: []string{"-c", "--command"}},
-	"runuser":     {values: "ugsGw", code: []string{"-c", "--command"}},
-	"script":      {values: "ItTEO", operands: 1, code: []string{"-c", "--command"}},
-	"eval":        {text: true},
-	"caffeinate":  {},
-	"systemd-run": {values: "puEMHt"},
-	"firejail":    {},
-	"bwrap":       {},
-	"tmux":        {values: "Lfct", text: true},
-	"screen":      {values: "Stc"},
-	"entr":        {},
-	"hyperfine":   {text: true},
-	"rlwrap":      {},
-	"proot":       {},
-	"catchsegv":   {},
-	"valgrind":    {},
+	"sudo":       {flags: "AbBHiKklNnPSsVv", values: "ugpCTrtRDUh", long: []string{"--user", "--group", "--prompt", "--close-from", "--chroot", "--chdir", "--role", "--type", "--host", "--other-user", "--command-timeout"}, assigns: true},
+	"doas":       {flags: "Lns", values: "uC"},
+	"env":        {flags: "i0v", values: "uC", long: []string{"--unset", "--chdir"}, assigns: true, code: []string{"-S", "--split-string"}},
+	"nohup":      {},
+	"setsid":     {flags: "cfw"},
+	"command":    {flags: "pvV"},
+	"builtin":    {},
+	"exec":       {flags: "cl", values: "a"},
+	"coproc":     {},
+	"time":       {flags: "pvaqV", values: "fo"},
+	"nice":       {flags: "0123456789", values: "n", long: []string{"--adjustment"}},
+	"ionice":     {flags: "t", values: "cnpPu", long: []string{"--class", "--classdata"}},
+	"chrt":       {flags: "abdfiormRpv", values: "TPD", operands: 1},
+	"taskset":    {flags: "acp", operands: 1},
+	"timeout":    {flags: "vfp", values: "ks", long: []string{"--kill-after", "--signal"}, operands: 1},
+	"stdbuf":     {values: "ioe"},
+	"unbuffer":   {flags: "p"},
+	"chroot":     {operands: 1},
+	"unshare":    {flags: "muinpUCTfrc", values: "SGRw"},
+	"capsh":      {},
+	"watch":      {flags: "bcdegtxrwpC", values: "nq", long: []string{"--interval"}, text: true},
+	"flock":      {flags: "sxeunFov", values: "wE", operands: 1, code: []string{"-c", "--command"}},
+	"xargs":      {flags: "0prtxoiel", values: "ILnPsadE", long: []string{"--max-args", "--max-procs", "--arg-file", "--delimiter", "--replace", "--max-lines", "--max-chars"}},
+	"busybox":    {},
+	"toybox":     {},
+	"eval":       {text: true},
+	"caffeinate": {flags: "disu", values: "tw"},
 }
+
+// opaque are programs that start what follows their options, too, and have so many of these
+// that each word may be a command.
+var opaque = shellWords("nsenter strace ltrace parallel su runuser script systemd-run firejail bwrap tmux screen entr hyperfine rlwrap proot catchsegv valgrind pkexec run0 setpriv")
 
 func wraps(name string) bool {
 	_, ok := wrappers[name]
@@ -91,6 +75,13 @@ func wraps(name string) bool {
 func (r *shellReader) wrapped(name string, args []field, in input) {
 	w := wrappers[name]
 	operands, started := w.operands, false
+	if name == "chroot" {
+		r.add(toolroom.EffectFile, "", "") // its paths are others
+	}
+	if name == "sudo" || name == "env" || name == "unshare" || name == "chroot" {
+		defer func(lost bool) { r.lost = lost }(r.lost)
+	}
+	replaced := "" // by xargs
 	for i := 0; i < len(args); i++ {
 		f := args[i]
 		option := f.known && len(f.text) > 1 && f.text[0] == '-'
@@ -99,7 +90,7 @@ func (r *shellReader) wrapped(name string, args []field, in input) {
 			r.anyCommand()
 			return
 		case f.text == "--" && name == "capsh":
-			r.shell(args[i+1:], in)
+			r.shell("sh", args[i+1:], in)
 			return
 		case f.text == "--", (name == "su" || name == "env") && f.text == "-":
 		case option:
@@ -109,6 +100,18 @@ func (r *shellReader) wrapped(name string, args []field, in input) {
 			}
 			if name == "xargs" {
 				r.xargsFile(args[i:])
+				if text, ok := replacement(args[i:]); ok {
+					replaced = text
+				}
+			}
+			if name == "time" && (strings.HasPrefix(flag, "--o") || !strings.HasPrefix(flag, "--") && strings.Contains(flag, "o")) {
+				r.add(toolroom.EffectFile, "write", "")
+			}
+			if strings.HasPrefix(flag, "--") && strings.Contains(flag, "ch") || strings.HasPrefix(flag, "--w") || strings.HasPrefix(flag, "--r") || !strings.HasPrefix(flag, "--") && strings.ContainsAny(flag, "CDRwi") {
+				r.lost = true // it starts elsewhere
+			}
+			if strings.HasPrefix(flag, "--ro") || strings.HasPrefix(flag, "--chr") || !strings.HasPrefix(flag, "--") && strings.Contains(flag, "R") {
+				r.add(toolroom.EffectFile, "", "") // with another root
 			}
 			if name == "command" && strings.ContainsAny(flag, "vV") {
 				return // it only looks the command up
@@ -126,7 +129,7 @@ func (r *shellReader) wrapped(name string, args []field, in input) {
 				if i++; i < len(args) && strings.HasPrefix(args[i].text, "|") { // strace -o '|command'
 					r.anyCommand()
 				}
-			} else if strings.HasPrefix(flag, "--") && !joined {
+			} else if strings.HasPrefix(flag, "--") && !joined || !strings.HasPrefix(flag, "--") && !w.knows(name, flag) {
 				// Whether it takes the next word is not known.
 				r.candidates(args[i+1:], in)
 				return
@@ -139,12 +142,21 @@ func (r *shellReader) wrapped(name string, args []field, in input) {
 			r.anyCommand() // a variable of a strange name, such as an exported function
 		case operands > 0:
 			operands--
+			if name == "flock" {
+				r.file("write", f)
+			}
 		case w.text:
 			r.text(args[i:])
 			return
 		case name == "xargs":
 			// It adds words that are not known.
-			r.command(append(slices.Clone(args[i:]), field{text: UnknownProgram}), in)
+			words := append(slices.Clone(args[i:]), field{text: UnknownProgram})
+			for n, word := range words {
+				if replaced != "" && strings.Contains(word.text, replaced) {
+					words[n] = field{text: UnknownProgram}
+				}
+			}
+			r.command(words, in)
 			return
 		default:
 			r.command(args[i:], in)
@@ -171,6 +183,60 @@ func (w wrapper) bundled(flag string) (value, letter string, ok bool) {
 		}
 	}
 	return "", "", false
+}
+
+// knows reports whether the letters of an option are known, up to the first that takes the rest
+// of it or the next word.
+func (w wrapper) knows(name, flag string) bool {
+	for _, letter := range flag[1:] {
+		switch {
+		case strings.ContainsRune(w.values, letter), name == "xargs" && strings.ContainsRune("iel", letter):
+			return true
+		case !strings.ContainsRune(w.flags, letter):
+			return false
+		}
+	}
+	return true
+}
+
+// replacement returns the text that xargs replaces by what it reads.
+func replacement(args []field) (text string, ok bool) {
+	flag := args[0].text
+	switch value, joined := strings.CutPrefix(flag, "--replace="); {
+	case joined:
+		return value, true
+	case strings.HasPrefix(flag, "--r"), flag == "-i":
+		return "{}", true
+	case strings.HasPrefix(flag, "--"):
+		return "", false
+	}
+	at := strings.IndexAny(flag, "IiJ")
+	if at < 0 {
+		return "", false
+	}
+	if flag[at+1:] != "" {
+		return flag[at+1:], true
+	}
+	if len(args) > 1 && flag[at] != 'i' {
+		return args[1].text, true
+	}
+	return "{}", true
+}
+
+// opaque reads each word as the beginning of a command, or as shell text.
+func (r *shellReader) opaque(args []field, in input) {
+	for i, f := range args {
+		switch {
+		case r.full:
+			return
+		case !f.known || strings.HasPrefix(f.text, "-"):
+		case strings.ContainsAny(f.text, " \t\n"):
+			r.script(f.text)
+		default:
+			r.command(args[i:], in)
+		}
+	}
+	r.unknown(args)
 }
 
 // xargsFile notes the file that xargs reads its words from.
@@ -252,7 +318,10 @@ func (r *shellReader) text(args []field) {
 }
 
 // shell reads what a shell is told to run.
-func (r *shellReader) shell(args []field, in input) {
+func (r *shellReader) shell(name string, args []field, in input) {
+	if !slices.Contains([]string{"sh", "bash", "dash", "ash", "rbash"}, name) {
+		r.anyCommand() // its language is another
+	}
 	script := false
 	for i := 0; i < len(args); i++ {
 		f := args[i]
@@ -287,7 +356,10 @@ func (r *shellReader) shell(args []field, in input) {
 }
 
 // interpreter reads a program whose code may stand on the command line.
-func (r *shellReader) interpreter(args []field, in input) {
+func (r *shellReader) interpreter(name string, args []field, in input) {
+	if len(args) == 1 && slices.Contains([]string{"--version", "--help", "-V"}, args[0].text) && slices.Contains([]string{"python", "pypy", "perl", "ruby", "node", "nodejs", "deno", "bun", "php"}, strings.TrimRight(name, "0123456789.")) {
+		return
+	}
 	for _, f := range args {
 		if f.known && !strings.HasPrefix(f.text, "-") && !in.given && isPlainFile(f.text) {
 			r.file("read", f)
@@ -295,9 +367,6 @@ func (r *shellReader) interpreter(args []field, in input) {
 		}
 		if !f.known || !strings.HasPrefix(f.text, "-") || !harmless(f.text) {
 			break
-		}
-		if f.text == "--version" || f.text == "-V" || f.text == "--help" {
-			return
 		}
 	}
 	r.anyCommand()
@@ -310,7 +379,7 @@ func isPlainFile(text string) bool {
 
 // harmless options come before the name of a script.
 func harmless(option string) bool {
-	return slices.Contains([]string{"-u", "-B", "-E", "-I", "-s", "-w", "-W", "-q", "-v", "-V", "--version", "--help"}, option)
+	return slices.Contains([]string{"-u", "-B", "-E", "-I", "-s", "-w", "-W", "-q", "-v"}, option)
 }
 
 // remote reads what ssh runs elsewhere, by the same rules as here.
@@ -326,6 +395,12 @@ func (r *shellReader) remote(args []field) {
 			if strings.ContainsAny(f.text, "oOF") {
 				r.anyCommand() // -o ProxyCommand=…
 			}
+			if strings.ContainsAny(f.text, "JWLRDw") {
+				r.add(toolroom.EffectHost, "connect", "")
+			}
+			if strings.ContainsAny(f.text, "EiS") {
+				r.add(toolroom.EffectFile, "", "")
+			}
 			if len(f.text) == 2 && strings.ContainsAny(f.text[1:], "BbcDEeFIiJLlmOoPpRSWw") {
 				i++
 			}
@@ -334,6 +409,8 @@ func (r *shellReader) remote(args []field) {
 			r.host("connect", strings.TrimPrefix(host, "ssh://"), "22")
 			if i+1 < len(args) {
 				r.text(args[i+1:])
+			} else {
+				r.anyCommand() // it reads its commands
 			}
 			return
 		}

@@ -55,6 +55,11 @@ func (r *run) attached(ctx context.Context, argv []string) error {
 		ours.Close()
 		return r.notStarted(argv[0], err)
 	}
+	signals, err := r.lines.Open(ctx, bridge.SignalAddress)
+	if err == nil {
+		go passSignals(signals, cmd.Process.Pid)
+		defer signals.Close()
+	}
 	carried := make(chan struct{})
 	line, err := r.lines.Open(ctx, bridge.StdioAddress)
 	if err != nil {
@@ -76,6 +81,16 @@ func (r *run) attached(ctx context.Context, argv []string) error {
 	case <-ctx.Done():
 	}
 	return r.ended(ctx, argv[0], state)
+}
+
+// passSignals sends the signals that arrive to a process group.
+func passSignals(from io.Reader, group int) {
+	for signal := make([]byte, 1); ; {
+		if _, err := io.ReadFull(from, signal); err != nil {
+			return
+		}
+		_ = syscall.Kill(-group, syscall.Signal(signal[0])) // it may have ended
+	}
 }
 
 // openPipes gives a command pipes for its standard input and output.

@@ -37,6 +37,15 @@ const (
 	StatusDeprecated Status = "deprecated"
 )
 
+// Word returns the status as people read it: a version that is no longer served is replaced,
+// unless a person has deprecated it and said why.
+func (s Status) Word(reason string) string {
+	if s == StatusDeprecated && reason == "" {
+		return "replaced"
+	}
+	return string(s)
+}
+
 // Spec is the immutable content of a version: of a function that is written here, or of a
 // definition that a source offers.
 type Spec struct {

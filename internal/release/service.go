@@ -702,6 +702,7 @@ type Summary struct {
 	Source      string         `json:"source,omitempty"` // that defines it
 	Newest      int            `json:"newest"`
 	Status      Status         `json:"status"`
+	Reason      string         `json:"-"`        // why a person deprecated the newest version
 	Released    map[string]int `json:"released"` // versions by environment
 	Cases       int            `json:"cases"`
 	// Offered is the version that the source offers now, and Quarantined why it cannot be
@@ -747,7 +748,7 @@ func (s *Service) List(ctx context.Context, f Filter) ([]Summary, error) {
 	}
 	out := []Summary{}
 	for _, h := range heads {
-		sum := Summary{Tool: h.Tool, Source: h.Source, Newest: h.Number, Status: h.Status, Released: map[string]int{}, Cases: cases[h.Tool]}
+		sum := Summary{Tool: h.Tool, Source: h.Source, Newest: h.Number, Status: h.Status, Reason: h.Reason, Released: map[string]int{}, Cases: cases[h.Tool]}
 		if h.Source != "" && s.Offered != nil {
 			o, _ := s.Offered(h.Tool)
 			sum.Offered, sum.Quarantined = o.Version, o.Quarantined

@@ -108,9 +108,12 @@ func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who stri
 			u.Bases[step.Tool] = versions[0].Number
 		default:
 			step.Version = versions[0].Number
+			if withdrawn(versions[0]) != nil {
+				step.Note = ", which is deprecated: " + versions[0].Reason
+			}
 		}
 		differs = differs || step.Action != StepNothing
-		if o.Environment != "" {
+		if o.Environment != "" && step.Note == "" {
 			r, err := s.current(ctx, step.Tool, o.Environment)
 			if err != nil {
 				return nil, err

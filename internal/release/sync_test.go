@@ -158,3 +158,21 @@ func TestASyncTakesTheSameToolTwiceUnlessTheTextsDiffer(t *testing.T) {
 		t.Errorf("texts that differ: %v", err)
 	}
 }
+
+func TestASyncDoesNotReleaseADeprecatedVersion(t *testing.T) {
+	t.Parallel()
+	s := newService(t, t.TempDir())
+	ctx := t.Context()
+	for _, name := range []string{"a", "b"} {
+		if _, err := s.Push(ctx, upload(name, "one\n"), "ann"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Deprecate(ctx, "fn:a", 1, "wrong", false, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := s.Sync(ctx, []release.Upload{upload("a", "one\n"), upload("b", "one\n")}, release.SyncOptions{Environment: "test"}, "bob")
+	if err != nil || len(plan) != 2 || plan[0].Action != release.StepNothing || plan[0].Note != ", which is deprecated: wrong" || plan[1].Action != release.StepRelease {
+		t.Errorf("%+v %v", plan, err)
+	}
+}

@@ -133,10 +133,14 @@ func typesIntoTerminal(t *testing.T, call func(tool string, args toolroom.Args) 
 	until("got one")
 	run("process:write", toolroom.Args{"pid": pid, "input": "\x03"})
 	until("interrupted")
+	pid, until = begin("trap 'echo ended; exit 6' TERM; echo begun; while :; do sleep 0.05; done", false)
+	until("begun")
+	run("process:kill", toolroom.Args{"pid": pid})
+	until("ended")
 	// Each child says its turn in a file of the working folder until it is killed.
 	pid, until = begin("(trap '' TERM HUP INT; while :; do date +%N > turn; sleep 0.05; done) & trap '' TERM; echo begun; wait", false)
 	until("begun")
-	if s, _ := run("process:kill", toolroom.Args{"pid": pid}); s.Signal != "killed" {
+	if s, _ := run("process:kill", toolroom.Args{"pid": pid, "signal": "SIGKILL"}); s.Signal != "killed" {
 		t.Errorf("killed: %+v", s)
 	}
 	if r := call("shell:exec", toolroom.Args{"command": "rm -f turn; sleep 0.5; test ! -e turn"}); !r.OK() {

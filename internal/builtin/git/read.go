@@ -23,6 +23,25 @@ type Status struct {
 	Behind   int    `json:"behind" jsonschema:"commits that only upstream has"`
 	Clean    bool   `json:"clean" jsonschema:"nothing is changed"`
 	Files    []File `json:"files" jsonschema:"changed and new files"`
+	More     bool   `json:"more,omitempty" jsonschema:"more files are changed than are listed"`
+}
+
+// maxListed is the number of files, or of lines of git:blame, in one value. One with 100,000
+// could not be checked against its schema.
+const maxListed = 10_000
+
+// records returns the parts of an output, each of which ends with end. If the middle of the
+// output was not kept, it returns those before, and more.
+func records(out shell.ExecResult, end string) (all []string, more bool) {
+	text := out.Stdout
+	if out.Dropped > 0 {
+		text, _, _ = strings.Cut(text, "\n[… ")
+		text = text[:strings.LastIndex(text, end)+len(end)]
+	}
+	if text == "" {
+		return nil, out.Dropped > 0
+	}
+	return strings.Split(strings.TrimSuffix(text, end), end), out.Dropped > 0
 }
 
 // File is a changed file.
@@ -45,7 +64,7 @@ func (g *git) status() builtin.Tool {
 			if err != nil {
 				return Status{}, nil, err
 			}
-			s := parseStatus(out.Stdout)
+			s := parseStatus(out)
 			return s, builtin.Text(s.text()), nil
 		},
 	})
@@ -54,10 +73,15 @@ func (g *git) status() builtin.Tool {
 var states = map[byte]string{'M': "modified", 'T': "type changed", 'A': "added", 'D': "deleted", 'R': "renamed", 'C': "copied"}
 
 // parseStatus reads the output of git status --porcelain=v2 --branch -z.
-func parseStatus(text string) Status {
+func parseStatus(out shell.ExecResult) Status {
 	s := Status{Files: []File{}}
-	records := strings.Split(strings.TrimSuffix(text, "\x00"), "\x00")
+	records, more := records(out, "\x00")
+	s.More = more
 	for i := 0; i < len(records); i++ {
+		if len(s.Files) == maxListed && !strings.HasPrefix(records[i], "#") {
+			s.More = true
+			break
+		}
 		kind, rest, _ := strings.Cut(records[i], " ")
 		switch kind {
 		case "#":
@@ -83,7 +107,7 @@ func parseStatus(text string) Status {
 			s.Files = append(s.Files, file)
 		}
 	}
-	s.Clean = len(s.Files) == 0
+	s.Clean = len(s.Files) == 0 && !s.More
 	return s
 }
 
@@ -134,8 +158,13 @@ func (s Status) text() string {
 		}
 		b.WriteString("\n")
 	}
+	if s.More {
+		b.WriteString(moreFiles)
+	}
 	return b.String()
 }
+
+const moreFiles = "[more files are changed than are listed]\n"
 
 // DiffArgs are the arguments of git:diff.
 type DiffArgs struct {
@@ -149,6 +178,7 @@ type DiffArgs struct {
 type DiffResult struct {
 	Diff  string     `json:"diff" jsonschema:"the changes as a unified diff"`
 	Files []DiffFile `json:"files" jsonschema:"the changed files"`
+	More  bool       `json:"more,omitempty" jsonschema:"more files are changed than are listed"`
 }
 
 // DiffFile counts the changes of one file.
@@ -191,7 +221,13 @@ func (g *git) changes(ctx context.Context, req *source.Request, repo string, arg
 	if err != nil {
 		return out, err
 	}
-	for record := range strings.SplitSeq(numbers.Stdout, "\x00") {
+	list, more := records(numbers, "\x00")
+	out.More = more
+	for _, record := range list {
+		if len(out.Files) == maxListed {
+			out.More = true
+			break
+		}
 		f := strings.SplitN(strings.TrimLeft(record, "\n"), "\t", 3)
 		if len(f) == 3 {
 			file := DiffFile{Path: f[2], Binary: f[0] == "-"}
@@ -296,6 +332,7 @@ type ShowResult struct {
 	Commit Commit     `json:"commit" jsonschema:"the commit"`
 	Diff   string     `json:"diff" jsonschema:"its changes as a unified diff"`
 	Files  []DiffFile `json:"files" jsonschema:"the changed files"`
+	More   bool       `json:"more,omitempty" jsonschema:"more files are changed than are listed"`
 }
 
 func (g *git) show() builtin.Tool {
@@ -319,7 +356,7 @@ func (g *git) show() builtin.Tool {
 			changed, err := g.changes(ctx, req, in.Path, []string{"show", "--no-ext-diff", "--no-textconv", "--no-color", "--format="}, commits[0].Hash, in.Files)
 			c := commits[0]
 			text := fmt.Sprintf("commit %s\nAuthor: %s <%s>\nDate: %s\n\n%s\n\n%s\n\n%s", c.Hash, c.Author, c.Email, c.Date.Format(time.RFC3339), c.Subject, c.Body, changed.Diff)
-			return ShowResult{c, changed.Diff, changed.Files}, builtin.Text(text), err
+			return ShowResult{c, changed.Diff, changed.Files, changed.More}, builtin.Text(text), err
 		},
 	})
 }
@@ -336,6 +373,7 @@ type BlameArgs struct {
 // BlameResult is the value of git:blame.
 type BlameResult struct {
 	Lines []BlameLine `json:"lines" jsonschema:"the lines of the file"`
+	Next  int         `json:"next,omitempty" jsonschema:"the line at which the rest begins"`
 }
 
 // BlameLine is one line with the commit that wrote it.
@@ -366,10 +404,13 @@ func (g *git) blame() builtin.Tool {
 				args = append(args, in.Ref)
 			}
 			out, err := g.read(ctx, req, in.Path, append(args, "--", in.File)...)
-			r := BlameResult{parseBlame(out.Stdout)}
+			r := parseBlame(out)
 			var text strings.Builder
 			for _, l := range r.Lines {
 				fmt.Fprintf(&text, "%.8s %s %-15.15s %4d| %s\n", l.Commit, l.Date.Format(time.DateOnly), l.Author, l.Line, l.Text)
+			}
+			if r.Next > 0 {
+				fmt.Fprintf(&text, "[there are more lines: from=%d]\n", r.Next)
 			}
 			return r, builtin.Text(text.String()), err
 		},
@@ -377,16 +418,21 @@ func (g *git) blame() builtin.Tool {
 }
 
 // parseBlame reads the output of git blame --porcelain.
-func parseBlame(text string) []BlameLine {
-	lines := []BlameLine{}
+func parseBlame(out shell.ExecResult) BlameResult {
+	r := BlameResult{Lines: []BlameLine{}}
 	commits := map[string]*BlameLine{}
 	var current *BlameLine
 	number := 0
-	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+	list, more := records(out, "\n")
+	for _, line := range list {
 		if rest, ok := strings.CutPrefix(line, "\t"); ok && current != nil {
+			if len(r.Lines) == maxListed {
+				r.Next = number
+				return r
+			}
 			l := *current
 			l.Line, l.Text = number, rest
-			lines = append(lines, l)
+			r.Lines = append(r.Lines, l)
 			continue
 		}
 		key, value, _ := strings.Cut(line, " ")
@@ -409,5 +455,8 @@ func parseBlame(text string) []BlameLine {
 			current.Summary = value
 		}
 	}
-	return lines
+	if more && len(r.Lines) > 0 {
+		r.Next = r.Lines[len(r.Lines)-1].Line + 1
+	}
+	return r
 }

@@ -36,7 +36,7 @@ func (g *git) add() builtin.Tool {
 				return Status{}, nil, err
 			}
 			out, err := g.read(ctx, req, in.Path, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all")
-			s := parseStatus(out.Stdout)
+			s := parseStatus(out)
 			return s, builtin.Text(s.text()), err
 		},
 	})

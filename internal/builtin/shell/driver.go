@@ -51,6 +51,8 @@ type Launched struct {
 	// Done is closed when the sandbox has been removed; Exit is valid then.
 	Done <-chan struct{}
 	Exit func() Exit
+	// Signal sends a signal to the command's process group.
+	Signal func(syscall.Signal)
 	// Kill ends the command with all its processes. It may return before they have ended.
 	Kill func()
 }
@@ -128,7 +130,7 @@ func (s *Shell) startInDriver(ctx context.Context, c command, out, errOut io.Wri
 		p.Kill()
 		<-st.done
 	}
-	st.signal = func(syscall.Signal) { st.kill() } // the protocol of guests has no signals
+	st.signal = p.Signal
 	var io_ sync.WaitGroup
 	if c.terminal != nil {
 		c.terminal.lead(&io_, c.stdin, p.Stdin)

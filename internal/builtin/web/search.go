@@ -138,6 +138,15 @@ type question struct {
 	news bool
 }
 
+// unreached adds to the error of a provider that cannot be reached what to check.
+func unreached(err error) error {
+	var known *toolroom.Error
+	if errors.As(err, &known) && known.Code == toolroom.CodeUpstreamUnavailable {
+		return known.WithHint("check that the provider runs, and builtin.web.search.url in toolroom.yaml")
+	}
+	return err
+}
+
 func (w *web) ask(ctx context.Context, q question) (SearchResult, []toolroom.Content, error) {
 	s := w.o.Search
 	if s == nil {
@@ -161,12 +170,12 @@ func (w *web) ask(ctx context.Context, q question) (SearchResult, []toolroom.Con
 	request.Header.Set("Accept", "application/json")
 	response, err := (&http.Client{Transport: s.Transport}).Do(request.WithContext(ctx))
 	if err != nil {
-		return SearchResult{}, nil, failure(ctx, request.URL, 20*time.Second, err)
+		return SearchResult{}, nil, unreached(failure(ctx, request.URL, 20*time.Second, err))
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 4<<20))
 	if err != nil {
-		return SearchResult{}, nil, failure(ctx, request.URL, 20*time.Second, err)
+		return SearchResult{}, nil, unreached(failure(ctx, request.URL, 20*time.Second, err))
 	}
 	if response.StatusCode != http.StatusOK {
 		return SearchResult{}, nil, s.refused(response.StatusCode, body)

@@ -469,6 +469,11 @@ func TestSearchErrorsNameTheLineThatMendsThem(t *testing.T) {
 			t.Errorf("%d: %v: %s", status, e, e.Hint)
 		}
 	}
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	if e := toolroom.AsError(call(&web.Search{Provider: "searxng", URL: gone.URL, Transport: http.DefaultTransport})); e.Code != toolroom.CodeUpstreamUnavailable || !strings.Contains(e.Hint, "builtin.web.search.url") {
+		t.Errorf("%v: %s", e, e.Hint)
+	}
 }
 
 // A SearXNG whose engines are all refused answers 200 and no results.

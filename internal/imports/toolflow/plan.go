@@ -178,6 +178,7 @@ func (p *plan) version(ctx context.Context, t *Tool, v *Version, name string, kn
 		return next, true, nil
 	}
 	pushed, err := p.s.Push(ctx, u, p.who)
+	err = Explain(err)
 	if err != nil {
 		delete(known, digest)
 		return 0, false, err

@@ -191,6 +191,16 @@ func (v *Version) Upload(name, description string) (release.Upload, error) {
 	}, nil
 }
 
+// Explain returns the error of a push of an [Upload] in the words of ToolFlow, if the code lacks
+// its entry point.
+func Explain(err error) error {
+	_, lacks, ok := strings.Cut(fmt.Sprint(err), strings.TrimSuffix(CodeFile, ".py")+" does not define ")
+	if err == nil || !ok {
+		return err
+	}
+	return toolroom.Errorf(toolroom.CodeInvalidArguments, "the code does not define its entry point %s", lacks).WithHint("correct entry_point, or define that function")
+}
+
 // Original returns code and entry point of a version as ToolFlow has them: of one that was
 // made by Upload, or of any function.
 func Original(s *release.Spec) (code, entry string) {

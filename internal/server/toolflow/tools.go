@@ -227,7 +227,7 @@ func (s *server) push(r *http.Request, who toolroom.Identity) (int, any, error) 
 	u.Namespace = id.Namespace
 	pushed, err := s.Releases.Push(r.Context(), u, who.Key())
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, toolflow.Explain(err)
 	}
 	at := slices.IndexFunc(pushed, func(p release.Pushed) bool { return p.Tool == t.id })
 	if at < 0 {

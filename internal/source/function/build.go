@@ -154,7 +154,7 @@ func (r Resolver) withBuilt(ctx context.Context, requires []string, wheels strin
 		return "", err
 	}
 	defer os.RemoveAll(folder)
-	links, config := filepath.Join(folder, "toolroom-built"), filepath.Join(folder, "uv.toml")
+	links := filepath.Join(folder, "toolroom-built")
 	if err := os.Mkdir(links, 0o700); err != nil {
 		return "", err
 	}
@@ -164,14 +164,15 @@ func (r Resolver) withBuilt(ctx context.Context, requires []string, wheels strin
 		if len(names) == 0 {
 			return "", why
 		}
-		if err := r.writeConfig(config, names); err != nil {
+		config, err := r.configOf(names)
+		if err != nil {
 			return "", err
 		}
-		args := []string{"--only-binary", ":all:", "--config-file", config, "--find-links", links}
+		args := []string{"--only-binary", ":all:", "--config-file", inherited, "--find-links", links}
 		for _, name := range names {
 			args = append(args, "--no-binary", name)
 		}
-		lock, err := r.compile(ctx, requires, wheels, args...)
+		lock, err := r.compileWith(ctx, requires, wheels, config, args...)
 		if err != nil {
 			return "", why
 		}
@@ -205,38 +206,19 @@ func (r Resolver) withBuilt(ctx context.Context, requires []string, wheels strin
 	}
 }
 
-// writeConfig writes a configuration of uv in which packages need nothing, so that uv need
-// not build them to learn what they need. Their wheels tell later.
-func (r Resolver) writeConfig(file string, names []string) error {
-	environ := map[string]string{}
-	for _, entry := range r.Environ {
-		name, value, _ := strings.Cut(entry, "=")
-		environ[name] = value
-	}
-	user := environ["XDG_CONFIG_HOME"]
-	if user == "" {
-		user = filepath.Join(environ["HOME"], ".config")
-	}
-	from := []string{"/etc/uv/uv.toml", filepath.Join(user, "uv", "uv.toml")}
-	if one := environ["UV_CONFIG_FILE"]; one != "" {
-		from = []string{one}
-	}
-	config := map[string]any{}
-	for _, one := range from {
-		if _, err := toml.DecodeFile(one, &config); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return toolroom.Errorf(toolroom.CodeInvalidArguments, "the configuration of uv cannot be read: %w", err)
-		}
+// configOf returns a configuration of uv in which packages need nothing, so that uv need not
+// build them to learn what they need. Their wheels tell later.
+func (r Resolver) configOf(names []string) ([]byte, error) {
+	config, err := uvConfig(r.Environ)
+	if err != nil {
+		return nil, err
 	}
 	metadata := []map[string]any{}
 	for _, name := range names {
 		metadata = append(metadata, map[string]any{"name": name, "requires-dist": []string{}})
 	}
 	config["dependency-metadata"] = metadata
-	text, err := toml.Marshal(config)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, text, 0o600)
+	return toml.Marshal(config)
 }
 
 // sdists returns the source distributions of a lock.
@@ -662,6 +644,7 @@ func (s LayerStore) once(ctx context.Context, key string, build func() (record, 
 	defer held.Unlock()
 	if r := s.recorded(key); r.File != "" {
 		if _, there := s.file(r.File, ""); there {
+			touch(filepath.Join(folder, key))
 			return r, nil
 		}
 	}

@@ -19,6 +19,9 @@ os.dup2(2, 1)  # what the build prints is no result
 archive = io.BytesIO(sys.stdin.buffer.read())
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 
+# What is built may name its folder, and must be the same when it is built again.
+os.mkdir("/tmp/build")
+os.chdir("/tmp/build")
 os.mkdir("source")
 os.mkdir("wheel")
 if archive.getvalue()[:2] == b"PK":

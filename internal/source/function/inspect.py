@@ -34,9 +34,21 @@ def load(source, name, stem):
     except SystemExit as e:
         raise Problem(f"its top level ends the program (exit {e.code})", *where(e, name), "move that into a function") from None
     except BaseException as e:
+        if missing := undefined(e):
+            raise Problem(missing, *where(e, name), "correct the name, or define it") from None
         hint = "declare the package: # /// script, dependencies = [...]" if isinstance(e, ModuleNotFoundError) else "what the top level does must work without a call"
         raise Problem(f"its top level fails: {type(e).__name__}: {e}", *where(e, name), hint) from None
     return tree, module
+
+
+def undefined(error):
+    """Says what a file of the tool lacks, and what it has."""
+    found = re.match("cannot import name '(.*?)' from '", str(error))
+    module = sys.modules.get(getattr(error, "name", None) or "")
+    if not isinstance(error, ImportError) or not found or not module:
+        return ""
+    names = [k for k, v in vars(module).items() if not k.startswith("_") and getattr(v, "__module__", None) == module.__name__]
+    return f"{module.__name__} does not define {found[1]}; it defines {', '.join(names[:8]) or 'nothing'}{', …' if len(names) > 8 else ''}"
 
 
 def where(error, name):

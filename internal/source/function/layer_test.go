@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -206,6 +208,76 @@ func TestLayersThatNoVersionNeedsAreCollected(t *testing.T) {
 	// It can be made again.
 	if again, err := s.Unpack(t.Context(), locks[1]); err != nil || again != layers[1] {
 		t.Errorf("%s, %v", again, err)
+	}
+}
+
+// A push may be about to store a version that needs a layer which was there already, and a build
+// may see it.
+func TestALayerThatIsUsedAgainIsNotCollected(t *testing.T) {
+	t.Parallel()
+	s := LayerStore{Folder: t.TempDir(), Client: http.DefaultClient}
+	data, sum := wheelOf(t, map[string]string{"one.py": "x = 1\n"})
+	url, _ := serve(t, data)
+	lock := lockOf(url, sum)
+	layer, err := s.Unpack(t.Context(), lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-2 * settling)
+	if err := os.Chtimes(s.Path(layer), old, old); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Unpack(t.Context(), lock); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Collect(nil); err != nil || n != 0 || !s.Has(layer) {
+		t.Errorf("%d layers were removed, %v", n, err)
+	}
+}
+
+func TestTwoPackagesMayHaveTheSameFileButNotAnother(t *testing.T) {
+	t.Parallel()
+	for other, conflict := range map[string]bool{"x = 1\n": false, "x = 2\n": true, "x = 10\n": true, "": true} {
+		s := LayerStore{Folder: t.TempDir(), Client: http.DefaultClient}
+		lock := ""
+		for i, text := range []string{"x = 1\n", other} {
+			data, sum := wheelOf(t, map[string]string{"shared/one.py": text, fmt.Sprintf("own%d.py", i): ""})
+			url, _ := serve(t, data)
+			one := lockOf(url, sum)
+			if i > 0 {
+				_, one, _ = strings.Cut(strings.ReplaceAll(one, `"a"`, `"b"`), "[[packages]]")
+				one = "[[packages]]" + one
+			}
+			lock += one + "\n"
+		}
+		if _, err := s.Unpack(t.Context(), lock); (toolroom.CodeOf(err) == toolroom.CodeConflict) != conflict {
+			t.Errorf("%q: %v", other, err)
+		}
+	}
+}
+
+func TestPasswordsOfIndexesAreFoundAsUVFindsThem(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	for name, text := range map[string]string{
+		".config/uv/uv.toml": "index-url = \"https://toml:a@one.example/simple\"\n[[index]]\nname = \"corp-two\"\nurl = \"https://two.example/simple\"\n[[index]]\nurl = \"https://three.example/simple\"\n[pip]\nextra-index-url = [\"https://pip:b@four.example\"]\n",
+		".netrc":             "machine other.example login no password no\nmachine three.example\n  login ada password c\n",
+	} {
+		file := filepath.Join(home, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := map[string]string{}
+	for at, user := range Passwords([]string{"HOME=" + home, "UV_INDEX=https://env:d@five.example:8443/simple open=https://open.example", "UV_INDEX_CORP_TWO_USERNAME=named", "UV_INDEX_CORP_TWO_PASSWORD=e", "UV_EXTRA_INDEX_URL=http://env:f@one.example/x"}) {
+		got[at] = user.String()
+	}
+	want := map[string]string{
+		"https://one.example": "toml:a", "http://one.example": "env:f", "https://two.example": "named:e", "https://three.example": "ada:c",
+		"https://four.example": "pip:b", "https://five.example:8443": "env:d",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v\nwant %v", got, want)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,8 +50,17 @@ func (r Resolver) Resolve(ctx context.Context, requires []string, wheels string)
 	return r.withBuilt(ctx, requires, wheels, err)
 }
 
+// inherited is the path of the file that uv inherits.
+const inherited = "/dev/fd/3"
+
 // compile runs uv, which resolves requirements to a lock.
 func (r Resolver) compile(ctx context.Context, requires []string, wheels string, more ...string) (string, error) {
+	return r.compileWith(ctx, requires, wheels, nil, more...)
+}
+
+// compileWith runs uv with a configuration, which it reads as [inherited]. The configuration may
+// have passwords, so no file with a name ever has it.
+func (r Resolver) compileWith(ctx context.Context, requires []string, wheels string, config []byte, more ...string) (string, error) {
 	folder, err := os.MkdirTemp("", "toolroom-lock-")
 	if err != nil {
 		return "", err
@@ -68,6 +78,14 @@ func (r Resolver) compile(ctx context.Context, requires []string, wheels string,
 	defer cancel()
 	cmd := exec.CommandContext(ctx, r.UV, append(args, more...)...)
 	cmd.Dir, cmd.Env = folder, r.Environ
+	if config != nil {
+		file, err := nameless(folder, config)
+		if err != nil {
+			return "", err
+		}
+		defer file.Close()
+		cmd.ExtraFiles = []*os.File{file}
+	}
 	said, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		return "", ctx.Err()
@@ -77,6 +95,25 @@ func (r Resolver) compile(ctx context.Context, requires []string, wheels string,
 	}
 	text, err := os.ReadFile(out)
 	return string(text), err
+}
+
+// nameless returns a file that has no name any more.
+func nameless(folder string, content []byte) (*os.File, error) {
+	file, err := os.CreateTemp(folder, "")
+	if err != nil {
+		return nil, err
+	}
+	if err = os.Remove(file.Name()); err == nil {
+		_, err = file.Write(content)
+	}
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
 }
 
 // needsBuild matches what uv says of a package that it would have to build.
@@ -95,6 +132,9 @@ func unresolved(requires []string, said string) error {
 			name = found[1]
 		}
 		return e.WithHint("a package has only a source distribution, whose build runs its code: choose a version with wheels, push with --wheels FOLDER, or allow its build in a sandbox: %s", allow(pypi, name))
+	}
+	if strings.Contains(said, "authentication credentials") {
+		return e.WithHint("%s", toPassword)
 	}
 	return e.WithHint("correct the names and versions; without an index, push with --wheels FOLDER")
 }

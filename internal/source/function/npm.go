@@ -92,30 +92,70 @@ func (n NPM) Resolve(ctx context.Context, requires []string, lock, tarballs stri
 	if err != nil {
 		return "", err
 	}
-	var scripted []npmPackage
 	for _, p := range all {
-		switch {
-		case p.Link || !strings.HasPrefix(p.Integrity, "sha512-") && !strings.HasPrefix(p.Integrity, "sha384-") && !strings.HasPrefix(p.Integrity, "sha256-"):
+		if p.Link || !strings.HasPrefix(p.Integrity, "sha512-") && !strings.HasPrefix(p.Integrity, "sha384-") && !strings.HasPrefix(p.Integrity, "sha256-") {
 			return "", toolroom.Errorf(toolroom.CodeDenied, "%s %s has no integrity in the lock, so its content cannot be checked", p.Name, p.Version).
 				WithHint("take it from a registry that publishes hashes (SHA-256 or longer), and lock it again without %s", LockFile)
-		case p.HasInstallScript && !n.Builder.allows(npm, p.Name):
-			return "", toolroom.Errorf(toolroom.CodeDenied, "%s %s has an install script, which would run its code: nothing was installed", p.Name, p.Version).
-				WithHint("choose another package, or allow the script to run in a sandbox: %s", allow(npm, p.Name))
-		case p.HasInstallScript:
-			scripted = append(scripted, p)
+		}
+		if p.HasInstallScript && !p.Optional {
+			if err := n.mayRun(p); err != nil {
+				return "", err // before anything is fetched
+			}
 		}
 	}
-	if own {
-		for _, p := range scripted {
+	plain, err := n.Unpack(ctx, requires, lock, tarballs)
+	if err != nil {
+		return "", err
+	}
+	var scripted []npmPackage
+	for _, p := range all {
+		if !hasScript(n.Store.Path(plain), p) {
+			continue
+		}
+		if err := n.mayRun(p); err != nil {
+			return "", err
+		}
+		if own {
 			if err := n.same(ctx, p, tarballs); err != nil {
 				return "", err
 			}
 		}
+		scripted = append(scripted, p)
 	}
 	if len(scripted) > 0 {
 		return n.runScripts(ctx, requires, lock, tarballs, scripted)
 	}
 	return lock, nil
+}
+
+// mayRun returns an error if the config does not let the install script of a package run.
+func (n NPM) mayRun(p npmPackage) error {
+	if n.Builder.allows(npm, p.Name) {
+		return nil
+	}
+	return toolroom.Errorf(toolroom.CodeDenied, "%s %s has an install script, which would run its code: it was not run", p.Name, p.Version).
+		WithHint("choose another package, or allow the script to run in a sandbox: %s", allow(npm, p.Name))
+}
+
+// hasScript reports whether npm would run a script to install a package of a layer. npm leaves
+// out optional packages that do not fit this Node, and builds native code without a script of
+// its own, which registries do not tell.
+func hasScript(layer string, p npmPackage) bool {
+	folder := filepath.Join(layer, filepath.FromSlash(p.At))
+	text, err := os.ReadFile(filepath.Join(folder, PackageFile))
+	if err != nil {
+		return false
+	}
+	if p.HasInstallScript {
+		return true
+	}
+	var m struct {
+		Gyp     *bool `json:"gypfile"`
+		Scripts map[string]any
+	}
+	_ = json.Unmarshal(text, &m) // what npm cannot read it does not build
+	_, err = os.Stat(filepath.Join(folder, "binding.gyp"))
+	return err == nil && (m.Gyp == nil || *m.Gyp) && m.Scripts["install"] == nil && m.Scripts["preinstall"] == nil
 }
 
 // same returns an error if a package of an author's lock is not the one that the registry has
@@ -158,7 +198,7 @@ func (n NPM) lock(ctx context.Context, requires []string, tarballs string) (stri
 	}
 	if said != "" {
 		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the dependencies %s cannot be resolved: %s", strings.Join(requires, ", "), said).
-			WithHint("correct the names and versions; without a registry, push with --tarballs FOLDER")
+			WithHint("%s", npmHint(said, "correct the names and versions; without a registry, push with --tarballs FOLDER"))
 	}
 	made, err := os.ReadFile(filepath.Join(folder, LockFile))
 	return string(made), err
@@ -191,23 +231,72 @@ func (n NPM) run(ctx context.Context, folder, tarballs string, args ...string) (
 	return cmp.Or(npmReason(out), err.Error()), nil
 }
 
-// npmReason returns what npm says of its failure, in one line.
+// npmReason returns what npm says of its failure, in one line that begins with npm's code.
 func npmReason(out []byte) string {
-	const most = 1500
-	var words []string
+	const most = 600
+	code, words := "", []string{}
 	for line := range strings.Lines(string(bytes.TrimSpace(out))) {
 		line, ok := strings.CutPrefix(strings.TrimSpace(line), "npm error")
-		if !ok || strings.Contains(line, "complete log of this run") || strings.Contains(line, "Log files were not written") {
+		if !ok {
 			continue
 		}
-		for _, word := range strings.Fields(line) {
-			if word != "404" && word != "notarget" { // npm writes them before every line
-				words = append(words, word)
-			}
+		fields := strings.Fields(line)
+		for len(fields) > 0 && slices.Contains([]string{"404", "notarget", "network"}, fields[0]) {
+			fields = fields[1:] // npm writes them before every line
+		}
+		line = strings.Join(fields, " ")
+		if npmAdvice.MatchString(line) {
+			break
+		}
+		if one, ok := strings.CutPrefix(line, "code "); ok && code == "" {
+			code = one + ": "
+		} else if !npmDetail.MatchString(line) {
+			words = append(words, fields...)
 		}
 	}
-	said, _, _ := strings.Cut(strings.Join(words, " "), " Note that you can also install")
-	return said[:min(len(said), most)]
+	said := strings.Join(words, " ")
+	if len(said) > most {
+		said = strings.ToValidUTF8(said[:most], "") + "…"
+	}
+	return code + said
+}
+
+// npmAdvice begins what npm says after the cause; npmDetail are lines that do not tell it.
+var (
+	npmAdvice = regexp.MustCompile(`^(Note that|In most cases|This is a problem related|If you |Fix the upstream|For a full report|A complete log|Log files)`)
+	npmDetail = regexp.MustCompile(`^(at |node_modules/|While resolving:|(errno|syscall) |\w+: .*,$|\}$)`)
+)
+
+// npmHint says what to do about a reason of npm, or returns otherwise.
+func npmHint(said, otherwise string) string {
+	code, _, _ := strings.Cut(said, ":")
+	switch code {
+	case "E401", "E403", "ENEEDAUTH":
+		return "the registry wants to know who asks: write its token into ~/.npmrc, such as //HOST/:_authToken=${NPM_TOKEN}"
+	case "ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "ETIMEDOUT", "ECONNRESET":
+		return "npm cannot reach its registry: see npm config get registry, and the variables NPM_CONFIG_REGISTRY and HTTPS_PROXY; without a registry, push with --tarballs FOLDER"
+	}
+	return otherwise
+}
+
+// namedVariable matches a variable of the environment in an .npmrc.
+var namedVariable = regexp.MustCompile(`\$\{([^}?]+)\??\}`)
+
+// NPMVariables returns the variables of an environment that the user's .npmrc names: by its
+// custom, a token is one.
+func NPMVariables(environ []string) []string {
+	env := environMap(environ)
+	text, err := os.ReadFile(cmp.Or(env["NPM_CONFIG_USERCONFIG"], env["npm_config_userconfig"], filepath.Join(env["HOME"], ".npmrc")))
+	if err != nil {
+		return nil
+	}
+	var named []string
+	for _, found := range namedVariable.FindAllStringSubmatch(string(text), -1) {
+		if value, ok := env[found[1]]; ok {
+			named = append(named, found[1]+"="+value)
+		}
+	}
+	return named
 }
 
 // npmPackage is a package of a lock.
@@ -284,7 +373,9 @@ func nodeCPU() string {
 
 func isNPM(lock string) bool { return strings.HasPrefix(strings.TrimSpace(lock), "{") }
 
-// digestNPM returns the digest of the layer of a lock: the hash of its packages' hashes.
+// digestNPM returns the digest of the layer of a lock: the hash of its packages' hashes. An
+// optional package that fits this platform counts even if npm leaves it out because of the
+// version of Node.
 func digestNPM(lock string) (string, error) {
 	all, err := parseNPM(lock)
 	if err != nil {
@@ -327,7 +418,7 @@ func (n NPM) Unpack(ctx context.Context, requires []string, lock, tarballs strin
 				WithHint("the registry gave another file than it named; push again, from a registry that you trust")
 		case said != "":
 			return toolroom.Errorf(toolroom.CodeInvalidArguments, "the packages of the lock cannot be installed: %s", said).
-				WithHint("if %s does not fit the dependencies, make it again: npm install --package-lock-only", LockFile)
+				WithHint("%s", npmHint(said, "if "+LockFile+" does not fit the dependencies, make it again: npm install --package-lock-only"))
 		}
 		if err := onlyListed(lock, folder); err != nil {
 			return err

@@ -3,6 +3,10 @@
 // files of these packages that they changed: a line of JSON and the content for each.
 const fs = require("fs"), path = require("path"), { spawnSync } = require("child_process");
 const task = JSON.parse(process.argv[1]);
+// What is built may name its folder, and must be the same when it is built again.
+process.env.HOME = "/tmp/build";
+fs.mkdirSync(process.env.HOME);
+process.chdir(process.env.HOME);
 fs.cpSync(task.layer, "packages", { recursive: true });
 const done = spawnSync("npm", ["rebuild", "--ignore-scripts=false", "--foreground-scripts", "--offline", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", "--logs-max=0", "--cache=/tmp/npm", ...task.folders.map(at => "./" + at)], { cwd: "packages", stdio: ["ignore", 2, 2] });
 if (done.error) {

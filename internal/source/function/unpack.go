@@ -2,6 +2,7 @@ package function
 
 import (
 	"archive/zip"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -28,6 +29,9 @@ type LayerStore struct {
 	Folder string
 	// Client fetches wheels.
 	Client *http.Client
+	// Passwords returns those of the indexes that wheels come from; see [Passwords]. Nil means
+	// none.
+	Passwords func() map[string]*url.Userinfo
 }
 
 // Limits of one layer.
@@ -52,8 +56,8 @@ func (s LayerStore) Has(digest string) bool {
 // Unpack makes the layer of a lock of wheels, unless it is there, and returns its digest.
 func (s LayerStore) Unpack(ctx context.Context, lock string) (string, error) {
 	digest, err := LockDigest(lock)
-	if err != nil || s.Has(digest) {
-		return digest, err
+	if err != nil {
+		return "", err
 	}
 	wheels, err := parse(lock)
 	if err != nil {
@@ -77,7 +81,7 @@ func (s LayerStore) Unpack(ctx context.Context, lock string) (string, error) {
 // make makes a layer, unless it is there: fill fills a temporary folder, which is then
 // renamed, under a lock for the digest.
 func (s LayerStore) make(ctx context.Context, digest string, fill func(folder string) error) error {
-	if s.Has(digest) {
+	if touch(s.Path(digest)) {
 		return nil
 	}
 	for _, folder := range []string{"layers", "wheels"} {
@@ -90,7 +94,7 @@ func (s LayerStore) make(ctx context.Context, digest string, fill func(folder st
 		return err
 	}
 	defer held.Unlock()
-	if s.Has(digest) { // another process was faster
+	if touch(s.Path(digest)) { // another process was faster
 		return nil
 	}
 	making, err := os.MkdirTemp(filepath.Join(s.Folder, "layers"), "making-")
@@ -115,8 +119,7 @@ const (
 // file returns the path of a file of the store, and whether it is there.
 func (s LayerStore) file(sum, suffix string) (string, bool) {
 	file := filepath.Join(s.Folder, "wheels", sum+suffix)
-	_, err := os.Stat(file)
-	return file, err == nil
+	return file, touch(file)
 }
 
 // fetch returns the path of a wheel or source distribution in the store, which it downloads if
@@ -202,12 +205,17 @@ func (s LayerStore) open(ctx context.Context, w wheel) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.authorize(req)
 	resp, err := s.Client.Do(req)
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the file could not be fetched: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		resp.Body.Close()
+		if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+			return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the index answered %s for the file %s", resp.Status, w.URL).
+				WithHint("%s", toPassword)
+		}
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the index answered %s for the file", resp.Status)
 	}
 	return resp.Body, nil
@@ -269,7 +277,7 @@ func extract(member *zip.File, to string, left *int64) error {
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
 		// Two packages of one namespace may have the same file, such as an empty __init__.py.
-		if info, serr := os.Stat(to); serr == nil && info.Size() == int64(member.UncompressedSize64) {
+		if same(in, to) {
 			return nil
 		}
 		return toolroom.Errorf(toolroom.CodeConflict, "two packages have different files %q", member.Name)
@@ -282,6 +290,26 @@ func extract(member *zip.File, to string, left *int64) error {
 		err = toolroom.Errorf(toolroom.CodeResourceLimit, "the packages have more than %d MiB", maxUnpacked>>20)
 	}
 	return errors.Join(err, out.Close())
+}
+
+// same reports whether what is read has the content of a file.
+func same(from io.Reader, file string) bool {
+	other, err := os.Open(file)
+	if err != nil {
+		return false
+	}
+	defer other.Close()
+	a, b := make([]byte, 32<<10), make([]byte, 32<<10)
+	for {
+		n, err := io.ReadFull(from, a)
+		m, oerr := io.ReadFull(other, b)
+		if !bytes.Equal(a[:n], b[:m]) || !errors.Is(err, oerr) {
+			return false
+		}
+		if err != nil {
+			return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		}
+	}
 }
 
 // Collect removes the layers and wheels that none of the locks needs, and returns how many
