@@ -195,7 +195,7 @@ func TestParametersOfLikeNamesGetShortArguments(t *testing.T) {
 			all = append(all, `{"name":"a`+string(x)+string(y)+`b","in":"query"}`)
 		}
 	}
-	offered, err := list(t, `{"openapi":"3.1.0","info":{"title":"x","version":"1"},"paths":{"/a":{"get":{"parameters":[`+strings.Join(all, ",")+`],"responses":{}}}}}`)
+	offered, err := list(t, write(t, `{"openapi":"3.1.0","info":{"title":"x","version":"1"},"servers":[{"url":"http://127.0.0.1:9"}],"paths":{"/a":{"get":{"parameters":[`+strings.Join(all, ",")+`],"responses":{}}}}}`))
 	if err != nil || len(offered) != 1 {
 		t.Fatal(offered, err)
 	}
