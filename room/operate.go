@@ -10,7 +10,7 @@ import (
 // Doctor checks everything that calls depend on: the home, the receipts, each source, which
 // it starts, and the engines and sandboxes of this machine. It takes some seconds.
 func (r *Room) Doctor(ctx context.Context) []toolroom.Check {
-	found := r.app.Doctor(ctx)
+	found := r.app.Doctor(ctx, nil)
 	checks := make([]toolroom.Check, len(found))
 	for i, c := range found {
 		checks[i] = toolroom.Check{Name: c.Name, Status: c.Status, Detail: c.Detail, Fix: c.Fix}

@@ -35,14 +35,20 @@ type Check struct {
 const testRounding = time.Millisecond
 
 // Doctor checks everything that calls depend on: the state folder, the store, the receipts,
-// each source (which it starts), and features that this system lacks.
-func (a *App) Doctor(ctx context.Context) []Check {
+// each source (which it starts), and features that this system lacks. Unless tell is nil, it is
+// called with what is checked next.
+func (a *App) Doctor(ctx context.Context, tell func(what string)) []Check {
+	if tell == nil {
+		tell = func(string) {}
+	}
+	tell("the home")
 	checks := []Check{a.checkHome(), a.checkReceipts(ctx), checkSystem()}
 	for _, s := range a.Config().PlainSecrets() {
 		checks = append(checks, Check{Name: "config", Status: CheckWarn, Detail: s.Key + " seems to hold a secret in plain text", Fix: s.Fix})
 	}
 	checks = append(checks, a.checkKeyrings(ctx)...)
 	for _, h := range a.allManagers() {
+		tell("source " + h.name)
 		test, err := a.TestSource(ctx, h.name)
 		c := Check{Name: "source " + h.name, Status: CheckOK, Detail: fmt.Sprintf("%d tools in %s", test.Tools, test.Took.Round(testRounding))}
 		switch {
@@ -70,9 +76,12 @@ func (a *App) Doctor(ctx context.Context) []Check {
 	if a.Config().Builtin.On("git", true) && a.manager("git") != nil {
 		checks = append(checks, Check{Name: "tools git", Status: CheckInfo, Detail: gitIsASource, Fix: "rename the source for the built-in tools"})
 	}
+	tell("the packs and the network")
 	checks = append(checks, a.checkPacks(ctx)...)
 	checks = append(checks, a.checkNetwork()...)
+	tell("the runtimes, by starting a sandbox of each kind")
 	checks = append(checks, a.checkEngines(ctx)...)
+	tell("the processes that wait for calls")
 	return append(checks, a.checkWarm(ctx)...)
 }
 

@@ -55,7 +55,7 @@ func TestARunnerThatIsMissingOrOfAnotherBuildDisablesItsRuntimesAlone(t *testing
 			t.Parallel()
 			r := openWithRunner(t, tt.runner, tt.config)
 			var found bool
-			for _, c := range r.Doctor(t.Context()) {
+			for _, c := range r.Doctor(t.Context(), nil) {
 				if c.Name == app.RunnerName {
 					found = true
 					if c.Status != app.CheckWarn || !strings.Contains(c.Detail, tt.want) || !strings.Contains(c.Fix, tt.fix) {

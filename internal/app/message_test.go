@@ -37,8 +37,9 @@ builtin:
 	if err != nil {
 		t.Fatal(err)
 	}
+	var told []string
 	checks := func() string {
-		for _, c := range w.Doctor(t.Context()) {
+		for _, c := range w.Doctor(t.Context(), func(what string) { told = append(told, what) }) {
 			if c.Name == "tools message" {
 				return c.Detail + c.Fix
 			}
@@ -47,6 +48,9 @@ builtin:
 	}
 	if r := w.call("message:send", args); r.OK() || !strings.Contains(r.Error.Message+r.Error.Hint, "hook/key") || !strings.Contains(checks(), "hook/key") {
 		t.Errorf("without the secret: %+v; doctor says %q", r.Error, checks())
+	}
+	if !slices.Contains(told, "the runtimes, by starting a sandbox of each kind") {
+		t.Errorf("doctor tells of %v", told)
 	}
 	if err := w.Parts().Secrets.Set(t.Context(), key, "t0psecret"); err != nil {
 		t.Fatal(err)

@@ -253,6 +253,27 @@ func TestASlipInANameOfManyToolsNamesTheToolOfItsNamespace(t *testing.T) {
 	}
 }
 
+func TestWhatMayHaveBeenMeantIsInTheNamespaceThatWasTyped(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	add, read := tool("todo:add_item"), tool("files:read")
+	add.Title, read.Title = "Add every item", "Read"
+	register(t, c, "p", add, read, tool("file:list"), tool("every:list"))
+	for spelling, want := range map[string][]string{
+		"every:add":     nil,               // the namespace is there
+		"evry:list":     {"every:list"},    // nearly
+		"storage:read":  {"files:read"},    // the same name elsewhere
+		"nothing:item":  nil,               // nothing is near
+		"add_item_list": {"todo:add_item"}, // no namespace was typed
+	} {
+		_, err := c.Resolve(spelling, nil)
+		got, _ := toolroom.AsError(err).Details["nearest"].([]string)
+		if len(want) == 0 && len(got) > 0 || len(want) > 0 && (len(got) == 0 || got[0] != want[0]) {
+			t.Errorf("%s: %v, want %v", spelling, got, want)
+		}
+	}
+}
+
 // A word that a description has in common with a misspelling says nothing.
 func TestOnlyToolsWithLikeNamesAreSuggested(t *testing.T) {
 	t.Parallel()

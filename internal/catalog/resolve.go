@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -155,6 +156,28 @@ func (c *Catalog) slip(spelling string, visible func(*Entry) bool) string {
 	return ids[near]
 }
 
+// elsewhere reports of hits whether they are of another namespace than the one that was typed
+// or nearly typed. Where no namespace is near, a tool of the same name may have been meant.
+func (c *Catalog) elsewhere(spelling string, visible func(*Entry) bool) func(toolroom.Hit) bool {
+	namespace, name, ok := strings.Cut(spelling, ":")
+	if !ok {
+		return func(toolroom.Hit) bool { return false }
+	}
+	there := map[string]bool{}
+	for _, e := range c.All(visible) {
+		there[e.Tool.ID.Namespace] = true
+	}
+	if !there[namespace] {
+		if near, ok := nearest.Of(namespace, slices.Sorted(maps.Keys(there))); ok {
+			namespace = near
+		}
+	}
+	return func(h toolroom.Hit) bool {
+		ns, tool, _ := strings.Cut(h.ID, ":")
+		return ns != namespace && (there[namespace] || tool != name)
+	}
+}
+
 func (c *Catalog) notFound(spelling string, visible func(*Entry) bool) *toolroom.Error {
 	e := toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", spelling)
 	e.Phase = toolroom.PhaseResolve
@@ -163,6 +186,7 @@ func (c *Catalog) notFound(spelling string, visible func(*Entry) bool) *toolroom
 	found.Hits = slices.DeleteFunc(found.Hits, func(h toolroom.Hit) bool {
 		return !slices.ContainsFunc(h.Why, func(m toolroom.Match) bool { return m.Field == "name" || m.Field == "title" })
 	})
+	found.Hits = slices.DeleteFunc(found.Hits, c.elsewhere(spelling, visible))
 	slip := c.slip(spelling, visible)
 	if len(found.Hits) == 0 && slip == "" {
 		e.Hint = fmt.Sprintf("%d tools are here: search for what you want to do", len(c.All(visible)))

@@ -2,8 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
@@ -123,6 +129,9 @@ func (a *cli) printRestored(file string, done backup.Restored) error {
 	for _, left := range done.Left {
 		a.screen.say("the config needs %s, which is not in the backup", left)
 	}
+	for _, missing := range missingFolders(done.ConfigFile) {
+		a.screen.say("the config needs %s, which is not there", missing)
+	}
 	if err := a.screen.printf("restored %s of %s (Toolroom %s) to %s\n", file, when(done.Created), done.Version, a.home); err != nil {
 		return err
 	}
@@ -131,6 +140,34 @@ func (a *cli) printRestored(file string, done backup.Restored) error {
 		return a.screen.printf("config: %s\n", done.ConfigFile)
 	}
 	return nil
+}
+
+// missingFolders returns the folders that sources of a config work in and that are not there.
+func missingFolders(file string) []string {
+	if file == "" {
+		return nil
+	}
+	c, err := config.Load(file)
+	if err != nil {
+		return nil // the next command says so
+	}
+	var missing []string
+	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
+		folder := ""
+		switch s := c.Sources[name]; {
+		case s.MCP != nil:
+			folder = s.MCP.Cwd
+		case s.CLI != nil:
+			folder = s.CLI.Cwd
+		}
+		if folder == "" || strings.ContainsRune(folder, '$') {
+			continue
+		}
+		if _, err := os.Stat(absolute(filepath.Dir(file), folder)); errors.Is(err, fs.ErrNotExist) {
+			missing = append(missing, fmt.Sprintf("the folder %s (sources.%s.cwd)", folder, name))
+		}
+	}
+	return missing
 }
 
 // path returns an argument as an absolute path.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -8,7 +9,9 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -169,28 +172,57 @@ func (o *connecting) run(ctx context.Context) error {
 	if err := o.agree(ctx); err != nil {
 		return err
 	}
-	record := connect.Record{Config: configFile}
-	done, err := o.cli.takeOver(ctx, configFile, take, false, false)
-	if err != nil {
+	earlier, err := connect.Recorded(o.home, o.client.Name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	record := connect.Record{Config: configFile}
+	if err := o.write(ctx, &record, change, server, take); err != nil {
+		o.removeSources(ctx, record)
+		return errors.Join(err, o.revoke(ctx, record.Token))
+	}
+	if err := o.revoke(ctx, earlier.Token); err != nil { // the client has the new one
+		return err
+	}
+	return o.report(record)
+}
+
+// write makes what the client needs, notes it in record, and writes the change.
+func (o *connecting) write(ctx context.Context, record *connect.Record, change *connect.Change, server connect.Server, take []imports.Found) error {
+	done, err := o.cli.takeOver(ctx, record.Config, take, false, false)
 	for _, one := range done {
 		if one.State == "added" {
 			record.Sources = append(record.Sources, one.Name)
 		}
 	}
+	if err != nil {
+		return err
+	}
 	if o.http {
 		if server.Token, record.Token, err = o.newToken(ctx); err != nil {
 			return err
 		}
-		if change, err = connect.Prepare(o.client, state.File, server, entryNames(take)); err != nil {
+		before := change.Before
+		if change, err = connect.Prepare(o.client, change.File, server, entryNames(take)); err != nil {
 			return err
 		}
+		if !bytes.Equal(before, change.Before) {
+			return toolroom.Errorf(toolroom.CodeConflict, "%s has changed meanwhile", change.File).WithCLIHint("try again; close %s first", o.client.Title)
+		}
 	}
-	if err := change.Write(o.home, record); err != nil {
-		return errors.Join(err, o.revoke(ctx, record.Token))
+	return change.Write(o.home, *record)
+}
+
+// removeSources takes out of the config the sources that connecting has added.
+func (o *connecting) removeSources(ctx context.Context, record connect.Record) {
+	for _, name := range record.Sources {
+		err := config.RemoveSource(record.Config, name, o.keepTrust(record.Config))
+		if err := o.record(ctx, "sources.remove", changeOf{Name: name}, err); err != nil {
+			o.screen.say("%s: %s", record.Config, err)
+		} else {
+			o.screen.say("removed source %q from %s", name, record.Config)
+		}
 	}
-	return o.report(record)
 }
 
 // path returns --file as an absolute path.
@@ -302,7 +334,7 @@ func (o *connecting) show(change *connect.Change, take []imports.Found, stay []s
 	if err == nil {
 		for _, found := range all.Found {
 			for _, value := range slices.Sorted(maps.Values(found.Secrets)) {
-				text = strings.ReplaceAll(text, value, "…")
+				text = spelledAnyhow(value).ReplaceAllLiteralString(text, "…")
 			}
 		}
 	}
@@ -331,6 +363,17 @@ func (o *connecting) show(change *connect.Change, take []imports.Found, stay []s
 	return nil
 }
 
+// spelledAnyhow matches a text with any of its characters escaped, as files may have it.
+func spelledAnyhow(text string) *regexp.Regexp {
+	var b strings.Builder
+	for _, r := range text {
+		literal := regexp.QuoteMeta(string(r))
+		escaped := regexp.QuoteMeta(strings.Trim(strconv.Quote(string(r)), `"`)) // \n
+		fmt.Fprintf(&b, `(?:%s|\\%s|%s|\\u(?i:%04x))`, literal, literal, escaped, r)
+	}
+	return regexp.MustCompile(b.String())
+}
+
 func (o *connecting) agree(ctx context.Context) error {
 	if o.yes {
 		return nil
@@ -348,15 +391,8 @@ func (o *connecting) agree(ctx context.Context) error {
 	return nil
 }
 
-// newToken makes a token for the client, in place of an earlier one.
+// newToken makes a token for the client.
 func (o *connecting) newToken(ctx context.Context) (plaintext, id string, err error) {
-	earlier, err := connect.Recorded(o.home, o.client.Name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", "", err
-	}
-	if err := o.revoke(ctx, earlier.Token); err != nil {
-		return "", "", err
-	}
 	err = o.inRoom(ctx, func(r *app.App) error {
 		made, t, err := token.Create(ctx, r.Parts().Tokens, token.Options{Name: o.client.Name, Subject: cmp.Or(o.User, o.client.Name), Set: o.set})
 		plaintext, id = made, t.ID
@@ -401,14 +437,7 @@ func (o *connecting) runUndo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range record.Sources {
-		err := config.RemoveSource(record.Config, name, o.keepTrust(record.Config))
-		if err := o.record(ctx, "sources.remove", changeOf{Name: name}, err); err != nil {
-			o.screen.say("%s: %s", record.Config, err)
-		} else {
-			o.screen.say("removed source %q from %s", name, record.Config)
-		}
-	}
+	o.removeSources(ctx, record)
 	if err := o.revoke(ctx, record.Token); err != nil {
 		return err
 	}

@@ -97,13 +97,17 @@ func (a *cli) printDescription(d *toolroom.Description) error {
 func argumentList(d *toolroom.Description) string {
 	s := shapeOf(d.InputSchema)
 	names := slices.Sorted(maps.Keys(d.Types))
+	required := map[string]bool{}
+	for _, name := range d.Required {
+		required[name] = true
+	}
 	slices.SortStableFunc(names, func(x, y string) int {
-		return rank(d.Required, x) - rank(d.Required, y)
+		return rank(required[x]) - rank(required[y])
 	})
 	var b strings.Builder
 	for _, name := range names {
 		fmt.Fprintf(&b, "%s  %s", name, d.Types[name])
-		if slices.Contains(d.Required, name) {
+		if required[name] {
 			b.WriteString(", required")
 		}
 		if value, ok := d.Defaults[name]; ok {
@@ -118,8 +122,8 @@ func argumentList(d *toolroom.Description) string {
 	return b.String()
 }
 
-func rank(required []string, name string) int {
-	if slices.Contains(required, name) {
+func rank(required bool) int {
+	if required {
 		return 0
 	}
 	return 1

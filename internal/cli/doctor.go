@@ -21,8 +21,11 @@ func (a *cli) doctorCommand() *cobra.Command {
 		Example: "  toolroom doctor --json",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
-			done := a.screen.during("checking the sources, and starting a sandbox of each kind")
-			checks := append(r.Doctor(ctx), checkListings(r)...)
+			done := func() {}
+			checks := append(r.Doctor(ctx, func(what string) {
+				done()
+				done = a.screen.during("checking " + what)
+			}), checkListings(r)...)
 			done()
 			if asJSON {
 				if err := a.screen.json(orEmpty(checks)); err != nil {

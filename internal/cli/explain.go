@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -41,7 +42,11 @@ that failed is in its receipt and in --json.`,
 	return c
 }
 
+// effectCodes are the codes of calls that rules of an effect stop: people know the effect.
+var effectCodes = map[string]string{"deny": string(toolroom.CodeDenied), "confirm": string(toolroom.CodeApprovalRequired)}
+
 func (a *cli) explain(code string, asJSON bool) error {
+	code = cmp.Or(effectCodes[code], code)
 	page := errorpages.Page(toolroom.Code(code))
 	if page == "" {
 		e := toolroom.Errorf(toolroom.CodeNotFound, "there is no error code %q", code)

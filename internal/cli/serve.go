@@ -87,6 +87,9 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 		Log:         r.Parts().Log,
 		Started: func(at net.Addr) {
 			local.serves("http://" + at.String())
+			if local.shares != nil {
+				local.shares()
+			}
 			a.screen.say("Toolroom is ready at http://%s (MCP: http://%s/mcp)", at, at)
 			if len(r.Sources()) == 0 {
 				a.screen.say("%s", firstSteps)

@@ -152,7 +152,9 @@ func (a *cli) listenCommands(ctx context.Context, r *app.App, file string, local
 	if mine, err := lock.TryLock(); err != nil {
 		return warn(err)
 	} else if !mine {
-		log.Info("another server runs on this home: both share its state, and commands use the first", "home", a.home, "first", firstServer(a.home))
+		local.shares = func() {
+			log.Info("another server runs on this home: both share its state, and commands use the first", "home", a.home, "first", firstServer(a.home))
+		}
 		return none
 	}
 	local.lock = path + ".lock"

@@ -24,6 +24,7 @@ type localAPI struct {
 	lock    string                 // the file whose lock the first server of the home has; empty for another
 	served  atomic.Pointer[string] // where the server listens
 	reloads atomic.Pointer[func() (server.Reloaded, error)]
+	shares  func() // logs that another server runs on the home, if so
 }
 
 // reload reads the config again, once the server has started.

@@ -27,6 +27,7 @@ func (s *screen) table(headers []string, rows [][]string) error {
 	if s.width() > 0 && !s.wide {
 		headers, rows, widths = withoutEmpty(headers, rows, widths)
 	}
+	words := wordWidths(headers, rows)
 	last := len(headers) - 1
 	below := false // the last column has lines of its own
 	if room := s.width(); room > 0 && !s.wide {
@@ -36,7 +37,7 @@ func (s *screen) table(headers []string, rows [][]string) error {
 			columns = widths[:last]
 			widths[last] = room - columnGap
 		}
-		shrink(columns, room-(len(columns)-1)*columnGap, func(i int) bool { return i == 0 && columns[i] <= shortColumn || isID(headers[i]) })
+		shrink(columns, words, room-(len(columns)-1)*columnGap, func(i int) bool { return i == 0 && columns[i] <= shortColumn || isID(headers[i]) })
 	} else {
 		widths[last] = 0 // no padding, no wrapping
 	}
@@ -127,28 +128,47 @@ func withoutEmpty(headers []string, rows [][]string, widths []int) ([]string, []
 	return pick(headers), fewer, narrow
 }
 
-// shrink makes the widest columns narrower until all fit into room. Those that are fixed
-// keep their width, unless they would take most of the room.
-func shrink(widths []int, room int, fixed func(i int) bool) {
-	taken := 0
+// wordWidths returns the width of the longest word of each column, where a column of ids has
+// none: a word of a short column, such as a state, is not broken.
+func wordWidths(headers []string, rows [][]string) []int {
+	words := make([]int, len(headers))
+	for _, row := range append([][]string{headers}, rows...) {
+		for i, cell := range row {
+			for _, word := range strings.Fields(cell) {
+				if n := utf8.RuneCountInString(word); n <= longWord && !isID(headers[i]) {
+					words[i] = max(words[i], n)
+				}
+			}
+		}
+	}
+	return words
+}
+
+// shrink makes the widest columns narrower until all fit into room, but none narrower than its
+// words. Those that are fixed keep their width, unless they would take most of the room.
+func shrink(widths, words []int, room int, fixed func(i int) bool) {
+	taken, needed := 0, 0
 	for i, w := range widths {
 		if fixed(i) {
 			taken += w
+			needed += w
+		} else {
+			needed += min(w, max(words[i], tightColumn))
 		}
 	}
 	least := tightColumn
-	if taken > room*3/4 {
+	if taken > room*3/4 || needed > room {
 		fixed, least = func(int) bool { return false }, minColumn
 	}
 	for {
 		total, widest := 0, -1
 		for i, w := range widths {
 			total += w
-			if !fixed(i) && (widest < 0 || w > widths[widest]) {
+			if !fixed(i) && w > max(words[i], least) && (widest < 0 || w > widths[widest]) {
 				widest = i
 			}
 		}
-		if total <= room || widest < 0 || widths[widest] <= least {
+		if total <= room || widest < 0 {
 			return
 		}
 		widths[widest]--
@@ -215,6 +235,8 @@ const (
 	// readable is the least width of a last column whose texts are longer.
 	readable  = 24
 	minColumn = 8
+	// longWord is the width of the longest word that a narrow column does not break.
+	longWord = 10
 	// tightColumn is the least width of a column beside ids that leave little room.
 	tightColumn = 5
 

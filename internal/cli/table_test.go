@@ -156,3 +156,28 @@ func TestIDsAreNeverWrapped(t *testing.T) {
 		}
 	}
 }
+
+func TestStatesAndTimesAreNotBrokenBesideLongIDs(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"fn:a_name_of_a_tool@12", "github:list_pull_request_review_comments@1", strings.Repeat("long_", 12) + ":" + strings.Repeat("name_", 12)} {
+		out := &sized{width: 80}
+		s := newScreen(strings.NewReader(""), out, &bytes.Buffer{})
+		s.out, s.outTerminal = out, true
+		err := s.table([]string{"CALL", "STARTED", "TOOL", "STATUS", "TOOK", "BY", "VIA", "RESULT"}, [][]string{
+			{"call_06h0wcn7q14m4wy1zk9th7xe", "16:39:48", tool, "cancelled", "979.4ms", "local", "http", strings.Repeat("a word ", 10)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"16:39:48", "cancelled", "979.4ms", "STARTED", "STATUS"} {
+			if !strings.Contains(out.String(), word) {
+				t.Errorf("%s is broken beside %s:\n%s", word, tool, out)
+			}
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
+				t.Errorf("%d columns: %q", n, line)
+			}
+		}
+	}
+}

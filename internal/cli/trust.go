@@ -101,7 +101,7 @@ func (a *cli) trust(c *cobra.Command, file string, yes bool) error {
 		return nil
 	}
 	// The running server would see it a moment later: the next command shall find it in force.
-	a.args = []string{"reload"}
+	a.args = []string{"reload", "--trusted"}
 	_, err = a.viaServer(c.Context(), "toolroom reload", nil)
 	return err
 }

@@ -80,11 +80,12 @@ type Change struct {
 	New  string `json:"new,omitempty"`
 }
 
-// Changes compares two definitions from outside. A nil one is empty.
+// Changes compares two definitions from outside. A nil one is empty. Where paths would take
+// more than a few megabytes, one change covers all that is below its path.
 func Changes(before, after *Spec) []Change {
-	out := []Change{}
-	changed("", tryTree(before), tryTree(after), &out)
-	return out
+	c := changes{out: []Change{}, left: maxPaths}
+	c.compare("", tryTree(before), tryTree(after))
+	return c.out
 }
 
 func tryTree(s *Spec) any {
@@ -100,27 +101,49 @@ func tryTree(s *Spec) any {
 
 var escapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-func changed(path string, a, b any, out *[]Change) {
+// changes collects the changes between two definitions.
+type changes struct {
+	out  []Change
+	left int // bytes that paths may still take
+}
+
+func (c *changes) compare(path string, a, b any) {
 	x, xIsObject := a.(map[string]any)
 	y, yIsObject := b.(map[string]any)
-	if xIsObject && yIsObject {
+	if xIsObject && yIsObject && c.spend(path, len(x)+len(y)) {
 		names := maps.Clone(x)
 		maps.Copy(names, y)
 		for _, name := range slices.Sorted(maps.Keys(names)) {
-			changed(path+"/"+escapes.Replace(name), x[name], y[name], out)
+			c.below(path, name, x[name], y[name])
 		}
 		return
 	}
 	p, pIsList := a.([]any)
 	q, qIsList := b.([]any)
-	if pIsList && qIsList && len(p) == len(q) {
+	if pIsList && qIsList && len(p) == len(q) && c.spend(path, len(p)) {
 		for i := range p {
-			changed(path+"/"+strconv.Itoa(i), p[i], q[i], out)
+			c.below(path, strconv.Itoa(i), p[i], q[i])
 		}
 		return
 	}
 	if was, is := plainText(a), plainText(b); was != is {
-		*out = append(*out, Change{path, was, is})
+		c.out = append(c.out, Change{path, was, is})
+	}
+}
+
+// spend reports whether n paths that begin with this one may be made.
+func (c *changes) spend(path string, n int) bool {
+	if len(path)*n > c.left {
+		return false
+	}
+	c.left -= len(path) * n
+	return true
+}
+
+// below compares the values of a place within the path.
+func (c *changes) below(path, name string, a, b any) {
+	if !reflect.DeepEqual(a, b) {
+		c.compare(path+"/"+escapes.Replace(name), a, b)
 	}
 }
 
@@ -131,9 +154,13 @@ func plainText(v any) string {
 	case string:
 		return v
 	default:
-		out, _ := json.Marshal(v) // it came from JSON
-		return string(out)
+		return jsonText(v)
 	}
+}
+
+func jsonText(v any) string {
+	text, _ := json.Marshal(v) // it came from JSON
+	return string(text)
 }
 
 // Additive reports whether a definition only adds to an earlier one: optional parameters,
@@ -192,12 +219,12 @@ func grown(before, after map[string]any, input bool) bool {
 			if input {
 				return false
 			}
-			for _, word := range words(y) {
-				if _, old := was[word]; old && !slices.Contains(words(x), word) {
+			for _, word := range without(words(y), words(x)) {
+				if _, old := was[word]; old {
 					return false
 				}
 			}
-			return !slices.ContainsFunc(words(x), func(word string) bool { return !slices.Contains(words(y), word) })
+			return len(without(words(x), words(y))) == 0
 		}
 		return false
 	})

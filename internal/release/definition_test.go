@@ -2,6 +2,9 @@ package release_test
 
 import (
 	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -98,5 +101,72 @@ func TestAnAdditiveChangeAddsOptionalParametersOnly(t *testing.T) {
 		if got := release.Additive(definition(t, base), definition(t, text)); got != additive {
 			t.Errorf("%s: additive is %v", text, got)
 		}
+	}
+}
+
+// TestComparingDefinitionsIsBounded: a server's definitions of a megabyte took a core for
+// minutes, or memory for a long name as often as it has members.
+func TestComparingDefinitionsIsBounded(t *testing.T) {
+	t.Parallel()
+	numbered := func(format string, n int) string {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = strings.ReplaceAll(format, "#", strconv.Itoa(i))
+		}
+		return strings.Join(list, ",")
+	}
+	required := numbered(`"#"`, 90_000)
+	long := func(kind string) string {
+		return `{"properties":{"` + strings.Repeat("long", 100_000) + `":{"properties":{` + numbered(`"m#":{"type":"`+kind+`"}`, 9000) + `}}}}`
+	}
+	spec := func(schema string) *release.Spec {
+		return &release.Spec{
+			Raw:         json.RawMessage(`{"inputSchema":{},"outputSchema":` + schema + `}`),
+			InputSchema: json.RawMessage(schema), OutputSchema: json.RawMessage(schema),
+		}
+	}
+	for name, c := range map[string]struct {
+		before, after string
+		additive      bool
+		breaks        []string
+	}{
+		"required": {
+			`{"properties":{` + numbered(`"#":{}`, 9000) + `},"required":[` + required + `]}`,
+			`{"properties":{` + numbered(`"#":{}`, 9000) + `},"required":[` + required + `,"more"]}`,
+			true,
+			[]string{"argument more is now required"},
+		},
+		"long": {
+			long("string"), long("integer"), false,
+			[]string{"argument differs in more places than can be listed"},
+		},
+	} {
+		before, after := spec(c.before), spec(c.after)
+		if got := release.Additive(before, after); got != c.additive {
+			t.Errorf("%s: additive is %t", name, got)
+		}
+		got := release.Breaks(before, after)
+		for _, want := range c.breaks {
+			if !slices.Contains(got, want) {
+				t.Errorf("%s: %d breaks without %q", name, len(got), want)
+			}
+		}
+		size := 0
+		for _, change := range release.Changes(before, after) {
+			size += len(change.Path) + len(change.Old) + len(change.New)
+		}
+		if size == 0 || size > 20<<20 {
+			t.Errorf("%s: %d bytes of changes", name, size)
+		}
+	}
+}
+
+func TestChangesWithLongPathsAreAllTold(t *testing.T) {
+	t.Parallel()
+	member := `"` + strings.Repeat("x", 3<<20) + `":{"a":#,"b":#}`
+	before, after := definition(t, `{"name":"x","_meta":{`+strings.ReplaceAll(member, "#", "1")+`}}`), definition(t, `{"name":"x","_meta":{`+strings.ReplaceAll(member, "#", "2")+`}}`)
+	got := release.Changes(before, after)
+	if len(got) != 1 || got[0].Old != `{"a":1,"b":1}` || got[0].New != `{"a":2,"b":2}` {
+		t.Errorf("%d changes", len(got))
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -144,12 +146,13 @@ func stopped(v *Version, o Order, refused []Refusal) error {
 // Breaks returns how callers of the spec before can break with after: arguments that were
 // accepted and no longer are, and values that did not occur before.
 func Breaks(before, after *Spec) []string {
-	var out []string
-	compare(&out, "argument", tree(before.InputSchema), tree(after.InputSchema), true)
+	c := comparison{left: maxPaths}
+	c.compare("argument", tree(before.InputSchema), tree(after.InputSchema), true)
 	if len(before.OutputSchema) > 0 {
-		compare(&out, "value", tree(before.OutputSchema), tree(after.OutputSchema), false)
+		c.compare("value", tree(before.OutputSchema), tree(after.OutputSchema), false)
 	}
-	return out
+	slices.Sort(c.breaks)
+	return c.breaks
 }
 
 func tree(raw json.RawMessage) map[string]any {
@@ -158,74 +161,130 @@ func tree(raw json.RawMessage) map[string]any {
 	return m
 }
 
-// compare compares two schemas of one place. For inputs, what was allowed must stay allowed;
-// for outputs, what is possible must have been possible.
-func compare(out *[]string, path string, before, after map[string]any, input bool) {
-	if input {
-		narrowed(out, path, before, after)
-	} else {
-		narrowed(out, path, after, before)
-	}
-	was, is := members(before), members(after)
-	wasRequired, isRequired := words(before["required"]), words(after["required"])
-	for name := range was {
-		if _, ok := is[name]; !ok && input && after["additionalProperties"] == false {
-			*out = append(*out, fmt.Sprintf("%s %s was removed", path, name))
-		} else if !ok && !input {
-			*out = append(*out, fmt.Sprintf("%s %s was removed", path, name))
-		}
-	}
-	if input {
-		for _, name := range isRequired {
-			if !slices.Contains(wasRequired, name) {
-				*out = append(*out, fmt.Sprintf("%s %s is now required", path, name))
-			}
-		}
-	} else {
-		for _, name := range wasRequired {
-			if _, ok := is[name]; ok && !slices.Contains(isRequired, name) {
-				*out = append(*out, fmt.Sprintf("%s %s may now be missing", path, name))
-			}
-		}
-	}
-	for name, w := range was {
-		i, ok := is[name]
-		if !ok {
-			continue
-		}
-		compare(out, path+" "+name, object(w), object(i), input)
-	}
-	if w, i := object(before["items"]), object(after["items"]); w != nil && i != nil {
-		compare(out, path+" []", w, i, input)
-	}
-	slices.Sort(*out)
+// maxPaths bounds the text that one comparison makes of paths, in bytes: a long name above
+// many members would be repeated for each of them.
+const maxPaths = 4 << 20
+
+// A comparison collects the breaks between two schemas.
+type comparison struct {
+	breaks []string
+	left   int // bytes that paths may still take
 }
 
-// narrowed reports what of a schema another one does not allow.
-func narrowed(out *[]string, path string, wide, narrow map[string]any) {
-	w, n := words(wide["type"]), words(narrow["type"])
-	if len(n) > 0 {
-		for _, t := range w {
-			if !slices.Contains(n, t) && !(t == "integer" && slices.Contains(n, "number")) {
-				*out = append(*out, fmt.Sprintf("%s is now %s, and was %s", path, strings.Join(n, " or "), strings.Join(w, " or ")))
-				break
+// spend reports whether a text of n bytes about a path may still be made. If not, it adds
+// that there are further breaks, once.
+func (c *comparison) spend(path string, n int) bool {
+	if c.left < 0 {
+		return false
+	}
+	if c.left -= n; c.left < 0 {
+		kind, _, _ := strings.Cut(path, " ")
+		c.breaks = append(c.breaks, kind+" differs in more places than can be listed")
+		return false
+	}
+	return true
+}
+
+func (c *comparison) add(path, format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); c.spend(path, len(path)+len(text)) {
+		c.breaks = append(c.breaks, path+text)
+	}
+}
+
+// compare compares two schemas of one place. For inputs, what was allowed must stay allowed;
+// for outputs, what is possible must have been possible.
+func (c *comparison) compare(path string, before, after map[string]any, input bool) {
+	c.types(path, words(before["type"]), words(after["type"]), input)
+	c.enums(path, before["enum"], after["enum"], input)
+	was, is := members(before), members(after)
+	names := slices.Sorted(maps.Keys(was))
+	for _, name := range names {
+		if _, ok := is[name]; !ok && (!input || after["additionalProperties"] == false) {
+			c.add(path, " %s was removed", name)
+		}
+	}
+	wasRequired, isRequired := words(before["required"]), words(after["required"])
+	if input {
+		for _, name := range without(isRequired, wasRequired) {
+			c.add(path, " %s is now required", name)
+		}
+	} else {
+		for _, name := range without(wasRequired, isRequired) {
+			if _, ok := is[name]; ok {
+				c.add(path, " %s may now be missing", name)
 			}
 		}
 	}
-	allowed, limited := narrow["enum"].([]any)
-	if !limited {
-		return
-	}
-	possible, was := wide["enum"].([]any)
-	if !was {
-		*out = append(*out, path+" is now limited to some values")
-		return
-	}
-	for _, v := range possible {
-		if !slices.Contains(allowed, v) {
-			*out = append(*out, fmt.Sprintf("%s no longer allows %v", path, v))
+	for _, name := range names {
+		if i, ok := is[name]; ok {
+			c.below(path, name, object(was[name]), object(i), input)
 		}
 	}
+	if w, i := object(before["items"]), object(after["items"]); w != nil && i != nil {
+		c.below(path, "[]", w, i, input)
+	}
+}
+
+// below compares the schemas of a place within the path.
+func (c *comparison) below(path, name string, before, after map[string]any, input bool) {
+	if !reflect.DeepEqual(before, after) && c.spend(path, len(path)+len(name)) {
+		c.compare(path+" "+name, before, after, input)
+	}
+}
+
+// types adds a type that an input no longer has, or that an output has now.
+func (c *comparison) types(path string, before, after []string, input bool) {
+	wide, narrow := before, after
+	if !input {
+		wide, narrow = after, before
+	}
+	allowed := set(narrow)
+	for _, t := range wide {
+		if len(narrow) > 0 && !allowed[t] && !(t == "integer" && allowed["number"]) {
+			c.add(path, " is now %s, and was %s", strings.Join(after, " or "), strings.Join(before, " or "))
+			return
+		}
+	}
+}
+
+// enums adds the values that an input no longer allows, or that an output may have now.
+func (c *comparison) enums(path string, before, after any, input bool) {
+	wide, narrow, unlimited, more := before, after, " is now limited to some values", " no longer allows %s"
+	if !input {
+		wide, narrow, unlimited, more = after, before, " is no longer limited to some values", " may now be %s"
+	}
+	allowed, limited := narrow.([]any)
+	possible, was := wide.([]any)
+	switch {
+	case !limited:
+		return
+	case !was:
+		c.add(path, "%s", unlimited)
+		return
+	}
+	known := make(map[string]bool, len(allowed))
+	for _, v := range allowed {
+		known[jsonText(v)] = true
+	}
+	for _, v := range possible {
+		if !known[jsonText(v)] {
+			c.add(path, more, cmp.Or(plainText(v), "null"))
+		}
+	}
+}
+
+// without returns the words of a list that are not in another one.
+func without(list, other []string) []string {
+	in := set(other)
+	return slices.DeleteFunc(slices.Clone(list), func(word string) bool { return in[word] })
+}
+
+func set(list []string) map[string]bool {
+	in := make(map[string]bool, len(list))
+	for _, word := range list {
+		in[word] = true
+	}
+	return in
 }
 
 func members(s map[string]any) map[string]any { return object(s["properties"]) }

@@ -212,7 +212,10 @@ func TestWhatBreaksCallersIsNamed(t *testing.T) {
 		"a member of an item":     {`{"properties":{"a":{"items":{"type":"string"}}}}`, `{"properties":{"a":{"items":{"type":"integer"}}}}`, false, []string{"argument a [] is now integer, and was string"}},
 		"a member of the value":   {`{"properties":{"a":{}},"required":["a"]}`, `{"properties":{}}`, true, []string{"value a was removed"}},
 		"a value may be missing":  {`{"properties":{"a":{}},"required":["a"]}`, `{"properties":{"a":{}}}`, true, []string{"value a may now be missing"}},
-		"a value is wider":        {`{"type":"integer"}`, `{"type":["integer","null"]}`, true, []string{"value is now integer, and was integer or null"}},
+		"a value is wider":        {`{"type":"integer"}`, `{"type":["integer","null"]}`, true, []string{"value is now integer or null, and was integer"}},
+		"a value is unlimited":    {`{"enum":[1]}`, `{}`, true, []string{"value is no longer limited to some values"}},
+		"a value is new":          {`{"enum":[[1]]}`, `{"enum":[[1],{"a":1}]}`, true, []string{`value may now be {"a":1}`}},
+		"a choice is no scalar":   {`{"enum":[[1],{"a":1}]}`, `{"enum":[{"a":1}]}`, false, []string{"argument no longer allows [1]"}},
 	} {
 		before, after := release.Spec{InputSchema: json.RawMessage(c.before)}, release.Spec{InputSchema: json.RawMessage(c.after)}
 		if c.output {

@@ -109,6 +109,26 @@ func TestRedactionLeavesTheRecordOfTheProgramAlone(t *testing.T) {
 	}
 }
 
+func TestAResultIsRedactedOnce(t *testing.T) {
+	t.Parallel()
+	secrets := &secret.Redactor{}
+	secrets.Learn(map[secret.Ref]string{{Scope: "s", Name: "v"}: "hunter2-hunter2"})
+	d := &draft{Result: toolroom.Result{Value: json.RawMessage(`"hunter2-hunter2"`)}}
+	d.redact(nil)
+	if d.redacted || string(d.Value) != `"hunter2-hunter2"` {
+		t.Errorf("without secrets: %s", d.Value)
+	}
+	d.redact(secrets)
+	redacted := string(d.Value)
+	if !d.redacted || redacted == `"hunter2-hunter2"` {
+		t.Errorf("got %s", redacted)
+	}
+	d.Value = json.RawMessage(`"hunter2-hunter2"`)
+	if d.redact(secrets); string(d.Value) == redacted {
+		t.Error("it is redacted again")
+	}
+}
+
 func TestDataOfALineThatIsNoJSONIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	var l logs
@@ -268,8 +288,64 @@ func TestACallWithinACallOfAnotherRunnerIsAnOutermostOne(t *testing.T) {
 	if c.around != nil || c.scope.depth != 0 || c.scope.budget != budget || c.request.Session != "mine" || c.stream.sink == nil {
 		t.Errorf("got %+v", c.scope)
 	}
-	around.runner = r
-	if c = r.begin(context.WithValue(t.Context(), scopeKey{}, around), toolroom.Call{Session: "mine"}); c.around != around || c.scope.depth != 5 || c.request.Session != "theirs" {
+	around.runner, around.environment = r, "staging"
+	if c = r.begin(context.WithValue(t.Context(), scopeKey{}, around), toolroom.Call{Session: "mine"}); c.around != around || c.scope.depth != 5 || c.request.Session != "theirs" || c.request.Environment != "staging" {
 		t.Errorf("got %+v", c.scope)
+	}
+}
+
+func TestRecordedArgumentsAreACopy(t *testing.T) {
+	t.Parallel()
+	given := json.RawMessage(`{"a":1}`)
+	c := &call{runner: New(Options{Catalog: catalog.New(catalog.Options{})}), request: toolroom.Call{Arguments: given}}
+	recorded := c.recordedArguments(&resolved{call: c, entry: &catalog.Entry{}}, false)
+	given[5] = '2' // the caller may go on with its own
+	if string(recorded) != `{"a":1}` {
+		t.Errorf("got %s", recorded)
+	}
+}
+
+func TestAJobThatBeginsToWaitWakesItsWorkerOnce(t *testing.T) {
+	t.Parallel()
+	w := NewWorker(New(Options{Catalog: catalog.New(catalog.Options{})}), WorkerOptions{})
+	s := &Suspension{worker: w, slots: oneSlot()}
+	woken := func() bool {
+		select {
+		case <-w.wake:
+			return true
+		default:
+			return false
+		}
+	}
+	s.rest()
+	if len(s.slots) != 0 || !woken() {
+		t.Error("it keeps its slot, or nobody is told")
+	}
+	s.rest() // a second question
+	if woken() {
+		t.Error("the worker is woken for a slot that was free")
+	}
+}
+
+func TestAClosedSubscriptionIsForgotten(t *testing.T) {
+	t.Parallel()
+	var b Bus
+	s, other := b.Subscribe(nil), b.Subscribe(nil)
+	s.Close()
+	s.Close()
+	if _, there := b.subs[other]; len(b.subs) != 1 || !there || b.count.Load() != 1 {
+		t.Errorf("%d are known, and %d counted", len(b.subs), b.count.Load())
+	}
+}
+
+func TestACallThatIsResumedWasBegunBefore(t *testing.T) {
+	t.Parallel()
+	c := &call{runner: New(Options{Catalog: catalog.New(catalog.Options{})}), ctx: t.Context()}
+	if newOutcome(c, &reached{}).interruptedBefore() {
+		t.Error("a call that begins was interrupted")
+	}
+	c.resume = json.RawMessage(`{}`)
+	if !newOutcome(c, &reached{}).interruptedBefore() {
+		t.Error("a call that is resumed was not")
 	}
 }

@@ -258,6 +258,19 @@ func TestNothingIsCalledWhileReceiptsCannotBeKept(t *testing.T) {
 	if ran.Load() || r.Error == nil || r.Error.Phase != toolroom.PhaseReceipt || !r.Error.Retryable {
 		t.Errorf("ran %v, error %+v", ran.Load(), r.Error)
 	}
+	if !b.receipts.last().Refused {
+		t.Error("its receipt does not give way to those of calls that ran")
+	}
+}
+
+func TestArgumentsThatAreNoneAreNotRecorded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.add(tool("a:it"), value(`1`))
+	r := b.Run(t.Context(), toolroom.Call{Tool: "a:it", Arguments: json.RawMessage(`{"a":1,"a":2}`)})
+	if got := b.receipts.last().Arguments; r.Error == nil || len(got) != 0 {
+		t.Errorf("error %v, recorded %s", r.Error, got)
+	}
 }
 
 func TestTheEmptyPointerMakesAllArgumentsSensitive(t *testing.T) {

@@ -17,6 +17,10 @@ import (
 // bring up problems below what the one before has mended.
 const maxRepairRounds = 8
 
+// maxRepairWork bounds the work of one repair, which begins again with each refused call: the
+// names and values that are compared. Each takes a microsecond or two.
+const maxRepairWork = 100_000
+
 // maxRepairValues is how many values a document may hold to be mended.
 const maxRepairValues = 2_000
 
@@ -52,6 +56,7 @@ func countValues(value any) int {
 
 // repair mends a document, which it owns, until the judge is content.
 func (j *judge) repair(document any) (json.RawMessage, bool) {
+	work := maxRepairWork
 	for range maxRepairRounds {
 		leaves, err := j.judge(document)
 		if err != nil {
@@ -65,6 +70,9 @@ func (j *judge) repair(document any) (json.RawMessage, bool) {
 		})
 		m := mender{judge: j, filler: newFiller(), document: document}
 		for _, l := range leaves {
+			if work -= m.cost(l); work < 0 {
+				return nil, false
+			}
 			m.mend(l)
 		}
 		document = m.document
@@ -90,6 +98,24 @@ type mender struct {
 	judge    *judge
 	filler   *filler
 	document any
+}
+
+// cost is how much work it is to mend a leaf: names are compared with all those that are known,
+// and values with all those of an enum.
+func (m *mender) cost(l leaf) int {
+	n := 1
+	for _, owner := range owners(m.judge.at[l.schema]) {
+		n += len(owner.Properties)
+	}
+	switch c := l.cause.(type) {
+	case missing:
+		object, _ := lookup(m.document, l.path[:max(len(l.path), 1)-1])
+		members, _ := object.(map[string]any)
+		n += len(members)
+	case *kind.Enum:
+		n += len(c.Want)
+	}
+	return n
 }
 
 func (m *mender) mend(l leaf) {

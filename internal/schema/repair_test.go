@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -65,6 +66,7 @@ func TestThereIsNoRepairRatherThanAWrongOne(t *testing.T) {
 		"a pattern beyond us":     {`{"pattern": "^(?=.*\\d)(?=.*[a-z]).{8,}$"}`, `"x"`},
 		"too long to show":        {`{"required": ["a"]}`, `{"b": "` + strings.Repeat("x", 9000) + `"}`},
 		"too many values to mend": {`{"maxItems": 1}`, `[` + strings.Repeat(`1,`, 3000) + `1]`},
+		"too many names to mend":  {`{"required": [` + numbered(400) + `], "properties": {` + strings.ReplaceAll(numbered(400), `,`, `: {}, `) + `: {}}}`, `{}`},
 		"a number out of range":   {`{"type": "string"}`, `1e999`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,4 +134,12 @@ func TestEveryFormatHasAnExampleOfItself(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+func numbered(n int) string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = strconv.Quote("name" + strconv.Itoa(i))
+	}
+	return strings.Join(names, ",")
 }

@@ -181,12 +181,17 @@ func (r *reader) typed(s bridge.Map, name string, depth int) kind {
 }
 
 func (r *reader) object(s, properties bridge.Map, depth int) kind {
-	required := listAt(s, "required")
+	required := map[string]bool{}
+	for _, value := range listAt(s, "required") {
+		if name, ok := value.(string); ok {
+			required[name] = true
+		}
+	}
 	k := kind{object: true}
 	for _, p := range properties {
 		about, _ := p.Value.(bridge.Map)
 		k.fields = append(k.fields, field{
-			name: p.Key, kind: r.kind(p.Value, depth+1), required: slices.Contains(required, bridge.Value(p.Key)), doc: about.Text("description"),
+			name: p.Key, kind: r.kind(p.Value, depth+1), required: required[p.Key], doc: about.Text("description"),
 		})
 	}
 	if more, ok := s.Get("additionalProperties").(bridge.Map); ok && len(k.fields) == 0 {
