@@ -158,10 +158,15 @@ func TestEachFailureHasItsOwnError(t *testing.T) {
 		retryable bool
 		effects   toolroom.Effects
 		message   string
+		hint      string
 	}{
 		{
 			name: "404", handler: respond(404, "text/plain", "no such item"),
-			code: toolroom.CodeUpstreamError, effects: toolroom.EffectsNone, message: "answered 404 Not Found: no such item",
+			code: toolroom.CodeUpstreamError, effects: toolroom.EffectsNone, message: "answered 404 Not Found: no such item", hint: "the path was /t: check",
+		},
+		{
+			name: "a page", handler: respond(404, "text/html", "<!DOCTYPE html>\n<html><head>\n<title>Nothing &amp; nobody</title></head><body>long"),
+			code: toolroom.CodeUpstreamError, effects: toolroom.EffectsNone, message: "answered 404 Not Found: Nothing & nobody\n",
 		},
 		{
 			name: "401 does not leak the key that the service repeats", handler: respond(401, "text/plain", "bad key s3cr3t-t0ken"),
@@ -251,8 +256,11 @@ func TestEachFailureHasItsOwnError(t *testing.T) {
 				t.Errorf("got %s, retryable %v, effects %s; want %s, %v, %s (%v)",
 					typed.Code, typed.Retryable, effects, test.code, test.retryable, test.effects, err)
 			}
-			if !strings.Contains(typed.Message, test.message) {
+			if !strings.Contains(typed.Message+"\n", test.message) {
 				t.Errorf("message %q lacks %q", typed.Message, test.message)
+			}
+			if !strings.Contains(typed.Hint, test.hint) {
+				t.Errorf("hint %q lacks %q", typed.Hint, test.hint)
 			}
 			if strings.Contains(fmt.Sprintf("%v %v", typed, typed.Details), "s3cr3t") {
 				t.Errorf("the secret is in %v %v", typed, typed.Details)

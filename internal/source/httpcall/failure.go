@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -76,10 +78,16 @@ const (
 	maxExcerpt   = 512      // shown of it
 )
 
+// htmlTitle matches a page with a title.
+var htmlTitle = regexp.MustCompile(`(?is)^\s*<(?:!doctype html|html).*?<title[^>]*>\s*(.*?)\s*</title>`)
+
 // refused converts a status of 300 or more to an error.
 func (x *exchange) refused(response *http.Response) (source.Output, error) {
 	// The status suffices if the body cannot be read.
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
+	if found := htmlTitle.FindSubmatch(body); found != nil {
+		body = []byte(html.UnescapeString(string(found[1]))) // the rest is layout
+	}
 	excerpt := x.excerpt(body, maxExcerpt)
 	status := response.StatusCode
 
@@ -111,6 +119,11 @@ func (x *exchange) refused(response *http.Response) (source.Output, error) {
 		e.Hint = "check the credentials in the source's config"
 		output.Effects = toolroom.EffectsNone
 	case http.StatusConflict:
+	case http.StatusNotFound:
+		output.Effects = toolroom.EffectsNone
+		if response.Request != nil {
+			e.Hint = fmt.Sprintf("the path was %s: check the arguments, and the base URL of the source", x.excerpt([]byte(response.Request.URL.Path), maxExcerpt))
+		}
 	default:
 		// A status of 4xx means that the service did not carry out the request.
 		if status < 500 {

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/toolroom/toolroom/internal/source/httpcall"
@@ -103,6 +104,10 @@ func (i *importer) parameters(o *operation, schema *inputSchema, item, n *Node) 
 	return nil
 }
 
+// maxUnderscores is how many underscores tell arguments of one name apart. Beyond it, a number
+// does.
+const maxUnderscores = 8
+
 func (i *importer) parameter(o *operation, schema *inputSchema, in, name string, n *Node) error {
 	switch in {
 	case "path":
@@ -131,8 +136,15 @@ func (i *importer) parameter(o *operation, schema *inputSchema, in, name string,
 	if _, taken := schema.properties[p.argument]; taken || p.argument == "" {
 		p.argument = argumentName(in + "_" + name)
 	}
-	for _, taken := schema.properties[p.argument]; taken; _, taken = schema.properties[p.argument] {
+	base := p.argument
+	for n := 0; ; n++ {
+		if _, taken := schema.properties[p.argument]; !taken {
+			break
+		}
 		p.argument += "_"
+		if n >= maxUnderscores { // thousands of equal names would grow without end
+			p.argument = base + "_" + strconv.Itoa(len(schema.properties)+n)
+		}
 	}
 	if p.style == "" {
 		p.style = "simple"

@@ -39,7 +39,9 @@ func ParseSet(name string, data []byte, read ReadFile) (*Set, error) {
 		return nil, err
 	}
 	if isSwagger(root.root) {
-		fromSwagger(root.root)
+		if err := fromSwagger(root.root); err != nil {
+			return nil, err
+		}
 	}
 	s.root, s.files[name] = root, root
 	return s, nil

@@ -3,6 +3,8 @@ package openapi
 import (
 	"slices"
 	"strings"
+
+	"github.com/toolroom/toolroom"
 )
 
 // isSwagger reports whether a root document is Swagger 2.0.
@@ -10,8 +12,8 @@ func isSwagger(root *Node) bool { return root.Get("swagger").Text() == "2.0" }
 
 // fromSwagger turns a root document from Swagger 2.0 into OpenAPI 3.0, in place. Other files
 // that it refers to stay as they are, so they may hold schemas only.
-func fromSwagger(root *Node) {
-	c := &converter{file: root.file, root: root}
+func fromSwagger(root *Node) error {
+	c := &converter{file: root.file, root: root, left: maxValues}
 	components := c.mapping()
 	move := func(from, to string, convert func(*Node) *Node) {
 		section := c.mapping()
@@ -38,6 +40,10 @@ func fromSwagger(root *Node) {
 	move("responses", "responses", func(n *Node) *Node { return c.response(n, produces) })
 	move("definitions", "schemas", func(n *Node) *Node { return n })
 	move("securityDefinitions", "securitySchemes", c.scheme)
+	if c.left < 0 {
+		return toolroom.Errorf(toolroom.CodeResourceLimit, "converting the document from Swagger 2.0 makes more than %d values", maxValues).
+			WithHint("state consumes, produces and the parameters of paths only where they are needed")
+	}
 	c.rewrite(root, map[*Node]bool{})
 	c.rewrite(components, map[*Node]bool{})
 	root.set("openapi", c.text("3.0.3"))
@@ -46,11 +52,23 @@ func fromSwagger(root *Node) {
 	for _, name := range []string{"swagger", "definitions", "parameters", "responses", "securityDefinitions", "host", "basePath", "schemes", "consumes", "produces"} {
 		root.drop(name)
 	}
+	return nil
 }
 
 type converter struct {
 	file *file
 	root *Node
+	// left is how many values may still be made. Each operation gets the parameters of its
+	// path, and each content all types, so that a short document can make any number.
+	left int
+}
+
+// spend reports whether n more values may be made.
+func (c *converter) spend(n int) bool {
+	if c.left >= 0 {
+		c.left -= n
+	}
+	return c.left >= 0
 }
 
 func (c *converter) mapping() *Node {
@@ -86,7 +104,7 @@ func (c *converter) servers() *Node {
 // local returns the node that a reference within the document names, or n itself.
 func (c *converter) local(n *Node) *Node {
 	path, ok := strings.CutPrefix(n.Get("$ref").Text(), "#/")
-	if !ok {
+	if !ok || len(path) > maxPointer {
 		return n
 	}
 	at := c.root
@@ -119,8 +137,21 @@ func (c *converter) operation(o *Node, shared []*Node, consumes, produces []stri
 		produces = own.Texts()
 	}
 	own := o.Get("parameters").Items()
+	if !c.spend(len(own) + len(shared)) {
+		return
+	}
+	type name struct{ name, in string }
+	nameOf := func(n *Node) name {
+		full := c.local(n)
+		return name{full.Get("name").Text(), full.Get("in").Text()}
+	}
+	stated := map[name]bool{}
+	for _, p := range own {
+		stated[nameOf(p)] = true
+	}
 	for _, s := range shared { // those of the operation go before those of the path
-		if !slices.ContainsFunc(own, func(n *Node) bool { return sameParameter(c.local(n), c.local(s)) }) {
+		if name := nameOf(s); !stated[name] {
+			stated[name] = true
 			own = append(own, s)
 		}
 	}
@@ -153,10 +184,6 @@ func (c *converter) operation(o *Node, shared []*Node, consumes, produces []stri
 	o.drop("schemes")
 }
 
-func sameParameter(a, b *Node) bool {
-	return a.Get("name").Text() == b.Get("name").Text() && a.Get("in").Text() == b.Get("in").Text()
-}
-
 // schemaKeys are the members of a parameter that describe its value.
 var schemaKeys = []string{
 	"type", "format", "items", "default", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength", "minLength",
@@ -166,6 +193,9 @@ var schemaKeys = []string{
 // split moves the members that describe the value to a schema.
 func (c *converter) split(n *Node) (rest, schema *Node) {
 	rest, schema = c.mapping(), c.mapping()
+	if !c.spend(n.Len()) {
+		return rest, schema
+	}
 	for name, member := range n.Members() {
 		if slices.Contains(schemaKeys, name) {
 			schema.set(name, member)
@@ -244,6 +274,9 @@ func (c *converter) response(n *Node, produces []string) *Node {
 		return n
 	}
 	out := c.mapping()
+	if !c.spend(1 + n.Len()) {
+		return out
+	}
 	for name, member := range n.Members() {
 		switch name {
 		case "schema":
@@ -261,6 +294,9 @@ func (c *converter) content(schema *Node, types []string, otherwise string) *Nod
 		types = []string{otherwise}
 	}
 	content := c.mapping()
+	if !c.spend(len(types)) {
+		return content
+	}
 	for _, kind := range types {
 		if schema == nil {
 			content.set(kind, c.mapping())

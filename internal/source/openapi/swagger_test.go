@@ -1,10 +1,12 @@
 package openapi_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -138,5 +140,72 @@ func TestSwagger2NamesItsServer(t *testing.T) {
 	_, err := call(t, s, "login", `{"user": "ann"}`)
 	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("the call went to %v", err)
+	}
+}
+
+// TestConvertingSwaggerIsBounded: documents of a megabyte took gigabytes, or minutes.
+func TestConvertingSwaggerIsBounded(t *testing.T) {
+	t.Parallel()
+	list := func(n int, format string) string {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = strings.ReplaceAll(format, "#", strconv.Itoa(i))
+		}
+		return strings.Join(all, ",")
+	}
+	for name, text := range map[string]string{
+		"types":      `{"swagger":"2.0","produces":[` + list(1500, `"a/#"`) + `],"responses":{` + list(1500, `"r#":{"schema":{}}`) + `}}`,
+		"parameters": `{"swagger":"2.0","paths":{"/a":{"parameters":[` + list(300_000, `1`) + `],` + list(7, `"#":{}`) + `}}}`,
+	} {
+		for i, method := range []string{"get", "head", "options", "post", "put", "patch", "delete"} {
+			text = strings.ReplaceAll(text, `"`+strconv.Itoa(i)+`":{}`, `"`+method+`":{}`)
+		}
+		_, err := openapi.ParseSet("x", []byte(text), nil)
+		if err == nil || !strings.Contains(err.Error(), "Swagger 2.0 makes more than") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAnOperationWithManyParametersIsConverted(t *testing.T) {
+	t.Parallel()
+	parameters := func(from string) string {
+		all := make([]string, 3000)
+		for i := range all {
+			all[i] = `{"name":"` + from + strconv.Itoa(i) + `","in":"query"}`
+		}
+		return strings.Join(all, ",")
+	}
+	set, err := openapi.ParseSet("x", []byte(`{"swagger":"2.0","paths":{"/a":{"parameters":[`+parameters("a")+`,{"name":"b1","in":"query"}],"get":{"parameters":[`+parameters("b")+`]}}}}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(set.Root().Get("paths").Get("/a").Get("get").Get("parameters").Items()); n != 6000 {
+		t.Errorf("it has %d parameters", n)
+	}
+}
+
+// TestParametersOfLikeNamesGetShortArguments: with an underscore more for each one, thousands
+// of them took minutes.
+func TestParametersOfLikeNamesGetShortArguments(t *testing.T) {
+	t.Parallel()
+	all := make([]string, 0, 196)
+	for _, x := range ".:/!@$%^*()=|~" {
+		for _, y := range ".:/!@$%^*()=|~" {
+			all = append(all, `{"name":"a`+string(x)+string(y)+`b","in":"query"}`)
+		}
+	}
+	offered, err := list(t, write(t, `{"openapi":"3.1.0","info":{"title":"x","version":"1"},"servers":[{"url":"http://127.0.0.1:9"}],"paths":{"/a":{"get":{"parameters":[`+strings.Join(all, ",")+`],"responses":{}}}}}`))
+	if err != nil || len(offered) != 1 {
+		t.Fatal(offered, err)
+	}
+	var schema struct{ Properties map[string]any }
+	if err := json.Unmarshal(offered[0].InputSchema, &schema); err != nil || len(schema.Properties) != len(all) {
+		t.Fatalf("%d arguments: %v", len(schema.Properties), err)
+	}
+	for name := range schema.Properties {
+		if len(name) > 30 {
+			t.Errorf("an argument is called %s", name)
+		}
 	}
 }
