@@ -82,6 +82,7 @@ func TestCodeInOtherLanguagesThatCannotBeAToolIsRefusedWithItsPlace(t *testing.T
 		"a return outside":                  {"a.py", "def f(x: int): pass\nreturn 3\n", []string{"a.py:2:1", "does not parse"}},
 		"an argument twice":                 {"a.py", "def f(x, x): pass\n", []string{"a.py:1:", "does not parse", "duplicate argument"}},
 		"keys of a map that are not text":   {"a.ts", "export function f(x: Map<number, string>) {}\n", []string{"a.ts:1:22", "keys"}},
+		"keys of a map that are dates":      {"a.ts", "export function f(x: Map<Date, string>) {}\n", []string{"a.ts:1:22", "keys"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := w.push(c.file, c.source)

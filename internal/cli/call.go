@@ -111,7 +111,7 @@ func (a *cli) orNoSources(r *app.App, err error) error {
 		return err
 	}
 	e := *toolroom.AsError(err)
-	if strings.HasPrefix(e.CLIHint, "release it: ") { // the tool is there, and not served
+	if strings.Contains(e.CLIHint, "toolroom tool ") { // the tool is there, and not served
 		return err
 	}
 	file, why := "", fs.ErrNotExist

@@ -433,7 +433,11 @@ func (a *cli) printDetail(d *release.Detail) error {
 	for _, one := range d.Releases {
 		released[one.Version] = append(released[one.Version], one.Environment)
 		if one.Canary > 0 {
-			released[one.Canary] = append(released[one.Canary], fmt.Sprintf("%s %d%%", one.Environment, one.Weight))
+			to := "a shadow"
+			if !one.Shadow {
+				to = one.CanaryRule.String()
+			}
+			released[one.Canary] = append(released[one.Canary], fmt.Sprintf("%s (%s)", one.Environment, to))
 		}
 	}
 	rows := make([][]string, len(d.Versions))

@@ -112,7 +112,7 @@ func (t *Table) match(readings []toolroom.ID) []string {
 // there.
 func (t *Table) pinned(tool string, number int, environment string, who toolroom.Identity) (Choice, bool, error) {
 	if number > t.newest[tool] {
-		return Choice{}, true, toolroom.Errorf(toolroom.CodeToolNotFound, "%s has no version %d", tool, number)
+		return Choice{}, true, toolroom.Errorf(toolroom.CodeToolNotFound, "%s has no version %d", tool, number).WithCLIHint("list its versions: toolroom tool show %s", tool)
 	}
 	if where := t.released[tool][number]; environment != Draft && who.Environment != "" && t.sources[tool] == "" && !slices.Contains(where, who.Environment) && len(where) > 0 {
 		e := toolroom.Errorf(toolroom.CodeDenied, "version %d of %s was never released to %s, to which your token is bound", number, tool, who.Environment)
@@ -120,7 +120,7 @@ func (t *Table) pinned(tool string, number int, environment string, who toolroom
 	}
 	if environment != Draft && len(t.released[tool][number]) == 0 {
 		e := toolroom.Errorf(toolroom.CodeToolNotFound, "version %d of %s was never released", number, tool)
-		return Choice{}, true, e.WithCLIHint("toolroom tool release %s@%d --env test", tool, number)
+		return Choice{}, true, e.WithCLIHint("release it: toolroom tool release %s@%d --env test", tool, number)
 	}
 	return Choice{tool, number}, true, nil
 }

@@ -65,7 +65,7 @@ func (r *Ran) File() (name, text string, arguments json.RawMessage, err error) {
 			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q cannot be a parameter", name)
 		}
 		n := 0
-		if code, n = replaceLiteral(code, r.Literals[name], name); n == 0 {
+		if code, n = replaceLiteral(code, r.Literals[name], name, python); n == 0 {
 			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the program has no constant %s for the parameter %s", r.Literals[name], name).
 				WithHint("name a number or a whole text of the program, as JSON")
 		}
@@ -89,20 +89,98 @@ func mentions(code, name string) bool {
 	return regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`).MatchString(code)
 }
 
-// replaceLiteral replaces each constant in code that is a number or a whole text.
-func replaceLiteral(code string, literal json.RawMessage, name string) (string, int) {
+// replaceLiteral replaces each constant in code that is a number or a whole text. What is
+// inside of a longer text, a comment or a name stays.
+func replaceLiteral(code string, literal json.RawMessage, name string, python bool) (string, int) {
+	spellings := []string{string(literal)}
 	var text string
-	if json.Unmarshal(literal, &text) == nil {
-		n := 0
-		for _, quoted := range []string{string(literal), "'" + text + "'", `"` + text + `"`, "`" + text + "`"} {
-			n += strings.Count(code, quoted)
-			code = strings.ReplaceAll(code, quoted, name)
+	isText := json.Unmarshal(literal, &text) == nil
+	if isText {
+		spellings = append(spellings, "'"+text+"'", `"`+text+`"`)
+		if !python {
+			spellings = append(spellings, "`"+text+"`")
 		}
-		return code, n
 	}
-	number := regexp.MustCompile(`(^|[^\w.])` + regexp.QuoteMeta(string(literal)) + `($|[^\w.])`)
-	n := len(number.FindAllString(code, -1))
-	return number.ReplaceAllString(code, "${1}"+name+"${2}"), n
+	var b strings.Builder
+	n, before := 0, "" // the token before, without spaces
+	for rest := code; rest != ""; {
+		token := nextToken(rest, before, python)
+		if !isText && strings.HasPrefix(rest, spellings[0]) && !inWord(code, len(code)-len(rest)-1) && !inWord(rest, len(spellings[0])) {
+			token = spellings[0]
+		}
+		rest = rest[len(token):]
+		switch {
+		case !slices.Contains(spellings, token):
+			b.WriteString(token)
+		case !python && (before == "{" || before == ",") && strings.HasPrefix(strings.TrimSpace(rest), ":"):
+			b.WriteString("[" + name + "]") // the key of an object
+			n++
+		default:
+			b.WriteString(name)
+			n++
+		}
+		if strings.TrimSpace(token) != "" {
+			before = token
+		}
+	}
+	if python || n == 0 {
+		return b.String(), n
+	}
+	// The parameter takes the place of a declaration of the same name.
+	itself := regexp.MustCompile(`(?m)^[ \t]*(const|let|var)[ \t]+` + name + `[ \t]*(:[^=\n]*)?=[ \t]*` + name + `[ \t]*;?[ \t]*(\n|$)`)
+	return itself.ReplaceAllString(b.String(), ""), n
+}
+
+var (
+	pythonToken = regexp.MustCompile(`(?s)^(#[^\n]*|\w*"""(\\.|[^\\])*?("""|$)|\w*'''(\\.|[^\\])*?('''|$)|\w*"(\\.|[^"\\\n])*"?|\w*'(\\.|[^'\\\n])*'?|[\w.]+|.)`)
+	scriptToken = regexp.MustCompile(`(?s)^(//[^\n]*|/\*.*?(\*/|$)|"(\\.|[^"\\\n])*"?|'(\\.|[^'\\\n])*'?|[\w.$]+|.)`)
+	// scriptRegexp matches a regular expression where one can begin.
+	scriptRegexp = regexp.MustCompile(`^/(\\.|\[(\\.|[^\]\\\n])*\]|[^/*\\\n\[])(\\.|\[(\\.|[^\]\\\n])*\]|[^/\\\n\[])*/\w*`)
+)
+
+// inWord reports whether the byte of code at i belongs to a name or a number.
+func inWord(code string, i int) bool {
+	if i < 0 || i >= len(code) {
+		return false
+	}
+	c := code[i]
+	return c == '_' || c == '.' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// nextToken returns the first text, comment, word or sign of code.
+func nextToken(code, before string, python bool) string {
+	if python {
+		return pythonToken.FindString(code)
+	}
+	if code[0] == '`' {
+		return code[:templateEnd(code)]
+	}
+	if before == "" || before == "return" || strings.Contains("(,=:[!&|?{};+>", before) {
+		if found := scriptRegexp.FindString(code); found != "" {
+			return found
+		}
+	}
+	return scriptToken.FindString(code)
+}
+
+// templateEnd returns where the template ends with which code begins.
+func templateEnd(code string) int {
+	depth := 0
+	for i := 1; i < len(code); i++ {
+		switch {
+		case code[i] == '\\':
+			i++
+		case code[i] == '`' && depth == 0:
+			return i + 1
+		case code[i] == '`':
+			i += templateEnd(code[i:]) - 1
+		case code[i] == '{' && (depth > 0 || code[i-1] == '$'):
+			depth++
+		case code[i] == '}' && depth > 0:
+			depth--
+		}
+	}
+	return len(code)
 }
 
 // header returns the fields of the header. There always is one, and it is the first of the

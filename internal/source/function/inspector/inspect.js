@@ -474,7 +474,8 @@ class Schemas {
         return {schema: {type: "array", ...filled("items", inner.schema), ...(this.output ? {} : {uniqueItems: true})}, shape: {set: inner.shape ?? null}};
       }
       case "Map": case "ReadonlyMap": {
-        if (args[0] && this.of(args[0], m, env, path).schema.type !== "string") throw new Problem(`${path} is a Map whose keys are not text, and keys of JSON objects are text`, node, "use Map<string, …>");
+        const key = args[0] && this.of(args[0], m, env, path);
+        if (key && (key.schema.type !== "string" || key.shape)) throw new Problem(`${path} is a Map whose keys are not text, and keys of JSON objects are text`, node, "use Map<string, …>");
         const inner = of(1, path + ".*");
         return {schema: {type: "object", ...filled("additionalProperties", inner.schema)}, shape: {map: inner.shape ?? null}};
       }
