@@ -3,6 +3,7 @@ package poison
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -15,11 +16,12 @@ type trace struct{ says, excerpt string }
 func hidden(text string) []trace {
 	var out []trace
 	seen := map[string]bool{}
+	rightToLeft := sync.OnceValue(func() bool { return strings.ContainsFunc(text, isRightToLeft) })
 	for i, r := range text {
 		if ' ' <= r && r < 0x7f {
 			continue
 		}
-		says := invisible(text, i, r)
+		says := invisible(text, i, r, rightToLeft)
 		if says != "" && !seen[says] {
 			seen[says] = true
 			out = append(out, trace{says, around(text, i, i+utf8.RuneLen(r))})
@@ -63,8 +65,9 @@ var concealed = []struct {
 	{pattern.Lazy(`(?i)<(?:[a-z][a-z0-9]*\s(?:[^<>]*\s)?hidden[\s>=/]|template\s*>)`), "markup hides text"},
 }
 
-// invisible says what is wrong with a rune at a place, or returns "".
-func invisible(text string, at int, r rune) string {
+// invisible says what is wrong with a rune at a place, or returns "". rightToLeft reports
+// whether the text has such a script.
+func invisible(text string, at int, r rune, rightToLeft func() bool) string {
 	const (
 		noWidth   = "characters of no width are in the text"
 		direction = "characters that turn the direction of writing make text look like another"
@@ -86,7 +89,7 @@ func invisible(text string, at int, r rune) string {
 	case r == 0x202d || r == 0x202e:
 		return direction
 	case 0x202a <= r && r <= 0x202c || 0x2066 <= r && r <= 0x2069:
-		if strings.ContainsFunc(text, isRightToLeft) {
+		if rightToLeft() {
 			return ""
 		}
 		return direction

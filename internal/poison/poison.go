@@ -9,6 +9,7 @@ import (
 	"hash/maphash"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/toolroom/toolroom"
@@ -203,11 +204,11 @@ func (l *look) value(id, where, keyword string, v any, isSchema bool) {
 		}
 	case []any:
 		for i, child := range v {
-			l.value(id, fmt.Sprintf("%s/%d", where, i), keyword, child, isSchema)
+			l.value(id, below(where, strconv.Itoa(i)), keyword, child, isSchema)
 		}
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			at := where + "/" + name
+			at := below(where, name)
 			l.text(id, at, name)
 			switch keyword {
 			case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
@@ -221,6 +222,21 @@ func (l *look) value(id, where, keyword string, v any, isSchema bool) {
 			}
 		}
 	}
+}
+
+// maxWhere bounds a place, in bytes. It is copied for each value below a name, and a name
+// from outside may be long.
+const maxWhere = 1000
+
+// below returns the place of a member, cut with an ellipsis if it is too long.
+func below(where, name string) string {
+	if strings.HasSuffix(where, "…") {
+		return where
+	}
+	if len(where)+len("/")+len(name) > maxWhere {
+		return strings.ToValidUTF8(where+"/"+name[:min(len(name), max(0, maxWhere-len(where)))], "") + "…"
+	}
+	return where + "/" + name
 }
 
 // misplaced says what is wrong with a string as the value of a schema's keyword, or

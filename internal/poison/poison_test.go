@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/poison"
@@ -203,4 +204,34 @@ func FuzzLook(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A long name above many values made a place as long for each of them: 25 GB of copies for
+// half a megabyte of name and fifty thousand members.
+func TestPlacesBelowALongNameAreShort(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("ä", 300_000)
+	found := poison.Look([]toolroom.Tool{{
+		ID:          toolroom.MustParseID("a:b"),
+		InputSchema: json.RawMessage(`{"properties": {"` + long + `": {"properties": {"c": {"description": "A\u200bB"}}}}}`),
+	}}, poison.Options{})
+	for _, f := range found {
+		if len(f.Where) > 1100 || !utf8.ValidString(f.Where) || !strings.HasPrefix(f.Where, "/input_schema/properties/ä") {
+			t.Errorf("%d bytes: %.60s", len(f.Where), f.Where)
+		}
+	}
+	if len(found) == 0 {
+		t.Error("what is below a long name is not looked at")
+	}
+}
+
+// Each isolate had the whole text looked through for Arabic or Hebrew: a megabyte of them
+// took half an hour.
+func TestATextOfIsolatesIsReadOnce(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{strings.Repeat("\u2066", 300_000): 1, strings.Repeat("\u2066", 300_000) + "א": 0} {
+		if found := poison.Look(describe(text), poison.Options{}); len(found) != want {
+			t.Errorf("%d findings, want %d: %v", len(found), want, found)
+		}
+	}
 }
