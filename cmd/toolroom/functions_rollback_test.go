@@ -255,3 +255,34 @@ func TestShadowsThatAreLeftOutAreCountedTogether(t *testing.T) {
 		t.Errorf("%d runs are stored of %d calls: %v", len(runs), calls, err)
 	}
 }
+
+// Wrong arguments are the caller's fault, unless the version before took them.
+func TestWrongArgumentsTakeAVersionBackOnlyIfTheVersionBeforeAcceptedThem(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, "")
+	w.serve("half.py", halfGood)
+	for range 10 {
+		w.wantValue("fn:half", `{"x":8}`, "4")
+	}
+	w.serve("half.py", halfGood+"# as before\n")
+	for range 6 {
+		w.wantError("fn:half", `{"x":"bad"}`, toolroom.CodeInvalidArguments)
+	}
+	e := w.logged("fn:half", release.ActionRelease)
+	if v, calls, err := w.Parts().Releases.Watch(t.Context(), e, 0); v != nil || calls != 0 || err != nil {
+		t.Errorf("after wrong arguments alone: %+v, %d calls, %v", v, calls, err)
+	}
+
+	third := strings.Replace(halfGood, "half", "third", 1)
+	w.serve("third.py", third)
+	for range 10 {
+		w.wantValue("fn:third", `{"x":8}`, "4")
+	}
+	w.serve("third.py", strings.Replace(third, "x: int", "x: int, by: int", 1))
+	for range 3 {
+		w.wantError("fn:third", `{"x":8}`, toolroom.CodeInvalidArguments)
+	}
+	if e := w.logged("fn:third", release.ActionRollback); e.Version != 1 {
+		t.Errorf("entry %+v, verdict %+v", e, e.Verdict)
+	}
+}

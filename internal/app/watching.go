@@ -255,7 +255,9 @@ func (a *App) observations(ctx context.Context, q toolroom.ReceiptQuery, first b
 		if receipt.Extra(one.Surface) || one.Status == toolroom.StatusDenied || one.Status == toolroom.StatusCancelled {
 			return true
 		}
-		all = append(all, release.Observation{Failed: one.Status != toolroom.StatusOK, Run: one.Run})
+		all = append(all, release.Observation{
+			Failed: one.Status != toolroom.StatusOK, Refused: one.Code == toolroom.CodeInvalidArguments && one.Run == 0, Run: one.Run,
+		})
 		if len(all) > 2*observed {
 			all = append(all[:0], all[observed:]...)
 		}

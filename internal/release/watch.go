@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -52,12 +53,38 @@ func (s *Service) Watch(ctx context.Context, e Entry, judged int) (v *Verdict, c
 	if err != nil {
 		return nil, judged, err
 	}
+	// Whose arguments are refused by both versions says nothing about either: else anybody
+	// could take a release back with three wrong calls.
+	narrower := false
+	if slices.ContainsFunc(list, isRefused) {
+		if narrower, err = s.narrows(ctx, e.Tool, base, version); err != nil {
+			return nil, judged, err
+		}
+	}
+	if !narrower {
+		list = slices.DeleteFunc(list, isRefused)
+	}
 	size, _ := look(len(list))
 	if last, _ := look(judged); size == 0 || size == last {
 		return nil, len(list), nil
 	}
-	v, err = s.judge(ctx, e, version, base, list)
+	v, err = s.judge(ctx, e, version, base, list, narrower)
 	return v, len(list), err
+}
+
+func isRefused(o Observation) bool { return o.Refused }
+
+// narrows reports whether a version refuses arguments that the version before accepted.
+func (s *Service) narrows(ctx context.Context, tool string, before, after int) (bool, error) {
+	a, err := s.Pick(ctx, tool, before)
+	if err != nil {
+		return false, err
+	}
+	b, err := s.Pick(ctx, tool, after)
+	if err != nil {
+		return false, err
+	}
+	return len(Breaks(&Spec{InputSchema: a.Spec.InputSchema}, &Spec{InputSchema: b.Spec.InputSchema})) > 0, nil
 }
 
 // NextLook returns at how many calls a version is judged next, after so many.
@@ -66,10 +93,13 @@ func NextLook(calls int) int {
 	return max(2*size, firstLook)
 }
 
-func (s *Service) judge(ctx context.Context, e Entry, version, base int, calls []Observation) (*Verdict, error) {
+func (s *Service) judge(ctx context.Context, e Entry, version, base int, calls []Observation, narrower bool) (*Verdict, error) {
 	before, err := s.Observe(ctx, e.Tool, e.Environment, base, e.Time.Add(-baseTime), true)
 	if err != nil {
 		return nil, err
+	}
+	if !narrower {
+		before = slices.DeleteFunc(before, isRefused)
 	}
 	rules := s.Rules()
 	v := Worse(calls, before, rules.Confidence, rules.Slower)

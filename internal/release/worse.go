@@ -11,7 +11,9 @@ import (
 // Observation is a call of a version.
 type Observation struct {
 	Failed bool
-	Run    time.Duration
+	// Refused means that its arguments did not fit the schema, so that the tool did not run.
+	Refused bool
+	Run     time.Duration
 }
 
 // The statistical tests that a rollback is based on.
