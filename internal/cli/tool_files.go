@@ -354,7 +354,7 @@ has pushed since your last pull or sync, it ends with conflict and shows the dif
 	f := c.Flags()
 	f.StringVar(&environment, "env", "", "also release to this environment")
 	f.BoolVar(&check, "check", false, "change nothing; fail if something differs")
-	f.BoolVar(&force, "force", false, "push even if somebody has pushed since your last pull or sync")
+	f.BoolVar(&force, "force", false, "push even if somebody has pushed since your last pull or sync; release what was taken back")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

@@ -68,6 +68,26 @@ func (s *Service) Sync(ctx context.Context, uploads []Upload, o SyncOptions, who
 	return plan, nil
 }
 
+// takenBack returns the note of a version that rollbacks took back from an environment, if
+// nothing was released since: files that are as before must not bring it back. It is empty
+// for every other.
+func (s *Service) takenBack(ctx context.Context, tool, environment string, version int) (string, error) {
+	log, err := s.Store.ReleaseLog(ctx, tool, maxHistory)
+	if err != nil {
+		return "", err
+	}
+	log = slices.DeleteFunc(log, func(e Entry) bool { return e.Environment != environment })
+	for i, e := range log {
+		if e.Action != ActionRollback {
+			break
+		}
+		if e.Previous == version || i+1 < len(log) && log[i+1].Canary == version {
+			return fmt.Sprintf(", which was taken back from %s: %s", environment, cmp.Or(e.Reason, "by "+e.Who)), nil
+		}
+	}
+	return "", nil
+}
+
 // planned is the version of a tool that a sync has read.
 type planned struct{ file, digest string }
 
@@ -118,7 +138,12 @@ func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who stri
 			if err != nil {
 				return nil, err
 			}
-			if r.Version != step.Version {
+			if r.Version != step.Version && !o.Force {
+				if step.Note, err = s.takenBack(ctx, step.Tool, o.Environment, step.Version); err != nil {
+					return nil, err
+				}
+			}
+			if r.Version != step.Version && step.Note == "" {
 				if step.Action != StepNothing {
 					steps = append(steps, step)
 				}

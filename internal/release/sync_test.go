@@ -176,3 +176,36 @@ func TestASyncDoesNotReleaseADeprecatedVersion(t *testing.T) {
 		t.Errorf("%+v %v", plan, err)
 	}
 }
+
+func TestASyncDoesNotReleaseWhatWasTakenBack(t *testing.T) {
+	t.Parallel()
+	s := newService(t, t.TempDir())
+	ctx := t.Context()
+	for _, text := range []string{"zero\n", "one\n", "two\n"} {
+		if _, err := s.Push(ctx, upload("a", text), "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Release(ctx, release.Order{Tool: "fn:a", Environment: "test"}, "ann"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, reason := range []string{"slow", "slow too"} {
+		if _, err := s.Rollback(ctx, "fn:a", "test", 0, reason, "ann"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		text  string
+		force bool
+		want  release.Step
+	}{
+		{"two\n", false, release.Step{Action: release.StepNothing, Tool: "fn:a", Version: 3, Note: ", which was taken back from test: slow"}},
+		{"two\n", true, release.Step{Action: release.StepRelease, Tool: "fn:a", Version: 3, Note: " to test"}},
+		{"three\n", false, release.Step{Action: release.StepRelease, Tool: "fn:a", Version: 4, Note: " to test"}},
+	} {
+		plan, err := s.Sync(ctx, []release.Upload{upload("a", tt.text)}, release.SyncOptions{Environment: "test", DryRun: true, Force: tt.force, Bases: map[string]int{"fn:a": 3}}, "ann")
+		if err != nil || len(plan) == 0 || plan[len(plan)-1] != tt.want {
+			t.Errorf("%q, force %v: %+v %v", tt.text, tt.force, plan, err)
+		}
+	}
+}
