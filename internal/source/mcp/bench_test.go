@@ -10,7 +10,7 @@ import (
 // between two processes.
 func BenchmarkCallsOfAProgram(b *testing.B) {
 	config := program("normal")
-	config.Namespace, config.Owner = "odd", "1-1"
+	config.Namespace, config.Owner = "odd", "test"
 	s := mcp.New(config)
 	defer s.Close()
 	if _, err := call(b.Context(), s, "odd", nil); err != nil {

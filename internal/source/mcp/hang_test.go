@@ -87,7 +87,7 @@ func TestACallEndsWithItsTimeWhateverItWaitsFor(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.config.Namespace, c.config.Owner = "odd", "1-1"
+			c.config.Namespace, c.config.Owner = "odd", "test"
 			s := mcp.New(c.config)
 			defer s.Close()
 			if !s.Describe().CancelsPromptly {
