@@ -147,13 +147,32 @@ func netrc(env map[string]string, machine string) *url.Userinfo {
 	return url.UserPassword(login, password)
 }
 
-// authorize adds a password to a request for a file of an index.
-func (s LayerStore) authorize(req *http.Request) {
-	if s.Passwords == nil {
-		return
+// client returns the client of the store, which tells an origin only its own password. The
+// client of Go would also tell it to another port, without TLS, or below the same name.
+func (s LayerStore) client() *http.Client {
+	c := *s.Client
+	next := c.Transport
+	if next == nil {
+		next = http.DefaultTransport
 	}
-	if user := s.Passwords()[origin(req.URL)]; user != nil {
+	c.Transport = authorizer{s, next}
+	return &c
+}
+
+type authorizer struct {
+	store LayerStore
+	next  http.RoundTripper
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (a authorizer) RoundTrip(req *http.Request) (*http.Response, error) {
+	if a.store.Passwords == nil {
+		return a.next.RoundTrip(req)
+	}
+	if user := a.store.Passwords()[origin(req.URL)]; user != nil {
+		req = req.Clone(req.Context())
 		password, _ := user.Password()
 		req.SetBasicAuth(user.Username(), password)
 	}
+	return a.next.RoundTrip(req)
 }

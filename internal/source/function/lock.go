@@ -77,7 +77,9 @@ func (r Resolver) compileWith(ctx context.Context, requires []string, wheels str
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, r.UV, append(args, more...)...)
-	cmd.Dir, cmd.Env = folder, r.Environ
+	// uv reads the uv.toml of the folders above the one that it works in. Those of temporary
+	// files are everybody's: another user could name an index, and get the passwords of one.
+	cmd.Dir, cmd.Env = string(filepath.Separator), r.Environ
 	if config != nil {
 		file, err := nameless(folder, config)
 		if err != nil {
@@ -119,9 +121,13 @@ func nameless(folder string, content []byte) (*os.File, error) {
 // needsBuild matches what uv says of a package that it would have to build.
 var needsBuild = regexp.MustCompile("Wheels are required for `([A-Za-z0-9._-]+)`")
 
+// userinfo matches who to be in an address. uv prints lines of a uv.toml that it cannot read.
+var userinfo = regexp.MustCompile(`//[^/@\s]*@`)
+
 // unresolved explains why uv could not resolve requirements.
 func unresolved(requires []string, said string) error {
 	const most = 1500
+	said = userinfo.ReplaceAllString(said, "//***@")
 	if len(said) > most {
 		said = said[:most] + "…"
 	}

@@ -206,7 +206,9 @@ func (n NPM) lock(ctx context.Context, requires []string, tarballs string) (stri
 
 // run runs npm in a folder. If npm fails, said is its reason.
 func (n NPM) run(ctx context.Context, folder, tarballs string, args ...string) (said string, err error) {
-	args = append(args, "--ignore-scripts", "--no-audit", "--no-fund", "--no-bin-links", "--no-update-notifier", "--prefer-offline", "--loglevel=error", "--git=/bin/false", "--cache="+filepath.Join(n.Store.Folder, npmCache), "--logs-max=0",
+	// With a prefix npm does not read the .npmrc of a workspace in the folders above, which for
+	// temporary files are everybody's: it could name a registry, and get the user's tokens.
+	args = append(args, "--prefix="+folder, "--ignore-scripts", "--no-audit", "--no-fund", "--no-bin-links", "--no-update-notifier", "--prefer-offline", "--loglevel=error", "--git=/bin/false", "--cache="+filepath.Join(n.Store.Folder, npmCache), "--logs-max=0",
 		// A lock is the same whatever the user's npm is configured to write.
 		"--omit-lockfile-registry-resolved=false", "--replace-registry-host=npmjs", "--fetch-retries=2", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000")
 	if tarballs != "" {

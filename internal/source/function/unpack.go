@@ -205,15 +205,14 @@ func (s LayerStore) open(ctx context.Context, w wheel) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.authorize(req)
-	resp, err := s.Client.Do(req)
+	resp, err := s.client().Do(req)
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the file could not be fetched: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		resp.Body.Close()
 		if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-			return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the index answered %s for the file %s", resp.Status, w.URL).
+			return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the index answered %s for the file %s", resp.Status, at.Redacted()).
 				WithHint("%s", toPassword)
 		}
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the index answered %s for the file", resp.Status)
