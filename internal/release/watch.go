@@ -2,7 +2,9 @@ package release
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -74,7 +76,9 @@ func (s *Service) Watch(ctx context.Context, e Entry, judged int) (v *Verdict, c
 
 func isRefused(o Observation) bool { return o.Refused }
 
-// narrows reports whether a version refuses arguments that the version before accepted.
+// narrows reports whether a version may refuse arguments that the version before accepted. Only
+// what surely accepts as much does not: the same schema in other words, or with more optional
+// parameters.
 func (s *Service) narrows(ctx context.Context, tool string, before, after int) (bool, error) {
 	a, err := s.Pick(ctx, tool, before)
 	if err != nil {
@@ -84,7 +88,33 @@ func (s *Service) narrows(ctx context.Context, tool string, before, after int) (
 	if err != nil {
 		return false, err
 	}
-	return len(Breaks(&Spec{InputSchema: a.Spec.InputSchema}, &Spec{InputSchema: b.Spec.InputSchema})) > 0, nil
+	return narrower(a.Spec.InputSchema, b.Spec.InputSchema), nil
+}
+
+func narrower(before, after json.RawMessage) bool {
+	x, y := tree(before), tree(after)
+	dropWords(x)
+	dropWords(y)
+	return !reflect.DeepEqual(x, y) && !grown(x, y, true)
+}
+
+// dropWords removes from a schema what only tells people about it.
+func dropWords(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			dropWords(item)
+		}
+	case map[string]any:
+		for _, name := range []string{"title", "description", "$comment"} {
+			if _, isText := v[name].(string); isText { // else it is a property of that name
+				delete(v, name)
+			}
+		}
+		for _, item := range v {
+			dropWords(item)
+		}
+	}
 }
 
 // NextLook returns at how many calls a version is judged next, after so many.
