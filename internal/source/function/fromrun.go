@@ -64,6 +64,10 @@ func (r *Ran) File() (name, text string, arguments json.RawMessage, err error) {
 		if !identifier.MatchString(name) {
 			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q cannot be a parameter", name)
 		}
+		if rebinds(code, name, literal, python) {
+			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the program has a variable %s of its own", name).
+				WithHint("choose another name for the parameter")
+		}
 		n := 0
 		if code, n = replaceLiteral(code, r.Literals[name], name, python); n == 0 {
 			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the program has no constant %s for the parameter %s", r.Literals[name], name).
@@ -85,6 +89,49 @@ func (r *Ran) File() (name, text string, arguments json.RawMessage, err error) {
 	return r.Name + ".ts", r.script(code, values), arguments, nil
 }
 
+// rebinds reports whether code binds a name in another way than once, on a line of its own at
+// the top of the program, to the constant that the parameter takes the place of. Names of
+// arguments, members and properties bind nothing.
+func rebinds(code, name string, literal json.RawMessage, python bool) bool {
+	depth, bound := 0, 0
+	before := ""
+	for rest := code; rest != ""; {
+		token := nextToken(rest, before, python)
+		rest = rest[len(token):]
+		switch token {
+		case "(", "[":
+			depth++
+		case ")", "]":
+			depth--
+		case name:
+			if binders[before] || (depth == 0 || !python) && assigns.MatchString(rest) {
+				bound++
+			}
+		}
+		if strings.TrimSpace(token) != "" {
+			before = token
+		}
+	}
+	if bound == 0 {
+		return false
+	}
+	set := regexp.MustCompile(`(?m)^(?:(?:const|let|var)[ \t]+)?` + name + `[ \t]*(?::[^=\n]*)?=[ \t]*(.*?)[ \t]*;?[ \t]*$`).FindStringSubmatch(code)
+	if bound > 1 || set == nil {
+		return true
+	}
+	value, _ := replaceLiteral(set[1], literal, name, python)
+	return value != name
+}
+
+// binders are the words after which a name is bound.
+var binders = map[string]bool{
+	"for": true, "as": true, "lambda": true, "global": true, "nonlocal": true, "del": true, "def": true, "import": true,
+	"const": true, "let": true, "var": true, "function": true, "class": true, "++": true, "--": true,
+}
+
+// assigns matches what follows a name that is assigned to.
+var assigns = regexp.MustCompile(`^[ \t]*(:[^=\n(){}]*)?([-+*/%&|^@?<>]*=([^=>]|$)|\+\+|--|=>)`)
+
 func mentions(code, name string) bool {
 	return regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`).MatchString(code)
 }
@@ -95,7 +142,7 @@ func replaceLiteral(code string, literal json.RawMessage, name string, python bo
 	spellings := []string{string(literal)}
 	var text string
 	isText := json.Unmarshal(literal, &text) == nil
-	if isText {
+	if isText && !strings.ContainsAny(text, "\\`\n") && !strings.Contains(text, "${") { // else code spells another value so
 		spellings = append(spellings, "'"+text+"'", `"`+text+`"`)
 		if !python {
 			spellings = append(spellings, "`"+text+"`")
@@ -105,12 +152,14 @@ func replaceLiteral(code string, literal json.RawMessage, name string, python bo
 	n, before := 0, "" // the token before, without spaces
 	for rest := code; rest != ""; {
 		token := nextToken(rest, before, python)
-		if !isText && strings.HasPrefix(rest, spellings[0]) && !inWord(code, len(code)-len(rest)-1) && !inWord(rest, len(spellings[0])) {
+		// What stands between two values is a sign of its own: 5 -1 is a difference.
+		signed := literal[0] == '-' && before != "" && before != "return" && !strings.Contains(operators, before)
+		if !isText && !signed && strings.HasPrefix(rest, spellings[0]) && !inWord(code, len(code)-len(rest)-1) && !inWord(rest, len(spellings[0])) {
 			token = spellings[0]
 		}
 		rest = rest[len(token):]
 		switch {
-		case !slices.Contains(spellings, token):
+		case !slices.Contains(spellings, token), isText && strings.HasPrefix(strings.TrimSpace(rest), "("): // the name of a method
 			b.WriteString(token)
 		case !python && (before == "{" || before == ",") && strings.HasPrefix(strings.TrimSpace(rest), ":"):
 			b.WriteString("[" + name + "]") // the key of an object
@@ -147,6 +196,9 @@ func inWord(code string, i int) bool {
 	return c == '_' || c == '.' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
+// operators are the signs after which a value begins.
+const operators = "(,=:[!&|?{};+-*/%<>^~"
+
 // nextToken returns the first text, comment, word or sign of code.
 func nextToken(code, before string, python bool) string {
 	if python {
@@ -155,7 +207,7 @@ func nextToken(code, before string, python bool) string {
 	if code[0] == '`' {
 		return code[:templateEnd(code)]
 	}
-	if before == "" || before == "return" || strings.Contains("(,=:[!&|?{};+>", before) {
+	if before == "" || before == "return" || strings.Contains(operators, before) {
 		if found := scriptRegexp.FindString(code); found != "" {
 			return found
 		}

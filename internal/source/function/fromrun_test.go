@@ -17,6 +17,13 @@ func TestAConstantIsReplacedOnlyWhereItIsOne(t *testing.T) {
 		{"python", `f("größe", 2)`, `2`, `f("größe", least)`},
 		{"typescript", "f(\"sku-2\", 'a 2', `x ${`2`} 2`, 2, /2\"/, 2) // 2\n/* 2 */", `2`, "f(\"sku-2\", 'a 2', `x ${`2`} 2`, least, /2\"/, least) // 2\n/* 2 */"},
 		{"typescript", "f(`books`, {\"books\": \"books\"}, a ? \"books\" : 'x', 6 / 2)", `"books"`, "f(least, {[least]: least}, a ? least : 'x', 6 / 2)"},
+		{"python", "f(\n    least=2,\n)\nx.least = [2]", `2`, "    least=least,\nx.least = [least]"},
+		{"python", "least = 2\nf(least, 2)", `2`, "least = least\nf(least, least)"},
+		{"python", `f('a\nb', "a\nb")`, `"a\nb"`, `f('a\nb', least)`},
+		{"typescript", "f({least: 2})", `2`, "f({least: least})"},
+		{"typescript", "f(`a ${x}`, \"a ${x}\")", `"a ${x}"`, "f(`a ${x}`, least)"},
+		{"typescript", `f({"get"() {}}, "get")`, `"get"`, `f({"get"() {}}, least)`},
+		{"typescript", "f(x\n-1, -1)", `-1`, "f(x\n-1, least)"},
 		{"typescript", "const least: number = 2;\nreturn 6 / least / 2", `2`, "return 6 / least / least"},
 	} {
 		r := &Ran{Name: "f1", Language: c.language, Code: c.code, Literals: map[string]json.RawMessage{"least": json.RawMessage(c.literal)}}
@@ -32,6 +39,25 @@ func TestAConstantIsReplacedOnlyWhereItIsOne(t *testing.T) {
 		}
 		if strings.Contains(text, "const least") {
 			t.Errorf("the parameter is declared again:\n%s", text)
+		}
+	}
+}
+
+func TestAParameterDoesNotMeetAVariable(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ language, code string }{
+		{"python", "least = 10\nf(5)"},
+		{"python", "least = 5\nfor x in y:\n    least += 1\nf(5)"},
+		{"python", "for least in y:\n    f(5)"},
+		{"python", "if a:\n    least = 5\nf(5)"},
+		{"typescript", "{ const least = 10; f(5) }"},
+		{"typescript", "const least = 5; least++; f(5)"},
+		{"typescript", "y.map(least => f(5))"},
+		{"typescript", "let least = 10\nf(5)"},
+	} {
+		r := &Ran{Name: "f1", Language: c.language, Code: c.code, Literals: map[string]json.RawMessage{"least": json.RawMessage("5")}}
+		if _, text, _, err := r.File(); err == nil || !strings.Contains(err.Error(), "a variable least") {
+			t.Errorf("%s\nbecame\n%s\n%v", c.code, text, err)
 		}
 	}
 }
