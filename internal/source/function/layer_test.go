@@ -345,3 +345,22 @@ func TestWhatWasBuiltIsCollectedWithItsLock(t *testing.T) {
 		}
 	}
 }
+
+// Collect may have removed the lock file that another process holds.
+func TestALayerThatAnotherProcessMadeMeanwhileIsThere(t *testing.T) {
+	t.Parallel()
+	s := LayerStore{Folder: t.TempDir()}
+	write := func(folder, text string) error { return os.WriteFile(filepath.Join(folder, "a"), []byte(text), 0o600) }
+	err := s.make(t.Context(), "sha256:1", func(folder string) error {
+		if err := os.Remove(s.Path("sha256:1") + ".lock"); err != nil {
+			return err
+		}
+		if err := s.make(t.Context(), "sha256:1", func(folder string) error { return write(folder, "first") }); err != nil {
+			return err
+		}
+		return write(folder, "second")
+	})
+	if text, _ := os.ReadFile(filepath.Join(s.Path("sha256:1"), "a")); err != nil || string(text) != "first" {
+		t.Errorf("%q %v", text, err)
+	}
+}

@@ -105,7 +105,10 @@ func (s LayerStore) make(ctx context.Context, digest string, fill func(folder st
 	if err := fill(making); err != nil {
 		return err
 	}
-	return os.Rename(making, s.Path(digest))
+	if err := os.Rename(making, s.Path(digest)); err != nil && !touch(s.Path(digest)) {
+		return err // else another process was faster, whose lock file Collect has removed
+	}
+	return nil
 }
 
 // Suffixes of the files of a store, which are named by the SHA-256 of their content.
@@ -311,6 +314,19 @@ func same(from io.Reader, file string) bool {
 	}
 }
 
+// discard removes an entry of the store at once for all who look for it: none finds a part of
+// a layer.
+func (s LayerStore) discard(path string) error {
+	discarded, err := os.MkdirTemp(filepath.Dir(path), "making-")
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(path, filepath.Join(discarded, "discarded")); err != nil {
+		return errors.Join(err, os.Remove(discarded))
+	}
+	return os.RemoveAll(discarded)
+}
+
 // Collect removes the layers and wheels that none of the locks needs, and returns how many
 // layers.
 func (s LayerStore) Collect(locks []string) (int, error) {
@@ -355,7 +371,7 @@ func (s LayerStore) Collect(locks []string) (int, error) {
 			if err != nil || needed[name] || young(info) {
 				continue
 			}
-			if err := os.RemoveAll(filepath.Join(s.Folder, kind, e.Name())); err != nil {
+			if err := s.discard(filepath.Join(s.Folder, kind, e.Name())); err != nil {
 				return removed, err
 			}
 			if e.IsDir() {
