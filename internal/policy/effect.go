@@ -116,7 +116,9 @@ func (p *EffectPattern) below(e toolroom.Effect, real *[]string) bool {
 	if want.Kind != toolroom.EffectFile || e.Kind != want.Kind || want.Mode != "" && e.Mode != "" && e.Mode != want.Mode || want.Target == "" || e.Target == "" {
 		return false
 	}
-	reaches := func(pattern string) bool { return reachesBelow(strings.Split(pattern, "/"), strings.Split(strings.TrimSuffix(e.Target, "/"), "/")) }
+	reaches := func(pattern string) bool {
+		return reachesBelow(strings.Split(pattern, "/"), strings.Split(strings.TrimSuffix(e.Target, "/"), "/"))
+	}
 	if !reaches(want.Target) {
 		if *real == nil {
 			*real = realPatterns(want.Target)
