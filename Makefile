@@ -17,6 +17,7 @@ build: ## build the programs into bin/
 # -count=1: the result of an earlier run says little, for tests use programs and files that go
 # test does not watch; and to write down all files that they look at took it 200 seconds for
 # internal/app alone.
+test: export TOOLROOM_TEST_COMPILED ?= $(CURDIR)/.compiled
 test: ## run the tests and list what was skipped; needs only Go. SUITE=whole adds thousands of repetitions
 	GO=$(GO) $(GO) run ./test/report $(SHORT) -count=1 -timeout 30m ./...
 	GO=$(GO) $(GO) run ./test/report -C drivers $(SHORT) -count=1 -timeout 30m ./...
@@ -95,4 +96,4 @@ firstday: ## play a newcomer's first day on the packages of dist/ (after make di
 	./test/firstday/run.sh
 
 clean: ## remove files that the targets made
-	rm -rf bin dist .demo
+	rm -rf bin dist .demo .compiled
