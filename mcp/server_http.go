@@ -415,17 +415,16 @@ func (p *post) serveIn(ctx context.Context, m *incoming, session *ServerSession,
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
 		defer cancel(nil)
-		if session.enter(m.ID, cancel) {
-			defer session.leave(m.ID)
-		} else {
-			err = &Error{Code: CodeInvalidRequest, Message: "duplicate in-flight request ID " + string(m.ID)}
-		}
+		err = session.enter(m.ID, cancel)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		p.s.serveFailure(m, x, err)
-		return
+	case session != nil:
+		p.s.serve(ctx, m, sessionReply{x, session})
+	default:
+		p.s.serve(ctx, m, x)
 	}
-	p.s.serve(ctx, m, x)
 }
 
 // batchVersion is the last revision with batches.
@@ -464,8 +463,8 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodDelete {
+		session.end() // before the answer: then the client may begin another
 		s.sessions.Remove(id)
-		session.end()
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -145,8 +144,8 @@ func (p *pipe) takeOne(ctx context.Context, m *incoming, b *batch) {
 		return
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	if err == nil && !p.session.enter(m.ID, cancel) {
-		err = &Error{Code: CodeInvalidRequest, Message: "duplicate in-flight request ID " + string(m.ID)}
+	if err == nil {
+		err = p.session.enter(m.ID, cancel)
 	}
 	if err != nil {
 		cancel(nil)
@@ -155,8 +154,7 @@ func (p *pipe) takeOne(ctx context.Context, m *incoming, b *batch) {
 	}
 	serve := func() {
 		defer cancel(nil)
-		defer reply.left()
-		p.s.serve(ctx, m, reply)
+		p.s.serve(ctx, m, sessionReply{reply, p.session})
 	}
 	if m.Method == "initialize" {
 		serve() // what follows belongs to the session
@@ -171,7 +169,6 @@ func (p *pipe) takeOne(ctx context.Context, m *incoming, b *batch) {
 type pipeReply struct {
 	p     *pipe
 	batch *batch // nil if the request is alone
-	id    json.RawMessage
 }
 
 func (r *pipeReply) send(text []byte) error { return r.p.send(text) }
@@ -182,9 +179,6 @@ func (r *pipeReply) answer(id, text []byte, failed *Error) {
 	if failed == nil {
 		text = answerText(id, text)
 	}
-	// The client may use the id again once it has the answer.
-	r.id = id
-	r.left()
 	if r.batch != nil {
 		r.p.mu.Lock()
 		text = r.batch.add(text)
@@ -195,14 +189,6 @@ func (r *pipeReply) answer(id, text []byte, failed *Error) {
 	}
 	if err := r.p.send(text); err != nil && !errors.Is(err, errSessionOver) {
 		r.p.s.o.Log.Warn("cannot send an answer to the client", "error", err)
-	}
-}
-
-// left notes that the request is in progress no more.
-func (r *pipeReply) left() {
-	if r.id != nil {
-		r.p.session.leave(r.id)
-		r.id = nil
 	}
 }
 

@@ -98,20 +98,23 @@ func (s *ServerSession) begin(version string, info, can json.RawMessage) bool {
 	return true
 }
 
-// enter notes a request, so that the client can cancel it. It is false if the id is in
-// use, or the session has ended.
-func (s *ServerSession) enter(id json.RawMessage, cancel context.CancelCauseFunc) bool {
+// enter notes a request, so that the client can cancel it until it leaves. It returns an
+// error if the id is in use, or the session has ended.
+func (s *ServerSession) enter(id json.RawMessage, cancel context.CancelCauseFunc) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, taken := s.calls[string(id)]; taken || s.over {
-		return false
+	if s.over {
+		return &Error{Code: CodeInvalidRequest, Message: "the session has ended"}
+	}
+	if _, taken := s.calls[string(id)]; taken {
+		return &Error{Code: CodeInvalidRequest, Message: "duplicate in-flight request ID " + string(id)}
 	}
 	if s.calls == nil {
 		s.calls = map[string]context.CancelCauseFunc{}
 	}
 	s.calls[string(id)] = cancel
 	s.seen = time.Now()
-	return true
+	return nil
 }
 
 func (s *ServerSession) leave(id json.RawMessage) {
@@ -122,6 +125,18 @@ func (s *ServerSession) leave(id json.RawMessage) {
 		s.calls = nil // most sessions are idle
 	}
 	s.seen = time.Now()
+}
+
+// sessionReply answers a request that has entered a session. The request leaves before
+// its answer does, since a client may use the id again once it has the answer.
+type sessionReply struct {
+	replier
+	session *ServerSession
+}
+
+func (r sessionReply) answer(id, text []byte, failed *Error) {
+	r.session.leave(id)
+	r.replier.answer(id, text, failed)
 }
 
 // touch notes that the session is used.

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/containerd/containerd/api/types/runc/options"
@@ -22,6 +21,7 @@ import (
 	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
 	"github.com/toolroom/toolroom"
@@ -69,8 +69,8 @@ type Driver struct {
 	o    Options
 	name string
 
-	mu     sync.Mutex
-	client *containerd.Client
+	connecting *semaphore.Weighted // guards what follows; one connects, and others wait with their context
+	client     *containerd.Client
 }
 
 // New returns a driver. It does not contact the daemon.
@@ -84,7 +84,7 @@ func New(o Options) *Driver {
 	if o.Image == "" {
 		o.Image = image.Name
 	}
-	return &Driver{o: o, name: "containerd"}
+	return &Driver{o: o, name: "containerd", connecting: semaphore.NewWeighted(1)}
 }
 
 // NewKata returns the driver whose containers are Kata virtual machines.
@@ -101,8 +101,10 @@ func (d *Driver) Name() string { return d.name }
 // connect returns the connection to the daemon. The first call removes the leftovers of
 // dead processes.
 func (d *Driver) connect(ctx context.Context) (*containerd.Client, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	if err := d.connecting.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	defer d.connecting.Release(1)
 	if d.client != nil {
 		return d.client, nil
 	}

@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/drivers/image"
@@ -57,8 +57,8 @@ const cleanTimeout = 10 * time.Second
 type Driver struct {
 	o Options
 
-	mu     sync.Mutex
-	engine *engine
+	connecting *semaphore.Weighted // guards what follows; one connects, and others wait with their context
+	engine     *engine
 }
 
 // engine is a connection to the engine, and the engine's description of itself.
@@ -75,7 +75,7 @@ func New(o Options) *Driver {
 	if o.Image == "" {
 		o.Image = image.Name
 	}
-	return &Driver{o: o}
+	return &Driver{o: o, connecting: semaphore.NewWeighted(1)}
 }
 
 // Name returns "docker".
@@ -84,8 +84,10 @@ func (d *Driver) Name() string { return "docker" }
 // connect returns the connection to the engine. The first call removes the leftovers of
 // dead processes.
 func (d *Driver) connect(ctx context.Context) (*engine, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	if err := d.connecting.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	defer d.connecting.Release(1)
 	if d.engine != nil {
 		return d.engine, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
@@ -65,6 +66,8 @@ const (
 type Driver struct {
 	o Options
 
+	connecting *semaphore.Weighted // one connects, and others wait with their context
+
 	mu      sync.Mutex
 	cluster *cluster
 }
@@ -88,7 +91,7 @@ func New(o Options) *Driver {
 	if o.StartTimeout <= 0 {
 		o.StartTimeout = 30 * time.Second
 	}
-	return &Driver{o: o}
+	return &Driver{o: o, connecting: semaphore.NewWeighted(1)}
 }
 
 // Name returns "kubernetes".
@@ -97,10 +100,15 @@ func (d *Driver) Name() string { return "kubernetes" }
 // connect returns the connection to the API server. The first call makes the network
 // policy, and removes the leftovers of dead processes.
 func (d *Driver) connect(ctx context.Context) (*cluster, error) {
+	if err := d.connecting.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	defer d.connecting.Release(1)
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.cluster != nil {
-		return d.cluster, nil
+	connected := d.cluster
+	d.mu.Unlock()
+	if connected != nil {
+		return connected, nil
 	}
 	c, err := d.dial()
 	if err != nil {
@@ -110,7 +118,9 @@ func (d *Driver) connect(ctx context.Context) (*cluster, error) {
 		return nil, c.explain(ctx, err)
 	}
 	_, _ = c.clean(ctx, false) // a later run removes what cannot be removed now
+	d.mu.Lock()
 	d.cluster = c
+	d.mu.Unlock()
 	return c, nil
 }
 

@@ -96,7 +96,7 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 			return made, nil
 		}
 		return &sandboxedServer{
-			sandboxedSource: &sandboxedSource{Source: made, starter: sandboxed, dir: o.Dir}, Library: made,
+			sandboxedSource: &sandboxedSource{Source: made, starter: sandboxed, dir: sandboxed.place(o.Dir)}, Library: made,
 			enforced: func(ctx context.Context, rules []toolroom.Effect) (enforced, error) {
 				return sandboxed.enforced(ctx, proc.Spec{Command: o.Command, Dir: o.Dir}, rules)
 			},
@@ -108,11 +108,16 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 			},
 		}, nil
 	case s.CLI != nil:
+		place := ""
+		if sandboxed != nil {
+			place = sandboxed.place(a.folder(s.CLI.Cwd))
+		}
 		made := cli.New(cli.Config{
 			Namespace:   name,
 			Command:     s.CLI.Command,
 			Args:        s.CLI.Args,
 			Dir:         a.folder(s.CLI.Cwd),
+			Place:       place,
 			Env:         environ(s.CLI.Env),
 			Description: s.Description,
 			Subcommands: s.CLI.Tools,
@@ -129,7 +134,7 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 		if sandboxed == nil {
 			return made, nil
 		}
-		return &sandboxedSource{Source: made, starter: sandboxed, dir: a.placeOf(s.CLI.Cwd)}, nil
+		return &sandboxedSource{Source: made, starter: sandboxed, dir: place}, nil
 	case s.GraphQL != nil:
 		return graphql.New(name, graphql.Config{
 			URL:           s.GraphQL.URL,

@@ -109,6 +109,40 @@ sources:
 	}
 }
 
+// A program whose sandbox does not show the folder of the config has one of its own, and rules
+// about files judge relative paths there.
+func TestRelativePathsOfASandboxAreInItsOwnFolder(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := t.TempDir() // the config is in a folder beside it
+	r := withProcess(t, fmt.Sprintf(`cli: {mode: ambient}
+tools: {deny: ["effect:file.write:%[1]s/**", "effect:file:/etc/**"]}
+sources:
+  hidden: {mcp: {command: %[3]q, env: {%[4]s: "1"}}, sandbox: {}}
+  shown:  {mcp: {command: %[3]q, env: {%[4]s: "1"}, cwd: %[2]q}, sandbox: {write: [%[2]q]}}
+  inside: {cli: {command: touch}, sandbox: {}}
+  beside: {cli: {command: touch, cwd: %[2]q}, sandbox: {write: [%[2]q]}}
+`, filepath.Dir(shown), shown, self, nosyVariable))
+	for _, c := range []struct {
+		tool, arguments string
+		denied          bool
+	}{
+		{"hidden:write", `{"path":"made"}`, false},
+		{"shown:write", `{"path":"made"}`, true},
+		{"hidden:read", `{"path":"../../etc/passwd"}`, true},
+		{"inside:touch", `{"_":["made"]}`, false},
+		{"beside:touch", `{"_":["made"]}`, true},
+	} {
+		result := r.Run(t.Context(), toolroom.Call{Tool: c.tool, Arguments: json.RawMessage(c.arguments)})
+		if denied := result.Status == toolroom.StatusDenied; denied != c.denied || !denied && result.Error != nil {
+			t.Errorf("%s %s: %s, %v", c.tool, c.arguments, result.Status, result.Error)
+		}
+	}
+}
+
 // The sandbox of a source counts for @isolation.
 func TestTheSandboxOfASourceCountsAsIsolation(t *testing.T) {
 	t.Parallel()

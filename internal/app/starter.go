@@ -88,7 +88,7 @@ func (st *starter) job(ctx context.Context, e *hosted.Engine, s proc.Spec, rules
 		Folders: slices.Concat(shows.folders, mounts),
 	}
 	dir := ""
-	if slices.ContainsFunc(shows.granted, func(f sandbox.Folder) bool { return within(s.Dir, f.Source) }) {
+	if st.place(s.Dir) == s.Dir {
 		dir = s.Dir
 	} else if st.cwd() != "" {
 		return engine.Job{}, nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the sandbox of the source %s does not show its working folder %s", st.name, s.Dir).
@@ -187,12 +187,31 @@ func (st *starter) cwd() string {
 	return st.source.CLI.Cwd
 }
 
+// ownFolder stands for the working folder of a program whose sandbox does not show the one of
+// the config. Each has a name of its own, at this depth.
+const ownFolder = "/work/run"
+
+// place returns the working folder of a program in the sandbox.
+func (st *starter) place(dir string) string {
+	for _, path := range slices.Concat(st.source.Sandbox.Read, st.source.Sandbox.Write) {
+		if full, err := st.folder(path); err == nil && within(dir, full) {
+			return dir
+		}
+	}
+	return ownFolder
+}
+
+// folder returns the absolute path of a folder of the config.
+func (st *starter) folder(path string) (string, error) {
+	return filepath.Abs(st.app.folder(st.app.expandHome(path)))
+}
+
 // folders returns the folders that the config grants.
 func (st *starter) folders() ([]sandbox.Folder, error) {
 	var out []sandbox.Folder
 	add := func(paths []string, writable bool) error {
 		for _, path := range paths {
-			full, err := filepath.Abs(st.app.folder(st.app.expandHome(path)))
+			full, err := st.folder(path)
 			if err == nil {
 				_, err = os.Stat(full)
 			}

@@ -107,6 +107,12 @@ func Write(ctx context.Context, file string, from Source, force bool) (_ Manifes
 		m.Store = filepath.ToSlash(rel)
 	}
 	named := map[string]string{} // names in the archive
+	files := map[string]bool{}
+	from.Files = slices.DeleteFunc(slices.Clone(from.Files), func(f string) bool { // several sources may have one
+		seen := files[filepath.Clean(f)]
+		files[filepath.Clean(f)] = true
+		return seen
+	})
 	for _, f := range from.Files {
 		rel, err := filepath.Rel(filepath.Dir(from.Config), f)
 		if err != nil || !filepath.IsLocal(rel) {

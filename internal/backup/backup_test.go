@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -133,6 +135,55 @@ func TestTheDatabaseIsSavedAfterWhatLiesBesideIt(t *testing.T) {
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the archive is %v, %v", info, err)
+	}
+}
+
+func TestAFileOfSeveralSourcesIsInABackupOnce(t *testing.T) {
+	t.Parallel()
+	home, folder := t.TempDir(), t.TempDir()
+	config, spec := filepath.Join(folder, "toolroom.yaml"), filepath.Join(folder, "spec.json")
+	for _, f := range []string{config, spec} {
+		if err := os.WriteFile(f, []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := backup.Source{
+		Home: home, Store: filepath.Join(home, "toolroom.db"), Config: config,
+		Files:    []string{spec, folder + "/./spec.json", "/elsewhere/spec.json", "/elsewhere/spec.json"},
+		Snapshot: func(_ context.Context, path string) error { return os.WriteFile(path, []byte("copy"), 0o600) },
+	}
+	file := filepath.Join(t.TempDir(), "b.tar.gz")
+	m, err := backup.Write(t.Context(), file, from, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Left) != 1 {
+		t.Errorf("left out: %v", m.Left)
+	}
+	archive, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	zip, err := gzip.NewReader(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := 0
+	for entries := tar.NewReader(zip); ; {
+		head, err := entries.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if head.Name == "config/spec.json" {
+			times++
+		}
+	}
+	if times != 1 {
+		t.Errorf("the file is in the archive %d times", times)
 	}
 }
 

@@ -168,8 +168,13 @@ func ReadyCall(e *Entry, form toolroom.Form) string {
 	case toolroom.FormPython:
 		return pythonCall(e, args)
 	default:
-		return "toolroom call " + e.Tool.ID.String() + shellArguments(args)
+		return ShellCall(e.Tool.ID.String(), args)
 	}
+}
+
+// ShellCall returns the command that calls a tool with these arguments.
+func ShellCall(tool string, args json.RawMessage) string {
+	return "toolroom call " + tool + shellArguments(args)
 }
 
 // isIdentifier reports whether name can follow a dot in a program.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
@@ -237,6 +238,47 @@ func TestAFlagThatCannotBeReadSaysWhatItTakes(t *testing.T) {
 		if err := c.Execute(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", flags, err)
 		}
+	}
+}
+
+func TestPartsOfAResultAreShownInTheirOrder(t *testing.T) {
+	t.Parallel()
+	var both bytes.Buffer
+	a := &cli{screen: newScreen(strings.NewReader(""), &both, &both)}
+	a.screen.outTerminal = true
+	image := toolroom.Content{Type: toolroom.ContentImage, Data: []byte("picture"), MIMEType: "image/png"}
+	r := &toolroom.Result{Content: []toolroom.Content{toolroom.TextContent("before"), image, toolroom.TextContent("after")}}
+	if err := a.printResult(r); err != nil {
+		t.Fatal(err)
+	}
+	if want := "before\n[image image/png, 7 B; --json prints it]\nafter\n"; both.String() != want {
+		t.Errorf("%q, want %q", both.String(), want)
+	}
+}
+
+func TestAFailureIsPrintedOnce(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, text, out, told string }{
+		{"one line", "no such object", "", "toolroom: git:show failed: no such object\n"},
+		{"two paragraphs", "exit status 2: oops\n\nhello", "exit status 2: oops\n\nhello\n", "toolroom: git:show failed\n"},
+	} {
+		var out, told bytes.Buffer
+		a := &cli{screen: newScreen(strings.NewReader(""), &out, &told)}
+		r := &toolroom.Result{Content: []toolroom.Content{toolroom.TextContent(tt.text)}}
+		r.Error = toolroom.Errorf(toolroom.CodeExecutionFailed, "git:show failed: %s", catalog.Shorten(tt.text, 2000))
+		_ = a.conclude(r, false)
+		if out.String() != tt.out || told.String() != tt.told {
+			t.Errorf("%s: %q, and told %q", tt.name, out.String(), told.String())
+		}
+	}
+}
+
+func TestArgumentsThatWouldBeAcceptedAreShownAsTheyAreTyped(t *testing.T) {
+	t.Parallel()
+	e := toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of shell:exec do not fit").WithHint(`this would be accepted: {"command":"<command>"}`)
+	e.Tool, e.Details = "shell:exec", map[string]any{"example": json.RawMessage(`{"command":"<command>"}`)}
+	if got, want := typedHints(e), "this would be accepted: toolroom call shell:exec 'command=<command>'"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -7,13 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
 func (a *cli) callCommand() *cobra.Command {
@@ -176,16 +179,43 @@ func (a *cli) runCall(ctx context.Context, r *app.App, call toolroom.Call, asJSO
 
 // conclude prints a result for a person and returns its error.
 func (a *cli) conclude(r *toolroom.Result, printed bool) error {
+	said := printed && !a.asksForJSON()
 	if !printed && (r.Error == nil || r.Error.Code == toolroom.CodeInvalidOutput || r.Error.Code == toolroom.CodeExecutionFailed && !strings.Contains(r.Error.Message, strings.TrimSpace(r.Text()))) {
 		if err := a.printResult(r); err != nil {
 			return err
 		}
+		said = true
 	}
 	if r.Error == nil {
 		return nil
 	}
-	a.screen.fail(r.Error.Message, r.Error.Hints())
+	message := r.Error.Message
+	if said {
+		message = withoutOutput(message, r)
+	}
+	a.screen.fail(message, typedHints(r.Error))
 	return exitCode(r.Error.Code.Info().Exit)
+}
+
+// withoutOutput returns the message of a failed call without the beginning of what the tool
+// has said, which has been printed.
+func withoutOutput(message string, r *toolroom.Result) string {
+	head, rest, ok := strings.Cut(message, " failed: ")
+	output := strings.Join(strings.Fields(r.Text()), " ")
+	if !ok || r.Error.Code != toolroom.CodeExecutionFailed || !strings.HasPrefix(output, strings.TrimSuffix(rest, "…")) {
+		return message
+	}
+	return head + " failed"
+}
+
+// typedHints returns the hints of an error, with arguments that would be accepted as a person
+// types them.
+func typedHints(e *toolroom.Error) string {
+	args, err := jsonx.Marshal(e.Details["example"])
+	if e.Code != toolroom.CodeInvalidArguments || e.Details["example"] == nil || err != nil || e.Tool == "" {
+		return e.Hints()
+	}
+	return "this would be accepted: " + catalog.ShellCall(e.Tool, args)
 }
 
 // repeated reports whether the value of a result is its content once more, of which no part is
@@ -204,7 +234,8 @@ func repeated(r *toolroom.Result) bool {
 }
 
 func (a *cli) printResult(r *toolroom.Result) error {
-	if !a.screen.outTerminal || !repeated(r) { // a person is told of each part below
+	inOrder := a.screen.outTerminal && slices.ContainsFunc(r.Content, func(c toolroom.Content) bool { return c.Type == toolroom.ContentText })
+	if !inOrder && (!a.screen.outTerminal || !repeated(r)) { // a person is told of each part below
 		if err := a.screen.text(r.Text()); err != nil {
 			return err
 		}
@@ -212,6 +243,12 @@ func (a *cli) printResult(r *toolroom.Result) error {
 	for _, c := range r.Content {
 		switch {
 		case c.Type == toolroom.ContentText:
+			if !inOrder {
+				continue
+			}
+			if err := a.screen.text(c.Text); err != nil {
+				return err
+			}
 		case len(c.Data) > 0:
 			a.screen.say("[%s %s, %s; --json prints it]", c.Type, c.MIMEType, size(int64(len(c.Data))))
 		case c.Type == toolroom.ContentResource && c.Text != "":

@@ -207,7 +207,7 @@ func (a *cli) runProgram(ctx context.Context, r *app.App, call toolroom.Call, as
 	w.noWait = call.NoWait
 	defer w.close()
 	var result *toolroom.Result
-	done := a.screen.during("running the program; the first one on a machine prepares its engine")
+	done := a.screen.during("running the program, or preparing its engine for the first time")
 	defer done()
 	for e := range r.Stream(ctx, call) {
 		if e.Kind != toolroom.EventCalled {

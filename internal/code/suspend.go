@@ -135,8 +135,10 @@ func (h *handler) once(ctx context.Context, e session.JournalEntry, do func(plac
 	if again && !h.mayRepeat(ctx, found) {
 		return h.took(ctx, place, 0, lostCall(found.Tool))
 	}
-	if found.Unbegun { // it begins now
-		if err := h.journal.Note(place, func(e *session.JournalEntry) { e.Unbegun = false }); err != nil {
+	if found.Unbegun || again && found.Approval != "" {
+		// It begins now, perhaps by a grant, or without an approval if the rules changed: the
+		// unused approval of its last attempt does not prove that this one has not begun.
+		if err := h.journal.Note(place, func(e *session.JournalEntry) { e.Unbegun, e.Approval = false, "" }); err != nil {
 			return nil, err
 		}
 	}

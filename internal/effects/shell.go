@@ -62,6 +62,8 @@ type shellReader struct {
 	// may be any.
 	dirs []string
 	lost bool
+	// trees are the work trees of git, by folder.
+	trees map[string]string
 }
 
 func (r *shellReader) result() []toolroom.Effect {

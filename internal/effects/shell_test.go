@@ -30,6 +30,8 @@ func TestCommandLinesAreRead(t *testing.T) {
 		"":                              nil,
 		"# rm -rf /":                    nil,
 		"git  status":                   {"command:git status"},
+		"git rm --cached a":             {"command:git rm --cached a"},
+		"git reset a":                   {"command:git reset a"},
 		"git status | cat":              {"command:git status", "command:cat"},
 		"echo 'rm -rf /'":               {"command:echo 'rm -rf /'"},
 		"/usr/bin/rm  -rf   /":          {"command:/usr/bin/rm -rf /", "file.delete:/"},

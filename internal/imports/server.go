@@ -64,6 +64,7 @@ func (r *reader) convert(name string, s server) (Found, error) {
 		if s.Type == "sse" {
 			c.warn("it speaks the older HTTP+SSE transport; Toolroom speaks streamable HTTP, which many servers offer at another path, often /mcp")
 		}
+		c.warnOfVariables(m)
 		if u, err := url.Parse(m.URL); err == nil && (u.User != nil || hasSecretQuery(u)) {
 			c.warn("the URL seems to hold a secret, which toolroom.yaml would show; send it as a header if the server can take one")
 		}
@@ -83,6 +84,28 @@ type converter struct {
 
 func (c *converter) warn(format string, args ...any) {
 	c.found.Warnings = append(c.found.Warnings, fmt.Sprintf(format, args...))
+}
+
+// warnOfVariables names the variables of the user's environment that a server is sent: the file
+// may be a project's, of which the user knows little.
+func (c *converter) warnOfVariables(m *config.MCP) {
+	var names []string
+	for _, value := range m.Headers {
+		for _, ref := range secret.References(value) {
+			if r, err := secret.ParseRef(ref); err == nil && r.Scope == "" {
+				names = append(names, r.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	slices.Sort(names)
+	to := "a server"
+	if u, err := url.Parse(m.URL); err == nil && u.Host != "" {
+		to = u.Host
+	}
+	c.warn("it sends from your environment to %s: %s", to, strings.Join(slices.Compact(names), ", "))
 }
 
 func (c *converter) headers(s server) map[string]string {

@@ -27,7 +27,7 @@ type anyOf []condition
 
 func (cs anyOf) holds(s *selection, present []byte) bool {
 	for _, c := range cs {
-		if c.holds(s, present) {
+		if s.err == nil && c.holds(s, present) {
 			return true
 		}
 	}
@@ -38,7 +38,7 @@ type allOf []condition
 
 func (cs allOf) holds(s *selection, present []byte) bool {
 	for _, c := range cs {
-		if !c.holds(s, present) {
+		if s.err != nil || !c.holds(s, present) {
 			return false
 		}
 	}
@@ -64,6 +64,7 @@ func (q query) value(s *selection, present []byte) (found []byte) {
 	if q.absolute {
 		from = s.root
 	}
+	s.work -= valueWork
 	s.walk(from, q.segments, func(v []byte) bool {
 		found = v
 		return false

@@ -21,11 +21,12 @@ const MaxPath = 4096
 
 // MaxWork is how much text one selection may read, in bytes: a path reads some
 // parts of a text many times. Each value that it looks at counts for
-// valueWork bytes more, so that the bound holds for the time too: about a
-// second.
+// valueWork bytes more, and each step for stepWork, so that the bound holds for
+// the time too: about a second.
 const (
 	MaxWork   = 256 << 20
 	valueWork = 32
+	stepWork  = 4
 )
 
 // ErrWork is the error of a selection that would read more than MaxWork.
@@ -79,12 +80,15 @@ type selection struct {
 }
 
 func (s *selection) walk(v []byte, segments []segment, yield func([]byte) bool) bool {
+	if !s.step() {
+		return false
+	}
 	if len(segments) == 0 {
 		return yield(v)
 	}
 	here, rest := segments[0], segments[1:]
 	for _, sel := range here.selectors {
-		if !sel.apply(s, v, func(child []byte) bool { return s.walk(child, rest, yield) }) {
+		if !s.step() || !sel.apply(s, v, func(child []byte) bool { return s.walk(child, rest, yield) }) {
 			return false
 		}
 	}
@@ -92,6 +96,14 @@ func (s *selection) walk(v []byte, segments []segment, yield func([]byte) bool) 
 		return true
 	}
 	return s.children(v, func(_ []byte, start, end int) bool { return s.walk(v[start:end], segments, yield) })
+}
+
+// step counts what reads no text, and reports whether the selection goes on.
+func (s *selection) step() bool {
+	if s.work -= stepWork; s.err == nil && s.work < 0 {
+		s.err = ErrWork
+	}
+	return s.err == nil
 }
 
 // children is eachChild within the bounds of the selection.

@@ -109,6 +109,28 @@ func (p *EffectPattern) matches(e toolroom.Effect, real *[]string) bool {
 	}
 }
 
+// below reports whether an effect is about a folder with files, now or later, that the pattern
+// selects: a call that names the folder may use them.
+func (p *EffectPattern) below(e toolroom.Effect, real *[]string) bool {
+	want := p.effect
+	if want.Kind != toolroom.EffectFile || e.Kind != want.Kind || want.Mode != "" && e.Mode != "" && e.Mode != want.Mode || want.Target == "" || e.Target == "" {
+		return false
+	}
+	reaches := func(pattern string) bool {
+		return reachesBelow(strings.Split(pattern, "/"), strings.Split(strings.TrimSuffix(e.Target, "/"), "/"))
+	}
+	if !reaches(want.Target) {
+		if *real == nil {
+			*real = realPatterns(want.Target)
+		}
+		if !slices.ContainsFunc(*real, reaches) {
+			return false
+		}
+	}
+	info, err := os.Stat(e.Target)
+	return err == nil && info.IsDir() || err != nil && !errors.Is(err, fs.ErrNotExist) // it may be one
+}
+
 // AboutFile returns a function that reports whether one of the rules is about using a file
 // in a mode. A rule is an effect whose target is a pattern, as policy writes it, and the
 // file an absolute path without links.
@@ -208,6 +230,22 @@ func matchPath(pattern string, e toolroom.Effect) bool {
 	return matchSegments(strings.Split(pattern, "/"), strings.Split(e.Target, "/"))
 }
 
+// reachesBelow reports whether a pattern may match a path below a folder.
+func reachesBelow(glob, folder []string) bool {
+	for i, name := range folder {
+		if i == len(glob) {
+			return false
+		}
+		if glob[i] == "**" {
+			return true
+		}
+		if !matchGlob(glob[i], name) {
+			return false
+		}
+	}
+	return len(glob) > len(folder)
+}
+
 // unknownWord stands in a command line for a word that is not known.
 const unknownWord = "…"
 
@@ -270,7 +308,8 @@ func (p *parser) restrictions(path string, texts []string) rules {
 
 // selects reports whether the rule is about the tool, or about a call of it; then because
 // is the first of its effects that it is about. For a rule that is enforced on the call's
-// programs, effects that are not known do not count.
+// programs, effects that are not known do not count, and using a folder is not using what is
+// below it.
 func (r *rule) selects(t *toolroom.Tool, call *Context) (because toolroom.Effect, ok bool) {
 	if r.effect == nil {
 		return because, r.pattern.Catches(t)
@@ -280,7 +319,8 @@ func (r *rule) selects(t *toolroom.Tool, call *Context) (because toolroom.Effect
 	}
 	var real []string
 	for i, e := range call.Effects {
-		if r.effect.matches(e, &real) && (e.Target != "" || !call.enforces(r.effect.effect)) {
+		known := r.effect.matches(e, &real)
+		if known && e.Target != "" || (known || r.effect.below(e, &real)) && !call.enforces(r.effect.effect) {
 			return call.Effects[i], true
 		}
 	}

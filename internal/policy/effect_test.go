@@ -248,6 +248,54 @@ func BenchmarkDecideACallWithEffects(b *testing.B) {
 	}
 }
 
+// Whoever uses a folder may use what is below it, unless the rule is enforced.
+func TestAFolderIsJudgedAsWhatMayBeBelowIt(t *testing.T) {
+	t.Parallel()
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(top, "a", "b"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(top, "a", "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		rule, mode, path string
+		denied           bool
+	}{
+		{"file:T/a/b/key", "read", "/a", true},
+		{"file.read:T/a/b/key", "read", "/a/b", true},
+		{"file.read:T/*/b/key", "read", "", true},
+		{"file.read:T/**", "read", "/a", true},
+		{"file:**/.env", "read", "/a", true},
+		{"file.delete:T/*/b/key", "delete", "/a", true},
+		{"file:**/.env", "delete", "/a", true},
+		{"file.write:T/a/b/*", "write", "/a", true},
+		{"file:T/a/b/key", "", "/a", true},
+		{"file.write:T/a/b/*", "read", "/a", false},
+		{"file:T/b/key", "read", "/a", false},
+		{"file:T/a", "read", "/a/b", false},
+		{"file:**/.env", "read", "/a/file", false},
+		{"file:**/.env", "write", "/a/none", false},
+	} {
+		p, err := Compile(Config{Rules: Rules{Deny: []string{"effect:" + strings.ReplaceAll(tt.rule, "T", top)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, enforced := range []bool{false, true} {
+			call := &Context{Effects: []toolroom.Effect{{Kind: toolroom.EffectFile, Mode: tt.mode, Target: top + tt.path}}}
+			call.Enforced = func(toolroom.Effect) bool { return enforced }
+			d := p.With(Parts{}).Decide(t.Context(), Request{Tool: &toolroom.Tool{ID: toolroom.ID{Namespace: "a", Name: "b"}}, Call: call})
+			literal := tt.rule == "file.read:T/**" || tt.mode == "" // these it visibly breaks
+			if denied := d.Effect == toolroom.VerdictDeny; denied != (tt.denied && (!enforced || literal)) {
+				t.Errorf("%s, %s of %s, enforced %v: %s", tt.rule, tt.mode, tt.path, enforced, d.Effect)
+			}
+		}
+	}
+}
+
 // An enforced rule needs no denial for what is not known, and one that asks is lifted by a
 // yes to what it has seen.
 func TestAnEnforcedRuleLooksAtWhatIsKnown(t *testing.T) {

@@ -511,7 +511,11 @@ func watchConfig(ctx context.Context, r *app.App, s *mcpserver.Server, o Options
 				warnPlainSecrets(o.Log, c)
 			}
 			if err != nil {
-				o.Log.Error("cannot apply the changed config; the previous one stays in force", "error", err, "try", toolroom.AsError(err).Hints())
+				about := []any{"error", err}
+				if try := toolroom.AsError(err).Hints(); try != "" {
+					about = append(about, "try", try)
+				}
+				o.Log.Error("cannot apply the changed config; the previous one stays in force", about...)
 			}
 		})
 		if err != nil && ctx.Err() == nil {

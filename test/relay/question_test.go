@@ -213,7 +213,7 @@ func TestABatchIsRelayedByteForByte(t *testing.T) {
 	}
 	for _, method := range []string{"tools/call", "prompts/get"} {
 		if sent := up.last(method); !strings.Contains(sent, said) || !strings.Contains(sent, more) {
-			t.Errorf("what the client says in %s did not come: %s", method, sent)
+			t.Errorf("what the client says in %s did not come: %s\nanswers: %s", method, sent, answers)
 		}
 	}
 	if sent := up.last("tools/call"); !strings.Contains(sent, `"arguments":`+arguments) {

@@ -167,7 +167,12 @@ func TestATaskOfAServerIsATaskOfItsClient(t *testing.T) {
 	id = c.begin(t)
 	c.ask(t, "tasks/cancel", id, fmt.Sprintf(`"taskId":%q`, id))
 	c.until(t, id, "cancelled")
-	if n, last := u.count("tasks/cancel"); n != 1 || !strings.Contains(last, `"theirs"`) {
+	// Nothing waits until the server knows.
+	n, last := u.count("tasks/cancel")
+	for deadline := time.Now().Add(30 * time.Second); n == 0 && time.Now().Before(deadline); n, last = u.count("tasks/cancel") {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n != 1 || !strings.Contains(last, `"theirs"`) {
 		t.Errorf("the server got %d cancellations: %s", n, last)
 	}
 }

@@ -370,6 +370,11 @@ func TestSearchLeavesOutFilesThatRulesForbid(t *testing.T) {
 	if out, err := k.pack.Call(t.Context(), req); toolroom.CodeOf(err) != toolroom.CodeDenied {
 		t.Errorf("one file: %v, %v", out, err)
 	}
+	req = request("list", "", map[string]any{"path": ".", "recursive": true, "all": true})
+	req.Forbidden = []toolroom.Effect{rule("", link+"/data/private.txt"), rule("read", "**/.env"), rule("", k.dir+"/data/keys/**"), rule("write", k.dir+"/**")}
+	if out, err := k.pack.Call(t.Context(), req); err != nil || strings.Contains(out.Content[0].Text, "private") || strings.Contains(out.Content[0].Text, ".env") || strings.Contains(out.Content[0].Text, "keys") || !strings.Contains(out.Content[0].Text, "data/plain.txt") {
+		t.Errorf("a list: %+v, %v", out, err)
+	}
 	req = request("read", "", map[string]any{"path": "data/plain.txt"})
 	if k.pack.(source.Predictor).Enforces(req, rule("", "**/.env"), nil) {
 		t.Error("file:read enforces no rule")

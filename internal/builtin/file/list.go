@@ -12,6 +12,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/folder"
+	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -59,7 +60,9 @@ func (f *files) list() builtin.Tool {
 			"path": {"default": ".", "minLength": 1}, "recursive": {"default": false}, "limit": {"minimum": 1, "maximum": maxEntries, "default": defaultEntries},
 		},
 		Predict: func(_ *source.Request, in ListArgs) []toolroom.Effect { return reads(orHere(in.Path)) },
-		Run: func(ctx context.Context, _ *source.Request, in ListArgs) (ListResult, []toolroom.Content, error) {
+		// What is in a folder is not predicted: what rules are about is left out.
+		Enforces: func(rule toolroom.Effect) bool { return rule.Kind == toolroom.EffectFile },
+		Run: func(ctx context.Context, req *source.Request, in ListArgs) (ListResult, []toolroom.Content, error) {
 			out := ListResult{Path: f.Absolute(orHere(in.Path)), Entries: []Entry{}}
 			tree, err := f.OpenTree(orHere(in.Path))
 			if err != nil {
@@ -70,8 +73,16 @@ func (f *files) list() builtin.Tool {
 			if limit == 0 {
 				limit = defaultEntries
 			}
+			real, err := filepath.EvalSymlinks(out.Path)
+			if err != nil {
+				return out, nil, err
+			}
+			forbidden := policy.AboutFile(req.Forbidden, "read")
 			deep := in.Recursive || strings.Contains(in.Pattern, "/") || strings.Contains(in.Pattern, "**")
 			err = tree.Walk(ctx, folder.WalkOptions{Recursive: deep, Pattern: in.Pattern, All: in.All}, func(e folder.Entry) bool {
+				if forbidden(filepath.ToSlash(filepath.Join(real, e.Path))) {
+					return true
+				}
 				if len(out.Entries) == limit {
 					out.More = true
 					return false

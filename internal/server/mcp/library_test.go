@@ -335,7 +335,7 @@ func (keeper) Preview(context.Context, *source.Request) (source.Preview, error) 
 
 // A source completes what a user types, and reports changes, outside of calls, where it keeps no
 // rules about effects.
-func TestACallerWithRulesAboutEffectsHasNoCompletionsAndSubscriptions(t *testing.T) {
+func TestNoSourceIsAskedOutsideOfCallsForACallerWithRulesAboutEffects(t *testing.T) {
 	t.Parallel()
 	for _, ruled := range []bool{true, false} {
 		f := serve(t, direct(t))
@@ -363,6 +363,14 @@ func TestACallerWithRulesAboutEffectsHasNoCompletionsAndSubscriptions(t *testing
 		err := f.connect("2025-06-18", nil).Subscribe(t.Context(), &mcp.SubscribeParams{URI: "doc://a"})
 		if ruled != (err != nil) || ruled && !strings.Contains(err.Error(), "may not subscribe") {
 			t.Errorf("a subscription under rules %v: %v", ruled, err)
+		}
+		const listed = "skill://acme/refunds/SKILL.md"
+		f.library.Set("docs", catalog.Offer{Skills: []source.Skill{{URI: listed, Raw: json.RawMessage(`{"uri":"` + listed + `","from":"list"}`)}}, Source: shelved{}})
+		for uri, want := range map[string]string{listed: "list", "skill://unlisted/SKILL.md": "there is no skill"} {
+			answer := fmt.Sprint(f.post(t, "ann", "skills/get", "", `"uri":"`+uri+`"`, ""))
+			if asked := strings.Contains(answer, "frontmatter"); asked == ruled || ruled && !strings.Contains(answer, want) {
+				t.Errorf("under rules %v, %s: %s", ruled, uri, answer)
+			}
 		}
 	}
 }

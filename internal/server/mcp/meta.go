@@ -122,7 +122,11 @@ func (s *Server) describeTools(req *request) (*result, error) {
 	out := struct {
 		Tools    []*toolroom.Description `json:"tools"`
 		NotFound []*toolroom.Error       `json:"not_found,omitempty"`
+		// Shortened are the tools that are described at level summary for want of space.
+		Shortened []string `json:"shortened,omitempty"`
+		Note      string   `json:"note,omitempty"`
 	}{Tools: []*toolroom.Description{}}
+	left := maxDescriptions
 	for _, spelling := range in.Tools {
 		e, err := s.o.Runner.Find(req.ctx, &toolroom.Call{Tool: spelling, Identity: req.who, Environment: s.environment(req.ctx)})
 		if err == nil && !s.allowed(req.who, e) {
@@ -132,13 +136,34 @@ func (s *Server) describeTools(req *request) (*result, error) {
 			out.NotFound = append(out.NotFound, toolroom.AsError(err))
 			continue
 		}
-		d, err := s.o.Runner.Catalog.Describe(req.ctx, e, in.Detail, s.searchForm(req.who))
+		d, size, err := s.describe(req, e, in.Detail)
+		if err == nil && size > left && len(in.Tools) > 1 {
+			out.Shortened = append(out.Shortened, d.ID)
+			d, size, err = s.describe(req, e, toolroom.LevelSummary)
+		}
 		if err != nil {
 			return failed(req, err), nil
 		}
+		left -= size
 		out.Tools = append(out.Tools, d)
 	}
+	if len(out.Shortened) > 0 {
+		out.Note = fmt.Sprintf("the descriptions would have more than %d bytes; describe the shortened tools alone", maxDescriptions)
+	}
 	return structured(req, out)
+}
+
+// maxDescriptions bounds the descriptions of several tools in one answer, in bytes.
+const maxDescriptions = 256 << 10
+
+// describe describes a tool, and returns the size of the description.
+func (s *Server) describe(req *request, e *catalog.Entry, level toolroom.Level) (*toolroom.Description, int, error) {
+	d, err := s.o.Runner.Catalog.Describe(req.ctx, e, level, s.searchForm(req.who))
+	if err != nil {
+		return nil, 0, err
+	}
+	encoded, err := jsonx.Marshal(d)
+	return d, len(encoded), err
 }
 
 func (s *Server) callTool(req *request) (*result, error) {

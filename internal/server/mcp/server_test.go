@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -276,6 +277,46 @@ func TestALongResultIsCutAndReadOn(t *testing.T) {
 			t.Errorf("an unknown handle: %s, %v", text(page), err)
 		}
 	})
+}
+
+func TestDescriptionsOfManyToolsAreBounded(t *testing.T) {
+	t.Parallel()
+	f := serve(t, mcpserver.Exposure{Search: true})
+	var ids []string
+	for i := range 4 {
+		tool := toolroom.Tool{
+			ID: toolroom.MustParseID(fmt.Sprintf("large:t%d", i)), Source: toolroom.SourceGo, Description: "large",
+			InputSchema: json.RawMessage(`{"type":"object","description":"` + strings.Repeat("x", 200_000) + `"}`),
+		}
+		if err := f.runner.Catalog.Register("go", f.funcs, tool); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, tool.ID.String())
+	}
+	describe := func(tools ...string) (out struct {
+		Tools []struct {
+			InputSchema json.RawMessage `json:"input_schema"`
+		}
+		Shortened []string
+		Note      string
+	},
+	) {
+		t.Helper()
+		r, err := f.connect("2025-06-18", nil).CallTool(t.Context(), &mcp.CallToolParams{Name: "describe_tools", Arguments: map[string]any{"tools": tools}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(text(r)), &out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if all := describe(ids...); len(all.Tools) != 4 || len(all.Tools[0].InputSchema) < 200_000 || !slices.Equal(all.Shortened, ids[1:]) || all.Note == "" {
+		t.Errorf("%d tools, without their schemas %v: %s", len(all.Tools), all.Shortened, all.Note)
+	}
+	if one := describe(ids[1]); len(one.Tools) != 1 || len(one.Tools[0].InputSchema) < 200_000 || one.Shortened != nil {
+		t.Errorf("one tool: without its schema %v: %s", one.Shortened, one.Note)
+	}
 }
 
 func TestSearchModeFindsDescribesAndCalls(t *testing.T) {

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"context"
 	"encoding/json"
 	"strconv"
 
@@ -44,23 +43,33 @@ func (s *Server) getSkill(r *request) (*result, error) {
 		return nil, mcp.MethodNotFound(r.Method)
 	}
 	s.o.Ready(r.ctx)
-	entry, err := s.skill(r.ctx, r.Name, s.readers(r.who, catalog.ReadTool))
+	entry, err := s.skill(r, s.readers(r.who, catalog.ReadTool))
 	if err != nil {
 		return nil, err
 	}
 	return &result{members: members(map[string]any{"ttlMs": listTTL, "cacheScope": "private", "skill": entry})}, nil
 }
 
-// skill asks the sources that may know a skill, one after the other.
-func (s *Server) skill(ctx context.Context, uri string, visible func(string) bool) (any, error) {
+// skill asks the sources that may know a skill, one after the other. A caller whom a source
+// may not be asked for gets what its list has.
+func (s *Server) skill(r *request, visible func(string) bool) (any, error) {
+	uri := r.Name
 	providers, own := s.o.Library.SkillProviders(uri, visible)
 	for _, provider := range providers {
+		if !s.mayAsk(r.ctx, r.who, catalog.ToolID(provider, catalog.ReadTool), map[string]any{"uri": own}) {
+			for _, k := range s.o.Library.Skills(func(p string) bool { return p == provider && visible(p) }) {
+				if k.URI == own {
+					return skillEntry(catalog.Skill{Skill: k.Skill, Provider: provider, Shown: uri}), nil
+				}
+			}
+			continue
+		}
 		src, _ := s.o.Library.Source(provider)
 		from, ok := source.As[source.Library](src)
 		if !ok {
 			continue
 		}
-		found, err := from.Skill(ctx, own)
+		found, err := from.Skill(r.ctx, own)
 		switch {
 		case err == nil:
 			return skillEntry(catalog.Skill{Skill: found, Provider: provider, Shown: uri}), nil

@@ -3,6 +3,8 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
@@ -85,7 +87,9 @@ func (r *result) acceptable(of *toolroom.Result, told *schema.Schema) error {
 	switch {
 	case of.Error != nil && value != nil:
 		r.members.drop("structuredContent")
-		more = append(more, string(value))
+		if rest := unsaid(value, of.Text()); rest != "" {
+			more = append(more, rest)
+		}
 	case of.Error == nil && told != nil && !fits(told, value):
 		r.members.set("structuredContent", map[string]string{textMember: of.Text()})
 	}
@@ -93,6 +97,38 @@ func (r *result) acceptable(of *toolroom.Result, told *schema.Schema) error {
 		more = append(more, "Note: the call has run, but "+w.Message)
 	}
 	return r.addTexts(more)
+}
+
+// shortMember is the length of a text, in bytes, that may be said twice: it may be in the
+// content by accident, and costs little.
+const shortMember = 12
+
+// unsaid returns an object without the members whose texts are in said, such as the output
+// of a program, which may be long. It returns "" if no member is left.
+func unsaid(object json.RawMessage, said string) string {
+	all, err := jsonx.Members(object)
+	if err != nil {
+		return string(object)
+	}
+	left := slices.DeleteFunc(slices.Clone(all), func(m jsonx.Member) bool {
+		var text string
+		if json.Unmarshal(m.Value, &text) != nil {
+			return false
+		}
+		text = strings.TrimSpace(text)
+		return len(text) >= shortMember && strings.Contains(said, text)
+	})
+	switch {
+	case len(left) == len(all):
+		return string(object)
+	case len(left) == 0:
+		return ""
+	}
+	out := []byte{'{'}
+	for _, m := range left {
+		out = appendMember(out, m.Name, m.Value)
+	}
+	return string(append(out, '}'))
 }
 
 // member is a member as JSON, nil if there is none.

@@ -145,6 +145,29 @@ func TestClientsGetEveryAnswerInAFormThatTheirSDKsTake(t *testing.T) {
 	})
 }
 
+func TestAFailureSaysTheOutputOfItsProgramOnce(t *testing.T) {
+	t.Parallel()
+	f := serve(t, direct(t))
+	f.promise("program", toolroom.SourceCLI, "", source.Output{
+		Failed:  true,
+		Value:   json.RawMessage(`{"stdout":"all of the output\n","stderr":"no such object","exit_code":2,"cwd":"/elsewhere/in/the/tree"}`),
+		Content: []toolroom.Content{toolroom.TextContent("exit status 2: no such object\n\nall of the output")},
+	})
+	answer, err := f.connect("2025-06-18", nil).CallTool(t.Context(), &mcp.CallToolParams{Name: "promise__program"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := string(must(t, answer.Content))
+	if rest, ok := answer.Content[len(answer.Content)-1].(*mcp.TextContent); !ok || rest.Text != `{"exit_code":2,"cwd":"/elsewhere/in/the/tree"}` {
+		t.Errorf("what the output does not say: %s", content)
+	}
+	for _, once := range []string{"all of the output", "no such object", "exit_code", "/elsewhere/in/the/tree"} {
+		if n := strings.Count(content, once); n != 1 {
+			t.Errorf("%q is there %d times: %s", once, n, content)
+		}
+	}
+}
+
 func must(t *testing.T, v any) []byte {
 	t.Helper()
 	text, err := jsonx.Marshal(v)

@@ -65,6 +65,8 @@ type Config struct {
 	Command string
 	Args    []string
 	Dir     string
+	// Place is the folder of relative paths where the program runs; the default is Dir.
+	Place string
 	// Env returns the whole environment. It is called at each call.
 	Env         func(context.Context) ([]string, error)
 	Description string

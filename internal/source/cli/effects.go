@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"slices"
@@ -15,7 +16,7 @@ import (
 // only from help that has been read already, because policy has not yet permitted
 // the program to run.
 func (s *Source) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
-	dir, err := filepath.Abs(s.o.Dir)
+	dir, err := filepath.Abs(cmp.Or(s.o.Place, s.o.Dir))
 	if err != nil {
 		return []toolroom.Effect{{Kind: toolroom.EffectCommand}}, ""
 	}

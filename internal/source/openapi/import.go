@@ -294,7 +294,8 @@ func (i *importer) server(operation, item *Node) (*url.URL, error) {
 	server, err := parseServer(address)
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the document does not name its server: %w", err).
-			WithHint("set base_url of the source").WithCLIHint("sources add takes it as --base-url")
+			WithHint("set base_url of the source").
+			WithCLIHint("say where it is: toolroom sources add --force %s --openapi %s --base-url http://HOST:PORT; or set openapi.base_url: toolroom sources edit %[1]s", i.namespace, i.config.Spec)
 	}
 	if i.leaksTo(server) {
 		return nil, toolroom.Errorf(toolroom.CodeUnsupported,

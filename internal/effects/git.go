@@ -1,0 +1,199 @@
+package effects
+
+import (
+	"cmp"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// git notes the sub-command without the options before it, so that a rule on
+// "git push" meets "git -C x push" as well.
+func (r *shellReader) git(args []field) {
+	moved := false
+	for i := 0; i < len(args); i++ {
+		f := args[i]
+		switch {
+		case !f.known:
+			r.anyCommand()
+			return
+		case f.text == "-c" || strings.HasPrefix(f.text, "-c") || strings.HasPrefix(f.text, "--config-env") || strings.HasPrefix(f.text, "--exec-path"):
+			r.anyCommand() // aliases, pagers and hooks are commands
+			if f.text == "-c" || f.text == "--config-env" {
+				i++
+			}
+			moved = true
+		case f.text == "-C" && i+1 < len(args):
+			i++
+			defer r.inFolder(args[i])()
+			moved = true
+		case slices.Contains([]string{"-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix"}, f.text):
+			r.files(args[i:min(i+2, len(args))])
+			if i++; f.text == "--work-tree" && i < len(args) {
+				defer r.inFolder(args[i])()
+			}
+			moved = true
+		case strings.HasPrefix(f.text, "-"):
+			if tree, ok := strings.CutPrefix(f.text, "--work-tree="); ok {
+				defer r.inFolder(field{text: tree, known: true})()
+			}
+			r.files(args[i : i+1])
+			moved = true
+		default:
+			r.gitCommand(f.text, args[i+1:])
+			if moved {
+				r.add(toolroom.EffectCommand, "", line(append([]field{{text: "git", known: true}}, args[i:]...)))
+			}
+			return
+		}
+	}
+}
+
+// gitCommands are the commands of git that start nothing but git, with the short options
+// that do.
+var gitCommands = map[string]string{
+	"add": "", "am": "", "apply": "", "archive": "", "blame": "", "branch": "", "cat-file": "", "checkout": "", "cherry-pick": "", "clean": "", "clone": "uc", "commit": "",
+	"describe": "", "diff": "", "fetch": "", "for-each-ref": "", "grep": "O", "init": "", "log": "", "ls-files": "", "ls-remote": "", "ls-tree": "", "merge": "", "mv": "",
+	"pull": "", "push": "", "rebase": "x", "reflog": "", "remote": "", "reset": "", "restore": "", "rev-list": "", "rev-parse": "", "revert": "", "rm": "", "shortlog": "",
+	"show": "", "show-ref": "", "stash": "", "status": "", "switch": "", "symbolic-ref": "", "tag": "", "version": "", "whatchanged": "", "worktree": "",
+}
+
+// gitCommand reads a command of git. One that is not known may be an alias, and what some
+// are told runs programs.
+func (r *shellReader) gitCommand(name string, args []field) {
+	letters, ok := gitCommands[name]
+	if !ok || slices.ContainsFunc(args, func(f field) bool {
+		short := f.known && len(f.text) > 1 && f.text[0] == '-' && f.text[1] != '-'
+		return !f.known || startsProgram("git", f) || short && letters != "" && strings.ContainsAny(f.text, letters) || strings.HasPrefix(f.text, "ext::")
+	}) {
+		r.anyCommand()
+	}
+	r.files(args)
+	r.gitHosts(name, args)
+	r.gitFiles(name, args)
+}
+
+// gitHosts notes the hosts that a command of git reaches. A remote has its address in the
+// config of the repository.
+func (r *shellReader) gitHosts(name string, args []field) {
+	switch name {
+	case "clone", "fetch", "pull", "push", "ls-remote":
+	case "remote":
+		if !slices.ContainsFunc(args, func(f field) bool {
+			return !f.known || slices.Contains([]string{"update", "show", "prune", "set-head", "-f"}, f.text)
+		}) {
+			return
+		}
+	case "archive":
+		if !slices.ContainsFunc(args, func(f field) bool { return strings.HasPrefix(f.text, "--rem") }) {
+			return
+		}
+	default:
+		return
+	}
+	r.add(toolroom.EffectHost, "connect", "")
+}
+
+// gitFiles notes what a command of git does with the files of its work tree.
+func (r *shellReader) gitFiles(name string, args []field) {
+	words := plain(args)
+	given := func(options ...string) bool {
+		return slices.ContainsFunc(args, func(f field) bool {
+			return !f.known || slices.ContainsFunc(options, func(o string) bool { return strings.HasPrefix(f.text, o) })
+		})
+	}
+	switch name {
+	case "add", "blame":
+		r.gitPaths(words, given("--pathspec"), "read")
+	case "mv":
+		r.gitPaths(words, false, "read", "write", "delete")
+	case "rm":
+		if !given("--cached") || given("--pathspec") {
+			r.gitPaths(words, given("--pathspec"), "delete")
+		}
+	case "commit", "diff", "grep":
+		r.gitPaths(nil, true, "read")
+	case "clean":
+		r.gitPaths(nil, true, "delete")
+	case "reset":
+		if given("--h", "--m", "--k") {
+			r.gitPaths(nil, true, "write", "delete")
+		}
+	case "checkout":
+		if given("-b") {
+			r.gitPaths(nil, true, "write")
+			break
+		}
+		fallthrough
+	case "restore":
+		r.gitPaths(nil, true, "write", "delete")
+	case "am", "apply", "cherry-pick", "merge", "pull", "rebase", "revert", "stash", "switch", "worktree":
+		r.gitPaths(nil, true, "write")
+	case "clone", "init":
+		r.file("write", field{text: ".", known: true})
+		for _, f := range words {
+			r.file("write", f)
+		}
+	}
+}
+
+// gitPaths notes that a command uses the files that it names, or the whole work tree.
+func (r *shellReader) gitPaths(named []field, whole bool, modes ...string) {
+	whole = whole || len(named) == 0 || slices.ContainsFunc(named, func(f field) bool {
+		return !f.known || strings.HasPrefix(f.text, ":") || strings.ContainsAny(f.text, `*?[\`) // patterns of git
+	})
+	for _, mode := range modes {
+		switch {
+		case !whole:
+			for _, f := range named {
+				r.file(mode, f)
+			}
+		case r.lost:
+			r.add(toolroom.EffectFile, mode, "")
+		default:
+			for _, dir := range r.dirs {
+				r.add(toolroom.EffectFile, mode, r.workTree(dir))
+			}
+		}
+	}
+}
+
+// workTree returns the folder around dir that is a repository's, or dir.
+func (r *shellReader) workTree(dir string) string {
+	if tree, ok := r.trees[dir]; ok || !strings.HasPrefix(dir, "/") || len(dir) > maxPath {
+		return cmp.Or(tree, dir)
+	}
+	if r.trees == nil {
+		r.trees = map[string]string{}
+	}
+	r.trees[dir] = dir
+	real, ok := Resolve(dir)
+	for at := real; ok; at = path.Dir(at) {
+		if _, err := os.Lstat(at + "/.git"); err == nil {
+			r.trees[dir] = at
+			break
+		}
+		ok = at != "/"
+	}
+	return r.trees[dir]
+}
+
+// inFolder reads on as if the command began in a folder, until back is called.
+func (r *shellReader) inFolder(f field) (back func()) {
+	dirs, lost := r.dirs, r.lost
+	switch {
+	case !f.known || f.glob || strings.HasPrefix(f.text, "~") && f.text != "~" && !strings.HasPrefix(f.text, "~/"):
+		r.lost = true
+	case strings.HasPrefix(f.text, "/") || f.text == "~" || strings.HasPrefix(f.text, "~/"):
+		r.dirs, r.lost = []string{f.text}, false
+	default:
+		r.dirs = nil
+		for _, dir := range dirs {
+			r.dirs = append(r.dirs, dir+"/"+f.text)
+		}
+	}
+	return func() { r.dirs, r.lost = dirs, lost }
+}
