@@ -118,7 +118,7 @@ func (a *App) applySearch(c *config.Config) error {
 }
 
 func (a *App) setMeaning(m *meaning, c *config.Config) {
-	a.catalog.SetMeaning(&catalog.Meaning{Query: m.service.Query, Weight: cmp.Or(c.Search.Weight, defaultWeight)})
+	a.catalog.SetMeaning(&catalog.Meaning{Query: m.service.Queries, Weight: cmp.Or(c.Search.Weight, defaultWeight)})
 }
 
 // embedder returns the embedder in use, nil if there is none.

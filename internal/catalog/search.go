@@ -36,8 +36,9 @@ type Caller struct {
 // Meaning lets searches find tools by what they mean. The index has the vectors of tools
 // from [Catalog.SetVectors].
 type Meaning struct {
-	// Query returns the vector of a query, or nil and the reason. It must not take long.
-	Query func(ctx context.Context, query string) (vector []float32, reason string)
+	// Query returns the vectors of the parts of a query, or nil and the reason. It must not
+	// take long.
+	Query func(ctx context.Context, parts []string) (vectors [][]float32, reason string)
 	// Weight is how much meaning counts beside words.
 	Weight float64
 }
@@ -165,11 +166,11 @@ func (c *Catalog) understand(query string, caller *Caller, o *search.Options) (n
 	if n, enough := c.index.Vectored(); !enough {
 		return fmt.Sprintf("searched by words alone: %d of %d tools are embedded so far", n, c.index.Len())
 	}
-	vector, reason := m.Query(context.Background(), query)
-	if vector == nil {
+	vectors, reason := m.Query(context.Background(), search.Parts(query))
+	if vectors == nil {
 		return "searched by words alone: " + reason
 	}
-	o.Vector, o.Weight = vector, m.Weight
+	o.Vectors, o.Weight = vectors, m.Weight
 	return ""
 }
 

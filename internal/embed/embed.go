@@ -53,7 +53,7 @@ type Service struct {
 	o       Options
 	ctx     context.Context
 	stop    context.CancelFunc
-	queries *lru.Cache[string, []float32]
+	queries *lru.Cache[string, [][]float32]
 	running sync.WaitGroup
 
 	mu       sync.Mutex
@@ -77,7 +77,7 @@ func New(open func(context.Context) (Embedder, error), o Options) *Service {
 	if o.RequestTimeout <= 0 {
 		o.RequestTimeout = time.Minute
 	}
-	cache, err := lru.New[string, []float32](cachedQueries)
+	cache, err := lru.New[string, [][]float32](cachedQueries)
 	if err != nil {
 		panic(err) // only for a size below 1
 	}
@@ -94,17 +94,35 @@ func (s *Service) Close() {
 	s.running.Wait()
 }
 
-// Query returns the vector of a query, or nil and the reason. It waits for
-// [Options.Wait] at most; a vector that comes later serves the next search.
+// Query returns the vector of a query, or nil and the reason; see [Service.Queries].
 func (s *Service) Query(ctx context.Context, text string) (vector []float32, reason string) {
-	text = strings.Join(strings.Fields(text[:min(len(text), maxQuery)]), " ")
-	if text == "" {
+	vectors, reason := s.Queries(ctx, []string{text})
+	if len(vectors) == 0 {
+		return nil, reason
+	}
+	return vectors[0], ""
+}
+
+// Queries returns the vectors of the parts of a query, or nil and the reason. It waits for
+// [Options.Wait] at most; vectors that come later serve the next search.
+func (s *Service) Queries(ctx context.Context, parts []string) (vectors [][]float32, reason string) {
+	left := maxQuery
+	var texts []string
+	for _, text := range parts {
+		text = strings.Join(strings.Fields(text[:min(len(text), left)]), " ")
+		left -= len(text)
+		if text != "" {
+			texts = append(texts, text)
+		}
+	}
+	if len(texts) == 0 {
 		return nil, ""
 	}
-	if v, ok := s.queries.Get(text); ok {
+	key := strings.Join(texts, "\n") // no text has a line end
+	if v, ok := s.queries.Get(key); ok {
 		return v, ""
 	}
-	done, reason := s.ask(text)
+	done, reason := s.ask(key, texts)
 	if reason != "" {
 		return nil, reason
 	}
@@ -117,17 +135,17 @@ func (s *Service) Query(ctx context.Context, text string) (vector []float32, rea
 	case <-ctx.Done():
 		return nil, "the search was cancelled"
 	}
-	if v, ok := s.queries.Get(text); ok {
+	if v, ok := s.queries.Get(key); ok {
 		return v, ""
 	}
 	return nil, s.trouble()
 }
 
-// ask starts to compute the vector of a query, unless that is under way.
-func (s *Service) ask(text string) (done chan struct{}, reason string) {
+// ask starts to compute the vectors of a query, unless that is under way.
+func (s *Service) ask(key string, texts []string) (done chan struct{}, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if done, ok := s.asked[text]; ok {
+	if done, ok := s.asked[key]; ok {
 		return done, ""
 	}
 	switch {
@@ -139,16 +157,16 @@ func (s *Service) ask(text string) (done chan struct{}, reason string) {
 		return nil, "the embedder is busy"
 	}
 	done = make(chan struct{})
-	s.asked[text] = done
+	s.asked[key] = done
 	s.running.Go(func() {
 		defer func() {
 			s.mu.Lock()
-			delete(s.asked, text)
+			delete(s.asked, key)
 			s.mu.Unlock()
 			close(done)
 		}()
-		if vectors, err := s.Embed(s.ctx, []string{text}); err == nil {
-			s.queries.Add(text, vectors[0])
+		if vectors, err := s.Embed(s.ctx, texts); err == nil {
+			s.queries.Add(key, vectors)
 		}
 	})
 	return done, ""

@@ -54,11 +54,12 @@ func (ix *Index) enoughVectors() bool { return ix.vectored > 0 && 10*ix.vectored
 // Unrelated sentences have about 0.1.
 const minCosine = 0.3
 
-// blend scales the scores to 0..1, and adds the cosines, scaled the same and weighted. A
+// blend scales the scores to 0..1, and adds the cosines, scaled the same and weighted. The
+// cosine of a document is that of the part of the query that is nearest to it. A
 // document without a vector is taken to mean as much as it says. It returns whether the
 // meaning of a document is near that of the query.
-func (ix *Index) blend(scores []tally, query []float32, weight float64) (similar func(int32) bool) {
-	if query == nil || !ix.enoughVectors() {
+func (ix *Index) blend(scores []tally, query [][]float32, weight float64) (similar func(int32) bool) {
+	if len(query) == 0 || !ix.enoughVectors() {
 		return func(int32) bool { return false }
 	}
 	cosines := make([]float32, len(scores))
@@ -66,8 +67,11 @@ func (ix *Index) blend(scores []tally, query []float32, weight float64) (similar
 	low, high := float32(math.Inf(1)), float32(math.Inf(-1))
 	for slot, v := range ix.vectors {
 		best = max(best, scores[slot].score)
-		if len(v) == len(query) {
-			c := dot(v, query)
+		if len(v) == len(query[0]) {
+			c := float32(-1)
+			for _, part := range query {
+				c = max(c, dot(v, part))
+			}
 			cosines[slot] = c
 			low, high = min(low, c), max(high, c)
 		}
@@ -80,7 +84,7 @@ func (ix *Index) blend(scores []tally, query []float32, weight float64) (similar
 		t := &scores[slot]
 		words := t.score / best
 		switch v := ix.vectors[slot]; {
-		case len(v) != len(query):
+		case len(v) != len(query[0]):
 			t.score = words * (1 + weight)
 		case words > 0 || cosines[slot] >= minCosine:
 			t.score = words + weight*float64(cosines[slot]-low)/span
@@ -103,6 +107,36 @@ func dot(a, b []float32) float32 {
 		s0 += a[i] * b[i]
 	}
 	return s0 + s1 + s2 + s3
+}
+
+// Bounds on the parts of a query.
+const (
+	maxParts    = 8
+	minPart     = 3       // words; less says too little to be compared
+	maxEmbedded = 2 << 10 // bytes of a query that are embedded
+)
+
+// Parts returns the sentences of a query, each of which is embedded on its own: a query
+// that asks for several things is near none of them as a whole. A short sentence goes with the next one.
+func Parts(query string) []string {
+	var parts []string
+	part, words := "", 0
+	for _, word := range strings.Fields(cut(query, maxEmbedded)) {
+		part = strings.TrimSpace(part + " " + word)
+		words++
+		if words >= minPart && strings.ContainsRune(".!?", rune(word[len(word)-1])) && len(parts) < maxParts-1 {
+			parts = append(parts, part)
+			part, words = "", 0
+		}
+	}
+	switch last := len(parts) - 1; {
+	case part == "":
+	case words < minPart && last >= 0:
+		parts[last] += " " + part
+	default:
+		parts = append(parts, part)
+	}
+	return parts
 }
 
 // apart writes a name as its words: createIssue and create_issue as create issue.

