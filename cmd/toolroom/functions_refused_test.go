@@ -172,6 +172,7 @@ func TestWhatCannotBeReleasedOrTakenBackSaysTheNextStep(t *testing.T) {
 	_, promoted := s.Promote(t.Context(), "fn:half", 0, release.Test, release.Prod, false, "ada")
 	served := s.Deprecate(t.Context(), "fn:half", 1, "", false, "ada")
 	never := rollback(release.Prod, 2)
+	missing := rollback(release.Prod, 77)
 	first := rollback(release.Prod, 0) // takes the first release back: then nothing is served
 	for what, c := range map[string]struct {
 		err         error
@@ -182,6 +183,7 @@ func TestWhatCannotBeReleasedOrTakenBackSaysTheNextStep(t *testing.T) {
 		"nothing is promoted":                 {promoted, "nothing to promote", "tool release fn:half --env test"},
 		"a served version is deprecated":      {served, "prod serves version 1", "tool rollback fn:half"},
 		"back to what was never served":       {never, "has never served version 2", "tool release fn:half@2"},
+		"back to what is not there":           {missing, "no version 77", "tool show fn:half"},
 		"back from nothing":                   {rollback(release.Prod, 0), "nothing to roll back", "tool log fn:half"},
 		"back in an environment without any":  {rollback(release.Test, 0), "nothing to roll back", "tool log fn:half"},
 		"back in an environment of no config": {rollback("nope", 0), "there are prod, test", "releases.environments"},

@@ -2,14 +2,17 @@ package catalog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/schema"
 	"github.com/toolroom/toolroom/internal/visible"
 	"github.com/toolroom/toolroom/source"
 )
@@ -101,18 +104,16 @@ func providers(offers []*Entry) []string {
 // digest extracts the facts that a caller needs first from the top level of a schema.
 func digest(raw json.RawMessage) (required []string, defaults map[string]any, types map[string]string) {
 	var s struct {
-		Required   []string `json:"required"`
-		Properties map[string]struct {
-			Type    any              `json:"type"`
-			Default *json.RawMessage `json:"default"`
-			Enum    []any            `json:"enum"`
-		} `json:"properties"`
+		Required   []string                   `json:"required"`
+		Properties map[string]json.RawMessage `json:"properties"`
+		Defs       definitions                `json:"$defs"`
 	}
 	// A schema of another form has no digest; the description shows all of it anyway.
 	if len(raw) == 0 || json.Unmarshal(raw, &s) != nil {
 		return nil, nil, nil
 	}
-	for name, p := range s.Properties {
+	for name, raw := range s.Properties {
+		p := s.Defs.property(raw)
 		if p.Default != nil {
 			if defaults == nil {
 				defaults = map[string]any{}
@@ -122,23 +123,63 @@ func digest(raw json.RawMessage) (required []string, defaults map[string]any, ty
 		if types == nil {
 			types = map[string]string{}
 		}
-		types[name] = typeWord(p.Type, p.Enum)
+		types[name] = p.words(s.Defs)
 	}
 	return s.Required, defaults, types
 }
 
-func typeWord(t any, enum []any) string {
-	switch t := t.(type) {
-	case string:
-		if len(enum) > 0 {
-			return "one of " + words(enum)
+// property is what a digest shows of the schema of a property.
+type property struct {
+	Type       any                        `json:"type"`
+	Default    *json.RawMessage           `json:"default"`
+	Enum       []any                      `json:"enum"`
+	Items      json.RawMessage            `json:"items"`
+	Properties map[string]json.RawMessage `json:"properties"`
+	Ref        string                     `json:"$ref"`
+}
+
+type definitions map[string]json.RawMessage
+
+// property reads a schema, or the definition that it refers to. One of another form
+// allows anything.
+func (d definitions) property(raw json.RawMessage) property {
+	var p, of property
+	if json.Unmarshal(raw, &p) != nil {
+		return property{}
+	}
+	if def := d[strings.TrimPrefix(p.Ref, "#/$defs/")]; def != nil && json.Unmarshal(def, &of) == nil {
+		of.Default = cmp.Or(p.Default, of.Default)
+		return of
+	}
+	return p
+}
+
+// words returns the type in words, with the elements of an array and the members of an
+// object.
+func (p property) words(d definitions) string {
+	if p.Type == "array" && p.Items != nil {
+		return "array of " + d.property(p.Items).word()
+	}
+	return p.word()
+}
+
+func (p property) word() string {
+	switch {
+	case len(p.Enum) > 0:
+		return "one of " + words(p.Enum)
+	case p.Type == "object" && len(p.Properties) > 0:
+		const most = 8
+		names := slices.Sorted(maps.Keys(p.Properties))
+		if len(names) > most {
+			names = append(names[:most], "…")
 		}
+		return "object {" + strings.Join(names, ", ") + "}"
+	}
+	switch t := p.Type.(type) {
+	case string:
 		return t
 	case []any:
 		return words(t)
-	}
-	if len(enum) > 0 {
-		return "one of " + words(enum)
 	}
 	return "any"
 }
@@ -216,6 +257,8 @@ func sketch(raw json.RawMessage) (json.RawMessage, bool) {
 			Examples []json.RawMessage `json:"examples"`
 			Default  json.RawMessage   `json:"default"`
 			Const    json.RawMessage   `json:"const"`
+			Format   string            `json:"format"`
+			Pattern  string            `json:"pattern"`
 		} `json:"properties"`
 	}
 	if json.Unmarshal(raw, &s) != nil {
@@ -233,7 +276,7 @@ func sketch(raw json.RawMessage) (json.RawMessage, bool) {
 			args[name] = p.Examples[0]
 		case len(p.Enum) > 0:
 			args[name] = p.Enum[0]
-		case p.Type == "string":
+		case p.Type == "string" && p.Format == "" && p.Pattern == "":
 			placeholder, err := jsonx.Marshal("<" + name + ">")
 			if err != nil {
 				return nil, false
@@ -241,12 +284,21 @@ func sketch(raw json.RawMessage) (json.RawMessage, bool) {
 			args[name] = placeholder
 		case p.Type == "boolean":
 			args[name] = json.RawMessage("true")
-		default: // numbers have bounds, lists and objects have contents
+		default: // numbers and some texts have bounds, lists and objects have contents
 			return nil, false
 		}
 	}
 	out, err := jsonx.Marshal(args)
 	return out, err == nil
+}
+
+// ExampleWords returns example arguments of a schema for a command line.
+func ExampleWords(input json.RawMessage) string {
+	args, ok := sketch(input)
+	if s, err := schema.Compile(input, schema.Limits{}); !ok && err == nil {
+		args, _ = s.Example()
+	}
+	return strings.TrimPrefix(shellArguments(args), " ")
 }
 
 // shellArguments writes arguments as key=value if that is exact and on one line, else as

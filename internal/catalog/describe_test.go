@@ -179,3 +179,33 @@ func TestShortenKeepsToItsLength(t *testing.T) {
 		}
 	}
 }
+
+// TestTypesAreInWords tests the digest of schemas, also of forms that say little.
+func TestTypesAreInWords(t *testing.T) {
+	t.Parallel()
+	_, defaults, types := digest(json.RawMessage(`{"properties":{
+		"stops":{"type":"array","items":{"$ref":"#/$defs/Stop"}},"tags":{"type":"array","items":{"type":"string"}},
+		"stop":{"$ref":"#/$defs/Stop","default":{}},"loop":{"$ref":"#/$defs/Loop"},"gone":{"$ref":"#/$defs/None"},
+		"pair":{"type":"array","items":[{"type":"string"}]},"list":{"type":"array"},"any":true},
+		"$defs":{"Stop":{"type":"object","properties":{"name":true,"minutes":{}}},"Loop":{"type":"array","items":{"$ref":"#/$defs/Loop"}},"x":true}}`))
+	want := map[string]string{
+		"stops": "array of object {minutes, name}", "tags": "array of string", "stop": "object {minutes, name}",
+		"loop": "array of array", "gone": "any", "pair": "array of any", "list": "array", "any": "any",
+	}
+	if diff := cmp.Diff(want, types); diff != "" || len(defaults) != 1 {
+		t.Errorf("-want +got\n%s%v", diff, defaults)
+	}
+}
+
+func TestExampleWordsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	for schema, want := range map[string]string{
+		`{"required":["n","who"],"properties":{"n":{"type":"integer"},"who":{"type":"string"}}}`: "n=0 'who=<who>'",
+		`{"required":["day"],"properties":{"day":{"type":"string","format":"date"}}}`:            "day=2026-01-31",
+		`{"properties":{"n":{"type":"integer"}}}`:                                                "",
+	} {
+		if got := ExampleWords(json.RawMessage(schema)); got != want {
+			t.Errorf("%s: %s, not %s", schema, got, want)
+		}
+	}
+}

@@ -96,6 +96,20 @@ func parseWords(args []string, schema json.RawMessage, read func(string) ([]byte
 	return jsonx.Marshal(object)
 }
 
+// parseValue reads the value of a flag: JSON of the schema's type, or else the text of
+// key=text.
+func parseValue(flag, text string, schema json.RawMessage) (json.RawMessage, error) {
+	w, s := &words{}, shapeOf(schema)
+	if value, err := jsonx.Decode([]byte(text), jsonx.Limits{}); err == nil && isOf(s.types(), value) {
+		return json.RawMessage(text), nil
+	}
+	value, ok := w.one(word{key: flag, text: text}, s)
+	if !ok {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s", strings.Join(w.problems, "\n")).WithHint("%s", w.hint)
+	}
+	return jsonx.Marshal(value)
+}
+
 // problem records a mistake. Only the first hint is shown.
 func (w *words) problem(hint, format string, args ...any) {
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))

@@ -310,3 +310,23 @@ func TestAnImageIsNoBase64OnATerminal(t *testing.T) {
 		}
 	}
 }
+
+func TestTheValueOfAFlagIsOfTheSchemasType(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ schema, text, want string }{
+		{`{"type":"object"}`, `{"a": 1}`, `{"a": 1}`},
+		{`{"type":"object"}`, `{`, ""},
+		{`{"type":"integer"}`, "x", ""},
+		{`{"type":"string"}`, "42", `"42"`},
+		{`{"type":"string"}`, `"a"`, `"a"`},
+		{`{"type":"string"}`, `a`, `"a"`},
+		{`{"type":["string","null"]}`, `null`, `null`},
+		{"", `{`, `"{"`},
+		{"", `3`, `3`},
+	} {
+		got, err := parseValue("--expect", tt.text, json.RawMessage(tt.schema))
+		if string(got) != tt.want || (err != nil) != (tt.want == "") {
+			t.Errorf("%s of %s is %s, %v, not %s", tt.text, tt.schema, got, err, tt.want)
+		}
+	}
+}

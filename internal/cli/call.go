@@ -211,8 +211,9 @@ func withoutOutput(message string, r *toolroom.Result) string {
 // typedHints returns the hints of an error, with arguments that would be accepted as a person
 // types them.
 func typedHints(e *toolroom.Error) string {
-	args, err := jsonx.Marshal(e.Details["example"])
-	if e.Code != toolroom.CodeInvalidArguments || e.Details["example"] == nil || err != nil || e.Tool == "" {
+	example, ok := e.Details["example"]
+	args, err := jsonx.Marshal(example)
+	if !ok || err != nil || e.Code != toolroom.CodeInvalidArguments || e.Tool == "" {
 		return e.Hints()
 	}
 	return "this would be accepted: " + catalog.ShellCall(e.Tool, args)

@@ -156,7 +156,7 @@ func (a *cli) printPushed(pushed []release.Pushed) error {
 			continue
 		}
 		a.screen.say("%s: version %d (%s)%s", p.Tool, p.Number, p.Digest[:12], savedCases(p.Cases))
-		a.screen.say("  try it: toolroom tool test %s %s", id.Name, exampleWords(p.Spec.InputSchema))
+		a.screen.say("  try it: toolroom tool test %s %s", id.Name, tryWords(p.Spec.InputSchema))
 		a.screen.say("  release it: toolroom tool release %s", id.Name)
 	}
 	return nil
@@ -169,32 +169,10 @@ func savedCases(n int) string {
 	return ", " + count(n, "case")
 }
 
-// exampleWords returns example arguments in the form of the command line.
-func exampleWords(schema json.RawMessage) string {
-	var s struct {
-		Properties map[string]struct{ Type any }
-		Required   []string
-	}
-	if json.Unmarshal(schema, &s) != nil {
-		return ""
-	}
-	if len(s.Required) == 0 {
-		return "'{}'" // a call, where no words run the saved cases
-	}
-	var words []string
-	for _, name := range s.Required {
-		value := "…"
-		switch s.Properties[name].Type {
-		case "integer", "number":
-			value = "21"
-		case "string":
-			value = "text"
-		case "boolean":
-			value = "true"
-		}
-		words = append(words, name+"="+value)
-	}
-	return strings.Join(words, " ")
+// tryWords returns example arguments for toolroom tool test, which runs the saved cases if
+// there are none.
+func tryWords(input json.RawMessage) string {
+	return cmp.Or(catalog.ExampleWords(input), "'{}'")
 }
 
 // maxUpload bounds a file that is read for an upload; the inspection has a lower limit and

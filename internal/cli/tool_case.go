@@ -35,7 +35,7 @@ func (a *cli) toolCaseAddCommand() *cobra.Command {
   toolroom tool case add --from call_01JD`,
 		Args: arguments(0, -1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			made := &release.Case{Author: a.author(), Assert: assert, Error: toolroom.Code(fails), Schema: json.RawMessage(schema), Expect: json.RawMessage(expect)}
+			made := &release.Case{Author: a.author(), Assert: assert, Error: toolroom.Code(fails), Schema: json.RawMessage(schema)}
 			if fakes != "" {
 				text := []byte(fakes)
 				if path, ok := strings.CutPrefix(fakes, "@"); ok || fakes == "-" {
@@ -51,17 +51,14 @@ func (a *cli) toolCaseAddCommand() *cobra.Command {
 			var err error
 			switch {
 			case from != "":
-				err = a.caseFrom(ctx, r, made, from, name)
+				err = a.caseFrom(ctx, r, made, from, name, expect)
 			case len(args) < 2:
 				return usage("toolroom tool case add double half x=21 --expect 42", "name the tool and the case, or use --from CALL")
 			default:
-				err = a.caseOf(ctx, r, made, args)
+				err = a.caseOf(ctx, r, made, args, expect)
 			}
 			if err != nil {
 				return err
-			}
-			if expect != "" && !json.Valid(made.Expect) {
-				made.Expect, _ = json.Marshal(expect) // a text without quotes
 			}
 			if err := r.Parts().Releases.AddCase(ctx, made); err != nil {
 				return err
@@ -73,7 +70,7 @@ func (a *cli) toolCaseAddCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&from, "from", "", "record the arguments, the value and the answers to the calls of this call")
 	f.StringVar(&name, "name", "", "with --from: name of the case (default: the call's id)")
-	f.StringVar(&expect, "expect", "", "the exact value, as JSON or text")
+	f.StringVar(&expect, "expect", "", "the exact value: JSON, or text where the tool returns text")
 	f.StringVar(&schema, "schema", "", "a JSON Schema that the value must fit")
 	f.StringVar(&assert, "assert", "", "a condition in Expr on value and arguments")
 	f.StringVar(&fakes, "fakes", "", "answers to the tool's own calls: JSON, or @FILE")
@@ -81,7 +78,7 @@ func (a *cli) toolCaseAddCommand() *cobra.Command {
 	return c
 }
 
-func (a *cli) caseOf(ctx context.Context, r *app.App, made *release.Case, args []string) error {
+func (a *cli) caseOf(ctx context.Context, r *app.App, made *release.Case, args []string, expect string) error {
 	s, tool, number, err := found(ctx, r, args[0])
 	if err != nil {
 		return err
@@ -89,6 +86,11 @@ func (a *cli) caseOf(ctx context.Context, r *app.App, made *release.Case, args [
 	v, err := s.Pick(ctx, tool, number)
 	if err != nil {
 		return err
+	}
+	if expect != "" {
+		if made.Expect, err = parseValue("--expect", expect, v.Spec.OutputSchema); err != nil {
+			return err
+		}
 	}
 	made.Tool, made.Name = tool, args[1]
 	if rest := args[2:]; len(rest) > 0 {
@@ -103,10 +105,20 @@ func (a *cli) caseOf(ctx context.Context, r *app.App, made *release.Case, args [
 
 // caseFrom records a case from the receipt of a call. What the command line says of the
 // outcome counts more.
-func (a *cli) caseFrom(ctx context.Context, r *app.App, made *release.Case, call, name string) error {
-	recorded, unrecorded, err := r.Parts().Releases.CaseOf(ctx, call)
+func (a *cli) caseFrom(ctx context.Context, r *app.App, made *release.Case, call, name, expect string) error {
+	s := r.Parts().Releases
+	recorded, unrecorded, err := s.CaseOf(ctx, call)
 	if err != nil {
 		return err
+	}
+	if expect != "" {
+		v, err := s.Pick(ctx, recorded.Tool, 0)
+		if err != nil {
+			return err
+		}
+		if made.Expect, err = parseValue("--expect", expect, v.Spec.OutputSchema); err != nil {
+			return err
+		}
 	}
 	if made.Assert == "" && made.Error == "" && len(made.Expect)+len(made.Schema) == 0 {
 		made.Expect, made.ExpectHash, made.Error = recorded.Expect, recorded.ExpectHash, recorded.Error

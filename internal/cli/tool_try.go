@@ -104,7 +104,7 @@ func (a *cli) runCases(ctx context.Context, r *app.App, args []string, junit str
 	}
 	if len(outcomes) == 0 && len(args) > 0 {
 		return toolroom.Errorf(toolroom.CodeNotFound, "%s has no saved cases", versions[0].Tool).
-			WithHint("try it with arguments: toolroom tool test %s %s; save a case: toolroom tool case add %s NAME KEY=VALUE --expect VALUE", args[0], exampleWords(versions[0].Spec.InputSchema), args[0])
+			WithHint("call it: toolroom tool test %s %s; save a case: toolroom tool case add %s NAME KEY=VALUE --expect VALUE", args[0], tryWords(versions[0].Spec.InputSchema), args[0])
 	}
 	if junit != "" {
 		if err := a.writeJUnit(junit, outcomes); err != nil {

@@ -220,6 +220,27 @@ func TestFilesAndHostsAreSeenOrUnknown(t *testing.T) {
 		"git --work-tree /x clean -f":                          "file.delete:/x",
 		"git --work-tree=/x clean -f":                          "file.delete:/x",
 		"cd $X; git clean -f":                                  "file.delete:",
+		"git rm --cached --no-cached a":                        "file.delete:/work/a",
+		"git rm --ignore-unmatch a -- --cached":                "file.delete:/work/a",
+		"git --icase-pathspecs rm A":                           "file.delete:/work",
+		"git add -A --chmod +x":                                "file.read:/work",
+		"git checkout -f -b x":                                 "file.delete:/work",
+		"git checkout -b x -f":                                 "file.delete:/work",
+		"git checkout HEAD -- a -b":                            "file.delete:/work",
+		"git checkout -b x other":                              "file.delete:/work",
+		"git switch -qf main":                                  "file.delete:/work",
+		"git switch --discard-changes main":                    "file.delete:/work",
+		"git stash -u":                                         "file.delete:/work",
+		"git stash drop":                                       "file.delete:/work",
+		"git merge --abort":                                    "file.delete:/work",
+		"git worktree remove -f x":                             "file.delete:",
+		"git --work-tree=/work/x rm a":                         "file.delete:/work/x",
+		"git --work-tree=y -C x rm a":                          "file.delete:/work/x/y",
+		"git diff --no-index --output x a b":                   "file.write:",
+		"git log --output=x":                                   "file.write:",
+		"git archive -o x HEAD":                                "file.write:",
+		"git archive --add-file a HEAD":                        "file.read:/work",
+		"git tag -F a x":                                       "file.read:/work",
 		"sftp evil.example":                                    "host:",
 		"ssh -W evil.example:1 h x":                            "host.connect:",
 		"tar cf evil.example:x y":                              "host.connect:",
@@ -287,18 +308,19 @@ ssh h uptime`), "\n") {
 
 // A command of git that is started in a folder of a repository uses the whole work tree.
 func TestGitUsesTheWholeWorkTree(t *testing.T) {
-	t.Parallel()
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{".git", "a/b"} {
+	for _, dir := range []string{".git", "a/b", "c/.git"} { // git passes over one that is not a repository
 		if err := os.MkdirAll(filepath.Join(top, dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
+	t.Setenv("HOME", top)
 	for text, want := range map[string]string{
 		"git clean -f": "file.delete:" + top, "git -C b commit -am x": "file.read:" + top, "git rm x": "file.delete:" + top + "/a/x",
+		"git -C ../c stash": "file.write:" + top, "cd ~/a; git stash": "file.write:" + top,
 	} {
 		if got := shellLines(effects.ReadShell(text, top+"/a")); !slices.Contains(got, want) {
 			t.Errorf("%q is read as %q, want %q among them", text, got, want)

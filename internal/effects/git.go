@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,7 +14,8 @@ import (
 // git notes the sub-command without the options before it, so that a rule on
 // "git push" meets "git -C x push" as well.
 func (r *shellReader) git(args []field) {
-	moved := false
+	moved, whole := false, false
+	var tree *field
 	for i := 0; i < len(args); i++ {
 		f := args[i]
 		switch {
@@ -33,17 +35,22 @@ func (r *shellReader) git(args []field) {
 		case slices.Contains([]string{"-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix"}, f.text):
 			r.files(args[i:min(i+2, len(args))])
 			if i++; f.text == "--work-tree" && i < len(args) {
-				defer r.inFolder(args[i])()
+				tree = &args[i]
 			}
 			moved = true
 		case strings.HasPrefix(f.text, "-"):
-			if tree, ok := strings.CutPrefix(f.text, "--work-tree="); ok {
-				defer r.inFolder(field{text: tree, known: true})()
+			if text, ok := strings.CutPrefix(f.text, "--work-tree="); ok {
+				tree = &field{text: text, known: true}
 			}
+			whole = whole || f.text == "--icase-pathspecs"
 			r.files(args[i : i+1])
 			moved = true
 		default:
-			r.gitCommand(f.text, args[i+1:])
+			if tree != nil { // wherever -C stands; and what is named may be relative to either
+				defer r.inFolder(*tree)()
+				whole = true
+			}
+			r.gitCommand(f.text, args[i+1:], whole)
 			if moved {
 				r.add(toolroom.EffectCommand, "", line(append([]field{{text: "git", known: true}}, args[i:]...)))
 			}
@@ -62,8 +69,8 @@ var gitCommands = map[string]string{
 }
 
 // gitCommand reads a command of git. One that is not known may be an alias, and what some
-// are told runs programs.
-func (r *shellReader) gitCommand(name string, args []field) {
+// are told runs programs. Whole means that it may use other files than it names.
+func (r *shellReader) gitCommand(name string, args []field, whole bool) {
 	letters, ok := gitCommands[name]
 	if !ok || slices.ContainsFunc(args, func(f field) bool {
 		short := f.known && len(f.text) > 1 && f.text[0] == '-' && f.text[1] != '-'
@@ -73,7 +80,7 @@ func (r *shellReader) gitCommand(name string, args []field) {
 	}
 	r.files(args)
 	r.gitHosts(name, args)
-	r.gitFiles(name, args)
+	r.gitFiles(name, args, whole)
 }
 
 // gitHosts notes the hosts that a command of git reaches. A remote has its address in the
@@ -97,22 +104,38 @@ func (r *shellReader) gitHosts(name string, args []field) {
 	r.add(toolroom.EffectHost, "connect", "")
 }
 
-// gitFiles notes what a command of git does with the files of its work tree.
-func (r *shellReader) gitFiles(name string, args []field) {
-	words := plain(args)
-	given := func(options ...string) bool {
-		return slices.ContainsFunc(args, func(f field) bool {
-			return !f.known || slices.ContainsFunc(options, func(o string) bool { return strings.HasPrefix(f.text, o) })
+// gitFiles notes what a command of git does with the files of its work tree. Whole means that
+// it may use other files than it names.
+func (r *shellReader) gitFiles(name string, args []field, whole bool) {
+	words, options := plain(args), args
+	if end := slices.IndexFunc(args, func(f field) bool { return f.known && f.text == "--" }); end >= 0 {
+		options = args[:end]
+	}
+	given := func(beginnings ...string) bool {
+		return slices.ContainsFunc(options, func(f field) bool {
+			return !f.known || slices.ContainsFunc(beginnings, func(b string) bool { return strings.HasPrefix(f.text, b) })
 		})
+	}
+	letter := func(letters string) bool {
+		return slices.ContainsFunc(options, func(f field) bool {
+			return !f.known || len(f.text) > 1 && f.text[0] == '-' && f.text[1] != '-' && strings.ContainsAny(f.text, letters)
+		})
+	}
+	if given("--out") || name == "archive" && letter("o") {
+		r.add(toolroom.EffectFile, "write", "") // to a file, which may be any word
 	}
 	switch name {
 	case "add", "blame":
-		r.gitPaths(words, given("--pathspec"), "read")
+		r.gitPaths(words, whole || given("--") || letter("U"), "read") // words may be values of options
 	case "mv":
-		r.gitPaths(words, false, "read", "write", "delete")
+		r.gitPaths(words, whole, "read", "write", "delete")
 	case "rm":
-		if !given("--cached") || given("--pathspec") {
-			r.gitPaths(words, given("--pathspec"), "delete")
+		if !given("--cached") || given("--no-c", "--pathspec") {
+			r.gitPaths(words, whole || given("--pathspec"), "delete")
+		}
+	case "archive", "tag":
+		if given("--add", "--fi") || name == "tag" && letter("F") {
+			r.gitPaths(nil, true, "read")
 		}
 	case "commit", "diff", "grep":
 		r.gitPaths(nil, true, "read")
@@ -122,16 +145,23 @@ func (r *shellReader) gitFiles(name string, args []field) {
 		if given("--h", "--m", "--k") {
 			r.gitPaths(nil, true, "write", "delete")
 		}
-	case "checkout":
-		if given("-b") {
-			r.gitPaths(nil, true, "write")
-			break
-		}
-		fallthrough
-	case "restore":
-		r.gitPaths(nil, true, "write", "delete")
-	case "am", "apply", "cherry-pick", "merge", "pull", "rebase", "revert", "stash", "switch", "worktree":
+	case "checkout", "restore", "stash":
 		r.gitPaths(nil, true, "write")
+		begins := name == "checkout" && len(args) == 2 && args[0].text == "-b" // a branch, at the same commit
+		shows := name == "stash" && len(args) > 0 && (args[0].text == "list" || args[0].text == "show")
+		if !begins && !shows {
+			r.gitPaths(nil, true, "delete")
+		}
+	case "am", "apply", "cherry-pick", "merge", "pull", "rebase", "revert", "switch", "worktree":
+		r.gitPaths(nil, true, "write")
+		switch {
+		case name == "worktree":
+			if given("remove", "move") {
+				r.add(toolroom.EffectFile, "delete", "") // a work tree by its name
+			}
+		case given("--ab", "--sk") || name == "switch" && (letter("f") || given("--f", "--d")):
+			r.gitPaths(nil, true, "delete") // what is not committed
+		}
 	case "clone", "init":
 		r.file("write", field{text: ".", known: true})
 		for _, f := range words {
@@ -161,20 +191,28 @@ func (r *shellReader) gitPaths(named []field, whole bool, modes ...string) {
 	}
 }
 
-// workTree returns the folder around dir that is a repository's, or dir.
+// workTree returns the outermost folder around dir that may be a repository's, or dir. Git
+// passes over a folder whose .git is none.
 func (r *shellReader) workTree(dir string) string {
-	if tree, ok := r.trees[dir]; ok || !strings.HasPrefix(dir, "/") || len(dir) > maxPath {
+	if tree, ok := r.trees[dir]; ok || len(dir) > maxPath {
 		return cmp.Or(tree, dir)
 	}
 	if r.trees == nil {
 		r.trees = map[string]string{}
 	}
 	r.trees[dir] = dir
-	real, ok := Resolve(dir)
+	full := dir
+	if below, ok := strings.CutPrefix(dir, "~"); ok {
+		home, _ := os.UserHomeDir()
+		full = filepath.ToSlash(home) + below
+	}
+	if !strings.HasPrefix(full, "/") {
+		return dir
+	}
+	real, ok := Resolve(full)
 	for at := real; ok; at = path.Dir(at) {
 		if _, err := os.Lstat(at + "/.git"); err == nil {
 			r.trees[dir] = at
-			break
 		}
 		ok = at != "/"
 	}

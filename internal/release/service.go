@@ -598,17 +598,15 @@ func (s *Service) Rollback(ctx context.Context, tool, environment string, to int
 			return Moved{}, err
 		}
 		next.Version = previous(served)
-		if to != 0 {
-			if !slices.Contains(served, to) {
-				return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s has never served version %d of %s", environment, to, tool).
-					WithCLIHint("release it: toolroom tool release %s@%d --env %s", tool, to, environment)
-			}
-			next.Version = to
-		}
+		next.Version = cmp.Or(to, previous(served))
 		if next.Version != 0 {
 			v, err := s.Pick(ctx, tool, next.Version)
 			if err != nil {
 				return Moved{}, err
+			}
+			if to != 0 && !slices.Contains(served, to) {
+				return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s has never served version %d of %s", environment, to, tool).
+					WithCLIHint("release it: toolroom tool release %s@%d --env %s", tool, to, environment)
 			}
 			if err := withdrawn(v); err != nil {
 				return Moved{}, err

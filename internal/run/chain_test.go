@@ -57,6 +57,11 @@ func TestChains(t *testing.T) {
 			value: `{"n":2}`, failed: -1, done: 3,
 		},
 		{
+			name:  "a skipped step has its place in steps",
+			steps: []toolroom.Step{{Tool: "make:list"}, {Tool: "fail:it", If: "false"}, {Tool: "make:list"}, {Tool: "echo:it", Map: map[string]string{"none": "steps[1] == nil", "id": "steps[2].id"}}},
+			value: `{"id":9007199254740993,"none":true}`, failed: -1, done: 4,
+		},
+		{
 			name:  "the first failure ends the chain with what there is",
 			steps: []toolroom.Step{{Tool: "make:list"}, {Tool: "fail:it"}, {Tool: "echo:it"}},
 			value: `{"items":[3,4],"id":9007199254740993}`, failed: 1, code: toolroom.CodeExecutionFailed, done: 2,

@@ -228,6 +228,7 @@ func TestACallThatDiedWhileItsQuestionWasOpenIsMadeAgainAndOneThatServedIsNot(t 
 		dead.add(x, counting(&calls))
 		r := dead.Run(t.Context(), toolroom.Call{ID: "call_1", Tool: "pay:it", NoWait: true})
 		question := r.Error.Approval
+		dead.Run(t.Context(), toolroom.Call{ID: "call_2", Tool: "pay:it", Arguments: json.RawMessage(`{"n":1}`), NoWait: true}) // a later question of another call
 		now := time.Now()
 		_, claimed, err := store.ClaimKey(t.Context(), run.KeyRecord{
 			Identity: "local", Key: "k", Tool: "pay:it", Owner: "dead", Call: "call_1", Created: now, Expires: now.Add(time.Hour),

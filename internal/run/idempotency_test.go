@@ -111,6 +111,29 @@ type resuming struct {
 
 func (r *resuming) Resumes(_ context.Context, call string) bool { return call == r.id }
 
+func TestACallThatTheSourceResumesNeedsTheApprovalThatItHad(t *testing.T) {
+	t.Parallel()
+	store := openStore(t, filepath.Join(t.TempDir(), "db"))
+	b := newBench(t, confirmAll(t, store))
+	src := &resuming{id: "call_1"}
+	if err := b.Catalog.SetProvider("pay", src, []toolroom.Tool{tool("pay:it")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		id, approval string
+		code         toolroom.Code
+	}{
+		{"call_1", "apr_1", ""},
+		{"call_1", "", toolroom.CodeApprovalRequired},
+		{"call_2", "apr_1", toolroom.CodeApprovalRequired},
+	} {
+		r := b.Run(t.Context(), toolroom.Call{ID: c.id, Tool: "pay:it", Approval: c.approval, NoWait: true})
+		if toolroom.CodeOf(r.Err()) != c.code {
+			t.Errorf("%s with the approval %q: %v", c.id, c.approval, r.Error)
+		}
+	}
+}
+
 func TestAKeyIsOfATypeOfCallerAndOfAnEnvironment(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, withStore(openStore(t, filepath.Join(t.TempDir(), "db")), "one"))

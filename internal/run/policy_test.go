@@ -112,6 +112,40 @@ func TestASourceThatIsolatesIsToldHowMuch(t *testing.T) {
 	}
 }
 
+// enforcer is a source that enforces rules about files.
+type enforcer struct{ isolator }
+
+func (*enforcer) PredictEffects(*source.Request) ([]toolroom.Effect, string) {
+	return []toolroom.Effect{{Kind: toolroom.EffectFile}, {Kind: toolroom.EffectHost}}, ""
+}
+
+func (*enforcer) Enforces(_ *source.Request, rule toolroom.Effect, _ []toolroom.Effect) bool {
+	return rule.Kind == toolroom.EffectFile
+}
+
+func (*enforcer) Preview(context.Context, *source.Request) (source.Preview, error) {
+	return source.Preview{}, nil
+}
+
+func TestARuleThatTheSourceEnforcesLetsThroughWhatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	for rule, want := range map[string]toolroom.Code{"effect:file:/secret/**": "", "effect:host:evil.example": toolroom.CodeDenied} {
+		b := newBench(t, func(o *run.Options) {
+			layers, err := policy.Compile(policy.Config{Rules: policy.Rules{Deny: []string{rule}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Policy = layers
+		})
+		if err := b.Catalog.SetProvider("a", &enforcer{}, []toolroom.Tool{tool("a:b")}); err != nil {
+			t.Fatal(err)
+		}
+		if r := b.Run(t.Context(), toolroom.Call{Tool: "a:b"}); toolroom.CodeOf(r.Err()) != want {
+			t.Errorf("%s: %v", rule, r.Error)
+		}
+	}
+}
+
 func TestARuleSeesWhatTheCallRunsInAndIsReliedOn(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

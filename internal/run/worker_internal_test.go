@@ -151,7 +151,10 @@ type finishing struct {
 	stored []*toolroom.Result
 }
 
-func (f *finishing) FinishJob(_ context.Context, _ string, _ int64, r *toolroom.Result, _ time.Time) error {
+func (f *finishing) FinishJob(ctx context.Context, _ string, _ int64, r *toolroom.Result, _ time.Time) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	f.stored = append(f.stored, r)
 	if n := len(f.stored); n <= len(f.fails) {
 		return f.fails[n-1]
