@@ -31,7 +31,7 @@ const maxOwners = 64
 
 // library are the indexed notes of one owner.
 type library struct {
-	mu    sync.RWMutex // searches share it, unless they find that something has changed
+	mu    sync.RWMutex      // searches share it, unless they find that something has changed
 	terms map[string]uint32 // numbers of words
 	files map[string]*indexed
 	// dropped counts the words of texts that were changed or removed, which keep their
