@@ -32,8 +32,9 @@ type Tool struct {
 	Tags []string `json:"tags,omitempty"`
 	// Aliases are alternative names of the tool for search and calls.
 	Aliases []string `json:"aliases,omitempty"`
-	// Keywords are words with which users ask for the tool, and which its description, written
-	// for models, does not have. Only search sees them.
+	// Keywords are words, phrases and questions (of four words or more) with which users ask for
+	// the tool, and which its description, written for models, does not have. Only search sees
+	// them.
 	Keywords []string `json:"-"`
 	// Notes appear only in the full description.
 	Notes    string    `json:"notes,omitempty"`

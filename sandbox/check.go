@@ -9,6 +9,29 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
+// noFolders says why a driver cannot show folders of this machine, and what to do.
+func noFolders(driver string) (why, fix string) {
+	const here = "use the runtime process, docker, containerd or gvisor, or name no folders"
+	const image = "put the files into the image that it runs, or use the runtime process, docker, containerd or gvisor of this machine"
+	switch name, _, _ := strings.Cut(driver, "/"); name {
+	case "docker":
+		return "its daemon runs on another machine", "use a daemon of this machine, or the runtime process"
+	case "gvisor":
+		return "without root its guests cannot be the user whose files they are", "start toolroom as root, or use the runtime process"
+	case "kata":
+		return "Kata shares folders with a virtual machine, whose kernel would not hold the rules about files that Toolroom enforces", here
+	case "microvm", "firecracker":
+		return "its virtual machine has disks, and shares no file system with this machine", here
+	case "kubernetes":
+		return "its pods run on the nodes of a cluster", image
+	case "proxmox_lxc":
+		return "its containers run on a Proxmox host", "put the files into the template that it clones, or use the runtime process, docker, containerd or gvisor of this machine"
+	case "remote", "temporal":
+		return "its runner is another machine", "run toolroom serve on that machine with the runtime process, and add it here as an MCP server by its URL"
+	}
+	return "it has no way to show them", here
+}
+
 // Check reports whether a driver whose probe returned p can run s. It returns an
 // error with code limit_not_enforceable if the driver cannot enforce a limit,
 // unless s accepts best effort, or the limit is a default that the driver enforces
@@ -35,8 +58,9 @@ func Check(driver string, p Probe, s Spec) error {
 			WithHint("use the runtime process")
 	}
 	if len(s.Folders) > 0 && !p.Folders {
-		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "the %s sandbox cannot show folders of this machine", driver).
-			WithHint("use the runtime process, docker, containerd or gvisor, or name no folders")
+		why, fix := noFolders(driver)
+		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "the %s sandbox cannot show folders of this machine: %s", driver, why).
+			WithHint("%s", fix)
 	}
 	asked := s.Limits.Asked()
 	if !s.Networked() {

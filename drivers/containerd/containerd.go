@@ -160,7 +160,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 			WithHint("choose containerd/runc, docker/runsc or gvisor, or remove the list")
 	}
 	if len(s.Folders) > 0 && !hasFolders(s.Runtime) {
-		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "%s cannot show folders of this machine under the runtime %s", d.name, s.Runtime).
+		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "%s cannot show folders of this machine under the runtime %s: it runs a virtual machine, whose kernel would not hold the rules about files that Toolroom enforces", d.name, s.Runtime).
 			WithHint("choose containerd/runc, docker or gvisor")
 	}
 	if isGVisor(s.Runtime) {

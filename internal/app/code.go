@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/egress"
@@ -120,6 +121,9 @@ func (a *App) openCode(ctx context.Context) error {
 	tools, err := a.code.Tools(ctx)
 	if err != nil {
 		return err
+	}
+	for i := range tools {
+		tools[i].Keywords = builtin.Keywords(tools[i].ID.String())
 	}
 	return a.catalog.SetBuiltin("code", a.code, tools)
 }

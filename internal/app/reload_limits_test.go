@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 )
@@ -30,5 +31,17 @@ server: {listen: "127.0.0.1:1"}
 	}
 	if !strings.Contains(log.String(), "server.listen") || strings.Contains(log.String(), "limits.") {
 		t.Errorf("the log is %s", log.String())
+	}
+}
+
+func TestAClosedRoomIsNotReloaded(t *testing.T) {
+	t.Parallel()
+	r := open(t, app.Options{Home: t.TempDir()})
+	c := r.Config()
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Reload(c); toolroom.CodeOf(err) != toolroom.CodeUnsupported {
+		t.Errorf("a reload after the end starts what nobody closes: %v", err)
 	}
 }

@@ -8,11 +8,18 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
 )
 
 const (
 	maxPattern = 1000 // bytes of a regular expression
 	maxContext = 50   // lines around a match
+
+	// maxSearch bounds the time of a search: a regular expression of the allowed length can
+	// take a core for minutes on a text of some megabytes.
+	maxSearch = 20 * time.Second
 
 	// maxShown is how much of a line is shown, in bytes. From a longer one each
 	// match is shown with what surrounds it, lead bytes of it before.
@@ -36,7 +43,13 @@ func readGrep(ctx context.Context, page *Page, r io.Reader, opts ReadOptions) er
 		return invalid(fmt.Sprintf("grep: %v", err), "write a regular expression in RE2 syntax; \\Q…\\E takes text as it is")
 	}
 	g := &grep{page: page, pattern: pattern, opts: opts}
+	late := &toolroom.Error{Code: toolroom.CodeResourceLimit, Message: fmt.Sprintf("the search took longer than %s", opts.search), Hint: "search for a simpler expression"}
+	ctx, cancel := context.WithTimeoutCause(ctx, opts.search, late)
+	defer cancel()
 	if err := g.search(ctx, r); err != nil {
+		if context.Cause(ctx) == error(late) {
+			return late
+		}
 		return fmt.Errorf("read artifact %s: %w", page.Artifact.Handle, err)
 	}
 	page.Text = strings.ToValidUTF8(g.out.String(), "\uFFFD")

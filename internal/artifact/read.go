@@ -2,12 +2,14 @@ package artifact
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/toolroom/toolroom"
@@ -38,6 +40,8 @@ type ReadOptions struct {
 	// JSONPath keeps the parts that this path (RFC 9535) selects, each
 	// beginning on its own line. Offset then counts in those parts.
 	JSONPath string
+
+	search time.Duration // the most for Grep
 }
 
 // Page is a piece of the text of an artifact.
@@ -97,6 +101,7 @@ func (o *ReadOptions) check() error {
 	}
 	o.Limit = min(max(o.Limit, utf8.UTFMax), MaxPage)
 	o.Context = min(o.Context, maxContext)
+	o.search = cmp.Or(o.search, maxSearch)
 	return nil
 }
 

@@ -173,6 +173,16 @@ func content(lines []string) (kept []string) {
 	return kept
 }
 
+func TestASearchThatTakesTooLongEnds(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{})
+	a := f.put(t, "ann", File, "a text")
+	_, err := f.store.Read(t.Context(), "ann", a.Handle, ReadOptions{Grep: "text", search: -1})
+	if toolroom.CodeOf(err) != toolroom.CodeResourceLimit || !strings.Contains(toolroom.AsError(err).Hint, "simpler") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestGrepShowsEachMatchInALineThatIsTooLongToShow(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{})

@@ -1,9 +1,27 @@
 package builtin
 
 import (
+	_ "embed"
 	"slices"
 	"strings"
+	"sync"
 )
+
+// userQuestions are questions of users, one a line after the tool that answers it; further
+// tools that answer it follow after commas.
+//
+//go:embed questions.txt
+var userQuestions string
+
+var questionsOf = sync.OnceValue(func() map[string][]string {
+	all := make(map[string][]string)
+	for line := range strings.Lines(userQuestions) {
+		tools, question, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		tool, _, _ := strings.Cut(tools, ",")
+		all[tool] = append(all[tool], question)
+	}
+	return all
+})
 
 // userWords are words with which users ask for a tool, and which its definition, written for
 // models, does not have: they are its keywords. Words with hyphens are a phrase, too: said
@@ -29,6 +47,7 @@ var userWords = map[string]string{
 	"calendar:events":           "free busy available availability time slot today tonight tomorrow afternoon morning week weekend month monday tuesday wednesday thursday friday saturday sunday appointment appointments agenda schedule diary meeting meetings call invited attending attendees when what-s-on next upcoming birthday happening on-calendar on-my-calendar meetings-this have-meetings",
 	"calendar:list":             "calendars all which what account shared subscribed subscriptions holidays google name names list which-calendars what-calendars names-of-calendars names-of my-calendars",
 	"camera:capture":            "snap shoot take picture photo image webcam selfie room front look see through-camera through-webcam camera-see webcam-see",
+	"code:execute":              "code script snippet programming compute calculate calculation formula sum average statistics simulate loop combine aggregate several-tools many-calls run-code execute-code python-code python-script bit-of-python in-python some-python javascript-code in-javascript run-javascript typescript-code write-a-program",
 	"cron:create":               "every each daily nightly weekly monthly hourly yearly weekday weekdays monday tuesday wednesday thursday friday saturday sunday morning evening afternoon night noon midnight am pm at later tomorrow tonight in-minutes hour hours minute minutes from-now day days week month first-of-month schedule plan set-up automate automatically regularly periodically remind remind-me reminder alarm timer wake repeat repeatedly recurring again once backup report new add create cron crontab job run-every check-every set-alarm set-reminder set-timer set-up-recurring every-day every-morning every-evening every-night every-week every-weekday every-monday every-friday every-hour every-month each-night each-morning each-day in-hours schedule-backup schedule-task is-up in-hour ask-me ask at-midnight ping five-minutes ten-minutes every-five every-ten every-two every-few tell-me-every once-a-week once-a-day twice-a-day in-evening at-noon at-night on-mondays",
 	"cron:delete":               "stop remove cancel delete get-rid-of turn-off switch-off disable deactivate unschedule pause no-more not-any-more any-more anymore no-longer don-t-send don-t-remind don-t-run don-t-want reminder reminders alarm recurring scheduled daily nightly weekly hourly morning report check cron crontab job entry cancel-reminder delete-reminder stop-reminder stop-reminding stop-sending stop-running stop-checking delete-schedule cancel-schedule remove-schedule stop-schedule",
 	"cron:list":                 "planned automatically automated upcoming scheduled schedules recurring reminders alarms timers next when-will when-does overview what which active cron crontab jobs show have-set everything-scheduled list-reminders nightly daily weekly backup scheduled-tasks scheduled-jobs in-schedule the-schedule coming-up all-scheduled any-scheduled have-scheduled active-schedules running-schedules which-schedules",
@@ -108,8 +127,8 @@ var packWords = map[string]string{
 	"tasks":    "task todo to-do google list",
 }
 
-// Keywords returns the words with which users ask for a built-in tool.
+// Keywords returns the words and questions with which users ask for a built-in tool.
 func Keywords(id string) []string {
 	namespace, _, _ := strings.Cut(id, ":")
-	return slices.Concat(strings.Fields(packWords[namespace]), strings.Fields(userWords[id]))
+	return slices.Concat(strings.Fields(packWords[namespace]), strings.Fields(userWords[id]), questionsOf()[id])
 }

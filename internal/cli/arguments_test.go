@@ -288,6 +288,19 @@ func TestAFailureIsPrintedOnce(t *testing.T) {
 	}
 }
 
+// What a tool has streamed need not be what it says at the end.
+func TestAFailureAfterAStreamIsTold(t *testing.T) {
+	t.Parallel()
+	var out, told bytes.Buffer
+	a := &cli{screen: newScreen(strings.NewReader(""), &out, &told)}
+	r := &toolroom.Result{Content: []toolroom.Content{toolroom.TextContent("no such object")}}
+	r.Error = toolroom.Errorf(toolroom.CodeExecutionFailed, "git:show failed: no such object")
+	_ = a.conclude("toolroom call", r, true)
+	if want := "toolroom: git:show failed: no such object\n"; told.String() != want {
+		t.Errorf("told %q, want %q", told.String(), want)
+	}
+}
+
 func TestArgumentsThatWouldBeAcceptedAreShownAsTheyAreTyped(t *testing.T) {
 	t.Parallel()
 	e := toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of shell:exec do not fit").WithHint(`this would be accepted: {"command":"<command>"}`)

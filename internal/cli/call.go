@@ -184,18 +184,17 @@ func (a *cli) runCall(ctx context.Context, r *app.App, call toolroom.Call, asJSO
 // conclude prints a result for a person and returns its error. command is what calls the
 // tool with other arguments.
 func (a *cli) conclude(command string, r *toolroom.Result, printed bool) error {
-	said := printed && !a.asksForJSON()
-	if !printed && (r.Error == nil || r.Error.Code == toolroom.CodeInvalidOutput || r.Error.Code == toolroom.CodeExecutionFailed && !strings.Contains(r.Error.Message, strings.TrimSpace(r.Text()))) {
+	shown := !printed && (r.Error == nil || r.Error.Code == toolroom.CodeInvalidOutput || r.Error.Code == toolroom.CodeExecutionFailed && !strings.Contains(r.Error.Message, strings.TrimSpace(r.Text())))
+	if shown {
 		if err := a.printResult(r); err != nil {
 			return err
 		}
-		said = true
 	}
 	if r.Error == nil {
 		return nil
 	}
 	message := r.Error.Message
-	if said {
+	if shown {
 		message = withoutOutput(message, r)
 	}
 	a.screen.fail(message, typedHints(command, r.Error))

@@ -132,9 +132,7 @@ func (s *Service) Tools(context.Context) ([]toolroom.Tool, error) {
 		InputSchema: json.RawMessage(inputSchema),
 		Source:      toolroom.SourceBuiltin,
 		Tags:        []string{"code"},
-		Keywords: strings.Fields("code script snippet programming compute calculate calculation formula sum average statistics simulate loop combine aggregate several-tools many-calls " +
-			"run-code execute-code python-code python-script bit-of-python in-python some-python javascript-code in-javascript run-javascript typescript-code write-a-program"),
-		Timeout: s.o.Config.Max.Wall + overhead,
+		Timeout:     s.o.Config.Max.Wall + overhead,
 		// The arguments contain the program's own time limit.
 		DefaultTimeout: s.o.Config.Max.Wall + overhead,
 		Examples: []toolroom.Example{{

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -291,6 +292,16 @@ func TestACallWithinACallOfAnotherRunnerIsAnOutermostOne(t *testing.T) {
 	around.runner, around.environment = r, "staging"
 	if c = r.begin(context.WithValue(t.Context(), scopeKey{}, around), toolroom.Call{Session: "mine"}); c.around != around || c.scope.depth != 5 || c.request.Session != "theirs" || c.request.Environment != "staging" {
 		t.Errorf("got %+v", c.scope)
+	}
+}
+
+func TestACallThatAnEarlierProcessDidNotFinishIsNotRetryable(t *testing.T) {
+	t.Parallel()
+	r := New(Options{Catalog: catalog.New(catalog.Options{})})
+	o := newOutcome(r.begin(t.Context(), toolroom.Call{Tool: "a:b"}), &reached{})
+	known := &toolroom.Error{Code: toolroom.CodeUpstreamUnavailable, Message: "gone", Retryable: true}
+	if e := o.lost(known); e.Retryable || e.Effects != toolroom.EffectsUnknown || !strings.Contains(e.Message, "unknown") || !known.Retryable {
+		t.Errorf("got %+v of %+v", e, known)
 	}
 }
 

@@ -103,6 +103,19 @@ func TestAKeyOfACallThatItsSourceResumesIsItsOwn(t *testing.T) {
 	}
 }
 
+func TestTheKeyOfADeadCallIsTakenAsActedWhereNobodyCouldBeAsked(t *testing.T) {
+	t.Parallel()
+	store := openStore(t, filepath.Join(t.TempDir(), "db"))
+	b := newBench(t, withStore(store, "two"), confirmAll(t, store), func(o *run.Options) { o.Approvals = nil })
+	pay := tool("pay:it")
+	pay.Guarantee = toolroom.GuaranteeNever
+	b.add(pay, value(`1`))
+	takeKey(t, store, "dead", "call_1")
+	if r := b.Run(t.Context(), toolroom.Call{Tool: "pay:it", IdempotencyKey: "k"}); toolroom.CodeOf(r.Err()) != toolroom.CodeConflict {
+		t.Errorf("got %v", r.Error)
+	}
+}
+
 // resuming is a source that resumes one call.
 type resuming struct {
 	isolator

@@ -112,6 +112,36 @@ func TestASourceThatIsolatesIsToldHowMuch(t *testing.T) {
 	}
 }
 
+// silent is a source whose calls have no output at all.
+type silent struct{ isolator }
+
+func (*silent) Call(context.Context, *source.Request) (*source.Output, error) { return nil, nil }
+
+func TestACallWithoutOutputIsOK(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	if err := b.Catalog.SetProvider("a", &silent{}, []toolroom.Tool{tool("a:b")}); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.Run(t.Context(), toolroom.Call{Tool: "a:b"}); !r.OK() || len(r.Value)+len(r.Content) > 0 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestACallThatNeedsASandboxSaysWhich(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *run.Options) {
+		o.Policy = deciderFunc(func(policy.Request) policy.Decision {
+			return policy.Decision{Effect: toolroom.VerdictAllow, Rule: "r", Isolation: toolroom.IsolationGVisor, Engine: "docker"}
+		})
+	})
+	b.add(tool("a:b"), value(`1`))
+	e := b.Run(t.Context(), toolroom.Call{Tool: "a:b"}).Error
+	if e == nil || e.Code != toolroom.CodeSandboxUnavailable || e.Details["isolation"] != toolroom.IsolationGVisor || e.Details["engine"] != "docker" {
+		t.Errorf("got %+v", e)
+	}
+}
+
 // enforcer is a source that enforces rules about files.
 type enforcer struct{ isolator }
 

@@ -133,7 +133,7 @@ func unknownProperty(l leaf, u unknown, owner *jsonschema.Schema, keyword string
 	p := newProblem(l.path, keyword, "no such property", describeValue(l.value))
 	p.Message = fmt.Sprintf("%s: unknown property %s", display(p.Pointer), quote(u.name))
 	const listed = 10
-	if meant, ok := nearest.Of(u.name, known); ok {
+	if meant, ok := meantProperty(u.name, l.value, known, owner); ok {
 		p.Message += fmt.Sprintf(", did you mean %s?", quote(meant))
 	} else if len(known) > 0 {
 		p.Message += ", known are " + shorten(strings.Join(known[:min(len(known), listed)], ", "), 200)
@@ -142,6 +142,42 @@ func unknownProperty(l leaf, u unknown, owner *jsonschema.Schema, keyword string
 		}
 	}
 	return p
+}
+
+// meantProperty returns the property of s that a misspelt name means. A list or an object is
+// meant for a property that takes one: if the nearest does not, for the only one that does.
+func meantProperty(name string, value any, known []string, s *jsonschema.Schema) (string, bool) {
+	meant, ok := nearest.Of(name, known)
+	kind := typeOfContainer(value)
+	if !ok || kind == "" || takes(propertySchema(s, meant), kind) {
+		return meant, ok
+	}
+	fitting := slices.DeleteFunc(slices.Clone(known), func(other string) bool { return !takes(propertySchema(s, other), kind) })
+	if meant, ok := nearest.Of(name, fitting); ok {
+		return meant, true
+	}
+	if len(fitting) == 1 {
+		return fitting[0], true
+	}
+	return "", false
+}
+
+// typeOfContainer is the type of a list or an object; of others, which take the type that is
+// asked for, it is empty.
+func typeOfContainer(value any) string {
+	switch value.(type) {
+	case []any:
+		return "array"
+	case map[string]any:
+		return "object"
+	default:
+		return ""
+	}
+}
+
+// takes reports whether a schema names no types, or this one.
+func takes(s *jsonschema.Schema, kind string) bool {
+	return s == nil || s.Types == nil || s.Types.IsEmpty() || slices.Contains(s.Types.ToStrings(), kind)
 }
 
 // meantValue returns the value of an enum that a string was meant to be.

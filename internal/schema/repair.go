@@ -126,7 +126,7 @@ func (m *mender) mend(l leaf) {
 		name := l.path[len(l.path)-1]
 		switch c := l.cause.(type) {
 		case unknown:
-			rename(object, name, propertyNames(owner))
+			rename(object, name, owner)
 			return
 		case missing:
 			m.fillIn(object, c.name, owner)
@@ -150,13 +150,13 @@ func (m *mender) mend(l leaf) {
 }
 
 // rename gives a misspelt property its name, or drops it.
-func rename(object map[string]any, name string, known []string) {
+func rename(object map[string]any, name string, owner *jsonschema.Schema) {
 	value, there := object[name]
 	if !there {
 		return
 	}
 	delete(object, name)
-	if meant, ok := nearest.Of(name, known); ok {
+	if meant, ok := meantProperty(name, value, propertyNames(owner), owner); ok {
 		if _, taken := object[meant]; !taken {
 			object[meant] = value
 		}

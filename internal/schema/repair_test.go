@@ -21,6 +21,7 @@ func TestARepairKeepsWhatTheCallerMeant(t *testing.T) {
 		"boolean in a string":              {`{"type": "boolean"}`, `"True"`, `true`},
 		"one for a list":                   {`{"type": "array", "items": {"type": "integer"}}`, `"3"`, `[3]`},
 		"a list of one":                    {`{"type": "string"}`, `["a"]`, `"a"`},
+		"a list under the name of a text":  {`{"properties": {"path": {"type": "string"}, "files": {"type": "array"}}, "additionalProperties": false}`, `{"paths": ["a"]}`, `{"files":["a"]}`},
 		"a list in a string":               {`{"type": "array", "items": {"type": "string"}}`, `"[\"a\", \"b\"]"`, `["a","b"]`},
 		"an object in a string":            {`{"properties": {"filter": {"type": "object"}}}`, `{"filter": "{\"a\": 1}"}`, `{"filter":{"a":1}}`},
 		"another writing":                  {`{"properties": {"user_id": {"type": "integer"}}, "additionalProperties": false}`, `{"userId": 1}`, `{"user_id":1}`},

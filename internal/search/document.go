@@ -19,7 +19,7 @@ type Document struct {
 	Source            string          // name of the server or other source of the tool
 	SourceDescription string          // what the source says of itself
 	Tags              []string        // labels
-	Keywords          []string        // words that users may say; guesses of its author
+	Keywords          []string        // words that users may say, and questions; guesses of its author
 	Schema            json.RawMessage // JSON Schema of the input; what cannot be read is left out
 	ReadOnly          bool            // it changes nothing, as its author says
 	Destructive       bool            // it may destroy something, as its author says
@@ -126,10 +126,16 @@ func analyse(d Document) *bag {
 	b.add(d.nameSection(), cmp.Or(d.Name, d.ID))
 	b.add(titleSection, d.Title)
 	b.add(descriptionSection, d.Description)
+	var questions []string
 	for _, tag := range slices.Concat(d.Tags, d.Keywords) {
+		if isQuestion(tag) {
+			questions = append(questions, tag)
+			continue
+		}
 		b.add(tagSection, tag)
 		b.addPhrase(tag)
 	}
+	b.addQuestions(questions)
 	b.add(sourceSection, d.Namespace)
 	if d.Source != d.Namespace {
 		b.add(sourceSection, d.Source)
@@ -187,6 +193,47 @@ func (b *bag) addPhrase(tag string) {
 	o.weight += tagSection.weight
 	o.fields |= 1 << tagSection.field
 	b.terms[phraseTerm(ws)] = o
+}
+
+// questionWeight is how much a word, or two that follow each other, counts for each question
+// that has it. Longer phrases gain nothing.
+const questionWeight = 0.5
+
+// isQuestion reports whether a keyword is what a user says as a whole, and not a word or a
+// phrase of it.
+func isQuestion(keyword string) bool {
+	return strings.Count(keyword, " ") >= maxPhrase
+}
+
+// addQuestions adds the terms of questions that the tool answers. As phrases they leave the
+// length as it is.
+func (b *bag) addQuestions(texts []string) {
+	for _, text := range texts {
+		q := parse(cut(text, maxText))
+		asked := make(map[string]bool)
+		for _, w := range q.words {
+			if w.weight >= kindWeight {
+				asked[w.term] = true
+			}
+		}
+		for _, p := range phrases(q) {
+			if len(p) == 2 && !determiners[p[0]] && !determiners[p[1]] {
+				asked[phraseTerm(p)] = true
+			}
+		}
+		for term := range asked {
+			o, known := b.terms[term]
+			if !known {
+				if b.full() {
+					continue
+				}
+				b.words++
+			}
+			o.weight += questionWeight
+			o.fields |= 1 << FieldTag
+			b.terms[term] = o
+		}
+	}
 }
 
 // addNumbers adds the numbers in text, also those beside letters. They leave the

@@ -12,6 +12,7 @@ import (
 func (ix *Index) SetVectors(vectors map[string][]float32) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
+	ix.settle()
 	for id, v := range vectors {
 		if slot, ok := ix.slots[id]; ok {
 			ix.setVector(slot, v)
@@ -31,7 +32,7 @@ func (ix *Index) ClearVectors() {
 // Vectored returns the number of documents that have a vector, and whether they are enough
 // for searches to use them.
 func (ix *Index) Vectored() (n int, enough bool) {
-	ix.mu.RLock()
+	ix.rlock()
 	defer ix.mu.RUnlock()
 	return ix.vectored, ix.enoughVectors()
 }

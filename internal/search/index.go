@@ -2,6 +2,7 @@ package search
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 )
@@ -11,16 +12,17 @@ import (
 // search sees each Put and Delete as a whole or not at all.
 type Index struct {
 	mu        sync.RWMutex
-	slots     map[string]int32   // by key
-	variants  map[string][]int32 // slots of documents with a variant, by ID
-	varied    int                // documents with a variant
-	docs      []indexed          // by slot
-	lengths   []float32          // by slot, beside docs because scoring reads nothing else
-	traits    []trait            // by slot
-	vectors   [][]float32        // by slot, nil for a document without
-	vectored  int                // documents with a vector
-	free      []int32            // slots without a document
-	total     float64            // sum of lengths
+	waiting   map[string]Document // by key: put since the last search
+	slots     map[string]int32    // by key
+	variants  map[string][]int32  // slots of documents with a variant, by ID
+	varied    int                 // documents with a variant
+	docs      []indexed           // by slot
+	lengths   []float32           // by slot, beside docs because scoring reads nothing else
+	traits    []trait             // by slot
+	vectors   [][]float32         // by slot, nil for a document without
+	vectored  int                 // documents with a vector
+	free      []int32             // slots without a document
+	total     float64             // sum of lengths
 	spellings map[string][]int32
 	vocab     vocabulary
 	sources   map[string]int // documents by namespace
@@ -54,16 +56,21 @@ type posting struct {
 func bySlot(p posting, slot int32) int { return cmp.Compare(p.slot, slot) }
 
 // Put adds documents, replacing those with the same key. Of documents with the
-// same key in one call the last one stays. The cost depends on the size of the
-// documents, hardly on that of the index. Searches wait while a batch is taken
-// in, tens of microseconds a document.
+// same key in one call the last one stays. The next search takes them in, in tens of
+// microseconds a document, so that a program that never searches does not pay for it.
 func (ix *Index) Put(docs ...Document) {
-	bags := make([]*bag, len(docs))
-	for i, d := range docs {
-		bags[i] = analyse(d)
-	}
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
+	if ix.waiting == nil {
+		ix.waiting = make(map[string]Document)
+	}
+	for _, d := range docs {
+		ix.waiting[d.key()] = d
+	}
+}
+
+// settle takes in the documents that wait. The caller holds the lock.
+func (ix *Index) settle() {
 	if ix.slots == nil {
 		ix.slots = make(map[string]int32)
 		ix.spellings = make(map[string][]int32)
@@ -71,9 +78,22 @@ func (ix *Index) Put(docs ...Document) {
 		ix.sources = make(map[string]int)
 		ix.guessing = make(map[string]int)
 	}
-	for i, d := range docs {
-		ix.remove(d.key())
-		ix.insert(d, bags[i])
+	for _, key := range slices.Sorted(maps.Keys(ix.waiting)) {
+		ix.remove(key)
+		ix.insert(ix.waiting[key], analyse(ix.waiting[key]))
+	}
+	ix.waiting = nil
+}
+
+// rlock takes the lock for reading, once no document waits.
+func (ix *Index) rlock() {
+	ix.mu.RLock()
+	for len(ix.waiting) > 0 {
+		ix.mu.RUnlock()
+		ix.mu.Lock()
+		ix.settle()
+		ix.mu.Unlock()
+		ix.mu.RLock()
 	}
 }
 
@@ -83,13 +103,14 @@ func (ix *Index) Delete(keys ...string) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	for _, key := range keys {
+		delete(ix.waiting, key)
 		ix.remove(key)
 	}
 }
 
 // Len returns the number of documents without those that have a variant.
 func (ix *Index) Len() int {
-	ix.mu.RLock()
+	ix.rlock()
 	defer ix.mu.RUnlock()
 	return len(ix.slots) - ix.varied
 }

@@ -68,11 +68,8 @@ func (q *query) take(words []string, except, seen map[string]bool, weight float6
 
 // phrases returns the two or three words that follow each other, with determiners and
 // without: "look in the file" has look in, look in the, in the, in the file, the file, look in
-// file and in file. There are none if no document has a phrase.
-func (v *vocabulary) phrases(q query) [][]string {
-	if len(v.initials[phraseMark]) == 0 {
-		return nil
-	}
+// file and in file.
+func phrases(q query) [][]string {
 	all := appendPhrases(nil, q.said)
 	bare := slices.DeleteFunc(slices.Clone(q.said), func(w string) bool { return determiners[w] })
 	if len(bare) < len(q.said) {
@@ -129,9 +126,11 @@ func (v *vocabulary) clauses(q query) []clause {
 			add(w.word, t, numberWeight)
 		}
 	}
-	for _, p := range v.phrases(q) {
-		if t, ok := v.terms[phraseTerm(p)]; ok {
-			add(strings.Join(p, " "), t, phraseWeight)
+	if len(v.initials[phraseMark]) > 0 {
+		for _, p := range phrases(q) {
+			if t, ok := v.terms[phraseTerm(p)]; ok {
+				add(strings.Join(p, " "), t, phraseWeight)
+			}
 		}
 	}
 	sought := 0

@@ -11,10 +11,13 @@ import (
 	"unicode"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/builtindocs"
 	"github.com/toolroom/toolroom/internal/builtin/system"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/schema"
+	"github.com/toolroom/toolroom/internal/search"
 	"github.com/toolroom/toolroom/internal/search/bench"
 	"github.com/toolroom/toolroom/source"
 )
@@ -24,19 +27,42 @@ type question struct {
 	Relevant []string `json:"relevant"`
 }
 
-func questions(t *testing.T, name string) []question {
+// keywords returns the questions that are keywords of the tools.
+func keywords(t *testing.T) []question {
 	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
+	data, err := os.ReadFile("../questions.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []question
 	for line := range strings.Lines(string(data)) {
-		var q question
-		if err := json.Unmarshal([]byte(line), &q); err != nil {
+		tools, text, ok := strings.Cut(strings.TrimSpace(line), "\t")
+		if !ok {
+			t.Fatalf("%q has no tool", line)
+		}
+		all = append(all, question{text, strings.Split(tools, ",")})
+	}
+	return all
+}
+
+func questions(t *testing.T, name string) []question {
+	t.Helper()
+	return lines[question](t, "testdata/"+name)
+}
+
+// lines returns the JSON values in a file with one a line.
+func lines[T any](t *testing.T, path string) (all []T) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		var v T
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, q)
+		all = append(all, v)
 	}
 	return all
 }
@@ -48,7 +74,7 @@ const leastFirst = 0.95
 // and the pack of the tool.
 func TestQuestionsFindTheirToolFirst(t *testing.T) {
 	t.Parallel()
-	all := questions(t, "questions.jsonl")
+	all := keywords(t)
 	if len(all) < 300 {
 		t.Errorf("%d questions", len(all))
 	}
@@ -70,16 +96,56 @@ func TestQuestionsFindTheirToolFirst(t *testing.T) {
 	}
 }
 
-// These questions were written by another author than the keywords, who looked at their
-// total only. Keep it so: log no single question, change nothing because of one, and add
-// new ones to the others.
+// These questions took no part in the choice of keywords: those of unseen.jsonl are another
+// author's, those of heldout.jsonl a third of 790 that were divided at random before any was
+// asked. Only their totals were looked at. Keep it so: log no single question, change nothing
+// because of one, and add new ones to the others.
 func TestQuestionsThatNobodyTunedForFindTheirTool(t *testing.T) {
 	t.Parallel()
-	all := questions(t, "unseen.jsonl")
-	first, three, _, _ := ask(t, all)
-	t.Logf("%d of %d questions find their tool first, %d among the first three", first, len(all), three)
-	if 100*first < 83*len(all) || 100*three < 94*len(all) {
-		t.Errorf("%d of %d questions find their tool first, %d among the first three", first, len(all), three)
+	for name, least := range map[string]struct{ first, three int }{"unseen.jsonl": {91, 97}, "heldout.jsonl": {80, 90}} {
+		all := questions(t, name)
+		first, three, _, _ := ask(t, all)
+		t.Logf("%s: %d of %d questions find their tool first, %d among the first three", name, first, len(all), three)
+		if 100*first < least.first*len(all) || 100*three < least.three*len(all) {
+			t.Errorf("%s: %d of %d questions find their tool first, %d among the first three", name, first, len(all), three)
+		}
+	}
+}
+
+// The keywords of built-in tools do not hide the tools of a user's sources, which have none, nor
+// the other way round.
+func TestToolsOfUsersAreFoundBesideTheBuiltin(t *testing.T) {
+	t.Parallel()
+	var index search.Index
+	builtins, err := builtindocs.Tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range builtins {
+		index.Put(search.Document{
+			ID: tool.ID.String(), Namespace: tool.ID.Namespace, Name: tool.ID.Name, Title: tool.Title, Description: tool.Description,
+			Tags: tool.Tags, Keywords: tool.Keywords, Schema: tool.InputSchema, ReadOnly: tool.Hints.IsReadOnly(),
+		})
+	}
+	const metatool = "../../search/bench/testdata/metatool."
+	for _, d := range lines[search.Document](t, metatool+"tools.jsonl") {
+		index.Put(d)
+	}
+	first := func(name string) float64 {
+		all := lines[question](t, name)
+		found := 0
+		for _, q := range all {
+			if hits := index.Search(q.Text, search.Options{Limit: 1}); len(hits) > 0 && slices.Contains(q.Relevant, hits[0].ID) {
+				found++
+			}
+		}
+		return float64(found) / float64(len(all))
+	}
+	// Without the built-in tools 0.44 of the first are found first.
+	if users, own := first(metatool+"queries.jsonl"), first("testdata/unseen.jsonl"); users < 0.39 || own < 0.88 {
+		t.Errorf("%.3f of the questions find the tool of a user first, %.3f the built-in one", users, own)
+	} else {
+		t.Logf("%.3f of the questions find the tool of a user first, %.3f the built-in one", users, own)
 	}
 }
 
@@ -137,6 +203,14 @@ func catalogOf(t *testing.T, more string) *catalog.Catalog {
 	if err := c.SetBuiltin("system", nil, []toolroom.Tool{info[0].Tool}); err != nil {
 		t.Fatal(err)
 	}
+	programs, err := new(code.Service).Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs[0].Keywords = builtin.Keywords(code.Tool)
+	if err := c.SetBuiltin("code", nil, programs); err != nil {
+		t.Fatal(err)
+	}
 	return c
 }
 
@@ -146,12 +220,17 @@ func TestTheQuestionsAreInTheFormatOfBenchSearch(t *testing.T) {
 	if err := builtindocs.WriteTools(&tools); err != nil {
 		t.Fatal(err)
 	}
-	queries, err := os.Open("testdata/questions.jsonl")
-	if err != nil {
-		t.Fatal(err)
+	var queries bytes.Buffer
+	enc := json.NewEncoder(&queries)
+	for i, q := range keywords(t) {
+		// WriteTools writes no program tool.
+		if i%10 == 0 && q.Relevant[0] != code.Tool {
+			if err := enc.Encode(q); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	defer queries.Close()
-	report, err := bench.Run(&tools, queries, bench.Options{})
+	report, err := bench.Run(&tools, &queries, bench.Options{})
 	if err != nil || report.Unknown > 0 || report.RecallAt1 < 0.9 {
 		t.Errorf("R@1 %.3f, %d unknown, %v", report.RecallAt1, report.Unknown, err)
 	}

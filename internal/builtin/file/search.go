@@ -257,7 +257,7 @@ func (s *search) file(ctx context.Context, file *folder.File, path string) []Mat
 	var matches []Match
 	line, counted := 1, 0
 	for at := 0; at < len(text) && ctx.Err() == nil; {
-		from := s.matcher.next(text[at:])
+		from := s.matcher.next(ctx, text[at:])
 		if from < 0 {
 			break
 		}
@@ -268,7 +268,7 @@ func (s *search) file(ctx context.Context, file *folder.File, path string) []Mat
 			end = len(text)
 		}
 		at = end + 1
-		if !s.matcher.line(text[start:end]) {
+		if !s.matcher.line(ctx, text[start:end]) {
 			continue
 		}
 		line += bytes.Count(text[counted:start], []byte("\n"))
@@ -456,18 +456,46 @@ func required(re *syntax.Regexp) string {
 }
 
 // next returns where the next line that may match contains something, or -1.
-func (m *matcher) next(text []byte) int {
+func (m *matcher) next(ctx context.Context, text []byte) int {
 	if m.literal != nil {
 		return bytes.Index(text, m.literal)
 	}
-	at := m.re.FindIndex(text)
-	if at == nil {
-		return -1
-	}
-	return at[0]
+	return m.find(ctx, text)
 }
 
 // line reports whether a line matches.
-func (m *matcher) line(line []byte) bool {
-	return m.only || m.re.Match(line)
+func (m *matcher) line(ctx context.Context, line []byte) bool {
+	return m.only || m.find(ctx, line) >= 0
+}
+
+// Sizes of the pieces in which the regular expression looks through a text, in bytes: it cannot
+// be interrupted, and may take seconds for one. A longer line is cut.
+const (
+	minPiece = 64 << 10
+	maxPiece = 1 << 20
+)
+
+// find returns where the first match of the regular expression begins, or -1. It stops when ctx
+// ends.
+func (m *matcher) find(ctx context.Context, text []byte) int {
+	for at := 0; ctx.Err() == nil; {
+		end, next := len(text), len(text)
+		if end-at > minPiece {
+			most := text[at:min(len(text), at+maxPiece)]
+			end = at + len(most)
+			if n := bytes.IndexByte(most[minPiece-1:], '\n'); n >= 0 {
+				end = at + minPiece - 1 + n
+			}
+			if next = end; next < len(text) && text[next] == '\n' {
+				next++
+			}
+		}
+		if found := m.re.FindIndex(text[at:end]); found != nil {
+			return at + found[0]
+		}
+		if at = next; at >= len(text) {
+			break
+		}
+	}
+	return -1
 }

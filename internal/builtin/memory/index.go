@@ -31,7 +31,7 @@ const maxOwners = 64
 
 // library are the indexed notes of one owner.
 type library struct {
-	mu    sync.Mutex
+	mu    sync.RWMutex      // searches share it, unless they find that something has changed
 	terms map[string]uint32 // numbers of words
 	files map[string]*indexed
 	// dropped counts the words of texts that were changed or removed, which keep their
@@ -158,6 +158,45 @@ func (x *index) of(owner string) *library {
 	return l
 }
 
+// rlock takes the lock of a library for reading once it has what is on the disk, and the
+// vectors that are known.
+func (x *index) rlock(l *library, owner string, service *embed.Service) error {
+	l.mu.RLock()
+	notes, err := x.store.list(owner)
+	if err == nil && l.has(notes) && (service == nil || l.settled(service)) {
+		return nil
+	}
+	l.mu.RUnlock()
+	l.mu.Lock()
+	err = l.refresh(x.store, owner)
+	if err == nil && service != nil && l.count() > 0 {
+		x.vectors.of(service, x.store, owner, l)
+	}
+	l.mu.Unlock()
+	if err == nil {
+		l.rlockPlaced()
+	}
+	return err
+}
+
+// count is the number of paragraphs.
+func (l *library) count() (n int) {
+	for _, f := range l.files {
+		n += len(f.paragraphs)
+	}
+	return n
+}
+
+// has reports whether the notes are those that are indexed.
+func (l *library) has(notes []note) bool {
+	return len(notes) == len(l.files) && !slices.ContainsFunc(notes, func(n note) bool { return !l.files[n.namespace].is(n) })
+}
+
+// is reports whether f, if there is one, is the index of a note.
+func (f *indexed) is(n note) bool {
+	return f != nil && f.size == n.info.Size() && f.changed.Equal(n.info.ModTime())
+}
+
 // refresh reads what has changed. It indexes all notes anew when about half of the words
 // are of texts that are gone.
 func (l *library) refresh(s store, owner string) error {
@@ -170,7 +209,7 @@ func (l *library) refresh(s store, owner string) error {
 	}
 	next := make(map[string]*indexed, len(notes))
 	for _, n := range notes {
-		if f := l.files[n.namespace]; f != nil && f.size == n.info.Size() && f.changed.Equal(n.info.ModTime()) {
+		if f := l.files[n.namespace]; f.is(n) {
 			next[n.namespace] = f
 			continue
 		}
@@ -288,39 +327,35 @@ func (x *index) search(ctx context.Context, owner, query, namespace string, limi
 		}
 	}()
 	l := x.of(owner)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.refresh(x.store, owner); err != nil {
+	if err := x.rlock(l, owner, service); err != nil {
 		return nil, "", err
 	}
-	count, some := 0, false
-	for name, f := range l.files {
-		count += len(f.paragraphs)
+	defer l.mu.RUnlock()
+	count, some := l.count(), false
+	for name := range l.files {
 		some = some || inside(name, namespace)
 	}
 	if !some && namespace != "" {
 		return nil, fmt.Sprintf("nothing is remembered in %s or below it; list the namespaces: memory:list", namespace), nil
 	}
-	ready := service != nil && count > 0 && x.vectors.of(service, x.store, owner, l, count)
 	files, scores := l.files, l.score(query, count)
 	if service == nil || count == 0 {
 		return l.best(namespace, scores, limit), "", nil
 	}
-	l.mu.Unlock()
+	l.mu.RUnlock()
 	<-asked
-	l.mu.Lock()
+	l.rlockPlaced()
 	// Meanwhile another search may have found other files, or another embedder.
 	if !maps.Equal(files, l.files) {
+		count = l.count()
 		scores = l.score(query, count)
 	}
-	ready = ready && l.meaning.service == service && l.meaning.table != nil
 	switch {
 	case vector == nil:
 		return l.best(namespace, scores, limit), "searched by words alone: " + reason, nil
-	case !ready || len(vector) != l.meaning.table.dims:
+	case !l.embedded(service, count) || len(vector) != l.meaning.table.dims:
 		return l.best(namespace, scores, limit), "searched by words alone: the notes are still being embedded", nil
 	}
-	l.place()
 	hits := l.byMeaning(namespace, scores, vector, count)
 	blend(hits, l.meaning.table, vector)
 	hits = slices.DeleteFunc(hits, func(h hit) bool { return h.score <= 0 })

@@ -39,9 +39,9 @@ const (
 	vectorsFile = ".vectors"
 )
 
-// of reports whether the vectors of nearly all paragraphs are known, and starts to compute
-// those that are missing. The caller holds the lock of l.
-func (v *vectors) of(service *embed.Service, s store, owner string, l *library, count int) bool {
+// of gives the paragraphs of a library their vectors, and starts to compute those that are
+// missing. The caller holds the lock of l.
+func (v *vectors) of(service *embed.Service, s store, owner string, l *library) {
 	if l.meaning.service != service {
 		l.meaning = meaning{service: service, stale: true}
 	}
@@ -59,7 +59,55 @@ func (v *vectors) of(service *embed.Service, s store, owner string, l *library, 
 			}
 		})
 	}
-	return l.meaning.table != nil && 10*missing <= count
+}
+
+// settled reports whether all vectors are known and placed, so that [vectors.of] has nothing
+// to do.
+func (l *library) settled(service *embed.Service) bool {
+	return l.meaning.service == service && !l.meaning.stale && l.placed() && l.missing() == 0
+}
+
+// embedded reports whether the vectors of nearly all of count paragraphs are known.
+func (l *library) embedded(service *embed.Service, count int) bool {
+	return l.meaning.service == service && l.meaning.table != nil && 10*l.missing() <= count
+}
+
+// missing is the number of paragraphs without a vector.
+func (l *library) missing() (n int) {
+	for _, f := range l.files {
+		if f.table != l.meaning.table || f.table == nil {
+			n += len(f.paragraphs)
+		} else {
+			n += f.missing
+		}
+	}
+	return n
+}
+
+// placed reports whether the slots of all paragraphs are those of the table as it is.
+func (l *library) placed() bool {
+	t := l.meaning.table
+	if t == nil {
+		return true
+	}
+	for _, f := range l.files {
+		if f.table != t || f.epoch != t.epoch {
+			return false
+		}
+	}
+	return true
+}
+
+// rlockPlaced takes the lock for reading once all slots are those of the table.
+func (l *library) rlockPlaced() {
+	l.mu.RLock()
+	for !l.placed() {
+		l.mu.RUnlock()
+		l.mu.Lock()
+		l.place()
+		l.mu.Unlock()
+		l.mu.RLock()
+	}
 }
 
 // place gives each paragraph the slot of its vector, and returns how many have none.

@@ -80,6 +80,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 		return p
 	}
 	p.Isolation = isolationPrefix + p.Isolation
+	p.Folders, p.Layers = false, false // an order to another machine has neither; see [orderOf]
 	p.Version = fmt.Sprintf("%s at %s: %s", report.Driver, d.client.o.URL, p.Version)
 	return p
 }

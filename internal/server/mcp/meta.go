@@ -140,6 +140,10 @@ func (s *Server) describeTools(req *request) (*result, error) {
 		if err == nil && size > left && len(in.Tools) > 1 {
 			out.Shortened = append(out.Shortened, d.ID)
 			d, size, err = s.describe(req, e, toolroom.LevelSummary)
+			if err == nil && size > left {
+				d = &toolroom.Description{ID: d.ID, Name: d.Name, Summary: d.Summary, Source: d.Source, Version: d.Version}
+				size = 0
+			}
 		}
 		if err != nil {
 			return failed(req, err), nil

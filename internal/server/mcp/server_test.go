@@ -287,6 +287,7 @@ func TestDescriptionsOfManyToolsAreBounded(t *testing.T) {
 		tool := toolroom.Tool{
 			ID: toolroom.MustParseID(fmt.Sprintf("large:t%d", i)), Source: toolroom.SourceGo, Description: "large",
 			InputSchema: json.RawMessage(`{"type":"object","description":"` + strings.Repeat("x", 200_000) + `"}`),
+			Examples:    []toolroom.Example{{Arguments: json.RawMessage(`{"text":"` + strings.Repeat("y", 50_000) + `"}`)}},
 		}
 		if err := f.runner.Catalog.Register("go", f.funcs, tool); err != nil {
 			t.Fatal(err)
@@ -294,7 +295,9 @@ func TestDescriptionsOfManyToolsAreBounded(t *testing.T) {
 		ids = append(ids, tool.ID.String())
 	}
 	describe := func(tools ...string) (out struct {
+		size  int
 		Tools []struct {
+			Summary     string
 			InputSchema json.RawMessage `json:"input_schema"`
 		}
 		Shortened []string
@@ -306,12 +309,17 @@ func TestDescriptionsOfManyToolsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		out.size = len(text(r))
 		if err := json.Unmarshal([]byte(text(r)), &out); err != nil {
 			t.Fatal(err)
 		}
 		return out
 	}
-	if all := describe(ids...); len(all.Tools) != 4 || len(all.Tools[0].InputSchema) < 200_000 || !slices.Equal(all.Shortened, ids[1:]) || all.Note == "" {
+	all := describe(ids...)
+	if all.size > 257<<10 || all.Tools[3].Summary == "" {
+		t.Errorf("%d bytes, the last one is described as %+v", all.size, all.Tools[3])
+	}
+	if len(all.Tools) != 4 || len(all.Tools[0].InputSchema) < 200_000 || !slices.Equal(all.Shortened, ids[1:]) || all.Note == "" {
 		t.Errorf("%d tools, without their schemas %v: %s", len(all.Tools), all.Shortened, all.Note)
 	}
 	if one := describe(ids[1]); len(one.Tools) != 1 || len(one.Tools[0].InputSchema) < 200_000 || one.Shortened != nil {

@@ -87,7 +87,11 @@ func (r *result) acceptable(of *toolroom.Result, told *schema.Schema) error {
 	switch {
 	case of.Error != nil && value != nil:
 		r.members.drop("structuredContent")
-		if rest := unsaid(value, of.Text()); rest != "" {
+		content, err := r.content()
+		if err != nil {
+			return err
+		}
+		if rest := unsaid(value, of.Text()); rest != "" && !holds(content, string(value)) {
 			more = append(more, rest)
 		}
 	case of.Error == nil && told != nil && !fits(told, value):
@@ -157,17 +161,22 @@ func fits(s *schema.Schema, value json.RawMessage) bool {
 	return err == nil && s.Validate(document) == nil
 }
 
+// content returns the parts of the content.
+func (r *result) content() (parts []json.RawMessage, err error) {
+	raw, err := r.member("content")
+	if err != nil {
+		return nil, err
+	}
+	return parts, json.Unmarshal(raw, &parts)
+}
+
 // addTexts adds texts to the content, except JSON that is there already.
 func (r *result) addTexts(texts []string) error {
 	if len(texts) == 0 {
 		return nil
 	}
-	raw, err := r.member("content")
+	content, err := r.content()
 	if err != nil {
-		return err
-	}
-	var content []json.RawMessage
-	if err := json.Unmarshal(raw, &content); err != nil {
 		return err
 	}
 	for _, text := range texts {

@@ -168,6 +168,19 @@ func TestAFailureSaysTheOutputOfItsProgramOnce(t *testing.T) {
 	}
 }
 
+func TestAFailureWithoutATextSaysItsValueOnce(t *testing.T) {
+	t.Parallel()
+	f := serve(t, direct(t))
+	f.promise("program", toolroom.SourceCLI, "", source.Output{Failed: true, Value: json.RawMessage(`{"reason":"no luck at all today","id":7}`)})
+	answer, err := f.connect("2025-06-18", nil).CallTool(t.Context(), &mcp.CallToolParams{Name: "promise__program"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if content := string(must(t, answer.Content)); strings.Count(content, "reason") != 1 || strings.Count(content, "id") != 1 {
+		t.Errorf("%s", content)
+	}
+}
+
 func must(t *testing.T, v any) []byte {
 	t.Helper()
 	text, err := jsonx.Marshal(v)

@@ -37,7 +37,7 @@ type pipes struct {
 func (d *pipes) Name() string { return "pipes" }
 
 func (d *pipes) Probe(context.Context) sandbox.Probe {
-	return sandbox.Probe{State: sandbox.Available, Isolation: "pipe", Holds: map[sandbox.Limit]string{sandbox.LimitNetwork: "none"}}
+	return sandbox.Probe{State: sandbox.Available, Isolation: "pipe", Folders: true, Layers: true, Holds: map[sandbox.Limit]string{sandbox.LimitNetwork: "none"}}
 }
 
 func (d *pipes) Start(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
@@ -117,6 +117,20 @@ func newTarget(t *testing.T, o runner.Options) *target {
 		}
 	})
 	return &target{driver: d, url: server.URL}
+}
+
+// The driver of another machine shows folders of that machine, and an order has none of this
+// one.
+func TestFoldersAndPackagesOfThisMachineAreNotShownOnAnother(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t, runner.Options{})
+	d := remote.New(remote.Options{URL: target.url, Secret: func(context.Context) (string, error) { return ann, nil }})
+	p := d.Probe(t.Context())
+	for _, spec := range []sandbox.Spec{{Folders: []sandbox.Folder{{Source: "/srv"}}}, {Layer: "/srv/layer"}} {
+		if err := sandbox.Check(d.Name(), p, spec); toolroom.CodeOf(err) != toolroom.CodeLimitNotEnforceable {
+			t.Errorf("%+v: %v", spec, err)
+		}
+	}
 }
 
 func order(id string) []byte {
