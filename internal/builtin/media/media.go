@@ -278,7 +278,11 @@ func (m *media) runSend(ctx context.Context, req *source.Request, in SendArgs) (
 			return Sent{}, nil, err
 		}
 		out.Channel, out.To, out.ID = sent.Channel, sent.Recipient, sent.ID
-		return out, builtin.Text(strings.TrimSpace(fmt.Sprintf("Sent %s (%s, %d bytes) by %s %s", name, b.kind, len(b.data), out.Channel, out.To))), nil
+		text := fmt.Sprintf("Sent %s (%s, %d bytes) by %s", name, b.kind, len(b.data), out.Channel)
+		if out.To != "" {
+			text += " to " + out.To
+		}
+		return out, builtin.Text(text + "."), nil
 	}
 	return out, append(builtin.Text(cmp.Or(in.Caption, name)), b.content(name)), nil
 }

@@ -336,6 +336,9 @@ func TestAFileGoesByAChannel(t *testing.T) {
 		if text := strings.Join(got, " "); err != nil || !strings.HasPrefix(text, want) || !bytes.Contains(out.Value, []byte(`"id":`)) {
 			t.Errorf("%s: %q %v, want %q", channel, text, err, want)
 		}
+		if channel == "telegram" && !strings.HasSuffix(out.Content[0].Text, " bytes) by telegram to 7.") {
+			t.Errorf("says %q", out.Content[0].Text)
+		}
 	}
 	for _, args := range []map[string]any{{"channel": "slack", "recipient": "#team"}, {"channel": "slack", "recipient": "eve"}, {"channel": "none"}} {
 		args["path"] = "a.jpg"
