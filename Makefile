@@ -4,6 +4,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # Slow tests are skipped: thousands of repetitions, and programs that every driver runs
 # in the same guest. SUITE=whole runs all tests.
 SHORT    = $(if $(filter whole,$(SUITE)),,-short)
+# VET=-vet=off leaves out the part of vet that go test runs, after make lint.
+VET      =
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 
 .PHONY: dist definitions heavy microvm pyodide temporal stores s3 runtimes kubernetes help build test race lint fuzz bench peers integration conformance demo clean
@@ -17,9 +19,10 @@ build: ## build the programs into bin/
 # -count=1: the result of an earlier run says little, for tests use programs and files that go
 # test does not watch; and to write down all files that they look at took it 200 seconds for
 # internal/app alone.
+test: export TOOLROOM_TEST_COMPILED ?= $(CURDIR)/.compiled
 test: ## run the tests and list what was skipped; needs only Go. SUITE=whole adds thousands of repetitions
-	GO=$(GO) $(GO) run ./test/report $(SHORT) -count=1 -timeout 30m ./...
-	GO=$(GO) $(GO) run ./test/report -C drivers $(SHORT) -count=1 -timeout 30m ./...
+	GO=$(GO) $(GO) run ./test/report $(SHORT) $(VET) -count=1 -timeout 30m ./...
+	GO=$(GO) $(GO) run ./test/report -C drivers $(SHORT) $(VET) -count=1 -timeout 30m ./...
 
 race: ## run the tests under the race detector (needs a C compiler)
 	$(GO) test -race -timeout 30m ./...
@@ -30,8 +33,8 @@ lint: ## run gofumpt, vet and staticcheck, and compile for the other systems
 	$(GO) vet ./... && $(GO) -C drivers vet ./... && GOWORK=off $(GO) -C packaging vet .
 	GOWORK=off $(GO) tool -modfile=tools/go.mod staticcheck ./...
 	cd drivers && GOWORK=off $(GO) tool -modfile=../tools/go.mod staticcheck ./...
-	GOOS=darwin $(GO) vet ./cmd/... ./room/... ./internal/... && GOOS=windows $(GO) build ./...
-	cd drivers && GOOS=darwin $(GO) vet ./... && GOOS=windows $(GO) build ./...
+	GOOS=darwin $(GO) vet ./cmd/... ./room/... ./internal/... && GOOS=windows $(GO) build -ldflags '-s -w' ./...
+	cd drivers && GOOS=darwin $(GO) vet ./... && GOOS=windows $(GO) build -ldflags '-s -w' ./...
 
 fuzz: ## run each fuzz test for a short while (FUZZTIME=10s)
 	GO=$(GO) ./scripts/fuzz.sh $${FUZZTIME:-10s}
@@ -95,4 +98,4 @@ firstday: ## play a newcomer's first day on the packages of dist/ (after make di
 	./test/firstday/run.sh
 
 clean: ## remove files that the targets made
-	rm -rf bin dist .demo
+	rm -rf bin dist .demo .compiled

@@ -16,7 +16,7 @@ func TestExamplesPrintWhatTheySay(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
 	// One build for all: go run would link them one by one.
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./basic", "./chain", "./discovery", "./streaming", "./full", "./codemode", "./runtime", "./mcp-folder", "./governed", "./served")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w", "-o", bin, "./basic", "./chain", "./discovery", "./streaming", "./full", "./codemode", "./runtime", "./mcp-folder", "./governed", "./served")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the examples: %v\n%s", err, out)
 	}

@@ -18,7 +18,7 @@ func TestAModuleCallsTheToolsOfTheProgramThatRunsIt(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		host += ".exe"
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", host, "./wasm")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w", "-o", host, "./wasm")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the example: %v\n%s", err, out)
 	}

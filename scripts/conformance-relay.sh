@@ -19,7 +19,7 @@ stop() {
   started=()
 }
 trap 'stop; rm -rf "$work"' EXIT
-go build -o "$work/toolroom" ./cmd/toolroom
+go build -ldflags "-s -w" -o "$work/toolroom" ./cmd/toolroom
 go build -o "$work/upstream" github.com/modelcontextprotocol/go-sdk/conformance/everything-server
 
 port() { "$node" -e 'const s=require("net").createServer().listen(0,"127.0.0.1",()=>{console.log(s.address().port);s.close()})'; }

@@ -22,7 +22,6 @@ if [ -z "$home" ]; then
 	home=$(mktemp -d)
 	trap 'rm -rf "$home"' EXIT
 fi
-CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/toolroom ./cmd/toolroom-guest
-CGO_ENABLED=0 go build -C drivers -trimpath -o ../bin/ ./cmd/toolroom-runner
+make build
 bin/toolroom --home "$home" setup microvm --verify 2>/dev/null || bin/toolroom --home "$home" setup microvm
 TOOLROOM_TEST_MICROVM="$home/microvm" go -C drivers test -tags integration -count=1 -timeout 25m $part ./microvm/

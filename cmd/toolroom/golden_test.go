@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/engine/enginetest"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/golden with what Toolroom answers now")
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 // compiled returns the cache folder of the homes of the tests, so that engines are compiled
 // once and not for each home.
 var compiled = sync.OnceValue(func() string {
-	folder, err := os.MkdirTemp("", "toolroom-main-")
+	folder, err := enginetest.MakeCache()
 	if err != nil {
 		panic(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/engine/enginetest"
 )
 
 func TestMain(m *testing.M) {
@@ -42,7 +43,7 @@ func TestMain(m *testing.M) {
 // compiled returns the cache folder of the homes of the tests, so that engines are compiled
 // once and not for each home.
 var compiled = sync.OnceValue(func() string {
-	folder, err := os.MkdirTemp("", "toolroom-app-")
+	folder, err := enginetest.MakeCache()
 	if err != nil {
 		panic(err)
 	}

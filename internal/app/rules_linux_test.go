@@ -275,7 +275,7 @@ func smallGuest(t *testing.T) string {
 
 var builtGuest = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(compiled(), "toolroom-guest")
-	build := exec.Command("go", "build", "-o", path, "../../cmd/toolroom-guest")
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", path, "../../cmd/toolroom-guest")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if said, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, said)

@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,6 +87,53 @@ func TestThePropertyListHasTheCommandWordByWord(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(odd, words); diff != "" {
+		t.Errorf("-want +got\n%s\n%s", diff, text)
+	}
+}
+
+// The keys and their types are those of launchd.plist(5), which refuses none that it does not
+// know: a misspelled one would be without effect.
+func TestThePropertyListHasDocumentedKeysOnly(t *testing.T) {
+	t.Parallel()
+	types := map[string]string{
+		"Label": "string", "ProgramArguments": "array", "WorkingDirectory": "string", "EnvironmentVariables": "dict", "UserName": "string",
+		"RunAtLoad": "true", "KeepAlive": "dict", "Umask": "integer", "ExitTimeOut": "integer", "StandardErrorPath": "string", "StandardOutPath": "string",
+	}
+	inner := map[string]string{"EnvironmentVariables.PATH": "string", "KeepAlive.SuccessfulExit": "false"}
+	s := service.Service{Kind: service.Launchd, Command: odd, Folder: "/f", Log: "/l", SearchPath: "/bin", System: true, User: "toolroom"}
+	text, err := s.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type element struct {
+		XMLName xml.Name
+		Text    string    `xml:",chardata"`
+		Inside  []element `xml:",any"`
+	}
+	var list element
+	if err := xml.Unmarshal([]byte(text), &list); err != nil || list.XMLName.Local != "plist" || len(list.Inside) != 1 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	found := map[string]string{}
+	var walk func(prefix string, dict element)
+	walk = func(prefix string, dict element) {
+		if len(dict.Inside)%2 != 0 {
+			t.Fatalf("%sa key without a value: %s", prefix, text)
+		}
+		for i := 0; i < len(dict.Inside); i += 2 {
+			key, value := dict.Inside[i], dict.Inside[i+1]
+			if key.XMLName.Local != "key" {
+				t.Errorf("%s%s is no key", prefix, key.XMLName.Local)
+			}
+			found[prefix+key.Text] = value.XMLName.Local
+			if value.XMLName.Local == "dict" {
+				walk(prefix+key.Text+".", value)
+			}
+		}
+	}
+	walk("", list.Inside[0])
+	maps.Copy(types, inner)
+	if diff := cmp.Diff(types, found); diff != "" {
 		t.Errorf("-want +got\n%s\n%s", diff, text)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/cli"
+	"github.com/toolroom/toolroom/internal/engine/enginetest"
 )
 
 // asBinary makes this test binary the toolroom binary.
@@ -57,7 +58,7 @@ func side(m *testing.M) int {
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
-	folder, err := os.MkdirTemp("", "toolroom-resume-")
+	folder, err := enginetest.MakeCache()
 	if err != nil {
 		panic(err)
 	}

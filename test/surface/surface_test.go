@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/cli"
+	"github.com/toolroom/toolroom/internal/engine/enginetest"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/server"
@@ -53,8 +55,15 @@ func TestMain(m *testing.M) {
 	if code, ok := app.RunHelper(os.Args[1:]); ok {
 		os.Exit(code)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if folder, err := compiled(); err == nil {
+		os.RemoveAll(folder)
+	}
+	os.Exit(code)
 }
+
+// compiled returns the cache folder of the homes of the tests.
+var compiled = sync.OnceValues(enginetest.MakeCache)
 
 // attempt is one call that is made through every handler.
 type attempt struct {
@@ -280,6 +289,13 @@ func serve(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	installEngines(t, filepath.Join(f.dir, "home"))
+	cache, err := compiled()
+	if err == nil {
+		err = errors.Join(os.MkdirAll(filepath.Join(f.dir, "home"), 0o700), os.Symlink(cache, filepath.Join(f.dir, "home", "cache")))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	r, err := openRoom(t.Context(), app.Options{Home: filepath.Join(f.dir, "home"), ConfigFile: f.config(), Helper: self, Guest: guestOf(self)})
 	if err != nil {
 		t.Fatal(err)

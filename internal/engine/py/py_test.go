@@ -3,6 +3,7 @@ package py_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/toolroom/toolroom/bridge"
@@ -22,12 +23,12 @@ func TestMain(m *testing.M) {
 var compiled string
 
 func withCache(run func() int) int {
-	folder, err := os.MkdirTemp("", "toolroom-py")
+	folder, err := enginetest.MakeCache()
 	if err != nil {
 		panic(err)
 	}
 	defer os.RemoveAll(folder)
-	compiled = folder
+	compiled = filepath.Join(folder, "python")
 	return run()
 }
 

@@ -7,11 +7,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
 
+	"github.com/toolroom/toolroom/internal/atomicfile"
 	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/proc"
 )
@@ -65,8 +67,12 @@ func (s *Self) Start(ctx context.Context) (Place, error) {
 	return p, nil
 }
 
-// warmMark is the file that records which binary has filled the cache.
-const warmMark = "warm"
+// warmMark is the file that records which binaries have filled the cache, one stamp a
+// line, the newest last. Several binaries may share a cache.
+const (
+	warmMark = "warm"
+	maxMarks = 16
+)
 
 func (s *Self) warmUp(ctx context.Context) error {
 	s.mu.Lock()
@@ -81,13 +87,20 @@ func (s *Self) warmUp(ctx context.Context) error {
 		return fmt.Errorf("find the binary of the workers: %w", err)
 	}
 	stamp := fmt.Sprintf("%d bytes of %s", binary.Size(), binary.ModTime().UTC().Format(time.RFC3339Nano))
-	if by, err := os.ReadFile(filepath.Join(s.cacheDir, warmMark)); err == nil && string(by) == stamp {
+	mark := filepath.Join(s.cacheDir, warmMark)
+	if slices.Contains(marks(mark), stamp) {
 		s.warm = true
 		return nil
 	}
 	if err := os.MkdirAll(s.cacheDir, 0o700); err != nil {
 		return fmt.Errorf("make the folder of compiled code: %w", err)
 	}
+	// A link is not followed where the files are made readable.
+	folder, err := filepath.EvalSymlinks(s.cacheDir)
+	if err != nil {
+		return fmt.Errorf("find the folder of compiled code: %w", err)
+	}
+	s.cacheDir = folder
 	// If two processes filled the folder at once, the later would replace files that
 	// are already readable to all by files that only its own user can read.
 	lock := flock.New(filepath.Join(s.cacheDir, "lock"), flock.SetPermissions(0o600))
@@ -95,6 +108,11 @@ func (s *Self) warmUp(ctx context.Context) error {
 		return fmt.Errorf("lock the folder of compiled code: %w", err)
 	}
 	defer func() { _ = lock.Close() }()
+	known := marks(mark)
+	if slices.Contains(known, stamp) { // filled while this process waited
+		s.warm = true
+		return nil
+	}
 	arguments := append(slices.Clone(s.command[1:]), "-cache", s.cacheDir, "-warm")
 	cmd := exec.CommandContext(ctx, s.command[0], arguments...)
 	cmd.Env = []string{} // nothing of the server's environment
@@ -104,9 +122,19 @@ func (s *Self) warmUp(ctx context.Context) error {
 	if err := proc.Readable(s.cacheDir); err != nil {
 		return fmt.Errorf("let workers read the compiled code: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(s.cacheDir, warmMark), []byte(stamp), 0o644); err != nil {
+	known = append(known[max(0, len(known)+1-maxMarks):], stamp)
+	if err := atomicfile.Write(mark, []byte(strings.Join(known, "\n")), 0o644); err != nil {
 		return fmt.Errorf("note that the code is compiled: %w", err)
 	}
 	s.warm = true
 	return nil
+}
+
+// marks returns the stamps in the file. Without the file, nobody has filled the cache.
+func marks(file string) []string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	return strings.Split(string(text), "\n")
 }

@@ -32,10 +32,32 @@ func TestTheCacheIsFilledOncePerBinary(t *testing.T) {
 	if first, second := start(), start(); first != 1 || second != 1 {
 		t.Errorf("the cache was filled %d times, then %d", first, second)
 	}
-	if err := os.Chtimes(binary, time.Time{}, time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
+	stamp := time.Now()
+	as := func(n int) {
+		t.Helper()
+		if err := os.Chtimes(binary, time.Time{}, stamp.Add(time.Duration(n)*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
 	}
+	as(1)
 	if n := start(); n != 2 {
 		t.Errorf("for another binary the cache was filled %d times in all", n)
+	}
+	as(2)
+	start()
+	as(1)
+	if n := start(); n != 3 {
+		t.Errorf("for binaries that take turns the cache was filled %d times in all", n)
+	}
+	for n := range maxMarks {
+		as(10 + n)
+		start()
+	}
+	as(1)
+	if n := start(); n != 3+maxMarks+1 {
+		t.Errorf("the cache was filled %d times in all; the oldest mark should be gone", n)
+	}
+	if got := len(marks(filepath.Join(cache, warmMark))); got != maxMarks {
+		t.Errorf("%d binaries are marked", got)
 	}
 }

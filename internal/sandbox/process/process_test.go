@@ -215,7 +215,7 @@ func TestAFailedStartIsATypedError(t *testing.T) {
 // BenchmarkStart measures a guest from its start to its hello, and its removal.
 func BenchmarkStart(b *testing.B) {
 	binary := filepath.Join(b.TempDir(), "toolroom-guest")
-	build := exec.Command("go", "build", "-o", binary, "github.com/toolroom/toolroom/cmd/toolroom-guest")
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "github.com/toolroom/toolroom/cmd/toolroom-guest")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
