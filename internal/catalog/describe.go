@@ -147,7 +147,7 @@ func (d definitions) property(raw json.RawMessage) property {
 	if json.Unmarshal(raw, &p) != nil {
 		return property{}
 	}
-	if def := d[strings.TrimPrefix(p.Ref, "#/$defs/")]; def != nil && json.Unmarshal(def, &of) == nil {
+	if name, ok := strings.CutPrefix(p.Ref, "#/$defs/"); ok && json.Unmarshal(d[name], &of) == nil {
 		of.Default = cmp.Or(p.Default, of.Default)
 		return of
 	}

@@ -191,8 +191,8 @@ func (r *shellReader) gitPaths(named []field, whole bool, modes ...string) {
 	}
 }
 
-// workTree returns the outermost folder around dir that may be a repository's, or dir. Git
-// passes over a folder whose .git is none.
+// workTree returns the folder that commands of git in dir may use. It looks at each folder
+// once.
 func (r *shellReader) workTree(dir string) string {
 	if tree, ok := r.trees[dir]; ok || len(dir) > maxPath {
 		return cmp.Or(tree, dir)
@@ -200,23 +200,33 @@ func (r *shellReader) workTree(dir string) string {
 	if r.trees == nil {
 		r.trees = map[string]string{}
 	}
-	r.trees[dir] = dir
 	full := dir
 	if below, ok := strings.CutPrefix(dir, "~"); ok {
 		home, _ := os.UserHomeDir()
 		full = filepath.ToSlash(home) + below
 	}
-	if !strings.HasPrefix(full, "/") {
+	r.trees[dir] = dir
+	if tree := WorkTree(full); tree != full {
+		r.trees[dir] = tree
+	}
+	return r.trees[dir]
+}
+
+// WorkTree returns the outermost folder around dir that may be the work tree of a
+// repository, or dir if there is none. Git passes over a folder whose .git is none.
+func WorkTree(dir string) string {
+	if !strings.HasPrefix(dir, "/") {
 		return dir
 	}
-	real, ok := Resolve(full)
+	tree := dir
+	real, ok := Resolve(dir)
 	for at := real; ok; at = path.Dir(at) {
 		if _, err := os.Lstat(at + "/.git"); err == nil {
-			r.trees[dir] = at
+			tree = at
 		}
 		ok = at != "/"
 	}
-	return r.trees[dir]
+	return tree
 }
 
 // inFolder reads on as if the command began in a folder, until back is called.

@@ -13,6 +13,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/shell"
+	"github.com/toolroom/toolroom/internal/effects"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -177,16 +178,17 @@ func properties(more map[string]builtin.Property) map[string]builtin.Property {
 // refPattern excludes what git would read as an option.
 const refPattern = `^[^-\s][^\s]*$`
 
-// uses returns the effects of a call: it runs git, and reads the repository or also changes
-// it.
+// uses returns the effects of a call: it runs git, and reads the repository around the
+// folder or also changes it.
 func (g *git) uses(repo, line string, changes ...string) []toolroom.Effect {
 	dir := repo
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(g.shell.Dir(), dir)
 	}
-	effects := []toolroom.Effect{{Kind: toolroom.EffectCommand, Target: "git " + line}, {Kind: toolroom.EffectFile, Mode: "read", Target: dir}}
+	dir = filepath.FromSlash(effects.WorkTree(filepath.ToSlash(dir)))
+	all := []toolroom.Effect{{Kind: toolroom.EffectCommand, Target: "git " + line}, {Kind: toolroom.EffectFile, Mode: "read", Target: dir}}
 	for _, name := range changes {
-		effects = append(effects, toolroom.Effect{Kind: toolroom.EffectFile, Mode: "write", Target: filepath.Join(dir, name)})
+		all = append(all, toolroom.Effect{Kind: toolroom.EffectFile, Mode: "write", Target: filepath.Join(dir, name)})
 	}
-	return effects
+	return all
 }
