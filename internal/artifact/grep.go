@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"regexp"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/toolroom/toolroom"
 )
@@ -42,7 +44,11 @@ func readGrep(ctx context.Context, page *Page, r io.Reader, opts ReadOptions) er
 	if err != nil {
 		return invalid(fmt.Sprintf("grep: %v", err), "write a regular expression in RE2 syntax; \\Q…\\E takes text as it is")
 	}
-	g := &grep{page: page, pattern: pattern, opts: opts}
+	next, err := regexp.Compile("(?s:.)(?:" + opts.Grep + ")")
+	if err != nil {
+		return invalid(fmt.Sprintf("grep: %v", err), "search for a simpler expression")
+	}
+	g := &grep{page: page, pattern: pattern, next: next, opts: opts}
 	late := &toolroom.Error{Code: toolroom.CodeResourceLimit, Message: fmt.Sprintf("the search took longer than %s", opts.search), Hint: "search for a simpler expression"}
 	ctx, cancel := context.WithTimeoutCause(ctx, opts.search, late)
 	defer cancel()
@@ -59,6 +65,7 @@ func readGrep(ctx context.Context, page *Page, r io.Reader, opts ReadOptions) er
 type grep struct {
 	page    *Page
 	pattern *regexp.Regexp
+	next    *regexp.Regexp // any character, and then the pattern
 	opts    ReadOptions
 
 	out    strings.Builder
@@ -85,8 +92,8 @@ func (g *grep) search(ctx context.Context, r io.Reader) error {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
-		if !g.take(p) {
-			return nil
+		if on, err := g.take(ctx, p); err != nil || !on {
+			return err
 		}
 	}
 }
@@ -94,36 +101,38 @@ func (g *grep) search(ctx context.Context, r io.Reader) error {
 // take shows what there is to show of a piece, and reports whether to go on.
 // Pieces before the wanted offset are taken too: a page may begin within the
 // context of a match before it.
-func (g *grep) take(p piece) bool {
-	hits, matched := g.hits(p)
+func (g *grep) take(ctx context.Context, p piece) (on bool, err error) {
+	hits, matched, err := g.hits(ctx, p)
 	switch {
+	case err != nil:
+		return false, err
 	case matched:
 		show := append(g.before, hits...)
 		g.before = nil
 		g.after = g.opts.Context
-		return g.show(show...)
+		return g.show(show...), nil
 	case p.first && g.after > 0:
 		g.after--
-		return g.show(p.beginning())
+		return g.show(p.beginning()), nil
 	case p.first && g.opts.Context > 0:
 		if len(g.before) == g.opts.Context {
 			g.before = g.before[1:]
 		}
 		g.before = append(g.before, p.beginning())
 	}
-	return true
+	return true, nil
 }
 
 // hits gives the excerpts that show the matches of a piece.
-func (g *grep) hits(p piece) (hits []excerpt, matched bool) {
+func (g *grep) hits(ctx context.Context, p piece) (hits []excerpt, matched bool, err error) {
 	if p.first && len(p.text) <= maxShown {
 		if !g.pattern.Match(p.text) {
-			return nil, false
+			return nil, false, nil
 		}
-		return []excerpt{p.excerpt(0, len(p.text), true)}, true
+		return []excerpt{p.excerpt(0, len(p.text), true)}, true, nil
 	}
 	begin := int(max(0, g.opts.Offset-p.offset)) // of what is not shown yet
-	for _, at := range g.pattern.FindAllIndex(p.text, -1) {
+	for at := range g.all(ctx, p.text) {
 		if at[0] >= p.fresh {
 			break
 		}
@@ -135,7 +144,36 @@ func (g *grep) hits(p piece) (hits []excerpt, matched bool) {
 		begin = runeStart(p.text, min(from+maxShown, len(p.text)))
 		hits = append(hits, p.excerpt(from, begin, true))
 	}
-	return hits, matched
+	return hits, matched, ctx.Err()
+}
+
+// all yields what FindAllIndex returns, until ctx ends. FindAllIndex may take an hour for one
+// piece, because from each match it may look at all that follows.
+func (g *grep) all(ctx context.Context, text []byte) iter.Seq[[]int] {
+	return func(yield func([]int) bool) {
+		end := -1 // of the last match
+		for at, from := g.pattern.FindIndex(text), 0; at != nil && ctx.Err() == nil; {
+			if (at[1] > at[0] || at[0] != end) && !yield(at) {
+				return
+			}
+			end = at[1]
+			if from < at[1] {
+				from = at[1]
+			} else { // an empty match where the search began
+				_, size := utf8.DecodeRune(text[from:])
+				from += max(1, size)
+			}
+			if from > len(text) {
+				return
+			}
+			_, size := utf8.DecodeLastRune(text[:from]) // what \b and ^ look at
+			before := from - size
+			if at = g.next.FindIndex(text[before:]); at != nil {
+				_, size = utf8.DecodeRune(text[before+at[0]:])
+				at = []int{before + at[0] + size, before + at[1]}
+			}
+		}
+	}
 }
 
 // show writes excerpts until the page is full, and reports whether it is not.

@@ -15,15 +15,11 @@ import (
 // in several steps.
 const settle = 100 * time.Millisecond
 
-// Watch calls onChange each time the text of the file has changed, with the new config or
-// the error, until ctx ends; then it returns nil. The file may be replaced, removed and
-// recreated, or not exist yet; its folder must exist. Calls do not overlap.
-func Watch(ctx context.Context, path string, onChange func(*Config, error)) error {
-	return WatchVerified(ctx, path, "", nil, onChange)
-}
-
-// WatchVerified is like [Watch] for a file that verify, if not nil, must accept each time.
-// What it accepts depends on the file record, whose changes count like those of the config.
+// WatchVerified calls onChange each time the text of the file has changed, with the new
+// config or the error, until ctx ends; then it returns nil. The file may be replaced, removed
+// and recreated, or not exist yet; its folder must exist. Calls do not overlap. The file must
+// be one that verify, if not nil, accepts each time. What it accepts depends on the file
+// record, whose changes count like those of the config.
 func WatchVerified(ctx context.Context, path, record string, verify Verify, onChange func(*Config, error)) error {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -153,7 +153,7 @@ func TestWatchFollowsLinks(t *testing.T) {
 func TestWatchSaysWhenTheFolderIsMissing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "no", "toolroom.yaml")
-	err := config.Watch(t.Context(), path, nil)
+	err := config.WatchVerified(t.Context(), path, "", nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "cannot watch the folder of "+path) {
 		t.Errorf("got %v", err)
 	}

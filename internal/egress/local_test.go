@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -90,5 +91,27 @@ func TestAServerThatComesAndGoesDoesNotOpenThisMachine(t *testing.T) {
 	conn.Close()
 	if _, err := (&egress.Guard{}).WithLocal(&flicker{}).DialContext(t.Context(), "tcp", address); toolroom.CodeOf(err) != toolroom.CodeDenied {
 		t.Error(err)
+	}
+}
+
+// serving is a local server on one port.
+type serving struct{ flicker }
+
+func (*serving) Serves(port uint16) bool { return port == 8081 }
+
+func TestOnlyLoopbackNamesALocalServer(t *testing.T) {
+	t.Parallel()
+	g := (&egress.Guard{}).WithLocal(&serving{})
+	for address, local := range map[string]bool{
+		"http://localhost:8081/": true, "http://127.0.0.1:8081/": true, "http://[::1]:8081/": true, "http://127.0.0.1:8082/": false,
+		"http://127.0.0.2:8081/": false, "http://10.0.0.1:8081/": false, "http://[::]:8081/": false, "http://example.com:8081/": false,
+	} {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := g.IsLocal(u); got != local {
+			t.Errorf("%s: %v", address, got)
+		}
 	}
 }

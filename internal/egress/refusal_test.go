@@ -59,7 +59,7 @@ func TestHostsAreReadInOnePlainForm(t *testing.T) {
 			t.Errorf("%q: %v", host, !plain)
 		}
 	}
-	for host, says := range map[string]string{"bücher.example": "xn--", "a_b$c.example": "not allowed in host names"} {
+	for host, says := range map[string]string{"bücher.example": "xn--", "a\x80b.example": "xn--", "::ffff:1.2.3.4": "IPv6 form", "::1.2.3.4": "IPv6 form", "a_b$c.example": "not allowed in host names"} {
 		if err := egress.CheckEntry(host); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", host, err)
 		}

@@ -282,7 +282,7 @@ func TestPatternsThatNameToolsAreListedWithTheirKeys(t *testing.T) {
 
 func TestPatternsAtTheirEdges(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"az.AZ09", "0.9", "a-b.c_d"} {
+	for _, text := range []string{"az.AZ09", "0.9", "a-b.c_d", "mcp:tool"} {
 		if _, err := ParsePattern(text, nil); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -279,6 +279,9 @@ func TestAFolderIsJudgedAsWhatMayBeBelowIt(t *testing.T) {
 		{"file:T/a", "read", "/a/b", false},
 		{"file:**/.env", "read", "/a/file", false},
 		{"file:**/.env", "write", "/a/none", false},
+		{"file:**/.env", "write", "/a/file/none", true}, // it cannot be looked up
+		{"file.read", "read", "/a/none", true},
+		{"host:evil.example", "read", "/a", false},
 	} {
 		p, err := Compile(Config{Rules: Rules{Deny: []string{"effect:" + strings.ReplaceAll(tt.rule, "T", top)}}})
 		if err != nil {
@@ -288,11 +291,23 @@ func TestAFolderIsJudgedAsWhatMayBeBelowIt(t *testing.T) {
 			call := &Context{Effects: []toolroom.Effect{{Kind: toolroom.EffectFile, Mode: tt.mode, Target: top + tt.path}}}
 			call.Enforced = func(toolroom.Effect) bool { return enforced }
 			d := p.With(Parts{}).Decide(t.Context(), Request{Tool: &toolroom.Tool{ID: toolroom.ID{Namespace: "a", Name: "b"}}, Call: call})
-			literal := tt.rule == "file.read:T/**" || tt.mode == "" // these it visibly breaks
+			literal := tt.rule == "file.read:T/**" || tt.rule == "file.read" || tt.mode == "" // these it visibly breaks
 			if denied := d.Effect == toolroom.VerdictDeny; denied != (tt.denied && (!enforced || literal)) {
 				t.Errorf("%s, %s of %s, enforced %v: %s", tt.rule, tt.mode, tt.path, enforced, d.Effect)
 			}
 		}
+	}
+}
+
+func TestARuleAboutFilesIsNotAboutHostsOfSuchNames(t *testing.T) {
+	t.Parallel()
+	p, err := Compile(Config{Rules: Rules{Deny: []string{"effect:file:**/.env"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := decideEffects(p.With(Parts{}), &toolroom.Tool{ID: toolroom.MustParseID("a:b")}, toolroom.Identity{}, []toolroom.Effect{{Kind: toolroom.EffectSend, Target: os.TempDir()}})
+	if found.Effect != toolroom.VerdictAllow {
+		t.Errorf("got %+v", found)
 	}
 }
 

@@ -28,10 +28,6 @@ func (h *help) text(command string) string {
 	return ""
 }
 
-func (h *help) has(command string) bool {
-	return slices.ContainsFunc(h.commands, func(c subcommand) bool { return c.name == command })
-}
-
 // add adds flags that the help does not have.
 func (h *help) add(flags []flag) {
 	for _, f := range flags {

@@ -425,3 +425,7 @@ func TestConfiguredSubCommandsAreTheTools(t *testing.T) {
 		}
 	}
 }
+
+func (h *help) has(command string) bool {
+	return slices.ContainsFunc(h.commands, func(c subcommand) bool { return c.name == command })
+}
