@@ -3,6 +3,8 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"math"
 	"net/url"
 	"os"
@@ -82,10 +84,14 @@ func (st *starter) job(ctx context.Context, e *hosted.Engine, s proc.Spec, rules
 	if err != nil {
 		return engine.Job{}, nil, err
 	}
+	own, err := st.own(shows.granted)
+	if err != nil {
+		return engine.Job{}, nil, err
+	}
 	spec := sandbox.Spec{
 		Profile: sandbox.Profile(cmp.Or(b.Profile, string(sandbox.Standard))), Limits: limits, Unasked: unasked, Image: b.Image,
 		Guest: st.app.o.Guest.Path, Args: st.app.o.Guest.Args, Egress: slices.Concat(b.Hosts, st.registries(s.Command)),
-		Folders: slices.Concat(shows.folders, mounts),
+		Folders: slices.Concat(shows.folders, mounts, own),
 	}
 	dir := ""
 	if st.place(s.Dir) == s.Dir {
@@ -224,6 +230,50 @@ func (st *starter) folders() ([]sandbox.Folder, error) {
 		return nil
 	}
 	return out, cmp.Or(add(st.source.Sandbox.Read, false), add(st.source.Sandbox.Write, true))
+}
+
+// own returns the mounts over what the config grants that keep Toolroom's own state from the
+// program, and files that decide what is permitted from its changes. A program that could
+// read or write the state would have every secret and every right.
+func (st *starter) own(granted []sandbox.Folder) ([]sandbox.Folder, error) {
+	var hidden, fixed []sandbox.Folder
+	scratch := st.app.scratch()
+	for _, g := range granted {
+		real, err := filepath.EvalSymlinks(g.Source)
+		if err != nil {
+			return nil, err
+		}
+		// inside returns the place of a path in the folder; empty if it is not there.
+		inside := func(path string) string {
+			if path, err := filepath.EvalSymlinks(path); err == nil && path != real && within(path, real) {
+				return g.Source + strings.TrimPrefix(path, real)
+			}
+			return ""
+		}
+		for _, state := range []string{st.app.home, st.app.storeFolder} {
+			if state, err := filepath.EvalSymlinks(state); err == nil && within(real, state) {
+				return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the sandbox of the source %s cannot show %s: it belongs to Toolroom itself", st.name, g.Source).
+					WithHint("remove it from sandbox.read and sandbox.write")
+			}
+			if at := inside(state); at != "" {
+				hidden = append(hidden, sandbox.Folder{Source: filepath.Join(scratch, "empty.d"), Target: at})
+			}
+		}
+		for _, file := range append(st.app.PolicyFiles(), st.app.o.ConfigFile) {
+			if at := inside(file); at != "" && g.Writable {
+				fixed = append(fixed, sandbox.Folder{Source: file, Target: at})
+			}
+		}
+	}
+	if len(hidden) > 0 {
+		if err := os.MkdirAll(scratch, 0o700); err != nil {
+			return nil, err
+		}
+		if err := os.Mkdir(filepath.Join(scratch, "empty.d"), 0o500); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+	return append(fixed, hidden...), nil
 }
 
 // expandHome replaces ~/ by the home folder of this user.

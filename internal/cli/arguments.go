@@ -224,8 +224,12 @@ func (w *words) one(word word, s shape) (any, bool) {
 	case len(types) == 0 || err == nil && isOf(types, value):
 		return value, true
 	case slices.Contains(types, "array"):
-		item, ok := w.one(word, s.items())
-		return []any{item}, ok
+		if items := s.items(); !slices.Contains(items.types(), "object") || err == nil {
+			item, ok := w.one(word, items)
+			return []any{item}, ok
+		}
+		w.problem(fmt.Sprintf(`write %s as JSON such as [{"key": 1}]`, word.key), "%s is of type array of object, and %q is not", word.key, fit(word.text, 40))
+		return nil, false
 	}
 	want := strings.Join(types, " or ")
 	w.problem(fmt.Sprintf("write %s as %s", word.key, example(types[0])), "%s is of type %s, and %q is not", word.key, want, fit(word.text, 40))

@@ -146,6 +146,21 @@ func TestWrongWordsSayWhatToWrite(t *testing.T) {
 	}
 }
 
+func TestAListOfObjectsIsWrittenAsJSON(t *testing.T) {
+	t.Parallel()
+	schema := json.RawMessage(`{"properties":{"lines":{"type":"array","items":{"type":"object"}}}}`)
+	got, err := parseWords([]string{"lines=pen"}, schema, testFiles)
+	if err == nil {
+		t.Fatalf("accepted as %s", got)
+	}
+	if e := toolroom.AsError(err); !strings.Contains(e.Message, "array of object") || !strings.Contains(e.Hint, `[{"key": 1}]`) {
+		t.Errorf("%q %q", e.Message, e.Hint)
+	}
+	if got, err = parseWords([]string{`lines={"item": "pen"}`, `lines={"item": "ink"}`}, schema, testFiles); err != nil || string(got) != `{"lines":[{"item":"pen"},{"item":"ink"}]}` {
+		t.Errorf("%s %v", got, err)
+	}
+}
+
 func TestASchemaOfReferencesWithoutEndIsReadInBoundedTime(t *testing.T) {
 	t.Parallel()
 	schema := `{"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}}`
@@ -266,7 +281,7 @@ func TestAFailureIsPrintedOnce(t *testing.T) {
 		a := &cli{screen: newScreen(strings.NewReader(""), &out, &told)}
 		r := &toolroom.Result{Content: []toolroom.Content{toolroom.TextContent(tt.text)}}
 		r.Error = toolroom.Errorf(toolroom.CodeExecutionFailed, "git:show failed: %s", catalog.Shorten(tt.text, 2000))
-		_ = a.conclude(r, false)
+		_ = a.conclude("toolroom call", r, false)
 		if out.String() != tt.out || told.String() != tt.told {
 			t.Errorf("%s: %q, and told %q", tt.name, out.String(), told.String())
 		}
@@ -280,7 +295,7 @@ func TestAFailureAfterAStreamIsTold(t *testing.T) {
 	a := &cli{screen: newScreen(strings.NewReader(""), &out, &told)}
 	r := &toolroom.Result{Content: []toolroom.Content{toolroom.TextContent("no such object")}}
 	r.Error = toolroom.Errorf(toolroom.CodeExecutionFailed, "git:show failed: no such object")
-	_ = a.conclude(r, true)
+	_ = a.conclude("toolroom call", r, true)
 	if want := "toolroom: git:show failed: no such object\n"; told.String() != want {
 		t.Errorf("told %q, want %q", told.String(), want)
 	}
@@ -290,8 +305,10 @@ func TestArgumentsThatWouldBeAcceptedAreShownAsTheyAreTyped(t *testing.T) {
 	t.Parallel()
 	e := toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of shell:exec do not fit").WithHint(`this would be accepted: {"command":"<command>"}`)
 	e.Tool, e.Details = "shell:exec", map[string]any{"example": json.RawMessage(`{"command":"<command>"}`)}
-	if got, want := typedHints(e), "this would be accepted: toolroom call shell:exec 'command=<command>'"; got != want {
-		t.Errorf("%q, want %q", got, want)
+	for _, command := range []string{"toolroom call", "toolroom tool test"} {
+		if got, want := typedHints(command, e), "this would be accepted: "+command+" shell:exec 'command=<command>'"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

@@ -174,11 +174,16 @@ func (a *cli) runCall(ctx context.Context, r *app.App, call toolroom.Call, asJSO
 			return err
 		}
 	}
-	return a.conclude(result, printed)
+	command := "toolroom call"
+	if call.Surface == "test" {
+		command = "toolroom tool test"
+	}
+	return a.conclude(command, result, printed)
 }
 
-// conclude prints a result for a person and returns its error.
-func (a *cli) conclude(r *toolroom.Result, printed bool) error {
+// conclude prints a result for a person and returns its error. command is what calls the
+// tool with other arguments.
+func (a *cli) conclude(command string, r *toolroom.Result, printed bool) error {
 	shown := !printed && (r.Error == nil || r.Error.Code == toolroom.CodeInvalidOutput || r.Error.Code == toolroom.CodeExecutionFailed && !strings.Contains(r.Error.Message, strings.TrimSpace(r.Text())))
 	if shown {
 		if err := a.printResult(r); err != nil {
@@ -192,7 +197,7 @@ func (a *cli) conclude(r *toolroom.Result, printed bool) error {
 	if shown {
 		message = withoutOutput(message, r)
 	}
-	a.screen.fail(message, typedHints(r.Error))
+	a.screen.fail(message, typedHints(command, r.Error))
 	return exitCode(r.Error.Code.Info().Exit)
 }
 
@@ -208,14 +213,14 @@ func withoutOutput(message string, r *toolroom.Result) string {
 }
 
 // typedHints returns the hints of an error, with arguments that would be accepted as a person
-// types them.
-func typedHints(e *toolroom.Error) string {
+// types them after a command.
+func typedHints(command string, e *toolroom.Error) string {
 	example, ok := e.Details["example"]
 	args, err := jsonx.Marshal(example)
 	if !ok || err != nil || e.Code != toolroom.CodeInvalidArguments || e.Tool == "" {
 		return e.Hints()
 	}
-	return "this would be accepted: " + catalog.ShellCall(e.Tool, args)
+	return "this would be accepted: " + command + strings.TrimPrefix(catalog.ShellCall(e.Tool, args), "toolroom call")
 }
 
 // repeated reports whether the value of a result is its content once more, of which no part is

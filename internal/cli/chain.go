@@ -261,5 +261,5 @@ func (a *cli) runChain(ctx context.Context, r *app.App, as toolroom.Call, steps 
 	if last == nil {
 		return nil
 	}
-	return a.conclude(last, false)
+	return a.conclude("toolroom call", last, false)
 }

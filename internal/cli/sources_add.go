@@ -249,6 +249,9 @@ func (n *newSource) source(args, command []string) (config.Source, error) {
 			}
 			return s, usage("toolroom sources add "+args[0]+" https://HOST/PATH", "%q is not a URL", args[1])
 		}
+		if !isURL(args[1]) && n.sandbox != "" && (len(command) > 0 || n.program != "") {
+			return s, usage("--sandbox="+args[1], "%q is no argument of a source; the name of a sandbox goes after =", args[1])
+		}
 		if !isURL(args[1]) {
 			return s, usage("toolroom sources add "+args[0]+" -- "+args[1], "%q is not the URL of an MCP server; a command goes after --", args[1])
 		}

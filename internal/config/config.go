@@ -1,4 +1,4 @@
-// Package config reads toolroom.yaml: [Find] locates the file, [Load] reads it and [Watch]
+// Package config reads toolroom.yaml: [Find] locates the file, [Load] reads it and [WatchVerified]
 // follows its changes. Decoding is strict and reports all mistakes at once, each with its
 // line, its key and the nearest valid key. This package defines the form of every section;
 // the packages that the sections configure define their meaning.

@@ -228,6 +228,23 @@ func TestWordsThatLookLikeOptionsAreNoOptions(t *testing.T) {
 	}
 }
 
+// A repository may have an author of its own, which is not the one of other repositories.
+func TestACommitHasTheAuthorOfItsRepository(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	for _, key := range []string{"user.name", "user.email"} {
+		r.git("config", key, "own "+key)
+	}
+	r.put("a.txt", "one\n")
+	r.git("add", "a.txt")
+	if err := r.call("commit", map[string]any{"message": "first"}, &git.Commit{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.TrimSpace(r.git("log", "-1", "--format=%an|%ae|%cn|%ce")); got != "own user.name|own user.email|own user.name|own user.email" {
+		t.Error(got)
+	}
+}
+
 // A repository can name programs that git runs even in commands that only read.
 func TestReadingRunsNoProgramOfTheRepository(t *testing.T) {
 	t.Parallel()

@@ -49,6 +49,26 @@ type CommitArgs struct {
 	All     bool   `json:"all,omitempty" jsonschema:"also commit changes of known files that are not staged"`
 }
 
+// author returns the author of commits in a repository: its own one, as git does, else the
+// operator's.
+func (g *git) author(ctx context.Context, req *source.Request, repo string) (name, email string) {
+	name, email = g.shell.Author(ctx)
+	out, err := g.read(ctx, req, repo, "config", "--null", "--get-regexp", `^user\.(name|email)$`)
+	if err != nil {
+		return name, email // it sets none; what else is wrong, the commit says
+	}
+	for entry := range strings.SplitSeq(out.Stdout, "\x00") {
+		switch key, value, _ := strings.Cut(entry, "\n"); {
+		case value == "":
+		case key == "user.name":
+			name = value
+		case key == "user.email":
+			email = value
+		}
+	}
+	return name, email
+}
+
 func (g *git) commit() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[CommitArgs, Commit]{
 		Tool:      tool("commit", "Make a commit", "Commit the staged changes: make a Git commit with a message. Hooks do not run.", false, map[string]any{"message": "Correct the greeting", "all": true}),
@@ -56,7 +76,7 @@ func (g *git) commit() builtin.Tool {
 		Predict:   func(_ *source.Request, in CommitArgs) []toolroom.Effect { return g.uses(in.Path, "commit", ".git") },
 		Run: func(ctx context.Context, req *source.Request, in CommitArgs) (Commit, []toolroom.Content, error) {
 			env := map[string]string{}
-			name, email := g.shell.Author(ctx)
+			name, email := g.author(ctx, req, in.Path)
 			for _, who := range []string{"AUTHOR", "COMMITTER"} {
 				env["GIT_"+who+"_NAME"], env["GIT_"+who+"_EMAIL"] = name, email
 			}
