@@ -287,6 +287,24 @@ func TestOnlyToolsWithLikeNamesAreSuggested(t *testing.T) {
 	}
 }
 
+func TestANamespaceAndWordsInAnotherOrderAreUnderstood(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	register(t, c, "p", tool("file:search"), tool("file:read"), tool("file:list"), tool("file:edit"), tool("shop:item"))
+	for spelling, want := range map[string]string{
+		"read_file": "did you mean file:read", "ReadFile": "", "file": "file is a namespace; its tools: file:", "shop": "shop is a namespace; its tools: shop:item",
+	} {
+		_, err := c.Resolve(spelling, nil)
+		if e := toolroom.AsError(err); e.Code != toolroom.CodeToolNotFound || !strings.HasPrefix(e.Hint, want) {
+			t.Errorf("%s: %v, %q", spelling, err, e.Hint)
+		}
+	}
+	hidden := func(e *Entry) bool { return e.Tool.ID.Namespace != "shop" }
+	if _, err := c.Resolve("shop", hidden); strings.Contains(toolroom.AsError(err).Hint, "shop") {
+		t.Errorf("a namespace that the caller does not see: %v", err)
+	}
+}
+
 func TestAListHasNeitherGapNorRepeat(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 	"sync"
 
 	"github.com/toolroom/toolroom"
@@ -137,7 +138,8 @@ func ambiguous(spelling string, names []string) *toolroom.Error {
 }
 
 // slip returns the tool whose name is nearly the one that was typed, or "": of the same
-// namespace if one was typed. A search finds words and not slips.
+// namespace if one was typed. A tool of the same words in another order, as read_file, comes
+// first. A search finds words and not slips.
 func (c *Catalog) slip(spelling string, visible func(*Entry) bool) string {
 	namespace, name, ok := strings.Cut(spelling, ":")
 	if !ok {
@@ -145,8 +147,12 @@ func (c *Catalog) slip(spelling string, visible func(*Entry) bool) string {
 	}
 	var names []string
 	ids := map[string]string{}
+	typed := wordsOf(spelling)
 	for _, e := range c.All(visible) {
 		id := e.Tool.ID
+		if slices.Equal(typed, wordsOf(id.Namespace+":"+id.Name)) {
+			return id.Namespace + ":" + id.Name
+		}
 		if (!ok || id.Namespace == namespace) && ids[id.Name] == "" {
 			names = append(names, id.Name)
 			ids[id.Name] = id.Namespace + ":" + id.Name
@@ -154,6 +160,13 @@ func (c *Catalog) slip(spelling string, visible func(*Entry) bool) string {
 	}
 	near, _ := nearest.Of(name, names)
 	return ids[near]
+}
+
+// wordsOf returns the words of a name in alphabetical order.
+func wordsOf(name string) []string {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	slices.Sort(words)
+	return words
 }
 
 // elsewhere reports of hits whether they are of another namespace than the one that was typed
@@ -178,9 +191,28 @@ func (c *Catalog) elsewhere(spelling string, visible func(*Entry) bool) func(too
 	}
 }
 
+// toolsOf returns the ids of a namespace's tools.
+func (c *Catalog) toolsOf(namespace string, visible func(*Entry) bool) []string {
+	var ids []string
+	for _, e := range c.All(visible) {
+		if id := e.Tool.ID; id.Namespace == namespace {
+			ids = append(ids, id.Namespace+":"+id.Name)
+		}
+	}
+	return ids
+}
+
 func (c *Catalog) notFound(spelling string, visible func(*Entry) bool) *toolroom.Error {
 	e := toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", spelling)
 	e.Phase = toolroom.PhaseResolve
+	if tools := c.toolsOf(spelling, visible); len(tools) > 0 {
+		e.Details = map[string]any{"nearest": tools[:min(len(tools), maxCandidates)]}
+		e.Hint = fmt.Sprintf("%s is a namespace; its tools: %s", spelling, strings.Join(tools[:min(len(tools), maxCandidates)], ", "))
+		if len(tools) > maxCandidates {
+			e.Hint += ", …"
+		}
+		return e
+	}
 	found := c.Search(spelling, SearchOptions{Limit: maxCandidates, View: View{Visible: visible}})
 	// A word in a description does not make a tool the one that was meant.
 	found.Hits = slices.DeleteFunc(found.Hits, func(h toolroom.Hit) bool {

@@ -144,11 +144,11 @@ func (g *Guard) WithLocal(local Local) *Guard {
 }
 
 // isLocal reports whether a target is a server of WithLocal.
-func (g *Guard) isLocal(t target) bool {
-	if g.local == nil || t.name != "" && t.name != "localhost" {
-		return false
-	}
-	return (t.name != "" || t.addr == ipv4Loopback || t.addr == netip.IPv6Loopback()) && g.local.Serves(t.port)
+func (g *Guard) isLocal(t target) bool { return g.mayBeLocal(t) && g.local.Serves(t.port) }
+
+// mayBeLocal reports whether servers of WithLocal are reached at the host of a target.
+func (g *Guard) mayBeLocal(t target) bool {
+	return g.local != nil && (t.name == "localhost" || t.name == "" && (t.addr == ipv4Loopback || t.addr == netip.IPv6Loopback()))
 }
 
 // IsLocal reports whether a URL names a server of WithLocal.
@@ -317,6 +317,9 @@ func (g *Guard) judge(t target) error {
 		}
 	}
 	switch {
+	case g.mayBeLocal(t):
+		e := t.refusal(t.allowEntry(), fmt.Sprintf("no process of yours listens on port %d, and this machine's own servers are refused by default", t.port))
+		return e.WithHint("if you have just started it, wait until process:output shows that it listens, and try again; for a server of this machine, %s", e.Hint)
 	case t.class != Public:
 		return t.refusal(t.allowEntry(), t.whatItIs()+", which is refused by default")
 	case g.closed:

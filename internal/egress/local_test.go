@@ -115,3 +115,14 @@ func TestOnlyLoopbackNamesALocalServer(t *testing.T) {
 		}
 	}
 }
+
+func TestAServerThatDoesNotListenYetIsToBeWaitedFor(t *testing.T) {
+	t.Parallel()
+	g := (&egress.Guard{}).WithLocal(&serving{})
+	for address, waits := range map[string]bool{"http://localhost:8082/": true, "http://[::1]:8082/": true, "http://127.0.0.2:8082/": false, "http://10.0.0.1:8082/": false} {
+		e := toolroom.AsError(g.CheckURL(t.Context(), address))
+		if e.Code != toolroom.CodeDenied || strings.Contains(e.Message, "no process of yours listens on port 8082") != waits || strings.Contains(e.Hint, "try again") != waits {
+			t.Errorf("%s: %v; %s", address, e, e.Hint)
+		}
+	}
+}

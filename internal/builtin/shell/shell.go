@@ -222,7 +222,8 @@ func (s *Shell) dirOf(cwd, session string) (string, error) {
 		return "", err
 	}
 	if !info.IsDir() {
-		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is not a folder", cwd)
+		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is not a folder", cwd).
+			WithHint("give its folder, %s; a file goes into an argument of its own", filepath.Dir(cwd))
 	}
 	return dir, nil
 }
