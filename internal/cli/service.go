@@ -297,11 +297,19 @@ func (o *serviceFlags) write(text string, force bool) error {
 
 // installed returns an error if the service's file does not exist.
 func (o *serviceFlags) installed() error {
-	if _, err := os.Stat(o.file()); err != nil {
-		return toolroom.Errorf(toolroom.CodeNotFound, "the service is not installed: there is no %s", o.file()).
-			WithHint("toolroom service install%s", o.systemFlag())
+	if _, err := os.Stat(o.file()); err == nil {
+		return nil
 	}
-	return nil
+	e := toolroom.Errorf(toolroom.CodeNotFound, "the service is not installed: there is no %s", o.file())
+	if o.prefix == "" {
+		other := service.Service{Kind: o.kind, System: !o.system}.Path(o.UserHome, o.UserConfig)
+		if _, err := os.Stat(other); err == nil && !o.system {
+			return e.WithHint("%s is: add --system", other)
+		} else if err == nil {
+			return e.WithHint("%s is: leave --system out", other)
+		}
+	}
+	return e.WithHint("toolroom service install%s", o.systemFlag())
 }
 
 // shown runs a command of the service manager, whose exit code becomes ours.

@@ -114,7 +114,9 @@ func (m Manager) Logs(ctx context.Context, file string, lines int, follow bool) 
 	}
 	args := []string{"--no-pager", "-n", n, "-u", Name}
 	if !m.System {
-		args = append([]string{"--user"}, args...)
+		// Journals in memory, and those of root, hold no file for --user; -q leaves out that
+		// other users' messages are not seen.
+		args = []string{"--no-pager", "-q", "-n", n, "--user-unit", Name}
 	}
 	if follow {
 		args = append(args, "-f")

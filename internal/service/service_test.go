@@ -153,7 +153,7 @@ func TestTheManagerIsToldInOrder(t *testing.T) {
 	}{
 		"a user of systemd": {service.Manager{Kind: service.Systemd}, []string{
 			"systemctl --user daemon-reload", "systemctl --user enable toolroom.service", "systemctl --user restart toolroom.service",
-			"systemctl --user --no-pager status toolroom.service", "journalctl --user --no-pager -n 5 -u toolroom.service -f",
+			"systemctl --user --no-pager status toolroom.service", "journalctl --no-pager -q -n 5 --user-unit toolroom.service -f",
 			"systemctl --user disable --now toolroom.service", "systemctl --user daemon-reload", "systemctl --user is-active --quiet toolroom.service", "systemctl --user is-failed --quiet toolroom.service",
 		}},
 		"the machine with systemd": {service.Manager{Kind: service.Systemd, System: true}, []string{
