@@ -589,8 +589,8 @@ func TestTheGatesStopWhatBreaksCallersOrCasesUnlessForced(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantValue("fn:scale", `{"x":1,"by":3}`, "3")
-	if _, err := s.Rollback(t.Context(), "fn:scale", "", 7, "", "ada"); toolroom.CodeOf(err) != toolroom.CodeConflict {
-		t.Errorf("a rollback to what was never served: %v", err)
+	if _, err := s.Rollback(t.Context(), "fn:scale", "", 7, "", "ada"); toolroom.CodeOf(err) != toolroom.CodeNotFound {
+		t.Errorf("a rollback to a version that is not there: %v", err)
 	}
 }
 
