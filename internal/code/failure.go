@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/sandbox"
@@ -111,7 +112,7 @@ func instead(message string) string {
 		found = noName.FindStringSubmatch(message)
 	}
 	if found == nil {
-		return ""
+		return withoutNetwork(message)
 	}
 	name, _, _ := strings.Cut(found[1], ".")
 	if slices.Contains(clients, name) {
@@ -121,6 +122,14 @@ func instead(message string) string {
 		return "this is JavaScript without Node.js: call tools for files, processes and the web; a function with npm packages can be released as a tool"
 	}
 	return "programs have the standard library and no packages: call a tool instead, or release a function that names its packages as a tool"
+}
+
+// withoutNetwork says how a program that failed for want of a network gets one.
+func withoutNetwork(output string) string {
+	if !egress.IsWanted(output) {
+		return ""
+	}
+	return "it reaches only the hosts that are named: egress in a function's header, for example egress = [\"example.com\"], or --egress of a program"
 }
 
 func place(f *bridge.Failure) string {
@@ -147,7 +156,7 @@ func exited(x *toolroom.Execution, overCalls bool) error {
 		e.Message += ": " + last
 	}
 	e.Details = map[string]any{"exit_code": x.Exit}
-	return e
+	return e.WithHint("%s", withoutNetwork(x.Stderr))
 }
 
 // lastLines returns a colon and the last few lines of a text, or "" if it is blank.

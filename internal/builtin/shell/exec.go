@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -192,9 +192,6 @@ func tail(text string) string {
 	return "…" + strings.ToValidUTF8(text[len(text)-most:], "")
 }
 
-// seeksNetwork matches what programs print if they find no name server.
-var seeksNetwork = regexp.MustCompile(`(?i)could not resolve|name resolution|getaddrinfo|EAI_AGAIN|no such host|name or service not known|network is unreachable|dial tcp: lookup|unable to resolve`)
-
 // text is the result as models read it.
 func (r ExecResult) text() string {
 	var b strings.Builder
@@ -218,7 +215,7 @@ func (r ExecResult) text() string {
 	case r.ExitCode != 0:
 		notes = append(notes, fmt.Sprintf("exit code %d", r.ExitCode))
 	}
-	if r.offline && r.ExitCode != 0 && seeksNetwork.MatchString(tail(r.Stderr)+tail(r.Stdout)) {
+	if r.offline && r.ExitCode != 0 && egress.IsWanted(tail(r.Stderr)+tail(r.Stdout)) {
 		notes = append(notes, "commands have no network here, unless toolroom.yaml says builtin: {shell: {network: guarded}}")
 	}
 	if r.Dropped > 0 {
