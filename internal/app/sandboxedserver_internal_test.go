@@ -142,3 +142,13 @@ func TestClosingASourceWaitsForEachOfItsServers(t *testing.T) {
 		}
 	})
 }
+
+func TestTheHomeFolderIsNamedWithATilde(t *testing.T) {
+	t.Parallel()
+	a := &App{o: Options{Environ: []string{"HOME=/home/ann"}}}
+	for path, want := range map[string]string{"~": "/home/ann", "~/": "/home/ann", "~/notes": "/home/ann/notes", "~bob": "~bob", "notes/~": "notes/~"} {
+		if got := a.expandHome(path); got != want {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}

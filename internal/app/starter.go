@@ -276,9 +276,10 @@ func (st *starter) own(granted []sandbox.Folder) ([]sandbox.Folder, error) {
 	return append(fixed, hidden...), nil
 }
 
-// expandHome replaces ~/ by the home folder of this user.
+// expandHome replaces ~ and ~/ by the home folder of this user.
 func (a *App) expandHome(path string) string {
-	rest, ok := strings.CutPrefix(path, "~/")
+	rest, ok := strings.CutPrefix(path, "~")
+	ok = ok && (rest == "" || rest[0] == '/')
 	if home, set := a.lookupEnv("HOME"); ok && set {
 		return filepath.Join(home, rest)
 	}

@@ -138,7 +138,7 @@ func stopped(v *Version, o Order, refused []Refusal) error {
 	case len(refused) == 1 && refused[0].Gate == GatePerson:
 		fix = "let another person release it"
 	case slices.ContainsFunc(refused, func(r Refusal) bool { return r.Gate == GateCases }):
-		see = fmt.Sprintf("see the cases: toolroom tool test %s@%d; ", v.Tool, v.Number)
+		see = fmt.Sprintf("see the cases: toolroom tool test %s@%d; remove one that is wrong: toolroom tool case remove %[1]s NAME; ", v.Tool, v.Number)
 	}
 	return e.WithHint("%s, or release it with force and a reason", fix).WithCLIHint("%srelease it nevertheless: --force --reason WHY", see)
 }

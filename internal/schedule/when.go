@@ -14,8 +14,9 @@ import (
 type When struct {
 	text string
 	zone *time.Location
-	// One of these three is set.
+	// One of these four is set.
 	once  time.Time
+	in    time.Duration // once, so long after the start
 	every time.Duration
 	spec  *cron.SpecSchedule
 }
@@ -28,7 +29,7 @@ const longest = 366 * 24 * time.Hour
 var parser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom | cron.Extended)
 
 // ParseWhen reads a cron expression of five fields, a name such as @daily, an interval such
-// as "@every 30m", or one time such as 2026-12-01T09:00. Fields, names and times without an
+// as "@every 30m", or one time such as 2026-12-01T09:00 or "@in 30m". Fields, names and times without an
 // offset mean the time of the named zone; an empty zone is UTC.
 func ParseWhen(text, zone string) (*When, error) {
 	text = strings.TrimSpace(text)
@@ -39,12 +40,12 @@ func ParseWhen(text, zone string) (*When, error) {
 	}
 	w := &When{text: text, zone: location}
 	if rest, ok := strings.CutPrefix(text, "@every "); ok {
-		w.every, err = time.ParseDuration(strings.TrimSpace(rest))
-		if err != nil || w.every < Shortest || w.every > longest {
-			return nil, notATime(text, "an interval is at least 1m and at most 8784h")
-		}
-		w.every = w.every.Truncate(time.Second)
-		return w, nil
+		w.every, err = duration(text, rest)
+		return w, err
+	}
+	if rest, ok := strings.CutPrefix(text, "@in "); ok {
+		w.in, err = duration(text, rest)
+		return w, err
 	}
 	if len(text) > 0 && text[0] >= '0' && text[0] <= '9' && strings.Count(text, "-") >= 2 && strings.Contains(text, ":") {
 		w.once, err = parseTime(text, location)
@@ -69,9 +70,17 @@ func ParseWhen(text, zone string) (*When, error) {
 	return w, nil
 }
 
+func duration(when, text string) (time.Duration, error) {
+	d, err := time.ParseDuration(strings.TrimSpace(text))
+	if err != nil || d < Shortest || d > longest {
+		return 0, notATime(when, "a duration such as 90m is at least 1m and at most 8784h")
+	}
+	return d.Truncate(time.Second), nil
+}
+
 func notATime(text, why string) error {
 	return toolroom.Errorf(toolroom.CodeInvalidArguments, "%.80q is not a schedule: %s", text, why).
-		WithHint(`write "minute hour day month weekday", such as "0 9 * * MON-FRI" or "*/15 * * * *"; or @hourly, @daily, @weekly, "@every 90m"; or one time, such as 2026-12-01T09:00`)
+		WithHint(`write "minute hour day month weekday", such as "0 9 * * MON-FRI" or "*/15 * * * *"; or @hourly, @daily, @weekly, "@every 90m"; or one time, such as 2026-12-01T09:00 or "@in 90m"`)
 }
 
 func parseTime(text string, zone *time.Location) (time.Time, error) {
@@ -86,12 +95,8 @@ func parseTime(text string, zone *time.Location) (time.Time, error) {
 	return time.Time{}, notATime(text, "it is not a date with a time")
 }
 
-// Once returns the one time at which the schedule runs. It is zero for a schedule that
-// repeats.
-func (w *When) Once() time.Time { return w.once }
-
 // Next returns the first time after a time at which the schedule runs, or the zero time if
-// there is none. Intervals count from start.
+// there is none. Intervals and "@in" count from start.
 //
 // A change of the clocks moves no run of a schedule that names hours to another day, drops
 // none, and repeats none: a time that is left out runs when the clocks have changed, and of
@@ -99,9 +104,13 @@ func (w *When) Once() time.Time { return w.once }
 // that passes.
 func (w *When) Next(after, start time.Time) time.Time {
 	switch {
-	case !w.once.IsZero():
-		if w.once.After(after) {
-			return w.once
+	case !w.once.IsZero(), w.in > 0:
+		once := w.once
+		if w.in > 0 {
+			once = start.Add(w.in).UTC()
+		}
+		if once.After(after) {
+			return once
 		}
 		return time.Time{}
 	case w.every > 0:

@@ -41,6 +41,7 @@ func TestNextRuns(t *testing.T) {
 		{"a leap day", "0 0 29 2 *", "", "2026-01-01T00:00:00Z", []string{"2028-02-29T00:00:00Z"}},
 		{"a name", "@daily", "America/New_York", "2026-01-01T12:00:00Z", []string{"2026-01-02T00:00:00-05:00"}},
 		{"an interval", "@every 90m", "", "2026-01-01T00:00:00Z", []string{"2026-01-01T01:30:00Z", "2026-01-01T03:00:00Z"}},
+		{"once, after a while", "@in 90m", "", "2026-01-01T00:00:00Z", []string{"2026-01-01T01:30:00Z", ""}},
 		{"once", "2026-12-01T09:00", "Europe/Berlin", "2026-01-01T00:00:00Z", []string{"2026-12-01T09:00:00+01:00", ""}},
 		{"once with an offset", "2026-12-01T09:00:00-03:00", "Europe/Berlin", "2026-01-01T00:00:00Z", []string{"2026-12-01T12:00:00Z", ""}},
 		{"a time that is left out", "30 2 * * *", "Europe/Berlin", "2026-03-28T02:30:00+01:00", []string{"2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"}},
@@ -112,7 +113,7 @@ func TestNextAgreesWithASearchMinuteByMinute(t *testing.T) {
 func TestWhatIsNoSchedule(t *testing.T) {
 	t.Parallel()
 	for text, zone := range map[string]string{
-		"": "", "* * * *": "", "* * * * * *": "", "61 * * * *": "", "0 0 30 2 *": "", "@reboot": "", "@every 1s": "", "@every -1h": "", "@every 10000h": "",
+		"": "", "* * * *": "", "* * * * * *": "", "61 * * * *": "", "0 0 30 2 *": "", "@reboot": "", "@every 1s": "", "@every -1h": "", "@every 10000h": "", "@in an hour": "", "@in 5s": "", "@in": "",
 		"TZ=UTC 0 9 * * *": "", "CRON_TZ=Europe/Berlin 0 9 * * *": "", "every day": "", "2026-13-01T09:00": "", "2026-12-01": "",
 		"0 9 * * *": "Europe/Berlni", "0 10 * * *": "../../etc/passwd", "0 11 * * *": "Local", "0 12 * * *\n* * * * *": "", "H * * * *": "",
 		strings.Repeat("1,", 5000) + "1 * * * *x": "", "0-4294967295 * * * *": "", "*/0 * * * *": "",

@@ -35,7 +35,7 @@ type tools struct{ CronOptions }
 
 // CronCreateArgs are the arguments of cron:create.
 type CronCreateArgs struct {
-	Schedule  string          `json:"schedule" jsonschema:"when: a cron expression (minute hour day month weekday), such as 0 9 * * MON-FRI; or @hourly, @daily, @weekly, @monthly; or @every 90m; or one time, such as 2026-12-01T09:00"`
+	Schedule  string          `json:"schedule" jsonschema:"when: a cron expression (minute hour day month weekday), such as 0 9 * * MON-FRI; or @hourly, @daily, @weekly, @monthly; or @every 90m; or one time, such as 2026-12-01T09:00 or @in 90m"`
 	Tool      string          `json:"tool" jsonschema:"the tool to call"`
 	Arguments json.RawMessage `json:"arguments,omitempty" jsonschema:"its arguments"`
 	Name      string          `json:"name,omitempty" jsonschema:"what it is for"`
@@ -101,7 +101,7 @@ func cronDefinition(name, title, description string, hints toolroom.Hints, examp
 
 func (c *tools) create() builtin.Tool {
 	tool := cronDefinition("create", "Schedule a call",
-		"Schedule a tool call for later or for regular times: every day at nine, on Mondays, every ten minutes, every night, or once, in an hour, later today or tomorrow, as a reminder, a check done again or a recurring job. It runs with your permissions of that time.",
+		"Schedule a tool call for later or for regular times: every day at nine, on Mondays, every ten minutes, every night, or once, in an hour (@in 1h), later today or tomorrow, as a reminder, a check done again or a recurring job. It runs with your permissions of that time.",
 		builtin.Hints(false, false, false), map[string]any{
 			"schedule": "0 9 * * MON-FRI", "timezone": "Europe/Berlin", "name": "morning note", "tool": "memory:append",
 			"arguments": map[string]any{"namespace": "diary", "content": "A new working day."},
