@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 	"sync"
+	"unicode"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/nearest"
