@@ -119,10 +119,17 @@ type bag struct {
 	length float32 // sum of the weights
 	names  float32 // different words of the name
 	words  int
+	// parameters are the weights of the terms of the schema, until all are known.
+	parameters map[string]float32
 }
 
+// manyWords is the weight of a schema above which a word counts in it once: a program with a
+// hundred flags has each word of its trade in many of them. Package bench's sets stay as they
+// are, and sets of tools with large schemas gain.
+const manyWords = 60
+
 func analyse(d Document) *bag {
-	b := &bag{terms: make(map[string]occurrence)}
+	b := &bag{terms: make(map[string]occurrence), parameters: make(map[string]float32)}
 	b.add(d.nameSection(), cmp.Or(d.Name, d.ID))
 	b.add(titleSection, d.Title)
 	b.add(descriptionSection, d.Description)
@@ -142,6 +149,7 @@ func analyse(d Document) *bag {
 	}
 	b.add(sourceProse, d.SourceDescription)
 	b.addSchema(d.Schema)
+	b.addParameters()
 	return b
 }
 
@@ -171,14 +179,36 @@ func (b *bag) add(s section, text string) {
 				b.names++
 			}
 		}
-		o.weight += s.weight
 		o.fields |= 1 << s.field
+		if s.field == FieldParameter {
+			b.parameters[term] += s.weight
+		} else {
+			o.weight += s.weight
+			b.length += s.weight
+		}
 		b.terms[term] = o
-		b.length += s.weight
 	}
 	if s.field == FieldName || s.field == FieldTitle || s.field == FieldDescription {
 		b.addNumbers(s, text)
 	}
+}
+
+// addParameters adds the weights of the schema's terms.
+func (b *bag) addParameters() {
+	all := float32(0)
+	for _, weight := range b.parameters {
+		all += weight
+	}
+	for term, weight := range b.parameters {
+		if all > manyWords {
+			weight = min(weight, 1)
+		}
+		o := b.terms[term]
+		o.weight += weight
+		b.length += weight
+		b.terms[term] = o
+	}
+	b.parameters = nil
 }
 
 // addPhrase adds a tag of several words as a term of its own besides: "look-for" is not
