@@ -2,55 +2,29 @@ package kubernetes
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
+
+	"github.com/toolroom/toolroom/drivers/test/silent"
 )
 
 func TestACallerWhoseTimeIsOverDoesNotWaitForTheConnectionOfAnother(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close() // which ends the first attempt
+	defer server.Close()
 	file := filepath.Join(t.TempDir(), "config")
-	config := "{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: 'http://" + silent.Addr().String() + "'}}], contexts: [{name: c, context: {cluster: c}}]}"
+	config := "{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: 'http://" + server.Addr().String() + "'}}], contexts: [{name: c, context: {cluster: c}}]}"
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	d := New(Options{Kubeconfig: file, Namespace: "programs"})
-	connecting, end := context.WithCancel(t.Context())
-	first := make(chan error, 1)
-	go func() {
-		_, err := d.connect(connecting)
-		first <- err
-	}()
-	conn, err := silent.Accept() // and it answers nothing
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	late, over := context.WithCancel(t.Context())
-	over()
-	second := make(chan error, 1)
-	go func() {
-		_, err := d.connect(late)
-		second <- err
-	}()
-	select {
-	case err := <-second:
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("the second: %v", err)
-		}
-	case <-time.After(30 * time.Second):
-		t.Error("the second waits for the first")
-	}
-	end()
-	if err := <-first; err == nil {
-		t.Error("the first is connected to a server that says nothing")
-	}
+	silent.Connect(t, server, func(ctx context.Context) error {
+		_, err := d.connect(ctx)
+		return err
+	})
 }
