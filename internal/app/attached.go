@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/hosted"
+	"github.com/toolroom/toolroom/internal/nearest"
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
@@ -36,6 +38,19 @@ func (a *App) hosted(name string) (e *hosted.Engine, known []string) {
 		}
 	}
 	return nil, known
+}
+
+// CheckSandbox returns an error if no sandbox of sources has this name.
+func (a *App) CheckSandbox(name string) error {
+	e, known := a.hosted(name)
+	if e != nil {
+		return nil
+	}
+	err := toolroom.Errorf(toolroom.CodeNotFound, "there is no sandbox %q for sources", name)
+	if near, ok := nearest.Of(name, known); ok {
+		return err.WithHint("did you mean %s?", near)
+	}
+	return err.WithHint("available: %s", strings.Join(known, ", "))
 }
 
 // attachment is a program for a sandbox, whose input and output are a line over the bridge,

@@ -89,6 +89,11 @@ toolroom secret set) and env://NAME.`,
 			if err := n.missing(a.Dir, source); err != nil {
 				return err
 			}
+			if s := source.Sandbox; s != nil && s.Runtime != "" {
+				if err := a.inRoom(c.Context(), func(r *app.App) error { return r.CheckSandbox(s.Runtime) }); err != nil {
+					return err
+				}
+			}
 			file, err := a.editable()
 			if err != nil {
 				return err
