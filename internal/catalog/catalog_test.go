@@ -292,7 +292,7 @@ func TestANamespaceAndWordsInAnotherOrderAreUnderstood(t *testing.T) {
 	c := New(Options{})
 	register(t, c, "p", tool("file:search"), tool("file:read"), tool("file:list"), tool("file:edit"), tool("shop:item"))
 	for spelling, want := range map[string]string{
-		"read_file": "did you mean file:read", "ReadFile": "", "file": "file is a namespace; its tools: file:", "shop": "shop is a namespace; its tools: shop:item",
+		"read_file": "did you mean file:read", "file": "file is a namespace; its tools: file:", "shop": "shop is a namespace; its tools: shop:item",
 	} {
 		_, err := c.Resolve(spelling, nil)
 		if e := toolroom.AsError(err); e.Code != toolroom.CodeToolNotFound || !strings.HasPrefix(e.Hint, want) {

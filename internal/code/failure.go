@@ -126,7 +126,7 @@ func instead(message string) string {
 
 // withoutNetwork says how a program that failed for want of a network gets one.
 func withoutNetwork(output string) string {
-	if !egress.IsWanted(output) {
+	if !egress.LacksNetwork(output) {
 		return ""
 	}
 	return "it reaches only the hosts that are named: egress in a function's header, for example egress = [\"example.com\"], or --egress of a program"

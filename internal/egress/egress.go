@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -427,3 +428,10 @@ func (g *Guard) judgeAddr(t target, addr netip.Addr) error {
 	t.addr, t.class = addr.Unmap(), Classify(addr)
 	return g.judge(t)
 }
+
+// offline matches what programs print if they find no name server.
+var offline = regexp.MustCompile(`(?i)could not resolve|name resolution|getaddrinfo|EAI_AGAIN|no such host|name or service not known|network is unreachable|dial tcp: lookup|unable to resolve`)
+
+// LacksNetwork reports whether the output of a program says that it failed for want of a
+// network.
+func LacksNetwork(output string) bool { return offline.MatchString(output) }

@@ -117,7 +117,8 @@ const (
 )
 
 // Parts returns the sentences of a query, each of which is embedded on its own: a query
-// that asks for several things is near none of them as a whole. A short sentence goes with the next one.
+// that asks for several things is near none of them as a whole. A short sentence goes with
+// the next one.
 func Parts(query string) []string {
 	var parts []string
 	part, words := "", 0

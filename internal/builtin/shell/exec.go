@@ -215,7 +215,7 @@ func (r ExecResult) text() string {
 	case r.ExitCode != 0:
 		notes = append(notes, fmt.Sprintf("exit code %d", r.ExitCode))
 	}
-	if r.offline && r.ExitCode != 0 && egress.IsWanted(tail(r.Stderr)+tail(r.Stdout)) {
+	if r.offline && r.ExitCode != 0 && egress.LacksNetwork(tail(r.Stderr)+tail(r.Stdout)) {
 		notes = append(notes, "commands have no network here, unless toolroom.yaml says builtin: {shell: {network: guarded}}")
 	}
 	if r.Dropped > 0 {
