@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/wasi"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
 // stopError ends the execution of an isolate from within.
@@ -29,29 +29,29 @@ func (i *Isolate) tick() {
 // program that writes to them directly.
 type hostFunctions struct{ *Isolate }
 
-// Environment implements [wasi.System].
+// Environment implements [wasm.System].
 func (hostFunctions) Environment() []string { return nil }
 
-// Arguments implements [wasi.System].
+// Arguments implements [wasm.System].
 func (hostFunctions) Arguments() []string { return arguments }
 
-// Stream implements [wasi.System].
-func (d hostFunctions) Stream(fd uint32) wasi.Stream {
+// Stream implements [wasm.System].
+func (d hostFunctions) Stream(fd uint32) wasm.Stream {
 	switch {
 	case fd > 2:
 		return 0
 	case fd > 0:
-		return wasi.Writable
+		return wasm.Writable
 	case d.run == nil:
-		return wasi.Readable | wasi.Writable
+		return wasm.Readable | wasm.Writable
 	}
-	return wasi.Readable | wasi.Writable | wasi.Live
+	return wasm.Readable | wasm.Writable | wasm.Live
 }
 
-// Blocks implements [wasi.System].
+// Blocks implements [wasm.System].
 func (hostFunctions) Blocks() bool { return true }
 
-// SetBlocks implements [wasi.System]: reads always block.
+// SetBlocks implements [wasm.System]: reads always block.
 func (hostFunctions) SetBlocks(bool) {}
 
 // Await waits for bytes from the server, or for a time. It ends a run that was
@@ -77,7 +77,7 @@ func (d hostFunctions) Sleep(wait time.Duration) {
 	}
 }
 
-// Read implements [wasi.System].
+// Read implements [wasm.System].
 func (d hostFunctions) Read(_ uint32, to []byte) int {
 	switch {
 	case d.booting != nil:
@@ -140,7 +140,7 @@ func (r *run) send(data []byte) error {
 	return nil
 }
 
-// Now implements [wasi.System]. While the machine starts, time stands still and
+// Now implements [wasm.System]. While the machine starts, time stands still and
 // nothing is random, so that every machine of a build has the same image.
 func (d hostFunctions) Now(clock uint32) uint64 {
 	if d.booting != nil {
@@ -156,7 +156,7 @@ func (d hostFunctions) Now(clock uint32) uint64 {
 	return uint64(time.Now().UnixNano())
 }
 
-// Random implements [wasi.System].
+// Random implements [wasm.System].
 func (d hostFunctions) Random(view []byte) {
 	if d.run == nil {
 		clear(view)

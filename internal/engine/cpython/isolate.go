@@ -9,7 +9,6 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental/table"
 
-	"github.com/toolroom/toolroom/internal/engine/wasi"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 	"github.com/toolroom/toolroom/internal/proc"
 )
@@ -116,7 +115,7 @@ func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 		i.Bad = true
 		return Crashed, errors.New("the guest ended without a last word")
 	}
-	var exit *wasi.ExitError
+	var exit *wasm.ExitError
 	if errors.As(err, &exit) {
 		return Crashed, fmt.Errorf("the interpreter ended with exit code %d", exit.Code)
 	}

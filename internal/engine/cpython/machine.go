@@ -20,7 +20,6 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"github.com/toolroom/toolroom/internal/engine/cow"
-	"github.com/toolroom/toolroom/internal/engine/wasi"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
@@ -80,7 +79,7 @@ func (m *Machine) start(ctx context.Context, guest map[string]string, o wasm.Opt
 }
 
 func offer(ctx context.Context, r wazero.Runtime) error {
-	return wasi.Offer(ctx, r, func(ctx context.Context) wasi.System { return hostFunctions{wasm.Of[*Isolate](ctx)} })
+	return wasm.OfferWASI(ctx, r, func(ctx context.Context) wasm.System { return hostFunctions{wasm.Of[*Isolate](ctx)} })
 }
 
 // begin opens the image in the cache, or makes it and stores it there.

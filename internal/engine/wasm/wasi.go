@@ -1,8 +1,4 @@
-// Package wasi implements WASI preview 1 (wasi_snapshot_preview1) for programs
-// without files, sockets and other processes: they have streams, variables, a
-// clock and random numbers. Every function of the standard exists; those for
-// missing things return the error that the standard defines.
-package wasi
+package wasm
 
 import (
 	"context"
@@ -14,10 +10,13 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// Module is the name of the module that [Offer] instantiates.
-const Module = "wasi_snapshot_preview1"
+// WASIModule is the name of the module that [OfferWASI] instantiates.
+const WASIModule = "wasi_snapshot_preview1"
 
-// System implements the calls of one guest. A method may end the guest by a panic.
+// System implements the calls of one guest of WASI preview 1, which is for programs
+// without files, sockets and other processes: they have streams, variables, a clock and
+// random numbers. Every function of the standard exists; those for missing things return
+// the error that the standard defines. A method may end the guest by a panic.
 type System interface {
 	// Arguments returns the program's arguments, its name first.
 	Arguments() []string
@@ -146,8 +145,8 @@ func words(n int) []api.ValueType {
 	return list
 }
 
-// Has reports whether the standard has a function with these types.
-func Has(f api.FunctionDefinition) bool {
+// HasWASI reports whether the standard has a function with these types.
+func HasWASI(f api.FunctionDefinition) bool {
 	_, name, _ := f.Import()
 	if name == exit {
 		return slices.Equal(f.ParamTypes(), words(1)) && len(f.ResultTypes()) == 0
@@ -160,10 +159,10 @@ func Has(f api.FunctionDefinition) bool {
 // exit is the function proc_exit, which ends its caller.
 const exit = "proc_exit"
 
-// Offer instantiates WASI in a runtime. Of returns the system of the calling guest,
+// OfferWASI instantiates WASI in a runtime. Of returns the system of the calling guest,
 // from the context of the call.
-func Offer(ctx context.Context, r wazero.Runtime, of func(context.Context) System) error {
-	b := r.NewHostModuleBuilder(Module)
+func OfferWASI(ctx context.Context, r wazero.Runtime, of func(context.Context) System) error {
+	b := r.NewHostModuleBuilder(WASIModule)
 	for _, c := range calls() {
 		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, module api.Module, stack []uint64) {
 			g := &guest{of(ctx), module.Memory(), stack}

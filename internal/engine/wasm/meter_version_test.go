@@ -1,4 +1,4 @@
-package wasmfuel_test
+package wasm_test
 
 import (
 	"crypto/sha256"
@@ -6,22 +6,22 @@ import (
 	"os"
 	"testing"
 
-	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
 // Workers take rewritten modules from a folder that older builds have filled.
-func TestTheVersionChangesWithWhatRewriteMakes(t *testing.T) {
+func TestTheVersionChangesWithWhatMeterMakes(t *testing.T) {
 	t.Parallel()
 	module, err := os.ReadFile("../quickjs/quickjs.wasm")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rewritten, err := wasmfuel.Rewrite(module)
+	rewritten, err := wasm.Meter(module)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(rewritten)
-	got := wasmfuel.Version + " " + hex.EncodeToString(sum[:8])
+	got := wasm.MeterVersion + " " + hex.EncodeToString(sum[:8])
 	if want := "1 c3020582675af4f9"; got != want {
 		t.Errorf("version and sum are %q, want %q: where the module is the same as before, Version has to be another", got, want)
 	}

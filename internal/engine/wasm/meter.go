@@ -1,13 +1,4 @@
-// Package wasmfuel makes a WebAssembly module stoppable. A module without metering
-// can block its thread for ever: the Go scheduler does not preempt wazero's compiled
-// code, so one guest loop stops every goroutine of the process at the next garbage
-// collection, and wazero's own option for this (WithCloseOnContextDone) makes guest
-// code several times slower.
-//
-// Rewrite adds a counter, which each function entry, each loop header and each bulk
-// operation decreases, and a call of a host function when it is used up. The host
-// function refills the counter or ends the run.
-package wasmfuel
+package wasm
 
 import (
 	"bytes"
@@ -18,17 +9,17 @@ import (
 
 // The names that connect a rewritten module with its host functions.
 const (
-	// ImportModule and ImportName name the imported function without
+	// FuelModule and ImportName name the imported function without
 	// parameters or results that is called when the counter is below zero.
-	ImportModule = "toolroom_fuel"
-	ImportName   = "tick"
-	// Global is the exported mutable i64 that holds the units left. It starts at zero,
+	FuelModule = "toolroom_fuel"
+	FuelImport = "tick"
+	// FuelGlobal is the exported mutable i64 that holds the units left. It starts at zero,
 	// so the first step of a module calls the host function.
-	Global = "toolroom_fuel_left"
+	FuelGlobal = "toolroom_fuel_left"
 )
 
-// Version names the format of Rewrite's output, for caches.
-const Version = "1"
+// MeterVersion names the format of Meter's output, for caches.
+const MeterVersion = "1"
 
 // MaxModule is the largest module that is rewritten, in bytes.
 const MaxModule = 256 << 20
@@ -59,13 +50,23 @@ var order = [...]int{
 	sectionExport, sectionStart, sectionElement, sectionDataCount, sectionCode, sectionData,
 }
 
-// Rewrite returns the module with metering built in. It drops custom sections (names,
+// Meter returns the module with metering built in. A module without metering can block
+// its thread for ever: the Go scheduler does not preempt wazero's compiled code, so one
+// guest loop stops every goroutine of the process at the next garbage collection, and
+// wazero's own option for this (WithCloseOnContextDone) makes guest code several times
+// slower.
+//
+// Meter adds a counter, which each function entry, each loop header and each bulk
+// operation decreases, and a call of a host function when it is used up. The host
+// function refills the counter or ends the run.
+//
+// Meter drops custom sections (names,
 // debug data), because their function indices would no longer be right. It refuses,
 // with an error and without a panic, modules that it cannot parse and every
 // instruction beyond WebAssembly core 2.0 (threads, exceptions, tail calls, garbage
 // collection, several memories). It does not validate: pass its output to a compiler
 // that does.
-func Rewrite(module []byte) ([]byte, error) {
+func Meter(module []byte) ([]byte, error) {
 	if len(module) > MaxModule {
 		return nil, fmt.Errorf("metering a WebAssembly module: it has %d bytes, at most %d are taken", len(module), MaxModule)
 	}
@@ -211,8 +212,8 @@ func (w *rewriter) imports(r *reader) []byte {
 	}
 	start := r.at
 	for range n {
-		if r.name() == ImportModule {
-			r.fail("the module imports from %q, which is the meter's", ImportModule)
+		if r.name() == FuelModule {
+			r.fail("the module imports from %q, which is the meter's", FuelModule)
 		}
 		r.name()
 		switch kind := r.byte(); kind {
@@ -237,7 +238,7 @@ func (w *rewriter) imports(r *reader) []byte {
 	}
 	out := appendU32(nil, uint32(n)+1)
 	out = append(out, r.bytes[start:r.at]...)
-	out = appendName(appendName(out, ImportModule), ImportName)
+	out = appendName(appendName(out, FuelModule), FuelImport)
 	return appendU32(append(out, 0), w.tickType)
 }
 
@@ -348,8 +349,8 @@ func (w *rewriter) exports(r *reader) []byte {
 	var entries []byte
 	for range n {
 		name, kind, index := r.name(), r.byte(), r.u32()
-		if name == Global {
-			r.fail("the module exports %q, which is the meter's", Global)
+		if name == FuelGlobal {
+			r.fail("the module exports %q, which is the meter's", FuelGlobal)
 		}
 		if r.err != nil {
 			return nil
@@ -360,7 +361,7 @@ func (w *rewriter) exports(r *reader) []byte {
 		entries = appendU32(append(appendName(entries, name), kind), index)
 	}
 	out := append(appendU32(nil, uint32(n)+1), entries...)
-	return appendU32(append(appendName(out, Global), 3), w.fuel)
+	return appendU32(append(appendName(out, FuelGlobal), 3), w.fuel)
 }
 
 // elements reads the eight forms of a segment (core 2.0, 5.5.12).

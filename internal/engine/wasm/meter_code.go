@@ -1,4 +1,4 @@
-package wasmfuel
+package wasm
 
 // The opcodes that the rewriter writes or treats apart (core 2.0, 5.4).
 const (

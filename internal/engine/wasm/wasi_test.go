@@ -1,4 +1,4 @@
-package wasi
+package wasm
 
 import (
 	"encoding/binary"
@@ -36,8 +36,8 @@ func (s *system) Sleep(d time.Duration)           { s.waited += d }
 func (s *system) Now(uint32) uint64               { return uint64(s.waited) + 1000 }
 func (s *system) Random(to []byte)                { clear(to) }
 
-// memory returns one page, of a module that has nothing else.
-func memory(t *testing.T) api.Memory {
+// wasiMemory returns one page, of a module that has nothing else.
+func wasiMemory(t *testing.T) api.Memory {
 	t.Helper()
 	r := wazero.NewRuntime(t.Context())
 	t.Cleanup(func() { _ = r.Close(t.Context()) })
@@ -50,7 +50,7 @@ func memory(t *testing.T) api.Memory {
 
 func TestNoPointerOfAGuestCausesAPanic(t *testing.T) {
 	t.Parallel()
-	m := memory(t)
+	m := wasiMemory(t)
 	wild := []uint64{0, 1, 3, 65_535, 65_536, 1 << 31, 1<<32 - 1, 1<<32 - 8}
 	for _, c := range calls() {
 		t.Run(c.name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestPollWaitsForTheFirstOfItsSubscriptions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m, s := memory(t), &system{arrives: c.arrives}
+			m, s := wasiMemory(t), &system{arrives: c.arrives}
 			n := subscriptions(t, m, c.list...)
 			if e := (&guest{s, m, []uint64{in, out, n, count}}).poll(); e != success {
 				t.Fatalf("errno %d", e)
@@ -140,7 +140,7 @@ func TestPollWaitsForTheFirstOfItsSubscriptions(t *testing.T) {
 
 func TestAReadBlocksUnlessNonblockIsSet(t *testing.T) {
 	t.Parallel()
-	m, s := memory(t), &system{arrives: time.Second}
+	m, s := wasiMemory(t), &system{arrives: time.Second}
 	if !m.WriteUint32Le(0, 100) || !m.WriteUint32Le(4, 2) { // one piece, of two bytes at 100
 		t.Fatal("there is no room")
 	}

@@ -1,4 +1,4 @@
-package wasmfuel_test
+package wasm_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
-	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
 // modules are written by hand in the binary format, so that each says what it
@@ -50,7 +50,7 @@ var errOut = errors.New("out of fuel")
 // run runs a rewritten module and returns how often the host was asked.
 func run(t *testing.T, original []byte, units uint64, ticks int) (int, error) {
 	t.Helper()
-	rewritten, err := wasmfuel.Rewrite(original)
+	rewritten, err := wasm.Meter(original)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,13 +58,13 @@ func run(t *testing.T, original []byte, units uint64, ticks int) (int, error) {
 	r := wazero.NewRuntime(ctx)
 	defer r.Close(ctx)
 	asked := 0
-	_, err = r.NewHostModuleBuilder(wasmfuel.ImportModule).NewFunctionBuilder().WithFunc(func(_ context.Context, m api.Module) {
+	_, err = r.NewHostModuleBuilder(wasm.FuelModule).NewFunctionBuilder().WithFunc(func(_ context.Context, m api.Module) {
 		asked++
 		if asked > ticks {
 			panic(errOut)
 		}
-		m.ExportedGlobal(wasmfuel.Global).(api.MutableGlobal).Set(units)
-	}).Export(wasmfuel.ImportName).Instantiate(ctx)
+		m.ExportedGlobal(wasm.FuelGlobal).(api.MutableGlobal).Set(units)
+	}).Export(wasm.FuelImport).Instantiate(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,13 +134,13 @@ func TestATableGrowsToItsBoundAndNoFurther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			rewritten, err := wasmfuel.Rewrite(c.module)
+			rewritten, err := wasm.Meter(c.module)
 			if err != nil {
 				t.Fatal(err)
 			}
 			r := wazero.NewRuntime(t.Context())
 			defer r.Close(t.Context())
-			if _, err := r.NewHostModuleBuilder(wasmfuel.ImportModule).NewFunctionBuilder().WithFunc(func() {}).Export(wasmfuel.ImportName).Instantiate(t.Context()); err != nil {
+			if _, err := r.NewHostModuleBuilder(wasm.FuelModule).NewFunctionBuilder().WithFunc(func() {}).Export(wasm.FuelImport).Instantiate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			m, err := r.Instantiate(t.Context(), rewritten)
@@ -157,9 +157,9 @@ func TestATableGrowsToItsBoundAndNoFurther(t *testing.T) {
 
 func TestWhatCannotBeMeteredIsRefused(t *testing.T) {
 	t.Parallel()
-	fuelImport := append([]byte{1, byte(len(wasmfuel.ImportModule))}, wasmfuel.ImportModule...)
+	fuelImport := append([]byte{1, byte(len(wasm.FuelModule))}, wasm.FuelModule...)
 	fuelImport = append(fuelImport, 1, 'x', 0, 0)
-	fuelExport := append([]byte{1, byte(len(wasmfuel.Global))}, wasmfuel.Global...)
+	fuelExport := append([]byte{1, byte(len(wasm.FuelGlobal))}, wasm.FuelGlobal...)
 	fuelExport = append(fuelExport, 0, 0)
 	for name, m := range map[string][]byte{
 		"nothing":                   nil,
@@ -196,16 +196,16 @@ func TestWhatCannotBeMeteredIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if out, err := wasmfuel.Rewrite(m); err == nil {
+			if out, err := wasm.Meter(m); err == nil {
 				t.Errorf("%d bytes were made of it", len(out))
 			}
 		})
 	}
 }
 
-// FuzzRewrite holds that nothing panics, and that what wazero takes before
+// FuzzMeter holds that nothing panics, and that what wazero takes before
 // metering it takes after.
-func FuzzRewrite(f *testing.F) {
+func FuzzMeter(f *testing.F) {
 	for _, m := range [][]byte{endless, recursive, bulk, straight, startsWith, byTable, nil, []byte("\x00asm\x01\x00\x00\x00")} {
 		f.Add(m)
 	}
@@ -213,7 +213,7 @@ func FuzzRewrite(f *testing.F) {
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
 	f.Cleanup(func() { _ = r.Close(ctx) })
 	f.Fuzz(func(t *testing.T, original []byte) {
-		rewritten, err := wasmfuel.Rewrite(original)
+		rewritten, err := wasm.Meter(original)
 		if err != nil || hasCustomSection(original) {
 			return
 		}
@@ -230,9 +230,9 @@ func FuzzRewrite(f *testing.F) {
 	})
 }
 
-// hasCustomSection looks into a module that Rewrite has parsed. wazero believes
+// hasCustomSection looks into a module that Meter has parsed. wazero believes
 // the lengths in custom sections and makes room for gigabytes; they do not
-// reach it once Rewrite has dropped them.
+// reach it once Meter has dropped them.
 func hasCustomSection(module []byte) bool {
 	for at := 8; at < len(module); {
 		if module[at] == 0 {

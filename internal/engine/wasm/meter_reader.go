@@ -1,4 +1,4 @@
-package wasmfuel
+package wasm
 
 import "fmt"
 
