@@ -1,9 +1,10 @@
-// Command blob makes python.wasm of this repository out of the one that is
-// published, as README.md in the folder above tells: it drops the custom
-// sections (half of the file is debug data) and exports the stack pointer,
-// which is a part of what has to be put back after a run.
+//go:build ignore
+
+// This program makes python.wasm of this repository from the published one, see
+// README.md: it drops the custom sections (half of the file is debug data) and exports
+// the stack pointer, which must be restored after a run.
 //
-//	go run ./internal/engine/cpython/blob < published.wasm > python.wasm
+//	go run ./internal/engine/py/reduce.go < published.wasm > python.wasm
 package main
 
 import (

@@ -1,7 +1,6 @@
-package cpython
+package py
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -10,23 +9,13 @@ import (
 	files "github.com/toolroom/toolroom/internal/guest"
 )
 
-// compiled is the folder of compiled code shared by all machines of the tests.
-var compiled string
-
-func TestMain(m *testing.M) {
-	folder, err := os.MkdirTemp("", "toolroom-cpython")
-	if err != nil {
-		panic(err)
-	}
-	compiled = folder
-	code := m.Run()
-	os.RemoveAll(folder)
-	os.Exit(code)
-}
+// Compiled is the folder of compiled code shared by all machines of the tests. TestMain
+// sets it.
+var Compiled string
 
 func open(t testing.TB) *Machine {
 	t.Helper()
-	m, err := New(t.Context(), files.PythonFiles(), wasm.Options{CacheDir: compiled})
+	m, err := NewMachine(t.Context(), files.PythonFiles(), wasm.Options{CacheDir: Compiled})
 	if err != nil {
 		t.Fatal(err)
 	}

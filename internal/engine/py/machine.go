@@ -1,13 +1,4 @@
-// Package cpython runs Python in CPython, compiled to WebAssembly. A [Machine]
-// starts the interpreter once and imports what programs use most; each [Isolate]
-// begins from a copy of that memory.
-//
-// The only existing build of CPython as a module is a command: it has main and no
-// other function to call. The guest (boot.py) stops inside main, in the middle of a
-// system call, and the image is taken there. A run calls a Python function of the
-// image through the table of the module, on top of the stack as it was then.
-// Nothing ever returns into main.
-package cpython
+package py
 
 import (
 	"context"
@@ -49,10 +40,10 @@ func (l layout) String() string {
 	return fmt.Sprintf("%s, function %d, call %d", Version, l.Function, l.Call)
 }
 
-// New starts the interpreter and takes its image, or opens the image in the cache.
+// NewMachine starts the interpreter and takes its image, or opens the image in the cache.
 // Guest holds the modules of the guest, by file name; guest.py runs a program, as
 // [Isolate.Run] describes. ctx bounds the start.
-func New(ctx context.Context, guest map[string]string, o wasm.Options) (*Machine, error) {
+func NewMachine(ctx context.Context, guest map[string]string, o wasm.Options) (*Machine, error) {
 	m := &Machine{}
 	if err := m.start(ctx, guest, o); err != nil {
 		return nil, fmt.Errorf("start CPython: %w", err)

@@ -1,4 +1,4 @@
-package cpython
+package py
 
 import (
 	"crypto/sha256"
