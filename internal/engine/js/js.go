@@ -5,18 +5,17 @@ package js
 import (
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/js/program"
-	"github.com/toolroom/toolroom/internal/engine/js/service"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
 	"github.com/toolroom/toolroom/internal/engine/worker"
 )
 
 // Name is the engine's id.
-const Name = service.Name
+const Name = quickjs.Name
 
 // Options configures the engine.
 type Options struct {
 	// Command starts a worker: the absolute path of a binary, with arguments that
-	// lead it to [service.Main], such as [service.WorkerArg]. If it is empty, isolates
+	// lead it to [quickjs.Main], such as [quickjs.WorkerArg]. If it is empty, isolates
 	// run in this process, which is for trusted programs and for tests.
 	Command []string
 	// Init is the command that begins the sandbox of a worker; if it is empty, Command

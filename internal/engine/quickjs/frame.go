@@ -1,4 +1,4 @@
-package service
+package quickjs
 
 import (
 	"bufio"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/quickjs"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
@@ -59,7 +58,7 @@ func (m message) start() (job, error) {
 	if err != nil || !ok {
 		return job{}, fmt.Errorf("read the start of a run: %w", err)
 	}
-	j := job{inbox: wasm.NewInbox[quickjs.Frame](), token: m.token, session: body.Text("session")}
+	j := job{inbox: wasm.NewInbox[Frame](), token: m.token, session: body.Text("session")}
 	j.state, _ = body.Get("state").([]byte)
 	j.seed, _ = body.Get("seed").([]byte)
 	j.tools, _ = body.Get("tools").([]bridge.Value)
@@ -86,12 +85,12 @@ func empty(v bridge.Value) bool {
 }
 
 // result returns the body of a result frame for the guest.
-func (m message) result() quickjs.Frame { return m.frame(bridge.DecodeValue(m.body)) }
+func (m message) result() Frame { return m.frame(bridge.DecodeValue(m.body)) }
 
 // frame returns the message as the guest gets it: as JSON if JSON can hold it,
 // because the engine reads JSON much faster than the prelude reads CBOR.
-func (m message) frame(value bridge.Value, err error) quickjs.Frame {
-	f := quickjs.Frame{Kind: uint32(m.kind), ID: m.id, Body: m.body}
+func (m message) frame(value bridge.Value, err error) Frame {
+	f := Frame{Kind: uint32(m.kind), ID: m.id, Body: m.body}
 	if err == nil && plain(value) {
 		if text, err := bridge.ToJSON(value); err == nil {
 			f.Body, f.Text = text, true

@@ -1,11 +1,8 @@
-// Package service is the part of the engine js that runs programs in its worker
-// processes. It is small because the start of a worker is part of the first run.
-package service
+package quickjs
 
 import (
 	"context"
 
-	"github.com/toolroom/toolroom/internal/engine/quickjs"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 	"github.com/toolroom/toolroom/internal/engine/worker"
 )
@@ -25,10 +22,10 @@ func Main(ctx context.Context, arguments []string) int {
 }
 
 // Service is a machine whose isolates run the programs that the server sends.
-type Service struct{ *quickjs.Machine }
+type Service struct{ *Machine }
 
 // Open starts a machine, within the time of ctx.
 func Open(ctx context.Context, o wasm.Options) (Service, error) {
-	m, err := quickjs.New(ctx, Prelude(), o)
+	m, err := New(ctx, Prelude(), o)
 	return Service{m}, err
 }

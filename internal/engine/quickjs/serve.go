@@ -1,4 +1,4 @@
-package service
+package quickjs
 
 import (
 	"bufio"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/quickjs"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
@@ -20,11 +19,11 @@ func (m Service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	s := &server{machine: m.Machine, wire: bridge.NewWire(stream, 0), in: bufio.NewReaderSize(stream, 64<<10), out: stream, stop: stop}
-	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: quickjs.Version}}
+	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: Version}}
 	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
 	}
-	j, err := s.read(wasm.NewInbox[quickjs.Frame]())
+	j, err := s.read(wasm.NewInbox[Frame]())
 	for err == nil {
 		if err := s.run(ctx, j); err != nil && ctx.Err() == nil {
 			return err
@@ -43,7 +42,7 @@ func (m Service) Serve(ctx context.Context, stream io.ReadWriter) error {
 }
 
 type server struct {
-	machine *quickjs.Machine
+	machine *Machine
 	wire    *bridge.Wire
 	in      *bufio.Reader
 	out     io.Writer
@@ -60,7 +59,7 @@ type next struct {
 
 // job is one run: the guest's part, and the token of its frames.
 type job struct {
-	inbox   *wasm.Inbox[quickjs.Frame]
+	inbox   *wasm.Inbox[Frame]
 	token   []byte
 	tools   offer
 	memory  int64
@@ -72,15 +71,15 @@ type job struct {
 }
 
 // port returns the run's port, which sends the run's frames with send.
-func (j *job) port(send func(quickjs.Frame) (bool, error)) quickjs.Port {
-	return quickjs.Port{Inbox: j.inbox, Send: send, Find: j.tools.find, Memory: j.memory, Wall: j.wall, CPU: j.cpu, Seed: j.seed, Keep: j.session != ""}
+func (j *job) port(send func(Frame) (bool, error)) Port {
+	return Port{Inbox: j.inbox, Send: send, Find: j.tools.find, Memory: j.memory, Wall: j.wall, CPU: j.cpu, Seed: j.seed, Keep: j.session != ""}
 }
 
 // read handles the server's frames until one begins a run; others are for the run
 // under way. The goroutine that is about to run a program reads, so that a short
 // program is read, run and answered without waking a second thread. While a program
 // runs for longer, or waits, another goroutine continues reading.
-func (s *server) read(inbox *wasm.Inbox[quickjs.Frame]) (job, error) {
+func (s *server) read(inbox *wasm.Inbox[Frame]) (job, error) {
 	for {
 		h, err := s.next()
 		if err != nil {
@@ -114,7 +113,7 @@ func (s *server) begin(h message) (job, error) {
 }
 
 // deal passes a frame to its run.
-func deal(h message, inbox *wasm.Inbox[quickjs.Frame]) error {
+func deal(h message, inbox *wasm.Inbox[Frame]) error {
 	switch h.kind {
 	case bridge.Cancel:
 		inbox.Cancel()
@@ -127,7 +126,7 @@ func deal(h message, inbox *wasm.Inbox[quickjs.Frame]) error {
 }
 
 // pull reads one frame for a run that waits.
-func (s *server) pull(inbox *wasm.Inbox[quickjs.Frame]) error {
+func (s *server) pull(inbox *wasm.Inbox[Frame]) error {
 	h, err := s.next()
 	if err == nil {
 		err = deal(h, inbox)
@@ -140,7 +139,7 @@ func (s *server) pull(inbox *wasm.Inbox[quickjs.Frame]) error {
 }
 
 // listen reads frames during a run.
-func (s *server) listen(inbox *wasm.Inbox[quickjs.Frame]) {
+func (s *server) listen(inbox *wasm.Inbox[Frame]) {
 	heard := make(chan next, 1)
 	s.heard = heard
 	go func() {
@@ -162,8 +161,8 @@ func (s *server) run(ctx context.Context, j job) error {
 	if j.session != "" {
 		return s.runSession(ctx, isolate, j)
 	}
-	end, err := isolate.Run(ctx, j.port(func(f quickjs.Frame) (bool, error) { return s.send(j.token, f) }))
-	if end == quickjs.Finished {
+	end, err := isolate.Run(ctx, j.port(func(f Frame) (bool, error) { return s.send(j.token, f) }))
+	if end == Finished {
 		return nil
 	}
 	return s.wire.Write(bridge.Frame{Kind: bridge.Failed, Token: j.token, Body: describe(end, err)})
@@ -171,7 +170,7 @@ func (s *server) run(ctx context.Context, j job) error {
 
 // send forwards a frame of the guest. It forwards the body unchanged; the server
 // validates it.
-func (s *server) send(token []byte, f quickjs.Frame) (last bool, err error) {
+func (s *server) send(token []byte, f Frame) (last bool, err error) {
 	if f.Kind >= uint32(bridge.Start) {
 		return false, fmt.Errorf("a guest does not send %s", bridge.Kind(f.Kind))
 	}
@@ -195,7 +194,7 @@ func (s *server) send(token []byte, f quickjs.Frame) (last bool, err error) {
 }
 
 // appendBody appends the guest's JSON in the encoding of the bridge.
-func appendBody(b []byte, f quickjs.Frame) ([]byte, error) {
+func appendBody(b []byte, f Frame) ([]byte, error) {
 	if !f.Text {
 		return append(b, f.Body...), nil
 	}
@@ -207,18 +206,18 @@ func appendBody(b []byte, f quickjs.Frame) ([]byte, error) {
 }
 
 // describe returns the body of the last frame for a run that could not send its own.
-func describe(end quickjs.End, err error) bridge.Map {
+func describe(end End, err error) bridge.Map {
 	fail := func(kind bridge.FailureKind, limit, message string) bridge.Map {
 		return bridge.Map{{Key: "kind", Value: string(kind)}, {Key: "limit", Value: limit}, {Key: "message", Value: message}}
 	}
 	switch end {
-	case quickjs.TimedOut:
+	case TimedOut:
 		return fail(bridge.FailLimit, "wall", "its time was over")
-	case quickjs.OutOfCPU:
+	case OutOfCPU:
 		return fail(bridge.FailLimit, "cpu", "it used all its CPU time")
-	case quickjs.OutOfMemory:
+	case OutOfMemory:
 		return fail(bridge.FailLimit, "memory", "it exceeded its memory limit")
-	case quickjs.Cancelled:
+	case Cancelled:
 		return fail(bridge.FailCancelled, "", "it was cancelled")
 	}
 	return fail(bridge.FailProgram, "", fmt.Sprintf("the JavaScript engine failed: %.2000s", err))
