@@ -1,10 +1,10 @@
-package program_test
+package js_test
 
 import (
 	"testing"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/js/program"
+	"github.com/toolroom/toolroom/internal/engine/js"
 )
 
 func TestDeclarationsOfASessionBecomeGlobals(t *testing.T) {
@@ -22,7 +22,7 @@ func TestDeclarationsOfASessionBecomeGlobals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			ready, failure := program.Prepare(bridge.Program{Language: c.language, Name: "main.js", Source: c.source, Session: "s"})
+			ready, failure := js.Prepare(bridge.Program{Language: c.language, Name: "main.js", Source: c.source, Session: "s"})
 			if failure != nil {
 				t.Fatal(failure)
 			}
@@ -35,7 +35,7 @@ func TestDeclarationsOfASessionBecomeGlobals(t *testing.T) {
 
 func TestPositionsOfMovedFunctionsMapToTheAuthorsText(t *testing.T) {
 	t.Parallel()
-	ready, failure := program.Prepare(bridge.Program{
+	ready, failure := js.Prepare(bridge.Program{
 		Language: "javascript", Name: "main.js", Session: "s",
 		Source: "const x = 1\nf()\nfunction f() {\n  throw 1\n}\nnull.x",
 	})

@@ -1,10 +1,10 @@
-package program_test
+package js_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/toolroom/toolroom/internal/engine/js/program"
+	"github.com/toolroom/toolroom/internal/engine/js"
 )
 
 func TestABundleHasWhatTheToolReachesAndKnowsWhereItCameFrom(t *testing.T) {
@@ -14,7 +14,7 @@ func TestABundleHasWhatTheToolReachesAndKnowsWhereItCameFrom(t *testing.T) {
 		"lib/math.ts": "export const twice = (x: number) => {\n  if (x < 0) throw new Error('negative')\n  return 2 * x\n}\n",
 		"data.json":   `{"n": 1}`,
 	}
-	b, failure := program.NewBundle(files, "main.ts", "f", false, program.Packages{})
+	b, failure := js.NewBundle(files, "main.ts", "f", false, js.Packages{})
 	if failure != nil {
 		t.Fatal(failure)
 	}
@@ -49,7 +49,7 @@ func TestABundleThatCannotBeMadeNamesThePlace(t *testing.T) {
 		"above":          {map[string]string{"a.ts": "import x from '../../etc/passwd.txt'\nexport const f = x\n"}, "a.ts", "no file", 1, 15},
 		"deep":           {map[string]string{"a.ts": "export const f = " + strings.Repeat("[", 1000)}, "a.ts", "nests deeper", 1, 268},
 	} {
-		_, failure := program.NewBundle(c.files, "a.ts", "f", false, program.Packages{})
+		_, failure := js.NewBundle(c.files, "a.ts", "f", false, js.Packages{})
 		if failure == nil {
 			t.Errorf("%s: it was made", name)
 			continue

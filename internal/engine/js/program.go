@@ -1,8 +1,4 @@
-// Package program prepares an author's program to run. It turns the toolexec form,
-// TypeScript, and programs that end in an expression into one asynchronous
-// JavaScript function, finds mistakes in tool calls before anything runs, and maps
-// positions back to the author's text.
-package program
+package js
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package program_test
+package js_test
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/toolroom/toolroom/internal/engine/js/program"
+	"github.com/toolroom/toolroom/internal/engine/js"
 )
 
 func TestABundleTellsWhatItNeedsOfNode(t *testing.T) {
@@ -70,7 +70,7 @@ func TestABundleTellsWhatItNeedsOfNode(t *testing.T) {
 		"absent":  {fails: `no module "absent"`},
 	} {
 		files := map[string]string{"a.ts": "import * as x from '" + name + "'\nexport const f = () => x.a()\n"}
-		anywhere, failure := program.NewBundle(files, "a.ts", "f", false, program.Packages{Folder: folder})
+		anywhere, failure := js.NewBundle(files, "a.ts", "f", false, js.Packages{Folder: folder})
 		if c.leaves {
 			if failure == nil || !strings.Contains(failure.Message, "outside of the packages") {
 				t.Errorf("%s: %+v", name, failure)
@@ -78,7 +78,7 @@ func TestABundleTellsWhatItNeedsOfNode(t *testing.T) {
 		} else if c.fails == "" && (anywhere == nil || failure != nil || (anywhere.NeedsNode == "") != (c.needs == "") || !strings.Contains(anywhere.NeedsNode, c.needs)) {
 			t.Errorf("%s: %+v, needs %q", name, failure, anywhere.NeedsNode)
 		}
-		b, failure := program.NewBundle(files, "a.ts", "f", false, program.Packages{Folder: folder, Node: true})
+		b, failure := js.NewBundle(files, "a.ts", "f", false, js.Packages{Folder: folder, Node: true})
 		if failure != nil {
 			if c.fails == "" || !strings.Contains(failure.Message, c.fails) {
 				t.Errorf("%s: %s", name, failure.Message)

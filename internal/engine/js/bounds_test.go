@@ -1,4 +1,4 @@
-package program_test
+package js_test
 
 import (
 	"strings"

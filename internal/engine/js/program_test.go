@@ -1,11 +1,11 @@
-package program_test
+package js_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/js/program"
+	"github.com/toolroom/toolroom/internal/engine/js"
 )
 
 var tools = []bridge.Tool{
@@ -16,8 +16,8 @@ var tools = []bridge.Tool{
 	{ID: "git:status", Path: []string{"git", "status"}, Globals: [][]string{{"cli", "git", "status"}}, Kind: "cli", Open: true},
 }
 
-func prepare(language, source string) (*program.Program, *bridge.Failure) {
-	return program.Prepare(bridge.Program{Language: language, Name: "main", Source: source, Tools: tools})
+func prepare(language, source string) (*js.Program, *bridge.Failure) {
+	return js.Prepare(bridge.Program{Language: language, Name: "main", Source: source, Tools: tools})
 }
 
 func TestProgramsBecomeOneFunction(t *testing.T) {
