@@ -28,7 +28,6 @@ var order = []struct {
 	{name: "identities", packages: []string{"internal/identity"}},
 	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/nearest", "internal/reserved", "internal/pattern", "internal/deadline", "internal/atomicfile", "internal/jsonpath", "internal/expression", "internal/egress/...", "internal/oauth", "internal/taint", "internal/visible"}},
 	{name: "the Model Context Protocol", packages: []string{"mcp/..."}},
-	{name: "embedding models", packages: []string{"internal/embed/minilm"}},
 	{name: "embedders", packages: []string{"internal/embed"}},
 	{name: "the bridge", packages: []string{"bridge/...", "internal/code/stub"}, peers: true},
 	{name: "sandboxes", packages: []string{"sandbox"}},
