@@ -20,8 +20,7 @@ import (
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/cow"
-	"github.com/toolroom/toolroom/internal/engine/wasi"
-	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
 // LanguageCompile is the language of a program that is compiled and not run. A
@@ -62,10 +61,10 @@ func NewMachine(ctx context.Context) (*Machine, error) {
 	// Each run has its own memory limit, which notices refused requests.
 	config := wazero.NewRuntimeConfig().WithDebugInfoEnabled(false)
 	m := &Machine{runtime: wazero.NewRuntimeWithConfig(ctx, config)}
-	_, err := m.runtime.NewHostModuleBuilder(wasmfuel.ImportModule).NewFunctionBuilder().
-		WithGoModuleFunction(api.GoModuleFunc(tick), nil, nil).Export(wasmfuel.ImportName).Instantiate(ctx)
+	_, err := m.runtime.NewHostModuleBuilder(wasm.FuelModule).NewFunctionBuilder().
+		WithGoModuleFunction(api.GoModuleFunc(tick), nil, nil).Export(wasm.FuelImport).Instantiate(ctx)
 	if err == nil {
-		err = wasi.Offer(ctx, m.runtime, func(ctx context.Context) wasi.System { return runOf(ctx) })
+		err = wasm.OfferWASI(ctx, m.runtime, func(ctx context.Context) wasm.System { return runOf(ctx) })
 	}
 	if err != nil {
 		_ = m.Close() // the first error counts
@@ -80,7 +79,7 @@ func (m *Machine) Close() error { return m.runtime.Close(context.Background()) }
 // tick is called when the fuel is used up. It ends a run that was stopped.
 func tick(ctx context.Context, module api.Module, _ []uint64) {
 	runOf(ctx).tick()
-	module.ExportedGlobal(wasmfuel.Global).(api.MutableGlobal).Set(fuel)
+	module.ExportedGlobal(wasm.FuelGlobal).(api.MutableGlobal).Set(fuel)
 }
 
 // compile compiles a module and keeps it as the last of a few. A failure describes
@@ -129,7 +128,7 @@ func (m *Machine) build(ctx context.Context, data []byte) (wazero.CompiledModule
 	if err != nil {
 		return nil, err
 	}
-	metered, err := wasmfuel.Rewrite(data)
+	metered, err := wasm.Meter(data)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +148,7 @@ func check(code wazero.CompiledModule) error {
 	var missing []string
 	for _, f := range code.ImportedFunctions() {
 		from, name, _ := f.Import()
-		if !(from == wasi.Module && wasi.Has(f) || from == wasmfuel.ImportModule && name == wasmfuel.ImportName) {
+		if !(from == wasm.WASIModule && wasm.HasWASI(f) || from == wasm.FuelModule && name == wasm.FuelImport) {
 			missing = append(missing, from+"."+name)
 		}
 	}
@@ -164,7 +163,7 @@ func check(code wazero.CompiledModule) error {
 		if more := len(missing) - maxNamed; more > 0 {
 			missing, further = missing[:maxNamed], fmt.Sprintf(" and %d more", more)
 		}
-		return fmt.Errorf("it imports %s%s, which do not exist here: a module has the functions of %s, and tools over descriptor 3", strings.Join(missing, ", "), further, wasi.Module)
+		return fmt.Errorf("it imports %s%s, which do not exist here: a module has the functions of %s, and tools over descriptor 3", strings.Join(missing, ", "), further, wasm.WASIModule)
 	}
 	f, ok := code.ExportedFunctions()[start]
 	switch {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/wasi"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
@@ -30,7 +29,7 @@ const (
 // errStopped ends the execution of a module from within.
 var errStopped = errors.New("stopped")
 
-// run is one run of a module: its [wasi.System].
+// run is one run of a module: its [wasm.System].
 type run struct {
 	ctx    context.Context
 	inbox  *wasm.Inbox[[]byte]
@@ -98,32 +97,32 @@ func (r *run) must(err error) {
 	}
 }
 
-// Arguments implements [wasi.System].
+// Arguments implements [wasm.System].
 func (r *run) Arguments() []string { return r.arguments }
 
-// Environment implements [wasi.System].
+// Environment implements [wasm.System].
 func (r *run) Environment() []string { return r.env }
 
-// Stream implements [wasi.System].
-func (r *run) Stream(fd uint32) wasi.Stream {
+// Stream implements [wasm.System].
+func (r *run) Stream(fd uint32) wasm.Stream {
 	switch fd {
 	case stdin:
-		return wasi.Readable
+		return wasm.Readable
 	case stdout, stderr:
-		return wasi.Writable
+		return wasm.Writable
 	case tools:
-		return wasi.Readable | wasi.Writable | wasi.Live
+		return wasm.Readable | wasm.Writable | wasm.Live
 	}
 	return 0
 }
 
-// Blocks implements [wasi.System].
+// Blocks implements [wasm.System].
 func (r *run) Blocks() bool { return !r.nonblock }
 
-// SetBlocks implements [wasi.System].
+// SetBlocks implements [wasm.System].
 func (r *run) SetBlocks(blocks bool) { r.nonblock = !blocks }
 
-// Await implements [wasi.System].
+// Await implements [wasm.System].
 func (r *run) Await(atMost time.Duration) bool {
 	r.goOn()
 	if atMost > 0 {
@@ -137,7 +136,7 @@ func (r *run) Await(atMost time.Duration) bool {
 	return ready
 }
 
-// Read implements [wasi.System].
+// Read implements [wasm.System].
 func (r *run) Read(fd uint32, to []byte) int {
 	if fd == tools {
 		return r.bridgeFile.read(to)
@@ -146,7 +145,7 @@ func (r *run) Read(fd uint32, to []byte) int {
 	return n
 }
 
-// Write implements [wasi.System].
+// Write implements [wasm.System].
 func (r *run) Write(fd uint32, data []byte) int {
 	r.goOn()
 	switch fd {
@@ -160,7 +159,7 @@ func (r *run) Write(fd uint32, data []byte) int {
 	return len(data)
 }
 
-// Sleep implements [wasi.System].
+// Sleep implements [wasm.System].
 func (r *run) Sleep(d time.Duration) {
 	r.goOn()
 	if d > 0 {
@@ -171,10 +170,10 @@ func (r *run) Sleep(d time.Duration) {
 	r.clock.pass(d)
 }
 
-// Now implements [wasi.System].
+// Now implements [wasm.System].
 func (r *run) Now(id uint32) uint64 { return r.clock.now(id) }
 
-// Random implements [wasi.System].
+// Random implements [wasm.System].
 func (r *run) Random(to []byte) { _, _ = io.ReadFull(r.random, to) } // neither source ends
 
 // clock is the clock of a module.
@@ -209,7 +208,7 @@ func (c *clock) pass(d time.Duration) {
 // failure returns why a module did not end by itself, from the error of its
 // execution. It returns nil if the module ended by itself.
 func (r *run) failure(err error) (exit int, f *bridge.Failure) {
-	var ended *wasi.ExitError
+	var ended *wasm.ExitError
 	switch {
 	case errors.Is(r.err, errGarbage):
 		return 0, &bridge.Failure{Kind: bridge.FailProgram, Type: "ProtocolError", Message: r.err.Error()}

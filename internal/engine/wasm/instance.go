@@ -7,7 +7,6 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/toolroom/toolroom/internal/engine/cow"
-	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
 )
 
 const (
@@ -56,7 +55,7 @@ func (i *Instance) find() error {
 	if i.stack, ok = i.Module.ExportedGlobal("__stack_pointer").(api.MutableGlobal); !ok {
 		return errors.New("its stack pointer is not exported")
 	}
-	i.fuel = i.Module.ExportedGlobal(wasmfuel.Global).(api.MutableGlobal)
+	i.fuel = i.Module.ExportedGlobal(FuelGlobal).(api.MutableGlobal)
 	return nil
 }
 

@@ -1,7 +1,9 @@
 // Package wasm runs language engines that are compiled to WebAssembly, on wazero. A
 // [Machine] compiles and starts an engine once, and keeps an image of its memory.
 // Each isolate is a private copy of that image, and is reset to it after each run,
-// so that no run sees data of another. Packages quickjs and cpython are the engines.
+// so that no run sees data of another. Packages quickjs and py have the engines.
+//
+// [Meter] makes a module stoppable, and [OfferWASI] gives it WASI preview 1.
 package wasm
 
 import (
@@ -17,7 +19,6 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/toolroom/toolroom/internal/engine/cow"
-	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
 )
 
 // Engine describes the engine that a machine runs. I is its isolate type.
@@ -96,8 +97,8 @@ func (m *Machine[I]) compile(ctx context.Context, cacheDir string) error {
 		return err
 	}
 	m.runtime = wazero.NewRuntimeWithConfig(ctx, config)
-	_, err = m.runtime.NewHostModuleBuilder(wasmfuel.ImportModule).NewFunctionBuilder().
-		WithGoModuleFunction(api.GoModuleFunc(m.tick), nil, nil).Export(wasmfuel.ImportName).Instantiate(ctx)
+	_, err = m.runtime.NewHostModuleBuilder(FuelModule).NewFunctionBuilder().
+		WithGoModuleFunction(api.GoModuleFunc(m.tick), nil, nil).Export(FuelImport).Instantiate(ctx)
 	if err != nil {
 		return fmt.Errorf("instantiate the meter: %w", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"github.com/toolroom/toolroom/internal/atomicfile"
-	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
 )
 
 // metered returns a module that can be stopped: the one in the cache, which saves
@@ -15,14 +14,14 @@ import (
 // a read-only folder, it is made again the next time.
 func metered(module []byte, cacheDir string) ([]byte, error) {
 	if cacheDir == "" {
-		return wasmfuel.Rewrite(module)
+		return Meter(module)
 	}
 	sum := sha256.Sum256(module)
-	path := filepath.Join(cacheDir, "metered-"+wasmfuel.Version+"-"+hex.EncodeToString(sum[:12])+".wasm")
+	path := filepath.Join(cacheDir, "metered-"+MeterVersion+"-"+hex.EncodeToString(sum[:12])+".wasm")
 	if kept, err := os.ReadFile(path); err == nil {
 		return kept, nil
 	}
-	rewritten, err := wasmfuel.Rewrite(module)
+	rewritten, err := Meter(module)
 	if err == nil {
 		_ = atomicfile.Write(path, rewritten, 0o600) // failure is acceptable, see above
 	}
