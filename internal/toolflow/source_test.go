@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/imports/toolflow"
 	_ "github.com/toolroom/toolroom/internal/store/sqlite" // the driver
+	"github.com/toolroom/toolroom/internal/toolflow"
 )
 
 const dump = "testdata/dump.sql"

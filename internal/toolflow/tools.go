@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/imports/toolflow"
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
@@ -163,7 +162,7 @@ func (s *server) update(r *http.Request, who toolroom.Identity) (int, any, error
 
 // versionItem is a version in ToolFlow's fields.
 func versionItem(v *release.Version) map[string]any {
-	code, entry := toolflow.Original(&v.Spec)
+	code, entry := Original(&v.Spec)
 	return map[string]any{
 		"id": uuid(v.Tool, v.Number), "version": v.Number, "code": code, "entry_point": entry, "status": v.Status, "message": v.Message,
 		"schema": orObject(v.Spec.InputSchema), "config": orObject(v.Spec.Config), "created_at": stamp(v.Created),
@@ -216,7 +215,7 @@ func (s *server) push(r *http.Request, who toolroom.Identity) (int, any, error) 
 	if err != nil {
 		return 0, nil, err
 	}
-	v := toolflow.Version{Code: in.Code, Entry: in.Entry, Config: in.Config, Schema: in.Schema, Message: in.Message}
+	v := Version{Code: in.Code, Entry: in.Entry, Config: in.Config, Schema: in.Schema, Message: in.Message}
 	u, ours, err := s.edited(r.Context(), t.id, v)
 	if err == nil && !ours {
 		u, err = v.Upload(id.Name, t.Description)
@@ -227,7 +226,7 @@ func (s *server) push(r *http.Request, who toolroom.Identity) (int, any, error) 
 	u.Namespace = id.Namespace
 	pushed, err := s.Releases.Push(r.Context(), u, who.Key())
 	if err != nil {
-		return 0, nil, toolflow.Explain(err)
+		return 0, nil, Explain(err)
 	}
 	at := slices.IndexFunc(pushed, func(p release.Pushed) bool { return p.Tool == t.id })
 	if at < 0 {
@@ -245,7 +244,7 @@ func (s *server) push(r *http.Request, who toolroom.Identity) (int, any, error) 
 // edited returns an upload of the newest version with other code, if that version is a
 // function that was not written for ToolFlow: it gets its arguments one by one, so its code
 // must not be called as ToolFlow's is. Its schema and its config come from its files.
-func (s *server) edited(ctx context.Context, tool string, v toolflow.Version) (u release.Upload, ours bool, err error) {
+func (s *server) edited(ctx context.Context, tool string, v Version) (u release.Upload, ours bool, err error) {
 	newest, err := s.Releases.Pick(ctx, tool, 0)
 	if toolroom.CodeOf(err) == toolroom.CodeNotFound || toolroom.CodeOf(err) == toolroom.CodeToolNotFound {
 		return u, false, nil // it has none yet
@@ -254,7 +253,7 @@ func (s *server) edited(ctx context.Context, tool string, v toolflow.Version) (u
 		return u, false, err
 	}
 	spec := &newest.Spec
-	if _, wrapped := spec.Files[toolflow.CodeFile]; wrapped || spec.Source != "" || spec.Language == "wasm" || v.Entry != spec.Entry {
+	if _, wrapped := spec.Files[CodeFile]; wrapped || spec.Source != "" || spec.Language == "wasm" || v.Entry != spec.Entry {
 		return u, false, nil
 	}
 	files := maps.Clone(spec.Files)

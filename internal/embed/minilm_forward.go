@@ -1,4 +1,4 @@
-package minilm
+package embed
 
 import (
 	"context"
@@ -40,7 +40,7 @@ func (m *Model) encode(ctx context.Context, ids []int32) ([]float32, error) {
 			mean[j] += v
 		}
 	}
-	normalise(mean)
+	_ = normalise(mean) // a mean without direction stays as it is
 	return mean, nil
 }
 
@@ -202,20 +202,5 @@ func (l *layerNorm) apply(x []float32) {
 func addTo(x, y []float32) {
 	for i, v := range y {
 		x[i] += v
-	}
-}
-
-// normalise gives v length 1, unless it has none.
-func normalise(v []float32) {
-	var sum float64
-	for _, x := range v {
-		sum += float64(x) * float64(x)
-	}
-	if sum == 0 {
-		return
-	}
-	scale := float32(1 / math.Sqrt(sum))
-	for i := range v {
-		v[i] *= scale
 	}
 }

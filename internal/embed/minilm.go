@@ -1,4 +1,4 @@
-package minilm
+package embed
 
 import (
 	"context"
@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 )
 
-// Official is the SHA-256 of the weights that the authors of all-MiniLM-L6-v2 publish.
-const Official = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+// OfficialModel is the SHA-256 of the weights that the authors of all-MiniLM-L6-v2 publish.
+const OfficialModel = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 // maxTokens is the length at which texts are cut, as the model was trained.
 const maxTokens = 256
 
-// A Model is a loaded encoder. Its methods are safe for concurrent use. It holds its
+// A Model is a loaded BERT encoder of the kind of all-MiniLM-L6-v2, in Go alone. Its methods are safe for concurrent use. It holds its
 // weights in memory: 90 MB for all-MiniLM-L6-v2.
 type Model struct {
 	shape  shape
@@ -68,9 +68,14 @@ func (s *shape) check() error {
 	return nil
 }
 
-// Load reads a model from a folder. If digest is not empty, the SHA-256 of
-// model.safetensors must be that.
-func Load(ctx context.Context, dir, digest string) (*Model, error) {
+// LoadModel reads a model from a folder, as sentence-transformers writes it:
+//
+//	config.json  vocab.txt  model.safetensors  1_Pooling/config.json (optional)
+//
+// If digest is not empty, the SHA-256 of model.safetensors must be that. A folder is not
+// trusted: sizes are bounded, and whatever does not fit the architecture is refused
+// before memory is taken for it.
+func LoadModel(ctx context.Context, dir, digest string) (*Model, error) {
 	m := &Model{}
 	if err := readJSON(filepath.Join(dir, "config.json"), &m.shape); err != nil {
 		return nil, fmt.Errorf("no model in %s: %w", dir, err)

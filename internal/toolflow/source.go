@@ -1,5 +1,3 @@
-// Package toolflow reads the tools of ToolFlow, a server of Python functions, from its SQLite
-// file, a MySQL dump or its HTTP API, and turns its versions into uploads. Start at [Read].
 package toolflow
 
 import (

@@ -1,6 +1,6 @@
 //go:build !amd64
 
-package minilm
+package embed
 
 func fast(int) bool { return false }
 

@@ -1,6 +1,8 @@
-// Package toolflow serves the routes and fields of a ToolFlow server, so that its web page and
-// its MCP bridge work unchanged. Identity, policy and receipts are those of the other surfaces.
-// Start at [Handler].
+// Package toolflow takes over from ToolFlow, a server of Python functions. [Read] reads its
+// tools from its SQLite file, a MySQL dump or its HTTP API, and [Import] uploads their
+// versions. [Handler] serves the routes and fields of a ToolFlow server, so that its web page
+// and its MCP bridge work unchanged; identity, policy and receipts are those of the other
+// surfaces.
 package toolflow
 
 import (
@@ -29,7 +31,7 @@ const Prefix = "/compat/toolflow"
 // surface is the name of this surface in receipts.
 const surface = "toolflow"
 
-// namespace is that of tools whose ids have no other.
+// namespace is that of imported tools, and of tools whose ids have no other.
 const namespace = "fn:"
 
 // Receipts reads the recorded receipts.

@@ -1,4 +1,4 @@
-package minilm
+package embed
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func realModel(t testing.TB) string {
 // other projects publish for this model.
 func TestVectorsAreThoseOfTheRealModel(t *testing.T) {
 	t.Parallel()
-	m, err := Load(t.Context(), realModel(t), Official)
+	m, err := LoadModel(t.Context(), realModel(t), OfficialModel)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestVectorsAreThoseOfTheRealModel(t *testing.T) {
 }
 
 func BenchmarkEmbedShortText(b *testing.B) {
-	m, err := Load(b.Context(), realModel(b), Official)
+	m, err := LoadModel(b.Context(), realModel(b), OfficialModel)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func mustJSON(t *testing.T, v any) []byte {
 
 func TestASmallModelTellsTextsApart(t *testing.T) {
 	t.Parallel()
-	m, err := Load(t.Context(), newTiny().write(t), "")
+	m, err := LoadModel(t.Context(), newTiny().write(t), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestAHostileFolderIsRefusedWithAReason(t *testing.T) {
 			t.Parallel()
 			m := newTiny()
 			tt.spoil(m)
-			_, err := Load(t.Context(), m.write(t), "")
+			_, err := LoadModel(t.Context(), m.write(t), "")
 			if err == nil || !strings.Contains(err.Error(), tt.reason) {
 				t.Errorf("got %v, want %q", err, tt.reason)
 			}
@@ -282,7 +282,7 @@ func TestFilesThatAreNoModelAreRefused(t *testing.T) {
 			}
 			dir := newTiny().write(t)
 			tt.spoil(t, dir)
-			_, err := Load(t.Context(), dir, "")
+			_, err := LoadModel(t.Context(), dir, "")
 			if err == nil || !strings.Contains(err.Error(), tt.reason) {
 				t.Errorf("got %v, want %q", err, tt.reason)
 			}
@@ -307,14 +307,14 @@ func put(t *testing.T, dir, name string, data []byte) {
 func TestWeightsThatWereExchangedAreRefused(t *testing.T) {
 	t.Parallel()
 	dir := newTiny().write(t)
-	m, err := Load(t.Context(), dir, "")
+	m, err := LoadModel(t.Context(), dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(t.Context(), dir, m.Digest()); err != nil {
+	if _, err := LoadModel(t.Context(), dir, m.Digest()); err != nil {
 		t.Error(err)
 	}
-	if _, err := Load(t.Context(), dir, Official); err == nil || !strings.Contains(err.Error(), m.Digest()) {
+	if _, err := LoadModel(t.Context(), dir, OfficialModel); err == nil || !strings.Contains(err.Error(), m.Digest()) {
 		t.Errorf("other weights: %v", err)
 	}
 }
@@ -322,7 +322,7 @@ func TestWeightsThatWereExchangedAreRefused(t *testing.T) {
 func TestAnEndedContextStopsLoadingAndEmbedding(t *testing.T) {
 	t.Parallel()
 	dir := newTiny().write(t)
-	m, err := Load(t.Context(), dir, "")
+	m, err := LoadModel(t.Context(), dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestAnEndedContextStopsLoadingAndEmbedding(t *testing.T) {
 	if _, err := m.Embed(ctx, []string{"read"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("embedding: %v", err)
 	}
-	if _, err := Load(ctx, dir, ""); !errors.Is(err, context.Canceled) {
+	if _, err := LoadModel(ctx, dir, ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("loading: %v", err)
 	}
 }

@@ -35,9 +35,6 @@ type Step struct {
 	Note    string `json:"note,omitempty"`
 }
 
-// namespace is that of the imported tools.
-const namespace = "fn"
-
 const reason = "import from ToolFlow"
 
 // Import stores the tools as versions, releases and cases, and returns what it did, or with
@@ -85,7 +82,7 @@ func (p *plan) tool(ctx context.Context, t *Tool) error {
 	if err != nil {
 		return err
 	}
-	id := namespace + ":" + name
+	id := namespace + name
 	p.taken[id] = true
 	if name != t.ID {
 		p.step(Step{Action: StepRename, From: t.ID, Tool: id, Note: "the name is taken, or cannot be that of a tool here"})
@@ -127,7 +124,7 @@ func (p *plan) name(ctx context.Context, t *Tool) (string, map[string]int, error
 	known := map[string]int{}
 	var failed error
 	name := Name(t.ID, func(name string) bool {
-		id := namespace + ":" + name
+		id := namespace + name
 		if !p.taken[id] {
 			return false
 		}
