@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/toolroom/toolroom/internal/imports/toolflow"
 	"github.com/toolroom/toolroom/internal/release"
+	"github.com/toolroom/toolroom/internal/toolflow"
 )
 
 func TestAnImportFromToolFlowTakesWhatRunsAndNamesTheRest(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, "")
-	tools, err := toolflow.Read(t.Context(), "../../internal/imports/toolflow/testdata/dump.sql")
+	tools, err := toolflow.Read(t.Context(), "../../internal/toolflow/testdata/dump.sql")
 	if err != nil {
 		t.Fatal(err)
 	}

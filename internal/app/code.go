@@ -13,12 +13,12 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/install"
 	"github.com/toolroom/toolroom/internal/engine/js"
-	"github.com/toolroom/toolroom/internal/engine/js/service"
 	"github.com/toolroom/toolroom/internal/engine/module"
 	"github.com/toolroom/toolroom/internal/engine/monty"
 	"github.com/toolroom/toolroom/internal/engine/py"
 	"github.com/toolroom/toolroom/internal/engine/pynative"
 	"github.com/toolroom/toolroom/internal/engine/pyodide"
+	"github.com/toolroom/toolroom/internal/engine/quickjs"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/lockdown"
 	hostdriver "github.com/toolroom/toolroom/internal/sandbox/host"
@@ -85,7 +85,7 @@ func (a *App) openCode(ctx context.Context) error {
 		init := slices.Concat([]string{g.Path}, g.Args, []string{lockdown.InitArg})
 		if a.o.Helper != "" {
 			a.engines = append(a.engines, js.New(js.Options{
-				Command: slices.Concat([]string{g.Path}, g.Args, []string{service.WorkerArg}), Init: init, CacheDir: filepath.Join(a.home, "cache", "wasm"),
+				Command: slices.Concat([]string{g.Path}, g.Args, []string{quickjs.WorkerArg}), Init: init, CacheDir: filepath.Join(a.home, "cache", "wasm"),
 			}), module.New(module.Options{Command: []string{a.o.Helper, module.WorkerArg}, Init: init}))
 		}
 		a.engines = append(a.engines, monty.New(monty.Options{Find: a.findMonty, Init: init}), pynative.New(pynative.Options{Init: init}))

@@ -12,7 +12,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/install"
-	"github.com/toolroom/toolroom/internal/engine/js/program"
+	"github.com/toolroom/toolroom/internal/engine/js"
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/source/function"
 )
@@ -98,11 +98,11 @@ func (a *App) resolvePackages(ctx context.Context, spec *release.Spec, tarballs 
 }
 
 // packagesOf returns where the npm packages of a spec are, and what runs it.
-func (a *App) packagesOf(spec *release.Spec) program.Packages {
+func (a *App) packagesOf(spec *release.Spec) js.Packages {
 	if !isJavaScript(spec) || spec.Layer == "" {
-		return program.Packages{Node: spec.Node}
+		return js.Packages{Node: spec.Node}
 	}
-	return program.Packages{Folder: a.layers().Path(spec.Layer), Node: spec.Node}
+	return js.Packages{Folder: a.layers().Path(spec.Layer), Node: spec.Node}
 }
 
 // packageEnviron returns what uv and npm need to know of the environment: where its index, proxy

@@ -59,7 +59,7 @@ func CallerAnswers(t toolroom.ApprovalTerms, who toolroom.Identity) bool {
 
 // permits returns an error that says why an answer does not count, or nil.
 func permits(a *toolroom.Approval, answer toolroom.Answer) error {
-	own := answer.Hook == "" && answer.Who.Key() == a.Identity.Key()
+	own := answer.Who.Key() == a.Identity.Key()
 	if answer.Hook == "" && !WithinBounds(a, answer.Who) {
 		return fail(a, toolroom.CodeDenied, "is outside the tool set or environment to which the token of "+answer.Who.Key()+" is bound", "answer with a token that is not bound")
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/imports/toolflow"
+	"github.com/toolroom/toolroom/internal/toolflow"
 )
 
 func (a *cli) importToolFlowCommand() *cobra.Command {

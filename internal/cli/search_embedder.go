@@ -12,7 +12,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/embed"
-	"github.com/toolroom/toolroom/internal/embed/minilm"
 )
 
 func (a *cli) searchEmbedderCommand() *cobra.Command {
@@ -87,7 +86,7 @@ func embedderEntry(arg string, e embed.Entry) (string, embed.Entry, error) {
 	dir, err := filepath.Abs(arg)
 	e.Kind, e.Dir = embed.MiniLM, dir
 	if e.Digest == "" {
-		e.Digest = minilm.Official
+		e.Digest = embed.OfficialModel
 	}
 	e.Digest = strings.TrimPrefix(strings.ToLower(e.Digest), "sha256:")
 	return embed.MiniLM, e, err

@@ -110,7 +110,7 @@ func Classify(addr netip.Addr) Class {
 	}
 	carried, ok := carriedIPv4(addr)
 	switch {
-	case ok && nat64.Contains(addr):
+	case nat64.Contains(addr):
 		return Classify(carried)
 	case ok:
 		if c := Classify(carried); c != Public {

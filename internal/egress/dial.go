@@ -90,7 +90,7 @@ func (g *Guard) proxied(u *url.URL) bool {
 // RoundTrip sends one request if its address is allowed.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	to, err := t.guard.readURL(r.URL)
-	if err == nil && !to.addr.IsValid() && t.guard.proxied(r.URL) {
+	if err == nil && t.guard.proxied(r.URL) {
 		err = t.guard.judgeProxied(r.Context(), to)
 	}
 	if err != nil {

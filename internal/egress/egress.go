@@ -155,9 +155,8 @@ func (g *Guard) mayBeLocal(t target) bool {
 // IsLocal reports whether a URL names a server of WithLocal.
 func (g *Guard) IsLocal(u *url.URL) bool {
 	t := target{host: u.Hostname(), port: portOf(u)}
-	var reason error
-	t.name, t.addr, reason = readHost(t.host)
-	return reason == nil && g.isLocal(t)
+	t.name, t.addr, _ = readHost(t.host) // a form that is refused has no name, and is not plain loopback
+	return g.isLocal(t)
 }
 
 var ipv4Loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -343,7 +342,7 @@ func (t target) whatItIs() string {
 // allowEntry returns the narrowest entry that would permit the target.
 func (t target) allowEntry() string {
 	switch {
-	case t.name != "" && t.addr.IsValid() && !coveredByName(t.class):
+	case t.addr.IsValid() && !coveredByName(t.class):
 		return net.JoinHostPort(t.addr.String(), strconv.Itoa(int(t.port)))
 	default:
 		return net.JoinHostPort(strings.ToLower(t.host), strconv.Itoa(int(t.port)))
@@ -404,7 +403,7 @@ func (g *Guard) CheckURL(ctx context.Context, address string) error {
 		return target{host: "the address"}.refusal("", "it is not a valid URL")
 	}
 	t, err := g.readURL(u)
-	if err != nil || t.addr.IsValid() {
+	if err != nil {
 		return err
 	}
 	return g.checkLookup(ctx, t)

@@ -269,6 +269,34 @@ func TestAResponseIsNotWholeAfterACancel(t *testing.T) {
 	}
 }
 
+// The body of a response that switches protocols is written to as well.
+func TestAConnectionThatSwitchesProtocolsCanBeWritten(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	}))
+	t.Cleanup(s.Close)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Connection", "Upgrade")
+	request.Header.Set("Upgrade", "echo")
+	response, err := guard(t, egress.Policy{Allow: []string{"loopback"}}).Client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if _, ok := response.Body.(io.Writer); response.StatusCode != http.StatusSwitchingProtocols || !ok {
+		t.Errorf("%s, with a body that is a %T", response.Status, response.Body)
+	}
+}
+
 func TestANameNeverCoversTheMetadataService(t *testing.T) {
 	t.Parallel()
 	resolver, _ := dnstest.Serve(t, map[string][]string{"own.example": {"169.254.169.254"}})
@@ -314,6 +342,15 @@ func TestAClosedGuardReachesOnlyAllowedHosts(t *testing.T) {
 	}
 	if err := g.CheckURL(t.Context(), "https://b.example/"); toolroom.CodeOf(err) != toolroom.CodeDenied {
 		t.Errorf("b.example: %v", err)
+	}
+	if err := g.WithOwn(parse(t, "https://b.example")).CheckURL(t.Context(), "https://b.example/"); err != nil {
+		t.Errorf("the name of a configured service: %v", err)
+	}
+	for entry, reached := range map[string]bool{"93.184.215.14": true, "93.184.215.15": false} {
+		block := guard(t, egress.Policy{Closed: true, Allow: []string{entry}, Resolver: resolver})
+		if err := block.CheckURL(t.Context(), "https://a.example/"); (err == nil) != reached {
+			t.Errorf("a name whose address %s is: %v", entry, err)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/egress"
+	"github.com/toolroom/toolroom/internal/egress/dnstest"
 )
 
 func TestEntriesAndProxiesAreCheckedBeforeTheyAreUsed(t *testing.T) {
@@ -74,6 +75,20 @@ func TestAGuardThatRefusesMoreRefusesNothingLess(t *testing.T) {
 	if err := named.CheckURL(t.Context(), "http://127.0.0.1/"); err == nil {
 		t.Error("an address passes beside a refused name, which may lead there")
 	}
+	resolver, _ := dnstest.Serve(t, map[string][]string{"good.example": {"93.184.215.14"}})
+	both, err := guard(t, egress.Policy{Resolver: resolver}).Refusing([]string{"*.evil.example"})
+	if err == nil {
+		both, err = both.Refusing([]string{"10.0.0.0/8"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := both.CheckURL(t.Context(), "http://good.example/"); err != nil {
+		t.Errorf("a name beside a refused name: %v", err)
+	}
+	if err := both.CheckURL(t.Context(), "http://93.184.215.14/"); err == nil {
+		t.Error("an address passes beside a name that an earlier list refused")
+	}
 	if _, err := (*egress.Guard)(nil).Refusing([]string{"a b"}); err == nil {
 		t.Error("an invalid entry is taken")
 	}
@@ -99,7 +114,7 @@ func TestAnOwnServiceIsItsHostAndItsPort(t *testing.T) {
 			t.Errorf("beside a refused name, %s: %v", address, err)
 		}
 	}
-	for network, want := range map[string]bool{"tcp": true, "tcp4": true, "udp": false, "unix": false, "ip": false} {
+	for network, want := range map[string]bool{"tcp": true, "tcp4": true, "tcp6": true, "udp": false, "unix": false, "ip": false} {
 		c, err := g.DialContext(t.Context(), network, "127.0.0.1:8082")
 		if err == nil {
 			c.Close()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/egress"
+	"github.com/toolroom/toolroom/internal/egress/dnstest"
 )
 
 // flicker is a server that listens and stops again, as its program likes: answers has what
@@ -118,6 +119,10 @@ func TestOnlyLoopbackNamesALocalServer(t *testing.T) {
 
 func TestAServerThatDoesNotListenYetIsToBeWaitedFor(t *testing.T) {
 	t.Parallel()
+	resolver, _ := dnstest.Serve(t, map[string][]string{"here.example": {"127.0.0.1"}})
+	if err := guard(t, egress.Policy{Resolver: resolver}).WithLocal(&serving{}).CheckURL(t.Context(), "http://here.example:8081/"); toolroom.CodeOf(err) != toolroom.CodeDenied {
+		t.Errorf("a name that DNS says is loopback: %v", err)
+	}
 	g := (&egress.Guard{}).WithLocal(&serving{})
 	for address, waits := range map[string]bool{"http://localhost:8082/": true, "http://[::1]:8082/": true, "http://127.0.0.2:8082/": false, "http://10.0.0.1:8082/": false} {
 		e := toolroom.AsError(g.CheckURL(t.Context(), address))

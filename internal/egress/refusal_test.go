@@ -43,6 +43,9 @@ func TestARefusalSaysWhatTheHostIsAndTheNarrowestEntry(t *testing.T) {
 	if e := toolroom.AsError(g.CheckURL(t.Context(), "http://gone.example/")); e.Code != toolroom.CodeUpstreamUnavailable || e.Hint == "" {
 		t.Errorf("a name that does not resolve: %v, hint %q", e, e.Hint)
 	}
+	if e := toolroom.AsError(guard(t, egress.Policy{Closed: true}).CheckURL(t.Context(), "http://Far.example/")); e.Details["allow"] != "far.example:80" {
+		t.Errorf("a name while egress is closed: %v, %v", e, e.Details)
+	}
 	if e := toolroom.AsError(guard(t, egress.Policy{Closed: true}).CheckURL(t.Context(), "http://93.184.215.14/")); e.Code != toolroom.CodeDenied || e.Details["allow"] != "93.184.215.14:80" {
 		t.Errorf("a public address while egress is closed: %v, %v", e, e.Details)
 	}
@@ -53,7 +56,7 @@ func TestHostsAreReadInOnePlainForm(t *testing.T) {
 	longest := strings.Repeat(strings.Repeat("a", 49)+".", 5) + "abc"
 	for host, plain := range map[string]bool{
 		longest: true, longest + "d": false, "example.cafe": true, "example.0xzz": true, "example.0xcafe": false, "example.7": false,
-		"::1": true, "::g": false, "2606:4700::1111": true,
+		"::1": true, "::": true, "::g": false, "2606:4700::1111": true,
 	} {
 		if egress.IsPlainHost(host) != plain {
 			t.Errorf("%q: %v", host, !plain)
@@ -99,6 +102,12 @@ func TestOwnServicesStayWithTheirGuard(t *testing.T) {
 	// A service that is configured without a port may redirect to https. The operator has
 	// written its address, so its class does not matter.
 	g := (*egress.Guard)(nil).WithOwn(nil, &url.URL{Path: "/x"}, parse(t, "http://169.254.1.1"))
+	if _, err := g.DialContext(t.Context(), "tcp", ":443"); toolroom.CodeOf(err) != toolroom.CodeDenied {
+		t.Errorf("a service without a host permits every host without a name: %v", err)
+	}
+	if _, err := g.DialContext(t.Context(), "tcp", "169.254.1.1"); err == nil || !strings.Contains(err.Error(), "only TCP connections to host:port") {
+		t.Errorf("an address without a port: %v", err)
+	}
 	for address, reached := range map[string]bool{"http://169.254.1.1/": true, "https://169.254.1.1/": true, "http://169.254.1.1:8080/": false} {
 		if err := g.CheckURL(t.Context(), address); (err == nil) != reached {
 			t.Errorf("%s: %v", address, err)
@@ -135,7 +144,13 @@ func TestAListOfAddressesStopsNamesOnOtherPorts(t *testing.T) {
 func TestANameThatOnlyTheProxyResolvesNeedsAnEntryForTheName(t *testing.T) {
 	t.Parallel()
 	proxy, proxied := service(t, nil)
-	resolver, _ := dnstest.Serve(t, nil)
+	resolver, _ := dnstest.Serve(t, map[string][]string{"in.example": {"10.0.0.1"}})
+	block := guard(t, egress.Policy{Closed: true, Allow: []string{"10.0.0.0/8"}, Proxy: proxy.URL, Resolver: resolver})
+	response, err := block.Client().Get("http://in.example/")
+	if err != nil {
+		t.Fatalf("a name of an allowed address: %v", err)
+	}
+	response.Body.Close()
 	for _, tt := range []struct {
 		policy  egress.Policy
 		reached bool

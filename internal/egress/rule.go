@@ -67,11 +67,11 @@ func (r rule) matches(t target) bool {
 	case r.class != "":
 		return t.class == r.class
 	case r.prefix.IsValid():
-		return t.addr.IsValid() && r.prefix.Contains(t.addr.Unmap())
+		return r.prefix.Contains(t.addr.Unmap())
 	case r.below:
 		return strings.HasSuffix(t.name, "."+r.name)
 	default:
-		return t.name != "" && t.name == r.name
+		return t.name == r.name
 	}
 }
 

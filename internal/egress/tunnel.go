@@ -20,7 +20,7 @@ func (g *Guard) Tunnel(ctx context.Context, address string) (net.Conn, error) {
 		return g.DialContext(ctx, "tcp", address)
 	}
 	t, err := g.readURL(u)
-	if err == nil && !t.addr.IsValid() {
+	if err == nil {
 		err = g.judgeProxied(ctx, t)
 	}
 	if err != nil {
@@ -49,18 +49,22 @@ func (g *Guard) connect(ctx context.Context, address string) (net.Conn, error) {
 		password, _ := user.Password()
 		request.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
 	}
-	if err := request.Write(conn); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	// The peer waits for the client, so no data follows the answer yet.
-	answer, err := http.ReadResponse(bufio.NewReader(conn), request)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the proxy answers %s for %s", answer.Status, address)
-	}
-	if err != nil {
+	if err := askToConnect(conn, request); err != nil {
 		conn.Close()
 		return nil, err
 	}
 	return conn, nil
+}
+
+// askToConnect sends a CONNECT request and reads the proxy's answer.
+func askToConnect(conn net.Conn, request *http.Request) error {
+	if err := request.Write(conn); err != nil {
+		return err
+	}
+	// The peer waits for the client, so no data follows the answer yet.
+	answer, err := http.ReadResponse(bufio.NewReader(conn), request)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the proxy answers %s for %s", answer.Status, request.Host)
+	}
+	return err
 }

@@ -1,8 +1,8 @@
 // Package embed turns texts into vectors that are near each other if the texts mean
-// about the same. An [Embedder] computes them; package minilm does so in this process, and
-// a [Remote] asks a service that speaks OpenAI's API, or Ollama. A [Service] puts bounds around one: a search asks it with
-// [Service.Query], which never waits long. [Indexer] keeps the vectors of a set of texts,
-// and [File] keeps them on disk.
+// about the same. An [Embedder] computes them: a [Model] does so in this process, and a
+// [Remote] asks a service that speaks OpenAI's API, or Ollama. A [Service] puts bounds
+// around one: a search asks it with [Service.Query], which never waits long. [Indexer]
+// keeps the vectors of a set of texts, and [File] keeps them on disk.
 //
 // A [Registry] keeps which embedders a home has, and opens them.
 package embed

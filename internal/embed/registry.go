@@ -16,7 +16,6 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom/internal/atomicfile"
-	"github.com/toolroom/toolroom/internal/embed/minilm"
 )
 
 // MiniLM is the kind of a model in a folder. The other kinds are those of package remote.
@@ -72,7 +71,7 @@ func (e Entry) Open(ctx context.Context, transport http.RoundTripper, key func(c
 		return nil, err
 	}
 	if e.Kind == MiniLM {
-		return minilm.Load(ctx, e.Dir, e.Digest)
+		return LoadModel(ctx, e.Dir, e.Digest)
 	}
 	r := &Remote{Kind: e.Kind, URL: e.URL, Model: e.Model, Transport: transport}
 	if e.Key != "" {

@@ -173,6 +173,8 @@ func remoteDecode(data []byte, into any) error {
 	return nil
 }
 
+// normalise scales v to length 1. It returns an error, and changes nothing, if v is zero or
+// not finite.
 func normalise(v []float32) error {
 	var sum float64
 	for _, x := range v {

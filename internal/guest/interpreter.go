@@ -22,7 +22,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/js/service"
+	"github.com/toolroom/toolroom/internal/engine/quickjs"
 )
 
 //go:embed javascript/guest.cjs
@@ -55,7 +55,7 @@ var interpreters = map[string]interpreter{
 	},
 	"javascript": {
 		files: func() map[string]string {
-			return map[string]string{"guest.cjs": javascriptGuest, "proxy.cjs": javascriptProxy, "packages.cjs": javascriptPackages, "prelude.js": service.Prelude()}
+			return map[string]string{"guest.cjs": javascriptGuest, "proxy.cjs": javascriptProxy, "packages.cjs": javascriptPackages, "prelude.js": quickjs.Prelude()}
 		},
 		args: func(path, folder string) []string {
 			script := filepath.Join(folder, "guest.cjs")

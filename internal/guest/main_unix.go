@@ -13,7 +13,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/toolroom/toolroom/internal/engine/js/service"
+	"github.com/toolroom/toolroom/internal/engine/quickjs"
 	"github.com/toolroom/toolroom/internal/guest/pod"
 	"github.com/toolroom/toolroom/internal/guest/vm"
 	"github.com/toolroom/toolroom/internal/lockdown"
@@ -41,8 +41,8 @@ func Main(args []string) int {
 	if len(args) > 0 && args[0] == wasmArg {
 		return runModule()
 	}
-	if len(args) > 0 && args[0] == service.WorkerArg { // this is the smallest binary that can be a worker
-		return service.Main(context.Background(), args[1:])
+	if len(args) > 0 && args[0] == quickjs.WorkerArg { // this is the smallest binary that can be a worker
+		return quickjs.Main(context.Background(), args[1:])
 	}
 	if len(args) > 0 && args[0] == pod.InspectArg {
 		if err := pod.Inspect(os.Stdout, Languages(installed)); err != nil {

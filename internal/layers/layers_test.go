@@ -28,13 +28,12 @@ var order = []struct {
 	{name: "identities", packages: []string{"internal/identity"}},
 	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/nearest", "internal/reserved", "internal/pattern", "internal/deadline", "internal/atomicfile", "internal/jsonpath", "internal/expression", "internal/egress/...", "internal/oauth", "internal/taint", "internal/visible"}},
 	{name: "the Model Context Protocol", packages: []string{"mcp/..."}},
-	{name: "embedding models", packages: []string{"internal/embed/minilm"}},
 	{name: "embedders", packages: []string{"internal/embed"}},
 	{name: "the bridge", packages: []string{"bridge/...", "internal/code/stub"}, peers: true},
 	{name: "sandboxes", packages: []string{"sandbox"}},
 	{name: "processes", packages: []string{"internal/proc"}},
 	{name: "isolation", packages: []string{"internal/lockdown/...", "internal/netjail/...", "internal/restrict"}, peers: true},
-	{name: "what runs in workers and guests", packages: []string{"internal/engine", "internal/engine/cow", "internal/engine/wasm", "internal/engine/quickjs", "internal/engine/cpython", "internal/engine/resume", "internal/engine/worker", "internal/engine/js/service", "internal/engine/module"}, peers: true},
+	{name: "what runs in workers and guests", packages: []string{"internal/engine", "internal/engine/cow", "internal/engine/wasm", "internal/engine/quickjs", "internal/engine/resume", "internal/engine/worker", "internal/engine/module"}, peers: true},
 	{name: "the guest", packages: []string{"internal/guest/..."}, peers: true},
 	{name: "engines", packages: []string{"internal/engine/..."}, peers: true},
 	{name: "drivers", packages: []string{"internal/sandbox/..."}, peers: true},
@@ -51,14 +50,14 @@ var order = []struct {
 	{name: "code mode", packages: []string{"internal/code/..."}},
 	{name: "schedules", packages: []string{"internal/schedule"}},
 	{name: "persistence and builtins", packages: []string{"internal/store/...", "internal/builtin/..."}, peers: true},
-	{name: "config", packages: []string{"internal/config", "internal/imports/...", "internal/servers"}, peers: true},
+	{name: "config", packages: []string{"internal/config", "internal/imports", "internal/servers"}, peers: true},
 	{name: "consent to configs", packages: []string{"internal/consent"}},
 	{name: "backups", packages: []string{"internal/backup"}},
 	{name: "configs of clients", packages: []string{"internal/connect", "internal/service"}},
 	{name: "the wiring", packages: []string{"internal/app"}},
 	{name: "the public room", packages: []string{"room"}},
 	{name: "workflows", packages: []string{"drivers/temporal"}},
-	{name: "surfaces", packages: []string{"internal/server/...", "internal/cli/..."}, peers: true},
+	{name: "surfaces", packages: []string{"internal/server/...", "internal/toolflow", "internal/cli/..."}, peers: true},
 	{name: "the public server", packages: []string{"serve"}},
 	{name: "mains", packages: []string{"cmd/...", "examples/...", "test/...", "drivers", "drivers/cmd/...", "drivers/test/...", "packaging"}},
 }
@@ -73,7 +72,7 @@ var heavy = map[string][]string{
 	"github.com/danielgtaylor/huma/v2":             {"internal/server/api"},
 	"github.com/prometheus/client_golang":          {"internal/server/api"},
 	"github.com/zalando/go-keyring":                {"internal/secret/backend"},
-	"github.com/tetratelabs/wazero":                {"internal/engine/wasm", "internal/engine/quickjs", "internal/engine/cpython", "internal/engine/module"},
+	"github.com/tetratelabs/wazero":                {"internal/engine/wasm", "internal/engine/quickjs", "internal/engine/py", "internal/engine/module"},
 	"google.golang.org/protobuf":                   {"internal/engine/monty/protocol", "drivers/temporal"},
 	"google.golang.org/grpc":                       {"drivers/temporal", "drivers/containerd"},
 	"go.temporal.io":                               {"drivers/temporal", "drivers/test/temporal"},
@@ -81,11 +80,11 @@ var heavy = map[string][]string{
 	"codeberg.org/readeck/go-readability":          {"internal/builtin/document"},
 	"github.com/JohannesKaufmann/html-to-markdown": {"internal/builtin/document"},
 	"github.com/ledongthuc/pdf":                    {"internal/builtin/document"},
-	"github.com/evanw/esbuild":                     {"internal/engine/js/program"},
+	"github.com/evanw/esbuild":                     {"internal/engine/js"},
 	"github.com/tailscale/hujson":                  {"internal/connect"},
 	"github.com/expr-lang/expr":                    {"internal/expression"},
 	"github.com/netresearch/go-cron":               {"internal/schedule"},
-	"github.com/dop251/goja":                       {"internal/engine/js/program"},
+	"github.com/dop251/goja":                       {"internal/engine/js"},
 	"github.com/moby/moby":                         {"drivers/docker"},
 	"github.com/containerd/containerd":             {"drivers/containerd"},
 	"k8s.io":                                       {"drivers/kubernetes", "drivers/test/kubernetes"},
@@ -190,7 +189,7 @@ func TestPackagesThatMakeCallsAreInTheSurfaceTest(t *testing.T) {
 	named := []string{
 		"internal/app", "room", // rows "Go ..."
 		"internal/cli", "cmd/toolroom", // rows "command line ..."
-		"internal/server", "internal/server/api", "internal/server/mcp", "internal/server/toolflow", // rows "HTTP ...", "MCP ..."
+		"internal/server", "internal/server/api", "internal/server/mcp", "internal/toolflow", // rows "HTTP ...", "MCP ..."
 		"serve",                                                        // passes its room to internal/server
 		"internal/code",                                                // rows "code mode ..."
 		"internal/schedule",                                            // row "a schedule"

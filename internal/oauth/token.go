@@ -160,9 +160,7 @@ func method(secret, key string, supported []string) string {
 		return byKey
 	case secret == "":
 		return byNone
-	case len(supported) == 0 || slices.Contains(supported, byBasic):
-		return byBasic
-	case slices.Contains(supported, byPost):
+	case slices.Contains(supported, byPost) && !slices.Contains(supported, byBasic):
 		return byPost
 	default:
 		return byBasic

@@ -162,6 +162,7 @@ func TestAnswersOfATokenEndpoint(t *testing.T) {
 	}{
 		"no token":         {200, `{"token_type":"Bearer"}`, "answered without a token", false},
 		"no JSON":          {200, `{"access_token":"x"`, "answered without a token", false},
+		"a wrong time":     {200, `{"access_token":"x","expires_in":"soon"}`, "answered without a token", false},
 		"refused":          {400, `{"error":"invalid_client"}`, "the authorization server refused: invalid_client", true},
 		"failed":           {502, `<html>`, "answered with status 502", false},
 		"no code":          {400, `{"error_description":"no"}`, "answered with status 400", false},

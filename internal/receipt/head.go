@@ -84,7 +84,7 @@ func (c Chain) isIn(ctx context.Context, s Store) error {
 		return e.WithHint("restore toolroom.db with its -wal file; if you restored a backup on purpose, remove receipts.head")
 	case first.Seq > c.Seq:
 		return nil // it was removed on purpose, and the checkpoint is signed
-	case first.Seq == c.Seq && first.Hash == c.Hash:
+	case (Chain{first.Seq, first.Hash}) == c:
 		return nil
 	}
 	records, err := s.ReceiptRecords(ctx, c.Seq-1, 1)

@@ -211,6 +211,9 @@ type claimed struct {
 	held bool // the call holds its key
 	// begun says that an earlier process may have run the tool for this call.
 	begun bool
+	// asked is when the key was claimed by an earlier attempt that got no further than its
+	// question.
+	asked time.Time
 	// replayed is the recorded result of an earlier call with the same key.
 	replayed *toolroom.Result
 }

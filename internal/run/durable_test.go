@@ -224,12 +224,12 @@ func TestACallThatDiedWhileItsQuestionWasOpenIsMadeAgainAndOneThatServedIsNot(t 
 		b.add(x, counting(&calls))
 
 		// Another process asked and died.
+		now := time.Now()
 		dead := newBench(t, confirmAll(t, store))
 		dead.add(x, counting(&calls))
 		r := dead.Run(t.Context(), toolroom.Call{ID: "call_1", Tool: "pay:it", NoWait: true})
 		question := r.Error.Approval
 		dead.Run(t.Context(), toolroom.Call{ID: "call_2", Tool: "pay:it", Arguments: json.RawMessage(`{"n":1}`), NoWait: true}) // a later question of another call
-		now := time.Now()
 		_, claimed, err := store.ClaimKey(t.Context(), run.KeyRecord{
 			Identity: "local", Key: "k", Tool: "pay:it", Owner: "dead", Call: "call_1", Created: now, Expires: now.Add(time.Hour),
 			ArgumentsHash: "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a", // of {}

@@ -47,7 +47,9 @@ type KeyRecord struct {
 	Call          string
 	// Owner is the process that runs the call. While it is alive the call may
 	// still finish.
-	Owner   string
+	Owner string
+	// Created is when the key was claimed; of a call that was cut off while it waited for a
+	// person and is made again, when the first attempt claimed it.
 	Created time.Time
 	Expires time.Time
 	// Result is the encoded result, empty while the call runs.
@@ -74,6 +76,9 @@ func (c *claimed) claimKey() error {
 	for {
 		now := c.runner.Now()
 		record.Created, record.Expires = now, now.Add(c.runner.Limits().KeyTTL)
+		if !c.asked.IsZero() {
+			record.Created = c.asked
+		}
 		// The flight is entered first, so that a repeat in this process that
 		// finds the claim finds the flight as well.
 		landed := c.runner.flights.enter(c.request.ID)
@@ -150,11 +155,14 @@ func (c *claimed) awaitHolder(held KeyRecord) (bool, error) {
 
 // freeKey releases the key of a call that died, if the tool may run again.
 func (c *claimed) freeKey(held KeyRecord) error {
-	asked, err := c.onlyAsked(held.Call)
+	asked, err := c.onlyAsked(held)
 	if err != nil {
 		return err
 	}
 	c.begun = !asked
+	if asked {
+		c.asked = held.Created
+	}
 	if c.resume == nil && !asked && c.entry.Tool.RepeatGuarantee() == toolroom.GuaranteeNever {
 		if !c.ownKey() {
 			return toolroom.Errorf(toolroom.CodeConflict, "the process that ran call %s ended before the call did; whether %s acted is unknown", held.Call, c.tool).
@@ -170,10 +178,12 @@ func (c *claimed) freeKey(held KeyRecord) error {
 	return err
 }
 
-// onlyAsked reports whether a call that died got no further than its approval:
-// an approval is durably marked as used before the tool runs. If no approval is
-// required now, or a grant may have covered the call, its progress is not known.
-func (c *claimed) onlyAsked(call string) (bool, error) {
+// onlyAsked reports whether the call that holds the key and died got no further than its
+// approval: an approval is durably marked as used before the tool runs. If no approval is
+// required now, or a grant may have covered the call, its progress is not known. A question
+// of an attempt before the key was claimed says nothing: a grant that has ended since may
+// have covered the attempt that claimed it.
+func (c *claimed) onlyAsked(held KeyRecord) (bool, error) {
 	if c.runner.Approvals == nil || c.decision.Effect != toolroom.VerdictConfirm {
 		return false, nil
 	}
@@ -187,10 +197,13 @@ func (c *claimed) onlyAsked(call string) (bool, error) {
 	all, err := c.runner.Approvals.List(c.ctx, "")
 	asked := false
 	for _, a := range all {
-		if a.Call == call && !a.Used.IsZero() {
+		if a.Call != held.Call {
+			continue
+		}
+		if !a.Used.IsZero() {
 			return false, nil
 		}
-		asked = asked || a.Call == call
+		asked = asked || !a.Created.Before(held.Created)
 	}
 	return asked, err
 }

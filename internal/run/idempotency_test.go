@@ -116,6 +116,90 @@ func TestTheKeyOfADeadCallIsTakenAsActedWhereNobodyCouldBeAsked(t *testing.T) {
 	}
 }
 
+// forgetful is a store whose process is killed before it stores a result.
+type forgetful struct{ run.KeyStore }
+
+func (forgetful) FinishKey(context.Context, string, string, string, json.RawMessage) error {
+	return nil
+}
+
+func TestAQuestionOfAnEarlierAttemptDoesNotProveThatTheNextHasNotBegun(t *testing.T) {
+	t.Parallel()
+	store := openStore(t, filepath.Join(t.TempDir(), "db"))
+	b := newBench(t, withStore(store, "one"), confirmAll(t, store))
+	b.Keys = forgetful{store}
+	var calls atomic.Int64
+	pay := tool("pay:it")
+	pay.Guarantee = toolroom.GuaranteeNever
+	b.add(pay, counting(&calls))
+	call := toolroom.Call{ID: "call_1", Tool: "pay:it", IdempotencyKey: "k", NoWait: true}
+	asked := b.Run(t.Context(), call)
+	if toolroom.CodeOf(asked.Err()) != toolroom.CodeApprovalRequired {
+		t.Fatal(asked.Error)
+	}
+	other := call
+	other.ID, other.IdempotencyKey, other.Arguments = "call_0", "", json.RawMessage(`{"a":1}`)
+	wide, err := b.Approvals.Answer(t.Context(), b.Run(t.Context(), other).Error.Approval, toolroom.Answer{Approve: true, Scope: toolroom.ScopeAlways})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := b.Run(t.Context(), call); !r.OK() || calls.Load() != 1 {
+		t.Fatalf("by a grant: %v", r.Error) // and its process is killed
+	}
+	grants, err := b.Approvals.Grants(t.Context())
+	if err != nil || len(grants) != 1 || grants[0].Approval != wide.ID {
+		t.Fatal(grants, err)
+	}
+	if err := b.Approvals.RemoveGrant(t.Context(), grants[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	call.ID = "call_2"
+	if r := b.Run(t.Context(), call); toolroom.CodeOf(r.Err()) != toolroom.CodeConflict {
+		t.Errorf("a repeat: %v", r.Error)
+	}
+}
+
+func TestACallThatIsCutOffTwiceWhileItWaitsHasNotBegun(t *testing.T) {
+	t.Parallel()
+	store := openStore(t, filepath.Join(t.TempDir(), "db"))
+	b := newBench(t, withStore(store, "two"), confirmAll(t, store))
+	b.Keys = kept{store, new(int)}
+	var calls atomic.Int64
+	pay := tool("pay:it")
+	pay.Guarantee = toolroom.GuaranteeNever
+	b.add(pay, counting(&calls))
+	takeKey(t, store, "dead", "call_1")
+	call := toolroom.Call{ID: "call_1", Tool: "pay:it", IdempotencyKey: "k", NoWait: true}
+	free := call
+	free.IdempotencyKey = ""
+	question := b.Run(t.Context(), free).Error.Approval // the first attempt asked
+	for range 2 {
+		if r := b.Run(t.Context(), call); toolroom.CodeOf(r.Err()) != toolroom.CodeApprovalRequired || r.Error.Approval != question {
+			t.Fatalf("%+v", r.Error)
+		}
+	}
+	if _, err := b.Approvals.Answer(t.Context(), question, toolroom.Answer{Approve: true}); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.Run(t.Context(), call); !r.OK() || calls.Load() != 1 {
+		t.Errorf("%v, called %d times", r.Error, calls.Load())
+	}
+}
+
+// kept is a store whose process is killed before it releases a key at the end of a call.
+// Each call has freed the key of the call before, with the first of its two releases.
+type kept struct {
+	run.KeyStore
+	releases *int
+}
+
+func (k kept) ReleaseKey(ctx context.Context, identity, key, call string) error {
+	if *k.releases++; *k.releases%2 == 0 {
+		return nil
+	}
+	return k.KeyStore.ReleaseKey(ctx, identity, key, call)
+}
+
 // resuming is a source that resumes one call.
 type resuming struct {
 	isolator

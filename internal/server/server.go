@@ -25,8 +25,8 @@ import (
 	"github.com/toolroom/toolroom/internal/server/api"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
-	"github.com/toolroom/toolroom/internal/server/toolflow"
 	"github.com/toolroom/toolroom/internal/token"
+	"github.com/toolroom/toolroom/internal/toolflow"
 )
 
 // Options configure Serve and ServeStdio.

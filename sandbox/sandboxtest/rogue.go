@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,17 +49,17 @@ func Rogue(t *testing.T, o Options) {
 	// The guests that do nothing use up the whole time-out. It suffices for a start on this
 	// machine under its present load: a guest that is killed before would show nothing.
 	timeout := max(4*time.Second, 5*time.Since(began))
+	var waiting sync.WaitGroup
 	for _, f := range fates {
-		t.Run(f.conduct, func(t *testing.T) {
-			if f.conduct == rogue.Silent {
-				s.engine.StartTimeout = timeout
-				defer func() { s.engine.StartTimeout = 0 }()
-			}
-			s.suffers(t, f, timeout)
-			if out := s.shellRun(t, `exit 5`, sandbox.Limits{}); out.err != nil || out.Outcome.Exit != 5 {
-				t.Errorf("the program after it ended with %v", out)
-			}
-		})
+		if f.waits() {
+			waiting.Go(func() { s.survives(f, timeout) })
+		}
+	}
+	waiting.Wait()
+	for _, f := range fates {
+		if !f.waits() {
+			s.survives(f, timeout)
+		}
 	}
 	if o.Leftovers != nil {
 		if left := o.Leftovers(t); len(left) > 0 {
@@ -67,21 +68,42 @@ func Rogue(t *testing.T, o Options) {
 	}
 }
 
+// waits reports whether a run with the guest takes the whole time-out. Such runs wait at the
+// same time.
+func (f fate) waits() bool {
+	return f.conduct == rogue.Silent || f.code == toolroom.CodeTimeout || f.unseen == toolroom.CodeTimeout
+}
+
+// survives tests one rogue guest, and that the next program runs.
+func (s *suite) survives(f fate, timeout time.Duration) {
+	s.t.Run(f.conduct, func(t *testing.T) {
+		e := s.engine
+		if f.conduct == rogue.Silent {
+			e = hosted.New(s.o.New(t))
+			e.StartTimeout = timeout
+		}
+		s.suffers(t, e, f, timeout)
+		if out := s.shellRun(t, `exit 5`, sandbox.Limits{}); out.err != nil || out.Outcome.Exit != 5 {
+			t.Errorf("the program after it ended with %v", out)
+		}
+	})
+}
+
 // suffers runs a program in the sandbox of a rogue guest and checks the outcome. timeout is
 // the time limit of runs that should reach it.
-func (s *suite) suffers(t *testing.T, f fate, timeout time.Duration) {
+func (s *suite) suffers(t *testing.T, e *hosted.Engine, f fate, timeout time.Duration) {
 	t.Helper()
 	spec := s.spec(sandbox.Standard)
 	spec.Env = append(spec.Env, rogue.Env+"="+f.conduct)
-	spec.Run = "rogue"
+	spec.Run = "rogue-" + f.conduct
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	limits := bridge.Limits{Wall: 60_000, Calls: 10}
-	if f.code == toolroom.CodeTimeout || f.unseen == toolroom.CodeTimeout {
+	if f.waits() && f.conduct != rogue.Silent {
 		limits.Wall = timeout.Milliseconds()
 	}
-	result, err := s.engine.Run(ctx, engine.Job{
-		Run: "rogue", Owner: "tester", Sandbox: spec, Program: bridge.Program{Language: "shell", Name: "main.sh", Source: "exit 5", Limits: limits},
+	result, err := e.Run(ctx, engine.Job{
+		Run: spec.Run, Owner: "tester", Sandbox: spec, Program: bridge.Program{Language: "shell", Name: "main.sh", Source: "exit 5", Limits: limits},
 	}, &handler{})
 	if f.code == "" {
 		if err != nil || result.Outcome.Value != bridge.Value("done") {
@@ -90,15 +112,15 @@ func (s *suite) suffers(t *testing.T, f fate, timeout time.Duration) {
 		return
 	}
 	const most = 16 << 10 // the guest's text in the message is sent to a model
-	e := toolroom.AsError(err)
-	if e != nil && e.Code == f.unseen && e.Hint != "" {
+	failed := toolroom.AsError(err)
+	if failed != nil && failed.Code == f.unseen && failed.Hint != "" {
 		return
 	}
-	if e == nil || e.Code != f.code || e.Hint == "" || len(e.Message) > most {
+	if failed == nil || failed.Code != f.code || failed.Hint == "" || len(failed.Message) > most {
 		t.Fatalf("the run ended with %.2000v, want %s with a hint", err, f.code)
 	}
 	for _, want := range f.message {
-		if !strings.Contains(e.Message, want) {
+		if !strings.Contains(failed.Message, want) {
 			t.Errorf("the error lacks %q: %.2000v", want, err)
 		}
 	}

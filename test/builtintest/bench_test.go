@@ -71,24 +71,6 @@ func program(b *testing.B, name string, args ...string) []byte {
 	return out
 }
 
-// The sources of Go: some ten thousand files.
-func BenchmarkSearch(b *testing.B) {
-	root := filepath.Join(strings.TrimSpace(string(program(b, "go", "env", "GOROOT"))), "src")
-	w := newBench(b, http.NotFoundHandler(), root)
-	for _, query := range []string{`func \w+Handler\(`, `TODO\(\w+\)`, `ErrUnsupported`} {
-		b.Run("file:search/"+query, func(b *testing.B) {
-			for b.Loop() {
-				w.call(b, "file:search", toolroom.Args{"query": query, "path": root, "limit": 200})
-			}
-		})
-		b.Run("ripgrep/"+query, func(b *testing.B) {
-			for b.Loop() {
-				program(b, "rg", "--line-number", query, root)
-			}
-		})
-	}
-}
-
 func BenchmarkFile(b *testing.B) {
 	w := newBench(b, http.NotFoundHandler())
 	path := filepath.Join(w.dir, "long.txt")

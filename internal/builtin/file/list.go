@@ -73,14 +73,10 @@ func (f *files) list() builtin.Tool {
 			if limit == 0 {
 				limit = defaultEntries
 			}
-			real, err := filepath.EvalSymlinks(out.Path)
-			if err != nil {
-				return out, nil, err
-			}
 			forbidden := policy.AboutFile(req.Forbidden, "read")
 			deep := in.Recursive || strings.Contains(in.Pattern, "/") || strings.Contains(in.Pattern, "**")
 			err = tree.Walk(ctx, folder.WalkOptions{Recursive: deep, Pattern: in.Pattern, All: in.All}, func(e folder.Entry) bool {
-				if forbidden(filepath.ToSlash(filepath.Join(real, e.Path))) {
+				if forbidden(filepath.ToSlash(filepath.Join(tree.Real(), e.Path))) {
 					return true
 				}
 				if len(out.Entries) == limit {
@@ -90,6 +86,9 @@ func (f *files) list() builtin.Tool {
 				out.Entries = append(out.Entries, entryOf(orHere(in.Path), e))
 				return true
 			})
+			if err == nil {
+				err = tree.Stayed()
+			}
 			return out, builtin.Text(out.text()), err
 		},
 	})

@@ -143,7 +143,7 @@ func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, err
 		path string
 		done chan inFile
 	}
-	jobs := make(chan job)
+	jobs := make(chan job, 256)
 	inOrder := make(chan job, 1024)
 	var workers sync.WaitGroup
 	for range max(2, runtime.GOMAXPROCS(0)) {
@@ -152,6 +152,10 @@ func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, err
 			defer files.Close()
 			for j := range jobs {
 				var in inFile
+				if ctx.Err() != nil { // the search has ended
+					j.done <- in
+					continue
+				}
 				if file, err := files.Open(j.path); err == nil {
 					if in.withheld = s.forbids(file); !in.withheld {
 						in.matches = s.file(ctx, file, s.shownPath(j.path))
@@ -207,7 +211,10 @@ func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, err
 	}
 	workers.Wait()
 	if cut {
-		return s.out, nil
+		walkErr = nil
+	}
+	if walkErr == nil {
+		walkErr = tree.Stayed()
 	}
 	return s.out, walkErr
 }

@@ -3,8 +3,13 @@ package file
 import (
 	"bytes"
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/builtin/folder"
 )
 
 func TestAnExpressionFindsTheSameInPieces(t *testing.T) {
@@ -45,5 +50,32 @@ func TestASearchEndsWithItsContext(t *testing.T) {
 	}
 	if at := m.find(t.Context(), text); at != 3*maxPiece {
 		t.Errorf("found at %d, want %d", at, 3*maxPiece)
+	}
+}
+
+// A rule may forbid the place that the folder was moved to.
+func TestASearchFindsNothingInAFolderThatIsMovedMeanwhile(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	sub := filepath.Join(root, "sub")
+	if err := os.Mkdir(sub, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(sub, "a.txt"), []byte("needle\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	folders, err := folder.Open([]string{root}, folder.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &files{Folders: folders}
+	move := func(string) bool {
+		if err := os.Rename(sub, filepath.Join(root, "private")); err != nil {
+			t.Error(err)
+		}
+		return false
+	}
+	if _, err := f.find(t.Context(), SearchArgs{Query: "needle", Path: "sub"}, move); toolroom.CodeOf(err) != toolroom.CodeConflict {
+		t.Errorf("got %v", err)
 	}
 }

@@ -127,7 +127,12 @@ func (f *Folders) inside(paths []string) []string {
 	return out
 }
 
+// below reports whether a path is dir or in it. Both are absolute and clean.
 func below(dir, path string) bool {
+	if runtime.GOOS != "windows" {
+		rest, ok := strings.CutPrefix(path, strings.TrimSuffix(dir, "/"))
+		return ok && (rest == "" || rest[0] == '/')
+	}
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }
@@ -280,10 +285,23 @@ func (p *place) path(expected string) (string, error) {
 func pathOf(f *os.File, expected string) (string, error) {
 	if runtime.GOOS == "linux" {
 		if real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err == nil {
-			return strings.TrimSuffix(real, " (deleted)"), nil
+			before, deleted := strings.CutSuffix(real, " (deleted)")
+			if deleted && !isAt(f, real) { // else it is its name
+				real = before
+			}
+			return real, nil
 		}
 	}
 	return filepath.EvalSymlinks(expected)
+}
+
+func isAt(f *os.File, path string) bool {
+	info, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Lstat(path)
+	return err == nil && os.SameFile(info, named)
 }
 
 func (f *Folders) check(path, real string, change bool) error {
@@ -341,11 +359,6 @@ func (f *Folders) Open(path string) (*File, error) {
 		return nil, f.explain(path, err)
 	}
 	defer root.Close()
-	return f.openIn(root, dir, rel, path)
-}
-
-// openIn opens the file rel of root, which is the folder dir.
-func (f *Folders) openIn(root *os.Root, dir, rel, path string) (*File, error) {
 	info, err := root.Stat(rel)
 	if err != nil {
 		return nil, f.explain(path, err)
@@ -356,20 +369,27 @@ func (f *Folders) openIn(root *os.Root, dir, rel, path string) (*File, error) {
 	return f.openRegular(root, dir, rel, path)
 }
 
-// openRegular is openIn for a file that was a regular one a moment ago.
+// openRegular opens the file rel of root, which is the folder dir. It was a regular file a
+// moment ago.
 func (f *Folders) openRegular(root *os.Root, dir, rel, path string) (*File, error) {
 	// The file may be another one by now: a pipe must not block the open.
 	opened, err := root.OpenFile(rel, os.O_RDONLY|nonBlocking, 0)
 	if err != nil {
 		return nil, f.explain(path, err)
 	}
+	real, err := pathOf(opened, filepath.Join(dir, rel))
+	if err != nil {
+		opened.Close()
+		return nil, f.explain(path, err)
+	}
+	return f.admit(opened, real, path)
+}
+
+// admit returns an open file, whose path without links is real, if tools may read it.
+func (f *Folders) admit(opened *os.File, real, path string) (*File, error) {
 	info, err := opened.Stat()
 	if err == nil {
 		err = regular(path, info)
-	}
-	real := ""
-	if err == nil {
-		real, err = pathOf(opened, filepath.Join(dir, rel))
 	}
 	if err == nil {
 		err = f.check(path, real, false)

@@ -3,7 +3,6 @@
 package folder_test
 
 import (
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -297,47 +296,5 @@ func TestALinkThatLeadsOutsideIsNamed(t *testing.T) {
 	e := toolroom.AsError(err)
 	if e.Code != toolroom.CodeDenied || !strings.Contains(e.Message, "through a link to "+filepath.Join(l.outside, "secret")) || !strings.Contains(e.Hint, strconv.Quote(l.outside)) {
 		t.Errorf("%v: %+v", err, e)
-	}
-}
-
-// A folder that becomes a link, after a walk has seen it, leads nowhere.
-func TestAnOpenerFollowsNoFolderThatWasSwapped(t *testing.T) {
-	t.Parallel()
-	l := newLayout(t, folder.Options{})
-	for _, dir := range []string{"a", "b"} {
-		if err := os.Mkdir(filepath.Join(l.root, dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	l.put(t, filepath.Join(l.root, "a", "file"), "a")
-	l.put(t, filepath.Join(l.root, "b", "secret"), "b")
-	tree, err := l.OpenTree(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tree.Close()
-	files := tree.Opener()
-	defer files.Close()
-	read := func(name string) string {
-		f, err := files.Open(name)
-		if err != nil {
-			return "refused"
-		}
-		defer f.Close()
-		text, err := io.ReadAll(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	if got := read("a/file") + read("b/secret"); got != "ab" {
-		t.Errorf("read %q", got)
-	}
-	if err := os.Rename(filepath.Join(l.root, "b"), filepath.Join(l.root, "c")); err != nil {
-		t.Fatal(err)
-	}
-	l.link(t, l.outside, "b")
-	if got := read("a/file") + " " + read("b/secret"); got != "a refused" {
-		t.Errorf("after the swap %q", got)
 	}
 }

@@ -96,7 +96,9 @@ func (t *Tree) rules(dir string, entries []fs.DirEntry) ignoreRules {
 	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ".gitignore" && e.Type().IsRegular() }) {
 		return ignoreRules{}
 	}
-	f, err := t.File(path.Join(dir, ".gitignore"))
+	files := t.Opener()
+	defer files.Close()
+	f, err := files.Open(path.Join(dir, ".gitignore"))
 	if err != nil {
 		return ignoreRules{}
 	}

@@ -30,21 +30,33 @@ type Entry struct {
 	// Path is relative to the folder of the walk, with slashes.
 	Path string
 	Type fs.FileMode
+	tree *Tree
 	dir  fs.DirEntry
 }
 
 // Info returns the size and time of the entry.
-func (e Entry) Info() (fs.FileInfo, error) { return e.dir.Info() }
+func (e Entry) Info() (fs.FileInfo, error) {
+	if e.tree.self == nil {
+		return e.dir.Info() // as it was when the folder was read
+	}
+	f, err := e.tree.beneath(e.Path, noOpen)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Stat()
+}
 
 // Tree is an opened folder. It must be closed.
 type Tree struct {
 	*os.Root
+	self    *os.File // the folder, if openBeneath works in it; else nil
 	folders *Folders
 	real    string
 	shown   string
 }
 
-// OpenTree opens a folder for [Tree.Walk] and [Tree.File].
+// OpenTree opens a folder for [Tree.Walk] and [Tree.Opener].
 func (f *Folders) OpenTree(name string) (*Tree, error) {
 	dir, rel, err := f.locate(name)
 	if err != nil {
@@ -75,12 +87,54 @@ func (f *Folders) OpenTree(name string) (*Tree, error) {
 		sub.Close()
 		return nil, f.explain(name, err)
 	}
-	return &Tree{sub, f, real, name}, nil
+	t := &Tree{sub, nil, f, real, name}
+	if self, err := sub.Open("."); err == nil {
+		if t.self, err = openBeneath(self, ".", real, nonBlocking); err != nil {
+			t.self = nil
+		}
+		self.Close()
+	}
+	return t, nil
 }
 
-// File opens a file of the tree.
-func (t *Tree) File(name string) (*File, error) {
-	return t.folders.openIn(t.Root, t.real, filepath.FromSlash(name), path.Join(filepath.ToSlash(t.shown), name))
+// Close closes the folder.
+func (t *Tree) Close() error {
+	if t.self != nil {
+		t.self.Close()
+	}
+	return t.Root.Close()
+}
+
+// Stayed returns an error if the folder is no longer where it was opened. What is in it may
+// then be forbidden by rules that were asked about its path of before.
+func (t *Tree) Stayed() error {
+	p := &place{Root: t.Root}
+	if real, err := p.path(t.real); err != nil || real != t.real {
+		return toolroom.Errorf(toolroom.CodeConflict, "%s has been moved by another program meanwhile", t.shown)
+	}
+	return nil
+}
+
+// beneath opens what is at name, if no part of it is a link. The file has its real path as name.
+func (t *Tree) beneath(name string, flags uint64) (*os.File, error) {
+	return openBeneath(t.self, name, filepath.Join(t.real, name), flags)
+}
+
+// folder opens a folder of the tree, if no part of its path is a link.
+func (t *Tree) folder(name string) (*os.File, error) {
+	if t.self != nil {
+		return t.beneath(name, nonBlocking)
+	}
+	expected := filepath.Join(t.real, filepath.FromSlash(name))
+	f, err := t.OpenFile(filepath.FromSlash(name), os.O_RDONLY|nonBlocking, 0)
+	if err != nil {
+		return nil, err
+	}
+	if real, err := pathOf(f, expected); err != nil || real != expected {
+		f.Close()
+		return nil, fs.ErrNotExist
+	}
+	return f, nil
 }
 
 // An Opener opens files of a tree one after the other. It keeps the folder of the last one
@@ -99,6 +153,13 @@ func (t *Tree) Opener() *Opener { return &Opener{tree: t} }
 func (o *Opener) Open(name string) (*File, error) {
 	dir, base := path.Split(name)
 	shown := path.Join(filepath.ToSlash(o.tree.shown), name)
+	if o.tree.self != nil {
+		opened, err := o.tree.beneath(name, nonBlocking)
+		if err != nil {
+			return nil, o.tree.folders.explain(shown, err)
+		}
+		return o.tree.folders.admit(opened, opened.Name(), shown)
+	}
 	if o.root == nil || dir != o.dir {
 		o.Close()
 		root, err := o.tree.OpenRoot(filepath.FromSlash(path.Clean(dir)))
@@ -149,7 +210,7 @@ func (w *walk) folder(dir string, above []ignoreRules) (bool, error) {
 	if err := w.ctx.Err(); err != nil {
 		return false, err
 	}
-	f, err := w.tree.Open(filepath.FromSlash(dir))
+	f, err := w.tree.folder(dir)
 	if err != nil {
 		if dir == "." {
 			return false, err
@@ -176,7 +237,7 @@ func (w *walk) folder(dir string, above []ignoreRules) (bool, error) {
 		if slices.Contains(w.tree.folders.hidden, filepath.Join(w.tree.real, filepath.FromSlash(name))) {
 			continue
 		}
-		if w.selected(name) && !w.visit(Entry{name, entry.Type(), entry}) {
+		if w.selected(name) && !w.visit(Entry{name, entry.Type(), w.tree, entry}) {
 			return false, nil
 		}
 		if entry.IsDir() && w.o.Recursive {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/toolroom/toolroom/internal/builtin/memory"
 	"github.com/toolroom/toolroom/internal/embed"
-	"github.com/toolroom/toolroom/internal/embed/minilm"
 )
 
 // A public set (MetaTool: 199 descriptions of tools, and questions of people who want one of
@@ -27,7 +26,7 @@ func TestMeaningFindsMoreThanWordsOnAPublicSet(t *testing.T) {
 		}
 		t.Skip(missing)
 	}
-	service := embed.New(func(ctx context.Context) (embed.Embedder, error) { return minilm.Load(ctx, dir, "") }, embed.Options{Wait: time.Minute})
+	service := embed.New(func(ctx context.Context) (embed.Embedder, error) { return embed.LoadModel(ctx, dir, "") }, embed.Options{Wait: time.Minute})
 	t.Cleanup(service.Close)
 	k := &kit{t: t, dir: t.TempDir()}
 	k.pack = memory.Pack(k.dir, func() *embed.Service { return service }).Source()

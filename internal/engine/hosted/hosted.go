@@ -19,7 +19,7 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/engine"
-	"github.com/toolroom/toolroom/internal/engine/js/program"
+	"github.com/toolroom/toolroom/internal/engine/js"
 	"github.com/toolroom/toolroom/internal/engine/module"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/sandbox"
@@ -37,7 +37,7 @@ type Engine struct {
 	probed sandbox.Probe
 	at     time.Time
 
-	prepared *program.Cache
+	prepared *js.Cache
 
 	warm  Warm
 	pools pools
@@ -49,7 +49,7 @@ func New(d sandbox.Driver) *Engine { return NewWarm(d, Warm{}) }
 // NewWarm returns an engine that starts sandboxes in advance, once [Engine.Warm]
 // has set their kinds.
 func NewWarm(d sandbox.Driver, w Warm) *Engine {
-	return &Engine{driver: d, prepared: program.NewCache(), warm: w}
+	return &Engine{driver: d, prepared: js.NewCache(), warm: w}
 }
 
 // probe probes the driver once. If the result was inconclusive, it probes again
@@ -159,7 +159,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (_ *en
 
 // runIn runs a program in a sandbox, and removes that. The error is [bridge.ErrNotBegun] if
 // the guest of a sandbox that waited had ended before it could read the program.
-func (e *Engine) runIn(ctx context.Context, r *ready, waited bool, j engine.Job, h bridge.Handler, prepared *program.Program, started time.Time) (_ *engine.Result, err error) {
+func (e *Engine) runIn(ctx context.Context, r *ready, waited bool, j engine.Job, h bridge.Handler, prepared *js.Program, started time.Time) (_ *engine.Result, err error) {
 	sb, conn := r.sb, r.conn
 	result := &engine.Result{Engine: e.Name(), Isolation: sb.Isolation(), Held: sb.Held()}
 	defer func() {
@@ -229,7 +229,7 @@ func (o outward) Dial(ctx context.Context, address string) (net.Conn, error) {
 
 // prepare compiles a program in JavaScript or TypeScript to what a guest runs, so
 // that no guest needs a compiler. For other languages it returns nil.
-func (e *Engine) prepare(p *bridge.Program) (*program.Program, *bridge.Failure) {
+func (e *Engine) prepare(p *bridge.Program) (*js.Program, *bridge.Failure) {
 	if p.Language == "wasm" {
 		return nil, module.Check(p.Module)
 	}

@@ -5,7 +5,7 @@ import (
 	"net"
 	"sync"
 
-	"github.com/toolroom/toolroom/internal/engine/js/service"
+	"github.com/toolroom/toolroom/internal/engine/quickjs"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 	"github.com/toolroom/toolroom/internal/engine/worker"
 )
@@ -15,7 +15,7 @@ type inProcess struct {
 	cacheDir string
 
 	mu      sync.Mutex
-	machine *service.Service
+	machine *quickjs.Service
 }
 
 // here is a worker.Place in this process.
@@ -51,11 +51,11 @@ func (h *here) End() {
 // StderrSuffix returns "", because this place has no stderr.
 func (h *here) StderrSuffix() string { return "" }
 
-func (p *inProcess) open(ctx context.Context) (*service.Service, error) {
+func (p *inProcess) open(ctx context.Context) (*quickjs.Service, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.machine == nil {
-		m, err := service.Open(context.WithoutCancel(ctx), wasm.Options{CacheDir: p.cacheDir, Idle: 4})
+		m, err := quickjs.Open(context.WithoutCancel(ctx), wasm.Options{CacheDir: p.cacheDir, Idle: 4})
 		if err != nil {
 			return nil, err
 		}

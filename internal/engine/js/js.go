@@ -1,22 +1,26 @@
 // Package js is the engine for JavaScript and TypeScript: QuickJS as
 // WebAssembly, in worker processes of a small binary.
+//
+// It also prepares authors' programs, for itself and for engines whose interpreter is a
+// sandbox's: [Prepare] turns the toolexec form, TypeScript, and programs that end in an
+// expression into one asynchronous JavaScript function, finds mistakes in tool calls
+// before anything runs, and maps positions back to the author's text. A [Bundle] joins
+// the files of a function tool.
 package js
 
 import (
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/js/program"
-	"github.com/toolroom/toolroom/internal/engine/js/service"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
 	"github.com/toolroom/toolroom/internal/engine/worker"
 )
 
 // Name is the engine's id.
-const Name = service.Name
+const Name = quickjs.Name
 
 // Options configures the engine.
 type Options struct {
 	// Command starts a worker: the absolute path of a binary, with arguments that
-	// lead it to [service.Main], such as [service.WorkerArg]. If it is empty, isolates
+	// lead it to [quickjs.Main], such as [quickjs.WorkerArg]. If it is empty, isolates
 	// run in this process, which is for trusted programs and for tests.
 	Command []string
 	// Init is the command that begins the sandbox of a worker; if it is empty, Command
@@ -33,7 +37,7 @@ type Options struct {
 
 // New returns the engine. Nothing is started before the first run or probe.
 func New(o Options) *worker.Engine {
-	prepared := program.NewCache()
+	prepared := NewCache()
 	kind := worker.Kind{
 		Name: Name, Languages: []string{"javascript", "typescript"}, Version: quickjs.Version,
 		Wall: "interrupt, then fuel, then kill", Memory: "engine and WebAssembly memory", MaxMemory: quickjs.MaxMemory, Needs: "64 MiB of memory",

@@ -11,12 +11,12 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/enginetest"
 	"github.com/toolroom/toolroom/internal/engine/js"
-	"github.com/toolroom/toolroom/internal/engine/js/service"
+	"github.com/toolroom/toolroom/internal/engine/quickjs"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == service.WorkerArg {
-		os.Exit(service.Main(context.Background(), os.Args[2:]))
+	if len(os.Args) > 1 && os.Args[1] == quickjs.WorkerArg {
+		os.Exit(quickjs.Main(context.Background(), os.Args[2:]))
 	}
 	os.Exit(withCache(m.Run))
 }
@@ -45,7 +45,7 @@ func inWorkers(t testing.TB) engine.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return js.New(js.Options{Command: []string{self, service.WorkerArg}, CacheDir: filepath.Join(compiled, "workers")})
+	return js.New(js.Options{Command: []string{self, quickjs.WorkerArg}, CacheDir: filepath.Join(compiled, "workers")})
 }
 
 var here = enginetest.Options{New: func(t *testing.T) engine.Engine { return inProcess(t) }}

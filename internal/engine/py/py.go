@@ -1,5 +1,12 @@
 // Package py is the engine for Python that does not need the machine's Python:
 // CPython as WebAssembly, in worker processes that run this same binary.
+//
+// A [Machine] starts the interpreter once and imports what programs use most; each
+// [Isolate] begins from a copy of that memory. The only existing build of CPython as a
+// module is a command: it has main and no other function to call. The guest (boot.py)
+// stops inside main, in the middle of a system call, and the image is taken there. A run
+// calls a Python function of the image through the table of the module, on top of the
+// stack as it was then. Nothing ever returns into main.
 package py
 
 import (
@@ -7,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/cpython"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 	"github.com/toolroom/toolroom/internal/engine/worker"
 	files "github.com/toolroom/toolroom/internal/guest"
@@ -37,9 +43,9 @@ type Options struct {
 // New returns the engine. Nothing is started before the first run or probe.
 func New(o Options) *worker.Engine {
 	return worker.NewEngine(worker.Kind{
-		Name: Name, Languages: []string{"python"}, Version: cpython.Version,
+		Name: Name, Languages: []string{"python"}, Version: Version,
 		Wall: "fuel, then kill", CPU: worker.CPUClock(), Memory: "WebAssembly memory, the interpreter's included",
-		MinMemory: cpython.MinMemory, MaxMemory: cpython.MaxMemory, Needs: "250 MiB of memory",
+		MinMemory: MinMemory, MaxMemory: MaxMemory, Needs: "250 MiB of memory",
 		Prepare: func(*bridge.Program) (func(*bridge.Failure), *bridge.Failure) { return classify, nil },
 	}, o.Workers, worker.NewSelf("wasm", o.Command, o.Init, o.CacheDir).Start, nil)
 }
@@ -63,7 +69,7 @@ const WorkerArg = "__python-worker"
 // Worker is the main function of a worker process. It returns the exit code.
 func Worker(ctx context.Context, arguments []string) int {
 	return worker.Main(ctx, arguments, worker.Open{Service: func(ctx context.Context, cacheDir string) (worker.Service, error) {
-		m, err := cpython.New(ctx, files.PythonFiles(), wasm.Options{CacheDir: cacheDir})
+		m, err := NewMachine(ctx, files.PythonFiles(), wasm.Options{CacheDir: cacheDir})
 		if err == nil {
 			err = m.Warm(ctx)
 		}
@@ -72,4 +78,4 @@ func Worker(ctx context.Context, arguments []string) int {
 }
 
 // service is a machine whose interpreters run the programs that the server sends.
-type service struct{ *cpython.Machine }
+type service struct{ *Machine }

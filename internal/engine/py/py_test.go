@@ -29,6 +29,7 @@ func withCache(run func() int) int {
 	}
 	defer os.RemoveAll(folder)
 	compiled = filepath.Join(folder, "python")
+	py.Compiled = compiled
 	return run()
 }
 

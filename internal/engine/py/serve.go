@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/cpython"
 	"github.com/toolroom/toolroom/internal/engine/resume"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
@@ -23,7 +22,7 @@ import (
 // and end a run.
 func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	s := &server{machine: m.Machine, wire: bridge.NewWire(stream, 0), out: stream, runs: make(chan job)}
-	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: cpython.Version}}
+	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: Version}}
 	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
 	}
@@ -46,7 +45,7 @@ func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
 }
 
 type server struct {
-	machine *cpython.Machine
+	machine *Machine
 	wire    *bridge.Wire
 	out     io.Writer
 	buffer  []byte // of the outgoing frame
@@ -177,7 +176,7 @@ func (s *server) run(ctx context.Context, j job) error {
 		return s.fail(j, refused)
 	}
 	var last []byte // held back until the state of the session is known
-	end, err := isolate.Run(ctx, cpython.Port{
+	end, err := isolate.Run(ctx, Port{
 		Inbox: j.inbox, Memory: j.memory, CPU: j.cpu,
 		Send: func(frame []byte) (bool, error) {
 			if len(frame) > 0 && frame[0] == tuple {
@@ -199,7 +198,7 @@ func (s *server) run(ctx context.Context, j job) error {
 			return s.wire.Write(bridge.Frame{Kind: bridge.Print, Token: j.token, Body: body})
 		},
 	})
-	if end != cpython.Finished {
+	if end != Finished {
 		return s.fail(j, describe(end, err))
 	}
 	if last != nil {
@@ -208,7 +207,7 @@ func (s *server) run(ctx context.Context, j job) error {
 	return nil
 }
 
-func (s *server) finish(j job, isolate *cpython.Isolate, last []byte) error {
+func (s *server) finish(j job, isolate *Isolate, last []byte) error {
 	value, err := bridge.DecodeValue(last)
 	list, ok := value.([]bridge.Value)
 	if err != nil || !ok || len(list) != 4 {
@@ -240,24 +239,24 @@ func (s *server) send(frame []byte) error {
 func (s *server) sendMarshalled(j job, frame []byte) (last bool, err error) {
 	f, err := marshalled(frame)
 	if err != nil || j.session != "" {
-		return false, cpython.ErrRefused
+		return false, ErrRefused
 	}
 	f.Token = j.token
 	err = s.wire.Write(f)
 	var large *bridge.TooLargeError
 	if errors.As(err, &large) {
-		return false, cpython.ErrRefused
+		return false, ErrRefused
 	}
 	return f.Kind == bridge.Done || f.Kind == bridge.Failed, err
 }
 
 // describe returns the body of the last frame for a run that could not send its own.
-func describe(end cpython.End, err error) bridge.Map {
+func describe(end End, err error) bridge.Map {
 	f := &bridge.Failure{Kind: bridge.FailProgram, Message: fmt.Sprintf("the interpreter broke off: %.2000s", err)}
 	switch end {
-	case cpython.OutOfCPU:
+	case OutOfCPU:
 		f = &bridge.Failure{Kind: bridge.FailLimit, Limit: "cpu", Message: "it used all its CPU time"}
-	case cpython.Cancelled:
+	case Cancelled:
 		f = &bridge.Failure{Kind: bridge.FailCancelled, Message: "it was cancelled"}
 	}
 	return bridge.FailureBody(f)

@@ -5,6 +5,10 @@
 // JavaScript and Go exchange only bytes of frames that the prelude made, and
 // strings, never an object of the guest. No guest code runs while Go serves it, so
 // a Proxy or a getter cannot re-enter.
+//
+// [Main] is the worker process of the engine js: a [Service] runs the programs that the
+// server sends. The package is small, and what prepares programs is in package js,
+// because the start of a worker is part of the first run.
 package quickjs
 
 import (

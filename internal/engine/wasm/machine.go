@@ -1,7 +1,7 @@
 // Package wasm runs language engines that are compiled to WebAssembly, on wazero. A
 // [Machine] compiles and starts an engine once, and keeps an image of its memory.
 // Each isolate is a private copy of that image, and is reset to it after each run,
-// so that no run sees data of another. Packages quickjs and cpython are the engines.
+// so that no run sees data of another. Packages quickjs and py have the engines.
 //
 // [Meter] makes a module stoppable, and [OfferWASI] gives it WASI preview 1.
 package wasm

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/toolroom/toolroom/internal/embed/minilm"
+	"github.com/toolroom/toolroom/internal/embed"
 	"github.com/toolroom/toolroom/internal/search/bench"
 )
 
@@ -193,7 +193,7 @@ func model(t *testing.T) func(texts []string) ([][]float32, error) {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.model == nil {
-		m, err := minilm.Load(t.Context(), dir, minilm.Official)
+		m, err := embed.LoadModel(t.Context(), dir, embed.OfficialModel)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +219,7 @@ func model(t *testing.T) func(texts []string) ([][]float32, error) {
 
 var shared struct {
 	sync.Mutex
-	model   *minilm.Model
+	model   *embed.Model
 	vectors map[string][]float32
 }
 

@@ -19,7 +19,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/js/program"
+	"github.com/toolroom/toolroom/internal/engine/js"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -38,7 +38,7 @@ type Definition struct {
 	// Output says how what a command prints becomes the value.
 	Output string
 	// Packages are the packages of a function in JavaScript or TypeScript.
-	Packages program.Packages
+	Packages js.Packages
 }
 
 // Program is the program of one call.
@@ -134,7 +134,7 @@ func (t *Tool) program(ctx context.Context, req *source.Request) (Program, error
 			return Program{}, err
 		}
 		b, err := t.script()
-		return Program{Language: "javascript", Name: t.d.Code.File, Source: b.source, Given: given, Place: b.place, Bundled: t.d.Packages != program.Packages{}, Preload: b.ahead}, err
+		return Program{Language: "javascript", Name: t.d.Code.File, Source: b.source, Given: given, Place: b.place, Bundled: t.d.Packages != js.Packages{}, Preload: b.ahead}, err
 	}
 	if t.text == "" {
 		return t.command(ctx, req)

@@ -16,7 +16,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
-	"github.com/toolroom/toolroom/internal/engine/js/program"
+	"github.com/toolroom/toolroom/internal/engine/js"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -99,7 +99,7 @@ func chooseRuntime(c *Code, t *Inspected, packages string) error {
 	}
 	node := packages != "" && (len(c.Manifest.Egress) > 0 || named != "" && named != "js")
 	if !node {
-		b, err := bundleOf(c, t, program.Packages{Folder: packages})
+		b, err := bundleOf(c, t, js.Packages{Folder: packages})
 		switch {
 		case err == nil && b.NeedsNode == "":
 			return nil
@@ -109,24 +109,24 @@ func chooseRuntime(c *Code, t *Inspected, packages string) error {
 			return err
 		}
 	}
-	b, err := bundleOf(c, t, program.Packages{Folder: packages, Node: true})
+	b, err := bundleOf(c, t, js.Packages{Folder: packages, Node: true})
 	if err != nil {
 		return err
 	}
 	t.Node = true
 	for _, one := range b.Externals {
-		t.Preload = append(t.Preload, program.Key(one))
+		t.Preload = append(t.Preload, js.Key(one))
 	}
 	return nil
 }
 
 // bundleOf makes one text of a tool's files and packages.
-func bundleOf(c *Code, t *Inspected, packages program.Packages) (*program.Bundle, error) {
+func bundleOf(c *Code, t *Inspected, packages js.Packages) (*js.Bundle, error) {
 	var plan struct{ Private bool }
 	if err := json.Unmarshal(t.Plan, &plan); err != nil {
 		return nil, err
 	}
-	b, failure := program.NewBundle(c.Files, c.File, t.Entry, plan.Private, packages)
+	b, failure := js.NewBundle(c.Files, c.File, t.Entry, plan.Private, packages)
 	if failure != nil {
 		return nil, mistake(failure.File, failure.Line, failure.Column, failure.Message, "a tool is an ES module that imports files of its folder and the packages that it declares")
 	}
@@ -147,10 +147,10 @@ func (t *Tool) bundle() (bundled, error) {
 	}
 	var text strings.Builder
 	text.WriteString(b.Source)
-	fmt.Fprintf(&text, "return __toolroom_call__(%s, __toolroom__)\n", program.Entry)
+	fmt.Fprintf(&text, "return __toolroom_call__(%s, __toolroom__)\n", js.Entry)
 	var ahead []string
 	for _, one := range slices.Concat(b.Builtins, b.Externals) {
-		ahead = append(ahead, program.Key(one))
+		ahead = append(ahead, js.Key(one))
 	}
 	return bundled{text.String(), b.Place, ahead}, nil
 }

@@ -1,0 +1,476 @@
+package js
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Go parsers recurse without a limit, and a goroutine that exhausts its stack ends
+// the process. One of the parsers also reads the parameters of an arrow function
+// twice, and those nested in them four times. So a text is measured before it is
+// parsed.
+const (
+	maxNesting = 250    // nested brackets and templates; for functions the time grows with the cube
+	maxRun     = 20_000 // words and signs of one statement, including the statements around it
+	maxAngles  = 500    // < of one statement, which may be nested types
+	maxColons  = 500    // : of one statement, which may be labels; each label is compared with the others
+	maxCommas  = 30_000 // commas of one statement outside lists: as an operator, each takes longer than the one before
+	maxBodies  = 100    // arrow functions nested as bodies
+	maxArrows  = 8      // arrow functions nested in parameters
+	maxDigits  = 10_000 // digits of one number, which takes quadratic time to parse
+	maxTwice   = 100    // names that are declared twice in one block; a parser looks up the first place for each
+	maxSource  = 4 << 20
+
+	// A shorter text is parsed without measuring it.
+	fewBytes    = 32 << 10
+	fewBrackets = maxNesting
+	fewArrows   = 12
+)
+
+// unbounded describes where a text is too deep, or may be.
+type unbounded struct {
+	at     int
+	reason string
+}
+
+// measure finds text that would take a parser too deep or too long.
+func measure(source string) *unbounded {
+	if len(source) > maxSource {
+		return &unbounded{maxSource, fmt.Sprintf("a program may have at most %d bytes: pass data as inputs, or in artifacts", maxSource)}
+	}
+	brackets := strings.Count(source, "(") + strings.Count(source, "[") + strings.Count(source, "{")
+	if len(source) <= fewBytes && brackets <= fewBrackets && strings.Count(source, "=>") <= fewArrows && strings.Count(source, ":") <= maxColons && strings.Count(source, "<") <= maxAngles {
+		return nil
+	}
+	m := &meter{source: source, levels: make([]level, 1, 64), newline: true}
+	for m.at < len(source) && m.bad == nil {
+		m.step()
+	}
+	return m.bad
+}
+
+// meter scans a text by its words and signs. It knows no grammar. If a sign can be
+// read in two ways, one of which hides the text after it, meter reports that.
+type meter struct {
+	source   string
+	at       int
+	levels   []level // open brackets, the text itself first
+	run      int     // the sum of their runs
+	angles   int     // and of their angles
+	colons   int     // and of their colons
+	bodies   int     // and of their arrows
+	commas   int     // and of their commas
+	prev     kind    // of the previous word or sign
+	word     string  // the previous word or sign itself
+	newline  bool    // a newline followed it
+	lineEnd  int     // end of the current line, once known
+	declares int     // how many levels are open around the declaration that is read, 0 for none
+	twice    int     // names declared a second time in their block
+	again    bool    // the previous word was one
+	bad      *unbounded
+}
+
+// level is what is inside one pair of brackets.
+type level struct {
+	open    byte
+	control bool // after if, while, for and the like
+	run     int  // words and signs since the last separator of statements or items
+	angles  int
+	colons  int
+	bodies  int
+	commas  int
+	list    bool            // a list, not an index
+	arrows  int             // deepest nesting of arrow functions in parameters
+	names   map[string]bool // that let, const and class declare
+}
+
+type kind int
+
+const (
+	sign     kind = iota // the beginning of an expression follows
+	value                // the end of an expression
+	keyword              // a reserved word that an expression follows
+	name                 // a word that may be a name or a keyword
+	closed               // a parenthesis
+	control              // the parenthesis of an if, while, for or with
+	block                // a closing brace
+	doubtful             // may end an expression, or begin one
+)
+
+func (m *meter) fail(at int, format string, args ...any) {
+	if m.bad == nil {
+		m.bad = &unbounded{at, fmt.Sprintf(format, args...)}
+	}
+}
+
+func (m *meter) step() {
+	rest := m.source[m.at:]
+	c := rest[0]
+	switch {
+	case c == '\n' || c == '\r':
+		m.newline = true
+		m.at++
+	case c <= ' ':
+		m.at++
+	case strings.HasPrefix(rest, "//"):
+		m.at += len(m.line())
+	case strings.HasPrefix(rest, "/*"):
+		end := strings.Index(rest[2:], "*/")
+		if end < 0 {
+			end = len(rest) - 4
+		}
+		m.newline = m.newline || strings.ContainsAny(rest[:end+4], "\n\r\u2028\u2029")
+		m.at += end + 4
+	case strings.HasPrefix(rest, "<!--"), m.newline && strings.HasPrefix(rest, "-->"):
+		m.fail(m.at, "%s may be a comment of HTML: put a space into it", rest[:3])
+	case wordPart(rest) > 0:
+		m.readWord(rest)
+	case c >= utf8.RuneSelf:
+		r, size := utf8.DecodeRuneInString(rest)
+		m.newline = m.newline || r == '\u2028' || r == '\u2029'
+		m.at += size
+	default:
+		m.readSign(rest, c)
+	}
+}
+
+// wordPart returns the length of the first rune of a text, 0 if it cannot be part of a word.
+func wordPart(text string) int {
+	if text[0] < utf8.RuneSelf {
+		if isNamePart(text[0]) {
+			return 1
+		}
+		return 0
+	}
+	r, size := utf8.DecodeRuneInString(text)
+	if unicode.In(r, unicode.L, unicode.N, unicode.M, unicode.Pc, unicode.Other_ID_Start, unicode.Other_ID_Continue) || r == '\u200c' || r == '\u200d' {
+		return size
+	}
+	return 0
+}
+
+// lineEnd returns the length of the rest of the line.
+func lineEnd(text string) int {
+	for i := range len(text) {
+		if c := text[i]; c == '\n' || c == '\r' || c == 0xe2 && (strings.HasPrefix(text[i:], "\u2028") || strings.HasPrefix(text[i:], "\u2029")) {
+			return i
+		}
+	}
+	return len(text)
+}
+
+// line returns the rest of the line. It searches for the end once for each line.
+func (m *meter) line() string {
+	if m.at >= m.lineEnd {
+		m.lineEnd = m.at + lineEnd(m.source[m.at:])
+	}
+	return m.source[m.at:m.lineEnd]
+}
+
+func (m *meter) top() *level { return &m.levels[len(m.levels)-1] }
+
+// count counts a word or sign.
+func (m *meter) count() {
+	m.top().run++
+	if m.run++; m.run > maxRun {
+		m.fail(m.at, "a statement has more than %d words and signs: end it, or pass data as inputs", maxRun)
+	}
+}
+
+// separate begins a new statement of the level, or a new item if all is false.
+func (m *meter) separate(all bool) {
+	top := m.top()
+	m.run -= top.run
+	m.colons -= top.colons
+	m.bodies -= top.bodies
+	top.run, top.colons, top.bodies = 0, 0, 0
+	if all {
+		m.angles -= top.angles
+		m.commas -= top.commas
+		top.angles, top.commas = 0, 0
+	}
+}
+
+// Words by what may follow them. A word in both lists may also be a name.
+var (
+	before = wordSet("return typeof case do else in instanceof new delete void throw extends default if while for with switch try finally const let var function class import export enum break continue debugger")
+	doubt  = wordSet("await yield of async get set static as satisfies is type interface namespace module declare abstract readonly keyof unique infer asserts global override accessor public private protected out using implements package from require target meta constructor any")
+	values = wordSet("this super null true false")
+	// Words that continue a statement after a line break.
+	goesOn = wordSet("in of instanceof as satisfies is else catch finally extends implements while from")
+)
+
+func wordSet(list string) map[string]bool {
+	set := map[string]bool{}
+	for word := range strings.FieldsSeq(list) {
+		set[word] = true
+	}
+	return set
+}
+
+func (m *meter) readWord(rest string) {
+	end := 0
+	for end < len(rest) && wordPart(rest[end:]) > 0 {
+		end += wordPart(rest[end:])
+	}
+	word := rest[:end]
+	digits := word[0] >= '0' && word[0] <= '9'
+	if digits && end > maxDigits {
+		m.fail(m.at, "a number has more than %d digits", maxDigits)
+	}
+	property := m.prev == sign && m.word == "."
+	ended := m.prev == block || m.newline && (m.prev == value || m.prev == name && !doubt[m.word] || m.prev == closed)
+	if ended && !goesOn[word] {
+		m.separate(true)
+	}
+	m.count()
+	if word == "await" && m.prev == keyword && m.word == "for" {
+		word = "for" // for await (
+	}
+	m.declare(word, property || digits || values[word])
+	switch {
+	case digits, property, values[word]:
+		m.prev = value
+	case before[word]:
+		m.prev = keyword
+	default:
+		m.prev = name
+	}
+	m.word, m.newline = word, false
+	m.at += end
+}
+
+// declare notes the names that let, const and class declare, until something else follows.
+func (m *meter) declare(word string, other bool) {
+	class := m.prev == keyword && m.word == "class"
+	m.again = false
+	switch {
+	case other, word == "of", word == "in", word == "extends", word == "enum":
+		m.declares = 0
+	case word == "let" || word == "const" || word == "class" && (m.prev == block || m.prev == sign && (m.word == ";" || m.word == "{")):
+		m.declares = len(m.levels)
+	case m.declares > 0 && m.declares <= len(m.levels):
+		block := &m.levels[m.declares-1]
+		if block.names == nil {
+			block.names = map[string]bool{}
+		}
+		if m.again = block.names[word]; m.again {
+			if m.twice++; m.twice > maxTwice {
+				m.fail(m.at, "more than %d names are declared twice in one block", maxTwice)
+			}
+		}
+		block.names[word] = true
+		if class {
+			m.declares = 0
+		}
+	default:
+		m.declares = 0
+	}
+}
+
+func (m *meter) readSign(rest string, c byte) {
+	size := 1
+	m.count()
+	prev, newline := m.prev, m.newline
+	m.prev, m.newline = sign, false
+	switch {
+	case c == ':' && m.again && len(m.levels) > m.declares:
+		m.twice-- // in {a: b} the name is b
+	case c == ';' || c == '=' || c == '(' || c == ':' && len(m.levels) <= m.declares:
+		m.declares = 0
+	}
+	m.again = false
+	switch c {
+	case '(', '[', '{':
+		m.open(c, c == '(' && prev == keyword && (m.word == "if" || m.word == "while" || m.word == "for" || m.word == "with"))
+		m.top().list = c == '[' && (prev == sign || prev == keyword)
+	case ')', ']', '}':
+		m.close(c)
+		if m.bad == nil && c == '}' && m.top().open == '`' {
+			size += m.template(rest[1:])
+		}
+	case '`':
+		m.open('`', false)
+		size += m.template(rest[1:])
+	case '"', '\'':
+		if size = stringEnd(rest, c); size == 0 {
+			m.fail(m.at, "a string is not closed in its line")
+		}
+		m.prev = value
+	case '/':
+		size = m.slash(prev, newline)
+	case ';':
+		m.separate(true)
+	case ',':
+		m.separate(false)
+		if m.top().list {
+			break
+		}
+		m.top().commas++
+		if m.commas++; m.commas > maxCommas {
+			m.fail(m.at, "a statement has more than %d commas outside lists: pass data as inputs", maxCommas)
+		}
+	case ':':
+		m.top().colons++
+		if m.colons++; m.colons > maxColons {
+			m.fail(m.at, "a statement has more than %d colons", maxColons)
+		}
+	case '<':
+		m.top().angles++
+		if m.angles++; m.angles > maxAngles {
+			m.fail(m.at, "a statement has more than %d <", maxAngles)
+		}
+	case '>':
+		if m.at == 0 || m.source[m.at-1] != '=' {
+			m.prev = doubtful
+			break
+		}
+		m.top().bodies++
+		if m.bodies++; m.bodies > maxBodies {
+			m.fail(m.at, "more than %d arrow functions are nested", maxBodies)
+		}
+	case '+', '-':
+		if m.at > 0 && m.source[m.at-1] == c {
+			m.prev = doubtful
+		}
+	case '!':
+		m.prev = doubtful
+	}
+	m.word = rest[:1]
+	if strings.HasSuffix(m.source[:m.at+1], "...") {
+		m.word = "..."
+	}
+	m.at += size
+}
+
+func (m *meter) open(c byte, control bool) {
+	if len(m.levels) > maxNesting {
+		m.fail(m.at, "it nests deeper than %d", maxNesting)
+		return
+	}
+	m.levels = append(m.levels, level{open: c, control: control})
+}
+
+// close closes a bracket, or several if they do not match, which the parser reports.
+func (m *meter) close(c byte) {
+	top := *m.top()
+	m.prev = map[byte]kind{')': closed, ']': value, '}': block}[c]
+	if opened := map[byte]byte{')': '(', ']': '[', '}': '{'}[c]; len(m.levels) == 1 || top.open != opened {
+		return // the parser reports this
+	}
+	if top.control && c == ')' {
+		m.prev = control
+	}
+	if c == ')' {
+		if next := following(m.source[m.at+1:]); next == "" || next == "=>" || next[0] == ':' {
+			m.top().arrows++
+		}
+	}
+	if m.top().arrows > maxArrows {
+		m.fail(m.at, "arrow functions are nested in parameters more than %d deep", maxArrows)
+	}
+	m.leave()
+}
+
+// leave ends the innermost level.
+func (m *meter) leave() {
+	top := *m.top()
+	m.run -= top.run
+	m.angles -= top.angles
+	m.colons -= top.colons
+	m.bodies -= top.bodies
+	m.commas -= top.commas
+	m.levels = m.levels[:len(m.levels)-1]
+	m.top().arrows = max(m.top().arrows, top.arrows)
+}
+
+// maxGap limits how far ahead following looks.
+const maxGap = 4 << 10
+
+// following returns the first sign or letter, or =>, after spaces and comments, or
+// "" if there is none nearby.
+func following(text string) string {
+	text = text[:min(len(text), maxGap)]
+	for {
+		text = strings.TrimLeftFunc(text, func(r rune) bool { return r <= ' ' || r >= utf8.RuneSelf })
+		switch {
+		case strings.HasPrefix(text, "//"):
+			text = text[lineEnd(text):]
+		case strings.HasPrefix(text, "/*"):
+			_, text, _ = strings.Cut(text[2:], "*/")
+		case strings.HasPrefix(text, "=>"):
+			return "=>"
+		default:
+			return text[:min(len(text), 1)]
+		}
+	}
+}
+
+// template reads the text of a template up to its end or to a ${.
+func (m *meter) template(text string) int {
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '\\':
+			i++
+		case text[i] == '`':
+			m.leave()
+			m.prev = value
+			return i + 1
+		case strings.HasPrefix(text[i:], "${"):
+			m.prev = sign
+			m.open('{', false)
+			return i + 2
+		}
+	}
+	return len(text)
+}
+
+// stringEnd returns the offset after the closing quote of a string, 0 if its line has none.
+func stringEnd(text string, quote byte) int {
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case quote:
+			return i + 1
+		case '\\':
+			i++
+			if strings.HasPrefix(text[i:], "\r\n") {
+				i++
+			}
+		case '\n', '\r':
+			return 0
+		}
+	}
+	return 0
+}
+
+// slash reads a /, which is a sign or begins a regular expression.
+func (m *meter) slash(prev kind, newline bool) int {
+	line := m.line()[1:]
+	switch {
+	case !newline && (prev == value || prev == name && !doubt[m.word] || prev == closed):
+		return 1
+	case prev == sign && m.word != ".", prev == keyword, prev == control:
+		m.prev = value
+		inClass := false
+		for i := 0; i < len(line); i++ {
+			switch line[i] {
+			case '\\':
+				i++
+			case '[':
+				inClass = true
+			case ']':
+				inClass = false
+			case '/':
+				if !inClass {
+					return i + 2
+				}
+			}
+		}
+	}
+	if strings.ContainsAny(line, "/'\"`") {
+		m.fail(m.at, "/ may divide here or begin a regular expression: put what it belongs to into parentheses")
+	}
+	return 1
+}
