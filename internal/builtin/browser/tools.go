@@ -337,7 +337,7 @@ func (b *browsers) find() builtin.Tool {
 				now, err := w.describe(ctx, t, &ignored)
 				if err == nil {
 					w.seen[t.id] = now
-					out = now.find(pattern, in.Around, in.Limit)
+					out, err = now.find(ctx, pattern, in.Around, in.Limit)
 				}
 				return err
 			})
@@ -355,11 +355,15 @@ func (b *browsers) find() builtin.Tool {
 	})
 }
 
-func (t tree) find(pattern *regexp.Regexp, around, limit int) FindResult {
+// find stops when ctx ends: with some expressions the lines take minutes.
+func (t tree) find(ctx context.Context, pattern *regexp.Regexp, around, limit int) (FindResult, error) {
 	var out FindResult
 	var s strings.Builder
 	last := -1
 	for i, line := range t.lines {
+		if err := ctx.Err(); err != nil {
+			return FindResult{}, err
+		}
 		if !pattern.MatchString(line) {
 			continue
 		}
@@ -376,7 +380,7 @@ func (t tree) find(pattern *regexp.Regexp, around, limit int) FindResult {
 		last--
 	}
 	out.Lines = s.String()
-	return out
+	return out, nil
 }
 
 // ClickArgs are the arguments of browser:click.

@@ -476,7 +476,8 @@ func (m *matcher) line(ctx context.Context, line []byte) bool {
 }
 
 // Sizes of the pieces in which the regular expression looks through a text, in bytes: it cannot
-// be interrupted, and may take seconds for one. A longer line is cut.
+// be interrupted, and may take seconds for one. A piece ends with a line. One that is longer
+// than maxPiece, because its last line is, is read rune by rune, which takes longer and can end.
 const (
 	minPiece = 64 << 10
 	maxPiece = 1 << 20
@@ -488,16 +489,21 @@ func (m *matcher) find(ctx context.Context, text []byte) int {
 	for at := 0; ctx.Err() == nil; {
 		end, next := len(text), len(text)
 		if end-at > minPiece {
-			most := text[at:min(len(text), at+maxPiece)]
-			end = at + len(most)
-			if n := bytes.IndexByte(most[minPiece-1:], '\n'); n >= 0 {
+			if n := bytes.IndexByte(text[at+minPiece-1:], '\n'); n >= 0 {
 				end = at + minPiece - 1 + n
-			}
-			if next = end; next < len(text) && text[next] == '\n' {
-				next++
+				next = end + 1
 			}
 		}
-		if found := m.re.FindIndex(text[at:end]); found != nil {
+		var found []int
+		if end-at <= maxPiece {
+			found = m.re.FindIndex(text[at:end])
+		} else {
+			found = m.re.FindReaderIndex(&runes{Reader: bytes.NewReader(text[at:end]), ended: ctx.Err})
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		if found != nil {
 			return at + found[0]
 		}
 		if at = next; at >= len(text) {
@@ -505,4 +511,18 @@ func (m *matcher) find(ctx context.Context, text []byte) int {
 		}
 	}
 	return -1
+}
+
+// runes is a text that ends early if ended returns an error.
+type runes struct {
+	*bytes.Reader
+	ended func() error
+	read  int
+}
+
+func (r *runes) ReadRune() (rune, int, error) {
+	if r.read++; r.read%minPiece == 0 && r.ended() != nil {
+		return 0, 0, io.EOF
+	}
+	return r.Reader.ReadRune()
 }

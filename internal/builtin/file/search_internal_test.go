@@ -53,6 +53,36 @@ func TestASearchEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestALongLineIsNotCut(t *testing.T) {
+	t.Parallel()
+	half := strings.Repeat("x", maxPiece-3)
+	for query, want := range map[string]int{
+		"NE+DLE": len(half), "^NE+DLE": -1, "NE+DLE$": -1, "^x": 0, "^.NE": -1, "Ex*$": len(half) + 5, `\bx`: 0, `\bN`: -1, "(?i)needlex": len(half), "^y": len(half) + 107,
+	} {
+		m, err := newMatcher(SearchArgs{Query: query})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.find(t.Context(), []byte(half+"NEEDLE"+strings.Repeat("x", 100)+"\ny")); got != want {
+			t.Errorf("%s is found at %d, want %d", query, got, want)
+		}
+	}
+}
+
+func TestASearchInALongLineEnds(t *testing.T) {
+	t.Parallel()
+	m, err := newMatcher(SearchArgs{Query: "x$"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	read := &runes{Reader: bytes.NewReader(bytes.Repeat([]byte("x"), 3*maxPiece)), ended: func() error { end(); return ctx.Err() }}
+	if m.re.FindReaderIndex(read); read.Len() < 2*maxPiece {
+		t.Errorf("%d bytes are left", read.Len())
+	}
+}
+
 // A rule may forbid the place that the folder was moved to.
 func TestASearchFindsNothingInAFolderThatIsMovedMeanwhile(t *testing.T) {
 	t.Parallel()
