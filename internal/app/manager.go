@@ -41,6 +41,7 @@ const (
 type sourceManager struct {
 	name     string
 	digest   string // of the configuration that the source was built from
+	fixed    string // as returned by [App.fixedIn]
 	src      source.Source
 	catalog  *catalog.Catalog
 	cache    *listCache

@@ -60,15 +60,16 @@ func verifiedPolicy(c *config.Config, configFile string, verify config.Verify, m
 }
 
 // ReloadPolicy reads the policy files of the current config again. The new policy applies
-// from the next call on.
+// from the next call on. Sandboxes that may see a replaced file start anew.
 func (a *App) ReloadPolicy() error {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
-	p, err := a.compilePolicy(a.Config())
-	if err != nil {
+	if a.closed {
+		return toolroom.Errorf(toolroom.CodeUnsupported, "the room is closed")
+	}
+	if err := a.apply(a.Config()); err != nil {
 		return err
 	}
-	a.policy.current.Store(&inForce{p, a.policy.current.Load().grants})
 	a.log.Info("policy reloaded")
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 )
 
 // A rule about one caller holds on an MCP server in a sandbox, for that caller's calls only:
@@ -172,4 +173,57 @@ sources:
 			t.Errorf("%+v: %q", tt, said)
 		}
 	}
+}
+
+// A file of the config that is replaced on this machine, as editors save, takes its mount away
+// from every sandbox that is open, so a server that may write to its folder starts anew.
+func TestAServerCannotWriteAConfigThatWasReplaced(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file, rules := filepath.Join(dir, "toolroom.yaml"), filepath.Join(dir, "rules.cedar")
+	save := func(file, text string) {
+		t.Helper()
+		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := fmt.Sprintf(`policy: {rules: [rules.cedar]}
+sources:
+  nosy: {mcp: {command: %q, env: {%s: "1"}}, sandbox: {write: [%q]}}
+`, self, nosyVariable, dir)
+	save(file, config)
+	save(rules, "permit (principal, action, resource);")
+	r := open(t, app.Options{Home: t.TempDir(), Helper: self, ConfigFile: file, Environ: os.Environ()})
+	held := func(when, file string) {
+		t.Helper()
+		before, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := r.Run(t.Context(), toolroom.Call{Tool: "nosy:write", Arguments: json.RawMessage(fmt.Sprintf(`{"path":%q}`, file))})
+		after, err := os.ReadFile(file)
+		if err != nil || string(after) != string(before) || !strings.Contains(fmt.Sprint(result.Text(), result.Error), "read-only") {
+			t.Errorf("%s: %s is %q (%v): %s, %v", when, filepath.Base(file), after, err, result.Text(), result.Error)
+		}
+	}
+	held("at first", file)
+	held("at first", rules)
+	save(file, config+"# changed\n")
+	if err := r.ReloadFile(); err != nil {
+		t.Fatal(err)
+	}
+	held("after the config was saved", file)
+	save(rules, "permit (principal, action, resource); // changed")
+	if err := r.ReloadPolicy(); err != nil {
+		t.Fatal(err)
+	}
+	held("after the rules were saved", rules)
+	held("after the rules were saved", file)
 }

@@ -311,8 +311,8 @@ func (a *App) buildManager(name string, c *config.Config, own, old *sourceManage
 		return nil, toolroom.Errorf(toolroom.CodeConflict, "the program itself provides a source %q", name).
 			WithHint("rename the one in the config")
 	}
-	digest := sourceDigest(s, c) + fmt.Sprint(c.DefinitionsOf(s), c.Quarantined(s))
-	if old != nil && old.digest == digest {
+	digest, fixed := sourceDigest(s, c)+fmt.Sprint(c.DefinitionsOf(s), c.Quarantined(s)), a.fixedIn(s, c)
+	if old != nil && old.digest == digest && old.fixed == fixed {
 		return old, nil
 	}
 	src, err := a.newSource(name, s, c)
@@ -321,7 +321,7 @@ func (a *App) buildManager(name string, c *config.Config, own, old *sourceManage
 	}
 	by := trust{c.DefinitionsOf(s), c.Quarantined(s), s.HTTP != nil}
 	return &sourceManager{
-		name: name, digest: digest, src: src, catalog: a.catalog, cache: a.cacheFor(name, digest+documentStamp(s)), redactor: a.redactor,
+		name: name, digest: digest, fixed: fixed, src: src, catalog: a.catalog, cache: a.cacheFor(name, digest+documentStamp(s)), redactor: a.redactor,
 		admit: a.gate(name, by), quarantined: a.quarantinedOf(by), log: a.log, library: &a.library, plain: s.Names == "plain",
 	}, nil
 }

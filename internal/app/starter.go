@@ -276,6 +276,26 @@ func (st *starter) own(granted []sandbox.Folder) ([]sandbox.Folder, error) {
 	return append(fixed, hidden...), nil
 }
 
+// fixedIn returns a text that changes when a file that the program of a source must not change
+// has been replaced by another one. The kernel takes the mount over such a file away from
+// every sandbox that is open, so that the program could write the new one.
+func (a *App) fixedIn(s config.Source, c *config.Config) string {
+	if s.Sandbox == nil || len(s.Sandbox.Write) == 0 {
+		return ""
+	}
+	var out []string
+	for _, file := range append(a.policyFiles(c), a.o.ConfigFile) {
+		real, err := filepath.EvalSymlinks(file)
+		if err != nil {
+			continue // there is no file to change
+		}
+		if id, err := fileIdentity(real); err == nil {
+			out = append(out, id)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
 // expandHome replaces ~ and ~/ by the home folder of this user.
 func (a *App) expandHome(path string) string {
 	rest, ok := strings.CutPrefix(path, "~")

@@ -95,6 +95,9 @@ func Write(ctx context.Context, file string, from Source, force bool) (_ Manifes
 			WithCLIHint("choose a file outside of %s", from.Home)
 	}
 	temp, err := os.MkdirTemp(filepath.Dir(file), ".toolroom-backup-")
+	if errors.Is(err, fs.ErrNotExist) {
+		return Manifest{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no folder %s", filepath.Dir(file)).WithCLIHint("mkdir -p %s", filepath.Dir(file))
+	}
 	if err != nil {
 		return Manifest{}, err
 	}

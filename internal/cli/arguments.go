@@ -137,7 +137,11 @@ func (w *words) split(arg string, top shape) (parsed word, ok bool, err error) {
 	key, text, found := strings.Cut(arg, "=")
 	key, raw := strings.CutSuffix(key, ":")
 	if !found || key == "" {
-		return word{}, false, usage(`key=value, key:=json, or one '{"key": "value"}'`, "%q is not an argument of a call", arg)
+		hint := `key=value, key:=json, or one '{"key": "value"}'`
+		if names := top.names(); key == arg && len(names) == 1 {
+			hint = "its argument is " + names[0] + ": write " + names[0] + "=VALUE"
+		}
+		return word{}, false, usage(hint, "%q is not an argument of a call", arg)
 	}
 	if path, ok := strings.CutPrefix(text, "@"); ok && !w.means(top, key, raw, text) {
 		data, err := w.read(path)

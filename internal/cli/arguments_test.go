@@ -146,6 +146,15 @@ func TestWrongWordsSayWhatToWrite(t *testing.T) {
 	}
 }
 
+func TestAWordAloneIsToldTheOnlyArgument(t *testing.T) {
+	t.Parallel()
+	_, err := parseWords([]string{"5"}, json.RawMessage(`{"properties":{"id":{"type":"integer"}}}`), testFiles)
+	var u *usageError
+	if !errors.As(err, &u) || !strings.Contains(u.hint, "write id=VALUE") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestAListOfObjectsIsWrittenAsJSON(t *testing.T) {
 	t.Parallel()
 	schema := json.RawMessage(`{"properties":{"lines":{"type":"array","items":{"type":"object"}}}}`)

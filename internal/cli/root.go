@@ -42,7 +42,11 @@ command-line programs and functions; control and record every call.`,
 	root.SetOut(a.Out)
 	root.SetErr(a.screen)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage(c.CommandPath()+" --help", "%s", notParsed.ReplaceAllStringFunc(err.Error(), whyNotParsed))
+		hint := c.CommandPath() + " --help"
+		if name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --"); unknown && strings.Contains(c.Use, "KEY=VALUE") {
+			hint = "an argument of the tool is written without dashes: " + name + "=VALUE\n" + hint
+		}
+		return usage(hint, "%s", notParsed.ReplaceAllStringFunc(err.Error(), whyNotParsed))
 	})
 	flags := root.PersistentFlags()
 	a.top = root

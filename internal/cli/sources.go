@@ -140,6 +140,9 @@ func (a *cli) showTest(r *app.App, test app.SourceTest) error {
 	if all, err := server.Listings(r); err == nil {
 		a.screen.say("%s", listingLine(all[0]))
 	}
+	if test.Name == "git" && r.Config().Builtin.On("git", true) {
+		a.screen.say("The built-in git tools are off: this source has their name.")
+	}
 	a.sayDenied(r, test.Name)
 	return nil
 }

@@ -184,9 +184,10 @@ func expected(c *release.Case) string {
 
 func (a *cli) toolCaseRemoveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "remove TOOL NAME",
-		Short: "Remove a saved case",
-		Args:  arguments(2, 2),
+		Use:     "remove TOOL NAME",
+		Aliases: []string{"rm"},
+		Short:   "Remove a saved case",
+		Args:    arguments(2, 2),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, tool, _, err := found(ctx, r, args[0])
 			if err != nil {

@@ -49,6 +49,9 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 		return e
 	}
 	if up.session.Over() || errors.Is(err, mcp.ErrSessionGone) {
+		if up.ended() {
+			err = up.explain(err)
+		}
 		l.lose(up, err.Error())
 	} else {
 		l.doubt(up) // one bad answer ends one call, not those of others on this connection

@@ -219,7 +219,7 @@ func TestWhatAnUpstreamAnswersHasItsMeaning(t *testing.T) {
 		{tool: "second", how: "strict", code: toolroom.CodeUpstreamError, text: "not today"},
 		{tool: "task", code: toolroom.CodeUpstreamError, text: "status"},
 		{tool: "garbage", code: toolroom.CodeUpstreamUnavailable, text: "did not answer"},
-		{tool: "dies", code: toolroom.CodeUpstreamUnavailable, text: "did not answer"},
+		{tool: "dies", code: toolroom.CodeUpstreamUnavailable, text: "did not answer the request to call dies: it ended with exit status 9"},
 		{tool: "any", how: "dies", code: toolroom.CodeUpstreamUnavailable, text: "cannot open the database"},
 	} {
 		t.Run(c.tool+c.how, func(t *testing.T) {

@@ -117,6 +117,22 @@ func (up *upstream) died() bool {
 	return exited
 }
 
+// exitWait is how long a process that closed its output has to end.
+const exitWait = time.Second
+
+// ended reports whether the process has ended, or does so within exitWait.
+func (up *upstream) ended() bool {
+	if up.process == nil {
+		return false
+	}
+	select {
+	case <-up.process.Done():
+		return true
+	case <-time.After(exitWait):
+		return false
+	}
+}
+
 // explain adds the exit status of the process and its last output to an error.
 func (up *upstream) explain(err error) error {
 	if up.process == nil {
