@@ -21,7 +21,6 @@ import (
 	guestside "github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/sandbox/process"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
-	"github.com/toolroom/toolroom/internal/sandbox/remote/runner"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest/escape"
@@ -49,14 +48,14 @@ func TestMain(m *testing.M) {
 }
 
 func runnerMain(listen, secrets string) int {
-	keys, err := runner.ReadKeys(secrets)
+	keys, err := remote.ReadKeys(secrets)
 	if err != nil {
 		panic(err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGPWR)
 	defer stop()
 	self, args := "/opt/toolroom", []string{guestside.MainArg}
-	err = runner.Serve(ctx, listen, runner.Options{
+	err = remote.Serve(ctx, listen, remote.RunnerOptions{
 		Driver: process.New(self, args), Guest: self, GuestArgs: args, Keys: keys, Plain: true,
 		Grace: time.Minute, // on a slow machine a client opens its stream late
 		Log:   slog.New(slog.NewTextHandler(os.Stderr, nil)),

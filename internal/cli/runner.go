@@ -13,7 +13,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/proc"
-	"github.com/toolroom/toolroom/internal/sandbox/remote/runner"
+	"github.com/toolroom/toolroom/internal/sandbox/remote"
 )
 
 func (a *cli) runnerCommand() *cobra.Command {
@@ -86,13 +86,13 @@ func (a *cli) serveRunner(ctx context.Context, f runnerOptions) (err error) {
 	if n := proc.Sweep() + lockdown.Sweep(); n > 0 {
 		o.Log.Warn("removed leftovers of a crashed runner", "count", n)
 	}
-	return runner.Serve(ctx, f.listen, o, func(at net.Addr) {
+	return remote.Serve(ctx, f.listen, o, func(at net.Addr) {
 		a.screen.say("The runner is ready at %s (sandboxes: %s)", at, f.driver)
 	})
 }
 
 // options converts the flags.
-func (f runnerOptions) options() (o runner.Options, err error) {
+func (f runnerOptions) options() (o remote.RunnerOptions, err error) {
 	switch {
 	case f.secretFile == "":
 		return o, usage("openssl rand -hex 32 > keys && toolroom runner serve --secret-file keys", "--secret-file is required")
@@ -103,12 +103,12 @@ func (f runnerOptions) options() (o runner.Options, err error) {
 	case f.most < 1 || f.mostPerSecret < 0 || f.lifetime <= 0:
 		return o, usage("toolroom runner serve --help", "--max-sandboxes, --max-per-secret and --max-lifetime must be positive")
 	}
-	o = runner.Options{Plain: f.plain, Most: f.most, MostPerKey: f.mostPerSecret, Lifetime: f.lifetime}
-	if o.Keys, err = runner.ReadKeys(f.secretFile); err != nil {
+	o = remote.RunnerOptions{Plain: f.plain, Most: f.most, MostPerKey: f.mostPerSecret, Lifetime: f.lifetime}
+	if o.Keys, err = remote.ReadKeys(f.secretFile); err != nil {
 		return o, toolroom.Errorf(toolroom.CodeInvalidArguments, "client secrets: %w", err).WithHint("one secret per line: NAME SECRET, or SECRET alone")
 	}
 	if f.cert != "" {
-		if o.TLS, err = runner.TLS(f.cert, f.key, f.clientCA); err != nil {
+		if o.TLS, err = remote.TLS(f.cert, f.key, f.clientCA); err != nil {
 			return o, toolroom.Errorf(toolroom.CodeInvalidArguments, "TLS: %w", err).WithHint("see --tls-cert, --tls-key and --client-ca")
 		}
 	}

@@ -67,7 +67,7 @@ func (a *cli) writeStarter(starter, tool string) error {
 	if len(files) > 1 {
 		to = filepath.Join(a.Dir, tool)
 		if err := os.Mkdir(to, 0o755); errors.Is(err, fs.ErrExist) {
-			return toolroom.Errorf(toolroom.CodeConflict, "there is a %s already", tool).WithHint("choose another name")
+			return toolroom.Errorf(toolroom.CodeConflict, "there is already a file %s", tool).WithHint("choose another name")
 		} else if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (a *cli) writeStarter(starter, tool string) error {
 		name := strings.TrimSuffix(strings.ReplaceAll(file.Name(), "NAME", tool), ".txt")
 		f, err := os.OpenFile(filepath.Join(to, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if errors.Is(err, fs.ErrExist) {
-			return toolroom.Errorf(toolroom.CodeConflict, "there is a %s already", name).WithHint("choose another name")
+			return toolroom.Errorf(toolroom.CodeConflict, "there is already a file %s", name).WithHint("choose another name")
 		}
 		if err != nil {
 			return err

@@ -60,10 +60,11 @@ func convertHTML(text []byte, address *url.URL, whole bool) (Page, error) {
 		return Page{Markdown: plain(text)}, nil
 	}
 	page := Page{Title: titleOf(doc)}
+	links := linkBase(doc, address)
 	clean(doc)
 	content := doc
 	if !whole && readability.CheckDocument(doc) {
-		if article, err := readability.FromDocument(doc, address); err == nil && article.Node != nil {
+		if article, err := readability.FromDocument(doc, links); err == nil && article.Node != nil {
 			content = article.Node
 			page = Page{Title: or(article.Title(), page.Title), Byline: article.Byline(), Site: article.SiteName(), Language: article.Language(), Article: true}
 		}
@@ -72,12 +73,35 @@ func convertHTML(text []byte, address *url.URL, whole bool) (Page, error) {
 		without(content, around)
 	}
 	to := converter.NewConverter(converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), table.NewTablePlugin()))
-	markdown, err := to.ConvertNode(content, converter.WithDomain(address.Scheme+"://"+address.Host))
+	markdown, err := to.ConvertNode(content, converter.WithDomain(links.String()))
 	if err != nil {
 		return Page{}, err
 	}
 	page.Markdown = strings.TrimSpace(string(markdown))
 	return page, nil
+}
+
+// linkBase returns the address from which the relative links of a page begin: that of the page,
+// without a password, or the one that its first <base> names.
+func linkBase(doc *html.Node, address *url.URL) *url.URL {
+	page := *address
+	page.User = nil
+	for n := range doc.Descendants() {
+		if n.DataAtom != atom.Base {
+			continue
+		}
+		for _, a := range n.Attr {
+			if a.Key != "href" {
+				continue
+			}
+			if named, err := page.Parse(strings.TrimSpace(a.Val)); err == nil && (named.Scheme == "http" || named.Scheme == "https") && named.Host != "" {
+				named.User = nil
+				return named
+			}
+			return &page
+		}
+	}
+	return &page
 }
 
 func or(a, b string) string {

@@ -2,6 +2,7 @@ package document
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -41,5 +42,31 @@ func TestAPartOfAPDFNeverCountsAsAllOfIt(t *testing.T) {
 	text, _, err = PDF(t.Context(), file, maxPages+1, maxPages+2)
 	if want := fmt.Sprintf("[page %d]\nhello\n\n[page %d]\nhello", maxPages+1, maxPages+2); err != nil || text != want {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestLinksOfAPageBeginWhereItSays(t *testing.T) {
+	t.Parallel()
+	paragraphs := strings.Repeat("<p>"+strings.Repeat("A sentence of an article, with commas, and more. ", 10)+"</p>", 8)
+	for _, test := range []struct{ address, body, want string }{
+		{"https://u:pw@example.com/a/b?q=1", `<a href="c">x</a>`, "[x](https://example.com/a/c)"},
+		{"https://example.com/a/", `<a href="c">x</a>`, "[x](https://example.com/a/c)"},
+		{"https://example.com/a/b", `<a href="/c">x</a>`, "[x](https://example.com/c)"},
+		{"https://example.com/a/b", `<a href="../c">x</a>`, "[x](https://example.com/c)"},
+		{"https://example.com/a/b", `<a href="#c">x</a>`, "[x](https://example.com/a/b#c)"},
+		{"https://example.com/a/b", `<a href="//other.example/c">x</a>`, "[x](https://other.example/c)"},
+		{"https://example.com/a/b", `<img src="c.png" alt="x">`, "![x](https://example.com/a/c.png)"},
+		{"https://example.com/a/b", `<base target="_top"><base href="/d/"><a href="c">x</a>`, "[x](https://example.com/d/c)"},
+		{"https://example.com/a/b", `<base href="javascript:1"><a href="c">x</a>`, "[x](https://example.com/a/c)"},
+		{"https://example.com/a/b", "<base href='/d/'><article><h1>Title</h1>" + paragraphs + `<p>More: <a href="c">x</a>, and an end.</p></article>`, "[x](https://example.com/d/c)"},
+	} {
+		address, err := url.Parse(test.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := HTML(t.Context(), []byte("<html><body>"+test.body), address, false)
+		if err != nil || !strings.Contains(page.Markdown, test.want) || strings.Contains(page.Markdown, "pw") {
+			t.Errorf("%s of %s: %q, %v, want %q", test.body[:min(len(test.body), 60)], test.address, page.Markdown, err, test.want)
+		}
 	}
 }

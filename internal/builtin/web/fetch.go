@@ -94,7 +94,7 @@ func (w *web) fetch() builtin.Tool {
 		Run: func(ctx context.Context, req *source.Request, in FetchArgs) (FetchResult, []toolroom.Content, error) {
 			p, cached, err := w.get(ctx, req, in)
 			if err != nil {
-				return FetchResult{}, nil, err
+				return FetchResult{}, nil, w.denial(ctx, req.Identity, in.URL, err)
 			}
 			out, content, err := p.render(ctx, in.Format)
 			out.Cached = cached
@@ -173,6 +173,18 @@ func (w *web) own(caller toolroom.Identity, u *url.URL) *egress.Guard {
 		return nil
 	}
 	return guard
+}
+
+// denial returns why the address of a request was denied, which the guard of the caller knows
+// best: a server of the caller's own may not listen yet. Other errors stay as they are.
+func (w *web) denial(ctx context.Context, caller toolroom.Identity, address string, err error) error {
+	if w.o.Servers == nil || toolroom.CodeOf(err) != toolroom.CodeDenied {
+		return err
+	}
+	if exact := w.o.Guard.WithLocal(w.o.Servers(caller)).CheckURL(ctx, strings.TrimSpace(address)); toolroom.CodeOf(exact) == toolroom.CodeDenied {
+		return exact
+	}
+	return err
 }
 
 // do sends a request and reads the response. own is that of [web.own].

@@ -359,6 +359,21 @@ func TestTheServerOfTheCallersOwnProcessIsNotAskedForRobots(t *testing.T) {
 	}
 }
 
+func TestAServerThatDoesNotListenYetIsSaidToBeOne(t *testing.T) {
+	t.Parallel()
+	servers := func(toolroom.Identity) egress.Local { return one{"127.0.0.1:1"} }
+	for _, robots := range []bool{false, true} {
+		pack := web.Pack(web.Options{Guard: &egress.Guard{}, Servers: servers, Robots: robots}).Source()
+		t.Cleanup(func() { _ = pack.Close() })
+		for address, waits := range map[string]bool{"http://localhost:8081/": true, "http://127.0.0.1:8081/": true, "http://127.0.0.2:8081/": false} {
+			_, _, err := fetch(t.Context(), pack, "ann", map[string]any{"url": address})
+			if e := toolroom.AsError(err); e == nil || e.Code != toolroom.CodeDenied || strings.Contains(e.Hint, "try again") != waits {
+				t.Errorf("%s, robots %t: %v", address, robots, err)
+			}
+		}
+	}
+}
+
 // The servers answer as the providers document it, and check the request.
 func TestSearchProviders(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
-	"github.com/toolroom/toolroom/internal/sandbox/remote/runner"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -54,7 +53,7 @@ func Serve(ctx context.Context, socket string, lifeline io.Reader, hello io.Writ
 	}
 	s := &server{o: o, drivers: map[string]*driver{}}
 	for name, make := range o.Drivers {
-		s.drivers[name] = &driver{make: make, runner: runner.New(runner.Options{Local: true, Log: o.Log})}
+		s.drivers[name] = &driver{make: make, runner: remote.NewRunner(remote.RunnerOptions{Local: true, Log: o.Log})}
 	}
 	h := &http.Server{Handler: s.handler(), ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
 	serving := make(chan error, 1)
@@ -110,7 +109,7 @@ type server struct {
 // driver is a driver with its sandboxes.
 type driver struct {
 	make   NewDriver
-	runner *runner.Runner
+	runner *remote.Runner
 
 	mu   sync.Mutex
 	made sandbox.Driver // nil before it has settings

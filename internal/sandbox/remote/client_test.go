@@ -16,14 +16,13 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/sandbox/process"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
-	"github.com/toolroom/toolroom/internal/sandbox/remote/runner"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
 // newRunner returns the handler of a runner in this process whose clock is ahead.
 func newRunner(t *testing.T, ahead time.Duration) http.Handler {
 	t.Helper()
-	r := runner.New(runner.Options{
+	r := remote.NewRunner(remote.RunnerOptions{
 		Driver: process.New("/no/such/guest", nil), Keys: []remote.SigningKey{{Name: "ann", Secret: []byte(secret)}},
 		Now: func() time.Time { return time.Now().Add(ahead) },
 	})

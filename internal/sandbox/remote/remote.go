@@ -1,6 +1,7 @@
-// Package remote is the sandbox driver for another machine: a runner there, see package
-// runner, starts the guest under a driver of its own. Requests are signed, see
-// [Sign]; each bridge has a connection of its own. The same protocol, over a Unix socket and
+// Package remote has both sides of the sandbox driver for another machine: a [Driver] asks a
+// [Runner] there, which starts the guest under a driver of its own. A sandbox ends with the
+// connection of its client. Requests are signed, see [Sign]; each bridge has a connection of
+// its own. The same protocol, over a Unix socket and
 // without signatures, reaches the drivers of programs on this machine, see package program.
 //
 // [Sign] and a [Verifier] authenticate requests by an HMAC-SHA256 of their time, a nonce,

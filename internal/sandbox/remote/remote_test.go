@@ -23,7 +23,6 @@ import (
 	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/sandbox/process"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
-	"github.com/toolroom/toolroom/internal/sandbox/remote/runner"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest/escape"
@@ -55,21 +54,21 @@ func runnerMain(args []string) int {
 	if err != nil {
 		panic(err)
 	}
-	keys, err := runner.ReadKeys(args[1])
+	keys, err := remote.ReadKeys(args[1])
 	if err != nil {
 		panic(err)
 	}
-	config, err := runner.TLS(args[2], args[3], args[4])
+	config, err := remote.TLS(args[2], args[3], args[4])
 	if err != nil {
 		panic(err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	o := runner.Options{
+	o := remote.RunnerOptions{
 		Driver: process.New(self, []string{guest.MainArg}), Guest: self, GuestArgs: []string{guest.MainArg}, Keys: keys, TLS: config,
 		Silence: 4 * time.Second, Grace: time.Second, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
-	if err := runner.Serve(ctx, args[0], o, func(at net.Addr) { fmt.Println("ready", at) }); err != nil {
+	if err := remote.Serve(ctx, args[0], o, func(at net.Addr) { fmt.Println("ready", at) }); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

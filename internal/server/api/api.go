@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -287,12 +288,14 @@ func (s *Server) routeDocument() {
 	delete(doc.Components.Schemas.Map(), "ErrorModel")
 	delete(doc.Components.Schemas.Map(), "ErrorDetail")
 	describe(doc)
+	// Few servers are ever asked, so the first request makes the text.
 	serve := func(path, mime string, encode func() ([]byte, error)) {
-		body, err := encode()
-		if err != nil { // a programming error in the routes; huma panics about those, too
-			panic(err)
-		}
+		text := sync.OnceValues(encode)
 		s.mux.HandleFunc("GET "+Prefix+path, func(w http.ResponseWriter, _ *http.Request) {
+			body, err := text()
+			if err != nil { // a programming error in the routes
+				panic(err)
+			}
 			w.Header().Set("Content-Type", mime)
 			w.Write(body)
 		})

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -35,7 +36,15 @@ type docField struct {
 
 // routeDocs serves a page that describes all routes registered before. It has no scripts.
 func (s *Server) routeDocs() {
-	doc := s.api.OpenAPI()
+	page := sync.OnceValue(func() []byte { return docsPage(s.api.OpenAPI()) })
+	s.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		_, _ = w.Write(page()) // an error means that the client has gone
+	})
+}
+
+func docsPage(doc *huma.OpenAPI) []byte {
 	groups := map[string][]docOperation{}
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		item := doc.Paths[path]
@@ -68,11 +77,7 @@ func (s *Server) routeDocs() {
 	if err != nil { // a programming error in the template
 		panic(err)
 	}
-	s.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
-		_, _ = w.Write(body.Bytes()) // an error means that the client has gone
-	})
+	return body.Bytes()
 }
 
 func schemaOf(content map[string]*huma.MediaType) string {

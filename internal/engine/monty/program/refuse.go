@@ -30,7 +30,7 @@ func set(names string) map[string]bool {
 	return m
 }
 
-// surrogate tells whether a literal has an escape of half a surrogate pair.
+// surrogate reports whether a literal has an escape of half a surrogate pair.
 func surrogate(literal string) bool {
 	quote := strings.IndexAny(literal, `"'`)
 	if quote < 0 || strings.ContainsAny(literal[:quote], "rRbB") {
@@ -52,38 +52,23 @@ func surrogate(literal string) bool {
 	return false
 }
 
-// refuse finds what Monty would not run. What its own parser refuses is here so
-// that no worker has to be asked; what would fail only while it runs, so that
-// it does not come so far.
+// refuse finds what would fail only while Monty runs the program, when tools have been
+// called. Monty's parser refuses the rest, before anything runs: inheritance, yield, del and
+// other syntax that it lacks.
 func (s *script) refuse(p bridge.Program, awaits bool) *problem {
 	catches := s.mentions("ToolError")
 	if len(s.tokens) > maxTokens {
 		return &problem{s.tokens[maxTokens].start, "the program is longer than the checks before Monty take"}
 	}
-	var classes []int // the indents of the classes around
-	searched := 0     // the end of the last line that was searched for surrogates
+	searched := 0 // the end of the last line that was searched for surrogates
 	for i, t := range s.tokens {
-		if t.first {
-			for len(classes) > 0 && classes[len(classes)-1] >= t.indent {
-				classes = classes[:len(classes)-1]
-			}
-		}
 		what := ""
 		switch {
 		case t.kind == text && surrogate(t.text), t.kind == template && s.surrogateAfter(t.start, &searched):
 			what = "half a surrogate pair" // Monty makes U+FFFD of it
-		case t.kind == template && strings.ContainsAny(t.text[:2], "tT"):
-			what = "a template string"
 		case t.kind == number && strings.HasSuffix(strings.ToLower(t.text), "j") && !strings.HasPrefix(t.text, "0x"):
 			what = "a complex number"
-		case t.kind == operator:
-			if t.first && t.text == "@" && len(classes) > 0 {
-				what = "a decorator in a class"
-			}
 		case t.kind == word:
-			if t.first && t.text == "class" {
-				classes = append(classes, t.indent)
-			}
 			what = s.refuseWord(i, awaits)
 			if what == "" && catches && s.free(i) && idioms[t.text] {
 				what = "ToolError beside " + t.text
@@ -100,7 +85,7 @@ func (s *script) refuse(p bridge.Program, awaits bool) *problem {
 	return nil
 }
 
-// surrogateAfter tells whether the rest of the line behind the beginning of an f-string has
+// surrogateAfter reports whether the rest of the line behind the beginning of an f-string has
 // such an escape. It searches a line once, and notes in searched how far.
 func (s *script) surrogateAfter(at int, searched *int) bool {
 	quote := strings.IndexAny(s.source[at:], `"'`)
@@ -116,18 +101,6 @@ func (s *script) refuseWord(i int, awaits bool) string {
 	t := s.tokens[i]
 	next := s.at(i + 1)
 	switch {
-	case t.first && t.text == "class" && s.at(i+2).is("(") && !s.at(i+3).is(")"):
-		return "inheritance"
-	case t.text == "yield" && !s.at(i-1).is("."):
-		return "yield"
-	case t.first && t.text == "del":
-		return "del"
-	case t.text == "async" && (next.is("for") || next.is("with")):
-		return "async " + next.text
-	case t.first && t.text == "except" && next.is("*"):
-		return "except*"
-	case t.first && t.text == "type" && next.kind == word && !next.is("in") && !next.is("is"):
-		return "a type alias"
 	case t.first && (t.text == "import" || t.text == "from"):
 		return s.refuseImport(i)
 	case t.text == "sys" && next.is(".") && (s.at(i+2).is("exit") || s.at(i+2).is("exc_info") || s.at(i+2).is("stdin")):
@@ -140,7 +113,7 @@ func (s *script) refuseWord(i int, awaits bool) string {
 	return ""
 }
 
-// awaitedCommand tells whether the brackets that end at i are those of a call
+// awaitedCommand reports whether the brackets that end at i are those of a call
 // of a tool, and not those around an await.
 func (s *script) awaitedCommand(i int) bool {
 	open := s.pair[i]
@@ -154,9 +127,7 @@ func (s *script) refuseImport(i int) string {
 		t := s.tokens[j]
 		switch {
 		case t.is(".") && expect:
-			return "a relative import"
-		case t.is("*"):
-			return "import *"
+			return "" // Python refuses a relative import, too
 		case t.kind == word && expect:
 			if !modules[t.text] {
 				return "the module " + t.text

@@ -21,15 +21,30 @@ type edit struct {
 //	e.code             the details of a caught error, asked of the host
 func (s *script) rewrite(known *tools, spelled map[string]string) []edit {
 	var edits []edit
+	var open []handler // the handlers around, inner ones last
+	caught := map[string]int{}
+	next, begins := handler{}, -1 // a handler, and where its header ends
 	commands := s.mentions("cli")
 	for i, t := range s.tokens {
+		for n := len(open); t.first && n > 0 && open[n-1].indent >= t.indent; n-- {
+			caught[open[n-1].name]--
+			open = open[:n-1]
+		}
+		if i == begins {
+			open = append(open, next)
+			caught[next.name]++
+		}
 		switch {
+		case t.kind == word && caught[t.text] > 0 && s.free(i) && s.at(i+1).is(".") && slices.Contains(details, s.at(i+2).text):
+			edits = append(edits, edit{t.start, t.end, ErrorDetails + "(" + t.text + ")"})
 		case t.kind == word && t.text == "ToolError" && s.free(i) && !s.rebound[t.text]:
 			edits = append(edits, edit{t.start, t.end, ToolErrorClass})
 		case t.kind == word && s.free(i) && known.roots[t.text] && !s.rebound[t.text]:
 			edits = append(edits, s.items(i, spelled)...)
 		case t.first && t.is("except"):
-			edits = append(edits, s.handler(i)...)
+			if name, colon := s.handler(i); name != "" {
+				next, begins = handler{name, t.indent}, colon
+			}
 		case commands && t.is("[") && s.at(i+2).is("]") && s.at(i+1).kind == text && (s.at(i-1).is(")") && !s.byID(s.pair[i-1]) || s.at(i-1).kind == word):
 			if key := plain(s.at(i + 1).text); slices.Contains([]string{"stdout", "stderr", "exit_code", "ok"}, key) {
 				edits = append(edits, member(t.start, s.at(i+2).end, key))
@@ -37,7 +52,7 @@ func (s *script) rewrite(known *tools, spelled map[string]string) []edit {
 		}
 	}
 	slices.SortFunc(edits, func(a, b edit) int { return a.start - b.start })
-	return slices.CompactFunc(edits, func(a, b edit) bool { return a.start == b.start }) // a handler within a handler
+	return slices.CompactFunc(edits, func(a, b edit) bool { return a.start == b.start }) // cli["ok"] is a member in two ways
 }
 
 // member writes .name over ["name"], which is longer, so that nothing moves.
@@ -45,7 +60,7 @@ func member(start, stop int, name string) edit {
 	return edit{start, stop, "." + name + strings.Repeat(" ", max(stop-start-len(name)-1, 0))}
 }
 
-// byID tells whether the bracket at an index opens a call by id, which gives a
+// byID reports whether the bracket at an index opens a call by id, which gives a
 // dict whatever it calls.
 func (s *script) byID(open int) bool { return s.at(open-1).is("call_tool") || s.at(open-1).is("run") }
 
@@ -86,27 +101,22 @@ func Identifier(name string) string {
 
 var details = []string{"code", "phase", "tool", "retryable", "hint", "details", "message"}
 
-// handler writes the members of the error that the except clause at i catches.
-func (s *script) handler(i int) []edit {
-	indent := s.tokens[i].indent
+// handler is an except clause that names the error which it catches.
+type handler struct {
+	name   string
+	indent int
+}
+
+// handler returns the name of the error that the except clause at i catches, and the index
+// at which its header ends. The name is empty if there is none.
+func (s *script) handler(i int) (name string, colon int) {
 	j := i + 1
 	for ; !s.at(j).is(":") && s.at(j).kind != newline && s.at(j).kind != end; j++ {
 	}
 	if !s.at(j - 2).is("as") {
-		return nil
+		return "", 0
 	}
-	name := s.at(j - 1).text
-	var edits []edit
-	for j++; j < len(s.tokens); j++ {
-		t := s.tokens[j]
-		if t.first && t.indent <= indent {
-			break
-		}
-		if t.kind == word && t.text == name && s.free(j) && s.at(j+1).is(".") && slices.Contains(details, s.at(j+2).text) {
-			edits = append(edits, edit{t.start, t.end, ErrorDetails + "(" + name + ")"})
-		}
-	}
-	return edits
+	return s.at(j - 1).text, j
 }
 
 func apply(source string, edits []edit) string {

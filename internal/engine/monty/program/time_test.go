@@ -28,6 +28,11 @@ func TestChecksTakeTimeInProportionToTheProgram(t *testing.T) {
 	}
 	programs["names"] = "await 1\n" + names.String()
 	programs["formats"] = `f"` + strings.Repeat("{a:", 1<<20)
+	var nested strings.Builder
+	for indent := range 600 {
+		nested.WriteString(strings.Repeat(" ", indent) + "except E as e:\n")
+	}
+	programs["handlers within handlers"] = nested.String() + strings.Repeat(" ", 600) + strings.Repeat("e.code;", 30_000)
 	for piece, text := range programs {
 		began := time.Now()
 		_, _ = Prepare(bridge.Program{Language: "python", Source: text, Tools: tools}, nil)

@@ -1,4 +1,4 @@
-package runner
+package remote
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/sandbox/remote"
 )
 
 // serveStream copies the bytes of the bridge in both directions until one side ends.
@@ -20,8 +19,8 @@ func (r *Runner) serveStream(w http.ResponseWriter, q *request) {
 	if run == nil {
 		return
 	}
-	if !strings.EqualFold(q.Header.Get("Upgrade"), remote.Protocol) {
-		fail(w, toolroom.Errorf(toolroom.CodeInvalidArguments, "the request for a stream must be an upgrade to %s", remote.Protocol).
+	if !strings.EqualFold(q.Header.Get("Upgrade"), Protocol) {
+		fail(w, toolroom.Errorf(toolroom.CodeInvalidArguments, "the request for a stream must be an upgrade to %s", Protocol).
 			WithHint("a proxy between client and runner must forward the header Upgrade"))
 		return
 	}
@@ -37,7 +36,7 @@ func (r *Runner) serveStream(w http.ResponseWriter, q *request) {
 	}
 	stream := run.sandbox.Stream()
 	defer conn.Close()
-	if _, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", remote.Protocol); err != nil {
+	if _, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", Protocol); err != nil {
 		return
 	}
 	var copying sync.WaitGroup
@@ -69,7 +68,7 @@ func untilGone(ctx context.Context, conn net.Conn) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if remote.Gone(conn) {
+			if Gone(conn) {
 				return
 			}
 		}

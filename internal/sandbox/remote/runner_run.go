@@ -1,4 +1,4 @@
-package runner
+package remote
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/sandbox/remote"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -30,12 +29,12 @@ type run struct {
 	deadline time.Time // when the sandbox is ended unless the stream is open
 	over     time.Time // when the sandbox is ended in any case
 	ended    time.Time // when the sandbox was removed
-	end      remote.End
+	end      End
 }
 
 // remembered is the time for which an ended run is known, so that a late or repeated order
 // does not start it again. It is as long as a signature can be valid.
-const remembered = 2*remote.SignatureWindow + time.Minute
+const remembered = 2*SignatureWindow + time.Minute
 
 // maxRemembered bounds the number of known runs, including ended ones.
 const maxRemembered = 1 << 16
@@ -47,7 +46,7 @@ const (
 )
 
 // start starts a sandbox, or waits for the start of the same order.
-func (r *Runner) start(ctx context.Context, id runID, spec sandbox.Spec) (*remote.Started, error) {
+func (r *Runner) start(ctx context.Context, id runID, spec sandbox.Spec) (*Started, error) {
 	run, err := r.enter(id, spec)
 	if err != nil {
 		return nil, err
@@ -63,7 +62,7 @@ func (r *Runner) start(ctx context.Context, id runID, spec sandbox.Spec) (*remot
 	if run.gone() {
 		return nil, toolroom.Errorf(toolroom.CodeConflict, "the sandbox of this order has ended")
 	}
-	return &remote.Started{Isolation: run.sandbox.Isolation(), Held: run.sandbox.Held()}, nil
+	return &Started{Isolation: run.sandbox.Isolation(), Held: run.sandbox.Held()}, nil
 }
 
 // enter begins a run, unless it is known or there are too many.
@@ -238,21 +237,21 @@ func (u *run) kill() error {
 	return nil
 }
 
-func endOf(exit sandbox.Exit, used sandbox.Usage) remote.End {
-	return remote.End{
+func endOf(exit sandbox.Exit, used sandbox.Usage) End {
+	return End{
 		Code: exit.Code, Signal: exit.Signal, OOM: exit.OOM, OutOfCPU: exit.OutOfCPU, Stderr: exit.Stderr, CPU: used.CPU, PeakMemory: used.PeakMemory,
 	}
 }
 
 // wait waits for the guest to end.
-func (u *run) wait(ctx context.Context) (remote.End, error) {
+func (u *run) wait(ctx context.Context) (End, error) {
 	select {
 	case <-u.ready:
 	case <-ctx.Done():
-		return remote.End{}, ctx.Err()
+		return End{}, ctx.Err()
 	}
 	if u.err != nil {
-		return remote.End{}, u.err
+		return End{}, u.err
 	}
 	if u.gone() {
 		return u.usage(), nil
@@ -262,11 +261,11 @@ func (u *run) wait(ctx context.Context) (remote.End, error) {
 }
 
 // usage returns the sandbox's usage so far, or its total usage.
-func (u *run) usage() remote.End {
+func (u *run) usage() End {
 	select {
 	case <-u.ready:
 	default:
-		return remote.End{}
+		return End{}
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

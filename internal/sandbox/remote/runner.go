@@ -1,6 +1,4 @@
-// Package runner serves sandboxes of this machine to clients on other machines: the
-// server side of package remote. A sandbox ends with the connection of its client.
-package runner
+package remote
 
 import (
 	"cmp"
@@ -20,12 +18,11 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/sandbox/remote"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Options configures a runner. Driver, Guest and Keys are required.
-type Options struct {
+// RunnerOptions configures a runner. Driver, Guest and Keys are required.
+type RunnerOptions struct {
 	Driver sandbox.Driver
 	// Local serves a program on this machine over a Unix socket, which lets nobody else in:
 	// requests are not signed, orders name their guest, and neither the number of sandboxes
@@ -34,7 +31,7 @@ type Options struct {
 	// Guest is the guest binary, and GuestArgs make it run as the guest.
 	Guest     string
 	GuestArgs []string
-	Keys      []remote.SigningKey
+	Keys      []SigningKey
 	// Most is the maximum number of sandboxes at a time (32), and MostPerKey that of one
 	// client (Most).
 	Most, MostPerKey int
@@ -54,10 +51,10 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Runner serves sandboxes. Make one with [New], and Close it.
+// Runner serves sandboxes. Make one with [NewRunner], and Close it.
 type Runner struct {
-	o        Options
-	verifier *remote.Verifier
+	o        RunnerOptions
+	verifier *Verifier
 	probe    probe
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -115,8 +112,8 @@ func (r *Runner) currentDriver() sandbox.Driver {
 	return r.driver
 }
 
-// New returns a runner, which accepts orders through Handler.
-func New(o Options) *Runner {
+// NewRunner returns a runner, which accepts orders through Handler.
+func NewRunner(o RunnerOptions) *Runner {
 	o.Most = cmp.Or(o.Most, 32)
 	if o.Local {
 		o.Most, o.Lifetime = maxRemembered, localLifetime
@@ -124,11 +121,11 @@ func New(o Options) *Runner {
 	o.MostPerKey = cmp.Or(o.MostPerKey, o.Most)
 	o.Grace = cmp.Or(o.Grace, 10*time.Second)
 	o.Lifetime = cmp.Or(o.Lifetime, time.Hour)
-	o.Silence = cmp.Or(o.Silence, remote.Silence)
+	o.Silence = cmp.Or(o.Silence, Silence)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Runner{o: o, driver: o.Driver, verifier: remote.NewVerifier(o.Keys, o.Now), probe: probe{driver: o.Driver}, runs: map[runID]*run{}}
+	r := &Runner{o: o, driver: o.Driver, verifier: NewVerifier(o.Keys, o.Now), probe: probe{driver: o.Driver}, runs: map[runID]*run{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.work.Go(r.tidy)
 	return r
@@ -159,8 +156,8 @@ const (
 
 // Serve serves until ctx is done, then ends every sandbox. It calls started with its
 // address.
-func Serve(ctx context.Context, listen string, o Options, started func(net.Addr)) (err error) {
-	listener, err := remote.Listen(cmp.Or(o.Silence, remote.Silence)).Listen(ctx, "tcp", listen)
+func Serve(ctx context.Context, listen string, o RunnerOptions, started func(net.Addr)) (err error) {
+	listener, err := Listen(cmp.Or(o.Silence, Silence)).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeInternal, "cannot listen on %s: %w", listen, err).WithHint("choose another address with --listen")
 	}
@@ -169,7 +166,7 @@ func Serve(ctx context.Context, listen string, o Options, started func(net.Addr)
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s can be reached from other machines, and without TLS anyone on the network can read and change what runs", listener.Addr()).
 			WithHint("use --tls-cert and --tls-key; or --plain on a network that you trust")
 	}
-	r := New(o)
+	r := NewRunner(o)
 	defer func() { err = errors.Join(err, r.Close()) }()
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // HTTP/2 cannot be upgraded

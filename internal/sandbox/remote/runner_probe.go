@@ -1,4 +1,4 @@
-package runner
+package remote
 
 import (
 	"context"
@@ -19,8 +19,8 @@ type probe struct {
 }
 
 const (
-	probeTimeout = 20 * time.Second
-	probeAgain   = 15 * time.Second
+	runnerProbeTimeout = 20 * time.Second
+	probeAgain         = 15 * time.Second
 )
 
 func (p *probe) get() sandbox.Probe {
@@ -29,7 +29,7 @@ func (p *probe) get() sandbox.Probe {
 	if p.last.State == sandbox.Available || !p.taken.IsZero() && time.Since(p.taken) < probeAgain {
 		return p.last
 	}
-	ctx, done := context.WithTimeout(context.Background(), probeTimeout)
+	ctx, done := context.WithTimeout(context.Background(), runnerProbeTimeout)
 	defer done()
 	p.last, p.taken = p.driver.Probe(ctx), time.Now()
 	return p.last

@@ -1,4 +1,4 @@
-package runner
+package remote
 
 import (
 	"context"
@@ -10,20 +10,19 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/sandbox/remote"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
 // Handler returns the handler for the requests of package remote.
 func (r *Runner) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+remote.PathHealth, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
-	mux.Handle("GET "+remote.PathProbe, r.signed(r.serveProbe))
-	mux.Handle("POST "+remote.PathSandboxes, r.signed(r.serveStart))
+	mux.HandleFunc("GET "+PathHealth, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.Handle("GET "+PathProbe, r.signed(r.serveProbe))
+	mux.Handle("POST "+PathSandboxes, r.signed(r.serveStart))
 	if r.o.Local {
-		mux.Handle("POST "+remote.PathClean, r.signed(r.serveClean))
+		mux.Handle("POST "+PathClean, r.signed(r.serveClean))
 	}
-	one := remote.PathSandboxes + "/{id}"
+	one := PathSandboxes + "/{id}"
 	mux.Handle("GET "+one+"/stream", r.signed(r.serveStream))
 	mux.Handle("GET "+one+"/exit", r.signed(r.serveExit))
 	mux.Handle("GET "+one+"/usage", r.signed(r.serveUsage))
@@ -41,20 +40,20 @@ type request struct {
 // signed calls serve for requests with a valid signature.
 func (r *Runner) signed(serve func(http.ResponseWriter, *request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		tooLong := toolroom.Errorf(toolroom.CodeInvalidArguments, "the request is longer than %d bytes", remote.MaxBody)
-		if q.ContentLength > remote.MaxBody {
+		tooLong := toolroom.Errorf(toolroom.CodeInvalidArguments, "the request is longer than %d bytes", MaxBody)
+		if q.ContentLength > MaxBody {
 			w.Header().Set("Connection", "close")
-			answer(w, http.StatusRequestEntityTooLarge, remote.Problem{Error: tooLong})
+			answer(w, http.StatusRequestEntityTooLarge, Problem{Error: tooLong})
 			return
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, remote.MaxBody))
+		body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, MaxBody))
 		var over *http.MaxBytesError
 		switch {
 		case errors.As(err, &over):
-			answer(w, http.StatusRequestEntityTooLarge, remote.Problem{Error: tooLong})
+			answer(w, http.StatusRequestEntityTooLarge, Problem{Error: tooLong})
 			return
 		case err != nil:
-			answer(w, http.StatusBadRequest, remote.Problem{Error: toolroom.Errorf(toolroom.CodeInvalidArguments, "the request broke off")})
+			answer(w, http.StatusBadRequest, Problem{Error: toolroom.Errorf(toolroom.CodeInvalidArguments, "the request broke off")})
 			return
 		}
 		var identity string
@@ -72,14 +71,14 @@ func (r *Runner) signed(serve func(http.ResponseWriter, *request)) http.Handler 
 
 // refuse answers a request whose signature is not valid.
 func (r *Runner) refuse(w http.ResponseWriter, q *http.Request, err error) {
-	refusal := &remote.Refusal{}
+	refusal := &Refusal{}
 	errors.As(err, &refusal)
 	r.o.Log.Warn("refused a request", "from", q.RemoteAddr, "path", q.URL.Path, "reason", refusal.Reason, "detail", refusal.Error())
 	status, code := http.StatusUnauthorized, toolroom.CodeUnauthenticated
-	if refusal.Reason == remote.ReasonEarly || refusal.Reason == remote.ReasonBusy {
+	if refusal.Reason == ReasonEarly || refusal.Reason == ReasonBusy {
 		status, code = http.StatusServiceUnavailable, toolroom.CodeUpstreamUnavailable
 	}
-	answer(w, status, remote.Problem{
+	answer(w, status, Problem{
 		Error: toolroom.Errorf(code, "%s", refusal.Error()), Reason: refusal.Reason, SkewMS: refusal.Skew.Milliseconds(),
 	})
 }
@@ -98,20 +97,20 @@ func fail(w http.ResponseWriter, err error) {
 	if status >= 500 && e.Code != toolroom.CodeInternal {
 		status = http.StatusFailedDependency
 	}
-	answer(w, status, remote.Problem{Error: e, CLIHint: e.CLIHint})
+	answer(w, status, Problem{Error: e, CLIHint: e.CLIHint})
 }
 
 func (r *Runner) serveProbe(w http.ResponseWriter, q *request) {
 	if r.o.Local {
 		d := r.currentDriver()
-		answer(w, http.StatusOK, remote.Report{Driver: d.Name(), Probe: d.Probe(q.Context())})
+		answer(w, http.StatusOK, Report{Driver: d.Name(), Probe: d.Probe(q.Context())})
 		return
 	}
-	answer(w, http.StatusOK, remote.Report{Driver: r.o.Driver.Name(), Probe: r.probe.get()})
+	answer(w, http.StatusOK, Report{Driver: r.o.Driver.Name(), Probe: r.probe.get()})
 }
 
 func (r *Runner) serveClean(w http.ResponseWriter, q *request) {
-	var cleaned remote.Cleaned
+	var cleaned Cleaned
 	if c, ok := r.currentDriver().(sandbox.Cleaner); ok {
 		var err error
 		if cleaned.Leftovers, err = c.Clean(q.Context(), q.URL.Query().Get("dry") != "false"); err != nil {
@@ -122,7 +121,7 @@ func (r *Runner) serveClean(w http.ResponseWriter, q *request) {
 }
 
 func (r *Runner) serveStart(w http.ResponseWriter, q *request) {
-	var order remote.Order
+	var order Order
 	// An unknown limit must not be ignored.
 	if err := jsonx.UnmarshalKnown(q.body, &order, jsonx.Limits{Bytes: len(q.body)}); err != nil {
 		fail(w, toolroom.Errorf(toolroom.CodeInvalidArguments, "cannot read the order: %w", err).

@@ -1,4 +1,4 @@
-package runner_test
+package remote_test
 
 import (
 	"bytes"
@@ -17,7 +17,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
-	"github.com/toolroom/toolroom/internal/sandbox/remote/runner"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -101,11 +100,11 @@ type target struct {
 	url    string
 }
 
-func newTarget(t *testing.T, o runner.Options) *target {
+func newTarget(t *testing.T, o remote.RunnerOptions) *target {
 	t.Helper()
 	d := &pipes{}
 	o.Driver, o.Keys = d, []remote.SigningKey{{Name: "ann", Secret: []byte(ann)}, {Name: "bob", Secret: []byte(bob)}}
-	r := runner.New(o)
+	r := remote.NewRunner(o)
 	server := httptest.NewServer(r.Handler())
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
@@ -123,7 +122,7 @@ func newTarget(t *testing.T, o runner.Options) *target {
 // one.
 func TestFoldersAndPackagesOfThisMachineAreNotShownOnAnother(t *testing.T) {
 	t.Parallel()
-	target := newTarget(t, runner.Options{})
+	target := newTarget(t, remote.RunnerOptions{})
 	d := remote.New(remote.Options{URL: target.url, Secret: func(context.Context) (string, error) { return ann, nil }})
 	p := d.Probe(t.Context())
 	for _, spec := range []sandbox.Spec{{Folders: []sandbox.Folder{{Source: "/srv"}}}, {Layer: "/srv/layer"}} {
@@ -219,7 +218,7 @@ func TestAForgedRequestStartsNothing(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			target := newTarget(t, runner.Options{})
+			target := newTarget(t, remote.RunnerOptions{})
 			r := request(t, http.MethodPost, target.url+remote.PathSandboxes, tt.body)
 			tt.forge(r)
 			status, problem := send(t, r)
@@ -251,7 +250,7 @@ func (x *target) ask(t *testing.T, secret, method, path string) (int, remote.Pro
 
 func TestARecordedRequestIsAcceptedOnce(t *testing.T) {
 	t.Parallel()
-	target := newTarget(t, runner.Options{})
+	target := newTarget(t, remote.RunnerOptions{})
 	recorded, status, problem := target.start(t, ann, order(id(1)))
 	if status != http.StatusOK {
 		t.Fatalf("answered %d: %v", status, problem.Error)
@@ -265,7 +264,7 @@ func TestARecordedRequestIsAcceptedOnce(t *testing.T) {
 
 func TestARepeatedOrderStartsOneSandbox(t *testing.T) {
 	t.Parallel()
-	target := newTarget(t, runner.Options{})
+	target := newTarget(t, remote.RunnerOptions{})
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -301,7 +300,7 @@ func TestARepeatedOrderStartsOneSandbox(t *testing.T) {
 
 func TestAClientSeesNothingOfAnothersSandboxes(t *testing.T) {
 	t.Parallel()
-	target := newTarget(t, runner.Options{})
+	target := newTarget(t, remote.RunnerOptions{})
 	if _, status, problem := target.start(t, ann, order(id(1))); status != http.StatusOK {
 		t.Fatalf("answered %d: %v", status, problem.Error)
 	}
@@ -324,7 +323,7 @@ func TestAClientSeesNothingOfAnothersSandboxes(t *testing.T) {
 
 func TestAClientGetsNoMoreSandboxesThanItsShare(t *testing.T) {
 	t.Parallel()
-	target := newTarget(t, runner.Options{Most: 3, MostPerKey: 2})
+	target := newTarget(t, remote.RunnerOptions{Most: 3, MostPerKey: 2})
 	for i, tt := range []struct {
 		secret string
 		status int
@@ -341,7 +340,7 @@ func TestAClientGetsNoMoreSandboxesThanItsShare(t *testing.T) {
 
 func TestAMalformedOrderIsRefused(t *testing.T) {
 	t.Parallel()
-	target := newTarget(t, runner.Options{})
+	target := newTarget(t, remote.RunnerOptions{})
 	for _, body := range []string{
 		``, `null`, `[]`, `{}`, `{"id": "x"}`, `{"id": "../../../../../../etc/passwd/0000"}`,
 		`{"id": "` + strings.Repeat("A", 32) + `"}`, `{"id": "` + id(1) + `", "limits": {"gpu": 1}}`,
@@ -359,7 +358,7 @@ func TestAMalformedOrderIsRefused(t *testing.T) {
 
 func TestASandboxWithoutAClientIsEnded(t *testing.T) {
 	t.Parallel()
-	target := newTarget(t, runner.Options{Grace: 50 * time.Millisecond})
+	target := newTarget(t, remote.RunnerOptions{Grace: 50 * time.Millisecond})
 	d := remote.New(remote.Options{URL: target.url, Secret: func(context.Context) (string, error) { return ann, nil }})
 	// One client never opens the stream, the other closes it.
 	if _, status, _ := target.start(t, ann, order(id(1))); status != http.StatusOK {
@@ -394,7 +393,7 @@ func TestASandboxWithoutAClientIsEnded(t *testing.T) {
 
 func TestAGuestThatReadsNothingEndsWithItsClient(t *testing.T) {
 	t.Parallel()
-	target := newTarget(t, runner.Options{Grace: 50 * time.Millisecond})
+	target := newTarget(t, remote.RunnerOptions{Grace: 50 * time.Millisecond})
 	target.driver.deaf = true
 	d := remote.New(remote.Options{URL: target.url, Secret: func(context.Context) (string, error) { return ann, nil }})
 	instance, err := d.Start(t.Context(), sandbox.Spec{})
@@ -412,7 +411,7 @@ func TestAGuestThatReadsNothingEndsWithItsClient(t *testing.T) {
 
 func TestASandboxHasAnEndEvenWithAClient(t *testing.T) {
 	t.Parallel()
-	target := newTarget(t, runner.Options{Lifetime: 50 * time.Millisecond})
+	target := newTarget(t, remote.RunnerOptions{Lifetime: 50 * time.Millisecond})
 	d := remote.New(remote.Options{URL: target.url, Secret: func(context.Context) (string, error) { return ann, nil }})
 	instance, err := d.Start(t.Context(), sandbox.Spec{})
 	if err != nil {
@@ -425,7 +424,7 @@ func TestASandboxHasAnEndEvenWithAClient(t *testing.T) {
 
 func TestAStreamHasOneReader(t *testing.T) {
 	t.Parallel()
-	target := newTarget(t, runner.Options{})
+	target := newTarget(t, remote.RunnerOptions{})
 	d := remote.New(remote.Options{URL: target.url, Secret: func(context.Context) (string, error) { return ann, nil }})
 	if _, status, _ := target.start(t, ann, order(id(1))); status != http.StatusOK {
 		t.Fatal(status)
@@ -448,7 +447,7 @@ func TestASlowClientHoldsOnlyItsOwnConnection(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	address, ended := make(chan net.Addr, 1), make(chan error, 1)
 	go func() {
-		ended <- runner.Serve(ctx, "127.0.0.1:0", runner.Options{Driver: &pipes{}, Keys: []remote.SigningKey{{Name: "ann", Secret: []byte(ann)}}}, func(a net.Addr) { address <- a })
+		ended <- remote.Serve(ctx, "127.0.0.1:0", remote.RunnerOptions{Driver: &pipes{}, Keys: []remote.SigningKey{{Name: "ann", Secret: []byte(ann)}}}, func(a net.Addr) { address <- a })
 	}()
 	at := <-address
 	conn, err := net.Dial("tcp", at.String())
@@ -478,7 +477,7 @@ func isTimeout(err error) bool {
 
 func TestARunnerThatOtherMachinesReachRequiresTLS(t *testing.T) {
 	t.Parallel()
-	err := runner.Serve(t.Context(), "0.0.0.0:0", runner.Options{Driver: &pipes{}}, func(net.Addr) { t.Error("the runner serves") })
+	err := remote.Serve(t.Context(), "0.0.0.0:0", remote.RunnerOptions{Driver: &pipes{}}, func(net.Addr) { t.Error("the runner serves") })
 	if toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
 		t.Errorf("Serve returned %v", err)
 	}
@@ -498,7 +497,7 @@ func (c *closing) Close() error {
 func TestAFormerDriverIsClosedWithItsLastSandbox(t *testing.T) {
 	t.Parallel()
 	old := &closing{&pipes{}, make(chan struct{})}
-	r := runner.New(runner.Options{Local: true, Driver: old})
+	r := remote.NewRunner(remote.RunnerOptions{Local: true, Driver: old})
 	server := httptest.NewServer(r.Handler())
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { _ = r.Close() })
