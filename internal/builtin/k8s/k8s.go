@@ -209,11 +209,12 @@ func (c *client) denied(message string, e *toolroom.Error) error {
 	if account, ok := strings.CutPrefix(who, "system:serviceaccount:"); ok {
 		subject = "--serviceaccount=" + account
 	}
+	name := "toolroom-" + strings.ReplaceAll(resource, "/", "-") // a second refusal needs a second role
 	if group != "" {
 		resource += "." + group
 	}
-	return e.WithHint("an administrator of the cluster can permit it: kubectl create %s toolroom --verb=get,list --resource=%s%s; kubectl create %sbinding toolroom --%s=toolroom %s%s",
-		kind, resource, flag, kind, kind, subject, flag)
+	return e.WithHint("an administrator of the cluster can permit it: kubectl create %s %s --verb=get,list --resource=%s%s; kubectl create %sbinding %s --%s=%s %s%s",
+		kind, name, resource, flag, kind, name, kind, name, subject, flag)
 }
 
 // told returns an error of a connection as callers see it.

@@ -186,7 +186,7 @@ func TestRefusalsAreToldInWords(t *testing.T) {
 		want         string
 	}{
 		"RBAC":              {config(s, "weak"), "k8s:pods", map[string]any{}, toolroom.CodeDenied, "does not let system:serviceaccount:shop:bot list pods in the namespace shop"},
-		"what permits it":   {config(s, "weak"), "k8s:pods", map[string]any{}, toolroom.CodeDenied, "kubectl create rolebinding toolroom --role=toolroom --serviceaccount=shop:bot -n shop"},
+		"what permits it":   {config(s, "weak"), "k8s:pods", map[string]any{}, toolroom.CodeDenied, "kubectl create rolebinding toolroom-pods --role=toolroom-pods --serviceaccount=shop:bot -n shop"},
 		"a bad token":       {config(s, "bad"), "k8s:pods", map[string]any{}, toolroom.CodeUnauthenticated, "expired"},
 		"a missing Pod":     {config(s, "good"), "k8s:logs", map[string]any{"pod": "none"}, toolroom.CodeNotFound, `pods "none" not found`},
 		"two containers":    {config(s, "good"), "k8s:logs", map[string]any{"pod": "two"}, toolroom.CodeInvalidArguments, "[app proxy]"},
