@@ -32,7 +32,7 @@ type WorkflowRequest struct {
 // WorkflowMessage is news of a workflow, or its end.
 type WorkflowMessage struct {
 	Event *toolroom.Event `json:"event,omitempty"`
-	// Paused tells whether a person is being asked, so that no deadline runs.
+	// Paused reports whether a person is being asked, so that no deadline runs.
 	Paused  *bool                 `json:"paused,omitempty"`
 	Result  *toolroom.Result      `json:"result,omitempty"`
 	Chain   *toolroom.ChainResult `json:"chain,omitempty"`

@@ -136,6 +136,7 @@ func (st *starter) job(ctx context.Context, e *hosted.Engine, s proc.Spec, rules
 type exposure struct {
 	folders []sandbox.Folder // those of this machine, outer ones first
 	granted []sandbox.Folder // those of them that the config names
+	around  []sandbox.Folder // those of them that [starter.around] returned
 	command string           // the path of the program inside
 	path    string           // a folder of programs besides the usual ones; may be empty
 	env     []string         // variables that say where things are
@@ -155,7 +156,8 @@ func (st *starter) shown(ctx context.Context, e *hosted.Engine, s proc.Spec) (ou
 	if out.granted, err = st.folders(); err != nil {
 		return exposure{}, err
 	}
-	out.folders = append(out.folders, out.granted...)
+	out.around = st.around(out.granted)
+	out.folders = slices.Concat(out.folders, out.granted, out.around)
 	out.command = s.Command
 	if e.Name() == config.RuntimeProcess {
 		files, variables := st.authorities(s.Command)
@@ -232,6 +234,49 @@ func (st *starter) folders() ([]sandbox.Folder, error) {
 	return out, cmp.Or(add(st.source.Sandbox.Read, false), add(st.source.Sandbox.Write, true))
 }
 
+// inside returns the place of a path in a folder that the config grants; empty if it is not there.
+func inside(g sandbox.Folder, path string) string {
+	real, err := filepath.EvalSymlinks(g.Source)
+	if err != nil {
+		return ""
+	}
+	if path, err := filepath.EvalSymlinks(path); err == nil && path != real && within(path, real) {
+		return g.Source + strings.TrimPrefix(path, real)
+	}
+	return ""
+}
+
+// ownState returns the folders of Toolroom's own state, and ownFiles the files that decide what is
+// permitted.
+func (st *starter) ownState() []string { return []string{st.app.home, st.app.storeFolder} }
+
+func (st *starter) ownFiles() []string { return append(st.app.PolicyFiles(), st.app.o.ConfigFile) }
+
+// around returns the folders around the paths that own protects, to be mounted over themselves:
+// a mount is not renamed. Else the program could move such a folder and make another one, with
+// a config of its own, in its place.
+func (st *starter) around(granted []sandbox.Folder) []sandbox.Folder {
+	var out []sandbox.Folder
+	for _, g := range granted {
+		for _, path := range slices.Concat(st.ownState(), st.ownFiles()) {
+			at := inside(g, path)
+			if at == "" || !g.Writable {
+				continue
+			}
+			for dir := filepath.Dir(at); dir != g.Source; dir = filepath.Dir(dir) {
+				f := sandbox.Folder{Source: dir, Writable: true}
+				// In a folder that is granted besides, that grant counts.
+				if !slices.Contains(out, f) && !slices.ContainsFunc(granted, func(h sandbox.Folder) bool {
+					return within(dir, h.Source) && len(h.Source) > len(g.Source)
+				}) {
+					out = append(out, f)
+				}
+			}
+		}
+	}
+	return out
+}
+
 // own returns the mounts over what the config grants that keep Toolroom's own state from the
 // program, and files that decide what is permitted from its changes. A program that could
 // read or write the state would have every secret and every right.
@@ -243,24 +288,17 @@ func (st *starter) own(granted []sandbox.Folder) ([]sandbox.Folder, error) {
 		if err != nil {
 			return nil, err
 		}
-		// inside returns the place of a path in the folder; empty if it is not there.
-		inside := func(path string) string {
-			if path, err := filepath.EvalSymlinks(path); err == nil && path != real && within(path, real) {
-				return g.Source + strings.TrimPrefix(path, real)
-			}
-			return ""
-		}
-		for _, state := range []string{st.app.home, st.app.storeFolder} {
+		for _, state := range st.ownState() {
 			if state, err := filepath.EvalSymlinks(state); err == nil && within(real, state) {
 				return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the sandbox of the source %s cannot show %s: it belongs to Toolroom itself", st.name, g.Source).
 					WithHint("remove it from sandbox.read and sandbox.write")
 			}
-			if at := inside(state); at != "" {
+			if at := inside(g, state); at != "" {
 				hidden = append(hidden, sandbox.Folder{Source: filepath.Join(scratch, "empty.d"), Target: at})
 			}
 		}
-		for _, file := range append(st.app.PolicyFiles(), st.app.o.ConfigFile) {
-			if at := inside(file); at != "" && g.Writable {
+		for _, file := range st.ownFiles() {
+			if at := inside(g, file); at != "" && g.Writable {
 				fixed = append(fixed, sandbox.Folder{Source: file, Target: at})
 			}
 		}

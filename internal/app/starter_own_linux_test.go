@@ -14,7 +14,8 @@ import (
 )
 
 // A folder that holds Toolroom's home, as a user's home folder does, shows a program in a
-// sandbox neither the state in it nor lets it change the config; also by another path.
+// sandbox neither the state in it nor lets it change the config; also by another path. Nor can
+// the program put folders of its own in their place.
 func TestASandboxOfASourceDoesNotShowToolroomsOwnState(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -57,6 +58,12 @@ func TestASandboxOfASourceDoesNotShowToolroomsOwnState(t *testing.T) {
 		{"wide:write", file, "read-only"},
 		{"wide:read", filepath.Join(home, "inside", "key"), "no such file"},
 		{"wide:write", filepath.Join(home, "new"), "read-only"},
+		{"wide:move", filepath.Join(user, ".local"), "busy"},
+		{"wide:move", filepath.Join(user, ".local", "state"), "busy"},
+		{"linked:move", filepath.Join(link, ".local"), "busy"},
+		{"wide:write", filepath.Join(user, ".local", "z"), "written"},
+		{"wide:move", filepath.Join(user, ".local", "z"), "moved"},
+		{"linked:write", filepath.Join(link, ".local", "z"), "written"},
 		{"wide:write", "/home/source/state", "written"},
 		{"linked:write", filepath.Join(link, "toolroom.yaml"), "read-only"},
 		{"linked:read", filepath.Join(link, ".local", "state", "toolroom", "inside", "key"), "no such file"},

@@ -98,13 +98,18 @@ type place struct {
 func (p place) moved() bool { return p.source != p.target }
 
 func (st *starter) places(shows exposure) ([]place, error) {
-	var all []place
+	var all, own []place
 	for _, f := range shows.folders {
 		source, err := filepath.EvalSymlinks(f.Source)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, place{source, filepath.Clean(cmp.Or(f.Target, f.Source)), f.Writable})
+		at := place{source, filepath.Clean(cmp.Or(f.Target, f.Source)), f.Writable}
+		if slices.Contains(shows.around, f) { // a part of another one, which it shows as that does
+			own = append(own, at)
+		} else {
+			all = append(all, at)
+		}
 	}
 	for _, a := range all {
 		for _, b := range all {
@@ -113,7 +118,7 @@ func (st *starter) places(shows exposure) ([]place, error) {
 			}
 		}
 	}
-	return all, nil
+	return append(all, own...), nil
 }
 
 // moveRules translates rules about paths inside a sandbox into rules about the folder of this

@@ -31,7 +31,7 @@ func uncoded(path string) string {
 	return path
 }
 
-// nosyVariable makes the test binary an MCP server on stdio that reads, writes and fetches
+// nosyVariable makes the test binary an MCP server on stdio that reads, writes, moves and fetches
 // whatever it is asked to.
 const nosyVariable = "TOOLROOM_TEST_NOSY"
 
@@ -72,6 +72,9 @@ func runNosy() {
 	})
 	mcp.AddTool(s, &mcp.Tool{Name: "write"}, func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
 		return said("written", os.WriteFile(uncoded(a.Path), []byte("mine"), 0o600))
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "move"}, func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
+		return said("moved", os.Rename(a.Path, a.Path+".old"))
 	})
 	mcp.AddTool(s, &mcp.Tool{Name: "fetch"}, func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
 		return said(fetch(a.Path))

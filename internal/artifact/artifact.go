@@ -66,7 +66,7 @@ type Index interface {
 	DeleteArtifact(ctx context.Context, owner, handle string, now time.Time) error
 	// SweepArtifacts removes and returns the entries that have expired.
 	SweepArtifacts(ctx context.Context, now time.Time) ([]*Entry, error)
-	// ArtifactHandles gives the handles of all entries, expired ones too.
+	// ArtifactHandles returns the handles of all entries, expired ones too.
 	ArtifactHandles(ctx context.Context) (map[string]bool, error)
 }
 

@@ -124,7 +124,7 @@ func (s *Store) Put(ctx context.Context, owner string, kind Kind, name, mime str
 	return e.Artifact(), nil
 }
 
-// Open gives the bytes of an artifact, or not_found when owner reaches no such one.
+// Open returns the bytes of an artifact, or not_found if owner cannot reach one with this handle.
 // The caller closes the file; deleting or expiring does not cut it off.
 func (s *Store) Open(ctx context.Context, owner, handle string) (*os.File, toolroom.Artifact, error) {
 	e, err := s.entry(ctx, owner, handle)

@@ -159,7 +159,7 @@ type Trial struct {
 	Enforced func(*toolroom.Tool, []toolroom.Effect) func(rule toolroom.Effect) bool
 }
 
-// FindTool gives the tool of a name, which need not be in the catalog.
+// FindTool returns the tool with a name, which need not be in the catalog.
 type FindTool func(ctx context.Context, spelling string) (*toolroom.Tool, error)
 
 // NewTrial returns a Trial of p.

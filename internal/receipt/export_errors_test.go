@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -242,6 +243,29 @@ func TestAnExporterWithoutOptionsWaitsForNothing(t *testing.T) {
 	// All but the first are full as far as there are records.
 	if sum != len(ids) || len(groups) > 4 {
 		t.Errorf("sent in %v", groups)
+	}
+}
+
+func TestAnExporterClosesItsConnections(t *testing.T) {
+	t.Parallel()
+	closed := make(chan struct{}, 10)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			closed <- struct{}{}
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	e := receipt.NewOTLP(receipt.OTLPOptions{Endpoint: server.URL})
+	e.Write(receipts("a"))
+	if err := e.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-closed:
+	case <-time.After(30 * time.Second):
+		t.Error("the connection is open")
 	}
 }
 

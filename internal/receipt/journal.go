@@ -108,7 +108,7 @@ func (j *Journal) turn() {
 // again with the next; its entries are known to be in the store.
 func (j *Journal) committed(entry int64) {
 	for i, f := range j.files {
-		if f != nil && j.last[i] != 0 && j.last[i] <= entry && f.Truncate(0) == nil {
+		if j.last[i] != 0 && j.last[i] <= entry && f.Truncate(0) == nil {
 			j.last[i] = 0
 		}
 	}

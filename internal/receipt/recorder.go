@@ -241,6 +241,7 @@ func (r *Recorder) Queued() int {
 // first, Close gives up and its error says how many receipts were lost. A second
 // Close waits for the same end.
 func (r *Recorder) Close(ctx context.Context) error {
+	defer r.stop()
 	r.mu.Lock()
 	r.closing = true
 	r.announce() // appends that wait for space give up
@@ -254,7 +255,6 @@ func (r *Recorder) Close(ctx context.Context) error {
 		r.stop()
 		<-r.done
 	}
-	r.stop()
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -362,7 +362,7 @@ func (r *Recorder) commit(ctx context.Context) bool {
 			r.opts.Journal.committed(group[len(group)-1].Entry)
 		}
 		r.failure = nil
-	case ctx.Err() == nil || r.failure == nil:
+	case ctx.Err() == nil:
 		r.failure = unready(err)
 	}
 	r.announce()

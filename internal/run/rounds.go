@@ -54,7 +54,7 @@ func (s *Suspension) Open() (questions map[string]source.Question, approval stri
 	return questions, approval
 }
 
-// Answer gives the call the answers that fit an open question. Questions that are still
+// Answer passes the call the answers that fit an open question. Questions that are still
 // open then are to be asked again.
 func (s *Suspension) Answer(answers map[string]json.RawMessage) {
 	s.asking.Lock()

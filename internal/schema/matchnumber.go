@@ -61,7 +61,7 @@ func (rules *numberRules) match(n number) bool {
 		within(n, rules.above, +1, false) && within(n, rules.below, -1, false)
 }
 
-// within tells whether n lies for certain on the wanted side of a bound.
+// within reports whether n lies for certain on the wanted side of a bound.
 func within(n number, bound *number, side int, orEqual bool) bool {
 	if bound == nil {
 		return true

@@ -70,7 +70,7 @@ func (b *matcherBuilder) combined(s *jsonschema.Schema) (*matcher, bool) {
 	}
 }
 
-// usesMore tells whether s has a keyword that no matcher knows.
+// usesMore reports whether s has a keyword that no matcher knows.
 func usesMore(s *jsonschema.Schema) bool {
 	return s.RecursiveRef != nil || s.DynamicRef != nil || s.Not != nil || s.If != nil ||
 		s.MaxProperties != nil || s.MinProperties != nil || s.PropertyNames != nil || len(s.PatternProperties) > 0 ||
@@ -79,7 +79,7 @@ func usesMore(s *jsonschema.Schema) bool {
 		s.ContentEncoding != nil || s.ContentMediaType != nil || s.ContentSchema != nil || len(s.Extensions) > 0
 }
 
-// asserts tells whether s itself has a keyword that asserting deals with.
+// asserts reports whether s itself has a keyword that asserting deals with.
 func asserts(s *jsonschema.Schema) bool {
 	return s.Types != nil || s.Enum != nil || s.Const != nil || s.Format != nil ||
 		len(s.Required) > 0 || len(s.Properties) > 0 || s.AdditionalProperties != nil ||

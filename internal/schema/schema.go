@@ -81,7 +81,7 @@ func parse(raw []byte, options options) (any, *Error) {
 	return tree, count.count(tree, nil, 0)
 }
 
-// supported tells whether $schema names a dialect that is built in.
+// supported reports whether $schema names a dialect that is built in.
 func supported(dialect string) bool {
 	dialect = strings.TrimSuffix(dialect, "#")
 	dialect = strings.TrimPrefix(strings.TrimPrefix(dialect, "https://"), "http://")

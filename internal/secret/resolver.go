@@ -18,7 +18,7 @@ import (
 // Backend is a place where values are kept. Its methods are safe for concurrent
 // use.
 type Backend interface {
-	// Get gives the value of a reference; with an Owner that identity's own. The
+	// Get returns the value of a reference; with an Owner, the value of that identity. The
 	// error has code not_found when there is none, and never shows a value. The
 	// resolver remembers the answer. Cancelling ctx ends the work.
 	Get(ctx context.Context, ref Ref) (string, error)
@@ -112,7 +112,7 @@ func (r *Resolver) options() ResolverOptions {
 	return r.o
 }
 
-// Resolve gives the value of a reference for the caller that ctx names (see
+// Resolve returns the value of a reference for the caller that ctx names (see
 // [secretref.WithCaller]). An error names the reference and what to type, never
 // a value; it has code not_found when nothing is set.
 func (r *Resolver) Resolve(ctx context.Context, reference string) (string, error) {
@@ -211,7 +211,7 @@ func (r *Resolver) fetch(ctx context.Context, ref Ref, scope Scope, o ResolverOp
 	}
 }
 
-// ExpandAll gives a copy of values in which every reference is replaced by its
+// ExpandAll returns a copy of values in which every reference is replaced by its
 // value, also within a text: "Bearer secret://github/token". It serves the env
 // and headers of sources. Errors are those of Resolve.
 func (r *Resolver) ExpandAll(ctx context.Context, values map[string]string) (map[string]string, error) {

@@ -127,6 +127,22 @@ func (f *Folders) inside(paths []string) []string {
 	return out
 }
 
+// Around returns the folders inside the folders that hold a path of Hidden or Fixed, outer ones
+// first. If one of them were renamed, another could be put in its place, with what the path is
+// to keep out.
+func (f *Folders) Around() []string {
+	var out []string
+	for _, path := range append(f.Hidden(), f.Fixed()...) {
+		for _, dir := range f.dirs {
+			for at := filepath.Dir(path); at != dir && below(dir, at); at = filepath.Dir(at) {
+				out = append(out, at)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // below reports whether a path is dir or in it. Both are absolute and clean.
 func below(dir, path string) bool {
 	if runtime.GOOS != "windows" {

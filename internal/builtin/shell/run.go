@@ -280,6 +280,11 @@ func (s *Shell) binds() ([]lockdown.Bind, error) {
 		}
 		binds = append(binds, lockdown.Bind{Source: dir, Writable: true})
 	}
+	for _, dir := range s.o.Folders.Around() {
+		if _, err := os.Stat(dir); err == nil {
+			binds = append(binds, lockdown.Bind{Source: dir, Writable: true}) // a mount is not renamed
+		}
+	}
 	for _, path := range s.o.Folders.Hidden() {
 		info, err := os.Stat(path)
 		if err != nil {

@@ -215,6 +215,35 @@ func TestTheSandboxShowsNothingElse(t *testing.T) {
 	}
 }
 
+// A command cannot move a folder that holds a protected path, and put one of its own in its place.
+func TestTheFoldersAroundProtectedPathsStay(t *testing.T) {
+	t.Parallel()
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"state/toolroom/key", "rules/strict/a.cedar", "plain/x"} {
+		path := filepath.Join(base, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("KEY"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := newKitIn(t, base, shell.RuntimeProcess, folder.Options{
+		Hidden: []string{filepath.Join(base, "state", "toolroom")}, Fixed: []string{filepath.Join(base, "rules", "strict", "a.cedar")},
+	}, nil)
+	for _, dir := range []string{"state", "rules", "rules/strict", "state/toolroom"} {
+		if got, err := k.run(map[string]any{"command": "mv -T " + dir + " " + dir + ".old"}); err != nil || got.ExitCode == 0 {
+			t.Errorf("%s is moved: %+v, %v", dir, got, err)
+		}
+	}
+	if got, err := k.run(map[string]any{"command": "mv -T plain other && echo x > rules/strict/b && mv rules/strict/b state/b && rm -r state/b other"}); err != nil || got.ExitCode != 0 {
+		t.Errorf("other folders and files: %+v, %v", got, err)
+	}
+}
+
 // A command that is late or cancelled ends with all processes that it started.
 func TestTheWholeTreeEnds(t *testing.T) {
 	on(t, func(t *testing.T, runtime string) {

@@ -1,6 +1,7 @@
 package js
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode"
@@ -22,6 +23,7 @@ const (
 	maxDigits  = 10_000 // digits of one number, which takes quadratic time to parse
 	maxTwice   = 100    // names that are declared twice in one block; a parser looks up the first place for each
 	maxSource  = 4 << 20
+	maxEnums   = 16 << 20 // bytes that texts of enums take where they are used: esbuild puts them there
 
 	// A shorter text is parsed without measuring it.
 	fewBytes    = 32 << 10
@@ -35,19 +37,51 @@ type unbounded struct {
 	reason string
 }
 
-// measure finds text that would take a parser too deep or too long.
+// measure finds text that would take a parser too deep or too long, or that is put together
+// into one that is too long.
 func measure(source string) *unbounded {
+	var e enums
+	if bad := e.measure(source); bad != nil {
+		return bad
+	}
+	return e.bad()
+}
+
+// enums is what is said of the enums of some texts. Their values are computed before the
+// program runs, and written wherever they are used.
+type enums struct {
+	longest int  // length of the longest text of a member
+	uses    int  // how often members may be used
+	added   int  // where something may be added to such a text, plus 1; 0 if it is nowhere
+	some    bool // there are enums
+}
+
+// bad describes enums whose texts may grow too long.
+func (e *enums) bad() *unbounded {
+	switch {
+	case e.longest > 0 && e.added > 0:
+		return &unbounded{e.added - 1, "members of enums that are texts cannot be put together: write the whole text, or use const"}
+	case e.longest > 0 && e.uses > maxEnums/e.longest:
+		return &unbounded{0, fmt.Sprintf("a text of an enum has %d bytes, and members may be used %d times: use const", e.longest, e.uses)}
+	}
+	return nil
+}
+
+// measure adds the enums of a text, and finds what takes a parser too deep or too long.
+func (e *enums) measure(source string) *unbounded {
 	if len(source) > maxSource {
 		return &unbounded{maxSource, fmt.Sprintf("a program may have at most %d bytes: pass data as inputs, or in artifacts", maxSource)}
 	}
+	e.some = e.some || strings.Contains(source, "enum")
 	brackets := strings.Count(source, "(") + strings.Count(source, "[") + strings.Count(source, "{")
-	if len(source) <= fewBytes && brackets <= fewBrackets && strings.Count(source, "=>") <= fewArrows && strings.Count(source, ":") <= maxColons && strings.Count(source, "<") <= maxAngles {
+	if len(source) <= fewBytes && brackets <= fewBrackets && strings.Count(source, "=>") <= fewArrows && strings.Count(source, ":") <= maxColons && strings.Count(source, "<") <= maxAngles && !e.some {
 		return nil
 	}
 	m := &meter{source: source, levels: make([]level, 1, 64), newline: true}
 	for m.at < len(source) && m.bad == nil {
 		m.step()
 	}
+	e.longest, e.uses, e.added = max(e.longest, m.enums.longest), e.uses+m.enums.uses, cmp.Or(e.added, m.enums.added)
 	return m.bad
 }
 
@@ -70,6 +104,8 @@ type meter struct {
 	twice    int     // names declared a second time in their block
 	again    bool    // the previous word was one
 	bad      *unbounded
+	enums    enums
+	named    bool // the previous words are enum and a name
 }
 
 // level is what is inside one pair of brackets.
@@ -84,6 +120,7 @@ type level struct {
 	list    bool            // a list, not an index
 	arrows  int             // deepest nesting of arrow functions in parameters
 	names   map[string]bool // that let, const and class declare
+	enum    bool            // within an enum
 }
 
 type kind int
@@ -226,6 +263,10 @@ func (m *meter) readWord(rest string) {
 		m.separate(true)
 	}
 	m.count()
+	m.named = m.prev == keyword && m.word == "enum"
+	if property || m.top().enum {
+		m.enums.uses++
+	}
 	if word == "await" && m.prev == keyword && m.word == "for" {
 		word = "for" // for await (
 	}
@@ -273,6 +314,7 @@ func (m *meter) declare(word string, other bool) {
 func (m *meter) readSign(rest string, c byte) {
 	size := 1
 	m.count()
+	m.enumSign(rest, c)
 	prev, newline := m.prev, m.newline
 	m.prev, m.newline = sign, false
 	switch {
@@ -345,12 +387,30 @@ func (m *meter) readSign(rest string, c byte) {
 	m.at += size
 }
 
+// enumSign notes what a sign says of enums.
+func (m *meter) enumSign(rest string, c byte) {
+	switch {
+	case c == '\\' && (m.named || m.prev == keyword && m.word == "enum"):
+		m.fail(m.at, "the name of an enum has an escape: write the letter")
+	case c == '[':
+		m.enums.uses++
+	case !m.top().enum:
+	case c == '`':
+		m.enums.longest, m.enums.added = max(m.enums.longest, 1), cmp.Or(m.enums.added, m.at+1)
+	case c == '+':
+		m.enums.added = cmp.Or(m.enums.added, m.at+1)
+	case c == '"', c == '\'':
+		m.enums.longest = max(m.enums.longest, stringEnd(rest, c))
+	}
+}
+
 func (m *meter) open(c byte, control bool) {
 	if len(m.levels) > maxNesting {
 		m.fail(m.at, "it nests deeper than %d", maxNesting)
 		return
 	}
-	m.levels = append(m.levels, level{open: c, control: control})
+	m.levels = append(m.levels, level{open: c, control: control, enum: m.top().enum || m.named && c == '{'})
+	m.named = false
 }
 
 // close closes a bracket, or several if they do not match, which the parser reports.

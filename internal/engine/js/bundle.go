@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/evanw/esbuild/pkg/api"
@@ -45,11 +46,16 @@ const moduleAPI = "__toolroom_module_toolroom__"
 // for the function that the main file exports as entry. If it is local, the file does not
 // export it. Nothing of it runs. A failure names the place of the mistake.
 func NewBundle(files map[string]string, main, entry string, local bool, packages Packages) (*Bundle, *bridge.Failure) {
+	all := enums{some: slices.ContainsFunc(slices.Collect(maps.Values(files)), func(text string) bool { return strings.Contains(text, "enum") })}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if loaders[pathpkg.Ext(name)] == api.LoaderNone {
 			continue
 		}
-		if u := measure(files[name]); u != nil {
+		u := all.measure(files[name])
+		if u == nil {
+			u = all.bad()
+		}
+		if u != nil {
 			f := &bridge.Failure{Kind: bridge.FailSyntax, Type: "SyntaxError", Message: "it is not parsed: " + u.reason, File: name}
 			f.Line, f.Column = position(files[name], u.at)
 			return nil, f
@@ -59,7 +65,17 @@ func NewBundle(files map[string]string, main, entry string, local bool, packages
 	if err != nil {
 		return nil, &bridge.Failure{Kind: bridge.FailProgram, Message: "its packages cannot be read: " + err.Error(), File: main}
 	}
-	b, failure := r.build(files, main, entry, local)
+	first := *r
+	first.stars, first.failed = newStars(), &atomic.Bool{}
+	b, failure := first.build(files, main, entry, local)
+	switch {
+	case first.stars.tooMany():
+		return nil, &bridge.Failure{Kind: bridge.FailSyntax, Type: "SyntaxError", Message: "its files export too much of one another: name what is exported, instead of *", File: main}
+	case len(first.stars.to) > 0:
+		b, failure = r.build(files, main, entry, local)
+	default:
+		r = &first
+	}
 	if !packages.Node && r.needsNode != "" {
 		return &Bundle{NeedsNode: r.needsNode}, nil
 	}
@@ -72,6 +88,9 @@ func (r *resolver) build(files map[string]string, main, entry string, local bool
 		EntryPoints: []string{main}, Bundle: true, Format: api.FormatESModule, Platform: api.PlatformNeutral, Target: api.ESNext,
 		Sourcemap: api.SourceMapExternal, Outfile: "/bundle.js", AbsWorkingDir: "/", LogLevel: api.LogLevelSilent, Charset: api.CharsetUTF8,
 		LegalComments: api.LegalCommentsNone, Plugins: []api.Plugin{{Name: "tool", Setup: func(b api.PluginBuild) {
+			if r.stars != nil {
+				r.stars.watch(b)
+			}
 			resolveIn(b, r, files, main, entry, local)
 			r.setup(b)
 		}}},
@@ -153,7 +172,7 @@ func resolveIn(b api.PluginBuild, r *resolver, files map[string]string, main, en
 				return api.OnResolveResult{Path: candidate, Namespace: inTool}, nil
 			}
 		}
-		return api.OnResolveResult{}, fmt.Errorf("there is no file %s", name)
+		return r.missing(fmt.Errorf("there is no file %s", name))
 	})
 	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: inEntry}, func(api.OnLoadArgs) (api.OnLoadResult, error) {
 		text := "import {" + entry + " as entry} from 'main'\nglobalThis." + Entry + " = entry\n"
@@ -172,6 +191,7 @@ func resolveIn(b api.PluginBuild, r *resolver, files map[string]string, main, en
 		if loader == api.LoaderNone {
 			return api.OnLoadResult{}, fmt.Errorf("files like %s cannot be imported", a.Path)
 		}
+		text = r.text(a, text)
 		return api.OnLoadResult{Contents: &text, Loader: loader, ResolveDir: r.root}, nil
 	})
 }

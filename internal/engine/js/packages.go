@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/evanw/esbuild/pkg/api"
 )
@@ -78,10 +79,31 @@ type resolver struct {
 	externals []string
 	// needsNode says why the bundle cannot run elsewhere.
 	needsNode string
+	// stars is set while exports are counted only.
+	stars *stars
+	// failed says that an import was not found.
+	failed *atomic.Bool
+}
+
+// missing returns the error of an import. Only the first is shown, and to find the place of
+// each takes esbuild as long as its line.
+func (r *resolver) missing(err error) (api.OnResolveResult, error) {
+	if r.failed.Swap(true) {
+		return api.OnResolveResult{External: true}, nil
+	}
+	return api.OnResolveResult{}, err
+}
+
+// text returns what esbuild reads of a file.
+func (r *resolver) text(a api.OnLoadArgs, text string) string {
+	if r.stars == nil {
+		return text
+	}
+	return r.stars.plain(a.Namespace+":"+a.Path, text)
 }
 
 func newResolver(p Packages) (*resolver, error) {
-	r := &resolver{packages: p}
+	r := &resolver{packages: p, failed: &atomic.Bool{}}
 	if p.Folder == "" {
 		return r, nil
 	}
@@ -108,12 +130,15 @@ func (r *resolver) resolve(a api.OnResolveArgs) (api.OnResolveResult, error) {
 		// Without side effects, an import that is not used is left out.
 		return api.OnResolveResult{Path: strings.TrimPrefix(a.Path, "node:"), Namespace: inBuiltin, SideEffects: api.SideEffectsFalse}, nil
 	}
-	if strings.HasPrefix(a.Path, ".") || filepath.IsAbs(a.Path) {
+	switch {
+	case a.Namespace == inTool && filepath.IsAbs(a.Path):
+		return r.missing(fmt.Errorf("there is no module %q: add it to dependencies", a.Path))
+	case strings.HasPrefix(a.Path, "."), filepath.IsAbs(a.Path):
 		return api.OnResolveResult{}, nil
 	}
 	name := packageOf(a.Path)
 	if r.root == "" {
-		return api.OnResolveResult{}, fmt.Errorf("there is no module %q: a tool can import the files of its folder, \"toolroom\", and the packages that it declares: add %q to dependencies", a.Path, name)
+		return r.missing(fmt.Errorf("there is no module %q: a tool can import the files of its folder, \"toolroom\", and the packages that it declares: add %q to dependencies", a.Path, name))
 	}
 	if !r.packages.Node {
 		return api.OnResolveResult{}, nil
@@ -217,6 +242,7 @@ func (r *resolver) load(a api.OnLoadArgs) (api.OnLoadResult, error) {
 		empty := ""
 		return api.OnLoadResult{Contents: &empty, Loader: api.LoaderJS}, nil
 	}
+	code = r.text(a, code)
 	return api.OnLoadResult{Contents: &code, Loader: loader, ResolveDir: filepath.Dir(a.Path)}, nil
 }
 

@@ -135,7 +135,7 @@ func (r *run) failure(x *protocol.Exception) *bridge.Failure {
 	return f
 }
 
-// lacking tells whether an error says that Monty lacks something that Python
+// lacking reports whether an error says that Monty lacks something that Python
 // has. What was done until then is in the journal of the run.
 func lacking(x *protocol.Exception) bool {
 	switch x.Type {

@@ -24,7 +24,7 @@ func (e *Engine) Languages() []string { return []string{"python"} }
 
 // Probe reports what is missing.
 func (e *Engine) Probe(context.Context) sandbox.Probe {
-	return sandbox.Probe{State: sandbox.Unsupported, Reason: "its walls are a part of Linux", Fix: "run the server on Linux, or choose another engine"}
+	return sandbox.Probe{State: sandbox.Unsupported, Reason: "its sandbox needs Linux", Fix: "run the server on Linux, or choose another engine"}
 }
 
 // Run returns an error.

@@ -172,8 +172,8 @@ func pair(kind int) (*net.UnixConn, *os.File, error) {
 
 // greet sends the zygote the privileges that its processes give up, and waits until
 // it is ready.
-func (z *zygote) greet(ctx context.Context, walls lockdown.ForkRestrictions) error {
-	packet, err := json.Marshal(walls)
+func (z *zygote) greet(ctx context.Context, restrictions lockdown.ForkRestrictions) error {
+	packet, err := json.Marshal(restrictions)
 	if err != nil {
 		return err
 	}

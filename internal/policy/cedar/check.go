@@ -40,7 +40,7 @@ type Problem struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
-// String gives the problem in one line: file:line:column: reason; hint.
+// String returns the problem in one line: file:line:column: reason; hint.
 func (p Problem) String() string {
 	text := fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Reason)
 	if p.Hint != "" {

@@ -55,7 +55,7 @@ type match struct {
 // Settled reports whether no rule depends on the call.
 func (v *view) Settled() bool { return len(v.open) == 0 }
 
-// Judge gives the step of the rules.
+// Judge returns the step of the rules.
 func (v *view) Judge(call *policy.Context) toolroom.PolicyStep {
 	matches := v.known
 	if call != nil && len(v.open) > 0 {

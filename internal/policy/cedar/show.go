@@ -10,7 +10,7 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
-// Show gives a policy as Cedar: its layers, and after them the written rules as
+// Show returns a policy as Cedar: its layers, and after them the written rules as
 // they stand. What has no form in Cedar is a comment.
 func Show(c policy.Config, rules *Rules) string {
 	s := shower{config: c}

@@ -13,7 +13,7 @@ import (
 
 type peerKey struct{}
 
-// peer tells whether the client of a connection is the user of this server, once it is
+// peer reports whether the client of a connection is the user of this server, once it is
 // asked: most connections send tokens.
 type peer func() error
 

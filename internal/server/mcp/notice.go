@@ -63,7 +63,7 @@ func (s *Server) tellNotices() {
 // tell tells a notice to the clients that it is for.
 func (s *Server) tell(n catalog.Notification) {
 	if n.Method == completeMethod {
-		if session, ok := s.visits.take(n.Provider, n.Params); ok {
+		if session, ok := s.sentPages.take(n.Provider, n.Params); ok {
 			_ = session.Notify(n.Method, n.Params) // a client that cannot be told has gone
 		}
 		return
@@ -92,28 +92,27 @@ func (s *Server) mayUse(who toolroom.Identity, provider string) bool {
 	return len(s.o.Runner.Catalog.All(func(e *catalog.Entry) bool { return e.Tool.ID.Namespace == provider && visible(e) })) > 0
 }
 
-// maxVisits is how many questions with a URL are remembered whose end nobody has
-// told.
-const maxVisits = 1000
+// maxSentPages is the maximum number of open questions with a URL that are remembered.
+const maxSentPages = 1000
 
-// visits are the pages that users of older clients were sent to, whose server tells
-// when a user is done there: that client is to hear it, and no other.
-type visits struct {
-	bySource *lru.Cache[visit, *mcp.ServerSession]
+// sentPages remembers which older client was sent to which page, because the server of the
+// page reports when the user is done there, and only that client may receive the report.
+type sentPages struct {
+	bySource *lru.Cache[sentPage, *mcp.ServerSession]
 }
 
-// visit is one such question: its id is its source's own.
-type visit struct{ source, id string }
+// sentPage is one such question. Its id is unique in its source.
+type sentPage struct{ source, id string }
 
-func newVisits() visits {
-	bySource, err := lru.New[visit, *mcp.ServerSession](maxVisits)
+func newSentPages() sentPages {
+	bySource, err := lru.New[sentPage, *mcp.ServerSession](maxSentPages)
 	if err != nil { // only a size below one is an error
 		panic(err)
 	}
-	return visits{bySource}
+	return sentPages{bySource}
 }
 
-func visitID(params json.RawMessage) string {
+func elicitationID(params json.RawMessage) string {
 	var p struct {
 		ID string `json:"elicitationId"`
 	}
@@ -124,16 +123,16 @@ func visitID(params json.RawMessage) string {
 }
 
 // put remembers who is asked a question.
-func (v visits) put(q source.Question, session *mcp.ServerSession) {
-	if id := visitID(q.Params); id != "" {
-		v.bySource.Add(visit{q.Source, id}, session)
+func (p sentPages) put(q source.Question, session *mcp.ServerSession) {
+	if id := elicitationID(q.Params); id != "" {
+		p.bySource.Add(sentPage{q.Source, id}, session)
 	}
 }
 
-// take gives who was asked the question that a notice is about, once.
-func (v visits) take(provider string, params json.RawMessage) (*mcp.ServerSession, bool) {
-	key := visit{provider, visitID(params)}
-	session, ok := v.bySource.Get(key)
-	v.bySource.Remove(key)
+// take returns the session that was asked the question of a notice, and forgets it.
+func (p sentPages) take(provider string, params json.RawMessage) (*mcp.ServerSession, bool) {
+	key := sentPage{provider, elicitationID(params)}
+	session, ok := p.bySource.Get(key)
+	p.bySource.Remove(key)
 	return session, ok
 }

@@ -196,7 +196,7 @@ func (r *request) put(ctx context.Context, q source.Question) (json.RawMessage, 
 		if err := r.elicits(q); err != nil {
 			return nil, err
 		}
-		r.server.visits.put(q, r.Session)
+		r.server.sentPages.put(q, r.Session)
 	}
 	raw, err := r.ServerRequest.Ask(ctx, mcp.Question{Method: q.Method, Params: q.Params, Progress: q.Progress})
 	if err != nil {

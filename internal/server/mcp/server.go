@@ -76,7 +76,7 @@ type Server struct {
 	rounds      roundCalls
 	watched     watched
 	notices     notices
-	visits      visits
+	sentPages   sentPages
 	meta        map[string]metaTool
 	definitions definitions
 	expose      exposures
@@ -105,7 +105,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		o: o, visits: newVisits(), schemas: schema.NewCache(0, schema.Limits{}),
+		o: o, sentPages: newSentPages(), schemas: schema.NewCache(0, schema.Limits{}),
 		rounds: roundCalls{sealer: sealer, replica: o.Replica, open: map[string]*roundCall{}},
 	}
 	s.expose.set(o.Expose)

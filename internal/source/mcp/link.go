@@ -135,13 +135,13 @@ func (l *link) failed() error {
 // that began it leaves. If the link needs a login, connect dials only after a login
 // has been made. The caller holds the lock.
 func (l *link) connect() {
-	parked, reason, failure := l.state == waiting, l.reason, l.failure
+	needsLogin, reason, failure := l.state == waiting, l.reason, l.failure
 	l.state, l.reason, l.failure = connecting, "", nil
 	done := make(chan struct{})
 	l.attempt = done
 	older := l.older
 	l.work.Go(func() {
-		if parked && !l.authorised() {
+		if needsLogin && !l.authorised() {
 			l.rest(reason, failure)
 			close(done)
 			return

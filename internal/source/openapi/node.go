@@ -137,7 +137,7 @@ func (n *Node) textOrNone() string {
 	return n.text
 }
 
-// Value gives n for encoding/json, numbers as they are written. It takes at most
+// Value returns n for encoding/json, numbers as they are written. It takes at most
 // budget values and reports false when n has more: shared nodes can stand for
 // more values than any memory holds.
 func (n *Node) Value(budget *int) (any, bool) {

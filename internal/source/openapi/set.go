@@ -11,7 +11,7 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// ReadFile gives the text of a file next to the root document, at most most
+// ReadFile returns the text of a file next to the root document, at most most
 // bytes of it and one more if it has more. The name is clean, relative and with
 // slashes, and does not lead upwards.
 type ReadFile func(name string, most int64) ([]byte, error)

@@ -288,7 +288,7 @@ func (s *script) keys(i int) (names []string, ok bool) {
 	return names, true
 }
 
-// used tells whether the answer of a call is used at once, or dropped, in a way
+// used reports whether the answer of a call is used at once, or dropped, in a way
 // that means a value and not a future.
 func (s *script) used(c call) bool {
 	before, after := s.at(c.from-1), s.at(c.last+1)

@@ -1,7 +1,7 @@
-// Package program makes a Python program ready for Monty, which runs a part of
-// Python: it refuses, before anything runs, what Monty would not run, and calls
-// of tools that cannot be meant; and it rewrites what only has another form
-// there. Lines stay, and columns are told as the author has them.
+// Package program prepares a Python program for Monty, which runs a part of Python. Before
+// anything runs, it refuses what would fail in Monty only after tools have been called, and
+// wrong calls of tools. It rewrites features that have another form there. Lines stay, and
+// columns are those of the author's text.
 package program
 
 import (
@@ -16,36 +16,36 @@ import (
 type Ready struct {
 	// Source is what Monty runs.
 	Source string
-	// Awaits says that the program awaits: its calls of tools are then under way
-	// at once, and their answers are futures.
+	// Awaits reports whether the program uses await. Its tool calls then start at once,
+	// and their answers are futures.
 	Awaits bool
-	// Catches says that the program names ToolError: a failed tool then raises
-	// [ToolErrorClass], and else the class that is Python's idiom.
+	// Catches reports whether the program names ToolError. A failed tool then raises
+	// [ToolErrorClass], and otherwise the class that Python programs expect.
 	Catches bool
-	// Spelled are names in subscripts, such as tools["docker-compose"], by the
-	// identifiers that they became.
+	// Spelled maps identifiers to the names in subscripts that they replaced, such as
+	// tools["docker-compose"].
 	Spelled map[string]string
 
 	name  string
 	lines []string // of the author's text
 	edits []edit
-	// calls are where tools are called, for those that are told of too late.
+	// calls are the tool calls, to find the one behind a late error.
 	calls  []call
 	script *script
 	known  *tools
-	// earlier are names that programs before this one of the session have bound.
+	// earlier are the names that earlier programs of the session have bound.
 	earlier []string
 }
 
-// ToolErrorClass stands for ToolError, since Monty has no classes of exceptions
-// but Python's own. Nothing else raises this one: there are no files.
+// ToolErrorClass stands for ToolError, because Monty has only Python's own exception
+// classes. Nothing else raises this one, because there are no files.
 const ToolErrorClass = "NotADirectoryError"
 
-// ErrorDetails is the function that gives the details of a caught error.
+// ErrorDetails is the name of the function that returns the details of a caught error.
 const ErrorDetails = "toolroom_error_details"
 
-// Prepare makes a program ready, or says why it is refused. Earlier are the names
-// that [Ready.Bound] gave of the program before it in its session.
+// Prepare prepares a program, or returns why it is refused. Earlier is what [Ready.Bound]
+// returned for the previous program of its session.
 func Prepare(p bridge.Program, earlier []string) (*Ready, *bridge.Failure) {
 	s := newScript(p.Source)
 	for _, name := range earlier {
@@ -68,14 +68,13 @@ func Prepare(p bridge.Program, earlier []string) (*Ready, *bridge.Failure) {
 	return ready, nil
 }
 
-// Bound are the names that the program binds for the programs after it in its
-// session, and those that were bound before it, in order. It rather names one too
-// many.
+// Bound returns, in order, the names that this program and earlier ones bind for later
+// programs of the session. It may return a name too many.
 func (r *Ready) Bound() []string {
 	return slices.Sorted(maps.Keys(r.script.global))
 }
 
-// problem is why a program is refused, and where.
+// problem is the reason why a program is refused, and its position.
 type problem struct {
 	at      int // byte
 	message string
@@ -88,8 +87,8 @@ func (r *Ready) failure(kind bridge.FailureKind, p *problem) *bridge.Failure {
 	return f
 }
 
-// Forgotten says that the answer of a call was never awaited. Which call is
-// known where there is only one that is not awaited at once.
+// Forgotten returns the failure of a program that never awaited the answer of a call. It
+// has the position of the call if only one is not awaited at once.
 func (r *Ready) Forgotten() *bridge.Failure {
 	for _, c := range r.calls {
 		if !c.awaited && c.tool != nil {

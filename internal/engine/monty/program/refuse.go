@@ -30,7 +30,7 @@ func set(names string) map[string]bool {
 	return m
 }
 
-// surrogate tells whether a literal has an escape of half a surrogate pair.
+// surrogate reports whether a literal has an escape of half a surrogate pair.
 func surrogate(literal string) bool {
 	quote := strings.IndexAny(literal, `"'`)
 	if quote < 0 || strings.ContainsAny(literal[:quote], "rRbB") {
@@ -85,7 +85,7 @@ func (s *script) refuse(p bridge.Program, awaits bool) *problem {
 	return nil
 }
 
-// surrogateAfter tells whether the rest of the line behind the beginning of an f-string has
+// surrogateAfter reports whether the rest of the line behind the beginning of an f-string has
 // such an escape. It searches a line once, and notes in searched how far.
 func (s *script) surrogateAfter(at int, searched *int) bool {
 	quote := strings.IndexAny(s.source[at:], `"'`)
@@ -113,7 +113,7 @@ func (s *script) refuseWord(i int, awaits bool) string {
 	return ""
 }
 
-// awaitedCommand tells whether the brackets that end at i are those of a call
+// awaitedCommand reports whether the brackets that end at i are those of a call
 // of a tool, and not those around an await.
 func (s *script) awaitedCommand(i int) bool {
 	open := s.pair[i]

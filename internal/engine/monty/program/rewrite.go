@@ -60,7 +60,7 @@ func member(start, stop int, name string) edit {
 	return edit{start, stop, "." + name + strings.Repeat(" ", max(stop-start-len(name)-1, 0))}
 }
 
-// byID tells whether the bracket at an index opens a call by id, which gives a
+// byID reports whether the bracket at an index opens a call by id, which gives a
 // dict whatever it calls.
 func (s *script) byID(open int) bool { return s.at(open-1).is("call_tool") || s.at(open-1).is("run") }
 

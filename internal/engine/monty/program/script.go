@@ -61,7 +61,7 @@ func (s *script) at(i int) token {
 	return s.tokens[i]
 }
 
-// free tells whether the token is a name by itself, and not a member of another
+// free reports whether the token is a name by itself, and not a member of another
 // or the name of an argument.
 func (s *script) free(i int) bool {
 	return s.at(i).kind == word && !s.at(i-1).is(".") && !(s.at(i).depth > 0 && s.at(i+1).is("="))

@@ -53,7 +53,7 @@ func (r *Ready) Types(declare func(awaits bool) string) (t Types, ok bool) {
 	return Types{Source: unchecked + "\n" + r.Source, Stubs: b.String()}, true
 }
 
-// namesTools tells whether the program names a tool below a namespace.
+// namesTools reports whether the program names a tool below a namespace.
 func (r *Ready) namesTools() bool {
 	for _, t := range r.known.ids {
 		if strings.Contains(r.Source, t.Path[len(t.Path)-1]) {
@@ -215,7 +215,7 @@ func (s *script) callee(i int) int {
 	return begin
 }
 
-// certain tells whether the path at an index means the tool that it seems to: it
+// certain reports whether the path at an index means the tool that it seems to: it
 // begins with a name of ours, or with one that is bound once, to a tool.
 func (s *script) certain(known *tools, i int) bool {
 	name := s.tokens[i].text
@@ -249,7 +249,7 @@ func (s *script) binding(name string) int {
 	return -1
 }
 
-// spread tells whether a call has arguments that only show when it runs.
+// spread reports whether a call has arguments that only show when it runs.
 func (s *script) spread(c call) bool {
 	return slices.ContainsFunc(s.tokens[c.open:c.last], func(t token) bool {
 		return t.depth == s.tokens[c.open].depth+1 && (t.is("*") || t.is("**"))
@@ -260,7 +260,7 @@ func literal(t token) bool {
 	return t.kind == text || t.kind == number || t.kind == template || t.is("[") || t.is("{") || t.is("True") || t.is("False")
 }
 
-// disjoint tells whether no value of the type found can be one of the type
+// disjoint reports whether no value of the type found can be one of the type
 // expected, as the type checker writes them. Of types that it does not know it
 // says no.
 func disjoint(expected, found string) bool {
