@@ -24,6 +24,11 @@ type workshop struct {
 
 func newWorkshop(t *testing.T, config string) workshop {
 	t.Helper()
+	return workshopIn(t, t.TempDir(), config)
+}
+
+func workshopIn(t *testing.T, home, config string) workshop {
+	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("functions need the sandboxes of Linux")
 	}
@@ -31,7 +36,7 @@ func newWorkshop(t *testing.T, config string) workshop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := app.Options{Home: t.TempDir(), Helper: self, Environ: os.Environ()}
+	o := app.Options{Home: home, Helper: self, Environ: os.Environ()}
 	if config != "" {
 		o.ConfigFile = t.TempDir() + "/toolroom.yaml"
 		if err := os.WriteFile(o.ConfigFile, []byte(config), 0o600); err != nil {

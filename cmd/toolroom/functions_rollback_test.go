@@ -286,3 +286,19 @@ func TestWrongArgumentsTakeAVersionBackOnlyIfTheVersionBeforeAcceptedThem(t *tes
 		t.Errorf("entry %+v, verdict %+v", e, e.Verdict)
 	}
 }
+
+// A server looks for the versions of other processes from time to time. This one, which does not
+// serve, never does.
+func TestAVersionIsReleasedAtOnceThoughAnotherProcessPushedIt(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	server, author := workshopIn(t, home, ""), workshopIn(t, home, "")
+	for version, source := range []string{doubleSource, doubleSource + "# 2\n"} {
+		if _, err := author.push("double.py", "# /// script\n# [tool.toolroom]\n# cases = [{name = \"one\", arguments = {x = 1}, expect = 2}]\n# ///\n"+source); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := server.Parts().Releases.Release(t.Context(), release.Order{Tool: "fn:double"}, "ada"); err != nil {
+			t.Errorf("version %d: %v", version+1, err)
+		}
+	}
+}

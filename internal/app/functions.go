@@ -63,7 +63,7 @@ func (a *App) openReleases(ctx context.Context) error {
 		Store:   a.store,
 		Inspect: a.inspectUpload,
 		Check:   a.checkFunctionID,
-		Run:     a.runner.Run,
+		Run:     a.runFresh,
 		Past:    a.pastArguments,
 		Fake:    run.WithFakes,
 		Observe: a.observe, Record: a.recordRelease,
@@ -77,6 +77,13 @@ func (a *App) openReleases(ctx context.Context) error {
 		return err
 	}
 	return a.served.refresh(ctx)
+}
+
+// runFresh runs a call of a version that another process may just have stored, such as
+// toolroom tool push beside a server.
+func (a *App) runFresh(ctx context.Context, call toolroom.Call) *toolroom.Result {
+	a.served.catchUp(ctx)
+	return a.runner.Run(ctx, call)
 }
 
 func (a *App) releaseRules() release.Rules {
@@ -247,16 +254,19 @@ const releasePeriod = 300 * time.Millisecond
 
 func (s *releases) follow(ctx context.Context) {
 	every(ctx, releasePeriod, func() {
-		panics.Log(s.room.log, "reading releases", func() {
-			revision, err := s.room.store.ReleaseRevision(ctx)
-			if err == nil && revision != s.table.Load().Revision {
-				err = s.refresh(ctx)
-			}
-			if err != nil && ctx.Err() == nil {
-				s.room.log.Warn("cannot read the releases", "error", err)
-			}
-		})
+		panics.Log(s.room.log, "reading releases", func() { s.catchUp(ctx) })
 	})
+}
+
+// catchUp reads the releases if another process has changed them.
+func (s *releases) catchUp(ctx context.Context) {
+	revision, err := s.room.store.ReleaseRevision(ctx)
+	if err == nil && revision != s.table.Load().Revision {
+		err = s.refresh(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.room.log.Warn("cannot read the releases", "error", err)
+	}
 }
 
 // Snapshot implements [run.Releases].
