@@ -6,6 +6,9 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 SHORT    = $(if $(filter whole,$(SUITE)),,-short)
 # VET=-vet=off leaves out the part of vet that go test runs, after make lint.
 VET      =
+# Twice as many packages as processors are tested at once, for half of them wait for
+# processes and deadlines most of the time.
+BESIDE   = -p $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 
 .PHONY: dist definitions heavy microvm pyodide temporal stores s3 runtimes kubernetes help build test race lint fuzz bench peers integration conformance demo clean
@@ -21,12 +24,10 @@ build: ## build the programs into bin/
 # internal/app alone.
 test: export TOOLROOM_TEST_COMPILED ?= $(CURDIR)/.compiled
 test: ## run the tests and list what was skipped; needs only Go. SUITE=whole adds thousands of repetitions
-	GO=$(GO) $(GO) run ./test/report $(SHORT) $(VET) -count=1 -timeout 30m ./...
-	GO=$(GO) $(GO) run ./test/report -C drivers $(SHORT) $(VET) -count=1 -timeout 30m ./...
+	GO=$(GO) $(GO) run ./test/report $(SHORT) $(VET) $(BESIDE) -count=1 -timeout 30m ./... ./drivers/...
 
 race: ## run the tests under the race detector (needs a C compiler)
-	$(GO) test -race -timeout 30m ./...
-	$(GO) -C drivers test -race -timeout 30m ./...
+	$(GO) test -race $(BESIDE) -timeout 30m ./... ./drivers/...
 
 lint: ## run gofumpt, vet and staticcheck, and compile for the other systems
 	@test -z "$$(GOWORK=off $(GO) tool -modfile=tools/go.mod gofumpt -l . | tee /dev/stderr)" || { echo "run: GOWORK=off go tool -modfile=tools/go.mod gofumpt -w ."; exit 1; }

@@ -196,8 +196,9 @@ func TestAServerCannotWriteAConfigThatWasReplaced(t *testing.T) {
 	}
 	config := fmt.Sprintf(`policy: {rules: [rules.cedar]}
 sources:
-  nosy: {mcp: {command: %q, env: {%s: "1"}}, sandbox: {write: [%q]}}
-`, self, nosyVariable, dir)
+  nosy: {mcp: {command: %[1]q, env: {%[2]s: "1"}}, sandbox: {write: [%[3]q]}}
+  away: {mcp: {command: %[1]q, env: {%[2]s: "1"}}, sandbox: {write: [%[4]q]}}
+`, self, nosyVariable, dir, t.TempDir())
 	save(file, config)
 	save(rules, "permit (principal, action, resource);")
 	r := open(t, app.Options{Home: t.TempDir(), Helper: self, ConfigFile: file, Environ: os.Environ()})
@@ -213,6 +214,10 @@ sources:
 			t.Errorf("%s: %s is %q (%v): %s, %v", when, filepath.Base(file), after, err, result.Text(), result.Error)
 		}
 	}
+	// Its /tmp ends with the sandbox.
+	if result := r.Run(t.Context(), toolroom.Call{Tool: "away:write", Arguments: json.RawMessage(`{"path":"/tmp/mark"}`)}); result.Error != nil {
+		t.Fatal(result.Error)
+	}
 	held("at first", file)
 	held("at first", rules)
 	save(file, config+"# changed\n")
@@ -226,4 +231,7 @@ sources:
 	}
 	held("after the rules were saved", rules)
 	held("after the rules were saved", file)
+	if result := r.Run(t.Context(), toolroom.Call{Tool: "away:read", Arguments: json.RawMessage(`{"path":"/tmp/mark"}`)}); result.Text() != "mine" {
+		t.Errorf("a server that cannot write them has started anew: %s, %v", result.Text(), result.Error)
+	}
 }

@@ -314,21 +314,28 @@ func (st *starter) own(granted []sandbox.Folder) ([]sandbox.Folder, error) {
 	return append(fixed, hidden...), nil
 }
 
-// fixedIn returns a text that changes when a file that the program of a source must not change
-// has been replaced by another one. The kernel takes the mount over such a file away from
+// fixedIn returns a text that changes when a file that the program of a source must not change,
+// in a folder that it may write, has been replaced by another one. The kernel takes the mount over such a file away from
 // every sandbox that is open, so that the program could write the new one.
 func (a *App) fixedIn(s config.Source, c *config.Config) string {
 	if s.Sandbox == nil || len(s.Sandbox.Write) == 0 {
 		return ""
 	}
+	st := &starter{app: a}
 	var out []string
-	for _, file := range append(a.policyFiles(c), a.o.ConfigFile) {
-		real, err := filepath.EvalSymlinks(file)
+	for _, path := range s.Sandbox.Write {
+		full, err := st.folder(path)
 		if err != nil {
-			continue // there is no file to change
+			continue
 		}
-		if id, err := fileIdentity(real); err == nil {
-			out = append(out, id)
+		for _, file := range append(a.policyFiles(c), a.o.ConfigFile) {
+			real, err := filepath.EvalSymlinks(file)
+			if err != nil || inside(sandbox.Folder{Source: full}, real) == "" {
+				continue // there is no file that it could change
+			}
+			if id, err := fileIdentity(real); err == nil {
+				out = append(out, id)
+			}
 		}
 	}
 	return strings.Join(out, " ")

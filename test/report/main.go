@@ -1,5 +1,5 @@
 // Command report runs go test with its arguments, prints what go test prints, and at the
-// end the tests that were skipped, by reason: report [-C FOLDER] ARGUMENTS.
+// end the tests that were skipped, by reason: report ARGUMENTS.
 package main
 
 import (
@@ -16,12 +16,7 @@ import (
 )
 
 func main() {
-	args := os.Args[1:]
-	cmd := exec.Command(cmp.Or(os.Getenv("GO"), "go"))
-	if len(args) > 1 && args[0] == "-C" {
-		cmd.Dir, args = args[1], args[2:]
-	}
-	cmd.Args = append(cmd.Args, append([]string{"test", "-json"}, args...)...)
+	cmd := exec.Command(cmp.Or(os.Getenv("GO"), "go"), append([]string{"test", "-json"}, os.Args[1:]...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
