@@ -112,6 +112,12 @@ func MustTool[In, Out any](s Spec[In, Out]) Tool {
 // Text returns a text as the content of a result.
 func Text(text string) []toolroom.Content { return []toolroom.Content{toolroom.TextContent(text)} }
 
+var lineEnds = strings.NewReplacer("\n", `\n`, "\r", `\r`)
+
+// FileName returns a file's name for a list with one file in a line: a line end in the name
+// would make it look like two files.
+func FileName(name string) string { return lineEnds.Replace(name) }
+
 // Arguments returns the arguments of an example. It panics if v cannot be written as JSON.
 func Arguments(v map[string]any) json.RawMessage {
 	data, err := jsonx.Marshal(v)

@@ -292,6 +292,17 @@ func TestListedPathsCanBeRead(t *testing.T) {
 	}
 }
 
+func TestAFileWithALineEndInItsNameIsOneLine(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	k.put("a\nb.txt", "needle\n")
+	for tool, args := range map[string]map[string]any{"list": {}, "search": {"query": "needle", "files_only": true}} {
+		if _, text, err := k.call(tool, args); err != nil || !strings.Contains(text, `a\nb.txt`) || strings.Contains(text, "\nb.txt") {
+			t.Errorf("%s: %q, %v", tool, text, err)
+		}
+	}
+}
+
 func TestSearchFindsLinesLikeGrep(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)

@@ -125,7 +125,7 @@ func entryOf(dir string, e folder.Entry) Entry {
 func (r ListResult) text() string {
 	var b strings.Builder
 	for _, e := range r.Entries {
-		b.WriteString(e.Path)
+		b.WriteString(builtin.FileName(e.Path))
 		switch e.Type {
 		case "folder":
 			b.WriteString("/")

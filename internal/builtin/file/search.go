@@ -326,10 +326,11 @@ func (r SearchResult) text(in SearchArgs) string {
 	var b strings.Builder
 	if in.FilesOnly {
 		for _, f := range r.Files {
-			b.WriteString(f + "\n")
+			b.WriteString(builtin.FileName(f) + "\n")
 		}
 	}
 	for i, m := range r.Matches {
+		m.Path = builtin.FileName(m.Path)
 		for j, line := range m.Before {
 			fmt.Fprintf(&b, "%s-%d-%s\n", m.Path, m.Line-len(m.Before)+j, line)
 		}

@@ -228,6 +228,16 @@ func TestWordsThatLookLikeOptionsAreNoOptions(t *testing.T) {
 	}
 }
 
+func TestAFileWithALineEndInItsNameIsOneLine(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	r.put("a\nb.txt", "")
+	out, err := r.pack.Call(t.Context(), &source.Request{Tool: toolroom.MustParseID("git:status"), Arguments: json.RawMessage("{}"), Emit: func(toolroom.Event) {}})
+	if err != nil || !strings.Contains(out.Content[0].Text, `untracked  a\nb.txt`) {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
 // A repository may have an author of its own, which is not the one of other repositories.
 func TestACommitHasTheAuthorOfItsRepository(t *testing.T) {
 	t.Parallel()

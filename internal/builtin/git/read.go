@@ -149,9 +149,9 @@ func (s Status) text() string {
 		case f.Staged:
 			where = "staged"
 		}
-		fmt.Fprintf(&b, "%s  %s", f.State, f.Path)
+		fmt.Fprintf(&b, "%s  %s", f.State, builtin.FileName(f.Path))
 		if f.From != "" {
-			b.WriteString(" (was " + f.From + ")")
+			b.WriteString(" (was " + builtin.FileName(f.From) + ")")
 		}
 		if where != "" {
 			b.WriteString("  " + where)

@@ -172,7 +172,7 @@ func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	if len(via) > maxRedirects {
 		return toolroom.Errorf(toolroom.CodeUpstreamError, "%s redirects more than %d times", first.Host, maxRedirects).
-			WithHint("set base_url to the final URL")
+			WithHint("set the source's URL to the final one")
 	}
 	if req.URL.Host == first.Host && req.URL.Scheme == first.Scheme {
 		return nil
@@ -189,7 +189,7 @@ func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
 		return nil
 	}
 	return toolroom.Errorf(toolroom.CodeUpstreamError, "%s redirects to %s://%s, which is another host", first.Host, req.URL.Scheme, req.URL.Host).
-		WithHint("set base_url to the final URL; if you know the other host, redirect_hosts can allow it")
+		WithHint("set the source's URL to the final one; if you know the other host, redirect_hosts can allow it")
 }
 
 func (c *Client) allowsHost(host, hostname string) bool {

@@ -40,18 +40,18 @@ func (x *exchange) failure(ctx context.Context, err error) error {
 	case errors.As(err, &dns):
 		e := x.unavailable(err, "the host name cannot be resolved")
 		e.Retryable = !dns.IsNotFound
-		return e.WithHint("check the host in the source's base_url")
+		return e.WithHint("check the host of the source's URL")
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return x.unavailable(err, "the connection was refused").
-			WithHint("start the service, or check host and port in the source's base_url")
+			WithHint("start the service, or check host and port of the source's URL")
 	case errors.As(err, &certificate):
 		e := x.unavailable(err, "its certificate is not trusted")
 		e.Retryable = false
-		return e.WithHint("install the certificate's authority on this machine, or correct base_url")
+		return e.WithHint("install the certificate's authority on this machine, or correct the source's URL")
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &notTLS):
 		e := x.unavailable(err, "it does not speak TLS")
 		e.Retryable = false
-		return e.WithHint("use http:// in base_url, or the port that speaks TLS")
+		return e.WithHint("use http:// in the source's URL, or the port that speaks TLS")
 	case errors.As(err, &network) && network.Op == "dial":
 		return x.unavailable(err, "it cannot be reached")
 	default:
