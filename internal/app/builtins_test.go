@@ -173,6 +173,36 @@ func TestPacksAreTurnedOnAndOff(t *testing.T) {
 	}
 }
 
+func TestAToolOfAPackThatIsOffSaysHowToTurnItOn(t *testing.T) {
+	t.Parallel()
+	for tool, want := range map[string]string{"k8s:pods": "builtin: {k8s: {}}", "screen:capture": "builtin: {media: {}}", "minio:share": "builtin: {storage: {}}"} {
+		w := newWorkshop(t, "")
+		if r := w.call(tool, nil); r.OK() || r.Error.Code != toolroom.CodeToolNotFound || !strings.Contains(r.Error.Hint, want) {
+			t.Errorf("%s: %+v", tool, r.Error)
+		}
+	}
+	w := newWorkshop(t, "builtin: {media: {}}")
+	if r := w.call("media:sendd", nil); r.OK() || !strings.Contains(r.Error.Hint, "media:send") || strings.Contains(r.Error.Hint, "turn") {
+		t.Errorf("%+v", r.Error)
+	}
+}
+
+// A namespace that moves to another pack must be named here, too.
+func TestEachToolOfAServiceIsKnownWhenItIsOff(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, "builtin: {media: {}, k8s: {}, google: {}, storage: {url: 'http://127.0.0.1:9', bucket: b, access_key: a, secret_key: 'secret://s3/key'}}")
+	off := newWorkshop(t, "")
+	there := builtinTools(t, off.App, toolroom.Identity{})
+	for _, id := range builtinTools(t, w.App, toolroom.Identity{}) {
+		if slices.Contains(there, id) {
+			continue
+		}
+		if r := off.call(id, nil); r.OK() || !strings.Contains(r.Error.Hint, "turn them on") {
+			t.Errorf("%s: %+v", id, r.Error)
+		}
+	}
+}
+
 // calls are valid calls of every tool, in an order in which they can be made.
 func (w *workshop) calls() []toolroom.Call {
 	var list []toolroom.Call

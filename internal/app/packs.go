@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -29,6 +30,21 @@ import (
 // contested are the namespaces of built-in tools that a source of the config may have, too: it
 // takes precedence.
 var contested = []string{"git", "image", "audio", "screen", "camera", "gmail", "calendar", "docs", "drive", "tasks"}
+
+// serviceNamespaces are the packs that services makes, by the namespaces of their tools.
+var serviceNamespaces = map[string]string{
+	"minio": "storage", "k8s": "k8s", "media": "media", "image": "media", "audio": "media", "screen": "media", "camera": "media",
+	"gmail": "google", "calendar": "google", "docs": "google", "drive": "google", "tasks": "google",
+}
+
+// offHint says how to turn on the pack of a namespace that has no tools.
+func offHint(namespace string) string {
+	pack := serviceNamespaces[namespace]
+	if pack == "" {
+		return ""
+	}
+	return fmt.Sprintf("the tools of %s are built in and off: turn them on in toolroom.yaml: builtin: {%s: {}}", namespace, pack)
+}
 
 // services makes the packs that are off unless the config has a section for them.
 func (a *App) services(c *config.Config, on func(pack string) bool, folders *folder.Folders) ([]*builtin.Pack, error) {

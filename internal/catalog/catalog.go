@@ -94,6 +94,8 @@ type Options struct {
 	// Reserved returns an error if only a built-in provider may offer tools of a
 	// namespace; nil permits all.
 	Reserved func(namespace string) error
+	// Off returns how to get the tools of a namespace that has none here, or "".
+	Off func(namespace string) string
 	// Shared is called once for each further provider of an id, with the provider that
 	// serves the id.
 	Shared func(id toolroom.ID, serves string, providers []string)
@@ -111,6 +113,7 @@ type Catalog struct {
 	schemas  *schema.Cache
 	changes  *changes
 	reserved func(namespace string) error
+	off      func(namespace string) string
 	told     func(id toolroom.ID, serves string, providers []string)
 
 	mu     sync.RWMutex
@@ -150,6 +153,9 @@ func New(o Options) *Catalog {
 	if o.Reserved == nil {
 		o.Reserved = func(string) error { return nil }
 	}
+	if o.Off == nil {
+		o.Off = func(string) string { return "" }
+	}
 	if o.Shared == nil {
 		o.Shared = func(toolroom.ID, string, []string) {}
 	}
@@ -161,6 +167,7 @@ func New(o Options) *Catalog {
 		schemas:     o.Schemas,
 		changes:     newChanges(o.Coalesce),
 		reserved:    o.Reserved,
+		off:         o.Off,
 		told:        o.Shared,
 		offers:      map[toolroom.ID][]*Entry{},
 		byName:      map[string][]toolroom.ID{},

@@ -213,6 +213,11 @@ func (c *Catalog) notFound(spelling string, visible func(*Entry) bool) *toolroom
 		}
 		return e
 	}
+	if namespace, _, _ := strings.Cut(spelling, ":"); len(c.toolsOf(namespace, nil)) == 0 {
+		if e.Hint = c.off(namespace); e.Hint != "" {
+			return e
+		}
+	}
 	found := c.Search(spelling, SearchOptions{Limit: maxCandidates, View: View{Visible: visible}})
 	// A word in a description does not make a tool the one that was meant.
 	found.Hits = slices.DeleteFunc(found.Hits, func(h toolroom.Hit) bool {

@@ -362,7 +362,7 @@ func (r *Recorder) commit(ctx context.Context) bool {
 			r.opts.Journal.committed(group[len(group)-1].Entry)
 		}
 		r.failure = nil
-	case ctx.Err() == nil:
+	case ctx.Err() == nil || r.failure == nil:
 		r.failure = unready(err)
 	}
 	r.announce()

@@ -145,8 +145,12 @@ func unknownProperty(l leaf, u unknown, owner *jsonschema.Schema, keyword string
 }
 
 // meantProperty returns the property of s that a misspelt name means. A list or an object is
-// meant for a property that takes one: if the nearest does not, for the only one that does.
+// meant for a property that takes one: if the nearest does not, for the only one that does. An
+// abbreviation of the only required property, such as cmd of command, is not another's misspelling.
 func meantProperty(name string, value any, known []string, s *jsonschema.Schema) (string, bool) {
+	if s != nil && len(s.Required) == 1 && abbreviates(name, s.Required[0]) && slices.Contains(known, s.Required[0]) {
+		return s.Required[0], true
+	}
 	meant, ok := nearest.Of(name, known)
 	kind := typeOfContainer(value)
 	if !ok || kind == "" || takes(propertySchema(s, meant), kind) {
@@ -160,6 +164,23 @@ func meantProperty(name string, value any, known []string, s *jsonschema.Schema)
 		return fitting[0], true
 	}
 	return "", false
+}
+
+// abbreviates reports whether a short name has the first letter of a longer one, and then others
+// of it in their order.
+func abbreviates(short, long string) bool {
+	if len(short) < 3 || len(short) >= len(long) || short[0] != long[0] {
+		return false
+	}
+	rest := long
+	for i := range len(short) {
+		at := strings.IndexByte(rest, short[i])
+		if at < 0 {
+			return false
+		}
+		rest = rest[at+1:]
+	}
+	return true
 }
 
 // typeOfContainer is the type of a list or an object; of others, which take the type that is

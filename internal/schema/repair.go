@@ -68,7 +68,12 @@ func (j *judge) repair(document any) (json.RawMessage, bool) {
 		slices.SortStableFunc(leaves, func(a, b leaf) int {
 			return cmp.Or(cmp.Compare(a.turn(), b.turn()), comparePaths(a.path, b.path))
 		})
-		m := mender{judge: j, filler: newFiller(), document: document}
+		m := mender{judge: j, filler: newFiller(), document: document, missing: map[string]int{}, dropped: map[string][]any{}}
+		for _, l := range leaves {
+			if _, ok := l.cause.(missing); ok && len(l.path) > 0 {
+				m.missing[pointerTo(l.path[:len(l.path)-1])]++
+			}
+		}
 		for _, l := range leaves {
 			if work -= m.cost(l); work < 0 {
 				return nil, false
@@ -98,6 +103,10 @@ type mender struct {
 	judge    *judge
 	filler   *filler
 	document any
+	// How many properties an object lacks, and the values of those that were dropped from it,
+	// by its path.
+	missing map[string]int
+	dropped map[string][]any
 }
 
 // cost is how much work it is to mend a leaf: names are compared with all those that are known,
@@ -124,12 +133,15 @@ func (m *mender) mend(l leaf) {
 		holder, _ := lookup(m.document, l.path[:len(l.path)-1])
 		object, _ := holder.(map[string]any)
 		name := l.path[len(l.path)-1]
+		at := pointerTo(l.path[:len(l.path)-1])
 		switch c := l.cause.(type) {
 		case unknown:
-			rename(object, name, owner)
+			if value, there := object[name]; there && !rename(object, name, owner) {
+				m.dropped[at] = append(m.dropped[at], value)
+			}
 			return
 		case missing:
-			m.fillIn(object, c.name, owner)
+			m.fillIn(object, at, c.name, owner)
 			return
 		case *kind.FalseSchema:
 			delete(object, name)
@@ -149,22 +161,24 @@ func (m *mender) mend(l leaf) {
 	}
 }
 
-// rename gives a misspelt property its name, or drops it.
-func rename(object map[string]any, name string, owner *jsonschema.Schema) {
-	value, there := object[name]
-	if !there {
-		return
-	}
+// rename gives a misspelt property its name. It drops one that means no other, and reports false.
+func rename(object map[string]any, name string, owner *jsonschema.Schema) bool {
+	value := object[name]
 	delete(object, name)
-	if meant, ok := meantProperty(name, value, propertyNames(owner), owner); ok {
-		if _, taken := object[meant]; !taken {
-			object[meant] = value
-		}
+	meant, ok := meantProperty(name, value, propertyNames(owner), owner)
+	if !ok {
+		return false
 	}
+	if _, taken := object[meant]; !taken {
+		object[meant] = value
+	}
+	return true
 }
 
-// fillIn adds a missing property: under its misspelt name if there is one.
-func (m *mender) fillIn(object map[string]any, name string, owner *jsonschema.Schema) {
+// fillIn adds a missing property: with the value under its misspelt name if there is one, or with
+// that of another name, if one value was dropped, one is missing, and its type takes it: many
+// callers say pattern for query, or file_path for path.
+func (m *mender) fillIn(object map[string]any, at, name string, owner *jsonschema.Schema) {
 	if _, there := object[name]; there || object == nil {
 		return
 	}
@@ -176,7 +190,28 @@ func (m *mender) fillIn(object map[string]any, name string, owner *jsonschema.Sc
 			return
 		}
 	}
-	object[name] = m.filler.fill(propertySchema(owner, name), name)
+	property := propertySchema(owner, name)
+	if dropped := m.dropped[at]; len(dropped) == 1 && m.missing[at] == 1 && isPlainly(property, dropped[0]) {
+		object[name] = dropped[0]
+		return
+	}
+	object[name] = m.filler.fill(property, name)
+}
+
+// isPlainly reports whether a schema asks for the type of a value, and permits neither few values
+// nor one form of a text.
+func isPlainly(s *jsonschema.Schema, value any) bool {
+	if s == nil || s.Types == nil || s.Enum != nil || s.Const != nil || s.Pattern != nil {
+		return false
+	}
+	kind := typeOfContainer(value)
+	switch value.(type) {
+	case string:
+		kind = "string"
+	case bool:
+		kind = "boolean"
+	}
+	return kind != "" && slices.Contains(s.Types.ToStrings(), kind)
 }
 
 // mendValue returns what to put in the place of a value.
