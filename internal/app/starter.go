@@ -246,10 +246,10 @@ func inside(g sandbox.Folder, path string) string {
 	return ""
 }
 
-// ownState returns the folders of Toolroom's own state, and ownFiles the files that decide what is
-// permitted.
+// ownState returns the folders of Toolroom's own state.
 func (st *starter) ownState() []string { return []string{st.app.home, st.app.storeFolder} }
 
+// ownFiles returns the files that decide what is permitted.
 func (st *starter) ownFiles() []string { return append(st.app.PolicyFiles(), st.app.o.ConfigFile) }
 
 // around returns the folders around the paths that own protects, to be mounted over themselves:
@@ -315,8 +315,9 @@ func (st *starter) own(granted []sandbox.Folder) ([]sandbox.Folder, error) {
 }
 
 // fixedIn returns a text that changes when a file that the program of a source must not change,
-// in a folder that it may write, has been replaced by another one. The kernel takes the mount over such a file away from
-// every sandbox that is open, so that the program could write the new one.
+// in a folder that it may write, has been replaced by another one. The kernel takes the mount
+// over such a file away from every sandbox that is open, so that the program could write the
+// new one.
 func (a *App) fixedIn(s config.Source, c *config.Config) string {
 	if s.Sandbox == nil || len(s.Sandbox.Write) == 0 {
 		return ""

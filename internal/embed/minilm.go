@@ -15,8 +15,8 @@ const OfficialModel = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab
 // maxTokens is the length at which texts are cut, as the model was trained.
 const maxTokens = 256
 
-// A Model is a loaded BERT encoder of the kind of all-MiniLM-L6-v2, in Go alone. Its methods are safe for concurrent use. It holds its
-// weights in memory: 90 MB for all-MiniLM-L6-v2.
+// A Model is a loaded BERT encoder of the kind of all-MiniLM-L6-v2, in Go alone. Its methods
+// are safe for concurrent use. It holds its weights in memory: 90 MB for all-MiniLM-L6-v2.
 type Model struct {
 	shape  shape
 	digest string

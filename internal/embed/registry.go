@@ -18,7 +18,7 @@ import (
 	"github.com/toolroom/toolroom/internal/atomicfile"
 )
 
-// MiniLM is the kind of a model in a folder. The other kinds are those of package remote.
+// MiniLM is the kind of a [Model] in a folder. The other kinds are those of a [Remote].
 const MiniLM = "minilm"
 
 // An Entry says where an embedder is.

@@ -236,6 +236,23 @@ func TestCloseGivesUpWithItsContextAndCountsTheLoss(t *testing.T) {
 	})
 }
 
+// One Close may have more time than another, which gives up for both.
+func TestACloseThatAnotherOneEndsSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRecorder(&fakeStore{space: math.MaxInt64, delay: time.Hour}, RecorderOptions{})
+		appendCalls(t, r, "a")
+		patient := make(chan error)
+		go func() { patient <- r.Close(t.Context()) }()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for _, err := range []error{r.Close(ctx), <-patient} {
+			if err == nil || !strings.Contains(err.Error(), "context canceled") {
+				t.Errorf("Close = %v, want the reason", err)
+			}
+		}
+	})
+}
+
 func TestAClosedRecorderRefusesReceipts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{space: math.MaxInt64, err: errors.New("locked")}

@@ -125,7 +125,7 @@ type bag struct {
 
 // manyWords is the weight of a schema above which a word counts in it once: a program with a
 // hundred flags has each word of its trade in many of them. At half of it, the operations of
-// GitHub's document lose to the small ones beside them; package bench's sets do not care.
+// GitHub's document rank below small ones that fit worse; the figures of package bench stay the same.
 const manyWords = 150
 
 func analyse(d Document) *bag {

@@ -81,7 +81,7 @@ func reply(body []byte, tools int) []byte {
 			if i > 0 {
 				name += strconv.Itoa(i)
 			}
-			list = append(list, `{"name":"`+name+`","description":"Greet somebody by name","inputSchema":{"type":"object","properties":{"name":{"type":"string"}}}}`)
+			list = append(list, `{"name":"`+name+`","description":"Greet somebody by name","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object","properties":{"name":{"type":"string"}}}}`)
 		}
 		result = `{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[` + strings.Join(list, ",") + `]}`
 	}

@@ -9,7 +9,7 @@ import (
 
 // The names that connect a rewritten module with its host functions.
 const (
-	// FuelModule and ImportName name the imported function without
+	// FuelModule and FuelImport name the imported function without
 	// parameters or results that is called when the counter is below zero.
 	FuelModule = "toolroom_fuel"
 	FuelImport = "tick"
