@@ -7,8 +7,8 @@ SHORT    = $(if $(filter whole,$(SUITE)),,-short)
 # VET=-vet=off leaves out the part of vet that go test runs, after make lint.
 VET      =
 # Twice as many packages as processors are tested at once, for half of them wait for
-# processes and deadlines most of the time.
-BESIDE   = -p $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
+# processes and deadlines most of the time. Whole suites compute.
+BESIDE   = $(if $(filter whole,$(SUITE)),,-p $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN)))
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 
 .PHONY: dist definitions heavy microvm pyodide temporal stores s3 runtimes kubernetes help build test race lint fuzz bench peers integration conformance demo clean
@@ -27,7 +27,7 @@ test: ## run the tests and list what was skipped; needs only Go. SUITE=whole add
 	GO=$(GO) $(GO) run ./test/report $(SHORT) $(VET) $(BESIDE) -count=1 -timeout 30m ./... ./drivers/...
 
 race: ## run the tests under the race detector (needs a C compiler)
-	$(GO) test -race $(BESIDE) -timeout 30m ./... ./drivers/...
+	$(GO) test -race -timeout 30m ./... ./drivers/...
 
 lint: ## run gofumpt, vet and staticcheck, and compile for the other systems
 	@test -z "$$(GOWORK=off $(GO) tool -modfile=tools/go.mod gofumpt -l . | tee /dev/stderr)" || { echo "run: GOWORK=off go tool -modfile=tools/go.mod gofumpt -w ."; exit 1; }

@@ -5,9 +5,9 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-# One test of each kind: programs, calls in both directions, limits and isolation, network
+# One test of each kind: programs, calls in both directions, limits, attacks of programs and guests, network
 # access, the remains of a killed VM, warm sandboxes, and differences between VMs.
-part='-short -run TestTheSuite|TestAProgramCannot|TestAMachineThat|TestAGuestsEnd|TestAFullDisk|TestAKilledMonitor|TestRestoredMachines|TestMachinesWait'
+part='-short -run TestTheSuite|TestAProgramCannot|TestAMachineThat|TestAGuestsEnd|TestAGuestThat|TestAFullDisk|TestAKilledMonitor|TestRestoredMachines|TestMachinesWait'
 [ "${1:-part}" != whole ] || part=
 
 if ! command -v qemu-system-x86_64 >/dev/null || ! command -v mmdebstrap >/dev/null || ! command -v lz4 >/dev/null; then

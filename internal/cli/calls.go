@@ -100,6 +100,9 @@ func (f *callFilter) query() (toolroom.ReceiptQuery, error) {
 			return q, err
 		}
 	}
+	if strings.ContainsAny(f.tool, "*?") {
+		return q, usage("list the tools of a namespace: toolroom tools --namespace NAME", "--tool takes the id of one tool, and %q is a pattern", f.tool)
+	}
 	between, err := selection(f.since, f.until)
 	if err != nil {
 		return q, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -27,16 +28,49 @@ func For[T any]() (json.RawMessage, error) { return Infer(reflect.TypeFor[T]()) 
 // [json.RawMessage] and interfaces any value. Types that have no JSON form, or
 // refer to themselves, are an error that names them.
 func Infer(t reflect.Type) (json.RawMessage, error) {
-	return infer(t, func(s *jsonschema.Schema) {
-		if slices.Equal(s.Types, []string{"null", "array"}) {
-			s.Type, s.Types = "array", nil
-		}
+	return once(inferredKey{t, "arguments"}, func() (json.RawMessage, error) {
+		return infer(t, func(s *jsonschema.Schema) {
+			if slices.Equal(s.Types, []string{"null", "array"}) {
+				s.Type, s.Types = "array", nil
+			}
+		})
 	})
+}
+
+// inferredKey names an inferred schema: the type, and for what it was inferred.
+type inferredKey struct {
+	t    reflect.Type
+	form string
+}
+
+// inferredTexts has the schemas that were inferred: a string for each inferredKey. Each room
+// of a program has the same built-in tools.
+var inferredTexts sync.Map
+
+// once returns what infer returned for the key before, or calls it. It keeps no failures.
+func once(k inferredKey, infer func() (json.RawMessage, error)) (json.RawMessage, error) {
+	if text, ok := inferredTexts.Load(k); ok {
+		return json.RawMessage(text.(string)), nil
+	}
+	text, err := infer()
+	if err != nil {
+		return nil, err
+	}
+	inferredTexts.Store(k, string(text))
+	return text, nil
 }
 
 // InferWith is like [Infer], for a struct, and adds members such as enum or default to the
 // schemas of the properties named.
 func InferWith(t reflect.Type, members map[string]map[string]any) (json.RawMessage, error) {
+	form, err := jsonx.Marshal(members)
+	if err != nil {
+		return nil, fmt.Errorf("schema of Go type %s: %w", t, err)
+	}
+	return once(inferredKey{t, "arguments with " + string(form)}, func() (json.RawMessage, error) { return inferWith(t, members) })
+}
+
+func inferWith(t reflect.Type, members map[string]map[string]any) (json.RawMessage, error) {
 	var problem error
 	isRoot := true
 	text, err := infer(t, func(s *jsonschema.Schema) {
@@ -69,12 +103,14 @@ func InferWith(t reflect.Type, members map[string]map[string]any) (json.RawMessa
 // InferResult is [Infer] for values that Go encodes: there a nil slice, map or
 // []byte becomes null, and the schema says so.
 func InferResult(t reflect.Type) (json.RawMessage, error) {
-	return infer(t, func(s *jsonschema.Schema) {
-		isMap := s.Type == "object" && s.Properties == nil && s.AdditionalProperties != nil
-		isBytes := s.Type == "string" && s.ContentEncoding != ""
-		if isMap || isBytes {
-			s.Type, s.Types = "", []string{"null", s.Type}
-		}
+	return once(inferredKey{t, "result"}, func() (json.RawMessage, error) {
+		return infer(t, func(s *jsonschema.Schema) {
+			isMap := s.Type == "object" && s.Properties == nil && s.AdditionalProperties != nil
+			isBytes := s.Type == "string" && s.ContentEncoding != ""
+			if isMap || isBytes {
+				s.Type, s.Types = "", []string{"null", s.Type}
+			}
+		})
 	})
 }
 

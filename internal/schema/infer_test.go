@@ -88,3 +88,43 @@ func TestATypeWithoutAJSONFormIsNamed(t *testing.T) {
 		}
 	}
 }
+
+func TestASchemaThatIsInferredAgainIsNobodyElses(t *testing.T) {
+	t.Parallel()
+	type again struct {
+		List []string `json:"list"`
+	}
+	typ := reflect.TypeFor[again]()
+	forms := map[string]func() (json.RawMessage, error){
+		"arguments": func() (json.RawMessage, error) { return Infer(typ) },
+		"a result":  func() (json.RawMessage, error) { return InferResult(typ) },
+		"with members": func() (json.RawMessage, error) {
+			return InferWith(typ, map[string]map[string]any{"list": {"minItems": 1}})
+		},
+		"other members": func() (json.RawMessage, error) {
+			return InferWith(typ, map[string]map[string]any{"list": {"minItems": 2}})
+		},
+	}
+	seen := map[string]string{}
+	for name, infer := range forms {
+		first, err := infer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := string(first)
+		if other, ok := seen[want]; ok {
+			t.Errorf("%s has the schema of %s: %s", name, other, want)
+		}
+		seen[want] = name
+		clear(first)
+		if second, err := infer(); err != nil || string(second) != want {
+			t.Errorf("%s: %s, %v; the first time %s", name, second, err, want)
+		}
+	}
+	missing := map[string]map[string]any{"none": {}}
+	for range 2 {
+		if _, err := InferWith(typ, missing); err == nil {
+			t.Error("a property that does not exist was taken")
+		}
+	}
+}

@@ -46,6 +46,7 @@ const moduleAPI = "__toolroom_module_toolroom__"
 // for the function that the main file exports as entry. If it is local, the file does not
 // export it. Nothing of it runs. A failure names the place of the mistake.
 func NewBundle(files map[string]string, main, entry string, local bool, packages Packages) (*Bundle, *bridge.Failure) {
+	left := maxExported
 	all := enums{some: slices.ContainsFunc(slices.Collect(maps.Values(files)), func(text string) bool { return strings.Contains(text, "enum") })}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if loaders[pathpkg.Ext(name)] == api.LoaderNone {
@@ -54,6 +55,9 @@ func NewBundle(files map[string]string, main, entry string, local bool, packages
 		u := all.measure(files[name])
 		if u == nil {
 			u = all.bad()
+		}
+		if left -= exportsOf(files[name]); u == nil && left < 0 {
+			u = &unbounded{0, "its files have too many exports for their size: export what others need"}
 		}
 		if u != nil {
 			f := &bridge.Failure{Kind: bridge.FailSyntax, Type: "SyntaxError", Message: "it is not parsed: " + u.reason, File: name}

@@ -84,3 +84,20 @@ func TestExportsOfAllNamesAreCountedBeforeTheyAreMade(t *testing.T) {
 		t.Errorf("%+v, %+v", b, f)
 	}
 }
+
+// esbuild reports each export that is there twice, and reads its line for that.
+func TestExportsAreCountedBeforeTheyAreRead(t *testing.T) {
+	t.Parallel()
+	for text, fits := range map[string]bool{
+		strings.Repeat("function f(){}export {f};", 10_000):                                   false,
+		"function f(){}export {" + strings.Repeat("f,", 25_000) + "}":                         false,
+		"function f(){}\nexport {\n" + strings.Repeat("f as\nf,\n", 9_000) + "}":              false,
+		strings.Repeat("export const x = 1\n", 50) + "// " + strings.Repeat("a, b ", 100_000): true,
+		"const l = [" + strings.Repeat("1,", 100_000) + "];export function run() {return l}":  true,
+	} {
+		_, f := js.NewBundle(map[string]string{"main.js": text, "o.js": ""}, "main.js", "run", false, js.Packages{})
+		if crowded := f != nil && strings.Contains(f.Message, "too many exports"); crowded == fits {
+			t.Errorf("%.50q: %+v", text, f)
+		}
+	}
+}

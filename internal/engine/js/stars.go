@@ -26,6 +26,22 @@ const gap = `(?:[^\w$"'` + "`" + `{}()*/]|/\*(?s:.*?)\*/|//[^\n\r\x{2028}\x{2029
 // starred matches `export * from "…"`, also in a text or comment, where it does no harm.
 var starred = regexp.MustCompile(`\bexport` + gap + `\*` + gap + `from` + gap + `("[^"\n]*"|'[^'\n]*')`)
 
+// exported matches the beginning of an export, with its list of names.
+var exported = regexp.MustCompile(`\bexport\b(?:[^{}"'` + "`" + `;]*\{[^}]*\})?`)
+
+// maxExported bounds the exports of all files, each times the length of its file. esbuild
+// reports all that are there twice, and reads the file up to there for each.
+const maxExported = 300_000_000
+
+// exportsOf returns the exports of a file, each times the length of the file.
+func exportsOf(text string) int {
+	exports := 0
+	for _, one := range exported.FindAllString(text, -1) {
+		exports += 1 + strings.Count(one, ",")
+	}
+	return exports * len(text)
+}
+
 // plain returns the text of a file in which each `export * from "…"` only imports.
 func (s *stars) plain(file, text string) string {
 	plain := starred.ReplaceAllString(text, "import $1")
