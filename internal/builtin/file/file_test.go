@@ -386,9 +386,31 @@ func TestSearchLeavesOutFilesThatRulesForbid(t *testing.T) {
 	if out, err := k.pack.Call(t.Context(), req); err != nil || strings.Contains(out.Content[0].Text, "private") || strings.Contains(out.Content[0].Text, ".env") || strings.Contains(out.Content[0].Text, "keys") || !strings.Contains(out.Content[0].Text, "data/plain.txt") {
 		t.Errorf("a list: %+v, %v", out, err)
 	}
-	req = request("read", "", map[string]any{"path": "data/plain.txt"})
+	req = request("write", "", map[string]any{"path": "data/plain.txt"})
 	if k.pack.(source.Predictor).Enforces(req, rule("", "**/.env"), nil) {
-		t.Error("file:read enforces no rule")
+		t.Error("file:write enforces no rule")
+	}
+}
+
+// The policy judges the path of a call before the file is opened. Another program may make a
+// link on it lead elsewhere in between.
+func TestAFileIsReadAsItsPathIsWhenItIsOpened(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	k.put("secret/x", "secret")
+	k.put("plain/x", "plain")
+	if err := os.Symlink("secret", filepath.Join(k.dir, "a")); err != nil {
+		t.Fatal(err)
+	}
+	for path, denied := range map[string]bool{"a/x": true, "secret/x": true, "plain/x": false} {
+		req := request("read", "", map[string]any{"path": path})
+		req.Forbidden = []toolroom.Effect{{Kind: toolroom.EffectFile, Target: filepath.ToSlash(k.dir) + "/secret/**"}}
+		if !k.pack.(source.Predictor).Enforces(req, req.Forbidden[0], nil) {
+			t.Error("the rule is not passed to the call")
+		}
+		if out, err := k.pack.Call(t.Context(), req); (toolroom.CodeOf(err) == toolroom.CodeDenied) != denied || err != nil != denied {
+			t.Errorf("%s: %v, %v", path, out, err)
+		}
 	}
 }
 
