@@ -31,7 +31,7 @@ type EditResult struct {
 }
 
 func (f *files) edit() builtin.Tool {
-	plan := func(in EditArgs) (planned, found, error) {
+	plan := func(f *files, in EditArgs) (planned, found, error) {
 		before, info, err := f.Read(in.Path, maxChange)
 		if err != nil {
 			return planned{}, found{}, err
@@ -51,15 +51,17 @@ func (f *files) edit() builtin.Tool {
 		Predict: func(_ *source.Request, in EditArgs) []toolroom.Effect {
 			return append(reads(in.Path), writes(in.Path)...)
 		},
+		Enforces: aboutFiles,
 		Preview: func(_ context.Context, _ *source.Request, in EditArgs) (source.Preview, error) {
-			p, _, err := plan(in)
+			p, _, err := plan(f, in)
 			if err != nil {
 				return source.Preview{}, err
 			}
 			return preview([]change{p.change}), nil
 		},
 		Run: func(ctx context.Context, req *source.Request, in EditArgs) (EditResult, []toolroom.Content, error) {
-			p, how, err := plan(in)
+			f := f.under(req, "read", "write", "delete")
+			p, how, err := plan(f, in)
 			if err != nil {
 				return EditResult{}, nil, err
 			}

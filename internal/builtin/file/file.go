@@ -14,6 +14,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/folder"
+	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -51,6 +52,24 @@ type files struct {
 	undo undoStore
 	pdf  func(ctx context.Context, data []byte, first, last int) (string, int, error)
 }
+
+// under returns the tools' files without those that rules of the policy forbid to a call in one
+// of the modes: its run sees where a path leads by then.
+func (f *files) under(req *source.Request, modes ...string) *files {
+	forbidden := map[string]func(string) bool{}
+	for _, mode := range modes {
+		forbidden[mode] = policy.AboutFile(req.Forbidden, mode)
+	}
+	restricted := *f
+	restricted.Folders = f.Refusing(func(mode, real string) bool {
+		about := forbidden[mode]
+		return about != nil && about(filepath.ToSlash(real))
+	})
+	return &restricted
+}
+
+// aboutFiles reports whether a rule is about files. [files.under] enforces these.
+func aboutFiles(rule toolroom.Effect) bool { return rule.Kind == toolroom.EffectFile }
 
 func reads(path string) []toolroom.Effect {
 	return []toolroom.Effect{{Kind: toolroom.EffectFile, Mode: "read", Target: path}}

@@ -386,31 +386,59 @@ func TestSearchLeavesOutFilesThatRulesForbid(t *testing.T) {
 	if out, err := k.pack.Call(t.Context(), req); err != nil || strings.Contains(out.Content[0].Text, "private") || strings.Contains(out.Content[0].Text, ".env") || strings.Contains(out.Content[0].Text, "keys") || !strings.Contains(out.Content[0].Text, "data/plain.txt") {
 		t.Errorf("a list: %+v, %v", out, err)
 	}
-	req = request("write", "", map[string]any{"path": "data/plain.txt"})
-	if k.pack.(source.Predictor).Enforces(req, rule("", "**/.env"), nil) {
-		t.Error("file:write enforces no rule")
-	}
 }
 
 // The policy judges the path of a call before the file is opened. Another program may make a
 // link on it lead elsewhere in between.
-func TestAFileIsReadAsItsPathIsWhenItIsOpened(t *testing.T) {
+func TestRulesHoldWherePathsLeadWhenTheyAreOpened(t *testing.T) {
+	t.Parallel()
+	for tool, args := range map[string]func(path string) map[string]any{
+		"read":  func(path string) map[string]any { return map[string]any{"path": path} },
+		"write": func(path string) map[string]any { return map[string]any{"path": path, "content": "new"} },
+		"edit": func(path string) map[string]any {
+			return map[string]any{"path": path, "search": "text", "replace": "new"}
+		},
+		"patch": func(path string) map[string]any {
+			return map[string]any{"patch": "--- a/" + path + "\n+++ /dev/null\n@@ -1 +0,0 @@\n-text\n"}
+		},
+	} {
+		for path, denied := range map[string]bool{"a/x": true, "secret/x": true, "plain/x": false} {
+			t.Run(tool+" "+path, func(t *testing.T) {
+				t.Parallel()
+				k := newKit(t)
+				k.put("secret/x", "text\n")
+				k.put("plain/x", "text\n")
+				if err := os.Symlink("secret", filepath.Join(k.dir, "a")); err != nil {
+					t.Fatal(err)
+				}
+				req := request(tool, "", args(path))
+				req.Forbidden = []toolroom.Effect{{Kind: toolroom.EffectFile, Target: filepath.ToSlash(k.dir) + "/secret/**"}}
+				if !k.pack.(source.Predictor).Enforces(req, req.Forbidden[0], nil) {
+					t.Error("the rule is not passed to the call")
+				}
+				if out, err := k.pack.Call(t.Context(), req); (toolroom.CodeOf(err) == toolroom.CodeDenied) != denied || err != nil != denied {
+					t.Errorf("%v, %v", out, err)
+				}
+				if text, err := os.ReadFile(filepath.Join(k.dir, "secret/x")); err != nil || string(text) != "text\n" {
+					t.Errorf("the file is %q, %v", text, err)
+				}
+			})
+		}
+	}
+}
+
+// What is undone is judged in the same way.
+func TestAnUndoChangesNoFileThatIsForbiddenByThen(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
-	k.put("secret/x", "secret")
-	k.put("plain/x", "plain")
-	if err := os.Symlink("secret", filepath.Join(k.dir, "a")); err != nil {
+	k.put("plain/x", "old")
+	if _, _, err := k.call("write", map[string]any{"path": "plain/x", "content": "new"}); err != nil {
 		t.Fatal(err)
 	}
-	for path, denied := range map[string]bool{"a/x": true, "secret/x": true, "plain/x": false} {
-		req := request("read", "", map[string]any{"path": path})
-		req.Forbidden = []toolroom.Effect{{Kind: toolroom.EffectFile, Target: filepath.ToSlash(k.dir) + "/secret/**"}}
-		if !k.pack.(source.Predictor).Enforces(req, req.Forbidden[0], nil) {
-			t.Error("the rule is not passed to the call")
-		}
-		if out, err := k.pack.Call(t.Context(), req); (toolroom.CodeOf(err) == toolroom.CodeDenied) != denied || err != nil != denied {
-			t.Errorf("%s: %v, %v", path, out, err)
-		}
+	req := request("undo", "", map[string]any{})
+	req.Forbidden = []toolroom.Effect{{Kind: toolroom.EffectFile, Mode: "write", Target: filepath.ToSlash(k.dir) + "/plain/**"}}
+	if _, err := k.pack.Call(t.Context(), req); toolroom.CodeOf(err) != toolroom.CodeDenied {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -53,6 +53,7 @@ func (f *files) patch() builtin.Tool {
 			}
 			return effects
 		},
+		Enforces: aboutFiles,
 		Preview: func(_ context.Context, _ *source.Request, in PatchArgs) (source.Preview, error) {
 			changes, _, err := f.planPatch(in.Patch)
 			if err != nil {
@@ -65,6 +66,7 @@ func (f *files) patch() builtin.Tool {
 			return preview(all), nil
 		},
 		Run: func(ctx context.Context, req *source.Request, in PatchArgs) (PatchResult, []toolroom.Content, error) {
+			f := f.under(req, "read", "write", "delete")
 			changes, out, err := f.planPatch(in.Patch)
 			if err != nil {
 				return PatchResult{}, nil, err

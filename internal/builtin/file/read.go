@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +21,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/folder"
-	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -74,17 +72,14 @@ func (f *files) read() builtin.Tool {
 			"pages": {"pattern": "^[0-9]+(-[0-9]+)?$"},
 		},
 		Predict:  func(_ *source.Request, in ReadArgs) []toolroom.Effect { return reads(in.Path) },
-		Enforces: func(rule toolroom.Effect) bool { return rule.Kind == toolroom.EffectFile },
+		Enforces: aboutFiles,
 		Run: func(ctx context.Context, req *source.Request, in ReadArgs) (ReadResult, []toolroom.Content, error) {
+			f := f.under(req, "read")
 			file, err := f.Open(in.Path)
 			if err != nil {
 				return ReadResult{}, nil, err
 			}
 			defer file.Close()
-			// A link on the path may lead elsewhere since the policy has judged it.
-			if policy.AboutFile(req.Forbidden, "read")(filepath.ToSlash(file.Real)) {
-				return ReadResult{}, nil, toolroom.Errorf(toolroom.CodeDenied, "rules of the policy forbid reading %s", in.Path)
-			}
 			r := reader{files: f, in: in, file: file, out: ReadResult{Path: f.Absolute(in.Path), Encoding: "utf8", Size: file.Info.Size()}}
 			content, err := r.run(ctx)
 			return r.out, content, err

@@ -142,6 +142,7 @@ func (f *files) undoTool() builtin.Tool {
 			}
 			return effects
 		},
+		Enforces: aboutFiles,
 		Preview: func(_ context.Context, req *source.Request, in UndoArgs) (source.Preview, error) {
 			entries, _, err := f.undo.last(req, max(in.Count, 1))
 			if err != nil {
@@ -157,7 +158,7 @@ func (f *files) undoTool() builtin.Tool {
 			return preview(changes), nil
 		},
 		Run: func(ctx context.Context, req *source.Request, in UndoArgs) (UndoResult, []toolroom.Content, error) {
-			return f.undoLast(ctx, req, max(in.Count, 1))
+			return f.under(req, "write", "delete").undoLast(ctx, req, max(in.Count, 1))
 		},
 	})
 }

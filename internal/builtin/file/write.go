@@ -28,7 +28,7 @@ type WriteResult struct {
 }
 
 func (f *files) write() builtin.Tool {
-	plan := func(in WriteArgs) (change, fs.FileInfo, error) {
+	plan := func(f *files, in WriteArgs) (change, fs.FileInfo, error) {
 		c := change{path: in.Path, after: []byte(in.Content), keeps: true}
 		if in.Encoding == "base64" {
 			data, err := base64.StdEncoding.DecodeString(in.Content)
@@ -59,12 +59,14 @@ func (f *files) write() builtin.Tool {
 		},
 		Arguments: map[string]builtin.Property{"path": {"minLength": 1}, "encoding": {"enum": []string{"utf8", "base64"}, "default": "utf8"}},
 		Predict:   func(_ *source.Request, in WriteArgs) []toolroom.Effect { return writes(in.Path) },
+		Enforces:  aboutFiles,
 		Preview: func(_ context.Context, _ *source.Request, in WriteArgs) (source.Preview, error) {
-			c, _, err := plan(in)
+			c, _, err := plan(f, in)
 			return preview([]change{c}), err
 		},
 		Run: func(ctx context.Context, req *source.Request, in WriteArgs) (WriteResult, []toolroom.Content, error) {
-			c, _, err := plan(in)
+			f := f.under(req, "write", "delete")
+			c, _, err := plan(f, in)
 			if err != nil {
 				return WriteResult{}, nil, err
 			}

@@ -25,6 +25,16 @@ type Folders struct {
 	dirs []string // absolute, without links
 	// hidden may not be used at all, and fixed may not be changed.
 	hidden, fixed []string
+	refuse        func(mode, real string) bool // may be nil
+}
+
+// Refusing returns the folders without the files that refuse reports: it is asked with a mode,
+// read, write or delete, and the path without links of what was opened. A link on the way may
+// lead elsewhere since somebody has judged the path that a call names.
+func (f *Folders) Refusing(refuse func(mode, real string) bool) *Folders {
+	restricted := *f
+	restricted.refuse = refuse
+	return &restricted
 }
 
 // Options protect paths inside the folders.
@@ -320,13 +330,19 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(info, named)
 }
 
-func (f *Folders) check(path, real string, change bool) error {
+// read is the mode of effects on files that only read them.
+const read = "read"
+
+func (f *Folders) check(path, real, mode string) error {
 	for _, hidden := range f.hidden {
 		if below(hidden, real) {
 			return toolroom.Errorf(toolroom.CodeDenied, "%s belongs to Toolroom itself and is not shown to tools", path)
 		}
 	}
-	if !change {
+	if f.refuse != nil && f.refuse(mode, real) {
+		return toolroom.Errorf(toolroom.CodeDenied, "the policy has a rule that forbids to %s %s", mode, path)
+	}
+	if mode == read {
 		return nil
 	}
 	if inGitFolder(real) {
@@ -408,7 +424,7 @@ func (f *Folders) admit(opened *os.File, real, path string) (*File, error) {
 		err = regular(path, info)
 	}
 	if err == nil {
-		err = f.check(path, real, false)
+		err = f.check(path, real, read)
 	}
 	if err != nil {
 		opened.Close()
@@ -482,7 +498,7 @@ func (f *Folders) Write(path string, data []byte, before fs.FileInfo) error {
 		return err
 	}
 	defer p.Close()
-	if err := f.check(path, filepath.Join(p.real, p.name), true); err != nil {
+	if err := f.check(path, filepath.Join(p.real, p.name), "write"); err != nil {
 		return err
 	}
 	perm := fs.FileMode(0o644)
@@ -541,7 +557,7 @@ func (f *Folders) Remove(path string) error {
 		return err
 	}
 	defer p.Close()
-	if err := f.check(path, filepath.Join(p.real, p.name), true); err != nil {
+	if err := f.check(path, filepath.Join(p.real, p.name), "delete"); err != nil {
 		return err
 	}
 	info, err := p.Lstat(p.name)

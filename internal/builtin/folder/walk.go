@@ -81,7 +81,7 @@ func (f *Folders) OpenTree(name string) (*Tree, error) {
 	p := &place{Root: sub}
 	real, err := p.path(filepath.Join(dir, rel))
 	if err == nil {
-		err = f.check(name, real, false)
+		err = f.check(name, real, read)
 	}
 	if err != nil {
 		sub.Close()

@@ -118,7 +118,7 @@ func (up *upstream) died() bool {
 }
 
 // exitWait is how long a process that closed its output has to end.
-const exitWait = time.Second
+const exitWait = 3 * time.Second
 
 // ended reports whether the process has ended, or does so within exitWait.
 func (up *upstream) ended() bool {
