@@ -403,7 +403,7 @@ func TestExplainSaysHowRulesHold(t *testing.T) {
 		{"effect:host.delete:*.evil.example", "shell:exec", "curl -X DELETE $X", true, "allow"},
 		{"effect:host.delete:*.evil.example", "shell:exec", "curl http://a.evil.example; $X", false, "deny"},
 		{"effect:send", "shell:exec", "ls", false, "deny"},
-		{"effect:file:/srv/secret/**", "file:read", "", false, "allow"},
+		{"effect:file:/srv/secret/**", "file:read", "", true, "allow"},
 	} {
 		a := newAttacked(t, "sandbox", tt.rule)
 		arguments := a.arguments(map[string]any{"command": tt.command})
