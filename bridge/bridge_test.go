@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -330,6 +331,51 @@ func TestAGuestThatEndsWhenItIsCancelledRunsTheNextProgram(t *testing.T) {
 
 // Otherwise a guest that sends requests and does not read would block the
 // server's answers, and with them the run, for ever.
+// A guest may answer at the very moment at which it is given up. Then the run has failed, or
+// the connection serves the next one.
+func TestAnAnswerAtTheEndOfTheGracePeriodBreaksNoLaterRun(t *testing.T) {
+	t.Parallel()
+	const grace = 10 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		for range 500 {
+			host, guest := net.Pipe()
+			go func() {
+				w := bridge.NewWire(guest, 0)
+				_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{"versions", []bridge.Value{int64(1)}}}})
+				for {
+					f, _, err := w.Read()
+					switch {
+					case err != nil:
+						return
+					case f.Kind == bridge.Cancel:
+						time.Sleep(grace)
+						err = w.Write(bridge.Frame{Kind: bridge.Failed, Token: f.Token, Body: bridge.Map{{"kind", string(bridge.FailCancelled)}}})
+					case f.Body.Text("source") == "":
+						err = w.Write(bridge.Frame{Kind: bridge.Done, Token: f.Token})
+					}
+					if err != nil {
+						return
+					}
+				}
+			}()
+			conn, err := bridge.Accept(t.Context(), host, bridge.Options{Direct: true, Grace: grace})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			if _, err = conn.Run(ctx, bridge.Program{Source: "wait"}, quiet{}); err == nil {
+				synctest.Wait()
+				if _, err := conn.Run(t.Context(), bridge.Program{}, quiet{}); err != nil {
+					t.Errorf("the next run: %v", err)
+				}
+			}
+			cancel()
+			conn.Close()
+			guest.Close()
+		}
+	})
+}
+
 func TestAGuestThatDoesNotReadItsAnswersBlocksNothing(t *testing.T) {
 	t.Parallel()
 	for name, last := range map[string]bridge.Kind{"and asks no more": 0, "and is done": bridge.Done} {

@@ -127,8 +127,8 @@ func Accept(ctx context.Context, stream io.ReadWriteCloser, o Options) (*Conn, e
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // fails only if the stream has already ended
 	in, err := c.next()
-	if !stop() && err != nil {
-		err = context.Cause(ctx)
+	if !stop() {
+		err = context.Cause(ctx) // the connection is closed, or will be
 	}
 	if err == nil {
 		err = c.greet(in.frame, o.Token)
@@ -383,8 +383,16 @@ func (r *run) heed(ctx context.Context) (end func()) {
 	over, done := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(done)
-		timer := time.AfterFunc(r.conn.grace, func() { _ = r.conn.Close() }) // fails only if the stream has already ended
-		defer timer.Stop()
+		closed := make(chan struct{})
+		timer := time.AfterFunc(r.conn.grace, func() {
+			defer close(closed)
+			_ = r.conn.Close() // fails only if the stream has already ended
+		})
+		defer func() {
+			if !timer.Stop() {
+				<-closed // not later: the next run would lose the connection
+			}
+		}()
 		// If the guest reads nothing, this blocks until the connection is closed.
 		_ = r.conn.wire.Write(Frame{Kind: Cancel, Token: r.token, Body: Map{{"reason", context.Cause(ctx).Error()}}})
 		<-over

@@ -84,5 +84,8 @@ func begin(ctx context.Context, l *worker.Launcher, path string, version uint32)
 		}
 		return nil, "", fmt.Errorf("%w%s", err, s.StderrSuffix())
 	}
+	if !stop() {
+		return nil, "", context.Cause(ctx) // it is ended
+	}
 	return s, "", nil
 }
