@@ -106,7 +106,7 @@ func TestAFileThatIsSwappedDuringAWalkIsNotOpened(t *testing.T) {
 						f.Close()
 					}
 					if info, err := e.Info(); err == nil && info.Size() == int64(len("HIDDEN TEXT")) {
-						t.Errorf("the size of another file is told")
+						t.Errorf("the size of another file is shown")
 					}
 					return true
 				})
