@@ -16,9 +16,9 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/schema"
-	"github.com/toolroom/toolroom/internal/source/inflight"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -229,7 +229,7 @@ func (p *Pack) List() []toolroom.Tool {
 type packSource struct {
 	pack  *Pack
 	tools map[string]Tool
-	calls inflight.Group
+	calls deadline.Calls
 }
 
 func (s *packSource) Tools(context.Context) ([]toolroom.Tool, error) { return s.pack.List(), nil }

@@ -1,5 +1,6 @@
-// Package deadline provides deadlines that pause while a person is asked: the time of a
-// question does not count against any deadline around it.
+// Package deadline ends calls: at a deadline that pauses while a person is asked ([Timer]), and
+// when their source is closed ([Calls]). The time of a question does not count against any
+// deadline around it.
 package deadline
 
 import (

@@ -41,7 +41,7 @@ var order = []struct {
 	{name: "drivers of foreign engines", packages: []string{"drivers/docker", "drivers/containerd", "drivers/gvisor", "drivers/kubernetes", "drivers/microvm/...", "drivers/proxmox", "drivers/oci", "drivers/image"}, peers: true},
 	{name: "effects", packages: []string{"internal/effects/..."}, peers: true},
 	{name: "schemas", packages: []string{"internal/schema"}},
-	{name: "interfaces of sources", packages: []string{"source", "internal/source/inflight", "internal/source/secretref"}, peers: true},
+	{name: "interfaces of sources", packages: []string{"source", "internal/source/secretref"}, peers: true},
 	{name: "sources", packages: []string{"source/sourcetest", "internal/source/httpcall/..."}, peers: true},
 	{name: "adapters of sources", packages: []string{"internal/source/..."}},
 	{name: "policy", packages: []string{"internal/policy/..."}},

@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/internal/proc"
-	"github.com/toolroom/toolroom/internal/source/inflight"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -101,7 +101,7 @@ type Source struct {
 	o       Config
 	sheet   *sheet
 	changed func()
-	calls   inflight.Group
+	calls   deadline.Calls
 
 	mu   sync.Mutex
 	help map[string]*help // by sub-command; "" is the program

@@ -9,9 +9,9 @@ import (
 	"sync"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/schema"
-	"github.com/toolroom/toolroom/internal/source/inflight"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -87,7 +87,7 @@ func encode(out any) (*source.Output, error) {
 type Source struct {
 	mu    sync.RWMutex
 	funcs map[toolroom.ID]Func
-	calls inflight.Group
+	calls deadline.Calls
 }
 
 // Put adds or replaces a function.

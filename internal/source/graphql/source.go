@@ -19,9 +19,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/source/httpcall"
-	"github.com/toolroom/toolroom/internal/source/inflight"
 	"github.com/toolroom/toolroom/internal/source/secretref"
 	"github.com/toolroom/toolroom/source"
 )
@@ -60,7 +60,7 @@ type Source struct {
 	client    *httpcall.Client
 	wide      *httpcall.Client // of the introspection, whose answer may be larger
 	reading   chan struct{}
-	reads     inflight.Group
+	reads     deadline.Calls
 
 	mu         sync.Mutex
 	tools      []toolroom.Tool
@@ -142,7 +142,7 @@ func (s *Source) load(ctx context.Context) error {
 	case s.reading <- struct{}{}:
 		defer func() { <-s.reading }()
 	case <-ctx.Done():
-		return inflight.EndOf(ctx)
+		return deadline.EndOf(ctx)
 	}
 	s.mu.Lock()
 	known := s.schema
@@ -152,7 +152,7 @@ func (s *Source) load(ctx context.Context) error {
 	}
 	read, err := s.introspect(ctx)
 	if err != nil && ctx.Err() != nil {
-		return inflight.EndOf(ctx)
+		return deadline.EndOf(ctx)
 	}
 	var tools []toolroom.Tool
 	var operations map[toolroom.ID]*operation

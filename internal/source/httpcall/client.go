@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/egress"
-	"github.com/toolroom/toolroom/internal/source/inflight"
 	"github.com/toolroom/toolroom/internal/source/secretref"
 	"github.com/toolroom/toolroom/source"
 )
@@ -48,7 +48,7 @@ type Options struct {
 type Client struct {
 	options Options
 	http    *http.Client
-	calls   inflight.Group
+	calls   deadline.Calls
 }
 
 // NewClient returns a client, which must be closed.

@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/source/inflight"
+	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -25,7 +25,7 @@ import (
 // text contains the URL with its query.
 func (x *exchange) failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return inflight.EndOf(ctx)
+		return deadline.EndOf(ctx)
 	}
 	var (
 		typed       *toolroom.Error

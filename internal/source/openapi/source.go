@@ -14,8 +14,8 @@ import (
 	"sync"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/source/httpcall"
-	"github.com/toolroom/toolroom/internal/source/inflight"
 	"github.com/toolroom/toolroom/internal/source/secretref"
 	"github.com/toolroom/toolroom/source"
 )
@@ -28,7 +28,7 @@ type Source struct {
 	options   Options
 	// reading lets one caller read the document while the others wait.
 	reading chan struct{}
-	reads   inflight.Group
+	reads   deadline.Calls
 
 	mu         sync.Mutex
 	client     *httpcall.Client
@@ -129,7 +129,7 @@ func (s *Source) load(ctx context.Context) (*description, error) {
 	case s.reading <- struct{}{}:
 		defer func() { <-s.reading }()
 	case <-ctx.Done():
-		return nil, inflight.EndOf(ctx)
+		return nil, deadline.EndOf(ctx)
 	}
 	s.mu.Lock()
 	found := s.found
@@ -140,7 +140,7 @@ func (s *Source) load(ctx context.Context) (*description, error) {
 
 	found, err = s.read(ctx)
 	if err != nil && ctx.Err() != nil {
-		return nil, inflight.EndOf(ctx)
+		return nil, deadline.EndOf(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

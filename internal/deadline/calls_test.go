@@ -1,4 +1,4 @@
-package inflight_test
+package deadline_test
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/deadline"
-	"github.com/toolroom/toolroom/internal/source/inflight"
 )
 
 func TestCloseEndsCallsAndWaitsForThem(t *testing.T) {
@@ -27,7 +26,7 @@ func TestCloseEndsCallsAndWaitsForThem(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var g inflight.Group
+				var g deadline.Calls
 				around, stop := test.around(t.Context())
 				defer stop()
 				ctx, done, err := g.Begin(around)
@@ -45,7 +44,7 @@ func TestCloseEndsCallsAndWaitsForThem(t *testing.T) {
 				if !ended {
 					t.Error("Close returned before the call was done")
 				}
-				if got := inflight.EndOf(ctx).Code; got != toolroom.CodeUpstreamUnavailable {
+				if got := deadline.EndOf(ctx).Code; got != toolroom.CodeUpstreamUnavailable {
 					t.Errorf("the call ended with %s, want upstream_unavailable", got)
 				}
 				g.Close()
@@ -64,7 +63,7 @@ func TestTheEndOfACallSaysWhy(t *testing.T) {
 	expired, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer cancel()
 
-	var g inflight.Group
+	var g deadline.Calls
 	for _, test := range []struct {
 		name string
 		ctx  context.Context
