@@ -16,8 +16,8 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/builtin/builtindocs"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/test/builtintest"
 )
 
 // workshop is a room with the built-in tools, in a workspace of its own.
@@ -456,7 +456,7 @@ func TestExamplesOfBuiltinToolsRun(t *testing.T) {
 	}
 	w.call("memory:write", map[string]any{"namespace": "user/preferences", "content": "short"})
 	w.call("memory:write", map[string]any{"namespace": "project", "content": "The deadline of the project is soon.\n"})
-	for _, pack := range builtindocs.Packs() {
+	for _, pack := range builtintest.Packs() {
 		for _, tool := range pack.Tools {
 			for _, example := range tool.Examples {
 				arguments := string(example.Arguments)

@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/builtin/google/googletest"
+	"github.com/toolroom/toolroom/test/double"
 )
 
 // A person logs in for a caller, whose calls then renew the token; nobody else's use it.
 func TestTheGoogleToolsUseTheLoginOfTheirCaller(t *testing.T) {
 	t.Parallel()
-	s := httptest.NewServer(googletest.Double())
+	s := httptest.NewServer(double.Google())
 	defer s.Close()
 	w := newWorkshop(t, fmt.Sprintf("builtin: {google: {client_id: id, client_secret: hush-hush, url: %q}}", s.URL))
 	ann := toolroom.Identity{Subject: "ann"}

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/builtin/builtindocs"
-	"github.com/toolroom/toolroom/internal/builtin/google/googletest"
+	"github.com/toolroom/toolroom/test/builtintest"
+	"github.com/toolroom/toolroom/test/double"
 )
 
 // hostile is a service that answers as badly as it is told to.
@@ -36,7 +36,7 @@ const (
 )
 
 func newHostile(t *testing.T) *hostile {
-	h := &hostile{login: googletest.Double()}
+	h := &hostile{login: double.Google()}
 	h.set(garbage)
 	h.Server = httptest.NewServer(h)
 	t.Cleanup(h.Close)
@@ -96,8 +96,8 @@ func serviceRoom(t *testing.T, h *hostile, more string) *workshop {
 // serviceCalls are calls of the tools that ask a service: their examples.
 func serviceCalls() []toolroom.Call {
 	var calls []toolroom.Call
-	for _, p := range builtindocs.Packs() {
-		if !builtindocs.Optional(p.Name) {
+	for _, p := range builtintest.Packs() {
+		if !builtintest.Optional(p.Name) {
 			continue
 		}
 		for _, tool := range p.Tools {

@@ -59,6 +59,7 @@ var order = []struct {
 	{name: "workflows", packages: []string{"drivers/temporal"}},
 	{name: "surfaces", packages: []string{"internal/server/...", "internal/toolflow", "internal/cli/..."}, peers: true},
 	{name: "the public server", packages: []string{"serve"}},
+	{name: "what tests share", packages: []string{"test/builtintest", "test/double"}},
 	{name: "mains", packages: []string{"cmd/...", "examples/...", "test/...", "drivers", "drivers/cmd/...", "drivers/test/...", "packaging"}},
 }
 

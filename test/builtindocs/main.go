@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/toolroom/toolroom/internal/builtin/builtindocs"
+	"github.com/toolroom/toolroom/test/builtintest"
 )
 
 func main() {
@@ -18,9 +18,9 @@ func main() {
 
 func run() error {
 	if len(os.Args) > 1 && os.Args[1] == "tools" {
-		return builtindocs.WriteTools(os.Stdout)
+		return builtintest.WriteTools(os.Stdout)
 	}
-	text, err := builtindocs.Markdown()
+	text, err := builtintest.Markdown()
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/builtin/builtindocs"
 )
 
 // number returns a kept id as a number.
@@ -51,7 +50,7 @@ func (r row) check(t *testing.T, out *toolroom.Result) {
 
 func TestEveryToolHasARow(t *testing.T) {
 	t.Parallel()
-	tools, err := builtindocs.Tools()
+	tools, err := Tools()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +156,7 @@ func abuses(tool toolroom.Tool, valid toolroom.Args) (invalid, strange []toolroo
 func TestInvalidHostileAndHugeArguments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
-	tools, err := builtindocs.Tools()
+	tools, err := Tools()
 	if err != nil {
 		t.Fatal(err)
 	}

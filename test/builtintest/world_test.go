@@ -15,8 +15,8 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/builtin/google/googletest"
 	"github.com/toolroom/toolroom/internal/guest"
+	"github.com/toolroom/toolroom/test/double"
 )
 
 // TestMain also runs helpers and guests, and the process that strace watches, because the
@@ -40,7 +40,7 @@ func services() http.Handler {
 	}
 	type object = map[string]any
 	mux := http.NewServeMux()
-	mux.Handle("/", googletest.Double())
+	mux.Handle("/", double.Google())
 	mux.HandleFunc("/site/", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprint(w, "<title>Page</title><h1>Page</h1><input aria-label=Name><p>text")

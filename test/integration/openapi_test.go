@@ -8,15 +8,15 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/source/openapi/openapitest"
+	"github.com/toolroom/toolroom/test/double"
 )
 
 func TestOpenAPIServiceAsASource(t *testing.T) {
-	service := httptest.NewServer(openapitest.New())
+	service := httptest.NewServer(double.NewPetstore())
 	t.Cleanup(service.Close)
 	r := newRoom(t, nil)
 	r.toolroom(0, "init", "--force")
-	r.toolroom(0, "sources", "add", "petstore", "--openapi", service.URL+"/openapi.yaml", "--base-url", service.URL+"/v1", "--header", "X-Api-Key="+openapitest.Key)
+	r.toolroom(0, "sources", "add", "petstore", "--openapi", service.URL+"/openapi.yaml", "--base-url", service.URL+"/v1", "--header", "X-Api-Key="+double.PetstoreKey)
 
 	if got := string(r.callJSON(0, "petstore:getPet", `{"id": 9007199254740993}`).Value); !strings.Contains(got, "9007199254740993") || !strings.Contains(got, "Tom") {
 		t.Errorf("the pet is %s", got)

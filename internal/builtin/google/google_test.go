@@ -11,15 +11,15 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/google"
-	"github.com/toolroom/toolroom/internal/builtin/google/googletest"
 	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/source"
+	"github.com/toolroom/toolroom/test/double"
 )
 
 // pack returns the tools for callers whose name is their token.
 func pack(t *testing.T, services ...string) *builtin.Pack {
 	t.Helper()
-	s := httptest.NewServer(googletest.Double())
+	s := httptest.NewServer(double.Google())
 	t.Cleanup(s.Close)
 	return google.Pack(google.Options{
 		Services: services, URL: s.URL, Transport: http.DefaultTransport, Configured: true,

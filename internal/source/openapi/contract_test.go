@@ -12,9 +12,9 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/source/openapi"
-	"github.com/toolroom/toolroom/internal/source/openapi/openapitest"
 	"github.com/toolroom/toolroom/source"
 	"github.com/toolroom/toolroom/source/sourcetest"
+	"github.com/toolroom/toolroom/test/double"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,9 +22,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func resolve(_ context.Context, ref string) (string, error) {
 	switch ref {
 	case "secret://pets/key":
-		return openapitest.Key, nil
+		return double.PetstoreKey, nil
 	case "secret://pets/admin":
-		return openapitest.Admin, nil
+		return double.PetstoreAdmin, nil
 	default:
 		return "", errors.New("unknown")
 	}
@@ -63,7 +63,7 @@ func call(t *testing.T, s source.Source, tool, arguments string) (*source.Output
 }
 
 func TestThePetStoreKeepsTheContractOfSources(t *testing.T) {
-	store := openapitest.New()
+	store := double.NewPetstore()
 	server := httptest.NewServer(store)
 	defer server.Close()
 	sourcetest.Run(t, sourcetest.Config{

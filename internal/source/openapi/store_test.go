@@ -13,14 +13,14 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/schema"
 	"github.com/toolroom/toolroom/internal/source/openapi"
-	"github.com/toolroom/toolroom/internal/source/openapi/openapitest"
+	"github.com/toolroom/toolroom/test/double"
 )
 
 func openStore(t *testing.T, auth map[string]string) *openapi.Source {
 	t.Helper()
-	server := httptest.NewServer(openapitest.New())
+	server := httptest.NewServer(double.NewPetstore())
 	t.Cleanup(server.Close)
-	return open(t, openapi.Config{Spec: write(t, string(openapitest.Document)), BaseURL: server.URL + "/v1", Auth: auth})
+	return open(t, openapi.Config{Spec: write(t, string(double.PetstoreDocument)), BaseURL: server.URL + "/v1", Auth: auth})
 }
 
 func tools(t *testing.T, s *openapi.Source) map[string]toolroom.Tool {
@@ -195,7 +195,7 @@ func TestOperationsAreSelected(t *testing.T) {
 		"nothing is like that name": {[]string{"Pet"}, nil, 0},
 	} {
 		s := open(t, openapi.Config{
-			Spec: write(t, string(openapitest.Document)), Include: test.include, Exclude: test.exclude,
+			Spec: write(t, string(double.PetstoreDocument)), Include: test.include, Exclude: test.exclude,
 		})
 		if got := len(tools(t, s)); got != test.want {
 			t.Errorf("%s: got %d operations, want %d", name, got, test.want)

@@ -1,6 +1,4 @@
-// Package openapitest is a small service with an OpenAPI document, for tests of
-// whatever imports such documents.
-package openapitest
+package double
 
 import (
 	_ "embed"
@@ -15,20 +13,19 @@ import (
 	"sync/atomic"
 )
 
-// Document describes the service in OpenAPI 3.0, as YAML. The service is at /v1
-// of wherever the Server is mounted.
+// PetstoreDocument describes [Petstore] in OpenAPI 3.0, as YAML. The service is at /v1.
 //
 //go:embed petstore.yaml
-var Document []byte
+var PetstoreDocument []byte
 
-// Credentials that the service takes: the API key for all operations, the
+// Credentials that a petstore takes: the API key for all operations, the
 // bearer token to remove pets.
 const (
-	Key   = "petstore-key"
-	Admin = "petstore-admin"
+	PetstoreKey   = "petstore-key"
+	PetstoreAdmin = "petstore-admin"
 )
 
-// Pet is what the service keeps.
+// Pet is what a petstore keeps.
 type Pet struct {
 	ID      int64    `json:"id"`
 	Name    string   `json:"name"`
@@ -38,9 +35,9 @@ type Pet struct {
 	Mother  *Pet     `json:"mother,omitempty"`
 }
 
-// Server is the service; it also serves its document at /openapi.yaml. It
+// Petstore is a service with an OpenAPI document, which it serves at /openapi.yaml. It
 // starts with three pets, of which the first has an id beyond 2^53.
-type Server struct {
+type Petstore struct {
 	mux     *http.ServeMux
 	waiting atomic.Int64
 
@@ -54,9 +51,9 @@ type Server struct {
 // FirstID is the id of the first pet, which a float64 cannot hold.
 const FirstID = 9007199254740993
 
-// New makes a service in memory.
-func New() *Server {
-	s := &Server{mux: http.NewServeMux(), photos: map[int64][]byte{}, byKey: map[string]*Pet{}, nextID: 100}
+// NewPetstore returns a service in memory.
+func NewPetstore() *Petstore {
+	s := &Petstore{mux: http.NewServeMux(), photos: map[int64][]byte{}, byKey: map[string]*Pet{}, nextID: 100}
 	s.pets = []*Pet{
 		{ID: FirstID, Name: "Tom", Species: "cat", Tags: []string{"grey", "old"}},
 		{ID: 2, Name: "Rex", Species: "dog", Tags: []string{"old"}},
@@ -64,7 +61,7 @@ func New() *Server {
 	}
 	s.mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
-		_, _ = w.Write(Document)
+		_, _ = w.Write(PetstoreDocument)
 	})
 	s.mux.HandleFunc("GET /v1/pets", s.withKey(s.list))
 	s.mux.HandleFunc("POST /v1/pets", s.withKey(s.create))
@@ -87,10 +84,10 @@ func New() *Server {
 }
 
 // Waiting is how many requests of the operation wait are held now.
-func (s *Server) Waiting() int { return int(s.waiting.Load()) }
+func (s *Petstore) Waiting() int { return int(s.waiting.Load()) }
 
 // ServeHTTP serves one request at a time, except those that wait.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Petstore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/v1/wait" {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -98,9 +95,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-func (s *Server) withKey(next http.HandlerFunc) http.HandlerFunc {
+func (s *Petstore) withKey(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Api-Key") != Key {
+		if r.Header.Get("X-Api-Key") != PetstoreKey {
 			problem(w, http.StatusUnauthorized, "the header X-Api-Key is missing or wrong")
 			return
 		}
@@ -108,7 +105,7 @@ func (s *Server) withKey(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func (s *Server) withPet(next func(http.ResponseWriter, *http.Request, *Pet)) http.HandlerFunc {
+func (s *Petstore) withPet(next func(http.ResponseWriter, *http.Request, *Pet)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id := r.PathValue("id")
 		i := slices.IndexFunc(s.pets, func(p *Pet) bool { return strconv.FormatInt(p.ID, 10) == id })
@@ -120,7 +117,7 @@ func (s *Server) withPet(next func(http.ResponseWriter, *http.Request, *Pet)) ht
 	}
 }
 
-func (s *Server) list(w http.ResponseWriter, r *http.Request) {
+func (s *Petstore) list(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	limit, start := 20, 0
 	if text := query.Get("limit"); text != "" {
@@ -159,7 +156,7 @@ func hasTags(pet *Pet, tags string) bool {
 	return true
 }
 
-func (s *Server) create(w http.ResponseWriter, r *http.Request) {
+func (s *Petstore) create(w http.ResponseWriter, r *http.Request) {
 	key := r.Header.Get("Idempotency-Key")
 	if pet, known := s.byKey[key]; known {
 		answer(w, http.StatusCreated, pet)
@@ -179,7 +176,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, pet)
 }
 
-func (s *Server) replace(w http.ResponseWriter, r *http.Request, pet *Pet) {
+func (s *Petstore) replace(w http.ResponseWriter, r *http.Request, pet *Pet) {
 	replacement, err := readPet(r)
 	if err != nil {
 		problem(w, http.StatusUnprocessableEntity, err.Error())
@@ -190,8 +187,8 @@ func (s *Server) replace(w http.ResponseWriter, r *http.Request, pet *Pet) {
 	answer(w, http.StatusOK, pet)
 }
 
-func (s *Server) remove(w http.ResponseWriter, r *http.Request, pet *Pet) {
-	if r.Header.Get("Authorization") != "Bearer "+Admin {
+func (s *Petstore) remove(w http.ResponseWriter, r *http.Request, pet *Pet) {
+	if r.Header.Get("Authorization") != "Bearer "+PetstoreAdmin {
 		problem(w, http.StatusForbidden, "only administrators remove pets")
 		return
 	}
@@ -199,7 +196,7 @@ func (s *Server) remove(w http.ResponseWriter, r *http.Request, pet *Pet) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func (s *Server) setPhoto(w http.ResponseWriter, r *http.Request, pet *Pet) {
+func (s *Petstore) setPhoto(w http.ResponseWriter, r *http.Request, pet *Pet) {
 	file, _, err := r.FormFile("image")
 	if err != nil {
 		problem(w, http.StatusUnprocessableEntity, err.Error())

@@ -1,4 +1,4 @@
-package builtindocs_test
+package builtintest
 
 import (
 	"bytes"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
-	"github.com/toolroom/toolroom/internal/builtin/builtindocs"
 	"github.com/toolroom/toolroom/internal/builtin/system"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/code"
@@ -30,7 +29,7 @@ type question struct {
 // keywords returns the questions that are keywords of the tools.
 func keywords(t *testing.T) []question {
 	t.Helper()
-	data, err := os.ReadFile("../questions.txt")
+	data, err := os.ReadFile("../../internal/builtin/questions.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +84,7 @@ func TestQuestionsFindTheirToolFirst(t *testing.T) {
 	if share := float64(first) / float64(len(all)); share < leastFirst {
 		t.Errorf("%d of %d questions find their tool first (%.3f)", first, len(all), share)
 	}
-	tools, err := builtindocs.Tools()
+	tools, err := Tools()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +116,7 @@ func TestQuestionsThatNobodyTunedForFindTheirTool(t *testing.T) {
 func TestToolsOfUsersAreFoundBesideTheBuiltin(t *testing.T) {
 	t.Parallel()
 	var index search.Index
-	builtins, err := builtindocs.Tools()
+	builtins, err := Tools()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +126,7 @@ func TestToolsOfUsersAreFoundBesideTheBuiltin(t *testing.T) {
 			Tags: tool.Tags, Keywords: tool.Keywords, Schema: tool.InputSchema, ReadOnly: tool.Hints.IsReadOnly(),
 		})
 	}
-	const metatool = "../../search/bench/testdata/metatool."
+	const metatool = "../../internal/search/bench/testdata/metatool."
 	for _, d := range lines[search.Document](t, metatool+"tools.jsonl") {
 		index.Put(d)
 	}
@@ -155,8 +154,8 @@ func ask(t *testing.T, all []question) (first, three int, asked map[string]int, 
 	t.Helper()
 	catalogs := map[string]*catalog.Catalog{"": catalogOf(t, "")}
 	packOf := map[string]string{}
-	for _, p := range builtindocs.Packs() {
-		if !builtindocs.Optional(p.Name) {
+	for _, p := range Packs() {
+		if !Optional(p.Name) {
 			continue
 		}
 		catalogs[p.Name] = catalogOf(t, p.Name)
@@ -188,8 +187,8 @@ func ask(t *testing.T, all []question) (first, three int, asked map[string]int, 
 func catalogOf(t *testing.T, more string) *catalog.Catalog {
 	t.Helper()
 	c := catalog.New(catalog.Options{})
-	for _, p := range builtindocs.Packs() {
-		if builtindocs.Optional(p.Name) && p.Name != more {
+	for _, p := range Packs() {
+		if Optional(p.Name) && p.Name != more {
 			continue
 		}
 		if err := c.SetBuiltin(p.Name, source.Source(p.Source()), p.List()); err != nil {
@@ -217,7 +216,7 @@ func catalogOf(t *testing.T, more string) *catalog.Catalog {
 func TestTheQuestionsAreInTheFormatOfBenchSearch(t *testing.T) {
 	t.Parallel()
 	var tools bytes.Buffer
-	if err := builtindocs.WriteTools(&tools); err != nil {
+	if err := WriteTools(&tools); err != nil {
 		t.Fatal(err)
 	}
 	var queries bytes.Buffer
@@ -238,11 +237,11 @@ func TestTheQuestionsAreInTheFormatOfBenchSearch(t *testing.T) {
 
 func TestTheReferenceIsCurrent(t *testing.T) {
 	t.Parallel()
-	want, err := builtindocs.Markdown()
+	want, err := Markdown()
 	if err != nil {
 		t.Fatal(err)
 	}
-	have, err := os.ReadFile("../../../docs/builtins.md")
+	have, err := os.ReadFile("../../docs/builtins.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +252,7 @@ func TestTheReferenceIsCurrent(t *testing.T) {
 
 func TestEachToolIsFullyDescribed(t *testing.T) {
 	t.Parallel()
-	tools, err := builtindocs.Tools()
+	tools, err := Tools()
 	if err != nil {
 		t.Fatal(err)
 	}

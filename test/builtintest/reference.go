@@ -1,6 +1,4 @@
-// Package builtindocs lists the definitions of all built-in tools, and writes their
-// reference from the schemas.
-package builtindocs
+package builtintest
 
 import (
 	"bytes"
@@ -109,21 +107,21 @@ func Markdown() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// schema is the part of a JSON Schema that the reference shows.
-type schema struct {
-	Type        any               `json:"type"`
-	Description string            `json:"description"`
-	Default     json.RawMessage   `json:"default"`
-	Enum        []string          `json:"enum"`
-	Properties  json.RawMessage   `json:"properties"`
-	Required    []string          `json:"required"`
-	Items       *schema           `json:"items"`
-	members     []string          // names of Properties in their order
-	parts       map[string]schema // Properties
+// jsonSchema is the part of a JSON Schema that the reference shows.
+type jsonSchema struct {
+	Type        any                   `json:"type"`
+	Description string                `json:"description"`
+	Default     json.RawMessage       `json:"default"`
+	Enum        []string              `json:"enum"`
+	Properties  json.RawMessage       `json:"properties"`
+	Required    []string              `json:"required"`
+	Items       *jsonSchema           `json:"items"`
+	members     []string              // names of Properties in their order
+	parts       map[string]jsonSchema // Properties
 }
 
-func parse(raw json.RawMessage) (schema, error) {
-	var s schema
+func parse(raw json.RawMessage) (jsonSchema, error) {
+	var s jsonSchema
 	if err := json.Unmarshal(raw, &s); err != nil || len(s.Properties) == 0 {
 		return s, err
 	}
@@ -191,7 +189,7 @@ func writeTool(b *bytes.Buffer, t toolroom.Tool) error {
 	return nil
 }
 
-func typeName(s schema) string {
+func typeName(s jsonSchema) string {
 	name := fmt.Sprint(s.Type)
 	if s.Items != nil {
 		name += " of " + fmt.Sprint(s.Items.Type)

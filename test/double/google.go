@@ -1,5 +1,5 @@
-// Package googletest provides a double of the APIs that package google uses.
-package googletest
+// Package double has services that stand for real ones in tests.
+package double
 
 import (
 	"encoding/base64"
@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Double is a server that answers like Google's APIs and its login, as they are documented.
-// It is strict: a request that the documentation does not allow is refused. For tests.
-func Double() http.Handler {
+// Google is a server that answers like Google's APIs and its login, as they are documented.
+// It is strict: a request that the documentation does not allow is refused.
+func Google() http.Handler {
 	type object = map[string]any
 	answer := func(w http.ResponseWriter, status int, v any) {
 		w.Header().Set("Content-Type", "application/json; charset=UTF-8")
