@@ -2,11 +2,8 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/nearest"
@@ -57,36 +54,8 @@ type tokenPage struct {
 	Next string `json:"next,omitempty"`
 }
 
-type tokensOutput struct {
-	Body tokenPage
-}
-
-type newTokenOutput struct {
-	Body NewToken
-}
-
-type reloadedOutput struct {
-	Body Reloaded
-}
-
 type nameInput struct {
 	Name string `path:"name" doc:"name of the source"`
-}
-
-func (s *Server) routeAdmin() {
-	register(s, huma.Operation{
-		OperationID: "list-tokens", Method: http.MethodGet, Path: "/tokens", Tags: []string{"tokens"},
-		Summary: "List the access tokens, newest first; operators only",
-	}, s.listTokens)
-	register(s, huma.Operation{
-		OperationID: "create-token", Method: http.MethodPost, Path: "/tokens", Tags: []string{"tokens"},
-		Summary: "Create an access token, whose text is in this answer alone; operators only", DefaultStatus: http.StatusCreated,
-		RequestBody: jsonBody[TokenRequest](s),
-	}, s.createToken)
-	register(s, huma.Operation{
-		OperationID: "revoke-token", Method: http.MethodDelete, Path: "/tokens/{id}", Tags: []string{"tokens"},
-		Summary: "Revoke an access token; operators only", DefaultStatus: http.StatusNoContent,
-	}, s.revokeToken)
 }
 
 // operate refuses callers that are no operators.
@@ -100,7 +69,7 @@ func operate(ctx context.Context, what string, offered bool) error {
 	return nil
 }
 
-func (s *Server) listTokens(ctx context.Context, in *Paging) (*tokensOutput, error) {
+func (s *Server) listTokens(ctx context.Context, in *Paging) (*jsonOutput[tokenPage], error) {
 	if err := operate(ctx, "see the tokens", s.o.Admin.Tokens != nil); err != nil {
 		return nil, err
 	}
@@ -111,14 +80,14 @@ func (s *Server) listTokens(ctx context.Context, in *Paging) (*tokensOutput, err
 	all = slices.Clone(all)
 	slices.Reverse(all)
 	list, next, err := Page(all, *in, func(t *token.Token) string { return t.ID })
-	return &tokensOutput{Body: tokenPage{Tokens: list, Next: next}}, err
+	return &jsonOutput[tokenPage]{tokenPage{Tokens: list, Next: next}}, err
 }
 
-func (s *Server) createToken(ctx context.Context, in *bodyInput) (*newTokenOutput, error) {
+func (s *Server) createToken(ctx context.Context, in *Exchange) (*jsonOutput[NewToken], error) {
 	if err := operate(ctx, "create tokens", s.o.Admin.Tokens != nil); err != nil {
 		return nil, err
 	}
-	body, err := readJSON[TokenRequest](&in.Exchange)
+	body, err := readJSON[TokenRequest](in)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +111,7 @@ func (s *Server) createToken(ctx context.Context, in *bodyInput) (*newTokenOutpu
 	if err := s.recorded(ctx, "tokens.create", body, err); err != nil {
 		return nil, err
 	}
-	return &newTokenOutput{Body: NewToken{t, text}}, nil
+	return &jsonOutput[NewToken]{NewToken{t, text}}, nil
 }
 
 func (s *Server) revokeToken(ctx context.Context, in *idInput) (*struct{}, error) {

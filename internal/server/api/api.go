@@ -99,18 +99,18 @@ type Approvals interface {
 type Server struct {
 	o       Options
 	api     huma.API
-	mux     *routes
+	mux     *patternMux
 	running running
 }
 
-// routes is a mux that knows its patterns.
-type routes struct {
+// patternMux is a mux that knows its patterns.
+type patternMux struct {
 	*http.ServeMux
 	patterns []string
 }
 
 // HandleFunc registers a handler. All routes of this package are registered by it.
-func (r *routes) HandleFunc(pattern string, handle func(http.ResponseWriter, *http.Request)) {
+func (r *patternMux) HandleFunc(pattern string, handle func(http.ResponseWriter, *http.Request)) {
 	r.patterns = append(r.patterns, pattern)
 	r.ServeMux.HandleFunc(pattern, handle)
 }
@@ -123,26 +123,9 @@ func New(o Options) *Server {
 	if o.KeepAlive == 0 {
 		o.KeepAlive = 15 * time.Second
 	}
-	s := &Server{o: o, mux: &routes{ServeMux: http.NewServeMux()}}
+	s := &Server{o: o, mux: &patternMux{ServeMux: http.NewServeMux()}}
 	s.api = humago.New(s.mux, apiConfig(o.Version))
-	s.routeTools()
-	s.routeCalls()
-	s.routeExecute()
-	s.routeReceipts()
-	s.routeStats()
-	s.routeRuns()
-	s.routeEvents()
-	s.routeApprovals()
-	s.routeApprovalEvents()
-	s.routeArtifacts()
-	s.routeSessions()
-	s.routeStubs()
-	s.routeReleases()
-	s.routeSources()
-	s.routeElevations()
-	s.routeApprovalRules()
-	s.routeAdmin()
-	s.routeOperate()
+	s.routes()
 	s.routeHealth()
 	s.routeDocument()
 	s.routeDocs()
@@ -234,7 +217,8 @@ func transformErrors(ctx huma.Context, _ string, v any) (any, error) {
 }
 
 // register adds an operation. Errors of its handler are returned as problems.
-func register[In, Out any](s *Server, op huma.Operation, handle func(context.Context, *In) (*Out, error)) {
+func register[In, Out any](s *Server, described operation, handle func(context.Context, *In) (*Out, error)) {
+	op := huma.Operation(described)
 	op.Path = Prefix + op.Path
 	if op.Responses == nil {
 		op.Responses = map[string]*huma.Response{}

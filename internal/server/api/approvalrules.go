@@ -2,10 +2,7 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"slices"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/identity"
@@ -13,35 +10,20 @@ import (
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
-type grantsOutput struct {
-	Body grantList
-}
-
 type grantList struct {
 	Rules []*toolroom.Grant `json:"rules"`
 	// Next is the cursor of the next page; empty at the end of the list.
 	Next string `json:"next,omitempty"`
 }
 
-func (s *Server) routeApprovalRules() {
-	register(s, huma.Operation{
-		OperationID: "list-approval-rules", Method: http.MethodGet, Path: "/approvals/rules", Tags: []string{"approvals"},
-		Summary: "List approval rules: your own, or all for operators",
-	}, s.listGrants)
-	register(s, huma.Operation{
-		OperationID: "remove-approval-rule", Method: http.MethodDelete, Path: "/approvals/rules/{id}", Tags: []string{"approvals"},
-		Summary: "Remove an approval rule", DefaultStatus: http.StatusNoContent,
-	}, s.removeGrant)
-}
-
-func (s *Server) listGrants(ctx context.Context, in *Paging) (*grantsOutput, error) {
+func (s *Server) listGrants(ctx context.Context, in *Paging) (*jsonOutput[grantList], error) {
 	grants, err := s.grants(ctx)
 	if err != nil {
 		return nil, err
 	}
 	slices.Reverse(grants)
 	grants, next, err := Page(grants, *in, func(g *toolroom.Grant) string { return g.ID })
-	return &grantsOutput{Body: grantList{Rules: grants, Next: next}}, err
+	return &jsonOutput[grantList]{grantList{Rules: grants, Next: next}}, err
 }
 
 // grants returns the grants that the caller may see: its own, or all for operators.

@@ -2,10 +2,7 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"slices"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
@@ -22,23 +19,10 @@ type approvalsInput struct {
 	State toolroom.ApprovalState `query:"state" enum:"pending,approved,declined,expired,cancelled" doc:"list only approvals in this state; omit for all"`
 }
 
-type approvalsOutput struct {
-	Body approvalList
-}
-
 type approvalList struct {
 	Approvals []*toolroom.Approval `json:"approvals"`
 	// Next is the cursor of the next page; empty at the end of the list.
 	Next string `json:"next,omitempty"`
-}
-
-type approvalOutput struct {
-	Body *toolroom.Approval
-}
-
-type answerInput struct {
-	ID string `path:"id"`
-	Exchange
 }
 
 // AnswerRequest is a person's answer. Approve is required.
@@ -50,22 +34,7 @@ type AnswerRequest struct {
 
 const maxComment = 2000
 
-func (s *Server) routeApprovals() {
-	register(s, huma.Operation{
-		OperationID: "list-approvals", Method: http.MethodGet, Path: "/approvals", Tags: []string{"approvals"},
-		Summary: "List approvals, newest first",
-	}, s.listApprovals)
-	register(s, huma.Operation{
-		OperationID: "get-approval", Method: http.MethodGet, Path: "/approvals/{id}", Tags: []string{"approvals"},
-		Summary: "Get an approval",
-	}, s.getApproval)
-	register(s, huma.Operation{
-		OperationID: "answer-approval", Method: http.MethodPost, Path: "/approvals/{id}", Tags: []string{"approvals"},
-		Summary: "Approve or decline a call", RequestBody: jsonBody[AnswerRequest](s),
-	}, s.answerApproval)
-}
-
-func (s *Server) listApprovals(ctx context.Context, in *approvalsInput) (*approvalsOutput, error) {
+func (s *Server) listApprovals(ctx context.Context, in *approvalsInput) (*jsonOutput[approvalList], error) {
 	if s.o.Approvals == nil {
 		return nil, noDesk()
 	}
@@ -76,15 +45,15 @@ func (s *Server) listApprovals(ctx context.Context, in *approvalsInput) (*approv
 	all = slices.DeleteFunc(slices.Clone(all), func(a *toolroom.Approval) bool { return !seesApproval(ctx, a) })
 	slices.Reverse(all)
 	list, next, err := Page(all, in.Paging, func(a *toolroom.Approval) string { return a.ID })
-	return &approvalsOutput{Body: approvalList{Approvals: list, Next: next}}, err
+	return &jsonOutput[approvalList]{approvalList{Approvals: list, Next: next}}, err
 }
 
-func (s *Server) getApproval(ctx context.Context, in *idInput) (*approvalOutput, error) {
+func (s *Server) getApproval(ctx context.Context, in *idInput) (*jsonOutput[*toolroom.Approval], error) {
 	a, err := s.approval(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	return &approvalOutput{Body: a}, nil
+	return &jsonOutput[*toolroom.Approval]{a}, nil
 }
 
 func (s *Server) approval(ctx context.Context, id string) (*toolroom.Approval, error) {
@@ -113,7 +82,7 @@ func (s *Server) approval(ctx context.Context, id string) (*toolroom.Approval, e
 	return a, nil
 }
 
-func (s *Server) answerApproval(ctx context.Context, in *answerInput) (*approvalOutput, error) {
+func (s *Server) answerApproval(ctx context.Context, in *itemInput) (*jsonOutput[*toolroom.Approval], error) {
 	body, err := readJSON[AnswerRequest](&in.Exchange)
 	if err != nil {
 		return nil, err
@@ -136,7 +105,7 @@ func (s *Server) answerApproval(ctx context.Context, in *answerInput) (*approval
 	if err != nil {
 		return nil, err
 	}
-	return &approvalOutput{Body: answered}, nil
+	return &jsonOutput[*toolroom.Approval]{answered}, nil
 }
 
 func seesApproval(ctx context.Context, a *toolroom.Approval) bool {

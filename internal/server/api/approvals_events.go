@@ -2,26 +2,16 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/toolroom/toolroom"
 )
 
 // approvalPoll is the interval at which the store is polled for approvals that other
 // processes have created or changed.
 const approvalPoll = 500 * time.Millisecond
-
-func (s *Server) routeApprovalEvents() {
-	register(s, huma.Operation{
-		OperationID: "follow-approvals", Method: http.MethodGet, Path: "/approvals/events", Tags: []string{"approvals"},
-		Summary: "Stream approvals: the pending ones, then each change",
-		Responses: map[string]*huma.Response{"200": {Description: "Events named after the approval's state, each with the whole approval", Content: map[string]*huma.MediaType{
-			eventStream: {Schema: &huma.Schema{Type: huma.TypeString}},
-		}}},
-	}, s.followApprovals)
-}
 
 func (s *Server) followApprovals(ctx context.Context, in *Exchange) (*raw, error) {
 	if s.o.Approvals == nil {

@@ -6,7 +6,6 @@ import (
 	"mime"
 	"net/http"
 	"os"
-	"reflect"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -43,10 +42,6 @@ type artifactsInput struct {
 	Paging
 }
 
-type artifactsOutput struct {
-	Body artifactList
-}
-
 type artifactList struct {
 	Artifacts []toolroom.Artifact `json:"artifacts"`
 	// Next is the cursor of the next page; empty at the end of the list.
@@ -56,10 +51,6 @@ type artifactList struct {
 type artifactInput struct {
 	Handle string `path:"handle"`
 	Owned
-}
-
-type artifactOutput struct {
-	Body toolroom.Artifact
 }
 
 type contentInput struct {
@@ -83,36 +74,6 @@ type uploadInput struct {
 type uploadOutput struct {
 	Location string `header:"Location"`
 	Body     toolroom.Artifact
-}
-
-func (s *Server) routeArtifacts() {
-	register(s, huma.Operation{
-		OperationID: "list-artifacts", Method: http.MethodGet, Path: "/artifacts", Tags: []string{"artifacts"},
-		Summary: "List the caller's artifacts",
-	}, s.listArtifacts)
-	register(s, huma.Operation{
-		OperationID: "get-artifact", Method: http.MethodGet, Path: "/artifacts/{handle}", Tags: []string{"artifacts"},
-		Summary: "Get an artifact's metadata",
-	}, s.getArtifact)
-	register(s, huma.Operation{
-		OperationID: "read-artifact", Method: http.MethodGet, Path: "/artifacts/{handle}/content", Tags: []string{"artifacts"},
-		Summary: "Read a page of an artifact, or all its bytes",
-		Responses: map[string]*huma.Response{"200": {Description: "The page or the bytes", Content: map[string]*huma.MediaType{
-			"application/json": {Schema: s.schema(reflect.TypeFor[artifact.Page]())},
-			octets:             {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
-		}}},
-	}, s.readArtifact)
-	register(s, huma.Operation{
-		OperationID: "upload-artifact", Method: http.MethodPost, Path: "/artifacts", Tags: []string{"artifacts"},
-		Summary: "Upload a file as an artifact; Content-Type is its media type", DefaultStatus: http.StatusCreated,
-		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-			octets: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
-		}},
-	}, s.uploadArtifact)
-	register(s, huma.Operation{
-		OperationID: "delete-artifact", Method: http.MethodDelete, Path: "/artifacts/{handle}", Tags: []string{"artifacts"},
-		Summary: "Delete an artifact",
-	}, s.deleteArtifact)
 }
 
 // store returns the store of artifacts and the owner that the request selects.
@@ -145,7 +106,7 @@ func (s *Server) artifact(ctx context.Context, o Owned, typed string) (store Art
 	return store, owner, handle, err
 }
 
-func (s *Server) listArtifacts(ctx context.Context, in *artifactsInput) (*artifactsOutput, error) {
+func (s *Server) listArtifacts(ctx context.Context, in *artifactsInput) (*jsonOutput[artifactList], error) {
 	store, owner, err := s.store(ctx, in.Owned)
 	if err != nil {
 		return nil, err
@@ -155,10 +116,10 @@ func (s *Server) listArtifacts(ctx context.Context, in *artifactsInput) (*artifa
 		return nil, err
 	}
 	list, next, err := Page(list, in.Paging, func(a toolroom.Artifact) string { return a.Handle })
-	return &artifactsOutput{Body: artifactList{Artifacts: list, Next: next}}, err
+	return &jsonOutput[artifactList]{artifactList{Artifacts: list, Next: next}}, err
 }
 
-func (s *Server) getArtifact(ctx context.Context, in *artifactInput) (*artifactOutput, error) {
+func (s *Server) getArtifact(ctx context.Context, in *artifactInput) (*jsonOutput[toolroom.Artifact], error) {
 	store, owner, handle, err := s.artifact(ctx, in.Owned, in.Handle)
 	if err != nil {
 		return nil, err
@@ -167,7 +128,7 @@ func (s *Server) getArtifact(ctx context.Context, in *artifactInput) (*artifactO
 	if err != nil {
 		return nil, err
 	}
-	return &artifactOutput{Body: a}, nil
+	return &jsonOutput[toolroom.Artifact]{a}, nil
 }
 
 func (s *Server) readArtifact(ctx context.Context, in *contentInput) (*raw, error) {

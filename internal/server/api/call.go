@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	"github.com/toolroom/toolroom/internal/server/problem"
@@ -84,49 +85,6 @@ type callInput struct {
 	Delivery
 }
 
-type namedCallInput struct {
-	Delivery
-}
-
-type bodyInput struct {
-	Exchange
-}
-
-func (s *Server) routeCalls() {
-	responses := func() map[string]*huma.Response {
-		ok := jsonResponse[toolroom.Result](s, "The call succeeded")
-		ok.Content["text/event-stream"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "called, progress, chunk, log, notice and approval, then exactly one done or error, each with an event object as data"}}
-		return map[string]*huma.Response{
-			"200": ok,
-			"202": jsonResponse[Accepted](s, "The call is durable and will run; Location is its address"),
-			"4XX": failure[toolroom.Result](s, "The call was refused"),
-			"5XX": failure[toolroom.Result](s, "The tool or its source failed"),
-		}
-	}
-	register(s, huma.Operation{
-		OperationID: "call-tool", Method: http.MethodPost, Path: "/tools/{id}/call", Tags: []string{"calls"},
-		Summary: "Call a tool", RequestBody: jsonBody[CallRequest](s), Responses: responses(),
-	}, s.callTool)
-	register(s, huma.Operation{
-		OperationID: "call", Method: http.MethodPost, Path: "/call", Tags: []string{"calls"},
-		Summary: "Call the tool named in the body", RequestBody: jsonBody[NamedCallRequest](s), Responses: responses(),
-	}, s.callNamed)
-	register(s, huma.Operation{
-		OperationID: "chain", Method: http.MethodPost, Path: "/chain", Tags: []string{"calls"},
-		Summary: "Run a sequence of tool calls", RequestBody: jsonBody[ChainRequest](s),
-		Responses: map[string]*huma.Response{
-			"200": jsonResponse[toolroom.ChainResult](s, "All steps succeeded"),
-			"4XX": failure[toolroom.ChainResult](s, "A step was refused"),
-			"5XX": failure[toolroom.ChainResult](s, "A step failed"),
-		},
-	}, s.chain)
-	register(s, huma.Operation{
-		OperationID: "batch", Method: http.MethodPost, Path: "/batch", Tags: []string{"calls"},
-		Summary: "Run several tool calls in parallel", RequestBody: jsonBody[BatchRequest](s),
-		Responses: map[string]*huma.Response{"200": jsonResponse[BatchResponse](s, "The results, each with its own status")},
-	}, s.batch)
-}
-
 func (s *Server) callTool(ctx context.Context, in *callInput) (*raw, error) {
 	body, err := readJSON[CallRequest](&in.Exchange)
 	if err != nil {
@@ -135,12 +93,12 @@ func (s *Server) callTool(ctx context.Context, in *callInput) (*raw, error) {
 	return s.deliver(ctx, &in.Delivery, NamedCallRequest{Tool: in.ID, CallRequest: body})
 }
 
-func (s *Server) callNamed(ctx context.Context, in *namedCallInput) (*raw, error) {
+func (s *Server) callNamed(ctx context.Context, in *Delivery) (*raw, error) {
 	body, err := readJSON[NamedCallRequest](&in.Exchange)
 	if err != nil {
 		return nil, err
 	}
-	return s.deliver(ctx, &in.Delivery, body)
+	return s.deliver(ctx, in, body)
 }
 
 // deliver makes the call and returns its result as the caller has selected.
@@ -193,8 +151,8 @@ func (s *Server) submit(ctx context.Context, d *Delivery, call toolroom.Call) (*
 	return d.answer(http.StatusAccepted, Accepted{ID: job.ID, State: job.State}), nil
 }
 
-func (s *Server) chain(ctx context.Context, in *bodyInput) (*raw, error) {
-	body, err := readJSON[ChainRequest](&in.Exchange)
+func (s *Server) chain(ctx context.Context, in *Exchange) (*raw, error) {
+	body, err := readJSON[ChainRequest](in)
 	if err != nil {
 		return nil, err
 	}
@@ -206,8 +164,8 @@ func (s *Server) chain(ctx context.Context, in *bodyInput) (*raw, error) {
 	return in.answer(statusOf(result.Error), result), nil
 }
 
-func (s *Server) batch(ctx context.Context, in *bodyInput) (*raw, error) {
-	body, err := readJSON[BatchRequest](&in.Exchange)
+func (s *Server) batch(ctx context.Context, in *Exchange) (*raw, error) {
+	body, err := readJSON[BatchRequest](in)
 	if err != nil {
 		return nil, err
 	}
@@ -260,4 +218,21 @@ func prefersAsync(prefer string) bool {
 		}
 	}
 	return false
+}
+
+// execute calls code:execute with the body as its arguments.
+func (s *Server) execute(ctx context.Context, in *Delivery) (*raw, error) {
+	body, err := readJSON[code.Request](&in.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	// The same names as on the command line: js, ts, py, sh.
+	if language, ok := code.Language(body.Language); ok {
+		body.Language = language
+	}
+	arguments, err := body.Arguments()
+	if err != nil {
+		return nil, err
+	}
+	return s.deliver(ctx, in, NamedCallRequest{Tool: code.Tool, CallRequest: CallRequest{Arguments: arguments}})
 }

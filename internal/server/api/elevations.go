@@ -2,10 +2,7 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/nearest"
@@ -29,33 +26,10 @@ type ElevationRequest struct {
 	Seconds int64    `json:"seconds,omitempty" minimum:"0" doc:"duration in seconds (default 900, at most 86,400)"`
 }
 
-type elevationsOutput struct {
-	Body elevationList
-}
-
 type elevationList struct {
 	Elevations []*policy.Elevation `json:"elevations"`
 	// Next is the cursor of the next page; empty at the end of the list.
 	Next string `json:"next,omitempty"`
-}
-
-type elevationOutput struct {
-	Body *policy.Elevation
-}
-
-func (s *Server) routeElevations() {
-	register(s, huma.Operation{
-		OperationID: "list-elevations", Method: http.MethodGet, Path: "/policy/elevations", Tags: []string{"policy"},
-		Summary: "List elevations; operators only",
-	}, s.listElevations)
-	register(s, huma.Operation{
-		OperationID: "elevate", Method: http.MethodPost, Path: "/policy/elevations", Tags: []string{"policy"},
-		Summary: "Let another caller use sensitive tools for a limited time; operators only", RequestBody: jsonBody[ElevationRequest](s),
-	}, s.elevate)
-	register(s, huma.Operation{
-		OperationID: "end-elevation", Method: http.MethodDelete, Path: "/policy/elevations/{id}", Tags: []string{"policy"},
-		Summary: "End an elevation; operators only", DefaultStatus: http.StatusNoContent,
-	}, s.endElevation)
 }
 
 // elevator returns the Elevator, or an error if the caller is not an operator.
@@ -70,7 +44,7 @@ func (s *Server) elevator(ctx context.Context) (Elevator, error) {
 	return s.o.Elevator, nil
 }
 
-func (s *Server) listElevations(ctx context.Context, in *Paging) (*elevationsOutput, error) {
+func (s *Server) listElevations(ctx context.Context, in *Paging) (*jsonOutput[elevationList], error) {
 	elevator, err := s.elevator(ctx)
 	if err != nil {
 		return nil, err
@@ -80,15 +54,15 @@ func (s *Server) listElevations(ctx context.Context, in *Paging) (*elevationsOut
 		return nil, err
 	}
 	list, next, err := Page(list, *in, func(e *policy.Elevation) string { return e.ID })
-	return &elevationsOutput{Body: elevationList{Elevations: list, Next: next}}, err
+	return &jsonOutput[elevationList]{elevationList{Elevations: list, Next: next}}, err
 }
 
-func (s *Server) elevate(ctx context.Context, in *bodyInput) (*elevationOutput, error) {
+func (s *Server) elevate(ctx context.Context, in *Exchange) (*jsonOutput[*policy.Elevation], error) {
 	elevator, err := s.elevator(ctx)
 	if err != nil {
 		return nil, err
 	}
-	body, err := readJSON[ElevationRequest](&in.Exchange)
+	body, err := readJSON[ElevationRequest](in)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +79,7 @@ func (s *Server) elevate(ctx context.Context, in *bodyInput) (*elevationOutput, 
 	if err != nil {
 		return nil, err
 	}
-	return &elevationOutput{Body: granted}, nil
+	return &jsonOutput[*policy.Elevation]{granted}, nil
 }
 
 func (s *Server) endElevation(ctx context.Context, in *idInput) (*struct{}, error) {

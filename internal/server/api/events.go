@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"time"
 
@@ -23,27 +22,6 @@ type eventsInput struct {
 	Exchange
 	Tool string   `query:"tool" doc:"canonical id"`
 	Kind []string `query:"kind" enum:"called,progress,chunk,log,notice,approval,done,error"`
-}
-
-type callEventsInput struct {
-	Exchange
-	ID string `path:"id"`
-}
-
-func (s *Server) routeEvents() {
-	responses := func() map[string]*huma.Response {
-		return map[string]*huma.Response{"200": {Description: "Events", Content: map[string]*huma.MediaType{
-			eventStream: {Schema: &huma.Schema{Type: huma.TypeString, Description: "events of calls; an event named lost has the number of events that were dropped because the client reads too slowly"}},
-		}}}
-	}
-	register(s, huma.Operation{
-		OperationID: "follow-calls", Method: http.MethodGet, Path: "/events", Tags: []string{"events"},
-		Summary: "Stream the events of all calls that the caller may see", Responses: responses(),
-	}, s.followCalls)
-	register(s, huma.Operation{
-		OperationID: "follow-call", Method: http.MethodGet, Path: "/calls/{id}/events", Tags: []string{"events"},
-		Summary: "Stream the events of a call until it ends", Responses: responses(),
-	}, s.followCall)
 }
 
 func (s *Server) followCalls(ctx context.Context, in *eventsInput) (*raw, error) {
@@ -91,7 +69,7 @@ func forward(ctx context.Context, sub *run.Subscription, out *stream) (final boo
 	return final, nil
 }
 
-func (s *Server) followCall(ctx context.Context, in *callEventsInput) (*raw, error) {
+func (s *Server) followCall(ctx context.Context, in *itemInput) (*raw, error) {
 	// Subscribe before reading the record, so that no end is missed in between.
 	sub := s.o.Runner.Bus.Subscribe(func(e *toolroom.Event) bool { return e.Call == in.ID })
 	record, err := s.record(ctx, in.ID)

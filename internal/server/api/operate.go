@@ -3,12 +3,9 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/receipt"
@@ -105,16 +102,15 @@ type SecretRequest struct {
 	Value string `json:"value" doc:"the value, which cannot be read back"`
 }
 
-type secretPath struct {
+// SecretPath names a secret in a path.
+type SecretPath struct {
 	Scope string `path:"scope" doc:"first part of the reference"`
 	Name  string `path:"name" doc:"second part of the reference"`
 	Owner string `query:"for" doc:"the identity whose own value is meant; empty for the shared one"`
 }
 
 type secretInput struct {
-	Scope string `path:"scope" doc:"first part of the reference"`
-	Name  string `path:"name" doc:"second part of the reference"`
-	Owner string `query:"for" doc:"the identity whose own value is meant; empty for the shared one"`
+	SecretPath
 	Exchange
 }
 
@@ -224,38 +220,6 @@ type named struct {
 	Force bool   `json:"force,omitempty"`
 }
 
-func (s *Server) routeOperate() {
-	op := func(id, method, path, tag, summary string) huma.Operation {
-		return huma.Operation{OperationID: id, Method: method, Path: path, Tags: []string{tag}, Summary: summary}
-	}
-	post, get, put, del := http.MethodPost, http.MethodGet, http.MethodPut, http.MethodDelete
-	with := func(o huma.Operation, body *huma.RequestBody, status int) huma.Operation {
-		o.RequestBody, o.DefaultStatus = body, status
-		return o
-	}
-	register(s, op("get-source", get, "/sources/{name}", "sources", "Get a source, with its section of the config; operators:sources"), s.getSource)
-	register(s, with(op("add-source", post, "/sources", "sources", "Add a source to the config file, start it and list its tools; operators only"), jsonBody[SourceRequest](s), http.StatusCreated), s.addSource)
-	register(s, with(op("edit-source", put, "/sources/{name}", "sources", "Replace the section of a source in the config file; operators only"), jsonBody[EditRequest](s), 0), s.editSource)
-	register(s, with(op("remove-source", del, "/sources/{name}", "sources", "Remove a source from the config file; operators only"), nil, http.StatusNoContent), s.removeSource)
-	register(s, with(op("enable-source", post, "/sources/{name}/enable", "sources", "Turn a disabled source on; operators only"), nil, http.StatusNoContent), s.enableSource)
-	register(s, with(op("disable-source", post, "/sources/{name}/disable", "sources", "Turn a source off, and keep it in the config file; operators only"), nil, http.StatusNoContent), s.disableSource)
-	register(s, with(op("restart-source", post, "/sources/{name}/restart", "sources", "Start a source anew, once its calls have ended; operators:sources"), nil, http.StatusNoContent), s.restartSource)
-	register(s, op("test-source", post, "/sources/{name}/test", "sources", "Start a source and list its tools; operators:sources"), s.testSource)
-	register(s, op("get-source-logs", get, "/sources/{name}/logs", "sources", "Show what the program of a source has written to stderr; operators:sources"), s.sourceLogs)
-
-	register(s, op("list-secrets", get, "/secrets", "secrets", "List the names of secrets; operators:secrets"), s.listSecrets)
-	register(s, with(op("set-secret", put, "/secrets/{scope}/{name}", "secrets", "Store a secret, which cannot be read back; operators:secrets"), jsonBody[SecretRequest](s), http.StatusNoContent), s.setSecret)
-	register(s, with(op("remove-secret", del, "/secrets/{scope}/{name}", "secrets", "Remove a secret; operators:secrets"), nil, http.StatusNoContent), s.removeSecret)
-
-	register(s, op("get-audit-head", get, "/audit/head", "audit", "Get the end of the chain of receipts; operators:audit"), s.auditHead)
-	register(s, op("verify-audit", post, "/audit/verify", "audit", "Verify the chain of receipts; operators:audit"), s.verifyAudit)
-	register(s, op("list-audit", get, "/audit/receipts", "audit", "List the receipts of all callers, newest first; operators:audit"), s.listAudit)
-
-	register(s, op("get-config", get, "/config", "config", "Get the config in force, without secrets; operators:config"), s.getConfig)
-	register(s, op("check-config", get, "/config/check", "config", "Check the config file, and say what a reload would change; operators:config"), s.checkConfig)
-	register(s, op("reload-config", post, "/config/reload", "config", "Read the config again; operators only"), s.reloadConfig)
-}
-
 // allSources returns the sources, and those of the config that are turned off.
 func (s *Server) allSources() []Source {
 	var all []Source
@@ -291,8 +255,8 @@ func (s *Server) getSource(ctx context.Context, in *nameInput) (*jsonOutput[Sour
 	return &jsonOutput[SourceDetail]{SourceDetail{found, section}}, nil
 }
 
-func (s *Server) addSource(ctx context.Context, in *bodyInput) (*jsonOutput[SourceChange], error) {
-	body, err := readJSON[SourceRequest](&in.Exchange)
+func (s *Server) addSource(ctx context.Context, in *Exchange) (*jsonOutput[SourceChange], error) {
+	body, err := readJSON[SourceRequest](in)
 	if err != nil {
 		return nil, err
 	}
@@ -385,7 +349,7 @@ func (s *Server) setSecret(ctx context.Context, in *secretInput) (*struct{}, err
 	return nil, s.change(ctx, partSecrets, "secrets.set", "set secrets", named{Name: in.Scope + "/" + in.Name, Owner: in.Owner}, func(op Operator) error { return op.SetSecret(ctx, n, body.Value) })
 }
 
-func (s *Server) removeSecret(ctx context.Context, in *secretPath) (*struct{}, error) {
+func (s *Server) removeSecret(ctx context.Context, in *SecretPath) (*struct{}, error) {
 	n := SecretName{Scope: in.Scope, Name: in.Name, Owner: in.Owner}
 	return nil, s.change(ctx, partSecrets, "secrets.remove", "remove secrets", named{Name: in.Scope + "/" + in.Name, Owner: in.Owner}, func(op Operator) error { return op.RemoveSecret(ctx, n) })
 }
@@ -417,7 +381,7 @@ func (s *Server) verifyAudit(ctx context.Context, _ *struct{}) (*jsonOutput[Audi
 	return &jsonOutput[AuditVerified]{out}, nil
 }
 
-func (s *Server) listAudit(ctx context.Context, in *receiptsInput) (*receiptsOutput, error) {
+func (s *Server) listAudit(ctx context.Context, in *receiptsInput) (*jsonOutput[receiptPage], error) {
 	if _, err := s.may(ctx, partAudit, "see the receipts of all callers"); err != nil {
 		return nil, err
 	}
@@ -446,17 +410,17 @@ func (s *Server) checkConfig(ctx context.Context, _ *struct{}) (*jsonOutput[Conf
 	return &jsonOutput[ConfigCheck]{out}, err
 }
 
-func (s *Server) reloadConfig(ctx context.Context, _ *struct{}) (*reloadedOutput, error) {
+func (s *Server) reloadConfig(ctx context.Context, _ *struct{}) (*jsonOutput[Reloaded], error) {
 	var out Reloaded
 	err := s.change(ctx, partAll, "config.reload", "reload the config", struct{}{}, func(op Operator) (err error) {
 		out, err = op.Reload()
 		return err
 	})
-	return &reloadedOutput{Body: out}, err
+	return &jsonOutput[Reloaded]{out}, err
 }
 
 // receiptsOf returns a page of receipts.
-func (s *Server) receiptsOf(ctx context.Context, in *receiptsInput, q toolroom.ReceiptQuery) (*receiptsOutput, error) {
+func (s *Server) receiptsOf(ctx context.Context, in *receiptsInput, q toolroom.ReceiptQuery) (*jsonOutput[receiptPage], error) {
 	q.Parent, q.Code, q.Label, q.BeforeSeq, q.Limit = in.Parent, in.Code, in.Label, in.Cursor, in.Limit
 	list, err := s.o.Receipts.Receipts(ctx, q)
 	if err != nil {
@@ -469,5 +433,5 @@ func (s *Server) receiptsOf(ctx context.Context, in *receiptsInput, q toolroom.R
 	if len(list) == receipt.RowLimit(q) {
 		page.Next = strconv.FormatInt(list[len(list)-1].Seq, 10)
 	}
-	return &receiptsOutput{Body: page}, nil
+	return &jsonOutput[receiptPage]{page}, nil
 }

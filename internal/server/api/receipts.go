@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/nearest"
@@ -57,10 +55,6 @@ func (f *CallFilter) query(ctx context.Context) (toolroom.ReceiptQuery, error) {
 	return q, nil
 }
 
-type receiptsOutput struct {
-	Body receiptPage
-}
-
 type receiptPage struct {
 	Calls []*toolroom.Receipt `json:"calls"`
 	// Next is the cursor of the next page; empty at the end of the list.
@@ -69,10 +63,6 @@ type receiptPage struct {
 
 type idInput struct {
 	ID string `path:"id"`
-}
-
-type recordOutput struct {
-	Body CallRecord
 }
 
 // CallRecord is a call's record: the state and result of a background call, and the
@@ -99,22 +89,7 @@ type Cancelling struct {
 	Cancelling bool   `json:"cancelling"`
 }
 
-func (s *Server) routeReceipts() {
-	register(s, huma.Operation{
-		OperationID: "list-calls", Method: http.MethodGet, Path: "/calls", Tags: []string{"calls"},
-		Summary: "List the receipts of calls, newest first",
-	}, s.listReceipts)
-	register(s, huma.Operation{
-		OperationID: "get-call", Method: http.MethodGet, Path: "/calls/{id}", Tags: []string{"calls"},
-		Summary: "Get a call: its state, result and receipt",
-	}, s.getCall)
-	register(s, huma.Operation{
-		OperationID: "cancel-call", Method: http.MethodPost, Path: "/calls/{id}/cancel", Tags: []string{"calls"},
-		Summary: "Cancel a running or queued call", DefaultStatus: http.StatusAccepted,
-	}, s.cancelCall)
-}
-
-func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*receiptsOutput, error) {
+func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*jsonOutput[receiptPage], error) {
 	if s.o.Receipts == nil {
 		return nil, unsupported("this server does not keep receipts")
 	}
@@ -125,12 +100,12 @@ func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*receipts
 	return s.receiptsOf(ctx, in, q)
 }
 
-func (s *Server) getCall(ctx context.Context, in *idInput) (*recordOutput, error) {
+func (s *Server) getCall(ctx context.Context, in *idInput) (*jsonOutput[CallRecord], error) {
 	record, err := s.record(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	return &recordOutput{Body: *record}, nil
+	return &jsonOutput[CallRecord]{*record}, nil
 }
 
 // record returns the record of a call that the caller may see.

@@ -5,10 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/release"
@@ -109,10 +106,6 @@ type casePath struct {
 	Name string `path:"name"`
 }
 
-type jsonOutput[T any] struct {
-	Body T
-}
-
 // The lists have members, so that they can grow.
 type (
 	versionedTools struct {
@@ -144,32 +137,6 @@ type (
 		Outcomes []release.Outcome `json:"outcomes,omitempty"`
 	}
 )
-
-func (s *Server) routeReleases() {
-	get := func(id, path, summary string) huma.Operation {
-		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Tags: []string{"releases"}, Summary: summary}
-	}
-	post := func(id, path, summary string, body *huma.RequestBody) huma.Operation {
-		return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Tags: []string{"releases"}, Summary: summary + "; operators only", RequestBody: body}
-	}
-	register(s, get("list-versioned-tools", "/versions", "List the tools that have versions; operators only"), s.listVersioned)
-	register(s, get("show-versions", "/versions/{id}", "Show the versions, releases and cases of a tool; operators only"), s.showVersions)
-	register(s, get("diff-versions", "/versions/diff", "Show what changed between two versions; operators only"), s.diffVersions)
-	register(s, post("push", "/versions", "Store code as new draft versions", jsonBody[UploadRequest](s)), s.push)
-	register(s, post("deprecate", "/versions/deprecate", "Mark a version so that it is not released again", jsonBody[DeprecateRequest](s)), s.deprecate)
-	register(s, post("try", "/versions/test", "Call a version, or run its saved cases", jsonBody[TryRequest](s)), s.try)
-	register(s, post("release", "/releases", "Make an environment serve a version", jsonBody[ReleaseRequest](s)), s.release)
-	register(s, post("promote", "/releases/promote", "Release to one environment what another serves", jsonBody[PromoteRequest](s)), s.promote)
-	register(s, post("rollback", "/releases/rollback", "Undo the last release", jsonBody[RollbackRequest](s)), s.rollback)
-	register(s, get("release-log", "/releases/log", "Show who pushed and released what; operators only"), s.releaseLog)
-	register(s, get("shadow-report", "/releases/shadow", "Show how the values of a shadow differ; operators only"), s.shadowReport)
-	register(s, get("list-cases", "/cases", "List saved cases; operators only"), s.listCases)
-	register(s, post("save-case", "/cases", "Save a case", jsonBody[CaseRequest](s)), s.saveCase)
-	register(s, huma.Operation{
-		OperationID: "remove-case", Method: http.MethodDelete, Path: "/cases/{id}/{name}", Tags: []string{"releases"},
-		Summary: "Remove a saved case; operators only", DefaultStatus: http.StatusNoContent,
-	}, s.removeCase)
-}
 
 // author returns the service and who authors, or an error if the caller is not an operator.
 func (s *Server) author(ctx context.Context) (*release.Service, string, error) {
@@ -226,12 +193,12 @@ func (s *Server) diffVersions(ctx context.Context, in *diffInput) (*jsonOutput[v
 	return &jsonOutput[versionDiff]{versionDiff{tool, before.Number, after.Number, release.Diff(before, after), release.Breaks(&before.Spec, &after.Spec)}}, nil
 }
 
-func (s *Server) push(ctx context.Context, in *bodyInput) (*jsonOutput[pushedVersions], error) {
+func (s *Server) push(ctx context.Context, in *Exchange) (*jsonOutput[pushedVersions], error) {
 	r, who, err := s.author(ctx)
 	if err != nil {
 		return nil, err
 	}
-	body, err := readJSON[UploadRequest](&in.Exchange)
+	body, err := readJSON[UploadRequest](in)
 	if err != nil {
 		return nil, err
 	}
@@ -243,8 +210,8 @@ func (s *Server) push(ctx context.Context, in *bodyInput) (*jsonOutput[pushedVer
 	return &jsonOutput[pushedVersions]{pushedVersions{pushed}}, err
 }
 
-func (s *Server) try(ctx context.Context, in *bodyInput) (*jsonOutput[tried], error) {
-	body, err := readJSON[TryRequest](&in.Exchange)
+func (s *Server) try(ctx context.Context, in *Exchange) (*jsonOutput[tried], error) {
+	body, err := readJSON[TryRequest](in)
 	if err != nil {
 		return nil, err
 	}
@@ -268,8 +235,8 @@ func (s *Server) try(ctx context.Context, in *bodyInput) (*jsonOutput[tried], er
 	return &jsonOutput[tried]{tried{Result: r.Try(ctx, tool, number, call)}}, nil
 }
 
-func (s *Server) release(ctx context.Context, in *bodyInput) (*jsonOutput[release.Moved], error) {
-	body, err := readJSON[ReleaseRequest](&in.Exchange)
+func (s *Server) release(ctx context.Context, in *Exchange) (*jsonOutput[release.Moved], error) {
+	body, err := readJSON[ReleaseRequest](in)
 	if err != nil {
 		return nil, err
 	}
@@ -282,8 +249,8 @@ func (s *Server) release(ctx context.Context, in *bodyInput) (*jsonOutput[releas
 	return &jsonOutput[release.Moved]{moved}, err
 }
 
-func (s *Server) promote(ctx context.Context, in *bodyInput) (*jsonOutput[release.Moved], error) {
-	body, err := readJSON[PromoteRequest](&in.Exchange)
+func (s *Server) promote(ctx context.Context, in *Exchange) (*jsonOutput[release.Moved], error) {
+	body, err := readJSON[PromoteRequest](in)
 	if err != nil {
 		return nil, err
 	}
@@ -295,8 +262,8 @@ func (s *Server) promote(ctx context.Context, in *bodyInput) (*jsonOutput[releas
 	return &jsonOutput[release.Moved]{moved}, err
 }
 
-func (s *Server) rollback(ctx context.Context, in *bodyInput) (*jsonOutput[release.Moved], error) {
-	body, err := readJSON[RollbackRequest](&in.Exchange)
+func (s *Server) rollback(ctx context.Context, in *Exchange) (*jsonOutput[release.Moved], error) {
+	body, err := readJSON[RollbackRequest](in)
 	if err != nil {
 		return nil, err
 	}
@@ -308,8 +275,8 @@ func (s *Server) rollback(ctx context.Context, in *bodyInput) (*jsonOutput[relea
 	return &jsonOutput[release.Moved]{moved}, err
 }
 
-func (s *Server) deprecate(ctx context.Context, in *bodyInput) (*jsonOutput[*release.Version], error) {
-	body, err := readJSON[DeprecateRequest](&in.Exchange)
+func (s *Server) deprecate(ctx context.Context, in *Exchange) (*jsonOutput[*release.Version], error) {
+	body, err := readJSON[DeprecateRequest](in)
 	if err != nil {
 		return nil, err
 	}
@@ -374,8 +341,8 @@ func (s *Server) listCases(ctx context.Context, in *toolQuery) (*jsonOutput[save
 	return &jsonOutput[savedCases]{savedCases{cases, next}}, err
 }
 
-func (s *Server) saveCase(ctx context.Context, in *bodyInput) (*jsonOutput[*release.Case], error) {
-	body, err := readJSON[CaseRequest](&in.Exchange)
+func (s *Server) saveCase(ctx context.Context, in *Exchange) (*jsonOutput[*release.Case], error) {
+	body, err := readJSON[CaseRequest](in)
 	if err != nil {
 		return nil, err
 	}

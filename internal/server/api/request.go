@@ -38,6 +38,18 @@ func (x *Exchange) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
+// itemInput is the input of an operation on one thing that reads a body or writes the response
+// itself.
+type itemInput struct {
+	ID string `path:"id"`
+	Exchange
+}
+
+// jsonOutput is the output of an operation whose response is a T as JSON.
+type jsonOutput[T any] struct {
+	Body T
+}
+
 // raw is the output of an operation that writes the response itself.
 type raw struct {
 	Body func(huma.Context)

@@ -2,11 +2,8 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/server/auth"
@@ -16,10 +13,6 @@ type runsInput struct {
 	State toolroom.JobState `query:"state" enum:"queued,running,waiting,done" doc:"only runs in this state"`
 	Tool  string            `query:"tool" doc:"only calls of this tool, by its canonical id"`
 	Paging
-}
-
-type runsOutput struct {
-	Body runList
 }
 
 type runList struct {
@@ -41,15 +34,8 @@ type Run struct {
 	Approvals []string `json:"approvals,omitempty"`
 }
 
-func (s *Server) routeRuns() {
-	register(s, huma.Operation{
-		OperationID: "list-runs", Method: http.MethodGet, Path: "/runs", Tags: []string{"calls"},
-		Summary: "List running calls, suspended programs and background calls, newest first",
-	}, s.listRuns)
-}
-
 // listRuns lists the caller's runs; an operator sees all runs.
-func (s *Server) listRuns(ctx context.Context, in *runsInput) (*runsOutput, error) {
+func (s *Server) listRuns(ctx context.Context, in *runsInput) (*jsonOutput[runList], error) {
 	all, err := s.runs(ctx)
 	if err != nil {
 		return nil, err
@@ -61,7 +47,7 @@ func (s *Server) listRuns(ctx context.Context, in *runsInput) (*runsOutput, erro
 		}
 	}
 	list, next, err := Page(list, in.Paging, func(r Run) string { return r.ID })
-	return &runsOutput{Body: runList{Runs: list, Next: next}}, err
+	return &jsonOutput[runList]{runList{Runs: list, Next: next}}, err
 }
 
 // maxRuns is how many background calls a list considers.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -24,19 +23,10 @@ type Sessions interface {
 	Delete(ctx context.Context, owner, id string) error
 }
 
-type sessionsOutput struct {
-	Body sessionList
-}
-
 type sessionList struct {
 	Sessions []session.Info `json:"sessions"`
 	// Next is the cursor of the next page; empty at the end of the list.
 	Next string `json:"next,omitempty"`
-}
-
-type sessionInput struct {
-	Exchange
-	ID string `path:"id"`
 }
 
 type forkInput struct {
@@ -47,36 +37,6 @@ type forkInput struct {
 type importInput struct {
 	Exchange
 	ID string `query:"id" doc:"name of the imported session; if empty, the name that it had"`
-}
-
-type sessionMade struct {
-	Body session.Info
-}
-
-func (s *Server) routeSessions() {
-	file := map[string]*huma.MediaType{octets: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
-	register(s, huma.Operation{
-		OperationID: "list-sessions", Method: http.MethodGet, Path: "/sessions", Tags: []string{"sessions"},
-		Summary: "List the caller's code sessions",
-	}, s.listSessions)
-	register(s, huma.Operation{
-		OperationID: "fork-session", Method: http.MethodPost, Path: "/sessions/{id}/fork", Tags: []string{"sessions"},
-		Summary: "Copy a code session", DefaultStatus: http.StatusCreated,
-	}, s.forkSession)
-	register(s, huma.Operation{
-		OperationID: "export-session", Method: http.MethodGet, Path: "/sessions/{id}/export", Tags: []string{"sessions"},
-		Summary:   "Export a code session as a file, including the values of its variables",
-		Responses: map[string]*huma.Response{"200": {Description: "The file", Content: file}},
-	}, s.exportSession)
-	register(s, huma.Operation{
-		OperationID: "import-session", Method: http.MethodPost, Path: "/sessions", Tags: []string{"sessions"},
-		Summary: "Import an exported code session; the file holds code that the next program runs", DefaultStatus: http.StatusCreated,
-		RequestBody: &huma.RequestBody{Required: true, Content: file},
-	}, s.importSession)
-	register(s, huma.Operation{
-		OperationID: "delete-session", Method: http.MethodDelete, Path: "/sessions/{id}", Tags: []string{"sessions"},
-		Summary: "Delete a code session",
-	}, s.deleteSession)
 }
 
 // sessions returns the store of sessions and the caller as their owner. No caller can
@@ -101,7 +61,7 @@ func (s *Server) session(ctx context.Context, typed string) (store Sessions, own
 	return store, owner, id, err
 }
 
-func (s *Server) listSessions(ctx context.Context, in *Paging) (*sessionsOutput, error) {
+func (s *Server) listSessions(ctx context.Context, in *Paging) (*jsonOutput[sessionList], error) {
 	store, owner, err := s.sessions(ctx)
 	if err != nil {
 		return nil, err
@@ -111,19 +71,19 @@ func (s *Server) listSessions(ctx context.Context, in *Paging) (*sessionsOutput,
 		return nil, err
 	}
 	list, next, err := Page(list, *in, func(i session.Info) string { return i.ID })
-	return &sessionsOutput{Body: sessionList{Sessions: list, Next: next}}, err
+	return &jsonOutput[sessionList]{sessionList{Sessions: list, Next: next}}, err
 }
 
-func (s *Server) forkSession(ctx context.Context, in *forkInput) (*sessionMade, error) {
+func (s *Server) forkSession(ctx context.Context, in *forkInput) (*jsonOutput[session.Info], error) {
 	store, owner, id, err := s.session(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
 	info, err := store.Fork(ctx, owner, id, in.To)
-	return &sessionMade{Body: info}, err
+	return &jsonOutput[session.Info]{info}, err
 }
 
-func (s *Server) exportSession(ctx context.Context, in *sessionInput) (*raw, error) {
+func (s *Server) exportSession(ctx context.Context, in *itemInput) (*raw, error) {
 	store, owner, id, err := s.session(ctx, in.ID)
 	if err != nil {
 		return nil, err
@@ -137,16 +97,16 @@ func (s *Server) exportSession(ctx context.Context, in *sessionInput) (*raw, err
 	}}, nil
 }
 
-func (s *Server) importSession(ctx context.Context, in *importInput) (*sessionMade, error) {
+func (s *Server) importSession(ctx context.Context, in *importInput) (*jsonOutput[session.Info], error) {
 	store, owner, err := s.sessions(ctx)
 	if err != nil {
 		return nil, err
 	}
 	info, err := store.Import(ctx, owner, in.ID, in.r.Body)
-	return &sessionMade{Body: info}, err
+	return &jsonOutput[session.Info]{info}, err
 }
 
-func (s *Server) deleteSession(ctx context.Context, in *sessionInput) (*struct{}, error) {
+func (s *Server) deleteSession(ctx context.Context, in *itemInput) (*struct{}, error) {
 	store, owner, id, err := s.session(ctx, in.ID)
 	if err != nil {
 		return nil, err

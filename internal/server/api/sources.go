@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"net/http"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/policy"
@@ -39,10 +36,6 @@ type Source struct {
 	Error string `json:"error,omitempty"`
 }
 
-type sourcesOutput struct {
-	Body sourceList
-}
-
 type sourceList struct {
 	Sources []Source `json:"sources"`
 	// Next is the cursor of the next page; empty at the end of the list.
@@ -58,10 +51,6 @@ type explainInput struct {
 	Arguments string `query:"arguments" maxLength:"100000" doc:"arguments of the call, a JSON object; if omitted, rules that depend on arguments are left out"`
 }
 
-type explainOutput struct {
-	Body Explanation
-}
-
 // Explanation is the decision of policy about one caller and one tool, with its reasons.
 type Explanation struct {
 	Tool     string            `json:"tool"`
@@ -71,18 +60,7 @@ type Explanation struct {
 	Effects []toolroom.Effect `json:"effects,omitempty"`
 }
 
-func (s *Server) routeSources() {
-	register(s, huma.Operation{
-		OperationID: "list-sources", Method: http.MethodGet, Path: "/sources", Tags: []string{"sources"},
-		Summary: "List tool sources and their states; operators only",
-	}, s.listSources)
-	register(s, huma.Operation{
-		OperationID: "explain-policy", Method: http.MethodGet, Path: "/policy/explain", Tags: []string{"policy"},
-		Summary: "Explain why policy allows, denies or asks to confirm a tool",
-	}, s.explainPolicy)
-}
-
-func (s *Server) listSources(ctx context.Context, in *Paging) (*sourcesOutput, error) {
+func (s *Server) listSources(ctx context.Context, in *Paging) (*jsonOutput[sourceList], error) {
 	if s.o.Sources == nil {
 		return nil, unsupported("this server does not list its sources")
 	}
@@ -92,10 +70,10 @@ func (s *Server) listSources(ctx context.Context, in *Paging) (*sourcesOutput, e
 			WithHint("list the tools: GET %s/tools", Prefix)
 	}
 	list, next, err := Page(s.allSources(), *in, func(s Source) string { return s.Name })
-	return &sourcesOutput{Body: sourceList{Sources: list, Next: next}}, err
+	return &jsonOutput[sourceList]{sourceList{Sources: list, Next: next}}, err
 }
 
-func (s *Server) explainPolicy(ctx context.Context, in *explainInput) (*explainOutput, error) {
+func (s *Server) explainPolicy(ctx context.Context, in *explainInput) (*jsonOutput[Explanation], error) {
 	if s.o.Explain == nil {
 		return nil, unsupported("this server has no policy to explain")
 	}
@@ -114,7 +92,7 @@ func (s *Server) explainPolicy(ctx context.Context, in *explainInput) (*explainO
 	if err != nil {
 		return nil, err
 	}
-	return &explainOutput{Body: Explanation{Tool: in.Tool, Identity: who, Decision: explained.Decision, Effects: explained.Effects}}, nil
+	return &jsonOutput[Explanation]{Explanation{Tool: in.Tool, Identity: who, Decision: explained.Decision, Effects: explained.Effects}}, nil
 }
 
 // actAs sets a field of an identity to name. Only an operator may replace a value

@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -33,17 +32,6 @@ type Overview struct {
 
 // defaultStats is the time of which statistics are given.
 const defaultStats = 24 * time.Hour
-
-func (s *Server) routeStats() {
-	register(s, huma.Operation{
-		OperationID: "calls-overview", Method: http.MethodGet, Path: "/metrics/overview", Tags: []string{"calls"},
-		Summary: "Statistics of calls from their receipts: rates, success, queue and run time",
-	}, s.overview)
-	register(s, huma.Operation{
-		OperationID: "calls-timeseries", Method: http.MethodGet, Path: "/metrics/timeseries", Tags: []string{"calls"},
-		Summary: "The same for each step of time",
-	}, s.series)
-}
 
 func (s *Server) overview(ctx context.Context, in *statsInput) (*jsonOutput[*Overview], error) {
 	stats, err := s.stats(ctx, &in.CallFilter, in.By, 0)

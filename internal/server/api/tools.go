@@ -2,12 +2,13 @@ package api
 
 import (
 	"context"
-	"net/http"
+	"io"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
@@ -15,10 +16,6 @@ type listInput struct {
 	Cursor    string `query:"cursor" doc:"next of the previous page; refused if the tools have changed since"`
 	Limit     int    `query:"limit" minimum:"0" doc:"page size (default 100, at most 1,000)"`
 	Namespace string `query:"namespace"`
-}
-
-type listOutput struct {
-	Body toolPage
 }
 
 type toolPage struct {
@@ -33,10 +30,6 @@ type describeInput struct {
 	Form  string `query:"form" enum:"cli,mcp,code" default:"cli" doc:"surface for which the example call is written"`
 }
 
-type describeOutput struct {
-	Body *toolroom.Description
-}
-
 type searchInput struct {
 	Query     string `query:"q" required:"true" maxLength:"2000"`
 	Limit     int    `query:"limit" minimum:"0" doc:"maximum number of hits (default 10, at most 100)"`
@@ -45,26 +38,7 @@ type searchInput struct {
 	Session   string `query:"session" maxLength:"200" doc:"session of the calls that follow, from which searches learn"`
 }
 
-type searchOutput struct {
-	Body toolroom.Found
-}
-
-func (s *Server) routeTools() {
-	register(s, huma.Operation{
-		OperationID: "list-tools", Method: http.MethodGet, Path: "/tools", Tags: []string{"tools"},
-		Summary: "List the tools that the caller may call",
-	}, s.listTools)
-	register(s, huma.Operation{
-		OperationID: "describe-tool", Method: http.MethodGet, Path: "/tools/{id}", Tags: []string{"tools"},
-		Summary: "Describe a tool",
-	}, s.describeTool)
-	register(s, huma.Operation{
-		OperationID: "search-tools", Method: http.MethodGet, Path: "/search", Tags: []string{"tools"},
-		Summary: "Search for tools by what they do",
-	}, s.searchTools)
-}
-
-func (s *Server) listTools(ctx context.Context, in *listInput) (*listOutput, error) {
+func (s *Server) listTools(ctx context.Context, in *listInput) (*jsonOutput[toolPage], error) {
 	page, err := s.o.Runner.Catalog.List(catalog.ListOptions{
 		Cursor: in.Cursor, Limit: in.Limit, Namespace: in.Namespace,
 		View: s.o.Runner.View(auth.Identity(ctx), auth.Environment(ctx)),
@@ -72,7 +46,7 @@ func (s *Server) listTools(ctx context.Context, in *listInput) (*listOutput, err
 	if err != nil {
 		return nil, err
 	}
-	out := &listOutput{Body: toolPage{Tools: make([]*toolroom.Description, 0, len(page.Entries)), Next: page.Next}}
+	out := &jsonOutput[toolPage]{toolPage{Tools: make([]*toolroom.Description, 0, len(page.Entries)), Next: page.Next}}
 	for _, e := range page.Entries {
 		d, err := s.o.Runner.Catalog.Describe(ctx, e, toolroom.LevelSummary, toolroom.FormCLI)
 		if err != nil {
@@ -83,7 +57,7 @@ func (s *Server) listTools(ctx context.Context, in *listInput) (*listOutput, err
 	return out, nil
 }
 
-func (s *Server) describeTool(ctx context.Context, in *describeInput) (*describeOutput, error) {
+func (s *Server) describeTool(ctx context.Context, in *describeInput) (*jsonOutput[*toolroom.Description], error) {
 	as := toolroom.Call{Tool: in.ID, Identity: auth.Identity(ctx), Environment: auth.Environment(ctx)}
 	e, err := s.o.Runner.Find(ctx, &as)
 	if err != nil {
@@ -98,13 +72,30 @@ func (s *Server) describeTool(ctx context.Context, in *describeInput) (*describe
 	if err != nil {
 		return nil, err
 	}
-	return &describeOutput{Body: d}, nil
+	return &jsonOutput[*toolroom.Description]{d}, nil
 }
 
-func (s *Server) searchTools(ctx context.Context, in *searchInput) (*searchOutput, error) {
-	return &searchOutput{Body: s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
+func (s *Server) searchTools(ctx context.Context, in *searchInput) (*jsonOutput[toolroom.Found], error) {
+	return &jsonOutput[toolroom.Found]{s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
 		Limit: in.Limit, Namespace: in.Namespace, Form: toolroom.Form(in.Form),
 		View:   s.o.Runner.View(auth.Identity(ctx), auth.Environment(ctx)),
 		Caller: &catalog.Caller{Identity: auth.Identity(ctx), Session: in.Session},
 	})}, nil
+}
+
+type stubsInput struct {
+	Exchange
+	Language string   `query:"language" enum:"ts,python,python-await" default:"ts"`
+	Pattern  []string `query:"pattern,explode" doc:"a namespace, or an id in which * matches anything; may be repeated"`
+}
+
+func (s *Server) stubs(ctx context.Context, in *stubsInput) (*raw, error) {
+	text, err := code.Stubs(in.Language, s.o.Runner.Catalog.Shown(s.o.Runner.View(auth.Identity(ctx), auth.Environment(ctx))), in.Pattern)
+	if err != nil {
+		return nil, err
+	}
+	return &raw{Body: func(huma.Context) {
+		in.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(in.w, text) // an error means that the client has gone
+	}}, nil
 }
