@@ -6,6 +6,4 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/enginetest"
 )
 
-func BenchmarkInProcess(b *testing.B) { enginetest.Bench(b, inProcess(b), here) }
-
 func BenchmarkInWorker(b *testing.B) { enginetest.Bench(b, inWorkers(b), workers) }

@@ -20,8 +20,7 @@ const Name = quickjs.Name
 // Options configures the engine.
 type Options struct {
 	// Command starts a worker: the absolute path of a binary, with arguments that
-	// lead it to [quickjs.Main], such as [quickjs.WorkerArg]. If it is empty, isolates
-	// run in this process, which is for trusted programs and for tests.
+	// lead it to [quickjs.Main], such as [quickjs.WorkerArg].
 	Command []string
 	// Init is the command that begins the sandbox of a worker; if it is empty, Command
 	// is used. A small binary starts sooner.
@@ -30,17 +29,14 @@ type Options struct {
 	// milliseconds instead of about a second. It must be private to the user of this
 	// process, because its files are executed. Empty means none.
 	CacheDir string
-	// Workers is how many programs run at once, [worker.DefaultSize] if zero.
-	// Further programs wait.
-	Workers int
 }
 
 // New returns the engine. Nothing is started before the first run or probe.
 func New(o Options) *worker.Engine {
 	prepared := NewCache()
-	kind := worker.Kind{
+	return worker.NewEngine(worker.Kind{
 		Name: Name, Languages: []string{"javascript", "typescript"}, Version: quickjs.Version,
-		Wall: "interrupt, then fuel, then kill", Memory: "engine and WebAssembly memory", MaxMemory: quickjs.MaxMemory, Needs: "64 MiB of memory",
+		Wall: "interrupt, then fuel, then kill", CPU: worker.CPUClock(), Memory: "engine and WebAssembly memory", MaxMemory: quickjs.MaxMemory, Needs: "64 MiB of memory",
 		Prepare: func(p *bridge.Program) (func(*bridge.Failure), *bridge.Failure) {
 			ready, failure := prepared.Prepare(*p)
 			if failure != nil {
@@ -49,11 +45,5 @@ func New(o Options) *worker.Engine {
 			p.Source = ready.Source
 			return ready.Blame, nil
 		},
-	}
-	if len(o.Command) == 0 {
-		here := &inProcess{cacheDir: o.CacheDir}
-		return worker.NewEngine(kind, o.Workers, here.start, here.close)
-	}
-	kind.CPU = worker.CPUClock()
-	return worker.NewEngine(kind, o.Workers, worker.NewSelf("wasm", o.Command, o.Init, o.CacheDir).Start, nil)
+	}, worker.NewSelf("wasm", o.Command, o.Init, o.CacheDir).Start)
 }

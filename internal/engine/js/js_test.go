@@ -34,11 +34,6 @@ func withCache(run func() int) int {
 	return run()
 }
 
-func inProcess(t testing.TB) engine.Engine {
-	t.Helper()
-	return js.New(js.Options{CacheDir: filepath.Join(compiled, "here")})
-}
-
 func inWorkers(t testing.TB) engine.Engine {
 	t.Helper()
 	self, err := os.Executable()
@@ -48,19 +43,12 @@ func inWorkers(t testing.TB) engine.Engine {
 	return js.New(js.Options{Command: []string{self, quickjs.WorkerArg}, CacheDir: filepath.Join(compiled, "workers")})
 }
 
-var here = enginetest.Options{New: func(t *testing.T) engine.Engine { return inProcess(t) }}
-
 var workers = enginetest.Options{
 	New:  func(t *testing.T) engine.Engine { return inWorkers(t) },
 	Bare: true, Memory: 48 << 20, Bad: bad,
 }
 
-func TestTheEngineFulfilsTheContractInThisProcess(t *testing.T) {
-	t.Parallel()
-	enginetest.Run(t, here)
-}
-
-func TestTheEngineFulfilsTheContractInWorkers(t *testing.T) {
+func TestTheEngineFulfilsTheContract(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, workers)
 }
@@ -82,7 +70,7 @@ func TestBadCodeEndsAsExpectedAndHarmsNoOtherRun(t *testing.T) {
 
 func TestPendingCallsAreSentBeforeTheProgramEnds(t *testing.T) {
 	t.Parallel()
-	e := inProcess(t)
+	e := inWorkers(t)
 	t.Cleanup(func() { _ = e.Close() })
 	for _, c := range []struct{ source, value string }{
 		{`const box = {}; Promise.resolve().then(() => { box.value = "ran" }); return box`, `{"value":"ran"}`},

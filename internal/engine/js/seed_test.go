@@ -5,12 +5,11 @@ import (
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
-	"github.com/toolroom/toolroom/internal/engine/js"
 )
 
 func TestRunsWithOneSeedDrawTheSameRandomNumbers(t *testing.T) {
 	t.Parallel()
-	e := js.New(js.Options{})
+	e := inWorkers(t)
 	t.Cleanup(func() { _ = e.Close() })
 	draw := func(seed string) bridge.Value {
 		p := bridge.Program{Language: "javascript", Source: "return [Math.random(), crypto.randomUUID()].join()", Seed: []byte(seed)}
@@ -33,7 +32,7 @@ func TestRunsWithOneSeedDrawTheSameRandomNumbers(t *testing.T) {
 
 func TestOneCallReturnsAsManyRandomBytesAsWebCryptoAllows(t *testing.T) {
 	t.Parallel()
-	e := js.New(js.Options{})
+	e := inWorkers(t)
 	t.Cleanup(func() { _ = e.Close() })
 	p := bridge.Program{Language: "javascript", Source: `const of = n => crypto.getRandomValues(new Uint8Array(n)).slice(-64).some(b => b);
 try { of(65537) } catch (e) { return [e.message, of(65536)].join() }`}

@@ -40,11 +40,11 @@ func New(o Options) *worker.Engine {
 	self.Memory = maxProcess
 	return worker.NewEngine(worker.Kind{
 		Name: Name, Languages: []string{Name}, Version: "WASI preview 1", Stateless: true, Compile: LanguageCompile, CompileTime: cmp.Or(o.CompileTime, time.Minute),
-		Wall: "fuel, then kill", CPU: worker.CPUClock(), Memory: "WebAssembly memory", MaxMemory: MaxMemory, Needs: "32 MiB of memory",
+		Wall: "fuel, then kill", CPU: worker.CPUClock(), Memory: "WebAssembly memory", MaxMemory: MaxMemory, Needs: "32 MiB of memory", Workers: o.Workers,
 		Prepare: func(p *bridge.Program) (func(*bridge.Failure), *bridge.Failure) {
 			return func(*bridge.Failure) {}, Check(p.Module)
 		},
-	}, o.Workers, self.Start, nil)
+	}, self.Start)
 }
 
 // WorkerArg is the first argument of a binary that is executed as a worker. Its

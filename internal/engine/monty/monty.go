@@ -31,8 +31,6 @@ type Options struct {
 	// Init is the command that begins a sandbox, as in lockdown.HostMachine; empty
 	// means this binary.
 	Init []string
-	// Workers is how many programs run at once, [worker.DefaultSize] if zero. Further programs wait.
-	Workers int
 }
 
 // Name is the engine's id.
@@ -54,7 +52,7 @@ type Engine struct {
 func New(o Options) *Engine {
 	passed, _ := lru.New[[sha256.Size]byte, struct{}](maxPassed) // fails only if the size is zero
 	start := newStarter(o)
-	return &Engine{pool: worker.NewPool(Name, o.Workers, start), checks: worker.NewPool(Name, o.Workers, start), passed: passed}
+	return &Engine{pool: worker.NewPool(Name, 0, start), checks: worker.NewPool(Name, 0, start), passed: passed}
 }
 
 // Name returns py-lite.

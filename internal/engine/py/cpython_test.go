@@ -15,7 +15,7 @@ var Compiled string
 
 func open(t testing.TB) *Machine {
 	t.Helper()
-	m, err := NewMachine(t.Context(), files.PythonFiles(), wasm.Options{CacheDir: Compiled})
+	m, err := NewMachine(t.Context(), files.PythonFiles(), Compiled)
 	if err != nil {
 		t.Fatal(err)
 	}

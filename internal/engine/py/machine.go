@@ -23,7 +23,7 @@ const (
 	MaxMemory = 1 << 30
 )
 
-// Machine makes isolates. Its methods are safe for concurrent use.
+// Machine makes isolates.
 type Machine struct {
 	*wasm.Machine[*Isolate]
 	layout layout
@@ -42,27 +42,27 @@ func (l layout) String() string {
 
 // NewMachine starts the interpreter and takes its image, or opens the image in the cache.
 // Guest holds the modules of the guest, by file name; guest.py runs a program, as
-// [Isolate.Run] describes. ctx bounds the start.
-func NewMachine(ctx context.Context, guest map[string]string, o wasm.Options) (*Machine, error) {
+// [Isolate.Run] describes. CacheDir is as in [wasm.New]. ctx bounds the start.
+func NewMachine(ctx context.Context, guest map[string]string, cacheDir string) (*Machine, error) {
 	m := &Machine{}
-	if err := m.start(ctx, guest, o); err != nil {
+	if err := m.start(ctx, guest, cacheDir); err != nil {
 		return nil, fmt.Errorf("start CPython: %w", err)
 	}
 	return m, nil
 }
 
-func (m *Machine) start(ctx context.Context, guest map[string]string, o wasm.Options) error {
+func (m *Machine) start(ctx context.Context, guest map[string]string, cacheDir string) error {
 	module, err := unpackBlob()
 	if err != nil {
 		return err
 	}
 	m.Machine, err = wasm.New(ctx, wasm.Engine[*Isolate]{
 		Module: module, MaxMemory: MaxMemory, Offer: offer, Open: m.open, Tick: (*Isolate).tick,
-	}, o)
+	}, cacheDir)
 	if err != nil {
 		return err
 	}
-	if err := m.begin(ctx, guest, o.CacheDir); err != nil {
+	if err := m.begin(ctx, guest, cacheDir); err != nil {
 		_ = m.Close() // the first error counts
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/wasm"
 	"github.com/toolroom/toolroom/internal/engine/worker"
 	files "github.com/toolroom/toolroom/internal/guest"
 )
@@ -35,9 +34,6 @@ type Options struct {
 	// private to the user of this process, because its files are executed. Empty
 	// means none.
 	CacheDir string
-	// Workers is how many programs run at once, [worker.DefaultSize] if zero.
-	// Further programs wait.
-	Workers int
 }
 
 // New returns the engine. Nothing is started before the first run or probe.
@@ -47,7 +43,7 @@ func New(o Options) *worker.Engine {
 		Wall: "fuel, then kill", CPU: worker.CPUClock(), Memory: "WebAssembly memory, the interpreter's included",
 		MinMemory: MinMemory, MaxMemory: MaxMemory, Needs: "250 MiB of memory",
 		Prepare: func(*bridge.Program) (func(*bridge.Failure), *bridge.Failure) { return classify, nil },
-	}, o.Workers, worker.NewSelf("wasm", o.Command, o.Init, o.CacheDir).Start, nil)
+	}, worker.NewSelf("wasm", o.Command, o.Init, o.CacheDir).Start)
 }
 
 // classify adds engine-specific details to a failure.
@@ -69,7 +65,7 @@ const WorkerArg = "__python-worker"
 // Worker is the main function of a worker process. It returns the exit code.
 func Worker(ctx context.Context, arguments []string) int {
 	return worker.Main(ctx, arguments, worker.Open{Service: func(ctx context.Context, cacheDir string) (worker.Service, error) {
-		m, err := NewMachine(ctx, files.PythonFiles(), wasm.Options{CacheDir: cacheDir})
+		m, err := NewMachine(ctx, files.PythonFiles(), cacheDir)
 		if err == nil {
 			err = m.Warm(ctx)
 		}

@@ -41,25 +41,23 @@ type Options struct {
 	// CacheDir keeps the snapshot of a ready interpreter, with its files: 45 MB. It must
 	// be private to the user of this process. Required.
 	CacheDir string
-	// Runs is how many programs run at once, 4 if zero. Further programs wait.
-	Runs int
 }
 
 // Engine is the engine pyodide.
 type Engine struct {
-	pool    *worker.Pool[*worker.Guest]
-	starter *starter
+	pool *worker.Pool[*worker.Guest]
 
 	mu     sync.Mutex
 	probed *sandbox.Probe // once a guest has started
 }
 
-const defaultRuns = 4
+// runs is how many programs run at once. Further programs wait.
+const runs = 4
 
 // New returns the engine. Nothing is started before the first run or probe.
 func New(o Options) *Engine {
 	s := &starter{o: o, launcher: worker.NewLauncher("deno+wasm", o.Init)}
-	return &Engine{pool: worker.NewPool(Name, cmp.Or(max(o.Runs, 0), defaultRuns), s.start), starter: s}
+	return &Engine{pool: worker.NewPool(Name, runs, s.start)}
 }
 
 // Name returns pyodide.

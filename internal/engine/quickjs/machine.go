@@ -6,7 +6,7 @@
 // strings, never an object of the guest. No guest code runs while Go serves it, so
 // a Proxy or a getter cannot re-enter.
 //
-// [Main] is the worker process of the engine js: a [Service] runs the programs that the
+// [Main] is the worker process of the engine js: it runs the programs that the
 // server sends. The package is small, and what prepares programs is in package js,
 // because the start of a worker is part of the first run.
 package quickjs
@@ -32,29 +32,30 @@ const (
 	headroom = 32 << 20
 )
 
-// Machine makes isolates. Its methods are safe for concurrent use.
+// Machine makes isolates.
 type Machine struct {
 	*wasm.Machine[*Isolate]
 	layout layout
 }
 
 // New starts the engine and takes its image. Prelude is JavaScript that has already
-// run in every isolate, as [Isolate.Run] describes. ctx bounds the start.
-func New(ctx context.Context, prelude string, o wasm.Options) (*Machine, error) {
+// run in every isolate, as [Isolate.Run] describes. CacheDir is as in [wasm.New]. ctx
+// bounds the start.
+func New(ctx context.Context, prelude, cacheDir string) (*Machine, error) {
 	m := &Machine{}
-	if err := m.start(ctx, prelude, o); err != nil {
+	if err := m.start(ctx, prelude, cacheDir); err != nil {
 		return nil, fmt.Errorf("start QuickJS: %w", err)
 	}
 	return m, nil
 }
 
-func (m *Machine) start(ctx context.Context, prelude string, o wasm.Options) (err error) {
+func (m *Machine) start(ctx context.Context, prelude, cacheDir string) (err error) {
 	if err := checkBlob(); err != nil {
 		return err
 	}
 	m.Machine, err = wasm.New(ctx, wasm.Engine[*Isolate]{
 		Module: blob, MaxMemory: MaxMemory + headroom, Offer: offerHost, Open: m.open, Tick: (*Isolate).tick,
-	}, o)
+	}, cacheDir)
 	if err != nil {
 		return err
 	}

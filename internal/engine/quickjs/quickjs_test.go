@@ -34,7 +34,7 @@ const echo = `{
 
 func open(t *testing.T) *Machine {
 	t.Helper()
-	m, err := New(t.Context(), echo, wasm.Options{})
+	m, err := New(t.Context(), echo, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 // Serve is the guest's side of a bridge. It sends hello, and runs each program that
 // it receives in its own isolate, until the stream ends.
-func (m Service) Serve(ctx context.Context, stream io.ReadWriter) error {
+func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	s := &server{machine: m.Machine, wire: bridge.NewWire(stream, 0), in: bufio.NewReaderSize(stream, 64<<10), out: stream, stop: stop}

@@ -3,7 +3,6 @@ package quickjs
 import (
 	"context"
 
-	"github.com/toolroom/toolroom/internal/engine/wasm"
 	"github.com/toolroom/toolroom/internal/engine/worker"
 )
 
@@ -17,15 +16,10 @@ const WorkerArg = "__engine-worker"
 // Main is the main function of a worker process. It returns the exit code.
 func Main(ctx context.Context, arguments []string) int {
 	return worker.Main(ctx, arguments, worker.Open{Waits: true, Service: func(ctx context.Context, cacheDir string) (worker.Service, error) {
-		return Open(ctx, wasm.Options{CacheDir: cacheDir})
+		m, err := New(ctx, Prelude(), cacheDir)
+		return service{m}, err
 	}})
 }
 
-// Service is a machine whose isolates run the programs that the server sends.
-type Service struct{ *Machine }
-
-// Open starts a machine, within the time of ctx.
-func Open(ctx context.Context, o wasm.Options) (Service, error) {
-	m, err := New(ctx, Prelude(), o)
-	return Service{m}, err
-}
+// service is a machine whose isolates run the programs that the server sends.
+type service struct{ *Machine }

@@ -42,21 +42,10 @@ type Isolate interface {
 	instance() *Instance
 }
 
-// Options configures a machine.
-type Options struct {
-	// CacheDir keeps compiled code between processes, and an image if the engine's
-	// package keeps one, which makes starts much shorter. Its files are executed, so
-	// it must be private. Empty means no cache.
-	CacheDir string
-	// Idle is how many isolates the machine keeps ready, 1 if zero.
-	Idle int
-}
-
-// Machine makes isolates. Its methods are safe for concurrent use once
-// [Machine.Boot] or [Machine.Begin] has set its image.
+// Machine makes isolates, once [Machine.Boot] or [Machine.Begin] has set its image. One
+// goroutine uses it at a time.
 type Machine[I Isolate] struct {
 	engine  Engine[I]
-	limit   int // size of idle
 	runtime wazero.Runtime
 	cache   wazero.CompilationCache
 	module  wazero.CompiledModule
@@ -65,16 +54,15 @@ type Machine[I Isolate] struct {
 	image   *cow.Image
 	stack   uint64 // the stack pointer of the image
 	name    func() string
-
-	mu     sync.Mutex
-	idle   []I
-	closed bool
+	idle    []I // at most one that is as good as new
 }
 
-// New compiles the engine. ctx bounds the compilation.
-func New[I Isolate](ctx context.Context, e Engine[I], o Options) (*Machine[I], error) {
-	m := &Machine[I]{engine: e, limit: max(o.Idle, 1), packer: cow.NewPacker()}
-	if err := m.compile(ctx, o.CacheDir); err != nil {
+// New compiles the engine. CacheDir keeps compiled code between processes, and an image
+// if the engine's package keeps one, which makes starts much shorter. Its files are
+// executed, so it must be private. Empty means no cache. ctx bounds the compilation.
+func New[I Isolate](ctx context.Context, e Engine[I], cacheDir string) (*Machine[I], error) {
+	m := &Machine[I]{engine: e, packer: cow.NewPacker()}
+	if err := m.compile(ctx, cacheDir); err != nil {
 		_ = m.Close() // the first error counts
 		return nil, err
 	}
@@ -187,18 +175,11 @@ func (m *Machine[I]) instantiate(ctx context.Context) (none I, err error) {
 // Isolate returns an isolate in which nothing has run. Return it with
 // [Machine.Release].
 func (m *Machine[I]) Isolate(ctx context.Context) (none I, err error) {
-	m.mu.Lock()
-	if m.closed {
-		m.mu.Unlock()
-		return none, errors.New("this machine is closed")
-	}
-	if n := len(m.idle); n > 0 {
-		i := m.idle[n-1]
-		m.idle = m.idle[:n-1]
-		m.mu.Unlock()
+	if len(m.idle) > 0 {
+		i := m.idle[0]
+		m.idle = nil
 		return i, nil
 	}
-	m.mu.Unlock()
 	i, err := m.instantiate(ctx)
 	if err != nil {
 		return none, err
@@ -214,20 +195,11 @@ func (m *Machine[I]) Isolate(ctx context.Context) (none I, err error) {
 // possible exactly.
 func (m *Machine[I]) Release(i I) {
 	instance := i.instance()
-	if !instance.reset(m.stack, m.engine.MaxMemory) || !m.keep(i) {
+	if len(m.idle) > 0 || !instance.reset(m.stack, m.engine.MaxMemory) {
 		instance.close()
+		return
 	}
-}
-
-// keep keeps an isolate that is as good as new.
-func (m *Machine[I]) keep(i I) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed || len(m.idle) >= m.limit {
-		return false
-	}
-	m.idle = append(m.idle, i)
-	return true
+	m.idle = []I{i}
 }
 
 // Warm prepares one isolate, so that the first run need not wait for it.
@@ -242,11 +214,7 @@ func (m *Machine[I]) Warm(ctx context.Context) error {
 
 // Close ends the machine. Isolates in use must have been released.
 func (m *Machine[I]) Close() error {
-	m.mu.Lock()
-	idle := m.idle
-	m.idle, m.closed = nil, true
-	m.mu.Unlock()
-	for _, i := range idle {
+	for _, i := range m.idle {
 		i.instance().close()
 	}
 	ctx := context.Background()

@@ -42,6 +42,9 @@ type Kind struct {
 	Compile string
 	// CompileTime limits the time for compiling.
 	CompileTime time.Duration
+	// Workers is how many programs run at once, [DefaultSize] if zero. Further
+	// programs wait.
+	Workers int
 	// Prepare makes a program ready to run, or returns why it cannot run. The
 	// function blame adds engine-specific details to the failure of a run.
 	Prepare func(*bridge.Program) (blame func(*bridge.Failure), refused *bridge.Failure)
@@ -51,9 +54,8 @@ type Kind struct {
 // WebAssembly interpreter that no other program has touched. A guest serves one
 // owner until it ends.
 type Engine struct {
-	kind  Kind
-	pool  *Pool[*Guest]
-	after func() error
+	kind Kind
+	pool *Pool[*Guest]
 }
 
 // CPUClock says how a guest in its own process enforces a limit of CPU time, ""
@@ -65,10 +67,9 @@ func CPUClock() string {
 	return ""
 }
 
-// NewEngine returns an engine that starts its guests with start, at most size at
-// once, [DefaultSize] if zero. If after is set, Close calls it when all guests
-// have ended. Nothing is started before the first run or probe.
-func NewEngine(k Kind, size int, start func(context.Context) (Place, error), after func() error) *Engine {
+// NewEngine returns an engine that starts its guests with start. Nothing is started
+// before the first run or probe.
+func NewEngine(k Kind, start func(context.Context) (Place, error)) *Engine {
 	guest := func(ctx context.Context) (*Guest, error) {
 		p, err := start(ctx)
 		if err != nil {
@@ -80,7 +81,7 @@ func NewEngine(k Kind, size int, start func(context.Context) (Place, error), aft
 		}
 		return g, nil
 	}
-	return &Engine{k, NewPool(k.Name, size, guest), after}
+	return &Engine{k, NewPool(k.Name, k.Workers, guest)}
 }
 
 func (k *Kind) unavailable(err error) error {
@@ -134,10 +135,7 @@ func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 // Close ends all workers, even during runs.
 func (e *Engine) Close() error {
 	e.pool.Close()
-	if e.after == nil {
-		return nil
-	}
-	return e.after()
+	return nil
 }
 
 // untimed is the wall time that a worker receives. A worker cannot know how long a

@@ -108,9 +108,9 @@ func TestACapturedWorkerCannotUseTheTokenOfAnEarlierRun(t *testing.T) {
 				return place, nil
 			}
 			e := worker.NewEngine(worker.Kind{
-				Name: "test", Languages: []string{"test"}, MaxMemory: 1 << 30,
+				Name: "test", Languages: []string{"test"}, MaxMemory: 1 << 30, Workers: 1,
 				Prepare: func(*bridge.Program) (func(*bridge.Failure), *bridge.Failure) { return func(*bridge.Failure) {}, nil },
-			}, 1, start, nil)
+			}, start)
 			t.Cleanup(func() { _ = e.Close() })
 			h := &heard{}
 			j := engine.Job{Owner: "a", Program: bridge.Program{Language: "test", Source: "x"}}
