@@ -33,7 +33,7 @@ var order = []struct {
 	{name: "sandboxes", packages: []string{"sandbox"}},
 	{name: "processes", packages: []string{"internal/proc"}},
 	{name: "isolation", packages: []string{"internal/lockdown/...", "internal/netjail/...", "internal/restrict"}, peers: true},
-	{name: "what runs in workers and guests", packages: []string{"internal/engine", "internal/engine/cow", "internal/engine/wasm", "internal/engine/quickjs", "internal/engine/resume", "internal/engine/worker", "internal/engine/module"}, peers: true},
+	{name: "what runs in workers and guests", packages: []string{"internal/engine", "internal/engine/wasm", "internal/engine/quickjs", "internal/engine/worker", "internal/engine/module"}, peers: true},
 	{name: "the guest", packages: []string{"internal/guest/..."}, peers: true},
 	{name: "engines", packages: []string{"internal/engine/..."}, peers: true},
 	{name: "drivers", packages: []string{"internal/sandbox/..."}, peers: true},

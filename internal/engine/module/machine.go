@@ -19,7 +19,6 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/cow"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
@@ -180,31 +179,13 @@ func check(code wazero.CompiledModule) error {
 // maxNamed is how many missing imports an error names.
 const maxNamed = 20
 
-// memory is a linear memory limited to the memory of its run.
-type memory struct {
-	*cow.Memory
-	limit   uint64
-	refused bool // the module asked for more
-}
-
-// Reallocate grows the memory. It returns nil if the limit is reached, which the
-// module sees as exhausted memory.
-func (m *memory) Reallocate(size uint64) []byte {
-	if size > m.limit {
-		m.refused = true
-		return nil
-	}
-	return m.Memory.Reallocate(size)
-}
-
 // execute runs the command that was compiled last until it ends.
 func (m *Machine) execute(ctx context.Context, r *run) (err error) {
 	code := m.compiled[len(m.compiled)-1].code
-	pages, err := cow.NewMemory(MaxMemory, nil)
-	if err != nil {
+	if r.memory, err = wasm.NewMemory(MaxMemory, nil); err != nil {
 		return err
 	}
-	r.memory = &memory{Memory: pages, limit: uint64(r.limit)}
+	r.memory.Limit = uint64(r.limit)
 	handed := false
 	defer func() {
 		// wazero panics if it cannot allocate a module's initial memory.
@@ -212,7 +193,7 @@ func (m *Machine) execute(ctx context.Context, r *run) (err error) {
 			err = fmt.Errorf("the module cannot be started: %v", broken)
 		}
 		if !handed {
-			pages.Free()
+			r.memory.Free()
 		}
 	}()
 	ctx = context.WithValue(ctx, runKey{}, r)

@@ -34,7 +34,7 @@ type run struct {
 	ctx    context.Context
 	inbox  *wasm.Inbox[[]byte]
 	limit  int64 // of memory, in bytes
-	memory *memory
+	memory *wasm.Memory
 	cpu    proc.CPUMeter
 
 	arguments  []string
@@ -222,7 +222,7 @@ func (r *run) failure(err error) (exit int, f *bridge.Failure) {
 		reason, stack, _ := strings.Cut(err.Error(), "\nwasm stack trace:\n")
 		f = &bridge.Failure{Kind: bridge.FailProgram, Type: "Trap", Message: fmt.Sprintf("the module broke off: %.2000s", reason), Trace: stack}
 	}
-	if r.memory != nil && r.memory.refused && (f != nil || exit != 0) {
+	if r.memory != nil && r.memory.Refused && (f != nil || exit != 0) {
 		// The module was refused memory and failed because of that.
 		return exit, &bridge.Failure{Kind: bridge.FailLimit, Limit: "memory", Message: fmt.Sprintf("the module needed more memory than its %d MiB", r.limit>>20)}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
-	"github.com/toolroom/toolroom/internal/engine/cow"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
@@ -77,7 +76,7 @@ func offer(ctx context.Context, r wazero.Runtime) error {
 func (m *Machine) begin(ctx context.Context, guest map[string]string, cacheDir string) error {
 	path := imagePath(cacheDir, guest)
 	if path != "" {
-		image, note, err := cow.OpenImage(path)
+		image, note, err := wasm.OpenImage(path)
 		if err == nil && len(note) == binary.Size(m.layout) {
 			_, err = binary.Decode(note, binary.LittleEndian, &m.layout)
 			m.Begin(image, uint64(m.layout.StackPointer), m.layout.String())

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/resume"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
@@ -172,7 +171,7 @@ func (s *server) run(ctx context.Context, j job) error {
 		return err
 	}
 	defer isolate.Release()
-	if refused := resume.Load(Name, s.machine.ImageName, j.state, isolate.Load); refused != nil {
+	if refused := s.machine.Resume(isolate, Name, j.state); refused != nil {
 		return s.fail(j, refused)
 	}
 	var last []byte // held back until the state of the session is known
@@ -202,12 +201,12 @@ func (s *server) run(ctx context.Context, j job) error {
 		return s.fail(j, describe(end, err))
 	}
 	if last != nil {
-		return s.finish(j, isolate, last)
+		return s.finish(isolate, last)
 	}
 	return nil
 }
 
-func (s *server) finish(j job, isolate *Isolate, last []byte) error {
+func (s *server) finish(isolate *Isolate, last []byte) error {
 	value, err := bridge.DecodeValue(last)
 	list, ok := value.([]bridge.Value)
 	if err != nil || !ok || len(list) != 4 {
@@ -217,7 +216,7 @@ func (s *server) finish(j job, isolate *Isolate, last []byte) error {
 	frame := bridge.Frame{Kind: bridge.Kind(kind)}
 	frame.Token, _ = list[2].([]byte)
 	frame.Body, _ = list[3].(bridge.Map)
-	return resume.Finish(frame, s.machine.ImageName(), isolate.Save, s.wire.Write)
+	return s.machine.FinishSession(frame, isolate.Save, s.wire.Write)
 }
 
 func (s *server) fail(j job, body bridge.Map) error {

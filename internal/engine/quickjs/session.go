@@ -6,13 +6,12 @@ import (
 	"fmt"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/resume"
 )
 
 // runSession runs a program from the state of its session, and sends the state
 // after the run with the last frame, because only then has the engine stopped.
 func (s *server) runSession(ctx context.Context, isolate *Isolate, j job) error {
-	if refused := resume.Load(Name, s.machine.ImageName, j.state, isolate.Load); refused != nil {
+	if refused := s.machine.Resume(isolate, Name, j.state); refused != nil {
 		return s.wire.Write(bridge.Frame{Kind: bridge.Failed, Token: j.token, Body: refused})
 	}
 	var last *bridge.Frame
@@ -38,5 +37,5 @@ func (s *server) runSession(ctx context.Context, isolate *Isolate, j job) error 
 		return s.wire.Write(bridge.Frame{Kind: bridge.Failed, Token: j.token, Body: describe(end, err)})
 	}
 	save := func() ([]byte, error) { return isolate.Save(ctx) }
-	return resume.Finish(*last, s.machine.ImageName(), save, s.wire.Write)
+	return s.machine.FinishSession(*last, save, s.wire.Write)
 }

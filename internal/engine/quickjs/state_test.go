@@ -1,6 +1,7 @@
 package quickjs
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
@@ -8,7 +9,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/toolroom/toolroom/internal/engine/cow"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
 func save(t *testing.T, m *Machine, program string) []byte {
@@ -31,7 +32,7 @@ const again = `; status[2] = 0; "saved"`
 func TestAStateIsLoadedByAnyMachineOfTheSameImage(t *testing.T) {
 	t.Parallel()
 	one, other := open(t), open(t)
-	if one.ImageName() != other.ImageName() {
+	if !bytes.Equal(one.Image().Bytes(), other.Image().Bytes()) {
 		t.Fatal("two machines of one build have different images")
 	}
 	for name, program := range map[string]string{
@@ -76,11 +77,11 @@ func TestAnInvalidStateIsRefused(t *testing.T) {
 		"no memory":            pack.EncodeAll([]byte{0, 0, 0, 0}, nil),
 		"all memory":           pack.EncodeAll([]byte{255, 255, 255, 255}, nil),
 		"a block outside":      pack.EncodeAll(append([]byte{200, 0, 0, 0, 255, 255, 255, 255}, block[4:]...), nil),
-		"a bomb":               pack.EncodeAll(make([]byte, 2*cow.MaxDelta), nil),
+		"a bomb":               pack.EncodeAll(make([]byte, 2*wasm.MaxDelta), nil),
 		"an offset that wraps": pack.EncodeAll(append([]byte{200, 0, 0, 0, 0, 0, 16, 0}, block[4:]...), nil),
 	} {
 		i := isolate(t, m)
-		if err := i.Load(state); !errors.Is(err, cow.ErrInvalid) {
+		if err := i.Load(state); !errors.Is(err, wasm.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 		i.Release()
@@ -116,7 +117,7 @@ func TestAStateThatIsTooLargeIsNotSaved(t *testing.T) {
 	if _, end, err := evalWithin(t, i, Port{Memory: 200 << 20}, `globalThis.big = new Uint8Array(70 << 20).fill(7); "done"`); end != Finished || err != nil {
 		t.Fatal(end, err)
 	}
-	var large *cow.TooLargeError
+	var large wasm.TooLargeError
 	if _, err := i.Save(t.Context()); !errors.As(err, &large) {
 		t.Errorf("%v", err)
 	}

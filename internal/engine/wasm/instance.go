@@ -5,8 +5,6 @@ import (
 	"errors"
 
 	"github.com/tetratelabs/wazero/api"
-
-	"github.com/toolroom/toolroom/internal/engine/cow"
 )
 
 const (
@@ -25,27 +23,12 @@ type Instance struct {
 	// Bad means that the instance must not be used again.
 	Bad bool
 
-	memory *memory
-	packer *cow.Packer
-	image  *cow.Image // nil in the instance that boots
+	memory *Memory
+	packer *packer
+	image  *Image // nil in the instance that boots
 	stack  api.MutableGlobal
 	fuel   api.MutableGlobal
 	uses   int
-}
-
-// memory is a linear memory limited to the memory of the run.
-type memory struct {
-	*cow.Memory
-	limit uint64
-}
-
-// Reallocate grows the memory. It returns nil if the limit is reached, which the
-// guest sees as exhausted memory.
-func (m *memory) Reallocate(size uint64) []byte {
-	if size > m.limit {
-		return nil
-	}
-	return m.Memory.Reallocate(size)
 }
 
 func (i *Instance) instance() *Instance { return i }
@@ -60,10 +43,10 @@ func (i *Instance) find() error {
 }
 
 // adopt turns a new instance into a copy of the image.
-func (i *Instance) adopt(image *cow.Image, stackPointer uint64) error {
+func (i *Instance) adopt(image *Image, stackPointer uint64) error {
 	memory := i.Module.Memory()
 	if missing := len(image.Bytes()) - int(memory.Size()); missing > 0 {
-		if _, ok := memory.Grow(uint32(missing / cow.PageSize)); !ok {
+		if _, ok := memory.Grow(uint32(missing / PageSize)); !ok {
 			return errors.New("there is no memory for one more isolate")
 		}
 	}
@@ -85,7 +68,7 @@ func (i *Instance) reset(stackPointer, maxMemory uint64) bool {
 	if _, err := i.memory.Reset(); err != nil {
 		return false
 	}
-	i.memory.limit = maxMemory
+	i.memory.Limit = maxMemory
 	i.stack.Set(stackPointer)
 	i.fuel.Set(0)
 	return true
@@ -96,7 +79,7 @@ func (i *Instance) close() {
 }
 
 // LimitMemory limits the memory of the current run, in bytes.
-func (i *Instance) LimitMemory(bytes uint64) { i.memory.limit = bytes }
+func (i *Instance) LimitMemory(bytes uint64) { i.memory.Limit = bytes }
 
 // Refuel lets the guest run for some milliseconds until the next tick.
 func (i *Instance) Refuel() { i.fuel.Set(fuel) }
@@ -113,13 +96,13 @@ func (i *Instance) Save() ([]byte, error) {
 	}
 	memory := i.Module.Memory()
 	content, _ := memory.Read(0, memory.Size())
-	return i.packer.Pack(content, i.image.Bytes())
+	return i.packer.pack(content, i.image.Bytes())
 }
 
-// Load puts a fresh isolate into a saved state. It fails with [cow.ErrInvalid] if
+// Load puts a fresh isolate into a saved state. It fails with [ErrInvalid] if
 // the bytes are not a state.
 func (i *Instance) Load(state []byte) error {
-	err := i.packer.Unpack(state, i.Module.Memory())
+	err := i.packer.unpack(state, i.Module.Memory())
 	i.Bad = i.Bad || err != nil
 	return err
 }

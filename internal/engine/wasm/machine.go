@@ -1,7 +1,8 @@
 // Package wasm runs language engines that are compiled to WebAssembly, on wazero. A
 // [Machine] compiles and starts an engine once, and keeps an image of its memory.
 // Each isolate is a private copy of that image, and is reset to it after each run,
-// so that no run sees data of another. Packages quickjs and py have the engines.
+// so that no run sees data of another. A session is the difference between a memory and
+// the image, from which a later run continues. Packages quickjs and py have the engines.
 //
 // [Meter] makes a module stoppable, and [OfferWASI] gives it WASI preview 1.
 package wasm
@@ -17,8 +18,6 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
-
-	"github.com/toolroom/toolroom/internal/engine/cow"
 )
 
 // Engine describes the engine that a machine runs. I is its isolate type.
@@ -49,19 +48,21 @@ type Machine[I Isolate] struct {
 	runtime wazero.Runtime
 	cache   wazero.CompilationCache
 	module  wazero.CompiledModule
-	pagemap *cow.Pagemap
-	packer  *cow.Packer
-	image   *cow.Image
+	pagemap *Pagemap
+	packer  *packer
+	image   *Image
 	stack   uint64 // the stack pointer of the image
-	name    func() string
-	idle    []I // at most one that is as good as new
+	// name names the image. Machines with the same image can load each other's states,
+	// because the engine starts the same way everywhere.
+	name func() string
+	idle []I // at most one that is as good as new
 }
 
 // New compiles the engine. CacheDir keeps compiled code between processes, and an image
 // if the engine's package keeps one, which makes starts much shorter. Its files are
 // executed, so it must be private. Empty means no cache. ctx bounds the compilation.
 func New[I Isolate](ctx context.Context, e Engine[I], cacheDir string) (*Machine[I], error) {
-	m := &Machine[I]{engine: e, packer: cow.NewPacker()}
+	m := &Machine[I]{engine: e, packer: newPacker()}
 	if err := m.compile(ctx, cacheDir); err != nil {
 		_ = m.Close() // the first error counts
 		return nil, err
@@ -71,8 +72,8 @@ func New[I Isolate](ctx context.Context, e Engine[I], cacheDir string) (*Machine
 
 func (m *Machine[I]) compile(ctx context.Context, cacheDir string) error {
 	// Without a page map only resets are slower.
-	m.pagemap, _ = cow.OpenPagemap()
-	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(uint32(m.engine.MaxMemory / cow.PageSize)).WithDebugInfoEnabled(false)
+	m.pagemap, _ = OpenPagemap()
+	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(uint32(m.engine.MaxMemory / PageSize)).WithDebugInfoEnabled(false)
 	if cacheDir != "" {
 		cache, err := wazero.NewCompilationCacheWithDir(cacheDir)
 		if err != nil {
@@ -128,7 +129,7 @@ func (m *Machine[I]) Boot(ctx context.Context, start func(I) (about string, err 
 
 // Begin uses an image, and its stack pointer, that another machine has booted. This
 // machine closes the image. About is what start returned in [Machine.Boot].
-func (m *Machine[I]) Begin(image *cow.Image, stackPointer uint64, about string) {
+func (m *Machine[I]) Begin(image *Image, stackPointer uint64, about string) {
 	m.image, m.stack = image, stackPointer
 	m.name = sync.OnceValue(func() string {
 		h := sha256.New()
@@ -139,20 +140,16 @@ func (m *Machine[I]) Begin(image *cow.Image, stackPointer uint64, about string) 
 }
 
 // Image returns the image that isolates begin from.
-func (m *Machine[I]) Image() *cow.Image { return m.image }
-
-// ImageName names the image. Machines with the same image can load each other's
-// states, because the engine starts the same way everywhere.
-func (m *Machine[I]) ImageName() string { return m.name() }
+func (m *Machine[I]) Image() *Image { return m.image }
 
 // instantiate returns an isolate whose memory is as in the module, not yet as in
 // the image.
 func (m *Machine[I]) instantiate(ctx context.Context) (none I, err error) {
-	pages, err := cow.NewMemory(m.engine.MaxMemory, m.pagemap)
+	pages, err := NewMemory(m.engine.MaxMemory, m.pagemap)
 	if err != nil {
 		return none, err
 	}
-	i := &Instance{memory: &memory{pages, m.engine.MaxMemory}, packer: m.packer}
+	i := &Instance{memory: pages, packer: m.packer}
 	ctx = experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory {
 		return i.memory
 	}))

@@ -14,7 +14,7 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/engine"
-	"github.com/toolroom/toolroom/internal/engine/resume"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -157,7 +157,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 		}
 		return result, nil
 	}
-	if err := resume.Fit(e.Name(), &p); err != nil {
+	if err := wasm.FitSession(e.Name(), &p); err != nil {
 		return result, err
 	}
 	blame, refused := e.kind.Prepare(&p)

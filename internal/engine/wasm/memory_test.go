@@ -1,4 +1,4 @@
-package cow_test
+package wasm_test
 
 import (
 	"bytes"
@@ -6,19 +6,19 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/toolroom/toolroom/internal/engine/cow"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
 // pair is a memory with its content, put to an image of pages with a pattern.
-func adopted(t *testing.T, pagemap *cow.Pagemap) (*cow.Memory, []byte, *cow.Image) {
+func adopted(t *testing.T, pagemap *wasm.Pagemap) (*wasm.Memory, []byte, *wasm.Image) {
 	t.Helper()
-	first, err := cow.NewMemory(64*cow.PageSize, nil)
+	first, err := wasm.NewMemory(64*wasm.PageSize, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer first.Free()
-	content := first.Reallocate(20 * cow.PageSize)
-	for i := range 10 * cow.PageSize { // the second half stays zero
+	content := first.Reallocate(20 * wasm.PageSize)
+	for i := range 10 * wasm.PageSize { // the second half stays zero
 		content[i] = byte(i / 7)
 	}
 	image, err := first.Freeze()
@@ -26,12 +26,12 @@ func adopted(t *testing.T, pagemap *cow.Pagemap) (*cow.Memory, []byte, *cow.Imag
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = image.Close() })
-	m, err := cow.NewMemory(64*cow.PageSize, pagemap)
+	m, err := wasm.NewMemory(64*wasm.PageSize, pagemap)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Free)
-	content = m.Reallocate(20 * cow.PageSize)
+	content = m.Reallocate(20 * wasm.PageSize)
 	copy(content, "what an instance writes when it starts")
 	if err := m.Adopt(image); err != nil {
 		t.Fatal(err)
@@ -41,11 +41,11 @@ func adopted(t *testing.T, pagemap *cow.Pagemap) (*cow.Memory, []byte, *cow.Imag
 
 func TestAResetLeavesNoByteOfWhatWasWritten(t *testing.T) {
 	t.Parallel()
-	pagemap, err := cow.OpenPagemap()
+	pagemap, err := wasm.OpenPagemap()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, p := range map[string]*cow.Pagemap{"with a page map": pagemap, "without one": nil} {
+	for name, p := range map[string]*wasm.Pagemap{"with a page map": pagemap, "without one": nil} {
 		t.Run(name, func(t *testing.T) {
 			m, content, image := adopted(t, p)
 			random := rand.New(rand.NewPCG(1, 2))
@@ -67,12 +67,12 @@ func TestAResetLeavesNoByteOfWhatWasWritten(t *testing.T) {
 func TestMemoriesOfOneImageDoNotSeeEachOther(t *testing.T) {
 	t.Parallel()
 	_, one, image := adopted(t, nil)
-	other, err := cow.NewMemory(64*cow.PageSize, nil)
+	other, err := wasm.NewMemory(64*wasm.PageSize, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(other.Free)
-	two := other.Reallocate(20 * cow.PageSize)
+	two := other.Reallocate(20 * wasm.PageSize)
 	if err := other.Adopt(image); err != nil {
 		t.Fatal(err)
 	}
@@ -85,13 +85,13 @@ func TestMemoriesOfOneImageDoNotSeeEachOther(t *testing.T) {
 func TestAMemoryThatGrewCannotBeReset(t *testing.T) {
 	t.Parallel()
 	m, _, _ := adopted(t, nil)
-	if m.Reallocate(21*cow.PageSize) == nil {
+	if m.Reallocate(21*wasm.PageSize) == nil {
 		t.Fatal("it did not grow")
 	}
-	if _, err := m.Reset(); !errors.Is(err, cow.ErrGrown) {
+	if _, err := m.Reset(); !errors.Is(err, wasm.ErrGrown) {
 		t.Errorf("reset after growth: %v", err)
 	}
-	if m.Reallocate(65*cow.PageSize) != nil {
+	if m.Reallocate(65*wasm.PageSize) != nil {
 		t.Error("it grew past its limit")
 	}
 }

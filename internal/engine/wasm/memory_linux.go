@@ -1,4 +1,4 @@
-package cow
+package wasm
 
 import (
 	"encoding/binary"
@@ -29,6 +29,11 @@ func (p *Pagemap) Close() error { return p.file.Close() }
 // Memory is one linear memory. It implements wazero's LinearMemory. It must
 // not be used by two goroutines at once.
 type Memory struct {
+	// Limit bounds the memory of the current run, in bytes.
+	Limit uint64
+	// Refused reports whether the guest has asked for more.
+	Refused bool
+
 	region  []byte // the whole reservation
 	size    int    // bytes in use
 	image   *Image
@@ -36,19 +41,21 @@ type Memory struct {
 	entries []byte // buffer for the page map of the image's head
 }
 
-// NewMemory reserves address space for at most limit bytes. With a nil pagemap every
-// reset drops all written pages.
+// NewMemory reserves address space for at most limit bytes, which is the memory's Limit.
+// With a nil pagemap every reset drops all written pages.
 func NewMemory(limit uint64, pagemap *Pagemap) (*Memory, error) {
 	region, err := unix.Mmap(-1, 0, int(limit), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, fmt.Errorf("reserve %d bytes for a linear memory: %w", limit, err)
 	}
-	return &Memory{region: region, pagemap: pagemap}, nil
+	return &Memory{Limit: limit, region: region, pagemap: pagemap}, nil
 }
 
-// Reallocate grows the memory to size bytes, in place; or returns nil if the limit is reached.
+// Reallocate grows the memory to size bytes, in place; or returns nil if the limit is
+// reached, which the guest sees as exhausted memory.
 func (m *Memory) Reallocate(size uint64) []byte {
-	if size > uint64(len(m.region)) {
+	if size > min(m.Limit, uint64(len(m.region))) {
+		m.Refused = true
 		return nil
 	}
 	if n := int(size); n > m.size {

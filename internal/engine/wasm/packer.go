@@ -1,4 +1,4 @@
-package cow
+package wasm
 
 import (
 	"encoding/binary"
@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/tetratelabs/wazero/api"
 )
 
 // MaxDelta is how many bytes may differ for a difference to be packed.
@@ -15,12 +16,10 @@ const MaxDelta = 64 << 20
 // ErrInvalid means that bytes are not a packed difference, or belong to another image.
 var ErrInvalid = errors.New("it is no state of this engine")
 
-// TooLargeError reports that a memory differs too much from its image.
-type TooLargeError struct{ Bytes int }
+// TooLargeError says that a session has too much in its memory to keep its state, and how much.
+type TooLargeError string
 
-func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("its variables take %d MiB, the most that is kept is %d MiB", (e.Bytes+1<<20-1)>>20, MaxDelta>>20)
-}
+func (e TooLargeError) Error() string { return string(e) }
 
 // block is the unit in which memories are compared.
 const block = 4 << 10
@@ -31,17 +30,16 @@ const blockSize = 4 + block
 // maxPacked is the size of the largest difference before it is compressed.
 const maxPacked = 4 + MaxDelta/block*blockSize
 
-// Packer packs the difference between a memory and an image, so that it can be
+// packer packs the difference between a memory and an image, so that it can be
 // stored and loaded into another memory. It allocates at first use, because most
-// processes never need it. Its methods are safe for concurrent use.
-type Packer struct {
+// processes never need it.
+type packer struct {
 	encoder func() (*zstd.Encoder, error)
 	decoder func() (*zstd.Decoder, error)
 }
 
-// NewPacker returns a Packer.
-func NewPacker() *Packer {
-	return &Packer{
+func newPacker() *packer {
+	return &packer{
 		encoder: sync.OnceValues(func() (*zstd.Encoder, error) {
 			return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
 		}),
@@ -51,9 +49,9 @@ func NewPacker() *Packer {
 	}
 }
 
-// Pack returns the difference between content and the image. If it is too large, the
-// error is a [*TooLargeError].
-func (p *Packer) Pack(content, image []byte) ([]byte, error) {
+// pack returns the difference between content and the image. If it is too large, the
+// error is a [TooLargeError].
+func (p *packer) pack(content, image []byte) ([]byte, error) {
 	raw := binary.LittleEndian.AppendUint32(nil, uint32(len(content)/PageSize))
 	var zero [block]byte
 	for at := 0; at < len(content); at += block {
@@ -65,7 +63,7 @@ func (p *Packer) Pack(content, image []byte) ([]byte, error) {
 			raw = append(binary.LittleEndian.AppendUint32(raw, uint32(at/block)), now...)
 		}
 		if len(raw) > maxPacked {
-			return nil, &TooLargeError{len(raw)}
+			return nil, TooLargeError(fmt.Sprintf("its variables take %d MiB, the most that is kept is %d MiB", (len(raw)+1<<20-1)>>20, MaxDelta>>20))
 		}
 	}
 	encoder, err := p.encoder()
@@ -75,19 +73,12 @@ func (p *Packer) Pack(content, image []byte) ([]byte, error) {
 	return encoder.EncodeAll(raw, nil), nil
 }
 
-// Target is a WebAssembly memory, as wazero has it.
-type Target interface {
-	Size() uint32
-	Grow(pages uint32) (uint32, bool)
-	Write(at uint32, data []byte) bool
-}
+// errNoMemory means that a memory cannot grow to the size in a difference.
+var errNoMemory = errors.New("out of memory")
 
-// ErrNoMemory means that a memory cannot grow to the size in a difference.
-var ErrNoMemory = errors.New("out of memory")
-
-// Unpack turns a memory that equals the image into the packed one. After an error
+// unpack turns a memory that equals the image into the packed one. After an error
 // the memory must not be used; the error is [ErrInvalid] if packed is at fault.
-func (p *Packer) Unpack(packed []byte, to Target) error {
+func (p *packer) unpack(packed []byte, to api.Memory) error {
 	decoder, err := p.decoder()
 	if err != nil {
 		return err
@@ -103,7 +94,7 @@ func (p *Packer) Unpack(packed []byte, to Target) error {
 	if now := to.Size() / PageSize; pages < now || pages > 1<<16 {
 		return ErrInvalid
 	} else if _, ok := to.Grow(pages - now); !ok {
-		return ErrNoMemory
+		return errNoMemory
 	}
 	for rest := raw[4:]; len(rest) > 0; rest = rest[blockSize:] {
 		at := uint64(binary.LittleEndian.Uint32(rest)) * block

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package cow
+package wasm
 
 import "fmt"
 
@@ -16,17 +16,23 @@ func (p *Pagemap) Close() error { return nil }
 // Memory is one linear memory. It implements wazero's LinearMemory. It must
 // not be used by two goroutines at once.
 type Memory struct {
+	// Limit bounds the memory of the current run, in bytes.
+	Limit uint64
+	// Refused reports whether the guest has asked for more.
+	Refused bool
+
 	content []byte
-	limit   uint64
 	image   *Image
 }
 
 // NewMemory returns a memory of at most limit bytes.
-func NewMemory(limit uint64, _ *Pagemap) (*Memory, error) { return &Memory{limit: limit}, nil }
+func NewMemory(limit uint64, _ *Pagemap) (*Memory, error) { return &Memory{Limit: limit}, nil }
 
-// Reallocate grows the memory to size bytes; or returns nil if the limit is reached.
+// Reallocate grows the memory to size bytes; or returns nil if the limit is reached,
+// which the guest sees as exhausted memory.
 func (m *Memory) Reallocate(size uint64) []byte {
-	if size > m.limit {
+	if size > m.Limit {
+		m.Refused = true
 		return nil
 	}
 	if grown := int(size) - len(m.content); grown > 0 {

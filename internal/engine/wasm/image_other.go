@@ -1,6 +1,6 @@
 //go:build !linux
 
-package cow
+package wasm
 
 import (
 	"fmt"
