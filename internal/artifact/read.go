@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/jsonpath"
+	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
 // Sizes of a page of text, in bytes.
@@ -144,7 +144,7 @@ func runeStart(b []byte, i int) int {
 
 // readPath fills in the page of what a JSON path selects.
 func readPath(ctx context.Context, page *Page, f *os.File, opts ReadOptions) error {
-	path, err := jsonpath.Parse(opts.JSONPath)
+	path, err := jsonx.ParsePath(opts.JSONPath)
 	if err != nil {
 		return invalid(err.Error(), "write a path like $.items[0].name or $..id (RFC 9535)")
 	}
@@ -179,9 +179,9 @@ func readPath(ctx context.Context, page *Page, f *os.File, opts ReadOptions) err
 		return page.Next == 0
 	})
 	switch {
-	case errors.Is(err, jsonpath.ErrText):
+	case errors.Is(err, jsonx.ErrNotJSON):
 		return invalid(fmt.Sprintf("artifact %s is not JSON, so a JSON path means nothing in it", handle), "read it with grep, or page by offset and limit")
-	case errors.Is(err, jsonpath.ErrWork):
+	case errors.Is(err, jsonx.ErrPathWork):
 		return invalid(err.Error(), "name the members on the way instead of using * and ..")
 	case err != nil:
 		return fmt.Errorf("read artifact %s: %w", handle, err)

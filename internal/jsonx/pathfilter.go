@@ -1,4 +1,4 @@
-package jsonpath
+package jsonx
 
 import (
 	"bytes"
@@ -49,17 +49,17 @@ type not struct{ condition }
 
 func (n not) holds(s *selection, present []byte) bool { return !n.condition.holds(s, present) }
 
-// query is a path inside a condition, from @ or from $. As a condition it holds
+// pathQuery is a path inside a condition, from @ or from $. As a condition it holds
 // when it selects anything; as an operand it is the one value that it selects,
 // or nil for none.
-type query struct {
+type pathQuery struct {
 	absolute bool
 	segments []segment
 }
 
-func (q query) holds(s *selection, present []byte) bool { return q.value(s, present) != nil }
+func (q pathQuery) holds(s *selection, present []byte) bool { return q.value(s, present) != nil }
 
-func (q query) value(s *selection, present []byte) (found []byte) {
+func (q pathQuery) value(s *selection, present []byte) (found []byte) {
 	from := present
 	if q.absolute {
 		from = s.root
@@ -72,10 +72,10 @@ func (q query) value(s *selection, present []byte) (found []byte) {
 	return found
 }
 
-// literal is a primitive JSON value.
-type literal []byte
+// pathLiteral is a primitive JSON value.
+type pathLiteral []byte
 
-func (l literal) value(*selection, []byte) []byte { return l }
+func (l pathLiteral) value(*selection, []byte) []byte { return l }
 
 type operand interface {
 	value(s *selection, present []byte) []byte
@@ -111,14 +111,14 @@ func (s *selection) equal(a, b []byte) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
 	}
-	if kind(a) != kind(b) {
+	if kindOf(a) != kindOf(b) {
 		return false
 	}
-	switch kind(a) {
+	switch kindOf(a) {
 	case '0':
 		return compareNumbers(a, b) == 0
 	case '"':
-		return unquote(a) == unquote(b)
+		return unquoted(a) == unquoted(b)
 	case '[':
 		return s.equalArrays(a, b)
 	case '{':
@@ -145,11 +145,11 @@ func (s *selection) equalArrays(a, b []byte) bool {
 func (s *selection) equalObjects(a, b []byte) bool {
 	members := map[string][]byte{}
 	s.children(b, func(key []byte, start, end int) bool {
-		members[unquote(key)] = b[start:end]
+		members[unquoted(key)] = b[start:end]
 		return true
 	})
 	same := s.children(a, func(key []byte, start, end int) bool {
-		name := unquote(key)
+		name := unquoted(key)
 		other, ok := members[name]
 		delete(members, name)
 		return ok && s.equal(a[start:end], other)
@@ -158,21 +158,21 @@ func (s *selection) equalObjects(a, b []byte) bool {
 }
 
 func less(a, b []byte) bool {
-	if a == nil || b == nil || kind(a) != kind(b) {
+	if a == nil || b == nil || kindOf(a) != kindOf(b) {
 		return false
 	}
-	switch kind(a) {
+	switch kindOf(a) {
 	case '0':
 		return compareNumbers(a, b) < 0
 	case '"':
-		return unquote(a) < unquote(b)
+		return unquoted(a) < unquoted(b)
 	default:
 		return false
 	}
 }
 
 // kind is the first character of a value, '0' for every number.
-func kind(v []byte) byte {
+func kindOf(v []byte) byte {
 	if c := v[0]; c != '-' && (c < '0' || c > '9') {
 		return c
 	}

@@ -1,4 +1,4 @@
-package jsonpath
+package jsonx
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 // extensions that this package leaves out: their paths must not parse.
 func TestPathsKeepToTheComplianceSuite(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("testdata/cts.json")
+	data, err := os.ReadFile("testdata/jsonpath/cts.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestPathsKeepToTheComplianceSuite(t *testing.T) {
 	}
 	for _, test := range suite.Tests {
 		t.Run(test.Name, func(t *testing.T) {
-			path, err := Parse(test.Selector)
+			path, err := ParsePath(test.Selector)
 			if test.InvalidSelector || slices.Contains(test.Tags, "function") {
 				if err == nil {
 					t.Fatalf("%s parsed", test.Selector)

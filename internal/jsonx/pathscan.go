@@ -1,8 +1,9 @@
-package jsonpath
+package jsonx
 
 import (
 	"bytes"
-	"encoding/json"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // The functions of this file read text that is known to be valid JSON.
@@ -18,7 +19,7 @@ func skipSpace(text []byte, i int) int {
 func skipValue(text []byte, i int) int {
 	switch text[i] {
 	case '"':
-		return skipString(text, i)
+		return stringEnd(text, i)
 	case '{', '[':
 		return skipNested(text, i)
 	}
@@ -32,20 +33,11 @@ func isDelimiter(c byte) bool {
 	return c == ',' || c == ']' || c == '}' || c == ' ' || c == '\t' || c == '\n' || c == '\r'
 }
 
-func skipString(text []byte, i int) int {
-	for i++; text[i] != '"'; i++ {
-		if text[i] == '\\' {
-			i++
-		}
-	}
-	return i + 1
-}
-
 func skipNested(text []byte, i int) int {
 	for depth := 0; ; i++ {
 		switch text[i] {
 		case '"':
-			i = skipString(text, i) - 1
+			i = stringEnd(text, i) - 1
 		case '{', '[':
 			depth++
 		case '}', ']':
@@ -74,7 +66,7 @@ func eachChild(v []byte, visit visitor) bool {
 		}
 		var key []byte
 		if v[0] == '{' {
-			end := skipString(v, i)
+			end := stringEnd(v, i)
 			key = v[i:end]
 			i = skipSpace(v, skipSpace(v, end)+len(":"))
 		}
@@ -87,14 +79,10 @@ func eachChild(v []byte, visit visitor) bool {
 	return true
 }
 
-// unquote decodes a JSON string.
-func unquote(quoted []byte) string {
-	inner := quoted[1 : len(quoted)-1]
-	var s string
-	if bytes.IndexByte(inner, '\\') < 0 || json.Unmarshal(quoted, &s) != nil {
-		return string(inner)
-	}
-	return s
+// unquoted decodes a JSON string.
+func unquoted(quoted []byte) string {
+	text, _ := jsontext.AppendUnquote(nil, quoted) // what is no Unicode comes out as U+FFFD
+	return string(text)
 }
 
 // isKey reports whether a JSON string spells name.
@@ -103,5 +91,5 @@ func isKey(quoted []byte, name string) bool {
 	if bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner) == name
 	}
-	return unquote(quoted) == name
+	return unquoted(quoted) == name
 }

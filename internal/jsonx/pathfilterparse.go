@@ -1,4 +1,4 @@
-package jsonpath
+package jsonx
 
 import (
 	"encoding/json"
@@ -7,11 +7,11 @@ import (
 )
 
 // or reads the condition of a filter.
-func (p *parser) or() (condition, error) {
+func (p *pathParser) or() (condition, error) {
 	p.depth++
 	defer func() { p.depth-- }()
-	if p.depth > maxDepth {
-		return nil, p.fail("it is nested deeper than %d", maxDepth)
+	if p.depth > maxPathDepth {
+		return nil, p.fail("it is nested deeper than %d", maxPathDepth)
 	}
 	var list anyOf
 	for {
@@ -27,7 +27,7 @@ func (p *parser) or() (condition, error) {
 	}
 }
 
-func (p *parser) and() (condition, error) {
+func (p *pathParser) and() (condition, error) {
 	var list allOf
 	for {
 		c, err := p.basic()
@@ -43,7 +43,7 @@ func (p *parser) and() (condition, error) {
 }
 
 // basic reads a test, a comparison, or either of them in parentheses.
-func (p *parser) basic() (condition, error) {
+func (p *pathParser) basic() (condition, error) {
 	p.space()
 	negated := p.take("!")
 	p.space()
@@ -60,7 +60,7 @@ func (p *parser) basic() (condition, error) {
 	return c, err
 }
 
-func (p *parser) parenthesised() (condition, error) {
+func (p *pathParser) parenthesised() (condition, error) {
 	c, err := p.or()
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (p *parser) parenthesised() (condition, error) {
 	return c, nil
 }
 
-func (p *parser) testOrComparison(negated bool) (condition, error) {
+func (p *pathParser) testOrComparison(negated bool) (condition, error) {
 	left, err := p.operand()
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (p *parser) testOrComparison(negated bool) (condition, error) {
 	op := p.operator()
 	if op == "" {
 		p.at = afterLeft
-		if test, ok := left.(query); ok {
+		if test, ok := left.(pathQuery); ok {
 			return test, nil
 		}
 		return nil, p.fail("expected a comparison")
@@ -96,14 +96,14 @@ func (p *parser) testOrComparison(negated bool) (condition, error) {
 		return nil, err
 	}
 	for _, side := range []operand{left, right} {
-		if q, ok := side.(query); ok && !q.singular() {
+		if q, ok := side.(pathQuery); ok && !q.singular() {
 			return nil, p.fail("a comparison needs paths that select one value: names and indexes only")
 		}
 	}
 	return comparison{left, right, op}, nil
 }
 
-func (p *parser) operator() string {
+func (p *pathParser) operator() string {
 	for _, op := range []string{"==", "!=", "<=", ">=", "<", ">"} {
 		if p.take(op) {
 			return op
@@ -113,7 +113,7 @@ func (p *parser) operator() string {
 }
 
 // singular reports whether q selects one value at most, by its form.
-func (q query) singular() bool {
+func (q pathQuery) singular() bool {
 	for _, seg := range q.segments {
 		if seg.descendant || len(seg.selectors) != 1 {
 			return false
@@ -132,32 +132,32 @@ var (
 	wordForm   = regexp.MustCompile(`^[a-z][a-z0-9_]*`)
 )
 
-func (p *parser) operand() (operand, error) {
+func (p *pathParser) operand() (operand, error) {
 	rest := p.text[p.at:]
 	switch c := p.peek(); {
 	case c == '@' || c == '$':
 		p.at++
 		segments, err := p.segments()
-		return query{absolute: c == '$', segments: segments}, err
+		return pathQuery{absolute: c == '$', segments: segments}, err
 	case c == '\'' || c == '"':
 		text, err := p.quoted()
 		if err != nil {
 			return nil, err
 		}
 		quoted, err := json.Marshal(text)
-		return literal(quoted), err
+		return pathLiteral(quoted), err
 	case c == '-' || '0' <= c && c <= '9':
 		number := numberForm.FindString(rest)
 		if number == "" {
 			return nil, p.fail("expected a number")
 		}
 		p.at += len(number)
-		return literal(number), nil
+		return pathLiteral(number), nil
 	}
 	switch word := wordForm.FindString(rest); {
 	case word == "true" || word == "false" || word == "null":
 		p.at += len(word)
-		return literal(word), nil
+		return pathLiteral(word), nil
 	case word != "" && p.at+len(word) < len(p.text) && p.text[p.at+len(word)] == '(':
 		return nil, p.fail("functions such as %s are not supported", strconv.Quote(word))
 	default:

@@ -1,31 +1,31 @@
-package jsonpath
+package jsonx
 
 import (
-	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// SyntaxError says where a path is not right.
-type SyntaxError struct {
+// PathError says where a path is not right.
+type PathError struct {
 	Path   string
 	Offset int // in bytes
 	Reason string
 }
 
-func (e *SyntaxError) Error() string {
+func (e *PathError) Error() string {
 	return fmt.Sprintf("the JSON path %q is not right at byte %d: %s", e.Path, e.Offset, e.Reason)
 }
 
-// Parse reads a path. The error is a [*SyntaxError].
-func Parse(path string) (*Path, error) {
-	p := &parser{text: path}
-	if len(path) > MaxPath {
+// Parse reads a path. The error is a [*PathError].
+func ParsePath(path string) (*Path, error) {
+	p := &pathParser{text: path}
+	if len(path) > MaxPathBytes {
 		p.text = path[:64] + "…"
-		return nil, p.fail("it is longer than %d bytes", MaxPath)
+		return nil, p.fail("it is longer than %d bytes", MaxPathBytes)
 	}
 	if !utf8.ValidString(path) {
 		return nil, p.fail("it is not valid UTF-8")
@@ -43,27 +43,27 @@ func Parse(path string) (*Path, error) {
 	return &Path{segments}, nil
 }
 
-type parser struct {
+type pathParser struct {
 	text  string
 	at    int
 	depth int // of filters and parentheses
 }
 
-// maxDepth bounds the recursion of the parser.
-const maxDepth = 64
+// maxPathDepth bounds the recursion of the pathParser.
+const maxPathDepth = 64
 
-func (p *parser) fail(format string, args ...any) error {
-	return &SyntaxError{p.text, p.at, fmt.Sprintf(format, args...)}
+func (p *pathParser) fail(format string, args ...any) error {
+	return &PathError{p.text, p.at, fmt.Sprintf(format, args...)}
 }
 
-func (p *parser) peek() byte {
+func (p *pathParser) peek() byte {
 	if p.at < len(p.text) {
 		return p.text[p.at]
 	}
 	return 0
 }
 
-func (p *parser) take(token string) bool {
+func (p *pathParser) take(token string) bool {
 	if !strings.HasPrefix(p.text[p.at:], token) {
 		return false
 	}
@@ -71,7 +71,7 @@ func (p *parser) take(token string) bool {
 	return true
 }
 
-func (p *parser) space() {
+func (p *pathParser) space() {
 	for p.at < len(p.text) && strings.IndexByte(" \t\n\r", p.text[p.at]) >= 0 {
 		p.at++
 	}
@@ -79,7 +79,7 @@ func (p *parser) space() {
 
 // segments reads what follows $ or @. Space before what is no segment is not
 // part of them.
-func (p *parser) segments() ([]segment, error) {
+func (p *pathParser) segments() ([]segment, error) {
 	var list []segment
 	for {
 		before := p.at
@@ -109,7 +109,7 @@ func (p *parser) segments() ([]segment, error) {
 	}
 }
 
-func (p *parser) shorthand() ([]selector, error) {
+func (p *pathParser) shorthand() ([]selector, error) {
 	if p.take("*") {
 		return []selector{wildcard{}}, nil
 	}
@@ -128,7 +128,7 @@ func isNameByte(c byte, first bool) bool {
 }
 
 // bracket reads the selectors after [.
-func (p *parser) bracket() ([]selector, error) {
+func (p *pathParser) bracket() ([]selector, error) {
 	var list []selector
 	for {
 		p.space()
@@ -148,7 +148,7 @@ func (p *parser) bracket() ([]selector, error) {
 	}
 }
 
-func (p *parser) selector() (selector, error) {
+func (p *pathParser) selector() (selector, error) {
 	switch c := p.peek(); {
 	case c == '*':
 		p.at++
@@ -165,7 +165,7 @@ func (p *parser) selector() (selector, error) {
 	}
 }
 
-func (p *parser) indexOrSlice() (selector, error) {
+func (p *pathParser) indexOrSlice() (selector, error) {
 	start, err := p.bound()
 	if err != nil {
 		return nil, err
@@ -205,7 +205,7 @@ func (p *parser) indexOrSlice() (selector, error) {
 const maxIndex = 1<<53 - 1
 
 // bound reads an integer; nil when there is none.
-func (p *parser) bound() (*int, error) {
+func (p *pathParser) bound() (*int, error) {
 	start := p.at
 	p.take("-")
 	for '0' <= p.peek() && p.peek() <= '9' {
@@ -226,7 +226,7 @@ func (p *parser) bound() (*int, error) {
 }
 
 // quoted reads a name in single or double quotes.
-func (p *parser) quoted() (string, error) {
+func (p *pathParser) quoted() (string, error) {
 	quote := p.peek()
 	start := p.at
 	p.at++
@@ -262,25 +262,12 @@ func (p *parser) quoted() (string, error) {
 	}
 }
 
-func (p *parser) decode(start int, quoted string) (string, error) {
-	var name string
-	if err := json.Unmarshal([]byte(quoted), &name); err != nil || hasLoneSurrogate(quoted) {
+func (p *pathParser) decode(start int, quoted string) (string, error) {
+	name, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil {
 		end := p.at
 		p.at = start
 		return "", p.fail("%s has an escape that JSON does not know", p.text[start:end])
 	}
-	return name, nil
-}
-
-var escape = regexp.MustCompile(`(?i)\\(?:ud[89ab]..\\ud[c-f]..|u....|.)`)
-
-// hasLoneSurrogate finds what encoding/json replaces instead of refusing: half
-// of a pair, \ud800 to \udfff.
-func hasLoneSurrogate(quoted string) bool {
-	for _, e := range escape.FindAllString(quoted, -1) {
-		if len(e) == len(`\ud800`) && (e[2] == 'd' || e[2] == 'D') && e[3] >= '8' {
-			return true
-		}
-	}
-	return false
+	return string(name), nil
 }

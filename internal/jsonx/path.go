@@ -1,5 +1,32 @@
-// Package jsonpath selects parts of a JSON text by the paths of RFC 9535, such
-// as $.items[?@.state == "failed"].id. Begin with [Parse].
+package jsonx
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+)
+
+// MaxPathBytes is the longest path, in bytes.
+const MaxPathBytes = 4096
+
+// MaxPathWork is how much text one selection may read, in bytes: a path reads some
+// parts of a text many times. Each value that it looks at counts for
+// valueWork bytes more, and each step for stepWork, so that the bound holds for
+// the time too: about a second.
+const (
+	MaxPathWork = 256 << 20
+	valueWork   = 32
+	stepWork    = 4
+)
+
+// ErrPathWork is the error of a selection that would read more than MaxPathWork.
+var ErrPathWork = errors.New("the path looks at too many values: make it more exact")
+
+// ErrNotJSON is the error of a selection from something that is not JSON.
+var ErrNotJSON = errors.New("the text is not JSON")
+
+// Path selects parts of a JSON text as RFC 9535 says, such as
+// $.items[?@.state == "failed"].id. It is immutable.
 //
 // It never decodes the text: parts come out byte for byte, so numbers of any
 // size and the order of members survive, and memory does not grow with the
@@ -8,34 +35,6 @@
 //
 // The function extensions of RFC 9535 section 2.4 (length, count, match, search
 // and value) are left out; a path that uses one does not parse.
-package jsonpath
-
-import (
-	"context"
-	"encoding/json"
-	"errors"
-)
-
-// MaxPath is the longest path, in bytes.
-const MaxPath = 4096
-
-// MaxWork is how much text one selection may read, in bytes: a path reads some
-// parts of a text many times. Each value that it looks at counts for
-// valueWork bytes more, and each step for stepWork, so that the bound holds for
-// the time too: about a second.
-const (
-	MaxWork   = 256 << 20
-	valueWork = 32
-	stepWork  = 4
-)
-
-// ErrWork is the error of a selection that would read more than MaxWork.
-var ErrWork = errors.New("the path looks at too many values: make it more exact")
-
-// ErrText is the error of a selection from something that is not JSON.
-var ErrText = errors.New("the text is not JSON")
-
-// Path is a parsed path. It is immutable.
 type Path struct {
 	segments []segment
 }
@@ -55,14 +54,14 @@ type selector interface {
 
 // Select calls yield with each part of text that the path selects, in the order
 // of the RFC, until yield returns false. The parts are slices of text. The
-// error is ErrText, ErrWork, or that of ctx.
+// error is ErrNotJSON, ErrPathWork, or that of ctx.
 func (p *Path) Select(ctx context.Context, text []byte, yield func(part []byte) bool) error {
-	return p.selectWithin(ctx, MaxWork, text, yield)
+	return p.selectWithin(ctx, MaxPathWork, text, yield)
 }
 
 func (p *Path) selectWithin(ctx context.Context, work int, text []byte, yield func(part []byte) bool) error {
 	if !json.Valid(text) {
-		return ErrText
+		return ErrNotJSON
 	}
 	start := skipSpace(text, 0)
 	root := text[start:skipValue(text, start)]
@@ -101,7 +100,7 @@ func (s *selection) walk(v []byte, segments []segment, yield func([]byte) bool) 
 // step counts what reads no text, and reports whether the selection goes on.
 func (s *selection) step() bool {
 	if s.work -= stepWork; s.err == nil && s.work < 0 {
-		s.err = ErrWork
+		s.err = ErrPathWork
 	}
 	return s.err == nil
 }
@@ -115,7 +114,7 @@ func (s *selection) children(v []byte, visit visitor) bool {
 	return s.err == nil && eachChild(v, func(key []byte, start, end int) bool {
 		s.work -= valueWork
 		if s.work < 0 {
-			s.err = ErrWork
+			s.err = ErrPathWork
 		}
 		return s.err == nil && visit(key, start, end)
 	})

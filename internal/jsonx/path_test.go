@@ -1,4 +1,4 @@
-package jsonpath
+package jsonx
 
 import (
 	"bytes"
@@ -60,7 +60,7 @@ func TestAPathThatMultipliesWorkIsStopped(t *testing.T) {
 	for name, tt := range map[string]struct{ path, text string }{
 		"the same selector many times": {"$" + strings.Repeat("[*,*,*,*]", 60), strings.Repeat("[", 60) + wide + strings.Repeat("]", 60)},
 		"descendants of descendants":   {"$" + strings.Repeat("..*", 100), deep},
-		"a query per element":          {"$[?$[?$[?@ == 2]]]", wide},
+		"a pathQuery per element":      {"$[?$[?$[?@ == 2]]]", wide},
 		"many queries per element":     {"$[?" + strings.Repeat("@&&", 1000) + "@]", "[" + strings.Repeat("1,", 2000) + "1]"},
 		"many selectors of no array":   {"$.*[" + strings.Repeat("0,", 1500) + "0]", "[" + strings.Repeat("1,", 2000) + "1]"},
 		"many comparisons per element": {"$[?" + strings.Repeat("1==1&&", 600) + "1==2]", wide},
@@ -73,8 +73,8 @@ func TestAPathThatMultipliesWorkIsStopped(t *testing.T) {
 				read += len(part)
 				return true
 			})
-			if !errors.Is(err, ErrWork) || read > work {
-				t.Errorf("error %v after %d bytes, want ErrWork", err, read)
+			if !errors.Is(err, ErrPathWork) || read > work {
+				t.Errorf("error %v after %d bytes, want ErrPathWork", err, read)
 			}
 		})
 	}
@@ -98,8 +98,8 @@ func TestTextThatIsNotJSONIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", " ", "{", `{"a":1}{"a":2}`, "plain text", strings.Repeat("[", 1<<20)} {
 		err := mustParse(t, "$..*").Select(t.Context(), []byte(text), func([]byte) bool { return true })
-		if !errors.Is(err, ErrText) {
-			t.Errorf("%.20q: %v, want ErrText", text, err)
+		if !errors.Is(err, ErrNotJSON) {
+			t.Errorf("%.20q: %v, want ErrNotJSON", text, err)
 		}
 	}
 }
@@ -107,24 +107,24 @@ func TestTextThatIsNotJSONIsRefused(t *testing.T) {
 func TestASyntaxErrorSaysWhere(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
-		"items":                                `at byte 0: a path begins with $`,
-		"$.items[0":                            `at byte 9: expected , or ]`,
-		"$['a":                                 `at byte 2: the quote is not closed`,
-		"$.a-b":                                `at byte 3: expected . or [`,
-		"$[?length(@.a) > 1]":                  `functions such as "length" are not supported`,
-		"$[?@.* == 1]":                         `names and indexes only`,
-		"$" + strings.Repeat(" ", MaxPath):     "longer than 4096 bytes",
-		"$[?" + strings.Repeat("(", 100) + "@": "nested deeper than 64",
+		"items":                                 `at byte 0: a path begins with $`,
+		"$.items[0":                             `at byte 9: expected , or ]`,
+		"$['a":                                  `at byte 2: the quote is not closed`,
+		"$.a-b":                                 `at byte 3: expected . or [`,
+		"$[?length(@.a) > 1]":                   `functions such as "length" are not supported`,
+		"$[?@.* == 1]":                          `names and indexes only`,
+		"$" + strings.Repeat(" ", MaxPathBytes): "longer than 4096 bytes",
+		"$[?" + strings.Repeat("(", 100) + "@":  "nested deeper than 64",
 	} {
-		_, err := Parse(path)
-		var syntax *SyntaxError
+		_, err := ParsePath(path)
+		var syntax *PathError
 		if !errors.As(err, &syntax) || !strings.Contains(err.Error(), want) {
-			t.Errorf("Parse(%.30q) = %v, want %q", path, err, want)
+			t.Errorf("ParsePath(%.30q) = %v, want %q", path, err, want)
 		}
 	}
 }
 
-func FuzzSelect(f *testing.F) {
+func FuzzPathSelect(f *testing.F) {
 	for _, unit := range []string{`$[?(`, `$[?!`, `$[?@`, `[0]`, `..`, `$[?length(`} { // nested deep
 		f.Add("$"+strings.Repeat(unit, 20_000), strings.Repeat("[", 20_000))
 	}
@@ -132,7 +132,7 @@ func FuzzSelect(f *testing.F) {
 		f.Add(path, `{"a":[{"a":"b","c":0.5}],"b":null}`)
 	}
 	f.Fuzz(func(t *testing.T, path, text string) {
-		p, err := Parse(path)
+		p, err := ParsePath(path)
 		if err != nil {
 			return
 		}
@@ -144,7 +144,7 @@ func FuzzSelect(f *testing.F) {
 			parts++
 			return parts < 1000
 		})
-		if valid := json.Valid([]byte(text)); valid == errors.Is(err, ErrText) {
+		if valid := json.Valid([]byte(text)); valid == errors.Is(err, ErrNotJSON) {
 			t.Errorf("%q: error %v, JSON %v", text, err, valid)
 		}
 	})
@@ -152,7 +152,7 @@ func FuzzSelect(f *testing.F) {
 
 func mustParse(t *testing.T, path string) *Path {
 	t.Helper()
-	p, err := Parse(path)
+	p, err := ParsePath(path)
 	if err != nil {
 		t.Fatal(err)
 	}
