@@ -8,7 +8,6 @@ import (
 
 	"github.com/toolroom/toolroom/internal/effects"
 	"github.com/toolroom/toolroom/internal/policy"
-	"github.com/toolroom/toolroom/internal/spending"
 )
 
 // Spending limits what calls of the tools that the pattern Match selects spend in one unit;
@@ -29,11 +28,11 @@ type Spending struct {
 }
 
 // SpendingRules returns the rules in the form in which they are evaluated.
-func (p Policy) SpendingRules(selects func(tool, pattern string) bool) []spending.Rule {
-	var rules []spending.Rule
+func (p Policy) SpendingRules(selects func(tool, pattern string) bool) []policy.SpendingRule {
+	var rules []policy.SpendingRule
 	for i, s := range p.Spending {
 		unit, _ := effects.ParseAmount("0 " + s.Unit)
-		rule := spending.Rule{
+		rule := policy.SpendingRule{
 			Name:    fmt.Sprintf("policy.spending[%d]", i),
 			Selects: func(tool string) bool { return selects(tool, s.Match) },
 			Unit:    unit.Unit,

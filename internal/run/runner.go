@@ -13,7 +13,6 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/secret"
-	"github.com/toolroom/toolroom/internal/spending"
 	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/source"
 )
@@ -126,7 +125,7 @@ type Options struct {
 	// outlive a run.
 	Taints taint.Store
 	// Spending limits what calls spend; nil means no limit.
-	Spending *spending.Book
+	Spending *policy.SpendingBook
 	// Scopes returns the scopes that a caller with limited scopes needs for a tool;
 	// nil requires none.
 	Scopes func(*toolroom.Tool) []string

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
-	"github.com/toolroom/toolroom/internal/spending"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
 	"github.com/toolroom/toolroom/source"
 )
@@ -24,12 +24,12 @@ func TestACallThatSpendsTooMuchIsAskedAboutOrDeniedAndTheReceiptSaysSo(t *testin
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	rule := spending.Rule{
+	rule := policy.SpendingRule{
 		Name: "policy.spending[0]", Selects: func(string) bool { return true }, Unit: "EUR", Window: time.Hour,
 		ConfirmAbove: 20e6, DenyTotal: 50e6,
 	}
 	b := newBench(t, func(o *run.Options) {
-		o.Spending = &spending.Book{Store: store, Rules: func() []spending.Rule { return []spending.Rule{rule} }}
+		o.Spending = &policy.SpendingBook{Store: store, Rules: func() []policy.SpendingRule { return []policy.SpendingRule{rule} }}
 	})
 	pay := tool("shop:pay")
 	pay.Effects = []toolroom.Effect{{Kind: toolroom.EffectSpend, Target: "{amount} EUR"}}
@@ -54,7 +54,7 @@ func TestACallThatSpendsTooMuchIsAskedAboutOrDeniedAndTheReceiptSaysSo(t *testin
 	}
 	receipt := b.receipts.list[3]
 	layers := receipt.Layers
-	if receipt.Decision != toolroom.VerdictDeny || len(layers) == 0 || layers[len(layers)-1].Layer != spending.Layer || len(receipt.Expected) == 0 || receipt.Expected[0].Target != "11 EUR" {
+	if receipt.Decision != toolroom.VerdictDeny || len(layers) == 0 || layers[len(layers)-1].Layer != policy.SpendingLayer || len(receipt.Expected) == 0 || receipt.Expected[0].Target != "11 EUR" {
 		t.Errorf("the receipt says %+v", receipt)
 	}
 }
@@ -101,8 +101,8 @@ func TestACallThatHasNotReachedItsToolHasSpentNothing(t *testing.T) {
 			t.Cleanup(func() { store.Close() })
 			b := newBench(t, func(o *run.Options) {
 				o.Limits.Retry = run.RetryLimits{Attempts: 2, Base: time.Millisecond}
-				o.Spending = &spending.Book{Store: store, Rules: func() []spending.Rule {
-					return []spending.Rule{{Name: "r", Selects: func(string) bool { return true }, Unit: "EUR", Window: time.Hour, DenyTotal: 50e6}}
+				o.Spending = &policy.SpendingBook{Store: store, Rules: func() []policy.SpendingRule {
+					return []policy.SpendingRule{{Name: "r", Selects: func(string) bool { return true }, Unit: "EUR", Window: time.Hour, DenyTotal: 50e6}}
 				}}
 				o.MustRecord = func(*toolroom.Tool) bool { return true }
 			})
@@ -126,8 +126,8 @@ func TestAGrantDoesNotCoverASumThatNeedsAPerson(t *testing.T) {
 	t.Parallel()
 	store := openStore(t, filepath.Join(t.TempDir(), "t.db"))
 	b := newBench(t, confirmAll(t, store), func(o *run.Options) {
-		rule := spending.Rule{Name: "policy.spending[0]", Selects: func(string) bool { return true }, Unit: "EUR", Window: time.Hour, ConfirmAbove: 20e6}
-		o.Spending = &spending.Book{Store: store, Rules: func() []spending.Rule { return []spending.Rule{rule} }}
+		rule := policy.SpendingRule{Name: "policy.spending[0]", Selects: func(string) bool { return true }, Unit: "EUR", Window: time.Hour, ConfirmAbove: 20e6}
+		o.Spending = &policy.SpendingBook{Store: store, Rules: func() []policy.SpendingRule { return []policy.SpendingRule{rule} }}
 	})
 	pay := tool("shop:pay")
 	pay.Effects = []toolroom.Effect{{Kind: toolroom.EffectSpend, Target: "{amount} EUR"}}

@@ -6,17 +6,17 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/internal/effects"
-	"github.com/toolroom/toolroom/internal/spending"
+	"github.com/toolroom/toolroom/internal/policy"
 )
 
-// Spent implements [spending.Store].
+// Spent implements [policy.SpendingStore].
 func (s *Store) Spent(ctx context.Context, owner, unit string, since time.Time) (map[string]int64, error) {
 	sums, err := spent(ctx, s.reader, owner, unit, since)
 	return sums, s.fail(ctx, "read spending", err)
 }
 
-// Spend implements [spending.Store].
-func (s *Store) Spend(ctx context.Context, entries []spending.Entry, check func(spending.Sums) error, before time.Time) error {
+// Spend implements [policy.SpendingStore].
+func (s *Store) Spend(ctx context.Context, entries []policy.SpendingEntry, check func(policy.SpendingSums) error, before time.Time) error {
 	tx, err := s.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return s.fail(ctx, "record spending", err)
@@ -44,7 +44,7 @@ func (s *Store) Spend(ctx context.Context, entries []spending.Entry, check func(
 	return s.fail(ctx, "record spending", tx.Commit())
 }
 
-// Unspend implements [spending.Store].
+// Unspend implements [policy.SpendingStore].
 func (s *Store) Unspend(ctx context.Context, calls []string) error {
 	tx, err := s.writer.BeginTx(ctx, nil)
 	if err != nil {

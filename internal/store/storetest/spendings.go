@@ -9,14 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom/internal/effects"
-	"github.com/toolroom/toolroom/internal/spending"
+	"github.com/toolroom/toolroom/internal/policy"
 )
 
 var spendingTests = []test{
 	{"what was spent is summed by owner, unit, tool and time, also after reopening", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		spend := func(call, owner, tool, amount string, at time.Time) {
-			must(t, s.Spend(t.Context(), []spending.Entry{entry(call, owner, tool, amount, at)}, yes, time.Time{}))
+			must(t, s.Spend(t.Context(), []policy.SpendingEntry{entry(call, owner, tool, amount, at)}, yes, time.Time{}))
 		}
 		spend("c1", "ann", "a:x", "1.5 EUR", start)
 		spend("c2", "ann", "a:x", "2 EUR", start.Add(time.Hour))
@@ -35,14 +35,14 @@ var spendingTests = []test{
 	{"a sum that is too large stays the largest", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		for _, call := range []string{"c1", "c2", "c3"} {
-			must(t, s.Spend(t.Context(), []spending.Entry{entry(call, "ann", "a:x", "9000000000000 EUR", start)}, yes, time.Time{}))
+			must(t, s.Spend(t.Context(), []policy.SpendingEntry{entry(call, "ann", "a:x", "9000000000000 EUR", start)}, yes, time.Time{}))
 		}
 		wantSpent(t, "the sum", s, "ann", "EUR", time.Time{}, map[string]int64{"a:x": math.MaxInt64})
 	}},
 	{"a call that spends again counts once, and what it did not spend is taken back", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		spend := func(call, amount string, had int64) {
-			must(t, s.Spend(t.Context(), []spending.Entry{entry(call, "ann", "a:x", amount, start)}, func(sums spending.Sums) error {
+			must(t, s.Spend(t.Context(), []policy.SpendingEntry{entry(call, "ann", "a:x", amount, start)}, func(sums policy.SpendingSums) error {
 				if have, err := sums("ann", "EUR", time.Time{}); err != nil || have["a:x"] != had {
 					t.Errorf("%s of %s sees %v, %v", call, amount, have, err)
 				}
@@ -58,7 +58,7 @@ var spendingTests = []test{
 	{"of many that spend at once only so many do as the check permits", func(t *testing.T, b Backend) {
 		full := errors.New("full")
 		wins := race(t, b, func(s Store, i int) bool {
-			return s.Spend(t.Context(), []spending.Entry{entry(string(rune('a'+i)), "ann", "a:x", "1 EUR", start)}, func(sums spending.Sums) error {
+			return s.Spend(t.Context(), []policy.SpendingEntry{entry(string(rune('a'+i)), "ann", "a:x", "1 EUR", start)}, func(sums policy.SpendingSums) error {
 				have, err := sums("ann", "EUR", time.Time{})
 				if err == nil && have["a:x"] >= 2_000_000 {
 					err = full
@@ -72,11 +72,11 @@ var spendingTests = []test{
 	}},
 }
 
-func yes(spending.Sums) error { return nil }
+func yes(policy.SpendingSums) error { return nil }
 
-func entry(call, owner, tool, amount string, at time.Time) spending.Entry {
+func entry(call, owner, tool, amount string, at time.Time) policy.SpendingEntry {
 	parsed, _ := effects.ParseAmount(amount)
-	return spending.Entry{Call: call, Owner: owner, Tool: tool, Amount: parsed, Time: at}
+	return policy.SpendingEntry{Call: call, Owner: owner, Tool: tool, Amount: parsed, Time: at}
 }
 
 func wantSpent(t *testing.T, what string, s Store, owner, unit string, since time.Time, want map[string]int64) {

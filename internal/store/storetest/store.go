@@ -10,7 +10,6 @@ import (
 	"github.com/toolroom/toolroom/internal/schedule"
 	"github.com/toolroom/toolroom/internal/search"
 	"github.com/toolroom/toolroom/internal/session"
-	"github.com/toolroom/toolroom/internal/spending"
 	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/internal/token"
 )
@@ -28,7 +27,7 @@ type Store interface {
 	policy.Elevations
 	taint.Store
 	session.JournalStore
-	spending.Store
+	policy.SpendingStore
 	release.Store
 	schedule.Store
 	search.LessonStore

@@ -1,8 +1,4 @@
-// Package spending holds calls to how much they may spend. What a call spends is
-// an effect that its tool declares; a [Rule] bounds single calls and what a caller
-// spends in a time. [Book.Judge] is asked when a call is decided upon, [Book.Take]
-// writes it down before it runs.
-package spending
+package policy
 
 import (
 	"context"
@@ -14,9 +10,9 @@ import (
 	"github.com/toolroom/toolroom/internal/effects"
 )
 
-// Rule bounds what calls of some tools spend in one unit. Zero leaves a bound
+// SpendingRule bounds what calls of some tools spend in one unit. Zero leaves a bound
 // out.
-type Rule struct {
+type SpendingRule struct {
 	// Name says where the rule stands.
 	Name string
 	// Selects tells which tools, by id, the rule is about.
@@ -31,43 +27,45 @@ type Rule struct {
 	All bool
 }
 
-// Entry is what one call spends.
-type Entry struct {
+// SpendingEntry is what one call spends.
+type SpendingEntry struct {
 	Call, Owner, Tool string
 	effects.Amount
 	Time time.Time
 }
 
-// Store keeps what has been spent. It is safe for concurrent use, also by several
+// SpendingStore keeps what has been spent. It is safe for concurrent use, also by several
 // processes on one store.
-type Store interface {
+type SpendingStore interface {
 	// Spent sums what an owner has spent of a unit since a time, by tool; an empty
 	// owner is everybody.
 	Spent(ctx context.Context, owner, unit string, since time.Time) (map[string]int64, error)
 	// Spend writes entries down, durably, unless check, which sees the sums as they
 	// are at that moment, says no. An entry takes the place of one that has the same
 	// Call. It removes what is older than before.
-	Spend(ctx context.Context, entries []Entry, check func(sums Sums) error, before time.Time) error
+	Spend(ctx context.Context, entries []SpendingEntry, check func(sums SpendingSums) error, before time.Time) error
 	// Unspend removes the entries with these Calls; those that are not there count
 	// as removed.
 	Unspend(ctx context.Context, calls []string) error
 }
 
-// Sums is [Store.Spent] within a transaction.
-type Sums func(owner, unit string, since time.Time) (map[string]int64, error)
+// SpendingSums is [SpendingStore.Spent] within a transaction.
+type SpendingSums func(owner, unit string, since time.Time) (map[string]int64, error)
 
-// Book holds calls to the rules in force.
-type Book struct {
-	Store Store
-	Rules func() []Rule
+// SpendingBook holds calls to how much they may spend, which is an effect that their
+// tools declare. Judge is asked when a call is decided upon, Take writes down what the
+// call spends before it runs.
+type SpendingBook struct {
+	Store SpendingStore
+	Rules func() []SpendingRule
 }
 
-// Layer is the name of the step that a book adds to decisions.
-const Layer = "policy.spending"
+// SpendingLayer is the name of the step that a book adds to decisions.
+const SpendingLayer = "policy.spending"
 
 // Judge says what the rules make of a call that would have these effects; false
 // when it spends nothing that a rule is about.
-func (b *Book) Judge(ctx context.Context, tool, owner string, would []toolroom.Effect, now time.Time) (step toolroom.PolicyStep, ok bool, err error) {
+func (b *SpendingBook) Judge(ctx context.Context, tool, owner string, would []toolroom.Effect, now time.Time) (step toolroom.PolicyStep, ok bool, err error) {
 	sums := func(owner, unit string, since time.Time) (map[string]int64, error) {
 		return b.Store.Spent(ctx, owner, unit, since)
 	}
@@ -79,22 +77,22 @@ func account(owner string) string { return "of " + owner }
 
 // Take writes down what the call spends. When other calls have spent so much in
 // the meantime that the rules deny it, the error has code denied.
-func (b *Book) Take(ctx context.Context, call, tool, owner string, would []toolroom.Effect, now time.Time) error {
+func (b *SpendingBook) Take(ctx context.Context, call, tool, owner string, would []toolroom.Effect, now time.Time) error {
 	owner = account(owner)
-	var entries []Entry
+	var entries []SpendingEntry
 	keep := time.Duration(0)
 	for _, r := range b.Rules() {
 		keep = max(keep, r.Window)
 	}
 	for i, e := range would {
 		if amount, ok := effects.ParseAmount(e.Target); ok && e.Kind == toolroom.EffectSpend {
-			entries = append(entries, Entry{Call: entryOf(call, i), Owner: owner, Tool: tool, Amount: amount, Time: now})
+			entries = append(entries, SpendingEntry{Call: entryOf(call, i), Owner: owner, Tool: tool, Amount: amount, Time: now})
 		}
 	}
 	if len(entries) == 0 || keep == 0 {
 		return nil
 	}
-	return b.Store.Spend(ctx, entries, func(sums Sums) error {
+	return b.Store.Spend(ctx, entries, func(sums SpendingSums) error {
 		step, _, err := b.judge(sums, tool, owner, would, now)
 		if err == nil && step.Effect == toolroom.VerdictDeny {
 			err = toolroom.Errorf(toolroom.CodeDenied, "%s", step.Rule).WithHint("%s", step.Hint)
@@ -104,7 +102,7 @@ func (b *Book) Take(ctx context.Context, call, tool, owner string, would []toolr
 }
 
 // Return takes back what a call that had these effects was to spend.
-func (b *Book) Return(ctx context.Context, call string, would []toolroom.Effect) error {
+func (b *SpendingBook) Return(ctx context.Context, call string, would []toolroom.Effect) error {
 	var entries []string
 	for i, e := range would {
 		if e.Kind == toolroom.EffectSpend {
@@ -120,14 +118,14 @@ func (b *Book) Return(ctx context.Context, call string, would []toolroom.Effect)
 // entryOf names the entry of one effect of a call.
 func entryOf(call string, effect int) string { return fmt.Sprintf("%s#%d", call, effect) }
 
-func (b *Book) judge(sums Sums, tool, owner string, would []toolroom.Effect, now time.Time) (toolroom.PolicyStep, bool, error) {
+func (b *SpendingBook) judge(sums SpendingSums, tool, owner string, would []toolroom.Effect, now time.Time) (toolroom.PolicyStep, bool, error) {
 	amounts, unknown := amountsOf(would)
 	if len(amounts) == 0 && !unknown {
 		return toolroom.PolicyStep{}, false, nil
 	}
 	var out toolroom.PolicyStep
 	bounded := map[string]bool{}
-	var selected []Rule
+	var selected []SpendingRule
 	for _, r := range b.Rules() {
 		if r.Selects(tool) {
 			selected = append(selected, r)
@@ -146,15 +144,11 @@ func (b *Book) judge(sums Sums, tool, owner string, would []toolroom.Effect, now
 		if err != nil {
 			return out, false, err
 		}
-		if out.Layer == "" || rank(step.Effect) > rank(out.Effect) {
+		if out.Layer == "" || narrower(step.Effect, out.Effect) {
 			out = step
 		}
 	}
 	return out, true, nil
-}
-
-func rank(e toolroom.Verdict) int {
-	return map[toolroom.Verdict]int{toolroom.VerdictConfirm: 1, toolroom.VerdictDeny: 2}[e]
 }
 
 // amountsOf sums what is spent, by unit; unknown says that some of it is not known.
@@ -174,8 +168,8 @@ func amountsOf(would []toolroom.Effect) (amounts map[string]int64, unknown bool)
 	return amounts, unknown
 }
 
-func (r Rule) judge(sums Sums, owner string, amount int64, unknown bool, now time.Time) (toolroom.PolicyStep, error) {
-	step := toolroom.PolicyStep{Layer: Layer, Effect: toolroom.VerdictAllow, Rule: r.Name}
+func (r SpendingRule) judge(sums SpendingSums, owner string, amount int64, unknown bool, now time.Time) (toolroom.PolicyStep, error) {
+	step := toolroom.PolicyStep{Layer: SpendingLayer, Effect: toolroom.VerdictAllow, Rule: r.Name}
 	say := func(effect toolroom.Verdict, form string, args ...any) toolroom.PolicyStep {
 		step.Effect, step.Rule = effect, r.Name+": "+fmt.Sprintf(form, args...)
 		step.Hint = "spend less, or have a person change the limit"
@@ -219,7 +213,9 @@ func (r Rule) judge(sums Sums, owner string, amount int64, unknown bool, now tim
 	return step, nil
 }
 
-func (r Rule) text(micros int64) string { return effects.Amount{Micros: micros, Unit: r.Unit}.String() }
+func (r SpendingRule) text(micros int64) string {
+	return effects.Amount{Micros: micros, Unit: r.Unit}.String()
+}
 
 // window is a duration without its zeros: 24h.
 func window(d time.Duration) string {

@@ -1,4 +1,4 @@
-package spending_test
+package policy_test
 
 import (
 	"path/filepath"
@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/spending"
+	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-func book(t *testing.T, rules ...spending.Rule) *spending.Book {
+func book(t *testing.T, rules ...policy.SpendingRule) *policy.SpendingBook {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "db"), sqlite.Options{})
 	if err != nil {
@@ -26,7 +26,7 @@ func book(t *testing.T, rules ...spending.Rule) *spending.Book {
 		}
 		rules[i].Name, rules[i].Window = "rule", 24*time.Hour
 	}
-	return &spending.Book{Store: store, Rules: func() []spending.Rule { return rules }}
+	return &policy.SpendingBook{Store: store, Rules: func() []policy.SpendingRule { return rules }}
 }
 
 func spends(amounts ...string) []toolroom.Effect {
@@ -41,7 +41,7 @@ const euro = 1_000_000
 
 func TestOneCallIsAskedAboutAndDeniedByItsAmount(t *testing.T) {
 	t.Parallel()
-	b := book(t, spending.Rule{Unit: "EUR", ConfirmAbove: 20 * euro, DenyAbove: 100 * euro})
+	b := book(t, policy.SpendingRule{Unit: "EUR", ConfirmAbove: 20 * euro, DenyAbove: 100 * euro})
 	for name, tt := range map[string]struct {
 		tool  string
 		would []toolroom.Effect
@@ -73,8 +73,8 @@ func TestOneCallIsAskedAboutAndDeniedByItsAmount(t *testing.T) {
 func TestWhatWasSpentInTheWindowCounts(t *testing.T) {
 	t.Parallel()
 	b := book(t,
-		spending.Rule{Unit: "EUR", ConfirmTotal: 50 * euro, DenyTotal: 100 * euro},
-		spending.Rule{Unit: "EUR", DenyTotal: 150 * euro, All: true},
+		policy.SpendingRule{Unit: "EUR", ConfirmTotal: 50 * euro, DenyTotal: 100 * euro},
+		policy.SpendingRule{Unit: "EUR", DenyTotal: 150 * euro, All: true},
 	)
 	take := func(call, owner, amount string, at time.Time) error {
 		return b.Take(t.Context(), call, "shop:pay", owner, spends(amount), at)
