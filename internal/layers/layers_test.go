@@ -195,8 +195,8 @@ func TestPackagesThatMakeCallsAreInTheSurfaceTest(t *testing.T) {
 		"internal/code",                                                // rows "code mode ..."
 		"internal/schedule",                                            // row "a schedule"
 		"internal/cli/start", "drivers", "drivers/cmd/toolroom-runner", // the command line
-		"drivers/temporal",                                  // drivers/test/temporal
-		"internal/store/sqlite", "internal/store/storetest", // store records of the runner
+		"drivers/temporal",      // drivers/test/temporal
+		"internal/store/sqlite", // stores records of the runner
 	}
 	for _, p := range list(t) {
 		from := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")

@@ -18,7 +18,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/receipt"
-	"github.com/toolroom/toolroom/internal/store/storetest"
 )
 
 // If the environment variable childPath is set, the test binary appends receipts to that
@@ -37,17 +36,6 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
-}
-
-func TestTheStorePassesTheSuite(t *testing.T) {
-	t.Parallel()
-	storetest.Run(t, func(t *testing.T) storetest.Backend {
-		path := newPath(t)
-		return storetest.Backend{
-			Open: func(t *testing.T) storetest.Store { return open(t, path) },
-			Exec: func(t *testing.T, statement string) { execute(t, path, statement) },
-		}
-	})
 }
 
 func TestProcessesThatOpenANewFileAtOnceAllSucceed(t *testing.T) {

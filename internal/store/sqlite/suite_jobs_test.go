@@ -1,4 +1,4 @@
-package storetest
+package sqlite
 
 import (
 	"encoding/json"
@@ -16,8 +16,8 @@ import (
 const lease = time.Minute
 
 var jobTests = []test{
-	{"a queued job is cancelled, one that runs or is done is not", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a queued job is cancelled, one that runs or is done is not", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.CreateJob(t.Context(), newJob("running", start)))
 		j := claimJob(t, s, start)
 		must(t, s.CreateJob(t.Context(), newJob("queued", start)))
@@ -30,7 +30,7 @@ var jobTests = []test{
 				t.Errorf("WithdrawJob(%s) = %v, %v", want.id, ok, err)
 			}
 		}
-		if got := getJob(t, b.Open(t), "queued"); got.State != toolroom.JobDone || got.Result.Status != toolroom.StatusCancelled {
+		if got := getJob(t, d.open(t), "queued"); got.State != toolroom.JobDone || got.Result.Status != toolroom.StatusCancelled {
 			t.Errorf("it is %+v", got)
 		}
 		if j := claimJob(t, s, start); j != nil {
@@ -49,23 +49,23 @@ var jobTests = []test{
 		getJob(t, s, "running")
 		getJob(t, s, "waits")
 	}},
-	{"a job comes back whole, also after reopening", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a job comes back whole, also after reopening", func(t *testing.T, d database) {
+		s := d.open(t)
 		want := newJob("job_1", start)
 		must(t, s.CreateJob(t.Context(), want))
 		want.State = toolroom.JobQueued
-		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]*Store{"same handle": s, "reopened": d.open(t)} {
 			if diff := cmp.Diff(want, getJob(t, s, "job_1")); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
 		}
 	}},
-	{"a job that runs already is its maker's, with what resumes it and what its source sent", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a job that runs already is its maker's, with what resumes it and what its source sent", func(t *testing.T, d database) {
+		s := d.open(t)
 		want := newJob("job_1", start)
 		want.State, want.Started, want.Fence, want.Lease, want.Resume = toolroom.JobRunning, true, 1, start.Add(lease), json.RawMessage(`{"at": 1.50}`)
 		must(t, s.CreateJob(t.Context(), want))
-		if diff := cmp.Diff(want, getJob(t, b.Open(t), "job_1")); diff != "" {
+		if diff := cmp.Diff(want, getJob(t, d.open(t), "job_1")); diff != "" {
 			t.Errorf("it came back changed (-want +got):\n%s", diff)
 		}
 		if j := claimJob(t, s, start); j != nil {
@@ -76,24 +76,24 @@ var jobTests = []test{
 			t.Fatalf("after its lease %+v was claimed", late)
 		}
 		must(t, s.FinishJob(t.Context(), "job_1", late.Fence, &toolroom.Result{Raw: json.RawMessage(`{"n": 1.50}`)}, start))
-		if got := getJob(t, b.Open(t), "job_1").Result; string(got.Raw) != `{"n": 1.50}` {
+		if got := getJob(t, d.open(t), "job_1").Result; string(got.Raw) != `{"n": 1.50}` {
 			t.Errorf("its result was sent as %s", got.Raw)
 		}
 	}},
-	{"an unknown job is not found", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an unknown job is not found", func(t *testing.T, d database) {
+		s := d.open(t)
 		_, err := s.Job(t.Context(), "none")
 		wantCode(t, "Job", err, toolroom.CodeNotFound)
 		wantCode(t, "ExtendJob", s.ExtendJob(t.Context(), "none", 1, start, false), toolroom.CodeNotFound)
 		wantCode(t, "FinishJob", s.FinishJob(t.Context(), "none", 1, &toolroom.Result{}, start), toolroom.CodeNotFound)
 	}},
-	{"an id that is taken is a conflict", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an id that is taken is a conflict", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.CreateJob(t.Context(), newJob("job_1", start)))
 		wantCode(t, "CreateJob", s.CreateJob(t.Context(), newJob("job_1", start)), toolroom.CodeConflict)
 	}},
-	{"claims take the oldest first, then none", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"claims take the oldest first, then none", func(t *testing.T, d database) {
+		s := d.open(t)
 		for i, id := range []string{"third", "first", "second", "also second"} {
 			after := []time.Duration{2, 0, 1, 1}[i] * time.Second
 			must(t, s.CreateJob(t.Context(), newJob(id, start.Add(after))))
@@ -108,15 +108,15 @@ var jobTests = []test{
 			t.Errorf("claimed %s of none", j.ID)
 		}
 	}},
-	{"a job whose lease has ended is claimed again with a higher fence", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a job whose lease has ended is claimed again with a higher fence", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.CreateJob(t.Context(), newJob("job_1", start)))
 		first := claimJob(t, s, start)
 		must(t, s.ExtendJob(t.Context(), "job_1", first.Fence, start.Add(2*lease), true))
 		if j := claimJob(t, s, start.Add(2*lease)); j != nil {
 			t.Fatal("claimed while the lease holds")
 		}
-		second := claimJob(t, b.Open(t), start.Add(2*lease+time.Microsecond))
+		second := claimJob(t, d.open(t), start.Add(2*lease+time.Microsecond))
 		if second == nil || second.Fence <= first.Fence || !second.Started {
 			t.Fatalf("second claim %+v; want a higher fence than %d, and started kept", second, first.Fence)
 		}
@@ -124,8 +124,8 @@ var jobTests = []test{
 		wantCode(t, "finish with the old fence", s.FinishJob(t.Context(), "job_1", first.Fence, &toolroom.Result{}, start), toolroom.CodeConflict)
 		must(t, s.FinishJob(t.Context(), "job_1", second.Fence, &toolroom.Result{}, start))
 	}},
-	{"extending prolongs the lease and remembers that the tool started", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"extending prolongs the lease and remembers that the tool started", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.CreateJob(t.Context(), newJob("job_1", start)))
 		j := claimJob(t, s, start)
 		for _, started := range []bool{false, true, false} {
@@ -136,8 +136,8 @@ var jobTests = []test{
 			t.Errorf("started %v, lease %v", got.Started, got.Lease)
 		}
 	}},
-	{"a job has one final result and is never claimed again", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a job has one final result and is never claimed again", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.CreateJob(t.Context(), newJob("job_1", start)))
 		j := claimJob(t, s, start)
 		result := &toolroom.Result{
@@ -151,7 +151,7 @@ var jobTests = []test{
 		if again := claimJob(t, s, start.Add(100*lease)); again != nil {
 			t.Error("claimed a job that is done")
 		}
-		got := getJob(t, b.Open(t), "job_1")
+		got := getJob(t, d.open(t), "job_1")
 		if got.State != toolroom.JobDone || !got.Finished.Equal(finished) {
 			t.Errorf("state %s, finished %v", got.State, got.Finished)
 		}
@@ -159,28 +159,28 @@ var jobTests = []test{
 			t.Errorf("result (-want +got):\n%s", diff)
 		}
 	}},
-	{"an unclaimed job cannot be finished", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an unclaimed job cannot be finished", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.CreateJob(t.Context(), newJob("job_1", start)))
 		wantCode(t, "FinishJob", s.FinishJob(t.Context(), "job_1", 0, &toolroom.Result{}, start), toolroom.CodeConflict)
 		wantCode(t, "ExtendJob", s.ExtendJob(t.Context(), "job_1", 0, start, true), toolroom.CodeConflict)
 	}},
-	{"of many who claim one job at once, one gets it", func(t *testing.T, b Backend) {
-		must(t, b.Open(t).CreateJob(t.Context(), newJob("job_1", start)))
-		wins := race(t, b, func(s Store, _ int) bool { return claimJob(t, s, start) != nil })
+	{"of many who claim one job at once, one gets it", func(t *testing.T, d database) {
+		must(t, d.open(t).CreateJob(t.Context(), newJob("job_1", start)))
+		wins := race(t, d, func(s *Store, _ int) bool { return claimJob(t, s, start) != nil })
 		if wins != 1 {
 			t.Errorf("%d claims of one job", wins)
 		}
 	}},
-	{"many who claim at once share the jobs", func(t *testing.T, b Backend) {
+	{"many who claim at once share the jobs", func(t *testing.T, d database) {
 		const jobs = 40
-		s := b.Open(t)
+		s := d.open(t)
 		for n := range jobs {
 			must(t, s.CreateJob(t.Context(), newJob(fmt.Sprint(n), start)))
 		}
 		var mu sync.Mutex
 		seen := map[string]int{}
-		race(t, b, func(s Store, _ int) bool {
+		race(t, d, func(s *Store, _ int) bool {
 			for {
 				j := claimJob(t, s, start)
 				if j == nil {
@@ -200,11 +200,11 @@ var jobTests = []test{
 			t.Errorf("%d jobs of %d were claimed", len(seen), jobs)
 		}
 	}},
-	{"of many who finish a job at once, one does", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"of many who finish a job at once, one does", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.CreateJob(t.Context(), newJob("job_1", start)))
 		j := claimJob(t, s, start)
-		wins := race(t, b, func(s Store, _ int) bool {
+		wins := race(t, d, func(s *Store, _ int) bool {
 			return won(t, s.FinishJob(t.Context(), "job_1", j.Fence, &toolroom.Result{}, start))
 		})
 		if wins != 1 {
@@ -224,7 +224,7 @@ func newJob(id string, created time.Time) *run.Job {
 	}}
 }
 
-func getJob(t *testing.T, s Store, id string) *run.Job {
+func getJob(t *testing.T, s *Store, id string) *run.Job {
 	t.Helper()
 	j, err := s.Job(t.Context(), id)
 	must(t, err)
@@ -232,7 +232,7 @@ func getJob(t *testing.T, s Store, id string) *run.Job {
 }
 
 // claimJob claims a job for the time of one lease. It returns nil if there is none.
-func claimJob(t *testing.T, s Store, now time.Time) *run.Job {
+func claimJob(t *testing.T, s *Store, now time.Time) *run.Job {
 	t.Helper()
 	j, err := s.ClaimJob(t.Context(), now, now.Add(lease))
 	if err != nil {

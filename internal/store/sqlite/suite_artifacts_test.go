@@ -1,4 +1,4 @@
-package storetest
+package sqlite
 
 import (
 	"fmt"
@@ -15,11 +15,11 @@ import (
 var roomy = artifact.Limits{Entries: 100, Total: 1000, Each: 100, TTL: time.Hour}
 
 var artifactTests = []test{
-	{"an entry comes back whole, also after reopening", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an entry comes back whole, also after reopening", func(t *testing.T, d database) {
+		s := d.open(t)
 		want := newEntry("art_1", 10)
 		must(t, s.AddArtifact(t.Context(), want, roomy))
-		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]*Store{"same handle": s, "reopened": d.open(t)} {
 			got, err := s.Artifact(t.Context(), "ann", "art_1", start)
 			must(t, err)
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -27,8 +27,8 @@ var artifactTests = []test{
 			}
 		}
 	}},
-	{"an entry is there for its owner only", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an entry is there for its owner only", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.AddArtifact(t.Context(), newEntry("art_1", 10), roomy))
 		_, err := s.Artifact(t.Context(), "bob", "art_1", start)
 		wantCode(t, "Artifact", err, toolroom.CodeNotFound)
@@ -36,8 +36,8 @@ var artifactTests = []test{
 		wantHandles(t, s, "bob", start)
 		wantHandles(t, s, "ann", start, "art_1")
 	}},
-	{"who is narrowed reaches only what those narrowed as much have made", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"who is narrowed reaches only what those narrowed as much have made", func(t *testing.T, d database) {
+		s := d.open(t)
 		narrow := identity.Owner(toolroom.Identity{Subject: "ann", Agent: "fast"})
 		must(t, s.AddArtifact(t.Context(), newEntry("art_1", 10), roomy))
 		made := newEntry("art_2", 10)
@@ -53,33 +53,33 @@ var artifactTests = []test{
 		wantUsage(t, s, start, artifact.Usage{Entries: 2, Bytes: 20}) // both count for ann
 		must(t, s.DeleteArtifact(t.Context(), "ann", "art_2", start))
 	}},
-	{"an unknown entry is not found", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an unknown entry is not found", func(t *testing.T, d database) {
+		s := d.open(t)
 		_, err := s.Artifact(t.Context(), "ann", "none", start)
 		wantCode(t, "Artifact", err, toolroom.CodeNotFound)
 		wantCode(t, "DeleteArtifact", s.DeleteArtifact(t.Context(), "ann", "none", start), toolroom.CodeNotFound)
 	}},
-	{"a handle that is taken is a conflict", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a handle that is taken is a conflict", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.AddArtifact(t.Context(), newEntry("art_1", 10), roomy))
 		wantCode(t, "AddArtifact", s.AddArtifact(t.Context(), newEntry("art_1", 10), roomy), toolroom.CodeConflict)
 	}},
-	{"lists are oldest first", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"lists are oldest first", func(t *testing.T, d database) {
+		s := d.open(t)
 		for _, handle := range []string{"art_3", "art_1", "art_2"} {
 			must(t, s.AddArtifact(t.Context(), newEntry(handle, 1), roomy))
 		}
 		wantHandles(t, s, "ann", start, "art_3", "art_1", "art_2")
 	}},
-	{"a deleted entry is gone", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a deleted entry is gone", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.AddArtifact(t.Context(), newEntry("art_1", 10), roomy))
 		must(t, s.DeleteArtifact(t.Context(), "ann", "art_1", start))
 		wantHandles(t, s, "ann", start)
 		wantCode(t, "again", s.DeleteArtifact(t.Context(), "ann", "art_1", start), toolroom.CodeNotFound)
 	}},
-	{"an entry ends with its time", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an entry ends with its time", func(t *testing.T, d database) {
+		s := d.open(t)
 		e := newEntry("art_1", 10)
 		must(t, s.AddArtifact(t.Context(), e, roomy))
 		just := e.Expires.Add(-time.Microsecond)
@@ -91,8 +91,8 @@ var artifactTests = []test{
 		wantUsage(t, s, just, artifact.Usage{Entries: 1, Bytes: 10})
 		wantUsage(t, s, e.Expires, artifact.Usage{})
 	}},
-	{"sweeping removes and returns what has expired", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"sweeping removes and returns what has expired", func(t *testing.T, d database) {
+		s := d.open(t)
 		early, late := newEntry("art_1", 10), newEntry("art_2", 10)
 		late.Expires = late.Expires.Add(time.Hour)
 		must(t, s.AddArtifact(t.Context(), early, roomy))
@@ -109,8 +109,8 @@ var artifactTests = []test{
 			t.Errorf("handles: %v (-want +got):\n%s", err, diff)
 		}
 	}},
-	{"handles are those of all owners, expired or not", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"handles are those of all owners, expired or not", func(t *testing.T, d database) {
+		s := d.open(t)
 		expired, other := newEntry("art_1", 1), newEntry("art_2", 1)
 		expired.Expires = start
 		other.Owner = "bob"
@@ -121,8 +121,8 @@ var artifactTests = []test{
 			t.Errorf("handles: %v (-want +got):\n%s", err, diff)
 		}
 	}},
-	{"limits hold per owner and kind, without what has expired", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"limits hold per owner and kind, without what has expired", func(t *testing.T, d database) {
+		s := d.open(t)
 		one := artifact.Limits{Entries: 1, Total: 100, Each: 100, TTL: time.Hour}
 		must(t, s.AddArtifact(t.Context(), newEntry("art_1", 1), one))
 		wantCode(t, "a second", s.AddArtifact(t.Context(), newEntry("art_2", 1), one), toolroom.CodeResourceLimit)
@@ -138,8 +138,8 @@ var artifactTests = []test{
 		must(t, s.AddArtifact(t.Context(), later, one))
 		wantHandles(t, s, "ann", start, "art_1", "res_1", "art_4")
 	}},
-	{"limits hold for bytes in all and for one", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"limits hold for bytes in all and for one", func(t *testing.T, d database) {
+		s := d.open(t)
 		tight := artifact.Limits{Entries: 10, Total: 10, Each: 6, TTL: time.Hour}
 		wantCode(t, "too large", s.AddArtifact(t.Context(), newEntry("art_1", 7), tight), toolroom.CodeResourceLimit)
 		must(t, s.AddArtifact(t.Context(), newEntry("art_2", 6), tight))
@@ -147,9 +147,9 @@ var artifactTests = []test{
 		must(t, s.AddArtifact(t.Context(), newEntry("art_4", 4), tight))
 		wantUsage(t, s, start, artifact.Usage{Entries: 2, Bytes: 10})
 	}},
-	{"of many who add at once, as many succeed as fit", func(t *testing.T, b Backend) {
+	{"of many who add at once, as many succeed as fit", func(t *testing.T, d database) {
 		five := artifact.Limits{Entries: 100, Total: 50, Each: 10, TTL: time.Hour}
-		wins := race(t, b, func(s Store, racer int) bool {
+		wins := race(t, d, func(s *Store, racer int) bool {
 			err := s.AddArtifact(t.Context(), newEntry(fmt.Sprintf("art_%d", racer), 10), five)
 			if err != nil {
 				wantCode(t, "losing", err, toolroom.CodeResourceLimit)
@@ -169,7 +169,7 @@ func newEntry(handle string, size int64) *artifact.Entry {
 	}
 }
 
-func wantHandles(t *testing.T, s Store, owner string, now time.Time, want ...string) {
+func wantHandles(t *testing.T, s *Store, owner string, now time.Time, want ...string) {
 	t.Helper()
 	list, err := s.Artifacts(t.Context(), owner, now)
 	must(t, err)
@@ -182,7 +182,7 @@ func wantHandles(t *testing.T, s Store, owner string, now time.Time, want ...str
 	}
 }
 
-func wantUsage(t *testing.T, s Store, now time.Time, want artifact.Usage) {
+func wantUsage(t *testing.T, s *Store, now time.Time, want artifact.Usage) {
 	t.Helper()
 	got, err := s.ArtifactUsage(t.Context(), "ann", artifact.File, now)
 	if err != nil || got != want {

@@ -1,4 +1,4 @@
-package storetest
+package sqlite
 
 import (
 	"encoding/json"
@@ -17,8 +17,8 @@ func question(key string) run.JobQuestion {
 }
 
 var questionTests = []test{
-	{"questions of a job are kept with their answers, also after reopening", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"questions of a job are kept with their answers, also after reopening", func(t *testing.T, d database) {
+		s := d.open(t)
 		job := newJob("job_1", start)
 		job.Answers = []string{source.MethodRoots}
 		must(t, s.CreateJob(t.Context(), job))
@@ -33,14 +33,14 @@ var questionTests = []test{
 		must(t, s.AnswerJob(t.Context(), "job_1", map[string]json.RawMessage{"a": json.RawMessage(`{"x":2}`)}))
 		answered := question("a")
 		answered.Answer = json.RawMessage(`{"x":1}`)
-		got, err := b.Open(t).JobQuestions(t.Context(), "job_1")
+		got, err := d.open(t).JobQuestions(t.Context(), "job_1")
 		must(t, err)
 		if diff := cmp.Diff([]run.JobQuestion{answered, question("b")}, got); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
 		}
 	}},
-	{"the state that a job is carried on from becomes newer while the job is one's own", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"the state that a job is carried on from becomes newer while the job is one's own", func(t *testing.T, d database) {
+		s := d.open(t)
 		job := newJob("job_1", start)
 		job.State, job.Resume, job.Fence, job.Lease = toolroom.JobRunning, json.RawMessage(`{"n":1}`), 1, start.Add(time.Minute)
 		must(t, s.CreateJob(t.Context(), job))
@@ -56,16 +56,16 @@ var questionTests = []test{
 			t.Errorf("the state is %s", got)
 		}
 	}},
-	{"a job that belongs to another process asks nothing", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a job that belongs to another process asks nothing", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.CreateJob(t.Context(), newJob("job_1", start)))
 		j := claimJob(t, s, start)
 		wantCode(t, "AskJob", s.AskJob(t.Context(), "job_1", j.Fence-1, []run.JobQuestion{question("a")}), toolroom.CodeConflict)
 		must(t, s.FinishJob(t.Context(), "job_1", j.Fence, &toolroom.Result{}, start))
 		wantCode(t, "AskJob", s.AskJob(t.Context(), "job_1", j.Fence, []run.JobQuestion{question("a")}), toolroom.CodeConflict)
 	}},
-	{"a job that is open can be cancelled, one that is done stays done", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a job that is open can be cancelled, one that is done stays done", func(t *testing.T, d database) {
+		s := d.open(t)
 		wantCode(t, "CancelJob", s.CancelJob(t.Context(), "none"), toolroom.CodeNotFound)
 		must(t, s.CreateJob(t.Context(), newJob("job_1", start)))
 		must(t, s.CancelJob(t.Context(), "job_1"))

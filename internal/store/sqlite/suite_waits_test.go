@@ -1,4 +1,4 @@
-package storetest
+package sqlite
 
 import (
 	"encoding/json"
@@ -16,8 +16,8 @@ import (
 // waitTests test jobs that wait for people, and the journals from which their programs
 // resume.
 var waitTests = []test{
-	{"jobs are listed newest first, those of one owner alone", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"jobs are listed newest first, those of one owner alone", func(t *testing.T, d database) {
+		s := d.open(t)
 		for i, owner := range []string{"ann", "bob", "", "ann"} {
 			j := newJob([]string{"first", "second", "third", "fourth"}[i], start.Add(time.Duration(i)*time.Second))
 			j.Identity = toolroom.Identity{Subject: owner}
@@ -34,7 +34,7 @@ var waitTests = []test{
 			{toolroom.Identity{}.Key(), 10, []string{"third"}},
 			{"nobody", 10, nil},
 		} {
-			list, err := b.Open(t).ListJobs(t.Context(), want.owner, want.limit)
+			list, err := d.open(t).ListJobs(t.Context(), want.owner, want.limit)
 			must(t, err)
 			var ids []string
 			for _, j := range list {
@@ -45,15 +45,15 @@ var waitTests = []test{
 			}
 		}
 	}},
-	{"a job is taken by its id, and only when it may be run", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a job is taken by its id, and only when it may be run", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.CreateJob(t.Context(), newJob("older", start)))
 		must(t, s.CreateJob(t.Context(), newJob("wanted", start.Add(time.Second))))
 		j := takeJob(t, s, "wanted", start)
 		if j == nil || j.ID != "wanted" || j.State != toolroom.JobRunning || j.Fence != 1 {
 			t.Fatalf("took %+v", j)
 		}
-		if again := takeJob(t, b.Open(t), "wanted", start); again != nil {
+		if again := takeJob(t, d.open(t), "wanted", start); again != nil {
 			t.Error("it was taken while its lease holds")
 		}
 		if again := takeJob(t, s, "wanted", start.Add(lease+time.Microsecond)); again == nil || again.Fence != 2 {
@@ -66,16 +66,16 @@ var waitTests = []test{
 		_, err := s.TakeJob(t.Context(), "none", start, start.Add(lease))
 		wantCode(t, "TakeJob", err, toolroom.CodeNotFound)
 	}},
-	{"a job that waits is run again when one of its questions is open no longer", func(t *testing.T, b Backend) {
-		for name, end := range map[string]func(s Store, id string) time.Time{
-			"answered": func(s Store, id string) time.Time {
+	{"a job that waits is run again when one of its questions is open no longer", func(t *testing.T, d database) {
+		for name, end := range map[string]func(s *Store, id string) time.Time{
+			"answered": func(s *Store, id string) time.Time {
 				answerApproval(t, s, id, toolroom.Answer{Approve: true, By: "bob"}, start)
 				return start.Add(2 * lease)
 			},
-			"expired": func(Store, string) time.Time { return start.Add(2 * approvalTTL) },
+			"expired": func(*Store, string) time.Time { return start.Add(2 * approvalTTL) },
 		} {
 			t.Run(name, func(t *testing.T) {
-				s := b.Open(t)
+				s := d.open(t)
 				job, open, other := name+" job", name+" open", name+" other"
 				for _, id := range []string{open, other} {
 					createApproval(t, s, newApproval(id, "of "+id))
@@ -83,7 +83,7 @@ var waitTests = []test{
 				must(t, s.CreateJob(t.Context(), newJob(job, start)))
 				j := takeJob(t, s, job, start)
 				must(t, s.WaitJob(t.Context(), job, j.Fence, []string{open, other}))
-				if got := getJob(t, b.Open(t), job); got.State != toolroom.JobWaiting || !cmp.Equal(got.Approvals, []string{open, other}) {
+				if got := getJob(t, d.open(t), job); got.State != toolroom.JobWaiting || !cmp.Equal(got.Approvals, []string{open, other}) {
 					t.Errorf("it is %s and waits for %q", got.State, got.Approvals)
 				}
 				if j := takeJob(t, s, job, start.Add(2*lease)); j != nil {
@@ -98,8 +98,8 @@ var waitTests = []test{
 			})
 		}
 	}},
-	{"a job that waits no longer runs in the process that has it", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a job that waits no longer runs in the process that has it", func(t *testing.T, d database) {
+		s := d.open(t)
 		createApproval(t, s, newApproval("open", "digest"))
 		must(t, s.CreateJob(t.Context(), newJob("job", start)))
 		j := claimJob(t, s, start)
@@ -110,8 +110,8 @@ var waitTests = []test{
 		}
 		wantCode(t, "WaitJob", s.WaitJob(t.Context(), "none", 1, nil), toolroom.CodeNotFound)
 	}},
-	{"a journal comes back whole, also after reopening, with each entry in its place", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a journal comes back whole, also after reopening, with each entry in its place", func(t *testing.T, d database) {
+		s := d.open(t)
 		_, _, err := s.Journal(t.Context(), "call")
 		wantCode(t, "Journal", err, toolroom.CodeNotFound)
 		head := &session.JournalHead{
@@ -126,13 +126,13 @@ var waitTests = []test{
 		second.Result = &toolroom.Result{Error: toolroom.Errorf(toolroom.CodeDenied, "no")}
 		must(t, s.KeepEntry(t.Context(), "call", 2, third))
 		must(t, s.KeepEntry(t.Context(), "call", 1, second)) // in place of what was there
-		wantJournal(t, b.Open(t), "call", head, []session.JournalEntry{first, second, third})
+		wantJournal(t, d.open(t), "call", head, []session.JournalEntry{first, second, third})
 
 		must(t, s.KeepJournal(t.Context(), "call", head, []session.JournalEntry{third}))
 		wantJournal(t, s, "call", head, []session.JournalEntry{third})
 	}},
-	{"a journal is kept until its job has a result, and no longer", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a journal is kept until its job has a result, and no longer", func(t *testing.T, d database) {
+		s := d.open(t)
 		for _, id := range []string{"ends", "stays"} {
 			must(t, s.CreateJob(t.Context(), newJob(id, start)))
 			must(t, s.KeepJournal(t.Context(), id, &session.JournalHead{Engine: "js"}, []session.JournalEntry{{Tool: "a:b"}}))
@@ -150,14 +150,14 @@ var waitTests = []test{
 	}},
 }
 
-func takeJob(t *testing.T, s Store, id string, now time.Time) *run.Job {
+func takeJob(t *testing.T, s *Store, id string, now time.Time) *run.Job {
 	t.Helper()
 	j, err := s.TakeJob(t.Context(), id, now, now.Add(lease))
 	must(t, err)
 	return j
 }
 
-func wantJournal(t *testing.T, s Store, call string, head *session.JournalHead, entries []session.JournalEntry) {
+func wantJournal(t *testing.T, s *Store, call string, head *session.JournalHead, entries []session.JournalEntry) {
 	t.Helper()
 	gotHead, got, err := s.Journal(t.Context(), call)
 	must(t, err)

@@ -1,4 +1,4 @@
-package storetest
+package sqlite
 
 import (
 	"testing"
@@ -11,11 +11,11 @@ import (
 )
 
 var tokenTests = []test{
-	{"a token comes back whole, also after reopening", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a token comes back whole, also after reopening", func(t *testing.T, d database) {
+		s := d.open(t)
 		want := newToken("a")
 		must(t, s.CreateToken(t.Context(), want))
-		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]*Store{"same handle": s, "reopened": d.open(t)} {
 			got, err := s.Token(t.Context(), "a")
 			must(t, err)
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -23,13 +23,13 @@ var tokenTests = []test{
 			}
 		}
 	}},
-	{"an ended session stays so, also after reopening", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an ended session stays so, also after reopening", func(t *testing.T, d database) {
+		s := d.open(t)
 		for range 2 {
 			must(t, s.EndSession(t.Context(), "a", time.Now().Add(time.Hour)))
 		}
 		must(t, s.EndSession(t.Context(), "b", time.Now()))
-		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]*Store{"same handle": s, "reopened": d.open(t)} {
 			for id, want := range map[string]bool{"a": true, "b": true, "c": false, "": false} {
 				ended, err := s.SessionEnded(t.Context(), id)
 				must(t, err)
@@ -39,20 +39,20 @@ var tokenTests = []test{
 			}
 		}
 	}},
-	{"an unknown token is not found", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an unknown token is not found", func(t *testing.T, d database) {
+		s := d.open(t)
 		_, err := s.Token(t.Context(), "none")
 		wantCode(t, "Token", err, toolroom.CodeNotFound)
 		wantCode(t, "RevokeToken", s.RevokeToken(t.Context(), "none", start), toolroom.CodeNotFound)
 		must(t, s.TouchToken(t.Context(), "none", start))
 	}},
-	{"an id that is taken is a conflict", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an id that is taken is a conflict", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.CreateToken(t.Context(), newToken("a")))
 		wantCode(t, "CreateToken", s.CreateToken(t.Context(), newToken("a")), toolroom.CodeConflict)
 	}},
-	{"lists are oldest first", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"lists are oldest first", func(t *testing.T, d database) {
+		s := d.open(t)
 		want := []string{}
 		for _, id := range []string{"c", "a", "b"} {
 			must(t, s.CreateToken(t.Context(), newToken(id)))
@@ -68,19 +68,19 @@ var tokenTests = []test{
 			t.Errorf("ids (-want +got):\n%s", diff)
 		}
 	}},
-	{"revoking notes the first time only", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"revoking notes the first time only", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.CreateToken(t.Context(), newToken("a")))
 		must(t, s.RevokeToken(t.Context(), "a", start.Add(time.Minute)))
 		must(t, s.RevokeToken(t.Context(), "a", start.Add(time.Hour)))
-		got, err := b.Open(t).Token(t.Context(), "a")
+		got, err := d.open(t).Token(t.Context(), "a")
 		must(t, err)
 		if !got.Revoked.Equal(start.Add(time.Minute)) {
 			t.Errorf("revoked at %v", got.Revoked)
 		}
 	}},
-	{"touching notes the last time", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"touching notes the last time", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.CreateToken(t.Context(), newToken("a")))
 		must(t, s.TouchToken(t.Context(), "a", start.Add(time.Minute)))
 		must(t, s.TouchToken(t.Context(), "a", start.Add(time.Hour)))

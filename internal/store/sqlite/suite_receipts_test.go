@@ -1,4 +1,4 @@
-package storetest
+package sqlite
 
 import (
 	"encoding/json"
@@ -15,11 +15,11 @@ import (
 )
 
 var receiptTests = []test{
-	{"a receipt comes back whole, also after reopening", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a receipt comes back whole, also after reopening", func(t *testing.T, d database) {
+		s := d.open(t)
 		r := fullReceipt()
 		must(t, s.AppendReceipts(t.Context(), []*receipt.Draft{r}))
-		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]*Store{"same handle": s, "reopened": d.open(t)} {
 			got, err := s.Receipt(t.Context(), r.ID)
 			must(t, err)
 			if diff := cmp.Diff(&r.Receipt, got); diff != "" {
@@ -27,13 +27,13 @@ var receiptTests = []test{
 			}
 		}
 	}},
-	{"appending fills in seq and hash, in order, across groups and handles", func(t *testing.T, b Backend) {
+	{"appending fills in seq and hash, in order, across groups and handles", func(t *testing.T, d database) {
 		group := receipts("a", "b")
-		must(t, b.Open(t).AppendReceipts(t.Context(), group))
+		must(t, d.open(t).AppendReceipts(t.Context(), group))
 		next := receipts("c")
-		must(t, b.Open(t).AppendReceipts(t.Context(), next))
+		must(t, d.open(t).AppendReceipts(t.Context(), next))
 		var walk receipt.Walk
-		s := b.Open(t)
+		s := d.open(t)
 		records, err := s.ReceiptRecords(t.Context(), 0, 10)
 		must(t, err)
 		for i, r := range append(group, next...) {
@@ -48,15 +48,15 @@ var receiptTests = []test{
 			t.Errorf("the chain runs from %v to %v, %v", first, end, err)
 		}
 	}},
-	{"an empty group is no error", func(t *testing.T, b Backend) {
-		must(t, b.Open(t).AppendReceipts(t.Context(), nil))
+	{"an empty group is no error", func(t *testing.T, d database) {
+		must(t, d.open(t).AppendReceipts(t.Context(), nil))
 	}},
-	{"a receipt that is not there is not found", func(t *testing.T, b Backend) {
-		_, err := b.Open(t).Receipt(t.Context(), "none")
+	{"a receipt that is not there is not found", func(t *testing.T, d database) {
+		_, err := d.open(t).Receipt(t.Context(), "none")
 		wantCode(t, "Receipt", err, toolroom.CodeNotFound)
 	}},
-	{"a call id that occurs twice returns the newest, and both are kept", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a call id that occurs twice returns the newest, and both are kept", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.AppendReceipts(t.Context(), receipts("a", "b", "a")))
 		got, err := s.Receipt(t.Context(), "a")
 		must(t, err)
@@ -68,8 +68,8 @@ var receiptTests = []test{
 	{"queries select", testReceiptQueries},
 	{"queries page", testReceiptPages},
 	{"a follower that reads on misses nothing and repeats nothing", testReceiptFollower},
-	{"groups appended at once by several handles make one whole chain", func(t *testing.T, b Backend) {
-		wins := race(t, b, func(s Store, racer int) bool {
+	{"groups appended at once by several handles make one whole chain", func(t *testing.T, d database) {
+		wins := race(t, d, func(s *Store, racer int) bool {
 			for n := range 5 {
 				group := receipts(fmt.Sprintf("%d/%d/a", racer, n), fmt.Sprintf("%d/%d/b", racer, n))
 				if err := s.AppendReceipts(t.Context(), group); err != nil {
@@ -82,13 +82,13 @@ var receiptTests = []test{
 			}
 			return true
 		})
-		n, err := b.Open(t).VerifyReceipts(t.Context(), nil)
+		n, err := d.open(t).VerifyReceipts(t.Context(), nil)
 		if want := int64(wins * 10); err != nil || n != want {
 			t.Errorf("VerifyReceipts = %d, %v; want %d", n, err, want)
 		}
 	}},
-	{"an empty chain is whole", func(t *testing.T, b Backend) {
-		if n, err := b.Open(t).VerifyReceipts(t.Context(), nil); n != 0 || err != nil {
+	{"an empty chain is whole", func(t *testing.T, d database) {
+		if n, err := d.open(t).VerifyReceipts(t.Context(), nil); n != 0 || err != nil {
 			t.Errorf("VerifyReceipts = %d, %v", n, err)
 		}
 	}},
@@ -97,8 +97,8 @@ var receiptTests = []test{
 	{"pruning takes the oldest out and the chain stays whole", testReceiptPruning},
 }
 
-func testReceiptQueries(t *testing.T, b Backend) {
-	s := b.Open(t)
+func testReceiptQueries(t *testing.T, d database) {
+	s := d.open(t)
 	at := func(minute int) time.Time { return start.Add(time.Duration(minute) * time.Minute) }
 	group := []*receipt.Draft{
 		{Receipt: toolroom.Receipt{ID: "1", Tool: "file:read", Surface: "cli", Status: toolroom.StatusOK, Started: at(1), Release: &toolroom.Release{Version: 2}, Environment: "test", Usage: toolroom.Usage{Queue: 5, Run: 7}}},
@@ -165,8 +165,8 @@ func testReceiptQueries(t *testing.T, b Backend) {
 	}
 }
 
-func testReceiptPages(t *testing.T, b Backend) {
-	s := b.Open(t)
+func testReceiptPages(t *testing.T, d database) {
+	s := d.open(t)
 	var group []*receipt.Draft
 	for n := range receipt.MaxLimit + 100 {
 		group = append(group, &receipt.Draft{Receipt: toolroom.Receipt{ID: fmt.Sprint(n), Started: start}})
@@ -197,8 +197,8 @@ func testReceiptPages(t *testing.T, b Backend) {
 	}
 }
 
-func testReceiptFollower(t *testing.T, b Backend) {
-	writer, reader := b.Open(t), b.Open(t)
+func testReceiptFollower(t *testing.T, d database) {
+	writer, reader := d.open(t), d.open(t)
 	const groups, each = 40, 3
 	done := make(chan error, 1)
 	go func() {
@@ -239,7 +239,7 @@ func testReceiptFollower(t *testing.T, b Backend) {
 	}
 }
 
-func testReceiptTampering(t *testing.T, b Backend) {
+func testReceiptTampering(t *testing.T, d database) {
 	for name, tt := range map[string]struct {
 		statement string
 		fit       int64
@@ -261,15 +261,15 @@ func testReceiptTampering(t *testing.T, b Backend) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			// Statements are undone by hand so that one database serves all.
-			s := b.Open(t)
-			b.Exec(t, "DELETE FROM receipts")
-			b.Exec(t, "UPDATE receipt_chain SET seq = 0, hash = ''")
-			b.Exec(t, "UPDATE receipt_checkpoint SET seq = 0, hash = ''")
+			s := d.open(t)
+			d.execute(t, "DELETE FROM receipts")
+			d.execute(t, "UPDATE receipt_chain SET seq = 0, hash = ''")
+			d.execute(t, "UPDATE receipt_checkpoint SET seq = 0, hash = ''")
 			must(t, s.AppendReceipts(t.Context(), receipts("a", "b", "c", "d", "e")))
 			if n, err := s.VerifyReceipts(t.Context(), nil); n != 5 || err != nil {
 				t.Fatalf("before: VerifyReceipts = %d, %v", n, err)
 			}
-			b.Exec(t, tt.statement)
+			d.execute(t, tt.statement)
 			n, err := s.VerifyReceipts(t.Context(), nil)
 			if n != tt.fit || err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("VerifyReceipts = %d, %v; want %d and an error that says %q", n, err, tt.fit, tt.want)
@@ -282,8 +282,8 @@ func testReceiptTampering(t *testing.T, b Backend) {
 	}
 }
 
-func testReceiptRedaction(t *testing.T, b Backend) {
-	s := b.Open(t)
+func testReceiptRedaction(t *testing.T, d database) {
+	s := d.open(t)
 	r := fullReceipt()
 	must(t, s.AppendReceipts(t.Context(), append(receipts("a"), r)))
 	must(t, s.AppendReceipts(t.Context(), receipts("c")))
@@ -292,7 +292,7 @@ func testReceiptRedaction(t *testing.T, b Backend) {
 	if diff := cmp.Diff([]int64{2}, notice.Redacts); diff != "" || notice.Seq != 4 {
 		t.Errorf("the notice is %d of %v", notice.Seq, notice.Redacts)
 	}
-	got, err := b.Open(t).Receipt(t.Context(), r.ID)
+	got, err := d.open(t).Receipt(t.Context(), r.ID)
 	must(t, err)
 	want := r.Receipt
 	want.Redacted, want.Arguments, want.ArgumentsHash, want.Expected, want.Preview, want.ResultHash, want.Logs, want.Value = true, nil, "", nil, "", "", nil, nil
@@ -310,8 +310,8 @@ func testReceiptRedaction(t *testing.T, b Backend) {
 	}
 }
 
-func testReceiptPruning(t *testing.T, b Backend) {
-	s := b.Open(t)
+func testReceiptPruning(t *testing.T, d database) {
+	s := d.open(t)
 	var group []*receipt.Draft
 	for n, minute := range []int{1, 3, 2, 5, 4} {
 		group = append(group, &receipt.Draft{Receipt: toolroom.Receipt{ID: fmt.Sprint(n + 1), Started: start.Add(time.Duration(minute) * time.Minute)}})
@@ -356,7 +356,7 @@ func testReceiptPruning(t *testing.T, b Backend) {
 	wantReceipts(t, s, toolroom.ReceiptQuery{}, 6)
 }
 
-func wantReceipts(t *testing.T, s Store, q toolroom.ReceiptQuery, want ...int64) {
+func wantReceipts(t *testing.T, s *Store, q toolroom.ReceiptQuery, want ...int64) {
 	t.Helper()
 	page, err := s.Receipts(t.Context(), q)
 	must(t, err)

@@ -1,4 +1,4 @@
-package storetest
+package sqlite
 
 import (
 	"encoding/json"
@@ -16,12 +16,12 @@ import (
 const approvalTTL = 15 * time.Minute
 
 var approvalTests = []test{
-	{"an approval comes back whole, also after reopening", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an approval comes back whole, also after reopening", func(t *testing.T, d database) {
+		s := d.open(t)
 		want := newApproval("apr_1", "digest")
 		made, err := s.CreateApproval(t.Context(), want)
 		must(t, err)
-		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]*Store{"same handle": s, "reopened": d.open(t)} {
 			got, err := s.Approval(t.Context(), "apr_1", start)
 			must(t, err)
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -32,23 +32,23 @@ var approvalTests = []test{
 			t.Errorf("CreateApproval (-want +got):\n%s", diff)
 		}
 	}},
-	{"an unknown approval is not found", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an unknown approval is not found", func(t *testing.T, d database) {
+		s := d.open(t)
 		_, err := s.Approval(t.Context(), "none", start)
 		wantCode(t, "Approval", err, toolroom.CodeNotFound)
 		_, err = s.AnswerApproval(t.Context(), "none", toolroom.Answer{}, start, noGrant)
 		wantCode(t, "AnswerApproval", err, toolroom.CodeNotFound)
 		wantCode(t, "UseApproval", s.UseApproval(t.Context(), "none", start), toolroom.CodeNotFound)
 	}},
-	{"an id that is taken is a conflict", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an id that is taken is a conflict", func(t *testing.T, d database) {
+		s := d.open(t)
 		createApproval(t, s, newApproval("apr_1", "one"))
 		_, err := s.CreateApproval(t.Context(), newApproval("apr_1", "two"))
 		wantCode(t, "CreateApproval", err, toolroom.CodeConflict)
 	}},
 	{"one question is open for a call at a time", testOneOpenApproval},
-	{"a subject has a bounded number of pending approvals, whatever it names itself", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a subject has a bounded number of pending approvals, whatever it names itself", func(t *testing.T, d database) {
+		s := d.open(t)
 		for i := range approval.MaxPending {
 			a := newApproval(fmt.Sprintf("apr_%d", i), fmt.Sprintf("digest %d", i))
 			a.Identity.Agent = fmt.Sprintf("agent %d", i)
@@ -68,8 +68,8 @@ var approvalTests = []test{
 		late.Created, late.Expires = start.Add(2*approvalTTL), start.Add(3*approvalTTL)
 		createApproval(t, s, late)
 	}},
-	{"a used approval does not stand in for the open question after it", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a used approval does not stand in for the open question after it", func(t *testing.T, d database) {
+		s := d.open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
 		answerApproval(t, s, "apr_1", toolroom.Answer{Approve: true}, start.Add(time.Minute))
 		must(t, s.UseApproval(t.Context(), "apr_1", start.Add(time.Minute)))
@@ -78,8 +78,8 @@ var approvalTests = []test{
 			t.Errorf("got %s, want apr_2", got.ID)
 		}
 	}},
-	{"a question expires with its time", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a question expires with its time", func(t *testing.T, d database) {
+		s := d.open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
 		for after, want := range map[time.Duration]toolroom.ApprovalState{0: toolroom.ApprovalPending, approvalTTL - time.Microsecond: toolroom.ApprovalPending, approvalTTL: toolroom.ApprovalExpired} {
 			got, err := s.Approval(t.Context(), "apr_1", start.Add(after))
@@ -92,8 +92,8 @@ var approvalTests = []test{
 		wantCode(t, "answer", err, toolroom.CodeApprovalExpired)
 		wantCode(t, "use", s.UseApproval(t.Context(), "apr_1", start.Add(approvalTTL)), toolroom.CodeApprovalExpired)
 	}},
-	{"what has expired stays so when the clock goes back", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"what has expired stays so when the clock goes back", func(t *testing.T, d database) {
+		s := d.open(t)
 		createApproval(t, s, newApproval("pending", "p"))
 		createApproval(t, s, newApproval("approved", "a"))
 		answerApproval(t, s, "approved", toolroom.Answer{Approve: true}, start.Add(time.Second))
@@ -117,8 +117,8 @@ var approvalTests = []test{
 		}
 	}},
 	{"lists are by state, oldest first", testApprovalLists},
-	{"an answer is kept with who, when and why", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an answer is kept with who, when and why", func(t *testing.T, d database) {
+		s := d.open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
 		answered := start.Add(time.Minute)
 		got := answerApproval(t, s, "apr_1", toolroom.Answer{Approve: true, By: "ann", Comment: "go on"}, answered)
@@ -129,14 +129,14 @@ var approvalTests = []test{
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("AnswerApproval (-want +got):\n%s", diff)
 		}
-		stored, err := b.Open(t).Approval(t.Context(), "apr_1", answered)
+		stored, err := d.open(t).Approval(t.Context(), "apr_1", answered)
 		must(t, err)
 		if diff := cmp.Diff(want, stored); diff != "" {
 			t.Errorf("reopened (-want +got):\n%s", diff)
 		}
 	}},
-	{"a second answer is a conflict and changes nothing", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a second answer is a conflict and changes nothing", func(t *testing.T, d database) {
+		s := d.open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
 		answerApproval(t, s, "apr_1", toolroom.Answer{By: "ann"}, start)
 		_, err := s.AnswerApproval(t.Context(), "apr_1", toolroom.Answer{Approve: true, By: "bob"}, start, noGrant)
@@ -147,22 +147,22 @@ var approvalTests = []test{
 			t.Errorf("it is %s by %s now", got.State, got.By)
 		}
 	}},
-	{"an approval serves once", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an approval serves once", func(t *testing.T, d database) {
+		s := d.open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
 		wantCode(t, "pending", s.UseApproval(t.Context(), "apr_1", start), toolroom.CodeApprovalRequired)
 		answerApproval(t, s, "apr_1", toolroom.Answer{Approve: true}, start)
 		used := start.Add(time.Minute)
 		must(t, s.UseApproval(t.Context(), "apr_1", used))
-		wantCode(t, "used", b.Open(t).UseApproval(t.Context(), "apr_1", used), toolroom.CodeConflict)
+		wantCode(t, "used", d.open(t).UseApproval(t.Context(), "apr_1", used), toolroom.CodeConflict)
 		got, err := s.Approval(t.Context(), "apr_1", used)
 		must(t, err)
 		if !got.Used.Equal(used) {
 			t.Errorf("used at %v, want %v", got.Used, used)
 		}
 	}},
-	{"two people answer, and the grant is stored with the second answer", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"two people answer, and the grant is stored with the second answer", func(t *testing.T, d database) {
+		s := d.open(t)
 		asked := newApproval("apr_1", "digest")
 		asked.People = 2
 		createApproval(t, s, asked)
@@ -188,15 +188,15 @@ var approvalTests = []test{
 		if a := answer("bob", toolroom.Identity{Subject: "bob"}); a.State != toolroom.ApprovalApproved || a.By != "ann and bob" {
 			t.Errorf("after two answers it is %s by %s", a.State, a.By)
 		}
-		grants, err := b.Open(t).Grants(t.Context(), "", "", start)
+		grants, err := d.open(t).Grants(t.Context(), "", "", start)
 		must(t, err)
 		if diff := cmp.Diff([]*toolroom.Grant{newGrant("apg_1")}, grants); diff != "" {
 			t.Errorf("grants (-want +got):\n%s", diff)
 		}
 	}},
 	{"a grant is found by tool and caller until it is removed or over", testGrants},
-	{"a cancelled question cannot be answered or used", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a cancelled question cannot be answered or used", func(t *testing.T, d database) {
+		s := d.open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
 		must(t, s.CancelApproval(t.Context(), "apr_1", start))
 		_, err := s.AnswerApproval(t.Context(), "apr_1", toolroom.Answer{Approve: true}, start, noGrant)
@@ -212,8 +212,8 @@ var approvalTests = []test{
 		}
 		wantCode(t, "unknown", s.CancelApproval(t.Context(), "none", start), toolroom.CodeNotFound)
 	}},
-	{"a sweep removes what ended before, and nothing else", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a sweep removes what ended before, and nothing else", func(t *testing.T, d database) {
+		s := d.open(t)
 		for _, id := range []string{"open", "done", "late"} {
 			a := newApproval(id, id)
 			if id == "late" {
@@ -234,10 +234,10 @@ var approvalTests = []test{
 			t.Errorf("left are %v", list)
 		}
 	}},
-	{"of many who ask about one call at once, one question results", func(t *testing.T, b Backend) {
+	{"of many who ask about one call at once, one question results", func(t *testing.T, d database) {
 		var mu sync.Mutex
 		ids := map[string]bool{}
-		race(t, b, func(s Store, racer int) bool {
+		race(t, d, func(s *Store, racer int) bool {
 			a, err := s.CreateApproval(t.Context(), newApproval(fmt.Sprintf("apr_%d", racer), "digest"))
 			if err != nil {
 				t.Error(err)
@@ -252,9 +252,9 @@ var approvalTests = []test{
 			t.Errorf("%d questions about one call", len(ids))
 		}
 	}},
-	{"of many who answer at once, one decides", func(t *testing.T, b Backend) {
-		createApproval(t, b.Open(t), newApproval("apr_1", "digest"))
-		wins := race(t, b, func(s Store, racer int) bool {
+	{"of many who answer at once, one decides", func(t *testing.T, d database) {
+		createApproval(t, d.open(t), newApproval("apr_1", "digest"))
+		wins := race(t, d, func(s *Store, racer int) bool {
 			_, err := s.AnswerApproval(t.Context(), "apr_1", toolroom.Answer{Approve: racer%2 == 0}, start, noGrant)
 			return won(t, err)
 		})
@@ -262,11 +262,11 @@ var approvalTests = []test{
 			t.Errorf("%d answers were taken", wins)
 		}
 	}},
-	{"of many who use an approval at once, one gets it", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"of many who use an approval at once, one gets it", func(t *testing.T, d database) {
+		s := d.open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
 		answerApproval(t, s, "apr_1", toolroom.Answer{Approve: true}, start)
-		wins := race(t, b, func(s Store, _ int) bool {
+		wins := race(t, d, func(s *Store, _ int) bool {
 			return won(t, s.UseApproval(t.Context(), "apr_1", start))
 		})
 		if wins != 1 {
@@ -275,22 +275,22 @@ var approvalTests = []test{
 	}},
 }
 
-func testOneOpenApproval(t *testing.T, b Backend) {
-	answer := func(a toolroom.Answer) func(*testing.T, Store) {
-		return func(t *testing.T, s Store) { answerApproval(t, s, "apr_1", a, start.Add(time.Minute)) }
+func testOneOpenApproval(t *testing.T, d database) {
+	answer := func(a toolroom.Answer) func(*testing.T, *Store) {
+		return func(t *testing.T, s *Store) { answerApproval(t, s, "apr_1", a, start.Add(time.Minute)) }
 	}
 	for name, tt := range map[string]struct {
 		digest string
-		before func(*testing.T, Store)
+		before func(*testing.T, *Store)
 		after  time.Duration
 		open   bool
 	}{
-		"pending":                  {"a", func(*testing.T, Store) {}, 2 * time.Minute, true},
-		"pending, of another call": {"z", func(*testing.T, Store) {}, 2 * time.Minute, false},
-		"expired":                  {"a", func(*testing.T, Store) {}, approvalTTL, false},
+		"pending":                  {"a", func(*testing.T, *Store) {}, 2 * time.Minute, true},
+		"pending, of another call": {"z", func(*testing.T, *Store) {}, 2 * time.Minute, false},
+		"expired":                  {"a", func(*testing.T, *Store) {}, approvalTTL, false},
 		"declined, not read yet":   {"a", answer(toolroom.Answer{}), 2 * time.Minute, true},
 		"declined and over":        {"a", answer(toolroom.Answer{}), approvalTTL, false},
-		"declined and read": {"a", func(t *testing.T, s Store) {
+		"declined and read": {"a", func(t *testing.T, s *Store) {
 			answer(toolroom.Answer{})(t, s)
 			for range 2 { // a read by id may be repeated
 				wantCode(t, "use", s.UseApproval(t.Context(), "apr_1", start.Add(time.Minute)), toolroom.CodeApprovalDeclined)
@@ -299,14 +299,14 @@ func testOneOpenApproval(t *testing.T, b Backend) {
 		"approved":              {"a", answer(toolroom.Answer{Approve: true}), 2 * time.Minute, true},
 		"approved near its end": {"a", answer(toolroom.Answer{Approve: true}), approvalTTL + 59*time.Second, true},
 		"approved and over":     {"a", answer(toolroom.Answer{Approve: true}), approvalTTL + time.Minute, false},
-		"used": {"a", func(t *testing.T, s Store) {
+		"used": {"a", func(t *testing.T, s *Store) {
 			answer(toolroom.Answer{Approve: true})(t, s)
 			must(t, s.UseApproval(t.Context(), "apr_1", start.Add(time.Minute)))
 		}, 2 * time.Minute, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := b.Open(t)
-			b.Exec(t, "DELETE FROM approvals")
+			s := d.open(t)
+			d.execute(t, "DELETE FROM approvals")
 			createApproval(t, s, newApproval("apr_1", "a"))
 			tt.before(t, s)
 			again := newApproval("apr_2", tt.digest)
@@ -330,8 +330,8 @@ func newGrant(id string) *toolroom.Grant {
 	}
 }
 
-func testGrants(t *testing.T, b Backend) {
-	s := b.Open(t)
+func testGrants(t *testing.T, d database) {
+	s := d.open(t)
 	give := func(g *toolroom.Grant) {
 		createApproval(t, s, newApproval("for_"+g.ID, g.ID))
 		_, err := s.AnswerApproval(t.Context(), "for_"+g.ID, toolroom.Answer{Approve: true}, start, func(*toolroom.Approval) *toolroom.Grant { return g })
@@ -366,8 +366,8 @@ func testGrants(t *testing.T, b Backend) {
 	want("file:write", "", start.Add(time.Hour), "other")
 }
 
-func testApprovalLists(t *testing.T, b Backend) {
-	s := b.Open(t)
+func testApprovalLists(t *testing.T, d database) {
+	s := d.open(t)
 	for _, id := range []string{"pending", "approved", "declined", "later"} {
 		a := newApproval(id, id)
 		if id == "later" {
@@ -420,14 +420,14 @@ func newApproval(id, digest string) *toolroom.Approval {
 	}
 }
 
-func createApproval(t *testing.T, s Store, a *toolroom.Approval) *toolroom.Approval {
+func createApproval(t *testing.T, s *Store, a *toolroom.Approval) *toolroom.Approval {
 	t.Helper()
 	made, err := s.CreateApproval(t.Context(), a)
 	must(t, err)
 	return made
 }
 
-func answerApproval(t *testing.T, s Store, id string, answer toolroom.Answer, now time.Time) *toolroom.Approval {
+func answerApproval(t *testing.T, s *Store, id string, answer toolroom.Answer, now time.Time) *toolroom.Approval {
 	t.Helper()
 	a, err := s.AnswerApproval(t.Context(), id, answer, now, noGrant)
 	must(t, err)

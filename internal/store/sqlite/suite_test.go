@@ -1,6 +1,4 @@
-// Package storetest is the test suite for implementations of [Store]. Each must
-// pass [Run].
-package storetest
+package sqlite
 
 import (
 	"context"
@@ -11,18 +9,10 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Backend is one empty database of the store under test.
-type Backend struct {
-	// Open opens the database again each time, as another process would. The store
-	// is closed when the test ends.
-	Open func(t *testing.T) Store
-	// Exec executes an SQL statement without the store, for tests of tampering.
-	// Tables and columns are those of the SQLite migrations.
-	Exec func(t *testing.T, statement string)
-}
-
-// Run runs the suite. It calls fresh for the backend of each test.
-func Run(t *testing.T, fresh func(t *testing.T) Backend) {
+// The suite says what the store must do for the packages whose records it keeps. Each
+// test has a database of its own.
+func TestTheStorePassesTheSuite(t *testing.T) {
+	t.Parallel()
 	for _, part := range []struct {
 		name  string
 		tests []test
@@ -47,16 +37,26 @@ func Run(t *testing.T, fresh func(t *testing.T) Backend) {
 			for _, test := range part.tests {
 				t.Run(test.name, func(t *testing.T) {
 					t.Parallel()
-					test.run(t, fresh(t))
+					test.run(t, database(newPath(t)))
 				})
 			}
 		})
 	}
 }
 
+// database is the path of one.
+type database string
+
+// open opens the database again each time, as another process would. The store is
+// closed when the test ends.
+func (d database) open(t *testing.T) *Store { return open(t, string(d)) }
+
+// execute executes an SQL statement without the store, for tests of tampering.
+func (d database) execute(t *testing.T, statement string) { execute(t, string(d), statement) }
+
 type test struct {
 	name string
-	run  func(t *testing.T, b Backend)
+	run  func(t *testing.T, d database)
 }
 
 // start is the current time in most tests. Stores keep times with a precision of at
@@ -69,9 +69,9 @@ const racers = 16
 
 // race calls f concurrently from many goroutines with two handles of b, and returns the
 // number of calls that won.
-func race(t *testing.T, b Backend, f func(s Store, racer int) (won bool)) int {
+func race(t *testing.T, d database, f func(s *Store, racer int) (won bool)) int {
 	t.Helper()
-	handles := []Store{b.Open(t), b.Open(t)}
+	handles := []*Store{d.open(t), d.open(t)}
 	var mu sync.Mutex
 	wins := 0
 	begin := make(chan struct{})
@@ -106,13 +106,13 @@ func wantCode(t *testing.T, what string, err error, code toolroom.Code) {
 }
 
 var storeTests = []test{
-	{"closing twice does nothing", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"closing twice does nothing", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.Close())
 		must(t, s.Close())
 	}},
-	{"a closed store fails", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a closed store fails", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.Close())
 		if _, err := s.Tokens(t.Context()); err == nil {
 			t.Error("a closed store lists tokens")
@@ -121,8 +121,8 @@ var storeTests = []test{
 			t.Error("a closed store takes a token")
 		}
 	}},
-	{"an ended context ends reads and writes", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an ended context ends reads and writes", func(t *testing.T, d database) {
+		s := d.open(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := s.Tokens(ctx)

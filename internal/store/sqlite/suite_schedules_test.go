@@ -1,4 +1,4 @@
-package storetest
+package sqlite
 
 import (
 	"encoding/json"
@@ -13,12 +13,12 @@ import (
 )
 
 var scheduleTests = []test{
-	{"schedules are stored, listed by owner and deleted, also after reopening", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"schedules are stored, listed by owner and deleted, also after reopening", func(t *testing.T, d database) {
+		s := d.open(t)
 		first, second := scheduled("s1", "ann", start.Add(time.Hour)), scheduled("s2", "bob", start.Add(2*time.Hour))
 		must(t, s.CreateSchedule(t.Context(), first, 5))
 		must(t, s.CreateSchedule(t.Context(), second, 5))
-		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]*Store{"same handle": s, "reopened": d.open(t)} {
 			got, err := s.Schedule(t.Context(), "s1")
 			must(t, err)
 			if diff := cmp.Diff(first, got); diff != "" {
@@ -35,15 +35,15 @@ var scheduleTests = []test{
 		wantCode(t, "a deleted one", err, toolroom.CodeNotFound)
 		wantCode(t, "deleted again", s.DeleteSchedule(t.Context(), "s1"), toolroom.CodeNotFound)
 	}},
-	{"an owner has only so many schedules with a next run", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an owner has only so many schedules with a next run", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.CreateSchedule(t.Context(), scheduled("s1", "ann", time.Time{}), 1))
 		must(t, s.CreateSchedule(t.Context(), scheduled("s2", "ann", start), 1))
 		wantCode(t, "one too many", s.CreateSchedule(t.Context(), scheduled("s3", "ann", start), 1), toolroom.CodeResourceLimit)
 		must(t, s.CreateSchedule(t.Context(), scheduled("s4", "bob", start), 1))
 	}},
-	{"due are those whose time has come, and those that were settled ahead", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"due are those whose time has come, and those that were settled ahead", func(t *testing.T, d database) {
+		s := d.open(t)
 		ended, due, later, ahead := scheduled("ended", "ann", time.Time{}), scheduled("due", "ann", start), scheduled("later", "ann", start.Add(time.Second)), scheduled("ahead", "ann", start.AddDate(1, 0, 1))
 		ahead.Settled = start.AddDate(1, 0, 0)
 		for _, c := range []*schedule.Schedule{ended, due, later, ahead} {
@@ -61,24 +61,24 @@ var scheduleTests = []test{
 			t.Errorf("left are %v", list)
 		}
 	}},
-	{"of many that advance a schedule one does, with its job", func(t *testing.T, b Backend) {
+	{"of many that advance a schedule one does, with its job", func(t *testing.T, d database) {
 		was := scheduled("s1", "ann", start)
-		must(t, b.Open(t).CreateSchedule(t.Context(), was, 1))
+		must(t, d.open(t).CreateSchedule(t.Context(), was, 1))
 		next := *was
 		next.Next, next.Runs = start.Add(time.Hour), 1
-		wins := race(t, b, func(s Store, _ int) bool {
+		wins := race(t, d, func(s *Store, _ int) bool {
 			done, err := s.AdvanceSchedule(t.Context(), was, &next, &run.Job{Job: toolroom.Job{ID: "s1_1", Call: next.Call, State: toolroom.JobQueued, Created: start}})
 			must(t, err)
 			return done
 		})
-		jobs, err := b.Open(t).ListJobs(t.Context(), "", 9)
+		jobs, err := d.open(t).ListJobs(t.Context(), "", 9)
 		must(t, err)
 		if wins != 1 || len(jobs) != 1 || jobs[0].State != toolroom.JobQueued {
 			t.Errorf("%d advanced it, and the jobs are %v", wins, jobs)
 		}
 	}},
-	{"a schedule is not advanced if its job cannot be queued, or if it was deleted", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a schedule is not advanced if its job cannot be queued, or if it was deleted", func(t *testing.T, d database) {
+		s := d.open(t)
 		was := scheduled("s1", "ann", start)
 		must(t, s.CreateSchedule(t.Context(), was, 1))
 		job := &run.Job{Job: toolroom.Job{ID: "taken", Call: was.Call, State: toolroom.JobQueued, Created: start}}

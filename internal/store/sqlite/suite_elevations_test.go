@@ -1,4 +1,4 @@
-package storetest
+package sqlite
 
 import (
 	"testing"
@@ -11,11 +11,11 @@ import (
 )
 
 var elevationTests = []test{
-	{"an elevation comes back whole, also after reopening", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an elevation comes back whole, also after reopening", func(t *testing.T, d database) {
+		s := d.open(t)
 		want := newElevation("a", "ann")
 		must(t, s.AddElevation(t.Context(), want))
-		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]*Store{"same handle": s, "reopened": d.open(t)} {
 			got, err := s.Elevations(t.Context(), "ann", start)
 			must(t, err)
 			if diff := cmp.Diff([]*policy.Elevation{want}, got); diff != "" {
@@ -24,8 +24,8 @@ var elevationTests = []test{
 		}
 		wantCode(t, "the same again", s.AddElevation(t.Context(), want), toolroom.CodeConflict)
 	}},
-	{"a subject's own are found, and all of them without one", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a subject's own are found, and all of them without one", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.AddElevation(t.Context(), newElevation("a", "ann")))
 		must(t, s.AddElevation(t.Context(), newElevation("b", "bob")))
 		for subject, want := range map[string]int{"ann": 1, "bob": 1, "an": 0, "": 2} {
@@ -36,8 +36,8 @@ var elevationTests = []test{
 			}
 		}
 	}},
-	{"an elevation is over when its time is", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an elevation is over when its time is", func(t *testing.T, d database) {
+		s := d.open(t)
 		e := newElevation("a", "ann")
 		must(t, s.AddElevation(t.Context(), e))
 		for at, want := range map[time.Time]int{e.Expires.Add(-time.Microsecond): 1, e.Expires: 0} {
@@ -49,8 +49,8 @@ var elevationTests = []test{
 		}
 		wantCode(t, "ending it then", s.EndElevation(t.Context(), "a", e.Expires), toolroom.CodeNotFound)
 	}},
-	{"an elevation that is over stays so when the clock goes back", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an elevation that is over stays so when the clock goes back", func(t *testing.T, d database) {
+		s := d.open(t)
 		e := newElevation("a", "ann")
 		must(t, s.AddElevation(t.Context(), e))
 		for _, step := range []struct {
@@ -65,8 +65,8 @@ var elevationTests = []test{
 			}
 		}
 	}},
-	{"an elevation that is taken back is over, once", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"an elevation that is taken back is over, once", func(t *testing.T, d database) {
+		s := d.open(t)
 		must(t, s.AddElevation(t.Context(), newElevation("a", "ann")))
 		must(t, s.EndElevation(t.Context(), "a", start))
 		if got, err := s.Elevations(t.Context(), "ann", start); err != nil || len(got) != 0 {

@@ -1,4 +1,4 @@
-package storetest
+package sqlite
 
 import (
 	"encoding/json"
@@ -12,14 +12,14 @@ import (
 )
 
 var releaseTests = []test{
-	{"versions count from 1 and come back whole, newest first, also after reopening", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"versions count from 1 and come back whole, newest first, also after reopening", func(t *testing.T, d database) {
+		s := d.open(t)
 		first, second := putVersion(t, s, "fn:a", "one"), putVersion(t, s, "fn:a", "two")
 		other := putVersion(t, s, "fn:b", "one")
 		if first.Number != 1 || second.Number != 2 || other.Number != 1 {
 			t.Errorf("numbers %d, %d, %d", first.Number, second.Number, other.Number)
 		}
-		for name, s := range map[string]Store{"same handle": s, "reopened": b.Open(t)} {
+		for name, s := range map[string]*Store{"same handle": s, "reopened": d.open(t)} {
 			got, err := s.Versions(t.Context(), "fn:a")
 			must(t, err)
 			if diff := cmp.Diff([]*release.Version{second, first}, got); diff != "" {
@@ -35,8 +35,8 @@ var releaseTests = []test{
 		_, err := s.Version(t.Context(), "fn:a", 3)
 		wantCode(t, "version 3", err, toolroom.CodeNotFound)
 	}},
-	{"the same content again is no version, and of many authors one is first", func(t *testing.T, b Backend) {
-		created := race(t, b, func(s Store, _ int) bool {
+	{"the same content again is no version, and of many authors one is first", func(t *testing.T, d database) {
+		created := race(t, d, func(s *Store, _ int) bool {
 			_, created, err := s.PutVersion(t.Context(), newVersion("fn:a", "one"), -1)
 			return err == nil && created
 		})
@@ -44,8 +44,8 @@ var releaseTests = []test{
 			t.Errorf("%d versions were created", created)
 		}
 	}},
-	{"a version that is based on an older one is a conflict", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a version that is based on an older one is a conflict", func(t *testing.T, d database) {
+		s := d.open(t)
 		putVersion(t, s, "fn:a", "one")
 		putVersion(t, s, "fn:a", "two")
 		_, _, err := s.PutVersion(t.Context(), newVersion("fn:a", "three"), 1)
@@ -56,34 +56,34 @@ var releaseTests = []test{
 			t.Errorf("based on 2: version %d, created %v", v.Number, created)
 		}
 	}},
-	{"the last card of a tool counts", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"the last card of a tool counts", func(t *testing.T, d database) {
+		s := d.open(t)
 		first := release.Card{Tool: "fn:a", Name: "A", Author: "ann", Created: start}
 		must(t, s.PutCard(t.Context(), first))
 		second := first
 		second.Description = "a"
 		must(t, s.PutCard(t.Context(), second))
-		got, err := b.Open(t).Cards(t.Context())
+		got, err := d.open(t).Cards(t.Context())
 		must(t, err)
 		if diff := cmp.Diff([]release.Card{second}, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}},
-	{"a definition is stored once, and released if the one before is served", func(t *testing.T, b Backend) {
-		put := func(s Store, content string, from int, released bool) int {
+	{"a definition is stored once, and released if the one before is served", func(t *testing.T, d database) {
+		put := func(s *Store, content string, from int, released bool) int {
 			v := newVersion("a:x", content)
 			v.Spec.Source = "a"
 			must(t, s.PutOffers(t.Context(), []release.Offer{{Version: v, Release: released, From: from, Demoted: release.StatusDeprecated}}))
 			return v.Number
 		}
 		numbers := make(chan int, racers)
-		race(t, b, func(s Store, _ int) bool { numbers <- put(s, "one", 0, true); return true })
+		race(t, d, func(s *Store, _ int) bool { numbers <- put(s, "one", 0, true); return true })
 		for range racers {
 			if n := <-numbers; n != 1 {
 				t.Errorf("a definition became version %d", n)
 			}
 		}
-		s := b.Open(t)
+		s := d.open(t)
 		put(s, "two", 0, true) // served is 1
 		put(s, "three", 1, true)
 		put(s, "one", 3, true) // offered again
@@ -104,8 +104,8 @@ var releaseTests = []test{
 			t.Errorf("the log is %+v", log)
 		}
 	}},
-	{"of the definitions that a source changes all the time the newest are kept, and what people decided on", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"of the definitions that a source changes all the time the newest are kept, and what people decided on", func(t *testing.T, d database) {
+		s := d.open(t)
 		served := 0
 		put := func(content string, released bool) int {
 			v := newVersion("a:x", content)
@@ -146,12 +146,12 @@ var releaseTests = []test{
 			t.Errorf("the log has %d entries", len(log))
 		}
 	}},
-	{"a release is moved by whoever knows what is served, and by one only", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a release is moved by whoever knows what is served, and by one only", func(t *testing.T, d database) {
+		s := d.open(t)
 		for i := range racers {
 			putVersion(t, s, "fn:a", fmt.Sprint(i))
 		}
-		wins := race(t, b, func(s Store, racer int) bool {
+		wins := race(t, d, func(s *Store, racer int) bool {
 			return s.MoveRelease(t.Context(), move("fn:a", release.Prod, 0, racer+1)) == nil
 		})
 		if wins != 1 {
@@ -179,8 +179,8 @@ var releaseTests = []test{
 		wantCode(t, "from another version", s.MoveRelease(t.Context(), move("fn:a", release.Prod, racers+1, 1)), toolroom.CodeConflict)
 		wantCode(t, "to a version that is not there", s.MoveRelease(t.Context(), move("fn:a", release.Prod, releases[0].Version, racers+1)), toolroom.CodeNotFound)
 	}},
-	{"a release to test leaves the status, one to nothing ends it, and all is in the log", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a release to test leaves the status, one to nothing ends it, and all is in the log", func(t *testing.T, d database) {
+		s := d.open(t)
 		putVersion(t, s, "fn:a", "one")
 		before, err := s.ReleaseRevision(t.Context())
 		must(t, err)
@@ -213,27 +213,27 @@ var releaseTests = []test{
 			t.Errorf("revision %d after %d, last entry %d", after, before, log[0].Seq)
 		}
 	}},
-	{"a status is changed with its reason, of a version that is there", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"a status is changed with its reason, of a version that is there", func(t *testing.T, d database) {
+		s := d.open(t)
 		putVersion(t, s, "fn:a", "one")
 		e := release.Entry{Time: start, Action: release.ActionDeprecate, Tool: "fn:a", Version: 1, Reason: "wrong"}
 		must(t, s.SetVersionStatus(t.Context(), "fn:a", 1, release.StatusDeprecated, e))
-		v, err := b.Open(t).Version(t.Context(), "fn:a", 1)
+		v, err := d.open(t).Version(t.Context(), "fn:a", 1)
 		must(t, err)
 		if v.Status != release.StatusDeprecated || v.Reason != "wrong" {
 			t.Errorf("status %s, reason %q", v.Status, v.Reason)
 		}
 		wantCode(t, "version 2", s.SetVersionStatus(t.Context(), "fn:a", 2, release.StatusDraft, e), toolroom.CodeNotFound)
 	}},
-	{"cases are kept by name and replaced", func(t *testing.T, b Backend) {
-		s := b.Open(t)
+	{"cases are kept by name and replaced", func(t *testing.T, d database) {
+		s := d.open(t)
 		c := &release.Case{Tool: "fn:a", Name: "x", Arguments: json.RawMessage(`{"x":1}`), Expect: json.RawMessage("2"), Created: start}
 		must(t, s.PutCase(t.Context(), c))
 		changed := *c
 		changed.Expect = json.RawMessage("3")
 		must(t, s.PutCase(t.Context(), &changed))
 		must(t, s.PutCase(t.Context(), &release.Case{Tool: "fn:b", Name: "x", Arguments: json.RawMessage("{}"), Created: start}))
-		got, err := b.Open(t).Cases(t.Context(), "fn:a")
+		got, err := d.open(t).Cases(t.Context(), "fn:a")
 		must(t, err)
 		if diff := cmp.Diff([]*release.Case{&changed}, got); diff != "" {
 			t.Error(diff)
@@ -258,7 +258,7 @@ func newVersion(tool, content string) *release.Version {
 	}
 }
 
-func putVersion(t *testing.T, s Store, tool, content string) *release.Version {
+func putVersion(t *testing.T, s *Store, tool, content string) *release.Version {
 	t.Helper()
 	v, _, err := s.PutVersion(t.Context(), newVersion(tool, content), -1)
 	must(t, err)
