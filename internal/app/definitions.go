@@ -16,7 +16,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/poison"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/source"
@@ -335,17 +334,14 @@ func (a *App) judge(ctx context.Context, by trust, of *known, v *release.Version
 // its definition before did not have; empty for none. Nobody would look at it if the
 // definition were released by itself.
 func newFinding(before *release.Spec, tool *toolroom.Tool) string {
-	type text struct {
-		rule          poison.Rule
-		says, excerpt string
-	}
+	type text struct{ rule, says, excerpt string }
 	old := map[text]bool{}
 	if t, err := before.Tool(); err == nil {
-		for _, f := range poison.Look([]toolroom.Tool{t}, poison.Options{}) {
+		for _, f := range catalog.Inspect([]toolroom.Tool{t}, nil, "") {
 			old[text{f.Rule, f.Says, f.Excerpt}] = true
 		}
 	}
-	for _, f := range poison.Look([]toolroom.Tool{*tool}, poison.Options{}) {
+	for _, f := range catalog.Inspect([]toolroom.Tool{*tool}, nil, "") {
 		if !old[text{f.Rule, f.Says, f.Excerpt}] {
 			return f.String()
 		}
@@ -593,9 +589,9 @@ func (s *tried) Call(ctx context.Context, req *source.Request) (*source.Output, 
 type Waiting struct {
 	Source string `json:"source"`
 	// Digest identifies the offered definitions.
-	Digest string           `json:"digest"`
-	Tools  []WaitingTool    `json:"tools"`
-	Found  []poison.Finding `json:"findings,omitempty"`
+	Digest string            `json:"digest"`
+	Tools  []WaitingTool     `json:"tools"`
+	Found  []catalog.Finding `json:"findings,omitempty"`
 }
 
 // WaitingTool is a tool whose offered version is not released.
@@ -651,12 +647,12 @@ func (a *App) WaitingOf(ctx context.Context, name string) (*Waiting, error) {
 }
 
 // findings looks for hidden text in the tools of one source, and for names of other sources.
-func (a *App) findings(name string, offer []toolroom.Tool) []poison.Finding {
+func (a *App) findings(name string, offer []toolroom.Tool) []catalog.Finding {
 	var others []toolroom.Tool
 	for _, m := range a.allManagers() {
 		if m.name != name {
 			others = append(others, slices.DeleteFunc(slices.Clone(m.listedTools()), namedByUs)...)
 		}
 	}
-	return poison.Look(offer, poison.Options{Others: others, Instructions: a.manager(name).Describe().Text})
+	return catalog.Inspect(offer, others, a.manager(name).Describe().Text)
 }

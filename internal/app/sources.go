@@ -15,7 +15,6 @@ import (
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/panics"
-	"github.com/toolroom/toolroom/internal/poison"
 	"github.com/toolroom/toolroom/internal/reserved"
 	"github.com/toolroom/toolroom/source"
 )
@@ -27,8 +26,8 @@ type SourceTest struct {
 	Took time.Duration `json:"took_ns"`
 	// Quarantined is the number of quarantined tools, and Findings are texts of the definitions
 	// that people do not see, and names of other sources.
-	Quarantined int              `json:"quarantined,omitempty"`
-	Findings    []poison.Finding `json:"findings,omitempty"`
+	Quarantined int               `json:"quarantined,omitempty"`
+	Findings    []catalog.Finding `json:"findings,omitempty"`
 	// Problems lists invalid schemas: calls of their tools fail.
 	Problems []string `json:"problems,omitempty"`
 }

@@ -1,8 +1,10 @@
 // Package catalog holds all tools. It resolves names that people and models write,
 // and lists, searches and describes tools. It knows the source of a tool but not
-// where code runs. A [Library] holds the resources and prompts of all sources in the
-// same way: it lists the entries that a caller may see and finds the source of a URI or
-// a name. Reading one is a call like any other (see [ReadTool] and [GetTool]).
+// where code runs. [Inspect] finds what a definition hides from people.
+//
+// A [Library] holds the resources and prompts of all sources in the same way: it lists
+// the entries that a caller may see and finds the source of a URI or a name. Reading
+// one is a call like any other (see [ReadTool] and [GetTool]).
 package catalog
 
 import (

@@ -13,7 +13,6 @@ import (
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/poison"
 	"github.com/toolroom/toolroom/internal/server"
 	"github.com/toolroom/toolroom/source"
 )
@@ -125,8 +124,8 @@ func (a *cli) trySource(ctx context.Context, r *app.App, name string) (app.Sourc
 
 // showTest prints the outcome for a source that works, and what MCP clients see now.
 func (a *cli) showTest(r *app.App, test app.SourceTest) error {
-	for _, g := range poison.Groups(test.Findings) {
-		a.screen.say("suspicious: %s", oneLine(g.String()))
+	for _, line := range catalog.SummarizeFindings(test.Findings) {
+		a.screen.say("suspicious: %s", oneLine(line))
 	}
 	if len(test.Findings) > 0 {
 		a.screen.say("see each: toolroom tool diff '%s:*'", test.Name)

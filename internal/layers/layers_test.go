@@ -45,7 +45,7 @@ var order = []struct {
 	{name: "sources", packages: []string{"source/sourcetest", "internal/source/httpcall/..."}, peers: true},
 	{name: "adapters of sources", packages: []string{"internal/source/..."}},
 	{name: "policy", packages: []string{"internal/policy/..."}},
-	{name: "services of the pipeline", packages: []string{"internal/catalog", "internal/approval/...", "internal/artifact", "internal/receipt/...", "internal/session", "internal/secret/...", "internal/token", "docs/errors", "internal/poison", "internal/release"}},
+	{name: "services of the pipeline", packages: []string{"internal/catalog", "internal/approval/...", "internal/artifact", "internal/receipt/...", "internal/session", "internal/secret/...", "internal/token", "docs/errors", "internal/release"}},
 	{name: "the pipeline", packages: []string{"internal/run"}},
 	{name: "code mode", packages: []string{"internal/code/..."}},
 	{name: "schedules", packages: []string{"internal/schedule"}},

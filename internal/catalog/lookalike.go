@@ -1,4 +1,4 @@
-package poison
+package catalog
 
 import (
 	"strings"
@@ -8,7 +8,7 @@ import (
 
 // names compares names with those of other sources: a model that means one tool must
 // not get the other. The same server under two names is no finding.
-func (l *look) names(tools, others []toolroom.Tool) {
+func (in *inspection) names(tools, others []toolroom.Tool) {
 	known := map[string][]*toolroom.Tool{}
 	for i := range others {
 		key := skeleton(others[i].ID.Name)
@@ -17,38 +17,37 @@ func (l *look) names(tools, others []toolroom.Tool) {
 	for i := range tools {
 		t := &tools[i]
 		for _, other := range known[skeleton(t.ID.Name)] {
-			var rule Rule
-			says := ""
+			var rule, says string
 			switch {
 			case other.ID.Namespace == t.ID.Namespace, other.Description == t.Description:
 				continue
-			case plain(other.ID.Name) != plain(t.ID.Name):
+			case withoutSeparators(other.ID.Name) != withoutSeparators(t.ID.Name):
 				rule, says = Lookalike, "its name looks like that of a tool of "
-			case max(len(words(t.ID.Name)), len(words(other.ID.Name))) > 1 && (t.Source == toolroom.SourceMCP || other.Source == toolroom.SourceMCP):
+			case max(len(nameWords(t.ID.Name)), len(wordsOf(other.ID.Name))) > 1 && (t.Source == toolroom.SourceMCP || other.Source == toolroom.SourceMCP):
 				// A single word, such as search, is everybody's, and an MCP server alone
 				// chooses the names of its tools when it likes.
 				rule, says = Shadow, "a tool has that name in "
 			default:
 				continue
 			}
-			l.add(rule, t.ID.String(), "/id", says+other.ID.Namespace, t.ID.Name)
+			in.add(rule, t.ID.String(), "/id", says+other.ID.Namespace, t.ID.Name)
 		}
 	}
 }
 
 // plain is the same for names that differ only in case and separators.
-func plain(name string) string {
+func withoutSeparators(name string) string {
 	return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
 }
 
-// skeleton is the same for names that look alike: after UTS 39, "Unicode
+// skeleton is the same for names that inspection alike: after UTS 39, "Unicode
 // Security Mechanisms", for the characters that names may have.
 func skeleton(name string) string {
 	return strings.NewReplacer("0", "o", "1", "l", "i", "l", "|", "l", "5", "s", "rn", "m", "vv", "w", "_", "", "-", "", ".", "").
 		Replace(strings.ToLower(strings.Map(folded, name)))
 }
 
-func words(name string) []string {
+func nameWords(name string) []string {
 	return strings.FieldsFunc(name, func(r rune) bool { return r == '_' || r == '-' || r == '.' })
 }
 

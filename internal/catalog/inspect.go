@@ -1,7 +1,4 @@
-// Package poison looks at what tools say of themselves for text that models read
-// and people do not see, and for names that pass for another source's. It reads
-// structure, never meaning: it does not judge sentences.
-package poison
+package catalog
 
 import (
 	"encoding/json"
@@ -16,25 +13,22 @@ import (
 	"github.com/toolroom/toolroom/internal/visible"
 )
 
-// Rule names a kind of finding.
-type Rule string
-
-// The rules.
+// The rules that a [Finding] can have.
 const (
 	// HiddenText is text that models read and people do not see.
-	HiddenText Rule = "hidden_text"
+	HiddenText = "hidden_text"
 	// Misplaced is prose where a schema has names and keywords, which people do
 	// not read.
-	Misplaced Rule = "misplaced_text"
+	Misplaced = "misplaced_text"
 	// Shadow is a name that another source's tool has, with another description.
-	Shadow Rule = "shadow"
+	Shadow = "shadow"
 	// Lookalike is a name that looks like another source's.
-	Lookalike Rule = "lookalike"
+	Lookalike = "lookalike"
 )
 
 // Finding is one text that a person should look at, however often it occurs.
 type Finding struct {
-	Rule Rule `json:"rule"`
+	Rule string `json:"rule"`
 	// Tool and Where are the first place: a JSON pointer into the definition of the
 	// tool, or "instructions" of the source.
 	Tool  string `json:"tool,omitempty"`
@@ -59,63 +53,52 @@ func (f Finding) String() string {
 	return line
 }
 
-// Group is the findings that say the same.
-type Group struct {
-	Texts int
-	First Finding
-}
-
-// String returns one line for people.
-func (g Group) String() string {
-	if g.Texts == 1 {
-		return g.First.String()
-	}
-	return fmt.Sprintf("%d texts, the first is %s", g.Texts, g.First)
-}
-
-// Groups groups findings by what they say, in the order of the first ones.
-func Groups(found []Finding) []Group {
-	var groups []Group
+// SummarizeFindings returns a line for each thing that is wrong, in the order of the
+// first findings that say so.
+func SummarizeFindings(found []Finding) []string {
+	type problem struct{ rule, says string }
+	texts := map[problem]int{}
+	var firsts []Finding
 	for _, f := range found {
-		at := slices.IndexFunc(groups, func(g Group) bool { return g.First.Rule == f.Rule && g.First.Says == f.Says })
-		if at < 0 {
-			at = len(groups)
-			groups = append(groups, Group{First: f})
+		p := problem{f.Rule, f.Says}
+		if texts[p]++; texts[p] == 1 {
+			firsts = append(firsts, f)
 		}
-		groups[at].Texts++
 	}
-	return groups
+	lines := make([]string, len(firsts))
+	for i, f := range firsts {
+		lines[i] = f.String()
+		if n := texts[problem{f.Rule, f.Says}]; n > 1 {
+			lines[i] = fmt.Sprintf("%d texts, the first is %s", n, f)
+		}
+	}
+	return lines
 }
 
-// Options are what tools are judged by.
-type Options struct {
-	// Others are tools of other sources.
-	Others []toolroom.Tool
-	// Instructions is what the source says of itself.
-	Instructions string
-}
-
-// Bounds of one look. What is beyond them is a finding itself.
+// Limits of one inspection. What is beyond them is a finding itself.
 const (
 	maxText     = 1 << 20   // bytes of one text
 	maxTexts    = 128 << 20 // bytes of all definitions of a source
 	maxFindings = 1000
 )
 
-// Look looks at the tools of one source. The findings are in the order of the tools.
-func Look(tools []toolroom.Tool, o Options) []Finding {
-	l := look{index: map[Finding]int{}, seed: maphash.MakeSeed(), texts: map[uint64][]int{}, documents: map[uint64][]int{}}
-	l.text("", "instructions", o.Instructions)
+// Inspect looks at what the tools of one source say of themselves, and at the source's
+// instructions, for text that models read and people do not see, and for names that pass
+// for those of others, which are tools of other sources. It reads structure, never
+// meaning: it does not judge sentences. The findings are in the order of the tools.
+func Inspect(tools, others []toolroom.Tool, instructions string) []Finding {
+	in := inspection{index: map[Finding]int{}, seed: maphash.MakeSeed(), texts: map[uint64][]int{}, documents: map[uint64][]int{}}
+	in.text("", "instructions", instructions)
 	for i := range tools {
-		l.tool(&tools[i])
+		in.tool(&tools[i])
 	}
-	l.names(tools, o.Others)
-	return l.found
+	in.names(tools, others)
+	return in.found
 }
 
-// look keeps what was found. A text or document that occurs again, such as a schema that
+// inspection keeps what was found. A text or document that occurs again, such as a schema that
 // many operations of an API share, is not read again.
-type look struct {
+type inspection struct {
 	found     []Finding
 	index     map[Finding]int  // place in found, by finding without its places
 	seed      maphash.Seed     // of the keys below
@@ -126,36 +109,36 @@ type look struct {
 }
 
 // add adds a finding.
-func (l *look) add(rule Rule, tool, where, says, excerpt string) {
+func (in *inspection) add(rule string, tool, where, says, excerpt string) {
 	f := Finding{Rule: rule, Says: says, Excerpt: visible.Text(excerpt)}
-	at, known := l.index[f]
+	at, known := in.index[f]
 	if !known {
-		if len(l.found) == maxFindings {
+		if len(in.found) == maxFindings {
 			return
 		}
-		at = len(l.found)
-		l.index[f] = at
+		at = len(in.found)
+		in.index[f] = at
 		f.Tool, f.Where = tool, where
-		l.found = append(l.found, f)
+		in.found = append(in.found, f)
 	}
-	l.again([]int{at})
+	in.again([]int{at})
 }
 
 // again counts findings at one more place.
-func (l *look) again(found []int) {
+func (in *inspection) again(found []int) {
 	for _, at := range found {
-		l.found[at].Places++
+		in.found[at].Places++
 	}
-	l.added = append(l.added, found...)
+	in.added = append(in.added, found...)
 }
 
-func (l *look) tool(t *toolroom.Tool) {
+func (in *inspection) tool(t *toolroom.Tool) {
 	id := t.ID.String()
-	l.text(id, "/title", t.Title)
-	l.text(id, "/description", t.Description)
-	l.text(id, "/notes", t.Notes)
-	l.document(id, "/input_schema", t.InputSchema, true)
-	l.document(id, "/output_schema", t.OutputSchema, true)
+	in.text(id, "/title", t.Title)
+	in.text(id, "/description", t.Description)
+	in.text(id, "/notes", t.Notes)
+	in.document(id, "/input_schema", t.InputSchema, true)
+	in.document(id, "/output_schema", t.OutputSchema, true)
 	var raw map[string]json.RawMessage
 	if json.Unmarshal(t.Raw, &raw) == nil {
 		// What Toolroom models has been looked at.
@@ -163,62 +146,62 @@ func (l *look) tool(t *toolroom.Tool) {
 			delete(raw, known)
 		}
 		for _, name := range slices.Sorted(maps.Keys(raw)) {
-			l.text(id, "/"+name, name)
-			l.document(id, "/"+name, raw[name], false)
+			in.text(id, "/"+name, name)
+			in.document(id, "/"+name, raw[name], false)
 		}
 	}
 }
 
 // document looks at every text within a document: models read names and defaults as well
 // as descriptions.
-func (l *look) document(id, where string, document json.RawMessage, isSchema bool) {
+func (in *inspection) document(id, where string, document json.RawMessage, isSchema bool) {
 	if len(document) == 0 {
 		return
 	}
-	key := maphash.Bytes(l.seed, document)
-	if known, ok := l.documents[key]; ok {
-		l.again(known)
+	key := maphash.Bytes(in.seed, document)
+	if known, ok := in.documents[key]; ok {
+		in.again(known)
 		return
 	}
-	if l.read += len(document); l.read > maxTexts {
-		l.add(HiddenText, "", "", fmt.Sprintf("its definitions have more than %d bytes; the rest was not looked at", maxTexts), "")
+	if in.read += len(document); in.read > maxTexts {
+		in.add(HiddenText, "", "", fmt.Sprintf("its definitions have more than %d bytes; the rest was not looked at", maxTexts), "")
 		return
 	}
 	var tree any
 	if json.Unmarshal(document, &tree) != nil {
 		return
 	}
-	l.added = nil
-	l.value(id, where, "", tree, isSchema)
-	l.documents[key] = l.added
+	in.added = nil
+	in.value(id, where, "", tree, isSchema)
+	in.documents[key] = in.added
 }
 
 // value looks at a value. Keyword is the name of the member that it is, or that holds the
 // list it is in.
-func (l *look) value(id, where, keyword string, v any, isSchema bool) {
+func (in *inspection) value(id, where, keyword string, v any, isSchema bool) {
 	switch v := v.(type) {
 	case string:
-		l.text(id, where, v)
+		in.text(id, where, v)
 		if says := misplaced(keyword, v); isSchema && says != "" {
-			l.add(Misplaced, id, where, says, around(v, 0, 0))
+			in.add(Misplaced, id, where, says, around(v, 0, 0))
 		}
 	case []any:
 		for i, child := range v {
-			l.value(id, below(where, strconv.Itoa(i)), keyword, child, isSchema)
+			in.value(id, below(where, strconv.Itoa(i)), keyword, child, isSchema)
 		}
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			at := below(where, name)
-			l.text(id, at, name)
+			in.text(id, at, name)
 			switch keyword {
 			case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
 				if isSchema && keyword == "properties" && isProse(name) {
-					l.add(Misplaced, id, at, "the name of a parameter is a sentence", around(name, 0, 0))
+					in.add(Misplaced, id, at, "the name of a parameter is a sentence", around(name, 0, 0))
 				}
-				l.value(id, at, "", v[name], isSchema) // a parameter may be called type
+				in.value(id, at, "", v[name], isSchema) // a parameter may be called type
 			default:
 				isData := slices.Contains([]string{"default", "const", "enum", "example", "examples"}, name)
-				l.value(id, at, name, v[name], isSchema && !isData)
+				in.value(id, at, name, v[name], isSchema && !isData)
 			}
 		}
 	}
@@ -259,24 +242,24 @@ func isProse(text string) bool {
 }
 
 // text looks at one text.
-func (l *look) text(id, where, text string) {
+func (in *inspection) text(id, where, text string) {
 	if text == "" {
 		return
 	}
-	key := maphash.String(l.seed, text)
-	if known, ok := l.texts[key]; ok {
-		l.again(known)
+	key := maphash.String(in.seed, text)
+	if known, ok := in.texts[key]; ok {
+		in.again(known)
 		return
 	}
-	before := len(l.added)
+	before := len(in.added)
 	if len(text) > maxText {
-		l.add(HiddenText, id, where, fmt.Sprintf("it has more than %d bytes, which nobody reads; the rest was not looked at", maxText), "")
+		in.add(HiddenText, id, where, fmt.Sprintf("it has more than %d bytes, which nobody reads; the rest was not looked at", maxText), "")
 		text = strings.ToValidUTF8(text[:maxText], "")
 	}
-	for _, h := range hidden(text) {
-		l.add(HiddenText, id, where, h.says, h.excerpt)
+	for _, h := range hiddenText(text) {
+		in.add(HiddenText, id, where, h.says, h.excerpt)
 	}
-	l.texts[key] = slices.Clone(l.added[before:])
+	in.texts[key] = slices.Clone(in.added[before:])
 }
 
 // maxExcerpt bounds an excerpt, in runes.
