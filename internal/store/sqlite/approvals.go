@@ -17,14 +17,6 @@ const selectApproval = `SELECT id, call, digest, tool, arguments, identity, envi
 
 // CreateApproval implements [approval.Store].
 func (s *Store) CreateApproval(ctx context.Context, a *toolroom.Approval) (*toolroom.Approval, error) {
-	var texts [4]string
-	for i, v := range []any{a.Identity, a.Effects, a.Approvers, a.Scopes} {
-		text, err := jsonText(v)
-		if err != nil {
-			return nil, err
-		}
-		texts[i] = text
-	}
 	made := *a
 	err := s.write(ctx, "create an approval", func(tx *sql.Tx) error {
 		same, err := selectAll(ctx, tx, scanApproval, selectApproval+"WHERE digest = ? AND expires > ?", a.Digest, instant(a.Created))
@@ -51,9 +43,9 @@ func (s *Store) CreateApproval(ctx context.Context, a *toolroom.Approval) (*tool
 			(id, call, digest, tool, arguments, identity, environment, reason, state, created, expires, answered, answered_by, comment, used,
 			 session, effects, diff, people, approvers, scopes)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '', '', 0, ?, ?, ?, ?, ?, ?)`,
-			a.ID, a.Call, a.Digest, a.Tool, string(a.Arguments), texts[0], a.Environment, a.Reason,
+			a.ID, a.Call, a.Digest, a.Tool, string(a.Arguments), unlessEmpty{a.Identity}, a.Environment, a.Reason,
 			string(toolroom.ApprovalPending), instant(a.Created), instant(a.Expires),
-			a.Session, texts[1], a.Diff, a.People, texts[2], texts[3])
+			a.Session, unlessEmpty{a.Effects}, a.Diff, a.People, unlessEmpty{a.Approvers}, unlessEmpty{a.Scopes})
 		if isTaken(err) {
 			return toolroom.Errorf(toolroom.CodeConflict, "approval %s already exists", a.ID)
 		}
@@ -183,17 +175,9 @@ func (s *Store) changeApproval(ctx context.Context, doing, id string, change fun
 		if state == toolroom.ApprovalExpired {
 			state = found // ExpireApprovals makes it final
 		}
-		votes, err := jsonText(a.Votes)
-		if err != nil {
-			return err
-		}
-		notified, err := jsonText(a.Notified)
-		if err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, `UPDATE approvals SET state = ?, expires = ?, answered = ?, answered_by = ?, comment = ?, used = ?,
+		_, err := tx.ExecContext(ctx, `UPDATE approvals SET state = ?, expires = ?, answered = ?, answered_by = ?, comment = ?, used = ?,
 			votes = ?, scope = ?, notified = ? WHERE id = ?`,
-			string(state), instant(a.Expires), instant(a.Answered), a.By, a.Comment, instant(a.Used), votes, string(a.Scope), notified, id)
+			string(state), instant(a.Expires), instant(a.Answered), a.By, a.Comment, instant(a.Used), unlessEmpty{a.Votes}, string(a.Scope), unlessEmpty{a.Notified}, id)
 		return err
 	})
 	if err != nil {

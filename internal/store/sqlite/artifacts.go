@@ -28,12 +28,8 @@ func (s *Store) AddArtifact(ctx context.Context, e *artifact.Entry, limits artif
 		if err := limits.Admit(e.Kind, used, e.Size); err != nil {
 			return err
 		}
-		labels, err := jsonText(e.Labels)
-		if err != nil {
-			return err
-		}
 		_, err = tx.ExecContext(ctx, "INSERT INTO artifacts ("+artifactColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			e.Handle, e.Owner, string(e.Kind), e.Name, e.MIMEType, e.Size, instant(e.Created), instant(e.Expires), labels)
+			e.Handle, e.Owner, string(e.Kind), e.Name, e.MIMEType, e.Size, instant(e.Created), instant(e.Expires), unlessEmpty{e.Labels})
 		if isTaken(err) {
 			return toolroom.Errorf(toolroom.CodeConflict, "artifact %s already exists", e.Handle)
 		}
@@ -80,14 +76,7 @@ func (s *Store) DeleteArtifact(ctx context.Context, owner, handle string, now ti
 		return err
 	}
 	const remove = "DELETE FROM artifacts WHERE handle = ? AND owner = ? AND expires > ?"
-	done, err := s.writer.ExecContext(ctx, remove, handle, e.Owner, instant(now))
-	if err != nil {
-		return s.fail(ctx, "delete an artifact", err)
-	}
-	if n, err := done.RowsAffected(); err != nil || n > 0 {
-		return err
-	}
-	return artifact.NotFound(handle)
+	return s.change(ctx, "delete an artifact", artifact.NotFound(handle), remove, handle, e.Owner, instant(now))
 }
 
 // SweepArtifacts implements [artifact.Index].
@@ -106,7 +95,7 @@ func (s *Store) SweepArtifacts(ctx context.Context, now time.Time) ([]*artifact.
 
 // ArtifactHandles implements [artifact.Index].
 func (s *Store) ArtifactHandles(ctx context.Context) (map[string]bool, error) {
-	list, err := selectAll(ctx, s.reader, scanHandle, "SELECT handle FROM artifacts")
+	list, err := selectAll(ctx, s.reader, scanOne[string], "SELECT handle FROM artifacts")
 	if err != nil {
 		return nil, s.fail(ctx, "list artifacts", err)
 	}
@@ -115,11 +104,6 @@ func (s *Store) ArtifactHandles(ctx context.Context) (map[string]bool, error) {
 		handles[handle] = true
 	}
 	return handles, nil
-}
-
-func scanHandle(row scanner) (handle string, err error) {
-	err = row.Scan(&handle)
-	return handle, err
 }
 
 func scanArtifact(row scanner) (*artifact.Entry, error) {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	sqldriver "database/sql/driver"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -45,16 +46,35 @@ func (c jsonColumn) Scan(v any) error {
 	return json.Unmarshal([]byte(text), c.into)
 }
 
-// jsonText encodes a value for a jsonColumn. It returns an empty text for null and [].
-func jsonText(v any) (string, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return "", err
+// asJSON is a value that is stored as JSON text, for a jsonColumn.
+type asJSON struct{ v any }
+
+func (j asJSON) Value() (sqldriver.Value, error) {
+	text, err := json.Marshal(j.v)
+	return string(text), err
+}
+
+// unlessEmpty is an asJSON that is stored as an empty text if it is null or [].
+type unlessEmpty struct{ v any }
+
+func (j unlessEmpty) Value() (sqldriver.Value, error) {
+	text, err := asJSON(j).Value()
+	if text == "null" || text == "[]" {
+		text = ""
 	}
-	if s := string(text); s != "null" && s != "[]" {
-		return s, nil
-	}
-	return "", nil
+	return text, err
+}
+
+// scanJSON scans a row of one jsonColumn.
+func scanJSON[T any](row scanner) (v T, err error) {
+	err = row.Scan(jsonColumn{&v})
+	return v, err
+}
+
+// scanOne scans a row of one column.
+func scanOne[T any](row scanner) (v T, err error) {
+	err = row.Scan(&v)
+	return v, err
 }
 
 // rawColumn scans JSON text unchanged. An empty text becomes nil.

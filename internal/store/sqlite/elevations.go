@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -11,14 +10,10 @@ import (
 
 // AddElevation implements [policy.Elevations].
 func (s *Store) AddElevation(ctx context.Context, e *policy.Elevation) error {
-	tools, err := json.Marshal(e.Tools)
-	if err != nil {
-		return err
-	}
-	_, err = s.writer.ExecContext(ctx, `INSERT INTO elevations
+	_, err := s.writer.ExecContext(ctx, `INSERT INTO elevations
 		(id, subject, agent, tools, by, reason, created, expires, ended)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		e.ID, e.Subject, e.Agent, string(tools), e.By, e.Reason, instant(e.Created), instant(e.Expires), instant(e.Ended))
+		e.ID, e.Subject, e.Agent, asJSON{e.Tools}, e.By, e.Reason, instant(e.Created), instant(e.Expires), instant(e.Ended))
 	if isTaken(err) {
 		return toolroom.Errorf(toolroom.CodeConflict, "elevation %s already exists", e.ID)
 	}
@@ -35,21 +30,15 @@ func (s *Store) Elevations(ctx context.Context, subject string, now time.Time) (
 
 // EndElevation implements [policy.Elevations].
 func (s *Store) EndElevation(ctx context.Context, id string, now time.Time) error {
-	done, err := s.writer.ExecContext(ctx, "UPDATE elevations SET ended = ? WHERE id = ? AND ended = 0 AND expires > ?", instant(now), id, instant(now))
-	if err != nil {
-		return s.fail(ctx, "end an elevation", err)
-	}
-	if n, err := done.RowsAffected(); err != nil || n > 0 {
-		return err
-	}
-	return toolroom.Errorf(toolroom.CodeNotFound, "no elevation %q is in force", id).
+	none := toolroom.Errorf(toolroom.CodeNotFound, "no elevation %q is in force", id).
 		WithCLIHint("list elevations: toolroom policy elevate")
+	return s.change(ctx, "end an elevation", none,
+		"UPDATE elevations SET ended = ? WHERE id = ? AND ended = 0 AND expires > ?", instant(now), id, instant(now))
 }
 
 // ExpireElevations implements [policy.Elevations].
 func (s *Store) ExpireElevations(ctx context.Context, now time.Time) error {
-	_, err := s.writer.ExecContext(ctx, "UPDATE elevations SET ended = expires WHERE ended = 0 AND expires <= ?", instant(now))
-	return s.fail(ctx, "end expired elevations", err)
+	return s.exec(ctx, "end expired elevations", "UPDATE elevations SET ended = expires WHERE ended = 0 AND expires <= ?", instant(now))
 }
 
 func scanElevation(row scanner) (*policy.Elevation, error) {

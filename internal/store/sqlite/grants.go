@@ -13,12 +13,8 @@ const grantColumns = "id, approval, scope, tool, identity, environment, session,
 
 // insertGrant stores a grant in the transaction of the answer that creates it.
 func insertGrant(ctx context.Context, tx *sql.Tx, g *toolroom.Grant) error {
-	identity, err := jsonText(g.Identity)
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO grants (caller, "+grantColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		approval.Caller(g.Identity), g.ID, g.Approval, string(g.Scope), g.Tool, identity, g.Environment, g.Session, g.Digest, g.By,
+	_, err := tx.ExecContext(ctx, "INSERT INTO grants (caller, "+grantColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		approval.Caller(g.Identity), g.ID, g.Approval, string(g.Scope), g.Tool, unlessEmpty{g.Identity}, g.Environment, g.Session, g.Digest, g.By,
 		instant(g.Created), instant(g.Expires))
 	return err
 }
@@ -38,17 +34,9 @@ func (s *Store) Grants(ctx context.Context, tool, caller string, now time.Time) 
 
 // RemoveGrant implements [approval.Store].
 func (s *Store) RemoveGrant(ctx context.Context, id string) error {
-	return s.write(ctx, "remove an approval rule", func(tx *sql.Tx) error {
-		done, err := tx.ExecContext(ctx, "DELETE FROM grants WHERE id = ?", id)
-		if err != nil {
-			return err
-		}
-		if n, err := done.RowsAffected(); n > 0 || err != nil {
-			return err
-		}
-		return toolroom.Errorf(toolroom.CodeNotFound, "approval rule %q not found", id).
-			WithCLIHint("list approval rules: toolroom approve rules")
-	})
+	none := toolroom.Errorf(toolroom.CodeNotFound, "approval rule %q not found", id).
+		WithCLIHint("list approval rules: toolroom approve rules")
+	return s.change(ctx, "remove an approval rule", none, "DELETE FROM grants WHERE id = ?", id)
 }
 
 func scanGrant(row scanner) (*toolroom.Grant, error) {

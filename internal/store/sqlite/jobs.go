@@ -25,28 +25,16 @@ type execer interface {
 }
 
 func insertJob(ctx context.Context, db execer, j *run.Job) error {
-	identity, err := json.Marshal(j.Identity)
-	if err != nil {
-		return err
-	}
 	call, err := jsonx.Marshal(j.Call) // keeps the arguments byte for byte
 	if err != nil {
 		return fmt.Errorf("queue job %s: %w", j.ID, err)
-	}
-	answers := ""
-	if len(j.Answers) > 0 {
-		text, err := json.Marshal(j.Answers)
-		if err != nil {
-			return err
-		}
-		answers = string(text)
 	}
 	state := toolroom.JobQueued
 	if j.State == toolroom.JobRunning {
 		state = toolroom.JobRunning
 	}
 	_, err = db.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, ?, ?, 0, ?, '', ?, ?, ?, 0, '', ?, '')",
-		j.ID, string(identity), string(call), string(state), instant(j.Created), j.Started, j.Fence, instant(j.Lease), answers, string(j.Resume))
+		j.ID, asJSON{j.Identity}, string(call), string(state), instant(j.Created), j.Started, j.Fence, instant(j.Lease), unlessEmpty{j.Answers}, string(j.Resume))
 	if isTaken(err) {
 		return toolroom.Errorf(toolroom.CodeConflict, "job %s already exists", j.ID)
 	}
@@ -107,15 +95,11 @@ func (s *Store) claimJob(ctx context.Context, id string, now, until time.Time) (
 
 // WaitJob implements [run.JobStore].
 func (s *Store) WaitJob(ctx context.Context, id string, fence int64, approvals []string) error {
-	state, waits := toolroom.JobRunning, ""
+	state := toolroom.JobRunning
 	if len(approvals) > 0 {
-		text, err := json.Marshal(approvals)
-		if err != nil {
-			return err
-		}
-		state, waits = toolroom.JobWaiting, string(text)
+		state = toolroom.JobWaiting
 	}
-	return s.changeJob(ctx, "record the approvals of a job", id, fence, "UPDATE jobs SET state = ?, approvals = ?", string(state), waits)
+	return s.changeJob(ctx, "record the approvals of a job", id, fence, "UPDATE jobs SET state = ?, approvals = ?", string(state), unlessEmpty{approvals})
 }
 
 // ExtendJob implements [run.JobStore].

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 
 	"github.com/toolroom/toolroom"
@@ -12,15 +11,11 @@ import (
 
 // KeepJournal implements [session.JournalStore].
 func (s *Store) KeepJournal(ctx context.Context, call string, head *session.JournalHead, entries []session.JournalEntry) error {
-	text, err := json.Marshal(head)
-	if err != nil {
-		return err
-	}
 	return s.write(ctx, "keep a journal", func(tx *sql.Tx) error {
 		if err := dropJournal(ctx, tx, call); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO journals (call, head) VALUES (?, ?)", call, string(text)); err != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO journals (call, head) VALUES (?, ?)", call, asJSON{head}); err != nil {
 			return err
 		}
 		for place, e := range entries {
@@ -38,11 +33,7 @@ func (s *Store) KeepEntry(ctx context.Context, call string, place int, e session
 }
 
 func keepEntry(ctx context.Context, tx *sql.Tx, call string, place int, e session.JournalEntry) error {
-	text, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO journal_entries (call, place, entry) VALUES (?, ?, ?)", call, place, string(text))
+	_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO journal_entries (call, place, entry) VALUES (?, ?, ?)", call, place, asJSON{e})
 	return err
 }
 
@@ -56,7 +47,7 @@ func (s *Store) Journal(ctx context.Context, call string) (*session.JournalHead,
 	if err != nil {
 		return nil, nil, s.fail(ctx, "read a journal", err)
 	}
-	entries, err := selectAll(ctx, s.reader, scanEntry, "SELECT entry FROM journal_entries WHERE call = ? ORDER BY place", call)
+	entries, err := selectAll(ctx, s.reader, scanJSON[session.JournalEntry], "SELECT entry FROM journal_entries WHERE call = ? ORDER BY place", call)
 	return head, entries, s.fail(ctx, "read a journal", err)
 }
 
@@ -67,10 +58,4 @@ func dropJournal(ctx context.Context, tx *sql.Tx, call string) error {
 		}
 	}
 	return nil
-}
-
-func scanEntry(row scanner) (session.JournalEntry, error) {
-	var e session.JournalEntry
-	err := row.Scan(jsonColumn{&e})
-	return e, err
 }

@@ -17,27 +17,18 @@ func (s *Store) Lessons(ctx context.Context) ([]search.LessonRecord, error) {
 
 // UpdateLesson implements [search.LessonStore].
 func (s *Store) UpdateLesson(ctx context.Context, key search.LessonKey, change func(search.LessonRecord) search.LessonRecord) error {
-	tx, err := s.writer.BeginTx(ctx, nil)
-	if err != nil {
-		return s.fail(ctx, "store a lesson", err)
-	}
-	defer tx.Rollback() // does nothing after a commit
-	old, err := scanLesson(tx.QueryRowContext(ctx, "SELECT team, tool, caller, at, terms FROM lessons WHERE team = ? AND tool = ? AND caller = ?", key.Team, key.Tool, key.Caller))
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return s.fail(ctx, "store a lesson", err)
-	}
-	old.LessonKey = key
-	next := change(old)
-	terms, err := jsonText(next.Terms)
-	if err != nil {
+	return s.write(ctx, "store a lesson", func(tx *sql.Tx) error {
+		old, err := scanLesson(tx.QueryRowContext(ctx, "SELECT team, tool, caller, at, terms FROM lessons WHERE team = ? AND tool = ? AND caller = ?", key.Team, key.Tool, key.Caller))
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		old.LessonKey = key
+		next := change(old)
+		_, err = tx.ExecContext(ctx, `INSERT INTO lessons (team, tool, caller, at, terms) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (team, tool, caller) DO UPDATE SET at = excluded.at, terms = excluded.terms`,
+			key.Team, key.Tool, key.Caller, instant(next.At), unlessEmpty{next.Terms})
 		return err
-	}
-	if _, err := tx.ExecContext(ctx, `INSERT INTO lessons (team, tool, caller, at, terms) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (team, tool, caller) DO UPDATE SET at = excluded.at, terms = excluded.terms`,
-		key.Team, key.Tool, key.Caller, instant(next.At), terms); err != nil {
-		return s.fail(ctx, "store a lesson", err)
-	}
-	return s.fail(ctx, "store a lesson", tx.Commit())
+	})
 }
 
 // ForgetLessons implements [search.LessonStore].
@@ -52,9 +43,8 @@ func (s *Store) ForgetLessons(ctx context.Context, tool string) (int, error) {
 
 // PruneLessons implements [search.LessonStore].
 func (s *Store) PruneLessons(ctx context.Context, before time.Time, latest int) error {
-	_, err := s.writer.ExecContext(ctx, `DELETE FROM lessons WHERE at < ? OR (team, tool, caller) IN
+	return s.exec(ctx, "remove old lessons", `DELETE FROM lessons WHERE at < ? OR (team, tool, caller) IN
 		(SELECT team, tool, caller FROM lessons ORDER BY at DESC, team, tool, caller LIMIT -1 OFFSET ?)`, instant(before), latest)
-	return s.fail(ctx, "remove old lessons", err)
 }
 
 func scanLesson(row scanner) (search.LessonRecord, error) {

@@ -32,20 +32,11 @@ func (s *Store) AskJob(ctx context.Context, id string, fence int64, questions []
 
 // JobQuestions implements [run.QuestionStore].
 func (s *Store) JobQuestions(ctx context.Context, id string) ([]run.JobQuestion, error) {
-	rows, err := s.reader.QueryContext(ctx, "SELECT key, method, params, sent, answer, asked FROM job_questions WHERE job = ? ORDER BY key", id)
-	if err != nil {
-		return nil, s.fail(ctx, "read the questions of a job", err)
-	}
-	defer rows.Close()
-	var questions []run.JobQuestion
-	for rows.Next() {
-		var q run.JobQuestion
-		if err := rows.Scan(&q.Key, &q.Method, rawColumn{&q.Params}, rawColumn{&q.Sent}, rawColumn{&q.Answer}, timeColumn{&q.Asked}); err != nil {
-			return nil, s.fail(ctx, "read the questions of a job", err)
-		}
-		questions = append(questions, q)
-	}
-	return questions, s.fail(ctx, "read the questions of a job", rows.Err())
+	questions, err := selectAll(ctx, s.reader, func(row scanner) (q run.JobQuestion, err error) {
+		err = row.Scan(&q.Key, &q.Method, rawColumn{&q.Params}, rawColumn{&q.Sent}, rawColumn{&q.Answer}, timeColumn{&q.Asked})
+		return q, err
+	}, "SELECT key, method, params, sent, answer, asked FROM job_questions WHERE job = ? ORDER BY key", id)
+	return questions, s.fail(ctx, "read the questions of a job", err)
 }
 
 // AnswerJob implements [run.QuestionStore].
@@ -63,8 +54,7 @@ func (s *Store) AnswerJob(ctx context.Context, id string, answers map[string]jso
 
 // NoteJob implements [run.QuestionStore].
 func (s *Store) NoteJob(ctx context.Context, id string, fence int64, state json.RawMessage) error {
-	_, err := s.writer.ExecContext(ctx, "UPDATE jobs SET resume = ? WHERE id = ? AND fence = ? AND state = 'running' AND resume <> ''", string(state), id, fence)
-	return s.fail(ctx, "record the state of a job", err)
+	return s.exec(ctx, "record the state of a job", "UPDATE jobs SET resume = ? WHERE id = ? AND fence = ? AND state = 'running' AND resume <> ''", string(state), id, fence)
 }
 
 // CancelJob implements [run.QuestionStore].

@@ -60,9 +60,7 @@ func (s *Store) AppendReceipts(ctx context.Context, group []*receipt.Draft) erro
 // ForgetJournals deletes the records of journals that no longer exist.
 func (s *Store) ForgetJournals(ctx context.Context, gone func(journal string) bool) error {
 	const doing = "forget journals of receipts"
-	all, err := selectAll(ctx, s.reader, func(row scanner) (name string, err error) {
-		return name, row.Scan(&name)
-	}, "SELECT journal FROM receipt_journals")
+	all, err := selectAll(ctx, s.reader, scanOne[string], "SELECT journal FROM receipt_journals")
 	if err != nil {
 		return s.fail(ctx, doing, err)
 	}

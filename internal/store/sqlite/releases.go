@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 
 	"github.com/toolroom/toolroom"
@@ -59,11 +58,7 @@ func (s *Store) PutVersion(ctx context.Context, v *release.Version, base int) (s
 }
 
 func appendEntry(ctx context.Context, tx *sql.Tx, e release.Entry) error {
-	body, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO release_log (tool, body) VALUES (?, ?)", e.Tool, string(body))
+	_, err := tx.ExecContext(ctx, "INSERT INTO release_log (tool, body) VALUES (?, ?)", e.Tool, asJSON{e})
 	return err
 }
 
@@ -196,12 +191,8 @@ func activate(ctx context.Context, tx *sql.Tx, tool string, number int, demoted 
 }
 
 func insertVersion(ctx context.Context, tx *sql.Tx, v *release.Version) error {
-	spec, err := json.Marshal(v.Spec)
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO tool_versions ("+versionColumns+", source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		v.Tool, v.Number, v.Digest, string(v.Status), v.Reason, v.Message, v.Author, instant(v.Created), string(spec), v.Spec.Source)
+	_, err := tx.ExecContext(ctx, "INSERT INTO tool_versions ("+versionColumns+", source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		v.Tool, v.Number, v.Digest, string(v.Status), v.Reason, v.Message, v.Author, instant(v.Created), asJSON{v.Spec}, v.Spec.Source)
 	return err
 }
 
@@ -246,13 +237,9 @@ func (s *Store) MoveRelease(ctx context.Context, m release.Move) error {
 		if to.Version == 0 {
 			_, err = tx.ExecContext(ctx, "DELETE FROM tool_releases WHERE tool = ? AND environment = ?", to.Tool, to.Environment)
 		} else {
-			var rule []byte
-			if rule, err = json.Marshal(to.CanaryRule); err != nil {
-				return err
-			}
 			_, err = tx.ExecContext(ctx, `INSERT INTO tool_releases (tool, environment, version, canary, weight, canary_rule) VALUES (?, ?, ?, ?, ?, ?)
 				ON CONFLICT (tool, environment) DO UPDATE SET version = excluded.version, canary = excluded.canary, weight = excluded.weight, canary_rule = excluded.canary_rule`,
-				to.Tool, to.Environment, to.Version, to.Canary, to.Weight, string(rule))
+				to.Tool, to.Environment, to.Version, to.Canary, to.Weight, asJSON{to.CanaryRule})
 		}
 		if err != nil {
 			return err
@@ -294,14 +281,10 @@ func (s *Store) ReleaseLog(ctx context.Context, tool string, limit int) ([]relea
 // PutShadowRun implements [release.Store].
 func (s *Store) PutShadowRun(ctx context.Context, r *release.ShadowRun, keep int) error {
 	return s.write(ctx, "store a shadow run", func(tx *sql.Tx) error {
-		body, err := json.Marshal(r)
-		if err != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO shadow_runs (tool, environment, version, body) VALUES (?, ?, ?, ?)", r.Tool, r.Environment, r.Version, asJSON{r}); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO shadow_runs (tool, environment, version, body) VALUES (?, ?, ?, ?)", r.Tool, r.Environment, r.Version, string(body)); err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, `DELETE FROM shadow_runs WHERE tool = ?1 AND environment = ?2 AND version = ?3 AND seq <=
+		_, err := tx.ExecContext(ctx, `DELETE FROM shadow_runs WHERE tool = ?1 AND environment = ?2 AND version = ?3 AND seq <=
 			(SELECT seq FROM shadow_runs WHERE tool = ?1 AND environment = ?2 AND version = ?3 ORDER BY seq DESC LIMIT 1 OFFSET ?4)`,
 			r.Tool, r.Environment, r.Version, keep)
 		return err
@@ -310,65 +293,35 @@ func (s *Store) PutShadowRun(ctx context.Context, r *release.ShadowRun, keep int
 
 // ShadowRuns implements [release.Store].
 func (s *Store) ShadowRuns(ctx context.Context, tool, environment string, version, limit int) ([]*release.ShadowRun, error) {
-	list, err := selectAll(ctx, s.reader, func(row scanner) (*release.ShadowRun, error) {
-		r := &release.ShadowRun{}
-		return r, row.Scan(jsonColumn{r})
-	}, "SELECT body FROM shadow_runs WHERE tool = ? AND environment = ? AND version = ? ORDER BY seq DESC LIMIT ?", tool, environment, version, limit)
+	list, err := selectAll(ctx, s.reader, scanJSON[*release.ShadowRun],
+		"SELECT body FROM shadow_runs WHERE tool = ? AND environment = ? AND version = ? ORDER BY seq DESC LIMIT ?", tool, environment, version, limit)
 	return list, s.fail(ctx, "read shadow runs", err)
 }
 
 // PutCard implements [release.Store].
 func (s *Store) PutCard(ctx context.Context, c release.Card) error {
-	return s.write(ctx, "store a card", func(tx *sql.Tx) error {
-		body, err := json.Marshal(c)
-		if err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, "INSERT INTO tool_cards (tool, body) VALUES (?, ?) ON CONFLICT (tool) DO UPDATE SET body = excluded.body", c.Tool, string(body))
-		return err
-	})
+	return s.exec(ctx, "store a card", "INSERT INTO tool_cards (tool, body) VALUES (?, ?) ON CONFLICT (tool) DO UPDATE SET body = excluded.body", c.Tool, asJSON{c})
 }
 
 // Cards implements [release.Store].
 func (s *Store) Cards(ctx context.Context) ([]release.Card, error) {
-	list, err := selectAll(ctx, s.reader, func(row scanner) (release.Card, error) {
-		var c release.Card
-		return c, row.Scan(jsonColumn{&c})
-	}, "SELECT body FROM tool_cards ORDER BY tool")
+	list, err := selectAll(ctx, s.reader, scanJSON[release.Card], "SELECT body FROM tool_cards ORDER BY tool")
 	return list, s.fail(ctx, "read cards", err)
 }
 
 // PutCase implements [release.Store].
 func (s *Store) PutCase(ctx context.Context, c *release.Case) error {
-	return s.write(ctx, "store a case", func(tx *sql.Tx) error {
-		body, err := json.Marshal(c)
-		if err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, "INSERT INTO tool_cases (tool, name, body) VALUES (?, ?, ?) ON CONFLICT (tool, name) DO UPDATE SET body = excluded.body", c.Tool, c.Name, string(body))
-		return err
-	})
+	return s.exec(ctx, "store a case", "INSERT INTO tool_cases (tool, name, body) VALUES (?, ?, ?) ON CONFLICT (tool, name) DO UPDATE SET body = excluded.body", c.Tool, c.Name, asJSON{c})
 }
 
 // Cases implements [release.Store].
 func (s *Store) Cases(ctx context.Context, tool string) ([]*release.Case, error) {
-	list, err := selectAll(ctx, s.reader, func(row scanner) (*release.Case, error) {
-		c := &release.Case{}
-		return c, row.Scan(jsonColumn{c})
-	}, "SELECT body FROM tool_cases WHERE tool = ? OR ? = '' ORDER BY tool, name", tool, tool)
+	list, err := selectAll(ctx, s.reader, scanJSON[*release.Case], "SELECT body FROM tool_cases WHERE tool = ? OR ? = '' ORDER BY tool, name", tool, tool)
 	return list, s.fail(ctx, "read cases", err)
 }
 
 // RemoveCase implements [release.Store].
 func (s *Store) RemoveCase(ctx context.Context, tool, name string) error {
-	return s.write(ctx, "remove a case", func(tx *sql.Tx) error {
-		done, err := tx.ExecContext(ctx, "DELETE FROM tool_cases WHERE tool = ? AND name = ?", tool, name)
-		if err != nil {
-			return err
-		}
-		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, toolroom.Errorf(toolroom.CodeNotFound, "%s has no case %q", tool, name).WithCLIHint("list them: toolroom tool case list %s", tool))
-		}
-		return nil
-	})
+	none := toolroom.Errorf(toolroom.CodeNotFound, "%s has no case %q", tool, name).WithCLIHint("list them: toolroom tool case list %s", tool)
+	return s.change(ctx, "remove a case", none, "DELETE FROM tool_cases WHERE tool = ? AND name = ?", tool, name)
 }

@@ -12,11 +12,6 @@ import (
 	"github.com/toolroom/toolroom/internal/schedule"
 )
 
-func scanSchedule(row scanner) (*schedule.Schedule, error) {
-	s := &schedule.Schedule{}
-	return s, row.Scan(jsonColumn{s})
-}
-
 // CreateSchedule implements [schedule.Store].
 func (s *Store) CreateSchedule(ctx context.Context, c *schedule.Schedule, limit int) error {
 	body, err := jsonx.Marshal(c) // keeps the arguments byte for byte
@@ -39,7 +34,7 @@ func (s *Store) CreateSchedule(ctx context.Context, c *schedule.Schedule, limit 
 
 // Schedule implements [schedule.Store].
 func (s *Store) Schedule(ctx context.Context, id string) (*schedule.Schedule, error) {
-	c, err := scanSchedule(s.reader.QueryRowContext(ctx, "SELECT body FROM schedules WHERE id = ?", id))
+	c, err := scanJSON[*schedule.Schedule](s.reader.QueryRowContext(ctx, "SELECT body FROM schedules WHERE id = ?", id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, schedule.NotFound(id)
 	}
@@ -48,13 +43,13 @@ func (s *Store) Schedule(ctx context.Context, id string) (*schedule.Schedule, er
 
 // Schedules implements [schedule.Store].
 func (s *Store) Schedules(ctx context.Context, owner string) ([]*schedule.Schedule, error) {
-	list, err := selectAll(ctx, s.reader, scanSchedule, "SELECT body FROM schedules WHERE owner = ? ORDER BY seq", owner)
+	list, err := selectAll(ctx, s.reader, scanJSON[*schedule.Schedule], "SELECT body FROM schedules WHERE owner = ? ORDER BY seq", owner)
 	return list, s.fail(ctx, "read schedules", err)
 }
 
 // DueSchedules implements [schedule.Store].
 func (s *Store) DueSchedules(ctx context.Context, now, ahead time.Time) ([]*schedule.Schedule, error) {
-	list, err := selectAll(ctx, s.reader, scanSchedule, "SELECT body FROM schedules WHERE next_run <> 0 AND (next_run <= ? OR settled > ?) ORDER BY next_run, seq",
+	list, err := selectAll(ctx, s.reader, scanJSON[*schedule.Schedule], "SELECT body FROM schedules WHERE next_run <> 0 AND (next_run <= ? OR settled > ?) ORDER BY next_run, seq",
 		instant(now), instant(ahead))
 	return list, s.fail(ctx, "read schedules", err)
 }
@@ -82,22 +77,10 @@ func (s *Store) AdvanceSchedule(ctx context.Context, was, c *schedule.Schedule, 
 
 // DeleteSchedule implements [schedule.Store].
 func (s *Store) DeleteSchedule(ctx context.Context, id string) error {
-	return s.write(ctx, "delete a schedule", func(tx *sql.Tx) error {
-		deleted, err := tx.ExecContext(ctx, "DELETE FROM schedules WHERE id = ?", id)
-		if err != nil {
-			return err
-		}
-		if n, err := deleted.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, schedule.NotFound(id))
-		}
-		return nil
-	})
+	return s.change(ctx, "delete a schedule", schedule.NotFound(id), "DELETE FROM schedules WHERE id = ?", id)
 }
 
 // SweepSchedules implements [schedule.Store].
 func (s *Store) SweepSchedules(ctx context.Context, before time.Time) error {
-	return s.write(ctx, "remove old schedules", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM schedules WHERE next_run = 0 AND settled < ?", instant(before))
-		return err
-	})
+	return s.exec(ctx, "remove old schedules", "DELETE FROM schedules WHERE next_run = 0 AND settled < ?", instant(before))
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"math"
 	"time"
 
@@ -17,46 +18,33 @@ func (s *Store) Spent(ctx context.Context, owner, unit string, since time.Time) 
 
 // Spend implements [policy.SpendingStore].
 func (s *Store) Spend(ctx context.Context, entries []policy.SpendingEntry, check func(policy.SpendingSums) error, before time.Time) error {
-	tx, err := s.writer.BeginTx(ctx, nil)
-	if err != nil {
-		return s.fail(ctx, "record spending", err)
-	}
-	defer tx.Rollback() // does nothing after a commit
-	for _, e := range entries {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM spendings WHERE call = ?", e.Call); err != nil {
-			return s.fail(ctx, "record spending", err)
+	return s.write(ctx, "record spending", func(tx *sql.Tx) error {
+		for _, e := range entries {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM spendings WHERE call = ?", e.Call); err != nil {
+				return err
+			}
 		}
-	}
-	if err := check(func(owner, unit string, since time.Time) (map[string]int64, error) {
-		return spent(ctx, tx, owner, unit, since)
-	}); err != nil {
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, "DELETE FROM spendings WHERE spent_at < ?", instant(before)); err != nil {
-		return s.fail(ctx, "record spending", err)
-	}
-	for _, e := range entries {
-		if _, err := tx.ExecContext(ctx, "INSERT INTO spendings (call, owner, tool, unit, micros, spent_at) VALUES (?, ?, ?, ?, ?, ?)",
-			e.Call, e.Owner, e.Tool, e.Unit, e.Micros, instant(e.Time)); err != nil {
-			return s.fail(ctx, "record spending", err)
+		if err := check(func(owner, unit string, since time.Time) (map[string]int64, error) {
+			return spent(ctx, tx, owner, unit, since)
+		}); err != nil {
+			return err
 		}
-	}
-	return s.fail(ctx, "record spending", tx.Commit())
+		if _, err := tx.ExecContext(ctx, "DELETE FROM spendings WHERE spent_at < ?", instant(before)); err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if _, err := tx.ExecContext(ctx, "INSERT INTO spendings (call, owner, tool, unit, micros, spent_at) VALUES (?, ?, ?, ?, ?, ?)",
+				e.Call, e.Owner, e.Tool, e.Unit, e.Micros, instant(e.Time)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // Unspend implements [policy.SpendingStore].
 func (s *Store) Unspend(ctx context.Context, calls []string) error {
-	tx, err := s.writer.BeginTx(ctx, nil)
-	if err != nil {
-		return s.fail(ctx, "undo spending", err)
-	}
-	defer tx.Rollback() // does nothing after a commit
-	for _, call := range calls {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM spendings WHERE call = ?", call); err != nil {
-			return s.fail(ctx, "undo spending", err)
-		}
-	}
-	return s.fail(ctx, "undo spending", tx.Commit())
+	return s.exec(ctx, "undo spending", "DELETE FROM spendings WHERE call IN (SELECT value FROM json_each(?))", asJSON{calls})
 }
 
 // toolSum is what calls of a tool have spent: in whole units and the rest, since

@@ -154,3 +154,21 @@ func (s *Store) write(ctx context.Context, doing string, f func(tx *sql.Tx) erro
 	}
 	return s.fail(ctx, doing, tx.Commit())
 }
+
+// exec runs one statement.
+func (s *Store) exec(ctx context.Context, doing, statement string, args ...any) error {
+	_, err := s.writer.ExecContext(ctx, statement, args...)
+	return s.fail(ctx, doing, err)
+}
+
+// change runs one statement that must change something; otherwise the error is none.
+func (s *Store) change(ctx context.Context, doing string, none error, statement string, args ...any) error {
+	done, err := s.writer.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return s.fail(ctx, doing, err)
+	}
+	if n, err := done.RowsAffected(); err != nil || n > 0 {
+		return err
+	}
+	return none
+}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/toolroom/toolroom/internal/taint"
@@ -15,22 +16,19 @@ func (s *Store) Taints(ctx context.Context, owner, session string, since time.Ti
 
 // AddTaints implements [taint.Store].
 func (s *Store) AddTaints(ctx context.Context, owner, session string, labels []taint.Label, now time.Time) error {
-	tx, err := s.writer.BeginTx(ctx, nil)
-	if err != nil {
-		return s.fail(ctx, "store labels", err)
-	}
-	defer tx.Rollback() // does nothing after a commit
-	if _, err := tx.ExecContext(ctx, "DELETE FROM taints WHERE read_at < ?", instant(now.Add(-taint.Keep))); err != nil {
-		return s.fail(ctx, "store labels", err)
-	}
-	for _, m := range labels {
-		_, err := tx.ExecContext(ctx, "INSERT INTO taints (owner, session, label, tool, read_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET read_at = max(read_at, excluded.read_at)",
-			owner, session, m.Name, m.Tool, instant(now))
-		if err != nil {
-			return s.fail(ctx, "store labels", err)
+	return s.write(ctx, "store labels", func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM taints WHERE read_at < ?", instant(now.Add(-taint.Keep))); err != nil {
+			return err
 		}
-	}
-	return s.fail(ctx, "store labels", tx.Commit())
+		for _, m := range labels {
+			_, err := tx.ExecContext(ctx, "INSERT INTO taints (owner, session, label, tool, read_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET read_at = max(read_at, excluded.read_at)",
+				owner, session, m.Name, m.Tool, instant(now))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // RemoveTaints implements [taint.Store].

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -15,14 +14,10 @@ const selectToken = `SELECT id, name, hash, subject, groups, agent, provider, sk
 
 // CreateToken implements [token.Store].
 func (s *Store) CreateToken(ctx context.Context, t *token.Token) error {
-	groups, err := json.Marshal(t.Groups)
-	if err != nil {
-		return err
-	}
-	_, err = s.writer.ExecContext(ctx, `INSERT INTO tokens
+	_, err := s.writer.ExecContext(ctx, `INSERT INTO tokens
 		(id, name, hash, subject, groups, agent, provider, skill, tool_set, environment, created, expires, last_used, revoked)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.ID, t.Name, t.Hash, t.Subject, string(groups), t.Agent, t.Provider, t.Skill, t.Set, t.Environment,
+		t.ID, t.Name, t.Hash, t.Subject, asJSON{t.Groups}, t.Agent, t.Provider, t.Skill, t.Set, t.Environment,
 		instant(t.Created), instant(t.Expires), instant(t.LastUsed), instant(t.Revoked))
 	if isTaken(err) {
 		return toolroom.Errorf(toolroom.CodeConflict, "token %s already exists", t.ID)
@@ -48,20 +43,12 @@ func (s *Store) Tokens(ctx context.Context) ([]*token.Token, error) {
 // RevokeToken implements [token.Store].
 func (s *Store) RevokeToken(ctx context.Context, id string, now time.Time) error {
 	const revoke = "UPDATE tokens SET revoked = iif(revoked = 0, ?, revoked) WHERE id = ?"
-	done, err := s.writer.ExecContext(ctx, revoke, instant(now), id)
-	if err != nil {
-		return s.fail(ctx, "revoke a token", err)
-	}
-	if n, err := done.RowsAffected(); err != nil || n > 0 {
-		return err
-	}
-	return noToken(id)
+	return s.change(ctx, "revoke a token", noToken(id), revoke, instant(now), id)
 }
 
 // TouchToken implements [token.Store].
 func (s *Store) TouchToken(ctx context.Context, id string, now time.Time) error {
-	_, err := s.writer.ExecContext(ctx, "UPDATE tokens SET last_used = ? WHERE id = ?", instant(now), id)
-	return s.fail(ctx, "record the use of a token", err)
+	return s.exec(ctx, "record the use of a token", "UPDATE tokens SET last_used = ? WHERE id = ?", instant(now), id)
 }
 
 func noToken(id string) error {
