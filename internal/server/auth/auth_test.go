@@ -1,10 +1,13 @@
 package auth_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +18,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/server/auth"
+	"github.com/toolroom/toolroom/internal/server/problem"
 )
 
 func verify(_ context.Context, token string) (toolroom.Identity, error) {
@@ -342,6 +346,42 @@ func TestALinkLeadsToThePageAlone(t *testing.T) {
 		if w := serve(auth.Options{}, whoami, r); w.Code != c.status {
 			t.Errorf("%s %s: %d, not %d", c.method, c.path, w.Code, c.status)
 		}
+	}
+}
+
+// Clients such as Python's read the answer only when all is sent.
+func TestAClientThatSendsAllFirstReadsThatItsBodyIsTooLarge(t *testing.T) {
+	t.Parallel()
+	read := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err != nil {
+			problem.Write(w, err)
+		}
+	})
+	s := httptest.NewServer(auth.Middleware(auth.Options{MaxBody: 1 << 10, Required: auth.Never})(read))
+	t.Cleanup(s.Close)
+	const size = 32 << 20
+	for name, head := range map[string]string{
+		"of a stated length": fmt.Sprintf("Content-Length: %d\r\n\r\n", size),
+		"in chunks":          fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", size),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := net.Dial("tcp", s.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if _, err := c.Write(append([]byte("POST / HTTP/1.1\r\nHost: "+s.Listener.Addr().String()+"\r\n"+head), make([]byte, size)...)); err != nil {
+				t.Fatalf("the server stopped reading: %v", err)
+			}
+			if name == "in chunks" {
+				io.WriteString(c, "\r\n0\r\n\r\n")
+			}
+			w, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil || w.StatusCode != http.StatusRequestEntityTooLarge {
+				t.Errorf("%v, %v", w, err)
+			}
+		})
 	}
 }
 

@@ -3,10 +3,12 @@ package auth
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -17,6 +19,8 @@ import (
 const (
 	// bodyTimeout limits reading a whole request body.
 	bodyTimeout = 2 * time.Minute
+	// drainTimeout limits reading the rest of a body that was refused as too large.
+	drainTimeout = 10 * time.Second
 	// writeTimeout limits one write to a client that does not read. A whole
 	// response has no limit, because a stream may last for days.
 	writeTimeout = 30 * time.Second
@@ -117,24 +121,46 @@ func (r *response) extendDeadline() { r.rc.SetWriteDeadline(time.Now().Add(write
 
 func (o *Options) limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength > o.MaxBody {
-			problem.Write(w, &http.MaxBytesError{Limit: o.MaxBody})
+		if r.Body == nil || r.Body == http.NoBody {
+			next.ServeHTTP(w, r)
 			return
 		}
-		if r.Body != nil && r.Body != http.NoBody {
-			// Also for bodies that no handler reads: the server reads these after it.
-			body := &timedBody{http.MaxBytesReader(w, r.Body, o.MaxBody), http.NewResponseController(w)}
-			body.rc.SetReadDeadline(time.Now().Add(bodyTimeout))
-			r.Body = body
+		rc := http.NewResponseController(w)
+		if r.ContentLength > o.MaxBody {
+			problem.Write(w, &http.MaxBytesError{Limit: o.MaxBody})
+			if r.Header.Get("Expect") == "" { // a client that asked first sends no body now
+				drain(r.Body, rc)
+			}
+			return
 		}
+		// Also for bodies that no handler reads: the server reads these after it.
+		body := &timedBody{ReadCloser: http.MaxBytesReader(w, r.Body, o.MaxBody), rc: rc}
+		rc.SetReadDeadline(time.Now().Add(bodyTimeout))
+		whole := r.Body
+		r.Body = body
 		next.ServeHTTP(w, r)
+		if body.tooLarge.Load() {
+			drain(whole, rc)
+		}
 	})
+}
+
+// drain sends the answer and then reads what the client still sends, for a while: a connection
+// that is closed with unread data is reset, and a client that sends all before it reads would
+// lose the answer.
+func drain(body io.Reader, rc *http.ResponseController) {
+	if rc.Flush() != nil || rc.SetReadDeadline(time.Now().Add(drainTimeout)) != nil {
+		return
+	}
+	io.Copy(io.Discard, body)
+	rc.SetReadDeadline(time.Time{})
 }
 
 // timedBody is a request body that must arrive within bodyTimeout.
 type timedBody struct {
 	io.ReadCloser
-	rc *http.ResponseController
+	rc       *http.ResponseController
+	tooLarge atomic.Bool
 }
 
 func (b *timedBody) Read(p []byte) (int, error) {
@@ -143,6 +169,9 @@ func (b *timedBody) Read(p []byte) (int, error) {
 		// If the deadline stayed on the connection, it would end the request's
 		// context, and with it the call, while the tool runs.
 		b.rc.SetReadDeadline(time.Time{})
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			b.tooLarge.Store(true)
+		}
 	}
 	return n, err
 }
