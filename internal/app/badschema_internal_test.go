@@ -3,6 +3,9 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -66,5 +69,40 @@ func TestASchemaFromOutsideThatCannotBeUsedIsNoted(t *testing.T) {
 	}
 	if r := a.Run(t.Context(), toolroom.Call{Tool: "odd:good"}); !r.OK() {
 		t.Errorf("the tool beside them: %v", r.Error)
+	}
+}
+
+func TestATestedSourceNamesTheCredentialsThatItLacks(t *testing.T) {
+	t.Parallel()
+	spec := filepath.Join(t.TempDir(), "spec.json")
+	if err := os.WriteFile(spec, []byte(`{"openapi": "3.0.0", "info": {"title": "T", "version": "1"}, "servers": [{"url": "http://127.0.0.1:9"}],
+		"components": {"securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}}, "security": [{"key": []}],
+		"paths": {"/a": {"get": {"operationId": "getA", "deprecated": true}, "put": {"operationId": "putA"}}, "/b": {"get": {"operationId": "getB", "security": []}}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		auth map[string]string
+		want []string
+	}{
+		"none": {nil, []string{"2 of 3 tools need credentials that are not configured: set auth of the source for key."}},
+		"one":  {map[string]string{"key": "secret"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, err := Open(t.Context(), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Close()
+			c := config.Default()
+			c.Sources = map[string]config.Source{"api": {OpenAPI: &config.OpenAPI{Spec: spec, Auth: test.auth}}}
+			if err := a.Reload(c); err != nil {
+				t.Fatal(err)
+			}
+			tested, err := a.TestSource(t.Context(), "api")
+			if err != nil || !slices.Equal(tested.Problems, test.want) {
+				t.Errorf("%+v, %v", tested, err)
+			}
+		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/internal/reserved"
+	"github.com/toolroom/toolroom/internal/source/openapi"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -28,7 +29,7 @@ type SourceTest struct {
 	// that people do not see, and names of other sources.
 	Quarantined int               `json:"quarantined,omitempty"`
 	Findings    []catalog.Finding `json:"findings,omitempty"`
-	// Problems lists invalid schemas: calls of their tools fail.
+	// Problems lists why calls of some tools will fail: invalid schemas, missing credentials.
 	Problems []string `json:"problems,omitempty"`
 }
 
@@ -69,10 +70,18 @@ func (a *App) TestSource(ctx context.Context, name string) (SourceTest, error) {
 	test := SourceTest{Status: a.status(h), Took: time.Since(began)}
 	test.Tools = a.catalog.Namespaces(nil)[name]
 	test.Quarantined, test.Findings = a.definitions.count(name), a.findings(name, h.listedTools())
+	withoutCredentials := map[string]int{} // the number of tools, by what is to be done
 	for _, e := range a.catalog.All(func(e *catalog.Entry) bool { return e.Provider == name }) {
 		if err := e.CheckSchemas(); err != nil {
 			test.Problems = append(test.Problems, e.ID+": "+err.Error())
 		}
+		if _, note, ok := strings.Cut(e.Tool.Notes, openapi.MissingCredentials); ok {
+			next, _, _ := strings.Cut(note, "\n")
+			withoutCredentials[next]++
+		}
+	}
+	for _, next := range slices.Sorted(maps.Keys(withoutCredentials)) {
+		test.Problems = append(test.Problems, fmt.Sprintf("%d of %d tools need credentials that are not configured: %s", withoutCredentials[next], test.Tools, next))
 	}
 	if err != nil && test.Error == "" {
 		test.Error = err.Error()

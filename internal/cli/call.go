@@ -220,7 +220,8 @@ func typedHints(command string, e *toolroom.Error) string {
 	if !ok || err != nil || e.Code != toolroom.CodeInvalidArguments || e.Tool == "" {
 		return e.Hints()
 	}
-	return "this would be accepted: " + command + strings.TrimPrefix(catalog.ShellCall(e.Tool, args), "toolroom call")
+	lead, _, _ := strings.Cut(e.Hint, "this would be accepted: ")
+	return lead + "this would be accepted: " + command + strings.TrimPrefix(catalog.ShellCall(e.Tool, args), "toolroom call")
 }
 
 // repeated reports whether the value of a result is its content once more, of which no part is

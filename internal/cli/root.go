@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/toolroom/toolroom/internal/nearest"
 )
@@ -43,8 +44,13 @@ command-line programs and functions; control and record every call.`,
 	root.SetErr(a.screen)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		hint := c.CommandPath() + " --help"
-		if name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --"); unknown && strings.Contains(c.Use, "KEY=VALUE") {
-			hint = "an argument of the tool is written without dashes: " + name + "=VALUE\n" + hint
+		if name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --"); unknown {
+			if near, ok := nearest.Of(name, flagNames(c)); ok {
+				hint = c.CommandPath() + " --" + near + "\n" + hint
+			}
+			if strings.Contains(c.Use, "KEY=VALUE") {
+				hint = "an argument of the tool is written without dashes: " + name + "=VALUE\n" + hint
+			}
 		}
 		return usage(hint, "%s", notParsed.ReplaceAllStringFunc(err.Error(), whyNotParsed))
 	})
@@ -152,6 +158,17 @@ func unknown(c *cobra.Command, word string) error {
 		hint = c.CommandPath() + " " + near
 	}
 	return usage(hint, "unknown command %q for %s", word, c.CommandPath())
+}
+
+// flagNames returns the names of the flags that the help of c shows.
+func flagNames(c *cobra.Command) []string {
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return names
 }
 
 // arguments requires from least to most arguments; most < 0 means any number.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
@@ -99,8 +100,11 @@ func (c *resolved) invalidArguments(input *schema.Schema, err error) error {
 	if e.Details == nil {
 		return e
 	}
-	if repaired, ok := schema.Repair(input, c.arguments.tree); ok {
+	if repaired, dropped, ok := schema.Repair(input, c.arguments.tree); ok {
 		e.Details["example"] = repaired
+		if len(dropped) > 0 {
+			return e.WithHint("without %s, this would be accepted: %s", strings.Join(dropped, " and "), repaired)
+		}
 		return e.WithHint("this would be accepted: %s", repaired)
 	}
 	return e.WithHint("see its input schema").WithCLIHint("toolroom describe %s", c.tool)

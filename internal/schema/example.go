@@ -19,7 +19,8 @@ const maxExample = 8 << 10
 func (s *Schema) Example() (json.RawMessage, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.judge.repair(newFiller().fill(s.judge.root, ""))
+	example, _, ok := s.judge.repair(newFiller().fill(s.judge.root, ""))
+	return example, ok
 }
 
 // A filler makes up values. Its bounds keep recursive schemas finite; what

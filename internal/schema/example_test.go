@@ -24,7 +24,7 @@ func Example() {
 		panic(err)
 	}
 	fmt.Println(s.Validate(call))
-	if repaired, ok := schema.Repair(s, call); ok {
+	if repaired, _, ok := schema.Repair(s, call); ok {
 		fmt.Println(string(repaired))
 	}
 	// Output:

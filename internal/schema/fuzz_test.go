@@ -62,7 +62,7 @@ func FuzzASchemaAndADocument(f *testing.F) {
 		case !errors.As(err, &failed) || failed.Kind != TooLarge:
 			t.Fatalf("%s of %s: %T %v", document, schema, err, err)
 		}
-		if repaired, ok := Repair(s, tree); ok {
+		if repaired, _, ok := Repair(s, tree); ok {
 			valid(repaired, "the repair")
 		}
 	})

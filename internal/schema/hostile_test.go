@@ -154,7 +154,7 @@ func TestWorkBeyondTheLimitIsStopped(t *testing.T) {
 			}
 			err := s.Validate(decode(t, test.document))
 			wantKind(t, err, TooLarge)
-			if _, ok := Repair(s, decode(t, test.document)); ok {
+			if _, _, ok := Repair(s, decode(t, test.document)); ok {
 				t.Error("a repair came out")
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -28,11 +29,12 @@ const maxRepairValues = 2_000
 // caller as an example: values take the type that is asked for ("3" becomes 3, a
 // string becomes a list of it, JSON in a string becomes what it says), misspelt
 // names are corrected, unknown ones dropped, missing ones filled in as in
-// [Schema.Example], numbers moved into their bounds. It reports false if the
-// result is not valid, or too long to show (8 KiB). The document is left as it is.
-func Repair(s *Schema, document any) (json.RawMessage, bool) {
+// [Schema.Example], numbers moved into their bounds. The names whose values are
+// dropped are returned, sorted, as JSON pointers without the first slash. It reports
+// false if the result is not valid, or too long to show (8 KiB). The document is left as it is.
+func Repair(s *Schema, document any) (repaired json.RawMessage, dropped []string, ok bool) {
 	if troubles(document, 0) != nil || countValues(document) > maxRepairValues {
-		return nil, false
+		return nil, nil, false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,20 +57,22 @@ func countValues(value any) int {
 }
 
 // repair mends a document, which it owns, until the judge is content.
-func (j *judge) repair(document any) (json.RawMessage, bool) {
+func (j *judge) repair(document any) (repaired json.RawMessage, dropped []string, ok bool) {
 	work := maxRepairWork
 	for range maxRepairRounds {
 		leaves, err := j.judge(document)
 		if err != nil {
-			return nil, false
+			return nil, nil, false
 		}
 		if len(leaves) == 0 {
-			return encodeExample(document)
+			repaired, ok = encodeExample(document)
+			slices.Sort(dropped)
+			return repaired, dropped, ok
 		}
 		slices.SortStableFunc(leaves, func(a, b leaf) int {
 			return cmp.Or(cmp.Compare(a.turn(), b.turn()), comparePaths(a.path, b.path))
 		})
-		m := mender{judge: j, filler: newFiller(), document: document, missing: map[string]int{}, dropped: map[string][]any{}}
+		m := mender{judge: j, filler: newFiller(), document: document, missing: map[string]int{}, dropped: map[string]map[string]any{}}
 		for _, l := range leaves {
 			if _, ok := l.cause.(missing); ok && len(l.path) > 0 {
 				m.missing[pointerTo(l.path[:len(l.path)-1])]++
@@ -76,13 +80,18 @@ func (j *judge) repair(document any) (json.RawMessage, bool) {
 		}
 		for _, l := range leaves {
 			if work -= m.cost(l); work < 0 {
-				return nil, false
+				return nil, nil, false
 			}
 			m.mend(l)
 		}
+		for at, values := range m.dropped {
+			for name := range values {
+				dropped = append(dropped, strings.TrimPrefix(at+pointerTo([]string{name}), "/"))
+			}
+		}
 		document = m.document
 	}
-	return nil, false
+	return nil, nil, false
 }
 
 // turn orders the mending: first names, since a misspelt one may be the one
@@ -103,10 +112,9 @@ type mender struct {
 	judge    *judge
 	filler   *filler
 	document any
-	// How many properties an object lacks, and the values of those that were dropped from it,
-	// by its path.
+	// How many properties an object lacks, and those that were dropped from it, by its path.
 	missing map[string]int
-	dropped map[string][]any
+	dropped map[string]map[string]any
 }
 
 // cost is how much work it is to mend a leaf: names are compared with all those that are known,
@@ -137,7 +145,10 @@ func (m *mender) mend(l leaf) {
 		switch c := l.cause.(type) {
 		case unknown:
 			if value, there := object[name]; there && !rename(object, name, owner) {
-				m.dropped[at] = append(m.dropped[at], value)
+				if m.dropped[at] == nil {
+					m.dropped[at] = map[string]any{}
+				}
+				m.dropped[at][name] = value
 			}
 			return
 		case missing:
@@ -191,9 +202,14 @@ func (m *mender) fillIn(object map[string]any, at, name string, owner *jsonschem
 		}
 	}
 	property := propertySchema(owner, name)
-	if dropped := m.dropped[at]; len(dropped) == 1 && m.missing[at] == 1 && isPlainly(property, dropped[0]) {
-		object[name] = dropped[0]
-		return
+	if dropped := m.dropped[at]; len(dropped) == 1 && m.missing[at] == 1 {
+		for other, value := range dropped {
+			if isPlainly(property, value) {
+				object[name] = value
+				delete(dropped, other)
+				return
+			}
+		}
 	}
 	object[name] = m.filler.fill(property, name)
 }

@@ -55,12 +55,35 @@ func TestARepairKeepsWhatTheCallerMeant(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, document := mustCompile(t, test.schema), decode(t, test.document)
-			got, ok := Repair(s, document)
+			got, _, ok := Repair(s, document)
 			if !ok || string(got) != test.want {
 				t.Errorf("got %s, %t, want %s", got, ok, test.want)
 			}
 			if diff := cmp.Diff(decode(t, test.document), document); diff != "" {
 				t.Errorf("the document itself was changed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestARepairNamesTheValuesThatItDrops(t *testing.T) {
+	t.Parallel()
+	const edit = `{"properties": {"path": {}, "search": {"type": "string"}, "replace": {"type": "string"}, "in": {"properties": {"a": {}}, "additionalProperties": false}}, "required": ["path", "search", "replace"], "additionalProperties": false}`
+	for name, test := range map[string]struct {
+		document string
+		want     []string
+	}{
+		"none":                      {`{"path": "p", "serach": "x", "replace": "y"}`, nil},
+		"one that another took":     {`{"path": "p", "pattern": "x", "replace": "y"}`, nil},
+		"two for two":               {`{"path": "p", "old_string": "x", "new_string": "y"}`, []string{"new_string", "old_string"}},
+		"one that nothing asks for": {`{"path": "p", "search": "x", "replace": "y", "commit": "HEAD"}`, []string{"commit"}},
+		"one inside":                {`{"path": "p", "search": "x", "replace": "y", "in": {"mode/b": 1}}`, []string{"in/mode~1b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, got, ok := Repair(mustCompile(t, edit), decode(t, test.document))
+			if diff := cmp.Diff(test.want, got); !ok || diff != "" {
+				t.Errorf("ok %t (-want +got):\n%s", ok, diff)
 			}
 		})
 	}
@@ -80,7 +103,7 @@ func TestThereIsNoRepairRatherThanAWrongOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got, ok := Repair(mustCompile(t, test.schema), decode(t, test.document)); ok {
+			if got, _, ok := Repair(mustCompile(t, test.schema), decode(t, test.document)); ok {
 				t.Errorf("got %s", got)
 			}
 		})
@@ -91,7 +114,7 @@ func TestARepairLeavesTheSchemaAlone(t *testing.T) {
 	t.Parallel()
 	s := mustCompile(t, `{"properties": {"a": {"default": {"n": ["1"]}, "properties": {"n": {"items": {"type": "integer"}}}}}, "required": ["a"]}`)
 	for range 3 {
-		if got, ok := Repair(s, map[string]any{}); !ok || string(got) != `{"a":{"n":[1]}}` {
+		if got, _, ok := Repair(s, map[string]any{}); !ok || string(got) != `{"a":{"n":[1]}}` {
 			t.Fatalf("got %s, %t", got, ok)
 		}
 	}

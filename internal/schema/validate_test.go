@@ -152,7 +152,7 @@ func TestASchemaServesManyGoroutines(t *testing.T) {
 				if err := s.Validate(decode(t, issueMistake)); err == nil {
 					t.Error("the invalid document is accepted")
 				}
-				if _, ok := Repair(s, decode(t, issueMistake)); !ok {
+				if _, _, ok := Repair(s, decode(t, issueMistake)); !ok {
 					t.Error("no repair")
 				}
 			}

@@ -94,8 +94,12 @@ func (i *importer) noteSecurity(o *operation) {
 	for _, needed := range o.security {
 		ways = append(ways, strings.Join(schemeNames(needed), " and "))
 	}
-	o.note("It needs credentials that are not configured: set auth of the source for %s.", strings.Join(ways, ", or for "))
+	o.note(MissingCredentials+"set auth of the source for %s.", strings.Join(ways, ", or for "))
 }
+
+// MissingCredentials begins the note of a tool whose operation needs credentials that the
+// source does not have.
+const MissingCredentials = "It needs credentials that are not configured: "
 
 // Names that services use for paging, as found in real documents, in lower case and without
 // punctuation.
