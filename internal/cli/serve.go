@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/cli/start/collector"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/consent"
 	"github.com/toolroom/toolroom/internal/server"
@@ -104,7 +105,7 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 		Listed: func(l server.Listing) {
 			a.screen.say("%s", listingLine(l))
 			debug.FreeOSMemory() // what the start needed
-			collectSeldom()
+			collector.Seldom()
 		},
 	}
 	defer a.reopenOnHangup(r)()
@@ -122,17 +123,6 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 			"a server of this home (%s) is running already: %s", a.home, first)
 	}
 	return err
-}
-
-// collectSeldom lets the memory in use grow threefold between two collections, unless GOGC
-// says otherwise. It is for servers that have started: a start would leave three times the
-// memory behind. A server has little memory in use, and would spend a sixth of its
-// processor time on collecting under load.
-func collectSeldom() {
-	const byDefault = 100
-	if configured := debug.SetGCPercent(200); configured != byDefault {
-		debug.SetGCPercent(configured)
-	}
 }
 
 // everywhereLine says who may call a server that listens on all addresses; it is empty

@@ -12,6 +12,10 @@ type options struct {
 	calls, idle, rate int
 	wrk, vegeta       string
 	only              string
+	writes            bool
+	builds, profile   string
+	rounds            int
+	connections       int
 }
 
 // way is one route to the server.
@@ -48,7 +52,7 @@ func measure(ctx context.Context, o options) error {
 // are compared with it. A server on stdio has no plain proxy, so it is compared with that
 // over HTTP.
 func calls(ctx context.Context, o options, version string, stdio bool) error {
-	up, err := start(ctx, "upstream", "")
+	up, err := start(ctx, "upstream", "", fmt.Sprintf("-writes=%t", o.writes))
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,12 @@ func start(ctx context.Context, role, target string, more ...string) (*process, 
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.CommandContext(ctx, self, append([]string{"-role", role, "-target", target}, more...)...)}
+	return startBuild(ctx, self, role, target, more...)
+}
+
+// startBuild is start with the bench of another build.
+func startBuild(ctx context.Context, build, role, target string, more ...string) (*process, error) {
+	p := &process{cmd: exec.CommandContext(ctx, build, append([]string{"-role", role, "-target", target}, more...)...)}
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 	p.cmd.Stderr = os.Stderr
 	out, err := p.cmd.StdoutPipe()

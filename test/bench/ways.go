@@ -21,6 +21,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/cli/start/collector"
 	"github.com/toolroom/toolroom/internal/server"
 )
 
@@ -29,14 +30,14 @@ const onStdio = "stdio"
 
 // upstream is a server that answers every method without an SDK, so that it takes little of
 // the measured time.
-func upstream(tools int) http.Handler {
+func upstream(tools int, writes bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil || r.Method != http.MethodPost {
 			w.WriteHeader(http.StatusMethodNotAllowed)
 			return
 		}
-		answer := reply(body, tools)
+		answer := reply(body, tools, writes)
 		if answer == nil {
 			w.WriteHeader(http.StatusAccepted)
 			return
@@ -47,10 +48,10 @@ func upstream(tools int) http.Handler {
 }
 
 // stdioUpstream is the same server on stdin and stdout.
-func stdioUpstream() error {
+func stdioUpstream(writes bool) error {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		if answer := reply(lines.Bytes(), 1); answer != nil {
+		if answer := reply(lines.Bytes(), 1, writes); answer != nil {
 			if _, err := os.Stdout.Write(append(answer, '\n')); err != nil {
 				return err
 			}
@@ -60,7 +61,7 @@ func stdioUpstream() error {
 }
 
 // reply returns the response to a message, or nil for a notification.
-func reply(body []byte, tools int) []byte {
+func reply(body []byte, tools int, writes bool) []byte {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
@@ -81,7 +82,7 @@ func reply(body []byte, tools int) []byte {
 			if i > 0 {
 				name += strconv.Itoa(i)
 			}
-			list = append(list, `{"name":"`+name+`","description":"Greet somebody by name","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object","properties":{"name":{"type":"string"}}}}`)
+			list = append(list, `{"name":"`+name+`","description":"Greet somebody by name","annotations":{"readOnlyHint":`+strconv.FormatBool(!writes)+`},"inputSchema":{"type":"object","properties":{"name":{"type":"string"}}}}`)
 		}
 		result = `{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[` + strings.Join(list, ",") + `]}`
 	}
@@ -175,5 +176,6 @@ func toolroom(ctx context.Context, target string, sources int) error {
 	if err := r.Load(ctx); err != nil {
 		return err
 	}
+	collector.Seldom() // as toolroom serve does
 	return server.Serve(ctx, r, server.Options{Listen: "127.0.0.1:0", Started: func(a net.Addr) { fmt.Printf("http://%s/mcp\n", a) }})
 }
