@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +27,7 @@ import (
 
 // Journal holds the receipts of one process that are not yet in the store, in
 // files. Its entries survive the end of the process; [Recover] then moves them
-// into the store. It is not synced, so it does not survive a power loss.
+// into the store. Those that were synced survive a power loss as well.
 //
 // Two files alternate: one is written while the entries of the other are
 // committed, after which the other is emptied. So the files stay small, and
@@ -37,16 +38,20 @@ type Journal struct {
 	dir, name string
 	files     [2]*os.File
 	last      [2]int64 // the last entry in each file, zero if it is empty
+	synced    int64    // the last entry that is on the disk, as are all before it
+	created   int      // files
+	named     int      // of the created files, those whose names are on the disk
 	at        int      // the file that is written
 	entry     int64    // the last entry
 	torn      bool     // the last line may be a part of one
 	line      []byte
+	syncFile  func(*os.File) error // Sync, or what a test does
 }
 
 // NewJournal returns a journal in dir, which is created with the first entry.
 // owner identifies the process, as for the function alive of [Recover].
 func NewJournal(dir, owner string) *Journal {
-	return &Journal{dir: dir, name: url.QueryEscape(owner) + "." + strings.ToLower(rand.Text()[:12])}
+	return &Journal{dir: dir, name: url.QueryEscape(owner) + "." + strings.ToLower(rand.Text()[:12]), syncFile: (*os.File).Sync}
 }
 
 // text returns the receipt as a line of the journal. It never fails because of
@@ -78,6 +83,7 @@ func (j *Journal) add(r *Draft, text []byte) error {
 			return err
 		}
 		j.files[j.at] = f
+		j.created++
 	}
 	j.entry++
 	line := j.line[:0]
@@ -95,6 +101,43 @@ func (j *Journal) add(r *Draft, text []byte) error {
 	return err
 }
 
+// sync returns a function that puts all entries so far on the disk, and one that notes that
+// it has done so. Only the first may be called while j is used.
+func (j *Journal) sync() (do func() error, done func()) {
+	last, created := j.entry, j.created
+	var files []*os.File
+	for i, f := range j.files {
+		if j.last[i] > j.synced {
+			files = append(files, f)
+		}
+	}
+	do = func() error {
+		for _, f := range files {
+			if err := j.syncFile(f); err != nil {
+				return err
+			}
+		}
+		if j.named == created {
+			return nil
+		}
+		return errors.Join(syncFolder(j.dir), syncFolder(filepath.Dir(j.dir)))
+	}
+	return do, func() { j.synced, j.named = max(j.synced, last), created }
+}
+
+// syncFolder puts the names in a folder on the disk. Windows has no such call and needs
+// none: NTFS journals its folders.
+func syncFolder(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
 func (j *Journal) path(i int) string { return filepath.Join(j.dir, j.name+"."+strconv.Itoa(i)) }
 
 // turn switches to the other file if that is empty.
@@ -107,6 +150,7 @@ func (j *Journal) turn() {
 // committed drops the entries up to one. A file that cannot be emptied is tried
 // again with the next; its entries are known to be in the store.
 func (j *Journal) committed(entry int64) {
+	j.synced = max(j.synced, entry)
 	for i, f := range j.files {
 		if j.last[i] != 0 && j.last[i] <= entry && f.Truncate(0) == nil {
 			j.last[i] = 0

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -154,8 +156,15 @@ func TestAppendWaitsForTheDiskWhereItMust(t *testing.T) {
 		"another receipt is selected": {func(string) RecorderOptions {
 			return RecorderOptions{Sync: func(r *toolroom.Receipt) bool { return r.ID != "a" }}
 		}, 0},
-		"the receipt is selected and stored": {func(dir string) RecorderOptions {
-			return RecorderOptions{Journal: NewJournal(dir, "1-2"), Sync: func(*toolroom.Receipt) bool { return true }}
+		"the receipt is selected and the journal synced": {func(dir string) RecorderOptions {
+			j := NewJournal(dir, "1-2")
+			j.syncFile = func(f *os.File) error { time.Sleep(time.Millisecond); return f.Sync() }
+			return RecorderOptions{Journal: j, Sync: func(*toolroom.Receipt) bool { return true }}
+		}, time.Millisecond},
+		"the journal cannot be synced": {func(dir string) RecorderOptions {
+			j := NewJournal(dir, "1-2")
+			j.syncFile = func(*os.File) error { return errors.New("no disk") }
+			return RecorderOptions{Journal: j, Sync: func(*toolroom.Receipt) bool { return true }}
 		}, 3 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,6 +184,128 @@ func TestAppendWaitsForTheDiskWhereItMust(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A power loss leaves what the disk has synced: the store, and each file of the journal as
+// it was when it was last synced.
+func TestAPowerLossLosesNoReceiptThatAppendHasSynced(t *testing.T) {
+	t.Parallel()
+	dir, disk := t.TempDir(), t.TempDir()
+	j := NewJournal(dir, "1-2")
+	j.syncFile = func(f *os.File) error {
+		text, err := os.ReadFile(f.Name())
+		if err == nil {
+			err = f.Sync()
+		}
+		return errors.Join(err, os.WriteFile(filepath.Join(disk, filepath.Base(f.Name())), text, 0o600))
+	}
+	store := &fakeStore{space: math.MaxInt64}
+	r := NewRecorder(store, RecorderOptions{
+		Journal: j, Window: time.Millisecond, Group: 16, Sync: func(r *toolroom.Receipt) bool { return r.Effects == toolroom.EffectsDone },
+	})
+	var mu sync.Mutex
+	survives := func(id string) bool { // a power loss now
+		mu.Lock()
+		defer mu.Unlock()
+		if slices.Contains(store.calls(), id) {
+			return true
+		}
+		for _, file := range journalFiles(t, disk) {
+			if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), `"id":"`+id+`"`) {
+				return err == nil
+			}
+		}
+		return slices.Contains(store.calls(), id) // it was committed meanwhile
+	}
+	var callers sync.WaitGroup
+	for caller := range 8 {
+		callers.Go(func() {
+			for n := range 50 {
+				id := fmt.Sprintf("call-%d-%d.", caller, n)
+				read := &Draft{Receipt: toolroom.Receipt{ID: "read-" + id, Effects: toolroom.EffectsNone}}
+				write := &Draft{Receipt: toolroom.Receipt{ID: id, Effects: toolroom.EffectsDone}}
+				if err := errors.Join(r.Append(t.Context(), read), r.Append(t.Context(), write)); err != nil {
+					t.Error(err)
+				}
+				if !survives(id) {
+					t.Errorf("a power loss after the answer loses %s", id)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	closeRecorder(t, r)
+	if n := len(store.calls()); n != 800 {
+		t.Errorf("%d of 800 receipts are in the store", n)
+	}
+}
+
+// The first sync covers the names of the files, and one sync serves all who wait.
+func TestCallsThatWaitForTheJournalShareASync(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var syncs atomic.Int64
+		j := NewJournal(dir, "1-2")
+		j.syncFile = func(*os.File) error { syncs.Add(1); time.Sleep(time.Millisecond); return nil }
+		r := NewRecorder(&fakeStore{space: math.MaxInt64}, RecorderOptions{
+			Journal: j, Window: time.Hour, Sync: func(*toolroom.Receipt) bool { return true },
+		})
+		start := time.Now()
+		var callers sync.WaitGroup
+		for i := range 20 {
+			callers.Go(func() { appendCalls(t, r, strconv.Itoa(i)) })
+		}
+		callers.Wait()
+		if took := time.Since(start); syncs.Load() > 2 || took > 2*time.Millisecond {
+			t.Errorf("20 calls at once needed %d syncs and %v", syncs.Load(), took)
+		}
+		if j.created != 1 || j.named != 1 {
+			t.Errorf("%d of %d names are on the disk", j.named, j.created)
+		}
+		closeRecorder(t, r)
+	})
+}
+
+// A file that is being committed is synced, too, for calls that wait for entries in it.
+func TestASyncCoversBothFiles(t *testing.T) {
+	t.Parallel()
+	j := NewJournal(t.TempDir(), "1-2")
+	var synced []string
+	j.syncFile = func(f *os.File) error { synced = append(synced, filepath.Ext(f.Name())); return nil }
+	add := func() {
+		t.Helper()
+		if err := j.add(&Draft{}, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sync := func(want ...string) {
+		t.Helper()
+		do, done := j.sync()
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+		done()
+		if diff := cmp.Diff(want, synced); diff != "" {
+			t.Error(diff)
+		}
+		synced = nil
+	}
+	add()
+	j.turn()
+	add()
+	sync(".0", ".1")
+	sync()
+	add()
+	sync(".1")
+	j.committed(1)
+	add()
+	j.turn()
+	add()
+	j.committed(4) // by the store, which has synced it
+	sync(".0")
+	if j.synced != 5 || j.named != 2 {
+		t.Errorf("%d entries and %d names are on the disk", j.synced, j.named)
 	}
 }
 

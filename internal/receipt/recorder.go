@@ -34,7 +34,7 @@ type RecorderOptions struct {
 	// the process ends. The recorder closes it. Without a Journal they are held in
 	// memory only.
 	Journal *Journal
-	// Sync selects receipts for which Append waits until they are durable; nil
+	// Sync selects receipts for which Append waits until they are on the disk; nil
 	// selects none.
 	Sync func(*toolroom.Receipt) bool
 	// Head records the end of the chain after each group; it may be nil.
@@ -69,6 +69,7 @@ type Recorder struct {
 	looked  time.Time     // when space was checked
 	closing bool          // no more appends
 	over    bool          // run has ended
+	syncing bool          // a call syncs the journal
 	closed  bool          // the journal is closed
 	changed chan struct{} // closed and replaced when any of the above has changed
 
@@ -103,13 +104,14 @@ func NewRecorder(store Store, opts RecorderOptions) *Recorder {
 }
 
 // Append queues a receipt, which belongs to the recorder from then on. When
-// Append returns, the receipt is in the journal. A receipt that Sync selects, or
-// that could not be written to the journal, is durable, unless receipts cannot be
-// written now. Append also blocks while the queue is full. ctx ends these waits
+// Append returns, the receipt is in the journal, and one that Sync selects is on
+// the disk: the journal is synced. If that fails, or the receipt cannot be written
+// to the journal, Append waits until the receipt is in the store, unless receipts
+// cannot be written now. Append also blocks while the queue is full. ctx ends these waits
 // only, so the receipt of a cancelled call is kept even if ctx has already ended.
 // An error means that the receipt was not accepted.
 func (r *Recorder) Append(ctx context.Context, rec *Draft) error {
-	sync := r.opts.Sync != nil && r.opts.Sync(&rec.Receipt)
+	sync, journalled := r.opts.Sync != nil && r.opts.Sync(&rec.Receipt), r.opts.Journal != nil
 	var text []byte
 	if r.opts.Journal != nil {
 		rec.hashArguments() // the raw arguments may be secret
@@ -141,7 +143,7 @@ func (r *Recorder) Append(ctx context.Context, rec *Draft) error {
 		// journal.
 		if err := r.opts.Journal.add(rec, text); err != nil {
 			r.fails(err)
-			sync = true
+			sync, journalled = true, false
 		}
 	}
 	r.queue = append(r.queue, rec)
@@ -150,11 +152,40 @@ func (r *Recorder) Append(ctx context.Context, rec *Draft) error {
 	if len(r.queue) == r.opts.Group {
 		wake(r.hurry)
 	}
-	if sync {
+	if sync && !(journalled && r.syncJournal(ctx, rec.Entry)) {
 		// The receipt is accepted; Ready says why it is not durable.
 		_ = r.flush(ctx)
 	}
 	return nil
+}
+
+// syncJournal waits until an entry of the journal is on the disk, and reports whether it
+// is. Calls that wait at the same time share a sync. The caller holds mu.
+func (r *Recorder) syncJournal(ctx context.Context, entry int64) bool {
+	j := r.opts.Journal
+	for j.synced < entry {
+		if r.syncing {
+			if r.await(ctx) != nil {
+				return false
+			}
+			continue
+		}
+		sync, done := j.sync()
+		r.syncing = true
+		r.mu.Unlock()
+		err := sync()
+		r.mu.Lock()
+		r.syncing = false
+		r.announce()
+		switch {
+		case err == nil:
+			done()
+		case j.synced < entry: // else it was committed meanwhile
+			r.fails(err)
+			return false
+		}
+	}
+	return true
 }
 
 // fails reports an error that no call can return.
