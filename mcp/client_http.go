@@ -174,7 +174,7 @@ func mediaType(h http.Header) string {
 
 func (t *httpTransport) headers(h http.Header, m *outgoing) {
 	if m.version != "" {
-		h.Set("MCP-Protocol-Version", m.version)
+		h.Set(versionKey, m.version)
 	}
 	if m.modern() {
 		if m.method != "" {

@@ -9,11 +9,13 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/panics"
 )
 
@@ -271,11 +273,11 @@ func unsupported(supported []string, requested, message string) *Error {
 
 // isImplementation reports whether a client's info has strings where it must.
 func isImplementation(info json.RawMessage) bool {
-	var i struct {
-		Name    *string `json:"name"`
-		Version *string `json:"version"`
-	}
-	return json.Unmarshal(info, &i) == nil
+	members, err := jsonx.Members(info)
+	return err == nil && !slices.ContainsFunc(members, func(m jsonx.Member) bool {
+		named := strings.EqualFold(m.Name, "name") || strings.EqualFold(m.Name, "version")
+		return named && m.Value[0] != '"' && string(m.Value) != "null"
+	})
 }
 
 // MethodNotFound returns the error for an unknown method.

@@ -39,7 +39,7 @@ func (p *post) checkHeaders() error {
 		return nil
 	}
 	m := p.messages[0]
-	version := h.Get(versionHeader)
+	version := h.Get(versionKey)
 	switch {
 	case m.ID == nil:
 	case version == "":

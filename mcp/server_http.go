@@ -16,6 +16,9 @@ import (
 
 const (
 	versionHeader = "MCP-Protocol-Version"
+	// versionKey is versionHeader in the form of http.Header, so that Get and Set need not
+	// make it of the other form for each request.
+	versionKey    = "Mcp-Protocol-Version"
 	sessionHeader = "Mcp-Session-Id"
 	eventHeader   = "Last-Event-ID"
 	// quietTime is how long a client receives nothing of a request before its answer
@@ -99,7 +102,7 @@ type post struct {
 // speaksModern tells the era of a POST: by its protocol header, or, without a session,
 // by the version in its body.
 func (p *post) speaksModern() bool {
-	if version := p.r.Header.Get(versionHeader); version != "" {
+	if version := p.r.Header.Get(versionKey); version != "" {
 		return version >= modernVersion
 	}
 	return p.r.Header.Get(sessionHeader) == "" && !p.batch && p.messages[0].version != ""
@@ -108,7 +111,7 @@ func (p *post) speaksModern() bool {
 // refuse checks what is the same for all revisions, and reports whether it has
 // answered.
 func (p *post) refuse() bool {
-	version := p.r.Header.Get(versionHeader)
+	version := p.r.Header.Get(versionKey)
 	if p.modern {
 		if err := p.checkHeaders(); err != nil {
 			p.mismatch(err.Error())
@@ -278,7 +281,7 @@ func (p *post) version(session *ServerSession) string {
 	if session != nil && session.Version() != "" {
 		return session.Version()
 	}
-	if version := p.r.Header.Get(versionHeader); version != "" {
+	if version := p.r.Header.Get(versionKey); version != "" {
 		return version
 	}
 	return batchVersion
@@ -432,7 +435,7 @@ const batchVersion = "2025-03-26"
 
 // serveOther serves GET and DELETE, which clients with sessions send.
 func (s *Server) serveOther(w http.ResponseWriter, r *http.Request) {
-	modern := r.Header.Get(versionHeader) >= modernVersion
+	modern := r.Header.Get(versionKey) >= modernVersion
 	if modern || r.Method != http.MethodGet && r.Method != http.MethodDelete {
 		allow := "GET, POST, DELETE"
 		if modern {
@@ -445,7 +448,7 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request) {
 	if s.o.Intercept != nil && s.o.Intercept(w, r, nil) {
 		return
 	}
-	if version := r.Header.Get(versionHeader); version != "" && !slices.Contains(legacyVersions, version) {
+	if version := r.Header.Get(versionKey); version != "" && !slices.Contains(legacyVersions, version) {
 		http.Error(w, fmt.Sprintf("Bad Request: Unsupported protocol version (supported versions: %s)", strings.Join(versions, ",")), http.StatusBadRequest)
 		return
 	}

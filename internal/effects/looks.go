@@ -112,6 +112,9 @@ func looksLikeHost(text string) bool {
 		_, err := netip.ParseAddr(text[1:end])
 		return err == nil
 	}
+	if !strings.ContainsAny(text, ".:") && !strings.Contains(strings.ToLower(text), "localhost") {
+		return false // as most texts are
+	}
 	if _, err := netip.ParseAddr(text); err == nil {
 		return true
 	}

@@ -65,8 +65,11 @@ func (r *Runner) judgeIsolated(ctx context.Context, asked policy.Request, sandbo
 // NeedsSandbox reports whether a decision requires isolation or an engine for a tool that has
 // neither.
 func NeedsSandbox(e *catalog.Entry, d policy.Decision) bool {
+	if d.Engine == "" && policy.Holds(toolroom.IsolationNone, d.Isolation) {
+		return false
+	}
 	_, isolates := source.As[source.Sandboxed](e.Source)
-	return !isolates && (d.Engine != "" || !policy.Holds(toolroom.IsolationNone, d.Isolation))
+	return !isolates
 }
 
 // needsSandbox returns the error of a call for which [NeedsSandbox] is true.

@@ -67,6 +67,9 @@ func (r *redactedResponse) begin(status int) {
 
 // isLines reports whether clients read a media type line by line.
 func isLines(contentType string) bool {
+	if contentType == "application/json" {
+		return false // the usual type, which needs no parsing
+	}
 	kind, _, err := mime.ParseMediaType(contentType)
 	return err == nil && (kind == "text/event-stream" || strings.HasSuffix(kind, "ndjson") || strings.HasSuffix(kind, "jsonl"))
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,6 +74,9 @@ func (s *Server) requestOf(ctx context.Context, r *mcp.ServerRequest) *request {
 const metaKey = "toolroom/idempotencyKey"
 
 func idempotencyKey(meta json.RawMessage) string {
+	if !bytes.Contains(meta, []byte("idempotencyKey")) && bytes.IndexByte(meta, '\\') < 0 {
+		return "" // most requests have none, and need not be read for it
+	}
 	o, err := mcp.ReadObject(meta)
 	if err != nil {
 		return ""
