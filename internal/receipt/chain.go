@@ -23,14 +23,17 @@ type Chain struct {
 // Next links r to the chain. It returns the new end, whose Seq and Hash are those
 // of r, and the record to store. It does not change r.
 func (c Chain) Next(r *toolroom.Receipt) (Chain, Record, error) {
-	linked := *r
-	linked.Seq, linked.Hash = c.Seq+1, ""
-	body, detail, err := encode(linked)
-	if err != nil {
-		return c, Record{}, fmt.Errorf("encode the receipt of call %s: %w", r.ID, err)
+	return c.NextDraft(&Draft{Receipt: *r})
+}
+
+// NextDraft is [Chain.Next] for a draft, which may be encoded already.
+func (c Chain) NextDraft(d *Draft) (Chain, Record, error) {
+	if err := d.encode(); err != nil {
+		return c, Record{}, err
 	}
-	end := Chain{linked.Seq, c.link(body)}
-	return end, Record{Seq: end.Seq, Hash: end.Hash, Body: body, Detail: detail}, nil
+	body := d.numbered(c.Seq + 1)
+	end := Chain{c.Seq + 1, c.link(body)}
+	return end, Record{Seq: end.Seq, Hash: end.Hash, Body: body, Detail: d.detail}, nil
 }
 
 // Check checks that a stored record is the next link, and returns its receipt and

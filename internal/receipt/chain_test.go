@@ -1,6 +1,7 @@
 package receipt
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -293,6 +294,38 @@ func TestAKeyOfAnotherLengthHasSignedNothing(t *testing.T) {
 	for _, key := range [][]byte{nil, []byte("short"), make([]byte, 33)} {
 		if signedBy(key, manifestContext, []byte("{}"), make([]byte, 64)) {
 			t.Errorf("a key of %d bytes has signed", len(key))
+		}
+	}
+}
+
+// A receipt is encoded before its number is known, and stored as if it had been known.
+func TestADraftIsEncodedOnce(t *testing.T) {
+	t.Parallel()
+	trap := `,"seq":-1`
+	d := &Draft{Receipt: toolroom.Receipt{
+		ID: trap, Tool: "a:b", Labels: []string{trap}, Arguments: json.RawMessage(`{"x":1,"seq":-1}`), Preview: trap,
+		Error: &toolroom.Error{Code: toolroom.CodeInternal, Tool: trap, Message: trap}, Redacts: []int64{-1}, Seq: 3, Hash: "before",
+	}}
+	text, err := d.text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := readEntry(append([]byte("12 "), text...))
+	if err != nil || read.Entry != 12 || read.Seq != 0 || read.ID != trap || string(read.Arguments) != string(d.Arguments) {
+		t.Errorf("the journal has %+v, %v", read, err)
+	}
+	detail := d.detail
+	begin := Chain{Seq: 41, Hash: Hash([]byte("41"))}
+	end, k, err := begin.NextDraft(d)
+	if err != nil || !bytes.Equal(k.Detail, detail) {
+		t.Errorf("it was encoded again: %v", err)
+	}
+	if checked, r, err := begin.Check(k); err != nil || checked != end || r.Seq != 42 || r.ID != trap || r.Error.Tool != trap || r.Labels[0] != trap {
+		t.Errorf("%+v, %+v, %v", checked, r, err)
+	}
+	for _, line := range []string{"", "x {}", "1 {", "1 {}", `1 {"body":[]}`} {
+		if read, err := readEntry([]byte(line)); err == nil {
+			t.Errorf("%q was read: %+v", line, read)
 		}
 	}
 }

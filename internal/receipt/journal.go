@@ -21,8 +21,6 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-
-	"github.com/toolroom/toolroom"
 )
 
 // Journal holds the receipts of one process that are not yet in the store, in
@@ -54,21 +52,15 @@ func NewJournal(dir, owner string) *Journal {
 	return &Journal{dir: dir, name: url.QueryEscape(owner) + "." + strings.ToLower(rand.Text()[:12]), syncFile: (*os.File).Sync}
 }
 
-// text returns the receipt as a line of the journal. It never fails because of
-// values that a tool or caller has put into the receipt.
+// text returns the receipt as a line of the journal: a [Record] that is not in the chain
+// yet. It never fails because of values that a tool or caller has put into the receipt.
 func (r *Draft) text() ([]byte, error) {
-	text, err := json.Marshal(r)
-	if err == nil {
-		return text, nil
+	if err := r.encode(); err != nil {
+		return nil, err
 	}
-	plain := *r
-	plain.Arguments, plain.Value, plain.Logs = nil, nil, nil
-	if plain.Error != nil {
-		e := *plain.Error
-		e.Details, e.Facts = nil, toolroom.Facts{}
-		plain.Error = &e
-	}
-	return json.Marshal(&plain)
+	text := append(make([]byte, 0, len(r.body)+len(r.detail)+24), `{"body":`...)
+	text = append(append(text, r.body...), `,"detail":`...)
+	return append(append(text, r.detail...), '}'), nil
 }
 
 // add writes an entry and sets its position in r.
@@ -268,10 +260,8 @@ func readJournal(journal, path string) (list []*Draft, damaged int, err error) {
 	for in := bufio.NewReader(f); ; {
 		line, err := in.ReadBytes('\n')
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			r := &Draft{Journal: journal}
-			number, text, _ := bytes.Cut(line, []byte{' '})
-			if n, err := strconv.ParseInt(string(number), 10, 64); err == nil && json.Unmarshal(text, r) == nil {
-				r.Entry = n
+			if r, err := readEntry(line); err == nil {
+				r.Journal = journal
 				list = append(list, r)
 			} else {
 				damaged++
@@ -284,4 +274,23 @@ func readJournal(journal, path string) (list []*Draft, damaged int, err error) {
 			return nil, 0, err
 		}
 	}
+}
+
+// readEntry reads a line of a journal.
+func readEntry(line []byte) (*Draft, error) {
+	number, text, _ := bytes.Cut(line, []byte{' '})
+	entry, err := strconv.ParseInt(string(number), 10, 64)
+	if err != nil {
+		return nil, err
+	}
+	var k Record
+	if err := json.Unmarshal(text, &k); err != nil {
+		return nil, err
+	}
+	r, err := k.Receipt()
+	if err != nil {
+		return nil, err
+	}
+	r.Seq = 0 // it has none yet
+	return &Draft{Receipt: *r, Entry: entry}, nil
 }

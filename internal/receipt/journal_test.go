@@ -275,7 +275,7 @@ func TestASyncCoversBothFiles(t *testing.T) {
 	j.syncFile = func(f *os.File) error { synced = append(synced, filepath.Ext(f.Name())); return nil }
 	add := func() {
 		t.Helper()
-		if err := j.add(&Draft{}, []byte("{}")); err != nil {
+		if err := j.add(&Draft{}, []byte(`{"body":{}}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -391,10 +391,10 @@ func TestAJournalAlternatesBetweenTwoFiles(t *testing.T) {
 		}
 		return sizes
 	}
-	line := int64(len("1 {}\n"))
+	line := int64(len("1 {\"body\":{}}\n"))
 	add := func() {
 		t.Helper()
-		if err := j.add(&Draft{}, []byte("{}")); err != nil {
+		if err := j.add(&Draft{}, []byte(`{"body":{}}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -444,7 +444,7 @@ func TestAJournalAlternatesBetweenTwoFiles(t *testing.T) {
 func TestAWriteThatFailsHalfwayCostsItsOwnLineOnly(t *testing.T) {
 	t.Parallel()
 	j := NewJournal(t.TempDir(), "1-2")
-	if err := j.add(&Draft{}, []byte(`{"id":"a"}`)); err != nil {
+	if err := j.add(&Draft{}, []byte(`{"body":{"id":"a"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	// A disk that is full writes a part of the line.
@@ -458,17 +458,17 @@ func TestAWriteThatFailsHalfwayCostsItsOwnLineOnly(t *testing.T) {
 	}
 	closed.Close()
 	j.files[0] = closed
-	if err := j.add(&Draft{}, []byte(`{"id":"b"}`)); err == nil {
+	if err := j.add(&Draft{}, []byte(`{"body":{"id":"b"}}`)); err == nil {
 		t.Fatal("a write to a closed file")
 	}
 	j.files[0] = file
 	for _, id := range []string{"c", "d"} {
-		if err := j.add(&Draft{}, []byte(`{"id":"`+id+`"}`)); err != nil {
+		if err := j.add(&Draft{}, []byte(`{"body":{"id":"`+id+`"}}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	text, err := os.ReadFile(j.path(0))
-	if want := "1 {\"id\":\"a\"}\n2 {\"id\":\n3 {\"id\":\"c\"}\n4 {\"id\":\"d\"}\n"; err != nil || string(text) != want {
+	if want := "1 {\"body\":{\"id\":\"a\"}}\n2 {\"id\":\n3 {\"body\":{\"id\":\"c\"}}\n4 {\"body\":{\"id\":\"d\"}}\n"; err != nil || string(text) != want {
 		t.Errorf("%q, %v", text, err)
 	}
 	j.files[1] = closed

@@ -35,6 +35,10 @@ type Draft struct {
 	// Refused says that the call was refused because receipts cannot be stored: if
 	// many receipts are waiting, the recorder drops this one.
 	Refused bool `json:"-"`
+
+	// body and detail are the receipt as it is stored, once it is encoded, but for its
+	// number.
+	body, detail []byte
 }
 
 // MaxPreview is the maximum length of a preview, in bytes.

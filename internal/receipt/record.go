@@ -1,9 +1,11 @@
 package receipt
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -57,6 +59,32 @@ type detail struct {
 	Message     string                       `json:"message,omitempty"`
 	Hint        string                       `json:"hint,omitempty"`
 	Details     map[string]any               `json:"details,omitempty"`
+}
+
+// noSeq stands for the number of a receipt in a body that is encoded before its number is
+// known.
+const noSeq = -1
+
+// encode encodes the receipt once, for the journal and for the store.
+func (r *Draft) encode() (err error) {
+	if r.body != nil {
+		return nil
+	}
+	plain := r.Receipt
+	plain.Seq, plain.Hash = noSeq, ""
+	if r.body, r.detail, err = encode(plain); err != nil {
+		return fmt.Errorf("encode the receipt of call %s: %w", r.ID, err)
+	}
+	return nil
+}
+
+// numbered returns the encoded body with its number. What follows the number is our own and
+// has no other one.
+func (r *Draft) numbered(seq int64) []byte {
+	const without = `,"seq":-1`
+	at := bytes.LastIndex(r.body, []byte(without))
+	body := append(make([]byte, 0, len(r.body)+20), r.body[:at]...)
+	return append(strconv.AppendInt(append(body, `,"seq":`...), seq, 10), r.body[at+len(without):]...)
 }
 
 // encode never fails because of values that a tool or caller has put into a

@@ -115,7 +115,7 @@ func (s *Store) appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt
 			continue
 		}
 		var k receipt.Record
-		if end, k, err = end.Next(&r.Receipt); err != nil {
+		if end, k, err = end.NextDraft(r); err != nil {
 			return err
 		}
 		c := columnsOf(&r.Receipt)
