@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
-)
 
-// pythonKeywords cannot be names of keyword arguments.
-var pythonKeywords = strings.Fields(`False None True and as assert async await break class continue def del elif else except finally for from
-global if import in is lambda nonlocal not or pass raise return try while with yield`)
+	"github.com/toolroom/toolroom/internal/reserved"
+)
 
 // pythonCall returns a call in Python, with keyword arguments if the names permit it.
 func pythonCall(e *Entry, args json.RawMessage) string {
@@ -41,7 +38,7 @@ func pythonKeywordArguments(in *json.Decoder) (text string, ok bool) {
 		if err != nil || !isText || in.Decode(&value) != nil {
 			return "", false
 		}
-		if !isIdentifier(strings.ToLower(name)) || slices.Contains(pythonKeywords, name) {
+		if !isIdentifier(strings.ToLower(name)) || reserved.PythonKeyword(name) {
 			return "", false
 		}
 		parts = append(parts, name+"="+pythonLiteral(value))

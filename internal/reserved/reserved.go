@@ -18,9 +18,12 @@ agents browser cron file google k8s media memory message minio process sessions 
 const functions = `tools mcp cli call_tool run search_tools describe_tool run_chain artifacts results progress log print
 ToolError Handle`
 
-// pythonWords are the keywords of Python 3.14 and the builtins that programs use.
-const pythonWords = `False None True and as assert async await break case class continue def del elif else except finally for from global if
-import in is lambda match nonlocal not or pass raise return try type while with yield
+// pythonKeywords are the words of Python 3.14 that name nothing in a program.
+const pythonKeywords = `False None True and as assert async await break class continue def del elif else except finally for from global if
+import in is lambda nonlocal not or pass raise return try while with yield`
+
+// pythonBuiltins are the builtins that programs use, and the words that are keywords in some places.
+const pythonBuiltins = `case match type
 abs aiter all anext any ascii bin bool breakpoint bytearray bytes callable chr classmethod compile complex copyright credits delattr dict dir
 divmod enumerate eval exec exit filter float format frozenset getattr globals hasattr hash help hex id input int isinstance issubclass iter
 len license list locals map max memoryview min next object oct open ord pow property quit range repr reversed round set setattr slice sorted
@@ -48,7 +51,8 @@ var (
 	ofBuiltins        = set(builtins)
 	ofFunctions       = set(functions)
 	ofFoldedFunctions = set(strings.ToLower(functions))
-	ofPython          = set(pythonWords)
+	ofPythonKeywords  = set(pythonKeywords)
+	ofPython          = set(pythonKeywords + " " + pythonBuiltins)
 	ofJavaScript      = set(javaScriptWords)
 	ofMembers         = set(members)
 	ofFree            = set(free)
@@ -119,6 +123,10 @@ func Words(language string) map[string]string {
 	}
 	return taken
 }
+
+// PythonKeyword reports whether a name cannot be that of a method, parameter or variable in
+// Python.
+func PythonKeyword(name string) bool { return ofPythonKeywords[name] }
 
 // Identifier returns a name as programs write it: characters other than letters, digits and
 // underscores become underscores.

@@ -4,10 +4,10 @@ import (
 	_ "embed"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/reserved"
 )
 
 //go:embed surface.py
@@ -43,7 +43,7 @@ func Python(tools []Tool, awaits bool) string {
 	b.WriteString(spacesText.String())
 	b.WriteString("\nclass _Tools:\n    def __getitem__(self, namespace: str) -> Any: ...\n")
 	for _, group := range groups {
-		if !isKeyword(group[0].Namespace) {
+		if !reserved.PythonKeyword(group[0].Namespace) {
 			fmt.Fprintf(&b, "    %s: _%[1]s\n", group[0].Namespace)
 		}
 	}
@@ -55,14 +55,14 @@ func Python(tools []Tool, awaits bool) string {
 		}
 		b.WriteString("    def __getitem__(self, namespace: str) -> Any: ...\n")
 		for _, group := range groups {
-			if root.has(group[0]) && !isKeyword(group[0].Namespace) {
+			if root.has(group[0]) && !reserved.PythonKeyword(group[0].Namespace) {
 				fmt.Fprintf(&b, "    %s: _%[1]s\n", group[0].Namespace)
 			}
 		}
 		fmt.Fprintf(&b, "\n%s: %s\n", root.name, root.class)
 	}
 	for _, group := range groups {
-		if group[0].Global && !isKeyword(group[0].Namespace) {
+		if group[0].Global && !reserved.PythonKeyword(group[0].Namespace) {
 			fmt.Fprintf(&b, "%s: _%[1]s\n", group[0].Namespace)
 		}
 	}
@@ -97,11 +97,6 @@ class ` + PythonAnswer + `(Generic[_T]):
 
 var pythonName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-const pythonKeywords = `False None True and as assert async await break class continue def del elif else except finally for from
-global if import in is lambda nonlocal not or pass raise return try while with yield`
-
-func isKeyword(name string) bool { return slices.Contains(strings.Fields(pythonKeywords), name) }
-
 // program writes how the program itself is called.
 func (p *python) program(b *strings.Builder) {
 	result := "Command"
@@ -112,7 +107,7 @@ func (p *python) program(b *strings.Builder) {
 }
 
 func (p *python) tool(b *strings.Builder, t Tool) {
-	if isKeyword(t.Name) {
+	if reserved.PythonKeyword(t.Name) {
 		fmt.Fprintf(b, "    # %s is a keyword: tools[%q][%q](...)\n    pass\n", t.Name, t.Namespace, t.Name)
 		return
 	}
@@ -155,7 +150,7 @@ func (p *python) parameters(t Tool, name string) string {
 	}
 	var required, optional []string
 	for _, f := range input.fields {
-		if !pythonName.MatchString(f.name) || isKeyword(f.name) || f.name == "self" {
+		if !pythonName.MatchString(f.name) || reserved.PythonKeyword(f.name) || f.name == "self" {
 			return "values: " + p.kind(input, name+"_values") + " | Any = ..., *words: Any, **more: Any" // in order, or by name if Python can
 		}
 		text := f.name + ": " + p.kind(f.kind, name+"_"+f.name)
