@@ -82,8 +82,11 @@ func Export(ctx context.Context, store Store, key SigningKey, sel Selection, out
 	if first.Seq > 0 {
 		m.Checkpoint = &first
 	}
-	if m.Before, err = before(ctx, store, first, from); err != nil {
+	if m.Before, err = linkAt(ctx, store, first, from-1); err != nil {
 		return nil, err
+	}
+	if m.Before.Seq != from-1 {
+		return nil, Broken("", from-1, "it is missing")
 	}
 	digest := sha256.New()
 	lines := bufio.NewWriter(io.MultiWriter(out, digest))
@@ -120,19 +123,17 @@ func Export(ctx context.Context, store Store, key SigningKey, sel Selection, out
 	return m, writeLine(out, sealed{text, key.sign(manifestContext, text)})
 }
 
-// before is the link that a record's hash builds on.
-func before(ctx context.Context, store Store, first Checkpoint, from int64) (Chain, error) {
-	if from == first.Seq+1 {
+// linkAt returns the link of a receipt of a store whose chain begins after first; the zero
+// Chain if the store does not have it.
+func linkAt(ctx context.Context, store Store, first Checkpoint, seq int64) (Chain, error) {
+	if seq == first.Seq {
 		return first.Chain(), nil
 	}
-	records, err := store.ReceiptRecords(ctx, from-2, 1)
-	if err != nil {
+	records, err := store.ReceiptRecords(ctx, seq-1, 1)
+	if err != nil || len(records) == 0 || records[0].Seq != seq {
 		return Chain{}, err
 	}
-	if len(records) == 0 || records[0].Seq != from-1 {
-		return Chain{}, Broken("", from-1, "it is missing")
-	}
-	return Chain{Seq: records[0].Seq, Hash: records[0].Hash}, nil
+	return Chain{Seq: seq, Hash: records[0].Hash}, nil
 }
 
 // CheckAgainst reports whether the receipts of an export are still what a store
@@ -148,20 +149,12 @@ func CheckAgainst(ctx context.Context, store Store, exported Manifest) error {
 		return Broken("", head.Seq+1, fmt.Sprintf("the export has receipts up to %d, and the store ends here", last.Seq))
 	case first.Seq > last.Seq:
 		return toolroom.Errorf(toolroom.CodeUnsupported, "receipts up to %d were removed since the export, which ends at %d: they cannot be compared", first.Seq, last.Seq)
-	case first.Seq == last.Seq:
-		if first.Hash != last.Hash {
-			return Broken("", last.Seq, "the store has another receipt there than the export")
-		}
-		return nil
 	}
-	records, err := store.ReceiptRecords(ctx, last.Seq-1, 1)
-	if err != nil {
-		return err
+	stored, err := linkAt(ctx, store, first, last.Seq)
+	if err == nil && stored != last {
+		err = Broken("", last.Seq, "the store has another receipt there than the export")
 	}
-	if len(records) == 0 || records[0].Seq != last.Seq || records[0].Hash != last.Hash {
-		return Broken("", last.Seq, "the store has another receipt there than the export")
-	}
-	return nil
+	return err
 }
 
 func writeLine(out io.Writer, v any) error {

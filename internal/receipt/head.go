@@ -84,15 +84,10 @@ func (c Chain) isIn(ctx context.Context, s Store) error {
 		return e.WithHint("restore toolroom.db with its -wal file; if you restored a backup on purpose, remove receipts.head")
 	case first.Seq > c.Seq:
 		return nil // it was removed on purpose, and the checkpoint is signed
-	case (Chain{first.Seq, first.Hash}) == c:
-		return nil
 	}
-	records, err := s.ReceiptRecords(ctx, c.Seq-1, 1)
-	if err != nil {
-		return err
+	stored, err := linkAt(ctx, s, first, c.Seq)
+	if err == nil && stored != c {
+		err = Broken("", c.Seq, "it is not the one that was noted in receipts.head: the store was written anew")
 	}
-	if len(records) == 0 || records[0].Seq != c.Seq || records[0].Hash != c.Hash {
-		return Broken("", c.Seq, "it is not the one that was noted in receipts.head: the store was written anew")
-	}
-	return nil
+	return err
 }
