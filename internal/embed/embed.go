@@ -295,13 +295,3 @@ func (s *Service) Failure() error {
 	defer s.mu.Unlock()
 	return s.failed
 }
-
-// Cosine returns the cosine of two vectors of length 1 and the same dimension.
-func Cosine(a, b []float32) float32 {
-	var sum float32
-	b = b[:len(a)]
-	for i, x := range a {
-		sum += x * b[i]
-	}
-	return sum
-}

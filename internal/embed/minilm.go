@@ -172,9 +172,6 @@ func (m *Model) fill(w *weights) error {
 	return failed
 }
 
-// Digest is the SHA-256 of the weights, in hex.
-func (m *Model) Digest() string { return m.digest }
-
 // Name identifies the model: vectors of models with one name may be compared.
 func (m *Model) Name() string { return "minilm-" + m.digest[:16] }
 

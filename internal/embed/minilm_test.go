@@ -311,10 +311,10 @@ func TestWeightsThatWereExchangedAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadModel(t.Context(), dir, m.Digest()); err != nil {
+	if _, err := LoadModel(t.Context(), dir, m.digest); err != nil {
 		t.Error(err)
 	}
-	if _, err := LoadModel(t.Context(), dir, OfficialModel); err == nil || !strings.Contains(err.Error(), m.Digest()) {
+	if _, err := LoadModel(t.Context(), dir, OfficialModel); err == nil || !strings.Contains(err.Error(), m.digest) {
 		t.Errorf("other weights: %v", err)
 	}
 }

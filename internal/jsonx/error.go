@@ -13,8 +13,6 @@ import (
 
 // A SyntaxError says why a document is refused and where.
 type SyntaxError struct {
-	// Offset counts the bytes before the place.
-	Offset int
 	// Line and Column start at 1; Column counts code points, not bytes.
 	Line, Column int
 	// Pointer is the RFC 6901 pointer of the value or member at fault, empty
@@ -44,7 +42,6 @@ func newSyntaxError(data []byte, offset int, pointer, reason, hint string) *Synt
 		line = before[i+1:]
 	}
 	return &SyntaxError{
-		Offset:  offset,
 		Line:    1 + strings.Count(string(before), "\n"),
 		Column:  1 + utf8.RuneCount(line),
 		Pointer: pointer,

@@ -79,20 +79,6 @@ type Elevated interface {
 	Elevations(ctx context.Context, subject string, now time.Time) ([]*Elevation, error)
 }
 
-// Elevations stores elevations. Its methods are safe for concurrent use, also by
-// several processes on one store.
-type Elevations interface {
-	Elevated
-	// AddElevation stores a new elevation.
-	AddElevation(ctx context.Context, e *Elevation) error
-	// EndElevation revokes an elevation. It returns not_found if the elevation is
-	// not in force.
-	EndElevation(ctx context.Context, id string, now time.Time) error
-	// ExpireElevations ends the elevations whose time is over at now, so that they are not
-	// in force again if the clock is set back.
-	ExpireElevations(ctx context.Context, now time.Time) error
-}
-
 type sensitive struct {
 	tools   rules
 	confirm bool

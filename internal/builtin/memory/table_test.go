@@ -48,7 +48,7 @@ func TestVectorsAreKeptSharedAndRemoved(t *testing.T) {
 		for i, text := range texts {
 			if slot, ok := table.slots[text]; ok {
 				have = append(have, i)
-				if got, exact := table.cosine(slot, vectors[i]), embed.Cosine(vectors[i], vectors[i]); got < exact-0.01 || table.distance(slot, table.sketch(vectors[i])) > 2 {
+				if got, exact := table.cosine(slot, vectors[i]), cosine(vectors[i], vectors[i]); got < exact-0.01 || table.distance(slot, table.sketch(vectors[i])) > 2 {
 					t.Errorf("%s: vector %d is %v near itself", name, i, got)
 				}
 			}
@@ -190,4 +190,12 @@ func (c *clustered) Name() string { return "clustered" }
 
 func (c *clustered) Embed(_ context.Context, texts []string) ([][]float32, error) {
 	return c.some(len(texts)), nil
+}
+
+// cosine returns the exact cosine of two vectors of length 1.
+func cosine(a, b []float32) (sum float32) {
+	for i, x := range a {
+		sum += x * b[i]
+	}
+	return sum
 }

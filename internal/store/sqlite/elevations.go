@@ -8,7 +8,7 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
-// AddElevation implements [policy.Elevations].
+// AddElevation stores a new elevation durably.
 func (s *Store) AddElevation(ctx context.Context, e *policy.Elevation) error {
 	_, err := s.writer.ExecContext(ctx, `INSERT INTO elevations
 		(id, subject, agent, tools, by, reason, created, expires, ended)
@@ -20,7 +20,7 @@ func (s *Store) AddElevation(ctx context.Context, e *policy.Elevation) error {
 	return s.fail(ctx, "store an elevation", err)
 }
 
-// Elevations implements [policy.Elevations].
+// Elevations implements [policy.Elevated].
 func (s *Store) Elevations(ctx context.Context, subject string, now time.Time) ([]*policy.Elevation, error) {
 	const query = `SELECT id, subject, agent, tools, by, reason, created, expires, ended FROM elevations
 		WHERE expires > ? AND ended = 0 AND (? = '' OR subject = ?) ORDER BY seq`
@@ -28,7 +28,8 @@ func (s *Store) Elevations(ctx context.Context, subject string, now time.Time) (
 	return list, s.fail(ctx, "read elevations", err)
 }
 
-// EndElevation implements [policy.Elevations].
+// EndElevation revokes an elevation. The error is not_found if the elevation is not in
+// force.
 func (s *Store) EndElevation(ctx context.Context, id string, now time.Time) error {
 	none := toolroom.Errorf(toolroom.CodeNotFound, "no elevation %q is in force", id).
 		WithCLIHint("list elevations: toolroom policy elevate")
@@ -36,7 +37,8 @@ func (s *Store) EndElevation(ctx context.Context, id string, now time.Time) erro
 		"UPDATE elevations SET ended = ? WHERE id = ? AND ended = 0 AND expires > ?", instant(now), id, instant(now))
 }
 
-// ExpireElevations implements [policy.Elevations].
+// ExpireElevations ends the elevations whose time is over at now, so that they are not
+// in force again if the clock is set back.
 func (s *Store) ExpireElevations(ctx context.Context, now time.Time) error {
 	return s.exec(ctx, "end expired elevations", "UPDATE elevations SET ended = expires WHERE ended = 0 AND expires <= ?", instant(now))
 }
