@@ -6,7 +6,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/module"
 	"github.com/toolroom/toolroom/internal/engine/py"
 	"github.com/toolroom/toolroom/internal/guest"
-	"github.com/toolroom/toolroom/internal/netjail/launch"
+	"github.com/toolroom/toolroom/internal/lockdown"
 )
 
 // RunHelper runs this program as a helper process, if a room has started it as one: as a
@@ -24,8 +24,8 @@ func RunHelper(args []string) (code int, ok bool) {
 	switch args[0] {
 	case guest.MainArg:
 		return guest.Main(args[1:]), true
-	case launch.Arg:
-		return launch.Main(args[1:]), true
+	case lockdown.JailArg:
+		return lockdown.JailMain(args[1:]), true
 	case module.WorkerArg:
 		return module.Worker(context.Background(), args[1:]), true
 	case py.WorkerArg:

@@ -13,7 +13,6 @@ import (
 	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/netjail"
-	"github.com/toolroom/toolroom/internal/netjail/launch"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/restrict"
 )
@@ -89,7 +88,7 @@ func (a *App) enforces() bool {
 		scratch := a.scratch()
 		j := &netjail.Jail{Launcher: a.launcher(), Binds: []lockdown.Bind{{Source: scratch, Target: scratch}}}
 		// Without arguments the helper only prints how it is used.
-		p, err := j.Start(proc.Spec{Command: a.o.Helper, Args: []string{launch.Arg}, Owner: a.owner, Stderr: io.Discard})
+		p, err := j.Start(proc.Spec{Command: a.o.Helper, Args: []string{lockdown.JailArg}, Owner: a.owner, Stderr: io.Discard})
 		if err != nil {
 			a.log.Debug("rules cannot be enforced on programs without a sandbox", "error", err)
 			return

@@ -17,7 +17,6 @@ import (
 	"github.com/toolroom/toolroom/internal/guest/pod"
 	"github.com/toolroom/toolroom/internal/guest/vm"
 	"github.com/toolroom/toolroom/internal/lockdown"
-	"github.com/toolroom/toolroom/internal/netjail/launch"
 )
 
 // Main is the main function of toolroom-guest, which may also be part of a larger
@@ -29,8 +28,8 @@ func Main(args []string) int {
 	if len(args) > 0 && args[0] == lockdown.InitArg {
 		return lockdown.Main()
 	}
-	if len(args) > 0 && args[0] == launch.Arg {
-		return launch.Main(args[1:])
+	if len(args) > 0 && args[0] == lockdown.JailArg {
+		return lockdown.JailMain(args[1:])
 	}
 	if len(args) > 0 && args[0] == vm.Arg {
 		return vm.Main()

@@ -63,6 +63,9 @@ func Sweep() int { return 0 }
 // Main returns an exit code for misuse: there are no sandboxes on this system.
 func Main() int { return 2 }
 
+// JailMain returns an exit code for misuse: there is no launcher on this system.
+func JailMain([]string) int { return 2 }
+
 // Process is a started program. There are none on this system.
 type Process struct{}
 

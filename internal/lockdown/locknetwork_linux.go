@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LockNetwork limits this process, and the program that it executes, to TCP, UDP
+// lockNetwork limits this process, and the program that it executes, to TCP, UDP
 // and netlink sockets, so that in its own network namespace it reaches nothing but
 // that namespace. A network namespace does not confine named Unix sockets, such as
 // those of Docker or D-Bus, or sockets of virtual machines. Pairs of connected
-// sockets stay allowed. LockNetwork must be called on the thread that will execute
+// sockets stay allowed. It must be called on the thread that will execute
 // the program.
-func LockNetwork() error {
+func lockNetwork() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MountOver mounts the binds over what is there, in order, in this process's own mount
+// mountOver mounts the binds over what is there, in order, in this process's own mount
 // namespace, and enters its working folder anew. Device nodes stay usable. A bind of "/"
 // must be read-only, and makes the root itself so, without what is mounted on it.
 //
 // The process must give up CAP_SYS_ADMIN afterwards. In a user namespace within this one,
 // the kernel keeps these mounts together, so that nobody can take one away.
-func MountOver(binds []Bind) error {
+func mountOver(binds []Bind) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}

@@ -3,7 +3,7 @@
 // such a program runs in its own network namespace. The only way out is an HTTP proxy
 // inside, which the server serves through an egress guard:
 //
-//	server ── clone into a namespace ──▶ launcher (package launch)
+//	server ── clone into a namespace ──▶ launcher ([lockdown.JailMain])
 //	   ▲                                   │ makes the proxy's socket inside,
 //	   └── accepts on that socket ◀────────┘ hands it over, executes the program
 //
@@ -21,7 +21,7 @@ import (
 
 // Jail configures the network of a program.
 type Jail struct {
-	// Launcher is the command whose main calls [launch.Main]; a small binary starts
+	// Launcher is the command whose main calls [lockdown.JailMain]; a small binary starts
 	// programs sooner. Without it nothing can be started.
 	Launcher []string
 	// Guard decides about every connection of the program; nil allows none.

@@ -20,7 +20,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/egress"
-	"github.com/toolroom/toolroom/internal/netjail/launch"
+	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
@@ -46,7 +46,7 @@ func (j *Jail) Start(s proc.Spec) (*proc.Process, error) {
 
 	fd := 3 + len(s.Files)
 	s.Files = append(s.Files[:len(s.Files):len(s.Files)], theirs)
-	s.Args = slices.Concat(j.Launcher[1:], []string{launch.Arg, strconv.Itoa(fd), program, s.Command}, s.Args)
+	s.Args = slices.Concat(j.Launcher[1:], []string{lockdown.JailArg, strconv.Itoa(fd), program, s.Command}, s.Args)
 	s.Command, s.Namespaces = j.Launcher[0], j.namespaces
 	p, err := proc.Start(s)
 	theirs.Close()
@@ -54,7 +54,7 @@ func (j *Jail) Start(s proc.Spec) (*proc.Process, error) {
 		return nil, unavailable(err)
 	}
 	// An error means that the launcher has ended, which receive reports.
-	_ = json.NewEncoder(ours).Encode(launch.Order{HostNetwork: j.HostNetwork, Guarded: j.guarded(), Binds: j.Binds})
+	_ = json.NewEncoder(ours).Encode(lockdown.JailOrder{HostNetwork: j.HostNetwork, Guarded: j.guarded(), Binds: j.Binds})
 	_ = ours.CloseWrite()
 	listener, err := receive(ours)
 	if err != nil {
@@ -138,7 +138,7 @@ func receive(conn *net.UnixConn) (listener net.Listener, err error) {
 			}
 			return listener, nil // the launcher's end was closed on exec
 		}
-		var message launch.Message
+		var message lockdown.JailMessage
 		if err := json.Unmarshal(text[:n], &message); err != nil {
 			return listener, unavailable(err)
 		}

@@ -24,7 +24,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/egress"
-	"github.com/toolroom/toolroom/internal/netjail/launch"
+	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
@@ -33,8 +33,8 @@ const attackArg = "__attack"
 
 func TestMain(m *testing.M) {
 	switch {
-	case len(os.Args) > 1 && os.Args[1] == launch.Arg:
-		os.Exit(launch.Main(os.Args[2:]))
+	case len(os.Args) > 1 && os.Args[1] == lockdown.JailArg:
+		os.Exit(lockdown.JailMain(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == attackArg:
 		_ = json.NewEncoder(os.Stdout).Encode(attack(os.Args[2], os.Args[3]))
 		os.Exit(0)

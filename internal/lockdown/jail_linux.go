@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-package launch
+package lockdown
 
 import (
 	"encoding/json"
@@ -12,16 +12,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
-// Main runs the launcher; args are the arguments after [Arg]. It returns only if the
+// JailMain runs the launcher; args are the arguments after [JailArg]. It returns only if the
 // program cannot be executed.
-func Main(args []string) int {
+func JailMain(args []string) int {
 	runtime.LockOSThread()
 	if len(args) < 3 {
-		fmt.Fprintln(os.Stderr, Arg+" is used by toolroom to start programs without a network; it is not a command")
+		fmt.Fprintln(os.Stderr, JailArg+" is used by toolroom to start programs without a network; it is not a command")
 		return 2
 	}
 	fd, err := strconv.Atoi(args[0])
@@ -29,9 +28,9 @@ func Main(args []string) int {
 		return 2
 	}
 	unix.CloseOnExec(fd)
-	message := Message{Error: args[1], Missing: true}
+	message := JailMessage{Error: args[1], Missing: true}
 	if err := execute(fd, args[1], args[2:]); !errors.Is(err, errMissing) {
-		message = Message{Error: err.Error()}
+		message = JailMessage{Error: err.Error()}
 	}
 	text, _ := json.Marshal(message)
 	_, _ = unix.Write(fd, text)
@@ -45,13 +44,13 @@ func execute(fd int, program string, argv []string) error {
 		return fmt.Errorf("read the order: %w", err)
 	}
 	if len(do.Binds) > 0 {
-		if err := lockdown.MountOver(do.Binds); err != nil {
+		if err := mountOver(do.Binds); err != nil {
 			return err
 		}
 	}
 	env := os.Environ()
 	if !do.HostNetwork {
-		if err := lockdown.LoopbackUp(); err != nil {
+		if err := LoopbackUp(); err != nil {
 			return fmt.Errorf("bring up the loopback: %w", err)
 		}
 		env = proc.WithoutProxy(env)
@@ -66,7 +65,7 @@ func execute(fd int, program string, argv []string) error {
 	if err := giveUpRights(); err != nil {
 		return err
 	}
-	if err := lockdown.LockNetwork(); err != nil {
+	if err := lockNetwork(); err != nil {
 		return err
 	}
 	if err := unix.Exec(program, argv, env); errors.Is(err, unix.ENOENT) {
@@ -79,7 +78,7 @@ func execute(fd int, program string, argv []string) error {
 var errMissing = errors.New("there is no such program")
 
 // readOrder reads the order. The socket stays open for what is sent back.
-func readOrder(fd int) (do Order, err error) {
+func readOrder(fd int) (do JailOrder, err error) {
 	var text []byte
 	piece := make([]byte, 64<<10)
 	for {
@@ -98,42 +97,36 @@ func readOrder(fd int) (do Order, err error) {
 // handOver makes a listening socket in this namespace and sends it to the server. A socket
 // stays in the namespace in which it was made.
 func handOver(fd int) (port int, err error) {
-	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	s, err := listenOn(0)
 	if err != nil {
 		return 0, err
 	}
 	defer unix.Close(s)
-	if err := unix.Bind(s, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		return 0, err
-	}
-	if err := unix.Listen(s, 128); err != nil {
-		return 0, err
-	}
 	address, err := unix.Getsockname(s)
 	if err != nil {
 		return 0, err
 	}
-	text, err := json.Marshal(Message{Proxy: true})
+	text, err := json.Marshal(JailMessage{Proxy: true})
 	if err != nil {
 		return 0, err
 	}
 	return address.(*unix.SockaddrInet4).Port, unix.Sendmsg(fd, text, unix.UnixRights(s), nil, 0)
 }
 
-// kept are the capabilities that root inside needs to use the same files as outside. They
+// jailRights are the capabilities that root inside needs to use the same files as outside. They
 // apply in the program's own namespace only.
-var kept = []uintptr{
+var jailRights = []uintptr{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_SETUID, unix.CAP_SETGID,
 }
 
-// giveUpRights drops all capabilities except those in kept, permanently, even if the
+// giveUpRights drops all capabilities except those in jailRights, permanently, even if the
 // program is root inside.
 func giveUpRights() error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return fmt.Errorf("clear ambient capabilities: %w", err)
 	}
 	keep := map[uintptr]bool{}
-	for _, c := range kept {
+	for _, c := range jailRights {
 		keep[c] = true
 	}
 	for c := range uintptr(unix.CAP_LAST_CAP + 1) {
