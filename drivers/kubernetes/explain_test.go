@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/guest/pod"
+	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -91,18 +91,18 @@ func TestEnforcementIsDerivedFromTheInspections(t *testing.T) {
 	eth := []string{"eth0"}
 	for _, tt := range []struct {
 		name, lack   string
-		closed, open pod.Inspection
+		closed, open guest.PodInspection
 		enforced     bool
 		text         string
 	}{
-		{"no interfaces", "", pod.Inspection{}, pod.Inspection{}, true, "Pods have no network"},
-		{"a policy that is kept", "", pod.Inspection{Interfaces: eth}, pod.Inspection{Interfaces: eth, Reached: []string{"a:1"}}, true, "did not reach"},
-		{"one that refuses", "", pod.Inspection{Interfaces: eth, Refused: []string{"a:1"}}, pod.Inspection{Interfaces: eth, Reached: []string{"a:1"}}, true, "did not reach"},
-		{"none that is kept", "", pod.Inspection{Interfaces: eth, Reached: []string{"a:1"}}, pod.Inspection{Interfaces: eth, Reached: []string{"a:1"}}, false, "reached a:1"},
-		{"only refusals", "", pod.Inspection{Interfaces: eth, Refused: []string{"a:1"}}, pod.Inspection{Interfaces: eth, Refused: []string{"a:1"}}, false, "an answer from a:1"},
-		{"no refusal more", "", pod.Inspection{Interfaces: eth}, pod.Inspection{Interfaces: eth, Refused: []string{"a:1"}}, true, "got no answer"},
-		{"nothing to be seen", "", pod.Inspection{Interfaces: eth}, pod.Inspection{Interfaces: eth}, false, "cannot tell"},
-		{"no policy", "may not make", pod.Inspection{Interfaces: eth}, pod.Inspection{Interfaces: eth, Reached: []string{"a:1"}}, false, "may not make"},
+		{"no interfaces", "", guest.PodInspection{}, guest.PodInspection{}, true, "Pods have no network"},
+		{"a policy that is kept", "", guest.PodInspection{Interfaces: eth}, guest.PodInspection{Interfaces: eth, Reached: []string{"a:1"}}, true, "did not reach"},
+		{"one that refuses", "", guest.PodInspection{Interfaces: eth, Refused: []string{"a:1"}}, guest.PodInspection{Interfaces: eth, Reached: []string{"a:1"}}, true, "did not reach"},
+		{"none that is kept", "", guest.PodInspection{Interfaces: eth, Reached: []string{"a:1"}}, guest.PodInspection{Interfaces: eth, Reached: []string{"a:1"}}, false, "reached a:1"},
+		{"only refusals", "", guest.PodInspection{Interfaces: eth, Refused: []string{"a:1"}}, guest.PodInspection{Interfaces: eth, Refused: []string{"a:1"}}, false, "an answer from a:1"},
+		{"no refusal more", "", guest.PodInspection{Interfaces: eth}, guest.PodInspection{Interfaces: eth, Refused: []string{"a:1"}}, true, "got no answer"},
+		{"nothing to be seen", "", guest.PodInspection{Interfaces: eth}, guest.PodInspection{Interfaces: eth}, false, "cannot tell"},
+		{"no policy", "may not make", guest.PodInspection{Interfaces: eth}, guest.PodInspection{Interfaces: eth, Reached: []string{"a:1"}}, false, "may not make"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -123,8 +123,8 @@ func TestEnforcementIsDerivedFromTheInspections(t *testing.T) {
 
 func TestALimitOfProcessesBelowTheNodesIsRefused(t *testing.T) {
 	t.Parallel()
-	node := findingsOf("", pod.Inspection{Processes: 100}, pod.Inspection{})
-	unlimited := findingsOf("", pod.Inspection{}, pod.Inspection{})
+	node := findingsOf("", guest.PodInspection{Processes: 100}, guest.PodInspection{})
+	unlimited := findingsOf("", guest.PodInspection{}, guest.PodInspection{})
 	for _, tt := range []struct {
 		findings *findings
 		spec     sandbox.Spec

@@ -15,7 +15,6 @@ import (
 
 	"github.com/toolroom/toolroom/drivers/image"
 	"github.com/toolroom/toolroom/internal/guest"
-	"github.com/toolroom/toolroom/internal/guest/pod"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -98,7 +97,7 @@ func podFor(s sandbox.Spec, o Options, id string) *corev1.Pod {
 func containerFor(s sandbox.Spec, o Options) corev1.Container {
 	c := corev1.Container{
 		Name: container, Image: cmp.Or(s.Image, o.Image), ImagePullPolicy: pullPolicy(o),
-		Command:                []string{guestPath(o), pod.Arg},
+		Command:                []string{guestPath(o), guest.PodArg},
 		WorkingDir:             workFolder,
 		Env:                    environment(s),
 		Resources:              resources(s),

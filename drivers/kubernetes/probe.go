@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/guest/pod"
+	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -70,7 +70,7 @@ func refusal(err error) sandbox.Probe {
 // inspect runs both Pods concurrently.
 func (d *Driver) inspect(ctx context.Context, c *cluster) (*findings, error) {
 	type answer struct {
-		inspection pod.Inspection
+		inspection guest.PodInspection
 		err        error
 	}
 	answers := make(chan answer)
@@ -90,18 +90,18 @@ func (d *Driver) inspect(ctx context.Context, c *cluster) (*findings, error) {
 const inspectTimeout = 30 * time.Second
 
 // inspectFrom inspects a Pod with a network (open), or a Pod like those of programs.
-func (d *Driver) inspectFrom(ctx context.Context, c *cluster, open bool) (_ pod.Inspection, err error) {
+func (d *Driver) inspectFrom(ctx context.Context, c *cluster, open bool) (_ guest.PodInspection, err error) {
 	b := &instance{cluster: c, id: newID(), job: d.o.Job}
 	p := podFor(sandbox.Spec{Run: "probe", Profile: sandbox.Standard, Limits: sandbox.Limits{Wall: inspectTimeout, Memory: 128 << 20}}, d.o, b.id)
 	if open {
 		delete(p.Labels, networkLabel)
 	}
 	p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{
-		Name:      pod.NodeEnv,
+		Name:      guest.PodNodeEnv,
 		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.hostIP"}},
 	})
 	if err := d.run(ctx, b, p); err != nil {
-		return pod.Inspection{}, err
+		return guest.PodInspection{}, err
 	}
 	defer func() { // the Pod has reported everything, so do not wait for its end
 		err = errors.Join(err, ignoreNotFound(b.delete(context.WithoutCancel(ctx))))
@@ -109,16 +109,16 @@ func (d *Driver) inspectFrom(ctx context.Context, c *cluster, open bool) (_ pod.
 	ctx, done := context.WithTimeout(ctx, inspectTimeout)
 	defer done()
 	var out, errs bytes.Buffer
-	if err := c.exec(ctx, b.pod, []string{guestPath(d.o), pod.InspectArg}, nil, &out, &errs); err != nil {
-		return pod.Inspection{}, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: inspect the cluster from a Pod: %w: %s", err, bytes.TrimSpace(errs.Bytes())).
+	if err := c.exec(ctx, b.pod, []string{guestPath(d.o), guest.PodInspectArg}, nil, &out, &errs); err != nil {
+		return guest.PodInspection{}, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: inspect the cluster from a Pod: %w: %s", err, bytes.TrimSpace(errs.Bytes())).
 			WithHint("the guest in the image may belong to an older Toolroom: rebuild the image")
 	}
-	var f pod.Inspection
+	var f guest.PodInspection
 	return f, json.Unmarshal(out.Bytes(), &f)
 }
 
 // findingsOf derives the limits from both inspections.
-func findingsOf(policyLack string, closed, open pod.Inspection) *findings {
+func findingsOf(policyLack string, closed, open guest.PodInspection) *findings {
 	cgroup := "cgroup " + closed.Cgroup
 	f := &findings{languages: closed.Languages, lacks: map[sandbox.Limit]string{}, holds: map[sandbox.Limit]string{
 		sandbox.LimitWall:   "deletion of the Pod",
@@ -130,7 +130,7 @@ func findingsOf(policyLack string, closed, open pod.Inspection) *findings {
 		f.processes = n
 		f.holds[sandbox.LimitPIDs] = fmt.Sprintf("%s, %d processes of a Pod by its kubelet", cgroup, n)
 	} else {
-		f.lacks[sandbox.LimitPIDs] = fmt.Sprintf("a Pod cannot limit its processes, and its kubelet allows %d or more: set podPidsLimit there", pod.MostProcesses)
+		f.lacks[sandbox.LimitPIDs] = fmt.Sprintf("a Pod cannot limit its processes, and its kubelet allows %d or more: set podPidsLimit there", guest.MostPodProcesses)
 	}
 	enforced, text := enforcement(policyLack, closed, open)
 	switch {
@@ -146,7 +146,7 @@ func findingsOf(policyLack string, closed, open pod.Inspection) *findings {
 
 // enforcement reports whether the cluster's network enforces network policies, as far
 // as the inspections have shown.
-func enforcement(policyLack string, closed, open pod.Inspection) (bool, string) {
+func enforcement(policyLack string, closed, open guest.PodInspection) (bool, string) {
 	switch {
 	case len(closed.Interfaces) == 0 && len(open.Interfaces) == 0:
 		return true, "Pods have no network"

@@ -14,7 +14,6 @@ import (
 	"syscall"
 
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
-	"github.com/toolroom/toolroom/internal/guest/pod"
 	"github.com/toolroom/toolroom/internal/guest/vm"
 	"github.com/toolroom/toolroom/internal/lockdown"
 )
@@ -43,8 +42,8 @@ func Main(args []string) int {
 	if len(args) > 0 && args[0] == quickjs.WorkerArg { // this is the smallest binary that can be a worker
 		return quickjs.Main(context.Background(), args[1:])
 	}
-	if len(args) > 0 && args[0] == pod.InspectArg {
-		if err := pod.Inspect(os.Stdout, Languages(installed)); err != nil {
+	if len(args) > 0 && args[0] == PodInspectArg {
+		if err := inspectPod(os.Stdout, Languages(installed)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -54,8 +53,8 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	if len(args) > 0 && args[0] == pod.Arg {
-		return pod.Main()
+	if len(args) > 0 && args[0] == PodArg {
+		return podMain()
 	}
 	if len(args) > 0 {
 		fmt.Fprintf(os.Stderr, "toolroom-guest is started by toolroom inside a sandbox and takes no arguments (got %q)\n", args)

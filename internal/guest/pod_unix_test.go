@@ -1,6 +1,6 @@
 //go:build unix
 
-package pod
+package guest
 
 import (
 	"os"
@@ -31,7 +31,7 @@ func TestOnlyWhatTheNodeHasStartedIsAGuest(t *testing.T) {
 		{"a guest that has ended", "7", "7 (toolroom-guest) Z 0 7 7 0", 0},
 	} {
 		stat(tt.pid, tt.text)
-		if got := guests(proc); got != tt.want {
+		if got := podGuests(proc); got != tt.want {
 			t.Errorf("with %s there are %d guests, not %d", tt.name, got, tt.want)
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package pod
+package guest
 
 import (
 	"bytes"
@@ -13,31 +13,31 @@ import (
 	"time"
 )
 
-// A Pod without a guest, because its Toolroom has died, ends after lonely. Main checks every
-// step.
+// A Pod without a guest, because its Toolroom has died, ends after podLonely.
+// podMain checks every podStep.
 const (
-	lonely = time.Minute
-	step   = 5 * time.Second
+	podLonely = time.Minute
+	podStep   = 5 * time.Second
 )
 
-// Main is the first process of a Pod. It returns when it is signalled, or when there
+// podMain is the first process of a Pod. It returns when it is signalled, or when there
 // has been no guest for a minute; the kernel then kills all other processes.
-func Main() int {
+func podMain() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	orphans := make(chan os.Signal, 1)
 	signal.Notify(orphans, syscall.SIGCHLD)
-	tick := time.NewTicker(step)
+	tick := time.NewTicker(podStep)
 	defer tick.Stop()
 	last := time.Now()
-	for time.Since(last) < lonely {
+	for time.Since(last) < podLonely {
 		select {
 		case <-ctx.Done():
 			return 0
 		case <-orphans:
-			reap()
+			reapPod()
 		case <-tick.C:
-			if guests("/proc") > 0 {
+			if podGuests("/proc") > 0 {
 				last = time.Now()
 			}
 		}
@@ -45,8 +45,8 @@ func Main() int {
 	return 0
 }
 
-// reap reaps ended orphans.
-func reap() {
+// reapPod reaps ended orphans.
+func reapPod() {
 	for {
 		if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); pid <= 0 && err != syscall.EINTR {
 			return
@@ -54,10 +54,10 @@ func reap() {
 	}
 }
 
-// guests returns the number of processes that the node has started in the Pod, besides this
+// podGuests returns the number of processes that the node has started in the Pod, besides this
 // one. They have no parent in it. What a program leaves behind becomes a child of this
 // process, and keeps no Pod alive.
-func guests(proc string) int {
+func podGuests(proc string) int {
 	n := 0
 	processes, _ := filepath.Glob(filepath.Join(proc, "[0-9]*", "stat"))
 	for _, path := range processes {

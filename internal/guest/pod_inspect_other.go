@@ -1,13 +1,13 @@
 //go:build unix && !linux
 
-package pod
+package guest
 
 import (
 	"errors"
 	"io"
 )
 
-// Inspect returns an error: Pods run Linux.
-func Inspect(io.Writer, []string) error {
+// inspectPod returns an error: Pods run Linux.
+func inspectPod(io.Writer, []string) error {
 	return errors.New("toolroom-guest look runs in Pods, which need Linux")
 }

@@ -1,4 +1,4 @@
-package pod
+package guest
 
 import (
 	"bufio"
@@ -23,10 +23,10 @@ import (
 // reachTimeout is the time that an address may take to answer.
 const reachTimeout = 2 * time.Second
 
-// Inspect writes an [Inspection] to w, as JSON, with the languages that the caller
+// inspectPod writes a [PodInspection] to w, as JSON, with the languages that the caller
 // has found. It installs the standard filter on this process.
-func Inspect(w io.Writer, languages []string) error {
-	f := Inspection{Processes: processes(), Cgroup: "v1", Languages: languages}
+func inspectPod(w io.Writer, languages []string) error {
+	f := PodInspection{Processes: podProcesses(), Cgroup: "v1", Languages: languages}
 	// The tree of cgroups is hidden. cgroups(7): version 2 has one line, for hierarchy 0.
 	if groups, err := os.ReadFile("/proc/self/cgroup"); err == nil && bytes.HasPrefix(groups, []byte("0::")) {
 		f.Cgroup = "v2"
@@ -40,7 +40,7 @@ func Inspect(w io.Writer, languages []string) error {
 			f.Interfaces = append(f.Interfaces, i.Name)
 		}
 	}
-	f.reach(known())
+	f.reach(podNeighbours())
 	if err := lockdown.Harden(lockdown.Standard, false); err == nil {
 		_, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 		f.Offline = errors.Is(err, unix.EAFNOSUPPORT)
@@ -48,14 +48,14 @@ func Inspect(w io.Writer, languages []string) error {
 	return json.NewEncoder(w).Encode(f)
 }
 
-// known returns addresses that nearly every Pod with a network reaches: the API
+// podNeighbours returns addresses that nearly every Pod with a network reaches: the API
 // server, the node, and the gateway, which has no listener but refuses connections.
-func known() []string {
+func podNeighbours() []string {
 	var list []string
 	if host := os.Getenv("KUBERNETES_SERVICE_HOST"); host != "" {
 		list = append(list, net.JoinHostPort(host, os.Getenv("KUBERNETES_SERVICE_PORT")))
 	}
-	if node := os.Getenv(NodeEnv); node != "" {
+	if node := os.Getenv(PodNodeEnv); node != "" {
 		list = append(list, net.JoinHostPort(node, "10250"))
 	}
 	if gateway := gateway(); gateway != nil {
@@ -87,7 +87,7 @@ func gateway() net.IP {
 
 // reach dials all addresses concurrently. It skips the Pod's own loopback, which says
 // nothing about the network.
-func (f *Inspection) reach(addresses []string) {
+func (f *PodInspection) reach(addresses []string) {
 	addresses = slices.DeleteFunc(addresses, func(a string) bool {
 		host, _, _ := net.SplitHostPort(a)
 		return net.ParseIP(host).IsLoopback()
@@ -113,12 +113,12 @@ func (f *Inspection) reach(addresses []string) {
 	}
 }
 
-// processes returns the number of children that it can make. The kernel counts ended
+// podProcesses returns the number of children that it can make. The kernel counts ended
 // children until they are waited for.
-func processes() int {
+func podProcesses() int {
 	var children []int
-	for range MostProcesses {
-		pid, err := ended()
+	for range MostPodProcesses {
+		pid, err := forkEnded()
 		if err != 0 {
 			break
 		}
@@ -131,18 +131,18 @@ func processes() int {
 			}
 		}
 	}
-	if len(children) == MostProcesses {
+	if len(children) == MostPodProcesses {
 		return 0
 	}
 	return len(children)
 }
 
-// ended makes a child that exits at once: a forked child of a Go program may only
+// forkEnded makes a child that exits at once: a forked child of a Go program may only
 // make system calls.
 //
 //go:nosplit
 //go:norace
-func ended() (int, syscall.Errno) {
+func forkEnded() (int, syscall.Errno) {
 	pid, _, err := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 	if err == 0 && pid == 0 {
 		for {
