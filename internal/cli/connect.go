@@ -19,16 +19,15 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/clients"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/connect"
-	"github.com/toolroom/toolroom/internal/imports"
 	"github.com/toolroom/toolroom/internal/token"
 )
 
 // connecting is one run of connect.
 type connecting struct {
 	*cli
-	client                            connect.Client
+	client                            clients.Client
 	file, url, set                    string
 	http, takeOver, undo, dryRun, yes bool
 	asJSON                            bool
@@ -53,7 +52,7 @@ With --take-over, the client's other servers become sources of this Toolroom, an
 leave the client's config. Their secrets go to the secret store. Servers that would
 not work unchanged stay where they are.
 
-Clients: ` + strings.Join(connect.Names(), ", "),
+Clients: ` + strings.Join(clients.Names(), ", "),
 		Example: `  toolroom connect
   toolroom connect claude-code
   toolroom connect cursor --take-over --dry-run
@@ -61,17 +60,17 @@ Clients: ` + strings.Join(connect.Names(), ", "),
   toolroom connect codex --http --set review
   toolroom connect claude-code --undo`,
 		Args:      arguments(0, 1),
-		ValidArgs: connect.Names(),
+		ValidArgs: clients.Names(),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				if c.Flags().Changed("undo") || c.Flags().Changed("take-over") {
-					return usage("toolroom connect CLIENT", "name a client: %s", strings.Join(connect.Names(), ", "))
+					return usage("toolroom connect CLIENT", "name a client: %s", strings.Join(clients.Names(), ", "))
 				}
 				return a.listClients(o.asJSON)
 			}
-			found, ok := connect.Find(args[0])
+			found, ok := clients.Find(args[0])
 			if !ok {
-				return usage("one of "+strings.Join(connect.Names(), ", "), "unknown client %q", args[0])
+				return usage("one of "+strings.Join(clients.Names(), ", "), "unknown client %q", args[0])
 			}
 			o.client, o.http = found, o.http || o.url != ""
 			if o.home == "" {
@@ -107,8 +106,8 @@ func (a *cli) listClients(asJSON bool) error {
 	}
 	var entries []entry
 	var rows [][]string
-	for _, c := range connect.Clients() {
-		s := connect.Look(c, connect.Place{Home: a.UserHome}, "")
+	for _, c := range clients.Clients() {
+		s := clients.Look(c, a.UserHome, "")
 		e := entry{Client: c.Name, State: "not found", File: s.File, Servers: orEmpty(s.Servers)}
 		switch {
 		case s.Problem != nil:
@@ -127,7 +126,7 @@ func (a *cli) listClients(asJSON bool) error {
 		return a.screen.json(entries)
 	}
 	if len(rows) == 0 {
-		a.screen.say("No MCP client was found. toolroom connect CLIENT writes the config of one all the same: %s", strings.Join(connect.Names(), ", "))
+		a.screen.say("No MCP client was found. toolroom connect CLIENT writes the config of one all the same: %s", strings.Join(clients.Names(), ", "))
 		return nil
 	}
 	return a.screen.table([]string{"CLIENT", "STATE", "SERVERS", "FILE"}, rows)
@@ -137,7 +136,7 @@ func (a *cli) listClients(asJSON bool) error {
 const tokenPlaceholder = "tr_made-when-you-agree"
 
 func (o *connecting) run(ctx context.Context) error {
-	state := connect.Look(o.client, connect.Place{Home: o.UserHome}, o.path())
+	state := clients.Look(o.client, o.UserHome, o.path())
 	if state.Problem != nil {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: %w", state.File, state.Problem).WithHint("correct the file, or name another one with --file")
 	}
@@ -156,7 +155,7 @@ func (o *connecting) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	change, err := connect.Prepare(o.client, state.File, server, entryNames(take))
+	change, err := clients.Prepare(o.client, state.File, server, entryNames(take))
 	if err != nil {
 		return err
 	}
@@ -172,11 +171,11 @@ func (o *connecting) run(ctx context.Context) error {
 	if err := o.agree(ctx); err != nil {
 		return err
 	}
-	earlier, err := connect.Recorded(o.home, o.client.Name)
+	earlier, err := clients.Recorded(o.home, o.client.Name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	record := connect.Record{Config: configFile}
+	record := clients.Record{Config: configFile}
 	if err := o.write(ctx, &record, change, server, take); err != nil {
 		o.removeSources(ctx, record)
 		return errors.Join(err, o.revoke(ctx, record.Token))
@@ -188,7 +187,7 @@ func (o *connecting) run(ctx context.Context) error {
 }
 
 // write makes what the client needs, notes it in record, and writes the change.
-func (o *connecting) write(ctx context.Context, record *connect.Record, change *connect.Change, server connect.Server, take []imports.Found) error {
+func (o *connecting) write(ctx context.Context, record *clients.Record, change *clients.Change, server clients.Self, take []clients.Found) error {
 	done, err := o.cli.takeOver(ctx, record.Config, take, false, false)
 	for _, one := range done {
 		if one.State == "added" {
@@ -203,7 +202,7 @@ func (o *connecting) write(ctx context.Context, record *connect.Record, change *
 			return err
 		}
 		before := change.Before
-		if change, err = connect.Prepare(o.client, change.File, server, entryNames(take)); err != nil {
+		if change, err = clients.Prepare(o.client, change.File, server, entryNames(take)); err != nil {
 			return err
 		}
 		if !bytes.Equal(before, change.Before) {
@@ -214,7 +213,7 @@ func (o *connecting) write(ctx context.Context, record *connect.Record, change *
 }
 
 // removeSources takes out of the config the sources that connecting has added.
-func (o *connecting) removeSources(ctx context.Context, record connect.Record) {
+func (o *connecting) removeSources(ctx context.Context, record clients.Record) {
 	for _, name := range record.Sources {
 		err := config.RemoveSource(record.Config, name, o.keepTrust(record.Config))
 		if err := o.record(ctx, "sources.remove", changeOf{Name: name}, err); err != nil {
@@ -234,29 +233,29 @@ func (o *connecting) path() string {
 }
 
 // server returns how the client reaches this Toolroom.
-func (o *connecting) server(configFile string, made bool) (connect.Server, error) {
+func (o *connecting) server(configFile string, made bool) (clients.Self, error) {
 	c := config.Default()
 	var args []string
 	if _, err := os.Stat(configFile); err == nil {
 		// A client that names the config needs no trust, so the user must have agreed.
 		if c, err = config.LoadVerified(configFile, o.verifier(configFile)); err != nil {
-			return connect.Server{}, err
+			return clients.Self{}, err
 		}
 		args = []string{"--config", absolute(o.Dir, configFile)}
 	} else if made {
 		args = []string{"--config", absolute(o.Dir, configFile)}
 	}
 	if _, ok := c.Sets[o.set]; !ok && o.set != "" {
-		return connect.Server{}, toolroom.Errorf(toolroom.CodeNotFound, "there is no tool set %q", o.set).WithHint("write it in the section sets of the config")
+		return clients.Self{}, toolroom.Errorf(toolroom.CodeNotFound, "there is no tool set %q", o.set).WithHint("write it in the section sets of the config")
 	}
 	if o.set != "" {
 		args = append(args, "--set", o.set)
 	}
 	if !o.http {
-		return connect.Server{Command: ownPath(o.Self), Args: append(append([]string{"serve", "--stdio"}, args...), "--home", o.home)}, nil
+		return clients.Self{Command: ownPath(o.Self), Args: append(append([]string{"serve", "--stdio"}, args...), "--home", o.home)}, nil
 	}
 	if !o.client.HTTP {
-		return connect.Server{}, usage("toolroom connect "+o.client.Name, "the config of %s cannot name a server by its URL", o.client.Title)
+		return clients.Self{}, usage("toolroom connect "+o.client.Name, "the config of %s cannot name a server by its URL", o.client.Title)
 	}
 	url := o.url
 	if url == "" {
@@ -265,7 +264,7 @@ func (o *connecting) server(configFile string, made bool) (connect.Server, error
 			url += "/p/" + o.set
 		}
 	}
-	return connect.Server{URL: url, Token: tokenPlaceholder}, nil
+	return clients.Self{URL: url, Token: tokenPlaceholder}, nil
 }
 
 // addressOf returns the URL of a server's listening address for clients on this machine.
@@ -286,18 +285,18 @@ func addressOf(s config.Server) string {
 }
 
 // candidates returns the client's servers that can become sources, and why others cannot.
-func (o *connecting) candidates(ctx context.Context, configFile string, state connect.State) (take []imports.Found, stay []string, err error) {
+func (o *connecting) candidates(ctx context.Context, configFile string, state clients.State) (take []clients.Found, stay []string, err error) {
 	if len(state.Servers) == 0 {
 		return nil, nil, nil
 	}
-	result, err := imports.ReadFile(o.client.Imports, state.File)
+	result, err := clients.ReadFile(o.client.Import, state.File)
 	if err != nil {
 		return nil, nil, err
 	}
 	stay = result.Skipped
 	for _, found := range result.Found {
 		switch {
-		case found.Entry == connect.EntryName:
+		case found.Entry == clients.EntryName:
 		case len(found.Warnings) > 0:
 			stay = append(stay, found.Entry+": "+found.Warnings[0])
 		default:
@@ -319,7 +318,7 @@ func (o *connecting) candidates(ctx context.Context, configFile string, state co
 	return free, stay, nil
 }
 
-func entryNames(found []imports.Found) []string {
+func entryNames(found []clients.Found) []string {
 	var names []string
 	for _, f := range found {
 		names = append(names, f.Entry)
@@ -328,9 +327,9 @@ func entryNames(found []imports.Found) []string {
 }
 
 // show prints the change as a diff, without the secrets of the client's servers.
-func (o *connecting) show(change *connect.Change, take []imports.Found, stay []string, state connect.State) error {
+func (o *connecting) show(change *clients.Change, take []clients.Found, stay []string, state clients.State) error {
 	text := string(diff.Diff(change.File, change.Before, change.File, change.After))
-	all, err := imports.ReadFile(o.client.Imports, change.File)
+	all, err := clients.ReadFile(o.client.Import, change.File)
 	if err == nil {
 		for _, found := range all.Found {
 			for _, value := range slices.Sorted(maps.Values(found.Secrets)) {
@@ -414,26 +413,26 @@ func (o *connecting) revoke(ctx context.Context, id string) error {
 	})
 }
 
-func (o *connecting) report(record connect.Record) error {
+func (o *connecting) report(record clients.Record) error {
 	if o.asJSON {
 		return nil // the change was printed
 	}
 	if len(record.Sources) > 0 {
 		o.screen.say("added to %s: %s", record.Config, strings.Join(record.Sources, ", "))
 	}
-	o.screen.say("The file as it was: %s", connect.BackupPath(o.home, o.client.Name))
+	o.screen.say("The file as it was: %s", clients.BackupPath(o.home, o.client.Name))
 	return o.screen.printf("connected %s; %s. Take it back: toolroom connect %s --undo\n", o.client.Title, o.client.Next, o.client.Name)
 }
 
 func (o *connecting) runUndo(ctx context.Context) error {
 	if o.dryRun {
-		record, err := connect.Recorded(o.home, o.client.Name)
+		record, err := clients.Recorded(o.home, o.client.Name)
 		if err != nil {
 			return toolroom.Errorf(toolroom.CodeNotFound, "%s was not connected from this home", o.client.Title).WithHint("see what is connected: toolroom connect")
 		}
 		return o.screen.printf("would restore %s\n", record.File)
 	}
-	record, exact, err := connect.Undo(o.home, o.client)
+	record, exact, err := clients.Undo(o.home, o.client)
 	if err != nil {
 		return err
 	}

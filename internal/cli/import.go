@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/clients"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/imports"
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
@@ -30,25 +30,25 @@ type imported struct {
 func (a *cli) importCommand() *cobra.Command {
 	var path string
 	var dryRun, force, asJSON bool
-	clients := imports.Clients()
+	names := clients.Imports()
 	c := &cobra.Command{
-		Use:   "import {" + strings.Join(clients, "|") + "}",
+		Use:   "import {" + strings.Join(names, "|") + "}",
 		Short: "Import MCP servers from another client",
 		Long: `Import the MCP servers that another client is configured with. Values that look
 like secrets are moved to the secret store, and the config refers to them.`,
 		Example: `  toolroom import claude --dry-run
   toolroom import cursor --path ~/project`,
 		Args:      arguments(1, 1),
-		ValidArgs: clients,
+		ValidArgs: names,
 		RunE: func(c *cobra.Command, args []string) error {
-			if !slices.Contains(clients, args[0]) {
-				return usage("one of "+strings.Join(clients, ", "), "unknown client %q", args[0])
+			if !slices.Contains(names, args[0]) {
+				return usage("one of "+strings.Join(names, ", "), "unknown client %q", args[0])
 			}
-			place := imports.Place{Home: a.UserHome, Dir: a.Dir}
+			place := clients.Place{Home: a.UserHome, Dir: a.Dir}
 			if path != "" {
-				place = imports.Place{Home: path, Dir: path}
+				place = clients.Place{Home: path, Dir: path}
 			}
-			result, err := imports.Read(args[0], place)
+			result, err := clients.Read(args[0], place)
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ like secrets are moved to the secret store, and the config refers to them.`,
 
 // takeOver stores the servers' secrets and then adds the servers to the config, so that no
 // source is without its secrets.
-func (a *cli) takeOver(ctx context.Context, file string, found []imports.Found, dryRun, force bool) ([]imported, error) {
+func (a *cli) takeOver(ctx context.Context, file string, found []clients.Found, dryRun, force bool) ([]imported, error) {
 	before, err := config.Load(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		before, err = config.Default(), nil

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v4"
 
+	"github.com/toolroom/toolroom/internal/clients"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/imports"
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
@@ -28,7 +28,7 @@ kept unless --force is given.`,
 			if !filepath.IsAbs(from) {
 				from = filepath.Join(a.Dir, from)
 			}
-			found, left, err := imports.FlynnPolicy(from)
+			found, left, err := clients.FlynnPolicy(from)
 			if err != nil {
 				return err
 			}

@@ -1,13 +1,15 @@
-package connect
+package clients
 
 import (
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-var asServer = Server{Command: "/bin/toolroom", Args: []string{"serve", "--stdio"}}
+var asServer = Self{Command: "/bin/toolroom", Args: []string{"serve", "--stdio"}}
 
 func entryOf(t *testing.T, client string) (Client, any) {
 	t.Helper()
@@ -322,13 +324,45 @@ func TestAStringThatLooksLikeATableIsNotCut(t *testing.T) {
 	}
 }
 
+func TestTheServersOfEveryClientCanBeImported(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for _, c := range Clients() {
+		known[c.Import] = true
+		if !slices.Contains(Imports(), c.Import) {
+			t.Errorf("the servers of %s are imported as %q, which Imports leaves out", c.Name, c.Import)
+		}
+	}
+	if len(known) != len(Imports()) {
+		t.Errorf("Imports returns %q, and the clients have %d names", Imports(), len(known))
+	}
+}
+
+func TestAClientThatIsNotInstalledHasTheFileOfItsSystem(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ client, system, want string }{
+		{"claude-desktop", "linux", ".config/Claude/claude_desktop_config.json"},
+		{"claude-desktop", "darwin", "Library/Application Support/Claude/claude_desktop_config.json"},
+		{"claude-desktop", "windows", "AppData/Roaming/Claude/claude_desktop_config.json"},
+		{"zed", "darwin", ".config/zed/settings.json"},
+		{"zed", "windows", "AppData/Roaming/Zed/settings.json"},
+		{"opencode", "darwin", ".config/opencode/opencode.json"},
+		{"codex", "windows", ".codex/config.toml"},
+	} {
+		c, _ := Find(test.client)
+		if got := filepath.ToSlash(usual(c.own(""), test.system)); got != test.want {
+			t.Errorf("%s on %s: %s, want %s", test.client, test.system, got, test.want)
+		}
+	}
+}
+
 func TestEveryClientHasItsOwnFormOfAURL(t *testing.T) {
 	t.Parallel()
 	for _, c := range Clients() {
 		if !c.HTTP {
 			continue
 		}
-		out, err := c.form.add(nil, EntryName, c.entry(Server{URL: "http://127.0.0.1:7070/mcp", Token: "tr_x"}))
+		out, err := c.form.add(nil, EntryName, c.entry(Self{URL: "http://127.0.0.1:7070/mcp", Token: "tr_x"}))
 		if err != nil {
 			t.Errorf("%s: %v", c.Name, err)
 		}

@@ -1,4 +1,4 @@
-package imports_test
+package clients_test
 
 import (
 	"flag"
@@ -12,18 +12,18 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/clients"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/imports"
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
 // place copies the files of a client to folders of the test's own.
-func place(t *testing.T, client string) imports.Place {
+func place(t *testing.T, client string) clients.Place {
 	t.Helper()
 	root := t.TempDir()
-	at := imports.Place{Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "dir")}
+	at := clients.Place{Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "dir")}
 	from := filepath.Join("testdata", client)
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -58,11 +58,11 @@ func put(t *testing.T, path, text string) {
 
 func TestTheServersOfEachClientAreFound(t *testing.T) {
 	t.Parallel()
-	for _, client := range imports.Clients() {
+	for _, client := range clients.Imports() {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			at := place(t, client)
-			result, err := imports.Read(client, at)
+			result, err := clients.Read(client, at)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,8 +88,8 @@ func TestTheServersOfEachClientAreFound(t *testing.T) {
 
 func TestWhatIsFoundCanBeAddedToTheConfig(t *testing.T) {
 	t.Parallel()
-	for _, client := range imports.Clients() {
-		result, err := imports.Read(client, place(t, client))
+	for _, client := range clients.Imports() {
+		result, err := clients.Read(client, place(t, client))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,11 +164,11 @@ func TestErrorsNameThePlacesAndTheNextStep(t *testing.T) {
 		},
 	} {
 		root := t.TempDir()
-		at := imports.Place{Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "dir")}
+		at := clients.Place{Home: filepath.Join(root, "home"), Dir: filepath.Join(root, "dir")}
 		if tc.path != "" {
 			put(t, filepath.Join(at.Dir, tc.path), tc.text)
 		}
-		_, err := imports.Read(tc.client, at)
+		_, err := clients.Read(tc.client, at)
 		got := ""
 		if err != nil {
 			e := toolroom.AsError(err)
@@ -182,11 +182,11 @@ func TestErrorsNameThePlacesAndTheNextStep(t *testing.T) {
 
 func TestAServerWithAReservedNameIsRenamedAndSaysSo(t *testing.T) {
 	t.Parallel()
-	at := imports.Place{Home: t.TempDir(), Dir: t.TempDir()}
+	at := clients.Place{Home: t.TempDir(), Dir: t.TempDir()}
 	put(t, filepath.Join(at.Dir, ".mcp.json"), `{"mcpServers": {
 		"code": {"command": "a"}, "Code": {"command": "b"}, "code-server": {"command": "c"}, "tools": {"command": "d"}, "git": {"command": "e"}, "my code": {"command": "f"}
 	}}`)
-	result, err := imports.Read("claude", at)
+	result, err := clients.Read("claude", at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,10 +209,10 @@ func TestAServerWithAReservedNameIsRenamedAndSaysSo(t *testing.T) {
 
 func TestAWarningNeverShowsWhatLooksLikeASecret(t *testing.T) {
 	t.Parallel()
-	at := imports.Place{Home: t.TempDir(), Dir: t.TempDir()}
+	at := clients.Place{Home: t.TempDir(), Dir: t.TempDir()}
 	put(t, filepath.Join(at.Dir, ".mcp.json"), `{"mcpServers": {"a": {"command": "x", "args": ["--token", "hunter22", "--password=hunter22", "-e", "KEY=hunter22"]},
 		"b": {"url": "https://u:hunter22@example.com/mcp"}, "c": {"command": "x", "env": {"A TOKEN": "hunter22", "A-TOKEN": "hunter23"}}}}`)
-	result, err := imports.Read("claude", at)
+	result, err := clients.Read("claude", at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,9 +228,9 @@ func TestAWarningNeverShowsWhatLooksLikeASecret(t *testing.T) {
 
 func TestAForeignFileCannotReferToSecrets(t *testing.T) {
 	t.Parallel()
-	at := imports.Place{Home: t.TempDir(), Dir: t.TempDir()}
+	at := clients.Place{Home: t.TempDir(), Dir: t.TempDir()}
 	put(t, filepath.Join(at.Dir, ".mcp.json"), `{"mcpServers": {"a": {"type": "http", "url": "https://example.com/mcp", "headers": {"X-A": "secret://github/token", "X-B": "Bearer env://GITHUB_TOKEN"}}}}`)
-	result, err := imports.Read("claude", at)
+	result, err := clients.Read("claude", at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,10 +249,10 @@ func FuzzRead(f *testing.F) {
 	f.Add(`{"mcpServers": {"a": {"command": "x", "args": ["--token=${X}"], "env": {"A": 1}},},} // end`)
 	f.Add("[mcp_servers.a]\ncommand = 'x'\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		at := imports.Place{Home: t.TempDir(), Dir: t.TempDir()}
+		at := clients.Place{Home: t.TempDir(), Dir: t.TempDir()}
 		for client, name := range map[string]string{"claude": ".mcp.json", "codex": ".codex/config.toml"} {
 			put(t, filepath.Join(at.Dir, name), text)
-			result, err := imports.Read(client, at)
+			result, err := clients.Read(client, at)
 			if err != nil {
 				continue
 			}

@@ -1,7 +1,4 @@
-// Package connect puts Toolroom into the configs of MCP clients, and takes it out again.
-// [Prepare] computes a change, which [Change.Write] writes; [Undo] takes it back from the
-// record that the home keeps. Comments and order in the clients' files stay.
-package connect
+package clients
 
 import (
 	"bytes"
@@ -19,9 +16,6 @@ import (
 	"github.com/toolroom/toolroom/internal/atomicfile"
 )
 
-// maxFile is the largest file that is edited, in bytes.
-const maxFile = 64 << 20
-
 // State is what a client's file has.
 type State struct {
 	Client Client
@@ -37,10 +31,10 @@ type State struct {
 }
 
 // Look reads a client's file. An empty file means the usual one.
-func Look(c Client, place Place, file string) State {
+func Look(c Client, home, file string) State {
 	s := State{Client: c, File: file, Installed: true}
 	if file == "" {
-		s.File, s.Installed = c.Path(place)
+		s.File, s.Installed = c.Path(home)
 	}
 	text, _, err := read(s.File)
 	if err == nil {
@@ -93,8 +87,9 @@ type Change struct {
 }
 
 // Prepare computes the change that puts s into a client's file, in place of an earlier
-// Toolroom, and takes out the servers in take.
-func Prepare(c Client, file string, s Server, take []string) (*Change, error) {
+// Toolroom, and takes out the servers in take. [Change.Write] writes it. Comments and order in
+// the file stay.
+func Prepare(c Client, file string, s Self, take []string) (*Change, error) {
 	text, exists, err := read(file)
 	if err != nil {
 		return nil, err

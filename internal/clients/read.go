@@ -1,7 +1,4 @@
-// Package imports reads the MCP servers in the configs of other programs, as sources for
-// toolroom.yaml. [Read] is the only entry point. Each client's paths and format are in
-// their own file.
-package imports
+package clients
 
 import (
 	"cmp"
@@ -22,13 +19,9 @@ import (
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
-// maxFile limits the size of a file: ~/.claude.json grows with the history.
+// maxFile is the largest file that is read or edited, in bytes: ~/.claude.json grows with the
+// history.
 const maxFile = 64 << 20
-
-// Place is where to look: the user's home folder and the project's folder.
-type Place struct {
-	Home, Dir string
-}
 
 // Found is one MCP server.
 type Found struct {
@@ -114,23 +107,6 @@ type Result struct {
 	Skipped []string
 }
 
-// client is a program that has MCP servers.
-type client struct {
-	name string
-	// files returns the files that may contain its servers; missing ones are skipped.
-	files func(at Place) []file
-	// expand returns the values of the client's own placeholders, by name; nil if it has none.
-	expand func(at Place) map[string]string
-	// bareVariables means that $VAR is the same as ${VAR}.
-	bareVariables bool
-}
-
-// file is a path with the function that reads the file.
-type file struct {
-	path string
-	read func(text []byte, at Place) ([]entry, error)
-}
-
 // entry is one server in the client's form.
 type entry struct {
 	name   string
@@ -139,39 +115,61 @@ type entry struct {
 	problem error
 }
 
-func clients() []client {
-	return []client{claude(), codex(), cursor(), vscode(), gemini(), windsurf(), zed(), opencode(), goose(), copilot()}
-}
-
-// Clients returns the names of the clients that Read supports.
-func Clients() []string {
-	var names []string
-	for _, c := range clients() {
-		names = append(names, c.name)
-	}
-	return names
-}
-
-// Read returns the servers of a client. If none of the client's files exists, the error has
-// code not_found and names the paths. For an unknown client and for a file that cannot be
-// read it has code invalid_arguments.
+// Read returns the servers of the clients that are imported under a name. If none of their
+// files exists, the error has code not_found and names the paths. For an unknown name and for
+// a file that cannot be read it has code invalid_arguments.
 func Read(name string, at Place) (*Result, error) {
-	i := slices.IndexFunc(clients(), func(c client) bool { return c.name == name })
-	if i < 0 {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "unknown client %q", name).
-			WithHint("known: %s", strings.Join(Clients(), ", "))
+	r, files, err := readerOf(name)
+	if err != nil {
+		return nil, err
 	}
-	return readClient(clients()[i], at)
+	for i, f := range files {
+		folder := at.Home
+		if f.project {
+			folder = at.Dir
+		}
+		files[i].path = filepath.Join(folder, filepath.FromSlash(f.path))
+	}
+	if r.client.editor {
+		r.placeholders = editorFolders(at)
+	}
+	return r.read(files, at)
 }
 
-func readClient(c client, at Place) (*Result, error) {
-	name := c.name
-	reader := reader{client: c, taken: map[string]*Found{}, result: &Result{}}
-	if c.expand != nil {
-		reader.placeholders = c.expand(at)
+// ReadFile returns the servers in one file, as Read does. Servers of a project in it, and
+// placeholders for a project's folder, are not known.
+func ReadFile(name, path string) (*Result, error) {
+	r, files, err := readerOf(name)
+	if err != nil {
+		return nil, err
 	}
+	read := files[len(files)-1].read
+	for _, f := range files {
+		if filepath.Base(f.path) == filepath.Base(path) {
+			read = f.read
+		}
+	}
+	return r.read([]file{{path: path, read: read}}, Place{})
+}
+
+// readerOf returns a reader for the clients that are imported under a name, and their files.
+func readerOf(name string) (r *reader, files []file, err error) {
+	for _, c := range Clients() {
+		if c.Import == name {
+			r = &reader{client: c, taken: map[string]*Found{}, result: &Result{}}
+			files = append(files, c.files...)
+		}
+	}
+	if r == nil {
+		return nil, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "unknown client %q", name).
+			WithHint("known: %s", strings.Join(Imports(), ", "))
+	}
+	return r, files, nil
+}
+
+// read reads files, of which missing ones are skipped.
+func (r *reader) read(files []file, at Place) (*Result, error) {
 	var missing []string
-	files := c.files(at)
 	for _, f := range files {
 		text, err := readFile(f.path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -188,37 +186,17 @@ func readClient(c client, at Place) (*Result, error) {
 		}
 		slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 		for _, e := range entries {
-			reader.add(e, f.path)
+			r.add(e, f.path)
 		}
 	}
 	if len(missing) == len(files) {
-		return nil, toolroom.Errorf(toolroom.CodeNotFound, "%s has no config here; looked at %s", name, strings.Join(missing, ", ")).
-			WithCLIHint("import from another client (%s), or add a server: toolroom sources add NAME -- COMMAND", strings.Join(Clients(), ", "))
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "%s has no config here; looked at %s", r.client.Import, strings.Join(missing, ", ")).
+			WithCLIHint("import from another client (%s), or add a server: toolroom sources add NAME -- COMMAND", strings.Join(Imports(), ", "))
 	}
-	for _, name := range slices.Sorted(maps.Keys(reader.taken)) {
-		reader.result.Found = append(reader.result.Found, *reader.taken[name])
+	for _, name := range slices.Sorted(maps.Keys(r.taken)) {
+		r.result.Found = append(r.result.Found, *r.taken[name])
 	}
-	return reader.result, nil
-}
-
-// ReadFile returns the servers in one file of a client, as Read does. Servers of a project
-// in it, and placeholders for a project's folder, are not known.
-func ReadFile(name, path string) (*Result, error) {
-	i := slices.IndexFunc(clients(), func(c client) bool { return c.name == name })
-	if i < 0 {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "unknown client %q", name)
-	}
-	c := clients()[i]
-	files := c.files(Place{})
-	read := files[len(files)-1].read
-	for _, f := range files {
-		if filepath.Base(f.path) == filepath.Base(path) {
-			read = f.read
-		}
-	}
-	c.files = func(Place) []file { return []file{{path, read}} }
-	c.expand = nil
-	return readClient(c, Place{})
+	return r.result, nil
 }
 
 func readFile(path string) ([]byte, error) {
@@ -240,7 +218,7 @@ func readFile(path string) ([]byte, error) {
 
 // reader collects the servers of one client.
 type reader struct {
-	client       client
+	client       Client // one of those with the name
 	placeholders map[string]string
 	taken        map[string]*Found
 	result       *Result
