@@ -15,7 +15,7 @@ import (
 )
 
 func (a *cli) approveCommand() *cobra.Command {
-	var decline, watch, yes, asJSON bool
+	var decline, watch, yes bool
 	var comment, scope string
 	c := &cobra.Command{
 		Use:   "approve [ID]",
@@ -31,10 +31,10 @@ call is approved.`,
   toolroom approve apr_k3j2h4 --decline --comment "not on production"
   toolroom approve --watch`,
 		Args:              arguments(0, 1),
-		ValidArgsFunction: a.completeApproval,
+		ValidArgsFunction: a.complete(approvalWords),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			switch {
-			case watch && (len(args) > 0 || decline || yes || comment != "" || scope != "" || asJSON):
+			case watch && (len(args) > 0 || decline || yes || comment != "" || scope != "" || a.asJSON):
 				return usage("toolroom approve --watch", "--watch takes no ID and no other flags")
 			case decline && yes:
 				return usage("use only one of them", "--yes and --decline exclude each other")
@@ -53,14 +53,14 @@ call is approved.`,
 					return err
 				}
 				// A scope or a comment is an answer already.
-				if !decline && !yes && !asJSON && scope == "" && comment == "" && a.screen.interactive() {
+				if !decline && !yes && !a.asJSON && scope == "" && comment == "" && a.screen.interactive() {
 					return a.askApproval(ctx, r, id)
 				}
-				return a.answer(ctx, r, id, toolroom.Answer{Approve: !decline, By: a.User, Comment: comment, Scope: toolroom.ApprovalScope(scope)}, asJSON)
+				return a.answer(ctx, r, id, toolroom.Answer{Approve: !decline, By: a.User, Comment: comment, Scope: toolroom.ApprovalScope(scope)})
 			case decline || yes || comment != "" || scope != "":
 				return usage("toolroom approve ID --decline", "answering needs the id of an approval")
 			}
-			return a.listApprovals(ctx, r, asJSON)
+			return a.listApprovals(ctx, r)
 		}),
 	}
 	f := c.Flags()
@@ -69,20 +69,19 @@ call is approved.`,
 	f.StringVar(&comment, "comment", "", "the reason, which the caller sees")
 	f.BoolVarP(&yes, "yes", "y", false, "approve without asking on the terminal")
 	f.BoolVar(&watch, "watch", false, "keep watching and ask on the terminal, until Ctrl-C")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	completeWords(c, "for", scopeWords()...)
 	c.AddCommand(a.approveRulesCommand(), a.approveShowCommand())
 	return c
 }
 
 func (a *cli) approveShowCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:               "show ID",
 		Short:             "Show an approval: the call, its effects and diff",
 		Example:           "  toolroom approve show apr_k3j2h4",
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.completeApproval,
+		ValidArgsFunction: a.complete(approvalWords),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			id, err := approvalID(ctx, r, args[0])
 			if err != nil {
@@ -92,7 +91,7 @@ func (a *cli) approveShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(one)
 			}
 			return a.screen.pagedFields(ctx,
@@ -112,7 +111,7 @@ func (a *cli) approveShowCommand() *cobra.Command {
 			)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
@@ -136,12 +135,12 @@ func (a *cli) askApproval(ctx context.Context, r *app.App, id string) error {
 	return a.screen.printf("%s %s: %s\n", done.ID, done.State, done.Tool)
 }
 
-func (a *cli) answer(ctx context.Context, r *app.App, id string, answer toolroom.Answer, asJSON bool) error {
+func (a *cli) answer(ctx context.Context, r *app.App, id string, answer toolroom.Answer) error {
 	done, err := r.Answer(ctx, id, answer)
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if a.asJSON {
 		return a.screen.json(done)
 	}
 	if n := done.Missing(); n > 0 {
@@ -154,32 +153,22 @@ func (a *cli) answer(ctx context.Context, r *app.App, id string, answer toolroom
 	return a.sayRule(ctx, r, done)
 }
 
-func (a *cli) listApprovals(ctx context.Context, r *app.App, asJSON bool) error {
+func (a *cli) listApprovals(ctx context.Context, r *app.App) error {
 	pending, err := r.Approvals(ctx, toolroom.ApprovalPending)
 	if err != nil {
 		return err
 	}
 	slices.Reverse(pending) // newest first
-	if asJSON {
-		return a.screen.json(orEmpty(pending))
-	}
-	if len(pending) == 0 {
-		a.screen.say("No approvals are waiting.")
-		return nil
-	}
-	if a.screen.outTerminal && !a.screen.wide {
+	if len(pending) > 0 && !a.asJSON && a.screen.outTerminal && !a.screen.wide {
 		return a.foldApprovals(pending)
 	}
-	rows := make([][]string, len(pending))
-	for i, p := range pending {
-		rule := p.Reason + votes(p)
-		rows[i] = []string{p.ID, p.Tool, p.Identity.String(), time.Until(p.Expires).Round(time.Second).String(), rule, string(p.Arguments)}
+	err = showList(a, pending, "No approvals are waiting.", []string{"APPROVAL", "TOOL", "BY", "LEFT", "RULE", "ARGUMENTS"}, func(p *toolroom.Approval) []string {
+		return []string{p.ID, p.Tool, p.Identity.String(), time.Until(p.Expires).Round(time.Second).String(), p.Reason + votes(p), string(p.Arguments)}
+	})
+	if err == nil && len(pending) > 0 && !a.asJSON {
+		a.screen.say("answer: toolroom approve %s [--decline]", pending[0].ID)
 	}
-	if err := a.screen.table([]string{"APPROVAL", "TOOL", "BY", "LEFT", "RULE", "ARGUMENTS"}, rows); err != nil {
-		return err
-	}
-	a.screen.say("answer: toolroom approve %s [--decline]", pending[0].ID)
-	return nil
+	return err
 }
 
 // foldApprovals lists approvals with their whole arguments, whatever the width of the

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -13,7 +14,6 @@ import (
 
 func (a *cli) approveRulesCommand() *cobra.Command {
 	var remove string
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "rules",
 		Short: "List or remove grants: approvals for more than one call",
@@ -26,7 +26,7 @@ func (a *cli) approveRulesCommand() *cobra.Command {
 				return err
 			}
 			if remove != "" {
-				if remove, err = nearest.ID(remove, idsOf(grants, func(g *toolroom.Grant) string { return g.ID })); err != nil {
+				if remove, err = nearest.ID(remove, textsOf(grants, func(g *toolroom.Grant) string { return g.ID })); err != nil {
 					return err
 				}
 				if err := r.RemoveGrant(ctx, remove); err != nil {
@@ -35,29 +35,14 @@ func (a *cli) approveRulesCommand() *cobra.Command {
 				return a.screen.printf("removed grant %s; its calls need approval again\n", remove)
 			}
 			slices.Reverse(grants) // newest first
-			switch {
-			case asJSON:
-				return a.screen.json(orEmpty(grants))
-			case len(grants) == 0:
-				a.screen.say("There are no grants.")
-				return nil
-			}
-			return a.printGrants(grants)
+			return showList(a, grants, "There are no grants.", []string{"RULE", "TOOL", "CALLER", "FOR", "BY", "SINCE", "UNTIL"}, grantRow)
 		}),
 	}
 	c.Flags().StringVar(&remove, "remove", "", "remove this grant")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
-func (a *cli) printGrants(grants []*toolroom.Grant) error {
-	rows := make([][]string, len(grants))
-	for i, g := range grants {
-		until := "removed"
-		if !g.Expires.IsZero() {
-			until = when(g.Expires)
-		}
-		rows[i] = []string{g.ID, g.Tool, g.Identity.String(), string(g.Scope), g.By, when(g.Created), until}
-	}
-	return a.screen.table([]string{"RULE", "TOOL", "CALLER", "FOR", "BY", "SINCE", "UNTIL"}, rows)
+func grantRow(g *toolroom.Grant) []string {
+	return []string{g.ID, g.Tool, g.Identity.String(), string(g.Scope), g.By, when(g.Created), cmp.Or(when(g.Expires), "removed")}
 }

@@ -27,7 +27,6 @@ func (a *cli) artifactCommand() *cobra.Command {
 }
 
 func (a *cli) artifactListCommand() *cobra.Command {
-	var asJSON bool
 	var p paging
 	c := &cobra.Command{
 		Use:     "list",
@@ -42,33 +41,23 @@ func (a *cli) artifactListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return a.screen.json(orEmpty(list))
-			}
-			if len(list) == 0 {
-				a.screen.say("There are no artifacts.")
-				return nil
-			}
-			rows := make([][]string, len(list))
-			for i, one := range list {
-				rows[i] = []string{one.Handle, size(one.Size), one.MIMEType, when(one.Expires), one.Name}
-			}
-			return a.screen.table([]string{"HANDLE", "SIZE", "TYPE", "KEPT UNTIL", "NAME"}, rows)
+			return showList(a, list, "There are no artifacts.", []string{"HANDLE", "SIZE", "TYPE", "KEPT UNTIL", "NAME"}, func(one toolroom.Artifact) []string {
+				return []string{one.Handle, size(one.Size), one.MIMEType, when(one.Expires), one.Name}
+			})
 		}),
 	}
 	p.flags(c, 100)
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
 func (a *cli) artifactShowCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:               "show HANDLE",
 		Short:             "Show the details of an artifact",
 		Example:           "  toolroom artifact show HANDLE",
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.completeArtifact,
+		ValidArgsFunction: a.complete(artifactWords),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			handle, err := artifactID(ctx, r, args[0])
 			if err != nil {
@@ -78,7 +67,7 @@ func (a *cli) artifactShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(one)
 			}
 			return a.screen.fields(
@@ -91,13 +80,12 @@ func (a *cli) artifactShowCommand() *cobra.Command {
 			)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
 func (a *cli) artifactReadCommand() *cobra.Command {
 	var o artifact.ReadOptions
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "read HANDLE",
 		Short: "Print a page of an artifact's text",
@@ -105,7 +93,7 @@ func (a *cli) artifactReadCommand() *cobra.Command {
   toolroom artifact read HANDLE --grep 'error|warning' --context 2
   toolroom artifact read HANDLE --json-path '$.items[*].name'`,
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.completeArtifact,
+		ValidArgsFunction: a.complete(artifactWords),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			handle, err := artifactID(ctx, r, args[0])
 			if err != nil {
@@ -115,7 +103,7 @@ func (a *cli) artifactReadCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(page)
 			}
 			if err := a.screen.text(page.Text); err != nil {
@@ -133,7 +121,7 @@ func (a *cli) artifactReadCommand() *cobra.Command {
 	f.StringVar(&o.Grep, "grep", "", "only lines that match this regular expression")
 	f.IntVar(&o.Context, "context", 0, "with --grep: lines around each match")
 	f.StringVar(&o.JSONPath, "json-path", "", "only the parts that this JSONPath selects")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
@@ -160,7 +148,7 @@ func (a *cli) artifactSaveCommand() *cobra.Command {
 			if len(args) == 1 {
 				return nil, cobra.ShellCompDirectiveDefault
 			}
-			return a.completeArtifact(c, args, typed)
+			return a.complete(artifactWords)(c, args, typed)
 		},
 		RunE: a.withState(func(ctx context.Context, r *app.App, args []string) error {
 			handle, err := artifactID(ctx, r, args[0])
@@ -210,7 +198,7 @@ func (a *cli) artifactDeleteCommand() *cobra.Command {
 		Short:             "Delete an artifact",
 		Example:           "  toolroom artifact delete HANDLE",
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.completeArtifact,
+		ValidArgsFunction: a.complete(artifactWords),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			handle, err := artifactID(ctx, r, args[0])
 			if err != nil {
@@ -224,16 +212,12 @@ func (a *cli) artifactDeleteCommand() *cobra.Command {
 	}
 }
 
-func (a *cli) completeArtifact(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(func(ctx context.Context, r *app.App) []string {
-		list, err := r.Parts().Artifacts.List(ctx, me().Key())
-		if err != nil {
-			return nil
-		}
-		var words []string
-		for _, one := range list {
-			words = append(words, cobra.CompletionWithDesc(one.Handle, one.Name+" "+size(one.Size)))
-		}
-		return words
-	})(c, args, typed)
+func artifactWords(ctx context.Context, r *app.App) []string {
+	list, err := r.Parts().Artifacts.List(ctx, me().Key())
+	if err != nil {
+		return nil
+	}
+	return textsOf(list, func(one toolroom.Artifact) string {
+		return cobra.CompletionWithDesc(one.Handle, one.Name+" "+size(one.Size))
+	})
 }

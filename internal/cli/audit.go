@@ -109,7 +109,6 @@ func moment(flag, text string) (time.Time, error) {
 
 func (a *cli) auditVerifyCommand() *cobra.Command {
 	var keyFile, against string
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "verify [FILE]",
 		Short: "Verify the receipts of this home or of an export",
@@ -122,7 +121,7 @@ func (a *cli) auditVerifyCommand() *cobra.Command {
 			case len(args) == 1 && against != "":
 				return usage("toolroom audit verify --against FILE", "--against compares this home with an export; it takes no FILE")
 			case len(args) == 1:
-				return a.verifyExport(args[0], keyFile, asJSON)
+				return a.verifyExport(args[0], keyFile)
 			case keyFile != "" && against == "":
 				return usage("toolroom audit verify FILE --key KEY", "--key needs an export FILE")
 			}
@@ -132,7 +131,7 @@ func (a *cli) auditVerifyCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&keyFile, "key", "", "public key of the exporter, in PEM (default: the key of this home)")
 	f.StringVar(&against, "against", "", "earlier export that this home must match")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
@@ -155,12 +154,12 @@ func (a *cli) verifyHome(ctx context.Context, r *app.App, against, keyFile strin
 	return a.screen.printf("OK: %s, hash chain intact, matches the export up to receipt %d\n", count(n, "receipt"), report.Last.Seq)
 }
 
-func (a *cli) verifyExport(path, keyFile string, asJSON bool) error {
+func (a *cli) verifyExport(path, keyFile string) error {
 	report, trusted, err := a.readExport(path, keyFile)
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if a.asJSON {
 		return a.screen.json(report)
 	}
 	fingerprint := receipt.Fingerprint(report.Key)

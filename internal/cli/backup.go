@@ -22,7 +22,7 @@ import (
 )
 
 func (a *cli) backupCommand() *cobra.Command {
-	var force, asJSON bool
+	var force bool
 	c := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Back up the home and the config to one file",
@@ -49,7 +49,7 @@ readable by you alone: keep it as safe as the home.`,
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				if a.asJSON {
 					return a.screen.json(struct {
 						File  string `json:"file"`
 						Bytes int64  `json:"bytes"`
@@ -67,12 +67,12 @@ readable by you alone: keep it as safe as the home.`,
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "replace an existing file")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
 func (a *cli) restoreCommand() *cobra.Command {
-	var force, asJSON bool
+	var force bool
 	var store string
 	c := &cobra.Command{
 		Use:   "restore FILE",
@@ -110,7 +110,7 @@ config is replaced and kept beside it.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(done)
 			}
 			return a.printRestored(args[0], done)
@@ -118,7 +118,7 @@ config is replaced and kept beside it.`,
 	}
 	c.Flags().BoolVar(&force, "force", false, "replace what is there, and keep it aside")
 	c.Flags().StringVar(&store, "store", "", "where the database goes, if it was outside of the home")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
@@ -171,7 +171,7 @@ func missingFolders(file string) []string {
 }
 
 // path returns an argument as an absolute path.
-func (a *cli) path(typed string) (string, error) { return filepath.Abs(absolute(a.Dir, typed)) }
+func (a *cli) path(typed string) (string, error) { return filepath.Abs(a.typedPath(typed)) }
 
 // checkDatabase returns an error if the database at path is not one that this Toolroom can
 // use.

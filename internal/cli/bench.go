@@ -29,7 +29,6 @@ func (a *cli) benchCommand() *cobra.Command {
 func (a *cli) benchSearchCommand() *cobra.Command {
 	var tools, queries, embedder string
 	var o bench.Options
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "search --tools T.jsonl --queries Q.jsonl",
 		Short: "Measure the quality and speed of tool search",
@@ -58,10 +57,7 @@ the others.`,
 			if err := measure(); err != nil {
 				return err
 			}
-			if asJSON {
-				return a.screen.json(report)
-			}
-			return a.printBench(report)
+			return show(a, report, a.printBench)
 		},
 	}
 	f := c.Flags()
@@ -71,7 +67,7 @@ the others.`,
 	f.Float64Var(&o.Weight, "weight", 1, "how much meaning counts beside words")
 	f.IntVar(&o.Uses, "uses", 0, "uses of each tool from which searches have learned")
 	f.IntVar(&o.Sample, "sample", 0, "ask only so many of the queries")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 

@@ -20,7 +20,7 @@ import (
 
 func (a *cli) benchToolsCommand() *cobra.Command {
 	var o toolbench.Options
-	var asJSON, plain bool
+	var plain bool
 	c := &cobra.Command{
 		Use:   "tools",
 		Short: "Measure calls of function tools",
@@ -48,10 +48,7 @@ Tools with packages need uv and npm, and take numpy, pandas, graceful-fs and
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return a.screen.json(report)
-			}
-			return a.printToolBench(report)
+			return show(a, report, a.printToolBench)
 		},
 	}
 	f := c.Flags()
@@ -60,7 +57,7 @@ Tools with packages need uv and npm, and take numpy, pandas, graceful-fs and
 	f.BoolVar(&plain, "no-packages", false, "leave out tools with packages")
 	f.StringVar(&o.Wheels, "wheels", "", "take Python packages from this folder")
 	f.StringVar(&o.Tarballs, "tarballs", "", "take npm packages from this folder")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 

@@ -21,7 +21,7 @@ import (
 
 func (a *cli) callCommand() *cobra.Command {
 	var who caller
-	var asJSON, stream bool
+	var stream bool
 	c := &cobra.Command{
 		Use:   "call ID [KEY=VALUE… | '{JSON}' | @FILE | -]",
 		Short: "Call a tool",
@@ -54,12 +54,12 @@ or all arguments as one JSON object: as text, from @file, or from - (stdin).`,
 			if call.Arguments, err = a.callArguments(ctx, r, call, args[1:]); err != nil {
 				return a.refuseCall(ctx, r, call, a.orNoSources(r, err))
 			}
-			return a.runCall(ctx, r, call, asJSON, stream)
+			return a.runCall(ctx, r, call, stream)
 		}),
 	}
 	who.flags(c)
 	who.keyFlag(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print the complete result as JSON")
+	a.jsonFlag(c, "print the complete result as JSON")
 	c.Flags().BoolVar(&stream, "stream", false, "print output while the tool runs, and the result only if there was none; with --json, one event per line")
 	return c
 }
@@ -135,12 +135,12 @@ func (a *cli) orNoSources(r *app.App, err error) error {
 
 // runCall runs a call and prints its result. With stream it prints the tool's output
 // instead, and the result only if there was no output.
-func (a *cli) runCall(ctx context.Context, r *app.App, call toolroom.Call, asJSON, stream bool) error {
+func (a *cli) runCall(ctx context.Context, r *app.App, call toolroom.Call, stream bool) error {
 	w := newWatcher(ctx, a, r)
 	w.noWait = call.NoWait
 	defer w.close()
 	var result *toolroom.Result
-	printed := asJSON
+	printed := a.asJSON
 	done := a.screen.during("calling " + call.Tool)
 	defer done()
 	for e := range r.Stream(ctx, call) {
@@ -152,7 +152,7 @@ func (a *cli) runCall(ctx context.Context, r *app.App, call toolroom.Call, asJSO
 		}
 		var err error
 		switch {
-		case stream && asJSON:
+		case stream && a.asJSON:
 			err = a.screen.jsonLine(e)
 		case stream && e.Kind == toolroom.EventChunk:
 			err = a.screen.chunk(e.Chunk)
@@ -169,7 +169,7 @@ func (a *cli) runCall(ctx context.Context, r *app.App, call toolroom.Call, asJSO
 	if result.Error != nil {
 		result.Error = toolroom.AsError(a.orNoSources(r, result.Error))
 	}
-	if asJSON && !stream {
+	if a.asJSON && !stream {
 		if err := a.screen.json(result); err != nil {
 			return err
 		}

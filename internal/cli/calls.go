@@ -22,7 +22,7 @@ func (a *cli) callsCommand() *cobra.Command {
 	var code, label string
 	var limit int
 	var before int64
-	var follow, asJSON bool
+	var follow bool
 	c := &cobra.Command{
 		Use:   "calls",
 		Short: "Show the receipts of calls",
@@ -48,8 +48,8 @@ func (a *cli) callsCommand() *cobra.Command {
 			case err != nil:
 				return err
 			case follow:
-				return a.followCalls(ctx, r, q, receipts, asJSON)
-			case asJSON:
+				return a.followCalls(ctx, r, q, receipts)
+			case a.asJSON:
 				return a.screen.json(orEmpty(receipts))
 			case len(receipts) == 0:
 				a.screen.say("No matching receipts.")
@@ -72,7 +72,7 @@ func (a *cli) callsCommand() *cobra.Command {
 	f.Int64Var(&before, "cursor", 0, "the next page: the number that the previous one names")
 	f.IntVar(&limit, "limit", receipt.DefaultLimit, "maximum number of receipts")
 	f.BoolVar(&follow, "follow", false, "keep printing calls as they end, until Ctrl-C")
-	f.BoolVar(&asJSON, "json", false, "print JSON; with --follow, one receipt per line")
+	a.jsonFlag(c, "print JSON; with --follow, one receipt per line")
 	c.AddCommand(a.callsShowCommand(), a.callsStatsCommand(), a.callsVerifyCommand())
 	return c
 }
@@ -90,7 +90,7 @@ func (f *callFilter) flags(a *cli, c *cobra.Command, since string) {
 	flags.StringVar(&f.since, "since", since, "only calls started at or after: a date, a time or an age such as 24h")
 	flags.StringVar(&f.until, "until", "", "only calls that started before")
 	completeWords(c, "status", statuses()...)
-	a.completeFlagTool(c, "tool")
+	a.completeFlag(c, "tool", toolWords)
 }
 
 func (f *callFilter) query() (toolroom.ReceiptQuery, error) {
@@ -128,7 +128,7 @@ func (a *cli) sayNearest(ctx context.Context, r *app.App, f callFilter) error {
 		{"--by", f.by, "", func(r *toolroom.Receipt) string { return r.Identity.Key() }},
 		{"--via", f.surface, "", func(r *toolroom.Receipt) string { return r.Surface }},
 	} {
-		known := idsOf(recent, one.of)
+		known := textsOf(recent, one.of)
 		switch one.flag { // some are known even if no call has them
 		case "--by":
 			known = append(known, toolroom.Identity{}.Key())
@@ -186,11 +186,11 @@ func orEmpty[T any](list []T) []T {
 }
 
 func (a *cli) printCalls(receipts []*toolroom.Receipt) error {
-	ids := a.screen.shortIDs(idsOf(receipts, func(r *toolroom.Receipt) string { return r.ID }))
+	short := a.screen.shortIDs(textsOf(receipts, func(r *toolroom.Receipt) string { return r.ID }))
 	rows := make([][]string, len(receipts))
 	for i, r := range receipts {
 		rows[i] = a.callRow(r)
-		rows[i][0] = ids[i]
+		rows[i][0] = short[r.ID]
 	}
 	return a.screen.table([]string{"CALL", "STARTED", "TOOL", "STATUS", "TOOK", "BY", "VIA", "RESULT"}, rows)
 }
@@ -211,14 +211,14 @@ func (a *cli) callRow(r *toolroom.Receipt) []string {
 const followPause = 300 * time.Millisecond
 
 // followCalls prints the existing receipts, oldest first, and then new ones.
-func (a *cli) followCalls(ctx context.Context, r *app.App, q toolroom.ReceiptQuery, receipts []*toolroom.Receipt, asJSON bool) error {
+func (a *cli) followCalls(ctx context.Context, r *app.App, q toolroom.ReceiptQuery, receipts []*toolroom.Receipt) error {
 	slices.Reverse(receipts)
 	q.AfterSeq, q.Limit = toolroom.ReceiptsFromStart, receipt.MaxLimit
 	for {
 		for _, one := range receipts {
 			q.AfterSeq = one.Seq
 			var err error
-			if asJSON {
+			if a.asJSON {
 				err = a.screen.jsonLine(one)
 			} else {
 				row := a.callRow(one)
@@ -243,14 +243,13 @@ func (a *cli) followCalls(ctx context.Context, r *app.App, q toolroom.ReceiptQue
 }
 
 func (a *cli) callsShowCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:     "show CALL",
 		Short:   "Show the receipt of one call",
 		Example: "  toolroom calls show call_4xk2 --json",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			id, err := a.receiptID(ctx, r, args[0])
+			id, err := receiptID(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
@@ -258,13 +257,10 @@ func (a *cli) callsShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return a.screen.json(one)
-			}
-			return a.printReceipt(one)
+			return show(a, one, a.printReceipt)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 

@@ -16,7 +16,6 @@ func (a *cli) callsStatsCommand() *cobra.Command {
 	var filter callFilter
 	var by string
 	var every time.Duration
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "stats",
 		Short: "Show rates and times of calls",
@@ -44,7 +43,7 @@ from the true ones by at most 1%.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(stats)
 			}
 			if err := a.printStats(stats); err != nil || stats.Total.Calls > 0 {
@@ -58,7 +57,7 @@ from the true ones by at most 1%.`,
 	f.StringVar(&filter.by, "by", "", "only calls of this subject; local is the operator")
 	f.StringVar(&by, "per", "", "group by tool, version, environment, caller or via")
 	f.DurationVar(&every, "every", 0, "show each step of this length, such as 1h")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	completeWords(c, "per", receipt.Groupings()...)
 	return c
 }

@@ -18,7 +18,6 @@ import (
 func (a *cli) chainCommand() *cobra.Command {
 	var who caller
 	var file, runtime string
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "chain {-f STEPS.json|STEPS.yaml | 'ID KEY=VALUE…' …}",
 		Short: "Run a sequence of tool calls",
@@ -56,13 +55,13 @@ With --previous, the step gets the value of the preceding step as its argument
 			if err != nil {
 				return err
 			}
-			return a.runChain(ctx, r, call, steps, runtime, asJSON)
+			return a.runChain(ctx, r, call, steps, runtime)
 		}),
 	}
 	who.flags(c)
 	c.Flags().StringVarP(&file, "file", "f", "", "read the steps from a JSON or YAML file (- is stdin)")
 	c.Flags().StringVar(&runtime, "runtime", "", "temporal runs the chain as a workflow that survives restarts")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the result of every step as JSON")
+	a.jsonFlag(c, "print the result of every step as JSON")
 	return c
 }
 
@@ -218,7 +217,7 @@ func chainOn(ctx context.Context, r *app.App, runtime string, as toolroom.Call, 
 	return nil, usage("toolroom chain --runtime temporal -f steps.yaml", "unknown runtime for chains: %q", runtime)
 }
 
-func (a *cli) runChain(ctx context.Context, r *app.App, as toolroom.Call, steps []toolroom.Step, runtime string, asJSON bool) error {
+func (a *cli) runChain(ctx context.Context, r *app.App, as toolroom.Call, steps []toolroom.Step, runtime string) error {
 	w := newWatcher(ctx, a, r)
 	w.noWait = as.NoWait
 	defer w.close()
@@ -227,7 +226,7 @@ func (a *cli) runChain(ctx context.Context, r *app.App, as toolroom.Call, steps 
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if a.asJSON {
 		if err := a.screen.json(result); err != nil {
 			return err
 		}
@@ -245,7 +244,7 @@ func (a *cli) runChain(ctx context.Context, r *app.App, as toolroom.Call, steps 
 		a.screen.fail(result.Error.Message, result.Error.Hints())
 		return exitCode(result.Error.Code.Info().Exit)
 	}
-	if asJSON {
+	if a.asJSON {
 		return nil
 	}
 	var last *toolroom.Result

@@ -93,6 +93,7 @@ type cli struct {
 	commands         *regexp.Regexp // a command of this program in a text
 	stopWaiting      func()
 	output           string // --output
+	asJSON           bool   // --json
 	out              *pipe  // stdout
 	logLevel         string
 	level            slog.Level // the level of logLevel, if that is not empty
@@ -275,7 +276,15 @@ func (a *cli) openWith(ctx context.Context, level slog.Level, open func(context.
 
 func (a *cli) openOf(ctx context.Context, file string, level slog.Level, open func(context.Context, app.Options) (*app.App, error)) (*app.App, error) {
 	defer a.screen.during("opening the home " + a.home)()
-	return a.redacting(open(ctx, app.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: a.verifier(file), Log: a.log(level), Version: a.Version, Helper: a.Helper, Guest: a.Guest, Runner: a.Runner, Workflows: a.Workflows}))
+	return a.redacting(open(ctx, a.options(file, level)))
+}
+
+// options returns the options of a room with a config.
+func (a *cli) options(file string, level slog.Level) app.Options {
+	return app.Options{
+		Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: a.verifier(file), Log: a.log(level), Version: a.Version,
+		Helper: a.Helper, Guest: a.Guest, Runner: a.Runner, Workflows: a.Workflows,
+	}
 }
 
 // open opens a room. From then on its secrets are redacted in the output.
@@ -291,8 +300,8 @@ func (a *cli) redacting(r *app.App, err error) (*app.App, error) {
 	return r, err
 }
 
-// typedPath returns the absolute form of a path. It is relative to the folder of the command,
-// because a server runs commands of other folders.
+// typedPath returns the absolute form of a path; an empty one stays empty. It is relative to
+// the folder of the command, because a server runs commands of other folders.
 func (a *cli) typedPath(typed string) string { return absolute(a.Dir, typed) }
 
 // findConfig returns the config file, or "" if there is none and none was requested: a room

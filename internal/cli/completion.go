@@ -15,6 +15,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/source"
 )
 
 func (a *cli) completionCommand() *cobra.Command {
@@ -55,7 +56,7 @@ const completionTime = 2 * time.Second
 
 // completeFrom opens the room and completes from what it already knows: a press of Tab
 // starts no server. Errors result in no completions.
-func (a *cli) completeFrom(c *cobra.Command, from func(context.Context, *app.App) []string) []string {
+func (a *cli) completeFrom(c *cobra.Command, from candidates) []string {
 	ctx, cancel := context.WithTimeout(c.Context(), completionTime)
 	defer cancel()
 	r, err := a.openRoom(ctx, slog.LevelError)
@@ -66,10 +67,14 @@ func (a *cli) completeFrom(c *cobra.Command, from func(context.Context, *app.App
 	return from(ctx, r)
 }
 
-type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
+type (
+	completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
+	// candidates returns what can be typed, as far as a room knows it.
+	candidates = func(context.Context, *app.App) []string
+)
 
 // complete completes the first argument from the room.
-func (a *cli) complete(from func(context.Context, *app.App) []string) completion {
+func (a *cli) complete(from candidates) completion {
 	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -95,39 +100,21 @@ func toolWords(_ context.Context, r *app.App) []string {
 }
 
 func sourceWords(_ context.Context, r *app.App) []string {
-	var words []string
-	for _, s := range r.Sources() {
-		words = append(words, cobra.CompletionWithDesc(s.Name, string(s.Kind)))
+	return textsOf(r.Sources(), func(s source.Status) string { return cobra.CompletionWithDesc(s.Name, string(s.Kind)) })
+}
+
+func approvalWords(ctx context.Context, r *app.App) []string {
+	pending, err := r.Approvals(ctx, toolroom.ApprovalPending)
+	if err != nil {
+		return nil
 	}
-	return words
-}
-
-func (a *cli) completeTool(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(toolWords)(c, args, typed)
-}
-
-func (a *cli) completeSource(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(sourceWords)(c, args, typed)
-}
-
-func (a *cli) completeApproval(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(func(ctx context.Context, r *app.App) []string {
-		pending, err := r.Approvals(ctx, toolroom.ApprovalPending)
-		if err != nil {
-			return nil
-		}
-		var words []string
-		for _, p := range pending {
-			words = append(words, cobra.CompletionWithDesc(p.ID, p.Tool))
-		}
-		return words
-	})(c, args, typed)
+	return textsOf(pending, func(p *toolroom.Approval) string { return cobra.CompletionWithDesc(p.ID, p.Tool) })
 }
 
 // completeCall completes the tool and then its argument names, without a space after them.
 func (a *cli) completeCall(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
-		return a.completeTool(c, args, typed)
+		return a.complete(toolWords)(c, args, typed)
 	}
 	if key, value, ok := strings.Cut(typed, "="); ok {
 		words := a.completeFrom(c, func(ctx context.Context, r *app.App) []string { return valueWords(ctx, r, args[0], key) })
@@ -169,17 +156,10 @@ func valueWords(ctx context.Context, r *app.App, tool, key string) []string {
 	return words
 }
 
-// completeFlagTool completes a flag whose value is a tool.
-func (a *cli) completeFlagTool(c *cobra.Command, flag string) {
+// completeFlag completes a flag from the room.
+func (a *cli) completeFlag(c *cobra.Command, flag string, from candidates) {
 	must(c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return a.completeTool(c, nil, typed)
-	}))
-}
-
-// completeNamespace completes --namespace.
-func (a *cli) completeNamespace(c *cobra.Command) {
-	must(c.RegisterFlagCompletionFunc("namespace", func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return a.completeSource(c, nil, typed)
+		return a.complete(from)(c, nil, typed)
 	}))
 }
 

@@ -27,7 +27,6 @@ func (a *cli) configCommand() *cobra.Command {
 }
 
 func (a *cli) configCheckCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Report every mistake in the config, offline",
@@ -49,7 +48,7 @@ func (a *cli) configCheckCommand() *cobra.Command {
 				err = errors.Join(app.CheckConfig(c), server.CheckConfig(c), policyErr)
 			}
 			trusted := a.sayUntrusted(file)
-			if err == nil && !asJSON {
+			if err == nil && !a.asJSON {
 				for _, s := range c.PlainSecrets() {
 					a.screen.say("warning: %s seems to hold a secret in plain text\n  try: %s", s.Key, s.Fix)
 				}
@@ -58,7 +57,7 @@ func (a *cli) configCheckCommand() *cobra.Command {
 			if err == nil && trusted {
 				unmatched = a.unmatchedRules(cmd.Context(), file)
 			}
-			if !asJSON && err == nil {
+			if !a.asJSON && err == nil {
 				for _, u := range unmatched {
 					a.screen.say("warning: %s\n  %s", u, u.Hint())
 				}
@@ -68,13 +67,13 @@ func (a *cli) configCheckCommand() *cobra.Command {
 				return a.sayRestart(a.needsRestart(c))
 			}
 			var mistakes *config.Errors
-			if !asJSON || err != nil && !errors.As(err, &mistakes) {
+			if !a.asJSON || err != nil && !errors.As(err, &mistakes) {
 				return err
 			}
 			return a.printMistakes(file, trusted, mistakes, c, unmatched, a.needsRestart(c))
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
@@ -98,10 +97,9 @@ func (a *cli) unmatchedRules(ctx context.Context, file string) []app.Unmatched {
 		}
 		defer os.RemoveAll(home)
 	}
-	r, err := a.open(ctx, app.Options{
-		Home: home, Workspace: a.Dir, ConfigFile: file, Verify: a.verifier(file), Log: slog.New(slog.DiscardHandler), Version: a.Version,
-		Helper: a.Helper, Guest: a.Guest, Runner: a.Runner, Workflows: a.Workflows,
-	})
+	o := a.options(file, slog.LevelError)
+	o.Home, o.Log = home, slog.New(slog.DiscardHandler)
+	r, err := a.open(ctx, o)
 	if err != nil {
 		return nil // the config is valid; the commands that use it say why it does not open
 	}

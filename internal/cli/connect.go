@@ -30,7 +30,6 @@ type connecting struct {
 	client                            clients.Client
 	file, url, set                    string
 	http, takeOver, undo, dryRun, yes bool
-	asJSON                            bool
 }
 
 func (a *cli) connectCommand() *cobra.Command {
@@ -66,7 +65,7 @@ Clients: ` + strings.Join(clients.Names(), ", "),
 				if c.Flags().Changed("undo") || c.Flags().Changed("take-over") {
 					return usage("toolroom connect CLIENT", "name a client: %s", strings.Join(clients.Names(), ", "))
 				}
-				return a.listClients(o.asJSON)
+				return a.listClients()
 			}
 			found, ok := clients.Find(args[0])
 			if !ok {
@@ -91,12 +90,12 @@ Clients: ` + strings.Join(clients.Names(), ", "),
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the change, without writing it")
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.StringVar(&o.file, "file", "", "the client's config file (default: the usual one)")
-	f.BoolVar(&o.asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
 // listClients lists the clients on this machine, and whether they are connected.
-func (a *cli) listClients(asJSON bool) error {
+func (a *cli) listClients() error {
 	type entry struct {
 		Client  string   `json:"client"`
 		State   string   `json:"state"`
@@ -122,7 +121,7 @@ func (a *cli) listClients(asJSON bool) error {
 			rows = append(rows, []string{e.Client, e.State, count(len(e.Servers), "other server"), cmp.Or(e.Problem, e.File)})
 		}
 	}
-	if asJSON {
+	if a.asJSON {
 		return a.screen.json(entries)
 	}
 	if len(rows) == 0 {
@@ -136,7 +135,7 @@ func (a *cli) listClients(asJSON bool) error {
 const tokenPlaceholder = "tr_made-when-you-agree"
 
 func (o *connecting) run(ctx context.Context) error {
-	state := clients.Look(o.client, o.UserHome, o.path())
+	state := clients.Look(o.client, o.UserHome, o.typedPath(o.file))
 	if state.Problem != nil {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: %w", state.File, state.Problem).WithHint("correct the file, or name another one with --file")
 	}
@@ -224,14 +223,6 @@ func (o *connecting) removeSources(ctx context.Context, record clients.Record) {
 	}
 }
 
-// path returns --file as an absolute path.
-func (o *connecting) path() string {
-	if o.file == "" {
-		return ""
-	}
-	return absolute(o.Dir, o.file)
-}
-
 // server returns how the client reaches this Toolroom.
 func (o *connecting) server(configFile string, made bool) (clients.Self, error) {
 	c := config.Default()
@@ -241,9 +232,9 @@ func (o *connecting) server(configFile string, made bool) (clients.Self, error) 
 		if c, err = config.LoadVerified(configFile, o.verifier(configFile)); err != nil {
 			return clients.Self{}, err
 		}
-		args = []string{"--config", absolute(o.Dir, configFile)}
+		args = []string{"--config", o.typedPath(configFile)}
 	} else if made {
-		args = []string{"--config", absolute(o.Dir, configFile)}
+		args = []string{"--config", o.typedPath(configFile)}
 	}
 	if _, ok := c.Sets[o.set]; !ok && o.set != "" {
 		return clients.Self{}, toolroom.Errorf(toolroom.CodeNotFound, "there is no tool set %q", o.set).WithHint("write it in the section sets of the config")
@@ -377,17 +368,11 @@ func (o *connecting) agree(ctx context.Context) error {
 	if o.yes {
 		return nil
 	}
-	if !o.screen.interactive() {
-		return usage("toolroom connect "+o.client.Name+" --yes", "nobody can answer here")
+	agreed, err := o.screen.confirm(ctx, "Write it?", "toolroom connect "+o.client.Name+" --yes")
+	if err == nil && !agreed {
+		err = toolroom.Errorf(toolroom.CodeDenied, "nothing was changed")
 	}
-	answer, err := o.screen.ask(ctx, "Write it? [y/N]")
-	if err != nil {
-		return err
-	}
-	if answer != "y" && answer != "yes" {
-		return toolroom.Errorf(toolroom.CodeDenied, "nothing was changed")
-	}
-	return nil
+	return err
 }
 
 // newToken makes a token for the client.

@@ -20,14 +20,13 @@ import (
 func (a *cli) describeCommand() *cobra.Command {
 	var who caller
 	var level, form string
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "describe ID",
 		Short: "Show what a tool does and how to call it",
 		Example: `  toolroom describe filesystem:read_text_file
   toolroom describe github:create_issue --level full --form mcp --json`,
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.completeTool,
+		ValidArgsFunction: a.complete(toolWords),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if err := oneOf("--form", form, string(toolroom.FormCLI), string(toolroom.FormMCP), string(toolroom.FormCode), string(toolroom.FormPython)); err != nil {
 				return err
@@ -43,15 +42,12 @@ func (a *cli) describeCommand() *cobra.Command {
 			if err != nil {
 				return a.orNoSources(r, err)
 			}
-			if asJSON {
-				return a.screen.json(d)
-			}
-			return a.printDescription(d)
+			return show(a, d, a.printDescription)
 		}),
 	}
 	c.Flags().StringVar(&level, "level", string(toolroom.LevelSchema), "summary, schema or full")
 	c.Flags().StringVar(&form, "form", string(toolroom.FormCLI), "form of the example call: cli, mcp, code or python")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	who.identityFlags(c)
 	who.environmentFlag(c)
 	completeWords(c, "level", "summary", "schema", "full")

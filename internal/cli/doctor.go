@@ -14,7 +14,6 @@ import (
 )
 
 func (a *cli) doctorCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:     "doctor",
 		Short:   "Check the installation, sources and sandboxes",
@@ -27,11 +26,7 @@ func (a *cli) doctorCommand() *cobra.Command {
 				done = a.screen.during("checking " + what)
 			}), checkListings(r)...)
 			done()
-			if asJSON {
-				if err := a.screen.json(orEmpty(checks)); err != nil {
-					return err
-				}
-			} else if err := a.printChecks(checks); err != nil {
+			if err := show(a, orEmpty(checks), a.printChecks); err != nil {
 				return err
 			}
 			for _, c := range checks {
@@ -42,7 +37,7 @@ func (a *cli) doctorCommand() *cobra.Command {
 			return nil
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 

@@ -62,7 +62,7 @@ command) with the words after -- as its arguments: exec sum.wasm -- 1 2 3`,
 		if call, err = r.ExecuteCall(call, *p); err != nil {
 			return err
 		}
-		return a.runProgram(ctx, r, call, o.json)
+		return a.runProgram(ctx, r, call)
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if a.readsLines(&o, args) { // the line editor needs the terminal itself
@@ -73,6 +73,7 @@ command) with the words after -- as its arguments: exec sum.wasm -- 1 2 3`,
 	who.flags(c)
 	c.Flags().Lookup("no-wait").Usage = "return at once if a call needs an approval; the program goes on after the answer"
 	o.flags(c)
+	a.jsonFlag(c, "print the complete result as JSON")
 	completeWords(c, "lang", "python", "js", "ts", "shell", "command", "wasm")
 	completeWords(c, "profile", "dev", "standard", "hardened")
 	return c
@@ -90,7 +91,6 @@ type execOptions struct {
 	file     string
 	stdin    string
 	inputs   []string
-	json     bool
 	repl     bool
 }
 
@@ -115,7 +115,6 @@ func (o *execOptions) flags(c *cobra.Command) {
 	f.IntVar(&p.MaxCalls, "calls", 0, "maximum number of tool calls (default 100)")
 	f.BoolVar(&p.BestEffort, "best-effort", false, "run even if a limit cannot be enforced; --json lists the enforced ones")
 	f.BoolVar(&o.repl, "repl", false, "read programs line by line, as on a terminal without CODE (default language js)")
-	f.BoolVar(&o.json, "json", false, "print the complete result as JSON")
 }
 
 // program builds the program to run from the flags and arguments.
@@ -202,7 +201,7 @@ func (a *cli) programText(o *execOptions, args []string) (string, error) {
 }
 
 // runProgram prints a program's output while it runs, and its value at the end.
-func (a *cli) runProgram(ctx context.Context, r *app.App, call toolroom.Call, asJSON bool) error {
+func (a *cli) runProgram(ctx context.Context, r *app.App, call toolroom.Call) error {
 	w := newWatcher(ctx, a, r)
 	w.noWait = call.NoWait
 	defer w.close()
@@ -216,7 +215,7 @@ func (a *cli) runProgram(ctx context.Context, r *app.App, call toolroom.Call, as
 		if e.Final() && e.Tool == "code:execute" {
 			result = e.Result
 		}
-		if e.Kind == toolroom.EventChunk && e.Tool == "code:execute" && !asJSON {
+		if e.Kind == toolroom.EventChunk && e.Tool == "code:execute" && !a.asJSON {
 			if err := a.printChunk(e.Chunk); err != nil {
 				return err
 			}
@@ -226,18 +225,18 @@ func (a *cli) runProgram(ctx context.Context, r *app.App, call toolroom.Call, as
 	if result == nil {
 		return toolroom.Errorf(toolroom.CodeInternal, "the program ended without a result")
 	}
-	return a.endProgram(result, asJSON)
+	return a.endProgram(result)
 }
 
 // endProgram prints the value of a program, or its error.
-func (a *cli) endProgram(result *toolroom.Result, asJSON bool) error {
-	if x := result.Execution; x != nil && !asJSON {
+func (a *cli) endProgram(result *toolroom.Result) error {
+	if x := result.Execution; x != nil && !a.asJSON {
 		a.tellIsolation(x)
 		for _, c := range x.Calls {
 			a.warn(c.Warnings)
 		}
 	}
-	if asJSON {
+	if a.asJSON {
 		if err := a.screen.json(result); err != nil {
 			return err
 		}
@@ -250,7 +249,7 @@ func (a *cli) endProgram(result *toolroom.Result, asJSON bool) error {
 		return nil
 	}
 	message := result.Error.Message
-	if trace, ok := result.Error.Details["traceback"].(string); ok && !asJSON {
+	if trace, ok := result.Error.Details["traceback"].(string); ok && !a.asJSON {
 		trace = strings.TrimRight(trace, "\n")
 		if kind, _ := result.Error.Details["type"].(string); strings.Contains(trace, kind) {
 			message = trace // Python's traceback, which includes the error itself

@@ -12,7 +12,6 @@ import (
 )
 
 func (a *cli) explainCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "explain [CODE]",
 		Short: "Explain an error code, or list the codes",
@@ -26,9 +25,9 @@ that failed is in its receipt and in --json.`,
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				return a.explain(strings.ToLower(args[0]), asJSON)
+				return a.explain(strings.ToLower(args[0]))
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(toolroom.Codes())
 			}
 			var rows [][]string
@@ -38,14 +37,14 @@ that failed is in its receipt and in --json.`,
 			return a.screen.table([]string{"CODE", "WHAT HAPPENED"}, rows)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
 // effectCodes are the codes of calls that rules of an effect stop: people know the effect.
 var effectCodes = map[string]string{"deny": string(toolroom.CodeDenied), "confirm": string(toolroom.CodeApprovalRequired)}
 
-func (a *cli) explain(code string, asJSON bool) error {
+func (a *cli) explain(code string) error {
 	code = cmp.Or(effectCodes[code], code)
 	page := errorpages.Page(toolroom.Code(code))
 	if page == "" {
@@ -56,7 +55,7 @@ func (a *cli) explain(code string, asJSON bool) error {
 		return e.WithCLIHint("list the codes: toolroom explain")
 	}
 	info := toolroom.Code(code).Info()
-	if asJSON {
+	if a.asJSON {
 		return a.screen.json(struct {
 			Code      string `json:"code"`
 			HTTP      int    `json:"http_status"`

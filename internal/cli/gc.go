@@ -12,7 +12,7 @@ import (
 )
 
 func (a *cli) gcCommand() *cobra.Command {
-	var dry, asJSON bool
+	var dry bool
 	c := &cobra.Command{
 		Use:   "gc",
 		Short: "Clean up after crashed processes",
@@ -25,7 +25,7 @@ does the same when it starts.`,
 		Args: arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			list, unasked := r.Clean(ctx, dry)
-			if asJSON {
+			if a.asJSON {
 				if err := a.screen.json(map[string]any{"leftovers": orEmpty(list), "unasked": unasked, "dry_run": dry}); err != nil {
 					return err
 				}
@@ -39,7 +39,7 @@ does the same when it starts.`,
 		}),
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "list what would be removed")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 

@@ -14,89 +14,77 @@ import (
 )
 
 // receiptID completes the id of one of the newest calls.
-func (a *cli) receiptID(ctx context.Context, r *app.App, typed string) (string, error) {
+func receiptID(ctx context.Context, r *app.App, typed string) (string, error) {
 	if one, err := r.Receipt(ctx, typed); err == nil {
 		return one.ID, nil
 	}
 	receipts, err := r.Receipts(ctx, toolroom.ReceiptQuery{Limit: receipt.MaxLimit})
-	if err != nil {
-		return "", err
-	}
-	return nearest.ID(typed, idsOf(receipts, func(r *toolroom.Receipt) string { return r.ID }))
+	return completeID(typed, receipts, err, func(r *toolroom.Receipt) string { return r.ID })
 }
 
 // approvalID completes the id of an approval.
 func approvalID(ctx context.Context, r *app.App, typed string) (string, error) {
 	all, err := r.Approvals(ctx, "")
-	if err != nil {
-		return "", err
-	}
-	return nearest.ID(typed, idsOf(all, func(a *toolroom.Approval) string { return a.ID }))
+	return completeID(typed, all, err, func(a *toolroom.Approval) string { return a.ID })
 }
 
 // jobID completes the id of a suspended program or background call.
 func jobID(ctx context.Context, r *app.App, typed string) (string, error) {
 	jobs, err := r.Jobs(ctx, "", receipt.MaxLimit)
-	if err != nil {
-		return "", err
-	}
-	return nearest.ID(typed, idsOf(jobs, func(j *run.Job) string { return j.ID }))
+	return completeID(typed, jobs, err, func(j *run.Job) string { return j.ID })
 }
 
 // artifactID completes the handle of an artifact or a kept result.
 func artifactID(ctx context.Context, r *app.App, typed string) (string, error) {
 	list, err := r.Parts().Artifacts.List(ctx, me().Key())
-	if err != nil {
-		return "", err
-	}
-	return nearest.ID(typed, idsOf(list, func(a toolroom.Artifact) string { return a.Handle }))
+	return completeID(typed, list, err, func(a toolroom.Artifact) string { return a.Handle })
 }
 
 // sessionID completes the id of one of the operator's code sessions.
 func sessionID(r *app.App, typed string) (string, error) {
 	list, err := r.Parts().Sessions.List(me().Key())
-	if err != nil {
-		return "", err
-	}
-	return nearest.ID(typed, idsOf(list, func(one session.Info) string { return one.ID }))
+	return completeID(typed, list, err, func(one session.Info) string { return one.ID })
 }
 
 // elevationID completes the id of a current elevation.
 func elevationID(ctx context.Context, r *app.App, typed string) (string, error) {
 	list, err := r.Elevations(ctx)
+	return completeID(typed, list, err, func(e *policy.Elevation) string { return e.ID })
+}
+
+// completeID returns the id in a list that typed begins, or the error with which the list
+// was read.
+func completeID[T any](typed string, list []T, err error, id func(T) string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return nearest.ID(typed, idsOf(list, func(e *policy.Elevation) string { return e.ID }))
+	return nearest.ID(typed, textsOf(list, id))
 }
 
-func idsOf[T any](list []T, id func(T) string) []string {
-	ids := make([]string, len(list))
+// textsOf returns a text for each item of a list, such as its id.
+func textsOf[T any](list []T, text func(T) string) []string {
+	texts := make([]string, len(list))
 	for i, one := range list {
-		ids[i] = id(one)
+		texts[i] = text(one)
 	}
-	return ids
+	return texts
 }
 
-// shortIDs returns the ids as a terminal shows them: as long as is needed to tell them apart.
-func (s *screen) shortIDs(ids []string) []string {
-	if !s.outTerminal || s.wide {
-		return ids
-	}
+// shortIDs returns by id what a terminal shows of it: as much as is needed to tell them apart.
+func (s *screen) shortIDs(ids []string) map[string]string {
 	for n := 8; ; n++ {
-		short, seen, all := make([]string, len(ids)), map[string]bool{}, true
-		for i, id := range ids {
-			kind, rest, ok := strings.Cut(id, "_")
-			if !ok {
-				kind, rest = "", id
-			} else {
-				kind += "_"
+		short, seen, all := map[string]string{}, map[string]bool{}, true
+		for _, id := range ids {
+			start := strings.IndexByte(id, '_') + 1 // the kind stays whole
+			end := min(start+n, len(id))
+			if !s.outTerminal || s.wide {
+				end = len(id)
 			}
-			all = all && n >= len(rest)
-			short[i] = kind + rest[:min(n, len(rest))]
-			seen[short[i]] = true
+			all = all && end == len(id)
+			short[id] = id[:end]
+			seen[id[:end]] = true
 		}
-		if len(seen) == len(ids) || all {
+		if len(seen) == len(short) || all {
 			return short
 		}
 	}

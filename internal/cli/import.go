@@ -29,7 +29,7 @@ type imported struct {
 
 func (a *cli) importCommand() *cobra.Command {
 	var path string
-	var dryRun, force, asJSON bool
+	var dryRun, force bool
 	names := clients.Imports()
 	c := &cobra.Command{
 		Use:   "import {" + strings.Join(names, "|") + "}",
@@ -57,7 +57,7 @@ like secrets are moved to the secret store, and the config refers to them.`,
 				return err
 			}
 			done, err := a.takeOver(c.Context(), file, result.Found, dryRun, force)
-			return errors.Join(a.printImported(file, done, result.Skipped, asJSON), err)
+			return errors.Join(a.printImported(file, done, result.Skipped), err)
 		},
 	}
 	c.AddCommand(a.importFlynnCommand(), a.importToolFlowCommand())
@@ -65,7 +65,7 @@ like secrets are moved to the secret store, and the config refers to them.`,
 	f.StringVar(&path, "path", "", "folder to search (default: your home and this folder)")
 	f.BoolVar(&dryRun, "dry-run", false, "show what would be added, without changing anything")
 	f.BoolVar(&force, "force", false, "replace existing sources of the same names")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
@@ -160,8 +160,8 @@ func (a *cli) keepSecrets(ctx context.Context, secrets map[string]string, replac
 	})
 }
 
-func (a *cli) printImported(file string, done []imported, skipped []string, asJSON bool) error {
-	if asJSON {
+func (a *cli) printImported(file string, done []imported, skipped []string) error {
+	if a.asJSON {
 		return a.screen.json(struct {
 			Config  string     `json:"config"`
 			Sources []imported `json:"sources"`

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,7 @@ import (
 )
 
 func (a *cli) importFlynnCommand() *cobra.Command {
-	var dryRun, force, asJSON bool
+	var dryRun, force bool
 	c := &cobra.Command{
 		Use:   "flynn FILE",
 		Short: "Import the tool policy of a Flynn config",
@@ -24,11 +23,7 @@ kept unless --force is given.`,
   toolroom import flynn ~/.config/flynn/config.yaml`,
 		Args: arguments(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			from := args[0]
-			if !filepath.IsAbs(from) {
-				from = filepath.Join(a.Dir, from)
-			}
-			found, left, err := clients.FlynnPolicy(from)
+			found, left, err := clients.FlynnPolicy(a.typedPath(args[0]))
 			if err != nil {
 				return err
 			}
@@ -41,7 +36,7 @@ kept unless --force is given.`,
 					return err
 				}
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(struct {
 					Config  string        `json:"config"`
 					Written bool          `json:"written"`
@@ -55,7 +50,7 @@ kept unless --force is given.`,
 	f := c.Flags()
 	f.BoolVar(&dryRun, "dry-run", false, "show the section, without changing anything")
 	f.BoolVar(&force, "force", false, "replace existing keys of the config")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 

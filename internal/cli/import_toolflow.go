@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,7 @@ import (
 )
 
 func (a *cli) importToolFlowCommand() *cobra.Command {
-	var dryRun, asJSON bool
+	var dryRun bool
 	c := &cobra.Command{
 		Use:   "toolflow FILE | URL",
 		Short: "Import the tools of a ToolFlow server",
@@ -27,15 +26,15 @@ listed with the reason, and the rest is imported. A second import adds what is n
 		Args: arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			from := args[0]
-			if !strings.Contains(from, "://") && !filepath.IsAbs(from) {
-				from = filepath.Join(a.Dir, from)
+			if !strings.Contains(from, "://") {
+				from = a.typedPath(from)
 			}
 			tools, err := toolflow.Read(ctx, from)
 			if err != nil {
 				return err
 			}
 			steps, err := toolflow.Import(ctx, r.Parts().Releases, tools, a.author(), dryRun)
-			if asJSON {
+			if a.asJSON {
 				if jsonErr := a.screen.json(steps); jsonErr != nil {
 					return jsonErr
 				}
@@ -48,7 +47,7 @@ listed with the reason, and the rest is imported. A second import adds what is n
 		}),
 	}
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "show the plan, without changing anything")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 

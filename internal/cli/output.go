@@ -35,6 +35,36 @@ func (a *cli) addOutputFlag(c *cobra.Command) {
 	completeWords(c, "output", outputs()...)
 }
 
+// jsonFlag adds --json.
+func (a *cli) jsonFlag(c *cobra.Command, usage string) {
+	c.Flags().BoolVar(&a.asJSON, "json", false, usage)
+}
+
+// show prints a value as JSON if the command line asks for that, else by print.
+func show[T any](a *cli, v T, print func(T) error) error {
+	if a.asJSON {
+		return a.screen.json(v)
+	}
+	return print(v)
+}
+
+// showList prints a list as JSON if the command line asks for that, else as a table. If the
+// list is empty, it says none, unless that is empty.
+func showList[T any](a *cli, list []T, none string, headers []string, row func(T) []string) error {
+	if a.asJSON {
+		return a.screen.json(orEmpty(list))
+	}
+	if len(list) == 0 && none != "" {
+		a.screen.say("%s", none)
+		return nil
+	}
+	rows := make([][]string, len(list))
+	for i, one := range list {
+		rows[i] = row(one)
+	}
+	return a.screen.table(headers, rows)
+}
+
 // chooseOutput applies -o.
 func (a *cli) chooseOutput(c *cobra.Command) error {
 	if c.Flags().Lookup("json") == nil || a.output == "" {

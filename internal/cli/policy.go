@@ -29,7 +29,6 @@ func (a *cli) policyCommand() *cobra.Command {
 func (a *cli) policyExplainCommand() *cobra.Command {
 	var who toolroom.Identity
 	var given string
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "explain ID [ARGUMENTS]",
 		Short: "Show which rule decides a call, and why",
@@ -39,7 +38,7 @@ func (a *cli) policyExplainCommand() *cobra.Command {
   toolroom policy explain --agent fast --provider ollama web:search --json
   toolroom policy explain shell:exec --arguments '{"command": "git push"}'`,
 		Args:              arguments(1, -1),
-		ValidArgsFunction: a.completeTool,
+		ValidArgsFunction: a.complete(toolWords),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			document := json.RawMessage(given)
 			if words := args[1:]; len(words) > 0 {
@@ -58,7 +57,7 @@ func (a *cli) policyExplainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(explained)
 			}
 			if err := a.printDecision(args[0], who, explained.Decision); err != nil {
@@ -93,7 +92,7 @@ func (a *cli) policyExplainCommand() *cobra.Command {
 	f.StringVar(&who.Environment, "env", "", "for a call in this environment (default prod)")
 	f.StringSliceVar(&who.Groups, "team", nil, "for a member of this group (may be repeated)")
 	f.StringVar(&given, "arguments", "", "for a call with these arguments, a JSON object")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 

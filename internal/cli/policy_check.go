@@ -12,7 +12,6 @@ import (
 )
 
 func (a *cli) policyCheckCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Report every mistake in layers, skills and Cedar rules",
@@ -26,7 +25,7 @@ func (a *cli) policyCheckCommand() *cobra.Command {
 			}
 			mistakes, rules, err := checkPolicy(file)
 			switch {
-			case asJSON && (err == nil || mistakes != nil):
+			case a.asJSON && (err == nil || mistakes != nil):
 				return a.printPolicyMistakes(file, mistakes)
 			case err != nil:
 				return err
@@ -35,7 +34,7 @@ func (a *cli) policyCheckCommand() *cobra.Command {
 			}
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 

@@ -15,7 +15,6 @@ func (a *cli) policyElevateCommand() *cobra.Command {
 	var e policy.Elevation
 	var lasts time.Duration
 	var end string
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "elevate [SUBJECT]",
 		Short: "Grant or list temporary access to sensitive tools",
@@ -41,14 +40,14 @@ local.`,
 				}
 				return a.screen.printf("ended %s\n", end)
 			case len(args) == 0:
-				return a.listElevations(ctx, r, asJSON)
+				return a.listElevations(ctx, r)
 			}
 			e.Subject, e.By = args[0], a.User
 			granted, err := r.Elevate(ctx, e, lasts)
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(granted)
 			}
 			return a.screen.printf("%s: %s may call %s until %s\n", granted.ID, granted.Subject, elevatedTools(granted), when(granted.Expires))
@@ -60,28 +59,19 @@ local.`,
 	f.StringVar(&e.Agent, "agent", "", "only while it acts as this agent")
 	f.StringVar(&e.Reason, "reason", "", "the reason, which is recorded")
 	f.StringVar(&end, "end", "", "end this elevation")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
-func (a *cli) listElevations(ctx context.Context, r *app.App, asJSON bool) error {
+func (a *cli) listElevations(ctx context.Context, r *app.App) error {
 	list, err := r.Elevations(ctx)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return a.screen.json(orEmpty(list))
-	}
-	if len(list) == 0 {
-		a.screen.say("There are no elevations.")
-		return nil
-	}
-	ids := a.screen.shortIDs(idsOf(list, func(e *policy.Elevation) string { return e.ID }))
-	rows := make([][]string, len(list))
-	for i, e := range list {
-		rows[i] = []string{ids[i], e.Subject, e.Agent, elevatedTools(e), time.Until(e.Expires).Round(time.Second).String(), e.By, e.Reason}
-	}
-	return a.screen.table([]string{"ELEVATION", "SUBJECT", "AGENT", "TOOLS", "LEFT", "BY", "REASON"}, rows)
+	short := a.screen.shortIDs(textsOf(list, func(e *policy.Elevation) string { return e.ID }))
+	return showList(a, list, "There are no elevations.", []string{"ELEVATION", "SUBJECT", "AGENT", "TOOLS", "LEFT", "BY", "REASON"}, func(e *policy.Elevation) []string {
+		return []string{short[e.ID], e.Subject, e.Agent, elevatedTools(e), time.Until(e.Expires).Round(time.Second).String(), e.By, e.Reason}
+	})
 }
 
 func elevatedTools(e *policy.Elevation) string {

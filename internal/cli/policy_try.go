@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,6 @@ import (
 )
 
 func (a *cli) policyTestCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "test FILE",
 		Short: "Test the policy against a file of cases",
@@ -21,11 +19,7 @@ func (a *cli) policyTestCommand() *cobra.Command {
   toolroom policy test policy_test.yaml --config staging.yaml --json`,
 		Args: arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			file := args[0]
-			if !filepath.IsAbs(file) {
-				file = filepath.Join(a.Dir, file)
-			}
-			cases, err := policy.ReadCases(file)
+			cases, err := policy.ReadCases(a.typedPath(args[0]))
 			if err != nil {
 				return err
 			}
@@ -39,7 +33,7 @@ func (a *cli) policyTestCommand() *cobra.Command {
 					failed++
 				}
 			}
-			if asJSON {
+			if a.asJSON {
 				err = a.screen.json(struct {
 					OK     bool                 `json:"ok"`
 					Failed int                  `json:"failed"`
@@ -54,7 +48,7 @@ func (a *cli) policyTestCommand() *cobra.Command {
 			return exitCode(toolroom.ExitFailed)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
@@ -80,7 +74,6 @@ const defaultReplay = 7 * 24 * time.Hour
 
 func (a *cli) policyReplayCommand() *cobra.Command {
 	var since time.Duration
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "replay",
 		Short: "Show recorded calls that would now be decided differently",
@@ -99,14 +92,14 @@ predicted effects.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(replayed)
 			}
 			return a.printReplayed(replayed, since)
 		}),
 	}
 	c.Flags().DurationVar(&since, "since", defaultReplay, "how far back to start")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 

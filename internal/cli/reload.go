@@ -10,7 +10,7 @@ import (
 )
 
 func (a *cli) reloadCommand() *cobra.Command {
-	var asJSON, trusted bool
+	var trusted bool
 	c := &cobra.Command{
 		Use:   "reload",
 		Short: "Have the running server read its config again",
@@ -28,17 +28,17 @@ changes.`,
 				return a.noServer()
 			}
 			out, err := a.reload()
-			if err != nil || asJSON {
-				return a.printJSONOr(out, err)
-			}
-			if len(out.Changed) == 0 && len(out.Restart) == 0 && trusted {
+			switch nothing := len(out.Changed) == 0 && len(out.Restart) == 0; {
+			case err != nil:
+				return err
+			case a.asJSON:
+				return a.screen.json(out)
+			case nothing && trusted:
 				// The server may have seen the trust before this command did.
 				return a.screen.printf("the running server uses %s now\n", out.File)
-			}
-			if len(out.Changed) == 0 && len(out.Restart) == 0 {
+			case nothing:
 				return a.screen.printf("%s is in force; nothing has changed\n", out.File)
-			}
-			if len(out.Changed) > 0 {
+			case len(out.Changed) > 0:
 				if err := a.screen.printf("in force now: %s\n", strings.Join(out.Changed, ", ")); err != nil {
 					return err
 				}
@@ -46,7 +46,7 @@ changes.`,
 			return a.sayRestart(out.Restart)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	c.Flags().BoolVar(&trusted, "trusted", false, "after the file was trusted")
 	_ = c.Flags().MarkHidden("trusted")
 	return c
@@ -63,13 +63,6 @@ func (a *cli) noServer() error {
 	}
 	return toolroom.Errorf(toolroom.CodeNotFound, "no server of this home and config runs").
 		WithCLIHint("start one: toolroom serve; or name its home and config: --home, --config")
-}
-
-func (a *cli) printJSONOr(v any, err error) error {
-	if err != nil {
-		return err
-	}
-	return a.screen.json(v)
 }
 
 // sayRestart names keys that count only after a restart.

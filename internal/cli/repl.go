@@ -91,7 +91,7 @@ func (a *cli) runLine(ctx context.Context, r *app.App, as toolroom.Call, o *exec
 	if err != nil {
 		return err
 	}
-	return a.runProgram(ctx, r, call, o.json)
+	return a.runProgram(ctx, r, call)
 }
 
 // typing reports whether a person types at a terminal.

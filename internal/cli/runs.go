@@ -13,7 +13,6 @@ import (
 )
 
 func (a *cli) runsCommand() *cobra.Command {
-	var asJSON bool
 	var p paging
 	c := &cobra.Command{
 		Use:   "runs",
@@ -34,22 +33,14 @@ answer, a server or toolroom runs wait resumes it.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return a.screen.json(orEmpty(jobs))
-			}
-			if len(jobs) == 0 {
-				a.screen.say("There are no suspended programs and no background calls.")
-				return nil
-			}
-			ids := a.screen.shortIDs(idsOf(jobs, func(j *run.Job) string { return j.ID }))
-			rows := make([][]string, len(jobs))
-			for i, j := range jobs {
-				rows[i] = []string{ids[i], j.Call.Tool, string(j.State), a.screen.when(j.Created), j.Identity.String(), j.Call.Surface, fit(ofJob(j), 60)}
-			}
-			return a.screen.table([]string{"RUN", "TOOL", "STATE", "SINCE", "BY", "VIA", "WAITS FOR, OR RESULT"}, rows)
+			short := a.screen.shortIDs(textsOf(jobs, func(j *run.Job) string { return j.ID }))
+			headers := []string{"RUN", "TOOL", "STATE", "SINCE", "BY", "VIA", "WAITS FOR, OR RESULT"}
+			return showList(a, jobs, "There are no suspended programs and no background calls.", headers, func(j *run.Job) []string {
+				return []string{short[j.ID], j.Call.Tool, string(j.State), a.screen.when(j.Created), j.Identity.String(), j.Call.Surface, fit(ofJob(j), 60)}
+			})
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	p.flags(c, 50)
 	c.AddCommand(a.runsWaitCommand(), a.runsCancelCommand())
 	return c
@@ -70,7 +61,6 @@ func ofJob(j *run.Job) string {
 }
 
 func (a *cli) runsWaitCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "wait RUN",
 		Short: "Wait for a run to finish and print its result",
@@ -93,7 +83,7 @@ unchanged.`,
 			defer w.close()
 			here := false // its output was printed while it ran
 			result, err := r.Resume(ctx, id, func(e toolroom.Event) {
-				if e.Kind == toolroom.EventChunk && !asJSON {
+				if e.Kind == toolroom.EventChunk && !a.asJSON {
 					here = true
 					if a.printChunk(e.Chunk) != nil {
 						return // the output is lost, but the run continues
@@ -104,7 +94,7 @@ unchanged.`,
 			if err != nil {
 				return err
 			}
-			if x := result.Execution; x != nil && !here && !asJSON {
+			if x := result.Execution; x != nil && !here && !a.asJSON {
 				if err := a.screen.printf("%s", x.Stdout); err != nil {
 					return err
 				}
@@ -112,10 +102,10 @@ unchanged.`,
 					return err
 				}
 			}
-			return a.endProgram(result, asJSON)
+			return a.endProgram(result)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print the complete result as JSON")
+	a.jsonFlag(c, "print the complete result as JSON")
 	return c
 }
 

@@ -228,6 +228,16 @@ func (s *screen) ask(ctx context.Context, question string) (string, error) {
 	}
 }
 
+// confirm asks a question, and reports whether the answer is yes. Without a terminal it is an
+// error; unasked is the command that does not ask.
+func (s *screen) confirm(ctx context.Context, question, unasked string) (bool, error) {
+	if !s.interactive() {
+		return false, usage(unasked, "nobody can answer here")
+	}
+	answer, err := s.ask(ctx, question+" [y/N]")
+	return answer == "y" || answer == "yes", err
+}
+
 // secret reads a secret value: typed without echo on a terminal, else all of stdin without
 // the final line end.
 func (s *screen) secret(ctx context.Context, prompt string, limit int64) (string, error) {
@@ -440,7 +450,7 @@ func (a *cli) document(path string) ([]byte, error) {
 	if path == "-" {
 		return readAll(a.In, "stdin", maxDocument)
 	}
-	f, err := os.Open(absolute(a.Dir, path))
+	f, err := os.Open(a.typedPath(path))
 	if err != nil {
 		if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
 			failed.Path = path // as it was typed

@@ -17,7 +17,6 @@ import (
 func (a *cli) searchCommand() *cobra.Command {
 	var who caller
 	var o catalog.SearchOptions
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "search QUERY",
 		Short: "Find tools by description",
@@ -37,18 +36,15 @@ func (a *cli) searchCommand() *cobra.Command {
 				return err
 			}
 			found := r.Search(seer, strings.Join(args, " "), o)
-			if asJSON {
-				return a.screen.json(found)
-			}
-			return a.printFound(found)
+			return show(a, found, a.printFound)
 		}),
 	}
 	c.Flags().IntVar(&o.Limit, "limit", 10, "maximum number of tools")
 	c.Flags().StringVar(&o.Namespace, "namespace", "", "only tools in this namespace")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	who.identityFlags(c)
 	who.environmentFlag(c)
-	a.completeNamespace(c)
+	a.completeFlag(c, "namespace", sourceWords)
 	c.AddCommand(a.searchEmbedderCommand(), a.searchForgetCommand())
 	return c
 }

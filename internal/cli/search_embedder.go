@@ -145,7 +145,6 @@ func (a *cli) embedTools(ctx context.Context, r *app.App, service *embed.Service
 }
 
 func (a *cli) embedderListCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List the embedders",
@@ -156,7 +155,7 @@ func (a *cli) embedderListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(known)
 			}
 			if len(known.Embedders) == 0 {
@@ -178,12 +177,11 @@ func (a *cli) embedderListCommand() *cobra.Command {
 			return a.screen.table([]string{"NAME", "KIND", "IN USE", "WHERE"}, rows)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
 func (a *cli) embedderStatusCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:     "status",
 		Short:   "Show how far the tools are embedded",
@@ -194,7 +192,7 @@ func (a *cli) embedderStatusCommand() *cobra.Command {
 				return err
 			}
 			s := r.SearchStatus(ctx)
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(s)
 			}
 			learns := "on"
@@ -211,7 +209,7 @@ func (a *cli) embedderStatusCommand() *cobra.Command {
 			return a.screen.fields(fields...)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 

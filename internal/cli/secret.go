@@ -80,7 +80,7 @@ of one source or of all, into the secret store. The config then refers to it.`,
 		Example: `  toolroom secret lift github
   toolroom secret lift`,
 		Args:              arguments(0, 1),
-		ValidArgsFunction: a.completeSource,
+		ValidArgsFunction: a.complete(sourceWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := a.findConfig()
 			if err != nil {
@@ -116,7 +116,6 @@ of one source or of all, into the secret store. The config then refers to it.`,
 }
 
 func (a *cli) secretListCommand() *cobra.Command {
-	var asJSON bool
 	var p paging
 	c := &cobra.Command{
 		Use:     "list",
@@ -128,14 +127,11 @@ func (a *cli) secretListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			names := make([]string, len(refs))
-			for i, ref := range refs {
-				names[i] = named(ref)
-			}
-			if names, err = pageOf(a, &p, names, func(name string) string { return name }); err != nil {
+			names, err := pageOf(a, &p, textsOf(refs, named), func(name string) string { return name })
+			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(names)
 			}
 			if len(names) == 0 {
@@ -150,7 +146,7 @@ func (a *cli) secretListCommand() *cobra.Command {
 		}),
 	}
 	p.flags(c, 100)
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
@@ -167,11 +163,7 @@ func (a *cli) secretRemoveCommand() *cobra.Command {
 			if err != nil {
 				return nil
 			}
-			var words []string
-			for _, ref := range refs {
-				words = append(words, ref.Scope+"/"+ref.Name)
-			}
-			return words
+			return textsOf(refs, func(ref secret.Ref) string { return ref.Scope + "/" + ref.Name })
 		}),
 		RunE: a.withState(func(ctx context.Context, r *app.App, args []string) error {
 			ref, err := secret.ParsePath(args[0])

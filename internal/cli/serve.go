@@ -59,15 +59,15 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	if err != nil {
 		return err
 	}
-	verify, record := a.verifier(file), ""
-	if verify != nil {
+	opening, record := a.options(file, slog.LevelInfo), ""
+	if opening.Verify != nil {
 		record = consent.Open(a.home).Path()
 	}
-	out := a.Out
+	opening.Receipts = a.Out
 	if stdio {
-		out = a.Err // stdout carries the protocol
+		opening.Receipts = a.Err // stdout carries the protocol
 	}
-	r, err := a.open(ctx, app.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: verify, Log: a.log(slog.LevelInfo), Version: a.Version, Receipts: out, Helper: a.Helper, Guest: a.Guest, Runner: a.Runner, Workflows: a.Workflows})
+	r, err := a.open(ctx, opening)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 		Client:      who.identity(),
 		Environment: who.environment,
 		ConfigFile:  file,
-		Verify:      verify,
+		Verify:      opening.Verify,
 		Record:      record,
 		Wrote:       a.keepTrust,
 		Version:     a.Version,
@@ -95,11 +95,11 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 			if len(r.Sources()) == 0 {
 				a.screen.say("%s", firstSteps)
 			}
-			if line := everywhereLine(cmp.Or(listen, r.Config().Server.Listen), r.Config().Server.Auth); line != "" {
-				a.screen.say("%s", line)
-			}
-			if line := plainLine(cmp.Or(listen, r.Config().Server.Listen), r.Config().Server); line != "" {
-				a.screen.say("%s", line)
+			c, address := r.Config().Server, cmp.Or(listen, r.Config().Server.Listen)
+			for _, line := range []string{everywhereLine(address, c.Auth), plainLine(address, c)} {
+				if line != "" {
+					a.screen.say("%s", line)
+				}
 			}
 		},
 		Listed: func(l server.Listing) {

@@ -57,7 +57,7 @@ func (a *cli) serviceFlags(c *cobra.Command) *serviceFlags {
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		o.homeTyped, o.configTyped = c.Flags().Changed("home"), c.Flags().Changed("config")
 		if o.prefix != "" {
-			o.prefix = absolute(a.Dir, o.prefix)
+			o.prefix = a.typedPath(o.prefix)
 		}
 		return oneOf("--manager", o.kind, service.Systemd, service.Launchd)
 	}
@@ -90,7 +90,7 @@ func (o *serviceFlags) service(listen, account string) (s service.Service, file 
 			s.Folder = systemHome
 		}
 		if o.configTyped {
-			file = absolute(o.Dir, o.configFile)
+			file = o.typedPath(o.configFile)
 		}
 	} else {
 		s.SearchPath = absolutePath(os.Getenv("PATH"))
@@ -103,7 +103,7 @@ func (o *serviceFlags) service(listen, account string) (s service.Service, file 
 			if _, err := config.LoadVerified(found, o.verifier(found)); err != nil {
 				return s, "", err
 			}
-			file = absolute(o.Dir, found)
+			file = o.typedPath(found)
 		}
 	}
 	s.Command = []string{self, "serve", "--home", s.Folder}

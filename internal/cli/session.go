@@ -28,7 +28,6 @@ that is not used expires.`,
 }
 
 func (a *cli) sessionListCommand() *cobra.Command {
-	var asJSON bool
 	var p paging
 	c := &cobra.Command{
 		Use:     "list",
@@ -43,33 +42,23 @@ func (a *cli) sessionListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return a.screen.json(list)
-			}
-			if len(list) == 0 {
-				a.screen.say("There are no sessions.")
-				return nil
-			}
-			rows := make([][]string, len(list))
-			for i, one := range list {
-				rows[i] = []string{one.ID, one.Language, one.Engine, size(one.Bytes), fmt.Sprint(one.Runs), when(one.Used), when(one.Expires)}
-			}
-			return a.screen.table([]string{"ID", "LANGUAGE", "ENGINE", "SIZE", "RUNS", "USED", "KEPT UNTIL"}, rows)
+			return showList(a, list, "There are no sessions.", []string{"ID", "LANGUAGE", "ENGINE", "SIZE", "RUNS", "USED", "KEPT UNTIL"}, func(one session.Info) []string {
+				return []string{one.ID, one.Language, one.Engine, size(one.Bytes), fmt.Sprint(one.Runs), when(one.Used), when(one.Expires)}
+			})
 		}),
 	}
 	p.flags(c, 100)
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
 func (a *cli) sessionForkCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:               "fork ID NEW",
 		Short:             "Copy a session",
 		Example:           "  toolroom session fork work attempt",
 		Args:              arguments(2, 2),
-		ValidArgsFunction: a.completeSession,
+		ValidArgsFunction: a.complete(sessionWords),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			from, err := sessionID(r, args[0])
 			if err != nil {
@@ -79,17 +68,14 @@ func (a *cli) sessionForkCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.sessionMade(info, asJSON)
+			return show(a, info, a.printMade)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
-func (a *cli) sessionMade(info session.Info, asJSON bool) error {
-	if asJSON {
-		return a.screen.json(info)
-	}
+func (a *cli) printMade(info session.Info) error {
 	return a.screen.printf("created session %s: toolroom exec --session %s\n", info.ID, info.ID)
 }
 
@@ -103,7 +89,7 @@ same version. The file holds everything in the session's variables, including
 secrets.`,
 		Example:           "  toolroom session export work work.session",
 		Args:              arguments(2, 2),
-		ValidArgsFunction: a.completeSession,
+		ValidArgsFunction: a.complete(sessionWords),
 		RunE: a.withState(func(_ context.Context, r *app.App, args []string) error {
 			id, err := sessionID(r, args[0])
 			if err != nil {
@@ -129,7 +115,6 @@ secrets.`,
 
 func (a *cli) sessionImportCommand() *cobra.Command {
 	var as string
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Import an exported session (- is stdin)",
@@ -152,11 +137,11 @@ next program in the session runs it, with access to your tools.`,
 			if err != nil {
 				return err
 			}
-			return a.sessionMade(info, asJSON)
+			return show(a, info, a.printMade)
 		}),
 	}
 	c.Flags().StringVar(&as, "as", "", "import under this name")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
@@ -167,7 +152,7 @@ func (a *cli) sessionDeleteCommand() *cobra.Command {
 		Short:             "Delete a session",
 		Example:           "  toolroom session delete work",
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.completeSession,
+		ValidArgsFunction: a.complete(sessionWords),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			id, err := sessionID(r, args[0])
 			if err != nil {
@@ -181,16 +166,12 @@ func (a *cli) sessionDeleteCommand() *cobra.Command {
 	}
 }
 
-func (a *cli) completeSession(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(func(_ context.Context, r *app.App) []string {
-		list, err := r.Parts().Sessions.List(me().Key())
-		if err != nil {
-			return nil
-		}
-		var words []string
-		for _, one := range list {
-			words = append(words, cobra.CompletionWithDesc(one.ID, one.Language+" "+size(one.Bytes)))
-		}
-		return words
-	})(c, args, typed)
+func sessionWords(_ context.Context, r *app.App) []string {
+	list, err := r.Parts().Sessions.List(me().Key())
+	if err != nil {
+		return nil
+	}
+	return textsOf(list, func(one session.Info) string {
+		return cobra.CompletionWithDesc(one.ID, one.Language+" "+size(one.Bytes))
+	})
 }

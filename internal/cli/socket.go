@@ -169,7 +169,7 @@ func (a *cli) listenCommands(ctx context.Context, r *app.App, file string, local
 		return warn(err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	s := &commandServer{cli: a, room: r, file: absolute(a.Dir, file), local: local, started: time.Now(), slots: make(chan struct{}, maxCommands)}
+	s := &commandServer{cli: a, room: r, file: a.typedPath(file), local: local, started: time.Now(), slots: make(chan struct{}, maxCommands)}
 	local.serve(ctx, listener.Addr())
 	s.running.Go(func() {
 		for {
@@ -415,7 +415,7 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 		return false, nil
 	}
 	h := hello{
-		Version: a.Version, Args: a.args, Command: command, Dir: a.Dir, File: absolute(a.Dir, file),
+		Version: a.Version, Args: a.args, Command: command, Dir: a.Dir, File: a.typedPath(file),
 		Config: a.Config, UserConfig: a.UserConfig, UserHome: a.UserHome, User: a.User, NoColor: a.NoColor, TrustConfig: a.TrustConfig, Quiet: a.Quiet,
 		In: widthOf(a.In), Out: widthOf(a.Out), Err: widthOf(a.Err), Height: heightOf(a.Err),
 	}

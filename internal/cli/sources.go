@@ -33,7 +33,6 @@ func (a *cli) sourcesCommand() *cobra.Command {
 }
 
 func (a *cli) sourcesListCommand() *cobra.Command {
-	var asJSON bool
 	var p paging
 	c := &cobra.Command{
 		Use:   "list",
@@ -49,53 +48,46 @@ the rights of this user.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return a.screen.json(orEmpty(sources))
-			}
-			if len(sources) == 0 {
-				a.screen.say("There are no sources yet. %s", firstSteps)
-				return nil
-			}
-			rows := make([][]string, len(sources))
-			for i, s := range sources {
-				tools := "not listed yet"
-				switch {
-				case s.Listed:
-					tools = fmt.Sprint(s.Tools)
-				case s.State == app.StateDisabled:
-					tools = ""
-				}
-				rows[i] = []string{s.Name, string(s.Kind), s.State, tools, cmp.Or(s.Error, s.Reason)}
-				if a.screen.wide {
-					rows[i] = slices.Insert(rows[i], 4, cmp.Or(s.Sandbox, "-"))
-				}
-			}
-			header := []string{"SOURCE", "KIND", "STATE", "TOOLS", ""}
+			headers := []string{"SOURCE", "KIND", "STATE", "TOOLS", ""}
 			if a.screen.wide {
-				header = slices.Insert(header, 4, "SANDBOX")
+				headers = slices.Insert(headers, 4, "SANDBOX")
 			}
-			return a.screen.table(header, rows)
+			return showList(a, sources, "There are no sources yet. "+firstSteps, headers, a.sourceRow)
 		}),
 	}
 	p.flags(c, 100)
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
+func (a *cli) sourceRow(s source.Status) []string {
+	tools := "not listed yet"
+	switch {
+	case s.Listed:
+		tools = fmt.Sprint(s.Tools)
+	case s.State == app.StateDisabled:
+		tools = ""
+	}
+	row := []string{s.Name, string(s.Kind), s.State, tools, cmp.Or(s.Error, s.Reason)}
+	if a.screen.wide {
+		row = slices.Insert(row, 4, cmp.Or(s.Sandbox, "-"))
+	}
+	return row
+}
+
 func (a *cli) sourcesTestCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:               "test NAME",
 		Short:             "Start a source and list its tools",
 		Example:           "  toolroom sources test filesystem",
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.completeSource,
+		ValidArgsFunction: a.complete(sourceWords),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			test, err := a.trySource(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				if err := a.screen.json(test); err != nil {
 					return err
 				}
@@ -104,13 +96,13 @@ func (a *cli) sourcesTestCommand() *cobra.Command {
 			case test.Error != "":
 				a.screen.fail(test.Name+" does not work: "+test.Error, testHint(test.Status))
 				return exitCode(toolroom.CodeUpstreamUnavailable.Info().Exit)
-			case asJSON:
+			case a.asJSON:
 				return nil
 			}
 			return a.showTest(r, test)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
@@ -176,7 +168,7 @@ func (a *cli) sourcesRemoveCommand() *cobra.Command {
 		Short:             "Remove a source from the config",
 		Example:           "  toolroom sources remove filesystem",
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.completeSource,
+		ValidArgsFunction: a.complete(sourceWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := a.editable()
 			if err != nil {

@@ -33,7 +33,6 @@ type catalogued struct {
 }
 
 func (a *cli) sourcesCatalogCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "catalog [WORDS…]",
 		Short: "List MCP servers that can be added by name",
@@ -58,7 +57,7 @@ Toolroom, in the format of the public MCP registry, and what "catalog update" ha
 					list = append(list, catalogued{s.Short(), s.Name, s.Title, s.Description, ways, s.Meta.Ours.Name == ""})
 				}
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(list)
 			}
 			if len(list) == 0 {
@@ -83,7 +82,7 @@ Toolroom, in the format of the public MCP registry, and what "catalog update" ha
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	c.AddCommand(a.catalogUpdateCommand())
 	return c
 }
@@ -164,7 +163,7 @@ func (a *cli) catalogueSource(ctx context.Context, n *newSource, name string) (c
 		if rest, ok := strings.CutPrefix(path, "~/"); ok { // --arg=~/notes, which shells leave alone
 			path = filepath.Join(a.UserHome, rest)
 		}
-		start.Args[i] = absolute(a.Dir, path)
+		start.Args[i] = a.typedPath(path)
 	}
 	for _, note := range start.Notes {
 		a.screen.say("%s", note)

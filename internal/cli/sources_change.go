@@ -29,7 +29,7 @@ it into the config. With --from, the new section is that of a file (- is stdin).
 		Example: `  toolroom sources edit filesystem
   toolroom sources edit filesystem --from filesystem.yaml`,
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.completeSource,
+		ValidArgsFunction: a.complete(sourceWords),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := a.editable()
 			if err != nil {
@@ -149,7 +149,7 @@ func (a *cli) sourcesRestartCommand() *cobra.Command {
 program, its connection and its list of tools.`,
 		Example:           "  toolroom sources restart filesystem",
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.completeSource,
+		ValidArgsFunction: a.complete(sourceWords),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if a.shared == nil {
 				return a.noServer()
@@ -179,7 +179,7 @@ func (a *cli) sourcesLogsCommand() *cobra.Command {
 does not work, if so. It is that of the running server.`,
 		Example:           "  toolroom sources logs filesystem --follow",
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.completeSource,
+		ValidArgsFunction: a.complete(sourceWords),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if a.shared == nil {
 				return a.noServer()

@@ -42,7 +42,7 @@ Type the token at a prompt that does not echo, or pipe it in.`,
   toolroom sources login github --paste
   printf %s "$TOKEN" | toolroom sources login github --token`,
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.completeSource,
+		ValidArgsFunction: a.complete(sourceWords),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, ok := r.Config().Sources[args[0]]
 			if !ok && r.LoginsOf(args[0]) && !l.token {

@@ -59,7 +59,6 @@ type need struct {
 }
 
 func (a *cli) statusCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show what runs and what needs you, in one line",
@@ -73,13 +72,13 @@ approvals, sources that are down, and tool definitions to review.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(s)
 			}
 			return a.screen.printf("%s\n", oneLine(s.line()))
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 

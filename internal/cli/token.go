@@ -28,7 +28,6 @@ func (a *cli) tokenCommand() *cobra.Command {
 
 func (a *cli) tokenCreateCommand() *cobra.Command {
 	var o token.Options
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a token, which is shown only once",
@@ -48,7 +47,7 @@ func (a *cli) tokenCreateCommand() *cobra.Command {
 			if err := a.recordIn(ctx, r, "tokens.create", newToken{changeOf{Name: o.Name}, o.Subject, o.Groups, o.Agent, o.Provider, o.Skill, o.Set, o.Environment, lifetime(o.TTL)}, err); err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(struct {
 					token.Token
 					Plaintext string `json:"token"`
@@ -67,7 +66,7 @@ func (a *cli) tokenCreateCommand() *cobra.Command {
 	f.StringVar(&o.Set, "set", "", "the tool set that it is bound to")
 	f.StringVar(&o.Environment, "env", "", "the one environment whose released versions it can call")
 	f.DurationVar(&o.TTL, "expires", 0, "lifetime, such as 720h (default: until revoked)")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
@@ -92,7 +91,6 @@ func lifetime(d time.Duration) string {
 }
 
 func (a *cli) tokenListCommand() *cobra.Command {
-	var asJSON bool
 	var p paging
 	c := &cobra.Command{
 		Use:     "list",
@@ -108,22 +106,14 @@ func (a *cli) tokenListCommand() *cobra.Command {
 			if tokens, err = pageOf(a, &p, tokens, func(t *token.Token) string { return t.ID }); err != nil {
 				return err
 			}
-			if asJSON {
-				return a.screen.json(orEmpty(tokens))
-			}
-			if len(tokens) == 0 {
-				a.screen.say("There are no tokens. Create one: toolroom token create NAME")
-				return nil
-			}
-			rows := make([][]string, len(tokens))
-			for i, t := range tokens {
-				rows[i] = []string{t.ID, t.Name, t.Subject, t.Agent, t.Provider, t.Skill, t.Set, t.Environment, tokenState(t, time.Now()), cmp.Or(when(t.LastUsed), "never"), strings.Join(t.Groups, ",")}
-			}
-			return a.screen.table([]string{"ID", "NAME", "SUBJECT", "AGENT", "PROVIDER", "SKILL", "SET", "ENV", "STATE", "LAST USED", "GROUPS"}, rows)
+			headers := []string{"ID", "NAME", "SUBJECT", "AGENT", "PROVIDER", "SKILL", "SET", "ENV", "STATE", "LAST USED", "GROUPS"}
+			return showList(a, tokens, "There are no tokens. Create one: toolroom token create NAME", headers, func(t *token.Token) []string {
+				return []string{t.ID, t.Name, t.Subject, t.Agent, t.Provider, t.Skill, t.Set, t.Environment, tokenState(t, time.Now()), cmp.Or(when(t.LastUsed), "never"), strings.Join(t.Groups, ",")}
+			})
 		}),
 	}
 	p.flags(c, 100)
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
@@ -178,7 +168,7 @@ func tokenID(ctx context.Context, store token.Store, word string) (string, error
 	if err != nil {
 		return "", err
 	}
-	id, err := nearest.ID(word, idsOf(tokens, func(t *token.Token) string { return t.ID }))
+	id, err := nearest.ID(word, textsOf(tokens, func(t *token.Token) string { return t.ID }))
 	if err != nil {
 		return "", err
 	}

@@ -57,7 +57,6 @@ func (a *cli) toolPushCommand() *cobra.Command {
 	var u release.Upload
 	var from app.FromRun
 	var literals []string
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "push FILE | FOLDER | --from-run RUN --name NAME",
 		Short: "Store code as new draft versions of its tools",
@@ -74,7 +73,7 @@ that the program's own calls got.`,
 		Args: arguments(0, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if from.Run != "" {
-				return a.pushFromRun(ctx, r, args, &from, literals, &u, asJSON)
+				return a.pushFromRun(ctx, r, args, &from, literals, &u)
 			}
 			if len(args) == 0 {
 				return usage("toolroom tool push double.py", "name a file or a folder, or use --from-run")
@@ -84,8 +83,8 @@ that the program's own calls got.`,
 				return err
 			}
 			upload.Namespace, upload.Message, upload.Base = u.Namespace, u.Message, u.Base
-			upload.Wheels, upload.Tarballs = a.folder(u.Wheels), a.folder(u.Tarballs)
-			if lock := filepath.Join(a.folder(args[0]), "uv.lock"); isFile(lock) {
+			upload.Wheels, upload.Tarballs = a.typedPath(u.Wheels), a.typedPath(u.Tarballs)
+			if lock := filepath.Join(a.typedPath(args[0]), "uv.lock"); isFile(lock) {
 				a.screen.say("%s is not read: uv resolves the packages anew; write name==1.2.3 for an exact version", lock)
 			}
 			done := a.screen.during("reading the tools of " + args[0] + packagesToo(&upload))
@@ -94,10 +93,7 @@ that the program's own calls got.`,
 			if err != nil {
 				return a.withDiff(err)
 			}
-			if asJSON {
-				return a.screen.json(pushed)
-			}
-			return a.printPushed(pushed)
+			return show(a, pushed, a.printPushed)
 		}),
 	}
 	f := c.Flags()
@@ -110,7 +106,7 @@ that the program's own calls got.`,
 	f.StringVar(&u.Wheels, "wheels", "", "folder of wheels to take packages from, without a network")
 	f.StringVar(&u.Tarballs, "tarballs", "", "folder of npm packages to take packages from, without a network")
 	f.IntVar(&u.Base, "base", -1, "newest version that you know; a newer one is a conflict")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
@@ -127,14 +123,6 @@ func packagesToo(u *release.Upload) string {
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
-}
-
-// folder returns the path of a folder that the user named, if any.
-func (a *cli) folder(name string) string {
-	if name == "" || filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(a.Dir, name)
 }
 
 // withDiff prints the difference in an error, if it has one, and returns the error.
@@ -181,9 +169,7 @@ const maxUpload = 4 << 20
 
 // readUpload reads a file, or the files of a folder.
 func (a *cli) readUpload(path string) (release.Upload, error) {
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(a.Dir, path)
-	}
+	path = a.typedPath(path)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return release.Upload{}, toolroom.Errorf(toolroom.CodeNotFound, "there is no %s", path).WithHint("toolroom tool new NAME -l python writes a starter")
@@ -278,7 +264,6 @@ func readText(path string, size int64) (string, error) {
 }
 
 func (a *cli) toolListCommand() *cobra.Command {
-	var asJSON bool
 	var p paging
 	var filter release.Filter
 	c := &cobra.Command{
@@ -296,39 +281,26 @@ func (a *cli) toolListCommand() *cobra.Command {
 			if err == nil {
 				list, err = pageOf(a, &p, list, func(t release.Summary) string { return t.Tool })
 			}
-			if err != nil || asJSON {
-				return cmp.Or(err, a.jsonIf(asJSON && err == nil, list))
+			if err != nil {
+				return err
 			}
-			if len(list) == 0 && filter != (release.Filter{}) {
-				a.screen.say("There are none.")
-				return nil
+			none := "No tools yet. Write one: toolroom tool new NAME -l python; or see the examples: toolroom tool add examples"
+			if filter != (release.Filter{}) {
+				none = "There are none."
 			}
-			if len(list) == 0 {
-				a.screen.say("No tools yet. Write one: toolroom tool new NAME -l python; or see the examples: toolroom tool add examples")
-				return nil
-			}
-			rows := make([][]string, len(list))
-			for i, t := range list {
+			return showList(a, list, none, []string{"TOOL", "LANGUAGE", "NEWEST", "STATUS", "RELEASED", "CASES", "WHAT IT DOES"}, func(t release.Summary) []string {
 				status := t.Status.Word(t.Reason)
 				if t.Quarantined != "" {
 					status = "quarantined"
 				}
-				rows[i] = []string{t.Tool, t.Language, fmt.Sprint(t.Newest), status, releasedTo(t.Released), fmt.Sprint(t.Cases), catalog.Shorten(t.Description, 80)}
-			}
-			return a.screen.table([]string{"TOOL", "LANGUAGE", "NEWEST", "STATUS", "RELEASED", "CASES", "WHAT IT DOES"}, rows)
+				return []string{t.Tool, t.Language, fmt.Sprint(t.Newest), status, releasedTo(t.Released), fmt.Sprint(t.Cases), catalog.Shorten(t.Description, 80)}
+			})
 		}),
 	}
 	p.flags(c, 100)
 	c.Flags().BoolVar(&filter.Quarantined, "quarantined", false, "only tools whose changed definition waits for a release")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
-}
-
-func (a *cli) jsonIf(is bool, v any) error {
-	if !is {
-		return nil
-	}
-	return a.screen.json(v)
 }
 
 func releasedTo(released map[string]int) string {
@@ -340,7 +312,7 @@ func releasedTo(released map[string]int) string {
 }
 
 func (a *cli) toolShowCommand() *cobra.Command {
-	var asJSON, text bool
+	var text bool
 	c := &cobra.Command{
 		Use:     "show TOOL[@VERSION]",
 		Short:   "Show the versions, releases and cases of a tool",
@@ -356,7 +328,7 @@ func (a *cli) toolShowCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				if a.asJSON {
 					return a.screen.json(v)
 				}
 				if text && v.Spec.Source != "" {
@@ -371,14 +343,11 @@ func (a *cli) toolShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return a.screen.json(d)
-			}
-			return a.printDetail(d)
+			return show(a, d, a.printDetail)
 		}),
 	}
 	c.Flags().BoolVar(&text, "text", false, "print the code")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 

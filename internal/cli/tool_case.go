@@ -134,7 +134,6 @@ func (a *cli) caseFrom(ctx context.Context, r *app.App, made *release.Case, call
 }
 
 func (a *cli) toolCaseListCommand() *cobra.Command {
-	var asJSON bool
 	var p paging
 	c := &cobra.Command{
 		Use:   "list [TOOL]",
@@ -155,18 +154,13 @@ func (a *cli) toolCaseListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return a.screen.json(cases)
-			}
-			rows := make([][]string, len(cases))
-			for i, one := range cases {
-				rows[i] = []string{one.Tool, one.Name, string(one.Arguments), expected(one)}
-			}
-			return a.screen.table([]string{"TOOL", "CASE", "ARGUMENTS", "EXPECTED"}, rows)
+			return showList(a, cases, "", []string{"TOOL", "CASE", "ARGUMENTS", "EXPECTED"}, func(one *release.Case) []string {
+				return []string{one.Tool, one.Name, string(one.Arguments), expected(one)}
+			})
 		}),
 	}
 	p.flags(c, 100)
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 

@@ -148,7 +148,6 @@ func (a *cli) toolAddCommand() *cobra.Command {
 }
 
 func (a *cli) toolDiffCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "diff TOOL [FROM [TO]] | SOURCE:*",
 		Short: "Show what changed between two versions",
@@ -163,7 +162,7 @@ that wait for a release, and text in the source's definitions that people do not
 				if err != nil {
 					return err
 				}
-				return a.printWaiting(w, asJSON)
+				return show(a, w, a.printWaiting)
 			}
 			s, tool, number, err := found(ctx, r, args[0])
 			if err != nil {
@@ -181,7 +180,7 @@ that wait for a release, and text in the source's definitions that people do not
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(map[string]any{"tool": tool, "from": before.Number, "to": after.Number, "diff": release.Diff(before, after), "breaks": release.Breaks(&before.Spec, &after.Spec)})
 			}
 			if err := a.screen.review(release.Diff(before, after)); err != nil {
@@ -193,7 +192,7 @@ that wait for a release, and text in the source's definitions that people do not
 			return nil
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
@@ -241,7 +240,8 @@ func (a *cli) toolPullCommand() *cobra.Command {
 					return err
 				}
 			}
-			known := readBases(a.folder(args[0]))
+			top := a.typedPath(args[0])
+			known := readBases(top)
 			for _, t := range list {
 				if wanted, err := selectsTool(ctx, s, t.Tool, args[1:]); err != nil || !wanted {
 					if err != nil {
@@ -259,10 +259,7 @@ func (a *cli) toolPullCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				folder := filepath.Join(a.Dir, args[0], filepath.FromSlash(strings.ReplaceAll(t.Tool, ":", "/")))
-				if filepath.IsAbs(args[0]) {
-					folder = filepath.Join(args[0], filepath.FromSlash(strings.ReplaceAll(t.Tool, ":", "/")))
-				}
+				folder := filepath.Join(top, filepath.FromSlash(strings.ReplaceAll(t.Tool, ":", "/")))
 				changed, err := writeTool(folder, v)
 				if err != nil {
 					return err
@@ -278,7 +275,7 @@ func (a *cli) toolPullCommand() *cobra.Command {
 				changed, known[t.Tool] = changed || newCases, t.Newest
 				a.screen.say("%s version %d: %s", t.Tool, number, map[bool]string{true: "written", false: "no change"}[changed])
 			}
-			return writeBases(a.folder(args[0]), known)
+			return writeBases(top, known)
 		}),
 	}
 	c.Flags().StringVar(&environment, "env", "", "write the versions that this environment serves")
@@ -301,7 +298,7 @@ func selectsTool(ctx context.Context, s *release.Service, tool string, spellings
 
 func (a *cli) toolSyncCommand() *cobra.Command {
 	var environment string
-	var check, force, asJSON bool
+	var check, force bool
 	c := &cobra.Command{
 		Use:   "sync FOLDER",
 		Short: "Make the tools those of a folder",
@@ -313,10 +310,7 @@ has pushed since your last pull or sync, it ends with conflict and shows the dif
 		Example: "  toolroom tool sync tools --check\n  toolroom tool sync tools --env test",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			folder := args[0]
-			if !filepath.IsAbs(folder) {
-				folder = filepath.Join(a.Dir, folder)
-			}
+			folder := a.typedPath(args[0])
 			uploads, err := a.uploadsIn(folder)
 			if err != nil {
 				return err
@@ -335,7 +329,7 @@ has pushed since your last pull or sync, it ends with conflict and shows the dif
 				}
 				err = writeBases(folder, bases)
 			}
-			if asJSON {
+			if a.asJSON {
 				if err := a.screen.json(plan); err != nil {
 					return err
 				}
@@ -355,7 +349,7 @@ has pushed since your last pull or sync, it ends with conflict and shows the dif
 	f.StringVar(&environment, "env", "", "also release to this environment")
 	f.BoolVar(&check, "check", false, "change nothing; fail if something differs")
 	f.BoolVar(&force, "force", false, "push even if somebody has pushed since your last pull or sync; release what was taken back")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 

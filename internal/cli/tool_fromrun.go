@@ -10,7 +10,7 @@ import (
 )
 
 // pushFromRun pushes a program that ran as a function, and prints it.
-func (a *cli) pushFromRun(ctx context.Context, r *app.App, args []string, from *app.FromRun, literals []string, u *release.Upload, asJSON bool) error {
+func (a *cli) pushFromRun(ctx context.Context, r *app.App, args []string, from *app.FromRun, literals []string, u *release.Upload) error {
 	const example = "toolroom tool push --from-run call_4xk2 --name open_issues"
 	if len(args) > 0 || from.Name == "" {
 		return usage(example, "--from-run takes the place of a file and needs --name")
@@ -38,7 +38,7 @@ func (a *cli) pushFromRun(ctx context.Context, r *app.App, args []string, from *
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if a.asJSON {
 		return a.screen.json(pushed)
 	}
 	if err := a.screen.printf("%s", p.Upload.Files[p.Upload.File]); err != nil {

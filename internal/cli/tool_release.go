@@ -15,7 +15,6 @@ import (
 func (a *cli) toolReleaseCommand() *cobra.Command {
 	var o release.Order
 	var digest string
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "release TOOL[@VERSION] | SOURCE:*",
 		Short: "Make an environment serve a version",
@@ -43,7 +42,7 @@ are still those that toolroom tool diff showed.`,
 		Args: arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if name, ok := wholeSource(args); ok {
-				return a.releaseWaiting(ctx, r, name, digest, o, asJSON)
+				return a.releaseWaiting(ctx, r, name, digest, o)
 			}
 			if digest != "" {
 				return usage("toolroom tool release 'github:*' --digest "+digest, "--digest is for all definitions of a source")
@@ -54,7 +53,7 @@ are still those that toolroom tool diff showed.`,
 			}
 			o.Tool, o.Version = tool, number
 			moved, err := s.Release(ctx, o, a.author())
-			return a.printMoved(moved, err, asJSON)
+			return a.showMoved(moved, err)
 		}),
 	}
 	f := c.Flags()
@@ -66,17 +65,18 @@ are still those that toolroom tool diff showed.`,
 	f.BoolVar(&o.Force, "force", false, "release even if a gate refuses")
 	f.StringVar(&o.Reason, "reason", "", "why; kept in the log")
 	f.StringVar(&digest, "digest", "", "with SOURCE:*: the digest that toolroom tool diff printed")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
-func (a *cli) printMoved(m release.Moved, err error, asJSON bool) error {
+func (a *cli) showMoved(m release.Moved, err error) error {
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return a.screen.json(m)
-	}
+	return show(a, m, a.printMoved)
+}
+
+func (a *cli) printMoved(m release.Moved) error {
 	switch {
 	case m.Quarantined != "":
 		a.screen.say("version %d of %s is released to %s, instead of version %d, but cannot be called now: %s", m.Version, m.Tool, m.Environment, m.Previous, m.Quarantined)
@@ -101,7 +101,7 @@ func (a *cli) printMoved(m release.Moved, err error, asJSON bool) error {
 
 func (a *cli) toolPromoteCommand() *cobra.Command {
 	var from, to string
-	var force, asJSON bool
+	var force bool
 	c := &cobra.Command{
 		Use:     "promote TOOL",
 		Short:   "Release to one environment what another serves",
@@ -113,21 +113,20 @@ func (a *cli) toolPromoteCommand() *cobra.Command {
 				return err
 			}
 			moved, err := s.Promote(ctx, tool, number, from, to, force, a.author())
-			return a.printMoved(moved, err, asJSON)
+			return a.showMoved(moved, err)
 		}),
 	}
 	f := c.Flags()
 	f.StringVar(&from, "from", release.Test, "environment that serves the version")
 	f.StringVar(&to, "to", release.Prod, "environment to release to")
 	f.BoolVar(&force, "force", false, "release even if a gate refuses")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
 func (a *cli) toolRollbackCommand() *cobra.Command {
 	var environment, reason string
 	var to int
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "rollback TOOL",
 		Short: "Undo the last release to an environment",
@@ -145,14 +144,14 @@ person releases the one that it offers.`,
 				return err
 			}
 			moved, err := s.Rollback(ctx, tool, environment, cmp.Or(to, number), reason, a.author())
-			return a.printMoved(moved, err, asJSON)
+			return a.showMoved(moved, err)
 		}),
 	}
 	f := c.Flags()
 	f.StringVar(&environment, "env", release.Prod, "environment")
 	f.IntVar(&to, "to", 0, "version to go back to (default: the one before)")
 	f.StringVar(&reason, "reason", "", "why; kept in the log")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 
@@ -190,7 +189,6 @@ func (a *cli) toolDeprecateCommand() *cobra.Command {
 
 func (a *cli) toolLogCommand() *cobra.Command {
 	var p paging
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "log [TOOL]",
 		Short: "Show who pushed and released what, and when",
@@ -210,30 +208,27 @@ func (a *cli) toolLogCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return a.screen.json(log)
-			}
-			rows := make([][]string, len(log))
-			for i, e := range log {
-				what := fmt.Sprint(e.Version)
-				if e.Environment != "" {
-					what = fmt.Sprintf("%s: %d → %d", e.Environment, e.Previous, e.Version)
-				}
-				if e.Canary > 0 && e.Shadow {
-					what += fmt.Sprintf(", %d as a shadow", e.Canary)
-				} else if e.Canary > 0 {
-					what += fmt.Sprintf(", %d to %s", e.Canary, e.CanaryRule.String())
-				}
-				reason := e.Reason
-				if len(e.Forced) > 0 {
-					reason = strings.TrimSpace("forced (" + strings.Join(e.Forced, ", ") + ") " + reason)
-				}
-				rows[i] = []string{e.Time.Local().Format("2006-01-02 15:04:05"), e.Who, string(e.Action), e.Tool, what, reason}
-			}
-			return a.screen.table([]string{"TIME", "WHO", "ACTION", "TOOL", "VERSION", "WHY"}, rows)
+			return showList(a, log, "", []string{"TIME", "WHO", "ACTION", "TOOL", "VERSION", "WHY"}, logRow)
 		}),
 	}
 	p.flags(c, 50)
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
+}
+
+func logRow(e release.Entry) []string {
+	what := fmt.Sprint(e.Version)
+	if e.Environment != "" {
+		what = fmt.Sprintf("%s: %d → %d", e.Environment, e.Previous, e.Version)
+	}
+	if e.Canary > 0 && e.Shadow {
+		what += fmt.Sprintf(", %d as a shadow", e.Canary)
+	} else if e.Canary > 0 {
+		what += fmt.Sprintf(", %d to %s", e.Canary, e.CanaryRule.String())
+	}
+	reason := e.Reason
+	if len(e.Forced) > 0 {
+		reason = strings.TrimSpace("forced (" + strings.Join(e.Forced, ", ") + ") " + reason)
+	}
+	return []string{when(e.Time), e.Who, string(e.Action), e.Tool, what, reason}
 }

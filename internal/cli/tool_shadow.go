@@ -13,7 +13,6 @@ import (
 
 func (a *cli) toolShadowCommand() *cobra.Command {
 	var environment string
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "shadow TOOL[@VERSION]",
 		Short: "Show how a shadow's values differ",
@@ -30,14 +29,11 @@ same, and where the others differ.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return a.screen.json(report)
-			}
-			return a.printShadow(report)
+			return show(a, report, a.printShadow)
 		}),
 	}
 	c.Flags().StringVar(&environment, "env", release.Prod, "environment")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +18,7 @@ import (
 )
 
 func (a *cli) toolTestCommand() *cobra.Command {
-	var all, asJSON bool
+	var all bool
 	var junit string
 	c := &cobra.Command{
 		Use:   "test TOOL[@VERSION] [KEY=VALUE… | '{JSON}'] | --all",
@@ -35,22 +34,22 @@ Without arguments, run its saved cases; --all runs those of all tools.`,
 			case all && len(args) > 0:
 				return usage("toolroom tool test --all", "--all takes no tool")
 			case all || len(args) == 1:
-				return a.runCases(ctx, r, args, junit, asJSON)
+				return a.runCases(ctx, r, args, junit)
 			case len(args) == 0:
 				return usage("toolroom tool test --all", "name a tool, or use --all")
 			}
-			return a.tryTool(ctx, r, args, asJSON)
+			return a.tryTool(ctx, r, args)
 		}),
 	}
 	f := c.Flags()
 	f.BoolVar(&all, "all", false, "run the cases of all tools")
 	f.StringVar(&junit, "junit", "", "write the outcomes of the cases to this file as JUnit XML")
-	f.BoolVar(&asJSON, "json", false, "print the complete result as JSON")
+	a.jsonFlag(c, "print the complete result as JSON")
 	return c
 }
 
 // tryTool calls a version with arguments.
-func (a *cli) tryTool(ctx context.Context, r *app.App, args []string, asJSON bool) error {
+func (a *cli) tryTool(ctx context.Context, r *app.App, args []string) error {
 	s, tool, number, err := found(ctx, r, args[0])
 	if err != nil {
 		return err
@@ -68,11 +67,11 @@ func (a *cli) tryTool(ctx context.Context, r *app.App, args []string, asJSON boo
 	if err != nil {
 		return err
 	}
-	return a.runCall(ctx, r, call, asJSON, false)
+	return a.runCall(ctx, r, call, false)
 }
 
 // runCases runs the cases of one tool, or of all.
-func (a *cli) runCases(ctx context.Context, r *app.App, args []string, junit string, asJSON bool) error {
+func (a *cli) runCases(ctx context.Context, r *app.App, args []string, junit string) error {
 	s := r.Parts().Releases
 	var versions []*release.Version
 	if len(args) > 0 {
@@ -111,11 +110,7 @@ func (a *cli) runCases(ctx context.Context, r *app.App, args []string, junit str
 			return err
 		}
 	}
-	if asJSON {
-		if err := a.screen.json(outcomes); err != nil {
-			return err
-		}
-	} else if err := a.printCaseOutcomes(outcomes); err != nil {
+	if err := show(a, outcomes, a.printCaseOutcomes); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(outcomes, func(o release.Outcome) bool { return !o.OK }) {
@@ -195,8 +190,5 @@ func (a *cli) writeJUnit(file string, outcomes []release.Outcome) error {
 	if err != nil {
 		return err
 	}
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(a.Dir, file)
-	}
-	return os.WriteFile(file, append([]byte(xml.Header), append(text, '\n')...), 0o644)
+	return os.WriteFile(a.typedPath(file), append([]byte(xml.Header), append(text, '\n')...), 0o644)
 }

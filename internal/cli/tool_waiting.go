@@ -19,10 +19,7 @@ func wholeSource(args []string) (name string, ok bool) {
 }
 
 // printWaiting prints the definitions of a source that wait for a release.
-func (a *cli) printWaiting(w *app.Waiting, asJSON bool) error {
-	if asJSON {
-		return a.screen.json(w)
-	}
+func (a *cli) printWaiting(w *app.Waiting) error {
 	var out strings.Builder
 	for _, t := range w.Tools {
 		if t.Served == 0 {
@@ -63,7 +60,7 @@ func waitingWords(n int) string {
 }
 
 // releaseWaiting releases all definitions of a source that wait.
-func (a *cli) releaseWaiting(ctx context.Context, r *app.App, name, digest string, o release.Order, asJSON bool) error {
+func (a *cli) releaseWaiting(ctx context.Context, r *app.App, name, digest string, o release.Order) error {
 	w, err := r.WaitingOf(ctx, name)
 	if err != nil {
 		return err
@@ -85,11 +82,11 @@ func (a *cli) releaseWaiting(ctx context.Context, r *app.App, name, digest strin
 		orders = append(orders, o)
 	}
 	done, failed := r.Parts().Releases.ReleaseAll(ctx, orders, a.author())
-	if asJSON {
+	if a.asJSON {
 		return errors.Join(a.screen.json(done), failed)
 	}
 	for _, moved := range done {
-		if err := a.printMoved(moved, nil, false); err != nil {
+		if err := a.printMoved(moved); err != nil {
 			return err
 		}
 	}

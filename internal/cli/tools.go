@@ -14,7 +14,6 @@ import (
 func (a *cli) toolsCommand() *cobra.Command {
 	var who caller
 	var o catalog.ListOptions
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "tools",
 		Short: "List the tools",
@@ -39,7 +38,7 @@ func (a *cli) toolsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(tools)
 			}
 			return a.printTools(r, tools)
@@ -49,10 +48,10 @@ func (a *cli) toolsCommand() *cobra.Command {
 	c.Flags().BoolVar(&o.Hidden, "hidden", false, "include hidden tools")
 	c.Flags().StringVar(&o.Cursor, "cursor", "", "with --limit, the next page: what the previous one names")
 	c.Flags().IntVar(&o.Limit, "limit", 0, "size of a page, at most 1000 (default: all tools)")
-	c.Flags().BoolVar(&asJSON, "json", false, "print complete definitions as JSON")
+	a.jsonFlag(c, "print complete definitions as JSON")
 	who.identityFlags(c)
 	who.environmentFlag(c)
-	a.completeNamespace(c)
+	a.completeFlag(c, "namespace", sourceWords)
 	return c
 }
 

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +15,7 @@ import (
 )
 
 func (a *cli) trustCommand() *cobra.Command {
-	var list, revoke, yes, asJSON bool
+	var list, revoke, yes bool
 	c := &cobra.Command{
 		Use:   "trust [FILE]",
 		Short: "Trust the toolroom.yaml of a folder",
@@ -37,14 +36,11 @@ own config folder, needs no trust.`,
 				return err
 			}
 			if list {
-				return a.listTrusted(asJSON)
+				return a.listTrusted()
 			}
 			file := filepath.Join(a.Dir, config.FileName)
 			if len(args) > 0 {
-				file = args[0]
-				if !filepath.IsAbs(file) {
-					file = filepath.Join(a.Dir, file)
-				}
+				file = a.typedPath(args[0])
 				if info, err := os.Stat(file); err == nil && info.IsDir() {
 					file = filepath.Join(file, config.FileName)
 				}
@@ -58,7 +54,7 @@ own config folder, needs no trust.`,
 	c.Flags().BoolVar(&list, "list", false, "list the trusted files")
 	c.Flags().BoolVar(&revoke, "revoke", false, "stop trusting the file")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	c.Flags().BoolVar(&asJSON, "json", false, "with --list: print JSON")
+	a.jsonFlag(c, "with --list: print JSON")
 	return c
 }
 
@@ -80,14 +76,11 @@ func (a *cli) trust(c *cobra.Command, file string, yes bool) error {
 	}
 	a.screen.say("%s%s", found.Path, untrusted.Show())
 	if !yes {
-		if !a.screen.interactive() {
-			return usage("toolroom trust --yes", "nobody can answer here")
-		}
-		answer, err := a.screen.ask(c.Context(), "Trust it? [y/N]")
+		agreed, err := a.screen.confirm(c.Context(), "Trust it?", "toolroom trust --yes")
 		if err != nil {
 			return err
 		}
-		if answer != "y" && answer != "yes" {
+		if !agreed {
 			return toolroom.Errorf(toolroom.CodeDenied, "%s is not trusted", found.Path)
 		}
 	}
@@ -118,7 +111,7 @@ func (a *cli) revokeTrust(file string) error {
 }
 
 // listTrusted prints the trusted files, and whether they are still as they were.
-func (a *cli) listTrusted(asJSON bool) error {
+func (a *cli) listTrusted() error {
 	store := consent.Open(a.home)
 	all, err := store.List()
 	if err != nil {
@@ -129,7 +122,6 @@ func (a *cli) listTrusted(asJSON bool) error {
 		State string `json:"state"`
 	}
 	entries := make([]entry, len(all))
-	rows := make([][]string, len(all))
 	for i, f := range all {
 		state := "trusted"
 		switch now, _, err := consent.Read(f.Path); {
@@ -139,16 +131,10 @@ func (a *cli) listTrusted(asJSON bool) error {
 			state = "changed"
 		}
 		entries[i] = entry{f, state}
-		rows[i] = []string{f.Path, state, f.Trusted.Local().Format(time.DateTime)}
 	}
-	if asJSON {
-		return a.screen.json(entries)
-	}
-	if len(rows) == 0 {
-		a.screen.say("No toolroom.yaml of a folder is trusted yet.")
-		return nil
-	}
-	return a.screen.table([]string{"FILE", "STATE", "SINCE"}, rows)
+	return showList(a, entries, "No toolroom.yaml of a folder is trusted yet.", []string{"FILE", "STATE", "SINCE"}, func(e entry) []string {
+		return []string{e.Path, e.State, when(e.Trusted)}
+	})
 }
 
 // needsTrust reports whether file counts only if the user trusts it: it was found in the

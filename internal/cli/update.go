@@ -32,7 +32,7 @@ type newest struct {
 }
 
 func (a *cli) updateCommand() *cobra.Command {
-	var check, asJSON bool
+	var check bool
 	var url string
 	c := &cobra.Command{
 		Use:   "update --check",
@@ -54,7 +54,7 @@ TOOLROOM_RELEASES_URL, in the same form.`,
 				return err
 			}
 			newer, known := isNewer(latest.Tag, a.Version)
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(struct {
 					Version   string    `json:"version"`
 					Latest    string    `json:"latest"`
@@ -74,7 +74,7 @@ TOOLROOM_RELEASES_URL, in the same form.`,
 	}
 	c.Flags().BoolVar(&check, "check", false, "only look")
 	c.Flags().StringVar(&url, "url", "", "address of the newest release (TOOLROOM_RELEASES_URL)")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
 

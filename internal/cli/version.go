@@ -15,14 +15,13 @@ func (a *cli) versionLine() string {
 }
 
 func (a *cli) versionCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  toolroom version --json",
 		Args:    arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			if asJSON {
+			if a.asJSON {
 				return a.screen.json(struct {
 					Version  string `json:"version"`
 					Go       string `json:"go"`
@@ -32,6 +31,6 @@ func (a *cli) versionCommand() *cobra.Command {
 			return a.screen.printf("%s", a.versionLine())
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.jsonFlag(c, "print JSON")
 	return c
 }
