@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"maps"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -169,9 +168,10 @@ func openBrowser(ctx context.Context, address string) error {
 // keepToken stores a token that the person already has.
 func (a *cli) keepToken(ctx context.Context, r *app.App, name string, s config.Source) error {
 	ref := secret.Ref{Scope: name, Name: "token"}
-	s, err := withBearer(name, s, "Bearer "+ref.String())
-	if err != nil {
-		return err
+	s, ok := s.WithHeader("Authorization", "Bearer "+ref.String())
+	if !ok {
+		return toolroom.Errorf(toolroom.CodeUnsupported, "%s is a local program, which takes no bearer token", name).
+			WithHint("pass credentials in its environment: toolroom sources add --force %s --env KEY=secret://%s/key -- COMMAND", name, name)
 	}
 	token, err := a.screen.secret(ctx, "Token for "+name+": ", secret.MaxValue)
 	if err != nil {
@@ -193,39 +193,4 @@ func (a *cli) keepToken(ctx context.Context, r *app.App, name string, s config.S
 	}
 	a.screen.say("check it: toolroom sources test %s", name)
 	return a.screen.printf("stored the token of %s\n", name)
-}
-
-// withBearer returns the source with an Authorization header. It returns an error for a
-// source that sends no requests.
-func withBearer(name string, s config.Source, value string) (config.Source, error) {
-	set := func(headers map[string]string) map[string]string {
-		headers = maps.Clone(headers)
-		if headers == nil {
-			headers = map[string]string{}
-		}
-		headers["Authorization"] = value
-		return headers
-	}
-	switch {
-	case s.MCP != nil && s.MCP.URL != "":
-		mcp := *s.MCP
-		mcp.Headers = set(mcp.Headers)
-		s.MCP = &mcp
-	case s.HTTP != nil:
-		http := *s.HTTP
-		http.Headers = set(http.Headers)
-		s.HTTP = &http
-	case s.GraphQL != nil:
-		graphql := *s.GraphQL
-		graphql.Headers = set(graphql.Headers)
-		s.GraphQL = &graphql
-	case s.OpenAPI != nil:
-		openapi := *s.OpenAPI
-		openapi.Headers = set(openapi.Headers)
-		s.OpenAPI = &openapi
-	default:
-		return s, toolroom.Errorf(toolroom.CodeUnsupported, "%s is a local program, which takes no bearer token", name).
-			WithHint("pass credentials in its environment: toolroom sources add --force %s --env KEY=secret://%s/key -- COMMAND", name, name)
-	}
-	return s, nil
 }

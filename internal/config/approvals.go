@@ -7,7 +7,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
-	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
@@ -94,14 +93,6 @@ func (a *Approvals) Terms(matches func(pattern string) bool) toolroom.ApprovalTe
 }
 
 func (c check) approvals(a Approvals, groups map[string][]string) {
-	if a.MCPWait < 0 {
-		c.problem("approvals.mcp_wait", a.MCPWait.String()+" is negative", "omit it to use the default, 20s")
-	}
-	match := func(key, text string) {
-		if _, err := policy.ParsePattern(text, groups); err != nil {
-			c.problem(key+".match", err.Error(), "")
-		}
-	}
 	approvers := func(key string, words []string) {
 		for i, word := range words {
 			if err := approval.CheckApprover(word); err != nil {
@@ -110,15 +101,15 @@ func (c check) approvals(a Approvals, groups map[string][]string) {
 		}
 	}
 	approvers("approvals.approvers", a.Approvers)
-	scopes := make([]string, 0, len(approval.Scopes()))
+	var scopes []string
 	for _, s := range approval.Scopes() {
 		scopes = append(scopes, string(s))
 	}
 	for i, rule := range a.Rules {
 		key := fmt.Sprintf("approvals.rules[%d]", i)
-		match(key, rule.Match)
+		c.pattern(key+".match", rule.Match, groups)
 		approvers(key+".approvers", rule.Approvers)
-		if rule.People < 0 || rule.People > maxPeople {
+		if rule.People > maxPeople {
 			c.problem(key+".people", fmt.Sprintf("%d is not a number of people from 1 to %d", rule.People, maxPeople), "")
 		}
 		for j, scope := range rule.Scopes {
@@ -127,7 +118,7 @@ func (c check) approvals(a Approvals, groups map[string][]string) {
 	}
 	for i, w := range a.Writes {
 		key := fmt.Sprintf("approvals.writes[%d]", i)
-		match(key, w.Match)
+		c.pattern(key+".match", w.Match, groups)
 		if w.Root == "" {
 			c.problem(key+".root", "the folder whose files may be read is missing", "for example root: .")
 		}

@@ -208,9 +208,7 @@ func (c check) builtin(b Builtin, programs map[string]DriverProgram) {
 			c.problem("builtin.shell.network", "commands in "+s.Runtime+" cannot have the network of this machine", "write none or guarded")
 		}
 		c.egress("builtin.shell.egress", s.Egress)
-		if s.Network != "" {
-			c.oneOf("builtin.shell.network", s.Network, NetworkNone, NetworkGuarded, NetworkHost)
-		}
+		c.optional("builtin.shell.network", s.Network, NetworkNone, NetworkGuarded, NetworkHost)
 	}
 	c.storage(b.Storage)
 	c.media(b.Media)

@@ -16,7 +16,8 @@ import (
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
-// check validates the values of keys.
+// check validates the values of keys. No number and no duration is negative: the decoder
+// refuses those.
 type check struct {
 	*decoder
 	// unread are the mistakes of decoding.
@@ -78,9 +79,7 @@ func (c check) config(config *Config) {
 
 func (c check) expose(key string, e Expose, groups map[string][]string) {
 	c.oneOf(key+".mode", e.Mode, "auto", "direct", "search", "code")
-	if e.Names != "" {
-		c.oneOf(key+".names", e.Names, "scoped", "plain")
-	}
+	c.optional(key+".names", e.Names, "scoped", "plain")
 	c.patterns(key+".direct", e.Direct, groups)
 	c.patterns(key+".search", e.Search, groups)
 	c.patterns(key+".hidden", e.Hidden, groups)
@@ -159,11 +158,15 @@ func (c check) policy(p policy.Config) {
 	}
 }
 
+func (c check) pattern(key, text string, groups map[string][]string) {
+	if _, err := policy.ParsePattern(text, groups); err != nil {
+		c.problem(key, err.Error(), "")
+	}
+}
+
 func (c check) patterns(key string, texts []string, groups map[string][]string) {
 	for i, text := range texts {
-		if _, err := policy.ParsePattern(text, groups); err != nil {
-			c.problem(fmt.Sprintf("%s[%d]", key, i), err.Error(), "")
-		}
+		c.pattern(fmt.Sprintf("%s[%d]", key, i), text, groups)
 	}
 }
 
@@ -189,6 +192,13 @@ func (c check) quota(key string, q Quota) {
 func (c check) oneOf(key, value string, known ...string) {
 	if !slices.Contains(known, value) {
 		c.problem(key, fmt.Sprintf("%s is not one of %s", quote(value), strings.Join(known, ", ")), hintNearest(value, known))
+	}
+}
+
+// optional is oneOf for a key that may be empty.
+func (c check) optional(key, value string, known ...string) {
+	if value != "" {
+		c.oneOf(key, value, known...)
 	}
 }
 

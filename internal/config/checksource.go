@@ -14,27 +14,15 @@ import (
 
 func (c check) source(key, name string, s Source) {
 	c.namespace(key, name)
-	kinds := 0
-	for _, set := range []bool{s.MCP != nil, s.OpenAPI != nil, s.GraphQL != nil, s.HTTP != nil, s.CLI != nil} {
-		if set {
-			kinds++
-		}
-	}
-	switch {
+	switch kinds := count(s.MCP != nil, s.OpenAPI != nil, s.GraphQL != nil, s.HTTP != nil, s.CLI != nil); {
 	case kinds == 0:
 		c.problem(key, "one of mcp, openapi, graphql, http and cli is missing", `for example {mcp: {command: mcp-server-filesystem, args: ["."]}}`)
 	case kinds > 1:
 		c.problem(key, "it has more than one of mcp, openapi, graphql, http and cli", "make a source of each")
 	}
-	if s.Names != "" {
-		c.oneOf(key+".names", s.Names, "scoped", "plain")
-	}
-	if s.Tasks != "" {
-		c.oneOf(key+".tasks", s.Tasks, "optional", "required")
-	}
-	if s.Output != "" {
-		c.oneOf(key+".output", s.Output, OutputChecks()...)
-	}
+	c.optional(key+".names", s.Names, "scoped", "plain")
+	c.optional(key+".tasks", s.Tasks, "optional", "required")
+	c.optional(key+".output", s.Output, OutputChecks()...)
 	c.sourceTrust(key, s)
 	c.globs(key+".tools.include", s.Tools.Include)
 	c.globs(key+".tools.exclude", s.Tools.Exclude)
@@ -108,7 +96,7 @@ func (c check) graphQL(key string, g *GraphQL) {
 	} else {
 		c.webURL(key+".url", g.URL)
 	}
-	if g.Depth < 0 || g.Depth > 10 {
+	if g.Depth > 10 {
 		c.problem(key+".depth", "it is not from 1 to 10", "leave it out for 2")
 	}
 	c.globs(key+".include", g.Include)
@@ -118,9 +106,6 @@ func (c check) graphQL(key string, g *GraphQL) {
 }
 
 func (c check) responses(key string, r Responses) {
-	if r.MaxResponse < 0 {
-		c.problem(key+".max_response", "it is negative", "write a number of bytes")
-	}
 	for i, host := range r.RedirectHosts {
 		if host == "" || strings.ContainsAny(host, "/*@ ") {
 			c.problem(fmt.Sprintf("%s.redirect_hosts[%d]", key, i), quote(host)+" is not a host", "for example files.example.com or files.example.com:8443")
@@ -134,9 +119,7 @@ func (c check) http(key string, h *HTTP) {
 	} else {
 		c.webURL(key+".base_url", h.BaseURL)
 	}
-	if h.Form != "" {
-		c.oneOf(key+".form", h.Form, "path", "run")
-	}
+	c.optional(key+".form", h.Form, "path", "run")
 	c.headers(key+".headers", h.Headers)
 	c.responses(key, h.Responses)
 	if len(h.Tools) == 0 {
@@ -161,17 +144,13 @@ func (c check) httpTool(key string, t HTTPTool) {
 	}
 	c.schema(key+".input_schema", t.InputSchema, (*schema.Schema).CheckArguments)
 	c.schema(key+".output_schema", t.OutputSchema, func(*schema.Schema) error { return nil })
-	if t.Method != "" {
-		c.oneOf(key+".method", t.Method, http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead)
-	}
+	c.optional(key+".method", t.Method, http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead)
 	if t.Path != "" && !strings.HasPrefix(t.Path, "/") {
 		c.problem(key+".path", "a path begins with /", "write "+quote("/"+t.Path))
 	}
 	c.references(key+".query", t.Query)
 	c.headers(key+".headers", t.Headers)
-	if t.Guarantee != "" {
-		c.oneOf(key+".guarantee", string(t.Guarantee), string(toolroom.GuaranteeSafe), string(toolroom.GuaranteeKeyed), string(toolroom.GuaranteeNever))
-	}
+	c.optional(key+".guarantee", string(t.Guarantee), string(toolroom.GuaranteeSafe), string(toolroom.GuaranteeKeyed), string(toolroom.GuaranteeNever))
 	if t.Result != "" && !strings.HasPrefix(t.Result, "/") {
 		c.problem(key+".result", quote(t.Result)+" is not a JSON pointer", "for example /data/items")
 	}

@@ -1,9 +1,6 @@
 package config
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Code is the section "code": limits and settings for programs that agents write.
 type Code struct {
@@ -54,30 +51,6 @@ type CodeLimits struct {
 }
 
 func (c check) code(code Code) {
-	for name, l := range map[string]CodeLimits{"code.default": code.Default, "code.max": code.Max} {
-		for key, n := range map[string]int64{
-			"timeout": int64(l.Timeout), "cpu": int64(l.CPU), "memory": l.Memory, "output": l.Output,
-			"calls": int64(l.Calls), "pids": int64(l.PIDs), "disk": l.Disk,
-		} {
-			if n < 0 {
-				c.problem(name+"."+key, fmt.Sprintf("%d is negative", n), "omit it to use the default")
-			}
-		}
-		if l.CPUs < 0 {
-			c.problem(name+".cpus", fmt.Sprintf("%v is negative", l.CPUs), "omit it for no limit")
-		}
-	}
-	for key, n := range map[string]int64{
-		"entries": int64(code.Sessions.Entries), "bytes": code.Sessions.Bytes,
-		"total_bytes": code.Sessions.TotalBytes, "entry_bytes": code.Sessions.EntryBytes, "idle": int64(code.Sessions.Idle),
-	} {
-		if n < 0 {
-			c.problem("code.sessions."+key, fmt.Sprintf("%d is negative", n), "omit it to use the default")
-		}
-	}
-	if code.Parallel < 0 {
-		c.problem("code.parallel", fmt.Sprintf("%d is negative", code.Parallel), "omit it to use the default, 10")
-	}
 	c.egress("code.egress", code.Egress)
 	if code.Egress.Network != "" {
 		c.problem("code.egress.network", "it applies only to programs of sources", "remove it: the profile of a sandbox determines its network")

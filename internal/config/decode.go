@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -138,8 +139,19 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 		d.dictionary(n, v, path)
 	case reflect.Slice:
 		d.list(n, v, path)
+	case reflect.Interface:
+		d.any(n, v, path)
 	default:
 		d.scalar(n, v, path)
+	}
+}
+
+// any decodes whatever JSON can say.
+func (d *decoder) any(n *yaml.Node, v reflect.Value, path string) {
+	text, ok := d.json(n, path, 0)
+	var value any
+	if ok && json.Unmarshal(text, &value) == nil && value != nil {
+		v.Set(reflect.ValueOf(value))
 	}
 }
 

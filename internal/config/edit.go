@@ -71,7 +71,7 @@ func AddSource(path, name string, s Source, force bool, ready func() error, wrot
 	if err := reserved.Check(name); err != nil {
 		return err
 	}
-	return edit(path, func(e *editor, sources map[string]Source) error {
+	return editSources(path, func(e *editor, sources map[string]Source) error {
 		if _, ok := sources[name]; ok {
 			if !force {
 				return toolroom.Errorf(toolroom.CodeConflict, "source %s already exists in %s", name, path).
@@ -88,7 +88,7 @@ func AddSource(path, name string, s Source, force bool, ready func() error, wrot
 // unchanged; comments within the source are lost. If there is no such source, the error has
 // code not_found. It calls ready as [AddSource] does.
 func ChangeSource(path, name string, change func(Source) (Source, error), ready func() error, wrote ...Wrote) error {
-	return edit(path, func(e *editor, sources map[string]Source) error {
+	return editSources(path, func(e *editor, sources map[string]Source) error {
 		s, ok := sources[name]
 		if !ok {
 			return toolroom.Errorf(toolroom.CodeNotFound, "source %s not found in %s", name, path).
@@ -130,7 +130,7 @@ func ParseSource(name string, text []byte) (Source, error) {
 // RemoveSource removes a source from the config at path and leaves the rest of the text,
 // including comments, unchanged. If there is no such source, the error has code not_found.
 func RemoveSource(path, name string, wrote ...Wrote) error {
-	return edit(path, func(e *editor, sources map[string]Source) error {
+	return editSources(path, func(e *editor, sources map[string]Source) error {
 		if _, ok := sources[name]; !ok {
 			return toolroom.Errorf(toolroom.CodeNotFound, "source %s not found in %s", name, path).
 				WithCLIHint("list the sources: toolroom sources list")
@@ -150,9 +150,25 @@ func editLock(file string) *flock.Flock {
 	return flock.New(filepath.Dir(file), flock.SetFlag(os.O_RDONLY))
 }
 
-// edit applies change, which makes the same change to the text and to the sources. It
-// writes the text only if it parses to exactly those sources.
-func edit(path string, change func(*editor, map[string]Source) error, ready func() error, wrote []Wrote) (err error) {
+// editSources applies change, which makes the same change to the text and to the sources.
+func editSources(path string, change func(*editor, map[string]Source) error, ready func() error, wrote []Wrote) error {
+	return edit(path, func(data []byte, want *Config) ([]byte, error) {
+		want.Sources = maps.Clone(want.Sources)
+		if want.Sources == nil {
+			want.Sources = map[string]Source{}
+		}
+		e := newEditor(data)
+		if key, _ := e.sources(); key == nil {
+			return nil, unsafe(path)
+		}
+		err := change(e, want.Sources)
+		return e.text(), err
+	}, ready, wrote)
+}
+
+// edit applies change, which returns the new text and changes want in the same way. The text
+// is written only if it parses to exactly want.
+func edit(path string, change func(data []byte, want *Config) ([]byte, error), ready func() error, wrote []Wrote) (err error) {
 	file := path
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		file = target
@@ -172,21 +188,13 @@ func edit(path string, change func(*editor, map[string]Source) error, ready func
 		return err
 	}
 	want := *before
-	want.Sources = maps.Clone(before.Sources)
-	if want.Sources == nil {
-		want.Sources = map[string]Source{}
-	}
-	e := newEditor(data)
-	if key, _ := e.sources(); key == nil {
-		return unsafe(path)
-	}
-	if err := change(e, want.Sources); err != nil {
+	text, err := change(data, &want)
+	if err != nil {
 		return err
 	}
-	text := e.text()
 	after, err := Parse(path, text)
 	if err != nil && !broken(err) {
-		return err // the new source has mistakes
+		return err // what is new has mistakes
 	}
 	if err != nil || !same(&want, after) {
 		return unsafe(path)
@@ -227,16 +235,25 @@ func same(a, b *Config) bool {
 // lines and alignment.
 type editor struct{ lines []string }
 
-// newEditor converts the section sources to block form, with each source on its own lines,
-// if necessary. If that is not possible, the editor finds no section.
-func newEditor(data []byte) *editor {
-	// YAML counts other line ends than \n as well, which changes line numbers.
+// linesOf returns an editor of the lines of a text. It reports false if YAML counts them
+// differently, because it has other line ends than \n.
+func linesOf(data []byte) (*editor, bool) {
 	if strings.ContainsAny(strings.ReplaceAll(string(data), "\r\n", ""), "\r\u0085\u2028\u2029") {
-		return &editor{}
+		return &editor{}, false
 	}
 	e := &editor{lines: slices.Collect(strings.Lines(string(data)))}
 	if n := len(e.lines); n > 0 && !strings.HasSuffix(e.lines[n-1], "\n") {
 		e.lines[n-1] += "\n"
+	}
+	return e, true
+}
+
+// newEditor converts the section sources to block form, with each source on its own lines,
+// if necessary. If that is not possible, the editor finds no section.
+func newEditor(data []byte) *editor {
+	e, ok := linesOf(data)
+	if !ok {
+		return e
 	}
 	key, value := e.sources()
 	switch {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/policy"
 )
 
 func file(t *testing.T, text string) string {
@@ -272,7 +273,7 @@ func FuzzAddAndRemove(f *testing.F) {
 	})
 }
 
-func TestEditsAtOnceLoseNoSource(t *testing.T) {
+func TestEditsAtOnceLoseNothing(t *testing.T) {
 	t.Parallel()
 	for range 5 {
 		path := filepath.Join(t.TempDir(), "toolroom.yaml")
@@ -283,11 +284,17 @@ func TestEditsAtOnceLoseNoSource(t *testing.T) {
 					t.Error(err)
 				}
 			})
+			wg.Go(func() {
+				agents := map[string]policy.Rules{fmt.Sprintf("a%d", i): {Profile: "minimal"}}
+				if err := config.MergeTools(path, policy.Config{Agents: agents}, false); err != nil {
+					t.Error(err)
+				}
+			})
 		}
 		wg.Wait()
 		c, err := config.Parse(path, []byte(textOf(t, path)))
-		if err != nil || len(c.Sources) != 8 {
-			t.Fatalf("%d sources, %v", len(c.Sources), err)
+		if err != nil || len(c.Sources) != 8 || len(c.Tools.Agents) != 8 {
+			t.Fatalf("%d sources and %d agents, %v", len(c.Sources), len(c.Tools.Agents), err)
 		}
 	}
 }

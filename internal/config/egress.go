@@ -62,12 +62,8 @@ func (e Egress) Policy(own Egress) egress.Policy {
 }
 
 func (c check) egress(key string, e Egress) {
-	if e.Mode != "" {
-		c.oneOf(key+".mode", e.Mode, egressPublic, egressClosed)
-	}
-	if e.Network != "" {
-		c.oneOf(key+".network", e.Network, NetworkHost, NetworkGuarded, NetworkNone)
-	}
+	c.optional(key+".mode", e.Mode, egressPublic, egressClosed)
+	c.optional(key+".network", e.Network, NetworkHost, NetworkGuarded, NetworkNone)
 	c.egressEntries(key+".allow", e.Allow)
 	c.egressEntries(key+".deny", e.Deny)
 	if e.Proxy != "" {
@@ -79,8 +75,12 @@ func (c check) egress(key string, e Egress) {
 
 func (c check) egressEntries(key string, entries []string) {
 	for i, entry := range entries {
-		if err := egress.CheckEntry(entry); err != nil {
-			c.problem(fmt.Sprintf("%s[%d]", key, i), err.Error(), "")
-		}
+		c.egressEntry(fmt.Sprintf("%s[%d]", key, i), entry)
+	}
+}
+
+func (c check) egressEntry(key, entry string) {
+	if err := egress.CheckEntry(entry); err != nil {
+		c.problem(key, err.Error(), "")
 	}
 }

@@ -52,17 +52,11 @@ func flatten(tree any, path []string, out *[]Setting) {
 		for _, key := range slices.Sorted(maps.Keys(tree)) {
 			flatten(tree[key], append(path[:len(path):len(path)], key), out)
 		}
-	case map[any]any:
-		byText := map[string]any{}
-		for key, value := range tree {
-			byText[fmt.Sprint(key)] = value
-		}
-		flatten(byText, path, out)
 	case []any:
 		var words []string
 		for _, item := range tree {
 			switch item.(type) {
-			case map[string]any, map[any]any, []any:
+			case map[string]any, []any:
 				for i, item := range tree {
 					flatten(item, append(path[:len(path):len(path)], fmt.Sprint(i)), out)
 				}

@@ -33,7 +33,7 @@ func (c check) kubernetes(path string, k Kubernetes) {
 	if k.Pull != "" && k.Pull != "never" && k.Pull != "missing" {
 		c.problem(path+".pull", k.Pull+" is not a pull policy", "write never or missing")
 	}
-	if k.StartTimeout < 0 || k.StartTimeout > time.Minute {
+	if k.StartTimeout > time.Minute {
 		c.problem(path+".start_timeout", "it must be at most a minute", "write for example 45s")
 	}
 }

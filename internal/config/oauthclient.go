@@ -42,9 +42,7 @@ type IDP struct {
 }
 
 func (c check) oauthClient(key string, o *OAuthClient) {
-	if o.Grant != "" {
-		c.oneOf(key+".grant", o.Grant, "authorization_code", "client_credentials", "workload", "enterprise")
-	}
+	c.optional(key+".grant", o.Grant, "authorization_code", "client_credentials", "workload", "enterprise")
 	if o.MetadataURL != "" && !strings.HasPrefix(o.MetadataURL, "https://") {
 		c.problem(key+".metadata_url", "the client's metadata document must have an https URL", "for example https://example.com/client.json")
 	}

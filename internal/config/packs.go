@@ -131,7 +131,7 @@ func (c check) storage(s *BuiltinStorage) {
 	if s.SecretKey == "" {
 		c.problem(key+".secret_key", "it is missing", "write secret://s3/key, and store the key")
 	}
-	if s.MaxExpiry < 0 || s.MaxExpiry > 7*24*time.Hour {
+	if s.MaxExpiry > 7*24*time.Hour {
 		c.problem(key+".max_expiry", "links work at most 7 days", "write a time up to 168h")
 	}
 }

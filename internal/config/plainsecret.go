@@ -69,8 +69,8 @@ func (c *Config) PlainSecrets() []PlainSecret {
 	var out []PlainSecret
 	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
 		for _, at := range secretPlaces(c.Sources[name]) {
-			for _, key := range slices.Sorted(maps.Keys(at.values)) {
-				if liftable(key, at.values[key]) {
+			for _, key := range slices.Sorted(maps.Keys(*at.values)) {
+				if liftable(key, (*at.values)[key]) {
 					out = append(out, PlainSecret{"sources." + name + "." + at.key + "." + key, "toolroom secret lift " + name})
 				}
 			}
@@ -115,34 +115,25 @@ func holdsCredential(path []string, value string) bool {
 // secretPlace is a map of a source whose values may refer to secrets.
 type secretPlace struct {
 	key    string
-	values map[string]string
-	set    func(*Source, map[string]string)
+	values *map[string]string
 }
 
 func secretPlaces(s Source) []secretPlace {
 	var out []secretPlace
 	if m := s.MCP; m != nil {
-		out = append(
-			out,
-			secretPlace{"mcp.env", m.Env, func(s *Source, v map[string]string) { s.MCP.Env = v }},
-			secretPlace{"mcp.headers", m.Headers, func(s *Source, v map[string]string) { s.MCP.Headers = v }},
-		)
+		out = append(out, secretPlace{"mcp.env", &m.Env}, secretPlace{"mcp.headers", &m.Headers})
 	}
 	if o := s.OpenAPI; o != nil {
-		out = append(
-			out,
-			secretPlace{"openapi.headers", o.Headers, func(s *Source, v map[string]string) { s.OpenAPI.Headers = v }},
-			secretPlace{"openapi.auth", o.Auth, func(s *Source, v map[string]string) { s.OpenAPI.Auth = v }},
-		)
+		out = append(out, secretPlace{"openapi.headers", &o.Headers}, secretPlace{"openapi.auth", &o.Auth})
 	}
 	if g := s.GraphQL; g != nil {
-		out = append(out, secretPlace{"graphql.headers", g.Headers, func(s *Source, v map[string]string) { s.GraphQL.Headers = v }})
+		out = append(out, secretPlace{"graphql.headers", &g.Headers})
 	}
 	if h := s.HTTP; h != nil {
-		out = append(out, secretPlace{"http.headers", h.Headers, func(s *Source, v map[string]string) { s.HTTP.Headers = v }})
+		out = append(out, secretPlace{"http.headers", &h.Headers})
 	}
 	if c := s.CLI; c != nil {
-		out = append(out, secretPlace{"cli.env", c.Env, func(s *Source, v map[string]string) { s.CLI.Env = v }})
+		out = append(out, secretPlace{"cli.env", &c.Env})
 	}
 	return out
 }
@@ -165,30 +156,11 @@ func liftable(name, value string) bool {
 // credentials of the source name by references, and returns the values by reference.
 func LiftSecrets(name string, s Source) (Source, map[string]string) {
 	lifted := map[string]string{}
-	if s.MCP != nil {
-		m := *s.MCP
-		s.MCP = &m
-	}
-	if s.OpenAPI != nil {
-		o := *s.OpenAPI
-		s.OpenAPI = &o
-	}
-	if s.GraphQL != nil {
-		g := *s.GraphQL
-		s.GraphQL = &g
-	}
-	if s.HTTP != nil {
-		h := *s.HTTP
-		s.HTTP = &h
-	}
-	if s.CLI != nil {
-		c := *s.CLI
-		s.CLI = &c
-	}
+	s = s.clone()
 	for _, at := range secretPlaces(s) {
-		changed := maps.Clone(at.values)
-		for _, key := range slices.Sorted(maps.Keys(at.values)) {
-			value := at.values[key]
+		changed := maps.Clone(*at.values)
+		for _, key := range slices.Sorted(maps.Keys(*at.values)) {
+			value := changed[key]
 			if !liftable(key, value) {
 				continue
 			}
@@ -203,7 +175,7 @@ func LiftSecrets(name string, s Source) (Source, map[string]string) {
 			lifted[ref.String()] = value
 			changed[key] = before + ref.String()
 		}
-		at.set(&s, changed)
+		*at.values = changed
 	}
 	return s, lifted
 }

@@ -22,7 +22,5 @@ type Policy struct {
 func IsRuleFile(item string) bool { return !strings.ContainsAny(strings.TrimSpace(item), " \n\t(") }
 
 func (c check) rules(p Policy) {
-	if p.Default != "" {
-		c.oneOf("policy.default", p.Default, "allow", "deny")
-	}
+	c.optional("policy.default", p.Default, "allow", "deny")
 }

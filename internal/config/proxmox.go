@@ -42,10 +42,10 @@ func (c check) proxmox(path string, p Proxmox) {
 	if _, err := secret.ParseRef(p.Token); err != nil {
 		c.problem(path+".token", "the API token must be a secret reference", "toolroom secret set proxmox/token, and write secret://proxmox/token")
 	}
-	if (p.Template == 0) == (p.Container == 0) || p.Template < 0 || p.Container < 0 {
+	if (p.Template == 0) == (p.Container == 0) {
 		c.problem(path+".template", "exactly one of template and container must be set", "set the id of one of them")
 	}
-	if p.Port < 0 || p.Port > 65535 {
+	if p.Port > 65535 {
 		c.problem(path+".port", "it is not a port", "omit it to use the default, 7071")
 	}
 	if p.Runner.URL != "" {

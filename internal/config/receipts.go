@@ -63,9 +63,6 @@ func (r *Receipts) MustRecord(matches func(pattern string) bool) bool {
 func (c check) receipts(r Receipts, groups map[string][]string) {
 	c.patterns("receipts.must", r.Must, groups)
 	c.oneOf("receipts.sync", r.Sync, SyncEffects, SyncAlways, SyncNever)
-	if r.Reserve < 0 {
-		c.problem("receipts.reserve", "it is negative", "")
-	}
 	c.webURL("receipts.otlp.endpoint", r.OTLP.Endpoint)
 	c.headers("receipts.otlp.headers", r.OTLP.Headers)
 }

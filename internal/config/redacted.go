@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
@@ -56,12 +55,6 @@ func redact(tree any, path []string) any {
 		out := make(map[string]any, len(tree))
 		for key, value := range tree {
 			out[key] = redact(value, at(key))
-		}
-		return out
-	case map[any]any:
-		out := make(map[string]any, len(tree))
-		for key, value := range tree {
-			out[fmt.Sprint(key)] = redact(value, at(fmt.Sprint(key)))
 		}
 		return out
 	case []any:

@@ -91,18 +91,9 @@ func (c check) releases(r Releases) {
 	if b := r.Rollback; b.Slower < 1 {
 		c.problem("releases.rollback.slower", fmt.Sprintf("%v is less than 1", b.Slower), "for example 1.5")
 	}
-	if b := r.Rollback; b.For < 0 {
-		c.problem("releases.rollback.for", fmt.Sprintf("%v is negative", b.For), "for example 24h")
-	}
 	for i, entry := range r.Packages.Build {
 		if !buildName.MatchString(entry) {
 			c.problem(fmt.Sprintf("releases.packages.build[%d]", i), quote(entry)+" names no package", "pypi:NAME or npm:NAME")
-		}
-	}
-	l := r.Packages.BuildLimits
-	for key, n := range map[string]int64{"timeout": int64(l.Timeout), "memory": l.Memory, "disk": l.Disk, "pids": int64(l.PIDs)} {
-		if n < 0 {
-			c.problem("releases.packages.build_limits."+key, fmt.Sprintf("%d is negative", n), "omit it to use the default")
 		}
 	}
 	c.oneOf("releases.conflict", r.Conflict, "deprecated", "draft")

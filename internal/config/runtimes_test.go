@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/toolroom/toolroom/internal/config"
 )
 
@@ -43,4 +45,36 @@ func TestARuntimeElsewhereIsConfiguredWholeOrRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestTheSettingsOfADriverAreRead(t *testing.T) {
+	t.Parallel()
+	const text = `code: {runtimes: {programs: {chroot: {command: /bin/chroot-driver, settings: {root: /srv/root, depth: 2, "1": [a, {b: true}]}}}}}`
+	c, err := config.Parse("t.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"root": "/srv/root", "depth": 2.0, "1": []any{"a", map[string]any{"b": true}}}
+	if diff := cmp.Diff(want, c.Code.Runtimes.Programs["chroot"].Settings); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+	if tree, err := config.Redacted(c); err != nil || !strings.Contains(strings.Join(keysOf(tree), " "), "code.runtimes.programs.chroot.settings.1") {
+		t.Errorf("%v, %v", tree, err)
+	}
+	if _, err := config.Parse("t.yaml", []byte(strings.Replace(text, "depth: 2", "depth: .inf", 1))); err == nil || !strings.Contains(err.Error(), "programs.chroot.settings.depth") {
+		t.Errorf("a number that JSON has not: %v", err)
+	}
+}
+
+// keysOf returns the paths of all values in a tree.
+func keysOf(tree map[string]any) (keys []string) {
+	for key, value := range tree {
+		keys = append(keys, key)
+		if inner, ok := value.(map[string]any); ok {
+			for _, below := range keysOf(inner) {
+				keys = append(keys, key+"."+below)
+			}
+		}
+	}
+	return keys
 }

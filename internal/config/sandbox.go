@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -95,9 +94,7 @@ func (c check) sandbox(key string, s Source) {
 	if b.Runtime == "host" {
 		c.problem(key+".runtime", "host is not a sandbox", "remove sandbox, or use process or docker")
 	}
-	if b.Profile != "" {
-		c.oneOf(key+".profile", b.Profile, string(sandbox.Standard), string(sandbox.Hardened), string(sandbox.Dev))
-	}
+	c.optional(key+".profile", b.Profile, string(sandbox.Standard), string(sandbox.Hardened), string(sandbox.Dev))
 	for _, list := range []struct {
 		name  string
 		paths []string
@@ -115,16 +112,8 @@ func (c check) sandbox(key string, s Source) {
 		}
 	}
 	for i, host := range b.Hosts {
-		if host == AnyHost {
-			continue
-		}
-		if err := egress.CheckEntry(host); err != nil {
-			c.problem(fmt.Sprintf("%s.hosts[%d]", key, i), err.Error(), "")
-		}
-	}
-	for name, n := range map[string]int64{"memory": b.Memory, "disk": b.Disk, "pids": int64(b.PIDs)} {
-		if n < 0 {
-			c.problem(key+"."+name, "it is negative", "leave it out for the default")
+		if host != AnyHost {
+			c.egressEntry(fmt.Sprintf("%s.hosts[%d]", key, i), host)
 		}
 	}
 }

@@ -22,10 +22,10 @@ const NoEmbedder = "none"
 func (s Search) Learns() bool { return s.Learn == nil || *s.Learn }
 
 func (c check) search(s Search) {
-	if s.Weight < 0 || s.Weight > 10 {
+	if s.Weight > 10 {
 		c.problem("search.weight", "the weight of meaning must be from 0 to 10", "for example 1")
 	}
-	if s.Wait < 0 || s.Wait > time.Minute {
+	if s.Wait > time.Minute {
 		c.problem("search.wait", "a search waits for at most a minute", "for example 300ms")
 	}
 }

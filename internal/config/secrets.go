@@ -140,9 +140,7 @@ func (c check) secrets(config *Config) {
 		if scope.Store != "" && !slices.Contains(stores, scope.Store) {
 			c.problem(key+".store", "unknown store "+quote(scope.Store)+" in secrets.stores", hintNearest(scope.Store, stores))
 		}
-		if scope.Values != "" {
-			c.oneOf(key+".values", scope.Values, secret.Shared, secret.Own, secret.OwnOrShared)
-		}
+		c.optional(key+".values", scope.Values, secret.Shared, secret.Own, secret.OwnOrShared)
 		c.patterns(key+".tools", scope.Tools, config.Tools.AllGroups())
 	}
 	for _, name := range slices.Sorted(maps.Keys(config.Sources)) {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"maps"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -66,6 +67,44 @@ func (s Source) Kind() toolroom.SourceKind {
 	default:
 		return toolroom.SourceHTTP
 	}
+}
+
+// WithHeader returns the source with a header for each of its requests. It reports false if
+// the source sends none.
+func (s Source) WithHeader(name, value string) (Source, bool) {
+	s = s.clone()
+	var headers *map[string]string
+	switch {
+	case s.MCP != nil && s.MCP.URL != "":
+		headers = &s.MCP.Headers
+	case s.HTTP != nil:
+		headers = &s.HTTP.Headers
+	case s.GraphQL != nil:
+		headers = &s.GraphQL.Headers
+	case s.OpenAPI != nil:
+		headers = &s.OpenAPI.Headers
+	default:
+		return s, false
+	}
+	if *headers = maps.Clone(*headers); *headers == nil {
+		*headers = map[string]string{}
+	}
+	(*headers)[name] = value
+	return s, true
+}
+
+// clone returns a source whose sections can be changed; their maps and lists are shared.
+func (s Source) clone() Source {
+	s.MCP, s.OpenAPI, s.GraphQL, s.HTTP, s.CLI = clone(s.MCP), clone(s.OpenAPI), clone(s.GraphQL), clone(s.HTTP), clone(s.CLI)
+	return s
+}
+
+func clone[T any](section *T) *T {
+	if section == nil {
+		return nil
+	}
+	copied := *section
+	return &copied
 }
 
 // Selection selects tools of a source by name; * matches any characters. An empty Include

@@ -51,27 +51,20 @@ func micros(amount float64) int64 { return int64(math.Round(amount * 1e6)) }
 func (c check) spending(list []Spending, groups map[string][]string) {
 	for i, s := range list {
 		key := fmt.Sprintf("policy.spending[%d]", i)
-		if _, err := policy.ParsePattern(s.Match, groups); err != nil {
-			c.problem(key+".match", err.Error(), "")
-		}
+		c.pattern(key+".match", s.Match, groups)
 		if _, ok := effects.ParseAmount("0 " + s.Unit); !ok {
 			c.problem(key+".unit", quote(s.Unit)+" is not a unit: it needs at most 16 letters, digits, _ and -", "for example EUR")
 		}
-		if s.By != "" {
-			c.oneOf(key+".by", s.By, "caller", "all")
-		}
+		c.optional(key+".by", s.By, "caller", "all")
 		bounded := false
 		for name, amount := range map[string]float64{"confirm_above": s.ConfirmAbove, "deny_above": s.DenyAbove, "confirm_total": s.ConfirmTotal, "deny_total": s.DenyTotal} {
 			bounded = bounded || amount != 0
-			if !(amount >= 0 && amount <= 1e12) {
+			if amount > 1e12 {
 				c.problem(key+"."+name, "it is not an amount from 0 to 10^12", "")
 			}
 		}
 		if !bounded {
 			c.problem(key, "it sets no limit", "for example confirm_above: 20")
-		}
-		if s.Window < 0 {
-			c.problem(key+".window", "it is negative", "for example 24h")
 		}
 	}
 }

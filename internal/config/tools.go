@@ -1,8 +1,6 @@
 package config
 
 import (
-	"errors"
-	"io/fs"
 	"maps"
 	"reflect"
 	"slices"
@@ -11,7 +9,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/atomicfile"
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
@@ -20,50 +17,30 @@ import (
 // conflict and names the keys; force replaces them. It creates a missing file and writes
 // only a valid config. Comments in an existing section are lost.
 func MergeTools(path string, add policy.Config, force bool, wrote ...Wrote) error {
-	data, err := read(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	before, err := Parse(path, data)
-	if err != nil {
-		return err
-	}
-	m := merger{force: force}
-	want := *before
-	want.Tools = m.tools(before.Tools, add)
-	if len(m.conflicts) > 0 {
-		return toolroom.Errorf(toolroom.CodeConflict, "%s has its own %s", path, strings.Join(m.conflicts, ", ")).
-			WithHint("replace them: --force")
-	}
-	text, ok := withTools(data, want.Tools)
-	if !ok {
-		return unsafe(path)
-	}
-	after, err := Parse(path, text)
-	if err != nil && !broken(err) {
-		return err
-	}
-	if err != nil || !same(&want, after) {
-		return unsafe(path)
-	}
-	if err := atomicfile.Write(path, text, 0o644); err != nil {
-		return err
-	}
-	return tell(wrote, data, text)
+	return edit(path, func(data []byte, want *Config) ([]byte, error) {
+		m := merger{force: force}
+		want.Tools = m.tools(want.Tools, add)
+		if len(m.conflicts) > 0 {
+			return nil, toolroom.Errorf(toolroom.CodeConflict, "%s has its own %s", path, strings.Join(m.conflicts, ", ")).
+				WithHint("replace them: --force")
+		}
+		text, ok := withTools(data, want.Tools)
+		if !ok {
+			return nil, unsafe(path)
+		}
+		return text, nil
+	}, nil, wrote)
 }
 
 // withTools replaces the section tools of a text.
 func withTools(data []byte, tools policy.Config) ([]byte, bool) {
-	if strings.ContainsAny(strings.ReplaceAll(string(data), "\r\n", ""), "\r\u0085\u2028\u2029") {
+	e, ok := linesOf(data)
+	if !ok {
 		return nil, false
 	}
 	section, err := yaml.Dump(map[string]policy.Config{"tools": tools}, yaml.WithIndent(2))
 	if err != nil {
 		return nil, false
-	}
-	e := &editor{lines: slices.Collect(strings.Lines(string(data)))}
-	if n := len(e.lines); n > 0 && !strings.HasSuffix(e.lines[n-1], "\n") {
-		e.lines[n-1] += "\n"
 	}
 	var document yaml.Node
 	_ = yaml.Load(data, &document) // Parse has validated the text, so an error means that it is empty

@@ -58,19 +58,13 @@ func (c *Config) Quarantined(s Source) bool {
 
 func (c check) trust(config *Config) {
 	t := config.Policy.Trust
-	if t.Definitions != "" {
-		c.oneOf("policy.definitions", t.Definitions, DefinitionsAuto, DefinitionsAdditive, DefinitionsManual)
-	}
-	if t.Taint != "" {
-		c.oneOf("policy.taint", t.Taint, TaintOff, TaintConfirm, TaintDeny)
-	}
+	c.optional("policy.definitions", t.Definitions, DefinitionsAuto, DefinitionsAdditive, DefinitionsManual)
+	c.optional("policy.taint", t.Taint, TaintOff, TaintConfirm, TaintDeny)
 	c.patterns("policy.inside", t.Inside, nil)
 }
 
 func (c check) sourceTrust(key string, s Source) {
-	if s.Definitions != "" {
-		c.oneOf(key+".definitions", s.Definitions, DefinitionsAuto, DefinitionsAdditive, DefinitionsManual)
-	}
+	c.optional(key+".definitions", s.Definitions, DefinitionsAuto, DefinitionsAdditive, DefinitionsManual)
 	for _, label := range s.Labels {
 		c.label(key+".labels", label)
 	}

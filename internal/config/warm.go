@@ -48,7 +48,7 @@ func (c check) warm(pools map[string]Warm, programs map[string]DriverProgram) {
 		if _, named := programs[name]; !named && !slices.Contains(warmRuntimes, name) {
 			c.problem(at, "no runtime of this name can start sandboxes ahead", didYouMean(name, slices.Concat(warmRuntimes, slices.Sorted(maps.Keys(programs)))))
 		}
-		if n := w.Size; n != nil && (*n < 0 || *n > maxWarm) {
+		if n := w.Size; n != nil && *n > maxWarm {
 			c.problem(at+".size", fmt.Sprintf("%d is not a pool size", *n), fmt.Sprintf("write 0 to %d", maxWarm))
 		}
 		for _, p := range w.Profiles {
