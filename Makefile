@@ -22,7 +22,7 @@ build: ## build the programs into bin/
 # -count=1: the result of an earlier run says little, for tests use programs and files that go
 # test does not watch; and to write down all files that they look at took it 200 seconds for
 # internal/app alone.
-test: export TOOLROOM_TEST_COMPILED ?= $(CURDIR)/.compiled
+test race: export TOOLROOM_TEST_COMPILED ?= $(CURDIR)/.compiled
 test: ## run the tests and list what was skipped; needs only Go. SUITE=whole adds thousands of repetitions
 	GO=$(GO) $(GO) run ./test/report $(SHORT) $(VET) $(BESIDE) -count=1 -timeout 30m ./... ./drivers/...
 

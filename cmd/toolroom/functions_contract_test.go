@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
+	"github.com/toolroom/toolroom/internal/engine/enginetest"
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/secret"
 )
@@ -34,6 +35,9 @@ func workshopIn(t *testing.T, home, config string) workshop {
 	}
 	self, err := os.Executable()
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := enginetest.ShareCompiled(home, compiled()); err != nil {
 		t.Fatal(err)
 	}
 	o := app.Options{Home: home, Helper: self, Environ: os.Environ()}

@@ -33,11 +33,7 @@ func openWith(t *testing.T, config string, o app.Options) *app.App {
 			t.Fatal(err)
 		}
 	}
-	r, err := app.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
+	r := open(t, o)
 	type write struct {
 		Path    string `json:"path"`
 		Content string `json:"content"`

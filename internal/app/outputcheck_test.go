@@ -43,11 +43,7 @@ sources:
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			r, err := app.Open(t.Context(), app.Options{Home: t.TempDir(), Helper: self, ConfigFile: file})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
+			r := open(t, app.Options{Home: t.TempDir(), Helper: self, ConfigFile: file})
 			if err := r.Load(t.Context()); err != nil {
 				t.Fatal(err)
 			}

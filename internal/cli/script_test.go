@@ -22,6 +22,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/cli"
+	"github.com/toolroom/toolroom/internal/engine/enginetest"
 	"github.com/toolroom/toolroom/internal/guest"
 )
 
@@ -50,6 +51,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "user"))
 			e.Setenv("TOOLROOM_HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv(enginetest.CompiledEnv, os.Getenv(enginetest.CompiledEnv))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -92,6 +94,11 @@ func toolroomMain() {
 	}
 	if os.Getenv("HELPER") != "" { // the engine js, which takes its time to start
 		p.Helper = self
+		if shared := os.Getenv(enginetest.CompiledEnv); shared != "" {
+			if err := enginetest.ShareCompiled(p.Home, shared); err != nil {
+				panic(err)
+			}
+		}
 	}
 	if os.Getenv("PROMPT") == "tty" {
 		if p.Err, err = os.OpenFile("/dev/tty", os.O_RDWR, 0); err != nil {

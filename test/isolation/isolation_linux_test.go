@@ -17,6 +17,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/cli"
+	"github.com/toolroom/toolroom/internal/engine/enginetest"
 )
 
 // lacks makes this test binary the toolroom binary, on a machine without the named feature.
@@ -93,6 +94,13 @@ func on(t *testing.T, what string) *machine {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	m := &machine{t, what, filepath.Join(dir, "toolroom"), dir}
+	// A machine without user namespaces runs Toolroom as nobody, who cannot write to a
+	// folder of this user.
+	if shared := os.Getenv(enginetest.CompiledEnv); shared != "" && what != "user namespaces" {
+		if err := enginetest.ShareCompiled(filepath.Join(dir, "home"), shared); err != nil {
+			t.Fatal(err)
+		}
+	}
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)

@@ -30,16 +30,35 @@ func withCache(run func() int) int {
 	defer os.RemoveAll(folder)
 	compiled = filepath.Join(folder, "python")
 	py.Compiled = compiled
+	// The engine makes the files of the folder readable for its workers. A test that
+	// compiled in this process at the same time would replace them by files that the
+	// workers cannot read.
+	e, err := newEngine()
+	if err != nil {
+		panic(err)
+	}
+	e.Probe(context.Background())
+	if err := e.Close(); err != nil {
+		panic(err)
+	}
 	return run()
+}
+
+func newEngine() (engine.Engine, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return py.New(py.Options{Command: []string{self, py.WorkerArg}, CacheDir: compiled}), nil
 }
 
 func open(t testing.TB) engine.Engine {
 	t.Helper()
-	self, err := os.Executable()
+	e, err := newEngine()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return py.New(py.Options{Command: []string{self, py.WorkerArg}, CacheDir: compiled})
+	return e
 }
 
 func TestTheEngineFulfilsTheContract(t *testing.T) {
