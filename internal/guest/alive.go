@@ -38,12 +38,12 @@ func (w *watch) pause(most time.Duration) {
 }
 
 // read returns the server's next frame that is more than a sign of life.
-func (r *run) read() (bridge.Frame, int, error) {
+func (r *run) read() (bridge.Frame, error) {
 	for {
-		f, n, err := r.server.Read()
+		f, _, err := r.server.Read()
 		r.watch.sign()
 		if err != nil || f.Kind != bridge.Alive {
-			return f, n, err
+			return f, err
 		}
 	}
 }

@@ -66,7 +66,7 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 	} else {
 		close(r.prepared)
 	}
-	start, _, err := r.read()
+	start, err := r.read()
 	close(begun)
 	if err != nil {
 		return ignoreEOF(err)
@@ -122,7 +122,7 @@ var errBroken = errors.New("the stream to the server broke")
 // server ended the stream, and the reason otherwise.
 func (r *run) listen() error {
 	for {
-		f, _, err := r.read()
+		f, err := r.read()
 		if err != nil {
 			if errors.Is(err, bridge.ErrProtocol) {
 				return fmt.Errorf("%w: %w", errBroken, err)

@@ -115,7 +115,7 @@ func (r *run) answer(q *question, v bridge.Value, err error) protocol.Answer {
 const maxRandom = 1 << 20
 
 // system answers a call of the system. There are no files and no environment.
-func (r *run) system(e protocol.Event) (protocol.Request, error) {
+func (r *run) system(e protocol.Event) protocol.Request {
 	wait := func() {
 		select {
 		case <-time.After(time.Duration(min(max(e.Seconds, 0), 1e6) * float64(time.Second))):
@@ -125,19 +125,19 @@ func (r *run) system(e protocol.Event) (protocol.Request, error) {
 	switch {
 	case e.System == protocol.Sleep:
 		wait()
-		return protocol.ResumeCall(e.Call, protocol.Answer{}), nil
+		return protocol.ResumeCall(e.Call, protocol.Answer{})
 	case e.System == protocol.AsyncSleep:
 		r.later(e.Call, func() func() protocol.Answer {
 			wait()
 			return func() protocol.Answer { return protocol.Answer{} }
 		})
-		return protocol.ResumeCall(e.Call, protocol.Answer{Later: true}), nil
+		return protocol.ResumeCall(e.Call, protocol.Answer{Later: true})
 	case e.System == protocol.Urandom && e.Size <= maxRandom:
 		b := make([]byte, e.Size)
 		r.random(b)
-		return protocol.ResumeCall(e.Call, protocol.Answer{Value: b}), nil
+		return protocol.ResumeCall(e.Call, protocol.Answer{Value: b})
 	}
-	return protocol.RefuseSystem(e.Call), nil
+	return protocol.RefuseSystem(e.Call)
 }
 
 // random fills b with random bytes, from the run's seed if it has one.

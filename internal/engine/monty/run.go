@@ -178,7 +178,7 @@ func (r *run) converse() (protocol.Event, error) {
 		case protocol.FunctionCall:
 			answer, err = r.call(e)
 		case protocol.SystemCall:
-			answer, err = r.system(e)
+			answer = r.system(e)
 		case protocol.ResolveFutures:
 			answer, err = r.resolve(e.Pending)
 		default:

@@ -223,14 +223,13 @@ const (
 	Urandom    = 25
 	Sleep      = 29
 	AsyncSleep = 30
-	Import     = 31
 )
 
 func (e *Event) system(number protowire.Number, n uint64, b []byte) error {
 	switch {
 	case number == 1:
 		e.Call = uint32(n)
-	case number == Urandom || number == Sleep || number == AsyncSleep || number == Import:
+	case number == Urandom || number == Sleep || number == AsyncSleep:
 		e.System = int(number)
 		return fields(b, func(number protowire.Number, n uint64, b []byte) error {
 			switch {
@@ -239,8 +238,6 @@ func (e *Event) system(number protowire.Number, n uint64, b []byte) error {
 				e.Seconds = math.Float64frombits(n)
 			case e.System == Urandom:
 				e.Size = n
-			case e.System == Import:
-				e.Name = string(b)
 			}
 			return nil
 		})
