@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -238,10 +239,7 @@ func (c *Client) initialize(ctx context.Context, o ClientOptions) error {
 }
 
 func implementation(o ClientOptions) json.RawMessage {
-	version := o.Version
-	if version == "" {
-		version = "0"
-	}
+	version := cmp.Or(o.Version, "0")
 	return object([]Field{String("name", o.Name), String("version", version)})
 }
 

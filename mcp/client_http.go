@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -204,9 +205,7 @@ func (t *httpTransport) keepSession(resp *http.Response) {
 	if id := resp.Header.Get("Mcp-Session-Id"); id != "" {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.session == "" {
-			t.session = id
-		}
+		t.session = cmp.Or(t.session, id)
 	}
 }
 
@@ -339,9 +338,7 @@ func drain(body io.ReadCloser) {
 
 // resume resumes a stream after the last event id.
 func (t *httpTransport) resume(ctx context.Context, last string, pause time.Duration) (io.ReadCloser, error) {
-	if pause == 0 {
-		pause = firstReopen
-	}
+	pause = cmp.Or(pause, firstReopen)
 	select {
 	case <-time.After(min(pause, lastReopen)):
 	case <-ctx.Done():
@@ -385,8 +382,7 @@ func (t *httpTransport) overhear(opened func()) {
 	for {
 		resp, err := t.get(t.c.open, last)
 		opened()
-		var status *StatusError
-		if errors.As(err, &status) && status.Code < 500 || t.c.open.Err() != nil {
+		if status, ok := errors.AsType[*StatusError](err); ok && status.Code < 500 || t.c.open.Err() != nil {
 			return // the server has no such stream
 		}
 		pause := wait.next()

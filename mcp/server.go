@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -133,12 +134,8 @@ func NewServer(o ServerOptions) (*Server, error) {
 	if o.Streams == nil {
 		o.Streams = func(string, string) bool { return false }
 	}
-	if o.MaxMessage == 0 {
-		o.MaxMessage = defaultMaxMessage
-	}
-	if o.MaxSessions == 0 {
-		o.MaxSessions = defaultMaxSessions
-	}
+	o.MaxMessage = cmp.Or(o.MaxMessage, defaultMaxMessage)
+	o.MaxSessions = cmp.Or(o.MaxSessions, defaultMaxSessions)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -10,6 +10,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -169,9 +170,7 @@ func (g *grant) usable(now time.Time) bool {
 // New returns a client. Base carries its requests to authorization servers; if it is
 // nil, the client creates a transport.
 func New(c Config, store Store, base *http.Client) *Client {
-	if c.Grant == "" {
-		c.Grant = AuthorizationCode
-	}
+	c.Grant = cmp.Or(c.Grant, AuthorizationCode)
 	if base == nil {
 		base = &http.Client{Timeout: time.Minute}
 	}

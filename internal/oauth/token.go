@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -103,9 +104,7 @@ func (c *Client) post(ctx context.Context, r tokenRequest) (*http.Response, erro
 		return nil, err
 	}
 	form := url.Values{}
-	for name, values := range r.form {
-		form[name] = values
-	}
+	maps.Copy(form, r.form)
 	basic := false
 	switch r.client.Method {
 	case byBasic:

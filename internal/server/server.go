@@ -82,9 +82,7 @@ const (
 // Serve serves over HTTP until ctx ends. Running calls may finish then.
 func Serve(ctx context.Context, r *app.App, o Options) error {
 	c := r.Config()
-	if o.Listen == "" {
-		o.Listen = c.Server.Listen
-	}
+	o.Listen = cmp.Or(o.Listen, c.Server.Listen)
 	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return listenError(o.Listen, err)

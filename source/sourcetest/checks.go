@@ -270,8 +270,7 @@ func (cfg *Config) testCallAfterClose(t *testing.T) {
 	s := cfg.open(t, func() {})
 	cfg.close(t, s)
 	_, err := s.Call(t.Context(), cfg.request(t, cfg.Good))
-	var typed *toolroom.Error
-	if !errors.As(err, &typed) {
+	if _, ok := errors.AsType[*toolroom.Error](err); !ok {
 		t.Errorf("got %v, want an *toolroom.Error", err)
 	}
 }

@@ -4,6 +4,7 @@
 package sourcetest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"testing"
@@ -69,9 +70,7 @@ const (
 // Run checks the contract of source.Source, one subtest for each requirement.
 func Run(t *testing.T, cfg Config) {
 	t.Helper()
-	if cfg.Bound == 0 {
-		cfg.Bound = defaultBound
-	}
+	cfg.Bound = cmp.Or(cfg.Bound, defaultBound)
 	t.Run("tools have canonical ids of the namespace and JSON schemas", cfg.testTools)
 	t.Run("listing ends when its context has ended", cfg.testToolsCancelled)
 	t.Run("a good call returns its value and leaves the arguments unchanged", cfg.testGood)

@@ -80,8 +80,7 @@ func (w *browser) resolve(ctx context.Context, p place, name string) (*element, 
 
 // lost returns the error of an element that cannot be reached any more.
 func (w *browser) lost(ctx context.Context, name string, err error) error {
-	var answer *messageError
-	if ctx.Err() == nil && errors.As(err, &answer) {
+	if _, ok := errors.AsType[*messageError](err); ctx.Err() == nil && ok {
 		return stale(name, "its element has gone")
 	}
 	return w.problem(ctx, err)
@@ -172,8 +171,7 @@ func (w *browser) query(ctx context.Context, t *tab, selector string) (*element,
 		}
 		n := 0
 		if err := callFunction(ctx, c.frames, "", made.ExecutionContextID, &n, finder, selector, -1); err != nil {
-			var known *toolroom.Error
-			if errors.As(err, &known) {
+			if _, ok := errors.AsType[*toolroom.Error](err); ok {
 				return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not a CSS selector", short(selector, 200)).WithHint("write it like #id, .class or button[type=submit]")
 			}
 			continue
@@ -291,8 +289,7 @@ func area(q dom.Quad) float64 {
 }
 
 func (w *browser) invisible(ctx context.Context, e *element, err error) error {
-	var answer *messageError
-	if err != nil && !errors.As(err, &answer) {
+	if _, ok := errors.AsType[*messageError](err); err != nil && !ok {
 		return w.problem(ctx, err)
 	}
 	return toolroom.Errorf(toolroom.CodeConflict, "%s is not visible", e.name).WithHint("do what makes it visible first, such as opening its menu; browser:snapshot shows the page")
@@ -392,8 +389,7 @@ func (w *browser) rest(ctx context.Context, t *tab, looks bool) error {
 			quietly, stop := context.WithTimeoutCause(ctx, quietTimeout+2*time.Second, errSlow)
 			err = w.evaluate(quietly, t.frames, cdp.FrameID(t.id), nil, quiet, looks)
 			stop()
-			var answer *messageError
-			if errors.As(err, &answer) { // the page has navigated
+			if _, ok := errors.AsType[*messageError](err); ok { // the page has navigated
 				w.mu.Lock()
 				again := w.busy(t.frames)
 				w.mu.Unlock()

@@ -4,6 +4,7 @@
 package browser
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -59,15 +60,9 @@ const maxWindows = 8
 
 // Pack returns the tools.
 func Pack(o Options) *builtin.Pack {
-	if o.Idle == 0 {
-		o.Idle = defaultIdle
-	}
-	if o.Max == 0 {
-		o.Max = defaultMax
-	}
-	if o.MaxDownload == 0 {
-		o.MaxDownload = defaultDownload
-	}
+	o.Idle = cmp.Or(o.Idle, defaultIdle)
+	o.Max = cmp.Or(o.Max, defaultMax)
+	o.MaxDownload = cmp.Or(o.MaxDownload, defaultDownload)
 	if o.Scratch == "" {
 		o.Scratch = scratch()
 	}

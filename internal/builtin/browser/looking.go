@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -336,10 +337,7 @@ func (b *browsers) waitFor() builtin.Tool {
 			if err := in.problem(); err != nil {
 				return Outcome{}, nil, err
 			}
-			limit := time.Duration(in.Timeout) * time.Millisecond
-			if limit == 0 {
-				limit = defaultWait * time.Millisecond
-			}
+			limit := cmp.Or(time.Duration(in.Timeout)*time.Millisecond, defaultWait*time.Millisecond)
 			return b.do(ctx, req, Answer{}, false, func(w *browser, t *tab) error {
 				for end := time.Now().Add(limit); ; {
 					wrong, err := w.check(ctx, t, in.Condition)
@@ -448,9 +446,7 @@ func (b *browsers) extract() builtin.Tool {
 			if in.Fields == nil {
 				in.Fields = map[string]string{}
 			}
-			if in.Limit == 0 {
-				in.Limit = 200
-			}
+			in.Limit = cmp.Or(in.Limit, 200)
 			var out ExtractResult
 			err := b.with(ctx, req, false, func(w *browser, t *tab) error {
 				if err := w.atRest(ctx, t); err != nil {

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"strconv"
@@ -328,9 +329,7 @@ func (b *browsers) find() builtin.Tool {
 			if err != nil {
 				return FindResult{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "text is not a regular expression: %w", err)
 			}
-			if in.Limit == 0 {
-				in.Limit = 20
-			}
+			in.Limit = cmp.Or(in.Limit, 20)
 			var out FindResult
 			err = b.with(ctx, req, false, func(w *browser, t *tab) error {
 				var ignored Outcome

@@ -326,8 +326,7 @@ func bounded[T any](ctx context.Context, what string, convert func() (T, error))
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return none, context.Cause(ctx)
 		}
-		var known *toolroom.Error
-		if r.err != nil && !errors.As(r.err, &known) {
+		if _, known := errors.AsType[*toolroom.Error](r.err); r.err != nil && !known {
 			r.err = toolroom.Errorf(toolroom.CodeExecutionFailed, "%s cannot be read: %w", what, r.err)
 		}
 		return r.value, r.err

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -69,10 +70,7 @@ func (f *files) list() builtin.Tool {
 				return out, nil, err
 			}
 			defer tree.Close()
-			limit := in.Limit
-			if limit == 0 {
-				limit = defaultEntries
-			}
+			limit := cmp.Or(in.Limit, defaultEntries)
 			forbidden := policy.AboutFile(req.Forbidden, "read")
 			deep := in.Recursive || strings.Contains(in.Pattern, "/") || strings.Contains(in.Pattern, "**")
 			err = tree.Walk(ctx, folder.WalkOptions{Recursive: deep, Pattern: in.Pattern, All: in.All}, func(e folder.Entry) bool {

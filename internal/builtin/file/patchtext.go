@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -123,9 +124,7 @@ func (u *unified) hunk() *hunk {
 }
 
 func (u *unified) line(line string) {
-	if line == "" {
-		line = " " // an empty line whose space an editor has removed
-	}
+	line = cmp.Or(line, " ") // an empty line whose space an editor has removed
 	if line[0] != '+' {
 		u.old--
 	}
@@ -243,9 +242,7 @@ func parseSections(lines []string) ([]filePatch, error) {
 			if len(current.hunks) == 0 {
 				current.hunks = []hunk{{}}
 			}
-			if line == "" {
-				line = " "
-			}
+			line = cmp.Or(line, " ")
 			h := &current.hunks[len(current.hunks)-1]
 			h.lines = append(h.lines, line)
 		default:

@@ -3,6 +3,7 @@ package file
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -206,10 +207,7 @@ func (r *reader) decoded(ctx context.Context, from io.Reader, e encoding.Encodin
 
 // lines reads the lines that are asked for, and counts the others.
 func (r *reader) lines(ctx context.Context, from *bufio.Reader) ([]toolroom.Content, error) {
-	first, limit := max(r.in.Offset, 1), r.in.Limit
-	if limit == 0 {
-		limit = defaultLines
-	}
+	first, limit := max(r.in.Offset, 1), cmp.Or(r.in.Limit, defaultLines)
 	var text strings.Builder
 	line, last, read := 0, 0, 0
 	for read < maxCounted || line < first {

@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -87,10 +88,7 @@ func (f *files) find(ctx context.Context, in SearchArgs, forbidden func(file str
 	if err != nil {
 		return SearchResult{}, err
 	}
-	limit := in.Limit
-	if limit == 0 {
-		limit = defaultMatches
-	}
+	limit := cmp.Or(in.Limit, defaultMatches)
 	s := &search{in: in, matcher: m, out: SearchResult{Matches: []Match{}, Files: []string{}}, limit: limit, forbidden: forbidden}
 	info, err := f.Stat(orHere(in.Path))
 	if err != nil {

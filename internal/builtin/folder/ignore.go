@@ -46,8 +46,8 @@ func parseIgnore(dir string, text []byte) ignoreRules {
 			rule.negated, line = true, line[1:]
 		}
 		line = strings.TrimPrefix(line, `\`)
-		if strings.HasSuffix(line, "/") {
-			rule.folder, line = true, strings.TrimSuffix(line, "/")
+		if before, ok := strings.CutSuffix(line, "/"); ok {
+			rule.folder, line = true, before
 		}
 		if !strings.Contains(line, "/") {
 			line = "**/" + line

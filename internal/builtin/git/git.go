@@ -169,9 +169,7 @@ func tool(name, title, description string, readOnly bool, example map[string]any
 // properties adds the members that arguments of several tools have.
 func properties(more map[string]builtin.Property) map[string]builtin.Property {
 	all := map[string]builtin.Property{"path": {"default": "."}}
-	for name, p := range more {
-		all[name] = p
-	}
+	maps.Copy(all, more)
 	return all
 }
 

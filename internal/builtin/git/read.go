@@ -200,10 +200,7 @@ func (g *git) diff() builtin.Tool {
 				args = append(args, "--cached")
 			}
 			out, err := g.changes(ctx, req, in.Path, args, in.Ref, in.Files)
-			text := out.Diff
-			if text == "" {
-				text = "There are no changes."
-			}
+			text := cmp.Or(out.Diff, "There are no changes.")
 			return out, builtin.Text(text), err
 		},
 	})

@@ -121,8 +121,7 @@ func (g *google) bytes(ctx context.Context, who toolroom.Identity, service, path
 	client := &http.Client{Transport: g.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(r)
 	if err != nil {
-		var known *toolroom.Error
-		if errors.As(err, &known) || ctx.Err() != nil {
+		if _, known := errors.AsType[*toolroom.Error](err); known || ctx.Err() != nil {
 			return nil, "", err
 		}
 		e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "Google cannot be reached: %w", err)

@@ -74,8 +74,7 @@ func (k *k8s) operators() (*access, error) {
 	}
 	a, err := files.find(k.Context)
 	if err != nil && k.Kubeconfig != "" && toolroom.CodeOf(err) == toolroom.CodeUnsupported && files.Host == "" {
-		var known *toolroom.Error
-		if errors.As(err, &known) && strings.HasPrefix(known.Message, "no cluster") {
+		if known, ok := errors.AsType[*toolroom.Error](err); ok && strings.HasPrefix(known.Message, "no cluster") {
 			return nil, wrong("there is no file %s", k.Kubeconfig)
 		}
 	}
@@ -219,8 +218,7 @@ func (c *client) denied(message string, e *toolroom.Error) error {
 
 // told returns an error of a connection as callers see it.
 func (c *client) told(ctx context.Context, err error) error {
-	var known *toolroom.Error
-	if errors.As(err, &known) || ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+	if _, known := errors.AsType[*toolroom.Error](err); known || ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return err
 	}
 	e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "%s cannot be reached: %w", c, err).WithHint("check that kubectl reaches it from this machine")

@@ -249,8 +249,7 @@ func orEmpty(set bool) string {
 
 // severalContainers adds what to do to the error about a Pod with several containers.
 func severalContainers(err error) error {
-	var known *toolroom.Error
-	if errors.As(err, &known) && strings.Contains(known.Message, "container name must be specified") {
+	if known, ok := errors.AsType[*toolroom.Error](err); ok && strings.Contains(known.Message, "container name must be specified") {
 		return known.WithHint("pass one of them as container")
 	}
 	return err

@@ -89,8 +89,7 @@ func (p *Provider) post(ctx context.Context, path, kind string, body io.Reader, 
 	client := &http.Client{Transport: p.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(r)
 	if err != nil {
-		var known *toolroom.Error
-		if errors.As(err, &known) || ctx.Err() != nil {
+		if _, known := errors.AsType[*toolroom.Error](err); known || ctx.Err() != nil {
 			return err
 		}
 		e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the provider cannot be reached: %w", err).WithHint("check %s.url in toolroom.yaml", p.Section)

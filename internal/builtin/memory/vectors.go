@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"runtime"
@@ -318,9 +319,7 @@ func blend(hits []hit, t *table, query []float32) {
 			low, high = min(low, cosines[i]), max(high, cosines[i])
 		}
 	}
-	if best == 0 {
-		best = 1
-	}
+	best = cmp.Or(best, 1)
 	span := max(high-low, 1e-6)
 	for i := range hits {
 		h := &hits[i]

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"os"
@@ -121,12 +122,8 @@ func (s *Shell) Author(ctx context.Context) (name, email string) {
 			return strings.TrimSpace(string(out))
 		}
 		s.name, s.email = read("user.name"), read("user.email")
-		if s.name == "" {
-			s.name = "Toolroom"
-		}
-		if s.email == "" {
-			s.email = "toolroom@localhost"
-		}
+		s.name = cmp.Or(s.name, "Toolroom")
+		s.email = cmp.Or(s.email, "toolroom@localhost")
 	})
 	return s.name, s.email
 }

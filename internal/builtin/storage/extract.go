@@ -149,8 +149,7 @@ func table(in io.Reader, extension string, most int) (string, bool, error) {
 		}
 		b.WriteString(line)
 	}
-	var wrong *csv.ParseError
-	if errors.As(err, &wrong) {
+	if _, ok := errors.AsType[*csv.ParseError](err); ok {
 		return "", false, toolroom.Errorf(toolroom.CodeExecutionFailed, "the CSV file cannot be read: %w", err)
 	}
 	if !errors.Is(err, io.EOF) {
@@ -166,7 +165,7 @@ func table(in io.Reader, extension string, most int) (string, bool, error) {
 // cannot have replaced.
 func namespaceOf(base, key string) string {
 	var parts []string
-	for _, segment := range strings.Split(key, "/") {
+	for segment := range strings.SplitSeq(key, "/") {
 		segment = strings.Trim(strings.Map(func(r rune) rune {
 			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '.' || r == '-' {
 				return r

@@ -249,8 +249,7 @@ func (s *storage) synced(ctx context.Context, req *source.Request, in SyncArgs) 
 				return out, errors.Join(err, seen.save())
 			}
 			out.Skipped = append(out.Skipped, Skipped{o.Key, known.Message})
-			var content *contentError
-			if errors.As(err, &content) {
+			if _, ok := errors.AsType[*contentError](err); ok {
 				seen.tags[o.Key] = unreadable + o.ETag
 			}
 			continue

@@ -1,11 +1,13 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -71,10 +73,7 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 
 // pause waits before the next attempt.
 func (c *Client) pause(ctx context.Context, attempt int) error {
-	wait := c.Wait
-	if wait == 0 {
-		wait = 500 * time.Millisecond
-	}
+	wait := cmp.Or(c.Wait, 500*time.Millisecond)
 	select {
 	case <-time.After(wait << (attempt - 1)):
 		return nil
@@ -111,9 +110,7 @@ func (c *Client) once(ctx context.Context, r request) (*http.Response, error) {
 	}
 	out.URL = c.address(r.bucket, r.key, r.query)
 	out.Host = out.URL.Host
-	for name, values := range r.header {
-		out.Header[name] = values
-	}
+	maps.Copy(out.Header, r.header)
 	out.Header.Set("Accept-Encoding", "identity")
 	if r.body != nil {
 		out.ContentLength = r.body.Size()
@@ -143,10 +140,7 @@ func (c *Client) failure(response *http.Response, r request) error {
 	if r.key != "" {
 		at += "/" + r.key
 	}
-	code := told.Code
-	if code == "" {
-		code = response.Status
-	}
+	code := cmp.Or(told.Code, response.Status)
 	message := fmt.Sprintf("%s answered %s for %.200s", c.Endpoint.Host, code, at)
 	if told.Message != "" {
 		message += ": " + strings.TrimSuffix(fmt.Sprintf("%.300s", told.Message), ".")
@@ -171,10 +165,7 @@ func (c *Client) failure(response *http.Response, r request) error {
 		e.Code = toolroom.CodeDenied
 		e = e.WithHint("the key may not do this: give it the permission at the server, or use another key in builtin.storage")
 	case response.StatusCode < 400 || told.Code == "AuthorizationHeaderMalformed":
-		region := response.Header.Get("X-Amz-Bucket-Region")
-		if region == "" {
-			region = told.Region
-		}
+		region := cmp.Or(response.Header.Get("X-Amz-Bucket-Region"), told.Region)
 		e = e.WithHint("the bucket is elsewhere: check builtin.storage.url and region in toolroom.yaml; the server names the region %q", region)
 	case response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests:
 		e.Code, e.Retryable = toolroom.CodeUpstreamUnavailable, true

@@ -39,9 +39,7 @@ type Options struct {
 
 // Pack returns the tools.
 func Pack(o Options) *builtin.Pack {
-	if o.MaxExpiry == 0 {
-		o.MaxExpiry = 24 * time.Hour
-	}
+	o.MaxExpiry = cmp.Or(o.MaxExpiry, 24*time.Hour)
 	s := &storage{o}
 	p := &builtin.Pack{Name: "storage", Tools: []builtin.Tool{s.share(), s.ingest(), s.sync()}, Check: s.check}
 	if s.Folders != nil {
@@ -106,8 +104,7 @@ func (s *storage) host(mode, bucket, key string) toolroom.Effect {
 
 // told returns an error of a transfer as callers see it.
 func told(ctx context.Context, err error) error {
-	var known *toolroom.Error
-	if err == nil || errors.As(err, &known) || ctx.Err() != nil {
+	if _, known := errors.AsType[*toolroom.Error](err); err == nil || known || ctx.Err() != nil {
 		return err
 	}
 	e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the storage cannot be reached, or the transfer broke off: %w", err).

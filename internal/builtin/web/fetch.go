@@ -256,8 +256,7 @@ func failure(ctx context.Context, u *url.URL, limit time.Duration, err error) er
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "%s refused the connection", u.Host)
 	}
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
 	return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "%s: %w", u.Host, err)

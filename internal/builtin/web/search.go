@@ -140,8 +140,7 @@ type question struct {
 
 // unreached adds to the error of a provider that cannot be reached what to check.
 func unreached(err error) error {
-	var known *toolroom.Error
-	if errors.As(err, &known) && known.Code == toolroom.CodeUpstreamUnavailable {
+	if known, ok := errors.AsType[*toolroom.Error](err); ok && known.Code == toolroom.CodeUpstreamUnavailable {
 		return known.WithHint("check that the provider runs, and builtin.web.search.url in toolroom.yaml")
 	}
 	return err
@@ -181,8 +180,7 @@ func (w *web) ask(ctx context.Context, q question) (SearchResult, []toolroom.Con
 		return SearchResult{}, nil, s.refused(response.StatusCode, body)
 	}
 	items, err := s.items(q, body)
-	var known *toolroom.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*toolroom.Error](err); ok {
 		return SearchResult{}, nil, known
 	}
 	if err != nil {

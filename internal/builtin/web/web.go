@@ -3,6 +3,7 @@
 package web
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"sync"
@@ -40,12 +41,8 @@ const (
 
 // Pack returns the tools.
 func Pack(o Options) *builtin.Pack {
-	if o.Cache == 0 {
-		o.Cache = defaultCache
-	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = defaultMaxBytes
-	}
+	o.Cache = cmp.Or(o.Cache, defaultCache)
+	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
 	w := &web{o: o, transport: o.Guard.WithOwn().Transport(), pages: newCache[*page](o.Cache), robots: newCache[*robots](time.Hour)}
 	p := &builtin.Pack{Name: "web", Tools: []builtin.Tool{w.fetch(), w.search(), w.news()}, Close: w.close}
 	if o.Search == nil {
@@ -74,10 +71,7 @@ func closeIdle(transport http.RoundTripper) {
 }
 
 func (w *web) userAgent() string {
-	version := w.o.Version
-	if version == "" {
-		version = "devel"
-	}
+	version := cmp.Or(w.o.Version, "devel")
 	return "Toolroom/" + strings.Map(func(r rune) rune {
 		if r <= ' ' || r > '~' {
 			return '-'

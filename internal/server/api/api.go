@@ -6,6 +6,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -120,9 +121,7 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.KeepAlive == 0 {
-		o.KeepAlive = 15 * time.Second
-	}
+	o.KeepAlive = cmp.Or(o.KeepAlive, 15*time.Second)
 	s := &Server{o: o, mux: &patternMux{ServeMux: http.NewServeMux()}}
 	s.api = humago.New(s.mux, apiConfig(o.Version))
 	s.routes()

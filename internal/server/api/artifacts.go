@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"mime"
@@ -157,10 +158,7 @@ func (s *Server) readArtifact(ctx context.Context, in *contentInput) (*raw, erro
 
 // sendFile sends bytes that a tool made, with headers that keep browsers from running them.
 func sendFile(w http.ResponseWriter, file io.Reader, about toolroom.Artifact) {
-	name := about.Name
-	if name == "" {
-		name = about.Handle
-	}
+	name := cmp.Or(about.Name, about.Handle)
 	h := w.Header()
 	h.Set("Content-Type", octets)
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))

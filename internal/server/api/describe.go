@@ -74,17 +74,14 @@ func eachField(t reflect.Type, visit func(in reflect.Type, f reflect.StructField
 	if t.Kind() != reflect.Struct {
 		return
 	}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		property, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case property == "-" || !f.IsExported() && !f.Anonymous:
 		case f.Anonymous && property == "":
 			eachField(f.Type, visit)
 		default:
-			if property == "" {
-				property = f.Name
-			}
+			property = cmp.Or(property, f.Name)
 			visit(t, f, property)
 		}
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/toolroom/toolroom"
@@ -30,10 +31,7 @@ func Page[T any](list []T, p Paging, id func(T) string) ([]T, string, error) {
 		}
 		list = list[at+1:]
 	}
-	limit := p.Limit
-	if limit == 0 {
-		limit = defaultPage
-	}
+	limit := cmp.Or(p.Limit, defaultPage)
 	limit = min(limit, MaxPage)
 	if len(list) <= limit {
 		return append([]T{}, list...), "", nil

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -173,9 +174,7 @@ func (s *Server) find(ctx context.Context, id string) (*CallRecord, error) {
 		switch {
 		case err == nil:
 			record.Receipt, record.owner = r, r.Identity
-			if record.State == "" {
-				record.State = toolroom.JobDone
-			}
+			record.State = cmp.Or(record.State, toolroom.JobDone)
 		case !isNotFound(err):
 			return nil, err
 		}

@@ -11,6 +11,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -102,18 +103,10 @@ func Middleware(o Options) func(http.Handler) http.Handler {
 
 // fill sets the defaults.
 func (o *Options) fill() {
-	if o.Required == "" {
-		o.Required = Auto
-	}
-	if o.Realm == "" {
-		o.Realm = "toolroom"
-	}
-	if o.MaxBody == 0 {
-		o.MaxBody = DefaultMaxBody
-	}
-	if o.Share == 0 {
-		o.Share = DefaultShare
-	}
+	o.Required = cmp.Or(o.Required, Auto)
+	o.Realm = cmp.Or(o.Realm, "toolroom")
+	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
+	o.Share = cmp.Or(o.Share, DefaultShare)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

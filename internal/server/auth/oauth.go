@@ -137,8 +137,7 @@ func (v *Verifier) parse(ctx context.Context, bearer string) (*jwt.Token, jwt.Ma
 		if errors.Is(err, jwt.ErrTokenExpired) {
 			v.expired.add(bearer, v.o.Now())
 		}
-		var known *toolroom.Error
-		if errors.As(err, &known) {
+		if known, ok := errors.AsType[*toolroom.Error](err); ok {
 			return nil, nil, known
 		}
 		return nil, nil, toolroom.Errorf(toolroom.CodeUnauthenticated, "invalid token: %w", err)

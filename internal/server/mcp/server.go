@@ -5,6 +5,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -265,9 +266,7 @@ func rpcError(e *toolroom.Error) error {
 		}
 	}
 	code := e.Code.Info().RPC
-	if code == 0 {
-		code = mcp.CodeInternal
-	}
+	code = cmp.Or(code, mcp.CodeInternal)
 	message := e.Message
 	if e.Hint != "" {
 		message += " (" + e.Hint + ")"

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/toolroom/toolroom/internal/pattern"
@@ -112,17 +113,13 @@ func (f *flag) take(part string, split func(string) (hint, text string)) {
 		}
 		f.negatable = f.negatable || m[1] != ""
 	} else if len(name) == 1 {
-		if f.short == "" {
-			f.short = name
-		}
+		f.short = cmp.Or(f.short, name)
 	} else if f.long == "" {
 		f.long, f.dash = name, true
 	}
 	hint, text := split(rest)
 	hint = strings.TrimSpace(hint)
-	if f.text == "" {
-		f.text = text
-	}
+	f.text = cmp.Or(f.text, text)
 	switch {
 	case hint == "", hint == ":":
 		return

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -556,9 +557,7 @@ func readProject(file string) (project, error) {
 			return project{}, toolroom.Errorf(toolroom.CodeDenied, "its build needs %q, which is no package of an index", one)
 		}
 	}
-	if p.Build.Backend == "" {
-		p.Build.Backend = legacyProject.Backend
-	}
+	p.Build.Backend = cmp.Or(p.Build.Backend, legacyProject.Backend)
 	return *p.Build, nil
 }
 

@@ -9,6 +9,7 @@
 package function
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -192,10 +193,7 @@ func (t *Tool) context(ctx context.Context, req *source.Request) (bridge.Map, er
 	if err != nil {
 		return nil, err
 	}
-	environment := req.Environment
-	if environment == "" {
-		environment = "prod"
-	}
+	environment := cmp.Or(req.Environment, "prod")
 	secrets := bridge.Map{}
 	for _, ref := range t.d.Secrets {
 		value, err := t.o.Resolve(ctx, ref)

@@ -41,7 +41,7 @@ func Passwords(environ []string) map[string]*url.Userinfo {
 		}
 	}
 	for _, variable := range []string{"UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL"} {
-		for _, one := range strings.Fields(env[variable]) {
+		for one := range strings.FieldsSeq(env[variable]) {
 			name, address, named := strings.Cut(one, "=")
 			if !named || strings.Contains(name, "/") {
 				name, address = "", one

@@ -93,8 +93,7 @@ func (t *Inspected) checkDefaults(file string, input json.RawMessage) error {
 		return nil
 	}
 	name, reason, line, column := t.Entry, err.Error(), t.Line, 1
-	var failure *schema.Failure
-	if errors.As(err, &failure) && len(failure.Problems) > 0 {
+	if failure, ok := errors.AsType[*schema.Failure](err); ok && len(failure.Problems) > 0 {
 		first := failure.Problems[0]
 		key, rest, _ := strings.Cut(strings.TrimPrefix(first.Pointer, "/"), "/")
 		if i, bad := strconv.Atoi(key); bad == nil && i < len(names) {

@@ -207,8 +207,8 @@ func unknownKey(file string, first int, text string, decoded toml.MetaData) erro
 func manifestKeys() []string {
 	var keys []string
 	for _, t := range []reflect.Type{reflect.TypeFor[Manifest](), reflect.TypeFor[Limits]()} {
-		for i := range t.NumField() {
-			if key := t.Field(i).Tag.Get("toml"); key != "-" {
+		for field := range t.Fields() {
+			if key := field.Tag.Get("toml"); key != "-" {
 				keys = append(keys, key)
 			}
 		}

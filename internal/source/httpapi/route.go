@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,10 +56,7 @@ func newRoute(tool *Tool) (*route, error) {
 		r.body = BodyArgs
 	}
 
-	path := tool.Path
-	if path == "" {
-		path = "/" + tool.Name
-	}
+	path := cmp.Or(tool.Path, "/"+tool.Name)
 	var err error
 	if r.path, err = parseTemplate(strings.TrimPrefix(path, "/")); err != nil {
 		return nil, fmt.Errorf("path: %w", err)

@@ -107,9 +107,7 @@ func (s *Source) add(namespace string, tool *Tool) error {
 	if err != nil {
 		return err
 	}
-	if described.Timeout == 0 {
-		described.Timeout = s.config.Timeout
-	}
+	described.Timeout = cmp.Or(described.Timeout, s.config.Timeout)
 	described.Effects = []toolroom.Effect{httpcall.Effect(method, s.base)}
 	e.keyed = described.RepeatGuarantee() == toolroom.GuaranteeKeyed
 	s.tools = append(s.tools, described)

@@ -105,8 +105,7 @@ func without(args httpcall.Arguments, names map[string]bool) httpcall.Arguments 
 
 // onArgument adds the name of the argument to err, unless a literal caused it.
 func onArgument(name string, err error) error {
-	var typed *toolroom.Error
-	if name == "" || errors.As(err, &typed) {
+	if _, typed := errors.AsType[*toolroom.Error](err); name == "" || typed {
 		return err
 	}
 	return httpcall.BadArgument(name, err.Error())

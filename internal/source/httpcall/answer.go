@@ -2,6 +2,7 @@ package httpcall
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -108,9 +109,7 @@ func blob(response *http.Response, kind string, body []byte) toolroom.Content {
 
 func (x *exchange) notJSON(header string, body []byte, complaint string) error {
 	const shown = 80
-	if header == "" {
-		header = "no content type"
-	}
+	header = cmp.Or(header, "no content type")
 	first := x.excerpt(body[:min(len(body), maxErrorBody)], shown)
 	return &toolroom.Error{
 		Code:    toolroom.CodeInvalidOutput,

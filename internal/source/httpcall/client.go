@@ -4,6 +4,7 @@
 package httpcall
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -53,12 +54,8 @@ type Client struct {
 
 // NewClient returns a client, which must be closed.
 func NewClient(options Options) *Client {
-	if options.Timeout == 0 {
-		options.Timeout = DefaultTimeout
-	}
-	if options.MaxResponse == 0 {
-		options.MaxResponse = DefaultMaxResponse
-	}
+	options.Timeout = cmp.Or(options.Timeout, DefaultTimeout)
+	options.MaxResponse = cmp.Or(options.MaxResponse, DefaultMaxResponse)
 	if options.Transport == nil {
 		options.Transport = options.Egress.WithOwn().Transport()
 	}

@@ -23,8 +23,7 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 		}
 		return ctx.Err()
 	}
-	var ours *toolroom.Error
-	if errors.As(err, &ours) {
+	if ours, ok := errors.AsType[*toolroom.Error](err); ok {
 		return ours
 	}
 	if needed := (*oauth.Needed)(nil); errors.As(err, &needed) {
@@ -35,8 +34,7 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 		return toolroom.Errorf(toolroom.CodeDenied, "the MCP server %s did not permit to %s: %w", namespace, what, refused).
 			WithHint("ask its operator to grant the missing permission")
 	}
-	var rpc *mcp.Error
-	if errors.As(err, &rpc) {
+	if rpc, ok := errors.AsType[*mcp.Error](err); ok {
 		e := toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s refused to %s: %s", namespace, what, rpc.Message)
 		e.RPC = &toolroom.RPCError{Code: rpc.Code, Message: rpc.Message, Data: json.RawMessage(rpc.Data)}
 		if rpc.More() {

@@ -4,6 +4,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -80,9 +81,7 @@ type Source struct {
 
 // New returns a source. It starts nothing until the source is used.
 func New(o Config) *Source {
-	if o.StartTimeout == 0 {
-		o.StartTimeout = time.Minute
-	}
+	o.StartTimeout = cmp.Or(o.StartTimeout, time.Minute)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

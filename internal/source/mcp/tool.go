@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,8 +84,7 @@ func (s *Source) paramHeaders(ctx context.Context, up *upstream, req *source.Req
 // refreshed reports whether the server refused a call because the tool's definition
 // has changed, and the new definition has been read.
 func (s *Source) refreshed(ctx context.Context, up *upstream, err error) bool {
-	var rpc *mcp.Error
-	if !errors.As(err, &rpc) || rpc.Code != mcp.CodeHeaderMismatch {
+	if rpc, ok := errors.AsType[*mcp.Error](err); !ok || rpc.Code != mcp.CodeHeaderMismatch {
 		return false
 	}
 	s.changed()
@@ -115,10 +115,7 @@ func readTool(namespace string, raw json.RawMessage) (toolroom.Tool, error) {
 	if err := id.Validate(); err != nil {
 		return toolroom.Tool{}, err
 	}
-	title := sent.Title
-	if title == "" {
-		title = sent.Annotations.Title
-	}
+	title := cmp.Or(sent.Title, sent.Annotations.Title)
 	return toolroom.Tool{
 		ID: id, Title: title, Description: sent.Description,
 		InputSchema: sent.InputSchema, OutputSchema: sent.OutputSchema,

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -190,12 +191,8 @@ func (i *importer) operation(method, path string, item, n *Node) (*operation, er
 		Effects:     []toolroom.Effect{httpcall.Effect(method, o.server)},
 		Source:      toolroom.SourceOpenAPI,
 	}
-	if o.tool.Description == "" {
-		o.tool.Description = o.tool.Title
-	}
-	if o.tool.Description == "" {
-		o.tool.Description = method + " " + path
-	}
+	o.tool.Description = cmp.Or(o.tool.Description, o.tool.Title)
+	o.tool.Description = cmp.Or(o.tool.Description, method+" "+path)
 	if n.Get("deprecated").True() {
 		o.tool.Tags = append(o.tool.Tags, "deprecated")
 	}

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"encoding/json"
+	"maps"
 	"net/url"
 
 	"github.com/toolroom/toolroom"
@@ -85,9 +86,7 @@ const (
 // bodyArguments returns the arguments that are not parameters.
 func (o *operation) bodyArguments(args httpcall.Arguments) httpcall.Arguments {
 	rest := httpcall.Arguments{}
-	for name, value := range args {
-		rest[name] = value
-	}
+	maps.Copy(rest, args)
 	for _, p := range o.parameters {
 		delete(rest, p.argument)
 	}

@@ -3,6 +3,7 @@ package openapi
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -148,12 +149,7 @@ func queryNamed(o *operation, names []string) string {
 
 func isNamed(name string, names []string) bool {
 	plain := strings.NewReplacer("_", "", "-", "", "$", "", ".", "", "[", "", "]", "").Replace(strings.ToLower(name))
-	for _, candidate := range names {
-		if plain == candidate {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(names, plain)
 }
 
 // nextField finds the field of the response that names the next page, at most one level

@@ -62,8 +62,7 @@ func (s *Set) parse(name string, data []byte) (*file, error) {
 // fail makes err an error of the named file. Code upstream_error says that the
 // document, not the caller, is at fault.
 func fail(name string, err error) error {
-	var typed *toolroom.Error
-	if errors.As(err, &typed) {
+	if typed, ok := errors.AsType[*toolroom.Error](err); ok {
 		return typed
 	}
 	return toolroom.Errorf(toolroom.CodeUpstreamError, "the document %s cannot be read: %w", name, err).

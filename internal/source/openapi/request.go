@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -219,9 +220,7 @@ func writePart(writer *multipart.Writer, name string, f formField, raw json.RawM
 		}
 		// Servers distinguish files from fields by the file name.
 		disposition += fmt.Sprintf(`; filename="%s"`, quoted)
-		if contentType == "" {
-			contentType = "application/octet-stream"
-		}
+		contentType = cmp.Or(contentType, "application/octet-stream")
 	case contentType == "" && (raw[0] == '{' || raw[0] == '['):
 		contentType = "application/json"
 	}

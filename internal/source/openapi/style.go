@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -156,10 +157,7 @@ func addTo(values url.Values, name, style string, explode bool, v value) {
 			values.Add(p.key, p.value)
 		}
 	default:
-		separator := map[string]string{"spaceDelimited": " ", "pipeDelimited": "|"}[style]
-		if separator == "" {
-			separator = ","
-		}
+		separator := cmp.Or(map[string]string{"spaceDelimited": " ", "pipeDelimited": "|"}[style], ",")
 		text, _ := v.joined(separator, separator, func(s string) (string, error) { return s, nil })
 		values.Add(name, text)
 	}

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -88,9 +89,7 @@ func (n *Node) drop(name string) {
 func (c *converter) servers() *Node {
 	host, base := c.root.Get("host").Text(), c.root.Get("basePath").Text()
 	if host == "" {
-		if base == "" {
-			base = "/"
-		}
+		base = cmp.Or(base, "/")
 		return c.list(c.one("url", c.text(base)))
 	}
 	schemes := c.root.Get("schemes").Texts()
@@ -216,9 +215,7 @@ func (c *converter) parameter(n *Node) *Node {
 		return rest
 	}
 	style, explode := map[string]string{"ssv": "spaceDelimited", "pipes": "pipeDelimited"}[format], "false"
-	if style == "" {
-		style = "form"
-	}
+	style = cmp.Or(style, "form")
 	if format == "multi" {
 		explode = "true"
 	}
