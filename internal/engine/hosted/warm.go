@@ -155,6 +155,18 @@ func (e *Engine) Try(ctx context.Context, base sandbox.Spec) error {
 // Ahead returns the configuration of warm sandboxes.
 func (e *Engine) Ahead() Warm { return e.warm }
 
+// Kinds returns the statistics of the sandboxes that wait for programs that come again, one
+// entry for each kind.
+func (e *Engine) Kinds() []Stats {
+	e.pools.mu.Lock()
+	defer e.pools.mu.Unlock()
+	var all []Stats
+	for _, one := range e.pools.kinds {
+		all = append(all, one.now())
+	}
+	return all
+}
+
 // Stats returns the statistics of the warm sandboxes, one entry for each profile.
 func (e *Engine) Stats() []Stats {
 	e.pools.mu.Lock()
