@@ -123,7 +123,8 @@ func (c *Channel) formFile(ctx context.Context, name, key string, l letter) (str
 	return c.read(name, key, response, answer)
 }
 
-// request makes a request of a provider, without following redirects.
+// request makes a request of a provider. It follows no redirect, which would carry the message,
+// and the key of Telegram, to another host.
 func (c *Channel) request(ctx context.Context, name, method, address, bearer, kind string, body []byte) (*http.Response, []byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {

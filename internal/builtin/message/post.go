@@ -1,12 +1,10 @@
 package message
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -57,23 +55,7 @@ func (c *Channel) post(ctx context.Context, name, key string, l letter) (string,
 	if err != nil {
 		return "", err
 	}
-	request, err := http.NewRequestWithContext(ctx, strings.ToUpper(c.method()), c.Address()+path, bytes.NewReader(data))
-	if err != nil {
-		return "", toolroom.Errorf(toolroom.CodeUnsupported, "the address of the channel %s cannot be used", name).WithHint("check builtin.message.channels.%s.url", name)
-	}
-	request.Header.Set("Content-Type", "application/json; charset=utf-8")
-	request.Header.Set("Accept", "application/json")
-	if bearer != "" {
-		request.Header.Set("Authorization", "Bearer "+bearer)
-	}
-	// A redirect would carry the message, and the key of Telegram, to another host.
-	client := &http.Client{Transport: c.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	response, err := client.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	response, answer, err := c.request(ctx, name, strings.ToUpper(c.method()), c.Address()+path, bearer, "application/json; charset=utf-8", data)
 	if err != nil {
 		return "", err
 	}
