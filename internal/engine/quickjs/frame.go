@@ -1,11 +1,7 @@
 package quickjs
 
 import (
-	"bufio"
 	"encoding/binary"
-	"errors"
-	"fmt"
-	"io"
 	"math"
 	"math/big"
 	"slices"
@@ -15,50 +11,12 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
-// readFrame reads one frame, without the length.
-func readFrame(in *bufio.Reader) ([]byte, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(in, head[:]); err != nil {
-		return nil, err
-	}
-	size := binary.BigEndian.Uint32(head[:])
-	if size > bridge.DefaultMaxFrame {
-		return nil, fmt.Errorf("a frame has %d bytes, more than the limit of %d", size, bridge.DefaultMaxFrame)
-	}
-	data := make([]byte, size)
-	_, err := io.ReadFull(in, data)
-	return data, err
-}
-
-// message is a frame whose body is not decoded yet.
-type message struct {
-	kind  bridge.Kind
-	id    uint32
-	token []byte
-	body  []byte
-}
-
-func readHeader(data []byte) (message, error) {
-	r := heads{rest: data}
-	r.bad = r.number(0x80) != 4
-	kind, id := r.number(0), r.number(0)
-	token := r.take(r.number(0x40))
-	if r.bad || kind > math.MaxUint8 || id > math.MaxInt32 {
-		return message{}, errors.New("a frame without a header")
-	}
-	return message{bridge.Kind(kind), uint32(id), token, r.rest}, nil
-}
-
-// start makes a job of a start frame and puts the guest's part into its inbox. Of
+// newJob makes a job of a start frame and puts the guest's part into its inbox. Of
 // the tools, the guest first gets the names that its text mentions, and later the
 // tools that it uses: creating an unused variable costs as much as everything else.
-func (m message) start() (job, error) {
-	value, err := bridge.DecodeValue(m.body)
-	body, ok := value.(bridge.Map)
-	if err != nil || !ok {
-		return job{}, fmt.Errorf("read the start of a run: %w", err)
-	}
-	j := job{inbox: wasm.NewInbox[Frame](), token: m.token, session: body.Text("session")}
+func newJob(start bridge.Frame) (job, error) {
+	body := start.Body
+	j := job{inbox: wasm.NewInbox[Frame](), token: start.Token, session: body.Text("session")}
 	j.state, _ = body.Get("state").([]byte)
 	j.seed, _ = body.Get("seed").([]byte)
 	j.tools, _ = body.Get("tools").([]bridge.Value)
@@ -70,8 +28,9 @@ func (m message) start() (job, error) {
 	if names := j.tools.usedGlobals(body.Text("source")); len(names) > 0 {
 		body = append(body, bridge.Member{Key: "names", Value: names})
 	}
-	j.inbox.Put(m.frame(body, nil))
-	return j, nil
+	first, err := frameOf(bridge.Frame{Kind: start.Kind, ID: start.ID, Body: body})
+	j.inbox.Put(first)
+	return j, err
 }
 
 func empty(v bridge.Value) bool {
@@ -84,19 +43,18 @@ func empty(v bridge.Value) bool {
 	return false
 }
 
-// result returns the body of a result frame for the guest.
-func (m message) result() Frame { return m.frame(bridge.DecodeValue(m.body)) }
-
-// frame returns the message as the guest gets it: as JSON if JSON can hold it,
+// frameOf returns a frame of the server as the guest gets it: as JSON if JSON can hold it,
 // because the engine reads JSON much faster than the prelude reads CBOR.
-func (m message) frame(value bridge.Value, err error) Frame {
-	f := Frame{Kind: uint32(m.kind), ID: m.id, Body: m.body}
-	if err == nil && plain(value) {
-		if text, err := bridge.ToJSON(value); err == nil {
-			f.Body, f.Text = text, true
+func frameOf(from bridge.Frame) (f Frame, err error) {
+	f = Frame{Kind: uint32(from.Kind), ID: uint32(from.ID)}
+	if plain(from.Body) {
+		if f.Body, err = bridge.ToJSON(from.Body); err == nil {
+			f.Text = true
+			return f, nil
 		}
 	}
-	return f
+	f.Body, err = bridge.AppendValue(nil, from.Body)
+	return f, err
 }
 
 // read lists the members of a start frame that the prelude reads.
@@ -123,43 +81,6 @@ func plain(v bridge.Value) bool {
 		}
 	}
 	return true
-}
-
-// heads reads the CBOR heads at the beginning of a frame.
-type heads struct {
-	rest []byte
-	bad  bool
-}
-
-func (r *heads) take(n uint64) []byte {
-	if n > uint64(len(r.rest)) {
-		r.bad, r.rest = true, nil
-		return nil
-	}
-	taken := r.rest[:n]
-	r.rest = r.rest[n:]
-	return taken
-}
-
-func (r *heads) number(major byte) uint64 {
-	first := r.take(1)
-	if r.bad || first[0]&0xe0 != major {
-		r.bad = true
-		return 0
-	}
-	info := first[0] & 0x1f
-	if info < 24 {
-		return uint64(info)
-	}
-	if info > 27 {
-		r.bad = true
-		return 0
-	}
-	var n uint64
-	for _, b := range r.take(1 << (info - 24)) {
-		n = n<<8 | uint64(b)
-	}
-	return n
 }
 
 func appendHead(to []byte, major byte, n uint64) []byte {

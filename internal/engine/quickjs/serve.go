@@ -1,7 +1,6 @@
 package quickjs
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -18,7 +17,7 @@ import (
 func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	s := &server{machine: m.Machine, wire: bridge.NewWire(stream, 0), in: bufio.NewReaderSize(stream, 64<<10), out: stream, stop: stop}
+	s := &server{machine: m.Machine, wire: bridge.NewWire(stream, 0), out: stream, stop: stop}
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: Version}}
 	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
@@ -44,7 +43,6 @@ func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
 type server struct {
 	machine *Machine
 	wire    *bridge.Wire
-	in      *bufio.Reader
 	out     io.Writer
 	buffer  []byte    // of the outgoing frame
 	stop    func()    // ends the current run
@@ -81,29 +79,21 @@ func (j *job) port(send func(Frame) (bool, error)) Port {
 // runs for longer, or waits, another goroutine continues reading.
 func (s *server) read(inbox *wasm.Inbox[Frame]) (job, error) {
 	for {
-		h, err := s.next()
+		f, _, err := s.wire.Read()
 		if err != nil {
 			return job{}, err
 		}
-		if h.kind == bridge.Start {
-			return s.begin(h)
+		if f.Kind == bridge.Start {
+			return s.begin(f)
 		}
-		if err := deal(h, inbox); err != nil {
+		if err := deal(f, inbox); err != nil {
 			return job{}, err
 		}
 	}
 }
 
-func (s *server) next() (message, error) {
-	data, err := readFrame(s.in)
-	if err != nil {
-		return message{}, err
-	}
-	return readHeader(data)
-}
-
-func (s *server) begin(h message) (job, error) {
-	j, err := h.start()
+func (s *server) begin(start bridge.Frame) (job, error) {
+	j, err := newJob(start)
 	if err != nil {
 		return j, err
 	}
@@ -113,23 +103,27 @@ func (s *server) begin(h message) (job, error) {
 }
 
 // deal passes a frame to its run.
-func deal(h message, inbox *wasm.Inbox[Frame]) error {
-	switch h.kind {
+func deal(f bridge.Frame, inbox *wasm.Inbox[Frame]) error {
+	switch f.Kind {
 	case bridge.Cancel:
 		inbox.Cancel()
 	case bridge.Result:
-		inbox.Put(h.result())
+		result, err := frameOf(f)
+		if err != nil {
+			return err
+		}
+		inbox.Put(result)
 	default:
-		return fmt.Errorf("unexpected %s frame during a run", h.kind)
+		return fmt.Errorf("unexpected %s frame during a run", f.Kind)
 	}
 	return nil
 }
 
 // pull reads one frame for a run that waits.
 func (s *server) pull(inbox *wasm.Inbox[Frame]) error {
-	h, err := s.next()
+	f, _, err := s.wire.Read()
 	if err == nil {
-		err = deal(h, inbox)
+		err = deal(f, inbox)
 	}
 	if err != nil {
 		s.stop() // a program must not continue without its server
