@@ -127,6 +127,14 @@ func Arguments(v map[string]any) json.RawMessage {
 	return data
 }
 
+// Define returns the definition of a tool with one example.
+func Define(id, tag, title, description string, hints toolroom.Hints, example map[string]any) toolroom.Tool {
+	return toolroom.Tool{
+		ID: toolroom.MustParseID(id), Title: title, Description: description, Hints: hints, Tags: []string{tag},
+		Examples: []toolroom.Example{{Arguments: Arguments(example)}},
+	}
+}
+
 // Hints returns the hints of a tool that reads, or that changes something without
 // destroying it, on this machine only.
 func Hints(readOnly, destructive, openWorld bool) toolroom.Hints {

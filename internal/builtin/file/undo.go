@@ -118,12 +118,9 @@ type UndoResult struct {
 
 func (f *files) undoTool() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[UndoArgs, UndoResult]{
-		Tool: toolroom.Tool{
-			ID: toolroom.MustParseID("file:undo"), Title: "Undo file changes",
-			Description: "Undo or revert the last file changes of this session: restore a file as it was before it was written, edited or patched. A file that was changed again since is left alone.",
-			Hints:       builtin.Hints(false, true, false), Tags: []string{"file"},
-			Examples: []toolroom.Example{{Arguments: builtin.Arguments(map[string]any{})}},
-		},
+		Tool: builtin.Define("file:undo", "file", "Undo file changes",
+			"Undo or revert the last file changes of this session: restore a file as it was before it was written, edited or patched. A file that was changed again since is left alone.",
+			builtin.Hints(false, true, false), map[string]any{}),
 		Arguments: map[string]builtin.Property{"count": {"minimum": 1, "maximum": maxUndo, "default": 1}},
 		Predict: func(req *source.Request, in UndoArgs) []toolroom.Effect {
 			var effects []toolroom.Effect

@@ -159,11 +159,7 @@ type Repo struct {
 }
 
 func tool(name, title, description string, readOnly bool, example map[string]any) toolroom.Tool {
-	return toolroom.Tool{
-		ID: toolroom.ID{Namespace: "git", Name: name}, Title: title, Description: description,
-		Hints: builtin.Hints(readOnly, false, false), Tags: []string{"git"},
-		Examples: []toolroom.Example{{Arguments: builtin.Arguments(example)}},
-	}
+	return builtin.Define("git:"+name, "git", title, description, builtin.Hints(readOnly, false, false), example)
 }
 
 // properties adds the members that arguments of several tools have.

@@ -207,10 +207,7 @@ func (g *google) reads(service string) []toolroom.Effect {
 }
 
 func definition(id, title, description string, example map[string]any) toolroom.Tool {
-	return toolroom.Tool{
-		ID: toolroom.MustParseID(id), Title: title, Description: description, Hints: builtin.Hints(true, false, true), Tags: []string{"google"},
-		Examples: []toolroom.Example{{Arguments: builtin.Arguments(example)}},
-	}
+	return builtin.Define(id, "google", title, description, builtin.Hints(true, false, true), example)
 }
 
 // limit is the property of an argument that limits a list.

@@ -274,10 +274,7 @@ func (c *client) table(ctx context.Context, path, selector string, limit int) (r
 }
 
 func definition(name, title, description string, example map[string]any) toolroom.Tool {
-	return toolroom.Tool{
-		ID: toolroom.ID{Namespace: "k8s", Name: name}, Title: title, Description: description, Hints: builtin.Hints(true, false, true), Tags: []string{"k8s"},
-		Examples: []toolroom.Example{{Arguments: builtin.Arguments(example)}},
-	}
+	return builtin.Define("k8s:"+name, "k8s", title, description, builtin.Hints(true, false, true), example)
 }
 
 // reads returns the effect of a call.

@@ -64,10 +64,7 @@ func noteOf(namespace, text string) Note {
 }
 
 func tool(name, title, description string, hints toolroom.Hints, example map[string]any) toolroom.Tool {
-	return toolroom.Tool{
-		ID: toolroom.ID{Namespace: "memory", Name: name}, Title: title, Description: description, Hints: hints, Tags: []string{"memory"},
-		Examples: []toolroom.Example{{Arguments: builtin.Arguments(example)}},
-	}
+	return builtin.Define("memory:"+name, "memory", title, description, hints, example)
 }
 
 func namespaceProperty() map[string]builtin.Property {

@@ -279,12 +279,9 @@ type PIDArgs struct {
 
 func (s *Shell) status() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[PIDArgs, Status]{
-		Tool: toolroom.Tool{
-			ID: toolroom.MustParseID("process:status"), Title: "Status of a background process",
-			Description: "Tell whether a background process is still running or has finished, and with which exit code.",
-			Hints:       builtin.Hints(true, false, false), Tags: []string{"process"},
-			Examples: []toolroom.Example{{Arguments: builtin.Arguments(map[string]any{"pid": 4711})}},
-		},
+		Tool: builtin.Define("process:status", "process", "Status of a background process",
+			"Tell whether a background process is still running or has finished, and with which exit code.",
+			builtin.Hints(true, false, false), map[string]any{"pid": 4711}),
 		Run: func(_ context.Context, req *source.Request, in PIDArgs) (Status, []toolroom.Content, error) {
 			p, err := s.table.find(req, in.PID)
 			if err != nil {
@@ -400,12 +397,9 @@ type ListResult struct {
 
 func (s *Shell) list() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[NoArgs, ListResult]{
-		Tool: toolroom.Tool{
-			ID: toolroom.MustParseID("process:list"), Title: "List background processes",
-			Description: "List which background processes there are: those that this caller started, running and ended.",
-			Hints:       builtin.Hints(true, false, false), Tags: []string{"process"},
-			Examples: []toolroom.Example{{Arguments: builtin.Arguments(map[string]any{})}},
-		},
+		Tool: builtin.Define("process:list", "process", "List background processes",
+			"List which background processes there are: those that this caller started, running and ended.",
+			builtin.Hints(true, false, false), map[string]any{}),
 		Run: func(_ context.Context, req *source.Request, _ NoArgs) (ListResult, []toolroom.Content, error) {
 			out := ListResult{Processes: []Status{}}
 			var text strings.Builder

@@ -93,10 +93,7 @@ type CronDeleted struct {
 }
 
 func cronDefinition(name, title, description string, hints toolroom.Hints, example map[string]any) toolroom.Tool {
-	return toolroom.Tool{
-		ID: toolroom.ID{Namespace: "cron", Name: name}, Title: title, Description: description, Hints: hints, Tags: []string{"cron"},
-		Examples: []toolroom.Example{{Arguments: builtin.Arguments(example)}},
-	}
+	return builtin.Define("cron:"+name, "cron", title, description, hints, example)
 }
 
 func (c *tools) create() builtin.Tool {

@@ -75,10 +75,7 @@ type SessionID struct {
 const maxID = 64
 
 func definition(name, title, description string, hints toolroom.Hints, example map[string]any) toolroom.Tool {
-	return toolroom.Tool{
-		ID: toolroom.ID{Namespace: "sessions", Name: name}, Title: title, Description: description, Hints: hints,
-		Tags: []string{"sessions"}, Examples: []toolroom.Example{{Arguments: builtin.Arguments(example)}},
-	}
+	return builtin.Define("sessions:"+name, "sessions", title, description, hints, example)
 }
 
 // SessionListArgs are the arguments of sessions:list.

@@ -91,12 +91,9 @@ func (w *web) search() builtin.Tool {
 	properties := searchProperties()
 	properties["safeSearch"] = builtin.Property{"enum": []string{"off", "moderate", "strict"}}
 	return builtin.MustTool(builtin.Spec[SearchArgs, SearchResult]{
-		Tool: toolroom.Tool{
-			ID: toolroom.MustParseID("web:search"), Title: "Search the web",
-			Description: "Search the web or internet, google something: look up an answer online, find websites about a topic. Returns titles, addresses and excerpts; read one with web:fetch.",
-			Hints:       builtin.Hints(true, false, true), Tags: []string{"web"},
-			Examples: []toolroom.Example{{Arguments: builtin.Arguments(map[string]any{"query": "go os.Root symlink", "count": 3})}},
-		},
+		Tool: builtin.Define("web:search", "web", "Search the web",
+			"Search the web or internet, google something: look up an answer online, find websites about a topic. Returns titles, addresses and excerpts; read one with web:fetch.",
+			builtin.Hints(true, false, true), map[string]any{"query": "go os.Root symlink", "count": 3}),
 		Arguments: properties,
 		Predict:   func(_ *source.Request, _ SearchArgs) []toolroom.Effect { return w.asks() },
 		Run: func(ctx context.Context, _ *source.Request, in SearchArgs) (SearchResult, []toolroom.Content, error) {
@@ -107,12 +104,9 @@ func (w *web) search() builtin.Tool {
 
 func (w *web) news() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[NewsArgs, SearchResult]{
-		Tool: toolroom.Tool{
-			ID: toolroom.MustParseID("web:search.news"), Title: "Search news",
-			Description: "Search the latest news: recent news articles and today's headlines about a topic.",
-			Hints:       builtin.Hints(true, false, true), Tags: []string{"web"},
-			Examples: []toolroom.Example{{Arguments: builtin.Arguments(map[string]any{"query": "elections", "freshness": "pd"})}},
-		},
+		Tool: builtin.Define("web:search.news", "web", "Search news",
+			"Search the latest news: recent news articles and today's headlines about a topic.",
+			builtin.Hints(true, false, true), map[string]any{"query": "elections", "freshness": "pd"}),
 		Arguments: searchProperties(),
 		Predict:   func(_ *source.Request, _ NewsArgs) []toolroom.Effect { return w.asks() },
 		Run: func(ctx context.Context, _ *source.Request, in NewsArgs) (SearchResult, []toolroom.Content, error) {
