@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -384,6 +385,71 @@ func TestAClientThatSendsAllFirstReadsThatItsBodyIsTooLarge(t *testing.T) {
 		})
 	}
 }
+
+// A client that stops in the middle of a body gets an answer, and holds its connection no
+// longer than the limits of a body permit.
+func TestAClientThatStopsSendingHoldsNoConnection(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	read := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err != nil {
+			problem.Write(w, err)
+		}
+	})
+	for name, tt := range map[string]struct {
+		head         string
+		sent, status int
+		within       time.Duration
+	}{
+		"too large, at its beginning":     {"Content-Length: 2097152\r\n\r\n", 0, http.StatusRequestEntityTooLarge, 11 * time.Second},
+		"too large, near its end":         {"Content-Length: 2097152\r\n\r\n", 2*limit - 1000, http.StatusRequestEntityTooLarge, 11 * time.Second},
+		"too large by a little in chunks": {"Transfer-Encoding: chunked\r\n\r\n200000\r\n", limit + 1000, http.StatusRequestEntityTooLarge, 11 * time.Second},
+		"too large by much in chunks":     {"Transfer-Encoding: chunked\r\n\r\n400000\r\n", 2 * limit, http.StatusRequestEntityTooLarge, 11 * time.Second},
+		"small":                           {"Content-Length: 1000\r\n\r\n", 10, http.StatusRequestTimeout, 121 * time.Second},
+		"small in chunks":                 {"Transfer-Encoding: chunked\r\n\r\n1000\r\n", 10, http.StatusRequestTimeout, 121 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c, accepted := net.Pipe()
+				l := listener{make(chan net.Conn, 1)}
+				l.conns <- accepted
+				s := auth.Server("", auth.Middleware(auth.Options{MaxBody: limit, Required: auth.Never})(read))
+				go s.Serve(l)
+				start := time.Now()
+				go c.Write(append([]byte("POST / HTTP/1.1\r\nHost: localhost\r\n"+tt.head), make([]byte, tt.sent)...))
+				c.SetReadDeadline(start.Add(time.Hour))
+				in := bufio.NewReader(c)
+				w, err := http.ReadResponse(in, nil)
+				switch {
+				case err != nil:
+					t.Errorf("no answer after %v: %v", time.Since(start), err)
+				case w.StatusCode != tt.status || w.ContentLength <= 0:
+					t.Errorf("status %d, %d bytes", w.StatusCode, w.ContentLength)
+				}
+				if _, err := io.Copy(io.Discard, in); err != nil || time.Since(start) > tt.within {
+					t.Errorf("the connection ended after %v: %v", time.Since(start), err)
+				}
+				c.Close()
+				close(l.conns)
+				s.Close()
+			})
+		})
+	}
+}
+
+// listener accepts the connections of a channel.
+type listener struct{ conns chan net.Conn }
+
+func (l listener) Accept() (net.Conn, error) {
+	if c, ok := <-l.conns; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l listener) Close() error   { return nil }
+func (l listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
 func TestABodyOverItsLimitIs413(t *testing.T) {
 	t.Parallel()

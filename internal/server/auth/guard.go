@@ -149,11 +149,14 @@ func (o *Options) limitBody(next http.Handler) http.Handler {
 // that is closed with unread data is reset, and a client that sends all before it reads would
 // lose the answer.
 func drain(body io.Reader, rc *http.ResponseController) {
-	if rc.Flush() != nil || rc.SetReadDeadline(time.Now().Add(drainTimeout)) != nil {
+	// The deadline is first, and stays if it has passed: the server reads the body as well,
+	// before it sends the header and after the handler.
+	if rc.SetReadDeadline(time.Now().Add(drainTimeout)) != nil || rc.Flush() != nil {
 		return
 	}
-	io.Copy(io.Discard, body)
-	rc.SetReadDeadline(time.Time{})
+	if _, err := io.Copy(io.Discard, body); err == nil {
+		rc.SetReadDeadline(time.Time{})
+	}
 }
 
 // timedBody is a request body that must arrive within bodyTimeout.
@@ -165,13 +168,14 @@ type timedBody struct {
 
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil {
+	switch tooLarge := (*http.MaxBytesError)(nil); {
+	case err == io.EOF:
 		// If the deadline stayed on the connection, it would end the request's
-		// context, and with it the call, while the tool runs.
+		// context, and with it the call, while the tool runs. After other errors it
+		// stays: the server tries to read the rest of the body before it answers.
 		b.rc.SetReadDeadline(time.Time{})
-		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-			b.tooLarge.Store(true)
-		}
+	case errors.As(err, &tooLarge):
+		b.tooLarge.Store(true)
 	}
 	return n, err
 }

@@ -101,6 +101,8 @@ func Write(w http.ResponseWriter, err error) {
 	}
 	w.Header().Set("Content-Type", ContentType)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	// So that a client knows that it has all, even if the handler goes on.
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(p.Status)
 	w.Write(body)
 }
