@@ -37,6 +37,7 @@ type Journal struct {
 	files     [2]*os.File
 	last      [2]int64 // the last entry in each file, zero if it is empty
 	synced    int64    // the last entry that is on the disk, as are all before it
+	failed    bool     // a sync has failed
 	created   int      // files
 	named     int      // of the created files, those whose names are on the disk
 	at        int      // the file that is written
@@ -94,7 +95,9 @@ func (j *Journal) add(r *Draft, text []byte) error {
 }
 
 // sync returns a function that puts all entries so far on the disk, and one that notes that
-// it has done so. Only the first may be called while j is used.
+// it has done so. Only the first may be called while j is used. If it fails, the journal is
+// not synced again: the system may have dropped what it could not write, and the next sync
+// would succeed without it.
 func (j *Journal) sync() (do func() error, done func()) {
 	last, created := j.entry, j.created
 	var files []*os.File

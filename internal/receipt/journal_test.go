@@ -267,6 +267,44 @@ func TestCallsThatWaitForTheJournalShareASync(t *testing.T) {
 	})
 }
 
+// After a failed sync Linux takes the pages for written: the next sync succeeds, although
+// the entries are not on the disk.
+func TestASyncThatFailedIsNotMadeGoodByTheNext(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var syncs, failures atomic.Int64
+		j := NewJournal(dir, "1-2")
+		j.syncFile = func(*os.File) error {
+			time.Sleep(time.Millisecond)
+			if syncs.Add(1) == 1 {
+				return errors.New("input/output error")
+			}
+			return nil
+		}
+		store := &fakeStore{space: math.MaxInt64, delay: time.Second}
+		r := NewRecorder(store, RecorderOptions{
+			Journal: j, Window: time.Hour, Sync: func(*toolroom.Receipt) bool { return true },
+			Failed: func(error) { failures.Add(1) },
+		})
+		call := func(id string) {
+			appendCalls(t, r, id)
+			if !slices.Contains(store.calls(), id) {
+				t.Errorf("%s is not in the store, and the journal may have lost it", id)
+			}
+		}
+		var callers sync.WaitGroup
+		for _, id := range []string{"a", "b", "c"} { // one syncs, the others wait for it
+			callers.Go(func() { call(id) })
+		}
+		callers.Wait()
+		call("d")
+		if failures.Load() != 1 {
+			t.Errorf("the failure was reported %d times", failures.Load())
+		}
+		closeRecorder(t, r)
+	})
+}
+
 // A file that is being committed is synced, too, for calls that wait for entries in it.
 func TestASyncCoversBothFiles(t *testing.T) {
 	t.Parallel()

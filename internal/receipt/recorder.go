@@ -108,7 +108,8 @@ func NewRecorder(store Store, opts RecorderOptions) *Recorder {
 // the disk: the journal is synced. If that fails, or the receipt cannot be written
 // to the journal, Append waits until the receipt is in the store, unless receipts
 // cannot be written now. Append also blocks while the queue is full. ctx ends these waits
-// only, so the receipt of a cancelled call is kept even if ctx has already ended.
+// only, but for a sync that Append does itself, so the receipt of a cancelled call is kept
+// even if ctx has already ended.
 // An error means that the receipt was not accepted.
 func (r *Recorder) Append(ctx context.Context, rec *Draft) error {
 	sync, journalled := r.opts.Sync != nil && r.opts.Sync(&rec.Receipt), r.opts.Journal != nil
@@ -164,6 +165,9 @@ func (r *Recorder) Append(ctx context.Context, rec *Draft) error {
 func (r *Recorder) syncJournal(ctx context.Context, entry int64) bool {
 	j := r.opts.Journal
 	for j.synced < entry {
+		if j.failed {
+			return false
+		}
 		if r.syncing {
 			if r.await(ctx) != nil {
 				return false
@@ -177,12 +181,13 @@ func (r *Recorder) syncJournal(ctx context.Context, entry int64) bool {
 		r.mu.Lock()
 		r.syncing = false
 		r.announce()
-		switch {
-		case err == nil:
+		if err == nil {
 			done()
-		case j.synced < entry: // else it was committed meanwhile
+			continue
+		}
+		j.failed = true
+		if !r.closed { // else the file was closed meanwhile
 			r.fails(err)
-			return false
 		}
 	}
 	return true
