@@ -45,6 +45,18 @@ func TestABrokenMessageIsRefusedWhereverItBreaksOff(t *testing.T) {
 	}
 }
 
+func TestAClientsInfoHasStringsWhereItMust(t *testing.T) {
+	t.Parallel()
+	for info, want := range map[string]bool{
+		`null`: true, `{}`: true, `{"name":"a","version":"1","icons":[1]}`: true, `{"name":null}`: true,
+		`{"name":1}`: false, `{"Version":{}}`: false, `{"ver\u0073ion":1}`: false, `{"name":"a","name":2}`: false, `[]`: false, `"a"`: false,
+	} {
+		if got := isImplementation(json.RawMessage(info)); got != want {
+			t.Errorf("%s: %v, want %v", info, got, want)
+		}
+	}
+}
+
 func FuzzBothReadersReadTheSame(f *testing.F) {
 	for _, c := range texts {
 		f.Add([]byte(c.text))

@@ -268,8 +268,12 @@ func unsupported(supported []string, requested, message string) *Error {
 	return &Error{Code: codeUnsupportedVersion, Message: message, Data: data}
 }
 
-// isImplementation reports whether a client's info has strings where it must.
+// isImplementation reports whether a client's info has strings where it must. Clients also
+// write null for none.
 func isImplementation(info json.RawMessage) bool {
+	if string(info) == "null" {
+		return true
+	}
 	members, err := jsonx.Members(info)
 	return err == nil && !slices.ContainsFunc(members, func(m jsonx.Member) bool {
 		named := strings.EqualFold(m.Name, "name") || strings.EqualFold(m.Name, "version")
