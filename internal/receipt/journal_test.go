@@ -192,19 +192,21 @@ func TestAppendWaitsForTheDiskWhereItMust(t *testing.T) {
 func TestAPowerLossLosesNoReceiptThatAppendHasSynced(t *testing.T) {
 	t.Parallel()
 	dir, disk := t.TempDir(), t.TempDir()
+	var mu sync.Mutex // of disk, which has no half-written files
 	j := NewJournal(dir, "1-2")
 	j.syncFile = func(f *os.File) error {
 		text, err := os.ReadFile(f.Name())
 		if err == nil {
 			err = f.Sync()
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		return errors.Join(err, os.WriteFile(filepath.Join(disk, filepath.Base(f.Name())), text, 0o600))
 	}
 	store := &fakeStore{space: math.MaxInt64}
 	r := NewRecorder(store, RecorderOptions{
 		Journal: j, Window: time.Millisecond, Group: 16, Sync: func(r *toolroom.Receipt) bool { return r.Effects == toolroom.EffectsDone },
 	})
-	var mu sync.Mutex
 	survives := func(id string) bool { // a power loss now
 		mu.Lock()
 		defer mu.Unlock()
