@@ -175,6 +175,20 @@ func TestAnExportThatFailsSaysSo(t *testing.T) {
 	}
 }
 
+// Whoever can write to the store but has no key puts receipts there whose numbers were pruned.
+func TestAnExportSignsNothingFromBeforeTheChain(t *testing.T) {
+	t.Parallel()
+	f := open(t, 5)
+	for _, first := range []receipt.Checkpoint{{Seq: 3, Hash: "pruned"}, {Seq: 5, Hash: "pruned"}} {
+		store := &failing{Store: f.store, first: &first}
+		for _, since := range []time.Time{{}, at(1)} {
+			if m, err := receipt.Export(t.Context(), store, f.key, receipt.Selection{Since: since, Until: at(2)}, &full{left: 1 << 20}); err == nil {
+				t.Errorf("%d receipts from before number %d are signed", m.Count, first.Seq)
+			}
+		}
+	}
+}
+
 func TestAnExportIsComparedWithTheStore(t *testing.T) {
 	t.Parallel()
 	f := open(t, 5)

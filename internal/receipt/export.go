@@ -85,7 +85,10 @@ func Export(ctx context.Context, store Store, key SigningKey, sel Selection, out
 	if m.Before, err = linkAt(ctx, store, first, from-1); err != nil {
 		return nil, err
 	}
-	if m.Before.Seq != from-1 {
+	switch {
+	case from <= first.Seq:
+		return nil, Broken("", from, "it is from before the chain begins")
+	case m.Before.Seq != from-1:
 		return nil, Broken("", from-1, "it is missing")
 	}
 	digest := sha256.New()
