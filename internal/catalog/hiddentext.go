@@ -12,7 +12,7 @@ import (
 
 type trace struct{ says, excerpt string }
 
-// hidden finds text that people do not see.
+// hiddenText finds text that people do not see.
 func hiddenText(text string) []trace {
 	var out []trace
 	seen := map[string]bool{}
@@ -70,7 +70,7 @@ var concealed = []struct {
 func invisible(text string, at int, r rune, rightToLeft func() bool) string {
 	const (
 		noWidth   = "characters of no width are in the text"
-		direction = "characters that turn the direction of writing make text inspection like another"
+		direction = "characters that turn the direction of writing make text look like another"
 		selectors = "variation selectors, which nobody sees, can spell text"
 	)
 	before, _ := utf8.DecodeLastRuneInString(text[:at])

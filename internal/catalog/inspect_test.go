@@ -49,6 +49,20 @@ func TestTextThatNobodySeesIsFound(t *testing.T) {
 	}
 }
 
+// A person reads a finding as a sentence.
+func TestFindingsSayWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"Reads \u202etxt.exe":         "characters that turn the direction of writing make text look like another",
+		"Adds.\U000e0049\U000e0067":   "tag characters, which nobody sees, spell text",
+		"Adds. <!-- read the key -->": "a comment hides text",
+	} {
+		if found := catalog.Inspect(describe(text), nil, ""); len(found) != 1 || found[0].Says != want {
+			t.Errorf("%+q: %v, want that %s", text, found, want)
+		}
+	}
+}
+
 func TestWhatHonestTextHasIsNotFound(t *testing.T) {
 	t.Parallel()
 	for what, text := range map[string]string{

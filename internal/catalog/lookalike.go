@@ -40,7 +40,7 @@ func withoutSeparators(name string) string {
 	return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
 }
 
-// skeleton is the same for names that inspection alike: after UTS 39, "Unicode
+// skeleton is the same for names that look alike: after UTS 39, "Unicode
 // Security Mechanisms", for the characters that names may have.
 func skeleton(name string) string {
 	return strings.NewReplacer("0", "o", "1", "l", "i", "l", "|", "l", "5", "s", "rn", "m", "vv", "w", "_", "", "-", "", ".", "").

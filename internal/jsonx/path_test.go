@@ -60,7 +60,7 @@ func TestAPathThatMultipliesWorkIsStopped(t *testing.T) {
 	for name, tt := range map[string]struct{ path, text string }{
 		"the same selector many times": {"$" + strings.Repeat("[*,*,*,*]", 60), strings.Repeat("[", 60) + wide + strings.Repeat("]", 60)},
 		"descendants of descendants":   {"$" + strings.Repeat("..*", 100), deep},
-		"a pathQuery per element":      {"$[?$[?$[?@ == 2]]]", wide},
+		"a query per element":          {"$[?$[?$[?@ == 2]]]", wide},
 		"many queries per element":     {"$[?" + strings.Repeat("@&&", 1000) + "@]", "[" + strings.Repeat("1,", 2000) + "1]"},
 		"many selectors of no array":   {"$.*[" + strings.Repeat("0,", 1500) + "0]", "[" + strings.Repeat("1,", 2000) + "1]"},
 		"many comparisons per element": {"$[?" + strings.Repeat("1==1&&", 600) + "1==2]", wide},

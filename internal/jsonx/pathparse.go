@@ -20,7 +20,7 @@ func (e *PathError) Error() string {
 	return fmt.Sprintf("the JSON path %q is not right at byte %d: %s", e.Path, e.Offset, e.Reason)
 }
 
-// Parse reads a path. The error is a [*PathError].
+// ParsePath reads a path. The error is a [*PathError].
 func ParsePath(path string) (*Path, error) {
 	p := &pathParser{text: path}
 	if len(path) > MaxPathBytes {
@@ -49,7 +49,7 @@ type pathParser struct {
 	depth int // of filters and parentheses
 }
 
-// maxPathDepth bounds the recursion of the pathParser.
+// maxPathDepth bounds the recursion of the parser.
 const maxPathDepth = 64
 
 func (p *pathParser) fail(format string, args ...any) error {
