@@ -170,39 +170,44 @@ func Imports() []string {
 	return []string{"claude", "codex", "cursor", "vscode", "gemini", "windsurf", "zed", "opencode", "goose", "copilot"}
 }
 
-// Path returns the user's file of the client, into which Toolroom is put, and whether the client seems to be
-// installed: the file or its folder exists.
+// Path returns the user's file of the client, into which Toolroom is put, and whether the
+// client seems to be installed: the file or its folder exists.
 func (c Client) Path(home string) (path string, installed bool) {
-	files := c.own(home)
+	at := func(f string) string { return filepath.Join(home, filepath.FromSlash(f)) }
+	files := c.own()
 	for _, f := range files {
+		f = at(f)
 		if info, err := os.Stat(f); err == nil && info.Mode().IsRegular() {
 			return f, true
 		}
 	}
 	for _, f := range files {
+		f = at(f)
 		folder := filepath.Dir(f)
 		if info, err := os.Stat(folder); err == nil && info.IsDir() && folder != home {
 			return f, true
 		}
 	}
-	return usual(files, runtime.GOOS), false
+	return at(usual(files, runtime.GOOS)), false
 }
 
-func (c Client) own(home string) []string {
+// own returns the files into which Toolroom can be put, relative to the user's home folder.
+func (c Client) own() []string {
 	var files []string
 	for _, f := range c.files {
 		if !f.project && !f.foreign {
-			files = append(files, filepath.Join(home, filepath.FromSlash(f.path)))
+			files = append(files, f.path)
 		}
 	}
 	return files
 }
 
-// usual returns that of a client's files which a system has.
+// usual returns that of a client's files which a system has. They are relative: the home
+// folder itself may be below one of these names.
 func usual(files []string, system string) string {
-	folder := map[string]string{"darwin": "Library", "windows": "AppData"}[system]
+	folder := map[string]string{"darwin": "Library/", "windows": "AppData/"}[system]
 	for _, f := range files {
-		if folder != "" && slices.Contains(strings.Split(filepath.ToSlash(f), "/"), folder) {
+		if folder != "" && strings.HasPrefix(f, folder) {
 			return f
 		}
 	}

@@ -350,9 +350,27 @@ func TestAClientThatIsNotInstalledHasTheFileOfItsSystem(t *testing.T) {
 		{"codex", "windows", ".codex/config.toml"},
 	} {
 		c, _ := Find(test.client)
-		if got := filepath.ToSlash(usual(c.own(""), test.system)); got != test.want {
+		if got := usual(c.own(), test.system); got != test.want {
 			t.Errorf("%s on %s: %s, want %s", test.client, test.system, got, test.want)
 		}
+	}
+}
+
+// A system's folder of settings is one below the home, not one above.
+func TestAHomeBelowAFolderOfSettingsIsLikeAnother(t *testing.T) {
+	t.Parallel()
+	c, _ := Find("claude-desktop")
+	fileIn := func(home string) string {
+		path, _ := c.Path(home)
+		file, err := filepath.Rel(home, path)
+		if err != nil {
+			t.Error(err)
+		}
+		return file
+	}
+	nowhere := filepath.Join(t.TempDir(), "nowhere")
+	if one, other := fileIn(filepath.Join(nowhere, "Library", "AppData")), fileIn(nowhere); one != other {
+		t.Errorf("%s and %s", one, other)
 	}
 }
 
