@@ -5,6 +5,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -303,6 +304,10 @@ func (a *cli) redacting(r *app.App, err error) (*app.App, error) {
 // typedPath returns the absolute form of a path; an empty one stays empty. It is relative to
 // the folder of the command, because a server runs commands of other folders.
 func (a *cli) typedPath(typed string) string { return absolute(a.Dir, typed) }
+
+// argumentPath is typedPath for an argument, which has been given if it is empty, too: it is
+// the folder of the command then.
+func (a *cli) argumentPath(typed string) string { return a.typedPath(cmp.Or(typed, ".")) }
 
 // findConfig returns the config file, or "" if there is none and none was requested: a room
 // without a config has no sources.

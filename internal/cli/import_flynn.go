@@ -23,7 +23,7 @@ kept unless --force is given.`,
   toolroom import flynn ~/.config/flynn/config.yaml`,
 		Args: arguments(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			found, left, err := clients.FlynnPolicy(a.typedPath(args[0]))
+			found, left, err := clients.FlynnPolicy(a.argumentPath(args[0]))
 			if err != nil {
 				return err
 			}

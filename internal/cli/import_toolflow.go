@@ -27,7 +27,7 @@ listed with the reason, and the rest is imported. A second import adds what is n
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			from := args[0]
 			if !strings.Contains(from, "://") {
-				from = a.typedPath(from)
+				from = a.argumentPath(from)
 			}
 			tools, err := toolflow.Read(ctx, from)
 			if err != nil {

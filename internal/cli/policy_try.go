@@ -19,7 +19,7 @@ func (a *cli) policyTestCommand() *cobra.Command {
   toolroom policy test policy_test.yaml --config staging.yaml --json`,
 		Args: arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			cases, err := policy.ReadCases(a.typedPath(args[0]))
+			cases, err := policy.ReadCases(a.argumentPath(args[0]))
 			if err != nil {
 				return err
 			}

@@ -84,7 +84,7 @@ that the program's own calls got.`,
 			}
 			upload.Namespace, upload.Message, upload.Base = u.Namespace, u.Message, u.Base
 			upload.Wheels, upload.Tarballs = a.typedPath(u.Wheels), a.typedPath(u.Tarballs)
-			if lock := filepath.Join(a.typedPath(args[0]), "uv.lock"); isFile(lock) {
+			if lock := filepath.Join(a.argumentPath(args[0]), "uv.lock"); isFile(lock) {
 				a.screen.say("%s is not read: uv resolves the packages anew; write name==1.2.3 for an exact version", lock)
 			}
 			done := a.screen.during("reading the tools of " + args[0] + packagesToo(&upload))
@@ -169,7 +169,7 @@ const maxUpload = 4 << 20
 
 // readUpload reads a file, or the files of a folder.
 func (a *cli) readUpload(path string) (release.Upload, error) {
-	path = a.typedPath(path)
+	path = a.argumentPath(path)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return release.Upload{}, toolroom.Errorf(toolroom.CodeNotFound, "there is no %s", path).WithHint("toolroom tool new NAME -l python writes a starter")

@@ -240,7 +240,7 @@ func (a *cli) toolPullCommand() *cobra.Command {
 					return err
 				}
 			}
-			top := a.typedPath(args[0])
+			top := a.argumentPath(args[0])
 			known := readBases(top)
 			for _, t := range list {
 				if wanted, err := selectsTool(ctx, s, t.Tool, args[1:]); err != nil || !wanted {
@@ -310,7 +310,7 @@ has pushed since your last pull or sync, it ends with conflict and shows the dif
 		Example: "  toolroom tool sync tools --check\n  toolroom tool sync tools --env test",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			folder := a.typedPath(args[0])
+			folder := a.argumentPath(args[0])
 			uploads, err := a.uploadsIn(folder)
 			if err != nil {
 				return err

@@ -40,7 +40,7 @@ own config folder, needs no trust.`,
 			}
 			file := filepath.Join(a.Dir, config.FileName)
 			if len(args) > 0 {
-				file = a.typedPath(args[0])
+				file = a.argumentPath(args[0])
 				if info, err := os.Stat(file); err == nil && info.IsDir() {
 					file = filepath.Join(file, config.FileName)
 				}
