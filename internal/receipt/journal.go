@@ -37,7 +37,7 @@ type Journal struct {
 	files     [2]*os.File
 	last      [2]int64 // the last entry in each file, zero if it is empty
 	synced    int64    // the last entry that is on the disk, as are all before it
-	failed    bool     // a sync has failed
+	failed    bool     // a sync has failed, or a file is gone
 	created   int      // files
 	named     int      // of the created files, those whose names are on the disk
 	at        int      // the file that is written
@@ -111,6 +111,9 @@ func (j *Journal) sync() (do func() error, done func()) {
 			if err := j.syncFile(f); err != nil {
 				return err
 			}
+			if err := isInPlace(f); err != nil {
+				return err
+			}
 		}
 		if j.named == created {
 			return nil
@@ -118,6 +121,20 @@ func (j *Journal) sync() (do func() error, done func()) {
 		return errors.Join(syncFolder(j.dir), syncFolder(filepath.Dir(j.dir)))
 	}
 	return do, func() { j.synced, j.named = max(j.synced, last), created }
+}
+
+// isInPlace returns an error if an open file is no longer the one with its name. A process
+// that does not see this one, because it is in another PID namespace, takes it for dead and
+// recovers its journal; what is then written to the file is lost with the process.
+func isInPlace(f *os.File) error {
+	here, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if there, err := os.Stat(f.Name()); err != nil || !os.SameFile(here, there) {
+		return fmt.Errorf("another process has removed %s", f.Name())
+	}
+	return nil
 }
 
 // syncFolder puts the names in a folder on the disk. Windows has no such call and needs
@@ -163,7 +180,9 @@ func (j *Journal) close() error {
 		}
 		errs = append(errs, f.Close())
 		if empty {
-			errs = append(errs, os.Remove(j.path(i)))
+			if err := os.Remove(j.path(i)); !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+			}
 		}
 	}
 	return errors.Join(errs...)

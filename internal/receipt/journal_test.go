@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -305,6 +306,29 @@ func TestASyncThatFailedIsNotMadeGoodByTheNext(t *testing.T) {
 		}
 		closeRecorder(t, r)
 	})
+}
+
+// A server in another container has another PID namespace: it recovers the journals of all
+// others, as if they had ended.
+func TestCallsDoNotWaitForAJournalThatAnotherProcessHasRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	store := &fakeStore{space: math.MaxInt64}
+	r := NewRecorder(store, RecorderOptions{
+		Journal: NewJournal(dir, "1-2"), Window: time.Hour, Sync: func(*toolroom.Receipt) bool { return true },
+	})
+	appendCalls(t, r, "a")
+	recovered := &fakeStore{}
+	if n, _, err := Recover(t.Context(), dir, nobodyLives, recovered); runtime.GOOS != "windows" && (n != 1 || err != nil) {
+		t.Fatalf("%d receipts, %v", n, err) // Windows does not remove open files
+	}
+	for _, id := range []string{"b", "c"} {
+		appendCalls(t, r, id)
+		if len(journalFiles(t, dir)) == 0 && !slices.Contains(store.calls(), id) {
+			t.Errorf("%s is neither in the store nor in a file that has a name", id)
+		}
+	}
+	closeRecorder(t, r)
 }
 
 // A file that is being committed is synced, too, for calls that wait for entries in it.
