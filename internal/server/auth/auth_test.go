@@ -438,6 +438,32 @@ func TestAClientThatStopsSendingHoldsNoConnection(t *testing.T) {
 	}
 }
 
+func TestTheAnswerToABodyTooLargeIsCompleteAtOnceOverHTTP2(t *testing.T) {
+	t.Parallel()
+	read := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err != nil {
+			problem.Write(w, err)
+		}
+	})
+	s := httptest.NewUnstartedServer(auth.Middleware(auth.Options{MaxBody: 1 << 10, Required: auth.Never})(read))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	text := strings.Repeat("x", 8<<20)
+	for name, body := range map[string]io.Reader{"of a stated length": strings.NewReader(text), "of another": io.MultiReader(strings.NewReader(text))} {
+		start := time.Now()
+		w, err := s.Client().Post(s.URL, "text/plain", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.Copy(io.Discard, w.Body)
+		w.Body.Close()
+		if took := time.Since(start); err != nil || w.StatusCode != http.StatusRequestEntityTooLarge || w.ProtoMajor != 2 || took > 8*time.Second {
+			t.Errorf("%s: %s %s after %v: %v", name, w.Proto, w.Status, took, err)
+		}
+	}
+}
+
 // listener accepts the connections of a channel.
 type listener struct{ conns chan net.Conn }
 

@@ -129,7 +129,7 @@ func (o *Options) limitBody(next http.Handler) http.Handler {
 		if r.ContentLength > o.MaxBody {
 			problem.Write(w, &http.MaxBytesError{Limit: o.MaxBody})
 			if r.Header.Get("Expect") == "" { // a client that asked first sends no body now
-				drain(r.Body, rc)
+				drain(r, r.Body, rc)
 			}
 			return
 		}
@@ -140,15 +140,19 @@ func (o *Options) limitBody(next http.Handler) http.Handler {
 		r.Body = body
 		next.ServeHTTP(w, r)
 		if body.tooLarge.Load() {
-			drain(whole, rc)
+			drain(r, whole, rc)
 		}
 	})
 }
 
 // drain sends the answer and then reads what the client still sends, for a while: a connection
 // that is closed with unread data is reset, and a client that sends all before it reads would
-// lose the answer.
-func drain(body io.Reader, rc *http.ResponseController) {
+// lose the answer. HTTP/2 has no such reset, and its clients would wait for the end of the
+// answer.
+func drain(r *http.Request, body io.Reader, rc *http.ResponseController) {
+	if r.ProtoMajor > 1 {
+		return
+	}
 	// The deadline is first, and stays if it has passed: the server reads the body as well,
 	// before it sends the header and after the handler.
 	if rc.SetReadDeadline(time.Now().Add(drainTimeout)) != nil || rc.Flush() != nil {
