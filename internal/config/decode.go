@@ -146,13 +146,52 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// any decodes whatever JSON can say.
+// any decodes whatever JSON can say. Whole numbers stay exact.
 func (d *decoder) any(n *yaml.Node, v reflect.Value, path string) {
 	text, ok := d.json(n, path, 0)
+	if !ok {
+		return
+	}
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.UseNumber()
 	var value any
-	if ok && json.Unmarshal(text, &value) == nil && value != nil {
+	_ = in.Decode(&value) // text is JSON
+	value, err := withNumbers(value)
+	if err != nil {
+		d.add(placeOf(n), path, err.Error(), "quote it to make it a text")
+	} else if value != nil {
 		v.Set(reflect.ValueOf(value))
 	}
+}
+
+// withNumbers replaces each number in a value by an int64 or float64.
+func withNumbers(value any) (_ any, err error) {
+	switch value := value.(type) {
+	case json.Number:
+		var number any
+		if strings.ContainsAny(value.String(), ".eE") {
+			number, err = value.Float64()
+		} else {
+			number, err = value.Int64()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the number %s is too large", value)
+		}
+		return number, nil
+	case []any:
+		for i := range value {
+			if value[i], err = withNumbers(value[i]); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		for key := range value {
+			if value[key], err = withNumbers(value[key]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return value, nil
 }
 
 // plain rejects YAML features that a config does not need. Aliases are rejected because

@@ -49,20 +49,22 @@ func TestARuntimeElsewhereIsConfiguredWholeOrRefused(t *testing.T) {
 
 func TestTheSettingsOfADriverAreRead(t *testing.T) {
 	t.Parallel()
-	const text = `code: {runtimes: {programs: {chroot: {command: /bin/chroot-driver, settings: {root: /srv/root, depth: 2, "1": [a, {b: true}]}}}}}`
+	const text = `code: {runtimes: {programs: {chroot: {command: /bin/chroot-driver, settings: {root: /srv/root, depth: 2, share: 0.5, id: 9007199254740993, "1": [a, {b: true}]}}}}}`
 	c, err := config.Parse("t.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]any{"root": "/srv/root", "depth": 2.0, "1": []any{"a", map[string]any{"b": true}}}
+	want := map[string]any{"root": "/srv/root", "depth": int64(2), "share": 0.5, "id": int64(9007199254740993), "1": []any{"a", map[string]any{"b": true}}}
 	if diff := cmp.Diff(want, c.Code.Runtimes.Programs["chroot"].Settings); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}
 	if tree, err := config.Redacted(c); err != nil || !strings.Contains(strings.Join(keysOf(tree), " "), "code.runtimes.programs.chroot.settings.1") {
 		t.Errorf("%v, %v", tree, err)
 	}
-	if _, err := config.Parse("t.yaml", []byte(strings.Replace(text, "depth: 2", "depth: .inf", 1))); err == nil || !strings.Contains(err.Error(), "programs.chroot.settings.depth") {
-		t.Errorf("a number that JSON has not: %v", err)
+	for what, depth := range map[string]string{"a number that JSON has not": ".inf", "one that is no int64": "[9223372036854775808]"} {
+		if _, err := config.Parse("t.yaml", []byte(strings.Replace(text, "depth: 2", "depth: "+depth, 1))); err == nil || !strings.Contains(err.Error(), "programs.chroot.settings.depth") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 
