@@ -124,6 +124,19 @@ func TestASyntaxErrorSaysWhere(t *testing.T) {
 	}
 }
 
+func TestTextsThatAreNotUTF8AreNotEqual(t *testing.T) {
+	t.Parallel()
+	p, err := ParsePath("$[?@.a == @.b]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	text := "[{\"a\": \"\xe9\", \"b\": \"\xea\"}, {\"a\": \"\xe9\", \"b\": \"\xe9\"}]"
+	if err := p.Select(t.Context(), []byte(text), func(v []byte) bool { found = append(found, string(v)); return true }); err != nil || len(found) != 1 {
+		t.Errorf("%q, %v, want the second", found, err)
+	}
+}
+
 func FuzzPathSelect(f *testing.F) {
 	for _, unit := range []string{`$[?(`, `$[?!`, `$[?@`, `[0]`, `..`, `$[?length(`} { // nested deep
 		f.Add("$"+strings.Repeat(unit, 20_000), strings.Repeat("[", 20_000))

@@ -79,8 +79,12 @@ func eachChild(v []byte, visit visitor) bool {
 	return true
 }
 
-// unquoted decodes a JSON string.
+// unquoted decodes a JSON string. Without an escape its bytes stay, also those that are not
+// UTF-8: different texts are not equal.
 func unquoted(quoted []byte) string {
+	if inner := quoted[1 : len(quoted)-1]; bytes.IndexByte(inner, '\\') < 0 {
+		return string(inner)
+	}
 	text, _ := jsontext.AppendUnquote(nil, quoted) // what is no Unicode comes out as U+FFFD
 	return string(text)
 }
