@@ -7,7 +7,7 @@ import (
 
 func TestAReportSaysWhatFailedAndWhatWasSkippedAndWhy(t *testing.T) {
 	t.Parallel()
-	events := `{"Action":"output","Package":"m/a","Test":"TestGood","Output":"not shown\n"}
+	events := `{"Action":"output","Package":"m/a","Test":"TestGood","Output":"not shown\n--- PASS: TestGood (0.00s)\n"}
 {"Action":"pass","Package":"m/a","Test":"TestGood"}
 {"Action":"output","Package":"m/a","Test":"TestBad","Output":"    a_test.go:1: got 1\n"}
 {"Action":"fail","Package":"m/a","Test":"TestBad"}
@@ -19,6 +19,10 @@ func TestAReportSaysWhatFailedAndWhatWasSkippedAndWhy(t *testing.T) {
 {"Action":"output","Package":"m/a","Output":"PASS\n"}
 {"Action":"output","Package":"m/a","Output":"FAIL\tm/a\t0.1s\n"}
 {"Action":"output","Package":"m/d","Test":"TestKilled","Output":"the process died here\n"}
+{"Action":"output","Package":"m/e","Test":"TestLast","Output":"goroutine 1\n"}
+{"Action":"pass","Package":"m/e","Test":"TestLast"}
+{"Action":"output","Package":"m/e","Output":"FAIL\tm/e\t0.1s\n"}
+{"Action":"fail","Package":"m/e"}
 {"Action":"output","Package":"m/d","Output":"FAIL\tm/d\t0.1s\n"}
 {"Action":"fail","Package":"m/d"}
 {"Action":"output","Package":"m/c","Output":"?   \tm/c\t[no test files]\n"}
@@ -27,6 +31,8 @@ no event
 `
 	want := `    a_test.go:1: got 1
 FAIL	m/a	0.1s
+FAIL	m/e	0.1s
+goroutine 1
 FAIL	m/d	0.1s
 the process died here
 no event
