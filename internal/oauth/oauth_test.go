@@ -223,7 +223,7 @@ func (w *world) with(s *store, c oauth.Config) *oauth.Client {
 type bodies struct{ w *world }
 
 func (b *bodies) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := http.DefaultTransport.RoundTrip(r)
+	resp, err := b.w.Client().Transport.RoundTrip(r) // not the one that all tests share: who closes a server closes its idle connections
 	if err == nil {
 		b.w.open.Add(1)
 		resp.Body = &openBody{ReadCloser: resp.Body, closed: sync.OnceFunc(func() { b.w.open.Add(-1) })}
