@@ -9,7 +9,7 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// Place is the place where a guest runs: a [*Process], or a stand-in in tests.
+// Place is the place where a guest runs: a [*Process], or a double in tests.
 type Place interface {
 	io.ReadWriteCloser
 	// Isolation returns the isolation in effect, such as wasm+ns+landlock+seccomp.
