@@ -60,8 +60,9 @@ s3: ## build MinIO and Versity Gateway and test the pack storage against them (5
 stores: ## install OpenBao and GNOME's keyring and test against them (pip, apt)
 	CI=true ./scripts/stores.sh
 
+# The tests wait for engines half of the time.
 runtimes: build ## test against real Docker, containerd and gVisor (root); scripts/engines.sh installs them; SUITE=whole runs all
-	CI=true $(GO) -C drivers test $(SHORT) -tags integration -count=1 -timeout 40m ./test/runtimes/
+	CI=true $(GO) -C drivers test $(SHORT) -tags integration -count=1 -timeout 40m -parallel 6 ./test/runtimes/
 
 temporal: build ## test against a real Temporal server (compiles it: about 11 CPU minutes the first time)
 	cd drivers/test/temporal && export GOWORK=off && $(GO) vet . && $(GO) test -count=1 -timeout 15m .

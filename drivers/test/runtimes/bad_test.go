@@ -22,6 +22,7 @@ import (
 )
 
 func TestAFullDiskIsReportedAndANewStartWorksOnceThereIsSpace(t *testing.T) {
+	t.Parallel()
 	const size = 600 << 20 // more than twice the image
 	for _, name := range []string{"docker", "containerd"} {
 		t.Run(name, func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 
 // The built-in commands run in each driver that can show folders of this machine.
 func TestCommandsRunInContainers(t *testing.T) {
+	t.Parallel()
 	for runtime, driver := range map[string]func(t *testing.T) sandbox.Driver{
 		"docker": func(t *testing.T) sandbox.Driver {
 			d, _ := dockerDriver(t, docker.Options{})

@@ -88,6 +88,7 @@ func containerdLeftovers(t testing.TB, socket string) []string {
 }
 
 func TestContainerdPassesTheSuite(t *testing.T) {
+	t.Parallel()
 	for _, runtime := range []string{"runc", "runsc"} {
 		t.Run(runtime, func(t *testing.T) {
 			program(t, runtime, runtime)

@@ -71,6 +71,7 @@ func containers(t testing.TB, host string) []string {
 }
 
 func TestDockerPassesTheSuite(t *testing.T) {
+	t.Parallel()
 	for _, runtime := range []string{"runc", "runsc"} {
 		t.Run(runtime, func(t *testing.T) {
 			program(t, runtime, runtime)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestGVisorPassesTheSuite(t *testing.T) {
+	t.Parallel()
 	program(t, "runsc", "gvisor.dev/gvisor/runsc")
 	for _, tt := range []struct {
 		name, root string
@@ -28,6 +29,7 @@ func TestGVisorPassesTheSuite(t *testing.T) {
 		{"with a root of its own, from checkpoints", made.root, true, []string{"python", "javascript", "shell"}, inAnImage},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			work := folder(t)
 			d := gvisor.New(gvisor.Options{Work: work, Root: tt.root, Restore: tt.restore})
 			passes(t, "gvisor", sandboxtest.Options{

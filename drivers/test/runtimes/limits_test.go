@@ -18,6 +18,7 @@ import (
 
 // TestEveryWritableFolderHasASize: a program fills each folder that it may write to.
 func TestEveryWritableFolderHasASize(t *testing.T) {
+	t.Parallel()
 	const disk, inodes = 16 << 20, 20_000
 	for _, name := range []string{"docker/runc", "docker/runsc", "containerd/runc", "containerd/runsc", "gvisor"} {
 		t.Run(name, func(t *testing.T) {
@@ -83,6 +84,7 @@ return [total, files["/work"], files["/dev/shm"]]
 
 // TestDevCannotWriteToTheTreeOfCgroups: Docker mounts it in a folder without a size.
 func TestDevCannotWriteToTheTreeOfCgroups(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"docker", "containerd"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

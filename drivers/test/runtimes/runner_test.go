@@ -51,6 +51,7 @@ func always(settings any) func(context.Context) (any, error) {
 }
 
 func TestGVisorPassesTheSuiteInTheRunner(t *testing.T) {
+	t.Parallel()
 	program(t, "runsc", "gvisor.dev/gvisor/runsc")
 	d := newRunner(t).Driver("gvisor", always(config.GVisor{}))
 	passes(t, "gvisor", sandboxtest.Options{
@@ -62,6 +63,7 @@ func TestGVisorPassesTheSuiteInTheRunner(t *testing.T) {
 }
 
 func TestDockerPassesTheSuiteInTheRunner(t *testing.T) {
+	t.Parallel()
 	_, host := dockerDriver(t, docker.Options{})
 	d := newRunner(t).Driver("docker", always(config.Docker{Host: host}))
 	passes(t, "docker/runc", sandboxtest.Options{
@@ -73,6 +75,7 @@ func TestDockerPassesTheSuiteInTheRunner(t *testing.T) {
 
 // A killed runner cannot remove its sandboxes. The next one does.
 func TestTheSandboxesOfAKilledRunnerAreRemovedByTheNext(t *testing.T) {
+	t.Parallel()
 	program(t, "runsc", "gvisor.dev/gvisor/runsc")
 	p := newRunner(t)
 	d := p.Driver("gvisor", always(config.GVisor{}))
