@@ -21,12 +21,12 @@ import (
 	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/opencontainers/runtime-spec/specs-go"
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/drivers/image"
 	"github.com/toolroom/toolroom/drivers/oci"
+	"github.com/toolroom/toolroom/drivers/turn"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
@@ -68,9 +68,8 @@ const cleanTimeout = 10 * time.Second
 type Driver struct {
 	o    Options
 	name string
-
-	connecting *semaphore.Weighted // guards what follows; one connects, and others wait with their context
-	client     *containerd.Client
+	// connect returns the connection to the daemon. It connects at the first call.
+	connect func(context.Context) (*containerd.Client, error)
 }
 
 // New returns a driver. It does not contact the daemon.
@@ -84,7 +83,9 @@ func New(o Options) *Driver {
 	if o.Image == "" {
 		o.Image = image.Name
 	}
-	return &Driver{o: o, name: "containerd", connecting: semaphore.NewWeighted(1)}
+	d := &Driver{o: o, name: "containerd"}
+	d.connect = turn.Once(d.open)
+	return d
 }
 
 // NewKata returns the driver whose containers are Kata virtual machines.
@@ -98,23 +99,13 @@ func NewKata(o Options) *Driver {
 // Name returns "containerd" or "kata".
 func (d *Driver) Name() string { return d.name }
 
-// connect returns the connection to the daemon. The first call removes the leftovers of
-// dead processes.
-func (d *Driver) connect(ctx context.Context) (*containerd.Client, error) {
-	if err := d.connecting.Acquire(ctx, 1); err != nil {
-		return nil, err
-	}
-	defer d.connecting.Release(1)
-	if d.client != nil {
-		return d.client, nil
-	}
+// open connects to the daemon, and removes the leftovers of dead processes.
+func (d *Driver) open(ctx context.Context) (*containerd.Client, error) {
 	c, err := d.dial(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_, _ = d.clean(ctx, c, false) // a later run removes what cannot be removed now
 	}
-	_, _ = d.clean(ctx, c, false) // a later run removes what cannot be removed now
-	d.client = c
-	return c, nil
+	return c, err
 }
 
 // dial connects to the daemon. It checks the socket first, because the client would wait

@@ -14,11 +14,11 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/drivers/image"
 	"github.com/toolroom/toolroom/drivers/oci"
+	"github.com/toolroom/toolroom/drivers/turn"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -56,9 +56,8 @@ const cleanTimeout = 10 * time.Second
 // Driver starts guests in containers. Make one with [New].
 type Driver struct {
 	o Options
-
-	connecting *semaphore.Weighted // guards what follows; one connects, and others wait with their context
-	engine     *engine
+	// connect returns the connection to the engine. It connects at the first call.
+	connect func(context.Context) (*engine, error)
 }
 
 // engine is a connection to the engine, and the engine's description of itself.
@@ -75,29 +74,21 @@ func New(o Options) *Driver {
 	if o.Image == "" {
 		o.Image = image.Name
 	}
-	return &Driver{o: o, connecting: semaphore.NewWeighted(1)}
+	d := &Driver{o: o}
+	d.connect = turn.Once(d.open)
+	return d
 }
 
 // Name returns "docker".
 func (d *Driver) Name() string { return "docker" }
 
-// connect returns the connection to the engine. The first call removes the leftovers of
-// dead processes.
-func (d *Driver) connect(ctx context.Context) (*engine, error) {
-	if err := d.connecting.Acquire(ctx, 1); err != nil {
-		return nil, err
-	}
-	defer d.connecting.Release(1)
-	if d.engine != nil {
-		return d.engine, nil
-	}
+// open connects to the engine, and removes the leftovers of dead processes.
+func (d *Driver) open(ctx context.Context) (*engine, error) {
 	e, err := d.dial(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_, _ = clean(ctx, e, false) // a later run removes what cannot be removed now
 	}
-	_, _ = clean(ctx, e, false) // a later run removes what cannot be removed now
-	d.engine = e
-	return e, nil
+	return e, err
 }
 
 // dial connects to the engine and reads its description.

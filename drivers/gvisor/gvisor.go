@@ -18,6 +18,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/drivers/oci"
+	"github.com/toolroom/toolroom/drivers/turn"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/sandbox/host"
 	"github.com/toolroom/toolroom/sandbox"
@@ -46,7 +47,7 @@ type Driver struct {
 
 	// The results of boot, valid if tried is set: the path of runsc, whether it can make
 	// cgroups here, and why no sandbox boots.
-	mu             sync.Mutex
+	booting        turn.Turn
 	program        string
 	cgroups, tried bool
 	failure        error
@@ -64,7 +65,7 @@ func New(o Options) *Driver {
 	if o.Work == "" {
 		o.Work = os.TempDir()
 	}
-	return &Driver{o: o}
+	return &Driver{o: o, booting: turn.New()}
 }
 
 // Name returns "gvisor".

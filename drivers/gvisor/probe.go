@@ -25,8 +25,11 @@ const bootTimeout = 8 * time.Second
 // cgroups, then without. Before that it removes leftovers of dead processes. It does
 // all this only once.
 func (d *Driver) boot(ctx context.Context) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	end, err := d.booting.Take(ctx)
+	if err != nil {
+		return unavailable("the probe was stopped", err)
+	}
+	defer end()
 	if d.tried {
 		return d.failure
 	}
@@ -34,7 +37,6 @@ func (d *Driver) boot(ctx context.Context) error {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "gVisor runs on Linux, and this is %s", runtime.GOOS).
 			WithHint("use docker, or run the server on Linux")
 	}
-	var err error
 	if d.program, err = d.find(); err != nil {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "gvisor: %w", err).
 			WithHint("install it: https://gvisor.dev/docs/user_guide/install, or go install gvisor.dev/gvisor/runsc@go")
@@ -53,13 +55,11 @@ func (d *Driver) boot(ctx context.Context) error {
 		}
 		failures = append(failures, err)
 	}
-	fix := d.folderFix(failures[1])
-	if fix == "" {
-		fix = d.platformFix()
-		d.tried = true // a folder's problem may be fixed while this process runs
+	failure := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "gvisor: a sandbox with the platform %s does not boot: %w", d.o.Platform, failures[1])
+	if fix := d.folderFix(failures[1]); fix != "" {
+		return failure.WithHint("%s", fix) // which may be done while this process runs
 	}
-	d.failure = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "gvisor: a sandbox with the platform %s does not boot: %w", d.o.Platform, failures[1]).
-		WithHint("%s", fix)
+	d.tried, d.failure = true, failure.WithHint("%s", d.platformFix())
 	return d.failure
 }
 

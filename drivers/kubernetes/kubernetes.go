@@ -10,10 +10,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/drivers/image"
+	"github.com/toolroom/toolroom/drivers/turn"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -65,11 +65,8 @@ const (
 // Driver starts guests in Pods. Make one with [New].
 type Driver struct {
 	o Options
-
-	connecting *semaphore.Weighted // one connects, and others wait with their context
-
-	mu      sync.Mutex
-	cluster *cluster
+	// connect returns the connection to the API server. It connects at the first call.
+	connect func(context.Context) (*cluster, error)
 }
 
 // cluster is a connection to an API server.
@@ -79,8 +76,8 @@ type cluster struct {
 	namespace string
 	// policyLack says why the driver's network policy does not exist, or is empty.
 	policyLack string
-	// findings are nil until a probe has succeeded.
-	findings *findings
+	// findings are those of the last probe that succeeded, nil before.
+	findings atomic.Pointer[findings]
 }
 
 // New returns a driver. It does not contact the API server.
@@ -91,25 +88,17 @@ func New(o Options) *Driver {
 	if o.StartTimeout <= 0 {
 		o.StartTimeout = 30 * time.Second
 	}
-	return &Driver{o: o, connecting: semaphore.NewWeighted(1)}
+	d := &Driver{o: o}
+	d.connect = turn.Once(d.open)
+	return d
 }
 
 // Name returns "kubernetes".
 func (d *Driver) Name() string { return "kubernetes" }
 
-// connect returns the connection to the API server. The first call makes the network
-// policy, and removes the leftovers of dead processes.
-func (d *Driver) connect(ctx context.Context) (*cluster, error) {
-	if err := d.connecting.Acquire(ctx, 1); err != nil {
-		return nil, err
-	}
-	defer d.connecting.Release(1)
-	d.mu.Lock()
-	connected := d.cluster
-	d.mu.Unlock()
-	if connected != nil {
-		return connected, nil
-	}
+// open connects to the API server, makes the network policy, and removes the leftovers of
+// dead processes.
+func (d *Driver) open(ctx context.Context) (*cluster, error) {
 	c, err := d.dial()
 	if err != nil {
 		return nil, err
@@ -118,9 +107,6 @@ func (d *Driver) connect(ctx context.Context) (*cluster, error) {
 		return nil, c.explain(ctx, err)
 	}
 	_, _ = c.clean(ctx, false) // a later run removes what cannot be removed now
-	d.mu.Lock()
-	d.cluster = c
-	d.mu.Unlock()
 	return c, nil
 }
 
@@ -161,7 +147,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "programs run under the RuntimeClass %s, and a run cannot choose %q", r, s.Runtime).
 			WithHint("leave it out, or remove code.runtimes.kubernetes.runtime_class")
 	}
-	known := d.lastFindings()
+	known := c.findings.Load()
 	if err := known.check(s); err != nil {
 		return nil, err
 	}
@@ -198,16 +184,6 @@ func withCleanup(err, cleaning error) error {
 	known := toolroom.AsError(err)
 	e := toolroom.Errorf(known.Code, "%w; its Pod could not be removed: %w", err, cleaning)
 	return e.WithHint("%s", known.Hint).WithCLIHint("%s", known.CLIHint)
-}
-
-// lastFindings returns the findings of the last successful probe, or nil.
-func (d *Driver) lastFindings() *findings {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.cluster == nil {
-		return nil
-	}
-	return d.cluster.findings
 }
 
 // isolation names the RuntimeClass, or "default" for the cluster's default.

@@ -49,9 +49,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 		p.Version = v.GitVersion
 		return p
 	}
-	d.mu.Lock()
-	c.findings = f
-	d.mu.Unlock()
+	c.findings.Store(f)
 	return sandbox.Probe{
 		State: sandbox.Available, Version: v.GitVersion, Isolation: d.isolation(""), Images: true, Runtimes: map[string]string{},
 		Holds: maps.Clone(f.holds), Lacks: maps.Clone(f.lacks), Languages: f.languages,

@@ -33,7 +33,7 @@ const kvmTimeout = 15 * time.Second
 // accelerated boots a VM, unless one has been booted with this image and monitor since
 // the host machine was booted.
 func (d *Driver) accelerated(ctx context.Context) (accelerator, error) {
-	end, err := d.probing.take(ctx)
+	end, err := take(ctx, d.probing)
 	if err != nil {
 		return accelerator{}, err
 	}

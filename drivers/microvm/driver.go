@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/drivers/turn"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/guest/vm"
 	"github.com/toolroom/toolroom/internal/proc"
@@ -50,26 +51,18 @@ type Driver struct {
 	o       Options
 
 	mu        sync.Mutex // guards templates
-	templates map[string]turn
+	templates map[string]turn.Turn
 
-	probing turn // guards found; only one goroutine probes
+	probing turn.Turn // guards found; only one goroutine probes
 	found   *accelerator
 }
 
-// turn is a lock for what takes as long as booting a VM: who waits for it gives up with their
-// context.
-type turn chan struct{}
-
-func newTurn() turn { return make(turn, 1) }
-
-// take returns a function that ends the turn.
-func (t turn) take(ctx context.Context) (end func(), err error) {
-	select {
-	case t <- struct{}{}:
-		return func() { <-t }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", errLate, context.Cause(ctx))
+// take takes a turn; while another has it, a VM boots.
+func take(ctx context.Context, t turn.Turn) (end func(), err error) {
+	if end, err = t.Take(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", errLate, err)
 	}
+	return end, nil
 }
 
 // NewQEMU returns the driver microvm.
@@ -93,7 +86,7 @@ func newDriver(name string, m monitor, o Options) *Driver {
 	if folder, err := filepath.Abs(o.Folder); err == nil { // each monitor runs in another folder
 		o.Folder = folder
 	}
-	return &Driver{name: name, monitor: m, kvm: kvmReason, o: o, templates: map[string]turn{}, probing: newTurn()}
+	return &Driver{name: name, monitor: m, kvm: kvmReason, o: o, templates: map[string]turn.Turn{}, probing: turn.New()}
 }
 
 // Name returns "microvm" or "firecracker".

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/toolroom/toolroom/drivers/turn"
 )
 
 // restored returns a VM from the snapshot of its shape, making the snapshot first if there
@@ -19,7 +21,7 @@ func (d *Driver) restored(ctx context.Context, s machineSpec) (*machine, error) 
 		return nil, err
 	}
 	t := &template{memory: filepath.Join(folder, "memory"), state: filepath.Join(folder, "state")}
-	release, err := d.turnFor(folder).take(ctx) // else a template would be made twice
+	release, err := take(ctx, d.turnFor(folder)) // else a template would be made twice
 	if err != nil {
 		return nil, err
 	}
@@ -37,11 +39,11 @@ func (d *Driver) restored(ctx context.Context, s machineSpec) (*machine, error) 
 }
 
 // turnFor returns the turn that callers take to make the template of a folder.
-func (d *Driver) turnFor(folder string) turn {
+func (d *Driver) turnFor(folder string) turn.Turn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.templates[folder] == nil {
-		d.templates[folder] = newTurn()
+		d.templates[folder] = turn.New()
 	}
 	return d.templates[folder]
 }

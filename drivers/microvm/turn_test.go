@@ -57,9 +57,9 @@ func TestACallerWhoseTimeIsOverDoesNotWaitForTheBootOfAnother(t *testing.T) {
 	if _, err := d.Start(late, sandbox.Spec{Guest: guest}); !errors.Is(err, over) {
 		t.Errorf("the second: %v", err)
 	}
-	if end, err := d.turnFor("a template").take(t.Context()); err != nil {
+	if end, err := take(t.Context(), d.turnFor("a template")); err != nil {
 		t.Error(err)
-	} else if _, err := d.turnFor("a template").take(late); !errors.Is(err, over) {
+	} else if _, err := take(late, d.turnFor("a template")); !errors.Is(err, over) {
 		t.Errorf("a template: %v", err)
 	} else {
 		end()

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/drivers/turn"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -58,14 +59,14 @@ type Driver struct {
 	api   *api
 	sweep sync.Once
 
-	starting sync.Mutex // held while starting the one container for all runs
-	ids      sync.Mutex // held from choosing an id until it is taken
+	starting turn.Turn // held while starting the one container for all runs
+	ids      turn.Turn // held from choosing an id until it is taken
 }
 
 // New returns a driver. Probe and Start report errors in o.
 func New(o Options) *Driver {
 	o.Port = cmp.Or(o.Port, 7071)
-	return &Driver{o: o, api: newAPI(o)}
+	return &Driver{o: o, api: newAPI(o), starting: turn.New(), ids: turn.New()}
 }
 
 // Name returns "proxmox_lxc".
@@ -306,8 +307,11 @@ func (d *Driver) clone(ctx context.Context) (number int, name string, err error)
 
 // beginClone takes an id and starts the task that makes the clone.
 func (d *Driver) beginClone(ctx context.Context) (number int, name, task string, err error) {
-	d.ids.Lock()
-	defer d.ids.Unlock()
+	end, err := d.ids.Take(ctx)
+	if err != nil {
+		return 0, "", "", err
+	}
+	defer end()
 	var next id
 	if err := d.api.get(ctx, "/cluster/nextid", &next); err != nil {
 		return 0, "", "", err
@@ -328,8 +332,11 @@ const cloneAttempts = 5
 
 // startLasting starts the one container for all runs, unless it already runs.
 func (d *Driver) startLasting(ctx context.Context) error {
-	d.starting.Lock()
-	defer d.starting.Unlock()
+	end, err := d.starting.Take(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	path := fmt.Sprintf("/nodes/%s/lxc/%d/status", d.o.Node, d.o.Container)
 	var current struct{ Status string }
 	if err := d.api.get(ctx, path+"/current", &current); err != nil || current.Status == "running" {

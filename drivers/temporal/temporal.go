@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -24,6 +23,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/drivers/turn"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -52,9 +52,9 @@ type Options struct {
 type Temporal struct {
 	o Options
 
-	mu        sync.Mutex
-	connected client.Client
-	keys      *keys
+	connecting turn.Turn // guards what follows
+	connected  client.Client
+	keys       *keys
 }
 
 // New returns a Temporal. It does not connect yet.
@@ -65,7 +65,7 @@ func New(o Options) *Temporal {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Temporal{o: o}
+	return &Temporal{o: o, connecting: turn.New()}
 }
 
 // Name returns the runtime's id, temporal.
@@ -75,8 +75,11 @@ func (t *Temporal) Name() string { return Name }
 const connectTimeout = 10 * time.Second
 
 func (t *Temporal) client(ctx context.Context) (client.Client, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	end, err := t.connecting.Take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	if t.connected != nil {
 		return t.connected, nil
 	}
@@ -133,8 +136,11 @@ func (t *Temporal) tls() (*tls.Config, error) {
 
 // Close closes the connection.
 func (t *Temporal) Close() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	end, err := t.connecting.Take(context.Background())
+	if err != nil {
+		return err
+	}
+	defer end()
 	if t.connected != nil {
 		t.connected.Close()
 		t.connected = nil
@@ -147,11 +153,11 @@ func (t *Temporal) Probe(ctx context.Context) sandbox.Probe {
 	c, err := t.client(ctx)
 	if err != nil {
 		e := toolroom.AsError(err)
-		return sandbox.Probe{State: sandbox.Inconclusive, Reason: e.Message, Fix: e.Hint}
+		return sandbox.Probe{State: sandbox.Inconclusive, Reason: e.Message, Fix: e.Hints()}
 	}
 	if err := t.served(ctx, c); err != nil {
 		e := toolroom.AsError(err)
-		return sandbox.Probe{State: sandbox.Unsupported, Reason: e.Message, Fix: e.Hint}
+		return sandbox.Probe{State: sandbox.Unsupported, Reason: e.Message, Fix: e.Hints()}
 	}
 	return sandbox.Probe{
 		State: sandbox.Available, Isolation: "the worker's",

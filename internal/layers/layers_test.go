@@ -38,7 +38,7 @@ var order = []struct {
 	{name: "engines", packages: []string{"internal/engine/..."}, peers: true},
 	{name: "drivers", packages: []string{"internal/sandbox/..."}, peers: true},
 	{name: "the suite of drivers", packages: []string{"sandbox/sandboxtest/..."}, peers: true},
-	{name: "drivers of foreign engines", packages: []string{"drivers/docker", "drivers/containerd", "drivers/gvisor", "drivers/kubernetes", "drivers/microvm/...", "drivers/proxmox", "drivers/oci", "drivers/image"}, peers: true},
+	{name: "drivers of foreign engines", packages: []string{"drivers/docker", "drivers/containerd", "drivers/gvisor", "drivers/kubernetes", "drivers/microvm/...", "drivers/proxmox", "drivers/oci", "drivers/image", "drivers/turn"}, peers: true},
 	{name: "effects", packages: []string{"internal/effects/..."}, peers: true},
 	{name: "schemas", packages: []string{"internal/schema"}},
 	{name: "interfaces of sources", packages: []string{"source", "internal/source/secretref"}, peers: true},
