@@ -44,7 +44,8 @@ func (c *Client) listenToLists() {
 	}
 	if len(filter) > 0 {
 		c.spawn(func() {
-			c.listen(c.open, object(filter), func() {}, func() {
+			// Without it, the lists are read anew only when something else asks for them.
+			_ = c.listen(c.open, object(filter), func() {}, func() {
 				for _, notification := range missed {
 					c.handler.notified(nil, notification, nil)
 				}
@@ -54,52 +55,65 @@ func (c *Client) listenToLists() {
 }
 
 // Watch replaces the resources whose changes a modern server reports. It returns when
-// the server has acknowledged or refused the subscription.
+// the server has acknowledged the subscription. If the server refuses it, the one before
+// stays.
 func (c *Client) Watch(ctx context.Context, uris []string) error {
 	listening, stop := context.WithCancel(c.open)
+	if len(uris) == 0 {
+		stop()
+	} else if err := c.watch(ctx, listening, uris); err != nil && ctx.Err() == nil {
+		stop()
+		return err
+	}
+	// The new stream is open first, so that no change is missed between the two.
 	c.mu.Lock()
 	before := c.unwatch
 	c.unwatch = stop
 	c.mu.Unlock()
 	if before != nil {
-		// Open the new stream first, so that no change is missed between the two.
-		defer before()
+		before()
 	}
-	if len(uris) == 0 {
-		stop()
-		return nil
-	}
+	return ctx.Err()
+}
+
+// watch listens to changes of resources until listening ends. It returns when the server
+// has answered.
+func (c *Client) watch(ctx, listening context.Context, uris []string) error {
 	text, err := json.Marshal(uris)
 	if err != nil {
-		stop()
 		return err
 	}
-	opened := make(chan struct{})
-	isOpen := sync.OnceFunc(func() { close(opened) })
+	answered := make(chan error, 1)
 	began := c.spawn(func() {
-		defer isOpen()
-		c.listen(listening, object([]Field{{"resourceSubscriptions", text}}), isOpen, func() {
+		opened := sync.OnceFunc(func() { answered <- nil })
+		err := c.listen(listening, object([]Field{{"resourceSubscriptions", text}}), opened, func() {
 			for _, uri := range uris {
 				c.handler.notified(nil, "notifications/resources/updated", object([]Field{String("uri", uri)}))
 			}
 		})
+		select {
+		case answered <- err:
+		default: // it was acknowledged
+		}
 	})
 	if !began {
-		stop()
 		return c.over()
 	}
 	select {
-	case <-opened:
-		return nil
+	case err := <-answered:
+		if c.Over() {
+			return c.over()
+		}
+		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
 // listen keeps a request open with which a modern server reports the changes that
-// filter names, until ctx ends. The server does not report changes between two such
-// requests, so listen calls missed before each further one.
-func (c *Client) listen(ctx context.Context, filter json.RawMessage, opened, missed func()) {
+// filter names, until ctx ends or the server refuses it. The server does not report
+// changes between two such requests, so listen calls missed before each further one.
+func (c *Client) listen(ctx context.Context, filter json.RawMessage, opened, missed func()) error {
 	var wait reopening
 	for first := true; ; first = false {
 		if !first {
@@ -108,7 +122,7 @@ func (c *Client) listen(ctx context.Context, filter json.RawMessage, opened, mis
 		began := time.Now()
 		_, err := c.Call(ctx, &Request{Method: "subscriptions/listen", Params: []Field{{"notifications", filter}}, opened: opened})
 		if refused := (*Error)(nil); errors.As(err, &refused) || ctx.Err() != nil {
-			return
+			return err
 		}
 		if time.Since(began) > lastReopen {
 			wait = reopening{}
@@ -116,7 +130,7 @@ func (c *Client) listen(ctx context.Context, filter json.RawMessage, opened, mis
 		select {
 		case <-time.After(wait.next()):
 		case <-ctx.Done():
-			return
+			return ctx.Err()
 		}
 	}
 }

@@ -94,6 +94,7 @@ func New(o Config) *Source {
 		o:       o,
 		client:  &http.Client{Transport: o.Egress.WithOwn(endpoint).Transport()},
 		changed: func() {},
+		watches: watches{turn: make(chan struct{}, 1)},
 		links:   map[linkKey]*link{},
 	}
 }

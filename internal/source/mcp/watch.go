@@ -14,6 +14,9 @@ import (
 // watches are the subscribed resources. They outlive connections: each new
 // connection subscribes to them again.
 type watches struct {
+	// turn holds a token while a modern server is told all of them, so that it is not
+	// told an older list after a newer one.
+	turn    chan struct{}
 	mu      sync.Mutex
 	updated func(uri string, said json.RawMessage)
 	uris    map[string]bool
@@ -59,7 +62,7 @@ func (w *watches) report(updated func(uri string, said json.RawMessage)) {
 func (s *Source) Subscribe(ctx context.Context, uri string) error {
 	s.watches.put(uri, true)
 	err := s.ask(ctx, "report changes of a resource", func(up *upstream) error {
-		return up.watch(ctx, "resources/subscribe", uri, s.watches.all())
+		return up.watch(ctx, "resources/subscribe", uri, &s.watches)
 	})
 	if err != nil {
 		s.watches.put(uri, false)
@@ -71,22 +74,28 @@ func (s *Source) Subscribe(ctx context.Context, uri string) error {
 func (s *Source) Unsubscribe(ctx context.Context, uri string) error {
 	s.watches.put(uri, false)
 	return s.ask(ctx, "stop reporting changes of a resource", func(up *upstream) error {
-		return up.watch(ctx, "resources/unsubscribe", uri, s.watches.all())
+		return up.watch(ctx, "resources/unsubscribe", uri, &s.watches)
 	})
 }
 
 // watch changes the subscriptions: an older server receives one request with
 // method, a modern one the whole list.
-func (up *upstream) watch(ctx context.Context, method, uri string, uris []string) error {
+func (up *upstream) watch(ctx context.Context, method, uri string, w *watches) error {
 	server := up.session.Server()
 	switch {
 	case !server.Subscribes():
 		return nil
-	case server.Modern():
-		return up.session.Watch(ctx, uris)
+	case !server.Modern():
+		_, err := up.call(ctx, &mcp.Request{Method: method, Params: []mcp.Field{mcp.String("uri", uri)}})
+		return err
 	}
-	_, err := up.call(ctx, &mcp.Request{Method: method, Params: []mcp.Field{mcp.String("uri", uri)}})
-	return err
+	select {
+	case w.turn <- struct{}{}:
+		defer func() { <-w.turn }()
+		return up.session.Watch(ctx, w.all())
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // rewatch subscribes a new connection to all watched resources. A failure does not
@@ -95,9 +104,8 @@ func (s *Source) rewatch(ctx context.Context, up *upstream) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	var failed []error
-	uris := s.watches.all()
-	for _, uri := range uris {
-		failed = append(failed, up.watch(ctx, "resources/subscribe", uri, uris))
+	for _, uri := range s.watches.all() {
+		failed = append(failed, up.watch(ctx, "resources/subscribe", uri, &s.watches))
 		if up.session.Server().Modern() {
 			break
 		}
