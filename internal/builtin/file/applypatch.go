@@ -7,15 +7,9 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// applied describes how the hunks of a file fit.
-type applied struct {
-	notes []string
-}
-
 // apply applies the hunks to a text. Each is looked for near its line, first exactly and
-// then without the white space at the ends of lines.
-func (p *filePatch) apply(text string) (string, applied, error) {
-	var how applied
+// then without the white space at the ends of lines. The notes say which do not fit exactly.
+func (p *filePatch) apply(text string) (result string, notes []string, err error) {
 	lines, end, crlf := splitLines(text)
 	if p.created {
 		lines, end = nil, true
@@ -27,16 +21,16 @@ func (p *filePatch) apply(text string) (string, applied, error) {
 		old, fresh := h.sides()
 		at, loose, err := p.find(h, i, lines, old, next, shift)
 		if err != nil {
-			return "", how, err
+			return "", nil, err
 		}
 		if h.at > 0 {
 			if moved := at - (h.at - 1); moved != shift && len(old) > 0 {
-				how.notes = append(how.notes, fmt.Sprintf("hunk %d of %s fits %+d lines from where it says", i+1, p.path, moved))
+				notes = append(notes, fmt.Sprintf("hunk %d of %s fits %+d lines from where it says", i+1, p.path, moved))
 				shift = moved
 			}
 		}
 		if loose {
-			how.notes = append(how.notes, fmt.Sprintf("hunk %d of %s fits except for white space at the ends of lines", i+1, p.path))
+			notes = append(notes, fmt.Sprintf("hunk %d of %s fits except for white space at the ends of lines", i+1, p.path))
 			h.keepContext(fresh, lines[at:at+len(old)])
 		}
 		out = append(out, lines[next:at]...)
@@ -53,11 +47,11 @@ func (p *filePatch) apply(text string) (string, applied, error) {
 	if crlf {
 		lineEnd = "\r\n"
 	}
-	result := strings.Join(out, lineEnd)
+	result = strings.Join(out, lineEnd)
 	if end && len(out) > 0 {
 		result += lineEnd
 	}
-	return result, how, nil
+	return result, notes, nil
 }
 
 // splitLines splits a text, and reports whether its last line ends and whether lines end

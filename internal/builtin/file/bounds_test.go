@@ -3,9 +3,11 @@ package file_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,4 +83,52 @@ func TestFilesOfGitAreNotChanged(t *testing.T) {
 	if got, _, err := k.call("read", map[string]any{"path": ".git/config"}); err != nil || got["content"] != "[core]\n" {
 		t.Errorf("%v, %v", got, err)
 	}
+}
+
+// Lines of SQL and Lua begin with --, and some of C with ++.
+func TestLinesThatLookLikeTheHeadOfADiffAreCounted(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	k.put("a.sql", "-- all of them\nselect 1;\n")
+	value, _, err := k.call("write", map[string]any{"path": "a.sql", "content": "++i;\nselect 1;\n"})
+	if err != nil || value["added"] != 1.0 || value["removed"] != 1.0 {
+		t.Errorf("added %v, removed %v, %v", value["added"], value["removed"], err)
+	}
+}
+
+func TestAFileThatWasTooLargeToKeepIsNotRestoredAsAnEmptyOne(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	k.put("large", "")
+	if err := os.Truncate(filepath.Join(k.dir, "large"), 33<<20); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := k.call("write", map[string]any{"path": "large", "content": ""}); err != nil {
+		t.Fatal(err)
+	}
+	if _, text, err := k.call("undo", map[string]any{}); toolroom.CodeOf(err) != toolroom.CodeNotFound {
+		t.Errorf("undo: %q, %v", text, err)
+	}
+}
+
+// Each call beyond the ones that are kept removes the oldest.
+func TestManyWritesOfASessionAtOnceSucceed(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	for i := range 60 {
+		if _, _, err := k.call("write", map[string]any{"path": "before", "content": strings.Repeat("x", i+1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var writers sync.WaitGroup
+	for i := range 16 {
+		writers.Go(func() {
+			for n := range 20 {
+				if _, err := k.pack.Call(t.Context(), request("write", "", map[string]any{"path": fmt.Sprint("f", i), "content": fmt.Sprint(n)})); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -186,7 +187,7 @@ func byLines(text, search string, normal func(string) string) []span {
 	starts = append(starts, len(text))
 	var places []span
 	for i := 0; i+len(want) <= len(lines); i++ {
-		if !equal(lines[i:i+len(want)], want) {
+		if !slices.Equal(lines[i:i+len(want)], want) {
 			continue
 		}
 		to := starts[i+len(want)]
@@ -200,15 +201,6 @@ func byLines(text, search string, normal func(string) string) []span {
 		i += len(want) - 1
 	}
 	return places
-}
-
-func equal(a, b []string) bool {
-	for i := range b {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // replacement is the new text in the form of the old one: its line ends and indentation.

@@ -68,7 +68,8 @@ func (f *files) under(req *source.Request, modes ...string) *files {
 	return &restricted
 }
 
-// aboutFiles reports whether a rule is about files. [files.under] enforces these.
+// aboutFiles reports whether a rule is about files. [files.under] enforces these, or the tool
+// itself.
 func aboutFiles(rule toolroom.Effect) bool { return rule.Kind == toolroom.EffectFile }
 
 func reads(path string) []toolroom.Effect {
@@ -108,14 +109,16 @@ func (c change) diff() string {
 	return text
 }
 
-// count returns the number of lines that a diff adds and removes.
+// count returns the number of lines that the diff of a file adds and removes.
 func count(diff string) (added, removed int) {
+	inHunk := false
 	for line := range strings.Lines(diff) {
 		switch {
-		case strings.HasPrefix(line, "+++"), strings.HasPrefix(line, "---"):
-		case strings.HasPrefix(line, "+"):
+		case line[0] == '@':
+			inHunk = true
+		case inHunk && line[0] == '+':
 			added++
-		case strings.HasPrefix(line, "-"):
+		case inHunk && line[0] == '-':
 			removed++
 		}
 	}

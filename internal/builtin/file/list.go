@@ -62,7 +62,7 @@ func (f *files) list() builtin.Tool {
 		},
 		Predict: func(_ *source.Request, in ListArgs) []toolroom.Effect { return reads(orHere(in.Path)) },
 		// What is in a folder is not predicted: what rules are about is left out.
-		Enforces: func(rule toolroom.Effect) bool { return rule.Kind == toolroom.EffectFile },
+		Enforces: aboutFiles,
 		Run: func(ctx context.Context, req *source.Request, in ListArgs) (ListResult, []toolroom.Content, error) {
 			out := ListResult{Path: f.Absolute(orHere(in.Path)), Entries: []Entry{}}
 			tree, err := f.OpenTree(orHere(in.Path))

@@ -137,7 +137,7 @@ func (f *files) planFile(p *filePatch) ([]planned, PatchResult, error) {
 	case err != nil:
 		return nil, PatchResult{}, err
 	}
-	after, how, err := p.apply(string(before))
+	after, notes, err := p.apply(string(before))
 	if err != nil {
 		return nil, PatchResult{}, err
 	}
@@ -158,5 +158,5 @@ func (f *files) planFile(p *filePatch) ([]planned, PatchResult, error) {
 			{change: change{path: p.path, before: before, exists: true}},
 		}
 	}
-	return changes, PatchResult{Files: []Change{done}, Notes: how.notes}, nil
+	return changes, PatchResult{Files: []Change{done}, Notes: notes}, nil
 }

@@ -75,7 +75,7 @@ func (f *files) search() builtin.Tool {
 		},
 		Predict: func(_ *source.Request, in SearchArgs) []toolroom.Effect { return reads(orHere(in.Path)) },
 		// Which files of a folder are read is not predicted: those of rules are left out.
-		Enforces: func(rule toolroom.Effect) bool { return rule.Kind == toolroom.EffectFile },
+		Enforces: aboutFiles,
 		Run: func(ctx context.Context, req *source.Request, in SearchArgs) (SearchResult, []toolroom.Content, error) {
 			out, err := f.find(ctx, in, policy.AboutFile(req.Forbidden, "read"))
 			return out, builtin.Text(out.text(in)), err
@@ -199,22 +199,20 @@ func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, err
 			break
 		}
 	}
-	cut := s.out.More
-	if err := ctx.Err(); err != nil {
-		walkErr = err
-	}
+	ended := ctx.Err()
 	stop()
 	for j := range inOrder { // the walk is over soon
 		<-j.done
 	}
 	workers.Wait()
-	if cut {
-		walkErr = nil
+	switch {
+	case s.out.More:
+	case ended != nil:
+		return s.out, ended
+	case walkErr != nil:
+		return s.out, walkErr
 	}
-	if walkErr == nil {
-		walkErr = tree.Stayed()
-	}
-	return s.out, walkErr
+	return s.out, tree.Stayed()
 }
 
 // shownPath returns the path of a file below the searched folder as other tools take it.

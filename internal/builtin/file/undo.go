@@ -68,7 +68,7 @@ func (s undoStore) record(req *source.Request, folders *folder.Folders, changes 
 		size += len(c.before)
 		entry.Files = append(entry.Files, f)
 	}
-	if size > maxUndoFile || slices.ContainsFunc(changes, func(c change) bool { return c.exists && c.before == nil && c.keeps && len(c.after) > 0 }) {
+	if size > maxUndoFile || slices.ContainsFunc(changes, func(c change) bool { return c.exists && c.before == nil }) {
 		return nil
 	}
 	data, err := json.Marshal(entry)
@@ -85,7 +85,9 @@ func (s undoStore) record(req *source.Request, folders *folder.Folders, changes 
 	}
 	names, err := s.names(dir)
 	for i := 0; err == nil && i < len(names)-maxUndo; i++ {
-		err = os.Remove(filepath.Join(dir, names[i]))
+		if err = os.Remove(filepath.Join(dir, names[i])); errors.Is(err, fs.ErrNotExist) {
+			err = nil // another call has removed it
+		}
 	}
 	return err
 }

@@ -229,10 +229,10 @@ func (f *Folders) explain(path string, err error) error {
 		return missing.WithHint("list its folder: file:list path=%q; relative paths begin in %s", filepath.Dir(path), f.Dir())
 	case errors.Is(err, fs.ErrPermission):
 		return toolroom.Errorf(toolroom.CodeDenied, "%s: permission denied by the file system", path)
-	case strings.Contains(err.Error(), "escapes"):
-		return f.outside(path)
 	case errors.As(err, &whole):
-		err = whole.Err
+		if err = whole.Err; strings.Contains(err.Error(), "escapes") { // of os.Root
+			return f.outside(path)
+		}
 	}
 	return toolroom.Errorf(toolroom.CodeExecutionFailed, "%s: %w", path, err)
 }
@@ -279,6 +279,11 @@ func (f *Folders) parent(path string, create bool) (*place, error) {
 	}
 	folder := filepath.Dir(rel)
 	if create {
+		// Before folders are made for a write that is denied. Where they really are is checked
+		// again once they are open.
+		if err := f.check(path, bestPath(filepath.Join(dir, rel)), "write"); err != nil {
+			return nil, err
+		}
 		if err := root.MkdirAll(folder, 0o755); err != nil {
 			return nil, f.explain(path, err)
 		}

@@ -298,3 +298,53 @@ func TestALinkThatLeadsOutsideIsNamed(t *testing.T) {
 		t.Errorf("%v: %+v", err, e)
 	}
 }
+
+func TestAFileWhoseNameSpeaksOfEscapesIsInside(t *testing.T) {
+	t.Parallel()
+	l := newLayout(t, folder.Options{})
+	l.put(t, filepath.Join(l.root, "escapes.md"), "fire escapes")
+	if _, err := l.Stat("escapes.md/x"); err == nil || strings.Contains(err.Error(), "outside") {
+		t.Errorf("a path below a file: %v", err)
+	}
+}
+
+func TestAWriteThatIsDeniedMakesNoFolders(t *testing.T) {
+	t.Parallel()
+	l := newLayout(t, folder.Options{})
+	l.link(t, "sub", "link")
+	for _, path := range []string{"new/.git/hooks/pre-commit", "link/.git/config", "forbidden/a/b"} {
+		refusing := l.Refusing(func(_, real string) bool { return strings.Contains(real, "forbidden") })
+		if err := refusing.Write(path, []byte("x"), nil); toolroom.CodeOf(err) != toolroom.CodeDenied {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for _, path := range []string{"new", "sub/.git", "forbidden"} {
+		if _, err := os.Lstat(filepath.Join(l.root, path)); err == nil {
+			t.Errorf("%s was made", path)
+		}
+	}
+}
+
+func TestTheRulesOfAFolderWithACaretAreItsOwn(t *testing.T) {
+	t.Parallel()
+	l := newLayout(t, folder.Options{})
+	if err := os.Mkdir(filepath.Join(l.root, "^old"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{".gitignore": "/build\n", "build": "", "kept": ""} {
+		l.put(t, filepath.Join(l.root, "^old", name), text)
+	}
+	tree, err := l.OpenTree(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	var seen []string
+	err = tree.Walk(t.Context(), folder.WalkOptions{Recursive: true, Pattern: "^old/*"}, func(e folder.Entry) bool {
+		seen = append(seen, e.Path)
+		return true
+	})
+	if got := strings.Join(seen, " "); err != nil || got != "^old/.gitignore ^old/kept" {
+		t.Errorf("%s, %v", got, err)
+	}
+}

@@ -16,10 +16,10 @@ import (
 
 // ignoreRules are the rules of one .gitignore.
 type ignoreRules struct {
-	// dir is the folder of the file, relative to the tree: a path below it, or .. as often
-	// as the file is above.
-	dir   string
-	lines []ignoreRule
+	// dir is the folder of the file, relative to the tree. If the file is above the tree, dir
+	// is empty, and below is the path of the tree relative to the folder of the file.
+	dir, below string
+	lines      []ignoreRule
 }
 
 type ignoreRule struct {
@@ -32,8 +32,7 @@ type ignoreRule struct {
 const maxIgnore = 1 << 20
 
 // parseIgnore reads the rules of a .gitignore (gitignore(5)).
-func parseIgnore(dir string, text []byte) ignoreRules {
-	rules := ignoreRules{dir: dir}
+func parseIgnore(text []byte) (rules []ignoreRule) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, maxIgnore)
 	for lines.Scan() {
@@ -54,7 +53,7 @@ func parseIgnore(dir string, text []byte) ignoreRules {
 		}
 		rule.pattern = strings.TrimPrefix(line, "/")
 		if rule.pattern != "" && doublestar.ValidatePattern(rule.pattern) {
-			rules.lines = append(rules.lines, rule)
+			rules = append(rules, rule)
 		}
 	}
 	return rules
@@ -82,10 +81,10 @@ func ignored(all []ignoreRules, name string, isFolder bool) bool {
 
 // relative returns a path of the tree relative to the folder of the rules.
 func (r ignoreRules) relative(name string) (string, bool) {
-	if rest, above := strings.CutPrefix(r.dir, "^"); above {
-		return path.Join(rest, name), true
-	}
-	if r.dir == "." {
+	switch r.dir {
+	case "":
+		return path.Join(r.below, name), true
+	case ".":
 		return name, true
 	}
 	return strings.CutPrefix(name, r.dir+"/")
@@ -107,7 +106,7 @@ func (t *Tree) rules(dir string, entries []fs.DirEntry) ignoreRules {
 	if err != nil {
 		return ignoreRules{}
 	}
-	return parseIgnore(dir, text)
+	return ignoreRules{dir: dir, lines: parseIgnore(text)}
 }
 
 // above reads the .gitignore files of the folders above the tree, up to that of the
@@ -126,7 +125,7 @@ func (t *Tree) above() []ignoreRules {
 		below = path.Join(filepath.Base(dir), below)
 		dir = parent
 		if text, _, err := t.folders.Read(filepath.Join(dir, ".gitignore"), maxIgnore); err == nil {
-			all = append(all, parseIgnore("^"+below, text))
+			all = append(all, ignoreRules{below: below, lines: parseIgnore(text)})
 		}
 	}
 	slices.Reverse(all)

@@ -210,17 +210,18 @@ func (w *walk) folder(dir string, above []ignoreRules) (bool, error) {
 	if err := w.ctx.Err(); err != nil {
 		return false, err
 	}
+	var entries []fs.DirEntry
 	f, err := w.tree.folder(dir)
-	if err != nil {
-		if dir == "." {
-			return false, err
-		}
-		return true, nil // removed or unreadable by now
+	if err == nil {
+		entries, err = f.ReadDir(-1)
+		f.Close()
 	}
-	entries, err := f.ReadDir(-1)
-	f.Close()
-	if err != nil && len(entries) == 0 {
-		return dir != ".", ignoreUnless(dir == ".", err)
+	switch {
+	case err == nil || len(entries) > 0:
+	case dir == ".":
+		return false, err
+	default:
+		return true, nil // removed or unreadable by now
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	rules := above
@@ -247,13 +248,6 @@ func (w *walk) folder(dir string, above []ignoreRules) (bool, error) {
 		}
 	}
 	return true, nil
-}
-
-func ignoreUnless(keep bool, err error) error {
-	if keep {
-		return err
-	}
-	return nil
 }
 
 func (w *walk) selected(name string) bool {
