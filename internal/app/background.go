@@ -24,7 +24,11 @@ func (a *App) Start(ctx context.Context) {
 	a.warnOfProxies()
 	ctx, stop := context.WithCancel(ctx)
 	a.mu.Lock()
-	a.stop = stop
+	if before := a.stop; before != nil { // of another Start
+		a.stop = func() { before(); stop() }
+	} else {
+		a.stop = stop
+	}
 	a.mu.Unlock()
 	a.approvals.KeepOnceDone(ctx.Done())
 	for _, m := range a.allManagers() {

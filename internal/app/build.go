@@ -360,11 +360,11 @@ func sourceDigest(s config.Source, c *config.Config) string {
 }
 
 // documentStamp tells versions of a source's document apart if it is a file.
-func documentStamp(s config.Source) string {
+func (a *App) documentStamp(s config.Source) string {
 	if s.OpenAPI == nil {
 		return ""
 	}
-	info, err := os.Stat(s.OpenAPI.Spec)
+	info, err := os.Stat(a.specPath(s.OpenAPI.Spec))
 	if err != nil {
 		return "" // an address, or the source reports it
 	}

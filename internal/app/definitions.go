@@ -87,6 +87,14 @@ func (d *definitions) set(source string, tools map[toolroom.ID]release.Offered) 
 	return news
 }
 
+// remove forgets a source: another source or a function may have tools of the same ids.
+func (d *definitions) remove(source string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.tools, source)
+	delete(d.compared, source)
+}
+
 func quarantined(tools map[toolroom.ID]release.Offered) map[toolroom.ID]release.Offered {
 	held := map[toolroom.ID]release.Offered{}
 	for id, o := range tools {

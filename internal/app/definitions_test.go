@@ -127,6 +127,23 @@ func TestACallComparesTheDefinitionThatAnEarlierProcessListed(t *testing.T) {
 	}
 }
 
+// The document is in the folder of the config, which is not the one of this process.
+func TestAStoredListIsNotThatOfADocumentThatHasChanged(t *testing.T) {
+	t.Parallel()
+	s := newShifty(t)
+	s.says(map[string]string{"list": "Lists pets."})
+	s.open("")
+	s.says(map[string]string{"list": "Lists pets.", "more": "More pets."})
+	r := s.reopen("")
+	if err := r.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	page, err := r.Tools(toolroom.Identity{}, catalog.ListOptions{Namespace: "pets"})
+	if err != nil || len(page.Entries) != 2 {
+		t.Errorf("%d tools, %v", len(page.Entries), err)
+	}
+}
+
 func TestAChangedDefinitionIsQuarantinedUntilAPersonReleasesIt(t *testing.T) {
 	t.Parallel()
 	s := newShifty(t)

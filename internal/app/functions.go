@@ -240,13 +240,18 @@ func (s *releases) retire(before, table *release.Table) {
 	}
 }
 
-// load reads the releases.
+// load reads the releases, unless somebody has read newer ones meanwhile.
 func (s *releases) load(ctx context.Context) error {
 	table, err := release.Load(ctx, s.room.store)
-	if err == nil {
-		s.table.Store(table)
+	if err != nil {
+		return err
 	}
-	return err
+	for before := s.table.Load(); before == nil || before.Revision <= table.Revision; before = s.table.Load() {
+		if s.table.CompareAndSwap(before, table) {
+			break
+		}
+	}
+	return nil
 }
 
 // releasePeriod is how often a server looks for releases by other processes.
@@ -261,7 +266,10 @@ func (s *releases) follow(ctx context.Context) {
 // catchUp reads the releases if another process has changed them.
 func (s *releases) catchUp(ctx context.Context) {
 	revision, err := s.room.store.ReleaseRevision(ctx)
-	if err == nil && revision != s.table.Load().Revision {
+	s.applying.Lock()
+	shown := s.applied // the table may be newer: a source that has changed loads it, and shows nothing
+	s.applying.Unlock()
+	if err == nil && revision != shown.Revision {
 		err = s.refresh(ctx)
 	}
 	if err != nil && ctx.Err() == nil {

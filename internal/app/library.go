@@ -139,6 +139,11 @@ func (a *App) AddSource(name string, src source.Source, o SourceOptions) error {
 	if err := reserved.Check(name); err != nil {
 		return err
 	}
+	a.reloading.Lock() // or a reload that began before would drop it
+	defer a.reloading.Unlock()
+	if a.closed {
+		return errClosed()
+	}
 	a.mu.Lock()
 	if a.managers[name] != nil {
 		a.mu.Unlock()

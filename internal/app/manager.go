@@ -246,7 +246,7 @@ func (m *sourceManager) fetch() error {
 	// These names are of our own tools, whose definitions are judged by other rules.
 	tools = slices.DeleteFunc(tools, namedByUs)
 	tools = append(tools, m.libraryTools(offer, m.Describe().Kind)...)
-	m.put(tools)
+	tools = m.put(tools)
 	if !m.unlessRetired(func() { m.library.Set(m.name, offer) }) {
 		return context.Canceled
 	}
@@ -259,12 +259,14 @@ func (m *sourceManager) fetch() error {
 	return nil
 }
 
-func (m *sourceManager) put(tools []toolroom.Tool) {
+// put makes tools, without secrets, the list of the source, and returns it.
+func (m *sourceManager) put(tools []toolroom.Tool) []toolroom.Tool {
 	tools = redactedTools(m.redactor, tools)
 	m.mu.Lock()
 	m.tools = tools
 	m.mu.Unlock()
 	m.readmit()
+	return tools
 }
 
 // listedTools returns the tools of the last list.

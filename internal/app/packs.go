@@ -49,16 +49,19 @@ func offHint(namespace string) string {
 // services makes the packs that are off unless the config has a section for them.
 func (a *App) services(c *config.Config, on func(pack string) bool, folders *folder.Folders) ([]*builtin.Pack, error) {
 	var list []*builtin.Pack
-	for name, pack := range map[string]func() (*builtin.Pack, error){
-		"storage": func() (*builtin.Pack, error) { return a.storagePack(c, folders) },
-		"k8s":     func() (*builtin.Pack, error) { return a.k8sPack(c) },
-		"media":   func() (*builtin.Pack, error) { return a.mediaPack(c, folders) },
-		"google":  func() (*builtin.Pack, error) { return a.googlePack(c) },
+	for _, service := range []struct {
+		name string
+		pack func() (*builtin.Pack, error)
+	}{
+		{"storage", func() (*builtin.Pack, error) { return a.storagePack(c, folders) }},
+		{"k8s", func() (*builtin.Pack, error) { return a.k8sPack(c) }},
+		{"media", func() (*builtin.Pack, error) { return a.mediaPack(c, folders) }},
+		{"google", func() (*builtin.Pack, error) { return a.googlePack(c) }},
 	} {
-		if !on(name) {
+		if !on(service.name) {
 			continue
 		}
-		p, err := pack()
+		p, err := service.pack()
 		if err != nil {
 			return nil, err
 		}

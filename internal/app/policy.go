@@ -64,9 +64,6 @@ func verifiedPolicy(c *config.Config, configFile string, verify config.Verify, m
 func (a *App) ReloadPolicy() error {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
-	if a.closed {
-		return toolroom.Errorf(toolroom.CodeUnsupported, "the room is closed")
-	}
 	if err := a.apply(a.Config()); err != nil {
 		return err
 	}

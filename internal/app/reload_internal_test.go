@@ -81,6 +81,7 @@ func TestAReloadThatFailsHalfWayClosesWhatItOpened(t *testing.T) {
 		{"a source cannot be built", with("", "a", "b", "c", "d"), 3},
 		{"and another has changed", with("changed", "a", "b", "c", "d", "e"), 6},
 		{"a name is reserved", with("", "a", "b", "tools"), 7},
+		{"the built-in tools cannot be made", unsearchable(with("changed", "a", "b")), 9},
 	} {
 		if err := r.Reload(c.config); err == nil {
 			t.Fatalf("%s: the config was applied", c.what)
@@ -94,13 +95,19 @@ func TestAReloadThatFailsHalfWayClosesWhatItOpened(t *testing.T) {
 	if err := r.Reload(with("", "a", "b", "c", "d")); err != nil {
 		t.Fatal(err)
 	}
-	check("a config that works", 10, 4)
+	check("a config that works", 12, 4)
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if open.Load() != 0 {
 		t.Errorf("%d sources are open after Close", open.Load())
 	}
+}
+
+// unsearchable returns a config whose web search has no address.
+func unsearchable(c *config.Config) *config.Config {
+	c.Builtin.Web = &config.BuiltinWeb{Search: &config.BuiltinSearch{Provider: "searxng", URL: "http://["}}
+	return c
 }
 
 // A source brings rules of its own, which must be in force before its tools are in the catalog.

@@ -157,9 +157,6 @@ func (a *App) allManagers() []*sourceManager {
 func (a *App) Reload(c *config.Config) error {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
-	if a.closed {
-		return toolroom.Errorf(toolroom.CodeUnsupported, "the room is closed")
-	}
 	if err := a.apply(c); err != nil {
 		return err
 	}
@@ -189,7 +186,13 @@ func (a *App) ReloadFile() error {
 // with and count only after a restart.
 func (a *App) NeedsRestart(c *config.Config) []string { return c.NeedsRestart(a.started) }
 
-func (a *App) apply(c *config.Config) (err error) {
+func errClosed() error { return toolroom.Errorf(toolroom.CodeUnsupported, "the room is closed") }
+
+// apply makes a config the one in use. The caller holds reloading.
+func (a *App) apply(c *config.Config) error {
+	if a.closed {
+		return errClosed()
+	}
 	rules, err := a.compilePolicy(c)
 	if err != nil {
 		return err
@@ -214,6 +217,11 @@ func (a *App) apply(c *config.Config) (err error) {
 		return err
 	}
 	if err := a.applyBuiltins(c); err != nil {
+		for name, h := range built {
+			if h != old[name] {
+				panics.Log(a.log, "closing source "+name, func() { _ = h.Close() })
+			}
+		}
 		return err
 	}
 	a.trust.Store(trusted)
@@ -244,6 +252,7 @@ func (a *App) apply(c *config.Config) (err error) {
 		if built[name] == nil {
 			a.catalog.RemoveProvider(name)
 			a.library.Remove(name)
+			a.definitions.remove(name)
 		}
 		a.background.Go(func() { h.Close() })
 	}
@@ -329,7 +338,7 @@ func (a *App) buildManager(name string, c *config.Config, own, old *sourceManage
 	}
 	by := trust{c.DefinitionsOf(s), c.Quarantined(s), s.HTTP != nil}
 	return &sourceManager{
-		name: name, digest: digest, fixed: fixed, src: src, catalog: a.catalog, cache: a.cacheFor(name, digest+documentStamp(s)), redactor: a.redactor,
+		name: name, digest: digest, fixed: fixed, src: src, catalog: a.catalog, cache: a.cacheFor(name, digest+a.documentStamp(s)), redactor: a.redactor,
 		admit: a.gate(name, by), quarantined: a.quarantinedOf(by), log: a.log, library: &a.library, plain: s.Names == "plain",
 	}, nil
 }
