@@ -73,8 +73,7 @@ type Field struct {
 
 // String returns a field with a string value.
 func String(name, value string) Field {
-	text, _ := jsonx.Marshal(value) // a string always has JSON
-	return Field{name, text}
+	return Field{name, appendString(nil, value)}
 }
 
 // message is one JSON-RPC message in either direction.

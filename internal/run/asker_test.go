@@ -49,7 +49,7 @@ func TestAToolAsksAndTheTimeOfTheAnswerIsNotItsOwn(t *testing.T) {
 		r := b.Run(ctx, toolroom.Call{Tool: "ask:it"})
 		return &source.Output{Value: r.Value}, r.Err()
 	})
-	ctx := run.WithAsker(t.Context(), answerer{after: 300 * time.Millisecond, answer: `{"action":"accept","content":{"name":"ada"}}`})
+	ctx := run.WithClient(t.Context(), nil, answerer{after: 300 * time.Millisecond, answer: `{"action":"accept","content":{"name":"ada"}}`}, 0)
 	for _, name := range []string{"ask:it", "ask:through"} {
 		r := b.Run(ctx, toolroom.Call{Tool: name, Timeout: 100 * time.Millisecond})
 		if r.Error != nil || string(r.Value) != `{"name":"ada"}` || r.Usage.Wait < 250*time.Millisecond {
@@ -68,7 +68,7 @@ func TestAToolThatCanAskStillTimesOut(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
-	ctx := run.WithAsker(t.Context(), answerer{answer: `{"action":"cancel"}`})
+	ctx := run.WithClient(t.Context(), nil, answerer{answer: `{"action":"cancel"}`}, 0)
 	if r := b.Run(ctx, toolroom.Call{Tool: "slow:it", Timeout: 20 * time.Millisecond}); r.Status != toolroom.StatusTimeout {
 		t.Errorf("got %s: %v", r.Status, r.Error)
 	}
@@ -81,7 +81,7 @@ func TestACallerWhoLeavesWhileAQuestionIsOpenCancelsTheCall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	time.AfterFunc(20*time.Millisecond, cancel)
-	r := b.Run(run.WithAsker(ctx, answerer{after: time.Minute}), toolroom.Call{Tool: "ask:it"})
+	r := b.Run(run.WithClient(ctx, nil, answerer{after: time.Minute}, 0), toolroom.Call{Tool: "ask:it"})
 	if r.Status != toolroom.StatusCancelled {
 		t.Errorf("got %s: %v", r.Status, r.Error)
 	}

@@ -124,7 +124,7 @@ func TestNoChannelOfACallLetsASecretOut(t *testing.T) {
 				defer watch.Close()
 				var out, asked bytes.Buffer // the tool asks while the events are read
 				var chunks strings.Builder
-				ctx := run.WithAsker(t.Context(), overheard{Buffer: &asked})
+				ctx := run.WithClient(t.Context(), nil, overheard{Buffer: &asked}, 0)
 				for e := range b.Stream(ctx, toolroom.Call{Tool: "leaky:it", Arguments: json.RawMessage(`{"key":` + string(quoted(text)) + `}`)}) {
 					fmt.Fprintf(&out, "%s %s %s\n", encode(t, e), chunkText(e), raw(e))
 					chunks.WriteString(chunkText(e))

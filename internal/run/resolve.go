@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -26,14 +25,17 @@ func (r *Runner) Lookup(call *toolroom.Call) (*catalog.Entry, error) {
 }
 
 func (r *Runner) lookup(call *toolroom.Call, releases ReleaseSnapshot) (*catalog.Entry, error) {
-	of := *call
-	of.Environment = cmp.Or(call.Environment, call.Identity.Environment)
-	entry, err := r.Catalog.Resolve(of.Tool, func(e *catalog.Entry) bool { return r.View(of.Identity, of.Environment).Visible(e) })
+	if call.Environment == "" && call.Identity.Environment != "" {
+		of := *call
+		of.Environment = call.Identity.Environment
+		call = &of
+	}
+	entry, err := r.Catalog.Resolve(call.Tool, func(e *catalog.Entry) bool { return r.View(call.Identity, call.Environment).Visible(e) })
 	if releases == nil || err != nil && toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
 		return entry, err
 	}
 	// The spelling may name a version.
-	if chosen, refused := releases.Serve(&of, entry); chosen != nil || refused != nil {
+	if chosen, refused := releases.Serve(call, entry); chosen != nil || refused != nil {
 		return chosen, refused
 	}
 	return entry, err

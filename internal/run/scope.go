@@ -81,11 +81,13 @@ func WithSink(ctx context.Context, sink func(toolroom.Event)) context.Context {
 	return withScope(ctx, func(s *scope) { s.sink = sink })
 }
 
-// WithApprovalWait limits how long a call with ctx, and the calls that it makes, wait for a
-// person, to less than the runner's limit. Then they fail with approval_required, and the
-// same call runs once after the answer.
-func WithApprovalWait(ctx context.Context, most time.Duration) context.Context {
-	return withScope(ctx, func(s *scope) { s.approvalWait = most })
+// WithClient is WithSink for a client that can answer questions: asker takes those of tools
+// that are called with the context, and of tools that those call; without it they can ask
+// nobody. approvalWait, if it is not zero, limits how long a call, and the calls that it
+// makes, wait for a person, to less than the runner's limit. Then they fail with
+// approval_required, and the same call runs once after the answer.
+func WithClient(ctx context.Context, sink func(toolroom.Event), asker source.Asker, approvalWait time.Duration) context.Context {
+	return withScope(ctx, func(s *scope) { s.sink, s.asker, s.approvalWait = sink, asker, approvalWait })
 }
 
 // WithFakes makes answer reply to all calls that tools make in calls with ctx: nothing runs,
@@ -100,12 +102,6 @@ func limitWait(ctx context.Context, most time.Duration) time.Duration {
 		return min(most, own)
 	}
 	return most
-}
-
-// WithAsker makes asker take the questions of tools that are called with ctx, and of tools
-// that those call. Without it they can ask nobody.
-func WithAsker(ctx context.Context, asker source.Asker) context.Context {
-	return withScope(ctx, func(s *scope) { s.asker = asker })
 }
 
 // WithTasks lets a call with ctx continue as a task: start is called, at most once, when

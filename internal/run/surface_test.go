@@ -420,7 +420,7 @@ func TestACallThatWaitsTellsItsSurface(t *testing.T) {
 	}
 	// A surface may wait for less than the runner.
 	start := time.Now()
-	r = b.Run(run.WithApprovalWait(t.Context(), time.Millisecond), toolroom.Call{Tool: "rm:it", Arguments: json.RawMessage(`{"a":1}`)})
+	r = b.Run(run.WithClient(t.Context(), nil, nil, time.Millisecond), toolroom.Call{Tool: "rm:it", Arguments: json.RawMessage(`{"a":1}`)})
 	if toolroom.CodeOf(r.Err()) != toolroom.CodeApprovalRequired || r.Error.Approval == "" || time.Since(start) > time.Minute {
 		t.Errorf("%v", r.Error)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
@@ -23,11 +24,13 @@ const questionKey = "approval"
 // does; an answer that is given elsewhere meanwhile counts as well.
 // e is the tool, or nil if it is not known.
 func (s *Server) perform(ctx context.Context, a asker, live func() *request, call toolroom.Call, e *catalog.Entry) *toolroom.Result {
-	ctx, stop := s.withNotifications(ctx, live)
+	sink, stop := s.notifications(live)
 	defer stop()
+	var wait time.Duration
 	if s.o.ApprovalWait != nil {
-		ctx = run.WithApprovalWait(ctx, s.o.ApprovalWait())
+		wait = s.o.ApprovalWait()
 	}
+	ctx = run.WithClient(ctx, sink, a, wait)
 	asks := s.asksCaller(a, call, e)
 	call.NoWait = asks || takesTask(a, e)
 	for {

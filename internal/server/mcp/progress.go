@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/run"
 )
 
 // defaultProgressPeriod is a sixth of the time after which common clients give up.
@@ -35,10 +33,10 @@ type progress struct {
 	ended   bool
 }
 
-// withNotifications sends what happens in a call to the client, until stop is called:
-// progress if it gave a token, log lines if it asked for them. Between two rounds there is
-// nobody to tell.
-func (s *Server) withNotifications(ctx context.Context, live func() *request) (_ context.Context, stop func()) {
+// notifications returns a sink that tells the client what happens in a call, until stop is
+// called: progress if it gave a token, log lines if it asked for them. Between two rounds
+// there is nobody to tell.
+func (s *Server) notifications(live func() *request) (sink func(toolroom.Event), stop func()) {
 	p := &progress{live: live, every: s.o.ProgressPeriod, began: time.Now()}
 	if p.every <= 0 {
 		p.every = defaultProgressPeriod
@@ -48,7 +46,7 @@ func (s *Server) withNotifications(ctx context.Context, live func() *request) (_
 		p.timer = time.AfterFunc(p.every, p.stillRuns)
 		p.mu.Unlock()
 	}
-	return run.WithSink(ctx, func(e toolroom.Event) {
+	return func(e toolroom.Event) {
 		// A client that went away does not stop the tool here; its context does.
 		switch e.Kind {
 		case toolroom.EventProgress:
@@ -66,7 +64,7 @@ func (s *Server) withNotifications(ctx context.Context, live func() *request) (_
 				_ = x.Notify(logMethod, logLine(&e))
 			}
 		}
-	}), p.stop
+	}, p.stop
 }
 
 // figure tells the tool's own progress. Progress must grow with each notification.

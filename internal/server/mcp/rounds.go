@@ -74,11 +74,8 @@ type asker interface {
 // outlives the request while it waits for answers.
 func (s *Server) converse(x *request, work work) (*result, error) {
 	self := func() *request { return x }
-	switch {
-	case !x.Modern():
-		return work(run.WithAsker(x.ctx, x), x, self)
-	case !x.takesRounds():
-		return work(run.WithAsker(x.ctx, x), x, self) // it answers nothing, and so there is one round
+	if !x.takesRounds() { // an older client is asked in its session, and another that answers nothing is not
+		return work(x.ctx, x, self)
 	}
 	if x.RequestState == "" {
 		return s.rounds.serve(s.rounds.begin(x, work), x)
@@ -117,7 +114,7 @@ func (ds *roundCalls) begin(x *request, work work) *roundCall {
 		defer close(d.done)
 		defer d.cancel()
 		d.err = x.server.guard("a call", func() (err error) {
-			d.result, err = work(run.WithAsker(d.ctx, d), d, d.live.Load)
+			d.result, err = work(d.ctx, d, d.live.Load)
 			return err
 		})
 	}()

@@ -30,6 +30,8 @@ type serverRequest struct {
 	task json.RawMessage
 	// sent means that the server may have received the request.
 	sent bool
+	// members are those of the result, if it came in a response to this request.
+	members []jsonx.Member
 }
 
 // converse makes a request, answers the server's questions in between, and returns
@@ -55,7 +57,11 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *serverR
 		if err != nil {
 			return nil, err
 		}
-		r, err := readRound(raw)
+		members, err := jsonx.Members(raw)
+		if err != nil {
+			return nil, fmt.Errorf("its result cannot be read: %w", err)
+		}
+		r, err := readRound(members)
 		if err != nil {
 			return nil, err
 		}
@@ -79,19 +85,23 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *serverR
 				replies = append(replies, mcp.Field{Name: "requestState", Value: r.State})
 			}
 		default:
+			e.members = members
 			return raw, nil
 		}
 	}
 	return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s asked for more input %d times without returning a result", s.o.Namespace, maxRounds)
 }
 
+// connectionMeta are the members of _meta that concern one connection only.
+var connectionMeta = append(mcp.MetaNames(), "progressToken")
+
 // forwardedMeta returns the members of a client's _meta that are forwarded to the server:
-// all except those that concern one connection only.
+// all except connectionMeta and our own.
 func forwardedMeta(meta json.RawMessage) []mcp.Field {
 	if len(meta) == 0 {
 		return nil
 	}
-	return fieldsWithout(meta, append(mcp.MetaNames(), "progressToken"), func(name string) bool { return strings.HasPrefix(name, "toolroom/") })
+	return fieldsWithout(meta, connectionMeta, func(name string) bool { return strings.HasPrefix(name, "toolroom/") })
 }
 
 // forwardedParams returns the members of a client's request that are forwarded to the
@@ -134,9 +144,7 @@ type round struct {
 	State      json.RawMessage
 }
 
-func readRound(raw json.RawMessage) (round, error) {
-	var r round
-	members, err := jsonx.Members(raw)
+func readRound(members []jsonx.Member) (r round, err error) {
 	for _, m := range members {
 		switch m.Name {
 		case "resultType":

@@ -148,7 +148,7 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	case err != nil:
 		return &source.Output{Unsent: true}, err
 	}
-	return readResult(req.Tool, raw)
+	return readResult(req.Tool, raw, e.members)
 }
 
 // sentError returns the server's own error behind one of ours, or nil.

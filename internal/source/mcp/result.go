@@ -8,12 +8,15 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// readResult reads a result. Structured content becomes the value; the runner makes
-// a value of content alone.
-func readResult(tool toolroom.ID, raw json.RawMessage) (*source.Output, error) {
+// readResult reads a result, and its members if they are not read yet. Structured content
+// becomes the value; the runner makes a value of content alone.
+func readResult(tool toolroom.ID, raw json.RawMessage, members []jsonx.Member) (*source.Output, error) {
 	out := &source.Output{Raw: raw}
 	kind := ""
-	members, err := jsonx.Members(raw)
+	var err error
+	if members == nil {
+		members, err = jsonx.Members(raw)
+	}
 	for _, m := range members {
 		switch m.Name {
 		case "content":
