@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -79,13 +80,15 @@ func isBrowser(r *http.Request) bool {
 // windows and documents of other origins. Handlers may set a Content-Security-Policy
 // of their own.
 func Secure(next http.Handler) http.Handler {
+	headers := http.Header{
+		"Content-Security-Policy":      {"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"},
+		"X-Frame-Options":              {"DENY"},
+		"Cross-Origin-Opener-Policy":   {"same-origin"},
+		"Cross-Origin-Resource-Policy": {"same-origin"},
+		"X-Content-Type-Options":       {"nosniff"},
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("X-Content-Type-Options", "nosniff")
+		maps.Copy(w.Header(), headers) // all responses share the lists of values
 		next.ServeHTTP(w, r)
 	})
 }
