@@ -306,11 +306,10 @@ func TestADraftIsEncodedOnce(t *testing.T) {
 		ID: trap, Tool: "a:b", Labels: []string{trap}, Arguments: json.RawMessage(`{"x":1,"seq":-1}`), Preview: trap,
 		Error: &toolroom.Error{Code: toolroom.CodeInternal, Tool: trap, Message: trap}, Redacts: []int64{-1}, Seq: 3, Hash: "before",
 	}}
-	text, err := d.text()
-	if err != nil {
+	if err := d.encode(); err != nil {
 		t.Fatal(err)
 	}
-	read, err := readEntry(append([]byte("12 "), text...))
+	read, err := readEntry(d.appendLine(nil, 12))
 	if err != nil || read.Entry != 12 || read.Seq != 0 || read.ID != trap || string(read.Arguments) != string(d.Arguments) {
 		t.Errorf("the journal has %+v, %v", read, err)
 	}

@@ -53,19 +53,16 @@ func NewJournal(dir, owner string) *Journal {
 	return &Journal{dir: dir, name: url.QueryEscape(owner) + "." + strings.ToLower(rand.Text()[:12]), syncFile: (*os.File).Sync}
 }
 
-// text returns the receipt as a line of the journal: a [Record] that is not in the chain
-// yet. It never fails because of values that a tool or caller has put into the receipt.
-func (r *Draft) text() ([]byte, error) {
-	if err := r.encode(); err != nil {
-		return nil, err
-	}
-	text := append(make([]byte, 0, len(r.body)+len(r.detail)+24), `{"body":`...)
-	text = append(append(text, r.body...), `,"detail":`...)
-	return append(append(text, r.detail...), '}'), nil
+// appendLine appends a line of the journal: the number of the entry, and the encoded receipt
+// as a [Record] that is not in the chain yet.
+func (r *Draft) appendLine(line []byte, entry int64) []byte {
+	line = append(strconv.AppendInt(line, entry, 10), ` {"body":`...)
+	line = append(append(line, r.body...), `,"detail":`...)
+	return append(append(line, r.detail...), "}\n"...)
 }
 
-// add writes an entry and sets its position in r.
-func (j *Journal) add(r *Draft, text []byte) error {
+// add writes an entry, whose receipt is encoded, and sets its position in r.
+func (j *Journal) add(r *Draft) error {
 	f := j.files[j.at]
 	if f == nil {
 		if err := os.MkdirAll(j.dir, 0o700); err != nil {
@@ -83,8 +80,7 @@ func (j *Journal) add(r *Draft, text []byte) error {
 	if j.torn {
 		line = append(line, '\n')
 	}
-	line = append(strconv.AppendInt(line, j.entry, 10), ' ')
-	line = append(append(line, text...), '\n')
+	line = r.appendLine(line, j.entry)
 	if cap(line) <= 64<<10 {
 		j.line = line
 	}

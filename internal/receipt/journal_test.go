@@ -35,6 +35,9 @@ func journalFiles(t *testing.T, dir string) []string {
 	return files
 }
 
+// encoded is a receipt whose body is encoded, without details.
+func encoded(body string) *Draft { return &Draft{body: []byte(body), detail: []byte("{}")} }
+
 // killed gives a folder with the journal of a process that ended before anything
 // was committed.
 func killed(t *testing.T, recs ...*Draft) string {
@@ -339,7 +342,7 @@ func TestASyncCoversBothFiles(t *testing.T) {
 	j.syncFile = func(f *os.File) error { synced = append(synced, filepath.Ext(f.Name())); return nil }
 	add := func() {
 		t.Helper()
-		if err := j.add(&Draft{}, []byte(`{"body":{}}`)); err != nil {
+		if err := j.add(encoded("{}")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -455,10 +458,10 @@ func TestAJournalAlternatesBetweenTwoFiles(t *testing.T) {
 		}
 		return sizes
 	}
-	line := int64(len("1 {\"body\":{}}\n"))
+	line := int64(len("1 {\"body\":{},\"detail\":{}}\n"))
 	add := func() {
 		t.Helper()
-		if err := j.add(&Draft{}, []byte(`{"body":{}}`)); err != nil {
+		if err := j.add(encoded("{}")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -508,7 +511,7 @@ func TestAJournalAlternatesBetweenTwoFiles(t *testing.T) {
 func TestAWriteThatFailsHalfwayCostsItsOwnLineOnly(t *testing.T) {
 	t.Parallel()
 	j := NewJournal(t.TempDir(), "1-2")
-	if err := j.add(&Draft{}, []byte(`{"body":{"id":"a"}}`)); err != nil {
+	if err := j.add(encoded(`{"id":"a"}`)); err != nil {
 		t.Fatal(err)
 	}
 	// A disk that is full writes a part of the line.
@@ -522,17 +525,17 @@ func TestAWriteThatFailsHalfwayCostsItsOwnLineOnly(t *testing.T) {
 	}
 	closed.Close()
 	j.files[0] = closed
-	if err := j.add(&Draft{}, []byte(`{"body":{"id":"b"}}`)); err == nil {
+	if err := j.add(encoded(`{"id":"b"}`)); err == nil {
 		t.Fatal("a write to a closed file")
 	}
 	j.files[0] = file
 	for _, id := range []string{"c", "d"} {
-		if err := j.add(&Draft{}, []byte(`{"body":{"id":"`+id+`"}}`)); err != nil {
+		if err := j.add(encoded(`{"id":"` + id + `"}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	text, err := os.ReadFile(j.path(0))
-	if want := "1 {\"body\":{\"id\":\"a\"}}\n2 {\"id\":\n3 {\"body\":{\"id\":\"c\"}}\n4 {\"body\":{\"id\":\"d\"}}\n"; err != nil || string(text) != want {
+	if want := "1 {\"body\":{\"id\":\"a\"},\"detail\":{}}\n2 {\"id\":\n3 {\"body\":{\"id\":\"c\"},\"detail\":{}}\n4 {\"body\":{\"id\":\"d\"},\"detail\":{}}\n"; err != nil || string(text) != want {
 		t.Errorf("%q, %v", text, err)
 	}
 	j.files[1] = closed
@@ -547,7 +550,7 @@ func TestAWriteThatFailsHalfwayCostsItsOwnLineOnly(t *testing.T) {
 	if err := os.Mkdir(blocked.path(0), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := blocked.add(&Draft{}, []byte("{}")); err == nil {
+	if err := blocked.add(encoded("{}")); err == nil {
 		t.Error("a folder was written")
 	}
 }

@@ -113,11 +113,9 @@ func NewRecorder(store Store, opts RecorderOptions) *Recorder {
 // An error means that the receipt was not accepted.
 func (r *Recorder) Append(ctx context.Context, rec *Draft) error {
 	sync, journalled := r.opts.Sync != nil && r.opts.Sync(&rec.Receipt), r.opts.Journal != nil
-	var text []byte
 	if r.opts.Journal != nil {
 		rec.hashArguments() // the raw arguments may be secret
-		var err error
-		if text, err = rec.text(); err != nil {
+		if err := rec.encode(); err != nil {
 			return fmt.Errorf("record call %s: %w", rec.ID, err)
 		}
 	}
@@ -142,7 +140,7 @@ func (r *Recorder) Append(ctx context.Context, rec *Draft) error {
 	if r.opts.Journal != nil {
 		// In the order of the queue, so that committed entries are a prefix of the
 		// journal.
-		if err := r.opts.Journal.add(rec, text); err != nil {
+		if err := r.opts.Journal.add(rec); err != nil {
 			r.fails(err)
 			sync, journalled = true, false
 		}
