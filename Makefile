@@ -51,7 +51,7 @@ peers: ## install the servers and clients for the integration tests (npm, python
 	GOWORK=off $(GO) build -C test/github -o ../../bin/ github.com/github/github-mcp-server/cmd/github-mcp-server
 
 integration: build ## test against real MCP servers and clients (npm), git and curl
-	$(GO) test -tags integration -count=1 -timeout 30m ./test/integration
+	$(GO) test -tags integration -count=1 -timeout 30m -parallel 4 ./test/integration
 	$(GO) test -tags integration -count=1 -timeout 30m -run TestDeno ./test/guest
 
 s3: ## build MinIO and Versity Gateway and test the pack storage against them (500 CPU seconds the first time)
@@ -84,10 +84,9 @@ pyodide: build ## install Pyodide and Deno and run the engine suites on them (np
 definitions: build ## look for false alarms in the API documents of GitHub, Stripe and Kubernetes (npm, Go)
 	scripts/definitions.sh bin/toolroom
 
-conformance: build ## run the official MCP suite, every revision and extension (npm)
-	./scripts/conformance.sh
-	./scripts/conformance-client.sh
-	./scripts/conformance-relay.sh
+conformance: suite-conformance suite-conformance-client suite-conformance-relay ## run the official MCP suite, every revision and extension (npm)
+suite-%: build
+	./scripts/$*.sh
 
 demo: build ## start a room, add sources, find, call and chain their tools, write and release one
 	./scripts/demo.sh

@@ -19,7 +19,7 @@ stop() {
   started=()
 }
 trap 'stop; rm -rf "$work"' EXIT
-go build -ldflags "-s -w" -o "$work/toolroom" ./cmd/toolroom
+[ -x bin/toolroom ] || { echo "missing: bin/toolroom (run: make build)" >&2; exit 1; }
 go build -o "$work/upstream" github.com/modelcontextprotocol/go-sdk/conformance/everything-server
 
 port() { "$node" -e 'const s=require("net").createServer().listen(0,"127.0.0.1",()=>{console.log(s.address().port);s.close()})'; }
@@ -56,7 +56,7 @@ server: {listen: "127.0.0.1:$listen", mcp: {poll_after: 200ms}}
 sources:
   up: {names: plain, mcp: {url: "http://127.0.0.1:$upstream"}}
 YAML
-  "$work/toolroom" --home "$out/home" --config "$out/toolroom.yaml" serve >"$out/toolroom.log" 2>&1 & started+=($!)
+  bin/toolroom --home "$out/home" --config "$out/toolroom.yaml" serve >"$out/toolroom.log" 2>&1 & started+=($!)
   for _ in $(seq 200); do
     curl -s "http://127.0.0.1:$listen/api/v1/sources" 2>/dev/null | grep -q '"listed":true' && break
     sleep 0.1
