@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/panics"
 )
 
@@ -314,25 +313,15 @@ func reason(cause error) []Field {
 	if !errors.As(cause, &said) {
 		return []Field{String("reason", "the caller has cancelled the call")}
 	}
-	members, _ := jsonx.Members(said.Params) // it was received as JSON
-	var fields []Field
-	for _, m := range members {
-		if m.Name != "requestId" {
-			fields = append(fields, Field{m.Name, m.Value})
-		}
-	}
+	fields, _ := Fields(said.Params, "requestId") // it was received as JSON
 	return fields
 }
 
 // progress reports progress on the answer to a question of the server.
 func (c *Client) progress(params json.RawMessage) {
-	members, err := jsonx.Members(params)
+	fields, err := Fields(params)
 	if err != nil {
 		return
-	}
-	fields := make([]Field, len(members))
-	for i, m := range members {
-		fields[i] = Field(m)
 	}
 	c.spawn(func() {
 		ctx, cancel := context.WithTimeout(c.open, notifyTimeout)
@@ -485,11 +474,7 @@ func (c *Client) reply(ctx context.Context, m *message, origin int64) {
 	if ctx.Err() != nil {
 		return
 	}
-	var failed *Error
-	if err != nil && !errors.As(err, &failed) {
-		failed = &Error{Code: CodeInternal, Message: err.Error()}
-	}
-	body, err := encodeAnswer(m.ID, result, failed)
+	body, err := encodeAnswer(m.ID, result, asError(err))
 	if err != nil {
 		return
 	}

@@ -317,7 +317,7 @@ func (m *incoming) param(name string, value json.RawMessage) {
 		if len(m.other) > 0 {
 			m.other = append(m.other, ',')
 		}
-		m.other = append(append(appendString(m.other, name), ':'), value...)
+		m.other = append(append(jsonx.AppendString(m.other, name), ':'), value...)
 	}
 }
 
@@ -426,15 +426,4 @@ func notification(method string, params json.RawMessage) []byte {
 		fields = append(fields, Field{"params", params})
 	}
 	return object(fields)
-}
-
-// appendString appends a JSON string.
-func appendString(dst []byte, text string) []byte {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
-			quoted, _ := jsonx.Marshal(text) // a string always has JSON
-			return append(dst, quoted...)
-		}
-	}
-	return append(append(append(dst, '"'), text...), '"')
 }

@@ -3,11 +3,10 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
@@ -53,6 +52,18 @@ func (e *Error) More() bool {
 	return slices.ContainsFunc(members, func(m jsonx.Member) bool { return m.Name != "code" && m.Name != "message" && m.Name != "data" })
 }
 
+// asError returns an error as the protocol has it, and nil for nil.
+func asError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	failed := (*Error)(nil)
+	if !errors.As(err, &failed) {
+		failed = &Error{Code: CodeInternal, Message: err.Error()}
+	}
+	return failed
+}
+
 // Missing returns the client capabilities that the server requires, or nil if the
 // error has another cause.
 func (e *Error) Missing() json.RawMessage {
@@ -73,7 +84,7 @@ type Field struct {
 
 // String returns a field with a string value.
 func String(name, value string) Field {
-	return Field{name, appendString(nil, value)}
+	return Field{name, jsonx.AppendString(nil, value)}
 }
 
 // message is one JSON-RPC message in either direction.
@@ -168,7 +179,8 @@ func writeObject(b *bytes.Buffer, fields []Field) error {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		writeName(b, f.Name)
+		b.Write(jsonx.AppendString(b.AvailableBuffer(), f.Name))
+		b.WriteByte(':')
 		if bytes.IndexByte(f.Value, '\n') < 0 && bytes.IndexByte(f.Value, '\r') < 0 {
 			b.Write(f.Value)
 			continue
@@ -179,19 +191,6 @@ func writeObject(b *bytes.Buffer, fields []Field) error {
 	}
 	b.WriteByte('}')
 	return nil
-}
-
-// writeName writes the name of a member, which a client may have chosen.
-func writeName(b *bytes.Buffer, name string) {
-	if strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == '"' || c == '\\' || c == utf8.RuneError }) {
-		quoted, _ := jsonx.Marshal(name) // a string always has JSON
-		b.Write(quoted)
-		b.WriteByte(':')
-		return
-	}
-	b.WriteByte('"')
-	b.WriteString(name)
-	b.WriteString(`":`)
 }
 
 // decode decodes a message, or a batch of messages, which revision 2025-03-26

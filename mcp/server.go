@@ -213,16 +213,18 @@ func (s *Server) serve(ctx context.Context, m *incoming, reply replier) {
 		reply.answer(r.ID, result, nil)
 		return
 	}
-	failed := (*Error)(nil)
-	if !errors.As(err, &failed) {
-		failed = &Error{Code: CodeInternal, Message: err.Error()}
-	}
-	text, err := encodeAnswer(r.ID, nil, failed)
+	s.fail(r.ID, reply, err)
+}
+
+// fail answers a request with an error.
+func (s *Server) fail(id json.RawMessage, reply replier, err error) {
+	failed := asError(err)
+	text, err := encodeAnswer(id, nil, failed)
 	if err != nil {
 		s.o.Log.Error("cannot write an error", "error", err)
-		text = refusalOf(r.ID, CodeInternal, failed.Message)
+		text = refusalOf(id, CodeInternal, failed.Message)
 	}
-	reply.answer(r.ID, text, failed)
+	reply.answer(id, text, failed)
 }
 
 // prepare calls ServerOptions.Prepare unless that has been done. It may take time, so it
@@ -299,7 +301,7 @@ func (s *Server) handle(ctx context.Context, m *incoming) (json.RawMessage, erro
 	case modern && removed[r.Method], !modern && (r.Method == "server/discover" || r.Method == "subscriptions/listen"):
 		return nil, MethodNotFound(r.Method)
 	case modern && r.Method == "server/discover":
-		return s.discovered(r), nil
+		return s.discovered(), nil
 	case modern && r.Method == "subscriptions/listen":
 		return s.listen(ctx, r)
 	case r.Method == "ping":
@@ -343,7 +345,7 @@ func (s *Server) complete(result json.RawMessage) (json.RawMessage, error) {
 	return o.JSON(), nil
 }
 
-func (s *Server) discovered(*ServerRequest) json.RawMessage {
+func (s *Server) discovered() json.RawMessage {
 	supported, _ := json.Marshal(versions) // strings have JSON
 	fields := []Field{
 		String("resultType", "complete"),

@@ -10,11 +10,9 @@ import (
 // exchange is the response to a POST: one piece of JSON, or a stream once something
 // else is sent or the answer takes long.
 type exchange struct {
-	s       *Server
 	w       http.ResponseWriter
 	session *ServerSession // nil from 2026-07-28 on
 	modern  bool
-	batch   bool
 	streams bool // the answer is an event; its error still has an HTTP status
 
 	mu       sync.Mutex

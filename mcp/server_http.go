@@ -47,7 +47,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p := &post{s: s, w: w, r: r, messages: messages, failures: failures, batch: batch}
 	p.modern = p.speaksModern()
-	if p.refuse() {
+	if !p.check() {
 		return
 	}
 	if p.modern {
@@ -108,14 +108,13 @@ func (p *post) speaksModern() bool {
 	return p.r.Header.Get(sessionHeader) == "" && !p.batch && p.messages[0].version != ""
 }
 
-// refuse checks what is the same for all revisions, and reports whether it has
-// answered.
-func (p *post) refuse() bool {
+// check checks what is the same for all revisions, and reports false if it has answered.
+func (p *post) check() bool {
 	version := p.r.Header.Get(versionKey)
 	if p.modern {
 		if err := p.checkHeaders(); err != nil {
 			p.mismatch(err.Error())
-			return true
+			return false
 		}
 	}
 	var requests []*ServerRequest
@@ -131,30 +130,31 @@ func (p *post) refuse() bool {
 	if p.modern {
 		if err := p.checkParams(); err != nil {
 			p.mismatch("header mismatch: " + err.Error())
-			return true
+			return false
 		}
 	}
 	if p.s.o.Intercept != nil && p.s.o.Intercept(p.w, p.r, requests) {
-		return true
+		return false
 	}
 	json, stream := accepts(p.r.Header["Accept"])
 	switch {
 	case !isJSON(p.r.Header):
 		http.Error(p.w, "Content-Type must be 'application/json'", http.StatusUnsupportedMediaType)
 	case !json || !stream:
-		p.refuseWith(http.StatusBadRequest, CodeInvalidRequest, "Accept must contain both 'application/json' and 'text/event-stream'")
+		p.refuse("Accept must contain both 'application/json' and 'text/event-stream'")
 	case version != "" && !p.modern && !slices.Contains(legacyVersions, version):
-		p.refuseWith(http.StatusBadRequest, CodeInvalidRequest, fmt.Sprintf("Bad Request: Unsupported protocol version (supported versions: %s)", strings.Join(versions, ",")))
+		p.refuse(fmt.Sprintf("Bad Request: Unsupported protocol version (supported versions: %s)", strings.Join(versions, ",")))
 	case p.r.Header.Get(eventHeader) != "":
-		p.refuseWith(http.StatusBadRequest, CodeInvalidRequest, "can't send Last-Event-ID for POST request")
+		p.refuse("can't send Last-Event-ID for POST request")
 	default:
-		return false
+		return true
 	}
-	return true
+	return false
 }
 
-func (p *post) refuseWith(status int, code int64, message string) {
-	refuse(p.w, status, refusalOf(p.id(), code, message))
+// refuse answers a request that is invalid.
+func (p *post) refuse(message string) {
+	refuse(p.w, http.StatusBadRequest, refusalOf(p.id(), CodeInvalidRequest, message))
 }
 
 // mismatch answers a request whose headers do not fit its body.
@@ -205,23 +205,25 @@ func accepts(values []string) (json, stream bool) {
 // serveModern serves a message of 2026-07-28, which needs no session.
 func (p *post) serveModern() {
 	if p.batch {
-		p.refuseWith(http.StatusBadRequest, CodeInvalidRequest, "this revision has no batches: send one message in a request")
+		p.refuse("this revision has no batches: send one message in a request")
 		return
 	}
 	m := p.messages[0]
 	if m.ID == nil || m.Method == "" {
-		m.Version = modernVersion
-		p.s.serve(p.r.Context(), m, nil)
+		if m.Method != "" { // an answer is to nothing that this revision asks
+			m.Version = modernVersion
+			p.s.serve(p.r.Context(), m, nil)
+		}
 		p.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	x := &exchange{s: p.s, w: p.w, modern: true, open: 1, streams: p.s.o.Streams(m.Method, modernVersion)}
+	x := &exchange{w: p.w, modern: true, open: 1, streams: p.s.o.Streams(m.Method, modernVersion)}
 	err := m.identify(nil)
 	if m.version == "" {
 		err = &Error{Code: CodeInvalidParams, Message: fmt.Sprintf("missing or invalid _meta field %q", metaVersion)}
 	}
 	if err != nil {
-		p.s.serveFailure(m, x, err)
+		p.s.fail(m.ID, x, err)
 		return
 	}
 	ctx, cancel := context.WithCancel(p.r.Context())
@@ -231,16 +233,6 @@ func (p *post) serveModern() {
 	p.s.serve(ctx, m, x)
 }
 
-// serveFailure answers a request that is not served.
-func (s *Server) serveFailure(m *incoming, reply replier, err error) {
-	failed := (*Error)(nil)
-	if !errors.As(err, &failed) {
-		failed = &Error{Code: CodeInternal, Message: err.Error()}
-	}
-	text, _ := encodeAnswer(m.ID, nil, failed) // the error is ours
-	reply.answer(m.ID, text, failed)
-}
-
 // serveLegacy serves messages in a session, or begins one.
 func (p *post) serveLegacy() {
 	session, ok := p.session()
@@ -248,14 +240,14 @@ func (p *post) serveLegacy() {
 		return
 	}
 	if p.batch && (len(p.messages) == 0 || p.version(session) > batchVersion) {
-		p.refuseWith(http.StatusBadRequest, CodeInvalidRequest, "this revision has no batches: send one message in a request")
+		p.refuse("this revision has no batches: send one message in a request")
 		return
 	}
 	requests := 0
 	for i, m := range p.messages {
 		switch {
 		case p.failures[i] != nil:
-			p.refuseWith(http.StatusBadRequest, CodeInvalidRequest, p.failures[i].Error())
+			p.refuse(p.failures[i].Error())
 			return
 		case m.version != "" && m.ID != nil && m.version >= modernVersion:
 			failed := unsupported(legacyVersions, m.version, fmt.Sprintf("protocol version %q needs the header %s, and no session", m.version, versionHeader))
@@ -314,7 +306,7 @@ func (p *post) session() (*ServerSession, bool) {
 	case m == nil || m.Method == "" || m.ID == nil || m.Method == "ping":
 		return nil, true
 	case m.Method != "initialize" || p.batch:
-		p.refuseWith(http.StatusBadRequest, CodeInvalidRequest, "there is no session: send initialize first, and repeat its "+sessionHeader+" header")
+		p.refuse("there is no session: send initialize first, and repeat its " + sessionHeader + " header")
 		return nil, false
 	}
 	session := newServerSession(p.r.Context(), p.s)
@@ -370,7 +362,7 @@ func (s *Server) register(session *ServerSession) bool {
 // answerIn serves the messages of a POST in a session. The requests go on if the
 // client's connection breaks.
 func (p *post) answerIn(session *ServerSession, requests int) {
-	x := &exchange{s: p.s, w: p.w, session: session, batch: p.batch, open: requests}
+	x := &exchange{w: p.w, session: session, open: requests}
 	base := context.WithoutCancel(p.r.Context())
 	first := p.messages[0]
 	if session != nil && first.Method == "initialize" {
@@ -422,7 +414,7 @@ func (p *post) serveIn(ctx context.Context, m *incoming, session *ServerSession,
 	}
 	switch {
 	case err != nil:
-		p.s.serveFailure(m, x, err)
+		p.s.fail(m.ID, x, err)
 	case session != nil:
 		p.s.serve(ctx, m, sessionReply{x, session})
 	default:

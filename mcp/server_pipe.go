@@ -149,7 +149,7 @@ func (p *pipe) takeOne(ctx context.Context, m *incoming, b *batch) {
 	}
 	if err != nil {
 		cancel(nil)
-		p.s.serveFailure(m, reply, err)
+		p.s.fail(m.ID, reply, err)
 		return
 	}
 	serve := func() {

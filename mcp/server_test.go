@@ -382,6 +382,16 @@ func TestARequestThatCannotBeServedIsRefused(t *testing.T) {
 	d.begin(t, "2025-06-18")
 }
 
+// Revision 2026-07-28 has no requests to clients, so there is nothing to answer.
+func TestAnAnswerOfAModernClientIsTakenIn(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	resp, text := d.post(t, "", `{"jsonrpc":"2.0","id":1,"result":{}}`, "MCP-Protocol-Version", "2026-07-28")
+	if resp.StatusCode != http.StatusAccepted || text != "" {
+		t.Errorf("%s %s", resp.Status, text)
+	}
+}
+
 func TestASessionIsGoodForItsOwnerAlone(t *testing.T) {
 	t.Parallel()
 	type key struct{}

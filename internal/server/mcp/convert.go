@@ -128,8 +128,8 @@ func note(r *toolroom.Result) ([]byte, error) {
 		}
 		text = appendMember(text, "artifacts", list)
 	}
-	text = append(appendMember(text, "call", nil), appendText(nil, r.Call)...)
-	text = append(appendMember(text, "effects", nil), appendText(nil, string(r.Effects))...)
+	text = jsonx.AppendString(appendMember(text, "call", nil), r.Call)
+	text = jsonx.AppendString(appendMember(text, "effects", nil), string(r.Effects))
 	for _, part := range []struct {
 		name  string
 		there bool
@@ -144,7 +144,7 @@ func note(r *toolroom.Result) ([]byte, error) {
 		}
 		text = appendMember(text, part.name, value)
 	}
-	text = append(appendMember(text, "status", nil), appendText(nil, string(r.Status))...)
+	text = jsonx.AppendString(appendMember(text, "status", nil), string(r.Status))
 	return append(text, '}'), nil
 }
 

@@ -137,22 +137,8 @@ func appendMember(dst []byte, name string, value []byte) []byte {
 	if dst[len(dst)-1] != '{' {
 		dst = append(dst, ',')
 	}
-	dst = appendText(dst, name)
-	dst = append(dst, ':')
+	dst = append(jsonx.AppendString(dst, name), ':')
 	return append(dst, value...)
-}
-
-// appendText writes a string.
-func appendText(dst []byte, text string) []byte {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
-			quoted, _ := jsonx.Marshal(text) // a string always has JSON
-			return append(dst, quoted...)
-		}
-	}
-	dst = append(dst, '"')
-	dst = append(dst, text...)
-	return append(dst, '"')
 }
 
 // MarshalJSON writes the members.
