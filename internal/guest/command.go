@@ -62,7 +62,7 @@ func (r *run) notStarted(program string, err error) error {
 // ended reports how a command has ended.
 func (r *run) ended(ctx context.Context, program string, state *os.ProcessState) error {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return r.fail(crash(ctx, program, state), 128+int(status.Signal()))
+		return r.fail(r.crash(ctx, program, state), 128+int(status.Signal()))
 	}
 	usage := bridge.Map{{Key: "cpu", Value: (state.UserTime() + state.SystemTime()).Milliseconds()}}
 	if used, ok := state.SysUsage().(*syscall.Rusage); ok {

@@ -191,7 +191,7 @@ func (r *run) interpret(ctx context.Context, i *interpreting) (err error) {
 	if waited && sent == 0 && ctx.Err() == nil && unread(err, wrote) {
 		return r.interpret(ctx, nil)
 	}
-	return r.fail(crash(ctx, i.path, state), state.ExitCode())
+	return r.fail(r.crash(ctx, i.path, state), state.ExitCode())
 }
 
 // unread reports whether a child whose stream ended with an error had not read all that was
@@ -219,15 +219,18 @@ func (r *run) relay(child *bridge.Wire) (sent int, err error) {
 }
 
 // crash describes the end of an interpreter that sent no outcome.
-func crash(ctx context.Context, path string, state *os.ProcessState) *bridge.Failure {
+func (r *run) crash(ctx context.Context, path string, state *os.ProcessState) *bridge.Failure {
 	f := &bridge.Failure{Kind: bridge.FailProgram, Message: fmt.Sprintf("%s ended while the program was running: %s", filepath.Base(path), state)}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		switch status.Signal() {
-		case syscall.SIGKILL:
+		limit := time.Duration(r.program.Limits.CPU) * time.Millisecond
+		outOfCPU := limit > 0 && state.UserTime()+state.SystemTime() >= limit
+		switch signal := status.Signal(); {
+		// A program that ignores SIGXCPU, as Go programs do, gets SIGKILL after it.
+		case signal == syscall.SIGXCPU, signal == syscall.SIGKILL && outOfCPU:
+			f.Kind, f.Limit, f.Message = bridge.FailLimit, "cpu", "the program exceeded its limit of CPU time"
+		case signal == syscall.SIGKILL:
 			f.Kind, f.Limit = bridge.FailLimit, "memory"
 			f.Message = "the program was killed, probably because it exceeded its memory limit"
-		case syscall.SIGXCPU:
-			f.Kind, f.Limit, f.Message = bridge.FailLimit, "cpu", "the program exceeded its limit of CPU time"
 		}
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, errBroken) {

@@ -135,7 +135,7 @@ func TestProcessorTimeOfTheWholeTreeIsLimited(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	o = do(t, nobodyServer, task{Guest: []string{"spin", "0"}, Limits: Limits{CPUTime: time.Second}, BestEffort: true})
-	if o.Exit.Signal == 0 {
+	if o.Exit.Exceeded != "cpu_time" {
 		t.Errorf("as nobody: %+v", o)
 	}
 }

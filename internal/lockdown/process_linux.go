@@ -199,7 +199,9 @@ func (p *Process) finish(last message) {
 	if p.exceeded != "" {
 		p.exit.Exceeded = p.exceeded
 	}
-	if p.exit.Signal == int(unix.SIGXCPU) {
+	// A program that ignores SIGXCPU, as Go programs do, gets SIGKILL at the hard limit.
+	killed := p.exit.Signal == int(unix.SIGKILL) && p.limits.CPUTime > 0 && p.usage.CPU >= p.limits.CPUTime
+	if p.exit.Signal == int(unix.SIGXCPU) || killed && p.exit.Exceeded == "" {
 		p.exit.Exceeded = "cpu_time"
 	}
 }

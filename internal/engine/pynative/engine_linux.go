@@ -174,7 +174,7 @@ func (e *Engine) runIn(ctx context.Context, c *child, j engine.Job, h bridge.Han
 		return result, err
 	}
 	if err != nil {
-		return result, explain(ctx, c, err)
+		return result, explain(ctx, c, j.Program.Limits, err)
 	}
 	result.Outcome = *out
 	result.CPU, result.PeakMemory = time.Duration(out.CPU)*time.Millisecond, out.Memory
@@ -203,7 +203,7 @@ func unsupported(j engine.Job) *bridge.Failure {
 const deathTimeout = time.Second
 
 // explain returns an error that says why a run ended early.
-func explain(ctx context.Context, c *child, err error) error {
+func explain(ctx context.Context, c *child, limits bridge.Limits, err error) error {
 	var known *toolroom.Error
 	if errors.As(err, &known) {
 		return known
@@ -213,7 +213,9 @@ func explain(ctx context.Context, c *child, err error) error {
 	}
 	c.kill()
 	end, ok := c.wait(deathTimeout)
-	if ok && end.Signal == int(syscall.SIGXCPU) {
+	// A program that ignores SIGXCPU gets SIGKILL at the hard limit.
+	killed := end.Signal == int(syscall.SIGKILL) && limits.CPU > 0 && end.CPU >= limits.CPU
+	if ok && (killed || end.Signal == int(syscall.SIGXCPU)) {
 		e := toolroom.Errorf(toolroom.CodeResourceLimit, "the program exceeded the limit of CPU time")
 		e.Limit = "cpu"
 		return e

@@ -44,6 +44,7 @@ func python(source string) map[string]string { return map[string]string{"python"
 // bad are programs that this engine must end besides those of the suite.
 var bad = []enginetest.BadProgram{
 	{Key: "a loop over its CPU time", Source: python("while True: pass"), Limits: bridge.Limits{CPU: 500}, Ends: "resource_limit"},
+	{Key: "a loop that ignores the signal for its CPU time", Source: python("import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"), Limits: bridge.Limits{CPU: 500}, Ends: "resource_limit"},
 	{Key: "deep recursion with its guard removed", Source: python("import sys\nsys.setrecursionlimit(10**9)\ndef f(*a): f(*a)\nclass A:\n    def __repr__(self): return repr(self)\nrepr(A())"), Limits: bridge.Limits{Memory: 256 << 20}, Ends: "execution_failed"},
 	{Key: "shared memory as a bomb", Source: python("import mmap\nx = []\nwhile True: x.append(mmap.mmap(-1, 1 << 24))"), Ends: "program"},
 	{Key: "a thread bomb", Source: python("import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()"), Limits: bridge.Limits{Memory: 256 << 20}, Ends: "program"},
