@@ -42,28 +42,34 @@ type Handler interface {
 
 // NoTools is the handler of a program that needs no tools, which a guest may ask for all the
 // same.
-type NoTools struct{}
-
-func (NoTools) Call(context.Context, string, Map) (Value, error) { return nil, errNoTools() }
-
-func (NoTools) Chain(context.Context, []Value) (Value, error) { return nil, errNoTools() }
-
-func (NoTools) Search(context.Context, string, int) (Value, error) { return nil, errNoTools() }
-
-func (NoTools) Describe(context.Context, string, string) (Value, error) { return nil, errNoTools() }
-
-func (NoTools) Put(context.Context, string, string, []byte) (Handle, error) {
-	return Handle{}, errNoTools()
+type NoTools struct {
+	// Err, if not nil, is the error of what the program asks for.
+	Err error
 }
 
-func (NoTools) Get(context.Context, string, int64, int64) ([]byte, Handle, error) {
-	return nil, Handle{}, errNoTools()
+func (n NoTools) Call(context.Context, string, Map) (Value, error) { return nil, n.err() }
+
+func (n NoTools) Chain(context.Context, []Value) (Value, error) { return nil, n.err() }
+
+func (n NoTools) Search(context.Context, string, int) (Value, error) { return nil, n.err() }
+
+func (n NoTools) Describe(context.Context, string, string) (Value, error) { return nil, n.err() }
+
+func (n NoTools) Put(context.Context, string, string, []byte) (Handle, error) {
+	return Handle{}, n.err()
+}
+
+func (n NoTools) Get(context.Context, string, int64, int64) ([]byte, Handle, error) {
+	return nil, Handle{}, n.err()
 }
 func (NoTools) Print(string, string)              {}
 func (NoTools) Progress(float64, float64, string) {}
 func (NoTools) Log(string, string, Map)           {}
 
-func errNoTools() error {
+func (n NoTools) err() error {
+	if n.Err != nil {
+		return n.Err
+	}
 	return toolroom.Errorf(toolroom.CodeUnsupported, "this run has no tools")
 }
 

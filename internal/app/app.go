@@ -190,22 +190,15 @@ func OpenState(ctx context.Context, o Options) (_ *App, err error) {
 // Open opens a room. It starts no source: each starts at its first use or with
 // [App.Start]. Several processes may open the same home.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
-	r := newApp(o)
+	r, err := OpenState(ctx, o)
+	if err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			r.Close()
 		}
 	}()
-	if r.config, err = readConfig(o.ConfigFile, o.Verify); err != nil {
-		return nil, err
-	}
-	r.started = r.config
-	if err := r.openHome(); err != nil {
-		return nil, err
-	}
-	if err := r.openParts(ctx); err != nil {
-		return nil, err
-	}
 	if err := r.registerBuiltins(); err != nil {
 		return nil, err
 	}

@@ -33,14 +33,3 @@ func (a *App) Backup(ctx context.Context, file string, force bool) (backup.Manif
 		Home: a.home, Store: store, Snapshot: a.store.Snapshot, Config: a.o.ConfigFile, Files: files, Version: a.o.Version,
 	}, force)
 }
-
-// Quarantined returns the number of quarantined tools of each source that has any.
-func (a *App) Quarantined() map[string]int {
-	counts := map[string]int{}
-	for _, h := range a.allManagers() {
-		if n := a.definitions.count(h.name); n > 0 {
-			counts[h.name] = n
-		}
-	}
-	return counts
-}

@@ -20,7 +20,6 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/source/cli"
@@ -45,7 +44,7 @@ func (a *App) build(name string, s config.Source, c *config.Config) (source.Sour
 		return nil, err
 	}
 	made := &selected{
-		Source: src, include: s.Tools.Include, exclude: s.Tools.Exclude, timeout: s.Timeout, plain: s.Names == "plain",
+		predicting: predicting{Source: src}, include: s.Tools.Include, exclude: s.Tools.Exclude, timeout: s.Timeout, plain: s.Names == "plain",
 		task: toolroom.TaskSupport(s.Tasks), output: toolroom.OutputCheck(s.Output), effects: s.Effects,
 	}
 	if s.MCP != nil {
@@ -96,7 +95,7 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 			return made, nil
 		}
 		return &sandboxedServer{
-			sandboxedSource: &sandboxedSource{Source: made, starter: sandboxed, dir: sandboxed.place(o.Dir)}, Library: made,
+			sandboxedSource: &sandboxedSource{predicting{made, sandboxed.place(o.Dir)}, sandboxed}, Library: made, plain: made,
 			enforced: func(ctx context.Context, rules []toolroom.Effect) (enforced, error) {
 				return sandboxed.enforced(ctx, proc.Spec{Command: o.Command, Dir: o.Dir}, rules)
 			},
@@ -134,7 +133,7 @@ func (a *App) buildKind(name string, s config.Source, c *config.Config) (source.
 		if sandboxed == nil {
 			return made, nil
 		}
-		return &sandboxedSource{Source: made, starter: sandboxed, dir: place}, nil
+		return &sandboxedSource{predicting{made, place}, sandboxed}, nil
 	case s.GraphQL != nil:
 		return graphql.New(name, graphql.Config{
 			URL:           s.GraphQL.URL,
@@ -238,6 +237,20 @@ func (a *App) serverFolder(cwd string) string {
 	return a.folder(cwd)
 }
 
+// placeOf returns the working folder of a program as an absolute path.
+func (a *App) placeOf(cwd string) string {
+	dir, err := filepath.Abs(a.folder(cwd))
+	if err != nil {
+		return ""
+	}
+	return dir
+}
+
+func (a *App) userHome() string {
+	home, _ := a.lookupEnv("HOME")
+	return home
+}
+
 func (a *App) specPath(spec string) string {
 	if _, err := os.Stat(a.folder(spec)); err == nil {
 		return a.folder(spec)
@@ -301,48 +314,6 @@ func schemaTree(schema config.JSON) map[string]any {
 	}
 	object, _ := tree.(map[string]any)
 	return object
-}
-
-// selected is a source with only the tools that the config selects, and with a limit on
-// their run time.
-type selected struct {
-	source.Source
-	include, exclude []string
-	timeout          time.Duration
-	plain            bool
-	task             toolroom.TaskSupport
-	output           toolroom.OutputCheck
-	effects          config.Effects
-	dir              string // base folder of the tools' relative paths
-}
-
-// Unwrap returns the wrapped source.
-func (s *selected) Unwrap() source.Source { return s.Source }
-
-// Tools lists the selected tools.
-func (s *selected) Tools(ctx context.Context) ([]toolroom.Tool, error) {
-	tools, err := s.Source.Tools(ctx)
-	if err != nil {
-		return nil, err
-	}
-	tools = slices.DeleteFunc(tools, func(t toolroom.Tool) bool {
-		return len(s.include) > 0 && !policy.MatchAny(s.include, t.ID.Name) || policy.MatchAny(s.exclude, t.ID.Name)
-	})
-	declared(tools, s.effects)
-	for i := range tools {
-		if s.timeout > 0 && tools[i].Timeout == 0 {
-			tools[i].Timeout = s.timeout
-		}
-		tools[i].Plain = tools[i].Plain || s.plain
-		tools[i].Task = cmp.Or(s.task, tools[i].Task)
-		tools[i].OutputCheck = cmp.Or(s.output, tools[i].OutputCheck)
-	}
-	return tools, nil
-}
-
-// Call calls the source with a context in which secret references have the caller's values.
-func (s *selected) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
-	return s.Source.Call(secretref.WithCaller(ctx, req.Identity.Key()), req)
 }
 
 // sourceDigest returns a hash of a source's configuration.

@@ -241,13 +241,10 @@ func (a *App) browserPack(c *config.Config, servers func(toolroom.Identity) egre
 
 // expanded returns a function that resolves the references in a text again at each call.
 func (a *App) expanded(text string) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		values, err := a.resolver.ExpandAll(shared(ctx), map[string]string{"value": text})
-		return values["value"], err
-	}
+	return func(ctx context.Context) (string, error) { return a.expand(ctx, text) }
 }
 
-// stateOf returns the folder of a pack's state; empty if the room keeps none.
+// stateOf returns the folder of a pack's state.
 func (a *App) stateOf(pack string) string { return filepath.Join(a.home, "builtin", pack) }
 
 // folders opens the folders that tools may use.

@@ -31,21 +31,24 @@ func (a *App) caseOf(ctx context.Context, call string) (*release.Case, []string,
 		return nil, nil, err
 	}
 	var unrecorded []string
+	c.Fakes, unrecorded = fakesOf(calls)
+	return c, unrecorded, nil
+}
+
+// fakesOf returns the fakes of a program's calls, which come newest first, in the order in
+// which they were made. There are none if some would be missing: those of calls whose receipts
+// do not have all that a fake needs, which are unrecorded, or of calls beyond maxSeen.
+func fakesOf(calls []*toolroom.Receipt) (fakes []release.Fake, unrecorded []string) {
 	for _, one := range slices.Backward(calls) {
-		c.Fakes = append(c.Fakes, release.Fake{Tool: one.Tool, Arguments: one.Arguments, Value: one.Value, Error: one.Error})
-		if !recordedWhole(one) {
+		fakes = append(fakes, release.Fake{Tool: one.Tool, Arguments: one.Arguments, Value: one.Value, Error: one.Error})
+		if one.Redacted || one.Error == nil && len(one.Value) == 0 || len(one.Arguments) > 0 && one.Arguments[0] != '{' {
 			unrecorded = append(unrecorded, one.ID)
 		}
 	}
 	if len(unrecorded) > 0 || len(calls) == maxSeen {
-		c.Fakes = nil // some would be missing
+		fakes = nil
 	}
-	return c, unrecorded, nil
-}
-
-// recordedWhole reports whether a receipt has all that a fake needs.
-func recordedWhole(r *toolroom.Receipt) bool {
-	return !r.Redacted && (r.Error != nil || len(r.Value) > 0) && (len(r.Arguments) == 0 || r.Arguments[0] == '{')
+	return fakes, unrecorded
 }
 
 // expectAsRecorded makes a case expect what a call returned: its value, if the receipt has

@@ -20,7 +20,6 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/pyodide"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
 	"github.com/toolroom/toolroom/internal/guest"
-	"github.com/toolroom/toolroom/internal/lockdown"
 	hostdriver "github.com/toolroom/toolroom/internal/sandbox/host"
 	"github.com/toolroom/toolroom/internal/sandbox/process"
 	"github.com/toolroom/toolroom/internal/session"
@@ -81,8 +80,8 @@ func (a *App) openCode(ctx context.Context) error {
 	if a.o.Helper != "" && a.o.Guest.Path == "" {
 		a.o.Guest = Guest{Path: a.o.Helper, Args: []string{guest.MainArg}}
 	}
+	init := a.sandboxInit()
 	if g := a.o.Guest; g.Path != "" {
-		init := slices.Concat([]string{g.Path}, g.Args, []string{lockdown.InitArg})
 		if a.o.Helper != "" {
 			a.engines = append(a.engines, js.New(js.Options{
 				Command: slices.Concat([]string{g.Path}, g.Args, []string{quickjs.WorkerArg}), Init: init, CacheDir: filepath.Join(a.home, "cache", "wasm"),
@@ -102,7 +101,7 @@ func (a *App) openCode(ctx context.Context) error {
 	a.addDrivers(a.openRunner()...)
 	a.addDrivers(a.distantDrivers(a.config.Code.Runtimes)...)
 	if a.o.Guest.Path != "" {
-		a.engines = append(a.engines, a.openPyodide()) // last, because it is slow to start and to probe
+		a.engines = append(a.engines, a.openPyodide(init)) // last, because it is slow to start and to probe
 	}
 	a.addDrivers(&hostdriver.Driver{Owner: a.owner, Environ: a.o.Environ})
 	a.openWorkflows()
@@ -139,22 +138,26 @@ func sessionLimits(c config.CodeSessions) session.Limits {
 
 // findMonty finds the worker of the engine py-lite, which is not part of this binary.
 func (a *App) findMonty() (string, error) {
-	searchPath, _ := a.lookupEnv("PATH")
-	return install.Monty().Find(a.home, searchPath)
+	return a.findInstalled(install.Monty().Find)
 }
 
-// openPyodide creates the engine pyodide, whose parts are installed or on PATH.
-func (a *App) openPyodide() engine.Engine {
+// findInstalled calls find for what is installed in the home, or on PATH.
+func (a *App) findInstalled(find func(home, searchPath string) (string, error)) (string, error) {
+	searchPath, _ := a.lookupEnv("PATH")
+	return find(a.home, searchPath)
+}
+
+// openPyodide creates the engine pyodide, whose parts are installed or on PATH. Its sandboxes
+// start with init.
+func (a *App) openPyodide(init []string) engine.Engine {
 	find := func() (pyodide.Installed, error) {
-		searchPath, _ := a.lookupEnv("PATH")
-		deno, err := install.Deno().Find(a.home, searchPath)
+		deno, err := a.findInstalled(install.Deno().Find)
 		if err != nil {
 			return pyodide.Installed{}, err
 		}
-		folder, err := install.Pyodide().Find(a.home, searchPath)
+		folder, err := a.findInstalled(install.Pyodide().Find)
 		return pyodide.Installed{Deno: deno, Pyodide: folder, Files: install.Pyodide().Members()}, err
 	}
-	init := slices.Concat([]string{a.o.Guest.Path}, a.o.Guest.Args, []string{lockdown.InitArg})
 	return pyodide.New(pyodide.Options{Find: find, Init: init, CacheDir: filepath.Join(a.home, "cache", "pyodide")})
 }
 

@@ -484,13 +484,6 @@ func namedByUs(t toolroom.Tool) bool {
 	return t.ID.Name == catalog.ReadTool || t.ID.Name == catalog.GetTool
 }
 
-// gate returns admit for one source.
-func (a *App) gate(source string, by trust) func(context.Context, []toolroom.Tool) ([]toolroom.Tool, error) {
-	return func(ctx context.Context, tools []toolroom.Tool) ([]toolroom.Tool, error) {
-		return a.admit(ctx, source, by, tools)
-	}
-}
-
 // samePrompts reports whether the prompts in both definitions are equal. It ignores prompts
 // that are only in one.
 func samePrompts(before, now json.RawMessage) bool {
@@ -608,6 +601,17 @@ type WaitingTool struct {
 	release.Offered
 	Changes []release.Change `json:"changes"`
 	Breaks  []string         `json:"breaks,omitempty"`
+}
+
+// Quarantined returns the number of quarantined tools of each source that has any.
+func (a *App) Quarantined() map[string]int {
+	counts := map[string]int{}
+	for _, h := range a.allManagers() {
+		if n := a.definitions.count(h.name); n > 0 {
+			counts[h.name] = n
+		}
+	}
+	return counts
 }
 
 // WaitingOf lists a source and returns its quarantined tools. The error is not_found if the source

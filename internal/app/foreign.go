@@ -50,7 +50,7 @@ func (a *App) openRunner() []sandbox.Driver {
 	var drivers []sandbox.Driver
 	if name := cmp.Or(c.Runner, a.o.Runner); name != "" {
 		a.runnerProgram = program.New(program.Options{
-			Name: RunnerName, Find: a.finder(name), Environ: a.o.Environ, Folder: filepath.Join(a.home, "runner"), Build: a.o.Version, Log: a.log,
+			Name: RunnerName, Find: func() (string, error) { return a.findRunner(name) }, Environ: a.o.Environ, Folder: filepath.Join(a.home, "runner"), Build: a.o.Version, Log: a.log,
 		})
 		a.programs = append(a.programs, a.runnerProgram)
 		drivers = a.runnerDrivers(c)
@@ -58,7 +58,7 @@ func (a *App) openRunner() []sandbox.Driver {
 	for _, name := range slices.Sorted(maps.Keys(c.Programs)) {
 		one := c.Programs[name]
 		p := program.New(program.Options{
-			Name: name, Find: a.commandFinder(one.Command), Args: one.Args, Environ: proc.Environ(a.ownEnviron(), one.Env), Folder: filepath.Join(a.home, "runner"), Log: a.log,
+			Name: name, Find: func() (string, error) { return a.findCommand(one.Command) }, Args: one.Args, Environ: proc.Environ(a.o.Environ, one.Env), Folder: filepath.Join(a.home, "runner"), Log: a.log,
 		})
 		a.programs = append(a.programs, p)
 		drivers = append(drivers, p.Driver(name, func(context.Context) (any, error) { return one.Settings, nil }))
@@ -112,44 +112,37 @@ func (a *App) proxmoxSettings(c config.Proxmox) func(context.Context) (any, erro
 
 // RunnerPath returns the path of the runner.
 func (a *App) RunnerPath() (string, error) {
-	return a.finder(cmp.Or(a.config.Code.Runtimes.Runner, a.o.Runner, RunnerName))()
+	return a.findRunner(cmp.Or(a.config.Code.Runtimes.Runner, a.o.Runner, RunnerName))
 }
 
-// finder returns a function that finds the runner.
-func (a *App) finder(name string) func() (string, error) {
-	find := a.commandFinder(name)
-	return func() (string, error) {
-		path, err := find()
-		if err != nil {
-			where := "it is neither beside this program nor in PATH"
-			if filepath.IsAbs(name) {
-				where = name + " is not a program"
-			}
-			return "", toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%s, the program of this sandbox driver, is missing: %s", RunnerName, where).
-				WithHint("install it beside toolroom (every package has both, and make build builds both), or write its path: code: {runtimes: {runner: /path/to/%s}}", RunnerName)
-		}
+func (a *App) findRunner(name string) (string, error) {
+	path, err := a.findCommand(name)
+	if err == nil {
 		return path, nil
 	}
+	where := "it is neither beside this program nor in PATH"
+	if filepath.IsAbs(name) {
+		where = name + " is not a program"
+	}
+	return "", toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%s, the program of this sandbox driver, is missing: %s", RunnerName, where).
+		WithHint("install it beside toolroom (every package has both, and make build builds both), or write its path: code: {runtimes: {runner: /path/to/%s}}", RunnerName)
 }
 
-// commandFinder returns a function that finds a program by its path or in PATH.
-func (a *App) commandFinder(name string) func() (string, error) {
-	return func() (string, error) {
-		candidates := []string{a.folder(name)}
-		if !strings.ContainsRune(name, filepath.Separator) {
-			candidates = nil
-			searchPath, _ := a.lookupEnv("PATH")
-			for _, folder := range filepath.SplitList(searchPath) {
-				candidates = append(candidates, filepath.Join(folder, exe(name)))
-			}
+// findCommand finds a program by its path or in PATH.
+func (a *App) findCommand(name string) (string, error) {
+	candidates := []string{a.folder(name)}
+	if !strings.ContainsRune(name, filepath.Separator) {
+		candidates = nil
+		for _, folder := range a.searchPath() {
+			candidates = append(candidates, filepath.Join(folder, exe(name)))
 		}
-		for _, path := range candidates {
-			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && filepath.IsAbs(path) && (info.Mode()&0o111 != 0 || runtime.GOOS == "windows") {
-				return path, nil
-			}
-		}
-		return "", toolroom.Errorf(toolroom.CodeSandboxUnavailable, "there is no program %s", name).WithHint("check code.runtimes.programs")
 	}
+	for _, path := range candidates {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && filepath.IsAbs(path) && (info.Mode()&0o111 != 0 || runtime.GOOS == "windows") {
+			return path, nil
+		}
+	}
+	return "", toolroom.Errorf(toolroom.CodeSandboxUnavailable, "there is no program %s", name).WithHint("check code.runtimes.programs")
 }
 
 func exe(name string) string {
@@ -157,13 +150,6 @@ func exe(name string) string {
 		return name + ".exe"
 	}
 	return name
-}
-
-func (a *App) ownEnviron() []string {
-	if a.o.Environ != nil {
-		return a.o.Environ
-	}
-	return os.Environ()
 }
 
 // closePrograms stops the runner and other programs with drivers.

@@ -59,7 +59,7 @@ func (a *App) FromRun(ctx context.Context, o FromRun) (*Proposal, error) {
 	if !ok {
 		language = args.Language
 	}
-	f := &function.Ran{Name: o.Name, Description: o.Description, Language: language, Code: args.Code, Literals: o.Literals, ReadOnly: true, Egress: args.Egress}
+	f := &function.Ran{Name: o.Name, Description: o.Description, Language: language, Code: args.Code, Literals: o.Literals, ReadOnly: len(args.Egress) == 0, Egress: args.Egress}
 	if f.Description == "" {
 		f.Description = "Made from run " + o.Run + "."
 	}
@@ -68,7 +68,6 @@ func (a *App) FromRun(ctx context.Context, o FromRun) (*Proposal, error) {
 			return nil, err
 		}
 	}
-	f.ReadOnly = len(args.Egress) == 0
 	calls, err := a.Receipts(ctx, toolroom.ReceiptQuery{Parent: ran.ID, Limit: maxSeen})
 	if err != nil {
 		return nil, err
@@ -88,9 +87,7 @@ func (a *App) FromRun(ctx context.Context, o FromRun) (*Proposal, error) {
 	}
 	p.Upload = release.Upload{Files: map[string]string{name: text}, File: name, Only: o.Name, Base: -1, Message: "made from run " + o.Run}
 	p.Case.Arguments = arguments
-	if len(p.Unrecorded) > 0 {
-		p.Case.Fakes = nil
-	}
+	p.Case.Fakes, p.Unrecorded = fakesOf(calls)
 	return p, nil
 }
 
@@ -112,11 +109,6 @@ func (p *Proposal) saw(call *toolroom.Receipt, f *function.Ran) {
 	if !slices.Contains(p.Effects, seen) {
 		p.Effects = append(p.Effects, seen)
 	}
-	fake := release.Fake{Tool: call.Tool, Arguments: call.Arguments, Value: call.Value, Error: call.Error}
-	if !recordedWhole(call) {
-		p.Unrecorded = append(p.Unrecorded, call.ID)
-	}
-	p.Case.Fakes = append(p.Case.Fakes, fake)
 }
 
 // mayChange reports whether an effect can be a change.

@@ -340,11 +340,11 @@ func (s *releases) entry(ctx context.Context, c release.Choice) (*catalog.Entry,
 	if err != nil {
 		return nil, err
 	}
-	src, err := s.room.functionOf(v)
+	tool, err := toolOf(v)
 	if err != nil {
 		return nil, err
 	}
-	tool, err := toolOf(v)
+	src, err := s.room.functionOf(&v.Spec, tool)
 	if err != nil {
 		return nil, err
 	}
@@ -402,14 +402,9 @@ func toolOf(v *release.Version) (toolroom.Tool, error) {
 
 const startAllowance = 10 * time.Second
 
-// functionOf returns the source that runs a version.
-func (a *App) functionOf(v *release.Version) (source.Source, error) {
-	spec := &v.Spec
+// functionOf returns the source that runs a version, whose definition is tool.
+func (a *App) functionOf(spec *release.Spec, tool toolroom.Tool) (source.Source, error) {
 	plan, err := json.Marshal(spec.Plan)
-	if err != nil {
-		return nil, err
-	}
-	tool, err := toolOf(v)
 	if err != nil {
 		return nil, err
 	}

@@ -34,8 +34,7 @@ func (a *App) resolveDependencies(ctx context.Context, spec *release.Spec, wheel
 	if len(spec.Requires) == 0 {
 		return nil
 	}
-	searchPath, _ := a.lookupEnv("PATH")
-	uv, err := install.UV().Find(a.home, searchPath)
+	uv, err := a.findInstalled(install.UV().Find)
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeUnsupported, "packages are resolved by uv, which is not installed").
 			WithCLIHint("install it: toolroom setup packages")
@@ -65,13 +64,9 @@ func isJavaScript(spec *release.Spec) bool {
 // npm returns what installs the packages of functions in JavaScript.
 func (a *App) npm() (function.NPM, error) {
 	n := function.NPM{Environ: append(a.packageEnviron(), function.NPMVariables(a.o.Environ)...), Store: a.layers(), Builder: a.builder()}
-	searchPath, _ := a.lookupEnv("PATH")
-	for _, folder := range filepath.SplitList(searchPath) {
-		path := filepath.Join(folder, "npm")
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && filepath.IsAbs(path) {
-			n.Path = path
-			return n, nil
-		}
+	var err error
+	if n.Path, err = a.findCommand("npm"); err == nil {
+		return n, nil
 	}
 	return n, toolroom.Errorf(toolroom.CodeUnsupported, "packages of JavaScript are resolved by npm, which is not installed").
 		WithHint("install Node.js with npm")

@@ -150,7 +150,7 @@ func (a *App) AddSource(name string, src source.Source, o SourceOptions) error {
 		return toolroom.Errorf(toolroom.CodeConflict, "source %q already exists", name).WithHint("choose another name")
 	}
 	m := newManager(&sourceManager{
-		name: name, src: &selected{Source: src, plain: o.Plain}, catalog: a.catalog, redactor: a.redactor,
+		name: name, src: &selected{predicting: predicting{Source: src}, plain: o.Plain}, catalog: a.catalog, redactor: a.redactor,
 		log: a.log, library: &a.library, plain: o.Plain, own: true,
 	})
 	a.managers[name] = m

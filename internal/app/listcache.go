@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/atomicfile"
 )
 
 // listCache stores the last tool list of a source on disk, so that commands can resolve,
@@ -78,19 +79,5 @@ func (c *listCache) write(tools []toolroom.Tool) error {
 	if err := os.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(filepath.Dir(c.path), ".list-*")
-	if err != nil {
-		return err
-	}
-	_, err = temp.Write(data)
-	if closeErr := temp.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(temp.Name(), c.path)
-	}
-	if err != nil {
-		os.Remove(temp.Name())
-	}
-	return err
+	return atomicfile.Write(c.path, data, 0o600)
 }

@@ -58,7 +58,7 @@ func (a *App) ruled(j *netjail.Jail) func(proc.Spec, []toolroom.Effect) (*proc.P
 		if len(rules) == 0 && j.HostNetwork {
 			return proc.Start(s)
 		}
-		under, err := j.Under(rules, restrict.View{Path: searchPath(a.o.Environ), Scratch: a.scratch()})
+		under, err := j.Under(rules, restrict.View{Path: a.searchPath(), Scratch: a.scratch()})
 		if err != nil {
 			return nil, err
 		}
@@ -69,13 +69,10 @@ func (a *App) ruled(j *netjail.Jail) func(proc.Spec, []toolroom.Effect) (*proc.P
 // scratch is the folder for temporary files of the server.
 func (a *App) scratch() string { return filepath.Join(a.stateOf("shell"), "scratch") }
 
-func searchPath(environ []string) []string {
-	for _, entry := range environ {
-		if path, ok := strings.CutPrefix(entry, "PATH="); ok {
-			return slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool { return !filepath.IsAbs(dir) })
-		}
-	}
-	return nil
+// searchPath returns the absolute folders in PATH.
+func (a *App) searchPath() []string {
+	path, _ := a.lookupEnv("PATH")
+	return slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool { return !filepath.IsAbs(dir) })
 }
 
 // enforces reports whether rules can be enforced on programs that run without a sandbox.
@@ -167,4 +164,18 @@ func (a *App) checkFence(programs int) Check {
 	}
 	p.Stop(0)
 	return c
+}
+
+// warnOfProxies warns if the environment names a proxy. Toolroom uses only the proxy of the
+// config, so that all rules for outgoing connections are in one place.
+func (a *App) warnOfProxies() {
+	if a.Config().Egress.Proxy != "" {
+		return
+	}
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"} {
+		if _, set := a.lookupEnv(name); set {
+			a.log.Warn("the proxy of the environment is ignored; to use it, write in toolroom.yaml: egress: {proxy: URL}", "variable", name)
+			return
+		}
+	}
 }

@@ -151,16 +151,9 @@ func (a *App) Login(ctx context.Context, name string, who toolroom.Identity, red
 	type loginer interface {
 		Login(context.Context, toolroom.Identity, string, oauth.Visit) error
 	}
-	src := h.src
-	for {
-		if l, ok := src.(loginer); ok {
-			return l.Login(ctx, who, redirect, visit)
-		}
-		inner, ok := src.(interface{ Unwrap() source.Source })
-		if !ok {
-			return toolroom.Errorf(toolroom.CodeUnsupported, "source %s has no login", name).
-				WithCLIHint("store a token for it: toolroom sources login --token %s", name)
-		}
-		src = inner.Unwrap()
+	if l, ok := source.As[loginer](h.src); ok {
+		return l.Login(ctx, who, redirect, visit)
 	}
+	return toolroom.Errorf(toolroom.CodeUnsupported, "source %s has no login", name).
+		WithCLIHint("store a token for it: toolroom sources login --token %s", name)
 }

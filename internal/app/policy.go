@@ -25,13 +25,13 @@ import (
 
 // Policy compiles the policy of a config: the layers of its section tools, including the
 // manifests of skills, and the rules of its section policy. Paths are relative to the
-// config file. Rules may name Toolroom's engines and runtimes, and those in more, which an
-// embedder adds.
-func Policy(c *config.Config, configFile string, more ...string) (*policy.Policy, *cedar.Rules, error) {
-	return verifiedPolicy(c, configFile, nil, more...)
+// config file. Rules may name Toolroom's engines and runtimes.
+func Policy(c *config.Config, configFile string) (*policy.Policy, *cedar.Rules, error) {
+	return verifiedPolicy(c, configFile, nil, nil)
 }
 
-func verifiedPolicy(c *config.Config, configFile string, verify config.Verify, more ...string) (*policy.Policy, *cedar.Rules, error) {
+// verifiedPolicy is as Policy. Rules may also name the engines in more, which an embedder adds.
+func verifiedPolicy(c *config.Config, configFile string, verify config.Verify, more []string) (*policy.Policy, *cedar.Rules, error) {
 	folder := filepath.Dir(configFile)
 	tools, err := policy.ReadManifests(c.Layers(), folder, verify)
 	if err != nil {
@@ -132,7 +132,7 @@ func (a *App) compilePolicy(c *config.Config) (*policy.Policy, error) {
 	for _, e := range a.engines {
 		engines = append(engines, e.Name())
 	}
-	p, _, err := verifiedPolicy(c, a.o.ConfigFile, a.o.Verify, engines...)
+	p, _, err := verifiedPolicy(c, a.o.ConfigFile, a.o.Verify, engines)
 	if err != nil {
 		return nil, err
 	}
@@ -266,6 +266,15 @@ func (a *App) ReplayPolicy(ctx context.Context, since time.Time) (*policy.Replay
 			return replayed, nil
 		}
 	}
+}
+
+// spending enforces the section policy.spending of the current config.
+func (a *App) spending() *policy.SpendingBook {
+	return &policy.SpendingBook{Store: a.store, Rules: func() []policy.SpendingRule {
+		return a.Config().Policy.SpendingRules(func(tool, pattern string) bool {
+			return a.selects(a.toolNamed(tool))(pattern)
+		})
+	}}
 }
 
 // Elevate lets an identity call sensitive tools for some time; zero means the default of 15

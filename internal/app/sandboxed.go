@@ -16,18 +16,14 @@ import (
 // isolation of its calls, and that the sandbox enforces the policy's rules about effects on
 // them: each call of a command-line program starts a sandbox of its own.
 type sandboxedSource struct {
-	source.Source
-	starter *starter
-	dir     string // the working folder of the program
+	predicting // in the working folder of the program
+	starter    *starter
 }
 
 var (
 	_ source.Sandboxed = (*sandboxedSource)(nil)
 	_ source.Predictor = (*sandboxedSource)(nil)
 )
-
-// Unwrap returns the wrapped source.
-func (s *sandboxedSource) Unwrap() source.Source { return s.Source }
 
 // Isolation implements [source.Sandboxed].
 func (s *sandboxedSource) Isolation(ctx context.Context, req *source.Request) string {
@@ -44,22 +40,6 @@ func (s *sandboxedSource) Isolation(ctx context.Context, req *source.Request) st
 
 // Resumes returns false: a call that was interrupted cannot go on.
 func (s *sandboxedSource) Resumes(context.Context, string) bool { return false }
-
-// PredictEffects forwards to the source.
-func (s *sandboxedSource) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
-	if p, ok := source.As[source.Predictor](s.Source); ok {
-		return p.PredictEffects(req)
-	}
-	return nil, s.dir
-}
-
-// Preview forwards to the source.
-func (s *sandboxedSource) Preview(ctx context.Context, req *source.Request) (source.Preview, error) {
-	if p, ok := source.As[source.Predictor](s.Source); ok {
-		return p.Preview(ctx, req)
-	}
-	return source.Preview{}, nil
-}
 
 // Enforces reports whether the sandbox enforces a rule. Programs can be hidden only in the
 // sandbox of this machine: another one has its own.

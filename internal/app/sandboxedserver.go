@@ -17,6 +17,7 @@ import (
 type sandboxedServer struct {
 	*sandboxedSource
 	source.Library
+	plain server // the one without rules
 
 	// enforced returns what a server that is started now would enforce.
 	enforced func(ctx context.Context, rules []toolroom.Effect) (enforced, error)
@@ -65,57 +66,54 @@ func (s *sandboxedServer) Notify(e source.Events) {
 
 // Call runs a tool on the server for the call's rules.
 func (s *sandboxedServer) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
-	if len(req.Forbidden) == 0 {
-		return s.sandboxedSource.Call(ctx, req)
-	}
-	r, err := s.take(ctx, req)
+	of, done, err := s.take(ctx, req)
 	if err != nil {
 		return &source.Output{Unsent: true}, err
 	}
-	defer s.put(r)
-	return r.Call(ctx, req)
+	defer done()
+	return of.Call(ctx, req)
 }
 
 // ReadResource reads a resource from the server for the call's rules.
 func (s *sandboxedServer) ReadResource(ctx context.Context, uri string, req *source.Request) (json.RawMessage, error) {
-	if len(req.Forbidden) == 0 {
-		if err := s.permitted(ctx, req); err != nil {
-			return nil, err
-		}
-		return s.Library.ReadResource(ctx, uri, req)
-	}
-	r, err := s.take(ctx, req)
+	of, done, err := s.take(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	defer s.put(r)
-	return r.ReadResource(ctx, uri, req)
+	defer done()
+	return of.ReadResource(ctx, uri, req)
 }
 
 // GetPrompt fills in a prompt on the server for the call's rules.
 func (s *sandboxedServer) GetPrompt(ctx context.Context, name string, args map[string]string, req *source.Request) (json.RawMessage, error) {
-	if len(req.Forbidden) == 0 {
-		if err := s.permitted(ctx, req); err != nil {
-			return nil, err
-		}
-		return s.Library.GetPrompt(ctx, name, args, req)
-	}
-	r, err := s.take(ctx, req)
+	of, done, err := s.take(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	defer s.put(r)
-	return r.GetPrompt(ctx, name, args, req)
+	defer done()
+	return of.GetPrompt(ctx, name, args, req)
 }
 
-// take returns the server on which the call's rules are enforced as files are now. If a file
-// that a rule is about is new or has been replaced, a server that was started before may see
-// it, so another one takes its place.
-func (s *sandboxedServer) take(ctx context.Context, req *source.Request) (*ruledServer, error) {
+// take returns the server for the call's rules, which stays open until done is called.
+func (s *sandboxedServer) take(ctx context.Context, req *source.Request) (_ server, done func(), err error) {
 	if err := s.permitted(ctx, req); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	wanted, err := s.enforced(ctx, req.Forbidden)
+	if len(req.Forbidden) == 0 {
+		return s.plain, func() {}, nil
+	}
+	r, err := s.takeRuled(ctx, req.Forbidden)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r, func() { s.put(r) }, nil
+}
+
+// takeRuled returns the server on which rules are enforced as files are now. If a file that a
+// rule is about is new or has been replaced, a server that was started before may see it, so
+// another one takes its place.
+func (s *sandboxedServer) takeRuled(ctx context.Context, rules []toolroom.Effect) (*ruledServer, error) {
+	wanted, err := s.enforced(ctx, rules)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +135,7 @@ func (s *sandboxedServer) take(ctx context.Context, req *source.Request) (*ruled
 	if err := s.makeRoom(); err != nil {
 		return nil, err
 	}
-	r := &ruledServer{server: s.under(req.Forbidden), enforced: wanted, calls: 1}
+	r := &ruledServer{server: s.under(rules), enforced: wanted, calls: 1}
 	r.Notify(s.events)
 	s.ruled = append(s.ruled, r)
 	return r, nil

@@ -41,7 +41,7 @@ func open() chan struct{} {
 func ruledServers() (b *sandboxedServer, started *[]*fakeServer, files *string) {
 	started, files = new([]*fakeServer), new(string)
 	b = &sandboxedServer{
-		sandboxedSource: &sandboxedSource{Source: &fakeServer{end: open()}, starter: &starter{name: "s"}},
+		sandboxedSource: &sandboxedSource{predicting{Source: &fakeServer{end: open()}}, &starter{name: "s"}},
 		enforced: func(_ context.Context, rules []toolroom.Effect) (enforced, error) {
 			return enforced{rules: rules[0].Target, files: *files}, nil
 		},

@@ -339,6 +339,9 @@ func (a *App) buildManager(name string, c *config.Config, own, old *sourceManage
 	by := trust{c.DefinitionsOf(s), c.Quarantined(s), s.HTTP != nil}
 	return &sourceManager{
 		name: name, digest: digest, fixed: fixed, src: src, catalog: a.catalog, cache: a.cacheFor(name, digest+a.documentStamp(s)), redactor: a.redactor,
-		admit: a.gate(name, by), quarantined: a.quarantinedOf(by), log: a.log, library: &a.library, plain: s.Names == "plain",
+		admit: func(ctx context.Context, tools []toolroom.Tool) ([]toolroom.Tool, error) {
+			return a.admit(ctx, name, by, tools)
+		},
+		quarantined: a.quarantinedOf(by), log: a.log, library: &a.library, plain: s.Names == "plain",
 	}, nil
 }

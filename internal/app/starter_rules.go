@@ -30,7 +30,7 @@ func (st *starter) mounts(ctx context.Context, e *hosted.Engine, shows exposure,
 	if len(rules) == 0 || !e.Probe(ctx).Folders {
 		return nil, nil
 	}
-	v := restrict.View{Scratch: st.app.scratch(), Path: searchPath(st.app.o.Environ)}
+	v := restrict.View{Scratch: st.app.scratch(), Path: st.app.searchPath()}
 	if err := os.MkdirAll(v.Scratch, 0o700); err != nil {
 		return nil, err
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// conventions reads the arguments of a tool that declares nothing by their
-// names, and by what their values look like, wherever they stand. What is not a path after all does no harm: it is
-// one effect too many.
+// conventions reads the arguments of a tool that declares nothing by their names, and by
+// what their values look like, wherever they stand. What is not a path after all does no
+// harm: it is one effect too many.
 func (s *set) conventions(arguments json.RawMessage) {
 	if !mayTell(arguments) {
 		return
@@ -34,11 +34,11 @@ var telling = [256][]string{
 	't': {"target"}, 'u': {"url", "uri"}, 'w': {"webhook"},
 }
 
-// mayTell reports whether arguments can hold a name that tells something. Most
-// hold none, and need not be taken apart. It looks at them as names are looked at:
-// in lower case and without what separates words; a value that looks like something has
-// separators. Of letters beyond ASCII two have
-// an ASCII letter for their lower case, K and İ, whose UTF-8 begins so.
+// mayTell reports whether arguments can hold a name that tells something. Most hold none,
+// and need not be taken apart. It looks at them as names are looked at: in lower case and
+// without what separates words; a value that looks like something has separators. Two
+// letters beyond ASCII, K and İ, have an ASCII letter for their lower case: their UTF-8
+// begins as is compared here.
 func mayTell(arguments []byte) bool {
 	if len(arguments) > 0 && arguments[0] != '{' {
 		return true

@@ -48,14 +48,14 @@ type lexer struct {
 
 // Bounds that keep the reading linear, whatever the text.
 const (
-	maxDepth   = 4
-	maxDollars = 200
-	maxName    = 128
+	sqlMaxDepth = 4
+	maxDollars  = 200
+	maxName     = 128
 )
 
 func lex(s string, depth int) (tokens []token, doubt bool) {
 	l := &lexer{rest: s, depth: depth}
-	if depth > maxDepth {
+	if depth > sqlMaxDepth {
 		return nil, true
 	}
 	for l.rest != "" {

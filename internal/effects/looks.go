@@ -142,26 +142,16 @@ func looksLikeHost(text string) bool {
 
 // programs are programs whose names are not words of ordinary language, so that a text
 // that begins with one is a command line.
-var programs = map[string]bool{}
+var programs = shellWords(`rm rmdir unlink shred dd mkfs truncate chmod chown chgrp chattr mv cp ln tee touch mkdir
+	bash sh zsh dash ksh fish csh tcsh powershell pwsh cmd.exe python python3 perl ruby php lua nodejs npm npx pip pip3
+	curl wget ssh scp sftp rsync nc ncat netcat socat telnet ftp tar unzip gzip bzip2 xz git svn docker podman kubectl helm
+	sudo su doas env xargs nohup setsid nsenter chroot eval systemctl kill pkill killall reboot crontab sed awk gawk grep
+	psql mysql sqlite3 redis-cli mongo busybox openssl base64 xxd lsblk mount umount iptables useradd usermod passwd ls cd
+	erase rd reg schtasks certutil bitsadmin mshta wscript cscript rundll32`)
 
 // words are programs whose names are ordinary words, too.
-var words = map[string]bool{}
-
-func init() {
-	for _, name := range strings.Fields(`rm rmdir unlink shred dd mkfs truncate chmod chown chgrp chattr mv cp ln tee touch mkdir
-		bash sh zsh dash ksh fish csh tcsh powershell pwsh cmd.exe python python3 perl ruby php lua nodejs npm npx pip pip3
-		curl wget ssh scp sftp rsync nc ncat netcat socat telnet ftp tar unzip gzip bzip2 xz git svn docker podman kubectl helm
-		sudo su doas env xargs nohup setsid nsenter chroot eval systemctl kill pkill killall reboot crontab sed awk gawk grep
-		psql mysql sqlite3 redis-cli mongo busybox openssl base64 xxd lsblk mount umount iptables useradd usermod passwd ls cd
-		type del erase rd format reg schtasks certutil bitsadmin mshta wscript cscript rundll32`) {
-		programs[name] = true
-	}
-	for _, name := range strings.Fields(`find cat make cut sort head tail date time at install test read more less file join split
-		look set go node man who type source exec export trap alias echo printf install watch script expand fold format del`) {
-		words[name] = true
-		delete(programs, name)
-	}
-}
+var words = shellWords(`find cat make cut sort head tail date time at install test read more less file join split
+	look set go node man who type source exec export trap alias echo printf watch script expand fold format del`)
 
 // looksLikeCommand reports whether a text can be a command line.
 func looksLikeCommand(text string) bool {

@@ -37,7 +37,7 @@ func ReadShell(text, dir string) []toolroom.Effect {
 // ReadArgs tells the effects of a program that is started without a shell.
 func ReadArgs(argv []string, dir string) []toolroom.Effect { return ReadStarted(argv, "", dir) }
 
-// ReadStarted is Args for a program that reads a text, unless it is empty.
+// ReadStarted is [ReadArgs] for a program that reads a text, unless it is empty.
 func ReadStarted(argv []string, stdin, dir string) []toolroom.Effect {
 	r := &shellReader{dirs: []string{dir}, full: len(argv) > maxWords}
 	fields := make([]field, len(argv))

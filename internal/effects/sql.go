@@ -7,10 +7,10 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// maxText is the longest text that is read, and maxEffects the most effects
+// sqlMaxText is the longest text that is read, and sqlMaxEffects the most effects
 // that are told of one, before it counts as unknown.
 const (
-	maxText       = 256 << 10
+	sqlMaxText    = 256 << 10
 	sqlMaxEffects = 200
 	// maxFillers is how far a table can be from its verb, in words, and maxList
 	// the most tables of one list.
@@ -47,11 +47,11 @@ var (
 
 // ReadSQL tells the effects of SQL text, in the order of the text, each once.
 func ReadSQL(sqlText string) []toolroom.Effect {
-	if len(sqlText) > maxText {
+	if len(sqlText) > sqlMaxText {
 		return []toolroom.Effect{unknown}
 	}
 	tokens, doubt := lex(sqlText, 0)
-	r := &reader{seen: map[toolroom.Effect]bool{}}
+	r := &sqlReader{seen: map[toolroom.Effect]bool{}}
 	for len(tokens) > 0 {
 		end := slices.IndexFunc(tokens, func(t token) bool { return t.is(";") })
 		if end < 0 {
@@ -72,12 +72,12 @@ func ReadSQL(sqlText string) []toolroom.Effect {
 // unknown is the effect of what cannot be read.
 var unknown = toolroom.Effect{Kind: toolroom.EffectSQL}
 
-type reader struct {
+type sqlReader struct {
 	effects []toolroom.Effect
 	seen    map[toolroom.Effect]bool
 }
 
-func (r *reader) add(e toolroom.Effect) {
+func (r *sqlReader) add(e toolroom.Effect) {
 	if !r.seen[e] {
 		r.seen[e] = true
 		r.effects = append(r.effects, e)
@@ -85,7 +85,7 @@ func (r *reader) add(e toolroom.Effect) {
 }
 
 // statement reads one statement, without its semicolon.
-func (r *reader) statement(tokens []token) {
+func (r *sqlReader) statement(tokens []token) {
 	for len(tokens) > 0 && tokens[0].is("(") {
 		tokens = tokens[1:]
 	}
@@ -177,7 +177,7 @@ func changes(tokens []token, i int) bool {
 
 // verb notes a verb with the first table behind it. DROP and TRUNCATE take
 // lists.
-func (r *reader) verb(verb string, tokens []token) {
+func (r *sqlReader) verb(verb string, tokens []token) {
 	tokens = behind(tokens)
 	if verb == "grant" || verb == "revoke" {
 		if on := slices.IndexFunc(tokens[:min(len(tokens), maxFillers)], func(t token) bool { return t.is("on") }); on >= 0 {

@@ -92,7 +92,7 @@ func (r *shellReader) wrapped(name string, args []field, in input) {
 		case f.text == "--" && name == "capsh":
 			r.shell("sh", args[i+1:], in)
 			return
-		case f.text == "--", (name == "su" || name == "env") && f.text == "-":
+		case f.text == "--", name == "env" && f.text == "-":
 		case option:
 			flag, value, joined := cutOption(f.text)
 			if before, code, ok := w.bundled(flag); ok {

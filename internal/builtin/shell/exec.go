@@ -139,18 +139,35 @@ func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (
 	if c.terminal != nil {
 		c.stdin = typed(in.Stdin)
 	}
-	stdout, stderr := &clipped{}, &clipped{}
-	run, err := s.startCommand(ctx, req, c, stdout, stderr)
-	if err != nil {
-		return out, err
-	}
 	limit := wall(in.Timeout, defaultWall)
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	timedOut := false
+	timedOut, err := s.runToEnd(ctx, req, c, &out, timer.C)
+	out.offline = c.runtime != RuntimeHost && s.o.Proxy == nil && !s.o.Network
+	switch {
+	case err != nil:
+		return out, err
+	case timedOut:
+		return out, s.timeout(limit, out)
+	case out.exit.err != nil:
+		return out, toolroom.Errorf(toolroom.CodeExecutionFailed, "the sandbox of the command failed: %w", out.exit.err)
+	case c.state != nil:
+		return out, s.keep(req, session, c, state, extra)
+	}
+	return out, nil
+}
+
+// runToEnd runs a command until it ends, time is over, or ctx ends, which is an error. It sets
+// how the command ended and what it printed.
+func (s *Shell) runToEnd(ctx context.Context, req *source.Request, c command, out *ExecResult, over <-chan time.Time) (timedOut bool, err error) {
+	stdout, stderr := &clipped{}, &clipped{}
+	run, err := s.startCommand(ctx, req, c, stdout, stderr)
+	if err != nil {
+		return false, err
+	}
 	select {
 	case <-run.done:
-	case <-timer.C:
+	case <-over:
 		timedOut = true
 	case <-ctx.Done():
 	}
@@ -159,18 +176,10 @@ func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (
 	out.Stdout, out.Stderr, out.Isolation, out.exit = stdout.String(), stderr.String(), run.isolation, run.exit
 	out.ExitCode, out.Signal, out.Exceeded = run.exit.code, run.exit.signal, run.exit.exceeded
 	out.Dropped = stdout.dropped() + stderr.dropped()
-	out.offline = c.runtime != RuntimeHost && s.o.Proxy == nil && !s.o.Network
-	switch {
-	case ctx.Err() != nil:
-		return out, context.Cause(ctx)
-	case timedOut:
-		return out, s.timeout(limit, out)
-	case run.exit.err != nil:
-		return out, toolroom.Errorf(toolroom.CodeExecutionFailed, "the sandbox of the command failed: %w", run.exit.err)
-	case c.state != nil:
-		return out, s.keep(req, session, c, state, extra)
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
 	}
-	return out, nil
+	return timedOut, nil
 }
 
 func (s *Shell) timeout(limit time.Duration, out ExecResult) error {
@@ -297,28 +306,10 @@ func (s *Shell) Run(ctx context.Context, req *source.Request, p Program) (ExecRe
 	out := ExecResult{Cwd: dir}
 	c := command{argv: p.Argv, runtime: s.runtimeOf(req), dir: dir, stdin: []byte(p.Stdin), offline: p.Offline, readOnly: p.ReadOnly}
 	c.env = s.mergeEnv(c, nil, p.Env)
-	stdout, stderr := &clipped{}, &clipped{}
-	run, err := s.startCommand(ctx, req, c, stdout, stderr)
-	if err != nil {
+	if _, err := s.runToEnd(ctx, req, c, &out, nil); err != nil {
 		return out, err
 	}
-	select {
-	case <-run.done:
-	case <-ctx.Done():
-	}
-	run.kill()
-	<-run.done
-	if ctx.Err() != nil {
-		return out, context.Cause(ctx)
-	}
-	out.Stdout, out.Stderr, out.Dropped, out.Isolation, out.exit = stdout.String(), stderr.String(), stdout.dropped()+stderr.dropped(), run.isolation, run.exit
-	out.ExitCode, out.Signal, out.Exceeded = run.exit.code, run.exit.signal, run.exit.exceeded
-	return out, run.exit.err
-}
-
-// Isolation returns the isolation layers of commands.
-func (s *Shell) Isolation(ctx context.Context, req *source.Request) string {
-	return s.isolation(ctx, req)
+	return out, out.exit.err
 }
 
 // Dir returns the working folder of commands without a session.

@@ -96,7 +96,7 @@ func (s *Shell) permitted(req *source.Request) error {
 			return missing
 		}
 	}
-	have := s.isolation(context.Background(), req)
+	have := s.Isolation(context.Background(), req)
 	if !policy.Holds(policy.IsolationOf(have), toolroom.Isolation(req.Isolation)) {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires isolation %s or stronger, but commands run in %s", req.Isolation, have).
 			WithHint("name a sandbox that has it: builtin: {shell: {runtime: gvisor}}, or a rule of the policy with @engine(\"gvisor\")").

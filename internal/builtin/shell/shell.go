@@ -94,7 +94,7 @@ func (s *Shell) ProcessPack(missing *toolroom.Error) *builtin.Pack {
 }
 
 func (s *Shell) pack(name string, missing *toolroom.Error, tools ...builtin.Tool) *builtin.Pack {
-	p := &builtin.Pack{Name: name, Tools: tools, Missing: missing, Isolation: s.isolation, Enforces: s.enforces}
+	p := &builtin.Pack{Name: name, Tools: tools, Missing: missing, Isolation: s.Isolation, Enforces: s.enforces}
 	if s.o.Folders != nil {
 		p.Dir = s.o.Folders.Dir()
 	}
@@ -140,8 +140,8 @@ func (s *Shell) inDriver(runtime string) bool {
 	return runtime != RuntimeProcess && runtime != RuntimeHost && s.o.Drivers != nil
 }
 
-// isolation returns the isolation layers of a command; empty if it cannot run.
-func (s *Shell) isolation(ctx context.Context, req *source.Request) string {
+// Isolation returns the isolation layers of a command; it is empty if it cannot run.
+func (s *Shell) Isolation(ctx context.Context, req *source.Request) string {
 	runtime := s.runtimeOf(req)
 	switch {
 	case runtime == RuntimeHost:

@@ -22,8 +22,6 @@ type Ran struct {
 	// that become parameters, by name, spelled as JSON.
 	Inputs   map[string]json.RawMessage
 	Literals map[string]json.RawMessage
-	// Value is what the program returned; nil if it is not known.
-	Value json.RawMessage
 	// Namespaces are those of the tools that it called, and Seen the effects of the calls.
 	Namespaces []string
 	Seen       []string
@@ -264,11 +262,7 @@ func (r *Ran) python(code string, values map[string]json.RawMessage) string {
 	if mentions(code, "await") {
 		word = "async def"
 	}
-	returns := ""
-	if r.Value != nil {
-		returns = " -> " + pythonType(r.Value)
-	}
-	fmt.Fprintf(&b, "%s %s(%s)%s:\n", word, r.Name, strings.Join(append(parameters, "context"), ", "), returns)
+	fmt.Fprintf(&b, "%s %s(%s):\n", word, r.Name, strings.Join(append(parameters, "context"), ", "))
 	description, _ := json.Marshal(r.Description)
 	fmt.Fprintf(&b, "    %s\n", description)
 	for _, name := range []string{"tools", "call_tool"} {
@@ -301,11 +295,7 @@ func (r *Ran) script(code string, values map[string]json.RawMessage) string {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		parameters = append(parameters, name+": "+scriptType(values[name]))
 	}
-	returns := ""
-	if r.Value != nil {
-		returns = ": Promise<" + scriptType(r.Value) + ">"
-	}
-	fmt.Fprintf(&b, "export async function %s(%s)%s {\n", r.Name, strings.Join(append(parameters, "context: Context"), ", "), returns)
+	fmt.Fprintf(&b, "export async function %s(%s) {\n", r.Name, strings.Join(append(parameters, "context: Context"), ", "))
 	for _, name := range []string{"tools", "callTool"} {
 		if mentions(code, name) {
 			fmt.Fprintf(&b, "const %s = context.%s;\n", name, name)

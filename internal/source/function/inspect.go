@@ -382,37 +382,12 @@ func runFirst(ctx context.Context, engines []engine.Engine, job engine.Job) (*en
 			reasons = append(reasons, e.Name()+": "+p.Reason)
 			continue
 		}
-		return e.Run(ctx, job, noCalls{})
+		return e.Run(ctx, job, noCalls)
 	}
 	return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no sandbox here can inspect code: %s", strings.Join(reasons, "; ")).
 		WithCLIHint("toolroom doctor shows what is missing and how to get it")
 }
 
-// noCalls is the call handler of an inspection, which may call nothing.
-type noCalls struct{}
-
-var errNoCalls = toolroom.Errorf(toolroom.CodeDenied, "tools cannot be called while the code is inspected").
-	WithHint("call them inside the function, not at the top level of the file")
-
-func (noCalls) Call(context.Context, string, bridge.Map) (bridge.Value, error) {
-	return nil, errNoCalls
-}
-
-func (noCalls) Chain(context.Context, []bridge.Value) (bridge.Value, error) { return nil, errNoCalls }
-
-func (noCalls) Search(context.Context, string, int) (bridge.Value, error) { return nil, errNoCalls }
-
-func (noCalls) Describe(context.Context, string, string) (bridge.Value, error) {
-	return nil, errNoCalls
-}
-
-func (noCalls) Put(context.Context, string, string, []byte) (bridge.Handle, error) {
-	return bridge.Handle{}, errNoCalls
-}
-
-func (noCalls) Get(context.Context, string, int64, int64) ([]byte, bridge.Handle, error) {
-	return nil, bridge.Handle{}, errNoCalls
-}
-func (noCalls) Print(string, string)              {}
-func (noCalls) Progress(float64, float64, string) {}
-func (noCalls) Log(string, string, bridge.Map)    {}
+// noCalls is the call handler of an inspection.
+var noCalls = bridge.NoTools{Err: toolroom.Errorf(toolroom.CodeDenied, "tools cannot be called while the code is inspected").
+	WithHint("call them inside the function, not at the top level of the file")}

@@ -16,6 +16,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/gofrs/flock"
 
@@ -312,6 +313,22 @@ func same(from io.Reader, file string) bool {
 			return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		}
 	}
+}
+
+// settling is the age from which an unneeded layer is removed, counted from its last use: until
+// then a push may be about to store the version that needs it, or a build may see it.
+const settling = time.Hour
+
+func young(info fs.FileInfo) bool { return time.Since(info.ModTime()) < settling }
+
+// touch reports whether a layer or file is there, and begins its age again.
+func touch(path string) bool {
+	now := time.Now()
+	if err := os.Chtimes(path, now, now); err == nil {
+		return true
+	}
+	_, err := os.Stat(path) // of a store that cannot be written
+	return err == nil
 }
 
 // discard removes an entry of the store at once for all who look for it: none finds a part of

@@ -1,0 +1,129 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/source/secretref"
+	"github.com/toolroom/toolroom/source"
+)
+
+// predicting is a source that predicts effects as the source in it does, if that can.
+type predicting struct {
+	source.Source
+	// dir is the folder of relative paths in arguments if the source in it predicts nothing.
+	dir string
+}
+
+// Unwrap returns the wrapped source.
+func (p predicting) Unwrap() source.Source { return p.Source }
+
+// PredictEffects implements [source.Predictor].
+func (p predicting) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
+	if of, ok := source.As[source.Predictor](p.Source); ok {
+		return of.PredictEffects(req)
+	}
+	return nil, p.dir
+}
+
+// Enforces implements [source.Predictor].
+func (p predicting) Enforces(req *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
+	of, ok := source.As[source.Predictor](p.Source)
+	return ok && of.Enforces(req, rule, predicted)
+}
+
+// Preview implements [source.Predictor].
+func (p predicting) Preview(ctx context.Context, req *source.Request) (source.Preview, error) {
+	if of, ok := source.As[source.Predictor](p.Source); ok {
+		return of.Preview(ctx, req)
+	}
+	return source.Preview{}, nil
+}
+
+// selected is a source with only the tools that the config selects, and with what it says of
+// them.
+type selected struct {
+	predicting
+	include, exclude []string
+	timeout          time.Duration
+	plain            bool
+	task             toolroom.TaskSupport
+	output           toolroom.OutputCheck
+	effects          config.Effects
+}
+
+var (
+	_ source.Predictor = (*selected)(nil)
+	_ source.Refiner   = (*selected)(nil)
+)
+
+// selects reports whether the config selects the tool with a name.
+func (s *selected) selects(name string) bool {
+	return (len(s.include) == 0 || policy.MatchAny(s.include, name)) && !policy.MatchAny(s.exclude, name)
+}
+
+// Tools lists the selected tools.
+func (s *selected) Tools(ctx context.Context) ([]toolroom.Tool, error) {
+	tools, err := s.Source.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tools = slices.DeleteFunc(tools, func(t toolroom.Tool) bool { return !s.selects(t.ID.Name) })
+	declared(tools, s.effects)
+	for i := range tools {
+		if s.timeout > 0 && tools[i].Timeout == 0 {
+			tools[i].Timeout = s.timeout
+		}
+		tools[i].Plain = tools[i].Plain || s.plain
+		tools[i].Task = cmp.Or(s.task, tools[i].Task)
+		tools[i].OutputCheck = cmp.Or(s.output, tools[i].OutputCheck)
+	}
+	return tools, nil
+}
+
+// declared adds the effects that the config declares to tools. The config has been
+// validated, so every effect can be parsed.
+func declared(tools []toolroom.Tool, by config.Effects) {
+	for i := range tools {
+		for _, pattern := range slices.Sorted(maps.Keys(by)) {
+			if !policy.MatchAny([]string{pattern}, tools[i].ID.Name) {
+				continue
+			}
+			for _, text := range by[pattern] {
+				if e, err := toolroom.ParseEffect(text); err == nil {
+					tools[i].Effects = append(tools[i].Effects, e)
+				}
+			}
+		}
+	}
+}
+
+// Call calls the source with a context in which secret references have the caller's values.
+func (s *selected) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+	return s.Source.Call(secretref.WithCaller(ctx, req.Identity.Key()), req)
+}
+
+// Subcommand forwards to the source, if it is a command-line program and the config selects
+// the tool.
+func (s *selected) Subcommand(name string, arguments json.RawMessage) (string, json.RawMessage, bool) {
+	c, ok := source.As[source.Refiner](s.Source)
+	if !ok || !s.selects(name) {
+		return "", nil, false
+	}
+	return c.Subcommand(name, arguments)
+}
+
+// Refine forwards to the source.
+func (s *selected) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, error) {
+	if r, ok := source.As[source.Refiner](s.Source); ok {
+		return r.Refine(ctx, id)
+	}
+	return toolroom.Tool{}, source.ErrNotRefined
+}
