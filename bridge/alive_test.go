@@ -21,7 +21,7 @@ func TestAGuestThatAsksIsToldThatTheServerLives(t *testing.T) {
 			}
 			accepted <- c
 		}()
-		wire := bridge.NewWire(there, 0)
+		wire := bridge.NewWire(there)
 		hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "alive", Value: true}}
 		if err := wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
 			t.Fatal(err)

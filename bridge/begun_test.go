@@ -37,7 +37,7 @@ func TestAResetOverANetworkDoesNotMeanThatTheProgramHasNotBegun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		guest := bridge.NewWire(there, 0)
+		guest := bridge.NewWire(there)
 		if err := guest.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{"versions", []bridge.Value{int64(bridge.Version)}}}}); err != nil {
 			t.Fatal(err)
 		}

@@ -133,7 +133,7 @@ func TestAGuestIsRefused(t *testing.T) {
 			host, guest := pair(t)
 			told := make(chan bridge.Frame, 1)
 			go func() {
-				w := bridge.NewWire(guest, 0)
+				w := bridge.NewWire(guest)
 				_ = w.Write(hello)
 				f, _, _ := w.Read()
 				told <- f
@@ -165,7 +165,7 @@ func hostile(t *testing.T, o bridge.Options, limits bridge.Limits, script func(w
 	t.Helper()
 	host, guest := pair(t)
 	go func() {
-		w := bridge.NewWire(guest, 0)
+		w := bridge.NewWire(guest)
 		_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{"versions", []bridge.Value{int64(1)}}}})
 		start, _, err := w.Read()
 		if err != nil {
@@ -292,7 +292,7 @@ func TestAGuestThatEndsWhenItIsCancelledRunsTheNextProgram(t *testing.T) {
 		o.Grace = time.Minute
 		host, guest := pair(t)
 		go func() {
-			w := bridge.NewWire(guest, 0)
+			w := bridge.NewWire(guest)
 			_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{"versions", []bridge.Value{int64(1)}}}})
 			for {
 				start, _, err := w.Read()
@@ -340,7 +340,7 @@ func TestAnAnswerAtTheEndOfTheGracePeriodBreaksNoLaterRun(t *testing.T) {
 		for range 500 {
 			host, guest := net.Pipe()
 			go func() {
-				w := bridge.NewWire(guest, 0)
+				w := bridge.NewWire(guest)
 				_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{"versions", []bridge.Value{int64(1)}}}})
 				for {
 					f, _, err := w.Read()
@@ -384,7 +384,7 @@ func TestAGuestThatDoesNotReadItsAnswersBlocksNothing(t *testing.T) {
 			bothWays(t, func(t *testing.T, o bridge.Options) {
 				host, guest := pair(t) // each write waits for its reader
 				go func() {
-					w := bridge.NewWire(guest, 0)
+					w := bridge.NewWire(guest)
 					_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{"versions", []bridge.Value{int64(1)}}}})
 					start, _, err := w.Read()
 					for id := uint64(1); id <= 20 && err == nil; id++ {
@@ -436,7 +436,7 @@ func TestRunEndsOnTimeIfTheGuestDoesNotEvenReadItsProgram(t *testing.T) {
 		here, there := net.Pipe()
 		t.Cleanup(func() { here.Close(); there.Close() })
 		go func() {
-			_ = bridge.NewWire(there, 0).Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{Key: "versions", Value: []bridge.Value{int64(1)}}}})
+			_ = bridge.NewWire(there).Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{Key: "versions", Value: []bridge.Value{int64(1)}}}})
 		}()
 		conn, err := bridge.Accept(t.Context(), here, bridge.Options{Direct: direct})
 		if err != nil {
@@ -460,7 +460,7 @@ func TestAHandlerThatPanicsAnswersItsProgramWithAnError(t *testing.T) {
 	host, guest := pair(t)
 	answers := make(chan bridge.Frame, 1)
 	go func() {
-		w := bridge.NewWire(guest, 0)
+		w := bridge.NewWire(guest)
 		_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{"versions", []bridge.Value{int64(1)}}}})
 		start, _, err := w.Read()
 		if err != nil {

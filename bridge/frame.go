@@ -64,8 +64,8 @@ type Frame struct {
 	Body  Map
 }
 
-// DefaultMaxFrame is the largest frame, in bytes, unless the options say less.
-const DefaultMaxFrame = 16 << 20
+// MaxFrame is the largest frame, in bytes.
+const MaxFrame = 16 << 20
 
 // maxToken is well above the 16 bytes of a run's token.
 const maxToken = 64
@@ -80,21 +80,17 @@ func broken(format string, args ...any) error {
 
 // Wire reads and writes frames. One goroutine may read while others write.
 type Wire struct {
-	in       *bufio.Reader
-	maxFrame int
-	token    atomic.Pointer[[]byte] // of the frames that are read; nil if any may be
+	in    *bufio.Reader
+	token atomic.Pointer[[]byte] // of the frames that are read; nil if any may be
 
 	mu  sync.Mutex // guards out and buf
 	out io.Writer
 	buf []byte
 }
 
-// NewWire returns a Wire on stream; if maxFrame is 0, it is [DefaultMaxFrame].
-func NewWire(stream io.ReadWriter, maxFrame int) *Wire {
-	if maxFrame <= 0 {
-		maxFrame = DefaultMaxFrame
-	}
-	return &Wire{in: bufio.NewReaderSize(stream, 32<<10), out: stream, maxFrame: maxFrame}
+// NewWire returns a Wire on stream.
+func NewWire(stream io.ReadWriter) *Wire {
+	return &Wire{in: bufio.NewReaderSize(stream, 32<<10), out: stream}
 }
 
 // Read returns the next frame and its size in bytes. io.EOF means that the
@@ -108,8 +104,8 @@ func (w *Wire) Read() (Frame, int, error) {
 		return Frame{}, 0, err
 	}
 	size := int(binary.BigEndian.Uint32(head[:]))
-	if size > w.maxFrame {
-		return Frame{}, 0, broken("a frame has %d bytes, more than the limit of %d", size, w.maxFrame)
+	if size > MaxFrame {
+		return Frame{}, 0, broken("a frame has %d bytes, more than the limit of %d", size, MaxFrame)
 	}
 	// A guest may announce much and send little, so the buffer grows with the data received.
 	data, err := readAll(w.in, size)
@@ -186,8 +182,8 @@ func (w *Wire) Write(f Frame) error {
 	if err != nil {
 		return &unsendableError{f.Kind, err}
 	}
-	if len(b)-4 > w.maxFrame {
-		return &TooLargeError{Kind: f.Kind, Size: len(b) - 4, Limit: w.maxFrame}
+	if len(b)-4 > MaxFrame {
+		return &TooLargeError{Kind: f.Kind, Size: len(b) - 4, Limit: MaxFrame}
 	}
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
 	if cap(b) <= 1<<20 { // do not keep the memory of a rare huge frame

@@ -27,13 +27,11 @@ type GuestOptions struct {
 	Name string
 	// Token is the token that the guest received out of band.
 	Token []byte
-	// MaxFrame is the largest frame in bytes, [DefaultMaxFrame] if zero.
-	MaxFrame int
 }
 
 // Join sends hello. Afterwards [Guest.Next] returns the runs.
 func Join(stream io.ReadWriter, o GuestOptions) (*Guest, error) {
-	g := &Guest{wire: NewWire(stream, o.MaxFrame), jobs: make(chan *Job)}
+	g := &Guest{wire: NewWire(stream), jobs: make(chan *Job)}
 	hello := Map{{"versions", []Value{int64(Version)}}, {"guest", o.Name}}
 	if err := g.wire.Write(Frame{Kind: Hello, Token: o.Token, Body: hello}); err != nil {
 		return nil, fmt.Errorf("say hello: %w", err)

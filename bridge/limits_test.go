@@ -93,7 +93,7 @@ func TestAFrameTakesNoMoreMemoryThanItsBytesAllow(t *testing.T) {
 func TestTheBodyOfAStrangersFrameIsNotRead(t *testing.T) {
 	host, guest := pair(t)
 	go func() {
-		w := bridge.NewWire(guest, 0)
+		w := bridge.NewWire(guest)
 		_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{Key: "versions", Value: []bridge.Value{int64(1)}}}})
 		_, _, _ = w.Read()
 		_, _ = guest.Write(frame(bridge.Done, []byte("0123456789abcdef"), lists(500_000)))
@@ -133,7 +133,7 @@ func TestAnAnswerThatCannotBeSentIsAnErrorOfTheCall(t *testing.T) {
 			host, guest := pair(t)
 			told := make(chan bridge.Map, 1)
 			go func() {
-				w := bridge.NewWire(guest, 0)
+				w := bridge.NewWire(guest)
 				_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{Key: "versions", Value: []bridge.Value{int64(1)}}}})
 				start, _, _ := w.Read()
 				_ = w.Write(bridge.Frame{Kind: bridge.Call, ID: 1, Token: start.Token, Body: bridge.Map{{Key: "tool", Value: "a:b"}, {Key: "arguments", Value: bridge.Map{}}}})
@@ -161,7 +161,7 @@ func TestAGuestThatAsksOrPrintsInARunWithoutAHandlerIsRefused(t *testing.T) {
 	host, guest := pair(t)
 	told := make(chan bridge.Map, 1)
 	go func() {
-		w := bridge.NewWire(guest, 0)
+		w := bridge.NewWire(guest)
 		_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{Key: "versions", Value: []bridge.Value{int64(1)}}}})
 		start, _, _ := w.Read()
 		for _, kind := range []bridge.Kind{bridge.Print, bridge.Progress, bridge.Log, bridge.Call} {

@@ -36,7 +36,7 @@ func connected(t *testing.T, dial func(context.Context, string) (net.Conn, error
 	var ended sync.WaitGroup
 	defer ended.Wait()
 	ended.Go(func() {
-		w := bridge.NewWire(there, 0)
+		w := bridge.NewWire(there)
 		_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{Key: "versions", Value: []bridge.Value{int64(1)}}}})
 		start, _, err := w.Read()
 		if err != nil {
@@ -281,7 +281,7 @@ func TestADialThatEndsAfterItsRunSendsNothing(t *testing.T) {
 		return nil, <-result // it does not heed the end of the run
 	}
 	go func() {
-		w := bridge.NewWire(there, 0)
+		w := bridge.NewWire(there)
 		_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{Key: "versions", Value: []bridge.Value{int64(1)}}}})
 		start, _, _ := w.Read()
 		_ = w.Write(bridge.Frame{Kind: bridge.Out, ID: 1, Token: start.Token, Body: bridge.Map{{Key: "to", Value: "example.com:443"}}})

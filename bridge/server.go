@@ -85,8 +85,6 @@ type Options struct {
 	// Token is the token that the guest's hello must carry. It is empty if only
 	// the guest can reach the stream.
 	Token []byte
-	// MaxFrame is the largest frame in bytes, [DefaultMaxFrame] if zero.
-	MaxFrame int
 	// Grace is how long a cancelled run may take to end by itself, 100 ms if zero.
 	Grace time.Duration
 	// Direct makes the caller of [Conn.Run] read the stream itself, so that no
@@ -126,7 +124,7 @@ func Accept(ctx context.Context, stream io.ReadWriteCloser, o Options) (*Conn, e
 	if o.Grace <= 0 {
 		o.Grace = DefaultGrace
 	}
-	c := &Conn{stream: stream, wire: NewWire(stream, o.MaxFrame), grace: o.Grace, ended: make(chan struct{}), closed: make(chan struct{})}
+	c := &Conn{stream: stream, wire: NewWire(stream), grace: o.Grace, ended: make(chan struct{}), closed: make(chan struct{})}
 	if !o.Direct {
 		c.frames = make(chan incoming)
 		go c.readAll()

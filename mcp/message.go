@@ -18,6 +18,7 @@ const (
 	CodeMethodNotFound     = -32601
 	CodeInvalidParams      = -32602
 	CodeInternal           = -32603
+	CodeNoResource         = -32002 // before 2026-07-28, which has CodeInvalidParams for it
 	CodeHeaderMismatch     = -32020
 	CodeMissingCapability  = -32021
 	codeUnsupportedVersion = -32022

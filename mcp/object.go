@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
@@ -43,6 +44,14 @@ func (o *Object) Set(name string, value json.RawMessage) {
 	}
 	o.fields = append(o.fields, Field{name, value})
 }
+
+// Drop removes a member, if it is there.
+func (o *Object) Drop(name string) {
+	o.fields = slices.DeleteFunc(o.fields, func(f Field) bool { return f.Name == name })
+}
+
+// Empty reports whether the object has no members.
+func (o *Object) Empty() bool { return len(o.fields) == 0 }
 
 // JSON returns the object. Line ends between tokens are removed.
 func (o *Object) JSON() json.RawMessage { return object(o.fields) }

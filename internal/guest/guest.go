@@ -37,7 +37,7 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 	defer os.RemoveAll(work)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	server := bridge.NewWire(stream, 0)
+	server := bridge.NewWire(stream)
 	r := &run{server: server, work: work, waiting: map[uint64]chan<- bridge.Frame{}, prepared: make(chan struct{})}
 	r.children.adopt()
 	var proxy net.Listener

@@ -176,7 +176,7 @@ func (r *run) interpret(ctx context.Context, i *interpreting) (err error) {
 		}
 	}
 	defer i.stream.Close()
-	child := bridge.NewWire(i.stream, 0)
+	child := bridge.NewWire(i.stream)
 	r.mu.Lock()
 	r.child = child
 	r.mu.Unlock()

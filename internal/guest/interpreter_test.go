@@ -38,11 +38,11 @@ func TestAnInterpreterThatEndsBeforeItReadsTheProgramIsReplaced(t *testing.T) {
 			theirs.Close()
 		}, true},
 		{"with the program read", func(theirs net.Conn) {
-			_, _, _ = bridge.NewWire(theirs, 0).Read()
+			_, _, _ = bridge.NewWire(theirs).Read()
 			theirs.Close()
 		}, false},
 		{"after it has sent something", func(theirs net.Conn) {
-			_ = bridge.NewWire(theirs, 0).Write(bridge.Frame{Kind: bridge.Print, Body: bridge.Map{{Key: "text", Value: "begun"}}})
+			_ = bridge.NewWire(theirs).Write(bridge.Frame{Kind: bridge.Print, Body: bridge.Map{{Key: "text", Value: "begun"}}})
 			_, _ = theirs.Read(make([]byte, 10))
 			theirs.Close()
 		}, false},
@@ -61,7 +61,7 @@ func TestAnInterpreterThatEndsBeforeItReadsTheProgramIsReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 			program := bridge.Program{Language: "python", Source: "6 * 7", Limits: bridge.Limits{}.WithDefaults()}
-			r := &run{server: bridge.NewWire(guest, 0), work: t.TempDir(), program: program, prepared: make(chan struct{})}
+			r := &run{server: bridge.NewWire(guest), work: t.TempDir(), program: program, prepared: make(chan struct{})}
 			close(r.prepared)
 			r.start = bridge.Frame{Kind: bridge.Start, Token: []byte("token"), Body: bridge.Map{
 				{Key: "language", Value: "python"}, {Key: "source", Value: program.Source}, {Key: "name", Value: "p.py"},
@@ -72,7 +72,7 @@ func TestAnInterpreterThatEndsBeforeItReadsTheProgramIsReplaced(t *testing.T) {
 			}()
 			go c.end(theirs)
 			var last bridge.Frame
-			from := bridge.NewWire(server, 0)
+			from := bridge.NewWire(server)
 			for last.Kind != bridge.Done && last.Kind != bridge.Failed {
 				var err error
 				if last, _, err = from.Read(); err != nil {
@@ -93,7 +93,7 @@ func TestAnInterpreterThatEndsBeforeItReadsTheProgramIsReplaced(t *testing.T) {
 func TestAProgramEndsThoughALeftoverHoldsItsInput(t *testing.T) {
 	t.Parallel()
 	_, guest := connected(t)
-	r := &run{server: bridge.NewWire(guest, 0), work: t.TempDir(), program: bridge.Program{Limits: bridge.Limits{}.WithDefaults()}}
+	r := &run{server: bridge.NewWire(guest), work: t.TempDir(), program: bridge.Program{Limits: bridge.Limits{}.WithDefaults()}}
 	// A job of a shell has no input of its own, so it gets another descriptor of it.
 	cmd := r.newCommand(t.Context(), "sh", "-c", `exec 3<&0; setsid sleep 600 & echo $! > pid; exit 3`)
 	cmd.Stdin = bytes.NewReader(make([]byte, 1<<20)) // more than a pipe holds

@@ -71,7 +71,7 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 // serveTool answers the only request of a connection.
 func (r *run) serveTool(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
-	w := bridge.NewWire(conn, 0)
+	w := bridge.NewWire(conn)
 	f, _, err := w.Read()
 	if err != nil {
 		return
@@ -107,7 +107,7 @@ tool failed.
 `
 
 // maxPut is the size of an artifact that fits into a frame.
-const maxPut = bridge.DefaultMaxFrame - 4096
+const maxPut = bridge.MaxFrame - 4096
 
 // CallTool is the command `tool` of scripts: it sends a request to its guest.
 func CallTool(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -159,7 +159,7 @@ func exchange(kind bridge.Kind, body bridge.Map, stderr io.Writer) (bridge.Value
 		return nil, 2
 	}
 	defer conn.Close()
-	w := bridge.NewWire(conn, 0)
+	w := bridge.NewWire(conn)
 	if err := w.Write(bridge.Frame{Kind: kind, ID: 1, Body: body}); err != nil {
 		fmt.Fprintln(stderr, err)
 		return nil, 2

@@ -59,9 +59,6 @@ func use(args []string) int {
 				return 0
 			}
 		}
-	case "file":
-		written, err := fill("/work/big")
-		fmt.Print(written, " ", errors.Is(err, unix.EFBIG))
 	case "files":
 		for i := 0; ; i++ {
 			if _, err := os.Open("/dev/null"); err != nil {

@@ -47,7 +47,6 @@ func (m machine) hold(l Limits, namespaces bool) []Held {
 	}
 	add(l.Disk > 0, "disk", by, gap)
 	add(l.Inodes > 0, "inodes", by, gap)
-	add(l.FileSize > 0, "file_size", "rlimit", "")
 	add(l.OpenFiles > 0, "open_files", "rlimit", "")
 	return held
 }
@@ -71,9 +70,6 @@ func (m machine) rlimits(l Limits, namespaces bool) []rlimit {
 		// mean none (fs/coredump.c).
 		{unix.RLIMIT_CORE, 1},
 		{unix.RLIMIT_NOFILE, uint64(l.OpenFiles)},
-	}
-	if l.FileSize > 0 {
-		list = append(list, rlimit{unix.RLIMIT_FSIZE, uint64(l.FileSize)})
 	}
 	if l.PIDs > 0 && namespaces {
 		list = append(list, rlimit{unix.RLIMIT_NPROC, uint64(l.PIDs)}) // the script adds init's own threads

@@ -113,8 +113,6 @@ type Limits struct {
 	CPUTime time.Duration // processor time of the whole tree
 	Disk    int64         // bytes in [WorkDir], /tmp and /dev/shm; 64 MiB by default
 	Inodes  int           // files and folders there; 16,384 by default
-	// FileSize is the maximum size of one file, in bytes.
-	FileSize int64
 	// OpenFiles is the maximum number of open files of one process; 1024 by default.
 	OpenFiles int
 }
@@ -140,7 +138,7 @@ func (l Limits) withDefaults() Limits {
 
 // Held describes how one limit is enforced.
 type Held struct {
-	Limit string // the limit's name: memory, pids, cpus, cpu_time, disk, inodes, file_size, open_files
+	Limit string // the limit's name: memory, pids, cpus, cpu_time, disk, inodes, open_files
 	By    string // the mechanism, such as "cgroup v1" or "rlimit"
 	// Gap says how the limit can be circumvented; it is empty if the limit is fully
 	// enforced.
@@ -255,7 +253,7 @@ func (s Spec) validate() error {
 		}
 	}
 	l := s.Limits
-	if l.Memory < 0 || l.PIDs < 0 || l.CPUs < 0 || l.CPUTime < 0 || l.Disk < 0 || l.Inodes < 0 || l.FileSize < 0 || l.OpenFiles < 0 {
+	if l.Memory < 0 || l.PIDs < 0 || l.CPUs < 0 || l.CPUTime < 0 || l.Disk < 0 || l.Inodes < 0 || l.OpenFiles < 0 {
 		return fmt.Errorf("sandbox: a limit is negative: %+v; use 0 for no limit", l)
 	}
 	return nil

@@ -86,7 +86,7 @@ func (c *Client) AccessToken(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if g == nil {
-		return "", &Needed{Issuer: c.c.Issuer, Scopes: c.c.Scopes, Reason: "nobody has logged in, or the login has ended"}
+		return "", &Needed{Issuer: c.given.Issuer, Scopes: c.given.Scopes, Reason: "nobody has logged in, or the login has ended"}
 	}
 	return g.AccessToken, nil
 }

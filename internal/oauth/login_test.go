@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/toolroom/toolroom/internal/oauth"
@@ -239,6 +240,28 @@ func TestRegistration(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The race detector sees whether one caller reads the config while secrets are resolved in it
+// for another.
+func TestCallersWithoutALoginAreNotInEachOthersWay(t *testing.T) {
+	t.Parallel()
+	c := newWorld(t).with(&store{}, oauth.Config{Issuer: "https://login.example.com", Scopes: []string{"a"}})
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			for range 20 {
+				var needed *oauth.Needed
+				if _, err := c.AccessToken(t.Context()); !errors.As(err, &needed) || needed.Issuer != "https://login.example.com" {
+					t.Error(err)
+				}
+				if _, err := c.Waiting(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	callers.Wait()
 }
 
 func TestAServiceWithoutDiscovery(t *testing.T) {

@@ -239,7 +239,7 @@ func (d *leaving) Start(context.Context, sandbox.Spec) (sandbox.Sandbox, error) 
 	d.sandboxes = append(d.sandboxes, b)
 	d.left--
 	go func(ends bool) {
-		w := bridge.NewWire(theirs, 0)
+		w := bridge.NewWire(theirs)
 		if w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}}}) != nil {
 			return
 		}

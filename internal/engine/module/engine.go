@@ -64,7 +64,7 @@ type service struct{ *Machine }
 
 func (s service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: Name}}
-	if err := bridge.NewWire(stream, 0).Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
+	if err := bridge.NewWire(stream).Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
 	}
 	return s.Machine.Serve(ctx, stream)

@@ -35,7 +35,7 @@ type bridgeFile struct {
 
 func newDoor(j job, tell func(bridge.Frame) error) *bridgeFile {
 	d := &bridgeFile{start: j.start, token: j.token, inbox: j.inbox, tell: tell}
-	d.wire = bridge.NewWire(&d.whole, 0)
+	d.wire = bridge.NewWire(&d.whole)
 	return d
 }
 
@@ -68,8 +68,8 @@ func (d *bridgeFile) write(data []byte) error {
 	d.written = append(d.written, data...)
 	for !d.ended && len(d.written) >= 4 {
 		size := int64(binary.BigEndian.Uint32(d.written))
-		if size > bridge.DefaultMaxFrame {
-			return fmt.Errorf("%w: a frame of %d bytes, the limit is %d", errGarbage, size, bridge.DefaultMaxFrame)
+		if size > bridge.MaxFrame {
+			return fmt.Errorf("%w: a frame of %d bytes, the limit is %d", errGarbage, size, bridge.MaxFrame)
 		}
 		if int64(len(d.written)-4) < size {
 			break

@@ -103,7 +103,7 @@ func (m *Machine) compile(ctx context.Context, data []byte) *bridge.Failure {
 }
 
 // maxSent is the largest module that fits in a frame of the bridge, packed or not.
-const maxSent = bridge.DefaultMaxFrame - 64<<10
+const maxSent = bridge.MaxFrame - 64<<10
 
 // Check refuses, before sending, bytes that cannot be a module.
 func Check(module []byte) *bridge.Failure {

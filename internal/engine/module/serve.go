@@ -15,8 +15,8 @@ import (
 // Serve is the guest's side of a bridge after its hello. It runs modules, one after
 // the other, until the stream ends.
 func (m *Machine) Serve(ctx context.Context, stream io.ReadWriter) error {
-	s := &server{machine: m, wire: bridge.NewWire(stream, 0), runs: make(chan job)}
-	s.encoder = bridge.NewWire(&s.encoded, 0)
+	s := &server{machine: m, wire: bridge.NewWire(stream), runs: make(chan job)}
+	s.encoder = bridge.NewWire(&s.encoded)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {

@@ -124,8 +124,8 @@ func (r *run) send(data []byte) error {
 	r.sent = append(r.sent, data...)
 	for len(r.sent) >= 4 && !r.finished {
 		size := binary.BigEndian.Uint32(r.sent)
-		if size > bridge.DefaultMaxFrame {
-			return fmt.Errorf("a frame has %d bytes, more than the limit of %d", size, bridge.DefaultMaxFrame)
+		if size > bridge.MaxFrame {
+			return fmt.Errorf("a frame has %d bytes, more than the limit of %d", size, bridge.MaxFrame)
 		}
 		if uint32(len(r.sent)-4) < size {
 			return nil

@@ -20,7 +20,7 @@ import (
 // unchanged, because the server validates them; it inspects only those that begin
 // and end a run.
 func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
-	s := &server{machine: m.Machine, wire: bridge.NewWire(stream, 0), out: stream, runs: make(chan job)}
+	s := &server{machine: m.Machine, wire: bridge.NewWire(stream), out: stream, runs: make(chan job)}
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: Version}}
 	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
@@ -102,8 +102,8 @@ func readFrame(in *bufio.Reader) ([]byte, error) {
 		return nil, err
 	}
 	size := binary.BigEndian.Uint32(head)
-	if size > bridge.DefaultMaxFrame {
-		return nil, fmt.Errorf("a frame has %d bytes, more than the limit of %d", size, bridge.DefaultMaxFrame)
+	if size > bridge.MaxFrame {
+		return nil, fmt.Errorf("a frame has %d bytes, more than the limit of %d", size, bridge.MaxFrame)
 	}
 	data := make([]byte, 4+size)
 	_, err = io.ReadFull(in, data)

@@ -17,7 +17,7 @@ import (
 func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	s := &server{machine: m.Machine, wire: bridge.NewWire(stream, 0), out: stream, stop: stop}
+	s := &server{machine: m.Machine, wire: bridge.NewWire(stream), out: stream, stop: stop}
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: Version}}
 	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
@@ -175,8 +175,8 @@ func (s *server) send(token []byte, f Frame) (last bool, err error) {
 	if b, err = appendBody(b, f); err != nil {
 		return false, err
 	}
-	if len(b)-4 > bridge.DefaultMaxFrame {
-		return false, fmt.Errorf("a frame has %d bytes, more than the limit of %d", len(b)-4, bridge.DefaultMaxFrame)
+	if len(b)-4 > bridge.MaxFrame {
+		return false, fmt.Errorf("a frame has %d bytes, more than the limit of %d", len(b)-4, bridge.MaxFrame)
 	}
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
 	if cap(b) <= 1<<20 { // do not keep the memory of a rare huge frame

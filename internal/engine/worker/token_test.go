@@ -92,7 +92,7 @@ func TestACapturedWorkerCannotUseTheTokenOfAnEarlierRun(t *testing.T) {
 				place := &captured{Conn: host}
 				places = append(places, place)
 				go func() {
-					w := bridge.NewWire(guest, 0)
+					w := bridge.NewWire(guest)
 					next := func() bridge.Frame {
 						f, _, err := w.Read()
 						if err != nil {

@@ -18,11 +18,11 @@ const maxArtifact = 16 << 20
 // readArtifact gives a result or an artifact to its owner, and to nobody else.
 func (s *Server) readArtifact(ctx context.Context, r *request, handle string) (*result, error) {
 	if s.o.Artifacts == nil {
-		return nil, noResource(r.ServerRequest)
+		return nil, noResource(r.ServerRequest, r.Name)
 	}
 	file, about, err := s.o.Artifacts.Open(ctx, identity.Owner(r.who), handle)
 	if toolroom.CodeOf(err) == toolroom.CodeNotFound {
-		return nil, noResource(r.ServerRequest)
+		return nil, noResource(r.ServerRequest, r.Name)
 	}
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))

@@ -96,7 +96,7 @@ func (s *Server) readResource(r *request) (*result, error) {
 	s.o.Ready(r.ctx)
 	provider, own, ok := s.o.Library.FindResource(r.Name, s.readers(r.who, catalog.ReadTool))
 	if !ok {
-		return nil, noResource(r.ServerRequest)
+		return nil, noResource(r.ServerRequest, r.Name)
 	}
 	r.digest = requestDigest("resources/read", r.Name, nil)
 	args, err := json.Marshal(map[string]string{"uri": own})
@@ -106,7 +106,7 @@ func (s *Server) readResource(r *request) (*result, error) {
 	return s.converse(r, func(ctx context.Context, a asker, live func() *request) (*result, error) {
 		got := s.perform(ctx, a, live, s.libraryCall(r, catalog.ToolID(provider, catalog.ReadTool), args), nil)
 		if toolroom.CodeOf(got.Err()) == toolroom.CodeNotFound {
-			return nil, noResource(r.ServerRequest)
+			return nil, noResource(r.ServerRequest, r.Name)
 		}
 		out, err := relay(got)
 		if err == nil && r.Modern() {
@@ -139,18 +139,11 @@ func relay(r *toolroom.Result) (*result, error) {
 	return out, nil
 }
 
-// codeNoResource is the error of older revisions; 2026-07-28 has invalid params.
-const codeNoResource = -32002
-
-func noResource(r *mcp.ServerRequest) error {
-	code := int64(codeNoResource)
+func noResource(r *mcp.ServerRequest, uri string) error {
+	code := int64(mcp.CodeNoResource)
 	if r.Modern() {
 		code = mcp.CodeInvalidParams
 	}
-	return noResourceAt(r.Name, code)
-}
-
-func noResourceAt(uri string, code int64) error {
 	data, err := json.Marshal(map[string]string{"uri": uri})
 	if err != nil {
 		data = nil

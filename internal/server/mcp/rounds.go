@@ -172,12 +172,8 @@ func (ds *roundCalls) ask(d *roundCall, x *request) (*result, error) {
 		Call: d.id, Turn: d.turn, Owner: d.owner, Request: d.request, Expires: time.Now().Add(answerWait),
 		Replica: ds.replica, Approval: approval,
 	}
-	questions, round := map[string]any{}, json.RawMessage("{}")
-	for key, q := range open {
-		questions[key] = q
-		if q.Sent != nil {
-			questions[key] = q.Sent
-		}
+	round := json.RawMessage("{}")
+	for _, q := range open {
 		if q.Round != nil {
 			round = q.Round
 		}
@@ -195,7 +191,7 @@ func (ds *roundCalls) ask(d *roundCall, x *request) (*result, error) {
 	}
 	d.expiry = time.AfterFunc(answerWait, func() { d.cancel(); ds.forget(d) })
 	out.members.set("resultType", "input_required")
-	out.members.set("inputRequests", questions)
+	out.members.set("inputRequests", asSent(open))
 	out.members.set("requestState", sealed)
 	return out, nil
 }

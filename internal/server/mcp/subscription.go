@@ -75,11 +75,7 @@ const notifyTimeout = 10 * time.Second
 func (s *Server) subscribe(ctx context.Context, r *mcp.ServerRequest, uri string) (unsubscribe func(), err error) {
 	provider, own, ok := s.o.Library.FindResource(uri, s.readers(s.o.Identity(ctx), catalog.ReadTool))
 	if !ok {
-		code := int64(codeNoResource)
-		if r.Modern() {
-			code = mcp.CodeInvalidParams
-		}
-		return nil, noResourceAt(uri, code)
+		return nil, noResource(r, uri)
 	}
 	if !s.mayAsk(ctx, s.o.Identity(ctx), catalog.ToolID(provider, catalog.ReadTool), map[string]any{"uri": own}) {
 		// When something changes says something of it.

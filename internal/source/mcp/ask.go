@@ -200,58 +200,30 @@ func withDefaults(q source.Question, answer json.RawMessage) json.RawMessage {
 	if json.Unmarshal(q.Params, &form) != nil {
 		return answer
 	}
-	given, err := jsonx.Members(answer)
+	given, err := mcp.ReadObject(answer)
+	if err != nil || string(given.Get("action")) != `"accept"` {
+		return answer
+	}
+	content, err := mcp.ReadObject([]byte(cmp.Or(string(given.Get("content")), "{}")))
 	fields, fieldsErr := jsonx.Members(form.Schema.Properties)
-	if err != nil || fieldsErr != nil || string(member(given, "action")) != `"accept"` {
+	if err != nil || fieldsErr != nil {
 		return answer
 	}
-	content, err := jsonx.Members([]byte(cmp.Or(string(member(given, "content")), "{}")))
-	if err != nil {
-		return answer
-	}
-	known := len(content)
+	complete := true
 	for _, f := range fields {
 		var field struct {
 			Default json.RawMessage `json:"default"`
 		}
-		if json.Unmarshal(f.Value, &field) == nil && len(field.Default) > 0 && member(content, f.Name) == nil {
-			content = append(content, jsonx.Member{Name: f.Name, Value: field.Default})
+		if json.Unmarshal(f.Value, &field) == nil && len(field.Default) > 0 && content.Get(f.Name) == nil {
+			content.Set(f.Name, field.Default)
+			complete = false
 		}
 	}
-	if len(content) == known {
+	if complete {
 		return answer
 	}
-	filled := object(content)
-	for i, m := range given {
-		if m.Name == "content" {
-			given[i].Value = filled
-			return object(given)
-		}
-	}
-	return object(append(given, jsonx.Member{Name: "content", Value: filled}))
-}
-
-// member returns the value of a member, or nil if there is none.
-func member(members []jsonx.Member, name string) json.RawMessage {
-	for _, m := range members {
-		if m.Name == name {
-			return m.Value
-		}
-	}
-	return nil
-}
-
-// object returns a JSON object with these members.
-func object(members []jsonx.Member) json.RawMessage {
-	text := []byte{'{'}
-	for i, m := range members {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		name, _ := jsonx.Marshal(m.Name) // a string always has JSON
-		text = append(append(append(text, name...), ':'), m.Value...)
-	}
-	return append(text, '}')
+	given.Set("content", content.JSON())
+	return given.JSON()
 }
 
 // asked answers a question that a server of an older revision sends as a separate

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -51,8 +52,8 @@ func abilitiesOf(a source.Asker) (can abilities) {
 		case m.Name == "sampling" && can.sampling != nil && isObject(m.Value):
 			can.sampling = m.Value
 		case m.Name == "extensions":
-			extensions, _ := jsonx.Members(m.Value)
-			if app := member(extensions, appExtension); isObject(app) {
+			extensions, _ := mcp.ReadObject(m.Value)
+			if app := extensions.Get(appExtension); isObject(app) {
 				can.app = app
 			}
 		}
@@ -106,12 +107,12 @@ func (can abilities) lasting() string {
 // subset returns an object with an empty object under each of the names that of
 // has an object under.
 func subset(of json.RawMessage, names ...string) json.RawMessage {
-	members, _ := jsonx.Members(of)
-	var kept []jsonx.Member
+	o, _ := mcp.ReadObject(of)
+	kept := mcp.Object{}
 	for _, name := range names {
-		if isObject(member(members, name)) {
-			kept = append(kept, jsonx.Member{Name: name, Value: json.RawMessage("{}")})
+		if isObject(o.Get(name)) {
+			kept.Set(name, json.RawMessage("{}"))
 		}
 	}
-	return object(kept)
+	return kept.JSON()
 }

@@ -66,13 +66,6 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 	return e.WithHint("the next call reconnects").WithCLIHint("toolroom sources test %s", namespace)
 }
 
-// Error codes for an unknown URI: older servers use codeNoResource, modern ones
-// codeInvalidParams.
-const (
-	codeNoResource    = -32002
-	codeInvalidParams = -32602
-)
-
 // requestFault is like fault, and reports that the tool, resource or prompt was not
 // found if the server refuses a tool that it does not list, or an unknown resource
 // or prompt.
@@ -83,7 +76,7 @@ func (s *Source) requestFault(ctx context.Context, l *link, up *upstream, tool t
 		return fault
 	}
 	if e.method != callMethod {
-		if rpc.Code == codeNoResource || rpc.Code == codeInvalidParams {
+		if rpc.Code == mcp.CodeNoResource || rpc.Code == mcp.CodeInvalidParams {
 			notFound := *toolroom.AsError(fault)
 			notFound.Code = toolroom.CodeNotFound
 			return &notFound

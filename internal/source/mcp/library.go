@@ -41,8 +41,8 @@ func (s *Source) ReadResource(ctx context.Context, uri string, req *source.Reque
 func (s *Source) GetPrompt(ctx context.Context, name string, args map[string]string, req *source.Request) (json.RawMessage, error) {
 	e := &serverRequest{method: "prompts/get", name: name, about: []mcp.Field{mcp.String("name", name)}}
 	// Send them as they were written if they are the arguments of a call.
-	sent, _ := jsonx.Members(req.Arguments)
-	given := member(sent, "arguments")
+	sent, _ := mcp.ReadObject(req.Arguments)
+	given := sent.Get("arguments")
 	if given == nil && len(args) > 0 {
 		var err error
 		if given, err = jsonx.Marshal(args); err != nil {
@@ -114,16 +114,12 @@ func sentCompletion(c source.Completion) ([]mcp.Field, error) {
 		if f.Name != "ref" || c.Prompt == "" {
 			continue
 		}
-		ref, err := jsonx.Members(f.Value)
+		ref, err := mcp.ReadObject(f.Value)
 		if err != nil {
 			return nil, err
 		}
-		for j, m := range ref {
-			if m.Name == "name" {
-				ref[j].Value = mcp.String("name", c.Prompt).Value
-			}
-		}
-		fields[i].Value = object(ref)
+		ref.Set("name", mcp.String("name", c.Prompt).Value)
+		fields[i].Value = ref.JSON()
 	}
 	return fields, nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/identity"
-	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
@@ -248,26 +247,20 @@ func unsubscribed(params json.RawMessage) json.RawMessage {
 	if !bytes.Contains(params, []byte(mcp.MetaSubscription)) {
 		return params
 	}
-	members, err := jsonx.Members(params)
+	o, err := mcp.ReadObject(params)
 	if err != nil {
 		return params
 	}
-	for i, m := range members {
-		if m.Name != "_meta" {
-			continue
-		}
-		meta, err := jsonx.Members(m.Value)
-		if err != nil {
-			return params
-		}
-		meta = slices.DeleteFunc(meta, func(m jsonx.Member) bool { return m.Name == mcp.MetaSubscription })
-		if len(meta) == 0 {
-			return object(slices.Delete(members, i, i+1))
-		}
-		members[i].Value = object(meta)
-		return object(members)
+	meta, err := mcp.ReadObject(o.Get("_meta"))
+	if err != nil {
+		return params
 	}
-	return params
+	meta.Drop(mcp.MetaSubscription)
+	o.Set("_meta", meta.JSON())
+	if meta.Empty() {
+		o.Drop("_meta")
+	}
+	return o.JSON()
 }
 
 // level maps MCP's log levels, which are those of syslog, to Toolroom's.

@@ -37,7 +37,7 @@ func (s *Source) Skill(ctx context.Context, uri string) (source.Skill, error) {
 			return noSkill(uri)
 		}
 		raw, err := up.call(ctx, &mcp.Request{Method: "skills/get", Params: []mcp.Field{mcp.String("uri", uri)}})
-		if rpc := (*mcp.Error)(nil); errors.As(err, &rpc) && rpc.Code == codeInvalidParams {
+		if rpc := (*mcp.Error)(nil); errors.As(err, &rpc) && rpc.Code == mcp.CodeInvalidParams {
 			return noSkill(uri)
 		}
 		if err != nil {

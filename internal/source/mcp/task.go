@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
@@ -108,19 +107,15 @@ func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawM
 // stateOf returns the server's state of a task without its result, error and
 // questions, which belong to the call.
 func stateOf(raw json.RawMessage, id string) json.RawMessage {
-	members, err := jsonx.Members(raw)
+	fields, err := mcp.Fields(raw, "taskId", "result", "error", "inputRequests")
 	if err != nil {
 		return nil
 	}
-	kept := []jsonx.Member{{Name: "taskId", Value: mcp.String("", id).Value}}
-	for _, m := range members {
-		switch m.Name {
-		case "taskId", "result", "error", "inputRequests":
-		default:
-			kept = append(kept, m)
-		}
+	state := mcp.Object{}
+	for _, f := range append([]mcp.Field{mcp.String("taskId", id)}, fields...) {
+		state.Set(f.Name, f.Value)
 	}
-	return object(kept)
+	return state.JSON()
 }
 
 // becomesTask notifies the client of a call that the call is a task, if the client

@@ -179,9 +179,7 @@ func (i *importer) operation(method, path string, item, n *Node) (*operation, er
 	if o.server, err = i.server(n, item); err != nil {
 		return nil, err
 	}
-	if o.security, err = i.security(n); err != nil {
-		return nil, err
-	}
+	o.security = i.security(n)
 	o.tool = toolroom.Tool{
 		ID:          toolroom.ID{Namespace: i.namespace, Name: i.name(id, method, path)},
 		Title:       clip(n.Get("summary").Text()),
@@ -349,7 +347,7 @@ func (i *importer) securitySchemes() (map[string]scheme, error) {
 
 // security returns the alternatives of the operation, or of the document, whose
 // schemes are all configured.
-func (i *importer) security(n *Node) ([][]scheme, error) {
+func (i *importer) security(n *Node) [][]scheme {
 	requirements := n.Get("security")
 	if requirements == nil {
 		requirements = i.set.Root().Get("security")
@@ -372,5 +370,5 @@ func (i *importer) security(n *Node) ([][]scheme, error) {
 		slices.SortFunc(needed, func(a, b scheme) int { return strings.Compare(a.name, b.name) })
 		alternatives = append(alternatives, needed)
 	}
-	return alternatives, nil
+	return alternatives
 }

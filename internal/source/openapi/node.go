@@ -93,7 +93,7 @@ func (n *Node) Items() []*Node {
 	return n.items
 }
 
-// KindText is the text of a string.
+// Text is the text of a string, and empty for other kinds.
 func (n *Node) Text() string {
 	if n.Kind() != KindText {
 		return ""
@@ -112,7 +112,7 @@ func (n *Node) Texts() []string {
 	return texts
 }
 
-// KindNumber is the number as nearly as a float64 holds it; false for other kinds.
+// Number is the number as nearly as a float64 holds it; false for other kinds.
 func (n *Node) Number() (float64, bool) {
 	if n.Kind() != KindNumber {
 		return 0, false
@@ -121,7 +121,7 @@ func (n *Node) Number() (float64, bool) {
 	return number, err == nil
 }
 
-// True reports whether n is the boolean true, False whether it is false.
+// True reports whether n is the boolean true.
 func (n *Node) True() bool { return n.Kind() == KindBool && n.text == "true" }
 
 // False reports whether n is the boolean false.

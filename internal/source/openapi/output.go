@@ -88,7 +88,7 @@ func (i *importer) noteSecurity(o *operation) {
 	if len(o.security) == 0 {
 		return
 	}
-	if _, ok := i.credentials(o); ok {
+	if _, ok := satisfied(o.security, i.config.Auth); ok {
 		return
 	}
 	var ways []string

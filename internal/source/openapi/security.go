@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
@@ -12,12 +13,8 @@ import (
 	"github.com/toolroom/toolroom/internal/source/secretref"
 )
 
-// credentials returns the first alternative that the configuration can satisfy, or false if
-// there is none. An operation without security needs none.
-func (i *importer) credentials(o *operation) ([]scheme, bool) {
-	return satisfied(o.security, i.config.Auth)
-}
-
+// satisfied returns the first alternative for which the configuration has the credentials, or
+// false if there is none. An operation without security needs none.
 func satisfied(alternatives [][]scheme, auth map[string]string) ([]scheme, bool) {
 	if len(alternatives) == 0 {
 		return nil, true
@@ -28,20 +25,11 @@ func satisfied(alternatives [][]scheme, auth map[string]string) ([]scheme, bool)
 			anonymous = true
 			continue
 		}
-		if hasAll(auth, needed) {
+		if !slices.ContainsFunc(needed, func(s scheme) bool { return auth[s.name] == "" }) {
 			return needed, true
 		}
 	}
 	return nil, anonymous
-}
-
-func hasAll(auth map[string]string, needed []scheme) bool {
-	for _, s := range needed {
-		if auth[s.name] == "" {
-			return false
-		}
-	}
-	return true
 }
 
 func schemeNames(schemes []scheme) []string {

@@ -57,7 +57,7 @@ func Main(args []string, mainArg string) (code int, ok bool) {
 	g := guest{wire: bridge.NewWire(struct {
 		io.Reader
 		io.Writer
-	}{os.Stdin, os.Stdout}, 0)}
+	}{os.Stdin, os.Stdout})}
 	if err := g.join(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1, true

@@ -9,7 +9,7 @@ import (
 
 // join sends hello, and returns the stream and the token of this run.
 func join() (*bridge.Wire, []byte, error) {
-	w := bridge.NewWire(os.NewFile(bridge.Descriptor, "bridge"), 0)
+	w := bridge.NewWire(os.NewFile(bridge.Descriptor, "bridge"))
 	if err := w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{Key: "versions", Value: []bridge.Value{int64(1)}}}}); err != nil {
 		return nil, nil, err
 	}
