@@ -3,34 +3,16 @@ package docker
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
 	"github.com/toolroom/toolroom/drivers/oci"
-	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
-)
-
-const (
-	guestPath  = "/run/toolroom-guest"
-	workFolder = "/work"
-	searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	nobody     = "65534"
-)
-
-// Defaults of a container without limits, the same as the process driver's.
-const (
-	defaultDisk   = 64 << 20
-	defaultPIDs   = 512
-	defaultInodes = 16384
 )
 
 // podmanProcesses replaces Podman's default limit per user, which a Podman without
@@ -39,18 +21,14 @@ const podmanProcesses = 32768
 
 // createOptions translates s for the engine.
 func createOptions(s sandbox.Spec, podman, gVisor bool) client.ContainerCreateOptions {
-	uid, gid := nobody, nobody
-	if len(s.Folders) > 0 {
-		// The server's user, whose files they are. It has no capabilities, even as root.
-		uid, gid = strconv.Itoa(os.Getuid()), strconv.Itoa(os.Getgid())
-	}
+	uid, gid := oci.User(s)
 	config := &container.Config{
 		Image:      s.Image,
-		Entrypoint: append([]string{guestPath}, s.Args...),
+		Entrypoint: append([]string{oci.GuestPath}, s.Args...),
 		Cmd:        []string{},
-		Env:        slices.Concat([]string{"PATH=" + searchPath, "HOME=" + workFolder, "LANG=C.UTF-8", guest.WorkEnv + "=" + workFolder}, guest.Filter(s.Profile), s.Env),
-		WorkingDir: workFolder,
-		User:       uid + ":" + gid,
+		Env:        oci.Environment(s),
+		WorkingDir: oci.WorkFolder,
+		User:       fmt.Sprintf("%d:%d", uid, gid),
 		OpenStdin:  true, StdinOnce: true, // the guest ends when the client disconnects
 		AttachStdin: true, AttachStdout: true, AttachStderr: true,
 		Labels:      proc.Labels(s.Run),
@@ -65,19 +43,11 @@ func createOptions(s sandbox.Spec, podman, gVisor bool) client.ContainerCreateOp
 		MaskedPaths:    oci.Masked(s),
 		ReadonlyPaths:  oci.Readonly(),
 		LogConfig:      container.LogConfig{Type: "none"}, // the bridge must not be logged to disk
-		Mounts:         []mount.Mount{{Type: mount.TypeBind, Source: s.Guest, Target: guestPath, ReadOnly: true}},
+		Mounts:         []mount.Mount{{Type: mount.TypeBind, Source: s.Guest, Target: oci.GuestPath, ReadOnly: true}},
 		Resources:      resources(s.Limits),
 	}
-	disk := s.Limits.Disk
-	if disk == 0 {
-		disk = defaultDisk
-	}
-	// All writable folders share the disk limit.
-	shm, tmp := disk/8, int64(0)
-	if gVisor {
-		tmp = disk / 8
-	}
-	work := fmt.Sprintf("rw,exec,nosuid,nodev,size=%d", disk-shm-tmp)
+	size, shm, tmp := oci.Sizes(s.Limits, gVisor)
+	work := fmt.Sprintf("rw,exec,nosuid,nodev,size=%d", size)
 	if podman {
 		// Podman supports neither an owner nor a limit of inodes here. There is only one
 		// user inside, and inodes count as memory.
@@ -86,14 +56,13 @@ func createOptions(s sandbox.Spec, podman, gVisor bool) client.ContainerCreateOp
 		host.SecurityOpt = append(host.SecurityOpt, "mask="+strings.Join(host.MaskedPaths, ":")) // the only option for masked paths that Podman reads
 		host.Ulimits = append(host.Ulimits, &container.Ulimit{Name: "nproc", Soft: podmanProcesses, Hard: podmanProcesses})
 	} else {
-		work += fmt.Sprintf(",mode=0700,uid=%s,gid=%s,nr_inodes=%d", uid, gid, defaultInodes)
+		work += fmt.Sprintf(",mode=0700,uid=%d,gid=%d,nr_inodes=%d", uid, gid, oci.MaxInodes)
 	}
-	host.Tmpfs = map[string]string{workFolder: work}
+	host.Tmpfs = map[string]string{oci.WorkFolder: work}
 	if !podman {
-		host.Tmpfs["/dev/shm"] = fmt.Sprintf("rw,noexec,nosuid,nodev,mode=1777,size=%d,nr_inodes=%d", shm, defaultInodes)
+		host.Tmpfs["/dev/shm"] = fmt.Sprintf("rw,noexec,nosuid,nodev,mode=1777,size=%d,nr_inodes=%d", shm, oci.MaxInodes)
 	}
 	if gVisor {
-		// Otherwise gVisor mounts one itself, without a size, if the folder is empty.
 		host.Tmpfs["/tmp"] = fmt.Sprintf("rw,exec,nosuid,nodev,mode=1777,size=%d", tmp)
 	}
 	place := func(f sandbox.Folder) string { return cmp.Or(f.Target, f.Source) }
@@ -116,10 +85,7 @@ func createOptions(s sandbox.Spec, podman, gVisor bool) client.ContainerCreateOp
 }
 
 func resources(l sandbox.Limits) container.Resources {
-	pids := int64(l.PIDs)
-	if pids == 0 {
-		pids = defaultPIDs
-	}
+	pids := oci.PIDs(l)
 	r := container.Resources{
 		Memory: l.Memory, MemorySwap: l.Memory, // no swap in addition
 		NanoCPUs: int64(l.CPUs * 1e9), PidsLimit: &pids,
@@ -128,8 +94,7 @@ func resources(l sandbox.Limits) container.Resources {
 			{Name: "core", Soft: 1, Hard: 1}, // with 0 the machine's core dump handler would still run
 		},
 	}
-	if l.CPU > 0 {
-		seconds := int64((l.CPU + time.Second - 1) / time.Second)
+	if seconds := oci.CPUSeconds(l); seconds > 0 {
 		r.Ulimits = append(r.Ulimits, &container.Ulimit{Name: "cpu", Soft: seconds, Hard: seconds + 1})
 	}
 	return r

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/toolroom/toolroom/drivers/oci"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -16,7 +17,7 @@ func TestAFolderIsMountedOnceAtAPlace(t *testing.T) {
 	}}, false, false)
 	got := ""
 	for _, m := range o.HostConfig.Mounts {
-		if m.Target == guestPath {
+		if m.Target == oci.GuestPath {
 			continue
 		}
 		got += m.Source + " " + m.Target + map[bool]string{true: " ro", false: " rw"}[m.ReadOnly] + "\n"

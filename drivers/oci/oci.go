@@ -28,19 +28,56 @@ type Options struct {
 	GVisor bool
 }
 
+// GuestPath is the path of the guest in a container, and WorkFolder the folder in which its
+// programs run.
 const (
-	guestPath  = "/run/toolroom-guest"
-	workFolder = "/work"
+	GuestPath  = "/run/toolroom-guest"
+	WorkFolder = "/work"
+)
+
+const (
 	searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	nobody     = 65534
 )
 
-// Defaults of a container without limits, the same as the process driver's.
+// Defaults of a container without limits, the same as the process driver's. No limit changes
+// MaxInodes, which is that of each folder in memory.
 const (
-	defaultDisk   = 64 << 20
-	defaultPIDs   = 512
-	defaultInodes = 16384
+	defaultDisk = 64 << 20
+	defaultPIDs = 512
+	MaxInodes   = 16384
 )
+
+// User returns the user of a container: nobody or, if it shows folders, the server's user,
+// whose files they are. It has no capabilities, even as root.
+func User(s sandbox.Spec) (uid, gid int) {
+	if len(s.Folders) > 0 {
+		return os.Getuid(), os.Getgid()
+	}
+	return nobody, nobody
+}
+
+// Environment returns the environment of a guest.
+func Environment(s sandbox.Spec) []string {
+	return slices.Concat([]string{"PATH=" + searchPath, "HOME=" + WorkFolder, "LANG=C.UTF-8", guest.WorkEnv + "=" + WorkFolder}, guest.Filter(s.Profile), s.Env)
+}
+
+// Sizes returns the sizes of the writable folders, which share the disk limit: WorkFolder,
+// /dev/shm and, under gVisor, /tmp. If that is empty, gVisor would mount one itself, without
+// a size.
+func Sizes(l sandbox.Limits, gVisor bool) (work, shm, tmp int64) {
+	disk := cmp.Or(l.Disk, defaultDisk)
+	if gVisor {
+		tmp = disk / 8
+	}
+	return disk - disk/8 - tmp, disk / 8, tmp
+}
+
+// PIDs returns the maximum number of processes of a container.
+func PIDs(l sandbox.Limits) int64 { return int64(cmp.Or(l.PIDs, defaultPIDs)) }
+
+// CPUSeconds returns the processor time of each process, zero for no limit.
+func CPUSeconds(l sandbox.Limits) int64 { return int64((l.CPU + time.Second - 1) / time.Second) }
 
 // version is the oldest version of the specification that has all features used here,
 // so that older runtimes accept it.
@@ -48,20 +85,17 @@ const version = "1.0.2"
 
 // Spec returns the specification of the container for a guest.
 func Spec(s sandbox.Spec, o Options) *specs.Spec {
-	user := specs.User{UID: nobody, GID: nobody}
-	if len(s.Folders) > 0 {
-		// The server's user, whose files they are. It has no capabilities, even as root.
-		user = specs.User{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
-	}
+	uid, gid := User(s)
+	user := specs.User{UID: uint32(uid), GID: uint32(gid)}
 	spec := &specs.Spec{
 		Version:     version,
 		Hostname:    "toolroom",
 		Root:        &specs.Root{Path: o.Root, Readonly: true},
 		Annotations: proc.Labels(s.Run),
 		Process: &specs.Process{
-			Args:            append([]string{guestPath}, s.Args...),
-			Env:             slices.Concat([]string{"PATH=" + searchPath, "HOME=" + workFolder, "LANG=C.UTF-8", guest.WorkEnv + "=" + workFolder}, guest.Filter(s.Profile), s.Env),
-			Cwd:             workFolder,
+			Args:            append([]string{GuestPath}, s.Args...),
+			Env:             Environment(s),
+			Cwd:             WorkFolder,
 			User:            user,
 			Capabilities:    &specs.LinuxCapabilities{},
 			NoNewPrivileges: true,
@@ -110,17 +144,9 @@ func network(spec *specs.Spec) {
 }
 
 func mounts(s sandbox.Spec, user specs.User, gVisor bool) []specs.Mount {
-	disk := s.Limits.Disk
-	if disk == 0 {
-		disk = defaultDisk
-	}
-	var tmp int64
-	if gVisor {
-		tmp = disk / 8
-	}
-	shm, work := disk/8, disk-disk/8-tmp // all writable folders share the disk limit
+	work, shm, tmp := Sizes(s.Limits, gVisor)
 	tmpfs := func(target, mode string, size int64, more ...string) specs.Mount {
-		options := append([]string{"nosuid", "nodev", "mode=" + mode, fmt.Sprintf("size=%d", size), fmt.Sprintf("nr_inodes=%d", defaultInodes)}, more...)
+		options := append([]string{"nosuid", "nodev", "mode=" + mode, fmt.Sprintf("size=%d", size), fmt.Sprintf("nr_inodes=%d", MaxInodes)}, more...)
 		return specs.Mount{Destination: target, Type: "tmpfs", Source: "tmpfs", Options: options}
 	}
 	list := []specs.Mount{
@@ -129,11 +155,10 @@ func mounts(s sandbox.Spec, user specs.User, gVisor bool) []specs.Mount {
 		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 		tmpfs("/dev/shm", "1777", shm, "noexec"),
-		tmpfs(workFolder, "0700", work, fmt.Sprintf("uid=%d", user.UID), fmt.Sprintf("gid=%d", user.GID)),
-		{Destination: guestPath, Type: "bind", Source: s.Guest, Options: []string{"bind", "ro", "nosuid", "nodev"}},
+		tmpfs(WorkFolder, "0700", work, fmt.Sprintf("uid=%d", user.UID), fmt.Sprintf("gid=%d", user.GID)),
+		{Destination: GuestPath, Type: "bind", Source: s.Guest, Options: []string{"bind", "ro", "nosuid", "nodev"}},
 	}
 	if gVisor {
-		// Otherwise gVisor mounts one itself, without a size, if the folder is empty.
 		list = append(list, tmpfs("/tmp", "1777", tmp))
 	}
 	for _, f := range s.Folders {
@@ -151,18 +176,14 @@ func rlimits(l sandbox.Limits) []specs.POSIXRlimit {
 		{Type: "RLIMIT_NOFILE", Soft: 1024, Hard: 1024},
 		{Type: "RLIMIT_CORE", Soft: 1, Hard: 1}, // with 0 the machine's core dump handler would still run
 	}
-	if l.CPU > 0 {
-		seconds := uint64((l.CPU + time.Second - 1) / time.Second)
+	if seconds := uint64(CPUSeconds(l)); seconds > 0 {
 		list = append(list, specs.POSIXRlimit{Type: "RLIMIT_CPU", Soft: seconds, Hard: seconds + 1})
 	}
 	return list
 }
 
 func resources(l sandbox.Limits) *specs.LinuxResources {
-	pids := int64(l.PIDs)
-	if pids == 0 {
-		pids = defaultPIDs
-	}
+	pids := PIDs(l)
 	r := &specs.LinuxResources{
 		Devices: []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}},
 		Pids:    &specs.LinuxPids{Limit: &pids},
