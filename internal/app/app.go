@@ -164,7 +164,8 @@ type App struct {
 
 	background sync.WaitGroup
 	stop       context.CancelFunc // guarded by mu
-	closed     bool               // guarded by reloading
+	closing    sync.Once
+	closed     bool // guarded by reloading
 }
 
 // OpenState opens a home without its sources, built-in tools, engines and released functions:
@@ -354,7 +355,12 @@ func (a *App) lookupEnv(name string) (string, bool) {
 
 // Close ends every source and engine, waits for current calls, and flushes all records. It
 // is idempotent.
-func (a *App) Close() error {
+func (a *App) Close() (err error) {
+	a.closing.Do(func() { err = a.close() })
+	return err
+}
+
+func (a *App) close() error {
 	var errs []error
 	a.reloading.Lock()
 	a.closed = true // no reload starts what nobody would close
@@ -381,7 +387,6 @@ func (a *App) Close() error {
 		wg.Go(func() { ended[i] = e.Close() })
 	}
 	wg.Wait()
-	a.engines = nil
 	errs = append(errs, ended...)
 	a.closeSearch()
 	errs = append(errs, a.closePrograms())
@@ -393,7 +398,6 @@ func (a *App) Close() error {
 	errs = append(errs, a.closeLogs())
 	if a.store != nil {
 		errs = append(errs, a.store.Close())
-		a.store = nil
 	}
 	if a.isTemp {
 		errs = append(errs, os.RemoveAll(a.home))

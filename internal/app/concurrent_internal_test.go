@@ -14,8 +14,10 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/engine/hosted"
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -64,6 +66,49 @@ func TestAClosedRoomTakesNoSource(t *testing.T) {
 	if err := r.AddSource("own", &openSource{&open, toolroom.MustParseID("own:it")}, SourceOptions{}); toolroom.CodeOf(err) != toolroom.CodeUnsupported {
 		t.Errorf("got %v", err)
 	}
+}
+
+func TestAClosedRoomAnswersWithErrors(t *testing.T) {
+	t.Parallel()
+	r, err := Open(t.Context(), Options{Home: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.Job(t.Context(), "job_1"); err == nil {
+		t.Error("a job was read from a store that is closed")
+	}
+	if result := r.Run(t.Context(), toolroom.Call{Tool: "system:time"}); result.OK() {
+		t.Error("a call ran in a room that is closed")
+	}
+}
+
+// What the config says of the start counts as it was then, also for what begins later.
+func TestAReloadDoesNotDisturbTheStart(t *testing.T) {
+	t.Parallel()
+	r, err := Open(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 1000 {
+			r.eachAhead(t.Context(), func(*hosted.Engine, sandbox.Spec) {})
+			_, _ = r.RunnerPath()
+		}
+	}()
+	for range 20 {
+		if err := r.Reload(config.Default()); err != nil {
+			t.Error(err)
+		}
+	}
+	<-done
 }
 
 func TestCloseEndsTheWorkOfEveryStart(t *testing.T) {
@@ -129,25 +174,51 @@ func TestAReleaseOfAnotherProcessIsShownThoughASourceChangedSince(t *testing.T) 
 		t.Fatal(err)
 	}
 	defer r.Close()
-	object := json.RawMessage(`{"type":"object"}`)
+	v := putFunction(t, r)
+	to := release.Release{Tool: v.Tool, Environment: release.Prod, Version: v.Number}
+	if err := r.store.MoveRelease(t.Context(), release.Move{To: to, Demoted: release.StatusDeprecated, Entry: release.Entry{Tool: v.Tool, Environment: release.Prod, Version: v.Number, Time: time.Now().UTC()}}); err != nil {
+		t.Fatal(err)
+	}
+	r.admit(t.Context(), "pets", trust{definitions: config.DefinitionsAuto}, []toolroom.Tool{{ID: toolroom.MustParseID("pets:list"), InputSchema: v.Spec.InputSchema}})
+	r.served.catchUp(t.Context())
+	if all := r.catalog.All(func(e *catalog.Entry) bool { return e.Provider == functionProvider }); len(all) != 1 {
+		t.Errorf("the catalog has %d functions, want 1", len(all))
+	}
+}
+
+func TestAVersionThatNobodyServesIsForgotten(t *testing.T) {
+	t.Parallel()
+	r, err := Open(t.Context(), Options{Home: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	v := putFunction(t, r)
+	if _, err := r.served.entry(t.Context(), release.Choice{Tool: v.Tool, Version: v.Number}); err != nil { // as a test of a draft does
+		t.Fatal(err)
+	}
+	if err := r.served.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(r.served.entries); n != 0 {
+		t.Errorf("%d versions are kept", n)
+	}
+}
+
+// putFunction stores a version of a function.
+func putFunction(t *testing.T, r *App) *release.Version {
+	t.Helper()
 	v := &release.Version{Tool: "fn:a", Status: release.StatusDraft, Created: time.Now().UTC(), Spec: release.Spec{
-		Language: "python", Files: map[string]string{"a.py": "def a(): pass"}, File: "a.py", Entry: "a", InputSchema: object,
+		Language: "python", Files: map[string]string{"a.py": "def a(): pass"}, File: "a.py", Entry: "a", InputSchema: json.RawMessage(`{"type":"object"}`),
 	}}
+	var err error
 	if v.Digest, err = v.Spec.Digest(); err != nil {
 		t.Fatal(err)
 	}
 	if v, _, err = r.store.PutVersion(t.Context(), v, -1); err != nil {
 		t.Fatal(err)
 	}
-	to := release.Release{Tool: v.Tool, Environment: release.Prod, Version: v.Number}
-	if err := r.store.MoveRelease(t.Context(), release.Move{To: to, Demoted: release.StatusDeprecated, Entry: release.Entry{Tool: v.Tool, Environment: release.Prod, Version: v.Number, Time: time.Now().UTC()}}); err != nil {
-		t.Fatal(err)
-	}
-	r.admit(t.Context(), "pets", trust{definitions: config.DefinitionsAuto}, []toolroom.Tool{{ID: toolroom.MustParseID("pets:list"), InputSchema: object}})
-	r.served.catchUp(t.Context())
-	if all := r.catalog.All(func(e *catalog.Entry) bool { return e.Provider == functionProvider }); len(all) != 1 {
-		t.Errorf("the catalog has %d functions, want 1", len(all))
-	}
+	return v
 }
 
 func TestAStoredListHasNoSecret(t *testing.T) {

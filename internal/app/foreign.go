@@ -112,7 +112,7 @@ func (a *App) proxmoxSettings(c config.Proxmox) func(context.Context) (any, erro
 
 // RunnerPath returns the path of the runner.
 func (a *App) RunnerPath() (string, error) {
-	return a.findRunner(cmp.Or(a.config.Code.Runtimes.Runner, a.o.Runner, RunnerName))
+	return a.findRunner(cmp.Or(a.started.Code.Runtimes.Runner, a.o.Runner, RunnerName))
 }
 
 func (a *App) findRunner(name string) (string, error) {

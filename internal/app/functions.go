@@ -194,8 +194,8 @@ func (s *releases) refresh(ctx context.Context) error {
 			}
 		}
 	}
+	s.retire(table)
 	if before != nil {
-		s.retire(before, table)
 		for _, tool := range table.Changed(before) { // a canary, or an environment that the catalog does not show
 			if id, err := toolroom.ParseID(tool); err == nil {
 				s.room.catalog.Announce(id)
@@ -209,20 +209,19 @@ func (s *releases) refresh(ctx context.Context) error {
 	return nil
 }
 
-// retire ends the processes that wait with the packages of versions that no environment serves
-// any more, and forgets the versions themselves.
-func (s *releases) retire(before, table *release.Table) {
+// retire forgets the versions that no environment serves, and ends the processes that wait
+// with their packages.
+func (s *releases) retire(table *release.Table) {
 	served := table.Served()
-	s.mu.Lock()
 	kept, gone := map[string]bool{}, map[string]engine.Layer{}
+	s.mu.Lock()
 	for c, e := range s.entries {
 		if served[c] {
 			kept[e.Tool.Release.Layer] = true
 		}
 	}
-	for c := range before.Served() {
-		e := s.entries[c]
-		if e == nil || served[c] {
+	for c, e := range s.entries {
+		if served[c] {
 			continue
 		}
 		delete(s.entries, c)
@@ -528,11 +527,17 @@ func found(base release.Spec, c *function.Code, tools []function.Inspected, name
 	var out []release.Found
 	names := map[string]int{}
 	for _, t := range tools {
+		if string(t.Output) == "null" {
+			t.Output = nil
+		}
+		if err := c.Manifest.Apply(&t); err != nil {
+			return nil, err
+		}
+		if err := t.CheckSchemas(c.File); err != nil {
+			return nil, err
+		}
 		spec := base
 		spec.Entry, spec.Title, spec.Description, spec.InputSchema, spec.OutputSchema = t.Entry, t.Title, t.Text, t.Input, t.Output
-		if string(spec.OutputSchema) == "null" {
-			spec.OutputSchema = nil
-		}
 		if err := json.Unmarshal(t.Plan, &spec.Plan); err != nil {
 			return nil, err
 		}
@@ -540,23 +545,16 @@ func found(base release.Spec, c *function.Code, tools []function.Inspected, name
 		if isJavaScript(&spec) {
 			spec.Node, spec.Preload = t.Node, t.Preload
 		}
-		name, err := c.Manifest.Apply(&t, &spec.Title, &spec.Description, &spec.InputSchema, &spec.OutputSchema)
-		if err != nil {
-			return nil, err
-		}
-		if err := t.CheckSchemas(c.File, spec.InputSchema, spec.OutputSchema); err != nil {
-			return nil, err
-		}
-		if line, taken := names[name]; taken {
-			return nil, toolroom.Errorf(toolroom.CodeConflict, "%s:%d: two functions are the tool %q; the other is in line %d", c.File, t.Line, name, line).
+		if line, taken := names[t.Name]; taken {
+			return nil, toolroom.Errorf(toolroom.CodeConflict, "%s:%d: two functions are the tool %q; the other is in line %d", c.File, t.Line, t.Name, line).
 				WithHint("give one of them another name, in the code or under tools in tool.yaml")
 		}
-		names[name] = t.Line
-		id := toolroom.ID{Namespace: namespace, Name: name}
+		names[t.Name] = t.Line
+		id := toolroom.ID{Namespace: namespace, Name: t.Name}
 		if err := id.Validate(); err != nil {
 			return nil, err
 		}
-		out = append(out, release.Found{ID: id, Spec: spec, Cases: casesOf(c.Manifest.Cases, name, len(tools) == 1)})
+		out = append(out, release.Found{ID: id, Spec: spec, Cases: casesOf(c.Manifest.Cases, t.Name, len(tools) == 1)})
 	}
 	return out, nil
 }

@@ -180,11 +180,8 @@ func (a *App) closeLogs() error {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		errs = append(errs, a.collector.Close(ctx))
-		a.collector = nil
 	}
-	errs = append(errs, a.lines.Close())
-	a.lines = nil
-	return errors.Join(errs...)
+	return errors.Join(append(errs, a.lines.Close())...)
 }
 
 // ReopenLog reopens the file of receipts.log after it was moved.

@@ -29,7 +29,7 @@ func (a *App) ahead(d sandbox.Driver) hosted.Warm {
 	if d.Name() == "host" {
 		return hosted.Warm{} // a process of the host machine starts at once
 	}
-	c := a.config.Code
+	c := a.started.Code
 	return hosted.Warm{Size: c.WarmSize(d.Name()), MaxAge: c.Warm[d.Name()].MaxAge}
 }
 
@@ -53,10 +53,10 @@ func (a *App) eachAhead(ctx context.Context, do func(*hosted.Engine, sandbox.Spe
 		if !ok || e.Ahead().Size == 0 || a.code == nil {
 			continue
 		}
-		if _, named := a.config.Code.Warm[e.Name()]; !named && e.Probe(ctx).State != sandbox.Available {
+		if _, named := a.started.Code.Warm[e.Name()]; !named && e.Probe(ctx).State != sandbox.Available {
 			continue
 		}
-		for _, profile := range a.config.Code.WarmProfiles(e.Name()) {
+		for _, profile := range a.started.Code.WarmProfiles(e.Name()) {
 			if s, err := a.code.Usual(profile); err == nil { // the config's limits, without a caller's
 				do(e, s)
 			}

@@ -52,8 +52,8 @@ type Inspected struct {
 
 // CheckSchemas returns an error if no call could be checked against the tool's schemas, or if
 // the default of a parameter or a field does not fit its type.
-func (t *Inspected) CheckSchemas(file string, input, output json.RawMessage) error {
-	for what, text := range map[string]json.RawMessage{"input": input, "output": output} {
+func (t *Inspected) CheckSchemas(file string) error {
+	for what, text := range map[string]json.RawMessage{"input": t.Input, "output": t.Output} {
 		if text == nil {
 			continue
 		}
@@ -61,13 +61,14 @@ func (t *Inspected) CheckSchemas(file string, input, output json.RawMessage) err
 			return mistake(file, t.Line, 1, fmt.Sprintf("the %s schema of %s cannot be used: %v", what, t.Entry, err), "write the types out, or correct the schema in "+ManifestFile)
 		}
 	}
-	return t.checkDefaults(file, input)
+	return t.checkDefaults(file)
 }
 
-// checkDefaults returns an error for the first default in a schema that does not fit its type.
-func (t *Inspected) checkDefaults(file string, input json.RawMessage) error {
+// checkDefaults returns an error for the first default in the input schema that does not fit
+// its type.
+func (t *Inspected) checkDefaults(file string) error {
 	var root map[string]any
-	if err := json.Unmarshal(input, &root); err != nil {
+	if err := json.Unmarshal(t.Input, &root); err != nil {
 		return mistake(file, t.Line, 1, fmt.Sprintf("the input schema of %s is no object: %v", t.Entry, err), "correct the schema in "+ManifestFile)
 	}
 	// All are checked as the properties of one object, so that one schema is compiled.

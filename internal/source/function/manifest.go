@@ -2,6 +2,7 @@ package function
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -261,34 +262,27 @@ func (m Manifest) merge(other Manifest) Manifest {
 	return m
 }
 
-// Apply replaces what the inspection found of a tool with what the manifest declares, and
-// returns the tool's name. A schema that is declared must have the function's parameters.
-func (m *Manifest) Apply(t *Inspected, title, description *string, input, output *json.RawMessage) (string, error) {
-	name := t.Name
+// Apply replaces what the inspection found of a tool with what the manifest declares. A
+// schema that is declared must have the function's parameters.
+func (m *Manifest) Apply(t *Inspected) error {
+	found := *t
 	for _, d := range m.Tools {
 		if d.Entry != t.Entry && (d.Entry != "" || len(m.Tools) > 1) {
 			continue
 		}
-		for _, field := range []struct {
-			to   *string
-			from string
-		}{{&name, d.Name}, {title, d.Title}, {description, d.Description}} {
-			if field.from != "" {
-				*field.to = field.from
-			}
-		}
+		t.Name, t.Title, t.Text = cmp.Or(d.Name, t.Name), cmp.Or(d.Title, t.Title), cmp.Or(d.Description, t.Text)
 		if d.InputSchema != nil {
 			declared := Encode(d.InputSchema)
-			if err := compareSchemas(t, declared); err != nil {
-				return "", err
+			if err := compareSchemas(&found, declared); err != nil {
+				return err
 			}
-			*input = declared
+			t.Input = declared
 		}
 		if d.OutputSchema != nil {
-			*output = Encode(d.OutputSchema)
+			t.Output = Encode(d.OutputSchema)
 		}
 	}
-	return name, nil
+	return nil
 }
 
 // compareSchemas returns an error if a declared schema and the code cannot both be right.

@@ -132,8 +132,8 @@ func TestADefaultOfNullFitsATypeWithNull(t *testing.T) {
 		`{"properties": {"x": {"$ref": "#/$defs/A", "default": ["1"]}}, "$defs": {"A": {"type": "array", "items": {"type": "integer"}}}}`: false,
 		`{"properties": {"x": true}}`: true,
 	} {
-		one := function.Inspected{Entry: "f", Line: 1}
-		if err := one.CheckSchemas("a.py", json.RawMessage(text), nil); (err == nil) != fits {
+		one := function.Inspected{Entry: "f", Line: 1, Input: json.RawMessage(text)}
+		if err := one.CheckSchemas("a.py"); (err == nil) != fits {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
