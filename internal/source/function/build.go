@@ -224,14 +224,9 @@ func (r Resolver) configOf(names []string) ([]byte, error) {
 
 // sdists returns the source distributions of a lock.
 func sdists(lock string) ([]builtWheel, error) {
-	var l struct {
-		Packages []struct {
-			Name, Version string
-			Sdist         *wheel `toml:"sdist"`
-		} `toml:"packages"`
-	}
-	if _, err := toml.Decode(lock, &l); err != nil {
-		return nil, toolroom.Errorf(toolroom.CodeInternal, "the lock of uv cannot be read: %w", err)
+	l, err := readLock(lock)
+	if err != nil {
+		return nil, err
 	}
 	var all []builtWheel
 	for _, p := range l.Packages {
@@ -263,17 +258,8 @@ func withProvenance(lock string, built []builtWheel) (string, error) {
 
 // builtWheels returns how the wheels of a lock were built.
 func builtWheels(lock string) ([]builtWheel, error) {
-	var l struct {
-		Tool struct {
-			Toolroom struct {
-				Built []builtWheel `toml:"built"`
-			} `toml:"toolroom"`
-		} `toml:"tool"`
-	}
-	if _, err := toml.Decode(lock, &l); err != nil {
-		return nil, toolroom.Errorf(toolroom.CodeInternal, "the lock cannot be read: %w", err)
-	}
-	return l.Tool.Toolroom.Built, nil
+	l, err := readLock(lock)
+	return l.Tool.Toolroom.Built, err
 }
 
 // Built says which packages of a lock were built here, and from what: for example

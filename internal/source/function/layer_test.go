@@ -144,7 +144,7 @@ func hashOf(text string) string {
 
 func TestAPackageWithoutAWheelIsRefused(t *testing.T) {
 	t.Parallel()
-	_, err := LockDigest("lock-version = \"1.0\"\n[[packages]]\nname = \"a\"\nversion = \"1\"\nsdist = {url = \"https://x/a.tar.gz\"}\n")
+	_, err := parse("lock-version = \"1.0\"\n[[packages]]\nname = \"a\"\nversion = \"1\"\nsdist = {url = \"https://x/a.tar.gz\"}\n")
 	if toolroom.CodeOf(err) != toolroom.CodeInvalidArguments || !strings.Contains(err.Error(), "no wheel") {
 		t.Errorf("error %v", err)
 	}

@@ -157,17 +157,33 @@ type wheel struct {
 // isSHA256 matches a hash. Files are named by it, and an index says it.
 var isSHA256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
+// pylock is a lock of uv (PEP 751), and how its wheels were built here.
+type pylock struct {
+	Packages []struct {
+		Name    string  `toml:"name"`
+		Version string  `toml:"version"`
+		Wheels  []wheel `toml:"wheels"`
+		Sdist   *wheel  `toml:"sdist"`
+	} `toml:"packages"`
+	Tool struct {
+		Toolroom struct {
+			Built []builtWheel `toml:"built"`
+		} `toml:"toolroom"`
+	} `toml:"tool"`
+}
+
+func readLock(lock string) (l pylock, err error) {
+	if _, err := toml.Decode(lock, &l); err != nil {
+		return l, toolroom.Errorf(toolroom.CodeInternal, "the lock of uv cannot be read: %w", err)
+	}
+	return l, nil
+}
+
 // parse returns the wheels of a lock, in order.
 func parse(lock string) ([]wheel, error) {
-	var l struct {
-		Packages []struct {
-			Name    string  `toml:"name"`
-			Version string  `toml:"version"`
-			Wheels  []wheel `toml:"wheels"`
-		} `toml:"packages"`
-	}
-	if _, err := toml.Decode(lock, &l); err != nil {
-		return nil, toolroom.Errorf(toolroom.CodeInternal, "the lock of uv cannot be read: %w", err)
+	l, err := readLock(lock)
+	if err != nil {
+		return nil, err
 	}
 	var all []wheel
 	for _, p := range l.Packages {
@@ -187,18 +203,11 @@ func parse(lock string) ([]wheel, error) {
 	return all, nil
 }
 
-// LockDigest returns the digest of the layer of a lock: the hash of its packages' hashes.
-func LockDigest(lock string) (string, error) {
-	if isNPM(lock) {
-		return digestNPM(lock)
-	}
-	all, err := parse(lock)
-	if err != nil {
-		return "", err
-	}
+// layerOf returns the digest of the layer of wheels: the hash of their hashes.
+func layerOf(wheels []wheel) string {
 	sum := sha256.New()
-	for _, w := range all {
+	for _, w := range wheels {
 		fmt.Fprintf(sum, "%s %s\n", w.Package, w.Hashes["sha256"])
 	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	return hex.EncodeToString(sum.Sum(nil))
 }

@@ -56,14 +56,11 @@ func (s LayerStore) Has(digest string) bool {
 
 // Unpack makes the layer of a lock of wheels, unless it is there, and returns its digest.
 func (s LayerStore) Unpack(ctx context.Context, lock string) (string, error) {
-	digest, err := LockDigest(lock)
-	if err != nil {
-		return "", err
-	}
 	wheels, err := parse(lock)
 	if err != nil {
 		return "", err
 	}
+	digest := layerOf(wheels)
 	return digest, s.make(ctx, digest, func(folder string) error {
 		left := int64(maxUnpacked)
 		for _, w := range wheels {
@@ -350,20 +347,20 @@ func (s LayerStore) Collect(locks []string) (int, error) {
 	needed := map[string]bool{}
 	npm := false
 	for _, lock := range locks {
-		digest, err := LockDigest(lock)
-		if err != nil {
-			return 0, err
-		}
-		needed[digest] = true
 		if isNPM(lock) {
+			digest, err := digestNPM(lock)
+			if err != nil {
+				return 0, err
+			}
 			npm = true
-			needed[scriptsOf(lock).Result+builtSuffix] = true
+			needed[digest], needed[scriptsOf(lock).Result+builtSuffix] = true, true
 			continue
 		}
 		wheels, err := parse(lock)
 		if err != nil {
 			return 0, err
 		}
+		needed[layerOf(wheels)] = true
 		for _, w := range wheels {
 			needed[w.Hashes["sha256"]+wheelSuffix] = true
 		}
