@@ -43,7 +43,7 @@ const (
 
 // openLearner begins to learn from use.
 func (a *App) openLearner() {
-	a.learner = search.NewLearner(a.store, search.LearnerOptions{Redact: func(s string) string { return string(a.redactor.Redact([]byte(s))) }, Log: a.log})
+	a.learner = search.NewLearner(a.store, search.LearnerOptions{Redact: a.redactor.Text, Log: a.log})
 }
 
 // learning is the catalog's learner, which the config may turn off at any time.

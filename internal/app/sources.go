@@ -51,9 +51,9 @@ func (a *App) status(h *sourceManager) source.Status {
 	if configured, ok := a.Config().Sources[h.name]; ok {
 		s.Sandbox = configured.SandboxText()
 	}
-	s.Output = string(a.redactor.Redact([]byte(s.Output)))
+	s.Output = a.redactor.Text(s.Output)
 	if s.Process != nil {
-		s.Process.Stderr = string(a.redactor.Redact([]byte(s.Process.Stderr)))
+		s.Process.Stderr = a.redactor.Text(s.Process.Stderr)
 	}
 	return s
 }

@@ -71,8 +71,7 @@ func (a *App) remote() code.Remote {
 // ToolOf returns the tool that a call would run, and the maximum time that it may take. The
 // tool is nil if the caller may see no such tool.
 func (a *App) ToolOf(ctx context.Context, call toolroom.Call) (*toolroom.Tool, time.Duration) {
-	limits := runLimits(a.Config().Limits)
-	longest := cmp.Or(limits.MaxTimeout, 10*time.Minute)
+	longest := cmp.Or(a.Config().Limits.MaxTimeout, 10*time.Minute)
 	_ = a.find(ctx, call.Tool) // the call itself reports the error
 	e, err := a.runner.Lookup(&call)
 	if err != nil {
