@@ -373,13 +373,9 @@ func (a *App) close() error {
 	}
 	a.background.Wait()
 	a.watching.close()
-	a.mu.Lock()
-	managers, packs := a.managers, a.packs
-	a.managers, a.packs = map[string]*sourceManager{}, nil
-	a.mu.Unlock()
 	var wg sync.WaitGroup
-	wg.Go(func() { panics.Log(a.log, "closing the built-in tools", func() { a.closePacks(packs) }) })
-	for _, h := range managers {
+	wg.Go(func() { panics.Log(a.log, "closing the built-in tools", func() { a.closePacks(a.packs) }) })
+	for _, h := range a.allManagers() {
 		wg.Go(func() { panics.Log(a.log, "closing a source", func() { h.Close() }) })
 	}
 	ended := make([]error, len(a.engines))

@@ -53,6 +53,35 @@ func TestASourceThatIsAddedDuringAReloadStays(t *testing.T) {
 	}
 }
 
+func TestASourceThatIsRemovedDuringItsTestIsReported(t *testing.T) {
+	t.Parallel()
+	r, err := Open(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	slow := &slowList{began: make(chan struct{}), end: make(chan struct{})}
+	r.newSource = func(string, config.Source, *config.Config) (source.Source, error) { return slow, nil }
+	with := config.Default()
+	with.Sources = map[string]config.Source{"src": {}}
+	if err := r.Reload(with); err != nil {
+		t.Fatal(err)
+	}
+	tested := make(chan SourceTest, 1)
+	go func() {
+		test, _ := r.TestSource(t.Context(), "src")
+		tested <- test
+	}()
+	<-slow.began
+	if err := r.Reload(config.Default()); err != nil {
+		t.Fatal(err)
+	}
+	close(slow.end)
+	if test := <-tested; test.Error == "" {
+		t.Errorf("the test of a source that was removed: %+v", test)
+	}
+}
+
 func TestAClosedRoomTakesNoSource(t *testing.T) {
 	t.Parallel()
 	r, err := Open(t.Context(), Options{})
@@ -82,6 +111,7 @@ func TestAClosedRoomAnswersWithErrors(t *testing.T) {
 	if _, err := r.Job(t.Context(), "job_1"); err == nil {
 		t.Error("a job was read from a store that is closed")
 	}
+	r.Doctor(t.Context(), nil)
 	if result := r.Run(t.Context(), toolroom.Call{Tool: "system:time"}); result.OK() {
 		t.Error("a call ran in a room that is closed")
 	}

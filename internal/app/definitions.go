@@ -625,7 +625,7 @@ func (a *App) WaitingOf(ctx context.Context, name string) (*Waiting, error) {
 		return nil, err
 	}
 	offer := m.listedTools()
-	w := &Waiting{Source: name, Tools: []WaitingTool{}, Found: a.findings(name, offer)}
+	w := &Waiting{Source: name, Tools: []WaitingTool{}, Found: a.findings(m, offer)}
 	for i := range offer {
 		id := offer[i].ID.Unversioned()
 		o, ok := a.definitions.of(id)
@@ -659,12 +659,12 @@ func (a *App) WaitingOf(ctx context.Context, name string) (*Waiting, error) {
 }
 
 // findings looks for hidden text in the tools of one source, and for names of other sources.
-func (a *App) findings(name string, offer []toolroom.Tool) []catalog.Finding {
+func (a *App) findings(of *sourceManager, offer []toolroom.Tool) []catalog.Finding {
 	var others []toolroom.Tool
 	for _, m := range a.allManagers() {
-		if m.name != name {
+		if m.name != of.name {
 			others = append(others, slices.DeleteFunc(slices.Clone(m.listedTools()), namedByUs)...)
 		}
 	}
-	return catalog.Inspect(offer, others, a.manager(name).Describe().Text)
+	return catalog.Inspect(offer, others, of.Describe().Text)
 }

@@ -69,7 +69,7 @@ func (a *App) TestSource(ctx context.Context, name string) (SourceTest, error) {
 	err := h.list(ctx)
 	test := SourceTest{Status: a.status(h), Took: time.Since(began)}
 	test.Tools = a.catalog.Namespaces(nil)[name]
-	test.Quarantined, test.Findings = a.definitions.count(name), a.findings(name, h.listedTools())
+	test.Quarantined, test.Findings = a.definitions.count(name), a.findings(h, h.listedTools())
 	withoutCredentials := map[string]int{} // the number of tools, by what is to be done
 	for _, e := range a.catalog.All(func(e *catalog.Entry) bool { return e.Provider == name }) {
 		if err := e.CheckSchemas(); err != nil {
