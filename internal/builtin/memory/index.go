@@ -63,7 +63,7 @@ type indexed struct {
 }
 
 // posting is the number of a paragraph, and above it how often a word is in it. A file has
-// fewer paragraphs than maxNote bytes.
+// fewer paragraphs than MaxNote bytes.
 type posting uint32
 
 const (

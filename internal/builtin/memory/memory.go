@@ -68,7 +68,7 @@ func tool(name, title, description string, hints toolroom.Hints, example map[str
 }
 
 func namespaceProperty() map[string]builtin.Property {
-	return map[string]builtin.Property{"namespace": {"pattern": namespaceForm, "examples": []string{"user/preferences"}}}
+	return map[string]builtin.Property{"namespace": {"pattern": NamespaceForm, "examples": []string{"user/preferences"}}}
 }
 
 func (m *memory) read() builtin.Tool {
@@ -270,7 +270,7 @@ func (m *memory) search() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[SearchArgs, Results]{
 		Tool: tool("search", "Search memory", "Search your memory: find what a user told you earlier about a topic, in the notes and facts of all namespaces.",
 			builtin.Hints(true, false, false), map[string]any{"query": "deadline of the project"}),
-		Arguments: map[string]builtin.Property{"query": {"minLength": 1}, "namespace": {"pattern": namespaceForm}, "limit": {"minimum": 1, "maximum": 100, "default": 10}},
+		Arguments: map[string]builtin.Property{"query": {"minLength": 1}, "namespace": {"pattern": NamespaceForm}, "limit": {"minimum": 1, "maximum": 100, "default": 10}},
 		Run: func(ctx context.Context, req *source.Request, in SearchArgs) (Results, []toolroom.Content, error) {
 			hits, note, err := m.index.search(ctx, identity.Owner(req.Identity), in.Query, in.Namespace, cmp.Or(in.Limit, 10), in.KeywordOnly)
 			out, text := Results{Results: []Result{}, Note: note}, ""

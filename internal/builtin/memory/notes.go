@@ -11,12 +11,6 @@ import (
 // Notes keep notes for other packs, in the files of the memory tools.
 type Notes struct{ store store }
 
-// MaxNote is the maximum size of one namespace, in bytes.
-const MaxNote = maxNote
-
-// NamespaceForm is a regular expression for namespaces.
-const NamespaceForm = namespaceForm
-
 // Open returns the notes in a folder.
 func Open(dir string) *Notes { return &Notes{store{dir}} }
 

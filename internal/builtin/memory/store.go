@@ -24,16 +24,18 @@ import (
 // person can read and edit.
 type store struct{ dir string }
 
+// MaxNote is the maximum size of one namespace, in bytes.
+const MaxNote = 4 << 20
+
 const (
-	maxNote  = 4 << 20 // bytes of one namespace
-	maxNotes = 10_000  // namespaces of one identity
+	maxNotes = 10_000 // namespaces of one identity
 	suffix   = ".md"
 )
 
-// namespaceForm is that of a namespace: names with slashes between them.
-const namespaceForm = `^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}(/[A-Za-z0-9_][A-Za-z0-9._-]{0,63}){0,7}$`
+// NamespaceForm is a regular expression for namespaces: names with slashes between them.
+const NamespaceForm = `^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}(/[A-Za-z0-9_][A-Za-z0-9._-]{0,63}){0,7}$`
 
-var namespacePattern = regexp.MustCompile(namespaceForm)
+var namespacePattern = regexp.MustCompile(NamespaceForm)
 
 func checkNamespace(name string) error {
 	if namespacePattern.MatchString(name) {
@@ -95,8 +97,8 @@ func (s store) change(ctx context.Context, owner, namespace string, edit func(ol
 	switch {
 	case err != nil:
 		return err
-	case len(text) > maxNote:
-		return toolroom.Errorf(toolroom.CodeResourceLimit, "%s would have %d bytes; at most %d are kept in one namespace", namespace, len(text), maxNote).
+	case len(text) > MaxNote:
+		return toolroom.Errorf(toolroom.CodeResourceLimit, "%s would have %d bytes; at most %d are kept in one namespace", namespace, len(text), MaxNote).
 			WithHint("write to several namespaces, such as %s/part2", namespace)
 	case text == "" && isNew:
 		return nil
