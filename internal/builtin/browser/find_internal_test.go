@@ -21,3 +21,20 @@ func TestFindEndsWithItsContext(t *testing.T) {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
+
+func TestATextIsLookedForInLinesThatAreLongEnough(t *testing.T) {
+	t.Parallel()
+	page := tree{lines: []string{"s", "KELVIN"}}
+	for text, want := range map[string]bool{"\u017f": true, "\u212aelvin": true, "kelvins": false} { // letters that are an s and a K in any case
+		if got := page.mayHold(text); got != want {
+			t.Errorf("%q: %t", text, got)
+		}
+	}
+	pattern, err := inAnyCase("^\u017f$|^\u212aelvin$")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := page.find(t.Context(), pattern, 0, 2); err != nil || out.Matches != 2 {
+		t.Errorf("%+v, %v", out, err)
+	}
+}

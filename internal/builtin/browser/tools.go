@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/input"
@@ -321,21 +323,26 @@ func (b *browsers) find() builtin.Tool {
 			"text": {"minLength": 1}, "around": {"minimum": 0, "maximum": 20, "default": 1}, "limit": {"minimum": 1, "maximum": 500, "default": 20},
 		},
 		Run: func(ctx context.Context, req *source.Request, in FindArgs) (FindResult, []toolroom.Content, error) {
-			text := in.Text
-			if !in.Regexp {
-				text = regexp.QuoteMeta(text)
-			}
-			pattern, err := regexp.Compile("(?i)" + text)
-			if err != nil {
-				return FindResult{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "text is not a regular expression: %w", err)
+			var pattern *regexp.Regexp // nil matches nothing
+			var err error
+			if in.Regexp {
+				if pattern, err = inAnyCase(in.Text); err != nil {
+					return FindResult{}, nil, err
+				}
 			}
 			in.Limit = cmp.Or(in.Limit, 20)
 			var out FindResult
 			err = b.with(ctx, req, false, func(w *browser, t *tab) error {
 				var ignored Outcome
 				now, err := w.describe(ctx, t, &ignored)
-				if err == nil {
-					w.seen[t.id] = now
+				if err != nil {
+					return err
+				}
+				w.seen[t.id] = now
+				if !in.Regexp && now.mayHold(in.Text) {
+					pattern, err = inAnyCase(regexp.QuoteMeta(in.Text))
+				}
+				if pattern != nil {
 					out, err = now.find(ctx, pattern, in.Around, in.Limit)
 				}
 				return err
@@ -352,6 +359,21 @@ func (b *browsers) find() builtin.Tool {
 			return out, builtin.Text(shown), nil
 		},
 	})
+}
+
+func inAnyCase(pattern string) (*regexp.Regexp, error) {
+	compiled, err := regexp.Compile("(?i)" + pattern)
+	if err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "text is not a regular expression: %w", err)
+	}
+	return compiled, nil
+}
+
+// mayHold reports whether a line is long enough for a text in any case. A text of megabytes
+// would take hundreds of megabytes to compile.
+func (t tree) mayHold(text string) bool {
+	letters := utf8.RuneCountInString(text) // each matches one letter, of one byte or more
+	return slices.ContainsFunc(t.lines, func(line string) bool { return len(line) >= letters })
 }
 
 // find stops when ctx ends: with some expressions the lines take minutes.

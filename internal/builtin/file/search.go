@@ -353,9 +353,9 @@ func (r SearchResult) text(in SearchArgs) string {
 // matcher finds lines. It looks for a text that every match contains before it runs the
 // regular expression.
 type matcher struct {
-	re      *regexp.Regexp
-	literal []byte // nil if there is no such text
-	only    bool   // the literal is the whole query
+	re      *regexp.Regexp // nil if only
+	literal []byte         // nil if there is no such text
+	only    bool           // the literal is the whole query
 }
 
 func newMatcher(in SearchArgs) (*matcher, error) {
@@ -366,22 +366,25 @@ func newMatcher(in SearchArgs) (*matcher, error) {
 	if in.Literal {
 		pattern = regexp.QuoteMeta(pattern)
 	}
-	flags := "(?m"
-	if in.IgnoreCase {
-		flags += "i"
-	}
-	re, err := withinLines(flags + ":" + pattern + ")")
-	if err != nil {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "query is not a regular expression of RE2: %w", err).
-			WithHint("set literal=true to look for the text as it stands")
-	}
-	m := &matcher{re: re}
+	m := &matcher{}
 	if !in.IgnoreCase {
 		if parsed, err := syntax.Parse(pattern, syntax.Perl); err == nil {
 			text := required(parsed.Simplify())
 			m.literal = []byte(text)
 			m.only = parsed.Op == syntax.OpLiteral && text == pattern
 		}
+	}
+	if m.only {
+		return m, nil // a text of megabytes would take hundreds of megabytes to compile
+	}
+	flags := "(?m"
+	if in.IgnoreCase {
+		flags += "i"
+	}
+	var err error
+	if m.re, err = withinLines(flags + ":" + pattern + ")"); err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "query is not a regular expression of RE2: %w", err).
+			WithHint("set literal=true to look for the text as it stands")
 	}
 	if len(m.literal) == 0 {
 		m.literal = nil
