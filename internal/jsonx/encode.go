@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // Marshal encodes v as encoding/json does, so that struct tags, [json.Number],
@@ -19,7 +20,7 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// AppendString appends a text as a JSON string.
+// AppendString appends text to dst as Marshal encodes it.
 func AppendString(dst []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
@@ -27,7 +28,6 @@ func AppendString(dst []byte, text string) []byte {
 			return append(dst, quoted...)
 		}
 	}
-	dst = append(dst, '"')
-	dst = append(dst, text...)
-	return append(dst, '"')
+	dst = append(slices.Grow(dst, len(text)+2), '"')
+	return append(append(dst, text...), '"')
 }

@@ -42,3 +42,16 @@ func TestMarshalNamesTheTypeThatHasNoForm(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAStringIsAppendedAsMarshalEncodesIt(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "a b", "<a href='x'>&</a>", `"`, `\`, "a\nb\tc\x00", "\x7f", "é", "\u2028", "\U0001f600", "a\xffb"} {
+		want, err := Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := AppendString([]byte("x:"), text); string(got) != "x:"+string(want) {
+			t.Errorf("%q is %s, not %s", text, got, want)
+		}
+	}
+}

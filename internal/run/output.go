@@ -1,7 +1,6 @@
 package run
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -52,17 +51,16 @@ func (c *ran) normalise() error {
 
 func valueOf(content []toolroom.Content) (json.RawMessage, error) {
 	if len(content) == 1 && content[0].Type == toolroom.ContentText {
-		return textValue(content[0].Text)
+		return textValue(content[0].Text), nil
 	}
 	list := make([]json.RawMessage, len(content))
 	for i, c := range content {
-		var err error
 		if c.Type == toolroom.ContentText {
-			list[i], err = textValue(c.Text)
-		} else {
-			list[i], err = json.Marshal(c)
+			list[i] = textValue(c.Text)
+			continue
 		}
-		if err != nil {
+		var err error
+		if list[i], err = json.Marshal(c); err != nil {
 			return nil, err
 		}
 	}
@@ -71,12 +69,13 @@ func valueOf(content []toolroom.Content) (json.RawMessage, error) {
 
 // textValue returns a text as JSON: the text itself if it is a JSON object or
 // list, else a string. A text such as 007 or true stays a string.
-func textValue(text string) (json.RawMessage, error) {
-	trimmed := bytes.TrimSpace([]byte(text))
-	if len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') && json.Valid(trimmed) {
-		return trimmed, nil
+func textValue(text string) json.RawMessage {
+	if trimmed := strings.TrimSpace(text); trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') {
+		if raw := json.RawMessage(trimmed); json.Valid(raw) {
+			return raw
+		}
 	}
-	return jsonx.Marshal(text)
+	return jsonx.AppendString(nil, text)
 }
 
 // validateOutput checks the value against the tool's output schema. The tool has run, so a

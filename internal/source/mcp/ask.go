@@ -148,7 +148,9 @@ func readRound(members []jsonx.Member) (r round, err error) {
 	for _, m := range members {
 		switch m.Name {
 		case "resultType":
-			err = errors.Join(err, json.Unmarshal(m.Value, &r.ResultType))
+			if string(m.Value) != `"complete"` { // else it is an ordinary result
+				err = errors.Join(err, json.Unmarshal(m.Value, &r.ResultType))
+			}
 		case "inputRequests":
 			err = errors.Join(err, json.Unmarshal(m.Value, &r.Questions))
 		case "requestState":

@@ -28,7 +28,9 @@ func readResult(tool toolroom.ID, raw json.RawMessage, members []jsonx.Member) (
 		case "isError":
 			err = json.Unmarshal(m.Value, &out.Failed)
 		case "resultType":
-			err = json.Unmarshal(m.Value, &kind)
+			if string(m.Value) != `"complete"` {
+				err = json.Unmarshal(m.Value, &kind)
+			}
 		}
 		if err != nil {
 			break
@@ -37,7 +39,7 @@ func readResult(tool toolroom.ID, raw json.RawMessage, members []jsonx.Member) (
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the result of %s cannot be read: %w", tool, err)
 	}
-	if kind != "" && kind != "complete" {
+	if kind != "" && kind != "complete" { // it may have been written with escapes
 		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "%s returned a result of type %q, which is not supported yet", tool, kind)
 	}
 	return out, nil
