@@ -12,6 +12,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -69,7 +70,7 @@ func checkPeerUser(uid uint32, err error) error {
 	switch {
 	case err != nil:
 		return err
-	case uid == overflowUser() && !mapsAllUsers():
+	case !mapsAllUsers() && uid == overflowUser():
 		return fmt.Errorf("the connection comes from a user of this machine that has no uid in this user namespace (shown as %d)", uid)
 	}
 	return checkUser(int(uid))
@@ -281,8 +282,8 @@ func overflowUser() uint32 {
 }
 
 // mapsAllUsers reports whether every user has a uid in the user namespace of this process,
-// as in that of the machine.
-func mapsAllUsers() bool {
+// as in that of the machine. It reads that once: a namespace's map is written once.
+var mapsAllUsers = sync.OnceValue(func() bool {
 	text, err := os.ReadFile("/proc/self/uid_map")
 	return err == nil && strings.Join(strings.Fields(string(text)), " ") == "0 0 4294967295"
-}
+})
