@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/receipt"
 )
 
@@ -109,13 +110,17 @@ func (c *call) recordedArguments(found *resolved, failed bool) json.RawMessage {
 		return nil
 	}
 	sensitive := found.entry.Tool.Sensitive
-	if c.arguments.tree == nil && (len(sensitive) > 0 || failed) {
-		if _, err := found.decodedArguments(); err != nil {
+	switch {
+	case len(sensitive) > 0:
+		tree, err := found.decodedArguments()
+		if err != nil {
 			return nil
 		}
-	}
-	if len(sensitive) > 0 {
-		args = withoutSensitive(c.arguments.tree, sensitive)
+		args = withoutSensitive(tree, sensitive)
+	case failed && c.arguments.tree == nil:
+		if !startsObject(args) || jsonx.Check(args, jsonx.Limits{Bytes: c.runner.Limits().InputBytes}) != nil {
+			return nil
+		}
 	}
 	args = append(json.RawMessage(nil), args...)
 	args = c.runner.Secrets.Redact(args)
