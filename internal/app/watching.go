@@ -152,7 +152,7 @@ func (w *watching) served(call toolroom.Call, tool *toolroom.Tool, result *toolr
 		return
 	}
 	one := &release.ShadowRun{Time: time.Now().UTC(), Tool: choice.Tool, Environment: environment, Version: choice.Version, Base: tool.Release.Version, Call: result.Call}
-	base := *result
+	base, shadowed := *result, call // copies of their own, which most calls do not need
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -161,7 +161,7 @@ func (w *watching) served(call toolroom.Call, tool *toolroom.Tool, result *toolr
 	select {
 	case w.slots <- struct{}{}:
 		w.work.Go(func() {
-			panics.Log(w.room.log, "a shadow run", func() { w.shadow(one, call, &base, rule) })
+			panics.Log(w.room.log, "a shadow run", func() { w.shadow(one, shadowed, &base, rule) })
 			<-w.slots
 			w.putSkipped()
 		})
