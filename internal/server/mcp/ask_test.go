@@ -200,6 +200,27 @@ func TestTheStateOfACallIsGoodForOneCallerOneRequestAndOneRound(t *testing.T) {
 	}
 }
 
+func TestAClosedServerEndsTheCallsThatWaitForAnswers(t *testing.T) {
+	t.Parallel()
+	f := serve(t, direct(t))
+	ended := make(chan error, 1)
+	f.add("ask:it", func(ctx context.Context, req *source.Request) (*source.Output, error) {
+		_, err := source.Elicit(ctx, req.Ask, "first", "Your name?", json.RawMessage(nameForm))
+		ended <- err
+		return nil, err
+	})
+	stateOf(t, f.round(t, "ada", "ask__it", ""))
+	f.server.Close()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("a call without an answer goes on")
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the call still waits")
+	}
+}
+
 func TestNobodyApprovesBeforeTheyAreAsked(t *testing.T) {
 	t.Parallel()
 	f := serve(t, direct(t))

@@ -223,6 +223,20 @@ func (ds *roundCalls) forget(d *roundCall) {
 	delete(ds.open, d.id)
 }
 
+// close ends the calls that wait.
+func (ds *roundCalls) close() {
+	ds.mu.Lock()
+	waiting := slices.Collect(maps.Values(ds.open))
+	clear(ds.open)
+	ds.mu.Unlock()
+	for _, d := range waiting {
+		d.mu.Lock()
+		d.expiry.Stop()
+		d.mu.Unlock()
+		d.cancel()
+	}
+}
+
 // resume hands the answers of a new round to the call. What is still open then
 // will be asked again.
 func (ds *roundCalls) resume(d *roundCall, x *request, turn int) error {

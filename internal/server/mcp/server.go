@@ -159,12 +159,14 @@ func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser
 	return s.wire.Stdio(ctx, in, out)
 }
 
-// Close ends all sessions, and stops notifications of changes.
+// Close ends all sessions, and the calls that wait for answers of clients without one, and
+// stops notifications of changes.
 func (s *Server) Close() {
 	for _, cancel := range s.cancels {
 		cancel()
 	}
 	s.wire.Close()
+	s.rounds.close()
 }
 
 // answerer answers the requests of one method.

@@ -42,7 +42,8 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *serverR
 	}
 	var replies []mcp.Field
 	more := forwardedParams(c.req.More, e.about...)
-	able := abilitiesOf(c.ask).text(c.ask.Can(source.MethodRoots))
+	asker := c.asker()
+	able := abilitiesOf(asker).text(asker.Can(source.MethodRoots))
 	for range maxRounds {
 		raw, err := up.call(ctx, &mcp.Request{
 			Method: e.method,
@@ -240,7 +241,7 @@ func (s *Source) asked(ctx context.Context, l *link, owner any, asked mcp.Questi
 	if c == nil {
 		return nil, fmt.Errorf("%s does not name the call that it belongs to", method)
 	}
-	if !c.ask.Can(method) {
+	if !c.asker().Can(method) {
 		c.missed.Store(&method)
 		return nil, source.Unanswerable(method)
 	}

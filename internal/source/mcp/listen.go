@@ -24,10 +24,10 @@ type call struct {
 	ctx    context.Context
 	link   *link
 	req    *source.Request
-	ask    source.Asker
 	asked  atomic.Int64
 	missed atomic.Pointer[string] // the method of a question that the client does not support
 	mu     sync.Mutex
+	ask    source.Asker  // another one once the call is a task
 	events chan queued   // nil until there is one
 	told   chan struct{} // closed when all events have been passed on
 	over   bool
@@ -68,6 +68,13 @@ func (c *call) tell(e toolroom.Event) {
 	}
 }
 
+// asker returns whom the server may ask.
+func (c *call) asker() source.Asker {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ask
+}
+
 // put asks the caller after all earlier events have been passed on.
 func (c *call) put(ctx context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {
 	c.mu.Lock()
@@ -84,7 +91,7 @@ func (c *call) put(ctx context.Context, questions map[string]source.Question) (m
 	c.mu.Unlock()
 	select {
 	case <-mark:
-		return c.ask.Ask(ctx, questions)
+		return c.asker().Ask(ctx, questions)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

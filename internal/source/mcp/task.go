@@ -97,7 +97,7 @@ func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawM
 		}
 		if string(raw) != noted {
 			noted = string(raw)
-			if err := c.ask.RecordTask(ctx, stateOf(raw, id)); err != nil {
+			if err := c.asker().RecordTask(ctx, stateOf(raw, id)); err != nil {
 				return nil, err
 			}
 		}
@@ -131,6 +131,8 @@ func (c *call) becomesTask(ctx context.Context, up *upstream, raw json.RawMessag
 		}
 		return err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.ask = ask
 	return nil
 }
