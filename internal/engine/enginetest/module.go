@@ -23,3 +23,14 @@ func BuildModule() ([]byte, error) {
 	}
 	return os.ReadFile(path)
 }
+
+// BuildGuest compiles toolroom-guest, which starts in a tenth of the time of a test binary,
+// and is what people run.
+func BuildGuest(path string) error {
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "github.com/toolroom/toolroom/cmd/toolroom-guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("compile toolroom-guest: %w\n%s", err, out)
+	}
+	return nil
+}

@@ -1,7 +1,6 @@
 package hosted_test
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/enginetest"
 	"github.com/toolroom/toolroom/internal/engine/hosted"
 	"github.com/toolroom/toolroom/internal/sandbox/process"
 	"github.com/toolroom/toolroom/sandbox"
@@ -21,10 +21,8 @@ import (
 // output, without the removal of its sandbox.
 func BenchmarkBesideBwrap(b *testing.B) {
 	guest := filepath.Join(b.TempDir(), "toolroom-guest")
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", guest, "github.com/toolroom/toolroom/cmd/toolroom-guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, out)
+	if err := enginetest.BuildGuest(guest); err != nil {
+		b.Fatal(err)
 	}
 	d := process.New(guest, nil)
 	d.Cache = b.TempDir()

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -215,10 +214,8 @@ func TestAFailedStartIsATypedError(t *testing.T) {
 // BenchmarkStart measures a guest from its start to its hello, and its removal.
 func BenchmarkStart(b *testing.B) {
 	binary := filepath.Join(b.TempDir(), "toolroom-guest")
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "github.com/toolroom/toolroom/cmd/toolroom-guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, out)
+	if err := enginetest.BuildGuest(binary); err != nil {
+		b.Fatal(err)
 	}
 	d := process.New(binary, nil)
 	for _, profile := range []sandbox.Profile{sandbox.Standard, sandbox.Hardened} {
