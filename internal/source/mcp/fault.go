@@ -18,7 +18,7 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 		// Look at the cause: contexts within a call report its deadline as a
 		// cancellation.
 		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			l.doubt(up)
+			l.doubt(up, "the request to "+what+" timed out")
 			return context.DeadlineExceeded
 		}
 		return ctx.Err()
@@ -47,12 +47,14 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 		return e
 	}
 	if up.session.Over() || errors.Is(err, mcp.ErrSessionGone) {
-		if up.ended() {
+		if given := up.givenUp.Load(); given != nil {
+			err = *given
+		} else if up.ended() {
 			err = up.explain(err)
 		}
 		l.lose(up, err.Error())
 	} else {
-		l.doubt(up) // one bad answer ends one call, not those of others on this connection
+		l.doubt(up, "the request to "+what+" had no usable answer") // one bad answer ends one call, not those of others on this connection
 	}
 	e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the MCP server %s did not answer the request to %s: %w", namespace, what, err)
 	if tail := lastLines(up.stderr); tail != "" {

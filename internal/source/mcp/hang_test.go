@@ -3,9 +3,11 @@ package mcp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,5 +126,63 @@ func program(how string) mcp.Config {
 		Env: func(context.Context) ([]string, error) {
 			return append(os.Environ(), serverVariable+"="+how), nil
 		},
+	}
+}
+
+// A server with a single thread reads nothing more after a call that hangs. The calls
+// after it must not be sent to a process that is about to be ended.
+func TestACallAfterOneThatHangsGoesToANewProcess(t *testing.T) {
+	t.Parallel()
+	s := odd(t, "normal")
+	old, err := call(t.Context(), s, "any", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := call(short, s, "blocks", nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("the call that hangs: %v", err)
+	}
+	innocent, err := call(t.Context(), s, "any", nil)
+	if err != nil {
+		t.Fatalf("the next call: %v", err)
+	}
+	if string(innocent.Content[0].Text) == string(old.Content[0].Text) {
+		t.Error("the next call was answered by the process that hangs")
+	}
+}
+
+// A call that was sent before the server was given up fails, and says why.
+func TestACallBesideOneThatHangsSaysWhyItsServerWasEnded(t *testing.T) {
+	t.Parallel()
+	signs := t.TempDir() + "/signs"
+	if err := os.WriteFile(signs, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := odd(t, "normal", hangingVariable+"="+signs)
+	beside := make(chan error, 1)
+	short, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	hung := make(chan error, 1)
+	go func() {
+		_, err := call(short, s, "blocks", nil)
+		hung <- err
+	}()
+	for said, _ := os.ReadFile(signs); len(said) == 0; said, _ = os.ReadFile(signs) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	go func() {
+		out, err := call(t.Context(), s, "any", nil)
+		if err == nil || out.Unsent {
+			err = fmt.Errorf("it was not sent to the old process: %v", err)
+		}
+		beside <- err
+	}()
+	time.Sleep(300 * time.Millisecond) // sends the second call
+	cancel(context.DeadlineExceeded)
+	<-hung
+	err := <-beside
+	if toolroom.CodeOf(err) != toolroom.CodeUpstreamUnavailable || !strings.Contains(err.Error(), "because the request to call blocks timed out") {
+		t.Errorf("got %v", err)
 	}
 }

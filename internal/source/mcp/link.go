@@ -67,6 +67,7 @@ type link struct {
 	up      *upstream     // when ready
 	stderr  *proc.Tail    // of the newest program
 	attempt chan struct{} // closed when the attempt under way has ended
+	check   chan struct{} // closed when the check of up under way has ended, or nil
 	failure error         // of the last attempt
 	pause   time.Duration
 	retry   time.Time // when the pause is over
@@ -88,15 +89,24 @@ func newLink(s *Source, p linkKey) *link {
 }
 
 // use returns the connection and connects if there is none. Callers that arrive
-// during an attempt wait for it.
+// during an attempt wait for it. They also wait for a check of the connection: if the
+// server fails it, what they would have sent would be lost with the connection.
 func (l *link) use(ctx context.Context) (*upstream, error) {
 	for {
 		l.mu.Lock()
 		switch l.state {
 		case ready:
-			up := l.up
+			up, check := l.up, l.check
 			l.mu.Unlock()
-			return up, nil
+			if check == nil {
+				return up, nil
+			}
+			select {
+			case <-check:
+				continue
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
 		case draining, closed:
 			l.mu.Unlock()
 			return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the source %s is closed", l.s.o.Namespace)
@@ -278,16 +288,23 @@ func (l *link) lose(up *upstream, reason string) {
 	up.session.End()
 }
 
-// doubt pings a server after a call has timed out or had no usable answer, and gives up the connection if
-// the server does not answer.
-func (l *link) doubt(up *upstream) {
+// doubt pings a server after a call has timed out or had no usable answer, and gives up
+// the connection if the server does not answer. Because says what went wrong.
+func (l *link) doubt(up *upstream, because string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.up != up || !up.doubted.CompareAndSwap(false, true) {
+	if l.up != up || l.check != nil {
 		return
 	}
+	check := make(chan struct{})
+	l.check = check
 	l.work.Go(func() {
-		defer up.doubted.Store(false)
+		defer func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.check = nil
+			close(check)
+		}()
 		ctx, cancel := context.WithTimeout(l.life, checkTime)
 		defer cancel()
 		err := up.session.Ping(ctx)
@@ -295,6 +312,8 @@ func (l *link) doubt(up *upstream) {
 		switch {
 		case err == nil || errors.As(err, &rpc) || l.life.Err() != nil:
 		case errors.Is(err, context.DeadlineExceeded):
+			given := fmt.Errorf("Toolroom ended the connection, because %s and then the server did not answer a ping within %s", because, checkTime)
+			up.givenUp.Store(&given)
 			l.lose(up, "it stopped answering; the next call starts it again")
 		default:
 			l.lose(up, err.Error())

@@ -123,6 +123,9 @@ func serveOddly(how string) {
 				answer(`{"content":[{"type":"text","text":"two"}]}`)
 			case "garbage":
 				fmt.Println(`{"jsonrpc":"2.0","id":`)
+			case "blocks":
+				note("+")
+				time.Sleep(time.Hour)
 			case "dies":
 				os.Exit(9)
 			case "changes":

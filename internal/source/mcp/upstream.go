@@ -32,7 +32,9 @@ type upstream struct {
 	stderr  *proc.Tail
 	lastUse atomic.Int64 // Unix nanoseconds
 	busy    atomic.Int64
-	doubted atomic.Bool
+	// givenUp is the reason for which the connection was ended while the server was
+	// still connected, or nil.
+	givenUp atomic.Pointer[error]
 }
 
 // dial connects with the newest revision that the server speaks.
