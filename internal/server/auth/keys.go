@@ -62,12 +62,14 @@ type jwk struct {
 	public crypto.PublicKey
 }
 
-// key returns the key that a token names. If the key is unknown, key waits until the
-// keys have been fetched; old keys are used while they are fetched again.
+// key returns the key that a token names. If the key is unknown, or the keys are too old to
+// be used, key waits until the keys have been fetched; otherwise old keys are used while
+// they are fetched again.
 func (s *keySet) key(ctx context.Context, id, algorithm string) (crypto.PublicKey, error) {
 	s.mu.Lock()
 	found, err := s.find(id, algorithm)
 	now := s.now()
+	wait := err != nil || now.Sub(s.fetched) > keysStale
 	if s.fetching == nil && now.Sub(s.tried) > keysPause && (err != nil || now.Sub(s.fetched) > keysFresh) {
 		s.tried, s.fetching = now, make(chan struct{})
 		// The request may be cancelled, but others wait for the keys, too.
@@ -75,7 +77,7 @@ func (s *keySet) key(ctx context.Context, id, algorithm string) (crypto.PublicKe
 	}
 	fetching := s.fetching
 	s.mu.Unlock()
-	if err != nil && fetching != nil {
+	if wait && fetching != nil {
 		select {
 		case <-fetching:
 		case <-ctx.Done():
@@ -88,7 +90,7 @@ func (s *keySet) key(ctx context.Context, id, algorithm string) (crypto.PublicKe
 		e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "cannot fetch the keys of %s: %w", s.issuer, s.failure)
 		return nil, e.WithHint("check that the authorization server is up and that server.auth.oauth.issuers has its issuer exactly as in its metadata")
 	}
-	if err == nil {
+	if !wait {
 		return found, nil
 	}
 	return s.find(id, algorithm)

@@ -260,6 +260,24 @@ func TestKeysThatChangeAreFoundAndStrangersCannotMakeUsAskAllTheTime(t *testing.
 	}
 }
 
+func TestTheFirstTokenAfterALongPauseWaitsForTheKeys(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	var later atomic.Int64
+	v := i.verifier(func(o *auth.VerifierOptions) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	})
+	claims := i.good()
+	claims["exp"] = time.Now().Add(100 * time.Hour).Unix()
+	token := i.sign(jwt.SigningMethodRS256, "rsa", i.keys["rsa"], claims)
+	for range 2 {
+		if _, err := v.Verify(t.Context(), token); err != nil {
+			t.Fatalf("after %s: %v", time.Duration(later.Load()), err)
+		}
+		later.Store(int64(48 * time.Hour))
+	}
+}
+
 func TestAnIssuerThatCannotBeTrustedOrReachedGivesNoKeys(t *testing.T) {
 	t.Parallel()
 	impostor := newIssuer(t)
