@@ -177,7 +177,8 @@ func (w *writer) write(from Source, m Manifest, named map[string]string, snapsho
 		}
 		return false
 	}
-	if err := w.tree(from.Home, homeFolder, skip); err != nil {
+	// With a separator at the end, a home that is a symbolic link is followed.
+	if err := w.tree(from.Home+string(filepath.Separator), homeFolder, skip); err != nil {
 		return err
 	}
 	if from.Config == "" {

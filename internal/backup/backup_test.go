@@ -138,6 +138,42 @@ func TestTheDatabaseIsSavedAfterWhatLiesBesideIt(t *testing.T) {
 	}
 }
 
+func TestAHomeThatIsALinkIsSaved(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	home := filepath.Join(folder, "link")
+	if err := os.Mkdir(filepath.Join(folder, "home"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("home", home); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"secrets.json": "sealed", "toolroom.db": "live", "toolroom.db-wal": "live"} {
+		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "b.tar.gz")
+	from := backup.Source{Home: home, Store: filepath.Join(home, "toolroom.db"), Snapshot: func(_ context.Context, path string) error {
+		return os.WriteFile(path, []byte("copy"), 0o600)
+	}}
+	if _, err := backup.Write(t.Context(), file, from, false); err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), "to")
+	if _, err := backup.Restore(t.Context(), file, backup.Target{Home: to, Check: fine}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"secrets.json": "sealed", "toolroom.db": "copy"} {
+		if got, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, want)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(to, "toolroom.db-wal")); err == nil {
+		t.Error("the log of the database was restored")
+	}
+}
+
 func TestAFileOfSeveralSourcesIsInABackupOnce(t *testing.T) {
 	t.Parallel()
 	home, folder := t.TempDir(), t.TempDir()
