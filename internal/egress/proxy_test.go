@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/egress"
@@ -330,6 +331,33 @@ func TestATunnelOutlivesTheContextThatOpenedIt(t *testing.T) {
 		t.Error(err)
 	}
 	<-ended // the connection has been closed
+}
+
+func TestWhatAServerSaysFirstIsReadThroughAProxy(t *testing.T) {
+	t.Parallel()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n220 ready\r\n")
+		sent, _ := io.ReadAll(rw) // until the other side ends its direction
+		_, _ = io.WriteString(conn, "got "+string(sent))
+	}))
+	t.Cleanup(proxy.Close)
+	g := guard(t, egress.Policy{Proxy: proxy.URL, Resolver: &net.Resolver{PreferGo: true, Dial: nowhere}})
+	conn, err := g.Tunnel(t.Context(), "far.example:25")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_, _ = io.WriteString(conn, "QUIT")
+	_ = conn.(interface{ CloseWrite() error }).CloseWrite()
+	if got, err := io.ReadAll(conn); err != nil || string(got) != "220 ready\r\ngot QUIT" {
+		t.Errorf("%q, %v", got, err)
+	}
 }
 
 func TestATunnelGivesUpWithItsContext(t *testing.T) {

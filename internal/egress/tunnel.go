@@ -49,22 +49,40 @@ func (g *Guard) connect(ctx context.Context, address string) (net.Conn, error) {
 		password, _ := user.Password()
 		request.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
 	}
-	if err := askToConnect(conn, request); err != nil {
+	r := bufio.NewReader(conn)
+	if err := askToConnect(conn, r, request); err != nil {
 		conn.Close()
 		return nil, err
+	}
+	if r.Buffered() > 0 {
+		return &begun{conn, r}, nil
 	}
 	return conn, nil
 }
 
-// askToConnect sends a CONNECT request and reads the proxy's answer.
-func askToConnect(conn net.Conn, request *http.Request) error {
+// askToConnect sends a CONNECT request and reads the proxy's answer from r.
+func askToConnect(conn net.Conn, r *bufio.Reader, request *http.Request) error {
 	if err := request.Write(conn); err != nil {
 		return err
 	}
-	// The peer waits for the client, so no data follows the answer yet.
-	answer, err := http.ReadResponse(bufio.NewReader(conn), request)
+	answer, err := http.ReadResponse(r, request)
 	if err == nil && answer.StatusCode != http.StatusOK {
 		err = toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the proxy answers %s for %s", answer.Status, request.Host)
 	}
 	return err
+}
+
+// begun is a connection of whose data some was read with the proxy's answer: servers of
+// protocols such as SSH and SMTP speak first.
+type begun struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+func (c *begun) Read(p []byte) (int, error) { return c.r.Read(p) }
+
+// CloseWrite closes one direction of the connection.
+func (c *begun) CloseWrite() error {
+	closeWrite(c.Conn)
+	return nil
 }
