@@ -231,12 +231,14 @@ func Undo(home string, c Client) (r Record, exact bool, err error) {
 	if err != nil {
 		return r, false, err
 	}
-	text, _, err := read(r.File)
+	text, exists, err := read(r.File)
 	if err != nil {
 		return r, false, err
 	}
 	exact = digest(text) == r.After
 	switch {
+	case !exists && len(r.Removed) == 0:
+		// Somebody has removed the file, and an empty one is none that its client can read.
 	case exact && !r.Exists:
 		err = os.Remove(r.File)
 	case exact:
