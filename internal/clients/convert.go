@@ -199,8 +199,9 @@ func (c *converter) later(what, key, reason string) string {
 // ref returns a reference that no other value of the server uses.
 func (c *converter) ref(key string) secret.Ref {
 	ref := secret.Ref{Scope: c.found.Name, Name: cleanName(key)}
-	for base := ref.Name; c.found.Secrets[ref.String()] != ""; {
-		ref.Name = nextName(base, ref.Name)
+	base := ref.Name
+	for i := 2; c.found.Secrets[ref.String()] != ""; i++ {
+		ref.Name = numbered(base, i)
 	}
 	return ref
 }

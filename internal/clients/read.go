@@ -232,7 +232,8 @@ func (r *reader) add(e entry, origin string) {
 	clean := cleanName(e.name)
 	name := reserved.Free(clean)
 	// The same server in the files of the user and of the project counts once.
-	for n := name; ; n = nextName(name, n) {
+	for i := 1; ; i++ {
+		n := numbered(name, i)
 		found, err := r.convert(n, e.server)
 		if err != nil {
 			r.result.Skipped = append(r.result.Skipped, fmt.Sprintf("%s: %s: %s", origin, e.name, err))
@@ -261,14 +262,12 @@ func (r *reader) add(e entry, origin string) {
 	}
 }
 
-// nextName returns name-2, name-3 and so on.
-func nextName(name, last string) string {
-	n := 2
-	if suffix, ok := strings.CutPrefix(last, name+"-"); ok {
-		_, _ = fmt.Sscan(suffix, &n) // nextName made it
-		n++
+// numbered returns name, name-2, name-3 and so on, which are cut to the length of a name.
+func numbered(name string, i int) string {
+	if i == 1 {
+		return name
 	}
-	suffix := fmt.Sprintf("-%d", n)
+	suffix := fmt.Sprintf("-%d", i)
 	return name[:min(len(name), toolroom.MaxIDPart-len(suffix))] + suffix
 }
 

@@ -3,8 +3,10 @@ package clients_test
 import (
 	"flag"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -204,6 +206,27 @@ func TestAServerWithAReservedNameIsRenamedAndSaysSo(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestServersWithLongNamesOfTheSameBeginningAreAllFound(t *testing.T) {
+	t.Parallel()
+	for _, long := range []string{strings.Repeat("a", toolroom.MaxIDPart), strings.Repeat("a", toolroom.MaxIDPart-2) + "-2"} {
+		at := clients.Place{Home: t.TempDir(), Dir: t.TempDir()}
+		put(t, filepath.Join(at.Dir, ".mcp.json"), `{"mcpServers": {
+			"`+long+`x": {"command": "a"}, "`+long+`y": {"command": "b"}, "`+long+`z": {"command": "c"}
+		}}`)
+		result, err := clients.Read("claude", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := map[string]bool{}
+		for _, found := range result.Found {
+			names[found.Name] = len(found.Name) <= toolroom.MaxIDPart
+		}
+		if len(names) != 3 || slices.Contains(slices.Collect(maps.Values(names)), false) {
+			t.Errorf("found %v", names)
+		}
 	}
 }
 
