@@ -99,6 +99,9 @@ func parseWords(args []string, schema json.RawMessage, read func(string) ([]byte
 // parseValue reads the value of a flag: JSON of the schema's type, or else the text of
 // key=text.
 func parseValue(flag, text string, schema json.RawMessage) (json.RawMessage, error) {
+	if !utf8.ValidString(text) {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s %q is not UTF-8 text", flag, fit(text, 40))
+	}
 	w, s := &words{}, shapeOf(schema)
 	if value, err := jsonx.Decode([]byte(text), jsonx.Limits{}); err == nil && isOf(s.types(), value) {
 		return json.RawMessage(text), nil

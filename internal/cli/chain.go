@@ -121,22 +121,23 @@ func parseStep(text string) (step toolroom.Step, arguments []string, err error) 
 func splitWords(text string) ([]string, error) {
 	var words []string
 	var b strings.Builder
-	var quote rune
+	var quote byte
 	begun, escaped := false, false
-	for _, r := range text {
+	for i := range len(text) { // bytes, so that a text that is not UTF-8 is found to be none
+		c := text[i]
 		switch {
 		case escaped:
-			b.WriteRune(r)
+			b.WriteByte(c)
 			escaped = false
-		case r == '\\' && quote != '\'':
+		case c == '\\' && quote != '\'':
 			begun, escaped = true, true
-		case quote != 0 && r == quote:
+		case quote != 0 && c == quote:
 			quote = 0
 		case quote != 0:
-			b.WriteRune(r)
-		case r == '\'' || r == '"':
-			begun, quote = true, r
-		case r == ' ' || r == '\t' || r == '\n' || r == '\r':
+			b.WriteByte(c)
+		case c == '\'' || c == '"':
+			begun, quote = true, c
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
 			if begun {
 				words = append(words, b.String())
 				b.Reset()
@@ -144,7 +145,7 @@ func splitWords(text string) ([]string, error) {
 			begun = false
 		default:
 			begun = true
-			b.WriteRune(r)
+			b.WriteByte(c)
 		}
 	}
 	if quote != 0 || escaped {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -154,10 +155,19 @@ func (a *cli) program(o *execOptions, args []string) (*toolroom.Program, error) 
 			return nil, err
 		}
 	}
+	// All of it travels as JSON, which would replace other bytes.
+	switch {
+	case !utf8.ValidString(p.Code):
+		return nil, notText("the program is", "save it as UTF-8, or write other bytes as escapes of the language")
+	case !utf8.ValidString(p.Stdin):
+		return nil, notText("the program's input is", "encode it, for example with base64, and decode it in the program")
+	case !utf8.ValidString(strings.Join(p.Command, " ")):
+		return nil, notText("the command line is", "pass UTF-8 text")
+	}
 	inputs := map[string]json.RawMessage{}
 	for _, input := range o.inputs {
 		key, value, ok := strings.Cut(input, "=")
-		if !ok || !json.Valid([]byte(value)) {
+		if !ok || !json.Valid([]byte(value)) || !utf8.ValidString(input) {
 			return nil, usage("toolroom exec --help", "--input %q is not NAME=JSON; text needs quotes: 'name=\"text\"'", input)
 		}
 		inputs[key] = json.RawMessage(value)
@@ -168,6 +178,10 @@ func (a *cli) program(o *execOptions, args []string) (*toolroom.Program, error) 
 		}
 	}
 	return &p, nil
+}
+
+func notText(what, hint string) error {
+	return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s not UTF-8 text", what).WithHint("%s", hint)
 }
 
 // maxProgram is the maximum size of a program, in bytes.

@@ -60,18 +60,32 @@ const (
 // hello is what a client says about the command.
 type hello struct {
 	Version string
-	Args    []string
+	Args    []exact
 	// Command is the path of the command, and Tool the first argument.
-	Command, Tool string
-	Dir           string
+	Command string
+	Tool    exact
+	Dir     exact
 	// File is the config that the command would use; empty for none.
-	File                               string
-	Config, UserConfig, UserHome, User string
+	File                               exact
+	Config, UserConfig, UserHome, User exact
 	NoColor, TrustConfig, Quiet        bool
 	// In, Out and Err are the widths of terminals; 0 is none.
 	In, Out, Err int
 	// Height is that of the terminal of Err.
 	Height int
+}
+
+// exact is a string whose bytes JSON keeps. Arguments and paths need not be UTF-8, and
+// package json would replace what is not.
+type exact string
+
+func (e exact) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(e)) }
+
+func (e *exact) UnmarshalJSON(data []byte) error {
+	var text []byte
+	err := json.Unmarshal(data, &text)
+	*e = exact(text)
+	return err
 }
 
 // refusal says why a command must run on its own.
@@ -279,10 +293,15 @@ func (s *commandServer) serve(ctx context.Context, conn net.Conn) {
 	}()
 	p := s.cli.Program
 	p.In, p.Out, p.Err = in, &remoteOutput{f, frameOut, remoteTerminal{h.Out, h.Height}}, &remoteOutput{f, frameErr, remoteTerminal{h.Err, h.Height}}
-	p.Home, p.Config, p.Dir, p.UserConfig, p.UserHome, p.User = s.cli.home, h.Config, h.Dir, h.UserConfig, h.UserHome, h.User
+	p.Home, p.Config, p.Dir = s.cli.home, string(h.Config), string(h.Dir)
+	p.UserConfig, p.UserHome, p.User = string(h.UserConfig), string(h.UserHome), string(h.User)
 	p.reload = s.local.reload
 	p.NoColor, p.TrustConfig, p.Quiet, p.shared, p.serving = h.NoColor, h.TrustConfig, h.Quiet, s.room, servingNow(s.local.address(), s.started)
-	code := p.Run(ctx, h.Args)
+	args := make([]string, len(h.Args))
+	for i, arg := range h.Args {
+		args[i] = string(arg)
+	}
+	code := p.Run(ctx, args)
 	_ = f.write(frameExit, []byte{byte(code)})
 	conn.Close()
 	<-ended
@@ -296,12 +315,12 @@ func (s *commandServer) refuses(h *hello) *refusal {
 	switch {
 	case h.Version != s.cli.Version:
 		return &refusal{Version: s.cli.Version}
-	case h.File != "" && h.File != s.file:
+	case h.File != "" && string(h.File) != s.file:
 		return &refusal{File: s.file}
-	case h.Dir == s.cli.Dir:
+	case string(h.Dir) == s.cli.Dir:
 		return nil
 	}
-	namespace, _, _ := strings.Cut(strings.ReplaceAll(strings.ReplaceAll(h.Tool, "__", ":"), ".", ":"), ":")
+	namespace, _, _ := strings.Cut(strings.ReplaceAll(strings.ReplaceAll(string(h.Tool), "__", ":"), ".", ":"), ":")
 	_, source := s.room.Config().Source(namespace)
 	if h.Command == "toolroom chain" || h.Command == "toolroom exec" || h.Command == "toolroom call" && !source && slices.Contains(folderPacks, namespace) {
 		return &refusal{Folder: true}
@@ -415,12 +434,16 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 		return false, nil
 	}
 	h := hello{
-		Version: a.Version, Args: a.args, Command: command, Dir: a.Dir, File: a.typedPath(file),
-		Config: a.Config, UserConfig: a.UserConfig, UserHome: a.UserHome, User: a.User, NoColor: a.NoColor, TrustConfig: a.TrustConfig, Quiet: a.Quiet,
+		Version: a.Version, Command: command, Dir: exact(a.Dir), File: exact(a.typedPath(file)),
+		Config: exact(a.Config), UserConfig: exact(a.UserConfig), UserHome: exact(a.UserHome), User: exact(a.User),
+		NoColor: a.NoColor, TrustConfig: a.TrustConfig, Quiet: a.Quiet,
 		In: widthOf(a.In), Out: widthOf(a.Out), Err: widthOf(a.Err), Height: heightOf(a.Err),
 	}
+	for _, arg := range a.args {
+		h.Args = append(h.Args, exact(arg))
+	}
 	if len(args) > 0 {
-		h.Tool = args[0]
+		h.Tool = exact(args[0])
 	}
 	f := &frames{conn: conn}
 	if f.writeJSON(frameHello, h) != nil {
