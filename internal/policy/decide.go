@@ -103,8 +103,8 @@ type view struct {
 // viewer is the cache key of a view. Tools of the catalog never change: a new
 // definition is a new Tool.
 type viewer struct {
-	tool                                         *toolroom.Tool
-	subject, agent, provider, skill, set, groups string
+	tool                                                      *toolroom.Tool
+	subject, agent, provider, skill, set, environment, groups string
 }
 
 // Decide makes a decision step by step. No step lifts the restriction of another:
@@ -166,9 +166,9 @@ const maxKept = 256
 func (p *Policy) view(r Request) *view {
 	key := viewer{
 		tool: r.Tool, subject: r.Who.Key(), agent: r.Who.Agent, provider: r.Who.Provider, skill: r.Who.Skill, set: r.Who.Set,
-		groups: strings.Join(r.Who.Groups, "\x00"),
+		environment: r.Who.Environment, groups: strings.Join(r.Who.Groups, "\x00"),
 	}
-	if len(key.subject)+len(key.agent)+len(key.provider)+len(key.skill)+len(key.set)+len(key.groups) > maxKept {
+	if len(key.subject)+len(key.agent)+len(key.provider)+len(key.skill)+len(key.set)+len(key.environment)+len(key.groups) > maxKept {
 		return p.look(r)
 	}
 	if v, ok := p.views.Get(key); ok {

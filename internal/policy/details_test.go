@@ -460,3 +460,29 @@ func TestArgumentsThatAreNoObjectAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// ofEnvironment denies the callers that are bound to an environment.
+type ofEnvironment string
+
+func (e ofEnvironment) View(_ *toolroom.Tool, who toolroom.Identity) WrittenView {
+	step := toolroom.PolicyStep{Layer: "policy.rules", Effect: toolroom.VerdictAllow, Rule: "r"}
+	if who.Environment == string(e) {
+		step.Effect = toolroom.VerdictDeny
+	}
+	return rulesOf{step, true, new([]*Context)}
+}
+
+func TestDecisionsAboutOneEnvironmentAreNotThoseOfAnother(t *testing.T) {
+	t.Parallel()
+	p := compile(t, Config{}).With(Parts{Written: ofEnvironment("prod")})
+	x := tool("a:b")
+	for _, tt := range []struct {
+		environment string
+		want        toolroom.Verdict
+	}{{"test", toolroom.VerdictAllow}, {"prod", toolroom.VerdictDeny}, {"test", toolroom.VerdictAllow}} {
+		who := toolroom.Identity{Subject: "ann", Environment: tt.environment}
+		if got := p.Decide(t.Context(), Request{Tool: x, Who: who, Call: &Context{}}); got.Effect != tt.want {
+			t.Errorf("bound to %s: %+v", tt.environment, got)
+		}
+	}
+}
