@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -37,8 +38,8 @@ func withCache(next executor, l CacheLimits, now func() time.Time) executor {
 		return next
 	}
 	type cacheKey struct {
-		id                          toolroom.ID
-		provider, owner, hash, more string
+		id                                       toolroom.ID
+		provider, owner, environment, hash, more string
 		// source is compared too: after a reload another one may have the name.
 		source source.Source
 	}
@@ -54,7 +55,7 @@ func withCache(next executor, l CacheLimits, now func() time.Time) executor {
 		if !x.call.entry.Tool.Hints.IsReadOnly() || !policy.AnyMatches(patterns, &x.call.entry.Tool) {
 			return next(ctx, x)
 		}
-		key := cacheKey{x.call.entry.Tool.ID, x.call.entry.Provider, identity.Owner(x.request.Identity), x.call.argumentsHash(), string(x.request.More), x.call.entry.Source}
+		key := cacheKey{x.call.entry.Tool.ID, x.call.entry.Provider, identity.Owner(x.request.Identity), cmp.Or(x.request.Environment, DefaultEnvironment), x.call.argumentsHash(), string(x.request.More), x.call.entry.Source}
 		if r, ok := results.Get(key); ok && now().Before(r.expires) {
 			x.cached = true
 			return r.output, nil

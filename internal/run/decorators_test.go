@@ -247,6 +247,15 @@ func TestOnlyReadOnlyToolsAreCachedPerIdentityAndNeverErrors(t *testing.T) {
 		if r := call("read:it", `{"a":1,"b":2}`, toolroom.Identity{Subject: "ada", Agent: "fast"}); r.Usage.Cached {
 			t.Error("a narrowed caller got the cached result of its wider self")
 		}
+		test := toolroom.Call{Tool: "read:it", Arguments: json.RawMessage(`{"a":1,"b":2}`), Identity: ada, Environment: "test"}
+		if r := b.Run(t.Context(), test); r.Usage.Cached {
+			t.Error("a call in another environment got the cached result")
+		}
+		prod := test
+		prod.Environment = "prod"
+		if r := b.Run(t.Context(), prod); !r.Usage.Cached {
+			t.Error("a call that names the default environment did not get the cached result")
+		}
 		time.Sleep(6 * time.Minute)
 		if r := call("read:it", `{"a":1,"b":2}`, ada); r.Usage.Cached {
 			t.Error("the cache outlived its time")
