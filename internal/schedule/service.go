@@ -259,16 +259,22 @@ func (v *Service) settle(ctx context.Context, s *Schedule, now time.Time) error 
 		return nil // it is made when the one before has ended
 	}
 	next.Dropped += dropped
-	if due.IsZero() {
-		next.Last = &Run{Due: next.Settled, Problem: "missed, because Toolroom was not running"}
-		_, err := v.o.Store.AdvanceSchedule(ctx, s, &next, nil)
-		return err
-	}
 	if running {
-		next.Dropped++
+		// The call stays the last one even if the run was missed anyway: what asks whether it
+		// runs would not find it otherwise.
+		if due.IsZero() {
+			due = next.Settled
+		} else {
+			next.Dropped++
+		}
 		last := *s.Last
 		last.Problem = fmt.Sprintf("the run of %s was dropped, because this call had not ended", due.Format(time.RFC3339))
 		next.Last = &last
+		_, err := v.o.Store.AdvanceSchedule(ctx, s, &next, nil)
+		return err
+	}
+	if due.IsZero() {
+		next.Last = &Run{Due: next.Settled, Problem: "missed, because Toolroom was not running"}
 		_, err := v.o.Store.AdvanceSchedule(ctx, s, &next, nil)
 		return err
 	}

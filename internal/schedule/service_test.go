@@ -183,6 +183,28 @@ func TestMissedRunsAfterARestart(t *testing.T) {
 	}
 }
 
+func TestACallThatGoesOnIsStillKnownAfterAMissedRun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "2026-01-01T10:00:00Z")
+	s := b.create("0 * * * *", schedule.MissedSkip)
+	for _, now := range []string{
+		"2026-01-01T11:00:00Z", // queues a call, which does not end
+		"2026-01-01T14:30:00Z", // the machine slept: three runs were missed
+		"2026-01-01T15:00:00Z",
+	} {
+		b.now = at(t, now)
+		if err := b.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := b.get(s.ID); got.Runs != 1 || got.Dropped != 4 || got.Last.Call != s.ID+"_1" || got.Last.Problem == "" {
+		t.Errorf("got %+v, last %+v", got, got.Last)
+	}
+	if _, err := b.Trigger(t.Context(), s.Call.Identity, s.ID); toolroom.CodeOf(err) != toolroom.CodeConflict {
+		t.Errorf("a trigger while the call goes on: %v", err)
+	}
+}
+
 func TestARunIsDroppedWhileTheOneBeforeGoesOn(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "2026-01-01T10:00:00Z")

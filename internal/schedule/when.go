@@ -26,6 +26,10 @@ const Shortest = time.Minute
 
 const longest = 366 * 24 * time.Hour
 
+// endOfTime is the first time at which a schedule cannot run: stores count nanoseconds since 1970
+// in 64 bits.
+func endOfTime() time.Time { return time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC) }
+
 var parser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom | cron.Extended)
 
 // ParseWhen reads a cron expression of five fields, a name such as @daily, an interval such
@@ -48,7 +52,9 @@ func ParseWhen(text, zone string) (*When, error) {
 		return w, err
 	}
 	if len(text) > 0 && text[0] >= '0' && text[0] <= '9' && strings.Count(text, "-") >= 2 && strings.Contains(text, ":") {
-		w.once, err = parseTime(text, location)
+		if w.once, err = parseTime(text, location); err == nil && !w.once.Before(endOfTime()) {
+			err = notATime(text, "it is after the year 2261")
+		}
 		return w, err
 	}
 	if strings.Contains(text, "=") {
@@ -104,7 +110,7 @@ func parseTime(text string, zone *time.Location) (time.Time, error) {
 // that passes.
 func (w *When) Next(after, start time.Time) time.Time {
 	switch {
-	case !w.once.IsZero(), w.in > 0:
+	case w.spec == nil && w.every == 0: // once; "0001-01-01T00:00" is the zero time
 		once := w.once
 		if w.in > 0 {
 			once = start.Add(w.in).UTC()

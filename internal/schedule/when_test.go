@@ -114,7 +114,7 @@ func TestWhatIsNoSchedule(t *testing.T) {
 	t.Parallel()
 	for text, zone := range map[string]string{
 		"": "", "* * * *": "", "* * * * * *": "", "61 * * * *": "", "0 0 30 2 *": "", "@reboot": "", "@every 1s": "", "@every -1h": "", "@every 10000h": "", "@in an hour": "", "@in 5s": "", "@in": "",
-		"TZ=UTC 0 9 * * *": "", "CRON_TZ=Europe/Berlin 0 9 * * *": "", "every day": "", "2026-13-01T09:00": "", "2026-12-01": "",
+		"TZ=UTC 0 9 * * *": "", "CRON_TZ=Europe/Berlin 0 9 * * *": "", "every day": "", "2026-13-01T09:00": "", "2262-01-01T00:00": "", "9999-12-31T23:59:59Z": "", "2026-12-01": "",
 		"0 9 * * *": "Europe/Berlni", "0 10 * * *": "../../etc/passwd", "0 11 * * *": "Local", "0 12 * * *\n* * * * *": "", "H * * * *": "",
 		strings.Repeat("1,", 5000) + "1 * * * *x": "", "0-4294967295 * * * *": "", "*/0 * * * *": "",
 	} {
@@ -125,8 +125,18 @@ func TestWhatIsNoSchedule(t *testing.T) {
 	}
 }
 
+func TestTheFirstMomentOfAllIsOver(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"0001-01-01T00:00", "0001-01-01T00:00:00Z"} {
+		now := at(t, "2026-01-01T00:00:00Z")
+		if next := when(t, text, "").Next(now, now); !next.IsZero() {
+			t.Errorf("%s runs at %s", text, next)
+		}
+	}
+}
+
 func FuzzNextIsLaterAndEnds(f *testing.F) {
-	for _, seed := range []string{"0 9 * * *", "@every 1m", "*/7 */5 L * 1#2", "2026-12-01T09:00", "0 0 15W 2-4 ?"} {
+	for _, seed := range []string{"0 9 * * *", "@every 1m", "*/7 */5 L * 1#2", "2026-12-01T09:00", "0001-01-01T00:00", "0 0 15W 2-4 ?"} {
 		f.Add(seed, "Europe/Berlin", int64(1774742400))
 	}
 	f.Fuzz(func(t *testing.T, text, zone string, seconds int64) {
