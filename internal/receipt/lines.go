@@ -21,6 +21,7 @@ type Lines struct {
 	out     io.Writer
 	file    *os.File // out, when it is ours to close
 	failing bool
+	closed  bool
 }
 
 // LinesTo returns a Lines that writes to out. Close does not close out.
@@ -44,6 +45,10 @@ func (l *Lines) Reopen() error {
 		return err
 	}
 	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return f.Close()
+	}
 	old := l.file
 	l.out, l.file = f, f
 	l.mu.Unlock()
@@ -79,9 +84,15 @@ func (l *Lines) Write(group []*toolroom.Receipt) {
 	}
 }
 
-// Close closes the file.
+// Close closes the file. A later Reopen does nothing.
 func (l *Lines) Close() error {
-	if l == nil || l.file == nil {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.file == nil {
 		return nil
 	}
 	return l.file.Close()

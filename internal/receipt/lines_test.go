@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/toolroom/toolroom"
@@ -49,6 +50,32 @@ func TestEachReceiptIsOneLineAlsoAfterTheFileWasMovedAway(t *testing.T) {
 		if got := strings.Join(ids, " "); got != want {
 			t.Errorf("%s has %q, want %q", filepath.Base(name), got, want)
 		}
+	}
+}
+
+func TestALogThatIsClosedIsNotOpenedAgain(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "calls.log")
+	l, err := receipt.OpenLines(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reopening sync.WaitGroup
+	reopening.Go(func() {
+		if err := l.Reopen(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	reopening.Wait()
+	if err := l.Reopen(); err != nil {
+		t.Error(err)
+	}
+	l.Write([]*toolroom.Receipt{{ID: "late"}})
+	if text, err := os.ReadFile(path); err != nil || len(text) > 0 {
+		t.Errorf("the closed log has %q, %v", text, err)
 	}
 }
 

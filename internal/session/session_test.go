@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -120,13 +121,17 @@ func TestAStateIsThereForTheNextRunAlsoOfAnotherProcess(t *testing.T) {
 
 func TestARunThatKeepsNothingLeavesTheStateAsItWas(t *testing.T) {
 	t.Parallel()
-	s := open(t, t.TempDir(), session.Options{})
+	dir := t.TempDir()
+	s := open(t, dir, session.Options{})
 	r := begin(t, s, "ann", "new")
 	if err := r.End(); err != nil {
 		t.Fatal(err)
 	}
 	if got := ids(t, s, "ann"); got != "" {
 		t.Errorf("there is %s", got)
+	}
+	if files, err := filepath.Glob(filepath.Join(dir, "*", "*")); err != nil || len(files) > 0 && runtime.GOOS != "windows" { // which removes no open file
+		t.Errorf("left behind: %v, %v", files, err)
 	}
 }
 

@@ -49,9 +49,9 @@ type Run struct {
 	Info  Info
 	State []byte
 
-	store *Store
-	owner string
-	lock  *lock
+	store     *Store
+	owner, id string
+	lock      *lock
 }
 
 // Begin locks a session for a run. It waits until earlier runs have ended, including
@@ -72,7 +72,7 @@ func (s *Store) Begin(ctx context.Context, owner, id string) (*Run, error) {
 		return nil, toolroom.Errorf(toolroom.CodeOf(err), "session %s is in use by another run: %w", id, err).
 			WithHint("wait for it, or work in a fork of the session").WithCLIHint("toolroom session fork %s NAME", id)
 	}
-	r := &Run{store: s, owner: owner, lock: l}
+	r := &Run{store: s, owner: owner, id: id, lock: l}
 	r.Info, r.State, err = s.load(owner, id, true)
 	if toolroom.CodeOf(err) == toolroom.CodeNotFound {
 		r.Info, err = Info{ID: id, Created: s.now()}, nil
@@ -101,8 +101,13 @@ func (r *Run) Keep(ctx context.Context, engine, language string, state []byte, l
 	return nil
 }
 
-// End releases the session for the next run.
-func (r *Run) End() error { return r.lock.release() }
+// End releases the session for the next run. A session that no run has saved leaves no file.
+func (r *Run) End() error {
+	if _, err := os.Stat(r.store.path(r.owner, r.id)); errors.Is(err, fs.ErrNotExist) {
+		return r.lock.discard()
+	}
+	return r.lock.release()
+}
 
 // put saves a session if the limits allow it.
 func (s *Store) put(ctx context.Context, owner string, info Info, state []byte) error {
