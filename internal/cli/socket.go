@@ -20,6 +20,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/proc"
@@ -411,7 +412,7 @@ func (i *remoteInput) typedSecret(prompt string) (string, error) {
 // viaServer runs the command in the server of this home. It reports false if there is none,
 // or if the command must run on its own.
 func (a *cli) viaServer(ctx context.Context, command string, args []string) (done bool, err error) {
-	if a.standalone || a.shared != nil || a.logLevel != "" || a.home == "" || !slices.Contains(serverCommands, command) || slices.ContainsFunc(a.args, ownFile.MatchString) {
+	if a.standalone || a.shared != nil || a.logLevel != "" || a.home == "" || !runsInServer(command) || slices.ContainsFunc(a.args, ownFile.MatchString) {
 		return false, nil
 	}
 	path := socketPath(a.home)
@@ -459,26 +460,50 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 		return false, nil
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	return true, a.follow(ctx, f)
+	return true, a.follow(ctx, f, command)
 }
 
 // ownFile matches an argument that names a file of the command's own process, such as that of
 // a shell's <(…). In the server it would be another one: a file that the server has open.
 var ownFile = regexp.MustCompile(`^(?:-\w|--[\w-]+=|[\w.-]+:?=@|@)?/(?:dev/(?:fd/|std(?:in|out|err)$|tty$)|proc/(?:self|thread-self)/)`)
 
-// serverCommands are the commands that a server runs for others: those that read and write
-// only through the room, stdin and stdout, or files whose paths are relative to the client's
-// folder. Those that write files (artifact save, session export) need only what the home holds
-// and run on their own, so that the file is made by the client, with its umask.
-var serverCommands = []string{
-	"toolroom call", "toolroom chain", "toolroom search", "toolroom describe", "toolroom tools", "toolroom stubs",
-	"toolroom sources list", "toolroom sources test", "toolroom sources restart", "toolroom sources logs", "toolroom approve", "toolroom approve rules",
-	"toolroom approve show", "toolroom status", "toolroom reload", "toolroom config check", "toolroom calls", "toolroom calls show", "toolroom calls stats",
-	"toolroom policy explain", "toolroom tool list", "toolroom tool show", "toolroom tool diff", "toolroom tool log", "toolroom tool case list", "toolroom tool release", "toolroom tool rollback", "toolroom tool promote", "toolroom tool deprecate",
-	"toolroom runs", "toolroom runs wait", "toolroom runs cancel", "toolroom exec",
-	"toolroom artifact list", "toolroom artifact show", "toolroom artifact read", "toolroom artifact delete",
-	"toolroom session list", "toolroom session new", "toolroom session fork", "toolroom session import", "toolroom session delete",
-	"toolroom secret set", "toolroom secret list", "toolroom secret remove", "toolroom token create", "toolroom token list", "toolroom token revoke",
+// A server runs for others the commands that read and write only through the room, stdin and
+// stdout, or files whose paths are relative to the client's folder. Those that write files
+// (artifact save, session export) need only what the home holds and run on their own, so that
+// the file is made by the client, with its umask.
+var (
+	// readingCommands change nothing.
+	readingCommands = []string{
+		"toolroom search", "toolroom describe", "toolroom tools", "toolroom stubs",
+		"toolroom sources list", "toolroom sources test", "toolroom sources logs", "toolroom approve rules", "toolroom approve show",
+		"toolroom status", "toolroom config check", "toolroom calls", "toolroom calls show", "toolroom calls stats", "toolroom policy explain",
+		"toolroom tool list", "toolroom tool show", "toolroom tool diff", "toolroom tool log", "toolroom tool case list",
+		"toolroom runs", "toolroom runs wait", "toolroom artifact list", "toolroom artifact show", "toolroom artifact read",
+		"toolroom session list", "toolroom secret list", "toolroom token list",
+	}
+	// actingCommands call tools, or change what the home holds.
+	actingCommands = []string{
+		"toolroom call", "toolroom chain", "toolroom exec", "toolroom runs cancel", "toolroom approve", "toolroom reload", "toolroom sources restart",
+		"toolroom tool release", "toolroom tool rollback", "toolroom tool promote", "toolroom tool deprecate", "toolroom artifact delete",
+		"toolroom session new", "toolroom session fork", "toolroom session import", "toolroom session delete",
+		"toolroom secret set", "toolroom secret remove", "toolroom token create", "toolroom token revoke",
+	}
+)
+
+// runsInServer reports whether a server runs the command for others.
+func runsInServer(command string) bool {
+	return slices.Contains(readingCommands, command) || slices.Contains(actingCommands, command)
+}
+
+// serverEnded returns the error of a command whose server ended before it did.
+func serverEnded(command string, cause error) error {
+	e := &toolroom.Error{Code: toolroom.CodeInternal, Message: "the server of this home ended during the command", Cause: cause}
+	if !slices.Contains(actingCommands, command) {
+		return e.WithCLIHint("run it again; to start the server: toolroom serve")
+	}
+	e.Message += ", which may have acted"
+	e.Effects = toolroom.EffectsUnknown
+	return e.WithCLIHint("check what it did before you run it again\nstart the server: toolroom serve\nsee which calls have a receipt: toolroom calls")
 }
 
 // sayRefusal tells a person on a terminal why the command does not use the server.
@@ -495,7 +520,7 @@ func (a *cli) sayRefusal(why refusal, file string) {
 }
 
 // follow passes input and output on until the command ends.
-func (a *cli) follow(ctx context.Context, f *frames) error {
+func (a *cli) follow(ctx context.Context, f *frames, command string) error {
 	// The server ends the command, and says how.
 	defer context.AfterFunc(ctx, func() { _ = f.write(frameCancel, nil) })()
 	for {
@@ -505,7 +530,7 @@ func (a *cli) follow(ctx context.Context, f *frames) error {
 		case err != nil && ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return fmt.Errorf("the server of this home ended during the command: %w", err)
+			return serverEnded(command, err)
 		case kind == frameOut:
 			_, err = a.Out.Write(data)
 		case kind == frameErr:
