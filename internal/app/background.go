@@ -100,26 +100,19 @@ func (a *App) sweep(ctx context.Context) {
 // drainPoll is how often Drain checks.
 const drainPoll = 10 * time.Millisecond
 
-// Drain waits until no tool is running or ctx ends. It does not block new calls.
+// Running returns how many calls are running a tool; see [run.Runner.Running].
+func (a *App) Running() int { return a.runner.Running() }
+
+// Drain waits until no tool is running or ctx ends. Calls that wait for a person do not
+// count. It does not block new calls.
 func (a *App) Drain(ctx context.Context) {
 	tick := time.NewTicker(drainPoll)
 	defer tick.Stop()
-	for a.busy() {
+	for a.Running() > 0 {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
 	}
-}
-
-func (a *App) busy() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, h := range a.managers {
-		if h.calls.some() {
-			return true
-		}
-	}
-	return false
 }

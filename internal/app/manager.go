@@ -482,12 +482,6 @@ func (f *inFlight) leave() {
 	}
 }
 
-func (f *inFlight) some() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.n > 0
-}
-
 func (f *inFlight) drain(most time.Duration) {
 	f.mu.Lock()
 	f.closed = true

@@ -24,6 +24,7 @@ import (
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
@@ -147,7 +148,7 @@ func firstServer(home string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// listenCommands runs the commands of clients until stop is called. Only one server of a
+// listenCommands runs the commands of clients until stop is called, not until ctx ends. Only one server of a
 // home does; the lock, which ends with its process, tells which.
 func (a *cli) listenCommands(ctx context.Context, r *app.App, file string, local *localAPI) (stop func()) {
 	path, none := socketPath(a.home), func() {}
@@ -183,7 +184,8 @@ func (a *cli) listenCommands(ctx context.Context, r *app.App, file string, local
 		lock.Close()
 		return warn(err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	// Commands may outlive ctx for as long as the server waits for running calls.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	s := &commandServer{cli: a, room: r, file: a.typedPath(file), local: local, started: time.Now(), slots: make(chan struct{}, maxCommands)}
 	local.serve(ctx, listener.Addr())
 	s.running.Go(func() {
@@ -204,7 +206,7 @@ func (a *cli) listenCommands(ctx context.Context, r *app.App, file string, local
 		}
 	})
 	return func() {
-		cancel()
+		cancel(run.ErrStopped)
 		listener.Close() // which removes the socket
 		local.close()
 		s.running.Wait()

@@ -95,6 +95,13 @@ func (t *Timer) Stop() time.Duration {
 	return t.waited
 }
 
+// Paused reports whether a question is open.
+func (t *Timer) Paused() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.open > 0
+}
+
 func (t *Timer) pause() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

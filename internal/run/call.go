@@ -72,6 +72,7 @@ func (r *Runner) run(ctx context.Context, request toolroom.Call, hooks ApprovalH
 func (c *call) finish() *toolroom.Result {
 	at := &reached{}
 	failed := c.guard(at)
+	defer c.runner.executions.remove(c.tried)
 	c.announce(nil)
 	o := newOutcome(c, at)
 	return o.end(o.shape(failed))
@@ -185,6 +186,7 @@ type call struct {
 	unrecorded bool // receipts cannot be stored
 	arguments  arguments
 	stream     stream
+	tried      *execution // nil until the tool runs
 }
 
 // resolved is a call whose tool is known.

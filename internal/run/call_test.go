@@ -241,13 +241,27 @@ func TestATimeoutSaysHowToGetMoreTimeAndACancellationDoesNot(t *testing.T) {
 		if r := b.Run(t.Context(), toolroom.Call{Tool: "slow:ends", Timeout: time.Millisecond}); !r.OK() || string(r.Value) != "1" {
 			t.Errorf("a tool that ended its work: %v", r.Error)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancelCause(t.Context())
 		b.add(tool("slow:left"), func(ctx context.Context, req *source.Request) (*source.Output, error) {
-			cancel()
+			cancel(nil)
 			return polite(ctx, req)
 		})
 		if e := b.Run(ctx, toolroom.Call{Tool: "slow:left"}).Error; e == nil || e.Code != toolroom.CodeCancelled || e.Hint != "" || e.Message != "slow:left was cancelled" {
 			t.Errorf("a cancellation: %+v", e)
+		}
+		stopping, stop := context.WithCancelCause(t.Context())
+		b.add(tool("slow:stopped"), func(ctx context.Context, req *source.Request) (*source.Output, error) {
+			if n := b.Running(); n != 1 {
+				t.Errorf("%d calls are running", n)
+			}
+			stop(run.ErrStopped)
+			return polite(ctx, req)
+		})
+		if e := b.Run(stopping, toolroom.Call{Tool: "slow:stopped"}).Error; e == nil || e.Code != toolroom.CodeCancelled || e.Message != "slow:stopped was cancelled, because the server stopped" {
+			t.Errorf("a server that stops: %+v", e)
+		}
+		if n := b.Running(); n != 0 {
+			t.Errorf("after the last call %d calls are running", n)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -22,6 +23,10 @@ const (
 	stopGraceGo = 100 * time.Millisecond
 )
 
+// ErrStopped is the cause with which a server that stops ends the contexts of calls that did
+// not finish in time.
+var ErrStopped = errors.New("the server stopped")
+
 // execution is one run of a tool inside its decorators, and the context of what the tool
 // does: it ends with the tool's time, and calls made with it are children of the call.
 type execution struct {
@@ -36,6 +41,40 @@ type execution struct {
 	sent     bool // an attempt may have reached the tool
 	output   *source.Output
 	err      error
+}
+
+// executions are those of a runner's calls, from the start of the tool to the end of the call.
+type executions struct {
+	mu  sync.Mutex
+	all map[*execution]struct{}
+}
+
+func (e *executions) add(x *execution) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.all == nil {
+		e.all = map[*execution]struct{}{}
+	}
+	e.all[x] = struct{}{}
+}
+
+func (e *executions) remove(x *execution) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.all, x)
+}
+
+// Running returns how many calls have started their tool and have not ended. Calls that wait
+// for a person do not count.
+func (r *Runner) Running() (n int) {
+	r.executions.mu.Lock()
+	defer r.executions.mu.Unlock()
+	for x := range r.executions.all {
+		if !x.Paused() {
+			n++
+		}
+	}
+	return n
 }
 
 // Value returns the scope of the calls that the tool makes.
@@ -93,6 +132,8 @@ func (c *cleared) execute() (*ran, error) {
 	x := c.execution()
 	x.Start(c.ctx, c.timeout(), context.DeadlineExceeded)
 	defer x.Stop()
+	c.tried = x
+	c.runner.executions.add(x)
 	done := &ran{cleared: c, began: c.runner.Now()}
 	x.began = done.began
 	usage := &done.result.Usage
@@ -198,6 +239,9 @@ func (c *ran) interrupted(ended, cause error, stopped bool) error {
 	what := fmt.Sprintf("%s timed out after %s", c.tool, c.result.Usage.Run.Round(time.Millisecond))
 	if errors.Is(ended, context.Canceled) {
 		code, what = toolroom.CodeCancelled, c.tool+" was cancelled"
+		if errors.Is(context.Cause(c.ctx), ErrStopped) {
+			what += ", because the server stopped"
+		}
 	}
 	if !stopped {
 		what += ", and it has not stopped"

@@ -142,8 +142,9 @@ type Options struct {
 // Runner runs calls. Its methods are safe for concurrent use.
 type Runner struct {
 	Options
-	limits  atomic.Pointer[limitsInForce]
-	flights flights
+	limits     atomic.Pointer[limitsInForce]
+	flights    flights
+	executions executions
 }
 
 // limitsInForce are limits and the decorators that hold calls to them.

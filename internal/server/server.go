@@ -22,6 +22,7 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/server/api"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
@@ -112,8 +113,8 @@ func Serve(ctx context.Context, r *app.App, o Options) error {
 	go watchRules(ctx, r, o.Log)
 	srv := auth.Server(o.Listen, handler)
 	// Calls may outlive ctx for drainWait, so requests have a context of their own.
-	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
-	defer endRequests()
+	requests, endRequests := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer endRequests(run.ErrStopped)
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
 	replicas := auth.Server("", nil)
 	replicas.BaseContext = srv.BaseContext
@@ -135,13 +136,19 @@ func Serve(ctx context.Context, r *app.App, o Options) error {
 	}
 	drain, stop := context.WithTimeout(context.WithoutCancel(ctx), drainWait)
 	defer stop()
+	if n := r.Running(); n > 0 && o.Log != nil {
+		o.Log.Info("stopping, when the running calls have ended", "calls", n, "at_most", drainWait)
+	}
+	drained := make(chan struct{})
 	go func() {
+		defer close(drained)
 		r.Drain(drain)
-		endRequests() // streams that only listen
+		endRequests(run.ErrStopped) // also those of streams that only listen
 	}()
 	if err := srv.Shutdown(drain); err != nil {
 		srv.Close()
 	}
+	<-drained // calls of other surfaces
 	<-served
 	return nil
 }
