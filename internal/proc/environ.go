@@ -2,6 +2,7 @@ package proc
 
 import (
 	"maps"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +11,15 @@ import (
 // inherited are the variables that a child inherits: programs need them to find their
 // files and the user's language, and none of them contains a secret.
 var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "SystemRoot", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PATHEXT", "COMSPEC", "TEMP", "TMP"}
+
+// inherits reports whether a child inherits a variable. On Windows the case of names does not
+// count, and its own are Path and ComSpec.
+func inherits(name, system string) bool {
+	if system == "windows" {
+		return slices.ContainsFunc(inherited, func(known string) bool { return strings.EqualFold(known, name) })
+	}
+	return slices.Contains(inherited, name)
+}
 
 // depthVariable is the number of Toolroom processes above a process.
 const depthVariable = "TOOLROOM_DEPTH"
@@ -35,7 +45,7 @@ func Environ(base []string, extra map[string]string) []string {
 		if _, overridden := extra[name]; overridden {
 			continue
 		}
-		if slices.Contains(inherited, name) || strings.HasPrefix(name, "LC_") || strings.HasPrefix(name, "XDG_") {
+		if inherits(name, runtime.GOOS) || strings.HasPrefix(name, "LC_") || strings.HasPrefix(name, "XDG_") {
 			env = append(env, entry)
 		}
 	}

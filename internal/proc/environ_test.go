@@ -34,6 +34,21 @@ func TestEnvironKeepsSecretsOut(t *testing.T) {
 	}
 }
 
+func TestTheCaseOfNamesCountsButOnWindows(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, system string
+		want         bool
+	}{
+		{"PATH", "linux", true}, {"Path", "linux", false}, {"PATH", "windows", true}, {"Path", "windows", true},
+		{"ComSpec", "windows", true}, {"GITHUB_TOKEN", "windows", false},
+	} {
+		if got := inherits(tt.name, tt.system); got != tt.want {
+			t.Errorf("%s on %s: %t", tt.name, tt.system, got)
+		}
+	}
+}
+
 func TestEachToolroomKnowsHowManyAreAboveIt(t *testing.T) {
 	t.Parallel()
 	child := Environ(nil, nil)

@@ -33,7 +33,7 @@ func Readable(folder string) error {
 }
 
 // folderName matches the names made by MkdirTemp: kind, owner, random number.
-var folderName = regexp.MustCompile(`^toolroom-[a-z]+-([0-9]+-[0-9]+)_[0-9]+$`)
+var folderName = regexp.MustCompile(`^toolroom-[a-z]+-(` + ownerForm + `)_[0-9]+$`)
 
 // CleanFolders lists the folders in dir that dead processes of this user have made with
 // [MkdirTemp], and removes them unless dry is set.

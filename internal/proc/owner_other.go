@@ -9,6 +9,9 @@ import (
 	"syscall"
 )
 
+// ownerForm matches the names that Owner returns.
+const ownerForm = "[0-9]+"
+
 // Owner returns the name of this process.
 func Owner() string { return strconv.Itoa(os.Getpid()) }
 

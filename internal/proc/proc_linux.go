@@ -26,6 +26,9 @@ func signalGroup(pid int, sig syscall.Signal) { _ = syscall.Kill(-pid, sig) }
 // ownerVariable is the environment variable that labels children.
 const ownerVariable = "TOOLROOM_OWNER"
 
+// ownerForm matches the names that Owner returns.
+const ownerForm = "[0-9]+-[0-9]+"
+
 // Owner returns a unique name of this process: its pid and start time. No later process
 // can have the same name.
 func Owner() string {

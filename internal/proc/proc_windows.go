@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// ownerForm matches the names that Owner returns.
+const ownerForm = "[0-9]+-[0-9]+"
+
 // Owner returns a unique name of this process: its pid and start time. No later process
 // can have the same name.
 func Owner() string {
