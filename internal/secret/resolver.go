@@ -69,12 +69,18 @@ const (
 // values for a while, and tells the [Redactor] of every one. Its methods are safe
 // for concurrent use.
 type Resolver struct {
-	file    *Store
-	flights singleflight.Group
+	file *Store
 
-	mu    sync.Mutex
-	o     ResolverOptions
-	known map[Ref]remembered
+	mu  sync.Mutex
+	now *configured
+}
+
+// configured are options, and what the backends in them are asked and have answered. What
+// began with earlier options must not serve those of later ones.
+type configured struct {
+	ResolverOptions
+	flights singleflight.Group
+	known   map[Ref]remembered // guarded by the lock of the Resolver
 }
 
 type remembered struct {
@@ -103,13 +109,13 @@ func (r *Resolver) Configure(o ResolverOptions) {
 	o.TTL = cmp.Or(o.TTL, defaultTTL)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.o, r.known = o, map[Ref]remembered{}
+	r.now = &configured{ResolverOptions: o, known: map[Ref]remembered{}}
 }
 
-func (r *Resolver) options() ResolverOptions {
+func (r *Resolver) options() *configured {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.o
+	return r.now
 }
 
 // Resolve returns the value of a reference for the caller that ctx names (see
@@ -136,7 +142,7 @@ func (r *Resolver) Resolve(ctx context.Context, reference string) (string, error
 }
 
 // value gives the value and whose it is: the reference with its owner.
-func (r *Resolver) value(ctx context.Context, ref Ref, o ResolverOptions) (value string, from Ref, err error) {
+func (r *Resolver) value(ctx context.Context, ref Ref, o *configured) (value string, from Ref, err error) {
 	if ref.Scope == "" {
 		value, err = variable(ref, o)
 		return value, ref, err
@@ -157,7 +163,7 @@ func (r *Resolver) value(ctx context.Context, ref Ref, o ResolverOptions) (value
 	return value, ref, err
 }
 
-func variable(ref Ref, o ResolverOptions) (string, error) {
+func variable(ref Ref, o *configured) (string, error) {
 	if o.Variables != nil && !slices.Contains(o.Variables, ref.Name) {
 		return "", toolroom.Errorf(toolroom.CodeDenied, "%s may not be read: secrets.variables does not name it", ref).
 			WithHint("add %s to secrets.variables in toolroom.yaml", ref.Name)
@@ -170,18 +176,17 @@ func variable(ref Ref, o ResolverOptions) (string, error) {
 }
 
 // fetch asks the backend, once for all who want the same value at the same time.
-func (r *Resolver) fetch(ctx context.Context, ref Ref, scope Scope, o ResolverOptions) (string, error) {
+func (r *Resolver) fetch(ctx context.Context, ref Ref, scope Scope, o *configured) (string, error) {
 	if scope.Backend == nil {
 		return r.file.Get(ctx, ref) // a change shows at once
 	}
 	r.mu.Lock()
-	known := r.known // another one when the options change meanwhile
-	kept, ok := known[ref]
+	kept, ok := o.known[ref]
 	r.mu.Unlock()
 	if ok && o.Now().Before(kept.expires) && !secretref.Fresh(ctx) {
 		return kept.value, nil
 	}
-	flight := r.flights.DoChan(ref.key(), func() (any, error) {
+	flight := o.flights.DoChan(ref.key(), func() (any, error) {
 		// Whoever asked first may go away; the others still wait.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 		defer cancel()
@@ -198,7 +203,7 @@ func (r *Resolver) fetch(ctx context.Context, ref Ref, scope Scope, o ResolverOp
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if o.TTL > 0 {
-			known[ref] = remembered{value, o.Now().Add(o.TTL)}
+			o.known[ref] = remembered{value, o.Now().Add(o.TTL)}
 		}
 		return value, nil
 	})

@@ -157,6 +157,31 @@ func TestManyWhoWantAValueAtOnceAskOnce(t *testing.T) {
 	}
 }
 
+func TestAnAnswerOfAnEarlierBackendDoesNotServeTheNextOne(t *testing.T) {
+	t.Parallel()
+	began := make(chan struct{})
+	before := &drawer{values: map[secret.Ref]string{token: "value-1"}, wait: make(chan struct{}), began: sync.OnceFunc(func() { close(began) })}
+	after := &drawer{values: map[secret.Ref]string{token: "value-2"}}
+	k := secret.NewResolver(open(t, t.TempDir(), secret.Options{}), secret.ResolverOptions{Scopes: map[string]secret.Scope{"gh": {Backend: before}}})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = k.Resolve(t.Context(), "secret://gh/token")
+	}()
+	<-began
+	k.Configure(secret.ResolverOptions{Scopes: map[string]secret.Scope{"gh": {Backend: after}}})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if got, err := k.Resolve(ctx, "secret://gh/token"); got != "value-2" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	close(before.wait)
+	<-done
+	if got, err := k.Resolve(t.Context(), "secret://gh/token"); got != "value-2" {
+		t.Errorf("after the answer of the earlier one: got %q, %v", got, err)
+	}
+}
+
 func TestOnlyNamedVariablesAreRead(t *testing.T) {
 	t.Parallel()
 	k := secret.NewResolver(open(t, t.TempDir(), secret.Options{}), secret.ResolverOptions{
