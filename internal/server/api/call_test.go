@@ -314,6 +314,23 @@ func TestAnAsynchronousCallIsAcceptedFollowedAndRead(t *testing.T) {
 	}
 }
 
+func TestACallIsFollowedByTheBeginningOfItsID(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	release := make(chan struct{})
+	b.add("wait:it", func(_ context.Context, req *source.Request) (*source.Output, error) {
+		<-release
+		req.Emit(toolroom.Event{Kind: toolroom.EventChunk, Chunk: json.RawMessage("1")})
+		return &source.Output{Value: json.RawMessage("2")}, nil
+	})
+	location := b.as("alice", http.MethodPost, "/api/v1/tools/wait:it/call?async=true", `{}`).header.Get("Location")
+	res := b.open(t.Context(), "alice", http.MethodGet, location[:len(location)-1]+"/events", "")
+	close(release)
+	if list := events(t, res.Body, nil); !strings.HasSuffix(kinds(list), "chunk done") {
+		t.Errorf("the events are %q", kinds(list))
+	}
+}
+
 func TestAJobThatRunsIsCancelled(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -71,8 +71,18 @@ func forward(ctx context.Context, sub *run.Subscription, out *stream) (final boo
 
 func (s *Server) followCall(ctx context.Context, in *itemInput) (*raw, error) {
 	// Subscribe before reading the record, so that no end is missed in between.
-	sub := s.o.Runner.Bus.Subscribe(func(e *toolroom.Event) bool { return e.Call == in.ID })
-	record, err := s.record(ctx, in.ID)
+	id := in.ID
+	subscribe := func() *run.Subscription {
+		return s.o.Runner.Bus.Subscribe(func(e *toolroom.Event) bool { return e.Call == id })
+	}
+	sub := subscribe()
+	record, err := s.record(ctx, id)
+	if err == nil && record.ID != id { // the beginning of an id
+		sub.Close()
+		id = record.ID
+		sub = subscribe()
+		record, err = s.record(ctx, id)
+	}
 	if err != nil {
 		sub.Close()
 		return nil, err
@@ -90,7 +100,7 @@ func (s *Server) followCall(ctx context.Context, in *itemInput) (*raw, error) {
 			}
 			// A call that has just ended may have no record for a moment. Its last
 			// event then arrives through the subscription.
-			if now, err := s.record(ctx, in.ID); err == nil {
+			if now, err := s.record(ctx, id); err == nil {
 				record = now
 			}
 		}
