@@ -180,7 +180,7 @@ func (s *Server) uploadArtifact(ctx context.Context, in *uploadInput) (*uploadOu
 	if _, _, err := mime.ParseMediaType(mimeType); err != nil || len(mimeType) > maxMIMEType {
 		mimeType = octets
 	}
-	if in.Owner != "" { // an operator uploads for somebody
+	if in.Owner != "" && in.Owner != auth.Identity(ctx).Key() { // an operator uploads for somebody
 		owner = identity.Subject(owner)
 	}
 	kept, err := store.Put(ctx, owner, artifact.File, in.Name, mimeType, in.r.Body)

@@ -265,6 +265,19 @@ func TestWithoutOwnersOnlyOperatorsFollowAllCalls(t *testing.T) {
 	}
 }
 
+func TestWhoNamesItselfAsTheOwnerStaysNarrowed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	owner := func(query string) string {
+		var kept toolroom.Artifact
+		b.as("alice", http.MethodPost, "/api/v1/artifacts"+query, "text", "Toolroom-Agent", "slow").into(t, &kept)
+		return kept.Handle[len("art_a"):] // the handles of the double end with their owner
+	}
+	if unnamed, named := owner(""), owner("?owner=alice"); named != unnamed || !strings.Contains(named, "slow") {
+		t.Errorf("the owner is %q if nobody is named, and %q if it names itself", unnamed, named)
+	}
+}
+
 func TestTheEventsOfACallThatHasEndedAreItsEnd(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
