@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -227,7 +228,7 @@ func (s *server) config(*http.Request, toolroom.Identity) (int, any, error) {
 func (s *server) settings() map[string]any {
 	c := s.Config()
 	port := 7070
-	if _, text, ok := strings.Cut(c.Server.Listen, ":"); ok {
+	if _, text, err := net.SplitHostPort(c.Server.Listen); err == nil {
 		if n, err := strconv.Atoi(text); err == nil {
 			port = n
 		}
