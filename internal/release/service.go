@@ -524,6 +524,8 @@ func (s *Service) move(ctx context.Context, from, to Release, e Entry) (Moved, e
 	if err != nil {
 		return Moved{}, err
 	}
+	// What is stored gets its receipt, even if the caller has left meanwhile.
+	ctx = context.WithoutCancel(ctx)
 	moved := to.Version
 	if to.Canary != 0 {
 		moved = to.Canary
@@ -543,7 +545,7 @@ func (s *Service) settle(ctx context.Context, done []Moved) error {
 	if len(done) == 0 {
 		return nil
 	}
-	if err := s.Changed(ctx); err != nil || s.Offered == nil {
+	if err := s.Changed(context.WithoutCancel(ctx)); err != nil || s.Offered == nil {
 		return err
 	}
 	for i := range done {
@@ -688,6 +690,7 @@ func (s *Service) Deprecate(ctx context.Context, tool string, number int, reason
 	if err := s.Store.SetVersionStatus(ctx, tool, v.Number, status, e); err != nil {
 		return err
 	}
+	ctx = context.WithoutCancel(ctx)
 	s.record(ctx, e, v, nil)
 	return s.Changed(ctx)
 }
