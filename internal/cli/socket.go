@@ -425,7 +425,10 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 	if err == nil && file != "" {
 		_, err = config.LoadVerified(file, a.verifier(file))
 	}
-	if err != nil {
+	// The server has a config of its own, which was trusted and valid. A home in the working
+	// folder could have come with the config, and these commands are about the config itself.
+	broken := err
+	if broken != nil && (a.homeHere || command == "toolroom config check" || command == "toolroom reload") {
 		return false, nil // the command itself reports it
 	}
 	conn, err := net.DialTimeout("unix", path, helloTime)
@@ -462,6 +465,9 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 		return false, nil
 	}
 	_ = conn.SetReadDeadline(time.Time{})
+	if broken != nil {
+		a.sayBroken(broken)
+	}
 	return true, a.follow(ctx, f, command)
 }
 
@@ -519,6 +525,15 @@ func (a *cli) sayRefusal(why refusal, file string) {
 	case why.File != "":
 		a.screen.say("The server of this home uses %s, this command %s: it runs on its own.", why.File, file)
 	}
+}
+
+// sayBroken says why the config cannot be used, which the server has not taken over either.
+func (a *cli) sayBroken(err error) {
+	text := "warning: the server goes on with the previous config: " + err.Error()
+	if hints := toolroom.AsError(err).Hints(); hints != "" {
+		text += "\n  try: " + strings.ReplaceAll(hints, "\n", "\n       ")
+	}
+	a.screen.say("%s", text)
 }
 
 // follow passes input and output on until the command ends.
