@@ -233,6 +233,10 @@ func (m *sourceManager) fetch() error {
 	ctx, cancel := context.WithTimeout(m.ctx, listTimeout)
 	defer cancel()
 	tools, err := m.src.Tools(ctx)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && m.ctx.Err() == nil {
+		return toolroom.Errorf(toolroom.CodeOf(err), "source %s did not list its tools within %s", m.name, listTimeout).
+			WithCLIHint("toolroom sources test %s", m.name)
+	}
 	if err != nil {
 		return err
 	}

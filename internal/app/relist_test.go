@@ -83,3 +83,27 @@ func TestASourceThatWasNeverListedIsTriedLessOftenTheLongerItIsGone(t *testing.T
 		}
 	})
 }
+
+// endless is a source whose list never ends.
+type endless struct{ source.Source }
+
+func (endless) Tools(ctx context.Context) ([]toolroom.Tool, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (endless) Close() error { return nil }
+
+func TestASourceThatIsNotListedInTimeIsNamedWithTheLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newManager(&sourceManager{
+			name: "slow", src: endless{}, catalog: catalog.New(catalog.Options{}), redactor: &secret.Redactor{}, log: slog.New(slog.DiscardHandler), library: &catalog.Library{},
+		})
+		defer h.Close()
+		err := toolroom.AsError(h.list(t.Context()))
+		if err.Code != toolroom.CodeTimeout || err.Message != "source slow did not list its tools within 1m30s" || err.CLIHint != "toolroom sources test slow" {
+			t.Errorf("%s: %s; %s", err.Code, err.Message, err.Hints())
+		}
+	})
+}

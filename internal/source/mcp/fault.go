@@ -26,6 +26,12 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 	if ours, ok := errors.AsType[*toolroom.Error](err); ok {
 		return ours
 	}
+	if slow, ok := errors.AsType[*slowList](err); ok {
+		l.doubt(up, "the request to "+what+" timed out")
+		e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the MCP server %s cannot %s: %w", l.s.o.Namespace, what, slow)
+		e.Effects = toolroom.EffectsNone
+		return l.slow(e)
+	}
 	if needed := (*oauth.Needed)(nil); errors.As(err, &needed) {
 		return l.unauthorised(up, needed)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
@@ -157,7 +158,7 @@ func (s *Source) items(ctx context.Context, capability, method, key string) ([]j
 		if _, offers := up.session.Server().Capabilities[capability]; !offers {
 			return nil
 		}
-		items, err = up.pages(ctx, method, key)
+		items, err = s.pages(ctx, up, method, key)
 		// A server may have resources without supporting templates.
 		if rpc := (*mcp.Error)(nil); errors.As(err, &rpc) && rpc.Code == mcp.CodeMethodNotFound {
 			return nil
@@ -165,6 +166,28 @@ func (s *Source) items(ctx context.Context, capability, method, key string) ([]j
 		return err
 	})
 	return items, err
+}
+
+// pages reads a list to its end, within StartTimeout: a command that needs the tools of all
+// sources waits for it.
+func (s *Source) pages(ctx context.Context, up *upstream, method, key string) ([]json.RawMessage, error) {
+	limited, cancel := context.WithTimeout(ctx, s.o.StartTimeout)
+	defer cancel()
+	items, err := up.pages(limited, method, key)
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		return nil, &slowList{method: method, limit: s.o.StartTimeout}
+	}
+	return items, err
+}
+
+// slowList is the error of a server that did not send a whole list within start_timeout.
+type slowList struct {
+	method string
+	limit  time.Duration
+}
+
+func (e *slowList) Error() string {
+	return fmt.Sprintf("it did not answer %s within %s (start_timeout)", e.method, e.limit)
 }
 
 // pages reads a list to its end.

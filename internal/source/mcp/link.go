@@ -248,9 +248,14 @@ func (l *link) unreachable(err error) *toolroom.Error {
 		return e
 	}
 	if slow := (*slowStart)(nil); errors.As(err, &slow) {
-		return e.WithHint("raise start_timeout of the source").WithCLIHint("look at its output: toolroom sources test %s --log-level debug", l.s.o.Namespace)
+		return l.slow(e)
 	}
 	return e.WithCLIHint("toolroom sources test %s", l.s.o.Namespace)
+}
+
+// slow adds the next step to the error of a server that needed longer than start_timeout.
+func (l *link) slow(e *toolroom.Error) *toolroom.Error {
+	return e.WithHint("raise start_timeout of the source").WithCLIHint("look at its output: toolroom sources test %s --log-level debug", l.s.o.Namespace)
 }
 
 // watch gives up a connection when it has ended or was idle for too long.

@@ -53,7 +53,7 @@ type Config struct {
 	Auth   func(who string) *oauth.Client
 	Shared bool
 
-	// StartTimeout limits the time to connect. The default is 60 s.
+	// StartTimeout limits the time to connect, and that to read a list. The default is 60 s.
 	StartTimeout time.Duration
 	// Idle is the time without a call after which a stdio server is stopped; zero
 	// means never.

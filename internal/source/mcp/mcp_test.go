@@ -89,6 +89,9 @@ func serveOddly(how string) {
 			answer(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"odd","version":"1"},"instructions":"be odd"}`)
 		case "tools/list":
 			page++
+			if how == "unlisted" {
+				continue
+			}
 			if how == "contract" {
 				answer(`{"tools":[{"name":"big","inputSchema":{"type":"object"}},{"name":"fails","inputSchema":{"type":"object"}},{"name":"hangs","inputSchema":{"type":"object"}}]}`)
 				continue
@@ -343,5 +346,21 @@ func TestCloseLeavesNoProcess(t *testing.T) {
 	}
 	if _, err := call(t.Context(), s, "pid", nil); toolroom.CodeOf(err) != toolroom.CodeUpstreamUnavailable {
 		t.Errorf("a call after Close: %v", err)
+	}
+}
+
+func TestAServerThatDoesNotListItsToolsIsNamedWithTheLimit(t *testing.T) {
+	t.Parallel()
+	c := program("unlisted")
+	c.Namespace, c.Owner, c.StartTimeout = "odd", proc.Owner(), 3*time.Second
+	s := mcp.New(c)
+	defer s.Close()
+	_, err := s.Tools(t.Context())
+	failed := toolroom.AsError(err)
+	if want := "the MCP server odd cannot list its tools: it did not answer tools/list within 3s (start_timeout)"; failed.Code != toolroom.CodeUpstreamUnavailable || failed.Message != want {
+		t.Errorf("%s: %s", failed.Code, failed.Message)
+	}
+	if !strings.Contains(failed.Hint, "start_timeout") || !strings.Contains(failed.CLIHint, "toolroom sources test odd") {
+		t.Errorf("the next step is %q", failed.Hints())
 	}
 }

@@ -20,7 +20,7 @@ func (s *Source) Skills(ctx context.Context) (skills []source.Skill, err error) 
 		if !up.servesSkills() {
 			return nil
 		}
-		items, err := up.pages(ctx, "skills/list", "skills")
+		items, err := s.pages(ctx, up, "skills/list", "skills")
 		if err == nil {
 			skills = read(s, items, func(k *source.Skill, raw json.RawMessage) string { k.Raw = raw; return k.URI })
 		}

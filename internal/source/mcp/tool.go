@@ -40,7 +40,7 @@ func (s *Source) list(ctx context.Context, up *upstream) ([]toolroom.Tool, error
 	if _, offers := up.session.Server().Capabilities["tools"]; !offers {
 		return nil, nil
 	}
-	items, err := up.pages(ctx, "tools/list", "tools")
+	items, err := s.pages(ctx, up, "tools/list", "tools")
 	if err != nil {
 		return nil, err
 	}
