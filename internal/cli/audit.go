@@ -191,7 +191,8 @@ func (a *cli) readExport(path, keyFile string) (report *receipt.Report, trusted 
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, false, usage("toolroom audit export -o "+path, "%s", err)
+			// An export that is made now would compare the receipts with themselves.
+			return nil, false, usage("name an export that was made before, with toolroom audit export -o FILE", "%s", err)
 		}
 		defer f.Close()
 		in = f

@@ -74,7 +74,7 @@ func (a *cli) printDescription(d *toolroom.Description) error {
 		"what", cmp.Or(d.Text, d.Summary),
 		"source", string(d.Source),
 		"version", string(d.Version),
-		"repeat", string(d.Guarantee),
+		"repeat", repeatWords(d.Guarantee),
 		"hints", hintWords(d.Hints),
 		"tags", strings.Join(d.Tags, ", "),
 		"aliases", strings.Join(d.Aliases, ", "),
@@ -87,6 +87,17 @@ func (a *cli) printDescription(d *toolroom.Description) error {
 		"call", d.Call,
 	)
 	return err
+}
+
+// repeatWords says whether a call may be repeated.
+func repeatWords(g toolroom.Guarantee) string {
+	switch g {
+	case toolroom.GuaranteeKeyed:
+		return "safe with the same --key"
+	case toolroom.GuaranteeNever:
+		return "may act twice if the same call is repeated"
+	}
+	return string(g)
 }
 
 // argumentList describes each argument on its own line, required ones first.

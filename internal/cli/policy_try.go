@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +22,9 @@ func (a *cli) policyTestCommand() *cobra.Command {
 		Args: arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			cases, err := policy.ReadCases(a.argumentPath(args[0]))
+			if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+				return usage("name a file of cases, relative to the folder of the command: toolroom policy test FILE", "%s", err)
+			}
 			if err != nil {
 				return err
 			}

@@ -455,7 +455,7 @@ func (a *cli) document(path string) ([]byte, error) {
 		if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
 			failed.Path = path // as it was typed
 		}
-		return nil, usage("", "%s", err)
+		return nil, usage("name a file that can be read, relative to the folder of the command, or - for stdin", "%s", err)
 	}
 	defer f.Close()
 	return readAll(f, path, maxDocument)

@@ -154,7 +154,8 @@ type Code struct {
 // Read checks the files of an upload and reads what they declare.
 func Read(files map[string]string, file string) (*Code, error) {
 	if len(files) == 0 || len(files) > maxFiles {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "an upload has 1 to %d files, not %d", maxFiles, len(files))
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "an upload has 1 to %d files, not %d", maxFiles, len(files)).
+			WithCLIHint("push a file of code, or a folder that has one: toolroom tool push FILE; a starter: toolroom tool new NAME -l python")
 	}
 	total := 0
 	for name, text := range files {

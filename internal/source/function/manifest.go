@@ -344,7 +344,11 @@ func stem(file string) string {
 func mainFile(files map[string]string, named string) (string, error) {
 	if named != "" {
 		if _, ok := files[named]; !ok {
-			return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "%s names the file %s, which is not there", ManifestFile, named)
+			e := toolroom.Errorf(toolroom.CodeInvalidArguments, "%s names the file %s, which is not there", ManifestFile, named)
+			if path.Ext(named) == ".wasm" {
+				return "", e.WithHint("build it first, for example with Go: GOOS=wasip1 GOARCH=wasm go build -ldflags=-s -o %s main.go", named)
+			}
+			return "", e.WithHint("add the file, or correct file: in %s", ManifestFile)
 		}
 		return named, nil
 	}
@@ -368,7 +372,8 @@ func mainFile(files map[string]string, named string) (string, error) {
 		return code[0], nil
 	}
 	return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "there are several files of code: %s", strings.Join(code, ", ")).
-		WithHint("name the one with the functions main, or write file: NAME into %s", ManifestFile)
+		WithHint("say which has the functions: write file: %s into %s, or rename it to main%s", code[0], ManifestFile, path.Ext(code[0])).
+		WithCLIHint("if each is a tool, push them one by one: toolroom tool push %s", code[0])
 }
 
 // languages maps file extensions to languages.
