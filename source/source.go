@@ -127,6 +127,9 @@ type Description struct {
 	// Output is the end of what the source's program has written to standard error, also
 	// of one that has ended.
 	Output string `json:"output,omitempty"`
+	// LeftOut names what the source offered in its last list and cannot be a tool, each
+	// with the reason.
+	LeftOut []string `json:"left_out,omitempty"`
 	// CancelsPromptly means that every call returns soon after its context ends,
 	// whatever its tool does. The runner then needs no goroutine to abandon a call that
 	// does not return. It must not change while the source lives.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -76,6 +77,7 @@ type sourceManager struct {
 	outdated time.Time
 	closed   bool
 	tools    []toolroom.Tool // as last listed
+	rejected []string        // those of them that the catalog did not take, with the reasons
 }
 
 // listing is one attempt to list a source's tools.
@@ -298,10 +300,43 @@ func (m *sourceManager) filter() (failed error) {
 	if m.admit != nil {
 		tools, failed = m.admit(m.ctx, tools)
 	}
-	if err := m.catalog.SetProvider(m.name, m, tools); err != nil {
+	err := m.catalog.SetProvider(m.name, m, tools)
+	var rejected []string
+	if err != nil {
 		m.log.Warn("some tools were rejected", "source", m.name, "error", err)
+		if joined, ok := err.(interface{ Unwrap() []error }); ok { // one for each tool
+			for _, one := range joined.Unwrap() {
+				rejected = append(rejected, one.Error())
+			}
+		}
 	}
+	m.mu.Lock()
+	m.rejected = rejected
+	m.mu.Unlock()
 	return failed
+}
+
+// leftOut names what the source offered in its last list and is not in the catalog, with the
+// reasons.
+func (m *sourceManager) leftOut() []string {
+	out := slices.Clone(m.Describe().LeftOut)
+	m.mu.Lock()
+	out = append(out, m.rejected...)
+	// The policy of definitions has taken the second one of a name before the catalog.
+	seen := map[toolroom.ID]bool{}
+	for _, t := range m.tools {
+		id := t.ID.Unversioned()
+		twice := fmt.Sprintf("source %s lists the tool %s twice", m.name, id)
+		if seen[id] && !slices.Contains(out, twice) {
+			out = append(out, twice)
+		}
+		seen[id] = true
+	}
+	m.mu.Unlock()
+	for i := range out {
+		out[i] = m.redactor.Text(out[i])
+	}
+	return out
 }
 
 // Pauses before the tools of a source are filtered again.

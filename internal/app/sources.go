@@ -31,6 +31,8 @@ type SourceTest struct {
 	Findings    []catalog.Finding `json:"findings,omitempty"`
 	// Problems lists why calls of some tools will fail: invalid schemas, missing credentials.
 	Problems []string `json:"problems,omitempty"`
+	// LeftOut names what the source offers and is no tool of Toolroom's, with the reasons.
+	LeftOut []string `json:"left_out,omitempty"`
 }
 
 // Sources returns the status of all configured sources, sorted by name.
@@ -70,6 +72,7 @@ func (a *App) TestSource(ctx context.Context, name string) (SourceTest, error) {
 	test := SourceTest{Status: a.status(h), Took: time.Since(began)}
 	test.Tools = a.catalog.Namespaces(nil)[name]
 	test.Quarantined, test.Findings = a.definitions.count(name), a.findings(h, h.listedTools())
+	test.LeftOut = h.leftOut()
 	withoutCredentials := map[string]int{} // the number of tools, by what is to be done
 	for _, e := range a.catalog.All(func(e *catalog.Entry) bool { return e.Provider == name }) {
 		if err := e.CheckSchemas(); err != nil {

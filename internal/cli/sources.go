@@ -114,6 +114,9 @@ func (a *cli) trySource(ctx context.Context, r *app.App, name string) (app.Sourc
 	return test, cmp.Or(err, ctx.Err())
 }
 
+// maxLeftOut limits the lines about what a source offers and is no tool.
+const maxLeftOut = 10
+
 // showTest prints the outcome for a source that works, and what MCP clients see now.
 func (a *cli) showTest(r *app.App, test app.SourceTest) error {
 	for _, line := range catalog.SummarizeFindings(test.Findings) {
@@ -125,7 +128,17 @@ func (a *cli) showTest(r *app.App, test app.SourceTest) error {
 	for _, problem := range test.Problems {
 		a.screen.say("problem: %s", oneLine(problem))
 	}
-	if err := a.screen.printf("%s works: %s in %s\n", test.Name, count(test.Tools, "tool"), took(test.Took)); err != nil {
+	for _, what := range test.LeftOut[:min(len(test.LeftOut), maxLeftOut)] {
+		a.screen.say("left out: %s", oneLine(what))
+	}
+	also := ""
+	if n := len(test.LeftOut); n > 0 {
+		also = fmt.Sprintf("; %d left out", n)
+	}
+	if n := len(test.LeftOut) - maxLeftOut; n > 0 {
+		a.screen.say("left out: %d more, see toolroom sources test %s --json", n, test.Name)
+	}
+	if err := a.screen.printf("%s works: %s in %s%s\n", test.Name, count(test.Tools, "tool"), took(test.Took), also); err != nil {
 		return err
 	}
 	if all, err := server.Listings(r); err == nil {

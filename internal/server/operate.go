@@ -181,7 +181,7 @@ func (op *operator) TestSource(ctx context.Context, name string) (api.SourceTest
 	if err != nil {
 		return api.SourceTest{}, err
 	}
-	out := api.SourceTest{Source: api.Source(test.Status), TookMS: test.Took.Milliseconds(), Quarantined: test.Quarantined, Problems: test.Problems}
+	out := api.SourceTest{Source: api.Source(test.Status), TookMS: test.Took.Milliseconds(), Quarantined: test.Quarantined, Problems: test.Problems, LeftOut: test.LeftOut}
 	for _, f := range test.Findings {
 		out.Findings = append(out.Findings, f.String())
 	}

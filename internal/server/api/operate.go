@@ -66,6 +66,7 @@ type SourceTest struct {
 	Quarantined int      `json:"quarantined,omitempty" doc:"number of tools that a person must review"`
 	Findings    []string `json:"findings,omitempty" doc:"suspicious texts in its definitions"`
 	Problems    []string `json:"problems,omitempty" doc:"invalid schemas: calls of their tools fail"`
+	LeftOut     []string `json:"left_out,omitempty" doc:"what it offers and is no tool here, with the reasons"`
 }
 
 // SourceChange is the outcome of adding or editing a source.

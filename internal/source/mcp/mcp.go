@@ -117,7 +117,7 @@ func (s *Source) Notify(e source.Events) {
 // one waits, it also waits for the end of its context.
 func (s *Source) Describe() source.Description {
 	d := s.main().describe()
-	d.CancelsPromptly = true
+	d.CancelsPromptly, d.LeftOut = true, s.tools.missing()
 	return d
 }
 

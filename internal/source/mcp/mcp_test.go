@@ -178,9 +178,13 @@ func call(ctx context.Context, s *mcp.Source, name string, emit func(toolroom.Ev
 
 func TestAllPagesOfAListAreReadAndDefinitionsStayAsTheyCame(t *testing.T) {
 	t.Parallel()
-	tools, err := odd(t, "normal").Tools(t.Context())
+	s := odd(t, "normal")
+	tools, err := s.Tools(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if left := s.Describe().LeftOut; len(left) != 1 || !strings.Contains(left[0], "odd:bad name!") {
+		t.Errorf("left out: %q", left)
 	}
 	if len(tools) != 2 { // the one with a bad name is left out
 		t.Fatalf("got %d tools", len(tools))

@@ -21,12 +21,20 @@ type known struct {
 	mu       sync.Mutex
 	listed   bool
 	bindings map[string][]mcp.HeaderParam // by tool; most have none
+	leftOut  []string
 }
 
-func (k *known) set(bindings map[string][]mcp.HeaderParam) {
+func (k *known) set(bindings map[string][]mcp.HeaderParam, leftOut []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.listed, k.bindings = true, bindings
+	k.listed, k.bindings, k.leftOut = true, bindings, leftOut
+}
+
+// missing returns the definitions of the last list that were left out, with the reasons.
+func (k *known) missing() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.leftOut
 }
 
 func (k *known) of(tool string) (bindings []mcp.HeaderParam, listed bool) {
@@ -45,6 +53,7 @@ func (s *Source) list(ctx context.Context, up *upstream) ([]toolroom.Tool, error
 		return nil, err
 	}
 	var tools []toolroom.Tool
+	var leftOut []string
 	bindings := map[string][]mcp.HeaderParam{}
 	for _, raw := range items {
 		tool, err := readTool(s.o.Namespace, raw)
@@ -56,11 +65,12 @@ func (s *Source) list(ctx context.Context, up *upstream) ([]toolroom.Tool, error
 		}
 		if err != nil {
 			s.o.Log.Warn("a tool of an MCP server was left out", "source", s.o.Namespace, "error", err)
+			leftOut = append(leftOut, fmt.Sprintf("%.300s", err))
 			continue
 		}
 		tools = append(tools, tool)
 	}
-	s.tools.set(bindings)
+	s.tools.set(bindings, leftOut)
 	return tools, nil
 }
 

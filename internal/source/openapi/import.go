@@ -42,6 +42,7 @@ type importer struct {
 type description struct {
 	title, text string
 	operations  []*operation
+	leftOut     []string // what looks like an operation and is none, with the reason
 }
 
 // servers are those of all operations.
@@ -84,6 +85,7 @@ func importDocument(ctx context.Context, namespace string, config *Config, set *
 		if item, err = set.Resolve(item); err != nil {
 			return nil, at(path, err)
 		}
+		found.leftOut = append(found.leftOut, notOperations(path, item)...)
 		for _, method := range methods {
 			if item.Get(method).Kind() != KindMap {
 				continue
@@ -125,6 +127,25 @@ func clip(text string) string {
 
 // methods are the methods of a path item (OpenAPI 3.1, 4.8.9), those that read first.
 var methods = []string{"get", "head", "options", "post", "put", "patch", "delete", "trace"}
+
+// pathFields are the fields of a path item that are no methods.
+var pathFields = []string{"$ref", "summary", "description", "servers", "parameters"}
+
+// notOperations names the fields of a path item that are no operations, though they look like
+// some: a misspelled method, and a method without an operation.
+func notOperations(path string, item *Node) []string {
+	var out []string
+	for name, field := range item.Members() {
+		switch isMethod := slices.Contains(methods, name); {
+		case isMethod && field.Kind() != KindMap:
+			out = append(out, fmt.Sprintf("%.40q of %.200q: it has no operation", name, path))
+		case isMethod, slices.Contains(pathFields, name), strings.HasPrefix(name, "x-"):
+		default:
+			out = append(out, fmt.Sprintf("%.40q of %.200q: it is not a method that OpenAPI 3.1 has", name, path))
+		}
+	}
+	return out
+}
 
 func checkVersion(root *Node) error {
 	version := root.Get("openapi").Text()

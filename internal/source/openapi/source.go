@@ -96,7 +96,7 @@ func (s *Source) Describe() source.Description {
 	d := source.Description{Kind: toolroom.SourceOpenAPI, Text: s.config.Description, State: "idle"}
 	switch {
 	case s.found != nil:
-		d.State, d.Title = "ready", s.found.title
+		d.State, d.Title, d.LeftOut = "ready", s.found.title, s.found.leftOut
 		if d.Text == "" {
 			d.Text = clip(s.found.text)
 		}
