@@ -165,6 +165,9 @@ func (a *cli) sayDenied(r *app.App, name string) {
 // itself, which has just been run.
 func testHint(s source.Status) string {
 	if s.Reason == "" || strings.Contains(s.Reason, "sources test") {
+		if s.Sandbox == "" { // it has no program here
+			return "check its address, and that it runs; then try again: toolroom sources test " + s.Name
+		}
 		hint := "show its output: toolroom sources test " + s.Name + " --log-level debug"
 		if s.Sandbox != "" && s.Sandbox != "none" {
 			hint = fmt.Sprintf("it runs in a sandbox (%s): folders that it needs must be named with --read or --write, and in its arguments by full paths\n%s", s.Sandbox, hint)

@@ -14,5 +14,8 @@ func TestHintOfASourceThatFailsInASandboxTellsOfFolders(t *testing.T) {
 		if strings.Contains(hint, "--read or --write, and in its arguments by full paths") != told {
 			t.Errorf("%q: %s", sandbox, hint)
 		}
+		if strings.Contains(hint, "show its output") != (sandbox != "") {
+			t.Errorf("%q, which has a program if it is not empty: %s", sandbox, hint)
+		}
 	}
 }

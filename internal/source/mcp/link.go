@@ -255,7 +255,11 @@ func (l *link) unreachable(err error) *toolroom.Error {
 
 // slow adds the next step to the error of a server that needed longer than start_timeout.
 func (l *link) slow(e *toolroom.Error) *toolroom.Error {
-	return e.WithHint("raise start_timeout of the source").WithCLIHint("look at its output: toolroom sources test %s --log-level debug", l.s.o.Namespace)
+	e = e.WithHint("raise start_timeout of the source")
+	if l.s.o.Command == "" {
+		return e.WithCLIHint("check its URL, and that it runs: toolroom sources test %s", l.s.o.Namespace)
+	}
+	return e.WithCLIHint("look at its output: toolroom sources test %s --log-level debug", l.s.o.Namespace)
 }
 
 // watch gives up a connection when it has ended or was idle for too long.
