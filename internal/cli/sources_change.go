@@ -210,6 +210,13 @@ func (a *cli) sourceLogs(ctx context.Context, r *app.App, name string, follow bo
 		}
 		shown = text
 		if !follow {
+			switch {
+			case text != "":
+			case s.Sandbox == "":
+				a.screen.say("%s has no output: it runs no program on this machine", name)
+			default:
+				a.screen.say("%s has no output: its program has written nothing to stderr, or has not been started by this server", name)
+			}
 			return nil
 		}
 		select {

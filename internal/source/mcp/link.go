@@ -66,6 +66,7 @@ type link struct {
 	reason  string
 	up      *upstream     // when ready
 	stderr  *proc.Tail    // of the newest program
+	earlier *proc.Tail    // of the last program before it that wrote something, or nil
 	attempt chan struct{} // closed when the attempt under way has ended
 	check   chan struct{} // closed when the check of up under way has ended, or nil
 	failure error         // of the last attempt
@@ -357,14 +358,20 @@ func (l *link) close() {
 	l.state = closed
 }
 
+// endOfEarlier separates the output of a program that has ended from that of the next one.
+const endOfEarlier = "\n[the output above is that of the process before]\n"
+
 func (l *link) describe() source.Description {
 	l.mu.Lock()
 	d, up := l.about, l.up
 	d.State, d.Reason = string(l.state), l.reason
-	stderr := l.stderr
+	stderr, earlier := l.stderr, l.earlier
 	l.mu.Unlock()
+	if earlier != nil {
+		d.Output = strings.TrimSuffix(strings.ToValidUTF8(earlier.String(), ""), "\n") + endOfEarlier
+	}
 	if stderr != nil {
-		d.Output = strings.ToValidUTF8(stderr.String(), "")
+		d.Output += strings.ToValidUTF8(stderr.String(), "")
 	}
 	if up != nil && up.process != nil && up.process.PID() != 0 {
 		d.Process = &source.Process{PID: up.process.PID(), Memory: up.process.Memory(), Stderr: lastLines(up.stderr)}

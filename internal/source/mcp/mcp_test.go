@@ -129,6 +129,9 @@ func serveOddly(how string) {
 			case "blocks":
 				note("+")
 				time.Sleep(time.Hour)
+			case "crashes":
+				fmt.Fprintln(os.Stderr, "panic: no more pages")
+				os.Exit(9)
 			case "dies":
 				os.Exit(9)
 			case "changes":
@@ -366,5 +369,21 @@ func TestAServerThatDoesNotListItsToolsIsNamedWithTheLimit(t *testing.T) {
 	}
 	if !strings.Contains(failed.Hint, "start_timeout") || !strings.Contains(failed.CLIHint, "toolroom sources test odd") {
 		t.Errorf("the next step is %q", failed.Hints())
+	}
+}
+
+func TestTheOutputOfACrashedProcessIsKeptBesideThatOfTheNext(t *testing.T) {
+	t.Parallel()
+	s := odd(t, "normal")
+	if _, err := call(t.Context(), s, "crashes", nil); err == nil {
+		t.Fatal("the call that crashes the server worked")
+	}
+	for range 2 { // the first one starts the next process
+		if _, err := call(t.Context(), s, "any", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := s.Describe().Output, "panic: no more pages\n[the output above is that of the process before]\n"; got != want {
+		t.Errorf("the output is %q, want %q", got, want)
 	}
 }

@@ -55,6 +55,9 @@ func (l *link) dial(ctx context.Context, older bool) (*upstream, error) {
 func (l *link) open(ctx context.Context, older bool) (*upstream, error) {
 	up := &upstream{stderr: &proc.Tail{}}
 	l.mu.Lock()
+	if l.stderr != nil && l.stderr.String() != "" {
+		l.earlier = l.stderr
+	}
 	l.stderr = up.stderr
 	l.mu.Unlock()
 	up.lastUse.Store(time.Now().UnixNano())
