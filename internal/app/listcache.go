@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -64,6 +65,48 @@ func (c *listCache) read() (tools []toolroom.Tool, outdated time.Time, ok bool) 
 	return tools, outdated, true
 }
 
+// keptFailure is why the last attempt to list a source failed.
+type keptFailure struct {
+	Digest string    `json:"digest"`
+	Time   time.Time `json:"time"`
+	Error  string    `json:"error"`
+	Hint   string    `json:"hint,omitempty"`
+}
+
+func (c *listCache) failurePath() string { return c.path + ".failed" }
+
+// fail stores why the source could not be listed, for the commands of later processes.
+func (c *listCache) fail(failure *toolroom.Error) error {
+	if c == nil {
+		return nil
+	}
+	data, err := json.Marshal(keptFailure{Digest: c.digest, Time: c.now(), Error: failure.Error(), Hint: cmp.Or(failure.CLIHint, failure.Hint)})
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
+		return err
+	}
+	return atomicfile.Write(c.failurePath(), data, 0o600)
+}
+
+// failure returns the failure of the last attempt of an earlier process, or nil.
+func (c *listCache) failure() *keptFailure {
+	if c == nil {
+		return nil
+	}
+	data, err := os.ReadFile(c.failurePath())
+	if err != nil {
+		return nil
+	}
+	var kept keptFailure
+	if json.Unmarshal(data, &kept) != nil || kept.Digest != c.digest {
+		return nil
+	}
+	return &kept
+}
+
+// write stores a list, and forgets the failure before it.
 func (c *listCache) write(tools []toolroom.Tool) error {
 	if c == nil {
 		return nil
@@ -79,5 +122,6 @@ func (c *listCache) write(tools []toolroom.Tool) error {
 	if err := os.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
 		return err
 	}
+	_ = os.Remove(c.failurePath()) // most often there is none
 	return atomicfile.Write(c.path, data, 0o600)
 }

@@ -77,6 +77,7 @@ type sourceManager struct {
 	outdated time.Time
 	closed   bool
 	tools    []toolroom.Tool // as last listed
+	failed   *keptFailure    // the last attempt of an earlier process, or nil
 	rejected []string        // those of them that the catalog did not take, with the reasons
 }
 
@@ -109,8 +110,12 @@ func newManager(m *sourceManager) *sourceManager {
 	return m
 }
 
-// publish puts the list of an earlier run into the catalog.
+// publish puts the list of an earlier run into the catalog, and reads how that run failed.
 func (m *sourceManager) publish() {
+	failed := m.cache.failure()
+	m.mu.Lock()
+	m.failed = failed
+	m.mu.Unlock()
 	if tools, outdated, ok := m.cache.read(); ok {
 		m.put(tools)
 		m.mu.Lock()
@@ -217,7 +222,13 @@ func (m *sourceManager) start(changed bool) *listing {
 			err = toolroom.Errorf(toolroom.CodeInternal, "cannot list the tools of source %s: %w", m.name, panicked)
 		}
 		if err != nil {
-			l.err = m.redactor.Error(toolroom.AsError(err))
+			failure := m.redactor.Error(toolroom.AsError(err))
+			l.err = failure
+			if m.ctx.Err() == nil {
+				if err := m.cache.fail(failure); err != nil {
+					m.log.Warn("cannot store why a source failed", "source", m.name, "error", err)
+				}
+			}
 		}
 		close(l.done)
 		m.mu.Lock()
@@ -467,7 +478,7 @@ func (m *sourceManager) status() source.Status {
 	d := m.Describe()
 	s := source.Status{Name: m.name, Kind: d.Kind, State: d.State, Reason: d.Reason, Process: d.Process, Output: d.Output}
 	m.mu.Lock()
-	current, listed := m.current, m.listed
+	current, listed, kept := m.current, m.listed, m.failed
 	m.mu.Unlock()
 	if current != nil && current.over() && current.err != nil {
 		s.Error, s.Stale = current.err.Error(), listed
@@ -478,6 +489,10 @@ func (m *sourceManager) status() source.Status {
 		if errors.As(current.err, &e) && e.Hints() != "" {
 			s.Reason = cmp.Or(e.CLIHint, e.Hint)
 		}
+	}
+	if current == nil && !listed && kept != nil {
+		s.Error, s.State = fmt.Sprintf("%s (tried at %s)", kept.Error, kept.Time.Local().Format(time.DateTime)), "failing"
+		s.Reason = cmp.Or(kept.Hint, s.Reason)
 	}
 	s.Listed = listed
 	return s
