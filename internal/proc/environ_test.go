@@ -40,8 +40,12 @@ func TestTheCaseOfNamesCountsButOnWindows(t *testing.T) {
 		name, system string
 		want         bool
 	}{
-		{"PATH", "linux", true}, {"Path", "linux", false}, {"PATH", "windows", true}, {"Path", "windows", true},
-		{"ComSpec", "windows", true}, {"GITHUB_TOKEN", "windows", false},
+		{"PATH", "linux", true},
+		{"Path", "linux", false},
+		{"PATH", "windows", true},
+		{"Path", "windows", true},
+		{"ComSpec", "windows", true},
+		{"GITHUB_TOKEN", "windows", false},
 	} {
 		if got := inherits(tt.name, tt.system); got != tt.want {
 			t.Errorf("%s on %s: %t", tt.name, tt.system, got)
