@@ -322,7 +322,7 @@ func (l *link) doubt(up *upstream, because string) {
 		switch {
 		case err == nil || errors.As(err, &rpc) || l.life.Err() != nil:
 		case errors.Is(err, context.DeadlineExceeded):
-			given := fmt.Errorf("Toolroom ended the connection, because %s and then the server did not answer a ping within %s", because, checkTime)
+			given := fmt.Errorf("the connection was ended, because %s and then the server did not answer a ping within %s", because, checkTime)
 			up.givenUp.Store(&given)
 			l.lose(up, "it stopped answering; the next call starts it again")
 		default:
