@@ -67,7 +67,9 @@ func newNode(t *testing.T) *node {
 		bridge: fmt.Sprintf("tb%d", os.Getpid()), net: fmt.Sprintf("10.215.%d.", os.Getpid()%250),
 		containers: map[int]*guest{template: {hostname: "runner-template", template: true}}, tasks: map[string]string{},
 	}
-	command(t, "ip", "link", "add", n.bridge, "type", "bridge")
+	// A bridge without a fixed hardware address changes it with its ports, and the containers
+	// send to the previous one for up to 14 seconds.
+	command(t, "ip", "link", "add", n.bridge, "address", hardware(255), "type", "bridge")
 	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", n.bridge).Run() })
 	command(t, "ip", "addr", "add", n.net+"1/24", "dev", n.bridge)
 	command(t, "ip", "link", "set", n.bridge, "up")
@@ -292,10 +294,15 @@ func (n *node) interfaces(id int) []map[string]string {
 	all := []map[string]string{{"name": "lo", "hwaddr": "00:00:00:00:00:00", "inet": "127.0.0.1/8"}}
 	out, err := exec.Command("lxc-info", "-P", n.folder, "-n", strconv.Itoa(id), "-iH").Output()
 	if address := strings.TrimSpace(string(out)); err == nil && address != "" {
-		all = append(all, map[string]string{"name": "eth0", "hwaddr": "bc:24:11:00:00:01", "inet": address + "/24"})
+		all = append(all, map[string]string{"name": "eth0", "hwaddr": hardware(id), "inet": address + "/24"})
 	}
 	return all
 }
+
+// hardware returns the hardware address of a container. One that gets the id, and so the IP
+// address, of one that is gone has its hardware address too: for seconds this machine would
+// still send to the old one.
+func hardware(id int) string { return fmt.Sprintf("bc:24:11:00:00:%02x", id) }
 
 // create makes a container like the template: this machine's /usr, and the test's binary
 // as its init, which serves a runner.
@@ -330,12 +337,13 @@ lxc.mount.entry = %s opt/toolroom none ro,bind 0 0
 lxc.net.0.type = veth
 lxc.net.0.link = %s
 lxc.net.0.flags = up
+lxc.net.0.hwaddr = %s
 lxc.net.0.ipv4.address = %s%d/24
 lxc.apparmor.profile = unconfined
 lxc.cgroup.memory.limit_in_bytes = 1G
 lxc.tty.max = 0
 lxc.init.cmd = /opt/toolroom runner 0.0.0.0:7071 /opt/secrets
-`, c.hostname, root, n.self, n.bridge, n.net, id-98) // the first id is 100, the first address .2
+`, c.hostname, root, n.self, n.bridge, hardware(id), n.net, id-98) // the first id is 100, the first address .2
 	return os.WriteFile(filepath.Join(folder, "config"), []byte(config), 0o600)
 }
 
