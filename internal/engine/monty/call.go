@@ -66,14 +66,14 @@ type question struct {
 
 // call answers a call. One of a program that awaits is answered later.
 func (r *run) call(e protocol.Event) (protocol.Request, error) {
+	if r.bytes += int64(e.Bytes); r.bytes > r.p.Limits.Bytes {
+		return nil, bridge.OverLimit("bytes", "the program sent more than %d bytes to its tools in all", r.p.Limits.Bytes)
+	}
 	q, now := r.question(e)
 	if q == nil {
 		return protocol.ResumeCall(e.Call, now), nil
 	}
 	r.asked++
-	if r.bytes += int64(e.Bytes); r.bytes > r.p.Limits.Bytes {
-		return nil, bridge.OverLimit("bytes", "the program sent more than %d bytes to its tools in all", r.p.Limits.Bytes)
-	}
 	if r.asked > r.p.Limits.Calls+bridge.OverAsking {
 		return nil, bridge.OverLimit("calls", "the program went on to ask long after its limit of %d calls", r.p.Limits.Calls)
 	}
@@ -85,7 +85,7 @@ func (r *run) call(e protocol.Event) (protocol.Request, error) {
 		v, err := ask()
 		return protocol.ResumeCall(e.Call, r.answer(q, v, err)), nil
 	}
-	r.later(e.Call, func() func() protocol.Answer {
+	r.later(e.Call, false, func() func() protocol.Answer {
 		r.slots <- struct{}{}
 		v, err := ask()
 		<-r.slots
@@ -96,9 +96,9 @@ func (r *run) call(e protocol.Event) (protocol.Request, error) {
 
 // later answers a call while the program continues. The function that do returns is
 // called when the answer is sent.
-func (r *run) later(call uint32, do func() func() protocol.Answer) {
+func (r *run) later(call uint32, sleep bool, do func() func() protocol.Answer) {
 	r.futures[call] = true
-	go func() { r.settled <- settled{call, do()} }()
+	go func() { r.settled <- settled{call, sleep, do()} }()
 }
 
 func (r *run) answer(q *question, v bridge.Value, err error) protocol.Answer {
@@ -114,6 +114,10 @@ func (r *run) answer(q *question, v bridge.Value, err error) protocol.Answer {
 // maxRandom is how many random bytes a program can get at once.
 const maxRandom = 1 << 20
 
+// maxSleeps is how many tasks of a program may sleep at the same time: they do so in this
+// process, whose memory the program's limit does not count.
+const maxSleeps = 4096
+
 // system answers a call of the system. There are no files and no environment.
 func (r *run) system(e protocol.Event) protocol.Request {
 	wait := func() {
@@ -126,8 +130,11 @@ func (r *run) system(e protocol.Event) protocol.Request {
 	case e.System == protocol.Sleep:
 		wait()
 		return protocol.ResumeCall(e.Call, protocol.Answer{})
+	case e.System == protocol.AsyncSleep && r.sleeps == maxSleeps:
+		return protocol.ResumeCall(e.Call, raise("RuntimeError", "%d tasks of the program sleep: no more can at the same time", maxSleeps))
 	case e.System == protocol.AsyncSleep:
-		r.later(e.Call, func() func() protocol.Answer {
+		r.sleeps++
+		r.later(e.Call, true, func() func() protocol.Answer {
 			wait()
 			return func() protocol.Answer { return protocol.Answer{} }
 		})

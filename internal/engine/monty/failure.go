@@ -101,8 +101,11 @@ func (r *run) outcome(e protocol.Event) *bridge.Outcome {
 			break
 		}
 		t := taking{r.names, maxPieces}
-		var m *misfit
-		if out.Value, m = t.value(e.Value, 0); m != nil {
+		m := tooManyPieces()
+		if !e.Excess {
+			out.Value, m = t.value(e.Value, 0)
+		}
+		if m != nil {
 			out.Failure = &bridge.Failure{Kind: bridge.FailValue, Message: m.at("value").Error(), File: r.p.Name}
 		}
 	}

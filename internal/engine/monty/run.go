@@ -34,6 +34,7 @@ type run struct {
 	seeded  *rand.ChaCha8 // once random bytes of the run's seed were drawn
 
 	futures map[uint32]bool // calls whose answers the program does not have
+	sleeps  int             // those of them that sleep
 	settled chan settled
 	slots   chan struct{} // calls answered at once
 	over    context.CancelFunc
@@ -41,8 +42,9 @@ type run struct {
 
 // settled is the answer of a call that was awaited.
 type settled struct {
-	call uint32
-	give func() protocol.Answer
+	call  uint32
+	sleep bool
+	give  func() protocol.Answer
 }
 
 func newRun(ctx context.Context, w *speaker, p bridge.Program, before state, ready *program.Ready, h bridge.Handler) *run {
@@ -184,6 +186,9 @@ func (r *run) converse() (protocol.Event, error) {
 		default:
 			err = fmt.Errorf("the worker sent an event of kind %d: %s", e.Kind, e.Message)
 		}
+		if err == nil && len(r.names.objects) > maxObjects {
+			err = bridge.OverLimit("memory", "the program has asked for more than %d names and objects", maxObjects)
+		}
 		if err == nil {
 			err = r.w.conn.Send(answer)
 		}
@@ -192,6 +197,10 @@ func (r *run) converse() (protocol.Event, error) {
 		}
 	}
 }
+
+// maxObjects is how many names below tools, results of commands and so on this process keeps
+// for a program, whose own limit of memory does not count them.
+const maxObjects = 1 << 15
 
 func (r *run) print(segments []protocol.Segment) error {
 	for _, s := range segments {
@@ -218,6 +227,9 @@ func (r *run) resolve(pending []uint32) (protocol.Request, error) {
 	answers := map[uint32]protocol.Answer{}
 	take := func(s settled) {
 		delete(r.futures, s.call)
+		if s.sleep {
+			r.sleeps--
+		}
 		answers[s.call] = s.give()
 	}
 	select {

@@ -70,11 +70,18 @@ type taking struct {
 }
 
 // maxPieces is how many numbers, texts, lists and so on one value has at most.
-const maxPieces = 2 << 20
+const maxPieces = protocol.MaxNodes
+
+func tooManyPieces() *misfit {
+	return &misfit{what: fmt.Sprintf("makes the value one of more than %d pieces: keep it as an artifact, or give a part of it", maxPieces)}
+}
 
 func (r *run) take(e protocol.Event) (args []bridge.Value, kwargs bridge.Map, err error) {
 	if e.Name == program.ErrorDetails {
 		return nil, nil, nil // it takes an error, which is no value
+	}
+	if e.Excess {
+		return nil, nil, tooManyPieces().at("one of them")
 	}
 	t := taking{r.names, maxPieces}
 	for i, a := range e.Args {
@@ -123,7 +130,7 @@ func cannotLeave(what string) *misfit {
 // value checks that a value can leave the program, and says which part cannot.
 func (t *taking) value(v any, depth int) (bridge.Value, *misfit) {
 	if t.left--; t.left < 0 {
-		return nil, &misfit{what: fmt.Sprintf("makes the value one of more than %d pieces: keep it as an artifact, or give a part of it", maxPieces)}
+		return nil, tooManyPieces()
 	}
 	if depth > bridge.MaxNesting {
 		return nil, &misfit{what: fmt.Sprintf("nests deeper than %d", bridge.MaxNesting)}

@@ -137,11 +137,20 @@ func moment(t time.Time) []byte {
 // values are the values of an event, in the order of their nodes.
 type values []any
 
+// MaxNodes is the maximum number of values that are read of one event. A value of a byte
+// or two in a frame takes fifty bytes in this process.
+const MaxNodes = 2 << 20
+
+var errExcess = fmt.Errorf("the Monty worker sent more than %d values at once", MaxNodes)
+
 func readArena(message []byte) (values, error) {
 	var all values
 	err := fields(message, func(number protowire.Number, _ uint64, b []byte) error {
 		if number != 2 {
 			return nil
+		}
+		if len(all) == MaxNodes {
+			return errExcess
 		}
 		v, err := all.node(b)
 		all = append(all, v)

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -52,6 +53,8 @@ type Event struct {
 	Size    uint64
 	// Bytes is the length of the frame.
 	Bytes int
+	// Excess means that the event has more than [MaxNodes] values, which were not read.
+	Excess bool
 }
 
 // Segment is a run of output on one stream.
@@ -120,6 +123,10 @@ func parseEvent(frame []byte) (e Event, err error) {
 // their indexes before.
 func (e *Event) read(body []byte) error {
 	all, err := e.values(body)
+	if errors.Is(err, errExcess) {
+		e.Excess = true
+		return e.identify(body)
+	}
 	if err != nil {
 		return err
 	}
@@ -160,6 +167,24 @@ func (e *Event) read(body []byte) error {
 			e.Message = string(b)
 		}
 		return err
+	})
+}
+
+// identify reads the number of a call whose values are not read.
+func (e *Event) identify(body []byte) error {
+	if e.Kind != FunctionCall {
+		return nil
+	}
+	return fields(body, func(number protowire.Number, n uint64, b []byte) error {
+		switch number {
+		case 1:
+			e.Name = string(b)
+		case 4:
+			e.Call = uint32(n)
+		case 5:
+			return readID(b, &e.Object)
+		}
+		return nil
 	})
 }
 

@@ -105,3 +105,15 @@ func FuzzReceive(f *testing.F) {
 	f.Add(message(7, message(1, message(3, message(2, 0x08, 0x01)...)...)...))
 	f.Fuzz(func(_ *testing.T, frame []byte) { _, _ = receive(frame) })
 }
+
+func TestAnEventOfTooManyValuesIsNotRead(t *testing.T) {
+	t.Parallel()
+	for count, want := range map[int]bool{protocol.MaxNodes: false, protocol.MaxNodes + 1: true} {
+		arena := bytes.Repeat(message(2, 5<<3, 2), count) // the number 1
+		call := append(append(message(1, []byte("call_tool")...), 4<<3, 7), message(7, arena...)...)
+		e, err := receive(message(2, call...))
+		if err != nil || e.Excess != want || e.Call != 7 || e.Name != "call_tool" {
+			t.Errorf("with %d values: %v, excess %v, call %d of %q", count, err, e.Excess, e.Call, e.Name)
+		}
+	}
+}
