@@ -111,20 +111,21 @@ type replier interface {
 // incoming is a message of a client: a request, a notification, or an answer.
 type incoming struct {
 	ServerRequest
-	text            []byte
-	result, failure json.RawMessage
-	// version and the fields after it are what a modern client says in _meta.
-	version            string
-	info, capabilities json.RawMessage
-	level              string
+	result, failure json.RawMessage // of an answer
+	claimed         claims
 	// cancels is the requestId of notifications/cancelled.
 	cancels json.RawMessage
 	// wrong says which member is not of its type; empty for none.
-	wrong     string
-	other     []byte
-	uri, task string
+	wrong string
 	// prepared means that ServerOptions.Prepare has been called.
 	prepared bool
+}
+
+// claims are what a modern client says of itself in _meta.
+type claims struct {
+	version            string
+	info, capabilities json.RawMessage
+	logLevel           string
 }
 
 // errNotMessage means that a JSON text is not a message of JSON-RPC.
@@ -140,22 +141,38 @@ func (e *errNotMessage) Error() string { return e.reason }
 // or if text follows the message. Other readers could understand such a message in
 // another way. An [*errNotMessage] means that the JSON is fine but not a message.
 func readMessage(text []byte) (*incoming, error) {
-	m := &incoming{text: text}
-	version, err := m.read(text)
-	if err != nil {
+	r := &messageReader{}
+	if err := r.read(text); err != nil {
 		// Texts with half surrogates or invalid UTF-8 are passed on as they came.
 		if err = jsonx.CheckMembers(text); err != nil {
 			return nil, err
 		}
-		m = &incoming{text: text}
-		if version, err = m.readLoosely(text); err != nil {
+		r = &messageReader{}
+		if err = r.readLoosely(text); err != nil {
 			return nil, err
 		}
 	}
+	return r.message()
+}
+
+// messageReader reads a message, member by member.
+type messageReader struct {
+	m       incoming
+	jsonrpc string
+	// uri and task are members of params; which of them is the name depends on the method.
+	uri, task string
+	other     []byte // the members of ServerRequest.Other
+	// misspelt is a name that differs from one of the protocol in case only; empty for none.
+	misspelt string
+}
+
+// message returns the message that has been read, or an error if it is not one.
+func (r *messageReader) message() (*incoming, error) {
+	m := &r.m
 	switch {
-	case strings.HasPrefix(m.wrong, "!"):
-		return nil, fmt.Errorf("the name %q differs from a member of the protocol in case", m.wrong[1:])
-	case version != "2.0":
+	case r.misspelt != "":
+		return nil, fmt.Errorf("the name %q differs from a member of the protocol in case", r.misspelt)
+	case r.jsonrpc != "2.0":
 		return nil, &errNotMessage{m.ID, `the member jsonrpc is not "2.0"`}
 	case m.wrong == "method":
 		return nil, &errNotMessage{m.ID, "the member method is not a string"}
@@ -166,12 +183,12 @@ func readMessage(text []byte) (*incoming, error) {
 	}
 	switch kind, _, _ := strings.Cut(m.Method, "/"); kind {
 	case "resources", "skills":
-		m.Name = m.uri
+		m.Name = r.uri
 	case "tasks":
-		m.Name = m.task
+		m.Name = r.task
 	}
-	if len(m.other) > 0 {
-		m.Other = slices.Concat([]byte{'{'}, m.other, []byte{'}'})
+	if len(r.other) > 0 {
+		m.Other = slices.Concat([]byte{'{'}, r.other, []byte{'}'})
 	}
 	return m, nil
 }
@@ -182,41 +199,41 @@ func answerable(id json.RawMessage) bool {
 }
 
 // read reads a message in one pass.
-func (m *incoming) read(text []byte) (version string, err error) {
-	r := jsonx.NewReader(text, jsonx.Limits{Bytes: len(text), Depth: maxDepth})
-	if r.Peek() != jsonx.Object {
-		r.Abandon()
-		return "", errors.New("not an object")
+func (r *messageReader) read(text []byte) error {
+	in := jsonx.NewReader(text, jsonx.Limits{Bytes: len(text), Depth: maxDepth})
+	if in.Peek() != jsonx.Object {
+		in.Abandon()
+		return errors.New("not an object")
 	}
-	r.Enter()
-	for r.More() {
-		name := string(r.Text())
-		if name != "params" || r.Peek() != jsonx.Object {
-			m.member(name, r.Value(), &version)
+	in.Enter()
+	for in.More() {
+		name := string(in.Text())
+		if name != "params" || in.Peek() != jsonx.Object {
+			r.member(name, in.Value())
 			continue
 		}
-		start := r.Offset()
-		r.Enter()
-		for r.More() {
-			name := string(r.Text())
-			if name != "_meta" || r.Peek() != jsonx.Object {
-				m.param(name, r.Value())
+		start := in.Offset()
+		in.Enter()
+		for in.More() {
+			name := string(in.Text())
+			if name != "_meta" || in.Peek() != jsonx.Object {
+				r.param(name, in.Value())
 				continue
 			}
-			start := r.Offset()
-			r.Enter()
-			for r.More() {
-				name := string(r.Text())
-				m.metaMember(name, r.Value())
+			start := in.Offset()
+			in.Enter()
+			for in.More() {
+				name := string(in.Text())
+				r.metaMember(name, in.Value())
 			}
-			r.Leave()
-			m.Meta = between(text, start, r.Offset())
+			in.Leave()
+			r.m.Meta = between(text, start, in.Offset())
 		}
-		r.Leave()
-		m.Params = between(text, start, r.Offset())
+		in.Leave()
+		r.m.Params = between(text, start, in.Offset())
 	}
-	r.Leave()
-	return version, r.Finish()
+	in.Leave()
+	return in.Finish()
 }
 
 // maxDepth limits the nesting of a message.
@@ -232,124 +249,129 @@ func between(text []byte, start, end int) json.RawMessage {
 }
 
 // readLoosely reads a message that has been checked by [jsonx.CheckMembers].
-func (m *incoming) readLoosely(text []byte) (version string, err error) {
+func (r *messageReader) readLoosely(text []byte) error {
 	members, err := jsonx.Members(text)
 	if err != nil {
-		return "", &errNotMessage{nil, "a message is an object"}
+		return &errNotMessage{nil, "a message is an object"}
 	}
 	for _, top := range members {
 		if top.Name != "params" || top.Value[0] != '{' {
-			m.member(top.Name, top.Value, &version)
+			r.member(top.Name, top.Value)
 			continue
 		}
-		m.Params = top.Value
+		r.m.Params = top.Value
 		params, err := jsonx.Members(top.Value)
 		if err != nil {
-			return "", err
+			return err
 		}
 		for _, p := range params {
 			if p.Name != "_meta" || p.Value[0] != '{' {
-				m.param(p.Name, p.Value)
+				r.param(p.Name, p.Value)
 				continue
 			}
-			m.Meta = p.Value
+			r.m.Meta = p.Value
 			meta, err := jsonx.Members(p.Value)
 			if err != nil {
-				return "", err
+				return err
 			}
 			for _, member := range meta {
-				m.metaMember(member.Name, member.Value)
+				r.metaMember(member.Name, member.Value)
 			}
 		}
 	}
-	return version, nil
+	return nil
 }
 
-func (m *incoming) member(name string, value json.RawMessage, version *string) {
+// member takes in a member of the message.
+func (r *messageReader) member(name string, value json.RawMessage) {
 	switch name {
 	case "jsonrpc":
-		*version = m.string(name, value)
+		r.jsonrpc = r.string(name, value)
 	case "id":
-		m.ID = value
+		r.m.ID = value
 	case "method":
-		m.Method = m.string(name, value)
-	case "params":
+		r.m.Method = r.string(name, value)
+	case "params": // is not an object
 		if string(value) != "null" {
-			m.wrong = name
+			r.m.wrong = name
 		}
 	case "result":
-		m.result = value
+		r.m.result = value
 	case "error":
-		m.failure = value
+		r.m.failure = value
 	default:
-		m.spelling(name, "jsonrpc", "id", "method", "params")
+		r.checkSpelling(name, "jsonrpc", "id", "method", "params")
 	}
 }
 
-func (m *incoming) param(name string, value json.RawMessage) {
+// param takes in a member of params.
+func (r *messageReader) param(name string, value json.RawMessage) {
+	m := &r.m
 	switch name {
 	case "name":
-		m.Name = m.string(name, value)
+		m.Name = r.string(name, value)
 	case "arguments":
 		if m.Arguments = value; len(value) > 0 && value[0] != '{' && string(value) != "null" {
 			m.wrong = name
 		}
-	case "_meta":
+	case "_meta": // is not an object
 		if string(value) != "null" {
 			m.wrong = name
 		}
 	case "requestState":
-		m.RequestState = m.string(name, value)
+		m.RequestState = r.string(name, value)
 	case "inputResponses":
 		if json.Unmarshal(value, &m.InputResponses) != nil {
 			m.wrong = name
 		}
 	default:
-		m.spelling(name, "name", "arguments", "_meta", "requestState", "inputResponses", "requestId", "uri")
+		r.checkSpelling(name, "name", "arguments", "_meta", "requestState", "inputResponses", "requestId", "uri")
 		switch name {
 		case "uri":
-			m.uri = text(value)
+			r.uri = text(value)
 		case "taskId":
-			m.task = text(value)
+			r.task = text(value)
 		case "requestId":
 			m.cancels = value
 		}
-		if len(m.other) > 0 {
-			m.other = append(m.other, ',')
+		if len(r.other) > 0 {
+			r.other = append(r.other, ',')
 		}
-		m.other = append(append(jsonx.AppendString(m.other, name), ':'), value...)
+		r.other = append(append(jsonx.AppendString(r.other, name), ':'), value...)
 	}
 }
 
-func (m *incoming) metaMember(name string, value json.RawMessage) {
-	switch name {
+// metaMember takes in a member of params._meta.
+func (r *messageReader) metaMember(name string, value json.RawMessage) {
+	switch said := &r.m.claimed; name {
 	case metaVersion:
-		m.version = m.string(name, value)
+		said.version = r.string(name, value)
 	case metaClient:
-		m.info = value
+		said.info = value
 	case metaCapabilities:
-		m.capabilities = value
+		said.capabilities = value
 	case metaLogLevel:
-		m.level = m.string(name, value)
+		said.logLevel = r.string(name, value)
 	case "progressToken":
 		if string(value) != "null" {
-			m.ProgressToken = value
+			r.m.ProgressToken = value
 		}
 	}
 }
 
-// spelling notes a name that other readers may take for one of the known ones.
-func (m *incoming) spelling(name string, known ...string) {
+// checkSpelling notes a name that other readers may take for one of the known ones.
+func (r *messageReader) checkSpelling(name string, known ...string) {
 	for _, other := range known {
 		if name != other && strings.EqualFold(name, other) {
-			m.wrong = "!" + name
+			r.misspelt = name
 		}
 	}
 }
 
-func (m *incoming) string(name string, value json.RawMessage) string {
-	if len(value) > 0 && value[0] != '"' && string(value) != "null" && !strings.HasPrefix(m.wrong, "!") {
-		m.wrong = name
+// string returns the text of a member, and notes one that is not a string.
+func (r *messageReader) string(name string, value json.RawMessage) string {
+	if len(value) > 0 && value[0] != '"' && string(value) != "null" {
+		r.m.wrong = name
 	}
 	return text(value)
 }

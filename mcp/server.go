@@ -239,25 +239,25 @@ func (s *Server) prepare(ctx context.Context, m *incoming) {
 // identify fills in what is known of the client. It returns an error for a request
 // that does not say what it must.
 func (m *incoming) identify(session *ServerSession) error {
-	if m.version == "" || m.version < modernVersion || m.ID == nil {
+	if m.claimed.version == "" || m.claimed.version < modernVersion || m.ID == nil {
 		m.Session = session
 		if session != nil {
 			m.Version, m.ClientInfo, m.Capabilities = session.client()
 		}
 		return nil
 	}
-	m.Version, m.ClientInfo, m.logLevel = m.version, m.info, m.level
-	if len(m.info) > 0 && !isImplementation(m.info) {
+	m.Version, m.ClientInfo, m.logLevel = m.claimed.version, m.claimed.info, m.claimed.logLevel
+	if len(m.claimed.info) > 0 && !isImplementation(m.claimed.info) {
 		return &Error{Code: CodeInvalidParams, Message: fmt.Sprintf("invalid _meta field %q", metaClient)}
 	}
-	if len(m.capabilities) == 0 || m.capabilities[0] != '{' {
+	if len(m.claimed.capabilities) == 0 || m.claimed.capabilities[0] != '{' {
 		return &Error{Code: CodeInvalidParams, Message: fmt.Sprintf("missing or invalid _meta field %q", metaCapabilities)}
 	}
-	if string(m.capabilities) != "{}" {
-		m.Capabilities = m.capabilities
+	if string(m.claimed.capabilities) != "{}" {
+		m.Capabilities = m.claimed.capabilities
 	}
-	if !slices.Contains(versions, m.version) {
-		return unsupported(versions, m.version, "unsupported protocol version")
+	if !slices.Contains(versions, m.claimed.version) {
+		return unsupported(versions, m.claimed.version, "unsupported protocol version")
 	}
 	return nil
 }

@@ -44,10 +44,10 @@ func (p *post) checkHeaders() error {
 	case m.ID == nil:
 	case version == "":
 		return fmt.Errorf("%s header is required for requests carrying %q", versionHeader, metaVersion)
-	case m.version == "":
+	case m.claimed.version == "":
 		// It is refused as an invalid parameter.
-	case m.version != version:
-		return fmt.Errorf("%s header %q does not match request %s %q", versionHeader, version, metaVersion, m.version)
+	case m.claimed.version != version:
+		return fmt.Errorf("%s header %q does not match request %s %q", versionHeader, version, metaVersion, m.claimed.version)
 	}
 	switch method := h.Get(methodHeader); {
 	case method == "":

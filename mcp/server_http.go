@@ -47,7 +47,23 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p := &post{s: s, w: w, r: r, messages: messages, failures: failures, batch: batch}
 	p.modern = p.speaksModern()
-	if !p.check() {
+	if p.modern {
+		if err := p.checkHeaders(); err != nil {
+			p.mismatch(err.Error())
+			return
+		}
+	}
+	requests := p.prepare()
+	if p.modern {
+		if err := p.checkParams(); err != nil {
+			p.mismatch("header mismatch: " + err.Error())
+			return
+		}
+	}
+	if s.o.Intercept != nil && s.o.Intercept(w, r, requests) {
+		return // it has answered
+	}
+	if !p.acceptable() {
 		return
 	}
 	if p.modern {
@@ -105,37 +121,27 @@ func (p *post) speaksModern() bool {
 	if version := p.r.Header.Get(versionKey); version != "" {
 		return version >= modernVersion
 	}
-	return p.r.Header.Get(sessionHeader) == "" && !p.batch && p.messages[0].version != ""
+	return p.r.Header.Get(sessionHeader) == "" && !p.batch && p.messages[0].claimed.version != ""
 }
 
-// check checks what is the same for all revisions, and reports false if it has answered.
-func (p *post) check() bool {
-	version := p.r.Header.Get(versionKey)
-	if p.modern {
-		if err := p.checkHeaders(); err != nil {
-			p.mismatch(err.Error())
-			return false
-		}
-	}
+// prepare returns the requests and notifications, each of them prepared.
+func (p *post) prepare() []*ServerRequest {
 	var requests []*ServerRequest
 	for _, m := range p.messages {
 		if m == nil || m.Method == "" {
 			continue
 		}
 		m.Header = p.r.Header
-		p.s.o.Prepare(p.r.Context(), &m.ServerRequest)
-		m.prepared = true
+		p.s.prepare(p.r.Context(), m)
 		requests = append(requests, &m.ServerRequest)
 	}
-	if p.modern {
-		if err := p.checkParams(); err != nil {
-			p.mismatch("header mismatch: " + err.Error())
-			return false
-		}
-	}
-	if p.s.o.Intercept != nil && p.s.o.Intercept(p.w, p.r, requests) {
-		return false
-	}
+	return requests
+}
+
+// acceptable checks the headers that all revisions have. It reports false if it has refused
+// the request.
+func (p *post) acceptable() bool {
+	version := p.r.Header.Get(versionKey)
 	json, stream := accepts(p.r.Header["Accept"])
 	switch {
 	case !isJSON(p.r.Header):
@@ -219,7 +225,7 @@ func (p *post) serveModern() {
 	}
 	x := &exchange{w: p.w, modern: true, open: 1, streams: p.s.o.Streams(m.Method, modernVersion)}
 	err := m.identify(nil)
-	if m.version == "" {
+	if m.claimed.version == "" {
 		err = &Error{Code: CodeInvalidParams, Message: fmt.Sprintf("missing or invalid _meta field %q", metaVersion)}
 	}
 	if err != nil {
@@ -249,8 +255,8 @@ func (p *post) serveLegacy() {
 		case p.failures[i] != nil:
 			p.refuse(p.failures[i].Error())
 			return
-		case m.version != "" && m.ID != nil && m.version >= modernVersion:
-			failed := unsupported(legacyVersions, m.version, fmt.Sprintf("protocol version %q needs the header %s, and no session", m.version, versionHeader))
+		case m.claimed.version != "" && m.ID != nil && m.claimed.version >= modernVersion:
+			failed := unsupported(legacyVersions, m.claimed.version, fmt.Sprintf("protocol version %q needs the header %s, and no session", m.claimed.version, versionHeader))
 			text, _ := encodeAnswer(m.ID, nil, failed) // the error is ours
 			refuse(p.w, http.StatusBadRequest, text)
 			return
@@ -265,8 +271,21 @@ func (p *post) serveLegacy() {
 		p.w.WriteHeader(http.StatusAccepted)
 		return
 	}
+	if session == nil && p.begins() {
+		if session, ok = p.newSession(); !ok {
+			return
+		}
+		defer func() {
+			if session.Version() == "" { // initialize was refused
+				p.s.sessions.Remove(session.id)
+			}
+		}()
+	}
 	p.answerIn(session, requests)
 }
+
+// begins reports whether the POST is the request that begins a session.
+func (p *post) begins() bool { return !p.batch && p.messages[0].Method == "initialize" }
 
 // version returns the revision of a client, which a batch may precede.
 func (p *post) version(session *ServerSession) string {
@@ -291,24 +310,25 @@ func (p *post) take(m *incoming, session *ServerSession) {
 	p.s.serve(p.r.Context(), m, nil)
 }
 
-// session returns the session of a POST, or a new one for initialize. It is false if
-// it has refused the request; the session may be nil for what needs none.
+// session returns the session that a POST names, or nil for what needs none. It is false if
+// it has refused the request.
 func (p *post) session() (*ServerSession, bool) {
-	id := p.r.Header.Get(sessionHeader)
-	if id != "" {
+	if id := p.r.Header.Get(sessionHeader); id != "" {
 		return p.s.find(p.w, p.r, id)
 	}
 	if len(p.messages) == 0 {
 		return nil, true
 	}
 	m := p.messages[0]
-	switch {
-	case m == nil || m.Method == "" || m.ID == nil || m.Method == "ping":
+	if m == nil || m.Method == "" || m.ID == nil || m.Method == "ping" || p.begins() {
 		return nil, true
-	case m.Method != "initialize" || p.batch:
-		p.refuse("there is no session: send initialize first, and repeat its " + sessionHeader + " header")
-		return nil, false
 	}
+	p.refuse("there is no session: send initialize first, and repeat its " + sessionHeader + " header")
+	return nil, false
+}
+
+// newSession begins a session. It is false if it has refused the request.
+func (p *post) newSession() (*ServerSession, bool) {
 	session := newServerSession(p.r.Context(), p.s)
 	if !p.s.register(session) {
 		session.end()
@@ -365,14 +385,7 @@ func (p *post) answerIn(session *ServerSession, requests int) {
 	x := &exchange{w: p.w, session: session, open: requests}
 	base := context.WithoutCancel(p.r.Context())
 	first := p.messages[0]
-	if session != nil && first.Method == "initialize" {
-		p.w.Header().Set(sessionHeader, session.id)
-		defer func() {
-			if session.Version() == "" { // it was refused
-				p.s.sessions.Remove(session.id)
-			}
-		}()
-	} else if session != nil {
+	if session != nil {
 		p.w.Header().Set(sessionHeader, session.id)
 	}
 	streams := session != nil && p.s.o.Streams(first.Method, session.Version())

@@ -7,16 +7,22 @@ import (
 	"time"
 )
 
-// listen is one request of subscriptions/listen. Its fields do not change.
+// listen is one request of subscriptions/listen.
 type listen struct {
 	id    json.RawMessage
 	reply replier
 	lists map[string]bool // methods of notifications
 	uris  map[string]bool
+
+	// mu is held until the client has the acknowledgement, which comes before all
+	// notifications.
+	mu sync.Mutex
 }
 
 // notify sends a notification with the id of the subscription in _meta.
 func (l *listen) notify(method string, params json.RawMessage) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	o, err := ReadObject(params)
 	if err != nil {
 		o = Object{}
@@ -87,8 +93,9 @@ func (s *Server) listen(ctx context.Context, r *ServerRequest) (json.RawMessage,
 		accepted = append(accepted, Field{"resourceSubscriptions", uris})
 	}
 	meta := object([]Field{{MetaSubscription, r.ID}})
+	l.mu.Lock()
 	s.mu.Lock()
-	s.listens[l] = true
+	s.listens[l] = true // before the acknowledgement: the client misses no change after it
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -96,6 +103,7 @@ func (s *Server) listen(ctx context.Context, r *ServerRequest) (json.RawMessage,
 		delete(s.listens, l)
 	}()
 	err := r.reply.send(notification("notifications/subscriptions/acknowledged", object([]Field{{"_meta", meta}, {"notifications", object(accepted)}})))
+	l.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}

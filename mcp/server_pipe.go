@@ -104,15 +104,7 @@ func (p *pipe) take(ctx context.Context, text []byte) {
 			_ = p.send(notAMessage)
 			return
 		}
-		b = &batch{}
-		for i, m := range messages {
-			switch {
-			case failures[i] != nil:
-				b.answers = append(b.answers, failureText(failures[i]))
-			case m.Method != "" && m.ID != nil:
-				b.open++
-			}
-		}
+		b = newBatch(messages, failures)
 		if done := b.done(); done != nil {
 			_ = p.send(done)
 		}
@@ -124,14 +116,7 @@ func (p *pipe) take(ctx context.Context, text []byte) {
 	}
 }
 
-// failureText returns the answer to a member of a batch that is not a message.
-func failureText(err error) []byte {
-	if not := (*errNotMessage)(nil); errors.As(err, &not) && answerable(not.id) {
-		return refusal(err)
-	}
-	return notAMessage
-}
-
+// takeOne takes in a message. B is the batch that it belongs to, or nil.
 func (p *pipe) takeOne(ctx context.Context, m *incoming, b *batch) {
 	if m.Method == "" {
 		p.session.answered(m)
@@ -167,15 +152,22 @@ func (p *pipe) takeOne(ctx context.Context, m *incoming, b *batch) {
 
 // pipeReply answers one request on a pipe.
 type pipeReply struct {
-	p     *pipe
-	batch *batch // nil if the request is alone
+	p        *pipe
+	batch    *batch // nil if the request is alone
+	answered atomic.Bool
 }
 
-func (r *pipeReply) send(text []byte) error { return r.p.send(text) }
+func (r *pipeReply) send(text []byte) error {
+	if r.answered.Load() {
+		return errGone
+	}
+	return r.p.send(text)
+}
 
 func (r *pipeReply) release(int) {}
 
 func (r *pipeReply) answer(id, text []byte, failed *Error) {
+	r.answered.Store(true)
 	if failed == nil {
 		text = answerText(id, text)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,10 +18,6 @@ const (
 	keepAlivePeriod = 15 * time.Second
 	// writeTimeout limits the wait for a client that does not read its stream.
 	writeTimeout = 10 * time.Second
-	// maxStored limits the events that are kept for all clients that may resume, in
-	// bytes with what an event takes besides its text.
-	maxStored   = 10 << 20
-	eventWeight = 64
 )
 
 // stream is a sequence of server-sent events to one client. The connection may break;
@@ -37,10 +32,7 @@ type stream struct {
 	unsent   int       // number of the first event that no response has had
 	done     bool      // the last event has been sent
 
-	// guarded by log.mu:
-	events    []string
-	first     int // number of the first of events
-	forgotten bool
+	kept journal // guarded by the log
 }
 
 // receiver is a response that a stream is connected to.
@@ -55,18 +47,23 @@ var errGone = errors.New("the client does not listen")
 
 func newStream(log *eventLog) *stream { return &stream{id: rand.Text(), log: log} }
 
-// connect writes the header of a stream, and sends its events to w from now on. After
-// is the number of the last event that the client has; -1 means those that it was sent.
+// connect writes the header of a stream, and sends its events to w from now on. After is
+// the number of the last event that the client has; with -1 it gets those that no
+// response has had.
 func (s *stream) connect(w http.ResponseWriter, after int) (*receiver, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var missed []string
+	first := 0 // number of the first of missed
 	if s.log != nil {
-		first, err := s.log.from(s, after+1, s.unsent)
-		if err != nil {
-			return nil, err
+		from := after + 1
+		if after < 0 {
+			from = s.unsent
 		}
-		missed, after = first.events, first.number-1
+		missed, first = s.log.from(&s.kept, from)
+		if after >= 0 && first > from {
+			return nil, errDropped
+		}
 	}
 	h := w.Header()
 	h["Content-Type"] = streamType
@@ -86,7 +83,7 @@ func (s *stream) connect(w http.ResponseWriter, after int) (*receiver, error) {
 	}
 	for i, text := range missed {
 		if s.receiver == k && text != "" {
-			_ = s.write(s.event(text, after+1+i))
+			_ = s.write(s.event(text, first+i))
 		}
 	}
 	s.unsent = s.next
@@ -137,7 +134,10 @@ func (s *stream) connected() bool {
 func (s *stream) prime() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log.add(s, "")
+	if s.done { // with its session
+		return
+	}
+	s.log.add(&s.kept, "")
 	if s.receiver != nil {
 		_ = s.write("event: prime\nid: " + s.eventID(s.next) + "\ndata: \n\n")
 		s.unsent++
@@ -159,7 +159,7 @@ func (s *stream) send(text []byte, last bool) error {
 	s.done = last
 	message := string(text)
 	if s.log != nil {
-		s.log.add(s, message)
+		s.log.add(&s.kept, message)
 	}
 	if s.receiver != nil {
 		if err = s.write(s.event(message, s.next)); err == nil {
@@ -269,7 +269,7 @@ func (ss *streams) open() *stream {
 	// Those that have ended, and of which nothing is kept any more, are forgotten.
 	if len(ss.byID) > 0 && len(ss.byID)%64 == 0 {
 		for id, old := range ss.byID {
-			if ss.log.empty(old) && old.isDone() {
+			if ss.log.empty(&old.kept) && old.isDone() {
 				delete(ss.byID, id)
 			}
 		}
@@ -317,86 +317,9 @@ func (ss *streams) drop() {
 	ss.mu.Unlock()
 	for _, s := range all {
 		s.end()
-		ss.log.forget(s)
+		ss.log.forget(&s.kept)
 	}
 }
 
 // errDropped means that events are no longer kept.
 var errDropped = errors.New("these events are not kept any more: make the request again")
-
-// eventLog keeps the events of all streams that can be resumed, up to a size. It drops
-// the oldest first.
-type eventLog struct {
-	max int
-
-	mu    sync.Mutex
-	size  int
-	order []*stream // one for each event, the oldest first
-	stale int       // of order, those of forgotten streams
-}
-
-func (l *eventLog) add(s *stream, text string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s.events = append(s.events, text)
-	l.order = append(l.order, s)
-	l.size += len(text) + eventWeight
-	for l.size > l.max && len(l.order) > 1 {
-		oldest := l.order[0]
-		l.order[0] = nil
-		l.order = l.order[1:]
-		if oldest.forgotten {
-			l.stale--
-		} else {
-			l.size -= len(oldest.events[0]) + eventWeight
-			oldest.events[0] = ""
-			oldest.events = oldest.events[1:]
-			oldest.first++
-		}
-	}
-}
-
-// replay is a part of a stream.
-type replay struct {
-	events []string
-	number int // of the first
-}
-
-// from returns the events from a number on; zero stands for the unsent ones.
-func (l *eventLog) from(s *stream, number, unsent int) (replay, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if number == 0 {
-		number = max(unsent, s.first)
-	}
-	start := number - s.first
-	switch {
-	case start < 0:
-		return replay{}, errDropped
-	case start >= len(s.events):
-		return replay{nil, number}, nil
-	}
-	return replay{slices.Clone(s.events[start:]), number}, nil
-}
-
-func (l *eventLog) empty(s *stream) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(s.events) == 0
-}
-
-// forget drops the events of a stream that has ended.
-func (l *eventLog) forget(s *stream) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, text := range s.events {
-		l.size -= len(text) + eventWeight
-	}
-	l.stale += len(s.events)
-	s.first += len(s.events)
-	s.events, s.forgotten = nil, true
-	if l.stale > len(l.order)/2 {
-		l.order = slices.DeleteFunc(l.order, func(of *stream) bool { return of.forgotten })
-		l.stale = 0
-	}
-}

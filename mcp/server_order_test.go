@@ -1,0 +1,145 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// sender is a replier that notes the methods of what is sent. Before it notes the first one it
+// calls early.
+type sender struct {
+	early func()
+	mu    sync.Mutex
+	sent  []string
+}
+
+func (s *sender) send(text []byte) error {
+	var m struct{ Method string }
+	if err := json.Unmarshal(text, &m); err != nil {
+		return err
+	}
+	if m.Method == "notifications/subscriptions/acknowledged" {
+		s.early()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = append(s.sent, m.Method)
+	return nil
+}
+
+func (s *sender) answer(_, _ []byte, _ *Error) {}
+
+func (s *sender) release(int) {}
+
+func (s *sender) all() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.sent)
+}
+
+// The specification says that nothing of a subscription precedes its acknowledgement.
+func TestASubscriptionIsAcknowledgedBeforeAnyChange(t *testing.T) {
+	t.Parallel()
+	s, _ := plainServer(t, ServerOptions{Capabilities: json.RawMessage(`{"tools":{"listChanged":true}}`)})
+	reply := &sender{early: func() { s.ListChanged("tools"); time.Sleep(20 * changeDelay) }}
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r := &ServerRequest{ID: json.RawMessage("1"), Params: json.RawMessage(`{"notifications":{"toolsListChanged":true}}`), reply: reply}
+		if _, err := s.listen(ctx, r); err != nil {
+			t.Error(err)
+		}
+	}()
+	for len(reply.all()) < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	end()
+	<-ended
+	if got := reply.all(); got[0] != "notifications/subscriptions/acknowledged" || got[1] != "notifications/tools/list_changed" {
+		t.Errorf("sent was %v", got)
+	}
+}
+
+func TestARefusedInitializeLeavesNoSession(t *testing.T) {
+	t.Parallel()
+	s, url := plainServer(t, ServerOptions{MaxSessions: 1})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set(versionHeader, legacyVersion)
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusBadRequest {
+		t.Fatalf("the server answered %s", response.Status)
+	}
+	if n := s.sessions.Len(); n != 0 {
+		t.Errorf("%d sessions are left", n)
+	}
+	if response, text := send(t, http.MethodPost, url, "", initialize); response.StatusCode != http.StatusOK {
+		t.Errorf("the next initialize: %s %s", response.Status, text)
+	}
+}
+
+func TestNothingFollowsTheAnswerOnAPipe(t *testing.T) {
+	t.Parallel()
+	handled := make(chan *ServerRequest, 1)
+	s, err := NewServer(ServerOptions{Name: "x", Version: "1", Handle: func(_ context.Context, r *ServerRequest) (json.RawMessage, error) {
+		handled <- r
+		return json.RawMessage("{}"), nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, client := io.Pipe()
+	answers, out := io.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- s.Stdio(t.Context(), in, out); out.Close() }()
+	for _, line := range []string{initialize, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"a"}}`} {
+		go func() { _, _ = client.Write([]byte(line + "\n")) }()
+		if _, err := answers.Read(make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var rest []byte
+	read := make(chan struct{})
+	go func() { defer close(read); rest, _ = io.ReadAll(answers) }()
+	if err := (<-handled).Notify("notifications/progress", json.RawMessage(`{"progressToken":1,"progress":1}`)); !errors.Is(err, errGone) {
+		t.Errorf("a notification after the answer: %v", err)
+	}
+	client.Close()
+	if err := <-served; err != nil {
+		t.Fatal(err)
+	}
+	if <-read; len(rest) > 0 {
+		t.Errorf("the client got %s", rest)
+	}
+}
+
+// A stream may end, with its session, before its first event.
+func TestTheEventLogForgetsAStreamThatEndedEarly(t *testing.T) {
+	t.Parallel()
+	log := &eventLog{max: maxStored}
+	all := newStreams(log)
+	s := all.open()
+	all.drop()
+	s.prime()
+	if log.size != 0 {
+		t.Errorf("the log counts %d bytes", log.size)
+	}
+}
