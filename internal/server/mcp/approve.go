@@ -10,6 +10,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/run"
@@ -23,16 +24,16 @@ const questionKey = "approval"
 // perform runs a call. When a person must approve and the client can ask one, it
 // does; an answer that is given elsewhere meanwhile counts as well.
 // e is the tool, or nil if it is not known.
-func (s *Server) perform(ctx context.Context, a asker, live func() *request, call toolroom.Call, e *catalog.Entry) *toolroom.Result {
-	sink, stop := s.notifications(live)
+func (s *Server) perform(ctx context.Context, c client, call toolroom.Call, e *catalog.Entry) *toolroom.Result {
+	sink, stop := s.notifications(c)
 	defer stop()
 	var wait time.Duration
 	if s.o.ApprovalWait != nil {
 		wait = s.o.ApprovalWait()
 	}
-	ctx = run.WithClient(ctx, sink, a, wait)
-	asks := s.asksCaller(a, call, e)
-	call.NoWait = asks || takesTask(a, e)
+	ctx = run.WithClient(ctx, sink, c, wait)
+	asks := s.asksCaller(c, call, e)
+	call.NoWait = asks || takesTask(c, e)
 	for {
 		result := s.withPage(s.o.Runner.Run(ctx, call))
 		if !call.NoWait || toolroom.CodeOf(result.Err()) != toolroom.CodeApprovalRequired {
@@ -40,11 +41,11 @@ func (s *Server) perform(ctx context.Context, a asker, live func() *request, cal
 		}
 		id, run := result.Error.Approval, result.Error.Run
 		if run != "" && asks && s.o.Worker != nil {
-			return s.goOn(ctx, a, call.Identity, run, id, result)
+			return s.goOn(ctx, c, call.Identity, run, id, result)
 		} else if run != "" {
 			return result // it goes on elsewhere
 		}
-		if err := s.askPerson(ctx, a, call.Identity, id); err != nil {
+		if err := s.askPerson(ctx, c, call.Identity, id); err != nil {
 			return refused(result, err)
 		}
 		// A client is asked once; where others must approve too, the call waits.
@@ -65,11 +66,11 @@ func (s *Server) withPage(r *toolroom.Result) *toolroom.Result {
 
 // goOn stays with a program that waits for a person: it puts the questions that
 // the user of the client may answer to the client, until the program is done.
-func (s *Server) goOn(ctx context.Context, a asker, who toolroom.Identity, run, id string, result *toolroom.Result) *toolroom.Result {
+func (s *Server) goOn(ctx context.Context, c client, who toolroom.Identity, run, id string, result *toolroom.Result) *toolroom.Result {
 	for {
 		asked, err := s.o.Approvals.Get(ctx, id)
 		if err == nil && approval.CallerAnswers(asked.ApprovalTerms, who) {
-			err = s.askPerson(ctx, a, who, id)
+			err = s.askPerson(ctx, c, who, id)
 		}
 		if err != nil {
 			return refused(result, err)
@@ -88,8 +89,8 @@ func (s *Server) goOn(ctx context.Context, a asker, who toolroom.Identity, run, 
 
 // asksCaller reports whether the question about a call would be put to the user
 // of the client that makes it.
-func (s *Server) asksCaller(a asker, call toolroom.Call, e *catalog.Entry) bool {
-	if s.o.Approvals == nil || !a.Can(source.MethodElicit) {
+func (s *Server) asksCaller(c client, call toolroom.Call, e *catalog.Entry) bool {
+	if s.o.Approvals == nil || !c.Can(source.MethodElicit) {
 		return false
 	}
 	tool := call.Tool
@@ -97,6 +98,12 @@ func (s *Server) asksCaller(a asker, call toolroom.Call, e *catalog.Entry) bool 
 		tool = e.ID
 	}
 	return approval.CallerAnswers(s.o.Approvals.Terms(tool), call.Identity)
+}
+
+// takesTask reports whether a call that waits for a person is to give its client a
+// task at once: a program can, since it goes on without the request.
+func takesTask(c client, e *catalog.Entry) bool {
+	return c.takesTasks() && e != nil && e.ID == code.Tool
 }
 
 // refused is a result whose approval could not be asked for.
@@ -108,7 +115,7 @@ func refused(r *toolroom.Result, err error) *toolroom.Result {
 }
 
 // askPerson waits until an approval is decided, in the client or elsewhere.
-func (s *Server) askPerson(ctx context.Context, a asker, who toolroom.Identity, id string) error {
+func (s *Server) askPerson(ctx context.Context, c client, who toolroom.Identity, id string) error {
 	asked, err := s.o.Approvals.Get(ctx, id)
 	if err != nil {
 		return err
@@ -127,7 +134,7 @@ func (s *Server) askPerson(ctx context.Context, a asker, who toolroom.Identity, 
 		// What was decided, the call itself will see.
 		_, _ = s.o.Approvals.Wait(ctx, id)
 	}()
-	answers, err := a.AskFor(ctx, map[string]source.Question{questionKey: question}, id)
+	answers, err := c.AskFor(ctx, map[string]source.Question{questionKey: question}, id)
 	switch {
 	case err == nil:
 		err = s.takeAnswer(context.WithoutCancel(ctx), who, id, answers[questionKey])
@@ -136,9 +143,7 @@ func (s *Server) askPerson(ctx context.Context, a asker, who toolroom.Identity, 
 	}
 	cancel()
 	<-decided
-	// A client without a session makes its call anew to answer: only with one is
-	// a request that ends a call that was given up.
-	if _, session := a.(*request); session && caller.Err() != nil {
+	if caller.Err() != nil && !c.comesBack() {
 		err = s.o.Approvals.Abandon(context.WithoutCancel(caller), id)
 	}
 	return err

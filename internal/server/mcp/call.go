@@ -50,12 +50,6 @@ func (s *Server) run(r *request, tool string, args json.RawMessage) (*result, er
 	if e != nil && policy.AnyMatches(s.expose.of(r.who).Hidden, &e.Tool) {
 		return nil, rpcError(toolroom.Errorf(toolroom.CodeToolNotFound, "tool %q not found", tool))
 	}
-	if s.o.Worker == nil {
-		r.can.tasks = false
-	}
-	if r.takesRounds() {
-		r.digest = requestDigest("tools/call", r.Name, r.Arguments)
-	}
 	call := toolroom.Call{
 		Tool:           tool,
 		Arguments:      args,
@@ -75,8 +69,8 @@ func (s *Server) run(r *request, tool string, args json.RawMessage) (*result, er
 			return nil, missingTasks()
 		}
 	}
-	return s.converse(r, func(ctx context.Context, a asker, live func() *request) (*result, error) {
-		res := s.performTask(ctx, a, live, call, e)
+	return s.converse(r, func(ctx context.Context, c client) (*result, error) {
+		res := s.performTask(ctx, c, call, e)
 		if job, err := s.waits(ctx, r, res); err != nil {
 			return nil, err
 		} else if job != nil {

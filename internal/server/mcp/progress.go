@@ -21,9 +21,9 @@ const progressStep = 1.0 / 1024
 // that hears nothing else is told at intervals that the call still runs: many end a call
 // only when they have heard nothing for a minute.
 type progress struct {
-	live  func() *request
-	every time.Duration
-	began time.Time
+	client client
+	every  time.Duration
+	began  time.Time
 
 	mu      sync.Mutex
 	told    float64
@@ -36,12 +36,12 @@ type progress struct {
 // notifications returns a sink that tells the client what happens in a call, until stop is
 // called: progress if it gave a token, log lines if it asked for them. Between two rounds
 // there is nobody to tell.
-func (s *Server) notifications(live func() *request) (sink func(toolroom.Event), stop func()) {
-	p := &progress{live: live, every: s.o.ProgressPeriod, began: time.Now()}
+func (s *Server) notifications(c client) (sink func(toolroom.Event), stop func()) {
+	p := &progress{client: c, every: s.o.ProgressPeriod, began: time.Now()}
 	if p.every <= 0 {
 		p.every = defaultProgressPeriod
 	}
-	if x := live(); x != nil && x.ProgressToken != nil {
+	if x := c.listening(); x != nil && x.ProgressToken != nil {
 		p.mu.Lock()
 		p.timer = time.AfterFunc(p.every, p.stillRuns)
 		p.mu.Unlock()
@@ -56,11 +56,11 @@ func (s *Server) notifications(live func() *request) (sink func(toolroom.Event),
 		case toolroom.EventApproval:
 			p.approval(e.Approval)
 		case toolroom.EventNotice:
-			if x := live(); x != nil {
+			if x := c.listening(); x != nil {
 				_ = x.Notify(e.Notice.Method, e.Notice.Params)
 			}
 		case toolroom.EventLog:
-			if x := live(); x != nil {
+			if x := c.listening(); x != nil {
 				_ = x.Notify(logMethod, logLine(&e))
 			}
 		}
@@ -120,7 +120,7 @@ func (p *progress) tell(done, total float64, message string, raw json.RawMessage
 	if p.timer != nil {
 		p.timer.Reset(p.every)
 	}
-	x := p.live()
+	x := p.client.listening()
 	if x == nil || x.ProgressToken == nil {
 		return
 	}

@@ -30,7 +30,6 @@ func (s *Server) getPrompt(r *request) (*result, error) {
 	if !ok {
 		return nil, noPrompt(r.Name)
 	}
-	r.digest = requestDigest("prompts/get", r.Name, r.Arguments)
 	args := map[string]any{"name": prompt.Name}
 	if r.Arguments != nil {
 		args["arguments"] = r.Arguments
@@ -39,8 +38,8 @@ func (s *Server) getPrompt(r *request) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.converse(r, func(ctx context.Context, a asker, live func() *request) (*result, error) {
-		got := s.perform(ctx, a, live, s.libraryCall(r, catalog.ToolID(prompt.Provider, catalog.GetTool), call), nil)
+	return s.converse(r, func(ctx context.Context, c client) (*result, error) {
+		got := s.perform(ctx, c, s.libraryCall(r, catalog.ToolID(prompt.Provider, catalog.GetTool), call), nil)
 		if toolroom.CodeOf(got.Err()) == toolroom.CodeNotFound {
 			return nil, noPrompt(r.Name)
 		}

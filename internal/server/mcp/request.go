@@ -33,9 +33,7 @@ type request struct {
 	ctx     context.Context
 	who     toolroom.Identity
 	server  *Server
-	// digest is of what is asked for; nil for a request that is answered in one round.
-	digest []byte
-	can    abilities
+	can     abilities
 	// key is the idempotency key that the client gives the call.
 	key string
 	// tool is what tools/call names, resolved once; nil for other methods.
@@ -62,6 +60,7 @@ type abilities struct {
 
 func (s *Server) requestOf(ctx context.Context, r *mcp.ServerRequest) *request {
 	q := &request{ServerRequest: r, answers: r.InputResponses, ctx: ctx, who: s.o.Identity(ctx), server: s, can: abilitiesOf(r.Capabilities)}
+	q.can.tasks = q.can.tasks && s.o.Worker != nil
 	q.tool, _ = r.Value.(*called)
 	if len(r.Meta) > 0 {
 		q.key = idempotencyKey(r.Meta)
@@ -146,8 +145,20 @@ func (r *request) session() string {
 	return r.Session.ID()
 }
 
+// digest names what is asked for, so that the state of one request is not taken for
+// another's.
+func (r *request) digest() []byte { return requestDigest(r.Method, r.Name, r.Arguments) }
+
+// A request is the client of its call until it is answered.
+
+func (r *request) listening() *request { return r }
+
+func (r *request) takesTasks() bool { return false }
+
+func (r *request) comesBack() bool { return false }
+
 // takesRounds reports whether the request may be answered with questions or a
-// task, or is of a later round: only such a request needs its digest.
+// task, or is of a later round.
 func (r *request) takesRounds() bool {
 	return r.Modern() && (len(r.can.methods) > 0 || r.can.tasks || r.RequestState != "")
 }

@@ -98,13 +98,12 @@ func (s *Server) readResource(r *request) (*result, error) {
 	if !ok {
 		return nil, noResource(r.ServerRequest, r.Name)
 	}
-	r.digest = requestDigest("resources/read", r.Name, nil)
 	args, err := json.Marshal(map[string]string{"uri": own})
 	if err != nil {
 		return nil, err
 	}
-	return s.converse(r, func(ctx context.Context, a asker, live func() *request) (*result, error) {
-		got := s.perform(ctx, a, live, s.libraryCall(r, catalog.ToolID(provider, catalog.ReadTool), args), nil)
+	return s.converse(r, func(ctx context.Context, c client) (*result, error) {
+		got := s.perform(ctx, c, s.libraryCall(r, catalog.ToolID(provider, catalog.ReadTool), args), nil)
 		if toolroom.CodeOf(got.Err()) == toolroom.CodeNotFound {
 			return nil, noResource(r.ServerRequest, r.Name)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/source"
@@ -24,70 +25,44 @@ const (
 	maxRoundCalls = 100
 )
 
-// A roundCall is a call of a client of 2026-07-28 that may ask. The protocol has no requests
-// from the server there: a question ends the request, and the client makes it again with the
-// answers. The call itself is not made again. It is suspended in memory between the rounds,
-// so that the tool runs once and just waits, as it does for clients with sessions.
-type roundCall struct {
-	*run.Suspension
-	id      string
-	owner   string
-	request []byte
-	tasks   bool // the client takes a task for an answer
-	ctx     context.Context
-	end     context.CancelCauseFunc
-
-	done   chan struct{}
-	result *result
-	err    error
-
-	// task has the answer for the client once the call has become a task.
-	task chan *result
-
-	// live is the request that is being served, nil between the rounds.
-	live atomic.Pointer[request]
-
-	mu     sync.Mutex
-	turn   int
-	expiry *time.Timer
-}
-
-// roundCalls are the calls that wait for answers.
-type roundCalls struct {
-	sealer
-	replica string // where they wait
-	mu      sync.Mutex
-	open    map[string]*roundCall
-}
-
-// work is what a request asks for. What happens meanwhile is told to the request
-// that live gives, nil between two rounds.
-type work func(ctx context.Context, a asker, live func() *request) (*result, error)
-
-// asker is whom the work may ask. A question may stand for an approval.
-type asker interface {
+// client is the client of one call: the call may ask it, and it hears how the call goes
+// on. A [*request] is one that is asked in its session, or not at all; a [*roundCall] is
+// one that answers with further requests.
+type client interface {
 	source.Asker
+	// AskFor is Ask with the approval that the questions are about, empty for none.
 	AskFor(ctx context.Context, questions map[string]source.Question, approval string) (map[string]json.RawMessage, error)
+	// listening returns the request that waits for the call now, or nil for none.
+	listening() *request
+	// takesTasks reports whether the client takes a task for an answer.
+	takesTasks() bool
+	// comesBack reports whether the call may be answered after its request has ended: then
+	// the end of the request does not mean that the call was given up.
+	comesBack() bool
 }
 
-// converse serves a request whose work may ask. The work gets a context that
-// outlives the request while it waits for answers.
+// work is what a request asks for. Its context outlives the request while it waits for
+// answers.
+type work func(ctx context.Context, c client) (*result, error)
+
+// converse serves a request whose work may ask.
 func (s *Server) converse(x *request, work work) (*result, error) {
-	self := func() *request { return x }
 	if !x.takesRounds() { // an older client is asked in its session, and another that answers nothing is not
-		return work(x.ctx, x, self)
+		return work(x.ctx, x)
 	}
 	if x.RequestState == "" {
-		return s.rounds.serve(s.rounds.begin(x, work), x)
+		return s.rounds.serve(begin(x, work), x)
 	}
-	state, err := s.rounds.sealer.open(x.RequestState, identity.Owner(x.who), x.digest, time.Now())
+	state, err := s.rounds.sealer.open(x.RequestState, identity.Owner(x.who), x.digest(), time.Now())
 	if err != nil {
 		return nil, err
 	}
-	if d := s.rounds.find(state.Call); d != nil {
-		if err := s.rounds.resume(d, x, state.Turn); err != nil {
-			return nil, err
-		}
+	d, err := s.rounds.resume(state.Call, state.Turn)
+	if err != nil {
+		return nil, err
+	}
+	if d != nil {
+		d.Answer(x.answers) // what is still open then will be asked again
 		return s.rounds.serve(d, x)
 	}
 	if state.Approval == "" {
@@ -97,24 +72,51 @@ func (s *Server) converse(x *request, work work) (*result, error) {
 	if err := s.takeAnswer(x.ctx, x.who, state.Approval, x.answers[questionKey]); err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
-	return s.rounds.serve(s.rounds.begin(x, work), x)
+	return s.rounds.serve(begin(x, work), x)
 }
 
-func (ds *roundCalls) begin(x *request, work work) *roundCall {
+// A roundCall is a call of a client of 2026-07-28 that may ask. The protocol has no requests
+// from the server there: a question ends the request, and the client makes it again with the
+// answers. The call itself is not made again. It is suspended in memory between the rounds,
+// so that the tool runs once and just waits, as it does for clients with sessions.
+type roundCall struct {
+	*run.Suspension
+	id      string
+	owner   string
+	request []byte // its digest
+	tasks   bool   // the client takes a task for an answer
+	end     context.CancelCauseFunc
+
+	done   chan struct{} // closed when the call has ended, with result and err
+	result *result
+	err    error
+	// task has the answer for the client once the call has become a task.
+	task chan *result
+	// served is the request that is being served, nil between the rounds.
+	served atomic.Pointer[request]
+
+	// guarded by the lock of roundCalls:
+	turn   int         // the number of the last question, or of the answer to it
+	expiry *time.Timer // ends the call if no answer comes
+}
+
+// begin begins a call. It runs until its work is done or its end is called.
+func begin(x *request, work work) *roundCall {
 	d := &roundCall{
 		Suspension: run.NewSuspension(run.Client{
 			Answers: slices.Sorted(maps.Keys(x.can.methods)), Capabilities: x.can.says, Offered: x.answers, Fits: fitsQuestion,
 		}),
-		id: strings.ToLower(rand.Text()), owner: identity.Owner(x.who), request: x.digest, tasks: x.can.tasks,
+		id: strings.ToLower(rand.Text()), owner: identity.Owner(x.who), request: x.digest(), tasks: x.can.tasks,
 		done: make(chan struct{}), task: make(chan *result, 1),
 	}
-	d.ctx, d.end = context.WithCancelCause(context.WithoutCancel(x.ctx))
-	d.live.Store(x)
+	ctx, end := context.WithCancelCause(context.WithoutCancel(x.ctx))
+	d.end = end
+	d.served.Store(x)
 	go func() {
 		defer close(d.done)
 		defer d.cancel()
 		d.err = x.server.guard("a call", func() (err error) {
-			d.result, err = work(d.ctx, d, d.live.Load)
+			d.result, err = work(ctx, d)
 			return err
 		})
 	}()
@@ -123,17 +125,46 @@ func (ds *roundCalls) begin(x *request, work work) *roundCall {
 
 func (d *roundCall) cancel() { d.end(context.Canceled) }
 
-func (ds *roundCalls) find(id string) *roundCall {
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
-	return ds.open[id]
+func (d *roundCall) listening() *request { return d.served.Load() }
+
+func (d *roundCall) takesTasks() bool { return d.tasks }
+
+func (d *roundCall) comesBack() bool { return true }
+
+// performTask is perform for a client that may know tasks: if the server behind the tool
+// answers with one, so does this one, and the call goes on as a job of the room.
+func (s *Server) performTask(ctx context.Context, c client, call toolroom.Call, e *catalog.Entry) *toolroom.Result {
+	d, ok := c.(*roundCall)
+	if !ok || !d.tasks {
+		return s.perform(ctx, c, call, e)
+	}
+	ctx = run.WithTasks(ctx, func(ctx context.Context, call toolroom.Call, state json.RawMessage) (source.Asker, error) {
+		if err := s.o.Worker.StartTask(ctx, d.Suspension, call, state, d.end); err != nil {
+			return nil, err
+		}
+		d.task <- created(d.Job())
+		return d.Suspension, nil
+	})
+	result := s.perform(ctx, c, call, e)
+	if d.Job() != nil {
+		d.Finish(result)
+	}
+	return result
+}
+
+// roundCalls are the calls that have asked and not ended.
+type roundCalls struct {
+	sealer
+	replica string // where they wait
+	mu      sync.Mutex
+	open    map[string]*roundCall
 }
 
 // serve waits for the end of the call or its next questions. A request that ends
 // before ends the call.
 func (ds *roundCalls) serve(d *roundCall, x *request) (*result, error) {
-	d.live.Store(x)
-	defer d.live.Store(nil)
+	d.served.Store(x)
+	defer d.served.Store(nil)
 	left := context.AfterFunc(x.ctx, func() { d.end(context.Cause(x.ctx)) })
 	defer left()
 	for {
@@ -145,7 +176,7 @@ func (ds *roundCalls) serve(d *roundCall, x *request) (*result, error) {
 			ds.forget(d)
 			return task, nil
 		case <-d.Asked():
-			result, err := ds.ask(d, x)
+			result, err := ds.ask(d)
 			if err != nil {
 				d.cancel()
 				ds.forget(d)
@@ -158,19 +189,12 @@ func (ds *roundCalls) serve(d *roundCall, x *request) (*result, error) {
 	}
 }
 
-// ask puts the open questions to the client and lets the call wait. It gives
-// nothing when no question is open any more.
-func (ds *roundCalls) ask(d *roundCall, x *request) (*result, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// ask lets the call wait, and returns the answer that puts its open questions to the
+// client. It returns nil if no question is open any more.
+func (ds *roundCalls) ask(d *roundCall) (*result, error) {
 	open, approval := d.Open()
 	if len(open) == 0 {
 		return nil, nil
-	}
-	d.turn++
-	state := requestState{
-		Call: d.id, Turn: d.turn, Owner: d.owner, Request: d.request, Expires: time.Now().Add(answerWait),
-		Replica: ds.replica, Approval: approval,
 	}
 	round := json.RawMessage("{}")
 	for _, q := range open {
@@ -178,76 +202,94 @@ func (ds *roundCalls) ask(d *roundCall, x *request) (*result, error) {
 			round = q.Round
 		}
 	}
-	sealed, err := ds.seal(state)
-	if err != nil {
-		return nil, err
-	}
 	out, err := relayed(round)
 	if err != nil {
 		return nil, err
 	}
-	if err := ds.keep(d); err != nil {
+	turn, err := ds.wait(d)
+	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
-	d.expiry = time.AfterFunc(answerWait, func() { d.cancel(); ds.forget(d) })
+	sealed, err := ds.seal(requestState{
+		Call: d.id, Turn: turn, Owner: d.owner, Request: d.request, Expires: time.Now().Add(answerWait),
+		Replica: ds.replica, Approval: approval,
+	})
+	if err != nil {
+		return nil, err
+	}
 	out.members.set("resultType", "input_required")
 	out.members.set("inputRequests", asSent(open))
 	out.members.set("requestState", sealed)
 	return out, nil
 }
 
-// keep remembers a call that waits.
-func (ds *roundCalls) keep(d *roundCall) error {
+// wait lets a call wait for an answer, and returns the number of the question.
+func (ds *roundCalls) wait(d *roundCall) (turn int, err error) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	if ds.open[d.id] != nil {
-		return nil
-	}
-	waiting := 0
-	for _, other := range ds.open {
-		if other.owner == d.owner {
-			waiting++
+	if ds.open[d.id] == nil {
+		waiting := 0
+		for _, other := range ds.open {
+			if other.owner == d.owner {
+				waiting++
+			}
 		}
+		if waiting >= maxRoundCalls {
+			return 0, toolroom.Errorf(toolroom.CodeResourceLimit, "%d calls are already waiting for answers", waiting).
+				WithHint("answer some of them, or wait until they expire")
+		}
+		ds.open[d.id] = d
 	}
-	if waiting >= maxRoundCalls {
-		return toolroom.Errorf(toolroom.CodeResourceLimit, "%d calls are already waiting for answers", waiting).
-			WithHint("answer some of them, or wait until they expire")
-	}
-	ds.open[d.id] = d
-	return nil
+	d.turn++
+	turn = d.turn
+	d.expiry = time.AfterFunc(answerWait, func() { ds.expire(d, turn) })
+	return turn, nil
 }
 
+// resume ends the wait of a call whose client has answered a question. It returns nil if
+// there is no such call, and an error for a repeated answer.
+func (ds *roundCalls) resume(id string, turn int) (*roundCall, error) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	d := ds.open[id]
+	if d == nil {
+		return nil, nil
+	}
+	if d.turn != turn || d.listening() != nil {
+		return nil, badState("this round has been answered")
+	}
+	d.expiry.Stop()
+	d.turn++
+	return d, nil
+}
+
+// expire ends a call whose client has not answered a question.
+func (ds *roundCalls) expire(d *roundCall, turn int) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	if d.turn == turn {
+		delete(ds.open, d.id)
+		d.cancel()
+	}
+}
+
+// forget forgets a call that waits no more.
 func (ds *roundCalls) forget(d *roundCall) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
+	if d.expiry != nil {
+		d.expiry.Stop()
+	}
 	delete(ds.open, d.id)
 }
 
 // close ends the calls that wait.
 func (ds *roundCalls) close() {
 	ds.mu.Lock()
-	waiting := slices.Collect(maps.Values(ds.open))
-	clear(ds.open)
-	ds.mu.Unlock()
-	for _, d := range waiting {
-		d.mu.Lock()
+	defer ds.mu.Unlock()
+	for _, d := range ds.open {
 		d.expiry.Stop()
-		d.mu.Unlock()
 		d.cancel()
 	}
-}
-
-// resume hands the answers of a new round to the call. What is still open then
-// will be asked again.
-func (ds *roundCalls) resume(d *roundCall, x *request, turn int) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.turn != turn || d.live.Load() != nil {
-		return badState("this round has been answered")
-	}
-	d.expiry.Stop()
-	d.Answer(x.answers)
-	// A repeat of this round is refused from now on.
-	d.turn++
-	return nil
+	clear(ds.open)
 }

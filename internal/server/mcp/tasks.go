@@ -63,7 +63,7 @@ func (s *Server) submit(x *request, e *catalog.Entry, call toolroom.Call) (*resu
 
 // submitted takes the answers to what a task asked before it was one.
 func (s *Server) submitted(x *request) (*result, error) {
-	state, err := s.rounds.sealer.open(x.RequestState, identity.Owner(x.who), x.digest, time.Now())
+	state, err := s.rounds.sealer.open(x.RequestState, identity.Owner(x.who), x.digest(), time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (s *Server) askFirst(x *request, job *run.Job) (*result, error) {
 
 func (s *Server) askAgain(x *request, job *run.Job, open map[string]source.Question, turn int) (*result, error) {
 	sealed, err := s.rounds.seal(requestState{
-		Call: job.ID, Turn: turn, Owner: identity.Owner(x.who), Request: x.digest, Expires: time.Now().Add(answerWait),
+		Call: job.ID, Turn: turn, Owner: identity.Owner(x.who), Request: x.digest(), Expires: time.Now().Add(answerWait),
 	})
 	if err != nil {
 		return nil, err
@@ -145,6 +145,15 @@ func taskMembers(job *run.Job, status string, updated time.Time) map[string]any 
 		// Jobs are kept.
 		"ttlMs": nil, "pollIntervalMs": taskPoll,
 	}
+}
+
+// waits returns the job of a program that waits for a person, if the client takes a task for
+// it; else it returns nil.
+func (s *Server) waits(ctx context.Context, x *request, r *toolroom.Result) (*run.Job, error) {
+	if !x.can.tasks || toolroom.CodeOf(r.Err()) != toolroom.CodeApprovalRequired || r.Error.Run == "" {
+		return nil, nil
+	}
+	return s.jobOf(ctx, x.who, r.Error.Run)
 }
 
 // taskOf is the task that a request names. It is for its owner alone.
