@@ -108,10 +108,14 @@ func Prepare(c Client, file string, s Self, take []string) (*Change, error) {
 		var was []byte
 		if out, was, err = f.remove(out, name); err == nil {
 			change.removed[name] = string(was)
+			err = expect(f, out, name, false)
 		}
 	}
 	if err == nil {
 		out, err = f.add(out, EntryName, c.entry(s))
+	}
+	if err == nil {
+		err = expect(f, out, EntryName, true)
 	}
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s cannot be edited: %w", file, err).
@@ -119,6 +123,16 @@ func Prepare(c Client, file string, s Self, take []string) (*Change, error) {
 	}
 	change.After = out
 	return change, nil
+}
+
+// expect returns an error if a file does not have a server that it should have, or has one that
+// was taken out: then it has a form that is not understood.
+func expect(f form, text []byte, name string, there bool) error {
+	names, err := f.servers(text)
+	if err == nil && slices.Contains(names, name) != there {
+		err = fmt.Errorf("the server %q stands in a form that is not edited", name)
+	}
+	return err
 }
 
 // Same reports whether there is nothing to write.
@@ -129,9 +143,10 @@ type Record struct {
 	File   string `json:"file"`
 	Exists bool   `json:"exists"`
 	// After is the digest of the file after the change. The file before it is kept beside
-	// the record.
-	After string `json:"after"`
-	Mode  uint32 `json:"mode"`
+	// the record, and Before is its digest; a crash may leave the file of another record there.
+	After  string `json:"after"`
+	Before string `json:"before,omitempty"`
+	Mode   uint32 `json:"mode"`
 	// Removed are the entries that were taken out, as they stood.
 	Removed map[string]string `json:"removed,omitempty"`
 	// Token is the id of the client's token, and Sources are those that were added to Config.
@@ -170,11 +185,15 @@ func (c *Change) Write(home string, r Record) error {
 		mode &= 0o700 // nobody else may read the token
 	}
 	// The first state is the one to return to.
-	if earlier, err := Recorded(home, c.Client.Name); err == nil && earlier.File == c.File && digest(c.Before) == earlier.After {
-		if before, err = os.ReadFile(BackupPath(home, c.Client.Name)); err != nil {
+	if earlier, err := Recorded(home, c.Client.Name); err == nil && earlier.File == c.File {
+		var exact bool
+		if before, exact, err = fileBefore(home, c.Client, earlier, c.Before); err != nil {
 			return err
 		}
-		r.Exists, r.Mode = earlier.Exists, earlier.Mode
+		if exact { // else the client has written to the file, and what it wrote stays
+			r.Exists = earlier.Exists
+		}
+		r.Mode = earlier.Mode
 		r.Removed = map[string]string{}
 		for _, from := range []map[string]string{c.removed, earlier.Removed} {
 			for name, was := range from {
@@ -186,24 +205,73 @@ func (c *Change) Write(home string, r Record) error {
 		}
 		r.Sources = append(slices.Clone(earlier.Sources), r.Sources...)
 	}
-	path := recordPath(home, c.Client.Name)
+	r.Before = digest(before)
+	path, backup := recordPath(home, c.Client.Name), BackupPath(home, c.Client.Name)
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	err = os.MkdirAll(filepath.Dir(path), 0o700)
-	if err == nil {
-		err = errors.Join(atomicfile.Write(BackupPath(home, c.Client.Name), before, 0o600), atomicfile.Write(path, data, 0o600))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
 	}
+	putBack, err := keep(backup, path)
 	if err != nil {
 		return err
 	}
-	if c.exists { // Write keeps the permissions of a file
-		if err := os.Chmod(c.File, mode); err != nil {
-			return err
+	if err = atomicfile.Write(backup, before, 0o600); err == nil {
+		err = atomicfile.Write(path, data, 0o600)
+	}
+	if err == nil {
+		err = c.writeFile(mode)
+	}
+	if err != nil { // the record is still that of what the files have
+		return errors.Join(err, putBack())
+	}
+	return nil
+}
+
+// writeFile writes the client's file, with a mode that permits no more than its own.
+func (c *Change) writeFile(mode fs.FileMode) error {
+	if !c.exists {
+		return errors.Join(os.MkdirAll(filepath.Dir(c.File), 0o755), atomicfile.Write(c.File, c.After, mode))
+	}
+	info, err := os.Stat(c.File)
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(c.File, mode); err != nil { // atomicfile.Write keeps the permissions of a file
+		return err
+	}
+	if err := atomicfile.Write(c.File, c.After, mode); err != nil {
+		return errors.Join(err, os.Chmod(c.File, info.Mode().Perm()))
+	}
+	return nil
+}
+
+// keep returns a function that makes files what they are now.
+func keep(files ...string) (putBack func() error, err error) {
+	were := map[string][]byte{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			were[file] = text
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
 		}
 	}
-	return errors.Join(os.MkdirAll(filepath.Dir(c.File), 0o755), atomicfile.Write(c.File, c.After, mode))
+	return func() (failed error) {
+		for _, file := range files {
+			text, was := were[file]
+			var err error
+			if was {
+				err = atomicfile.Write(file, text, 0o600)
+			} else if err = os.Remove(file); errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+			failed = errors.Join(failed, err)
+		}
+		return failed
+	}, nil
 }
 
 func digest(data []byte) string {
@@ -235,19 +303,19 @@ func Undo(home string, c Client) (r Record, exact bool, err error) {
 	if err != nil {
 		return r, false, err
 	}
-	exact = digest(text) == r.After
+	before, exact, err := fileBefore(home, c, r, text)
+	if err != nil {
+		return r, exact, err
+	}
 	switch {
 	case !exists && len(r.Removed) == 0:
 		// Somebody has removed the file, and an empty one is none that its client can read.
 	case exact && !r.Exists:
 		err = os.Remove(r.File)
 	case exact:
-		var before []byte
-		if before, err = os.ReadFile(BackupPath(home, c.Name)); err == nil {
-			err = errors.Join(atomicfile.Write(r.File, before, fs.FileMode(r.Mode)), os.Chmod(r.File, fs.FileMode(r.Mode)))
-		}
+		err = errors.Join(atomicfile.Write(r.File, before, fs.FileMode(r.Mode)), os.Chmod(r.File, fs.FileMode(r.Mode)))
 	default:
-		err = restoreEntries(c, r, text)
+		err = atomicfile.Write(r.File, before, fs.FileMode(r.Mode))
 	}
 	if err != nil {
 		return r, exact, err
@@ -255,17 +323,30 @@ func Undo(home string, c Client) (r Record, exact bool, err error) {
 	return r, exact, errors.Join(os.Remove(recordPath(home, c.Name)), os.Remove(BackupPath(home, c.Name)))
 }
 
+// fileBefore returns what a client's file was before a recorded change, if text is what the change
+// made of it: then exact is true. Else it returns text with the entries as they were.
+func fileBefore(home string, c Client, r Record, text []byte) (before []byte, exact bool, err error) {
+	if digest(text) == r.After {
+		before, err = os.ReadFile(BackupPath(home, c.Name))
+		if err != nil || r.Before == "" || r.Before == digest(before) {
+			return before, true, err
+		}
+	}
+	before, err = restoreEntries(c, r, text)
+	return before, false, err
+}
+
 // restoreEntries takes Toolroom out of a file that has changed since, and puts back the
 // entries that were taken out.
-func restoreEntries(c Client, r Record, text []byte) error {
+func restoreEntries(c Client, r Record, text []byte) ([]byte, error) {
 	f := c.formOf(text)
 	names, err := f.servers(text)
 	if err != nil {
-		return fmt.Errorf("%s: %w", r.File, err)
+		return nil, fmt.Errorf("%s: %w", r.File, err)
 	}
 	if slices.Contains(names, EntryName) {
 		if text, _, err = f.remove(text, EntryName); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for name, was := range r.Removed {
@@ -273,8 +354,8 @@ func restoreEntries(c Client, r Record, text []byte) error {
 			continue // it is back already
 		}
 		if text, err = f.put(text, name, []byte(was)); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return atomicfile.Write(r.File, text, fs.FileMode(r.Mode))
+	return text, nil
 }

@@ -19,7 +19,7 @@ const defaultIndent = "  "
 func (f jsonForm) decode(text []byte) (servers, rest map[string]any, err error) {
 	root := map[string]any{}
 	if len(bytes.TrimSpace(text)) > 0 {
-		plain, err := hujson.Standardize(bytes.Clone(text)) // it writes to its argument
+		plain, err := hujson.Standardize(withoutMark(text)) // it writes to its argument
 		if err != nil {
 			return nil, nil, err
 		}
@@ -32,9 +32,19 @@ func (f jsonForm) decode(text []byte) (servers, rest map[string]any, err error) 
 	return nested(root, f.path)
 }
 
+// withoutMark returns a copy of text with spaces in place of a byte order mark, so that all else
+// is where it was.
+func withoutMark(text []byte) []byte {
+	text = bytes.Clone(text)
+	if bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
+		copy(text, "   ")
+	}
+	return text
+}
+
 // parse returns the file, which is an object.
 func parse(text []byte) (hujson.Value, *hujson.Object, error) {
-	root, err := hujson.Parse(text)
+	root, err := hujson.Parse(withoutMark(text))
 	if err != nil {
 		return root, nil, err
 	}

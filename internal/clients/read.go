@@ -75,7 +75,7 @@ func (f *Found) AvoidSecrets(taken func(secret.Ref) (bool, error)) (before, afte
 		if !any {
 			break
 		}
-		after = fmt.Sprintf("%s-%d", before, n)
+		after = numbered(before, n)
 	}
 	if after == before {
 		return before, after, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -34,7 +35,7 @@ func (f tomlForm) servers(text []byte) ([]string, error) {
 	}
 	var names []string
 	for _, key := range meta.Keys() {
-		if len(key) >= 2 && key[0] == f.key && (len(names) == 0 || names[len(names)-1] != key[1]) {
+		if len(key) >= 2 && key[0] == f.key && !slices.Contains(names, key[1]) { // a table may come in parts
 			names = append(names, key[1])
 		}
 	}

@@ -82,7 +82,12 @@ func (f yamlForm) put(text []byte, name string, was []byte) ([]byte, error) {
 		case key == nil:
 			return []byte(strings.Join(lines, "") + f.key + ":\n" + indented(was, defaultIndent)), nil
 		case len(servers.Content) == 0: // empty, perhaps {}
-			lines[key.Line-1] = f.key + ":\n"
+			line := strings.TrimRight(lines[key.Line-1], "\r\n")
+			comment := ""
+			if at := strings.Index(line, " #"); at >= 0 {
+				comment = line[at:]
+			}
+			lines[key.Line-1] = f.key + ":" + comment + "\n"
 			return []byte(strings.Join(lines[:key.Line], "") + indented(was, defaultIndent) + strings.Join(lines[key.Line:], "")), nil
 		case servers.Style&yaml.FlowStyle != 0 || servers.Kind != yaml.MappingNode:
 			return nil, fmt.Errorf("%s is not a block of lines", f.key)
