@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -118,7 +117,7 @@ func digest(raw json.RawMessage) (required []string, defaults map[string]any, ty
 			if defaults == nil {
 				defaults = map[string]any{}
 			}
-			defaults[name] = *p.Default
+			defaults[name] = p.Default
 		}
 		if types == nil {
 			types = map[string]string{}
@@ -131,8 +130,8 @@ func digest(raw json.RawMessage) (required []string, defaults map[string]any, ty
 // property is what a digest shows of the schema of a property.
 type property struct {
 	Type       any                        `json:"type"`
-	Default    *json.RawMessage           `json:"default"`
-	Enum       []any                      `json:"enum"`
+	Default    json.RawMessage            `json:"default"`
+	Enum       []json.RawMessage          `json:"enum"`
 	Items      json.RawMessage            `json:"items"`
 	Properties map[string]json.RawMessage `json:"properties"`
 	Ref        string                     `json:"$ref"`
@@ -148,7 +147,9 @@ func (d definitions) property(raw json.RawMessage) property {
 		return property{}
 	}
 	if name, ok := strings.CutPrefix(p.Ref, "#/$defs/"); ok && json.Unmarshal(d[name], &of) == nil {
-		of.Default = cmp.Or(p.Default, of.Default)
+		if p.Default != nil {
+			of.Default = p.Default
+		}
 		return of
 	}
 	return p
@@ -166,7 +167,7 @@ func (p property) words(d definitions) string {
 func (p property) word() string {
 	switch {
 	case len(p.Enum) > 0:
-		return "one of " + words(p.Enum)
+		return "one of " + values(p.Enum)
 	case p.Type == "object" && len(p.Properties) > 0:
 		const most = 8
 		names := slices.Sorted(maps.Keys(p.Properties))
@@ -188,6 +189,17 @@ func words(list []any) string {
 	parts := make([]string, len(list))
 	for i, v := range list {
 		parts[i] = fmt.Sprint(v)
+	}
+	return strings.Join(parts, " | ")
+}
+
+// values returns JSON values as people write them: texts without quotes, numbers as they are.
+func values(list []json.RawMessage) string {
+	parts := make([]string, len(list))
+	for i, raw := range list {
+		if raw[0] != '"' || json.Unmarshal(raw, &parts[i]) != nil {
+			parts[i] = oneLineJSON(raw)
+		}
 	}
 	return strings.Join(parts, " | ")
 }
@@ -305,7 +317,9 @@ func ExampleWords(input json.RawMessage) string {
 // one quoted JSON object.
 func shellArguments(args json.RawMessage) string {
 	var members map[string]any
-	if json.Unmarshal(args, &members) != nil {
+	in := json.NewDecoder(bytes.NewReader(args))
+	in.UseNumber()
+	if in.Decode(&members) != nil {
 		return " " + quoteShell(string(args))
 	}
 	object := " " + quoteShell(oneLineJSON(args))
@@ -320,19 +334,25 @@ func shellArguments(args json.RawMessage) string {
 		switch v := members[key].(type) {
 		case string:
 			word = v
-		case bool, float64:
+		case bool, json.Number:
 			word = fmt.Sprint(v)
 		default:
 			return object
 		}
 		// A value of the form @FILE would be read from that file. Line ends, tabs and what
 		// people cannot see survive printing and pasting only as escapes of JSON.
-		if strings.HasPrefix(word, "@") || !isPrintable(key+word) {
+		if strings.HasPrefix(word, "@") || !isPrintable(key+word) || !isKeyword(key) {
 			return object
 		}
 		b.WriteString(" " + quoteShell(key+"="+word))
 	}
 	return b.String()
+}
+
+// isKeyword reports whether key=value names a member: = and := end a key, and a word with a dash
+// is a flag.
+func isKeyword(key string) bool {
+	return key != "" && key[0] != '-' && !strings.Contains(key, "=") && !strings.HasSuffix(key, ":")
 }
 
 // isPrintable reports whether text is one line that is printed as it is.

@@ -88,7 +88,7 @@ func invisible(text string, at int, r rune, rightToLeft func() bool) string {
 		return "tag characters, which nobody sees, spell text"
 	case r == 0x202d || r == 0x202e:
 		return direction
-	case 0x202a <= r && r <= 0x202c || 0x2066 <= r && r <= 0x2069:
+	case 0x202a <= r && r <= 0x202c || 0x2066 <= r && r <= 0x2069, r == 0x200e, r == 0x200f, r == 0x061c:
 		if rightToLeft() {
 			return ""
 		}
@@ -108,7 +108,18 @@ func invisible(text string, at int, r rune, rightToLeft func() bool) string {
 			return ""
 		}
 		return noWidth
-	case 0x2060 <= r && r <= 0x2064, r == 0x180e, r == 0xfeff && at > 0, r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0, r == 0x034f:
+	case 0x180b <= r && r <= 0x180f:
+		if unicode.Is(unicode.Mongolian, before) {
+			return ""
+		}
+		return noWidth
+	case 0x17b4 <= r && r <= 0x17b5:
+		if unicode.Is(unicode.Khmer, before) {
+			return ""
+		}
+		return noWidth
+	case 0x2060 <= r && r <= 0x2065, 0x206a <= r && r <= 0x206f, 0xfff9 <= r && r <= 0xfffb, 0x1d173 <= r && r <= 0x1d17a,
+		r == 0xfeff && at > 0, r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0, r == 0x034f:
 		return noWidth
 	case 0xfe00 <= r && r <= 0xfe0f: // one belongs to a symbol
 		if before > 0x7f && !unicode.Is(unicode.Variation_Selector, before) || strings.ContainsRune("#*0123456789", before) {
@@ -128,7 +139,7 @@ func invisible(text string, at int, r rune, rightToLeft func() bool) string {
 }
 
 func isRightToLeft(r rune) bool {
-	return unicode.In(r, unicode.Arabic, unicode.Hebrew, unicode.Syriac, unicode.Thaana)
+	return r != 0x061c && unicode.In(r, unicode.Arabic, unicode.Hebrew, unicode.Syriac, unicode.Thaana)
 }
 
 // flagged reports whether tag characters belong to a flag, such as Scotland's.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/reserved"
 )
 
@@ -62,7 +63,7 @@ func pythonLiteral(raw json.RawMessage) string {
 				end++
 			}
 			end = min(end+1, len(rest))
-			b.WriteString(strings.ReplaceAll(rest[:end], `\/`, "/"))
+			b.WriteString(pythonString(rest[:end]))
 			at += end
 		case strings.HasPrefix(rest, "true"):
 			b.WriteString("True")
@@ -79,4 +80,18 @@ func pythonLiteral(raw json.RawMessage) string {
 		}
 	}
 	return b.String()
+}
+
+// pythonString returns a JSON string as a Python literal. JSON writes a character such as an
+// emoji as two escapes, which in Python are two characters; and it may escape a slash.
+func pythonString(literal string) string {
+	var text string
+	if !strings.Contains(literal, `\u`) || json.Unmarshal([]byte(literal), &text) != nil {
+		return strings.ReplaceAll(literal, `\/`, "/")
+	}
+	plain, err := jsonx.Marshal(text)
+	if err != nil {
+		return literal
+	}
+	return string(plain)
 }
