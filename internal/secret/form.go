@@ -25,7 +25,7 @@ func forms(value string) []string {
 			if without == form {
 				break
 			}
-			plain, form = append(plain, without), without
+			plain, form = append(append(plain, without), lines(without)...), without // such as a key in a JSON document
 		}
 	}
 	out := plain
@@ -108,6 +108,9 @@ func lines(value string) []string {
 	all := strings.Split(value, "\n")
 	if len(all) == 1 {
 		return nil
+	}
+	for i, line := range all {
+		all[i] = strings.TrimSuffix(line, "\r") // it may be shown with other line ends
 	}
 	return slices.DeleteFunc(all, func(line string) bool {
 		return len(line) < minLine || strings.HasPrefix(line, "-----")

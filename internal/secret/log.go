@@ -2,8 +2,13 @@ package secret
 
 import (
 	"context"
+	"encoding"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"reflect"
+
+	"github.com/toolroom/toolroom/internal/panics"
 )
 
 // Handler redacts what is logged on its way to the handler below: messages, and
@@ -62,10 +67,36 @@ func (h logHandler) attr(a slog.Attr) slog.Attr {
 		}
 		value = slog.GroupValue(redacted...)
 	case slog.KindAny:
-		// A text stands for the thing where its text has a secret.
-		if said := fmt.Sprintf("%+v", value.Any()); h.redactor.Text(said) != said {
-			value = slog.StringValue(h.redactor.Text(said))
+		// A text stands for the thing where one of its texts has a secret.
+		for _, said := range logged(value.Any()) {
+			if redacted := h.redactor.Text(said); redacted != said {
+				value = slog.StringValue(redacted)
+				break
+			}
 		}
 	}
 	return slog.Attr{Key: a.Key, Value: value}
+}
+
+// logged returns the texts that handlers make of a value.
+func logged(v any) []string {
+	texts := []string{fmt.Sprintf("%+v", v)}
+	if _, ok := v.(error); ok {
+		return texts
+	}
+	if t := reflect.TypeOf(v); t != nil && t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 {
+		return append(texts, string(reflect.ValueOf(v).Bytes()))
+	}
+	// A value that cannot be encoded is a mistake that the handler below reports.
+	_ = panics.Catch(func() {
+		if text, ok := v.(encoding.TextMarshaler); ok {
+			if said, err := text.MarshalText(); err == nil {
+				texts = append(texts, string(said))
+			}
+		}
+		if said, err := json.Marshal(v); err == nil {
+			texts = append(texts, string(said))
+		}
+	})
+	return texts
 }

@@ -3,6 +3,7 @@ package secret
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -191,6 +192,9 @@ func (r *Resolver) fetch(ctx context.Context, ref Ref, scope Scope, o *configure
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 		defer cancel()
 		value, err := scope.Backend.Get(ctx, ref)
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+			err = toolroom.Errorf(toolroom.CodeTimeout, "%s: its store did not answer within %v", ref, fetchTimeout)
+		}
 		if err == nil && value == "" {
 			err = ref.unset()
 		}

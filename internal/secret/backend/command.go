@@ -63,10 +63,10 @@ func (s *Command) Get(ctx context.Context, ref secret.Ref) (string, error) {
 	switch exit := (interface{ ExitCode() int })(nil); {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
-	case errors.As(err, &exit) && len(out) == 0:
+	case errors.As(err, &exit) && exit.ExitCode() > 0 && len(out) == 0: // a signal says nothing of the value
 		return "", secret.Unset(ref, words[0]+" exited with a code other than 0 and printed nothing")
 	case err != nil:
-		return "", toolroom.Errorf(toolroom.CodeUpstreamError, "%s: %s failed", ref, words[0]).
+		return "", toolroom.Errorf(toolroom.CodeUpstreamError, "%s: %s failed: %w", ref, words[0], err).
 			WithHint("run it by hand: %s", strings.Join(words, " "))
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(out), "\n"), "\r"), nil
