@@ -14,9 +14,14 @@ import (
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
-// endPoll is the interval at which the store is polled for the end of a call. A call
-// that runs in another process sends no events here.
-const endPoll = time.Second
+const (
+	// endPoll is the interval at which the store is polled for the end of a call. A call
+	// that runs in another process sends no events here.
+	endPoll = time.Second
+	// lastEvent is how long the last event of a call is awaited, which has the value, once
+	// its receipt is stored, which has none.
+	lastEvent = endPoll / 4
+)
 
 type eventsInput struct {
 	Exchange
@@ -91,7 +96,9 @@ func (s *Server) followCall(ctx context.Context, in *itemInput) (*raw, error) {
 		defer sub.Close()
 		out := openStream(in.w, s.o.KeepAlive)
 		defer out.close()
+		wait := time.Duration(0)
 		for record.State != toolroom.JobDone {
+			wait = lastEvent
 			soon, cancel := context.WithTimeout(ctx, endPoll)
 			final, err := forward(soon, sub, out)
 			cancel()
@@ -102,6 +109,21 @@ func (s *Server) followCall(ctx context.Context, in *itemInput) (*raw, error) {
 			// event then arrives through the subscription.
 			if now, err := s.record(ctx, id); err == nil {
 				record = now
+			}
+		}
+		if record.Result != nil {
+			wait = 0
+		}
+		// Events wait here, and the last one is sent after the receipt is stored.
+		soon, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		for {
+			final, err := forward(soon, sub, out)
+			if final || err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
+				return
+			}
+			if err != nil {
+				break
 			}
 		}
 		out.event(record.end())

@@ -88,17 +88,17 @@ func (m *Metrics) Watch(bus *run.Bus) (stop func()) {
 	// The filter sees every event as it happens and accepts none, so there is no
 	// queue to drain and no event can be lost.
 	return bus.Subscribe(func(e *toolroom.Event) bool {
-		if e.Kind == toolroom.EventCalled {
-			m.running.Inc()
-			m.mu.Lock()
-			m.now[e.Call] = ownRun{Run{ID: e.Call, Tool: e.Tool, State: toolroom.JobRunning, Subject: e.Identity.Key(), Created: e.Time}, e.Identity}
-			m.mu.Unlock()
-		} else if e.Final() {
-			m.running.Dec()
-			m.mu.Lock()
-			delete(m.now, e.Call)
-			m.mu.Unlock()
+		if e.Kind != toolroom.EventCalled && !e.Final() {
+			return false
 		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if e.Final() { // also of a call that was cancelled before it ran
+			delete(m.now, e.Call)
+		} else {
+			m.now[e.Call] = ownRun{Run{ID: e.Call, Tool: e.Tool, State: toolroom.JobRunning, Subject: e.Identity.Key(), Created: e.Time}, e.Identity}
+		}
+		m.running.Set(float64(len(m.now)))
 		return false
 	}).Close
 }

@@ -5,8 +5,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/receipt"
 )
@@ -59,7 +57,7 @@ func (s *Server) overview(ctx context.Context, in *statsInput) (*jsonOutput[*Ove
 func (s *Server) series(ctx context.Context, in *seriesInput) (*jsonOutput[*receipt.Stats], error) {
 	step, err := time.ParseDuration(cmp.Or(in.Step, "0s"))
 	if err != nil {
-		return nil, huma.Error400BadRequest("step is not a duration, such as 1m", err)
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "step %q is not a duration", in.Step).WithHint("for example 1m")
 	}
 	if step == 0 {
 		since := cmp.Or(in.Since, time.Now().Add(-defaultStats))

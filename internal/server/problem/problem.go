@@ -3,10 +3,11 @@
 package problem
 
 import (
+	"context"
 	"errors"
 	"math"
-	"net"
 	"net/http"
+	"os"
 	"strconv"
 
 	"github.com/toolroom/toolroom"
@@ -52,7 +53,9 @@ func From(err error) *Problem {
 	if e := (*toolroom.Error)(nil); errors.As(err, &e) {
 		return New(e.Code.Info().HTTPStatus, e)
 	}
-	if slow := net.Error(nil); errors.As(err, &slow) && slow.Timeout() {
+	// Only the request's body is read with a deadline of the connection. That a context has
+	// ended says nothing of the request.
+	if errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) {
 		return New(http.StatusRequestTimeout, toolroom.Errorf(toolroom.CodeTimeout, "the request body arrived too slowly"))
 	}
 	e := toolroom.AsError(err)
