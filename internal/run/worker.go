@@ -42,7 +42,8 @@ func (r *Runner) Withdraw(ctx context.Context, id string) (bool, error) {
 		return false, err
 	}
 	why, effects := toolroom.Errorf(toolroom.CodeCancelled, "the call was cancelled before it began"), toolroom.EffectsNone
-	o := newOutcome(r.begin(ctx, job.Call), &reached{})
+	// The call is no child of the call that cancels it, if there is one.
+	o := newOutcome(r.begin(withScope(ctx, func(around *scope) { *around = scope{} }), job.Call), &reached{})
 	if job.State == toolroom.JobWaiting && r.acted(ctx, job) {
 		why.Message, effects = "the call was cancelled while it waited for a person; what it did before is unknown", toolroom.EffectsUnknown
 		why.Effects = effects
@@ -229,6 +230,7 @@ func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) *toolroo
 	defer unregister()
 
 	s.renew(runCtx, end)
+	defer s.leave() // also after a panic: otherwise no process would ever take the job
 	call := job.Call
 	if call.IdempotencyKey == "" {
 		// The key decides what a second process may do with a job whose first
