@@ -167,19 +167,31 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 	}
 
 	started := time.Now()
-	g, err := e.pool.Acquire(ctx, j.Owner)
-	if err != nil {
-		return result, cmp.Or(engine.Stopped(ctx), err)
+	for {
+		again, err := e.runIn(ctx, j.Owner, p, h, blame, started, result)
+		if !again {
+			return result, err
+		}
 	}
+}
+
+// runIn runs a program in a guest, and fills in the result. It reports again if the guest
+// had ended while it waited, so that nothing of the program has run.
+func (e *Engine) runIn(ctx context.Context, owner string, p bridge.Program, h bridge.Handler, blame func(*bridge.Failure), started time.Time, result *engine.Result) (again bool, err error) {
+	g, err := e.pool.Acquire(ctx, owner)
+	if err != nil {
+		return false, cmp.Or(engine.Stopped(ctx), err)
+	}
+	waited := e.pool.Waited(g)
 	result.Isolation = g.Isolation()
 	compileOnly := p.Language == e.kind.Compile
 	if out, err := e.kind.compile(ctx, g, p); err != nil || out.Failure != nil || compileOnly {
 		e.pool.Release(g, err == nil)
 		if err != nil {
-			return result, err
+			return waited && errors.Is(err, bridge.ErrNotBegun) && ctx.Err() == nil, err
 		}
 		result.Outcome = *out
-		return result, nil
+		return false, nil
 	}
 	p.Module = nil
 	result.Start = time.Since(started)
@@ -189,13 +201,14 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 	out, err := g.Run(running, p, h)
 	e.pool.Release(g, err == nil)
 	if err != nil {
-		return result, engine.WorkerLost(running, err)
+		again = waited && errors.Is(err, bridge.ErrNotBegun) && running.Err() == nil
+		return again, engine.WorkerLost(running, err)
 	}
 	if out.Failure != nil {
 		blame(out.Failure)
 	}
 	result.Outcome = *out
-	return result, ended(running, out.Failure)
+	return false, ended(running, out.Failure)
 }
 
 // errCompile is the cause of a context that ended because the time for compiling is over.

@@ -33,8 +33,8 @@ type Pool[W Worker] struct {
 
 	mu     sync.Mutex   // guards the fields below
 	idle   []waiting[W] // the longest idle first
-	busy   map[W]string // their owners
-	reach  string       // isolation of the last worker
+	busy   map[W]lent
+	reach  string // isolation of the last worker
 	closed bool
 }
 
@@ -43,13 +43,19 @@ type waiting[W Worker] struct {
 	owner  string // empty until its first run
 }
 
+// lent is what is known of a worker that is in use.
+type lent struct {
+	owner  string
+	waited bool
+}
+
 // NewPool returns the pool of an engine, which runs at most size programs at once,
 // [DefaultSize] if zero.
 func NewPool[W Worker](engine string, size int, start func(context.Context) (W, error)) *Pool[W] {
 	if size <= 0 {
 		size = DefaultSize
 	}
-	return &Pool[W]{engine: engine, start: start, slots: make(chan struct{}, size), busy: map[W]string{}}
+	return &Pool[W]{engine: engine, start: start, slots: make(chan struct{}, size), busy: map[W]lent{}}
 }
 
 // Acquire returns a worker for an owner, and waits until one is free. A worker of
@@ -74,7 +80,7 @@ func (p *Pool[W]) take(ctx context.Context, owner string) (w W, err error) {
 		return w, p.errClosed()
 	}
 	if w, ok := p.pick(owner); ok {
-		p.lend(w, owner)
+		p.lend(w, owner, true)
 		p.mu.Unlock()
 		return w, nil
 	}
@@ -89,7 +95,7 @@ func (p *Pool[W]) take(ctx context.Context, owner string) (w W, err error) {
 	p.mu.Lock()
 	closed := p.closed
 	if !closed {
-		p.lend(w, owner)
+		p.lend(w, owner, false)
 	}
 	p.mu.Unlock()
 	if closed {
@@ -103,8 +109,8 @@ func (p *Pool[W]) errClosed() error {
 	return toolroom.Errorf(toolroom.CodeCancelled, "the engine %s is closed", p.engine)
 }
 
-func (p *Pool[W]) lend(w W, owner string) {
-	p.busy[w] = owner
+func (p *Pool[W]) lend(w W, owner string, waited bool) {
+	p.busy[w] = lent{owner, waited}
 	p.reach = w.Isolation()
 }
 
@@ -136,7 +142,7 @@ func (p *Pool[W]) surplus() (w W, ok bool) {
 // Release returns a worker to the pool, or ends it if it is not well.
 func (p *Pool[W]) Release(w W, well bool) {
 	p.mu.Lock()
-	owner := p.busy[w]
+	owner := p.busy[w].owner
 	delete(p.busy, w)
 	keep := well && !p.closed
 	if keep {
@@ -147,6 +153,15 @@ func (p *Pool[W]) Release(w W, well bool) {
 		w.End()
 	}
 	<-p.slots
+}
+
+// Waited reports whether a worker in use had waited before. The system may have ended it
+// meanwhile, for example for lack of memory, and a program that it did not take can have
+// another one.
+func (p *Pool[W]) Waited(w W) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.busy[w].waited
 }
 
 // Isolation returns the isolation of the last worker, "" if there was none yet.
