@@ -1,6 +1,10 @@
 package pynative_test
 
 import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -62,12 +66,31 @@ func TestAProgramWhoseTimeIsOverBeforeItsZygoteIsReadyHasTimedOut(t *testing.T) 
 	if p := e.Probe(t.Context()); p.State != sandbox.Available {
 		t.Fatal(p.Reason)
 	}
-	j := job("a", "1")
-	j.Program.Limits.Wall = 5
-	if _, err := e.Run(t.Context(), j, &host{}); toolroom.CodeOf(err) != toolroom.CodeTimeout {
+	short, stop := context.WithTimeoutCause(t.Context(), 5*time.Millisecond, engine.ErrWall)
+	defer stop()
+	if _, err := e.Run(short, job("a", "1"), &host{}); toolroom.CodeOf(err) != toolroom.CodeTimeout {
 		t.Errorf("it ended with %v", err)
 	}
 	if got := value(t, e, "a", "1 + 1"); got != bridge.Value(int64(2)) {
 		t.Errorf("the next run gave %v", got)
+	}
+}
+
+func TestTheStartOfAZygoteDoesNotCountAsTimeOfItsProgram(t *testing.T) {
+	t.Parallel()
+	e := open(t, pynative.Options{})
+	folder := t.TempDir()
+	if err := errors.Join(os.Chmod(folder, 0o755), os.WriteFile(filepath.Join(folder, "slow.py"), []byte("import time\ntime.sleep(1.5)\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	j := job("a", "import slow\n1 + 1")
+	j.Layer = engine.Layer{Digest: "slow", Path: folder, Preload: []string{"slow"}}
+	j.Program.Limits.Wall = 1000
+	result, err := e.Run(t.Context(), j, &host{})
+	if err != nil || result.Outcome.Value != bridge.Value(int64(2)) {
+		t.Fatalf("it ended with %+v, %v", result, err)
+	}
+	if result.Start < 1500*time.Millisecond {
+		t.Errorf("the start took %s", result.Start)
 	}
 }

@@ -137,9 +137,6 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 	if err := sandbox.Check(e.Name(), e.Probe(ctx), j.Sandbox); err != nil {
 		return nil, err
 	}
-	limits := j.Program.Limits.WithDefaults()
-	ctx, stop := deadline.WithTimeout(ctx, time.Duration(limits.Wall)*time.Millisecond, engine.ErrWall)
-	defer stop()
 	started := time.Now()
 	select {
 	case e.slots <- struct{}{}:
@@ -169,6 +166,8 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 func (e *Engine) runIn(ctx context.Context, c *child, j engine.Job, h bridge.Handler, started time.Time) (*engine.Result, error) {
 	defer c.kill()
 	result := &engine.Result{Engine: e.Name(), Isolation: c.zygote.process.Layers().String(), Held: held(), Start: time.Since(started)}
+	ctx, stop := deadline.WithTimeout(ctx, time.Duration(j.Program.Limits.WithDefaults().Wall)*time.Millisecond, engine.ErrWall)
+	defer stop()
 	out, err := c.conn.Run(ctx, j.Program, h)
 	if errors.Is(err, bridge.ErrNotBegun) {
 		return result, err
