@@ -1,6 +1,7 @@
 package pynative
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // of zygote.py
 	"encoding/json"
@@ -69,30 +70,46 @@ const (
 // inside is the path of the Python files in the sandbox.
 const inside = "/run/toolroom"
 
-// files writes the Python files, once, to a folder that the user of a sandbox can
-// read.
+// files writes the Python files to a folder that the user of a sandbox can read, unless
+// they are there. The system may remove old temporary files while this process runs.
 func (e *Engine) files() (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return "", errors.New("the engine is closed")
 	}
+	list := guest.PythonFiles()
+	list["zygote.py"] = zygoteSource
 	if e.folder != "" {
-		return e.folder, nil
+		if holds(e.folder, list) {
+			return e.folder, nil
+		}
+		_ = os.RemoveAll(e.folder) // zygotes that run have loaded what they need
+		e.folder = ""
 	}
 	folder, err := proc.MkdirTemp("", "pynative")
 	if err != nil {
 		return "", err
 	}
-	e.folder = folder
-	list := guest.PythonFiles()
-	list["zygote.py"] = zygoteSource
 	for name, text := range list {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
-			return "", err
+		err = cmp.Or(err, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
+	}
+	if err := cmp.Or(err, proc.Readable(folder)); err != nil {
+		_ = os.RemoveAll(folder) // the first error matters
+		return "", err
+	}
+	e.folder = folder
+	return folder, nil
+}
+
+// holds reports whether a folder has all files.
+func holds(folder string, files map[string]string) bool {
+	for name := range files {
+		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+			return false
 		}
 	}
-	return folder, proc.Readable(folder)
+	return true
 }
 
 // insideLayer is the path of a layer's packages in the sandbox.

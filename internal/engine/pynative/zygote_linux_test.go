@@ -1,6 +1,8 @@
 package pynative
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,5 +42,33 @@ func TestAForkThatCannotBeAskedForLeavesNoProcess(t *testing.T) {
 	}
 	if _, free := z.unused(); !free {
 		t.Errorf("%d processes are left", len(z.children))
+	}
+}
+
+func TestFilesThatTheSystemHasRemovedAreWrittenAgain(t *testing.T) {
+	t.Parallel()
+	e := New(Options{})
+	t.Cleanup(func() { _ = e.Close() })
+	folder, err := e.files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, remove := range map[string]func() error{
+		"one file": func() error { return os.Remove(filepath.Join(folder, "zygote.py")) },
+		"all":      func() error { return os.RemoveAll(folder) },
+	} {
+		if err := remove(); err != nil {
+			t.Fatal(err)
+		}
+		before := folder
+		if folder, err = e.files(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(folder, "zygote.py")); err != nil {
+			t.Errorf("without %s: %v", name, err)
+		}
+		if _, err := os.Stat(before); err == nil {
+			t.Errorf("without %s, %s is left behind", name, before)
+		}
 	}
 }

@@ -94,7 +94,7 @@ const snapshotFile = "snapshot.bin"
 func (s *starter) prepare(ctx context.Context, from Installed) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.folder != "" {
+	if _, err := os.Stat(s.folder); s.folder != "" && err == nil { // else the cache was emptied
 		return s.folder, nil
 	}
 	texts, sum, err := s.texts(from)

@@ -29,8 +29,7 @@ type Self struct {
 	command  []string
 	cacheDir string
 
-	mu   sync.Mutex // guards warm
-	warm bool       // the cache is filled
+	mu sync.Mutex // one fills the cache at a time
 }
 
 // NewSelf returns a Self. Command is the absolute path of the binary, with
@@ -77,9 +76,10 @@ const (
 func (s *Self) warmUp(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.warm || s.cacheDir == "" {
+	if s.cacheDir == "" {
 		return nil
 	}
+	// This is looked up for each worker, because the cache may be emptied meanwhile.
 	// The stamp is size and time. If another binary has the same stamp, its workers
 	// compile at every start, and still run correctly.
 	binary, err := os.Stat(s.command[0])
@@ -89,7 +89,6 @@ func (s *Self) warmUp(ctx context.Context) error {
 	stamp := fmt.Sprintf("%d bytes of %s", binary.Size(), binary.ModTime().UTC().Format(time.RFC3339Nano))
 	mark := filepath.Join(s.cacheDir, warmMark)
 	if slices.Contains(marks(mark), stamp) {
-		s.warm = true
 		return nil
 	}
 	if err := os.MkdirAll(s.cacheDir, 0o700); err != nil {
@@ -110,7 +109,6 @@ func (s *Self) warmUp(ctx context.Context) error {
 	defer func() { _ = lock.Close() }()
 	known := marks(mark)
 	if slices.Contains(known, stamp) { // filled while this process waited
-		s.warm = true
 		return nil
 	}
 	arguments := append(slices.Clone(s.command[1:]), "-cache", s.cacheDir, "-warm")
@@ -126,7 +124,6 @@ func (s *Self) warmUp(ctx context.Context) error {
 	if err := atomicfile.Write(mark, []byte(strings.Join(known, "\n")), 0o644); err != nil {
 		return fmt.Errorf("note that the code is compiled: %w", err)
 	}
-	s.warm = true
 	return nil
 }
 

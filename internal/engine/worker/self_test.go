@@ -61,3 +61,27 @@ func TestTheCacheIsFilledOncePerBinary(t *testing.T) {
 		t.Errorf("%d binaries are marked", got)
 	}
 }
+
+func TestACacheThatIsEmptiedIsFilledAgain(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/bin/sh"); err != nil {
+		t.Skip("the binary of this test is a script for /bin/sh")
+	}
+	folder := t.TempDir()
+	binary, cache := filepath.Join(folder, "binary"), filepath.Join(folder, "cache")
+	if err := os.WriteFile(binary, []byte("#!/bin/sh\necho >"+filepath.Join(cache, "code")+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := NewSelf("wasm", []string{binary}, nil, cache)
+	for range 2 {
+		if err := s.warmUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(cache, "code")); err != nil {
+			t.Error(err)
+		}
+		if err := os.RemoveAll(cache); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

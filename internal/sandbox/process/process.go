@@ -33,8 +33,11 @@ type Driver struct {
 	// minimum are the isolation layers that every sandbox must have.
 	minimum []lockdown.Layer
 
-	remembering, compiling sync.Once
-	python                 string // folder of the compiled guest for Python, or empty
+	remembering sync.Once
+
+	mu       sync.Mutex // guards the fields below
+	compiled bool       // the guest for Python, or that has failed
+	python   string     // folder of the compiled guest, or empty
 }
 
 // New returns a driver that starts sandboxes with the guest's binary. With args the
@@ -46,16 +49,25 @@ func New(guestPath string, args []string) *Driver {
 	}
 }
 
-// compile compiles the guest for Python, if there is a Python. Without it programs
-// start more slowly.
-func (d *Driver) compile() {
-	d.compiling.Do(func() {
-		if python := find("python3"); d.Cache != "" && python != "" {
-			ctx, cancel := context.WithTimeout(context.Background(), compileTimeout)
-			defer cancel()
-			d.python, _ = guest.CompilePython(ctx, python, d.Cache)
-		}
-	})
+// compile compiles the guest for Python, if there is a Python, and returns its folder.
+// Without it programs start more slowly. Whoever empties the cache removes the folder, too;
+// then it is made again.
+func (d *Driver) compile() (folder string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.compiled && d.python == "" {
+		return ""
+	}
+	if _, err := os.Stat(d.python); d.compiled && err == nil {
+		return d.python
+	}
+	d.compiled, d.python = true, ""
+	if python := find("python3"); d.Cache != "" && python != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), compileTimeout)
+		defer cancel()
+		d.python, _ = guest.CompilePython(ctx, python, d.Cache)
+	}
+	return d.python
 }
 
 // remember sets the file in which earlier processes have cached their probe.
@@ -156,9 +168,8 @@ func held(list []lockdown.Held) map[sandbox.Limit]string {
 
 // Start starts the guest in a sandbox of its own.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
-	d.compile()
 	d.remember()
-	spec := d.spec(s)
+	spec := d.spec(s, d.compile())
 	b := &instance{spec: s}
 	theirs, err := b.open()
 	defer closeAll(theirs)
@@ -181,8 +192,8 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 	return b, nil
 }
 
-// spec translates s for package lockdown.
-func (d *Driver) spec(s sandbox.Spec) lockdown.Spec {
+// spec translates s for package lockdown. Python is the folder of the compiled guest, or empty.
+func (d *Driver) spec(s sandbox.Spec, python string) lockdown.Spec {
 	out := lockdown.Spec{
 		Path: s.Guest, Args: append([]string{"toolroom-guest"}, s.Args...),
 		Env:   slices.Concat([]string{"PATH=" + path, "HOME=" + lockdown.WorkDir, "LANG=C.UTF-8", guest.WorkEnv + "=" + lockdown.WorkDir}, s.Env),
@@ -198,9 +209,9 @@ func (d *Driver) spec(s sandbox.Spec) lockdown.Spec {
 		out.Partly = append(out.Partly, string(limit))
 	}
 	out.Path = guestPath
-	if d.python != "" {
+	if python != "" {
 		out.Env = append(out.Env, guest.PythonEnv+"="+pythonPath)
-		out.Binds = append(out.Binds, lockdown.Bind{Source: d.python, Target: pythonPath})
+		out.Binds = append(out.Binds, lockdown.Bind{Source: python, Target: pythonPath})
 	}
 	if s.Layer != "" {
 		out.Env = append(out.Env, guest.LayerEnv+"="+sandbox.LayerPath)

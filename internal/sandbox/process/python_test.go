@@ -3,6 +3,7 @@
 package process_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/toolroom/toolroom/bridge"
@@ -37,6 +38,24 @@ func TestPythonIsWhole(t *testing.T) {
 				t.Errorf("it ended with %v, %+v", err, result)
 			}
 		})
+	}
+}
+
+func TestAnEmptiedCacheStopsNoProgram(t *testing.T) {
+	t.Parallel()
+	d, spec := driver(t)
+	e := hosted.New(d)
+	t.Cleanup(func() { _ = e.Close() })
+	for range 2 {
+		result, err := e.Run(t.Context(), engine.Job{Run: "run", Owner: "tester", Sandbox: spec, Program: bridge.Program{
+			Language: "python", Name: "main.py", Source: "1 + 1",
+		}}, quietHandler{})
+		if err != nil || result.Outcome.Value != bridge.Value(int64(2)) {
+			t.Fatalf("it ended with %v, %+v", err, result)
+		}
+		if err := os.RemoveAll(d.Cache); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
