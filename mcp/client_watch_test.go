@@ -16,7 +16,7 @@ func TestARefusedSubscriptionLeavesTheOneBefore(t *testing.T) {
 		if legacy {
 			return // each resource is a request of its own
 		}
-		d := newDesk(t, func(o *mcp.ServerOptions) {
+		d := newTestServer(t, func(o *mcp.ServerOptions) {
 			subscribe := o.Subscribe
 			o.Subscribe = func(ctx context.Context, r *mcp.ServerRequest, uri string) (func(), error) {
 				if uri == "doc://gone" {

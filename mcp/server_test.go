@@ -19,8 +19,8 @@ import (
 	"github.com/toolroom/toolroom/mcp"
 )
 
-// desk is a server whose methods do what a test wants of them.
-type desk struct {
+// testServer is a server whose methods do what a test wants of them.
+type testServer struct {
 	*mcp.Server
 	url       string
 	cancelled chan error // causes of the ends of requests of tools/wait
@@ -29,9 +29,9 @@ type desk struct {
 	release   chan struct{}
 }
 
-func newDesk(t *testing.T, change ...func(*mcp.ServerOptions)) *desk {
+func newTestServer(t *testing.T, change ...func(*mcp.ServerOptions)) *testServer {
 	t.Helper()
-	d := &desk{cancelled: make(chan error, 10), asked: make(chan struct{}, 10), unsubs: make(chan string, 10), release: make(chan struct{}, 10)}
+	d := &testServer{cancelled: make(chan error, 10), asked: make(chan struct{}, 10), unsubs: make(chan string, 10), release: make(chan struct{}, 10)}
 	o := mcp.ServerOptions{
 		Name: "desk", Version: "1",
 		Capabilities: json.RawMessage(`{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}}`),
@@ -57,7 +57,7 @@ func newDesk(t *testing.T, change ...func(*mcp.ServerOptions)) *desk {
 	return d
 }
 
-func (d *desk) handle(ctx context.Context, r *mcp.ServerRequest) (json.RawMessage, error) {
+func (d *testServer) handle(ctx context.Context, r *mcp.ServerRequest) (json.RawMessage, error) {
 	switch r.Method {
 	case "tools/list":
 		return json.RawMessage(`{"tools":[{"name":"echo","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"private"}`), nil
@@ -100,7 +100,7 @@ func (d *desk) handle(ctx context.Context, r *mcp.ServerRequest) (json.RawMessag
 }
 
 // connect connects with our own client: over http, sse or stdio, old or not.
-func (d *desk) connect(t *testing.T, transport string, legacy bool, h mcp.ClientHandler) *mcp.Client {
+func (d *testServer) connect(t *testing.T, transport string, legacy bool, h mcp.ClientHandler) *mcp.Client {
 	t.Helper()
 	o := mcp.ClientOptions{Name: "test", Handler: h, Legacy: legacy, Capabilities: json.RawMessage(`{"elicitation":{}}`)}
 	var via mcp.Transport
@@ -149,7 +149,7 @@ func onEach(t *testing.T, test func(t *testing.T, transport string, legacy bool)
 
 func TestACallGetsItsResultProgressAndErrors(t *testing.T) {
 	onEach(t, func(t *testing.T, transport string, legacy bool) {
-		d := newDesk(t)
+		d := newTestServer(t)
 		var mu sync.Mutex
 		var heard []string
 		c := d.connect(t, transport, legacy, mcp.ClientHandler{Notified: func(owner any, method string, params json.RawMessage) {
@@ -197,7 +197,7 @@ func TestACallGetsItsResultProgressAndErrors(t *testing.T) {
 
 func TestACancelledRequestEndsWithTheClientsReason(t *testing.T) {
 	onEach(t, func(t *testing.T, transport string, legacy bool) {
-		d := newDesk(t)
+		d := newTestServer(t)
 		c := d.connect(t, transport, legacy, mcp.ClientHandler{})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		ended := make(chan error, 1)
@@ -218,7 +218,7 @@ func TestACancelledRequestEndsWithTheClientsReason(t *testing.T) {
 
 func TestAClientWithASessionIsAsked(t *testing.T) {
 	onEach(t, func(t *testing.T, transport string, legacy bool) {
-		d := newDesk(t)
+		d := newTestServer(t)
 		c := d.connect(t, transport, legacy, mcp.ClientHandler{Asked: func(_ context.Context, owner any, q mcp.Question) (json.RawMessage, error) {
 			if !strings.Contains(string(q.Params), "12345678901234567890") {
 				return nil, errors.New("changed: " + string(q.Params))
@@ -234,7 +234,7 @@ func TestAClientWithASessionIsAsked(t *testing.T) {
 
 func TestChangesReachThoseWhoListen(t *testing.T) {
 	onEach(t, func(t *testing.T, transport string, legacy bool) {
-		d := newDesk(t)
+		d := newTestServer(t)
 		heard := make(chan string, 100)
 		c := d.connect(t, transport, legacy, mcp.ClientHandler{Notified: func(_ any, method string, params json.RawMessage) {
 			heard <- method + string(params)
@@ -271,7 +271,7 @@ func TestChangesReachThoseWhoListen(t *testing.T) {
 }
 
 // post makes a request of a session.
-func (d *desk) post(t *testing.T, session, body string, header ...string) (*http.Response, string) {
+func (d *testServer) post(t *testing.T, session, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	resp := d.do(t, http.MethodPost, session, body, header...)
 	defer resp.Body.Close()
@@ -282,7 +282,7 @@ func (d *desk) post(t *testing.T, session, body string, header ...string) (*http
 	return resp, string(text)
 }
 
-func (d *desk) do(t *testing.T, method, session, body string, header ...string) *http.Response {
+func (d *testServer) do(t *testing.T, method, session, body string, header ...string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, d.url+"/mcp", strings.NewReader(body))
 	if err != nil {
@@ -303,7 +303,7 @@ func (d *desk) do(t *testing.T, method, session, body string, header ...string) 
 	return resp
 }
 
-func (d *desk) begin(t *testing.T, version string) string {
+func (d *testServer) begin(t *testing.T, version string) string {
 	t.Helper()
 	resp, text := d.post(t, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
 	session := resp.Header.Get("Mcp-Session-Id")
@@ -315,7 +315,7 @@ func (d *desk) begin(t *testing.T, version string) string {
 
 func TestAClientResumesAStreamThatTheServerReleased(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(o *mcp.ServerOptions) {
+	d := newTestServer(t, func(o *mcp.ServerOptions) {
 		o.Streams = func(_, version string) bool { return version == "2025-11-25" }
 	})
 	session := d.begin(t, "2025-11-25")
@@ -341,7 +341,7 @@ func TestAClientResumesAStreamThatTheServerReleased(t *testing.T) {
 
 func TestARequestThatCannotBeServedIsRefused(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(o *mcp.ServerOptions) { o.MaxSessions = 2 })
+	d := newTestServer(t, func(o *mcp.ServerOptions) { o.MaxSessions = 2 })
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 	session := d.begin(t, "2025-06-18")
 	for name, c := range map[string]struct {
@@ -385,7 +385,7 @@ func TestARequestThatCannotBeServedIsRefused(t *testing.T) {
 // Revision 2026-07-28 has no requests to clients, so there is nothing to answer.
 func TestAnAnswerOfAModernClientIsTakenIn(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newTestServer(t)
 	resp, text := d.post(t, "", `{"jsonrpc":"2.0","id":1,"result":{}}`, "MCP-Protocol-Version", "2026-07-28")
 	if resp.StatusCode != http.StatusAccepted || text != "" {
 		t.Errorf("%s %s", resp.Status, text)
@@ -395,7 +395,7 @@ func TestAnAnswerOfAModernClientIsTakenIn(t *testing.T) {
 func TestASessionIsGoodForItsOwnerAlone(t *testing.T) {
 	t.Parallel()
 	type key struct{}
-	d := newDesk(t, func(o *mcp.ServerOptions) {
+	d := newTestServer(t, func(o *mcp.ServerOptions) {
 		o.Owner = func(ctx context.Context) string { who, _ := ctx.Value(key{}).(string); return who }
 	})
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -414,7 +414,7 @@ func TestASessionIsGoodForItsOwnerAlone(t *testing.T) {
 
 func TestABatchIsAnsweredInItsRevision(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newTestServer(t)
 	session := d.begin(t, "2025-03-26")
 	_, text := d.post(t, session, `[{"jsonrpc":"2.0","id":"a","method":"ping"},{"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","id":"b","method":"tools/call","params":{"name":"echo"}}]`)
 	if strings.Count(text, "event: message") != 2 || !strings.Contains(text, `"id":"a"`) || !strings.Contains(text, `"id":"b"`) {
@@ -447,7 +447,7 @@ func TestABatchIsAnsweredInItsRevision(t *testing.T) {
 
 func TestTheOfficialSDKIsServedInEachRevision(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newTestServer(t)
 	for _, version := range []string{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"} {
 		heard := make(chan struct{}, 10)
 		client := sdk.NewClient(&sdk.Implementation{Name: "sdk", Version: "1"}, &sdk.ClientOptions{

@@ -424,7 +424,7 @@ func TestWhatCannotBeEncodedIsLeftOutOfTheJournal(t *testing.T) {
 		&Draft{Receipt: toolroom.Receipt{ID: "b"}, Called: json.RawMessage(`{"y": 2, "x": 1}`)},
 	)
 	var got []*Draft
-	store := &keeper{fakeStore: &fakeStore{}, keep: func(group []*Draft) { got = append(got, group...) }}
+	store := &recordingStore{fakeStore: &fakeStore{}, keep: func(group []*Draft) { got = append(got, group...) }}
 	if n, _, err := Recover(t.Context(), dir, nobodyLives, store); n != 2 || err != nil {
 		t.Fatalf("%d, %v", n, err)
 	}
@@ -436,13 +436,13 @@ func TestWhatCannotBeEncodedIsLeftOutOfTheJournal(t *testing.T) {
 	}
 }
 
-// keeper is a store that shows what it is given.
-type keeper struct {
+// recordingStore is a store that shows what it is given.
+type recordingStore struct {
 	*fakeStore
 	keep func([]*Draft)
 }
 
-func (s *keeper) AppendReceipts(ctx context.Context, group []*Draft) error {
+func (s *recordingStore) AppendReceipts(ctx context.Context, group []*Draft) error {
 	s.keep(group)
 	return s.fakeStore.AppendReceipts(ctx, group)
 }
@@ -493,7 +493,7 @@ func TestAJournalAlternatesBetweenTwoFiles(t *testing.T) {
 	expect("what is not committed stays", [2]int64{line, 2 * line})
 
 	var order []string
-	store := &keeper{fakeStore: &fakeStore{}, keep: func(group []*Draft) {
+	store := &recordingStore{fakeStore: &fakeStore{}, keep: func(group []*Draft) {
 		for _, r := range group {
 			order = append(order, strconv.FormatInt(r.Entry, 10))
 		}

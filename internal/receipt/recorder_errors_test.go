@@ -20,7 +20,7 @@ import (
 func TestAReceiptHasTheHashOfItsArguments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hashes := map[string]string{}
-		store := &keeper{fakeStore: &fakeStore{space: math.MaxInt64}, keep: func(group []*Draft) {
+		store := &recordingStore{fakeStore: &fakeStore{space: math.MaxInt64}, keep: func(group []*Draft) {
 			for _, r := range group {
 				hashes[r.ID] = r.ArgumentsHash
 				if r.Called != nil {

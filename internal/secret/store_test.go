@@ -33,7 +33,7 @@ func set(t *testing.T, s *secret.Store, path, value string) {
 	}
 }
 
-// resolver is a keeper that knows the file alone.
+// resolver returns a resolver that knows the file alone.
 func resolver(s *secret.Store) *secret.Resolver {
 	return secret.NewResolver(s, secret.ResolverOptions{})
 }

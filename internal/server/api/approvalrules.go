@@ -29,7 +29,7 @@ func (s *Server) listGrants(ctx context.Context, in *Paging) (*jsonOutput[grantL
 // grants returns the grants that the caller may see: its own, or all for operators.
 func (s *Server) grants(ctx context.Context) ([]*toolroom.Grant, error) {
 	if s.o.Approvals == nil {
-		return nil, noDesk()
+		return nil, noApprovals()
 	}
 	all, err := s.o.Approvals.Grants(ctx)
 	if err != nil {

@@ -36,7 +36,7 @@ const maxComment = 2000
 
 func (s *Server) listApprovals(ctx context.Context, in *approvalsInput) (*jsonOutput[approvalList], error) {
 	if s.o.Approvals == nil {
-		return nil, noDesk()
+		return nil, noApprovals()
 	}
 	all, err := s.o.Approvals.List(ctx, in.State)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Server) getApproval(ctx context.Context, in *idInput) (*jsonOutput[*too
 
 func (s *Server) approval(ctx context.Context, id string) (*toolroom.Approval, error) {
 	if s.o.Approvals == nil {
-		return nil, noDesk()
+		return nil, noApprovals()
 	}
 	a, err := s.o.Approvals.Get(ctx, id)
 	if isNotFound(err) {
@@ -116,4 +116,4 @@ func seesApproval(ctx context.Context, a *toolroom.Approval) bool {
 	return mayRead(ctx, a.Identity) || slices.Contains(who.Groups, Approvers) || approval.IsFor(a.ApprovalTerms, who)
 }
 
-func noDesk() error { return unsupported("this server asks nobody: it has no approvals") }
+func noApprovals() error { return unsupported("this server asks nobody: it has no approvals") }

@@ -15,7 +15,7 @@ const approvalPoll = 500 * time.Millisecond
 
 func (s *Server) followApprovals(ctx context.Context, in *Exchange) (*raw, error) {
 	if s.o.Approvals == nil {
-		return nil, noDesk()
+		return nil, noApprovals()
 	}
 	return &raw{Body: func(huma.Context) {
 		out := openStream(in.w, s.o.KeepAlive)

@@ -322,14 +322,14 @@ func TestACompletionLeavesAReceipt(t *testing.T) {
 	}
 }
 
-// keeper is a source that keeps rules about effects in calls.
-type keeper struct{ *gofunc.Source }
+// ruledSource is a source that keeps rules about effects in calls.
+type ruledSource struct{ *gofunc.Source }
 
-func (keeper) PredictEffects(*source.Request) ([]toolroom.Effect, string) { return nil, "" }
+func (ruledSource) PredictEffects(*source.Request) ([]toolroom.Effect, string) { return nil, "" }
 
-func (keeper) Enforces(*source.Request, toolroom.Effect, []toolroom.Effect) bool { return true }
+func (ruledSource) Enforces(*source.Request, toolroom.Effect, []toolroom.Effect) bool { return true }
 
-func (keeper) Preview(context.Context, *source.Request) (source.Preview, error) {
+func (ruledSource) Preview(context.Context, *source.Request) (source.Preview, error) {
 	return source.Preview{}, nil
 }
 
@@ -343,7 +343,7 @@ func TestNoSourceIsAskedOutsideOfCallsForACallerWithRulesAboutEffects(t *testing
 		for _, name := range []string{"resources.read", "prompts.get"} {
 			id := toolroom.MustParseID("docs:" + name)
 			f.runner.Catalog.Unregister("go", id)
-			if err := f.runner.Catalog.Register("kept", keeper{f.funcs}, toolroom.Tool{ID: id, Source: toolroom.SourceMCP, Description: name}); err != nil {
+			if err := f.runner.Catalog.Register("kept", ruledSource{f.funcs}, toolroom.Tool{ID: id, Source: toolroom.SourceMCP, Description: name}); err != nil {
 				t.Fatal(err)
 			}
 		}

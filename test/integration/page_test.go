@@ -1,0 +1,65 @@
+//go:build integration
+
+package integration
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom"
+)
+
+// A person reads and answers questions on the page of the server, in a real browser. A
+// question does not lose the focus while nothing changes. When one leaves, those below it
+// move up, and a press that was meant for it does not answer another.
+func TestQuestionsAreAnsweredOnThePage(t *testing.T) {
+	r := newRoom(t, nil)
+	r.configure(object{"filesystem": r.filesystem(), "playwright": stdio(r.playwright())}, confirmWrites)
+	s := r.serveListed()
+	declined := r.writeLater(s, "first.txt")
+	first := r.pending().ID
+	approved := r.writeLater(s, "second.txt")
+
+	r.toolroom(0, "call", "playwright:browser_navigate", "url="+s.url)
+	js := func(function string) string {
+		t.Helper()
+		out := r.toolroom(0, "call", "playwright:browser_evaluate", "function="+function).stdout
+		_, result, _ := strings.Cut(out, "### Result\n")
+		result, _, _ = strings.Cut(result, "\n###")
+		return strings.TrimSpace(result)
+	}
+	const wait = `const wait = ms => new Promise(done => setTimeout(done, ms));`
+	const reached = `const reached = () => { const b = document.querySelector('.question button'), at = b.getBoundingClientRect(); return document.elementFromPoint(at.x + at.width / 2, at.y + at.height / 2) === b; };`
+	eventually(t, "both questions are on the page", func() bool {
+		return js(`() => document.querySelectorAll('.question:not([inert])').length`) == "2"
+	})
+	if got := js(`async () => {` + wait + `
+		const button = document.querySelectorAll('.question button')[3];
+		button.focus();
+		await wait(7000);
+		return [document.activeElement === button, button.textContent].join();
+	}`); got != `"true,Decline"` {
+		t.Errorf("after two looks for news the focus is elsewhere: %s", got)
+	}
+
+	// The page sees that the first question leaves.
+	js(`() => {` + wait + reached + `
+		window.seen = [];
+		new MutationObserver(async () => { seen.push(reached()); await wait(1500); seen.push(reached()); }).observe(document.getElementById('approvals'), {childList: true});
+	}`)
+	r.toolroom(0, "approve", "--decline", first)
+	eventually(t, "the first question has left the page", func() bool { return js(`() => seen.join()`) == `"false,true"` })
+
+	r.toolroom(0, "call", "playwright:browser_click", "target=.question button >> nth=0")
+	eventually(t, "the page says that nothing waits", func() bool {
+		return strings.Contains(js(`() => document.body.innerText`), "no approvals are waiting")
+	})
+	if result := <-declined; result.Error == nil || result.Error.Code != toolroom.CodeApprovalDeclined {
+		t.Errorf("the declined call ended with %s: %+v", result.Status, result.Error)
+	}
+	if result := <-approved; result.Status != toolroom.StatusOK {
+		t.Errorf("the approved call ended with %s: %+v", result.Status, result.Error)
+	}
+	r.wantFile("first.txt", "")
+	r.wantFile("second.txt", "written")
+}
