@@ -145,8 +145,8 @@ func (m *matcher) matchNumber(text []byte) bool {
 	switch {
 	case !ok, !m.kinds.number && !(m.kinds.integer && n.isInteger):
 		return false
-	case m.values != nil:
-		return n.isInteger && m.values.integers[n.integer]
+	case m.values != nil && !(n.isInteger && m.values.integers[n.integer]):
+		return false
 	default:
 		return m.number == nil || m.number.match(n)
 	}

@@ -22,6 +22,7 @@ func TestTheMatcherSettlesWhatMostToolsUse(t *testing.T) {
 		"pattern":                         {`{"pattern": "^a+$"}`, []string{`"aa"`, `null`}, []string{`"b"`}},
 		"format":                          {`{"format": "date"}`, []string{`"2026-02-28"`, `1`}, []string{`"2026-02-30"`}},
 		"enum":                            {`{"enum": ["a", 1, null, true, {"b": 1}]}`, []string{`"a"`, `1`, `null`, `true`}, []string{`"b"`, `2`, `false`, `{}`}},
+		"enum with bounds":                {`{"enum": [1, 20], "maximum": 10, "multipleOf": 1}`, []string{`1`}, []string{`20`, `2`}},
 		"const":                           {`{"const": "a"}`, []string{`"a"`}, []string{`"b"`, `[]`}},
 		"items":                           {`{"items": {"type": "boolean"}, "minItems": 1, "maxItems": 2}`, []string{`[true]`, `[true, false]`}, []string{`[]`, `[1]`, `[true, true, true]`}},
 		"no others":                       {`{"properties": {"a": true}, "additionalProperties": false}`, []string{`{}`, `{"a": [{}]}`}, []string{`{"b": 1}`}},
