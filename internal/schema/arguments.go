@@ -11,18 +11,24 @@ import (
 // tool can have it for its arguments, which are an object. It looks at the types
 // and values that the schema names, and does not solve it.
 func (s *Schema) CheckArguments() error {
-	if refusesObjects(s.judge.root, nil) {
+	if refusesObjects(s.judge.root, map[*jsonschema.Schema]bool{}) {
 		return errors.New(`it takes no JSON object, and arguments are one: write {"type": "object", "properties": {…}}`)
 	}
 	return nil
 }
 
-func refusesObjects(s *jsonschema.Schema, above []*jsonschema.Schema) bool {
-	if s == nil || slices.Contains(above, s) || len(above) == maxChain {
+// refusesObjects reports whether s takes no object. Known are the answers so far: references
+// may lead to one subschema in more ways than can be gone.
+func refusesObjects(s *jsonschema.Schema, known map[*jsonschema.Schema]bool) (refused bool) {
+	if s == nil {
 		return false
 	}
-	above = append(above, s)
-	refuses := func(s *jsonschema.Schema) bool { return refusesObjects(s, above) }
+	if refused, seen := known[s]; seen {
+		return refused
+	}
+	known[s] = false // should it lead back to itself
+	defer func() { known[s] = refused }()
+	refuses := func(s *jsonschema.Schema) bool { return refusesObjects(s, known) }
 	isObject := func(v any) bool {
 		_, is := v.(map[string]any)
 		return is

@@ -200,3 +200,35 @@ func TestDocumentsTooDeepForTheValidatorAreRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestArgumentsOfManyCombinationsAreCheckedAtOnce(t *testing.T) {
+	t.Parallel()
+	const last = 60
+	for keyword, kind := range map[string]string{"allOf": "object", "anyOf": "string", "oneOf": "string"} {
+		definitions := join(last, func(i int) string {
+			return fmt.Sprintf(`"d%d": {%q: [{"$ref": "#/$defs/d%d"}, {"$ref": "#/$defs/d%[3]d"}]}`, i, keyword, i+1)
+		})
+		s, err := Compile([]byte(fmt.Sprintf(`{"$ref": "#/$defs/d30", "$defs": {%s, "d%d": {"type": %q}}}`, definitions, last, kind)), Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.CheckArguments(); (err == nil) != (kind == "object") {
+			t.Errorf("%s of %s: %v", keyword, kind, err)
+		}
+	}
+}
+
+func TestAnErrorDescribesPartOfVeryManyAlternatives(t *testing.T) { // not parallel: it counts allocations
+	refs := func(to string) string {
+		return join(600, func(int) string { return `{"$ref": "#/$defs/` + to + `"}` })
+	}
+	s := mustCompile(t, fmt.Sprintf(`{"required": ["p"], "properties": {"p": {"anyOf": [%s]}}, "$defs": {"b": {"anyOf": [%s]}, "c": {"anyOf": [%s]}, "d": {}}}`, refs("b"), refs("c"), refs("d")))
+	looked := testing.AllocsPerRun(1, func() {
+		if err := s.Validate(map[string]any{}); err == nil {
+			t.Error("it is valid")
+		}
+	})
+	if looked > 100_000 {
+		t.Errorf("the error took %g allocations", looked)
+	}
+}

@@ -60,11 +60,18 @@ func oneOf(values []any) string {
 // anyValue describes a schema that asks for nothing that can be said in few words.
 const anyValue = "any value"
 
-// describeSchema says in a few words what s asks for.
-func describeSchema(s *jsonschema.Schema) string { return describeBelow(s, 0) }
+// maxDescribed is how many subschemas a description takes into account. Three alternatives
+// of a thousand references each, one below the other, would be a billion.
+const maxDescribed = 1_000
 
-func describeBelow(s *jsonschema.Schema, depth int) string {
-	if s == nil || depth > 4 {
+// describeSchema says in a few words what s asks for.
+func describeSchema(s *jsonschema.Schema) string {
+	left := maxDescribed
+	return describeBelow(s, 0, &left)
+}
+
+func describeBelow(s *jsonschema.Schema, depth int, left *int) string {
+	if *left--; s == nil || depth > 4 || *left < 0 {
 		return anyValue
 	}
 	switch {
@@ -73,11 +80,11 @@ func describeBelow(s *jsonschema.Schema, depth int) string {
 	case s.Enum != nil:
 		return oneOf(s.Enum.Values)
 	case s.Types == nil && s.Ref != nil:
-		return describeBelow(s.Ref, depth+1)
+		return describeBelow(s.Ref, depth+1, left)
 	case s.Types == nil && len(s.AnyOf)+len(s.OneOf) > 0:
 		var words []string
 		for _, branch := range slices.Concat(s.AnyOf, s.OneOf) {
-			if word := describeBelow(branch, depth+1); !slices.Contains(words, word) {
+			if word := describeBelow(branch, depth+1, left); !slices.Contains(words, word) {
 				words = append(words, word)
 			}
 		}
@@ -88,7 +95,7 @@ func describeBelow(s *jsonschema.Schema, depth int) string {
 	words := s.Types.ToStrings()
 	for i, word := range words {
 		if items := itemSchema(s); word == "array" && items != nil {
-			words[i] = "array of " + describeBelow(items, depth+1)
+			words[i] = "array of " + describeBelow(items, depth+1, left)
 		}
 	}
 	text := strings.Join(words, " or ")
