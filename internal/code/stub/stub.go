@@ -252,8 +252,10 @@ func literal(v bridge.Value) string {
 // unique joins the distinct texts, in order.
 func unique(texts []string, sep string) string {
 	var kept []string
+	seen := make(map[string]bool, len(texts)) // an enum may have 100,000 values
 	for _, text := range texts {
-		if !slices.Contains(kept, text) {
+		if !seen[text] {
+			seen[text] = true
 			kept = append(kept, text)
 		}
 	}

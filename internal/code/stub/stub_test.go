@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evanw/esbuild/pkg/api"
 	"github.com/google/go-cmp/cmp"
@@ -118,4 +119,28 @@ func FuzzAnySchemaGivesDeclarationsThatParse(f *testing.F) {
 		parsesAsTypeScript(t, stub.TypeScript(one))
 		stub.Python(one, true)
 	})
+}
+
+func TestALongEnumIsDeclaredAtOnce(t *testing.T) {
+	t.Parallel()
+	values := make([]string, 100_000)
+	for i := range values {
+		values[i] = fmt.Sprintf("%06d", i)
+	}
+	schema, err := json.Marshal(map[string]any{"enum": values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan string, 1)
+	go func() {
+		done <- stub.TypeScript([]stub.Tool{{ID: "a:b", Namespace: "a", Name: "b", Output: schema}})
+	}()
+	select {
+	case text := <-done:
+		if !strings.Contains(text, `| "099999"`) {
+			t.Error("the last value is missing")
+		}
+	case <-time.After(5 * time.Second): // it takes milliseconds, and took half a minute
+		t.Error("it takes too long")
+	}
 }
