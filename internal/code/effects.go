@@ -34,7 +34,7 @@ func (s *Service) PredictEffects(req *source.Request) ([]toolroom.Effect, string
 		list = []toolroom.Effect{{Kind: toolroom.EffectNone}}
 	}
 	list = append(list, r.reaches()...)
-	if r.Engine == hostRuntime || r.Runtime == hostRuntime {
+	if r.onHost() {
 		list = append(list, toolroom.Effect{Kind: toolroom.EffectFile}, toolroom.Effect{Kind: toolroom.EffectHost})
 		if r.Language != "shell" && r.Language != "command" {
 			list = append(list, toolroom.Effect{Kind: toolroom.EffectCommand})

@@ -2,6 +2,7 @@ package code
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,6 +58,21 @@ func TestPolicySeesWhichHostsAProgramMayReach(t *testing.T) {
 		got, _ := (&Service{}).PredictEffects(&source.Request{Arguments: []byte(arguments)})
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s:\n%s", arguments, diff)
+		}
+	}
+}
+
+func TestPolicySeesThatAProgramWithoutASandboxMayDoAnything(t *testing.T) {
+	t.Parallel()
+	s := &Service{}
+	want, _ := s.PredictEffects(&source.Request{Arguments: []byte(`{"language": "python", "code": "1", "runtime": "host"}`)})
+	if !slices.Contains(want, toolroom.Effect{Kind: toolroom.EffectCommand}) {
+		t.Fatalf("on the runtime host: %+v", want)
+	}
+	for _, named := range []string{`"engine": "host"`, `"runtime": "host/"`, `"runtime": "host/x"`} {
+		got, _ := s.PredictEffects(&source.Request{Arguments: []byte(`{"language": "python", "code": "1", ` + named + `}`)})
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s:\n%s", named, diff)
 		}
 	}
 }

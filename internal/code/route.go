@@ -26,6 +26,12 @@ type candidate struct {
 // hostRuntime must be requested by name and permitted by the config.
 const hostRuntime = "host"
 
+// onHost reports whether the request names it, also as host/, below which there is nothing.
+func (r *Request) onHost() bool {
+	driver, _ := splitRuntime(r.Runtime)
+	return r.Engine == hostRuntime || driver == hostRuntime
+}
+
 // need is what an engine must provide to run a program.
 type need struct {
 	spec      sandbox.Spec

@@ -38,7 +38,7 @@ func (s *Service) Resumes(ctx context.Context, call string) bool {
 // handler returns the call handler of a new or resumed run.
 func (s *Service) handler(ctx context.Context, req *source.Request, r *Request, held *session.Run) (*handler, error) {
 	h := &handler{Service: s, request: req, language: r.Language, session: held, function: r.function, journal: &session.Journal{}, waiting: map[int]string{}}
-	h.resumable = s.o.Journals != nil && r.function == nil && r.Engine != hostRuntime && r.Runtime != hostRuntime && r.Profile != "dev"
+	h.resumable = s.o.Journals != nil && r.function == nil && !r.onHost() && r.Profile != "dev"
 	names := r.function == nil || r.function.Tools
 	if names {
 		s.discover(ctx, r.Code)
