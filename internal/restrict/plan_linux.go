@@ -42,7 +42,7 @@ const (
 // which they must be made. All other rules are ignored. An error says which rule cannot be
 // enforced on this machine.
 func Plan(rules []toolroom.Effect, v View) ([]lockdown.Bind, error) {
-	p := &plan{view: v, how: map[string]how{}}
+	p := &plan{view: v, how: map[string]how{}, folders: map[string]*listing{}}
 	for _, r := range rules {
 		var err error
 		switch r.Kind {
@@ -76,8 +76,9 @@ const (
 )
 
 type plan struct {
-	view View
-	how  map[string]how
+	view    View
+	how     map[string]how
+	folders map[string]*listing
 }
 
 func (p *plan) set(path string, h how) { p.how[path] = max(p.how[path], h) }
@@ -187,7 +188,8 @@ func (p *plan) base(path string) (lockdown.Bind, bool) {
 }
 
 func within(path, dir string) bool {
-	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
+	below, ok := strings.CutPrefix(path, dir)
+	return ok && (below == "" || below[0] == '/' || dir == "/")
 }
 
 // binds returns the mounts, those of outer folders first.

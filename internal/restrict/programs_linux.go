@@ -52,8 +52,8 @@ type location struct {
 }
 
 const (
-	remembered = time.Minute
-	maxKnown   = 1000
+	rememberedFor = time.Minute
+	maxKnown      = 1000
 )
 
 // find returns the files of the programs whose names match a pattern: through links, under
@@ -62,7 +62,7 @@ func (x *index) find(name string, path []string) ([]string, error) {
 	key := name + "\x00" + strings.Join(path, "\x00")
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if l, ok := x.known[key]; ok && time.Since(l.at) < remembered {
+	if l, ok := x.known[key]; ok && time.Since(l.at) < rememberedFor {
 		return l.paths, nil
 	}
 	paths, err := search(name, path)

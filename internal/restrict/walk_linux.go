@@ -67,27 +67,28 @@ func (w *walk) at(dir string, rest []string) error {
 	if !strings.Contains(segment, "*") {
 		return w.into(dir, segment, rest[1:])
 	}
-	entries, err := os.ReadDir(dir)
+	listed, err := w.read(dir)
 	if err != nil {
 		return unreachable(err)
 	}
-	if w.left -= len(entries); w.left < 0 {
+	if w.left < 0 {
 		return fmt.Errorf("more than %d files would have to be looked at", maxWalked)
 	}
-	if deep {
+	if deep && !(w.how == hidden && listed.lacks(rest[1])) {
 		if err := w.at(dir, rest[1:]); err != nil {
 			return err
 		}
 	}
-	for _, e := range entries {
+	for _, e := range listed.entries {
 		switch {
-		case deep && (!e.IsDir() && e.Type()&fs.ModeSymlink == 0 || ofTheKernel(filepath.Join(dir, e.Name()))):
-		case deep && e.IsDir() && !w.closes:
-			err = w.at(filepath.Join(dir, e.Name()), rest)
+		case deep && (!e.kind.IsDir() && e.kind != fs.ModeSymlink || dir == "/" && ofTheKernel(e.name)):
+		case deep && e.kind == fs.ModeSymlink && w.how == hidden && leadsToFile(join(dir, e.name)):
+		case deep && e.kind.IsDir() && !w.closes:
+			err = w.at(join(dir, e.name), rest)
 		case deep:
-			err = w.into(dir, e.Name(), rest)
-		case Glob(segment, e.Name()):
-			err = w.into(dir, e.Name(), rest[1:])
+			err = w.into(dir, e.name, rest)
+		case Glob(segment, e.name):
+			err = w.into(dir, e.name, rest[1:])
 		}
 		if err != nil {
 			return err
@@ -99,12 +100,46 @@ func (w *walk) at(dir string, rest []string) error {
 	return nil
 }
 
-// ofTheKernel reports whether a folder has files that the kernel makes up.
-func ofTheKernel(dir string) bool { return slices.Contains([]string{"/proc", "/sys", "/dev"}, dir) }
+// listing is a folder that was read for a plan.
+type listing struct {
+	*folder
+	last *walk // that has counted its entries
+}
+
+// read returns what is in a folder, the same for all rules of the plan. Each rule counts an
+// entry once.
+func (w *walk) read(dir string) (*folder, error) {
+	l := w.folders[dir]
+	if l == nil {
+		f, err := remembered.read(dir)
+		if err != nil {
+			return nil, err
+		}
+		l = &listing{folder: f}
+		w.folders[dir] = l
+	}
+	if l.last != w {
+		l.last = w
+		w.left -= len(l.entries)
+	}
+	return l.folder, nil
+}
+
+// leadsToFile reports whether a link leads to something that exists and is no folder.
+func leadsToFile(link string) bool {
+	var s unix.Stat_t
+	return unix.Stat(link, &s) == nil && s.Mode&unix.S_IFMT != unix.S_IFDIR
+}
+
+// ofTheKernel reports whether a folder of the root has files that the kernel makes up.
+func ofTheKernel(name string) bool { return slices.Contains([]string{"proc", "sys", "dev"}, name) }
+
+// join is filepath.Join for a path and a name that the kernel has given.
+func join(dir, name string) string { return strings.TrimSuffix(dir, "/") + "/" + name }
 
 // into follows a pattern into an entry of a folder, which need not exist.
 func (w *walk) into(dir, name string, rest []string) error {
-	path := filepath.Join(dir, name)
+	path := join(dir, name)
 	info, err := os.Lstat(path)
 	if w.closes {
 		if err := w.freezeLinks(path); err != nil {
