@@ -20,15 +20,7 @@ import (
 // buildable is a workshop that may build packages, within small limits.
 func buildable(t *testing.T, limits string, packages ...string) workshop {
 	t.Helper()
-	uv := os.Getenv("TOOLROOM_UV")
-	if uv == "" {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("TOOLROOM_UV is not set")
-		}
-		t.Skip("TOOLROOM_UV is not set: toolroom setup packages installs uv, and TOOLROOM_UV tells these tests where")
-	}
-	t.Setenv("PATH", filepath.Dir(uv)+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	return newWorkshop(t, buildConfig(limits, packages...))
+	return newWorkshop(t, buildConfig(limits, packages...), pathWithUV(t))
 }
 
 func buildConfig(limits string, packages ...string) string {
@@ -90,6 +82,7 @@ func pushBuilt(w workshop, folder, requirement string) ([]release.Pushed, error)
 }
 
 func TestASourceDistributionIsBuiltInASandboxIfTheConfigNamesIt(t *testing.T) {
+	t.Parallel()
 	w := buildable(t, "", "pypi:ours", "pypi:inner", "pypi:absent")
 	folder := t.TempDir()
 	// The first needs the second, which only its wheel says; both must be built.
@@ -129,6 +122,7 @@ func TestASourceDistributionIsBuiltInASandboxIfTheConfigNamesIt(t *testing.T) {
 }
 
 func TestASourceDistributionThatTheConfigDoesNotNameIsRefused(t *testing.T) {
+	t.Parallel()
 	w := buildable(t, "", "pypi:other", "npm:ours")
 	folder := t.TempDir()
 	sdist(t, folder, "ours", "\ndef attack(): pass\n")
@@ -144,6 +138,7 @@ func TestASourceDistributionThatTheConfigDoesNotNameIsRefused(t *testing.T) {
 }
 
 func TestABuildReachesNothingAndItsResultIsNotTrusted(t *testing.T) {
+	t.Parallel()
 	secret, outside, host, port := bait(t)
 	w := buildable(t, "disk: 33554432", "pypi:evil")
 	for name, c := range map[string]struct {
@@ -184,6 +179,7 @@ func TestABuildReachesNothingAndItsResultIsNotTrusted(t *testing.T) {
 }
 
 func TestABuildEndsWithEverythingThatItStarted(t *testing.T) {
+	t.Parallel()
 	w, short := buildable(t, "", "pypi:forks"), buildable(t, "timeout: 3s", "pypi:endless")
 	folder := t.TempDir()
 	const mark = "86413.2718"
@@ -211,12 +207,12 @@ func TestABuildEndsWithEverythingThatItStarted(t *testing.T) {
 }
 
 func TestNothingIsBuiltWithoutTheSandbox(t *testing.T) {
-	buildable(t, "", "pypi:ours") // sets PATH
+	t.Parallel()
 	config := filepath.Join(t.TempDir(), "toolroom.yaml")
 	if err := os.WriteFile(config, []byte(buildConfig("", "pypi:ours")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	bare, err := app.Open(t.Context(), app.Options{Home: t.TempDir(), ConfigFile: config, Environ: os.Environ()})
+	bare, err := app.Open(t.Context(), app.Options{Home: t.TempDir(), ConfigFile: config, Environ: environ(pathWithUV(t))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,6 +225,7 @@ func TestNothingIsBuiltWithoutTheSandbox(t *testing.T) {
 }
 
 func TestASourceDistributionOfTheIndexIsBuilt(t *testing.T) {
+	t.Parallel()
 	needIndexes(t)
 	w := buildable(t, "", "pypi:docopt")
 	pushed, err := pushWith(t, w.App, "# /// script\n# dependencies = [\"docopt==0.6.2\"]\n# ///\nimport docopt\n\ndef a(line: str) -> dict:\n    return dict(docopt.docopt('Usage: x [--all]', line.split()))\n", "")
@@ -245,6 +242,7 @@ func TestASourceDistributionOfTheIndexIsBuilt(t *testing.T) {
 }
 
 func TestAnInstallScriptRunsInASandboxIfTheConfigNamesIt(t *testing.T) {
+	t.Parallel()
 	needNPM(t)
 	w := newWorkshop(t, buildConfig("", "npm:scripted"))
 	tarballs := t.TempDir()
@@ -293,6 +291,7 @@ func TestAnInstallScriptRunsInASandboxIfTheConfigNamesIt(t *testing.T) {
 
 // npm builds native code without a script of the package's own, and registries do not tell of it.
 func TestNativeCodeIsBuiltInASandboxIfTheConfigNamesIt(t *testing.T) {
+	t.Parallel()
 	needNPM(t)
 	for _, needed := range []string{"/usr/include/node/node_api.h", "/usr/bin/make", "/usr/bin/cc", "/usr/bin/c++"} {
 		if _, err := os.Stat(needed); err != nil {
@@ -340,6 +339,7 @@ func TestNativeCodeIsBuiltInASandboxIfTheConfigNamesIt(t *testing.T) {
 }
 
 func TestWhatNPMLeavesOutNeedsNoInstallScript(t *testing.T) {
+	t.Parallel()
 	needNPM(t)
 	tarballs := t.TempDir()
 	tarball(t, tarballs, "plain", map[string]string{"package.json": `{"name":"plain","version":"1.0.0","optionalDependencies":{"unfit":"1"}}`, "index.js": "exports.x = 42\n"})
@@ -353,6 +353,7 @@ func TestWhatNPMLeavesOutNeedsNoInstallScript(t *testing.T) {
 }
 
 func TestAnInstallScriptReachesNothing(t *testing.T) {
+	t.Parallel()
 	needNPM(t)
 	secret, outside, host, port := bait(t)
 	w := newWorkshop(t, buildConfig("disk: 33554432", "npm:evil"))
@@ -387,6 +388,7 @@ func TestAnInstallScriptReachesNothing(t *testing.T) {
 }
 
 func TestAnInstallScriptOfTheRegistryRuns(t *testing.T) {
+	t.Parallel()
 	needIndexes(t)
 	needNPM(t)
 	w := newWorkshop(t, buildConfig("", "npm:esbuild"))
@@ -410,7 +412,7 @@ func TestAnInstallScriptOfTheRegistryRuns(t *testing.T) {
 }
 
 // bait returns what a build must not reach: a file of this machine, a place to write, and a
-// listener. The environment has a secret.
+// listener. The environment has a secret, which TestMain sets.
 func bait(t *testing.T) (secret, outside, host, port string) {
 	t.Helper()
 	secret = filepath.Join(t.TempDir(), "secret")
@@ -429,7 +431,9 @@ func bait(t *testing.T) (secret, outside, host, port string) {
 			t.Error("a build connected to this machine")
 		}
 	}()
-	t.Setenv("TOOLROOM_TEST_SECRET", "of the environment")
+	if os.Getenv(secretVariable) == "" {
+		t.Fatalf("%s is not set", secretVariable)
+	}
 	host, port, _ = net.SplitHostPort(listener.Addr().String())
 	return secret, outside, host, port
 }

@@ -32,6 +32,7 @@ func toolThatImports(name string) string {
 const madeByScript = `{"name":"scripted","version":"1.0.0","scripts":{"postinstall":"node make.js"}}`
 
 func TestAnInstallScriptOfARenamedPackageRuns(t *testing.T) {
+	t.Parallel()
 	needNPM(t)
 	w := newWorkshop(t, buildConfig("", "npm:scripted"))
 	tarballs := t.TempDir()
@@ -51,6 +52,7 @@ func TestAnInstallScriptOfARenamedPackageRuns(t *testing.T) {
 
 // An author writes the lock, which says of any file that it is a package that may be built.
 func TestALockCannotPassAFileForAPackageThatMayBeBuilt(t *testing.T) {
+	t.Parallel()
 	needNPM(t)
 	w := newWorkshop(t, buildConfig("", "npm:scripted"))
 	tarballs, elsewhere := t.TempDir(), t.TempDir()
@@ -69,6 +71,7 @@ func TestALockCannotPassAFileForAPackageThatMayBeBuilt(t *testing.T) {
 // What a lock hides from the list of packages must not get into the layer, whose digest is that
 // of the list: another tool may have the same.
 func TestALockCannotHideAPackage(t *testing.T) {
+	t.Parallel()
 	needNPM(t)
 	folder := t.TempDir()
 	tarball(t, folder, "p", map[string]string{"package.json": `{"name":"p","version":"1.0.0"}`, "index.js": "exports.x = 1; try { exports.x = require('q').x } catch {}\n"})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,12 +24,14 @@ type workshop struct {
 	t *testing.T
 }
 
-func newWorkshop(t *testing.T, config string) workshop {
+// newWorkshop opens a room in a new home. The variables come in addition to those of this
+// process, or in their place.
+func newWorkshop(t *testing.T, config string, variables ...string) workshop {
 	t.Helper()
-	return workshopIn(t, t.TempDir(), config)
+	return workshopIn(t, t.TempDir(), config, variables...)
 }
 
-func workshopIn(t *testing.T, home, config string) workshop {
+func workshopIn(t *testing.T, home, config string, variables ...string) workshop {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("functions need the sandboxes of Linux")
@@ -40,7 +43,7 @@ func workshopIn(t *testing.T, home, config string) workshop {
 	if err := enginetest.ShareCompiled(home, compiled()); err != nil {
 		t.Fatal(err)
 	}
-	o := app.Options{Home: home, Helper: self, Environ: os.Environ()}
+	o := app.Options{Home: home, Helper: self, Environ: environ(variables...)}
 	if config != "" {
 		o.ConfigFile = t.TempDir() + "/toolroom.yaml"
 		if err := os.WriteFile(o.ConfigFile, []byte(config), 0o600); err != nil {
@@ -53,6 +56,15 @@ func workshopIn(t *testing.T, home, config string) workshop {
 	}
 	t.Cleanup(func() { r.Close() })
 	return workshop{r, t}
+}
+
+// environ returns the environment of this process with other values of some variables.
+func environ(variables ...string) []string {
+	out := slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.ContainsFunc(variables, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+	})
+	return append(out, variables...)
 }
 
 func (w workshop) push(name, source string) ([]release.Pushed, error) {

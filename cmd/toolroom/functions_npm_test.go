@@ -114,6 +114,7 @@ export function pure() { return up() }
 `
 
 func TestNPMPackagesFromAFolderNeedNoRegistryAndKeepNoState(t *testing.T) {
+	t.Parallel()
 	needNPM(t)
 	w := newWorkshop(t, "")
 	tarballs := packagesOfOurs(t)
@@ -168,6 +169,7 @@ func TestNPMPackagesFromAFolderNeedNoRegistryAndKeepNoState(t *testing.T) {
 }
 
 func TestNPMPackagesThatAreNotSafeOrNotThereAreRefused(t *testing.T) {
+	t.Parallel()
 	needNPM(t)
 	w := newWorkshop(t, "")
 	tarballs := packagesOfOurs(t)
@@ -210,6 +212,7 @@ func TestNPMPackagesThatAreNotSafeOrNotThereAreRefused(t *testing.T) {
 }
 
 func TestNPMPackagesFromTheRegistryRunWhereTheyCan(t *testing.T) {
+	t.Parallel()
 	needIndexes(t)
 	needNPM(t)
 	w := newWorkshop(t, "")

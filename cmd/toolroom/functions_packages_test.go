@@ -17,8 +17,8 @@ import (
 	"github.com/toolroom/toolroom/internal/release"
 )
 
-// newPackagedWorkshop returns a room that can resolve packages.
-func newPackagedWorkshop(t *testing.T) workshop {
+// pathWithUV returns the variable PATH with the folder of uv in front.
+func pathWithUV(t *testing.T) string {
 	t.Helper()
 	uv := os.Getenv("TOOLROOM_UV")
 	if uv == "" {
@@ -27,12 +27,17 @@ func newPackagedWorkshop(t *testing.T) workshop {
 		}
 		t.Skip("TOOLROOM_UV is not set: toolroom setup packages installs uv, and TOOLROOM_UV tells these tests where")
 	}
-	t.Setenv("PATH", filepath.Dir(uv)+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	w := newWorkshop(t, "")
-	if _, err := install.UV().Find(w.Home(), os.Getenv("PATH")); err != nil {
+	path := filepath.Dir(uv) + string(filepath.ListSeparator) + os.Getenv("PATH")
+	if _, err := install.UV().Find(t.TempDir(), path); err != nil {
 		t.Fatal(err)
 	}
-	return w
+	return "PATH=" + path
+}
+
+// newPackagedWorkshop returns a room that can resolve packages.
+func newPackagedWorkshop(t *testing.T, variables ...string) workshop {
+	t.Helper()
+	return newWorkshop(t, "", append(variables, pathWithUV(t))...)
 }
 
 func pushWith(t *testing.T, r *app.App, source, wheels string) ([]release.Pushed, error) {
@@ -73,6 +78,7 @@ func counterWheel(t *testing.T) string {
 }
 
 func TestPackagesFromAFolderOfWheelsNeedNoNetworkAndKeepNoState(t *testing.T) {
+	t.Parallel()
 	w := newPackagedWorkshop(t)
 	wheels := counterWheel(t)
 	const source = "# /// script\n# dependencies = [\"counter-of-ours\"]\n# ///\nimport counter_of_ours\n\ndef a() -> int:\n    return counter_of_ours.up()\n"
@@ -107,6 +113,7 @@ func TestPackagesFromAFolderOfWheelsNeedNoNetworkAndKeepNoState(t *testing.T) {
 
 // The lock has no password, and the wheel is fetched with it, now and when the layer is gone.
 func TestPackagesOfAnIndexThatAsksForAPassword(t *testing.T) {
+	t.Parallel()
 	wheels := counterWheel(t)
 	const file, password = "counter_of_ours-1.0-py3-none-any.whl", "pass-of-ours"
 	content, err := os.ReadFile(filepath.Join(wheels, file))
@@ -128,8 +135,7 @@ func TestPackagesOfAnIndexThatAsksForAPassword(t *testing.T) {
 		}
 	}))
 	defer index.Close()
-	t.Setenv("UV_DEFAULT_INDEX", strings.Replace(index.URL, "://", "://ann:"+password+"@", 1)+"/simple/")
-	w := newPackagedWorkshop(t)
+	w := newPackagedWorkshop(t, "UV_DEFAULT_INDEX="+strings.Replace(index.URL, "://", "://ann:"+password+"@", 1)+"/simple/")
 	pushed, err := pushWith(t, w.App, "# /// script\n# dependencies = [\"counter-of-ours\"]\n# ///\nimport counter_of_ours\n\ndef a() -> int:\n    return counter_of_ours.up()\n", "")
 	if err != nil {
 		t.Fatal(err)
@@ -147,6 +153,7 @@ func TestPackagesOfAnIndexThatAsksForAPassword(t *testing.T) {
 }
 
 func TestPackagesFromTheIndexAreImportedOnceAndWhatWouldBuildIsRefused(t *testing.T) {
+	t.Parallel()
 	needIndexes(t)
 	w := newPackagedWorkshop(t)
 	const source = "# /// script\n# dependencies = [\"numpy\", \"pandas\"]\n# ///\nimport numpy as np\nimport pandas as pd\n\ncalls = []\n\ndef a(values: list[float]) -> list[float]:\n    calls.append(1)\n    return [pd.Series(values).mean(), float(np.max(values)), len(calls)]\n"

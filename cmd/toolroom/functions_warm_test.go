@@ -150,12 +150,14 @@ func (w workshop) until(what string, is func() bool) {
 }
 
 func TestNothingOfACallIsSeenByAnotherInProcessesThatWereStartedAhead(t *testing.T) {
+	t.Parallel()
 	needNPM(t)
 	for _, in := range []intruder{
 		{"python", "intrude.py", "# /// script\n# dependencies = [\"counter-of-ours\"]\n# ///\n" + pythonIntruder, pythonWaiting, "/run/toolroom/zygote.py"},
 		{"node", "intrude.ts", nodeIntruder, nodeWaiting, "guest.cjs"},
 	} {
 		t.Run(in.name, func(t *testing.T) {
+			t.Parallel()
 			w := newServing(t)
 			in.serve(w)
 			t.Run("one after the other", func(t *testing.T) { in.sequence(workshop{w.App, t}) })
@@ -252,7 +254,7 @@ func (in *intruder) cancelled(w workshop) {
 
 func (in *intruder) killed(w workshop) {
 	r := in.midway(w, func(context.CancelFunc) {
-		pids := descendants(w.t, in.parent)
+		pids := w.processes(in.parent)
 		if len(pids) == 0 {
 			w.t.Fatalf("there is no process of %s", in.parent)
 		}
@@ -278,14 +280,14 @@ func (in *intruder) another(w workshop) {
 	}
 }
 
-// descendants returns the processes that this one has started, and they in turn, whose
-// command line contains a text.
-func descendants(t *testing.T, text string) []int {
-	t.Helper()
+// processes returns the processes that this one has started, and they in turn, whose
+// command line contains a text and that see packages of this room.
+func (w workshop) processes(text string) []int {
+	w.t.Helper()
 	parents, found := map[int]int{}, []int{}
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	for _, path := range stats {
 		stat, err := os.ReadFile(path)
@@ -298,7 +300,8 @@ func descendants(t *testing.T, text string) []int {
 	}
 	for pid := range parents {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if !strings.Contains(string(line), text) {
+		mounts, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+		if !strings.Contains(string(line), text) || !strings.Contains(string(mounts), w.Home()+"/packages/") {
 			continue
 		}
 		for up := parents[pid]; up > 1; up = parents[up] {
@@ -339,12 +342,14 @@ func TestTheBenchmarkOfToolsMeasuresCallsWithAFreshState(t *testing.T) {
 // TestProcessesOfAVersionThatNobodyServesEnd releases a second version without packages: what
 // waits with those of the first ends, once its last call has.
 func TestProcessesOfAVersionThatNobodyServesEnd(t *testing.T) {
+	t.Parallel()
 	needNPM(t)
 	for _, in := range []intruder{
 		{"python", "intrude.py", "# /// script\n# dependencies = [\"counter-of-ours\"]\n# ///\n" + pythonIntruder, pythonWaiting, "/run/layer"},
 		{"node", "intrude.ts", nodeIntruder, nodeWaiting, ""},
 	} {
 		t.Run(in.name, func(t *testing.T) {
+			t.Parallel()
 			w := newServing(t)
 			in.serve(w)
 			in.as(t.Context(), w, "ada", "secret-one", 0)
@@ -360,7 +365,7 @@ func TestProcessesOfAVersionThatNobodyServesEnd(t *testing.T) {
 			}
 			w.until("end of what waits", func() bool {
 				if in.name == "python" { // others wait without packages
-					return len(descendants(t, in.parent)) == 0
+					return len(w.processes(in.parent)) == 0
 				}
 				waiting, _, _ := in.ready(w)
 				return waiting == 0

@@ -22,6 +22,9 @@ var update = flag.Bool("update", false, "rewrite testdata/golden with what Toolr
 // programs are what this test binary is when it is started under their names.
 var programs = map[string]func() int{"toolroom": run, "upstream": upstream, "say": say}
 
+// secretVariable is a variable of the environment that no build may see.
+const secretVariable = "TOOLROOM_TEST_SECRET"
+
 func TestMain(m *testing.M) {
 	if code, ok := app.RunHelper(os.Args[1:]); ok {
 		os.Exit(code)
@@ -29,6 +32,9 @@ func TestMain(m *testing.M) {
 	if program, ok := programs[filepath.Base(os.Args[0])]; ok {
 		version = "1.2.3"
 		os.Exit(program())
+	}
+	if err := os.Setenv(secretVariable, "of the environment"); err != nil {
+		panic(err)
 	}
 	code := m.Run()
 	if err := os.RemoveAll(compiled()); err != nil {
