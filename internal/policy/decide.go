@@ -168,6 +168,10 @@ func (p *Policy) view(r Request) *view {
 		tool: r.Tool, subject: r.Who.Key(), agent: r.Who.Agent, provider: r.Who.Provider, skill: r.Who.Skill, set: r.Who.Set,
 		environment: r.Who.Environment, groups: strings.Join(r.Who.Groups, "\x00"),
 	}
+	// A group whose name has the separator would be taken for two.
+	if strings.Count(key.groups, "\x00") > max(len(r.Who.Groups)-1, 0) {
+		return p.look(r)
+	}
 	if len(key.subject)+len(key.agent)+len(key.provider)+len(key.skill)+len(key.set)+len(key.environment)+len(key.groups) > maxKept {
 		return p.look(r)
 	}

@@ -486,3 +486,29 @@ func TestDecisionsAboutOneEnvironmentAreNotThoseOfAnother(t *testing.T) {
 		}
 	}
 }
+
+// ofGroup denies the callers that are not in a group.
+type ofGroup string
+
+func (g ofGroup) View(_ *toolroom.Tool, who toolroom.Identity) WrittenView {
+	step := toolroom.PolicyStep{Layer: "policy.rules", Effect: toolroom.VerdictAllow, Rule: "r"}
+	if !slices.Contains(who.Groups, string(g)) {
+		step.Effect = toolroom.VerdictDeny
+	}
+	return rulesOf{step, true, new([]*Context)}
+}
+
+func TestDecisionsAboutOneGroupAreNotThoseOfTwo(t *testing.T) {
+	t.Parallel()
+	p := compile(t, Config{}).With(Parts{Written: ofGroup("admin")})
+	x := tool("a:b")
+	for _, tt := range []struct {
+		groups []string
+		want   toolroom.Verdict
+	}{{[]string{"a", "admin"}, toolroom.VerdictAllow}, {[]string{"a\x00admin"}, toolroom.VerdictDeny}, {nil, toolroom.VerdictDeny}, {[]string{"admin"}, toolroom.VerdictAllow}} {
+		who := toolroom.Identity{Subject: "ann", Groups: tt.groups}
+		if got := p.Decide(t.Context(), Request{Tool: x, Who: who, Call: &Context{}}); got.Effect != tt.want {
+			t.Errorf("in %q: %+v", tt.groups, got)
+		}
+	}
+}
