@@ -32,74 +32,60 @@ type trust struct {
 	own bool
 }
 
-// definitions is what the sources offer of their tools now, by source.
+// definitions is what the sources offer of their tools now.
 type definitions struct {
 	mu       sync.RWMutex
-	tools    map[string]map[toolroom.ID]release.Offered
-	compared map[string]map[toolroom.ID]compared
+	bySource map[string]map[toolroom.ID]offering
 }
 
-// compared is what came of the last comparison of an offered definition.
-type compared struct {
-	digest string // of the offered definition
+// offering is the definition of a tool that a source offers, compared with the released one.
+type offering struct {
+	id     toolroom.ID // zero for a tool of this program's own, which is not compared
+	digest string      // of the offered definition; empty if it could not be compared
 	state  release.Offered
-	tool   toolroom.Tool // in the catalog
-	shown  bool          // or not
+	tool   toolroom.Tool  // for the catalog
+	shown  bool           // whether the catalog gets it
+	offer  *release.Offer // to be stored; nil for none
 }
 
-// remember records the comparisons of a source, whose offered definitions have digests.
-func (d *definitions) remember(source string, digests map[toolroom.ID]string, state map[toolroom.ID]release.Offered, admitted []toolroom.Tool) {
-	all := make(map[toolroom.ID]compared, len(digests))
-	for id, digest := range digests {
-		all[id] = compared{digest: digest, state: state[id]}
-	}
-	for _, t := range admitted {
-		id := t.ID.Unversioned()
-		if c, ok := all[id]; ok {
-			c.tool, c.shown = t, true
-			all[id] = c
+// set replaces what a source offers and reports whether other tools are quarantined now.
+func (d *definitions) set(source string, all []offering) bool {
+	offered := make(map[toolroom.ID]offering, len(all))
+	for _, o := range all {
+		if o.id != (toolroom.ID{}) {
+			o.offer = nil // it is of one comparison, and not of a later one that takes the rest over
+			offered[o.id] = o
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.compared == nil {
-		d.compared = map[string]map[toolroom.ID]compared{}
+	news := !maps.Equal(quarantined(d.bySource[source]), quarantined(offered))
+	if d.bySource == nil {
+		d.bySource = map[string]map[toolroom.ID]offering{}
 	}
-	d.compared[source] = all
+	d.bySource[source] = offered
+	return news
 }
 
-// last returns the last comparisons of a source.
-func (d *definitions) last(source string) map[toolroom.ID]compared {
+// last returns what a source offered when it was last compared. It must not be changed.
+func (d *definitions) last(source string) map[toolroom.ID]offering {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return d.compared[source]
-}
-
-// set replaces the state of a source and reports whether other tools are quarantined now.
-func (d *definitions) set(source string, tools map[toolroom.ID]release.Offered) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	news := !maps.Equal(quarantined(d.tools[source]), quarantined(tools))
-	if d.tools == nil {
-		d.tools = map[string]map[toolroom.ID]release.Offered{}
-	}
-	d.tools[source] = tools
-	return news
+	return d.bySource[source]
 }
 
 // remove forgets a source: another source or a function may have tools of the same ids.
 func (d *definitions) remove(source string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.tools, source)
-	delete(d.compared, source)
+	delete(d.bySource, source)
 }
 
-func quarantined(tools map[toolroom.ID]release.Offered) map[toolroom.ID]release.Offered {
+func quarantined(offered map[toolroom.ID]offering) map[toolroom.ID]release.Offered {
 	held := map[toolroom.ID]release.Offered{}
-	for id, o := range tools {
-		if o.Quarantined != "" {
-			held[id] = o
+	for id, o := range offered {
+		if o.state.Quarantined != "" {
+			held[id] = o.state
 		}
 	}
 	return held
@@ -110,9 +96,9 @@ func (d *definitions) stale(serving map[string]int) []string {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	var names []string
-	for source, tools := range d.tools {
+	for source, tools := range d.bySource {
 		for id, o := range tools {
-			if o.Served != serving[id.String()] {
+			if o.state.Served != serving[id.String()] {
 				names = append(names, source)
 				break
 			}
@@ -125,15 +111,15 @@ func (d *definitions) stale(serving map[string]int) []string {
 func (d *definitions) count(source string) int {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return len(quarantined(d.tools[source]))
+	return len(quarantined(d.bySource[source]))
 }
 
 // of returns what a source offers of a tool.
 func (d *definitions) of(id toolroom.ID) (release.Offered, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	o, ok := d.tools[id.Namespace][id.Unversioned()]
-	return o, ok
+	o, ok := d.bySource[id.Namespace][id.Unversioned()]
+	return o.state, ok
 }
 
 // narrow denies calls of quarantined tools. Neither the released nor the offered definition
@@ -175,62 +161,45 @@ const admitAttempts = 4
 
 // admitOnce is admit. raced means that somebody else released a version meanwhile, so that
 // the comparison is out of date.
-func (a *App) admitOnce(ctx context.Context, source string, by trust, tools []toolroom.Tool) (out []toolroom.Tool, raced bool, failed error) {
+func (a *App) admitOnce(ctx context.Context, source string, by trust, tools []toolroom.Tool) (admitted []toolroom.Tool, raced bool, failed error) {
 	known, failed := a.knownVersions(ctx, source)
-	last := a.definitions.last(source)
-	state, digests := map[toolroom.ID]release.Offered{}, map[toolroom.ID]string{}
-	admitted := make([]toolroom.Tool, 0, len(tools))
-	var offers []release.Offer
+	last, seen := a.definitions.last(source), map[toolroom.ID]bool{}
+	var all []offering
 	for _, tool := range tools {
 		id := tool.ID.Unversioned()
-		if _, twice := state[id]; twice {
+		if seen[id] {
 			continue // the first one counts, in the catalog too
 		}
 		if isOurs(&tool) {
-			admitted = append(admitted, tool)
+			all = append(all, offering{tool: tool, shown: true})
 			continue
 		}
+		seen[id] = true
 		v, err := a.offeredVersion(source, &tool)
-		if err != nil {
-			state[id] = release.Offered{Quarantined: notCompared}
-			admitted = append(admitted, tool)
-			continue
-		}
-		digest, of := v.Digest, known[v.Tool]
-		o, shown, ok, err := judged{}, tool, false, failed
-		if err == nil {
-			if o, err = a.judge(ctx, by, &of, v, tool); err == nil {
-				shown, ok, err = a.shown(ctx, tool, &of, o.quarantined != "")
+		if err == nil && failed == nil {
+			var o offering
+			if o, failed = a.compare(ctx, by, known[v.Tool], v, tool); failed == nil {
+				all = append(all, o)
+				continue
 			}
 		}
-		if err != nil {
-			failed = err
-			c, seen := last[id]
-			if !seen || c.digest != digest {
-				c = compared{state: release.Offered{Quarantined: notCompared}, tool: tool, shown: true}
-			} else {
-				digests[id] = digest
-			}
-			state[id] = c.state
-			if c.shown {
-				admitted = append(admitted, c.tool)
-			}
-			continue
+		o := offering{id: id, tool: tool, shown: true, state: release.Offered{Quarantined: notCompared}}
+		if before, ok := last[id]; ok && err == nil && before.digest == v.Digest {
+			o = before
 		}
-		if !of.function {
-			offers = append(offers, o.Offer)
-		}
-		state[id], digests[id] = release.Offered{Version: of.numbers[v.Digest], Served: of.served, Quarantined: o.quarantined}, digest
-		if ok {
-			admitted = append(admitted, shown)
-		}
+		all = append(all, o)
 	}
 	// Quarantine first and then show, so that the new definitions are never visible.
-	news := a.definitions.set(source, maps.Clone(state)) // storeOffers changes state
-	raced, err := a.storeOffers(ctx, source, offers, state, admitted)
-	a.definitions.remember(source, digests, state, admitted)
-	if held := len(quarantined(state)); news && held > 0 {
+	news := a.definitions.set(source, all)
+	raced, err := a.storeOffers(ctx, source, all)
+	if held := a.definitions.count(source); news && held > 0 {
 		a.log.Warn("tools are quarantined until a person has released their definitions", "source", source, "tools", held, "fix", "toolroom tool diff '"+source+":*'")
+	}
+	admitted = make([]toolroom.Tool, 0, len(all))
+	for _, o := range all {
+		if o.shown {
+			admitted = append(admitted, o.tool)
+		}
 	}
 	if failed == nil {
 		failed = err
@@ -282,27 +251,38 @@ func (a *App) offeredVersion(source string, tool *toolroom.Tool) (*release.Versi
 	}, err
 }
 
-// judged is an offer, with the reason why it is quarantined, or "".
-type judged struct {
-	release.Offer
-	quarantined string
+// compare compares an offered definition with what is known of its tool. It returns an error
+// if it cannot read a version.
+func (a *App) compare(ctx context.Context, by trust, of known, v *release.Version, tool toolroom.Tool) (offering, error) {
+	o := offering{id: tool.ID.Unversioned(), digest: v.Digest}
+	released, quarantined, err := a.judge(ctx, by, &of, v, tool)
+	if err != nil {
+		return o, err
+	}
+	if o.tool, o.shown, err = a.shown(ctx, tool, &of, quarantined != ""); err != nil {
+		return o, err
+	}
+	o.state = release.Offered{Version: of.numbers[v.Digest], Served: of.served, Quarantined: quarantined}
+	if !of.function {
+		o.offer = &release.Offer{Version: v, Release: released, From: of.served, Demoted: cmp.Or(a.releaseRules().Demoted, release.StatusDeprecated)}
+	}
+	return o, nil
 }
 
-// judge decides whether an offered definition may be used. It returns an error if it cannot
-// read a version.
-func (a *App) judge(ctx context.Context, by trust, of *known, v *release.Version, tool toolroom.Tool) (judged, error) {
-	o := judged{Offer: release.Offer{Version: v, From: of.served, Demoted: cmp.Or(a.releaseRules().Demoted, release.StatusDeprecated)}}
-	pass := func() (judged, error) { o.Release = true; return o, nil }
-	hold := func(format string, args ...any) (judged, error) {
-		o.quarantined = fmt.Sprintf(format, args...)
-		return o, nil
+// judge decides whether an offered definition is released by itself, or why it is
+// quarantined; neither if it is the one that is served. It may change v, see widens. It
+// returns an error if it cannot read a version.
+func (a *App) judge(ctx context.Context, by trust, of *known, v *release.Version, tool toolroom.Tool) (released bool, quarantined string, _ error) {
+	pass := func() (bool, string, error) { return true, "", nil }
+	hold := func(format string, args ...any) (bool, string, error) {
+		return false, fmt.Sprintf(format, args...), nil
 	}
 	number, seen := of.numbers[v.Digest]
 	switch {
 	case of.function:
 		return hold("a function has the same id")
 	case of.served != 0 && of.digest == v.Digest:
-		return o, nil
+		return false, "", nil
 	case len(of.numbers) == 0 && by.quarantine:
 		return hold("it is new, and new tools of %s wait for their release", v.Spec.Source)
 	case len(of.numbers) == 0:
@@ -312,18 +292,18 @@ func (a *App) judge(ctx context.Context, by trust, of *known, v *release.Version
 	}
 	before, err := a.store.Version(ctx, v.Tool, of.served)
 	if err != nil {
-		return o, err
+		return false, "", err
 	}
 	if tool.ID.Name == catalog.GetTool && !by.quarantine && a.widens(before, v) {
 		if v.Digest == of.digest {
-			return o, nil
+			return false, "", nil
 		}
 		return pass()
 	}
 	if seen {
 		back, err := a.takenBack(ctx, v.Tool, number)
 		if err != nil {
-			return o, err
+			return false, "", err
 		}
 		if back || of.status[number].Reason != "" {
 			return hold("version %d, which %s offers, was taken back", number, v.Spec.Source)
@@ -404,55 +384,48 @@ func (a *App) shown(ctx context.Context, tool toolroom.Tool, of *known, held boo
 	return old, broken == nil, nil
 }
 
-// storeOffers stores the definitions that are new or released by themselves, and gives the
-// state and the tools their versions. raced means that the store did not release one, since
-// another version was released meanwhile.
-func (a *App) storeOffers(ctx context.Context, source string, offers []release.Offer, state map[toolroom.ID]release.Offered, admitted []toolroom.Tool) (raced bool, failed error) {
+// storeOffers stores the definitions that are new or released by themselves, and gives all
+// their versions. raced means that the store did not release one, since another version was
+// released meanwhile.
+func (a *App) storeOffers(ctx context.Context, source string, all []offering) (raced bool, failed error) {
 	var news []release.Offer
-	byID := map[toolroom.ID]*release.Version{}
-	for _, o := range offers {
-		id, err := toolroom.ParseID(o.Version.Tool)
-		if err != nil {
+	releases := false
+	for _, o := range all {
+		if o.offer == nil {
 			continue
 		}
-		byID[id] = o.Version
-		s := state[id]
-		if o.Version.Number = s.Version; o.Release || s.Version == 0 {
-			news = append(news, o)
+		if o.offer.Version.Number = o.state.Version; o.offer.Release || o.state.Version == 0 {
+			news = append(news, *o.offer)
+			releases = releases || o.offer.Release
 		}
 	}
 	if err := a.store.PutOffers(ctx, news); err != nil {
 		return false, err
 	}
 	var now map[string]known
-	if slices.ContainsFunc(news, func(o release.Offer) bool { return o.Release }) {
+	if releases {
 		now, failed = a.knownVersions(ctx, source)
 	}
-	for _, o := range news {
-		id, err := toolroom.ParseID(o.Version.Tool)
-		if err != nil {
+	for i := range all {
+		o := &all[i]
+		if o.offer == nil {
 			continue
 		}
-		s := state[id]
-		s.Version = o.Version.Number
-		if of, ok := now[o.Version.Tool]; o.Release && ok && of.served != s.Version {
-			raced, s.Served, s.Quarantined = true, of.served, "another version of it was released meanwhile"
-		} else if o.Release {
-			if s.Served != 0 && s.Served != s.Version {
-				a.log.Info("a changed definition was released by the source's policy", "tool", o.Version.Tool, "version", s.Version, "see", fmt.Sprintf("toolroom tool diff %s %d %d", o.Version.Tool, s.Served, s.Version))
+		v := o.offer.Version
+		o.state.Version = v.Number
+		if of, ok := now[v.Tool]; o.offer.Release && ok && of.served != v.Number {
+			raced, o.state.Served, o.state.Quarantined = true, of.served, "another version of it was released meanwhile"
+		} else if o.offer.Release {
+			if o.state.Served != 0 && o.state.Served != v.Number {
+				a.log.Info("a changed definition was released by the source's policy", "tool", v.Tool, "version", v.Number, "see", fmt.Sprintf("toolroom tool diff %s %d %d", v.Tool, o.state.Served, v.Number))
 			}
-			s.Served = s.Version
+			o.state.Served = v.Number
 		}
-		state[id] = s
-	}
-	a.definitions.set(source, maps.Clone(state))
-	for i := range admitted {
-		t := &admitted[i]
-		id := t.ID.Unversioned()
-		if v := byID[id]; v != nil && state[id].Quarantined == "" {
-			t.Release = v.Identity()
+		if o.state.Quarantined == "" {
+			o.tool.Release = v.Identity()
 		}
 	}
+	a.definitions.set(source, all)
 	if len(news) > 0 {
 		if err := a.served.load(ctx); err != nil {
 			a.log.Warn("cannot read the releases", "error", err)

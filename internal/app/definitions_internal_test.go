@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -45,16 +46,16 @@ func TestWhatCallsReadOfDefinitionsIsNotChangedInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { a.Close() })
-	var shared, then map[toolroom.ID]release.Offered
+	var shared, then map[toolroom.ID]offering
 	a.log = slog.New(looking{a.log.Handler(), func() {
-		shared = a.definitions.tools["pets"]
+		shared = a.definitions.bySource["pets"]
 		then = maps.Clone(shared)
 	}})
 	id := toolroom.MustParseID("pets:list")
 	for _, text := range []string{"Lists pets.", "Lists all pets."} {
 		a.admit(t.Context(), "pets", trust{definitions: config.DefinitionsAuto}, []toolroom.Tool{{ID: id, Description: text, InputSchema: json.RawMessage(`{"type":"object"}`)}})
 	}
-	if len(then) != 1 || !maps.Equal(shared, then) {
+	if len(then) != 1 || !reflect.DeepEqual(shared, then) {
 		t.Errorf("a call that looked at %v sees it change to %v without a lock", then, shared)
 	}
 	if o, ok := a.definitions.of(id); !ok || o.Served != 2 {
@@ -94,21 +95,21 @@ func TestAVersionThatSomebodyElseReleasedMeanwhileIsTheOneThatIsServed(t *testin
 	}
 	t.Cleanup(func() { a.Close() })
 	id := toolroom.MustParseID("pets:list")
-	offer := func(text string, from int) release.Offer {
+	offer := func(text string, from int) *release.Offer {
 		v, err := a.offeredVersion("pets", &toolroom.Tool{ID: id, Description: text, InputSchema: json.RawMessage(`{"type":"object"}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return release.Offer{Version: v, Release: true, From: from, Demoted: release.StatusDeprecated}
+		return &release.Offer{Version: v, Release: true, From: from, Demoted: release.StatusDeprecated}
 	}
 	for from, text := range []string{"Lists pets.", "Lists all pets."} { // by another server, after the look that found version 1
-		if err := a.store.PutOffers(t.Context(), []release.Offer{offer(text, from)}); err != nil {
+		if err := a.store.PutOffers(t.Context(), []release.Offer{*offer(text, from)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	state := map[toolroom.ID]release.Offered{id: {Served: 1}}
-	raced, err := a.storeOffers(t.Context(), "pets", []release.Offer{offer("Lists every pet.", 1)}, state, nil)
-	if o := state[id]; err != nil || !raced || o.Served != 2 || o.Quarantined == "" {
+	all := []offering{{id: id, state: release.Offered{Served: 1}, offer: offer("Lists every pet.", 1)}}
+	raced, err := a.storeOffers(t.Context(), "pets", all)
+	if o := all[0].state; err != nil || !raced || o.Served != 2 || o.Quarantined == "" {
 		t.Errorf("raced %v, %+v, %v", raced, o, err)
 	}
 	a.admit(t.Context(), "pets", trust{definitions: config.DefinitionsAuto}, []toolroom.Tool{{ID: id, Description: "Lists every pet.", InputSchema: json.RawMessage(`{"type":"object"}`)}})
