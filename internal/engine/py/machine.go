@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 
 	"github.com/tetratelabs/wazero"
@@ -72,7 +71,8 @@ func offer(ctx context.Context, r wazero.Runtime) error {
 	return wasm.OfferWASI(ctx, r, func(ctx context.Context) wasm.System { return hostFunctions{wasm.Of[*Isolate](ctx)} })
 }
 
-// begin opens the image in the cache, or makes it and stores it there.
+// begin opens the image in the cache. If there is none, or it cannot be used, begin makes
+// one and stores it there.
 func (m *Machine) begin(ctx context.Context, guest map[string]string, cacheDir string) error {
 	path := imagePath(cacheDir, guest)
 	if path != "" {
@@ -82,8 +82,8 @@ func (m *Machine) begin(ctx context.Context, guest map[string]string, cacheDir s
 			m.Begin(image, uint64(m.layout.StackPointer), m.layout.String())
 			return err
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+		if err == nil {
+			_ = image.Close()
 		}
 	}
 	err := m.Boot(ctx, func(i *Isolate) (about string, err error) {

@@ -23,7 +23,7 @@ func (i *Image) Save(path string, note []byte) error {
 	if err == nil {
 		_, err = file.WriteAt(note, int64(len(i.Bytes())))
 	}
-	if err = errors.Join(err, file.Close()); err == nil {
+	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
 		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {

@@ -8,11 +8,14 @@
 package wasm
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/tetratelabs/wazero"
@@ -61,13 +64,41 @@ type Machine[I Isolate] struct {
 // New compiles the engine. CacheDir keeps compiled code between processes, and an image
 // if the engine's package keeps one, which makes starts much shorter. Its files are
 // executed, so it must be private. Empty means no cache. ctx bounds the compilation.
+//
+// What is broken in the cache, for example because power was lost while it was written, is
+// made anew; if the folder cannot be written, New does without the cache.
 func New[I Isolate](ctx context.Context, e Engine[I], cacheDir string) (*Machine[I], error) {
-	m := &Machine[I]{engine: e, packer: newPacker()}
-	if err := m.compile(ctx, cacheDir); err != nil {
-		_ = m.Close() // the first error counts
-		return nil, err
+	folders := []string{cacheDir}
+	if cacheDir != "" {
+		folders = append(folders, cacheDir, "")
 	}
-	return m, nil
+	var broken error
+	for _, folder := range folders {
+		if broken != nil && folder != "" {
+			clearCache(folder)
+		}
+		m := &Machine[I]{engine: e, packer: newPacker()}
+		err := m.compile(ctx, folder)
+		if err == nil {
+			return m, nil
+		}
+		_ = m.Close() // the first error counts
+		broken = cmp.Or(broken, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, broken
+}
+
+// clearCache removes the compiled code from a cache. A file that stays is not used.
+func clearCache(cacheDir string) {
+	for _, pattern := range []string{"wazero-*", meteredPrefix + "*"} {
+		paths, _ := filepath.Glob(filepath.Join(cacheDir, pattern)) // the pattern is right
+		for _, path := range paths {
+			_ = os.RemoveAll(path)
+		}
+	}
 }
 
 func (m *Machine[I]) compile(ctx context.Context, cacheDir string) error {

@@ -9,6 +9,9 @@ import (
 	"github.com/toolroom/toolroom/internal/atomicfile"
 )
 
+// meteredPrefix begins the names of metered modules in a cache.
+const meteredPrefix = "metered-"
+
 // metered returns a module that can be stopped: the one in the cache, which saves
 // some 13 ms of a start, or a new one, which it caches. If it cannot be cached, as in
 // a read-only folder, it is made again the next time.
@@ -17,7 +20,7 @@ func metered(module []byte, cacheDir string) ([]byte, error) {
 		return Meter(module)
 	}
 	sum := sha256.Sum256(module)
-	path := filepath.Join(cacheDir, "metered-"+MeterVersion+"-"+hex.EncodeToString(sum[:12])+".wasm")
+	path := filepath.Join(cacheDir, meteredPrefix+MeterVersion+"-"+hex.EncodeToString(sum[:12])+".wasm")
 	if kept, err := os.ReadFile(path); err == nil {
 		return kept, nil
 	}

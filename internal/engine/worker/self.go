@@ -2,10 +2,13 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -120,11 +123,32 @@ func (s *Self) warmUp(ctx context.Context) error {
 	if err := proc.Readable(s.cacheDir); err != nil {
 		return fmt.Errorf("let workers read the compiled code: %w", err)
 	}
+	if err := syncFiles(s.cacheDir); err != nil {
+		return fmt.Errorf("put the compiled code on the disk: %w", err)
+	}
 	known = append(known[max(0, len(known)+1-maxMarks):], stamp)
 	if err := atomicfile.Write(mark, []byte(strings.Join(known, "\n")), 0o644); err != nil {
 		return fmt.Errorf("note that the code is compiled: %w", err)
 	}
 	return nil
+}
+
+// syncFiles puts the files in a folder on the disk before it is noted that they are there.
+// Windows syncs only files that are open for writing.
+func syncFiles(folder string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() && !entry.IsDir() {
+			return err
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(file.Sync(), file.Close())
+	})
 }
 
 // marks returns the stamps in the file. Without the file, nobody has filled the cache.
