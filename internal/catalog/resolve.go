@@ -39,7 +39,7 @@ func (c *Catalog) Resolve(spelling string, visible func(*Entry) bool) (*Entry, e
 	case len(candidates) > 1:
 		return nil, ambiguous(spelling, c.names(candidates, visible))
 	default:
-		return nil, c.notFound(spelling, visible)
+		return nil, c.NotFound(spelling, visible)
 	}
 }
 
@@ -202,7 +202,8 @@ func (c *Catalog) toolsOf(namespace string, visible func(*Entry) bool) []string 
 	return ids
 }
 
-func (c *Catalog) notFound(spelling string, visible func(*Entry) bool) *toolroom.Error {
+// NotFound returns the error of [Catalog.Resolve] for a spelling that means no tool.
+func (c *Catalog) NotFound(spelling string, visible func(*Entry) bool) *toolroom.Error {
 	e := toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", spelling)
 	e.Phase = toolroom.PhaseResolve
 	if tools := c.toolsOf(spelling, visible); len(tools) > 0 {

@@ -13,30 +13,56 @@ import (
 // spelling names, which may take as long as starting its server. Policy is asked only for the
 // names in errors.
 func (r *Runner) Find(ctx context.Context, call *toolroom.Call) (*catalog.Entry, error) {
-	return r.discovering(ctx, call.Tool, func() (*catalog.Entry, error) { return r.Lookup(call) })
+	return r.discovering(ctx, call.Tool, func() (*catalog.Entry, error) { return r.LookupOffered(ctx, call) })
+}
+
+// WithOffer limits the tools that calls with ctx find, and that their errors name, to those
+// that a surface offers. The calls that tools make find all tools.
+func WithOffer(ctx context.Context, offers func(*catalog.Entry) bool) context.Context {
+	return withScope(ctx, func(s *scope) { s.offers = offers })
 }
 
 // Lookup is like Find, and lists no source.
 func (r *Runner) Lookup(call *toolroom.Call) (*catalog.Entry, error) {
-	if r.Releases == nil {
-		return r.lookup(call, nil)
-	}
-	return r.lookup(call, r.Releases.Snapshot())
+	return r.LookupOffered(context.Background(), call)
 }
 
-func (r *Runner) lookup(call *toolroom.Call, releases ReleaseSnapshot) (*catalog.Entry, error) {
+// LookupOffered is Lookup within the offer of ctx, see [WithOffer].
+func (r *Runner) LookupOffered(ctx context.Context, call *toolroom.Call) (*catalog.Entry, error) {
+	var releases ReleaseSnapshot
+	if r.Releases != nil {
+		releases = r.Releases.Snapshot()
+	}
+	return r.lookup(call, releases, offerOf(ctx))
+}
+
+// offerOf returns what [WithOffer] has set, or nil inside of calls.
+func offerOf(ctx context.Context) func(*catalog.Entry) bool {
+	if s := scopeOf(ctx); s.runner == nil {
+		return s.offers
+	}
+	return nil
+}
+
+// lookup returns the tool that serves a call, among those that are offered; nil offers all.
+func (r *Runner) lookup(call *toolroom.Call, releases ReleaseSnapshot, offers func(*catalog.Entry) bool) (*catalog.Entry, error) {
 	if call.Environment == "" && call.Identity.Environment != "" {
 		of := *call
 		of.Environment = call.Identity.Environment
 		call = &of
 	}
-	entry, err := r.Catalog.Resolve(call.Tool, func(e *catalog.Entry) bool { return r.View(call.Identity, call.Environment).Visible(e) })
-	if releases == nil || err != nil && toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
-		return entry, err
+	visible := func(e *catalog.Entry) bool {
+		return r.View(call.Identity, call.Environment).Visible(e) && (offers == nil || offers(e))
 	}
-	// The spelling may name a version.
-	if chosen, refused := releases.Serve(call, entry); chosen != nil || refused != nil {
-		return chosen, refused
+	entry, err := r.Catalog.Resolve(call.Tool, visible)
+	if releases != nil && (err == nil || toolroom.CodeOf(err) == toolroom.CodeToolNotFound) {
+		// The spelling may name a version.
+		if chosen, refused := releases.Serve(call, entry); chosen != nil || refused != nil {
+			entry, err = chosen, refused
+		}
+	}
+	if err == nil && offers != nil && !offers(entry) {
+		return nil, r.Catalog.NotFound(call.Tool, visible)
 	}
 	return entry, err
 }
@@ -77,7 +103,11 @@ func (c *call) resolve() (*resolved, error) {
 
 // find returns the tool that the request means, in the version that serves the call.
 func (c *call) find() (*catalog.Entry, error) {
-	entry, err := c.runner.lookup(&c.request, c.scope.releases)
+	offers := c.scope.offers
+	if c.around != nil {
+		offers = nil
+	}
+	entry, err := c.runner.lookup(&c.request, c.scope.releases, offers)
 	if err == nil && c.around != nil {
 		err = c.keep(entry)
 	}

@@ -43,6 +43,8 @@ type scope struct {
 	tasks      StartTask
 	suspension *Suspension
 	reserved   *reservation
+	// offers says which tools the surface offers; nil means all.
+	offers func(*catalog.Entry) bool
 	// fakes answers the calls that tools make.
 	fakes func(*toolroom.Call) *toolroom.Result
 	// approvalWait limits how long calls wait for a person; zero means the runner's limit.

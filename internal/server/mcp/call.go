@@ -9,7 +9,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/nearest"
-	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/schema"
 )
 
@@ -46,10 +45,8 @@ func (s *Server) environment(ctx context.Context) string {
 
 // run makes a request a call and the result an answer.
 func (s *Server) run(r *request, tool string, args json.RawMessage) (*result, error) {
+	r.tool.find(r.ctx, s.o.Runner)
 	e := r.tool.entry
-	if e != nil && policy.AnyMatches(s.expose.of(r.who).Hidden, &e.Tool) {
-		return nil, rpcError(toolroom.Errorf(toolroom.CodeToolNotFound, "tool %q not found", tool))
-	}
 	call := toolroom.Call{
 		Tool:           tool,
 		Arguments:      args,
@@ -98,7 +95,7 @@ func (s *Server) withClientNames(req *request, r *toolroom.Result) *toolroom.Res
 	}
 	for _, id := range stringsOf(r.Error.Details["nearest"]) {
 		if e, err := s.o.Runner.Catalog.Resolve(id, nil); err == nil {
-			names = append(names, e.ModelName)
+			names = append(names, s.shownName(e))
 		}
 	}
 	if len(names) == 0 {

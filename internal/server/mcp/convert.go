@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -163,5 +162,9 @@ func chunkText(chunk json.RawMessage) string {
 	if json.Unmarshal(chunk, &printed) == nil && printed.Stream != "" {
 		return printed.Text
 	}
-	return string(bytes.Trim(chunk, `"`))
+	var text string
+	if json.Unmarshal(chunk, &text) == nil {
+		return text
+	}
+	return string(chunk)
 }

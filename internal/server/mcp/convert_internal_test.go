@@ -50,3 +50,14 @@ func TestNoAnswerHasAnEmptyText(t *testing.T) {
 		}
 	}
 }
+
+func TestAChunkOfTextIsShownAsItIsRead(t *testing.T) {
+	t.Parallel()
+	for chunk, want := range map[string]string{
+		`"two\nlines, \"quoted\""`: "two\nlines, \"quoted\"", `{"n":1}`: `{"n":1}`, `5`: "5", `{"stream":"stdout","text":"printed"}`: "printed",
+	} {
+		if got := chunkText(json.RawMessage(chunk)); got != want {
+			t.Errorf("%s is shown as %q", chunk, got)
+		}
+	}
+}

@@ -8,8 +8,11 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/mcp"
 )
 
@@ -22,12 +25,14 @@ type Scopes struct {
 	Refuse func(w http.ResponseWriter, who toolroom.Identity, missing []string)
 }
 
-// prepare resolves the tool that a request calls, once for all that is done with it.
+// prepare resolves the tool that a request calls, once for all that is done with it. The
+// source of a tool that is not known yet is listed later, see [called.find], except for what
+// looks at the tool before the call.
 func (s *Server) prepare(ctx context.Context, r *mcp.ServerRequest) {
 	if r.Method != "tools/call" {
 		return
 	}
-	t := &called{name: r.Name, arguments: r.Arguments}
+	t := &called{name: r.Name}
 	r.Value = t
 	target := r.Name
 	if slices.Contains(s.expose.of(s.o.Identity(ctx)).ownNames(), r.Name) {
@@ -48,7 +53,32 @@ func (s *Server) prepare(ctx context.Context, r *mcp.ServerRequest) {
 	} else if _, ok := s.sourceSearched(s.o.Identity(ctx), r.Name); ok {
 		return
 	}
-	t.entry, t.err = s.o.Runner.Find(ctx, &toolroom.Call{Tool: target, Identity: s.o.Identity(ctx), Environment: s.environment(ctx)})
+	who := s.o.Identity(ctx)
+	ctx = s.offering(ctx, who)
+	t.target = &toolroom.Call{Tool: target, Identity: who, Environment: s.environment(ctx)}
+	if s.o.Scopes.Lacking != nil || r.Header.Get("Mcp-Protocol-Version") >= firstModern {
+		t.find(ctx, s.o.Runner)
+		return
+	}
+	t.entry, _ = s.o.Runner.LookupOffered(ctx, t.target) // the call itself reports the error
+}
+
+// find finds the tool that a request calls. That may take as long as starting its server, and
+// ends with the request.
+func (t *called) find(ctx context.Context, r *run.Runner) {
+	if t.entry == nil && t.target != nil {
+		t.entry, _ = r.Find(ctx, t.target) // the call itself reports the error
+		t.target = nil
+	}
+}
+
+// offering returns a context in which the tools that are hidden from a caller are not found.
+func (s *Server) offering(ctx context.Context, who toolroom.Identity) context.Context {
+	hidden := s.expose.of(who).Hidden
+	if len(hidden) == 0 {
+		return ctx
+	}
+	return run.WithOffer(ctx, func(e *catalog.Entry) bool { return !policy.AnyMatches(hidden, &e.Tool) })
 }
 
 // headerParams are the arguments that the headers of a call must repeat. A schema with a

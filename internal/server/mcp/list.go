@@ -69,6 +69,11 @@ func (s *Server) view(who toolroom.Identity, environment string) catalog.View {
 	})
 }
 
+// modelView is what the model of a caller may find.
+func (s *Server) modelView(r *request) catalog.View {
+	return s.view(r.who, s.environment(r.ctx)).Only(func(e *catalog.Entry) bool { return !pagesOnly(e) })
+}
+
 // visible tells what a caller sees here that names no environment.
 func (s *Server) visible(who toolroom.Identity) func(*catalog.Entry) bool {
 	return s.view(who, "").Visible

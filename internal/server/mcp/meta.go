@@ -104,8 +104,7 @@ func (s *Server) searchTools(req *request) (*result, error) {
 	}
 	s.o.Ready(req.ctx)
 	return structured(req, s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
-		Limit: in.Limit, Namespace: in.Namespace, Form: s.searchForm(req.who),
-		View:   s.view(req.who, s.environment(req.ctx)).Only(func(e *catalog.Entry) bool { return !pagesOnly(e) }), // a model asks
+		Limit: in.Limit, Namespace: in.Namespace, Form: s.searchForm(req.who), View: s.modelView(req),
 		Caller: &catalog.Caller{Identity: req.who, Session: req.session()},
 	}))
 }

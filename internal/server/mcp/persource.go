@@ -82,7 +82,7 @@ func (s *Server) searchSource(req *request, namespace string) (*result, error) {
 	}
 	s.o.Ready(req.ctx)
 	return structured(req, s.o.Runner.Catalog.Search(*in.Query, catalog.SearchOptions{
-		Namespace: namespace, Form: s.searchForm(req.who), View: s.view(req.who, s.environment(req.ctx)),
+		Namespace: namespace, Form: s.searchForm(req.who), View: s.modelView(req),
 		Caller: &catalog.Caller{Identity: req.who, Session: req.session()},
 	}))
 }

@@ -94,7 +94,7 @@ func (s *Server) complete(r *request) (*result, error) {
 			return nil, noPrompt(p.Ref.Name)
 		}
 		provider, ask.Prompt = prompt.Provider, prompt.Name
-	default:
+	case "ref/resource":
 		ask.Template = p.Ref.URI
 		for _, t := range s.o.Library.Templates(s.readers(r.who, catalog.ReadTool)) {
 			if t.URITemplate == ask.Template {
@@ -102,6 +102,8 @@ func (s *Server) complete(r *request) (*result, error) {
 				break
 			}
 		}
+	default:
+		return nil, invalidParams("completion/complete needs a ref of type ref/prompt or ref/resource")
 	}
 	if !s.mayComplete(r, provider, ask) {
 		return &result{members: members(map[string]any{"completion": source.Completions{Values: []string{}}})}, nil

@@ -42,10 +42,9 @@ type request struct {
 
 // called is the tool that a request calls.
 type called struct {
-	name      string // as the client wrote it
-	arguments json.RawMessage
-	entry     *catalog.Entry // nil for a tool of this surface, and if err is set
-	err       error
+	name   string         // as the client wrote it
+	entry  *catalog.Entry // nil for a tool of this surface, and for one that is not found
+	target *toolroom.Call // what is to be found; nil for a tool of this surface, and once it was looked for
 }
 
 // abilities are what the client of a request can do.
@@ -59,7 +58,8 @@ type abilities struct {
 }
 
 func (s *Server) requestOf(ctx context.Context, r *mcp.ServerRequest) *request {
-	q := &request{ServerRequest: r, answers: r.InputResponses, ctx: ctx, who: s.o.Identity(ctx), server: s, can: abilitiesOf(r.Capabilities)}
+	who := s.o.Identity(ctx)
+	q := &request{ServerRequest: r, answers: r.InputResponses, ctx: s.offering(ctx, who), who: who, server: s, can: abilitiesOf(r.Capabilities)}
 	q.can.tasks = q.can.tasks && s.o.Worker != nil
 	q.tool, _ = r.Value.(*called)
 	if len(r.Meta) > 0 {

@@ -27,11 +27,17 @@ func (s *Server) runOf(ctx context.Context, id string) (*run.Job, error) {
 	return job, nil
 }
 
+// taintReader taints the session that reads the result of a run: the result may be much older
+// than the session.
+func (s *Server) taintReader(ctx context.Context, job *run.Job) error {
+	return s.o.Runner.TaintSession(ctx, job.Identity.Key(), taint.Of(job.Result.Labels, job.Call.Tool))
+}
+
 // runResult is the answer that the call of a run would have got, or what the run
 // waits for.
 func (s *Server) runResult(ctx context.Context, req *request, job *run.Job) (*result, error) {
 	if job.State == toolroom.JobDone {
-		if err := s.o.Runner.TaintSession(ctx, job.Identity.Key(), taint.Of(job.Result.Labels, job.Call.Tool)); err != nil {
+		if err := s.taintReader(ctx, job); err != nil {
 			return failed(req, err), nil
 		}
 		return answer(job.Result, req.Version, nil)

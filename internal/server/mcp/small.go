@@ -109,7 +109,9 @@ func (c *cut) schema(s any, depth int) any {
 		case name == "properties":
 			to[name] = c.members(value, from["required"], depth)
 		case name == "items":
-			to[name] = c.schema(value, depth+1)
+			if from["prefixItems"] == nil { // it is about the items behind those
+				to[name] = c.schema(value, depth+1)
+			}
 		case name == "additionalProperties":
 			if _, ok := value.(bool); ok && !c.bare && from["patternProperties"] == nil {
 				to[name] = value

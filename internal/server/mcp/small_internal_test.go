@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/schema"
 )
 
 // Definitions that refer to one another describe a value without end, and one that refers
@@ -36,6 +39,37 @@ func TestWhatADefinitionRefersToIsNotFollowedWithoutEnd(t *testing.T) {
 		}
 		if again := smallSchema(json.RawMessage(schema)); string(again) != string(small) {
 			t.Errorf("%s: another list has another definition", name)
+		}
+	}
+}
+
+// What fits the whole schema fits the small one: a model must not be kept from a call that
+// would be accepted.
+func TestASmallSchemaAcceptsWhatTheWholeAccepts(t *testing.T) {
+	t.Parallel()
+	long := `"description": "` + strings.Repeat("long ", 1000) + `"`
+	var alternatives []string
+	for i := range 1900 {
+		alternatives = append(alternatives, fmt.Sprintf(`{"const": %d}`, i))
+	}
+	for name, c := range map[string]struct{ schema, value string }{
+		"items behind others":  {`{"type": "object", "properties": {"a": {"type": "array", "prefixItems": [{"type": "string"}], "items": {"type": "number"}, ` + long + `}}}`, `{"a": ["x", 1]}`},
+		"no items":             {`{"type": "object", "properties": {"a": {"type": "array", "prefixItems": [{"type": "string"}], "items": false, ` + long + `}}}`, `{"a": ["x"]}`},
+		"many alternatives":    {`{"anyOf": [` + strings.Join(alternatives, ",") + `]}`, `1899`},
+		"no additional member": {`{"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "additionalProperties": false, "$defs": {"a": {"type": "string", ` + long + `}}}`, `{"a": "x"}`},
+	} {
+		value, err := jsonx.Decode([]byte(c.value), jsonx.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for form, text := range map[string]json.RawMessage{"whole": json.RawMessage(c.schema), "small": smallSchema(json.RawMessage(c.schema))} {
+			compiled, err := schema.Compile(text, schema.Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := compiled.Validate(value); err != nil {
+				t.Errorf("%s: the %s schema does not accept %s: %v\n%.300s", name, form, c.value, err, text)
+			}
 		}
 	}
 }

@@ -74,7 +74,7 @@ func (s *Server) submitted(x *request) (*result, error) {
 	if err := s.answerTask(x.ctx, x.who, job, x.answers); err != nil {
 		return nil, err
 	}
-	open, err := s.openQuestions(x.ctx, job, true)
+	open, err := s.openQuestions(x.ctx, job, x.Can(source.MethodElicit))
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (s *Server) askFirst(x *request, job *run.Job) (*result, error) {
 	if err := s.o.Worker.AwaitQuestion(ctx, job.ID); err != nil && ctx.Err() == nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
-	open, err := s.openQuestions(x.ctx, job, true)
+	open, err := s.openQuestions(x.ctx, job, x.Can(source.MethodElicit))
 	if err != nil {
 		return nil, err
 	}
@@ -228,6 +228,9 @@ func (s *Server) taskNow(ctx context.Context, job *run.Job, elicits bool, versio
 	if job.Result.Status == toolroom.StatusCancelled {
 		out := shownTask(job, "cancelled", job.Finished)
 		return out.of(version), nil
+	}
+	if err := s.taintReader(ctx, job); err != nil {
+		return nil, rpcError(toolroom.AsError(err))
 	}
 	var told *schema.Schema
 	if e, err := s.o.Runner.Find(ctx, &job.Call); err == nil {

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
+	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -131,5 +133,35 @@ func TestTheHeaderOfATaskNamesIt(t *testing.T) {
 	m := f.post(t, "ada", "tasks/get", "another", `"taskId":"`+id+`"`, knowsTasks)
 	if e, _ := m["error"].(map[string]any); e["code"] != float64(-32020) {
 		t.Errorf("got %v", m)
+	}
+}
+
+// A task may be much older than what the client does with its result: the result taints the
+// calls after it is read.
+func TestTheResultOfATaskTaintsWhoReadsIt(t *testing.T) {
+	t.Parallel()
+	f := serve(t, direct(t))
+	f.runner.Taints = f.store
+	f.runner.Trust = func(*toolroom.Tool) run.Trust { return run.Trust{Labels: []string{taint.Untrusted}} }
+	f.addTask("read:it", toolroom.TaskOptional, func(context.Context, *source.Request) (*source.Output, error) {
+		return &source.Output{Value: json.RawMessage(`"read"`)}, nil
+	})
+	id := f.callTask(t, "ada", "read__it")
+	for {
+		job, err := f.store.Job(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if job.State == toolroom.JobDone {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	time.Sleep(5 * time.Millisecond)
+	read := time.Now()
+	f.until(t, id, "completed")
+	labels, err := f.store.Taints(t.Context(), toolroom.Identity{Subject: "ada"}.Key(), "", read)
+	if err != nil || len(labels) != 1 || labels[0].Name != taint.Untrusted {
+		t.Errorf("the labels are %v, %v", labels, err)
 	}
 }
