@@ -6,13 +6,26 @@ import (
 	sqldriver "database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 )
 
-// instant returns a time as it is stored: nanoseconds since 1970, 0 for the zero time.
+// The earliest and the latest time that can be stored, in 1677 and 2262.
+var (
+	earliest = time.Unix(0, math.MinInt64)
+	latest   = time.Unix(0, math.MaxInt64)
+)
+
+// instant returns a time as it is stored: nanoseconds since 1970, 0 for the zero time. For a
+// time that is too early or too late it is the earliest or latest one.
 func instant(t time.Time) int64 {
-	if t.IsZero() {
+	switch {
+	case t.IsZero():
 		return 0
+	case t.Before(earliest):
+		return math.MinInt64
+	case t.After(latest):
+		return math.MaxInt64
 	}
 	return t.UnixNano()
 }
