@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -11,61 +12,66 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// watched has the listeners to changes of each resource, by its URI, so that its source is
+// watched has the resources that clients listen to, by URI, so that the source of each is
 // asked once, and no more once nobody listens.
 type watched struct {
 	mu    sync.Mutex
 	byURI map[string]*watch
 }
 
-// listener is one subscription of one client.
-type listener struct{ _ byte }
-
-// watch is one resource. Its fields are guarded by the lock of watched.
+// watch is one resource.
 type watch struct {
-	// turn is held while the source is asked, so that a second session does not take a
-	// subscription for made that fails.
-	turn      chan struct{}
-	listeners map[*listener]bool
-	source    source.Library // that has been asked; nil for none
-	own       string         // the source's own URI
+	listeners int // guarded by the lock of watched
+
+	// turn is held by whoever asks the source. It guards the fields below.
+	turn   chan struct{}
+	source source.Library // that is subscribed to; nil for none
+	own    string         // the source's own URI
 }
 
-// of returns the watch of a resource, and holds its turn until done is called.
-func (w *watched) of(ctx context.Context, uri string) (one *watch, done func(), err error) {
-	for {
-		w.mu.Lock()
+// join returns the watch of a resource with one more listener, who leaves it.
+func (w *watched) join(uri string) *watch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one := w.byURI[uri]
+	if one == nil {
 		if w.byURI == nil {
 			w.byURI = map[string]*watch{}
 		}
-		if one = w.byURI[uri]; one == nil {
-			one = &watch{turn: make(chan struct{}, 1), listeners: map[*listener]bool{}}
-			w.byURI[uri] = one
-		}
-		w.mu.Unlock()
-		select {
-		case one.turn <- struct{}{}:
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
-		}
-		w.mu.Lock()
-		current := w.byURI[uri] == one
-		w.mu.Unlock()
-		if current {
-			return one, func() { w.done(uri, one) }, nil
-		}
-		<-one.turn // it was the last one's, who has just left
+		one = &watch{turn: make(chan struct{}, 1)}
+		w.byURI[uri] = one
+	}
+	one.listeners++
+	return one
+}
+
+// leave counts one listener less.
+func (w *watched) leave(one *watch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one.listeners--
+}
+
+// heard reports whether somebody listens to a resource.
+func (w *watched) heard(one *watch) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return one.listeners > 0
+}
+
+// forget removes a watch, unless a listener has come meanwhile.
+func (w *watched) forget(uri string, one *watch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if one.listeners == 0 && w.byURI[uri] == one {
+		delete(w.byURI, uri)
 	}
 }
 
-// done ends the turn, and forgets a resource for which nobody listens.
-func (w *watched) done(uri string, one *watch) {
+func (w *watched) all() map[string]*watch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(one.listeners) == 0 {
-		delete(w.byURI, uri)
-	}
-	<-one.turn
+	return maps.Clone(w.byURI)
 }
 
 // notifyTimeout bounds how long the end of a subscription waits for its source.
@@ -87,86 +93,95 @@ func (s *Server) subscribe(ctx context.Context, r *mcp.ServerRequest, uri string
 	if watcher == nil {
 		return func() {}, nil // it tells of no changes
 	}
-	one, done, err := s.watched.of(ctx, uri)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	if one.source != watcher { // nobody has asked it, or it has been made anew
-		if err := watcher.Subscribe(ctx, own); err != nil {
-			return nil, rpcError(toolroom.AsError(err))
-		}
-		one.source, one.own = watcher, own
-	}
-	s.watched.mu.Lock()
-	defer s.watched.mu.Unlock()
-	l := &listener{}
-	one.listeners[l] = true
-	return func() { s.leave(l, uri) }, nil
+	return s.watch(ctx, uri, watcher, own)
 }
 
-// leave ends a subscription, and that at the source if it was the last.
-func (s *Server) leave(l *listener, uri string) {
-	// The stream that listened has ended, perhaps with its context.
-	ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
-	defer cancel()
-	one, done, err := s.watched.of(ctx, uri)
-	if err != nil {
-		return
+// watch subscribes to a resource at its source, unless that has been done, until leave is
+// called.
+func (s *Server) watch(ctx context.Context, uri string, at source.Library, own string) (leave func(), err error) {
+	one := s.watched.join(uri)
+	leave = func() {
+		s.watched.leave(one)
+		// The stream that listened has ended, perhaps with its context.
+		ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
+		defer cancel()
+		// Without a turn in time, the one who has it ends the subscription.
+		_ = s.inTurn(ctx, uri, one, func() error { return nil })
 	}
-	defer done()
-	w := &s.watched
-	w.mu.Lock()
-	delete(one.listeners, l)
-	last := len(one.listeners) == 0
-	w.mu.Unlock()
-	if last && one.source != nil {
+	err = s.inTurn(ctx, uri, one, func() error {
+		if one.source == at {
+			return nil
+		}
+		// Nobody has asked it, or it has been made anew.
+		if err := at.Subscribe(ctx, own); err != nil {
+			return rpcError(toolroom.AsError(err))
+		}
+		one.source, one.own = at, own
+		return nil
+	})
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}
+
+// inTurn calls do while nobody else asks the source of a resource, and then ends the
+// subscription at the source if nobody listens any more.
+func (s *Server) inTurn(ctx context.Context, uri string, one *watch, do func() error) error {
+	select {
+	case one.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-one.turn }()
+	err := do()
+	if s.watched.heard(one) {
+		return err
+	}
+	if one.source != nil {
+		// The request that is served may have ended, with its context.
+		ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
+		defer cancel()
 		if err := one.source.Unsubscribe(ctx, one.own); err != nil {
 			s.o.Log.Warn("cannot end the subscription to a resource", "uri", uri, "error", err)
 		}
 		one.source = nil
 	}
+	s.watched.forget(uri, one)
+	return err
 }
 
 // watchAnew subscribes at sources that have been made anew, as after a reload, for those
 // who listen.
 func (s *Server) watchAnew() {
-	w := &s.watched
-	w.mu.Lock()
-	var uris []string
-	for uri, one := range w.byURI {
-		if len(one.listeners) > 0 {
-			uris = append(uris, uri)
-		}
-	}
-	w.mu.Unlock()
-	for _, uri := range uris {
+	for uri, one := range s.watched.all() {
 		ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
-		if err := s.watchAgain(ctx, uri); err != nil {
+		if err := s.watchAgain(ctx, uri, one); err != nil {
 			s.o.Log.Warn("cannot subscribe again to a resource of a source that was made anew", "uri", uri, "error", err)
 		}
 		cancel()
 	}
 }
 
-func (s *Server) watchAgain(ctx context.Context, uri string) error {
+func (s *Server) watchAgain(ctx context.Context, uri string, one *watch) error {
 	provider, own, ok := s.o.Library.FindResource(uri, func(string) bool { return true })
 	if !ok {
 		return nil
 	}
 	src, _ := s.o.Library.Source(provider)
 	watcher, _ := source.As[source.Library](src)
-	one, done, err := s.watched.of(ctx, uri)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if watcher == nil || one.source == nil || one.source == watcher {
+	if watcher == nil {
 		return nil
 	}
-	if err := watcher.Subscribe(ctx, own); err != nil {
-		return err
-	}
-	one.source, one.own = watcher, own
-	return nil
+	return s.inTurn(ctx, uri, one, func() error {
+		if one.source == nil || one.source == watcher {
+			return nil
+		}
+		if err := watcher.Subscribe(ctx, own); err != nil {
+			return err
+		}
+		one.source, one.own = watcher, own
+		return nil
+	})
 }
