@@ -65,6 +65,7 @@ func keyOf(p bridge.Program) [sha256.Size]byte {
 		k.number(len(t.Parameters))
 		for _, parameter := range t.Parameters {
 			k.texts(parameter.Name, parameter.Type)
+			k.texts(parameter.Values...)
 			k.truth(parameter.Required)
 		}
 	}
