@@ -21,18 +21,26 @@ var (
 	rootCall = pattern.Lazy(`\b(tools|mcp)\.([\pL_][\pL\pN_]*)\(`)
 )
 
-// maxUnknown is the maximum number of mistakes that are reported for one program.
-const maxUnknown = 20
+const (
+	// maxUnknown is the maximum number of mistakes that are reported for one program.
+	maxUnknown = 20
+	// maxLooked is the maximum number of different names that are looked up for one program,
+	// each of which takes up to some milliseconds. A text may have hundreds of thousands.
+	maxLooked = 500
+)
 
 // unknown finds names in a program that match no tool, and suggests others. Tools that
 // policy hides are not unknown: the call itself is refused.
 func (h *handler) unknown(source string, entries []*catalog.Entry) bridge.Map {
 	var found bridge.Map
+	looked := map[string]bool{}
 	add := func(name string, why func() string) {
-		if len(found) < maxUnknown && found.Get(name) == nil {
-			if reason := why(); reason != "" {
-				found = append(found, bridge.Member{Key: name, Value: reason})
-			}
+		if looked[name] || len(looked) == maxLooked || len(found) == maxUnknown {
+			return
+		}
+		looked[name] = true
+		if reason := why(); reason != "" {
+			found = append(found, bridge.Member{Key: name, Value: reason})
 		}
 	}
 	for _, m := range literalID().FindAllStringSubmatch(source, -1) {
