@@ -191,14 +191,15 @@ func (s *ServerSession) end() {
 	}
 }
 
-// expire ends the session once it has not been used for sessionTimeout.
+// expire ends the session once it has not been used for sessionTimeout. A request in progress
+// uses it, unless it waits for an answer of the client: a client that has gone answers nothing.
 func (s *ServerSession) expire() {
 	listening := s.stored.listening() // which has a lock of its own
 	s.mu.Lock()
-	idle := time.Since(s.seen)
-	if len(s.calls) > 0 || listening {
-		idle = 0
+	if listening || len(s.calls) > 0 && len(s.asked) == 0 {
+		s.seen = time.Now()
 	}
+	idle := time.Since(s.seen)
 	if !s.over && idle < sessionTimeout {
 		s.expiry.Reset(sessionTimeout - idle)
 	}

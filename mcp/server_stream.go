@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -304,15 +306,17 @@ func (ss *streams) find(eventID string) (*stream, int, error) {
 }
 
 // listening reports whether the client is connected to a stream.
-func (ss *streams) listening() bool { return ss.alone.connected() }
+func (ss *streams) listening() bool {
+	ss.mu.Lock()
+	all := append(slices.Collect(maps.Values(ss.byID)), ss.alone)
+	ss.mu.Unlock() // a stream that is being written to holds its own lock
+	return slices.ContainsFunc(all, (*stream).connected)
+}
 
 // drop ends all streams and forgets their events.
 func (ss *streams) drop() {
 	ss.mu.Lock()
-	all := []*stream{ss.alone}
-	for _, s := range ss.byID {
-		all = append(all, s)
-	}
+	all := append(slices.Collect(maps.Values(ss.byID)), ss.alone)
 	ss.byID = map[string]*stream{}
 	ss.mu.Unlock()
 	for _, s := range all {
