@@ -29,8 +29,9 @@ type Engine struct {
 	stats   Stats
 	closed  bool
 
-	probing sync.Mutex
+	probing sync.Mutex // guards the fields below
 	probe   *sandbox.Probe
+	again   time.Time // when to probe again, zero for never
 }
 
 // New returns the engine. Nothing is started before the first run or probe.
@@ -60,33 +61,41 @@ func held() map[sandbox.Limit]string {
 	}
 }
 
+// probeAgain is the time after which a zygote that could not be started is tried again: the
+// machine may have been too busy.
+const probeAgain = 30 * time.Second
+
 // Probe starts a zygote, once, and reports its isolation.
 func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 	e.probing.Lock()
 	defer e.probing.Unlock()
-	if e.probe != nil {
+	if e.probe != nil && (e.again.IsZero() || time.Now().Before(e.again)) {
 		return *e.probe
 	}
-	p := e.try(ctx)
+	p, failed := e.try(ctx)
 	if ctx.Err() == nil {
-		e.probe = &p
+		e.probe, e.again = &p, time.Time{}
+		if failed {
+			e.again = time.Now().Add(probeAgain)
+		}
 	}
 	return p
 }
 
-func (e *Engine) try(ctx context.Context) sandbox.Probe {
+// try probes, and reports whether a zygote could not be started although nothing is missing.
+func (e *Engine) try(ctx context.Context) (p sandbox.Probe, failed bool) {
 	report := e.host.Probe(ctx)
 	for _, layer := range minimum {
 		if f := report.Find(layer); !f.Available {
-			return sandbox.Probe{State: sandbox.Unsupported, Reason: string(layer) + ": " + f.Reason, Fix: f.Fix}
+			return sandbox.Probe{State: sandbox.Unsupported, Reason: string(layer) + ": " + f.Reason, Fix: f.Fix}, false
 		}
 	}
 	if _, err := os.Stat(e.o.Python); err != nil {
-		return sandbox.Probe{State: sandbox.Unsupported, Reason: "there is no " + e.o.Python, Fix: "install python3 (3.9 or newer)"}
+		return sandbox.Probe{State: sandbox.Unsupported, Reason: "there is no " + e.o.Python, Fix: "install python3 (3.9 or newer)"}, false
 	}
 	z, err := e.startZygote(ctx, engine.Layer{})
 	if err != nil {
-		return sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error(), Fix: "see the reason; it needs CPython 3.9 or newer with ctypes"}
+		return sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error(), Fix: "see the reason; it needs CPython 3.9 or newer with ctypes"}, true
 	}
 	defer z.end()
 	return sandbox.Probe{
@@ -96,7 +105,7 @@ func (e *Engine) try(ctx context.Context) sandbox.Probe {
 			sandbox.LimitDisk: "the programs of one owner share 64 MiB in memory",
 		},
 		Languages: e.Languages(),
-	}
+	}, false
 }
 
 // Stats returns the current statistics.

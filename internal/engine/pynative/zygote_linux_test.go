@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolroom/toolroom/sandbox"
 )
 
 func TestAZygoteThatIsLentMakesNoRoom(t *testing.T) {
@@ -70,5 +72,22 @@ func TestFilesThatTheSystemHasRemovedAreWrittenAgain(t *testing.T) {
 		if _, err := os.Stat(before); err == nil {
 			t.Errorf("without %s, %s is left behind", name, before)
 		}
+	}
+}
+
+func TestAZygoteThatDidNotStartIsTriedAgainLater(t *testing.T) {
+	t.Parallel()
+	e := New(Options{})
+	t.Cleanup(func() { _ = e.Close() })
+	e.o.Python = "/usr/bin/false" // it starts, and does not get ready
+	for range 2 {
+		if p := e.Probe(t.Context()); p.State != sandbox.Unsupported || !strings.Contains(p.Reason, "did not get ready") {
+			t.Fatalf("without Python: %+v", p)
+		}
+		e.o.Python = "/usr/bin/python3"
+	}
+	e.again = time.Now()
+	if p := e.Probe(t.Context()); p.State != sandbox.Available {
+		t.Errorf("later: %+v", p)
 	}
 }
