@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
@@ -26,6 +27,11 @@ func (c *ran) normalise() error {
 	}
 	c.result.Value, c.result.Content, c.result.Raw = out.Value, out.Content, out.Raw
 	c.result.Usage.CPU, c.result.Usage.PeakMemory = out.CPU, out.PeakMemory
+	if !utf8.Valid(out.Raw) {
+		c.result.Warnings = append(c.result.Warnings, toolroom.Warning{
+			Code: toolroom.CodeInvalidOutput, Message: c.tool + " sent bytes that are not UTF-8: they are read as U+FFFD",
+		})
+	}
 	if len(out.Value) == 0 && len(out.Content) > 0 {
 		value, err := valueOf(out.Content)
 		if err != nil {

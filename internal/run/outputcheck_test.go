@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
+	"github.com/toolroom/toolroom/source"
 )
 
 // promising is a tool whose values must have a name.
@@ -84,5 +86,19 @@ func TestAChainGoesOnWithAValueThatBreaksItsSchema(t *testing.T) {
 	out := b.Chain(t.Context(), toolroom.Call{}, []toolroom.Step{{Tool: "a:first"}, {Tool: "a:second", Map: map[string]string{"n": "previous.id"}}})
 	if out.Error != nil || string(out.Value) != "2" || len(out.Steps[0].Result.Warnings) != 1 {
 		t.Errorf("got %+v", out)
+	}
+}
+
+// JSON is UTF-8. A server that sends another encoding is read, with a warning: what its text
+// said is lost where a byte is invalid.
+func TestAnAnswerThatIsNotUTF8HasAWarning(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.add(tool("a:latin"), func(context.Context, *source.Request) (*source.Output, error) {
+		return &source.Output{Raw: json.RawMessage("{\"content\":[{\"type\":\"text\",\"text\":\"caf\xe9\"}]}"), Content: []toolroom.Content{toolroom.TextContent("caf\uFFFD")}}, nil
+	})
+	r := b.Run(t.Context(), toolroom.Call{Tool: "a:latin"})
+	if !r.OK() || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0].Message, "not UTF-8") {
+		t.Errorf("got %+v", r)
 	}
 }
