@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +46,7 @@ type run struct {
 	prints     printer
 	bridgeFile *bridgeFile
 	nonblock   bool
+	worked     int   // of the work of system calls, what was done since the last look
 	err        error // the error of sending to the server
 }
 
@@ -89,6 +91,20 @@ func (r *run) tick() {
 	r.must(r.prints.flush())
 }
 
+// look is how much work of system calls, in bytes, is done before the time and the processor
+// time are looked at.
+const look = 1 << 20
+
+// work counts the work of a system call, which uses no fuel: n bytes, and as much as a call
+// takes in any case.
+func (r *run) work(n int) {
+	const each = 64
+	if r.worked += n + each; r.worked >= look {
+		r.worked = 0
+		r.tick()
+	}
+}
+
 // must ends the module if sending to the server failed.
 func (r *run) must(err error) {
 	if err != nil {
@@ -98,10 +114,18 @@ func (r *run) must(err error) {
 }
 
 // Arguments implements [wasm.System].
-func (r *run) Arguments() []string { return r.arguments }
+func (r *run) Arguments() []string { return r.listed(r.arguments) }
 
 // Environment implements [wasm.System].
-func (r *run) Environment() []string { return r.env }
+func (r *run) Environment() []string { return r.listed(r.env) }
+
+// listed counts the work of copying a list to the module.
+func (r *run) listed(list []string) []string {
+	for _, text := range list {
+		r.work(len(text))
+	}
+	return list
+}
 
 // Stream implements [wasm.System].
 func (r *run) Stream(fd uint32) wasm.Stream {
@@ -122,8 +146,12 @@ func (r *run) Blocks() bool { return !r.nonblock }
 // SetBlocks implements [wasm.System].
 func (r *run) SetBlocks(blocks bool) { r.nonblock = !blocks }
 
+// pollWork is the work of waiting for many things, for [run.work].
+const pollWork = 16 << 10
+
 // Await implements [wasm.System].
 func (r *run) Await(atMost time.Duration) bool {
+	r.work(pollWork)
 	r.goOn()
 	if atMost > 0 {
 		r.must(r.prints.flush())
@@ -138,6 +166,7 @@ func (r *run) Await(atMost time.Duration) bool {
 
 // Read implements [wasm.System].
 func (r *run) Read(fd uint32, to []byte) int {
+	r.work(len(to))
 	if fd == tools {
 		return r.bridgeFile.read(to)
 	}
@@ -147,6 +176,7 @@ func (r *run) Read(fd uint32, to []byte) int {
 
 // Write implements [wasm.System].
 func (r *run) Write(fd uint32, data []byte) int {
+	r.work(len(data))
 	r.goOn()
 	switch fd {
 	case tools:
@@ -161,6 +191,7 @@ func (r *run) Write(fd uint32, data []byte) int {
 
 // Sleep implements [wasm.System].
 func (r *run) Sleep(d time.Duration) {
+	r.work(pollWork)
 	r.goOn()
 	if d > 0 {
 		r.must(r.prints.flush())
@@ -174,7 +205,12 @@ func (r *run) Sleep(d time.Duration) {
 func (r *run) Now(id uint32) uint64 { return r.clock.now(id) }
 
 // Random implements [wasm.System].
-func (r *run) Random(to []byte) { _, _ = io.ReadFull(r.random, to) } // neither source ends
+func (r *run) Random(to []byte) {
+	for piece := range slices.Chunk(to, look) {
+		r.work(len(piece))
+		_, _ = io.ReadFull(r.random, piece) // neither source ends
+	}
+}
 
 // clock is the clock of a module.
 type clock struct {

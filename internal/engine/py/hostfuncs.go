@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
@@ -162,5 +163,8 @@ func (d hostFunctions) Random(view []byte) {
 		clear(view)
 		return
 	}
-	_, _ = rand.Read(view) // documented to never fail
+	for piece := range slices.Chunk(view, 1<<20) {
+		d.tick()                // this work uses no fuel
+		_, _ = rand.Read(piece) // documented to never fail
+	}
 }
