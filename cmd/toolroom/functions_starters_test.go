@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -26,8 +27,11 @@ func TestAStarterOfEveryLanguagePassesItsOwnTestAndSurvivesPullAndSync(t *testin
 		a.refused(5, []string{"tool", "new", name, "-l", language}, "already")
 	}
 	a.run("written", "tool", "pull", "copy")
+	out := a.run("", "tool", "sync", "copy", "--check")
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		a.run("nothing  fn:"+name, "tool", "sync", "copy", "--check")
+		if want := "nothing  fn:" + name; !strings.Contains(out, want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
 	}
 	a.refused(2, []string{"tool", "new", "x", "-l", "cobol"}, "cobol", "python")
 }
