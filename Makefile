@@ -9,6 +9,8 @@ VET      =
 # Twice as many packages as processors are tested at once, for half of them wait for
 # processes and deadlines most of the time. Whole suites compute.
 BESIDE   = $(if $(filter whole,$(SUITE)),,-p $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN)))
+# These take longest, mostly waiting, so they start first: the others run beside them.
+FIRST    = ./cmd/toolroom ./drivers/proxmox ./internal/cli ./test/...
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 
 .PHONY: dist definitions heavy microvm pyodide temporal stores s3 runtimes kubernetes help build test race lint fuzz bench peers integration conformance demo clean
@@ -24,7 +26,7 @@ build: ## build the programs into bin/
 # internal/app alone.
 test race: export TOOLROOM_TEST_COMPILED ?= $(CURDIR)/.compiled
 test: ## run the tests and list what was skipped; needs only Go. SUITE=whole adds thousands of repetitions
-	GO=$(GO) $(GO) run ./test/report $(SHORT) $(VET) $(BESIDE) -count=1 -timeout 30m ./... ./drivers/...
+	GO=$(GO) $(GO) run ./test/report $(SHORT) $(VET) $(BESIDE) -count=1 -timeout 30m $(FIRST) ./... ./drivers/...
 
 race: ## run the tests under the race detector (needs a C compiler)
 	$(GO) test -race -timeout 30m ./... ./drivers/...
