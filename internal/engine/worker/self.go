@@ -76,6 +76,9 @@ const (
 	maxMarks = 16
 )
 
+// fillTimeout bounds the compilation. CPython takes 5 s of a processor, more on small machines.
+const fillTimeout = 5 * time.Minute
+
 func (s *Self) warmUp(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +118,11 @@ func (s *Self) warmUp(ctx context.Context) error {
 		return nil
 	}
 	arguments := append(slices.Clone(s.command[1:]), "-cache", s.cacheDir, "-warm")
-	cmd := exec.CommandContext(ctx, s.command[0], arguments...)
+	// If it ended with the caller, callers with less time than it takes would begin it again
+	// and again.
+	filling, stop := context.WithTimeout(context.WithoutCancel(ctx), fillTimeout)
+	defer stop()
+	cmd := exec.CommandContext(filling, s.command[0], arguments...)
 	cmd.Env = []string{} // nothing of the server's environment
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("compile WebAssembly into %s: %w: %.500s", s.cacheDir, err, said)

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -83,5 +84,39 @@ func TestACacheThatIsEmptiedIsFilledAgain(t *testing.T) {
 		if err := os.RemoveAll(cache); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestACallerWithoutTimeDoesNotStopTheCompilation(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/bin/sh"); err != nil {
+		t.Skip("the binary of this test is a script for /bin/sh")
+	}
+	folder := t.TempDir()
+	binary, cache, begun := filepath.Join(folder, "binary"), filepath.Join(folder, "cache"), filepath.Join(folder, "begun")
+	// It ends once somebody has written to the pipe.
+	script := "#!/bin/sh\nmkfifo " + begun + "\nread -r line <" + begun + "\necho >" + filepath.Join(cache, "code") + "\n"
+	if err := os.WriteFile(binary, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := NewSelf("wasm", []string{binary}, nil, cache)
+	ctx, cancel := context.WithCancel(t.Context())
+	filled := make(chan error, 1)
+	go func() { filled <- s.warmUp(ctx) }()
+	for { // until it waits
+		if _, err := os.Stat(begun); err == nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := os.WriteFile(begun, []byte("go\n"), 0o600); err != nil {
+		t.Error(err)
+	}
+	if err := <-filled; err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(cache, "code")); err != nil {
+		t.Error(err)
 	}
 }
