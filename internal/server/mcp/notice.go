@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"slices"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -27,37 +28,63 @@ const maxNotices = 256
 // notices are told one after the other, without holding up who tells them.
 type notices struct {
 	mu      sync.Mutex
-	waiting []catalog.Notification
+	waiting []notice
 	telling bool
 }
 
-// noticed takes in what a server told.
-func (s *Server) noticed(n catalog.Notification) {
-	s.notices.mu.Lock()
-	defer s.notices.mu.Unlock()
-	if len(s.notices.waiting) < maxNotices {
-		s.notices.waiting = append(s.notices.waiting, n)
+// notice is something that clients are told outside of calls.
+type notice struct {
+	key  string // equal for notices of which one is enough; empty for all others
+	tell func()
+}
+
+// add lets a notice wait until those before it have been told.
+func (ns *notices) add(n notice) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	same := func(other notice) bool { return n.key != "" && other.key == n.key }
+	if len(ns.waiting) == maxNotices || slices.ContainsFunc(ns.waiting, same) {
+		return
 	}
-	if !s.notices.telling {
-		s.notices.telling = true
-		go s.tellNotices()
+	ns.waiting = append(ns.waiting, n)
+	if !ns.telling {
+		ns.telling = true
+		go ns.tellAll()
 	}
 }
 
-func (s *Server) tellNotices() {
+func (ns *notices) tellAll() {
 	for {
-		s.notices.mu.Lock()
-		waiting := s.notices.waiting
-		s.notices.waiting = nil
-		s.notices.telling = len(waiting) > 0
-		s.notices.mu.Unlock()
+		ns.mu.Lock()
+		waiting := ns.waiting
+		ns.waiting = nil
+		ns.telling = len(waiting) > 0
+		ns.mu.Unlock()
 		if len(waiting) == 0 {
 			return
 		}
 		for _, n := range waiting {
-			panics.Log(s.o.Log, "telling clients a notice", func() { s.tell(n) })
+			n.tell()
 		}
 	}
+}
+
+// noticed takes in what a server told.
+func (s *Server) noticed(n catalog.Notification) {
+	s.notices.add(notice{tell: func() {
+		panics.Log(s.o.Log, "telling clients a notice", func() { s.tell(n) })
+	}})
+}
+
+// resourceUpdated takes in that a resource has changed.
+func (s *Server) resourceUpdated(u catalog.Update) {
+	params := u.Params
+	if params != nil && u.Shown != u.URI {
+		params = withMember(params, "uri", u.Shown)
+	}
+	s.notices.add(notice{key: u.Shown + "\n" + string(params), tell: func() {
+		panics.Log(s.o.Log, "telling clients of a changed resource", func() { s.wire.ResourceUpdated(u.Shown, params) })
+	}})
 }
 
 // tell tells a notice to the clients that it is for.

@@ -247,14 +247,6 @@ func (s *Server) watchChanges() []func() {
 	}
 }
 
-func (s *Server) resourceUpdated(u catalog.Update) {
-	params := u.Params
-	if params != nil && u.Shown != u.URI {
-		params = withMember(params, "uri", u.Shown)
-	}
-	go s.wire.ResourceUpdated(u.Shown, params)
-}
-
 // rpcError is an error as the protocol has it: the one of the server behind the
 // tool where there is one, else ours.
 func rpcError(e *toolroom.Error) error {
