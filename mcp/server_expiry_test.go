@@ -25,8 +25,8 @@ func TestAQuestionToAClientThatHasGoneEndsWithItsSession(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				session := newServerSession(t.Context(), s)
-				if !s.register(session) || !session.begin(legacyVersion, nil, nil) {
+				session, ok := s.newSession(t.Context())
+				if !ok || !session.begin(legacyVersion, nil, nil) {
 					t.Fatal("the session did not begin")
 				}
 				if err := session.enter(json.RawMessage("1"), func(error) {}); err != nil {

@@ -329,14 +329,12 @@ func (p *post) session() (*ServerSession, bool) {
 
 // newSession begins a session. It is false if it has refused the request.
 func (p *post) newSession() (*ServerSession, bool) {
-	session := newServerSession(p.r.Context(), p.s)
-	if !p.s.register(session) {
-		session.end()
+	session, ok := p.s.newSession(p.r.Context())
+	if !ok {
 		p.w.Header().Set("Retry-After", "60")
 		http.Error(p.w, fmt.Sprintf("this caller has %d sessions, the most at once: end those that are not used (DELETE)", p.s.o.MaxSessions), http.StatusTooManyRequests)
-		return nil, false
 	}
-	return session, true
+	return session, ok
 }
 
 // find returns a session that the caller reaches. It is false if it has refused the
@@ -352,23 +350,23 @@ func (s *Server) find(w http.ResponseWriter, r *http.Request, id string) (*Serve
 	return session, true
 }
 
-// register makes a session one of streamable HTTP. It is false if its owner has too
-// many.
-func (s *Server) register(session *ServerSession) bool {
+// newSession begins a session over streamable HTTP. It is false if its owner has too many, or
+// the server is closed.
+func (s *Server) newSession(ctx context.Context) (*ServerSession, bool) {
+	session := newServerSession(ctx, s)
+	session.id, session.stored = s.newID(), newStreams(s.log)
+	session.out = func(text []byte) error { return session.stored.alone.send(text, false) }
 	s.mu.Lock()
 	if s.closed || s.owned[session.owner] >= s.o.MaxSessions {
 		s.mu.Unlock()
-		return false
+		return nil, false
 	}
 	s.owned[session.owner]++
-	// Under the lock of the server, with which Close finds the sessions that it ends.
-	session.id = s.newID()
-	session.stored = newStreams(s.log)
-	session.out = func(text []byte) error { return session.stored.alone.send(text, false) }
+	s.live[session] = true
 	s.mu.Unlock()
 	s.sessions.Add(session.id, session)
 	session.mu.Lock()
-	over := session.over
+	over := session.over // Close may have ended it
 	if !over {
 		session.expiry = time.AfterFunc(sessionTimeout, session.expire)
 	}
@@ -376,7 +374,7 @@ func (s *Server) register(session *ServerSession) bool {
 	if over {
 		s.sessions.Remove(session.id)
 	}
-	return !over
+	return session, !over
 }
 
 // answerIn serves the messages of a POST in a session. The requests go on if the

@@ -29,6 +29,9 @@ type pipe struct {
 func (s *Server) newPipe(ctx context.Context, write func([]byte) error) *pipe {
 	p := &pipe{s: s, write: write, session: newServerSession(ctx, s)}
 	p.session.out = p.send
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live[p.session] = true
 	return p
 }
 

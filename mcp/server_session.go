@@ -22,12 +22,12 @@ type ServerSession struct {
 	ctx   context.Context // of the request that began it, without its end
 	// out sends a message that belongs to no request.
 	out func(text []byte) error
-	// stored are the streams of a session over streamable HTTP.
+	// stored are the streams of a session over streamable HTTP, and nil for others.
 	stored *streams
+	ended  chan struct{} // closed by end
 
-	ended  chan struct{}
-	mu     sync.Mutex
-	began  string // the negotiated revision; empty before
+	mu     sync.Mutex // guards the fields below
+	began  string     // the negotiated revision; empty before
 	info   json.RawMessage
 	can    json.RawMessage
 	logs   string
@@ -41,14 +41,11 @@ type ServerSession struct {
 	over   bool
 }
 
+// newServerSession returns a session that is not yet one of the server's live ones.
 func newServerSession(ctx context.Context, s *Server) *ServerSession {
-	session := &ServerSession{
+	return &ServerSession{
 		s: s, owner: s.o.Owner(ctx), ctx: context.WithoutCancel(ctx), ended: make(chan struct{}), seen: time.Now(),
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.live[session] = true
-	return session
 }
 
 // ID returns the id of a session over streamable HTTP, and is empty for others.
@@ -184,10 +181,9 @@ func (s *ServerSession) end() {
 			delete(s.s.owned, s.owner)
 		}
 	}
-	stored := s.stored
 	s.s.mu.Unlock()
-	if stored != nil {
-		stored.drop()
+	if s.stored != nil {
+		s.stored.drop()
 	}
 }
 
