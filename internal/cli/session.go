@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/session"
 )
@@ -154,11 +155,15 @@ func (a *cli) sessionDeleteCommand() *cobra.Command {
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.complete(sessionWords),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			id, err := sessionID(r, args[0])
-			if err != nil {
-				return err
+			sessions, id := r.Parts().Sessions, args[0]
+			// A damaged session is not listed, so its name is tried before those that it begins.
+			err := sessions.Delete(ctx, me().Key(), id)
+			if toolroom.CodeOf(err) == toolroom.CodeNotFound {
+				if id, err = sessionID(r, args[0]); err == nil {
+					err = sessions.Delete(ctx, me().Key(), id)
+				}
 			}
-			if err := r.Parts().Sessions.Delete(ctx, me().Key(), id); err != nil {
+			if err != nil {
 				return err
 			}
 			return a.screen.printf("deleted %s\n", id)

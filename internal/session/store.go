@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -61,6 +62,23 @@ func (s *Store) Begin(ctx context.Context, owner, id string) (*Run, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
+	l, err := s.hold(ctx, owner, id)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{store: s, owner: owner, id: id, lock: l}
+	r.Info, r.State, err = s.load(owner, id, true)
+	if toolroom.CodeOf(err) == toolroom.CodeNotFound {
+		r.Info, err = Info{ID: id, Created: s.now()}, nil
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.release())
+	}
+	return r, nil
+}
+
+// hold locks a session.
+func (s *Store) hold(ctx context.Context, owner, id string) (*lock, error) {
 	if err := os.MkdirAll(s.folder(owner), 0o700); err != nil {
 		return nil, fmt.Errorf("create the folder of sessions: %w", err)
 	}
@@ -72,15 +90,7 @@ func (s *Store) Begin(ctx context.Context, owner, id string) (*Run, error) {
 		return nil, toolroom.Errorf(toolroom.CodeOf(err), "session %s is in use by another run: %w", id, err).
 			WithHint("wait for it, or work in a fork of the session").WithCLIHint("toolroom session fork %s NAME", id)
 	}
-	r := &Run{store: s, owner: owner, id: id, lock: l}
-	r.Info, r.State, err = s.load(owner, id, true)
-	if toolroom.CodeOf(err) == toolroom.CodeNotFound {
-		r.Info, err = Info{ID: id, Created: s.now()}, nil
-	}
-	if err != nil {
-		return nil, errors.Join(err, l.release())
-	}
-	return r, nil
+	return l, nil
 }
 
 // Keep replaces the state with that after the run. If a limit is exceeded, the error has
@@ -221,14 +231,15 @@ func (s *Store) add(ctx context.Context, owner, id string, info Info, state []by
 
 // Delete deletes a session. It first waits until a run that holds it has ended.
 func (s *Store) Delete(ctx context.Context, owner, id string) error {
-	if _, _, err := s.load(owner, id, false); err != nil {
-		return err
+	_, _, err := s.load(owner, id, false)
+	if idErr := checkID(id); idErr != nil || toolroom.CodeOf(err) == toolroom.CodeNotFound {
+		return cmp.Or(idErr, err)
 	}
-	r, err := s.Begin(ctx, owner, id)
+	l, err := s.hold(ctx, owner, id) // not Begin: a damaged session can be deleted
 	if err != nil {
 		return err
 	}
-	return errors.Join(remove(s.path(owner, id)), r.lock.discard())
+	return errors.Join(remove(s.path(owner, id)), l.discard())
 }
 
 // Sweep deletes expired sessions. [Open] calls it.

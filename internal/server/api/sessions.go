@@ -107,7 +107,15 @@ func (s *Server) importSession(ctx context.Context, in *importInput) (*jsonOutpu
 }
 
 func (s *Server) deleteSession(ctx context.Context, in *itemInput) (*struct{}, error) {
-	store, owner, id, err := s.session(ctx, in.ID)
+	store, owner, err := s.sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// A damaged session is not listed, so its name is tried before those that it begins.
+	if err = store.Delete(ctx, owner, in.ID); !isNotFound(err) {
+		return nil, err
+	}
+	_, _, id, err := s.session(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,11 @@
 package api_test
 
 import (
+	"errors"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -89,5 +93,37 @@ func TestStubsAreOfWhatTheCallerMayCall(t *testing.T) {
 	}
 	if r := b.get("/stubs?pattern=a:secret"); r.status != http.StatusNotFound {
 		t.Errorf("a tool that may not be seen: %d %s", r.status, r.body)
+	}
+}
+
+func TestADamagedSessionIsDeletedAndNoOther(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	store, err := session.Open(dir, session.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, func(o *api.Options, _ *run.Options) { o.Sessions = store })
+	for _, name := range []string{"work", "workshop"} {
+		if _, err := store.Create(t.Context(), "alice", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*", "work.session"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	if err := os.WriteFile(files[0], []byte("?"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.as("alice", http.MethodDelete, "/api/v1/sessions/work", ""); r.status != http.StatusNoContent {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	list, err := store.List("alice")
+	if err != nil || len(list) != 1 || list[0].ID != "workshop" {
+		t.Errorf("%v %v", list, err)
+	}
+	if _, err := os.Stat(files[0]); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
 	}
 }
