@@ -291,14 +291,15 @@ func (v *Service) settle(ctx context.Context, s *Schedule, now time.Time) error 
 // dueRun returns the time of the run to make, which is zero if it is dropped, and how many
 // others are dropped. It moves next behind them.
 func (v *Service) dueRun(when *When, s, next *Schedule, now time.Time) (due time.Time, dropped int) {
-	const counted = 10_000 // enough for a week of minutes; older runs are dropped uncounted
-	times := []time.Time{s.Next}
-	for len(times) < counted {
-		t := when.Next(times[len(times)-1], s.Created)
-		if t.IsZero() || t.After(now) {
+	times, more := runsFrom(when, s.Next, s.Created, now)
+	for age := now.Sub(s.Next); more; {
+		// The newest ones are made; older ones are dropped uncounted.
+		age /= 2
+		first := when.Next(now.Add(-age), s.Created)
+		if first.IsZero() || first.After(now) {
 			break
 		}
-		times = append(times, t)
+		times, more = runsFrom(when, first, s.Created, now)
 	}
 	last := times[len(times)-1]
 	if s.Missed == MissedAll {
@@ -312,6 +313,23 @@ func (v *Service) dueRun(when *When, s, next *Schedule, now time.Time) (due time
 		return time.Time{}, len(times)
 	}
 	return last, len(times) - 1
+}
+
+// runsFrom returns the times of runs from first to now, and whether there are more than are
+// counted.
+func runsFrom(when *When, first, created, now time.Time) (times []time.Time, more bool) {
+	const counted = 10_000 // enough for a week of minutes
+	times = []time.Time{first}
+	for {
+		t := when.Next(times[len(times)-1], created)
+		if t.IsZero() || t.After(now) {
+			return times, false
+		}
+		if len(times) == counted {
+			return times, true
+		}
+		times = append(times, t)
+	}
 }
 
 // advance stores next with a queued call that was due at a time.

@@ -183,6 +183,31 @@ func TestMissedRunsAfterARestart(t *testing.T) {
 	}
 }
 
+// Of very many missed runs the newest ones are made, as of few.
+func TestManyMissedRunsAfterARestart(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		missed schedule.Missed
+		calls  int
+	}{{schedule.MissedOnce, 1}, {schedule.MissedSkip, 1}, {schedule.MissedAll, 100}} {
+		b := newBench(t, "2026-01-01T10:00:00Z")
+		s := b.create("* * * * *", tt.missed)
+		b.restart()
+		first := at(t, "2026-03-01T10:00:30Z")
+		b.tick("2026-03-01T10:00:30Z")
+		if got := b.get(s.ID); got.Last == nil || got.Last.Call == "" || got.Last.Due.Before(first.Add(-2*time.Hour)) {
+			t.Errorf("%s: the first run is %+v", tt.missed, got.Last)
+		}
+		calls := 1
+		for range 150 {
+			calls += len(b.tick("2026-03-01T10:00:30Z"))
+		}
+		if got := b.get(s.ID); calls != tt.calls || got.Runs != calls || !got.Last.Due.Equal(at(t, "2026-03-01T10:00:00Z")) {
+			t.Errorf("%s: %d calls, the last %+v", tt.missed, calls, got.Last)
+		}
+	}
+}
+
 func TestACallThatGoesOnIsStillKnownAfterAMissedRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "2026-01-01T10:00:00Z")
