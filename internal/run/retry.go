@@ -52,7 +52,7 @@ func (l RetryLimits) pause(attempt int) time.Duration {
 		}
 		pause *= 2
 	}
-	return time.Duration(float64(pause) * (0.75 + rand.Float64()/2))
+	return min(l.Max, time.Duration(float64(pause)*(0.75+rand.Float64()/2)))
 }
 
 func mayRepeat(x *execution) bool {

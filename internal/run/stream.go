@@ -16,24 +16,30 @@ func (r *Runner) Stream(ctx context.Context, call toolroom.Call) iter.Seq[toolro
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		events := make(chan toolroom.Event)
-		gone := make(chan struct{}) // closed when the consumer has left
+		gone := make(chan struct{})  // closed when the consumer has left
+		ended := make(chan struct{}) // closed when the call has ended; a late event of its tool is dropped
 		go func() {
-			defer close(events)
+			defer close(ended)
 			r.Run(WithSink(ctx, func(e toolroom.Event) {
 				select {
 				case events <- e:
 				case <-gone:
+				case <-ended:
 				}
 			}), call)
 		}()
 		defer func() {
 			close(gone)
 			cancel()
-			for range events { // wait until the work has ended
-			}
+			<-ended // wait until the work has ended
 		}()
-		for e := range events {
-			if !yield(e) {
+		for {
+			select {
+			case e := <-events:
+				if !yield(e) {
+					return
+				}
+			case <-ended:
 				return
 			}
 		}
