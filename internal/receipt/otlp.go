@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -41,6 +42,7 @@ type OTLP struct {
 	o      OTLPOptions
 	client *http.Client
 	queue  chan *toolroom.Receipt
+	end    func() // closes queue, once
 	stop   context.CancelFunc
 	done   chan struct{}
 }
@@ -69,6 +71,7 @@ func NewOTLP(o OTLPOptions) *OTLP {
 		o: o, client: &http.Client{Timeout: attemptTimeout}, queue: make(chan *toolroom.Receipt, o.Queue),
 		stop: stop, done: make(chan struct{}),
 	}
+	e.end = sync.OnceFunc(func() { close(e.queue) })
 	go e.run(ctx)
 	return e
 }
@@ -89,9 +92,9 @@ func (e *OTLP) Write(group []*toolroom.Receipt) {
 }
 
 // Close sends the queued receipts until ctx ends. Write must not be called
-// afterwards.
+// afterwards. A second Close waits for the same end.
 func (e *OTLP) Close(ctx context.Context) error {
-	close(e.queue)
+	e.end()
 	var err error
 	select {
 	case <-e.done:

@@ -170,3 +170,13 @@ func TestAGroupThatIsTooLargeIsSentInParts(t *testing.T) {
 		t.Errorf("it got %q, and the log says %s", got, &log)
 	}
 }
+
+func TestASecondCloseWaitsForTheSameEnd(t *testing.T) {
+	t.Parallel()
+	e := start(t, &collector{t: t}, io.Discard, 10)
+	for range 2 {
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -236,7 +236,11 @@ func (r *Recorder) Ready() error {
 		return errClosed
 	}
 	if now := time.Now(); now.Sub(r.looked) >= spacePeriod {
-		r.looked, r.space = now, r.checkSpace()
+		r.looked = now // the others use what is known, and nobody waits for the disk but this caller
+		r.mu.Unlock()
+		space := r.checkSpace()
+		r.mu.Lock()
+		r.space = space
 	}
 	return r.space
 }

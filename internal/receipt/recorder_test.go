@@ -469,3 +469,48 @@ func TestWhatIsWrittenIsToldInOrderAndOnlyOnce(t *testing.T) {
 		}
 	})
 }
+
+// slowDisk takes its time to say how much room is left.
+type slowDisk struct {
+	*fakeStore
+	asked, answer chan struct{}
+}
+
+func (s slowDisk) ReceiptSpace(context.Context) (int64, error) {
+	select {
+	case <-s.asked:
+	default:
+		close(s.asked)
+	}
+	<-s.answer
+	return 99, nil
+}
+
+func TestASlowDiskHoldsUpNoReceipt(t *testing.T) {
+	store := slowDisk{&fakeStore{}, make(chan struct{}), make(chan struct{})}
+	r := NewRecorder(store, RecorderOptions{Reserve: 100})
+	defer r.Close(t.Context())
+	first := make(chan error)
+	go func() { first <- r.Ready() }()
+	<-store.asked
+	stored := make(chan struct{})
+	go func() {
+		defer close(stored)
+		if err := r.Append(t.Context(), &Draft{Receipt: toolroom.Receipt{ID: "a"}}); err != nil {
+			t.Error(err)
+		}
+		if err := r.Ready(); err != nil { // as far as is known
+			t.Error(err)
+		}
+	}()
+	select {
+	case <-stored:
+	case <-time.After(5 * time.Second):
+		t.Error("a receipt waits for the disk")
+	}
+	close(store.answer)
+	if err := <-first; err == nil {
+		t.Error("with too little room, Ready returned nil")
+	}
+	<-stored
+}
