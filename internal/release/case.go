@@ -122,18 +122,19 @@ func (c *Case) judge(r *toolroom.Result) string {
 }
 
 func (c *Case) assert(value json.RawMessage) string {
-	var env struct{ value, arguments any }
-	if err := json.Unmarshal(value, &env.value); err != nil {
-		return err.Error()
-	}
-	if err := json.Unmarshal(c.Arguments, &env.arguments); err != nil {
-		return err.Error()
+	env := map[string]any{}
+	for name, text := range map[string]json.RawMessage{"value": value, "arguments": c.Arguments} {
+		tree, err := jsonx.Decode(text, jsonx.Limits{Bytes: len(text)})
+		if err != nil {
+			return err.Error()
+		}
+		env[name] = jsonx.Native(tree) // whole numbers keep all digits
 	}
 	program, err := expression.Compile(c.Assert, expression.Bool, "value", "arguments")
 	if err != nil {
 		return err.Error()
 	}
-	held, err := program.Run(context.Background(), &expression.Meter{}, map[string]any{"value": env.value, "arguments": env.arguments})
+	held, err := program.Run(context.Background(), &expression.Meter{}, env)
 	switch {
 	case err != nil:
 		return fmt.Sprintf("the assertion %s failed: %v", c.Assert, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"path"
 )
@@ -33,7 +34,9 @@ func PackFile(name string, content []byte) (string, error) {
 const maxUnpacked = 256 << 20
 
 // UnpackFile returns the content of a file of an upload.
-func UnpackFile(name, text string) ([]byte, error) {
+func UnpackFile(name, text string) ([]byte, error) { return unpackFile(name, text, maxUnpacked) }
+
+func unpackFile(name, text string, limit int64) ([]byte, error) {
 	if path.Ext(name) != ".wasm" {
 		return []byte(text), nil
 	}
@@ -45,5 +48,12 @@ func UnpackFile(name, text string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(io.LimitReader(z, maxUnpacked))
+	content, err := io.ReadAll(io.LimitReader(z, limit+1))
+	if err == nil && int64(len(content)) > limit {
+		err = fmt.Errorf("%s has more than %d bytes", name, limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return content, nil
 }

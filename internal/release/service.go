@@ -132,7 +132,15 @@ func (s *Service) Push(ctx context.Context, u Upload, who string) ([]Pushed, err
 			}
 		}
 	}
-	var out []Pushed
+	out, err := s.push(ctx, found, u, who)
+	if err != nil && len(out) == 0 {
+		return nil, err
+	}
+	return out, cmp.Or(err, s.Changed(ctx)) // also of what was stored before the mistake
+}
+
+// push stores what an upload has, and returns what was stored.
+func (s *Service) push(ctx context.Context, found []Found, u Upload, who string) (out []Pushed, err error) {
 	for _, f := range found {
 		digest, err := f.Spec.Digest()
 		if err != nil {
@@ -149,18 +157,19 @@ func (s *Service) Push(ctx context.Context, u Upload, who string) ([]Pushed, err
 		if err != nil {
 			return out, s.withDiff(ctx, err, v)
 		}
+		if created { // before its cases, which may not be stored
+			s.record(ctx, Entry{Time: v.Created, Who: who, Action: ActionPush, Tool: v.Tool, Version: stored.Number, Reason: u.Message}, stored, nil)
+		}
+		out = append(out, Pushed{stored, created, 0})
 		for _, c := range f.Cases {
 			c.Tool, c.Author, c.Created = v.Tool, who, v.Created
 			if err := s.AddCase(ctx, c); err != nil {
 				return out, err
 			}
-		}
-		out = append(out, Pushed{stored, created, len(f.Cases)})
-		if created {
-			s.record(ctx, Entry{Time: v.Created, Who: who, Action: ActionPush, Tool: v.Tool, Version: stored.Number, Reason: u.Message}, stored, nil)
+			out[len(out)-1].Cases++
 		}
 	}
-	return out, s.Changed(ctx)
+	return out, nil
 }
 
 // withDiff adds the difference of the newest version and of v to an error that says that
