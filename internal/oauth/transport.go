@@ -31,6 +31,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	g, err := t.c.token(req.Context())
 	if err != nil {
+		closeBody(req)
 		return nil, err
 	}
 	// Most servers require no token, so no copy of the request is needed.
@@ -83,15 +84,28 @@ func (t *transport) send(req *http.Request, g *grant) (*http.Response, error) {
 	}
 }
 
+// closeBody closes the body of a request that is not sent, as a transport must.
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		req.Body.Close()
+	}
+}
+
 // authorise returns a copy of the request with a token, and with a proof if the token
-// is bound to a key.
-func (c *Client) authorise(req *http.Request, g *grant) (*http.Request, error) {
+// is bound to a key. If it returns an error, it has closed the body.
+func (c *Client) authorise(req *http.Request, g *grant) (_ *http.Request, err error) {
 	out := req.Clone(req.Context())
+	defer func() {
+		if err != nil {
+			closeBody(out)
+		}
+	}()
 	if req.GetBody != nil {
 		body, err := req.GetBody()
 		if err != nil {
 			return nil, err
 		}
+		closeBody(req) // its copy is sent
 		out.Body = body
 	}
 	if g == nil {
