@@ -507,6 +507,9 @@ func watchConfig(ctx context.Context, r *app.App, s *mcpserver.Server, o Options
 	if o.ConfigFile == "" {
 		return
 	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	go func() {
 		err := config.WatchVerified(ctx, o.ConfigFile, o.Record, o.Verify, func(c *config.Config, err error) {
 			if err == nil {
