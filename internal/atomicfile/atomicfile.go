@@ -45,17 +45,17 @@ func put(path string, data []byte, perm fs.FileMode, place func(temp, path strin
 		}
 		return err
 	}
-	syncDir(filepath.Dir(path))
+	_ = SyncDir(filepath.Dir(path))
 	return nil
 }
 
-// syncDir makes the rename durable. Some systems cannot sync a directory; the file itself
-// is complete in any case.
-func syncDir(dir string) {
+// SyncDir makes renames in a folder durable, where the system can: some cannot sync a folder. The
+// files themselves are complete in any case. An error means that there is no such folder.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
-		return
+		return err
 	}
 	_ = d.Sync()
-	_ = d.Close()
+	return d.Close()
 }

@@ -244,3 +244,38 @@ func TestABackupThatFailsLeavesTheEarlierOne(t *testing.T) {
 		t.Errorf("left: %v, %v", left, err)
 	}
 }
+
+func TestADatabaseOutsideOfTheHomeIsKeptWhenItIsReplaced(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	store := filepath.Join(dir, "data", "x.db")
+	was := map[string]string{"x.db": "old", "x.db-wal": "not in it yet", "receipts.head": "end", "receipts.journal/a.0": "1 {}"}
+	for name, text := range was {
+		path := filepath.Join(dir, "data", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := archive(t, `{"format": 1, "store": "`+filepath.ToSlash(store)+`"}`, tar.Header{})
+	done, err := backup.Restore(t.Context(), file, backup.Target{Home: filepath.Join(dir, "home"), Store: store, Force: true, Check: fine})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(store); err != nil || string(got) != "database" {
+		t.Errorf("the database is %q, %v", got, err)
+	}
+	if done.StoreBefore == "" {
+		t.Fatal("it does not say where the earlier database is")
+	}
+	for name, want := range was {
+		if got, err := os.ReadFile(filepath.Join(done.StoreBefore, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		if _, err := os.Lstat(filepath.Join(dir, "data", name)); name != "x.db" && err == nil {
+			t.Errorf("%s is beside the new database", name)
+		}
+	}
+}

@@ -32,7 +32,8 @@ type Target struct {
 	Config string
 	// Store is the path of the database, if it was outside of the home.
 	Store string
-	// Force replaces what is there. The entries of the home are moved to a folder in it.
+	// Force replaces what is there. The entries of the home are moved to a folder in it, and a
+	// database outside of the home to one beside it.
 	Force bool
 	// Check returns an error if the database at path cannot be used.
 	Check func(ctx context.Context, path string) error
@@ -45,6 +46,9 @@ type Restored struct {
 	ConfigFile string `json:"config_file,omitempty"`
 	// Before is the folder with the earlier entries of the home; empty if there were none.
 	Before string `json:"before,omitempty"`
+	// StoreBefore is the folder with the earlier database, if it was outside of the home, and
+	// with what lay beside it; empty if there was none.
+	StoreBefore string `json:"store_before,omitempty"`
 }
 
 // Restore puts an archive in place. It changes nothing unless the whole archive can be read,
@@ -106,13 +110,36 @@ func Restore(ctx context.Context, file string, to Target) (_ Restored, err error
 	if err != nil {
 		return Restored{}, err
 	}
+	stashed := stashPrefix + time.Now().UTC().Format("20060102-150405")
 	if len(present) > 0 {
-		r.Before = filepath.Join(to.Home, stashPrefix+time.Now().UTC().Format("20060102-150405"))
+		r.Before = filepath.Join(to.Home, stashed)
 		if err := stash(to.Home, present, r.Before); err != nil {
 			return Restored{}, err
 		}
 	}
-	return r, place(staged, to.Home, store, m, configs)
+	// What is of a database in the home has been moved with the home.
+	if old := databaseFiles(store); len(old) > 0 {
+		r.StoreBefore = filepath.Join(filepath.Dir(store), stashed)
+		if err := stash(filepath.Dir(store), old, r.StoreBefore); err != nil {
+			return Restored{}, err
+		}
+	}
+	if err := place(staged, to.Home, store, m, configs); err != nil {
+		return Restored{}, err
+	}
+	return r, errors.Join(atomicfile.SyncDir(to.Home), atomicfile.SyncDir(filepath.Dir(store)))
+}
+
+// databaseFiles returns the names of the files of a database that exist, and of what lies beside
+// it.
+func databaseFiles(store string) (names []string) {
+	base := filepath.Base(store)
+	for _, name := range append([]string{base, base + "-wal", base + "-shm", base + "-journal"}, besideStore...) {
+		if _, err := os.Lstat(filepath.Join(filepath.Dir(store), name)); err == nil {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // within reports whether an absolute path is below a folder.
@@ -235,7 +262,7 @@ func extract(root *os.Root, head *tar.Header, in io.Reader) error {
 		return err
 	}
 	_, err = io.Copy(f, in)
-	return errors.Join(err, f.Chmod(mode), f.Close())
+	return errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 }
 
 // configs returns the files of the config with their targets. It returns an error if one of
@@ -312,14 +339,8 @@ func place(staged, home, store string, m Manifest, configs map[string]string) er
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	// These belong to an earlier database.
-	for _, end := range []string{"-wal", "-shm", "-journal"} {
-		if err := os.Remove(store + end); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
 	for _, name := range besideStore {
-		if err := errors.Join(os.RemoveAll(filepath.Join(folder, name)), move(filepath.Join(staged, storeFolder, name), filepath.Join(folder, name))); err != nil {
+		if err := move(filepath.Join(staged, storeFolder, name), filepath.Join(folder, name)); err != nil {
 			return err
 		}
 	}

@@ -126,6 +126,9 @@ func (a *cli) printRestored(file string, done backup.Restored) error {
 	if done.Before != "" {
 		a.screen.say("what was in the home is in %s now", done.Before)
 	}
+	if done.StoreBefore != "" {
+		a.screen.say("the earlier database is in %s now", done.StoreBefore)
+	}
 	for _, left := range done.Left {
 		a.screen.say("the config needs %s, which is not in the backup", left)
 	}
