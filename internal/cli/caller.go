@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +48,7 @@ func (w *caller) environmentFlag(c *cobra.Command) {
 func (w *caller) seer(r *app.App) (toolroom.Identity, error) {
 	who := w.identity()
 	who.Environment = w.environment
-	return who, r.CheckEnvironment(w.environment)
+	return who, cmp.Or(w.checkText(), r.CheckEnvironment(w.environment))
 }
 
 func (w *caller) keyFlag(c *cobra.Command) {
@@ -58,10 +59,26 @@ func (w *caller) identity() toolroom.Identity {
 	return toolroom.Identity{Agent: w.agent, Provider: w.provider, Skill: w.skill, Set: w.set}
 }
 
+// checkText refuses flags whose bytes JSON cannot hold: two values would be one in rules,
+// receipts and keys.
+func (w *caller) checkText() error {
+	for _, flag := range [][2]string{
+		{"--agent", w.agent}, {"--provider", w.provider}, {"--skill", w.skill}, {"--set", w.set}, {"--session", w.session}, {"--key", w.key},
+	} {
+		if !utf8.ValidString(flag[1]) {
+			return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s %q is not UTF-8 text", flag[0], fit(flag[1], 40))
+		}
+	}
+	return nil
+}
+
 // call returns a call by this caller, without a tool.
 func (w *caller) call() (toolroom.Call, error) {
 	if w.timeout < 0 {
 		return toolroom.Call{}, usage("--timeout 10s", "invalid timeout %v", w.timeout)
+	}
+	if err := w.checkText(); err != nil {
+		return toolroom.Call{}, err
 	}
 	return toolroom.Call{
 		Identity:       w.identity(),
