@@ -52,6 +52,9 @@ func (a *cli) configCheckCommand() *cobra.Command {
 				for _, s := range c.PlainSecrets() {
 					a.screen.say("warning: %s seems to hold a secret in plain text\n  try: %s", s.Key, s.Fix)
 				}
+				for _, m := range app.FindMissing(c, file) {
+					a.screen.say("warning: %s: %s\n  %s", m.Key, m.Reason, m.Hint)
+				}
 			}
 			var unmatched []app.Unmatched
 			if err == nil && trusted {
@@ -135,6 +138,9 @@ func (a *cli) printMistakes(file string, trusted bool, mistakes *config.Errors, 
 	if c != nil {
 		for _, s := range c.PlainSecrets() {
 			out.Warnings = append(out.Warnings, warning{s.Key, "it seems to hold a secret in plain text", s.Fix})
+		}
+		for _, m := range app.FindMissing(c, file) {
+			out.Warnings = append(out.Warnings, warning{m.Key, m.Reason, m.Hint})
 		}
 	}
 	for _, u := range unmatched {

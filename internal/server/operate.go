@@ -265,6 +265,9 @@ func (op *operator) CheckConfig() (api.ConfigCheck, error) {
 	for _, s := range c.PlainSecrets() {
 		out.Warnings = append(out.Warnings, api.ConfigProblem{Key: s.Key, Reason: "it seems to hold a secret in plain text", Hint: "store it, and refer to it as secret://SCOPE/NAME"})
 	}
+	for _, m := range app.FindMissing(c, file) {
+		out.Warnings = append(out.Warnings, api.ConfigProblem{Key: m.Key, Reason: m.Reason, Hint: m.Hint})
+	}
 	for _, u := range op.room.Unmatched() {
 		out.Warnings = append(out.Warnings, api.ConfigProblem{Key: u.Key, Reason: u.String(), Hint: u.Hint()})
 	}
