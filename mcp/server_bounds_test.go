@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -183,5 +184,34 @@ func TestNothingBeginsOnAPipeThatHasEnded(t *testing.T) {
 	p.end()
 	if p.start(func() { t.Error("a request began after the end") }) {
 		t.Error("the end does not hold")
+	}
+}
+
+func TestTheSubscriptionsOfAClientAreBounded(t *testing.T) {
+	t.Parallel()
+	s, err := NewServer(ServerOptions{
+		Name: "x", Version: "1", Capabilities: json.RawMessage(`{"resources":{"subscribe":true}}`),
+		Handle:    func(context.Context, *ServerRequest) (json.RawMessage, error) { return json.RawMessage("{}"), nil },
+		Subscribe: func(context.Context, *ServerRequest, string) (func(), error) { return func() {}, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	session, _ := s.newSession(t.Context())
+	for i := range maxSubscriptions + 1 {
+		r := &ServerRequest{Session: session, Name: strconv.Itoa(i)}
+		if _, err := s.subscribe(t.Context(), r); (err == nil) != (i < maxSubscriptions) {
+			t.Fatalf("subscription %d: %v", i, err)
+		}
+	}
+	session.unsubscribe("0")
+	if _, err := s.subscribe(t.Context(), &ServerRequest{Session: session, Name: "more"}); err != nil {
+		t.Errorf("after the end of one: %v", err)
+	}
+	uris := strings.TrimSuffix(strings.Repeat(`"a:x",`, maxSubscriptions+1), ",")
+	r := &ServerRequest{ID: json.RawMessage("1"), Params: json.RawMessage(`{"notifications":{"resourceSubscriptions":[` + uris + `]}}`)}
+	if _, err := s.listen(t.Context(), r); err == nil || !strings.Contains(err.Error(), "at most 1000") {
+		t.Errorf("a request for more: %v", err)
 	}
 }

@@ -3,9 +3,18 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"time"
 )
+
+// maxSubscriptions limits the resources that a session, or a request of
+// subscriptions/listen, subscribes to: a template has any number of them.
+const maxSubscriptions = 1000
+
+func tooManySubscriptions() error {
+	return &Error{Code: CodeInvalidParams, Message: fmt.Sprintf("a client may subscribe to at most %d resources at once", maxSubscriptions)}
+}
 
 // listen is one request of subscriptions/listen.
 type listen struct {
@@ -46,6 +55,9 @@ func (s *Server) listen(ctx context.Context, r *ServerRequest) (json.RawMessage,
 	}
 	if len(r.Params) == 0 || json.Unmarshal(r.Params, &p) != nil || p.Notifications == nil {
 		return nil, &Error{Code: CodeInvalidParams, Message: "subscriptions/listen needs notifications"}
+	}
+	if len(p.Notifications.URIs) > maxSubscriptions {
+		return nil, tooManySubscriptions()
 	}
 	var can struct {
 		Tools, Prompts struct {
@@ -122,11 +134,14 @@ func (s *Server) subscribe(ctx context.Context, r *ServerRequest) (json.RawMessa
 	if r.Name == "" {
 		return nil, &Error{Code: CodeInvalidParams, Message: "resources/subscribe needs uri"}
 	}
+	session := r.Session
+	if !session.maySubscribe(r.Name) {
+		return nil, tooManySubscriptions()
+	}
 	unsubscribe, err := s.o.Subscribe(ctx, r, r.Name)
 	if err != nil {
 		return nil, err
 	}
-	session := r.Session
 	session.mu.Lock()
 	over := session.over
 	before := session.subs[r.Name]
@@ -144,6 +159,12 @@ func (s *Server) subscribe(ctx context.Context, r *ServerRequest) (json.RawMessa
 		before()
 	}
 	return json.RawMessage("{}"), nil
+}
+
+func (s *ServerSession) maySubscribe(uri string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.subs[uri] != nil || len(s.subs) < maxSubscriptions
 }
 
 func (s *ServerSession) unsubscribe(uri string) {
