@@ -4,6 +4,7 @@ package lockdown
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -41,7 +42,12 @@ func outside(t *testing.T) string {
 	tcp := listen("tcp", "127.0.0.1:0").Addr().String()
 	listen("unix", abstract)
 	listen("unix", socket)
-	if err := os.Chmod(socket, 0o777); err != nil {
+	packets, err := net.ListenPacket("unixgram", socket+datagrams)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { packets.Close() })
+	if err := errors.Join(os.Chmod(socket, 0o777), os.Chmod(socket+datagrams, 0o777)); err != nil {
 		t.Fatal(err)
 	}
 	text, err := json.Marshal(escape.Outside{TCP: tcp, Abstract: abstract, Socket: socket, Secret: file, SetUID: suid})

@@ -22,7 +22,13 @@ func guest(args []string) int {
 			return 1
 		}
 		o.Server, _ = strconv.Atoi(os.Getenv("SERVER"))
-		if err := json.NewEncoder(os.Stdout).Encode(escape.Try(o)); err != nil {
+		results := escape.Try(o)
+		// A socket that needs no connection may be one of a pair, and the kernel makes one of a
+		// raw socket, too.
+		for name, kind := range map[string]int{"datagram": unix.SOCK_DGRAM, "raw": unix.SOCK_RAW} {
+			results["turn a "+name+" pair to a socket of the host machine"] = turnPair(kind, o.Socket+datagrams)
+		}
+		if err := json.NewEncoder(os.Stdout).Encode(results); err != nil {
 			return 1
 		}
 		return 0
@@ -32,4 +38,21 @@ func guest(args []string) int {
 	default:
 		return use(args)
 	}
+}
+
+// datagrams is the end of the path of a datagram socket of the host machine.
+const datagrams = ".datagrams"
+
+// turnPair makes a pair of sockets, and sends from one to another socket than its peer.
+func turnPair(kind int, path string) (result string) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, kind, 0)
+	if err == nil {
+		err = unix.Sendto(fds[0], []byte("x"), 0, &unix.SockaddrUnix{Name: path})
+		unix.Close(fds[0])
+		unix.Close(fds[1])
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return escape.Succeeded
 }

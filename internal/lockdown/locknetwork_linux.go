@@ -11,8 +11,8 @@ import (
 // lockNetwork limits this process, and the program that it executes, to TCP, UDP
 // and netlink sockets, so that in its own network namespace it reaches nothing but
 // that namespace. A network namespace does not confine named Unix sockets, such as
-// those of Docker or D-Bus, or sockets of virtual machines. Pairs of connected
-// sockets stay allowed. It must be called on the thread that will execute
+// those of Docker or D-Bus, or sockets of virtual machines. Pairs that stay
+// connected are allowed. It must be called on the thread that will execute
 // the program.
 func lockNetwork() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -26,8 +26,7 @@ func networkFilter() filter {
 	f.on(unix.SYS_SOCKET, loadArg(0),
 		jumpEqual(unix.AF_INET, 3, 0), jumpEqual(unix.AF_INET6, 2, 0), jumpEqual(unix.AF_NETLINK, 1, 0),
 		answer(noFamily), answer(allow))
-	// A datagram socket of a pair could be redirected to a named socket afterwards.
-	f.on(unix.SYS_SOCKETPAIR, loadArg(1), and(0xf), jumpEqual(unix.SOCK_DGRAM, 0, 1), answer(refuse), answer(allow))
+	f.on(unix.SYS_SOCKETPAIR, connectedPairs...)
 	// io_uring would make sockets without passing this filter.
 	f.on(unix.SYS_IO_URING_SETUP, answer(unknown))
 	return append(f, answer(allow))

@@ -128,6 +128,9 @@ func (f *filter) byArgument(s surroundings) {
 	body = append(body, answer(noFamily),
 		loadArg(1), and(0xf), jumpEqual(unix.SOCK_RAW, 0, 1), answer(refuse), answer(allow))
 	f.on(unix.SYS_SOCKET, body...)
+	if !s.alone {
+		f.on(unix.SYS_SOCKETPAIR, connectedPairs...)
+	}
 
 	// A process may change limits and priorities of other processes of its user: init
 	// is one, and without namespaces the server is, too.
@@ -139,6 +142,13 @@ func (f *filter) byArgument(s surroundings) {
 	}
 	f.on(unix.SYS_PRLIMIT64, loadArg(0), jumpEqual(0, 4, 0), // itself, or a query only
 		loadArg(2), jumpEqual(0, 0, 3), loadArgHigh(2), jumpEqual(0, 0, 1), answer(allow), answer(refuse))
+}
+
+// connectedPairs allows pairs of Unix sockets that stay connected. A datagram socket of a
+// pair, which the kernel also makes when asked for a raw one, can send to a named socket.
+var connectedPairs = []unix.SockFilter{
+	loadArg(0), jumpEqual(unix.AF_UNIX, 1, 0), answer(noFamily),
+	loadArg(1), and(0xf), jumpEqual(unix.SOCK_STREAM, 1, 0), jumpEqual(unix.SOCK_SEQPACKET, 0, 1), answer(allow), answer(refuse),
 }
 
 // noDevice allows making any node except a device; the mode is argument n.

@@ -101,13 +101,16 @@ func attack(local, socket string) map[string]string {
 	})
 	try("unix socket", dial("unix", socket))
 	try("abstract unix socket", dial("unix", "@"+filepath.Base(socket)))
-	try("datagram pair turned to a name", func() error {
-		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
-		if err != nil {
-			return err
-		}
-		return unix.Sendto(fds[0], []byte("x"), 0, &unix.SockaddrUnix{Name: socket + ".dgram"})
-	})
+	// The kernel makes a datagram socket of a raw one.
+	for name, kind := range map[string]int{"datagram pair turned to a name": unix.SOCK_DGRAM, "raw pair turned to a name": unix.SOCK_RAW} {
+		try(name, func() error {
+			fds, err := unix.Socketpair(unix.AF_UNIX, kind, 0)
+			if err != nil {
+				return err
+			}
+			return unix.Sendto(fds[0], []byte("x"), 0, &unix.SockaddrUnix{Name: socket + ".dgram"})
+		})
+	}
 	try("vsock", func() error { _, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0); return err })
 	try("packet", func() error { _, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0); return err })
 	try("raw", func() error { _, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP); return err })
