@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
 // approvalPoll is the interval at which the store is polled for approvals that other
@@ -18,6 +19,8 @@ func (s *Server) followApprovals(ctx context.Context, in *Exchange) (*raw, error
 		return nil, noApprovals()
 	}
 	return &raw{Body: func(huma.Context) {
+		ctx, stop := auth.WhileValid(ctx, s.o.KeepAlive)
+		defer stop()
 		out := openStream(in.w, s.o.KeepAlive)
 		defer out.close()
 		votes := map[string]int{} // number of votes last sent, by id of pending approval

@@ -41,6 +41,8 @@ func (s *Server) followCalls(ctx context.Context, in *eventsInput) (*raw, error)
 			(auth.IsOperator(who) || identity.Reaches(who, s.o.Owner(e)))
 	}
 	return &raw{Body: func(huma.Context) {
+		ctx, stop := auth.WhileValid(ctx, s.o.KeepAlive)
+		defer stop()
 		sub := s.o.Runner.Bus.Subscribe(visible)
 		defer sub.Close()
 		out := openStream(in.w, s.o.KeepAlive)
@@ -93,6 +95,8 @@ func (s *Server) followCall(ctx context.Context, in *itemInput) (*raw, error) {
 		return nil, err
 	}
 	return &raw{Body: func(huma.Context) {
+		ctx, stop := auth.WhileValid(ctx, s.o.KeepAlive)
+		defer stop()
 		defer sub.Close()
 		out := openStream(in.w, s.o.KeepAlive)
 		defer out.close()

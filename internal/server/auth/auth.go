@@ -16,8 +16,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/server/problem"
@@ -118,7 +121,34 @@ func Identity(ctx context.Context) toolroom.Identity { return requestOf(ctx).who
 
 // WithIdentity returns a context whose request is that of who.
 func WithIdentity(ctx context.Context, who toolroom.Identity) context.Context {
-	return context.WithValue(ctx, requestKey{}, request{RequestID(ctx), who})
+	return context.WithValue(ctx, requestKey{}, request{id: RequestID(ctx), who: who})
+}
+
+// WhileValid returns a context that ends with ctx, or once the request's token is no longer
+// valid or stands for somebody else, which is looked at in intervals: a long response must not
+// outlive it. If the token cannot be verified now, it counts as valid.
+func WhileValid(ctx context.Context, every time.Duration) (context.Context, context.CancelFunc) {
+	valid := requestOf(ctx).valid
+	ctx, cancel := context.WithCancel(ctx)
+	if valid == nil {
+		return ctx, cancel
+	}
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			if !valid() {
+				cancel()
+			}
+		}
+	})
+	return ctx, func() { cancel(); watch.Wait() }
 }
 
 // Anyone is the subject of requests to [Options.Open] paths, whose callers are not looked at.
@@ -172,7 +202,10 @@ func (o *Options) identify(next http.Handler) http.Handler {
 			return
 		}
 		defer leave()
-		known := request{requestOf(r.Context()).id, who}
+		known := request{requestOf(r.Context()).id, who, func() bool {
+			now, _, err := o.caller(r)
+			return toolroom.CodeOf(err) != toolroom.CodeUnauthenticated && (err != nil || reflect.DeepEqual(now, who))
+		}}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, known)))
 	})
 }

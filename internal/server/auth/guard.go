@@ -44,6 +44,8 @@ func Server(addr string, h http.Handler) *http.Server {
 type request struct {
 	id  string
 	who toolroom.Identity
+	// valid reports whether what the request was let in with still says who; nil if nothing did.
+	valid func() bool
 }
 
 type requestKey struct{}
