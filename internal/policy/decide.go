@@ -93,6 +93,7 @@ type view struct {
 	sensitive string // the rule that makes the tool sensitive, if any
 	hook      toolroom.PolicyStep
 	hooked    bool
+	unknown   string            // what to do about a caller whose name is not configured
 	declared  map[string]string // the names of the arguments, where rules ask
 	log       bool
 	// list and call are the decisions where nothing depends on the call.
@@ -130,7 +131,7 @@ func (p *Policy) Decide(ctx context.Context, r Request) Decision {
 	steps = append(steps, v.layers...)
 	var effectRules []EffectRule
 	for i, l := range v.narrowing {
-		steps[i] = l.judge(r.Tool, r.Call)
+		steps[i] = v.judge(i, l, r.Tool, r.Call)
 		effectRules = append(effectRules, l.effectRules(r.Tool, r.Call)...)
 	}
 	if v.skill != nil {
@@ -184,16 +185,11 @@ func (p *Policy) view(r Request) *view {
 }
 
 func (p *Policy) look(r Request) *view {
-	v := &view{denials: entries(p.denylist, r.Tool)}
+	v := &view{denials: entries(p.denylist, r.Tool), unknown: p.unknownName(r.Who)}
 	autonomy := p.global.autonomy
 	applying := p.applying(r.Who)
-	unknown := p.unknownName(r.Who)
 	for i, l := range applying {
-		step := l.judge(r.Tool, nil)
-		if i > 0 && step.Effect == toolroom.VerdictDeny {
-			step.Hint = cmp.Or(step.Hint, unknown)
-		}
-		v.layers = append(v.layers, step)
+		v.layers = append(v.layers, v.judge(i, l, r.Tool, nil))
 		if l.deny.aboutEffects() || l.confirm.aboutEffects() {
 			v.narrowing = applying
 		}
@@ -238,6 +234,16 @@ func (p *Policy) look(r Request) *view {
 		v.declared = declared(r.Tool)
 	}
 	return v
+}
+
+// judge returns the step of a layer. A denial of one that narrows the caller says so if the
+// caller's name is not configured: it is most often a typo.
+func (v *view) judge(at int, l *layer, t *toolroom.Tool, call *Context) toolroom.PolicyStep {
+	step := l.judge(t, call)
+	if at > 0 && step.Effect == toolroom.VerdictDeny {
+		step.Hint = cmp.Or(step.Hint, v.unknown)
+	}
+	return step
 }
 
 // applying returns the layers that apply to a caller. A caller that names an agent or a
