@@ -297,7 +297,7 @@ func (g *Guard) judge(t target) error {
 		return t.notListed()
 	}
 	for _, r := range g.deny {
-		if r.matches(t) {
+		if r.refuses(t) {
 			return t.denied(r)
 		}
 	}

@@ -297,6 +297,20 @@ func TestAConnectionThatSwitchesProtocolsCanBeWritten(t *testing.T) {
 	}
 }
 
+// A translator, such as NAT64, delivers what is sent to an IPv6 address to the IPv4 address in it.
+func TestADeniedAddressIsDeniedWithinIPv6(t *testing.T) {
+	t.Parallel()
+	resolver, _ := dnstest.Serve(t, map[string][]string{
+		"nat.example": {"64:ff9b::808:808"}, "private.example": {"64:ff9b::a00:1"}, "six.example": {"2002:808:808::1"}, "other.example": {"64:ff9b::808:404"},
+	})
+	g := guard(t, egress.Policy{Allow: []string{"private", "reserved"}, Deny: []string{"8.8.8.8", "10.0.0.0/8"}, Resolver: resolver})
+	for name, denied := range map[string]bool{"nat.example": true, "private.example": true, "six.example": true, "other.example": false} {
+		if err := g.CheckURL(t.Context(), "http://"+name+"/"); (toolroom.CodeOf(err) == toolroom.CodeDenied) != denied {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestANameNeverCoversTheMetadataService(t *testing.T) {
 	t.Parallel()
 	resolver, _ := dnstest.Serve(t, map[string][]string{"own.example": {"169.254.169.254"}})

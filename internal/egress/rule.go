@@ -75,6 +75,18 @@ func (r rule) matches(t target) bool {
 	}
 }
 
+// refuses reports whether the rule, an entry of Policy.Deny, applies to a target. An entry for
+// an IPv4 address also applies to IPv6 addresses that contain it: a translator of the network,
+// such as NAT64, delivers there.
+func (r rule) refuses(t target) bool {
+	if r.matches(t) {
+		return true
+	}
+	carried, ok := carriedIPv4(t.addr)
+	t.addr = carried
+	return ok && r.matches(t)
+}
+
 func parseRules(texts []string) ([]rule, error) {
 	rules := make([]rule, len(texts))
 	for i, text := range texts {
