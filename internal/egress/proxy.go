@@ -50,6 +50,8 @@ func ServeProxy(listener net.Listener, guard *Guard, log *slog.Logger, refused f
 	server := &http.Server{
 		Handler: p, ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
+		// Close does not end a connection that has switched protocols.
+		BaseContext: func(net.Listener) context.Context { return ended },
 	}
 	go func() { _ = server.Serve(&limited{listener, make(chan struct{}, MaxConnections)}) }() // ends with Close
 	go func() {

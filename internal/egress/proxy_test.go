@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -410,5 +411,42 @@ func TestOnlyAnHTTPProxyCarriesTunnels(t *testing.T) {
 	var wrong *tls.CertificateVerificationError
 	if _, err := guard(t, egress.Policy{Proxy: s.URL}).Tunnel(t.Context(), "93.184.216.34:443"); !errors.As(err, &wrong) {
 		t.Error(err)
+	}
+}
+
+func TestAnUpgradedConnectionEndsWithTheProgram(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_, _ = io.Copy(conn, conn)
+	}))
+	t.Cleanup(s.Close)
+	proxy, _, end := program(t, guard(t, egress.Policy{Allow: []string{"loopback"}}), nil)
+	conn, err := net.Dial("tcp", proxy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "GET "+s.URL+"/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	r := bufio.NewReader(conn)
+	answer, err := http.ReadResponse(r, nil)
+	if err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("%v, %v", answer, err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.WriteString(conn, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := r.ReadByte(); c != 'x' || err != nil {
+		t.Fatalf("%q, %v", c, err)
+	}
+	end()
+	if _, err := r.ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("after the program's end: %v", err)
 	}
 }
