@@ -71,8 +71,8 @@ func TestWhatTookTooLongInsideIsNotBlamedOnTheRequest(t *testing.T) {
 // seenFirst holds back the end of a call until somebody has read its receipt.
 type seenFirst struct {
 	*memory
-	stored, seen *sync.Once
-	wait         chan struct{}
+	seen *sync.Once
+	wait chan struct{}
 }
 
 func (s seenFirst) Append(ctx context.Context, r *receipt.Draft) error {
