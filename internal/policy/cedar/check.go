@@ -140,11 +140,13 @@ func (c *checker) annotations() {
 				c.problem(at, fmt.Sprintf("there is no outcome %q", value), `write @outcome("confirm")`)
 			}
 		case "isolation":
+			c.confines(at)
 			var err error
 			if c.isolation, err = policy.ParseIsolation(value); err != nil {
 				c.problem(at, err.Error(), "")
 			}
 		case "engine":
+			c.confines(at)
 			c.engine = value
 			switch {
 			case strings.Trim(value, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" || value == "":
@@ -157,6 +159,15 @@ func (c *checker) annotations() {
 			// overlooked.
 			c.problem(at, fmt.Sprintf("there is no annotation %s", at), didYouMean(string(key), known))
 		}
+	}
+}
+
+// confines refuses an annotation that says in what a tool runs on a forbid: who writes one
+// expects that it denies.
+func (c *checker) confines(at string) {
+	if c.policy.Effect() == cedar.Forbid {
+		c.problem(at, fmt.Sprintf("a forbid has no %s: it lets the tool run in nothing", at),
+			`put it on a permit, or forbid what runs elsewhere: forbid (…) unless { ["gvisor", "vm"].contains(context.isolation) }`)
 	}
 }
 

@@ -113,7 +113,7 @@ func (r *Rules) conclude(matches []match, mayPermit bool) toolroom.PolicyStep {
 			switch {
 			case m.rule.ask:
 				ask = first(ask, m)
-			case m.rule.forbid && !m.rule.confines():
+			case m.rule.forbid:
 				forbid = first(forbid, m)
 			}
 		}

@@ -106,10 +106,15 @@ var drawCondition = rapid.SampledFrom([]string{
 	`(context.surface == "cli" || resource.id == "b:y")`, `!(context.arguments.x == 2)`, `false`,
 })
 
+const isolates = `@isolation("gvisor") ` // which no forbid may have
+
 var drawRule = rapid.Custom(func(t *rapid.T) string {
 	var b strings.Builder
-	b.WriteString(rapid.SampledFrom([]string{"", "", "", `@outcome("confirm") `, `@isolation("gvisor") `}).Draw(t, "annotation"))
-	b.WriteString(rapid.SampledFrom([]string{"permit", "forbid"}).Draw(t, "effect") + "(")
+	effect, annotations := rapid.SampledFrom([]string{"permit", "forbid"}).Draw(t, "effect"), []string{"", "", "", `@outcome("confirm") `}
+	if effect == "permit" {
+		annotations = append(annotations, isolates)
+	}
+	b.WriteString(rapid.SampledFrom(annotations).Draw(t, "annotation") + effect + "(")
 	b.WriteString(rapid.SampledFrom([]string{"principal", `principal == Identity::"one"`, `principal in Team::"dev"`}).Draw(t, "principal"))
 	b.WriteString(", action, " + rapid.SampledFrom([]string{"resource", `resource == Tool::"a:x"`, `resource in Namespace::"b"`}).Draw(t, "resource") + ")")
 	for _, word := range []string{"when", "unless"} {
@@ -177,7 +182,7 @@ func TestAnotherForbidNeverWidens(t *testing.T) {
 	width := map[toolroom.Verdict]int{toolroom.VerdictDeny: 0, toolroom.VerdictConfirm: 1, toolroom.VerdictAllow: 2}
 	rapid.Check(t, func(t *rapid.T) {
 		rules := rapid.SliceOfN(drawRule, 1, 5).Draw(t, "rules")
-		more := append(rules[:len(rules):len(rules)], strings.Replace(drawRule.Draw(t, "another"), "permit(", "forbid(", 1))
+		more := append(rules[:len(rules):len(rules)], strings.NewReplacer(isolates, "", "permit(", "forbid(").Replace(drawRule.Draw(t, "another")))
 		deny := rapid.Bool().Draw(t, "deny")
 		tool, who := drawTool.Draw(t, "tool"), drawWho.Draw(t, "who")
 		var steps []toolroom.PolicyStep
