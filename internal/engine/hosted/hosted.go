@@ -33,9 +33,10 @@ type Engine struct {
 
 	driver sandbox.Driver
 
-	mu     sync.Mutex
-	probed sandbox.Probe
-	at     time.Time
+	mu      sync.Mutex // guards the fields below
+	probed  sandbox.Probe
+	at      time.Time
+	probing chan struct{} // closed at the end of the probe that runs; nil if none does
 
 	prepared *js.Cache
 
@@ -53,16 +54,39 @@ func NewWarm(d sandbox.Driver, w Warm) *Engine {
 }
 
 // probe probes the driver once. If the result was inconclusive, it probes again
-// after a while, because a driver that did not answer may do so later.
-func (e *Engine) probe() sandbox.Probe {
+// after a while, because a driver that did not answer may do so later. Callers wait
+// for one probe together, and each no longer than its ctx lasts.
+func (e *Engine) probe(ctx context.Context) sandbox.Probe {
+	e.mu.Lock()
+	if known := !e.at.IsZero(); known && (e.probed.State != sandbox.Inconclusive || time.Since(e.at) <= probeAgain) {
+		defer e.mu.Unlock()
+		return e.probed
+	}
+	if e.probing == nil {
+		e.probing = make(chan struct{})
+		go e.probeNow(e.probing)
+	}
+	probing := e.probing
+	e.mu.Unlock()
+	select {
+	case <-probing:
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.probed
+	case <-ctx.Done():
+		return sandbox.Probe{State: sandbox.Inconclusive, Reason: "it has not answered in time", Fix: "try again later"}
+	}
+}
+
+// probeNow is not ended with its first caller: others wait for the result.
+func (e *Engine) probeNow(done chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	found := e.driver.Probe(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.at.IsZero() || e.probed.State == sandbox.Inconclusive && time.Since(e.at) > probeAgain {
-		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
-		defer cancel()
-		e.probed, e.at = e.driver.Probe(ctx), time.Now()
-	}
-	return e.probed
+	e.probed, e.at, e.probing = found, time.Now(), nil
+	close(done)
 }
 
 const (
@@ -84,7 +108,7 @@ func (e *Engine) Name() string { return e.driver.Name() }
 // the driver has found.
 func (e *Engine) Languages() []string {
 	known := []string{"python", "javascript", "typescript", "shell", "command", "wasm"}
-	found := e.probe().Languages
+	found := e.probe(context.Background()).Languages
 	if len(found) == 0 { // an image that cannot be inspected
 		return known
 	}
@@ -94,8 +118,8 @@ func (e *Engine) Languages() []string {
 	return slices.DeleteFunc(known, func(l string) bool { return l != "command" && l != "wasm" && !slices.Contains(found, l) })
 }
 
-// Probe returns the driver's probe.
-func (e *Engine) Probe(context.Context) sandbox.Probe { return e.probe() }
+// Probe returns the driver's probe, which is inconclusive if ctx ends before it.
+func (e *Engine) Probe(ctx context.Context) sandbox.Probe { return e.probe(ctx) }
 
 // Close removes the sandboxes that wait and closes the driver. Every run removes
 // its own sandbox.
@@ -111,7 +135,10 @@ func (e *Engine) Close() error {
 func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (_ *engine.Result, err error) {
 	spec := j.Sandbox
 	spec.Run, spec.Layer = j.Run, j.Layer.Path
-	probe := e.probe()
+	probe := e.probe(ctx)
+	if over := engine.Stopped(ctx); over != nil {
+		return nil, over
+	}
 	if err := sandbox.Check(e.Name(), probe, spec); err != nil {
 		return nil, err
 	}

@@ -261,6 +261,40 @@ func TestADriverThatDidNotAnswerIsProbedAgainAfterAWhile(t *testing.T) {
 	})
 }
 
+// mute is a driver whose probe takes all the time that it has.
+type mute struct{ sandbox.Driver }
+
+func (mute) Name() string { return "mute" }
+
+func (mute) Probe(ctx context.Context) sandbox.Probe {
+	<-ctx.Done()
+	return sandbox.Probe{State: sandbox.Inconclusive, Reason: "the daemon did not answer"}
+}
+
+func TestNobodyWaitsForAProbeLongerThanTheirTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := hosted.New(mute{})
+		began := time.Now()
+		go e.Languages() // waits for all of it
+		synctest.Wait()
+		ctx, stop := context.WithTimeoutCause(t.Context(), time.Second, engine.ErrWall)
+		defer stop()
+		if p := e.Probe(ctx); p.State != sandbox.Inconclusive {
+			t.Errorf("it is %s", p.State)
+		}
+		if _, err := e.Run(ctx, engine.Job{Sandbox: sandbox.Spec{Guest: os.Args[0]}}, nil); toolroom.CodeOf(err) != toolroom.CodeTimeout {
+			t.Errorf("the run ended with %v", err)
+		}
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("they waited %s", took)
+		}
+		if p := e.Probe(t.Context()); p.Reason != "the daemon did not answer" || time.Since(began) != time.Minute {
+			t.Errorf("the next caller got %+v after %s", p, time.Since(began))
+		}
+	})
+}
+
 func TestCPUTimeOfChildProcessesCounts(t *testing.T) {
 	t.Parallel()
 	o := inProcessSandbox(t)

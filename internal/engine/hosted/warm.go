@@ -133,7 +133,7 @@ func (e *Engine) Warm(base sandbox.Spec) {
 
 // ahead starts a sandbox before a program needs it.
 func (e *Engine) ahead(ctx context.Context, spec sandbox.Spec) (*ready, error) {
-	if err := sandbox.Check(e.Name(), e.probe(), spec); err != nil {
+	if err := sandbox.Check(e.Name(), e.probe(ctx), spec); err != nil {
 		return nil, err
 	}
 	spec.Env = append(slices.Clone(spec.Env), guest.AheadEnv+"=1")
