@@ -396,7 +396,7 @@ func (a *cli) uploadsIn(folder string) ([]release.Upload, error) {
 				if err != nil {
 					return nil, err
 				}
-				u.Namespace = e.Name()
+				u.Namespace, u.Own = e.Name(), tool.Name()
 				uploads = append(uploads, u)
 			}
 		}

@@ -62,15 +62,63 @@ func (c *caseStep) apply(ctx context.Context, s *Service, who string) error {
 	return s.AddCase(ctx, c.put)
 }
 
+// casesByTool returns the cases of an upload's [CasesFile] by tool. Of a tool without an entry
+// the file says nothing.
+//
+// Code with several tools is pulled into a folder for each, whose file has the cases of the tool
+// that the folder is named after. So such a file says nothing of the other tools, unless a case
+// names one. Every other file has the cases of all tools of its folder.
+func casesByTool(u *Upload, found []Found) (map[string][]*Case, error) {
+	named := func(name string) *Found {
+		i := slices.IndexFunc(found, func(f Found) bool { return name != "" && (name == f.ID.String() || name == f.ID.Name) })
+		if i < 0 {
+			return nil
+		}
+		return &found[i]
+	}
+	own := named(u.Own)
+	if len(found) == 1 {
+		own = &found[0]
+	}
+	byTool := map[string][]*Case{}
+	for i := range found {
+		if own == nil || own == &found[i] {
+			byTool[found[i].ID.String()] = nil
+		}
+	}
+	for _, c := range u.Cases {
+		f := named(c.Tool)
+		if c.Tool == "" {
+			f = own
+		}
+		if f == nil && c.Tool == "" {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: the folder has several tools, and the case %q names none of them", CasesFile, c.Name).
+				WithHint("write \"tool\": %q, or another of its tools, into the case", found[0].ID.String())
+		}
+		if f != nil {
+			byTool[f.ID.String()] = append(byTool[f.ID.String()], c)
+		}
+	}
+	return byTool, nil
+}
+
 // syncCases returns what makes the saved cases of the tools those of the file. Cases in the
 // code are left alone, since they are saved when the code is pushed. Without a file, all are.
-func (s *Service) syncCases(ctx context.Context, found []Found, file []*Case) ([]caseStep, error) {
-	if file == nil {
+func (s *Service) syncCases(ctx context.Context, found []Found, u *Upload) ([]caseStep, error) {
+	if u.Cases == nil {
 		return nil, nil
+	}
+	byTool, err := casesByTool(u, found)
+	if err != nil {
+		return nil, err
 	}
 	var steps []caseStep
 	for _, f := range found {
 		tool := f.ID.String()
+		file, said := byTool[tool]
+		if !said {
+			continue
+		}
 		saved, err := s.Store.Cases(ctx, tool)
 		if err != nil {
 			return nil, err
@@ -80,7 +128,7 @@ func (s *Service) syncCases(ctx context.Context, found []Found, file []*Case) ([
 		}
 		var names []string
 		for _, c := range file {
-			if c.Tool != "" && c.Tool != tool && c.Tool != f.ID.Name || c.Tool == "" && len(found) > 1 || inCode(c.Name) {
+			if inCode(c.Name) {
 				continue
 			}
 			names = append(names, c.Name)

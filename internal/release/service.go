@@ -34,6 +34,9 @@ type Upload struct {
 	// Cases are those of [CasesFile]; nil if the upload has none.
 	Cases    []*Case `json:"-"`
 	Tarballs string  `json:"-"`
+	// Own is the name of the tool that the folder of the upload is named after, if there is one:
+	// that is the tool of the cases that name none.
+	Own string `json:"-"`
 	// Only, if not empty, is the name of the one tool that the code must have.
 	Only string `json:"-"`
 }

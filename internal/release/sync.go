@@ -152,7 +152,7 @@ func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who stri
 		}
 		steps = append(steps, step)
 	}
-	cases, err := s.syncCases(ctx, found, u.Cases)
+	cases, err := s.syncCases(ctx, found, &u)
 	if err != nil {
 		return nil, err
 	}
