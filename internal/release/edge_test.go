@@ -71,3 +71,36 @@ func TestAnAssertionSeesAllDigits(t *testing.T) {
 		}
 	}
 }
+
+func TestTheHintForAToolThatWasTakenBackDoesNotReleaseItAgain(t *testing.T) {
+	t.Parallel()
+	s := newService(t, t.TempDir())
+	push := func(text string) {
+		t.Helper()
+		if _, err := s.Push(t.Context(), release.Upload{Files: map[string]string{"a": text}, File: "a", Base: -1}, "ada"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantHint := func(want string) {
+		t.Helper()
+		table, err := release.Load(t.Context(), s.Store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = table.Choose("fn:a", release.Prod, toolroom.Identity{})
+		if got := toolroom.AsError(err).CLIHint; got != want {
+			t.Errorf("hint %q, want %q", got, want)
+		}
+	}
+	push("one")
+	wantHint("release it: toolroom tool release fn:a --env prod")
+	if _, err := s.Release(t.Context(), release.Order{Tool: "fn:a"}, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Rollback(t.Context(), "fn:a", release.Prod, 0, "", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	wantHint("version 1 was taken back; choose a version: toolroom tool show fn:a")
+	push("two")
+	wantHint("release it: toolroom tool release fn:a --env prod")
+}

@@ -127,7 +127,12 @@ func (t *Table) pinned(tool string, number int, environment string, who toolroom
 
 func (t *Table) unreleased(tool, environment string, who toolroom.Identity) error {
 	e := toolroom.Errorf(toolroom.CodeToolNotFound, "%s is not released to %s", tool, environment)
-	e = e.WithCLIHint("release it: toolroom tool release %s --env %s", tool, environment)
+	if newest := t.newest[tool]; slices.Contains(t.released[tool][newest], environment) {
+		// Without a version, a release would bring back the one that was taken back.
+		e = e.WithCLIHint("version %d was taken back; choose a version: toolroom tool show %s", newest, tool)
+	} else {
+		e = e.WithCLIHint("release it: toolroom tool release %s --env %s", tool, environment)
+	}
 	if who.Environment != "" {
 		return e.WithHint("your token is bound to %s; an operator can release the tool there", who.Environment)
 	}
