@@ -141,8 +141,11 @@ func (a *cli) verifyHome(ctx context.Context, r *app.App, against, keyFile strin
 		a.screen.say("%s before this one verified", count(n, "receipt"))
 		return err
 	}
+	verified := verifiedHome{Count: n}
 	if against == "" {
-		return a.screen.printf("OK: %s, hash chain intact\n", count(n, "receipt"))
+		return show(a, verified, func(verifiedHome) error {
+			return a.screen.printf("OK: %s, hash chain intact\n", count(n, "receipt"))
+		})
 	}
 	report, _, err := a.readExport(against, keyFile)
 	if err != nil {
@@ -151,7 +154,17 @@ func (a *cli) verifyHome(ctx context.Context, r *app.App, against, keyFile strin
 	if err := r.CheckReceiptsAgainst(ctx, report.Manifest); err != nil {
 		return err
 	}
-	return a.screen.printf("OK: %s, hash chain intact, matches the export up to receipt %d\n", count(n, "receipt"), report.Last.Seq)
+	verified.Matches = report.Last.Seq
+	return show(a, verified, func(verifiedHome) error {
+		return a.screen.printf("OK: %s, hash chain intact, matches the export up to receipt %d\n", count(n, "receipt"), report.Last.Seq)
+	})
+}
+
+// verifiedHome is what toolroom audit verify --json prints of an intact home.
+type verifiedHome struct {
+	Count int64 `json:"count"`
+	// Matches is the number of the last receipt that is as in an earlier export.
+	Matches int64 `json:"matches,omitempty"`
 }
 
 func (a *cli) verifyExport(path, keyFile string) error {
