@@ -136,6 +136,11 @@ func (a *cli) askApproval(ctx context.Context, r *app.App, id string) error {
 }
 
 func (a *cli) answer(ctx context.Context, r *app.App, id string, answer toolroom.Answer) error {
+	question, err := r.Approval(ctx, id)
+	if err != nil {
+		return err
+	}
+	waiting := suspendedBy(ctx, r, question) // asked first: a server resumes it at once
 	done, err := r.Answer(ctx, id, answer)
 	if err != nil {
 		return err
@@ -149,7 +154,7 @@ func (a *cli) answer(ctx context.Context, r *app.App, id string, answer toolroom
 	if err := a.screen.printf("%s %s: %s %s\n", done.ID, done.State, done.Tool, done.Arguments); err != nil {
 		return err
 	}
-	a.sayGone(ctx, r, done)
+	a.sayGone(ctx, r, done, waiting)
 	return a.sayRule(ctx, r, done)
 }
 

@@ -218,7 +218,7 @@ func typedHints(command string, e *toolroom.Error) string {
 	example, ok := e.Details["example"]
 	args, err := jsonx.Marshal(example)
 	if !ok || err != nil || e.Code != toolroom.CodeInvalidArguments || e.Tool == "" {
-		return e.Hints()
+		return hintsOf(e)
 	}
 	lead, _, _ := strings.Cut(e.Hint, "this would be accepted: ")
 	return lead + "this would be accepted: " + command + strings.TrimPrefix(catalog.ShellCall(e.Tool, args), "toolroom call")

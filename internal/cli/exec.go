@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -271,8 +272,17 @@ func (a *cli) endProgram(result *toolroom.Result) error {
 			message += "\n" + trace
 		}
 	}
-	a.screen.fail(message, result.Error.Hints())
+	a.screen.fail(message, hintsOf(result.Error))
 	return exitCode(result.Error.Code.Info().Exit)
+}
+
+// hintsOf returns the hints of an error for a person. Those of a suspended program are for a
+// model, and name a tool that reads results.
+func hintsOf(e *toolroom.Error) string {
+	if _, suspended := e.Details["approvals"]; suspended && e.Code == toolroom.CodeApprovalRequired {
+		return fmt.Sprintf("a person can answer with: toolroom approve %s. Do not run it again; read its result with: toolroom runs wait %s", e.Approval, e.Run)
+	}
+	return e.Hints()
 }
 
 // tellIsolation prints limits that were lowered and, on a terminal, the engine and its

@@ -99,17 +99,42 @@ func (a *cli) decide(ctx context.Context, r *app.App, id string) error {
 			a.screen.say("%q is no answer: type y, n, n and a reason, or how long it holds", typed)
 		}
 	}
+	waiting := suspendedBy(ctx, r, question)
 	done, err := r.Answer(ctx, id, answer)
 	if err != nil {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx) // the call may already have ended
-	a.sayGone(ctx, r, done)
+	a.sayGone(ctx, r, done, waiting)
 	return a.sayRule(ctx, r, done)
 }
 
-// sayGone says what an approval does whose caller no longer waits.
-func (a *cli) sayGone(ctx context.Context, r *app.App, done *toolroom.Approval) {
+// suspendedBy returns the suspended program that waits for an answer, or "".
+func suspendedBy(ctx context.Context, r *app.App, question *toolroom.Approval) string {
+	asked, err := r.Receipt(ctx, question.Call)
+	if err != nil || asked.Parent == "" {
+		return ""
+	}
+	job, err := r.Job(ctx, asked.Parent)
+	if err != nil || job.State == toolroom.JobDone || !slices.Contains(job.Approvals, question.ID) {
+		return ""
+	}
+	return job.ID
+}
+
+// sayGone says what an approval does whose caller no longer waits. waiting is the suspended
+// program that waited for the answer, if any.
+func (a *cli) sayGone(ctx context.Context, r *app.App, done *toolroom.Approval, waiting string) {
+	if waiting != "" {
+		switch {
+		case done.State == toolroom.ApprovalPending: // more people must answer
+		case a.shared != nil || serverRuns(a.home):
+			a.screen.say("its program continues by itself; read its result with: toolroom runs wait %s", waiting)
+		default:
+			a.screen.say("its program continues when you type: toolroom runs wait %s", waiting)
+		}
+		return
+	}
 	if done.State != toolroom.ApprovalApproved || done.Call == "" {
 		return
 	}
