@@ -26,8 +26,9 @@ func (a *cli) toolCaseCommand() *cobra.Command {
 }
 
 func (a *cli) toolCaseAddCommand() *cobra.Command {
-	var from, name, expect, schema, assert, fails, fakes string
-	c := &cobra.Command{
+	var from, name, expectText, schema, assert, fails, fakes string
+	var c *cobra.Command
+	c = &cobra.Command{
 		Use:   "add TOOL NAME [KEY=VALUE…] | --from CALL [--name NAME]",
 		Short: "Save a case: arguments and what must come of them",
 		Example: `  toolroom tool case add double half x=21 --expect 42
@@ -35,6 +36,10 @@ func (a *cli) toolCaseAddCommand() *cobra.Command {
   toolroom tool case add --from call_01JD`,
 		Args: arguments(0, -1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
+			var expect *string // an empty text is expected, too
+			if c.Flags().Changed("expect") {
+				expect = &expectText
+			}
 			made := &release.Case{Author: a.author(), Assert: assert, Error: toolroom.Code(fails), Schema: json.RawMessage(schema)}
 			if fakes != "" {
 				text := []byte(fakes)
@@ -70,7 +75,7 @@ func (a *cli) toolCaseAddCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&from, "from", "", "record the arguments, the value and the answers to the calls of this call")
 	f.StringVar(&name, "name", "", "with --from: name of the case (default: the call's id)")
-	f.StringVar(&expect, "expect", "", "the exact value: JSON, or text where the tool returns text")
+	f.StringVar(&expectText, "expect", "", "the exact value: JSON, or text where the tool returns text")
 	f.StringVar(&schema, "schema", "", "a JSON Schema that the value must fit")
 	f.StringVar(&assert, "assert", "", "a condition in Expr on value and arguments")
 	f.StringVar(&fakes, "fakes", "", "answers to the tool's own calls: JSON, or @FILE")
@@ -78,7 +83,7 @@ func (a *cli) toolCaseAddCommand() *cobra.Command {
 	return c
 }
 
-func (a *cli) caseOf(ctx context.Context, r *app.App, made *release.Case, args []string, expect string) error {
+func (a *cli) caseOf(ctx context.Context, r *app.App, made *release.Case, args []string, expect *string) error {
 	s, tool, number, err := found(ctx, r, args[0])
 	if err != nil {
 		return err
@@ -87,8 +92,8 @@ func (a *cli) caseOf(ctx context.Context, r *app.App, made *release.Case, args [
 	if err != nil {
 		return err
 	}
-	if expect != "" {
-		if made.Expect, err = parseValue("--expect", expect, v.Spec.OutputSchema); err != nil {
+	if expect != nil {
+		if made.Expect, err = parseValue("--expect", *expect, v.Spec.OutputSchema); err != nil {
 			return err
 		}
 	}
@@ -105,18 +110,18 @@ func (a *cli) caseOf(ctx context.Context, r *app.App, made *release.Case, args [
 
 // caseFrom records a case from the receipt of a call. What the command line says of the
 // outcome counts more.
-func (a *cli) caseFrom(ctx context.Context, r *app.App, made *release.Case, call, name, expect string) error {
+func (a *cli) caseFrom(ctx context.Context, r *app.App, made *release.Case, call, name string, expect *string) error {
 	s := r.Parts().Releases
 	recorded, unrecorded, err := s.CaseOf(ctx, call)
 	if err != nil {
 		return err
 	}
-	if expect != "" {
+	if expect != nil {
 		v, err := s.Pick(ctx, recorded.Tool, 0)
 		if err != nil {
 			return err
 		}
-		if made.Expect, err = parseValue("--expect", expect, v.Spec.OutputSchema); err != nil {
+		if made.Expect, err = parseValue("--expect", *expect, v.Spec.OutputSchema); err != nil {
 			return err
 		}
 	}
