@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -186,6 +187,9 @@ func parseSteps(data []byte) ([]toolroom.Step, error) {
 	var list []fileStep
 	if err := jsonx.UnmarshalKnown(data, &list, jsonx.Limits{Bytes: maxDocument}); err != nil {
 		return nil, badSteps(err)
+	}
+	if len(list) == 0 {
+		return nil, badSteps(errors.New("there are none"))
 	}
 	steps := make([]toolroom.Step, len(list))
 	for i, s := range list {

@@ -87,7 +87,28 @@ command-line programs and functions; control and record every call.`,
 		names = append(names, c.Name())
 	}
 	a.commands = regexp.MustCompile(`(^|[\s(:"'])toolroom (` + strings.Join(names, "|") + `)\b`)
+	helpKnowsItsCommands(root)
 	return root
+}
+
+// helpKnowsItsCommands makes toolroom help refuse a word that is no command. As every command
+// with sub-commands takes any words, cobra would show the help of the last one it knows.
+func helpKnowsItsCommands(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	if err != nil {
+		return
+	}
+	show := help.Run
+	help.Run = nil
+	help.RunE = func(c *cobra.Command, args []string) error {
+		of, rest, err := root.Find(args)
+		if err == nil && len(rest) > 0 && of.HasSubCommands() {
+			return unknown(of, rest[0])
+		}
+		show(c, args)
+		return nil
+	}
 }
 
 // here adds --home and --config to the commands in a text if the user typed them: without

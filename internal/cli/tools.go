@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +23,11 @@ func (a *cli) toolsCommand() *cobra.Command {
   toolroom tools --json`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				return usage("toolroom tools --namespace "+args[0], "toolroom tools does not take %q", args[0])
+				namespace, name, _ := strings.Cut(args[0], ":")
+				if name != "" && name != "*" {
+					return usage("toolroom describe "+shellWord(args[0])+"\ntoolroom tools --namespace "+shellWord(namespace), "toolroom tools does not take %q", args[0])
+				}
+				return usage("toolroom tools --namespace "+shellWord(namespace), "toolroom tools does not take %q", args[0])
 			}
 			return arguments(0, 0)(c, args)
 		},
