@@ -15,12 +15,14 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/code"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/reserved"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/source/function"
 	"github.com/toolroom/toolroom/internal/source/secretref"
 	"github.com/toolroom/toolroom/sandbox"
@@ -487,10 +489,16 @@ func (a *App) inspectUpload(ctx context.Context, u release.Upload) ([]release.Fo
 		if !strings.Contains(name, "://") {
 			name = "secret://" + name
 		}
-		if !secretref.In(name) {
-			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the secret %q is not of the form scope/name", name)
+		if _, err := secret.ParseRef(name); err != nil {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: the secret %q is not of the form scope/name", c.File, strings.TrimPrefix(name, "secret://")).WithHint("write it like github/token")
 		}
 		base.Secrets = append(base.Secrets, name)
+	}
+	if err := egress.CheckRules(base.Egress); err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: egress%v", c.File, err).WithHint("name hosts, such as example.com, example.com:8443 or *.example.com")
+	}
+	if l := base.Limits; min(l.TimeoutMS, l.CPUMS, l.MemoryBytes, int64(l.Calls)) < 0 {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: a limit is negative", c.File).WithHint("leave it out for the default")
 	}
 	if base.Language != "python" && !isJavaScript(&base) && len(base.Requires) > 0 {
 		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "%s: functions in %s cannot have packages here", c.File, base.Language).

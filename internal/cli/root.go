@@ -141,6 +141,9 @@ func (a *cli) prepare(c *cobra.Command) error {
 	if err := a.chooseOutput(c); err != nil {
 		return err
 	}
+	if err := checkGiven(c); err != nil {
+		return err
+	}
 	a.screen.color = !a.noColor && a.screen.outTerminal
 	a.stopWaiting = a.breakSilence(c)
 	// Child processes such as pip get paths below it, and run in other folders.

@@ -87,6 +87,13 @@ func (r rule) refuses(t target) bool {
 	return ok && r.matches(t)
 }
 
+// CheckRules returns an error that names the first entry of [Policy.Allow] or [Policy.Deny]
+// that cannot be used, by its index in brackets.
+func CheckRules(texts []string) error {
+	_, err := parseRules(texts)
+	return err
+}
+
 func parseRules(texts []string) ([]rule, error) {
 	rules := make([]rule, len(texts))
 	for i, text := range texts {

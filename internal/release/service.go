@@ -443,6 +443,10 @@ func (s *Service) release(ctx context.Context, o Order, who string) (Moved, erro
 	if o.Weight < 0 || o.Weight > 100 {
 		return Moved{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the weight is %d: it is a percentage from 1 to 100", o.Weight)
 	}
+	if o.Callers != nil && len(o.Callers) == 0 || slices.ContainsFunc(o.Callers, func(c string) bool { return strings.TrimSpace(c) == "" }) {
+		return Moved{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "callers names nobody").
+			WithHint("name subjects, or group:NAME; leave callers out to release to all")
+	}
 	v, err := s.Pick(ctx, o.Tool, o.Version)
 	if err != nil {
 		return Moved{}, err
