@@ -1,7 +1,8 @@
 package cli
 
 import (
-	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -11,46 +12,58 @@ import (
 	"github.com/toolroom/toolroom/internal/release"
 )
 
-// basesFile is the file in a folder of tools that has the versions that the last pull or sync
-// saw as the newest. It is of one person's copy, and so does not belong into version control.
-const basesFile = ".toolroom-versions.json"
+// knownFile is the file in a folder of tools that has what the last pull or sync saw. It is of
+// one person's copy, and so does not belong into version control.
+const knownFile = ".toolroom-versions.json"
 
-// readBases reads the versions by tool. A file that cannot be read is as none: then nothing
-// is known, and nothing is a conflict.
-func readBases(folder string) map[string]int {
-	bases := map[string]int{}
-	text, err := os.ReadFile(filepath.Join(folder, basesFile))
-	if err != nil || json.Unmarshal(text, &bases) != nil {
-		return map[string]int{}
-	}
-	return bases
+// known is what the last pull or sync saw, by tool.
+type known struct {
+	// Versions are those that were the newest.
+	Versions map[string]int `json:"versions"`
+	// Cases are the digests of the files of cases. A file with another digest was edited since.
+	Cases map[string]string `json:"cases,omitempty"`
 }
 
-func writeBases(folder string, bases map[string]int) error {
-	text, err := json.MarshalIndent(bases, "", "  ")
-	if err != nil || len(bases) == 0 {
+// readKnown reads what is known. A file that cannot be read is as none: then nothing is known,
+// and nothing is a conflict.
+func readKnown(folder string) *known {
+	k := &known{}
+	text, err := os.ReadFile(filepath.Join(folder, knownFile))
+	if err != nil || json.Unmarshal(text, k) != nil || k.Versions == nil {
+		k = &known{Versions: map[string]int{}}
+		// Earlier files had the versions alone.
+		if err != nil || json.Unmarshal(text, &k.Versions) != nil {
+			k.Versions = map[string]int{}
+		}
+	}
+	if k.Cases == nil {
+		k.Cases = map[string]string{}
+	}
+	return k
+}
+
+func (k *known) write(folder string) error {
+	text, err := json.MarshalIndent(k, "", "  ")
+	if err != nil || len(k.Versions) == 0 {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, basesFile), append(text, '\n'), 0o644)
+	return os.WriteFile(filepath.Join(folder, knownFile), append(text, '\n'), 0o644)
 }
 
-// writeCases writes the cases of a tool into its folder, and reports whether that changed
-// something.
-func writeCases(folder string, cases []*release.Case) (changed bool, err error) {
-	file := filepath.Join(folder, release.CasesFile)
-	before, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
+// sawCases notes that the file of cases of a tool is as the saved ones are.
+func (k *known) sawCases(top, tool string) error {
+	text, err := os.ReadFile(filepath.Join(toolFolder(top, tool), release.CasesFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		delete(k.Cases, tool)
+		return nil
 	}
-	if len(cases) == 0 {
-		if before == nil {
-			return false, nil
-		}
-		return true, os.Remove(file)
+	if err == nil {
+		k.Cases[tool] = digestOf(text)
 	}
-	text, err := release.WriteCases(cases)
-	if err != nil || bytes.Equal(before, text) {
-		return false, err
-	}
-	return true, os.WriteFile(file, text, 0o644)
+	return err
+}
+
+func digestOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"embed"
@@ -196,106 +195,6 @@ that wait for a release, and text in the source's definitions that people do not
 	return c
 }
 
-// writeTool writes the files of a version into a folder, with what its header cannot say.
-func writeTool(folder string, v *release.Version) (changed bool, err error) {
-	for _, name := range slices.Sorted(maps.Keys(v.Spec.Files)) {
-		if !filepath.IsLocal(filepath.FromSlash(name)) { // such as a\..\..\b on Windows
-			return changed, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s has the file %q, which is outside its folder", v.Tool, name)
-		}
-		file := filepath.Join(folder, filepath.FromSlash(name))
-		data, err := release.UnpackFile(name, v.Spec.Files[name])
-		if err != nil {
-			return changed, err
-		}
-		if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) {
-			continue
-		}
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return changed, err
-		}
-		if err := os.WriteFile(file, data, 0o644); err != nil {
-			return changed, err
-		}
-		changed = true
-	}
-	return changed, nil
-}
-
-func (a *cli) toolPullCommand() *cobra.Command {
-	var environment string
-	c := &cobra.Command{
-		Use:     "pull FOLDER [TOOL…]",
-		Short:   "Write the code of tools to files",
-		Long:    "Write the code of tools to files, each in a folder NAMESPACE/NAME, in the newest version or in the one that --env serves.",
-		Example: "  toolroom tool pull tools --env prod",
-		Args:    arguments(1, -1),
-		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			s := r.Parts().Releases
-			list, err := s.List(ctx, release.Filter{})
-			if err != nil {
-				return err
-			}
-			for _, spelled := range args[1:] {
-				if _, _, err := s.Find(ctx, spelled); err != nil {
-					return err
-				}
-			}
-			top := a.argumentPath(args[0])
-			known := readBases(top)
-			for _, t := range list {
-				if wanted, err := selectsTool(ctx, s, t.Tool, args[1:]); err != nil || !wanted {
-					if err != nil {
-						return err
-					}
-					continue
-				}
-				number := t.Newest
-				if environment != "" {
-					if number = t.Released[environment]; number == 0 {
-						continue
-					}
-				}
-				v, err := s.Pick(ctx, t.Tool, number)
-				if err != nil {
-					return err
-				}
-				folder := filepath.Join(top, filepath.FromSlash(strings.ReplaceAll(t.Tool, ":", "/")))
-				changed, err := writeTool(folder, v)
-				if err != nil {
-					return err
-				}
-				cases, err := s.Store.Cases(ctx, t.Tool)
-				if err != nil {
-					return err
-				}
-				newCases, err := writeCases(folder, cases)
-				if err != nil {
-					return err
-				}
-				changed, known[t.Tool] = changed || newCases, t.Newest
-				a.screen.say("%s version %d: %s", t.Tool, number, map[bool]string{true: "written", false: "no change"}[changed])
-			}
-			return writeBases(top, known)
-		}),
-	}
-	c.Flags().StringVar(&environment, "env", "", "write the versions that this environment serves")
-	return c
-}
-
-// selectsTool reports whether one of the spellings, or none at all, names the tool.
-func selectsTool(ctx context.Context, s *release.Service, tool string, spellings []string) (bool, error) {
-	if len(spellings) == 0 {
-		return true, nil
-	}
-	for _, spelled := range spellings {
-		found, _, err := s.Find(ctx, spelled)
-		if err != nil || found == tool {
-			return err == nil, err
-		}
-	}
-	return false, nil
-}
-
 func (a *cli) toolSyncCommand() *cobra.Command {
 	var environment string
 	var check, force bool
@@ -315,8 +214,8 @@ has pushed since your last pull or sync, it ends with conflict and shows the dif
 			if err != nil {
 				return err
 			}
-			bases := readBases(folder)
-			o := release.SyncOptions{Environment: environment, DryRun: check, Bases: bases, Force: force}
+			known := readKnown(folder)
+			o := release.SyncOptions{Environment: environment, DryRun: check, Bases: known.Versions, Force: force}
 			plan, err := r.Parts().Releases.Sync(ctx, uploads, o, a.author())
 			if err != nil && len(plan) == 0 {
 				return a.withDiff(err)
@@ -324,10 +223,13 @@ has pushed since your last pull or sync, it ends with conflict and shows the dif
 			if !check && err == nil {
 				for _, s := range plan {
 					if s.Version > 0 {
-						bases[s.Tool] = s.Version
+						known.Versions[s.Tool] = s.Version
+					}
+					if err := known.sawCases(folder, s.Tool); err != nil {
+						return err
 					}
 				}
-				err = writeBases(folder, bases)
+				err = known.write(folder)
 			}
 			if a.asJSON {
 				if err := a.screen.json(plan); err != nil {

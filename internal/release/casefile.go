@@ -149,6 +149,14 @@ func (s *Service) syncCases(ctx context.Context, found []Found, u *Upload) ([]ca
 	return steps, nil
 }
 
+// HasCases reports whether all cases of a text of [CasesFile] are saved as they are there.
+func HasCases(saved []*Case, text []byte) bool {
+	cases, err := ReadCases(text)
+	return err == nil && !slices.ContainsFunc(cases, func(c *Case) bool {
+		return !slices.ContainsFunc(saved, func(o *Case) bool { return o.Name == c.Name && sameCase(o, c) })
+	})
+}
+
 // sameCase reports whether two cases say the same, whoever wrote them.
 func sameCase(a, b *Case) bool {
 	text := func(c *Case) []byte {
@@ -169,7 +177,7 @@ func (s *Service) checkBase(o SyncOptions, newest *Version, spec *Spec, who stri
 	if !known {
 		e := toolroom.Errorf(toolroom.CodeConflict, "%s has version %d by %s, which no sync has made, and the folder does not say that it knows it", newest.Tool, newest.Number, newest.Author)
 		e.Details = map[string]any{"newest": newest.Number}
-		e = e.WithHint("look at the difference, and take over what you need").WithCLIHint("write the room's tools to the folder: toolroom tool pull FOLDER; or sync with --force")
+		e = e.WithHint("look at the difference, and take over what you need").WithCLIHint("write the room's tools to another folder: toolroom tool pull OTHER; or sync with --force")
 		return conflict(e, Diff(newest, mine))
 	}
 	e := toolroom.Errorf(toolroom.CodeConflict, "%s has a newer version %d by %s; yours is based on version %d", newest.Tool, newest.Number, newest.Author, base)
