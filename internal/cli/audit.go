@@ -38,7 +38,7 @@ func (a *cli) auditExportCommand() *cobra.Command {
   toolroom audit export --since 2026-01-01 --until 2026-02-01 > january.jsonl
   toolroom audit export --since 24h --sign-key auditor.pem -o day.jsonl`,
 		Args: arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) (err error) {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			sel, err := selection(since, until)
 			if err != nil {
 				return err
@@ -47,16 +47,16 @@ func (a *cli) auditExportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var out io.Writer = a.Out
-			if output != "" {
-				f, err := os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-				if err != nil {
-					return usage("toolroom audit export -o ANOTHER", "%s", err)
-				}
-				defer func() { err = errors.Join(err, f.Close()) }()
-				out = f
+			var m *receipt.Manifest
+			export := func(out io.Writer) error {
+				m, err = r.ExportReceipts(ctx, key, sel, out)
+				return err
 			}
-			m, err := r.ExportReceipts(ctx, key, sel, out)
+			if output == "" {
+				err = export(a.Out)
+			} else {
+				err = exportTo(output, export)
+			}
 			if err != nil {
 				return err
 			}
@@ -70,6 +70,20 @@ func (a *cli) auditExportCommand() *cobra.Command {
 	f.StringVar(&signKey, "sign-key", "", "Ed25519 key file in PEM (default: the key of this home)")
 	f.StringVarP(&output, "output", "o", "", "file to create (default: stdout)")
 	return c
+}
+
+// exportTo has a new file written. If that fails, no file is left: a part of an export has
+// no signature.
+func exportTo(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return usage("toolroom audit export -o ANOTHER", "%s", err)
+	}
+	err = write(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
 }
 
 func signingKey(r *app.App, path string) (receipt.SigningKey, error) {
