@@ -154,6 +154,15 @@ func (a *cli) tokenRevokeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			tokens, err := r.Parts().Tokens.Tokens(ctx)
+			if err != nil {
+				return err
+			}
+			for _, t := range tokens {
+				if t.ID == id && !t.Revoked.IsZero() && !t.Revoked.Equal(t.Expires) {
+					return a.screen.printf("token %s was revoked at %s already\n", id, when(t.Revoked))
+				}
+			}
 			if err := a.revokeToken(ctx, r, id); err != nil {
 				return err
 			}

@@ -108,7 +108,7 @@ func Create(ctx context.Context, store Store, opts Options) (plaintext string, t
 		ID:      strings.ToLower(rand.Text()[:12]),
 		Name:    cmp.Or(opts.Name, opts.Subject),
 		Subject: cmp.Or(opts.Subject, opts.Name),
-		Groups:  opts.Groups,
+		Groups:  trimmed(opts.Groups),
 		Agent:   opts.Agent, Provider: opts.Provider, Skill: opts.Skill, Set: opts.Set, Environment: opts.Environment,
 		Created: opts.Now,
 	}
@@ -132,6 +132,16 @@ func Create(ctx context.Context, store Store, opts Options) (plaintext string, t
 		return "", Token{}, fmt.Errorf("create token %s: %w", t.Name, err)
 	}
 	return plaintext, t, nil
+}
+
+// trimmed returns names without the blanks around them, which nobody sees in a list: in
+// "ops, release" the second group has one.
+func trimmed(names []string) []string {
+	var out []string
+	for _, name := range names {
+		out = append(out, strings.TrimSpace(name))
+	}
+	return out
 }
 
 // hides reports whether a person who reads a name would not see all of it.
