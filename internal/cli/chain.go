@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,8 @@ With --previous, the step gets the value of the preceding step as its argument
 
   tool, arguments     as for toolroom call
   use_previous: true  as --previous
-  map: {k: EXPR}      arguments from expressions over previous and steps
+  map: {k: EXPR}      arguments from expressions over previous and steps, such as
+                      steps[0], the value of the first step, or steps[0].size
   if: EXPR            skip the step unless EXPR is true
   retry: 2            number of retries after a failure
   continue_on_error: true
@@ -184,6 +186,9 @@ func parseSteps(data []byte) ([]toolroom.Step, error) {
 			return nil, badSteps(err)
 		}
 	}
+	if text := bytes.TrimSpace(data); !bytes.HasPrefix(text, []byte("[")) && !bytes.Equal(text, []byte("null")) {
+		return nil, badSteps(errors.New("they are not a list"))
+	}
 	var list []fileStep
 	if err := jsonx.UnmarshalKnown(data, &list, jsonx.Limits{Bytes: maxDocument}); err != nil {
 		return nil, badSteps(err)
@@ -243,7 +248,7 @@ func (a *cli) runChain(ctx context.Context, r *app.App, as toolroom.Call, steps 
 				done++
 			}
 		}
-		if done > 0 {
+		if done > 0 && !a.asJSON {
 			a.screen.say("%s completed before the failure; --json shows the result of each", count(done, "step"))
 		}
 		a.screen.fail(result.Error.Message, result.Error.Hints())

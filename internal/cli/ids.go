@@ -31,7 +31,14 @@ func approvalID(ctx context.Context, r *app.App, typed string) (string, error) {
 // jobID completes the id of a suspended program or background call.
 func jobID(ctx context.Context, r *app.App, typed string) (string, error) {
 	jobs, err := r.Jobs(ctx, "", receipt.MaxLimit)
-	return completeID(typed, jobs, err, func(j *run.Job) string { return j.ID })
+	id, err := completeID(typed, jobs, err, func(j *run.Job) string { return j.ID })
+	if err != nil {
+		return "", err
+	}
+	if _, err := r.Job(ctx, id); toolroom.CodeOf(err) == toolroom.CodeNotFound {
+		return "", toolroom.Errorf(toolroom.CodeNotFound, "run %q not found", typed).WithHint("list the runs: toolroom runs")
+	}
+	return id, nil
 }
 
 // artifactID completes the handle of an artifact or a kept result.

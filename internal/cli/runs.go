@@ -134,7 +134,23 @@ func (a *cli) runsCancelCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.CancelJob(ctx, id)
+			job, err := r.Job(ctx, id)
+			if err != nil {
+				return err
+			}
+			if job.State == toolroom.JobDone {
+				return a.screen.printf("run %s had already ended\n", id)
+			}
+			if err := r.CancelJob(ctx, id); err != nil {
+				return err
+			}
+			if job, err = r.Job(ctx, id); err != nil {
+				return err
+			}
+			if job.State != toolroom.JobDone {
+				return a.screen.printf("run %s is being cancelled\n", id) // another process runs it
+			}
+			return a.screen.printf("cancelled run %s\n", id)
 		}),
 	}
 }

@@ -41,7 +41,13 @@ arguments.`,
 		Example: `  toolroom secret set github/token
   printf %s "$TOKEN" | toolroom secret set github/token
   toolroom secret set github/token --for ann`,
-		Args: arguments(1, 1),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 { // what follows may be the value, which is not repeated
+				return usage("type the value at the prompt of: toolroom secret set SCOPE/NAME\nor pipe it in: printf %s \"$TOKEN\" | toolroom secret set SCOPE/NAME",
+					"the value of a secret is never an argument")
+			}
+			return arguments(1, 1)(c, args)
+		},
 		RunE: a.withState(func(ctx context.Context, r *app.App, args []string) error {
 			ref, err := secret.ParsePath(args[0])
 			if err != nil {
