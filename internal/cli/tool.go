@@ -177,8 +177,9 @@ func (a *cli) readUpload(path string) (release.Upload, error) {
 	if err != nil {
 		return release.Upload{}, toolroom.Errorf(toolroom.CodeNotFound, "cannot read %s: %w", path, err).WithHint("toolroom tool new NAME -l python writes a starter")
 	}
-	u := release.Upload{Files: map[string]string{}, Base: -1}
+	u := release.Upload{Files: map[string]string{}, Base: -1, Folder: path}
 	if !info.IsDir() {
+		u.Folder = filepath.Dir(path)
 		text, err := readText(path, info.Size())
 		if err != nil {
 			return u, err

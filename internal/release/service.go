@@ -34,6 +34,8 @@ type Upload struct {
 	// Cases are those of [CasesFile]; nil if the upload has none.
 	Cases    []*Case `json:"-"`
 	Tarballs string  `json:"-"`
+	// Folder is where the files were read, for messages; it may be empty.
+	Folder string `json:"-"`
 	// Own is the name of the tool that the folder of the upload is named after, if there is one:
 	// that is the tool of the cases that name none.
 	Own string `json:"-"`

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -109,13 +110,14 @@ func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who stri
 			return nil, err
 		}
 		step := Step{Action: StepNothing, Tool: f.ID.String()}
+		file := filepath.Join(u.Folder, filepath.FromSlash(f.Spec.File))
 		if other, twice := from[step.Tool]; twice && other.digest == digest {
 			continue // a file with several tools is pulled into a folder for each
 		} else if twice {
-			return nil, toolroom.Errorf(toolroom.CodeConflict, "%s and %s are both the tool %s, and differ", other.file, f.Spec.File, step.Tool).
-				WithHint("make them the same, give one of them another name, or remove it")
+			return nil, toolroom.Errorf(toolroom.CodeConflict, "%s and %s are both the tool %s, and differ", other.file, file, step.Tool).
+				WithHint("copy the one that is right over the other, give one of the tools another name, or remove one of them")
 		}
-		from[step.Tool] = planned{f.Spec.File, digest}
+		from[step.Tool] = planned{file, digest}
 		switch {
 		case len(versions) == 0:
 			step.Action, step.Version = StepCreate, 1
