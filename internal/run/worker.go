@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -221,7 +222,13 @@ func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) *toolroo
 	cancel := func() { end(context.Canceled) }
 	defer cancel()
 	s := w.suspension(job, slots)
-	defer context.AfterFunc(ctx, func() { end(s.handOver()) })()
+	defer context.AfterFunc(ctx, func() {
+		if job.Resume == nil && errors.Is(context.Cause(ctx), ErrLater) {
+			end(ErrLater) // the question that the call waits for stays open
+			return
+		}
+		end(s.handOver())
+	})()
 	if job.Cancelled { // between its suspension and the release of its lease
 		cancel()
 		w.runner.abandonApprovals(context.WithoutCancel(ctx), job)
