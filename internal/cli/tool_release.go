@@ -127,8 +127,7 @@ func (a *cli) toolPromoteCommand() *cobra.Command {
 func (a *cli) toolRollbackCommand() *cobra.Command {
 	var environment, reason string
 	var to int
-	var c *cobra.Command
-	c = &cobra.Command{
+	c := &cobra.Command{
 		Use:   "rollback TOOL",
 		Short: "Undo the last release to an environment",
 		Long: `Make an environment serve the version that it served before the last release. Before
@@ -140,9 +139,6 @@ person releases the one that it offers.`,
 		Example: "  toolroom tool rollback double\n  toolroom tool rollback double --to 2 --reason \"wrong rounding\"",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			if c.Flags().Changed("to") && to < 1 {
-				return usage("toolroom tool log "+shellWord(args[0]), "--to is the number of a version, and %d is none", to)
-			}
 			s, tool, number, err := found(ctx, r, args[0])
 			if err != nil {
 				return err

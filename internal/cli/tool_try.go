@@ -20,6 +20,7 @@ import (
 func (a *cli) toolTestCommand() *cobra.Command {
 	var all bool
 	var junit string
+	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "test TOOL[@VERSION] [KEY=VALUE… | '{JSON}'] | --all",
 		Short: "Call a version, or run its saved cases",
@@ -31,6 +32,10 @@ Without arguments, run its saved cases; --all runs those of all tools.`,
 		Args: arguments(0, -1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			switch {
+			case timeout < 0:
+				return usage("--timeout 10s", "invalid timeout %v", timeout)
+			case timeout > 0 && (all || len(args) == 1):
+				return usage("toolroom tool test double x=21 --timeout 10s", "--timeout is for a call with arguments")
 			case all && len(args) > 0:
 				return usage("toolroom tool test --all", "--all takes no tool")
 			case all || len(args) == 1:
@@ -38,18 +43,19 @@ Without arguments, run its saved cases; --all runs those of all tools.`,
 			case len(args) == 0:
 				return usage("toolroom tool test --all", "name a tool, or use --all")
 			}
-			return a.tryTool(ctx, r, args)
+			return a.tryTool(ctx, r, args, timeout)
 		}),
 	}
 	f := c.Flags()
 	f.BoolVar(&all, "all", false, "run the cases of all tools")
+	f.DurationVar(&timeout, "timeout", 0, "with arguments: time limit, such as 10s")
 	f.StringVar(&junit, "junit", "", "write the outcomes of the cases to this file as JUnit XML")
 	a.jsonFlag(c, "print the complete result as JSON")
 	return c
 }
 
 // tryTool calls a version with arguments.
-func (a *cli) tryTool(ctx context.Context, r *app.App, args []string) error {
+func (a *cli) tryTool(ctx context.Context, r *app.App, args []string, timeout time.Duration) error {
 	s, tool, number, err := found(ctx, r, args[0])
 	if err != nil {
 		return err
@@ -58,7 +64,7 @@ func (a *cli) tryTool(ctx context.Context, r *app.App, args []string) error {
 	if err != nil {
 		return err
 	}
-	call := toolroom.Call{Surface: "test", Tool: fmt.Sprintf("%s@%d", tool, v.Number), Environment: release.Draft}
+	call := toolroom.Call{Surface: "test", Tool: fmt.Sprintf("%s@%d", tool, v.Number), Environment: release.Draft, Timeout: timeout}
 	if isDocument(args[1:]) {
 		call.Arguments, err = a.documentArguments(strings.TrimSpace(args[1]))
 	} else {
