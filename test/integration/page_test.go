@@ -42,6 +42,20 @@ func TestQuestionsAreAnsweredOnThePage(t *testing.T) {
 		t.Errorf("after two looks for news the focus is elsewhere: %s", got)
 	}
 
+	// An error is shown as often as it comes.
+	if got := js(`async () => {` + wait + `
+		const fetched = window.fetch, shown = [];
+		for (const works of [false, true, false, true]) {
+			window.fetch = works ? fetched : () => Promise.reject(new Error('gone'));
+			refresh();
+			await wait(1000);
+			shown.push(document.getElementById('failed').innerText);
+		}
+		return shown.join();
+	}`); got != `"gone,,gone,"` {
+		t.Errorf("errors of the page: %s", got)
+	}
+
 	// The page sees that the first question leaves.
 	js(`() => {` + wait + reached + `
 		window.seen = [];
