@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/toolroom/toolroom/drivers/docker"
 	"github.com/toolroom/toolroom/sandbox"
@@ -30,7 +31,18 @@ func podmanEngine(t testing.TB) string {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { _ = syscall.Unmount(in("graph/overlay"), syscall.MNT_DETACH) }) // Podman leaves it mounted
+	// Podman leaves it mounted, more than once if two of its processes mounted it at the same
+	// time. The one that cleans up after a container may do so when the service has ended.
+	t.Cleanup(func() {
+		for range 100 {
+			for syscall.Unmount(in("graph/overlay"), syscall.MNT_DETACH) == nil {
+			}
+			if os.RemoveAll(dir) == nil {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
 	daemon(t, in("podman.sock"), "/usr/bin/env", "CONTAINERS_CONF="+in("containers.conf"), "CONTAINERS_STORAGE_CONF="+in("storage.conf"),
 		podman, "--tmpdir", in("tmp"), "--network-config-dir", in("net"), "system", "service", "--time", "0", "unix://"+in("podman.sock"))
 	return "unix://" + in("podman.sock")
