@@ -85,7 +85,8 @@ func TestCommandsRunInContainers(t *testing.T) {
 				t.Errorf("in a terminal: %s %v", r.Value, r.Error)
 			}
 			typesIntoTerminal(t, call)
-			if r := exec("echo begun; sleep 300", 2000); r.Error == nil || r.Error.Code != toolroom.CodeTimeout || !strings.Contains(r.Error.Message, "begun") {
+			// gVisor beside the other engines may take seconds to start a command.
+			if r := exec("echo begun; sleep 300", 15_000); r.Error == nil || r.Error.Code != toolroom.CodeTimeout || !strings.Contains(r.Error.Message, "begun") {
 				t.Errorf("%s %v", r.Value, r.Error)
 			}
 		})
