@@ -29,12 +29,11 @@ type known struct {
 func readKnown(folder string) *known {
 	k := &known{}
 	text, err := os.ReadFile(filepath.Join(folder, knownFile))
-	if err != nil || json.Unmarshal(text, k) != nil || k.Versions == nil {
-		k = &known{Versions: map[string]int{}}
-		// Earlier files had the versions alone.
-		if err != nil || json.Unmarshal(text, &k.Versions) != nil {
-			k.Versions = map[string]int{}
-		}
+	if err != nil || json.Unmarshal(text, k) != nil {
+		k = &known{}
+	}
+	if k.Versions == nil {
+		k.Versions = map[string]int{}
 	}
 	if k.Cases == nil {
 		k.Cases = map[string]string{}
