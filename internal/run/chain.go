@@ -22,7 +22,8 @@ const retryPause = 100 * time.Millisecond
 // and returns the results so far. An empty chain succeeds without a value. Mistakes in
 // expressions are found before the first step runs.
 //
-// A chain that is longer than its budget is refused before its first step.
+// Nothing runs if the chain is longer than its budget, or if a step that will certainly run
+// names a tool that is not there or has arguments that do not fit.
 func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []toolroom.Step) *toolroom.ChainResult {
 	if len(steps) <= MaxChainSteps {
 		counted, all := r.reserve(ctx, as.Budget, len(steps))
@@ -31,8 +32,53 @@ func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []toolroom.S
 			return RefuseChain(all.err)
 		}
 		ctx = counted
+		if i, err := r.checkSteps(ctx, as, steps); err != nil {
+			refused := r.Refuse(ctx, callOfStep(as, steps[i]), err)
+			out := &toolroom.ChainResult{Steps: []toolroom.StepResult{}}
+			failChain(out, steps, i, refused.Error)
+			return out
+		}
 	}
 	return r.ChainOf(ctx, as, steps, r.Run)
+}
+
+// checkSteps returns the first step whose call cannot succeed, and why. It skips the first
+// step, whose call finds its own mistakes, and steps that may be skipped or may fail.
+// Arguments that depend on earlier steps are not known yet, so they are not checked.
+func (r *Runner) checkSteps(ctx context.Context, as toolroom.Call, steps []toolroom.Step) (int, error) {
+	for i, step := range steps {
+		if i == 0 || step.If != "" || step.ContinueOnError {
+			continue
+		}
+		request := callOfStep(as, step)
+		entry, err := r.Find(ctx, &request)
+		if err == nil && !step.UsePrevious && len(step.Map) == 0 {
+			err = (&resolved{call: &call{runner: r, request: request, tool: entry.ID}, entry: entry}).validateInput()
+		}
+		if err != nil {
+			return i, err
+		}
+	}
+	return 0, nil
+}
+
+// callOfStep returns the call of a step whose arguments do not depend on earlier steps.
+func callOfStep(as toolroom.Call, step toolroom.Step) toolroom.Call {
+	as.ID, as.Tool, as.Arguments, as.MaxOutput = "", step.Tool, step.Arguments, -1
+	if step.Timeout != 0 {
+		as.Timeout = step.Timeout
+	}
+	return as
+}
+
+// failChain records that step i ended the chain with err. An i beyond the last step stands
+// for the chain as a whole.
+func failChain(out *toolroom.ChainResult, steps []toolroom.Step, i int, err error) {
+	e := *toolroom.AsError(err)
+	if i < len(steps) {
+		e.Message = fmt.Sprintf("step %d (%s): %s", i+1, steps[i].Tool, e.Message)
+	}
+	out.Status, out.Error, out.Failed = e.Code.Info().Status, &e, &i
 }
 
 // RefuseChain returns the outcome of a chain that was refused before its first step.
@@ -54,11 +100,7 @@ func (r *Runner) ChainOf(ctx context.Context, as toolroom.Call, steps []toolroom
 func ChainThrough(ctx context.Context, as toolroom.Call, steps []toolroom.Step, do func(call toolroom.Call, retries int) *toolroom.Result) *toolroom.ChainResult {
 	out := &toolroom.ChainResult{Status: toolroom.StatusOK, Steps: make([]toolroom.StepResult, 0, len(steps))}
 	fail := func(i int, err error) *toolroom.ChainResult {
-		e := *toolroom.AsError(err)
-		if i < len(steps) {
-			e.Message = fmt.Sprintf("step %d (%s): %s", i+1, steps[i].Tool, e.Message)
-		}
-		out.Status, out.Error, out.Failed = e.Code.Info().Status, &e, &i
+		failChain(out, steps, i, err)
 		return out
 	}
 	if len(steps) > MaxChainSteps {
@@ -86,11 +128,7 @@ func ChainThrough(ctx context.Context, as toolroom.Call, steps []toolroom.Step, 
 			env.Steps = append(env.Steps, nil)
 			continue
 		}
-		call := as
-		call.ID, call.Tool, call.MaxOutput = "", step.Tool, -1
-		if step.Timeout != 0 {
-			call.Timeout = step.Timeout
-		}
+		call := callOfStep(as, step)
 		if call.Arguments, err = programs[i].arguments(step, &env); err != nil {
 			return fail(i, err)
 		}

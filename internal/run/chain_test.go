@@ -98,6 +98,44 @@ func TestChains(t *testing.T) {
 	}
 }
 
+// A chain that must fail at a later step changes nothing: its first step does not run. The
+// call that could not be made leaves a receipt, as it does outside of chains.
+func TestAChainChecksItsStepsBeforeTheFirstRuns(t *testing.T) {
+	t.Parallel()
+	typed := tool("typed:it")
+	typed.InputSchema = json.RawMessage(`{"type":"object","properties":{"count":{"type":"integer"}},"required":["count"]}`)
+	for _, c := range []struct {
+		name     string
+		step     toolroom.Step
+		code     toolroom.Code
+		done     int
+		receipts int
+	}{
+		{name: "an unknown tool", step: toolroom.Step{Tool: "echo:that"}, code: toolroom.CodeToolNotFound, receipts: 1},
+		{name: "arguments that do not fit", step: toolroom.Step{Tool: "typed:it", Arguments: json.RawMessage(`{"count":"x"}`)}, code: toolroom.CodeInvalidArguments, receipts: 1},
+		{name: "arguments that are no object", step: toolroom.Step{Tool: "typed:it", Arguments: json.RawMessage(`[]`)}, code: toolroom.CodeInvalidArguments, receipts: 1},
+		{name: "arguments not known yet", step: toolroom.Step{Tool: "typed:it", Map: map[string]string{"count": "'x'"}}, code: toolroom.CodeInvalidArguments, done: 2, receipts: 2},
+		{name: "a step that may fail", step: toolroom.Step{Tool: "echo:that", ContinueOnError: true}, done: 2, receipts: 2},
+		{name: "a step that is skipped", step: toolroom.Step{Tool: "echo:that", If: "false"}, done: 2, receipts: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := chainBench(t)
+			b.add(typed, value(`1`))
+			r := b.Chain(t.Context(), toolroom.Call{Surface: "chain"}, []toolroom.Step{{Tool: "make:list"}, c.step})
+			if len(r.Steps) != c.done {
+				t.Errorf("%d steps ran, want %d", len(r.Steps), c.done)
+			}
+			if (r.Error != nil) != (c.code != "") || r.Error != nil && (r.Error.Code != c.code || *r.Failed != 1 || !strings.Contains(r.Error.Message, "step 2")) {
+				t.Errorf("got %+v, want %s", r.Error, c.code)
+			}
+			if got := len(b.receipts.list); got != c.receipts {
+				t.Errorf("%d receipts, want %d", got, c.receipts)
+			}
+		})
+	}
+}
+
 func TestExpressionsOfAChainAreBounded(t *testing.T) {
 	t.Parallel()
 	second := func(s toolroom.Step) []toolroom.Step {
