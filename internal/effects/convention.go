@@ -9,37 +9,37 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// conventions reads the arguments of a tool that declares nothing by their names, and by
-// what their values look like, wherever they stand. What is not a path after all does no
-// harm: it is one effect too many.
-func (s *set) conventions(arguments json.RawMessage) {
-	if !mayTell(arguments) {
+// readByConvention reads the arguments of a tool that declares no effects: it goes by their
+// names and by the form of their values, at every depth. A value that is mistaken for a path
+// does no harm: it is one effect too many.
+func (c *collector) readByConvention(arguments json.RawMessage) {
+	if !mayMatchConvention(arguments) {
 		return
 	}
-	args, ok := decode(arguments)
+	args, ok := decodeArguments(arguments)
 	if !ok {
-		s.effects = everything()
+		c.effects = everyKind()
 		return
 	}
-	s.object(args)
+	c.readObject(args)
 }
 
 var separators = strings.NewReplacer("_", "", "-", "", ".", "")
 
-// telling are parts of all names, and of all values, that conventions are about, by
-// their first letter.
-var telling = [256][]string{
+// conventionParts are, by first letter, strings of which every name that the conventions
+// know contains at least one.
+var conventionParts = [256][]string{
 	'a': {"argv", "addr"}, 'b': {"bash"}, 'c': {"cwd", "command", "cmd"}, 'd': {"dir", "domain", "dest", "dst"}, 'e': {"endpoint", "exec"},
 	'f': {"file", "folder"}, 'h': {"href", "host"}, 'l': {"location"}, 'n': {"name"}, 'p': {"path", "program", "peer", "proxy"}, 'r': {"run"}, 's': {"sql", "statement", "source", "src", "shell", "script", "server", "site"},
 	't': {"target"}, 'u': {"url", "uri"}, 'w': {"webhook"},
 }
 
-// mayTell reports whether arguments can hold a name that tells something. Most hold none,
-// and need not be taken apart. It looks at them as names are looked at: in lower case and
-// without what separates words; a value that looks like something has separators. Two
-// letters beyond ASCII, K and İ, have an ASCII letter for their lower case: their UTF-8
-// begins as is compared here.
-func mayTell(arguments []byte) bool {
+// mayMatchConvention reports whether arguments can hold a name or value that the conventions
+// know. Most hold none, and need not be decoded. It compares as readObject does: in lower
+// case and without separators. A value of a known form has a space or separator. Two letters
+// beyond ASCII, K and İ, have an ASCII letter as their lower case; they are recognized by
+// their first byte in UTF-8.
+func mayMatchConvention(arguments []byte) bool {
 	if len(arguments) > 0 && arguments[0] != '{' {
 		return true
 	}
@@ -51,7 +51,7 @@ func mayTell(arguments []byte) bool {
 		case c == '"':
 			text = !text
 		case text && (c == ' ' || c == '/' || c == '~' || c == '.' || c == ':'):
-			return true // a value may look like something
+			return true // the value may have a known form
 		case c == '_' || c == '-' || c == '.':
 			continue
 		case c == '\\' || c == "\u212a"[0] || c == "\u0130"[0]:
@@ -62,7 +62,7 @@ func mayTell(arguments []byte) bool {
 		plain = append(plain, c)
 	}
 	for i, c := range plain {
-		for _, part := range telling[c] {
+		for _, part := range conventionParts[c] {
 			if rest := plain[i:]; len(rest) >= len(part) && string(rest[:len(part)]) == part {
 				return true
 			}
@@ -71,50 +71,50 @@ func mayTell(arguments []byte) bool {
 	return false
 }
 
-func (s *set) object(object map[string]any) {
+func (c *collector) readObject(object map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		value := object[name]
 		key := strings.ToLower(separators.Replace(name))
-		if line, ok := value.(string); ok && isCommand(key) {
-			s.commandOf(line, object)
+		if line, ok := value.(string); ok && isCommandKey(key) {
+			c.readCommandWithArgs(line, object)
 			continue
 		}
-		s.named(key, value)
+		c.readArgument(key, value)
 	}
 }
 
-// named reads the value of an argument by its name.
-func (s *set) named(key string, value any) {
+// readArgument reads the value of an argument by its name.
+func (c *collector) readArgument(key string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
-		s.object(v)
+		c.readObject(v)
 	case []any:
-		if isCommand(key) && len(v) > 0 && !slices.ContainsFunc(v, func(e any) bool { _, text := e.(string); return !text }) {
-			s.argv(v)
-			// Each may be a command line too; a single word is more likely an argument.
+		if isCommandKey(key) && len(v) > 0 && !slices.ContainsFunc(v, func(e any) bool { _, text := e.(string); return !text }) {
+			c.readArgv(v)
+			// Each element may also be a command line; a single word is more likely an argument.
 			for _, element := range v {
-				for _, e := range s.shell(element.(string)) {
+				for _, e := range c.readCommandLine(element.(string)) {
 					if e.Target != "" || strings.ContainsAny(element.(string), " \t\n;|&$`") {
-						s.note(e)
+						c.addNormalized(e)
 					}
 				}
 			}
 			return
 		}
 		for _, element := range v {
-			s.named(key, element)
+			c.readArgument(key, element)
 		}
 	case string:
-		s.text(key, v)
+		c.readText(key, v)
 	}
 }
 
-func (s *set) text(key, v string) {
+func (c *collector) readText(key, v string) {
 	var found []toolroom.Effect
 	switch {
 	case v == "":
-	case isCommand(key):
-		found = s.shell(v)
+	case isCommandKey(key):
+		found = c.readCommandLine(v)
 	case hasSuffix(key, "sql", "sqlquery", "statement", "statements"):
 		found = ReadSQL(v)
 	case isURL(v) && hasPrefixFold(v, "file:"):
@@ -127,27 +127,27 @@ func (s *set) text(key, v string) {
 		hasSuffix(key, "source", "src", "destination", "dest", "dst", "target", "location", "name") && strings.ContainsAny(v, `/\~%`) && !strings.Contains(v, "\n"):
 		found = []toolroom.Effect{{Kind: toolroom.EffectFile, Target: v}}
 	default:
-		s.looks(v)
+		c.readByLooks(v)
 	}
 	for _, e := range found {
-		s.note(e)
+		c.addNormalized(e)
 	}
 }
 
-// commandOf reads a command line, and the program of that name with the list of
-// arguments beside it.
-func (s *set) commandOf(line string, object map[string]any) {
+// readCommandWithArgs reads a command line, and also as the name of a program whose
+// arguments are a list in the same object.
+func (c *collector) readCommandWithArgs(line string, object map[string]any) {
 	for _, name := range []string{"args", "arguments", "argv", "params", "parameters", "options", "flags"} {
 		if list, ok := object[name].([]any); ok {
-			s.argv(append([]any{line}, list...))
+			c.readArgv(append([]any{line}, list...))
 		}
 	}
-	for _, e := range s.shell(line) {
-		s.note(e)
+	for _, e := range c.readCommandLine(line) {
+		c.addNormalized(e)
 	}
 }
 
-func isCommand(key string) bool {
+func isCommandKey(key string) bool {
 	return strings.Contains(key, "command") || strings.Contains(key, "cmd") || strings.Contains(key, "shell") ||
 		hasSuffix(key, "bash", "argv", "exec", "execute", "script", "program", "executable", "run")
 }
@@ -156,7 +156,7 @@ func hasSuffix(key string, suffixes ...string) bool {
 	return slices.ContainsFunc(suffixes, func(suffix string) bool { return strings.HasSuffix(key, suffix) })
 }
 
-// isURL reports whether a whole text is an address.
+// isURL reports whether the whole of v is a URL.
 func isURL(v string) bool {
 	return (hasPrefixFold(v, "http://") || hasPrefixFold(v, "https://") || hasPrefixFold(v, "file:") || hasPrefixFold(v, "ws://") || hasPrefixFold(v, "wss://")) &&
 		!strings.ContainsAny(v, " \n\t")

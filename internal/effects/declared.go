@@ -8,7 +8,7 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// CheckDeclared tells what is wrong with an effect that is declared of a tool.
+// CheckDeclared returns an error if text is not a valid effect of a tool's declaration.
 func CheckDeclared(text string) error {
 	e, err := toolroom.ParseEffect(text)
 	if err != nil {
@@ -27,45 +27,45 @@ func CheckDeclared(text string) error {
 	}
 }
 
-// declared notes what a tool says of itself, with its arguments filled in.
-func (s *set) declared(list []toolroom.Effect, arguments json.RawMessage) {
-	args, ok := decode(arguments)
+// addDeclared adds the effects that a tool declares, with its arguments filled in.
+func (c *collector) addDeclared(list []toolroom.Effect, arguments json.RawMessage) {
+	args, ok := decodeArguments(arguments)
 	for _, e := range list {
 		if !strings.Contains(e.Target, "{") {
-			s.stated(e)
+			c.addFixed(e)
 			continue
 		}
 		if !ok {
 			e.Target = ""
-			s.note(e)
+			c.addNormalized(e)
 			continue
 		}
 		name, whole := wholeArgument(e.Target)
 		if !whole {
-			s.meaning(e, fill(e.Target, args))
+			c.addTarget(e, fillTemplate(e.Target, args))
 			continue
 		}
-		if value, given := lookup(args, name); given {
-			s.value(e, value)
+		if value, given := lookupArgument(args, name); given {
+			c.addForValue(e, value)
 		}
 	}
 }
 
-// stated notes an effect that is declared without arguments. Who declares a command knows
-// what it may do: what cannot be read of it is not taken for anything.
-func (s *set) stated(e toolroom.Effect) {
+// addFixed adds an effect that is declared without arguments. The author of a fixed command
+// knows what it does, so the parts of it that cannot be read do not count as any effect.
+func (c *collector) addFixed(e toolroom.Effect) {
 	if e.Kind != toolroom.EffectCommand || e.Target == "" {
-		s.meaning(e, e.Target)
+		c.addTarget(e, e.Target)
 		return
 	}
-	for _, e := range s.shell(e.Target) {
+	for _, e := range c.readCommandLine(e.Target) {
 		if e.Target != "" {
-			s.note(e)
+			c.addNormalized(e)
 		}
 	}
 }
 
-// wholeArgument tells {name} alone from a text with arguments in it.
+// wholeArgument returns the name of the argument if target is {name} and nothing else.
 func wholeArgument(target string) (name string, ok bool) {
 	if !strings.HasPrefix(target, "{") || strings.Index(target, "}") != len(target)-1 {
 		return "", false
@@ -73,48 +73,48 @@ func wholeArgument(target string) (name string, ok bool) {
 	return target[1 : len(target)-1], true
 }
 
-// value notes an effect on what an argument says: a list is many, but a list
-// for a command is one command with its arguments.
-func (s *set) value(e toolroom.Effect, value any) {
+// addForValue adds an effect whose target is the value of an argument. A list gives one
+// effect for each element, but for a command it is one command with its arguments.
+func (c *collector) addForValue(e toolroom.Effect, value any) {
 	switch v := value.(type) {
 	case []any:
 		if e.Kind == toolroom.EffectCommand {
-			s.argv(v)
+			c.readArgv(v)
 			return
 		}
 		for _, element := range v {
-			s.value(e, element)
+			c.addForValue(e, element)
 		}
 	case map[string]any:
 		e.Target = ""
-		s.note(e)
+		c.addNormalized(e)
 	default:
-		s.meaning(e, scalar(v))
+		c.addTarget(e, formatScalar(v))
 	}
 }
 
-// argv notes a program with its arguments as a list.
-func (s *set) argv(list []any) {
+// readArgv adds the effects of a program that is given with its arguments as a list.
+func (c *collector) readArgv(list []any) {
 	argv := make([]string, len(list))
 	for i, v := range list {
-		argv[i] = scalar(v)
-		s.charge(argv[i])
+		argv[i] = formatScalar(v)
+		c.charge(argv[i])
 	}
-	if s.full() {
+	if c.full() {
 		return
 	}
-	for _, e := range ReadArgs(argv, s.place.dir()) {
-		s.note(e)
+	for _, e := range ReadArgs(argv, c.place.dir()) {
+		c.addNormalized(e)
 	}
 }
 
-// meaning notes an effect whose target is a text that has to be read: a command
-// line, or SQL.
-func (s *set) meaning(e toolroom.Effect, text string) {
+// addTarget adds e with text as its target. If text is a command line or SQL, it adds the
+// effects of these.
+func (c *collector) addTarget(e toolroom.Effect, text string) {
 	var found []toolroom.Effect
 	switch {
 	case e.Kind == toolroom.EffectCommand && text != "":
-		found = s.shell(text)
+		found = c.readCommandLine(text)
 	case e.Kind == toolroom.EffectSQL && e.Mode == "" && text != "":
 		found = ReadSQL(text)
 	default:
@@ -122,12 +122,13 @@ func (s *set) meaning(e toolroom.Effect, text string) {
 		found = []toolroom.Effect{e}
 	}
 	for _, e := range found {
-		s.note(e)
+		c.addNormalized(e)
 	}
 }
 
-// fill puts arguments into a text; without one of them all is unknown.
-func fill(template string, args map[string]any) string {
+// fillTemplate replaces each {name} in template by that argument. It returns "", an unknown
+// target, if one of the arguments is missing.
+func fillTemplate(template string, args map[string]any) string {
 	var b strings.Builder
 	for rest := template; ; {
 		before, after, opened := strings.Cut(rest, "{")
@@ -136,17 +137,17 @@ func fill(template string, args map[string]any) string {
 			return b.String()
 		}
 		name, after, _ := strings.Cut(after, "}")
-		value, given := lookup(args, name)
+		value, given := lookupArgument(args, name)
 		if !given {
 			return ""
 		}
-		b.WriteString(scalar(value))
+		b.WriteString(formatScalar(value))
 		rest = after
 	}
 }
 
-// lookup finds an argument, or one within another: a.b.
-func lookup(args map[string]any, name string) (any, bool) {
+// lookupArgument returns an argument by its name, or a nested one by its path, such as a.b.
+func lookupArgument(args map[string]any, name string) (any, bool) {
 	if v, ok := args[name]; ok {
 		return v, v != nil
 	}
@@ -155,10 +156,10 @@ func lookup(args map[string]any, name string) (any, bool) {
 	if !nested || !ok {
 		return nil, false
 	}
-	return lookup(inner, rest)
+	return lookupArgument(inner, rest)
 }
 
-func scalar(v any) string {
+func formatScalar(v any) string {
 	switch v := v.(type) {
 	case string:
 		return v

@@ -1,19 +1,20 @@
-// Package effects tells what a call would do before it runs: which files, hosts,
-// commands and tables, whether it sends, spends or destroys. Rules of policy are
-// about these, because names can be changed and effects cannot. [Of] brings
-// together what the tool declares, what its source foresees, and, for tools that
-// say nothing, the names of their arguments. In doubt it tells more, never less.
+// Package effects predicts the effects of a call before it runs: the files, hosts,
+// commands and tables that it uses, and whether it sends, spends or destroys. Policy
+// rules match effects, because a tool can be renamed but its effects stay the same. [Of]
+// combines the effects that the tool declares, those that its source predicts, and, for
+// tools that declare none, those that their arguments suggest. If in doubt, it reports
+// too many effects, never too few.
 //
-// [ReadShell] and [ReadArgs] tell what a command line would do before it runs: the
-// programs behind wrappers such as sudo, env and sh -c, in pipelines and substitutions,
-// with the files of redirects and of well-known programs. They read commands, not
-// programs: what make, a script in Python or a plugin of git does in its own process is
-// not seen. They fail closed: a program that they do not know may run any program, use any
-// file and reach any host. Package restrict enforces what cannot be read.
+// [ReadShell] and [ReadArgs] predict the effects of a command line. They find programs
+// behind wrappers such as sudo, env and sh -c, in pipelines and in substitutions, and the
+// files of redirects and of well-known programs. They read commands, not programs: they
+// cannot see what make, a Python script or a git plugin does in its own process. They fail
+// closed: a program that they do not know may run any program, use any file and reach any
+// host. Package restrict enforces the rules for what cannot be read.
 //
-// [ReadSQL] tells the verbs and tables of SQL text. It reads what all dialects have in
-// common. What cannot be read for sure is reported as an effect without a target, which
-// rules take for any.
+// [ReadSQL] reports the verbs and tables of SQL text. It reads the syntax that all dialects
+// share. If it cannot be sure, it reports an effect without a target, which rules treat as
+// any target.
 package effects
 
 import (
@@ -25,17 +26,17 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// Bounds of one call: the effects that are told, the commands that are read, in bytes, and
-// the files that are looked up. Beyond them all is unknown.
+// Limits of one call: the effects reported, the bytes of commands read, and the files looked
+// up. A call that exceeds one of them is reported as having every effect.
 const (
 	maxEffects  = 400
 	maxCommands = 64 << 10
 	maxLookups  = 20_000
 )
 
-// Place is where a call happens: relative paths begin in Dir, ~ is Home. Both
-// are absolute. An empty Dir is where this process is, which is looked up for
-// calls that have relative paths; an empty Home makes paths below ~ unknown.
+// Place is where a call runs: relative paths start at Dir, and ~ is Home. Both are
+// absolute. If Dir is empty, it is the working directory of this process, which is looked
+// up only for calls with relative paths. If Home is empty, paths below ~ are unknown.
 type Place struct {
 	Dir, Home string
 }
@@ -46,41 +47,42 @@ func (p Place) dir() string {
 	}
 	dir, err := os.Getwd()
 	if err != nil {
-		return "" // relative paths are not known then
+		return "" // relative paths are unknown then
 	}
 	return dir
 }
 
-// Of tells the effects of one call: arguments is a JSON object, foreseen what
-// the tool's source knows beyond Tool.Effects.
-func Of(tool *toolroom.Tool, arguments json.RawMessage, foreseen []toolroom.Effect, place Place) []toolroom.Effect {
-	s := &set{place: place, commands: maxCommands, lookups: maxLookups}
-	if len(tool.Effects)+len(foreseen) > 0 {
-		s.effects = []toolroom.Effect{}
+// Of returns the predicted effects of one call. arguments is a JSON object; predicted are
+// the effects that the tool's source predicts in addition to Tool.Effects.
+func Of(tool *toolroom.Tool, arguments json.RawMessage, predicted []toolroom.Effect, place Place) []toolroom.Effect {
+	c := &collector{place: place, commands: maxCommands, lookups: maxLookups}
+	if len(tool.Effects)+len(predicted) > 0 {
+		c.effects = []toolroom.Effect{}
 	}
-	for _, e := range foreseen {
-		s.note(e)
+	for _, e := range predicted {
+		c.addNormalized(e)
 	}
 	switch {
 	case len(tool.Effects) > 0:
-		s.declared(tool.Effects, arguments)
-	case len(foreseen) == 0:
-		s.conventions(arguments)
+		c.addDeclared(tool.Effects, arguments)
+	case len(predicted) == 0:
+		c.readByConvention(arguments)
 	}
-	if slices.Contains(s.effects, toolroom.Effect{Kind: toolroom.EffectCommand}) {
-		// A program that is not known may use any file and reach any host.
-		s.add(toolroom.Effect{Kind: toolroom.EffectFile})
-		s.add(toolroom.Effect{Kind: toolroom.EffectHost})
+	if slices.Contains(c.effects, toolroom.Effect{Kind: toolroom.EffectCommand}) {
+		// An unknown program may use any file and reach any host.
+		c.add(toolroom.Effect{Kind: toolroom.EffectFile})
+		c.add(toolroom.Effect{Kind: toolroom.EffectHost})
 	}
-	s.hints(tool)
-	if s.full() {
-		return everything()
+	c.addHinted(tool)
+	if c.full() {
+		return everyKind()
 	}
-	return s.effects
+	return c.effects
 }
 
-// everything is what is told of a call of which too much could be told.
-func everything() []toolroom.Effect {
+// everyKind returns one effect of each kind, without a target. It stands for a call that
+// exceeds the limits.
+func everyKind() []toolroom.Effect {
 	var all []toolroom.Effect
 	for _, kind := range []toolroom.EffectKind{
 		toolroom.EffectCommand, toolroom.EffectFile, toolroom.EffectHost, toolroom.EffectSQL, toolroom.EffectSpend, toolroom.EffectSend, toolroom.EffectDestroy,
@@ -90,55 +92,56 @@ func everything() []toolroom.Effect {
 	return all
 }
 
-// set collects the effects of a call, each once, in the order of finding.
-type set struct {
+// collector collects the effects of a call, each once, in the order in which they are found.
+type collector struct {
 	place   Place
 	effects []toolroom.Effect
-	// commands and lookups are what may still be read and looked up.
+	// commands is how many bytes of commands may still be read, and lookups how many files
+	// may still be looked up.
 	commands, lookups int
 }
 
-// full reports whether a bound is passed, so that nothing more needs to be read.
-func (s *set) full() bool {
-	return len(s.effects) > maxEffects || s.commands < 0 || s.lookups < 0
+// full reports whether a limit is exceeded, so that nothing more needs to be read.
+func (c *collector) full() bool {
+	return len(c.effects) > maxEffects || c.commands < 0 || c.lookups < 0
 }
 
-// shell reads a command line.
-func (s *set) shell(text string) []toolroom.Effect {
-	if s.charge(text); s.full() {
+// readCommandLine returns the effects of a command line, or nil if the limit is exceeded.
+func (c *collector) readCommandLine(text string) []toolroom.Effect {
+	if c.charge(text); c.full() {
 		return nil
 	}
-	return ReadShell(text, s.place.dir())
+	return ReadShell(text, c.place.dir())
 }
 
-// charge counts the text of a command. One that is too long to be read costs nothing.
-func (s *set) charge(text string) {
-	if s.commands--; len(text) <= shellMaxText {
-		s.commands -= len(text)
+// charge counts the bytes of a command. One that is too long to be read costs only one.
+func (c *collector) charge(text string) {
+	if c.commands--; len(text) <= shellMaxText {
+		c.commands -= len(text)
 	}
 }
 
-func (s *set) add(e toolroom.Effect) {
-	if s.full() || slices.Contains(s.effects, e) {
+func (c *collector) add(e toolroom.Effect) {
+	if c.full() || slices.Contains(c.effects, e) {
 		return
 	}
-	if s.effects == nil {
-		s.effects = make([]toolroom.Effect, 0, 4) // most calls have few
+	if c.effects == nil {
+		c.effects = make([]toolroom.Effect, 0, 4) // most calls have few
 	}
-	s.effects = append(s.effects, e)
+	c.effects = append(c.effects, e)
 }
 
-// note brings an effect into the form that rules match, and adds what follows
-// from it.
-func (s *set) note(e toolroom.Effect) {
-	if s.full() {
+// addNormalized adds an effect in the form that rules match, and the effects that it
+// implies.
+func (c *collector) addNormalized(e toolroom.Effect) {
+	if c.full() {
 		return
 	}
 	switch e.Kind {
 	case toolroom.EffectNone:
 		return
 	case toolroom.EffectFile:
-		s.files(e)
+		c.addFiles(e)
 		return
 	case toolroom.EffectHost:
 		e.Target = hostPort(e.Target)
@@ -148,46 +151,46 @@ func (s *set) note(e toolroom.Effect) {
 			e.Target = amount.String()
 		}
 	}
-	s.add(e)
+	c.add(e)
 	switch e.Kind {
 	case toolroom.EffectCommand:
 		if e.Target == "" {
-			s.add(toolroom.Effect{Kind: toolroom.EffectSend})
-			s.add(toolroom.Effect{Kind: toolroom.EffectDestroy})
+			c.add(toolroom.Effect{Kind: toolroom.EffectSend})
+			c.add(toolroom.Effect{Kind: toolroom.EffectDestroy})
 		}
 	case toolroom.EffectHost:
-		if !isHere(e.Target) {
-			s.add(toolroom.Effect{Kind: toolroom.EffectSend, Target: e.Target})
+		if !isLoopback(e.Target) {
+			c.add(toolroom.Effect{Kind: toolroom.EffectSend, Target: e.Target})
 		}
 		if e.Mode == "delete" {
-			s.add(toolroom.Effect{Kind: toolroom.EffectDestroy, Target: e.Target})
+			c.add(toolroom.Effect{Kind: toolroom.EffectDestroy, Target: e.Target})
 		}
 	case toolroom.EffectSQL:
 		if slices.Contains([]string{"", "drop", "truncate", "delete"}, e.Mode) {
-			s.add(toolroom.Effect{Kind: toolroom.EffectDestroy, Target: e.Target})
+			c.add(toolroom.Effect{Kind: toolroom.EffectDestroy, Target: e.Target})
 		}
 	}
 }
 
-// files notes every file that the text of an effect can mean.
-func (s *set) files(e toolroom.Effect) {
+// addFiles adds an effect on every file that e.Target can mean.
+func (c *collector) addFiles(e toolroom.Effect) {
 	targets := []string{""}
 	if e.Target != "" {
-		targets = paths(e.Target, s.place, &s.lookups)
+		targets = possiblePaths(e.Target, c.place, &c.lookups)
 	}
 	for _, e.Target = range targets {
-		s.add(e)
+		c.add(e)
 		if e.Mode == "delete" {
-			s.add(toolroom.Effect{Kind: toolroom.EffectDestroy, Target: e.Target})
+			c.add(toolroom.Effect{Kind: toolroom.EffectDestroy, Target: e.Target})
 		}
 	}
 }
 
-// hints adds what follows from the hints. An MCP server's hints are its own
-// claims: they make things stricter, and what they do not say is taken for the
-// worst, unless the operator has declared the effects of the tool. A tool of
-// one's own that declares its effects is taken at its word.
-func (s *set) hints(tool *toolroom.Tool) {
+// addHinted adds the effects that follow from the tool's hints. The hints of an MCP server
+// are claims that nobody has checked: they can only make rules stricter, and a missing hint
+// means the worst case, unless the operator has declared the effects of the tool. A tool of
+// the operator that declares its effects is trusted.
+func (c *collector) addHinted(tool *toolroom.Tool) {
 	destroys, sends := tool.Hints.IsDestructive(), tool.Hints.IsOpenWorld()
 	bySource := tool.Source == toolroom.SourceHTTP || tool.Source == toolroom.SourceOpenAPI || tool.Source == toolroom.SourceGraphQL || tool.Source == toolroom.SourceCLI
 	switch {
@@ -197,20 +200,20 @@ func (s *set) hints(tool *toolroom.Tool) {
 	case tool.Source == toolroom.SourceMCP:
 		destroys, sends = true, true
 	}
-	if destroys && !s.has(toolroom.EffectDestroy) {
-		s.add(toolroom.Effect{Kind: toolroom.EffectDestroy})
+	if destroys && !c.has(toolroom.EffectDestroy) {
+		c.add(toolroom.Effect{Kind: toolroom.EffectDestroy})
 	}
-	if sends && !s.has(toolroom.EffectSend) {
-		s.add(toolroom.Effect{Kind: toolroom.EffectSend})
+	if sends && !c.has(toolroom.EffectSend) {
+		c.add(toolroom.Effect{Kind: toolroom.EffectSend})
 	}
 }
 
-func (s *set) has(kind toolroom.EffectKind) bool {
-	return slices.ContainsFunc(s.effects, func(e toolroom.Effect) bool { return e.Kind == kind })
+func (c *collector) has(kind toolroom.EffectKind) bool {
+	return slices.ContainsFunc(c.effects, func(e toolroom.Effect) bool { return e.Kind == kind })
 }
 
-// decode gives the arguments as a tree; false for what is no JSON object.
-func decode(arguments json.RawMessage) (map[string]any, bool) {
+// decodeArguments decodes the arguments. ok is false if they are not a JSON object.
+func decodeArguments(arguments json.RawMessage) (object map[string]any, ok bool) {
 	if len(arguments) == 0 {
 		return nil, true
 	}
@@ -218,6 +221,6 @@ func decode(arguments json.RawMessage) (map[string]any, bool) {
 	if err != nil {
 		return nil, false
 	}
-	object, ok := tree.(map[string]any)
+	object, ok = tree.(map[string]any)
 	return object, ok
 }

@@ -11,29 +11,29 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// git notes the sub-command without the options before it, so that a rule on
-// "git push" meets "git -C x push" as well.
-func (r *shellReader) git(args []field) {
+// readGit reads a git command. It also adds the command without the options before the
+// subcommand, so that a rule on "git push" matches "git -C x push", too.
+func (r *shellReader) readGit(args []field) {
 	moved, whole := false, false
 	var tree *field
 	for i := 0; i < len(args); i++ {
 		f := args[i]
 		switch {
 		case !f.known:
-			r.anyCommand()
+			r.addAnyCommand()
 			return
 		case f.text == "-c" || strings.HasPrefix(f.text, "-c") || strings.HasPrefix(f.text, "--config-env") || strings.HasPrefix(f.text, "--exec-path"):
-			r.anyCommand() // aliases, pagers and hooks are commands
+			r.addAnyCommand() // aliases, pagers and hooks are commands
 			if f.text == "-c" || f.text == "--config-env" {
 				i++
 			}
 			moved = true
 		case f.text == "-C" && i+1 < len(args):
 			i++
-			defer r.inFolder(args[i])()
+			defer r.enterFolder(args[i])()
 			moved = true
 		case slices.Contains([]string{"-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix"}, f.text):
-			r.files(args[i:min(i+2, len(args))])
+			r.addPaths(args[i:min(i+2, len(args))])
 			if i++; f.text == "--work-tree" && i < len(args) {
 				tree = &args[i]
 			}
@@ -43,24 +43,24 @@ func (r *shellReader) git(args []field) {
 				tree = &field{text: text, known: true}
 			}
 			whole = whole || f.text == "--icase-pathspecs"
-			r.files(args[i : i+1])
+			r.addPaths(args[i : i+1])
 			moved = true
 		default:
-			if tree != nil { // wherever -C stands; and what is named may be relative to either
-				defer r.inFolder(*tree)()
+			if tree != nil { // applies after every -C, and a path may be relative to either folder
+				defer r.enterFolder(*tree)()
 				whole = true
 			}
-			r.gitCommand(f.text, args[i+1:], whole)
+			r.readGitCommand(f.text, args[i+1:], whole)
 			if moved {
-				r.add(toolroom.EffectCommand, "", line(append([]field{{text: "git", known: true}}, args[i:]...)))
+				r.add(toolroom.EffectCommand, "", formatCommand(append([]field{{text: "git", known: true}}, args[i:]...)))
 			}
 			return
 		}
 	}
 }
 
-// gitCommands are the commands of git that start nothing but git, with the short options
-// that do.
+// gitCommands are the git commands that start no other program, each with its short options
+// that do start one.
 var gitCommands = map[string]string{
 	"add": "", "am": "", "apply": "", "archive": "", "blame": "", "branch": "", "cat-file": "", "checkout": "", "cherry-pick": "", "clean": "", "clone": "uc", "commit": "",
 	"describe": "", "diff": "", "fetch": "", "for-each-ref": "", "grep": "O", "init": "", "log": "", "ls-files": "", "ls-remote": "", "ls-tree": "", "merge": "", "mv": "",
@@ -68,24 +68,24 @@ var gitCommands = map[string]string{
 	"show": "", "show-ref": "", "stash": "", "status": "", "switch": "", "symbolic-ref": "", "tag": "", "version": "", "whatchanged": "", "worktree": "",
 }
 
-// gitCommand reads a command of git. One that is not known may be an alias, and what some
-// are told runs programs. Whole means that it may use other files than it names.
-func (r *shellReader) gitCommand(name string, args []field, whole bool) {
+// readGitCommand reads a git subcommand. An unknown one may be an alias, and some options
+// run programs. whole means that it may use files other than those it names.
+func (r *shellReader) readGitCommand(name string, args []field, whole bool) {
 	letters, ok := gitCommands[name]
 	if !ok || slices.ContainsFunc(args, func(f field) bool {
 		short := f.known && len(f.text) > 1 && f.text[0] == '-' && f.text[1] != '-'
-		return !f.known || startsProgram("git", f) || short && letters != "" && strings.ContainsAny(f.text, letters) || strings.HasPrefix(f.text, "ext::")
+		return !f.known || takesProgram("git", f) || short && letters != "" && strings.ContainsAny(f.text, letters) || strings.HasPrefix(f.text, "ext::")
 	}) {
-		r.anyCommand()
+		r.addAnyCommand()
 	}
-	r.files(args)
-	r.gitHosts(name, args)
-	r.gitFiles(name, args, whole)
+	r.addPaths(args)
+	r.addGitHosts(name, args)
+	r.addGitFiles(name, args, whole)
 }
 
-// gitHosts notes the hosts that a command of git reaches. A remote has its address in the
-// config of the repository.
-func (r *shellReader) gitHosts(name string, args []field) {
+// addGitHosts adds an unknown host for a git command that reaches a remote: its address is
+// in the config of the repository.
+func (r *shellReader) addGitHosts(name string, args []field) {
 	switch name {
 	case "clone", "fetch", "pull", "push", "ls-remote":
 	case "remote":
@@ -104,10 +104,10 @@ func (r *shellReader) gitHosts(name string, args []field) {
 	r.add(toolroom.EffectHost, "connect", "")
 }
 
-// gitFiles notes what a command of git does with the files of its work tree. Whole means that
-// it may use other files than it names.
-func (r *shellReader) gitFiles(name string, args []field, whole bool) {
-	words, options := plain(args), args
+// addGitFiles adds the effects of a git command on the files of its work tree. whole means
+// that it may use files other than those it names.
+func (r *shellReader) addGitFiles(name string, args []field, whole bool) {
+	words, options := operands(args), args
 	if end := slices.IndexFunc(args, func(f field) bool { return f.known && f.text == "--" }); end >= 0 {
 		options = args[:end]
 	}
@@ -122,78 +122,78 @@ func (r *shellReader) gitFiles(name string, args []field, whole bool) {
 		})
 	}
 	if given("--out") || name == "archive" && letter("o") {
-		r.add(toolroom.EffectFile, "write", "") // to a file, which may be any word
+		r.add(toolroom.EffectFile, "write", "") // any of the words may be the file
 	}
 	switch name {
 	case "add", "blame":
-		r.gitPaths(words, whole || given("--") || letter("U"), "read") // words may be values of options
+		r.addGitPaths(words, whole || given("--") || letter("U"), "read") // words may be values of options
 	case "mv":
-		r.gitPaths(words, whole, "read", "write", "delete")
+		r.addGitPaths(words, whole, "read", "write", "delete")
 	case "rm":
 		if !given("--cached") || given("--no-c", "--pathspec") {
-			r.gitPaths(words, whole || given("--pathspec"), "delete")
+			r.addGitPaths(words, whole || given("--pathspec"), "delete")
 		}
 	case "archive", "tag":
 		if given("--add", "--fi") || name == "tag" && letter("F") {
-			r.gitPaths(nil, true, "read")
+			r.addGitPaths(nil, true, "read")
 		}
 	case "commit", "diff", "grep":
-		r.gitPaths(nil, true, "read")
+		r.addGitPaths(nil, true, "read")
 	case "clean":
-		r.gitPaths(nil, true, "delete")
+		r.addGitPaths(nil, true, "delete")
 	case "reset":
 		if given("--h", "--m", "--k") {
-			r.gitPaths(nil, true, "write", "delete")
+			r.addGitPaths(nil, true, "write", "delete")
 		}
 	case "checkout", "restore", "stash":
-		r.gitPaths(nil, true, "write")
-		begins := name == "checkout" && len(args) == 2 && args[0].text == "-b" // a branch, at the same commit
+		r.addGitPaths(nil, true, "write")
+		newBranch := name == "checkout" && len(args) == 2 && args[0].text == "-b" // at the same commit
 		shows := name == "stash" && len(args) > 0 && (args[0].text == "list" || args[0].text == "show")
-		if !begins && !shows {
-			r.gitPaths(nil, true, "delete")
+		if !newBranch && !shows {
+			r.addGitPaths(nil, true, "delete")
 		}
 	case "am", "apply", "cherry-pick", "merge", "pull", "rebase", "revert", "switch", "worktree":
-		r.gitPaths(nil, true, "write")
+		r.addGitPaths(nil, true, "write")
 		switch {
 		case name == "worktree":
 			if given("remove", "move") {
 				r.add(toolroom.EffectFile, "delete", "") // a work tree by its name
 			}
 		case given("--ab", "--sk") || name == "switch" && (letter("f") || given("--f", "--d")):
-			r.gitPaths(nil, true, "delete") // what is not committed
+			r.addGitPaths(nil, true, "delete") // uncommitted changes
 		}
 	case "clone", "init":
-		r.file("write", field{text: ".", known: true})
+		r.addFile("write", field{text: ".", known: true})
 		for _, f := range words {
-			r.file("write", f)
+			r.addFile("write", f)
 		}
 	}
 }
 
-// gitPaths notes that a command uses the files that it names, or the whole work tree.
-func (r *shellReader) gitPaths(named []field, whole bool, modes ...string) {
+// addGitPaths adds an effect of each mode on the named files, or on the whole work tree.
+func (r *shellReader) addGitPaths(named []field, whole bool, modes ...string) {
 	whole = whole || len(named) == 0 || slices.ContainsFunc(named, func(f field) bool {
-		return !f.known || strings.HasPrefix(f.text, ":") || strings.ContainsAny(f.text, `*?[\`) // patterns of git
+		return !f.known || strings.HasPrefix(f.text, ":") || strings.ContainsAny(f.text, `*?[\`) // a pathspec
 	})
 	for _, mode := range modes {
 		switch {
 		case !whole:
 			for _, f := range named {
-				r.file(mode, f)
+				r.addFile(mode, f)
 			}
-		case r.lost:
+		case r.anyDir:
 			r.add(toolroom.EffectFile, mode, "")
 		default:
 			for _, dir := range r.dirs {
-				r.add(toolroom.EffectFile, mode, r.workTree(dir))
+				r.add(toolroom.EffectFile, mode, r.findWorkTree(dir))
 			}
 		}
 	}
 }
 
-// workTree returns the folder that commands of git in dir may use. It looks at each folder
+// findWorkTree returns the folder that git commands in dir may use. It looks each folder up
 // once.
-func (r *shellReader) workTree(dir string) string {
+func (r *shellReader) findWorkTree(dir string) string {
 	if tree, ok := r.trees[dir]; ok || len(dir) > maxPath {
 		return cmp.Or(tree, dir)
 	}
@@ -213,7 +213,8 @@ func (r *shellReader) workTree(dir string) string {
 }
 
 // WorkTree returns the outermost folder around dir that may be the work tree of a
-// repository, or dir if there is none. Git passes over a folder whose .git is none.
+// repository, or dir if there is none. It returns the outermost because git skips a folder
+// whose .git is not a repository.
 func WorkTree(dir string) string {
 	if !strings.HasPrefix(dir, "/") {
 		return dir
@@ -229,19 +230,19 @@ func WorkTree(dir string) string {
 	return tree
 }
 
-// inFolder reads on as if the command began in a folder, until back is called.
-func (r *shellReader) inFolder(f field) (back func()) {
-	dirs, lost := r.dirs, r.lost
+// enterFolder makes f the folder that commands start in until leave is called.
+func (r *shellReader) enterFolder(f field) (leave func()) {
+	dirs, anyDir := r.dirs, r.anyDir
 	switch {
 	case !f.known || f.glob || strings.HasPrefix(f.text, "~") && f.text != "~" && !strings.HasPrefix(f.text, "~/"):
-		r.lost = true
+		r.anyDir = true
 	case strings.HasPrefix(f.text, "/") || f.text == "~" || strings.HasPrefix(f.text, "~/"):
-		r.dirs, r.lost = []string{f.text}, false
+		r.dirs, r.anyDir = []string{f.text}, false
 	default:
 		r.dirs = nil
 		for _, dir := range dirs {
 			r.dirs = append(r.dirs, dir+"/"+f.text)
 		}
 	}
-	return func() { r.dirs, r.lost = dirs, lost }
+	return func() { r.dirs, r.anyDir = dirs, anyDir }
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/toolroom/toolroom/internal/egress"
 )
 
-// hostPort brings a URL, a host or host:port into the form host:port. A host in
-// a form that readers take differently is unknown.
+// hostPort converts a URL, a host or host:port to host:port. It returns "", an unknown host,
+// if programs read the host in different ways.
 func hostPort(text string) string {
 	if text == "" {
 		return ""
@@ -43,8 +43,8 @@ func joinPlain(host, port string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// isHere reports whether a host:port is this machine by its own name.
-func isHere(target string) bool {
+// isLoopback reports whether target, a host:port, is localhost or a loopback address.
+func isLoopback(target string) bool {
 	host, _, err := net.SplitHostPort(target)
 	if err != nil {
 		return false

@@ -6,23 +6,23 @@ import (
 	"unicode/utf8"
 )
 
-// kind of a token.
-type kind int
+// tokenKind is the kind of a token.
+type tokenKind int
 
 const (
-	word   kind = iota // a bare word, in lower case
-	quoted             // a quoted identifier, as it is
-	text               // a string or number
-	mark               // one character of punctuation
+	wordToken   tokenKind = iota // a bare word, in lower case
+	quotedName                   // a quoted identifier, as it is
+	literal                      // a string or number
+	punctuation                  // one character of punctuation
 )
 
 type token struct {
-	kind kind
+	kind tokenKind
 	text string
 }
 
 func (t token) is(words ...string) bool {
-	if t.kind != word && t.kind != mark {
+	if t.kind != wordToken && t.kind != punctuation {
 		return false
 	}
 	for _, w := range words {
@@ -33,20 +33,20 @@ func (t token) is(words ...string) bool {
 	return false
 }
 
-// lexer reads SQL as all dialects do together. Where they disagree about what
-// is code and what is not, doubt is set.
+// lexer reads the SQL that all dialects share. If they disagree about what is code, it sets
+// ambiguous.
 type lexer struct {
-	rest   string
-	tokens []token
-	doubt  bool
-	// depth is how many comments that are code stand around; dollars counts
-	// the attempts to read a dollar-quoted text.
+	rest      string
+	tokens    []token
+	ambiguous bool
+	// depth is how many comments with code enclose this text; dollars counts the attempts to
+	// read a dollar-quoted string.
 	depth, dollars int
-	// adjoins means that a word ended just here.
-	adjoins bool
+	// afterWord means that the previous token was a word and ends here.
+	afterWord bool
 }
 
-// Bounds that keep the reading linear, whatever the text.
+// Limits that keep the time linear in the length of the text.
 const (
 	sqlMaxDepth = 4
 	maxDollars  = 200
@@ -59,77 +59,77 @@ func lex(s string, depth int) (tokens []token, doubt bool) {
 		return nil, true
 	}
 	for l.rest != "" {
-		starts := isWord(l.rest[0])
-		l.next()
-		l.adjoins = starts
+		starts := isWordChar(l.rest[0])
+		l.readToken()
+		l.afterWord = starts
 	}
-	return l.tokens, l.doubt
+	return l.tokens, l.ambiguous
 }
 
-func (l *lexer) add(k kind, text string) { l.tokens = append(l.tokens, token{k, text}) }
+func (l *lexer) add(k tokenKind, text string) { l.tokens = append(l.tokens, token{k, text}) }
 
-func (l *lexer) next() {
+func (l *lexer) readToken() {
 	s := l.rest
 	switch c := s[0]; {
 	case c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v':
 		l.rest = s[1:]
 	case strings.HasPrefix(s, "--"):
-		// MySQL wants a space behind the dashes, others do not.
+		// MySQL requires a space after the dashes, others do not.
 		if len(s) > 2 && s[2] > ' ' {
-			l.doubt = true
+			l.ambiguous = true
 		}
-		l.line(2)
+		l.skipLine(2)
 	case c == '#':
-		l.doubt = true // a comment in MySQL, an operator in PostgreSQL
-		l.line(1)
+		l.ambiguous = true // a comment in MySQL, an operator in PostgreSQL
+		l.skipLine(1)
 	case strings.HasPrefix(s, "/*"):
-		l.comment()
-	case (c == '\'' || c == '"') && l.spelled():
-		l.doubt = true // U&"\0061" has escapes
-		l.string(c, quoted)
+		l.skipComment()
+	case (c == '\'' || c == '"') && l.followsUnicodePrefix():
+		l.ambiguous = true // U&"\0061" has escapes
+		l.readString(c, quotedName)
 	case c == '\'':
-		if n := len(l.tokens); n > 0 && l.adjoins && l.tokens[n-1].is("q", "nq") {
-			l.doubt = true // Oracle: what ends the text is the character behind the quote
+		if n := len(l.tokens); n > 0 && l.afterWord && l.tokens[n-1].is("q", "nq") {
+			l.ambiguous = true // in Oracle, the character after the quote also ends the string
 		}
-		l.string('\'', text)
+		l.readString('\'', literal)
 	case c == '"':
-		l.string('"', quoted)
+		l.readString('"', quotedName)
 	case c == '`':
-		l.string('`', quoted)
+		l.readString('`', quotedName)
 	case c == '[':
-		l.bracket()
+		l.readBracket()
 	case c == '$':
-		l.dollar()
+		l.readDollar()
 	case '0' <= c && c <= '9':
-		l.run(text)
-	case isWord(c):
-		l.run(word)
+		l.readRun(literal)
+	case isWordChar(c):
+		l.readRun(wordToken)
 	case c == '\\' || c == 0:
-		l.doubt = true // psql's own commands; nothing of SQL
+		l.ambiguous = true // a command of psql, not SQL
 		l.rest = s[1:]
 	default:
-		l.add(mark, s[:1])
+		l.add(punctuation, s[:1])
 		l.rest = s[1:]
 	}
 }
 
-// spelled reports whether U& stands just before.
-func (l *lexer) spelled() bool {
+// followsUnicodePrefix reports whether the previous tokens are U&.
+func (l *lexer) followsUnicodePrefix() bool {
 	n := len(l.tokens)
 	return n > 1 && l.tokens[n-1].is("&") && l.tokens[n-2].is("u")
 }
 
-func isWord(c byte) bool {
+func isWordChar(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' || c >= 0x80 || '0' <= c && c <= '9' || c == '$'
 }
 
-func (l *lexer) run(k kind) {
+func (l *lexer) readRun(k tokenKind) {
 	n := 1
-	for n < len(l.rest) && isWord(l.rest[n]) {
+	for n < len(l.rest) && isWordChar(l.rest[n]) {
 		n++
 	}
 	if strings.ContainsFunc(l.rest[:n], isInvisible) {
-		l.doubt = true // a space in some dialects, a letter in others
+		l.ambiguous = true // a space in some dialects, a letter in others
 	}
 	l.add(k, strings.ToLower(l.rest[:n]))
 	l.rest = l.rest[n:]
@@ -139,42 +139,42 @@ func isInvisible(r rune) bool {
 	return r >= 0x80 && (unicode.IsSpace(r) || unicode.In(r, unicode.Cf, unicode.Z) || r == utf8.RuneError)
 }
 
-func (l *lexer) line(from int) {
+func (l *lexer) skipLine(from int) {
 	end := strings.IndexAny(l.rest[from:], "\r\n")
 	if end < 0 {
 		l.rest = ""
 		return
 	}
 	if l.rest[from+end] == '\r' {
-		l.doubt = true // where the line ends is a matter of dialect
+		l.ambiguous = true // dialects disagree about where the line ends
 	}
 	l.rest = l.rest[from+end+1:]
 }
 
-// comment skips /* … */. Some dialects nest them, and MySQL runs what stands
-// within /*! … */.
-func (l *lexer) comment() {
+// skipComment skips /* … */. Some dialects nest these comments, and MySQL runs the code in
+// /*! … */.
+func (l *lexer) skipComment() {
 	body, rest, closed := strings.Cut(l.rest[2:], "*/")
 	if !closed || strings.Contains(body, "/*") {
-		l.doubt = true
+		l.ambiguous = true
 	}
-	if code, ok := strings.CutPrefix(body, "!"); ok || strings.HasPrefix(body, "M!") { // a hint to an optimiser (+) is no code
-		l.doubt = true
+	if code, ok := strings.CutPrefix(body, "!"); ok || strings.HasPrefix(body, "M!") { // an optimizer hint (+) is not code
+		l.ambiguous = true
 		inner, _ := lex(strings.TrimLeft(code, "!M0123456789"), l.depth+1)
 		l.tokens = append(l.tokens, inner...)
 	}
 	l.rest = rest
 }
 
-// string reads a text with its quote doubled inside. That a backslash escapes is
-// true of some dialects only.
-func (l *lexer) string(quote byte, k kind) {
+// readString reads a string or quoted name, in which a quote is doubled. A backslash is an
+// escape in some dialects only.
+func (l *lexer) readString(quote byte, k tokenKind) {
 	s := l.rest
 	var value strings.Builder
 	for i := 1; i < len(s); i++ {
 		switch {
 		case s[i] == '\\' && i+1 < len(s) && (s[i+1] == quote || s[i+1] == '\\'):
-			l.doubt = true
+			l.ambiguous = true
 			value.WriteByte(s[i])
 		case s[i] == quote && i+1 < len(s) && s[i+1] == quote:
 			value.WriteByte(quote)
@@ -187,38 +187,38 @@ func (l *lexer) string(quote byte, k kind) {
 			value.WriteByte(s[i])
 		}
 	}
-	l.doubt = true // it does not end
+	l.ambiguous = true // it does not end
 	l.rest = ""
 }
 
-// bracket reads the identifiers of SQL Server; elsewhere it is an index.
-func (l *lexer) bracket() {
+// readBracket reads a [name] of SQL Server; in other dialects it is an index.
+func (l *lexer) readBracket() {
 	end := strings.IndexByte(l.rest[:min(len(l.rest), maxName)], ']')
 	if end > 1 && strings.Trim(l.rest[1:end], "0123456789: ,") != "" {
 		if strings.ContainsAny(l.rest[1:end], `'"();`) {
-			l.doubt = true // it may be an index that is computed
+			l.ambiguous = true // it may be a computed index
 		}
-		l.add(quoted, l.rest[1:end])
+		l.add(quotedName, l.rest[1:end])
 		l.rest = l.rest[end+1:]
 		return
 	}
-	l.add(mark, "[")
+	l.add(punctuation, "[")
 	l.rest = l.rest[1:]
 }
 
-// dollar reads $tag$ … $tag$ of PostgreSQL, else a parameter.
-func (l *lexer) dollar() {
+// readDollar reads $tag$ … $tag$ of PostgreSQL, or a parameter.
+func (l *lexer) readDollar() {
 	end := strings.IndexByte(l.rest[1:min(len(l.rest), maxName)], '$')
 	l.dollars++
-	l.doubt = l.doubt || l.dollars > maxDollars
-	if end >= 0 && l.dollars <= maxDollars && strings.IndexFunc(l.rest[1:1+end], func(r rune) bool { return r < 0x80 && !isWord(byte(r)) }) < 0 {
+	l.ambiguous = l.ambiguous || l.dollars > maxDollars
+	if end >= 0 && l.dollars <= maxDollars && strings.IndexFunc(l.rest[1:1+end], func(r rune) bool { return r < 0x80 && !isWordChar(byte(r)) }) < 0 {
 		tag := l.rest[:end+2]
 		if body, rest, closed := strings.Cut(l.rest[len(tag):], tag); closed {
-			l.doubt = true // other dialects run what stands within
-			l.add(text, body)
+			l.ambiguous = true // other dialects run its content
+			l.add(literal, body)
 			l.rest = rest
 			return
 		}
 	}
-	l.run(text)
+	l.readRun(literal)
 }

@@ -10,24 +10,24 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// webOption says what an option of curl, wget and the like does with its value.
+// webOption is what an option of curl or wget does with its value.
 type webOption int
 
 const (
-	webOther   webOption = iota // takes a value of no interest
-	webFlag                     // takes none
+	webOther   webOption = iota // the value has no effect
+	webFlag                     // takes no value
 	webMethod                   // the method
-	webWrites                   // a file that is written
-	webUploads                  // a file that is sent
+	webWrites                   // a file to write
+	webUploads                  // a file to send
 	webBody                     // a body, or @file
-	webAddress                  // an address
-	webReroute                  // where the request really goes
-	webHere                     // none; writes into this folder
-	webReads                    // a file that is read
-	webUnknown                  // not known
+	webAddress                  // a URL
+	webReroute                  // changes which host is reached
+	webHere                     // takes no value; writes into the current folder
+	webReads                    // a file to read
+	webUnknown                  // an option that is not listed here
 )
 
-// webLetters and webFlags are the options that take nothing and change nothing of interest.
+// webLetters and webFlags are the options without a value that have no effect.
 var (
 	webLetters = map[string]string{"curl": "sSLkfvigGIN46q#0123anhMV", "wget": "bvqdcNSLkEHpFKnh46V"}
 	webFlags   = shellWords(`--silent --show-error --location --fail --insecure --verbose --include --head --get --compressed --globoff --no-buffer
@@ -35,7 +35,8 @@ var (
 	--no-check-certificate --no-clobber --continue --timestamping --spider --server-response --https-only --help --version --path-as-is`)
 )
 
-// webOptions are those of curl; wget's differ where its name stands before.
+// webOptions are the options of curl and wget. A key that begins with "wget " applies to wget
+// only, and takes precedence.
 var webOptions = map[string]webOption{
 	"-X": webMethod, "--request": webMethod, "--method": webMethod,
 	"-o": webWrites, "--output": webWrites, "-D": webWrites, "--dump-header": webWrites, "-c": webWrites, "--cookie-jar": webWrites, "--output-document": webWrites, "wget -O": webWrites, "wget -c": webFlag,
@@ -53,8 +54,8 @@ var webOptions = map[string]webOption{
 	"--connect-timeout": webOther, "-r": webOther, "--range": webOther, "-y": webOther, "-Y": webOther, "-z": webOther,
 }
 
-// web reads the command line of a web client.
-func (r *shellReader) web(name string, args []field) {
+// readWebClient reads the command line of curl or wget.
+func (r *shellReader) readWebClient(name string, args []field) {
 	method, body := "", false
 	saves := name == "wget"
 	var addresses []field
@@ -64,7 +65,7 @@ func (r *shellReader) web(name string, args []field) {
 			addresses = append(addresses, f)
 			continue
 		}
-		option, value, joined := webOptionOf(name, f.text)
+		option, value, joined := parseWebOption(name, f.text)
 		if option != webFlag && option != webHere && option != webUnknown && !joined {
 			if i++; i < len(args) {
 				value = args[i]
@@ -77,28 +78,28 @@ func (r *shellReader) web(name string, args []field) {
 				method = UnknownProgram
 			}
 		case webWrites:
-			r.file("write", value)
+			r.addFile("write", value)
 			saves = saves && f.text[:min(2, len(f.text))] != "-O" && !strings.HasPrefix(f.text, "--output-document")
 		case webHere:
 			saves = true
-			r.file("write", field{text: ".", known: true})
+			r.addFile("write", field{text: ".", known: true})
 		case webReads, webOther:
 			if file, ok := strings.CutPrefix(value.text, "@"); ok || option == webReads && !strings.Contains(value.text, "=") {
-				r.file("read", field{text: file, known: value.known})
+				r.addFile("read", field{text: file, known: value.known})
 			}
 		case webUnknown:
 			r.add(toolroom.EffectHost, "", "")
 			r.add(toolroom.EffectFile, "", "")
 			if name == "wget" {
-				r.anyCommand() // use_askpass
+				r.addAnyCommand() // use_askpass
 			}
 		case webUploads:
 			body = true
-			r.file("read", value)
+			r.addFile("read", value)
 		case webBody:
 			body = true
 			if at := strings.IndexAny(value.text, "@<"); at >= 0 || !value.known {
-				r.file("read", field{text: value.text[at+1:], known: value.known})
+				r.addFile("read", field{text: value.text[at+1:], known: value.known})
 			}
 		case webAddress:
 			addresses = append(addresses, value)
@@ -124,15 +125,15 @@ func (r *shellReader) web(name string, args []field) {
 			continue
 		}
 		if saves {
-			r.file("write", field{text: path.Base(f.text), known: true})
+			r.addFile("write", field{text: path.Base(f.text), known: true})
 		}
-		r.address(method, f.text)
+		r.addURL(method, f.text)
 	}
 }
 
-// webOptionOf takes an option and its value apart: --name=value, -Xvalue, and
-// bundles like -sSLo, of which the last can take a value.
-func webOptionOf(program, text string) (option webOption, value field, joined bool) {
+// parseWebOption parses an option and its value: --name=value, -Xvalue, or a bundle such as
+// -sSLo, of which the last letter can take a value. joined means that text has the value.
+func parseWebOption(program, text string) (option webOption, value field, joined bool) {
 	find := func(flag string) (webOption, bool) {
 		if option, ok := webOptions[program+" "+flag]; ok {
 			return option, true
@@ -167,10 +168,10 @@ func webOptionOf(program, text string) (option webOption, value field, joined bo
 	return option, field{}, false
 }
 
-// address notes the host of a URL, with http:// left out or not.
-func (r *shellReader) address(mode, text string) {
+// addURL adds the host or file of a URL, whose http:// may be omitted.
+func (r *shellReader) addURL(mode, text string) {
 	if rest, ok := strings.CutPrefix(strings.ToLower(text), "file:"); ok && !strings.HasPrefix(rest, "//") {
-		r.file("read", field{text: text[len("file:"):], known: true})
+		r.addFile("read", field{text: text[len("file:"):], known: true})
 		return
 	}
 	if !strings.Contains(text, "://") {
@@ -179,7 +180,7 @@ func (r *shellReader) address(mode, text string) {
 	u, err := url.Parse(text)
 	switch {
 	case err == nil && u.Scheme == "file":
-		r.file("read", field{text: u.Path, known: true})
+		r.addFile("read", field{text: u.Path, known: true})
 	case err != nil || u.Host == "":
 		r.add(toolroom.EffectHost, mode, "")
 	default:
@@ -190,41 +191,41 @@ func (r *shellReader) address(mode, text string) {
 		if port == "" {
 			port = "80"
 		}
-		r.host(mode, u.Hostname(), port)
+		r.addHost(mode, u.Hostname(), port)
 	}
 }
 
-func (r *shellReader) host(mode, host, port string) {
+func (r *shellReader) addHost(mode, host, port string) {
 	r.add(toolroom.EffectHost, mode, net.JoinHostPort(strings.ToLower(host), port))
 }
 
-// copiedOver reads host:path words of scp and rsync.
-func (r *shellReader) copiedOver(args []field) {
-	for _, f := range plain(args) {
+// readRemoteCopy reads the operands of scp and rsync, which can be host:path.
+func (r *shellReader) readRemoteCopy(args []field) {
+	for _, f := range operands(args) {
 		if !f.known {
 			r.add(toolroom.EffectHost, "connect", "")
 			continue
 		}
 		host, _, remote := strings.Cut(f.text, ":")
 		if strings.Contains(f.text, "://") {
-			r.address("connect", f.text)
+			r.addURL("connect", f.text)
 		} else if remote && !strings.Contains(host, "/") {
-			r.host("connect", host[strings.LastIndexByte(host, '@')+1:], "22")
+			r.addHost("connect", host[strings.LastIndexByte(host, '@')+1:], "22")
 		} else {
-			r.file("", f)
+			r.addFile("", f)
 		}
 	}
 }
 
-// connected reads programs that are told a host and a port.
-func (r *shellReader) connected(args []field) {
-	files := plain(args)
+// readNetcat reads the command line of netcat: its options, a host and a port.
+func (r *shellReader) readNetcat(args []field) {
+	files := operands(args)
 	safe := !slices.ContainsFunc(args, func(f field) bool {
 		return !f.known || len(f.text) > 1 && f.text[0] == '-' && strings.Trim(f.text[1:], "vzun46N") != ""
 	})
 	if safe && len(files) == 2 && strings.Trim(files[1].text, "0123456789") == "" {
-		r.host("connect", files[0].text, files[1].text)
+		r.addHost("connect", files[0].text, files[1].text)
 		return
 	}
-	r.unknown(args)
+	r.addUnknownProgram(args)
 }

@@ -11,19 +11,19 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Bounds of reading a path; beyond them it is unknown.
+// Limits of reading a path. One that exceeds them is unknown.
 const (
-	maxPath     = 4096
-	maxReadings = 24
-	maxLinks    = 40
+	maxPath      = 4096
+	maxDecodings = 24
+	maxLinks     = 40
 )
 
-// paths gives every file that text can mean to a program: as it stands, and as
-// it reads once percent-escapes, backslashes, file: URLs and look-alike
-// characters are undone, each with its links resolved and without. An empty
-// path among them stands for a file that is not known. It takes what it looks up from left.
-func paths(text string, place Place, left *int) []string {
-	readings, complete := readingsOf(text)
+// possiblePaths returns every file that text can mean to a program: text itself, and text with
+// percent-escapes, backslashes, file: URLs and look-alike characters decoded, each with and
+// without its links resolved. An empty path among them stands for an unknown file. It subtracts
+// the files that it looks up from left.
+func possiblePaths(text string, place Place, left *int) []string {
+	decoded, complete := decodings(text)
 	var out []string
 	add := func(p string) {
 		for _, seen := range out {
@@ -33,14 +33,14 @@ func paths(text string, place Place, left *int) []string {
 		}
 		out = append(out, p)
 	}
-	for _, reading := range readings {
-		absolute, ok := place.absolute(reading)
+	for _, d := range decoded {
+		absolute, ok := place.absolute(d)
 		if !ok {
 			add("")
 			continue
 		}
-		// A program may clean the path first, or let the system walk it: they
-		// differ where .. follows a link.
+		// A program may clean the path first, or let the system walk it. The results
+		// differ if .. follows a link.
 		clean := path.Clean(absolute)
 		add(clean)
 		for _, p := range []string{absolute, clean} {
@@ -68,38 +68,38 @@ func (p Place) absolute(text string) (string, bool) {
 		return p.Home + rest, p.Home != ""
 	case filepath.IsAbs(text):
 		return filepath.ToSlash(text), true
-	default: // also ~name, which is a file unless a shell reads it
+	default: // including ~name, which is an ordinary file outside a shell
 		dir := p.dir()
 		return filepath.ToSlash(dir) + "/" + text, dir != ""
 	}
 }
 
-// readingsOf undoes encodings one after the other until nothing new comes;
-// complete is false when there were too many.
-func readingsOf(text string) (readings []string, complete bool) {
-	readings = []string{text}
-	for i := 0; i < len(readings); i++ {
-		for _, undo := range undoings {
-			reading := undo(readings[i])
-			known := reading == ""
-			for _, seen := range readings {
-				known = known || seen == reading
+// decodings returns text and everything that repeated decoding makes of it. complete is false
+// if there were too many.
+func decodings(text string) (found []string, complete bool) {
+	found = []string{text}
+	for i := 0; i < len(found); i++ {
+		for _, decode := range decoders {
+			decoded := decode(found[i])
+			known := decoded == ""
+			for _, seen := range found {
+				known = known || seen == decoded
 			}
 			if known {
 				continue
 			}
-			if len(readings) == maxReadings {
-				return readings, false
+			if len(found) == maxDecodings {
+				return found, false
 			}
-			readings = append(readings, reading)
+			found = append(found, decoded)
 		}
 	}
-	return readings, true
+	return found, true
 }
 
-var undoings = []func(string) string{unescape, unURL, backslashes, lookAlikes, cutAtNUL, strings.TrimSpace, overlong}
+var decoders = []func(string) string{unescape, fileURLPath, replaceBackslashes, replaceLookAlikes, cutAtNUL, strings.TrimSpace, replaceOverlong}
 
-// unescape undoes the escapes %XX and %uXXXX, and leaves every other % as it is.
+// unescape decodes the escapes %XX and %uXXXX, and leaves every other % as it is.
 func unescape(s string) string {
 	if !strings.Contains(s, "%") {
 		return s
@@ -135,8 +135,9 @@ func unhex(c byte) byte {
 	}
 }
 
-// unURL takes the path out of file:///x, file://host/x and file:/x.
-func unURL(s string) string {
+// fileURLPath returns the path of file:///x, file://host/x or file:/x, and any other text as
+// it is.
+func fileURLPath(s string) string {
 	scheme, rest, ok := strings.Cut(s, ":")
 	if !ok || !strings.EqualFold(strings.TrimSpace(scheme), "file") {
 		return s
@@ -151,16 +152,16 @@ func unURL(s string) string {
 	return rest
 }
 
-func backslashes(s string) string { return strings.ReplaceAll(s, `\`, "/") }
+func replaceBackslashes(s string) string { return strings.ReplaceAll(s, `\`, "/") }
 
-// slashes are characters that some program maps to / and Unicode does not.
-var slashes = strings.NewReplacer("\u2215", "/", "\u2044", "/", "\u29f8", "/", "\u2216", "/", "\uff3c", "/", "\ufe68", "/")
+// lookAlikeSlashes are characters that some programs map to / although Unicode does not.
+var lookAlikeSlashes = strings.NewReplacer("\u2215", "/", "\u2044", "/", "\u29f8", "/", "\u2216", "/", "\uff3c", "/", "\ufe68", "/")
 
-func lookAlikes(s string) string {
+func replaceLookAlikes(s string) string {
 	if isASCII(s) || !utf8.ValidString(s) {
 		return s
 	}
-	return slashes.Replace(norm.NFKC.String(s))
+	return lookAlikeSlashes.Replace(norm.NFKC.String(s))
 }
 
 func isASCII(s string) bool {
@@ -177,21 +178,22 @@ func cutAtNUL(s string) string {
 	return before
 }
 
-// overlong undoes UTF-8 that spells . and / with more bytes than it may.
-func overlong(s string) string {
+// replaceOverlong decodes . and / from overlong, invalid UTF-8.
+func replaceOverlong(s string) string {
 	if utf8.ValidString(s) {
 		return s
 	}
-	return overlongs.Replace(s)
+	return overlongReplacer.Replace(s)
 }
 
-var overlongs = strings.NewReplacer(
+var overlongReplacer = strings.NewReplacer(
 	"\xc0\xae", ".", "\xc0\xaf", "/", "\xc1\x9c", "/", "\xe0\x80\xae", ".", "\xe0\x80\xaf", "/",
 	"\xf0\x80\x80\xae", ".", "\xf0\x80\x80\xaf", "/",
 )
 
-// Resolve walks an absolute path as the system does, following links; what is
-// not there yet stays as it is. It is false for a path that leads nowhere.
+// Resolve returns the absolute path p with its links followed, as the system does. Parts that
+// do not exist stay as they are. It returns false if p cannot be resolved, as with a loop of
+// links.
 func Resolve(p string) (string, bool) {
 	left := maxLookups
 	return resolve(p, &left)

@@ -8,7 +8,7 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// operandModes says what a program does to the files that it is given.
+// operandModes is what a program does to the files that are its operands.
 var operandModes = map[string]string{
 	"cat": "read", "head": "read", "tail": "read", "less": "read", "more": "read", "wc": "read", "sort": "read", "uniq": "read", "od": "read",
 	"xxd": "read", "hexdump": "read", "strings": "read", "base64": "read", "base32": "read", "md5sum": "read", "sha1sum": "read", "sha256sum": "read",
@@ -22,30 +22,30 @@ var operandModes = map[string]string{
 	"rm": "delete", "rmdir": "delete", "unlink": "delete", "shred": "delete", "wipe": "delete",
 }
 
-// program notes the effects of well-known programs on files, hosts and data.
-func (r *shellReader) program(name string, args []field) {
+// readProgram adds the effects of well-known programs on files, hosts and data.
+func (r *shellReader) readProgram(name string, args []field) {
 	if slices.ContainsFunc(args, func(f field) bool {
-		return startsProgram(name, f) || mayBeOption(f) && (programLetters[name] != "" || starting[name])
+		return takesProgram(name, f) || mayBeOption(f) && (programLetters[name] != "" || longOptionLaunchers[name])
 	}) {
-		r.anyCommand()
+		r.addAnyCommand()
 	}
 	if slices.ContainsFunc(args, func(f field) bool {
 		return strings.HasPrefix(f.text, "--files") || strings.HasPrefix(f.text, "-files0")
 	}) {
-		r.add(toolroom.EffectFile, "", "") // which files is said by a file
+		r.add(toolroom.EffectFile, "", "") // a file lists the files
 	}
 	if name == "test" || name == "[" {
-		r.tested(args)
+		r.readTest(args)
 	}
 	if mode, ok := operandModes[name]; ok {
-		if writesResult(name, args) {
+		if mayWriteFile(name, args) {
 			mode = ""
 		}
 		if (name == "less" || name == "more") && slices.ContainsFunc(args, func(f field) bool { return strings.HasPrefix(f.text, "+") }) {
-			r.anyCommand()
+			r.addAnyCommand()
 		}
-		for _, f := range plain(args) {
-			r.file(mode, f)
+		for _, f := range operands(args) {
+			r.addFile(mode, f)
 		}
 		return
 	}
@@ -53,87 +53,87 @@ func (r *shellReader) program(name string, args []field) {
 	case "cd", "pushd":
 		r.changeDir(args)
 	case "cp", "mv", "ln", "install", "rsync":
-		r.copied(name, args)
+		r.readCopy(name, args)
 	case "dd":
-		r.dd(args)
+		r.readDD(args)
 	case "sed":
-		r.sed(args)
+		r.readSed(args)
 	case "awk", "gawk", "mawk", "nawk":
-		r.awk(args)
+		r.readAwk(args)
 	case "find":
-		r.find(args)
+		r.readFind(args)
 	case "fd":
 		if slices.ContainsFunc(args, func(f field) bool { return strings.HasPrefix(f.text, "-") && strings.ContainsAny(f.text, "xX") }) {
-			r.anyCommand()
+			r.addAnyCommand()
 		}
-		r.files(args)
-		r.find(args)
+		r.addPaths(args)
+		r.readFind(args)
 	case "tar", "unzip", "zip", "cpio", "7z":
-		r.archive(name, args)
+		r.readArchive(name, args)
 	case "patch", "setfacl":
-		r.files(args)
-		r.add(toolroom.EffectFile, "", "") // which files is in what they read
+		r.addPaths(args)
+		r.add(toolroom.EffectFile, "", "") // their input names the files
 	case "export", "declare", "typeset", "local", "readonly", "unset", "read", "printf", "getopts", "let", "wait":
-		r.assigned(name, args)
+		r.readAssignment(name, args)
 	case "source", ".":
 		for _, f := range args[:min(1, len(args))] {
-			r.file("read", f)
+			r.addFile("read", f)
 		}
-		r.anyCommand()
+		r.addAnyCommand()
 	case "trap":
 		for len(args) > 0 && args[0].known && strings.HasPrefix(args[0].text, "-") {
 			args = args[1:]
 		}
 		for _, f := range args[:min(1, len(args))] {
-			r.code(f)
+			r.readCode(f)
 		}
 	case "alias":
 		for _, f := range args {
 			_, value, _ := strings.Cut(f.text, "=")
-			r.code(field{text: value, known: f.known})
+			r.readCode(field{text: value, known: f.known})
 		}
 	case "hash", "enable", "bind", "complete", "at", "batch", "crontab":
 		if len(args) > 0 {
-			r.anyCommand() // they name what is run later
+			r.addAnyCommand() // they define commands that run later
 		}
 	case "curl", "wget":
-		r.web(name, args)
+		r.readWebClient(name, args)
 	case "ssh":
-		r.remote(args)
+		r.readSSH(args)
 	case "scp":
-		r.copiedOver(args)
+		r.readRemoteCopy(args)
 	case "nc", "ncat", "netcat":
-		r.connected(args)
+		r.readNetcat(args)
 	case "git":
-		r.git(args)
+		r.readGit(args)
 	case "psql", "mysql", "mariadb", "sqlite3", "sqlite", "duckdb":
-		r.database(name, args)
+		r.readDatabaseClient(name, args)
 	default:
 		switch {
-		case quiet[name]:
-			r.files(args)
-		case !textual[name]:
-			r.unknown(args)
+		case filePrograms[name]:
+			r.addPaths(args)
+		case !textPrograms[name]:
+			r.addUnknownProgram(args)
 		}
 	}
 }
 
-// tested notes the subscripts that test evaluates.
-func (r *shellReader) tested(args []field) {
+// readTest adds the effects of test and [, which evaluate the subscripts of variables.
+func (r *shellReader) readTest(args []field) {
 	for i, f := range args[:max(0, len(args)-1)] {
 		if (f.text == "-v" || f.text == "-R") && !isName(args[i+1]) {
-			r.anyCommand()
+			r.addAnyCommand()
 		}
 	}
 }
 
-// mayBeOption reports whether the shell may make an option of a word.
+// mayBeOption reports whether a word may expand to an option.
 func mayBeOption(f field) bool {
 	return !f.known || f.glob && strings.IndexByte("*?[", f.text[0]) >= 0
 }
 
-// writesResult reports whether a program that reads its files may write one too.
-func writesResult(name string, args []field) bool {
+// mayWriteFile reports whether a program that reads its operands may also write a file.
+func mayWriteFile(name string, args []field) bool {
 	switch name {
 	case "sort", "tree", "iconv", "shuf", "less", "file":
 		return slices.ContainsFunc(args, func(f field) bool {
@@ -141,31 +141,31 @@ func writesResult(name string, args []field) bool {
 			return !f.known || short && strings.ContainsAny(f.text, "oOC") || strings.HasPrefix(f.text, "--o") || strings.HasPrefix(f.text, "--l") || strings.HasPrefix(f.text, "--O")
 		})
 	case "uniq", "xxd", "ptx":
-		return len(plain(args)) > 1 || slices.ContainsFunc(args, mayBeOption)
+		return len(operands(args)) > 1 || slices.ContainsFunc(args, mayBeOption)
 	}
 	return false
 }
 
-// archive reads a program whose files are in the archive. tar takes its options without a
-// dash too, and the name of an archive for that of a machine.
-func (r *shellReader) archive(name string, args []field) {
+// readArchive reads a program that uses the files in an archive. tar also accepts options
+// without a dash, and takes the name of an archive with a colon for a host.
+func (r *shellReader) readArchive(name string, args []field) {
 	r.add(toolroom.EffectFile, "", "")
 	if name != "tar" || len(args) == 0 {
 		return
 	}
 	if f := args[0]; f.known && !strings.HasPrefix(f.text, "-") && strings.ContainsAny(f.text, programLetters[name]) {
-		r.anyCommand()
+		r.addAnyCommand()
 	}
 	if slices.ContainsFunc(args, func(f field) bool { return !f.known || strings.Contains(f.text, ":") }) {
 		r.add(toolroom.EffectHost, "connect", "")
 	}
 }
 
-// assigned reads a builtin that sets variables, in a form in which the parser does not see it.
-func (r *shellReader) assigned(name string, args []field) {
+// readAssignment reads a builtin that sets variables which the parser does not see.
+func (r *shellReader) readAssignment(name string, args []field) {
 	switch {
 	case name == "let":
-		r.anyCommand()
+		r.addAnyCommand()
 		return
 	case name == "printf":
 		if len(args) == 0 || !strings.HasPrefix(args[0].text, "-v") {
@@ -191,18 +191,18 @@ func (r *shellReader) assigned(name string, args []field) {
 				i++
 			}
 			if name != "read" && name != "unset" && strings.ContainsAny(f.text, "in") {
-				r.anyCommand() // numbers are evaluated, and a reference is another variable
+				r.addAnyCommand() // -i evaluates the value, and -n makes a reference to another variable
 			}
 			continue
 		}
-		if variable, _, _ := strings.Cut(f.text, "="); !f.known || !isAssignment(variable+"=") || steers(variable) {
-			r.anyCommand()
+		if variable, _, _ := strings.Cut(f.text, "="); !f.known || !isAssignment(variable+"=") || controlsExecution(variable) {
+			r.addAnyCommand()
 		}
 	}
 }
 
-// plain are the words that are no options.
-func plain(args []field) []field {
+// operands returns the words that are not options.
+func operands(args []field) []field {
 	var out []field
 	ended := false
 	for _, f := range args {
@@ -212,7 +212,7 @@ func plain(args []field) []field {
 		case f.text == "--":
 			ended = true
 		default:
-			// --file=x and -ox name a file too, and do no harm as a name.
+			// --file=x and -ox also name a file. If they do not, this does no harm.
 			if at := strings.IndexAny(f.text, "/~"); at > 0 {
 				out = append(out, field{text: f.text[at:], known: true})
 			}
@@ -221,9 +221,9 @@ func plain(args []field) []field {
 	return out
 }
 
-// copied reads programs that make their last file from the others.
-func (r *shellReader) copied(name string, args []field) {
-	files := plain(args)
+// readCopy reads programs that copy, move or link files to their last operand.
+func (r *shellReader) readCopy(name string, args []field) {
+	files := operands(args)
 	if len(files) == 0 {
 		return
 	}
@@ -231,43 +231,43 @@ func (r *shellReader) copied(name string, args []field) {
 	if slices.ContainsFunc(args, func(f field) bool {
 		return strings.HasPrefix(f.text, "-t") || strings.HasPrefix(f.text, "--target")
 	}) {
-		// The folder may be any of them.
+		// Any of them may be the target folder.
 		for _, f := range files {
-			r.file("write", f)
+			r.addFile("write", f)
 		}
 		from = files
 	}
 	for _, f := range from {
-		r.file("read", f)
+		r.addFile("read", f)
 		if name == "mv" {
-			r.file("delete", f)
+			r.addFile("delete", f)
 		}
 	}
 	if name == "ln" {
-		r.add(toolroom.EffectFile, "", "") // what is used through the link
+		r.add(toolroom.EffectFile, "", "") // later commands can use any file through the link
 	}
 	if name == "rsync" {
-		r.copiedOver(files)
+		r.readRemoteCopy(files)
 		for _, f := range args {
 			switch {
 			case strings.HasPrefix(f.text, "--del"):
-				r.file("delete", to)
+				r.addFile("delete", to)
 			case strings.HasPrefix(f.text, "--rem"):
 				for _, f := range from {
-					r.file("delete", f)
+					r.addFile("delete", f)
 				}
 			case strings.HasPrefix(f.text, "--da"):
-				r.anyCommand()
+				r.addAnyCommand()
 			}
 		}
 	}
 	if slices.ContainsFunc(args, func(f field) bool { return !f.known }) {
 		r.add(toolroom.EffectFile, "", "") // it may be several words
 	}
-	r.file("write", to)
+	r.addFile("write", to)
 }
 
-func (r *shellReader) dd(args []field) {
+func (r *shellReader) readDD(args []field) {
 	for _, f := range args {
 		key, value, _ := strings.Cut(f.text, "=")
 		f.text = value
@@ -275,70 +275,71 @@ func (r *shellReader) dd(args []field) {
 		case !f.known:
 			r.add(toolroom.EffectFile, "", "")
 		case key == "if":
-			r.file("read", f)
+			r.addFile("read", f)
 		case key == "of":
-			r.file("write", f)
+			r.addFile("write", f)
 		}
 	}
 }
 
-// sed reads a script whose commands can run programs and use other files.
-func (r *shellReader) sed(args []field) {
+// readSed reads a script whose commands can run programs and use other files.
+func (r *shellReader) readSed(args []field) {
 	mode, given := "read", false // given: the script is in an option
 	for i, f := range args {
 		flag, value, _ := strings.Cut(f.text, "=")
 		short := len(flag) > 1 && flag[0] == '-' && flag[1] != '-'
 		switch {
 		case !f.known, short && strings.Contains(flag, "f"), len(flag) > 2 && strings.HasPrefix("--file", flag):
-			r.anyCommand()
+			r.addAnyCommand()
 			mode = ""
 		case short && strings.Contains(flag, "e"):
 			given = true
 			if value = f.text[strings.IndexByte(f.text, 'e')+1:]; value == "" && i+1 < len(args) {
 				value = args[i+1].text
 			}
-			r.sedScript(value)
+			r.readSedScript(value)
 		case len(flag) > 2 && strings.HasPrefix("--expression", flag):
 			given = true
 			if value == "" && i+1 < len(args) {
 				value = args[i+1].text
 			}
-			r.sedScript(value)
+			r.readSedScript(value)
 		}
 		if mode == "read" && (short && strings.Contains(flag, "i") || len(flag) > 2 && strings.HasPrefix("--in-place", flag)) {
 			mode = "write"
 			if strings.Contains(f.text, "/") {
-				r.add(toolroom.EffectFile, "write", "") // a copy goes elsewhere
+				r.add(toolroom.EffectFile, "write", "") // the backup is in another folder
 			}
 		}
 	}
-	files := plain(args)
+	files := operands(args)
 	if !given && len(files) > 0 {
-		r.sedScript(files[0].text)
+		r.readSedScript(files[0].text)
 		files = files[1:]
 	}
 	for _, f := range files {
-		r.file(mode, f)
+		r.addFile(mode, f)
 	}
 }
 
-// sedSafe are the scripts that only change text: addresses, and commands without arguments,
-// substitutions and characters.
+// sedSafe matches scripts that only change text: addresses, commands without arguments and
+// substitutions.
 var sedSafe = regexp.MustCompile(`^(?:[ \t\n;{}!]|[0-9]+|\$|,[ ]*[+~]?|~|/(?:[^/\\\n]|\\.)*/[IM]*|[pdqQ=nNgGhHxDPlz]+(?:[ \t;}\n]|$)|` +
 	`s/(?:[^/\\\n]|\\.)*/(?:[^/\\]|\\(?s:.))*/[gpiIMm0-9]*(?:[ \t;}\n]|$)|s\|(?:[^|\\\n]|\\.)*\|(?:[^|\\]|\\(?s:.))*\|[gpiIMm0-9]*(?:[ \t;}\n]|$)|` +
 	`s#(?:[^#\\\n]|\\.)*#(?:[^#\\]|\\(?s:.))*#[gpiIMm0-9]*(?:[ \t;}\n]|$)|s,(?:[^,\\\n]|\\.)*,(?:[^,\\]|\\(?s:.))*,[gpiIMm0-9]*(?:[ \t;}\n]|$))*$`)
 
-// sedScript notes that a script may run a program, write and read, unless it only changes text.
-func (r *shellReader) sedScript(script string) {
+// readSedScript reads a sed script. Unless it only changes text, it may run any program and use
+// any file.
+func (r *shellReader) readSedScript(script string) {
 	if !sedSafe.MatchString(script) {
-		r.anyCommand()
+		r.addAnyCommand()
 		r.add(toolroom.EffectFile, "", "")
 	}
 }
 
-// awk reads a program that can start others and write files.
-func (r *shellReader) awk(args []field) {
-	words := plain(args)
+// readAwk reads an awk program, which can start other programs and write files.
+func (r *shellReader) readAwk(args []field) {
+	words := operands(args)
 	fromFile := slices.ContainsFunc(args, func(f field) bool {
 		option := len(f.text) > 1 && f.text[0] == '-'
 		return mayBeOption(f) || option && !strings.HasPrefix(f.text, "-F") && !strings.HasPrefix(f.text, "-v")
@@ -346,16 +347,16 @@ func (r *shellReader) awk(args []field) {
 	if fromFile || len(words) == 0 || slices.ContainsFunc(words, func(f field) bool {
 		return strings.ContainsAny(f.text, "|@>") || strings.Contains(f.text, "system") || strings.Contains(f.text, "getline") || strings.Contains(f.text, "ARG") || strings.Contains(f.text, "TAB")
 	}) {
-		r.anyCommand()
+		r.addAnyCommand()
 		return
 	}
 	for _, f := range words[1:] {
-		r.file("read", f)
+		r.addFile("read", f)
 	}
 }
 
-// find reads the folders that come first, and the tests that act.
-func (r *shellReader) find(args []field) {
+// readFind reads the folders that find starts at, and its actions.
+func (r *shellReader) readFind(args []field) {
 	for len(args) > 0 && (slices.Contains([]string{"-H", "-L", "-P", "-D", "--"}, args[0].text) || strings.HasPrefix(args[0].text, "-O")) {
 		args = args[min(len(args), 1+strings.Count(args[0].text, "D")):]
 	}
@@ -372,30 +373,30 @@ func (r *shellReader) find(args []field) {
 	for i := 0; i < len(tests); i++ {
 		switch f := tests[i]; {
 		case !f.known:
-			r.anyCommand() // it may be -exec
+			r.addAnyCommand() // it may be -exec
 		case f.text == "-delete":
 			mode = "delete"
 		case slices.Contains([]string{"-fprint", "-fprint0", "-fprintf", "-fls"}, f.text) && i+1 < len(tests):
-			r.file("write", tests[i+1])
+			r.addFile("write", tests[i+1])
 		case slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"}, f.text):
-			i += r.foundCommand(tests[i+1:])
+			i += r.readFindExec(tests[i+1:])
 		}
 	}
 	for _, f := range folders {
-		r.file(mode, f)
+		r.addFile(mode, f)
 		if mayBeOption(f) {
-			r.anyCommand() // it may be -exec
+			r.addAnyCommand() // it may be -exec
 		}
 	}
 	for _, f := range tests {
-		if shellLooksLikePath(f.text) && !strings.HasPrefix(f.text, "-") {
-			r.file(mode, f) // BSD takes folders behind options
+		if wordLooksLikePath(f.text) && !strings.HasPrefix(f.text, "-") {
+			r.addFile(mode, f) // BSD find accepts folders after options
 		}
 	}
 }
 
-// foundCommand reads the command of find -exec and tells its length.
-func (r *shellReader) foundCommand(args []field) int {
+// readFindExec reads the command of find -exec and returns how many words it has.
+func (r *shellReader) readFindExec(args []field) int {
 	end := slices.IndexFunc(args, func(f field) bool { return f.text == ";" || f.text == "+" })
 	if end < 0 {
 		end = len(args)
@@ -406,34 +407,34 @@ func (r *shellReader) foundCommand(args []field) int {
 			command[i] = field{text: UnknownProgram}
 		}
 	}
-	lost := r.lost
-	r.lost = true // -execdir, and what it finds
-	r.command(command, input{})
-	r.lost = lost
+	anyDir := r.anyDir
+	r.anyDir = true // -execdir runs in the folder of each file found
+	r.readCommand(command, input{})
+	r.anyDir = anyDir
 	return end
 }
 
-// databaseOptions are the options of database clients that say where and how to connect, or
-// what the result looks like.
+// databaseOptions are the short options of database clients that set how to connect or how to
+// format results.
 var databaseOptions = map[string]string{
 	"psql": "hpUdtAqXxbaenWw1FRPv", "mysql": "hPuDpBNstrvHXE", "mariadb": "hPuDpBNstrvHXE",
 }
 
-// database reads the statements given to database clients. Their own commands, in a
-// statement, a file or the standard input, run programs and use files.
-func (r *shellReader) database(name string, args []field) {
-	told, lite := false, databaseOptions[name] == ""
+// readDatabaseClient reads the statements given to a database client. The client's own
+// commands, in a statement, a file or the standard input, can run programs and use files.
+func (r *shellReader) readDatabaseClient(name string, args []field) {
+	hasStatement, lite := false, databaseOptions[name] == ""
 	statement := func(f field) {
-		told = true
+		hasStatement = true
 		found := ReadSQL(f.text)
 		if !f.known {
-			found = []toolroom.Effect{unknown}
+			found = []toolroom.Effect{unknownSQL}
 		}
 		for _, e := range found {
 			r.add(e.Kind, e.Mode, e.Target)
 		}
-		if slices.Contains(found, unknown) || strings.Contains(f.text, `\`) || lite && sqliteUses.MatchString(f.text) {
-			r.anyCommand() // .shell of sqlite3, \! of psql, system of mysql
+		if slices.Contains(found, unknownSQL) || strings.Contains(f.text, `\`) || lite && sqliteEscapes.MatchString(f.text) {
+			r.addAnyCommand() // .shell of sqlite3, \! of psql, system of mysql
 		}
 	}
 	var files []field
@@ -449,7 +450,7 @@ func (r *shellReader) database(name string, args []field) {
 		switch short := strings.TrimLeft(flag, "-"); {
 		case !f.known:
 			r.add(toolroom.EffectSQL, "", "")
-			r.anyCommand()
+			r.addAnyCommand()
 		case !strings.HasPrefix(flag, "-") || flag == "-":
 			files = append(files, f)
 		case flag == "-c" || flag == "-e" && name != "psql" || flag == "--command" || flag == "--execute" || lite && short == "cmd":
@@ -466,7 +467,7 @@ func (r *shellReader) database(name string, args []field) {
 				next()
 			}
 		default:
-			r.anyCommand() // -init, -f and the like name what is run
+			r.addAnyCommand() // -init, -f and the like name a file of statements
 			r.add(toolroom.EffectFile, "", "")
 		}
 	}
@@ -474,21 +475,21 @@ func (r *shellReader) database(name string, args []field) {
 	case !lite:
 		r.add(toolroom.EffectHost, "connect", "")
 	case name == "duckdb":
-		r.add(toolroom.EffectFile, "", "") // SQL names files and addresses
+		r.add(toolroom.EffectFile, "", "") // SQL of DuckDB can name files and URLs
 		r.add(toolroom.EffectHost, "", "")
 	}
 	for i, f := range files {
 		if i == 0 && lite {
-			r.file("write", f)
+			r.addFile("write", f)
 		} else if lite {
 			statement(f)
 		}
 	}
-	if !told {
-		r.add(toolroom.EffectSQL, "", "") // from a file or standard input
-		r.anyCommand()
+	if !hasStatement {
+		r.add(toolroom.EffectSQL, "", "") // statements come from a file or standard input
+		r.addAnyCommand()
 	}
 }
 
-// sqliteUses are functions of the sqlite3 program that start another or use files.
-var sqliteUses = regexp.MustCompile(`(?i)\b(edit|readfile|writefile|load_extension|fsdir|zipfile|sqlar_|attach|vacuum|copy|install|load)`)
+// sqliteEscapes matches SQL of sqlite3 and duckdb that starts programs, loads code or uses files.
+var sqliteEscapes = regexp.MustCompile(`(?i)\b(edit|readfile|writefile|load_extension|fsdir|zipfile|sqlar_|attach|vacuum|copy|install|load)`)

@@ -9,14 +9,15 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// input is what a command reads from a text in the script.
+// input is the standard input of a command, if it is given in the script as <<EOF or <<<.
 type input struct {
 	given bool
 	text  field
 }
 
-// redirects notes the files of redirects, and gives the text that one reads.
-func (r *shellReader) redirects(list []*syntax.Redirect) (in input) {
+// readRedirects adds the files of redirects, and returns the standard input that the last one
+// gives.
+func (r *shellReader) readRedirects(list []*syntax.Redirect) (in input) {
 	for _, redirect := range list {
 		stdin := redirect.N == nil || redirect.N.Value == "0"
 		op := redirect.Op.String()
@@ -25,34 +26,35 @@ func (r *shellReader) redirects(list []*syntax.Redirect) (in input) {
 		}
 		switch op {
 		case "<<", "<<-":
-			if text := r.heredoc(redirect); stdin {
+			if text := r.heredocText(redirect); stdin {
 				in = input{true, text}
 			}
 		case "<<<":
-			if text := r.value(redirect.Word); stdin {
+			if text := r.expandUnsplit(redirect.Word); stdin {
 				in = input{true, text}
 			}
 		case "<":
-			r.redirect("read", redirect.Word)
+			r.addRedirect("read", redirect.Word)
 		case "<&":
 		case ">&":
-			if f := r.value(redirect.Word); !f.known || f.text == "" || strings.Trim(f.text, "0123456789-") != "" {
-				r.redirect("write", redirect.Word) // else a descriptor
+			if f := r.expandUnsplit(redirect.Word); !f.known || f.text == "" || strings.Trim(f.text, "0123456789-") != "" {
+				r.addRedirect("write", redirect.Word) // else a descriptor
 			}
 		case "<>":
-			r.redirect("read", redirect.Word)
-			r.redirect("write", redirect.Word)
+			r.addRedirect("read", redirect.Word)
+			r.addRedirect("write", redirect.Word)
 		default: // > >> >| &> &>> >&
-			r.redirect("write", redirect.Word)
+			r.addRedirect("write", redirect.Word)
 		}
 	}
 	return in
 }
 
-// heredoc returns the text of <<, which is as it stands if its delimiter is quoted.
-func (r *shellReader) heredoc(redirect *syntax.Redirect) field {
+// heredocText returns the text of a here-document. It is not expanded if its delimiter is
+// quoted.
+func (r *shellReader) heredocText(redirect *syntax.Redirect) field {
 	if redirect.Hdoc == nil || redirect.Word.Lit() != "" && !strings.Contains(redirect.Word.Lit(), "\\") {
-		return r.value(redirect.Hdoc)
+		return r.expandUnsplit(redirect.Hdoc)
 	}
 	if text := redirect.Hdoc.Lit(); text != "" || len(redirect.Hdoc.Parts) == 0 {
 		return field{text: text, known: true}
@@ -60,8 +62,8 @@ func (r *shellReader) heredoc(redirect *syntax.Redirect) field {
 	return field{text: UnknownProgram}
 }
 
-func (r *shellReader) redirect(mode string, w *syntax.Word) {
-	f := r.value(w)
+func (r *shellReader) addRedirect(mode string, w *syntax.Word) {
+	f := r.expandUnsplit(w)
 	network := strings.TrimPrefix(strings.TrimPrefix(f.text, "/dev/tcp/"), "/dev/udp/")
 	if f.known && network != f.text {
 		host, port, _ := strings.Cut(network, "/")
@@ -74,10 +76,10 @@ func (r *shellReader) redirect(mode string, w *syntax.Word) {
 	if strings.ContainsAny(f.text, "*?[") {
 		f.glob = true
 	}
-	r.file(mode, f)
+	r.addFile(mode, f)
 }
 
-// mayBeDevice reports whether a word of which a part is not known may begin with /dev/tcp/.
+// mayBeDevice reports whether a partly unknown word may begin with /dev/tcp/.
 func mayBeDevice(w *syntax.Word) bool {
 	lit, ok := w.Parts[0].(*syntax.Lit)
 	return !ok || strings.HasPrefix("/dev/tcp/", lit.Value) || strings.HasPrefix(lit.Value, "/dev/")

@@ -10,45 +10,46 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Bounds of what is read; beyond them all is unknown.
+// Limits of what is read. A command line that exceeds them is unknown.
 const (
 	shellMaxText    = 16 << 10
 	shellMaxDepth   = 8
 	shellMaxEffects = 300
 	shellMaxReads   = 500 // commands and scripts
 	maxDirs         = 16
-	shellMaxOpen    = 1000 // parentheses and brackets: to parse nested ones takes time
+	shellMaxOpen    = 1000 // parentheses and brackets: parsing nested ones is slow
 	maxLine         = 4 << 10
-	maxWords        = 10_000 // of a program that is started without a shell
+	maxWords        = 10_000 // of a program started without a shell
 )
 
-// UnknownProgram stands in a command line for a word that is not known.
+// UnknownProgram stands for an unknown word in a command line.
 const UnknownProgram = "…"
 
-// ReadShell tells the effects of a command line for sh or bash that starts in dir,
-// an absolute path. Paths are absolute; links in them are not resolved, and the
-// first ~ of one stands for the home folder.
+// ReadShell returns the effects of a command line for sh or bash that starts in dir, an
+// absolute path. The paths in the effects are absolute or begin with ~, the home folder.
+// Links in them are not resolved.
 func ReadShell(text, dir string) []toolroom.Effect {
 	r := &shellReader{dirs: []string{dir}}
-	r.script(text)
+	r.readScript(text)
 	return r.result()
 }
 
-// ReadArgs tells the effects of a program that is started without a shell.
+// ReadArgs returns the effects of a program that is started in dir without a shell.
 func ReadArgs(argv []string, dir string) []toolroom.Effect { return ReadStarted(argv, "", dir) }
 
-// ReadStarted is [ReadArgs] for a program that reads a text, unless it is empty.
+// ReadStarted is [ReadArgs] for a program with a known standard input. If stdin is empty, it
+// is unknown.
 func ReadStarted(argv []string, stdin, dir string) []toolroom.Effect {
 	r := &shellReader{dirs: []string{dir}, full: len(argv) > maxWords}
 	fields := make([]field, len(argv))
 	for i, a := range argv {
 		fields[i] = field{text: a, known: true}
 	}
-	r.command(fields, input{stdin != "", field{text: stdin, known: true}})
+	r.readCommand(fields, input{stdin != "", field{text: stdin, known: true}})
 	return r.result()
 }
 
-// shellReader collects effects. A script within a script shares it.
+// shellReader collects the effects of a script and of the scripts within it.
 type shellReader struct {
 	effects []toolroom.Effect
 	seen    map[toolroom.Effect]bool
@@ -56,13 +57,13 @@ type shellReader struct {
 	reads   int
 	full    bool
 
-	// vars are the variables whose values are known here.
+	// vars holds the variables whose values are known.
 	vars map[string]string
-	// dirs are all folders that a command may be started in; lost says that it
-	// may be any.
-	dirs []string
-	lost bool
-	// trees are the work trees of git, by folder.
+	// dirs are the folders in which the next command may start. If anyDir is set, it may
+	// start in any folder.
+	dirs   []string
+	anyDir bool
+	// trees caches the git work tree of each folder.
 	trees map[string]string
 }
 
@@ -89,41 +90,42 @@ func (r *shellReader) add(kind toolroom.EffectKind, mode, target string) {
 	r.effects = append(r.effects, e)
 }
 
-// more counts what is read. Words that may each begin a command are read again and again,
-// so that a short text can take for ever.
-func (r *shellReader) more() bool {
+// countRead counts a command or script that is read, and reports whether the limit allows it.
+// Words that may each begin a command are read again and again, so a short text could take
+// extremely long.
+func (r *shellReader) countRead() bool {
 	r.reads++
 	r.full = r.full || r.reads > shellMaxReads
 	return !r.full
 }
 
-// anyCommand notes that a command would run which cannot be known.
-func (r *shellReader) anyCommand() { r.add(toolroom.EffectCommand, "", "") }
+// addAnyCommand adds an unknown command.
+func (r *shellReader) addAnyCommand() { r.add(toolroom.EffectCommand, "", "") }
 
-// script reads shell text.
-func (r *shellReader) script(text string) {
-	if len(text) > shellMaxText || r.depth >= shellMaxDepth || strings.Contains(text, "\x00") || strings.Count(text, "(")+strings.Count(text, "[")+strings.Count(text, "{") > shellMaxOpen || !r.more() {
-		r.anyCommand()
+// readScript reads shell text.
+func (r *shellReader) readScript(text string) {
+	if len(text) > shellMaxText || r.depth >= shellMaxDepth || strings.Contains(text, "\x00") || strings.Count(text, "(")+strings.Count(text, "[")+strings.Count(text, "{") > shellMaxOpen || !r.countRead() {
+		r.addAnyCommand()
 		return
 	}
-	r.reads += len(text) / 256 // to parse it again takes time, too
+	r.reads += len(text) / 256 // parsing it takes time, too
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if err != nil {
-		r.anyCommand()
+		r.addAnyCommand()
 		return
 	}
 	outer := r.vars
 	r.depth++
 	r.vars = map[string]string{}
 	single := assignedOnce(file)
-	// What is defined for later runs in the folder of later, so it is read again.
+	// Code that is defined here may run later, in another folder, so read it again.
 	for range 2 {
-		before, lost := len(r.dirs), r.lost
+		before, anyDir := len(r.dirs), r.anyDir
 		for _, stmt := range file.Stmts {
-			r.assign(stmt, single)
+			r.recordAssignments(stmt, single)
 			syntax.Walk(stmt, r.visit)
 		}
-		if len(r.dirs) == before && r.lost == lost || !defers(file) {
+		if len(r.dirs) == before && r.anyDir == anyDir || !hasDeferredCode(file) {
 			break
 		}
 	}
@@ -132,50 +134,50 @@ func (r *shellReader) script(text string) {
 }
 
 func (r *shellReader) visit(node syntax.Node) bool {
-	r.evaluated(node)
+	r.noteEvaluation(node)
 	switch n := node.(type) {
 	case *syntax.Stmt:
-		in := r.redirects(n.Redirs)
+		in := r.readRedirects(n.Redirs)
 		if call, ok := n.Cmd.(*syntax.CallExpr); ok {
-			r.call(call, in)
+			r.readCall(call, in)
 		}
 	case *syntax.Assign:
 		if n.Name != nil {
-			r.sets(n.Name.Value)
+			r.noteVariable(n.Name.Value)
 		}
 	case *syntax.WordIter:
-		r.sets(n.Name.Value)
+		r.noteVariable(n.Name.Value)
 	case *syntax.Redirect:
 		if n.N != nil && strings.HasPrefix(n.N.Value, "{") {
-			r.sets(strings.Trim(n.N.Value, "{}"))
+			r.noteVariable(strings.Trim(n.N.Value, "{}"))
 		}
 	case *syntax.DeclClause:
 		for _, a := range n.Args {
 			if a.Name == nil && a.Naked {
-				r.assigned(n.Variant.Value, []field{r.value(a.Value)})
+				r.readAssignment(n.Variant.Value, []field{r.expandUnsplit(a.Value)})
 			}
 		}
 	case *syntax.ForClause, *syntax.WhileClause, *syntax.FuncDecl:
-		// A relative cd in here may be done many times, or from elsewhere.
-		r.lost = r.lost || changesFolder(n)
+		// A relative cd in here may run many times, or in another folder.
+		r.anyDir = r.anyDir || changesFolder(n)
 	}
 	return !r.full
 }
 
-// sets notes that a variable gets a value.
-func (r *shellReader) sets(name string) {
-	if !steers(name) {
+// noteVariable adds the effects of setting a variable.
+func (r *shellReader) noteVariable(name string) {
+	if !controlsExecution(name) {
 		return
 	}
-	r.anyCommand()
+	r.addAnyCommand()
 	if name == "HOME" {
 		r.add(toolroom.EffectFile, "", "") // paths that begin with ~
 	}
-	r.lost = r.lost || name == "CDPATH"
+	r.anyDir = r.anyDir || name == "CDPATH"
 }
 
-// defers reports whether a script defines what may run later.
-func defers(file *syntax.File) bool {
+// hasDeferredCode reports whether a script defines code that may run later.
+func hasDeferredCode(file *syntax.File) bool {
 	found := false
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -189,13 +191,13 @@ func defers(file *syntax.File) bool {
 	return found
 }
 
-// isPlainCommand reports whether a word is a program, by its plain name, and none of these.
+// isPlainCommand reports whether a word is the plain name of a program that is not in but.
 func isPlainCommand(word string, but ...string) bool {
 	return word != "" && !strings.ContainsAny(word, "\\*?[{~") && !slices.Contains(but, word) && !slices.Contains([]string{"command", "builtin"}, word)
 }
 
-// steering are variables that decide which program or library is loaded.
-var steering = []string{
+// controllingVariables decide which program or library is loaded.
+var controllingVariables = []string{
 	"PATH", "HOME", "SHELL", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "PS4", "CDPATH",
 	"GIT_SSH", "GIT_SSH_COMMAND", "GIT_PAGER", "GIT_EDITOR", "GIT_EXTERNAL_DIFF", "GIT_CONFIG_COUNT", "PAGER", "EDITOR", "VISUAL", "PYTHONSTARTUP", "PYTHONPATH", "PERL5OPT", "NODE_OPTIONS", "RUBYOPT",
 }
@@ -211,54 +213,54 @@ func changesFolder(n syntax.Node) bool {
 	return found
 }
 
-// call reads a simple command.
-func (r *shellReader) call(call *syntax.CallExpr, in input) {
+// readCall reads a simple command.
+func (r *shellReader) readCall(call *syntax.CallExpr, in input) {
 	if len(call.Args) == 0 {
 		return
 	}
-	r.command(r.fields(call.Args), in)
+	r.readCommand(r.expandWords(call.Args), in)
 }
 
-// command reads a program with its arguments.
-func (r *shellReader) command(fields []field, in input) {
+// readCommand reads a program with its arguments.
+func (r *shellReader) readCommand(fields []field, in input) {
 	if len(fields) == 0 {
 		return
 	}
 	program := fields[0]
 	if !program.known || program.glob && program.text != "[" {
-		r.anyCommand()
+		r.addAnyCommand()
 		return
 	}
-	if program.text == "" || !r.more() {
+	if program.text == "" || !r.countRead() {
 		return
 	}
-	r.add(toolroom.EffectCommand, "", line(fields))
+	r.add(toolroom.EffectCommand, "", formatCommand(fields))
 	if r.depth >= shellMaxDepth {
-		r.anyCommand()
+		r.addAnyCommand()
 		return
 	}
 	r.depth++
 	defer func() { r.depth-- }()
 	name, args := path.Base(program.text), fields[1:]
 	switch {
-	case elsewhere(program.text):
-		r.unknown(args)
+	case outsideSystemFolders(program.text):
+		r.addUnknownProgram(args)
 	case shells[name]:
-		r.shell(name, args, in)
-	case opaque[name]:
-		r.opaque(args, in)
-	case wraps(name):
-		r.wrapped(name, args, in)
-	case interprets(name):
-		r.interpreter(name, args, in)
+		r.readShellProgram(name, args, in)
+	case opaqueWrappers[name]:
+		r.readOpaque(args, in)
+	case isWrapper(name):
+		r.readWrapped(name, args, in)
+	case isInterpreter(name):
+		r.readInterpreter(name, args, in)
 	default:
-		r.program(name, args)
+		r.readProgram(name, args)
 	}
 }
 
-// line writes a command in one form: words with one space between, quoted only
-// where they have to be.
-func line(fields []field) string {
+// formatCommand formats a command for rules: words separated by one space and quoted only if
+// they have to be.
+func formatCommand(fields []field) string {
 	var b strings.Builder
 	for i, f := range fields {
 		if i > 0 {
@@ -279,8 +281,8 @@ func line(fields []field) string {
 	return b.String()
 }
 
-// file notes an effect on the file that a word names.
-func (r *shellReader) file(mode string, f field) {
+// addFile adds an effect on the file that a word names.
+func (r *shellReader) addFile(mode string, f field) {
 	switch {
 	case !f.known || f.glob:
 		r.add(toolroom.EffectFile, mode, "")
@@ -289,7 +291,7 @@ func (r *shellReader) file(mode string, f field) {
 		r.add(toolroom.EffectFile, mode, "") // the home folder of another user
 	case strings.HasPrefix(f.text, "/") || strings.HasPrefix(f.text, "~"):
 		r.add(toolroom.EffectFile, mode, f.text)
-	case r.lost:
+	case r.anyDir:
 		r.add(toolroom.EffectFile, mode, "")
 	default:
 		for _, dir := range r.dirs {
@@ -298,8 +300,8 @@ func (r *shellReader) file(mode string, f field) {
 	}
 }
 
-// changeDir adds a folder that later commands may be in: whether the cd is done
-// is not known.
+// changeDir adds the folder of a cd to those in which later commands may start: whether the cd
+// runs and succeeds is unknown.
 func (r *shellReader) changeDir(args []field) {
 	args = slices.DeleteFunc(slices.Clone(args), func(f field) bool { return f.known && strings.HasPrefix(f.text, "-") && f.text != "-" })
 	to := field{text: "~", known: true}
@@ -308,7 +310,7 @@ func (r *shellReader) changeDir(args []field) {
 	}
 	switch {
 	case !to.known || to.glob || to.text == "-" || strings.HasPrefix(to.text, "~") && to.text != "~" && !strings.HasPrefix(to.text, "~/") || len(args) > 1 || 2*len(r.dirs) > maxDirs:
-		r.lost = true
+		r.anyDir = true
 	case strings.HasPrefix(to.text, "/") || strings.HasPrefix(to.text, "~"):
 		r.dirs = append(r.dirs, to.text)
 	default:

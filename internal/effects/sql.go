@@ -7,37 +7,36 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// sqlMaxText is the longest text that is read, and sqlMaxEffects the most effects
-// that are told of one, before it counts as unknown.
+// SQL that is longer than sqlMaxText bytes or has more than sqlMaxEffects effects is unknown.
 const (
 	sqlMaxText    = 256 << 10
 	sqlMaxEffects = 200
-	// maxFillers is how far a table can be from its verb, in words, and maxList
-	// the most tables of one list.
+	// maxFillers is how many words can be between a verb and its table, and maxList how many
+	// tables a list can have.
 	maxFillers = 64
 	maxList    = 64
 )
 
 var (
-	// verbs begin a statement that this package understands.
-	verbs = []string{
+	// statementVerbs begin the statements that this package knows.
+	statementVerbs = []string{
 		"select", "insert", "update", "delete", "replace", "merge", "drop", "truncate", "alter", "create", "rename",
 		"grant", "revoke", "values", "table", "show", "describe", "desc", "explain", "begin", "start", "commit", "rollback", "savepoint", "release", "end",
 		"analyze", "vacuum", "reindex", "comment", "with", "use", "set",
 	}
-	// changing verbs count wherever they stand: in a CTE, behind EXPLAIN
-	// ANALYZE, in the body of a trigger.
-	changing = []string{"insert", "update", "delete", "replace", "merge", "drop", "truncate", "alter", "create", "grant", "revoke"}
-	// functions are verbs that are names of functions too.
-	functions = []string{"replace", "insert", "truncate"}
-	// escapes run what cannot be read here, or reach beyond the tables.
-	escapes = []string{
+	// changingVerbs count anywhere in a statement: in a CTE, after EXPLAIN ANALYZE, in the
+	// body of a trigger.
+	changingVerbs = []string{"insert", "update", "delete", "replace", "merge", "drop", "truncate", "alter", "create", "grant", "revoke"}
+	// functionVerbs are verbs that are also names of functions.
+	functionVerbs = []string{"replace", "insert", "truncate"}
+	// escapeWords run code that cannot be read here, or use more than tables.
+	escapeWords = []string{
 		"execute", "exec", "call", "do", "prepare", "copy", "load", "attach", "handler", "import", "pragma",
 		"outfile", "dumpfile", "openrowset", "opendatasource", "openquery", "dblink", "dblink_exec", "load_file", "load_extension",
 		"readfile", "writefile", "lo_import", "lo_export", "ts_stat", "connectby", "xpath_table", "set_config", "xp_cmdshell", "sp_executesql", "sys_exec", "sys_eval",
 	}
 	escapePrefixes = []string{"pg_read_", "pg_ls_", "pg_write_", "pg_file_", "xp_", "sp_", "utl_", "dbms_", "dblink", "crosstab", "query_to_", "table_to_", "schema_to_", "database_to_", "cursor_to_"}
-	// fillers stand between a verb and its table.
+	// fillers may be between a verb and its table.
 	fillers = []string{
 		"into", "from", "table", "only", "if", "exists", "not", "view", "index", "database", "schema", "sequence", "trigger", "function", "procedure",
 		"role", "user", "temporary", "temp", "unlogged", "or", "replace", "ignore", "low_priority", "delayed", "quick", "materialized", "global", "local",
@@ -45,10 +44,10 @@ var (
 	}
 )
 
-// ReadSQL tells the effects of SQL text, in the order of the text, each once.
+// ReadSQL returns the effects of SQL text, each once, in the order of the text.
 func ReadSQL(sqlText string) []toolroom.Effect {
 	if len(sqlText) > sqlMaxText {
-		return []toolroom.Effect{unknown}
+		return []toolroom.Effect{unknownSQL}
 	}
 	tokens, doubt := lex(sqlText, 0)
 	r := &sqlReader{seen: map[toolroom.Effect]bool{}}
@@ -57,20 +56,20 @@ func ReadSQL(sqlText string) []toolroom.Effect {
 		if end < 0 {
 			end = len(tokens)
 		}
-		r.statement(tokens[:end])
+		r.readStatement(tokens[:end])
 		tokens = tokens[min(end+1, len(tokens)):]
 		if len(r.effects) > sqlMaxEffects {
-			return []toolroom.Effect{unknown}
+			return []toolroom.Effect{unknownSQL}
 		}
 	}
 	if doubt {
-		r.add(unknown)
+		r.add(unknownSQL)
 	}
 	return r.effects
 }
 
-// unknown is the effect of what cannot be read.
-var unknown = toolroom.Effect{Kind: toolroom.EffectSQL}
+// unknownSQL is the effect of SQL that cannot be read.
+var unknownSQL = toolroom.Effect{Kind: toolroom.EffectSQL}
 
 type sqlReader struct {
 	effects []toolroom.Effect
@@ -84,64 +83,64 @@ func (r *sqlReader) add(e toolroom.Effect) {
 	}
 }
 
-// statement reads one statement, without its semicolon.
-func (r *sqlReader) statement(tokens []token) {
+// readStatement reads one statement, without its semicolon.
+func (r *sqlReader) readStatement(tokens []token) {
 	for len(tokens) > 0 && tokens[0].is("(") {
 		tokens = tokens[1:]
 	}
 	if len(tokens) == 0 {
 		return
 	}
-	if !tokens[0].is(verbs...) {
-		r.add(unknown)
+	if !tokens[0].is(statementVerbs...) {
+		r.add(unknownSQL)
 	}
 	before := len(r.effects)
 	if tokens[0].is("create", "alter") && slices.ContainsFunc(tokens, func(t token) bool { return t.is("function", "procedure") }) {
-		r.add(unknown) // the body may be a text in any language
+		r.add(unknownSQL) // the body may be in any language
 	}
 	if tokens[0].is("use", "set") && slices.ContainsFunc(tokens, func(t token) bool {
 		return t.is("use", "search_path", "schema", "role", "authorization", "current_schema")
 	}) {
-		r.add(unknown) // what a name means changes
+		r.add(unknownSQL) // names then mean other tables
 	}
 	into := 0
 	hasFrom := slices.ContainsFunc(tokens, func(t token) bool { return t.is("from") })
-	lists := newLists(tokens)
+	lists := newTableLists(tokens)
 	for i, t := range tokens {
 		if len(r.effects) > sqlMaxEffects {
 			return
 		}
-		if mode := lists.at(i); mode != "" {
-			quotedAsIs := t.kind == quoted && t.text != strings.ToLower(t.text) // a table of another name
-			if name, _ := tableName(tokens[i:]); name == "" || quotedAsIs || !lists.shields(name, i) {
+		if mode := lists.modeAt(i); mode != "" {
+			quotedAsIs := t.kind == quotedName && t.text != strings.ToLower(t.text) // not the same name in lower case
+			if name, _ := tableName(tokens[i:]); name == "" || quotedAsIs || !lists.isCTE(name, i) {
 				r.add(toolroom.Effect{Kind: toolroom.EffectSQL, Mode: mode, Target: name})
 			}
 		}
 		switch {
 		case t.is("to", "schema", "exchange", "attach", "swap", "system") && tokens[0].is("rename", "alter"):
-			r.add(unknown) // what a name means changes
+			r.add(unknownSQL) // names then mean other tables
 		case t.is("global", "persist", "@") && tokens[0].is("set"), t.is("extension", "server", "foreign") && i == 1:
-			r.add(unknown) // settings of the server, and code for it
-		case t.is("(") && calls(tokens, i, lists):
-			r.add(unknown) // a function that may do anything
-		case t.kind != word && t.kind != quoted:
-		case escaping(t.text):
-			r.add(unknown)
-		case t.kind == quoted:
+			r.add(unknownSQL) // settings of the server, and code for it
+		case t.is("(") && callsUnknownFunction(tokens, i, lists):
+			r.add(unknownSQL) // a function that may do anything
+		case t.kind != wordToken && t.kind != quotedName:
+		case isEscape(t.text):
+			r.add(unknownSQL)
+		case t.kind == quotedName:
 		case i == 0 && !t.is("with", "explain", "values", "begin", "start", "commit", "rollback", "savepoint", "release", "end", "set", "use", "select", "table"):
-			r.verb(t.text, tokens[1:])
-		case t.is(changing...) && changes(tokens, i):
-			r.verb(t.text, tokens[i+1:])
+			r.addVerb(t.text, tokens[1:])
+		case t.is(changingVerbs...) && isChangingVerb(tokens, i):
+			r.addVerb(t.text, tokens[i+1:])
 		case t.is("select") && !hasFrom:
 			r.add(toolroom.Effect{Kind: toolroom.EffectSQL, Mode: "select"})
 		case t.is("into") && tokens[0].is("select"):
-			r.verb("create", tokens[i+1:]) // SELECT … INTO makes a table
+			r.addVerb("create", tokens[i+1:]) // SELECT … INTO creates a table
 		case t.is("into") && tokens[0].is("insert"):
 			if into++; into > 1 { // INSERT ALL INTO a … INTO b
-				r.verb("insert", tokens[i+1:])
+				r.addVerb("insert", tokens[i+1:])
 			}
 		case t.is("into") && tokens[0].is("vacuum"):
-			r.add(unknown) // a file
+			r.add(unknownSQL) // a file
 		}
 	}
 	if len(r.effects) == before {
@@ -149,20 +148,21 @@ func (r *sqlReader) statement(tokens []token) {
 	}
 }
 
-func escaping(name string) bool {
+func isEscape(name string) bool {
 	name = strings.ToLower(name)
-	return slices.Contains(escapes, name) || slices.ContainsFunc(escapePrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+	return slices.Contains(escapeWords, name) || slices.ContainsFunc(escapePrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// changes tells a verb from a column, a function and a clause of its name.
-func changes(tokens []token, i int) bool {
+// isChangingVerb reports whether the word at i, one of changingVerbs, is a verb, and not a
+// column, a function or a part of a clause.
+func isChangingVerb(tokens []token, i int) bool {
 	if i == 0 {
 		return false
 	}
 	before := tokens[i-1]
 	follows := i+1 < len(tokens) && tokens[i+1].is("(")
 	switch {
-	case before.is("."), follows && tokens[i].is(functions...):
+	case before.is("."), follows && tokens[i].is(functionVerbs...):
 		return false
 	case tokens[i].is("update"):
 		return !before.is("for", "key", "on")
@@ -175,16 +175,16 @@ func changes(tokens []token, i int) bool {
 	}
 }
 
-// verb notes a verb with the first table behind it. DROP and TRUNCATE take
-// lists.
-func (r *sqlReader) verb(verb string, tokens []token) {
-	tokens = behind(tokens)
+// addVerb adds the effect of a verb on the first table of tokens. DROP and TRUNCATE can have a
+// list of tables.
+func (r *sqlReader) addVerb(verb string, tokens []token) {
+	tokens = skipFillers(tokens)
 	if verb == "grant" || verb == "revoke" {
 		if on := slices.IndexFunc(tokens[:min(len(tokens), maxFillers)], func(t token) bool { return t.is("on") }); on >= 0 {
 			if tokens = tokens[on+1:]; len(tokens) > 0 && tokens[0].is("all") {
 				tokens = nil
 			}
-			tokens = behind(tokens)
+			tokens = skipFillers(tokens)
 		}
 	}
 	name, rest := tableName(tokens)
@@ -202,45 +202,45 @@ func (r *sqlReader) verb(verb string, tokens []token) {
 		if len(rest) == 0 || !rest[0].is(",") {
 			return
 		}
-		if name, rest = tableName(behind(rest[1:])); n == maxList {
+		if name, rest = tableName(skipFillers(rest[1:])); n == maxList {
 			name = ""
 		}
 		r.add(toolroom.Effect{Kind: toolroom.EffectSQL, Mode: verb, Target: name})
 	}
 }
 
-func behind(tokens []token) []token {
+func skipFillers(tokens []token) []token {
 	for n := 0; n < maxFillers && len(tokens) > 0 && tokens[0].is(fillers...); n++ {
 		tokens = tokens[1:]
 	}
 	return tokens
 }
 
-// notNames are words that stand where a name would, and are none.
-var notNames = []string{"select", "values", "set", "where", "using", "on", "as", "with"}
+// nonNames are words in the place of a name that are not names.
+var nonNames = []string{"select", "values", "set", "where", "using", "on", "as", "with"}
 
-// tableName reads a.b.c, in lower case without quotes.
+// tableName reads a name such as a.b.c, and returns it in lower case without quotes.
 func tableName(tokens []token) (name string, rest []token) {
-	if len(tokens) == 0 || tokens[0].is(notNames...) {
+	if len(tokens) == 0 || tokens[0].is(nonNames...) {
 		return "", tokens
 	}
 	var parts []string
-	for len(tokens) > 0 && (tokens[0].kind == word || tokens[0].kind == quoted) {
+	for len(tokens) > 0 && (tokens[0].kind == wordToken || tokens[0].kind == quotedName) {
 		parts = append(parts, strings.ToLower(tokens[0].text))
 		tokens = tokens[1:]
 		if len(tokens) == 0 || !tokens[0].is(".") {
 			break
 		}
-		if tokens = tokens[1:]; len(tokens) > 0 && tokens[0].kind == text {
-			return "", tokens // SQLite takes a text for a name
+		if tokens = tokens[1:]; len(tokens) > 0 && tokens[0].kind == literal {
+			return "", tokens // SQLite accepts a string as a name
 		}
 	}
 	return strings.Join(parts, "."), tokens
 }
 
-// commonTables are the names that WITH gives to queries, each with the token behind which it
-// means the query, not a table.
-func commonTables(tokens []token) map[string]int {
+// cteNames returns the names of the common table expressions (WITH), each with the index of
+// the token after which it means the expression and not a table.
+func cteNames(tokens []token) map[string]int {
 	names := map[string]int{}
 	if !tokens[0].is("with") {
 		return names
@@ -264,7 +264,7 @@ func commonTables(tokens []token) map[string]int {
 		case t.is("select", "insert", "update", "delete", "merge", "values", "table", "replace"):
 			return names
 		case i > 0 && tokens[i-1].is("with", "recursive", ",") && !t.is("recursive"):
-			if name, start = "", i; t.kind == word || t.kind == quoted && t.text == strings.ToLower(t.text) {
+			if name, start = "", i; t.kind == wordToken || t.kind == quotedName && t.text == strings.ToLower(t.text) {
 				name = t.text
 			}
 		}
@@ -272,13 +272,13 @@ func commonTables(tokens []token) map[string]int {
 	return names
 }
 
-// calls reports whether the parenthesis at i opens the arguments of a function that is not
-// known to change nothing.
-func calls(tokens []token, i int, l *lists) bool {
-	if i == 0 || tokens[i-1].kind != word && tokens[i-1].kind != quoted {
+// callsUnknownFunction reports whether the parenthesis at i opens the arguments of a function
+// that may change something.
+func callsUnknownFunction(tokens []token, i int, l *tableLists) bool {
+	if i == 0 || tokens[i-1].kind != wordToken && tokens[i-1].kind != quotedName {
 		return false
 	}
-	if tokens[i-1].kind == word && notCalled[tokens[i-1].text] {
+	if tokens[i-1].kind == wordToken && harmlessCalls[tokens[i-1].text] {
 		return false
 	}
 	first := i - 1
@@ -293,9 +293,9 @@ func calls(tokens []token, i int, l *lists) bool {
 	return !query && !before.is("into", "table", "as", "references", "index", "key", "constraint", "exists", "view", "on", "insert", "replace", "with", "recursive", ")", "only", "for", "conflict", "unique")
 }
 
-// notCalled are words that stand before a parenthesis and call nothing, types, and functions
-// that only compute.
-var notCalled = shellWords(`in values and or not exists any all some over using on where having when then else case select from join by filter within group
+// harmlessCalls are the words before a parenthesis that are not calls, types, and functions that
+// only compute.
+var harmlessCalls = shellWords(`in values and or not exists any all some over using on where having when then else case select from join by filter within group
 	distinct union except intersect minus lateral only rollup cube sets partition primary key unique check foreign with as is like ilike between limit offset
 	top returning set row rows array interval materialized conflict index use ignore force columns if while into default always recursive match against order do
 	explain analyze vacuum option options begin end return include tablesample bernoulli system ordinality for table clone cluster to escape similar glob regexp

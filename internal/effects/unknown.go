@@ -10,13 +10,14 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// textual programs and builtins make nothing of their words but text and numbers.
-var textual = shellWords(`echo true false : pwd sleep seq expr basename dirname id whoami uname hostname arch nproc uptime
+// textPrograms are programs and builtins whose arguments are only text and numbers.
+var textPrograms = shellWords(`echo true false : pwd sleep seq expr basename dirname id whoami uname hostname arch nproc uptime
 	logname tty sync printenv clear set return exit break continue shift umask ulimit
 	jobs fg bg kill type which whereis yes tr cal factor popd dirs disown suspend times caller shopt`)
 
-// quiet programs and builtins start nothing, but may use files that they are told.
-var quiet = shellWords(`test [ date ps df free who w groups users locale getent lsof pgrep cut`)
+// filePrograms are programs and builtins that start no other program, but may use the files
+// that they are given.
+var filePrograms = shellWords(`test [ date ps df free who w groups users locale getent lsof pgrep cut`)
 
 func shellWords(text string) map[string]bool {
 	set := map[string]bool{}
@@ -26,62 +27,62 @@ func shellWords(text string) map[string]bool {
 	return set
 }
 
-// systemFolders hold the programs that this package knows by name.
+// systemFolders contain the programs that this package knows by name.
 var systemFolders = []string{"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin"}
 
-// elsewhere reports whether a program is a file outside the usual folders: whatever its
-// name, it may be any program.
-func elsewhere(program string) bool {
+// outsideSystemFolders reports whether program is a path outside systemFolders: such a file may
+// be any program, whatever its name.
+func outsideSystemFolders(program string) bool {
 	return strings.Contains(program, "/") && !slices.Contains(systemFolders, path.Clean(path.Dir(program)))
 }
 
-// unknown notes that a program would run of which nothing is known: it may do anything.
-func (r *shellReader) unknown(args []field) {
-	r.anyCommand()
-	r.files(args)
+// addUnknownProgram adds the effects of an unknown program: it may do anything.
+func (r *shellReader) addUnknownProgram(args []field) {
+	r.addAnyCommand()
+	r.addPaths(args)
 	r.add(toolroom.EffectFile, "", "")
 	r.add(toolroom.EffectHost, "", "")
 }
 
-// files notes the words that look like paths, also within options. What is done to such a
-// file is not known.
-func (r *shellReader) files(args []field) {
+// addPaths adds file effects without a mode for the words that look like paths, also within
+// options: what the program does with these files is unknown.
+func (r *shellReader) addPaths(args []field) {
 	for _, f := range args {
 		switch {
 		case !f.known:
 			r.add(toolroom.EffectFile, "", "")
 		case strings.HasPrefix(f.text, "-"):
 			if at := strings.IndexAny(f.text, "/~"); at > 0 {
-				r.file("", field{text: f.text[at:], known: true})
+				r.addFile("", field{text: f.text[at:], known: true})
 			}
-		case shellLooksLikePath(f.text):
-			if _, value, ok := strings.Cut(f.text, "="); ok && shellLooksLikePath(value) {
-				r.file("", field{text: value, known: true})
+		case wordLooksLikePath(f.text):
+			if _, value, ok := strings.Cut(f.text, "="); ok && wordLooksLikePath(value) {
+				r.addFile("", field{text: value, known: true})
 			}
-			r.file("", f)
+			r.addFile("", f)
 		}
 	}
 }
 
-func shellLooksLikePath(text string) bool {
+func wordLooksLikePath(text string) bool {
 	return strings.ContainsAny(text, "/~") && !strings.Contains(text, "://") && !strings.Contains(text, "\n")
 }
 
-// programOptions are long options, of any program, whose value is a program or changes
-// which one runs. Most programs take the beginning of a name for it.
+// programOptions are long options of any program whose value is a program, or that change which
+// program runs. Most programs also accept the beginning of an option's name.
 var programOptions = strings.Fields(`--exec --exec-batch --command --use-compress-program --compress-program --to-command
 	--checkpoint-action --info-script --new-volume-script --rsh --rsh-command --rmt-command --rsync-path --filter --pager --shell --editor
 	--upload-pack --receive-pack --extcmd --open-files-in-pager --tool --eval --pre --pre-glob --hostname-bin --unzip-command --proxycommand
 	--post-checkout --run --preprocessor --use-askpass --gpg --engine --plugin --load --lesskey-src --hook --template
 	--strip-program --sh-exec --lua-exec --config --lesskey-content --daemon`)
 
-// programLetters are the short options of known programs that do the same.
+// programLetters are the corresponding short options of known programs.
 var programLetters = map[string]string{
 	"tar": "IF", "rsync": "e", "scp": "SoFD", "ssh": "oFI", "zip": "T", "less": "k",
 }
 
-// startsProgram reports whether an option of a known program takes a program.
-func startsProgram(name string, f field) bool {
+// takesProgram reports whether f is an option, of the program name, that takes a program.
+func takesProgram(name string, f field) bool {
 	if !f.known || !strings.HasPrefix(f.text, "-") {
 		return false
 	}
@@ -92,13 +93,13 @@ func startsProgram(name string, f field) bool {
 	return strings.ContainsAny(flag, programLetters[name]) && programLetters[name] != ""
 }
 
-// starting are programs with long options alone that start others.
-var starting = shellWords("sort split install rg bat cpio sed date git wget")
+// longOptionLaunchers are programs that start others only by a long option.
+var longOptionLaunchers = shellWords("sort split install rg bat cpio sed date git wget")
 
-// steers reports whether a variable decides which program, library or configuration is
-// loaded.
-func steers(name string) bool {
-	if slices.Contains(steering, name) {
+// controlsExecution reports whether a variable decides which program, library or configuration
+// is loaded.
+func controlsExecution(name string) bool {
+	if slices.Contains(controllingVariables, name) {
 		return true
 	}
 	return slices.ContainsFunc([]string{
@@ -114,65 +115,65 @@ func steers(name string) bool {
 	})
 }
 
-// evaluated notes shell text that is evaluated although it does not look so: in subscripts,
-// arithmetic, and the expansion @P.
-func (r *shellReader) evaluated(node syntax.Node) {
+// noteEvaluation adds an unknown command if node evaluates text as shell code although it does
+// not look like code: in subscripts, arithmetic, and the expansion @P.
+func (r *shellReader) noteEvaluation(node syntax.Node) {
 	switch n := node.(type) {
 	case *syntax.SglQuoted:
 		if hidesSubstitution(n.Value) {
-			r.anyCommand()
+			r.addAnyCommand()
 		}
 	case *syntax.Lit:
 		if hidesSubstitution(n.Value) {
-			r.anyCommand()
+			r.addAnyCommand()
 		}
 	case *syntax.ParamExp:
 		if n.Exp != nil && n.Exp.Op == syntax.OtherParamOps {
-			r.anyCommand()
+			r.addAnyCommand()
 		}
 		if n.Excl {
-			r.anyCommand()
+			r.addAnyCommand()
 		}
-		r.subscript(n.Index)
+		r.noteSubscript(n.Index)
 		if n.Slice != nil {
-			r.arithmetic(n.Slice.Offset)
-			r.arithmetic(n.Slice.Length)
+			r.noteArithmetic(n.Slice.Offset)
+			r.noteArithmetic(n.Slice.Length)
 		}
 	case *syntax.Assign:
-		r.subscript(n.Index)
+		r.noteSubscript(n.Index)
 	case *syntax.ArrayElem:
-		r.subscript(n.Index)
+		r.noteSubscript(n.Index)
 	case *syntax.UnaryTest:
 		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
-			if w, ok := n.X.(*syntax.Word); !ok || !isName(r.value(w)) {
-				r.anyCommand()
+			if w, ok := n.X.(*syntax.Word); !ok || !isName(r.expandUnsplit(w)) {
+				r.addAnyCommand()
 			}
 		}
 	case *syntax.ArithmExp:
-		r.arithmetic(n.X)
+		r.noteArithmetic(n.X)
 	case *syntax.ArithmCmd:
-		r.arithmetic(n.X)
+		r.noteArithmetic(n.X)
 	case *syntax.LetClause:
 		for _, x := range n.Exprs {
-			r.arithmetic(x)
+			r.noteArithmetic(x)
 		}
 	case *syntax.BinaryTest:
 		switch n.Op {
 		case syntax.OrTest:
 			if x, ok := n.Y.(*syntax.UnaryTest); !ok || x.Op == syntax.TsNot {
-				r.anyCommand() // dash takes [[ for a program, and || for its own
+				r.addAnyCommand() // dash reads [[ as a program, and || as its own operator
 			}
 		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
 			for _, x := range []syntax.TestExpr{n.X, n.Y} {
-				if w, ok := x.(*syntax.Word); ok && !isNumber(r.value(w)) {
-					r.anyCommand()
+				if w, ok := x.(*syntax.Word); ok && !isNumber(r.expandUnsplit(w)) {
+					r.addAnyCommand()
 				}
 			}
 		}
 	}
 }
 
-// hidesSubstitution reports whether a text would run a command if it became a subscript.
+// hidesSubstitution reports whether text would run a command if it was used as a subscript.
 func hidesSubstitution(text string) bool {
 	_, rest, ok := strings.Cut(text, "[")
 	return ok && (strings.Contains(rest, "$(") || strings.Contains(rest, "`") || strings.Contains(rest, "$")) || strings.Contains(text, "[$(") || strings.Contains(text, "[`")
@@ -181,20 +182,21 @@ func hidesSubstitution(text string) bool {
 // isName reports whether a word is the name of a variable, without a subscript.
 func isName(f field) bool { return f.known && isAssignment(f.text+"=") }
 
-// subscript notes that an index is evaluated.
-func (r *shellReader) subscript(x syntax.ArithmExpr) {
+// noteSubscript adds the effects of evaluating a subscript.
+func (r *shellReader) noteSubscript(x syntax.ArithmExpr) {
 	if w, ok := x.(*syntax.Word); ok && (w.Lit() == "@" || w.Lit() == "*") {
 		return
 	}
-	r.arithmetic(x)
+	r.noteArithmetic(x)
 }
 
 func isNumber(f field) bool {
 	return f.known && f.text != "" && strings.Trim(f.text, "0123456789-") == ""
 }
 
-// arithmetic notes that the value of a variable is evaluated, unless it is a number.
-func (r *shellReader) arithmetic(x syntax.ArithmExpr) {
+// noteArithmetic adds the effects of an arithmetic expression, which evaluates the values of
+// its variables as code unless they are numbers.
+func (r *shellReader) noteArithmetic(x syntax.ArithmExpr) {
 	if x == nil {
 		return
 	}
@@ -203,12 +205,12 @@ func (r *shellReader) arithmetic(x syntax.ArithmExpr) {
 		if !ok {
 			return true
 		}
-		f := r.value(w)
+		f := r.expandUnsplit(w)
 		if f.known && !isNumber(f) { // a name
 			f = field{text: r.vars[f.text], known: true}
 		}
 		if !isNumber(f) {
-			r.anyCommand()
+			r.addAnyCommand()
 		}
 		return false
 	})

@@ -8,27 +8,26 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// field is a word after expansion. One that is not known may be any text, none,
-// or several words.
+// field is a word after expansion. An unknown one may be any text, no word, or several words.
 type field struct {
 	text  string
 	known bool
 	glob  bool // holds a pattern of file names
 }
 
-// maxBraces is how many words {a,b} may make of one.
+// maxBraces is how many words a brace expansion such as {a,b} may have.
 const maxBraces = 200
 
-// fields expands words as the shell would, as far as that can be known.
-func (r *shellReader) fields(words []*syntax.Word) []field {
+// expandWords expands words as the shell does. What cannot be known becomes an unknown field.
+func (r *shellReader) expandWords(words []*syntax.Word) []field {
 	var out []field
 	for _, w := range words {
 		copied := *w
 		if !syntax.SplitBraces(&copied) {
-			out = append(out, r.split(w)...)
+			out = append(out, r.expandWord(w)...)
 			continue
 		}
-		if wordsOf(&copied) > maxBraces {
+		if countBraceWords(&copied) > maxBraces {
 			out = append(out, field{text: UnknownProgram})
 			continue
 		}
@@ -37,15 +36,15 @@ func (r *shellReader) fields(words []*syntax.Word) []field {
 				out = append(out, field{text: UnknownProgram})
 				break
 			}
-			out = append(out, r.split(one)...)
+			out = append(out, r.expandWord(one)...)
 		}
 	}
 	return out
 }
 
-// wordsOf counts the words that braces make, and gives more than maxBraces for
-// sequences, whose length is a number in the text.
-func wordsOf(w *syntax.Word) int {
+// countBraceWords returns how many words the braces of w expand to. It returns more than
+// maxBraces for a sequence such as {1..9}, which can be very long.
+func countBraceWords(w *syntax.Word) int {
 	n := 1
 	for _, part := range w.Parts {
 		b, ok := part.(*syntax.BraceExp)
@@ -57,7 +56,7 @@ func wordsOf(w *syntax.Word) int {
 		}
 		sum := 0
 		for _, e := range b.Elems {
-			sum = min(sum+wordsOf(e), maxBraces+1)
+			sum = min(sum+countBraceWords(e), maxBraces+1)
 		}
 		if n *= sum; n > maxBraces {
 			return maxBraces + 1
@@ -66,74 +65,74 @@ func wordsOf(w *syntax.Word) int {
 	return n
 }
 
-// splitter makes fields of the parts of a word.
+// splitter splits the parts of a word into fields.
 type splitter struct {
-	r      *shellReader
-	fields []field
-	text   strings.Builder
-	begun  bool
-	glob   bool
-	lost   bool
+	r       *shellReader
+	fields  []field
+	text    strings.Builder
+	started bool
+	glob    bool
+	unknown bool
 }
 
-// split expands one word into its fields.
-func (r *shellReader) split(w *syntax.Word) []field {
+// expandWord expands one word into its fields.
+func (r *shellReader) expandWord(w *syntax.Word) []field {
 	s := &splitter{r: r}
 	for _, p := range w.Parts {
-		s.part(p)
+		s.addPart(p)
 	}
-	s.end()
+	s.endField()
 	return s.fields
 }
 
-// value expands a word that is not split, such as that of an assignment.
-func (r *shellReader) value(w *syntax.Word) field {
+// expandUnsplit expands a word that the shell does not split, such as that of an assignment.
+func (r *shellReader) expandUnsplit(w *syntax.Word) field {
 	if w == nil {
 		return field{known: true}
 	}
 	s := &splitter{r: r}
-	s.quoted(w.Parts)
-	s.begun = true
-	s.end()
+	s.addQuoted(w.Parts)
+	s.started = true
+	s.endField()
 	return s.fields[0]
 }
 
-func (s *splitter) end() {
-	if s.begun || s.text.Len() > 0 || s.lost {
-		f := field{text: s.text.String(), known: !s.lost, glob: s.glob}
-		if s.lost {
+func (s *splitter) endField() {
+	if s.started || s.text.Len() > 0 || s.unknown {
+		f := field{text: s.text.String(), known: !s.unknown, glob: s.glob}
+		if s.unknown {
 			f.text = UnknownProgram
 		}
 		s.fields = append(s.fields, f)
 	}
 	s.text.Reset()
-	s.begun, s.glob, s.lost = false, false, false
+	s.started, s.glob, s.unknown = false, false, false
 }
 
-func (s *splitter) part(p syntax.WordPart) {
+func (s *splitter) addPart(p syntax.WordPart) {
 	switch p := p.(type) {
 	case *syntax.Lit:
-		s.literal(p.Value)
+		s.addLiteral(p.Value)
 	case *syntax.SglQuoted:
-		s.begun = true
-		s.single(p)
+		s.started = true
+		s.addSingleQuoted(p)
 	case *syntax.DblQuoted:
-		s.begun = true
-		s.quoted(p.Parts)
+		s.started = true
+		s.addQuoted(p.Parts)
 	case *syntax.ParamExp:
-		value, ok := s.r.parameter(p)
+		value, ok := s.r.variableValue(p)
 		if !ok {
-			s.lost = true
+			s.unknown = true
 			return
 		}
-		s.unquotedValue(value)
+		s.addUnquotedValue(value)
 	default: // substitutions, arithmetic, patterns
-		s.lost = true
+		s.unknown = true
 	}
 }
 
-// literal reads text outside quotes, in which a backslash quotes one character.
-func (s *splitter) literal(text string) {
+// addLiteral adds text outside quotes, in which a backslash quotes one character.
+func (s *splitter) addLiteral(text string) {
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		switch {
@@ -150,21 +149,22 @@ func (s *splitter) literal(text string) {
 	}
 }
 
-func (s *splitter) single(p *syntax.SglQuoted) {
+func (s *splitter) addSingleQuoted(p *syntax.SglQuoted) {
 	if !p.Dollar {
 		s.text.WriteString(p.Value)
 		return
 	}
 	value, _, err := expand.Format(nil, p.Value, nil)
 	if err != nil || strings.Contains(p.Value, "%") || doubtfulEscape(p.Value) {
-		s.lost = true
+		s.unknown = true
 		return
 	}
 	value, _, _ = strings.Cut(value, "\x00")
 	s.text.WriteString(value)
 }
 
-// doubtfulEscape reports whether $'…' has an escape that is not read here as by the shell.
+// doubtfulEscape reports whether $'…' has an escape that this package and the shell may read
+// differently.
 func doubtfulEscape(text string) bool {
 	for i := 0; i+1 < len(text); i++ {
 		if text[i] == '\\' {
@@ -176,27 +176,27 @@ func doubtfulEscape(text string) bool {
 	return false
 }
 
-// quoted reads the parts within double quotes, or of an assignment.
-func (s *splitter) quoted(parts []syntax.WordPart) {
+// addQuoted adds the parts within double quotes, or of an assignment.
+func (s *splitter) addQuoted(parts []syntax.WordPart) {
 	for _, p := range parts {
 		switch p := p.(type) {
 		case *syntax.Lit:
-			s.quotedLiteral(p.Value)
+			s.addQuotedLiteral(p.Value)
 		case *syntax.SglQuoted:
-			s.single(p)
+			s.addSingleQuoted(p)
 		case *syntax.DblQuoted:
-			s.quoted(p.Parts)
+			s.addQuoted(p.Parts)
 		case *syntax.ParamExp:
-			value, ok := s.r.parameter(p)
-			s.lost = s.lost || !ok
+			value, ok := s.r.variableValue(p)
+			s.unknown = s.unknown || !ok
 			s.text.WriteString(value)
 		default:
-			s.lost = true
+			s.unknown = true
 		}
 	}
 }
 
-func (s *splitter) quotedLiteral(text string) {
+func (s *splitter) addQuotedLiteral(text string) {
 	for i := 0; i < len(text); i++ {
 		if text[i] == '\\' && i+1 < len(text) && strings.IndexByte("$`\"\\\n", text[i+1]) >= 0 {
 			i++
@@ -208,24 +208,26 @@ func (s *splitter) quotedLiteral(text string) {
 	}
 }
 
-// unquotedValue splits a value at spaces, as the shell does with IFS unchanged.
-func (s *splitter) unquotedValue(value string) {
+// addUnquotedValue adds the value of an unquoted variable. It splits the value at blanks, as the
+// shell does if IFS is unchanged.
+func (s *splitter) addUnquotedValue(value string) {
 	for i, piece := range strings.FieldsFunc(value, isBlank) {
 		if i > 0 || isBlank(rune(value[0])) {
-			s.end()
+			s.endField()
 		}
 		s.text.WriteString(piece)
 		s.glob = s.glob || strings.ContainsAny(piece, "*?[")
 	}
 	if value != "" && isBlank(rune(value[len(value)-1])) {
-		s.end()
+		s.endField()
 	}
 }
 
 func isBlank(r rune) bool { return r == ' ' || r == '\t' || r == '\n' }
 
-// parameter is the value of $x where it is known: assigned once, plainly, above.
-func (r *shellReader) parameter(p *syntax.ParamExp) (string, bool) {
+// variableValue returns the value of $x if it is known: if x was assigned once, by a plain
+// assignment above.
+func (r *shellReader) variableValue(p *syntax.ParamExp) (string, bool) {
 	if p.Param == nil || p.Excl || p.Length || p.Width || p.IsSet || p.Index != nil || p.Slice != nil || p.Repl != nil ||
 		p.Exp != nil || p.NestedParam != nil || p.Flags != nil || len(p.Modifiers) > 0 || p.Names != 0 {
 		return "", false
@@ -234,9 +236,9 @@ func (r *shellReader) parameter(p *syntax.ParamExp) (string, bool) {
 	return value, ok
 }
 
-// assignedOnce lists the variables that a script assigns in one place, and by
-// assignment alone. It is empty when the script may assign by other means. IFS
-// is in it when the script leaves it alone.
+// assignedOnce returns the variables that a script sets in one place only, by an assignment.
+// None is true if the script may set variables by other means. IFS is true if the script does
+// not change it.
 func assignedOnce(file *syntax.File) map[string]bool {
 	times := map[string]int{"IFS": 1}
 	otherwise := false
@@ -267,22 +269,22 @@ func assignedOnce(file *syntax.File) map[string]bool {
 	})
 	once := map[string]bool{}
 	for name, n := range times {
-		once[name] = n == 1 && !otherwise && !ofTheShell(name)
+		once[name] = n == 1 && !otherwise && !setByShell(name)
 	}
 	return once
 }
 
-// ofTheShell reports whether the shell sets a variable by itself.
-func ofTheShell(name string) bool {
+// setByShell reports whether the shell itself sets a variable.
+func setByShell(name string) bool {
 	return strings.HasPrefix(name, "BASH") || strings.HasPrefix(name, "COMP") || slices.Contains([]string{
 		"_", "PWD", "OLDPWD", "REPLY", "OPTARG", "OPTIND", "COPROC", "MAPFILE", "DIRSTACK", "FUNCNAME", "GROUPS", "UID", "EUID", "PPID", "SECONDS", "RANDOM", "SRANDOM",
 		"EPOCHSECONDS", "EPOCHREALTIME", "LINENO", "HISTCMD", "PIPESTATUS", "SHELLOPTS", "SHLVL", "HOSTNAME", "HOSTTYPE", "OSTYPE", "MACHTYPE",
 	}, name)
 }
 
-// assign notes the values that a statement of the top level gives to variables.
-// Such a statement is done before all that follow.
-func (r *shellReader) assign(stmt *syntax.Stmt, once map[string]bool) {
+// recordAssignments records the values that a top-level statement assigns to variables. Such a
+// statement runs before all that follow it.
+func (r *shellReader) recordAssignments(stmt *syntax.Stmt, once map[string]bool) {
 	if once["IFS"] {
 		r.vars["IFS"] = " \t\n"
 	}
@@ -302,7 +304,7 @@ func (r *shellReader) assign(stmt *syntax.Stmt, once map[string]bool) {
 		if a.Name == nil || a.Naked || !once[a.Name.Value] || !once["IFS"] {
 			continue
 		}
-		if v := r.value(a.Value); v.known {
+		if v := r.expandUnsplit(a.Value); v.known {
 			r.vars[a.Name.Value] = v.text
 		}
 	}

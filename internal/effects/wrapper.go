@@ -9,28 +9,28 @@ import (
 
 var shells = map[string]bool{"sh": true, "bash": true, "dash": true, "ash": true, "zsh": true, "ksh": true, "mksh": true, "rbash": true, "rzsh": true, "fish": true, "csh": true, "tcsh": true, "pwsh": true, "powershell": true}
 
-// interprets reports whether a program runs code given as an argument.
-func interprets(name string) bool {
+// isInterpreter reports whether a program runs code that it gets as an argument.
+func isInterpreter(name string) bool {
 	name = strings.TrimRight(name, "0123456789.")
 	return slices.Contains([]string{"python", "pypy", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "luajit", "tclsh", "Rscript", "osascript", "expect", "gdb", "irb", "ghci"}, name)
 }
 
-// wrapper is a program that runs another: how its own options end.
+// wrapper describes the options of a program that runs another, so that the command of the
+// other program can be found.
 type wrapper struct {
-	// values are the single-letter options, and long the long ones, that take
-	// the next word; operands how many words come before the command.
+	// values are the short options that take the next word, long the long options that do,
+	// and operands how many words precede the command.
 	values   string
-	flags    string // letters that take nothing; any other makes the rest doubtful
+	flags    string // short options without a value; after any other the command is doubtful
 	long     []string
 	operands int
-	// assigns says that NAME=value may stand before the command, text that the
-	// command is one word of shell text, and code names the options whose
-	// value is shell text.
+	// assigns means that NAME=value may precede the command, text that the command is shell
+	// code, and code are the options whose value is shell code.
 	assigns, text bool
 	code          []string
 }
 
-// wrappers are the programs that start what follows them.
+// wrappers are the programs that run the command that follows their options.
 var wrappers = map[string]wrapper{
 	"sudo":       {flags: "AbBHiKklNnPSsVv", values: "ugpCTrtRDUh", long: []string{"--user", "--group", "--prompt", "--close-from", "--chroot", "--chdir", "--role", "--type", "--host", "--other-user", "--command-timeout"}, assigns: true},
 	"doas":       {flags: "Lns", values: "uC"},
@@ -61,25 +61,24 @@ var wrappers = map[string]wrapper{
 	"caffeinate": {flags: "disu", values: "tw"},
 }
 
-// opaque are programs that start what follows their options, too, and have so many of these
-// that each word may be a command.
-var opaque = shellWords("nsenter strace ltrace parallel su runuser script systemd-run firejail bwrap tmux screen entr hyperfine rlwrap proot catchsegv valgrind pkexec run0 setpriv")
+// opaqueWrappers are wrappers with so many options that any word may begin the command.
+var opaqueWrappers = shellWords("nsenter strace ltrace parallel su runuser script systemd-run firejail bwrap tmux screen entr hyperfine rlwrap proot catchsegv valgrind pkexec run0 setpriv")
 
-func wraps(name string) bool {
+func isWrapper(name string) bool {
 	_, ok := wrappers[name]
 	return ok
 }
 
-// wrapped reads the command behind a wrapper. After an option that is not known
-// here, every following word may begin the command.
-func (r *shellReader) wrapped(name string, args []field, in input) {
+// readWrapped reads the command that a wrapper runs. After an unknown option, every word may
+// begin the command.
+func (r *shellReader) readWrapped(name string, args []field, in input) {
 	w := wrappers[name]
 	operands, started := w.operands, false
 	if name == "chroot" {
-		r.add(toolroom.EffectFile, "", "") // its paths are others
+		r.add(toolroom.EffectFile, "", "") // its paths have another root
 	}
 	if name == "sudo" || name == "env" || name == "unshare" || name == "chroot" {
-		defer func(lost bool) { r.lost = lost }(r.lost)
+		defer func(anyDir bool) { r.anyDir = anyDir }(r.anyDir)
 	}
 	replaced := "" // by xargs
 	for i := 0; i < len(args); i++ {
@@ -87,20 +86,20 @@ func (r *shellReader) wrapped(name string, args []field, in input) {
 		option := f.known && len(f.text) > 1 && f.text[0] == '-'
 		switch {
 		case !f.known:
-			r.anyCommand()
+			r.addAnyCommand()
 			return
 		case f.text == "--" && name == "capsh":
-			r.shell("sh", args[i+1:], in)
+			r.readShellProgram("sh", args[i+1:], in)
 			return
 		case f.text == "--", name == "env" && f.text == "-":
 		case option:
 			flag, value, joined := cutOption(f.text)
-			if before, code, ok := w.bundled(flag); ok {
+			if before, code, ok := w.cutBundledCode(flag); ok {
 				flag, value, joined = "-"+code, before, before != ""
 			}
 			if name == "xargs" {
-				r.xargsFile(args[i:])
-				if text, ok := replacement(args[i:]); ok {
+				r.addXargsFile(args[i:])
+				if text, ok := xargsReplacement(args[i:]); ok {
 					replaced = text
 				}
 			}
@@ -108,7 +107,7 @@ func (r *shellReader) wrapped(name string, args []field, in input) {
 				r.add(toolroom.EffectFile, "write", "")
 			}
 			if strings.HasPrefix(flag, "--") && strings.Contains(flag, "ch") || strings.HasPrefix(flag, "--w") || strings.HasPrefix(flag, "--r") || !strings.HasPrefix(flag, "--") && strings.ContainsAny(flag, "CDRwi") {
-				r.lost = true // it starts elsewhere
+				r.anyDir = true // it starts in another folder
 			}
 			if strings.HasPrefix(flag, "--ro") || strings.HasPrefix(flag, "--chr") || !strings.HasPrefix(flag, "--") && strings.Contains(flag, "R") {
 				r.add(toolroom.EffectFile, "", "") // with another root
@@ -121,56 +120,56 @@ func (r *shellReader) wrapped(name string, args []field, in input) {
 					i++
 					value = args[i].text
 				}
-				r.code(field{text: value, known: args[i].known})
+				r.readCode(field{text: value, known: args[i].known})
 				started = true
 				continue
 			}
-			if w.takes(flag, joined) {
+			if w.takesNext(flag, joined) {
 				if i++; i < len(args) && strings.HasPrefix(args[i].text, "|") { // strace -o '|command'
-					r.anyCommand()
+					r.addAnyCommand()
 				}
-			} else if strings.HasPrefix(flag, "--") && !joined || !strings.HasPrefix(flag, "--") && !w.knows(name, flag) {
-				// Whether it takes the next word is not known.
-				r.candidates(args[i+1:], in)
+			} else if strings.HasPrefix(flag, "--") && !joined || !strings.HasPrefix(flag, "--") && !w.knowsLetters(name, flag) {
+				// Whether it takes the next word is unknown.
+				r.readCandidates(args[i+1:], in)
 				return
 			}
 		case w.assigns && isAssignment(f.text):
-			if variable, _, _ := strings.Cut(f.text, "="); steers(variable) {
-				r.anyCommand()
+			if variable, _, _ := strings.Cut(f.text, "="); controlsExecution(variable) {
+				r.addAnyCommand()
 			}
 		case w.assigns && strings.Contains(f.text, "="):
-			r.anyCommand() // a variable of a strange name, such as an exported function
+			r.addAnyCommand() // a variable with an unusual name, such as an exported function
 		case operands > 0:
 			operands--
 			if name == "flock" {
-				r.file("write", f)
+				r.addFile("write", f)
 			}
 		case w.text:
-			r.text(args[i:])
+			r.readJoined(args[i:])
 			return
 		case name == "xargs":
-			// It adds words that are not known.
+			// xargs appends unknown words.
 			words := append(slices.Clone(args[i:]), field{text: UnknownProgram})
 			for n, word := range words {
 				if replaced != "" && strings.Contains(word.text, replaced) {
 					words[n] = field{text: UnknownProgram}
 				}
 			}
-			r.command(words, in)
+			r.readCommand(words, in)
 			return
 		default:
-			r.command(args[i:], in)
+			r.readCommand(args[i:], in)
 			return
 		}
 	}
 	if !started && !slices.Contains([]string{"env", "exec", "command", "nohup", "time", "nice", "eval", "xargs", "builtin", "busybox", "toybox"}, name) {
-		r.anyCommand() // sudo -s, su, unshare: a shell of its own
+		r.addAnyCommand() // sudo -s, su, unshare: a shell of its own
 	}
 }
 
-// bundled takes the code option out of a bundle such as -vS'text': its letter, and the text
-// after it, which is empty if that is the next word.
-func (w wrapper) bundled(flag string) (value, letter string, ok bool) {
+// cutBundledCode finds a code option in a bundle such as -vS'text'. It returns the option's
+// letter and the text after it, which is empty if the next word is the code.
+func (w wrapper) cutBundledCode(flag string) (value, letter string, ok bool) {
 	if strings.HasPrefix(flag, "--") || len(flag) < 3 {
 		return "", "", false
 	}
@@ -185,9 +184,9 @@ func (w wrapper) bundled(flag string) (value, letter string, ok bool) {
 	return "", "", false
 }
 
-// knows reports whether the letters of an option are known, up to the first that takes the rest
-// of it or the next word.
-func (w wrapper) knows(name, flag string) bool {
+// knowsLetters reports whether the letters of a bundle of short options are known, up to the
+// first that takes a value.
+func (w wrapper) knowsLetters(name, flag string) bool {
 	for _, letter := range flag[1:] {
 		switch {
 		case strings.ContainsRune(w.values, letter), name == "xargs" && strings.ContainsRune("iel", letter):
@@ -199,8 +198,9 @@ func (w wrapper) knows(name, flag string) bool {
 	return true
 }
 
-// replacement returns the text that xargs replaces by what it reads.
-func replacement(args []field) (text string, ok bool) {
+// xargsReplacement returns the text that xargs replaces by the lines it reads, if the first of
+// args sets one.
+func xargsReplacement(args []field) (text string, ok bool) {
 	flag := args[0].text
 	switch value, joined := strings.CutPrefix(flag, "--replace="); {
 	case joined:
@@ -223,37 +223,37 @@ func replacement(args []field) (text string, ok bool) {
 	return "{}", true
 }
 
-// opaque reads each word as the beginning of a command, or as shell text.
-func (r *shellReader) opaque(args []field, in input) {
+// readOpaque reads each word as the beginning of a command, or as shell code.
+func (r *shellReader) readOpaque(args []field, in input) {
 	for i, f := range args {
 		switch {
 		case r.full:
 			return
 		case !f.known || strings.HasPrefix(f.text, "-"):
 		case strings.ContainsAny(f.text, " \t\n"):
-			r.script(f.text)
+			r.readScript(f.text)
 		default:
-			r.command(args[i:], in)
+			r.readCommand(args[i:], in)
 		}
 	}
-	r.unknown(args)
+	r.addUnknownProgram(args)
 }
 
-// xargsFile notes the file that xargs reads its words from.
-func (r *shellReader) xargsFile(args []field) {
+// addXargsFile adds the file from which xargs reads its words.
+func (r *shellReader) addXargsFile(args []field) {
 	flag := args[0].text
 	switch {
 	case strings.HasPrefix(flag, "--arg-file="):
-		r.file("read", field{text: flag[len("--arg-file="):], known: true})
+		r.addFile("read", field{text: flag[len("--arg-file="):], known: true})
 	case strings.HasPrefix(flag, "-a") && len(flag) > 2:
-		r.file("read", field{text: flag[2:], known: true})
+		r.addFile("read", field{text: flag[2:], known: true})
 	case (flag == "-a" || flag == "--arg-file") && len(args) > 1:
-		r.file("read", args[1])
+		r.addFile("read", args[1])
 	}
 }
 
-// takes reports whether an option takes the next word.
-func (w wrapper) takes(flag string, joined bool) bool {
+// takesNext reports whether an option takes the next word as its value.
+func (w wrapper) takesNext(flag string, joined bool) bool {
 	switch {
 	case joined:
 		return false
@@ -266,7 +266,7 @@ func (w wrapper) takes(flag string, joined bool) bool {
 	}
 }
 
-// cutOption takes --name=value and -Svalue apart.
+// cutOption splits --name=value and -Svalue.
 func cutOption(text string) (flag, value string, joined bool) {
 	if strings.HasPrefix(text, "--") {
 		return strings.Cut(text, "=")
@@ -282,52 +282,52 @@ func isAssignment(text string) bool {
 	return ok && name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }
 
-// candidates reads every word as the possible beginning of a command.
-func (r *shellReader) candidates(args []field, in input) {
+// readCandidates reads every word as a possible beginning of a command.
+func (r *shellReader) readCandidates(args []field, in input) {
 	for i := range args {
 		if r.full {
 			return
 		}
 		if f := args[i]; f.known && !strings.HasPrefix(f.text, "-") {
-			r.command(args[i:], in)
+			r.readCommand(args[i:], in)
 		}
 	}
-	r.anyCommand()
+	r.addAnyCommand()
 }
 
-// code reads a word as shell text.
-func (r *shellReader) code(f field) {
+// readCode reads a word as shell code.
+func (r *shellReader) readCode(f field) {
 	if !f.known {
-		r.anyCommand()
+		r.addAnyCommand()
 		return
 	}
-	r.script(f.text)
+	r.readScript(f.text)
 }
 
-// text reads words that are joined to shell text, as eval does.
-func (r *shellReader) text(args []field) {
+// readJoined reads words joined by spaces as shell code, as eval does.
+func (r *shellReader) readJoined(args []field) {
 	words := make([]string, len(args))
 	for i, f := range args {
 		if !f.known {
-			r.anyCommand()
+			r.addAnyCommand()
 			return
 		}
 		words[i] = f.text
 	}
-	r.script(strings.Join(words, " "))
+	r.readScript(strings.Join(words, " "))
 }
 
-// shell reads what a shell is told to run.
-func (r *shellReader) shell(name string, args []field, in input) {
+// readShellProgram reads the command line of a shell.
+func (r *shellReader) readShellProgram(name string, args []field, in input) {
 	if !slices.Contains([]string{"sh", "bash", "dash", "ash", "rbash"}, name) {
-		r.anyCommand() // its language is another
+		r.addAnyCommand() // its syntax differs
 	}
 	script := false
 	for i := 0; i < len(args); i++ {
 		f := args[i]
 		switch {
 		case !f.known:
-			r.anyCommand()
+			r.addAnyCommand()
 			return
 		case f.text == "--":
 		case len(f.text) > 1 && (f.text[0] == '-' || f.text[0] == '+'):
@@ -337,63 +337,64 @@ func (r *shellReader) shell(name string, args []field, in input) {
 				i++
 			}
 			if strings.Contains(f.text, "file") { // --rcfile, --init-file
-				r.anyCommand()
+				r.addAnyCommand()
 			}
 		case script:
-			r.code(f)
+			r.readCode(f)
 			return
 		default:
-			r.file("read", f)
-			r.anyCommand() // what the file says is not read
+			r.addFile("read", f)
+			r.addAnyCommand() // the content of the file is unknown
 			return
 		}
 	}
 	if in.given && !script {
-		r.code(in.text)
+		r.readCode(in.text)
 		return
 	}
-	r.anyCommand() // it reads its commands from elsewhere
+	r.addAnyCommand() // it reads its commands from an unknown input
 }
 
-// interpreter reads a program whose code may stand on the command line.
-func (r *shellReader) interpreter(name string, args []field, in input) {
+// readInterpreter reads the command line of an interpreter, which may contain its code.
+func (r *shellReader) readInterpreter(name string, args []field, in input) {
 	if len(args) == 1 && slices.Contains([]string{"--version", "--help", "-V"}, args[0].text) && slices.Contains([]string{"python", "pypy", "perl", "ruby", "node", "nodejs", "deno", "bun", "php"}, strings.TrimRight(name, "0123456789.")) {
 		return
 	}
 	for _, f := range args {
-		if f.known && !strings.HasPrefix(f.text, "-") && !in.given && isPlainFile(f.text) {
-			r.file("read", f)
-			break // what the file says is not read
+		if f.known && !strings.HasPrefix(f.text, "-") && !in.given && isScriptName(f.text) {
+			r.addFile("read", f)
+			break // the content of the file is unknown
 		}
-		if !f.known || !strings.HasPrefix(f.text, "-") || !harmless(f.text) {
+		if !f.known || !strings.HasPrefix(f.text, "-") || !isHarmlessOption(f.text) {
 			break
 		}
 	}
-	r.anyCommand()
+	r.addAnyCommand()
 }
 
-// isPlainFile tells the name of a script from code.
-func isPlainFile(text string) bool {
+// isScriptName reports whether text is the name of a script, not code.
+func isScriptName(text string) bool {
 	return !strings.ContainsAny(text, " \t\n(){};'\"`$|")
 }
 
-// harmless options come before the name of a script.
-func harmless(option string) bool {
+// isHarmlessOption reports whether an interpreter's option runs no code, so that the name of a
+// script may follow it.
+func isHarmlessOption(option string) bool {
 	return slices.Contains([]string{"-u", "-B", "-E", "-I", "-s", "-w", "-W", "-q", "-v"}, option)
 }
 
-// remote reads what ssh runs elsewhere, by the same rules as here.
-func (r *shellReader) remote(args []field) {
+// readSSH reads the command line of ssh. It reads the remote command like a local one.
+func (r *shellReader) readSSH(args []field) {
 	for i := 0; i < len(args); i++ {
 		f := args[i]
 		switch {
 		case !f.known:
 			r.add(toolroom.EffectHost, "connect", "")
-			r.anyCommand()
+			r.addAnyCommand()
 			return
 		case len(f.text) > 1 && f.text[0] == '-':
 			if strings.ContainsAny(f.text, "oOF") {
-				r.anyCommand() // -o ProxyCommand=…
+				r.addAnyCommand() // -o ProxyCommand=…
 			}
 			if strings.ContainsAny(f.text, "JWLRDw") {
 				r.add(toolroom.EffectHost, "connect", "")
@@ -406,11 +407,11 @@ func (r *shellReader) remote(args []field) {
 			}
 		default:
 			host := f.text[strings.LastIndexByte(f.text, '@')+1:]
-			r.host("connect", strings.TrimPrefix(host, "ssh://"), "22")
+			r.addHost("connect", strings.TrimPrefix(host, "ssh://"), "22")
 			if i+1 < len(args) {
-				r.text(args[i+1:])
+				r.readJoined(args[i+1:])
 			} else {
-				r.anyCommand() // it reads its commands
+				r.addAnyCommand() // the remote shell reads commands from standard input
 			}
 			return
 		}
