@@ -343,7 +343,7 @@ func newMCP(r *app.App, c *config.Config, o Options, who func(context.Context) t
 		name, neighbour = self.ID, self.Of
 	}
 	return mcpserver.New(mcpserver.Options{
-		Replica: name, Neighbour: neighbour,
+		Replica: name, ForwardTo: neighbour,
 		Scopes: scopes, StateKey: key,
 		Runner: parts.Runner, Artifacts: parts.Artifacts, Approvals: parts.Approvals, Library: parts.Library, Worker: parts.Worker,
 		Expose: expose, Identity: who, Environment: o.environment, Version: o.Version, Log: o.Log,

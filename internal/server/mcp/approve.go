@@ -18,22 +18,22 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// questionKey is the key of the question whether a call is allowed.
-const questionKey = "approval"
+// approvalQuestionKey is the key of the question that asks a person to approve a call.
+const approvalQuestionKey = "approval"
 
-// perform runs a call. When a person must approve and the client can ask one, it
-// does; an answer that is given elsewhere meanwhile counts as well.
-// e is the tool, or nil if it is not known.
-func (s *Server) perform(ctx context.Context, c client, call toolroom.Call, e *catalog.Entry) *toolroom.Result {
-	sink, stop := s.notifications(c)
+// runWithApproval runs a call. If a person must approve it and the client can ask one,
+// runWithApproval asks through the client, and also accepts an answer that is given
+// elsewhere in the meantime. e is the tool, or nil if it is unknown.
+func (s *Server) runWithApproval(ctx context.Context, c client, call toolroom.Call, e *catalog.Entry) *toolroom.Result {
+	sink, stop := s.callNotifier(c)
 	defer stop()
 	var wait time.Duration
 	if s.o.ApprovalWait != nil {
 		wait = s.o.ApprovalWait()
 	}
 	ctx = run.WithClient(ctx, sink, c, wait)
-	asks := s.asksCaller(c, call, e)
-	call.NoWait = asks || takesTask(c, e)
+	asks := s.canAskCaller(c, call, e)
+	call.NoWait = asks || answersWithTask(c, e)
 	for {
 		result := s.withPage(s.o.Runner.Run(ctx, call))
 		if !call.NoWait || toolroom.CodeOf(result.Err()) != toolroom.CodeApprovalRequired {
@@ -41,19 +41,19 @@ func (s *Server) perform(ctx context.Context, c client, call toolroom.Call, e *c
 		}
 		id, run := result.Error.Approval, result.Error.Run
 		if run != "" && asks && s.o.Worker != nil {
-			return s.goOn(ctx, c, call.Identity, run, id, result)
+			return s.continueProgram(ctx, c, call.Identity, run, id, result)
 		} else if run != "" {
-			return result // it goes on elsewhere
+			return result // the program continues elsewhere
 		}
 		if err := s.askPerson(ctx, c, call.Identity, id); err != nil {
-			return refused(result, err)
+			return withError(result, err)
 		}
-		// A client is asked once; where others must approve too, the call waits.
+		// A client is asked once. If others must approve as well, the call waits for them.
 		call.Approval, call.NoWait = id, false
 	}
 }
 
-// withPage names the page in the next step of a call that waits for a person.
+// withPage adds the address of the page to the hint of a call that waits for a person.
 func (s *Server) withPage(r *toolroom.Result) *toolroom.Result {
 	if s.o.Page == "" || r.Error == nil || r.Error.Code != toolroom.CodeApprovalRequired || r.Error.Approval == "" {
 		return r
@@ -64,32 +64,32 @@ func (s *Server) withPage(r *toolroom.Result) *toolroom.Result {
 	return &named
 }
 
-// goOn stays with a program that waits for a person: it puts the questions that
-// the user of the client may answer to the client, until the program is done.
-func (s *Server) goOn(ctx context.Context, c client, who toolroom.Identity, run, id string, result *toolroom.Result) *toolroom.Result {
+// continueProgram asks the client the questions of a suspended program that its user may
+// answer, and resumes the program after each, until it has ended.
+func (s *Server) continueProgram(ctx context.Context, c client, who toolroom.Identity, run, id string, result *toolroom.Result) *toolroom.Result {
 	for {
 		asked, err := s.o.Approvals.Get(ctx, id)
 		if err == nil && approval.CallerAnswers(asked.ApprovalTerms, who) {
 			err = s.askPerson(ctx, c, who, id)
 		}
 		if err != nil {
-			return refused(result, err)
+			return withError(result, err)
 		}
 		next, done, err := s.o.Worker.GoOn(ctx, run)
 		if err != nil {
-			return refused(result, err)
+			return withError(result, err)
 		}
 		if done || toolroom.CodeOf(next.Err()) != toolroom.CodeApprovalRequired {
-			return next // it has ended, even where its result could not be stored
+			return next // it has ended, even if its result could not be stored
 		}
 		result = next
 		id = result.Error.Approval
 	}
 }
 
-// asksCaller reports whether the question about a call would be put to the user
-// of the client that makes it.
-func (s *Server) asksCaller(c client, call toolroom.Call, e *catalog.Entry) bool {
+// canAskCaller reports whether the user of the client that makes a call may approve it,
+// and the client can ask that user.
+func (s *Server) canAskCaller(c client, call toolroom.Call, e *catalog.Entry) bool {
 	if s.o.Approvals == nil || !c.Can(source.MethodElicit) {
 		return false
 	}
@@ -100,21 +100,23 @@ func (s *Server) asksCaller(c client, call toolroom.Call, e *catalog.Entry) bool
 	return approval.CallerAnswers(s.o.Approvals.Terms(tool), call.Identity)
 }
 
-// takesTask reports whether a call that waits for a person is to give its client a
-// task at once: a program can, since it goes on without the request.
-func takesTask(c client, e *catalog.Entry) bool {
-	return c.takesTasks() && e != nil && e.ID == code.Tool
+// answersWithTask reports whether a call that waits for a person returns a task to its
+// client at once. Programs do, because they can continue without the request.
+func answersWithTask(c client, e *catalog.Entry) bool {
+	return c.acceptsTasks() && e != nil && e.ID == code.Tool
 }
 
-// refused is a result whose approval could not be asked for.
-func refused(r *toolroom.Result, err error) *toolroom.Result {
+// withError returns a copy of r that failed with err, because nobody could be asked for
+// the approval.
+func withError(r *toolroom.Result, err error) *toolroom.Result {
 	failed := *r
 	failed.Error = toolroom.AsError(err)
 	failed.Status = failed.Error.Code.Info().Status
 	return &failed
 }
 
-// askPerson waits until an approval is decided, in the client or elsewhere.
+// askPerson asks the client's user to decide an approval, and returns when it is decided,
+// in the client or elsewhere.
 func (s *Server) askPerson(ctx context.Context, c client, who toolroom.Identity, id string) error {
 	asked, err := s.o.Approvals.Get(ctx, id)
 	if err != nil {
@@ -131,19 +133,19 @@ func (s *Server) askPerson(ctx context.Context, c client, who toolroom.Identity,
 	go func() {
 		defer close(decided)
 		defer cancel()
-		// What was decided, the call itself will see.
+		// The call itself reads the decision.
 		_, _ = s.o.Approvals.Wait(ctx, id)
 	}()
-	answers, err := c.AskFor(ctx, map[string]source.Question{questionKey: question}, id)
+	answers, err := c.AskFor(ctx, map[string]source.Question{approvalQuestionKey: question}, id)
 	switch {
 	case err == nil:
-		err = s.takeAnswer(context.WithoutCancel(ctx), who, id, answers[questionKey])
+		err = s.recordAnswer(context.WithoutCancel(ctx), who, id, answers[approvalQuestionKey])
 	case ctx.Err() != nil:
 		err = nil // decided elsewhere, or the caller has left
 	}
 	cancel()
 	<-decided
-	if caller.Err() != nil && !c.comesBack() {
+	if caller.Err() != nil && !c.outlivesRequest() {
 		err = s.o.Approvals.Abandon(context.WithoutCancel(caller), id)
 	}
 	return err
@@ -177,8 +179,8 @@ func questionText(asked *toolroom.Approval, args []byte) string {
 	return visible.Text(text.String())
 }
 
-// takeAnswer records the answer that a client gave to an approval.
-func (s *Server) takeAnswer(ctx context.Context, who toolroom.Identity, id string, raw json.RawMessage) error {
+// recordAnswer records a client's answer to an approval question.
+func (s *Server) recordAnswer(ctx context.Context, who toolroom.Identity, id string, raw json.RawMessage) error {
 	var answer struct {
 		Action  string `json:"action"`
 		Content struct {
@@ -196,7 +198,7 @@ func (s *Server) takeAnswer(ctx context.Context, who toolroom.Identity, id strin
 		return toolroom.Errorf(toolroom.CodeNotFound, "approval %s not found", id)
 	}
 	if asked.State != toolroom.ApprovalPending {
-		return nil // answered elsewhere meanwhile; the call will see
+		return nil // answered elsewhere in the meantime; the call reads the decision
 	}
 	_, err = s.o.Approvals.Answer(ctx, id, toolroom.Answer{
 		Approve: answer.Action == "accept" && answer.Content.Approve,

@@ -11,18 +11,18 @@ import (
 	"github.com/toolroom/toolroom/internal/identity"
 )
 
-// maxArtifact is the largest artifact that is read as one resource, in bytes; of
-// larger ones read_result gives pages.
+// maxArtifact is the size, in bytes, of the largest artifact that can be read as one
+// resource. read_result returns larger ones in pages.
 const maxArtifact = 16 << 20
 
-// readArtifact gives a result or an artifact to its owner, and to nobody else.
+// readArtifact returns a stored result or artifact as a resource, to its owner only.
 func (s *Server) readArtifact(ctx context.Context, r *request, handle string) (*result, error) {
 	if s.o.Artifacts == nil {
-		return nil, noResource(r.ServerRequest, r.Name)
+		return nil, resourceNotFound(r.ServerRequest, r.Name)
 	}
 	file, about, err := s.o.Artifacts.Open(ctx, identity.Owner(r.who), handle)
 	if toolroom.CodeOf(err) == toolroom.CodeNotFound {
-		return nil, noResource(r.ServerRequest, r.Name)
+		return nil, resourceNotFound(r.ServerRequest, r.Name)
 	}
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
@@ -45,7 +45,7 @@ func (s *Server) readArtifact(ctx context.Context, r *request, handle string) (*
 	} else {
 		content["blob"] = base64.StdEncoding.EncodeToString(data)
 	}
-	out := &result{members: members(map[string]any{"contents": []any{content}})}
+	out := &result{members: newObject(map[string]any{"contents": []any{content}})}
 	if r.Modern() {
 		out.members.set("cacheScope", "private")
 		out.members.set("ttlMs", 0)

@@ -12,28 +12,30 @@ import (
 	"github.com/toolroom/toolroom/internal/schema"
 )
 
-// call answers tools/call: it runs a tool, or one of the search tools.
+// call answers tools/call, for tools of the catalog and for those of this server.
 func (s *Server) call(r *request) (*result, error) {
-	if s.polls(r.Version) {
-		// The client comes back for the rest.
+	if s.closesStreamEarly(r.Version) {
+		// The client reconnects for the rest of the stream.
 		defer time.AfterFunc(s.o.PollAfter, func() { r.Release(pollRetry) }).Stop()
 	}
-	if tool, ok := s.meta[r.Name]; ok && slices.Contains(s.expose.of(r.who).ownNames(), r.Name) {
+	if tool, ok := s.meta[r.Name]; ok && slices.Contains(s.expose.forCaller(r.who).ownNames(), r.Name) {
 		return tool.handle(r)
 	}
-	if namespace, ok := s.sourceSearched(r.who, r.Name); ok {
+	if namespace, ok := s.sourceSearchNamespace(r.who, r.Name); ok {
 		return s.searchSource(r, namespace)
 	}
-	return s.run(r, r.Name, r.Arguments)
+	return s.runTool(r, r.Name, r.Arguments)
 }
 
-// pollRetry is when a client should come back for the rest of a closed stream, in
-// milliseconds.
+// pollRetry is the time, in milliseconds, after which a client should reconnect for the
+// rest of a closed stream.
 const pollRetry = 1000
 
-// polls reports whether the stream of a client's call may be closed before the
-// call ends. Each of its calls gets a stream then, from its start.
-func (s *Server) polls(version string) bool { return s.o.PollAfter > 0 && version == lastLegacy }
+// closesStreamEarly reports whether the server may close the stream of a call before the
+// call ends. Then the response of each call is a stream from the start.
+func (s *Server) closesStreamEarly(version string) bool {
+	return s.o.PollAfter > 0 && version == lastLegacy
+}
 
 // environment returns the environment that the client has chosen.
 func (s *Server) environment(ctx context.Context) string {
@@ -43,9 +45,9 @@ func (s *Server) environment(ctx context.Context) string {
 	return s.o.Environment(ctx)
 }
 
-// run makes a request a call and the result an answer.
-func (s *Server) run(r *request, tool string, args json.RawMessage) (*result, error) {
-	r.tool.find(r.ctx, s.o.Runner)
+// runTool calls a tool for a request and converts the result to a response.
+func (s *Server) runTool(r *request, tool string, args json.RawMessage) (*result, error) {
+	r.tool.resolve(r.ctx, s.o.Runner)
 	e := r.tool.entry
 	call := toolroom.Call{
 		Tool:           tool,
@@ -61,41 +63,42 @@ func (s *Server) run(r *request, tool string, args json.RawMessage) (*result, er
 	if e != nil && e.Tool.Task != "" && r.Modern() && s.o.Worker != nil {
 		switch {
 		case r.can.tasks:
-			return s.submit(r, e, call)
+			return s.submitTask(r, e, call)
 		case e.Tool.Task == toolroom.TaskRequired:
-			return nil, missingTasks()
+			return nil, tasksUnsupported()
 		}
 	}
-	return s.converse(r, func(ctx context.Context, c client) (*result, error) {
-		res := s.performTask(ctx, c, call, e)
-		if job, err := s.waits(ctx, r, res); err != nil {
+	return s.serveRounds(r, func(ctx context.Context, c client) (*result, error) {
+		res := s.runWithTasks(ctx, c, call, e)
+		if job, err := s.suspendedJob(ctx, r, res); err != nil {
 			return nil, err
 		} else if job != nil {
-			return created(job), nil
+			return taskCreated(job), nil
 		}
-		var told *schema.Schema
+		var listed *schema.Schema
 		if tool == r.Name {
 			res = s.withClientNames(r, res)
 			if e != nil {
-				told = s.told(e)
+				listed = s.listedSchema(e)
 			}
 		}
-		return answer(res, r.Version, told)
+		return convertResult(res, r.Version, listed)
 	})
 }
 
-// withClientNames names the nearest tools of a tool that is not there as clients list them.
+// withClientNames replaces the suggestions in a tool_not_found error by the names under
+// which clients list those tools.
 func (s *Server) withClientNames(req *request, r *toolroom.Result) *toolroom.Result {
 	if r.Error == nil || r.Error.Code != toolroom.CodeToolNotFound {
 		return r
 	}
 	var names []string
-	if own, ok := nearest.Of(req.Name, s.expose.of(req.who).ownNames()); ok {
-		names = append(names, own) // a tool of the server itself, which is in no catalogue
+	if own, ok := nearest.Of(req.Name, s.expose.forCaller(req.who).ownNames()); ok {
+		names = append(names, own) // a tool of this server, which the catalog does not have
 	}
 	for _, id := range stringsOf(r.Error.Details["nearest"]) {
 		if e, err := s.o.Runner.Catalog.Resolve(id, nil); err == nil {
-			names = append(names, s.shownName(e))
+			names = append(names, s.listedName(e))
 		}
 	}
 	if len(names) == 0 {
@@ -107,7 +110,7 @@ func (s *Server) withClientNames(req *request, r *toolroom.Result) *toolroom.Res
 	return &named
 }
 
-// stringsOf returns a list of strings, which a redacted error has as a list of any.
+// stringsOf returns list as strings. In the details of a redacted error it is a []any.
 func stringsOf(list any) []string {
 	if texts, ok := list.([]string); ok {
 		return texts

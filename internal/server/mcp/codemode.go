@@ -8,7 +8,7 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// executeCode is the tool that runs programs, in the mode code.
+// executeCode is the name of the tool that runs programs in code mode.
 const executeCode = "execute_code"
 
 func (s *Server) executeTool() metaTool {
@@ -27,15 +27,14 @@ func (s *Server) executeTool() metaTool {
 				`"required":["language","code"]}`),
 		},
 		handle: func(req *request) (*result, error) {
-			return s.run(req, code.Tool, req.Arguments)
+			return s.runTool(req, code.Tool, req.Arguments)
 		},
 	}
 }
 
-// shortly is a definition with the least that a model needs: in the mode code
-// the four tools take up at most 700 tokens of a context, however many tools are
-// behind them.
-func shortly(d *listedTool) *listedTool {
+// briefDefinition returns d with no more than a model needs. In code mode the definitions
+// of the four tools use at most 700 tokens, however many tools the room has.
+func briefDefinition(d *listedTool) *listedTool {
 	if short, ok := shortSchemas[d.Name]; ok {
 		return &listedTool{Name: d.Name, Description: short.description, InputSchema: json.RawMessage(short.schema)}
 	}
@@ -57,9 +56,9 @@ var shortSchemas = map[string]struct{ description, schema string }{
 	},
 }
 
-// executionMembers puts what a program did into an answer: a text for models,
-// and the same as structured content.
-func executionMembers(members *object, r *toolroom.Result) error {
+// setExecution adds the outcome of a program to the members of a result: as text for
+// models, and as structured content.
+func setExecution(members *object, r *toolroom.Result) error {
 	content := []toolroom.Content{toolroom.TextContent(code.Format(r, readResult+" %s"))}
 	for _, c := range r.Content {
 		if c.Type != toolroom.ContentText {
@@ -79,7 +78,7 @@ func executionMembers(members *object, r *toolroom.Result) error {
 	}
 	members.set("content", content)
 	if r.Error != nil {
-		return nil // the metadata has it
+		return nil // callMeta includes the execution
 	}
 	members.set("structuredContent", json.RawMessage(structured))
 	return nil

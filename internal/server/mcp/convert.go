@@ -12,34 +12,34 @@ import (
 	"github.com/toolroom/toolroom/mcp"
 )
 
-// answer is a result as an MCP client reads it. A failed tool is a result with
-// isError, which the model sees; what never reached a tool is a protocol error,
-// and so is what a server of the protocol answered with one. told is the output
-// schema that the client has, nil for none.
-func answer(r *toolroom.Result, version string, told *schema.Schema) (*result, error) {
+// convertResult converts the result of a call to MCP. The failure of a tool becomes a
+// result with isError, which the model sees. A call that never reached a tool, or that an
+// MCP server answered with a protocol error, becomes a protocol error. listed is the
+// output schema that the client has received in a list; nil means none.
+func convertResult(r *toolroom.Result, version string, listed *schema.Schema) (*result, error) {
 	if r.Error != nil && isProtocolError(r.Error, version) {
-		return nil, sentError(r)
+		return nil, resultError(r)
 	}
-	out, whole := relayedAnswer(r, version)
+	out, whole := relayedResult(r, version)
 	if !whole {
 		var err error
-		if out, err = ownAnswer(r, version); err != nil {
+		if out, err = ownResult(r, version); err != nil {
 			return nil, rpcError(toolroom.AsError(err))
 		}
 	}
-	err := out.acceptable(r, told)
+	err := out.conform(r, listed)
 	if err == nil {
-		out.note, err = note(r)
+		out.callMeta, err = callMeta(r)
 	}
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
-	return out.of(version), nil
+	return out.forVersion(version), nil
 }
 
-// sentError is the error of a result: as the server behind the tool sent it, also
-// where the result has been stored meanwhile.
-func sentError(r *toolroom.Result) error {
+// resultError returns the error of a failed result. If an MCP server sent the error, it is
+// returned unchanged, even if the result has been stored since.
+func resultError(r *toolroom.Result) error {
 	var sent struct {
 		Code    int64           `json:"code"`
 		Message string          `json:"message"`
@@ -53,26 +53,26 @@ func sentError(r *toolroom.Result) error {
 
 func isProtocolError(e *toolroom.Error, version string) bool {
 	if e.Missing != nil {
-		return version >= firstModern // older clients know no such error
+		return version >= firstModern // older revisions do not define this error
 	}
 	if e.Code == toolroom.CodeNotFound && e.Phase == toolroom.PhaseExecute && e.RPC == nil {
-		return false // a tool did not find what it was asked for, such as a file
+		return false // the tool itself did not find something, such as a file
 	}
 	return e.Code.Info().RPC != 0 || e.RPC != nil
 }
 
-// relayedAnswer is the answer that an MCP server gave, as it came. It reports
-// false where there is none, or where it did not stay whole on its way here.
-func relayedAnswer(r *toolroom.Result, version string) (*result, bool) {
+// relayedResult returns the result that an MCP server sent, unchanged. It returns false if
+// there is none or if it has been changed since, for example by truncation.
+func relayedResult(r *toolroom.Result, version string) (*result, bool) {
 	if len(r.Raw) == 0 || r.Execution != nil {
 		return nil, false
 	}
-	out, err := relayed(r.Raw)
+	out, err := parseResult(r.Raw)
 	if err != nil || !out.members.has("content") {
 		return nil, false
 	}
-	// An answer that was refused here, for example by the output schema, is
-	// nobody's.
+	// A result that Toolroom rejected, for example because of the output schema, is not
+	// passed on.
 	if r.Error != nil && string(out.members.raw("isError")) != "true" {
 		return nil, false
 	}
@@ -84,9 +84,9 @@ func relayedAnswer(r *toolroom.Result, version string) (*result, bool) {
 
 func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
 
-// ownAnswer is an answer made of the value and the content.
-func ownAnswer(r *toolroom.Result, version string) (*result, error) {
-	// The interfaces of models refuse an empty text.
+// ownResult makes an MCP result from the value and the content of r.
+func ownResult(r *toolroom.Result, version string) (*result, error) {
+	// Model APIs reject empty texts.
 	content := slices.DeleteFunc(slices.Clone(r.Content), func(c toolroom.Content) bool {
 		return c.Type == toolroom.ContentText && c.Text == ""
 	})
@@ -97,27 +97,29 @@ func ownAnswer(r *toolroom.Result, version string) (*result, error) {
 		content = append([]toolroom.Content{toolroom.TextContent(errorText(r.Error))}, content...)
 	}
 	if len(content) == 0 {
-		// Models take no text at all for a failure, and call again.
+		// Models take a result without content for a failure and repeat the call.
 		content = []toolroom.Content{toolroom.TextContent("The call has succeeded and returned no content.")}
 	}
-	out := &result{members: members(map[string]any{"content": append([]toolroom.Content{}, content...)})}
+	out := &result{members: newObject(map[string]any{"content": append([]toolroom.Content{}, content...)})}
 	if r.Error != nil {
 		out.members.set("isError", true)
 	}
-	// A value that was cut to a text is in the content already.
+	// The content already has the text of a truncated value.
 	if len(r.Value) > 0 && (isObject(r.Value) || r.Hidden == nil && version >= firstModern) {
 		out.members.set("structuredContent", r.Value)
 	}
 	if r.Execution != nil {
-		return out, executionMembers(&out.members, r)
+		return out, setExecution(&out.members, r)
 	}
 	return out, nil
 }
 
-// metaResult is where an answer carries what MCP has no field for.
-const metaResult = "toolroom/result"
+// metaResultKey is the member of _meta for what MCP has no field for; see [callMeta].
+const metaResultKey = "toolroom/result"
 
-func note(r *toolroom.Result) ([]byte, error) {
+// callMeta returns the JSON object that describes a call in the metadata of its result: id,
+// status, effects, and what else the result has.
+func callMeta(r *toolroom.Result) ([]byte, error) {
 	text := make([]byte, 0, 96)
 	text = append(text, '{')
 	if len(r.Artifacts) > 0 {
@@ -155,8 +157,8 @@ func errorText(e *toolroom.Error) string {
 	return text
 }
 
-// chunkText is a chunk for people: a text without its quotes, what a program
-// printed, anything else as JSON.
+// chunkText returns a chunk as text for people: a JSON string without its quotes, the
+// output that a program printed, or else the JSON.
 func chunkText(chunk json.RawMessage) string {
 	var printed struct{ Stream, Text string }
 	if json.Unmarshal(chunk, &printed) == nil && printed.Stream != "" {

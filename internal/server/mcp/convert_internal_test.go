@@ -37,7 +37,7 @@ func TestNoAnswerHasAnEmptyText(t *testing.T) {
 		"":              "The call has succeeded and returned no content.",
 	} {
 		r := &toolroom.Result{Value: []byte(value), Content: []toolroom.Content{toolroom.TextContent("")}}
-		out, err := answer(r, "2025-11-25", nil)
+		out, err := convertResult(r, "2025-11-25", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,34 +11,34 @@ import (
 	"github.com/toolroom/toolroom/internal/schema"
 )
 
-// definitions are the tools as clients see them, each made once: a list of
-// thousands is asked for whenever one of them has changed.
-type definitions struct{ made atomic.Pointer[definitionSet] }
+// definitionCache holds the tool definitions that clients see. Each is made once, because
+// clients request the whole list of thousands whenever one of them has changed.
+type definitionCache struct{ latest atomic.Pointer[definitionSet] }
 
-// definitionSet is what was made while the catalog had one version.
+// definitionSet holds the definitions for one version of the catalog.
 type definitionSet struct {
 	catalog uint64
-	expose  *Exposure // which names tools
-	byTool  sync.Map  // of defined, by *catalog.Entry
+	expose  *Exposure // decides the names of tools
+	byTool  sync.Map  // cachedDefinition by *catalog.Entry
 }
 
-// defined is a tool's definition, and the output schema in it; nil for none.
-type defined struct {
+// cachedDefinition is the definition of a tool.
+type cachedDefinition struct {
 	text   json.RawMessage
-	output *schema.Schema
+	output *schema.Schema // its output schema; nil if it has none
 }
 
-// now gives the definitions for a version of the catalog and an exposure.
-func (d *definitions) now(version uint64, expose *Exposure) *definitionSet {
-	if made := d.made.Load(); made != nil && made.catalog == version && made.expose == expose {
+// at returns the definitions for a version of the catalog and an exposure.
+func (d *definitionCache) at(version uint64, expose *Exposure) *definitionSet {
+	if made := d.latest.Load(); made != nil && made.catalog == version && made.expose == expose {
 		return made
 	}
 	made := &definitionSet{catalog: version, expose: expose}
-	d.made.Store(made)
+	d.latest.Store(made)
 	return made
 }
 
-// list writes the tools of this server and those of sources as an array.
+// list returns a JSON array with the server's own tools and those of entries.
 func (d *definitionSet) list(own []*listedTool, entries []*catalog.Entry, name func(*catalog.Entry) string) (json.RawMessage, error) {
 	items := make([]json.RawMessage, 0, len(own)+len(entries))
 	for _, t := range own {
@@ -49,7 +49,7 @@ func (d *definitionSet) list(own []*listedTool, entries []*catalog.Entry, name f
 		items = append(items, text)
 	}
 	for _, e := range entries {
-		one, err := d.of(e, name)
+		one, err := d.get(e, name)
 		if err != nil {
 			return nil, err
 		}
@@ -69,14 +69,15 @@ func (d *definitionSet) list(own []*listedTool, entries []*catalog.Entry, name f
 	return append(list, ']'), nil
 }
 
-func (d *definitionSet) of(e *catalog.Entry, name func(*catalog.Entry) string) (defined, error) {
+// get returns the definition of an entry, and makes it if necessary.
+func (d *definitionSet) get(e *catalog.Entry, name func(*catalog.Entry) string) (cachedDefinition, error) {
 	if made, ok := d.byTool.Load(e); ok {
-		return made.(defined), nil
+		return made.(cachedDefinition), nil
 	}
-	var made defined
-	output := listedOutput(&e.Tool)
+	var made cachedDefinition
+	output := listedOutputSchema(&e.Tool)
 	var err error
-	if made.text, err = smallDefinition(e, name(e), output); err != nil {
+	if made.text, err = shortDefinition(e, name(e), output); err != nil {
 		return made, err
 	}
 	if output != nil {
@@ -88,8 +89,9 @@ func (d *definitionSet) of(e *catalog.Entry, name func(*catalog.Entry) string) (
 	return made, nil
 }
 
-// definition is a tool as clients see it. What an MCP server said of its tool
-// is passed on as it is, unless it is long; the name is the one that every model API accepts.
+// definition returns the definition of a tool for clients. That of an MCP server's tool is
+// passed on unchanged, except for the name, which every model API must accept, the schemas,
+// and a description that was shortened.
 func definition(of *toolroom.Tool, name string, output json.RawMessage, shortened bool) any {
 	input := of.InputSchema
 	if len(input) == 0 {
@@ -127,7 +129,7 @@ type listedTool struct {
 	Title        string           `json:"title,omitempty"`
 }
 
-// toolAnnotations are hints as the protocol has them.
+// toolAnnotations are the hints of a tool in the form of the protocol.
 type toolAnnotations struct {
 	DestructiveHint *bool `json:"destructiveHint,omitempty"`
 	IdempotentHint  bool  `json:"idempotentHint"`

@@ -6,10 +6,10 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// GoOn is goOn, for tests, of a client that nobody asks.
-func (s *Server) GoOn(ctx context.Context, run, approval string) *toolroom.Result {
-	return s.goOn(ctx, nil, toolroom.Identity{}, run, approval, &toolroom.Result{})
+// ContinueProgram calls continueProgram with a client that is never asked.
+func (s *Server) ContinueProgram(ctx context.Context, run, approval string) *toolroom.Result {
+	return s.continueProgram(ctx, nil, toolroom.Identity{}, run, approval, &toolroom.Result{})
 }
 
-// Guard is guard, for tests.
-func (s *Server) Guard(serve func() error) error { return s.guard("tools/call", serve) }
+// RecoverPanic calls recoverPanic.
+func (s *Server) RecoverPanic(serve func() error) error { return s.recoverPanic("tools/call", serve) }

@@ -47,23 +47,22 @@ const (
 // Tokens estimates the tokens of a text: one for each four bytes of JSON.
 func Tokens(bytes int) int { return (bytes + 3) / 4 }
 
-// maxDecided is the number of callers for whom it is remembered how tools are
-// exposed to them.
-const maxDecided = 10_000
+// maxLargeCallers limits the callers in exposures.largeCallers.
+const maxLargeCallers = 10_000
 
-// exposures are what a server exposes.
+// exposures holds the server's current exposure.
 type exposures struct {
 	current atomic.Pointer[Exposure]
-	// large has the callers to whom the large exposure applies, by identity.
-	large *lru.Cache[string, struct{}]
+	// largeCallers are the identities, as JSON, of callers to whom Exposure.Large applies.
+	largeCallers *lru.Cache[string, struct{}]
 }
 
-// now returns the exposure to callers without a tool set, which also names the tools.
-func (x *exposures) now() *Exposure { return x.current.Load() }
+// load returns the exposure to callers without a tool set, which also names the tools.
+func (x *exposures) load() *Exposure { return x.current.Load() }
 
-// of returns the exposure to a caller, before its list is found to be too long.
-func (x *exposures) of(who toolroom.Identity) *Exposure {
-	e := x.now()
+// forCaller returns the exposure to a caller, without regard to Exposure.Large.
+func (x *exposures) forCaller(who toolroom.Identity) *Exposure {
+	e := x.load()
 	if set, ok := e.Sets[who.Set]; ok && who.Set != "" {
 		return set
 	}
@@ -71,25 +70,24 @@ func (x *exposures) of(who toolroom.Identity) *Exposure {
 }
 
 func (x *exposures) set(e Exposure) {
-	if x.large == nil {
-		large, err := lru.New[string, struct{}](maxDecided)
+	if x.largeCallers == nil {
+		large, err := lru.New[string, struct{}](maxLargeCallers)
 		if err != nil { // only a size below one is an error
 			panic(err)
 		}
-		x.large = large
+		x.largeCallers = large
 	}
-	x.large.Purge()
+	x.largeCallers.Purge()
 	x.current.Store(&e)
 }
 
-// SetExposure changes how tools are listed, from the next list on, and tells the
-// clients.
+// SetExposure changes how tools are listed and notifies the clients.
 func (s *Server) SetExposure(e Exposure) {
 	s.expose.set(e)
 	s.wire.ListChanged("tools")
 }
 
-// ownNames are the tools of this server that clients can call, in the order of lists.
+// ownNames returns the names of the server's own tools that clients can call, in list order.
 func (e *Exposure) ownNames() []string {
 	switch {
 	case e.Code:
@@ -100,7 +98,7 @@ func (e *Exposure) ownNames() []string {
 	return []string{readResult}
 }
 
-// owns reports whether a tool of this server has this name for some caller.
+// owns reports whether one of the server's own tools has this name for some caller.
 func (e *Exposure) owns(name string) bool {
 	if slices.Contains(e.ownNames(), name) {
 		return true
@@ -113,12 +111,12 @@ func (e *Exposure) owns(name string) bool {
 	return false
 }
 
-// lists reports whether a tool is listed itself.
+// lists reports whether a tool is itself in the list.
 func (e *Exposure) lists(tool *catalog.Entry) bool {
 	return policy.AnyMatches(e.Direct, &tool.Tool) && !policy.AnyMatches(e.NotDirect, &tool.Tool)
 }
 
-// ownTools are the definitions of this server's own tools in a list.
+// ownTools returns the definitions of the server's own tools that a list contains.
 func (s *Server) ownTools(e *Exposure) []*listedTool {
 	if e.Large != nil && !e.Search {
 		e = &Exposure{}
@@ -127,23 +125,23 @@ func (s *Server) ownTools(e *Exposure) []*listedTool {
 	for _, name := range e.ownNames() {
 		d := s.meta[name].definition
 		if e.Code {
-			d = shortly(d)
+			d = briefDefinition(d)
 		}
 		own = append(own, d)
 	}
 	return own
 }
 
-// defined are the definitions of the tools as they are now.
-func (s *Server) defined() *definitionSet {
-	return s.definitions.now(s.o.Runner.Catalog.Version(), s.expose.now())
+// currentDefinitions returns the definitions for the current catalog and exposure.
+func (s *Server) currentDefinitions() *definitionSet {
+	return s.definitions.at(s.o.Runner.Catalog.Version(), s.expose.load())
 }
 
-// exposed is how tools are exposed to a caller. A caller whose list was too long
-// gets it again only once it is clearly shorter, so that a tool that comes and goes
-// does not change the list each time.
-func (s *Server) exposed(who toolroom.Identity) *Exposure {
-	e := s.expose.of(who)
+// exposureFor returns the exposure to a caller, which is Exposure.Large if its list would
+// be too long. It then changes back only once the list is clearly shorter, so that one tool
+// that is added and removed does not change the list each time.
+func (s *Server) exposureFor(who toolroom.Identity) *Exposure {
+	e := s.expose.forCaller(who)
 	if e.Large == nil {
 		return e
 	}
@@ -152,16 +150,16 @@ func (s *Server) exposed(who toolroom.Identity) *Exposure {
 		return e.Large
 	}
 	tools, tokens := MaxDirectTools, MaxDirectTokens
-	_, was := s.expose.large.Get(string(caller))
+	_, was := s.expose.largeCallers.Get(string(caller))
 	if was {
 		tools, tokens = tools*3/4, tokens*3/4
 	}
-	large := s.longer(e, who, tools, tokens)
+	large := s.listExceeds(e, who, tools, tokens)
 	switch {
 	case large && !was:
-		s.expose.large.Add(string(caller), struct{}{})
+		s.expose.largeCallers.Add(string(caller), struct{}{})
 	case was && !large:
-		s.expose.large.Remove(string(caller))
+		s.expose.largeCallers.Remove(string(caller))
 	}
 	if large {
 		return e.Large
@@ -169,13 +167,13 @@ func (s *Server) exposed(who toolroom.Identity) *Exposure {
 	return e
 }
 
-// longer reports whether a caller's list has more tools or tokens than that.
-func (s *Server) longer(e *Exposure, who toolroom.Identity, tools, tokens int) bool {
-	allowed, defined := s.visible(who), s.defined()
+// listExceeds reports whether a caller's list has more than the given tools or tokens.
+func (s *Server) listExceeds(e *Exposure, who toolroom.Identity, tools, tokens int) bool {
+	allowed, defined := s.visibleTo(who), s.currentDefinitions()
 	count, size := 0, 0
 	s.o.Runner.Catalog.All(func(entry *catalog.Entry) bool {
 		if count <= tools && Tokens(size) <= tokens && e.lists(entry) && allowed(entry) {
-			one, err := defined.of(entry, s.shownName)
+			one, err := defined.get(entry, s.listedName)
 			if err == nil {
 				size += len(one.text)
 				if entry.Tool.Source != toolroom.SourceBuiltin {
@@ -188,7 +186,7 @@ func (s *Server) longer(e *Exposure, who toolroom.Identity, tools, tokens int) b
 	return count > tools || Tokens(size) > tokens
 }
 
-// Listing describes the list of a caller.
+// Listing describes the tool list of a caller.
 type Listing struct {
 	// Set is the caller's tool set; empty means none.
 	Set string `json:"set,omitempty"`
@@ -205,9 +203,9 @@ type Listing struct {
 // Large reports whether the list is longer than the mode auto allows.
 func (l Listing) Large() bool { return l.Mode == "direct" && l.Tokens > MaxDirectTokens }
 
-// Listing returns how long the list of a caller is.
+// Listing describes the list that a caller receives.
 func (s *Server) Listing(who toolroom.Identity) Listing {
-	e := s.exposed(who)
+	e := s.exposureFor(who)
 	l := Listing{Set: who.Set, Mode: "direct"}
 	switch {
 	case e.Code:
@@ -216,15 +214,15 @@ func (s *Server) Listing(who toolroom.Identity) Listing {
 		l.Mode = "search"
 	}
 	listed, all := 0, 0
-	allowed, defined := s.visible(who), s.defined()
-	for _, t := range append(s.ownTools(e), s.sourceSearches(who)...) {
+	allowed, defined := s.visibleTo(who), s.currentDefinitions()
+	for _, t := range append(s.ownTools(e), s.sourceSearchDefinitions(who)...) {
 		if text, err := jsonx.Marshal(t); err == nil {
 			l.Tools++
 			listed += len(text)
 		}
 	}
 	for _, entry := range s.o.Runner.Catalog.All(allowed) {
-		one, err := defined.of(entry, s.shownName)
+		one, err := defined.get(entry, s.listedName)
 		if err != nil {
 			continue
 		}

@@ -25,17 +25,17 @@ type Scopes struct {
 	Refuse func(w http.ResponseWriter, who toolroom.Identity, missing []string)
 }
 
-// prepare resolves the tool that a request calls, once for all that is done with it. The
-// source of a tool that is not known yet is listed later, see [called.find], except for what
-// looks at the tool before the call.
+// prepare resolves the tool that a request calls, once for the whole request. If the source
+// of the tool must be listed first, that is left to [calledTool.resolve], unless scopes or
+// headers have to be checked before the call.
 func (s *Server) prepare(ctx context.Context, r *mcp.ServerRequest) {
 	if r.Method != "tools/call" {
 		return
 	}
-	t := &called{name: r.Name}
+	t := &calledTool{name: r.Name}
 	r.Value = t
 	target := r.Name
-	if slices.Contains(s.expose.of(s.o.Identity(ctx)).ownNames(), r.Name) {
+	if slices.Contains(s.expose.forCaller(s.o.Identity(ctx)).ownNames(), r.Name) {
 		switch r.Name {
 		case callTool:
 			var inner struct {
@@ -50,41 +50,42 @@ func (s *Server) prepare(ctx context.Context, r *mcp.ServerRequest) {
 		default:
 			return
 		}
-	} else if _, ok := s.sourceSearched(s.o.Identity(ctx), r.Name); ok {
+	} else if _, ok := s.sourceSearchNamespace(s.o.Identity(ctx), r.Name); ok {
 		return
 	}
 	who := s.o.Identity(ctx)
-	ctx = s.offering(ctx, who)
-	t.target = &toolroom.Call{Tool: target, Identity: who, Environment: s.environment(ctx)}
+	ctx = s.withoutHidden(ctx, who)
+	t.pending = &toolroom.Call{Tool: target, Identity: who, Environment: s.environment(ctx)}
 	if s.o.Scopes.Lacking != nil || r.Header.Get("Mcp-Protocol-Version") >= firstModern {
-		t.find(ctx, s.o.Runner)
+		t.resolve(ctx, s.o.Runner)
 		return
 	}
-	t.entry, _ = s.o.Runner.LookupOffered(ctx, t.target) // the call itself reports the error
+	t.entry, _ = s.o.Runner.LookupOffered(ctx, t.pending) // the call itself reports the error
 }
 
-// find finds the tool that a request calls. That may take as long as starting its server, and
-// ends with the request.
-func (t *called) find(ctx context.Context, r *run.Runner) {
-	if t.entry == nil && t.target != nil {
-		t.entry, _ = r.Find(ctx, t.target) // the call itself reports the error
-		t.target = nil
+// resolve finds the tool if prepare has not. That may start the tool's server, and ends
+// when ctx does.
+func (t *calledTool) resolve(ctx context.Context, r *run.Runner) {
+	if t.entry == nil && t.pending != nil {
+		t.entry, _ = r.Find(ctx, t.pending) // the call itself reports the error
+		t.pending = nil
 	}
 }
 
-// offering returns a context in which the tools that are hidden from a caller are not found.
-func (s *Server) offering(ctx context.Context, who toolroom.Identity) context.Context {
-	hidden := s.expose.of(who).Hidden
+// withoutHidden returns a context in which the runner does not find the tools that are
+// hidden from a caller.
+func (s *Server) withoutHidden(ctx context.Context, who toolroom.Identity) context.Context {
+	hidden := s.expose.forCaller(who).Hidden
 	if len(hidden) == 0 {
 		return ctx
 	}
 	return run.WithOffer(ctx, func(e *catalog.Entry) bool { return !policy.AnyMatches(hidden, &e.Tool) })
 }
 
-// headerParams are the arguments that the headers of a call must repeat. A schema with a
-// wrong annotation has none: clients leave such a tool out.
+// headerParams returns the arguments that the headers of a call must repeat. It returns none
+// if an annotation in the schema is wrong, because clients ignore such a tool.
 func (s *Server) headerParams(r *mcp.ServerRequest) []mcp.HeaderParam {
-	t, ok := r.Value.(*called)
+	t, ok := r.Value.(*calledTool)
 	if !ok || t.entry == nil || t.name == callTool || t.name == executeCode {
 		return nil
 	}
@@ -95,12 +96,12 @@ func (s *Server) headerParams(r *mcp.ServerRequest) []mcp.HeaderParam {
 	return params
 }
 
-// intercept answers what this server does not serve: a request that belongs to another
-// server of the home, and a call whose token lacks scopes of its tool. That is refused
-// before the call begins, because only an HTTP status makes a client request a token with
-// more scopes; otherwise the runner refuses the call.
+// intercept handles requests that this server does not serve: it forwards those that belong
+// to another server of the home, and refuses calls whose token lacks a scope of the tool.
+// They are refused here because a client requests a token with more scopes only after an
+// HTTP status; in all other cases the runner refuses them.
 func (s *Server) intercept(w http.ResponseWriter, r *http.Request, requests []*mcp.ServerRequest) bool {
-	if other := s.elsewhere(r, requests); other != nil {
+	if other := s.otherServer(r, requests); other != nil {
 		other.ServeHTTP(w, r)
 		return true
 	}
@@ -112,7 +113,7 @@ func (s *Server) intercept(w http.ResponseWriter, r *http.Request, requests []*m
 		return false
 	}
 	for _, request := range requests {
-		t, ok := request.Value.(*called)
+		t, ok := request.Value.(*calledTool)
 		if !ok || t.entry == nil || !s.allowed(who, t.entry) {
 			continue // the call itself reports the error
 		}
@@ -124,29 +125,29 @@ func (s *Server) intercept(w http.ResponseWriter, r *http.Request, requests []*m
 	return false
 }
 
-// What is in the memory of one server, a session or a call that waits for answers,
-// names the server to its client, and other servers forward its requests to it.
+// Sessions and suspended calls are in the memory of one server. Their ids name that server,
+// so that other servers of the home can forward requests to it.
 
-// sessionID is the id of a new session.
-func (s *Server) sessionID() string {
+// newSessionID returns an id for a session.
+func (s *Server) newSessionID() string {
 	if s.o.Replica == "" {
 		return rand.Text()
 	}
 	return s.o.Replica + "." + rand.Text()
 }
 
-// elsewhere is the handler that forwards a request to the server that it belongs to, or
-// nil if that is this one or has gone.
-func (s *Server) elsewhere(r *http.Request, requests []*mcp.ServerRequest) http.Handler {
-	if s.o.Neighbour == nil {
+// otherServer returns a handler that forwards a request to the server that it belongs to. It
+// returns nil if that is this server, or one that no longer runs.
+func (s *Server) otherServer(r *http.Request, requests []*mcp.ServerRequest) http.Handler {
+	if s.o.ForwardTo == nil {
 		return nil
 	}
 	id, _, _ := strings.Cut(r.Header.Get("Mcp-Session-Id"), ".")
 	if len(requests) == 1 && requests[0].RequestState != "" {
-		id = s.rounds.sealer.replica(requests[0].RequestState)
+		id = s.rounds.sealer.replicaOf(requests[0].RequestState)
 	}
 	if id == "" || id == s.o.Replica {
 		return nil
 	}
-	return s.o.Neighbour(id)
+	return s.o.ForwardTo(id)
 }

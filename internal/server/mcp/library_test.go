@@ -289,27 +289,27 @@ func TestSkillsOfAllSourcesAreOneListForThoseWhoMayReadThem(t *testing.T) {
 	}
 }
 
-// kept keeps receipts.
-type kept struct {
+// listedKeywords keeps receipts.
+type listedKeywords struct {
 	mu   sync.Mutex
 	list []*receipt.Draft
 }
 
-func (k *kept) Append(_ context.Context, r *receipt.Draft) error {
+func (k *listedKeywords) Append(_ context.Context, r *receipt.Draft) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.list = append(k.list, r)
 	return nil
 }
 
-func (k *kept) Intend(context.Context, *toolroom.Receipt, string) error { return nil }
-func (k *kept) Flush(context.Context) error                             { return nil }
-func (k *kept) Ready() error                                            { return nil }
+func (k *listedKeywords) Intend(context.Context, *toolroom.Receipt, string) error { return nil }
+func (k *listedKeywords) Flush(context.Context) error                             { return nil }
+func (k *listedKeywords) Ready() error                                            { return nil }
 
 func TestACompletionLeavesAReceipt(t *testing.T) {
 	t.Parallel()
 	f := serve(t, direct(t))
-	receipts := &kept{}
+	receipts := &listedKeywords{}
 	f.runner.Receipts = receipts
 	f.shelve("docs")
 	f.post(t, "ann", "completion/complete", "", `"ref":{"type":"ref/prompt","name":"docs__hello"},"argument":{"name":"n","value":"some text"}`, "")

@@ -23,7 +23,7 @@ func (s *Server) listTools(r *request) (*result, error) {
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
-	return listing("tools", tools, more)
+	return listResult("tools", tools, more)
 }
 
 func cursorOf(r *request) (string, error) {
@@ -36,18 +36,19 @@ func cursorOf(r *request) (string, error) {
 	return p.Cursor, nil
 }
 
-// page is a page of the list as JSON, and the cursor of the next. Tools that are
-// for pages alone are left out where none are shown.
+// page returns a page of the tool list as JSON, and the cursor of the next page. pages
+// reports whether the client shows pages of MCP Apps; if not, tools that only pages may
+// call are left out.
 func (s *Server) page(ctx context.Context, cursor string, pages bool) (json.RawMessage, string, error) {
 	who := s.o.Identity(ctx)
-	expose := s.exposed(who)
-	defined := s.defined()
+	expose := s.exposureFor(who)
+	defined := s.currentDefinitions()
 	view := s.view(who, s.environment(ctx))
 	page, err := s.o.Runner.Catalog.List(catalog.ListOptions{
 		Cursor: cursor,
 		// Many clients read only the first page.
 		Limit: catalog.MaxPage,
-		View:  view.Only(func(e *catalog.Entry) bool { return expose.lists(e) && (pages || !pagesOnly(e)) }),
+		View:  view.Only(func(e *catalog.Entry) bool { return expose.lists(e) && (pages || !isPageOnly(e)) }),
 	})
 	if err != nil {
 		return nil, "", err
@@ -55,39 +56,40 @@ func (s *Server) page(ctx context.Context, cursor string, pages bool) (json.RawM
 	var own []*listedTool
 	if cursor == "" {
 		own = s.ownTools(expose)
-		own = append(own, s.sourceSearches(who)...)
+		own = append(own, s.sourceSearchDefinitions(who)...)
 	}
-	list, err := defined.list(own, page.Entries, s.shownName)
+	list, err := defined.list(own, page.Entries, s.listedName)
 	return list, page.Next, err
 }
 
-// view is what a caller sees here of an environment: what policy lets it call, without
-// what this surface hides.
+// view returns the part of the catalog that a caller sees in an environment: the tools that
+// policy lets it call, except those that its exposure hides.
 func (s *Server) view(who toolroom.Identity, environment string) catalog.View {
 	return s.o.Runner.View(who, environment).Only(func(e *catalog.Entry) bool {
-		return !policy.AnyMatches(s.expose.of(who).Hidden, &e.Tool)
+		return !policy.AnyMatches(s.expose.forCaller(who).Hidden, &e.Tool)
 	})
 }
 
-// modelView is what the model of a caller may find.
+// modelView returns the part of the catalog that the model of a caller may find.
 func (s *Server) modelView(r *request) catalog.View {
-	return s.view(r.who, s.environment(r.ctx)).Only(func(e *catalog.Entry) bool { return !pagesOnly(e) })
+	return s.view(r.who, s.environment(r.ctx)).Only(func(e *catalog.Entry) bool { return !isPageOnly(e) })
 }
 
-// visible tells what a caller sees here that names no environment.
-func (s *Server) visible(who toolroom.Identity) func(*catalog.Entry) bool {
+// visibleTo returns a function that reports whether a caller that names no environment sees
+// an entry.
+func (s *Server) visibleTo(who toolroom.Identity) func(*catalog.Entry) bool {
 	return s.view(who, "").Visible
 }
 
-// allowed reports whether a caller may call an entry here, which is that of a version.
+// allowed reports whether a caller may call an entry, which may be that of a version.
 func (s *Server) allowed(who toolroom.Identity, e *catalog.Entry) bool {
-	return !policy.AnyMatches(s.expose.of(who).Hidden, &e.Tool) && s.o.Runner.Allowed(who, e)
+	return !policy.AnyMatches(s.expose.forCaller(who).Hidden, &e.Tool) && s.o.Runner.Allowed(who, e)
 }
 
-// shownName is the name of a tool here. One of this surface's own tools keeps
-// its name; a tool that has it too is shown with its namespace.
-func (s *Server) shownName(e *catalog.Entry) string {
-	expose := s.expose.now()
+// listedName returns the name under which clients see a tool. A tool with the name of one of
+// the server's own tools gets its namespace as a prefix.
+func (s *Server) listedName(e *catalog.Entry) string {
+	expose := s.expose.load()
 	name := s.o.Runner.Catalog.ShownName(e, expose.Plain)
 	if expose.owns(name) {
 		return e.ModelName
@@ -95,9 +97,10 @@ func (s *Server) shownName(e *catalog.Entry) string {
 	return name
 }
 
-// listing is a page of a list. What a client sees depends on who it is.
-func listing(key string, items any, next string) (*result, error) {
-	list, err := relayed(json.RawMessage(`{"ttlMs":` + strconv.Itoa(listTTL) + `,"cacheScope":"private","` + key + `":[]}`))
+// listResult returns the result for one page of a list. It is private to the caller, because
+// callers see different lists.
+func listResult(key string, items any, next string) (*result, error) {
+	list, err := parseResult(json.RawMessage(`{"ttlMs":` + strconv.Itoa(listTTL) + `,"cacheScope":"private","` + key + `":[]}`))
 	if err != nil {
 		return nil, err
 	}
@@ -108,12 +111,12 @@ func listing(key string, items any, next string) (*result, error) {
 	return list, nil
 }
 
-// appsExtension is MCP Apps (SEP-1865): tools with a page, which is a resource.
+// appsExtension is the extension MCP Apps (SEP-1865): tools with a page, which is a resource.
 const appsExtension = "io.modelcontextprotocol/ui"
 
-// pagesOnly reports whether a tool is for its page alone. A client that shows no
-// pages would take it for one of the model's.
-func pagesOnly(e *catalog.Entry) bool {
+// isPageOnly reports whether only the tool's page may call a tool, not the model. A client
+// that does not show pages would offer it to the model.
+func isPageOnly(e *catalog.Entry) bool {
 	if !bytes.Contains(e.Tool.Raw, []byte(`"visibility"`)) {
 		return false
 	}

@@ -13,15 +13,15 @@ import (
 	"github.com/toolroom/toolroom/internal/taint"
 )
 
-// metaTool is a tool of this surface: it finds, describes and calls the tools of
-// the room, so that a client need not hold all of their definitions.
+// metaTool is one of the server's own tools, with which clients find, describe and call the
+// tools of the room without having all definitions in context.
 type metaTool struct {
 	definition *listedTool
 	handle     func(*request) (*result, error)
 }
 
-// The search tools, and the one that every client needs: without it a result
-// that was cut could not be read on.
+// The names of the search tools, and of read_result, which every client needs to read the
+// rest of a truncated result.
 const (
 	searchTools   = "search_tools"
 	describeTools = "describe_tools"
@@ -78,7 +78,7 @@ func (s *Server) metaTools() map[string]metaTool {
 }
 
 func (s *Server) instructions() string {
-	expose := s.expose.now()
+	expose := s.expose.load()
 	switch {
 	case expose.Code:
 		return fmt.Sprintf("Many tools are behind this server. Find them with %s, then do the work in one program with %s, which calls them as functions; read long results on with %s.",
@@ -99,11 +99,11 @@ func (s *Server) searchTools(req *request) (*result, error) {
 		Limit     int    `json:"limit"`
 		Namespace string `json:"namespace"`
 	}
-	if err := s.read(req, searchTools, &in); err != nil {
-		return failed(req, err), nil
+	if err := s.decodeArguments(req, searchTools, &in); err != nil {
+		return failedResult(req, err), nil
 	}
 	s.o.Ready(req.ctx)
-	return structured(req, s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
+	return structuredResult(req, s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
 		Limit: in.Limit, Namespace: in.Namespace, Form: s.searchForm(req.who), View: s.modelView(req),
 		Caller: &catalog.Caller{Identity: req.who, Session: req.session()},
 	}))
@@ -114,8 +114,8 @@ func (s *Server) describeTools(req *request) (*result, error) {
 		Tools  []string       `json:"tools"`
 		Detail toolroom.Level `json:"detail"`
 	}
-	if err := s.read(req, describeTools, &in); err != nil {
-		return failed(req, err), nil
+	if err := s.decodeArguments(req, describeTools, &in); err != nil {
+		return failedResult(req, err), nil
 	}
 	s.o.Ready(req.ctx)
 	out := struct {
@@ -145,7 +145,7 @@ func (s *Server) describeTools(req *request) (*result, error) {
 			}
 		}
 		if err != nil {
-			return failed(req, err), nil
+			return failedResult(req, err), nil
 		}
 		left -= size
 		out.Tools = append(out.Tools, d)
@@ -153,7 +153,7 @@ func (s *Server) describeTools(req *request) (*result, error) {
 	if len(out.Shortened) > 0 {
 		out.Note = fmt.Sprintf("the descriptions would have more than %d bytes; describe the shortened tools alone", maxDescriptions)
 	}
-	return structured(req, out)
+	return structuredResult(req, out)
 }
 
 // maxDescriptions bounds the descriptions of several tools in one answer, in bytes.
@@ -174,10 +174,10 @@ func (s *Server) callTool(req *request) (*result, error) {
 		Tool      string          `json:"tool"`
 		Arguments json.RawMessage `json:"arguments"`
 	}
-	if err := s.read(req, callTool, &in); err != nil {
-		return failed(req, err), nil
+	if err := s.decodeArguments(req, callTool, &in); err != nil {
+		return failedResult(req, err), nil
 	}
-	return s.run(req, in.Tool, in.Arguments)
+	return s.runTool(req, in.Tool, in.Arguments)
 }
 
 func (s *Server) readResult(req *request) (*result, error) {
@@ -189,33 +189,34 @@ func (s *Server) readResult(req *request) (*result, error) {
 		Context  int    `json:"context"`
 		JSONPath string `json:"json_path"`
 	}
-	if err := s.read(req, readResult, &in); err != nil {
-		return failed(req, err), nil
+	if err := s.decodeArguments(req, readResult, &in); err != nil {
+		return failedResult(req, err), nil
 	}
 	ctx := taint.InSession(req.ctx, req.session())
-	if run, err := s.runOf(ctx, in.Handle); err != nil {
-		return failed(req, err), nil
+	if run, err := s.findRun(ctx, in.Handle); err != nil {
+		return failedResult(req, err), nil
 	} else if run != nil {
 		if in.Offset != 0 || in.Limit != 0 || in.Grep != "" || in.JSONPath != "" {
-			return failed(req, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is a run, and its result cannot be read in parts", in.Handle).
+			return failedResult(req, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is a run, and its result cannot be read in parts", in.Handle).
 				WithHint("pass the handle alone; truncated parts of the result have handles of their own")), nil
 		}
 		return s.runResult(ctx, req, run)
 	}
 	if s.o.Artifacts == nil {
-		return failed(req, toolroom.Errorf(toolroom.CodeNotFound, "this server has no artifact store")), nil
+		return failedResult(req, toolroom.Errorf(toolroom.CodeNotFound, "this server has no artifact store")), nil
 	}
 	page, err := s.o.Artifacts.Read(ctx, identity.Owner(req.who), in.Handle, artifact.ReadOptions{
 		Offset: in.Offset, Limit: in.Limit, Grep: in.Grep, Context: in.Context, JSONPath: in.JSONPath,
 	})
 	if err != nil {
-		return failed(req, err), nil
+		return failedResult(req, err), nil
 	}
-	return structured(req, page)
+	return structuredResult(req, page)
 }
 
-// read decodes the arguments of a search tool, strictly and against its schema.
-func (s *Server) read(req *request, name string, into any) error {
+// decodeArguments decodes the arguments of one of the server's own tools into into. It
+// returns an error if they do not match the tool's schema.
+func (s *Server) decodeArguments(req *request, name string, into any) error {
 	raw := req.Arguments
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
@@ -237,21 +238,24 @@ func (s *Server) read(req *request, name string, into any) error {
 	return nil
 }
 
-func failed(req *request, err error) *result {
-	out := &result{members: members(map[string]any{
+// failedResult returns the result of one of the server's own tools that failed with err.
+func failedResult(req *request, err error) *result {
+	out := &result{members: newObject(map[string]any{
 		"isError": true, "content": []toolroom.Content{toolroom.TextContent(errorText(toolroom.AsError(err)))},
 	})}
-	return out.of(req.Version)
+	return out.forVersion(req.Version)
 }
 
-func structured(req *request, v any) (*result, error) {
+// structuredResult returns the result of one of the server's own tools with the value v, as
+// text and as structured content.
+func structuredResult(req *request, v any) (*result, error) {
 	value, err := jsonx.Marshal(v)
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
-	out := &result{members: members(map[string]any{
+	out := &result{members: newObject(map[string]any{
 		"content":           []toolroom.Content{toolroom.TextContent(strings.TrimSpace(string(value)))},
 		"structuredContent": json.RawMessage(value),
 	})}
-	return out.of(req.Version), nil
+	return out.forVersion(req.Version), nil
 }

@@ -18,17 +18,17 @@ func (s *Server) listPrompts(r *request) (*result, error) {
 	}
 	s.o.Ready(r.ctx)
 	items := []any{}
-	for _, p := range s.o.Library.Prompts(s.readers(r.who, catalog.GetTool)) {
-		items = append(items, shown(p.Prompt, p.Raw, "name", p.Shown))
+	for _, p := range s.o.Library.Prompts(s.readableBy(r.who, catalog.GetTool)) {
+		items = append(items, definitionFor(p.Prompt, p.Raw, "name", p.Shown))
 	}
-	return listOf("prompts", items, cursor)
+	return paginatedResult("prompts", items, cursor)
 }
 
 func (s *Server) getPrompt(r *request) (*result, error) {
 	s.o.Ready(r.ctx)
-	prompt, ok := s.o.Library.FindPrompt(r.Name, s.readers(r.who, catalog.GetTool))
+	prompt, ok := s.o.Library.FindPrompt(r.Name, s.readableBy(r.who, catalog.GetTool))
 	if !ok {
-		return nil, noPrompt(r.Name)
+		return nil, promptNotFound(r.Name)
 	}
 	args := map[string]any{"name": prompt.Name}
 	if r.Arguments != nil {
@@ -38,23 +38,23 @@ func (s *Server) getPrompt(r *request) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.converse(r, func(ctx context.Context, c client) (*result, error) {
-		got := s.perform(ctx, c, s.libraryCall(r, catalog.ToolID(prompt.Provider, catalog.GetTool), call), nil)
+	return s.serveRounds(r, func(ctx context.Context, c client) (*result, error) {
+		got := s.runWithApproval(ctx, c, s.libraryCall(r, catalog.ToolID(prompt.Provider, catalog.GetTool), call), nil)
 		if toolroom.CodeOf(got.Err()) == toolroom.CodeNotFound {
-			return nil, noPrompt(r.Name)
+			return nil, promptNotFound(r.Name)
 		}
-		return relay(got)
+		return libraryResult(got)
 	})
 }
 
-func noPrompt(name string) error {
+func promptNotFound(name string) error {
 	return invalidParams("there is no prompt " + name + " (prompts/list has those that there are)")
 }
 
-// maxCompletions is how many values the protocol lets an answer have.
+// maxCompletions is the maximum number of values that the protocol permits in a result.
 const maxCompletions = 100
 
-// completeParams are those of completion/complete.
+// completeParams are the parameters of completion/complete.
 type completeParams struct {
 	Ref *struct {
 		Type string `json:"type"`
@@ -70,8 +70,8 @@ type completeParams struct {
 	} `json:"context"`
 }
 
-// complete suggests values for what a user types. A source that completes
-// nothing suggests none.
+// complete answers completion/complete with the values that a source suggests for an argument
+// of a prompt or template. They are empty if the source does not support completion.
 func (s *Server) complete(r *request) (*result, error) {
 	var p completeParams
 	if len(r.Params) > 0 {
@@ -89,14 +89,14 @@ func (s *Server) complete(r *request) (*result, error) {
 	var provider string
 	switch p.Ref.Type {
 	case "ref/prompt":
-		prompt, ok := s.o.Library.FindPrompt(p.Ref.Name, s.readers(r.who, catalog.GetTool))
+		prompt, ok := s.o.Library.FindPrompt(p.Ref.Name, s.readableBy(r.who, catalog.GetTool))
 		if !ok {
-			return nil, noPrompt(p.Ref.Name)
+			return nil, promptNotFound(p.Ref.Name)
 		}
 		provider, ask.Prompt = prompt.Provider, prompt.Name
 	case "ref/resource":
 		ask.Template = p.Ref.URI
-		for _, t := range s.o.Library.Templates(s.readers(r.who, catalog.ReadTool)) {
+		for _, t := range s.o.Library.Templates(s.readableBy(r.who, catalog.ReadTool)) {
 			if t.URITemplate == ask.Template {
 				provider = t.Provider
 				break
@@ -106,14 +106,14 @@ func (s *Server) complete(r *request) (*result, error) {
 		return nil, invalidParams("completion/complete needs a ref of type ref/prompt or ref/resource")
 	}
 	if !s.mayComplete(r, provider, ask) {
-		return &result{members: members(map[string]any{"completion": source.Completions{Values: []string{}}})}, nil
+		return &result{members: newObject(map[string]any{"completion": source.Completions{Values: []string{}}})}, nil
 	}
 	found, err := s.completions(r.ctx, provider, ask)
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
 	if found.Raw != nil && len(found.Values) <= maxCompletions {
-		if out, err := relayed(found.Raw); err == nil && out.members.has("completion") {
+		if out, err := parseResult(found.Raw); err == nil && out.members.has("completion") {
 			return out, nil
 		}
 	}
@@ -121,11 +121,11 @@ func (s *Server) complete(r *request) (*result, error) {
 		found.Values, found.HasMore = found.Values[:maxCompletions], true
 	}
 	found.Values = append([]string{}, found.Values...)
-	return &result{members: members(map[string]any{"completion": found})}, nil
+	return &result{members: newObject(map[string]any{"completion": found})}, nil
 }
 
-// mayComplete reports whether a caller may get the prompt, or read from the template, that a
-// completion is for.
+// mayComplete reports whether a caller may get the prompt, or read the template, that it wants
+// to complete.
 func (s *Server) mayComplete(r *request, provider string, ask source.Completion) bool {
 	if ask.Prompt != "" {
 		return s.mayAsk(r.ctx, r.who, catalog.ToolID(provider, catalog.GetTool), map[string]any{"name": ask.Prompt, "arguments": ask.Known})
@@ -133,9 +133,9 @@ func (s *Server) mayComplete(r *request, provider string, ask source.Completion)
 	return s.mayAsk(r.ctx, r.who, catalog.ToolID(provider, catalog.ReadTool), map[string]any{"uri": ask.Template})
 }
 
-// mayAsk reports whether a caller may ask a source outside of calls for what a call of a tool
-// would be about. A source keeps the rules about effects in calls only, so a caller who has
-// such rules may not.
+// mayAsk reports whether a caller may send a source a request that is not a call, but concerns
+// the same object as a call of tool would. Sources enforce rules about effects only in calls,
+// so a caller with such rules may not.
 func (s *Server) mayAsk(ctx context.Context, who toolroom.Identity, tool toolroom.ID, arguments map[string]any) bool {
 	e, err := s.o.Runner.Catalog.Resolve(tool.String(), nil)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *Server) mayAsk(ctx context.Context, who toolroom.Identity, tool toolroo
 	return d.Effect != toolroom.VerdictDeny && len(d.Forbidden()) == 0
 }
 
-// completions asks a source, and records that it was asked.
+// completions asks a source for completions, and records a receipt.
 func (s *Server) completions(ctx context.Context, provider string, ask source.Completion) (source.Completions, error) {
 	src, _ := s.o.Library.Source(provider)
 	offered, ok := source.As[source.Library](src)

@@ -14,82 +14,82 @@ import (
 )
 
 const (
-	// maxBody is the largest request, the runner's limit for arguments and some
-	// room around them.
+	// maxBody is the size, in bytes, of the largest request: the runner's limit for arguments,
+	// and some space for the rest of the message.
 	maxBody = 5 << 20
 	// firstModern is the first revision without sessions.
 	firstModern = "2026-07-28"
-	// lastLegacy is the last revision with them.
+	// lastLegacy is the last revision with sessions.
 	lastLegacy = "2025-11-25"
 )
 
-// request is one request of a client, with who makes it and what its client can do. It
-// is the asker of its call if the client has a session: questions go to the client as
-// requests.
+// request is one request of a client, with its caller and the client's capabilities. If the
+// client has a session, the request is the [source.Asker] of its call: it sends questions to
+// the client as requests.
 type request struct {
 	*mcp.ServerRequest
-	// answers are those to the questions of the round before.
+	// answers are the answers to the questions of the previous round.
 	answers map[string]json.RawMessage
 	ctx     context.Context
 	who     toolroom.Identity
 	server  *Server
-	can     abilities
+	can     clientCapabilities
 	// key is the idempotency key that the client gives the call.
 	key string
-	// tool is what tools/call names, resolved once; nil for other methods.
-	tool *called
+	// tool is the tool that tools/call names; nil for other methods.
+	tool *calledTool
 }
 
-// called is the tool that a request calls.
-type called struct {
-	name   string         // as the client wrote it
-	entry  *catalog.Entry // nil for a tool of this surface, and for one that is not found
-	target *toolroom.Call // what is to be found; nil for a tool of this surface, and once it was looked for
+// calledTool is the tool that a request calls.
+type calledTool struct {
+	name    string         // as the client wrote it
+	entry   *catalog.Entry // nil for a tool of this server, and for one that was not found
+	pending *toolroom.Call // names the tool until it has been looked up; nil for a tool of this server
 }
 
-// abilities are what the client of a request can do.
-type abilities struct {
-	methods map[string]bool // of the questions that it answers
-	says    json.RawMessage // its capabilities, as it has them; nil if they are none
+// clientCapabilities are the capabilities of the client of a request.
+type clientCapabilities struct {
+	methods map[string]bool // methods of the questions that it answers
+	raw     json.RawMessage // as the client declared them; nil if there are none
 	tasks   bool
 	pages   bool // it shows pages of MCP Apps
-	// form and url are the ways in which it asks its user.
+	// form and url are the modes of elicitation that it supports.
 	form, url bool
 }
 
-func (s *Server) requestOf(ctx context.Context, r *mcp.ServerRequest) *request {
+func (s *Server) newRequest(ctx context.Context, r *mcp.ServerRequest) *request {
 	who := s.o.Identity(ctx)
-	q := &request{ServerRequest: r, answers: r.InputResponses, ctx: s.offering(ctx, who), who: who, server: s, can: abilitiesOf(r.Capabilities)}
+	q := &request{ServerRequest: r, answers: r.InputResponses, ctx: s.withoutHidden(ctx, who), who: who, server: s, can: readCapabilities(r.Capabilities)}
 	q.can.tasks = q.can.tasks && s.o.Worker != nil
-	q.tool, _ = r.Value.(*called)
+	q.tool, _ = r.Value.(*calledTool)
 	if len(r.Meta) > 0 {
 		q.key = idempotencyKey(r.Meta)
 	}
 	return q
 }
 
-// metaKey is where a client may put an idempotency key: the 2026-07-28 protocol
-// has no other safe way to repeat a call.
-const metaKey = "toolroom/idempotencyKey"
+// metaIdempotencyKey is the member of _meta for an idempotency key. Revision 2026-07-28 has no
+// other safe way to repeat a call.
+const metaIdempotencyKey = "toolroom/idempotencyKey"
 
 func idempotencyKey(meta json.RawMessage) string {
 	if !bytes.Contains(meta, []byte("idempotencyKey")) && bytes.IndexByte(meta, '\\') < 0 {
-		return "" // most requests have none, and need not be read for it
+		return "" // most requests have none, so most metadata need not be parsed
 	}
 	o, err := mcp.ReadObject(meta)
 	if err != nil {
 		return ""
 	}
 	var key string
-	_ = json.Unmarshal(o.Get(metaKey), &key) // another type is no key
+	_ = json.Unmarshal(o.Get(metaIdempotencyKey), &key) // a value of another type is ignored
 	return key
 }
 
-func abilitiesOf(capabilities json.RawMessage) abilities {
+func readCapabilities(capabilities json.RawMessage) clientCapabilities {
 	if len(capabilities) == 0 || string(capabilities) == "{}" {
-		return abilities{}
+		return clientCapabilities{}
 	}
-	a := abilities{says: capabilities}
+	a := clientCapabilities{raw: capabilities}
 	members, err := jsonx.Members(capabilities)
 	if err != nil {
 		return a
@@ -100,17 +100,17 @@ func abilitiesOf(capabilities json.RawMessage) abilities {
 		}
 		switch m.Name {
 		case "elicitation":
-			a.answers(source.MethodElicit)
+			a.addMethod(source.MethodElicit)
 			var modes struct{ Form, URL *struct{} }
-			_ = json.Unmarshal(m.Value, &modes) // one without modes is of forms
+			_ = json.Unmarshal(m.Value, &modes) // without modes, the client supports forms
 			a.form, a.url = modes.Form != nil || modes.URL == nil, modes.URL != nil
 		case "sampling":
-			a.answers(source.MethodSample)
+			a.addMethod(source.MethodSample)
 		case "roots":
-			a.answers(source.MethodRoots)
+			a.addMethod(source.MethodRoots)
 		case "extensions":
 			var extensions map[string]json.RawMessage
-			_ = json.Unmarshal(m.Value, &extensions) // others are none
+			_ = json.Unmarshal(m.Value, &extensions) // a value of another type is ignored
 			_, a.tasks = extensions[tasksExtension]
 			_, a.pages = extensions[appsExtension]
 		}
@@ -118,7 +118,7 @@ func abilitiesOf(capabilities json.RawMessage) abilities {
 	return a
 }
 
-func (a *abilities) answers(method string) {
+func (a *clientCapabilities) addMethod(method string) {
 	if a.methods == nil {
 		a.methods = map[string]bool{}
 	}
@@ -126,18 +126,18 @@ func (a *abilities) answers(method string) {
 }
 
 // Can reports whether the client answers questions of a method.
-func (a *abilities) Can(method string) bool { return a.methods[method] }
+func (a *clientCapabilities) Can(method string) bool { return a.methods[method] }
 
-// Can and Capabilities say what the client answers.
+// Can reports whether the client answers questions of a method.
 func (r *request) Can(method string) bool { return r.can.Can(method) }
 
-// Capabilities are what the client says that it can do.
-func (r *request) Capabilities() json.RawMessage { return r.can.says }
+// Capabilities returns the client's capabilities as it declared them.
+func (r *request) Capabilities() json.RawMessage { return r.can.raw }
 
-// RecordTask does nothing: a task has an asker of its own.
+// RecordTask does nothing: a task has another asker.
 func (r *request) RecordTask(context.Context, json.RawMessage) error { return nil }
 
-// session is the id of the client's session, empty if there is none.
+// session returns the id of the client's session, or "" if it has none.
 func (r *request) session() string {
 	if r.Session == nil {
 		return ""
@@ -145,31 +145,32 @@ func (r *request) session() string {
 	return r.Session.ID()
 }
 
-// digest names what is asked for, so that the state of one request is not taken for
-// another's.
+// digest returns a digest of the request, so that the state of one request is not accepted
+// with another.
 func (r *request) digest() []byte { return requestDigest(r.Method, r.Name, r.Arguments) }
 
-// A request is the client of its call until it is answered.
+// The following methods implement client for a request whose call ends with it.
 
-func (r *request) listening() *request { return r }
+func (r *request) currentRequest() *request { return r }
 
-func (r *request) takesTasks() bool { return false }
+func (r *request) acceptsTasks() bool { return false }
 
-func (r *request) comesBack() bool { return false }
+func (r *request) outlivesRequest() bool { return false }
 
-// takesRounds reports whether the request may be answered with questions or a
-// task, or is of a later round.
-func (r *request) takesRounds() bool {
+// supportsRounds reports whether the response to the request may be questions or a task, or
+// the request belongs to a later round.
+func (r *request) supportsRounds() bool {
 	return r.Modern() && (len(r.can.methods) > 0 || r.can.tasks || r.RequestState != "")
 }
 
-// Ask puts the questions, all at once.
+// Ask sends all questions to the client at once and returns when all are answered.
 func (r *request) Ask(ctx context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {
 	return r.AskFor(ctx, questions, "")
 }
 
+// AskFor implements client.
 func (r *request) AskFor(ctx context.Context, questions map[string]source.Question, _ string) (map[string]json.RawMessage, error) {
-	if err := answerable(r, questions); err != nil {
+	if err := checkAnswerable(r, questions); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -182,7 +183,7 @@ func (r *request) AskFor(ctx context.Context, questions map[string]source.Questi
 	replies := make(chan reply, len(questions))
 	for key, q := range questions {
 		go func() {
-			answer, err := r.put(ctx, q)
+			answer, err := r.askOne(ctx, q)
 			replies <- reply{key, answer, err}
 		}()
 	}
@@ -199,8 +200,8 @@ func (r *request) AskFor(ctx context.Context, questions map[string]source.Questi
 	return answers, failed
 }
 
-// put sends one question to a client with a session and waits for its answer.
-func (r *request) put(ctx context.Context, q source.Question) (json.RawMessage, error) {
+// askOne sends one question to a client with a session and waits for its answer.
+func (r *request) askOne(ctx context.Context, q source.Question) (json.RawMessage, error) {
 	call := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -208,10 +209,10 @@ func (r *request) put(ctx context.Context, q source.Question) (json.RawMessage, 
 		defer context.AfterFunc(q.Until, func() { cancel(context.Cause(q.Until)) })()
 	}
 	if q.Method == source.MethodElicit {
-		if err := r.elicits(q); err != nil {
+		if err := r.checkElicitation(q); err != nil {
 			return nil, err
 		}
-		r.server.sentPages.put(q, r.Session)
+		r.server.urlQuestions.put(q, r.Session)
 	}
 	raw, err := r.ServerRequest.Ask(ctx, mcp.Question{Method: q.Method, Params: q.Params, Progress: q.Progress})
 	if err != nil {
@@ -221,7 +222,7 @@ func (r *request) put(ctx context.Context, q source.Question) (json.RawMessage, 
 		if q.Until != nil && q.Until.Err() != nil {
 			return nil, nil
 		}
-		return nil, unanswered(q.Method, err)
+		return nil, unansweredError(q.Method, err)
 	}
 	if !fitsQuestion(q, raw) {
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the client's answer to %s does not match the requested schema", q.Method)
@@ -229,8 +230,8 @@ func (r *request) put(ctx context.Context, q source.Question) (json.RawMessage, 
 	return raw, nil
 }
 
-// elicits returns an error if the client does not ask its user in the way of a question.
-func (r *request) elicits(q source.Question) error {
+// checkElicitation returns an error if the client does not support the mode of an elicitation.
+func (r *request) checkElicitation(q source.Question) error {
 	var mode struct {
 		Mode string `json:"mode"`
 	}
@@ -241,24 +242,24 @@ func (r *request) elicits(q source.Question) error {
 	}
 	switch {
 	case mode.Mode == "url" && !r.can.url:
-		return unanswered(q.Method, errors.New(`client does not support "url" elicitation`))
+		return unansweredError(q.Method, errors.New(`client does not support "url" elicitation`))
 	case mode.Mode != "url" && !r.can.form:
-		return unanswered(q.Method, errors.New(`client does not support "form" elicitation`))
+		return unansweredError(q.Method, errors.New(`client does not support "form" elicitation`))
 	}
 	return nil
 }
 
-// unanswered is the error of a client that does not answer; the source that asks receives
-// the client's own words.
-func unanswered(method string, err error) error {
+// unansweredError returns the error of a question that the client did not answer. The source
+// that asked receives the client's own error.
+func unansweredError(method string, err error) error {
 	if failed := (*mcp.Error)(nil); errors.As(err, &failed) {
 		err = &source.Refusal{Code: failed.Code, Message: failed.Message, Data: failed.Data, Sent: failed.Sent}
 	}
 	return toolroom.Errorf(toolroom.CodeUpstreamError, "the client did not answer %s: %w", method, err)
 }
 
-// answerable refuses questions that the client says it does not answer.
-func answerable(a source.Asker, questions map[string]source.Question) error {
+// checkAnswerable returns an error if the client does not support one of the questions.
+func checkAnswerable(a source.Asker, questions map[string]source.Question) error {
 	for _, q := range questions {
 		if !a.Can(q.Method) {
 			return source.Unanswerable(q.Method)

@@ -13,13 +13,13 @@ import (
 	"github.com/toolroom/toolroom/mcp"
 )
 
-// listPage is how many resources or prompts are in one page of a list.
-const listPage = 1000
+// pageSize is the number of resources or prompts on one page of a list.
+const pageSize = 1000
 
-// readers tells which providers a caller may read with a tool of the library:
-// policy decides as it does about the call itself.
-func (s *Server) readers(who toolroom.Identity, tool string) func(provider string) bool {
-	visible := s.visible(who)
+// readableBy returns a function that reports whether a caller may use a tool of the library,
+// such as [catalog.ReadTool], on a provider. Policy decides as it does about calls.
+func (s *Server) readableBy(who toolroom.Identity, tool string) func(provider string) bool {
+	visible := s.visibleTo(who)
 	return func(provider string) bool {
 		e, err := s.o.Runner.Catalog.Resolve(catalog.ToolID(provider, tool).String(), nil)
 		return err == nil && visible(e)
@@ -37,13 +37,13 @@ func (s *Server) listResources(r *request) (*result, error) {
 		return nil, rpcError(toolroom.AsError(err))
 	}
 	items := []any{}
-	for _, r := range s.o.Library.Resources(s.readers(r.who, catalog.ReadTool)) {
-		items = append(items, shown(r.Resource, r.Raw, "uri", r.Shown))
+	for _, r := range s.o.Library.Resources(s.readableBy(r.who, catalog.ReadTool)) {
+		items = append(items, definitionFor(r.Resource, r.Raw, "uri", r.Shown))
 	}
 	for _, r := range kept {
 		items = append(items, r)
 	}
-	return listOf("resources", items, cursor)
+	return paginatedResult("resources", items, cursor)
 }
 
 func (s *Server) listTemplates(r *request) (*result, error) {
@@ -53,18 +53,18 @@ func (s *Server) listTemplates(r *request) (*result, error) {
 	}
 	s.o.Ready(r.ctx)
 	items := []any{}
-	for _, t := range s.o.Library.Templates(s.readers(r.who, catalog.ReadTool)) {
-		items = append(items, shown(t.Template, t.Raw, "uriTemplate", t.URITemplate))
+	for _, t := range s.o.Library.Templates(s.readableBy(r.who, catalog.ReadTool)) {
+		items = append(items, definitionFor(t.Template, t.Raw, "uriTemplate", t.URITemplate))
 	}
 	if s.o.Artifacts != nil {
 		items = append(items, artifactTemplate)
 	}
-	return listOf("resourceTemplates", items, cursor)
+	return paginatedResult("resourceTemplates", items, cursor)
 }
 
-// shown is a definition as clients see it: what the source said, under the name
-// that is good here.
-func shown(definition any, raw json.RawMessage, key, name string) any {
+// definitionFor returns a definition for clients: as its source sent it, but with name, which
+// is unique in the room, as the member key.
+func definitionFor(definition any, raw json.RawMessage, key, name string) any {
 	if len(raw) == 0 {
 		data, err := json.Marshal(definition)
 		if err != nil {
@@ -80,13 +80,13 @@ func shown(definition any, raw json.RawMessage, key, name string) any {
 	return sent
 }
 
-// listOf is a page of items.
-func listOf(key string, items []any, cursor string) (*result, error) {
-	page, next, err := pageOf(items, cursor)
+// paginatedResult returns the result for the page of items at a cursor.
+func paginatedResult(key string, items []any, cursor string) (*result, error) {
+	page, next, err := paginate(items, cursor)
 	if err != nil {
 		return nil, err
 	}
-	return listing(key, page, next)
+	return listResult(key, page, next)
 }
 
 func (s *Server) readResource(r *request) (*result, error) {
@@ -94,20 +94,20 @@ func (s *Server) readResource(r *request) (*result, error) {
 		return s.readArtifact(taint.InSession(r.ctx, r.session()), r, handle)
 	}
 	s.o.Ready(r.ctx)
-	provider, own, ok := s.o.Library.FindResource(r.Name, s.readers(r.who, catalog.ReadTool))
+	provider, own, ok := s.o.Library.FindResource(r.Name, s.readableBy(r.who, catalog.ReadTool))
 	if !ok {
-		return nil, noResource(r.ServerRequest, r.Name)
+		return nil, resourceNotFound(r.ServerRequest, r.Name)
 	}
 	args, err := json.Marshal(map[string]string{"uri": own})
 	if err != nil {
 		return nil, err
 	}
-	return s.converse(r, func(ctx context.Context, c client) (*result, error) {
-		got := s.perform(ctx, c, s.libraryCall(r, catalog.ToolID(provider, catalog.ReadTool), args), nil)
+	return s.serveRounds(r, func(ctx context.Context, c client) (*result, error) {
+		got := s.runWithApproval(ctx, c, s.libraryCall(r, catalog.ToolID(provider, catalog.ReadTool), args), nil)
 		if toolroom.CodeOf(got.Err()) == toolroom.CodeNotFound {
-			return nil, noResource(r.ServerRequest, r.Name)
+			return nil, resourceNotFound(r.ServerRequest, r.Name)
 		}
-		out, err := relay(got)
+		out, err := libraryResult(got)
 		if err == nil && r.Modern() {
 			out.members.set("cacheScope", "private")
 			out.members.set("ttlMs", 0)
@@ -116,8 +116,8 @@ func (s *Server) readResource(r *request) (*result, error) {
 	})
 }
 
-// libraryCall is the call that reads something of the library: whole, since no
-// model reads it before the client has chosen to.
+// libraryCall returns the call that reads a resource or prompt. The result is not truncated,
+// because the client decides whether a model reads it.
 func (s *Server) libraryCall(r *request, id toolroom.ID, args json.RawMessage) toolroom.Call {
 	return toolroom.Call{
 		Tool: id.String(), Arguments: args, Identity: r.who, Surface: "mcp", Session: r.session(),
@@ -125,20 +125,20 @@ func (s *Server) libraryCall(r *request, id toolroom.ID, args json.RawMessage) t
 	}
 }
 
-// relay is a result of the library as the source sent it. A failure is a
-// protocol error: these methods know no other.
-func relay(r *toolroom.Result) (*result, error) {
+// libraryResult returns the result of a libraryCall as the source sent it. A failure becomes a
+// protocol error, because these methods have no other kind.
+func libraryResult(r *toolroom.Result) (*result, error) {
 	if r.Error != nil {
 		return nil, rpcError(r.Error)
 	}
-	out, err := relayed(r.Value)
+	out, err := parseResult(r.Value)
 	if err != nil {
 		return nil, rpcError(toolroom.Errorf(toolroom.CodeInvalidOutput, "%s sent a result that is not a JSON object", r.Tool))
 	}
 	return out, nil
 }
 
-func noResource(r *mcp.ServerRequest, uri string) error {
+func resourceNotFound(r *mcp.ServerRequest, uri string) error {
 	code := int64(mcp.CodeNoResource)
 	if r.Modern() {
 		code = mcp.CodeInvalidParams
@@ -150,7 +150,8 @@ func noResource(r *mcp.ServerRequest, uri string) error {
 	return &mcp.Error{Code: code, Message: "there is no resource " + uri + " (resources/list has those that there are)", Data: data}
 }
 
-// Results and artifacts are resources of their owner.
+// artifactPrefix begins the URIs of stored results and artifacts, which are resources of their
+// owner.
 const artifactPrefix = "toolroom://artifacts/"
 
 var artifactTemplate = map[string]any{

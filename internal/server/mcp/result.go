@@ -8,30 +8,30 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// result is a result that goes out member by member, so that what a source sent reaches
-// the client as it is.
+// result is the result of a request. It is written member by member, so that members that a
+// source sent reach the client unchanged.
 type result struct {
 	members object
 	// sentMeta is the metadata that the source sent.
 	sentMeta object
-	// note is what became of the call, ready to be written; nil for none.
-	note []byte
-	// named says that the client wants the name of the server in it.
-	named bool
+	// callMeta is the JSON of the member metaResultKey; nil means none.
+	callMeta []byte
+	// wantsServerInfo means that the metadata names the server.
+	wantsServerInfo bool
 }
 
-// serverInfo is where results of 2026-07-28 name the server.
-const serverInfo = "io.modelcontextprotocol/serverInfo"
+// metaServerInfo is the member of _meta in which results of 2026-07-28 name the server.
+const metaServerInfo = "io.modelcontextprotocol/serverInfo"
 
-// object is a JSON object: members that a source sent keep their order, the
-// others follow by name.
+// object is a JSON object with members that a source sent, which keep their order, and others,
+// which follow sorted by name.
 type object struct {
-	sent []jsonx.Member // without value where own has one
+	sent []jsonx.Member // Value is nil if own has replaced it
 	own  map[string]any
 }
 
-// members makes an object of which a source sent nothing.
-func members(values map[string]any) object { return object{own: values} }
+// newObject returns an object without members of a source.
+func newObject(values map[string]any) object { return object{own: values} }
 
 // readObject reads an object as a source sent it. Of members with the same name
 // the last one counts.
@@ -40,10 +40,10 @@ func readObject(raw json.RawMessage) (object, error) {
 	if err != nil {
 		return object{}, err
 	}
-	return object{sent: lastOfEach(sent)}, nil
+	return object{sent: withoutDuplicates(sent)}, nil
 }
 
-func lastOfEach(sent []jsonx.Member) []jsonx.Member {
+func withoutDuplicates(sent []jsonx.Member) []jsonx.Member {
 	kept := sent[:0]
 	for _, m := range sent {
 		if i := indexOf(kept, m.Name); i >= 0 {
@@ -66,7 +66,7 @@ func (o *object) has(name string) bool {
 
 func (o *object) set(name string, value any) {
 	if i := indexOf(o.sent, name); i >= 0 {
-		o.sent[i].Value = nil // it has its place
+		o.sent[i].Value = nil // the member keeps its place
 	}
 	if o.own == nil {
 		o.own = map[string]any{}
@@ -81,7 +81,8 @@ func (o *object) drop(name string) {
 	}
 }
 
-// raw is a member as the source sent it, nil for any other.
+// raw returns a member as the source sent it, or nil if the source did not send it or its value
+// has been replaced.
 func (o *object) raw(name string) json.RawMessage {
 	if i := indexOf(o.sent, name); i >= 0 {
 		return o.sent[i].Value
@@ -89,8 +90,8 @@ func (o *object) raw(name string) json.RawMessage {
 	return nil
 }
 
-// append writes the members into the object that dst has begun, meta in the place
-// of the metadata, or last.
+// append appends the members to dst, which ends within an object. A meta that is not nil
+// replaces _meta, or is added as the last member.
 func (o *object) append(dst, meta []byte) ([]byte, error) {
 	var err error
 	for _, m := range o.sent {
@@ -132,7 +133,7 @@ func appendOwn(dst []byte, name string, value any) ([]byte, error) {
 	return appendMember(dst, name, text), nil
 }
 
-// appendMember writes a member into the object that dst has begun.
+// appendMember appends a member to dst, which ends within an object.
 func appendMember(dst []byte, name string, value []byte) []byte {
 	if dst[len(dst)-1] != '{' {
 		dst = append(dst, ',')
@@ -147,8 +148,8 @@ func (o object) MarshalJSON() ([]byte, error) {
 	return append(text, '}'), err
 }
 
-// relayed makes a result of a JSON object as a source sent it.
-func relayed(raw json.RawMessage) (*result, error) {
+// parseResult returns a result with the members of a JSON object that a source sent.
+func parseResult(raw json.RawMessage) (*result, error) {
 	sent, err := readObject(raw)
 	if err != nil {
 		return nil, err
@@ -159,19 +160,19 @@ func relayed(raw json.RawMessage) (*result, error) {
 		if err != nil {
 			return nil, err
 		}
-		meta.drop(serverInfo) // the answer is ours
-		meta.drop(metaResult)
+		meta.drop(metaServerInfo) // the response names this server instead
+		meta.drop(metaResultKey)
 		r.sentMeta = meta
 	}
 	return r, nil
 }
 
-// of fills in what results of a revision must say of themselves, and takes out
-// what older ones have no notion of.
-func (r *result) of(version string) *result {
-	r.named = version >= firstModern
+// forVersion adds the members that a revision requires in results, removes those that it does
+// not know, and returns r.
+func (r *result) forVersion(version string) *result {
+	r.wantsServerInfo = version >= firstModern
 	switch {
-	case !r.named:
+	case !r.wantsServerInfo:
 		r.members.drop("resultType")
 	case !r.members.has("resultType"):
 		r.members.set("resultType", complete)
@@ -184,24 +185,24 @@ var complete = json.RawMessage(`"complete"`)
 // MarshalJSON writes the members and the metadata.
 func (r *result) MarshalJSON() ([]byte, error) { return r.append(nil, nil) }
 
-// append writes the members and the metadata, with the name of the server for a client
-// that wants it in each result.
+// append appends the members and the metadata to dst. The metadata includes server, the JSON
+// of the server's name, if wantsServerInfo is set.
 func (r *result) append(dst []byte, server json.RawMessage) ([]byte, error) {
-	if !r.named {
+	if !r.wantsServerInfo {
 		server = nil
 	}
 	var meta []byte
-	if server != nil || len(r.sentMeta.sent) > 0 || r.note != nil {
-		meta = make([]byte, 0, len(r.note)+256)
+	if server != nil || len(r.sentMeta.sent) > 0 || r.callMeta != nil {
+		meta = make([]byte, 0, len(r.callMeta)+256)
 		var err error
 		if meta, err = r.sentMeta.append(append(meta, '{'), nil); err != nil {
 			return nil, err
 		}
 		if server != nil {
-			meta = appendMember(meta, serverInfo, server)
+			meta = appendMember(meta, metaServerInfo, server)
 		}
-		if r.note != nil {
-			meta = appendMember(meta, metaResult, r.note)
+		if r.callMeta != nil {
+			meta = appendMember(meta, metaResultKey, r.callMeta)
 		}
 		meta = append(meta, '}')
 	} else {
@@ -211,8 +212,8 @@ func (r *result) append(dst []byte, server json.RawMessage) ([]byte, error) {
 	return append(dst, '}'), err
 }
 
-// withMember is an object with another value for one of its members, which it has
-// or gets. It is nil for what is no object.
+// withMember returns the JSON of an object with one member set to value. It returns nil if
+// object is not a JSON object.
 func withMember(object json.RawMessage, name string, value any) json.RawMessage {
 	o, err := readObject(object)
 	if err != nil {

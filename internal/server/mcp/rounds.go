@@ -19,39 +19,41 @@ import (
 )
 
 const (
-	// answerWait is how long a call waits for the next round of its client.
+	// answerWait limits the time for which a call waits for the client's next round.
 	answerWait = 10 * time.Minute
-	// maxRoundCalls is how many calls of one caller may wait at once.
+	// maxRoundCalls limits the suspended calls of one caller.
 	maxRoundCalls = 100
 )
 
-// client is the client of one call: the call may ask it, and it hears how the call goes
-// on. A [*request] is one that is asked in its session, or not at all; a [*roundCall] is
-// one that answers with further requests.
+// client is the client of one call, which can be asked questions and receives notifications
+// about the call. A [*request] asks the client in its session, if it has one. A [*roundCall]
+// asks in responses, and the client answers in further requests.
 type client interface {
 	source.Asker
-	// AskFor is Ask with the approval that the questions are about, empty for none.
+	// AskFor is like Ask. approval is the id of the approval that the questions are about, or
+	// empty.
 	AskFor(ctx context.Context, questions map[string]source.Question, approval string) (map[string]json.RawMessage, error)
-	// listening returns the request that waits for the call now, or nil for none.
-	listening() *request
-	// takesTasks reports whether the client takes a task for an answer.
-	takesTasks() bool
-	// comesBack reports whether the call may be answered after its request has ended: then
-	// the end of the request does not mean that the call was given up.
-	comesBack() bool
+	// currentRequest returns the request that is waiting for the call, or nil if there is none.
+	currentRequest() *request
+	// acceptsTasks reports whether the response to the call may be a task.
+	acceptsTasks() bool
+	// outlivesRequest reports whether the call may continue after its request has ended. Then
+	// the end of the request does not mean that the client has given up the call.
+	outlivesRequest() bool
 }
 
-// work is what a request asks for. Its context outlives the request while it waits for
-// answers.
+// work carries out a request. Its context does not end with the request while the work waits
+// for answers.
 type work func(ctx context.Context, c client) (*result, error)
 
-// converse serves a request whose work may ask.
-func (s *Server) converse(x *request, work work) (*result, error) {
-	if !x.takesRounds() { // an older client is asked in its session, and another that answers nothing is not
+// serveRounds serves a request whose work may ask the client questions: it starts the work, or
+// resumes the work to which the request brings answers, and returns its result or questions.
+func (s *Server) serveRounds(x *request, work work) (*result, error) {
+	if !x.supportsRounds() { // older clients are asked in their session; other modern ones cannot be asked
 		return work(x.ctx, x)
 	}
 	if x.RequestState == "" {
-		return s.rounds.serve(begin(x, work), x)
+		return s.rounds.await(startRoundCall(x, work), x)
 	}
 	state, err := s.rounds.sealer.open(x.RequestState, identity.Owner(x.who), x.digest(), time.Now())
 	if err != nil {
@@ -62,60 +64,60 @@ func (s *Server) converse(x *request, work work) (*result, error) {
 		return nil, err
 	}
 	if d != nil {
-		d.Answer(x.answers) // what is still open then will be asked again
-		return s.rounds.serve(d, x)
+		d.Answer(x.answers) // questions that are still open are asked again
+		return s.rounds.await(d, x)
 	}
 	if state.Approval == "" {
-		return nil, badState("the call that asked waits no longer")
+		return nil, invalidState("the call that asked waits no longer")
 	}
-	// The approval is in the store: the answer counts, and the call is made anew.
-	if err := s.takeAnswer(x.ctx, x.who, state.Approval, x.answers[questionKey]); err != nil {
+	// The call is gone, but its approval is stored: record the answer, and start the call again.
+	if err := s.recordAnswer(x.ctx, x.who, state.Approval, x.answers[approvalQuestionKey]); err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
-	return s.rounds.serve(begin(x, work), x)
+	return s.rounds.await(startRoundCall(x, work), x)
 }
 
-// A roundCall is a call of a client of 2026-07-28 that may ask. The protocol has no requests
-// from the server there: a question ends the request, and the client makes it again with the
-// answers. The call itself is not made again. It is suspended in memory between the rounds,
-// so that the tool runs once and just waits, as it does for clients with sessions.
+// roundCall is a call of a client of 2026-07-28 that may ask questions. That revision has no
+// requests from server to client: a question ends the request, and the client repeats it with
+// the answers. The call is not repeated. It is suspended in memory between the rounds, so that
+// the tool runs once and waits for the answers, as it does for clients with sessions.
 type roundCall struct {
 	*run.Suspension
 	id      string
 	owner   string
 	request []byte // its digest
-	tasks   bool   // the client takes a task for an answer
+	tasks   bool   // the response may be a task
 	end     context.CancelCauseFunc
 
 	done   chan struct{} // closed when the call has ended, with result and err
 	result *result
 	err    error
-	// task has the answer for the client once the call has become a task.
+	// task receives the result for the client when the call becomes a task.
 	task chan *result
-	// served is the request that is being served, nil between the rounds.
-	served atomic.Pointer[request]
+	// current is the request that waits for the call; nil between the rounds.
+	current atomic.Pointer[request]
 
 	// guarded by the lock of roundCalls:
 	turn   int         // the number of the last question, or of the answer to it
 	expiry *time.Timer // ends the call if no answer comes
 }
 
-// begin begins a call. It runs until its work is done or its end is called.
-func begin(x *request, work work) *roundCall {
+// startRoundCall starts a call, which runs until its work is done or end is called.
+func startRoundCall(x *request, work work) *roundCall {
 	d := &roundCall{
 		Suspension: run.NewSuspension(run.Client{
-			Answers: slices.Sorted(maps.Keys(x.can.methods)), Capabilities: x.can.says, Offered: x.answers, Fits: fitsQuestion,
+			Answers: slices.Sorted(maps.Keys(x.can.methods)), Capabilities: x.can.raw, Offered: x.answers, Fits: fitsQuestion,
 		}),
 		id: strings.ToLower(rand.Text()), owner: identity.Owner(x.who), request: x.digest(), tasks: x.can.tasks,
 		done: make(chan struct{}), task: make(chan *result, 1),
 	}
 	ctx, end := context.WithCancelCause(context.WithoutCancel(x.ctx))
 	d.end = end
-	d.served.Store(x)
+	d.current.Store(x)
 	go func() {
 		defer close(d.done)
 		defer d.cancel()
-		d.err = x.server.guard("a call", func() (err error) {
+		d.err = x.server.recoverPanic("a call", func() (err error) {
 			d.result, err = work(ctx, d)
 			return err
 		})
@@ -125,46 +127,47 @@ func begin(x *request, work work) *roundCall {
 
 func (d *roundCall) cancel() { d.end(context.Canceled) }
 
-func (d *roundCall) listening() *request { return d.served.Load() }
+func (d *roundCall) currentRequest() *request { return d.current.Load() }
 
-func (d *roundCall) takesTasks() bool { return d.tasks }
+func (d *roundCall) acceptsTasks() bool { return d.tasks }
 
-func (d *roundCall) comesBack() bool { return true }
+func (d *roundCall) outlivesRequest() bool { return true }
 
-// performTask is perform for a client that may know tasks: if the server behind the tool
-// answers with one, so does this one, and the call goes on as a job of the room.
-func (s *Server) performTask(ctx context.Context, c client, call toolroom.Call, e *catalog.Entry) *toolroom.Result {
+// runWithTasks is like runWithApproval. In addition, if the MCP server of the tool answers
+// with a task and the client supports tasks, the response is a task and the call continues as
+// a job of the room.
+func (s *Server) runWithTasks(ctx context.Context, c client, call toolroom.Call, e *catalog.Entry) *toolroom.Result {
 	d, ok := c.(*roundCall)
 	if !ok || !d.tasks {
-		return s.perform(ctx, c, call, e)
+		return s.runWithApproval(ctx, c, call, e)
 	}
 	ctx = run.WithTasks(ctx, func(ctx context.Context, call toolroom.Call, state json.RawMessage) (source.Asker, error) {
 		if err := s.o.Worker.StartTask(ctx, d.Suspension, call, state, d.end); err != nil {
 			return nil, err
 		}
-		d.task <- created(d.Job())
+		d.task <- taskCreated(d.Job())
 		return d.Suspension, nil
 	})
-	result := s.perform(ctx, c, call, e)
+	result := s.runWithApproval(ctx, c, call, e)
 	if d.Job() != nil {
 		d.Finish(result)
 	}
 	return result
 }
 
-// roundCalls are the calls that have asked and not ended.
+// roundCalls holds the calls that are suspended between two rounds.
 type roundCalls struct {
 	sealer
-	replica string // where they wait
+	replica string // the name of this server
 	mu      sync.Mutex
 	open    map[string]*roundCall
 }
 
-// serve waits for the end of the call or its next questions. A request that ends
-// before ends the call.
-func (ds *roundCalls) serve(d *roundCall, x *request) (*result, error) {
-	d.served.Store(x)
-	defer d.served.Store(nil)
+// await waits for the end of the call or its next questions, and returns the result for the
+// client. If the request ends first, await ends the call.
+func (ds *roundCalls) await(d *roundCall, x *request) (*result, error) {
+	d.current.Store(x)
+	defer d.current.Store(nil)
 	left := context.AfterFunc(x.ctx, func() { d.end(context.Cause(x.ctx)) })
 	defer left()
 	for {
@@ -172,11 +175,11 @@ func (ds *roundCalls) serve(d *roundCall, x *request) (*result, error) {
 		case <-d.done:
 			ds.forget(d)
 			return d.result, d.err
-		case task := <-d.task: // the call goes on without its client
+		case task := <-d.task: // the call continues without the client
 			ds.forget(d)
 			return task, nil
 		case <-d.Asked():
-			result, err := ds.ask(d)
+			result, err := ds.inputRequired(d)
 			if err != nil {
 				d.cancel()
 				ds.forget(d)
@@ -189,9 +192,9 @@ func (ds *roundCalls) serve(d *roundCall, x *request) (*result, error) {
 	}
 }
 
-// ask lets the call wait, and returns the answer that puts its open questions to the
-// client. It returns nil if no question is open any more.
-func (ds *roundCalls) ask(d *roundCall) (*result, error) {
+// inputRequired suspends the call and returns the result that asks the client its open
+// questions. It returns nil if no question is open any more.
+func (ds *roundCalls) inputRequired(d *roundCall) (*result, error) {
 	open, approval := d.Open()
 	if len(open) == 0 {
 		return nil, nil
@@ -202,11 +205,11 @@ func (ds *roundCalls) ask(d *roundCall) (*result, error) {
 			round = q.Round
 		}
 	}
-	out, err := relayed(round)
+	out, err := parseResult(round)
 	if err != nil {
 		return nil, err
 	}
-	turn, err := ds.wait(d)
+	turn, err := ds.suspend(d)
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
@@ -218,13 +221,14 @@ func (ds *roundCalls) ask(d *roundCall) (*result, error) {
 		return nil, err
 	}
 	out.members.set("resultType", "input_required")
-	out.members.set("inputRequests", asSent(open))
+	out.members.set("inputRequests", rawQuestions(open))
 	out.members.set("requestState", sealed)
 	return out, nil
 }
 
-// wait lets a call wait for an answer, and returns the number of the question.
-func (ds *roundCalls) wait(d *roundCall) (turn int, err error) {
+// suspend adds a call to those that wait for answers, and returns the number of its round. It
+// returns an error if the caller has too many.
+func (ds *roundCalls) suspend(d *roundCall) (turn int, err error) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	if ds.open[d.id] == nil {
@@ -246,8 +250,8 @@ func (ds *roundCalls) wait(d *roundCall) (turn int, err error) {
 	return turn, nil
 }
 
-// resume ends the wait of a call whose client has answered a question. It returns nil if
-// there is no such call, and an error for a repeated answer.
+// resume returns a suspended call whose client has answered a round. It returns nil if there is
+// no such call, and an error if the round has been answered already.
 func (ds *roundCalls) resume(id string, turn int) (*roundCall, error) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -255,15 +259,15 @@ func (ds *roundCalls) resume(id string, turn int) (*roundCall, error) {
 	if d == nil {
 		return nil, nil
 	}
-	if d.turn != turn || d.listening() != nil {
-		return nil, badState("this round has been answered")
+	if d.turn != turn || d.currentRequest() != nil {
+		return nil, invalidState("this round has been answered")
 	}
 	d.expiry.Stop()
 	d.turn++
 	return d, nil
 }
 
-// expire ends a call whose client has not answered a question.
+// expire ends a call whose client has not answered a round in time.
 func (ds *roundCalls) expire(d *roundCall, turn int) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -273,7 +277,7 @@ func (ds *roundCalls) expire(d *roundCall, turn int) {
 	}
 }
 
-// forget forgets a call that waits no more.
+// forget removes a call that has ended.
 func (ds *roundCalls) forget(d *roundCall) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -283,7 +287,7 @@ func (ds *roundCalls) forget(d *roundCall) {
 	delete(ds.open, d.id)
 }
 
-// close ends the calls that wait.
+// close ends all suspended calls.
 func (ds *roundCalls) close() {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()

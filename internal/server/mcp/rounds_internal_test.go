@@ -19,18 +19,18 @@ func TestTheCallsOfOneCallerThatWaitForAnswersAreBounded(t *testing.T) {
 	ds := &roundCalls{open: map[string]*roundCall{}}
 	defer ds.close()
 	for i := range maxRoundCalls {
-		if _, err := ds.wait(waiting("ann", string(rune('A'+i)))); err != nil {
+		if _, err := ds.suspend(waiting("ann", string(rune('A'+i)))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, err := ds.wait(waiting("ann", "more"))
+	_, err := ds.suspend(waiting("ann", "more"))
 	if e := toolroom.AsError(err); toolroom.CodeOf(err) != toolroom.CodeResourceLimit || !strings.Contains(e.Message, "100 calls are already waiting") || e.Hint == "" {
 		t.Errorf("one call more: %v", err)
 	}
-	if _, err := ds.wait(waiting("ben", "more")); err != nil {
+	if _, err := ds.suspend(waiting("ben", "more")); err != nil {
 		t.Errorf("another caller: %v", err)
 	}
-	if _, err := ds.wait(ds.open["A"]); err != nil {
+	if _, err := ds.suspend(ds.open["A"]); err != nil {
 		t.Errorf("the next question of a call that waits already: %v", err)
 	}
 }
@@ -42,7 +42,7 @@ func TestARoundIsAnsweredOnce(t *testing.T) {
 	var causes []error
 	d := waiting("ann", "a")
 	d.end = func(cause error) { causes = append(causes, cause) }
-	turn, err := ds.wait(d)
+	turn, err := ds.suspend(d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestARoundIsAnsweredOnce(t *testing.T) {
 	if len(causes) > 0 {
 		t.Error("a call that has its answer was ended")
 	}
-	if _, err := ds.wait(d); err != nil {
+	if _, err := ds.suspend(d); err != nil {
 		t.Fatal(err)
 	}
 	ds.expire(d, d.turn)

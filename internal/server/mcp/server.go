@@ -1,7 +1,7 @@
 // Package mcp serves a room's tools over MCP, at one HTTP endpoint and on stdio. It serves
 // clients of revision 2026-07-28 and of earlier revisions. It turns requests into calls and
-// results into responses; the public package mcp does what is of the protocol alone, and
-// the runner does everything in between.
+// results into responses; the public package mcp implements the protocol, and the runner
+// does everything in between.
 package mcp
 
 import (
@@ -39,21 +39,21 @@ type Options struct {
 	// requests to each other share it. If empty, the server makes a key of its own.
 	StateKey []byte
 	// Replica is the name of this server among those that clients reach at the same
-	// address. Neighbour returns a handler that forwards requests to another one,
-	// or nil if there is none of this name. A server that stands alone has neither.
+	// address. ForwardTo returns a handler that forwards requests to the server of a
+	// name, or nil if there is none. Both are unset if there is only one server.
 	Replica   string
-	Neighbour func(replica string) http.Handler
+	ForwardTo func(replica string) http.Handler
 	// PollAfter is the time after which the server closes the stream of a running
 	// call, so that the client reconnects for the rest (SEP-1699, clients of
 	// 2025-11-25). It is for networks that cut long responses. Zero means never.
 	PollAfter time.Duration
-	// ApprovalWait returns how long a call waits for a person whom its client cannot ask;
-	// nil means the runner's limit. Then the answer names the question and Page, the address
-	// of the page where a person can answer; empty means that there is none.
+	// ApprovalWait returns the time for which a call waits for a person whom its client cannot
+	// ask; nil means the runner's limit. After it the result names the approval and Page, the
+	// address of the page where a person can answer; empty means that there is none.
 	ApprovalWait func() time.Duration
 	Page         string
-	// ProgressPeriod is how long a client that wants progress hears nothing of a running
-	// call (10 s).
+	// ProgressPeriod is the longest time for which a client that wants progress receives
+	// nothing about a running call; zero means 10 s.
 	ProgressPeriod time.Duration
 	// Ready, if not nil, is called before the first list and may block, so that an
 	// early client does not get the list of a room that is still starting.
@@ -73,15 +73,15 @@ type Options struct {
 type Server struct {
 	o    Options
 	wire *mcp.Server
-	// rounds are the calls that wait for answers of their clients.
-	rounds      roundCalls
-	watched     watched
-	notices     notices
-	sentPages   sentPages
-	meta        map[string]metaTool
-	definitions definitions
-	expose      exposures
-	// schemas are those of the search tools.
+	// rounds are the calls that wait for answers from their clients.
+	rounds       roundCalls
+	watches      watches
+	queue        notificationQueue
+	urlQuestions urlQuestions
+	meta         map[string]metaTool
+	definitions  definitionCache
+	expose       exposures
+	// schemas are the compiled input schemas of meta.
 	schemas *schema.Cache
 	cancels []func()
 }
@@ -106,7 +106,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		o: o, sentPages: newSentPages(), schemas: schema.NewCache(0, schema.Limits{}),
+		o: o, urlQuestions: newURLQuestions(), schemas: schema.NewCache(0, schema.Limits{}),
 		rounds: roundCalls{sealer: sealer, replica: o.Replica, open: map[string]*roundCall{}},
 	}
 	s.expose.set(o.Expose)
@@ -123,9 +123,9 @@ func New(o Options) (*Server, error) {
 		Reaches: func(ctx context.Context, session *mcp.ServerSession) bool {
 			return identity.Reaches(o.Identity(ctx), o.Identity(session.Context()))
 		},
-		SessionID: s.sessionID,
-		// Calls are many, and most end soon and silently.
-		Streams: func(method, version string) bool { return method != "tools/call" || s.polls(version) },
+		SessionID: s.newSessionID,
+		// Most calls end soon and send nothing before their result.
+		Streams: func(method, version string) bool { return method != "tools/call" || s.closesStreamEarly(version) },
 		Log:     o.Log, MaxMessage: maxBody,
 	})
 	if err != nil {
@@ -144,23 +144,23 @@ func (s *Server) capabilities() json.RawMessage {
 		`"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}`)
 }
 
-// HTTP is the endpoint for clients of all revisions. Package auth must stand in front: it
-// checks Host and Origin, and knows when a token makes a foreign Host harmless.
+// HTTP returns the handler of the endpoint for clients of all revisions. The middleware of
+// package auth must wrap it: it checks Host and Origin, and knows when a token makes a
+// foreign Host harmless.
 func (s *Server) HTTP() http.Handler { return s.wire.HTTP() }
 
-// SSE is the endpoint for clients of 2024-11-05 that know no other: they listen to one
-// stream and post their messages to an address that it names.
+// SSE returns the handler of the endpoint for clients that support only 2024-11-05: they read
+// one stream and post their messages to an address that it names.
 func (s *Server) SSE() http.Handler { return s.wire.SSE() }
 
-// Stdio serves one client on a pair of streams until it leaves or ctx ends, and closes
-// them.
+// Stdio serves one client on a pair of streams until the client disconnects or ctx ends, and
+// closes the streams.
 func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	defer out.Close()
 	return s.wire.Stdio(ctx, in, out)
 }
 
-// Close ends all sessions, and the calls that wait for answers of clients without one, and
-// stops notifications of changes.
+// Close ends all sessions and all suspended calls, and stops notifications of changes.
 func (s *Server) Close() {
 	for _, cancel := range s.cancels {
 		cancel()
@@ -169,11 +169,12 @@ func (s *Server) Close() {
 	s.rounds.close()
 }
 
-// answerer answers the requests of one method.
-type answerer func(s *Server, r *request) (*result, error)
+// methodHandler answers requests of one method.
+type methodHandler func(s *Server, r *request) (*result, error)
 
-// methods are those that this server answers; package mcp answers the rest.
-var methods = map[string]answerer{
+// methods maps the methods that this package answers to their handlers. Package mcp answers
+// the others.
+var methods = map[string]methodHandler{
 	"tools/list":               (*Server).listTools,
 	"tools/call":               (*Server).call,
 	"resources/list":           (*Server).listResources,
@@ -196,20 +197,20 @@ func (s *Server) handle(ctx context.Context, r *mcp.ServerRequest) (json.RawMess
 		return nil, mcp.MethodNotFound(r.Method)
 	}
 	var text []byte
-	err := s.guard(r.Method, func() error {
-		out, err := answer(s, s.requestOf(ctx, r))
+	err := s.recoverPanic(r.Method, func() error {
+		out, err := answer(s, s.newRequest(ctx, r))
 		if err != nil {
 			return err
 		}
-		text, err = out.of(r.Version).append(make([]byte, 0, 1024), s.wire.Info())
+		text, err = out.forVersion(r.Version).append(make([]byte, 0, 1024), s.wire.Info())
 		return err
 	})
 	return text, err
 }
 
-// guard runs what serves a request. A panic there is an internal error for its
-// client: some of it runs in goroutines where it would end the process.
-func (s *Server) guard(what string, serve func() error) (err error) {
+// recoverPanic calls serve and returns an internal error if it panics. Parts of a request run
+// in goroutines, where a panic would end the process.
+func (s *Server) recoverPanic(what string, serve func() error) (err error) {
 	served := false
 	panics.Log(s.o.Log, "serving "+what, func() {
 		err = serve()
@@ -222,12 +223,12 @@ func (s *Server) guard(what string, serve func() error) (err error) {
 	return err
 }
 
-// listTTL is how long a client may keep a list that it does not listen for
-// changes of, in milliseconds.
+// listTTL is the time, in milliseconds, for which a client may cache a list if it has not
+// subscribed to its changes.
 const listTTL = 10_000
 
-// watchChanges tells clients of changes of the catalog and the library, until the
-// functions that it returns are called.
+// watchChanges notifies clients of changes of the catalog and the library until the functions
+// that it returns are called.
 func (s *Server) watchChanges() []func() {
 	return []func(){
 		s.o.Runner.Catalog.Subscribe(func([]toolroom.Change) { s.wire.ListChanged("tools") }),
@@ -239,16 +240,16 @@ func (s *Server) watchChanges() []func() {
 				s.wire.ListChanged("prompts")
 			}
 			if c.Source {
-				go panics.Log(s.o.Log, "watching resources anew", s.watchAnew)
+				go panics.Log(s.o.Log, "watching resources anew", s.resubscribeAll)
 			}
 		}),
 		s.o.Library.OnUpdate(s.resourceUpdated),
-		s.o.Library.OnNotification(s.noticed),
+		s.o.Library.OnNotification(s.notificationReceived),
 	}
 }
 
-// rpcError is an error as the protocol has it: the one of the server behind the
-// tool where there is one, else ours.
+// rpcError converts an error to a protocol error. If an MCP server sent the error, its own
+// error is returned unchanged.
 func rpcError(e *toolroom.Error) error {
 	if rpc := e.RPC; rpc != nil {
 		return &mcp.Error{Code: rpc.Code, Message: rpc.Message, Data: rpc.Data, Sent: rpc.Sent}
@@ -272,7 +273,7 @@ func rpcError(e *toolroom.Error) error {
 	return &mcp.Error{Code: int64(code), Message: message, Data: data}
 }
 
-// invalidParams is the error for parameters that cannot be served.
+// invalidParams returns a protocol error with code invalid params.
 func invalidParams(message string) error {
 	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: message}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Skills (SEP-2640, io.modelcontextprotocol/skills) are those of all sources, and
-// who may read the resources of a source sees its skills.
+// skillsExtension is the extension for skills (SEP-2640). The server lists the skills of all
+// sources; a caller sees those of the sources whose resources it may read.
 const skillsExtension = "io.modelcontextprotocol/skills"
 
 func (s *Server) listSkills(r *request) (*result, error) {
@@ -24,10 +24,10 @@ func (s *Server) listSkills(r *request) (*result, error) {
 	}
 	s.o.Ready(r.ctx)
 	items := []any{}
-	for _, k := range s.o.Library.Skills(s.readers(r.who, catalog.ReadTool)) {
+	for _, k := range s.o.Library.Skills(s.readableBy(r.who, catalog.ReadTool)) {
 		items = append(items, skillEntry(k))
 	}
-	page, next, err := pageOf(items, cursor)
+	page, next, err := paginate(items, cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (s *Server) listSkills(r *request) (*result, error) {
 	if next != "" {
 		said["nextCursor"] = next
 	}
-	return &result{members: members(said)}, nil
+	return &result{members: newObject(said)}, nil
 }
 
 func (s *Server) getSkill(r *request) (*result, error) {
@@ -43,15 +43,16 @@ func (s *Server) getSkill(r *request) (*result, error) {
 		return nil, mcp.MethodNotFound(r.Method)
 	}
 	s.o.Ready(r.ctx)
-	entry, err := s.skill(r, s.readers(r.who, catalog.ReadTool))
+	entry, err := s.skill(r, s.readableBy(r.who, catalog.ReadTool))
 	if err != nil {
 		return nil, err
 	}
-	return &result{members: members(map[string]any{"ttlMs": listTTL, "cacheScope": "private", "skill": entry})}, nil
+	return &result{members: newObject(map[string]any{"ttlMs": listTTL, "cacheScope": "private", "skill": entry})}, nil
 }
 
-// skill asks the sources that may know a skill, one after the other. A caller whom a source
-// may not be asked for gets what its list has.
+// skill returns the definition of a skill. It asks the sources that may have the skill, one
+// after the other. If policy does not let the caller ask a source, the definition in the
+// source's list is used.
 func (s *Server) skill(r *request, visible func(string) bool) (any, error) {
 	uri := r.Name
 	providers, own := s.o.Library.SkillProviders(uri, visible)
@@ -80,8 +81,8 @@ func (s *Server) skill(r *request, visible func(string) bool) (any, error) {
 	return nil, invalidParams("there is no skill " + uri + " (skills/list has those that are listed)")
 }
 
-// skillEntry is a skill as clients see it: as its source has it, with the URIs
-// that are good here.
+// skillEntry returns the definition of a skill for clients: as its source sent it, with URIs
+// that are unique in the room.
 func skillEntry(k catalog.Skill) any {
 	if !k.Scoped() {
 		return k.Raw
@@ -111,15 +112,15 @@ func skillEntry(k catalog.Skill) any {
 	return entry
 }
 
-// pageOf is a page of a list, and the cursor of the next one.
-func pageOf(items []any, cursor string) (page []any, next string, err error) {
+// paginate returns the page of items at a cursor, and the cursor of the next page.
+func paginate(items []any, cursor string) (page []any, next string, err error) {
 	start := 0
 	if cursor != "" {
 		if start, err = strconv.Atoi(cursor); err != nil || start < 0 || start > len(items) {
 			return nil, "", invalidParams("the cursor is not of this list (begin again without one)")
 		}
 	}
-	end := min(start+listPage, len(items))
+	end := min(start+pageSize, len(items))
 	if end < len(items) {
 		next = strconv.Itoa(end)
 	}

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// requestState is what a client carries for us between the rounds of a call. It
-// comes back from the client, and so from anybody: it is sealed, it ends, and
-// it is good for one caller, one request and one round.
+// requestState is the state that a client keeps for the server between the rounds of a call.
+// Because anybody could send it back, it is sealed, expires, and is valid for one caller, one
+// request and one round only.
 type requestState struct {
-	// Call is the call that waits for answers, and Turn which of its rounds.
+	// Call is the id of the suspended call, and Turn the number of its round.
 	Call string `json:"d"`
 	Turn int    `json:"t"`
-	// Replica is the server that the call waits in.
+	// Replica is the name of the server that holds the suspended call.
 	Replica string `json:"p,omitempty"`
-	// Approval is the question to a person, where that is all that was asked: it
-	// is durable, and its answer counts even when the call waits no longer.
+	// Approval is the id of an approval, if that was the only question. It is stored, so the
+	// answer counts even if the call is no longer suspended.
 	Approval string    `json:"a,omitempty"`
 	Owner    string    `json:"o"`
 	Request  []byte    `json:"r"` // digest of the request
@@ -57,8 +57,8 @@ func (s sealer) seal(state requestState) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, nil)), nil
 }
 
-// open gives the state behind a text that this server sealed for this caller and
-// this very request, and that has not expired.
+// open returns the state in a sealed text. It returns an error unless the text was sealed for
+// this caller and this request and has not expired.
 func (s sealer) open(text, owner string, request []byte, now time.Time) (requestState, error) {
 	state, err := s.read(text)
 	if err != nil {
@@ -66,29 +66,29 @@ func (s sealer) open(text, owner string, request []byte, now time.Time) (request
 	}
 	switch {
 	case state.Owner != owner, string(state.Request) != string(request):
-		return state, badState("it is of another request")
+		return state, invalidState("it is of another request")
 	case now.After(state.Expires):
-		return state, badState("it has expired")
+		return state, invalidState("it has expired")
 	}
 	return state, nil
 }
 
-// read gives what stands in a text that this server sealed.
+// read returns the state in a sealed text, without checking whom it is for.
 func (s sealer) read(text string) (requestState, error) {
 	var state requestState
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
-		return state, badState("it is not of this server")
+		return state, invalidState("it is not of this server")
 	}
 	plain, err := s.aead.Open(nil, nil, sealed, nil)
 	if err != nil || json.Unmarshal(plain, &state) != nil {
-		return state, badState("it is not of this server, or it was changed")
+		return state, invalidState("it is not of this server, or it was changed")
 	}
 	return state, nil
 }
 
-// replica is the server that a state is of, empty for none.
-func (s sealer) replica(text string) string {
+// replicaOf returns the name of the server that holds the call of a sealed state, or "".
+func (s sealer) replicaOf(text string) string {
 	state, err := s.read(text)
 	if err != nil {
 		return ""
@@ -96,11 +96,11 @@ func (s sealer) replica(text string) string {
 	return state.Replica
 }
 
-func badState(why string) error {
+func invalidState(why string) error {
 	return invalidParams("the requestState is not good: " + why + " (make the call again without it)")
 }
 
-// requestDigest names a request by what it asks for.
+// requestDigest returns a digest of a request's method, object and arguments.
 func requestDigest(method, name string, arguments []byte) []byte {
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(method), []byte(name), arguments} {

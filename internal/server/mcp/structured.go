@@ -12,21 +12,21 @@ import (
 	"github.com/toolroom/toolroom/internal/schema"
 )
 
-// The SDKs of clients throw away a whole answer if its structured content does
-// not fit the output schema in the list, or is missing beside one, and some do
-// so for errors as well. Their model then does not see that the call ran, and
-// calls again. So a schema is listed only for tools whose values are held to it,
-// and it says no more than what is true of each answer.
+// SDKs of clients discard a whole result if its structured content does not fit the listed
+// output schema, or if a schema is listed and there is no structured content; some do so for
+// errors as well. The model then does not see that the call ran, and repeats it. So a schema
+// is listed only for tools whose values are validated against it, and it promises only what
+// holds for every result.
 
-// maxListedMembers is the number of members that a listed output schema names. One
-// of more members says only that it is an object.
+// maxListedMembers is the maximum number of members in a listed output schema. A schema with
+// more members is listed as that of any object.
 const maxListedMembers = 50
 
-// listedOutput is the output schema of a tool in lists, nil for none: the members
-// of the value with their types. It requires none, because a value that is too
-// long to show has none, and it says nothing of their parts, which may be
-// truncated or redacted.
-func listedOutput(t *toolroom.Tool) json.RawMessage {
+// listedOutputSchema returns the output schema of a tool for lists: the members of the value
+// with their types. It requires no member, because a truncated value has none, and does not
+// describe their parts, which may be truncated or redacted. It returns nil if the tool is
+// listed without an output schema.
+func listedOutputSchema(t *toolroom.Tool) json.RawMessage {
 	var s struct {
 		Type       any                        `json:"type"`
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -58,28 +58,28 @@ func listedOutput(t *toolroom.Tool) json.RawMessage {
 	return text
 }
 
-// told is the output schema of a tool in the lists of clients, nil for none.
-func (s *Server) told(e *catalog.Entry) *schema.Schema {
-	one, err := s.defined().of(e, s.shownName)
+// listedSchema returns the compiled output schema with which a tool is listed, or nil.
+func (s *Server) listedSchema(e *catalog.Entry) *schema.Schema {
+	one, err := s.currentDefinitions().get(e, s.listedName)
 	if err != nil {
 		return nil
 	}
 	return one.output
 }
 
-// textMember is the member of structured content that holds the text of a result
-// whose value cannot be sent as its schema promises.
+// textMember is the member of structured content for the text of a result whose value does
+// not fit the listed schema.
 const textMember = "toolroom_text"
 
-// acceptable makes an answer one that a client's SDK takes. A failed call has no
-// structured content. Where the client was told a schema there is some, and it
-// fits. Warnings are part of the content, which models read.
-func (r *result) acceptable(of *toolroom.Result, told *schema.Schema) error {
+// conform changes a result so that clients' SDKs accept it: a failed call has no structured
+// content; if a schema is listed, there is structured content that fits it. It also adds
+// warnings to the content, because models read that.
+func (r *result) conform(of *toolroom.Result, listed *schema.Schema) error {
 	value, err := r.member("structuredContent")
 	if err != nil {
 		return err
 	}
-	if told != nil && of.Execution != nil && of.Error == nil { // a function in a sandbox
+	if listed != nil && of.Execution != nil && of.Error == nil { // a function in a sandbox
 		value = of.Value
 		r.members.set("structuredContent", value)
 	}
@@ -91,10 +91,10 @@ func (r *result) acceptable(of *toolroom.Result, told *schema.Schema) error {
 		if err != nil {
 			return err
 		}
-		if rest := unsaid(value, of.Text()); rest != "" && !holds(content, string(value)) {
+		if rest := dropRepeated(value, of.Text()); rest != "" && !containsText(content, string(value)) {
 			more = append(more, rest)
 		}
-	case of.Error == nil && told != nil && !fits(told, value):
+	case of.Error == nil && listed != nil && !fits(listed, value):
 		r.members.set("structuredContent", map[string]string{textMember: of.Text()})
 	}
 	for _, w := range of.Warnings {
@@ -103,13 +103,13 @@ func (r *result) acceptable(of *toolroom.Result, told *schema.Schema) error {
 	return r.addTexts(more)
 }
 
-// shortMember is the length of a text, in bytes, that may be said twice: it may be in the
+// shortMember is the length, in bytes, below which dropRepeated keeps a text: it may be in the
 // content by accident, and costs little.
 const shortMember = 12
 
-// unsaid returns an object without the members whose texts are in said, such as the output
-// of a program, which may be long. It returns "" if no member is left.
-func unsaid(object json.RawMessage, said string) string {
+// dropRepeated returns an object without the members whose texts said contains, such as the
+// output of a program, which may be long. It returns "" if no member is left.
+func dropRepeated(object json.RawMessage, said string) string {
 	all, err := jsonx.Members(object)
 	if err != nil {
 		return string(object)
@@ -135,7 +135,7 @@ func unsaid(object json.RawMessage, said string) string {
 	return string(append(out, '}'))
 }
 
-// member is a member as JSON, nil if there is none.
+// member returns a member as JSON, or nil if there is none.
 func (r *result) member(name string) (json.RawMessage, error) {
 	if raw := r.members.raw(name); raw != nil {
 		return raw, nil
@@ -180,7 +180,7 @@ func (r *result) addTexts(texts []string) error {
 		return err
 	}
 	for _, text := range texts {
-		if holds(content, text) {
+		if containsText(content, text) {
 			continue
 		}
 		block, err := jsonx.Marshal(toolroom.TextContent(text))
@@ -193,8 +193,8 @@ func (r *result) addTexts(texts []string) error {
 	return nil
 }
 
-// holds reports whether one of the blocks is a text with the same JSON.
-func holds(content []json.RawMessage, text string) bool {
+// containsText reports whether one of the blocks is a text that is the same JSON as text.
+func containsText(content []json.RawMessage, text string) bool {
 	var want bytes.Buffer
 	if json.Compact(&want, []byte(text)) != nil {
 		return false

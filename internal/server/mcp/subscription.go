@@ -12,25 +12,25 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// watched has the resources that clients listen to, by URI, so that the source of each is
-// asked once, and no more once nobody listens.
-type watched struct {
+// watches holds the resources to which clients have subscribed, by URI. The server subscribes
+// once at the source of each, and unsubscribes when the last client does.
+type watches struct {
 	mu    sync.Mutex
 	byURI map[string]*watch
 }
 
-// watch is one resource.
+// watch is one resource to which clients have subscribed.
 type watch struct {
-	listeners int // guarded by the lock of watched
+	listeners int // guarded by the lock of watches
 
-	// turn is held by whoever asks the source. It guards the fields below.
+	// turn is held while the source is asked. It guards the fields below.
 	turn   chan struct{}
-	source source.Library // that is subscribed to; nil for none
+	source source.Library // at which the server has subscribed; nil means none
 	own    string         // the source's own URI
 }
 
-// join returns the watch of a resource with one more listener, who leaves it.
-func (w *watched) join(uri string) *watch {
+// join adds a listener to a resource, which must call leave.
+func (w *watches) join(uri string) *watch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	one := w.byURI[uri]
@@ -45,22 +45,22 @@ func (w *watched) join(uri string) *watch {
 	return one
 }
 
-// leave counts one listener less.
-func (w *watched) leave(one *watch) {
+// leave removes a listener.
+func (w *watches) leave(one *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	one.listeners--
 }
 
-// heard reports whether somebody listens to a resource.
-func (w *watched) heard(one *watch) bool {
+// hasListeners reports whether a resource has listeners.
+func (w *watches) hasListeners(one *watch) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return one.listeners > 0
 }
 
-// forget removes a watch, unless a listener has come meanwhile.
-func (w *watched) forget(uri string, one *watch) {
+// forget removes a watch, unless a listener has joined it in the meantime.
+func (w *watches) forget(uri string, one *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if one.listeners == 0 && w.byURI[uri] == one {
@@ -68,51 +68,51 @@ func (w *watched) forget(uri string, one *watch) {
 	}
 }
 
-func (w *watched) all() map[string]*watch {
+func (w *watches) all() map[string]*watch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.byURI)
 }
 
-// notifyTimeout bounds how long the end of a subscription waits for its source.
+// notifyTimeout limits the time for which the end of a subscription waits for its source.
 const notifyTimeout = 10 * time.Second
 
-// subscribe watches a resource for a client, until unsubscribe is called.
+// subscribe subscribes a client to a resource until unsubscribe is called.
 func (s *Server) subscribe(ctx context.Context, r *mcp.ServerRequest, uri string) (unsubscribe func(), err error) {
-	provider, own, ok := s.o.Library.FindResource(uri, s.readers(s.o.Identity(ctx), catalog.ReadTool))
+	provider, own, ok := s.o.Library.FindResource(uri, s.readableBy(s.o.Identity(ctx), catalog.ReadTool))
 	if !ok {
-		return nil, noResource(r, uri)
+		return nil, resourceNotFound(r, uri)
 	}
 	if !s.mayAsk(ctx, s.o.Identity(ctx), catalog.ToolID(provider, catalog.ReadTool), map[string]any{"uri": own}) {
-		// When something changes says something of it.
+		// The time of a change reveals something about the resource.
 		return nil, rpcError(toolroom.Errorf(toolroom.CodeDenied, "the policy's rules about effects cannot be enforced on subscriptions, so %s may not subscribe to %s", s.o.Identity(ctx), uri).
 			WithCLIHint("see the rules: toolroom policy show"))
 	}
 	src, _ := s.o.Library.Source(provider)
 	watcher, _ := source.As[source.Library](src)
 	if watcher == nil {
-		return func() {}, nil // it tells of no changes
+		return func() {}, nil // the source does not report changes
 	}
 	return s.watch(ctx, uri, watcher, own)
 }
 
-// watch subscribes to a resource at its source, unless that has been done, until leave is
-// called.
+// watch adds a listener to a resource until leave is called, and subscribes at the source if
+// it is the first.
 func (s *Server) watch(ctx context.Context, uri string, at source.Library, own string) (leave func(), err error) {
-	one := s.watched.join(uri)
+	one := s.watches.join(uri)
 	leave = func() {
-		s.watched.leave(one)
-		// The stream that listened has ended, perhaps with its context.
+		s.watches.leave(one)
+		// The context of the client's request may have ended.
 		ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
 		defer cancel()
-		// Without a turn in time, the one who has it ends the subscription.
+		// If this times out, the goroutine that has the turn ends the subscription.
 		_ = s.inTurn(ctx, uri, one, func() error { return nil })
 	}
 	err = s.inTurn(ctx, uri, one, func() error {
 		if one.source == at {
 			return nil
 		}
-		// Nobody has asked it, or it has been made anew.
+		// The server has not subscribed yet, or the source has been replaced.
 		if err := at.Subscribe(ctx, own); err != nil {
 			return rpcError(toolroom.AsError(err))
 		}
@@ -126,8 +126,8 @@ func (s *Server) watch(ctx context.Context, uri string, at source.Library, own s
 	return leave, nil
 }
 
-// inTurn calls do while nobody else asks the source of a resource, and then ends the
-// subscription at the source if nobody listens any more.
+// inTurn calls do while it holds the turn of a watch, and then ends the subscription at the
+// source if no listener remains.
 func (s *Server) inTurn(ctx context.Context, uri string, one *watch, do func() error) error {
 	select {
 	case one.turn <- struct{}{}:
@@ -136,11 +136,11 @@ func (s *Server) inTurn(ctx context.Context, uri string, one *watch, do func() e
 	}
 	defer func() { <-one.turn }()
 	err := do()
-	if s.watched.heard(one) {
+	if s.watches.hasListeners(one) {
 		return err
 	}
 	if one.source != nil {
-		// The request that is served may have ended, with its context.
+		// The context of the client's request may have ended.
 		ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
 		defer cancel()
 		if err := one.source.Unsubscribe(ctx, one.own); err != nil {
@@ -148,23 +148,22 @@ func (s *Server) inTurn(ctx context.Context, uri string, one *watch, do func() e
 		}
 		one.source = nil
 	}
-	s.watched.forget(uri, one)
+	s.watches.forget(uri, one)
 	return err
 }
 
-// watchAnew subscribes at sources that have been made anew, as after a reload, for those
-// who listen.
-func (s *Server) watchAnew() {
-	for uri, one := range s.watched.all() {
+// resubscribeAll subscribes again at sources that have been replaced, for example by a reload.
+func (s *Server) resubscribeAll() {
+	for uri, one := range s.watches.all() {
 		ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
-		if err := s.watchAgain(ctx, uri, one); err != nil {
+		if err := s.resubscribe(ctx, uri, one); err != nil {
 			s.o.Log.Warn("cannot subscribe again to a resource of a source that was made anew", "uri", uri, "error", err)
 		}
 		cancel()
 	}
 }
 
-func (s *Server) watchAgain(ctx context.Context, uri string, one *watch) error {
+func (s *Server) resubscribe(ctx context.Context, uri string, one *watch) error {
 	provider, own, ok := s.o.Library.FindResource(uri, func(string) bool { return true })
 	if !ok {
 		return nil

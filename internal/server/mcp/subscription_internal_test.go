@@ -54,8 +54,8 @@ func TestASubscriptionEndsAlsoWhileItsSourceIsBusy(t *testing.T) {
 		leave()
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if slow.ended != slow.made || len(s.watched.all()) > 0 {
-			t.Errorf("%d of %d subscriptions have ended, %d resources are watched", slow.ended, slow.made, len(s.watched.all()))
+		if slow.ended != slow.made || len(s.watches.all()) > 0 {
+			t.Errorf("%d of %d subscriptions have ended, %d resources are watched", slow.ended, slow.made, len(s.watches.all()))
 		}
 	})
 }
@@ -78,11 +78,11 @@ func TestAResourceIsSubscribedToOnceForAll(t *testing.T) {
 		}
 		leave()
 	}
-	if l.made != 1 || l.ended != 1 || len(s.watched.all()) > 0 {
-		t.Errorf("%d subscriptions, %d ended, %d resources are watched", l.made, l.ended, len(s.watched.all()))
+	if l.made != 1 || l.ended != 1 || len(s.watches.all()) > 0 {
+		t.Errorf("%d subscriptions, %d ended, %d resources are watched", l.made, l.ended, len(s.watches.all()))
 	}
 	l.failsAfterwards = context.DeadlineExceeded
-	if _, err := s.watch(t.Context(), "a:x", l, "x"); err == nil || l.ended != 1 || len(s.watched.all()) > 0 {
-		t.Errorf("a subscription that fails: %v, %d ended, %d resources are watched", err, l.ended, len(s.watched.all()))
+	if _, err := s.watch(t.Context(), "a:x", l, "x"); err == nil || l.ended != 1 || len(s.watches.all()) > 0 {
+		t.Errorf("a subscription that fails: %v, %d ended, %d resources are watched", err, l.ended, len(s.watches.all()))
 	}
 }

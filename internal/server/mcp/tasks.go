@@ -17,30 +17,30 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Tasks (SEP-2663, io.modelcontextprotocol/tasks): a call may be answered with a
-// task, whose result the client asks for later. A task is a job of the room, and
-// survives what the job survives.
+// tasksExtension is the extension for tasks (SEP-2663): the response to a call may be a task,
+// whose result the client requests later. A task is a job of the room.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
 const (
-	// taskPoll is how often a client should ask, in milliseconds.
+	// taskPoll is the interval, in milliseconds, at which a client should poll a task.
 	taskPoll = 1000
-	// askFirstWait is how long a call waits for the first question of a tool that
-	// asks before it works.
+	// askFirstWait limits the time for which a call waits for the questions of a tool that
+	// asks before it starts its work.
 	askFirstWait = 30 * time.Second
 )
 
-func missingTasks() error {
+func tasksUnsupported() error {
 	e := toolroom.Errorf(toolroom.CodeUnsupported, "the client does not support tasks (%s)", tasksExtension)
 	e.Missing = map[string]any{"extensions": map[string]any{tasksExtension: map[string]any{}}}
 	return rpcError(e)
 }
 
-// submit makes a call a task. The tool's first questions come before that when
-// it asks first; then the client repeats its request with the answers.
-func (s *Server) submit(x *request, e *catalog.Entry, call toolroom.Call) (*result, error) {
+// submitTask submits a call as a job and returns a task. If the tool asks questions before it
+// starts its work, submitTask returns those instead, and the client repeats its request with
+// the answers.
+func (s *Server) submitTask(x *request, e *catalog.Entry, call toolroom.Call) (*result, error) {
 	if x.RequestState != "" {
-		return s.submitted(x)
+		return s.resumeSubmit(x)
 	}
 	call.Timeout = e.Tool.Timeout
 	if call.Timeout == 0 {
@@ -56,20 +56,21 @@ func (s *Server) submit(x *request, e *catalog.Entry, call toolroom.Call) (*resu
 	}
 	s.o.Worker.Wake()
 	if e.Tool.AsksFirst {
-		return s.askFirst(x, job)
+		return s.awaitFirstQuestions(x, job)
 	}
-	return created(job), nil
+	return taskCreated(job), nil
 }
 
-// submitted takes the answers to what a task asked before it was one.
-func (s *Server) submitted(x *request) (*result, error) {
+// resumeSubmit passes on the answers to the questions that submitTask returned. It returns the
+// task, or the questions that are still open.
+func (s *Server) resumeSubmit(x *request) (*result, error) {
 	state, err := s.rounds.sealer.open(x.RequestState, identity.Owner(x.who), x.digest(), time.Now())
 	if err != nil {
 		return nil, err
 	}
-	job, err := s.jobOf(x.ctx, x.who, state.Call)
+	job, err := s.ownedJob(x.ctx, x.who, state.Call)
 	if err != nil {
-		return nil, badState("the call that asked waits no longer")
+		return nil, invalidState("the call that asked waits no longer")
 	}
 	if err := s.answerTask(x.ctx, x.who, job, x.answers); err != nil {
 		return nil, err
@@ -79,15 +80,15 @@ func (s *Server) submitted(x *request) (*result, error) {
 		return nil, err
 	}
 	if len(open) > 0 {
-		return s.askAgain(x, job, open, state.Turn+1)
+		return s.taskInputRequired(x, job, open, state.Turn+1)
 	}
-	return created(job), nil
+	return taskCreated(job), nil
 }
 
-func (s *Server) askFirst(x *request, job *run.Job) (*result, error) {
+func (s *Server) awaitFirstQuestions(x *request, job *run.Job) (*result, error) {
 	ctx, cancel := context.WithTimeout(x.ctx, askFirstWait)
 	defer cancel()
-	// A tool that asks nothing after all is a task like any other.
+	// If the tool asks nothing in time, the response is the task.
 	if err := s.o.Worker.AwaitQuestion(ctx, job.ID); err != nil && ctx.Err() == nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
@@ -96,36 +97,36 @@ func (s *Server) askFirst(x *request, job *run.Job) (*result, error) {
 		return nil, err
 	}
 	if len(open) == 0 {
-		return created(job), nil
+		return taskCreated(job), nil
 	}
-	return s.askAgain(x, job, open, 1)
+	return s.taskInputRequired(x, job, open, 1)
 }
 
-func (s *Server) askAgain(x *request, job *run.Job, open map[string]source.Question, turn int) (*result, error) {
+func (s *Server) taskInputRequired(x *request, job *run.Job, open map[string]source.Question, turn int) (*result, error) {
 	sealed, err := s.rounds.seal(requestState{
 		Call: job.ID, Turn: turn, Owner: identity.Owner(x.who), Request: x.digest(), Expires: time.Now().Add(answerWait),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &result{members: members(map[string]any{
-		"resultType": "input_required", "inputRequests": asSent(open), "requestState": sealed,
+	return &result{members: newObject(map[string]any{
+		"resultType": "input_required", "inputRequests": rawQuestions(open), "requestState": sealed,
 	})}, nil
 }
 
-// created is the answer to a call that is a task now.
-func created(job *run.Job) *result {
-	out := shownTask(job, "working", job.Created)
+// taskCreated returns the response to a call that has become a task.
+func taskCreated(job *run.Job) *result {
+	out := taskResult(job, "working", job.Created)
 	out.members.set("resultType", "task")
 	return out
 }
 
-// shownTask is a task as its client sees it: ours in its id, its state and its
-// times, and with what else the server behind it says of its own.
-func shownTask(job *run.Job, status string, updated time.Time) *result {
+// taskResult returns a task for its client. Id, status and times are those of the job; other
+// members come from the task of the MCP server of the tool, if there is one.
+func taskResult(job *run.Job, status string, updated time.Time) *result {
 	out := &result{}
 	if job.Resume != nil {
-		if theirs, err := relayed(job.Resume); err == nil {
+		if theirs, err := parseResult(job.Resume); err == nil {
 			out = theirs
 		}
 	}
@@ -142,41 +143,41 @@ func taskMembers(job *run.Job, status string, updated time.Time) map[string]any 
 	return map[string]any{
 		"taskId": job.ID, "status": status, "createdAt": job.Created.UTC().Format(time.RFC3339Nano),
 		"lastUpdatedAt": updated.UTC().Format(time.RFC3339Nano),
-		// Jobs are kept.
+		// Jobs do not expire.
 		"ttlMs": nil, "pollIntervalMs": taskPoll,
 	}
 }
 
-// waits returns the job of a program that waits for a person, if the client takes a task for
-// it; else it returns nil.
-func (s *Server) waits(ctx context.Context, x *request, r *toolroom.Result) (*run.Job, error) {
+// suspendedJob returns the job of a program that waits for a person, if the client supports
+// tasks. Otherwise it returns nil.
+func (s *Server) suspendedJob(ctx context.Context, x *request, r *toolroom.Result) (*run.Job, error) {
 	if !x.can.tasks || toolroom.CodeOf(r.Err()) != toolroom.CodeApprovalRequired || r.Error.Run == "" {
 		return nil, nil
 	}
-	return s.jobOf(ctx, x.who, r.Error.Run)
+	return s.ownedJob(ctx, x.who, r.Error.Run)
 }
 
-// taskOf is the task that a request names. It is for its owner alone.
-func (s *Server) taskOf(r *request) (*run.Job, error) {
+// requestedTask returns the task that a request names, if it belongs to the caller.
+func (s *Server) requestedTask(r *request) (*run.Job, error) {
 	if !r.Modern() || s.o.Worker == nil {
 		return nil, mcp.MethodNotFound(r.Method)
 	}
 	if !r.can.tasks {
-		return nil, missingTasks()
+		return nil, tasksUnsupported()
 	}
-	return s.jobOf(r.ctx, r.who, r.Name)
+	return s.ownedJob(r.ctx, r.who, r.Name)
 }
 
 func (s *Server) getTask(r *request) (*result, error) {
-	job, err := s.taskOf(r)
+	job, err := s.requestedTask(r)
 	if err != nil {
 		return nil, err
 	}
-	return s.taskNow(r.ctx, job, r.Can(source.MethodElicit), r.Version)
+	return s.taskState(r.ctx, job, r.Can(source.MethodElicit), r.Version)
 }
 
 func (s *Server) updateTask(r *request) (*result, error) {
-	job, err := s.taskOf(r)
+	job, err := s.requestedTask(r)
 	if err == nil {
 		err = s.answerTask(r.ctx, r.who, job, r.answers)
 	}
@@ -187,7 +188,7 @@ func (s *Server) updateTask(r *request) (*result, error) {
 }
 
 func (s *Server) cancelTask(r *request) (*result, error) {
-	job, err := s.taskOf(r)
+	job, err := s.requestedTask(r)
 	if err != nil {
 		return nil, err
 	}
@@ -197,8 +198,8 @@ func (s *Server) cancelTask(r *request) (*result, error) {
 	return &result{}, nil
 }
 
-// jobOf is a task of its owner. What belongs to others is not there.
-func (s *Server) jobOf(ctx context.Context, who toolroom.Identity, id string) (*run.Job, error) {
+// ownedJob returns a job of the caller. Those of other callers are reported as not found.
+func (s *Server) ownedJob(ctx context.Context, who toolroom.Identity, id string) (*run.Job, error) {
 	job, err := s.o.Runner.Jobs.Job(ctx, id)
 	if err == nil && identity.Reaches(who, job.Identity) {
 		return job, nil
@@ -209,7 +210,7 @@ func (s *Server) jobOf(ctx context.Context, who toolroom.Identity, id string) (*
 	return nil, invalidParams("there is no task " + id)
 }
 
-func (s *Server) taskNow(ctx context.Context, job *run.Job, elicits bool, version string) (*result, error) {
+func (s *Server) taskState(ctx context.Context, job *run.Job, elicits bool, version string) (*result, error) {
 	if job.State != toolroom.JobDone {
 		open, err := s.openQuestions(ctx, job, elicits)
 		if err != nil {
@@ -219,40 +220,40 @@ func (s *Server) taskNow(ctx context.Context, job *run.Job, elicits bool, versio
 		if len(open) > 0 {
 			status = "input_required"
 		}
-		out := shownTask(job, status, job.Created)
+		out := taskResult(job, status, job.Created)
 		if len(open) > 0 {
-			out.members.set("inputRequests", asSent(open))
+			out.members.set("inputRequests", rawQuestions(open))
 		}
-		return out.of(version), nil
+		return out.forVersion(version), nil
 	}
 	if job.Result.Status == toolroom.StatusCancelled {
-		out := shownTask(job, "cancelled", job.Finished)
-		return out.of(version), nil
+		out := taskResult(job, "cancelled", job.Finished)
+		return out.forVersion(version), nil
 	}
-	if err := s.taintReader(ctx, job); err != nil {
+	if err := s.taintSession(ctx, job); err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
-	var told *schema.Schema
+	var listed *schema.Schema
 	if e, err := s.o.Runner.Find(ctx, &job.Call); err == nil {
-		told = s.told(e)
+		listed = s.listedSchema(e)
 	}
-	done, err := answer(job.Result, version, told)
+	done, err := convertResult(job.Result, version, listed)
 	if failed := (*mcp.Error)(nil); errors.As(err, &failed) {
-		out := shownTask(job, "failed", job.Finished)
+		out := taskResult(job, "failed", job.Finished)
 		out.members.set("error", failed)
 		if failed.Sent != nil {
 			out.members.set("error", failed.Sent)
 		}
 		out.members.set("statusMessage", failed.Message)
-		return out.of(version), nil
+		return out.forVersion(version), nil
 	}
-	out := shownTask(job, "completed", job.Finished)
+	out := taskResult(job, "completed", job.Finished)
 	out.members.set("result", done)
-	return out.of(version), nil
+	return out.forVersion(version), nil
 }
 
-// openQuestions are what a task waits for: what its tool asks, and the approval
-// of the call itself where the client can ask its user.
+// openQuestions returns the questions for which a task waits: those of its tool, and that of an
+// approval if the client's user may answer it.
 func (s *Server) openQuestions(ctx context.Context, job *run.Job, elicits bool) (map[string]source.Question, error) {
 	stored, err := s.o.Worker.Questions(ctx, job.ID)
 	if err != nil {
@@ -264,7 +265,7 @@ func (s *Server) openQuestions(ctx context.Context, job *run.Job, elicits bool) 
 			open[q.Key] = q.Question
 		}
 	}
-	if asked, err := s.approvalOf(ctx, job); err != nil {
+	if asked, err := s.openApproval(ctx, job); err != nil {
 		return nil, err
 	} else if asked != nil && elicits && approval.CallerAnswers(asked.ApprovalTerms, job.Identity) {
 		if open[approvalKey(asked)], err = approvalQuestion(asked); err != nil {
@@ -274,8 +275,8 @@ func (s *Server) openQuestions(ctx context.Context, job *run.Job, elicits bool) 
 	return open, nil
 }
 
-// asSent are questions as the server behind sent them, where one did.
-func asSent(open map[string]source.Question) map[string]any {
+// rawQuestions returns questions for the client, unchanged if an MCP server sent them.
+func rawQuestions(open map[string]source.Question) map[string]any {
 	questions := make(map[string]any, len(open))
 	for key, q := range open {
 		questions[key] = q
@@ -286,9 +287,9 @@ func asSent(open map[string]source.Question) map[string]any {
 	return questions
 }
 
-// approvalOf is an open approval of a task's call, or of a call that its program
-// makes; nil when there is none.
-func (s *Server) approvalOf(ctx context.Context, job *run.Job) (*toolroom.Approval, error) {
+// openApproval returns a pending approval of a task's call, or of a call that its program has
+// made. It returns nil if there is none.
+func (s *Server) openApproval(ctx context.Context, job *run.Job) (*toolroom.Approval, error) {
 	if s.o.Approvals == nil {
 		return nil, nil
 	}
@@ -304,17 +305,18 @@ func (s *Server) approvalOf(ctx context.Context, job *run.Job) (*toolroom.Approv
 	return nil, nil
 }
 
-// approvalKey names one approval: keys are unique in the life of a task.
-func approvalKey(a *toolroom.Approval) string { return questionKey + "-" + a.ID }
+// approvalKey returns the key of an approval question. The keys of a task's questions are
+// unique.
+func approvalKey(a *toolroom.Approval) string { return approvalQuestionKey + "-" + a.ID }
 
-// answerTask hands answers to a task. Those to nothing that is open, and those
-// that do not fit, are left out: what is open stays open.
+// answerTask passes answers to a task. It ignores answers to questions that are not open, and
+// those that do not fit, so that these questions stay open.
 func (s *Server) answerTask(ctx context.Context, who toolroom.Identity, job *run.Job, answers map[string]json.RawMessage) error {
 	open, err := s.openQuestions(ctx, job, true)
 	if err != nil {
 		return err
 	}
-	asked, err := s.approvalOf(ctx, job)
+	asked, err := s.openApproval(ctx, job)
 	if err != nil {
 		return err
 	}
@@ -325,7 +327,7 @@ func (s *Server) answerTask(ctx context.Context, who toolroom.Identity, job *run
 			continue
 		}
 		if asked != nil && key == approvalKey(asked) {
-			if err := s.takeAnswer(ctx, who, asked.ID, answer); err != nil {
+			if err := s.recordAnswer(ctx, who, asked.ID, answer); err != nil {
 				return rpcError(toolroom.AsError(err))
 			}
 			continue

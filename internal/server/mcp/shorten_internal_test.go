@@ -33,11 +33,11 @@ func TestWhatADefinitionRefersToIsNotFollowedWithoutEnd(t *testing.T) {
 		}) + `}}`,
 		"all needed": `{"type": "object", "required": [` + names + `], "properties": {` + many(3000, to("#")) + `}}`,
 	} {
-		small := smallSchema(json.RawMessage(schema))
+		small := shortenSchema(json.RawMessage(schema))
 		if !json.Valid(small) || len(small) >= len(schema) {
 			t.Errorf("%s: %d bytes became %d: %.200s", name, len(schema), len(small), small)
 		}
-		if again := smallSchema(json.RawMessage(schema)); string(again) != string(small) {
+		if again := shortenSchema(json.RawMessage(schema)); string(again) != string(small) {
 			t.Errorf("%s: another list has another definition", name)
 		}
 	}
@@ -62,7 +62,7 @@ func TestASmallSchemaAcceptsWhatTheWholeAccepts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for form, text := range map[string]json.RawMessage{"whole": json.RawMessage(c.schema), "small": smallSchema(json.RawMessage(c.schema))} {
+		for form, text := range map[string]json.RawMessage{"whole": json.RawMessage(c.schema), "small": shortenSchema(json.RawMessage(c.schema))} {
 			compiled, err := schema.Compile(text, schema.Limits{})
 			if err != nil {
 				t.Fatal(err)

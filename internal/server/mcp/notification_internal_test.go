@@ -11,23 +11,23 @@ import (
 func TestNoticesThatWaitAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var ns notices
+		var ns notificationQueue
 		slow := make(chan struct{})
 		var told, same atomic.Int64
-		ns.add(notice{tell: func() { <-slow }})
+		ns.add(queuedNotification{send: func() { <-slow }})
 		synctest.Wait()
 		for range 10 {
-			ns.add(notice{key: "a:x", tell: func() { same.Add(1) }})
+			ns.add(queuedNotification{key: "a:x", send: func() { same.Add(1) }})
 		}
 		for i := range 1000 {
-			ns.add(notice{key: strconv.Itoa(i), tell: func() { told.Add(1) }})
+			ns.add(queuedNotification{key: strconv.Itoa(i), send: func() { told.Add(1) }})
 		}
 		close(slow)
 		synctest.Wait()
-		if same.Load() != 1 || told.Load() != maxNotices-1 {
+		if same.Load() != 1 || told.Load() != maxQueuedNotifications-1 {
 			t.Errorf("one resource was told %d times, others %d times", same.Load(), told.Load())
 		}
-		ns.add(notice{tell: func() { told.Store(0) }})
+		ns.add(queuedNotification{send: func() { told.Store(0) }})
 		synctest.Wait()
 		if told.Load() != 0 {
 			t.Error("a notice after the others was not told")

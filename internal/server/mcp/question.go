@@ -8,8 +8,8 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// fitsQuestion reports whether an answer has the form that its question asks
-// for. One that has not is as good as none: the question is put again.
+// fitsQuestion reports whether an answer has the form that its question asks for. An
+// answer that does not fit counts as missing: the question is asked again.
 func fitsQuestion(q source.Question, answer json.RawMessage) bool {
 	switch q.Method {
 	case source.MethodElicit:

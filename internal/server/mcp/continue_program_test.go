@@ -59,7 +59,7 @@ func TestARunThatWaitedAndWhoseResultCannotBeStoredIsAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := s.GoOn(t.Context(), job.ID, question); !r.OK() || string(r.Value) != "5" {
+	if r := s.ContinueProgram(t.Context(), job.ID, question); !r.OK() || string(r.Value) != "5" {
 		t.Errorf("got %s, %v", r.Status, r.Error)
 	}
 }
@@ -67,7 +67,7 @@ func TestARunThatWaitedAndWhoseResultCannotBeStoredIsAnswered(t *testing.T) {
 func TestAPanicInServingARequestIsAnErrorOfTheRequest(t *testing.T) {
 	t.Parallel()
 	f := serve(t, direct(t))
-	if err := f.server.Guard(func() error { panic("boom") }); err == nil {
+	if err := f.server.RecoverPanic(func() error { panic("boom") }); err == nil {
 		t.Error("a panic is no error")
 	}
 	f.add("panic:it", func(context.Context, *source.Request) (*source.Output, error) {

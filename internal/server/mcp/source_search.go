@@ -12,8 +12,8 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// Search tools of single sources, on request: an agent that overlooks one
-// general search tool does notice one that has the name of what it looks for.
+// The name of the search tool of a single source (Exposure.PerSource). An agent that ignores
+// one general search tool does use one with the name of the service that it needs.
 const (
 	sourceSearchPrefix = "search_"
 	sourceSearchSuffix = "_tools"
@@ -23,13 +23,13 @@ func sourceSearchName(namespace string) string {
 	return sourceSearchPrefix + strings.ReplaceAll(namespace, ".", "_") + sourceSearchSuffix
 }
 
-// searched are the namespaces that have a search tool of their own, by its name,
-// with how many tools of each a caller sees. The builtin tools are no source.
-func (s *Server) searched(who toolroom.Identity) map[string]namespaceCount {
-	if !s.expose.of(who).PerSource {
+// sourceSearchTargets returns the namespaces that have a search tool, by the tool's name, with
+// the number of tools that a caller sees in each. Built-in tools do not count.
+func (s *Server) sourceSearchTargets(who toolroom.Identity) map[string]namespaceCount {
+	if !s.expose.forCaller(who).PerSource {
 		return nil
 	}
-	visible := s.visible(who)
+	visible := s.visibleTo(who)
 	counts := s.o.Runner.Catalog.Namespaces(func(e *catalog.Entry) bool {
 		return e.Tool.Source != toolroom.SourceBuiltin && visible(e)
 	})
@@ -48,9 +48,10 @@ type namespaceCount struct {
 	tools     int
 }
 
-// sourceSearches are the search tools that a caller sees, by name.
-func (s *Server) sourceSearches(who toolroom.Identity) []*listedTool {
-	named := s.searched(who)
+// sourceSearchDefinitions returns the search tools of single sources that a caller sees, sorted
+// by name.
+func (s *Server) sourceSearchDefinitions(who toolroom.Identity) []*listedTool {
+	named := s.sourceSearchTargets(who)
 	var tools []*listedTool
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		no, of := false, named[name]
@@ -64,12 +65,13 @@ func (s *Server) sourceSearches(who toolroom.Identity) []*listedTool {
 	return tools
 }
 
-// sourceSearched is the namespace whose search tool has this name.
-func (s *Server) sourceSearched(who toolroom.Identity, name string) (string, bool) {
+// sourceSearchNamespace returns the namespace whose search tool has this name, or false if
+// there is none.
+func (s *Server) sourceSearchNamespace(who toolroom.Identity, name string) (string, bool) {
 	if !strings.HasPrefix(name, sourceSearchPrefix) || !strings.HasSuffix(name, sourceSearchSuffix) {
 		return "", false
 	}
-	of, ok := s.searched(who)[name]
+	of, ok := s.sourceSearchTargets(who)[name]
 	return of.namespace, ok
 }
 
@@ -78,18 +80,18 @@ func (s *Server) searchSource(req *request, namespace string) (*result, error) {
 		Query *string `json:"query"`
 	}
 	if err := jsonx.Unmarshal(req.Arguments, &in, jsonx.Limits{Bytes: maxBody}); err != nil || in.Query == nil {
-		return failed(req, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s requires a query", req.Name).WithHint(`{"query": "what you want to do"}`)), nil
+		return failedResult(req, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s requires a query", req.Name).WithHint(`{"query": "what you want to do"}`)), nil
 	}
 	s.o.Ready(req.ctx)
-	return structured(req, s.o.Runner.Catalog.Search(*in.Query, catalog.SearchOptions{
+	return structuredResult(req, s.o.Runner.Catalog.Search(*in.Query, catalog.SearchOptions{
 		Namespace: namespace, Form: s.searchForm(req.who), View: s.modelView(req),
 		Caller: &catalog.Caller{Identity: req.who, Session: req.session()},
 	}))
 }
 
-// searchForm is the form of ready calls in what a search finds.
+// searchForm returns the form of the ready calls in search results.
 func (s *Server) searchForm(who toolroom.Identity) toolroom.Form {
-	if s.expose.of(who).Code {
+	if s.expose.forCaller(who).Code {
 		return toolroom.FormCode
 	}
 	return toolroom.FormMCPSearch

@@ -9,9 +9,9 @@ import (
 	"github.com/toolroom/toolroom/internal/taint"
 )
 
-// runOf is the caller's run with an id: a program that waited for a person, or a
-// call in the background. It is nil where they have none of it.
-func (s *Server) runOf(ctx context.Context, id string) (*run.Job, error) {
+// findRun returns the caller's run with an id: a program that was suspended, or a background
+// call. It returns nil if the caller has no such run.
+func (s *Server) findRun(ctx context.Context, id string) (*run.Job, error) {
 	if s.o.Runner.Jobs == nil {
 		return nil, nil
 	}
@@ -22,29 +22,29 @@ func (s *Server) runOf(ctx context.Context, id string) (*run.Job, error) {
 	case err != nil:
 		return nil, err
 	case !identity.Reaches(s.o.Identity(ctx), job.Identity):
-		return nil, nil // what belongs to others is not there
+		return nil, nil // the runs of other callers are reported as not found
 	}
 	return job, nil
 }
 
-// taintReader taints the session that reads the result of a run: the result may be much older
-// than the session.
-func (s *Server) taintReader(ctx context.Context, job *run.Job) error {
+// taintSession adds the taint labels of a run's result to the session that reads it, because
+// the run may have ended before the session began.
+func (s *Server) taintSession(ctx context.Context, job *run.Job) error {
 	return s.o.Runner.TaintSession(ctx, job.Identity.Key(), taint.Of(job.Result.Labels, job.Call.Tool))
 }
 
-// runResult is the answer that the call of a run would have got, or what the run
-// waits for.
+// runResult returns the result of a run as a call would have returned it, or the state of the
+// run and the approvals for which it waits.
 func (s *Server) runResult(ctx context.Context, req *request, job *run.Job) (*result, error) {
 	if job.State == toolroom.JobDone {
-		if err := s.taintReader(ctx, job); err != nil {
-			return failed(req, err), nil
+		if err := s.taintSession(ctx, job); err != nil {
+			return failedResult(req, err), nil
 		}
-		return answer(job.Result, req.Version, nil)
+		return convertResult(job.Result, req.Version, nil)
 	}
 	waits := job.Approvals
-	if len(waits) == 0 { // a call that is no program does not name its own
-		asked, err := s.approvalOf(ctx, job)
+	if len(waits) == 0 { // only programs list their approvals
+		asked, err := s.openApproval(ctx, job)
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +52,7 @@ func (s *Server) runResult(ctx context.Context, req *request, job *run.Job) (*re
 			waits = []string{asked.ID}
 		}
 	}
-	return structured(req, struct {
+	return structuredResult(req, struct {
 		Run       string            `json:"run"`
 		Tool      string            `json:"tool"`
 		State     toolroom.JobState `json:"state"`

@@ -15,8 +15,8 @@ import (
 // completionTool is the name, within a namespace, under which completions are recorded.
 const completionTool = "completion.complete"
 
-// completionReceipt returns the receipt of a completion that is about to be requested: it
-// carries text of the client to a server, as a call does.
+// completionReceipt returns the receipt of a completion that is about to be requested.
+// Like a call, a completion sends the client's text to a server.
 func (s *Server) completionReceipt(provider string, ask source.Completion) *receipt.Draft {
 	arguments, err := json.Marshal(map[string]string{
 		"prompt": ask.Prompt, "template": ask.Template, "argument": ask.Argument, "value": ask.Value,

@@ -10,32 +10,31 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// A list is read by a model with each request, so a definition in it has what a
-// caller needs. Arguments are validated against the whole schema, which
-// describe_tools shows.
+// Clients put listed definitions into each request to a model, so they contain no more than
+// a caller needs. Arguments are validated against the whole schema, which describe_tools
+// shows.
 const (
-	// maxWhole is the size, in bytes, up to which an input schema is listed as it is,
-	// and maxListed the size that every other one is cut to, if possible.
-	maxWhole, maxListed = 2 << 10, 4 << 10
+	// maxUncutSchema is the size, in bytes, up to which an input schema is listed unchanged.
+	// maxCutSchema is the size to which larger ones are reduced, if possible.
+	maxUncutSchema, maxCutSchema = 2 << 10, 4 << 10
 	// maxToolText and maxMemberText limit descriptions, in bytes.
 	maxToolText, maxMemberText = 1000, 160
-	// maxNamed is the number of members that a schema names that is too large
-	// otherwise.
-	maxNamed = 60
+	// maxCutMembers limits the members of a schema that is too large otherwise.
+	maxCutMembers = 60
 )
 
-// smallDefinition is the definition of a tool as lists have it.
-func smallDefinition(e *catalog.Entry, name string, output json.RawMessage) (json.RawMessage, error) {
+// shortDefinition returns the definition of a tool for lists.
+func shortDefinition(e *catalog.Entry, name string, output json.RawMessage) (json.RawMessage, error) {
 	small := e.Tool
-	small.InputSchema = smallSchema(small.InputSchema)
+	small.InputSchema = shortenSchema(small.InputSchema)
 	small.Description = catalog.Shorten(small.Description, maxToolText)
 	return jsonx.Marshal(definition(&small, name, output, small.Description != e.Tool.Description))
 }
 
-// smallSchema cuts a large schema to what a caller needs. It accepts everything that
-// the whole schema accepts.
-func smallSchema(whole json.RawMessage) json.RawMessage {
-	if len(whole) <= maxWhole {
+// shortenSchema reduces a large schema to what a caller needs. The result accepts everything
+// that the whole schema accepts.
+func shortenSchema(whole json.RawMessage) json.RawMessage {
+	if len(whole) <= maxUncutSchema {
 		return whole
 	}
 	doc, err := jsonx.Decode(whole, jsonx.Limits{})
@@ -43,37 +42,38 @@ func smallSchema(whole json.RawMessage) json.RawMessage {
 	if err != nil || !ok {
 		return whole
 	}
-	for _, c := range []cut{{depth: 64}, {depth: 3}, {depth: 2}, {depth: 1}, {depth: 1, bare: true}} {
-		c.root, c.left = root, maxListed/minSchema
+	for _, c := range []schemaCutter{{depth: 64}, {depth: 3}, {depth: 2}, {depth: 1}, {depth: 1, bare: true}} {
+		c.root, c.left = root, maxCutSchema/minSchema
 		cut := c.schema(root, 0)
 		if c.left < 0 && !c.bare {
 			continue
 		}
 		text, err := jsonx.Marshal(cut)
-		if err == nil && (len(text) <= maxListed || c.bare) {
+		if err == nil && (len(text) <= maxCutSchema || c.bare) {
 			return text
 		}
 	}
 	return whole
 }
 
-// cut is a way to make a schema smaller.
-type cut struct {
+// schemaCutter reduces a schema.
+type schemaCutter struct {
 	root map[string]any
-	// depth is how deep members are described; deeper ones have only their type.
+	// depth is the nesting down to which members are described; deeper ones have only their
+	// type.
 	depth int
-	// bare leaves out descriptions, and members beyond maxNamed.
+	// bare leaves out descriptions, and members beyond maxCutMembers.
 	bare bool
-	// left is how many more schemas fit. References that meet in a circle, or one in
-	// another many times over, would otherwise be followed without end.
+	// left is the number of further schemas that fit. Without it, references in a circle, or
+	// many references to the same large schema, would be followed without end.
 	left int
 }
 
 // minSchema is the least number of bytes that a schema takes in a list: "{},".
 const minSchema = 3
 
-// kept are the keywords of a schema that lists have.
-var kept = map[string]bool{
+// listedKeywords are the keywords that schemaCutter copies unchanged.
+var listedKeywords = map[string]bool{
 	"type": true, "enum": true, "const": true, "default": true, "format": true, "pattern": true, "required": true,
 	"minimum": true, "maximum": true, "exclusiveMinimum": true, "exclusiveMaximum": true, "multipleOf": true,
 	"minLength": true, "maxLength": true, "minItems": true, "maxItems": true, "uniqueItems": true, "nullable": true,
@@ -83,9 +83,9 @@ var kept = map[string]bool{
 // left out.
 const maxValue = 1000
 
-// schema cuts one schema. References are replaced by what they refer to, so that no
-// unused definition remains.
-func (c *cut) schema(s any, depth int) any {
+// schema reduces one schema. It replaces references by the schemas that they refer to, so
+// that no unused definition remains.
+func (c *schemaCutter) schema(s any, depth int) any {
 	c.left--
 	from, ok := s.(map[string]any)
 	if !ok {
@@ -109,7 +109,7 @@ func (c *cut) schema(s any, depth int) any {
 		case name == "properties":
 			to[name] = c.members(value, from["required"], depth)
 		case name == "items":
-			if from["prefixItems"] == nil { // it is about the items behind those
+			if from["prefixItems"] == nil { // otherwise items describes only the elements after those
 				to[name] = c.schema(value, depth+1)
 			}
 		case name == "additionalProperties":
@@ -126,9 +126,9 @@ func (c *cut) schema(s any, depth int) any {
 				cuts = append(cuts, c.schema(one, depth+1))
 			}
 			if cuts != nil && depth < c.depth {
-				to[anyOf(name)] = cuts
+				to[looserKeyword(name)] = cuts
 			}
-		case kept[name]:
+		case listedKeywords[name]:
 			if text, err := jsonx.Marshal(value); err == nil && len(text) <= maxValue {
 				to[name] = value
 			}
@@ -137,15 +137,16 @@ func (c *cut) schema(s any, depth int) any {
 	return to
 }
 
-// anyOf loosens oneOf: alternatives that are cut may no longer exclude each other.
-func anyOf(name string) string {
+// looserKeyword replaces oneOf by anyOf, because reduced alternatives may no longer exclude
+// each other.
+func looserKeyword(name string) string {
 	if name == "oneOf" {
 		return "anyOf"
 	}
 	return name
 }
 
-func (c *cut) members(value, required any, depth int) map[string]any {
+func (c *schemaCutter) members(value, required any, depth int) map[string]any {
 	members, _ := value.(map[string]any)
 	to := map[string]any{}
 	needed, _ := required.([]any)
@@ -158,7 +159,7 @@ func (c *cut) members(value, required any, depth int) map[string]any {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if c.left < 0 || c.bare && len(to) >= maxNamed {
+		if c.left < 0 || c.bare && len(to) >= maxCutMembers {
 			break
 		}
 		if _, there := to[name]; !there {
@@ -172,7 +173,7 @@ func (c *cut) members(value, required any, depth int) map[string]any {
 const maxRefs = 16
 
 // resolve returns what a schema that is a reference within the document refers to.
-func (c *cut) resolve(s map[string]any) map[string]any {
+func (c *schemaCutter) resolve(s map[string]any) map[string]any {
 	for range maxRefs {
 		ref, ok := s["$ref"].(string)
 		path, local := strings.CutPrefix(ref, "#/")
