@@ -167,7 +167,6 @@ func (h *HostMachine) launch(p *Process, s Spec) (err error) {
 		return err
 	}
 	p.control = conn
-	p.orders = json.NewEncoder(conn)
 	p.done = make(chan struct{})
 	p.cmd = h.command(p.plan, s)
 	p.cmd.ExtraFiles = slices.Concat([]*os.File{theirs}, s.Files, trees)

@@ -26,10 +26,9 @@ type Process struct {
 	group   *group // nil without cgroups
 	cmd     *exec.Cmd
 	control *net.UnixConn
-	orders  *json.Encoder
 	inside  *inside // nil without a loopback inside
 
-	mu       sync.Mutex // guards orders and exceeded
+	mu       sync.Mutex // guards control and exceeded
 	exceeded string
 
 	noProc bool
@@ -81,7 +80,19 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.orders.Encode(order{Signal: int(sig)})
+	return p.send(order{Signal: int(sig)})
+}
+
+// send sends init the plan or an order. No newline follows: if init's decoder left it
+// unread, which depends on the plan's length, the kernel would report a broken connection
+// instead of its end when the program replaces init.
+func (p *Process) send(what any) error {
+	data, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	_, err = p.control.Write(data)
+	return err
 }
 
 // Kill kills the program and all processes it started, and waits until they have
@@ -137,7 +148,7 @@ func (p *Process) runInit(started chan<- error) {
 
 // handOver sends init the plan and returns when the program runs.
 func (p *Process) handOver(answers *json.Decoder) error {
-	if err := p.orders.Encode(p.plan); err != nil {
+	if err := p.send(p.plan); err != nil {
 		return fmt.Errorf("init ended before it began; does main hand %s to lockdown.Main? %w", InitArg, err)
 	}
 	var first message

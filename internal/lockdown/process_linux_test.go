@@ -5,6 +5,7 @@ package lockdown
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -159,6 +160,37 @@ func TestSignalsReachTheProgram(t *testing.T) {
 	}
 	if exit, err := p.Wait(); err != nil || exit.Signal != int(syscall.SIGTERM) {
 		t.Errorf("%+v, %v", exit, err)
+	}
+}
+
+func TestAProgramStartsWhateverTheLengthOfItsPlan(t *testing.T) {
+	t.Parallel()
+	var h HostMachine
+	start := func(length int) (plan int) {
+		p, err := h.Start(t.Context(), Spec{Path: "/bin/true", Args: []string{"true", strings.Repeat("a", length)}, Root: System(), Direct: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if exit, err := p.Wait(); err != nil || exit.Code != 0 {
+			t.Errorf("%+v, %v", exit, err)
+		}
+		text, err := json.Marshal(p.plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(text)
+	}
+	// Init's decoder reads this much at first; then it doubles its buffer and adds as much.
+	const read = 512
+	for buffer, empty := read, start(0); buffer < 4*empty; buffer = 2*buffer + read {
+		for _, plan := range []int{buffer - 1, buffer, buffer + 1} {
+			if plan < empty {
+				continue
+			}
+			if got := start(plan - empty); got != plan {
+				t.Fatalf("the plan has %d bytes, want %d", got, plan)
+			}
+		}
 	}
 }
 
