@@ -31,7 +31,7 @@ call is approved.`,
   toolroom approve apr_k3j2h4 --decline --comment "not on production"
   toolroom approve --watch`,
 		Args:              arguments(0, 1),
-		ValidArgsFunction: a.complete(approvalWords),
+		ValidArgsFunction: a.complete(approvalCandidates),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			switch {
 			case watch && (len(args) > 0 || decline || yes || comment != "" || scope != "" || a.asJSON):
@@ -44,7 +44,7 @@ call is approved.`,
 				return a.watchApprovals(ctx, r)
 			case len(args) > 0:
 				if scope != "" {
-					if err := oneOf("--for", scope, scopeWords()...); err != nil {
+					if err := oneOf("--for", scope, scopeNames()...); err != nil {
 						return err
 					}
 				}
@@ -56,7 +56,7 @@ call is approved.`,
 				if !decline && !yes && !a.asJSON && scope == "" && comment == "" && a.screen.interactive() {
 					return a.askApproval(ctx, r, id)
 				}
-				return a.answer(ctx, r, id, toolroom.Answer{Approve: !decline, By: a.User, Comment: comment, Scope: toolroom.ApprovalScope(scope)})
+				return a.answerApproval(ctx, r, id, toolroom.Answer{Approve: !decline, By: a.User, Comment: comment, Scope: toolroom.ApprovalScope(scope)})
 			case decline || yes || comment != "" || scope != "":
 				return usage("toolroom approve ID --decline", "answering needs the id of an approval")
 			}
@@ -70,7 +70,7 @@ call is approved.`,
 	f.BoolVarP(&yes, "yes", "y", false, "approve without asking on the terminal")
 	f.BoolVar(&watch, "watch", false, "keep watching and ask on the terminal, until Ctrl-C")
 	a.jsonFlag(c, "print JSON")
-	completeWords(c, "for", scopeWords()...)
+	completeValues(c, "for", scopeNames()...)
 	c.AddCommand(a.approveRulesCommand(), a.approveShowCommand())
 	return c
 }
@@ -81,7 +81,7 @@ func (a *cli) approveShowCommand() *cobra.Command {
 		Short:             "Show an approval: the call, its effects and diff",
 		Example:           "  toolroom approve show apr_k3j2h4",
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.complete(approvalWords),
+		ValidArgsFunction: a.complete(approvalCandidates),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			id, err := approvalID(ctx, r, args[0])
 			if err != nil {
@@ -96,18 +96,18 @@ func (a *cli) approveShowCommand() *cobra.Command {
 			}
 			return a.screen.pagedFields(ctx,
 				"approval", one.ID,
-				"state", string(one.State)+votes(one),
+				"state", string(one.State)+formatVotes(one),
 				"tool", one.Tool,
 				"by", one.Identity.String(),
 				"environment", one.Environment,
-				"arguments", indent(one.Arguments),
+				"arguments", indentJSON(one.Arguments),
 				"code", codeIn(one.Arguments),
 				"effects", strings.Join(one.Effects, "\n"),
 				"diff", one.Diff,
 				"rule", one.Reason,
 				"call", one.Call,
-				"asked", when(one.Created),
-				"until", when(one.Expires),
+				"asked", formatTime(one.Created),
+				"until", formatTime(one.Expires),
 			)
 		}),
 	}
@@ -115,7 +115,7 @@ func (a *cli) approveShowCommand() *cobra.Command {
 	return c
 }
 
-func scopeWords() []string {
+func scopeNames() []string {
 	var words []string
 	for _, s := range approval.Scopes() {
 		words = append(words, string(s))
@@ -123,7 +123,7 @@ func scopeWords() []string {
 	return words
 }
 
-// askApproval shows an approval, asks about it and says how it stands then.
+// askApproval shows an approval, asks the person for an answer, and prints the state after it.
 func (a *cli) askApproval(ctx context.Context, r *app.App, id string) error {
 	if err := a.decide(ctx, r, id); err != nil {
 		return err
@@ -135,7 +135,8 @@ func (a *cli) askApproval(ctx context.Context, r *app.App, id string) error {
 	return a.screen.printf("%s %s: %s\n", done.ID, done.State, done.Tool)
 }
 
-func (a *cli) answer(ctx context.Context, r *app.App, id string, answer toolroom.Answer) error {
+// answerApproval records an answer and prints the state of the approval.
+func (a *cli) answerApproval(ctx context.Context, r *app.App, id string, answer toolroom.Answer) error {
 	question, err := r.Approval(ctx, id)
 	if err != nil {
 		return err
@@ -154,8 +155,8 @@ func (a *cli) answer(ctx context.Context, r *app.App, id string, answer toolroom
 	if err := a.screen.printf("%s %s: %s %s\n", done.ID, done.State, done.Tool, done.Arguments); err != nil {
 		return err
 	}
-	a.sayGone(ctx, r, done, waiting)
-	return a.sayRule(ctx, r, done)
+	a.sayCallerGone(ctx, r, done, waiting)
+	return a.sayGrant(ctx, r, done)
 }
 
 func (a *cli) listApprovals(ctx context.Context, r *app.App) error {
@@ -168,7 +169,7 @@ func (a *cli) listApprovals(ctx context.Context, r *app.App) error {
 		return a.foldApprovals(pending)
 	}
 	err = showList(a, pending, "No approvals are waiting.", []string{"APPROVAL", "TOOL", "BY", "LEFT", "RULE", "ARGUMENTS"}, func(p *toolroom.Approval) []string {
-		return []string{p.ID, p.Tool, p.Identity.String(), time.Until(p.Expires).Round(time.Second).String(), p.Reason + votes(p), string(p.Arguments)}
+		return []string{p.ID, p.Tool, p.Identity.String(), time.Until(p.Expires).Round(time.Second).String(), p.Reason + formatVotes(p), string(p.Arguments)}
 	})
 	if err == nil && len(pending) > 0 && !a.asJSON {
 		a.screen.say("answer: toolroom approve %s [--decline]", pending[0].ID)
@@ -181,7 +182,7 @@ func (a *cli) listApprovals(ctx context.Context, r *app.App) error {
 func (a *cli) foldApprovals(pending []*toolroom.Approval) error {
 	for _, p := range pending {
 		err := a.screen.printf("%s  %s  by %s, %s left\n  rule       %s%s\n  arguments  %s\n  answer     toolroom approve %s [--decline]\n",
-			p.ID, oneLine(p.Tool), oneLine(p.Identity.String()), time.Until(p.Expires).Round(time.Second), oneLine(p.Reason), votes(p), oneLine(string(p.Arguments)), p.ID)
+			p.ID, oneLine(p.Tool), oneLine(p.Identity.String()), time.Until(p.Expires).Round(time.Second), oneLine(p.Reason), formatVotes(p), oneLine(string(p.Arguments)), p.ID)
 		if err != nil {
 			return err
 		}
@@ -189,8 +190,8 @@ func (a *cli) foldApprovals(pending []*toolroom.Approval) error {
 	return nil
 }
 
-// votes says how many people have approved, if several must.
-func votes(p *toolroom.Approval) string {
+// formatVotes returns how many people have approved, if several must, or an empty text.
+func formatVotes(p *toolroom.Approval) string {
 	if p.People <= 1 {
 		return ""
 	}
@@ -211,7 +212,7 @@ func (a *cli) watchApprovals(ctx context.Context, r *app.App) error {
 				continue
 			}
 			shown[p.ID] = true
-			if err := a.offer(ctx, r, p); err != nil {
+			if err := a.presentApproval(ctx, r, p); err != nil {
 				return err
 			}
 		}
@@ -223,7 +224,8 @@ func (a *cli) watchApprovals(ctx context.Context, r *app.App) error {
 	}
 }
 
-func (a *cli) offer(ctx context.Context, r *app.App, p *toolroom.Approval) error {
+// presentApproval asks about a pending approval, or prints it if nobody can answer here.
+func (a *cli) presentApproval(ctx context.Context, r *app.App, p *toolroom.Approval) error {
 	if !a.screen.interactive() {
 		return a.screen.printf("%s  %s  %s  %s\n", p.ID, p.Tool, p.Reason, p.Arguments)
 	}

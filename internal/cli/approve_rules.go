@@ -44,5 +44,5 @@ func (a *cli) approveRulesCommand() *cobra.Command {
 }
 
 func grantRow(g *toolroom.Grant) []string {
-	return []string{g.ID, g.Tool, g.Identity.String(), string(g.Scope), g.By, when(g.Created), cmp.Or(when(g.Expires), "removed")}
+	return []string{g.ID, g.Tool, g.Identity.String(), string(g.Scope), g.By, formatTime(g.Created), cmp.Or(formatTime(g.Expires), "removed")}
 }

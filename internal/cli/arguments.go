@@ -39,17 +39,17 @@ func (a *cli) documentArguments(word string) (json.RawMessage, error) {
 	return data, nil
 }
 
-// words reads arguments of the form key=value as the schema types them:
+// wordParser parses arguments of the form key=value. The schema decides their types:
 //
-//	key=text        a string where the schema allows one, else JSON; without a
-//	                type, JSON where it is valid and a string where it is not
+//	key=text        a string if the schema allows one, else JSON; without a
+//	                type, JSON if it is valid, else a string
 //	key=a key=b     an array
-//	a.b=1           the member b of the object a, where the schema has that
+//	a.b=1           the member b of the object a, if the schema has it
 //	key=@file       the text of a file; @- is stdin
-//	key:=json       JSON, whatever the schema says; key:=@file too
+//	key:=json       JSON, whatever the schema says; also key:=@file
 //
-// All mistakes are reported at once.
-type words struct {
+// It collects all mistakes, so that a person sees them together.
+type wordParser struct {
 	read     func(path string) ([]byte, error)
 	problems []string
 	hint     string
@@ -64,13 +64,14 @@ type word struct {
 	shape shape
 }
 
+// parseWords returns the object that words of the form key=value describe; see wordParser.
 func parseWords(args []string, schema json.RawMessage, read func(string) ([]byte, error)) (json.RawMessage, error) {
-	w := &words{read: read}
+	w := &wordParser{read: read}
 	top := shapeOf(schema)
 	var order []string
 	same := map[string][]word{}
 	for _, arg := range args {
-		parsed, ok, err := w.split(arg, top)
+		parsed, ok, err := w.parse(arg, top)
 		if err != nil {
 			return nil, err
 		}
@@ -86,8 +87,8 @@ func parseWords(args []string, schema json.RawMessage, read func(string) ([]byte
 	object := map[string]any{}
 	for _, id := range order {
 		list := same[id]
-		if value, ok := w.value(list); ok {
-			w.put(object, list[0], value)
+		if value, ok := w.combine(list); ok {
+			w.setMember(object, list[0], value)
 		}
 	}
 	if len(w.problems) > 0 {
@@ -100,31 +101,31 @@ func parseWords(args []string, schema json.RawMessage, read func(string) ([]byte
 // key=text.
 func parseValue(flag, text string, schema json.RawMessage) (json.RawMessage, error) {
 	if !utf8.ValidString(text) {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s %q is not UTF-8 text", flag, fit(text, 40))
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s %q is not UTF-8 text", flag, truncate(text, 40))
 	}
-	w, s := &words{}, shapeOf(schema)
-	if value, err := jsonx.Decode([]byte(text), jsonx.Limits{}); err == nil && isOf(s.types(), value) {
+	w, s := &wordParser{}, shapeOf(schema)
+	if value, err := jsonx.Decode([]byte(text), jsonx.Limits{}); err == nil && hasType(s.types(), value) {
 		return json.RawMessage(text), nil
 	}
-	value, ok := w.one(word{key: flag, text: text}, s)
+	value, ok := w.convert(word{key: flag, text: text}, s)
 	if !ok {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s", strings.Join(w.problems, "\n")).WithHint("%s", w.hint)
 	}
 	return jsonx.Marshal(value)
 }
 
-// problem records a mistake. Only the first hint is shown.
-func (w *words) problem(hint, format string, args ...any) {
+// addProblem records a mistake. Only the first hint is shown.
+func (w *wordParser) addProblem(hint, format string, args ...any) {
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 	if w.hint == "" {
 		w.hint = hint
 	}
 }
 
-// means reports whether the schema names a text that begins with @, such as @daily, as a
-// value of an argument: then it is no file.
-func (w *words) means(top shape, key string, raw bool, text string) bool {
-	quiet := &words{read: w.read}
+// isSchemaValue reports whether the schema names a text that begins with @, such as @daily, as
+// a value of the argument. Such a text is not the name of a file.
+func (w *wordParser) isSchemaValue(top shape, key string, raw bool, text string) bool {
+	quiet := &wordParser{read: w.read}
 	_, s, ok := quiet.locate(top, key, raw)
 	if !ok {
 		return false
@@ -135,8 +136,8 @@ func (w *words) means(top shape, key string, raw bool, text string) bool {
 	}), func(word string) bool { return strings.TrimRight(word, ".") == first })
 }
 
-// split parses one word; ok is false if it recorded a mistake in the key.
-func (w *words) split(arg string, top shape) (parsed word, ok bool, err error) {
+// parse parses one word; ok is false if it recorded a mistake in the key.
+func (w *wordParser) parse(arg string, top shape) (parsed word, ok bool, err error) {
 	key, text, found := strings.Cut(arg, "=")
 	key, raw := strings.CutSuffix(key, ":")
 	if !found || key == "" {
@@ -146,7 +147,7 @@ func (w *words) split(arg string, top shape) (parsed word, ok bool, err error) {
 		}
 		return word{}, false, usage(hint, "%q is not an argument of a call", arg)
 	}
-	if path, ok := strings.CutPrefix(text, "@"); ok && !w.means(top, key, raw, text) {
+	if path, ok := strings.CutPrefix(text, "@"); ok && !w.isSchemaValue(top, key, raw, text) {
 		data, err := w.read(path)
 		if err != nil {
 			return word{}, false, fmt.Errorf("%s: %w", key, err)
@@ -154,7 +155,7 @@ func (w *words) split(arg string, top shape) (parsed word, ok bool, err error) {
 		text = string(data)
 	}
 	if !utf8.ValidString(key) || !utf8.ValidString(text) {
-		w.problem("pass a path, or UTF-8 text", "%q is not UTF-8 text", fit(arg, 40))
+		w.addProblem("pass a path, or UTF-8 text", "%q is not UTF-8 text", truncate(arg, 40))
 		return word{}, false, nil
 	}
 	parsed = word{key: key, text: text, raw: raw}
@@ -163,45 +164,45 @@ func (w *words) split(arg string, top shape) (parsed word, ok bool, err error) {
 }
 
 // locate finds the member that a key names.
-func (w *words) locate(at shape, key string, raw bool) (path []string, found shape, ok bool) {
+func (w *wordParser) locate(at shape, key string, raw bool) (path []string, found shape, ok bool) {
 	rest := key
 	for {
 		if member, ok := at.member(rest); ok {
 			return append(path, rest), member, true
 		}
 		name, inner, dotted := strings.Cut(rest, ".")
-		if member, ok := at.member(name); dotted && inner != "" && ok && (member.may("object") || len(member.names()) > 0) {
+		if member, ok := at.member(name); dotted && inner != "" && ok && (member.allows("object") || len(member.names()) > 0) {
 			path, at, rest = append(path, name), member, inner
 			continue
 		}
 		break
 	}
-	if at.open() || raw {
-		return append(path, rest), at.other(), true
+	if at.allowsUnknown() || raw {
+		return append(path, rest), at.unknownMember(), true
 	}
 	names := at.names()
 	hint := "the arguments are " + strings.Join(names, ", ")
 	if near, ok := nearest.Of(rest, names); ok {
 		hint = "did you mean " + strings.Join(append(slices.Clone(path), near), ".") + "?"
 	}
-	w.problem(hint, "unknown argument %q", key)
+	w.addProblem(hint, "unknown argument %q", key)
 	return nil, shape{}, false
 }
 
-// value returns the combined value of all words with the same key.
-func (w *words) value(list []word) (any, bool) {
+// combine returns the combined value of all words with the same key.
+func (w *wordParser) combine(list []word) (any, bool) {
 	first := list[0]
 	if len(list) == 1 {
-		return w.one(first, first.shape)
+		return w.convert(first, first.shape)
 	}
 	if types := first.shape.types(); len(types) > 0 && !slices.Contains(types, "array") {
-		w.problem("pass it once", "%s is set %d times, but takes one %s", first.key, len(list), strings.Join(types, " or "))
+		w.addProblem("pass it once", "%s is set %d times, but takes one %s", first.key, len(list), strings.Join(types, " or "))
 		return nil, false
 	}
 	items := first.shape.items()
 	array := make([]any, 0, len(list))
 	for _, word := range list {
-		item, ok := w.one(word, items)
+		item, ok := w.convert(word, items)
 		if !ok {
 			return nil, false
 		}
@@ -210,7 +211,8 @@ func (w *words) value(list []word) (any, bool) {
 	return array, true
 }
 
-func (w *words) one(word word, s shape) (any, bool) {
+// convert returns the value of one word for a schema; ok is false if it recorded a mistake.
+func (w *wordParser) convert(word word, s shape) (any, bool) {
 	types := s.types()
 	if !word.raw && slices.Contains(types, "string") {
 		// A program's flag can be both a switch and a text.
@@ -222,29 +224,29 @@ func (w *words) one(word word, s shape) (any, bool) {
 	value, err := jsonx.Decode([]byte(word.text), jsonx.Limits{})
 	switch {
 	case word.raw && err != nil:
-		w.problem("quote it for your shell, for example "+word.key+`:='"text"'`, "%s is not valid JSON: %s", word.key, err)
+		w.addProblem("quote it for your shell, for example "+word.key+`:='"text"'`, "%s is not valid JSON: %s", word.key, err)
 		return nil, false
 	case word.raw:
 		return value, true
 	case len(types) == 0 && err != nil:
 		return word.text, true
-	case len(types) == 0 || err == nil && isOf(types, value):
+	case len(types) == 0 || err == nil && hasType(types, value):
 		return value, true
 	case slices.Contains(types, "array"):
 		if items := s.items(); !slices.Contains(items.types(), "object") || err == nil {
-			item, ok := w.one(word, items)
+			item, ok := w.convert(word, items)
 			return []any{item}, ok
 		}
-		w.problem(fmt.Sprintf(`write %s as JSON such as [{"key": 1}]`, word.key), "%s is of type array of object, and %q is not", word.key, fit(word.text, 40))
+		w.addProblem(fmt.Sprintf(`write %s as JSON such as [{"key": 1}]`, word.key), "%s is of type array of object, and %q is not", word.key, truncate(word.text, 40))
 		return nil, false
 	}
 	want := strings.Join(types, " or ")
-	w.problem(fmt.Sprintf("write %s as %s", word.key, example(types[0])), "%s is of type %s, and %q is not", word.key, want, fit(word.text, 40))
+	w.addProblem(fmt.Sprintf("write %s as %s", word.key, exampleOfType(types[0])), "%s is of type %s, and %q is not", word.key, want, truncate(word.text, 40))
 	return nil, false
 }
 
-// put sets the member. Two words for the same place are a mistake.
-func (w *words) put(object map[string]any, word word, value any) {
+// setMember sets the member that a word names. Two words for the same member are a mistake.
+func (w *wordParser) setMember(object map[string]any, word word, value any) {
 	for _, name := range word.path[:len(word.path)-1] {
 		switch inner := object[name].(type) {
 		case nil:
@@ -253,20 +255,20 @@ func (w *words) put(object map[string]any, word word, value any) {
 		case map[string]any:
 			object = inner
 		default:
-			w.problem("pass it once", "%s is part of %s, which already has a value", word.key, name)
+			w.addProblem("pass it once", "%s is part of %s, which already has a value", word.key, name)
 			return
 		}
 	}
 	last := word.path[len(word.path)-1]
 	if _, taken := object[last]; taken {
-		w.problem("pass it once", "%s is set both as a whole and in parts", word.key)
+		w.addProblem("pass it once", "%s is set both as a whole and in parts", word.key)
 		return
 	}
 	object[last] = value
 }
 
-// isOf reports whether a value has one of the types.
-func isOf(types []string, value any) bool {
+// hasType reports whether a value has one of the types.
+func hasType(types []string, value any) bool {
 	switch value.(type) {
 	case nil:
 		return slices.Contains(types, "null")
@@ -283,7 +285,8 @@ func isOf(types []string, value any) bool {
 	}
 }
 
-func example(jsonType string) string {
+// exampleOfType describes what to type for a value of a JSON type.
+func exampleOfType(jsonType string) string {
 	switch jsonType {
 	case "integer":
 		return "a whole number such as 3"

@@ -290,7 +290,7 @@ func TestAFailureIsPrintedOnce(t *testing.T) {
 		a := &cli{screen: newScreen(strings.NewReader(""), &out, &told)}
 		r := &toolroom.Result{Content: []toolroom.Content{toolroom.TextContent(tt.text)}}
 		r.Error = toolroom.Errorf(toolroom.CodeExecutionFailed, "git:show failed: %s", catalog.Shorten(tt.text, 2000))
-		_ = a.conclude("toolroom call", r, false)
+		_ = a.reportResult("toolroom call", r, false)
 		if out.String() != tt.out || told.String() != tt.told {
 			t.Errorf("%s: %q, and told %q", tt.name, out.String(), told.String())
 		}
@@ -304,7 +304,7 @@ func TestAFailureAfterAStreamIsTold(t *testing.T) {
 	a := &cli{screen: newScreen(strings.NewReader(""), &out, &told)}
 	r := &toolroom.Result{Content: []toolroom.Content{toolroom.TextContent("no such object")}}
 	r.Error = toolroom.Errorf(toolroom.CodeExecutionFailed, "git:show failed: no such object")
-	_ = a.conclude("toolroom call", r, true)
+	_ = a.reportResult("toolroom call", r, true)
 	if want := "toolroom: git:show failed: no such object\n"; told.String() != want {
 		t.Errorf("told %q, want %q", told.String(), want)
 	}

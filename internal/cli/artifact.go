@@ -21,7 +21,7 @@ func (a *cli) artifactCommand() *cobra.Command {
 		Example: `  toolroom artifact list
   toolroom artifact read HANDLE --grep error`,
 	}
-	onlyHolds(c)
+	requireSubcommand(c)
 	c.AddCommand(a.artifactListCommand(), a.artifactShowCommand(), a.artifactReadCommand(), a.artifactSaveCommand(), a.artifactDeleteCommand())
 	return c
 }
@@ -34,7 +34,7 @@ func (a *cli) artifactListCommand() *cobra.Command {
 		Example: "  toolroom artifact list --json",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
-			list, err := r.Parts().Artifacts.List(ctx, me().Key())
+			list, err := r.Parts().Artifacts.List(ctx, operator().Key())
 			if err == nil {
 				list, err = pageOf(a, &p, list, func(one toolroom.Artifact) string { return one.Handle })
 			}
@@ -42,7 +42,7 @@ func (a *cli) artifactListCommand() *cobra.Command {
 				return err
 			}
 			return showList(a, list, "There are no artifacts.", []string{"HANDLE", "SIZE", "TYPE", "KEPT UNTIL", "NAME"}, func(one toolroom.Artifact) []string {
-				return []string{one.Handle, size(one.Size), one.MIMEType, when(one.Expires), one.Name}
+				return []string{one.Handle, formatSize(one.Size), one.MIMEType, formatTime(one.Expires), one.Name}
 			})
 		}),
 	}
@@ -57,13 +57,13 @@ func (a *cli) artifactShowCommand() *cobra.Command {
 		Short:             "Show the details of an artifact",
 		Example:           "  toolroom artifact show HANDLE",
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.complete(artifactWords),
+		ValidArgsFunction: a.complete(artifactCandidates),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			handle, err := artifactID(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
-			one, err := r.Parts().Artifacts.Stat(ctx, me().Key(), handle)
+			one, err := r.Parts().Artifacts.Stat(ctx, operator().Key(), handle)
 			if err != nil {
 				return err
 			}
@@ -75,7 +75,7 @@ func (a *cli) artifactShowCommand() *cobra.Command {
 				"name", one.Name,
 				"type", one.MIMEType,
 				"size", fmt.Sprintf("%d bytes", one.Size),
-				"kept until", when(one.Expires),
+				"kept until", formatTime(one.Expires),
 				"read", "toolroom artifact read "+one.Handle,
 			)
 		}),
@@ -93,13 +93,13 @@ func (a *cli) artifactReadCommand() *cobra.Command {
   toolroom artifact read HANDLE --grep 'error|warning' --context 2
   toolroom artifact read HANDLE --json-path '$.items[*].name'`,
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.complete(artifactWords),
+		ValidArgsFunction: a.complete(artifactCandidates),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			handle, err := artifactID(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
-			page, err := r.Parts().Artifacts.Read(ctx, me().Key(), handle, o)
+			page, err := r.Parts().Artifacts.Read(ctx, operator().Key(), handle, o)
 			if err != nil {
 				return err
 			}
@@ -110,7 +110,7 @@ func (a *cli) artifactReadCommand() *cobra.Command {
 				return err
 			}
 			if page.Next > 0 {
-				a.screen.say("more: toolroom artifact read %s --offset %d%s", handle, page.Next, sameSelection(o))
+				a.screen.say("more: toolroom artifact read %s --offset %d%s", handle, page.Next, selectionFlags(o))
 			}
 			return nil
 		}),
@@ -125,8 +125,8 @@ func (a *cli) artifactReadCommand() *cobra.Command {
 	return c
 }
 
-// sameSelection returns the flags that a person must repeat to read on.
-func sameSelection(o artifact.ReadOptions) string {
+// selectionFlags returns the flags that a person must repeat to read the next part.
+func selectionFlags(o artifact.ReadOptions) string {
 	switch {
 	case o.Grep != "":
 		return fmt.Sprintf(" --grep %q --context %d", o.Grep, o.Context)
@@ -148,14 +148,14 @@ func (a *cli) artifactSaveCommand() *cobra.Command {
 			if len(args) == 1 {
 				return nil, cobra.ShellCompDirectiveDefault
 			}
-			return a.complete(artifactWords)(c, args, typed)
+			return a.complete(artifactCandidates)(c, args, typed)
 		},
 		RunE: a.withState(func(ctx context.Context, r *app.App, args []string) error {
 			handle, err := artifactID(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
-			from, one, err := r.Parts().Artifacts.Open(ctx, me().Key(), handle)
+			from, one, err := r.Parts().Artifacts.Open(ctx, operator().Key(), handle)
 			if err != nil {
 				return err
 			}
@@ -164,7 +164,7 @@ func (a *cli) artifactSaveCommand() *cobra.Command {
 				_, err := io.Copy(a.screen.stream(), from)
 				return err
 			}
-			if err := save(from, a.typedPath(args[1]), 0o644, force); err != nil {
+			if err := saveTo(from, a.typedPath(args[1]), 0o644, force); err != nil {
 				return err
 			}
 			return a.screen.printf("wrote %s to %s\n", count(one.Size, "byte"), args[1])
@@ -174,7 +174,7 @@ func (a *cli) artifactSaveCommand() *cobra.Command {
 	return c
 }
 
-func save(from io.Reader, path string, perm os.FileMode, force bool) (err error) {
+func saveTo(from io.Reader, path string, perm os.FileMode, force bool) (err error) {
 	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if force {
 		mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
@@ -198,13 +198,13 @@ func (a *cli) artifactDeleteCommand() *cobra.Command {
 		Short:             "Delete an artifact",
 		Example:           "  toolroom artifact delete HANDLE",
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.complete(artifactWords),
+		ValidArgsFunction: a.complete(artifactCandidates),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			handle, err := artifactID(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
-			if err := r.Parts().Artifacts.Delete(ctx, me().Key(), handle); err != nil {
+			if err := r.Parts().Artifacts.Delete(ctx, operator().Key(), handle); err != nil {
 				return err
 			}
 			return a.screen.printf("deleted %s\n", handle)
@@ -212,12 +212,12 @@ func (a *cli) artifactDeleteCommand() *cobra.Command {
 	}
 }
 
-func artifactWords(ctx context.Context, r *app.App) []string {
-	list, err := r.Parts().Artifacts.List(ctx, me().Key())
+func artifactCandidates(ctx context.Context, r *app.App) []string {
+	list, err := r.Parts().Artifacts.List(ctx, operator().Key())
 	if err != nil {
 		return nil
 	}
 	return textsOf(list, func(one toolroom.Artifact) string {
-		return cobra.CompletionWithDesc(one.Handle, one.Name+" "+size(one.Size))
+		return cobra.CompletionWithDesc(one.Handle, one.Name+" "+formatSize(one.Size))
 	})
 }

@@ -39,7 +39,7 @@ func (a *cli) auditExportCommand() *cobra.Command {
   toolroom audit export --since 24h --sign-key auditor.pem -o day.jsonl`,
 		Args: arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
-			sel, err := selection(since, until)
+			sel, err := parseSelection(since, until)
 			if err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ func (a *cli) auditExportCommand() *cobra.Command {
 			if output == "" {
 				err = export(a.Out)
 			} else {
-				err = exportTo(output, export)
+				err = writeExport(output, export)
 			}
 			if err != nil {
 				return err
@@ -72,9 +72,9 @@ func (a *cli) auditExportCommand() *cobra.Command {
 	return c
 }
 
-// exportTo has a new file written. If that fails, no file is left: a part of an export has
-// no signature.
-func exportTo(path string, write func(io.Writer) error) error {
+// writeExport creates a file and fills it with write. If that fails, it removes the file,
+// because a part of an export has no signature.
+func writeExport(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return usage("toolroom audit export -o ANOTHER", "%s", err)
@@ -96,17 +96,17 @@ func signingKey(r *app.App, path string) (receipt.SigningKey, error) {
 	return receipt.OpenSigningKey(path)
 }
 
-// selection parses a time range.
-func selection(since, until string) (sel receipt.Selection, err error) {
-	if sel.Since, err = moment("--since", since); err != nil {
+// parseSelection parses a time range.
+func parseSelection(since, until string) (sel receipt.Selection, err error) {
+	if sel.Since, err = parseTime("--since", since); err != nil {
 		return sel, err
 	}
-	sel.Until, err = moment("--until", until)
+	sel.Until, err = parseTime("--until", until)
 	return sel, err
 }
 
-// moment parses a date, a time or an age.
-func moment(flag, text string) (time.Time, error) {
+// parseTime parses a date, a time or an age.
+func parseTime(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -174,10 +174,10 @@ func (a *cli) verifyHome(ctx context.Context, r *app.App, against, keyFile strin
 	})
 }
 
-// verifiedHome is what toolroom audit verify --json prints of an intact home.
+// verifiedHome is what toolroom audit verify --json prints about an intact home.
 type verifiedHome struct {
 	Count int64 `json:"count"`
-	// Matches is the number of the last receipt that is as in an earlier export.
+	// Matches is the number of the last receipt that is the same as in an earlier export.
 	Matches int64 `json:"matches,omitempty"`
 }
 
@@ -191,7 +191,7 @@ func (a *cli) verifyExport(path, keyFile string) error {
 	}
 	fingerprint := receipt.Fingerprint(report.Key)
 	err = a.screen.printf("OK: %s (%d to %d), unchanged since the export at %s; signed with key %s\n",
-		count(report.Count, "receipt"), report.Before.Seq+1, report.Last.Seq, when(report.Made), fingerprint)
+		count(report.Count, "receipt"), report.Before.Seq+1, report.Last.Seq, formatTime(report.Made), fingerprint)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (a *cli) verifyExport(path, keyFile string) error {
 		a.screen.say("%s redacted", count(int64(len(report.Redacted)), "receipt"))
 	}
 	if len(report.Unexplained) > 0 {
-		a.screen.say("receipts %s are redacted, but this file does not contain the record of the redaction", numbers(report.Unexplained))
+		a.screen.say("receipts %s are redacted, but this file does not contain the record of the redaction", joinNumbers(report.Unexplained))
 	}
 	if !trusted {
 		a.screen.say("the signature was verified with the key in the file itself: compare its fingerprint %s with the owner's, or pass --key", fingerprint)
@@ -247,7 +247,7 @@ func (a *cli) publicKey(path string) (ed25519.PublicKey, error) {
 	return key.Public(), nil
 }
 
-func numbers(list []int64) string {
+func joinNumbers(list []int64) string {
 	text := ""
 	for i, n := range list {
 		if i > 0 {
@@ -286,7 +286,7 @@ func (a *cli) auditRedactCommand() *cobra.Command {
 			if reason == "" {
 				return usage(`toolroom audit redact CALL --reason "personal data"`, "a reason is required; it is recorded")
 			}
-			notice, err := r.RedactReceipts(ctx, args[0], a.User+": "+reason, me(), "cli")
+			notice, err := r.RedactReceipts(ctx, args[0], a.User+": "+reason, operator(), "cli")
 			if err != nil {
 				return err
 			}
@@ -305,7 +305,7 @@ func (a *cli) auditPruneCommand() *cobra.Command {
 		Example: "  toolroom audit prune --before 2160h",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
-			at, err := moment("--before", before)
+			at, err := parseTime("--before", before)
 			if err != nil {
 				return err
 			}

@@ -35,11 +35,11 @@ readable by you alone: keep it as safe as the home.`,
 		Args: arguments(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.inRoom(c.Context(), func(r *app.App) error {
-				file, err := a.path(args[0])
+				file, err := a.absPath(args[0])
 				if err != nil {
 					return err
 				}
-				done := a.screen.during("writing the backup")
+				done := a.screen.showActivity("writing the backup")
 				m, err := r.Backup(c.Context(), file, force)
 				done()
 				if err != nil {
@@ -62,7 +62,7 @@ readable by you alone: keep it as safe as the home.`,
 				for _, left := range m.Left {
 					a.screen.say("not in the backup: %s, which is not below the folder of the config", left)
 				}
-				return a.screen.printf("wrote %s (%s)\n", args[0], size(info.Size()))
+				return a.screen.printf("wrote %s (%s)\n", args[0], formatSize(info.Size()))
 			})
 		},
 	}
@@ -94,17 +94,17 @@ config is replaced and kept beside it.`,
 			if serverRuns(a.home) {
 				return toolroom.Errorf(toolroom.CodeConflict, "a server uses the home %s", a.home).WithHint("stop it, and restore again")
 			}
-			file, err := a.path(args[0])
+			file, err := a.absPath(args[0])
 			if err != nil {
 				return err
 			}
 			place := a.configFile
 			if place != "" {
-				if place, err = a.path(place); err != nil {
+				if place, err = a.absPath(place); err != nil {
 					return err
 				}
 			}
-			shown := a.screen.during("restoring the backup")
+			shown := a.screen.showActivity("restoring the backup")
 			done, err := backup.Restore(c.Context(), file, backup.Target{Home: a.home, Config: place, Store: store, Force: force, Check: checkDatabase})
 			shown()
 			if err != nil {
@@ -135,7 +135,7 @@ func (a *cli) printRestored(file string, done backup.Restored) error {
 	for _, missing := range missingFolders(done.ConfigFile) {
 		a.screen.say("the config needs %s, which is not there", missing)
 	}
-	if err := a.screen.printf("restored %s of %s (Toolroom %s) to %s\n", file, when(done.Created), done.Version, a.home); err != nil {
+	if err := a.screen.printf("restored %s of %s (Toolroom %s) to %s\n", file, formatTime(done.Created), done.Version, a.home); err != nil {
 		return err
 	}
 	if done.ConfigFile != "" {
@@ -145,7 +145,7 @@ func (a *cli) printRestored(file string, done backup.Restored) error {
 	return nil
 }
 
-// missingFolders returns the folders that sources of a config work in and that are not there.
+// missingFolders describes the working folders of a config's sources that do not exist.
 func missingFolders(file string) []string {
 	if file == "" {
 		return nil
@@ -173,8 +173,8 @@ func missingFolders(file string) []string {
 	return missing
 }
 
-// path returns an argument as an absolute path.
-func (a *cli) path(typed string) (string, error) { return filepath.Abs(a.typedPath(typed)) }
+// absPath returns a typed path as an absolute and clean one.
+func (a *cli) absPath(typed string) (string, error) { return filepath.Abs(a.typedPath(typed)) }
 
 // checkDatabase returns an error if the database at path is not one that this Toolroom can
 // use.

@@ -21,7 +21,7 @@ func (a *cli) benchCommand() *cobra.Command {
 		Short:   "Run benchmarks",
 		Example: "  toolroom bench search --tools T.jsonl --queries Q.jsonl\n  toolroom bench tools",
 	}
-	onlyHolds(c)
+	requireSubcommand(c)
 	c.AddCommand(a.benchSearchCommand(), a.benchToolsCommand())
 	return c
 }
@@ -132,12 +132,12 @@ nDCG@10 %.3f
 index   %.1f ms
 search  p50 %.3f ms, p99 %.3f ms, max %.3f ms
 at %d tools: p50 %.3f ms, p99 %.3f ms
-%s`, r.Tools, r.Queries, r.RecallAt1, r.RecallAt5, r.RecallAt10, r.NDCGAt10, r.Index, r.Latency.P50, r.Latency.P99, r.Latency.Max, bench.LargeTools, r.Large.P50, r.Large.P99, beside(r)))
+%s`, r.Tools, r.Queries, r.RecallAt1, r.RecallAt5, r.RecallAt10, r.NDCGAt10, r.Index, r.Latency.P50, r.Latency.P99, r.Latency.Max, bench.LargeTools, r.Large.P50, r.Large.P99, extraFigures(r)))
 	return err
 }
 
-// beside says what the searches had besides words.
-func beside(r bench.Report) string {
+// extraFigures formats the figures of searches that used learned queries or an embedder.
+func extraFigures(r bench.Report) string {
 	text := ""
 	if r.Taught > 0 {
 		text += fmt.Sprintf("after   %d uses, whose queries are not asked\n", r.Taught)

@@ -61,7 +61,7 @@ Tools with packages need uv and npm, and take numpy, pandas, graceful-fs and
 	return c
 }
 
-// warmTime is how long a server that has started needs to start processes ahead.
+// warmTime is how long a new server takes to start processes in advance.
 const warmTime = 4 * time.Second
 
 // benchTools measures in a home of its own.

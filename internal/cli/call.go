@@ -48,11 +48,11 @@ or all arguments as one JSON object: as text, from @file, or from - (stdin).`,
 				return err
 			}
 			call.Tool = args[0]
-			if err := a.checkLasting(ctx, r, call); err != nil {
+			if err := a.rejectBackgroundProcess(ctx, r, call); err != nil {
 				return err
 			}
 			if call.Arguments, err = a.callArguments(ctx, r, call, args[1:]); err != nil {
-				return a.refuseCall(ctx, r, call, a.orNoSources(r, err))
+				return a.recordRefusal(ctx, r, call, a.hintNoSources(r, err))
 			}
 			return a.runCall(ctx, r, call, stream)
 		}),
@@ -64,8 +64,9 @@ or all arguments as one JSON object: as text, from @file, or from - (stdin).`,
 	return c
 }
 
-// refuseCall records a call whose words are not its tool's arguments: it has a receipt too.
-func (a *cli) refuseCall(ctx context.Context, r *app.App, call toolroom.Call, err error) error {
+// recordRefusal records the receipt of a call whose arguments could not be parsed, and returns
+// err.
+func (a *cli) recordRefusal(ctx context.Context, r *app.App, call toolroom.Call, err error) error {
 	var typed *usageError
 	if errors.As(err, &typed) {
 		return err // such as a file that does not exist
@@ -95,8 +96,9 @@ func (a *cli) callArguments(ctx context.Context, r *app.App, call toolroom.Call,
 	return object, err
 }
 
-// checkLasting refuses to start a background process in a room that ends with this command.
-func (a *cli) checkLasting(ctx context.Context, r *app.App, call toolroom.Call) error {
+// rejectBackgroundProcess returns an error if the call would start a background process in a
+// room that ends with this command.
+func (a *cli) rejectBackgroundProcess(ctx context.Context, r *app.App, call toolroom.Call) error {
 	if a.shared != nil {
 		return nil
 	}
@@ -108,8 +110,8 @@ func (a *cli) checkLasting(ctx context.Context, r *app.App, call toolroom.Call) 
 		WithHint("start one, then call again: toolroom serve\nor run the command to its end: toolroom call shell:exec")
 }
 
-// orNoSources adds to the error about an unknown tool that the room has no sources.
-func (a *cli) orNoSources(r *app.App, err error) error {
+// hintNoSources adds a hint to the error about an unknown tool if the room has no sources.
+func (a *cli) hintNoSources(r *app.App, err error) error {
 	if toolroom.CodeOf(err) != toolroom.CodeToolNotFound || len(r.Sources()) > 0 {
 		return err
 	}
@@ -141,7 +143,7 @@ func (a *cli) runCall(ctx context.Context, r *app.App, call toolroom.Call, strea
 	defer w.close()
 	var result *toolroom.Result
 	printed := a.asJSON
-	done := a.screen.during("calling " + call.Tool)
+	done := a.screen.showActivity("calling " + call.Tool)
 	defer done()
 	for e := range r.Stream(ctx, call) {
 		if e.Kind != toolroom.EventCalled {
@@ -167,7 +169,7 @@ func (a *cli) runCall(ctx context.Context, r *app.App, call toolroom.Call, strea
 		return toolroom.Errorf(toolroom.CodeInternal, "the call of %s ended without a result", call.Tool)
 	}
 	if result.Error != nil {
-		result.Error = toolroom.AsError(a.orNoSources(r, result.Error))
+		result.Error = toolroom.AsError(a.hintNoSources(r, result.Error))
 	}
 	if a.asJSON && !stream {
 		if err := a.screen.json(result); err != nil {
@@ -178,12 +180,12 @@ func (a *cli) runCall(ctx context.Context, r *app.App, call toolroom.Call, strea
 	if call.Surface == "test" {
 		command = "toolroom tool test"
 	}
-	return a.conclude(command, result, printed)
+	return a.reportResult(command, result, printed)
 }
 
-// conclude prints a result for a person and returns its error. command is what calls the
-// tool with other arguments.
-func (a *cli) conclude(command string, r *toolroom.Result, printed bool) error {
+// reportResult prints a result for a person and returns its error as an exit code. command is
+// the command line that calls the tool, without arguments.
+func (a *cli) reportResult(command string, r *toolroom.Result, printed bool) error {
 	shown := !printed && (r.Error == nil || r.Error.Code == toolroom.CodeInvalidOutput || r.Error.Code == toolroom.CodeExecutionFailed && !strings.Contains(r.Error.Message, strings.TrimSpace(r.Text())))
 	if shown {
 		if err := a.printResult(r); err != nil {
@@ -201,8 +203,8 @@ func (a *cli) conclude(command string, r *toolroom.Result, printed bool) error {
 	return exitCode(r.Error.Code.Info().Exit)
 }
 
-// withoutOutput returns the message of a failed call without the beginning of what the tool
-// has said, which has been printed.
+// withoutOutput returns the message of a failed call without the tool's output, because that
+// has been printed.
 func withoutOutput(message string, r *toolroom.Result) string {
 	head, rest, ok := strings.Cut(message, " failed: ")
 	output := strings.Join(strings.Fields(r.Text()), " ")
@@ -212,8 +214,8 @@ func withoutOutput(message string, r *toolroom.Result) string {
 	return head + " failed"
 }
 
-// typedHints returns the hints of an error, with arguments that would be accepted as a person
-// types them after a command.
+// typedHints returns the hints of an error. It writes an example of valid arguments as a person
+// types them after command.
 func typedHints(command string, e *toolroom.Error) string {
 	example, ok := e.Details["example"]
 	args, err := jsonx.Marshal(example)
@@ -224,9 +226,9 @@ func typedHints(command string, e *toolroom.Error) string {
 	return lead + "this would be accepted: " + command + strings.TrimPrefix(catalog.ShellCall(e.Tool, args), "toolroom call")
 }
 
-// repeated reports whether the value of a result is its content once more, of which no part is
-// text: that of an image is its base64.
-func repeated(r *toolroom.Result) bool {
+// valueRepeatsContent reports whether the value of a result repeats its content, none of which
+// is text. The value of an image, for example, is its base64.
+func valueRepeatsContent(r *toolroom.Result) bool {
 	var parts []toolroom.Content
 	if len(r.Content) == 0 || json.Unmarshal(r.Value, &parts) != nil || len(parts) != len(r.Content) {
 		return false
@@ -241,7 +243,7 @@ func repeated(r *toolroom.Result) bool {
 
 func (a *cli) printResult(r *toolroom.Result) error {
 	inOrder := a.screen.outTerminal && slices.ContainsFunc(r.Content, func(c toolroom.Content) bool { return c.Type == toolroom.ContentText })
-	if !inOrder && (!a.screen.outTerminal || !repeated(r)) { // a person is told of each part below
+	if !inOrder && (!a.screen.outTerminal || !valueRepeatsContent(r)) { // a person is told of each part below
 		if err := a.screen.text(r.Text()); err != nil {
 			return err
 		}
@@ -256,7 +258,7 @@ func (a *cli) printResult(r *toolroom.Result) error {
 				return err
 			}
 		case len(c.Data) > 0:
-			a.screen.say("[%s %s, %s; --json prints it]", c.Type, c.MIMEType, size(int64(len(c.Data))))
+			a.screen.say("[%s %s, %s; --json prints it]", c.Type, c.MIMEType, formatSize(int64(len(c.Data))))
 		case c.Type == toolroom.ContentResource && c.Text != "":
 			if err := a.screen.text(c.Text); err != nil {
 				return err

@@ -44,8 +44,8 @@ func (w *caller) environmentFlag(c *cobra.Command) {
 	c.Flags().StringVar(&w.environment, "env", "", "environment whose released versions count (default prod)")
 }
 
-// seer returns the identity with which commands look at tools: one bound to --env.
-func (w *caller) seer(r *app.App) (toolroom.Identity, error) {
+// viewer returns the identity for commands that only show tools: the caller in --env.
+func (w *caller) viewer(r *app.App) (toolroom.Identity, error) {
 	who := w.identity()
 	who.Environment = w.environment
 	return who, cmp.Or(w.checkText(), r.CheckEnvironment(w.environment))
@@ -59,14 +59,14 @@ func (w *caller) identity() toolroom.Identity {
 	return toolroom.Identity{Agent: w.agent, Provider: w.provider, Skill: w.skill, Set: w.set}
 }
 
-// checkText refuses flags whose bytes JSON cannot hold: two values would be one in rules,
-// receipts and keys.
+// checkText rejects flags that are not UTF-8. JSON would replace such bytes, so that two
+// different values would be the same in rules, receipts and keys.
 func (w *caller) checkText() error {
 	for _, flag := range [][2]string{
 		{"--agent", w.agent}, {"--provider", w.provider}, {"--skill", w.skill}, {"--set", w.set}, {"--session", w.session}, {"--key", w.key},
 	} {
 		if !utf8.ValidString(flag[1]) {
-			return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s %q is not UTF-8 text", flag[0], fit(flag[1], 40))
+			return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s %q is not UTF-8 text", flag[0], truncate(flag[1], 40))
 		}
 	}
 	return nil
@@ -91,13 +91,14 @@ func (w *caller) call() (toolroom.Call, error) {
 	}, nil
 }
 
-// me is the local operator, who types the commands.
-func me() toolroom.Identity { return toolroom.Identity{} }
+// operator returns the identity of the local operator, who types the commands.
+func operator() toolroom.Identity { return toolroom.Identity{} }
 
-// loadAll lists all sources, or those of a namespace. It says which of many cannot be listed,
-// and whose list is old: the tools of the others, and the built-in ones, can still be found.
+// loadAll lists the tools of all sources, or of the one with a namespace. If several are listed,
+// it prints which of them failed and which list is old instead of returning an error, because
+// the tools of the others, and the built-in ones, can still be found.
 func (a *cli) loadAll(ctx context.Context, r *app.App, namespace string) error {
-	done := a.screen.during("listing the tools of the sources")
+	done := a.screen.showActivity("listing the tools of the sources")
 	defer done()
 	var names []string
 	if namespace != "" {
@@ -117,7 +118,7 @@ func (a *cli) loadAll(ctx context.Context, r *app.App, namespace string) error {
 		case !s.Listed:
 			a.screen.say("the tools of %s are not known: %s\ncheck it: toolroom sources test %s", s.Name, oneLine(cmp.Or(s.Error, s.State)), s.Name)
 		case !at.IsZero():
-			a.screen.say("the tools of %s are those of %s; list them again: toolroom sources test %s", s.Name, when(at), s.Name)
+			a.screen.say("the tools of %s are those of %s; list them again: toolroom sources test %s", s.Name, formatTime(at), s.Name)
 		}
 	}
 	return nil

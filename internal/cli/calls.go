@@ -53,7 +53,7 @@ func (a *cli) callsCommand() *cobra.Command {
 				return a.screen.json(orEmpty(receipts))
 			case len(receipts) == 0:
 				a.screen.say("No matching receipts.")
-				return a.sayNearest(ctx, r, filter)
+				return a.suggestFilters(ctx, r, filter)
 			}
 			if err := a.printCalls(receipts); err != nil {
 				return err
@@ -89,8 +89,8 @@ func (f *callFilter) flags(a *cli, c *cobra.Command, since string) {
 	flags.StringVar(&f.surface, "via", "", "only calls from this surface: mcp, http, cli, ...")
 	flags.StringVar(&f.since, "since", since, "only calls started at or after: a date, a time or an age such as 24h")
 	flags.StringVar(&f.until, "until", "", "only calls that started before")
-	completeWords(c, "status", statuses()...)
-	a.completeFlag(c, "tool", toolWords)
+	completeValues(c, "status", statuses()...)
+	a.completeFlag(c, "tool", toolCandidates)
 }
 
 func (f *callFilter) query() (toolroom.ReceiptQuery, error) {
@@ -103,7 +103,7 @@ func (f *callFilter) query() (toolroom.ReceiptQuery, error) {
 	if strings.ContainsAny(f.tool, "*?") {
 		return q, usage("list the tools of a namespace: toolroom tools --namespace NAME", "--tool takes the id of one tool, and %q is a pattern", f.tool)
 	}
-	between, err := selection(f.since, f.until)
+	between, err := parseSelection(f.since, f.until)
 	if err != nil {
 		return q, err
 	}
@@ -111,9 +111,9 @@ func (f *callFilter) query() (toolroom.ReceiptQuery, error) {
 	return q, q.Select(f.tool)
 }
 
-// sayNearest names what resembles the values of a filter that no recent call has: one of them
-// is probably misspelled.
-func (a *cli) sayNearest(ctx context.Context, r *app.App, f callFilter) error {
+// suggestFilters prints corrections for the values of a filter that no recent call has, because
+// they are probably misspelled.
+func (a *cli) suggestFilters(ctx context.Context, r *app.App, f callFilter) error {
 	recent, err := r.Receipts(ctx, toolroom.ReceiptQuery{Limit: receipt.MaxLimit})
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (a *cli) sayNearest(ctx context.Context, r *app.App, f callFilter) error {
 		if one.typed == "" || slices.Contains(known, one.typed) {
 			continue
 		}
-		if near, ok := nearestOrStart(one.typed, known); ok {
+		if near, ok := nearestOrPrefix(one.typed, known); ok {
 			if one.after != "" {
 				near += "@" + one.after
 			}
@@ -150,12 +150,12 @@ func (a *cli) sayNearest(ctx context.Context, r *app.App, f callFilter) error {
 	return nil
 }
 
-// surfaces are those of [toolroom.Call].
+// surfaces are the values of [toolroom.Call.Surface].
 var surfaces = []string{"mcp", "http", "cli", "go", "chain", "code", "agent", "cron", "page", "replay"}
 
-// nearestOrStart returns the nearest of the known names, or else the only one that starts as
-// typed: short names, such as cl for cli, are too short for [nearest.Of].
-func nearestOrStart(typed string, known []string) (near string, ok bool) {
+// nearestOrPrefix returns the known name that is nearest to typed, or else the only one that
+// begins with it: a short text, such as cl for cli, is too short for [nearest.Of].
+func nearestOrPrefix(typed string, known []string) (near string, ok bool) {
 	if near, ok = nearest.Of(typed, known); ok {
 		return near, true
 	}
@@ -204,7 +204,7 @@ func (a *cli) callRow(r *toolroom.Receipt) []string {
 	if r.Release != nil && r.Release.Version > 0 && !strings.Contains(tool, "@") {
 		tool += "@" + strconv.Itoa(r.Release.Version)
 	}
-	return []string{r.ID, a.screen.when(r.Started), tool, string(r.Status), took(r.Usage.Run), r.Identity.String(), r.Surface, fit(oneLine(text), cmp.Or(a.screen.textWidth(), 80))}
+	return []string{r.ID, a.screen.when(r.Started), tool, string(r.Status), formatDuration(r.Usage.Run), r.Identity.String(), r.Surface, truncate(oneLine(text), cmp.Or(a.screen.textWidth(), 80))}
 }
 
 // followPause is how often followCalls checks for new receipts.
@@ -279,7 +279,7 @@ func (a *cli) printReceipt(r *toolroom.Receipt) error {
 	}
 	wait := ""
 	if r.Usage.Wait > 0 {
-		wait = took(r.Usage.Wait)
+		wait = formatDuration(r.Usage.Wait)
 	}
 	return a.screen.fields(
 		"call", r.ID,
@@ -289,16 +289,16 @@ func (a *cli) printReceipt(r *toolroom.Receipt) error {
 		"error", failure,
 		"warnings", warningLines(r.Warnings),
 		"effects", string(r.Effects),
-		"started", when(r.Started),
+		"started", formatTime(r.Started),
 		"version", servedBy(r),
-		"queued", took(r.Usage.Queue),
-		"took", took(r.Usage.Run),
+		"queued", formatDuration(r.Usage.Queue),
+		"took", formatDuration(r.Usage.Run),
 		"waited for a person", wait,
 		"by", r.Identity.String(),
 		"via", r.Surface,
 		"session", r.Session,
 		"key", r.Key,
-		"arguments", indent(r.Arguments),
+		"arguments", indentJSON(r.Arguments),
 		"result", r.Preview,
 		"logs", logLines(r),
 		"artifacts", artifacts,

@@ -49,7 +49,7 @@ from the true ones by at most 1%.`,
 			if err := a.printStats(stats); err != nil || stats.Total.Calls > 0 {
 				return err
 			}
-			return a.sayNearest(ctx, r, filter)
+			return a.suggestFilters(ctx, r, filter)
 		}),
 	}
 	filter.flags(a, c, "24h")
@@ -58,7 +58,7 @@ from the true ones by at most 1%.`,
 	f.StringVar(&by, "per", "", "group by tool, version, environment, caller or via")
 	f.DurationVar(&every, "every", 0, "show each step of this length, such as 1h")
 	a.jsonFlag(c, "print JSON")
-	completeWords(c, "per", receipt.Groupings()...)
+	completeValues(c, "per", receipt.Groupings()...)
 	return c
 }
 
@@ -72,7 +72,7 @@ func (a *cli) printStats(s *receipt.Stats) error {
 		rows = append(rows, statsRow(name, g))
 	}
 	for _, g := range s.Series {
-		rows = append(rows, statsRow(when(g.Time), g))
+		rows = append(rows, statsRow(formatTime(g.Time), g))
 	}
 	return a.screen.table([]string{"CALLS OF", "NUMBER", "PER SECOND", "SUCCESS", "FAILED", "DENIED", "QUEUE P50", "RUN P50", "P90", "P99", "MAX"}, rows)
 }
@@ -89,6 +89,6 @@ func statsRow(name string, g receipt.Group) []string {
 	failed := g.Statuses[toolroom.StatusError] + g.Statuses[toolroom.StatusTimeout]
 	return []string{
 		name, fmt.Sprint(g.Calls), fmt.Sprintf("%.3g", g.PerSecond), success, fmt.Sprint(failed), fmt.Sprint(g.Statuses[toolroom.StatusDenied]),
-		about + took(g.Queue.P50), about + took(g.Run.P50), about + took(g.Run.P90), about + took(g.Run.P99), took(g.Run.Max),
+		about + formatDuration(g.Queue.P50), about + formatDuration(g.Run.P50), about + formatDuration(g.Run.P90), about + formatDuration(g.Run.P99), formatDuration(g.Run.Max),
 	}
 }

@@ -152,7 +152,7 @@ func splitWords(text string) ([]string, error) {
 		}
 	}
 	if quote != 0 || escaped {
-		return nil, usage("", "unclosed quote in %q", fit(text, 60))
+		return nil, usage("", "unclosed quote in %q", truncate(text, 60))
 	}
 	if begun {
 		words = append(words, b.String())
@@ -270,5 +270,5 @@ func (a *cli) runChain(ctx context.Context, r *app.App, as toolroom.Call, steps 
 	if last == nil {
 		return nil
 	}
-	return a.conclude("toolroom call", last, false)
+	return a.reportResult("toolroom call", last, false)
 }

@@ -39,7 +39,7 @@ type Program struct {
 	Config, Dir, UserConfig string
 	// TrustConfig trusts the config in Dir, as --trust-config does.
 	TrustConfig bool
-	// Quiet says nothing of what takes long.
+	// Quiet omits the messages about work that takes long.
 	Quiet bool
 	// UserHome is the folder that contains the configs of other programs.
 	UserHome string
@@ -50,9 +50,9 @@ type Program struct {
 	// NoColor disables colours, as --no-color does.
 	NoColor bool
 	Version string
-	// ReleasesURL says which release is the newest; empty means GitHub's.
+	// ReleasesURL is the address that describes the newest release; empty means GitHub's.
 	ReleasesURL string
-	// Self is the path of this program, for those that start it.
+	// Self is the path of this program, for configs and units that start it.
 	Self string
 	// Helper, Guest and Runner run programs; see [app.Options].
 	Helper string
@@ -60,9 +60,8 @@ type Program struct {
 	Runner string
 	// Workflows carry programs and chains; see [app.Options].
 	Workflows func(app.WorkflowOptions) app.Workflows
-	// Foreign is set in toolroom-runner only. Without it, Exec runs toolroom-runner, whose
-	// path it gets, with a command line: in place of this process, or else it returns the
-	// exit code.
+	// Foreign is set in toolroom-runner only. Without it, commands that need it run
+	// toolroom-runner by Exec, which replaces this process, or returns the exit code.
 	Foreign Foreign
 	Exec    func(ctx context.Context, path string, args []string) (code int, err error)
 
@@ -86,13 +85,13 @@ type cli struct {
 	secrets atomic.Pointer[secret.Redactor]
 
 	home, configFile string
-	homeHere         bool // the default home is relative to Dir
+	relativeHome     bool // the default home was relative to Dir
 	trustConfig      bool
 	standalone       bool
 	args             []string // as typed
 	top              *cobra.Command
-	commands         *regexp.Regexp // a command of this program in a text
-	stopWaiting      func()
+	commandPattern   *regexp.Regexp // a command of this program in a text
+	stopActivity     func()
 	output           string // --output
 	asJSON           bool   // --json
 	out              *pipe  // stdout
@@ -119,7 +118,7 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	}
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	a.stopWaiting()
+	a.stopActivity()
 	if out.err != nil {
 		return toolroom.ExitOK
 	}
@@ -134,11 +133,11 @@ func (p Program) Commands() *cobra.Command {
 
 // newCLI returns a cli that calls broken when the reader of its stdout has gone away.
 func newCLI(p Program, broken func()) (*cli, *pipe) {
-	a := &cli{stopWaiting: func() {}}
+	a := &cli{stopActivity: func() {}}
 	out := &pipe{w: p.Out, broken: broken, secrets: &a.secrets}
 	p.Out = out
 	a.out, a.Program, a.screen = out, p, newScreen(p.In, out, p.Err)
-	a.screen.here = a.here
+	a.screen.addFlags = a.addGlobalFlags
 	a.screen.quiet = p.Quiet
 	a.Err = &pipe{w: p.Err, broken: func() {}, secrets: &a.secrets}
 	a.screen.err = a.Err
@@ -214,7 +213,7 @@ func (p *pipe) Write(b []byte) (int, error) {
 func (a *cli) withRoom(run func(ctx context.Context, r *app.App, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
-		if done, err := a.viaServer(ctx, c.CommandPath(), args); done {
+		if done, err := a.runInServer(ctx, c.CommandPath(), args); done {
 			return err
 		}
 		return a.inRoom(ctx, func(r *app.App) error {
@@ -228,12 +227,12 @@ func (a *cli) withRoom(run func(ctx context.Context, r *app.App, args []string) 
 	}
 }
 
-// withState is withRoom for commands that need only what the home holds: its sources are not
-// read.
+// withState is like withRoom, for commands that need only the state of the home. It opens no
+// sources.
 func (a *cli) withState(run func(ctx context.Context, r *app.App, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
-		if done, err := a.viaServer(ctx, c.CommandPath(), args); done {
+		if done, err := a.runInServer(ctx, c.CommandPath(), args); done {
 			return err
 		}
 		return a.inState(ctx, func(r *app.App) error { return run(ctx, r, args) })
@@ -241,15 +240,16 @@ func (a *cli) withState(run func(ctx context.Context, r *app.App, args []string)
 }
 
 func (a *cli) inState(ctx context.Context, do func(*app.App) error) error {
-	return a.opened(do, func() (*app.App, error) { return a.openWith(ctx, slog.LevelWarn, app.OpenState) })
+	return a.withOpened(do, func() (*app.App, error) { return a.openWith(ctx, slog.LevelWarn, app.OpenState) })
 }
 
 func (a *cli) inRoom(ctx context.Context, do func(*app.App) error) error {
-	return a.opened(do, func() (*app.App, error) { return a.openRoom(ctx, slog.LevelWarn) })
+	return a.withOpened(do, func() (*app.App, error) { return a.openRoom(ctx, slog.LevelWarn) })
 }
 
-// opened runs do with what open returns, and closes that unless it is a server's.
-func (a *cli) opened(do func(*app.App) error, open func() (*app.App, error)) (err error) {
+// withOpened runs do with the room that open returns. It closes the room afterwards, unless it
+// belongs to a server.
+func (a *cli) withOpened(do func(*app.App) error, open func() (*app.App, error)) (err error) {
 	r, err := open()
 	if err != nil {
 		return err
@@ -266,21 +266,21 @@ func (a *cli) openRoom(ctx context.Context, level slog.Level) (*app.App, error) 
 
 func (a *cli) openWith(ctx context.Context, level slog.Level, open func(context.Context, app.Options) (*app.App, error)) (*app.App, error) {
 	if a.shared != nil {
-		return a.redacting(a.shared, nil)
+		return a.redactSecrets(a.shared, nil)
 	}
 	file, err := a.findConfig()
 	if err != nil {
 		return nil, err
 	}
-	return a.openOf(ctx, file, level, open)
+	return a.openConfig(ctx, file, level, open)
 }
 
-func (a *cli) openOf(ctx context.Context, file string, level slog.Level, open func(context.Context, app.Options) (*app.App, error)) (*app.App, error) {
-	defer a.screen.during("opening the home " + a.home)()
-	return a.redacting(open(ctx, a.options(file, level)))
+func (a *cli) openConfig(ctx context.Context, file string, level slog.Level, open func(context.Context, app.Options) (*app.App, error)) (*app.App, error) {
+	defer a.screen.showActivity("opening the home " + a.home)()
+	return a.redactSecrets(open(ctx, a.options(file, level)))
 }
 
-// options returns the options of a room with a config.
+// options returns the options of a room with the config file, or without one if it is empty.
 func (a *cli) options(file string, level slog.Level) app.Options {
 	return app.Options{
 		Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: a.verifier(file), Log: a.log(level), Version: a.Version,
@@ -290,11 +290,12 @@ func (a *cli) options(file string, level slog.Level) app.Options {
 
 // open opens a room. From then on its secrets are redacted in the output.
 func (a *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
-	return a.redacting(a.Open(ctx, o))
+	return a.redactSecrets(a.Open(ctx, o))
 }
 
-// redacting redacts the secrets of a room that has been opened in the output.
-func (a *cli) redacting(r *app.App, err error) (*app.App, error) {
+// redactSecrets makes the output redact the secrets of a room that has just been opened. It
+// returns its arguments.
+func (a *cli) redactSecrets(r *app.App, err error) (*app.App, error) {
 	if err == nil {
 		a.secrets.Store(r.Parts().Runner.Secrets)
 	}
@@ -305,8 +306,7 @@ func (a *cli) redacting(r *app.App, err error) (*app.App, error) {
 // the folder of the command, because a server runs commands of other folders.
 func (a *cli) typedPath(typed string) string { return absolute(a.Dir, typed) }
 
-// argumentPath is typedPath for an argument, which has been given if it is empty, too: it is
-// the folder of the command then.
+// argumentPath is like typedPath, but an empty argument means the folder of the command.
 func (a *cli) argumentPath(typed string) string { return a.typedPath(cmp.Or(typed, ".")) }
 
 // findConfig returns the config file, or "" if there is none and none was requested: a room

@@ -54,8 +54,8 @@ var bashWords string
 // completionTime limits one completion.
 const completionTime = 2 * time.Second
 
-// completeFrom opens the room and completes from what it already knows: a press of Tab
-// starts no server. Errors result in no completions.
+// completeFrom opens the room and returns candidates from what it already knows, because a
+// press of Tab should start no server. After an error there are none.
 func (a *cli) completeFrom(c *cobra.Command, from candidates) []string {
 	ctx, cancel := context.WithTimeout(c.Context(), completionTime)
 	defer cancel()
@@ -69,7 +69,7 @@ func (a *cli) completeFrom(c *cobra.Command, from candidates) []string {
 
 type (
 	completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
-	// candidates returns what can be typed, as far as a room knows it.
+	// candidates returns the possible values of an argument or flag that a room knows.
 	candidates = func(context.Context, *app.App) []string
 )
 
@@ -87,8 +87,8 @@ func startingWith(typed string, words []string) []string {
 	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, typed) })
 }
 
-func toolWords(_ context.Context, r *app.App) []string {
-	tools, err := listTools(r, me(), catalog.ListOptions{})
+func toolCandidates(_ context.Context, r *app.App) []string {
+	tools, err := listTools(r, operator(), catalog.ListOptions{})
 	if err != nil {
 		return nil
 	}
@@ -99,11 +99,11 @@ func toolWords(_ context.Context, r *app.App) []string {
 	return words
 }
 
-func sourceWords(_ context.Context, r *app.App) []string {
+func sourceCandidates(_ context.Context, r *app.App) []string {
 	return textsOf(r.Sources(), func(s source.Status) string { return cobra.CompletionWithDesc(s.Name, string(s.Kind)) })
 }
 
-func approvalWords(ctx context.Context, r *app.App) []string {
+func approvalCandidates(ctx context.Context, r *app.App) []string {
 	pending, err := r.Approvals(ctx, toolroom.ApprovalPending)
 	if err != nil {
 		return nil
@@ -114,17 +114,17 @@ func approvalWords(ctx context.Context, r *app.App) []string {
 // completeCall completes the tool and then its argument names, without a space after them.
 func (a *cli) completeCall(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
-		return a.complete(toolWords)(c, args, typed)
+		return a.complete(toolCandidates)(c, args, typed)
 	}
 	if key, value, ok := strings.Cut(typed, "="); ok {
-		words := a.completeFrom(c, func(ctx context.Context, r *app.App) []string { return valueWords(ctx, r, args[0], key) })
+		words := a.completeFrom(c, func(ctx context.Context, r *app.App) []string { return valueCandidates(ctx, r, args[0], key) })
 		if strings.HasPrefix(value, "@") || len(words) == 0 {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
 		return startingWith(typed, words), cobra.ShellCompDirectiveNoFileComp
 	}
 	words := a.completeFrom(c, func(ctx context.Context, r *app.App) []string {
-		d, err := r.Describe(ctx, me(), args[0], toolroom.LevelSchema, toolroom.FormCLI)
+		d, err := r.Describe(ctx, operator(), args[0], toolroom.LevelSchema, toolroom.FormCLI)
 		if err != nil {
 			return nil
 		}
@@ -132,16 +132,16 @@ func (a *cli) completeCall(c *cobra.Command, args []string, typed string) ([]str
 		var words []string
 		for _, name := range s.names() {
 			member, _ := s.member(name)
-			words = append(words, cobra.CompletionWithDesc(name+"=", fit(oneLine(member.description()), 60)))
+			words = append(words, cobra.CompletionWithDesc(name+"=", truncate(oneLine(member.description()), 60)))
 		}
 		return words
 	})
 	return startingWith(typed, words), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }
 
-// valueWords returns the possible values of an argument, if the schema lists them.
-func valueWords(ctx context.Context, r *app.App, tool, key string) []string {
-	d, err := r.Describe(ctx, me(), tool, toolroom.LevelSchema, toolroom.FormCLI)
+// valueCandidates returns the possible values of an argument, if the schema lists them.
+func valueCandidates(ctx context.Context, r *app.App, tool, key string) []string {
+	d, err := r.Describe(ctx, operator(), tool, toolroom.LevelSchema, toolroom.FormCLI)
 	if err != nil {
 		return nil
 	}
@@ -163,8 +163,8 @@ func (a *cli) completeFlag(c *cobra.Command, flag string, from candidates) {
 	}))
 }
 
-// completeWords completes a flag whose value is one of a few words.
-func completeWords(c *cobra.Command, flag string, words ...string) {
+// completeValues completes a flag whose value is one of a few words.
+func completeValues(c *cobra.Command, flag string, words ...string) {
 	must(c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
 }
 

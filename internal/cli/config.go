@@ -21,7 +21,7 @@ func (a *cli) configCommand() *cobra.Command {
 		Short:   "Check the config",
 		Example: "  toolroom config check",
 	}
-	onlyHolds(c)
+	requireSubcommand(c)
 	c.AddCommand(a.configCheckCommand())
 	return c
 }
@@ -35,7 +35,7 @@ func (a *cli) configCheckCommand() *cobra.Command {
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// A running server knows which keys it has started with.
-			if done, err := a.viaServer(cmd.Context(), cmd.CommandPath(), args); done {
+			if done, err := a.runInServer(cmd.Context(), cmd.CommandPath(), args); done {
 				return err
 			}
 			file, err := config.Find(a.configFile, a.Dir, a.UserConfig)
@@ -89,8 +89,8 @@ func (a *cli) needsRestart(c *config.Config) []string {
 	return a.shared.NeedsRestart(c)
 }
 
-// unmatchedRules returns the patterns that select no tool, as far as the tools are known
-// from an earlier list: nothing is started.
+// unmatchedRules returns the patterns of rules that select no tool. It uses the tools that are
+// known from earlier lists, and starts no source.
 func (a *cli) unmatchedRules(ctx context.Context, file string) []app.Unmatched {
 	home := a.home
 	if _, err := os.Stat(home); home == "" || err != nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/toolroom/toolroom/internal/token"
 )
 
-// connecting is one run of connect.
-type connecting struct {
+// connectRun is one run of toolroom connect, with its flags.
+type connectRun struct {
 	*cli
 	client                            clients.Client
 	file, url, set                    string
@@ -33,7 +33,7 @@ type connecting struct {
 }
 
 func (a *cli) connectCommand() *cobra.Command {
-	o := &connecting{cli: a}
+	o := &connectRun{cli: a}
 	c := &cobra.Command{
 		Use:   "connect [CLIENT]",
 		Short: "Connect an MCP client to this Toolroom",
@@ -134,7 +134,7 @@ func (a *cli) listClients() error {
 // tokenPlaceholder stands for a token that does not exist yet.
 const tokenPlaceholder = "tr_made-when-you-agree"
 
-func (o *connecting) run(ctx context.Context) error {
+func (o *connectRun) run(ctx context.Context) error {
 	state := clients.Look(o.client, o.UserHome, o.typedPath(o.file))
 	if state.Problem != nil {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: %w", state.File, state.Problem).WithHint("correct the file, or name another one with --file")
@@ -143,14 +143,14 @@ func (o *connecting) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	take, stay, err := o.candidates(ctx, configFile, state)
+	take, stay, err := o.importable(ctx, configFile, state)
 	if err != nil {
 		return err
 	}
 	if !o.takeOver {
 		take = nil
 	}
-	server, err := o.server(configFile, len(take) > 0)
+	server, err := o.selfEntry(configFile, len(take) > 0)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (o *connecting) run(ctx context.Context) error {
 	if err := o.show(change, take, stay, state); err != nil || o.dryRun {
 		return err
 	}
-	if err := o.agree(ctx); err != nil {
+	if err := o.confirmChange(ctx); err != nil {
 		return err
 	}
 	earlier, err := clients.Recorded(o.home, o.client.Name)
@@ -185,9 +185,10 @@ func (o *connecting) run(ctx context.Context) error {
 	return o.report(record)
 }
 
-// write makes what the client needs, notes it in record, and writes the change.
-func (o *connecting) write(ctx context.Context, record *clients.Record, change *clients.Change, server clients.Self, take []clients.Found) error {
-	done, err := o.cli.takeOver(ctx, record.Config, take, false, false)
+// write adds the sources and the token that the client needs, notes them in record, and writes
+// the change to the client's config.
+func (o *connectRun) write(ctx context.Context, record *clients.Record, change *clients.Change, server clients.Self, take []clients.Found) error {
+	done, err := o.cli.importServers(ctx, record.Config, take, false, false)
 	for _, one := range done {
 		if one.State == "added" {
 			record.Sources = append(record.Sources, one.Name)
@@ -211,11 +212,11 @@ func (o *connecting) write(ctx context.Context, record *clients.Record, change *
 	return change.Write(o.home, *record)
 }
 
-// removeSources takes out of the config the sources that connecting has added.
-func (o *connecting) removeSources(ctx context.Context, record clients.Record) {
+// removeSources removes the sources that this run has added to the config.
+func (o *connectRun) removeSources(ctx context.Context, record clients.Record) {
 	for _, name := range record.Sources {
 		err := config.RemoveSource(record.Config, name, o.keepTrust(record.Config))
-		if err := o.record(ctx, "sources.remove", changeOf{Name: name}, err); err != nil {
+		if err := o.record(ctx, "sources.remove", changeArguments{Name: name}, err); err != nil {
 			o.screen.say("%s: %s", record.Config, err)
 		} else {
 			o.screen.say("removed source %q from %s", name, record.Config)
@@ -223,8 +224,8 @@ func (o *connecting) removeSources(ctx context.Context, record clients.Record) {
 	}
 }
 
-// server returns how the client reaches this Toolroom.
-func (o *connecting) server(configFile string, made bool) (clients.Self, error) {
+// selfEntry returns the entry of the client's config that starts or reaches this Toolroom.
+func (o *connectRun) selfEntry(configFile string, made bool) (clients.Self, error) {
 	c := config.Default()
 	var args []string
 	if _, err := os.Stat(configFile); err == nil {
@@ -243,7 +244,7 @@ func (o *connecting) server(configFile string, made bool) (clients.Self, error) 
 		args = append(args, "--set", o.set)
 	}
 	if !o.http {
-		return clients.Self{Command: ownPath(o.Self), Args: append(append([]string{"serve", "--stdio"}, args...), "--home", o.home)}, nil
+		return clients.Self{Command: stablePath(o.Self), Args: append(append([]string{"serve", "--stdio"}, args...), "--home", o.home)}, nil
 	}
 	if !o.client.HTTP {
 		return clients.Self{}, usage("toolroom connect "+o.client.Name, "the config of %s cannot name a server by its URL", o.client.Title)
@@ -275,8 +276,9 @@ func addressOf(s config.Server) string {
 	return scheme + address
 }
 
-// candidates returns the client's servers that can become sources, and why others cannot.
-func (o *connecting) candidates(ctx context.Context, configFile string, state clients.State) (take []clients.Found, stay []string, err error) {
+// importable returns the client's servers that can become sources, and the reasons why the
+// others stay.
+func (o *connectRun) importable(ctx context.Context, configFile string, state clients.State) (take []clients.Found, stay []string, err error) {
 	if len(state.Servers) == 0 {
 		return nil, nil, nil
 	}
@@ -294,7 +296,7 @@ func (o *connecting) candidates(ctx context.Context, configFile string, state cl
 			take = append(take, found)
 		}
 	}
-	done, err := o.cli.takeOver(ctx, configFile, take, true, false)
+	done, err := o.cli.importServers(ctx, configFile, take, true, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -318,13 +320,13 @@ func entryNames(found []clients.Found) []string {
 }
 
 // show prints the change as a diff, without the secrets of the client's servers.
-func (o *connecting) show(change *clients.Change, take []clients.Found, stay []string, state clients.State) error {
+func (o *connectRun) show(change *clients.Change, take []clients.Found, stay []string, state clients.State) error {
 	text := string(diff.Diff(change.File, change.Before, change.File, change.After))
 	all, err := clients.ReadFile(o.client.Import, change.File)
 	if err == nil {
 		for _, found := range all.Found {
 			for _, value := range slices.Sorted(maps.Values(found.Secrets)) {
-				text = spelledAnyhow(value).ReplaceAllLiteralString(text, "…")
+				text = escapedPattern(value).ReplaceAllLiteralString(text, "…")
 			}
 		}
 	}
@@ -353,8 +355,9 @@ func (o *connecting) show(change *clients.Change, take []clients.Found, stay []s
 	return nil
 }
 
-// spelledAnyhow matches a text with any of its characters escaped, as files may have it.
-func spelledAnyhow(text string) *regexp.Regexp {
+// escapedPattern returns a pattern that matches a text in a config file, where any of its
+// characters may be escaped.
+func escapedPattern(text string) *regexp.Regexp {
 	var b strings.Builder
 	for _, r := range text {
 		literal := regexp.QuoteMeta(string(r))
@@ -364,7 +367,7 @@ func spelledAnyhow(text string) *regexp.Regexp {
 	return regexp.MustCompile(b.String())
 }
 
-func (o *connecting) agree(ctx context.Context) error {
+func (o *connectRun) confirmChange(ctx context.Context) error {
 	if o.yes {
 		return nil
 	}
@@ -375,17 +378,17 @@ func (o *connecting) agree(ctx context.Context) error {
 	return err
 }
 
-// newToken makes a token for the client.
-func (o *connecting) newToken(ctx context.Context) (plaintext, id string, err error) {
+// newToken creates a token for the client.
+func (o *connectRun) newToken(ctx context.Context) (plaintext, id string, err error) {
 	err = o.inRoom(ctx, func(r *app.App) error {
 		made, t, err := token.Create(ctx, r.Parts().Tokens, token.Options{Name: o.client.Name, Subject: cmp.Or(o.User, o.client.Name), Set: o.set})
 		plaintext, id = made, t.ID
-		return o.recordIn(ctx, r, "tokens.create", changeOf{Name: o.client.Name}, err)
+		return o.recordIn(ctx, r, "tokens.create", changeArguments{Name: o.client.Name}, err)
 	})
 	return plaintext, id, err
 }
 
-func (o *connecting) revoke(ctx context.Context, id string) error {
+func (o *connectRun) revoke(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
 	}
@@ -398,7 +401,7 @@ func (o *connecting) revoke(ctx context.Context, id string) error {
 	})
 }
 
-func (o *connecting) report(record clients.Record) error {
+func (o *connectRun) report(record clients.Record) error {
 	if o.asJSON {
 		return nil // the change was printed
 	}
@@ -409,7 +412,7 @@ func (o *connecting) report(record clients.Record) error {
 	return o.screen.printf("connected %s; %s. Take it back: toolroom connect %s --undo\n", o.client.Title, o.client.Next, o.client.Name)
 }
 
-func (o *connecting) runUndo(ctx context.Context) error {
+func (o *connectRun) runUndo(ctx context.Context) error {
 	if o.dryRun {
 		record, err := clients.Recorded(o.home, o.client.Name)
 		if err != nil {

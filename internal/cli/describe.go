@@ -26,7 +26,7 @@ func (a *cli) describeCommand() *cobra.Command {
 		Example: `  toolroom describe filesystem:read_text_file
   toolroom describe github:create_issue --level full --form mcp --json`,
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.complete(toolWords),
+		ValidArgsFunction: a.complete(toolCandidates),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if err := oneOf("--form", form, string(toolroom.FormCLI), string(toolroom.FormMCP), string(toolroom.FormCode), string(toolroom.FormPython)); err != nil {
 				return err
@@ -34,13 +34,13 @@ func (a *cli) describeCommand() *cobra.Command {
 			if err := oneOf("--level", level, string(toolroom.LevelSummary), string(toolroom.LevelSchema), string(toolroom.LevelFull)); err != nil {
 				return err
 			}
-			seer, err := who.seer(r)
+			seer, err := who.viewer(r)
 			if err != nil {
 				return err
 			}
 			d, err := r.Describe(ctx, seer, args[0], toolroom.Level(level), toolroom.Form(form))
 			if err != nil {
-				return a.orNoSources(r, err)
+				return a.hintNoSources(r, err)
 			}
 			return show(a, d, a.printDescription)
 		}),
@@ -50,8 +50,8 @@ func (a *cli) describeCommand() *cobra.Command {
 	a.jsonFlag(c, "print JSON")
 	who.identityFlags(c)
 	who.environmentFlag(c)
-	completeWords(c, "level", "summary", "schema", "full")
-	completeWords(c, "form", "cli", "mcp", "code", "python")
+	completeValues(c, "level", "summary", "schema", "full")
+	completeValues(c, "form", "cli", "mcp", "code", "python")
 	return c
 }
 
@@ -74,14 +74,14 @@ func (a *cli) printDescription(d *toolroom.Description) error {
 		"what", cmp.Or(d.Text, d.Summary),
 		"source", string(d.Source),
 		"version", string(d.Version),
-		"repeat", repeatWords(d.Guarantee),
-		"hints", hintWords(d.Hints),
+		"repeat", describeGuarantee(d.Guarantee),
+		"hints", describeHints(d.Hints),
 		"tags", strings.Join(d.Tags, ", "),
 		"aliases", strings.Join(d.Aliases, ", "),
 		"providers", providers,
 		"problem", d.Problem,
 		"arguments", argumentList(d),
-		"output", indent(d.OutputSchema),
+		"output", indentJSON(d.OutputSchema),
 		"notes", d.Notes,
 		"examples", exampleList(d.Examples),
 		"call", d.Call,
@@ -89,8 +89,8 @@ func (a *cli) printDescription(d *toolroom.Description) error {
 	return err
 }
 
-// repeatWords says whether a call may be repeated.
-func repeatWords(g toolroom.Guarantee) string {
+// describeGuarantee describes in words whether a call may be repeated.
+func describeGuarantee(g toolroom.Guarantee) string {
 	switch g {
 	case toolroom.GuaranteeKeyed:
 		return "safe with the same --key"
@@ -118,7 +118,7 @@ func argumentList(d *toolroom.Description) string {
 			b.WriteString(", required")
 		}
 		if value, ok := d.Defaults[name]; ok {
-			fmt.Fprintf(&b, ", default %s", compact(value))
+			fmt.Fprintf(&b, ", default %s", compactJSON(value))
 		}
 		member, _ := s.member(name)
 		if text := member.description(); text != "" {
@@ -136,7 +136,7 @@ func rank(required bool) int {
 	return 1
 }
 
-func compact(v any) string {
+func compactJSON(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return ""
@@ -144,14 +144,14 @@ func compact(v any) string {
 	return string(data)
 }
 
-// indent returns JSON as a person reads it: indented, and with <, > and & as they are, which
-// encoding/json writes as escapes.
-func indent(raw json.RawMessage) string {
+// indentJSON returns JSON indented for a person. It writes <, > and & unescaped, unlike
+// encoding/json.
+func indentJSON(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if len(raw) == 0 || json.Indent(&b, raw, "", "  ") != nil {
 		return string(raw)
 	}
-	return escapes.ReplaceAllStringFunc(b.String(), func(escape string) string {
+	return jsonEscapes.ReplaceAllStringFunc(b.String(), func(escape string) string {
 		switch strings.ToLower(escape) {
 		case `\u003c`:
 			return "<"
@@ -164,10 +164,11 @@ func indent(raw json.RawMessage) string {
 	})
 }
 
-// escapes matches each escape of JSON: an escaped backslash is one, and what follows is none.
-var escapes = regexp.MustCompile(`\\(?:u[0-9a-fA-F]{4}|.)`)
+// jsonEscapes matches each escape in JSON. It matches an escaped backslash as a whole, so that
+// the text after it is not taken for an escape.
+var jsonEscapes = regexp.MustCompile(`\\(?:u[0-9a-fA-F]{4}|.)`)
 
-func hintWords(h *toolroom.Hints) string {
+func describeHints(h *toolroom.Hints) string {
 	if h == nil {
 		return ""
 	}

@@ -80,7 +80,7 @@ func TestCommandsInTheDocumentationCanBeTyped(t *testing.T) {
 				err = c.ParseFlags(rest)
 			}
 			if err == nil && c.HasSubCommands() && len(c.Flags().Args()) > 0 && !c.Runnable() {
-				err = unknown(c, c.Flags().Arg(0))
+				err = unknownCommand(c, c.Flags().Arg(0))
 			}
 			if err == nil && c.Args != nil && len(c.Flags().Args()) > 0 {
 				err = c.Args(c, c.Flags().Args())

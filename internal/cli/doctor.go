@@ -23,7 +23,7 @@ func (a *cli) doctorCommand() *cobra.Command {
 			done := func() {}
 			checks := append(r.Doctor(ctx, func(what string) {
 				done()
-				done = a.screen.during("checking " + what)
+				done = a.screen.showActivity("checking " + what)
 			}), checkListings(r)...)
 			done()
 			if err := show(a, orEmpty(checks), a.printChecks); err != nil {

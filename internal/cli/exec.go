@@ -50,7 +50,7 @@ command) with the words after -- as its arguments: exec sum.wasm -- 1 2 3`,
 		if err != nil {
 			return err
 		}
-		args = o.moduleOf(args)
+		args = o.takeModule(args)
 		if a.readsLines(&o, args) {
 			return a.repl(ctx, r, call, &o, args)
 		}
@@ -76,8 +76,8 @@ command) with the words after -- as its arguments: exec sum.wasm -- 1 2 3`,
 	c.Flags().Lookup("no-wait").Usage = "return at once if a call needs an approval; the program goes on after the answer"
 	o.flags(c)
 	a.jsonFlag(c, "print the complete result as JSON")
-	completeWords(c, "lang", "python", "js", "ts", "shell", "command", "wasm")
-	completeWords(c, "profile", "dev", "standard", "hardened")
+	completeValues(c, "lang", "python", "js", "ts", "shell", "command", "wasm")
+	completeValues(c, "profile", "dev", "standard", "hardened")
 	return c
 }
 
@@ -159,11 +159,11 @@ func (a *cli) program(o *execOptions, args []string) (*toolroom.Program, error) 
 	// All of it travels as JSON, which would replace other bytes.
 	switch {
 	case !utf8.ValidString(p.Code):
-		return nil, notText("the program is", "save it as UTF-8, or write other bytes as escapes of the language")
+		return nil, notUTF8("the program is", "save it as UTF-8, or write other bytes as escapes of the language")
 	case !utf8.ValidString(p.Stdin):
-		return nil, notText("the program's input is", "encode it, for example with base64, and decode it in the program")
+		return nil, notUTF8("the program's input is", "encode it, for example with base64, and decode it in the program")
 	case !utf8.ValidString(strings.Join(p.Command, " ")):
-		return nil, notText("the command line is", "pass UTF-8 text")
+		return nil, notUTF8("the command line is", "pass UTF-8 text")
 	}
 	inputs := map[string]json.RawMessage{}
 	for _, input := range o.inputs {
@@ -181,7 +181,7 @@ func (a *cli) program(o *execOptions, args []string) (*toolroom.Program, error) 
 	return &p, nil
 }
 
-func notText(what, hint string) error {
+func notUTF8(what, hint string) error {
 	return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s not UTF-8 text", what).WithHint("%s", hint)
 }
 
@@ -191,7 +191,7 @@ const maxProgram = 2 << 20
 func (a *cli) programText(o *execOptions, args []string) (string, error) {
 	switch {
 	case o.file != "" && o.file != "-":
-		if len(args) > 0 && !o.takesWords() {
+		if len(args) > 0 && !o.acceptsArguments() {
 			return "", usage("toolroom exec --help", "the program is read from %s; unexpected argument %q", o.file, args[0])
 		}
 		data, err := os.ReadFile(a.typedPath(o.file))
@@ -221,7 +221,7 @@ func (a *cli) runProgram(ctx context.Context, r *app.App, call toolroom.Call) er
 	w.noWait = call.NoWait
 	defer w.close()
 	var result *toolroom.Result
-	done := a.screen.during("running the program, or preparing its engine for the first time")
+	done := a.screen.showActivity("running the program, or preparing its engine for the first time")
 	defer done()
 	for e := range r.Stream(ctx, call) {
 		if e.Kind != toolroom.EventCalled {
@@ -240,13 +240,13 @@ func (a *cli) runProgram(ctx context.Context, r *app.App, call toolroom.Call) er
 	if result == nil {
 		return toolroom.Errorf(toolroom.CodeInternal, "the program ended without a result")
 	}
-	return a.endProgram(result)
+	return a.reportProgram(result)
 }
 
-// endProgram prints the value of a program, or its error.
-func (a *cli) endProgram(result *toolroom.Result) error {
+// reportProgram prints the value of a program, or its error, and returns the exit code.
+func (a *cli) reportProgram(result *toolroom.Result) error {
 	if x := result.Execution; x != nil && !a.asJSON {
-		a.tellIsolation(x)
+		a.printIsolation(x)
 		for _, c := range x.Calls {
 			a.warn(c.Warnings)
 		}
@@ -276,8 +276,8 @@ func (a *cli) endProgram(result *toolroom.Result) error {
 	return exitCode(result.Error.Code.Info().Exit)
 }
 
-// hintsOf returns the hints of an error for a person. Those of a suspended program are for a
-// model, and name a tool that reads results.
+// hintsOf returns the hints of an error for a person. It replaces those of a suspended program,
+// which are written for a model and name a tool that reads results.
 func hintsOf(e *toolroom.Error) string {
 	if _, suspended := e.Details["approvals"]; suspended && e.Code == toolroom.CodeApprovalRequired {
 		return fmt.Sprintf("a person can answer with: toolroom approve %s. Do not run it again; read its result with: toolroom runs wait %s", e.Approval, e.Run)
@@ -285,9 +285,9 @@ func hintsOf(e *toolroom.Error) string {
 	return e.Hints()
 }
 
-// tellIsolation prints limits that were lowered and, on a terminal, the engine and its
+// printIsolation prints limits that were lowered and, on a terminal, the engine and its
 // isolation.
-func (a *cli) tellIsolation(x *toolroom.Execution) {
+func (a *cli) printIsolation(x *toolroom.Execution) {
 	for _, one := range x.Lowered() {
 		a.screen.say("%s (capped by code.max in the config)", one)
 	}

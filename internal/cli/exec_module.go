@@ -8,25 +8,25 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// moduleExt is the file extension of WebAssembly modules.
-const moduleExt = ".wasm"
+// moduleExtension is the file extension of WebAssembly modules.
+const moduleExtension = ".wasm"
 
-// moduleOf takes the module's file from the words, if they name one, and returns the
-// module's arguments.
-func (o *execOptions) moduleOf(args []string) []string {
+// takeModule sets the file from the first argument if that names a WebAssembly module, and
+// returns the other arguments.
+func (o *execOptions) takeModule(args []string) []string {
 	if o.file != "" || len(args) == 0 {
 		return args
 	}
-	if o.language == "wasm" || o.language == "" && filepath.Ext(args[0]) == moduleExt {
+	if o.language == "wasm" || o.language == "" && filepath.Ext(args[0]) == moduleExtension {
 		o.file = args[0]
 		return args[1:]
 	}
 	return args
 }
 
-// takesWords reports whether arguments may follow the file.
-func (o *execOptions) takesWords() bool {
-	return o.language == "command" || o.language == "wasm" || o.language == "" && filepath.Ext(o.file) == moduleExt
+// acceptsArguments reports whether arguments may follow the file.
+func (o *execOptions) acceptsArguments() bool {
+	return o.language == "command" || o.language == "wasm" || o.language == "" && filepath.Ext(o.file) == moduleExtension
 }
 
 // programStdin returns the program's standard input.

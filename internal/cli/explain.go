@@ -21,7 +21,7 @@ that failed is in its receipt and in --json.`,
   toolroom explain approval_required`,
 		Args: arguments(0, 1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return codeWords(), cobra.ShellCompDirectiveNoFileComp
+			return errorCodes(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -32,7 +32,7 @@ that failed is in its receipt and in --json.`,
 			}
 			var rows [][]string
 			for _, code := range toolroom.Codes() {
-				rows = append(rows, []string{string(code), whatHappened(errorpages.Page(code))})
+				rows = append(rows, []string{string(code), summaryOf(errorpages.Page(code))})
 			}
 			return a.screen.table([]string{"CODE", "WHAT HAPPENED"}, rows)
 		},
@@ -41,7 +41,8 @@ that failed is in its receipt and in --json.`,
 	return c
 }
 
-// effectCodes are the codes of calls that rules of an effect stop: people know the effect.
+// effectCodes maps the effect of a rule to the code of a call that the rule stops, because
+// people know the effect and not the code.
 var effectCodes = map[string]string{"deny": string(toolroom.CodeDenied), "confirm": string(toolroom.CodeApprovalRequired)}
 
 func (a *cli) explain(code string) error {
@@ -49,7 +50,7 @@ func (a *cli) explain(code string) error {
 	page := errorpages.Page(toolroom.Code(code))
 	if page == "" {
 		e := toolroom.Errorf(toolroom.CodeNotFound, "there is no error code %q", code)
-		if near, ok := nearest.Of(code, codeWords()); ok {
+		if near, ok := nearest.Of(code, errorCodes()); ok {
 			return e.WithCLIHint("did you mean %s?", near)
 		}
 		return e.WithCLIHint("list the codes: toolroom explain")
@@ -71,8 +72,8 @@ func (a *cli) explain(code string) error {
 	return a.screen.printf("%s\nExit code %d, HTTP %d; %s.\n", strings.TrimSpace(page), info.Exit, info.HTTPStatus, retry)
 }
 
-// whatHappened returns the first sentence of a page's first part.
-func whatHappened(page string) string {
+// summaryOf returns the first sentence of a page's section "What happened".
+func summaryOf(page string) string {
 	_, text, _ := strings.Cut(page, "## What happened\n")
 	text, _, _ = strings.Cut(text, "\n\n")
 	sentence, _, more := strings.Cut(oneLine(text), ". ")
@@ -82,7 +83,7 @@ func whatHappened(page string) string {
 	return sentence
 }
 
-func codeWords() []string {
+func errorCodes() []string {
 	var words []string
 	for _, code := range toolroom.Codes() {
 		words = append(words, string(code))

@@ -9,8 +9,9 @@ import (
 	"github.com/toolroom/toolroom/internal/app"
 )
 
-// Foreign does what needs the code of foreign engines. toolroom has none of it, and hands
-// such commands over to toolroom-runner, which has. say tells the user about a step.
+// Foreign runs the parts of commands that need the code of foreign engines. That code is linked
+// into toolroom-runner only, so toolroom runs such commands there. say tells the user about a
+// step.
 type Foreign interface {
 	// BuildImage builds the default image of sandboxes and puts it where o says.
 	BuildImage(ctx context.Context, r *app.App, o ImageOptions, say func(format string, args ...any)) error
@@ -35,8 +36,8 @@ type MicroVMOptions struct {
 	Verify              bool
 }
 
-// handOver runs this command line in toolroom-runner instead of this process.
-func (a *cli) handOver(ctx context.Context) error {
+// runInRunner runs this command line in toolroom-runner instead of this process.
+func (a *cli) runInRunner(ctx context.Context) error {
 	if a.Exec == nil {
 		return toolroom.Errorf(toolroom.CodeUnsupported, "this program cannot start %s for the command", app.RunnerName).
 			WithCLIHint("use the program toolroom")

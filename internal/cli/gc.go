@@ -24,12 +24,12 @@ does the same when it starts.`,
   toolroom gc --json`,
 		Args: arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
-			list, unasked := r.Clean(ctx, dry)
+			list, skipped := r.Clean(ctx, dry)
 			if a.asJSON {
-				if err := a.screen.json(map[string]any{"leftovers": orEmpty(list), "unasked": unasked, "dry_run": dry}); err != nil {
+				if err := a.screen.json(map[string]any{"leftovers": orEmpty(list), "unasked": skipped, "dry_run": dry}); err != nil {
 					return err
 				}
-			} else if err := a.printCleaned(list, unasked, dry); err != nil {
+			} else if err := a.printCleaned(list, skipped, dry); err != nil {
 				return err
 			}
 			if slices.ContainsFunc(list, func(c app.Cleaned) bool { return c.Error != "" }) {
@@ -43,7 +43,9 @@ does the same when it starts.`,
 	return c
 }
 
-func (a *cli) printCleaned(list []app.Cleaned, unasked map[string]string, dry bool) error {
+// printCleaned prints what was removed or found. skipped are the drivers that could not be
+// asked, with the reasons.
+func (a *cli) printCleaned(list []app.Cleaned, skipped map[string]string, dry bool) error {
 	rows := make([][]string, 0, len(list))
 	for _, c := range list {
 		state := "removed"
@@ -62,8 +64,8 @@ func (a *cli) printCleaned(list []app.Cleaned, unasked map[string]string, dry bo
 	} else if err := a.screen.table([]string{"DRIVER", "KIND", "NAME", ""}, rows); err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(unasked)) {
-		a.screen.say("%s was skipped: %s", name, unasked[name])
+	for _, name := range slices.Sorted(maps.Keys(skipped)) {
+		a.screen.say("%s was skipped: %s", name, skipped[name])
 	}
 	return nil
 }

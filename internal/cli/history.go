@@ -9,19 +9,17 @@ import (
 	"github.com/toolroom/toolroom/internal/atomicfile"
 )
 
-// history is the lines typed at the REPL, oldest first, in a file that only its user can
-// read, because programs may contain private data. It implements the term.History of the
-// editor. If the file cannot be written, the history is lost, but the REPL works.
+// history holds the lines typed at the REPL, oldest first. It is kept in a file that only its
+// user can read, because programs may contain private data. It implements term.History.
 type history struct {
 	path  string
 	lines []string
 }
 
-// Lines beyond the newest are dropped, and so are lines that are too long to have been
-// typed.
 const (
-	historyLines = 1000
-	historyLine  = 4 << 10
+	maxHistoryLines = 1000
+	// maxHistoryLine is the maximum length of a line in bytes. A longer one was not typed.
+	maxHistoryLine = 4 << 10
 )
 
 // openHistory reads a history; a missing file is empty.
@@ -41,11 +39,11 @@ func openHistory(path string) (*history, error) {
 func (h *history) Add(line string) { h.keep(line) }
 
 func (h *history) keep(line string) {
-	if strings.TrimSpace(line) == "" || len(line) > historyLine || len(h.lines) > 0 && h.lines[len(h.lines)-1] == line {
+	if strings.TrimSpace(line) == "" || len(line) > maxHistoryLine || len(h.lines) > 0 && h.lines[len(h.lines)-1] == line {
 		return
 	}
 	h.lines = append(h.lines, line)
-	h.lines = h.lines[max(len(h.lines)-historyLines, 0):]
+	h.lines = h.lines[max(len(h.lines)-maxHistoryLines, 0):]
 }
 
 // Len returns the number of lines.

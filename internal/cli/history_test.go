@@ -16,7 +16,7 @@ func TestTheHistoryOutlivesTheREPLAndIsItsUsersAlone(t *testing.T) {
 	if err != nil || h.Len() != 0 {
 		t.Fatalf("a new history has %d lines, %v", h.Len(), err)
 	}
-	for _, line := range []string{"const a = 1", "a", "a", "  ", strings.Repeat("x", historyLine+1), "a + 1"} {
+	for _, line := range []string{"const a = 1", "a", "a", "  ", strings.Repeat("x", maxHistoryLine+1), "a + 1"} {
 		h.Add(line)
 	}
 	if err := h.save(); err != nil {
@@ -41,10 +41,10 @@ func TestTheHistoryOutlivesTheREPLAndIsItsUsersAlone(t *testing.T) {
 func TestAHistoryIsBounded(t *testing.T) {
 	t.Parallel()
 	h := &history{}
-	for i := range historyLines + 10 {
+	for i := range maxHistoryLines + 10 {
 		h.Add(fmt.Sprint(i))
 	}
-	if h.Len() != historyLines || h.At(0) != fmt.Sprint(historyLines+9) || h.At(h.Len()-1) != "10" {
+	if h.Len() != maxHistoryLines || h.At(0) != fmt.Sprint(maxHistoryLines+9) || h.At(h.Len()-1) != "10" {
 		t.Errorf("%d lines, from %q to %q", h.Len(), h.At(h.Len()-1), h.At(0))
 	}
 }
@@ -77,7 +77,7 @@ func TestAProgramGoesOnOverLinesUntilItIsWhole(t *testing.T) {
 		{"python", "a = 1 + \\", false},
 		{"python", "url = 'http://x'", true},
 	} {
-		if got := whole(test.language, test.text); got != test.whole {
+		if got := isComplete(test.language, test.text); got != test.whole {
 			t.Errorf("%s %q: whole is %v", test.language, test.text, got)
 		}
 	}

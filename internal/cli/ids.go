@@ -43,13 +43,13 @@ func jobID(ctx context.Context, r *app.App, typed string) (string, error) {
 
 // artifactID completes the handle of an artifact or a kept result.
 func artifactID(ctx context.Context, r *app.App, typed string) (string, error) {
-	list, err := r.Parts().Artifacts.List(ctx, me().Key())
+	list, err := r.Parts().Artifacts.List(ctx, operator().Key())
 	return completeID(typed, list, err, func(a toolroom.Artifact) string { return a.Handle })
 }
 
 // sessionID completes the id of one of the operator's code sessions.
 func sessionID(r *app.App, typed string) (string, error) {
-	list, err := r.Parts().Sessions.List(me().Key())
+	list, err := r.Parts().Sessions.List(operator().Key())
 	return completeID(typed, list, err, func(one session.Info) string { return one.ID })
 }
 
@@ -77,7 +77,7 @@ func textsOf[T any](list []T, text func(T) string) []string {
 	return texts
 }
 
-// shortIDs returns by id what a terminal shows of it: as much as is needed to tell them apart.
+// shortIDs returns, by id, the part that a terminal shows: as much as distinguishes the ids.
 func (s *screen) shortIDs(ids []string) map[string]string {
 	for n := 8; ; n++ {
 		short, seen, all := map[string]string{}, map[string]bool{}, true

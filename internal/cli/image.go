@@ -14,7 +14,7 @@ func (a *cli) imageCommand() *cobra.Command {
 		Short:   "Build the image that programs run in",
 		Example: "  toolroom image build --docker",
 	}
-	onlyHolds(c)
+	requireSubcommand(c)
 	c.AddCommand(a.imageBuildCommand())
 	return c
 }
@@ -36,10 +36,10 @@ reproducible: the same packages produce the same bytes.`,
 				return usage("toolroom image build --help", "a destination is required: --docker, --containerd, --output FILE or --root FOLDER")
 			}
 			if a.Foreign == nil {
-				return a.handOver(c.Context())
+				return a.runInRunner(c.Context())
 			}
 			return a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
-				defer a.screen.during("building the image from Debian packages")()
+				defer a.screen.showActivity("building the image from Debian packages")()
 				return a.Foreign.BuildImage(ctx, r, o, a.screen.say)
 			})(c, args)
 		},

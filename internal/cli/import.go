@@ -17,8 +17,8 @@ import (
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
-// imported is the result for one server.
-type imported struct {
+// importedServer is the result for one server.
+type importedServer struct {
 	Name   string `json:"name"`
 	Origin string `json:"origin"`
 	// State is added, there (it existed and is unchanged) or new (not added yet).
@@ -56,7 +56,7 @@ like secrets are moved to the secret store, and the config refers to them.`,
 			if err != nil {
 				return err
 			}
-			done, err := a.takeOver(c.Context(), file, result.Found, dryRun, force)
+			done, err := a.importServers(c.Context(), file, result.Found, dryRun, force)
 			return errors.Join(a.printImported(file, done, result.Skipped), err)
 		},
 	}
@@ -69,9 +69,9 @@ like secrets are moved to the secret store, and the config refers to them.`,
 	return c
 }
 
-// takeOver stores the servers' secrets and then adds the servers to the config, so that no
-// source is without its secrets.
-func (a *cli) takeOver(ctx context.Context, file string, found []clients.Found, dryRun, force bool) ([]imported, error) {
+// importServers stores the servers' secrets and then adds the servers to the config as sources.
+// In this order, no source lacks its secrets. If dryRun is set, it changes nothing.
+func (a *cli) importServers(ctx context.Context, file string, found []clients.Found, dryRun, force bool) ([]importedServer, error) {
 	before, err := config.Load(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		before, err = config.Default(), nil
@@ -79,12 +79,12 @@ func (a *cli) takeOver(ctx context.Context, file string, found []clients.Found, 
 	if err != nil {
 		return nil, err
 	}
-	taken := a.takenSecrets(ctx, before)
-	all := make([]imported, len(found))
+	taken := a.secretLookup(ctx, before)
+	all := make([]importedServer, len(found))
 	secrets := map[string]string{}
 	for i := range found {
 		server := &found[i]
-		all[i] = imported{Name: server.Name, Origin: server.Origin, State: "new", Warnings: server.Warnings}
+		all[i] = importedServer{Name: server.Name, Origin: server.Origin, State: "new", Warnings: server.Warnings}
 		if _, there := before.Sources[server.Name]; there && !force {
 			all[i].State = "there"
 			continue
@@ -102,7 +102,7 @@ func (a *cli) takeOver(ctx context.Context, file string, found []clients.Found, 
 	if dryRun {
 		return all, nil
 	}
-	if err := a.keepSecrets(ctx, secrets, true); err != nil {
+	if err := a.storeSecrets(ctx, secrets, true); err != nil {
 		return nil, err
 	}
 	for i, server := range found {
@@ -110,7 +110,7 @@ func (a *cli) takeOver(ctx context.Context, file string, found []clients.Found, 
 			continue
 		}
 		err := config.AddSource(file, server.Name, server.Source, force, nil, a.keepTrust(file))
-		if err := a.record(ctx, "sources.add", changeOf{Name: server.Name, Force: force}, err); err != nil {
+		if err := a.record(ctx, "sources.add", changeArguments{Name: server.Name, Force: force}, err); err != nil {
 			return all, err
 		}
 		all[i].State = "added"
@@ -118,9 +118,9 @@ func (a *cli) takeOver(ctx context.Context, file string, found []clients.Found, 
 	return all, nil
 }
 
-// takenSecrets returns a function that reports whether there is a secret of a name, or may be
-// one in another store. It opens the home when it is first called.
-func (a *cli) takenSecrets(ctx context.Context, c *config.Config) func(secret.Ref) (bool, error) {
+// secretLookup returns a function that reports whether a secret exists, or may exist in another
+// store. The function opens the home at its first call.
+func (a *cli) secretLookup(ctx context.Context, c *config.Config) func(secret.Ref) (bool, error) {
 	var there map[secret.Ref]bool
 	return func(ref secret.Ref) (bool, error) {
 		if _, configured := c.Secrets.Scopes[ref.Scope]; configured {
@@ -141,8 +141,9 @@ func (a *cli) takenSecrets(ctx context.Context, c *config.Config) func(secret.Re
 	}
 }
 
-// keepSecrets stores secrets of sources; it changes none that is there unless replace is set.
-func (a *cli) keepSecrets(ctx context.Context, secrets map[string]string, replace bool) error {
+// storeSecrets stores secrets of sources, by reference. It changes no existing secret unless
+// replace is set.
+func (a *cli) storeSecrets(ctx context.Context, secrets map[string]string, replace bool) error {
 	if len(secrets) == 0 {
 		return nil
 	}
@@ -152,7 +153,7 @@ func (a *cli) keepSecrets(ctx context.Context, secrets map[string]string, replac
 		}
 		for _, reference := range slices.Sorted(maps.Keys(secrets)) {
 			name := strings.TrimPrefix(reference, "secret://")
-			if err := a.recordIn(ctx, r, "secrets.set", changeOf{Name: name}, nil); err != nil {
+			if err := a.recordIn(ctx, r, "secrets.set", changeArguments{Name: name}, nil); err != nil {
 				return err
 			}
 		}
@@ -160,12 +161,12 @@ func (a *cli) keepSecrets(ctx context.Context, secrets map[string]string, replac
 	})
 }
 
-func (a *cli) printImported(file string, done []imported, skipped []string) error {
+func (a *cli) printImported(file string, done []importedServer, skipped []string) error {
 	if a.asJSON {
 		return a.screen.json(struct {
-			Config  string     `json:"config"`
-			Sources []imported `json:"sources"`
-			Skipped []string   `json:"skipped"`
+			Config  string           `json:"config"`
+			Sources []importedServer `json:"sources"`
+			Skipped []string         `json:"skipped"`
 		}{file, orEmpty(done), orEmpty(skipped)})
 	}
 	rows := make([][]string, len(done))

@@ -11,7 +11,7 @@ func TestIndentShowsEscapedSignsAsTheyAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := indent(raw), "{\n  \"a\": \"<b> & \\\\u003c \\\\\\\"\"\n}"; got != want {
+	if got, want := indentJSON(raw), "{\n  \"a\": \"<b> & \\\\u003c \\\\\\\"\"\n}"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -9,22 +9,22 @@ import (
 	"syscall"
 )
 
-// interrupts handles Ctrl-C while a person types programs: it ends the running program or
-// the typed line, but not the process.
+// interrupts handles Ctrl-C in the REPL: it ends the running program or the typed line, but not
+// the process.
 type interrupts struct {
 	signals chan os.Signal
 }
 
-// takeInterrupts starts handling signals. The returned function stops it.
-func takeInterrupts() (*interrupts, func()) {
+// handleInterrupts starts handling signals. The returned function stops it.
+func handleInterrupts() (*interrupts, func()) {
 	i := &interrupts{signals: make(chan os.Signal, 1)}
 	signal.Notify(i.signals, os.Interrupt, syscall.SIGTERM)
 	return i, func() { signal.Stop(i.signals) }
 }
 
-// during runs a program that the next signal ends. ended reports that the signal was not
-// Ctrl-C, and that the process must end.
-func (i *interrupts) during(ctx context.Context, run func(context.Context) error) (ended bool, err error) {
+// run runs a program and cancels it at the next signal. ended reports that the signal was not
+// Ctrl-C, so the process must end.
+func (i *interrupts) run(ctx context.Context, run func(context.Context) error) (ended bool, err error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	done := make(chan error, 1)
@@ -43,9 +43,9 @@ func (i *interrupts) during(ctx context.Context, run func(context.Context) error
 // errInterrupted means that Ctrl-C was typed instead of a line.
 var errInterrupted = errors.New("interrupted")
 
-// typed reads typed input in raw mode. Ctrl-C ends the line and empties it; the editor
-// would treat it as the end of the input.
-type typed struct {
+// lineInput reads a terminal in raw mode for the line editor. It turns Ctrl-C into keys that
+// empty the line and end it, because the editor would treat Ctrl-C as the end of the input.
+type lineInput struct {
 	in          io.Reader
 	rest        []byte
 	interrupted bool
@@ -53,13 +53,13 @@ type typed struct {
 
 const (
 	ctrlC = 3
-	// Go to the end of the line, delete it and press Enter.
-	emptyLine = "\x05\x15\r"
+	// clearLine are the keys that go to the end of the line, delete it and press Enter.
+	clearLine = "\x05\x15\r"
 )
 
-func (t *typed) Read(p []byte) (int, error) {
+func (t *lineInput) Read(p []byte) (int, error) {
 	if len(t.rest) == 0 {
-		raw := make([]byte, max(len(p)/len(emptyLine), 1))
+		raw := make([]byte, max(len(p)/len(clearLine), 1))
 		n, err := t.in.Read(raw)
 		if err != nil {
 			return 0, err
@@ -70,7 +70,7 @@ func (t *typed) Read(p []byte) (int, error) {
 				continue
 			}
 			t.interrupted = true
-			t.rest = append(t.rest, emptyLine...)
+			t.rest = append(t.rest, clearLine...)
 		}
 	}
 	n := copy(p, t.rest)
@@ -78,8 +78,8 @@ func (t *typed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// wasInterrupted reports a Ctrl-C once.
-func (t *typed) wasInterrupted() bool {
+// wasInterrupted reports whether Ctrl-C was typed since the last call.
+func (t *lineInput) wasInterrupted() bool {
 	was := t.interrupted
 	t.interrupted = false
 	return was

@@ -27,7 +27,8 @@ func tokens(n int) string {
 	return fmt.Sprintf("about %d tokens", n)
 }
 
-// checkListings are the checks of doctor for what MCP clients see, also those of tool sets.
+// checkListings returns doctor's checks of the tools that MCP clients see, with and without a
+// tool set.
 func checkListings(r *app.App) []app.Check {
 	all, err := server.Listings(r)
 	if err != nil {

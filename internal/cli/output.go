@@ -32,7 +32,7 @@ func (a *cli) addOutputFlag(c *cobra.Command) {
 		short = ""
 	}
 	f.StringVarP(&a.output, "output", short, "", "format of the output: json, yaml, or wide (tables uncut)")
-	completeWords(c, "output", outputs()...)
+	completeValues(c, "output", outputs()...)
 }
 
 // jsonFlag adds --json.
@@ -80,7 +80,7 @@ func (a *cli) chooseOutput(c *cobra.Command) error {
 	return c.Flags().Set("json", "true")
 }
 
-// asksForJSON reports whether the command line asks for JSON or YAML, also if it has a
+// asksForJSON reports whether the command line asks for JSON or YAML, even if it has a
 // mistake.
 func (a *cli) asksForJSON() bool {
 	for i, word := range a.args {

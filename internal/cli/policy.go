@@ -18,7 +18,7 @@ func (a *cli) policyCommand() *cobra.Command {
 		Short:   "Explain, check and test the policy",
 		Example: "  toolroom policy explain --agent fast file:write",
 	}
-	onlyHolds(c)
+	requireSubcommand(c)
 	c.AddCommand(
 		a.policyExplainCommand(), a.policyShowCommand(), a.policyCheckCommand(),
 		a.policyTestCommand(), a.policyReplayCommand(), a.policyElevateCommand(), a.policyForgetCommand(),
@@ -38,7 +38,7 @@ func (a *cli) policyExplainCommand() *cobra.Command {
   toolroom policy explain --agent fast --provider ollama web:search --json
   toolroom policy explain shell:exec --arguments '{"command": "git push"}'`,
 		Args:              arguments(1, -1),
-		ValidArgsFunction: a.complete(toolWords),
+		ValidArgsFunction: a.complete(toolCandidates),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			document := json.RawMessage(given)
 			if words := args[1:]; len(words) > 0 {
@@ -135,7 +135,7 @@ func (a *cli) printDecision(tool string, who toolroom.Identity, d policy.Decisio
 	return nil
 }
 
-// printEffectRules prints how the rules about effects hold for a call.
+// printEffectRules prints how the rules about effects are enforced for a call.
 func (a *cli) printEffectRules(rules []policy.EffectRule) error {
 	if len(rules) == 0 {
 		return nil

@@ -50,7 +50,7 @@ local.`,
 			if a.asJSON {
 				return a.screen.json(granted)
 			}
-			return a.screen.printf("%s: %s may call %s until %s\n", granted.ID, granted.Subject, elevatedTools(granted), when(granted.Expires))
+			return a.screen.printf("%s: %s may call %s until %s\n", granted.ID, granted.Subject, elevatedTools(granted), formatTime(granted.Expires))
 		}),
 	}
 	f := c.Flags()

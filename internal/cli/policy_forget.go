@@ -39,7 +39,7 @@ The change is recorded.`,
 			return nil
 		}),
 	}
-	c.Flags().StringVar(&caller, "caller", me().Key(), "the caller that owns the session")
+	c.Flags().StringVar(&caller, "caller", operator().Key(), "the caller that owns the session")
 	c.Flags().StringVar(&reason, "reason", "", "the reason, which is recorded")
 	return c
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 )
 
-// changeOf are the arguments in the receipt of a change of one source, secret or token, as the
-// HTTP API has them.
-type changeOf struct {
+// changeArguments are the arguments in the receipt of a change of one source, secret or token.
+// They are the same as for the HTTP API.
+type changeArguments struct {
 	Name  string `json:"name"`
 	Owner string `json:"owner,omitempty"`
 	Force bool   `json:"force,omitempty"`
 }
 
-// record keeps the receipt of a change that ended with err, and returns err. A config that is
-// not trusted, or no longer right, does not choose where receipts are.
+// record writes the receipt of a change that ended with err, and returns err. A config that is
+// not trusted, or no longer valid, does not choose where receipts are written.
 func (a *cli) record(ctx context.Context, what string, arguments any, err error) error {
-	failed := a.opened(func(r *app.App) error {
+	failed := a.withOpened(func(r *app.App) error {
 		err = a.recordIn(ctx, r, what, arguments, err)
 		return nil
 	}, func() (*app.App, error) {
@@ -34,17 +34,18 @@ func (a *cli) record(ctx context.Context, what string, arguments any, err error)
 		if found != nil {
 			file = ""
 		}
-		return a.openOf(ctx, file, slog.LevelWarn, app.OpenState)
+		return a.openConfig(ctx, file, slog.LevelWarn, app.OpenState)
 	})
-	return recorded(err, failed)
+	return receiptError(err, failed)
 }
 
-// recordIn is record for a room that is open.
+// recordIn is like record, for a room that is already open.
 func (a *cli) recordIn(ctx context.Context, r *app.App, what string, arguments any, err error) error {
-	return recorded(err, r.RecordAdmin(context.WithoutCancel(ctx), what, arguments, me(), err))
+	return receiptError(err, r.RecordAdmin(context.WithoutCancel(ctx), what, arguments, operator(), err))
 }
 
-func recorded(err, failed error) error {
+// receiptError returns the error of a change, or else of its receipt.
+func receiptError(err, failed error) error {
 	if err == nil && failed != nil {
 		return toolroom.Errorf(toolroom.CodeInternal, "the change was made, but its receipt could not be kept: %w", failed)
 	}

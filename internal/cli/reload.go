@@ -21,11 +21,11 @@ changes.`,
   toolroom reload --json`,
 		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, args []string) error {
-			if done, err := a.viaServer(c.Context(), c.CommandPath(), args); done {
+			if done, err := a.runInServer(c.Context(), c.CommandPath(), args); done {
 				return err
 			}
 			if a.reload == nil {
-				return a.noServer()
+				return a.noServerError()
 			}
 			out, err := a.reload()
 			switch nothing := len(out.Changed) == 0 && len(out.Restart) == 0; {
@@ -52,8 +52,8 @@ changes.`,
 	return c
 }
 
-// noServer says why a command that needs the running server has none.
-func (a *cli) noServer() error {
+// noServerError returns the error of a command that needs the running server and found none.
+func (a *cli) noServerError() error {
 	if file, err := a.findConfig(); err != nil {
 		return err
 	} else if file != "" {
@@ -65,7 +65,7 @@ func (a *cli) noServer() error {
 		WithCLIHint("start one: toolroom serve; or name its home and config: --home, --config")
 }
 
-// sayRestart names keys that count only after a restart.
+// sayRestart prints the keys of the config whose changes apply only after a restart.
 func (a *cli) sayRestart(keys []string) error {
 	if len(keys) == 0 {
 		return nil

@@ -31,13 +31,13 @@ func (a *cli) repl(ctx context.Context, r *app.App, as toolroom.Call, o *execOpt
 	if id == "" {
 		id = "repl-" + strings.ToLower(rand.Text()[:10])
 		defer func() {
-			gone := r.Parts().Sessions.Delete(context.WithoutCancel(ctx), me().Key(), id)
+			gone := r.Parts().Sessions.Delete(context.WithoutCancel(ctx), operator().Key(), id)
 			if toolroom.CodeOf(gone) != toolroom.CodeNotFound && err == nil { // no program had stored anything
 				err = gone
 			}
 		}()
 	}
-	lines, done, err := a.typist()
+	lines, done, err := a.lineReader()
 	if err != nil {
 		return err
 	}
@@ -46,16 +46,16 @@ func (a *cli) repl(ctx context.Context, r *app.App, as toolroom.Call, o *execOpt
 			err = kept
 		}
 	}()
-	inTerminal := a.typing()
+	inTerminal := a.atTerminal()
 	var signals *interrupts
 	if inTerminal {
 		var stop func()
-		signals, stop = takeInterrupts()
+		signals, stop = handleInterrupts()
 		defer stop()
 	}
 	var last error
 	for {
-		text, err := program(o.language, lines)
+		text, err := readProgram(o.language, lines)
 		if errors.Is(err, io.EOF) {
 			return last
 		}
@@ -70,7 +70,7 @@ func (a *cli) repl(ctx context.Context, r *app.App, as toolroom.Call, o *execOpt
 		}
 		ended := false
 		if inTerminal {
-			ended, last = signals.during(ctx, func(ctx context.Context) error { return a.runLine(ctx, r, as, o, id, text) })
+			ended, last = signals.run(ctx, func(ctx context.Context) error { return a.runLine(ctx, r, as, o, id, text) })
 		} else {
 			last = a.runLine(ctx, r, as, o, id, text)
 			ended = ctx.Err() != nil
@@ -94,18 +94,18 @@ func (a *cli) runLine(ctx context.Context, r *app.App, as toolroom.Call, o *exec
 	return a.runProgram(ctx, r, call)
 }
 
-// typing reports whether a person types at a terminal.
-func (a *cli) typing() bool {
+// atTerminal reports whether stdin and stdout are a terminal of this process.
+func (a *cli) atTerminal() bool {
 	_, ok := a.In.(*os.File)
 	return ok && a.screen.inTerminal && a.screen.outTerminal
 }
 
-// typist returns a function that reads lines of stdin; on a terminal with editing and
-// history. goesOn marks a line that continues the one before. Call done at the end: it
-// saves the history.
-func (a *cli) typist() (lines func(goesOn bool) (string, error), done func() error, err error) {
+// lineReader returns a function that reads the next line of stdin, on a terminal with editing
+// and history. continued tells it that the line continues the one before. Call done at the end
+// to save the history.
+func (a *cli) lineReader() (lines func(continued bool) (string, error), done func() error, err error) {
 	in, _ := a.In.(*os.File)
-	if !a.typing() {
+	if !a.atTerminal() {
 		in := bufio.NewScanner(a.In)
 		in.Buffer(nil, maxProgram+1)
 		return func(bool) (string, error) {
@@ -113,7 +113,7 @@ func (a *cli) typist() (lines func(goesOn bool) (string, error), done func() err
 				return in.Text(), nil
 			}
 			if errors.Is(in.Err(), bufio.ErrTooLong) {
-				return "", errLongProgram
+				return "", errProgramTooLong
 			}
 			return "", cmp.Or(in.Err(), io.EOF)
 		}, func() error { return nil }, nil
@@ -122,13 +122,13 @@ func (a *cli) typist() (lines func(goesOn bool) (string, error), done func() err
 	if err != nil {
 		return nil, nil, err
 	}
-	keys := &typed{in: in}
+	keys := &lineInput{in: in}
 	editor := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
 	}{keys, a.Out}, "")
 	editor.History = history
-	return func(goesOn bool) (_ string, err error) {
+	return func(continued bool) (_ string, err error) {
 		// The terminal is in raw mode only while a line is typed, so that an interrupt ends
 		// a program.
 		before, err := term.MakeRaw(int(in.Fd()))
@@ -137,7 +137,7 @@ func (a *cli) typist() (lines func(goesOn bool) (string, error), done func() err
 		}
 		defer func() { err = errors.Join(err, term.Restore(int(in.Fd()), before)) }()
 		editor.SetPrompt("> ")
-		if goesOn {
+		if continued {
 			editor.SetPrompt("… ")
 		}
 		// A terminal that does not know its size reports the width 0.
@@ -152,10 +152,10 @@ func (a *cli) typist() (lines func(goesOn bool) (string, error), done func() err
 	}, history.save, nil
 }
 
-var errLongProgram = toolroom.Errorf(toolroom.CodeInvalidArguments, "the program has more than %d bytes", maxProgram)
+var errProgramTooLong = toolroom.Errorf(toolroom.CodeInvalidArguments, "the program has more than %d bytes", maxProgram)
 
-// program reads lines until they form a complete program.
-func program(language string, line func(goesOn bool) (string, error)) (string, error) {
+// readProgram reads lines until they form a complete program.
+func readProgram(language string, line func(continued bool) (string, error)) (string, error) {
 	var text strings.Builder
 	for {
 		next, err := line(text.Len() > 0)
@@ -167,9 +167,9 @@ func program(language string, line func(goesOn bool) (string, error)) (string, e
 		}
 		text.WriteString(next)
 		if text.Len() > maxProgram {
-			return "", errLongProgram
+			return "", errProgramTooLong
 		}
-		if whole(language, text.String()) {
+		if isComplete(language, text.String()) {
 			return text.String(), nil
 		}
 		text.WriteByte('\n')

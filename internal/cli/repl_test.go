@@ -12,7 +12,7 @@ func TestPipedProgramsAreReadToTheirEnd(t *testing.T) {
 	t.Parallel()
 	line := strings.Repeat("x", 1<<20) + "\r\n"
 	a := &cli{Program: Program{In: io.MultiReader(strings.NewReader(strings.Repeat(line, maxDocument>>20+1)), strings.NewReader("last"))}}
-	lines, _, err := a.typist()
+	lines, _, err := a.lineReader()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,10 +31,10 @@ func TestPipedProgramsAreReadToTheirEnd(t *testing.T) {
 		t.Errorf("%d lines were read, the last is %.20q", read, last)
 	}
 	a.In = strings.NewReader(strings.Repeat("x", 2*maxProgram))
-	if lines, _, err = a.typist(); err != nil {
+	if lines, _, err = a.lineReader(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := program("js", lines); !errors.Is(err, errLongProgram) {
+	if _, err := readProgram("js", lines); !errors.Is(err, errProgramTooLong) {
 		t.Errorf("a line of %d bytes: %v", 2*maxProgram, err)
 	}
 }

@@ -35,9 +35,9 @@ command-line programs and functions; control and record every call.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return a.prepare(c) },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return a.applyGlobalFlags(c) },
 	}
-	onlyHolds(root)
+	requireSubcommand(root)
 	root.SetVersionTemplate(a.versionLine())
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
@@ -52,7 +52,7 @@ command-line programs and functions; control and record every call.`,
 				hint = "an argument of the tool is written without dashes: " + name + "=VALUE\n" + hint
 			}
 		}
-		return usage(hint, "%s", notParsed.ReplaceAllStringFunc(err.Error(), whyNotParsed))
+		return usage(hint, "%s", strconvMessage.ReplaceAllStringFunc(err.Error(), explainStrconv))
 	})
 	flags := root.PersistentFlags()
 	a.top = root
@@ -62,7 +62,7 @@ command-line programs and functions; control and record every call.`,
 	flags.BoolVar(&a.standalone, "standalone", false, "do not use the running server of this home")
 	flags.StringVar(&a.logLevel, "log-level", "", "log to stderr: debug, info, warn or error")
 	flags.BoolVar(&a.noColor, "no-color", a.NoColor, "disable colours (NO_COLOR)")
-	completeWords(root, "log-level", logLevels()...)
+	completeValues(root, "log-level", logLevels()...)
 
 	root.AddGroup(
 		&cobra.Group{ID: groupUse, Title: "Use tools:"},
@@ -86,14 +86,15 @@ command-line programs and functions; control and record every call.`,
 	for _, c := range root.Commands() {
 		names = append(names, c.Name())
 	}
-	a.commands = regexp.MustCompile(`(^|[\s(:"'])toolroom (` + strings.Join(names, "|") + `)\b`)
-	helpKnowsItsCommands(root)
+	a.commandPattern = regexp.MustCompile(`(^|[\s(:"'])toolroom (` + strings.Join(names, "|") + `)\b`)
+	rejectUnknownHelpTopics(root)
 	return root
 }
 
-// helpKnowsItsCommands makes toolroom help refuse a word that is no command. As every command
-// with sub-commands takes any words, cobra would show the help of the last one it knows.
-func helpKnowsItsCommands(root *cobra.Command) {
+// rejectUnknownHelpTopics makes toolroom help return an error for a word that is not a command.
+// Commands with sub-commands accept any words, so cobra would show the help of the last command
+// that it knows.
+func rejectUnknownHelpTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	help, _, err := root.Find([]string{"help"})
 	if err != nil {
@@ -104,16 +105,16 @@ func helpKnowsItsCommands(root *cobra.Command) {
 	help.RunE = func(c *cobra.Command, args []string) error {
 		of, rest, err := root.Find(args)
 		if err == nil && len(rest) > 0 && of.HasSubCommands() {
-			return unknown(of, rest[0])
+			return unknownCommand(of, rest[0])
 		}
 		show(c, args)
 		return nil
 	}
 }
 
-// here adds --home and --config to the commands in a text if the user typed them: without
-// them the commands would be about another Toolroom.
-func (a *cli) here(text string) string {
+// addGlobalFlags adds --home and --config to the commands in a text if the user typed them.
+// Without them the suggested commands would use another home or config.
+func (a *cli) addGlobalFlags(text string) string {
 	typed := ""
 	for _, name := range []string{"home", "config"} {
 		if f := a.top.PersistentFlags().Lookup(name); f != nil && f.Changed && !strings.Contains(text, " --"+name+" ") {
@@ -123,7 +124,7 @@ func (a *cli) here(text string) string {
 	if typed == "" {
 		return text
 	}
-	return a.commands.ReplaceAllString(text, "${1}toolroom"+strings.ReplaceAll(typed, "$", "$$")+" ${2}")
+	return a.commandPattern.ReplaceAllString(text, "${1}toolroom"+strings.ReplaceAll(typed, "$", "$$")+" ${2}")
 }
 
 // shellWord quotes a word for a shell if that is needed.
@@ -136,19 +137,19 @@ func shellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// prepare checks the global flags after parsing.
-func (a *cli) prepare(c *cobra.Command) error {
+// applyGlobalFlags checks the global flags after parsing, and applies them.
+func (a *cli) applyGlobalFlags(c *cobra.Command) error {
 	if err := a.chooseOutput(c); err != nil {
 		return err
 	}
-	if err := checkGiven(c); err != nil {
+	if err := rejectEmptyFlags(c); err != nil {
 		return err
 	}
 	a.screen.color = !a.noColor && a.screen.outTerminal
-	a.stopWaiting = a.breakSilence(c)
+	a.stopActivity = a.showSilentActivity(c)
 	// Child processes such as pip get paths below it, and run in other folders.
 	if a.home != "" && !filepath.IsAbs(a.home) {
-		a.homeHere = a.home == a.Home // --home was typed
+		a.relativeHome = a.home == a.Home // else --home was typed
 		a.home = filepath.Join(a.Dir, a.home)
 	}
 	if a.logLevel == "" {
@@ -160,19 +161,19 @@ func (a *cli) prepare(c *cobra.Command) error {
 	return a.level.UnmarshalText([]byte(a.logLevel))
 }
 
-// onlyHolds makes c a command that only has sub-commands.
-func onlyHolds(c *cobra.Command) {
+// requireSubcommand makes c show its help, or an error for a word that is not a sub-command.
+func requireSubcommand(c *cobra.Command) {
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return c.Help()
 		}
-		return unknown(c, args[0])
+		return unknownCommand(c, args[0])
 	}
 }
 
-// unknown returns the error for a word that is not a sub-command of c.
-func unknown(c *cobra.Command, word string) error {
+// unknownCommand returns the error for a word that is not a sub-command of c.
+func unknownCommand(c *cobra.Command, word string) error {
 	hint := c.CommandPath() + " --help"
 	var names []string
 	for _, sub := range c.Commands() {
@@ -202,7 +203,7 @@ func arguments(least, most int) cobra.PositionalArgs {
 		case len(args) < least:
 			return usage(c.UseLine(), "%s needs %s", c.CommandPath(), count(least, "argument"))
 		case most >= 0 && len(args) > most && c.HasSubCommands():
-			return unknown(c, args[most])
+			return unknownCommand(c, args[most])
 		case most >= 0 && len(args) > most:
 			return usage(c.UseLine(), "%s does not take %q", c.CommandPath(), args[most])
 		}
@@ -210,11 +211,11 @@ func arguments(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// notParsed matches what package strconv says of the value of a flag.
-var notParsed = regexp.MustCompile(`strconv\.Parse(?:Int|Uint|Float|Bool): parsing ".*": (?:invalid syntax|value out of range)`)
+// strconvMessage matches the error of package strconv for the value of a flag.
+var strconvMessage = regexp.MustCompile(`strconv\.Parse(?:Int|Uint|Float|Bool): parsing ".*": (?:invalid syntax|value out of range)`)
 
-// whyNotParsed says for people what package strconv says of a value.
-func whyNotParsed(text string) string {
+// explainStrconv rewrites an error of package strconv for people.
+func explainStrconv(text string) string {
 	switch {
 	case strings.HasSuffix(text, "out of range"):
 		return "the number is too large"

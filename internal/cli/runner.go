@@ -22,7 +22,7 @@ func (a *cli) runnerCommand() *cobra.Command {
 		Short:   "Run programs for other machines",
 		Example: "  toolroom runner serve --listen 0.0.0.0:7071 --secret-file keys --tls-cert cert.pem --tls-key key.pem",
 	}
-	onlyHolds(c)
+	requireSubcommand(c)
 	c.AddCommand(a.runnerServeCommand())
 	return c
 }
@@ -32,7 +32,7 @@ type runnerOptions struct {
 	listen, secretFile, driver string
 	cert, key, clientCA        string
 	plain                      bool
-	most, mostPerSecret        int
+	maxSandboxes, maxPerSecret int
 	lifetime                   time.Duration
 }
 
@@ -58,8 +58,8 @@ secret from the file, which holds one per line: NAME SECRET, or SECRET alone.`,
 	f.StringVar(&o.key, "tls-key", "", "file of the certificate's private key (PEM)")
 	f.StringVar(&o.clientCA, "client-ca", "", "file of the CA certificates that sign client certificates (PEM)")
 	f.BoolVar(&o.plain, "plain", false, "allow other machines to connect without TLS")
-	f.IntVar(&o.most, "max-sandboxes", 32, "maximum number of sandboxes at a time")
-	f.IntVar(&o.mostPerSecret, "max-per-secret", 0, "maximum number of sandboxes for one secret (default: no separate limit)")
+	f.IntVar(&o.maxSandboxes, "max-sandboxes", 32, "maximum number of sandboxes at a time")
+	f.IntVar(&o.maxPerSecret, "max-per-secret", 0, "maximum number of sandboxes for one secret (default: no separate limit)")
 	f.DurationVar(&o.lifetime, "max-lifetime", time.Hour, "maximum lifetime of a sandbox")
 	return c
 }
@@ -100,10 +100,10 @@ func (f runnerOptions) options() (o remote.RunnerOptions, err error) {
 		return o, usage("toolroom runner serve --help", "--tls-cert and --tls-key must be used together")
 	case f.clientCA != "" && f.cert == "":
 		return o, usage("toolroom runner serve --help", "--client-ca needs --tls-cert and --tls-key")
-	case f.most < 1 || f.mostPerSecret < 0 || f.lifetime <= 0:
+	case f.maxSandboxes < 1 || f.maxPerSecret < 0 || f.lifetime <= 0:
 		return o, usage("toolroom runner serve --help", "--max-sandboxes, --max-per-secret and --max-lifetime must be positive")
 	}
-	o = remote.RunnerOptions{Plain: f.plain, Most: f.most, MostPerKey: f.mostPerSecret, Lifetime: f.lifetime}
+	o = remote.RunnerOptions{Plain: f.plain, Most: f.maxSandboxes, MostPerKey: f.maxPerSecret, Lifetime: f.lifetime}
 	if o.Keys, err = remote.ReadKeys(f.secretFile); err != nil {
 		return o, toolroom.Errorf(toolroom.CodeInvalidArguments, "client secrets: %w", err).WithHint("one secret per line: NAME SECRET, or SECRET alone")
 	}

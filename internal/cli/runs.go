@@ -36,7 +36,7 @@ answer, a server or toolroom runs wait resumes it.`,
 			short := a.screen.shortIDs(textsOf(jobs, func(j *run.Job) string { return j.ID }))
 			headers := []string{"RUN", "TOOL", "STATE", "SINCE", "BY", "VIA", "WAITS FOR, OR RESULT"}
 			return showList(a, jobs, "There are no suspended programs and no background calls.", headers, func(j *run.Job) []string {
-				return []string{short[j.ID], j.Call.Tool, string(j.State), a.screen.when(j.Created), j.Identity.String(), j.Call.Surface, fit(ofJob(j), 60)}
+				return []string{short[j.ID], j.Call.Tool, string(j.State), a.screen.when(j.Created), j.Identity.String(), j.Call.Surface, truncate(jobSummary(j), 60)}
 			})
 		}),
 	}
@@ -46,8 +46,8 @@ answer, a server or toolroom runs wait resumes it.`,
 	return c
 }
 
-// ofJob describes what a job waits for, or its result.
-func ofJob(j *run.Job) string {
+// jobSummary returns what a job waits for, or its result, in one line.
+func jobSummary(j *run.Job) string {
 	switch {
 	case j.State == toolroom.JobWaiting:
 		return strings.Join(j.Approvals, " ")
@@ -76,7 +76,7 @@ unchanged.`,
 			}
 			ctx, end := app.KeepWaiting(ctx)
 			defer end()
-			if err := a.tellWaiting(ctx, r, id); err != nil {
+			if err := a.printPendingApprovals(ctx, r, id); err != nil {
 				return err
 			}
 			w := newWatcher(ctx, a, r)
@@ -102,15 +102,15 @@ unchanged.`,
 					return err
 				}
 			}
-			return a.endProgram(result)
+			return a.reportProgram(result)
 		}),
 	}
 	a.jsonFlag(c, "print the complete result as JSON")
 	return c
 }
 
-// tellWaiting prints what a run waits for.
-func (a *cli) tellWaiting(ctx context.Context, r *app.App, id string) error {
+// printPendingApprovals prints the approvals that a run waits for.
+func (a *cli) printPendingApprovals(ctx context.Context, r *app.App, id string) error {
 	job, err := r.Job(ctx, id)
 	if err != nil {
 		return err

@@ -31,13 +31,12 @@ type screen struct {
 	color       bool
 	yaml        bool // in place of JSON
 	wide        bool // tables are uncut
-	quiet       bool // says nothing of what is being done
+	quiet       bool // omits the messages about work that takes long
 
-	// here adds the flags to a suggested command that choose this home and config; nil adds
-	// none.
-	here func(string) string
-	// doing is the number of waits that people are told of.
-	doing atomic.Int32
+	// addFlags adds the typed --home and --config to the commands in a message; nil adds none.
+	addFlags func(string) string
+	// activities is the number of activities that showActivity shows.
+	activities atomic.Int32
 
 	mu          sync.Mutex
 	err         io.Writer
@@ -57,7 +56,7 @@ func newScreen(in io.Reader, out, err io.Writer) *screen {
 }
 
 func isTerminal(stream any) bool {
-	if t, ok := stream.(measured); ok {
+	if t, ok := stream.(terminalSized); ok {
 		return t.terminalWidth() > 0
 	}
 	f, ok := stream.(*os.File)
@@ -66,8 +65,8 @@ func isTerminal(stream any) bool {
 
 // widthOf returns the width of the terminal behind a stream, or 0 if there is none.
 func widthOf(stream any) int {
-	stream = behind(stream)
-	if t, ok := stream.(measured); ok {
+	stream = unwrapPipe(stream)
+	if t, ok := stream.(terminalSized); ok {
 		return t.terminalWidth()
 	}
 	if !isTerminal(stream) {
@@ -81,7 +80,7 @@ func widthOf(stream any) int {
 
 // heightOf returns the height of the terminal behind a stream, or 0 if it is not known.
 func heightOf(stream any) int {
-	stream = behind(stream)
+	stream = unwrapPipe(stream)
 	if t, ok := stream.(interface{ terminalHeight() int }); ok {
 		return t.terminalHeight()
 	}
@@ -93,8 +92,8 @@ func heightOf(stream any) int {
 	return 0
 }
 
-// behind returns the stream to which a pipe writes.
-func behind(stream any) any {
+// unwrapPipe returns the stream to which a pipe writes, or else stream itself.
+func unwrapPipe(stream any) any {
 	if p, ok := stream.(*pipe); ok {
 		return p.w
 	}
@@ -128,23 +127,23 @@ func (s *screen) Write(b []byte) (int, error) {
 
 // say prints a message to stderr.
 func (s *screen) say(format string, args ...any) {
-	fmt.Fprintln(s, s.located(visible.Text(fmt.Sprintf(format, args...))))
+	fmt.Fprintln(s, s.withFlags(visible.Text(fmt.Sprintf(format, args...))))
 }
 
-func (s *screen) located(text string) string {
-	if s.here == nil {
+func (s *screen) withFlags(text string) string {
+	if s.addFlags == nil {
 		return text
 	}
-	return s.here(text)
+	return s.addFlags(text)
 }
 
-// page prints a text to stderr. If it is longer than the terminal of a person, it stops after
-// each screenful until the person wants more, or has seen enough.
+// page prints a text to stderr. If the text is longer than the person's terminal, it stops after
+// each screenful until the person asks for more or has seen enough.
 func (s *screen) page(ctx context.Context, text string) error {
 	return s.pageVisible(ctx, visible.Text(text))
 }
 
-// pageVisible is page for a text without control characters of others.
+// pageVisible is like page, for a text that has no control characters except our own.
 func (s *screen) pageVisible(ctx context.Context, text string) error {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	height, width := heightOf(s.err), max(widthOf(s.err), 1)
@@ -171,7 +170,7 @@ func (s *screen) pageVisible(ctx context.Context, text string) error {
 func (s *screen) fail(message, hint string) {
 	text := "toolroom: " + strings.ReplaceAll(message, "\n", "\n  ") + "\n"
 	if hint != "" {
-		text += "  try: " + strings.ReplaceAll(s.located(hint), "\n", "\n       ") + "\n"
+		text += "  try: " + strings.ReplaceAll(s.withFlags(hint), "\n", "\n       ") + "\n"
 	}
 	_, _ = io.WriteString(s, visible.Text(text))
 }
@@ -185,7 +184,7 @@ func (s *screen) progress(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clear()
-	s.status = fit(oneLine(line), defaultWidth-20)
+	s.status = truncate(oneLine(line), defaultWidth-20)
 	s.draw()
 }
 
@@ -228,11 +227,11 @@ func (s *screen) ask(ctx context.Context, question string) (string, error) {
 	}
 }
 
-// confirm asks a question, and reports whether the answer is yes. Without a terminal it is an
-// error; unasked is the command that does not ask.
-func (s *screen) confirm(ctx context.Context, question, unasked string) (bool, error) {
+// confirm asks a question, and reports whether the answer is yes. Without a terminal it returns
+// an error that suggests withoutAsking, the command that does not ask.
+func (s *screen) confirm(ctx context.Context, question, withoutAsking string) (bool, error) {
 	if !s.interactive() {
-		return false, usage(unasked, "nobody can answer here")
+		return false, usage(withoutAsking, "nobody can answer here")
 	}
 	answer, err := s.ask(ctx, question+" [y/N]")
 	return answer == "y" || answer == "yes", err
@@ -245,7 +244,7 @@ func (s *screen) secret(ctx context.Context, prompt string, limit int64) (string
 		return remote.typedSecret(prompt)
 	}
 	if f, ok := s.in.(*os.File); ok && s.inTerminal {
-		return s.typedBlind(ctx, int(f.Fd()), prompt)
+		return s.readHidden(ctx, int(f.Fd()), prompt)
 	}
 	data, err := readAll(s.in, "stdin", limit)
 	if err != nil {
@@ -255,7 +254,8 @@ func (s *screen) secret(ctx context.Context, prompt string, limit int64) (string
 	return strings.TrimSuffix(text, "\r"), nil
 }
 
-func (s *screen) typedBlind(ctx context.Context, fd int, prompt string) (string, error) {
+// readHidden reads a line from a terminal without echo.
+func (s *screen) readHidden(ctx context.Context, fd int, prompt string) (string, error) {
 	before, err := term.GetState(fd)
 	if err != nil {
 		return "", err
@@ -350,7 +350,7 @@ func (s *screen) chunk(piece json.RawMessage) error {
 
 // printf prints to stdout.
 func (s *screen) printf(format string, args ...any) error {
-	return s.text(s.located(visible.Text(fmt.Sprintf(format, args...))))
+	return s.text(s.withFlags(visible.Text(fmt.Sprintf(format, args...))))
 }
 
 // output prints what a program wrote to its stdout or stderr.
@@ -413,8 +413,8 @@ func printable(text string) string {
 // oneLine prepares text for a table cell or progress line.
 func oneLine(text string) string { return visible.Text(strings.Join(strings.Fields(text), " ")) }
 
-// fit truncates a line to n runes.
-func fit(line string, n int) string {
+// truncate truncates a line to n runes.
+func truncate(line string, n int) string {
 	if n <= 0 || utf8.RuneCountInString(line) <= n {
 		return line
 	}

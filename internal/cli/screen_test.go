@@ -80,7 +80,7 @@ func TestSuggestedCommandsHaveTheHomeAndConfigThatWereTyped(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := a.here(c.text); got != c.want {
+		if got := a.addGlobalFlags(c.text); got != c.want {
 			t.Errorf("%s: %q, want %q", c.typed, got, c.want)
 		}
 	}
@@ -94,7 +94,7 @@ func TestACommandThatSaysNothingForASecondIsSaidToBeAtWork(t *testing.T) {
 	}{
 		{"silent", func(*cli) func() { return func() {} }, "toolroom gc is at work …\n"},
 		{"says something", func(a *cli) func() { a.screen.say("hello"); return func() {} }, "hello\n"},
-		{"says what it does", func(a *cli) func() { return a.screen.during("counting") }, "counting …\n"},
+		{"says what it does", func(a *cli) func() { return a.screen.showActivity("counting") }, "counting …\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestACommandThatSaysNothingForASecondIsSaidToBeAtWork(t *testing.T) {
 				if e != nil {
 					t.Fatal(e)
 				}
-				stop := a.breakSilence(gc)
+				stop := a.showSilentActivity(gc)
 				done := c.do(a)
 				time.Sleep(3 * time.Second)
 				synctest.Wait()

@@ -31,7 +31,7 @@ func (a *cli) searchCommand() *cobra.Command {
 			if err := a.loadAll(ctx, r, o.Namespace); err != nil {
 				return err
 			}
-			seer, err := who.seer(r)
+			seer, err := who.viewer(r)
 			if err != nil {
 				return err
 			}
@@ -44,13 +44,14 @@ func (a *cli) searchCommand() *cobra.Command {
 	a.jsonFlag(c, "print JSON")
 	who.identityFlags(c)
 	who.environmentFlag(c)
-	a.completeFlag(c, "namespace", sourceWords)
+	a.completeFlag(c, "namespace", sourceCandidates)
 	c.AddCommand(a.searchEmbedderCommand(), a.searchForgetCommand())
 	return c
 }
 
-// reasons says in words why a search found a tool: each word with the places where it is.
-func reasons(matches []toolroom.Match) string {
+// matchReasons describes why a search found each tool: the words of the query with the fields
+// that contain them.
+func matchReasons(matches []toolroom.Match) string {
 	var words []string
 	places := map[string][]string{}
 	for _, m := range matches {
@@ -89,7 +90,7 @@ func (a *cli) printFound(found toolroom.Found) error {
 			text += "  " + part + "\n"
 		}
 		text += "  " + visible.Text(hit.Call) + "\n"
-		if why := reasons(hit.Why); why != "" {
+		if why := matchReasons(hit.Why); why != "" {
 			for _, part := range wrap("found by "+oneLine(why), a.screen.textWidth()) {
 				text += "  " + a.screen.paint(dim, part) + "\n"
 			}

@@ -25,7 +25,7 @@ by words alone.`,
   toolroom search embedder add ollama --model all-minilm
   toolroom search embedder status`,
 	}
-	onlyHolds(c)
+	requireSubcommand(c)
 	c.AddCommand(a.embedderAddCommand(), a.embedderListCommand(), a.embedderStatusCommand(), a.embedderRemoveCommand())
 	return c
 }

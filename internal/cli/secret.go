@@ -20,13 +20,13 @@ func (a *cli) secretCommand() *cobra.Command {
 		Example: `  toolroom secret set github/token
   printf %s "$TOKEN" | toolroom secret set github/token`,
 	}
-	onlyHolds(c)
+	requireSubcommand(c)
 	c.AddCommand(a.secretSetCommand(), a.secretLiftCommand(), a.secretListCommand(), a.secretRemoveCommand())
 	return c
 }
 
-// forFlag adds a flag that selects the value of one identity.
-func forFlag(c *cobra.Command, owner *string) {
+// addOwnerFlag adds the flag that selects the secret's value for one identity.
+func addOwnerFlag(c *cobra.Command, owner *string) {
 	c.Flags().StringVar(owner, "for", "", "use the secret of this identity instead of the shared one")
 }
 
@@ -54,23 +54,23 @@ arguments.`,
 				return err
 			}
 			ref = ref.Of(owner)
-			value, err := a.screen.secret(ctx, "Value of "+named(ref)+": ", secret.MaxValue)
+			value, err := a.screen.secret(ctx, "Value of "+describeRef(ref)+": ", secret.MaxValue)
 			if err != nil {
 				return err
 			}
 			err = r.Parts().Secrets.Set(ctx, ref, value)
-			if err := a.recordIn(ctx, r, "secrets.set", changeOf{Name: args[0], Owner: owner}, err); err != nil {
+			if err := a.recordIn(ctx, r, "secrets.set", changeArguments{Name: args[0], Owner: owner}, err); err != nil {
 				return err
 			}
-			return a.screen.printf("stored %s; refer to it in toolroom.yaml as %s\n", named(ref), ref)
+			return a.screen.printf("stored %s; refer to it in toolroom.yaml as %s\n", describeRef(ref), ref)
 		}),
 	}
-	forFlag(c, &owner)
+	addOwnerFlag(c, &owner)
 	return c
 }
 
-// named returns a reference with the identity it belongs to.
-func named(ref secret.Ref) string {
+// describeRef returns a reference, with the identity to which it belongs if there is one.
+func describeRef(ref secret.Ref) string {
 	if ref.Owner == "" {
 		return ref.String()
 	}
@@ -86,7 +86,7 @@ of one source or of all, into the secret store. The config then refers to it.`,
 		Example: `  toolroom secret lift github
   toolroom secret lift`,
 		Args:              arguments(0, 1),
-		ValidArgsFunction: a.complete(sourceWords),
+		ValidArgsFunction: a.complete(sourceCandidates),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := a.findConfig()
 			if err != nil {
@@ -133,7 +133,7 @@ func (a *cli) secretListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			names, err := pageOf(a, &p, textsOf(refs, named), func(name string) string { return name })
+			names, err := pageOf(a, &p, textsOf(refs, describeRef), func(name string) string { return name })
 			if err != nil {
 				return err
 			}
@@ -178,12 +178,12 @@ func (a *cli) secretRemoveCommand() *cobra.Command {
 			}
 			ref = ref.Of(owner)
 			err = r.Parts().Secrets.Remove(ctx, ref)
-			if err := a.recordIn(ctx, r, "secrets.remove", changeOf{Name: args[0], Owner: owner}, err); err != nil {
+			if err := a.recordIn(ctx, r, "secrets.remove", changeArguments{Name: args[0], Owner: owner}, err); err != nil {
 				return err
 			}
-			return a.screen.printf("removed %s\n", named(ref))
+			return a.screen.printf("removed %s\n", describeRef(ref))
 		}),
 	}
-	forFlag(c, &owner)
+	addOwnerFlag(c, &owner)
 	return c
 }

@@ -87,16 +87,16 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 		Version:     a.Version,
 		Log:         r.Parts().Log,
 		Started: func(at net.Addr) {
-			local.serves("http://" + at.String())
-			if local.shares != nil {
-				local.shares()
+			local.setAddress("http://" + at.String())
+			if local.logOtherServer != nil {
+				local.logOtherServer()
 			}
 			a.screen.say("Toolroom is ready at http://%s (MCP: http://%s/mcp)", at, at)
 			if len(r.Sources()) == 0 {
 				a.screen.say("%s", firstSteps)
 			}
 			c, address := r.Config().Server, cmp.Or(listen, r.Config().Server.Listen)
-			for _, line := range []string{everywhereLine(address, c.Auth), plainLine(address, c)} {
+			for _, line := range []string{openAccessNotice(address, c.Auth), plainHTTPWarning(address, c)} {
 				if line != "" {
 					a.screen.say("%s", line)
 				}
@@ -110,24 +110,24 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	}
 	defer a.reopenOnHangup(r)()
 	if !stdio {
-		o.Local = local.set
-		o.Reloads = func(again func() (server.Reloaded, error)) { local.reloads.Store(&again) }
+		o.Local = local.setHandler
+		o.Reloads = func(again func() (server.Reloaded, error)) { local.reloadFunc.Store(&again) }
 		defer a.listenCommands(ctx, r, file, local)()
 	}
 	if stdio {
 		return server.ServeStdio(ctx, r, io.NopCloser(a.In), nopCloser{a.Out}, o)
 	}
 	err = server.Serve(ctx, r, o)
-	if first := firstServer(a.home); errors.Is(err, syscall.EADDRINUSE) && strings.HasSuffix(first, " at http://"+cmp.Or(listen, r.Config().Server.Listen)) {
+	if first := describeServer(a.home); errors.Is(err, syscall.EADDRINUSE) && strings.HasSuffix(first, " at http://"+cmp.Or(listen, r.Config().Server.Listen)) {
 		return usage("its state: toolroom status; another one beside it: toolroom serve --listen 127.0.0.1:7071",
 			"a server of this home (%s) is running already: %s", a.home, first)
 	}
 	return err
 }
 
-// everywhereLine says who may call a server that listens on all addresses; it is empty
-// for another.
-func everywhereLine(listen string, auth config.Auth) string {
+// openAccessNotice describes who may call a server that listens on all addresses. It is empty
+// for a server that does not.
+func openAccessNotice(listen string, auth config.Auth) string {
 	host, _, err := net.SplitHostPort(listen)
 	if ip := net.ParseIP(host); err != nil || host != "" && (ip == nil || !ip.IsUnspecified()) {
 		return ""
@@ -139,9 +139,9 @@ func everywhereLine(listen string, auth config.Auth) string {
 	return "It listens on all addresses of this machine. " + who
 }
 
-// plainLine warns of a server that other machines reach over plain HTTP; it is empty for
-// one that only this machine reaches, or that has a certificate or a proxy that has one.
-func plainLine(listen string, c config.Server) string {
+// plainHTTPWarning returns a warning about a server that other machines reach over plain HTTP.
+// It is empty if only this machine reaches it, or if it or its proxy has a certificate.
+func plainHTTPWarning(listen string, c config.Server) string {
 	host, _, err := net.SplitHostPort(listen)
 	ip := net.ParseIP(host)
 	if err != nil || host == "localhost" || ip != nil && ip.IsLoopback() || c.TLS.Cert != "" || strings.HasPrefix(c.URL, "https://") {

@@ -10,12 +10,12 @@ import (
 func TestAServerThatListensEverywhereSaysWhoNeedsAToken(t *testing.T) {
 	t.Parallel()
 	for listen, everywhere := range map[string]bool{"0.0.0.0:7070": true, "[::]:7070": true, ":7070": true, "127.0.0.1:7070": false, "localhost:0": false, "10.0.0.1:7": false} {
-		line := everywhereLine(listen, config.Auth{Required: "auto"})
+		line := openAccessNotice(listen, config.Auth{Required: "auto"})
 		if everywhere != strings.Contains(line, "need a token: toolroom token create") || !everywhere && line != "" {
 			t.Errorf("%s: %q", listen, line)
 		}
 	}
-	if line := everywhereLine(":7070", config.Auth{Required: "never"}); !strings.Contains(line, "may call every tool") {
+	if line := openAccessNotice(":7070", config.Auth{Required: "never"}); !strings.Contains(line, "may call every tool") {
 		t.Errorf("without tokens: %q", line)
 	}
 }
@@ -38,7 +38,7 @@ func TestAServerThatOthersReachOverPlainHTTPSaysSo(t *testing.T) {
 		{":7070", config.Server{URL: "https://tools.example.com"}, false},
 		{":7070", tls, false},
 	} {
-		if line := plainLine(c.listen, c.server); strings.Contains(line, "not encrypted") != c.warns {
+		if line := plainHTTPWarning(c.listen, c.server); strings.Contains(line, "not encrypted") != c.warns {
 			t.Errorf("%s, %+v: %q", c.listen, c.server, line)
 		}
 	}

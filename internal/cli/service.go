@@ -23,7 +23,7 @@ import (
 	"github.com/toolroom/toolroom/internal/service"
 )
 
-// serving as a service: the flags of all its commands.
+// serviceFlags holds the flags that all service commands have.
 type serviceFlags struct {
 	*cli
 	system, homeTyped, configTyped bool
@@ -42,7 +42,7 @@ nothing is started.`,
   toolroom service logs --follow
   toolroom service uninstall`,
 	}
-	onlyHolds(c)
+	requireSubcommand(c)
 	c.AddCommand(a.serviceInstallCommand(), a.serviceStatusCommand(), a.serviceLogsCommand(), a.serviceUninstallCommand())
 	return c
 }
@@ -52,8 +52,8 @@ func (a *cli) serviceFlags(c *cobra.Command) *serviceFlags {
 	f := c.Flags()
 	f.BoolVar(&o.system, "system", false, "a service of the machine, not of your user")
 	f.StringVar(&o.prefix, "prefix", "", "write below this folder, and start nothing")
-	f.StringVar(&o.kind, "manager", managerHere(), "systemd or launchd")
-	completeWords(c, "manager", service.Systemd, service.Launchd)
+	f.StringVar(&o.kind, "manager", defaultManager(), "systemd or launchd")
+	completeValues(c, "manager", service.Systemd, service.Launchd)
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		o.homeTyped, o.configTyped = c.Flags().Changed("home"), c.Flags().Changed("config")
 		if o.prefix != "" {
@@ -64,14 +64,14 @@ func (a *cli) serviceFlags(c *cobra.Command) *serviceFlags {
 	return o
 }
 
-func managerHere() string {
+func defaultManager() string {
 	if runtime.GOOS == "darwin" {
 		return service.Launchd
 	}
 	return service.Systemd
 }
 
-// The places of a service of the machine, which are those of the packages.
+// The home and config of a system-wide service, which are also those of the packages.
 const (
 	systemHome   = "/var/lib/toolroom"
 	systemConfig = "/etc/toolroom/toolroom.yaml"
@@ -79,7 +79,7 @@ const (
 
 // service returns the service that the flags describe, and its config, empty if it has none.
 func (o *serviceFlags) service(listen, account string) (s service.Service, file string, err error) {
-	self := ownPath(o.Self)
+	self := stablePath(o.Self)
 	if self == "" {
 		return s, "", toolroom.Errorf(toolroom.CodeInternal, "the path of this program is not known")
 	}
@@ -93,7 +93,7 @@ func (o *serviceFlags) service(listen, account string) (s service.Service, file 
 			file = o.typedPath(o.configFile)
 		}
 	} else {
-		s.SearchPath = absolutePath(os.Getenv("PATH"))
+		s.SearchPath = absoluteFolders(os.Getenv("PATH"))
 		found, err := o.findConfig()
 		if err != nil {
 			return s, "", err
@@ -119,8 +119,9 @@ func (o *serviceFlags) service(listen, account string) (s service.Service, file 
 	return s, file, nil
 }
 
-// absolutePath returns the folders of a search path that do not depend on the working folder.
-func absolutePath(list string) string {
+// absoluteFolders returns a search path without the folders that are relative to the working
+// folder.
+func absoluteFolders(list string) string {
 	folders := slices.DeleteFunc(filepath.SplitList(list), func(one string) bool { return !filepath.IsAbs(one) })
 	return strings.Join(folders, string(filepath.ListSeparator))
 }
@@ -135,11 +136,11 @@ func (o *serviceFlags) file() string {
 }
 
 func (o *serviceFlags) manager() service.Manager {
-	return service.Manager{Kind: o.kind, System: o.system, UID: os.Getuid(), Run: o.runShown}
+	return service.Manager{Kind: o.kind, System: o.system, UID: os.Getuid(), Run: o.runWithOutput}
 }
 
-// runShown runs a command with this command's output.
-func (a *cli) runShown(ctx context.Context, name string, args ...string) error {
+// runWithOutput runs a program whose output becomes that of this command.
+func (a *cli) runWithOutput(ctx context.Context, name string, args ...string) error {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Stdout, c.Stderr = a.Out, a.Err
 	err := c.Run()
@@ -178,7 +179,7 @@ name others, and the service runs as the user toolroom, who must exist.`,
 				return o.screen.printf("# %s\n%s", o.file(), text)
 			}
 			if o.prefix == "" {
-				if err := o.ready(c.Context(), s, file); err != nil {
+				if err := o.prepareStart(c.Context(), s, file); err != nil {
 					return err
 				}
 			}
@@ -220,15 +221,15 @@ func (o *serviceFlags) systemFlag() string {
 	return ""
 }
 
-// ready returns an error if the service cannot be started here. A service of the machine gets
-// a config.
-func (o *serviceFlags) ready(ctx context.Context, s service.Service, file string) error {
+// prepareStart returns an error if the service cannot be started here. It writes a config for a
+// system-wide service that has none.
+func (o *serviceFlags) prepareStart(ctx context.Context, s service.Service, file string) error {
 	m := o.manager()
 	if err := m.Check(); err != nil {
 		return err
 	}
 	if serverRuns(s.Folder) && !m.Active(ctx) {
-		return toolroom.Errorf(toolroom.CodeConflict, "a server of the home %s runs already: %s", s.Folder, firstServer(s.Folder)).
+		return toolroom.Errorf(toolroom.CodeConflict, "a server of the home %s runs already: %s", s.Folder, describeServer(s.Folder)).
 			WithHint("stop it, and install the service then")
 	}
 	if !o.system {
@@ -254,8 +255,8 @@ func (o *serviceFlags) ready(ctx context.Context, s service.Service, file string
 // startTime is how long a new service may take until it serves.
 const startTime = 30 * time.Second
 
-// awaitServer waits until the server of a home runs. On systems where a server has no socket
-// for commands it trusts the service manager.
+// awaitServer waits until the server of a home runs. On systems without a socket for commands it
+// returns at once and trusts the service manager.
 func (o *serviceFlags) awaitServer(ctx context.Context, home string) error {
 	if runtime.GOOS != "linux" || len(socketPath(home)) > maxSocketPath {
 		return nil
@@ -295,8 +296,8 @@ func (o *serviceFlags) write(text string, force bool) error {
 	return atomicfile.Write(file, []byte(text), 0o644)
 }
 
-// installed returns an error if the service's file does not exist.
-func (o *serviceFlags) installed() error {
+// checkInstalled returns an error with the next step if the service's file does not exist.
+func (o *serviceFlags) checkInstalled() error {
 	if _, err := os.Stat(o.file()); err == nil {
 		return nil
 	}
@@ -312,9 +313,10 @@ func (o *serviceFlags) installed() error {
 	return e.WithHint("toolroom service install%s", o.systemFlag())
 }
 
-// shown runs a command of the service manager, whose exit code becomes ours.
-func (o *serviceFlags) shown(run func(service.Manager) error) error {
-	if err := o.installed(); err != nil {
+// runManager runs a command of the service manager and returns its exit code. With --prefix it
+// prints the service's file instead.
+func (o *serviceFlags) runManager(run func(service.Manager) error) error {
+	if err := o.checkInstalled(); err != nil {
 		return err
 	}
 	if o.prefix != "" {
@@ -347,7 +349,7 @@ toolroom status tells what the server itself says.`,
 		Example: "  toolroom service status",
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return o.shown(func(m service.Manager) error { return m.Status(c.Context()) })
+			return o.runManager(func(m service.Manager) error { return m.Status(c.Context()) })
 		},
 	}
 	o = a.serviceFlags(c)
@@ -364,7 +366,7 @@ func (a *cli) serviceLogsCommand() *cobra.Command {
 		Example: "  toolroom service logs --follow",
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return o.shown(func(m service.Manager) error {
+			return o.runManager(func(m service.Manager) error {
 				s, _, err := o.service("", "")
 				if err != nil {
 					return err
@@ -388,7 +390,7 @@ func (a *cli) serviceUninstallCommand() *cobra.Command {
 		Example: "  toolroom service uninstall",
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.installed(); err != nil {
+			if err := o.checkInstalled(); err != nil {
 				return err
 			}
 			text, err := os.ReadFile(o.file())
@@ -421,9 +423,9 @@ func (a *cli) serviceUninstallCommand() *cobra.Command {
 	return c
 }
 
-// ownPath returns the path of this program: that on PATH if it is the same, because it
-// stays when a package is updated.
-func ownPath(own string) string {
+// stablePath returns a path of this program that an update of its package keeps: the one on PATH
+// if that is the same file, else own.
+func stablePath(own string) string {
 	found, err := exec.LookPath("toolroom")
 	if err == nil {
 		found, err = filepath.Abs(found)

@@ -23,7 +23,7 @@ that is not used expires.`,
   toolroom exec -l js --session work 'list.length'
   toolroom session list`,
 	}
-	onlyHolds(c)
+	requireSubcommand(c)
 	c.AddCommand(a.sessionListCommand(), a.sessionForkCommand(), a.sessionExportCommand(), a.sessionImportCommand(), a.sessionDeleteCommand())
 	return c
 }
@@ -36,7 +36,7 @@ func (a *cli) sessionListCommand() *cobra.Command {
 		Example: "  toolroom session list --json",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(_ context.Context, r *app.App, _ []string) error {
-			list, err := r.Parts().Sessions.List(me().Key())
+			list, err := r.Parts().Sessions.List(operator().Key())
 			if err == nil {
 				list, err = pageOf(a, &p, list, func(i session.Info) string { return i.ID })
 			}
@@ -44,7 +44,7 @@ func (a *cli) sessionListCommand() *cobra.Command {
 				return err
 			}
 			return showList(a, list, "There are no sessions.", []string{"ID", "LANGUAGE", "ENGINE", "SIZE", "RUNS", "USED", "KEPT UNTIL"}, func(one session.Info) []string {
-				return []string{one.ID, one.Language, one.Engine, size(one.Bytes), fmt.Sprint(one.Runs), when(one.Used), when(one.Expires)}
+				return []string{one.ID, one.Language, one.Engine, formatSize(one.Bytes), fmt.Sprint(one.Runs), formatTime(one.Used), formatTime(one.Expires)}
 			})
 		}),
 	}
@@ -59,24 +59,24 @@ func (a *cli) sessionForkCommand() *cobra.Command {
 		Short:             "Copy a session",
 		Example:           "  toolroom session fork work attempt",
 		Args:              arguments(2, 2),
-		ValidArgsFunction: a.complete(sessionWords),
+		ValidArgsFunction: a.complete(sessionCandidates),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			from, err := sessionID(r, args[0])
 			if err != nil {
 				return err
 			}
-			info, err := r.Parts().Sessions.Fork(ctx, me().Key(), from, args[1])
+			info, err := r.Parts().Sessions.Fork(ctx, operator().Key(), from, args[1])
 			if err != nil {
 				return err
 			}
-			return show(a, info, a.printMade)
+			return show(a, info, a.printCreatedSession)
 		}),
 	}
 	a.jsonFlag(c, "print JSON")
 	return c
 }
 
-func (a *cli) printMade(info session.Info) error {
+func (a *cli) printCreatedSession(info session.Info) error {
 	return a.screen.printf("created session %s: toolroom exec --session %s\n", info.ID, info.ID)
 }
 
@@ -90,21 +90,21 @@ same version. The file holds everything in the session's variables, including
 secrets.`,
 		Example:           "  toolroom session export work work.session",
 		Args:              arguments(2, 2),
-		ValidArgsFunction: a.complete(sessionWords),
+		ValidArgsFunction: a.complete(sessionCandidates),
 		RunE: a.withState(func(_ context.Context, r *app.App, args []string) error {
 			id, err := sessionID(r, args[0])
 			if err != nil {
 				return err
 			}
 			var file bytes.Buffer // so that no file is created if the session does not exist
-			if err := r.Parts().Sessions.Export(me().Key(), id, &file); err != nil {
+			if err := r.Parts().Sessions.Export(operator().Key(), id, &file); err != nil {
 				return err
 			}
 			if args[1] == "-" {
 				_, err := file.WriteTo(a.screen.stream())
 				return err
 			}
-			if err := save(&file, a.typedPath(args[1]), 0o600, force); err != nil {
+			if err := saveTo(&file, a.typedPath(args[1]), 0o600, force); err != nil {
 				return err
 			}
 			return a.screen.printf("wrote %s to %s\n", id, args[1])
@@ -134,11 +134,11 @@ next program in the session runs it, with access to your tools.`,
 				defer f.Close()
 				from = f
 			}
-			info, err := r.Parts().Sessions.Import(ctx, me().Key(), as, from)
+			info, err := r.Parts().Sessions.Import(ctx, operator().Key(), as, from)
 			if err != nil {
 				return err
 			}
-			return show(a, info, a.printMade)
+			return show(a, info, a.printCreatedSession)
 		}),
 	}
 	c.Flags().StringVar(&as, "as", "", "import under this name")
@@ -153,14 +153,14 @@ func (a *cli) sessionDeleteCommand() *cobra.Command {
 		Short:             "Delete a session",
 		Example:           "  toolroom session delete work",
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.complete(sessionWords),
+		ValidArgsFunction: a.complete(sessionCandidates),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			sessions, id := r.Parts().Sessions, args[0]
 			// A damaged session is not listed, so its name is tried before those that it begins.
-			err := sessions.Delete(ctx, me().Key(), id)
+			err := sessions.Delete(ctx, operator().Key(), id)
 			if toolroom.CodeOf(err) == toolroom.CodeNotFound {
 				if id, err = sessionID(r, args[0]); err == nil {
-					err = sessions.Delete(ctx, me().Key(), id)
+					err = sessions.Delete(ctx, operator().Key(), id)
 				}
 			}
 			if err != nil {
@@ -171,12 +171,12 @@ func (a *cli) sessionDeleteCommand() *cobra.Command {
 	}
 }
 
-func sessionWords(_ context.Context, r *app.App) []string {
-	list, err := r.Parts().Sessions.List(me().Key())
+func sessionCandidates(_ context.Context, r *app.App) []string {
+	list, err := r.Parts().Sessions.List(operator().Key())
 	if err != nil {
 		return nil
 	}
 	return textsOf(list, func(one session.Info) string {
-		return cobra.CompletionWithDesc(one.ID, one.Language+" "+size(one.Bytes))
+		return cobra.CompletionWithDesc(one.ID, one.Language+" "+formatSize(one.Bytes))
 	})
 }

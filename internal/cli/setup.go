@@ -59,7 +59,7 @@ A uv on PATH is used, too.`,
 		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			uv := install.UV()
-			done := a.screen.during("downloading uv")
+			done := a.screen.showActivity("downloading uv")
 			path, err := uv.Install(c.Context(), a.home, from, install.Pip)
 			done()
 			if err != nil {
@@ -82,7 +82,7 @@ func (a *cli) setupEngines(ctx context.Context, from string, with []string) erro
 		packages = append(packages, found...)
 	}
 	for _, item := range install.Items() {
-		done := a.screen.during("downloading " + item.Project)
+		done := a.screen.showActivity("downloading " + item.Project)
 		path, err := item.Install(ctx, a.home, from, install.Pip)
 		done()
 		if err != nil {
@@ -93,7 +93,7 @@ func (a *cli) setupEngines(ctx context.Context, from string, with []string) erro
 		}
 	}
 	for _, p := range packages {
-		done := a.screen.during("downloading " + p.Name)
+		done := a.screen.showActivity("downloading " + p.Name)
 		path, err := p.Install(ctx, a.home, install.NPM)
 		done()
 		if err != nil {

@@ -17,13 +17,13 @@ Root is not required; as root it also compiles Python's library, for faster impo
 		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if a.Foreign == nil {
-				return a.handOver(c.Context())
+				return a.runInRunner(c.Context())
 			}
 			what := "building the kernel and root file system of microVMs"
 			if o.Verify {
 				what = "verifying the image of microVMs"
 			}
-			done := a.screen.during(what)
+			done := a.screen.showActivity(what)
 			folder, err := a.Foreign.SetUpMicroVM(c.Context(), a.home, o, a.screen.say)
 			done()
 			if err != nil {

@@ -21,7 +21,7 @@ type shape struct {
 // maxParts limits the cost of an untrusted schema.
 const maxParts = 200
 
-// shapeOf parses a schema. An invalid schema has no shape and allows everything.
+// shapeOf parses a schema. An invalid schema results in a shape that allows everything.
 func shapeOf(schema json.RawMessage) shape {
 	doc, err := jsonx.Decode(schema, jsonx.Limits{})
 	root, ok := doc.(map[string]any)
@@ -55,7 +55,7 @@ func newShape(root map[string]any, schema any) shape {
 	return s
 }
 
-// local resolves a reference within the document.
+// local returns the part of the document to which a reference points, or nil.
 func (s shape) local(ref string) any {
 	path, ok := strings.CutPrefix(ref, "#/")
 	if !ok {
@@ -94,7 +94,7 @@ func (s shape) types() []string {
 	return types
 }
 
-func (s shape) may(t string) bool { return slices.Contains(s.types(), t) }
+func (s shape) allows(t string) bool { return slices.Contains(s.types(), t) }
 
 // names returns the named members of an object.
 func (s shape) names() []string {
@@ -119,10 +119,10 @@ func (s shape) member(name string) (shape, bool) {
 	return shape{}, false
 }
 
-// open reports whether an object may have other members than the named ones. If the schema
-// names some members and does not mention others, an unknown name is treated as a typing
+// allowsUnknown reports whether an object may have other members than the named ones. If the
+// schema names some members and does not mention others, an unknown name counts as a typing
 // mistake.
-func (s shape) open() bool {
+func (s shape) allowsUnknown() bool {
 	for _, part := range s.parts {
 		switch extra := part["additionalProperties"].(type) {
 		case bool:
@@ -139,8 +139,8 @@ func (s shape) open() bool {
 	return len(s.names()) == 0
 }
 
-// other returns the shape of a member that the schema does not name.
-func (s shape) other() shape {
+// unknownMember returns the shape of a member that the schema does not name.
+func (s shape) unknownMember() shape {
 	for _, part := range s.parts {
 		if extra, ok := part["additionalProperties"].(map[string]any); ok {
 			return newShape(s.root, extra)

@@ -40,9 +40,9 @@ const (
 	frameRefuse = 'r'
 	frameOut    = 'o'
 	frameErr    = 'e'
-	frameWant   = 'w' // the command reads its input
+	frameWant   = 'w' // the command wants more input
 	frameIn     = 'i' // a part of the input; empty at its end
-	frameAsk    = 's' // the command asks for a secret, which is typed without echo; its prompt
+	frameAsk    = 's' // the prompt for a secret, which is typed without echo
 	frameSecret = 'p' // that secret
 	frameCancel = 'c'
 	frameExit   = 'x' // the exit code
@@ -55,21 +55,21 @@ const (
 	inFrame  = 32 << 10
 	// helloTime limits the first frame.
 	helloTime = 5 * time.Second
-	// maxCommands is the maximum number of commands at once. Others run on their own.
+	// maxCommands is the maximum number of commands at once. Others run in their own process.
 	maxCommands = 64
 )
 
-// hello is what a client says about the command.
+// hello describes the command that a client asks the server to run.
 type hello struct {
 	Version string
-	Args    []exact
+	Args    []byteString
 	// Command is the path of the command, and Tool the first argument.
 	Command string
-	Tool    exact
-	Dir     exact
+	Tool    byteString
+	Dir     byteString
 	// File is the config that the command would use; empty for none.
-	File                               exact
-	Config, UserConfig, UserHome, User exact
+	File                               byteString
+	Config, UserConfig, UserHome, User byteString
 	NoColor, TrustConfig, Quiet        bool
 	// In, Out and Err are the widths of terminals; 0 is none.
 	In, Out, Err int
@@ -77,20 +77,20 @@ type hello struct {
 	Height int
 }
 
-// exact is a string whose bytes JSON keeps. Arguments and paths need not be UTF-8, and
-// package json would replace what is not.
-type exact string
+// byteString is a string that keeps its bytes in JSON. Arguments and paths need not be UTF-8,
+// and package json would replace invalid bytes.
+type byteString string
 
-func (e exact) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(e)) }
+func (e byteString) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(e)) }
 
-func (e *exact) UnmarshalJSON(data []byte) error {
+func (e *byteString) UnmarshalJSON(data []byte) error {
 	var text []byte
 	err := json.Unmarshal(data, &text)
-	*e = exact(text)
+	*e = byteString(text)
 	return err
 }
 
-// refusal says why a command must run on its own.
+// refusal is the server's reason why a command must run in its own process.
 type refusal struct {
 	Version string
 	File    string
@@ -98,13 +98,13 @@ type refusal struct {
 	Folder, Busy bool
 }
 
-// frames reads and writes frames. Writing is safe for concurrent use.
-type frames struct {
+// frameConn reads and writes frames. Writing is safe for concurrent use.
+type frameConn struct {
 	conn net.Conn
 	mu   sync.Mutex
 }
 
-func (f *frames) write(kind byte, data []byte) error {
+func (f *frameConn) write(kind byte, data []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	head := binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(data)))
@@ -112,7 +112,7 @@ func (f *frames) write(kind byte, data []byte) error {
 	return err
 }
 
-func (f *frames) writeJSON(kind byte, v any) error {
+func (f *frameConn) writeJSON(kind byte, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (f *frames) writeJSON(kind byte, v any) error {
 	return f.write(kind, data)
 }
 
-func (f *frames) read() (kind byte, data []byte, err error) {
+func (f *frameConn) read() (kind byte, data []byte, err error) {
 	var head [5]byte
 	if _, err := io.ReadFull(f.conn, head[:]); err != nil {
 		return 0, nil, err
@@ -141,15 +141,15 @@ func socketPath(home string) string { return filepath.Join(home, "run", "cli.soc
 // maxSocketPath is the longest path that all systems accept, in bytes.
 const maxSocketPath = 100
 
-// firstServer describes the server that runs the commands of a home, for example "process 7
+// describeServer describes the server that runs the commands of a home, for example "process 7
 // at http://127.0.0.1:7070"; empty if it is not known.
-func firstServer(home string) string {
+func describeServer(home string) string {
 	text, _ := os.ReadFile(socketPath(home) + ".lock")
 	return strings.TrimSpace(string(text))
 }
 
-// listenCommands runs the commands of clients until stop is called, not until ctx ends. Only one server of a
-// home does; the lock, which ends with its process, tells which.
+// listenCommands runs the commands of clients until stop is called, even if ctx has ended. Only
+// one server of a home does so: the one that holds the lock, which ends with its process.
 func (a *cli) listenCommands(ctx context.Context, r *app.App, file string, local *localAPI) (stop func()) {
 	path, none := socketPath(a.home), func() {}
 	if a.home == "" || len(path) > maxSocketPath || runtime.GOOS != "linux" {
@@ -168,13 +168,13 @@ func (a *cli) listenCommands(ctx context.Context, r *app.App, file string, local
 	if mine, err := lock.TryLock(); err != nil {
 		return warn(err)
 	} else if !mine {
-		local.shares = func() {
-			log.Info("another server runs on this home: both share its state, and commands use the first", "home", a.home, "first", firstServer(a.home))
+		local.logOtherServer = func() {
+			log.Info("another server runs on this home: both share its state, and commands use the first", "home", a.home, "first", describeServer(a.home))
 		}
 		return none
 	}
 	local.lock = path + ".lock"
-	local.serves("")
+	local.setAddress("")
 	os.Remove(path) // a killed server has left it
 	listener, err := net.Listen("unix", path)
 	if err == nil {
@@ -245,13 +245,13 @@ func (s *commandServer) serve(ctx context.Context, conn net.Conn) {
 	if _, err := io.ReadFull(conn, first); err != nil {
 		return
 	}
-	conn = &begun{Conn: conn, first: first}
+	conn = &peekedConn{Conn: conn, first: first}
 	if first[0] != frameHello { // HTTP begins with a capital letter
 		_ = conn.SetReadDeadline(time.Time{})
-		handed = s.local.take(conn)
+		handed = s.local.deliver(conn)
 		return
 	}
-	f := &frames{conn: conn}
+	f := &frameConn{conn: conn}
 	kind, data, err := f.read()
 	var h hello
 	if err != nil || kind != frameHello || json.Unmarshal(data, &h) != nil {
@@ -265,7 +265,7 @@ func (s *commandServer) serve(ctx context.Context, conn net.Conn) {
 		_ = f.writeJSON(frameRefuse, refusal{Busy: true})
 		return
 	}
-	if why := s.refuses(&h); why != nil {
+	if why := s.refusalOf(&h); why != nil {
 		_ = f.writeJSON(frameRefuse, why)
 		return
 	}
@@ -313,8 +313,8 @@ func (s *commandServer) serve(ctx context.Context, conn net.Conn) {
 // folderPacks are the built-in packs that work in the folder of the process.
 var folderPacks = []string{"file", "shell", "process", "git"}
 
-// refuses returns why a command must run on its own, or nil.
-func (s *commandServer) refuses(h *hello) *refusal {
+// refusalOf returns why a command must run in its own process, or nil.
+func (s *commandServer) refusalOf(h *hello) *refusal {
 	switch {
 	case h.Version != s.cli.Version:
 		return &refusal{Version: s.cli.Version}
@@ -339,18 +339,18 @@ func absolute(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// remoteTerminal is the size of a client's terminal; a width of 0 is none.
+// remoteTerminal is the size of a client's terminal. The width is 0 if there is none.
 type remoteTerminal struct{ width, height int }
 
 func (t remoteTerminal) terminalWidth() int  { return t.width }
 func (t remoteTerminal) terminalHeight() int { return t.height }
 
-// measured is a stream that knows the width of its terminal; 0 is none.
-type measured interface{ terminalWidth() int }
+// terminalSized is a stream that knows the width of its terminal; 0 means that it has none.
+type terminalSized interface{ terminalWidth() int }
 
 // remoteOutput is stdout or stderr of a client.
 type remoteOutput struct {
-	frames *frames
+	frames *frameConn
 	kind   byte
 	remoteTerminal
 }
@@ -367,7 +367,7 @@ func (o *remoteOutput) Write(b []byte) (int, error) {
 // remoteInput is stdin of a client. It is read only when the command reads it, so that a
 // command takes nothing from a script that shares its input.
 type remoteInput struct {
-	frames *frames
+	frames *frameConn
 	parts  chan []byte
 	gone   <-chan struct{}
 	rest   []byte
@@ -411,10 +411,10 @@ func (i *remoteInput) typedSecret(prompt string) (string, error) {
 	}
 }
 
-// viaServer runs the command in the server of this home. It reports false if there is none,
-// or if the command must run on its own.
-func (a *cli) viaServer(ctx context.Context, command string, args []string) (done bool, err error) {
-	if a.standalone || a.shared != nil || a.logLevel != "" || a.home == "" || !runsInServer(command) || slices.ContainsFunc(a.args, ownFile.MatchString) {
+// runInServer runs the command in the server of this home. It returns false if there is no
+// server, or if the command must run in its own process.
+func (a *cli) runInServer(ctx context.Context, command string, args []string) (done bool, err error) {
+	if a.standalone || a.shared != nil || a.logLevel != "" || a.home == "" || !canRunInServer(command) || slices.ContainsFunc(a.args, processFile.MatchString) {
 		return false, nil
 	}
 	path := socketPath(a.home)
@@ -428,7 +428,7 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 	// The server has a config of its own, which was trusted and valid. A home in the working
 	// folder could have come with the config, and these commands are about the config itself.
 	broken := err
-	if broken != nil && (a.homeHere || command == "toolroom config check" || command == "toolroom reload") {
+	if broken != nil && (a.relativeHome || command == "toolroom config check" || command == "toolroom reload") {
 		return false, nil // the command itself reports it
 	}
 	conn, err := net.DialTimeout("unix", path, helloTime)
@@ -440,18 +440,18 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 		return false, nil
 	}
 	h := hello{
-		Version: a.Version, Command: command, Dir: exact(a.Dir), File: exact(a.typedPath(file)),
-		Config: exact(a.Config), UserConfig: exact(a.UserConfig), UserHome: exact(a.UserHome), User: exact(a.User),
+		Version: a.Version, Command: command, Dir: byteString(a.Dir), File: byteString(a.typedPath(file)),
+		Config: byteString(a.Config), UserConfig: byteString(a.UserConfig), UserHome: byteString(a.UserHome), User: byteString(a.User),
 		NoColor: a.NoColor, TrustConfig: a.TrustConfig, Quiet: a.Quiet,
 		In: widthOf(a.In), Out: widthOf(a.Out), Err: widthOf(a.Err), Height: heightOf(a.Err),
 	}
 	for _, arg := range a.args {
-		h.Args = append(h.Args, exact(arg))
+		h.Args = append(h.Args, byteString(arg))
 	}
 	if len(args) > 0 {
-		h.Tool = exact(args[0])
+		h.Tool = byteString(args[0])
 	}
-	f := &frames{conn: conn}
+	f := &frameConn{conn: conn}
 	if f.writeJSON(frameHello, h) != nil {
 		return false, nil
 	}
@@ -466,21 +466,21 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 	}
 	_ = conn.SetReadDeadline(time.Time{})
 	if broken != nil {
-		a.sayBroken(broken)
+		a.sayBrokenConfig(broken)
 	}
-	return true, a.follow(ctx, f, command)
+	return true, a.relay(ctx, f, command)
 }
 
-// ownFile matches an argument that names a file of the command's own process, such as that of
-// a shell's <(…). In the server it would be another one: a file that the server has open.
-var ownFile = regexp.MustCompile(`^(?:-\w|--[\w-]+=|[\w.-]+:?=@|@)?/(?:dev/(?:fd/|std(?:in|out|err)$|tty$)|proc/(?:self|thread-self)/)`)
+// processFile matches an argument that names a file descriptor of the command's process, such as
+// a shell's <(…). In the server the same name would be a file that the server has open.
+var processFile = regexp.MustCompile(`^(?:-\w|--[\w-]+=|[\w.-]+:?=@|@)?/(?:dev/(?:fd/|std(?:in|out|err)$|tty$)|proc/(?:self|thread-self)/)`)
 
 // A server runs for others the commands that read and write only through the room, stdin and
 // stdout, or files whose paths are relative to the client's folder. Those that write files
-// (artifact save, session export) need only what the home holds and run on their own, so that
-// the file is made by the client, with its umask.
+// (artifact save, session export) need only the state of the home. They run in their own
+// process, so that the file gets the client's owner and umask.
 var (
-	// readingCommands change nothing.
+	// readingCommands are the commands for servers that change nothing.
 	readingCommands = []string{
 		"toolroom search", "toolroom describe", "toolroom tools", "toolroom stubs",
 		"toolroom sources list", "toolroom sources test", "toolroom sources logs", "toolroom approve rules", "toolroom approve show",
@@ -489,7 +489,7 @@ var (
 		"toolroom runs", "toolroom runs wait", "toolroom artifact list", "toolroom artifact show", "toolroom artifact read",
 		"toolroom session list", "toolroom secret list", "toolroom token list",
 	}
-	// actingCommands call tools, or change what the home holds.
+	// actingCommands are the commands for servers that call tools or change the state of the home.
 	actingCommands = []string{
 		"toolroom call", "toolroom chain", "toolroom exec", "toolroom runs cancel", "toolroom approve", "toolroom reload", "toolroom sources restart",
 		"toolroom tool release", "toolroom tool rollback", "toolroom tool promote", "toolroom tool deprecate", "toolroom artifact delete",
@@ -498,8 +498,8 @@ var (
 	}
 )
 
-// runsInServer reports whether a server runs the command for others.
-func runsInServer(command string) bool {
+// canRunInServer reports whether a server can run the command for a client.
+func canRunInServer(command string) bool {
 	return slices.Contains(readingCommands, command) || slices.Contains(actingCommands, command)
 }
 
@@ -514,7 +514,7 @@ func serverEnded(command string, cause error) error {
 	return e.WithCLIHint("check what it did before you run it again\nstart the server: toolroom serve\nsee which calls have a receipt: toolroom calls")
 }
 
-// sayRefusal tells a person on a terminal why the command does not use the server.
+// sayRefusal prints, on a terminal, why the command does not use the server.
 func (a *cli) sayRefusal(why refusal, file string) {
 	if !a.screen.errTerminal {
 		return
@@ -527,8 +527,8 @@ func (a *cli) sayRefusal(why refusal, file string) {
 	}
 }
 
-// sayBroken says why the config cannot be used, which the server has not taken over either.
-func (a *cli) sayBroken(err error) {
+// sayBrokenConfig prints why the config cannot be used; the server still uses the earlier one.
+func (a *cli) sayBrokenConfig(err error) {
 	text := "warning: the server goes on with the previous config: " + err.Error()
 	if hints := toolroom.AsError(err).Hints(); hints != "" {
 		text += "\n  try: " + strings.ReplaceAll(hints, "\n", "\n       ")
@@ -536,13 +536,13 @@ func (a *cli) sayBroken(err error) {
 	a.screen.say("%s", text)
 }
 
-// follow passes input and output on until the command ends.
-func (a *cli) follow(ctx context.Context, f *frames, command string) error {
+// relay copies the command's input and output until the command ends.
+func (a *cli) relay(ctx context.Context, f *frameConn, command string) error {
 	// The server ends the command, and says how.
 	defer context.AfterFunc(ctx, func() { _ = f.write(frameCancel, nil) })()
 	for {
 		kind, data, err := f.read()
-		a.stopWaiting() // its line would be before the output
+		a.stopActivity() // its line would be before the output
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return ctx.Err()
@@ -571,7 +571,7 @@ func (a *cli) follow(ctx context.Context, f *frames, command string) error {
 }
 
 // sendInput sends the next part of stdin.
-func (a *cli) sendInput(f *frames) {
+func (a *cli) sendInput(f *frameConn) {
 	part := make([]byte, inFrame)
 	n, err := a.In.Read(part)
 	for n == 0 && err == nil {

@@ -15,29 +15,30 @@ import (
 
 // localAPI serves the HTTP API on the socket of commands. Its clients are the operator.
 type localAPI struct {
-	handler atomic.Pointer[http.Handler]
-	conns   chan net.Conn
-	server  *http.Server
-	ended   context.Context
-	end     context.CancelFunc
-	at      net.Addr
-	lock    string                 // the file whose lock the first server of the home has; empty for another
-	served  atomic.Pointer[string] // where the server listens
-	reloads atomic.Pointer[func() (server.Reloaded, error)]
-	shares  func() // logs that another server runs on the home, if so
+	handler        atomic.Pointer[http.Handler]
+	conns          chan net.Conn
+	server         *http.Server
+	ended          context.Context
+	cancel         context.CancelFunc
+	addr           net.Addr
+	lock           string                 // the file whose lock the first server of the home has; empty for another
+	listenAddress  atomic.Pointer[string] // where the server listens
+	reloadFunc     atomic.Pointer[func() (server.Reloaded, error)]
+	logOtherServer func() // logs that another server runs on the home, if so
 }
 
-// reload reads the config again, once the server has started.
+// reload reads the config again. It returns an error while the server starts.
 func (l *localAPI) reload() (server.Reloaded, error) {
-	if again := l.reloads.Load(); again != nil {
+	if again := l.reloadFunc.Load(); again != nil {
 		return (*again)()
 	}
 	return server.Reloaded{}, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the server is starting")
 }
 
-// serves tells where the server listens. It is empty while the server starts.
-func (l *localAPI) serves(address string) {
-	l.served.Store(&address)
+// setAddress records where the server listens; empty while it starts. It also writes the address
+// to the lock file, for error messages of other processes.
+func (l *localAPI) setAddress(address string) {
+	l.listenAddress.Store(&address)
 	if l.lock == "" {
 		return
 	}
@@ -50,18 +51,18 @@ func (l *localAPI) serves(address string) {
 
 // address returns where the server listens; empty while it starts.
 func (l *localAPI) address() string {
-	if at := l.served.Load(); at != nil {
+	if at := l.listenAddress.Load(); at != nil {
 		return *at
 	}
 	return ""
 }
 
-// set gives the handler, once the server has it.
-func (l *localAPI) set(h http.Handler) { l.handler.Store(&h) }
+// setHandler sets the handler, once the server has started.
+func (l *localAPI) setHandler(h http.Handler) { l.handler.Store(&h) }
 
 func (l *localAPI) serve(ctx context.Context, at net.Addr) {
-	l.conns, l.at = make(chan net.Conn), at
-	l.ended, l.end = context.WithCancel(ctx)
+	l.conns, l.addr = make(chan net.Conn), at
+	l.ended, l.cancel = context.WithCancel(ctx)
 	l.server = auth.Server("", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h := l.handler.Load(); h != nil {
 			(*h).ServeHTTP(w, r)
@@ -73,12 +74,12 @@ func (l *localAPI) serve(ctx context.Context, at net.Addr) {
 }
 
 func (l *localAPI) close() {
-	l.end()
+	l.cancel()
 	l.server.Close()
 }
 
-// take hands a connection over, and reports whether it did.
-func (l *localAPI) take(conn net.Conn) bool {
+// deliver passes a connection to the HTTP server, and reports whether it did.
+func (l *localAPI) deliver(conn net.Conn) bool {
 	select {
 	case l.conns <- conn:
 		return true
@@ -97,22 +98,22 @@ func (l *localAPI) Accept() (net.Conn, error) {
 	}
 }
 
-// Close is called by the server.
+// Close ends Accept. The HTTP server calls it.
 func (l *localAPI) Close() error {
-	l.end()
+	l.cancel()
 	return nil
 }
 
-// Addr is that of the socket.
-func (l *localAPI) Addr() net.Addr { return l.at }
+// Addr returns the address of the socket.
+func (l *localAPI) Addr() net.Addr { return l.addr }
 
-// begun is a connection whose first bytes have been read.
-type begun struct {
+// peekedConn is a connection whose first bytes have been read already.
+type peekedConn struct {
 	net.Conn
 	first []byte
 }
 
-func (b *begun) Read(p []byte) (int, error) {
+func (b *peekedConn) Read(p []byte) (int, error) {
 	if len(b.first) > 0 {
 		n := copy(p, b.first)
 		b.first = b.first[n:]

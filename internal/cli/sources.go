@@ -26,7 +26,7 @@ func (a *cli) sourcesCommand() *cobra.Command {
   toolroom sources test filesystem
   toolroom sources list`,
 	}
-	onlyHolds(c)
+	requireSubcommand(c)
 	c.AddCommand(a.sourcesAddCommand(), a.sourcesListCommand(), a.sourcesTestCommand(), a.sourcesRemoveCommand(), a.sourcesLoginCommand(),
 		a.sourcesEditCommand(), a.sourcesSwitchCommand("enable", false), a.sourcesSwitchCommand("disable", true), a.sourcesRestartCommand(), a.sourcesLogsCommand(), a.sourcesCatalogCommand())
 	return c
@@ -81,9 +81,9 @@ func (a *cli) sourcesTestCommand() *cobra.Command {
 		Short:             "Start a source and list its tools",
 		Example:           "  toolroom sources test filesystem",
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.complete(sourceWords),
+		ValidArgsFunction: a.complete(sourceCandidates),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			test, err := a.trySource(ctx, r, args[0])
+			test, err := a.testSource(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
@@ -99,26 +99,26 @@ func (a *cli) sourcesTestCommand() *cobra.Command {
 			case a.asJSON:
 				return nil
 			}
-			return a.showTest(r, test)
+			return a.printTest(r, test)
 		}),
 	}
 	a.jsonFlag(c, "print JSON")
 	return c
 }
 
-// trySource starts a source and lists its tools.
-func (a *cli) trySource(ctx context.Context, r *app.App, name string) (app.SourceTest, error) {
-	done := a.screen.during("starting " + name + " and listing its tools")
+// testSource starts a source and lists its tools.
+func (a *cli) testSource(ctx context.Context, r *app.App, name string) (app.SourceTest, error) {
+	done := a.screen.showActivity("starting " + name + " and listing its tools")
 	test, err := r.TestSource(ctx, name)
 	done()
 	return test, cmp.Or(err, ctx.Err())
 }
 
-// maxLeftOut limits the lines about what a source offers and is no tool.
+// maxLeftOut limits the lines about things that a source offers and that did not become tools.
 const maxLeftOut = 10
 
-// showTest prints the outcome for a source that works, and what MCP clients see now.
-func (a *cli) showTest(r *app.App, test app.SourceTest) error {
+// printTest prints the test of a source that works, and what MCP clients see now.
+func (a *cli) printTest(r *app.App, test app.SourceTest) error {
 	for _, line := range catalog.SummarizeFindings(test.Findings) {
 		a.screen.say("suspicious: %s", oneLine(line))
 	}
@@ -138,7 +138,7 @@ func (a *cli) showTest(r *app.App, test app.SourceTest) error {
 	if n := len(test.LeftOut) - maxLeftOut; n > 0 {
 		a.screen.say("left out: %d more, see toolroom sources test %s --json", n, test.Name)
 	}
-	if err := a.screen.printf("%s works: %s in %s%s\n", test.Name, count(test.Tools, "tool"), took(test.Took), also); err != nil {
+	if err := a.screen.printf("%s works: %s in %s%s\n", test.Name, count(test.Tools, "tool"), formatDuration(test.Took), also); err != nil {
 		return err
 	}
 	if all, err := server.Listings(r); err == nil {
@@ -151,7 +151,7 @@ func (a *cli) showTest(r *app.App, test app.SourceTest) error {
 	return nil
 }
 
-// sayDenied warns if the policy lets no caller use a source.
+// sayDenied prints a warning if the policy lets no caller use a source.
 func (a *cli) sayDenied(r *app.App, name string) {
 	runner := r.Parts().Runner
 	tools := runner.Catalog.All(func(e *catalog.Entry) bool { return e.Provider == name })
@@ -161,8 +161,8 @@ func (a *cli) sayDenied(r *app.App, name string) {
 	a.screen.say("warning: the policy lets nobody call a tool of %s\n  see why: toolroom policy explain %s", name, tools[0].Tool.ID)
 }
 
-// testHint returns the next step for a source that does not work. Sources suggest the test
-// itself, which has just been run.
+// testHint returns the next step for a source that does not work. It omits the suggestion to
+// test the source, because that has just been done.
 func testHint(s source.Status) string {
 	if s.Reason == "" || strings.Contains(s.Reason, "sources test") {
 		if s.Sandbox == "" { // it has no program here
@@ -184,14 +184,14 @@ func (a *cli) sourcesRemoveCommand() *cobra.Command {
 		Short:             "Remove a source from the config",
 		Example:           "  toolroom sources remove filesystem",
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.complete(sourceWords),
+		ValidArgsFunction: a.complete(sourceCandidates),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := a.editable()
 			if err != nil {
 				return err
 			}
 			err = config.RemoveSource(file, args[0], a.keepTrust(file))
-			if err := a.record(c.Context(), "sources.remove", changeOf{Name: args[0]}, err); err != nil {
+			if err := a.record(c.Context(), "sources.remove", changeArguments{Name: args[0]}, err); err != nil {
 				return err
 			}
 			return a.screen.printf("removed source %q from %s\n", args[0], file)

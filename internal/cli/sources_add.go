@@ -73,12 +73,12 @@ toolroom secret set) and env://NAME.`,
 			if at := c.ArgsLenAtDash(); at >= 0 {
 				args, command = args[:at], args[at:]
 			}
-			if err := a.meantArgument(args, n.from); err != nil {
+			if err := a.rejectStrayArgument(args, n.from); err != nil {
 				return err
 			}
 			var source config.Source
 			var err error
-			if n.named(args, command) {
+			if n.isCatalogued(args, command) {
 				source, err = a.catalogueSource(c.Context(), &n, args[0])
 			} else {
 				source, err = n.source(args, command)
@@ -86,7 +86,7 @@ toolroom secret set) and env://NAME.`,
 			if err != nil {
 				return err
 			}
-			if err := n.missing(a.Dir, source); err != nil {
+			if err := n.checkPresent(a.Dir, source); err != nil {
 				return err
 			}
 			if s := source.Sandbox; s != nil && s.Runtime != "" {
@@ -108,7 +108,7 @@ toolroom secret set) and env://NAME.`,
 				a.screen.say("check it: toolroom sources test %s", args[0])
 				return nil
 			}
-			return a.inRoom(c.Context(), func(r *app.App) error { return a.testAdded(c.Context(), r, args[0]) })
+			return a.inRoom(c.Context(), func(r *app.App) error { return a.testNewSource(c.Context(), r, args[0]) })
 		},
 	}
 	f := c.Flags()
@@ -124,10 +124,10 @@ toolroom secret set) and env://NAME.`,
 	f.StringArrayVar(&n.headers, "header", nil, "header for every request: NAME=VALUE or 'NAME: VALUE' (may be repeated)")
 	f.StringVar(&n.description, "description", "", "description of the source, which search uses")
 	f.StringVar(&n.output, "output", "", "when a result does not fit its schema: strict (fail), warn (default) or off")
-	completeWords(c, "output", config.OutputChecks()...)
+	completeValues(c, "output", config.OutputChecks()...)
 	f.StringVar(&n.from, "from", "", "the server of the catalogue, if the source has another name")
 	f.StringVar(&n.way, "package", "", "how to use a server of the catalogue: remote, npm, pypi or oci (default: the first that it has)")
-	completeWords(c, "package", servers.WayRemote, servers.WayNPM, servers.WayPyPI, servers.WayOCI)
+	completeValues(c, "package", servers.WayRemote, servers.WayNPM, servers.WayPyPI, servers.WayOCI)
 	f.StringArrayVar(&n.args, "arg", nil, "an argument of a server of the catalogue (may be repeated)")
 	f.StringVar(&n.sandbox, "sandbox", "", "run the command or program in this sandbox: process (default), docker or another; none for a server of the catalogue")
 	f.Lookup("sandbox").NoOptDefVal = config.RuntimeProcess
@@ -139,9 +139,9 @@ toolroom secret set) and env://NAME.`,
 	return c
 }
 
-// missing returns an error if the source's program or document is not on this machine, which is
-// most often a misspelled name. --no-test adds it nevertheless.
-func (n *newSource) missing(dir string, s config.Source) error {
+// checkPresent returns an error if the source's program or document is not on this machine. Most
+// often its name is misspelled. With --no-test it checks nothing.
+func (n *newSource) checkPresent(dir string, s config.Source) error {
 	command := ""
 	switch {
 	case n.noTest || s.Sandbox != nil && s.Sandbox.Runtime != "":
@@ -167,10 +167,10 @@ func (n *newSource) missing(dir string, s config.Source) error {
 	return nil
 }
 
-// testAdded tries a source that was just added. One that does not work is no failure of the
-// command, for the source may need a login or a server that is not there yet.
-func (a *cli) testAdded(ctx context.Context, r *app.App, name string) error {
-	test, err := a.trySource(ctx, r, name)
+// testNewSource tests a source that was just added. If it does not work, the command does not
+// fail, because the source may need a login or a server that is not there yet.
+func (a *cli) testNewSource(ctx context.Context, r *app.App, name string) error {
+	test, err := a.testSource(ctx, r, name)
 	if err != nil {
 		return err
 	}
@@ -178,17 +178,17 @@ func (a *cli) testAdded(ctx context.Context, r *app.App, name string) error {
 		a.screen.say("%s was added, but does not work yet: %s\n%s", name, oneLine(test.Error), testHint(test.Status))
 		return nil
 	}
-	return a.showTest(r, test)
+	return a.printTest(r, test)
 }
 
-// addSource adds a source to the config. What seems to be a secret goes into the secret
-// store, and the config refers to it.
+// addSource adds a source to the config. It moves values that seem to be secrets into the secret
+// store, and the config refers to them.
 func (a *cli) addSource(ctx context.Context, file, name string, source config.Source, force bool) error {
 	lifted, secrets := config.LiftSecrets(name, source)
 	// A source that is not added must not change the secrets of the one that exists.
-	ready := func() error { return a.keepSecrets(ctx, secrets, force) }
+	ready := func() error { return a.storeSecrets(ctx, secrets, force) }
 	err := config.AddSource(file, name, lifted, force, ready, a.keepTrust(file))
-	if err := a.record(ctx, "sources.add", changeOf{Name: name, Force: force}, err); err != nil {
+	if err := a.record(ctx, "sources.add", changeArguments{Name: name, Force: force}, err); err != nil {
 		return err
 	}
 	for _, ref := range slices.Sorted(maps.Keys(secrets)) {
@@ -197,14 +197,14 @@ func (a *cli) addSource(ctx context.Context, file, name string, source config.So
 	return nil
 }
 
-// named reports whether the source is a server of the catalogue.
-func (n *newSource) named(args, command []string) bool {
+// isCatalogued reports whether the flags and arguments name a server of the catalogue.
+func (n *newSource) isCatalogued(args, command []string) bool {
 	return len(args) == 1 && len(command) == 0 && n.openapi == "" && n.graphql == "" && n.program == ""
 }
 
-// meantArgument refuses a second word that is no URL if the first is a server of the
-// catalogue: it is probably meant as the server's argument.
-func (a *cli) meantArgument(args []string, from string) error {
+// rejectStrayArgument returns an error for a second word that is not a URL if the first names a
+// server of the catalogue. The word is probably meant as the server's argument.
+func (a *cli) rejectStrayArgument(args []string, from string) error {
 	if len(args) != 2 || isURL(args[1]) {
 		return nil
 	}
@@ -227,15 +227,15 @@ const addUsage = "toolroom sources add NAME -- COMMAND ARGS…, or NAME URL, or 
 // command holds those after it.
 func (n *newSource) source(args, command []string) (config.Source, error) {
 	s := config.Source{Description: n.description, Output: n.output}
-	env, err := pairs("--env", n.env)
+	env, err := parsePairs("--env", n.env)
 	if err != nil {
 		return s, err
 	}
-	headers, err := pairs("--header", headerWords(n.headers))
+	headers, err := parsePairs("--header", normalizeHeaders(n.headers))
 	if err != nil {
 		return s, err
 	}
-	auth, err := pairs("--auth", n.auth)
+	auth, err := parsePairs("--auth", n.auth)
 	if err != nil {
 		return s, err
 	}
@@ -287,12 +287,12 @@ func (n *newSource) source(args, command []string) (config.Source, error) {
 			s.Sandbox.Runtime = n.sandbox
 		}
 	}
-	return s, n.fits(s)
+	return s, n.rejectUnusedFlags(s)
 }
 
-// fits refuses flags that this kind of source does not use, because they would be ignored
-// silently.
-func (n *newSource) fits(s config.Source) error {
+// rejectUnusedFlags returns an error for flags that this kind of source does not use, because
+// they would be ignored silently.
+func (n *newSource) rejectUnusedFlags(s config.Source) error {
 	runs := s.CLI != nil || s.MCP != nil && s.MCP.Command != ""
 	switch {
 	case n.baseURL != "" && s.OpenAPI == nil:
@@ -311,8 +311,8 @@ func (n *newSource) fits(s config.Source) error {
 	return nil
 }
 
-// headerWords accepts NAME: VALUE, as curl does, besides NAME=VALUE.
-func headerWords(words []string) []string {
+// normalizeHeaders rewrites words of curl's form NAME: VALUE to NAME=VALUE.
+func normalizeHeaders(words []string) []string {
 	out := slices.Clone(words)
 	for i, word := range out {
 		name, value, ok := strings.Cut(word, ":")
@@ -323,8 +323,8 @@ func headerWords(words []string) []string {
 	return out
 }
 
-// pairs parses words of the form NAME=VALUE.
-func pairs(flag string, words []string) (map[string]string, error) {
+// parsePairs parses words of the form NAME=VALUE.
+func parsePairs(flag string, words []string) (map[string]string, error) {
 	if len(words) == 0 {
 		return nil, nil
 	}

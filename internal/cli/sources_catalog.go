@@ -22,8 +22,8 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// catalogued is a server of the catalogue, for people and programs.
-type catalogued struct {
+// catalogEntry describes a server of the catalogue in the output.
+type catalogEntry struct {
 	Name        string   `json:"name"`
 	Server      string   `json:"server"`
 	Title       string   `json:"title,omitempty"`
@@ -51,10 +51,10 @@ Toolroom, in the format of the public MCP registry, and what "catalog update" ha
 				args = args[1:]
 			}
 			found := all.Search(strings.Join(args, " "))
-			list := make([]catalogued, 0, len(found))
+			list := make([]catalogEntry, 0, len(found))
 			for _, s := range found {
 				if ways := s.Ways(); len(ways) > 0 {
-					list = append(list, catalogued{s.Short(), s.Name, s.Title, s.Description, ways, s.Meta.Ours.Name == ""})
+					list = append(list, catalogEntry{s.Short(), s.Name, s.Title, s.Description, ways, s.Meta.Ours.Name == ""})
 				}
 			}
 			if a.asJSON {
@@ -64,7 +64,7 @@ Toolroom, in the format of the public MCP registry, and what "catalog update" ha
 				a.screen.say("No server has these words. Fetch the list of the public registry: toolroom sources catalog update")
 				return nil
 			}
-			shown := list[:min(len(list), maxCatalogued)]
+			shown := list[:min(len(list), maxShownServers)]
 			rows := make([][]string, len(shown))
 			for i, s := range shown {
 				name := s.Name
@@ -87,8 +87,8 @@ Toolroom, in the format of the public MCP registry, and what "catalog update" ha
 	return c
 }
 
-// maxCatalogued is how many servers a person sees at once.
-const maxCatalogued = 100
+// maxShownServers is how many servers the list for a person has.
+const maxShownServers = 100
 
 func (a *cli) catalogUpdateCommand() *cobra.Command {
 	var from string
@@ -110,7 +110,7 @@ in a public registry: look at a server before you add it.`,
 			if err != nil {
 				return err
 			}
-			done := a.screen.during("fetching the list of servers")
+			done := a.screen.showActivity("fetching the list of servers")
 			f, err := servers.Fetch(ctx, from, guard, func(n int) { a.screen.progress(fmt.Sprintf("fetching the list of servers: %d so far …", n)) })
 			done()
 			if err != nil {
@@ -172,11 +172,11 @@ func (a *cli) catalogueSource(ctx context.Context, n *newSource, name string) (c
 	if err != nil {
 		return config.Source{}, err
 	}
-	if may, err := mayAdd(file, name, n.force); err != nil || !may {
+	if may, err := canAdd(file, name, n.force); err != nil || !may {
 		return config.Source{}, cmp.Or(err, error(toolroom.Errorf(toolroom.CodeConflict, "source %s already exists in %s", name, file).
 			WithCLIHint("replace it: toolroom sources add --force %s …", name)))
 	}
-	filled, err := a.inputs(ctx, n, name, start)
+	filled, err := a.serverInputs(ctx, n, name, start)
 	if err != nil {
 		return config.Source{}, err
 	}
@@ -205,8 +205,9 @@ func (a *cli) catalogueSource(ctx context.Context, n *newSource, name string) (c
 	return s, nil
 }
 
-// folderOf returns the folder that a server may change if it is for a folder or a file. A
-// program makes files beside its own, such as the journal of a database.
+// folderOf returns the folder that a server may change if it works on the folder or file at
+// path. For a file it is the folder of the file, because programs create others beside it, such
+// as the journal of a database.
 func (a *cli) folderOf(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
@@ -224,10 +225,11 @@ func (a *cli) folderOf(path string) (string, error) {
 	return folder, nil
 }
 
-// inputs returns the values of the inputs of a server: those of --env, those that are stored
-// already, and what a person types. Secrets are stored, and their values are references.
-func (a *cli) inputs(ctx context.Context, n *newSource, name string, start *servers.Start) (map[string]string, error) {
-	given, err := pairs("--env", n.env)
+// serverInputs returns the values of a server's inputs: from --env, from the secrets that are
+// stored already, and from the person at the terminal. It stores new secrets, whose values are
+// then references.
+func (a *cli) serverInputs(ctx context.Context, n *newSource, name string, start *servers.Start) (map[string]string, error) {
+	given, err := parsePairs("--env", n.env)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +259,7 @@ func (a *cli) inputs(ctx context.Context, n *newSource, name string, start *serv
 				typed[ref], value = text, ref
 			}
 		case a.screen.interactive():
-			if value, err = a.screen.ask(ctx, fmt.Sprintf("%s (%s)%s:", in.Name, oneLine(in.Description), preset(in.Default))); err != nil {
+			if value, err = a.screen.ask(ctx, fmt.Sprintf("%s (%s)%s:", in.Name, oneLine(in.Description), formatDefault(in.Default))); err != nil {
 				return nil, err
 			}
 			value = cmp.Or(value, in.Default)
@@ -282,21 +284,22 @@ func (a *cli) inputs(ctx context.Context, n *newSource, name string, start *serv
 		}
 	}
 	if len(missing) > 0 {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the server %s needs values that are not there: %s", name, strings.Join(namesOf(missing), ", ")).
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the server %s needs values that are not there: %s", name, strings.Join(firstWords(missing), ", ")).
 			WithCLIHint("set them, then add the source again:\n%s", strings.Join(missing, "\n"))
 	}
-	return values, a.keepSecrets(ctx, typed, true)
+	return values, a.storeSecrets(ctx, typed, true)
 }
 
-func preset(value string) string {
+// formatDefault returns a default value as a prompt shows it.
+func formatDefault(value string) string {
 	if value == "" {
 		return ""
 	}
 	return " [" + value + "]"
 }
 
-// namesOf returns the first words of lines.
-func namesOf(lines []string) []string {
+// firstWords returns the first word of each line.
+func firstWords(lines []string) []string {
 	out := make([]string, len(lines))
 	for i, line := range lines {
 		out[i], _, _ = strings.Cut(line, " ")
@@ -321,8 +324,9 @@ func (a *cli) storedSecrets(ctx context.Context) (map[string]bool, error) {
 	})
 }
 
-// mayAdd reports whether a source can be added, before a person is asked for its inputs.
-func mayAdd(file, name string, force bool) (bool, error) {
+// canAdd reports whether a source of a name can be added. It is asked before a person types the
+// source's inputs.
+func canAdd(file, name string, force bool) (bool, error) {
 	before, err := config.Load(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err

@@ -29,7 +29,7 @@ it into the config. With --from, the new section is that of a file (- is stdin).
 		Example: `  toolroom sources edit filesystem
   toolroom sources edit filesystem --from filesystem.yaml`,
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.complete(sourceWords),
+		ValidArgsFunction: a.complete(sourceCandidates),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := a.editable()
 			if err != nil {
@@ -40,7 +40,7 @@ it into the config. With --from, the new section is that of a file (- is stdin).
 				if err != nil {
 					return s, err
 				}
-				edited, err := a.edited(c.Context(), args[0], text, from)
+				edited, err := a.editText(c.Context(), args[0], text, from)
 				if err != nil {
 					return s, err
 				}
@@ -50,7 +50,7 @@ it into the config. With --from, the new section is that of a file (- is stdin).
 				a.screen.say("nothing was changed")
 				return nil
 			}
-			if err := a.record(c.Context(), "sources.edit", changeOf{Name: args[0]}, err); err != nil {
+			if err := a.record(c.Context(), "sources.edit", changeArguments{Name: args[0]}, err); err != nil {
 				return err
 			}
 			return a.screen.printf("changed source %q in %s\n", args[0], file)
@@ -60,8 +60,9 @@ it into the config. With --from, the new section is that of a file (- is stdin).
 	return c
 }
 
-// edited returns a text as a person has edited it.
-func (a *cli) edited(ctx context.Context, name, text, from string) ([]byte, error) {
+// editText returns text as the person has changed it in the editor, or the file from. If the
+// person changed nothing, the error is errUnchanged.
+func (a *cli) editText(ctx context.Context, name, text, from string) ([]byte, error) {
 	if from != "" {
 		return a.document(from)
 	}
@@ -90,10 +91,10 @@ func (a *cli) edited(ctx context.Context, name, text, from string) ([]byte, erro
 	return edited, err
 }
 
-// errUnchanged says that a person has closed the editor without a change.
+// errUnchanged means that a person closed the editor without a change.
 var errUnchanged = errors.New("nothing was changed")
 
-// sourcesSwitchCommand is enable or disable.
+// sourcesSwitchCommand returns the command enable or disable.
 func (a *cli) sourcesSwitchCommand(verb string, disabled bool) *cobra.Command {
 	short := "Turn a disabled source on again"
 	if disabled {
@@ -116,7 +117,7 @@ func (a *cli) sourcesSwitchCommand(verb string, disabled bool) *cobra.Command {
 				s.Disabled = disabled
 				return s, nil
 			}, nil, a.keepTrust(file))
-			if err := a.record(c.Context(), "sources."+verb, changeOf{Name: args[0]}, err); err != nil {
+			if err := a.record(c.Context(), "sources."+verb, changeArguments{Name: args[0]}, err); err != nil {
 				return err
 			}
 			return a.screen.printf("%sd source %q in %s\n", verb, args[0], file)
@@ -149,15 +150,15 @@ func (a *cli) sourcesRestartCommand() *cobra.Command {
 program, its connection and its list of tools.`,
 		Example:           "  toolroom sources restart filesystem",
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.complete(sourceWords),
+		ValidArgsFunction: a.complete(sourceCandidates),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if a.shared == nil {
-				return a.noServer()
+				return a.noServerError()
 			}
 			if err := r.RestartSource(args[0]); err != nil {
 				return err
 			}
-			test, err := a.trySource(ctx, r, args[0])
+			test, err := a.testSource(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
@@ -165,7 +166,7 @@ program, its connection and its list of tools.`,
 				a.screen.fail(test.Name+" does not work: "+test.Error, testHint(test.Status))
 				return exitCode(toolroom.CodeUpstreamUnavailable.Info().Exit)
 			}
-			return a.screen.printf("%s was restarted: %s in %s\n", test.Name, count(test.Tools, "tool"), took(test.Took))
+			return a.screen.printf("%s was restarted: %s in %s\n", test.Name, count(test.Tools, "tool"), formatDuration(test.Took))
 		}),
 	}
 }
@@ -179,10 +180,10 @@ func (a *cli) sourcesLogsCommand() *cobra.Command {
 does not work, if so. It is that of the running server.`,
 		Example:           "  toolroom sources logs filesystem --follow",
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.complete(sourceWords),
+		ValidArgsFunction: a.complete(sourceCandidates),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			if a.shared == nil {
-				return a.noServer()
+				return a.noServerError()
 			}
 			return a.sourceLogs(ctx, r, args[0], follow)
 		}),
@@ -194,12 +195,12 @@ does not work, if so. It is that of the running server.`,
 func (a *cli) sourceLogs(ctx context.Context, r *app.App, name string, follow bool) error {
 	shown, state := "", ""
 	for {
-		s, ok := sourceNamed(r, name)
+		s, ok := findSource(r, name)
 		if !ok {
 			return r.NoSource(name)
 		}
 		text := s.Output
-		if fresh := newPart(shown, text); fresh != "" {
+		if fresh := newOutput(shown, text); fresh != "" {
 			if err := a.screen.review(fresh); err != nil {
 				return err
 			}
@@ -227,7 +228,7 @@ func (a *cli) sourceLogs(ctx context.Context, r *app.App, name string, follow bo
 	}
 }
 
-func sourceNamed(r *app.App, name string) (source.Status, bool) {
+func findSource(r *app.App, name string) (source.Status, bool) {
 	for _, s := range r.Sources() {
 		if s.Name == name {
 			return s, true
@@ -236,9 +237,9 @@ func sourceNamed(r *app.App, name string) (source.Status, bool) {
 	return source.Status{}, false
 }
 
-// newPart returns what now has after what was shown of an output of which only the end is
-// kept.
-func newPart(shown, now string) string {
+// newOutput returns the part of now that follows shown. Both are the end of one output, of which
+// only the newest part is kept.
+func newOutput(shown, now string) string {
 	for start := range len(shown) {
 		if rest, ok := strings.CutPrefix(now, shown[start:]); ok {
 			return rest

@@ -41,7 +41,7 @@ Type the token at a prompt that does not echo, or pipe it in.`,
   toolroom sources login github --paste
   printf %s "$TOKEN" | toolroom sources login github --token`,
 		Args:              arguments(1, 1),
-		ValidArgsFunction: a.complete(sourceWords),
+		ValidArgsFunction: a.complete(sourceCandidates),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, ok := r.Config().Sources[args[0]]
 			if !ok && r.LoginsOf(args[0]) && !l.token {
@@ -52,7 +52,7 @@ Type the token at a prompt that does not echo, or pipe it in.`,
 					WithHint("list the sources: toolroom sources list")
 			}
 			if l.token || s.MCP == nil || s.MCP.URL == "" {
-				return a.keepToken(ctx, r, args[0], s)
+				return a.storeToken(ctx, r, args[0], s)
 			}
 			return a.logIn(ctx, r, args[0], l)
 		}),
@@ -105,7 +105,7 @@ func (a *cli) logIn(ctx context.Context, r *app.App, name string, l login) error
 			return back.Wait(ctx)
 		}
 		a.screen.say("Then paste the address of the browser's final page, which begins with %s:", back.Redirect())
-		return a.pasted(ctx)
+		return a.readPastedAddress(ctx)
 	})
 	if err != nil {
 		return err
@@ -129,8 +129,8 @@ func (a *cli) logIn(ctx context.Context, r *app.App, name string, l login) error
 // maxAddress is the maximum length of a pasted address, in bytes.
 const maxAddress = 16 << 10
 
-// pasted reads a line from stdin.
-func (a *cli) pasted(ctx context.Context) (string, error) {
+// readPastedAddress reads the address that a person pastes, one line of stdin.
+func (a *cli) readPastedAddress(ctx context.Context) (string, error) {
 	type line struct {
 		text string
 		err  error
@@ -165,8 +165,8 @@ func openBrowser(ctx context.Context, address string) error {
 	}
 }
 
-// keepToken stores a token that the person already has.
-func (a *cli) keepToken(ctx context.Context, r *app.App, name string, s config.Source) error {
+// storeToken stores a token that the person already has.
+func (a *cli) storeToken(ctx context.Context, r *app.App, name string, s config.Source) error {
 	ref := secret.Ref{Scope: name, Name: "token"}
 	s, ok := s.WithHeader("Authorization", "Bearer "+ref.String())
 	if !ok {
@@ -184,11 +184,11 @@ func (a *cli) keepToken(ctx context.Context, r *app.App, name string, s config.S
 	if err := r.Parts().Secrets.Set(ctx, ref, token); err != nil {
 		return err
 	}
-	if err := a.recordIn(ctx, r, "secrets.set", changeOf{Name: ref.Scope + "/" + ref.Name}, nil); err != nil {
+	if err := a.recordIn(ctx, r, "secrets.set", changeArguments{Name: ref.Scope + "/" + ref.Name}, nil); err != nil {
 		return err
 	}
 	err = config.AddSource(file, name, s, true, nil, a.keepTrust(file))
-	if err := a.recordIn(ctx, r, "sources.edit", changeOf{Name: name}, err); err != nil {
+	if err := a.recordIn(ctx, r, "sources.edit", changeArguments{Name: name}, err); err != nil {
 		return err
 	}
 	a.screen.say("check it: toolroom sources test %s", name)

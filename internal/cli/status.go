@@ -24,13 +24,13 @@ type serving struct {
 	Started time.Time `json:"started"`
 }
 
-// status says what runs and what needs a person.
+// status is what toolroom status prints: what runs and what needs a person.
 type status struct {
 	Version string `json:"version"`
 	Home    string `json:"home"`
 	Config  string `json:"config,omitempty"`
-	// Server is the server that answered; nil if none did. Others reports that one runs
-	// which does not: it has another version or config.
+	// Server is the server that answered; nil if none did. Others reports that a server runs
+	// that does not answer, because it has another version or config.
 	Server  *serving `json:"server"`
 	Others  bool     `json:"others,omitempty"`
 	Sources int      `json:"sources"`
@@ -41,7 +41,7 @@ type status struct {
 	Down      []downSource   `json:"down"`
 	Approvals int            `json:"approvals"`
 	Review    map[string]int `json:"review"`
-	// Sets are what clients of each tool set see, of the tools that are known now.
+	// Sets describes what the clients of each tool set see of the tools that are known now.
 	Sets     []server.Listing `json:"sets,omitempty"`
 	NeedsYou []need           `json:"needs_you"`
 }
@@ -75,7 +75,7 @@ approvals, sources that are down, and tool definitions to review.`,
 			if a.asJSON {
 				return a.screen.json(s)
 			}
-			return a.screen.printf("%s\n", oneLine(s.line()))
+			return a.screen.printf("%s\n", oneLine(s.summary()))
 		}),
 	}
 	a.jsonFlag(c, "print JSON")
@@ -139,11 +139,11 @@ func (a *cli) status(ctx context.Context, r *app.App) (*status, error) {
 	return s, nil
 }
 
-func (s *status) line() string {
+func (s *status) summary() string {
 	var b strings.Builder
 	switch {
 	case s.Server != nil && s.Server.Address != "":
-		fmt.Fprintf(&b, "server at %s since %s", s.Server.Address, when(s.Server.Started))
+		fmt.Fprintf(&b, "server at %s since %s", s.Server.Address, formatTime(s.Server.Started))
 	case s.Server != nil:
 		b.WriteString("the server is starting")
 	case s.Others:
@@ -169,8 +169,8 @@ func (s *status) line() string {
 	return b.String() + "needs you: " + strings.Join(needs, ", ")
 }
 
-// unlisted says how many sources have not been listed: sources start when they are used, or
-// with the server.
+// unlisted returns a note about sources that have not been listed yet, because sources start
+// when they are used or with the server.
 func (s *status) unlisted() string {
 	if s.Unlisted == 0 {
 		return ""

@@ -25,7 +25,7 @@ namespace, or an id in which * matches any text.`,
 			if err := a.loadAll(ctx, r, ""); err != nil {
 				return err
 			}
-			seer, err := who.seer(r)
+			seer, err := who.viewer(r)
 			if err != nil {
 				return err
 			}
@@ -38,7 +38,7 @@ namespace, or an id in which * matches any text.`,
 		}),
 	}
 	c.Flags().StringVarP(&language, "lang", "l", "ts", "ts, python, or python-await for programs that await")
-	completeWords(c, "lang", "ts", "python", "python-await")
+	completeValues(c, "lang", "ts", "python", "python-await")
 	who.identityFlags(c)
 	who.environmentFlag(c)
 	return c

@@ -85,7 +85,7 @@ func (s *screen) table(headers []string, rows [][]string) error {
 	return err
 }
 
-// tooNarrow reports whether the last of several columns, of texts, would have too little room.
+// tooNarrow reports whether the last column, which has texts, would get too little room.
 func tooNarrow(headers []string, widths []int, room int) bool {
 	last := len(widths) - 1
 	if last < 2 || headers[last] == "" || isID(headers[last]) {
@@ -102,7 +102,7 @@ func isID(header string) bool {
 	return slices.Contains([]string{"ID", "CALL", "RUN", "TOOL", "HANDLE", "APPROVAL", "ELEVATION", "RULE ID", "SESSION", "SOURCE"}, header)
 }
 
-// withoutEmpty leaves out the columns in which no row has anything.
+// withoutEmpty removes the columns that are empty in all rows.
 func withoutEmpty(headers []string, rows [][]string, widths []int) ([]string, [][]string, []int) {
 	var kept []int
 	for i := range headers {
@@ -128,8 +128,8 @@ func withoutEmpty(headers []string, rows [][]string, widths []int) ([]string, []
 	return pick(headers), fewer, narrow
 }
 
-// wordWidths returns the width of the longest word of each column, where a column of ids has
-// none: a word of a short column, such as a state, is not broken.
+// wordWidths returns the width of the longest word of each column that shrink should not break,
+// such as a state. It is 0 for columns of ids.
 func wordWidths(headers []string, rows [][]string) []int {
 	words := make([]int, len(headers))
 	for _, row := range append([][]string{headers}, rows...) {
@@ -145,7 +145,7 @@ func wordWidths(headers []string, rows [][]string) []int {
 }
 
 // shrink makes the widest columns narrower until all fit into room, but none narrower than its
-// words. Those that are fixed keep their width, unless they would take most of the room.
+// words. Fixed columns keep their width, unless they would take most of the room.
 func shrink(widths, words []int, room int, fixed func(i int) bool) {
 	taken, needed := 0, 0
 	for i, w := range widths {
@@ -184,16 +184,16 @@ func wrap(text string, width int) []string {
 	}
 	var lines []string
 	for len(runes) > width {
-		end := breakOf(runes, width)
+		end := breakIndex(runes, width)
 		lines = append(lines, strings.TrimRight(string(runes[:end]), " "))
 		runes = []rune(strings.TrimLeft(string(runes[end:]), " "))
 	}
 	return append(lines, string(runes))
 }
 
-// wrapProse wraps each line of a text between words; what follows of a line with columns is
-// indented. Lines that are indented, commands, and lines with a word that is too long stay
-// whole, because they may be copied.
+// wrapProse wraps each line of a text between words. It indents the continuation of a line that
+// has columns. It does not wrap indented lines, commands and lines with a word that is too long,
+// because people may copy them.
 func wrapProse(text string, width int) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -210,8 +210,8 @@ func wrapProse(text string, width int) string {
 	return strings.Join(out, "\n")
 }
 
-// breakOf returns where a line of at most width runes ends.
-func breakOf(runes []rune, width int) int {
+// breakIndex returns the index at which to break a line of at most width runes.
+func breakIndex(runes []rune, width int) int {
 	for i := width; i > width/2; i-- {
 		if runes[i] == ' ' {
 			return i
@@ -274,7 +274,7 @@ func (s *screen) fields(pairs ...string) error {
 	return err
 }
 
-// pagedFields is fields for long values, which stop after each screenful on a terminal.
+// pagedFields is like fields, for long values: on a terminal it stops after each screenful.
 func (s *screen) pagedFields(ctx context.Context, pairs ...string) error {
 	if s.outTerminal && s.interactive() {
 		return s.pageVisible(ctx, s.fieldsText(pairs))
@@ -305,24 +305,24 @@ func (s *screen) fieldsText(pairs []string) string {
 	return b.String()
 }
 
-// when formats a time in the local zone.
-func when(t time.Time) string {
+// formatTime formats a time in the local zone.
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
-// when is a time for a table: on a terminal without the date of today.
+// when formats a time for a table: on a terminal without today's date.
 func (s *screen) when(t time.Time) string {
 	if now := time.Now(); s.outTerminal && !s.wide && !t.IsZero() && now.Format(time.DateOnly) == t.Local().Format(time.DateOnly) {
 		return t.Local().Format(time.TimeOnly)
 	}
-	return when(t)
+	return formatTime(t)
 }
 
-// took formats a duration.
-func took(d time.Duration) string {
+// formatDuration formats a duration.
+func formatDuration(d time.Duration) string {
 	switch {
 	case d >= time.Second:
 		return d.Round(10 * time.Millisecond).String()
@@ -333,8 +333,8 @@ func took(d time.Duration) string {
 	}
 }
 
-// size formats a number of bytes.
-func size(n int64) string {
+// formatSize formats a number of bytes.
+func formatSize(n int64) string {
 	const unit = 1024
 	if n < unit {
 		return fmt.Sprintf("%d B", n)

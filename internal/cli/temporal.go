@@ -19,7 +19,7 @@ func (a *cli) temporalCommand() *cobra.Command {
 		Short:   "Run programs and chains as Temporal workflows",
 		Example: "  toolroom temporal worker",
 	}
-	onlyHolds(c)
+	requireSubcommand(c)
 	c.AddCommand(a.temporalWorkerCommand())
 	return c
 }
@@ -44,14 +44,14 @@ policy.`,
 		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if a.Foreign == nil {
-				return a.handOver(c.Context())
+				return a.runInRunner(c.Context())
 			}
-			return a.workForTemporal(c.Context())
+			return a.runTemporalWorker(c.Context())
 		},
 	}
 }
 
-func (a *cli) workForTemporal(ctx context.Context) (err error) {
+func (a *cli) runTemporalWorker(ctx context.Context) (err error) {
 	r, err := a.openRoom(ctx, slog.LevelInfo)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ func (a *cli) tokenCommand() *cobra.Command {
 		Short:   "Manage access tokens",
 		Example: "  toolroom token create ann --expires 720h",
 	}
-	onlyHolds(c)
+	requireSubcommand(c)
 	c.AddCommand(a.tokenCreateCommand(), a.tokenListCommand(), a.tokenRevokeCommand())
 	return c
 }
@@ -44,7 +44,7 @@ func (a *cli) tokenCreateCommand() *cobra.Command {
 				return err
 			}
 			plaintext, t, err := token.Create(ctx, r.Parts().Tokens, o)
-			if err := a.recordIn(ctx, r, "tokens.create", newToken{changeOf{Name: o.Name}, o.Subject, o.Groups, o.Agent, o.Provider, o.Skill, o.Set, o.Environment, lifetime(o.TTL)}, err); err != nil {
+			if err := a.recordIn(ctx, r, "tokens.create", newToken{changeArguments{Name: o.Name}, o.Subject, o.Groups, o.Agent, o.Provider, o.Skill, o.Set, o.Environment, formatLifetime(o.TTL)}, err); err != nil {
 				return err
 			}
 			if a.asJSON {
@@ -72,7 +72,7 @@ func (a *cli) tokenCreateCommand() *cobra.Command {
 
 // newToken are the arguments in the receipt of a new token.
 type newToken struct {
-	changeOf
+	changeArguments
 	Subject     string   `json:"subject,omitempty"`
 	Groups      []string `json:"groups,omitempty"`
 	Agent       string   `json:"agent,omitempty"`
@@ -83,7 +83,7 @@ type newToken struct {
 	Expires     string   `json:"expires,omitempty"`
 }
 
-func lifetime(d time.Duration) string {
+func formatLifetime(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
@@ -108,7 +108,7 @@ func (a *cli) tokenListCommand() *cobra.Command {
 			}
 			headers := []string{"ID", "NAME", "SUBJECT", "AGENT", "PROVIDER", "SKILL", "SET", "ENV", "STATE", "LAST USED", "GROUPS"}
 			return showList(a, tokens, "There are no tokens. Create one: toolroom token create NAME", headers, func(t *token.Token) []string {
-				return []string{t.ID, t.Name, t.Subject, t.Agent, t.Provider, t.Skill, t.Set, t.Environment, tokenState(t, time.Now()), cmp.Or(when(t.LastUsed), "never"), strings.Join(t.Groups, ",")}
+				return []string{t.ID, t.Name, t.Subject, t.Agent, t.Provider, t.Skill, t.Set, t.Environment, tokenState(t, time.Now()), cmp.Or(formatTime(t.LastUsed), "never"), strings.Join(t.Groups, ",")}
 			})
 		}),
 	}
@@ -126,7 +126,7 @@ func tokenState(t *token.Token, now time.Time) string {
 	case !now.Before(t.Expires), !t.Revoked.IsZero():
 		return "expired"
 	default:
-		return "valid until " + when(t.Expires)
+		return "valid until " + formatTime(t.Expires)
 	}
 }
 
@@ -160,7 +160,7 @@ func (a *cli) tokenRevokeCommand() *cobra.Command {
 			}
 			for _, t := range tokens {
 				if t.ID == id && !t.Revoked.IsZero() && !t.Revoked.Equal(t.Expires) {
-					return a.screen.printf("token %s was revoked at %s already\n", id, when(t.Revoked))
+					return a.screen.printf("token %s was revoked at %s already\n", id, formatTime(t.Revoked))
 				}
 			}
 			if err := a.revokeToken(ctx, r, id); err != nil {
@@ -202,5 +202,5 @@ func tokenID(ctx context.Context, store token.Store, word string) (string, error
 
 func (a *cli) revokeToken(ctx context.Context, r *app.App, id string) error {
 	err := r.Parts().Tokens.RevokeToken(ctx, id, time.Now())
-	return a.recordIn(ctx, r, "tokens.revoke", changeOf{Name: id}, err)
+	return a.recordIn(ctx, r, "tokens.revoke", changeArguments{Name: id}, err)
 }

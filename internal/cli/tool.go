@@ -34,7 +34,7 @@ further environments each serve one version; a rollback moves the release back.`
   toolroom tool release double --env prod
   toolroom tool rollback double`,
 	}
-	onlyHolds(c)
+	requireSubcommand(c)
 	c.AddCommand(
 		a.toolNewCommand(), a.toolPushCommand(), a.toolListCommand(), a.toolShowCommand(), a.toolDiffCommand(), a.toolTestCommand(), a.toolCaseCommand(),
 		a.toolReleaseCommand(), a.toolPromoteCommand(), a.toolRollbackCommand(), a.toolShadowCommand(), a.toolDeprecateCommand(), a.toolLogCommand(),
@@ -43,11 +43,11 @@ further environments each serve one version; a rollback moves the release back.`
 	return c
 }
 
-// author is the name under which this person pushes and releases.
+// author returns the name under which this person pushes and releases.
 func (a *cli) author() string { return cmp.Or(a.User, "local") }
 
-// found resolves the first argument to a versioned tool.
-func found(ctx context.Context, r *app.App, spelling string) (s *release.Service, tool string, number int, err error) {
+// findTool resolves the first argument to a versioned tool.
+func findTool(ctx context.Context, r *app.App, spelling string) (s *release.Service, tool string, number int, err error) {
 	s = r.Parts().Releases
 	tool, number, err = s.Find(ctx, spelling)
 	return s, tool, number, err
@@ -87,11 +87,11 @@ that the program's own calls got.`,
 			if lock := filepath.Join(a.argumentPath(args[0]), "uv.lock"); isFile(lock) {
 				a.screen.say("%s is not read: uv resolves the packages anew; write name==1.2.3 for an exact version", lock)
 			}
-			done := a.screen.during("reading the tools of " + args[0] + packagesToo(&upload))
+			done := a.screen.showActivity("reading the tools of " + args[0] + packagesHint(&upload))
 			pushed, err := r.Parts().Releases.Push(ctx, upload, a.author())
 			done()
 			if err != nil {
-				return a.withDiff(err)
+				return a.printErrorDiff(err)
 			}
 			return show(a, pushed, a.printPushed)
 		}),
@@ -110,8 +110,8 @@ that the program's own calls got.`,
 	return c
 }
 
-// packagesToo says that a push resolves packages, if its files seem to declare some.
-func packagesToo(u *release.Upload) string {
+// packagesHint returns a note that a push resolves packages, if its files seem to declare some.
+func packagesHint(u *release.Upload) string {
 	for name, text := range u.Files {
 		if slices.Contains([]string{"requirements.txt", "pyproject.toml", "package.json"}, name) || strings.Contains(text, "dependencies") {
 			return " and resolving its packages"
@@ -125,8 +125,8 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// withDiff prints the difference in an error, if it has one, and returns the error.
-func (a *cli) withDiff(err error) error {
+// printErrorDiff prints the diff of a conflict, and returns its argument.
+func (a *cli) printErrorDiff(err error) error {
 	if c := (*release.Conflict)(nil); errors.As(err, &c) {
 		a.screen.say("%s", strings.TrimRight(c.Diff, "\n"))
 	}
@@ -143,28 +143,28 @@ func (a *cli) printPushed(pushed []release.Pushed) error {
 			a.screen.say("%s: no changes; version %d is %s", p.Tool, p.Number, p.Status.Word(p.Reason))
 			continue
 		}
-		a.screen.say("%s: version %d (%s)%s", p.Tool, p.Number, p.Digest[:12], savedCases(p.Cases))
-		a.screen.say("  try it: toolroom tool test %s %s", id.Name, tryWords(p.Spec.InputSchema))
+		a.screen.say("%s: version %d (%s)%s", p.Tool, p.Number, p.Digest[:12], formatCases(p.Cases))
+		a.screen.say("  try it: toolroom tool test %s %s", id.Name, exampleWords(p.Spec.InputSchema))
 		a.screen.say("  release it: toolroom tool release %s", id.Name)
 	}
 	return nil
 }
 
-func savedCases(n int) string {
+func formatCases(n int) string {
 	if n == 0 {
 		return ""
 	}
 	return ", " + count(n, "case")
 }
 
-// tryWords returns example arguments for toolroom tool test, which runs the saved cases if
-// there are none.
-func tryWords(input json.RawMessage) string {
+// exampleWords returns example arguments for toolroom tool test. They are never empty, because
+// without arguments it would run the saved cases.
+func exampleWords(input json.RawMessage) string {
 	return cmp.Or(catalog.ExampleWords(input), "'{}'")
 }
 
-// maxUpload bounds a file that is read for an upload; the inspection has a lower limit and
-// says so.
+// maxUpload bounds a file that is read for an upload. The inspection has a lower limit, and an
+// error that explains it.
 const maxUpload = 4 << 20
 
 // readUpload reads a file, or the files of a folder.
@@ -210,7 +210,7 @@ func (a *cli) readUpload(path string) (release.Upload, error) {
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() || strings.HasPrefix(base, ".") || !slices.Contains(uploaded, filepath.Ext(base)) && !isCode(at) {
+		if !d.Type().IsRegular() || strings.HasPrefix(base, ".") || !slices.Contains(uploadedExtensions, filepath.Ext(base)) && !isCode(at) {
 			return nil
 		}
 		info, err := d.Info()
@@ -227,8 +227,9 @@ func (a *cli) readUpload(path string) (release.Upload, error) {
 	return u, err
 }
 
-// uploaded are the extensions of the files of a folder that are uploaded besides code.
-var uploaded = []string{".json", ".yaml", ".toml", ".txt", ".md"}
+// uploadedExtensions are the extensions of the files that are uploaded with the code of a
+// folder.
+var uploadedExtensions = []string{".json", ".yaml", ".toml", ".txt", ".md"}
 
 // isCode reports whether a file is code: by its extension, or because it begins with #!.
 func isCode(path string) bool {
@@ -320,7 +321,7 @@ func (a *cli) toolShowCommand() *cobra.Command {
 		Example: "  toolroom tool show double\n  toolroom tool show double@2 --text",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			s, tool, number, err := found(ctx, r, args[0])
+			s, tool, number, err := findTool(ctx, r, args[0])
 			if err != nil {
 				return err
 			}

@@ -20,7 +20,7 @@ func (a *cli) toolCaseCommand() *cobra.Command {
 		Short:   "Manage saved cases",
 		Example: "  toolroom tool case add double half x=21 --expect 42\n  toolroom tool case add --from CALL",
 	}
-	onlyHolds(c)
+	requireSubcommand(c)
 	c.AddCommand(a.toolCaseAddCommand(), a.toolCaseListCommand(), a.toolCaseRemoveCommand())
 	return c
 }
@@ -56,11 +56,11 @@ func (a *cli) toolCaseAddCommand() *cobra.Command {
 			var err error
 			switch {
 			case from != "":
-				err = a.caseFrom(ctx, r, made, from, name, expect)
+				err = a.fillCaseFromCall(ctx, r, made, from, name, expect)
 			case len(args) < 2:
 				return usage("toolroom tool case add double half x=21 --expect 42", "name the tool and the case, or use --from CALL")
 			default:
-				err = a.caseOf(ctx, r, made, args, expect)
+				err = a.fillCase(ctx, r, made, args, expect)
 			}
 			if err != nil {
 				return err
@@ -83,8 +83,9 @@ func (a *cli) toolCaseAddCommand() *cobra.Command {
 	return c
 }
 
-func (a *cli) caseOf(ctx context.Context, r *app.App, made *release.Case, args []string, expect *string) error {
-	s, tool, number, err := found(ctx, r, args[0])
+// fillCase sets the tool, name, arguments and expected value of a case from the command line.
+func (a *cli) fillCase(ctx context.Context, r *app.App, made *release.Case, args []string, expect *string) error {
+	s, tool, number, err := findTool(ctx, r, args[0])
 	if err != nil {
 		return err
 	}
@@ -108,9 +109,9 @@ func (a *cli) caseOf(ctx context.Context, r *app.App, made *release.Case, args [
 	return err
 }
 
-// caseFrom records a case from the receipt of a call. What the command line says of the
-// outcome counts more.
-func (a *cli) caseFrom(ctx context.Context, r *app.App, made *release.Case, call, name string, expect *string) error {
+// fillCaseFromCall fills a case from the receipt of a call. The outcome that the command line
+// names takes precedence.
+func (a *cli) fillCaseFromCall(ctx context.Context, r *app.App, made *release.Case, call, name string, expect *string) error {
 	s := r.Parts().Releases
 	recorded, unrecorded, err := s.CaseOf(ctx, call)
 	if err != nil {
@@ -148,7 +149,7 @@ func (a *cli) toolCaseListCommand() *cobra.Command {
 			s, tool := r.Parts().Releases, ""
 			if len(args) > 0 {
 				var err error
-				if s, tool, _, err = found(ctx, r, args[0]); err != nil {
+				if s, tool, _, err = findTool(ctx, r, args[0]); err != nil {
 					return err
 				}
 			}
@@ -160,7 +161,7 @@ func (a *cli) toolCaseListCommand() *cobra.Command {
 				return err
 			}
 			return showList(a, cases, "", []string{"TOOL", "CASE", "ARGUMENTS", "EXPECTED"}, func(one *release.Case) []string {
-				return []string{one.Tool, one.Name, string(one.Arguments), expected(one)}
+				return []string{one.Tool, one.Name, string(one.Arguments), describeExpected(one)}
 			})
 		}),
 	}
@@ -169,7 +170,7 @@ func (a *cli) toolCaseListCommand() *cobra.Command {
 	return c
 }
 
-func expected(c *release.Case) string {
+func describeExpected(c *release.Case) string {
 	var parts []string
 	for _, part := range []struct{ word, text string }{
 		{"", string(c.Expect)}, {"hash ", c.ExpectHash}, {"schema ", string(c.Schema)}, {"", c.Assert}, {"error ", string(c.Error)},
@@ -188,7 +189,7 @@ func (a *cli) toolCaseRemoveCommand() *cobra.Command {
 		Short:   "Remove a saved case",
 		Args:    arguments(2, 2),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			s, tool, _, err := found(ctx, r, args[0])
+			s, tool, _, err := findTool(ctx, r, args[0])
 			if err != nil {
 				return err
 			}

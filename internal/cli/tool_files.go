@@ -156,14 +156,14 @@ that wait for a release, and text in the source's definitions that people do not
 		Example: "  toolroom tool diff double\n  toolroom tool diff double 1 3\n  toolroom tool diff 'github:*'",
 		Args:    arguments(1, 3),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			if name, ok := wholeSource(args); ok {
+			if name, ok := sourceOfAll(args); ok {
 				w, err := r.WaitingOf(ctx, name)
 				if err != nil {
 					return err
 				}
 				return show(a, w, a.printWaiting)
 			}
-			s, tool, number, err := found(ctx, r, args[0])
+			s, tool, number, err := findTool(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
@@ -214,18 +214,18 @@ has pushed since your last pull or sync, it ends with conflict and shows the dif
 			if err != nil {
 				return err
 			}
-			known := readKnown(folder)
+			known := readPullState(folder)
 			o := release.SyncOptions{Environment: environment, DryRun: check, Bases: known.Versions, Force: force}
 			plan, err := r.Parts().Releases.Sync(ctx, uploads, o, a.author())
 			if err != nil && len(plan) == 0 {
-				return a.withDiff(err)
+				return a.printErrorDiff(err)
 			}
 			if !check && err == nil {
 				for _, s := range plan {
 					if s.Version > 0 {
 						known.Versions[s.Tool] = s.Version
 					}
-					if err := known.sawCases(folder, s.Tool); err != nil {
+					if err := known.noteCases(folder, s.Tool); err != nil {
 						return err
 					}
 				}
@@ -239,7 +239,7 @@ has pushed since your last pull or sync, it ends with conflict and shows the dif
 				a.printPlan(plan, check)
 			}
 			if err != nil {
-				return a.withDiff(err)
+				return a.printErrorDiff(err)
 			}
 			if check && slices.ContainsFunc(plan, func(s release.Step) bool { return s.Action != release.StepNothing }) {
 				return exitCode(toolroom.ExitFailed)

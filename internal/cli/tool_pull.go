@@ -42,7 +42,7 @@ and nothing is written, unless --force is given.`,
 				}
 			}
 			top := a.argumentPath(args[0])
-			known := readKnown(top)
+			known := readPullState(top)
 			var pulled []*pulledTool
 			var edited []string
 			for _, t := range list {
@@ -74,7 +74,7 @@ and nothing is written, unless --force is given.`,
 					return err
 				}
 				known.Versions[p.tool] = p.newest
-				if err := known.sawCases(top, p.tool); err != nil {
+				if err := known.noteCases(top, p.tool); err != nil {
 					return err
 				}
 				a.screen.say("%s version %d: %s", p.tool, p.number, map[bool]string{true: "written", false: "no change"}[len(p.changes) > 0])
@@ -112,20 +112,20 @@ type pulledTool struct {
 	number, newest int
 	folder         string
 
-	// changes are the files that differ; edited are those of them with changes of the user that
-	// are nowhere else.
+	// changes are the files that differ. edited are those of them with the user's changes, which
+	// are stored nowhere else.
 	changes []fileChange
 	edited  []string
 }
 
-// fileChange is a file and the content that it gets. Without content it is removed.
+// fileChange is a file and its new content. If the content is nil, the file is removed.
 type fileChange struct {
 	path    string
 	content []byte
 }
 
 // read finds the files that differ from the version and from the saved cases.
-func (p *pulledTool) read(ctx context.Context, s *release.Service, known *known) error {
+func (p *pulledTool) read(ctx context.Context, s *release.Service, known *pullState) error {
 	v, err := s.Pick(ctx, p.tool, p.number)
 	if err != nil {
 		return err
@@ -161,8 +161,8 @@ func (p *pulledTool) read(ctx context.Context, s *release.Service, known *known)
 	})
 }
 
-// compare notes a change if the file has another content. stored reports whether the content
-// that the file has is not lost if it is overwritten.
+// compare notes a change if the file has another content. stored reports whether the file's
+// present content is stored elsewhere, so that overwriting it loses nothing.
 func (p *pulledTool) compare(name string, content []byte, stored func(before []byte) (bool, error)) error {
 	path := filepath.Join(p.folder, name)
 	before, err := os.ReadFile(path)

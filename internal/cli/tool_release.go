@@ -41,19 +41,19 @@ are still those that toolroom tool diff showed.`,
   toolroom tool release 'github:*' --digest 3fa9c1d2b7e0`,
 		Args: arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			if name, ok := wholeSource(args); ok {
+			if name, ok := sourceOfAll(args); ok {
 				return a.releaseWaiting(ctx, r, name, digest, o)
 			}
 			if digest != "" {
 				return usage("toolroom tool release 'github:*' --digest "+digest, "--digest is for all definitions of a source")
 			}
-			s, tool, number, err := found(ctx, r, args[0])
+			s, tool, number, err := findTool(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
 			o.Tool, o.Version = tool, number
 			moved, err := s.Release(ctx, o, a.author())
-			return a.showMoved(moved, err)
+			return a.reportMove(moved, err)
 		}),
 	}
 	f := c.Flags()
@@ -69,14 +69,14 @@ are still those that toolroom tool diff showed.`,
 	return c
 }
 
-func (a *cli) showMoved(m release.Moved, err error) error {
+func (a *cli) reportMove(m release.Moved, err error) error {
 	if err != nil {
 		return err
 	}
-	return show(a, m, a.printMoved)
+	return show(a, m, a.printMove)
 }
 
-func (a *cli) printMoved(m release.Moved) error {
+func (a *cli) printMove(m release.Moved) error {
 	switch {
 	case m.Quarantined != "":
 		a.screen.say("version %d of %s is released to %s, instead of version %d, but cannot be called now: %s", m.Version, m.Tool, m.Environment, m.Previous, m.Quarantined)
@@ -108,12 +108,12 @@ func (a *cli) toolPromoteCommand() *cobra.Command {
 		Example: "  toolroom tool promote double --from test --to prod",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			s, tool, number, err := found(ctx, r, args[0])
+			s, tool, number, err := findTool(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
 			moved, err := s.Promote(ctx, tool, number, from, to, force, a.author())
-			return a.showMoved(moved, err)
+			return a.reportMove(moved, err)
 		}),
 	}
 	f := c.Flags()
@@ -139,12 +139,12 @@ person releases the one that it offers.`,
 		Example: "  toolroom tool rollback double\n  toolroom tool rollback double --to 2 --reason \"wrong rounding\"",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			s, tool, number, err := found(ctx, r, args[0])
+			s, tool, number, err := findTool(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
 			moved, err := s.Rollback(ctx, tool, environment, cmp.Or(to, number), reason, a.author())
-			return a.showMoved(moved, err)
+			return a.reportMove(moved, err)
 		}),
 	}
 	f := c.Flags()
@@ -164,7 +164,7 @@ func (a *cli) toolDeprecateCommand() *cobra.Command {
 		Example: "  toolroom tool deprecate double@1 --reason \"wrong for negative numbers\"",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			s, tool, number, err := found(ctx, r, args[0])
+			s, tool, number, err := findTool(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
@@ -197,7 +197,7 @@ func (a *cli) toolLogCommand() *cobra.Command {
 			s, tool := r.Parts().Releases, ""
 			if len(args) > 0 {
 				var err error
-				if s, tool, _, err = found(ctx, r, args[0]); err != nil {
+				if s, tool, _, err = findTool(ctx, r, args[0]); err != nil {
 					return err
 				}
 			}
@@ -230,5 +230,5 @@ func logRow(e release.Entry) []string {
 	if len(e.Forced) > 0 {
 		reason = strings.TrimSpace("forced (" + strings.Join(e.Forced, ", ") + ") " + reason)
 	}
-	return []string{when(e.Time), e.Who, string(e.Action), e.Tool, what, reason}
+	return []string{formatTime(e.Time), e.Who, string(e.Action), e.Tool, what, reason}
 }

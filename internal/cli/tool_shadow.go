@@ -21,7 +21,7 @@ same, and where the others differ.`,
 		Example: "  toolroom tool release double@3 --shadow\n  toolroom tool shadow double",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
-			s, tool, number, err := found(ctx, r, args[0])
+			s, tool, number, err := findTool(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
@@ -51,10 +51,10 @@ func (a *cli) printShadow(r *release.ShadowReport) error {
 		return nil
 	}
 	a.screen.say("version %d of %s beside version %d in %s: %s: %s", r.Version, r.Tool, r.Base, r.Environment, count(total, "run"), strings.Join(parts, ", "))
-	a.screen.say("median run time %s, and %s of version %d", took(r.Median), took(r.BaseMedian), r.Base)
+	a.screen.say("median run time %s, and %s of version %d", formatDuration(r.Median), formatDuration(r.BaseMedian), r.Base)
 	rows := make([][]string, len(r.Differing))
 	for i, one := range r.Differing {
-		rows[i] = []string{one.Call, when(one.Time), one.Outcome, strings.Join(one.Differences, "; ")}
+		rows[i] = []string{one.Call, formatTime(one.Time), one.Outcome, strings.Join(one.Differences, "; ")}
 	}
 	if len(rows) == 0 {
 		return nil

@@ -54,9 +54,9 @@ Without arguments, run its saved cases; --all runs those of all tools.`,
 	return c
 }
 
-// tryTool calls a version with arguments.
+// tryTool calls a version of a tool with arguments, and prints the result.
 func (a *cli) tryTool(ctx context.Context, r *app.App, args []string, timeout time.Duration) error {
-	s, tool, number, err := found(ctx, r, args[0])
+	s, tool, number, err := findTool(ctx, r, args[0])
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (a *cli) runCases(ctx context.Context, r *app.App, args []string, junit str
 	s := r.Parts().Releases
 	var versions []*release.Version
 	if len(args) > 0 {
-		_, tool, number, err := found(ctx, r, args[0])
+		_, tool, number, err := findTool(ctx, r, args[0])
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (a *cli) runCases(ctx context.Context, r *app.App, args []string, junit str
 	}
 	if len(outcomes) == 0 && len(args) > 0 {
 		return toolroom.Errorf(toolroom.CodeNotFound, "%s has no saved cases", versions[0].Tool).
-			WithHint("call it: toolroom tool test %s %s; save a case: toolroom tool case add %s NAME KEY=VALUE --expect VALUE", args[0], tryWords(versions[0].Spec.InputSchema), args[0])
+			WithHint("call it: toolroom tool test %s %s; save a case: toolroom tool case add %s NAME KEY=VALUE --expect VALUE", args[0], exampleWords(versions[0].Spec.InputSchema), args[0])
 	}
 	if junit != "" {
 		if err := a.writeJUnit(junit, outcomes); err != nil {

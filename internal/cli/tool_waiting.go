@@ -12,8 +12,8 @@ import (
 	"github.com/toolroom/toolroom/internal/visible"
 )
 
-// wholeSource returns the source of an argument SOURCE:*.
-func wholeSource(args []string) (name string, ok bool) {
+// sourceOfAll returns the source that an argument SOURCE:* names.
+func sourceOfAll(args []string) (name string, ok bool) {
 	name, ok = strings.CutSuffix(args[0], ":*")
 	return name, ok && name != "" && len(args) == 1
 }
@@ -39,7 +39,7 @@ func (a *cli) printWaiting(w *app.Waiting) error {
 			fmt.Fprintf(&out, "  breaks callers: %s\n", strings.Join(t.Breaks, "; "))
 		}
 	}
-	fmt.Fprintf(&out, "%s: %s for a release\n", w.Source, waitingWords(len(w.Tools)))
+	fmt.Fprintf(&out, "%s: %s for a release\n", w.Source, countWaiting(len(w.Tools)))
 	for _, f := range w.Found {
 		fmt.Fprintf(&out, "suspicious: %s\n", oneLine(f.String()))
 	}
@@ -52,7 +52,8 @@ func (a *cli) printWaiting(w *app.Waiting) error {
 	return nil
 }
 
-func waitingWords(n int) string {
+// countWaiting returns "1 definition waits" or "n definitions wait".
+func countWaiting(n int) string {
 	if n == 1 {
 		return "1 definition waits"
 	}
@@ -86,7 +87,7 @@ func (a *cli) releaseWaiting(ctx context.Context, r *app.App, name, digest strin
 		return errors.Join(a.screen.json(done), failed)
 	}
 	for _, moved := range done {
-		if err := a.printMoved(moved); err != nil {
+		if err := a.printMove(moved); err != nil {
 			return err
 		}
 	}

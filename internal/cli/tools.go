@@ -35,11 +35,11 @@ func (a *cli) toolsCommand() *cobra.Command {
 			if err := a.loadAll(ctx, r, o.Namespace); err != nil {
 				return err
 			}
-			seer, err := who.seer(r)
+			seer, err := who.viewer(r)
 			if err != nil {
 				return err
 			}
-			tools, err := a.someTools(r, seer, o)
+			tools, err := a.pageOfTools(r, seer, o)
 			if err != nil {
 				return err
 			}
@@ -56,12 +56,12 @@ func (a *cli) toolsCommand() *cobra.Command {
 	a.jsonFlag(c, "print complete definitions as JSON")
 	who.identityFlags(c)
 	who.environmentFlag(c)
-	a.completeFlag(c, "namespace", sourceWords)
+	a.completeFlag(c, "namespace", sourceCandidates)
 	return c
 }
 
-// someTools returns a page of the tools, or all of them without a limit.
-func (a *cli) someTools(r *app.App, who toolroom.Identity, o catalog.ListOptions) ([]toolroom.Tool, error) {
+// pageOfTools returns a page of the tools, or all tools if there is no limit.
+func (a *cli) pageOfTools(r *app.App, who toolroom.Identity, o catalog.ListOptions) ([]toolroom.Tool, error) {
 	switch {
 	case o.Limit < 0 || o.Limit > catalog.MaxPage:
 		return nil, usage("--limit 100", "--limit must be between 1 and %d", catalog.MaxPage)
@@ -84,8 +84,8 @@ func (a *cli) someTools(r *app.App, who toolroom.Identity, o catalog.ListOptions
 	return tools, nil
 }
 
-// listTools reads all pages of the list. If the tools change meanwhile, it starts again, so
-// that none is missed.
+// listTools reads all pages of the list. If the tools change meanwhile, it starts again so that
+// it misses none.
 func listTools(r *app.App, who toolroom.Identity, o catalog.ListOptions) ([]toolroom.Tool, error) {
 	o.Limit = catalog.MaxPage
 	tools := []toolroom.Tool{}
@@ -127,7 +127,7 @@ func (a *cli) printTools(r *app.App, tools []toolroom.Tool) error {
 	return a.screen.table([]string{"TOOL", "SOURCE", "WHAT IT DOES"}, rows)
 }
 
-// firstSteps is the next step in an empty room.
+// firstSteps is the hint for an empty room.
 const firstSteps = `Add a source of tools:
   toolroom import claude                     MCP servers of Claude, Codex, …
   toolroom sources add NAME -- COMMAND ARGS  an MCP server that runs here

@@ -48,7 +48,7 @@ own config folder, needs no trust.`,
 			if revoke {
 				return a.revokeTrust(file)
 			}
-			return a.trust(c, file, yes)
+			return a.trustFile(c, file, yes)
 		},
 	}
 	c.Flags().BoolVar(&list, "list", false, "list the trusted files")
@@ -58,7 +58,7 @@ own config folder, needs no trust.`,
 	return c
 }
 
-func (a *cli) trust(c *cobra.Command, file string, yes bool) error {
+func (a *cli) trustFile(c *cobra.Command, file string, yes bool) error {
 	store := consent.Open(a.home)
 	found, _, err := consent.Read(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +95,7 @@ func (a *cli) trust(c *cobra.Command, file string, yes bool) error {
 	}
 	// The running server would see it a moment later: the next command shall find it in force.
 	a.args = []string{"reload", "--trusted"}
-	_, err = a.viaServer(c.Context(), "toolroom reload", nil)
+	_, err = a.runInServer(c.Context(), "toolroom reload", nil)
 	return err
 }
 
@@ -110,7 +110,7 @@ func (a *cli) revokeTrust(file string) error {
 	return a.screen.printf("%s is no longer trusted\n", file)
 }
 
-// listTrusted prints the trusted files, and whether they are still as they were.
+// listTrusted prints the trusted files, and whether they have changed since.
 func (a *cli) listTrusted() error {
 	store := consent.Open(a.home)
 	all, err := store.List()
@@ -133,12 +133,12 @@ func (a *cli) listTrusted() error {
 		entries[i] = entry{f, state}
 	}
 	return showList(a, entries, "No toolroom.yaml of a folder is trusted yet.", []string{"FILE", "STATE", "SINCE"}, func(e entry) []string {
-		return []string{e.Path, e.State, when(e.Trusted)}
+		return []string{e.Path, e.State, formatTime(e.Trusted)}
 	})
 }
 
-// needsTrust reports whether file counts only if the user trusts it: it was found in the
-// working folder, which may have come from elsewhere.
+// needsTrust reports whether file is used only if the user trusts it, because it was found in
+// the working folder, which may come from someone else.
 func (a *cli) needsTrust(file string) bool {
 	if a.configFile != "" || a.trustConfig || file != filepath.Join(a.Dir, config.FileName) {
 		return false
@@ -168,21 +168,21 @@ func (a *cli) verifier(file string) config.Verify {
 	}
 }
 
-// requireOwnHome returns an error if the record of trust would be in the working folder: it
-// could have come with the config.
+// requireOwnHome returns an error if the record of trust would be in the working folder, because
+// such a record could have come with the config.
 func (a *cli) requireOwnHome() error {
-	if a.homeHere {
+	if a.relativeHome {
 		return toolroom.Errorf(toolroom.CodeDenied, "the home %s depends on the working folder, so it cannot say which configs you trust", a.home).
 			WithHint("name an absolute folder: TOOLROOM_HOME or --home; or trust the config of this command: --trust-config")
 	}
 	return nil
 }
 
-// keepTrust returns what records that a config is trusted after an edit of ours, if it was
-// before, or did not exist.
+// keepTrust returns a function that records that a config is trusted after Toolroom has edited
+// it, if it was trusted before or did not exist.
 func (a *cli) keepTrust(file string) config.Wrote {
 	return func(before, after []byte) error {
-		if !a.needsTrust(file) || a.homeHere {
+		if !a.needsTrust(file) || a.relativeHome {
 			return nil
 		}
 		store := consent.Open(a.home)
@@ -204,8 +204,8 @@ func (a *cli) keepTrust(file string) config.Wrote {
 	}
 }
 
-// sayUntrusted tells a person that the config does not count yet, in a command that only
-// looks at it, and reports whether it counts.
+// sayUntrusted prints that a config is not used until it is trusted, for a command that only
+// looks at it, and reports whether the config is trusted.
 func (a *cli) sayUntrusted(file string) (trusted bool) {
 	verify := a.verifier(file)
 	if verify == nil {

@@ -14,18 +14,18 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// latestRelease is where GitHub says which release is the newest; drafts and prereleases are
-// not among them. See https://docs.github.com/rest/releases/releases#get-the-latest-release.
+// latestRelease is GitHub's address of the newest release, without drafts and prereleases. See
+// https://docs.github.com/rest/releases/releases#get-the-latest-release.
 const latestRelease = "https://api.github.com/repos/toolroom/toolroom/releases/latest"
 
 const (
-	// updateTime limits the request, and maxRelease its answer, in bytes.
+	// updateTime limits the request, and maxRelease the size of the response in bytes.
 	updateTime = 15 * time.Second
 	maxRelease = 1 << 20
 )
 
-// newest is the part of GitHub's answer that counts.
-type newest struct {
+// releaseInfo is the part of GitHub's response that is used.
+type releaseInfo struct {
 	Tag       string    `json:"tag_name"`
 	URL       string    `json:"html_url"`
 	Published time.Time `json:"published_at"`
@@ -47,8 +47,8 @@ TOOLROOM_RELEASES_URL, in the same form.`,
 			if !check {
 				return usage("toolroom update --check", "Toolroom does not update itself: update it the way it was installed")
 			}
-			done := a.screen.during("asking which release is the newest")
-			latest, err := askRelease(c.Context(), cmp.Or(url, a.ReleasesURL, latestRelease), a.Version)
+			done := a.screen.showActivity("asking which release is the newest")
+			latest, err := fetchLatestRelease(c.Context(), cmp.Or(url, a.ReleasesURL, latestRelease), a.Version)
 			done()
 			if err != nil {
 				return err
@@ -61,7 +61,7 @@ TOOLROOM_RELEASES_URL, in the same form.`,
 					Newer     *bool     `json:"newer"` // null for a build that is no release
 					URL       string    `json:"url,omitempty"`
 					Published time.Time `json:"published,omitzero"`
-				}{a.Version, latest.Tag, boolOr(newer, known), latest.URL, latest.Published})
+				}{a.Version, latest.Tag, boolIfKnown(newer, known), latest.URL, latest.Published})
 			}
 			switch {
 			case !known:
@@ -78,7 +78,8 @@ TOOLROOM_RELEASES_URL, in the same form.`,
 	return c
 }
 
-func boolOr(value, known bool) *bool {
+// boolIfKnown returns value, or nil if it is not known.
+func boolIfKnown(value, known bool) *bool {
 	if !known {
 		return nil
 	}
@@ -94,7 +95,7 @@ func isNewer(tag, version string) (newer, known bool) {
 	return semver.Compare(tag, version) > 0, true
 }
 
-func askRelease(ctx context.Context, url, version string) (r newest, err error) {
+func fetchLatestRelease(ctx context.Context, url, version string) (r releaseInfo, err error) {
 	ctx, cancel := context.WithTimeout(ctx, updateTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

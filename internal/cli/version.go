@@ -9,7 +9,7 @@ import (
 
 const platform = runtime.GOOS + "/" + runtime.GOARCH
 
-// versionLine is the output of `toolroom version` and `toolroom --version`.
+// versionLine returns the output of `toolroom version` and `toolroom --version`.
 func (a *cli) versionLine() string {
 	return fmt.Sprintf("toolroom %s (%s, %s)\n", a.Version, runtime.Version(), platform)
 }

@@ -34,7 +34,7 @@ func TestWaitsOfMoreThanASecondSayWhatIsDone(t *testing.T) {
 					s = newScreen(strings.NewReader(""), &bytes.Buffer{}, err)
 				}
 				s.quiet = c.quiet
-				done := s.during("opening the box")
+				done := s.showActivity("opening the box")
 				time.Sleep(c.takes)
 				synctest.Wait()
 				got := err.String()

@@ -21,7 +21,7 @@ type watcher struct {
 	cli  *cli
 	room *app.App
 	ctx  context.Context
-	// noWait means that the call fails if it needs approval, so the person is not asked.
+	// noWait means that a call that needs approval fails, so the person is not asked.
 	noWait bool
 
 	stop   context.CancelFunc
@@ -105,8 +105,8 @@ func (a *cli) decide(ctx context.Context, r *app.App, id string) error {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx) // the call may already have ended
-	a.sayGone(ctx, r, done, waiting)
-	return a.sayRule(ctx, r, done)
+	a.sayCallerGone(ctx, r, done, waiting)
+	return a.sayGrant(ctx, r, done)
 }
 
 // suspendedBy returns the suspended program that waits for an answer, or "".
@@ -122,9 +122,9 @@ func suspendedBy(ctx context.Context, r *app.App, question *toolroom.Approval) s
 	return job.ID
 }
 
-// sayGone says what an approval does whose caller no longer waits. waiting is the suspended
-// program that waited for the answer, if any.
-func (a *cli) sayGone(ctx context.Context, r *app.App, done *toolroom.Approval, waiting string) {
+// sayCallerGone prints what an approval causes if its caller no longer waits. waiting is the
+// suspended program that waited for the answer, if any.
+func (a *cli) sayCallerGone(ctx context.Context, r *app.App, done *toolroom.Approval, waiting string) {
 	if waiting != "" {
 		switch {
 		case done.State == toolroom.ApprovalPending: // more people must answer
@@ -154,9 +154,9 @@ func questionFor(p *toolroom.Approval) string {
 	return "Run it? [" + strings.Join(words, "/") + "/N]"
 }
 
-// typedAnswer parses the typed answer: y, the scope of a yes, or no, which is also an empty
-// line. The words after no are for the caller. It reports whether it knows the answer: a
-// slip of the keyboard must not decline.
+// typedAnswer parses a typed answer: y, the scope of a yes, or no, which may also be an empty
+// line. The words after no are a comment for the caller. The boolean is false for any other
+// text, because a typing mistake must not decline.
 func typedAnswer(typed, by string) (toolroom.Answer, bool) {
 	word, rest, _ := strings.Cut(typed, " ")
 	word, rest = strings.ToLower(word), strings.TrimSpace(rest)
@@ -173,8 +173,8 @@ func typedAnswer(typed, by string) (toolroom.Answer, bool) {
 	return toolroom.Answer{}, false
 }
 
-// sayRule shows the grant that was made by approving more than one call.
-func (a *cli) sayRule(ctx context.Context, r *app.App, done *toolroom.Approval) error {
+// sayGrant prints the grant that was made by approving more than one call.
+func (a *cli) sayGrant(ctx context.Context, r *app.App, done *toolroom.Approval) error {
 	if done.State != toolroom.ApprovalApproved || done.Scope == toolroom.ScopeOnce {
 		return nil
 	}
@@ -191,8 +191,8 @@ func (a *cli) sayRule(ctx context.Context, r *app.App, done *toolroom.Approval) 
 	return nil
 }
 
-// codeIn returns the code among a call's arguments if it has several lines, which are one in
-// JSON.
+// codeIn returns the code among a call's arguments if it has several lines, which JSON shows as
+// one line.
 func codeIn(arguments json.RawMessage) string {
 	var named map[string]json.RawMessage
 	var code string

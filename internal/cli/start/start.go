@@ -1,5 +1,5 @@
-// Package start reads the environment for the programs with Toolroom's command line; nothing
-// else does.
+// Package start reads the environment for the programs that have Toolroom's command line. No
+// other package reads it.
 package start
 
 import (

@@ -12,7 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 )
 
-// Each tool counts its calls, so that its value tells whether its state was fresh.
+// Each tool counts its calls, so that its value shows whether its state was fresh.
 const (
 	doubleTool = `calls = []
 
@@ -69,13 +69,13 @@ func (b *benchmark) python(ctx context.Context) error {
 		return err
 	}
 	call := b.tool(ctx, "fn:double", `{"x":21}`, "[42,1]")
-	return first(
+	return firstError(
 		b.measure(ctx, "python: a function", b.o.Calls, forkPause, goal{p50: 3}, call),
 		b.measure(ctx, "python: the same without pause", b.o.Calls, 0, goal{}, call),
-		b.measure(ctx, "python: engine py-native alone", b.o.Calls, forkPause, goal{}, b.alone(ctx, "py-native", "python", "42", engine.Layer{})),
-		b.measure(ctx, "python: engine py alone", b.o.Calls, forkPause, goal{}, b.alone(ctx, "py", "python", "42", engine.Layer{})),
-		b.forks(ctx, "python: a forked interpreter", "pass", engine.Layer{}),
-		b.measure(ctx, "python: python3 -c pass", b.o.Calls/4, 0, goal{}, command(ctx, "", pythonPath, "-c", "pass")),
+		b.measure(ctx, "python: engine py-native alone", b.o.Calls, forkPause, goal{}, b.engineOnly(ctx, "py-native", "python", "42", engine.Layer{})),
+		b.measure(ctx, "python: engine py alone", b.o.Calls, forkPause, goal{}, b.engineOnly(ctx, "py", "python", "42", engine.Layer{})),
+		b.measureForks(ctx, "python: a forked interpreter", "pass", engine.Layer{}),
+		b.measure(ctx, "python: python3 -c pass", b.o.Calls/4, 0, goal{}, runCommand(ctx, "", pythonPath, "-c", "pass")),
 	)
 }
 
@@ -86,12 +86,12 @@ func (b *benchmark) pythonPackages(ctx context.Context) error {
 	}
 	call := b.tool(ctx, "fn:table", `{"values":[1,2,6]}`, "[3.0,6.0,1]")
 	const imports, work = "import numpy as np, pandas as pd", "pd.Series([1.0, 2.0, 6.0]).mean(); np.max([1.0, 2.0, 6.0])"
-	return first(
+	return firstError(
 		b.measure(ctx, "numpy, pandas: a function", b.o.Calls, forkPause, goal{5, 25}, call),
 		b.measure(ctx, "numpy, pandas: the same without pause", b.o.Calls, 0, goal{}, call),
-		b.measure(ctx, "numpy, pandas: engine py-native alone", b.o.Calls, forkPause, goal{}, b.alone(ctx, "py-native", "python", imports+"\n"+work, layer)),
-		b.forks(ctx, "numpy, pandas: a forked interpreter", imports+"\n"+work, layer),
-		b.measure(ctx, "numpy, pandas: python3 -c", max(b.o.Calls/20, 3), 0, goal{}, command(ctx, "", pythonPath, "-c", path(layer)+imports+"\n"+work)),
+		b.measure(ctx, "numpy, pandas: engine py-native alone", b.o.Calls, forkPause, goal{}, b.engineOnly(ctx, "py-native", "python", imports+"\n"+work, layer)),
+		b.measureForks(ctx, "numpy, pandas: a forked interpreter", imports+"\n"+work, layer),
+		b.measure(ctx, "numpy, pandas: python3 -c", max(b.o.Calls/20, 3), 0, goal{}, runCommand(ctx, "", pythonPath, "-c", sysPathLine(layer)+imports+"\n"+work)),
 	)
 }
 
@@ -100,17 +100,17 @@ func (b *benchmark) javascript(ctx context.Context) error {
 		return err
 	}
 	call := b.tool(ctx, "fn:twice", `{"x":21}`, "[42,1]")
-	err := first(
+	err := firstError(
 		b.measure(ctx, "typescript: a function", b.o.Calls, time.Millisecond, goal{p50: 0.5}, call),
 		b.measure(ctx, "typescript: the same without pause", b.o.Calls, 0, goal{}, call),
-		b.measure(ctx, "typescript: engine js alone", b.o.Calls, time.Millisecond, goal{}, b.alone(ctx, "js", "javascript", "return 42", engine.Layer{})),
+		b.measure(ctx, "typescript: engine js alone", b.o.Calls, time.Millisecond, goal{}, b.engineOnly(ctx, "js", "javascript", "return 42", engine.Layer{})),
 	)
 	node, missing := exec.LookPath("node")
 	if missing != nil {
 		b.report.Skipped = append(b.report.Skipped, "node -e: there is no node")
 		return err
 	}
-	return first(err, b.measure(ctx, "typescript: node -e 0", max(b.o.Calls/20, 3), 0, goal{}, command(ctx, "", node, "-e", "0")))
+	return firstError(err, b.measure(ctx, "typescript: node -e 0", max(b.o.Calls/20, 3), 0, goal{}, runCommand(ctx, "", node, "-e", "0")))
 }
 
 func (b *benchmark) nodePackages(ctx context.Context) error {
@@ -124,15 +124,15 @@ func (b *benchmark) nodePackages(ctx context.Context) error {
 		return err
 	}
 	call := b.tool(ctx, "fn:checksum", `{"text":"hello"}`, "[907060870,1]")
-	return first(
+	return firstError(
 		b.measure(ctx, "node packages: a function", max(b.o.Calls/4, 3), startPause, goal{p50: 8}, call),
 		b.measure(ctx, "node packages: the same without pause", max(b.o.Calls/20, 3), 0, goal{}, call),
-		b.measure(ctx, "node packages: node -e", max(b.o.Calls/20, 3), 0, goal{}, command(ctx, layer.Path, node, "-e", `require("graceful-fs"); require("@node-rs/crc32").crc32("hello")`)),
+		b.measure(ctx, "node packages: node -e", max(b.o.Calls/20, 3), 0, goal{}, runCommand(ctx, layer.Path, node, "-e", `require("graceful-fs"); require("@node-rs/crc32").crc32("hello")`)),
 	)
 }
 
-// first returns the first error of figures, which are taken in order.
-func first(errs ...error) error {
+// firstError returns the first error that is not nil.
+func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
 			return err
@@ -141,8 +141,8 @@ func first(errs ...error) error {
 	return nil
 }
 
-// command returns an operation: a program that is started and must succeed.
-func command(ctx context.Context, folder, path string, args ...string) func() error {
+// runCommand returns an operation that starts a program, which must succeed.
+func runCommand(ctx context.Context, folder, path string, args ...string) func() error {
 	return func() error {
 		c := exec.CommandContext(ctx, path, args...)
 		c.Dir = folder
@@ -153,16 +153,16 @@ func command(ctx context.Context, folder, path string, args ...string) func() er
 	}
 }
 
-// path returns the line of Python with which it finds the packages of a layer.
-func path(l engine.Layer) string {
+// sysPathLine returns a line of Python that adds the packages of a layer to sys.path.
+func sysPathLine(l engine.Layer) string {
 	if l.Path == "" {
 		return ""
 	}
 	return fmt.Sprintf("import sys; sys.path.insert(0, %q)\n", l.Path)
 }
 
-// forker is an interpreter that forks for each line: what a fork alone costs, without a
-// sandbox.
+// forker is a program that forks the interpreter for each line it reads. It measures the cost of
+// a fork without a sandbox.
 const forker = `import os, sys
 code = sys.argv[1]
 exec(code)
@@ -175,9 +175,9 @@ for line in sys.stdin:
     print(flush=True)
 `
 
-// forks measures an interpreter that has run code and forks a process that runs it again.
-func (b *benchmark) forks(ctx context.Context, name, code string, layer engine.Layer) error {
-	c := exec.CommandContext(ctx, pythonPath, "-c", path(layer)+forker, code)
+// measureForks measures an interpreter that has run code and forks processes that run it again.
+func (b *benchmark) measureForks(ctx context.Context, name, code string, layer engine.Layer) error {
+	c := exec.CommandContext(ctx, pythonPath, "-c", sysPathLine(layer)+forker, code)
 	in, err := c.StdinPipe()
 	if err != nil {
 		return err

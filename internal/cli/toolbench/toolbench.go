@@ -1,4 +1,4 @@
-// Package toolbench measures how long calls of function tools take, beside the plain
+// Package toolbench measures how long calls of function tools take, and for comparison the plain
 // interpreters and the engines alone, all in one run.
 package toolbench
 
@@ -57,7 +57,7 @@ func (r Row) Met() bool {
 // Report is the result of a benchmark.
 type Report struct {
 	Rows []Row `json:"rows"`
-	// Skipped says what was left out, and why.
+	// Skipped describes what was not measured, and why.
 	Skipped []string `json:"skipped,omitempty"`
 }
 
@@ -69,7 +69,7 @@ type benchmark struct {
 	report   Report
 }
 
-// Run measures. It calls progress with what it does.
+// Run measures, and calls progress with a description of each step.
 func Run(ctx context.Context, r Room, o Options, progress func(string)) (Report, error) {
 	b := &benchmark{Room: r, o: o, progress: progress}
 	for _, part := range []struct {
@@ -95,8 +95,8 @@ func Run(ctx context.Context, r Room, o Options, progress func(string)) (Report,
 // goal is the goal of a figure, in milliseconds.
 type goal struct{ p50, p99 float64 }
 
-// measure adds a figure: the times of n operations, after a few that do not count. Before
-// each it waits for pause.
+// measure adds a figure: the times of n operations, after a few that are not measured. It waits
+// for pause before each.
 func (b *benchmark) measure(ctx context.Context, name string, n int, pause time.Duration, g goal, do func() error) error {
 	const first = 3
 	b.progress(name)
@@ -120,7 +120,8 @@ func (b *benchmark) measure(ctx context.Context, name string, n int, pause time.
 	return nil
 }
 
-// tool returns an operation: a call that must have a value, which tells of its fresh state.
+// tool returns an operation that calls a tool. The value must be want, which shows that the
+// tool's state was fresh.
 func (b *benchmark) tool(ctx context.Context, id, arguments, want string) func() error {
 	return func() error {
 		r := b.Call(ctx, id, arguments)
@@ -134,8 +135,8 @@ func (b *benchmark) tool(ctx context.Context, id, arguments, want string) func()
 	}
 }
 
-// alone returns an operation: a program on an engine, without anything around it.
-func (b *benchmark) alone(ctx context.Context, name, language, source string, layer engine.Layer) func() error {
+// engineOnly returns an operation that runs a program directly on an engine.
+func (b *benchmark) engineOnly(ctx context.Context, name, language, source string, layer engine.Layer) func() error {
 	e := b.Engine(name)
 	if e == nil {
 		return func() error { return fmt.Errorf("there is no engine %s", name) }
@@ -144,7 +145,7 @@ func (b *benchmark) alone(ctx context.Context, name, language, source string, la
 		Language: language, Name: "bench", Source: source, Limits: bridge.Limits{Wall: 30_000},
 	}}
 	return func() error {
-		result, err := e.Run(ctx, job, silent{})
+		result, err := e.Run(ctx, job, silentHandler{})
 		if err == nil && result.Outcome.Failure != nil {
 			return result.Outcome.Failure
 		}
@@ -152,9 +153,9 @@ func (b *benchmark) alone(ctx context.Context, name, language, source string, la
 	}
 }
 
-// silent is the handler of a program that calls nothing.
-type silent struct{ bridge.Handler }
+// silentHandler is the call handler of a program that calls no tools. It ignores output.
+type silentHandler struct{ bridge.Handler }
 
-func (silent) Print(string, string)              {}
-func (silent) Progress(float64, float64, string) {}
-func (silent) Log(string, string, bridge.Map)    {}
+func (silentHandler) Print(string, string)              {}
+func (silentHandler) Progress(float64, float64, string) {}
+func (silentHandler) Log(string, string, bridge.Map)    {}

@@ -1,6 +1,6 @@
 // Package collector keeps the garbage collector from running while the packages of a program
-// are initialised. Their garbage is more than the 4 MB at which it begins, and to collect
-// it takes a tenth of the processor time of a start.
+// are initialised. Their garbage exceeds the 4 MB at which collection begins, and collecting it
+// takes a tenth of the processor time of a start.
 //
 // It imports next to nothing, so that it is itself initialised before the packages that
 // allocate much.
@@ -8,11 +8,11 @@ package collector
 
 import "runtime/debug"
 
-// configured is the percentage that GOGC says, by default 100.
+// configured is the percentage from GOGC, by default 100.
 var configured = debug.SetGCPercent(400)
 
-// Resume makes the collector run as GOGC says. A program calls it before it does work that
-// allocates much or lasts.
+// Resume makes the collector run as GOGC configures it. A program calls it before work that
+// allocates much or takes long.
 func Resume() { debug.SetGCPercent(configured) }
 
 // Seldom lets the memory in use grow threefold between two collections, unless GOGC says

@@ -6,18 +6,18 @@ import (
 	"github.com/toolroom/toolroom/internal/code"
 )
 
-// whole reports whether typed lines form a complete program. It need not be exact: an
-// incomplete or invalid program is refused with the place of the mistake.
-func whole(language, text string) bool {
+// isComplete reports whether typed lines form a complete program. It need not be exact, because
+// the engine reports the mistake in an incomplete or invalid program.
+func isComplete(language, text string) bool {
 	if full, _ := code.Language(language); full == "python" {
-		return pythonWhole(text)
+		return isPythonComplete(text)
 	}
-	return closed(text)
+	return isClosed(text)
 }
 
-// closed reports whether every opening bracket of a text is closed and no template or block
+// isClosed reports whether every opening bracket of a text is closed and no template or block
 // comment is open.
-func closed(text string) bool {
+func isClosed(text string) bool {
 	open := 0
 	for at := 0; at < len(text); at++ {
 		switch c := text[at]; c {
@@ -26,7 +26,7 @@ func closed(text string) bool {
 		case ')', ']', '}':
 			open--
 		case '"', '\'', '`':
-			end := quoted(text[at+1:], c)
+			end := closingQuote(text[at+1:], c)
 			if end < 0 && c == '`' {
 				return false
 			}
@@ -53,8 +53,8 @@ func closed(text string) bool {
 	return open <= 0
 }
 
-// quoted returns the index after the closing quote, or -1 if the text is not closed.
-func quoted(rest string, quote byte) int {
+// closingQuote returns the index after the closing quote, or -1 if the text is not closed.
+func closingQuote(rest string, quote byte) int {
 	for at := 0; at < len(rest); at++ {
 		switch rest[at] {
 		case '\\':
@@ -70,9 +70,9 @@ func quoted(rest string, quote byte) int {
 	return -1
 }
 
-// pythonWhole reports whether brackets and strings are closed and a block has been ended
-// with an empty line, as at Python's own prompt.
-func pythonWhole(text string) bool {
+// isPythonComplete reports whether brackets and strings are closed and an empty line has ended
+// the block, as at Python's own prompt.
+func isPythonComplete(text string) bool {
 	open, block := 0, false
 	last := byte('\n') // the last character of the line that is neither a space nor in a comment
 	for at := 0; at < len(text); at++ {
@@ -91,7 +91,7 @@ func pythonWhole(text string) bool {
 					return false
 				}
 				at += 3 + end + 2
-			} else if end := quoted(text[at+1:], c); end >= 0 {
+			} else if end := closingQuote(text[at+1:], c); end >= 0 {
 				at += end + 1
 			}
 			last = c
