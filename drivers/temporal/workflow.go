@@ -213,7 +213,7 @@ func chain(ctx workflow.Context) (none note[*toolroom.ChainResult], err error) {
 		return none, err
 	}
 	step := 0
-	result := run.ChainThrough(context.Background(), e.order.Call, e.order.Steps, func(call toolroom.Call, retries int) *toolroom.Result {
+	result := run.RunSteps(context.Background(), e.order.Call, e.order.Steps, func(call toolroom.Call, retries int) *toolroom.Result {
 		for pause := 100 * time.Millisecond; ; pause *= 2 {
 			step++
 			id := fmt.Sprint("step-", step)

@@ -149,7 +149,7 @@ func (a *App) buildPacks(to *packs, c *config.Config) error {
 		to.list = append(to.list, memory.Pack(a.stateOf("memory"), a.embedder))
 	}
 	if on("sessions") {
-		to.list = append(to.list, system.SessionPack(system.SessionOptions{Sessions: a.sessions, Receipts: a.Receipts, Taint: run.Taint}))
+		to.list = append(to.list, system.SessionPack(system.SessionOptions{Sessions: a.sessions, Receipts: a.Receipts, Taint: run.AddTaint}))
 	}
 	if on("cron") {
 		to.list = append(to.list, a.cronPack(c))

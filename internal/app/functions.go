@@ -302,9 +302,9 @@ func (s *snapshot) Serve(call *toolroom.Call, found *catalog.Entry) (*catalog.En
 	return s.entry(context.Background(), choice)
 }
 
-// Keep implements [run.ReleaseSnapshot]. What only adds to the definition is no conflict, and
+// CheckUnchanged implements [run.ReleaseSnapshot]. What only adds to the definition is no conflict, and
 // neither is a change of a source whose changes are released by themselves.
-func (s *snapshot) Keep(found *catalog.Entry) error {
+func (s *snapshot) CheckUnchanged(found *catalog.Entry) error {
 	tool := found.Tool.ID.Unversioned().String()
 	began, now := s.of.InProd(tool), s.table.Load().InProd(tool)
 	if began == 0 || now == 0 || began == now || s.of.Source(tool) == "" || found.Provider == functionProvider {

@@ -163,7 +163,7 @@ func (a *App) ExplainFor(ctx context.Context, of toolroom.Call) (*policy.Explana
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid arguments: %w", err)
 		}
 		if known {
-			call.Effects = a.runner.Expect(e, who, arguments)
+			call.Effects = a.runner.PredictEffects(e, who, arguments)
 		}
 	}
 	if known {

@@ -81,7 +81,7 @@ func (t *trustRules) of(tool *toolroom.Tool) run.Trust {
 
 // readArtifact taints the call, or else the session, in which a caller reads an artifact.
 func (a *App) readArtifact(ctx context.Context, owner string, labels []taint.Label) error {
-	if run.Taint(ctx, labels...) {
+	if run.AddTaint(ctx, labels...) {
 		return nil
 	}
 	return a.runner.TaintSession(ctx, owner, labels)

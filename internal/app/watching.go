@@ -60,7 +60,7 @@ const observed = 1000
 
 func newWatching(r *App) *watching {
 	w := &watching{room: r, slots: make(chan struct{}, shadowSlots), pending: map[watched]release.Entry{}, judged: map[watched]*lookedAt{}, skipped: map[watched]*release.ShadowRun{}}
-	r.runner.Served = w.served
+	r.runner.OnServed = w.served
 	return w
 }
 

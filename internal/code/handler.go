@@ -147,11 +147,11 @@ func (h *handler) Chain(ctx context.Context, list []bridge.Value) (bridge.Value,
 	}
 	reserved := min(len(steps), run.MaxChainSteps)
 	if err := h.take(reserved); err != nil {
-		return nil, chainError(run.RefuseChain(err))
+		return nil, chainError(run.RefusedChain(err))
 	}
 	defer func() { h.give(reserved) }()
 	var broken error
-	out := h.o.Runner.ChainOf(ctx, toolroom.Call{Surface: "code", MaxOutput: -1}, steps, func(ctx context.Context, call toolroom.Call) *toolroom.Result {
+	out := h.o.Runner.ChainWith(ctx, toolroom.Call{Surface: "code", MaxOutput: -1}, steps, func(ctx context.Context, call toolroom.Call) *toolroom.Result {
 		if reserved > 0 {
 			reserved--
 		} else if err := h.take(1); err != nil { // steps were repeated

@@ -36,7 +36,7 @@ func (s *Service) inSession(ctx context.Context, req *source.Request, r *Request
 			r.Engine = made
 		}
 	}
-	run.Taint(ctx, held.Info.Labels...) // the program can use all variables
+	run.AddTaint(ctx, held.Info.Labels...) // the program can use all variables
 	return s.execute(ctx, req, r, held)
 }
 

@@ -129,7 +129,7 @@ func (h *handler) once(ctx context.Context, e session.JournalEntry, do func(plac
 		return nil, h.stop(h.diverged(diverged))
 	}
 	if err != nil || found.Result != nil {
-		run.Taint(ctx, found.Labels...)
+		run.AddTaint(ctx, found.Labels...)
 		return found.Result, err
 	}
 	if again && !h.mayRepeat(ctx, found) {

@@ -24,21 +24,21 @@ type ApprovalHooks struct {
 
 // approve waits until people have answered, if policy requires an approval. The
 // time does not count against the deadline, which starts when the tool starts.
-func (c *claimed) approve() (*approved, error) {
-	a := &approved{claimed: c}
+func (c *claimedCall) approve() (*approvedCall, error) {
+	a := &approvedCall{claimedCall: c}
 	if c.decision.Effect != toolroom.VerdictConfirm || c.resume != nil { // a resumed call was approved when it began
 		return a, nil
 	}
-	return a, a.obtain()
+	return a, a.obtainApproval()
 }
 
-// obtain finds an approval or grant for the call, or asks for one.
-func (c *approved) obtain() error {
+// obtainApproval finds a grant or an approval for the call, or asks a person for one.
+func (c *approvedCall) obtainApproval() error {
 	approvals := c.runner.Approvals
 	if approvals == nil {
 		return toolroom.Errorf(toolroom.CodeApprovalRequired, "%s needs a person's approval (%s%s), and no approvals are possible here", c.tool, c.decision.Rule, c.because())
 	}
-	if c.request.Approval != "" && c.resumes() {
+	if c.request.Approval != "" && c.canResume() {
 		c.approval = c.request.Approval // it was used when this call began
 		return nil
 	}
@@ -48,7 +48,7 @@ func (c *approved) obtain() error {
 	}
 	// A grant was made without knowing these taint labels, or this sum. Nor does it cover a
 	// call whose unused question proves that it has not begun: the proof would outlive the call.
-	if !c.leaks && !c.costly && c.entry.Tool.Confirm == "" && c.asked.IsZero() {
+	if !c.leaks && !c.costly && c.entry.Tool.Confirm == "" && c.earlierClaim.IsZero() {
 		grant, err := approvals.Granted(c.ctx, question)
 		if err != nil {
 			return err
@@ -58,7 +58,7 @@ func (c *approved) obtain() error {
 			return nil
 		}
 	}
-	asked, err := c.ask(question)
+	asked, err := c.findOrRequestApproval(question)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (c *approved) obtain() error {
 		}
 	}
 	if asked.State == toolroom.ApprovalApproved {
-		c.unused = asked.ID
+		c.unusedApproval = asked.ID
 	} else if err := approvals.Use(c.ctx, asked.ID); err != nil {
 		return err
 	}
@@ -76,13 +76,13 @@ func (c *approved) obtain() error {
 	return nil
 }
 
-// useApproval uses the answer to this call's question once nothing else can refuse the
-// call: an answer serves one call, and a refused call would have wasted it.
-func (c *cleared) useApproval() error {
-	if c.unused == "" {
+// useApproval marks the approval of this call as used. It is called when nothing else can
+// refuse the call, because an approval serves one call.
+func (c *clearedCall) useApproval() error {
+	if c.unusedApproval == "" {
 		return nil
 	}
-	err := c.runner.Approvals.Use(c.ctx, c.unused)
+	err := c.runner.Approvals.Use(c.ctx, c.unusedApproval)
 	if err != nil {
 		c.approval = ""
 	}
@@ -90,7 +90,7 @@ func (c *cleared) useApproval() error {
 }
 
 // question returns the question about this call, without its predicted effects.
-func (c *decided) question() (toolroom.Approval, error) {
+func (c *decidedCall) question() (toolroom.Approval, error) {
 	canonical, err := c.canonicalArguments()
 	if err != nil {
 		return toolroom.Approval{}, err
@@ -111,19 +111,19 @@ const maxShownMore = 16 << 10
 
 // more returns what the call sends to its tool besides the arguments, or nil.
 // Only MCP servers receive it.
-func (c *resolved) more() []byte {
+func (c *resolvedCall) more() []byte {
 	if c.entry.Tool.Source != toolroom.SourceMCP {
 		return nil
 	}
 	return c.request.More
 }
 
-// ask returns the approval that decides about this call: the one that the caller names,
-// else the open one of exactly the same call, else a new one.
-func (c *decided) ask(question toolroom.Approval) (*toolroom.Approval, error) {
+// findOrRequestApproval returns the approval that decides about this call: the one that the
+// caller names, else the open one of exactly the same call, else a new one.
+func (c *decidedCall) findOrRequestApproval(question toolroom.Approval) (*toolroom.Approval, error) {
 	if c.background != nil {
 		// A job that was suspended or cut off does not ask again: it may have expired.
-		if before, err := c.askedBefore(question.Digest); before != nil || err != nil {
+		if before, err := c.findUnusedApproval(question.Digest); before != nil || err != nil {
 			return before, err
 		}
 	}
@@ -134,7 +134,7 @@ func (c *decided) ask(question toolroom.Approval) (*toolroom.Approval, error) {
 		}
 		// It belongs to another call, or is gone: this call needs its own.
 	}
-	question.Arguments = c.recordedArguments(c.resolved, false)
+	question.Arguments = c.recordedArguments(c.resolvedCall, false)
 	preview := c.preparePreview()
 	for _, sentence := range preview.Effects {
 		question.Effects = append(question.Effects, c.runner.Secrets.Text(sentence))
@@ -149,8 +149,8 @@ func (c *decided) ask(question toolroom.Approval) (*toolroom.Approval, error) {
 	return c.runner.Approvals.Request(c.ctx, question)
 }
 
-// askedBefore returns the unused approval of this very call, or nil.
-func (c *decided) askedBefore(digest string) (*toolroom.Approval, error) {
+// findUnusedApproval returns the unused approval of this call with this digest, or nil.
+func (c *decidedCall) findUnusedApproval(digest string) (*toolroom.Approval, error) {
 	all, err := c.runner.Approvals.List(c.ctx, "")
 	if err != nil {
 		return nil, err
@@ -163,9 +163,9 @@ func (c *decided) askedBefore(digest string) (*toolroom.Approval, error) {
 	return nil, nil
 }
 
-// preparePreview returns the source's preview of the call. If there is none, the
-// person decides without it.
-func (c *resolved) preparePreview() source.Preview {
+// preparePreview returns the source's preview of the call. It is empty if there is none: then
+// the person decides without it.
+func (c *resolvedCall) preparePreview() source.Preview {
 	if c.runner.Preview == nil {
 		return source.Preview{}
 	}
@@ -179,8 +179,10 @@ func (c *resolved) preparePreview() source.Preview {
 	return preview
 }
 
-func (c *approved) waitForPerson(asked *toolroom.Approval) (*toolroom.Approval, error) {
-	c.notice(asked)
+// waitForPerson waits for the answer to a question. It returns an error if the call ends or is
+// suspended before the answer arrives, or if the answer is no.
+func (c *approvedCall) waitForPerson(asked *toolroom.Approval) (*toolroom.Approval, error) {
+	c.emitApproval(asked)
 	if c.request.NoWait {
 		return nil, approvalRequired(c.tool, asked)
 	}
@@ -188,23 +190,23 @@ func (c *approved) waitForPerson(asked *toolroom.Approval) (*toolroom.Approval, 
 	defer func() { c.waited += c.runner.Now().Sub(began) }()
 	// The wait does not count against the deadlines of the parent calls either.
 	defer deadline.Pause(c.ctx)()
-	most := c.runner.Limits().ApprovalWait
+	longest := c.runner.Limits().ApprovalWait
 	if c.hooks.Began != nil {
 		var err error
-		if most, err = c.hooks.Began(asked); err != nil {
+		if longest, err = c.hooks.Began(asked); err != nil {
 			return nil, err
 		}
 	}
-	most = limitWait(c.ctx, most)
+	longest = limitApprovalWait(c.ctx, longest)
 	job := c.background
 	if job != nil {
 		if err := job.WaitFor(c.ctx, []string{asked.ID}); err != nil {
 			return nil, err
 		}
 		c.suspension.Store(job)
-		most = min(most, job.MaxWait())
+		longest = min(longest, job.MaxWait())
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, most)
+	ctx, cancel := context.WithTimeout(c.ctx, longest)
 	defer cancel()
 	answered, err := c.runner.Approvals.Wait(ctx, asked.ID)
 	suspended := errors.Is(context.Cause(c.ctx), ErrSuspended)
@@ -215,7 +217,7 @@ func (c *approved) waitForPerson(asked *toolroom.Approval) (*toolroom.Approval, 
 	case suspended:
 		return nil, approvalRequired(c.tool, asked)
 	case c.ctx.Err() != nil:
-		if !c.leaves() { // no caller is waiting for the answer any more
+		if !c.continuesLater() { // no caller is waiting for the answer any more
 			if err := c.runner.Approvals.Abandon(context.WithoutCancel(c.ctx), asked.ID); err != nil {
 				c.runner.Log.Warn("failed to cancel the approval of a cancelled call", "approval", asked.ID, "error", err)
 			}
@@ -236,11 +238,12 @@ func (c *approved) waitForPerson(asked *toolroom.Approval) (*toolroom.Approval, 
 		err = job.WaitFor(c.ctx, nil)
 	}
 	if answered != nil {
-		c.notice(answered)
+		c.emitApproval(answered)
 	}
 	return answered, err
 }
 
+// approvalRequired returns the error of a call that ends while a person has not answered.
 func approvalRequired(tool string, a *toolroom.Approval) *toolroom.Error {
 	e := toolroom.Errorf(toolroom.CodeApprovalRequired, "%s is waiting for approval by a person (%s): %s", tool, a.ID, a.Reason)
 	e.Approval = a.ID
@@ -248,7 +251,7 @@ func approvalRequired(tool string, a *toolroom.Approval) *toolroom.Error {
 	return e.WithHint("a person answers with: toolroom approve %s. Then make the same call again; it runs once", a.ID)
 }
 
-func (c *call) notice(a *toolroom.Approval) {
+func (c *call) emitApproval(a *toolroom.Approval) {
 	c.emit(toolroom.Event{Kind: toolroom.EventApproval, Approval: &toolroom.ApprovalNotice{
 		ID: a.ID, State: string(a.State), Reason: a.Reason, Expires: a.Expires,
 	}})

@@ -23,7 +23,7 @@ type arguments struct {
 
 // validateInput returns an error if the timeout is negative, or the arguments are no JSON
 // object or do not fit the tool's input schema. Missing arguments are an empty object.
-func (c *resolved) validateInput() error {
+func (c *resolvedCall) validateInput() error {
 	if c.request.Timeout < 0 {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the timeout %s is negative", c.request.Timeout).
 			WithHint("omit it for the default")
@@ -66,7 +66,7 @@ func startsObject(document []byte) bool {
 }
 
 // decodedArguments returns the arguments as a tree. It decodes them on first use.
-func (c *resolved) decodedArguments() (any, error) {
+func (c *resolvedCall) decodedArguments() (any, error) {
 	if c.arguments.tree != nil {
 		return c.arguments.tree, nil
 	}
@@ -85,14 +85,14 @@ func (c *resolved) decodedArguments() (any, error) {
 
 // badSchema returns the error for an unusable schema, which is the tool's fault, not the
 // caller's.
-func (c *resolved) badSchema(which string, err error) error {
+func (c *resolvedCall) badSchema(which string, err error) error {
 	return toolroom.Errorf(toolroom.CodeUnsupported, "the %s schema of %s cannot be used: %w", which, c.tool, err).
 		WithHint("the tool's author must fix the schema")
 }
 
 // invalidArguments returns the error for arguments that do not fit, with a repaired call
 // if there is an obvious one.
-func (c *resolved) invalidArguments(input *schema.Schema, err error) error {
+func (c *resolvedCall) invalidArguments(input *schema.Schema, err error) error {
 	e := toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s do not fit: %w", c.tool, err)
 	if failure := (*schema.Failure)(nil); errors.As(err, &failure) {
 		e.Details = map[string]any{"problems": failure.Problems}

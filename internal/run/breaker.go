@@ -22,41 +22,41 @@ type BreakerLimits struct {
 // breaker is the circuit of one tool.
 type breaker struct {
 	BreakerLimits
-	mu     sync.Mutex
-	failed int       // consecutive failures
-	next   time.Time // when an open circuit permits the next call
+	mu       sync.Mutex
+	failed   int       // consecutive failures
+	nextCall time.Time // when an open circuit permits the next call
 }
 
-// enter permits a call, or returns how long to wait until one is permitted.
-func (b *breaker) enter() (wait time.Duration, permitted bool) {
+// permit reports whether a call is permitted now, and if not, how long to wait.
+func (b *breaker) permit() (wait time.Duration, permitted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.failed < b.Failures {
 		return 0, true
 	}
 	now := time.Now()
-	if wait = b.next.Sub(now); wait > 0 {
+	if wait = b.nextCall.Sub(now); wait > 0 {
 		return wait, false
 	}
 	// If this call hangs, the next one does not wait for its end.
-	b.next = now.Add(b.Delay)
+	b.nextCall = now.Add(b.Delay)
 	return 0, true
 }
 
-// leave records how a call ended.
-func (b *breaker) leave(err error) {
+// record records how a call ended.
+func (b *breaker) record(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch open := b.failed >= b.Failures; {
 	case errors.Is(err, context.Canceled): // says nothing about the source
 	case !upstreamFault(err):
 		b.failed = 0
-	case unreached(err):
+	case failedBeforeSending(err):
 		// The source itself decides when to reconnect, so the breaker adds no delay.
-		b.next = time.Time{}
+		b.nextCall = time.Time{}
 	case !open:
 		b.failed++
-		b.next = time.Now().Add(b.Delay)
+		b.nextCall = time.Now().Add(b.Delay)
 	}
 }
 
@@ -69,7 +69,7 @@ func withBreaker(next executor, l BreakerLimits) executor {
 			kept, _ = breakers.LoadOrStore(id, &breaker{BreakerLimits: l})
 		}
 		b := kept.(*breaker)
-		if wait, permitted := b.enter(); !permitted {
+		if wait, permitted := b.permit(); !permitted {
 			wait = max(wait.Round(time.Second), time.Second)
 			e := toolroom.Errorf(toolroom.CodeCircuitOpen, "%s failed %d times in a row and is not called for now", id, l.Failures)
 			e.RetryAfter = wait
@@ -78,26 +78,26 @@ func withBreaker(next executor, l BreakerLimits) executor {
 		out, err := next(ctx, x)
 		if err != nil && ctx.Err() != nil {
 			ended := context.Cause(ctx) // inside the call, its deadline looks like a cancellation
-			if errors.Is(ended, context.DeadlineExceeded) && x.hurried() {
+			if errors.Is(ended, context.DeadlineExceeded) && x.belowUsualTimeout() {
 				ended = context.Canceled
 			}
-			b.leave(ended)
+			b.record(ended)
 		} else {
-			b.leave(err)
+			b.record(err)
 		}
 		return out, err
 	}
 }
 
-// hurried reports whether the tool has run for less than its usual time: whoever set so
-// short a deadline learns nothing about the tool, and must not close it to others.
-func (x *execution) hurried() bool {
+// belowUsualTimeout reports whether the tool has run for less than its usual timeout. Exceeding
+// a shorter deadline says nothing about the tool, so it must not open the circuit for others.
+func (x *execution) belowUsualTimeout() bool {
 	c := x.call
-	usual := min(cmp.Or(c.entry.Tool.DefaultTimeout, c.runner.Limits().Timeout), c.ceiling())
+	usual := min(cmp.Or(c.entry.Tool.DefaultTimeout, c.runner.Limits().Timeout), c.maxTimeout())
 	return c.runner.Now().Sub(x.began) < usual-time.Millisecond
 }
 
-// unreached reports whether a call failed before anything was sent.
-func unreached(err error) bool {
+// failedBeforeSending reports whether a call failed before anything was sent.
+func failedBeforeSending(err error) bool {
 	return toolroom.AsError(err).Effects == toolroom.EffectsNone
 }

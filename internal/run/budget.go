@@ -11,17 +11,17 @@ import (
 // one runs.
 type reservation struct {
 	budget *toolroom.Budget
-	around *inside // of the call that makes them, nil if there is none
+	parent *tally // that of the parent call, nil if there is none
 	left   atomic.Int64
 	err    error // why none of them may run
 }
 
 // reserve takes n calls at once from the budget that the calls made with ctx share: that of
-// the call around them, or else the given one. Calls without a budget are not counted.
+// their parent call, or else the given one. Calls without a budget are not counted.
 func (r *Runner) reserve(ctx context.Context, given *toolroom.Budget, n int) (context.Context, *reservation) {
 	all := &reservation{budget: given}
 	if around := scopeOf(ctx); around.runner == r {
-		all.around, all.budget = around.inside, around.budget
+		all.parent, all.budget = around.tally, around.budget
 	}
 	if all.budget == nil {
 		return ctx, all
@@ -32,36 +32,36 @@ func (r *Runner) reserve(ctx context.Context, given *toolroom.Budget, n int) (co
 	return withScope(ctx, func(s *scope) { s.reserved = all }), all
 }
 
-// end returns the calls that were not made.
-func (all *reservation) end() {
+// release returns to the budget the calls that were not made.
+func (all *reservation) release() {
 	if all.budget != nil {
 		all.budget.GiveCalls(int(max(0, all.left.Swap(0))))
 	}
 }
 
-// use takes one of the reserved calls. It reports false if none is left, which happens if
+// take takes one of the reserved calls. It reports false if none is left, which happens if
 // calls are repeated.
-func (all *reservation) use() bool { return all.left.Add(-1) >= 0 }
+func (all *reservation) take() bool { return all.left.Add(-1) >= 0 }
 
-// takeCall takes what this call costs: one of the calls reserved for its chain or batch, or
-// else one of the budget. The outermost call is free.
-func (c *call) takeCall() error {
-	if c.around == nil && c.request.Budget == nil {
+// chargeBudget takes one call for this call: from those reserved for its chain or batch, or else
+// from the budget. The outermost call is free.
+func (c *call) chargeBudget() error {
+	if c.parent == nil && c.request.Budget == nil {
 		return nil
 	}
-	var around *inside
-	if c.around != nil {
-		around = c.around.inside
+	var around *tally
+	if c.parent != nil {
+		around = c.parent.tally
 	}
 	all := c.scope.reserved
 	switch {
-	case all == nil || all.around != around || all.budget != c.scope.budget:
-		if c.around == nil {
+	case all == nil || all.parent != around || all.budget != c.scope.budget:
+		if c.parent == nil {
 			return nil
 		}
 	case all.err != nil:
 		return all.err
-	case all.use():
+	case all.take():
 		return c.scope.budget.CheckDepth(c.scope.depth)
 	}
 	return c.scope.budget.TakeCall(c.scope.depth)

@@ -11,9 +11,9 @@
 //	normalise          output.go        value and content
 //	validate output    output.go        whether the value fits
 //	shape              shape.go         truncation; redact.go, truncate.go
-//	receipt            end.go           the result, the receipt and the last event
+//	receipt            outcome.go       the result, the receipt and the last event
 //
-// What calls inherit from the call around them is in scope.go. Calls that outlive their
+// What calls inherit from their parent call is in scope.go. Calls that outlive their
 // request are in suspension.go.
 //
 // Every surface turns its input into a [toolroom.Call] and passes it to [Runner.Run],
@@ -55,8 +55,8 @@ func (r *Runner) RunHooked(ctx context.Context, request toolroom.Call, hooks App
 // reason for which the tool cannot be resolved.
 func (r *Runner) Refuse(ctx context.Context, request toolroom.Call, why error) *toolroom.Result {
 	c := r.begin(ctx, request)
-	c.refused = why
-	return c.finish()
+	c.refusal = why
+	return c.complete()
 }
 
 // run takes a call from its request to its result.
@@ -66,21 +66,23 @@ func (r *Runner) run(ctx context.Context, request toolroom.Call, hooks ApprovalH
 	}
 	c := r.begin(ctx, request)
 	c.hooks = hooks
-	return c.finish()
+	return c.complete()
 }
 
-func (c *call) finish() *toolroom.Result {
-	at := &reached{}
-	failed := c.guard(at)
-	defer c.runner.executions.remove(c.tried)
-	c.announce(nil)
+// complete takes the call through the stages and returns its result.
+func (c *call) complete() *toolroom.Result {
+	at := &progress{}
+	failed := c.runStages(at)
+	defer c.runner.executions.remove(c.execution)
+	c.emitCalled(nil)
 	o := newOutcome(c, at)
 	return o.end(o.shape(failed))
 }
 
-// notBegun returns the error of a call that did not reach its tool. A stage whose context
-// ends fails with whatever it was doing then, which says nothing to a caller.
-func (c *call) notBegun(err error) error {
+// explainInterruption returns the error of a call that was cancelled or timed out before its
+// tool ran. The failed stage returns the plain error of its context, which does not tell the
+// caller that nothing was run. Other errors are returned unchanged.
+func (c *call) explainInterruption(err error) error {
 	if known := (*toolroom.Error)(nil); errors.As(err, &known) {
 		return err
 	}
@@ -96,7 +98,7 @@ func (c *call) notBegun(err error) error {
 
 // stages takes the call through the stages before its result is shaped. It returns after
 // the first that fails, or after claim if that finds the result of an earlier call.
-func (c *call) stages(at *reached) (err error) {
+func (c *call) stages(at *progress) (err error) {
 	at.phase = toolroom.PhaseReceipt
 	if err = c.admit(); err != nil {
 		return err
@@ -105,10 +107,10 @@ func (c *call) stages(at *reached) (err error) {
 	if at.resolved, err = c.resolve(); err != nil {
 		return err
 	}
-	c.announce(at.resolved)
+	c.emitCalled(at.resolved)
 	at.phase = toolroom.PhaseValidateInput
-	if c.refused != nil {
-		return c.refused
+	if c.refusal != nil {
+		return c.refusal
 	}
 	if err = at.resolved.validateInput(); err != nil {
 		return err
@@ -138,29 +140,29 @@ func (c *call) stages(at *reached) (err error) {
 		return err
 	}
 	at.phase = toolroom.PhaseExecute
-	if at.ran, err = at.cleared.execute(); err != nil {
+	if at.executed, err = at.cleared.execute(); err != nil {
 		return err
 	}
-	if err = at.ran.normalise(); err != nil {
+	if err = at.executed.normalise(); err != nil {
 		return err
 	}
 	at.phase = toolroom.PhaseValidateOutput
-	return at.ran.validateOutput()
+	return at.executed.validateOutput()
 }
 
-// reached holds how far a call came. A stage that was not reached is nil. A stage that
-// failed is set if it found out something that the receipt records.
-type reached struct {
+// progress holds the values of the stages that a call has reached; the others are nil. The
+// value of a failed stage is set if the receipt records something of it.
+type progress struct {
 	phase    toolroom.Phase
-	resolved *resolved
-	decided  *decided
-	claimed  *claimed
-	approved *approved
-	cleared  *cleared
-	ran      *ran
+	resolved *resolvedCall
+	decided  *decidedCall
+	claimed  *claimedCall
+	approved *approvedCall
+	cleared  *clearedCall
+	executed *executedCall
 }
 
-// call is a call as it came in, with what it inherits. Every stage may read it.
+// call is a call as it came in, with the values that it inherits. Every stage may read it.
 type call struct {
 	runner  *Runner
 	ctx     context.Context //nolint:containedctx // it is the call's
@@ -168,37 +170,37 @@ type call struct {
 	// tool is the spelling in the request until the call is resolved, then the canonical
 	// id.
 	tool string
-	// around is the scope of the call around this one, nil if there is none.
-	around *scope
-	scope  scope // of the calls inside this one
-	inside inside
-	labels taint.Set // if the call shares none with others
+	// parent is the scope of the parent call, nil if there is none.
+	parent *scope
+	scope  scope // of the child calls
+	tally  tally
+	labels taint.Set // used if the call shares no labels with others
 	hooks  ApprovalHooks
 	// background is the suspension whose job this call is, nil if it is no background
 	// call; resume is the state from which the call's source resumes it.
 	background *Suspension
 	resume     json.RawMessage
 	// suspension is set once another process can take over the call.
-	suspension atomic.Pointer[Suspension]
-	started    time.Time
-	refused    error
-	announced  bool // the event called was sent
-	unrecorded bool // receipts cannot be stored
-	arguments  arguments
-	stream     stream
-	tried      *execution // nil until the tool runs
+	suspension    atomic.Pointer[Suspension]
+	started       time.Time
+	refusal       error // why the surface refused the call
+	calledEmitted bool
+	unrecorded    bool // receipts cannot be stored
+	arguments     arguments
+	stream        stream
+	execution     *execution // nil until the tool runs
 }
 
-// resolved is a call whose tool is known.
-type resolved struct {
+// resolvedCall is a call whose tool is known.
+type resolvedCall struct {
 	*call
 	entry *catalog.Entry
 }
 
-// decided is a call about which policy has decided.
-type decided struct {
-	*resolved
-	effects  []toolroom.Effect // that the call is predicted to have
+// decidedCall is a call that policy has decided about.
+type decidedCall struct {
+	*resolvedCall
+	effects  []toolroom.Effect // predicted
 	decision policy.Decision
 	// isolation is the least isolation in which the tool may run.
 	isolation toolroom.Isolation
@@ -207,36 +209,36 @@ type decided struct {
 	costly    bool     // it would spend more than policy allows without asking
 }
 
-// claimed is a call that runs under its idempotency key, if it has one.
-type claimed struct {
-	*decided
-	held bool // the call holds its key
-	// begun says that an earlier process may have run the tool for this call.
-	begun bool
-	// asked is when the key was claimed by an earlier attempt that got no further than its
-	// question.
-	asked time.Time
+// claimedCall is a call that runs under its idempotency key, if it has one.
+type claimedCall struct {
+	*decidedCall
+	holdsKey bool // the call holds its idempotency key
+	// mayHaveRun reports that an earlier process may have run the tool for this call.
+	mayHaveRun bool
+	// earlierClaim is when an earlier attempt claimed the key, if that attempt ended while it
+	// waited for approval.
+	earlierClaim time.Time
 	// replayed is the recorded result of an earlier call with the same key.
 	replayed *toolroom.Result
 }
 
-// approved is a call that needs no more consent.
-type approved struct {
-	*claimed
-	approval string        // the id of the approval or grant, empty if none was needed
-	unused   string        // the approval that is still to be used
-	waited   time.Duration // for people
+// approvedCall is a call that needs no more consent.
+type approvedCall struct {
+	*claimedCall
+	approval       string        // the id of the approval or grant, empty if none was needed
+	unusedApproval string        // the id of an approval that is marked as used before the tool runs
+	waited         time.Duration // for people
 }
 
-// cleared is a call whose spending is recorded. It may run.
-type cleared struct {
-	*approved
-	spent bool // amounts are recorded
+// clearedCall is a call whose spending is recorded. It may run.
+type clearedCall struct {
+	*approvedCall
+	spent bool // its amounts are recorded
 }
 
-// ran is a call whose tool was started.
-type ran struct {
-	*cleared
+// executedCall is a call whose tool was started.
+type executedCall struct {
+	*clearedCall
 	began  time.Time
 	sent   bool           // the call may have reached the tool
 	output *source.Output // nil if there is none
@@ -249,13 +251,13 @@ type draft struct {
 	redacted bool // it holds no known secret any more
 }
 
-// begin returns the call of a request. A child call inherits from the call around it.
+// begin returns the call of a request. A child call inherits from its parent call.
 func (r *Runner) begin(ctx context.Context, request toolroom.Call) *call {
 	carried := scopeOf(ctx)
 	c := &call{runner: r, ctx: ctx, request: request, started: r.Now()}
 	c.scope = *carried
 	if carried.runner == r {
-		c.around = carried
+		c.parent = carried
 		c.request.Parent, c.request.Identity, c.request.Session = carried.id, carried.identity, carried.session
 		c.request.Environment = carried.environment
 		c.scope.depth++
@@ -280,15 +282,15 @@ func (r *Runner) begin(ctx context.Context, request toolroom.Call) *call {
 	if c.request.Surface == "" {
 		c.request.Surface = "go"
 	}
-	if c.around == nil {
+	if c.parent == nil {
 		c.scope.surface = c.request.Surface
 	}
 	c.tool = c.request.Tool
 	return c
 }
 
-// admit refuses a call if its receipt could not be stored, or if the call around it has
-// no budget for it.
+// admit refuses a call if its receipt could not be stored, or if its parent call has no
+// budget left for it.
 func (c *call) admit() error {
 	if err := c.ctx.Err(); err != nil {
 		return err
@@ -313,61 +315,62 @@ func (c *call) admit() error {
 		}
 		c.scope.budget = budget
 	}
-	if c.around != nil {
-		c.around.inside.calls.Add(1)
+	if c.parent != nil {
+		c.parent.tally.calls.Add(1)
 	}
-	return c.takeCall()
+	return c.chargeBudget()
 }
 
-// announce sends the event called, once. It waits for the tool to be resolved, because only
-// then it is known which arguments are sensitive.
-func (c *call) announce(found *resolved) {
-	if c.announced {
+// emitCalled emits the event called, unless that has been done. It is called once the tool is
+// resolved, because only then the sensitive arguments are known.
+func (c *call) emitCalled(found *resolvedCall) {
+	if c.calledEmitted {
 		return
 	}
-	c.announced = true
-	if c.heard() {
+	c.calledEmitted = true
+	if c.hasListeners() {
 		c.emit(toolroom.Event{Kind: toolroom.EventCalled, Time: c.started, Arguments: c.recordedArguments(found, true)})
 	}
 }
 
-// guard runs the stages. A panic is a bug in Toolroom or in a part that the room was
-// configured with, and fails the call.
-func (c *call) guard(at *reached) error {
+// runStages runs the stages. A panic, which is a bug in Toolroom or in a part that the room was
+// configured with, fails the call.
+func (c *call) runStages(at *progress) error {
 	var failed error
 	if err := panics.Catch(func() { failed = c.stages(at) }); err != nil {
-		return c.panicked(err, at.phase)
+		return c.panicError(err, at.phase)
 	}
-	if failed != nil && at.ran == nil {
-		failed = c.notBegun(failed)
+	if failed != nil && at.executed == nil {
+		failed = c.explainInterruption(failed)
 	}
 	if failed != nil {
-		return c.locate(failed, at.phase)
+		return c.withPhase(failed, at.phase)
 	}
 	return nil
 }
 
-// try runs a part of the end of a call. If it panics, try returns the error of the call.
-func (c *call) try(phase toolroom.Phase, do func()) error {
+// catchPanic runs do, a part of the end of a call, and returns the error of the call if do
+// panics.
+func (c *call) catchPanic(phase toolroom.Phase, do func()) error {
 	if err := panics.Catch(do); err != nil {
-		return c.panicked(err, phase)
+		return c.panicError(err, phase)
 	}
 	return nil
 }
 
-// panicked logs a panic and returns the error with code internal for it.
-func (c *call) panicked(err error, phase toolroom.Phase) *toolroom.Error {
+// panicError logs a panic and returns an error with code internal.
+func (c *call) panicError(err error, phase toolroom.Phase) *toolroom.Error {
 	stack := ""
 	if caught := (*panics.Error)(nil); errors.As(err, &caught) {
 		stack = caught.Stack
 	}
 	c.runner.Log.Error("panic in the pipeline", "phase", phase, "tool", c.tool, "call", c.request.ID, "error", err, "stack", stack)
 	e := toolroom.Errorf(toolroom.CodeInternal, "the call of %s failed inside Toolroom, in phase %s: %w", c.tool, phase, err)
-	return c.locate(e.WithHint("this is a bug: report it with the stack trace that the log shows for call %s", c.request.ID), phase)
+	return c.withPhase(e.WithHint("this is a bug: report it with the stack trace that the log shows for call %s", c.request.ID), phase)
 }
 
-// locate returns err with its phase and tool set.
-func (c *call) locate(err error, phase toolroom.Phase) *toolroom.Error {
+// withPhase returns a copy of err whose phase and tool are set.
+func (c *call) withPhase(err error, phase toolroom.Phase) *toolroom.Error {
 	located := *toolroom.AsError(err)
 	if located.Phase == "" {
 		located.Phase = phase

@@ -182,7 +182,7 @@ type changing struct{ asked *[]string }
 
 func (c changing) Snapshot() run.ReleaseSnapshot { return c }
 
-func (c changing) Keep(e *catalog.Entry) error {
+func (c changing) CheckUnchanged(e *catalog.Entry) error {
 	*c.asked = append(*c.asked, e.ID)
 	return toolroom.Errorf(toolroom.CodeConflict, "%s has changed", e.ID)
 }

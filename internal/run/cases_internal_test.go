@@ -33,12 +33,12 @@ func TestADenialSaysWhatItIsAbout(t *testing.T) {
 		{because: effect, sensitive: []string{"/p"}, message: "anonymous may not call a:b: rule, because of what the call would do"},
 	} {
 		call := &call{runner: New(Options{Catalog: catalog.New(catalog.Options{})}), tool: "a:b"}
-		d := &decided{
-			resolved: &resolved{call: call, entry: &catalog.Entry{Tool: toolroom.Tool{Sensitive: c.sensitive}}},
-			decision: policy.Decision{Rule: "rule", Because: c.because, Hint: "hint", CLIHint: "cli"}, taint: []string{"private"}, leaks: c.leaks,
+		d := &decidedCall{
+			resolvedCall: &resolvedCall{call: call, entry: &catalog.Entry{Tool: toolroom.Tool{Sensitive: c.sensitive}}},
+			decision:     policy.Decision{Rule: "rule", Because: c.because, Hint: "hint", CLIHint: "cli"}, taint: []string{"private"}, leaks: c.leaks,
 		}
 		e := &toolroom.Error{}
-		if !errors.As(d.denied(), &e) {
+		if !errors.As(d.denialError(), &e) {
 			t.Fatal("it is no error of ours")
 		}
 		_, reach := e.Details["reach"]
@@ -77,7 +77,7 @@ func TestAStepIsTriedAgainOnlyIfThatMayHelp(t *testing.T) {
 				cancel()
 			}
 			began, runs := time.Now(), 0
-			got := try(ctx, toolroom.Call{}, c.retries, func(context.Context, toolroom.Call) *toolroom.Result {
+			got := runWithRetries(ctx, toolroom.Call{}, c.retries, func(context.Context, toolroom.Call) *toolroom.Result {
 				runs++
 				return c.result
 			})
@@ -136,7 +136,7 @@ func TestDataOfALineThatIsNoJSONIsNotRecorded(t *testing.T) {
 	for _, data := range []string{``, `{"a":1}`, `{"a":`} {
 		l.add(time.Unix(0, 0), &toolroom.Log{Message: "m", Data: json.RawMessage(data)})
 	}
-	lines, _ := l.recorded(nil, time.Unix(0, 0), nil)
+	lines, _ := l.forReceipt(nil, time.Unix(0, 0), nil)
 	if len(lines) != 3 || len(lines[0].Data) != 0 || string(lines[1].Data) != `{"a":1}` || lines[2].Data != nil {
 		t.Errorf("got %q", lines)
 	}
@@ -164,9 +164,9 @@ func TestLeasesThatHaveEndedHereAreExtended(t *testing.T) {
 		for name, ends := range map[string]time.Duration{"now": 0, "later": 1} {
 			s := &Suspension{runner: r, lease: time.Second, job: &Job{Job: toolroom.Job{ID: name}}}
 			s.leaseEnds.Store(now.Add(ends).UnixNano())
-			defer w.registered(name, s, func() {})()
+			defer w.register(name, s, func() {})()
 		}
-		if err := w.extendEnded(t.Context()); !errors.Is(err, c.want) || c.want == nil && err != nil {
+		if err := w.extendExpiredLeases(t.Context()); !errors.Is(err, c.want) || c.want == nil && err != nil {
 			t.Errorf("%v: %v", c.err, err)
 		}
 		if !slices.Equal(store.extended, []string{"now"}) {
@@ -184,7 +184,7 @@ func TestAJobThatCannotBeReadGoesOn(t *testing.T) {
 	t.Parallel()
 	r := New(Options{Catalog: catalog.New(catalog.Options{}), Jobs: &unreadable{}})
 	s := &Suspension{runner: r, lease: time.Second, job: &Job{}}
-	if s.beatOnce(t.Context(), func(err error) { t.Errorf("it is ended: %v", err) }) {
+	if s.renewOnce(t.Context(), func(err error) { t.Errorf("it is ended: %v", err) }) {
 		t.Error("it is ended")
 	}
 }
@@ -193,8 +193,8 @@ func TestACallLeavesIfItsCallerAsksForItsResultLater(t *testing.T) {
 	t.Parallel()
 	r := New(Options{Catalog: catalog.New(catalog.Options{})})
 	later, end := context.WithCancelCause(t.Context())
-	end(ErrLater)
-	if (&call{runner: r, ctx: t.Context()}).leaves() || !(&call{runner: r, ctx: later}).leaves() {
+	end(ErrDetached)
+	if (&call{runner: r, ctx: t.Context()}).continuesLater() || !(&call{runner: r, ctx: later}).continuesLater() {
 		t.Error("a call leaves without its caller, or stays")
 	}
 }
@@ -211,13 +211,13 @@ func TestAnAnswerSentInAdvanceCountsOnceAndOnlyIfItFits(t *testing.T) {
 		for _, key := range keys {
 			questions[key] = source.Question{}
 		}
-		o, a, err := s.openQuestions(questions, approval)
+		o, a, err := s.addQuestions(questions, approval)
 		for key := range o {
 			if o[key] != s.open[key] || o[key].approval != approval {
 				t.Errorf("%s is not open", key)
 			}
 		}
-		s.close(keys...)
+		s.closeQuestions(keys...)
 		return len(o), len(a), err
 	}
 	signalled := func() bool {
@@ -246,7 +246,7 @@ func TestAnAnswerSentInAdvanceCountsOnceAndOnlyIfItFits(t *testing.T) {
 		}
 	}
 	s.open["d"] = &openQuestion{}
-	if _, _, err := s.openQuestions(map[string]source.Question{"d": {}}, ""); toolroom.CodeOf(err) != toolroom.CodeConflict {
+	if _, _, err := s.addQuestions(map[string]source.Question{"d": {}}, ""); toolroom.CodeOf(err) != toolroom.CodeConflict {
 		t.Errorf("a question is asked twice: %v", err)
 	}
 }
@@ -272,8 +272,8 @@ func TestOnlyAnOutermostCallIsResumedByItsSource(t *testing.T) {
 		{resuming{resumes: "other"}, nil, false},
 		{nil, nil, false},
 	} {
-		one := &resolved{call: &call{ctx: t.Context(), around: c.around, request: toolroom.Call{ID: "id"}}, entry: &catalog.Entry{Source: c.source}}
-		if got := one.resumes(); got != c.want {
+		one := &resolvedCall{call: &call{ctx: t.Context(), parent: c.around, request: toolroom.Call{ID: "id"}}, entry: &catalog.Entry{Source: c.source}}
+		if got := one.canResume(); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
@@ -286,11 +286,11 @@ func TestACallWithinACallOfAnotherRunnerIsAnOutermostOne(t *testing.T) {
 	around := &scope{runner: other, depth: 4, session: "theirs", budget: &toolroom.Budget{}, sink: func(toolroom.Event) { sent++ }}
 	budget := &toolroom.Budget{}
 	c := r.begin(context.WithValue(t.Context(), scopeKey{}, around), toolroom.Call{Session: "mine", Budget: budget})
-	if c.around != nil || c.scope.depth != 0 || c.scope.budget != budget || c.request.Session != "mine" || c.stream.sink == nil {
+	if c.parent != nil || c.scope.depth != 0 || c.scope.budget != budget || c.request.Session != "mine" || c.stream.sink == nil {
 		t.Errorf("got %+v", c.scope)
 	}
 	around.runner, around.environment = r, "staging"
-	if c = r.begin(context.WithValue(t.Context(), scopeKey{}, around), toolroom.Call{Session: "mine"}); c.around != around || c.scope.depth != 5 || c.request.Session != "theirs" || c.request.Environment != "staging" {
+	if c = r.begin(context.WithValue(t.Context(), scopeKey{}, around), toolroom.Call{Session: "mine"}); c.parent != around || c.scope.depth != 5 || c.request.Session != "theirs" || c.request.Environment != "staging" {
 		t.Errorf("got %+v", c.scope)
 	}
 }
@@ -298,9 +298,9 @@ func TestACallWithinACallOfAnotherRunnerIsAnOutermostOne(t *testing.T) {
 func TestACallThatAnEarlierProcessDidNotFinishIsNotRetryable(t *testing.T) {
 	t.Parallel()
 	r := New(Options{Catalog: catalog.New(catalog.Options{})})
-	o := newOutcome(r.begin(t.Context(), toolroom.Call{Tool: "a:b"}), &reached{})
+	o := newOutcome(r.begin(t.Context(), toolroom.Call{Tool: "a:b"}), &progress{})
 	known := &toolroom.Error{Code: toolroom.CodeUpstreamUnavailable, Message: "gone", Retryable: true}
-	if e := o.lost(known); e.Retryable || e.Effects != toolroom.EffectsUnknown || !strings.Contains(e.Message, "unknown") || !known.Retryable {
+	if e := o.withUnknownEffects(known); e.Retryable || e.Effects != toolroom.EffectsUnknown || !strings.Contains(e.Message, "unknown") || !known.Retryable {
 		t.Errorf("got %+v of %+v", e, known)
 	}
 }
@@ -309,7 +309,7 @@ func TestRecordedArgumentsAreACopy(t *testing.T) {
 	t.Parallel()
 	given := json.RawMessage(`{"a":1}`)
 	c := &call{runner: New(Options{Catalog: catalog.New(catalog.Options{})}), request: toolroom.Call{Arguments: given}}
-	recorded := c.recordedArguments(&resolved{call: c, entry: &catalog.Entry{}}, false)
+	recorded := c.recordedArguments(&resolvedCall{call: c, entry: &catalog.Entry{}}, false)
 	given[5] = '2' // the caller may go on with its own
 	if string(recorded) != `{"a":1}` {
 		t.Errorf("got %s", recorded)
@@ -319,7 +319,7 @@ func TestRecordedArgumentsAreACopy(t *testing.T) {
 func TestAJobThatBeginsToWaitWakesItsWorkerOnce(t *testing.T) {
 	t.Parallel()
 	w := NewWorker(New(Options{Catalog: catalog.New(catalog.Options{})}), WorkerOptions{})
-	s := &Suspension{worker: w, slots: oneSlot()}
+	s := &Suspension{worker: w, slots: newTakenSlot()}
 	woken := func() bool {
 		select {
 		case <-w.wake:
@@ -328,11 +328,11 @@ func TestAJobThatBeginsToWaitWakesItsWorkerOnce(t *testing.T) {
 			return false
 		}
 	}
-	s.rest()
+	s.releaseSlot()
 	if len(s.slots) != 0 || !woken() {
 		t.Error("it keeps its slot, or nobody is told")
 	}
-	s.rest() // a second question
+	s.releaseSlot() // a second question
 	if woken() {
 		t.Error("the worker is woken for a slot that was free")
 	}
@@ -352,11 +352,11 @@ func TestAClosedSubscriptionIsForgotten(t *testing.T) {
 func TestACallThatIsResumedWasBegunBefore(t *testing.T) {
 	t.Parallel()
 	c := &call{runner: New(Options{Catalog: catalog.New(catalog.Options{})}), ctx: t.Context()}
-	if newOutcome(c, &reached{}).interruptedBefore() {
+	if newOutcome(c, &progress{}).mayHaveRunEarlier() {
 		t.Error("a call that begins was interrupted")
 	}
 	c.resume = json.RawMessage(`{}`)
-	if !newOutcome(c, &reached{}).interruptedBefore() {
+	if !newOutcome(c, &progress{}).mayHaveRunEarlier() {
 		t.Error("a call that is resumed was not")
 	}
 }

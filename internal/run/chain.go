@@ -27,9 +27,9 @@ const retryPause = 100 * time.Millisecond
 func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []toolroom.Step) *toolroom.ChainResult {
 	if len(steps) <= MaxChainSteps {
 		counted, all := r.reserve(ctx, as.Budget, len(steps))
-		defer all.end()
+		defer all.release()
 		if all.err != nil {
-			return RefuseChain(all.err)
+			return RefusedChain(all.err)
 		}
 		ctx = counted
 		if i, err := r.checkSteps(ctx, as, steps); err != nil {
@@ -39,7 +39,7 @@ func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []toolroom.S
 			return out
 		}
 	}
-	return r.ChainOf(ctx, as, steps, r.Run)
+	return r.ChainWith(ctx, as, steps, r.Run)
 }
 
 // checkSteps returns the first step whose call cannot succeed, and why. It skips the first
@@ -53,7 +53,7 @@ func (r *Runner) checkSteps(ctx context.Context, as toolroom.Call, steps []toolr
 		request := callOfStep(as, step)
 		entry, err := r.Find(ctx, &request)
 		if err == nil && !step.UsePrevious && len(step.Map) == 0 {
-			err = (&resolved{call: &call{runner: r, request: request, tool: entry.ID}, entry: entry}).validateInput()
+			err = (&resolvedCall{call: &call{runner: r, request: request, tool: entry.ID}, entry: entry}).validateInput()
 		}
 		if err != nil {
 			return i, err
@@ -71,8 +71,8 @@ func callOfStep(as toolroom.Call, step toolroom.Step) toolroom.Call {
 	return as
 }
 
-// failChain records that step i ended the chain with err. An i beyond the last step stands
-// for the chain as a whole.
+// failChain records that step i ended the chain with err. If i is len(steps), the chain as a
+// whole failed.
 func failChain(out *toolroom.ChainResult, steps []toolroom.Step, i int, err error) {
 	e := *toolroom.AsError(err)
 	if i < len(steps) {
@@ -81,23 +81,23 @@ func failChain(out *toolroom.ChainResult, steps []toolroom.Step, i int, err erro
 	out.Status, out.Error, out.Failed = e.Code.Info().Status, &e, &i
 }
 
-// RefuseChain returns the outcome of a chain that was refused before its first step.
-func RefuseChain(err error) *toolroom.ChainResult {
+// RefusedChain returns the outcome of a chain that was refused before its first step.
+func RefusedChain(err error) *toolroom.ChainResult {
 	e, first := *toolroom.AsError(err), 0
 	return &toolroom.ChainResult{Status: e.Code.Info().Status, Steps: []toolroom.StepResult{}, Error: &e, Failed: &first}
 }
 
-// ChainOf is Chain with run in place of [Runner.Run]. It is for callers that do more for
-// each call. They count the calls themselves.
-func (r *Runner) ChainOf(ctx context.Context, as toolroom.Call, steps []toolroom.Step, run func(context.Context, toolroom.Call) *toolroom.Result) *toolroom.ChainResult {
+// ChainWith is like Chain, but makes the calls with run in place of [Runner.Run]. The caller
+// must take them from the budget itself.
+func (r *Runner) ChainWith(ctx context.Context, as toolroom.Call, steps []toolroom.Step, run func(context.Context, toolroom.Call) *toolroom.Result) *toolroom.ChainResult {
 	ctx = WithSharedTaint(ctx)
-	return ChainThrough(ctx, as, steps, func(call toolroom.Call, retries int) *toolroom.Result { return try(ctx, call, retries, run) })
+	return RunSteps(ctx, as, steps, func(call toolroom.Call, retries int) *toolroom.Result { return runWithRetries(ctx, call, retries, run) })
 }
 
-// ChainThrough runs a chain whose calls do makes; retries is the Retry of the step.
-// Expressions end with ctx. ChainThrough reads no clock and has no state, so a workflow can
-// replay it.
-func ChainThrough(ctx context.Context, as toolroom.Call, steps []toolroom.Step, do func(call toolroom.Call, retries int) *toolroom.Result) *toolroom.ChainResult {
+// RunSteps runs a chain and makes each call with do; retries is the Retry of the step. ctx
+// stops the evaluation of expressions. RunSteps reads no clock and has no state, so a workflow
+// can replay it.
+func RunSteps(ctx context.Context, as toolroom.Call, steps []toolroom.Step, do func(call toolroom.Call, retries int) *toolroom.Result) *toolroom.ChainResult {
 	out := &toolroom.ChainResult{Status: toolroom.StatusOK, Steps: make([]toolroom.StepResult, 0, len(steps))}
 	fail := func(i int, err error) *toolroom.ChainResult {
 		failChain(out, steps, i, err)
@@ -136,7 +136,7 @@ func ChainThrough(ctx context.Context, as toolroom.Call, steps []toolroom.Step, 
 		out.Steps = append(out.Steps, toolroom.StepResult{Tool: step.Tool, Result: result})
 		env.Previous = nil
 		if result.Error == nil {
-			if env.Previous, err = native(result.Value); err != nil {
+			if env.Previous, err = toNative(result.Value); err != nil {
 				return fail(i, err)
 			}
 			out.Value = result.Value
@@ -148,7 +148,9 @@ func ChainThrough(ctx context.Context, as toolroom.Call, steps []toolroom.Step, 
 	return out
 }
 
-func try(ctx context.Context, call toolroom.Call, retries int, run func(context.Context, toolroom.Call) *toolroom.Result) *toolroom.Result {
+// runWithRetries makes a call again while it fails and retries are left. It does not repeat a
+// call that was denied or is beyond its budget.
+func runWithRetries(ctx context.Context, call toolroom.Call, retries int, run func(context.Context, toolroom.Call) *toolroom.Result) *toolroom.Result {
 	pause := retryPause
 	for {
 		result := run(ctx, call)
@@ -210,6 +212,7 @@ func (e *chainEnv) evaluate(p *expression.Program, what string) (any, error) {
 	return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s failed: %w", what, err)
 }
 
+// stepPrograms are the compiled expressions of a step.
 type stepPrograms struct {
 	when *expression.Program
 	set  map[string]*expression.Program
@@ -273,8 +276,8 @@ func (p stepPrograms) arguments(s toolroom.Step, env *chainEnv) (json.RawMessage
 	return jsonx.Marshal(args)
 }
 
-// native decodes a value into the types that expressions use.
-func native(value json.RawMessage) (any, error) {
+// toNative decodes a value into the types that expressions use.
+func toNative(value json.RawMessage) (any, error) {
 	if len(value) == 0 {
 		return nil, nil
 	}

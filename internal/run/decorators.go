@@ -27,7 +27,7 @@ func callSource(ctx context.Context, x *execution) (*source.Output, error) {
 	x.attempts++
 	before := x.sent
 	if x.attempts > 1 {
-		if err := x.call.keep(x.call.entry); err != nil {
+		if err := x.call.checkUnchanged(x.call.entry); err != nil {
 			return &source.Output{Unsent: true}, err
 		}
 	}

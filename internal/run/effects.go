@@ -11,13 +11,14 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Expect predicts the effects of a call of a tool with these arguments, a JSON object. It
+// PredictEffects predicts the effects of a call of a tool with these arguments, a JSON object. It
 // starts nothing.
-func (r *Runner) Expect(e *catalog.Entry, who toolroom.Identity, arguments json.RawMessage) []toolroom.Effect {
-	return r.expect(e, source.Request{Identity: who, Arguments: arguments})
+func (r *Runner) PredictEffects(e *catalog.Entry, who toolroom.Identity, arguments json.RawMessage) []toolroom.Effect {
+	return r.predictEffects(e, source.Request{Identity: who, Arguments: arguments})
 }
 
-func (r *Runner) expect(e *catalog.Entry, req source.Request) []toolroom.Effect {
+// predictEffects predicts the effects of a request, whose Tool and Emit it sets.
+func (r *Runner) predictEffects(e *catalog.Entry, req source.Request) []toolroom.Effect {
 	var predicted []toolroom.Effect
 	place := effects.Place{Home: r.Home}
 	if f, ok := source.As[source.Predictor](e.Source); ok {
@@ -27,9 +28,9 @@ func (r *Runner) expect(e *catalog.Entry, req source.Request) []toolroom.Effect 
 	return effects.Of(&e.Tool, req.Arguments, predicted, place)
 }
 
-// expect predicts the effects of this call, with these arguments.
-func (c *resolved) expect(arguments json.RawMessage) []toolroom.Effect {
-	return c.runner.expect(c.entry, source.Request{Identity: c.request.Identity, Session: c.request.Session, Arguments: arguments})
+// predictEffects predicts the effects of this call, with these arguments.
+func (c *resolvedCall) predictEffects(arguments json.RawMessage) []toolroom.Effect {
+	return c.runner.predictEffects(c.entry, source.Request{Identity: c.request.Identity, Session: c.request.Session, Arguments: arguments})
 }
 
 // Limits on the effects that are shown and recorded.
@@ -41,7 +42,7 @@ const (
 
 // recordedEffects returns the predicted effects without secrets. Effects may repeat
 // arguments, so they are predicted again without the sensitive ones.
-func (c *decided) recordedEffects() []toolroom.Effect {
+func (c *decidedCall) recordedEffects() []toolroom.Effect {
 	if len(c.effects) == 0 {
 		return nil
 	}
@@ -51,7 +52,7 @@ func (c *decided) recordedEffects() []toolroom.Effect {
 		if err != nil {
 			return nil
 		}
-		known = c.expect(withoutSensitive(args, c.entry.Tool.Sensitive))
+		known = c.predictEffects(withoutSensitive(args, c.entry.Tool.Sensitive))
 	}
 	recorded := make([]toolroom.Effect, min(len(known), maxRecordedEffects))
 	for i := range recorded {
@@ -60,13 +61,14 @@ func (c *decided) recordedEffects() []toolroom.Effect {
 	return recorded
 }
 
-func (c *decided) recordedEffect(e toolroom.Effect) toolroom.Effect {
+func (c *decidedCall) recordedEffect(e toolroom.Effect) toolroom.Effect {
 	e.Target = catalog.Shorten(c.runner.Secrets.Text(e.Target), maxRecordedTarget)
 	return e
 }
 
-// because says which effect the decision is about, if it is about one.
-func (c *decided) because() string {
+// because returns the end of a sentence that names the effect which the decision is about, or
+// nothing if it is about none.
+func (c *decidedCall) because() string {
 	e := c.decision.Because
 	switch {
 	case e == toolroom.Effect{}:
@@ -77,9 +79,9 @@ func (c *decided) because() string {
 	return ", because it " + c.recordedEffect(e).String()
 }
 
-// recordedSteps returns the steps of the decision without the effects that they are about,
-// which may repeat secrets: recordedEffects has those to record.
-func (c *decided) recordedSteps() []toolroom.PolicyStep {
+// recordedSteps returns the steps of the decision without their effects, which may contain
+// secrets. recordedEffects returns the effects that are recorded.
+func (c *decidedCall) recordedSteps() []toolroom.PolicyStep {
 	repeats := func(s toolroom.PolicyStep) bool { return s.Because != toolroom.Effect{} }
 	if !slices.ContainsFunc(c.decision.Steps, repeats) {
 		return c.decision.Steps
@@ -92,7 +94,7 @@ func (c *decided) recordedSteps() []toolroom.PolicyStep {
 }
 
 // shownEffects returns the predicted effects in words for people.
-func (c *decided) shownEffects() []string {
+func (c *decidedCall) shownEffects() []string {
 	list := c.recordedEffects()
 	words := make([]string, 0, min(len(list), maxShownEffects+1))
 	for _, e := range list[:min(len(list), maxShownEffects)] {

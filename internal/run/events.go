@@ -27,7 +27,7 @@ func (c *call) emit(e toolroom.Event) {
 	if e.Kind == toolroom.EventLog && e.Log != nil && c.runner.Receipts != nil {
 		c.stream.logs.add(c.runner.Now(), e.Log)
 	}
-	if !c.heard() {
+	if !c.hasListeners() {
 		return
 	}
 	e.Call, e.Parent, e.Tool, e.Identity = c.request.ID, c.request.Parent, c.tool, c.request.Identity
@@ -53,8 +53,8 @@ func (c *call) emit(e toolroom.Event) {
 	}
 }
 
-// heard reports whether somebody receives the events of the call.
-func (c *call) heard() bool { return c.stream.sink != nil || c.runner.Bus.listening() }
+// hasListeners reports whether the events of the call have receivers.
+func (c *call) hasListeners() bool { return c.stream.sink != nil || c.runner.Bus.hasSubscribers() }
 
 // send delivers an event to all subscribers. One that panics affects neither the
 // others nor the call.
@@ -134,18 +134,18 @@ func (s *Subscription) Next(ctx context.Context) (events []toolroom.Event, dropp
 	}
 }
 
-func (b *Bus) listening() bool { return b.count.Load() > 0 }
+func (b *Bus) hasSubscribers() bool { return b.count.Load() > 0 }
 
 // publish returns the panics of filters, whose subscribers do not get the event.
 func (b *Bus) publish(e toolroom.Event) (panicked error) {
-	if !b.listening() {
+	if !b.hasSubscribers() {
 		return nil
 	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for s := range b.subs {
 		err := panics.Catch(func() {
-			if s.wants(e) {
+			if s.accepts(e) {
 				s.add(e)
 			}
 		})
@@ -154,8 +154,8 @@ func (b *Bus) publish(e toolroom.Event) (panicked error) {
 	return panicked
 }
 
-// wants gives the filter a copy, so that only accepted events escape to the heap.
-func (s *Subscription) wants(e toolroom.Event) bool {
+// accepts gives the filter a copy, so that only accepted events escape to the heap.
+func (s *Subscription) accepts(e toolroom.Event) bool {
 	if s.filter == nil {
 		return true
 	}

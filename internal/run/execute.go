@@ -14,8 +14,8 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// How long a source has to stop after the deadline or a cancellation, before the
-// call returns without it. Sources that run processes wait two seconds between
+// How long a source has to stop after the deadline or a cancellation. After that the
+// call returns without waiting for it. Sources that run processes wait two seconds between
 // SIGTERM and SIGKILL. Nothing can stop a Go function that ignores its context,
 // so the wait for one is short.
 const (
@@ -23,15 +23,15 @@ const (
 	stopGraceGo = 100 * time.Millisecond
 )
 
-// ErrStopped is the cause with which a server that stops ends the contexts of calls that did
-// not finish in time.
+// ErrStopped is the cause of the context of a call that has not finished in time when its
+// server stops.
 var ErrStopped = errors.New("the server stopped")
 
-// execution is one run of a tool inside its decorators, and the context of what the tool
-// does: it ends with the tool's time, and calls made with it are children of the call.
+// execution is one execution of a tool inside the decorators. It is also the context that the
+// tool gets: it ends at the tool's deadline, and calls made with it are children of the call.
 type execution struct {
 	deadline.Timer
-	call    *cleared
+	call    *clearedCall
 	request source.Request
 	scope   scope
 
@@ -43,7 +43,8 @@ type execution struct {
 	err      error
 }
 
-// executions are those of a runner's calls, from the start of the tool to the end of the call.
+// executions is the set of a runner's executions. An execution is in it from the start of its
+// tool to the end of its call.
 type executions struct {
 	mu  sync.Mutex
 	all map[*execution]struct{}
@@ -85,8 +86,8 @@ func (x *execution) Value(key any) any {
 	return x.Timer.Value(key)
 }
 
-// execution returns the execution of the call's tool.
-func (c *cleared) execution() *execution {
+// newExecution returns the execution of the call's tool. The tool has not been started.
+func (c *clearedCall) newExecution() *execution {
 	x := &execution{
 		call: c,
 		request: source.Request{
@@ -111,14 +112,14 @@ func (c *cleared) execution() *execution {
 	s := &x.scope
 	s.runner, s.identity, s.session = c.runner, c.request.Identity, c.request.Session
 	s.environment = c.request.Environment
-	s.id, s.tool, s.entry, s.around, s.inside = c.request.ID, c.tool, c.entry, c.around, &c.inside
+	s.id, s.tool, s.entry, s.parent, s.tally = c.request.ID, c.tool, c.entry, c.parent, &c.tally
 	s.suspend = nil
-	if c.around == nil {
+	if c.parent == nil {
 		x.request.Resume = c.resume
 		if c.request.Budget == nil { // a caller's own budget must not grow
 			x.request.Budget = s.budget
 		}
-		x.request.Task = c.task(x)
+		x.request.Task = c.taskStarter(x)
 		if c.runner.Jobs != nil {
 			s.suspend = c.suspend
 		}
@@ -128,31 +129,31 @@ func (c *cleared) execution() *execution {
 
 // execute runs the tool under its deadline. When the deadline passes or the call is
 // cancelled, the tool itself is stopped.
-func (c *cleared) execute() (*ran, error) {
-	x := c.execution()
+func (c *clearedCall) execute() (*executedCall, error) {
+	x := c.newExecution()
 	x.Start(c.ctx, c.timeout(), context.DeadlineExceeded)
 	defer x.Stop()
-	c.tried = x
+	c.execution = x
 	c.runner.executions.add(x)
-	done := &ran{cleared: c, began: c.runner.Now()}
+	done := &executedCall{clearedCall: c, began: c.runner.Now()}
 	x.began = done.began
 	usage := &done.result.Usage
 	usage.Wait = c.waited
 	usage.Queue = done.began.Sub(c.started) - usage.Wait
 
-	stopped := c.attend(x)
+	stopped := c.runWithGrace(x)
 	ended := x.Err()
 	waited := x.Stop()
 	usage.Wait += waited
 	usage.Run = c.runner.Now().Sub(done.began) - waited
 	if !stopped { // the tool's goroutine may still write to x
 		done.sent = true
-		return done, done.interrupted(ended, nil, false)
+		return done, done.interruptionError(ended, nil, false)
 	}
 	done.sent = x.sent
 	usage.Attempts, usage.Cached = x.attempts, x.cached
 	if x.err != nil && ended != nil {
-		return done, done.interrupted(ended, x.err, true)
+		return done, done.interruptionError(ended, x.err, true)
 	}
 	done.output = x.output
 	if x.err != nil && x.output != nil { // a protocol error, as it was sent
@@ -164,28 +165,28 @@ func (c *cleared) execute() (*ran, error) {
 	return done, c.executionError(x.err)
 }
 
-// attend runs the tool. If the tool does not stop after its time is over, attend returns
-// without it, and stopped is false.
-func (c *cleared) attend(x *execution) (stopped bool) {
+// runWithGrace runs the tool. If the tool still runs when its context has ended and the grace
+// period is over, runWithGrace returns with stopped false.
+func (c *clearedCall) runWithGrace(x *execution) (stopped bool) {
 	if c.entry.CancelsPromptly {
-		c.attempt(x)
+		c.runTool(x)
 		return true
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.attempt(x)
+		c.runTool(x)
 	}()
 	select {
 	case <-done:
 		return true
 	case <-x.Done():
-		return await(done, c.grace())
+		return waitAtMost(done, c.grace())
 	}
 }
 
-// attempt runs the tool to its end. A panic is a failure of the tool.
-func (c *cleared) attempt(x *execution) {
+// runTool runs the tool to its end. A panic is a failure of the tool.
+func (c *clearedCall) runTool(x *execution) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.runner.Log.Error("a tool panicked", "tool", c.tool, "call", c.request.ID, "panic", v, "stack", string(debug.Stack()))
@@ -203,7 +204,8 @@ func (c *call) asker() source.Asker {
 	return toolAsker{c.scope.asker, c.runner.Secrets}
 }
 
-func await(done <-chan struct{}, grace time.Duration) bool {
+// waitAtMost waits until done is closed, and reports false if grace is over before.
+func waitAtMost(done <-chan struct{}, grace time.Duration) bool {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
@@ -214,7 +216,7 @@ func await(done <-chan struct{}, grace time.Duration) bool {
 	}
 }
 
-func (c *resolved) grace() time.Duration {
+func (c *resolvedCall) grace() time.Duration {
 	if c.entry.Tool.Source == toolroom.SourceGo {
 		return stopGraceGo
 	}
@@ -222,19 +224,19 @@ func (c *resolved) grace() time.Duration {
 }
 
 // timeout returns the caller's timeout, limited by the tool's maximum.
-func (c *resolved) timeout() time.Duration {
+func (c *resolvedCall) timeout() time.Duration {
 	asked := cmp.Or(c.request.Timeout, c.entry.Tool.DefaultTimeout, c.runner.Limits().Timeout)
-	return min(asked, c.ceiling())
+	return min(asked, c.maxTimeout())
 }
 
-// ceiling returns the longest time that the tool may take.
-func (c *resolved) ceiling() time.Duration {
+// maxTimeout returns the longest time that the tool may take.
+func (c *resolvedCall) maxTimeout() time.Duration {
 	return cmp.Or(c.entry.Tool.Timeout, c.runner.Limits().MaxTimeout)
 }
 
-// interrupted returns the error of a call that timed out or was cancelled. Its
-// effects are known only if the source reports them.
-func (c *ran) interrupted(ended, cause error, stopped bool) error {
+// interruptionError returns the error of a call that timed out or was cancelled while its tool
+// ran. The effects are known only if the source reports them.
+func (c *executedCall) interruptionError(ended, cause error, stopped bool) error {
 	code := toolroom.CodeTimeout
 	what := fmt.Sprintf("%s timed out after %s", c.tool, c.result.Usage.Run.Round(time.Millisecond))
 	if errors.Is(ended, context.Canceled) {
@@ -250,7 +252,7 @@ func (c *ran) interrupted(ended, cause error, stopped bool) error {
 	e.Retryable = c.entry.Tool.RepeatGuarantee() == toolroom.GuaranteeSafe
 	e.Cause = cause
 	if code == toolroom.CodeTimeout {
-		e.Hint = "ask for more time (at most " + c.ceiling().String() + "), or for less work"
+		e.Hint = "ask for more time (at most " + c.maxTimeout().String() + "), or for less work"
 	}
 	if known := (*toolroom.Error)(nil); errors.As(cause, &known) {
 		e.Details, e.Facts = known.Details, known.Facts

@@ -40,16 +40,16 @@ type KeyRecord struct {
 	Identity string
 	Key      string
 	// Tool and ArgumentsHash identify the call; another tool or other arguments
-	// under the same key are a conflict. After a newline it says how the caller is
-	// narrowed.
+	// under the same key are a conflict. After a newline, ArgumentsHash names the
+	// restrictions of the caller.
 	Tool          string
 	ArgumentsHash string
 	Call          string
 	// Owner is the process that runs the call. While it is alive the call may
 	// still finish.
 	Owner string
-	// Created is when the key was claimed; of a call that was cut off while it waited for a
-	// person and is made again, when the first attempt claimed it.
+	// Created is when the key was claimed. If a call was interrupted while it waited for a
+	// person and is made again, it is when the first attempt claimed the key.
 	Created time.Time
 	Expires time.Time
 	// Result is the encoded result, empty while the call runs.
@@ -58,53 +58,54 @@ type KeyRecord struct {
 
 // claim makes this call the one that runs under its idempotency key, or finds the
 // recorded result of the one that did. While that one still runs, the repeat waits for it.
-func (d *decided) claim() (*claimed, error) {
-	c := &claimed{decided: d}
+func (d *decidedCall) claim() (*claimedCall, error) {
+	c := &claimedCall{decidedCall: d}
 	if c.request.IdempotencyKey == "" {
 		return c, nil
 	}
 	return c, c.claimKey()
 }
 
-func (c *claimed) claimKey() error {
+// claimKey claims the key, or sets replayed. It frees the key of a call whose process died.
+func (c *claimedCall) claimKey() error {
 	key := c.request.IdempotencyKey
 	if c.runner.Keys == nil {
 		return toolroom.Errorf(toolroom.CodeUnsupported, "idempotency keys need a store, and this room has none")
 	}
 	record := c.keyRecord()
-	gone := "" // a call that holds the key and was not found to run
+	gone := "" // a call that holds the key and that no process runs
 	for {
 		now := c.runner.Now()
 		record.Created, record.Expires = now, now.Add(c.runner.Limits().KeyTTL)
-		if !c.asked.IsZero() {
-			record.Created = c.asked
+		if !c.earlierClaim.IsZero() {
+			record.Created = c.earlierClaim
 		}
-		// The flight is entered first, so that a repeat in this process that
-		// finds the claim finds the flight as well.
-		landed := c.runner.flights.enter(c.request.ID)
+		// The call is added before it claims the key, so that a repeat in this process
+		// that finds the claim can wait for the call.
+		remove := c.runner.keyedCalls.add(c.request.ID)
 		held, claimed, err := c.runner.Keys.ClaimKey(c.ctx, record, now)
 		if err != nil || !claimed {
-			landed()
+			remove()
 		}
 		switch {
 		case err != nil:
 			return err
 		case claimed:
-			c.held = true
+			c.holdsKey = true
 			return nil
-		case makerOf(held) != makerOf(record):
+		case restrictionOf(held) != restrictionOf(record):
 			return toolroom.Errorf(toolroom.CodeConflict, "idempotency key %q was already used by a caller of %s with other rights", key, c.request.Identity.Key()).
 				WithHint("use a new key; only a caller with the same agent, provider, skill, groups and scopes can repeat a call")
 		case held.Tool != record.Tool || held.ArgumentsHash != record.ArgumentsHash:
 			return toolroom.Errorf(toolroom.CodeConflict, "idempotency key %q was already used for another call of %s", key, held.Tool).
 				WithHint("use a new key for a new call; repeat a call with the same arguments")
 		case len(held.Result) > 0:
-			var kept keyResult
-			if err := json.Unmarshal(held.Result, &kept); err != nil {
+			var recorded keyResult
+			if err := json.Unmarshal(held.Result, &recorded); err != nil {
 				return toolroom.Errorf(toolroom.CodeInternal, "the recorded result of key %q cannot be read: %w", key, err)
 			}
-			kept.Result.Raw = kept.Sent
-			c.replayed = &kept.Result
+			recorded.Result.Raw = recorded.Sent
+			c.replayed = &recorded.Result
 			return nil
 		}
 		waited, err := c.awaitHolder(held)
@@ -113,7 +114,7 @@ func (c *claimed) claimKey() error {
 			return err
 		case waited:
 		case gone == held.Call:
-			if err := c.freeKey(held); err != nil {
+			if err := c.releaseDeadKey(held); err != nil {
 				return err
 			}
 		default:
@@ -124,17 +125,17 @@ func (c *claimed) claimKey() error {
 
 // awaitHolder waits until the call that holds the key may have ended. It reports
 // false if no process runs that call.
-func (c *claimed) awaitHolder(held KeyRecord) (bool, error) {
-	if held.Call == c.request.ID && c.resumes() { // this call itself, before it was cut off
-		c.begun = true
+func (c *claimedCall) awaitHolder(held KeyRecord) (bool, error) {
+	if held.Call == c.request.ID && c.canResume() { // this call itself, before it was interrupted
+		c.mayHaveRun = true
 		return true, c.runner.Keys.ReleaseKey(c.ctx, held.Identity, held.Key, held.Call)
 	}
-	if waits, err := c.waits(held.Call); waits || err != nil {
+	if waits, err := c.isSuspended(held.Call); waits || err != nil {
 		return false, cmp.Or(err, error(toolroom.Errorf(toolroom.CodeApprovalRequired, "call %s, the first with this idempotency key, is waiting for approval by a person", held.Call).
 			WithHint("a person answers with: toolroom approve. Then read the result of the call %s", held.Call).WithCLIHint("toolroom runs wait %s", held.Call)))
 	}
 	if held.Owner == c.runner.Owner {
-		if done := c.runner.flights.landing(held.Call); done != nil {
+		if done := c.runner.keyedCalls.done(held.Call); done != nil {
 			select {
 			case <-done:
 				return true, nil
@@ -153,18 +154,18 @@ func (c *claimed) awaitHolder(held KeyRecord) (bool, error) {
 	return false, nil
 }
 
-// freeKey releases the key of a call that died, if the tool may run again.
-func (c *claimed) freeKey(held KeyRecord) error {
-	asked, err := c.onlyAsked(held)
+// releaseDeadKey releases the key of a call whose process died, if the tool may run again.
+func (c *claimedCall) releaseDeadKey(held KeyRecord) error {
+	asked, err := c.diedAtApproval(held)
 	if err != nil {
 		return err
 	}
-	c.begun = !asked
+	c.mayHaveRun = !asked
 	if asked {
-		c.asked = held.Created
+		c.earlierClaim = held.Created
 	}
 	if c.resume == nil && !asked && c.entry.Tool.RepeatGuarantee() == toolroom.GuaranteeNever {
-		if !c.ownKey() {
+		if !c.hasCallerKey() {
 			return toolroom.Errorf(toolroom.CodeConflict, "the process that ran call %s ended before the call did; whether %s acted is unknown", held.Call, c.tool).
 				WithHint("check what it did before you call it again")
 		}
@@ -178,12 +179,12 @@ func (c *claimed) freeKey(held KeyRecord) error {
 	return err
 }
 
-// onlyAsked reports whether the call that holds the key and died got no further than its
-// approval: an approval is durably marked as used before the tool runs. If no approval is
-// required now, or a grant may have covered the call, its progress is not known. A question
-// of an attempt before the key was claimed says nothing: a grant that has ended since may
-// have covered the attempt that claimed it.
-func (c *claimed) onlyAsked(held KeyRecord) (bool, error) {
+// diedAtApproval reports whether the process of the call that holds the key died before that
+// call was approved. It is known because an approval is durably marked as used before the tool
+// runs. diedAtApproval returns false if no approval is required now or a grant may have covered
+// the call: then its progress is not known. It ignores questions that are older than the claim,
+// because a grant that has ended since may have covered the attempt that claimed the key.
+func (c *claimedCall) diedAtApproval(held KeyRecord) (bool, error) {
 	if c.runner.Approvals == nil || c.decision.Effect != toolroom.VerdictConfirm {
 		return false, nil
 	}
@@ -212,8 +213,8 @@ func (c *claimed) onlyAsked(held KeyRecord) (bool, error) {
 // run: the tool had no effects, or was interrupted and is safe to repeat. The key
 // of a suspended call whose tool has run stays taken, see awaitHolder.
 func (o *outcome) settleKey(suspended bool) {
-	defer o.runner.flights.leave(o.request.ID)
-	if suspended && o.at.ran != nil {
+	defer o.runner.keyedCalls.remove(o.request.ID)
+	if suspended && o.at.executed != nil {
 		return
 	}
 	ctx := context.WithoutCancel(o.ctx)
@@ -232,12 +233,12 @@ func (o *outcome) settleKey(suspended bool) {
 	}
 }
 
-// makerOf returns the part of a record that says how its caller is narrowed. All callers of
-// a subject share its keys, so that none runs a call of another again; only those that are
-// narrowed alike get the recorded result.
-func makerOf(k KeyRecord) string {
-	_, maker, _ := strings.Cut(k.ArgumentsHash, "\n")
-	return maker
+// restrictionOf returns the part of a record that names the restrictions of its caller. All
+// callers of a subject share its keys, so that none runs a call of another again; only those
+// with the same restrictions get the recorded result.
+func restrictionOf(k KeyRecord) string {
+	_, restriction, _ := strings.Cut(k.ArgumentsHash, "\n")
+	return restriction
 }
 
 // keyRecord returns the record under which the call claims its key.
@@ -266,14 +267,14 @@ type keyResult struct {
 	Sent json.RawMessage `json:"sent,omitempty"`
 }
 
-// resumes reports whether the source can resume this call.
-func (c *resolved) resumes() bool {
+// canResume reports whether the source can resume this call.
+func (c *resolvedCall) canResume() bool {
 	resumer, ok := source.As[source.Sandboxed](c.entry.Source)
-	return ok && c.around == nil && resumer.Resumes(c.ctx, c.request.ID)
+	return ok && c.parent == nil && resumer.Resumes(c.ctx, c.request.ID)
 }
 
-// waits reports whether a call is suspended until a person answers.
-func (c *call) waits(call string) (bool, error) {
+// isSuspended reports whether a call is suspended until a person answers.
+func (c *call) isSuspended(call string) (bool, error) {
 	if c.runner.Jobs == nil {
 		return false, nil
 	}
@@ -284,37 +285,38 @@ func (c *call) waits(call string) (bool, error) {
 	return err == nil && job.State == toolroom.JobWaiting, err
 }
 
-// flights are the keyed calls that run in this process.
-type flights struct {
-	mu   sync.Mutex
-	done map[string]chan struct{}
+// keyedCalls is the set of calls with an idempotency key that run in this process.
+type keyedCalls struct {
+	mu    sync.Mutex
+	ended map[string]chan struct{}
 }
 
-// enter adds a call. leave removes it, unless another run of the call has added it.
-func (f *flights) enter(call string) (leave func()) {
+// add adds a call. leave removes it, unless another run of the call has added it.
+func (f *keyedCalls) add(call string) (leave func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.done == nil {
-		f.done = map[string]chan struct{}{}
+	if f.ended == nil {
+		f.ended = map[string]chan struct{}{}
 	}
-	if _, in := f.done[call]; in {
+	if _, in := f.ended[call]; in {
 		return func() {}
 	}
-	f.done[call] = make(chan struct{})
-	return func() { f.leave(call) }
+	f.ended[call] = make(chan struct{})
+	return func() { f.remove(call) }
 }
 
-func (f *flights) leave(call string) {
+func (f *keyedCalls) remove(call string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if done, ok := f.done[call]; ok {
+	if done, ok := f.ended[call]; ok {
 		close(done)
-		delete(f.done, call)
+		delete(f.ended, call)
 	}
 }
 
-func (f *flights) landing(call string) <-chan struct{} {
+// done returns a channel that is closed when the call ends, or nil if it does not run here.
+func (f *keyedCalls) done(call string) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.done[call]
+	return f.ended[call]
 }

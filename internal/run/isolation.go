@@ -13,10 +13,10 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Judge asks the policy about a call. It sets the Isolation of asked.Call itself.
-// behind is the isolation that a rule has relied on; it is empty or none if the
-// tool has no isolation or no rule reads it.
-func (r *Runner) Judge(ctx context.Context, e *catalog.Entry, asked policy.Request, req source.Request) (d policy.Decision, behind toolroom.Isolation) {
+// Judge asks the policy about a call. It sets asked.Call.Enforced and asked.Call.Isolation
+// itself. reliedOn is the isolation that a rule has read, and so relied on; it is empty or none
+// if the tool has no isolation or no rule reads it.
+func (r *Runner) Judge(ctx context.Context, e *catalog.Entry, asked policy.Request, req source.Request) (d policy.Decision, reliedOn toolroom.Isolation) {
 	req.Tool = e.Tool.ID
 	asked.Call.Enforced = Enforced(e, req, asked.Call.Effects)
 	sandboxed, isolates := source.As[source.Sandboxed](e.Source)
@@ -27,14 +27,14 @@ func (r *Runner) Judge(ctx context.Context, e *catalog.Entry, asked policy.Reque
 	return r.Policy.Decide(ctx, asked), toolroom.IsolationNone
 }
 
-// JudgeArguments is Judge for a surface, which makes no request of a source.
+// JudgeArguments is Judge for a surface, which has arguments but no request of a source.
 func (r *Runner) JudgeArguments(ctx context.Context, e *catalog.Entry, asked policy.Request, arguments json.RawMessage) policy.Decision {
 	d, _ := r.Judge(ctx, e, asked, source.Request{Arguments: arguments, Identity: asked.Who})
 	return d
 }
 
-// Enforced returns the function that reports which rules about effects the source of a tool
-// enforces on a call, or nil if it enforces none.
+// Enforced returns a function that reports whether the source of a tool enforces a rule about
+// effects on a call. It returns nil if the source enforces no rules.
 func Enforced(e *catalog.Entry, req source.Request, predicted []toolroom.Effect) func(rule toolroom.Effect) bool {
 	predictor, ok := source.As[source.Predictor](e.Source)
 	if !ok {
@@ -46,20 +46,20 @@ func Enforced(e *catalog.Entry, req source.Request, predicted []toolroom.Effect)
 // judgeIsolated asks the policy about a call of an isolated tool. If one rule
 // reads the isolation and another one then requires more, judgeIsolated asks the
 // policy again, with the isolation that the call will have.
-func (r *Runner) judgeIsolated(ctx context.Context, asked policy.Request, sandboxed source.Sandboxed, req source.Request) (d policy.Decision, behind toolroom.Isolation) {
+func (r *Runner) judgeIsolated(ctx context.Context, asked policy.Request, sandboxed source.Sandboxed, req source.Request) (d policy.Decision, reliedOn toolroom.Isolation) {
 	asked.Call.Isolation = func() toolroom.Isolation {
-		if behind == "" {
-			behind = policy.Strength(policy.IsolationOf(sandboxed.Isolation(ctx, &req)))
+		if reliedOn == "" {
+			reliedOn = policy.Strength(policy.IsolationOf(sandboxed.Isolation(ctx, &req)))
 		}
-		return behind
+		return reliedOn
 	}
 	d = r.Policy.Decide(ctx, asked)
-	if behind != "" && (d.Engine != "" || !policy.Holds(behind, d.Isolation)) {
-		req.Isolation, req.Engine, behind = string(d.Isolation), d.Engine, ""
+	if reliedOn != "" && (d.Engine != "" || !policy.Holds(reliedOn, d.Isolation)) {
+		req.Isolation, req.Engine, reliedOn = string(d.Isolation), d.Engine, ""
 		d = r.Policy.Decide(ctx, asked)
 		d.Engine = cmp.Or(d.Engine, req.Engine)
 	}
-	return d, behind
+	return d, reliedOn
 }
 
 // NeedsSandbox reports whether a decision requires isolation or an engine for a tool that has
@@ -72,8 +72,8 @@ func NeedsSandbox(e *catalog.Entry, d policy.Decision) bool {
 	return !isolates
 }
 
-// needsSandbox returns the error of a call for which [NeedsSandbox] is true.
-func (c *decided) needsSandbox() error {
+// sandboxError returns the error of a call for which [NeedsSandbox] is true.
+func (c *decidedCall) sandboxError() error {
 	var only []string
 	if c.decision.Isolation != "" {
 		only = append(only, fmt.Sprintf("in %s or stronger", c.decision.Isolation))

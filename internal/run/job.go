@@ -51,10 +51,10 @@ type JobStore interface {
 	// FinishJob stores the one final result, with the raw message of its source. A
 	// stale fence or a second result is a conflict, an unknown id not_found.
 	FinishJob(ctx context.Context, id string, fence int64, result *toolroom.Result, now time.Time) error
-	// WithdrawJob stores the result of a job that no process runs: one that is
+	// CancelIdleJob stores the result of a job that no process runs: one that is
 	// queued, or waiting with a lease that ended before now. It reports whether there
 	// was one: false for a job that is running or done; an unknown id is not_found.
-	WithdrawJob(ctx context.Context, id string, result *toolroom.Result, now time.Time) (bool, error)
+	CancelIdleJob(ctx context.Context, id string, result *toolroom.Result, now time.Time) (bool, error)
 	// SweepJobs removes jobs that were done before a time and returns how many.
 	SweepJobs(ctx context.Context, before time.Time) (n int64, err error)
 }

@@ -78,7 +78,7 @@ func TestAJobWhoseLeasePassedWhileItsProcessLivesIsNotBegunAgain(t *testing.T) {
 			w.Wake()
 			time.Sleep(10 * time.Millisecond)
 		}
-		if _, _, err := w.GoOn(withTimeout(t, 50*time.Millisecond), job.ID); err == nil {
+		if _, _, err := w.ResumeOnce(withTimeout(t, 50*time.Millisecond), job.ID); err == nil {
 			t.Error("the job ended")
 		}
 		if n := calls.Load(); n != 1 {
@@ -159,7 +159,7 @@ func TestJobsThatWaitForAPersonLeaveTheirPlaces(t *testing.T) {
 func TestCancellingAJobThatWaitsForAPersonEndsItAndItsQuestion(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*bench, *run.Worker, string) error{
-		"suspended": func(b *bench, w *run.Worker, id string) error { return w.End(t.Context(), id) },
+		"suspended": func(b *bench, w *run.Worker, id string) error { return w.CancelJob(t.Context(), id) },
 		"while its lease is held": func(b *bench, w *run.Worker, id string) error { // what End then does
 			defer w.Wake()
 			return b.Jobs.(run.QuestionStore).CancelJob(t.Context(), id)

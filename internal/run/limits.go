@@ -74,8 +74,8 @@ type bucketKey struct {
 	owner string
 }
 
-// buckets are the rate limiters that are not full. A limiter that nobody has used for as
-// long as it takes to fill is forgotten: a new one would decide the same.
+// buckets holds the rate limiters that are not full. It drops a limiter that has not been used
+// for as long as it takes to fill, because a new one would decide the same.
 type buckets struct {
 	limit rate.Limit
 	burst int

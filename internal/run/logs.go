@@ -12,8 +12,8 @@ import (
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
-// logs keeps the first lines that a tool logs, for its receipt. What a program prints
-// arrives at the end.
+// logs collects the first lines that a tool logs, for its receipt. The output of a program is
+// added at the end.
 type logs struct {
 	mu     sync.Mutex
 	lines  []toolroom.LogLine
@@ -33,8 +33,8 @@ func (l *logs) add(now time.Time, line *toolroom.Log) {
 	l.lines = append(l.lines, toolroom.LogLine{Time: now.UTC(), Level: cmp.Or(line.Level, "info"), Message: line.Message, Data: line.Data})
 }
 
-// recorded returns the lines without secrets, followed by what the program printed.
-func (l *logs) recorded(secrets *secret.Redactor, ended time.Time, x *toolroom.Execution) (lines []toolroom.LogLine, hidden int) {
+// forReceipt returns the lines without secrets, followed by the output of the program.
+func (l *logs) forReceipt(secrets *secret.Redactor, ended time.Time, x *toolroom.Execution) (lines []toolroom.LogLine, hidden int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, line := range l.lines {

@@ -19,7 +19,7 @@ const maxFailureText = 2000
 // normalise makes the value and the content of the result from the source's output. Output
 // without a value gets one from its content: a single text that is a JSON object or list
 // becomes that JSON, any other text becomes a string, and several pieces become a list.
-func (c *ran) normalise() error {
+func (c *executedCall) normalise() error {
 	out := c.output
 	if out == nil {
 		out = &source.Output{}
@@ -33,13 +33,13 @@ func (c *ran) normalise() error {
 		})
 	}
 	if len(out.Value) == 0 && len(out.Content) > 0 {
-		value, err := valueOf(out.Content)
+		value, err := contentValue(out.Content)
 		if err != nil {
 			return toolroom.Errorf(toolroom.CodeInvalidOutput, "the result of %s cannot be written as JSON: %w", c.tool, err)
 		}
 		c.result.Value = value
 	}
-	if c.around != nil {
+	if c.parent != nil {
 		if err := c.scope.budget.TakeBytes(len(c.result.Value)); err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (c *ran) normalise() error {
 	return toolroom.Errorf(toolroom.CodeExecutionFailed, "%s failed: %s", c.tool, text)
 }
 
-func valueOf(content []toolroom.Content) (json.RawMessage, error) {
+func contentValue(content []toolroom.Content) (json.RawMessage, error) {
 	if len(content) == 1 && content[0].Type == toolroom.ContentText {
 		return textValue(content[0].Text), nil
 	}
@@ -86,7 +86,7 @@ func textValue(text string) json.RawMessage {
 
 // validateOutput checks the value against the tool's output schema. The tool has run, so a
 // fault of a tool that is not strict is a warning.
-func (c *ran) validateOutput() error {
+func (c *executedCall) validateOutput() error {
 	check := c.entry.Tool.ChecksOutput()
 	if check == toolroom.OutputOff {
 		return nil
@@ -113,7 +113,7 @@ const (
 )
 
 // outputFault returns an error if the value does not fit the tool's output schema.
-func (c *ran) outputFault() error {
+func (c *executedCall) outputFault() error {
 	output, err := c.entry.Output()
 	if err != nil {
 		return c.badSchema("output", err)

@@ -11,16 +11,16 @@ import (
 
 // decide asks the policy, and makes its decision stricter if the call would leak private
 // data or spend too much. The error says why the call may not be made.
-func (c *resolved) decide() (*decided, error) {
-	d := &decided{resolved: c}
-	if err := c.recallTaint(); err != nil {
+func (c *resolvedCall) decide() (*decidedCall, error) {
+	d := &decidedCall{resolvedCall: c}
+	if err := c.loadTaint(); err != nil {
 		return d, toolroom.Errorf(toolroom.CodeInternal, "failed to read the taint labels of this session: %w", err)
 	}
-	d.effects = c.expect(c.request.Arguments)
+	d.effects = c.predictEffects(c.request.Arguments)
 	d.judge()
-	d.guardTaint()
-	d.guardConfirm()
-	if err := d.afford(); err != nil {
+	d.applyTaintRule()
+	d.applyToolConfirm()
+	if err := d.applySpendingLimit(); err != nil {
 		return d, err
 	}
 	if d.decision.Log {
@@ -28,34 +28,35 @@ func (c *resolved) decide() (*decided, error) {
 	}
 	switch {
 	case d.decision.Effect == toolroom.VerdictDeny:
-		return d, d.denied()
+		return d, d.denialError()
 	case NeedsSandbox(c.entry, d.decision):
-		return d, d.needsSandbox()
+		return d, d.sandboxError()
 	default:
 		return d, c.checkScopes()
 	}
 }
 
-// judge asks the policy about the call, and notes in which isolation it may run.
-func (c *decided) judge() {
-	decision, behind := c.runner.Judge(c.ctx, c.entry,
+// judge asks the policy about the call, and sets the isolation in which it may run.
+func (c *decidedCall) judge() {
+	decision, reliedOn := c.runner.Judge(c.ctx, c.entry,
 		policy.Request{Tool: &c.entry.Tool, Who: c.request.Identity, Call: c.policyContext()},
 		source.Request{Call: c.request.ID, Arguments: c.request.Arguments, Identity: c.request.Identity, Session: c.request.Session})
 	c.decision, c.isolation = decision, decision.Isolation
-	if behind != toolroom.IsolationNone && !policy.Holds(c.isolation, behind) {
-		c.isolation = behind // a rule has relied on it
+	if reliedOn != toolroom.IsolationNone && !policy.Holds(c.isolation, reliedOn) {
+		c.isolation = reliedOn // the tool must not run in a weaker one
 	}
 }
 
-// guardConfirm asks a person about a tool that wants it, whatever policy allows.
-func (c *decided) guardConfirm() {
+// applyToolConfirm requires an approval if the tool asks for one, even if policy allows the
+// call.
+func (c *decidedCall) applyToolConfirm() {
 	if why := c.entry.Tool.Confirm; why != "" && c.decision.Effect == toolroom.VerdictAllow {
 		c.decision.Effect, c.decision.Rule = toolroom.VerdictConfirm, why
 	}
 }
 
 // policyContext returns what policy rules may see of the call.
-func (c *decided) policyContext() *policy.Context {
+func (c *decidedCall) policyContext() *policy.Context {
 	calls, bytes := c.scope.budget.Left()
 	return &policy.Context{
 		Arguments: c.decodedArguments,
@@ -70,7 +71,8 @@ func (c *decided) policyContext() *policy.Context {
 	}
 }
 
-func (c *decided) denied() error {
+// denialError returns the error of a call that the policy denies.
+func (c *decidedCall) denialError() error {
 	e := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s%s", c.request.Identity, c.tool, c.decision.Rule, c.because())
 	e.Details = map[string]any{"rule": c.decision.Rule}
 	if c.leaks {
@@ -80,8 +82,8 @@ func (c *decided) denied() error {
 	return e
 }
 
-// checkScopes returns an error if the caller's token lacks a scope that the tool needs.
-func (c *resolved) checkScopes() error {
+// checkScopes returns an error if the caller's token lacks a scope that the tool requires.
+func (c *resolvedCall) checkScopes() error {
 	have := c.request.Identity.Scopes
 	if c.runner.Scopes == nil || have == nil {
 		return nil

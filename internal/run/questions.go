@@ -34,9 +34,9 @@ type QuestionStore interface {
 	JobQuestions(ctx context.Context, id string) ([]JobQuestion, error)
 	// AnswerJob stores answers to open questions and ignores all others.
 	AnswerJob(ctx context.Context, id string, answers map[string]json.RawMessage) error
-	// NoteJob stores a newer state to resume a job from. It does not change a job
+	// UpdateJobState stores a newer state to resume a job from. It does not change a job
 	// that cannot be resumed, has ended or has another fence.
-	NoteJob(ctx context.Context, id string, fence int64, state json.RawMessage) error
+	UpdateJobState(ctx context.Context, id string, fence int64, state json.RawMessage) error
 	// CancelJob records that a job is to be cancelled. It does not change a job that
 	// has ended. An unknown id is not_found.
 	CancelJob(ctx context.Context, id string) error
@@ -66,16 +66,16 @@ func (s *Suspension) Capabilities() json.RawMessage { return s.client.Capabiliti
 // while it waits.
 func (s *Suspension) Ask(ctx context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {
 	if s.Job() == nil {
-		return s.AskFor(ctx, questions, "")
+		return s.AskAbout(ctx, questions, "")
 	}
-	if err := s.answerable(questions); err != nil {
+	if err := s.checkAnswerable(questions); err != nil {
 		return nil, err
 	}
-	store, err := s.questions()
+	store, err := s.questionStore()
 	if err != nil {
 		return nil, err
 	}
-	keys := s.keys(questions)
+	keys := s.questionKeys(questions)
 	list := make([]JobQuestion, 0, len(questions))
 	for key, q := range questions {
 		list = append(list, JobQuestion{Key: keys[key], Question: q, Asked: s.runner.Now()})
@@ -83,13 +83,14 @@ func (s *Suspension) Ask(ctx context.Context, questions map[string]source.Questi
 	if err := store.AskJob(ctx, s.job.ID, s.job.Fence, list); err != nil {
 		return nil, err
 	}
-	s.worker.questionChanged()
-	s.rest()
-	defer s.work()
+	s.worker.notifyQuestionChange()
+	s.releaseSlot()
+	defer s.takeSlot()
 	return s.awaitAnswers(ctx, store, keys)
 }
 
-func (s *Suspension) answerable(questions map[string]source.Question) error {
+// checkAnswerable returns an error if the client does not answer one of the questions.
+func (s *Suspension) checkAnswerable(questions map[string]source.Question) error {
 	for _, q := range questions {
 		if !s.Can(q.Method) {
 			return source.Unanswerable(q.Method)
@@ -103,14 +104,14 @@ func (s *Suspension) RecordTask(ctx context.Context, state json.RawMessage) erro
 	if s.Job() == nil {
 		return nil
 	}
-	store, err := s.questions()
+	store, err := s.questionStore()
 	if err != nil {
 		return err
 	}
-	return store.NoteJob(ctx, s.job.ID, s.job.Fence, state)
+	return store.UpdateJobState(ctx, s.job.ID, s.job.Fence, state)
 }
 
-func (s *Suspension) questions() (QuestionStore, error) {
+func (s *Suspension) questionStore() (QuestionStore, error) {
 	store, ok := s.runner.Jobs.(QuestionStore)
 	if !ok {
 		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "this job store does not support questions")
@@ -118,8 +119,8 @@ func (s *Suspension) questions() (QuestionStore, error) {
 	return store, nil
 }
 
-// rest releases the job's slot when the first question waits.
-func (s *Suspension) rest() {
+// releaseSlot releases the job's slot of the worker if no other question is waiting.
+func (s *Suspension) releaseSlot() {
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	if s.waiting++; s.waiting == 1 {
@@ -128,9 +129,9 @@ func (s *Suspension) rest() {
 	}
 }
 
-// work takes a slot again when the last question is answered. It must not fail, because
+// takeSlot takes a slot again when no question is waiting any more. It must not fail, because
 // the job releases the slot at its end.
-func (s *Suspension) work() {
+func (s *Suspension) takeSlot() {
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	if s.waiting--; s.waiting == 0 {
@@ -138,19 +139,19 @@ func (s *Suspension) work() {
 	}
 }
 
-// keys returns a unique name for each question of the job. A restarted job asks
-// in the same order and so gets the same names.
-func (s *Suspension) keys(questions map[string]source.Question) map[string]string {
+// questionKeys returns for the key of each question a key that is unique in the job. A
+// restarted job asks in the same order and so gets the same keys.
+func (s *Suspension) questionKeys(questions map[string]source.Question) map[string]string {
 	s.asking.Lock()
 	defer s.asking.Unlock()
-	if s.used == nil {
-		s.used = map[string]int{}
+	if s.keyUses == nil {
+		s.keyUses = map[string]int{}
 	}
 	keys := make(map[string]string, len(questions))
 	for key := range questions {
-		s.used[key]++
+		s.keyUses[key]++
 		keys[key] = key
-		if n := s.used[key]; n > 1 {
+		if n := s.keyUses[key]; n > 1 {
 			keys[key] = fmt.Sprintf("%s-%d", key, n)
 		}
 	}
@@ -158,8 +159,8 @@ func (s *Suspension) keys(questions map[string]source.Question) map[string]strin
 }
 
 func (s *Suspension) awaitAnswers(ctx context.Context, store QuestionStore, keys map[string]string) (map[string]json.RawMessage, error) {
-	over := time.NewTimer(questionWait)
-	defer over.Stop()
+	timeout := time.NewTimer(questionWait)
+	defer timeout.Stop()
 	tick := time.NewTicker(s.worker.o.Poll)
 	defer tick.Stop()
 	for {
@@ -186,7 +187,7 @@ func (s *Suspension) awaitAnswers(ctx context.Context, store QuestionStore, keys
 		select {
 		case <-changed:
 		case <-tick.C: // answers may come to other processes
-		case <-over.C:
+		case <-timeout.C:
 			return nil, toolroom.Errorf(toolroom.CodeTimeout, "no answer arrived within %s", questionWait)
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -194,14 +195,15 @@ func (s *Suspension) awaitAnswers(ctx context.Context, store QuestionStore, keys
 	}
 }
 
-// questionChanged wakes all waits for questions or answers.
-func (w *Worker) questionChanged() {
+// notifyQuestionChange wakes all goroutines that wait for questions or answers.
+func (w *Worker) notifyQuestionChange() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	close(w.questions)
 	w.questions = make(chan struct{})
 }
 
+// nextQuestionChange returns a channel that is closed at the next question or answer.
 func (w *Worker) nextQuestionChange() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -217,14 +219,14 @@ func (w *Worker) Answer(ctx context.Context, id string, answers map[string]json.
 	if err := store.AnswerJob(ctx, id, answers); err != nil {
 		return err
 	}
-	w.questionChanged()
+	w.notifyQuestionChange()
 	return nil
 }
 
-// End cancels a job, whichever process runs it.
-func (w *Worker) End(ctx context.Context, id string) error {
+// CancelJob cancels a job, whichever process runs it.
+func (w *Worker) CancelJob(ctx context.Context, id string) error {
 	// A job that waits for a person has no worker that would notice.
-	if withdrawn, err := w.runner.Withdraw(ctx, id); withdrawn || err != nil {
+	if withdrawn, err := w.runner.CancelIdle(ctx, id); withdrawn || err != nil {
 		return err
 	}
 	if store, ok := w.runner.Jobs.(QuestionStore); ok {
@@ -232,7 +234,7 @@ func (w *Worker) End(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	w.Cancel(id)
+	w.CancelRunning(id)
 	w.Wake()
 	return nil
 }

@@ -127,7 +127,7 @@ func TestAJobThatWaitsForAnAnswerTakesNoPlace(t *testing.T) {
 	if done := p.finished(quick.ID); done.Result.Error != nil {
 		t.Errorf("got %v", done.Result.Error)
 	}
-	if err := p.worker.End(t.Context(), waiting.ID); err != nil {
+	if err := p.worker.CancelJob(t.Context(), waiting.ID); err != nil {
 		t.Fatal(err)
 	}
 	if done := p.finished(waiting.ID); done.Result.Status != toolroom.StatusCancelled {
@@ -189,19 +189,19 @@ func TestAJobIsCancelledAtOnceWhereItRunsAndForAllOtherProcesses(t *testing.T) {
 		t.Fatal("it did not begin")
 	}
 	elsewhere := run.NewWorker(b.Runner, run.WorkerOptions{})
-	if err := elsewhere.End(t.Context(), job.ID); err != nil {
+	if err := elsewhere.CancelJob(t.Context(), job.ID); err != nil {
 		t.Fatal(err)
 	}
 	if now, err := store.Job(t.Context(), job.ID); err != nil || !now.Cancelled || now.State != toolroom.JobRunning {
 		t.Errorf("%+v, %v", now, err)
 	}
-	if err := w.End(t.Context(), job.ID); err != nil {
+	if err := w.CancelJob(t.Context(), job.ID); err != nil {
 		t.Fatal(err)
 	}
 	if done := jobBecomes(t, b.Runner, job.ID, toolroom.JobDone); done.Result.Status != toolroom.StatusCancelled {
 		t.Errorf("it ended %s", done.Result.Status)
 	}
-	if err := w.End(t.Context(), "call_unknown"); toolroom.CodeOf(err) != toolroom.CodeNotFound {
+	if err := w.CancelJob(t.Context(), "call_unknown"); toolroom.CodeOf(err) != toolroom.CodeNotFound {
 		t.Errorf("an unknown job: %v", err)
 	}
 	if err := w.AwaitQuestion(t.Context(), job.ID); err != nil {

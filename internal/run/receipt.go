@@ -15,13 +15,13 @@ import (
 
 // intend durably records that the tool is about to run, if the tool must not run
 // without a record.
-func (c *cleared) intend() error {
+func (c *clearedCall) intend() error {
 	receipts := c.runner.Receipts
 	if receipts == nil || c.runner.MustRecord == nil || !c.runner.MustRecord(&c.entry.Tool) {
 		return nil
 	}
 	c.argumentsHash()
-	so := newOutcome(c.call, &reached{resolved: c.resolved, decided: c.decided, claimed: c.claimed, approved: c.approved, cleared: c})
+	so := newOutcome(c.call, &progress{resolved: c.resolvedCall, decided: c.decidedCall, claimed: c.claimedCall, approved: c.approvedCall, cleared: c})
 	if err := receipts.Intend(c.ctx, &so.receipt().Receipt, c.runner.Owner); err != nil {
 		e := toolroom.Errorf(toolroom.CodeInternal, "%s must be recorded before it runs, and recording failed: %w", c.tool, err)
 		e.Retryable = true
@@ -36,7 +36,7 @@ func (o *outcome) record() {
 		return
 	}
 	var made *receipt.Draft
-	if o.try(toolroom.PhaseReceipt, func() { made = o.receipt() }) != nil {
+	if o.catchPanic(toolroom.PhaseReceipt, func() { made = o.receipt() }) != nil {
 		made = o.bareReceipt()
 	}
 	// The receipt is stored even if the caller is gone.
@@ -63,7 +63,7 @@ func (o *outcome) receipt() *receipt.Draft {
 	if len(o.result.Value) > 0 {
 		r.ResultHash = receipt.Hash(o.result.Value)
 	}
-	if o.around != nil {
+	if o.parent != nil {
 		r.Value = o.recordedValue()
 	}
 	if r.ArgumentsHash == "" {
@@ -73,7 +73,7 @@ func (o *outcome) receipt() *receipt.Draft {
 		}
 	}
 	r.Warnings = o.result.Warnings
-	r.Logs, r.LogsHidden = o.stream.logs.recorded(o.runner.Secrets, o.runner.Now(), o.result.Execution)
+	r.Logs, r.LogsHidden = o.stream.logs.forReceipt(o.runner.Secrets, o.runner.Now(), o.result.Execution)
 	if o.result.Execution != nil {
 		r.Connections = o.result.Execution.Refused
 	}
@@ -104,7 +104,7 @@ func (o *outcome) bareReceipt() *receipt.Draft {
 // The arguments of an unknown tool are not recorded, because it is not known which of them
 // are sensitive. If the call failed they may be no JSON object, which is not recorded
 // either.
-func (c *call) recordedArguments(found *resolved, failed bool) json.RawMessage {
+func (c *call) recordedArguments(found *resolvedCall, failed bool) json.RawMessage {
 	args := c.request.Arguments
 	if found == nil || len(args) == 0 {
 		return nil

@@ -84,15 +84,15 @@ func redactEvent(secrets *secret.Redactor, e *toolroom.Event) {
 	}
 }
 
-// chunks holds back chunks that may have the beginning of a secret until the next ones
-// decide. Chunks keep their order; other events may overtake them.
+// chunks holds back chunks that may end with the beginning of a secret until the next ones show
+// whether they do. Chunks keep their order; other events may overtake them.
 type chunks struct {
 	mu       sync.Mutex
 	redactor *secret.Chunks
 	held     []toolroom.Event
 }
 
-// add adds a chunk and sends those that are decided.
+// add adds a chunk and sends those that need not be held back any longer.
 func (c *chunks) add(m *secret.Redactor, e toolroom.Event, send func(toolroom.Event)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +103,7 @@ func (c *chunks) add(m *secret.Redactor, e toolroom.Event, send func(toolroom.Ev
 	c.send(c.redactor.Add(e.Chunk), send)
 }
 
-// flush sends what is held back. No more chunks follow.
+// flush sends the chunks that are held back. No more chunks may follow.
 func (c *chunks) flush(send func(toolroom.Event)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

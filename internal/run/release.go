@@ -18,11 +18,11 @@ type Releases interface {
 // ReleaseSnapshot is the state of all releases at one time. It is immutable.
 type ReleaseSnapshot interface {
 	// Serve returns the version of a tool that serves a call, or nil if the tool has no
-	// versions. Found is the catalog's entry, or nil if the catalog has none. The error is
+	// versions. found is the catalog's entry, or nil if the catalog has none. Serve returns
 	// tool_not_found if the tool has versions, but none in the call's environment.
 	Serve(call *toolroom.Call, found *catalog.Entry) (*catalog.Entry, error)
-	// Keep returns a conflict if a source's tool has got another definition since the
-	// snapshot, which calls inside the call that has the snapshot do not expect. It is
-	// called before each attempt but the first, too.
-	Keep(found *catalog.Entry) error
+	// CheckUnchanged returns a conflict if the definition of a source's tool has changed since
+	// the snapshot. It is called for child calls, which expect the definition of when their
+	// outermost call began, and before each further attempt of a call.
+	CheckUnchanged(found *catalog.Entry) error
 }

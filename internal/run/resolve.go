@@ -8,26 +8,26 @@ import (
 	"github.com/toolroom/toolroom/internal/catalog"
 )
 
-// Find returns the tool that would serve a call: of the call it looks at the tool, the caller
-// and the environment. If the catalog does not have the tool, Find lists the source that the
-// spelling names, which may take as long as starting its server. Policy is asked only for the
-// names in errors.
+// Find returns the tool that would serve a call. It reads the call's tool, caller and
+// environment. If the catalog does not have the tool, Find lists the source that the spelling
+// names, which may take as long as starting its server. Find asks policy only which names an
+// error may contain.
 func (r *Runner) Find(ctx context.Context, call *toolroom.Call) (*catalog.Entry, error) {
-	return r.discovering(ctx, call.Tool, func() (*catalog.Entry, error) { return r.LookupOffered(ctx, call) })
+	return r.findOrDiscover(ctx, call.Tool, func() (*catalog.Entry, error) { return r.LookupOffered(ctx, call) })
 }
 
-// WithOffer limits the tools that calls with ctx find, and that their errors name, to those
-// that a surface offers. The calls that tools make find all tools.
+// WithOffer limits the tools that calls with ctx can find, and that their errors name, to those
+// that offers accepts. It does not limit child calls.
 func WithOffer(ctx context.Context, offers func(*catalog.Entry) bool) context.Context {
 	return withScope(ctx, func(s *scope) { s.offers = offers })
 }
 
-// Lookup is like Find, and lists no source.
+// Lookup is like Find, but lists no source.
 func (r *Runner) Lookup(call *toolroom.Call) (*catalog.Entry, error) {
 	return r.LookupOffered(context.Background(), call)
 }
 
-// LookupOffered is Lookup within the offer of ctx, see [WithOffer].
+// LookupOffered is Lookup among the tools that [WithOffer] has allowed for ctx.
 func (r *Runner) LookupOffered(ctx context.Context, call *toolroom.Call) (*catalog.Entry, error) {
 	var releases ReleaseSnapshot
 	if r.Releases != nil {
@@ -36,7 +36,7 @@ func (r *Runner) LookupOffered(ctx context.Context, call *toolroom.Call) (*catal
 	return r.lookup(call, releases, offerOf(ctx))
 }
 
-// offerOf returns what [WithOffer] has set, or nil inside of calls.
+// offerOf returns the function that [WithOffer] has set, or nil if ctx is that of a call.
 func offerOf(ctx context.Context) func(*catalog.Entry) bool {
 	if s := scopeOf(ctx); s.runner == nil {
 		return s.offers
@@ -67,9 +67,9 @@ func (r *Runner) lookup(call *toolroom.Call, releases ReleaseSnapshot, offers fu
 	return entry, err
 }
 
-// discovering returns what find returns. If that is that the tool was not found, it lists
-// the source that the spelling names and calls find again.
-func (r *Runner) discovering(ctx context.Context, spelling string, find func() (*catalog.Entry, error)) (*catalog.Entry, error) {
+// findOrDiscover calls find. If find returns tool_not_found, it lists the source that the
+// spelling names and calls find again.
+func (r *Runner) findOrDiscover(ctx context.Context, spelling string, find func() (*catalog.Entry, error)) (*catalog.Entry, error) {
 	entry, err := find()
 	if r.Discover == nil || toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
 		return entry, err
@@ -82,16 +82,16 @@ func (r *Runner) discovering(ctx context.Context, spelling string, find func() (
 	return entry, err
 }
 
-// resolve finds the tool. A tool that calls itself is found, but refused.
-func (c *call) resolve() (*resolved, error) {
+// resolve finds the tool. A tool that calls itself is returned with an error.
+func (c *call) resolve() (*resolvedCall, error) {
 	r := c.runner
-	entry, err := r.discovering(c.ctx, c.request.Tool, c.find)
+	entry, err := r.findOrDiscover(c.ctx, c.request.Tool, c.find)
 	if err != nil {
 		return nil, err
 	}
 	c.tool = entry.ID
-	found := &resolved{call: c, entry: entry}
-	for above := c.around; above != nil; above = above.around {
+	found := &resolvedCall{call: c, entry: entry}
+	for above := c.parent; above != nil; above = above.parent {
 		if above.entry == entry {
 			e := toolroom.Errorf(toolroom.CodeBudgetExceeded, "%s calls itself", c.tool)
 			e.Details = map[string]any{"cycle": c.path()}
@@ -104,28 +104,29 @@ func (c *call) resolve() (*resolved, error) {
 // find returns the tool that the request means, in the version that serves the call.
 func (c *call) find() (*catalog.Entry, error) {
 	offers := c.scope.offers
-	if c.around != nil {
+	if c.parent != nil {
 		offers = nil
 	}
 	entry, err := c.runner.lookup(&c.request, c.scope.releases, offers)
-	if err == nil && c.around != nil {
-		err = c.keep(entry)
+	if err == nil && c.parent != nil {
+		err = c.checkUnchanged(entry)
 	}
 	return entry, err
 }
 
-// keep refuses a tool whose definition is another one than when the outermost call began.
-func (c *call) keep(entry *catalog.Entry) error {
+// checkUnchanged returns an error if the tool's definition has changed since the outermost call
+// began.
+func (c *call) checkUnchanged(entry *catalog.Entry) error {
 	if c.scope.releases == nil {
 		return nil
 	}
-	return c.scope.releases.Keep(entry)
+	return c.scope.releases.CheckUnchanged(entry)
 }
 
 // path returns the tools from the outermost call down to this one.
 func (c *call) path() []string {
 	path := []string{c.tool}
-	for above := c.around; above != nil; above = above.around {
+	for above := c.parent; above != nil; above = above.parent {
 		path = append(path, above.tool)
 	}
 	slices.Reverse(path)

@@ -26,7 +26,7 @@ type Client struct {
 type openQuestion struct {
 	source.Question
 	answer   chan json.RawMessage // takes one
-	approval string               // the approval that the question is about, if it is about one
+	approval string               // the id of the approval that the question is about, or empty
 }
 
 // NewSuspension returns a suspension for a multi-round request: its questions wait in memory
@@ -39,9 +39,9 @@ func NewSuspension(client Client) *Suspension {
 // Asked returns a channel that has a value when there may be questions to ask.
 func (s *Suspension) Asked() <-chan struct{} { return s.asked }
 
-// Open returns the open questions by key, and the approval that they are about if that is
-// all that is asked.
-func (s *Suspension) Open() (questions map[string]source.Question, approval string) {
+// OpenQuestions returns the open questions by key. If the only open question is about an
+// approval, it returns the approval's id as well.
+func (s *Suspension) OpenQuestions() (questions map[string]source.Question, approval string) {
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	questions = make(map[string]source.Question, len(s.open))
@@ -54,8 +54,8 @@ func (s *Suspension) Open() (questions map[string]source.Question, approval stri
 	return questions, approval
 }
 
-// Answer passes the call the answers that fit an open question. Questions that are still
-// open then are to be asked again.
+// Answer passes the call the answers that fit an open question. If questions stay open, Asked
+// reports them again.
 func (s *Suspension) Answer(answers map[string]json.RawMessage) {
 	s.asking.Lock()
 	defer s.asking.Unlock()
@@ -66,25 +66,26 @@ func (s *Suspension) Answer(answers map[string]json.RawMessage) {
 		}
 	}
 	if len(s.open) > 0 {
-		s.signal()
+		s.signalAsked()
 	}
 }
 
-func (s *Suspension) signal() {
+// signalAsked puts a value into the channel of Asked, unless it has one.
+func (s *Suspension) signalAsked() {
 	select {
 	case s.asked <- struct{}{}:
 	default:
 	}
 }
 
-// AskFor opens questions in memory and waits until all are answered or withdrawn. approval
-// is the approval that the questions are about; an answer sent in advance does not count
-// for one, because nobody approves what was never asked.
-func (s *Suspension) AskFor(ctx context.Context, questions map[string]source.Question, approval string) (map[string]json.RawMessage, error) {
-	if err := s.answerable(questions); err != nil {
+// AskAbout opens questions in memory and waits until all are answered or withdrawn. approval is
+// the id of the approval that the questions are about, or empty. Answers sent in advance do not
+// count for an approval, because a person must have seen the question.
+func (s *Suspension) AskAbout(ctx context.Context, questions map[string]source.Question, approval string) (map[string]json.RawMessage, error) {
+	if err := s.checkAnswerable(questions); err != nil {
 		return nil, err
 	}
-	opened, answers, err := s.openQuestions(questions, approval)
+	opened, answers, err := s.addQuestions(questions, approval)
 	if err != nil {
 		return nil, err
 	}
@@ -92,17 +93,18 @@ func (s *Suspension) AskFor(ctx context.Context, questions map[string]source.Que
 		select {
 		case answers[key] = <-opened[key].answer:
 		case <-opened[key].Withdrawn():
-			s.close(key)
+			s.closeQuestions(key)
 		case <-ctx.Done():
-			s.close(slices.Collect(maps.Keys(opened))...)
+			s.closeQuestions(slices.Collect(maps.Keys(opened))...)
 			return nil, ctx.Err()
 		}
 	}
 	return answers, nil
 }
 
-// openQuestions opens the questions to which no answer was sent in advance.
-func (s *Suspension) openQuestions(questions map[string]source.Question, approval string) (map[string]*openQuestion, map[string]json.RawMessage, error) {
+// addQuestions opens the questions to which no answer was sent in advance. It returns them, and
+// the answers to the others.
+func (s *Suspension) addQuestions(questions map[string]source.Question, approval string) (map[string]*openQuestion, map[string]json.RawMessage, error) {
 	opened := make(map[string]*openQuestion, len(questions))
 	answers := make(map[string]json.RawMessage, len(questions))
 	s.asking.Lock()
@@ -120,12 +122,13 @@ func (s *Suspension) openQuestions(questions map[string]source.Question, approva
 	}
 	maps.Copy(s.open, opened)
 	if len(opened) > 0 {
-		s.signal()
+		s.signalAsked()
 	}
 	return opened, answers, nil
 }
 
-func (s *Suspension) close(keys ...string) {
+// closeQuestions removes questions whose answer is no longer needed.
+func (s *Suspension) closeQuestions(keys ...string) {
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	for _, key := range keys {

@@ -34,7 +34,7 @@ func TestAMultiRoundRequestWaitsInMemoryForTheAnswersOfItsRounds(t *testing.T) {
 			answers, err = s.Ask(t.Context(), map[string]source.Question{"early": elicit, "a": elicit, "b": elicit})
 		}()
 		<-s.Asked()
-		if open, approval := s.Open(); len(open) != 2 || approval != "" {
+		if open, approval := s.OpenQuestions(); len(open) != 2 || approval != "" {
 			t.Errorf("open: %v, approval %q", open, approval)
 		}
 		if _, err := s.Ask(t.Context(), map[string]source.Question{"a": elicit}); toolroom.CodeOf(err) != toolroom.CodeConflict {
@@ -47,7 +47,7 @@ func TestAMultiRoundRequestWaitsInMemoryForTheAnswersOfItsRounds(t *testing.T) {
 		if err != nil || string(answers["early"]) != `"yes"` || string(answers["a"]) != `1` || string(answers["b"]) != `2` {
 			t.Errorf("got %s, %v", answers, err)
 		}
-		if open, _ := s.Open(); len(open) != 0 {
+		if open, _ := s.OpenQuestions(); len(open) != 0 {
 			t.Errorf("still open: %v", open)
 		}
 
@@ -56,15 +56,15 @@ func TestAMultiRoundRequestWaitsInMemoryForTheAnswersOfItsRounds(t *testing.T) {
 		done = make(chan struct{})
 		go func() {
 			defer close(done)
-			_, err = s.AskFor(ctx, map[string]source.Question{"approval": elicit}, "apr_1")
+			_, err = s.AskAbout(ctx, map[string]source.Question{"approval": elicit}, "apr_1")
 		}()
 		<-s.Asked()
-		if open, approval := s.Open(); len(open) != 1 || approval != "apr_1" {
+		if open, approval := s.OpenQuestions(); len(open) != 1 || approval != "apr_1" {
 			t.Errorf("open: %v, approval %q", open, approval)
 		}
 		cancel()
 		<-done
-		if open, _ := s.Open(); err == nil || len(open) != 0 {
+		if open, _ := s.OpenQuestions(); err == nil || len(open) != 0 {
 			t.Errorf("a call that was cancelled: %v, open %v", err, open)
 		}
 	})

@@ -103,10 +103,10 @@ type Options struct {
 	Discover func(ctx context.Context, spelling string) error
 	// Releases chooses the versions of released tools; nil means that there are none.
 	Releases Releases
-	// Served is called with each call of a released tool and its result, after its receipt
+	// OnServed is called with each call of a released tool and its result, after its receipt
 	// was recorded and before the result is returned. It must not change either, and must
 	// return at once. It may be nil.
-	Served func(call toolroom.Call, tool *toolroom.Tool, result *toolroom.Result)
+	OnServed func(call toolroom.Call, tool *toolroom.Tool, result *toolroom.Result)
 	// Preview describes a call for the people who are asked to approve it. If it is
 	// nil, they see the arguments only.
 	Preview func(ctx context.Context, tool *toolroom.Tool, from source.Source, req *source.Request) (source.Preview, error)
@@ -142,13 +142,13 @@ type Options struct {
 // Runner runs calls. Its methods are safe for concurrent use.
 type Runner struct {
 	Options
-	limits     atomic.Pointer[limitsInForce]
-	flights    flights
+	limits     atomic.Pointer[activeLimits]
+	keyedCalls keyedCalls
 	executions executions
 }
 
-// limitsInForce are limits and the decorators that hold calls to them.
-type limitsInForce struct {
+// activeLimits are the limits in force and the decorators that enforce them.
+type activeLimits struct {
 	Limits
 	execute executor
 }
@@ -179,18 +179,18 @@ func (r *Runner) Limits() Limits { return r.limits.Load().Limits }
 // rates and caches begin anew.
 func (r *Runner) SetLimits(l Limits) {
 	l = l.withDefaults()
-	r.limits.Store(&limitsInForce{l, newExecutor(l, r.Now)})
+	r.limits.Store(&activeLimits{l, newExecutor(l, r.Now)})
 }
 
-// Visible returns a function that reports whether who may see an entry when a call names no
-// environment. See [Runner.View].
+// Visible returns a function that reports whether who may see an entry in their own environment.
+// See [Runner.View].
 func (r *Runner) Visible(who toolroom.Identity) func(*catalog.Entry) bool {
 	return r.View(who, "").Visible
 }
 
-// View returns what who sees in an environment: every tool that the environment serves and
-// policy does not deny, in the version that would serve a call. Lists, search and calls agree
-// because they use the same decider.
+// View returns the view that who has of an environment: every tool that the environment serves
+// and policy does not deny, in the version that would serve a call. Lists, search and calls
+// agree because they use the same decider.
 func (r *Runner) View(who toolroom.Identity, environment string) catalog.View {
 	environment = cmp.Or(environment, who.Environment)
 	as := func(e *catalog.Entry) *catalog.Entry { return e }
@@ -214,7 +214,8 @@ func (r *Runner) View(who toolroom.Identity, environment string) catalog.View {
 	return catalog.View{Visible: visible, As: as}
 }
 
-// Allowed reports whether policy lets who call an entry, which is that of a version.
+// Allowed reports whether policy allows who to call an entry. If the tool has versions, the
+// entry must be that of a version.
 func (r *Runner) Allowed(who toolroom.Identity, e *catalog.Entry) bool {
 	return r.Policy.Decide(context.Background(), policy.Request{Tool: &e.Tool, Who: who}).Effect != toolroom.VerdictDeny
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// scope is the only value that this package puts into a context. A call finds in it what
-// it inherits from the call around it, and what its surface has set up for it. A scope
-// does not change once it is in a context.
+// scope is the only value that this package puts into a context. It holds the values that a
+// call inherits from its parent call, and those that its surface has set for it. A scope does
+// not change once it is in a context.
 type scope struct {
 	// Child calls inherit these. The runner, and with it the policy, is nil outside of
 	// calls. The deadline is that of the context.
@@ -27,20 +27,20 @@ type scope struct {
 	// environment and releases decide which versions of tools serve the calls.
 	environment string
 	releases    ReleaseSnapshot
-	// The trace: the call that the context belongs to, its tool, and the call around it.
+	// The trace: the call that the context belongs to, its tool, and its parent call.
 	id     string
 	tool   string
 	entry  *catalog.Entry
-	around *scope
-	// inside is what the call's children report to it.
-	inside *inside
+	parent *scope
+	// tally is where the child calls add what they have used and read.
+	tally *tally
 	// suspend makes the call suspendable; nil if it cannot outlive its request.
 	suspend func(ctx context.Context, lost func()) (*Suspension, error)
 
 	// Surfaces set these for the outermost call. All calls below it ask asker.
 	sink       func(toolroom.Event)
 	asker      source.Asker
-	tasks      StartTask
+	startTask  TaskStarter
 	suspension *Suspension
 	reserved   *reservation
 	// offers says which tools the surface offers; nil means all.
@@ -51,10 +51,11 @@ type scope struct {
 	approvalWait time.Duration
 }
 
-// inside is what the children of a call add to it.
-type inside struct {
+// tally counts the child calls of a call, and collects the taint labels of data that was read
+// in the call.
+type tally struct {
 	calls  atomic.Int64
-	labels taint.Set // of what they have read
+	labels taint.Set // of data that the child calls have read
 	stored taint.Set // of stored data that the call itself has read
 }
 
@@ -83,11 +84,11 @@ func WithSink(ctx context.Context, sink func(toolroom.Event)) context.Context {
 	return withScope(ctx, func(s *scope) { s.sink = sink })
 }
 
-// WithClient is WithSink for a client that can answer questions: asker takes those of tools
-// that are called with the context, and of tools that those call; without it they can ask
-// nobody. approvalWait, if it is not zero, limits how long a call, and the calls that it
-// makes, wait for a person, to less than the runner's limit. Then they fail with
-// approval_required, and the same call runs once after the answer.
+// WithClient is WithSink for a client that can answer questions. asker receives the questions
+// of the tools that are called with ctx and of their child calls; if it is nil, they cannot
+// ask. approvalWait, if it is not zero, limits how long these calls wait for a person, if that
+// is shorter than the runner's limit. After that they fail with approval_required, and the
+// same call runs once after the answer.
 func WithClient(ctx context.Context, sink func(toolroom.Event), asker source.Asker, approvalWait time.Duration) context.Context {
 	return withScope(ctx, func(s *scope) { s.sink, s.asker, s.approvalWait = sink, asker, approvalWait })
 }
@@ -98,18 +99,18 @@ func WithFakes(ctx context.Context, answer func(*toolroom.Call) *toolroom.Result
 	return withScope(ctx, func(s *scope) { s.fakes = answer })
 }
 
-// limitWait returns the shorter of most and the limit of ctx.
-func limitWait(ctx context.Context, most time.Duration) time.Duration {
-	if own := scopeOf(ctx).approvalWait; own > 0 {
-		return min(most, own)
+// limitApprovalWait returns the shorter of wait and the limit of ctx.
+func limitApprovalWait(ctx context.Context, wait time.Duration) time.Duration {
+	if limit := scopeOf(ctx).approvalWait; limit > 0 {
+		return min(wait, limit)
 	}
-	return most
+	return wait
 }
 
 // WithTasks lets a call with ctx continue as a task: start is called, at most once, when
 // its source has started work that continues by itself.
-func WithTasks(ctx context.Context, start StartTask) context.Context {
-	return withScope(ctx, func(s *scope) { s.tasks = start })
+func WithTasks(ctx context.Context, start TaskStarter) context.Context {
+	return withScope(ctx, func(s *scope) { s.startTask = start })
 }
 
 // WithSharedTaint makes calls with ctx share their taint labels, as the steps of a chain
@@ -121,8 +122,8 @@ func WithSharedTaint(ctx context.Context) context.Context {
 	return withScope(ctx, func(s *scope) { s.labels = &taint.Set{} })
 }
 
-// SurfaceOf returns the surface of the outermost call around ctx, or an empty text outside of
-// calls.
+// SurfaceOf returns the surface of the outermost call that ctx belongs to, or "" if ctx is not
+// that of a call.
 func SurfaceOf(ctx context.Context) string { return scopeOf(ctx).surface }
 
 // CallsLeft returns how many calls a tool that runs with ctx may still make.

@@ -18,7 +18,7 @@ func withoutSensitive(doc any, pointers []string) json.RawMessage {
 		if pointer != "" {
 			path = strings.Split(strings.TrimPrefix(pointer, "/"), "/")
 		}
-		doc = withoutAt(doc, path)
+		doc = replaceAt(doc, path)
 	}
 	out, err := jsonx.Marshal(doc)
 	if err != nil {
@@ -29,8 +29,8 @@ func withoutSensitive(doc any, pointers []string) json.RawMessage {
 
 var pointerEscapes = strings.NewReplacer("~1", "/", "~0", "~")
 
-// withoutAt returns doc with the value at path replaced. It copies what it changes.
-func withoutAt(doc any, path []string) any {
+// replaceAt returns doc with the value at path replaced. It copies what it changes.
+func replaceAt(doc any, path []string) any {
 	if len(path) == 0 {
 		return sensitiveValue
 	}
@@ -45,13 +45,13 @@ func withoutAt(doc any, path []string) any {
 		for k, v := range doc {
 			copied[k] = v
 		}
-		copied[key] = withoutAt(child, path[1:])
+		copied[key] = replaceAt(child, path[1:])
 		return copied
 	case []any:
 		copied := append([]any(nil), doc...)
 		for i := range copied {
 			if key == "-" || key == strconv.Itoa(i) {
-				copied[i] = withoutAt(copied[i], path[1:])
+				copied[i] = replaceAt(copied[i], path[1:])
 			}
 		}
 		return copied

@@ -20,22 +20,23 @@ import (
 // result; a larger one becomes an artifact.
 const maxBinaryContent = 4 << 20
 
-// shape truncates the result and stores the whole under a handle, also for a call that
-// failed. It returns the error of the call. A result that cannot be stored is truncated
-// without a handle and says so: that is no failure, because the tool has run. A recorded
-// result has been shaped.
+// shape truncates the result and stores the whole under a handle, also for a failed call. It
+// returns the error of the call, shortened. If the result cannot be stored, it is truncated
+// without a handle and says so; the call does not fail, because the tool has run. A replayed
+// result has already been shaped.
 func (o *outcome) shape(failed error) error {
 	if o.replayed != nil {
 		return failed
 	}
-	if err := o.try(toolroom.PhaseShape, func() { failed = o.shapeResult(failed) }); err != nil {
+	if err := o.catchPanic(toolroom.PhaseShape, func() { failed = o.shapeResult(failed) }); err != nil {
 		o.result.Result = toolroom.Result{Usage: o.result.Usage} // it may hold secrets, and be of any length
 		return err
 	}
 	return failed
 }
 
-// shapeResult redacts secrets first, because half a secret would not be recognised.
+// shapeResult redacts and then truncates the result: after truncation, half a secret would not
+// be recognised.
 func (o *outcome) shapeResult(failed error) error {
 	o.result.redact(o.runner.Secrets)
 	limit := cmp.Or(o.request.MaxOutput, o.runner.Limits().OutputBytes)
@@ -44,41 +45,41 @@ func (o *outcome) shapeResult(failed error) error {
 	}
 	o.moveLargeContent(limit)
 	if limit >= 0 {
-		o.cutResult(limit)
+		o.truncateResult(limit)
 	}
 	return failed
 }
 
-// cutResult truncates the text of the result to limit bytes. A value that says more than the
+// truncateResult truncates the text of the result to limit bytes. A value that says more than the
 // text is truncated separately.
-func (o *outcome) cutResult(limit int) {
+func (o *outcome) truncateResult(limit int) {
 	r := &o.result
 	text := r.Text()
-	if o.valueRepeats(text) {
+	if o.valueRepeatsText(text) {
 		switch {
-		case !hasText(r.Content) && o.valueOfContent(): // the value is in the blobs
+		case !hasText(r.Content) && o.valueIsFromContent(): // the value is in the blobs
 		case len(text) > limit:
-			shown := o.cutText("result", text, limit)
+			shown := o.truncateText("result", text, limit)
 			r.Value, r.Raw = quoted(shown.text), nil
-			o.showTexts(shown.text)
+			o.setTexts(shown.text)
 		case len(r.Value) > limit:
 			o.compactValue()
 		}
 		return
 	}
-	shown := section{text: text}
+	shown := shownText{text: text}
 	if len(text) > limit {
-		shown = o.cutText("result", text, limit)
+		shown = o.truncateText("result", text, limit)
 		r.Raw = nil
-		o.showTexts(shown.text)
+		o.setTexts(shown.text)
 	}
 	if len(r.Value) > limit {
-		o.cutValue(text, shown, limit)
+		o.truncateValue(text, shown, limit)
 	}
 }
 
-// showTexts replaces the text of the result.
-func (o *outcome) showTexts(texts ...string) {
+// setTexts replaces the text contents of the result.
+func (o *outcome) setTexts(texts ...string) {
 	var content []toolroom.Content
 	for _, text := range texts {
 		content = append(content, toolroom.TextContent(text))
@@ -91,19 +92,19 @@ func (o *outcome) showTexts(texts ...string) {
 	o.result.Content = content
 }
 
-// valueRepeats reports whether the value says no more than the content.
-func (o *outcome) valueRepeats(text string) bool {
-	return o.valueOfContent() || len(o.result.Content) == 0 || sameJSON(text, o.result.Value)
+// valueRepeatsText reports whether the value says no more than the content.
+func (o *outcome) valueRepeatsText(text string) bool {
+	return o.valueIsFromContent() || len(o.result.Content) == 0 || sameJSON(text, o.result.Value)
 }
 
-// valueOfContent reports whether normalise has made the value from the content.
-func (o *outcome) valueOfContent() bool { return o.output() == nil || len(o.output().Value) == 0 }
+// valueIsFromContent reports whether normalise made the value from the content.
+func (o *outcome) valueIsFromContent() bool { return o.output() == nil || len(o.output().Value) == 0 }
 
 func hasText(content []toolroom.Content) bool {
 	return slices.ContainsFunc(content, func(c toolroom.Content) bool { return c.Type == toolroom.ContentText })
 }
 
-// compactValue removes white space from a value.
+// compactValue removes white space from the value.
 func (o *outcome) compactValue() {
 	var compact bytes.Buffer
 	if json.Compact(&compact, o.result.Value) == nil && compact.Len() < len(o.result.Value) {
@@ -141,8 +142,8 @@ func quoted(text string) json.RawMessage {
 	return value
 }
 
-// moveLargeContent turns large blobs, and long texts that are not the result's
-// own, into artifacts. A negative limit moves blobs only.
+// moveLargeContent replaces large blobs, and the long texts of other contents than text, by links
+// to artifacts. A negative limit moves blobs only.
 func (o *outcome) moveLargeContent(limit int) {
 	copied := false
 	for i, c := range o.result.Content {
@@ -163,18 +164,18 @@ func (o *outcome) moveLargeContent(limit int) {
 			copied = true
 		}
 		o.result.Raw = nil
-		stored, err := o.store(string(c.Type), c.MIMEType, data, true)
+		stored, err := o.storeArtifact(string(c.Type), c.MIMEType, data, true)
 		if err != nil {
 			o.result.Content[i] = toolroom.TextContent(fmt.Sprintf("[%s %s of %d bytes is not shown, and was not kept: %v]", c.Type, c.MIMEType, len(data), err))
 			continue
 		}
 		o.result.Content[i] = toolroom.Content{Type: toolroom.ContentResourceLink, URI: "toolroom://artifacts/" + stored.Handle, MIMEType: c.MIMEType}
 	}
-	if !copied || limit < 0 || !o.valueOfContent() {
+	if !copied || limit < 0 || !o.valueIsFromContent() {
 		return
 	}
 	// The value repeats the content, and so the blobs as well.
-	if value, err := valueOf(o.result.Content); err == nil {
+	if value, err := contentValue(o.result.Content); err == nil {
 		o.result.Value = value
 	}
 }
@@ -188,7 +189,7 @@ func (o *outcome) shortenError(err error, limit int) error {
 		limit = max(limit, maxFailureText)
 	}
 	if len(e.Details) > 0 {
-		e.Details = showable(e.Details, limit)
+		e.Details = showableDetails(e.Details, limit)
 	}
 	if e.RPC != nil && limit >= 0 {
 		shortenRPC(&e, limit)
@@ -201,7 +202,7 @@ func (o *outcome) shortenError(err error, limit int) error {
 	}
 	if len(e.Message) > limit {
 		message := o.runner.Secrets.Text(e.Message)
-		if o.at.ran != nil && len(o.result.Value) == 0 && len(o.result.Content) == 0 {
+		if o.at.executed != nil && len(o.result.Value) == 0 && len(o.result.Content) == 0 {
 			o.result.Content = []toolroom.Content{toolroom.TextContent(message)}
 			o.result.Value, o.result.Raw = quoted(message), nil
 		}
@@ -216,9 +217,9 @@ func (o *outcome) shortenError(err error, limit int) error {
 	return &e
 }
 
-// showable returns details without those that are too long or cannot be encoded as JSON,
-// with which every surface and the store would fail.
-func showable(details map[string]any, limit int) map[string]any {
+// showableDetails returns a copy of details in which values that are too long are replaced, and
+// those that cannot be encoded as JSON: every surface and the store would fail with them.
+func showableDetails(details map[string]any, limit int) map[string]any {
 	short := maps.Clone(details) // the source may use the map again
 	for name, value := range details {
 		var text []byte
@@ -253,25 +254,26 @@ func shortenRPC(e *toolroom.Error, limit int) {
 	}
 }
 
-// storing returns the context in which the result is stored: it has the call's labels.
-func (o *outcome) storing() context.Context {
+// storeContext returns the context for storing the result. It holds the call's taint labels,
+// and does not end with the call.
+func (o *outcome) storeContext() context.Context {
 	ctx := context.WithoutCancel(o.ctx)
 	if o.at.resolved == nil {
 		return ctx
 	}
 	return withScope(ctx, func(s *scope) {
-		s.runner, s.labels, s.inside = o.runner, o.scope.labels, &o.inside
+		s.runner, s.labels, s.tally = o.runner, o.scope.labels, &o.tally
 		s.tool, s.entry = o.tool, o.at.resolved.entry
 	})
 }
 
-// store stores bytes for the caller, who may be gone by now. With whole it stores all of
-// them or nothing; else it may store only their beginning.
-func (o *outcome) store(name, mimeType string, data []byte, whole bool) (toolroom.Artifact, error) {
+// storeArtifact stores data as an artifact of the caller and adds it to the result. If whole is
+// set and the data is too large, it returns an error; else it may store only the beginning.
+func (o *outcome) storeArtifact(name, mimeType string, data []byte, whole bool) (toolroom.Artifact, error) {
 	if o.runner.Artifacts == nil {
 		return toolroom.Artifact{}, toolroom.Errorf(toolroom.CodeUnsupported, "no artifact store is configured")
 	}
-	stored, err := o.runner.Artifacts.PutResult(o.storing(), identity.Owner(o.request.Identity), name, mimeType, data, whole)
+	stored, err := o.runner.Artifacts.PutResult(o.storeContext(), identity.Owner(o.request.Identity), name, mimeType, data, whole)
 	if err != nil {
 		o.runner.Log.Warn("failed to store a result", "call", o.request.ID, "tool", o.tool, "bytes", len(data), "error", err)
 		return toolroom.Artifact{}, err

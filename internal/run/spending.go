@@ -6,8 +6,9 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// afford makes the decision stricter if the call would spend too much.
-func (c *decided) afford() error {
+// applySpendingLimit makes the decision stricter if the call would spend more than policy
+// allows.
+func (c *decidedCall) applySpendingLimit() error {
 	book := c.runner.Spending
 	if book == nil {
 		return nil
@@ -29,18 +30,18 @@ func (c *decided) afford() error {
 }
 
 // spend records the amounts that the call is about to spend.
-func (c *approved) spend() (*cleared, error) {
+func (c *approvedCall) spend() (*clearedCall, error) {
 	book := c.runner.Spending
 	if book == nil {
-		return &cleared{approved: c}, nil
+		return &clearedCall{approvedCall: c}, nil
 	}
 	err := book.Take(c.ctx, c.request.ID, c.tool, c.request.Identity.Key(), c.effects, c.runner.Now())
-	return &cleared{approved: c, spent: err == nil}, err
+	return &clearedCall{approvedCall: c, spent: err == nil}, err
 }
 
-// refund returns the recorded amounts of a call that did not reach its tool. The
-// amounts of any other failed call stay recorded: it is not known whether it
-// spent them, and the tool's own report does not count.
+// refund returns the recorded amounts of a call that did not reach its tool. The amounts of
+// other failed calls stay recorded, because it is not known whether they were spent; the tool's
+// own report does not count.
 func (o *outcome) refund() {
 	if o.at.cleared == nil || !o.at.cleared.spent || o.sent() {
 		return

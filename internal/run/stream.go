@@ -64,7 +64,7 @@ func (r *Runner) Batch(ctx context.Context, calls []toolroom.Call, parallel int)
 	counted := map[*toolroom.Budget]context.Context{}
 	for budget, n := range share {
 		within, all := r.reserve(ctx, budget, n)
-		defer all.end()
+		defer all.release()
 		counted[budget] = within
 	}
 	if parallel <= 0 {

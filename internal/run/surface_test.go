@@ -143,7 +143,7 @@ type versions struct{ served *catalog.Entry }
 
 func (v versions) Snapshot() run.ReleaseSnapshot { return v }
 
-func (versions) Keep(*catalog.Entry) error { return nil }
+func (versions) CheckUnchanged(*catalog.Entry) error { return nil }
 
 func (v versions) Serve(call *toolroom.Call, found *catalog.Entry) (*catalog.Entry, error) {
 	switch {
@@ -262,7 +262,7 @@ func TestAToolSeesWhereItsCallStands(t *testing.T) {
 	if run.SurfaceOf(t.Context()) != "" || run.CallsLeft(t.Context()) != toolroom.DefaultMaxCalls || b.CanSuspend(t.Context()) {
 		t.Error("there is no call")
 	}
-	if run.TaintOf(t.Context()) != nil || run.Taint(t.Context(), taint.Of([]string{"private"}, "a:b")...) {
+	if run.TaintOf(t.Context()) != nil || run.AddTaint(t.Context(), taint.Of([]string{"private"}, "a:b")...) {
 		t.Error("there is no call to taint")
 	}
 	b.add(tool("inner:it"), value(`1`))
@@ -310,7 +310,7 @@ func TestStoredDataTaintsTheCallThatReadsIt(t *testing.T) {
 	labels := taint.Of([]string{"untrusted"}, "web:fetch")
 	var seen []string
 	b.add(tool("store:read"), func(ctx context.Context, _ *source.Request) (*source.Output, error) {
-		if !run.Taint(ctx, labels...) {
+		if !run.AddTaint(ctx, labels...) {
 			return nil, errors.New("there is no call")
 		}
 		if r := b.Run(ctx, toolroom.Call{Tool: "files:read"}); !r.OK() {
@@ -391,7 +391,7 @@ func TestEffectsArePredictedWithoutACall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := b.Expect(e, toolroom.Identity{}, json.RawMessage(`{"path":"/etc/passwd"}`))
+	got := b.PredictEffects(e, toolroom.Identity{}, json.RawMessage(`{"path":"/etc/passwd"}`))
 	if diff := cmp.Diff([]toolroom.Effect{{Kind: toolroom.EffectFile, Mode: "write", Target: "/etc/passwd"}}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -578,7 +578,7 @@ func TestReleasedToolsAreToldOfTheirCalls(t *testing.T) {
 	t.Parallel()
 	var told []string
 	b := newBench(t, func(o *run.Options) {
-		o.Served = func(call toolroom.Call, tool *toolroom.Tool, result *toolroom.Result) {
+		o.OnServed = func(call toolroom.Call, tool *toolroom.Tool, result *toolroom.Result) {
 			told = append(told, fmt.Sprintf("%s %d %s", tool.ID, tool.Release.Version, result.Status))
 		}
 	})

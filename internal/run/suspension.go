@@ -14,14 +14,15 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// ErrLater is the cause of the context of a call whose caller leaves and asks for the result
-// later: a call that waits for a person is suspended, and its question stays open.
-var ErrLater = errors.New("the caller asks for the result later")
+// ErrDetached is the cause of the context of a call whose caller disconnects and will ask for
+// the result later. A call that waits for a person is suspended then, and its question stays
+// open.
+var ErrDetached = errors.New("the caller asks for the result later")
 
-// leaves reports whether the call ends because its caller asks for the result later, or
-// because this process ends.
-func (c *call) leaves() bool {
-	return errors.Is(context.Cause(c.ctx), ErrLater) || c.runner.Approvals != nil && c.runner.Approvals.Ending()
+// continuesLater reports whether the call ends here and can continue later: its caller has
+// detached, or this process is shutting down.
+func (c *call) continuesLater() bool {
+	return errors.Is(context.Cause(c.ctx), ErrDetached) || c.runner.Approvals != nil && c.runner.Approvals.Ending()
 }
 
 // ErrSuspended is the cause of the context of a suspended call: the call is resumed
@@ -29,8 +30,8 @@ func (c *call) leaves() bool {
 var ErrSuspended = errors.New("the call is suspended until a person answers")
 
 const (
-	// suspensionLease is how long the lease of a call lasts without renewal that its source
-	// has made suspendable; then another process may take the call over.
+	// suspensionLease is how long the lease of a suspendable call lasts without renewal. Then
+	// another process may take the call over.
 	suspensionLease = 6 * time.Second
 	// suspendAfter is how long a background call keeps its slot while it waits for a
 	// person.
@@ -63,21 +64,21 @@ type Suspension struct {
 	maxWait time.Duration
 	// slots holds one token of this job while it works.
 	slots chan struct{}
-	// release ends what this process does to hold the job. It is called once.
-	release []func()
+	// releases are the functions that end this process's work on the job.
+	releases []func()
 	// leaseEnds is when the lease ends, in nanoseconds since 1970.
 	leaseEnds atomic.Int64
-	// untouched says that this process has not run the tool.
-	untouched bool
+	// toolNotRun reports that this process has not run the tool.
+	toolNotRun bool
 
 	mu        sync.Mutex
-	job       *Job // is set once
+	job       *Job // set once
 	resumable bool // the source can resume the call
 	suspended bool
 
 	asking  sync.Mutex
 	waiting int            // number of waiting calls of Ask
-	used    map[string]int // number of uses of each question's key in this attempt
+	keyUses map[string]int // number of uses of each question's key in this attempt
 	open    map[string]*openQuestion
 	asked   chan struct{} // has a token if there may be an open question
 }
@@ -89,7 +90,7 @@ func (s *Suspension) Job() *Job {
 	return s.job
 }
 
-// MaxWait returns how long the call waits for a person in this process; then it should be
+// MaxWait returns how long the call waits for a person in this process before it should be
 // suspended.
 func (s *Suspension) MaxWait() time.Duration { return s.maxWait }
 
@@ -119,8 +120,8 @@ func (s *Suspension) isResumable() bool {
 	return s.resumable
 }
 
-// keyOfCaller reports whether the caller has set the call's idempotency key.
-func (s *Suspension) keyOfCaller() bool { return s.job.Call.IdempotencyKey != "" }
+// hasCallerKey reports whether the caller has set the call's idempotency key.
+func (s *Suspension) hasCallerKey() bool { return s.job.Call.IdempotencyKey != "" }
 
 // CanSuspend reports whether the call of ctx can be made suspendable, see
 // [Runner.Suspendable].
@@ -141,7 +142,7 @@ func (r *Runner) Suspendable(ctx context.Context, lost func()) (*Suspension, err
 }
 
 // suspend implements [Runner.Suspendable].
-func (c *cleared) suspend(ctx context.Context, lost func()) (*Suspension, error) {
+func (c *clearedCall) suspend(ctx context.Context, lost func()) (*Suspension, error) {
 	s := c.background
 	if s == nil {
 		var err error
@@ -156,13 +157,13 @@ func (c *cleared) suspend(ctx context.Context, lost func()) (*Suspension, error)
 	return s, nil
 }
 
-// newSuspension creates the job of a call whose caller waits.
-func (c *cleared) newSuspension(ctx context.Context, lost func()) (*Suspension, error) {
+// newSuspension creates the job of a call whose caller is waiting.
+func (c *clearedCall) newSuspension(ctx context.Context, lost func()) (*Suspension, error) {
 	r, now := c.runner, c.runner.Now()
 	call := c.request
 	call.NoWait, call.Approval = false, c.approval
 	s := &Suspension{
-		runner: r, lease: suspensionLease, maxWait: limitWait(ctx, r.Limits().ApprovalWait),
+		runner: r, lease: suspensionLease, maxWait: limitApprovalWait(ctx, r.Limits().ApprovalWait),
 		job: &Job{
 			Job:   toolroom.Job{ID: call.ID, Identity: call.Identity, Call: call, State: toolroom.JobRunning, Created: now, Started: true},
 			Fence: 1, Lease: now.Add(suspensionLease),
@@ -174,14 +175,14 @@ func (c *cleared) newSuspension(ctx context.Context, lost func()) (*Suspension, 
 	if err := r.Jobs.CreateJob(ctx, s.job); err != nil {
 		return nil, err
 	}
-	s.renew(ctx, func(error) { lost() })
+	s.startRenewal(ctx, func(error) { lost() })
 	return s, nil
 }
 
 // settle ends this process's work on a call that was made suspendable while its caller
 // waited: it stores the result, or releases a suspended call so that others can take it.
 func (s *Suspension) settle(ctx context.Context, result *toolroom.Result) {
-	s.leave()
+	s.releaseAll()
 	ctx = context.WithoutCancel(ctx)
 	var err error
 	if s.isSuspended() {
@@ -194,14 +195,14 @@ func (s *Suspension) settle(ctx context.Context, result *toolroom.Result) {
 	}
 }
 
-// suspended reports whether the call is suspended rather than ended. A call that is
-// cancelled because the process ends is suspended.
-func (o *outcome) suspended() bool {
+// checkSuspended reports whether the call is suspended rather than ended. A call that was
+// cancelled only because its caller detached or the process ends is suspended here.
+func (o *outcome) checkSuspended() bool {
 	s := o.suspension.Load()
 	if s == nil {
 		return false
 	}
-	if o.result.Status == toolroom.StatusCancelled && o.leaves() {
+	if o.result.Status == toolroom.StatusCancelled && o.continuesLater() {
 		s.Suspend()
 		e := toolroom.Errorf(toolroom.CodeApprovalRequired, "%s has not finished: it is waiting for approval by a person", o.tool)
 		e.Phase, e.Tool, e.Run = toolroom.PhaseApproval, o.tool, o.request.ID
@@ -211,14 +212,14 @@ func (o *outcome) suspended() bool {
 	return s.isSuspended()
 }
 
-// StartTask makes a running call a task, and returns the asker that its tool uses from
-// then on. state is that of its source.
-type StartTask func(ctx context.Context, call toolroom.Call, state json.RawMessage) (source.Asker, error)
+// TaskStarter makes a running call a task. state is the state that its source resumes from. It
+// returns the asker that the tool uses from then on.
+type TaskStarter func(ctx context.Context, call toolroom.Call, state json.RawMessage) (source.Asker, error)
 
-// task returns the function by which the source of this call makes it a task, or nil if it
-// cannot.
-func (c *cleared) task(x *execution) func(context.Context, json.RawMessage) (source.Asker, error) {
-	start := c.scope.tasks
+// taskStarter returns the function that the source calls to make this call a task, or nil if it
+// cannot become one.
+func (c *clearedCall) taskStarter(x *execution) func(context.Context, json.RawMessage) (source.Asker, error) {
+	start := c.scope.startTask
 	if start == nil || c.resume != nil {
 		return nil
 	}
@@ -231,7 +232,7 @@ func (c *cleared) task(x *execution) func(context.Context, json.RawMessage) (sou
 		x.request.Resume, x.request.Task = state, nil
 		// No caller waits for a task, so it may take as long as its tool allows,
 		// from now on.
-		longest := time.AfterFunc(c.ceiling(), deadline.Pause(ctx))
+		longest := time.AfterFunc(c.maxTimeout(), deadline.Pause(ctx))
 		context.AfterFunc(ctx, func() { longest.Stop() })
 		return toolAsker{asker, c.runner.Secrets}, nil
 	}
@@ -252,7 +253,7 @@ func (w *Worker) StartTask(ctx context.Context, s *Suspension, call toolroom.Cal
 		},
 		Resume: state, Fence: 1, Lease: now.Add(w.o.Lease),
 	}
-	if !w.enter() {
+	if !w.addTask() {
 		return toolroom.Errorf(toolroom.CodeCancelled, "no new tasks are accepted: this process is shutting down")
 	}
 	if err := store.CreateJob(ctx, job); err != nil {
@@ -261,43 +262,43 @@ func (w *Worker) StartTask(ctx context.Context, s *Suspension, call toolroom.Cal
 	}
 	s.mu.Lock()
 	// The task does not take one of the worker's slots: it has its own.
-	s.runner, s.worker, s.lease, s.slots, s.job = w.runner, w, w.o.Lease, oneSlot(), job
+	s.runner, s.worker, s.lease, s.slots, s.job = w.runner, w, w.o.Lease, newTakenSlot(), job
 	s.mu.Unlock()
 	s.leaseEnds.Store(job.Lease.UnixNano())
-	shutdown := context.AfterFunc(w.life(), func() { end(source.ErrHandedOver) })
-	s.release = append(s.release, w.tasks.Done, func() { shutdown() }, w.registered(job.ID, s, func() { end(context.Canceled) }))
-	s.renew(ctx, end)
+	shutdown := context.AfterFunc(w.lifetime(), func() { end(source.ErrHandedOver) })
+	s.releases = append(s.releases, w.tasks.Done, func() { shutdown() }, w.register(job.ID, s, func() { end(context.Canceled) }))
+	s.startRenewal(ctx, end)
 	return nil
 }
 
 // Finish stores the result of a task, or leaves the task to another process if this one is
 // shutting down.
 func (s *Suspension) Finish(result *toolroom.Result) {
-	beating := s.release[len(s.release)-1]
-	s.release = s.release[:len(s.release)-1]
-	beating()
-	s.worker.finish(s.worker.life(), s.job, result)
-	s.leave()
+	stopRenewal := s.releases[len(s.releases)-1]
+	s.releases = s.releases[:len(s.releases)-1]
+	stopRenewal()
+	s.worker.finish(s.worker.lifetime(), s.job, result)
+	s.releaseAll()
 }
 
-// renew renews the lease until the suspension is left. end is called with a cause when the
-// lease is lost, or the job is cancelled by another process.
-func (s *Suspension) renew(ctx context.Context, end func(error)) {
-	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var heart sync.WaitGroup
-	heart.Go(func() { s.beat(beating, end) })
-	s.release = append(s.release, func() { stop(); heart.Wait() })
+// startRenewal renews the lease in the background until releaseAll. end is called with a cause
+// when the lease is lost or another process cancels the job.
+func (s *Suspension) startRenewal(ctx context.Context, end func(error)) {
+	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var loop sync.WaitGroup
+	loop.Go(func() { s.renewLoop(renewing, end) })
+	s.releases = append(s.releases, func() { stop(); loop.Wait() })
 }
 
-// leave undoes what holds the job in this process, the last first.
-func (s *Suspension) leave() {
-	for i := len(s.release) - 1; i >= 0; i-- {
-		s.release[i]()
+// releaseAll calls the release functions, the last first.
+func (s *Suspension) releaseAll() {
+	for i := len(s.releases) - 1; i >= 0; i-- {
+		s.releases[i]()
 	}
-	s.release = nil
+	s.releases = nil
 }
 
-func (s *Suspension) beat(ctx context.Context, end func(error)) {
+func (s *Suspension) renewLoop(ctx context.Context, end func(error)) {
 	tick := time.NewTicker(s.lease / 3)
 	defer tick.Stop()
 	for {
@@ -307,19 +308,19 @@ func (s *Suspension) beat(ctx context.Context, end func(error)) {
 		case <-tick.C:
 		}
 		over := false
-		panics.Log(s.runner.Log, "the lease of job "+s.job.ID, func() { over = s.beatOnce(ctx, end) })
+		panics.Log(s.runner.Log, "the lease of job "+s.job.ID, func() { over = s.renewOnce(ctx, end) })
 		if over {
 			return
 		}
 	}
 }
 
-// beatOnce renews the lease once and reports whether it has ended the call.
-func (s *Suspension) beatOnce(ctx context.Context, end func(error)) bool {
+// renewOnce renews the lease once and reports whether it has ended the call.
+func (s *Suspension) renewOnce(ctx context.Context, end func(error)) bool {
 	jobs := s.runner.Jobs
-	err := s.extend(ctx)
+	err := s.extendLease(ctx)
 	if errors.Is(err, &toolroom.Error{Code: toolroom.CodeConflict}) {
-		end(s.handOver())
+		end(s.handOverCause())
 		return true
 	}
 	if now, err := jobs.Job(ctx, s.job.ID); err == nil && now.Cancelled {
@@ -329,8 +330,8 @@ func (s *Suspension) beatOnce(ctx context.Context, end func(error)) bool {
 	return false
 }
 
-// extend extends the lease.
-func (s *Suspension) extend(ctx context.Context) error {
+// extendLease extends the lease by its full length from now.
+func (s *Suspension) extendLease(ctx context.Context) error {
 	ends := s.runner.Now().Add(s.lease)
 	err := s.runner.Jobs.ExtendJob(ctx, s.job.ID, s.job.Fence, ends, true)
 	if err == nil {
@@ -339,9 +340,9 @@ func (s *Suspension) extend(ctx context.Context) error {
 	return err
 }
 
-// handOver returns the cause with which the call ends here because another process
-// continues it.
-func (s *Suspension) handOver() error {
+// handOverCause returns the cause for ending the call here because another process continues
+// it.
+func (s *Suspension) handOverCause() error {
 	if s.job.Resume == nil {
 		return context.Canceled // the other process starts it again
 	}

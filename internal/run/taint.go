@@ -9,15 +9,15 @@ import (
 	"github.com/toolroom/toolroom/internal/taint"
 )
 
-// Trust says how far a tool is trusted.
+// Trust is how far a tool is trusted.
 type Trust struct {
 	// Labels are the taint labels of its results.
 	Labels []string
 	// Secrets are the scopes of the secrets that it receives.
 	Secrets []string
-	// Inside says that a call sends nothing outside, whatever its effects.
+	// Inside reports that a call sends nothing outside, whatever its effects.
 	Inside bool
-	// Sends says that a call can send something outside if the tool declares no
+	// Sends reports that a call can send something outside if the tool declares no
 	// effects.
 	Sends bool
 	// Effect is the decision about a call that sends and that is tainted by both
@@ -26,19 +26,19 @@ type Trust struct {
 	Effect toolroom.Verdict
 }
 
-func (c *resolved) trust() Trust {
+func (c *resolvedCall) trust() Trust {
 	if c.runner.Trust == nil {
 		return Trust{}
 	}
 	return c.runner.Trust(&c.entry.Tool)
 }
 
-// guardTaint makes the decision stricter if the call would send private data after
+// applyTaintRule makes the decision stricter if the call would send private data after
 // untrusted content was read.
-func (c *decided) guardTaint() {
+func (c *decidedCall) applyTaintRule() {
 	c.taint = c.recordedTaint()
 	trust := c.trust()
-	if c.decision.Effect == toolroom.VerdictDeny || trust.Effect != toolroom.VerdictConfirm && trust.Effect != toolroom.VerdictDeny || !c.sends(trust) {
+	if c.decision.Effect == toolroom.VerdictDeny || trust.Effect != toolroom.VerdictConfirm && trust.Effect != toolroom.VerdictDeny || !c.canSend(trust) {
 		return
 	}
 	why := taint.Judge(c.scope.labels.Labels(), c.tool)
@@ -56,9 +56,9 @@ func (c *decided) guardTaint() {
 	}
 }
 
-// sends reports whether the call can send something outside. The effects of a
+// canSend reports whether the call can send something outside. The effects of a
 // tool that declares none are not fully known: then its hints count too.
-func (c *decided) sends(trust Trust) bool {
+func (c *decidedCall) canSend(trust Trust) bool {
 	if trust.Inside {
 		return false
 	}
@@ -66,35 +66,36 @@ func (c *decided) sends(trust Trust) bool {
 		slices.ContainsFunc(c.effects, func(e toolroom.Effect) bool { return e.Kind == toolroom.EffectSend })
 }
 
-// TaintOf returns the taint labels of the call around ctx: data that it stores has them.
+// TaintOf returns the taint labels of the call that ctx belongs to. Data that the call stores
+// must get them.
 func TaintOf(ctx context.Context) []taint.Label {
 	s := scopeOf(ctx)
-	if s.inside == nil {
+	if s.tally == nil {
 		return nil
 	}
 	var all taint.Set
 	all.Add(s.labels.Labels()...)
-	all.Add(s.inside.labels.Labels()...)
+	all.Add(s.tally.labels.Labels()...)
 	if s.runner.Trust != nil {
 		all.Add(taint.Of(s.runner.Trust(&s.entry.Tool).Labels, s.tool)...)
 	}
 	return all.Labels()
 }
 
-// Taint adds the labels of stored data that the call around ctx reads, such as an
-// artifact. It reports whether there is such a call.
-func Taint(ctx context.Context, labels ...taint.Label) bool {
+// AddTaint adds the labels of stored data, such as an artifact, to the call that ctx belongs to,
+// because the call reads the data. It reports whether ctx belongs to a call.
+func AddTaint(ctx context.Context, labels ...taint.Label) bool {
 	s := scopeOf(ctx)
-	if s.inside == nil {
+	if s.tally == nil {
 		return false
 	}
 	s.labels.Add(labels...)
-	s.inside.stored.Add(labels...)
+	s.tally.stored.Add(labels...)
 	return true
 }
 
-// TaintSession stores the labels of data that a caller reads outside any call, such as
-// the rest of a cut result: they taint the session that [taint.InSession] names.
+// TaintSession stores the labels of data that a caller reads outside any call, such as the rest
+// of a truncated result. They taint the session that [taint.InSession] names.
 func (r *Runner) TaintSession(ctx context.Context, owner string, labels []taint.Label) error {
 	if r.Taints == nil || len(labels) == 0 {
 		return nil
@@ -102,18 +103,18 @@ func (r *Runner) TaintSession(ctx context.Context, owner string, labels []taint.
 	return r.Taints.AddTaints(context.WithoutCancel(ctx), owner, taint.SessionOf(ctx), labels, r.Now())
 }
 
-// session returns the owner and session under which labels are stored for later
-// calls. ok is false for calls that stand alone: calls without a session count
-// only on the surfaces that serve clients.
-func (c *call) session() (owner, session string, ok bool) {
+// taintSession returns the owner and session under which labels are stored for later calls. ok
+// is false if they are not stored: a call without a session stands alone, except on the
+// surfaces that serve clients.
+func (c *call) taintSession() (owner, session string, ok bool) {
 	session = c.request.Session
 	ok = session != "" || c.scope.surface == "mcp" || c.scope.surface == "http"
 	return c.request.Identity.Key(), session, ok && c.runner.Taints != nil
 }
 
-// recallTaint adds the stored labels of the session, if a rule depends on them.
-func (c *resolved) recallTaint() error {
-	owner, session, ok := c.session()
+// loadTaint adds the stored labels of the session to the call, if a rule depends on them.
+func (c *resolvedCall) loadTaint() error {
+	owner, session, ok := c.taintSession()
 	if !ok || c.trust().Effect == "" {
 		return nil
 	}
@@ -135,28 +136,28 @@ func (c *resolved) recallTaint() error {
 	return err
 }
 
-// propagate puts labels on the result and taints the calls that follow.
-func (o *outcome) propagate() {
-	if o.at.resolved == nil || o.at.ran == nil && o.replayed == nil {
+// propagateTaint puts labels on the result and taints the calls that follow.
+func (o *outcome) propagateTaint() {
+	if o.at.resolved == nil || o.at.executed == nil && o.replayed == nil {
 		return // nothing was read
 	}
 	trust := o.at.resolved.trust()
-	own := taint.Of(append(append([]string(nil), trust.Labels...), o.result.Labels...), o.tool)
-	own = append(own, o.inside.stored.Labels()...)
-	all := append(own[:len(own):len(own)], o.inside.labels.Labels()...)
+	read := taint.Of(append(append([]string(nil), trust.Labels...), o.result.Labels...), o.tool)
+	read = append(read, o.tally.stored.Labels()...)
+	all := append(read[:len(read):len(read)], o.tally.labels.Labels()...)
 	if len(all) == 0 {
 		return
 	}
 	o.result.Labels = taint.Names(all)
 	o.scope.labels.Add(all...)
-	if o.around != nil {
-		o.around.inside.labels.Add(all...)
+	if o.parent != nil {
+		o.parent.tally.labels.Add(all...)
 	}
-	owner, session, ok := o.session()
-	if !ok || len(own) == 0 || trust.Effect == "" {
+	owner, session, ok := o.taintSession()
+	if !ok || len(read) == 0 || trust.Effect == "" {
 		return
 	}
-	if err := o.runner.Taints.AddTaints(context.WithoutCancel(o.ctx), owner, session, own, o.runner.Now()); err != nil {
+	if err := o.runner.Taints.AddTaints(context.WithoutCancel(o.ctx), owner, session, read, o.runner.Now()); err != nil {
 		o.runner.Log.Error("failed to store the taint labels of a session", "call", o.request.ID, "error", err)
 	}
 }

@@ -10,31 +10,32 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// section is a text as it is shown.
-type section struct {
+// shownText is a text of a result after truncation.
+type shownText struct {
 	text string
-	// stored is where the whole text is. Its handle is empty if nothing was stored; why is
-	// the reason.
+	// stored is the artifact with the whole text. Its handle is empty if nothing was stored;
+	// then why is the reason.
 	stored toolroom.Artifact
 	why    string
 }
 
-// cutText stores a text that is longer than limit and returns what is shown of it. The
-// result's Hidden describes the first text that is cut.
-func (o *outcome) cutText(name, text string, limit int) section {
-	return o.cutAs(name, "text/plain", text, limit)
+// truncateText stores a text that is longer than limit and returns the text that is shown of it.
+// The result's Hidden describes the first text that is truncated.
+func (o *outcome) truncateText(name, text string, limit int) shownText {
+	return o.truncateAs(name, "text/plain", text, limit)
 }
 
-func (o *outcome) cutAs(name, mimeType, text string, limit int) section {
-	s := section{}
+// truncateAs is truncateText for a text of another MIME type.
+func (o *outcome) truncateAs(name, mimeType, text string, limit int) shownText {
+	s := shownText{}
 	var err error
-	if s.stored, err = o.store(name, mimeType, []byte(text), false); err != nil {
+	if s.stored, err = o.storeArtifact(name, mimeType, []byte(text), false); err != nil {
 		s.why = err.Error()
 		if toolroom.CodeOf(err) == toolroom.CodeInternal {
 			s.why = "the store failed" // its error is for the log
 		}
 	}
-	head, hidden, tail := cut(text, limit)
+	head, hidden, tail := splitToFit(text, limit)
 	s.text = head + s.note(hidden, len(head)) + tail
 	if o.result.Hidden == nil {
 		o.result.Hidden = &toolroom.Hidden{Bytes: int64(hidden), Handle: s.stored.Handle}
@@ -44,7 +45,7 @@ func (o *outcome) cutAs(name, mimeType, text string, limit int) section {
 
 // note returns the note that replaces hidden bytes in a text. at is the offset of the first
 // of them in what was stored.
-func (s section) note(hidden, at int) string {
+func (s shownText) note(hidden, at int) string {
 	switch {
 	case s.stored.Handle == "":
 		return fmt.Sprintf("\n[Output truncated - %d bytes hidden; they were not kept: %s]\n", hidden, s.why)
@@ -55,9 +56,10 @@ func (s section) note(hidden, at int) string {
 	}
 }
 
-// cut splits a text that is longer than limit: three quarters of the limit are the head
-// and the rest is the tail. Neither splits a character. A shorter text is all head.
-func cut(text string, limit int) (head string, hidden int, tail string) {
+// splitToFit splits a text that is longer than limit into a head, hidden bytes and a tail. Three
+// quarters of the limit are the head and the rest is the tail; no character is split. A shorter
+// text is all head.
+func splitToFit(text string, limit int) (head string, hidden int, tail string) {
 	if limit = max(limit, 0); len(text) <= limit {
 		return text, 0, ""
 	}
@@ -84,22 +86,23 @@ func runeStart(text string, at int) int {
 	return at
 }
 
-// maxCutMembers is the largest number of long texts of a value that are cut separately.
-const maxCutMembers = 4
+// maxTruncatedMembers is the largest number of long texts of a value that are truncated
+// separately.
+const maxTruncatedMembers = 4
 
-// cutValue cuts a value that says more than the text of the result. An object that is long
-// because of a few texts stays an object: each of the texts is cut. Anything else is cut as
-// the text of its JSON.
-func (o *outcome) cutValue(text string, shown section, limit int) {
+// truncateValue truncates a value that says more than the text of the result. An object that is
+// long because of a few texts stays an object whose long texts are truncated. Any other value is
+// truncated as the text of its JSON.
+func (o *outcome) truncateValue(text string, shown shownText, limit int) {
 	r := &o.result
 	r.Raw = nil
-	if value, ok := o.cutMembers(text, shown, limit); ok {
+	if value, ok := o.truncateMembers(text, shown, limit); ok {
 		r.Value = value
 		return
 	}
-	value := o.cutAs("value", "application/json", string(r.Value), max(limit-len(shown.text), 0))
+	value := o.truncateAs("value", "application/json", string(r.Value), max(limit-len(shown.text), 0))
 	r.Value = quoted(value.text)
-	o.showTexts(shown.text, value.text)
+	o.setTexts(shown.text, value.text)
 }
 
 // isLine reports whether line is text, with or without a line ending.
@@ -108,9 +111,9 @@ func isLine(line, text string) bool {
 	return ok && (end == "" || end == "\n" || end == "\r\n")
 }
 
-// cutMembers cuts the long texts that are members of the value. It reports false if that
-// does not make the value short enough.
-func (o *outcome) cutMembers(text string, shown section, limit int) (json.RawMessage, bool) {
+// truncateMembers truncates the long texts that are members of the value. It reports false if
+// that does not make the value short enough.
+func (o *outcome) truncateMembers(text string, shown shownText, limit int) (json.RawMessage, bool) {
 	members, err := jsonx.Members(o.result.Value)
 	if err != nil {
 		return nil, false
@@ -120,7 +123,7 @@ func (o *outcome) cutMembers(text string, shown section, limit int) (json.RawMes
 	repeats := -1                         // the first one that repeats the text of the result
 	for i, m := range members {
 		rest += len(m.Name)
-		if len(m.Value) <= limit/(2*maxCutMembers) || m.Value[0] != '"' || json.Unmarshal(m.Value, &texts[i]) != nil {
+		if len(m.Value) <= limit/(2*maxTruncatedMembers) || m.Value[0] != '"' || json.Unmarshal(m.Value, &texts[i]) != nil {
 			rest, texts[i] = rest+len(m.Value), ""
 			continue
 		}
@@ -130,7 +133,7 @@ func (o *outcome) cutMembers(text string, shown section, limit int) (json.RawMes
 			long++
 		}
 	}
-	if rest > limit/2 || long > maxCutMembers {
+	if rest > limit/2 || long > maxTruncatedMembers {
 		return nil, false
 	}
 	share := (limit - rest) / max(long, 1)
@@ -143,10 +146,10 @@ func (o *outcome) cutMembers(text string, shown section, limit int) (json.RawMes
 			}
 		case len(whole) <= share:
 		case shown.text != text && strings.Contains(text, trimmed): // it is stored as part of the text
-			head, hidden, tail := cut(trimmed, share)
+			head, hidden, tail := splitToFit(trimmed, share)
 			members[i].Value = quoted(head + shown.note(hidden, strings.Index(text, trimmed)+len(head)) + tail)
 		default:
-			members[i].Value = quoted(o.cutText(members[i].Name, whole, share).text)
+			members[i].Value = quoted(o.truncateText(members[i].Name, whole, share).text)
 		}
 	}
 	object := []byte{'{'}

@@ -10,7 +10,7 @@ import (
 // at most limit bytes of it, without a broken character.
 func checkCut(t *testing.T, text string, limit int) {
 	t.Helper()
-	head, hidden, tail := cut(text, limit)
+	head, hidden, tail := splitToFit(text, limit)
 	shown := len(head) + len(tail)
 	switch {
 	case hidden < 0 || shown+hidden != len(text) || !strings.HasPrefix(text, head) || !strings.HasSuffix(text, tail):

@@ -35,25 +35,25 @@ func (r *Runner) SubmitAsking(ctx context.Context, call toolroom.Call, answers [
 	return job, nil
 }
 
-// Withdraw cancels a background call that no worker is running, and reports
-// whether there was one.
-func (r *Runner) Withdraw(ctx context.Context, id string) (bool, error) {
+// CancelIdle cancels a background call that no worker is running: one that is queued, or
+// suspended until a person answers. It reports whether it has cancelled the call.
+func (r *Runner) CancelIdle(ctx context.Context, id string) (bool, error) {
 	job, err := r.Jobs.Job(ctx, id)
 	if err != nil || job.State != toolroom.JobQueued && job.State != toolroom.JobWaiting {
 		return false, err
 	}
 	why, effects := toolroom.Errorf(toolroom.CodeCancelled, "the call was cancelled before it began"), toolroom.EffectsNone
 	// The call is no child of the call that cancels it, if there is one.
-	o := newOutcome(r.begin(withScope(ctx, func(around *scope) { *around = scope{} }), job.Call), &reached{})
-	if job.State == toolroom.JobWaiting && r.acted(ctx, job) {
+	o := newOutcome(r.begin(withScope(ctx, func(s *scope) { *s = scope{} }), job.Call), &progress{})
+	if job.State == toolroom.JobWaiting && r.mayHaveActed(ctx, job) {
 		why.Message, effects = "the call was cancelled while it waited for a person; what it did before is unknown", toolroom.EffectsUnknown
 		why.Effects = effects
-		o.begun = true
+		o.mayHaveRun = true
 	}
 	result := &toolroom.Result{
 		Call: id, Tool: job.Call.Tool, Status: toolroom.StatusCancelled, Effects: effects, Error: why,
 	}
-	cancelled, err := r.Jobs.WithdrawJob(ctx, id, result, r.Now())
+	cancelled, err := r.Jobs.CancelIdleJob(ctx, id, result, r.Now())
 	if cancelled {
 		o.end(why) // its receipt and its last event
 		r.abandonApprovals(ctx, job)
@@ -61,7 +61,7 @@ func (r *Runner) Withdraw(ctx context.Context, id string) (bool, error) {
 	return cancelled, err
 }
 
-// abandonApprovals ends the questions that a cancelled job waited for.
+// abandonApprovals withdraws the approvals that a cancelled job was waiting for.
 func (r *Runner) abandonApprovals(ctx context.Context, job *Job) {
 	for _, question := range job.Approvals {
 		if err := r.Approvals.Abandon(ctx, question); err != nil {
@@ -70,9 +70,9 @@ func (r *Runner) abandonApprovals(ctx context.Context, job *Job) {
 	}
 }
 
-// acted reports whether a suspended call may already have had effects: a program
+// mayHaveActed reports whether a suspended call may already have had effects: a program
 // that made calls, or a task of another server.
-func (r *Runner) acted(ctx context.Context, job *Job) bool {
+func (r *Runner) mayHaveActed(ctx context.Context, job *Job) bool {
 	entry, err := r.Catalog.Resolve(job.Call.Tool, nil)
 	if err != nil || job.Resume != nil {
 		return true // it is not known
@@ -99,11 +99,11 @@ type Worker struct {
 	o      WorkerOptions
 	wake   chan struct{}
 
-	mu      sync.Mutex
-	running map[string]running // by id
-	ended   context.Context    // the context of Run; nil before
-	tasks   sync.WaitGroup     // jobs that began as calls
-	full    bool               // no more tasks are accepted
+	mu          sync.Mutex
+	running     map[string]runningJob // by id
+	runCtx      context.Context       // the context of Run; nil before
+	tasks       sync.WaitGroup        // jobs that began as calls
+	tasksClosed bool                  // no more tasks are accepted
 	// questions is closed and replaced when a job asks or is answered here.
 	questions chan struct{}
 }
@@ -114,7 +114,7 @@ func NewWorker(r *Runner, o WorkerOptions) *Worker {
 	o.Lease = cmp.Or(o.Lease, 10*time.Second)
 	o.MaxWait = cmp.Or(o.MaxWait, suspendAfter)
 	o.Poll = cmp.Or(o.Poll, 500*time.Millisecond)
-	return &Worker{runner: r, o: o, wake: make(chan struct{}, 1), running: map[string]running{}, questions: make(chan struct{})}
+	return &Worker{runner: r, o: o, wake: make(chan struct{}, 1), running: map[string]runningJob{}, questions: make(chan struct{})}
 }
 
 // Wake makes the worker check for work now.
@@ -125,9 +125,9 @@ func (w *Worker) Wake() {
 	}
 }
 
-// Cancel cancels a job that runs in this process, and reports whether there was
-// one.
-func (w *Worker) Cancel(id string) bool {
+// CancelRunning cancels a job that runs in this process. It reports false if the job does not
+// run here.
+func (w *Worker) CancelRunning(id string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r, ok := w.running[id]
@@ -140,11 +140,11 @@ func (w *Worker) Cancel(id string) bool {
 // Run works until ctx ends, then waits for its jobs to end.
 func (w *Worker) Run(ctx context.Context) {
 	w.mu.Lock()
-	w.ended = ctx
+	w.runCtx = ctx
 	w.mu.Unlock()
 	slots := make(chan struct{}, w.o.Parallel)
 	var wg sync.WaitGroup
-	defer w.endTasks()
+	defer w.waitForTasks()
 	defer wg.Wait()
 	tick := time.NewTicker(w.o.Poll)
 	defer tick.Stop()
@@ -161,7 +161,7 @@ func (w *Worker) Run(ctx context.Context) {
 		if job != nil {
 			wg.Go(func() {
 				defer func() { <-slots; w.Wake() }()
-				panics.Log(w.runner.Log, "job "+job.ID, func() { w.do(ctx, job, slots) })
+				panics.Log(w.runner.Log, "job "+job.ID, func() { w.runJob(ctx, job, slots) })
 			})
 			continue
 		}
@@ -178,7 +178,7 @@ func (w *Worker) Run(ctx context.Context) {
 // claim claims a job that may run, if there is one.
 func (w *Worker) claim(ctx context.Context) (job *Job, err error) {
 	panicked := panics.Catch(func() {
-		if err = w.extendEnded(ctx); err == nil {
+		if err = w.extendExpiredLeases(ctx); err == nil {
 			now := w.runner.Now()
 			job, err = w.runner.Jobs.ClaimJob(ctx, now, now.Add(w.o.Lease))
 		}
@@ -186,28 +186,28 @@ func (w *Worker) claim(ctx context.Context) (job *Job, err error) {
 	return job, cmp.Or(panicked, err)
 }
 
-// running is a job that this worker runs.
-type running struct {
+// runningJob is a job that this worker runs.
+type runningJob struct {
 	suspension *Suspension
 	cancel     func()
 }
 
-// extendEnded extends the leases of the jobs that run here and whose leases have ended:
+// extendExpiredLeases extends the leases of the jobs that run here and whose leases have ended:
 // the machine slept, the clock was set, or the store was locked. Without it this worker
 // would claim its own jobs and run them a second time.
-func (w *Worker) extendEnded(ctx context.Context) error {
+func (w *Worker) extendExpiredLeases(ctx context.Context) error {
 	now := w.runner.Now().UnixNano()
 	w.mu.Lock()
-	var ended []*Suspension
+	var expired []*Suspension
 	for _, r := range w.running {
 		if r.suspension.leaseEnds.Load() <= now {
-			ended = append(ended, r.suspension)
+			expired = append(expired, r.suspension)
 		}
 	}
 	w.mu.Unlock()
-	for _, s := range ended {
-		switch err := s.extend(ctx); toolroom.CodeOf(err) {
-		case "", toolroom.CodeConflict, toolroom.CodeNotFound: // another process has it, and beat ends it here
+	for _, s := range expired {
+		switch err := s.extendLease(ctx); toolroom.CodeOf(err) {
+		case "", toolroom.CodeConflict, toolroom.CodeNotFound: // another process has it, and renewLoop ends it here
 		default:
 			return err
 		}
@@ -215,45 +215,45 @@ func (w *Worker) extendEnded(ctx context.Context) error {
 	return nil
 }
 
-// do runs one job under its lease, and stores its one result unless the job is continued
+// runJob runs one job under its lease, and stores its one result unless the job is continued
 // later.
-func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) *toolroom.Result {
+func (w *Worker) runJob(ctx context.Context, job *Job, slots chan struct{}) *toolroom.Result {
 	runCtx, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	cancel := func() { end(context.Canceled) }
 	defer cancel()
-	s := w.suspension(job, slots)
+	s := w.newSuspension(job, slots)
 	defer context.AfterFunc(ctx, func() {
-		if job.Resume == nil && errors.Is(context.Cause(ctx), ErrLater) {
-			end(ErrLater) // the question that the call waits for stays open
+		if job.Resume == nil && errors.Is(context.Cause(ctx), ErrDetached) {
+			end(ErrDetached) // the question that the call waits for stays open
 			return
 		}
-		end(s.handOver())
+		end(s.handOverCause())
 	})()
 	if job.Cancelled { // between its suspension and the release of its lease
 		cancel()
 		w.runner.abandonApprovals(context.WithoutCancel(ctx), job)
 	}
-	unregister := w.registered(job.ID, s, cancel)
+	unregister := w.register(job.ID, s, cancel)
 	defer unregister()
 
-	s.renew(runCtx, end)
-	defer s.leave() // also after a panic: otherwise no process would ever take the job
+	s.startRenewal(runCtx, end)
+	defer s.releaseAll() // also after a panic: otherwise no process would ever take the job
 	call := job.Call
 	if call.IdempotencyKey == "" {
 		// The key decides what a second process may do with a job whose first
 		// one died: see claimKey.
 		call.IdempotencyKey = "job:" + job.ID
 	}
-	result := w.runner.Run(withScope(runCtx, func(around *scope) {
-		around.suspension = s
+	result := w.runner.Run(withScope(runCtx, func(scope *scope) {
+		scope.suspension = s
 		if s.canAsk() {
-			around.asker = s
+			scope.asker = s
 		}
 	}), call)
 	cancel()
-	s.leave()
+	s.releaseAll()
 	unregister() // what follows gives up the lease
-	if s.isSuspended() || ctx.Err() != nil && (s.isResumable() || s.untouched && result.Status == toolroom.StatusCancelled) {
+	if s.isSuspended() || ctx.Err() != nil && (s.isResumable() || s.toolNotRun && result.Status == toolroom.StatusCancelled) {
 		w.release(ctx, job)
 		return result
 	}
@@ -261,8 +261,8 @@ func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) *toolroo
 	return result
 }
 
-// suspension returns the suspension of a job that this worker has claimed.
-func (w *Worker) suspension(job *Job, slots chan struct{}) *Suspension {
+// newSuspension returns the suspension of a job that this worker has claimed.
+func (w *Worker) newSuspension(job *Job, slots chan struct{}) *Suspension {
 	s := &Suspension{
 		client: Client{Answers: job.Answers},
 		runner: w.runner, worker: w, job: job, lease: w.o.Lease, slots: slots,
@@ -272,21 +272,21 @@ func (w *Worker) suspension(job *Job, slots chan struct{}) *Suspension {
 	return s
 }
 
-// oneSlot returns a taken slot of its own for a job.
-func oneSlot() chan struct{} {
+// newTakenSlot returns the slots of a job that takes none of the worker's: one, already taken.
+func newTakenSlot() chan struct{} {
 	slots := make(chan struct{}, 1)
 	slots <- struct{}{}
 	return slots
 }
 
-// finish stores the result of a job, or leaves the job to another process if
-// ended is over, which means that this process is shutting down.
-func (w *Worker) finish(ended context.Context, job *Job, result *toolroom.Result) {
-	if ended.Err() != nil && (mayRunAgain(result) || job.Resume != nil && result.Error != nil) {
-		w.release(ended, job)
+// finish stores the result of a job. If this process is shutting down, which is when ctx has
+// ended, it leaves an interrupted job to another process.
+func (w *Worker) finish(ctx context.Context, job *Job, result *toolroom.Result) {
+	if ctx.Err() != nil && (mayRunAgain(result) || job.Resume != nil && result.Error != nil) {
+		w.release(ctx, job)
 		return
 	}
-	if err := w.runner.finishJob(ended, job, result); err != nil {
+	if err := w.runner.finishJob(ctx, job, result); err != nil {
 		w.runner.Log.Error("failed to store the result of a job", "job", job.ID, "error", err)
 	}
 }
@@ -320,11 +320,11 @@ func (w *Worker) release(ctx context.Context, job *Job) {
 	})
 }
 
-// registered records that a job runs here and how it is cancelled, until leave is called.
-func (w *Worker) registered(id string, s *Suspension, cancel func()) (leave func()) {
+// register records that a job runs here and how it is cancelled, until unregister is called.
+func (w *Worker) register(id string, s *Suspension, cancel func()) (unregister func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.running[id] = running{s, cancel}
+	w.running[id] = runningJob{s, cancel}
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -344,29 +344,29 @@ func mayRunAgain(r *toolroom.Result) bool {
 // other process has it; ctx may have a sink for its events (see [WithSink]).
 func (w *Worker) Resume(ctx context.Context, id string) (*toolroom.Result, error) {
 	for {
-		result, done, err := w.GoOn(ctx, id)
+		result, done, err := w.ResumeOnce(ctx, id)
 		if done || err != nil {
 			return result, err
 		}
 	}
 }
 
-// GoOn is Resume up to the next question: it also returns, with done false, when it has run
-// the job and the job waits for a person again or was interrupted.
-func (w *Worker) GoOn(ctx context.Context, id string) (result *toolroom.Result, done bool, err error) {
+// ResumeOnce is like Resume, but runs the job at most once. It returns done false if the job
+// then waits for a person again or was interrupted.
+func (w *Worker) ResumeOnce(ctx context.Context, id string) (result *toolroom.Result, done bool, err error) {
 	jobs := w.runner.Jobs
 	for {
-		if err := w.extendEnded(ctx); err != nil {
+		if err := w.extendExpiredLeases(ctx); err != nil {
 			return nil, false, err
 		}
 		now := w.runner.Now()
-		mine, err := jobs.TakeJob(ctx, id, now, now.Add(w.o.Lease))
+		taken, err := jobs.TakeJob(ctx, id, now, now.Add(w.o.Lease))
 		if err != nil {
 			return nil, false, err
 		}
 		var last *toolroom.Result
-		if mine != nil {
-			last = w.do(ctx, mine, oneSlot())
+		if taken != nil {
+			last = w.runJob(ctx, taken, newTakenSlot())
 		}
 		job, err := jobs.Job(ctx, id)
 		switch {
@@ -388,31 +388,31 @@ func (w *Worker) GoOn(ctx context.Context, id string) (result *toolroom.Result, 
 	}
 }
 
-// enter makes the worker wait for one more task. It reports false if the worker has ended.
-func (w *Worker) enter() bool {
+// addTask makes Run wait for one more task at its end. It reports false if Run has ended.
+func (w *Worker) addTask() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.full {
+	if w.tasksClosed {
 		return false
 	}
 	w.tasks.Add(1)
 	return true
 }
 
-// endTasks waits for the tasks that have entered.
-func (w *Worker) endTasks() {
+// waitForTasks refuses further tasks and waits for those that were added.
+func (w *Worker) waitForTasks() {
 	w.mu.Lock()
-	w.full = true
+	w.tasksClosed = true
 	w.mu.Unlock()
 	w.tasks.Wait()
 }
 
-// life returns a context that ends when the worker must end.
-func (w *Worker) life() context.Context {
+// lifetime returns the context of Run, or one that never ends if Run has not been called.
+func (w *Worker) lifetime() context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ended == nil {
+	if w.runCtx == nil {
 		return context.Background()
 	}
-	return w.ended
+	return w.runCtx
 }

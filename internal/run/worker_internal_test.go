@@ -30,35 +30,35 @@ func TestAJobThatRunsHereIsCancelledHereUntilItLeaves(t *testing.T) {
 	w := NewWorker(New(Options{Catalog: catalog.New(catalog.Options{})}), WorkerOptions{})
 	var cancelled []string
 	note := func(name string) func() { return func() { cancelled = append(cancelled, name) } }
-	first := w.registered("job", &Suspension{}, note("first"))
-	second := w.registered("job", &Suspension{}, note("second")) // as after the first lost its lease
+	first := w.register("job", &Suspension{}, note("first"))
+	second := w.register("job", &Suspension{}, note("second")) // as after the first lost its lease
 	first()
-	if !w.Cancel("job") || len(cancelled) != 1 || cancelled[0] != "second" {
+	if !w.CancelRunning("job") || len(cancelled) != 1 || cancelled[0] != "second" {
 		t.Errorf("cancelled %v", cancelled)
 	}
 	second()
-	if w.Cancel("job") {
+	if w.CancelRunning("job") {
 		t.Error("it is cancelled after it left")
 	}
-	if !w.enter() {
+	if !w.addTask() {
 		t.Error("a task is refused before the end")
 	}
 	w.tasks.Done()
-	w.endTasks()
-	if w.enter() {
+	w.waitForTasks()
+	if w.addTask() {
 		t.Error("a task is accepted after the end")
 	}
 }
 
 func TestCallsWithAKeyAreWaitedForUntilTheirFirstRunLands(t *testing.T) {
 	t.Parallel()
-	var f flights
-	if f.landing("call") != nil {
+	var f keyedCalls
+	if f.done("call") != nil {
 		t.Error("nobody flies")
 	}
-	leave := f.enter("call")
-	again := f.enter("call") // the same call, which finds its own key taken
-	done := f.landing("call")
+	leave := f.add("call")
+	again := f.add("call") // the same call, which finds its own key taken
+	done := f.done("call")
 	again()
 	select {
 	case <-done:
@@ -71,7 +71,7 @@ func TestCallsWithAKeyAreWaitedForUntilTheirFirstRunLands(t *testing.T) {
 	default:
 		t.Error("it has not landed")
 	}
-	if f.landing("call") != nil {
+	if f.done("call") != nil {
 		t.Error("it still flies")
 	}
 	leave() // nothing is left to end
@@ -122,7 +122,7 @@ func TestALeaseIsRenewedUntilItIsLostOrTheJobIsCancelled(t *testing.T) {
 				var causes []error
 				ended := false
 				go func() {
-					s.beat(ctx, func(cause error) { causes = append(causes, cause) })
+					s.renewLoop(ctx, func(cause error) { causes = append(causes, cause) })
 					ended = true
 				}()
 				began := time.Now()

@@ -83,8 +83,8 @@ type Receipts interface {
 type Worker interface {
 	// Wake makes the worker look for jobs now.
 	Wake()
-	// Cancel ends a job that runs in this process, and reports whether there was one.
-	Cancel(id string) bool
+	// CancelRunning ends a job that runs in this process, and reports whether there was one.
+	CancelRunning(id string) bool
 }
 
 // Approvals is where people answer questions.

@@ -141,7 +141,7 @@ func (m *memory) ClaimJob(context.Context, time.Time, time.Time) (*run.Job, erro
 	return nil, nil
 }
 
-func (m *memory) WithdrawJob(_ context.Context, id string, result *toolroom.Result, now time.Time) (bool, error) {
+func (m *memory) CancelIdleJob(_ context.Context, id string, result *toolroom.Result, now time.Time) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	j := m.jobs[id]

@@ -210,12 +210,12 @@ func (s *Server) cancelCall(ctx context.Context, in *idInput) (*cancelOutput, er
 		call.cancel()
 		cancelled = true
 	} else if record.State == toolroom.JobQueued || record.State == toolroom.JobWaiting {
-		if cancelled, err = s.o.Runner.Withdraw(ctx, record.ID); err != nil {
+		if cancelled, err = s.o.Runner.CancelIdle(ctx, record.ID); err != nil {
 			return nil, err
 		}
 	}
 	if !cancelled && s.o.Worker != nil {
-		cancelled = s.o.Worker.Cancel(record.ID)
+		cancelled = s.o.Worker.CancelRunning(record.ID)
 	}
 	switch {
 	case cancelled:

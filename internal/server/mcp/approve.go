@@ -75,7 +75,7 @@ func (s *Server) continueProgram(ctx context.Context, c client, who toolroom.Ide
 		if err != nil {
 			return withError(result, err)
 		}
-		next, done, err := s.o.Worker.GoOn(ctx, run)
+		next, done, err := s.o.Worker.ResumeOnce(ctx, run)
 		if err != nil {
 			return withError(result, err)
 		}
@@ -136,7 +136,7 @@ func (s *Server) askPerson(ctx context.Context, c client, who toolroom.Identity,
 		// The call itself reads the decision.
 		_, _ = s.o.Approvals.Wait(ctx, id)
 	}()
-	answers, err := c.AskFor(ctx, map[string]source.Question{approvalQuestionKey: question}, id)
+	answers, err := c.AskAbout(ctx, map[string]source.Question{approvalQuestionKey: question}, id)
 	switch {
 	case err == nil:
 		err = s.recordAnswer(context.WithoutCancel(ctx), who, id, answers[approvalQuestionKey])

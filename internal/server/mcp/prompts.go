@@ -146,7 +146,7 @@ func (s *Server) mayAsk(ctx context.Context, who toolroom.Identity, tool toolroo
 		return false
 	}
 	call := &policy.Context{
-		Arguments: func() (any, error) { return arguments, nil }, Surface: "mcp", Time: s.o.Runner.Now(), Effects: s.o.Runner.Expect(e, who, raw),
+		Arguments: func() (any, error) { return arguments, nil }, Surface: "mcp", Time: s.o.Runner.Now(), Effects: s.o.Runner.PredictEffects(e, who, raw),
 	}
 	d := s.o.Runner.JudgeArguments(ctx, e, policy.Request{Tool: &e.Tool, Who: who, Call: call}, raw)
 	return d.Effect != toolroom.VerdictDeny && len(d.Forbidden()) == 0

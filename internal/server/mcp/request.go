@@ -165,11 +165,11 @@ func (r *request) supportsRounds() bool {
 
 // Ask sends all questions to the client at once and returns when all are answered.
 func (r *request) Ask(ctx context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {
-	return r.AskFor(ctx, questions, "")
+	return r.AskAbout(ctx, questions, "")
 }
 
-// AskFor implements client.
-func (r *request) AskFor(ctx context.Context, questions map[string]source.Question, _ string) (map[string]json.RawMessage, error) {
+// AskAbout implements client.
+func (r *request) AskAbout(ctx context.Context, questions map[string]source.Question, _ string) (map[string]json.RawMessage, error) {
 	if err := checkAnswerable(r, questions); err != nil {
 		return nil, err
 	}

@@ -30,9 +30,9 @@ const (
 // asks in responses, and the client answers in further requests.
 type client interface {
 	source.Asker
-	// AskFor is like Ask. approval is the id of the approval that the questions are about, or
+	// AskAbout is like Ask. approval is the id of the approval that the questions are about, or
 	// empty.
-	AskFor(ctx context.Context, questions map[string]source.Question, approval string) (map[string]json.RawMessage, error)
+	AskAbout(ctx context.Context, questions map[string]source.Question, approval string) (map[string]json.RawMessage, error)
 	// currentRequest returns the request that is waiting for the call, or nil if there is none.
 	currentRequest() *request
 	// acceptsTasks reports whether the response to the call may be a task.
@@ -195,7 +195,7 @@ func (ds *roundCalls) await(d *roundCall, x *request) (*result, error) {
 // inputRequired suspends the call and returns the result that asks the client its open
 // questions. It returns nil if no question is open any more.
 func (ds *roundCalls) inputRequired(d *roundCall) (*result, error) {
-	open, approval := d.Open()
+	open, approval := d.OpenQuestions()
 	if len(open) == 0 {
 		return nil, nil
 	}

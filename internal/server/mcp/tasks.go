@@ -192,7 +192,7 @@ func (s *Server) cancelTask(r *request) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.o.Worker.End(r.ctx, job.ID); err != nil {
+	if err := s.o.Worker.CancelJob(r.ctx, job.ID); err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
 	return &result{}, nil

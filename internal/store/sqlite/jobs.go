@@ -124,8 +124,8 @@ func (s *Store) FinishJob(ctx context.Context, id string, fence int64, result *t
 	})
 }
 
-// WithdrawJob implements [run.JobStore].
-func (s *Store) WithdrawJob(ctx context.Context, id string, result *toolroom.Result, now time.Time) (cancelled bool, err error) {
+// CancelIdleJob implements [run.JobStore].
+func (s *Store) CancelIdleJob(ctx context.Context, id string, result *toolroom.Result, now time.Time) (cancelled bool, err error) {
 	text, err := json.Marshal(result)
 	if err != nil {
 		return false, fmt.Errorf("cancel job %s: %w", id, err)

@@ -52,8 +52,8 @@ func (s *Store) AnswerJob(ctx context.Context, id string, answers map[string]jso
 	})
 }
 
-// NoteJob implements [run.QuestionStore].
-func (s *Store) NoteJob(ctx context.Context, id string, fence int64, state json.RawMessage) error {
+// UpdateJobState implements [run.QuestionStore].
+func (s *Store) UpdateJobState(ctx context.Context, id string, fence int64, state json.RawMessage) error {
 	return s.exec(ctx, "record the state of a job", "UPDATE jobs SET resume = ? WHERE id = ? AND fence = ? AND state = 'running' AND resume <> ''", string(state), id, fence)
 }
 

@@ -26,8 +26,8 @@ var jobTests = []test{
 			id string
 			ok bool
 		}{{"running", false}, {"queued", true}, {"queued", false}} {
-			if ok, err := s.WithdrawJob(t.Context(), want.id, result, start); ok != want.ok || err != nil {
-				t.Errorf("WithdrawJob(%s) = %v, %v", want.id, ok, err)
+			if ok, err := s.CancelIdleJob(t.Context(), want.id, result, start); ok != want.ok || err != nil {
+				t.Errorf("CancelIdleJob(%s) = %v, %v", want.id, ok, err)
 			}
 		}
 		if got := getJob(t, d.open(t), "queued"); got.State != toolroom.JobDone || got.Result.Status != toolroom.StatusCancelled {
@@ -37,8 +37,8 @@ var jobTests = []test{
 			t.Errorf("the cancelled job was claimed: %s", j.ID)
 		}
 		must(t, s.FinishJob(t.Context(), "running", j.Fence, &toolroom.Result{}, start.Add(time.Hour)))
-		_, err := s.WithdrawJob(t.Context(), "none", result, start)
-		wantCode(t, "WithdrawJob", err, toolroom.CodeNotFound)
+		_, err := s.CancelIdleJob(t.Context(), "none", result, start)
+		wantCode(t, "CancelIdleJob", err, toolroom.CodeNotFound)
 
 		must(t, s.CreateJob(t.Context(), newJob("waits", start)))
 		if n, err := s.SweepJobs(t.Context(), start.Add(time.Minute)); n != 1 || err != nil {

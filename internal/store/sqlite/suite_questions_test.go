@@ -44,14 +44,14 @@ var questionTests = []test{
 		job := newJob("job_1", start)
 		job.State, job.Resume, job.Fence, job.Lease = toolroom.JobRunning, json.RawMessage(`{"n":1}`), 1, start.Add(time.Minute)
 		must(t, s.CreateJob(t.Context(), job))
-		must(t, s.NoteJob(t.Context(), "job_1", 1, json.RawMessage(`{"n":9007199254740993}`)))
-		must(t, s.NoteJob(t.Context(), "job_1", 0, json.RawMessage(`{"n":3}`)))
+		must(t, s.UpdateJobState(t.Context(), "job_1", 1, json.RawMessage(`{"n":9007199254740993}`)))
+		must(t, s.UpdateJobState(t.Context(), "job_1", 0, json.RawMessage(`{"n":3}`)))
 		if got := string(getJob(t, s, "job_1").Resume); got != `{"n":9007199254740993}` {
 			t.Errorf("the state is %s", got)
 		}
 		// A job that cannot be resumed has no state, and gets none.
 		must(t, s.CreateJob(t.Context(), newJob("job_2", start)))
-		must(t, s.NoteJob(t.Context(), "job_2", claimJob(t, s, start).Fence, json.RawMessage(`{"n":4}`)))
+		must(t, s.UpdateJobState(t.Context(), "job_2", claimJob(t, s, start).Fence, json.RawMessage(`{"n":4}`)))
 		if got := getJob(t, s, "job_2").Resume; got != nil {
 			t.Errorf("the state is %s", got)
 		}

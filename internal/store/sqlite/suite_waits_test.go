@@ -142,8 +142,8 @@ var waitTests = []test{
 		_, _, err := s.Journal(t.Context(), "ends")
 		wantCode(t, "Journal", err, toolroom.CodeNotFound)
 		wantJournal(t, s, "stays", &session.JournalHead{Engine: "js"}, []session.JournalEntry{{Tool: "a:b"}})
-		if ok, err := s.WithdrawJob(t.Context(), "stays", &toolroom.Result{}, start); !ok || err != nil {
-			t.Errorf("WithdrawJob = %v, %v", ok, err)
+		if ok, err := s.CancelIdleJob(t.Context(), "stays", &toolroom.Result{}, start); !ok || err != nil {
+			t.Errorf("CancelIdleJob = %v, %v", ok, err)
 		}
 		_, _, err = s.Journal(t.Context(), "stays")
 		wantCode(t, "Journal of a cancelled job", err, toolroom.CodeNotFound)

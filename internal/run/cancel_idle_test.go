@@ -24,7 +24,7 @@ func TestACallThatAToolCancelsIsNotTheToolsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.add(tool("stop:it"), func(ctx context.Context, _ *source.Request) (*source.Output, error) {
-		withdrawn, err := b.Withdraw(ctx, job.ID)
+		withdrawn, err := b.CancelIdle(ctx, job.ID)
 		if !withdrawn {
 			t.Error("it was not cancelled")
 		}
@@ -51,7 +51,7 @@ func (p panickingReleases) Snapshot() run.ReleaseSnapshot {
 type nothingReleased struct{}
 
 func (nothingReleased) Serve(*toolroom.Call, *catalog.Entry) (*catalog.Entry, error) { return nil, nil }
-func (nothingReleased) Keep(*catalog.Entry) error                                    { return nil }
+func (nothingReleased) CheckUnchanged(*catalog.Entry) error                          { return nil }
 
 func TestAJobWhoseWorkerPanickedIsTakenUpAgain(t *testing.T) {
 	t.Parallel()

@@ -9,8 +9,8 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// toolAsker is the asker of a tool. It redacts known secrets in the questions and pauses
-// the deadlines of the call, and of the calls around it, while a question is open.
+// toolAsker is the asker that a tool gets. It redacts known secrets in the questions and pauses
+// the deadlines of the call and of its parent calls while a question is open.
 type toolAsker struct {
 	source.Asker
 	secrets *secret.Redactor // nil if there are none

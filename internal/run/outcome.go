@@ -5,28 +5,28 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// outcome is the end of a call: what it reached, and the result that is made of that.
+// outcome is a call whose stages are over, with its result while that is made.
 type outcome struct {
 	*call
-	at     *reached
+	at     *progress
 	result draft
-	// replayed is the recorded result that the call returns instead of one of its own.
+	// replayed is the recorded result that the call returns, nil if it makes its own.
 	replayed *toolroom.Result
-	// begun says that an earlier process may have run the tool for this call.
-	begun bool
+	// mayHaveRun reports that an earlier process may have run the tool for this call.
+	mayHaveRun bool
 }
 
-// newOutcome returns the outcome of a call that came as far as at.
-func newOutcome(c *call, at *reached) *outcome {
+// newOutcome returns the outcome of a call that has reached the stages in at.
+func newOutcome(c *call, at *progress) *outcome {
 	o := &outcome{call: c, at: at}
 	if at.approved != nil {
 		o.result.Usage.Wait = at.approved.waited
 	}
 	if at.claimed != nil {
-		o.begun, o.replayed = at.claimed.begun, at.claimed.replayed
+		o.mayHaveRun, o.replayed = at.claimed.mayHaveRun, at.claimed.replayed
 	}
-	if at.ran != nil {
-		o.result = at.ran.result
+	if at.executed != nil {
+		o.result = at.executed.result
 	}
 	return o
 }
@@ -37,21 +37,21 @@ func (o *outcome) end(err error) *toolroom.Result {
 	if o.replayed != nil {
 		o.result.Result = *o.replayed
 		o.result.Replayed = true
-	} else if o.try(toolroom.PhaseShape, func() { o.conclude(err) }) != nil {
-		o.concludeBroken()
+	} else if o.catchPanic(toolroom.PhaseShape, func() { o.conclude(err) }) != nil {
+		o.concludePanicked()
 	}
 	r := &o.result.Result
-	_ = o.try(toolroom.PhaseReceipt, o.propagate)
+	_ = o.catchPanic(toolroom.PhaseReceipt, o.propagateTaint)
 	r.Call, r.Tool = o.request.ID, o.tool
-	_ = o.try(toolroom.PhaseReceipt, o.refund)
+	_ = o.catchPanic(toolroom.PhaseReceipt, o.refund)
 	suspended := false
-	_ = o.try(toolroom.PhaseReceipt, func() { suspended = o.suspended() })
-	if o.held() {
-		_ = o.try(toolroom.PhaseReceipt, func() { o.settleKey(suspended) })
+	_ = o.catchPanic(toolroom.PhaseReceipt, func() { suspended = o.checkSuspended() })
+	if o.holdsKey() {
+		_ = o.catchPanic(toolroom.PhaseReceipt, func() { o.settleKey(suspended) })
 	}
 	if !suspended { // else it has not ended
-		_ = o.try(toolroom.PhaseReceipt, o.record)
-		_ = o.try(toolroom.PhaseReceipt, o.tellServed)
+		_ = o.catchPanic(toolroom.PhaseReceipt, o.record)
+		_ = o.catchPanic(toolroom.PhaseReceipt, o.reportServed)
 	}
 
 	kind := toolroom.EventDone
@@ -61,35 +61,35 @@ func (o *outcome) end(err error) *toolroom.Result {
 	o.emit(toolroom.Event{Kind: kind, Result: r})
 	o.stream.ended.Store(true)
 	if s := o.suspension.Load(); s != nil && s != o.background {
-		_ = o.try(toolroom.PhaseReceipt, func() { s.settle(o.ctx, r) })
+		_ = o.catchPanic(toolroom.PhaseReceipt, func() { s.settle(o.ctx, r) })
 	}
 	return r
 }
 
-// tellServed reports a call of a released tool.
-func (o *outcome) tellServed() {
-	if found := o.at.resolved; o.runner.Served != nil && found != nil && found.entry.Tool.Release != nil && o.replayed == nil {
-		o.runner.Served(o.request, &found.entry.Tool, &o.result.Result)
+// reportServed passes a call of a released tool to [Options.OnServed].
+func (o *outcome) reportServed() {
+	if found := o.at.resolved; o.runner.OnServed != nil && found != nil && found.entry.Tool.Release != nil && o.replayed == nil {
+		o.runner.OnServed(o.request, &found.entry.Tool, &o.result.Result)
 	}
 }
 
-// held reports whether the call holds its idempotency key.
-func (o *outcome) held() bool { return o.at.claimed != nil && o.at.claimed.held }
+// holdsKey reports whether the call holds its idempotency key.
+func (o *outcome) holdsKey() bool { return o.at.claimed != nil && o.at.claimed.holdsKey }
 
 // sent reports whether the call may have reached its tool.
-func (o *outcome) sent() bool { return o.at.ran != nil && o.at.ran.sent }
+func (o *outcome) sent() bool { return o.at.executed != nil && o.at.executed.sent }
 
 // output returns what the source returned, or nil.
 func (o *outcome) output() *source.Output {
-	if o.at.ran == nil {
+	if o.at.executed == nil {
 		return nil
 	}
-	return o.at.ran.output
+	return o.at.executed.output
 }
 
-// concludeBroken makes the result of a call whose own result cannot be made. It
-// contains none of the tool's output, which may hold secrets.
-func (o *outcome) concludeBroken() {
+// concludePanicked sets the result of a call for which conclude has panicked. It contains
+// none of the tool's output, which may hold secrets.
+func (o *outcome) concludePanicked() {
 	e := toolroom.Errorf(toolroom.CodeInternal, "the result of the call failed inside Toolroom")
 	e.Phase, e.Tool, e.Hint = toolroom.PhaseShape, o.tool, "this is a bug: report it with the stack trace that the log shows for call "+o.request.ID
 	o.result.Result = toolroom.Result{Usage: o.result.Usage, Error: e, Status: e.Code.Info().Status}
@@ -105,13 +105,13 @@ func (o *outcome) conclude(err error) {
 		r.Error = o.runner.Secrets.Error(toolroom.AsError(err))
 		r.Status = r.Error.Code.Info().Status
 	}
-	if err != nil && o.at.ran == nil {
+	if err != nil && o.at.executed == nil {
 		if o.background != nil {
-			o.background.untouched = true
+			o.background.toolNotRun = true
 		}
-		if o.interruptedBefore() && !o.harmless() {
-			o.begun = true
-			r.Error = o.lost(r.Error)
+		if o.mayHaveRunEarlier() && !o.harmless() {
+			o.mayHaveRun = true
+			r.Error = o.withUnknownEffects(r.Error)
 		}
 	}
 	r.Effects = o.effects()
@@ -119,8 +119,8 @@ func (o *outcome) conclude(err error) {
 		r.Execution = redactedExecution(o.runner.Secrets, out.Execution)
 	}
 	r.Usage.BytesIn, r.Usage.BytesOut = int64(len(o.request.Arguments)), o.bytesOut()
-	r.Usage.Calls = int(o.inside.calls.Load())
-	if o.at.ran == nil {
+	r.Usage.Calls = int(o.tally.calls.Load())
+	if o.at.executed == nil {
 		r.Usage.Queue = o.runner.Now().Sub(o.started) - r.Usage.Wait
 	}
 }
@@ -129,7 +129,7 @@ func (o *outcome) conclude(err error) {
 func (o *outcome) effects() toolroom.Effects {
 	out := o.output()
 	switch {
-	case o.begun && !o.sent() && !o.harmless():
+	case o.mayHaveRun && !o.sent() && !o.harmless():
 		return toolroom.EffectsUnknown
 	case !o.sent(), o.harmless(), o.result.Usage.Cached:
 		return toolroom.EffectsNone
@@ -137,7 +137,7 @@ func (o *outcome) effects() toolroom.Effects {
 		return out.Effects
 	case out != nil && !out.Failed:
 		return toolroom.EffectsDone
-	case o.result.Error != nil && notBegun(o.result.Error):
+	case o.result.Error != nil && toolNeverRan(o.result.Error):
 		return toolroom.EffectsNone
 	default:
 		return toolroom.EffectsUnknown
@@ -149,9 +149,8 @@ func (o *outcome) harmless() bool {
 	return o.at.resolved != nil && o.at.resolved.entry.Tool.Hints.IsReadOnly()
 }
 
-// notBegun reports whether an error of the execute phase says that the tool
-// itself never began.
-func notBegun(e *toolroom.Error) bool {
+// toolNeverRan reports whether an error of the execute phase means that the tool did not run.
+func toolNeverRan(e *toolroom.Error) bool {
 	if e.Effects != "" {
 		return e.Effects == toolroom.EffectsNone
 	}
