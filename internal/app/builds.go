@@ -52,8 +52,8 @@ func (a *App) runBuild(ctx context.Context, b function.Build, out io.Writer) err
 		_, _ = io.Copy(stdin, b.Input)
 		stdin.Close()
 	}()
-	n, failed := io.Copy(out, io.LimitReader(stdout, b.Most+1))
-	if failed != nil || n > b.Most {
+	n, failed := io.Copy(out, io.LimitReader(stdout, b.MaxOutput+1))
+	if failed != nil || n > b.MaxOutput {
 		p.Kill()
 	}
 	<-p.Done()
@@ -61,8 +61,8 @@ func (a *App) runBuild(ctx context.Context, b function.Build, out io.Writer) err
 	switch err := p.Err(); {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case n > b.Most:
-		return toolroom.Errorf(toolroom.CodeResourceLimit, "%s made more than %d MiB: nothing was used", what, b.Most>>20)
+	case n > b.MaxOutput:
+		return toolroom.Errorf(toolroom.CodeResourceLimit, "%s made more than %d MiB: nothing was used", what, b.MaxOutput>>20)
 	case failed != nil:
 		return fmt.Errorf("%s: %w", what, failed)
 	case err == nil:

@@ -59,7 +59,7 @@ func (a *App) FromRun(ctx context.Context, o FromRun) (*Proposal, error) {
 	if !ok {
 		language = args.Language
 	}
-	f := &function.Ran{Name: o.Name, Description: o.Description, Language: language, Code: args.Code, Literals: o.Literals, ReadOnly: len(args.Egress) == 0, Egress: args.Egress}
+	f := &function.ProgramRun{Name: o.Name, Description: o.Description, Language: language, Code: args.Code, Literals: o.Literals, ReadOnly: len(args.Egress) == 0, Egress: args.Egress}
 	if f.Description == "" {
 		f.Description = "Made from run " + o.Run + "."
 	}
@@ -80,7 +80,7 @@ func (a *App) FromRun(ctx context.Context, o FromRun) (*Proposal, error) {
 		f.ReadOnly = false
 		p.Effects = append(p.Effects, fmt.Sprintf("more calls than the %d that were read", maxSeen))
 	}
-	f.Seen = p.Effects
+	f.Effects = p.Effects
 	name, text, arguments, err := f.File()
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (a *App) FromRun(ctx context.Context, o FromRun) (*Proposal, error) {
 }
 
 // saw notes a call that the program made.
-func (p *Proposal) saw(call *toolroom.Receipt, f *function.Ran) {
+func (p *Proposal) saw(call *toolroom.Receipt, f *function.ProgramRun) {
 	if id, err := toolroom.ParseID(call.Tool); err == nil && !slices.Contains(f.Namespaces, id.Namespace) {
 		f.Namespaces = append(f.Namespaces, id.Namespace)
 	}

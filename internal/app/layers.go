@@ -23,7 +23,7 @@ const functionPython = "/usr/bin/python3"
 func (a *App) layers() function.LayerStore {
 	return function.LayerStore{
 		Folder: filepath.Join(a.home, "packages"), Client: &http.Client{Timeout: fetchTimeout},
-		Passwords: func() map[string]*url.Userinfo { return function.Passwords(a.packageEnviron()) },
+		Passwords: func() map[string]*url.Userinfo { return function.IndexPasswords(a.packageEnviron()) },
 	}
 }
 
@@ -49,7 +49,7 @@ func (a *App) resolveDependencies(ctx context.Context, spec *release.Spec, wheel
 	if spec.Layer, err = a.layers().Unpack(ctx, spec.Lock); err != nil {
 		return err
 	}
-	spec.Built, err = function.Built(spec.Lock)
+	spec.Built, err = function.ListBuilt(spec.Lock)
 	return err
 }
 
@@ -88,7 +88,7 @@ func (a *App) resolvePackages(ctx context.Context, spec *release.Spec, tarballs 
 	if spec.Layer, err = npm.Unpack(ctx, spec.Requires, spec.Lock, tarballs); err != nil {
 		return err
 	}
-	spec.Built, err = function.Built(spec.Lock)
+	spec.Built, err = function.ListBuilt(spec.Lock)
 	return err
 }
 

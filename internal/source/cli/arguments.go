@@ -18,15 +18,15 @@ const (
 	stdinInput  = "stdin"
 )
 
-// Limits of a schema. Further flags are accepted by their names.
+// Limits of a schema. Flags that are left out of it can still be passed by name.
 const (
 	maxSchemaFlags = 60
 	maxSchemaText  = 100 // bytes of a description
 )
 
-// schema describes the arguments. It also accepts flags that the help does not name:
-// many programs list only some of theirs, and none is known before the help of a
-// sub-command has been read.
+// schema returns the input schema. It also accepts flags that the help does not name, because
+// many programs list only some of their flags, and no flag is known before the help of a
+// sub-command has been read. h may be nil.
 func (h *help) schema() json.RawMessage {
 	properties := map[string]any{
 		positionals: map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "arguments that are no flags, in order"},
@@ -37,8 +37,8 @@ func (h *help) schema() json.RawMessage {
 			if len(properties) == maxSchemaFlags {
 				break
 			}
-			if !f.refused {
-				properties[f.name()] = f.schema()
+			if !f.denied {
+				properties[f.parameter()] = f.schema()
 			}
 		}
 	}
@@ -56,8 +56,9 @@ func (h *help) schema() json.RawMessage {
 	return encoded
 }
 
-// name returns the flag's parameter: its long name with underscores for dashes.
-func (f flag) name() string {
+// parameter returns the name of the flag's parameter: its long name with underscores for
+// dashes, or its letter.
+func (f flag) parameter() string {
 	if f.long == "" {
 		return f.short
 	}
@@ -67,7 +68,7 @@ func (f flag) name() string {
 func (f flag) schema() map[string]any {
 	s := map[string]any{}
 	if f.text != "" {
-		s["description"] = short(f.text, maxSchemaText)
+		s["description"] = shorten(f.text, maxSchemaText)
 	}
 	switch f.value {
 	case noValue:
@@ -83,15 +84,16 @@ func (f flag) schema() map[string]any {
 	return s
 }
 
-// arguments are the arguments of a call as words of a command line.
+// arguments are the arguments of a call, converted to words of a command line.
 type arguments struct {
-	known, others []string // flags that the help names, and other flags
-	words         []string // words that are not flags
+	known, others []string // words of flags that the help names, and of other flags
+	positional    []string // words that are not flags
 	stdin         string
-	flags         []given
+	flags         []callFlag
 }
 
-func (h *help) arguments(raw json.RawMessage) (a arguments, err error) {
+// parseArguments converts the arguments of a call. Its errors have code invalid_arguments.
+func (h *help) parseArguments(raw json.RawMessage) (a arguments, err error) {
 	doc, err := jsonx.Decode(raw, jsonx.Limits{})
 	if err != nil {
 		return a, toolroom.Errorf(toolroom.CodeInvalidArguments, "%w", err)
@@ -106,16 +108,16 @@ func (h *help) arguments(raw json.RawMessage) (a arguments, err error) {
 		case stdinInput:
 			a.stdin, _ = args[name].(string)
 		default:
-			f, known, err := h.find(name)
+			f, known, err := h.findFlag(name)
 			if err != nil {
 				return a, err
 			}
-			words, err := f.each(args[name])
+			words, err := f.commandWords(args[name])
 			if err != nil {
 				return a, err
 			}
 			if len(words) > 0 {
-				a.flags = append(a.flags, given{f, known, valueText(args[name]), words})
+				a.flags = append(a.flags, callFlag{f, known, valueText(args[name]), words})
 			}
 			if known {
 				a.known = append(a.known, words...)
@@ -124,16 +126,16 @@ func (h *help) arguments(raw json.RawMessage) (a arguments, err error) {
 			}
 		}
 	}
-	a.words, err = positionalWords(args[positionals])
+	a.positional, err = readPositionals(args[positionals])
 	return a, err
 }
 
-// each writes the flag with a value, or once with each value of a list.
-func (f flag) each(value any) ([]string, error) {
+// commandWords returns the words of the flag with a value, or once with each value of a list.
+func (f flag) commandWords(value any) ([]string, error) {
 	if list, ok := value.([]any); ok {
 		var words []string
 		for _, element := range list {
-			more, err := f.words(element)
+			more, err := f.wordsForValue(element)
 			if err != nil {
 				return nil, err
 			}
@@ -141,38 +143,38 @@ func (f flag) each(value any) ([]string, error) {
 		}
 		return words, nil
 	}
-	return f.words(value)
+	return f.wordsForValue(value)
 }
 
-// find returns the flag of a parameter. It passes on a flag that the help does not
-// name, unless it looks like a misspelling of one that it names.
-func (h *help) find(name string) (f flag, known bool, err error) {
+// findFlag returns the flag of a parameter. It accepts a flag that the help does not name,
+// unless it looks like a misspelling of one that the help names.
+func (h *help) findFlag(name string) (f flag, known bool, err error) {
 	for _, f := range h.flags {
-		if name == f.name() || name == f.long || name == f.short {
+		if name == f.parameter() || name == f.long || name == f.short {
 			return f, true, nil
 		}
 	}
 	for _, f := range h.flags {
-		if len(name) >= 4 && nearest.IsSlip(name, f.name()) {
+		if len(name) >= 4 && nearest.IsSlip(name, f.parameter()) {
 			return flag{}, false, toolroom.Errorf(toolroom.CodeInvalidArguments, "unknown flag %q", name).
-				WithHint("did you mean %s?", f.name())
+				WithHint("did you mean %s?", f.parameter())
 		}
 	}
 	if !flagName().MatchString("--"+name) || strings.ContainsAny(name, "=[ ") {
 		return flag{}, false, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not a valid flag name", name)
 	}
-	return flagOf(strings.ReplaceAll(name, "_", "-")), false, nil
+	return unlistedFlag(strings.ReplaceAll(name, "_", "-")), false, nil
 }
 
-// flagOf is a flag that the help does not name.
-func flagOf(name string) flag {
+// unlistedFlag returns a flag that the help does not name.
+func unlistedFlag(name string) flag {
 	if len(name) == 1 {
 		return flag{short: name, value: optionalValue}
 	}
-	return flag{long: name, value: optionalValue, joined: true}
+	return flag{long: name, value: optionalValue, joinsValue: true}
 }
 
-// valueText is the text in a value of a flag.
+// valueText returns the text of a flag's value, or "" if it is true, false or null.
 func valueText(value any) string {
 	switch value := value.(type) {
 	case bool, nil:
@@ -188,9 +190,9 @@ func valueText(value any) string {
 	}
 }
 
-// words writes the flag with one value.
-func (f flag) words(value any) ([]string, error) {
-	name := f.written()
+// wordsForValue returns the words of the flag with one value.
+func (f flag) wordsForValue(value any) ([]string, error) {
+	name := f.optionName()
 	var text string
 	switch value := value.(type) {
 	case nil:
@@ -198,7 +200,7 @@ func (f flag) words(value any) ([]string, error) {
 	case bool:
 		switch {
 		case f.value != noValue && f.value != optionalValue:
-			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the flag %s takes a value, not %v", f.name(), value)
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the flag %s takes a value, not %v", f.parameter(), value)
 		case value:
 			return []string{name}, nil
 		case f.negatable:
@@ -213,21 +215,21 @@ func (f flag) words(value any) ([]string, error) {
 	case json.Number:
 		text = value.String()
 	default:
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the flag %s takes a string or a number", f.name())
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the flag %s takes a string or a number", f.parameter())
 	}
 	switch {
 	case f.value == noValue:
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the flag %s takes no value; set it to true", f.name())
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the flag %s takes no value; set it to true", f.parameter())
 	case strings.ContainsRune(text, 0):
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the value of %s contains a NUL byte", f.name())
-	case f.joined && f.long != "":
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the value of %s contains a NUL byte", f.parameter())
+	case f.joinsValue && f.long != "":
 		return []string{name + "=" + text}, nil
-	case f.value == optionalValue: // behind a single letter
+	case f.value == optionalValue: // directly after a single letter
 		return []string{name + text}, nil
 	case len(text) > 1 && text[0] == '-':
-		// As a separate word it would be a flag if the program takes no value here,
-		// which the help may not say.
-		if f.dash {
+		// As a separate word it would be read as a flag if the program takes no value here,
+		// and the help may be wrong about that.
+		if f.singleDash {
 			return []string{name, text}, nil // find -size -4k
 		}
 		if f.long != "" {
@@ -239,8 +241,8 @@ func (f flag) words(value any) ([]string, error) {
 	}
 }
 
-// asParameter formats a word like --depth=1 as the parameter to use instead.
-func asParameter(word string) string {
+// parameterFor returns the JSON parameter to use instead of a word like --depth=1.
+func parameterFor(word string) string {
 	name, value, joined := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	name = strings.ReplaceAll(name, "-", "_")
 	if joined {
@@ -249,10 +251,11 @@ func asParameter(word string) string {
 	return fmt.Sprintf("{%q: true}", name)
 }
 
-// positionalWords returns the positional arguments. It refuses those that look like
-// flags, because text that a model has read must not become an option. After a "--"
-// argument it accepts anything, if the program understands "--".
-func positionalWords(value any) ([]string, error) {
+// readPositionals returns the positional arguments. It returns an error for those that look
+// like flags, because text that a model has read must not become an option. After an argument
+// "--" it accepts anything, which is safe if the program understands "--"; for others, see
+// sheet.FlagsAfterDashes.
+func readPositionals(value any) ([]string, error) {
 	var list []any
 	switch value := value.(type) {
 	case nil:
@@ -273,7 +276,7 @@ func positionalWords(value any) ([]string, error) {
 			behind = true
 		case !behind && len(text) > 1 && text[0] == '-':
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "_[%d]: %q looks like a flag", i, text).
-				WithHint(`give flags by name, for example %s; or put "--" before it in _ if it is meant as text`, asParameter(text))
+				WithHint(`give flags by name, for example %s; or put "--" before it in _ if it is meant as text`, parameterFor(text))
 		}
 		words = append(words, text)
 	}

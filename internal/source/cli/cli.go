@@ -28,12 +28,12 @@ type Mode string
 
 // Modes.
 const (
-	// Disabled permits none.
+	// Disabled permits no program.
 	Disabled Mode = "disabled"
-	// Allowlist permits those in Policy.Allow; if that is empty, those that are
+	// Allowlist permits the programs in Policy.Allow or, if that is empty, those that are
 	// configured as sources.
 	Allowlist Mode = "allowlist"
-	// Ambient permits any.
+	// Ambient permits any program.
 	Ambient Mode = "ambient"
 )
 
@@ -65,43 +65,47 @@ type Config struct {
 	Command string
 	Args    []string
 	Dir     string
-	// Place is the folder of relative paths where the program runs; the default is Dir.
-	Place string
+	// RunDir is the folder to which relative paths refer where the program runs, for
+	// predicted effects; the default is Dir.
+	RunDir string
 	// Env returns the whole environment. It is called at each call.
 	Env         func(context.Context) ([]string, error)
 	Description string
 	// Subcommands replaces the sub-commands in the help. The words of a nested one
 	// are separated by spaces or dots.
 	Subcommands []string
-	// Unasked runs nothing before a call: the flags and sub-commands are not known.
-	Unasked bool
-	// Allow lists flags and commands that the program's sheet refuses and this source
-	// permits, and Deny those that it refuses: FLAG, COMMAND, or COMMAND FLAG, such as
-	// "push --force".
+	// SkipHelp means that the program is not run for its help before a call. Its flags and
+	// sub-commands are then unknown.
+	SkipHelp bool
+	// Allow lists flags and commands that this source permits although the program's sheet
+	// denies them, and Deny further ones that it denies: FLAG, COMMAND, or COMMAND FLAG, such
+	// as "push --force".
 	Allow, Deny []string
 	Timeout     time.Duration
 	Policy      Policy
 	// Owner marks the processes (see package proc).
 	Owner string
-	// Start starts a program that must not break the rules, as in
-	// [source.Request.Forbidden]. The default is proc.Start, for which there must be none.
+	// Start starts a program that must not have the given effects, as in
+	// [source.Request.Forbidden]. The default is proc.Start, which enforces no rules and is
+	// called with none.
 	Start func(context.Context, proc.Spec, []toolroom.Effect) (*proc.Process, error)
-	// Sandboxed means that Start starts programs in a sandbox, which has programs of its own.
+	// Sandboxed means that Start starts programs in a sandbox, whose PATH may differ from
+	// that of this process.
 	Sandboxed bool
 	// Enforces reports whether Start can enforce rules on this machine; nil means that it
 	// cannot.
 	Enforces func() bool
 }
 
-// Source is one program. It reads the help of the program when its tools are first
-// listed. If its sheet or the help says that commands answer --help, it reads theirs then
-// as well, for a limited time; else the help of a sub-command is read when that is first
-// described or called.
+// Source is one program. It reads the help of the program when its tools are first listed. If
+// the sheet or the help says that commands answer --help, it also reads the help of the
+// commands then, for a limited time. Otherwise the help of a sub-command is read when that is
+// first described or called.
 type Source struct {
-	o       Config
-	sheet   *sheet
-	changed func()
-	calls   deadline.Calls
+	o            Config
+	sheet        *sheet
+	toolsChanged func()
+	calls        deadline.Calls
 
 	mu   sync.Mutex
 	help map[string]*help // by sub-command; "" is the program
@@ -119,11 +123,11 @@ func New(o Config) *Source {
 	if o.Start == nil {
 		o.Start = func(_ context.Context, s proc.Spec, _ []toolroom.Effect) (*proc.Process, error) { return proc.Start(s) }
 	}
-	return &Source{o: o, sheet: sheetOf(o.Command), changed: func() {}, help: map[string]*help{}}
+	return &Source{o: o, sheet: sheetFor(o.Command), toolsChanged: func() {}, help: map[string]*help{}}
 }
 
 // Notify sets the function that is called after the help of a tool has been read.
-func (s *Source) Notify(e source.Events) { s.changed = e.ToolsChanged }
+func (s *Source) Notify(e source.Events) { s.toolsChanged = e.ToolsChanged }
 
 // Describe describes the source.
 func (s *Source) Describe() source.Description {
@@ -136,14 +140,14 @@ func (s *Source) Describe() source.Description {
 
 // Tools lists the program and its sub-commands.
 func (s *Source) Tools(ctx context.Context) ([]toolroom.Tool, error) {
-	top, err := s.read(ctx, "")
+	top, err := s.readHelp(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	s.readAll(ctx, top)
-	tools := []toolroom.Tool{s.tool(s.programTool(), top, s.programText(top))}
+	s.readAllHelp(ctx, top)
+	tools := []toolroom.Tool{s.newTool(s.programTool(), top, s.programDescription(top))}
 	for _, name := range s.subcommands(top) {
-		tools = append(tools, s.subcommand(name, top))
+		tools = append(tools, s.subcommandTool(name, top))
 	}
 	return tools, nil
 }
@@ -189,10 +193,10 @@ func (s *Source) subcommands(top *help) []string {
 	return names
 }
 
-// maxDepth is how deep commands are nested at most: docker trust key load.
+// maxDepth is the maximum nesting of commands: docker trust key load.
 const maxDepth = 2
 
-func (s *Source) subcommand(name string, top *help) toolroom.Tool {
+func (s *Source) subcommandTool(name string, top *help) toolroom.Tool {
 	s.mu.Lock()
 	known := s.help[name]
 	parent, last := top, name
@@ -201,7 +205,7 @@ func (s *Source) subcommand(name string, top *help) toolroom.Tool {
 	}
 	text := ""
 	if parent != nil {
-		text = parent.text(last)
+		text = parent.commandText(last)
 	}
 	s.mu.Unlock()
 	text = cmp.Or(s.sheet.Commands[strings.ReplaceAll(name, ".", " ")], text)
@@ -214,7 +218,7 @@ func (s *Source) subcommand(name string, top *help) toolroom.Tool {
 	} else {
 		text = words + ": " + text
 	}
-	return s.tool(name, known, text)
+	return s.newTool(name, known, text)
 }
 
 // programTool returns the name of the tool for the program itself: the program's
@@ -228,17 +232,17 @@ func (s *Source) programTool() string {
 	}, filepath.Base(s.o.Command))
 }
 
-func (s *Source) programText(top *help) string {
+func (s *Source) programDescription(top *help) string {
 	text := cmp.Or(s.o.Description, s.sheet.Summary, top.about)
 	return strings.TrimSpace("Run " + filepath.Base(s.o.Command) + ". " + text)
 }
 
-func (s *Source) tool(name string, h *help, text string) toolroom.Tool {
+func (s *Source) newTool(name string, h *help, text string) toolroom.Tool {
 	return toolroom.Tool{
 		ID:           toolroom.ID{Namespace: s.o.Namespace, Name: name},
 		Description:  text,
 		InputSchema:  h.schema(),
-		Hints:        s.sheet.hints(s.path(name), s.o.Allow),
+		Hints:        s.sheet.hints(s.subcommandOf(name), s.o.Allow),
 		OutputSchema: json.RawMessage(outputSchema),
 		Source:       toolroom.SourceCLI,
 		Timeout:      s.o.Timeout,
@@ -248,22 +252,22 @@ func (s *Source) tool(name string, h *help, text string) toolroom.Tool {
 
 // Refine reads the help of one sub-command, so that its flags are known.
 func (s *Source) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, error) {
-	name := s.path(id.Name)
-	if _, err := s.read(ctx, name); err != nil {
+	name := s.subcommandOf(id.Name)
+	if _, err := s.readHelp(ctx, name); err != nil {
 		return toolroom.Tool{}, err
 	}
-	top, err := s.read(ctx, "")
+	top, err := s.readHelp(ctx, "")
 	if err != nil {
 		return toolroom.Tool{}, err
 	}
 	if name == "" {
-		return s.tool(id.Name, top, s.programText(top)), nil
+		return s.newTool(id.Name, top, s.programDescription(top)), nil
 	}
-	return s.subcommand(name, top), nil
+	return s.subcommandTool(name, top), nil
 }
 
-// path returns the sub-command of a tool, or nothing for the program.
-func (s *Source) path(tool string) string {
+// subcommandOf returns the sub-command of a tool, or "" for the program.
+func (s *Source) subcommandOf(tool string) string {
 	if tool == s.programTool() {
 		return ""
 	}
@@ -289,16 +293,16 @@ func (s *Source) commandLine(ctx context.Context, req *source.Request) (argv []s
 	if err := s.o.Policy.check(s.o.Command); err != nil {
 		return nil, "", err
 	}
-	top, err := s.read(ctx, "")
+	top, err := s.readHelp(ctx, "")
 	if err != nil {
 		return nil, "", err
 	}
-	name := s.path(req.Tool.Name)
+	name := s.subcommandOf(req.Tool.Name)
 	h := top
 	if name != "" {
 		for at, c := range name {
 			if parent := name[:at]; c == '.' && slices.Contains(s.subcommands(top), parent) {
-				if _, err := s.read(ctx, parent); err != nil {
+				if _, err := s.readHelp(ctx, parent); err != nil {
 					return nil, "", err
 				}
 			}
@@ -306,11 +310,11 @@ func (s *Source) commandLine(ctx context.Context, req *source.Request) (argv []s
 		if !slices.Contains(s.subcommands(top), name) {
 			return nil, "", toolroom.Errorf(toolroom.CodeToolNotFound, "%s has no sub-command %s", filepath.Base(s.o.Command), name)
 		}
-		if h, err = s.read(ctx, name); err != nil {
+		if h, err = s.readHelp(ctx, name); err != nil {
 			return nil, "", err
 		}
 	}
-	a, err := h.arguments(req.Arguments)
+	a, err := h.parseArguments(req.Arguments)
 	if err != nil {
 		return nil, "", err
 	}
@@ -318,7 +322,7 @@ func (s *Source) commandLine(ctx context.Context, req *source.Request) (argv []s
 	if name != "" {
 		path = strings.Split(name, ".")
 	}
-	if err := s.refuse(path, a.flags, a.words); err != nil {
+	if err := s.checkDenied(path, a.flags, a.positional); err != nil {
 		return nil, "", err
 	}
 	return s.argv(name, h, a), a.stdin, nil
@@ -326,17 +330,17 @@ func (s *Source) commandLine(ctx context.Context, req *source.Request) (argv []s
 
 // Limits for reading the help of all commands.
 const (
-	readTime    = 8 * time.Second
-	readWorkers = 4
+	readAllTimeout = 8 * time.Second
+	readWorkers    = 4
 )
 
-// readAll reads the help of the commands, of those on top first, if the program is known
-// or says that they answer --help. What is not read in time is read when it is asked for.
-func (s *Source) readAll(ctx context.Context, top *help) {
-	if s.sheet.Lazy || s.sheet.Summary == "" && !top.nests {
+// readAllHelp reads the help of all commands, level by level, if the program has a sheet or its
+// help says that commands answer --help. After readAllTimeout, the rest is left to readHelp.
+func (s *Source) readAllHelp(ctx context.Context, top *help) {
+	if s.sheet.Lazy || s.sheet.Summary == "" && !top.commandsHaveHelp {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTime)
+	ctx, cancel := context.WithTimeout(ctx, readAllTimeout)
 	defer cancel()
 	asked := map[string]bool{}
 	for range maxDepth + 1 {
@@ -347,7 +351,7 @@ func (s *Source) readAll(ctx context.Context, top *help) {
 			readers.Go(func() {
 				for name := range next {
 					// A command without help has no flags.
-					_ = panics.Catch(func() { _, _ = s.readQuietly(ctx, name) })
+					_ = panics.Catch(func() { _, _ = s.loadHelp(ctx, name) })
 				}
 			})
 		}
@@ -362,29 +366,32 @@ func (s *Source) readAll(ctx context.Context, top *help) {
 	}
 }
 
-// read returns the help of a sub-command, and announces it. It asks the program once.
-func (s *Source) read(ctx context.Context, name string) (*help, error) {
+// readHelp returns the help of a sub-command. It loads the help once, and then announces that
+// the tools have changed.
+func (s *Source) readHelp(ctx context.Context, name string) (*help, error) {
 	s.mu.Lock()
 	h, known := s.help[name]
 	s.mu.Unlock()
 	if known {
 		return h, nil
 	}
-	h, err := s.readQuietly(ctx, name)
+	h, err := s.loadHelp(ctx, name)
 	if err == nil && name != "" {
-		s.changed()
+		s.toolsChanged()
 	}
 	return h, err
 }
 
-func (s *Source) readQuietly(ctx context.Context, name string) (*help, error) {
+// loadHelp gets the help of a sub-command from the program, the sheet and the manual page, and
+// stores it.
+func (s *Source) loadHelp(ctx context.Context, name string) (*help, error) {
 	if err := s.o.Policy.check(s.o.Command); err != nil {
 		return nil, err
 	}
 	var text string
-	if !s.o.Unasked {
+	if !s.o.SkipHelp {
 		var err error
-		if text, err = s.ask(ctx, name); err != nil {
+		if text, err = s.runHelp(ctx, name); err != nil {
 			return nil, err
 		}
 	}
@@ -396,11 +403,11 @@ func (s *Source) readQuietly(ctx context.Context, name string) (*help, error) {
 	if s.sheet.Manual {
 		h.flags = nil
 	}
-	h.add(parseHelp(s.sheet.Flags).flags)
-	if len(h.flags) < thin || s.sheet.Manual {
-		h.add(manualFlags(s.o.Command, path))
+	h.addFlags(parseHelp(s.sheet.Flags).flags)
+	if len(h.flags) < fewFlags || s.sheet.Manual {
+		h.addFlags(manualFlags(s.o.Command, path))
 	}
-	s.arrange(h, path)
+	s.prepareFlags(h, path)
 	s.mu.Lock()
 	s.help[name] = h
 	s.mu.Unlock()

@@ -289,7 +289,7 @@ func TestHelpOfRealProgramsIsUnderstood(t *testing.T) {
 				t.Errorf("it has no commands, but these were found: %v", h.commands)
 			}
 			for name, want := range c.flags {
-				f, _, err := h.find(name)
+				f, _, err := h.findFlag(name)
 				if err != nil {
 					t.Error(err)
 					continue
@@ -348,7 +348,7 @@ func TestHelpOfOtherStylesIsUnderstood(t *testing.T) {
 				t.Errorf("commands are %v, want %v", found, c.commands)
 			}
 			for name, want := range c.flags {
-				f, _, err := h.find(name)
+				f, _, err := h.findFlag(name)
 				if err != nil {
 					t.Error(err)
 					continue

@@ -16,11 +16,11 @@ import (
 // only from help that has been read already, because policy has not yet permitted
 // the program to run.
 func (s *Source) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
-	dir, err := filepath.Abs(cmp.Or(s.o.Place, s.o.Dir))
+	dir, err := filepath.Abs(cmp.Or(s.o.RunDir, s.o.Dir))
 	if err != nil {
 		return []toolroom.Effect{{Kind: toolroom.EffectCommand}}, ""
 	}
-	name := s.path(req.Tool.Name)
+	name := s.subcommandOf(req.Tool.Name)
 	s.mu.Lock()
 	h := s.help[name]
 	s.mu.Unlock()
@@ -28,18 +28,19 @@ func (s *Source) PredictEffects(req *source.Request) ([]toolroom.Effect, string)
 	if !known {
 		h = &help{}
 	}
-	a, err := h.arguments(req.Arguments)
+	a, err := h.parseArguments(req.Arguments)
 	if err != nil {
 		return []toolroom.Effect{{Kind: toolroom.EffectCommand}}, dir
 	}
-	effects := s.started(s.argv(name, h, a), a.stdin, dir)
-	if !known && name == "" && a.leads() { // it may have sub-commands
-		effects = append(effects, s.started(slices.Concat(s.o.Args, a.lineAfterCommand()), a.stdin, dir)...)
+	effects := s.startEffects(s.argv(name, h, a), a.stdin, dir)
+	if !known && name == "" && a.mayStartWithCommand() { // the program may have sub-commands
+		effects = append(effects, s.startEffects(slices.Concat(s.o.Args, a.wordsAfterCommand()), a.stdin, dir)...)
 	}
 	return effects, dir
 }
 
-func (s *Source) started(argv []string, stdin, dir string) []toolroom.Effect {
+// startEffects returns the effects of starting the program with argv.
+func (s *Source) startEffects(argv []string, stdin, dir string) []toolroom.Effect {
 	return effects.ReadStarted(slices.Concat([]string{s.o.Command}, argv), stdin, dir)
 }
 

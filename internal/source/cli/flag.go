@@ -13,17 +13,18 @@ type flag struct {
 	text        string
 	// value is the kind of value that the option takes.
 	value valueKind
-	// joined means that the option is written --name=value, not as two words.
-	joined bool
-	// negatable means that the option has a form --no-name, and defaultsTrue that it is
-	// on unless it is written --name=false.
+	// joinsValue means that the option and its value are one word, --name=value.
+	joinsValue bool
+	// negatable means that there is an option --no-name. defaultsTrue means that the option
+	// is on unless --name=false turns it off.
 	negatable, defaultsTrue bool
-	// refused means that no schema names it.
-	refused bool
-	// dash means that the long name has one dash (find, Java, Go).
-	dash bool
+	// denied means that the schema leaves it out, because calls with it are denied.
+	denied bool
+	// singleDash means that the long name follows a single dash (find, Java, Go).
+	singleDash bool
 }
 
+// valueKind is the kind of value that an option takes.
 type valueKind int
 
 const (
@@ -33,6 +34,7 @@ const (
 	numberValue
 )
 
+// key returns a name of the option that is unique in a help text.
 func (f flag) key() string {
 	if f.long != "" {
 		return "--" + f.long
@@ -40,12 +42,12 @@ func (f flag) key() string {
 	return "-" + f.short
 }
 
-// written returns the flag as it stands on a command line.
-func (f flag) written() string {
+// optionName returns the option as it is written on a command line, such as --depth.
+func (f flag) optionName() string {
 	switch {
 	case f.long == "":
 		return "-" + f.short
-	case f.dash:
+	case f.singleDash:
 		return "-" + f.long
 	default:
 		return "--" + f.long
@@ -69,23 +71,24 @@ func parseFlag(line string) (flag, bool) {
 		}
 	}
 	f := flag{text: text}
-	for _, part := range names(spec) {
-		f.take(strings.TrimSpace(part), splitValue)
+	for _, part := range splitNames(spec) {
+		f.addName(strings.TrimSpace(part), splitValue)
 	}
 	return f, f.long != "" || f.short != ""
 }
 
-// parseTag reads an option as a manual page heads its description: all that follows the
-// name is the value.
-func parseTag(tag string) (flag, bool) {
+// parseManualTag parses the tag of a paragraph in a manual page, such as "-n, --lines=NUM".
+// Everything after a name is the value.
+func parseManualTag(tag string) (flag, bool) {
 	var f flag
-	for _, part := range names(tag) {
-		f.take(strings.TrimSpace(part), func(rest string) (string, string) { return rest, "" })
+	for _, part := range splitNames(tag) {
+		f.addName(strings.TrimSpace(part), func(rest string) (string, string) { return rest, "" })
 	}
 	return f, f.long != "" || f.short != ""
 }
 
-func names(spec string) []string {
+// splitNames splits a list of an option's names, such as "-S, --save" or npm's "-S|--save".
+func splitNames(spec string) []string {
 	if bars := namesWithBars(); bars.MatchString(spec) { // npm: -S|--save
 		spec = strings.ReplaceAll(spec, "|", ", ")
 	}
@@ -97,8 +100,9 @@ var (
 	namesWithBars = pattern.Lazy(`^-\w(?:\|--?[a-z][a-z-]*)+$`)
 )
 
-// take reads one name of an option and the text after it.
-func (f *flag) take(part string, split func(string) (hint, text string)) {
+// addName adds one name of an option to f, with the value and the description that follow the
+// name; split separates these two.
+func (f *flag) addName(part string, split func(string) (hint, text string)) {
 	m := flagName().FindStringSubmatch(part)
 	if m == nil {
 		return
@@ -115,7 +119,7 @@ func (f *flag) take(part string, split func(string) (hint, text string)) {
 	} else if len(name) == 1 {
 		f.short = cmp.Or(f.short, name)
 	} else if f.long == "" {
-		f.long, f.dash = name, true
+		f.long, f.singleDash = name, true
 	}
 	hint, text := split(rest)
 	hint = strings.TrimSpace(hint)
@@ -128,14 +132,14 @@ func (f *flag) take(part string, split func(string) (hint, text string)) {
 	case strings.HasPrefix(hint, "[") && !strings.HasPrefix(hint, "[=") && text != "":
 		// In curl's help, brackets enclose a value that is required.
 	case strings.HasPrefix(hint, "["):
-		f.value, f.joined = optionalValue, true
+		f.value, f.joinsValue = optionalValue, true
 		return
 	}
 	if strings.HasPrefix(hint, "=") {
-		f.joined = true
+		f.joinsValue = true
 		hint = strings.TrimPrefix(hint, "=")
 	}
-	f.value = valueOf(hint)
+	f.value = valueKindOf(hint)
 }
 
 // splitValue separates the value of an option from a description that follows after
@@ -159,9 +163,9 @@ func splitValue(rest string) (hint, text string) {
 	}
 }
 
-// valueOf returns the kind of value that an option takes, derived from its
+// valueKindOf returns the kind of value that an option takes, derived from its
 // placeholder or, with kubectl, its default value.
-func valueOf(hint string) valueKind {
+func valueKindOf(hint string) valueKind {
 	word := strings.ToLower(strings.Trim(strings.TrimSuffix(hint, ":"), "<>[]{}'\"."))
 	switch word {
 	case "false", "true":

@@ -8,18 +8,19 @@ import (
 	"github.com/toolroom/toolroom/internal/pattern"
 )
 
-// help holds the facts from a program's help text.
+// help holds what a help text says about a program or a sub-command.
 type help struct {
 	about    string // the first line that is not a usage line
 	flags    []flag
 	commands []subcommand
-	// nests is whether each command has a help of its own, as the text says.
-	nests bool
+	// commandsHaveHelp reports whether the text says that each command answers --help.
+	commandsHaveHelp bool
 }
 
 type subcommand struct{ name, text string }
 
-func (h *help) text(command string) string {
+// commandText returns the description of a command, or "".
+func (h *help) commandText(command string) string {
 	for _, c := range h.commands {
 		if c.name == command {
 			return c.text
@@ -28,8 +29,8 @@ func (h *help) text(command string) string {
 	return ""
 }
 
-// add adds flags that the help does not have.
-func (h *help) add(flags []flag) {
+// addFlags adds the flags that h does not have yet.
+func (h *help) addFlags(flags []flag) {
 	for _, f := range flags {
 		known := slices.ContainsFunc(h.flags, func(g flag) bool {
 			return f.long != "" && f.long == g.long || f.short != "" && f.short == g.short
@@ -40,7 +41,7 @@ func (h *help) add(flags []flag) {
 	}
 }
 
-// Limits for a help text. No honest program needs more.
+// Limits for a help text.
 const (
 	maxFlags    = 500
 	maxCommands = 500
@@ -49,37 +50,40 @@ const (
 )
 
 var (
-	// A line of a list of commands: indentation, a word, and a description after two
-	// spaces or a colon.
+	// commandLine matches a line in a list of commands: indentation, a word, and a description
+	// after two spaces or a colon.
 	commandLine = pattern.Lazy(`^(?: {1,8}|\t)([a-z][a-z0-9_-]*)\*?(?::\s+|\s{2,}|\t)(\S.*)$`)
-	// A line of a list of commands without descriptions, as npm has it.
+	// commandRow matches a line of npm's list of commands, which has no descriptions.
 	commandRow = pattern.Lazy(`^\s+[a-z][a-z0-9_-]*(?:, [a-z][a-z0-9_-]*)+,?$`)
-	// A usage that takes a command.
+	// takesCommand matches a usage line with a command.
 	takesCommand = pattern.Lazy(`(?i)<(?:sub)?command>|\[(?:sub)?command\]|\bcommand\b`)
-	// A heading of a list of commands.
+	// commandHeading matches the heading of a list of commands, and otherHeading that of
+	// another part.
 	commandHeading = pattern.Lazy(`(?i)^(?:\S.*)?\bcommands?\b.*$`)
 	otherHeading   = pattern.Lazy(`^(?:[A-Z][A-Z ]+|\S.*:)$`)
-	// What says that each command answers --help.
+	// nestedHelp matches a note that each command answers --help.
 	nestedHelp = pattern.Lazy(`(?i)(?:\[command\]|<command>|\bcommand) (?:--help|-h)\b`)
-	// An option in the synopsis of npm, whose list does not say what takes a value.
+	// synopsis matches an option with a value in the synopsis of npm, whose list of options
+	// does not show values.
 	synopsis = pattern.Lazy(`\[(?:-\w\|)?--([a-z][a-z-]*)(?:\|[^\]\s]*)? <`)
-	gap      = pattern.Lazy(`\s{2,}|\t`)
+	// gap matches the space between an option and its description.
+	gap = pattern.Lazy(`\s{2,}|\t`)
 )
 
 // parseHelp reads the help of programs in the styles of GNU, git, curl, cobra
 // (docker, gh), kubectl, npm, argparse and Go. It skips lines that it does not understand
 // and never fails.
 func parseHelp(text string) *help {
-	p := helpParser{h: &help{nests: nestedHelp().MatchString(text)}, seen: map[string]bool{}, values: map[string]bool{}}
+	p := helpParser{h: &help{commandsHaveHelp: nestedHelp().MatchString(text)}, seen: map[string]bool{}, takesValue: map[string]bool{}}
 	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimRight(line, " \r")
 		if len(line) <= maxHelpLine {
-			p.line(line)
+			p.readLine(line)
 		}
 	}
 	for i := range p.h.flags {
 		f := &p.h.flags[i]
-		if f.value == noValue && p.values[f.long] {
+		if f.value == noValue && p.takesValue[f.long] {
 			f.value = textValue
 		}
 		f.text = strings.Join(strings.Fields(f.text), " ")
@@ -89,80 +93,82 @@ func parseHelp(text string) *help {
 }
 
 type helpParser struct {
-	h       *help
-	listing bool // commands may be listed here
-	usage   bool // there was a usage line
-	seen    map[string]bool
-	values  map[string]bool // long options that take a value, by a synopsis
+	h             *help
+	inCommandList bool // commands may be listed here
+	sawUsage      bool // there was a usage line
+	seen          map[string]bool
+	takesValue    map[string]bool // long options with a value in a synopsis
 
-	// What a wrapped line continues: the text of the last flag or command, the column in
-	// which its name begins, and that in which the text begins, if it is known.
-	last         last
-	column, from int
+	// last is the kind of the last item, whose description a wrapped line continues. The
+	// name of the item begins in nameColumn, and its description in textColumn, which is
+	// zero if unknown.
+	last                   itemKind
+	nameColumn, textColumn int
 }
 
-type last int
+// itemKind is the kind of an item with a description.
+type itemKind int
 
 const (
-	nothing last = iota
-	lastFlag
-	lastCommand
+	noItem itemKind = iota
+	flagItem
+	commandItem
 )
 
-// text is the text that a wrapped line continues, or nil.
-func (p *helpParser) text() *string {
+// lastText returns the description of the last item, or nil if there is none.
+func (p *helpParser) lastText() *string {
 	switch p.last {
-	case lastFlag:
+	case flagItem:
 		return &p.h.flags[len(p.h.flags)-1].text
-	case lastCommand:
+	case commandItem:
 		return &p.h.commands[len(p.h.commands)-1].text
 	default:
 		return nil
 	}
 }
 
-func (p *helpParser) line(line string) {
+func (p *helpParser) readLine(line string) {
 	trimmed := strings.TrimSpace(line)
-	column := indent(line)
+	column := indentOf(line)
 	lower := strings.ToLower(trimmed)
 	switch {
 	case trimmed == "":
-		if text := p.text(); text != nil && *text != "" {
-			p.last = nothing
+		if text := p.lastText(); text != nil && *text != "" {
+			p.last = noItem
 		}
 		return
-	case p.continues(column, trimmed):
-		if text := p.text(); len(*text) < maxAbout {
+	case p.isContinuation(column, trimmed):
+		if text := p.lastText(); len(*text) < maxAbout {
 			*text = strings.TrimSpace(*text + " " + trimmed)
 		}
 		return
 	}
-	p.last = nothing
+	p.last = noItem
 	for _, m := range synopsis().FindAllStringSubmatch(line, -1) {
-		p.values[m[1]] = true
+		p.takesValue[m[1]] = true
 	}
 	switch {
 	case strings.HasPrefix(lower, "usage:"), strings.HasPrefix(lower, "or:"):
-		p.usage = true
-		p.listing = p.listing || takesCommand().MatchString(line)
+		p.sawUsage = true
+		p.inCommandList = p.inCommandList || takesCommand().MatchString(line)
 	case strings.HasPrefix(trimmed, "-"):
-		p.flag(line, trimmed, column)
+		p.addFlag(line, trimmed, column)
 	case commandHeading().MatchString(line):
-		p.listing = true
+		p.inCommandList = true
 	case column == 0 && otherHeading().MatchString(line):
-		p.listing = false
-	case len(p.h.flags) == 0 && p.usage && len(p.h.commands) == 0 && column > 0 && takesCommand().MatchString(line):
-		p.listing = true // a usage over several lines
-	case p.listing && commandRow().MatchString(line):
+		p.inCommandList = false
+	case len(p.h.flags) == 0 && p.sawUsage && len(p.h.commands) == 0 && column > 0 && takesCommand().MatchString(line):
+		p.inCommandList = true // a usage over several lines
+	case p.inCommandList && commandRow().MatchString(line):
 		for name := range strings.SplitSeq(strings.TrimSuffix(trimmed, ","), ", ") {
-			p.command(name, "")
+			p.addCommand(name, "")
 		}
 	default:
 		m := commandLine().FindStringSubmatch(line)
 		switch {
-		case p.listing && m != nil:
-			if p.command(m[1], m[2]) {
-				p.last, p.column, p.from = lastCommand, column, strings.LastIndex(line, m[2])
+		case p.inCommandList && m != nil:
+			if p.addCommand(m[1], m[2]) {
+				p.last, p.nameColumn, p.textColumn = commandItem, column, strings.LastIndex(line, m[2])
 			}
 		case p.h.about == "" && column == 0:
 			p.h.about = trimmed
@@ -170,22 +176,22 @@ func (p *helpParser) line(line string) {
 	}
 }
 
-// continues reports whether a line continues the text of the one before.
-func (p *helpParser) continues(column int, trimmed string) bool {
-	text := p.text()
+// isContinuation reports whether a line continues the description of the last item.
+func (p *helpParser) isContinuation(column int, trimmed string) bool {
+	text := p.lastText()
 	switch {
-	case text == nil || column <= p.column:
+	case text == nil || column <= p.nameColumn:
 		return false
-	case strings.HasPrefix(trimmed, "-") && (*text == "" || p.from == 0):
+	case strings.HasPrefix(trimmed, "-") && (*text == "" || p.textColumn == 0):
 		return false
-	case p.from > 0:
-		return column >= p.from-2 // else it is the name of another
+	case p.textColumn > 0:
+		return column >= p.textColumn-2 // otherwise it is the name of another item
 	default:
 		return true
 	}
 }
 
-func (p *helpParser) command(name, text string) bool {
+func (p *helpParser) addCommand(name, text string) bool {
 	if len(p.h.commands) == maxCommands || p.seen["command "+name] {
 		return false
 	}
@@ -194,21 +200,21 @@ func (p *helpParser) command(name, text string) bool {
 	return true
 }
 
-func (p *helpParser) flag(line, trimmed string, column int) {
+func (p *helpParser) addFlag(line, trimmed string, column int) {
 	f, ok := parseFlag(trimmed)
 	if !ok || len(p.h.flags) == maxFlags || p.seen[f.key()] {
 		return
 	}
 	p.seen[f.key()] = true
 	p.h.flags = append(p.h.flags, f)
-	p.last, p.column, p.from = lastFlag, column, 0
+	p.last, p.nameColumn, p.textColumn = flagItem, column, 0
 	if f.text != "" {
-		p.from = max(strings.LastIndex(line, f.text), 0)
+		p.textColumn = max(strings.LastIndex(line, f.text), 0)
 	}
 }
 
-// indent is the column in which a line begins.
-func indent(line string) int {
+// indentOf returns the column in which a line begins.
+func indentOf(line string) int {
 	column := 0
 	for _, c := range line {
 		switch c {
@@ -223,8 +229,8 @@ func indent(line string) int {
 	return column
 }
 
-// short cuts a text to at most n bytes, behind a sentence or a word.
-func short(text string, n int) string {
+// shorten cuts a text to at most n bytes, after a sentence or a word.
+func shorten(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}

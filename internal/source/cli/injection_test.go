@@ -22,11 +22,11 @@ func TestAValueThatLooksLikeAFlagStaysWithItsFlag(t *testing.T) {
 		{`{"o":"-x"}`, []string{"-o-x"}},
 		{`{"name":["a","-b"]}`, []string{"--name", "a", "--name=-b"}},
 	} {
-		a, err := h.arguments(json.RawMessage(c.arguments))
+		a, err := h.parseArguments(json.RawMessage(c.arguments))
 		if err != nil {
 			t.Errorf("%s: %v", c.arguments, err)
 		}
-		if diff := cmp.Diff(c.want, a.line()); diff != "" {
+		if diff := cmp.Diff(c.want, a.commandWords()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.arguments, diff)
 		}
 	}
@@ -69,14 +69,14 @@ func TestCurlTakesItsOwnFlags(t *testing.T) {
 	}
 	h := parseHelp(string(text))
 	for name, value := range map[string]string{"remote_header_name": "true", "proxy": `"http://127.0.0.1:1"`, "cookie": `"a=b"`} {
-		a, err := h.arguments(json.RawMessage(`{"` + name + `":` + value + `}`))
+		a, err := h.parseArguments(json.RawMessage(`{"` + name + `":` + value + `}`))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		// Curl refuses flags that it does not know before it does anything.
-		if out, err := exec.Command("curl", append(a.line(), "--version")...).CombinedOutput(); err != nil {
-			t.Errorf("curl %q: %v: %s", a.line(), err, out)
+		if out, err := exec.Command("curl", append(a.commandWords(), "--version")...).CombinedOutput(); err != nil {
+			t.Errorf("curl %q: %v: %s", a.commandWords(), err, out)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestOutputWithoutLineEndsTakesNoMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	most := uint64(0)
-	stdout := &capture{most: maxOutput}
+	stdout := &capture{limit: maxOutput}
 	pieces := 0
 	sendLines(io.TeeReader(io.LimitReader(zeros{}, size), stdout), func(string) {
 		if pieces++; pieces%512 == 0 {
@@ -52,7 +52,7 @@ func TestOutputWithoutLineEndsTakesNoMemory(t *testing.T) {
 // A control character has six bytes in JSON, and each result is copied several times.
 func TestWhatIsKeptOfAnOutputIsLimitedAsJSON(t *testing.T) {
 	t.Parallel()
-	c := &capture{most: 1 << 20}
+	c := &capture{limit: 1 << 20}
 	piece := []byte(strings.Repeat("\x00\x1b\"\n", 8<<10))
 	for range 100 {
 		if n, err := c.Write(piece); n != len(piece) || err != nil {

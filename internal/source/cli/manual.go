@@ -14,14 +14,15 @@ import (
 	"github.com/toolroom/toolroom/internal/pattern"
 )
 
-// thin is the number of flags below which a help text is completed by the manual page.
-const thin = 12
+// fewFlags is the number of flags below which the flags of the manual page are added to those
+// of a help text.
+const fewFlags = 12
 
 // maxManual limits the text that is read of one page.
 const maxManual = 2 << 20
 
-// manualFlags returns the options that the manual page of a command describes. A page that
-// is not there or cannot be read has none.
+// manualFlags returns the options in the manual page of a command. It returns none if the page
+// does not exist or cannot be read.
 func manualFlags(command string, path []string) []flag {
 	page := strings.Join(append([]string{filepath.Base(command)}, path...), "-")
 	if strings.ContainsAny(page, `/\`) {
@@ -72,12 +73,12 @@ var (
 	roffSpaces = strings.NewReplacer(`\-`, "-", `\(dq`, `"`, `\(aq`, "'", `\(cq`, "'", `\(oq`, "'", `\(lq`, `"`, `\(rq`, `"`, `\(hy`, "-", `\(em`, "-", `\(en`, "-", `\(bu`, "*", `\ `, " ", `\~`, " ", `\e`, `\`, `\'`, "'", "\\`", "`", `\.`, ".")
 )
 
-// roffText is a line of text without its escapes.
+// roffText returns a line of text without its escapes.
 func roffText(line string) string {
 	return roffSpaces.Replace(roffFont().ReplaceAllString(line, ""))
 }
 
-// roffWords are the arguments of a macro.
+// roffWords returns the arguments of a macro.
 func roffWords(line string) []string {
 	var words []string
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
@@ -98,10 +99,10 @@ func parseManual(text string) []flag {
 	p := manualParser{seen: map[string]bool{}}
 	for line := range strings.SplitSeq(text, "\n") {
 		if len(line) <= maxHelpLine {
-			p.line(strings.TrimRight(line, " \r"))
+			p.readLine(strings.TrimRight(line, " \r"))
 		}
 	}
-	p.end()
+	p.endItem()
 	return p.flags
 }
 
@@ -109,46 +110,46 @@ type manualParser struct {
 	flags []flag
 	seen  map[string]bool
 
-	heads bool // the next text heads a paragraph
-	tag   string
-	text  []string
+	tagNext bool // the next text may be a tag
+	tag     string
+	text    []string
 }
 
-func (p *manualParser) line(line string) {
+func (p *manualParser) readLine(line string) {
 	macro, rest, _ := strings.Cut(line, " ")
 	switch macro {
 	case ".PP", ".P", ".TP", ".Pp", ".LP", ".TQ":
-		p.end()
-		p.heads = true
+		p.endItem()
+		p.tagNext = true
 	case ".IP":
-		p.end()
+		p.endItem()
 		if words := roffWords(rest); len(words) > 0 {
-			p.head(roffText(words[0]))
+			p.startItem(roffText(words[0]))
 		}
 	case ".It":
-		p.end()
-		p.head(mdocTag(rest))
+		p.endItem()
+		p.startItem(mdocTag(rest))
 	case ".SH", ".Sh", ".SS", ".Ss":
-		p.end()
+		p.endItem()
 	case ".B", ".I", ".BR", ".BI", ".IR", ".RB", ".RI", ".IB":
 		between := " "
 		if len(macro) == 3 {
 			between = ""
 		}
-		p.words(roffText(strings.Join(roffWords(rest), between)))
+		p.addText(roffText(strings.Join(roffWords(rest), between)))
 	default:
 		if mdoc := strings.HasPrefix(line, ".") && len(macro) == 3 && macro[1] >= 'A' && macro[1] <= 'Z' && strings.ToLower(macro[2:]) == macro[2:]; mdoc {
-			p.words(roffText(strings.Join(roffWords(rest), " "))) // .Ar file, .Nm
+			p.addText(roffText(strings.Join(roffWords(rest), " "))) // .Ar file, .Nm
 		} else if !strings.HasPrefix(line, ".") && !strings.HasPrefix(line, "'") {
-			p.words(roffText(line))
+			p.addText(roffText(line))
 		}
 	}
 }
 
-// words takes text: the head of a paragraph, or a part of it.
-func (p *manualParser) words(text string) {
-	if p.heads {
-		p.head(text)
+// addText adds text: the tag of an option, or a part of its description.
+func (p *manualParser) addText(text string) {
+	if p.tagNext {
+		p.startItem(text)
 		return
 	}
 	if p.tag != "" && text != "" && len(p.text) < 8 {
@@ -156,23 +157,25 @@ func (p *manualParser) words(text string) {
 	}
 }
 
-func (p *manualParser) head(text string) {
-	p.heads = false
+// startItem begins an option if text is its tag.
+func (p *manualParser) startItem(text string) {
+	p.tagNext = false
 	if strings.HasPrefix(text, "-") {
 		p.tag = text
 	}
 }
 
-func (p *manualParser) end() {
-	if f, ok := parseTag(p.tag); ok && p.tag != "" && len(p.flags) < maxFlags && !p.seen[f.key()] {
+// endItem adds the option that ends here, if there is one.
+func (p *manualParser) endItem() {
+	if f, ok := parseManualTag(p.tag); ok && p.tag != "" && len(p.flags) < maxFlags && !p.seen[f.key()] {
 		p.seen[f.key()] = true
-		f.text = short(strings.Join(strings.Fields(strings.Join(p.text, " ")), " "), maxAbout)
+		f.text = shorten(strings.Join(strings.Fields(strings.Join(p.text, " ")), " "), maxAbout)
 		p.flags = append(p.flags, f)
 	}
-	p.heads, p.tag, p.text = false, "", nil
+	p.tagNext, p.tag, p.text = false, "", nil
 }
 
-// mdocTag writes the argument of .It, such as "Fl o Ar option", as an option.
+// mdocTag converts the argument of .It, such as "Fl o Ar option", to a tag such as "-o option".
 func mdocTag(line string) string {
 	var b strings.Builder
 	dashes := ""

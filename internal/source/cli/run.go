@@ -58,8 +58,8 @@ func (r Result) Lines() []string {
 // JSON decodes the output into v.
 func (r Result) JSON(v any) error { return json.Unmarshal([]byte(r.Stdout), v) }
 
-// quiet makes programs print plain text and never wait for a person.
-var quiet = []string{"TERM=dumb", "NO_COLOR=1", "PAGER=cat", "GIT_PAGER=cat", "MANPAGER=cat", "GIT_TERMINAL_PROMPT=0"}
+// quietEnv are variables that make programs print plain text and never wait for a person.
+var quietEnv = []string{"TERM=dumb", "NO_COLOR=1", "PAGER=cat", "GIT_PAGER=cat", "MANPAGER=cat", "GIT_TERMINAL_PROMPT=0"}
 
 func (s *Source) start(ctx context.Context, argv []string, rules []toolroom.Effect, stderr io.Writer) (*proc.Process, error) {
 	if _, err := exec.LookPath(s.o.Command); err != nil && !s.o.Sandboxed {
@@ -72,7 +72,7 @@ func (s *Source) start(ctx context.Context, argv []string, rules []toolroom.Effe
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.o.Start(ctx, proc.Spec{Command: s.o.Command, Args: argv, Env: append(env, quiet...), Dir: s.o.Dir, Owner: s.o.Owner, Stderr: stderr}, rules)
+	p, err := s.o.Start(ctx, proc.Spec{Command: s.o.Command, Args: argv, Env: append(env, quietEnv...), Dir: s.o.Dir, Owner: s.o.Owner, Stderr: stderr}, rules)
 	if toolroom.CodeOf(err) == toolroom.CodeSandboxUnavailable {
 		return nil, err
 	}
@@ -88,16 +88,16 @@ func (s *Source) start(ctx context.Context, argv []string, rules []toolroom.Effe
 
 // run runs the program to its end and sends its output as it arrives.
 func (s *Source) run(ctx context.Context, argv []string, stdin string, req *source.Request) (*source.Output, error) {
-	stderr := &capture{most: maxOutput}
+	stderr := &capture{limit: maxOutput}
 	p, err := s.start(ctx, argv, req.Forbidden, stderr)
 	if err != nil {
 		return &source.Output{Unsent: true}, err
 	}
 	go func() {
-		_, _ = io.WriteString(p.Stdin, stdin) // a program need not read its input
+		_, _ = io.WriteString(p.Stdin, stdin) // fails if the program does not read its input
 		p.Stdin.Close()
 	}()
-	stdout := &capture{most: maxOutput}
+	stdout := &capture{limit: maxOutput}
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
@@ -122,7 +122,7 @@ func (s *Source) run(ctx context.Context, argv []string, stdin string, req *sour
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return output(p, stdout, stderr)
+	return newOutput(p, stdout, stderr)
 }
 
 // maxLine is the longest line that is sent as one chunk. Longer lines are sent in
@@ -164,7 +164,8 @@ func wholeCharacters(text string) int {
 	return len(text)
 }
 
-func output(p *proc.Process, stdout, stderr *capture) (*source.Output, error) {
+// newOutput returns the output of a call whose program has ended.
+func newOutput(p *proc.Process, stdout, stderr *capture) (*source.Output, error) {
 	r := Result{Stdout: stdout.text(), Stderr: stderr.text(), DroppedBytes: stdout.dropped + stderr.dropped}
 	how := ""
 	switch err := p.Err(); {
@@ -192,9 +193,9 @@ func output(p *proc.Process, stdout, stderr *capture) (*source.Output, error) {
 	return out, nil
 }
 
-// ask runs the program for the help of a sub-command. It ignores the exit code,
+// runHelp runs the program with --help and returns what it prints. It ignores the exit code,
 // because many programs fail after they print their help.
-func (s *Source) ask(ctx context.Context, name string) (string, error) {
+func (s *Source) runHelp(ctx context.Context, name string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, helpTimeout)
 	defer cancel()
 	argv := append([]string(nil), s.o.Args...)
@@ -208,7 +209,7 @@ func (s *Source) ask(ctx context.Context, name string) (string, error) {
 	case len(question) == 0:
 		question = []string{"--help"}
 	}
-	stderr := &capture{most: maxHelp}
+	stderr := &capture{limit: maxHelp}
 	p, err := s.start(ctx, append(argv, question...), nil, stderr)
 	if err != nil {
 		return "", err
@@ -216,7 +217,7 @@ func (s *Source) ask(ctx context.Context, name string) (string, error) {
 	p.Stdin.Close()
 	stop := context.AfterFunc(ctx, func() { p.Stop(stopGrace) })
 	defer stop()
-	stdout := &capture{most: maxHelp}
+	stdout := &capture{limit: maxHelp}
 	_, _ = io.Copy(stdout, p.Stdout)
 	p.Stop(stopGrace)
 	if err := ctx.Err(); err != nil {
@@ -228,15 +229,15 @@ func (s *Source) ask(ctx context.Context, name string) (string, error) {
 // capture keeps the beginning of the written bytes and counts the rest. One goroutine
 // writes it, and it is read after that goroutine has ended.
 type capture struct {
-	most    int
-	size    int // of what is kept, as JSON
+	limit   int
+	size    int // of kept, in bytes of JSON
 	kept    bytes.Buffer
 	dropped int64
 }
 
 func (c *capture) Write(p []byte) (int, error) {
 	keep := 0
-	for c.dropped == 0 && keep < len(p) && c.size+sizeInJSON(p[keep]) <= c.most {
+	for c.dropped == 0 && keep < len(p) && c.size+sizeInJSON(p[keep]) <= c.limit {
 		c.size += sizeInJSON(p[keep])
 		keep++
 	}
@@ -245,7 +246,7 @@ func (c *capture) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sizeInJSON returns how long a byte of a text is in JSON: a control character has six.
+// sizeInJSON returns the number of bytes that a byte of a text takes in JSON.
 func sizeInJSON(b byte) int {
 	switch {
 	case b == '"' || b == '\\' || b == '\n' || b == '\r' || b == '\t':

@@ -13,48 +13,49 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// A sheet says of one program what its help does not: which commands only read, which may
-// destroy something, and which flags no model should set.
+// sheet holds facts about one program that its help does not tell: which commands only read,
+// which are destructive, and which flags no model should set. Those of known programs are in
+// the folder sheets.
 type sheet struct {
 	Summary string `yaml:"summary"`
 	// Flags are further flags of every command, in the form of a help text.
 	Flags string `yaml:"flags"`
-	// Help is what asks the program for its help; --help if it is empty.
+	// Help are the arguments that make the program print its help; the default is --help.
 	Help []string `yaml:"help"`
-	// Manual is whether the help is no list of flags, but the manual page is.
+	// Manual means that the flags are in the manual page and not in the help.
 	Manual bool `yaml:"manual"`
-	// First are the flags that a schema names before others.
-	First []string `yaml:"first"`
-	// Lazy is whether the help of a command is read only when somebody asks for it,
-	// because the program is slow.
+	// FirstFlags are the flags that come first in a schema.
+	FirstFlags []string `yaml:"first"`
+	// Lazy means that the help of a command is read only when it is needed, because the
+	// program is slow.
 	Lazy bool `yaml:"lazy"`
-	// WordsFirst is whether flags follow the other words, and Last the flags that come
-	// last of all.
+	// WordsFirst means that flags follow the positional arguments. LastFlags come last of
+	// all.
 	WordsFirst bool     `yaml:"words_first"`
-	Last       []string `yaml:"last"`
-	// Bundled is whether the first word is a bundle of flags without a dash.
-	Bundled bool `yaml:"bundled"`
-	// NoEnd is whether words behind -- can still be flags.
-	NoEnd bool `yaml:"no_end"`
+	LastFlags  []string `yaml:"last"`
+	// BundledFlags means that the first word is a bundle of flags without a dash, as in tar.
+	BundledFlags bool `yaml:"bundled"`
+	// FlagsAfterDashes means that words after -- can still be flags.
+	FlagsAfterDashes bool `yaml:"no_end"`
 	// Commands are summaries of commands, also of commands that the help does not name.
 	Commands map[string]string `yaml:"commands"`
-	// ReadOnly, Destructive and Harmless (neither of both) list commands. The program
-	// itself is "".
-	ReadOnly    []string  `yaml:"read_only"`
-	Destructive []string  `yaml:"destructive"`
-	Harmless    []string  `yaml:"not_destructive"`
-	Refused     []refusal `yaml:"refused"`
+	// ReadOnly, Destructive and NotDestructive list commands with these hints; commands in
+	// NotDestructive do change something. The program itself is "".
+	ReadOnly       []string `yaml:"read_only"`
+	Destructive    []string `yaml:"destructive"`
+	NotDestructive []string `yaml:"not_destructive"`
+	Denials        []denial `yaml:"refused"`
 }
 
-// A refusal is a set of flags or commands that are refused unless the config allows them.
-type refusal struct {
+// denial is a set of flags or commands that are denied unless the config allows them.
+type denial struct {
 	Flags []string `yaml:"flags"`
 	// In lists the commands that have the flags; empty means all of them. "" is the
 	// program itself, before a command.
 	In []string `yaml:"in"`
-	// Commands are refused whole.
+	// Commands are denied with all their flags.
 	Commands []string `yaml:"commands"`
-	// Value refuses only values that contain it.
+	// Value, if set, restricts the denial of Flags to values that contain it.
 	Value string `yaml:"value"`
 	Why   string `yaml:"why"`
 }
@@ -62,7 +63,8 @@ type refusal struct {
 //go:embed sheets/*.yaml
 var sheetFiles embed.FS
 
-// sheets are read once; a test reads all of them.
+// sheets returns the sheets by program. It ignores invalid ones; a test checks that all are
+// valid.
 var sheets = sync.OnceValue(func() map[string]*sheet {
 	all := map[string]*sheet{}
 	entries, _ := sheetFiles.ReadDir("sheets")
@@ -76,8 +78,8 @@ var sheets = sync.OnceValue(func() map[string]*sheet {
 	return all
 })
 
-// sheetOf returns the sheet of a program, or an empty one.
-func sheetOf(program string) *sheet {
+// sheetFor returns the sheet of a program, or an empty one.
+func sheetFor(program string) *sheet {
 	name := strings.TrimSuffix(strings.ToLower(filepath.Base(program)), ".exe")
 	if s := sheets()[name]; s != nil {
 		return s
@@ -85,44 +87,44 @@ func sheetOf(program string) *sheet {
 	return &sheet{}
 }
 
-// hints returns what the sheet says of a command. It claims nothing of a command of which
-// the config allows a flag that is refused otherwise.
+// hints returns the hints of a command. It returns none if the config allows something of the
+// command that the sheet denies, because the hints may not hold then.
 func (s *sheet) hints(name string, allowed []string) toolroom.Hints {
 	name = strings.ReplaceAll(name, ".", " ")
 	yes, no := true, false
 	switch {
-	case slices.ContainsFunc(s.Refused, func(r refusal) bool { return r.concerns(name) && r.opened(allowed) }):
+	case slices.ContainsFunc(s.Denials, func(r denial) bool { return r.concernsCommand(name) && r.allowedBy(allowed) }):
 		return toolroom.Hints{}
 	case slices.Contains(s.ReadOnly, name):
 		return toolroom.Hints{ReadOnly: &yes, Destructive: &no}
 	case slices.Contains(s.Destructive, name):
 		return toolroom.Hints{ReadOnly: &no, Destructive: &yes}
-	case slices.Contains(s.Harmless, name):
+	case slices.Contains(s.NotDestructive, name):
 		return toolroom.Hints{ReadOnly: &no, Destructive: &no}
 	default:
 		return toolroom.Hints{}
 	}
 }
 
-// arrange puts the flags that matter before the others, as a schema has only the first
-// ones, and marks those that are refused.
-func (s *Source) arrange(h *help, path []string) {
+// prepareFlags sorts sheet.FirstFlags before the other flags, because a schema has only the
+// first ones, and marks those that are denied.
+func (s *Source) prepareFlags(h *help, path []string) {
 	for i := range h.flags {
 		f := &h.flags[i]
-		for _, r := range slices.Concat(s.sheet.Refused, denied(s.o.Deny)) {
-			if r.Value != "" || !r.applies(len(path) == 0, path) {
+		for _, r := range slices.Concat(s.sheet.Denials, parseDenials(s.o.Deny)) {
+			if r.Value != "" || !r.appliesTo(len(path) == 0, path) {
 				continue
 			}
-			named := slices.DeleteFunc(slices.Clone(r.Flags), func(refused string) bool { return !(given{flag: *f, known: true}).isOne(refused) })
-			allowed := r.Why != byConfig && slices.ContainsFunc(named, func(refused string) bool { return s.allows(refused, path...) })
-			f.refused = f.refused || len(named) > 0 && !allowed
+			named := slices.DeleteFunc(slices.Clone(r.Flags), func(refused string) bool { return !(callFlag{flag: *f, known: true}).mayBe(refused) })
+			allowed := r.Why != deniedByConfig && slices.ContainsFunc(named, func(refused string) bool { return s.allows(refused, path...) })
+			f.denied = f.denied || len(named) > 0 && !allowed
 		}
 	}
 	rank := func(f flag) int {
-		if at := slices.Index(s.sheet.First, f.long); at >= 0 && f.long != "" {
+		if at := slices.Index(s.sheet.FirstFlags, f.long); at >= 0 && f.long != "" {
 			return at
 		}
-		return len(s.sheet.First)
+		return len(s.sheet.FirstFlags)
 	}
 	slices.SortStableFunc(h.flags, func(a, b flag) int { return cmp.Compare(rank(a), rank(b)) })
 }

@@ -22,15 +22,15 @@ func TestEverySheetIsRead(t *testing.T) {
 		t.Fatalf("of %v %d were read, %v", files, len(sheets()), err)
 	}
 	for name, s := range sheets() {
-		if s.Summary == "" || len(s.Refused) == 0 {
+		if s.Summary == "" || len(s.Denials) == 0 {
 			t.Errorf("%s: the sheet is not whole", name)
 		}
-		both := slices.Concat(s.ReadOnly, s.Destructive, s.Harmless)
+		both := slices.Concat(s.ReadOnly, s.Destructive, s.NotDestructive)
 		slices.Sort(both)
 		if len(slices.Compact(slices.Clone(both))) != len(both) {
 			t.Errorf("%s: a command is of two kinds: %v", name, both)
 		}
-		for _, r := range s.Refused {
+		for _, r := range s.Denials {
 			if r.Why == "" || len(r.Flags)+len(r.Commands) == 0 {
 				t.Errorf("%s: the refusal %+v is not whole", name, r)
 			}
@@ -51,7 +51,7 @@ func sheeted(program string, configure ...func(*Config)) *Source {
 func TestEveryRefusedFlagIsRefusedInEachOfItsForms(t *testing.T) {
 	t.Parallel()
 	for program, sheet := range sheets() {
-		for _, r := range sheet.Refused {
+		for _, r := range sheet.Denials {
 			in := r.In
 			if len(in) == 0 {
 				in = []string{""}
@@ -60,21 +60,21 @@ func TestEveryRefusedFlagIsRefusedInEachOfItsForms(t *testing.T) {
 				path := strings.Fields(command)
 				for _, refused := range r.Flags {
 					name := strings.TrimLeft(refused, "-")
-					forms := []given{{flag: flagOf(name), text: r.Value}}
+					forms := []callFlag{{flag: unlistedFlag(name), value: r.Value}}
 					if len(name) > 4 {
-						forms = append(forms, given{flag: flagOf(name[:len(name)-2]), text: r.Value}) // abbreviated
+						forms = append(forms, callFlag{flag: unlistedFlag(name[:len(name)-2]), value: r.Value}) // abbreviated
 					}
 					if len(name) == 1 && r.Value == "" {
-						forms = append(forms, given{flag: flagOf("v"), text: name + "x"}, given{flag: flag{long: "known", short: name}, known: true})
+						forms = append(forms, callFlag{flag: unlistedFlag("v"), value: name + "x"}, callFlag{flag: flag{long: "known", short: name}, known: true})
 					}
 					for _, form := range forms {
 						s := sheeted(program)
-						err := s.refuse(path, []given{form}, nil)
+						err := s.checkDenied(path, []callFlag{form}, nil)
 						if e := toolroom.AsError(err); e == nil || e.Code != toolroom.CodeDenied || !strings.Contains(e.Hint, "sources.p.cli.allow") {
 							t.Errorf("%s %s %+v: got %v", program, command, form, err)
 						}
 						if len(path) > 0 { // through the tool of the program
-							if err := s.refuse(nil, []given{form}, path); err == nil {
+							if err := s.checkDenied(nil, []callFlag{form}, path); err == nil {
 								t.Errorf("%s with %s as first word: %+v passes", program, command, form)
 							}
 						}
@@ -83,10 +83,10 @@ func TestEveryRefusedFlagIsRefusedInEachOfItsForms(t *testing.T) {
 			}
 			for _, command := range r.Commands {
 				words := append(strings.Fields(command), "more")
-				if err := sheeted(program).refuse(nil, nil, words); toolroom.CodeOf(err) != toolroom.CodeDenied {
+				if err := sheeted(program).checkDenied(nil, nil, words); toolroom.CodeOf(err) != toolroom.CodeDenied {
 					t.Errorf("%s %v: got %v", program, words, err)
 				}
-				if err := sheeted(program).refuse(words[:1], nil, words[1:]); toolroom.CodeOf(err) != toolroom.CodeDenied {
+				if err := sheeted(program).checkDenied(words[:1], nil, words[1:]); toolroom.CodeOf(err) != toolroom.CodeDenied {
 					t.Errorf("%s %v: got %v", program, words, err)
 				}
 			}
@@ -96,11 +96,11 @@ func TestEveryRefusedFlagIsRefusedInEachOfItsForms(t *testing.T) {
 
 func TestAConfigAllowsAndDeniesFlags(t *testing.T) {
 	t.Parallel()
-	long := func(name string) []given { return []given{{flag: flagOf(name), text: "x"}} }
+	long := func(name string) []callFlag { return []callFlag{{flag: unlistedFlag(name), value: "x"}} }
 	for _, c := range []struct {
 		allow, deny []string
 		path        string
-		flags       []given
+		flags       []callFlag
 		refused     string
 	}{
 		{path: "clone", flags: long("upload-pack"), refused: "--upload-pack"},
@@ -116,7 +116,7 @@ func TestAConfigAllowsAndDeniesFlags(t *testing.T) {
 		{path: "config", allow: []string{"config"}},
 	} {
 		s := sheeted("git", func(o *Config) { o.Allow, o.Deny = c.allow, c.deny })
-		err := s.refuse([]string{c.path}, c.flags, nil)
+		err := s.checkDenied([]string{c.path}, c.flags, nil)
 		if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.HasPrefix(err.Error(), c.refused+" is refused for git: ")) {
 			t.Errorf("%s %+v, allowed %v, denied %v: got %v", c.path, c.flags, c.allow, c.deny, err)
 		}
@@ -146,12 +146,12 @@ func TestReadingAndDestroyingCommandsAreTold(t *testing.T) {
 		{"find", "", true, false},
 		{"curl", "", false, true},
 	} {
-		h := sheetOf(c.program).hints(c.command, nil)
+		h := sheetFor(c.program).hints(c.command, nil)
 		if h.IsReadOnly() != c.readOnly || h.IsDestructive() != c.destructive {
 			t.Errorf("%s %s: read only %v, destructive %v", c.program, c.command, h.IsReadOnly(), h.IsDestructive())
 		}
 	}
-	if sheetOf("/usr/bin/git").hints("log", []string{"--output"}).IsReadOnly() {
+	if sheetFor("/usr/bin/git").hints("log", []string{"--output"}).IsReadOnly() {
 		t.Error("git log is called read-only though the config lets it write files")
 	}
 }
@@ -160,8 +160,8 @@ func TestReadingAndDestroyingCommandsAreTold(t *testing.T) {
 func schemaOf(t *testing.T, s *Source, text string, path ...string) map[string]map[string]any {
 	t.Helper()
 	h := parseHelp(text)
-	h.add(parseHelp(s.sheet.Flags).flags)
-	s.arrange(h, path)
+	h.addFlags(parseHelp(s.sheet.Flags).flags)
+	s.prepareFlags(h, path)
 	var schema struct {
 		Properties map[string]map[string]any
 	}
@@ -205,7 +205,7 @@ func TestRecordedHelpBecomesSchemas(t *testing.T) {
 			words := strings.Split(c.file, "-")
 			h := parseHelp(string(text))
 			for _, want := range c.commands {
-				if !h.has(want) || h.text(want) == "" {
+				if !h.has(want) || h.commandText(want) == "" {
 					t.Errorf("the command %s was not found among %v", want, h.commands)
 				}
 			}
@@ -401,7 +401,7 @@ func FuzzManualsAreReadWithoutHarm(f *testing.F) {
 	f.Add(".TP\n\\-\\-a=\\fIb\\fR\ntext\n.IP \"-x\n.It Fl\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		h := &help{}
-		h.add(parseManual(text))
+		h.addFlags(parseManual(text))
 		if len(h.flags) > maxFlags || !json.Valid(h.schema()) {
 			t.Errorf("%d flags, the schema is %s", len(h.flags), h.schema())
 		}

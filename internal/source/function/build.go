@@ -34,7 +34,7 @@ import (
 type Builder struct {
 	// Allowed names the packages that may be built: pypi:NAME or npm:NAME.
 	Allowed []string
-	// Run runs a build in a sandbox without a network, and copies what it prints to out.
+	// Run runs a build in a sandbox without network access, and copies its output to out.
 	Run func(ctx context.Context, b Build, out io.Writer) error
 }
 
@@ -44,12 +44,12 @@ type Build struct {
 	Name    string
 	Command []string
 	Env     []string
-	// Input is its standard input.
+	// Input is the command's standard input.
 	Input io.Reader
-	// Layer is a folder that it sees read-only as [sandbox.LayerPath]; empty means none.
+	// Layer is a folder that is mounted read-only at [sandbox.LayerPath]; empty means none.
 	Layer string
-	// Most bounds what it prints, in bytes.
-	Most int64
+	// MaxOutput limits the command's output, in bytes.
+	MaxOutput int64
 }
 
 // The kinds of packages in [Builder.Allowed].
@@ -58,12 +58,12 @@ const (
 	npm  = "npm"
 )
 
-// Builds returns the kind and the name of an entry of [Builder.Allowed].
-func Builds(entry string) (kind, name string, ok bool) {
+// ParseAllowed parses an entry of [Builder.Allowed]. It returns false for an invalid one.
+func ParseAllowed(entry string) (kind, name string, ok bool) {
 	kind, name, _ = strings.Cut(entry, ":")
 	switch kind {
 	case pypi:
-		return kind, normal(name), pypiName.MatchString(name)
+		return kind, normalizedName(name), pypiName.MatchString(name)
 	case npm:
 		found := requirement.FindStringSubmatch(name)
 		return kind, name, found != nil && found[1] == name
@@ -73,13 +73,13 @@ func Builds(entry string) (kind, name string, ok bool) {
 
 func (b Builder) allows(kind, name string) bool {
 	return slices.ContainsFunc(b.Allowed, func(entry string) bool {
-		k, n, ok := Builds(entry)
+		k, n, ok := ParseAllowed(entry)
 		return ok && k == kind && n == name
 	})
 }
 
-// allow is the line of the config that allows a build.
-func allow(kind, name string) string {
+// allowHint returns the line of the config that allows a build.
+func allowHint(kind, name string) string {
 	return fmt.Sprintf("releases: {packages: {build: [%q]}}", kind+":"+name)
 }
 
@@ -89,8 +89,10 @@ var (
 	leadingZero = regexp.MustCompile(`\b0+([0-9])`)
 )
 
-// normal returns the normal form of a Python package's name (PEP 503).
-func normal(name string) string { return strings.ToLower(separators.ReplaceAllString(name, "-")) }
+// normalizedName returns the normal form of a Python package's name (PEP 503).
+func normalizedName(name string) string {
+	return strings.ToLower(separators.ReplaceAllString(name, "-"))
+}
 
 // sameVersion reports whether two spellings are the same version, as far as build backends
 // spell versions differently.
@@ -104,21 +106,23 @@ func sameVersion(a, b string) bool {
 // mayBuild reports whether packages may be built for requirements. Requirements that name
 // files, folders or addresses are left to uv, which refuses to build them.
 func (r Resolver) mayBuild(requires []string) bool {
-	return len(r.names(nil)) > 0 && !slices.ContainsFunc(requires, func(one string) bool {
-		return !ofIndex(one)
+	return len(r.buildableNames(nil)) > 0 && !slices.ContainsFunc(requires, func(one string) bool {
+		return !isIndexRequirement(one)
 	})
 }
 
-// ofIndex reports whether a requirement begins with a name, and names no file, folder or address.
-func ofIndex(requirement string) bool {
+// isIndexRequirement reports whether a requirement names a package of an index, and not a file,
+// folder or address.
+func isIndexRequirement(requirement string) bool {
 	return !strings.ContainsAny(requirement, "\n\r\x00@/\\") && pypiName.MatchString((strings.TrimSpace(requirement) + "-")[:1])
 }
 
-// names returns the Python packages that may be built and are not.
-func (r Resolver) names(done []builtWheel) []string {
+// buildableNames returns the names of the Python packages that may be built, except those in
+// done.
+func (r Resolver) buildableNames(done []builtWheel) []string {
 	var names []string
 	for _, entry := range r.Builder.Allowed {
-		kind, name, ok := Builds(entry)
+		kind, name, ok := ParseAllowed(entry)
 		if ok && kind == pypi && !slices.ContainsFunc(done, func(b builtWheel) bool { return b.Name == name }) {
 			names = append(names, name)
 		}
@@ -126,7 +130,7 @@ func (r Resolver) names(done []builtWheel) []string {
 	return names
 }
 
-// builtWheel says how a wheel of a lock was built here.
+// builtWheel records how a wheel in a lock was built here.
 type builtWheel struct {
 	Name    string `toml:"name"`
 	Version string `toml:"version"`
@@ -135,21 +139,21 @@ type builtWheel struct {
 	SHA256 string `toml:"sha256"`
 	// Wheel is the SHA-256 of the wheel.
 	Wheel string `toml:"wheel"`
-	// Lock locks what the build needs; empty if it needs nothing.
+	// Lock is the lock of the build's own requirements; empty if it has none.
 	Lock string `toml:"lock"`
 }
 
-// builtHere begins the URL of a wheel that was built here.
-const builtHere = "built:"
+// builtURLPrefix begins the URL of a wheel that was built here.
+const builtURLPrefix = "built:"
 
-// toBuilt matches the addresses of built wheels in a lock of uv.
-var toBuilt = regexp.MustCompile(`"file://[^"]*/toolroom-built/`)
+// builtWheelURL matches the addresses of built wheels in a lock of uv.
+var builtWheelURL = regexp.MustCompile(`"file://[^"]*/toolroom-built/`)
 
-// withBuilt resolves requirements of which packages must be built. uv finds their source
-// distributions without reading them; their wheels are built in a sandbox; and then uv
-// resolves again with these wheels, as often as they need others. why is what uv said without
-// them.
-func (r Resolver) withBuilt(ctx context.Context, requires []string, wheels string, why error) (string, error) {
+// resolveWithBuilds resolves requirements with packages that must be built. uv finds their
+// source distributions without reading them, their wheels are built in a sandbox, and uv
+// resolves again with these wheels, until no further wheels are needed. why is uv's error
+// without them, which is returned if builds do not help.
+func (r Resolver) resolveWithBuilds(ctx context.Context, requires []string, wheels string, why error) (string, error) {
 	folder, err := os.MkdirTemp("", "toolroom-build-")
 	if err != nil {
 		return "", err
@@ -161,15 +165,15 @@ func (r Resolver) withBuilt(ctx context.Context, requires []string, wheels strin
 	}
 	var done []builtWheel
 	for {
-		names := r.names(done)
+		names := r.buildableNames(done)
 		if len(names) == 0 {
 			return "", why
 		}
-		config, err := r.configOf(names)
+		config, err := r.uvConfigWithout(names)
 		if err != nil {
 			return "", err
 		}
-		args := []string{"--only-binary", ":all:", "--config-file", inherited, "--find-links", links}
+		args := []string{"--only-binary", ":all:", "--config-file", inheritedFile, "--find-links", links}
 		for _, name := range names {
 			args = append(args, "--no-binary", name)
 		}
@@ -188,7 +192,7 @@ func (r Resolver) withBuilt(ctx context.Context, requires []string, wheels strin
 			if !slices.Contains(names, one.Name) {
 				return "", why
 			}
-			name, err := r.build(ctx, &one, wheels)
+			name, err := r.buildWheel(ctx, &one, wheels)
 			if err == nil {
 				file, _ := r.Store.file(one.Wheel, wheelSuffix)
 				err = copyFile(filepath.Join(links, name), file)
@@ -199,7 +203,7 @@ func (r Resolver) withBuilt(ctx context.Context, requires []string, wheels strin
 			done = append(done, one)
 		}
 		if lock, why = r.compile(ctx, requires, wheels, "--no-build", "--find-links", links); why == nil {
-			return withProvenance(toBuilt.ReplaceAllString(lock, `"`+builtHere), done)
+			return withProvenance(builtWheelURL.ReplaceAllString(lock, `"`+builtURLPrefix), done)
 		}
 		if ctx.Err() != nil {
 			return "", ctx.Err()
@@ -207,9 +211,9 @@ func (r Resolver) withBuilt(ctx context.Context, requires []string, wheels strin
 	}
 }
 
-// configOf returns a configuration of uv in which packages need nothing, so that uv need not
-// build them to learn what they need. Their wheels tell later.
-func (r Resolver) configOf(names []string) ([]byte, error) {
+// uvConfigWithout returns a configuration in which the named packages have no dependencies, so
+// that uv does not build them to find their dependencies. These are read from the built wheels.
+func (r Resolver) uvConfigWithout(names []string) ([]byte, error) {
 	config, err := uvConfig(r.Environ)
 	if err != nil {
 		return nil, err
@@ -238,14 +242,14 @@ func sdists(lock string) ([]builtWheel, error) {
 			return nil, toolroom.Errorf(toolroom.CodeDenied, "the source distribution of %s %s has no SHA-256, so its content cannot be checked", p.Name, p.Version).
 				WithHint("use an index that publishes hashes")
 		}
-		all = append(all, builtWheel{Name: normal(p.Name), Version: p.Version, URL: p.Sdist.URL, SHA256: sum})
+		all = append(all, builtWheel{Name: normalizedName(p.Name), Version: p.Version, URL: p.Sdist.URL, SHA256: sum})
 	}
 	return all, nil
 }
 
-// withProvenance adds to a lock how its wheels were built.
+// withProvenance returns a lock with the records of how its wheels were built.
 func withProvenance(lock string, built []builtWheel) (string, error) {
-	wheels, err := parse(lock)
+	wheels, err := parseWheels(lock)
 	if err != nil {
 		return "", err
 	}
@@ -256,25 +260,25 @@ func withProvenance(lock string, built []builtWheel) (string, error) {
 	return strings.TrimRight(lock, "\n") + "\n\n" + string(text), err
 }
 
-// builtWheels returns how the wheels of a lock were built.
+// builtWheels returns the records of the wheels in a lock that were built here.
 func builtWheels(lock string) ([]builtWheel, error) {
 	l, err := readLock(lock)
 	return l.Tool.Toolroom.Built, err
 }
 
-// Built says which packages of a lock were built here, and from what: for example
+// ListBuilt describes the packages of a lock that were built here, for example as
 // "pypi:docopt 0.6.2 from sha256:…".
-func Built(lock string) ([]string, error) {
+func ListBuilt(lock string) ([]string, error) {
 	var said []string
 	switch {
 	case lock == "":
 		return nil, nil
-	case isNPM(lock):
-		all, err := parseNPM(lock)
+	case isNPMLock(lock):
+		all, err := parseNPMLock(lock)
 		if err != nil {
 			return nil, err
 		}
-		ran := scriptsOf(lock).Ran
+		ran := readScripts(lock).Ran
 		for _, p := range all {
 			if slices.Contains(ran, p.At) {
 				said = append(said, fmt.Sprintf("%s:%s %s from %s", npm, p.Name, p.Version, p.Integrity))
@@ -292,14 +296,14 @@ func Built(lock string) ([]string, error) {
 //go:embed build.py
 var buildScript string
 
-// build builds the wheel of a source distribution: it locks what the build needs, sets Lock and
-// Wheel, and returns the name of the wheel's file.
-func (r Resolver) build(ctx context.Context, b *builtWheel, wheels string) (string, error) {
-	file, err := r.Store.fetch(ctx, b.source(), sdistSuffix)
+// buildWheel locks the requirements of a build and builds the wheel of a source distribution. It
+// sets b.Lock and b.Wheel, and returns the file name of the wheel.
+func (r Resolver) buildWheel(ctx context.Context, b *builtWheel, wheels string) (string, error) {
+	file, err := r.Store.fetch(ctx, b.sdistFile(), sdistSuffix)
 	if err != nil {
 		return "", fmt.Errorf("the source distribution of %s %s: %w", b.Name, b.Version, err)
 	}
-	project, err := readProject(file)
+	project, err := readBuildSystem(file)
 	if err != nil {
 		return "", fmt.Errorf("the source distribution of %s %s: %w", b.Name, b.Version, err)
 	}
@@ -318,7 +322,7 @@ func (r Resolver) build(ctx context.Context, b *builtWheel, wheels string) (stri
 		return "", err
 	}
 	var said bytes.Buffer
-	if err := r.run(ctx, b, "requires", project, &said, maxManifest); err != nil {
+	if err := r.runBuildScript(ctx, b, "requires", project, &said, maxManifest); err != nil {
 		return "", err
 	}
 	var more []string
@@ -327,7 +331,7 @@ func (r Resolver) build(ctx context.Context, b *builtWheel, wheels string) (stri
 	}
 	known := len(needs)
 	for _, one := range more {
-		if !ofIndex(one) {
+		if !isIndexRequirement(one) {
 			return "", toolroom.Errorf(toolroom.CodeDenied, "the build of %s %s needs %q, which is no package of an index", b.Name, b.Version, one)
 		}
 		if !slices.Contains(needs, one) {
@@ -342,13 +346,14 @@ func (r Resolver) build(ctx context.Context, b *builtWheel, wheels string) (stri
 	return r.makeWheel(ctx, b)
 }
 
-func (b *builtWheel) source() wheel {
+func (b *builtWheel) sdistFile() wheel {
 	return wheel{Package: b.Name, Version: b.Version, URL: b.URL, Hashes: map[string]string{"sha256": b.SHA256}}
 }
 
-// run runs build.py in a sandbox in which the packages of the build's lock can be imported.
-func (r Resolver) run(ctx context.Context, b *builtWheel, mode string, p project, out io.Writer, most int64) error {
-	file, err := r.Store.fetch(ctx, b.source(), sdistSuffix)
+// runBuildScript runs build.py in a sandbox in which the packages in b.Lock can be imported. mode
+// is "requires" or "wheel".
+func (r Resolver) runBuildScript(ctx context.Context, b *builtWheel, mode string, p buildSystem, out io.Writer, most int64) error {
+	file, err := r.Store.fetch(ctx, b.sdistFile(), sdistSuffix)
 	if err != nil {
 		return err
 	}
@@ -363,7 +368,7 @@ func (r Resolver) run(ctx context.Context, b *builtWheel, mode string, p project
 	}
 	one := Build{
 		Name: b.Name + " " + b.Version, Command: []string{r.Python, "-I", "-S", "-c", buildScript, string(task)},
-		Env: []string{"SOURCE_DATE_EPOCH=946684800"}, Input: from, Most: most,
+		Env: []string{"SOURCE_DATE_EPOCH=946684800"}, Input: from, MaxOutput: most,
 	}
 	if b.Lock != "" {
 		digest, err := r.Store.Unpack(ctx, b.Lock)
@@ -375,29 +380,30 @@ func (r Resolver) run(ctx context.Context, b *builtWheel, mode string, p project
 	return r.Builder.Run(ctx, one, out)
 }
 
-// makeWheel builds a wheel, unless it was built from the same before, and sets its hash.
+// makeWheel builds a wheel, unless the store has one that was built from the same input. It sets
+// b.Wheel, and returns the file name of the wheel.
 func (r Resolver) makeWheel(ctx context.Context, b *builtWheel) (string, error) {
 	if !r.Builder.allows(pypi, b.Name) {
 		return "", toolroom.Errorf(toolroom.CodeDenied, "%s %s was built from its source distribution, which runs its code; that is not allowed here", b.Name, b.Version).
-			WithHint("allow it: %s", allow(pypi, b.Name))
+			WithHint("allow it: %s", allowHint(pypi, b.Name))
 	}
 	python, err := filepath.EvalSymlinks(r.Python)
 	if err != nil {
 		return "", err
 	}
-	made, err := r.Store.once(ctx, buildKey(pypi, b.SHA256, b.Lock, python), func() (record, error) {
-		file, err := r.Store.fetch(ctx, b.source(), sdistSuffix)
+	made, err := r.Store.buildOnce(ctx, buildKey(pypi, b.SHA256, b.Lock, python), func() (buildRecord, error) {
+		file, err := r.Store.fetch(ctx, b.sdistFile(), sdistSuffix)
 		if err != nil {
-			return record{}, err
+			return buildRecord{}, err
 		}
-		p, err := readProject(file)
+		p, err := readBuildSystem(file)
 		if err != nil {
-			return record{}, err
+			return buildRecord{}, err
 		}
 		name := ""
-		sum, err := r.Store.keep(wheelSuffix, func(to io.Writer) error {
+		sum, err := r.Store.put(wheelSuffix, func(to io.Writer) error {
 			head := &firstLine{to: to}
-			err := r.run(ctx, b, "wheel", p, head, maxWheel)
+			err := r.runBuildScript(ctx, b, "wheel", p, head, maxWheel)
 			name = string(head.line)
 			return err
 		}, func(_, file string) error {
@@ -406,30 +412,30 @@ func (r Resolver) makeWheel(ctx context.Context, b *builtWheel) (string, error) 
 			}
 			return nil
 		})
-		return record{File: sum + wheelSuffix, Name: name}, err
+		return buildRecord{File: sum + wheelSuffix, Name: name}, err
 	})
 	b.Wheel = strings.TrimSuffix(made.File, wheelSuffix)
 	return made.Name, err
 }
 
-// firstLine takes the first line of what is written, and writes the rest to to.
+// firstLine is a writer that stores the first line and writes the rest to to.
 type firstLine struct {
 	to   io.Writer
 	line []byte
-	over bool
+	done bool
 }
 
 const maxName = 400
 
 func (f *firstLine) Write(p []byte) (int, error) {
-	if f.over {
+	if f.done {
 		return f.to.Write(p)
 	}
 	before, after, found := bytes.Cut(p, []byte("\n"))
 	if f.line = append(f.line, before...); len(f.line) > maxName {
 		return 0, toolroom.Errorf(toolroom.CodeDenied, "the build printed something else than a wheel: it was not used")
 	}
-	if f.over = found; found && len(after) > 0 {
+	if f.done = found; found && len(after) > 0 {
 		if _, err := f.to.Write(after); err != nil {
 			return 0, err
 		}
@@ -437,8 +443,8 @@ func (f *firstLine) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// checkWheel returns an error if a file is not the wheel that was to be built: its code has
-// written it.
+// checkWheel returns an error if a file is not the wheel that was to be built. The package's code
+// has written it and could have written anything.
 func checkWheel(file, name string, b *builtWheel) error {
 	refused := func(format string, args ...any) error {
 		return toolroom.Errorf(toolroom.CodeDenied, format+": it was not used", args...)
@@ -447,7 +453,7 @@ func checkWheel(file, name string, b *builtWheel) error {
 	if !strings.HasSuffix(name, wheelSuffix) || len(parts) < 5 || len(parts) > 6 || path.Base(name) != name || strings.ContainsAny(name, "\\\x00\"") {
 		return refused("it made %q, which is no name of a wheel", name)
 	}
-	if normal(parts[0]) != b.Name || !sameVersion(parts[1], b.Version) {
+	if normalizedName(parts[0]) != b.Name || !sameVersion(parts[1], b.Version) {
 		return refused("it made the wheel %s, which is another package or version", name)
 	}
 	archive, err := zip.OpenReader(file)
@@ -457,8 +463,8 @@ func checkWheel(file, name string, b *builtWheel) error {
 	defer archive.Close()
 	metadata := false
 	for _, member := range archive.File {
-		if to, _ := target(member.Name); !strings.HasSuffix(member.Name, "/") {
-			if err := errors.Join(plain(member, member.Name), plain(member, to)); err != nil {
+		if to, _ := memberTarget(member.Name); !strings.HasSuffix(member.Name, "/") {
+			if err := errors.Join(checkMember(member, member.Name), checkMember(member, to)); err != nil {
 				return err
 			}
 		}
@@ -475,7 +481,7 @@ func checkWheel(file, name string, b *builtWheel) error {
 		if err != nil {
 			return refused("it made a wheel whose METADATA cannot be read (%v)", err)
 		}
-		if normal(m.Header.Get("Name")) != b.Name || !sameVersion(m.Header.Get("Version"), b.Version) {
+		if normalizedName(m.Header.Get("Name")) != b.Name || !sameVersion(m.Header.Get("Version"), b.Version) {
 			return refused("it made a wheel that says that it is %s %s", m.Header.Get("Name"), m.Header.Get("Version"))
 		}
 		metadata = true
@@ -486,8 +492,8 @@ func checkWheel(file, name string, b *builtWheel) error {
 	return nil
 }
 
-// Restore builds the wheels of a lock again that were built and are missing, and makes its
-// layer.
+// Restore builds missing wheels of a lock again, and makes its layer. It returns an error if a
+// wheel differs from the one in the lock.
 func (r Resolver) Restore(ctx context.Context, lock string) (string, error) {
 	all, err := builtWheels(lock)
 	if err != nil {
@@ -502,53 +508,53 @@ func (r Resolver) Restore(ctx context.Context, lock string) (string, error) {
 			return "", err
 		}
 		if b.Wheel != want {
-			return "", notTheSame(b.Name+" "+b.Version, "the wheel", b.Wheel, want)
+			return "", rebuiltDifferently(b.Name+" "+b.Version, "the wheel", b.Wheel, want)
 		}
 	}
 	return r.Store.Unpack(ctx, lock)
 }
 
-func notTheSame(name, what, got, want string) error {
+func rebuiltDifferently(name, what, got, want string) error {
 	return toolroom.Errorf(toolroom.CodeDenied, "%s was built again, and %s has the SHA-256 %s; the version has %s", name, what, got, want).
 		WithHint("push the tool again, and release that version")
 }
 
-// project is the part of pyproject.toml that says how to build.
-type project struct {
+// buildSystem is the table build-system of pyproject.toml.
+type buildSystem struct {
 	Requires []string `toml:"requires"`
 	Backend  string   `toml:"build-backend"`
 	Path     []string `toml:"backend-path"`
 }
 
-// legacyProject is how a project is built that does not say so (PEP 517).
-var legacyProject = project{Requires: []string{"setuptools>=40.8.0"}, Backend: "setuptools.build_meta:__legacy__"}
+// legacyBuildSystem is the build system of projects that declare none (PEP 517).
+var legacyBuildSystem = buildSystem{Requires: []string{"setuptools>=40.8.0"}, Backend: "setuptools.build_meta:__legacy__"}
 
-// readProject reads pyproject.toml in a source distribution, whose code is not run.
-func readProject(file string) (project, error) {
-	text, err := projectText(file)
+// readBuildSystem reads the build system from a source distribution, without running its code.
+func readBuildSystem(file string) (buildSystem, error) {
+	text, err := pyprojectText(file)
 	if err != nil {
-		return project{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "it is neither a .tar.gz nor a .zip file that can be read: %w", err)
+		return buildSystem{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "it is neither a .tar.gz nor a .zip file that can be read: %w", err)
 	}
 	var p struct {
-		Build *project `toml:"build-system"`
+		Build *buildSystem `toml:"build-system"`
 	}
 	if _, err := toml.Decode(text, &p); err != nil {
-		return project{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "its pyproject.toml: %w", err)
+		return buildSystem{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "its pyproject.toml: %w", err)
 	}
 	if p.Build == nil {
-		return legacyProject, nil
+		return legacyBuildSystem, nil
 	}
 	for _, one := range p.Build.Requires {
-		if !ofIndex(one) {
-			return project{}, toolroom.Errorf(toolroom.CodeDenied, "its build needs %q, which is no package of an index", one)
+		if !isIndexRequirement(one) {
+			return buildSystem{}, toolroom.Errorf(toolroom.CodeDenied, "its build needs %q, which is no package of an index", one)
 		}
 	}
-	p.Build.Backend = cmp.Or(p.Build.Backend, legacyProject.Backend)
+	p.Build.Backend = cmp.Or(p.Build.Backend, legacyBuildSystem.Backend)
 	return *p.Build, nil
 }
 
-// projectText returns the text of pyproject.toml in the top folder of an archive, or "".
-func projectText(file string) (string, error) {
+// pyprojectText returns the text of pyproject.toml in the top folder of an archive, or "".
+func pyprojectText(file string) (string, error) {
 	wanted := func(name string) bool {
 		_, inside, _ := strings.Cut(path.Clean(name), "/")
 		return inside == "pyproject.toml"
@@ -594,40 +600,42 @@ func projectText(file string) (string, error) {
 	}
 }
 
-// lockPause is how long a build waits before it looks again whether another one has ended.
+// lockPause is the interval at which a build checks whether another process has released its
+// lock.
 const lockPause = 50 * time.Millisecond
 
-// recordFolder is the folder of a store that says what was built from what.
-const recordFolder = "built"
+// buildFolder is the folder of a store with the build records, by buildKey.
+const buildFolder = "built"
 
-// record says what a build made.
-type record struct {
+// buildRecord is the result of a build.
+type buildRecord struct {
 	// File is the name of the file in the store; Name is that of a wheel.
 	File string `json:"file"`
 	Name string `json:"name,omitempty"`
 }
 
-// recorded returns what was built, or an empty record.
-func (s LayerStore) recorded(key string) (r record) {
-	if text, err := os.ReadFile(filepath.Join(s.Folder, recordFolder, key)); err == nil {
+// buildRecord returns the record of a key, or an empty one.
+func (s LayerStore) buildRecord(key string) (r buildRecord) {
+	if text, err := os.ReadFile(filepath.Join(s.Folder, buildFolder, key)); err == nil {
 		_ = json.Unmarshal(text, &r)
 	}
 	return r
 }
 
-// once returns what build made for a key, and calls it only if that is not in the store: most
-// builds do not make the same twice, and pushing the same again should make no version.
-func (s LayerStore) once(ctx context.Context, key string, build func() (record, error)) (record, error) {
-	folder := filepath.Join(s.Folder, recordFolder)
+// buildOnce returns the result of build for a key, and calls build only if the store does not
+// have it. Most builds are not reproducible, and pushing the same code again must not make a new
+// version.
+func (s LayerStore) buildOnce(ctx context.Context, key string, build func() (buildRecord, error)) (buildRecord, error) {
+	folder := filepath.Join(s.Folder, buildFolder)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return record{}, err
+		return buildRecord{}, err
 	}
 	held := flock.New(filepath.Join(folder, key+".lock"))
 	if _, err := held.TryLockContext(ctx, lockPause); err != nil {
-		return record{}, err
+		return buildRecord{}, err
 	}
 	defer held.Unlock()
-	if r := s.recorded(key); r.File != "" {
+	if r := s.buildRecord(key); r.File != "" {
 		if _, there := s.file(r.File, ""); there {
 			touch(filepath.Join(folder, key))
 			return r, nil
@@ -635,11 +643,11 @@ func (s LayerStore) once(ctx context.Context, key string, build func() (record, 
 	}
 	r, err := build()
 	if err != nil {
-		return record{}, err
+		return buildRecord{}, err
 	}
 	text, err := json.Marshal(r)
 	if err != nil {
-		return record{}, err
+		return buildRecord{}, err
 	}
 	return r, os.WriteFile(filepath.Join(folder, key), text, 0o600)
 }

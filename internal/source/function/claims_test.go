@@ -28,7 +28,7 @@ func TestARequirementWithoutANameIsNotBuilt(t *testing.T) {
 // A file of the store is named by its hash, and is not read again if it is there.
 func TestAHashCannotNameAnotherFile(t *testing.T) {
 	sum := strings.Repeat("../", 20) + "abcd"
-	if _, err := parse(lockOf("https://index/a-1-py3-none-any.whl", sum)); toolroom.CodeOf(err) != toolroom.CodeDenied {
+	if _, err := parseWheels(lockOf("https://index/a-1-py3-none-any.whl", sum)); toolroom.CodeOf(err) != toolroom.CodeDenied {
 		t.Errorf("a wheel: %v", err)
 	}
 	if _, err := sdists("[[packages]]\nname = \"a\"\nversion = \"1\"\nsdist = {url = \"https://index/a-1.tar.gz\", hashes = {sha256 = \"" + sum + "\"}}\n"); toolroom.CodeOf(err) != toolroom.CodeDenied {
@@ -38,7 +38,7 @@ func TestAHashCannotNameAnotherFile(t *testing.T) {
 
 func TestWaitingForAnotherBuildEndsWithItsCaller(t *testing.T) {
 	s := LayerStore{Folder: t.TempDir()}
-	folder := filepath.Join(s.Folder, recordFolder)
+	folder := filepath.Join(s.Folder, buildFolder)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestWaitingForAnotherBuildEndsWithItsCaller(t *testing.T) {
 	defer other.Unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.once(ctx, "key", func() (record, error) { return record{}, nil }); !errors.Is(err, context.Canceled) {
+	if _, err := s.buildOnce(ctx, "key", func() (buildRecord, error) { return buildRecord{}, nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

@@ -24,7 +24,7 @@ import (
 func inspectCommand(c *Code) ([]Inspected, error) {
 	m := &c.Manifest
 	if len(m.Tools) > 1 {
-		return nil, mistake(c.File, 0, 0, "it is one tool, but "+ManifestFile+" lists several", "push each tool by itself")
+		return nil, fileError(c.File, 0, 0, "it is one tool, but "+ManifestFile+" lists several", "push each tool by itself")
 	}
 	where := ManifestFile
 	if c.Language == Script {
@@ -32,32 +32,32 @@ func inspectCommand(c *Code) ([]Inspected, error) {
 		if _, err := interpreter(c.File, c.Files[c.File]); err != nil {
 			return nil, err
 		}
-	} else if _, err := moduleOf(c.File, c.Files[c.File]); err != nil {
+	} else if _, err := decodeModule(c.File, c.Files[c.File]); err != nil {
 		return nil, err
 	}
-	t := Inspected{Name: cmp.Or(m.Name, stem(c.File)), Title: m.Title, Text: m.Description, Plan: json.RawMessage("{}"), Line: 1}
+	t := Inspected{Name: cmp.Or(m.Name, toolNameOf(c.File)), Title: m.Title, Text: m.Description, Plan: json.RawMessage("{}"), Line: 1}
 	declared := len(m.Tools) == 1 && m.Tools[0].InputSchema != nil
 	if _, ok := c.Files[ManifestFile]; !ok && c.Language == "wasm" {
-		return nil, mistake(c.File, 0, 0, "it came without "+ManifestFile+", which declares its parameters", `write it beside the module with "file: `+c.File+`" and "parameters: {name: string}", or "parameters: {}" if it takes none, and push the folder`)
+		return nil, fileError(c.File, 0, 0, "it came without "+ManifestFile+", which declares its parameters", `write it beside the module with "file: `+c.File+`" and "parameters: {name: string}", or "parameters: {}" if it takes none, and push the folder`)
 	}
 	if m.Parameters == nil && !declared {
-		return nil, mistake(where, 1, 1, "it declares no parameters", `declare them: "parameters: {name: string}", or "parameters: {}" if it takes none, in a comment "toolroom:" of a script or in `+ManifestFile)
+		return nil, fileError(where, 1, 1, "it declares no parameters", `declare them: "parameters: {name: string}", or "parameters: {}" if it takes none, in a comment "toolroom:" of a script or in `+ManifestFile)
 	}
 	if declared && m.Parameters != nil {
-		return nil, mistake(where, 1, 1, "it declares both parameters and an input_schema", "keep one of them")
+		return nil, fileError(where, 1, 1, "it declares both parameters and an input_schema", "keep one of them")
 	}
 	var err error
-	if t.Input, err = m.Parameters.input(where, declared); err != nil {
+	if t.Input, err = m.Parameters.schema(where, declared); err != nil {
 		return nil, err
 	}
-	if m.Output, t.Output, err = m.output(where, c.Language); err != nil {
+	if m.Output, t.Output, err = m.outputForm(where, c.Language); err != nil {
 		return nil, err
 	}
 	return []Inspected{t}, nil
 }
 
-// input returns the schema of the parameters.
-func (p Parameters) input(file string, open bool) (json.RawMessage, error) {
+// schema returns the input schema. open means that further arguments are accepted.
+func (p Parameters) schema(file string, open bool) (json.RawMessage, error) {
 	var properties bytes.Buffer
 	required := []string{}
 	for i, one := range p {
@@ -66,11 +66,11 @@ func (p Parameters) input(file string, open bool) (json.RawMessage, error) {
 			_, err = schema.Compile(text, schema.Limits{})
 		}
 		if err != nil {
-			return nil, mistake(file, 0, 0, fmt.Sprintf("the parameter %s has no valid schema: %v", one.Name, err), "write a type (string, integer, number, boolean, array, object) or a JSON Schema")
+			return nil, fileError(file, 0, 0, fmt.Sprintf("the parameter %s has no valid schema: %v", one.Name, err), "write a type (string, integer, number, boolean, array, object) or a JSON Schema")
 		}
 		if value, ok := one.Schema["default"]; ok {
-			if err := fitsSchema(text, value); err != nil {
-				return nil, mistake(file, 0, 0, fmt.Sprintf("the default of %s is %v, which does not fit its type: %v", one.Name, value, err), "correct the default or the type")
+			if err := checkFitsSchema(text, value); err != nil {
+				return nil, fileError(file, 0, 0, fmt.Sprintf("the default of %s is %v, which does not fit its type: %v", one.Name, value, err), "correct the default or the type")
 			}
 		}
 		if i > 0 {
@@ -84,8 +84,8 @@ func (p Parameters) input(file string, open bool) (json.RawMessage, error) {
 	return json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{%s},"required":%s,"additionalProperties":%t}`, properties.String(), Encode(required), open)), nil
 }
 
-// fitsSchema returns an error if a value does not fit a schema.
-func fitsSchema(text json.RawMessage, value any) error {
+// checkFitsSchema returns an error if a value does not fit a schema.
+func checkFitsSchema(text json.RawMessage, value any) error {
 	s, err := schema.Compile(text, schema.Limits{})
 	if err != nil {
 		return err
@@ -100,8 +100,9 @@ func fitsSchema(text json.RawMessage, value any) error {
 	return s.Validate(tree)
 }
 
-// output returns how what the program prints becomes the value, and the value's schema.
-func (m *Manifest) output(file, language string) (form string, output json.RawMessage, err error) {
+// outputForm returns the form of a program's output (text, json or lines), and the schema of the
+// value that it becomes.
+func (m *Manifest) outputForm(file, language string) (form string, output json.RawMessage, err error) {
 	form = m.Output
 	returns := m.Returns
 	if name, ok := returns.(string); ok {
@@ -114,7 +115,7 @@ func (m *Manifest) output(file, language string) (form string, output json.RawMe
 		}
 	}
 	if !slices.Contains([]string{"text", "json", "lines"}, form) {
-		return "", nil, mistake(file, 0, 0, fmt.Sprintf("the output is %q", form), "write output: text, json or lines")
+		return "", nil, fileError(file, 0, 0, fmt.Sprintf("the output is %q", form), "write output: text, json or lines")
 	}
 	if returns == nil {
 		returns = map[string]any{"text": map[string]any{"type": "string"}, "lines": map[string]any{"type": "array"}}[form]
@@ -124,7 +125,7 @@ func (m *Manifest) output(file, language string) (form string, output json.RawMe
 		return form, json.RawMessage("null"), nil
 	}
 	if _, err := schema.Compile(output, schema.Limits{}); err != nil {
-		return "", nil, mistake(file, 0, 0, fmt.Sprintf("what it returns has no valid schema: %v", err), "write a type or a JSON Schema")
+		return "", nil, fileError(file, 0, 0, fmt.Sprintf("what it returns has no valid schema: %v", err), "write a type or a JSON Schema")
 	}
 	return form, output, nil
 }
@@ -134,27 +135,27 @@ func interpreter(file, text string) ([]string, error) {
 	line, _, _ := strings.Cut(strings.TrimPrefix(text, "#!"), "\n")
 	path, argument, _ := strings.Cut(strings.TrimSpace(line), " ")
 	if !strings.HasPrefix(text, "#!") || !strings.HasPrefix(path, "/") {
-		return nil, mistake(file, 1, 1, "its first line names no interpreter", "begin it with #! and a path, for example #!/bin/sh or #!/usr/bin/env ruby")
+		return nil, fileError(file, 1, 1, "its first line names no interpreter", "begin it with #! and a path, for example #!/bin/sh or #!/usr/bin/env ruby")
 	}
 	command := []string{path}
 	if argument = strings.TrimSpace(argument); argument != "" {
-		command = append(command, argument) // one, as the kernel has it
+		command = append(command, argument) // the kernel passes the rest of the line as one argument
 	}
 	return command, nil
 }
 
-// moduleOf returns the bytes of a WebAssembly module, whose text is base64.
-func moduleOf(file, text string) ([]byte, error) {
+// decodeModule decodes the text of a WebAssembly module, which is base64.
+func decodeModule(file, text string) ([]byte, error) {
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, mistake(file, 0, 0, "it is not the base64 of a WebAssembly module", "push the file with toolroom's own client, which encodes it, or encode it with base64")
+		return nil, fileError(file, 0, 0, "it is not the base64 of a WebAssembly module", "push the file with toolroom's own client, which encodes it, or encode it with base64")
 	}
 	return data, nil
 }
 
 // checkModule returns an error if a module does not compile. It compiles in a worker.
 func checkModule(ctx context.Context, engines []engine.Engine, c *Code) error {
-	module, err := moduleOf(c.File, c.Files[c.File])
+	module, err := decodeModule(c.File, c.Files[c.File])
 	if err != nil {
 		return err
 	}
@@ -164,17 +165,17 @@ func checkModule(ctx context.Context, engines []engine.Engine, c *Code) error {
 		err = result.Outcome.Failure
 	}
 	if err != nil {
-		return mistake(c.File, 0, 0, "it is not a WebAssembly module that can run here: "+err.Error(), "build a command of WASI preview 1, for example GOOS=wasip1 GOARCH=wasm go build, or cargo build --target wasm32-wasip1")
+		return fileError(c.File, 0, 0, "it is not a WebAssembly module that can run here: "+err.Error(), "build a command of WASI preview 1, for example GOOS=wasip1 GOARCH=wasm go build, or cargo build --target wasm32-wasip1")
 	}
 	return nil
 }
 
-// maxVariable is the length from which an argument is only in stdin: the kernel does not
-// pass longer ones.
-const maxVariable = 100 << 10
+// maxVariableLength is the length of the longest argument that is passed in a variable. Longer
+// ones, which the kernel does not accept, are in stdin only.
+const maxVariableLength = 100 << 10
 
-// command returns the program of one call of a script or WebAssembly module.
-func (t *Tool) command(ctx context.Context, req *source.Request) (Program, error) {
+// commandProgram returns the program that runs one call of a script or WebAssembly module.
+func (t *Tool) commandProgram(ctx context.Context, req *source.Request) (Program, error) {
 	c := &t.d.Code
 	arguments, err := t.arguments(req)
 	if err != nil {
@@ -183,7 +184,7 @@ func (t *Tool) command(ctx context.Context, req *source.Request) (Program, error
 	p := Program{Name: c.File, Language: "command", Stdin: string(Encode(arguments)), Output: t.d.Output}
 	if c.Language == "wasm" {
 		p.Language = "wasm"
-		if p.Module, err = moduleOf(c.File, c.Files[c.File]); err != nil {
+		if p.Module, err = decodeModule(c.File, c.Files[c.File]); err != nil {
 			return p, err
 		}
 	} else {
@@ -229,8 +230,8 @@ func (t *Tool) environment(ctx context.Context, req *source.Request, arguments m
 		if json.Unmarshal(arguments[name], &text) != nil {
 			text = string(arguments[name])
 		}
-		if len(text) <= maxVariable && !strings.ContainsRune(text, 0) {
-			env = append(env, "ARG_"+variable(name)+"="+text)
+		if len(text) <= maxVariableLength && !strings.ContainsRune(text, 0) {
+			env = append(env, "ARG_"+variableName(name)+"="+text)
 		}
 	}
 	config := string(t.d.Config)
@@ -245,14 +246,14 @@ func (t *Tool) environment(ctx context.Context, req *source.Request, arguments m
 		if err != nil {
 			return nil, err
 		}
-		env = append(env, "SECRET_"+variable(strings.TrimPrefix(ref, "secret://"))+"="+value)
+		env = append(env, "SECRET_"+variableName(strings.TrimPrefix(ref, "secret://"))+"="+value)
 	}
 	slices.Sort(env)
 	return env, nil
 }
 
-// variable returns a name as a part of the name of a variable.
-func variable(name string) string {
+// variableName converts a name for use within the name of an environment variable.
+func variableName(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z':

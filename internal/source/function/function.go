@@ -1,6 +1,6 @@
 // Package function implements tools that are functions or programs of their authors. It
 // reads their schemas from the code ([Read], [Inspect]) and serves each version of a tool as
-// a source of its own ([New]). Every call runs in a fresh process or instance.
+// a separate source ([New]). Every call runs in a new process or instance.
 //
 // The packages that a function needs are resolved, and unpacked into folders that are
 // named by their content. No code of a package runs then. For Python, uv resolves without
@@ -29,36 +29,37 @@ type Definition struct {
 	Tool  toolroom.Tool
 	Code  Code
 	Entry string
-	// Plan is how the function is called, as its inspection found.
+	// Plan describes how to call the function; the inspection made it.
 	Plan    json.RawMessage
 	Async   bool
 	Context bool // the function takes a context
-	// Secrets are references to the values that the context has.
+	// Secrets are references to the secrets in the function's context.
 	Secrets []string
 	Config  json.RawMessage
-	// Output says how what a command prints becomes the value.
+	// Output is the form of a command's output: text, json or lines.
 	Output string
 	// Packages are the packages of a function in JavaScript or TypeScript.
 	Packages js.Packages
 }
 
-// Program is the program of one call.
+// Program is the program that runs one call.
 type Program struct {
 	Name   string
 	Source string
-	// Lines is the number of lines of Source that are the author's; what follows calls the
-	// function.
-	Lines int
-	Given bridge.Map
-	// Place maps a position in Source to one in the author's files, if it is not the same.
-	Place func(line, column int) (file string, fromLine, fromColumn int, ok bool)
+	// AuthorLines is the number of lines of Source that the author wrote. The lines after them
+	// call the function.
+	AuthorLines int
+	Inputs      bridge.Map
+	// MapPosition maps a position in Source to one in the author's files. It is nil if they are
+	// the same.
+	MapPosition func(line, column int) (file string, fromLine, fromColumn int, ok bool)
 
 	// Bundled is as in bridge.Program, and Preload as in engine.Layer.
 	Bundled bool
 	Preload []string
 
-	// Language is python, javascript, command or wasm. The others are those of a command and a module,
-	// as in bridge.Program; Output is the form of what they print.
+	// Language is python, javascript, command or wasm. The fields below are for the last two, as
+	// in bridge.Program. Output is the form of their output.
 	Language string
 	Command  []string
 	Env      []string
@@ -68,13 +69,12 @@ type Program struct {
 	Output   string
 }
 
-// Options are what a Tool needs of its room.
+// Options are the services of the room that a Tool uses.
 type Options struct {
-	// Run runs a program as part of a call, and Isolation returns the isolation in which it
-	// would run.
+	// Run runs a program as part of a call. Isolation returns the isolation that Run would use.
 	Run       func(ctx context.Context, req *source.Request, p Program) (*source.Output, error)
 	Isolation func(ctx context.Context, req *source.Request) string
-	// Ready returns when the packages of the function are there.
+	// Ready returns when the packages of the function have been installed.
 	Ready func(ctx context.Context) error
 	// Resolve returns the value of a secret.
 	Resolve func(ctx context.Context, reference string) (string, error)
@@ -82,12 +82,12 @@ type Options struct {
 
 // Tool is the source of one version of a function. It is safe for concurrent use.
 type Tool struct {
-	d     Definition
-	o     Options
-	lines int // as in Program
-	text  string
+	d            Definition
+	o            Options
+	authorLines  int // as in Program
+	pythonSource string
 
-	script func() (bundled, error) // for JavaScript and TypeScript
+	bundled func() (bundledProgram, error) // for JavaScript and TypeScript
 }
 
 // New returns the source of a definition.
@@ -97,7 +97,7 @@ func New(d Definition, o Options) *Tool {
 	}
 	if isJavaScript(d.Code.Language) {
 		t := &Tool{d: d, o: o}
-		t.script = sync.OnceValues(t.bundle)
+		t.bundled = sync.OnceValues(t.bundle)
 		return t
 	}
 	source := d.Code.Files[d.Code.File]
@@ -108,13 +108,13 @@ func New(d Definition, o Options) *Tool {
 	if d.Async {
 		call = "await " + call
 	}
-	return &Tool{d: d, o: o, lines: strings.Count(source, "\n"), text: source + call + "\n"}
+	return &Tool{d: d, o: o, authorLines: strings.Count(source, "\n"), pythonSource: source + call + "\n"}
 }
 
 // Tools returns the tool.
 func (t *Tool) Tools(context.Context) ([]toolroom.Tool, error) { return []toolroom.Tool{t.d.Tool}, nil }
 
-// Call runs the function in a process of its own.
+// Call runs the function in a new process or instance.
 func (t *Tool) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
 	var p Program
 	err := t.o.Ready(ctx)
@@ -127,21 +127,21 @@ func (t *Tool) Call(ctx context.Context, req *source.Request) (*source.Output, e
 	return t.o.Run(ctx, req, p)
 }
 
-// program returns the program of one call.
+// program returns the program that runs one call.
 func (t *Tool) program(ctx context.Context, req *source.Request) (Program, error) {
-	if t.script != nil {
-		given, err := t.given(ctx, req)
+	if t.bundled != nil {
+		given, err := t.inputs(ctx, req)
 		if err != nil {
 			return Program{}, err
 		}
-		b, err := t.script()
-		return Program{Language: "javascript", Name: t.d.Code.File, Source: b.source, Given: given, Place: b.place, Bundled: t.d.Packages != js.Packages{}, Preload: b.ahead}, err
+		b, err := t.bundled()
+		return Program{Language: "javascript", Name: t.d.Code.File, Source: b.source, Inputs: given, MapPosition: b.mapPosition, Bundled: t.d.Packages != js.Packages{}, Preload: b.preload}, err
 	}
-	if t.text == "" {
-		return t.command(ctx, req)
+	if t.pythonSource == "" {
+		return t.commandProgram(ctx, req)
 	}
-	given, err := t.given(ctx, req)
-	return Program{Language: t.d.Code.Language, Name: t.d.Code.File, Source: t.text, Lines: t.lines, Given: given}, err
+	given, err := t.inputs(ctx, req)
+	return Program{Language: t.d.Code.Language, Name: t.d.Code.File, Source: t.pythonSource, AuthorLines: t.authorLines, Inputs: given}, err
 }
 
 var _ source.Sandboxed = (*Tool)(nil)
@@ -151,14 +151,14 @@ func (t *Tool) Isolation(ctx context.Context, req *source.Request) string {
 	return t.o.Isolation(ctx, req)
 }
 
-// Resumes returns false: a function that was interrupted begins anew, if it may.
+// Resumes returns false, because an interrupted function can only start again.
 func (t *Tool) Resumes(context.Context, string) bool { return false }
 
 // Close does nothing: the engines that run the calls are closed with their room.
 func (t *Tool) Close() error { return nil }
 
-// given returns the variables of the program.
-func (t *Tool) given(ctx context.Context, req *source.Request) (bridge.Map, error) {
+// inputs returns the inputs of the program.
+func (t *Tool) inputs(ctx context.Context, req *source.Request) (bridge.Map, error) {
 	arguments, err := bridge.FromJSON(req.Arguments)
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s: %w", req.Tool, err)
@@ -168,7 +168,7 @@ func (t *Tool) given(ctx context.Context, req *source.Request) (bridge.Map, erro
 		return nil, err
 	}
 	given := bridge.Map{{Key: "arguments", Value: arguments}, {Key: "plan", Value: plan}}
-	if t.script == nil && len(t.d.Code.Files) > 1 {
+	if t.bundled == nil && len(t.d.Code.Files) > 1 {
 		files := bridge.Map{}
 		for _, name := range slices.Sorted(maps.Keys(t.d.Code.Files)) {
 			if name != t.d.Code.File {
@@ -187,7 +187,7 @@ func (t *Tool) given(ctx context.Context, req *source.Request) (bridge.Map, erro
 	return bridge.Map{{Key: "__name__", Value: "__tool__"}, {Key: "__toolroom__", Value: given}}, nil
 }
 
-// context returns what the function's context has.
+// context returns the members of the function's context.
 func (t *Tool) context(ctx context.Context, req *source.Request) (bridge.Map, error) {
 	config, err := fromJSON(t.d.Config)
 	if err != nil {

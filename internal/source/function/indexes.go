@@ -14,13 +14,14 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// toPassword says where to write the password of an index.
-const toPassword = "write the password of the index into its address (UV_DEFAULT_INDEX or uv.toml), UV_INDEX_NAME_PASSWORD, or ~/.netrc"
+// passwordHint is the hint for an index that needs a password.
+const passwordHint = "write the password of the index into its address (UV_DEFAULT_INDEX or uv.toml), UV_INDEX_NAME_PASSWORD, or ~/.netrc"
 
-// Passwords returns who to be at the Python indexes that ask for a password, as uv finds it: in
-// the addresses of the indexes in the environment and in uv.toml, in UV_INDEX_NAME_USERNAME and
-// UV_INDEX_NAME_PASSWORD, and in the user's .netrc. The lock of uv has none of them.
-func Passwords(environ []string) map[string]*url.Userinfo {
+// IndexPasswords returns the users and passwords of Python indexes, by origin. It reads them where
+// uv does: in the addresses of the indexes in the environment and in uv.toml, in
+// UV_INDEX_NAME_USERNAME and UV_INDEX_NAME_PASSWORD, and in the user's .netrc. The locks that uv
+// writes contain no passwords.
+func IndexPasswords(environ []string) map[string]*url.Userinfo {
 	known := map[string]*url.Userinfo{}
 	env := environMap(environ)
 	add := func(address, name string) {
@@ -29,12 +30,12 @@ func Passwords(environ []string) map[string]*url.Userinfo {
 			return
 		}
 		user := at.User
-		variable := "UV_INDEX_" + notNamed.ReplaceAllString(strings.ToUpper(name), "_")
+		variable := "UV_INDEX_" + notVariableChar.ReplaceAllString(strings.ToUpper(name), "_")
 		if who, ok := env[variable+"_USERNAME"]; ok && name != "" {
 			user = url.UserPassword(who, env[variable+"_PASSWORD"])
 		}
 		if user == nil {
-			user = netrc(env, at.Hostname())
+			user = netrcLogin(env, at.Hostname())
 		}
 		if user != nil && known[origin(at)] == nil {
 			known[origin(at)] = user
@@ -51,7 +52,7 @@ func Passwords(environ []string) map[string]*url.Userinfo {
 	}
 	config, err := uvConfig(environ)
 	if err != nil {
-		return known // uv says what is wrong with it
+		return known // uv reports the error
 	}
 	pip, _ := config["pip"].(map[string]any)
 	for _, settings := range []map[string]any{config, pip} {
@@ -72,9 +73,9 @@ func Passwords(environ []string) map[string]*url.Userinfo {
 	return known
 }
 
-var notNamed = regexp.MustCompile(`[^A-Z0-9]`)
+var notVariableChar = regexp.MustCompile(`[^A-Z0-9]`)
 
-// origin is the part of an address for which a password counts.
+// origin returns the part of an address for which a password is valid.
 func origin(at *url.URL) string { return at.Scheme + "://" + strings.ToLower(at.Host) }
 
 func environMap(environ []string) map[string]string {
@@ -106,8 +107,8 @@ func uvConfig(environ []string) (map[string]any, error) {
 	return config, nil
 }
 
-// netrc returns who to be at a machine, by the file of netrc.
-func netrc(env map[string]string, machine string) *url.Userinfo {
+// netrcLogin returns the user and password of a host in the file .netrc, or nil.
+func netrcLogin(env map[string]string, machine string) *url.Userinfo {
 	file := env["NETRC"]
 	if file == "" {
 		file = filepath.Join(env["HOME"], ".netrc")
@@ -147,8 +148,9 @@ func netrc(env map[string]string, machine string) *url.Userinfo {
 	return url.UserPassword(login, password)
 }
 
-// client returns the client of the store, which tells an origin only its own password. The
-// client of Go would also tell it to another port, without TLS, or below the same name.
+// client returns the HTTP client of the store, which sends each password to its own origin only.
+// After a redirect, net/http would also send it to another port, to the same host without TLS,
+// or to a sub-domain.
 func (s LayerStore) client() *http.Client {
 	c := *s.Client
 	next := c.Transport
@@ -159,6 +161,7 @@ func (s LayerStore) client() *http.Client {
 	return &c
 }
 
+// authorizer is a transport that adds the passwords of a store.
 type authorizer struct {
 	store LayerStore
 	next  http.RoundTripper

@@ -44,7 +44,7 @@ func TestAPasswordDoesNotFollowARedirectToAnotherOrigin(t *testing.T) {
 	s := LayerStore{Folder: t.TempDir(), Client: http.DefaultClient, Passwords: func() map[string]*url.Userinfo {
 		return map[string]*url.Userinfo{index.URL: url.UserPassword("me", "secret")}
 	}}
-	if _, err := s.open(context.Background(), wheel{URL: index.URL + "/x.whl"}); err == nil {
+	if _, err := s.openURL(context.Background(), wheel{URL: index.URL + "/x.whl"}); err == nil {
 		t.Fatal("there is no such file")
 	}
 	if first == "" || who() != "/wheel " {
@@ -105,7 +105,7 @@ func TestFoldersOfAllUsersConfigureNothing(t *testing.T) {
 
 func TestWhatUVSaysOfItsConfigurationHasNoPassword(t *testing.T) {
 	t.Parallel()
-	err := unresolved([]string{"x"}, "TOML parse error at line 2\n2 | url = \"http://me:secret@r.example/simple\" default=true")
+	err := resolveError([]string{"x"}, "TOML parse error at line 2\n2 | url = \"http://me:secret@r.example/simple\" default=true")
 	if strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "r.example") {
 		t.Error(err)
 	}

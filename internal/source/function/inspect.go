@@ -28,7 +28,7 @@ const (
 	maxFile  = 1 << 20
 	maxFiles = 200
 	maxTotal = 8 << 20
-	// maxModule bounds the text of a WebAssembly module.
+	// maxModule limits the text of a WebAssembly module.
 	maxModule = 16 << 20
 )
 
@@ -42,23 +42,23 @@ type Inspected struct {
 	Output json.RawMessage `json:"output"`
 	Plan   json.RawMessage `json:"plan"`
 	Line   int             `json:"line"`
-	// Places are the line and the column of parameters, and of fields as Class.field.
-	Places map[string][2]int `json:"places"`
-	// Node says that a tool in JavaScript or TypeScript runs in Node only, and Preload are
-	// the packages that Node loads from their folder.
+	// Positions are the lines and columns of parameters, and of fields by Class.field.
+	Positions map[string][2]int `json:"places"`
+	// Node means that a tool in JavaScript or TypeScript needs Node. Preload lists the packages
+	// that Node loads from their folder.
 	Node    bool     `json:"-"`
 	Preload []string `json:"-"`
 }
 
-// CheckSchemas returns an error if no call could be checked against the tool's schemas, or if
-// the default of a parameter or a field does not fit its type.
+// CheckSchemas returns an error if one of the tool's schemas is invalid, or if the default of a
+// parameter or a field does not fit its type.
 func (t *Inspected) CheckSchemas(file string) error {
 	for what, text := range map[string]json.RawMessage{"input": t.Input, "output": t.Output} {
 		if text == nil {
 			continue
 		}
 		if _, err := schema.Compile(text, schema.Limits{}); err != nil {
-			return mistake(file, t.Line, 1, fmt.Sprintf("the %s schema of %s cannot be used: %v", what, t.Entry, err), "write the types out, or correct the schema in "+ManifestFile)
+			return fileError(file, t.Line, 1, fmt.Sprintf("the %s schema of %s cannot be used: %v", what, t.Entry, err), "write the types out, or correct the schema in "+ManifestFile)
 		}
 	}
 	return t.checkDefaults(file)
@@ -69,15 +69,15 @@ func (t *Inspected) CheckSchemas(file string) error {
 func (t *Inspected) checkDefaults(file string) error {
 	var root map[string]any
 	if err := json.Unmarshal(t.Input, &root); err != nil {
-		return mistake(file, t.Line, 1, fmt.Sprintf("the input schema of %s is no object: %v", t.Entry, err), "correct the schema in "+ManifestFile)
+		return fileError(file, t.Line, 1, fmt.Sprintf("the input schema of %s is no object: %v", t.Entry, err), "correct the schema in "+ManifestFile)
 	}
-	// All are checked as the properties of one object, so that one schema is compiled.
+	// Check all as properties of one object, so that only one schema must be compiled.
 	var names []string
 	types, values := map[string]any{}, map[string]any{}
 	eachDefault(root, "", func(name string, one map[string]any) {
 		value := one["default"]
 		if value == nil && strings.Contains(name, ".") {
-			return // x: int = None in a class says that x may be left out
+			return // x: int = None in a class means that x is optional
 		}
 		key := strconv.Itoa(len(names))
 		names, types[key], values[key] = append(names, name), one, value
@@ -89,7 +89,7 @@ func (t *Inspected) checkDefaults(file string) error {
 	if defs := root["$defs"]; defs != nil {
 		all["$defs"] = defs
 	}
-	err := fitsSchema(Encode(all), values)
+	err := checkFitsSchema(Encode(all), values)
 	if err == nil {
 		return nil
 	}
@@ -104,14 +104,14 @@ func (t *Inspected) checkDefaults(file string) error {
 			}
 		}
 	}
-	if at, ok := t.Places[name]; ok {
+	if at, ok := t.Positions[name]; ok {
 		line, column = at[0], at[1]
 	}
-	return mistake(file, line, column, fmt.Sprintf("the default of %s does not fit its type: %s", name, reason), "correct the default or the type")
+	return fileError(file, line, column, fmt.Sprintf("the default of %s does not fit its type: %s", name, reason), "correct the default or the type")
 }
 
-// eachDefault calls do for the schemas within a schema that have a default, with the name of
-// the parameter or of the field, Class.field.
+// eachDefault calls do for each schema within node that has a default, with the name of its
+// parameter or, as Class.field, of its field.
 func eachDefault(node any, name string, do func(string, map[string]any)) {
 	one, ok := node.(map[string]any)
 	if !ok {
@@ -165,14 +165,14 @@ func Read(files map[string]string, file string) (*Code, error) {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not a relative file name", name)
 		case path.Ext(name) == ".wasm":
 			if len(text) > maxModule {
-				return nil, mistake(name, 0, 0, fmt.Sprintf("it is too large: a module has at most %d MiB", maxModule>>20), "link it without debug information, for example go build -ldflags=-s")
+				return nil, fileError(name, 0, 0, fmt.Sprintf("it is too large: a module has at most %d MiB", maxModule>>20), "link it without debug information, for example go build -ldflags=-s")
 			}
 			total -= len(text)
 		case len(text) > maxFile:
-			return nil, mistake(name, 0, 0, "it is too large: a file has at most 1 MiB", "split it, or keep data outside of the code")
+			return nil, fileError(name, 0, 0, "it is too large: a file has at most 1 MiB", "split it, or keep data outside of the code")
 		case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
-			line, column := invalidAt(text)
-			return nil, mistake(name, line, column, "it is not a text in UTF-8", "push source code only")
+			line, column := invalidPosition(text)
+			return nil, fileError(name, line, column, "it is not a text in UTF-8", "push source code only")
 		}
 	}
 	if total > maxTotal {
@@ -180,7 +180,7 @@ func Read(files map[string]string, file string) (*Code, error) {
 	}
 	c := &Code{Files: maps.Clone(files)}
 	files = c.Files
-	for name, text := range files { // editors begin a text with a byte order mark, and interpreters refuse it
+	for name, text := range files { // some editors write a byte order mark, which interpreters reject
 		files[name] = strings.TrimPrefix(text, "\ufeff")
 	}
 	var err error
@@ -200,17 +200,17 @@ func Read(files map[string]string, file string) (*Code, error) {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the upload has no file %s", file)
 	}
 	if c.Language = languageOf(file, source); c.Language == "" {
-		return nil, mistake(file, 0, 0, "its language is not known", "name it .py, .js, .mjs, .ts or .wasm, or begin it with #! and the path of its interpreter")
+		return nil, fileError(file, 0, 0, "its language is not known", "name it .py, .js, .mjs, .ts or .wasm, or begin it with #! and the path of its interpreter")
 	}
 	if strings.TrimSpace(source) == "" {
-		return nil, mistake(file, 1, 1, "it is empty", "define a function with type hints and a docstring")
+		return nil, fileError(file, 1, 1, "it is empty", "define a function with type hints and a docstring")
 	}
 	if c.Language == "wasm" {
 		return c, nil
 	}
-	read := readComment
+	read := readCommentHeader
 	if c.Language == "python" {
-		read = readHeader
+		read = readPythonHeader
 	}
 	declared, err := read(file, source)
 	if err != nil {
@@ -231,7 +231,7 @@ func Read(files map[string]string, file string) (*Code, error) {
 	return c, nil
 }
 
-// requirements reads requirements.txt: one requirement a line.
+// requirements returns the requirements in requirements.txt.
 func requirements(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -243,8 +243,8 @@ func requirements(text string) []string {
 	return out
 }
 
-// projectDependencies reads the dependencies of pyproject.toml. The project itself is not
-// built, so those of its optional groups and of its build do not count.
+// projectDependencies returns the dependencies in pyproject.toml. It leaves out those of optional
+// groups and of the build, because the project itself is not built.
 func projectDependencies(text string) ([]string, error) {
 	var project struct {
 		Project struct {
@@ -262,7 +262,7 @@ func projectDependencies(text string) ([]string, error) {
 	return project.Project.Dependencies, nil
 }
 
-func invalidAt(text string) (line, column int) {
+func invalidPosition(text string) (line, column int) {
 	line = 1
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRuneInString(text[i:])
@@ -281,12 +281,12 @@ func invalidAt(text string) (line, column int) {
 //go:embed inspect.py
 var inspector string
 
-// inspectLimits bound the inspection of code, whose top level it runs.
+// inspectLimits are the limits of an inspection, which runs the top level of the code.
 var inspectLimits = bridge.Limits{Wall: 30_000, CPU: 20_000, Memory: 1 << 30, Calls: 1}
 
-// Inspect finds the tools in code. It runs the code's top level in a sandbox, of the first
-// of the engines that is available, never in this process; isolated configures the sandbox
-// of a guest. It also returns the modules that the code imports from packages.
+// Inspect finds the tools in code. It runs the top level of Python code in a sandbox of the first
+// available engine, never in this process; isolated configures the sandbox of a guest. It also
+// returns the modules that the code imports from packages.
 func Inspect(ctx context.Context, engines []engine.Engine, isolated sandbox.Spec, c *Code, layer engine.Layer) (tools []Inspected, imports []string, err error) {
 	var wanted []bridge.Value
 	for _, t := range c.Manifest.Tools {
@@ -321,7 +321,7 @@ func Inspect(ctx context.Context, engines []engine.Engine, isolated sandbox.Spec
 			Inputs: bridge.Map{
 				{Key: "source", Value: source},
 				{Key: "name", Value: c.File},
-				{Key: "stem", Value: stem(c.File)},
+				{Key: "stem", Value: toolNameOf(c.File)},
 				{Key: "wanted", Value: wanted},
 				{Key: "__name__", Value: "__inspect__"},
 				{Key: "__toolroom__", Value: bridge.Map{{Key: "files", Value: siblings}}},
@@ -333,7 +333,7 @@ func Inspect(ctx context.Context, engines []engine.Engine, isolated sandbox.Spec
 		return nil, nil, explainInspection(c.File, err)
 	}
 	if f := result.Outcome.Failure; f != nil {
-		return nil, nil, mistake(c.File, 0, 0, "it cannot be inspected: "+f.Error(), "import it in Python to see why")
+		return nil, nil, fileError(c.File, 0, 0, "it cannot be inspected: "+f.Error(), "import it in Python to see why")
 	}
 	return readInspection(c.File, result.Outcome.Value)
 }
@@ -355,10 +355,10 @@ func readInspection(file string, v bridge.Value) (tools []Inspected, imports []s
 		return nil, nil, toolroom.Errorf(toolroom.CodeInternal, "the inspection of %s returned no description: %w", file, err)
 	}
 	if p := found.Problem; p != nil {
-		return nil, nil, mistake(file, p.Line, p.Column, p.Message, p.Hint)
+		return nil, nil, fileError(file, p.Line, p.Column, p.Message, p.Hint)
 	}
 	if len(found.Tools) == 0 {
-		return nil, nil, mistake(file, 1, 1, "it has no tool", "define a function with type hints")
+		return nil, nil, fileError(file, 1, 1, "it has no tool", "define a function with type hints")
 	}
 	return found.Tools, found.Imports, nil
 }
@@ -366,11 +366,11 @@ func readInspection(file string, v bridge.Value) (tools []Inspected, imports []s
 func explainInspection(file string, err error) error {
 	switch toolroom.CodeOf(err) {
 	case toolroom.CodeTimeout:
-		return mistake(file, 0, 0, "its top level does not end within 30 s", "move what it does into the function")
+		return fileError(file, 0, 0, "its top level does not end within 30 s", "move what it does into the function")
 	case toolroom.CodeResourceLimit:
-		return mistake(file, 0, 0, "its top level uses too much: "+err.Error(), "move what it does into the function")
+		return fileError(file, 0, 0, "its top level uses too much: "+err.Error(), "move what it does into the function")
 	case toolroom.CodeExecutionFailed:
-		return mistake(file, 0, 0, "its top level ended the inspection: "+err.Error(), "move what it does into the function")
+		return fileError(file, 0, 0, "its top level ended the inspection: "+err.Error(), "move what it does into the function")
 	}
 	return err
 }

@@ -58,14 +58,14 @@ func inspectScript(ctx context.Context, engines []engine.Engine, isolated sandbo
 	job := engine.Job{
 		Run: "inspect", Owner: "functions", Sandbox: isolated,
 		Program: bridge.Program{
-			// Given as inputs, parser and inspector are not checked like an author's program.
+			// Parser and inspector are inputs, so that they are not checked like an author's program.
 			Language: "javascript", Name: "inspect.js", Source: "return (0, eval)(inspector)", Limits: inspectLimits,
 			Inputs: bridge.Map{
 				{Key: "inspector", Value: "(() => {" + scriptInspector + "})()"},
 				{Key: "parser", Value: parser},
 				{Key: "source", Value: c.Files[c.File]},
 				{Key: "file", Value: c.File},
-				{Key: "stem", Value: stem(c.File)},
+				{Key: "stem", Value: toolNameOf(c.File)},
 				{Key: "files", Value: siblings},
 				{Key: "wanted", Value: wanted},
 			},
@@ -76,7 +76,7 @@ func inspectScript(ctx context.Context, engines []engine.Engine, isolated sandbo
 		return nil, explainInspection(c.File, err)
 	}
 	if f := result.Outcome.Failure; f != nil {
-		return nil, mistake(c.File, 0, 0, "it cannot be inspected: "+f.Error(), "write it in simpler parts, or put schemas into "+ManifestFile)
+		return nil, fileError(c.File, 0, 0, "it cannot be inspected: "+f.Error(), "write it in simpler parts, or put schemas into "+ManifestFile)
 	}
 	tools, _, err := readInspection(c.File, result.Outcome.Value)
 	if err != nil {
@@ -90,8 +90,8 @@ func inspectScript(ctx context.Context, engines []engine.Engine, isolated sandbo
 	return tools, nil
 }
 
-// chooseRuntime finds out whether a tool needs Node: because it or a package uses Node's
-// modules, or a package must be loaded from its own folder.
+// chooseRuntime sets t.Node if the tool or one of its packages uses modules of Node, or if a
+// package must be loaded from its own folder.
 func chooseRuntime(c *Code, t *Inspected, packages string) error {
 	named := c.Manifest.Engine
 	if named == "auto" {
@@ -99,17 +99,17 @@ func chooseRuntime(c *Code, t *Inspected, packages string) error {
 	}
 	node := packages != "" && (len(c.Manifest.Egress) > 0 || named != "" && named != "js")
 	if !node {
-		b, err := bundleOf(c, t, js.Packages{Folder: packages})
+		b, err := newBundle(c, t, js.Packages{Folder: packages})
 		switch {
 		case err == nil && b.NeedsNode == "":
 			return nil
 		case err == nil && named == "js":
-			return mistake(c.File, t.Line, 1, t.Name+" needs Node: "+b.NeedsNode, "remove engine: js, or what needs Node")
+			return fileError(c.File, t.Line, 1, t.Name+" needs Node: "+b.NeedsNode, "remove engine: js, or what needs Node")
 		case err != nil && packages == "":
 			return err
 		}
 	}
-	b, err := bundleOf(c, t, js.Packages{Folder: packages, Node: true})
+	b, err := newBundle(c, t, js.Packages{Folder: packages, Node: true})
 	if err != nil {
 		return err
 	}
@@ -120,30 +120,30 @@ func chooseRuntime(c *Code, t *Inspected, packages string) error {
 	return nil
 }
 
-// bundleOf makes one text of a tool's files and packages.
-func bundleOf(c *Code, t *Inspected, packages js.Packages) (*js.Bundle, error) {
+// newBundle bundles a tool's files and packages into one program.
+func newBundle(c *Code, t *Inspected, packages js.Packages) (*js.Bundle, error) {
 	var plan struct{ Private bool }
 	if err := json.Unmarshal(t.Plan, &plan); err != nil {
 		return nil, err
 	}
 	b, failure := js.NewBundle(c.Files, c.File, t.Entry, plan.Private, packages)
 	if failure != nil {
-		return nil, mistake(failure.File, failure.Line, failure.Column, failure.Message, "a tool is an ES module that imports files of its folder and the packages that it declares")
+		return nil, fileError(failure.File, failure.Line, failure.Column, failure.Message, "a tool is an ES module that imports files of its folder and the packages that it declares")
 	}
 	return b, nil
 }
 
-// bundled is the program of a function in JavaScript or TypeScript.
-type bundled struct {
-	source string
-	place  func(line, column int) (string, int, int, bool)
-	ahead  []string
+// bundledProgram is the bundle of a function in JavaScript or TypeScript, with its call.
+type bundledProgram struct {
+	source      string
+	mapPosition func(line, column int) (string, int, int, bool)
+	preload     []string
 }
 
-func (t *Tool) bundle() (bundled, error) {
-	b, err := bundleOf(&t.d.Code, &Inspected{Entry: t.d.Entry, Plan: t.d.Plan}, t.d.Packages)
+func (t *Tool) bundle() (bundledProgram, error) {
+	b, err := newBundle(&t.d.Code, &Inspected{Entry: t.d.Entry, Plan: t.d.Plan}, t.d.Packages)
 	if err != nil {
-		return bundled{}, toolroom.Errorf(toolroom.CodeInternal, "the version of %s cannot be bundled: %w", t.d.Tool.ID, err)
+		return bundledProgram{}, toolroom.Errorf(toolroom.CodeInternal, "the version of %s cannot be bundled: %w", t.d.Tool.ID, err)
 	}
 	var text strings.Builder
 	text.WriteString(b.Source)
@@ -152,5 +152,5 @@ func (t *Tool) bundle() (bundled, error) {
 	for _, one := range slices.Concat(b.Builtins, b.Externals) {
 		ahead = append(ahead, js.Key(one))
 	}
-	return bundled{text.String(), b.Place, ahead}, nil
+	return bundledProgram{text.String(), b.Place, ahead}, nil
 }

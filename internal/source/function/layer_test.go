@@ -144,7 +144,7 @@ func hashOf(text string) string {
 
 func TestAPackageWithoutAWheelIsRefused(t *testing.T) {
 	t.Parallel()
-	_, err := parse("lock-version = \"1.0\"\n[[packages]]\nname = \"a\"\nversion = \"1\"\nsdist = {url = \"https://x/a.tar.gz\"}\n")
+	_, err := parseWheels("lock-version = \"1.0\"\n[[packages]]\nname = \"a\"\nversion = \"1\"\nsdist = {url = \"https://x/a.tar.gz\"}\n")
 	if toolroom.CodeOf(err) != toolroom.CodeInvalidArguments || !strings.Contains(err.Error(), "no wheel") {
 		t.Errorf("error %v", err)
 	}
@@ -223,7 +223,7 @@ func TestALayerThatIsUsedAgainIsNotCollected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := time.Now().Add(-2 * settling)
+	old := time.Now().Add(-2 * minAge)
 	if err := os.Chtimes(s.Path(layer), old, old); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestPasswordsOfIndexesAreFoundAsUVFindsThem(t *testing.T) {
 		}
 	}
 	got := map[string]string{}
-	for at, user := range Passwords([]string{"HOME=" + home, "UV_INDEX=https://env:d@five.example:8443/simple open=https://open.example", "UV_INDEX_CORP_TWO_USERNAME=named", "UV_INDEX_CORP_TWO_PASSWORD=e", "UV_EXTRA_INDEX_URL=http://env:f@one.example/x"}) {
+	for at, user := range IndexPasswords([]string{"HOME=" + home, "UV_INDEX=https://env:d@five.example:8443/simple open=https://open.example", "UV_INDEX_CORP_TWO_USERNAME=named", "UV_INDEX_CORP_TWO_PASSWORD=e", "UV_EXTRA_INDEX_URL=http://env:f@one.example/x"}) {
 		got[at] = user.String()
 	}
 	want := map[string]string{
@@ -308,10 +308,10 @@ func TestWhatInstallScriptsPrintIsChecked(t *testing.T) {
 func TestWhatWasBuiltIsCollectedWithItsLock(t *testing.T) {
 	t.Parallel()
 	s := LayerStore{Folder: t.TempDir()}
-	make := func(text string) record {
-		r, err := s.once(t.Context(), buildKey(text), func() (record, error) {
-			sum, err := s.keep(builtSuffix, func(to io.Writer) error { _, err := io.WriteString(to, text); return err }, func(_, _ string) error { return nil })
-			return record{File: sum + builtSuffix}, err
+	make := func(text string) buildRecord {
+		r, err := s.buildOnce(t.Context(), buildKey(text), func() (buildRecord, error) {
+			sum, err := s.put(builtSuffix, func(to io.Writer) error { _, err := io.WriteString(to, text); return err }, func(_, _ string) error { return nil })
+			return buildRecord{File: sum + builtSuffix}, err
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -319,8 +319,8 @@ func TestWhatWasBuiltIsCollectedWithItsLock(t *testing.T) {
 		return r
 	}
 	kept, gone := make("kept"), make("gone")
-	old := time.Now().Add(-2 * settling)
-	for _, folder := range []string{"wheels", recordFolder} {
+	old := time.Now().Add(-2 * minAge)
+	for _, folder := range []string{"wheels", buildFolder} {
 		files, err := filepath.Glob(filepath.Join(s.Folder, folder, "*"))
 		if err != nil {
 			t.Fatal(err)
@@ -338,9 +338,9 @@ func TestWhatWasBuiltIsCollectedWithItsLock(t *testing.T) {
 	if _, err := s.Collect([]string{lock}); err != nil {
 		t.Fatal(err)
 	}
-	for text, r := range map[string]record{"kept": kept, "gone": gone} {
+	for text, r := range map[string]buildRecord{"kept": kept, "gone": gone} {
 		_, there := s.file(r.File, "")
-		if recorded := s.recorded(buildKey(text)).File != ""; there != (text == "kept") || recorded != there {
+		if recorded := s.buildRecord(buildKey(text)).File != ""; there != (text == "kept") || recorded != there {
 			t.Errorf("%s: there %t, recorded %t", text, there, recorded)
 		}
 	}
@@ -351,11 +351,11 @@ func TestALayerThatAnotherProcessMadeMeanwhileIsThere(t *testing.T) {
 	t.Parallel()
 	s := LayerStore{Folder: t.TempDir()}
 	write := func(folder, text string) error { return os.WriteFile(filepath.Join(folder, "a"), []byte(text), 0o600) }
-	err := s.make(t.Context(), "sha256:1", func(folder string) error {
+	err := s.makeLayer(t.Context(), "sha256:1", func(folder string) error {
 		if err := os.Remove(s.Path("sha256:1") + ".lock"); err != nil {
 			return err
 		}
-		if err := s.make(t.Context(), "sha256:1", func(folder string) error { return write(folder, "first") }); err != nil {
+		if err := s.makeLayer(t.Context(), "sha256:1", func(folder string) error { return write(folder, "first") }); err != nil {
 			return err
 		}
 		return write(folder, "second")

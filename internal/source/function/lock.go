@@ -31,7 +31,7 @@ type Resolver struct {
 	Builder Builder
 }
 
-// resolveTimeout bounds a resolution.
+// resolveTimeout limits the time of a resolution.
 const resolveTimeout = 2 * time.Minute
 
 // Resolve returns a lock (PEP 751) of requirements: every wheel with its URL and hash. With
@@ -47,19 +47,19 @@ func (r Resolver) Resolve(ctx context.Context, requires []string, wheels string)
 	if err == nil || ctx.Err() != nil || !r.mayBuild(requires) {
 		return lock, err
 	}
-	return r.withBuilt(ctx, requires, wheels, err)
+	return r.resolveWithBuilds(ctx, requires, wheels, err)
 }
 
-// inherited is the path of the file that uv inherits.
-const inherited = "/dev/fd/3"
+// inheritedFile is the path, in uv's process, of the open file that it inherits.
+const inheritedFile = "/dev/fd/3"
 
 // compile runs uv, which resolves requirements to a lock.
 func (r Resolver) compile(ctx context.Context, requires []string, wheels string, more ...string) (string, error) {
 	return r.compileWith(ctx, requires, wheels, nil, more...)
 }
 
-// compileWith runs uv with a configuration, which it reads as [inherited]. The configuration may
-// have passwords, so no file with a name ever has it.
+// compileWith runs uv with a configuration, which uv reads from [inheritedFile]. The configuration
+// may contain passwords, so it is never written to a file with a name.
 func (r Resolver) compileWith(ctx context.Context, requires []string, wheels string, config []byte, more ...string) (string, error) {
 	folder, err := os.MkdirTemp("", "toolroom-lock-")
 	if err != nil {
@@ -77,11 +77,11 @@ func (r Resolver) compileWith(ctx context.Context, requires []string, wheels str
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, r.UV, append(args, more...)...)
-	// uv reads the uv.toml of the folders above the one that it works in. Those of temporary
-	// files are everybody's: another user could name an index, and get the passwords of one.
+	// uv reads uv.toml in all parents of its working folder. Anybody can write to the folder for
+	// temporary files, so there another user could name an index that receives passwords.
 	cmd.Dir, cmd.Env = string(filepath.Separator), r.Environ
 	if config != nil {
-		file, err := nameless(folder, config)
+		file, err := unnamedFile(folder, config)
 		if err != nil {
 			return "", err
 		}
@@ -93,14 +93,14 @@ func (r Resolver) compileWith(ctx context.Context, requires []string, wheels str
 		return "", ctx.Err()
 	}
 	if err != nil {
-		return "", unresolved(requires, string(bytes.TrimSpace(said)))
+		return "", resolveError(requires, string(bytes.TrimSpace(said)))
 	}
 	text, err := os.ReadFile(out)
 	return string(text), err
 }
 
-// nameless returns a file that has no name any more.
-func nameless(folder string, content []byte) (*os.File, error) {
+// unnamedFile returns an open file with content that has been removed from folder.
+func unnamedFile(folder string, content []byte) (*os.File, error) {
 	file, err := os.CreateTemp(folder, "")
 	if err != nil {
 		return nil, err
@@ -118,16 +118,16 @@ func nameless(folder string, content []byte) (*os.File, error) {
 	return file, nil
 }
 
-// needsBuild matches what uv says of a package that it would have to build.
+// needsBuild matches uv's error for a package without a usable wheel.
 var needsBuild = regexp.MustCompile("Wheels are required for `([A-Za-z0-9._-]+)`")
 
-// userinfo matches who to be in an address. uv prints lines of a uv.toml that it cannot read.
-var userinfo = regexp.MustCompile(`//[^/@\s]*@`)
+// userinfoPattern matches user and password in an address: uv prints lines of an invalid uv.toml.
+var userinfoPattern = regexp.MustCompile(`//[^/@\s]*@`)
 
-// unresolved explains why uv could not resolve requirements.
-func unresolved(requires []string, said string) error {
+// resolveError returns the error for requirements that uv could not resolve.
+func resolveError(requires []string, said string) error {
 	const most = 1500
-	said = userinfo.ReplaceAllString(said, "//***@")
+	said = userinfoPattern.ReplaceAllString(said, "//***@")
 	if len(said) > most {
 		said = said[:most] + "…"
 	}
@@ -137,10 +137,10 @@ func unresolved(requires []string, said string) error {
 		if found := needsBuild.FindStringSubmatch(said); found != nil {
 			name = found[1]
 		}
-		return e.WithHint("a package has only a source distribution, whose build runs its code: choose a version with wheels, push with --wheels FOLDER, or allow its build in a sandbox: %s", allow(pypi, name))
+		return e.WithHint("a package has only a source distribution, whose build runs its code: choose a version with wheels, push with --wheels FOLDER, or allow its build in a sandbox: %s", allowHint(pypi, name))
 	}
 	if strings.Contains(said, "authentication credentials") {
-		return e.WithHint("%s", toPassword)
+		return e.WithHint("%s", passwordHint)
 	}
 	return e.WithHint("correct the names and versions; without an index, push with --wheels FOLDER")
 }
@@ -154,10 +154,10 @@ type wheel struct {
 	Hashes           map[string]string `toml:"hashes"`
 }
 
-// isSHA256 matches a hash. Files are named by it, and an index says it.
+// isSHA256 matches a hash. It comes from an index and becomes the name of a file.
 var isSHA256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// pylock is a lock of uv (PEP 751), and how its wheels were built here.
+// pylock is a lock of uv (PEP 751), with the records of wheels that were built here.
 type pylock struct {
 	Packages []struct {
 		Name    string  `toml:"name"`
@@ -179,8 +179,8 @@ func readLock(lock string) (l pylock, err error) {
 	return l, nil
 }
 
-// parse returns the wheels of a lock, in order.
-func parse(lock string) ([]wheel, error) {
+// parseWheels returns the wheels of a lock, in order.
+func parseWheels(lock string) ([]wheel, error) {
 	l, err := readLock(lock)
 	if err != nil {
 		return nil, err
@@ -203,8 +203,8 @@ func parse(lock string) ([]wheel, error) {
 	return all, nil
 }
 
-// layerOf returns the digest of the layer of wheels: the hash of their hashes.
-func layerOf(wheels []wheel) string {
+// layerDigest returns the digest of the layer of wheels: the hash of their hashes.
+func layerDigest(wheels []wheel) string {
 	sum := sha256.New()
 	for _, w := range wheels {
 		fmt.Fprintf(sum, "%s %s\n", w.Package, w.Hashes["sha256"])

@@ -22,9 +22,8 @@ import (
 // ManifestFile is the name of a folder's manifest.
 const ManifestFile = "tool.yaml"
 
-// Manifest is what an author declares besides the code: in tool.yaml, in the header of a
-// Python file (PEP 723) in the table tool.toolroom, or in the comment "toolroom:" of a
-// file in another language.
+// Manifest holds the author's declarations: in tool.yaml, in the table tool.toolroom of a Python
+// file's header (PEP 723), or in the comment "toolroom:" of a file in another language.
 type Manifest struct {
 	Namespace string `yaml:"namespace" toml:"namespace"`
 	// Name, Title, Description, Parameters, Returns and Output describe the only tool of a
@@ -34,7 +33,7 @@ type Manifest struct {
 	Description string     `yaml:"description" toml:"description"`
 	Parameters  Parameters `yaml:"parameters" toml:"-"`
 	Returns     any        `yaml:"returns" toml:"-"`
-	// Output says how what the program prints becomes the value: text, json or lines.
+	// Output is the form of the program's output: text, json or lines.
 	Output string `yaml:"output" toml:"-"`
 	// File is the file with the functions; by default the only one, or the one named like
 	// the folder or main.
@@ -64,7 +63,7 @@ type Limits struct {
 	Calls       int   `yaml:"max_calls" toml:"max_calls" json:"max_calls,omitempty"`
 }
 
-// ManifestTool describes one tool. What it leaves out is taken from the code.
+// ManifestTool describes one tool. Empty fields are taken from the code.
 type ManifestTool struct {
 	Entry        string         `yaml:"entry" toml:"entry"`
 	Name         string         `yaml:"name" toml:"name"`
@@ -91,25 +90,25 @@ func readYAML(text string) (Manifest, error) {
 	d := yaml.NewDecoder(strings.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&m); err != nil && strings.TrimSpace(text) != "" {
-		return m, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: %s", ManifestFile, plainYAML.Replace(strings.Join(strings.Fields(err.Error()), " "))).
+		return m, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: %s", ManifestFile, yamlNoise.Replace(strings.Join(strings.Fields(err.Error()), " "))).
 			WithHint("see docs/tools.md for the fields of %s", ManifestFile)
 	}
 	return m, nil
 }
 
-// header matches a block of PEP 723.
-var header = regexp.MustCompile(`(?m)^# /// script[ \t]*$\n((?:#(?:| .*)$\n?)+)`)
+// pythonHeader matches a block of PEP 723.
+var pythonHeader = regexp.MustCompile(`(?m)^# /// script[ \t]*$\n((?:#(?:| .*)$\n?)+)`)
 
-// nearHeader matches a line that seems to begin a header, but does not.
-var nearHeader = regexp.MustCompile(`(?m)^#[ \t]*(?:///[ \t]*[Ss]cript|toolroom:)[ \t]*$`)
+// nearPythonHeader matches a line that looks like the beginning of a header but is not one.
+var nearPythonHeader = regexp.MustCompile(`(?m)^#[ \t]*(?:///[ \t]*[Ss]cript|toolroom:)[ \t]*$`)
 
-// readHeader reads the metadata of a Python file: what its header declares, if it has one.
-func readHeader(file, source string) (Manifest, error) {
+// readPythonHeader reads the metadata of a Python file: what its header declares, if it has one.
+func readPythonHeader(file, source string) (Manifest, error) {
 	source = strings.ReplaceAll(source, "\r\n", "\n")
-	at := header.FindStringSubmatchIndex(source)
+	at := pythonHeader.FindStringSubmatchIndex(source)
 	if at == nil {
-		if near := nearHeader.FindStringIndex(source); near != nil {
-			return Manifest{}, mistake(file, 1+strings.Count(source[:near[0]], "\n"), 1, "the header cannot be read: "+strings.TrimSpace(source[near[0]:near[1]]),
+		if near := nearPythonHeader.FindStringIndex(source); near != nil {
+			return Manifest{}, fileError(file, 1+strings.Count(source[:near[0]], "\n"), 1, "the header cannot be read: "+strings.TrimSpace(source[near[0]:near[1]]),
 				`begin it with a line "# /// script" and end it with "# ///"; what is between is TOML, with the table [tool.toolroom]`)
 		}
 		return Manifest{}, nil
@@ -126,7 +125,7 @@ func readHeader(file, source string) (Manifest, error) {
 	}
 	first := strings.Count(source[:at[2]], "\n")
 	if !closed {
-		return Manifest{}, mistake(file, first, 1, "the header that begins here has no end", `end it with a line "# ///"`)
+		return Manifest{}, fileError(file, first, 1, "the header that begins here has no end", `end it with a line "# ///"`)
 	}
 	var meta struct {
 		Dependencies []string `toml:"dependencies"`
@@ -143,12 +142,12 @@ func readHeader(file, source string) (Manifest, error) {
 		}
 		if at := wrongType.FindStringSubmatch(message); at != nil {
 			n, _ := strconv.Atoi(at[1])
-			return Manifest{}, mistake(file, first+n, 1, fmt.Sprintf("%s in the header is of type %s, and must be of type %s", at[2], at[3], strings.Replace(at[4], "slice", "list", 1)),
+			return Manifest{}, fileError(file, first+n, 1, fmt.Sprintf("%s in the header is of type %s, and must be of type %s", at[2], at[3], strings.Replace(at[4], "slice", "list", 1)),
 				"see docs/tools.md for the keys")
 		}
-		return Manifest{}, mistake(file, line, 1, "the header is not TOML: "+message, "see PEP 723 for its form")
+		return Manifest{}, fileError(file, line, 1, "the header is not TOML: "+message, "see PEP 723 for its form")
 	}
-	if err := unknownKey(file, first, text.String(), decoded); err != nil {
+	if err := checkUnknownKeys(file, first, text.String(), decoded); err != nil {
 		return Manifest{}, err
 	}
 	m := meta.Tool.Toolroom
@@ -156,13 +155,12 @@ func readHeader(file, source string) (Manifest, error) {
 	return m, nil
 }
 
-// wrongType matches what Decode says of a value of another type than that of its field.
+// wrongType matches the decoder's error for a value of the wrong type.
 var wrongType = regexp.MustCompile(`^toml: line (\d+) \(last key "([^"]+)"\): incompatible types: TOML value has type (.+); destination has type (.+)$`)
 
-// unknownKey returns an error for the first key of the table tool.toolroom that no manifest
-// has, or of the header that no script has: a limit, secret or package that is misspelt, or
-// stands in the wrong table, must not be missing silently.
-func unknownKey(file string, first int, text string, decoded toml.MetaData) error {
+// checkUnknownKeys returns an error for the first unknown key of a header. A limit, secret or
+// package that is misspelt, or in the wrong table, must not be ignored silently.
+func checkUnknownKeys(file string, first int, text string, decoded toml.MetaData) error {
 	for _, key := range decoded.Undecoded() {
 		if len(key) == 1 && key[0] != "tool" {
 			line := first + 1
@@ -178,12 +176,12 @@ func unknownKey(file string, first int, text string, decoded toml.MetaData) erro
 			} else if meant, ok := nearest.Of(key[0], []string{"dependencies", "requires-python"}); ok {
 				hint = "did you mean " + meant + "?"
 			}
-			return mistake(file, line, 1, "the header has an unknown key: "+key[0], hint)
+			return fileError(file, line, 1, "the header has an unknown key: "+key[0], hint)
 		}
 		if len(key) < 3 || key[0] != "tool" || key[1] != "toolroom" {
 			continue
 		}
-		// Below are values of the author's own, such as the arguments of a case.
+		// Deeper keys are the author's own, such as the arguments of a case.
 		if len(key) > 4 || len(key) == 4 && key[2] == "config" {
 			continue
 		}
@@ -199,12 +197,12 @@ func unknownKey(file string, first int, text string, decoded toml.MetaData) erro
 		if meant, ok := nearest.Of(name, manifestKeys()); ok {
 			hint = "did you mean " + meant + "?"
 		}
-		return mistake(file, line, 1, "the header has an unknown key: "+strings.Join(key[2:], "."), hint)
+		return fileError(file, line, 1, "the header has an unknown key: "+strings.Join(key[2:], "."), hint)
 	}
 	return nil
 }
 
-// manifestKeys returns the keys of a header, also those of limits.
+// manifestKeys returns the known keys of a header, including those of limits.
 func manifestKeys() []string {
 	var keys []string
 	for _, t := range []reflect.Type{reflect.TypeFor[Manifest](), reflect.TypeFor[Limits]()} {
@@ -217,7 +215,7 @@ func manifestKeys() []string {
 	return keys
 }
 
-// merge returns m with the empty fields taken from other.
+// merge returns m with empty fields taken from other. Lists are joined.
 func (m Manifest) merge(other Manifest) Manifest {
 	text := func(a *string, b string) {
 		if *a == "" {
@@ -262,8 +260,8 @@ func (m Manifest) merge(other Manifest) Manifest {
 	return m
 }
 
-// Apply replaces what the inspection found of a tool with what the manifest declares. A
-// schema that is declared must have the function's parameters.
+// Apply changes an inspected tool to what the manifest declares. It returns an error if a
+// declared schema does not match the function's parameters.
 func (m *Manifest) Apply(t *Inspected) error {
 	found := *t
 	for _, d := range m.Tools {
@@ -285,7 +283,7 @@ func (m *Manifest) Apply(t *Inspected) error {
 	return nil
 }
 
-// compareSchemas returns an error if a declared schema and the code cannot both be right.
+// compareSchemas returns an error if a declared schema contradicts the code.
 func compareSchemas(t *Inspected, declared json.RawMessage) error {
 	var code, hand struct {
 		Properties map[string]any
@@ -313,8 +311,8 @@ func compareSchemas(t *Inspected, declared json.RawMessage) error {
 	return nil
 }
 
-// mistake is an error in an author's file, with its place and what to do.
-func mistake(file string, line, column int, message, hint string) error {
+// fileError returns an error about an author's file. A line of zero means the whole file.
+func fileError(file string, line, column int, message, hint string) error {
 	at := file
 	if line > 0 {
 		at += fmt.Sprintf(":%d:%d", line, max(column, 1))
@@ -327,8 +325,8 @@ func mistake(file string, line, column int, message, hint string) error {
 	return e
 }
 
-// stem returns the name of a file without folder and extension, as a name of a tool.
-func stem(file string) string {
+// toolNameOf returns a tool name made from a file name without its folder and extension.
+func toolNameOf(file string) string {
 	name := path.Base(file)
 	name = strings.TrimSuffix(name, path.Ext(name))
 	return strings.Map(func(r rune) rune {
@@ -340,7 +338,7 @@ func stem(file string) string {
 	}, name)
 }
 
-// mainFile returns the file of an upload that has the functions.
+// mainFile returns the name of the file with the functions.
 func mainFile(files map[string]string, named string) (string, error) {
 	if named != "" {
 		if _, ok := files[named]; !ok {

@@ -21,19 +21,19 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// NPM resolves the packages of functions in JavaScript and TypeScript, and installs them
-// into layers. npm never runs install scripts: those that may run do so in a sandbox.
+// NPM resolves the packages of functions in JavaScript and TypeScript, and installs them into
+// layers. npm itself never runs install scripts; those that are allowed run in a sandbox.
 type NPM struct {
 	// Path is the path of npm.
 	Path string
 	// Environ is the environment of npm: its registry, proxy and certificates.
 	Environ []string
 	Store   LayerStore
-	// Builder runs the install scripts that may run.
+	// Builder runs the install scripts that are allowed.
 	Builder Builder
 }
 
-// Modules is the folder of a layer that has the packages, as Node expects it.
+// Modules is the folder of a layer with the packages, where Node expects them.
 const Modules = "node_modules"
 
 // PackageFile and LockFile are the files of a folder that declare npm packages.
@@ -61,8 +61,8 @@ func PackageRequirements(text string) ([]string, error) {
 	return all, nil
 }
 
-// readPackages reads which npm packages a tool needs, from package.json and its header. The
-// lock is no file of the tool: it is kept by itself.
+// readPackages adds the dependencies in package.json to those of the header. It moves the lock
+// from c.Files to c.Lock.
 func (c *Code) readPackages() error {
 	if text, ok := c.Files[PackageFile]; ok {
 		more, err := PackageRequirements(text)
@@ -81,8 +81,8 @@ func (c *Code) readPackages() error {
 	return nil
 }
 
-// manifest returns the package.json of a tool that requires packages.
-func manifest(requires []string) ([]byte, error) {
+// packageJSON returns a package.json with the given requirements.
+func packageJSON(requires []string) ([]byte, error) {
 	dependencies := map[string]string{}
 	for _, one := range requires {
 		found := requirement.FindStringSubmatch(one)
@@ -95,19 +95,19 @@ func manifest(requires []string) ([]byte, error) {
 	return json.MarshalIndent(map[string]any{"name": "tool", "version": "0.0.0", "private": true, "dependencies": dependencies}, "", "  ")
 }
 
-// Resolve returns the lock of requirements: that of the author, which is only checked, or
-// if it is empty, a new one. With a folder of tarballs it uses only those, and no network.
+// Resolve returns the lock of requirements. lock is the author's, which is only checked; if it is
+// empty, Resolve makes one. With a folder of tarballs it uses only those, and no network.
 func (n NPM) Resolve(ctx context.Context, requires []string, lock, tarballs string) (string, error) {
 	var err error
 	own := lock != ""
 	if !own {
-		if lock, err = n.lock(ctx, requires, tarballs); err != nil {
+		if lock, err = n.makeLock(ctx, requires, tarballs); err != nil {
 			return "", err
 		}
 	}
-	all, err := parseNPM(lock)
+	all, err := parseNPMLock(lock)
 	if err == nil {
-		lock, err = withScripts(lock, nil) // the author cannot say what ran
+		lock, err = withScripts(lock, nil) // the author must not declare results of scripts
 	}
 	if err != nil {
 		return "", err
@@ -118,7 +118,7 @@ func (n NPM) Resolve(ctx context.Context, requires []string, lock, tarballs stri
 				WithHint("take it from a registry that publishes hashes (SHA-256 or longer), and lock it again without %s", LockFile)
 		}
 		if p.HasInstallScript && !p.Optional {
-			if err := n.mayRun(p); err != nil {
+			if err := n.checkMayRun(p); err != nil {
 				return "", err // before anything is fetched
 			}
 		}
@@ -132,11 +132,11 @@ func (n NPM) Resolve(ctx context.Context, requires []string, lock, tarballs stri
 		if !hasScript(n.Store.Path(plain), p) {
 			continue
 		}
-		if err := n.mayRun(p); err != nil {
+		if err := n.checkMayRun(p); err != nil {
 			return "", err
 		}
 		if own {
-			if err := n.same(ctx, p, tarballs); err != nil {
+			if err := n.checkSameAsRegistry(ctx, p, tarballs); err != nil {
 				return "", err
 			}
 		}
@@ -148,18 +148,18 @@ func (n NPM) Resolve(ctx context.Context, requires []string, lock, tarballs stri
 	return lock, nil
 }
 
-// mayRun returns an error if the config does not let the install script of a package run.
-func (n NPM) mayRun(p npmPackage) error {
+// checkMayRun returns an error if the config does not allow the install script of a package.
+func (n NPM) checkMayRun(p npmPackage) error {
 	if n.Builder.allows(npm, p.Name) {
 		return nil
 	}
 	return toolroom.Errorf(toolroom.CodeDenied, "%s %s has an install script, which would run its code: it was not run", p.Name, p.Version).
-		WithHint("choose another package, or allow the script to run in a sandbox: %s", allow(npm, p.Name))
+		WithHint("choose another package, or allow the script to run in a sandbox: %s", allowHint(npm, p.Name))
 }
 
-// hasScript reports whether npm would run a script to install a package of a layer. npm leaves
-// out optional packages that do not fit this Node, and builds native code without a script of
-// its own, which registries do not tell.
+// hasScript reports whether npm would run a script to install a package of a layer. It looks at
+// the installed package, because npm leaves out optional packages that do not fit this Node, and
+// builds native code even if a package declares no script.
 func hasScript(layer string, p npmPackage) bool {
 	folder := filepath.Join(layer, filepath.FromSlash(p.At))
 	text, err := os.ReadFile(filepath.Join(folder, PackageFile))
@@ -173,19 +173,19 @@ func hasScript(layer string, p npmPackage) bool {
 		Gyp     *bool `json:"gypfile"`
 		Scripts map[string]any
 	}
-	_ = json.Unmarshal(text, &m) // what npm cannot read it does not build
+	_ = json.Unmarshal(text, &m) // npm does not build a package that it cannot read
 	_, err = os.Stat(filepath.Join(folder, "binding.gyp"))
 	return err == nil && (m.Gyp == nil || *m.Gyp) && m.Scripts["install"] == nil && m.Scripts["preinstall"] == nil
 }
 
-// same returns an error if a package of an author's lock is not the one that the registry has
-// by its name and version: the config allows that one to run.
-func (n NPM) same(ctx context.Context, p npmPackage, tarballs string) error {
-	lock, err := n.lock(ctx, []string{p.Name + "@" + p.Version}, tarballs)
+// checkSameAsRegistry returns an error if a package in an author's lock is not the registry's
+// package of that name and version, which is the one whose script the config allows.
+func (n NPM) checkSameAsRegistry(ctx context.Context, p npmPackage, tarballs string) error {
+	lock, err := n.makeLock(ctx, []string{p.Name + "@" + p.Version}, tarballs)
 	if err != nil {
 		return err
 	}
-	all, err := parseNPM(lock)
+	all, err := parseNPMLock(lock)
 	if err != nil {
 		return err
 	}
@@ -198,14 +198,14 @@ func (n NPM) same(ctx context.Context, p npmPackage, tarballs string) error {
 		WithHint("lock it again without %s", LockFile)
 }
 
-// lock makes a lock with npm.
-func (n NPM) lock(ctx context.Context, requires []string, tarballs string) (string, error) {
+// makeLock makes a lock with npm.
+func (n NPM) makeLock(ctx context.Context, requires []string, tarballs string) (string, error) {
 	folder, err := os.MkdirTemp("", "toolroom-lock-")
 	if err != nil {
 		return "", err
 	}
 	defer os.RemoveAll(folder)
-	text, err := manifest(requires)
+	text, err := packageJSON(requires)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(folder, PackageFile), text, 0o600)
 	}
@@ -224,12 +224,13 @@ func (n NPM) lock(ctx context.Context, requires []string, tarballs string) (stri
 	return string(made), err
 }
 
-// run runs npm in a folder. If npm fails, said is its reason.
+// run runs npm in a folder. said is npm's reason if it failed, else empty.
 func (n NPM) run(ctx context.Context, folder, tarballs string, args ...string) (said string, err error) {
-	// With a prefix npm does not read the .npmrc of a workspace in the folders above, which for
-	// temporary files are everybody's: it could name a registry, and get the user's tokens.
+	// With a prefix npm does not read the .npmrc of a workspace in parent folders. Anybody can
+	// write to the folder for temporary files, and such a file could name a registry that
+	// receives the user's tokens.
 	args = append(args, "--prefix="+folder, "--ignore-scripts", "--no-audit", "--no-fund", "--no-bin-links", "--no-update-notifier", "--prefer-offline", "--loglevel=error", "--git=/bin/false", "--cache="+filepath.Join(n.Store.Folder, npmCache), "--logs-max=0",
-		// A lock is the same whatever the user's npm is configured to write.
+		// Make the same lock for all configurations of the user's npm.
 		"--omit-lockfile-registry-resolved=false", "--replace-registry-host=npmjs", "--fetch-retries=2", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000")
 	if tarballs != "" {
 		address, stop, err := serveTarballs(tarballs)
@@ -253,7 +254,8 @@ func (n NPM) run(ctx context.Context, folder, tarballs string, args ...string) (
 	return cmp.Or(npmReason(out), err.Error()), nil
 }
 
-// npmReason returns what npm says of its failure, in one line that begins with npm's code.
+// npmReason returns the cause of a failure from npm's output, in one line that begins with npm's
+// error code.
 func npmReason(out []byte) string {
 	const most = 600
 	code, words := "", []string{}
@@ -283,13 +285,14 @@ func npmReason(out []byte) string {
 	return code + said
 }
 
-// npmAdvice begins what npm says after the cause; npmDetail are lines that do not tell it.
+// npmAdvice matches the first line after the cause of a failure; npmDetail matches lines that do
+// not belong to the cause.
 var (
 	npmAdvice = regexp.MustCompile(`^(Note that|In most cases|This is a problem related|If you |Fix the upstream|For a full report|A complete log|Log files)`)
 	npmDetail = regexp.MustCompile(`^(at |node_modules/|While resolving:|(errno|syscall) |\w+: .*,$|\}$)`)
 )
 
-// npmHint says what to do about a reason of npm, or returns otherwise.
+// npmHint returns the hint for a reason of npmReason, or otherwise if there is none.
 func npmHint(said, otherwise string) string {
 	code, _, _ := strings.Cut(said, ":")
 	switch code {
@@ -304,8 +307,8 @@ func npmHint(said, otherwise string) string {
 // namedVariable matches a variable of the environment in an .npmrc.
 var namedVariable = regexp.MustCompile(`\$\{([^}?]+)\??\}`)
 
-// NPMVariables returns the variables of an environment that the user's .npmrc names: by its
-// custom, a token is one.
+// NPMVariables returns the variables of an environment that the user's .npmrc refers to, usually
+// for tokens.
 func NPMVariables(environ []string) []string {
 	env := environMap(environ)
 	text, err := os.ReadFile(cmp.Or(env["NPM_CONFIG_USERCONFIG"], env["npm_config_userconfig"], filepath.Join(env["HOME"], ".npmrc")))
@@ -336,8 +339,8 @@ type npmPackage struct {
 	OS, CPU          []string
 }
 
-// parseNPM returns the packages of a lock that npm installs here, in order.
-func parseNPM(lock string) ([]npmPackage, error) {
+// parseNPMLock returns the packages of a lock that npm installs on this platform, sorted by folder.
+func parseNPMLock(lock string) ([]npmPackage, error) {
 	var l struct {
 		Version  int                   `json:"lockfileVersion"`
 		Packages map[string]npmPackage `json:"packages"`
@@ -352,8 +355,8 @@ func parseNPM(lock string) ([]npmPackage, error) {
 	for _, at := range slices.Sorted(maps.Keys(l.Packages)) {
 		p := l.Packages[at]
 		last := strings.LastIndex("/"+at, "/"+Modules+"/")
-		if at == "" || p.InBundle || p.Dev || p.Optional && (!fits(p.OS, nodeOS()) || !fits(p.CPU, nodeCPU())) {
-			continue // the tool itself, and what is not fetched
+		if at == "" || p.InBundle || p.Dev || p.Optional && (!matchesPlatform(p.OS, nodeOS()) || !matchesPlatform(p.CPU, nodeCPU())) {
+			continue // the tool itself, or a package that is not fetched
 		}
 		if last < 0 || !filepath.IsLocal(filepath.FromSlash(at)) {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s has the folder %q, which is not in %s", LockFile, at, Modules).WithHint("a tool has no workspaces: depend on packages of a registry")
@@ -364,8 +367,8 @@ func parseNPM(lock string) ([]npmPackage, error) {
 	return all, nil
 }
 
-// fits reports whether a list of platforms, such as linux or !win32, has a platform.
-func fits(list []string, one string) bool {
+// matchesPlatform reports whether a list of platforms, such as linux or !win32, includes one.
+func matchesPlatform(list []string, one string) bool {
 	only := false
 	for _, entry := range list {
 		if not, ok := strings.CutPrefix(entry, "!"); ok {
@@ -393,13 +396,13 @@ func nodeCPU() string {
 	return cmp.Or(map[string]string{"amd64": "x64", "386": "ia32"}[runtime.GOARCH], runtime.GOARCH)
 }
 
-func isNPM(lock string) bool { return strings.HasPrefix(strings.TrimSpace(lock), "{") }
+func isNPMLock(lock string) bool { return strings.HasPrefix(strings.TrimSpace(lock), "{") }
 
-// digestNPM returns the digest of the layer of a lock: the hash of its packages' hashes. An
-// optional package that fits this platform counts even if npm leaves it out because of the
+// npmLayerDigest returns the digest of a lock's layer: the hash of its packages' hashes. It
+// includes optional packages that fit this platform, even if npm leaves them out because of the
 // version of Node.
-func digestNPM(lock string) (string, error) {
-	all, err := parseNPM(lock)
+func npmLayerDigest(lock string) (string, error) {
+	all, err := parseNPMLock(lock)
 	if err != nil {
 		return "", err
 	}
@@ -408,24 +411,24 @@ func digestNPM(lock string) (string, error) {
 	for _, p := range all {
 		fmt.Fprintf(sum, "%s %s\n", p.At, p.Integrity)
 	}
-	if s := scriptsOf(lock); len(s.Ran) > 0 {
+	if s := readScripts(lock); len(s.Ran) > 0 {
 		fmt.Fprintf(sum, "built %s %s\n", strings.Join(s.Ran, " "), s.Result)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Unpack makes the layer of a lock, unless it is there, and returns its digest. npm checks
-// the hashes.
+// Unpack makes the layer of a lock, unless it exists, and returns its digest. npm checks the
+// hashes.
 func (n NPM) Unpack(ctx context.Context, requires []string, lock, tarballs string) (string, error) {
-	digest, err := digestNPM(lock)
+	digest, err := npmLayerDigest(lock)
 	if err != nil {
 		return "", err
 	}
-	text, err := manifest(requires)
+	text, err := packageJSON(requires)
 	if err != nil {
 		return "", err
 	}
-	return digest, n.Store.make(ctx, digest, func(folder string) error {
+	return digest, n.Store.makeLayer(ctx, digest, func(folder string) error {
 		for name, content := range map[string][]byte{PackageFile: text, LockFile: []byte(lock)} {
 			if err := os.WriteFile(filepath.Join(folder, name), content, 0o644); err != nil {
 				return err
@@ -442,22 +445,22 @@ func (n NPM) Unpack(ctx context.Context, requires []string, lock, tarballs strin
 			return toolroom.Errorf(toolroom.CodeInvalidArguments, "the packages of the lock cannot be installed: %s", said).
 				WithHint("%s", npmHint(said, "if "+LockFile+" does not fit the dependencies, make it again: npm install --package-lock-only"))
 		}
-		if err := onlyListed(lock, folder); err != nil {
+		if err := checkInstalled(lock, folder); err != nil {
 			return err
 		}
-		if s := scriptsOf(lock); len(s.Ran) > 0 {
+		if s := readScripts(lock); len(s.Ran) > 0 {
 			if err := n.applyScripts(s, folder); err != nil {
 				return err
 			}
 		}
-		return readable(folder)
+		return prepareFiles(folder)
 	})
 }
 
-// onlyListed returns an error if npm has installed a package that is not in the digest of the
-// lock: a lock can say of any package that it is not fetched, and npm knows better.
-func onlyListed(lock, folder string) error {
-	all, err := parseNPM(lock)
+// checkInstalled returns an error if npm has installed a package that parseNPMLock left out, and
+// that the digest therefore does not cover: a lock can mark any package as not to be fetched.
+func checkInstalled(lock, folder string) error {
+	all, err := parseNPMLock(lock)
 	if err != nil {
 		return err
 	}
@@ -480,9 +483,9 @@ func onlyListed(lock, folder string) error {
 	return nil
 }
 
-// readable lets other users read a folder, and no one write to it by its mode. A link in a
-// package could lead out of the layer, so it is an error.
-func readable(folder string) error {
+// prepareFiles makes the files of a folder readable for all users and writable for none but the
+// owner. It returns an error for links, which could lead out of the layer.
+func prepareFiles(folder string) error {
 	return filepath.WalkDir(folder, func(at string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -496,7 +499,7 @@ func readable(folder string) error {
 			if err != nil {
 				return err
 			}
-			if depth(text) > maxDepth {
+			if nestingDepth(text) > maxDepth {
 				return toolroom.Errorf(toolroom.CodeDenied, "a package has %s, which nests deeper than %d", strings.TrimPrefix(at, folder+"/"), maxDepth)
 			}
 		}
@@ -515,8 +518,8 @@ func readable(folder string) error {
 // maxDepth bounds the nesting of a package.json: the bundler's parser recurses.
 const maxDepth = 1000
 
-// depth returns how deep the brackets of a JSON text nest.
-func depth(text []byte) int {
+// nestingDepth returns the nesting depth of a JSON text.
+func nestingDepth(text []byte) int {
 	deepest, now, quoted := 0, 0, false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {

@@ -42,7 +42,7 @@ func TestTheLastExpressionOfAProgramIsReturned(t *testing.T) {
 		"for x in y:\n  f(x)":             "    for x in y:\n      f(x)\n",
 		"t = \"\"\"x\ny\"\"\"\nf(t) # it": "    t = \"\"\"x\ny\"\"\"\n    return f(t) # it\n",
 	} {
-		ran := function.Ran{Name: "f", Language: "python", Code: code}
+		ran := function.ProgramRun{Name: "f", Language: "python", Code: code}
 		_, text, _, err := ran.File()
 		if err != nil || !strings.HasSuffix(text, "\n"+want) {
 			t.Errorf("%q becomes\n%s, %v", code, text, err)
@@ -57,7 +57,7 @@ func FuzzRan(f *testing.F) {
 	f.Add("for i in range(3):\n    print('a')\n", "\"a\"")
 	f.Fuzz(func(t *testing.T, code, literal string) {
 		for _, language := range []string{"python", "javascript"} {
-			ran := function.Ran{Name: "f", Language: language, Code: code}
+			ran := function.ProgramRun{Name: "f", Language: language, Code: code}
 			_, text, _, err := ran.File()
 			if err == nil && !strings.Contains(text, "f(") {
 				t.Errorf("%q", text)

@@ -19,19 +19,19 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// scripts are the install scripts of a lock that ran here.
+// scripts records the install scripts of a lock that ran here.
 type scripts struct {
-	// Ran are the folders of their packages, as in the lock. Result is the SHA-256 of what
-	// they changed in these folders.
+	// Ran lists the folders of their packages, as in the lock. Result is the SHA-256 of the
+	// file with their changes in these folders.
 	Ran    []string `json:"ran"`
 	Result string   `json:"result"`
 }
 
-// scriptsKey is the key of [scripts] in a lock. npm knows none of this name.
+// scriptsKey is the key of scripts in a lock, which npm ignores.
 const scriptsKey = "toolroom"
 
-// scriptsOf returns the install scripts that ran for a lock.
-func scriptsOf(lock string) scripts {
+// readScripts returns the record of install scripts in a lock.
+func readScripts(lock string) scripts {
 	var l map[string]json.RawMessage
 	var s scripts
 	if json.Unmarshal([]byte(lock), &l) == nil && l[scriptsKey] != nil {
@@ -40,7 +40,7 @@ func scriptsOf(lock string) scripts {
 	return s
 }
 
-// withScripts returns a lock with s, or without any if s is nil.
+// withScripts returns a lock with s as its record of install scripts, or without one if s is nil.
 func withScripts(lock string, s *scripts) (string, error) {
 	var l map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(lock), &l); err != nil {
@@ -61,11 +61,11 @@ func withScripts(lock string, s *scripts) (string, error) {
 //go:embed scripts.js
 var scriptsProgram string
 
-// maxHead bounds the line before a file.
-const maxHead = 8 << 10
+// maxHeaderLine limits the line before each file in the output of scripts.js.
+const maxHeaderLine = 8 << 10
 
-// runScripts runs the install scripts of packages in a sandbox, unless they ran before, and
-// returns the lock with their result. npm has installed the packages without them.
+// runScripts runs the install scripts of packages in a sandbox, on a layer that npm installed
+// without them, unless the store has their result. It returns the lock with a record of them.
 func (n NPM) runScripts(ctx context.Context, requires []string, lock, tarballs string, all []npmPackage) (string, error) {
 	plain, err := n.Unpack(ctx, requires, lock, tarballs)
 	if err != nil {
@@ -75,7 +75,7 @@ func (n NPM) runScripts(ctx context.Context, requires []string, lock, tarballs s
 	var said []string
 	for _, p := range all {
 		if !n.Builder.allows(npm, p.Name) {
-			return "", toolroom.Errorf(toolroom.CodeDenied, "the install script of %s %s ran for this version, and that is not allowed here", p.Name, p.Version).WithHint("allow it: %s", allow(npm, p.Name))
+			return "", toolroom.Errorf(toolroom.CodeDenied, "the install script of %s %s ran for this version, and that is not allowed here", p.Name, p.Version).WithHint("allow it: %s", allowHint(npm, p.Name))
 		}
 		s.Ran = append(s.Ran, p.At)
 		if one := p.Name + " " + p.Version; !slices.Contains(said, one) {
@@ -86,12 +86,12 @@ func (n NPM) runScripts(ctx context.Context, requires []string, lock, tarballs s
 	if err != nil {
 		return "", err
 	}
-	made, err := n.Store.once(ctx, buildKey(npm, plain, string(task), node()), func() (record, error) {
-		sum, err := n.Store.keep(builtSuffix, func(to io.Writer) error {
+	made, err := n.Store.buildOnce(ctx, buildKey(npm, plain, string(task), nodeIdentity()), func() (buildRecord, error) {
+		sum, err := n.Store.put(builtSuffix, func(to io.Writer) error {
 			return n.Builder.Run(ctx, Build{
 				Name: strings.Join(said, ", "), Command: []string{"node", "-e", scriptsProgram, string(task)},
 				// Headers of Node, so that nothing is fetched for native code.
-				Env: []string{"npm_config_nodedir=/usr"}, Input: bytes.NewReader(nil), Layer: n.Store.Path(plain), Most: maxUnpacked,
+				Env: []string{"npm_config_nodedir=/usr"}, Input: bytes.NewReader(nil), Layer: n.Store.Path(plain), MaxOutput: maxUnpacked,
 			}, to)
 		}, func(_, file string) error {
 			if err := eachChanged(file, s.Ran, func(string, bool, io.Reader) error { return nil }); err != nil {
@@ -99,7 +99,7 @@ func (n NPM) runScripts(ctx context.Context, requires []string, lock, tarballs s
 			}
 			return nil
 		})
-		return record{File: sum + builtSuffix}, err
+		return buildRecord{File: sum + builtSuffix}, err
 	})
 	if err != nil {
 		return "", err
@@ -108,15 +108,15 @@ func (n NPM) runScripts(ctx context.Context, requires []string, lock, tarballs s
 	return withScripts(lock, &s)
 }
 
-// eachChanged calls do for the files that install scripts changed. The scripts could write
-// anything into file, so it is checked.
+// eachChanged calls do for each file that install scripts changed. It checks the names and sizes
+// in file, because the scripts could have written anything to it.
 func eachChanged(file string, folders []string, do func(name string, run bool, content io.Reader) error) error {
 	in, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	from := bufio.NewReaderSize(in, maxHead)
+	from := bufio.NewReaderSize(in, maxHeaderLine)
 	left := int64(maxUnpacked)
 	for range maxMembers {
 		line, err := from.ReadSlice('\n')
@@ -152,7 +152,7 @@ func eachChanged(file string, folders []string, do func(name string, run bool, c
 	return toolroom.Errorf(toolroom.CodeDenied, "what it printed is no list of files: nothing was used")
 }
 
-// applyScripts puts what install scripts changed into a layer.
+// applyScripts copies the files that install scripts changed into a layer.
 func (n NPM) applyScripts(s scripts, folder string) error {
 	file, there := n.Store.file(s.Result, builtSuffix)
 	if !there {
@@ -179,10 +179,10 @@ func (n NPM) applyScripts(s scripts, folder string) error {
 	})
 }
 
-// Restore makes the layer of a lock again. Install scripts run again if what they made is
-// missing.
+// Restore makes the layer of a lock again. It runs install scripts again if their result is
+// missing, and returns an error if the new result differs.
 func (n NPM) Restore(ctx context.Context, requires []string, lock string) (string, error) {
-	s := scriptsOf(lock)
+	s := readScripts(lock)
 	if _, there := n.Store.file(s.Result, builtSuffix); len(s.Ran) == 0 || there {
 		return n.Unpack(ctx, requires, lock, "")
 	}
@@ -190,7 +190,7 @@ func (n NPM) Restore(ctx context.Context, requires []string, lock string) (strin
 	if err != nil {
 		return "", err
 	}
-	all, err := parseNPM(plain)
+	all, err := parseNPMLock(plain)
 	if err != nil {
 		return "", err
 	}
@@ -199,14 +199,14 @@ func (n NPM) Restore(ctx context.Context, requires []string, lock string) (strin
 	if err != nil {
 		return "", err
 	}
-	if got := scriptsOf(again).Result; got != s.Result {
-		return "", notTheSame(all[0].Name+" "+all[0].Version, "what its install script made", got, s.Result)
+	if got := readScripts(again).Result; got != s.Result {
+		return "", rebuiltDifferently(all[0].Name+" "+all[0].Version, "what its install script made", got, s.Result)
 	}
 	return n.Unpack(ctx, requires, lock, "")
 }
 
-// node returns what tells one installed Node from another: native code is built for one.
-func node() string {
+// nodeIdentity identifies the installed Node, because native code is built for one version of it.
+func nodeIdentity() string {
 	file, err := exec.LookPath("node")
 	if err != nil {
 		return ""

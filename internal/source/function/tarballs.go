@@ -20,11 +20,11 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// publicRegistry is the registry in the addresses of a lock. npm takes its packages from
-// whichever registry it uses, so a lock is the same wherever it was made.
+// publicRegistry is the registry in the addresses of locks. npm replaces it by the registry that
+// it is configured with, so that a lock does not depend on where it was made.
 const publicRegistry = "https://registry.npmjs.org"
 
-// maxManifest bounds a package.json in a tarball.
+// maxManifest limits the size of a package.json in a tarball.
 const maxManifest = 4 << 20
 
 // serveTarballs serves the npm packages of a folder as a registry on this machine.
@@ -70,8 +70,8 @@ func serveTarballs(folder string) (address string, stop func(), err error) {
 	return "http://" + listener.Addr().String(), func() { _ = server.Close() }, nil
 }
 
-// readTarball returns the package.json of a tarball, with its integrity, as a registry has
-// it.
+// readTarball returns the package.json of a tarball with the members that a registry adds, such
+// as its integrity.
 func readTarball(name string) (map[string]any, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -23,15 +23,14 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// LayerStore keeps layers and the wheels that they are made of. Layers are never changed once
-// they are there, so several processes may use one store.
+// LayerStore stores layers and the wheels that they are made of. Layers never change, so several
+// processes may use one store.
 type LayerStore struct {
 	// Folder is the folder of the store.
 	Folder string
-	// Client fetches wheels.
+	// Client downloads wheels.
 	Client *http.Client
-	// Passwords returns those of the indexes that wheels come from; see [Passwords]. Nil means
-	// none.
+	// Passwords returns the passwords of indexes; see [IndexPasswords]. Nil means none.
 	Passwords func() map[string]*url.Userinfo
 }
 
@@ -42,26 +41,26 @@ const (
 	maxMembers  = 100_000
 )
 
-// npmCache is the folder of a store in which npm keeps what it has fetched, by hash.
+// npmCache is the folder of a store for npm's cache.
 const npmCache = "npm"
 
 // Path returns the folder of a layer.
 func (s LayerStore) Path(digest string) string { return filepath.Join(s.Folder, "layers", digest) }
 
-// Has reports whether a layer is there.
+// Has reports whether a layer exists.
 func (s LayerStore) Has(digest string) bool {
 	info, err := os.Stat(s.Path(digest))
 	return err == nil && info.IsDir()
 }
 
-// Unpack makes the layer of a lock of wheels, unless it is there, and returns its digest.
+// Unpack makes the layer of a lock of wheels, unless it exists, and returns its digest.
 func (s LayerStore) Unpack(ctx context.Context, lock string) (string, error) {
-	wheels, err := parse(lock)
+	wheels, err := parseWheels(lock)
 	if err != nil {
 		return "", err
 	}
-	digest := layerOf(wheels)
-	return digest, s.make(ctx, digest, func(folder string) error {
+	digest := layerDigest(wheels)
+	return digest, s.makeLayer(ctx, digest, func(folder string) error {
 		left := int64(maxUnpacked)
 		for _, w := range wheels {
 			file, err := s.fetch(ctx, w, wheelSuffix)
@@ -76,9 +75,9 @@ func (s LayerStore) Unpack(ctx context.Context, lock string) (string, error) {
 	})
 }
 
-// make makes a layer, unless it is there: fill fills a temporary folder, which is then
-// renamed, under a lock for the digest.
-func (s LayerStore) make(ctx context.Context, digest string, fill func(folder string) error) error {
+// makeLayer makes a layer, unless it exists. fill fills a temporary folder, which is then renamed.
+// A file lock keeps other processes from making the same layer at the same time.
+func (s LayerStore) makeLayer(ctx context.Context, digest string, fill func(folder string) error) error {
 	if touch(s.Path(digest)) {
 		return nil
 	}
@@ -104,7 +103,7 @@ func (s LayerStore) make(ctx context.Context, digest string, fill func(folder st
 		return err
 	}
 	if err := os.Rename(making, s.Path(digest)); err != nil && !touch(s.Path(digest)) {
-		return err // else another process was faster, whose lock file Collect has removed
+		return err // otherwise another process was faster; Collect has removed its lock file
 	}
 	return nil
 }
@@ -113,11 +112,11 @@ func (s LayerStore) make(ctx context.Context, digest string, fill func(folder st
 const (
 	wheelSuffix = ".whl"
 	sdistSuffix = ".sdist"
-	// builtSuffix is that of what install scripts changed.
+	// builtSuffix is the suffix of the results of install scripts.
 	builtSuffix = ".built"
 )
 
-// file returns the path of a file of the store, and whether it is there.
+// file returns the path of a file of the store, and whether the file exists.
 func (s LayerStore) file(sum, suffix string) (string, bool) {
 	file := filepath.Join(s.Folder, "wheels", sum+suffix)
 	return file, touch(file)
@@ -131,12 +130,12 @@ func (s LayerStore) fetch(ctx context.Context, w wheel, suffix string) (string, 
 	if there {
 		return file, nil
 	}
-	from, err := s.open(ctx, w)
+	from, err := s.openURL(ctx, w)
 	if err != nil {
 		return "", err
 	}
 	defer from.Close()
-	got, err := s.keep(suffix, func(to io.Writer) error {
+	got, err := s.put(suffix, func(to io.Writer) error {
 		n, err := io.Copy(to, io.LimitReader(from, maxWheel+1))
 		switch {
 		case err != nil:
@@ -159,9 +158,9 @@ func (s LayerStore) fetch(ctx context.Context, w wheel, suffix string) (string, 
 	return file, nil
 }
 
-// keep puts what write writes into the store if check accepts its hash and its temporary
-// file, and returns the hash.
-func (s LayerStore) keep(suffix string, write func(io.Writer) error, check func(sum, file string) error) (string, error) {
+// put stores the output of write, if check accepts its hash and the temporary file with it, and
+// returns the hash.
+func (s LayerStore) put(suffix string, write func(io.Writer) error, check func(sum, file string) error) (string, error) {
 	folder := filepath.Join(s.Folder, "wheels")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", err
@@ -183,9 +182,9 @@ func (s LayerStore) keep(suffix string, write func(io.Writer) error, check func(
 	return sum, os.Rename(temp.Name(), file)
 }
 
-func (s LayerStore) open(ctx context.Context, w wheel) (io.ReadCloser, error) {
+func (s LayerStore) openURL(ctx context.Context, w wheel) (io.ReadCloser, error) {
 	at, err := url.Parse(w.URL)
-	if strings.HasPrefix(w.URL, builtHere) {
+	if strings.HasPrefix(w.URL, builtURLPrefix) {
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "the wheel, which was built here, is gone").WithHint("push again, which builds it")
 	}
 	if err != nil || w.URL == "" {
@@ -214,14 +213,14 @@ func (s LayerStore) open(ctx context.Context, w wheel) (io.ReadCloser, error) {
 		resp.Body.Close()
 		if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
 			return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the index answered %s for the file %s", resp.Status, at.Redacted()).
-				WithHint("%s", toPassword)
+				WithHint("%s", passwordHint)
 		}
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the index answered %s for the file", resp.Status)
 	}
 	return resp.Body, nil
 }
 
-// unzip unpacks a wheel. Of its data folder only the parts that are imported count.
+// unzip unpacks a wheel. Of its data folder it unpacks only the modules.
 func unzip(file, folder string, left *int64) error {
 	archive, err := zip.OpenReader(file)
 	if err != nil {
@@ -232,11 +231,11 @@ func unzip(file, folder string, left *int64) error {
 		return toolroom.Errorf(toolroom.CodeResourceLimit, "the wheel has %d files; at most %d are accepted", len(archive.File), maxMembers)
 	}
 	for _, member := range archive.File {
-		name, ok := target(member.Name)
+		name, ok := memberTarget(member.Name)
 		if !ok || strings.HasSuffix(member.Name, "/") {
 			continue
 		}
-		if err := plain(member, name); err != nil {
+		if err := checkMember(member, name); err != nil {
 			return err
 		}
 		if err := extract(member, filepath.Join(folder, filepath.FromSlash(name)), left); err != nil {
@@ -246,17 +245,18 @@ func unzip(file, folder string, left *int64) error {
 	return nil
 }
 
-// plain returns an error if a member of a wheel, which belongs to name, is no plain file inside
-// of it.
-func plain(member *zip.File, name string) error {
+// checkMember returns an error if a member of a wheel, which is unpacked as name, is not a plain
+// file or lies outside of the wheel.
+func checkMember(member *zip.File, name string) error {
 	if filepath.IsLocal(filepath.FromSlash(name)) && member.Mode()&fs.ModeType == 0 {
 		return nil
 	}
 	return toolroom.Errorf(toolroom.CodeDenied, "the wheel has the member %q, which is no plain file inside of it", member.Name)
 }
 
-// target returns where a member of a wheel belongs, and whether it is needed.
-func target(name string) (string, bool) {
+// memberTarget returns the path at which a member of a wheel is unpacked, and whether it is
+// needed.
+func memberTarget(name string) (string, bool) {
 	top, rest, nested := strings.Cut(name, "/")
 	if !nested || !strings.HasSuffix(top, ".data") {
 		return path.Clean(name), true
@@ -277,7 +277,7 @@ func extract(member *zip.File, to string, left *int64) error {
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
 		// Two packages of one namespace may have the same file, such as an empty __init__.py.
-		if same(in, to) {
+		if sameContent(in, to) {
 			return nil
 		}
 		return toolroom.Errorf(toolroom.CodeConflict, "two packages have different files %q", member.Name)
@@ -292,8 +292,8 @@ func extract(member *zip.File, to string, left *int64) error {
 	return errors.Join(err, out.Close())
 }
 
-// same reports whether what is read has the content of a file.
-func same(from io.Reader, file string) bool {
+// sameContent reports whether from and a file have the same content.
+func sameContent(from io.Reader, file string) bool {
 	other, err := os.Open(file)
 	if err != nil {
 		return false
@@ -312,13 +312,13 @@ func same(from io.Reader, file string) bool {
 	}
 }
 
-// settling is the age from which an unneeded layer is removed, counted from its last use: until
-// then a push may be about to store the version that needs it, or a build may see it.
-const settling = time.Hour
+// minAge is the time since its last use after which an unneeded layer is removed. Before that, a
+// push may be about to store a version that needs it, or a build may be using it.
+const minAge = time.Hour
 
-func young(info fs.FileInfo) bool { return time.Since(info.ModTime()) < settling }
+func isYoung(info fs.FileInfo) bool { return time.Since(info.ModTime()) < minAge }
 
-// touch reports whether a layer or file is there, and begins its age again.
+// touch reports whether a layer or file exists, and resets its age.
 func touch(path string) bool {
 	now := time.Now()
 	if err := os.Chtimes(path, now, now); err == nil {
@@ -328,8 +328,8 @@ func touch(path string) bool {
 	return err == nil
 }
 
-// discard removes an entry of the store at once for all who look for it: none finds a part of
-// a layer.
+// discard removes an entry of the store. It renames the entry first, so that no other process
+// finds a part of a layer.
 func (s LayerStore) discard(path string) error {
 	discarded, err := os.MkdirTemp(filepath.Dir(path), "making-")
 	if err != nil {
@@ -341,48 +341,48 @@ func (s LayerStore) discard(path string) error {
 	return os.RemoveAll(discarded)
 }
 
-// Collect removes the layers and wheels that none of the locks needs, and returns how many
-// layers.
+// Collect removes the layers and wheels that none of the locks needs, and returns the number of
+// removed layers.
 func (s LayerStore) Collect(locks []string) (int, error) {
 	needed := map[string]bool{}
 	npm := false
 	for _, lock := range locks {
-		if isNPM(lock) {
-			digest, err := digestNPM(lock)
+		if isNPMLock(lock) {
+			digest, err := npmLayerDigest(lock)
 			if err != nil {
 				return 0, err
 			}
 			npm = true
-			needed[digest], needed[scriptsOf(lock).Result+builtSuffix] = true, true
+			needed[digest], needed[readScripts(lock).Result+builtSuffix] = true, true
 			continue
 		}
-		wheels, err := parse(lock)
+		wheels, err := parseWheels(lock)
 		if err != nil {
 			return 0, err
 		}
-		needed[layerOf(wheels)] = true
+		needed[layerDigest(wheels)] = true
 		for _, w := range wheels {
 			needed[w.Hashes["sha256"]+wheelSuffix] = true
 		}
 	}
-	if info, err := os.Stat(filepath.Join(s.Folder, npmCache)); err == nil && !npm && !young(info) {
+	if info, err := os.Stat(filepath.Join(s.Folder, npmCache)); err == nil && !npm && !isYoung(info) {
 		if err := os.RemoveAll(filepath.Join(s.Folder, npmCache)); err != nil {
 			return 0, err
 		}
 	}
 	removed := 0
-	for _, kind := range []string{"layers", "wheels", recordFolder} {
+	for _, kind := range []string{"layers", "wheels", buildFolder} {
 		entries, err := os.ReadDir(filepath.Join(s.Folder, kind))
 		if err != nil {
 			continue // there is none yet
 		}
 		for _, e := range entries {
 			name := strings.TrimSuffix(e.Name(), ".lock")
-			if kind == recordFolder {
-				name = s.recorded(e.Name()).File
+			if kind == buildFolder {
+				name = s.buildRecord(e.Name()).File
 			}
 			info, err := e.Info()
-			if err != nil || needed[name] || young(info) {
+			if err != nil || needed[name] || isYoung(info) {
 				continue
 			}
 			if err := s.discard(filepath.Join(s.Folder, kind, e.Name())); err != nil {

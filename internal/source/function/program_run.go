@@ -13,27 +13,28 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// Ran is a program of code mode that becomes a function.
-type Ran struct {
-	// Name of the function, and what it does.
+// ProgramRun is a run of a program in code mode, from which File makes a function.
+type ProgramRun struct {
+	// Name and Description are those of the function.
 	Name, Description string
 	Language, Code    string
-	// Inputs are the variables that the program had. Literals are constants of its text
-	// that become parameters, by name, spelled as JSON.
+	// Inputs are the inputs of the program, which become parameters. Literals are constants in
+	// its text, as JSON, that become parameters of the given names.
 	Inputs   map[string]json.RawMessage
 	Literals map[string]json.RawMessage
-	// Namespaces are those of the tools that it called, and Seen the effects of the calls.
+	// Namespaces are those of the tools that it called, and Effects describes the effects of
+	// the calls.
 	Namespaces []string
-	Seen       []string
+	Effects    []string
 	ReadOnly   bool
 	Egress     []string
 }
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// File returns the name and the text of the function's file, and the arguments with which
-// it does what the program did.
-func (r *Ran) File() (name, text string, arguments json.RawMessage, err error) {
+// File returns the name and the text of the function's file, and the arguments with which the
+// function does what the program did. Errors have code invalid_arguments or unsupported.
+func (r *ProgramRun) File() (name, text string, arguments json.RawMessage, err error) {
 	if !identifier.MatchString(r.Name) {
 		return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not the name of a function", r.Name).WithHint("use letters, digits and _")
 	}
@@ -42,7 +43,7 @@ func (r *Ran) File() (name, text string, arguments json.RawMessage, err error) {
 		return "", "", nil, toolroom.Errorf(toolroom.CodeUnsupported, "a program in %s cannot become a function", r.Language).WithHint("programs in Python, JavaScript and TypeScript can")
 	}
 	for _, name := range []string{"search_tools", "describe_tool"} {
-		if mentions(r.Code, name) {
+		if usesName(r.Code, name) {
 			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the program uses %s, which functions do not have", name).WithHint("run it again without, then propose that run")
 		}
 	}
@@ -62,7 +63,7 @@ func (r *Ran) File() (name, text string, arguments json.RawMessage, err error) {
 		if !identifier.MatchString(name) {
 			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q cannot be a parameter", name)
 		}
-		if rebinds(code, name, literal, python) {
+		if rebindsName(code, name, literal, python) {
 			return "", "", nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the program has a variable %s of its own", name).
 				WithHint("choose another name for the parameter")
 		}
@@ -82,15 +83,15 @@ func (r *Ran) File() (name, text string, arguments json.RawMessage, err error) {
 		return "", "", nil, err
 	}
 	if python {
-		return r.Name + ".py", r.python(code, values), arguments, nil
+		return r.Name + ".py", r.pythonFile(code, values), arguments, nil
 	}
-	return r.Name + ".ts", r.script(code, values), arguments, nil
+	return r.Name + ".ts", r.scriptFile(code, values), arguments, nil
 }
 
-// rebinds reports whether code binds a name in another way than once, on a line of its own at
-// the top of the program, to the constant that the parameter takes the place of. Names of
-// arguments, members and properties bind nothing.
-func rebinds(code, name string, literal json.RawMessage, python bool) bool {
+// rebindsName reports whether code binds a name so that it cannot become a parameter. The only
+// binding that can is a single one, on its own line at the top level, to the constant that the
+// parameter replaces. Names of arguments, members and properties are not bindings.
+func rebindsName(code, name string, literal json.RawMessage, python bool) bool {
 	depth, bound := 0, 0
 	before := ""
 	for rest := code; rest != ""; {
@@ -102,7 +103,7 @@ func rebinds(code, name string, literal json.RawMessage, python bool) bool {
 		case ")", "]":
 			depth--
 		case name:
-			if binders[before] || (depth == 0 || !python) && assigns.MatchString(rest) {
+			if bindingWords[before] || (depth == 0 || !python) && assignment.MatchString(rest) {
 				bound++
 			}
 		}
@@ -121,37 +122,39 @@ func rebinds(code, name string, literal json.RawMessage, python bool) bool {
 	return value != name
 }
 
-// binders are the words after which a name is bound.
-var binders = map[string]bool{
+// bindingWords are the words after which a name is bound in Python or JavaScript.
+var bindingWords = map[string]bool{
 	"for": true, "as": true, "lambda": true, "global": true, "nonlocal": true, "del": true, "def": true, "import": true,
 	"const": true, "let": true, "var": true, "function": true, "class": true, "++": true, "--": true,
 }
 
-// assigns matches what follows a name that is assigned to.
-var assigns = regexp.MustCompile(`^[ \t]*(:[^=\n(){}]*)?([-+*/%&|^@?<>]*=([^=>]|$)|\+\+|--|=>)`)
+// assignment matches the text after a name that is assigned to.
+var assignment = regexp.MustCompile(`^[ \t]*(:[^=\n(){}]*)?([-+*/%&|^@?<>]*=([^=>]|$)|\+\+|--|=>)`)
 
-func mentions(code, name string) bool {
+// usesName reports whether name is a word in code.
+func usesName(code, name string) bool {
 	return regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`).MatchString(code)
 }
 
-// replaceLiteral replaces each constant in code that is a number or a whole text. What is
-// inside of a longer text, a comment or a name stays.
+// replaceLiteral replaces a constant, a number or a whole string, by a name wherever it occurs in
+// code, and returns the number of replacements. It leaves longer strings, comments and names
+// that contain the constant unchanged.
 func replaceLiteral(code string, literal json.RawMessage, name string, python bool) (string, int) {
 	spellings := []string{string(literal)}
 	var text string
 	isText := json.Unmarshal(literal, &text) == nil
-	if isText && !strings.ContainsAny(text, "\\`\n") && !strings.Contains(text, "${") { // else code spells another value so
+	if isText && !strings.ContainsAny(text, "\\`\n") && !strings.Contains(text, "${") { // otherwise these spellings have another value
 		spellings = append(spellings, "'"+text+"'", `"`+text+`"`)
 		if !python {
 			spellings = append(spellings, "`"+text+"`")
 		}
 	}
 	var b strings.Builder
-	n, before := 0, "" // the token before, without spaces
+	n, before := 0, "" // before is the previous token that is not space
 	for rest := code; rest != ""; {
 		token := nextToken(rest, before, python)
-		// What stands between two values is a sign of its own: 5 -1 is a difference.
-		signed := literal[0] == '-' && before != "" && before != "return" && !strings.Contains(operators, before)
+		// A minus after a value is an operator: 5 -1 is a difference.
+		signed := literal[0] == '-' && before != "" && before != "return" && !strings.Contains(valuePrefixes, before)
 		if !isText && !signed && strings.HasPrefix(rest, spellings[0]) && !inWord(code, len(code)-len(rest)-1) && !inWord(rest, len(spellings[0])) {
 			token = spellings[0]
 		}
@@ -173,7 +176,7 @@ func replaceLiteral(code string, literal json.RawMessage, name string, python bo
 	if python || n == 0 {
 		return b.String(), n
 	}
-	// The parameter takes the place of a declaration of the same name.
+	// Remove a declaration that would now assign the parameter to itself.
 	itself := regexp.MustCompile(`(?m)^[ \t]*(const|let|var)[ \t]+` + name + `[ \t]*(:[^=\n]*)?=[ \t]*` + name + `[ \t]*;?[ \t]*(\n|$)`)
 	return itself.ReplaceAllString(b.String(), ""), n
 }
@@ -181,7 +184,8 @@ func replaceLiteral(code string, literal json.RawMessage, name string, python bo
 var (
 	pythonToken = regexp.MustCompile(`(?s)^(#[^\n]*|\w*"""(\\.|[^\\])*?("""|$)|\w*'''(\\.|[^\\])*?('''|$)|\w*"(\\.|[^"\\\n])*"?|\w*'(\\.|[^'\\\n])*'?|[\w.]+|.)`)
 	scriptToken = regexp.MustCompile(`(?s)^(//[^\n]*|/\*.*?(\*/|$)|"(\\.|[^"\\\n])*"?|'(\\.|[^'\\\n])*'?|[\w.$]+|.)`)
-	// scriptRegexp matches a regular expression where one can begin.
+	// scriptRegexp matches a regular expression literal. It must only be used where one can
+	// begin.
 	scriptRegexp = regexp.MustCompile(`^/(\\.|\[(\\.|[^\]\\\n])*\]|[^/*\\\n\[])(\\.|\[(\\.|[^\]\\\n])*\]|[^/\\\n\[])*/\w*`)
 )
 
@@ -194,10 +198,11 @@ func inWord(code string, i int) bool {
 	return c == '_' || c == '.' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// operators are the signs after which a value begins.
-const operators = "(,=:[!&|?{};+-*/%<>^~"
+// valuePrefixes are the characters after which a value begins.
+const valuePrefixes = "(,=:[!&|?{};+-*/%<>^~"
 
-// nextToken returns the first text, comment, word or sign of code.
+// nextToken returns the first token of code: a string, comment, word or character. before is
+// the previous token.
 func nextToken(code, before string, python bool) string {
 	if python {
 		return pythonToken.FindString(code)
@@ -205,7 +210,7 @@ func nextToken(code, before string, python bool) string {
 	if code[0] == '`' {
 		return code[:templateEnd(code)]
 	}
-	if before == "" || before == "return" || strings.Contains(operators, before) {
+	if before == "" || before == "return" || strings.Contains(valuePrefixes, before) {
 		if found := scriptRegexp.FindString(code); found != "" {
 			return found
 		}
@@ -213,7 +218,7 @@ func nextToken(code, before string, python bool) string {
 	return scriptToken.FindString(code)
 }
 
-// templateEnd returns where the template ends with which code begins.
+// templateEnd returns the length of the template literal at the beginning of code.
 func templateEnd(code string) int {
 	depth := 0
 	for i := 1; i < len(code); i++ {
@@ -233,9 +238,9 @@ func templateEnd(code string) int {
 	return len(code)
 }
 
-// header returns the fields of the header. There always is one, and it is the first of the
-// file: so a header within the program declares nothing.
-func (r *Ran) header() [][2]string {
+// headerFields returns the fields of the file's header. The file always begins with a header,
+// so that a header within the program has no effect.
+func (r *ProgramRun) headerFields() [][2]string {
 	lines := [][2]string{{"read_only", strconv.FormatBool(r.ReadOnly)}}
 	if len(r.Egress) > 0 {
 		hosts, _ := json.Marshal(r.Egress) // texts can always be encoded
@@ -244,14 +249,15 @@ func (r *Ran) header() [][2]string {
 	return lines
 }
 
-func (r *Ran) python(code string, values map[string]json.RawMessage) string {
+// pythonFile returns the text of the function in Python.
+func (r *ProgramRun) pythonFile(code string, values map[string]json.RawMessage) string {
 	var b strings.Builder
 	b.WriteString("# /// script\n# [tool.toolroom]\n")
-	for _, field := range r.header() {
+	for _, field := range r.headerFields() {
 		b.WriteString("# " + field[0] + " = " + field[1] + "\n")
 	}
 	b.WriteString("# ///\n")
-	for _, seen := range r.Seen {
+	for _, seen := range r.Effects {
 		fmt.Fprintf(&b, "# Seen when it ran: %s\n", oneLine(seen))
 	}
 	var parameters []string
@@ -259,19 +265,19 @@ func (r *Ran) python(code string, values map[string]json.RawMessage) string {
 		parameters = append(parameters, name+": "+pythonType(values[name]))
 	}
 	word := "def"
-	if mentions(code, "await") {
+	if usesName(code, "await") {
 		word = "async def"
 	}
 	fmt.Fprintf(&b, "%s %s(%s):\n", word, r.Name, strings.Join(append(parameters, "context"), ", "))
 	description, _ := json.Marshal(r.Description)
 	fmt.Fprintf(&b, "    %s\n", description)
 	for _, name := range []string{"tools", "call_tool"} {
-		if mentions(code, name) {
+		if usesName(code, name) {
 			fmt.Fprintf(&b, "    %s = context.%s\n", name, name)
 		}
 	}
 	for _, namespace := range r.Namespaces {
-		if identifier.MatchString(namespace) && mentions(code, namespace) {
+		if identifier.MatchString(namespace) && usesName(code, namespace) {
 			fmt.Fprintf(&b, "    %s = context.tools.%s\n", namespace, namespace)
 		}
 	}
@@ -279,15 +285,16 @@ func (r *Ran) python(code string, values map[string]json.RawMessage) string {
 	return b.String()
 }
 
-func (r *Ran) script(code string, values map[string]json.RawMessage) string {
+// scriptFile returns the text of the function in TypeScript.
+func (r *ProgramRun) scriptFile(code string, values map[string]json.RawMessage) string {
 	var b strings.Builder
 	b.WriteString("import type { Context } from \"toolroom\";\n\n")
 	b.WriteString("/*\n * toolroom:\n")
-	for _, field := range r.header() {
+	for _, field := range r.headerFields() {
 		b.WriteString(" *   " + field[0] + ": " + field[1] + "\n")
 	}
 	b.WriteString(" */\n")
-	for _, seen := range r.Seen {
+	for _, seen := range r.Effects {
 		fmt.Fprintf(&b, "// Seen when it ran: %s\n", oneLine(seen))
 	}
 	fmt.Fprintf(&b, "/**\n * %s\n */\n", strings.ReplaceAll(oneLine(r.Description), "*/", "* /"))
@@ -297,15 +304,15 @@ func (r *Ran) script(code string, values map[string]json.RawMessage) string {
 	}
 	fmt.Fprintf(&b, "export async function %s(%s) {\n", r.Name, strings.Join(append(parameters, "context: Context"), ", "))
 	for _, name := range []string{"tools", "callTool"} {
-		if mentions(code, name) {
+		if usesName(code, name) {
 			fmt.Fprintf(&b, "const %s = context.%s;\n", name, name)
 		}
 	}
-	if mentions(code, "call_tool") {
+	if usesName(code, "call_tool") {
 		b.WriteString("const call_tool = context.callTool;\n")
 	}
 	for _, namespace := range r.Namespaces {
-		if identifier.MatchString(namespace) && mentions(code, namespace) {
+		if identifier.MatchString(namespace) && usesName(code, namespace) {
 			fmt.Fprintf(&b, "const %s = context.tools.%s;\n", namespace, namespace)
 		}
 	}
@@ -317,7 +324,7 @@ func oneLine(text string) string { return strings.Join(strings.Fields(text), " "
 
 // pythonType returns the type hint of a JSON value.
 func pythonType(value json.RawMessage) string {
-	switch v := decoded(value).(type) {
+	switch v := decodeJSON(value).(type) {
 	case bool:
 		return "bool"
 	case string:
@@ -328,7 +335,7 @@ func pythonType(value json.RawMessage) string {
 		}
 		return "int"
 	case []any:
-		if kind := elements(v, pythonType); kind != "" {
+		if kind := elementType(v, pythonType); kind != "" {
 			return "list[" + kind + "]"
 		}
 		return "list"
@@ -340,7 +347,7 @@ func pythonType(value json.RawMessage) string {
 
 // scriptType returns the type of a JSON value in TypeScript.
 func scriptType(value json.RawMessage) string {
-	switch v := decoded(value).(type) {
+	switch v := decodeJSON(value).(type) {
 	case bool:
 		return "boolean"
 	case string:
@@ -348,7 +355,7 @@ func scriptType(value json.RawMessage) string {
 	case json.Number:
 		return "number"
 	case []any:
-		if kind := elements(v, scriptType); kind != "" {
+		if kind := elementType(v, scriptType); kind != "" {
 			return kind + "[]"
 		}
 		return "unknown[]"
@@ -358,7 +365,7 @@ func scriptType(value json.RawMessage) string {
 	return "unknown"
 }
 
-func decoded(value json.RawMessage) any {
+func decodeJSON(value json.RawMessage) any {
 	v, err := jsonx.Decode(value, jsonx.Limits{})
 	if err != nil {
 		return nil
@@ -366,8 +373,8 @@ func decoded(value json.RawMessage) any {
 	return v
 }
 
-// elements returns the type that all elements of a list have, or an empty text.
-func elements(list []any, typeOf func(json.RawMessage) string) string {
+// elementType returns the type of all elements of a list, or "" if they differ.
+func elementType(list []any, typeOf func(json.RawMessage) string) string {
 	kind := ""
 	for _, one := range list {
 		text, err := json.Marshal(one)
@@ -384,10 +391,10 @@ func elements(list []any, typeOf func(json.RawMessage) string) string {
 }
 
 // indentPython indents a program as the body of a function and returns its last expression.
-// Lines inside of texts with three quotes stay as they are.
+// Lines within strings with three quotes stay unchanged.
 func indentPython(code string) string {
 	lines := strings.Split(strings.TrimRight(code, "\n \t"), "\n")
-	inside := insideTexts(lines)
+	inside := insideMultilineText(lines)
 	last := -1
 	for i, line := range lines {
 		if line != "" && !inside[i] && !strings.HasPrefix(line, "#") && !strings.ContainsAny(line[:1], " \t)]}") {
@@ -412,13 +419,13 @@ var pythonStatement = regexp.MustCompile(`^(if|for|while|def|class|import|from|r
 
 var pythonAssignment = regexp.MustCompile(`^[\w.\[\]'", ()*]+(\s*:\s*[\w.\[\], ]+)?\s*([+\-*/%&|^@]|//|\*\*|<<|>>)?=[^=]`)
 
-// isExpression reports whether a line at the top of a program begins an expression.
+// isExpression reports whether a line at the top level of a program begins an expression.
 func isExpression(line string) bool {
 	return !pythonStatement.MatchString(line) && !pythonAssignment.MatchString(line)
 }
 
-// insideTexts reports which lines begin inside of a text with three quotes.
-func insideTexts(lines []string) []bool {
+// insideMultilineText reports which lines begin within a string with three quotes.
+func insideMultilineText(lines []string) []bool {
 	inside := make([]bool, len(lines))
 	open := ""
 	for n, line := range lines {
@@ -442,7 +449,7 @@ func insideTexts(lines []string) []bool {
 			}
 		}
 		if len(open) == 1 {
-			open = "" // such a text ends with its line
+			open = "" // a string with one quote ends with its line
 		}
 	}
 	return inside

@@ -10,26 +10,26 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// comment matches the first line of a header in comments: "# toolroom:", "// toolroom:" or
+// commentHeader matches the first line of a header in comments: "# toolroom:", "// toolroom:" or
 // "/* toolroom:". Within a block comment the line needs no mark. Keys may follow in braces.
-var comment = regexp.MustCompile(`^[ \t]*(#|//|--|;+|%|\*|/\*+|)[ \t]*toolroom:[ \t]*(\{.*\}|)[ \t]*(?:\*/)?[ \t]*$`)
+var commentHeader = regexp.MustCompile(`^[ \t]*(#|//|--|;+|%|\*|/\*+|)[ \t]*toolroom:[ \t]*(\{.*\}|)[ \t]*(?:\*/)?[ \t]*$`)
 
-// yamlLine matches the line in an error of the YAML reader.
+// yamlLine matches the position in an error of the YAML decoder.
 var yamlLine = regexp.MustCompile(`line (\d+)(?:, column \d+)?: `)
 
-// plainYAML removes words that mean nothing to an author.
-var plainYAML = strings.NewReplacer("yaml: construct errors: ", "", "yaml: ", "", " in type function.Manifest", "")
+// yamlNoise removes words from the decoder's errors that mean nothing to an author.
+var yamlNoise = strings.NewReplacer("yaml: construct errors: ", "", "yaml: ", "", " in type function.Manifest", "")
 
-// readComment reads the header of a file in a language other than Python: the comment line
+// readCommentHeader reads the header of a file in a language other than Python: the comment line
 // "# toolroom:" and the comment lines after it that are indented further, in YAML.
-func readComment(file, source string) (Manifest, error) {
+func readCommentHeader(file, source string) (Manifest, error) {
 	text, first := commentText(source)
 	var m Manifest
 	if first == 0 {
 		return m, nil
 	}
 	if strings.TrimSpace(text) == "" {
-		return m, mistake(file, first, 1, "the header has no keys", `write them in the comment's next lines, indented further than "toolroom:"`)
+		return m, fileError(file, first, 1, "the header has no keys", `write them in the comment's next lines, indented further than "toolroom:"`)
 	}
 	d := yaml.NewDecoder(strings.NewReader(text))
 	d.KnownFields(true)
@@ -39,13 +39,13 @@ func readComment(file, source string) (Manifest, error) {
 			below, _ := strconv.Atoi(at[1]) // digits
 			line, message = first+below-1, yamlLine.ReplaceAllString(message, "")
 		}
-		return m, mistake(file, line, 1, "the header cannot be read: "+plainYAML.Replace(message), "see docs/tools.md for its fields")
+		return m, fileError(file, line, 1, "the header cannot be read: "+yamlNoise.Replace(message), "see docs/tools.md for its fields")
 	}
 	return m, nil
 }
 
-// commentText returns the header's YAML, whose first line stands in the source's line first.
-// It returns 0 if there is no header.
+// commentText returns the YAML of the header, and the line of source in which it begins. The
+// line is 0 if there is no header.
 func commentText(source string) (text string, first int) {
 	var header strings.Builder
 	mark, column, number := "", 0, 0
@@ -56,7 +56,7 @@ func commentText(source string) (text string, first int) {
 		unmarked := strings.TrimLeft(line, " \t")
 		if first == 0 {
 			block = block || strings.HasPrefix(unmarked, "/*")
-			if found := comment.FindStringSubmatch(line); found != nil && (block || found[1] != "") {
+			if found := commentHeader.FindStringSubmatch(line); found != nil && (block || found[1] != "") {
 				mark, first = found[1], number
 				header.WriteString(found[2] + "\n")
 				if !strings.HasPrefix(mark, "/*") {
@@ -78,7 +78,7 @@ func commentText(source string) (text string, first int) {
 		} else {
 			rest = rest[len(mark):]
 		}
-		// What stands before the keys counts as their indentation.
+		// All characters before the keys count as their indentation.
 		if keys := strings.TrimLeft(rest, " \t"); keys != "" && len(line)-len(keys) <= column {
 			break
 		}

@@ -26,7 +26,7 @@ func TestAConstantIsReplacedOnlyWhereItIsOne(t *testing.T) {
 		{"typescript", "f(x\n-1, -1)", `-1`, "f(x\n-1, least)"},
 		{"typescript", "const least: number = 2;\nreturn 6 / least / 2", `2`, "return 6 / least / least"},
 	} {
-		r := &Ran{Name: "f1", Language: c.language, Code: c.code, Literals: map[string]json.RawMessage{"least": json.RawMessage(c.literal)}}
+		r := &ProgramRun{Name: "f1", Language: c.language, Code: c.code, Literals: map[string]json.RawMessage{"least": json.RawMessage(c.literal)}}
 		_, text, _, err := r.File()
 		if err != nil {
 			t.Errorf("%s: %v", c.code, err)
@@ -55,7 +55,7 @@ func TestAParameterDoesNotMeetAVariable(t *testing.T) {
 		{"typescript", "y.map(least => f(5))"},
 		{"typescript", "let least = 10\nf(5)"},
 	} {
-		r := &Ran{Name: "f1", Language: c.language, Code: c.code, Literals: map[string]json.RawMessage{"least": json.RawMessage("5")}}
+		r := &ProgramRun{Name: "f1", Language: c.language, Code: c.code, Literals: map[string]json.RawMessage{"least": json.RawMessage("5")}}
 		if _, text, _, err := r.File(); err == nil || !strings.Contains(err.Error(), "a variable least") {
 			t.Errorf("%s\nbecame\n%s\n%v", c.code, text, err)
 		}
