@@ -384,7 +384,7 @@ func toolOf(v *release.Version) (toolroom.Tool, error) {
 	}
 	switch {
 	case len(spec.Egress) > 0:
-		tool.Effects = code.Reaches(spec.Egress)
+		tool.Effects = code.NetworkEffects(spec.Egress)
 		tool.Hints.OpenWorld = &yes
 		if !spec.ReadOnly {
 			tool.Hints.Destructive = &yes
@@ -514,7 +514,7 @@ func (a *App) inspectUpload(ctx context.Context, u release.Upload) ([]release.Fo
 	}
 	var isolated sandbox.Spec
 	if a.code != nil {
-		if isolated, err = a.code.Usual(""); err != nil {
+		if isolated, err = a.code.ProfileSpec(""); err != nil {
 			return nil, err
 		}
 	}

@@ -57,7 +57,7 @@ func (a *App) eachAhead(ctx context.Context, do func(*hosted.Engine, sandbox.Spe
 			continue
 		}
 		for _, profile := range a.started.Code.WarmProfiles(e.Name()) {
-			if s, err := a.code.Usual(profile); err == nil { // the config's limits, without a caller's
+			if s, err := a.code.ProfileSpec(profile); err == nil { // the config's limits, without a caller's
 				do(e, s)
 			}
 		}

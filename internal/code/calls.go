@@ -7,40 +7,40 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// take counts n tool calls before they are made: all or none. The engine counts a program's
-// requests, but a chain is one request with many calls.
-func (h *handler) take(n int) error {
+// reserveCalls counts n tool calls before they are made: all or none. The engine counts a
+// program's requests, but a chain is one request with many calls.
+func (h *handler) reserveCalls(n int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.made+n > h.calls {
-		h.over = true
-		if n == 1 || h.made == h.calls {
-			return bridge.OverCalls(h.calls)
+	if h.callsMade+n > h.maxCalls {
+		h.callsExceeded = true
+		if n == 1 || h.callsMade == h.maxCalls {
+			return bridge.OverCalls(h.maxCalls)
 		}
-		return toolroom.Errorf(toolroom.CodeBudgetExceeded, "the chain has %d steps, but the program has only %d of its %d tool calls left", n, h.calls-h.made, h.calls).
+		return toolroom.Errorf(toolroom.CodeBudgetExceeded, "the chain has %d steps, but the program has only %d of its %d tool calls left", n, h.maxCalls-h.callsMade, h.maxCalls).
 			WithHint("make the chain shorter, or ask for a higher limit of calls")
 	}
-	h.made += n
+	h.callsMade += n
 	return nil
 }
 
-// overCalls reports whether the program was refused a call beyond its limit.
-func (h *handler) overCalls() bool {
+// exceededCalls reports whether the program asked for more calls than its limit.
+func (h *handler) exceededCalls() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.over
+	return h.callsExceeded
 }
 
-// give returns calls that were not made.
-func (h *handler) give(n int) {
+// returnCalls gives back n reserved calls that were not made.
+func (h *handler) returnCalls(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.made -= n
+	h.callsMade -= n
 }
 
-// overCalls converts an engine's error: exceeding the limit of calls exceeds the budget,
-// whoever stops the program for it.
-func overCalls(err error) error {
+// asBudgetError changes the code of an engine's error if the program exceeded its limit of
+// calls: that is budget_exceeded, whether the engine or the handler stopped the program.
+func asBudgetError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -57,9 +57,9 @@ func refusedCall(tool string, err error) *toolroom.Result {
 	return &toolroom.Result{Tool: tool, Status: e.Code.Info().Status, Effects: toolroom.EffectsNone, Error: e}
 }
 
-// maxSteps is the size of steps, in bytes, up to which a chain's error repeats their
-// values. For larger ones it contains only the outcome of each step.
-const maxSteps = 1 << 20
+// maxStepBytes is the largest JSON of all steps with which a chain's error repeats their
+// values. If it is larger, the error contains only the outcome of each step.
+const maxStepBytes = 1 << 20
 
 // step describes one step of a failed chain to a program. It contains nothing that differs
 // when a program is resumed elsewhere, such as times.
@@ -87,7 +87,7 @@ func chainError(out *toolroom.ChainResult) error {
 			}
 		}
 	}
-	if text, err := json.Marshal(steps); err != nil || len(text) > maxSteps {
+	if text, err := json.Marshal(steps); err != nil || len(text) > maxStepBytes {
 		for i := range steps {
 			steps[i].Value, steps[i].Text = nil, ""
 		}

@@ -42,9 +42,9 @@ type Options struct {
 	Engines []engine.Engine
 	// Remote runs whole programs in another room; nil if there is none.
 	Remote Remote
-	// Programs makes a command-line program a source that programs can call, or returns why
-	// not; nil makes none.
-	Programs func(ctx context.Context, name string) error
+	// AddProgram adds a command-line program as a source that programs can call, or returns
+	// why it cannot; if it is nil, no source is added.
+	AddProgram func(ctx context.Context, name string) error
 	// Egress checks and makes the connections of programs that name hosts; nil permits
 	// public addresses.
 	Egress *egress.Guard
@@ -100,16 +100,16 @@ func orLimits(l, fallback toolroom.ExecutionLimits) toolroom.ExecutionLimits {
 // Service runs programs. It is safe for concurrent use.
 type Service struct {
 	o Options
-	// unasked are limits whose default does not come from the config.
-	unasked []sandbox.Limit
-	egress  atomic.Pointer[egress.Guard]
+	// builtinLimits are the limits whose default is ours and not the config's.
+	builtinLimits []sandbox.Limit
+	egress        atomic.Pointer[egress.Guard]
 }
 
 // New returns a Service.
 func New(o Options) *Service {
 	s := &Service{}
 	if o.Config.Default.Memory == 0 {
-		s.unasked = []sandbox.Limit{sandbox.LimitMemory}
+		s.builtinLimits = []sandbox.Limit{sandbox.LimitMemory}
 	}
 	o.Config = o.Config.withDefaults()
 	s.o = o
@@ -132,9 +132,9 @@ func (s *Service) Tools(context.Context) ([]toolroom.Tool, error) {
 		InputSchema: json.RawMessage(inputSchema),
 		Source:      toolroom.SourceBuiltin,
 		Tags:        []string{"code"},
-		Timeout:     s.o.Config.Max.Wall + overhead,
+		Timeout:     s.o.Config.Max.Wall + callOverhead,
 		// The arguments contain the program's own time limit.
-		DefaultTimeout: s.o.Config.Max.Wall + overhead,
+		DefaultTimeout: s.o.Config.Max.Wall + callOverhead,
 		Examples: []toolroom.Example{{
 			Title:     "Add up in JavaScript",
 			Arguments: json.RawMessage(`{"language": "javascript", "code": "return [1, 2, 3].reduce((a, b) => a + b)"}`),
@@ -142,12 +142,13 @@ func (s *Service) Tools(context.Context) ([]toolroom.Tool, error) {
 	}}, nil
 }
 
-// overhead is the time of a call beyond the program's own, for starting and cleaning up.
-const overhead = 75 * time.Second
+// callOverhead is the time that a call may take in addition to the program's own time, for
+// starting and cleaning up.
+const callOverhead = 75 * time.Second
 
-// lastWords is reserved from the call's deadline, so that a stopped program still has a
-// result.
-const lastWords = 300 * time.Millisecond
+// resultReserve is the time before the call's deadline at which the program is stopped, so
+// that it still has a result.
+const resultReserve = 300 * time.Millisecond
 
 // Call runs a program.
 func (s *Service) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
@@ -155,14 +156,14 @@ func (s *Service) Call(ctx context.Context, req *source.Request) (*source.Output
 	if err != nil {
 		return nil, err
 	}
-	if err := s.settle(r); err != nil {
+	if err := s.correctLanguage(r); err != nil {
 		return nil, err
 	}
 	if driver, below := splitRuntime(r.Runtime); s.o.Remote != nil && driver == s.o.Remote.Name() {
 		return s.runRemote(ctx, req, r, below)
 	}
 	if r.Session != "" {
-		return s.inSession(ctx, req, r)
+		return s.runInSession(ctx, req, r)
 	}
 	return s.execute(ctx, req, r, nil)
 }
@@ -177,12 +178,12 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	if err != nil {
 		return nil, err
 	}
-	dial, err := s.dial(hosts)
+	dial, err := s.newDial(hosts)
 	if err != nil {
 		return nil, err
 	}
 	if end, ok := ctx.Deadline(); ok {
-		left := max(time.Until(end)-lastWords, time.Millisecond)
+		left := max(time.Until(end)-resultReserve, time.Millisecond)
 		limits.Wall = min(limits.Wall, left)
 		// Preparation, too, must leave time for a result.
 		within, stop := deadline.WithTimeout(ctx, left, engine.ErrWall)
@@ -192,7 +193,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	if req.Budget != nil {
 		req.Budget.Allow(limits.Calls)
 	}
-	h, err := s.handler(ctx, req, r, held)
+	h, err := s.newHandler(ctx, req, r, held)
 	if err != nil {
 		return nil, err
 	}
@@ -208,8 +209,8 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 			},
 		},
 		Sandbox: s.spec(r, limits),
-		Declare: func(awaits bool) string { return h.view.declare(r.Code, awaits) },
-		Dial:    h.refused.dial(dial, h.reportRefused),
+		Declare: func(awaits bool) string { return h.view.declareUsedTools(r.Code, awaits) },
+		Dial:    h.refusals.wrapDial(dial, h.reportRefused),
 	}
 	job.Sandbox.Egress = hosts
 	if f := r.function; f != nil {
@@ -219,13 +220,13 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	if held != nil {
 		job.Program.Session, job.Program.State = r.Session, held.State
 	}
-	h.toolexec, h.asked = r.toolexec, r.asked()
-	h.calls = min(limits.Calls, int(run.CallsLeft(ctx)))
+	h.toolexecLine, h.requestedLimits = r.toolexecLine, r.requestedLimits()
+	h.maxCalls = min(limits.Calls, int(run.CallsLeft(ctx)))
 	first, further, err := s.route(ctx, r, need{job.Sandbox, toolroom.Isolation(req.Isolation), req.Engine})
 	if err != nil {
 		return &source.Output{Unsent: true}, err
 	}
-	return s.run(ctx, h, job, limits, first, further)
+	return s.runOnEngines(ctx, h, job, limits, first, further)
 }
 
 // spec returns the sandbox spec for a request.
@@ -237,13 +238,13 @@ func (s *Service) spec(r *Request, l toolroom.ExecutionLimits) sandbox.Spec {
 		Limits: sandbox.Limits{Wall: l.Wall, CPU: l.CPU, CPUs: l.CPUs, Memory: l.Memory, PIDs: l.PIDs, Disk: l.Disk},
 	}
 	if r.MemoryBytes == 0 {
-		spec.Unasked = s.unasked
+		spec.Unasked = s.builtinLimits
 	}
 	return spec
 }
 
-// Usual returns the sandbox spec of a program that requests only a profile.
-func (s *Service) Usual(profile string) (sandbox.Spec, error) {
+// ProfileSpec returns the sandbox spec of a program that requests only a profile.
+func (s *Service) ProfileSpec(profile string) (sandbox.Spec, error) {
 	r := &Request{Program: toolroom.Program{Profile: profile}}
 	limits, err := r.limits(s.o.Config)
 	return s.spec(r, limits), err
@@ -251,18 +252,18 @@ func (s *Service) Usual(profile string) (sandbox.Spec, error) {
 
 var fileNames = map[string]string{"python": "main.py", "javascript": "main.js", "typescript": "main.ts", "shell": "main.sh", "wasm": "main.wasm"}
 
-// run runs a program on the first engine of its route. It tries the next engine only if the
-// previous one cannot run the program. Tool calls that have been answered by then are not
-// made again.
-func (s *Service) run(ctx context.Context, h *handler, job engine.Job, limits toolroom.ExecutionLimits, c candidate, further *route) (*source.Output, error) {
+// runOnEngines runs a program on the first engine of its route. It tries the next engine only
+// if the previous one cannot run the program. It does not repeat tool calls that have been
+// answered by then.
+func (s *Service) runOnEngines(ctx context.Context, h *handler, job engine.Job, limits toolroom.ExecutionLimits, c candidate, further *route) (*source.Output, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	h.end = end
+	h.cancel = end
 	var refusals []string
 	for {
-		h.begin(c.engine.Name())
+		h.startOn(c.engine.Name())
 		result, err := c.engine.Run(ctx, job, h)
-		err = overCalls(h.whyEnded(err))
+		err = asBudgetError(h.runError(err))
 		if result == nil && toolroom.CodeOf(err) == toolroom.CodeLimitNotEnforceable { // it has not started
 			if next, ok := further.next(ctx); ok {
 				refusals = append(refusals, toolroom.AsError(err).Message)
@@ -280,18 +281,18 @@ func (s *Service) run(ctx context.Context, h *handler, job engine.Job, limits to
 				continue
 			}
 			if further.named {
-				h.instead = s.instead(c.engine.Name(), job.Program)
+				h.engineHint = s.suggestEngines(c.engine.Name(), job.Program)
 			}
 		}
 		why := c.why
 		if len(refusals) > 0 {
 			why = strings.Join(append(refusals, c.engine.Name()+" is the next engine for "+job.Program.Language), "; ")
 		}
-		if h.toolexec > 0 {
-			why = fmt.Sprintf("line %d is of the form name := run(…), which is JavaScript; %s", h.toolexec, why)
+		if h.toolexecLine > 0 {
+			why = fmt.Sprintf("line %d is of the form name := run(…), which is JavaScript; %s", h.toolexecLine, why)
 		}
 		if err == nil {
-			err = h.keep(ctx, job, result)
+			err = h.saveSession(ctx, job, result)
 		}
 		return s.output(ctx, h, job, limits, result, why, err)
 	}
@@ -306,8 +307,8 @@ func (s *Service) output(ctx context.Context, h *handler, job engine.Job, limits
 	err = engine.WithTime(err, what, limits.Wall)
 	x := &toolroom.Execution{
 		Language: job.Program.Language, Engine: result.Engine, Why: why, Isolation: result.Isolation,
-		Profile: string(job.Sandbox.Profile), Asked: h.asked, Limits: limits, Exit: result.Outcome.Exit, Session: job.Program.Session,
-		Calls: h.journal.Calls(), Refused: h.refused.all(), Start: result.Start,
+		Profile: string(job.Sandbox.Profile), Asked: h.requestedLimits, Limits: limits, Exit: result.Outcome.Exit, Session: job.Program.Session,
+		Calls: h.journal.Calls(), Refused: h.refusals.all(), Start: result.Start,
 	}
 	if result.Held != nil {
 		x.Held = map[string]string{}
@@ -315,8 +316,8 @@ func (s *Service) output(ctx context.Context, h *handler, job engine.Job, limits
 			x.Held[string(limit)] = how
 		}
 	}
-	x.Stdout, x.StdoutHidden = s.show(ctx, h, "stdout", h.stdout.String())
-	x.Stderr, x.StderrHidden = s.show(ctx, h, "stderr", h.stderr.String())
+	x.Stdout, x.StdoutHidden = s.truncateOutput(ctx, h, "stdout", h.stdout.String())
+	x.Stderr, x.StderrHidden = s.truncateOutput(ctx, h, "stderr", h.stderr.String())
 	out := &source.Output{Execution: x, CPU: result.CPU, PeakMemory: result.PeakMemory}
 	if out.CPU == 0 {
 		out.CPU = time.Duration(result.Outcome.CPU) * time.Millisecond
@@ -329,26 +330,26 @@ func (s *Service) output(ctx context.Context, h *handler, job engine.Job, limits
 	}
 	switch f := result.Outcome.Failure; {
 	case err != nil:
-		return out, littleMemory(err, limits.Memory)
+		return out, addMemoryHint(err, limits.Memory)
 	case f != nil:
 		if h.function != nil {
-			f = h.function.own(f)
+			f = h.function.hideWrapper(f)
 		}
-		e := failed(f)
+		e := failureError(f)
 		if f.Type == "Trap" { // the reason is what the module printed before
 			e.Message += lastLines(x.Stderr)
 		}
-		e.Hint = cmp.Or(e.Hint, h.instead, noFiles(f, result), h.view.hiding())
-		if h.toolexec > 0 && f.Kind == bridge.FailSyntax {
-			e.Hint = fmt.Sprintf("name := run(…) in line %d made it JavaScript: in Python write name = run(…)", h.toolexec)
+		e.Hint = cmp.Or(e.Hint, h.engineHint, noFilesHint(f, result), h.view.hiddenNamespaceHint())
+		if h.toolexecLine > 0 && f.Kind == bridge.FailSyntax {
+			e.Hint = fmt.Sprintf("name := run(…) in line %d made it JavaScript: in Python write name = run(…)", h.toolexecLine)
 		}
 		return out, e
 	case x.Exit != 0:
-		return out, exited(x, h.overCalls() || result.Outcome.Calls > limits.Calls)
+		return out, exitError(x, h.exceededCalls() || result.Outcome.Calls > limits.Calls)
 	}
 	if h.function != nil && h.function.Output != "" && result.Outcome.Value == nil {
 		x.Stdout, x.StdoutHidden = "", nil // it is the value
-		out.Value, err = h.printed()
+		out.Value, err = h.printedValue()
 		return out, err
 	}
 	if h.function != nil {

@@ -33,8 +33,8 @@ func (s *Service) PredictEffects(req *source.Request) ([]toolroom.Effect, string
 	default:
 		list = []toolroom.Effect{{Kind: toolroom.EffectNone}}
 	}
-	list = append(list, r.reaches()...)
-	if r.onHost() {
+	list = append(list, r.networkEffects()...)
+	if r.usesHostRuntime() {
 		list = append(list, toolroom.Effect{Kind: toolroom.EffectFile}, toolroom.Effect{Kind: toolroom.EffectHost})
 		if r.Language != "shell" && r.Language != "command" {
 			list = append(list, toolroom.Effect{Kind: toolroom.EffectCommand})

@@ -37,9 +37,9 @@ func (r *Request) hosts() ([]string, error) {
 	return all, nil
 }
 
-// reaches returns the effects of a program that names hosts, or whose profile does not
+// networkEffects returns the effects of a program that names hosts, or whose profile does not
 // restrict the network.
-func (r *Request) reaches() []toolroom.Effect {
+func (r *Request) networkEffects() []toolroom.Effect {
 	hosts, err := r.hosts()
 	if err != nil || r.Profile == "dev" && len(hosts) == 0 {
 		hosts = []string{""} // any
@@ -51,9 +51,9 @@ func (r *Request) reaches() []toolroom.Effect {
 	return effects
 }
 
-// Reaches returns the effects of a function that names hosts.
-func Reaches(hosts []string) []toolroom.Effect {
-	return (&Request{Program: toolroom.Program{Egress: hosts}}).reaches()
+// NetworkEffects returns the effects of a function that names hosts.
+func NetworkEffects(hosts []string) []toolroom.Effect {
+	return (&Request{Program: toolroom.Program{Egress: hosts}}).networkEffects()
 }
 
 // SetEgress replaces [Options.Egress] for programs that start from now on.
@@ -64,9 +64,9 @@ func (h *handler) reportRefused(c toolroom.RefusedConnection) {
 	h.Log("warning", "a connection was refused: "+c.Reason, bridge.Map{{Key: "address", Value: strings.ToValidUTF8(c.Address, "\uFFFD")}})
 }
 
-// dial returns the function by which a program connects: only to its hosts, and only to
-// those that the config permits. It is nil if there are none.
-func (s *Service) dial(hosts []string) (func(context.Context, string) (net.Conn, error), error) {
+// newDial returns a function that makes a program's connections: only to its hosts, and only
+// to those that the config permits. It returns nil if the program names no hosts.
+func (s *Service) newDial(hosts []string) (func(context.Context, string) (net.Conn, error), error) {
 	if len(hosts) == 0 {
 		return nil, nil
 	}

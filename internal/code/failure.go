@@ -17,10 +17,9 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// failed returns the error of a failed program: what failed, where, and what to write
-// instead. If the cause is a tool error that the program did not catch, the details contain
-// its code.
-func failed(f *bridge.Failure) *toolroom.Error {
+// failureError returns the error of a failed program: what failed, where, and what to write
+// instead. If the cause is an uncaught tool error, the details contain its code.
+func failureError(f *bridge.Failure) *toolroom.Error {
 	code := toolroom.CodeExecutionFailed
 	switch f.Kind {
 	case bridge.FailLimit:
@@ -35,7 +34,7 @@ func failed(f *bridge.Failure) *toolroom.Error {
 	}
 	message := f.Error()
 	if f.Line > 0 {
-		message = place(f) + ": " + message
+		message = formatPlace(f) + ": " + message
 	}
 	e := toolroom.Errorf(code, "%s", message)
 	e.Details = map[string]any{"kind": string(f.Kind)}
@@ -61,78 +60,83 @@ func failed(f *bridge.Failure) *toolroom.Error {
 		e.Hint, e.Retryable = f.Tool.Hint, f.Tool.Retryable
 	}
 	if e.Hint == "" {
-		e.Hint = instead(message)
+		e.Hint = missingNameHint(message)
 	}
 	return e
 }
 
-// ownMemory is the memory below which a sandbox may be too small for itself.
-const ownMemory = 16 << 20
+// minSandboxMemory is the memory that a sandbox may need for itself, in bytes.
+const minSandboxMemory = 16 << 20
 
-// littleMemory adds to the error of a sandbox that was not started, or broke off, that its limit
-// of memory may be the cause.
-func littleMemory(err error, memory int64) error {
+// addMemoryHint adds a hint to the error of a sandbox that did not start or broke off, if its
+// memory limit is so low that it may be the cause.
+func addMemoryHint(err error, memory int64) error {
 	switch code := toolroom.CodeOf(err); {
-	case memory <= 0 || memory >= ownMemory:
+	case memory <= 0 || memory >= minSandboxMemory:
 		return err
 	case code != toolroom.CodeExecutionFailed && code != toolroom.CodeSandboxUnavailable:
 		return err
 	}
 	return toolroom.AsError(err).WithCLIHint("").
-		WithHint("its limit of memory, %d bytes, may be less than the sandbox itself needs: allow %d or more", memory, ownMemory)
+		WithHint("its limit of memory, %d bytes, may be less than the sandbox itself needs: allow %d or more", memory, minSandboxMemory)
 }
 
-// noFiles says why an engine without files has not found one.
-func noFiles(f *bridge.Failure, r *engine.Result) string {
+// noFilesHint returns the hint for a program that did not find a file because its engine has
+// none, or "".
+func noFilesHint(f *bridge.Failure, r *engine.Result) string {
 	if f.Type != "FileNotFoundError" || r.Held[sandbox.LimitDisk] != engine.NoFiles {
 		return ""
 	}
 	return fmt.Sprintf("programs have no files in the engine %s: choose the runtime process, or another that has a folder for them", r.Engine)
 }
 
-// hiding says where the tools are whose namespace has the name of an input.
-func (v *view) hiding() string {
-	if v.hidden == "" {
+// hiddenNamespaceHint says how to reach tools whose namespace has the name of an input, or
+// returns "" if there are none.
+func (v *view) hiddenNamespaceHint() string {
+	if v.hiddenNamespace == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s is an input of this program: the tools of that name are tools.%[1]s", v.hidden)
+	return fmt.Sprintf("%s is an input of this program: the tools of that name are tools.%[1]s", v.hiddenNamespace)
 }
 
 var (
-	noModule = regexp.MustCompile(`No module named '([\w.]+)'`)
-	noName   = regexp.MustCompile(`(fetch|XMLHttpRequest|WebSocket|require|process|Buffer|module) is not defined`)
-	// clients are packages that programs import to reach the network.
-	clients = []string{"requests", "httpx", "aiohttp", "urllib3", "websockets", "boto3", "fetch", "XMLHttpRequest", "WebSocket"}
+	missingModule = regexp.MustCompile(`No module named '([\w.]+)'`)
+	missingGlobal = regexp.MustCompile(`(fetch|XMLHttpRequest|WebSocket|require|process|Buffer|module) is not defined`)
+	// networkPackages are packages and globals by which programs reach the network.
+	networkPackages = []string{"requests", "httpx", "aiohttp", "urllib3", "websockets", "boto3", "fetch", "XMLHttpRequest", "WebSocket"}
 )
 
-// instead says what there is in place of what a program misses.
-func instead(message string) string {
-	found := noModule.FindStringSubmatch(message)
+// missingNameHint says what to use in place of the module or global that the message reports
+// as missing, or returns "".
+func missingNameHint(message string) string {
+	found := missingModule.FindStringSubmatch(message)
 	if found == nil {
-		found = noName.FindStringSubmatch(message)
+		found = missingGlobal.FindStringSubmatch(message)
 	}
 	if found == nil {
-		return withoutNetwork(message)
+		return noNetworkHint(message)
 	}
 	name, _, _ := strings.Cut(found[1], ".")
-	if slices.Contains(clients, name) {
+	if slices.Contains(networkPackages, name) {
 		return "programs have no network of their own: call a tool that fetches, such as web:fetch, or name the hosts (egress) and run in a sandbox that has " + name
 	}
-	if noName.MatchString(message) {
+	if missingGlobal.MatchString(message) {
 		return "this is JavaScript without Node.js: call tools for files, processes and the web; a function with npm packages can be released as a tool"
 	}
 	return "programs have the standard library and no packages: call a tool instead, or release a function that names its packages as a tool"
 }
 
-// withoutNetwork says how a program that failed for want of a network gets one.
-func withoutNetwork(output string) string {
+// noNetworkHint says how a program gets access to the network, if its output shows that it
+// failed because it has none.
+func noNetworkHint(output string) string {
 	if !egress.LacksNetwork(output) {
 		return ""
 	}
 	return "it reaches only the hosts that are named: egress in a function's header, for example egress = [\"example.com\"], or --egress of a program"
 }
 
-func place(f *bridge.Failure) string {
+// formatPlace returns the file, line and column of a failure.
+func formatPlace(f *bridge.Failure) string {
 	var b strings.Builder
 	b.WriteString(f.File)
 	b.WriteString(" line ")
@@ -144,11 +148,11 @@ func place(f *bridge.Failure) string {
 	return b.String()
 }
 
-// exited returns the error of a command with an exit code other than 0. overCalls reports
-// that it was refused a call beyond its limit.
-func exited(x *toolroom.Execution, overCalls bool) error {
+// exitError returns the error of a command with an exit code other than 0. exceededCalls
+// means that it asked for more calls than its limit.
+func exitError(x *toolroom.Execution, exceededCalls bool) error {
 	code := toolroom.CodeExecutionFailed
-	if overCalls {
+	if exceededCalls {
 		code = toolroom.CodeBudgetExceeded
 	}
 	e := toolroom.Errorf(code, "the program ended with exit code %d", x.Exit)
@@ -156,7 +160,7 @@ func exited(x *toolroom.Execution, overCalls bool) error {
 		e.Message += ": " + last
 	}
 	e.Details = map[string]any{"exit_code": x.Exit}
-	return e.WithHint("%s", withoutNetwork(x.Stderr))
+	return e.WithHint("%s", noNetworkHint(x.Stderr))
 }
 
 // lastLines returns a colon and the last few lines of a text, or "" if it is blank.
@@ -175,9 +179,9 @@ func lastLine(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// show truncates long output and stores the whole. Because the program has already run, a
-// failure to store is not an error: then Hidden has no handle.
-func (s *Service) show(ctx context.Context, h *handler, name, text string) (string, *toolroom.Hidden) {
+// truncateOutput truncates long output and stores the whole as an artifact. A failure to
+// store it is not an error, because the program has already run: then Hidden has no handle.
+func (s *Service) truncateOutput(ctx context.Context, h *handler, name, text string) (string, *toolroom.Hidden) {
 	text = s.o.Runner.Secrets.Text(text) // before truncating, because half a secret would not be recognised
 	limit := s.o.Config.ShownOutput
 	if len(text) <= limit {

@@ -23,12 +23,12 @@ func TestASandboxThatBreaksOffSaysThatItsMemoryWasLittle(t *testing.T) {
 		{toolroom.CodeExecutionFailed, 256 << 20, false},
 		{toolroom.CodeTimeout, 1000, false},
 	} {
-		hint := toolroom.AsError(littleMemory(toolroom.Errorf(tt.code, "it ended").WithHint("old"), tt.memory)).Hint
+		hint := toolroom.AsError(addMemoryHint(toolroom.Errorf(tt.code, "it ended").WithHint("old"), tt.memory)).Hint
 		if said := strings.Contains(hint, "its limit of memory"); said != tt.said || !said && hint != "old" {
 			t.Errorf("%s with %d bytes: %q", tt.code, tt.memory, hint)
 		}
 	}
-	if err := littleMemory(nil, 1000); err != nil {
+	if err := addMemoryHint(nil, 1000); err != nil {
 		t.Error(err)
 	}
 }
@@ -40,7 +40,7 @@ func TestAFileThatIsMissingInAnEngineWithoutFiles(t *testing.T) {
 		{"FileNotFoundError", "size of the tmpfs", ""},
 		{"ValueError", engine.NoFiles, ""},
 	} {
-		got := noFiles(&bridge.Failure{Type: tt.kind}, &engine.Result{Engine: "py", Held: map[sandbox.Limit]string{sandbox.LimitDisk: tt.disk}})
+		got := noFilesHint(&bridge.Failure{Type: tt.kind}, &engine.Result{Engine: "py", Held: map[sandbox.Limit]string{sandbox.LimitDisk: tt.disk}})
 		if got != tt.want {
 			t.Errorf("%s, %s: %q", tt.kind, tt.disk, got)
 		}

@@ -19,8 +19,8 @@ import (
 // code:execute it keeps no session and is not continued by another process.
 type Function struct {
 	Request
-	// Name is the name of the file in tracebacks, and Lines the number of its lines that the
-	// author has written; what follows calls the function.
+	// Name is the name of the file in tracebacks. Lines is the number of lines that the
+	// author has written; the lines after them call the function.
 	Name  string
 	Lines int
 	// Place maps a position in the program to one in the author's files, if it is not nil.
@@ -35,8 +35,8 @@ type Function struct {
 	Output string
 	// Bundled is as in [bridge.Program], and Ahead as in [engine.Job].
 	Bundled, Ahead bool
-	// Tools says that the code may name tools, because the function has a context. Without
-	// it, no names are looked up.
+	// Tools means that the code may name tools, because the function has a context. If it is
+	// not set, no names are looked up.
 	Tools bool
 	// Layer holds the packages that the code needs.
 	Layer engine.Layer
@@ -81,11 +81,12 @@ func (s *Service) FunctionIsolation(ctx context.Context, req *source.Request, f 
 	return ""
 }
 
-// own returns a failure without what is not the author's: the lines that call the function.
-func (f *Function) own(failure *bridge.Failure) *bridge.Failure {
+// hideWrapper returns a failure without the positions and frames of our own lines, which call
+// the author's function.
+func (f *Function) hideWrapper(failure *bridge.Failure) *bridge.Failure {
 	made := *failure
 	if f.Place != nil {
-		f.moved(&made)
+		f.mapPlaces(&made)
 		return &made
 	}
 	if made.Line > f.Lines {
@@ -110,18 +111,18 @@ func (f *Function) own(failure *bridge.Failure) *bridge.Failure {
 	return &made
 }
 
-// frame matches a line of a traceback of JavaScript.
-var frame = regexp.MustCompile(`(?m)^(    at .*?\(?)[^ (]*:(\d+):(\d+)(\)?)$\n?`)
+// jsFrame matches a line of a JavaScript traceback.
+var jsFrame = regexp.MustCompile(`(?m)^(    at .*?\(?)[^ (]*:(\d+):(\d+)(\)?)$\n?`)
 
-// moved rewrites the positions in a failure to those in the author's files.
-func (f *Function) moved(failure *bridge.Failure) {
+// mapPlaces rewrites the positions in a failure to positions in the author's files.
+func (f *Function) mapPlaces(failure *bridge.Failure) {
 	if file, line, column, ok := f.Place(failure.Line, failure.Column); ok {
 		failure.File, failure.Line, failure.Column = file, line, column
 	} else {
 		failure.Line, failure.Column = 0, 0
 	}
-	failure.Trace = frame.ReplaceAllStringFunc(failure.Trace, func(text string) string {
-		part := frame.FindStringSubmatch(text)
+	failure.Trace = jsFrame.ReplaceAllStringFunc(failure.Trace, func(text string) string {
+		part := jsFrame.FindStringSubmatch(text)
 		line, _ := strconv.Atoi(part[2]) // digits
 		column, _ := strconv.Atoi(part[3])
 		file, line, column, ok := f.Place(line, column)
@@ -175,7 +176,7 @@ func contentOfBytes(data []byte, mediaType string) toolroom.Content {
 	return toolroom.Content{Type: kind, MIMEType: mediaType, Data: data, URI: resourceURI(kind)}
 }
 
-// resourceURI returns the URI of bytes that have none of their own.
+// resourceURI returns the URI of a function's content of a kind, "" for kinds that need none.
 func resourceURI(kind toolroom.ContentType) string {
 	if kind == toolroom.ContentResource {
 		return "toolroom://result"
@@ -183,7 +184,8 @@ func resourceURI(kind toolroom.ContentType) string {
 	return ""
 }
 
-// emitChunk sends a chunk of a function that streams. It reports whether the entry is one.
+// emitChunk sends a log entry of a streaming function as a chunk. It reports whether the
+// entry is a chunk.
 func (h *handler) emitChunk(level string, fields bridge.Map) bool {
 	if h.function == nil || level != "chunk" {
 		return false

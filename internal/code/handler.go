@@ -25,40 +25,40 @@ import (
 // the call that runs the program, because ctx carries that call.
 type handler struct {
 	*Service
-	request  *source.Request
-	language string
-	session  *session.Run // nil without one
-	function *Function    // nil for programs of code:execute
-	view     view
-	toolexec int    // as in Request
-	instead  string // the hint if the engine cannot run the program
-	asked    toolroom.ExecutionLimits
+	request         *source.Request
+	language        string
+	session         *session.Run // nil without one
+	function        *Function    // nil for programs of code:execute
+	view            view
+	toolexecLine    int    // as in Request
+	engineHint      string // the hint if the engine cannot run the program
+	requestedLimits toolroom.ExecutionLimits
 
 	stdout, stderr output
 	line           string // the incomplete last line of a function that prints lines
-	refused        refused
+	refusals       refusalLog
 
-	// programs are the command-line programs that the program names.
+	// programs are the command-line programs that the program mentions.
 	programs []programUse
-	// computed says that the program computes names of command-line programs, and
-	// closedPrograms is why those that it names cannot be called.
-	computed       bool
-	closedPrograms map[string]error
+	// computesPrograms reports whether the program computes names of command-line programs.
+	// programErrors says why command-line programs that it mentions cannot be called.
+	computesPrograms bool
+	programErrors    map[string]error
 
 	journal *session.Journal
 	head    session.JournalHead
-	end     context.CancelCauseFunc // ends the program
+	cancel  context.CancelCauseFunc // ends the program
 
-	mu         sync.Mutex
-	resumable  bool            // another process may take over the run
-	suspension *run.Suspension // set once the run can be taken over
-	waiting    map[int]string  // the approvals that calls wait for, by index in the journal
-	working    int             // number of calls in progress that do not wait
-	suspending bool            // no further call may start
-	calls      int             // the limit of calls
-	made       int             // calls made or reserved for a chain
-	over       bool            // the program asked for more calls than its limit
-	ended      error           // why the handler ended the program
+	mu            sync.Mutex
+	resumable     bool            // another process may take over the run
+	suspension    *run.Suspension // set once the run can be taken over
+	waiting       map[int]string  // the approvals that calls wait for, by index in the journal
+	inProgress    int             // number of calls in progress that do not wait
+	suspending    bool            // no further call may start
+	maxCalls      int             // the limit of calls
+	callsMade     int             // calls made or reserved for a chain
+	callsExceeded bool            // the program asked for more calls than its limit
+	endErr        error           // why the handler ended the program
 }
 
 func (h *handler) Call(ctx context.Context, tool string, arguments bridge.Map) (bridge.Value, error) {
@@ -66,7 +66,7 @@ func (h *handler) Call(ctx context.Context, tool string, arguments bridge.Map) (
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "cannot encode the arguments of %s: %w", tool, err)
 	}
-	if err := h.take(1); err != nil {
+	if err := h.reserveCalls(1); err != nil {
 		return nil, err
 	}
 	r, err := h.call(ctx, toolroom.Call{Tool: tool, Arguments: args, Surface: "code", MaxOutput: -1})
@@ -76,7 +76,7 @@ func (h *handler) Call(ctx context.Context, tool string, arguments bridge.Map) (
 	if r.Error != nil {
 		return nil, r.Error
 	}
-	return value(r)
+	return resultValue(r)
 }
 
 // call calls a tool, or returns the recorded answer.
@@ -85,22 +85,22 @@ func (h *handler) call(ctx context.Context, call toolroom.Call) (*toolroom.Resul
 	if len(shown.Arguments) > maxShownArguments {
 		shown.Arguments = nil // the receipt contains them
 	}
-	if err := h.openFor(ctx, call.Tool); err != nil {
+	if err := h.ensureProgram(ctx, call.Tool); err != nil {
 		return nil, err
 	}
 	e := session.JournalEntry{Tool: call.Tool, Hash: digest(call.Arguments), Shown: shown}
-	return h.once(ctx, e, func(place int, approval string) *toolroom.Result {
+	return h.replayOrServe(ctx, e, func(place int, approval string) *toolroom.Result {
 		call.Approval = approval
-		return h.run(ctx, place, h.unlisted(call))
+		return h.makeCall(ctx, place, h.asProgramCall(call))
 	})
 }
 
 // maxShownArguments is the maximum size of arguments, per call, that a result repeats.
 const maxShownArguments = 2000
 
-// value returns the value of a result for a program: its value, or else its text, or else
+// resultValue returns the value of a result for a program: its value, or else its text, or else
 // its content with binary data as bytes.
-func value(r *toolroom.Result) (bridge.Value, error) {
+func resultValue(r *toolroom.Result) (bridge.Value, error) {
 	if len(r.Value) > 0 {
 		return bridge.FromJSON(r.Value)
 	}
@@ -108,7 +108,7 @@ func value(r *toolroom.Result) (bridge.Value, error) {
 	text := true
 	for _, c := range r.Content {
 		text = text && c.Type == toolroom.ContentText
-		list = append(list, content(c))
+		list = append(list, contentValue(c))
 	}
 	if len(list) == 0 {
 		return nil, nil
@@ -119,7 +119,7 @@ func value(r *toolroom.Result) (bridge.Value, error) {
 	return list, nil
 }
 
-func content(c toolroom.Content) bridge.Value {
+func contentValue(c toolroom.Content) bridge.Value {
 	m := bridge.Map{{Key: "type", Value: string(c.Type)}}
 	add := func(key, text string) {
 		if text != "" {
@@ -146,15 +146,15 @@ func (h *handler) Chain(ctx context.Context, list []bridge.Value) (bridge.Value,
 			WithHint(`run_chain([{"tool": "a:b", "arguments": {}}, {"tool": "c:d", "use_previous": true}])`)
 	}
 	reserved := min(len(steps), run.MaxChainSteps)
-	if err := h.take(reserved); err != nil {
+	if err := h.reserveCalls(reserved); err != nil {
 		return nil, chainError(run.RefusedChain(err))
 	}
-	defer func() { h.give(reserved) }()
+	defer func() { h.returnCalls(reserved) }()
 	var broken error
 	out := h.o.Runner.ChainWith(ctx, toolroom.Call{Surface: "code", MaxOutput: -1}, steps, func(ctx context.Context, call toolroom.Call) *toolroom.Result {
 		if reserved > 0 {
 			reserved--
-		} else if err := h.take(1); err != nil { // steps were repeated
+		} else if err := h.reserveCalls(1); err != nil { // steps were repeated
 			return refusedCall(call.Tool, err)
 		}
 		r, err := h.call(ctx, call)
@@ -176,10 +176,10 @@ func (h *handler) Chain(ctx context.Context, list []bridge.Value) (bridge.Value,
 	return bridge.FromJSON(out.Value)
 }
 
-// ask handles requests that are not tool calls: they have no effects, but must always get
-// the same answer.
-func (h *handler) ask(ctx context.Context, what, of string, answer func() (bridge.Value, error)) (bridge.Value, error) {
-	r, err := h.once(ctx, session.JournalEntry{Tool: what, Hash: digest([]byte(of))}, func(int, string) *toolroom.Result {
+// answerOnce serves a request that is not a tool call. Such a request has no effects, but a
+// resumed program must get the same answer again.
+func (h *handler) answerOnce(ctx context.Context, what, of string, answer func() (bridge.Value, error)) (bridge.Value, error) {
+	r, err := h.replayOrServe(ctx, session.JournalEntry{Tool: what, Hash: digest([]byte(of))}, func(int, string) *toolroom.Result {
 		v, err := answer()
 		if err != nil {
 			return session.JournalResult(nil, err)
@@ -196,10 +196,10 @@ func (h *handler) ask(ctx context.Context, what, of string, answer func() (bridg
 }
 
 func (h *handler) Search(ctx context.Context, query string, limit int) (bridge.Value, error) {
-	return h.ask(ctx, "search_tools", fmt.Sprint(limit, " ", query), func() (bridge.Value, error) { return h.search(query, limit), nil })
+	return h.answerOnce(ctx, "search_tools", fmt.Sprint(limit, " ", query), func() (bridge.Value, error) { return h.search(query, limit), nil })
 }
 
-// form returns the form of example calls for a program: in its language.
+// form returns the form of example calls in the program's language.
 func (h *handler) form() toolroom.Form {
 	if h.language == "python" {
 		return toolroom.FormPython
@@ -207,14 +207,14 @@ func (h *handler) form() toolroom.Form {
 	return toolroom.FormCode
 }
 
-// sees returns what the program's caller sees of the catalog.
-func (h *handler) sees() catalog.View {
+// catalogView returns the part of the catalog that the program's caller may see.
+func (h *handler) catalogView() catalog.View {
 	return h.o.Runner.View(h.request.Identity, h.request.Environment)
 }
 
 func (h *handler) search(query string, limit int) bridge.Value {
 	found := h.o.Catalog.Search(query, catalog.SearchOptions{
-		Limit: limit, View: h.sees(), Form: h.form(),
+		Limit: limit, View: h.catalogView(), Form: h.form(),
 		Caller: &catalog.Caller{Identity: h.request.Identity, Session: h.request.Session},
 	})
 	list := []bridge.Value{}
@@ -225,7 +225,7 @@ func (h *handler) search(query string, limit int) bridge.Value {
 }
 
 func (h *handler) Describe(ctx context.Context, tool, level string) (bridge.Value, error) {
-	return h.ask(ctx, "describe_tool", level+" "+tool, func() (bridge.Value, error) { return h.describe(ctx, tool, level) })
+	return h.answerOnce(ctx, "describe_tool", level+" "+tool, func() (bridge.Value, error) { return h.describe(ctx, tool, level) })
 }
 
 func (h *handler) describe(ctx context.Context, tool, level string) (bridge.Value, error) {
@@ -252,7 +252,7 @@ func (h *handler) Put(ctx context.Context, name, mediaType string, data []byte) 
 	if name == "" {
 		name = "artifact"
 	}
-	r, err := h.once(ctx, session.JournalEntry{Tool: "artifacts.put", Hash: digest([]byte(name + "\x00" + mediaType + "\x00" + string(data)))}, func(int, string) *toolroom.Result {
+	r, err := h.replayOrServe(ctx, session.JournalEntry{Tool: "artifacts.put", Hash: digest([]byte(name + "\x00" + mediaType + "\x00" + string(data)))}, func(int, string) *toolroom.Result {
 		a, err := h.o.Artifacts.Put(ctx, identity.Owner(h.request.Identity), artifact.File, name, mediaType, bytes.NewReader(data))
 		if err != nil {
 			return session.JournalResult(nil, err)
@@ -334,9 +334,9 @@ func (h *handler) Log(level, message string, fields bridge.Map) {
 
 // output is one output stream of a program.
 type output struct {
-	mu   sync.Mutex
-	text strings.Builder
-	told int // number of bytes already reported
+	mu       sync.Mutex
+	text     strings.Builder
+	reported int // number of bytes already reported
 }
 
 // write appends text and returns the part that has not been reported yet.
@@ -345,11 +345,11 @@ func (o *output) write(text string) string {
 	defer o.mu.Unlock()
 	from := o.text.Len()
 	o.text.WriteString(text)
-	if o.text.Len() <= o.told {
+	if o.text.Len() <= o.reported {
 		return ""
 	}
-	text = text[max(o.told-from, 0):]
-	o.told = o.text.Len()
+	text = text[max(o.reported-from, 0):]
+	o.reported = o.text.Len()
 	return text
 }
 

@@ -18,7 +18,7 @@ func TestAMissingModuleSaysWhatThereIsInstead(t *testing.T) {
 		"ReferenceError: total is not defined":                                      "",
 		"ValueError: requests":                                                      "",
 	} {
-		if got := instead(message); got == "" != (want == "") || !strings.Contains(got, want) {
+		if got := missingNameHint(message); got == "" != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: %q", message, got)
 		}
 	}

@@ -16,8 +16,9 @@ import (
 // view is the set of tools that a program sees, by name.
 type view struct {
 	tools []bridge.Tool
-	// hidden is a namespace whose name an input has, if there is one.
-	hidden string
+	// hiddenNamespace is a namespace that an input of the same name hides, "" if there is
+	// none.
+	hiddenNamespace string
 	// withheld maps omitted friendly names to the reasons.
 	withheld bridge.Map
 	// unknown are ids and namespaces in the program that match no tool.
@@ -26,16 +27,17 @@ type view struct {
 	entries []*catalog.Entry
 }
 
-var word = pattern.Lazy(`[\pL_$][\pL\pN_$]*`)
+var wordPattern = pattern.Lazy(`[\pL_$][\pL\pN_$]*`)
 
-// viewFor selects the visible tools whose namespace the program mentions, so that thousands
-// of others cost nothing. The others can still be called through call_tool and tools[...].
-func viewFor(language, source string, inputs bridge.Map, entries []*catalog.Entry) (view, error) {
+// newView returns the view with the visible tools whose namespace the program mentions, so
+// that thousands of others cost nothing. The program can still call the others through
+// call_tool and tools[...].
+func newView(language, source string, inputs bridge.Map, entries []*catalog.Entry) (view, error) {
 	words, joined := map[string]bool{}, false
-	for _, w := range word().FindAllString(source, -1) {
+	for _, w := range wordPattern().FindAllString(source, -1) {
 		words[w], joined = true, joined || strings.Contains(w, "_")
 	}
-	flat := map[string]string{} // notes_grep and notes__grep, which are not names, with the tools that are meant
+	flat := map[string]string{} // names such as notes_grep and notes__grep that match no tool, with the tool that they mean
 	byPath := map[string][]*catalog.Entry{}
 	var paths []string
 	namespaces := map[string][]string{} // identifier → namespaces that map to it
@@ -61,14 +63,14 @@ func viewFor(language, source string, inputs bridge.Map, entries []*catalog.Entr
 		}
 		byPath[path] = append(byPath[path], e)
 	}
-	for _, e := range subcommands(source, byPath) {
+	for _, e := range unlistedSubcommands(source, byPath) {
 		path := identifier(e.Tool.ID.Namespace) + "." + identifier(e.Tool.ID.Name)
 		paths, byPath[path] = append(paths, path), []*catalog.Entry{e}
 	}
 	slices.Sort(paths)
 	standing := reserved.Words(language)
 	taken := maps.Clone(standing)
-	for name, why := range imported(language, source) {
+	for name, why := range importedNames(language, source) {
 		taken[name] = why
 	}
 	for _, input := range inputs {
@@ -76,7 +78,7 @@ func viewFor(language, source string, inputs bridge.Map, entries []*catalog.Entr
 			return view{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the input %q has the name of %s", input.Key, why).
 				WithHint("give the input another name")
 		}
-		taken[input.Key] = anInput
+		taken[input.Key] = inputReason
 	}
 	var v view
 	for _, name := range slices.Sorted(maps.Keys(flat)) {
@@ -95,12 +97,12 @@ func viewFor(language, source string, inputs bridge.Map, entries []*catalog.Entr
 			v.withhold(path, fmt.Sprintf("%s could be any of %s: write call_tool(%q, ...)", path, strings.Join(ids, ", "), ids[0]))
 			continue
 		}
-		tool := describe(byPath[path][0], ns, name)
+		tool := newBridgeTool(byPath[path][0], ns, name)
 		switch why, collides := taken[ns]; {
 		case !collides:
 			tool.Globals = append(tool.Globals, []string{ns, name})
-		case why == anInput:
-			v.hidden = ns
+		case why == inputReason:
+			v.hiddenNamespace = ns
 		case standing[ns] == "" && !left[ns]: // else the name keeps its meaning
 			left[ns] = true
 			v.withhold(ns, fmt.Sprintf("%s is also %s: write tools.%s", ns, why, ns))
@@ -110,14 +112,15 @@ func viewFor(language, source string, inputs bridge.Map, entries []*catalog.Entr
 	return v, nil
 }
 
-// anInput is the reason why a name that is an input is no namespace.
-const anInput = "an input of this program"
+// inputReason says why the name of an input cannot be a namespace.
+const inputReason = "an input of this program"
 
+// withhold records that a name is omitted, and why.
 func (v *view) withhold(name, why string) {
 	v.withheld = append(v.withheld, bridge.Member{Key: name, Value: why})
 }
 
-func describe(e *catalog.Entry, ns, name string) bridge.Tool {
+func newBridgeTool(e *catalog.Entry, ns, name string) bridge.Tool {
 	t := bridge.Tool{ID: e.ID, Path: []string{ns, name}, Kind: string(e.Tool.Source), Doc: catalog.Shorten(e.Tool.Description, 120)}
 	t.Parameters, t.Open = parameters(e.Tool.InputSchema)
 	switch e.Tool.Source {
@@ -133,8 +136,8 @@ func identifier(name string) string { return reserved.Identifier(name) }
 
 var pythonImport = pattern.Lazy(`(?m)^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+([^#\n]+)`)
 
-// imported returns the names that a Python program imports.
-func imported(language, source string) map[string]string {
+// importedNames returns the names that a Python program imports.
+func importedNames(language, source string) map[string]string {
 	names := map[string]string{}
 	if language != "python" {
 		return names

@@ -36,7 +36,7 @@ func TestAProgramIsToldOfTheToolsThatItMentions(t *testing.T) {
 		entries = append(entries, entry(fmt.Sprintf("source%d:do", i), toolroom.SourceHTTP, `{}`))
 	}
 	entries = append(entries, entry("github:create-issue", toolroom.SourceMCP, `{}`), entry("git:status", toolroom.SourceCLI, `{}`))
-	v, err := viewFor("javascript", `await tools.github.create_issue({}); await cli.git.status()`, nil, entries)
+	v, err := newView("javascript", `await tools.github.create_issue({}); await cli.git.status()`, nil, entries)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestNothingIsShadowedAndWhatIsLeftOutSaysWhereItIs(t *testing.T) {
 		entry("print:page", toolroom.SourceHTTP, ``), entry("csv:read", toolroom.SourceHTTP, ``), entry("tools:list", toolroom.SourceHTTP, ``),
 		entry("a-b:c", toolroom.SourceHTTP, ``), entry("a_b:c", toolroom.SourceHTTP, ``), entry("good:one", toolroom.SourceHTTP, ``),
 	}
-	v, err := viewFor("python", "import csv\nprint(a_b, good, tools)", nil, entries)
+	v, err := newView("python", "import csv\nprint(a_b, good, tools)", nil, entries)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestNothingIsShadowedAndWhatIsLeftOutSaysWhereItIs(t *testing.T) {
 func TestAFlatNameSaysHowTheToolIsCalled(t *testing.T) {
 	t.Parallel()
 	entries := []*catalog.Entry{entry("notes:grep", toolroom.SourceMCP, ``), entry("my-notes:find-all", toolroom.SourceMCP, ``), entry("call:tool", toolroom.SourceMCP, ``)}
-	v, err := viewFor("javascript", "notes_grep(); my_notes__find_all(); call_tool('x'); other_name()", bridge.Map{{Key: "notes__grep", Value: int64(1)}}, entries)
+	v, err := newView("javascript", "notes_grep(); my_notes__find_all(); call_tool('x'); other_name()", bridge.Map{{Key: "notes__grep", Value: int64(1)}}, entries)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,15 +92,15 @@ func TestAFlatNameSaysHowTheToolIsCalled(t *testing.T) {
 func TestAnInputMayNotHaveTheNameOfSomethingElse(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"tools", "print", "call_tool"} {
-		_, err := viewFor("python", "1", bridge.Map{{Key: name, Value: int64(1)}}, nil)
+		_, err := newView("python", "1", bridge.Map{{Key: name, Value: int64(1)}}, nil)
 		if toolroom.CodeOf(err) != toolroom.CodeInvalidArguments || !strings.Contains(err.Error(), name) {
 			t.Errorf("the input %s: %v", name, err)
 		}
 	}
 	// The name is the input's, and the tool stays tools.github.go. A reason to withhold the
 	// name would hide the input.
-	v, err := viewFor("python", "github", bridge.Map{{Key: "github", Value: "x"}}, []*catalog.Entry{entry("github:go", toolroom.SourceHTTP, ``)})
-	if err != nil || len(globalsOf(v)) != 0 || len(v.withheld) != 0 || v.hiding() != "github is an input of this program: the tools of that name are tools.github" {
+	v, err := newView("python", "github", bridge.Map{{Key: "github", Value: "x"}}, []*catalog.Entry{entry("github:go", toolroom.SourceHTTP, ``)})
+	if err != nil || len(globalsOf(v)) != 0 || len(v.withheld) != 0 || v.hiddenNamespaceHint() != "github is an input of this program: the tools of that name are tools.github" {
 		t.Errorf("%+v, %v", v, err)
 	}
 }

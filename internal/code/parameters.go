@@ -32,7 +32,7 @@ func parameters(inputSchema json.RawMessage) (list []bridge.Parameter, open bool
 		required[name] = true
 	}
 	var optional []bridge.Parameter
-	for _, name := range keys(s.Properties) {
+	for _, name := range readProperties(s.Properties) {
 		p := bridge.Parameter{Name: name.key, Type: name.kind, Required: required[name.key], Values: name.values}
 		if p.Required {
 			list = append(list, p)
@@ -55,8 +55,8 @@ type property struct {
 // maxValues is the maximum number of an argument's values that the guest receives.
 const maxValues = 100
 
-// keys returns the members of properties in order.
-func keys(properties json.RawMessage) []property {
+// readProperties returns the members of properties in order.
+func readProperties(properties json.RawMessage) []property {
 	if len(properties) == 0 {
 		return nil
 	}
@@ -77,15 +77,15 @@ func keys(properties json.RawMessage) []property {
 	if json.Unmarshal(properties, &types) == nil {
 		for i := range list {
 			list[i].kind, _ = types[list[i].key].Type.(string)
-			list[i].values = texts(types[list[i].key].Enum)
+			list[i].values = enumTexts(types[list[i].key].Enum)
 		}
 	}
 	return list
 }
 
-// texts returns the strings among the possible values of an argument, or none if there are
+// enumTexts returns the strings among the possible values of an argument, or none if there are
 // too many.
-func texts(enum []any) (list []string) {
+func enumTexts(enum []any) (list []string) {
 	for _, value := range enum {
 		if text, ok := value.(string); ok {
 			list = append(list, text)

@@ -18,8 +18,8 @@ const (
 // printedLimits bound a printed value, like one that crosses the bridge.
 var printedLimits = jsonx.Limits{Bytes: 16 << 20, Depth: 100}
 
-// printed returns the value of a function that prints it.
-func (h *handler) printed() (json.RawMessage, error) {
+// printedValue returns the value of a function that prints it.
+func (h *handler) printedValue() (json.RawMessage, error) {
 	text := h.stdout.String()
 	switch h.function.Output {
 	case OutputJSON:

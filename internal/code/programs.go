@@ -14,21 +14,22 @@ import (
 )
 
 var (
-	// spokenProgram matches cli.uname, cli("docker-compose") and cli["git"], with what follows.
-	spokenProgram = pattern.Lazy(`\bcli\s*(?:\.\s*([\pL_][\pL\pN_]*)|[(\[]\s*["']([\pL\pN_][\pL\pN_.+-]*)["']\s*[)\]])\s*([.(\[]?)`)
-	// computedProgram matches cli(name) and cli[name].
+	// programMention matches cli.uname, cli("docker-compose") and cli["git"], with the
+	// bracket or dot that follows.
+	programMention = pattern.Lazy(`\bcli\s*(?:\.\s*([\pL_][\pL\pN_]*)|[(\[]\s*["']([\pL\pN_][\pL\pN_.+-]*)["']\s*[)\]])\s*([.(\[]?)`)
+	// computedProgram matches cli(name) and cli[name], in which name is an expression.
 	computedProgram = pattern.Lazy(`\bcli\s*[(\[]\s*[^"'\s)]`)
 )
 
-// programUse says how a program uses a command-line program.
+// programUse says how the text of a program uses a command-line program.
 type programUse struct {
-	name          string
-	called, below bool // cli.git(...), and cli.git.status(...)
+	name               string
+	called, subcommand bool // cli.git(...), and cli.git.status(...)
 }
 
 func usedPrograms(text string) []programUse {
 	var used []programUse
-	for _, m := range spokenProgram().FindAllStringSubmatch(text, -1) {
+	for _, m := range programMention().FindAllStringSubmatch(text, -1) {
 		name := m[1] + m[2]
 		at := slices.IndexFunc(used, func(u programUse) bool { return u.name == name })
 		if at < 0 {
@@ -38,28 +39,28 @@ func usedPrograms(text string) []programUse {
 			at, used = len(used), append(used, programUse{name: name})
 		}
 		used[at].called = used[at].called || m[3] == "("
-		used[at].below = used[at].below || m[3] == "." || m[3] == "["
+		used[at].subcommand = used[at].subcommand || m[3] == "." || m[3] == "["
 	}
 	return used
 }
 
-// openPrograms makes the command-line programs sources that a program names and that are
-// none. It keeps why one cannot be.
-func (h *handler) openPrograms(ctx context.Context, text string) {
+// addPrograms adds the command-line programs that a text mentions as sources, unless they
+// are sources already. It records why a program cannot be added.
+func (h *handler) addPrograms(ctx context.Context, text string) {
 	h.programs = usedPrograms(text)
-	if h.o.Programs == nil {
+	if h.o.AddProgram == nil {
 		return
 	}
-	h.computed = computedProgram().MatchString(text)
+	h.computesPrograms = computedProgram().MatchString(text)
 	for _, used := range h.programs {
 		if h.hasNamespace(used.name) {
 			continue
 		}
-		if err := h.openProgram(ctx, used.name); err != nil {
-			if h.closedPrograms == nil {
-				h.closedPrograms = map[string]error{}
+		if err := h.addProgram(ctx, used.name); err != nil {
+			if h.programErrors == nil {
+				h.programErrors = map[string]error{}
 			}
-			h.closedPrograms[used.name] = err
+			h.programErrors[used.name] = err
 		}
 	}
 }
@@ -73,25 +74,26 @@ func (h *handler) hasNamespace(name string) bool {
 	return false
 }
 
-// openFor makes the command-line program of a call a source, whose name the program has
-// computed. It returns why there is none.
-func (h *handler) openFor(ctx context.Context, tool string) error {
+// ensureProgram prepares a call of a tool by its id: if the program computes names of
+// command-line programs, ensureProgram adds the one of the id as a source. It returns an
+// error if the command-line program cannot be called.
+func (h *handler) ensureProgram(ctx context.Context, tool string) error {
 	namespace, _, _ := strings.Cut(tool, ":")
-	if err := h.closedPrograms[namespace]; err != nil {
+	if err := h.programErrors[namespace]; err != nil {
 		return err
 	}
-	if err := h.notAProgram(tool); err != nil {
+	if err := h.checkShadowedProgram(tool); err != nil {
 		return err
 	}
-	if !h.computed || h.o.Programs == nil || h.hasNamespace(namespace) {
+	if !h.computesPrograms || h.o.AddProgram == nil || h.hasNamespace(namespace) {
 		return nil
 	}
-	return h.openProgram(ctx, namespace)
+	return h.addProgram(ctx, namespace)
 }
 
-// notAProgram returns an error if a tool does not exist because the program means a
-// command-line program by cli.NAME, and NAME is the namespace of other tools.
-func (h *handler) notAProgram(tool string) error {
+// checkShadowedProgram returns an error if a tool does not exist because the program means
+// the command-line program NAME by cli.NAME, but NAME is the namespace of other tools.
+func (h *handler) checkShadowedProgram(tool string) error {
 	namespace, _, _ := strings.Cut(tool, ":")
 	if !slices.ContainsFunc(h.programs, func(u programUse) bool { return identifier(u.name) == identifier(namespace) }) {
 		return nil
@@ -99,7 +101,7 @@ func (h *handler) notAProgram(tool string) error {
 	if _, err := h.o.Catalog.Resolve(tool, nil); toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
 		return nil
 	}
-	visible := h.sees().Visible
+	visible := h.catalogView().Visible
 	all := h.o.Catalog.All(func(e *catalog.Entry) bool {
 		return identifier(e.Tool.ID.Namespace) == identifier(namespace) && visible(e)
 	})
@@ -111,7 +113,7 @@ func (h *handler) notAProgram(tool string) error {
 		names[i] = identifier(e.Tool.ID.Name)
 	}
 	ns := identifier(namespace)
-	e := toolroom.Errorf(toolroom.CodeToolNotFound, "cli.%s is not the program here, because other tools have its name: tools.%s has %s", ns, ns, some(names))
+	e := toolroom.Errorf(toolroom.CodeToolNotFound, "cli.%s is not the program here, because other tools have its name: tools.%s has %s", ns, ns, firstNames(names))
 	if all[0].Tool.Source != toolroom.SourceBuiltin {
 		return e.WithHint("call one of them; the operator can add the program under another name").
 			WithCLIHint("toolroom sources add NAME --cli %s", namespace)
@@ -120,8 +122,9 @@ func (h *handler) notAProgram(tool string) error {
 		WithCLIHint("toolroom sources add %s --cli %[1]s", namespace)
 }
 
-// openProgram makes a program a source, unless policy forbids the caller to call it.
-func (h *handler) openProgram(ctx context.Context, name string) error {
+// addProgram adds a command-line program as a source, unless policy denies the caller its
+// use.
+func (h *handler) addProgram(ctx context.Context, name string) error {
 	id, err := toolroom.ParseID(name + ":" + name)
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeInvalidID, "%q is not the name of a program", name)
@@ -132,11 +135,12 @@ func (h *handler) openProgram(ctx context.Context, name string) error {
 			WithHint("the operator can see which rule does").
 			WithCLIHint("toolroom policy explain %s", id)
 	}
-	return h.o.Programs(ctx, name)
+	return h.o.AddProgram(ctx, name)
 }
 
-// callPrograms lets a program call command-line programs themselves: cli.uname(s=True).
-func (h *handler) callPrograms(text string) {
+// makeProgramsCallable makes cli.NAME callable for each command-line program that the text
+// calls directly, as in cli.uname(s=True).
+func (h *handler) makeProgramsCallable(text string) {
 	for _, used := range usedPrograms(text) {
 		if !used.called {
 			continue
@@ -146,17 +150,17 @@ func (h *handler) callPrograms(text string) {
 			continue
 		}
 		ns := identifier(e.Tool.ID.Namespace)
-		if used.below { // a name is a function or has members
+		if used.subcommand { // a name is a function or has members
 			h.view.unknown = append(h.view.unknown, bridge.Member{Key: "cli." + used.name, Value: fmt.Sprintf(
 				"cli.%s(...) and cli.%[1]s.NAME(...) are both in this program: write tools.%s.%s(...) for the program itself", used.name, ns, identifier(e.Tool.ID.Name))})
 			continue
 		}
-		h.view.call(e, used.name)
+		h.view.makeCallable(e, used.name)
 	}
 }
 
-// programEntry returns the tool of a command-line program itself, or nil. Policy decides
-// when it is called.
+// programEntry returns the tool that runs a command-line program itself, or nil. Policy is
+// checked when it is called.
 func (h *handler) programEntry(name string) *catalog.Entry {
 	all := h.o.Catalog.All(func(e *catalog.Entry) bool {
 		return e.Tool.Source == toolroom.SourceCLI && identifier(e.Tool.ID.Namespace) == identifier(name)
@@ -176,8 +180,8 @@ func (h *handler) programEntry(name string) *catalog.Entry {
 	return all[at]
 }
 
-// call makes cli.NAME the function that calls a program, in place of the namespace.
-func (v *view) call(e *catalog.Entry, name string) {
+// makeCallable makes cli.NAME a function that calls e, in place of a namespace.
+func (v *view) makeCallable(e *catalog.Entry, name string) {
 	ns := identifier(e.Tool.ID.Namespace)
 	for i := range v.tools {
 		if v.tools[i].Path[0] == ns {

@@ -16,30 +16,31 @@ const (
 	maxRefusedAddress = 300
 )
 
-// refused records the refused connections of one program. It is safe for concurrent use.
-type refused struct {
+// refusalLog records the refused connections of one program. It is safe for concurrent use.
+type refusalLog struct {
 	mu   sync.Mutex
 	list []toolroom.RefusedConnection
 }
 
-// dial wraps a dial function so that it records refusals. It reports each address once.
-func (n *refused) dial(dial func(context.Context, string) (net.Conn, error), tell func(toolroom.RefusedConnection)) func(context.Context, string) (net.Conn, error) {
+// wrapDial returns a dial function that records refusals. It calls report once for each
+// refused address.
+func (n *refusalLog) wrapDial(dial func(context.Context, string) (net.Conn, error), report func(toolroom.RefusedConnection)) func(context.Context, string) (net.Conn, error) {
 	if dial == nil {
 		return nil
 	}
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		conn, err := dial(ctx, address)
 		if toolroom.CodeOf(err) == toolroom.CodeDenied {
-			if one, first := n.note(address, toolroom.AsError(err).Message); first {
-				tell(one)
+			if one, first := n.add(address, toolroom.AsError(err).Message); first {
+				report(one)
 			}
 		}
 		return conn, err
 	}
 }
 
-// note counts a refusal and reports whether it is the first of its address.
-func (n *refused) note(address, reason string) (one toolroom.RefusedConnection, first bool) {
+// add counts a refusal. It reports whether it is the first one of its address.
+func (n *refusalLog) add(address, reason string) (one toolroom.RefusedConnection, first bool) {
 	address = address[:min(len(address), maxRefusedAddress)]
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -59,7 +60,7 @@ func (n *refused) note(address, reason string) (one toolroom.RefusedConnection, 
 	return one, true
 }
 
-func (n *refused) all() []toolroom.RefusedConnection {
+func (n *refusalLog) all() []toolroom.RefusedConnection {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.list)

@@ -24,11 +24,11 @@ type Remote interface {
 	Close() error
 }
 
-// runRemote runs a program in another room, on the runtime below.
+// runRemote runs a program in another room. Below is the runtime that the other room uses.
 func (s *Service) runRemote(ctx context.Context, req *source.Request, r *Request, below string) (*source.Output, error) {
 	name := s.o.Remote.Name()
 	if r.Session != "" {
-		return nil, s.stateless(r.Language, []string{name})
+		return nil, s.noSessionsError(r.Language, []string{name})
 	}
 	if req.Engine != "" && req.Engine != name {
 		return nil, need{engine: req.Engine}.check(name, sandbox.Probe{})
@@ -80,10 +80,10 @@ func WithRelay(ctx context.Context, relay Relay) context.Context {
 	return context.WithValue(ctx, relayKey{}, relay)
 }
 
-// run makes the call at an index of the journal.
-func (h *handler) run(ctx context.Context, place int, call toolroom.Call) *toolroom.Result {
+// makeCall makes the call at place in the journal.
+func (h *handler) makeCall(ctx context.Context, place int, call toolroom.Call) *toolroom.Result {
 	if relay, ok := ctx.Value(relayKey{}).(Relay); ok {
 		return relay(ctx, call)
 	}
-	return h.o.Runner.RunHooked(ctx, call, h.hooks(ctx, place))
+	return h.o.Runner.RunHooked(ctx, call, h.approvalHooks(ctx, place))
 }

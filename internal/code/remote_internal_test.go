@@ -9,23 +9,23 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// elsewhere is another room that keeps the call.
-type elsewhere struct{ call toolroom.Call }
+// otherRoom is another room that keeps the call.
+type otherRoom struct{ call toolroom.Call }
 
-func (e *elsewhere) Name() string { return "elsewhere" }
+func (e *otherRoom) Name() string { return "elsewhere" }
 
-func (e *elsewhere) Probe(context.Context) sandbox.Probe { return sandbox.Probe{} }
+func (e *otherRoom) Probe(context.Context) sandbox.Probe { return sandbox.Probe{} }
 
-func (e *elsewhere) Execute(_ context.Context, call toolroom.Call, _ func(toolroom.Event)) (*toolroom.Result, error) {
+func (e *otherRoom) Execute(_ context.Context, call toolroom.Call, _ func(toolroom.Event)) (*toolroom.Result, error) {
 	e.call = call
 	return &toolroom.Result{}, nil
 }
 
-func (e *elsewhere) Close() error { return nil }
+func (e *otherRoom) Close() error { return nil }
 
 func TestAProgramInAnotherRoomRunsInTheEnvironmentOfItsCall(t *testing.T) {
 	t.Parallel()
-	there := &elsewhere{}
+	there := &otherRoom{}
 	s := New(Options{Remote: there})
 	req := &source.Request{Environment: "test", Identity: toolroom.Identity{Subject: "ann"}}
 	if _, err := s.runRemote(t.Context(), req, &Request{Program: toolroom.Program{Language: "python", Code: "1"}}, ""); err != nil {

@@ -62,8 +62,8 @@ type Request struct {
 
 	inputs   bridge.Map
 	function *Function // if the program calls a tool's function
-	// toolexec is the line that identified a program, sent as Python, as JavaScript.
-	toolexec int
+	// toolexecLine is the line that identified a program, sent as Python, as JavaScript.
+	toolexecLine int
 }
 
 func parse(arguments json.RawMessage) (*Request, error) {
@@ -113,7 +113,7 @@ func (r *Request) limits(c Config) (toolroom.ExecutionLimits, error) {
 				WithHint("omit it, or set it to 0, to use the default")
 		}
 	}
-	l := orLimits(r.asked(), c.Default)
+	l := orLimits(r.requestedLimits(), c.Default)
 	l.Wall = min(l.Wall, c.Max.Wall)
 	l.CPU = min(l.CPU, c.Max.CPU)
 	if c.Max.CPUs > 0 {
@@ -127,8 +127,8 @@ func (r *Request) limits(c Config) (toolroom.ExecutionLimits, error) {
 	return l, nil
 }
 
-// asked returns the limits that the request names.
-func (r *Request) asked() toolroom.ExecutionLimits {
+// requestedLimits returns the limits that the request names.
+func (r *Request) requestedLimits() toolroom.ExecutionLimits {
 	const most = int64(math.MaxInt64 / time.Millisecond)
 	return toolroom.ExecutionLimits{
 		Wall: time.Duration(min(r.TimeoutMS, most)) * time.Millisecond, CPU: time.Duration(min(r.CPUMS, most)) * time.Millisecond,

@@ -26,8 +26,8 @@ type candidate struct {
 // hostRuntime must be requested by name and permitted by the config.
 const hostRuntime = "host"
 
-// onHost reports whether the request names it, also as host/, below which there is nothing.
-func (r *Request) onHost() bool {
+// usesHostRuntime reports whether the request names the runtime host, also in the form host/.
+func (r *Request) usesHostRuntime() bool {
 	driver, _ := splitRuntime(r.Runtime)
 	return r.Engine == hostRuntime || driver == hostRuntime
 }
@@ -39,7 +39,8 @@ type need struct {
 	engine    string             // the only permitted engine; empty means any
 }
 
-// layers returns the isolation layers that would be in force for the program.
+// layers returns the isolation layers that an engine with this probe would put around the
+// program.
 func (n need) layers(p sandbox.Probe) string {
 	if n.spec.Runtime != "" {
 		return p.Runtimes[n.spec.Runtime]
@@ -80,9 +81,9 @@ type route struct {
 	rest     []engine.Engine
 	named    bool // the request or its session names the engine
 
-	missing   []string // why engines were skipped
-	stateless []string // engines without sessions
-	refused   error    // an engine is available, but does not provide what is needed
+	skipped     []string // why engines were skipped
+	stateless   []string // engines without sessions
+	lastRefusal error    // an engine is available, but does not provide what is needed
 }
 
 // route returns the first engine to try, and the route to the others. A named engine or
@@ -98,14 +99,14 @@ func (s *Service) route(ctx context.Context, r *Request, n need) (candidate, *ro
 		name = runtime
 	}
 	if name != "" && name != "auto" {
-		c, err := s.named(ctx, r, name, n)
+		c, err := s.namedEngine(ctx, r, name, n)
 		return c, &route{named: true}, err
 	}
 	t := &route{service: s, language: r.Language, stateful: r.Session != "", need: n, rest: s.o.Engines}
 	if c, ok := t.next(ctx); ok {
 		return c, t, nil
 	}
-	return candidate{}, nil, t.none()
+	return candidate{}, nil, t.noEngineError()
 }
 
 // Isolation implements [source.Sandboxed]. It selects an engine like a call would.
@@ -141,47 +142,48 @@ func (t *route) next(ctx context.Context) (candidate, bool) {
 			continue
 		}
 		if t.need.engine != "" && t.need.engine != e.Name() {
-			t.missing = append(t.missing, fmt.Sprintf("%s: policy requires engine %s", e.Name(), t.need.engine))
+			t.skipped = append(t.skipped, fmt.Sprintf("%s: policy requires engine %s", e.Name(), t.need.engine))
 			continue
 		}
 		p := e.Probe(ctx)
 		if p.State != sandbox.Available {
-			t.missing = append(t.missing, fmt.Sprintf("%s: %s", e.Name(), p.Reason))
+			t.skipped = append(t.skipped, fmt.Sprintf("%s: %s", e.Name(), p.Reason))
 			continue
 		}
 		if err := t.need.check(e.Name(), p); err != nil {
-			t.refused = err
-			t.missing = append(t.missing, err.Error())
+			t.lastRefusal = err
+			t.skipped = append(t.skipped, err.Error())
 			continue
 		}
 		if slices.Contains(e.Languages(), "command") {
 			t.rest = nil // this guest has the real interpreter, so later engines cannot run more, and may be slow to probe
 		}
 		why := "the first engine for " + t.language
-		if len(t.missing) > 0 {
-			why = fmt.Sprintf("the first available engine for %s (passed over: %s)", t.language, strings.Join(t.missing, "; "))
+		if len(t.skipped) > 0 {
+			why = fmt.Sprintf("the first available engine for %s (passed over: %s)", t.language, strings.Join(t.skipped, "; "))
 		}
 		return candidate{e, why, t.need.layers(p)}, true
 	}
 	return candidate{}, false
 }
 
-// none returns the error if no engine can run the program.
-func (t *route) none() error {
+// noEngineError returns the error that says why no engine can run the program.
+func (t *route) noEngineError() error {
 	switch {
-	case len(t.missing) == 0 && len(t.stateless) > 0:
-		return t.service.stateless(t.language, t.stateless)
-	case t.refused != nil:
-		return t.refused
-	case len(t.missing) == 0:
-		t.missing = []string{"none of the configured runtimes does"}
+	case len(t.skipped) == 0 && len(t.stateless) > 0:
+		return t.service.noSessionsError(t.language, t.stateless)
+	case t.lastRefusal != nil:
+		return t.lastRefusal
+	case len(t.skipped) == 0:
+		t.skipped = []string{"none of the configured runtimes does"}
 	}
-	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no sandbox here can run %s: %s", t.language, strings.Join(t.missing, "; "))
+	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no sandbox here can run %s: %s", t.language, strings.Join(t.skipped, "; "))
 	return e.WithHint("without a sandbox, programs run only in the runtime host, if the config allows it").WithCLIHint("toolroom doctor shows what is missing and how to get it")
 }
 
-// instead returns the hint for a program that the only permitted engine cannot run.
-func (s *Service) instead(name string, p bridge.Program) string {
+// suggestEngines returns a hint with other engines for a program that the named engine cannot
+// run, or "".
+func (s *Service) suggestEngines(name string, p bridge.Program) string {
 	var others []string
 	for _, e := range s.o.Engines {
 		runs := slices.Contains(e.Languages(), p.Language) && (p.Session == "" || keepsSessions(e, p.Language))
@@ -198,7 +200,8 @@ func (s *Service) instead(name string, p bridge.Program) string {
 	return fmt.Sprintf("omit the engine to choose automatically, or use %s", strings.Join(others, ", "))
 }
 
-func (s *Service) named(ctx context.Context, r *Request, name string, n need) (candidate, error) {
+// namedEngine returns the engine that the request names, or why it cannot run the program.
+func (s *Service) namedEngine(ctx context.Context, r *Request, name string, n need) (candidate, error) {
 	var names []string
 	for _, e := range s.o.Engines {
 		if e.Name() != name {
@@ -213,7 +216,7 @@ func (s *Service) named(ctx context.Context, r *Request, name string, n need) (c
 			return candidate{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s does not run %s, only %s", name, r.Language, strings.Join(e.Languages(), ", "))
 		}
 		if r.Session != "" && !keepsSessions(e, r.Language) {
-			return candidate{}, s.stateless(r.Language, []string{name})
+			return candidate{}, s.noSessionsError(r.Language, []string{name})
 		}
 		p := e.Probe(ctx)
 		if err := n.check(name, p); err != nil {

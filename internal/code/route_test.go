@@ -114,7 +114,7 @@ func TestAProgramThatItsEngineCannotRunIsToldOfOthers(t *testing.T) {
 		{bridge.Program{Language: "python", Session: "work"}, "a session stays on its first engine: start another one with engine whole"},
 		{bridge.Program{Language: "shell"}, ""},
 	} {
-		if got := s.instead("small", c.program); got != c.want {
+		if got := s.suggestEngines("small", c.program); got != c.want {
 			t.Errorf("%+v: %q", c.program, got)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// inSession runs a program when it is its turn in the session, on the engine that made the
-// session's state.
-func (s *Service) inSession(ctx context.Context, req *source.Request, r *Request) (out *source.Output, err error) {
+// runInSession waits for the program's turn in its session, and runs it on the engine that
+// made the session's state.
+func (s *Service) runInSession(ctx context.Context, req *source.Request, r *Request) (out *source.Output, err error) {
 	held, err := s.o.Sessions.Begin(ctx, identity.Owner(req.Identity), r.Session)
 	if err != nil {
 		return nil, err
@@ -40,9 +40,9 @@ func (s *Service) inSession(ctx context.Context, req *source.Request, r *Request
 	return s.execute(ctx, req, r, held)
 }
 
-// keep replaces the session's state after a run that ended by itself, even if it failed. A
-// stopped run does not get here, so it does not change its session.
-func (h *handler) keep(ctx context.Context, job engine.Job, result *engine.Result) error {
+// saveSession replaces the session's state after a run that ended by itself, even if it
+// failed. It is not called for a stopped run, which does not change its session.
+func (h *handler) saveSession(ctx context.Context, job engine.Job, result *engine.Result) error {
 	if h.session == nil || len(result.Outcome.State) == 0 {
 		return nil
 	}
@@ -54,8 +54,8 @@ func keepsSessions(e engine.Engine, language string) bool {
 	return ok && slices.Contains(keeper.Sessions(), language)
 }
 
-// stateless returns the error for a session on engines that have none.
-func (s *Service) stateless(language string, names []string) error {
+// noSessionsError returns the error for a session on engines that keep no session state.
+func (s *Service) noSessionsError(language string, names []string) error {
 	verb := "keep"
 	if len(names) == 1 {
 		verb = "keeps"

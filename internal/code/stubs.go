@@ -35,7 +35,7 @@ func Stubs(language string, entries []*catalog.Entry, patterns []string) (string
 		if !wanted || e.ID == Tool {
 			continue
 		}
-		t := declared(e)
+		t := stubTool(e)
 		_, collides := taken[t.Namespace]
 		t.Global = !collides
 		byPath[t.Namespace+"."+t.Name] = append(byPath[t.Namespace+"."+t.Name], t)
@@ -48,7 +48,7 @@ func Stubs(language string, entries []*catalog.Entry, patterns []string) (string
 	}
 	var tools []stub.Tool
 	for _, same := range byPath {
-		if len(same) > 1 { // neither has the name; see viewFor
+		if len(same) > 1 { // neither has the name; see newView
 			continue
 		}
 		tools = append(tools, same[0])
@@ -56,19 +56,19 @@ func Stubs(language string, entries []*catalog.Entry, patterns []string) (string
 	return render(tools), nil
 }
 
-// declared returns the declaration of a tool, without Global.
-func declared(e *catalog.Entry) stub.Tool {
+// stubTool returns the description of a tool for package stub, without Global.
+func stubTool(e *catalog.Entry) stub.Tool {
 	return stub.Tool{
 		ID: e.ID, Namespace: identifier(e.Tool.ID.Namespace), Name: identifier(e.Tool.ID.Name), Command: e.Tool.Source == toolroom.SourceCLI, Server: e.Tool.Source == toolroom.SourceMCP,
 		Doc: e.Tool.Description, Input: e.Tool.InputSchema, Output: e.Tool.OutputSchema,
 	}
 }
 
-// declare declares in Python the tools of the view that a program names.
-func (v *view) declare(source string, awaits bool) string {
+// declareUsedTools returns Python declarations of the view's tools that a program mentions.
+func (v *view) declareUsedTools(source string, awaits bool) string {
 	var tools []stub.Tool
 	for i, e := range v.entries {
-		if t := declared(e); strings.Contains(source, t.Name) {
+		if t := stubTool(e); strings.Contains(source, t.Name) {
 			t.Global = slices.ContainsFunc(v.tools[i].Globals, func(path []string) bool { return len(path) == 2 })
 			tools = append(tools, t)
 		}

@@ -14,9 +14,10 @@ import (
 // subcommandCall matches a call such as git.rev_parse( or cli("git").version(
 var subcommandCall = pattern.Lazy(`([\pL_$][\pL\pN_$-]*)(?:["'][)\]])?\.([\pL_$][\pL\pN_$]*)\(`)
 
-// commandless returns the source that runs a sub-command for which it has no tool. known
-// are its tools; if the name looks like a misspelling of one, it returns false.
-func commandless(name string, known []*catalog.Entry) (source.Refiner, bool) {
+// refinerFor returns the command-line source that can run the sub-command name although it
+// has no tool for it. known are the source's tools. If the name looks like a misspelling of
+// one of them, refinerFor returns false.
+func refinerFor(name string, known []*catalog.Entry) (source.Refiner, bool) {
 	slip := func(e *catalog.Entry) bool { return len(name) >= 4 && nearest.IsSlip(name, e.Tool.ID.Name) }
 	if len(known) == 0 || slices.ContainsFunc(known, slip) {
 		return nil, false
@@ -24,9 +25,10 @@ func commandless(name string, known []*catalog.Entry) (source.Refiner, bool) {
 	return source.As[source.Refiner](known[0].Source)
 }
 
-// subcommands returns entries for calls of sub-commands that a command-line source can run
-// without having a tool for them. byPath holds the tools that the text mentions.
-func subcommands(text string, byPath map[string][]*catalog.Entry) []*catalog.Entry {
+// unlistedSubcommands returns entries for the sub-commands in a text that a command-line
+// source can run although it has no tools for them. byPath holds the tools that the text
+// mentions.
+func unlistedSubcommands(text string, byPath map[string][]*catalog.Entry) []*catalog.Entry {
 	programs := map[string][]*catalog.Entry{} // by namespace
 	for _, list := range byPath {
 		if e := list[0]; e.Tool.Source == toolroom.SourceCLI {
@@ -46,7 +48,7 @@ func subcommands(text string, byPath map[string][]*catalog.Entry) []*catalog.Ent
 			continue
 		}
 		seen[path] = true
-		commander, ok := commandless(m[2], known)
+		commander, ok := refinerFor(m[2], known)
 		if !ok {
 			continue
 		}
@@ -58,19 +60,20 @@ func subcommands(text string, byPath map[string][]*catalog.Entry) []*catalog.Ent
 	return found
 }
 
-// unlisted converts a call of a sub-command without a tool to a call of the program.
-func (h *handler) unlisted(call toolroom.Call) toolroom.Call {
+// asProgramCall converts a call of a sub-command that has no tool to a call of the
+// command-line program. It returns other calls unchanged.
+func (h *handler) asProgramCall(call toolroom.Call) toolroom.Call {
 	_, err := h.o.Catalog.Resolve(call.Tool, nil)
 	if toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
 		return call
 	}
 	namespace, name, _ := strings.Cut(call.Tool, ":")
-	visible := h.sees().Visible
+	visible := h.catalogView().Visible
 	known := h.o.Catalog.All(func(e *catalog.Entry) bool {
 		id := e.Tool.ID
 		return e.Tool.Source == toolroom.SourceCLI && (id.Namespace == namespace || identifier(id.Namespace) == namespace) && visible(e)
 	})
-	commander, ok := commandless(name, known)
+	commander, ok := refinerFor(name, known)
 	if !ok {
 		return call
 	}

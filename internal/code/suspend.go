@@ -24,7 +24,7 @@ import (
 // one, restarts the program on the same engine, replays the recorded answers, and continues
 // when none is left.
 
-var errTaken = toolroom.Errorf(toolroom.CodeConflict, "another process continues this run")
+var errTakenOver = toolroom.Errorf(toolroom.CodeConflict, "another process continues this run")
 
 // Resumes reports whether the journal of a run exists: see [source.Sandboxed].
 func (s *Service) Resumes(ctx context.Context, call string) bool {
@@ -35,14 +35,14 @@ func (s *Service) Resumes(ctx context.Context, call string) bool {
 	return err == nil
 }
 
-// handler returns the call handler of a new or resumed run.
-func (s *Service) handler(ctx context.Context, req *source.Request, r *Request, held *session.Run) (*handler, error) {
+// newHandler returns the call handler of a new run or of one that is resumed.
+func (s *Service) newHandler(ctx context.Context, req *source.Request, r *Request, held *session.Run) (*handler, error) {
 	h := &handler{Service: s, request: req, language: r.Language, session: held, function: r.function, journal: &session.Journal{}, waiting: map[int]string{}}
-	h.resumable = s.o.Journals != nil && r.function == nil && !r.onHost() && r.Profile != "dev"
+	h.resumable = s.o.Journals != nil && r.function == nil && !r.usesHostRuntime() && r.Profile != "dev"
 	names := r.function == nil || r.function.Tools
 	if names {
-		s.discover(ctx, r.Code)
-		h.openPrograms(ctx, r.Code)
+		s.discoverSources(ctx, r.Code)
+		h.addPrograms(ctx, r.Code)
 	}
 	if req.Again && s.o.Journals != nil {
 		head, entries, err := s.o.Journals.Journal(ctx, req.Call)
@@ -53,24 +53,24 @@ func (s *Service) handler(ctx context.Context, req *source.Request, r *Request, 
 			return nil, err
 		}
 	}
-	h.head = session.JournalHead{Seed: make([]byte, 16), State: stateOf(held)}
+	h.head = session.JournalHead{Seed: make([]byte, 16), State: stateDigest(held)}
 	rand.Read(h.head.Seed) // never fails
 	if !names {
 		return h, nil
 	}
 	var err error
-	visible := s.o.Catalog.Shown(h.sees())
-	if h.view, err = viewFor(r.Language, r.Code, r.inputs, visible); err != nil {
+	visible := s.o.Catalog.Shown(h.catalogView())
+	if h.view, err = newView(r.Language, r.Code, r.inputs, visible); err != nil {
 		return nil, err
 	}
-	h.view.unknown = h.unknown(r.Code, visible)
-	h.callPrograms(r.Code)
+	h.view.unknown = h.findUnknown(r.Code, visible)
+	h.makeProgramsCallable(r.Code)
 	return h, nil
 }
 
-// resume continues a run on the engine that it was on.
+// resume prepares the handler to continue a stored run on the same engine.
 func (h *handler) resume(r *Request, head *session.JournalHead, entries []session.JournalEntry) error {
-	if stateOf(h.session) != head.State {
+	if stateDigest(h.session) != head.State {
 		return toolroom.Errorf(toolroom.CodeConflict, "session %s changed while the program waited for a person", r.Session).
 			WithHint("run it again; its earlier calls have been made")
 	}
@@ -85,7 +85,7 @@ func (h *handler) resume(r *Request, head *session.JournalHead, entries []sessio
 	return nil
 }
 
-func stateOf(held *session.Run) string {
+func stateDigest(held *session.Run) string {
 	if held == nil || len(held.State) == 0 {
 		return ""
 	}
@@ -97,43 +97,45 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// begin starts the program on an engine. It discards output, but not answers.
-func (h *handler) begin(engine string) {
+// startOn prepares the handler for a start of the program on an engine. It discards the
+// output of an earlier start, but keeps the recorded answers.
+func (h *handler) startOn(engine string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.head.Engine = engine
 	if h.suspension != nil {
 		h.o.Runner.Log.Warn("a run continues on another engine", "call", h.request.Call, "engine", engine)
 	}
-	h.made, h.over = 0, false // the program repeats its requests
+	h.callsMade, h.callsExceeded = 0, false // the program repeats its requests
 	h.stdout.reset()
 	h.stderr.reset()
 	h.journal.Rewind()
 }
 
-// once returns the recorded answer of a request, or else serves the request and records the
-// answer. It does not record a request of a program that has ended or is about to be
-// suspended: later it would be unknown whether the request had an effect.
-func (h *handler) once(ctx context.Context, e session.JournalEntry, do func(place int, approval string) *toolroom.Result) (*toolroom.Result, error) {
-	if err := h.enter(ctx); err != nil {
+// replayOrServe returns the recorded answer of a request. If there is none, it serves the
+// request with do and records the answer. It does not record a request of a program that has
+// ended or is about to be suspended: later it would be unknown whether the request had an
+// effect.
+func (h *handler) replayOrServe(ctx context.Context, e session.JournalEntry, do func(place int, approval string) *toolroom.Result) (*toolroom.Result, error) {
+	if err := h.beginRequest(ctx); err != nil {
 		return nil, err
 	}
 	waits := false
 	defer func() {
 		if !waits {
-			h.leave()
+			h.endRequest()
 		}
 	}()
 	place, found, again, err := h.journal.Ask(ctx, e)
 	if diverged := (*session.Divergence)(nil); errors.As(err, &diverged) {
-		return nil, h.stop(h.diverged(diverged))
+		return nil, h.stop(h.divergenceError(diverged))
 	}
 	if err != nil || found.Result != nil {
 		run.AddTaint(ctx, found.Labels...)
 		return found.Result, err
 	}
 	if again && !h.mayRepeat(ctx, found) {
-		return h.took(ctx, place, 0, lostCall(found.Tool))
+		return h.recordAnswer(ctx, place, 0, lostCall(found.Tool))
 	}
 	if found.Unbegun || again && found.Approval != "" {
 		// It begins now, perhaps by a grant, or without an approval if the rules changed: the
@@ -144,14 +146,15 @@ func (h *handler) once(ctx context.Context, e session.JournalEntry, do func(plac
 	}
 	started := time.Now()
 	result := do(place, found.Approval)
-	if waits = h.stillWaits(place); waits {
+	if waits = h.isWaiting(place); waits {
 		return nil, h.suspend(ctx)
 	}
-	return h.took(ctx, place, time.Since(started), result)
+	return h.recordAnswer(ctx, place, time.Since(started), result)
 }
 
-// took records an answer, unless the call was interrupted.
-func (h *handler) took(ctx context.Context, place int, d time.Duration, r *toolroom.Result) (*toolroom.Result, error) {
+// recordAnswer records the answer of the request at place in the journal, unless the call
+// was interrupted.
+func (h *handler) recordAnswer(ctx context.Context, place int, d time.Duration, r *toolroom.Result) (*toolroom.Result, error) {
 	cut := ctx.Err() != nil && r.Status == toolroom.StatusCancelled
 	err := h.journal.Note(place, func(e *session.JournalEntry) {
 		if cut {
@@ -199,11 +202,11 @@ func lostCall(tool string) *toolroom.Result {
 	return &toolroom.Result{Tool: tool, Status: toolroom.StatusError, Effects: toolroom.EffectsUnknown, Error: e.WithHint("check its effects before you call it again")}
 }
 
-// enter begins a request, unless the program has ended or is about to be suspended.
-func (h *handler) enter(ctx context.Context) error {
+// beginRequest begins a request, unless the program has ended or is about to be suspended.
+func (h *handler) beginRequest(ctx context.Context) error {
 	h.mu.Lock()
 	if !h.suspending && ctx.Err() == nil {
-		h.working++
+		h.inProgress++
 		h.mu.Unlock()
 		return nil
 	}
@@ -212,33 +215,33 @@ func (h *handler) enter(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (h *handler) leave() {
+func (h *handler) endRequest() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.working--
+	h.inProgress--
 	h.suspendWhenIdle()
 }
 
-// hooks returns the callbacks for the time that the call at an index of the journal waits
-// for a person.
-func (h *handler) hooks(ctx context.Context, place int) run.ApprovalHooks {
+// approvalHooks returns the callbacks that are called when the call at place in the journal
+// begins and ends to wait for a person.
+func (h *handler) approvalHooks(ctx context.Context, place int) run.ApprovalHooks {
 	return run.ApprovalHooks{
 		Began: func(a *toolroom.Approval) (time.Duration, error) {
-			h.tell(a)
-			return h.waitBegan(ctx, place, a.ID)
+			h.reportApproval(a)
+			return h.beginWait(ctx, place, a.ID)
 		},
 		Ended: func(a *toolroom.Approval) {
 			if a == nil { // it was not approved
-				a, _ = h.o.Runner.Approvals.Get(context.WithoutCancel(ctx), h.question(place))
+				a, _ = h.o.Runner.Approvals.Get(context.WithoutCancel(ctx), h.approvalAt(place))
 			}
-			h.tell(a)
-			h.waitEnded(ctx, place)
+			h.reportApproval(a)
+			h.endWait(ctx, place)
 		},
 	}
 }
 
-// tell reports in the events of the run what one of its calls waits for.
-func (h *handler) tell(a *toolroom.Approval) {
+// reportApproval emits an event with the approval that one of the run's calls waits for.
+func (h *handler) reportApproval(a *toolroom.Approval) {
 	if a != nil {
 		h.request.Emit(toolroom.Event{Kind: toolroom.EventApproval, Approval: &toolroom.ApprovalNotice{
 			ID: a.ID, State: string(a.State), Reason: a.Tool + ": " + a.Reason, Expires: a.Expires,
@@ -246,17 +249,20 @@ func (h *handler) tell(a *toolroom.Approval) {
 	}
 }
 
-func (h *handler) question(place int) string {
+// approvalAt returns the id of the approval that the call at place in the journal waits for.
+func (h *handler) approvalAt(place int) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.waiting[place]
 }
 
-func (h *handler) waitBegan(ctx context.Context, place int, approval string) (time.Duration, error) {
+// beginWait notes that the call at place waits for an approval, and stores the run. It
+// returns the longest time to wait.
+func (h *handler) beginWait(ctx context.Context, place int, approval string) (time.Duration, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// It is noted before the run is stored: of a stored call without its approval it would be
-	// unknown whether it has begun.
+	// The approval is noted before the run is stored: without it, it would be unknown
+	// whether a stored call has begun.
 	if err := h.journal.Note(place, func(e *session.JournalEntry) { e.Approval = approval }); err != nil {
 		return 0, err
 	}
@@ -267,37 +273,39 @@ func (h *handler) waitBegan(ctx context.Context, place int, approval string) (ti
 		return h.o.Runner.Limits().ApprovalWait, nil
 	}
 	h.waiting[place] = approval
-	err := h.suspension.WaitFor(ctx, h.questions())
-	h.working--
+	err := h.suspension.WaitFor(ctx, h.pendingApprovals())
+	h.inProgress--
 	h.suspendWhenIdle()
 	return h.suspension.MaxWait(), err
 }
 
-func (h *handler) waitEnded(ctx context.Context, place int) {
+// endWait notes that the call at place does not wait any more.
+func (h *handler) endWait(ctx context.Context, place int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, ok := h.waiting[place]; !ok {
 		return
 	}
-	h.working++
+	h.inProgress++
 	delete(h.waiting, place)
 	if ctx.Err() != nil {
 		return // other calls may continue, and their observers see what it waits for
 	}
-	if err := h.suspension.WaitFor(ctx, h.questions()); err != nil {
+	if err := h.suspension.WaitFor(ctx, h.pendingApprovals()); err != nil {
 		h.o.Runner.Log.Warn("cannot update the job of a continued run", "call", h.request.Call, "error", err)
 	}
 }
 
-func (h *handler) stillWaits(place int) bool {
+func (h *handler) isWaiting(place int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, ok := h.waiting[place]
 	return ok
 }
 
-// questions returns the approvals that the run waits for.
-func (h *handler) questions() []string { return slices.Sorted(maps.Values(h.waiting)) }
+// pendingApprovals returns the ids of the approvals that the run waits for. The caller holds
+// the lock.
+func (h *handler) pendingApprovals() []string { return slices.Sorted(maps.Values(h.waiting)) }
 
 // storeRun stores the run, so that another process can take it over.
 func (h *handler) storeRun(ctx context.Context) error {
@@ -321,7 +329,7 @@ func (h *handler) storeRun(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.suspension, err = h.o.Runner.Suspendable(ctx, func() { _ = h.stop(errTaken) })
+	h.suspension, err = h.o.Runner.Suspendable(ctx, func() { _ = h.stop(errTakenOver) })
 	return err
 }
 
@@ -336,44 +344,46 @@ func (h *handler) suspend(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// suspendWhenIdle ends the program as suspended if that was requested and no call is in
+// progress. The caller holds the lock.
 func (h *handler) suspendWhenIdle() {
-	if !h.suspending || h.working > 0 || h.ended != nil {
+	if !h.suspending || h.inProgress > 0 || h.endErr != nil {
 		return
 	}
 	h.suspension.Suspend()
-	questions := h.questions()
+	questions := h.pendingApprovals()
 	e := toolroom.Errorf(toolroom.CodeApprovalRequired, "the program is waiting for approval by a person (%s); it continues after the answer", strings.Join(questions, ", "))
 	e.Phase = toolroom.PhaseApproval
 	e.Run, e.Approval = h.request.Call, questions[0]
 	e.Details = map[string]any{"approvals": questions}
-	h.ended = e.WithHint("a person can answer with: toolroom approve %s. Do not run it again; read its result later with read_result and the handle %s", questions[0], h.request.Call).WithCLIHint("toolroom runs wait %s", h.request.Call)
-	h.end(run.ErrSuspended)
+	h.endErr = e.WithHint("a person can answer with: toolroom approve %s. Do not run it again; read its result later with read_result and the handle %s", questions[0], h.request.Call).WithCLIHint("toolroom runs wait %s", h.request.Call)
+	h.cancel(run.ErrSuspended)
 }
 
 // stop ends the program with an error that the program cannot catch.
 func (h *handler) stop(err error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ended == nil {
-		h.ended = err
-		h.end(err)
+	if h.endErr == nil {
+		h.endErr = err
+		h.cancel(err)
 	}
-	return h.ended
+	return h.endErr
 }
 
-// whyEnded returns why a run ended: the engine's error, or the reason that the handler
-// stopped it.
-func (h *handler) whyEnded(err error) error {
+// runError returns the handler's reason if it stopped the program, else the engine's error.
+func (h *handler) runError(err error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ended != nil {
-		return h.ended
+	if h.endErr != nil {
+		return h.endErr
 	}
 	return err
 }
 
-// diverged returns the error of a program that diverged.
-func (h *handler) diverged(d *session.Divergence) error {
+// divergenceError returns the error of a resumed program that made another request than
+// before.
+func (h *handler) divergenceError(d *session.Divergence) error {
 	e := toolroom.Errorf(toolroom.CodeConflict, "%w", d)
 	e.Details = map[string]any{"diverged": true, "called": d.Asked, "expected": d.Expected}
 	if h.request.Again {

@@ -21,7 +21,7 @@ func ending(t *testing.T, entries ...session.JournalEntry) (*handler, context.Co
 	ctx, end := context.WithCancelCause(t.Context())
 	return &handler{
 		request: &source.Request{Call: "call_1"}, journal: session.ResumeJournal(entries), suspension: &run.Suspension{},
-		waiting: map[int]string{}, end: end,
+		waiting: map[int]string{}, cancel: end,
 	}, ctx
 }
 
@@ -42,11 +42,11 @@ func (h *handler) tools() []string {
 func TestARequestAfterASuspensionIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	h, ctx := ending(t)
-	_, err := h.once(ctx, request("shop:pay"), func(place int, _ string) *toolroom.Result {
+	_, err := h.replayOrServe(ctx, request("shop:pay"), func(place int, _ string) *toolroom.Result {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.waiting[place] = "apr_1"
-		h.working-- // as waitBegan does
+		h.inProgress-- // as beginWait does
 		return &toolroom.Result{}
 	})
 	if err == nil || ctx.Err() == nil {
@@ -54,7 +54,7 @@ func TestARequestAfterASuspensionIsNotRecorded(t *testing.T) {
 	}
 	// The engine can give the error of the end to the program before it stops it, and the
 	// program may catch it.
-	if _, err := h.once(ctx, request("shop:ship"), func(int, string) *toolroom.Result {
+	if _, err := h.replayOrServe(ctx, request("shop:ship"), func(int, string) *toolroom.Result {
 		t.Error("a suspended program called a tool")
 		return &toolroom.Result{}
 	}); err == nil {
@@ -69,14 +69,14 @@ func TestACallBesideOneThatSuspendsTheProgramIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h, ctx := ending(t)
-		h.suspending, h.working = true, 1 // another call works on
+		h.suspending, h.inProgress = true, 1 // another call works on
 		late := make(chan error, 1)
 		go func() {
-			_, err := h.once(ctx, request("shop:ship"), func(int, string) *toolroom.Result { return &toolroom.Result{} })
+			_, err := h.replayOrServe(ctx, request("shop:ship"), func(int, string) *toolroom.Result { return &toolroom.Result{} })
 			late <- err
 		}()
 		synctest.Wait() // the call cannot know yet that the program ends
-		h.end(run.ErrSuspended)
+		h.cancel(run.ErrSuspended)
 		if err := <-late; err == nil || len(h.tools()) > 0 {
 			t.Errorf("%v, recorded: %v", err, h.tools())
 		}
@@ -95,7 +95,7 @@ func TestACallThatHadNotBegunIsRecordedAsBegunWhenItIsMadeAgain(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.once(ctx, request("shop:ship"), func(int, string) *toolroom.Result {
+	if _, err := h.replayOrServe(ctx, request("shop:ship"), func(int, string) *toolroom.Result {
 		if stored.Tool != "shop:ship" || stored.Unbegun {
 			t.Errorf("if the process ended now, the call would be made a third time: %+v", stored)
 		}
@@ -129,7 +129,7 @@ func TestACallThatNeedsItsApprovalNoLongerIsMadeOnce(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		r, err := h.once(ctx, request("shop:pay"), do)
+		r, err := h.replayOrServe(ctx, request("shop:pay"), do)
 		if err != nil {
 			t.Fatal(err)
 		}

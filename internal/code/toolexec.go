@@ -8,16 +8,16 @@ import (
 	"github.com/toolroom/toolroom/internal/pattern"
 )
 
-// named matches a statement of the toolexec form: issue := run("github:create_issue",
-// {title: "Bug"}).
-var named = pattern.Lazy(`^[ \t]*[A-Za-z_]\w*[ \t]*:=[ \t]*run\(`)
+// toolexecStatement matches a statement of the toolexec form:
+// issue := run("github:create_issue", {title: "Bug"}).
+var toolexecStatement = pattern.Lazy(`^[ \t]*[A-Za-z_]\w*[ \t]*:=[ \t]*run\(`)
 
-// toolexecLine returns the line of the first such statement, or 0 if there is none. A match
-// inside brackets or a string does not count, because it may be Python.
+// toolexecLine returns the line of the first toolexec statement, or 0 if there is none. A
+// match inside brackets or a string does not count, because it may be Python.
 func toolexecLine(source string) int {
 	depth, line, start := 0, 1, true
 	for at := 0; at < len(source); at++ {
-		if start && depth == 0 && named().MatchString(source[at:]) {
+		if start && depth == 0 && toolexecStatement().MatchString(source[at:]) {
 			return line
 		}
 		start = false
@@ -57,9 +57,9 @@ func toolexecLine(source string) int {
 	return 0
 }
 
-// settle changes the language of a program of the toolexec form that was sent as Python to
-// JavaScript.
-func (s *Service) settle(r *Request) error {
+// correctLanguage changes the language of a program that was sent as Python to JavaScript, if
+// it has a toolexec statement. It returns an error if the session or engine forbids that.
+func (s *Service) correctLanguage(r *Request) error {
 	if r.Language != "python" || !strings.Contains(r.Code, ":=") {
 		return nil
 	}
@@ -77,6 +77,6 @@ func (s *Service) settle(r *Request) error {
 				WithHint("send it as language javascript, or write name = run(…) with arguments in a dict")
 		}
 	}
-	r.Language, r.toolexec = "javascript", line
+	r.Language, r.toolexecLine = "javascript", line
 	return nil
 }

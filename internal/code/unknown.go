@@ -15,8 +15,8 @@ import (
 var (
 	// literalID matches an id in call_tool("github:create_issue", …).
 	literalID = pattern.Lazy(`\b(call_tool|run)\(\s*(?:"([^"\\\n]+)"|'([^'\\\n]+)')`)
-	// rooted matches the beginning of tools.github.create_issue.
-	rooted = pattern.Lazy(`\b(tools|mcp|cli)\.([\pL_][\pL\pN_]*)\.`)
+	// rootedName matches a root and a namespace, as in tools.github.create_issue.
+	rootedName = pattern.Lazy(`\b(tools|mcp|cli)\.([\pL_][\pL\pN_]*)\.`)
 	// rootCall matches the call tools.github_create_issue(, which names no namespace.
 	rootCall = pattern.Lazy(`\b(tools|mcp)\.([\pL_][\pL\pN_]*)\(`)
 )
@@ -24,18 +24,18 @@ var (
 const (
 	// maxUnknown is the maximum number of mistakes that are reported for one program.
 	maxUnknown = 20
-	// maxLooked is the maximum number of different names that are looked up for one program,
+	// maxLookups is the maximum number of different names that are looked up for one program,
 	// each of which takes up to some milliseconds. A text may have hundreds of thousands.
-	maxLooked = 500
+	maxLookups = 500
 )
 
-// unknown finds names in a program that match no tool, and suggests others. Tools that
-// policy hides are not unknown: the call itself is refused.
-func (h *handler) unknown(source string, entries []*catalog.Entry) bridge.Map {
+// findUnknown returns the names in a program that match no tool, with messages that suggest
+// others. Tools that policy hides are not among them: the call itself is denied.
+func (h *handler) findUnknown(source string, entries []*catalog.Entry) bridge.Map {
 	var found bridge.Map
 	looked := map[string]bool{}
 	add := func(name string, why func() string) {
-		if looked[name] || len(looked) == maxLooked || len(found) == maxUnknown {
+		if looked[name] || len(looked) == maxLookups || len(found) == maxUnknown {
 			return
 		}
 		looked[name] = true
@@ -47,26 +47,27 @@ func (h *handler) unknown(source string, entries []*catalog.Entry) bridge.Map {
 		if h.session != nil && m[1] == "run" {
 			continue // an earlier program may have redefined it
 		}
-		add(m[2]+m[3], func() string { return h.unknownID(m[2]+m[3], entries) })
+		add(m[2]+m[3], func() string { return h.explainUnknownID(m[2]+m[3], entries) })
 	}
 	for _, used := range usedPrograms(source) {
-		if err := h.closedPrograms[used.name]; err != nil && (used.called || used.below) {
+		if err := h.programErrors[used.name]; err != nil && (used.called || used.subcommand) {
 			add("cli."+used.name, func() string {
-				return fmt.Sprintf("there is no cli.%s: %s", used.name, toolroom.AsError(err).Message) + h.nearProgram(used.name, entries)
+				return fmt.Sprintf("there is no cli.%s: %s", used.name, toolroom.AsError(err).Message) + h.suggestProgram(used.name, entries)
 			})
 		}
 	}
-	for _, m := range rooted().FindAllStringSubmatch(source, -1) {
-		add(m[1]+"."+m[2], func() string { return h.unknownSpace(m[1], m[2], entries) })
+	for _, m := range rootedName().FindAllStringSubmatch(source, -1) {
+		add(m[1]+"."+m[2], func() string { return h.explainUnknownNamespace(m[1], m[2], entries) })
 	}
 	for _, m := range rootCall().FindAllStringSubmatch(source, -1) {
-		add(m[1]+"."+m[2], func() string { return h.calledSpace(m[1], m[2], entries) })
+		add(m[1]+"."+m[2], func() string { return h.explainNamespaceCall(m[1], m[2], entries) })
 	}
 	return found
 }
 
-// nearProgram suggests another program.
-func (h *handler) nearProgram(name string, entries []*catalog.Entry) string {
+// suggestProgram returns the end of a message that suggests a command-line program with a
+// similar name, or "".
+func (h *handler) suggestProgram(name string, entries []*catalog.Entry) string {
 	var names []string
 	for _, e := range entries {
 		if ns := identifier(e.Tool.ID.Namespace); e.Tool.Source == toolroom.SourceCLI && !slices.Contains(names, ns) {
@@ -80,9 +81,11 @@ func (h *handler) nearProgram(name string, entries []*catalog.Entry) string {
 	return "; did you mean cli." + near + "?"
 }
 
-func (h *handler) unknownID(id string, entries []*catalog.Entry) string {
+// explainUnknownID returns the message for an id that no tool has, or "" if the call itself
+// explains it.
+func (h *handler) explainUnknownID(id string, entries []*catalog.Entry) string {
 	_, err := h.o.Runner.Lookup(&toolroom.Call{Tool: id, Identity: h.request.Identity, Environment: h.request.Environment})
-	if toolroom.CodeOf(err) != toolroom.CodeToolNotFound || h.unlisted(toolroom.Call{Tool: id}).Tool != id {
+	if toolroom.CodeOf(err) != toolroom.CodeToolNotFound || h.asProgramCall(toolroom.Call{Tool: id}).Tool != id {
 		return ""
 	}
 	ids := make([]string, len(entries))
@@ -96,7 +99,7 @@ func (h *handler) unknownID(id string, entries []*catalog.Entry) string {
 	if near, ok := nearest.Of(id, ids); ok {
 		return message + h.didYouMean(entries[slices.Index(ids, near)])
 	}
-	if hits := h.o.Catalog.Search(id, catalog.SearchOptions{Limit: 1, View: h.sees(), Form: h.form()}).Hits; len(hits) > 0 {
+	if hits := h.o.Catalog.Search(id, catalog.SearchOptions{Limit: 1, View: h.catalogView(), Form: h.form()}).Hits; len(hits) > 0 {
 		return message + ": did you mean " + hits[0].Call + "?"
 	}
 	return message + ": search_tools(\"…\") finds the available tools"
@@ -106,9 +109,9 @@ func (h *handler) didYouMean(e *catalog.Entry) string {
 	return ": did you mean " + catalog.ReadyCall(e, h.form()) + "?"
 }
 
-// calledSpace describes what is wrong with the call tools.NAME(…). The namespace of a
-// command-line program may be called.
-func (h *handler) calledSpace(root, name string, entries []*catalog.Entry) string {
+// explainNamespaceCall returns the message for the call tools.NAME(…), which names no tool.
+// The namespace of a command-line program may be called: then it returns "".
+func (h *handler) explainNamespaceCall(root, name string, entries []*catalog.Entry) string {
 	for _, e := range entries {
 		if id := e.Tool.ID; name == identifier(id.Namespace)+"_"+identifier(id.Name) || name == identifier(id.Namespace)+"__"+identifier(id.Name) {
 			return fmt.Sprintf("there is no %s.%s", root, name) + h.didYouMean(e)
@@ -125,13 +128,14 @@ func (h *handler) calledSpace(root, name string, entries []*catalog.Entry) strin
 		names = append(names, identifier(e.Tool.ID.Name))
 	}
 	if len(names) > 0 {
-		return fmt.Sprintf("%s.%s is a namespace: call one of its tools: %s", root, name, some(names))
+		return fmt.Sprintf("%s.%s is a namespace: call one of its tools: %s", root, name, firstNames(names))
 	}
-	return h.unknownSpace(root, name, entries)
+	return h.explainUnknownNamespace(root, name, entries)
 }
 
-// unknownSpace describes what is wrong with tools.NAMESPACE.
-func (h *handler) unknownSpace(root, namespace string, entries []*catalog.Entry) string {
+// explainUnknownNamespace returns the message for tools.NAMESPACE if there is no such
+// namespace, else "".
+func (h *handler) explainUnknownNamespace(root, namespace string, entries []*catalog.Entry) string {
 	for n := range h.o.Catalog.Namespaces(nil) {
 		if identifier(n) == namespace {
 			return ""
@@ -149,11 +153,11 @@ func (h *handler) unknownSpace(root, namespace string, entries []*catalog.Entry)
 	if near, ok := nearest.Of(namespace, names); ok {
 		return message + ": did you mean " + root + "." + near + "?"
 	}
-	return message + ": " + root + " has " + some(names)
+	return message + ": " + root + " has " + firstNames(names)
 }
 
-// some lists the first of the names.
-func some(names []string) string {
+// firstNames lists the names, sorted, at most maxUnknown of them.
+func firstNames(names []string) string {
 	slices.Sort(names)
 	if len(names) > maxUnknown {
 		names = append(names[:maxUnknown], "…")

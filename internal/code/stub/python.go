@@ -27,18 +27,18 @@ func PythonPath(method string) string { return strings.TrimPrefix(method, "_") }
 func Python(tools []Tool, awaits bool) string {
 	p := &python{awaits: awaits}
 	var spacesText strings.Builder
-	groups := spaces(tools)
+	groups := groupByNamespace(tools)
 	for _, group := range groups {
 		fmt.Fprintf(&spacesText, "\nclass _%s:\n", group[0].Namespace)
 		if group[0].Command {
-			p.program(&spacesText)
+			p.writeProgramCall(&spacesText)
 		}
 		for _, tool := range group {
-			p.tool(&spacesText, tool)
+			p.writeTool(&spacesText, tool)
 		}
 	}
 	var b strings.Builder
-	b.WriteString(p.surface())
+	b.WriteString(p.builtins())
 	b.WriteString(p.types.String())
 	b.WriteString(spacesText.String())
 	b.WriteString("\nclass _Tools:\n    def __getitem__(self, namespace: str) -> Any: ...\n")
@@ -75,9 +75,9 @@ type python struct {
 	awaits bool
 }
 
-// surface returns the stubs of the built-in functions. Those that call Toolroom
+// builtins returns the stubs of the built-in functions. Those that call Toolroom
 // return their results like tools.
-func (p *python) surface() string {
+func (p *python) builtins() string {
 	if !p.awaits {
 		return strings.ReplaceAll(strings.ReplaceAll(surfacePython, "«", ""), "»", "")
 	}
@@ -97,8 +97,8 @@ class ` + PythonAnswer + `(Generic[_T]):
 
 var pythonName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// program writes how the program itself is called.
-func (p *python) program(b *strings.Builder) {
+// writeProgramCall writes how the program itself is called.
+func (p *python) writeProgramCall(b *strings.Builder) {
 	result := "Command"
 	if p.awaits {
 		result = PythonAnswer + "[" + result + "]"
@@ -106,7 +106,7 @@ func (p *python) program(b *strings.Builder) {
 	fmt.Fprintf(b, "    def __call__(self, *words: Any, **options: Any) -> %s: ...\n", result)
 }
 
-func (p *python) tool(b *strings.Builder, t Tool) {
+func (p *python) writeTool(b *strings.Builder, t Tool) {
 	if reserved.PythonKeyword(t.Name) {
 		fmt.Fprintf(b, "    # %s is a keyword: tools[%q][%q](...)\n    pass\n", t.Name, t.Namespace, t.Name)
 		return
@@ -114,26 +114,26 @@ func (p *python) tool(b *strings.Builder, t Tool) {
 	name := "_" + t.Namespace + "_" + t.Name
 	result := "Command"
 	if !t.Command {
-		result = p.kind(read(t.Output), name+"_result")
+		result = p.typeExpr(readSchema(t.Output), name+"_result")
 	}
 	if p.awaits {
 		result = PythonAnswer + "[" + result + "]"
 	}
 	fmt.Fprintf(b, "    def %s(self, %s) -> %s:\n", t.Name, p.parameters(t, name), result)
-	lines := doc(t)
+	lines := docLines(t)
 	switch len(lines) {
 	case 0:
 		b.WriteString("        ...\n\n")
 		return
 	case 1:
-		fmt.Fprintf(b, "        \"\"\"%s\"\"\"\n\n", inString(lines[0]))
+		fmt.Fprintf(b, "        \"\"\"%s\"\"\"\n\n", escapeDocstring(lines[0]))
 		return
 	}
 	for i, line := range lines {
 		if i == 0 {
-			line = `"""` + inString(line)
+			line = `"""` + escapeDocstring(line)
 		} else {
-			line = inString(line)
+			line = escapeDocstring(line)
 		}
 		b.WriteString(strings.TrimRight("        "+line, " ") + "\n")
 	}
@@ -144,16 +144,16 @@ func (p *python) parameters(t Tool, name string) string {
 	if t.Command {
 		return "*words: Any, **options: Any"
 	}
-	input := read(t.Input)
+	input := readSchema(t.Input)
 	if len(input.fields) == 0 {
 		return "*words: Any, **values: Any"
 	}
 	var required, optional []string
 	for _, f := range input.fields {
 		if !pythonName.MatchString(f.name) || reserved.PythonKeyword(f.name) || f.name == "self" {
-			return "values: " + p.kind(input, name+"_values") + " | Any = ..., *words: Any, **more: Any" // in order, or by name if Python can
+			return "values: " + p.typeExpr(input, name+"_values") + " | Any = ..., *words: Any, **more: Any" // in order, or by name if Python can
 		}
-		text := f.name + ": " + p.kind(f.kind, name+"_"+f.name)
+		text := f.name + ": " + p.typeExpr(f.kind, name+"_"+f.name)
 		if f.required {
 			required = append(required, text)
 		} else {
@@ -163,17 +163,17 @@ func (p *python) parameters(t Tool, name string) string {
 	return strings.Join(append(required, optional...), ", ")
 }
 
-// inString returns text for use within """.
-func inString(text string) string {
+// escapeDocstring returns text for use within """.
+func escapeDocstring(text string) string {
 	text = strings.ReplaceAll(text, `\`, `\\`)
 	return strings.ReplaceAll(text, `"`, `\"`)
 }
 
-func (p *python) kind(k kind, name string) string {
+func (p *python) typeExpr(k kind, name string) string {
 	each := func(list []kind) []string {
 		texts := make([]string, len(list))
 		for i, one := range list {
-			texts[i] = p.kind(one, fmt.Sprintf("%s_%d", name, i+1))
+			texts[i] = p.typeExpr(one, fmt.Sprintf("%s_%d", name, i+1))
 		}
 		return texts
 	}
@@ -181,34 +181,34 @@ func (p *python) kind(k kind, name string) string {
 	case len(k.literals) > 0:
 		return pythonLiterals(k.literals)
 	case len(k.union) > 0:
-		return unique(each(k.union), " | ")
+		return joinDistinct(each(k.union), " | ")
 	case len(k.all) > 0:
 		return "dict[str, Any]" // Python has no intersections
 	case k.simple != "":
 		return map[string]string{"string": "str", "number": "float", "integer": "int", "boolean": "bool", "null": "None"}[k.simple]
 	case k.items != nil:
-		return "list[" + p.kind(*k.items, name+"_item") + "]"
+		return "list[" + p.typeExpr(*k.items, name+"_item") + "]"
 	case len(k.tuple) > 0:
-		return "list[" + unique(each(k.tuple), " | ") + "]"
+		return "list[" + joinDistinct(each(k.tuple), " | ") + "]"
 	case k.values != nil:
-		return "dict[str, " + p.kind(*k.values, name+"_value") + "]"
+		return "dict[str, " + p.typeExpr(*k.values, name+"_value") + "]"
 	case len(k.fields) > 0:
-		return p.dictionary(k, name)
+		return p.declareDict(k, name)
 	case k.object:
 		return "dict[str, Any]"
 	}
 	return "Any"
 }
 
-// dictionary declares a named type, with a call because that allows keys of any form.
-func (p *python) dictionary(k kind, name string) string {
+// declareDict declares a named type, with a call because that allows keys of any form.
+func (p *python) declareDict(k kind, name string) string {
 	fields := make([]string, len(k.fields))
 	for i, f := range k.fields {
 		within := fmt.Sprint(i + 1)
 		if pythonName.MatchString(f.name) {
 			within = f.name
 		}
-		text := p.kind(f.kind, name+"_"+within)
+		text := p.typeExpr(f.kind, name+"_"+within)
 		if !f.required {
 			text = "NotRequired[" + text + "]"
 		}

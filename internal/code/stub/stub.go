@@ -26,8 +26,8 @@ type Tool struct {
 	Input, Output   json.RawMessage
 }
 
-// spaces groups tools by namespace, both sorted by name.
-func spaces(tools []Tool) [][]Tool {
+// groupByNamespace groups tools by namespace, both sorted by name.
+func groupByNamespace(tools []Tool) [][]Tool {
 	sorted := slices.Clone(tools)
 	slices.SortFunc(sorted, func(a, b Tool) int {
 		return strings.Compare(a.Namespace+" "+a.Name, b.Namespace+" "+b.Name)
@@ -53,9 +53,9 @@ var roots = []struct {
 	{"cli", "_Cli", func(t Tool) bool { return t.Command }},
 }
 
-// doc returns the documentation of a tool as lines, with its id if a program cannot
+// docLines returns the documentation of a tool as lines, with its id if a program cannot
 // derive it from the name.
-func doc(t Tool) []string {
+func docLines(t Tool) []string {
 	var lines []string
 	text := strings.Map(func(c rune) rune {
 		if c != '\n' && unicode.IsControl(c) {
@@ -105,11 +105,11 @@ const (
 
 // reader reads schemas with the definitions of one document.
 type reader struct {
-	root bridge.Map
-	read int // kinds so far
+	root  bridge.Map
+	count int // kinds so far
 }
 
-func read(schema json.RawMessage) kind {
+func readSchema(schema json.RawMessage) kind {
 	value, err := bridge.FromJSON(schema)
 	root, ok := value.(bridge.Map)
 	if err != nil || !ok {
@@ -120,16 +120,16 @@ func read(schema json.RawMessage) kind {
 
 func (r *reader) kind(value bridge.Value, depth int) kind {
 	s, ok := value.(bridge.Map)
-	if r.read++; !ok || depth > maxDepth || r.read > maxKinds {
+	if r.count++; !ok || depth > maxDepth || r.count > maxKinds {
 		return kind{}
 	}
 	if target := s.Text("$ref"); target != "" {
 		return r.kind(r.resolve(target), depth+1)
 	}
-	if one, ok := member(s, "const"); ok && scalar(one) {
+	if one, ok := member(s, "const"); ok && isScalar(one) {
 		return kind{literals: []bridge.Value{one}}
 	}
-	if list := listAt(s, "enum"); len(list) > 0 && !slices.ContainsFunc(list, func(v bridge.Value) bool { return !scalar(v) }) {
+	if list := listAt(s, "enum"); len(list) > 0 && !slices.ContainsFunc(list, func(v bridge.Value) bool { return !isScalar(v) }) {
 		return kind{literals: list}
 	}
 	for _, name := range []string{"anyOf", "oneOf"} {
@@ -232,7 +232,7 @@ func listAt(m bridge.Map, key string) []bridge.Value {
 	return list
 }
 
-func scalar(v bridge.Value) bool {
+func isScalar(v bridge.Value) bool {
 	switch v.(type) {
 	case nil, bool, string, int64, float64:
 		return true
@@ -249,8 +249,8 @@ func literal(v bridge.Value) string {
 	return string(text)
 }
 
-// unique joins the distinct texts, in order.
-func unique(texts []string, sep string) string {
+// joinDistinct joins the distinct texts, in order.
+func joinDistinct(texts []string, sep string) string {
 	var kept []string
 	seen := make(map[string]bool, len(texts)) // an enum may have 100,000 values
 	for _, text := range texts {

@@ -16,11 +16,11 @@ func TypeScript(tools []Tool) string {
 	var b strings.Builder
 	b.WriteString(surfaceTypeScript)
 	b.WriteString("\ndeclare const tools: {\n")
-	groups := spaces(tools)
+	groups := groupByNamespace(tools)
 	for _, group := range groups {
 		fmt.Fprintf(&b, "  readonly %s: {\n", group[0].Namespace)
 		for _, tool := range group {
-			writeComment(&b, "    ", doc(tool))
+			writeComment(&b, "    ", docLines(tool))
 			fmt.Fprintf(&b, "    %s%s;\n", tool.Name, signature(tool))
 		}
 		b.WriteString("  };\n")
@@ -47,11 +47,11 @@ func TypeScript(tools []Tool) string {
 }
 
 func signature(t Tool) string {
-	result := typeScript(read(t.Output), "    ")
+	result := typeScriptType(readSchema(t.Output), "    ")
 	if t.Command {
 		return "(...words: (string | number | Record<string, unknown>)[]): Command<" + result + ">"
 	}
-	input := read(t.Input)
+	input := readSchema(t.Input)
 	if !input.object || len(input.fields) == 0 {
 		return "(values?: Record<string, unknown>): Promise<" + result + ">"
 	}
@@ -59,32 +59,32 @@ func signature(t Tool) string {
 	if slices.ContainsFunc(input.fields, func(f field) bool { return f.required }) {
 		mark = ""
 	}
-	return fmt.Sprintf("(values%s: %s): Promise<%s>", mark, typeScript(input, "    "), result)
+	return fmt.Sprintf("(values%s: %s): Promise<%s>", mark, typeScriptType(input, "    "), result)
 }
 
 func writeComment(b *strings.Builder, indent string, lines []string) {
 	switch len(lines) {
 	case 0:
 	case 1:
-		fmt.Fprintf(b, "%s/** %s */\n", indent, inComment(lines[0]))
+		fmt.Fprintf(b, "%s/** %s */\n", indent, escapeComment(lines[0]))
 	default:
 		b.WriteString(indent + "/**\n")
 		for _, line := range lines {
-			b.WriteString(strings.TrimRight(indent+" * "+inComment(line), " ") + "\n")
+			b.WriteString(strings.TrimRight(indent+" * "+escapeComment(line), " ") + "\n")
 		}
 		b.WriteString(indent + " */\n")
 	}
 }
 
-func inComment(text string) string { return strings.ReplaceAll(text, "*/", "*\\/") }
+func escapeComment(text string) string { return strings.ReplaceAll(text, "*/", "*\\/") }
 
 var plainName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
 
-func typeScript(k kind, indent string) string {
+func typeScriptType(k kind, indent string) string {
 	each := func(list []kind) []string {
 		texts := make([]string, len(list))
 		for i, one := range list {
-			texts[i] = typeScript(one, indent)
+			texts[i] = typeScriptType(one, indent)
 		}
 		return texts
 	}
@@ -94,34 +94,34 @@ func typeScript(k kind, indent string) string {
 		for i, v := range k.literals {
 			texts[i] = literal(v)
 		}
-		return unique(texts, " | ")
+		return joinDistinct(texts, " | ")
 	case len(k.union) > 0:
-		return unique(each(k.union), " | ")
+		return joinDistinct(each(k.union), " | ")
 	case len(k.all) > 0:
 		texts := each(k.all)
 		for i := range texts {
 			texts[i] = "(" + texts[i] + ")"
 		}
-		return unique(texts, " & ")
+		return joinDistinct(texts, " & ")
 	case k.simple == "integer":
 		return "number"
 	case k.simple != "":
 		return k.simple
 	case k.items != nil:
-		return "Array<" + typeScript(*k.items, indent) + ">"
+		return "Array<" + typeScriptType(*k.items, indent) + ">"
 	case len(k.tuple) > 0:
 		return "[" + strings.Join(each(k.tuple), ", ") + "]"
 	case k.values != nil:
-		return "Record<string, " + typeScript(*k.values, indent) + ">"
+		return "Record<string, " + typeScriptType(*k.values, indent) + ">"
 	case len(k.fields) > 0:
-		return typeScriptObject(k, indent)
+		return typeScriptObjectType(k, indent)
 	case k.object:
 		return "Record<string, unknown>"
 	}
 	return "unknown"
 }
 
-func typeScriptObject(k kind, indent string) string {
+func typeScriptObjectType(k kind, indent string) string {
 	var b strings.Builder
 	b.WriteString("{\n")
 	within := indent + "  "
@@ -137,7 +137,7 @@ func typeScriptObject(k kind, indent string) string {
 		if f.required {
 			mark = ""
 		}
-		fmt.Fprintf(&b, "%s%s%s: %s;\n", within, name, mark, typeScript(f.kind, within))
+		fmt.Fprintf(&b, "%s%s%s: %s;\n", within, name, mark, typeScriptType(f.kind, within))
 	}
 	b.WriteString(indent + "}")
 	return b.String()
