@@ -115,7 +115,7 @@ func (a *App) openCode(ctx context.Context) error {
 	a.code = code.New(code.Options{
 		Runner: a.runner, Catalog: a.catalog, Artifacts: a.artifacts, Sessions: a.sessions, Journals: a.store, Engines: a.engines, Remote: a.remote(), Egress: guard,
 		AddProgram: a.openProgram,
-		Guest:    a.o.Guest.Path, GuestArgs: a.o.Guest.Args, Config: codeConfig(a.config.Code),
+		Guest:      a.o.Guest.Path, GuestArgs: a.o.Guest.Args, Config: codeConfig(a.config.Code),
 	})
 	tools, err := a.code.Tools(ctx)
 	if err != nil {

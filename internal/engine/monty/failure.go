@@ -11,16 +11,17 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/monty/protocol"
 )
 
-// raised is the error of a tool that was raised in the program. Monty's errors
-// have a class and a message, by which it is found again.
-type raised struct {
+// raisedError is a tool error that was raised in the program as an exception. Monty's
+// exceptions have only a class and a message; by these the tool error is found again.
+type raisedError struct {
 	*protocol.Exception
-	tool  *toolroom.Error
-	class string // its name in other engines
+	toolErr *toolroom.Error
+	class   string // the exception's class in other engines
 }
 
-// idioms are the classes of failed tools in Python, by their code.
-var idioms = map[toolroom.Code][2]string{
+// errorClasses are the exceptions for failed tools by their code: the class that Monty raises,
+// and the class in other engines.
+var errorClasses = map[toolroom.Code][2]string{
 	toolroom.CodeDenied: {"PermissionError", "ToolDenied"}, toolroom.CodeApprovalDeclined: {"PermissionError", "ToolDenied"},
 	toolroom.CodeApprovalExpired: {"PermissionError", "ToolDenied"}, toolroom.CodeApprovalRequired: {"PermissionError", "ToolDenied"},
 	toolroom.CodeUnauthenticated: {"PermissionError", "ToolDenied"}, toolroom.CodeInvalidArguments: {"ValueError", "ToolArgumentError"},
@@ -29,14 +30,15 @@ var idioms = map[toolroom.Code][2]string{
 	toolroom.CodeTimeout: {"TimeoutError", "ToolTimeout"},
 }
 
-// raise makes an error of a tool one that the program can catch.
-func (r *run) raise(err error) *protocol.Exception {
+// toException converts a tool's error to an exception that the program can catch, and records
+// it for [run.findRaised].
+func (r *run) toException(err error) *protocol.Exception {
 	e := toolroom.AsError(err)
-	names, ok := idioms[e.Code]
+	names, ok := errorClasses[e.Code]
 	if !ok {
 		names = [2]string{"RuntimeError", "ToolError"}
 	}
-	if r.ready.Catches {
+	if r.ready.CatchesToolError {
 		names[0] = program.ToolErrorClass
 	}
 	message := fmt.Sprintf("%s [%s]", e.Message, e.Code)
@@ -44,22 +46,22 @@ func (r *run) raise(err error) *protocol.Exception {
 		message += " (" + e.Hint + ")"
 	}
 	x := &protocol.Exception{Type: names[0], Message: message}
-	r.raised = append(r.raised, raised{x, e, names[1]})
+	r.raisedErrors = append(r.raisedErrors, raisedError{x, e, names[1]})
 	return x
 }
 
-// find is the error of a tool that an exception is, or nil.
-func (r *run) find(x *protocol.Exception) *raised {
-	for i := len(r.raised) - 1; i >= 0; i-- {
-		if known := &r.raised[i]; known.Type == x.Type && known.Message == x.Message {
+// findRaised returns the tool error that was raised as an exception, or nil.
+func (r *run) findRaised(x *protocol.Exception) *raisedError {
+	for i := len(r.raisedErrors) - 1; i >= 0; i-- {
+		if known := &r.raisedErrors[i]; known.Type == x.Type && known.Message == x.Message {
 			return known
 		}
 	}
 	return nil
 }
 
-// details is an object with what is known of a caught error.
-func (r *run) details(args []any) any {
+// errorDetails returns an object with the details of a caught error.
+func (r *run) errorDetails(args []any) any {
 	if len(args) != 1 {
 		return nil
 	}
@@ -67,16 +69,16 @@ func (r *run) details(args []any) any {
 	if !ok {
 		return args[0]
 	}
-	known := r.find(x)
+	known := r.findRaised(x)
 	if known == nil {
-		return protocol.Instance{ID: r.names.keep(nil), Class: x.Type}
+		return protocol.Instance{ID: r.names.addObject(nil), Class: x.Type}
 	}
-	e := known.tool
+	e := known.toolErr
 	var more bridge.Value = bridge.Map{}
 	if raw, err := json.Marshal(e.AllDetails()); err == nil && len(e.AllDetails()) > 0 {
 		more, _ = bridge.FromJSON(raw)
 	}
-	return protocol.Instance{ID: r.names.keep(nil), Class: known.class, Attrs: bridge.Map{
+	return protocol.Instance{ID: r.names.addObject(nil), Class: known.class, Attrs: bridge.Map{
 		{Key: "code", Value: string(e.Code)},
 		{Key: "phase", Value: string(e.Phase)},
 		{Key: "tool", Value: e.Tool},
@@ -87,22 +89,22 @@ func (r *run) details(args []any) any {
 	}}
 }
 
-// outcome is how the program ended.
-func (r *run) outcome(e protocol.Event) *bridge.Outcome {
-	out := &bridge.Outcome{CPU: int64(e.Micros+999) / 1000, Calls: r.asked, Received: r.bytes}
+// newOutcome converts the last event of a program to its outcome.
+func (r *run) newOutcome(e protocol.Event) *bridge.Outcome {
+	out := &bridge.Outcome{CPU: int64(e.CPUMicros+999) / 1000, Calls: r.callCount, Received: r.callBytes}
 	switch {
 	case e.Error != nil:
-		out.Failure = r.failure(e.Error)
+		out.Failure = r.newFailure(e.Error)
 	case len(r.futures) > 0 && r.ready.Awaits:
-		out.Failure = r.ready.Forgotten()
+		out.Failure = r.ready.MissingAwait()
 	default:
 		if o, ok := e.Value.(protocol.Opaque); ok && strings.HasPrefix(string(o), "<coroutine external_future") {
-			out.Failure = r.ready.Forgotten()
+			out.Failure = r.ready.MissingAwait()
 			break
 		}
-		t := taking{r.names, maxPieces}
+		t := valueReader{r.names, maxValueNodes}
 		m := tooManyPieces()
-		if !e.Excess {
+		if !e.TooManyValues {
 			out.Value, m = t.value(e.Value, 0)
 		}
 		if m != nil {
@@ -112,15 +114,15 @@ func (r *run) outcome(e protocol.Event) *bridge.Outcome {
 	return out
 }
 
-// failure tells of an exception in terms of the author's text.
-func (r *run) failure(x *protocol.Exception) *bridge.Failure {
+// newFailure converts an uncaught exception to a failure, with positions in the author's text.
+func (r *run) newFailure(x *protocol.Exception) *bridge.Failure {
 	f := &bridge.Failure{Kind: bridge.FailProgram, Type: x.Type, Message: x.Message, File: r.p.Name}
 	if n := len(x.Frames); n > 0 {
 		last := x.Frames[n-1]
-		f.Line, f.Column = last.Line, r.ready.Column(last.Line, last.Column)
+		f.Line, f.Column = last.Line, r.ready.AuthorColumn(last.Line, last.Column)
 	}
-	if known := r.find(x); known != nil {
-		f.Type, f.Tool = known.class, known.tool
+	if known := r.findRaised(x); known != nil {
+		f.Type, f.Tool = known.class, known.toolErr
 	}
 	switch {
 	case x.Type == "SyntaxError":
@@ -129,18 +131,18 @@ func (r *run) failure(x *protocol.Exception) *bridge.Failure {
 		f.Kind, f.Limit, f.Message = bridge.FailLimit, "memory", "the program ran out of memory"
 	case x.Type == "TimeoutError" && strings.HasPrefix(x.Message, "feed time limit exceeded"):
 		f.Kind, f.Limit, f.Message = bridge.FailLimit, "cpu", "the program used all its CPU time"
-	case lacking(x):
+	case isUnsupported(x):
 		f.Kind = bridge.FailUnsupported
 	case strings.HasPrefix(x.Message, "'coroutine' object "):
 		f.Message += ": the answer of a tool is a value only after `await`"
 	}
-	f.Trace = r.trace(x, f)
+	f.Trace = r.traceback(x, f)
 	return f
 }
 
-// lacking reports whether an error says that Monty lacks something that Python
-// has. What was done until then is in the journal of the run.
-func lacking(x *protocol.Exception) bool {
+// isUnsupported reports whether an error says that Monty lacks a feature of Python. Another
+// engine can run the program then: the calls until now are in the journal of the run.
+func isUnsupported(x *protocol.Exception) bool {
 	switch x.Type {
 	case "ModuleNotFoundError":
 		return true
@@ -159,11 +161,11 @@ func lacking(x *protocol.Exception) bool {
 		strings.HasPrefix(x.Message, "Internal error in monty")
 }
 
-// maxFrames is how many places a traceback shows from each of its ends.
+// maxFrames is how many frames a traceback shows at each of its ends.
 const maxFrames = 20
 
-// trace is the traceback as Python writes it.
-func (r *run) trace(x *protocol.Exception, f *bridge.Failure) string {
+// traceback returns the traceback of an exception as Python writes it.
+func (r *run) traceback(x *protocol.Exception, f *bridge.Failure) string {
 	var b strings.Builder
 	if len(x.Frames) > 0 {
 		b.WriteString("Traceback (most recent call last):\n")
@@ -175,7 +177,7 @@ func (r *run) trace(x *protocol.Exception, f *bridge.Failure) string {
 			}
 			continue
 		}
-		file, line := r.p.Name, r.ready.Line(frame.Line)
+		file, line := r.p.Name, r.ready.AuthorLine(frame.Line)
 		if frame.File != x.Frames[0].File {
 			file, line = "an earlier run", frame.Text
 		}

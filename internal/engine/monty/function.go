@@ -10,14 +10,14 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/monty/protocol"
 )
 
-// function is a call of a function that every program has.
-func (r *run) function(e protocol.Event, args []bridge.Value, kwargs bridge.Map) (*question, protocol.Answer) {
-	p := parameters{args: args, kwargs: kwargs}
-	ask := func(f func() (bridge.Value, error)) (*question, protocol.Answer) {
-		if p.problem != "" {
-			return nil, raise("TypeError", "%s() %s", e.Name, p.problem)
+// builtinCall returns the call of a function that every program has.
+func (r *run) builtinCall(e protocol.Event, args []bridge.Value, kwargs bridge.Map) (*hostCall, protocol.Answer) {
+	p := argumentReader{args: args, kwargs: kwargs}
+	ask := func(f func() (bridge.Value, error)) (*hostCall, protocol.Answer) {
+		if p.typeError != "" {
+			return nil, raise("TypeError", "%s() %s", e.Name, p.typeError)
 		}
-		return &question{ask: f}, protocol.Answer{}
+		return &hostCall{do: f}, protocol.Answer{}
 	}
 	switch e.Name {
 	case "call_tool", "run":
@@ -48,14 +48,14 @@ func (r *run) function(e protocol.Event, args []bridge.Value, kwargs bridge.Map)
 		r.h.Log(level, message, p.kwargs)
 		return nil, protocol.Answer{}
 	case program.ErrorDetails:
-		return nil, protocol.Answer{Value: r.details(e.Args)}
+		return nil, protocol.Answer{Value: r.errorDetails(e.Args)}
 	}
 	return nil, raise("NameError", "name '%s' is not defined", e.Name)
 }
 
-// stored is a call of artifacts.put, artifacts.get or results.get.
-func (r *run) stored(s store, name string, args []bridge.Value, kwargs bridge.Map) (*question, protocol.Answer) {
-	p := parameters{args: args, kwargs: kwargs}
+// storeCall returns the call of artifacts.put, artifacts.get or results.get.
+func (r *run) storeCall(s storeObject, name string, args []bridge.Value, kwargs bridge.Map) (*hostCall, protocol.Answer) {
+	p := argumentReader{args: args, kwargs: kwargs}
 	switch {
 	case s == "artifacts" && name == "put":
 		file, data, media := p.text("name", ""), p.next("data"), p.text("media_type", "")
@@ -63,7 +63,7 @@ func (r *run) stored(s store, name string, args []bridge.Value, kwargs bridge.Ma
 		if err != nil {
 			return nil, raise("TypeError", "artifacts.put: %v", err)
 		}
-		return &question{ask: func() (bridge.Value, error) { return r.h.Put(r.ctx, file, media, raw) }}, protocol.Answer{}
+		return &hostCall{do: func() (bridge.Value, error) { return r.h.Put(r.ctx, file, media, raw) }}, protocol.Answer{}
 	case name == "get":
 		handle := ""
 		switch h := p.next("handle").(type) {
@@ -72,9 +72,9 @@ func (r *run) stored(s store, name string, args []bridge.Value, kwargs bridge.Ma
 		case bridge.Handle:
 			handle = h.ID
 		}
-		q := &question{ask: func() (bridge.Value, error) { return r.read(handle) }}
+		q := &hostCall{do: func() (bridge.Value, error) { return r.readArtifact(handle) }}
 		if s == "results" {
-			q.then = func(v bridge.Value) any {
+			q.convert = func(v bridge.Value) any {
 				data, _ := v.([]byte)
 				if parsed, err := bridge.FromJSON(data); err == nil {
 					return parsed
@@ -87,8 +87,8 @@ func (r *run) stored(s store, name string, args []bridge.Value, kwargs bridge.Ma
 	return nil, raise("AttributeError", "%s has no function %s", s, name)
 }
 
-// read reads a whole artifact.
-func (r *run) read(handle string) (bridge.Value, error) {
+// readArtifact reads a whole artifact.
+func (r *run) readArtifact(handle string) (bridge.Value, error) {
 	whole := []byte{}
 	for {
 		part, h, err := r.h.Get(r.ctx, handle, int64(len(whole)), 0)
@@ -105,20 +105,20 @@ func (r *run) read(handle string) (bridge.Value, error) {
 	}
 }
 
-// command is what a command-line program gave back.
-type command struct{ bridge.Map }
+// commandResult is the result of a command-line program.
+type commandResult struct{ bridge.Map }
 
-// command makes an object of what a command gave.
-func (r *run) command(v bridge.Value) any {
+// commandObject converts the result of a command-line program to an object.
+func (r *run) commandObject(v bridge.Value) any {
 	m, ok := v.(bridge.Map)
 	if !ok {
-		return r.give(v)
+		return r.toProgram(v)
 	}
 	attrs := slices.DeleteFunc(slices.Clone(m), func(m bridge.Member) bool { return m.Key != program.Identifier(m.Key) })
-	return protocol.Instance{ID: r.names.keep(command{m}), Class: commandClass, Attrs: attrs}
+	return protocol.Instance{ID: r.names.addObject(commandResult{m}), Class: commandClass, Attrs: attrs}
 }
 
-func (c command) method(name string, args []bridge.Value) protocol.Answer {
+func (c commandResult) callMethod(name string, args []bridge.Value) protocol.Answer {
 	switch name {
 	case "text":
 		return protocol.Answer{Value: c.Text("stdout")}
@@ -131,7 +131,7 @@ func (c command) method(name string, args []bridge.Value) protocol.Answer {
 		}
 		return protocol.Answer{Value: v}
 	case "get":
-		p := parameters{args: args}
+		p := argumentReader{args: args}
 		key, fallback := p.text("key", ""), p.next("default")
 		if v := c.Get(key); v != nil {
 			return protocol.Answer{Value: v}
@@ -141,16 +141,16 @@ func (c command) method(name string, args []bridge.Value) protocol.Answer {
 	return raise("AttributeError", "'CommandResult' object has no attribute '%s'", name)
 }
 
-// parameters are the arguments of a call, taken in the order of its parameters.
-type parameters struct {
-	args    []bridge.Value
-	kwargs  bridge.Map
-	problem string
+// argumentReader reads the arguments of a call in the order of its parameters.
+type argumentReader struct {
+	args      []bridge.Value
+	kwargs    bridge.Map
+	typeError string
 }
 
-// next is the argument of the next parameter, by place or by name; nil if it is
-// not given.
-func (p *parameters) next(name string) bridge.Value {
+// next returns and removes the argument of the next parameter, positional or by name, or nil
+// if there is none.
+func (p *argumentReader) next(name string) bridge.Value {
 	if len(p.args) > 0 {
 		v := p.args[0]
 		p.args = p.args[1:]
@@ -165,7 +165,7 @@ func (p *parameters) next(name string) bridge.Value {
 	return nil
 }
 
-func (p *parameters) text(name, fallback string) string {
+func (p *argumentReader) text(name, fallback string) string {
 	switch v := p.next(name).(type) {
 	case nil:
 		return fallback
@@ -178,18 +178,18 @@ func (p *parameters) text(name, fallback string) string {
 	}
 }
 
-func (p *parameters) integer(name string, fallback int) int {
+func (p *argumentReader) integer(name string, fallback int) int {
 	switch v := p.next(name).(type) {
 	case nil:
 	case int64:
 		return int(v)
 	default:
-		p.problem = "wants an integer as " + name
+		p.typeError = "wants an integer as " + name
 	}
 	return fallback
 }
 
-func (p *parameters) float(name string) float64 {
+func (p *argumentReader) float(name string) float64 {
 	switch v := p.next(name).(type) {
 	case int64:
 		return float64(v)

@@ -1,6 +1,6 @@
 // Package monty is the engine py-lite: Monty, an interpreter of a part of Python, in
 // worker processes that are locked down. It refuses unsupported programs before
-// anything has been done, so that another engine can run them.
+// they have any effect, so that another engine can run them.
 package monty
 
 import (
@@ -38,21 +38,21 @@ const Name = "py-lite"
 
 // Engine is the engine py-lite.
 type Engine struct {
-	pool *worker.Pool[*speaker]
-	// checks are workers that check types and run nothing: type checking takes twenty
-	// times the memory.
-	checks *worker.Pool[*speaker]
-	passed *lru.Cache[[sha256.Size]byte, struct{}] // programs that were checked
+	pool *worker.Pool[*montyWorker]
+	// checkers are workers that only check types, because that takes twenty times the memory
+	// of running programs.
+	checkers *worker.Pool[*montyWorker]
+	checked  *lru.Cache[[sha256.Size]byte, struct{}] // programs that need no further check
 
 	mu     sync.Mutex
-	probed *sandbox.Probe // once it has found a worker
+	probed *sandbox.Probe // nil until a worker has started
 }
 
 // New returns the engine. Nothing is started before the first run or probe.
 func New(o Options) *Engine {
-	passed, _ := lru.New[[sha256.Size]byte, struct{}](maxPassed) // fails only if the size is zero
+	passed, _ := lru.New[[sha256.Size]byte, struct{}](maxChecked) // fails only if the size is zero
 	start := newStarter(o)
-	return &Engine{pool: worker.NewPool(Name, 0, start), checks: worker.NewPool(Name, 0, start), passed: passed}
+	return &Engine{pool: worker.NewPool(Name, 0, start), checkers: worker.NewPool(Name, 0, start), checked: passed}
 }
 
 // Name returns py-lite.
@@ -98,7 +98,7 @@ func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 
 // Close ends all workers, even during runs.
 func (e *Engine) Close() error {
-	e.checks.Close()
+	e.checkers.Close()
 	e.pool.Close()
 	return nil
 }
@@ -115,11 +115,11 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 		result.Outcome.Failure = &bridge.Failure{Kind: bridge.FailUnsupported, Message: fmt.Sprintf("it runs python, not %q", p.Language)}
 		return result, nil
 	}
-	before, err := readState(p.State)
+	session, err := readState(p.State)
 	if err != nil {
 		return result, err
 	}
-	ready, failure := program.Prepare(p, before.Bound)
+	ready, failure := program.Prepare(p, session.Bound)
 	if failure != nil {
 		result.Outcome.Failure = failure
 		return result, nil
@@ -127,7 +127,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 
 	ctx, stop := deadline.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
-	if result.Outcome.Failure = e.check(ctx, j, p, before, ready); result.Outcome.Failure != nil {
+	if result.Outcome.Failure = e.checkTypes(ctx, j, p, session, ready); result.Outcome.Failure != nil {
 		return result, nil
 	}
 	started := time.Now()
@@ -136,9 +136,9 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 		return result, engine.WorkerLost(ctx, err)
 	}
 	result.Isolation, result.Start = w.Isolation(), time.Since(started)
-	r := newRun(ctx, w, p, before, ready, h)
-	out, well, err := r.run()
-	e.pool.Release(w, well)
+	r := newRun(ctx, w, p, session, ready, h)
+	out, reusable, err := r.run()
+	e.pool.Release(w, reusable)
 	if out != nil {
 		result.Outcome = *out
 		result.CPU = time.Duration(out.CPU) * time.Millisecond

@@ -1,6 +1,7 @@
 package monty_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/enginetest"
 	"github.com/toolroom/toolroom/internal/engine/monty"
@@ -121,4 +123,21 @@ func TestAWorkerThatIsNotInstalledIsNotAvailable(t *testing.T) {
 	if _, err := e.Run(t.Context(), engine.Job{}, nil); err != nil && errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
+}
+
+// unnamed is a call handler whose tool returns an object with an empty name in it.
+type unnamed struct{ bridge.Handler }
+
+func (unnamed) Call(context.Context, string, bridge.Map) (bridge.Value, error) {
+	return bridge.Map{{Key: "", Value: "found"}}, nil
+}
+
+func TestTheResultOfACommandMayHaveAnEmptyName(t *testing.T) {
+	t.Parallel()
+	e := open(t)
+	r, err := e.Run(t.Context(), job(`cli.web.fetch().get("")`, bridge.Limits{}), unnamed{})
+	if err != nil || r.Outcome.Failure != nil || r.Outcome.Value != "found" {
+		t.Errorf("the program ended with %+v, %v, want the value of the empty name", r, err)
+	}
+	e.Close() // not deferred: after a panic in Run it would wait for ever
 }

@@ -11,32 +11,32 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/monty/protocol"
 )
 
-// names are what a program of one run can call, and the objects that it was
-// given.
-type names struct {
-	ready   *program.Ready
+// nameTable holds the names that the program of one run can use, and the objects that were
+// sent to it.
+type nameTable struct {
+	ready   *program.Prepared
 	root    *namespace // of all global names
 	objects map[protocol.ObjectID]any
-	given   []*namespace            // those that have an id
-	nonce   [8]byte                 // so that an object of an earlier run of the session is not taken for another
+	sent    []*namespace            // the namespaces that have an id
+	nonce   [8]byte                 // part of each id: no object of an earlier run of the session has the same
 	tools   map[string]*bridge.Tool // by the name of their function
 }
 
-// functionPrefix begins the name of the function that a tool is; its id follows.
+// functionPrefix begins the names of functions that call tools. The tool's id follows.
 const functionPrefix = "tool "
 
 // namespace holds tools and further namespaces by name.
 type namespace struct {
 	path     []string
 	kind     string // of unknown tools in it: cli, or empty
-	source   string // the namespace of ids, where it is known
+	source   string // the namespace in the tools' ids, if it is known
 	tool     *bridge.Tool
 	children map[string]*namespace
 	id       protocol.ObjectID
 }
 
-func newNames(p bridge.Program, ready *program.Ready) *names {
-	n := &names{ready: ready, root: &namespace{}, objects: map[protocol.ObjectID]any{}, tools: map[string]*bridge.Tool{}}
+func newNames(p bridge.Program, ready *program.Prepared) *nameTable {
+	n := &nameTable{ready: ready, root: &namespace{}, objects: map[protocol.ObjectID]any{}, tools: map[string]*bridge.Tool{}}
 	_, _ = rand.Read(n.nonce[:]) // documented to never fail
 	for _, root := range []string{"tools", "mcp", "cli"} {
 		n.root.child(root)
@@ -79,36 +79,35 @@ func (s *namespace) find(path []string) *namespace {
 	return s
 }
 
-// functions of the program that are no tools. artifacts and results are objects
-// that have some.
-var functions = map[string]bool{
+// builtinFunctions are the global functions of a program that are not tools.
+var builtinFunctions = map[string]bool{
 	"call_tool": true, "run": true, "search_tools": true, "describe_tool": true, "run_chain": true, "progress": true, "log": true,
 	program.ErrorDetails: true,
 }
 
-// store is the object artifacts or results.
-type store string
+// storeObject is the global object artifacts or results, by its name.
+type storeObject string
 
-// roots are the global names that the program mentions, as inputs; what is not
-// among them is looked up when it is met. What a session's programs have bound is
-// theirs.
-func (n *names) roots(bound []string) bridge.Map {
+// mentionedGlobals returns the global names that the program's text contains, as inputs. Others
+// are looked up when the program uses them. Names that the session's programs have bound are
+// left out.
+func (n *nameTable) mentionedGlobals(bound []string) bridge.Map {
 	var m bridge.Map
 	for name, s := range n.root.children {
 		if s.tool == nil && !slices.Contains(bound, name) && strings.Contains(n.ready.Source, name) {
-			m = append(m, bridge.Member{Key: name, Value: n.object(s)})
+			m = append(m, bridge.Member{Key: name, Value: n.namespaceObject(s)})
 		}
 	}
 	for _, name := range []string{"artifacts", "results"} {
 		if !slices.Contains(bound, name) && strings.Contains(n.ready.Source, name) {
-			m = append(m, bridge.Member{Key: name, Value: protocol.Instance{ID: n.keep(store(name)), Class: name}})
+			m = append(m, bridge.Member{Key: name, Value: protocol.Instance{ID: n.addObject(storeObject(name)), Class: name}})
 		}
 	}
 	return m
 }
 
-// keep gives an id to an object.
-func (n *names) keep(object any) protocol.ObjectID {
+// addObject adds an object and returns its id.
+func (n *nameTable) addObject(object any) protocol.ObjectID {
 	var id protocol.ObjectID
 	binary.BigEndian.PutUint32(id[4:], uint32(len(n.objects)+1))
 	copy(id[8:], n.nonce[:])
@@ -116,39 +115,39 @@ func (n *names) keep(object any) protocol.ObjectID {
 	return id
 }
 
-// object is a namespace as an object, with the namespaces in it. Its tools are
-// methods, and not sent.
-func (n *names) object(s *namespace) protocol.Instance {
+// namespaceObject returns a namespace as an object whose attributes are the namespaces in it.
+// Its tools are methods, which are not sent.
+func (n *nameTable) namespaceObject(s *namespace) protocol.Instance {
 	if s.id == (protocol.ObjectID{}) {
-		s.id = n.keep(s)
-		n.given = append(n.given, s)
+		s.id = n.addObject(s)
+		n.sent = append(n.sent, s)
 	}
 	i := protocol.Instance{ID: s.id, Class: "tools " + strings.Join(s.path, ".")}
 	for name, c := range s.children {
 		if c.tool == nil && strings.Contains(n.ready.Source, name) {
-			i.Attrs = append(i.Attrs, bridge.Member{Key: name, Value: n.object(c)})
+			i.Attrs = append(i.Attrs, bridge.Member{Key: name, Value: n.namespaceObject(c)})
 		}
 	}
 	return i
 }
 
-// kept is a namespace that a session knows by its id.
-type kept struct {
+// savedNamespace is a namespace that was sent to a program of the session under an id.
+type savedNamespace struct {
 	ID   protocol.ObjectID
 	Path []string
 }
 
-// kept are the namespaces that the program has, for the next run of the session.
-func (n *names) kept() []kept {
-	var list []kept
-	for _, s := range n.given {
-		list = append(list, kept{s.id, s.path})
+// savedNamespaces returns the namespaces that the program has, for the next run of the session.
+func (n *nameTable) savedNamespaces() []savedNamespace {
+	var list []savedNamespace
+	for _, s := range n.sent {
+		list = append(list, savedNamespace{s.id, s.path})
 	}
 	return list
 }
 
-// restore knows the namespaces of earlier runs again.
-func (n *names) restore(list []kept) {
+// restore adds the namespaces that earlier runs of the session have.
+func (n *nameTable) restore(list []savedNamespace) {
 	for _, k := range list {
 		s := n.root
 		for _, part := range k.Path {
@@ -156,19 +155,20 @@ func (n *names) restore(list []kept) {
 		}
 		s.id = k.ID
 		n.objects[k.ID] = s
-		n.given = append(n.given, s)
+		n.sent = append(n.sent, s)
 	}
 }
 
-// function is a tool as a value of its own.
-func (n *names) function(t *bridge.Tool) protocol.Function {
+// functionValue returns a function that calls a tool.
+func (n *nameTable) functionValue(t *bridge.Tool) protocol.Function {
 	name := functionPrefix + t.ID
 	n.tools[name] = t
 	return protocol.Function{Name: name}
 }
 
-// member is what a name below a namespace is: a tool, or a namespace.
-func (n *names) member(s *namespace, name string) (*bridge.Tool, *namespace) {
+// member returns what a name in a namespace denotes: a tool, or a namespace. It makes up the
+// tool if the namespace does not list it.
+func (n *nameTable) member(s *namespace, name string) (*bridge.Tool, *namespace) {
 	if c := s.children[name]; c != nil {
 		return c.tool, c
 	}
@@ -177,14 +177,15 @@ func (n *names) member(s *namespace, name string) (*bridge.Tool, *namespace) {
 	}
 	source := s.source
 	if source == "" {
-		source = n.spelled(s.path[len(s.path)-1])
+		source = n.originalName(s.path[len(s.path)-1])
 	}
-	return &bridge.Tool{ID: source + ":" + n.spelled(name), Path: append(s.path[1:len(s.path):len(s.path)], name), Kind: s.kind, Open: true}, nil
+	return &bridge.Tool{ID: source + ":" + n.originalName(name), Path: append(s.path[1:len(s.path):len(s.path)], name), Kind: s.kind, Open: true}, nil
 }
 
-// spelled is a name as the program has it where an identifier could not.
-func (n *names) spelled(name string) string {
-	if as, ok := n.ready.Spelled[name]; ok {
+// originalName returns the name that the author wrote in a subscript and that was replaced by
+// an identifier. It returns other names unchanged.
+func (n *nameTable) originalName(name string) string {
+	if as, ok := n.ready.OriginalNames[name]; ok {
 		return as
 	}
 	return name

@@ -19,114 +19,114 @@ import (
 // are awaited are answered in other goroutines.
 type run struct {
 	ctx   context.Context
-	w     *speaker
+	w     *montyWorker
 	p     bridge.Program
-	ready *program.Ready
+	ready *program.Prepared
 	h     bridge.Handler
 
-	before state // of the session
+	session state // of the session
 
-	names   *names
-	raised  []raised // errors of tools
-	asked   int
-	bytes   int64
-	printed int64
-	seeded  *rand.ChaCha8 // once random bytes of the run's seed were drawn
+	names        *nameTable
+	raisedErrors []raisedError // errors of tools
+	callCount    int
+	callBytes    int64
+	printedBytes int64
+	seededRand   *rand.ChaCha8 // once random bytes of the run's seed were drawn
 
-	futures map[uint32]bool // calls whose answers the program does not have
-	sleeps  int             // those of them that sleep
-	settled chan settled
-	slots   chan struct{} // calls answered at once
-	over    context.CancelFunc
+	futures  map[uint32]bool // calls whose answers the program does not have
+	sleeping int             // how many of them sleep
+	settled  chan futureResult
+	slots    chan struct{} // limits the calls that are made at the same time
+	cancel   context.CancelFunc
 }
 
-// settled is the answer of a call that was awaited.
-type settled struct {
-	call  uint32
-	sleep bool
-	give  func() protocol.Answer
+// futureResult is the result of a call for which the program got a future.
+type futureResult struct {
+	call   uint32
+	sleep  bool
+	answer func() protocol.Answer
 }
 
-func newRun(ctx context.Context, w *speaker, p bridge.Program, before state, ready *program.Ready, h bridge.Handler) *run {
+func newRun(ctx context.Context, w *montyWorker, p bridge.Program, session state, ready *program.Prepared, h bridge.Handler) *run {
 	r := &run{
-		w: w, p: p, before: before, ready: ready, h: h, names: newNames(p, ready),
-		futures: map[uint32]bool{}, settled: make(chan settled, 16), slots: make(chan struct{}, p.Limits.Parallel),
+		w: w, p: p, session: session, ready: ready, h: h, names: newNames(p, ready),
+		futures: map[uint32]bool{}, settled: make(chan futureResult, 16), slots: make(chan struct{}, p.Limits.Parallel),
 	}
-	r.ctx, r.over = context.WithCancel(ctx)
+	r.ctx, r.cancel = context.WithCancel(ctx)
 	return r
 }
 
-// run runs the program, and reports whether the worker can be used afterwards.
-func (r *run) run() (out *bridge.Outcome, well bool, err error) {
+// run runs the program, and reports whether the worker can be used again.
+func (r *run) run() (out *bridge.Outcome, reusable bool, err error) {
 	stop := context.AfterFunc(r.ctx, r.w.End)
 	defer func() {
-		well = stop() && well
-		r.over() // no caller waits for these answers any more
+		reusable = stop() && reusable
+		r.cancel() // no caller waits for these answers any more
 		for len(r.futures) > 0 {
 			s := <-r.settled
 			delete(r.futures, s.call)
 		}
 	}()
-	begin, answers, err := r.begin()
+	begin, answers, err := r.startRequests()
 	if err != nil {
 		return nil, true, err
 	}
 	if err := r.w.conn.Send(begin...); err != nil {
-		return nil, false, r.gone(err)
+		return nil, false, r.workerError(err)
 	}
-	answers += r.w.owes
-	for r.w.owes = 0; answers > 0; answers-- {
+	answers += r.w.pendingAnswers
+	for r.w.pendingAnswers = 0; answers > 0; answers-- {
 		e, err := r.w.conn.Receive()
 		if err != nil {
-			return nil, false, r.gone(err)
+			return nil, false, r.workerError(err)
 		}
 		if e.Kind != protocol.Ok && e.Kind != protocol.Complete {
-			return nil, false, refusedToBegin(e)
+			return nil, false, startRefused(e)
 		}
 	}
-	e, err := r.converse()
+	e, err := r.serveEvents()
 	if err != nil {
-		return nil, false, r.gone(err)
+		return nil, false, r.workerError(err)
 	}
-	out = r.outcome(e)
+	out = r.newOutcome(e)
 	if f := out.Failure; f != nil && f.Kind == bridge.FailLimit {
 		// After this the heap cannot be trusted.
-		return out, false, limitReached(f)
+		return out, false, limitError(f)
 	}
 	if r.p.Session != "" {
-		if out.State, err = r.dump(); err != nil {
+		if out.State, err = r.dumpState(); err != nil {
 			return out, false, err
 		}
 	}
 	// The worker drops the program's state while the answer is on its way.
-	r.w.owes = 1
+	r.w.pendingAnswers = 1
 	return out, r.w.conn.Send(protocol.Reset()) == nil, nil
 }
 
-// begin returns the requests that begin the program, and how many Ok events come
-// before its own events.
-func (r *run) begin() (list []protocol.Request, answers int, err error) {
+// startRequests returns the requests that start the program, and the number of events that
+// answer them before the program's own events.
+func (r *run) startRequests() (list []protocol.Request, answers int, err error) {
 	session := protocol.Session{Version: r.w.version, Memory: uint64(r.p.Limits.Memory), Duration: uint64(r.p.Limits.CPU) * 1000}
 	list = append(list, protocol.Configure(session))
 	if len(r.p.State) > 0 {
-		if err := r.before.fits(r.w.version); err != nil {
+		if err := r.session.checkVersion(r.w.version); err != nil {
 			return nil, 0, err
 		}
-		r.names.restore(r.before.Names)
-		list = append(list, protocol.Load(r.before.dump))
+		r.names.restore(r.session.Names)
+		list = append(list, protocol.Load(r.session.dump))
 	}
-	// The state holds the state of random, which would draw the same again.
+	// Without a new seed, each run from one state would draw the same random numbers.
 	if len(r.p.State) > 0 || len(r.p.Seed) > 0 && strings.Contains(r.p.Source, "random") {
 		number := make([]byte, 8)
-		r.random(number)
+		r.fillRandom(number)
 		seed := fmt.Sprintf("import random as toolroom_random\ntoolroom_random.seed(%d)\nNone", binary.NativeEndian.Uint64(number)>>1)
 		list = append(list, protocol.Feed(seed, nil))
 	}
-	inputs := slices.Concat(r.names.roots(r.before.Bound), r.p.Inputs)
+	inputs := slices.Concat(r.names.mentionedGlobals(r.session.Bound), r.p.Inputs)
 	return append(list, protocol.Feed(r.ready.Source, inputs)), len(list), nil
 }
 
-func refusedToBegin(e protocol.Event) error {
+func startRefused(e protocol.Event) error {
 	what := e.Message
 	if e.Error != nil {
 		what = e.Error.Message
@@ -138,8 +138,9 @@ func refusedToBegin(e protocol.Event) error {
 // exitMemory is the exit code of a worker whose allocator was refused memory.
 const exitMemory = 65
 
-// gone returns why the worker has ended.
-func (r *run) gone(err error) error {
+// workerError returns why the connection to the worker failed: err, or a better reason from
+// the worker's exit code.
+func (r *run) workerError(err error) error {
 	var known *toolroom.Error
 	if errors.As(err, &known) || r.ctx.Err() != nil {
 		return err
@@ -147,20 +148,20 @@ func (r *run) gone(err error) error {
 	if errors.Is(err, protocol.ErrGone) {
 		code := r.w.ExitCode()
 		if code == exitMemory {
-			return limitReached(&bridge.Failure{Limit: "memory"})
+			return limitError(&bridge.Failure{Limit: "memory"})
 		}
 		return fmt.Errorf("%w with exit code %d%s", err, code, r.w.StderrSuffix())
 	}
 	return err
 }
 
-func limitReached(f *bridge.Failure) error {
+func limitError(f *bridge.Failure) error {
 	e := bridge.OverLimit(f.Limit, "the program was stopped: it reached its limit of %s", f.Limit)
 	return e.WithHint("make the program do less at once, or ask for a higher limit")
 }
 
-// converse answers the program until it ends.
-func (r *run) converse() (protocol.Event, error) {
+// serveEvents answers the program's events until it ends, and returns the last one.
+func (r *run) serveEvents() (protocol.Event, error) {
 	for {
 		e, err := r.w.conn.Receive()
 		if err != nil {
@@ -178,11 +179,11 @@ func (r *run) converse() (protocol.Event, error) {
 		case protocol.NameLookup:
 			answer = r.lookUp(e)
 		case protocol.FunctionCall:
-			answer, err = r.call(e)
+			answer, err = r.handleCall(e)
 		case protocol.SystemCall:
-			answer = r.system(e)
+			answer = r.handleSystemCall(e)
 		case protocol.ResolveFutures:
-			answer, err = r.resolve(e.Pending)
+			answer, err = r.resolveFutures(e.Pending)
 		default:
 			err = fmt.Errorf("the worker sent an event of kind %d: %s", e.Kind, e.Message)
 		}
@@ -198,13 +199,13 @@ func (r *run) converse() (protocol.Event, error) {
 	}
 }
 
-// maxObjects is how many names below tools, results of commands and so on this process keeps
-// for a program, whose own limit of memory does not count them.
+// maxObjects is the largest number of objects (namespaces, results of commands and so on) that
+// this process keeps for a program, whose memory limit does not count them.
 const maxObjects = 1 << 15
 
 func (r *run) print(segments []protocol.Segment) error {
 	for _, s := range segments {
-		if r.printed += int64(len(s.Text)); r.printed > r.p.Limits.Output {
+		if r.printedBytes += int64(len(s.Text)); r.printedBytes > r.p.Limits.Output {
 			return bridge.OverLimit("output", "the program printed more than %d bytes", r.p.Limits.Output)
 		}
 		stream := "stdout"
@@ -216,21 +217,21 @@ func (r *run) print(segments []protocol.Segment) error {
 	return nil
 }
 
-// resolve waits for one of the calls under way, and returns all available answers.
-// Monty lists all calls without an answer, awaited or not.
-func (r *run) resolve(pending []uint32) (protocol.Request, error) {
+// resolveFutures waits until one of the calls under way has an answer, and returns all
+// available answers. pending lists all calls without an answer, awaited or not.
+func (r *run) resolveFutures(pending []uint32) (protocol.Request, error) {
 	for _, call := range pending {
 		if !r.futures[call] {
 			return nil, fmt.Errorf("the worker waits for the call %d, which is not under way", call)
 		}
 	}
 	answers := map[uint32]protocol.Answer{}
-	take := func(s settled) {
+	take := func(s futureResult) {
 		delete(r.futures, s.call)
 		if s.sleep {
-			r.sleeps--
+			r.sleeping--
 		}
-		answers[s.call] = s.give()
+		answers[s.call] = s.answer()
 	}
 	select {
 	case s := <-r.settled:

@@ -14,53 +14,54 @@ import (
 )
 
 const (
-	// maxPassed is how many checked programs are cached.
-	maxPassed = 1024
-	// checkTime is the most time that a check takes of the program's time, of which
-	// it leaves half. A check that takes longer is abandoned, because the tools
-	// validate their arguments in any case.
+	// maxChecked is how many programs the engine remembers as checked.
+	maxChecked = 1024
+	// checkTime limits a check, which also takes at most half of the program's time. A check
+	// that takes longer is abandoned, because the tools validate their arguments in any case.
 	checkTime = 5 * time.Second
 	// checkMemory bounds the checker's heap.
 	checkMemory = 256 << 20
 )
 
-// check runs Monty's type checker on a new program, and returns why the program is
-// refused. A check takes some 20 ms, so each program is checked once.
-func (e *Engine) check(ctx context.Context, j engine.Job, p bridge.Program, before state, ready *program.Ready) *bridge.Failure {
-	if j.Declare == nil || before.Bound == nil {
+// checkTypes runs Monty's type checker on a program that was not checked before, and returns
+// why the program is refused, or nil. A check takes some 20 ms, so each program is checked
+// once.
+func (e *Engine) checkTypes(ctx context.Context, j engine.Job, p bridge.Program, session state, ready *program.Prepared) *bridge.Failure {
+	if j.Declare == nil || session.Bound == nil {
 		return nil
 	}
-	key := keyOf(p, ready)
-	if e.passed.Contains(key) {
+	key := checkKey(p, ready)
+	if e.checked.Contains(key) {
 		return nil
 	}
-	types, ok := ready.Types(j.Declare)
+	types, ok := ready.CheckInput(j.Declare)
 	if !ok {
 		return nil
 	}
 	within, stop := context.WithTimeout(ctx, min(checkTime, time.Duration(p.Limits.Wall)*time.Millisecond/2))
 	defer stop()
-	w, err := e.checks.Acquire(within, j.Owner)
+	w, err := e.checkers.Acquire(within, j.Owner)
 	if err != nil {
 		return nil
 	}
-	complaints, ok := w.complaints(within, types)
-	e.checks.Release(w, ok)
-	if !ok { // nor would it be done in time when it is run again
-		e.passed.Add(key, struct{}{})
+	complaints, ok := w.typeErrors(within, types)
+	e.checkers.Release(w, ok)
+	if !ok { // another check would not be done in time either
+		e.checked.Add(key, struct{}{})
 		return nil
 	}
-	failure := ready.Complaints(complaints)
+	failure := ready.EvaluateCheck(complaints)
 	if failure == nil {
-		e.passed.Add(key, struct{}{})
+		e.checked.Add(key, struct{}{})
 	}
 	return failure
 }
 
-// keyOf returns a key of a program, its declared tools and the names of its session.
-func keyOf(p bridge.Program, ready *program.Ready) (key [sha256.Size]byte) {
+// checkKey returns a digest of all that a check depends on: the program, its declared tools
+// and the names of its session.
+func checkKey(p bridge.Program, ready *program.Prepared) (key [sha256.Size]byte) {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q", ready.Source, ready.Bound())
+	fmt.Fprintf(h, "%q %q", ready.Source, ready.BoundNames())
 	for _, t := range p.Tools {
 		if strings.Contains(p.Source, t.Path[len(t.Path)-1]) {
 			fmt.Fprint(h, t.ID, t.Kind, t.Globals, t.Parameters, t.Open)
@@ -70,9 +71,9 @@ func keyOf(p bridge.Program, ready *program.Ready) (key [sha256.Size]byte) {
 	return key
 }
 
-// complaints are those of the checker, ok false if the worker failed. The program
-// does not run, since its first line is always complained of.
-func (s *speaker) complaints(ctx context.Context, types program.Types) (text string, ok bool) {
+// typeErrors returns the type checker's output for a program. The program does not run,
+// because its first line is always an error; ok is false if the worker failed.
+func (s *montyWorker) typeErrors(ctx context.Context, types program.CheckInput) (text string, ok bool) {
 	stop := context.AfterFunc(ctx, s.End)
 	defer func() { ok = stop() && ok }()
 	session := protocol.Session{Version: s.version, Memory: checkMemory, Stubs: types.Stubs}

@@ -16,25 +16,25 @@ const (
 	commandClass = "CommandResult"
 )
 
-// give is a value for the program: a handle becomes an object.
-func (r *run) give(v bridge.Value) any {
+// toProgram converts a value for the program: handles in it become objects.
+func (r *run) toProgram(v bridge.Value) any {
 	if !holdsHandle(v) {
 		return v
 	}
 	switch v := v.(type) {
 	case bridge.Handle:
 		attrs := bridge.Map{{Key: "handle", Value: v.ID}, {Key: "media_type", Value: v.MediaType}, {Key: "size", Value: v.Size}}
-		return protocol.Instance{ID: r.names.keep(v), Class: handleClass, Attrs: attrs}
+		return protocol.Instance{ID: r.names.addObject(v), Class: handleClass, Attrs: attrs}
 	case []bridge.Value:
 		list := make([]any, len(v))
 		for i, item := range v {
-			list[i] = r.give(item)
+			list[i] = r.toProgram(item)
 		}
 		return list
 	case bridge.Map:
 		m := make(bridge.Map, len(v))
 		for i, member := range v {
-			m[i] = bridge.Member{Key: member.Key, Value: r.give(member.Value)}
+			m[i] = bridge.Member{Key: member.Key, Value: r.toProgram(member.Value)}
 		}
 		return m
 	}
@@ -61,31 +61,32 @@ func holdsHandle(v bridge.Value) bool {
 	return false
 }
 
-// taking converts a program's results into values. An object that occurs twice is
-// sent once and created here twice, so a small program could exhaust the memory;
-// therefore the pieces are counted.
-type taking struct {
-	names *names
-	left  int
+// valueReader converts a program's values. An object that occurs twice is sent once and
+// created here twice, so a small program could exhaust the memory; therefore the nodes of a
+// value are counted.
+type valueReader struct {
+	names     *nameTable
+	remaining int
 }
 
-// maxPieces is how many numbers, texts, lists and so on one value has at most.
-const maxPieces = protocol.MaxNodes
+// maxValueNodes is the largest number of numbers, texts, lists and so on in one value.
+const maxValueNodes = protocol.MaxNodes
 
-func tooManyPieces() *misfit {
-	return &misfit{what: fmt.Sprintf("makes the value one of more than %d pieces: keep it as an artifact, or give a part of it", maxPieces)}
+func tooManyPieces() *valueError {
+	return &valueError{what: fmt.Sprintf("makes the value one of more than %d pieces: keep it as an artifact, or give a part of it", maxValueNodes)}
 }
 
-func (r *run) take(e protocol.Event) (args []bridge.Value, kwargs bridge.Map, err error) {
+// readArguments converts the arguments of a call.
+func (r *run) readArguments(e protocol.Event) (args []bridge.Value, kwargs bridge.Map, err error) {
 	if e.Name == program.ErrorDetails {
 		return nil, nil, nil // it takes an error, which is no value
 	}
-	if e.Excess {
+	if e.TooManyValues {
 		return nil, nil, tooManyPieces().at("one of them")
 	}
-	t := taking{r.names, maxPieces}
+	t := valueReader{r.names, maxValueNodes}
 	for i, a := range e.Args {
-		if id, ok := toolAsValue(a); ok && i == 0 && functions[e.Name] { // describe_tool(tools.github.create_issue)
+		if id, ok := toolAsValue(a); ok && i == 0 && builtinFunctions[e.Name] { // describe_tool(tools.github.create_issue)
 			args = append(args, id)
 			continue
 		}
@@ -106,39 +107,39 @@ func (r *run) take(e protocol.Event) (args []bridge.Value, kwargs bridge.Map, er
 	return args, kwargs, nil
 }
 
-// toolAsValue is the id of a tool that is itself the value.
+// toolAsValue returns the id of a tool that the program uses as a value.
 func toolAsValue(v any) (id string, ok bool) {
 	o, _ := v.(protocol.Opaque)
 	return strings.CutPrefix(string(o), "the function "+functionPrefix)
 }
 
-// misfit is a part of a value that cannot leave the program. Its path is put
-// together on the way out.
-type misfit struct{ path, what string }
+// valueError says which part of a value cannot leave the program, and why. Callers of a failed
+// conversion prepend to its path with at.
+type valueError struct{ path, what string }
 
-func (m *misfit) at(format string, args ...any) *misfit {
+func (m *valueError) at(format string, args ...any) *valueError {
 	m.path = fmt.Sprintf(format, args...) + m.path
 	return m
 }
 
-func (m *misfit) Error() string { return fmt.Sprintf("%.200s %s", m.path, m.what) }
+func (m *valueError) Error() string { return fmt.Sprintf("%.200s %s", m.path, m.what) }
 
-func cannotLeave(what string) *misfit {
-	return &misfit{what: fmt.Sprintf("is %.200s, which cannot leave the program: make it numbers, text, bytes, date-times, lists and dicts", what)}
+func unsupportedValue(what string) *valueError {
+	return &valueError{what: fmt.Sprintf("is %.200s, which cannot leave the program: make it numbers, text, bytes, date-times, lists and dicts", what)}
 }
 
-// value checks that a value can leave the program, and says which part cannot.
-func (t *taking) value(v any, depth int) (bridge.Value, *misfit) {
-	if t.left--; t.left < 0 {
+// value converts a value, or returns an error if a part of it cannot leave the program.
+func (t *valueReader) value(v any, depth int) (bridge.Value, *valueError) {
+	if t.remaining--; t.remaining < 0 {
 		return nil, tooManyPieces()
 	}
 	if depth > bridge.MaxNesting {
-		return nil, &misfit{what: fmt.Sprintf("nests deeper than %d", bridge.MaxNesting)}
+		return nil, &valueError{what: fmt.Sprintf("nests deeper than %d", bridge.MaxNesting)}
 	}
 	switch v := v.(type) {
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, &misfit{what: fmt.Sprintf("is %v, which cannot leave the program: give None in its place", v)}
+			return nil, &valueError{what: fmt.Sprintf("is %v, which cannot leave the program: give None in its place", v)}
 		}
 	case []any:
 		for i, item := range v {
@@ -146,30 +147,30 @@ func (t *taking) value(v any, depth int) (bridge.Value, *misfit) {
 			if m != nil {
 				return nil, m.at("[%d]", i)
 			}
-			v[i] = value // all that hold this list come to the same
+			v[i] = value // in place: other containers that hold this list convert it to the same
 		}
 	case protocol.Dict:
 		return t.dict(v, depth)
 	case protocol.Object:
 		return t.object(v, depth)
 	case protocol.Class:
-		return nil, cannotLeave("the class " + v.Name)
+		return nil, unsupportedValue("the class " + v.Name)
 	case protocol.Opaque:
-		return nil, cannotLeave(string(v))
+		return nil, unsupportedValue(string(v))
 	case protocol.Cycle:
-		return nil, &misfit{what: "holds what it is in itself, which cannot leave the program"}
+		return nil, &valueError{what: "holds what it is in itself, which cannot leave the program"}
 	case *protocol.Exception:
-		return nil, cannotLeave("the error " + v.Type)
+		return nil, unsupportedValue("the error " + v.Type)
 	}
 	return v, nil
 }
 
-func (t *taking) dict(d protocol.Dict, depth int) (bridge.Value, *misfit) {
+func (t *valueReader) dict(d protocol.Dict, depth int) (bridge.Value, *valueError) {
 	m := make(bridge.Map, 0, len(d))
 	for _, p := range d {
 		key, ok := p.Key.(string)
 		if !ok {
-			return nil, &misfit{what: fmt.Sprintf("has the key %.100s, and keys must be text", fmt.Sprint(p.Key))}
+			return nil, &valueError{what: fmt.Sprintf("has the key %.100s, and keys must be text", fmt.Sprint(p.Key))}
 		}
 		v, misfit := t.value(p.Value, depth+1)
 		if misfit != nil {
@@ -180,9 +181,9 @@ func (t *taking) dict(d protocol.Dict, depth int) (bridge.Value, *misfit) {
 	return m, nil
 }
 
-func (t *taking) object(o protocol.Object, depth int) (bridge.Value, *misfit) {
+func (t *valueReader) object(o protocol.Object, depth int) (bridge.Value, *valueError) {
 	switch ours := t.names.objects[o.ID].(type) {
-	case command:
+	case commandResult:
 		return ours.Map, nil
 	case bridge.Handle:
 		return ours, nil
@@ -195,10 +196,10 @@ func (t *taking) object(o protocol.Object, depth int) (bridge.Value, *misfit) {
 		h, _ := attrs.(bridge.Map)
 		return bridge.Handle{ID: h.Text("handle"), MediaType: h.Text("media_type"), Size: h.Int("size")}, m
 	}
-	return nil, cannotLeave("an object of the class " + o.Class.Name)
+	return nil, unsupportedValue("an object of the class " + o.Class.Name)
 }
 
-// lines are those of a text, without their ends.
+// lines returns the lines of s without line ends.
 func lines(s string) []any {
 	list := []any{}
 	for line := range strings.Lines(s) {

@@ -27,12 +27,12 @@ func TestWordsOfACommandLineAreAsPythonWritesThem(t *testing.T) {
 		{1e16, "1e+16"},
 		{math.Copysign(0, -1), "-0.0"},
 	} {
-		if got, ok := word(c.value); !ok || got != c.want {
+		if got, ok := commandWord(c.value); !ok || got != c.want {
 			t.Errorf("%v is %q, %v, want %q", c.value, got, ok, c.want)
 		}
 	}
 	for _, value := range []bridge.Value{nil, []byte{1, 2}, bridge.Map{}, []bridge.Value{"a"}} {
-		if got, ok := word(value); ok {
+		if got, ok := commandWord(value); ok {
 			t.Errorf("%v is the word %q", value, got)
 		}
 	}

@@ -9,18 +9,18 @@ import (
 	"github.com/toolroom/toolroom/internal/nearest"
 )
 
-// tools are the tools that a program was told of, by the paths that name them.
-type tools struct {
-	paths map[string]*bridge.Tool // joined by dots
-	roots map[string]bool         // first names of paths
-	below map[string][]string     // path → the names below it
+// toolIndex holds the tools of a program by the paths that name them.
+type toolIndex struct {
+	paths    map[string]*bridge.Tool // by path, joined by dots
+	roots    map[string]bool         // first names of paths
+	children map[string][]string     // path → the names in it
 
 	ids     map[string]*bridge.Tool
 	unknown bridge.Map // as in bridge.Program
 }
 
-func newTools(list []bridge.Tool, unknown bridge.Map) *tools {
-	known := &tools{ids: map[string]*bridge.Tool{}, unknown: unknown, paths: map[string]*bridge.Tool{}, roots: map[string]bool{"tools": true, "mcp": true, "cli": true}, below: map[string][]string{}}
+func newTools(list []bridge.Tool, unknown bridge.Map) *toolIndex {
+	known := &toolIndex{ids: map[string]*bridge.Tool{}, unknown: unknown, paths: map[string]*bridge.Tool{}, roots: map[string]bool{"tools": true, "mcp": true, "cli": true}, children: map[string][]string{}}
 	for i := range list {
 		t := &list[i]
 		known.ids[t.ID] = t
@@ -28,14 +28,14 @@ func newTools(list []bridge.Tool, unknown bridge.Map) *tools {
 			known.roots[path[0]] = true
 			known.paths[strings.Join(path, ".")] = t
 			above := strings.Join(path[:len(path)-1], ".")
-			known.below[above] = append(known.below[above], path[len(path)-1])
+			known.children[above] = append(known.children[above], path[len(path)-1])
 		}
 	}
 	return known
 }
 
-// Shape is a call of a tool as its author should write it.
-func Shape(t *bridge.Tool) string {
+// CallSyntax returns a call of a tool as an author should write it.
+func CallSyntax(t *bridge.Tool) string {
 	var required, optional []string
 	for _, p := range t.Parameters {
 		switch {
@@ -52,32 +52,33 @@ func Shape(t *bridge.Tool) string {
 	return text
 }
 
-func forgotten(t *bridge.Tool) string {
-	call, _, _ := strings.Cut(Shape(t), "  #")
+func missingAwaitMessage(t *bridge.Tool) string {
+	call, _, _ := strings.Cut(CallSyntax(t), "  #")
 	return "the answer of a tool is used without await: write `await " + call + "`"
 }
 
-// call is where a program calls what a path names.
+// call is a call of a path in a program.
 type call struct {
 	path       []string
-	tool       *bridge.Tool // nil for a path that names none
-	at         int          // byte
+	tool       *bridge.Tool // nil if the path names none
+	at         int          // byte offset
 	from       int          // index of the path's first token
 	open, last int          // indexes of its brackets
 	awaited    bool
-	id         string // for call_tool and run: what they are given, where the text shows it
+	id         string // the id passed to call_tool or run, if it is a literal
 }
 
-// calls finds the calls of paths that begin with the name of a namespace.
-func (s *script) calls(known *tools) []call {
+// findCalls returns the calls of paths that begin with the name of a namespace, and the calls
+// by id.
+func (s *script) findCalls(known *toolIndex) []call {
 	var list []call
 	for i := range s.tokens {
 		name := s.tokens[i].text
 		byID := name == "call_tool" || name == "run"
-		if !s.free(i) || !byID && !known.roots[name] || s.rebound[name] {
+		if !s.isBareName(i) || !byID && !known.roots[name] || s.rebound[name] {
 			continue
 		}
-		path, after := s.path(i)
+		path, after := s.readPath(i)
 		if !s.at(after).is("(") {
 			continue
 		}
@@ -89,7 +90,7 @@ func (s *script) calls(known *tools) []call {
 			if len(path) > 1 || s.at(after+1).kind != text || !s.at(after+2).is(",") && !s.at(after+2).is(")") {
 				continue
 			}
-			c.id = plain(s.at(after + 1).text)
+			c.id = plainText(s.at(after + 1).text)
 			if c.tool = known.ids[c.id]; c.tool == nil && known.unknown.Text(c.id) == "" {
 				continue
 			}
@@ -99,8 +100,9 @@ func (s *script) calls(known *tools) []call {
 	return list
 }
 
-// check refuses unknown tools, wrong arguments and forgotten awaits.
-func (s *script) check(known *tools, calls []call, awaits bool) *problem {
+// checkCalls returns the first call of an unknown tool, with wrong arguments, or without a
+// required await.
+func (s *script) checkCalls(known *toolIndex, calls []call, awaits bool) *problem {
 	for _, c := range calls {
 		message := known.unknown.Text(strings.Join(c.path[:min(2, len(c.path))], "."))
 		if c.id != "" {
@@ -110,25 +112,25 @@ func (s *script) check(known *tools, calls []call, awaits bool) *problem {
 			return &problem{c.at, message}
 		}
 		if c.tool == nil {
-			message = unknown(known, c.path)
-		} else if message = s.arguments(c); message == "" && awaits && !c.awaited && s.used(c) {
-			message = forgotten(c.tool)
+			message = unknownToolMessage(known, c.path)
+		} else if message = s.checkArguments(c); message == "" && awaits && !c.awaited && s.isUsedAsValue(c) {
+			message = missingAwaitMessage(c.tool)
 		}
 		if message != "" {
 			return &problem{c.at, message}
 		}
 	}
 	if awaits {
-		return s.promised(calls)
+		return s.checkFutureVariables(calls)
 	}
 	return nil
 }
 
-// promised refuses the use of a name, as of a value, that holds the answer of a
-// call which was not awaited.
-func (s *script) promised(calls []call) *problem {
+// checkFutureVariables returns the first place where a variable is used as a value although it
+// holds the future of a call that was not awaited.
+func (s *script) checkFutureVariables(calls []call) *problem {
 	bound := map[string]call{}
-	uses := map[string][]int{} // of names that are bound once so
+	uses := map[string][]int{} // of names that are assigned once in this way
 	for _, c := range calls {
 		name := c.from - 2
 		if c.tool == nil || c.awaited || !s.at(name).first || !s.at(c.from-1).is("=") || s.at(c.last+1).kind != newline {
@@ -145,23 +147,24 @@ func (s *script) promised(calls []call) *problem {
 		return nil
 	}
 	for i, t := range s.tokens {
-		if at, ok := uses[t.text]; ok && s.free(i) {
+		if at, ok := uses[t.text]; ok && s.isBareName(i) {
 			uses[t.text] = append(at, i)
 		}
 	}
 	var first *problem
 	for text, where := range uses {
 		c := bound[text]
-		if at, ok := s.misused(c.from-2, where); ok && (first == nil || at < first.at) {
-			first = &problem{at, forgotten(c.tool)}
+		if at, ok := s.findValueUse(c.from-2, where); ok && (first == nil || at < first.at) {
+			first = &problem{at, missingAwaitMessage(c.tool)}
 		}
 	}
 	return first
 }
 
-// misused is where a name that is bound at a token, and stands at others, is used as a
-// value. It finds nothing where the name may be bound anew.
-func (s *script) misused(bound int, where []int) (at int, ok bool) {
+// findValueUse returns the offset where a name is first used as a value. The name is bound at
+// the token with index bound and occurs at those in where. If it may be bound again, findValueUse
+// finds nothing.
+func (s *script) findValueUse(bound int, where []int) (at int, ok bool) {
 	for _, i := range where {
 		if i == bound {
 			continue
@@ -181,11 +184,11 @@ func (s *script) misused(bound int, where []int) (at int, ok bool) {
 	return at, ok
 }
 
-// unknown is the message for a path that names no tool beside some that do; a
-// namespace of which nothing is known is for the host to judge.
-func unknown(known *tools, path []string) string {
+// unknownToolMessage returns the message for a path that names no tool in a namespace with known
+// tools. For other namespaces it returns "": the call handler reports an unknown tool.
+func unknownToolMessage(known *toolIndex, path []string) string {
 	above := strings.Join(path[:len(path)-1], ".")
-	siblings := known.below[above]
+	siblings := known.children[above]
 	length := 2
 	if path[0] == "tools" || path[0] == "mcp" {
 		length = 3
@@ -195,37 +198,38 @@ func unknown(known *tools, path []string) string {
 	}
 	message := "there is no tool " + strings.Join(path, ".")
 	if near, ok := nearest.Of(path[len(path)-1], siblings); ok {
-		return message + "; did you mean " + Shape(known.paths[above+"."+near]) + "?"
+		return message + "; did you mean " + CallSyntax(known.paths[above+"."+near]) + "?"
 	}
 	siblings = slices.Sorted(slices.Values(siblings))
 	return message + "; " + above + " has " + strings.Join(siblings[:min(20, len(siblings))], ", ")
 }
 
-// arguments compares the arguments of a call with the tool's parameters.
-func (s *script) arguments(c call) string {
+// checkArguments compares the arguments of a call with the tool's parameters. It returns what is
+// wrong, or "".
+func (s *script) checkArguments(c call) string {
 	var names []string
 	positional := false
 	begin := true // of an argument
 	from := c.open + 1
 	if c.id != "" {
-		from++ // behind the id
+		from++ // after the id
 		begin = false
 	}
 	for i := from; i < c.last; i++ {
 		t := s.tokens[i]
 		switch {
 		case begin && c.id != "" && t.is("{"):
-			keys, ok := s.keys(i)
+			keys, ok := s.dictKeys(i)
 			if !ok {
 				return ""
 			}
 			names = append(names, keys...)
 		case begin && (t.is("*") || t.is("**")):
-			return "" // what is in there is known only when it runs
+			return "" // its content is known only when the program runs
 		case begin && t.kind == word && s.at(i+1).is("="):
 			names = append(names, t.text)
-			if value := s.at(i + 2); value.kind == text && (s.at(i+3).is(",") || i+3 == c.last) && plain(value.text) != "" {
-				if wrong := c.tool.Misfit(t.text, plain(value.text)); wrong != "" {
+			if value := s.at(i + 2); value.kind == text && (s.at(i+3).is(",") || i+3 == c.last) && plainText(value.text) != "" {
+				if wrong := c.tool.Misfit(t.text, plainText(value.text)); wrong != "" {
 					return wrong
 				}
 			}
@@ -234,7 +238,7 @@ func (s *script) arguments(c call) string {
 		}
 		begin = t.is(",")
 		if s.pair[i] > i && strings.ContainsAny(t.text, "([{") && t.kind == operator {
-			i = s.pair[i] // what is in brackets is of others
+			i = s.pair[i] // the text in brackets is part of one argument
 		}
 	}
 	known := make([]string, 0, len(c.tool.Parameters))
@@ -249,9 +253,9 @@ func (s *script) arguments(c call) string {
 		if near, ok := nearest.Of(name, known); ok {
 			message += "; did you mean " + near + "?"
 		}
-		return message + " The call is " + Shape(c.tool)
+		return message + " The call is " + CallSyntax(c.tool)
 	}
-	if positional || c.id != "" { // what is missing of a call by id is for the tool to judge
+	if positional || c.id != "" { // the tool itself reports what a call by id lacks
 		return ""
 	}
 	var missing []string
@@ -263,18 +267,18 @@ func (s *script) arguments(c call) string {
 	if len(missing) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s needs %s. The call is %s", c.tool.ID, strings.Join(missing, ", "), Shape(c.tool))
+	return fmt.Sprintf("%s needs %s. The call is %s", c.tool.ID, strings.Join(missing, ", "), CallSyntax(c.tool))
 }
 
-// keys are those of the dict that begins at i, ok false where the text does not
-// show them all.
-func (s *script) keys(i int) (names []string, ok bool) {
+// dictKeys returns the keys of the dict that begins at i. ok is false if not all of them are
+// literals.
+func (s *script) dictKeys(i int) (names []string, ok bool) {
 	last := s.pair[i]
 	for i++; i < last; i++ {
 		if s.at(i).kind == newline {
 			continue
 		}
-		name := plain(s.at(i).text)
+		name := plainText(s.at(i).text)
 		if s.at(i).kind != text || name == "" || !s.at(i+1).is(":") {
 			return nil, false
 		}
@@ -288,9 +292,9 @@ func (s *script) keys(i int) (names []string, ok bool) {
 	return names, true
 }
 
-// used reports whether the answer of a call is used at once, or dropped, in a way
-// that means a value and not a future.
-func (s *script) used(c call) bool {
+// isUsedAsValue reports whether the result of a call is used at once, or dropped, in a way that
+// makes sense for a value only and not for a future.
+func (s *script) isUsedAsValue(c call) bool {
 	before, after := s.at(c.from-1), s.at(c.last+1)
 	switch {
 	case s.tokens[c.from].first && after.kind == newline, after.is("["), after.is("."), before.kind == field && after.kind == field:
@@ -298,9 +302,9 @@ func (s *script) used(c call) bool {
 	case before.is("in") && before.depth == 0:
 		return true
 	}
-	return arithmetic(before) || arithmetic(after)
+	return isArithmetic(before) || isArithmetic(after)
 }
 
-func arithmetic(t token) bool {
+func isArithmetic(t token) bool {
 	return t.kind == operator && slices.Contains([]string{"+", "-", "*", "/", "//", "%", "@", "**", "<<", ">>", "&", "|", "^"}, t.text)
 }

@@ -15,7 +15,7 @@ var tools = []bridge.Tool{
 	{ID: "docker-compose:up", Path: []string{"docker_compose", "up"}, Kind: "cli", Globals: [][]string{{"cli", "docker_compose", "up"}}, Open: true},
 }
 
-func prepare(source string) (*program.Ready, *bridge.Failure) {
+func prepare(source string) (*program.Prepared, *bridge.Failure) {
 	return program.Prepare(bridge.Program{Name: "main.py", Source: source, Tools: tools}, nil)
 }
 
@@ -121,7 +121,7 @@ func TestLinesStayAndColumnsAreToldAsTheAuthorHasThem(t *testing.T) {
 	}
 	ready, _ := prepare("a\ntry: ä()\nexcept ToolError as e: e.code; here")
 	line := strings.Split(ready.Source, "\n")[2]
-	if got, want := ready.Column(3, strings.Index(line, "here")+1), strings.Index("except ToolError as e: e.code; here", "here")+1; got != want {
+	if got, want := ready.AuthorColumn(3, strings.Index(line, "here")+1), strings.Index("except ToolError as e: e.code; here", "here")+1; got != want {
 		t.Errorf("the column is %d, want %d", got, want)
 	}
 }

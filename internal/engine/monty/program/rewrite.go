@@ -6,24 +6,23 @@ import (
 	"unicode/utf8"
 )
 
-// edit puts text in the place of a part of the source. Edits hold no line ends,
-// and what they replace holds none.
+// edit replaces a part of the source by text. Neither contains line ends.
 type edit struct {
 	start, end int
 	text       string
 }
 
-// rewrite returns the edits for features that Monty has only in another form:
+// rewrite returns the edits for features that have another form in Monty:
 //
-//	tools["a"]["b"]    tools.a.b, since objects of the host have no items
-//	r["exit_code"]     r.exit_code, for what a command gives
-//	ToolError          a class of exceptions that it has
-//	e.code             the details of a caught error, asked of the host
-func (s *script) rewrite(known *tools, spelled map[string]string) []edit {
+//	tools["a"]["b"]    tools.a.b, because our objects have no items in Monty
+//	r["exit_code"]     r.exit_code, for the result of a command
+//	ToolError          an exception class that Monty has
+//	e.code             a call that asks for the details of a caught error
+func (s *script) rewrite(known *toolIndex, spelled map[string]string) []edit {
 	var edits []edit
-	var open []handler // the handlers around, inner ones last
+	var open []exceptClause // the clauses around the token, inner ones last
 	caught := map[string]int{}
-	next, begins := handler{}, -1 // a handler, and where its header ends
+	next, begins := exceptClause{}, -1 // a clause, and where its header ends
 	commands := s.mentions("cli")
 	for i, t := range s.tokens {
 		for n := len(open); t.first && n > 0 && open[n-1].indent >= t.indent; n-- {
@@ -35,19 +34,19 @@ func (s *script) rewrite(known *tools, spelled map[string]string) []edit {
 			caught[next.name]++
 		}
 		switch {
-		case t.kind == word && caught[t.text] > 0 && s.free(i) && s.at(i+1).is(".") && slices.Contains(details, s.at(i+2).text):
+		case t.kind == word && caught[t.text] > 0 && s.isBareName(i) && s.at(i+1).is(".") && slices.Contains(errorAttributes, s.at(i+2).text):
 			edits = append(edits, edit{t.start, t.end, ErrorDetails + "(" + t.text + ")"})
-		case t.kind == word && t.text == "ToolError" && s.free(i) && !s.rebound[t.text]:
+		case t.kind == word && t.text == "ToolError" && s.isBareName(i) && !s.rebound[t.text]:
 			edits = append(edits, edit{t.start, t.end, ToolErrorClass})
-		case t.kind == word && s.free(i) && known.roots[t.text] && !s.rebound[t.text]:
-			edits = append(edits, s.items(i, spelled)...)
+		case t.kind == word && s.isBareName(i) && known.roots[t.text] && !s.rebound[t.text]:
+			edits = append(edits, s.rewriteSubscripts(i, spelled)...)
 		case t.first && t.is("except"):
-			if name, colon := s.handler(i); name != "" {
-				next, begins = handler{name, t.indent}, colon
+			if name, colon := s.exceptName(i); name != "" {
+				next, begins = exceptClause{name, t.indent}, colon
 			}
-		case commands && t.is("[") && s.at(i+2).is("]") && s.at(i+1).kind == text && (s.at(i-1).is(")") && !s.byID(s.pair[i-1]) || s.at(i-1).kind == word):
-			if key := plain(s.at(i + 1).text); slices.Contains([]string{"stdout", "stderr", "exit_code", "ok"}, key) {
-				edits = append(edits, member(t.start, s.at(i+2).end, key))
+		case commands && t.is("[") && s.at(i+2).is("]") && s.at(i+1).kind == text && (s.at(i-1).is(")") && !s.opensCallByID(s.pair[i-1]) || s.at(i-1).kind == word):
+			if key := plainText(s.at(i + 1).text); slices.Contains([]string{"stdout", "stderr", "exit_code", "ok"}, key) {
+				edits = append(edits, memberEdit(t.start, s.at(i+2).end, key))
 			}
 		}
 	}
@@ -55,28 +54,32 @@ func (s *script) rewrite(known *tools, spelled map[string]string) []edit {
 	return slices.CompactFunc(edits, func(a, b edit) bool { return a.start == b.start }) // cli["ok"] is a member in two ways
 }
 
-// member writes .name over ["name"], which is longer, so that nothing moves.
-func member(start, stop int, name string) edit {
+// memberEdit returns the edit that replaces ["name"] by .name and spaces, so that columns stay
+// the same.
+func memberEdit(start, stop int, name string) edit {
 	return edit{start, stop, "." + name + strings.Repeat(" ", max(stop-start-len(name)-1, 0))}
 }
 
-// byID reports whether the bracket at an index opens a call by id, which gives a
-// dict whatever it calls.
-func (s *script) byID(open int) bool { return s.at(open-1).is("call_tool") || s.at(open-1).is("run") }
+// opensCallByID reports whether the bracket at an index opens a call by id. Its result is always
+// a dict, also for a command.
+func (s *script) opensCallByID(open int) bool {
+	return s.at(open-1).is("call_tool") || s.at(open-1).is("run")
+}
 
-// items writes the first two subscripts after the root at i as members.
-func (s *script) items(i int, spelled map[string]string) []edit {
+// rewriteSubscripts returns the edits that replace the first two subscripts after the root at i
+// by members. It records the replaced names in spelled.
+func (s *script) rewriteSubscripts(i int, spelled map[string]string) []edit {
 	var edits []edit
 	i++
 	for range 2 {
 		switch {
 		case s.at(i).is(".") && s.at(i+1).kind == word:
 			i += 2
-		case s.at(i).is("[") && s.at(i+1).kind == text && s.at(i+2).is("]") && plain(s.at(i+1).text) != "":
-			name := plain(s.at(i + 1).text)
+		case s.at(i).is("[") && s.at(i+1).kind == text && s.at(i+2).is("]") && plainText(s.at(i+1).text) != "":
+			name := plainText(s.at(i + 1).text)
 			id := Identifier(name)
 			spelled[id] = name
-			edits = append(edits, member(s.at(i).start, s.at(i+2).end, id))
+			edits = append(edits, memberEdit(s.at(i).start, s.at(i+2).end, id))
 			i += 3
 		default:
 			return edits
@@ -85,7 +88,8 @@ func (s *script) items(i int, spelled map[string]string) []edit {
 	return edits
 }
 
-// Identifier is a name as a program can write it, in as many bytes at most.
+// Identifier returns an identifier for a name. It is no longer than the name, in bytes, unless
+// the name is empty or begins with a digit.
 func Identifier(name string) string {
 	id := strings.Map(func(r rune) rune {
 		if r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -93,23 +97,23 @@ func Identifier(name string) string {
 		}
 		return '_'
 	}, name)
-	if id[0] >= '0' && id[0] <= '9' {
+	if id == "" || id[0] >= '0' && id[0] <= '9' {
 		id = "_" + id
 	}
 	return id
 }
 
-var details = []string{"code", "phase", "tool", "retryable", "hint", "details", "message"}
+var errorAttributes = []string{"code", "phase", "tool", "retryable", "hint", "details", "message"}
 
-// handler is an except clause that names the error which it catches.
-type handler struct {
+// exceptClause is an except clause that gives the caught error a name.
+type exceptClause struct {
 	name   string
 	indent int
 }
 
-// handler returns the name of the error that the except clause at i catches, and the index
+// exceptName returns the name of the error that the except clause at i catches, and the index
 // at which its header ends. The name is empty if there is none.
-func (s *script) handler(i int) (name string, colon int) {
+func (s *script) exceptName(i int) (name string, colon int) {
 	j := i + 1
 	for ; !s.at(j).is(":") && s.at(j).kind != newline && s.at(j).kind != end; j++ {
 	}
@@ -119,7 +123,7 @@ func (s *script) handler(i int) (name string, colon int) {
 	return s.at(j - 1).text, j
 }
 
-func apply(source string, edits []edit) string {
+func applyEdits(source string, edits []edit) string {
 	if len(edits) == 0 {
 		return source
 	}
@@ -134,15 +138,15 @@ func apply(source string, edits []edit) string {
 	return b.String()
 }
 
-// position is the line and column, in characters, of a byte.
+// position returns the line and column, in characters, of a byte offset.
 func position(source string, at int) (line, column int) {
 	before := source[:min(at, len(source))]
 	start := strings.LastIndexByte(before, '\n') + 1
 	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
 }
 
-// Column is where a column of what Monty runs is in the author's text.
-func (r *Ready) Column(line, column int) int {
+// AuthorColumn maps a column of the rewritten text to the author's text.
+func (r *Prepared) AuthorColumn(line, column int) int {
 	if line < 1 || line > len(r.lines) || len(r.edits) == 0 {
 		return column
 	}
@@ -170,8 +174,8 @@ func (r *Ready) Column(line, column int) int {
 	return column - moved
 }
 
-// Line is a line of the author's text, empty if there is none.
-func (r *Ready) Line(n int) string {
+// AuthorLine returns a line of the author's text, or "" if there is none.
+func (r *Prepared) AuthorLine(n int) string {
 	if n < 1 || n > len(r.lines) {
 		return ""
 	}

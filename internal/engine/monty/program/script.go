@@ -6,30 +6,30 @@ import (
 	"strings"
 )
 
-// script is a program as its tokens. What is found out about it takes time in
-// proportion to its length, since it is a stranger's.
+// script is a program as a list of tokens. Its methods take time in proportion to its length,
+// because it is untrusted.
 type script struct {
 	source string
 	tokens []token
-	// rebound are the names that the program redefines.
+	// rebound are the names that the program binds.
 	rebound map[string]bool
-	// bound is how often it does so.
-	bound map[string]int
-	// global are those of them that may be variables of the whole program.
+	// bindCount is how often it binds each.
+	bindCount map[string]int
+	// global are the bound names that may be global variables.
 	global map[string]bool
-	// pair is the index of the bracket that belongs to the one at an index.
+	// pair maps the index of a bracket to that of its counterpart.
 	pair []int
 }
 
 func newScript(source string) *script {
-	s := &script{source: source, tokens: scan(source), rebound: map[string]bool{}, bound: map[string]int{}, global: map[string]bool{}}
-	s.match()
-	s.store()
+	s := &script{source: source, tokens: scan(source), rebound: map[string]bool{}, bindCount: map[string]int{}, global: map[string]bool{}}
+	s.matchBrackets()
+	s.collectBindings()
 	return s
 }
 
-// match pairs the brackets; one that is never closed ends with the program.
-func (s *script) match() {
+// matchBrackets fills in pair. A bracket that is never closed has the last token as counterpart.
+func (s *script) matchBrackets() {
 	s.pair = make([]int, len(s.tokens))
 	var open []int
 	for i, t := range s.tokens {
@@ -53,7 +53,7 @@ func (s *script) mentions(name string) bool {
 	return slices.ContainsFunc(s.tokens, func(t token) bool { return t.kind == word && t.text == name })
 }
 
-// at is the token at an index, whatever the index.
+// at returns the token at an index. If there is none, its kind is end.
 func (s *script) at(i int) token {
 	if i < 0 || i >= len(s.tokens) {
 		return token{kind: end}
@@ -61,25 +61,25 @@ func (s *script) at(i int) token {
 	return s.tokens[i]
 }
 
-// free reports whether the token is a name by itself, and not a member of another
-// or the name of an argument.
-func (s *script) free(i int) bool {
+// isBareName reports whether the token is a name by itself, and not a member of an object or the
+// name of an argument.
+func (s *script) isBareName(i int) bool {
 	return s.at(i).kind == word && !s.at(i-1).is(".") && !(s.at(i).depth > 0 && s.at(i+1).is("="))
 }
 
-// binder is a clause that binds the names in it, up to its end.
+// binder is a clause that binds the names in it, up to the token end.
 type binder struct {
-	end   string
-	depth int // of its end; -1 is any
-	local int // names this deep in brackets are of a function or comprehension
+	end        string
+	depth      int // of end; -1 is any
+	localDepth int // names at this depth of brackets or deeper are local to a function or comprehension
 }
 
-// outer is deeper than any name: all names of a clause may be global.
-const outer = math.MaxInt
+// anyDepth is a localDepth beyond all names: all names of a clause may be global.
+const anyDepth = math.MaxInt
 
-// store notes the names that the program binds. It rather notes one too many:
-// what is bound is not checked.
-func (s *script) store() {
+// collectBindings records the names that the program binds. If in doubt, it records a name:
+// calls through bound names are not checked.
+func (s *script) collectBindings() {
 	var binders []binder
 	line := 0 // the index after the last newline or assignment
 	for i, t := range s.tokens {
@@ -90,15 +90,15 @@ func (s *script) store() {
 		case t.kind == newline:
 			binders, line = nil, i+1
 		case t.kind == operator && t.text == ":=":
-			s.bind(s.at(i - 1).text)
-		case t.kind == operator && t.depth == 0 && assigns(t.text):
+			s.bindGlobal(s.at(i - 1).text)
+		case t.kind == operator && t.depth == 0 && isAssignment(t.text):
 			for ; line < i; line++ {
 				if after := s.at(line + 1); s.tokens[line].kind == word && !s.at(line-1).is(".") && !after.is("(") && !after.is("[") && !after.is(".") {
-					s.bind(s.tokens[line].text)
+					s.bindGlobal(s.tokens[line].text)
 				}
 			}
 		case t.is("for"):
-			local := outer
+			local := anyDepth
 			if t.depth > 0 {
 				local = 0
 			}
@@ -108,31 +108,32 @@ func (s *script) store() {
 		case t.is("def"):
 			binders = append(binders, binder{":", t.depth, t.depth + 1})
 		case t.is("import"), t.is("global"), t.is("nonlocal"):
-			binders = append(binders, binder{local: outer})
+			binders = append(binders, binder{localDepth: anyDepth})
 		case t.is("as"), t.is("class"):
-			s.bind(s.at(i + 1).text)
+			s.bindGlobal(s.at(i + 1).text)
 		case t.kind == word && len(binders) > 0 && !s.at(i-1).is(".") && !s.at(i+1).is("."):
 			s.rebound[t.text] = true
-			s.bound[t.text]++
-			if t.depth < binders[len(binders)-1].local {
+			s.bindCount[t.text]++
+			if t.depth < binders[len(binders)-1].localDepth {
 				s.global[t.text] = true
 			}
 		}
 	}
 }
 
-// bind notes a name that may be global.
-func (s *script) bind(name string) {
+// bindGlobal records the binding of a name that may be global.
+func (s *script) bindGlobal(name string) {
 	s.rebound[name], s.global[name] = true, true
-	s.bound[name]++
+	s.bindCount[name]++
 }
 
-func assigns(op string) bool {
+func isAssignment(op string) bool {
 	return strings.HasSuffix(op, "=") && op != "==" && op != "!=" && op != "<=" && op != ">="
 }
 
-// path is the names of a.b["c"], from the token at i on, and the index after.
-func (s *script) path(i int) (parts []string, after int) {
+// readPath returns the names of a path such as a.b["c"] that begins at token i, and the index of
+// the token after it.
+func (s *script) readPath(i int) (parts []string, after int) {
 	parts = append(parts, s.at(i).text)
 	i++
 	for {
@@ -140,8 +141,8 @@ func (s *script) path(i int) (parts []string, after int) {
 		case s.at(i).is(".") && s.at(i+1).kind == word:
 			parts = append(parts, s.at(i+1).text)
 			i += 2
-		case s.at(i).is("[") && s.at(i+1).kind == text && s.at(i+2).is("]") && plain(s.at(i+1).text) != "":
-			parts = append(parts, plain(s.at(i+1).text))
+		case s.at(i).is("[") && s.at(i+1).kind == text && s.at(i+2).is("]") && plainText(s.at(i+1).text) != "":
+			parts = append(parts, plainText(s.at(i+1).text))
 			i += 3
 		default:
 			return parts, i
@@ -149,8 +150,9 @@ func (s *script) path(i int) (parts []string, after int) {
 	}
 }
 
-// plain is what a string literal holds, where that is plain to see.
-func plain(literal string) string {
+// plainText returns the text of a simple string literal: one without prefix, escapes and line
+// ends. For others it returns "".
+func plainText(literal string) string {
 	if len(literal) < 2 || literal[0] != '"' && literal[0] != '\'' || strings.ContainsAny(literal[1:len(literal)-1], "\\\"'\n") {
 		return ""
 	}

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// kind is what a token is.
+// kind is the kind of a token.
 type kind int
 
 const (
@@ -25,8 +25,8 @@ type token struct {
 	kind       kind
 	text       string
 	start, end int
-	// first is set on the first token of a logical line; indent is how far that
-	// line is indented.
+	// first is set on the first token of a logical line; indent is the indentation of that
+	// line.
 	first  bool
 	indent int
 	// depth is how many brackets are open around the token.
@@ -35,29 +35,28 @@ type token struct {
 
 func (t token) is(s string) bool { return (t.kind == operator || t.kind == word) && t.text == s }
 
-// scanner cuts a program into tokens. It accepts any text: what is no Python
-// gives tokens that mean nothing, and Monty says what is wrong.
+// scanner splits a program into tokens. It accepts any text. If the text is not Python, the
+// tokens are meaningless, and Monty reports the error.
 type scanner struct {
-	source string
-	pos    int
-	tokens []token
-	depth  int
-	fresh  bool // the next token begins a logical line
-	indent int
-	nested int // f-strings in f-strings
+	source    string
+	pos       int
+	tokens    []token
+	depth     int
+	lineStart bool // the next token begins a logical line
+	indent    int
+	nested    int // f-strings in f-strings
 }
 
-// maxNested is how deep f-strings may hold f-strings. Python allows more than
-// anybody reads.
+// maxNested is how deep f-strings may nest. Python allows more than anybody writes.
 const maxNested = 20
 
-// maxTokens is how many tokens are taken of a program. Each takes some 100 bytes of this
-// process, whatever memory the program may use.
+// maxTokens is the largest number of tokens of a program. Each takes some 100 bytes of this
+// process, which are not part of the program's memory limit.
 const maxTokens = 300_000
 
 // scan returns the tokens of a program, the last of which is end.
 func scan(source string) []token {
-	s := &scanner{source: source, fresh: true, tokens: make([]token, 0, min(len(source)/4+4, maxTokens))}
+	s := &scanner{source: source, lineStart: true, tokens: make([]token, 0, min(len(source)/4+4, maxTokens))}
 	for s.pos < len(s.source) && len(s.tokens) <= maxTokens {
 		s.next()
 	}
@@ -68,13 +67,13 @@ func scan(source string) []token {
 
 func (s *scanner) add(k kind, start, stop int) {
 	t := token{kind: k, text: s.source[start:stop], start: start, end: stop, depth: s.depth, indent: s.indent}
-	if k != newline && k != end && s.fresh {
-		t.first, s.fresh = true, false
+	if k != newline && k != end && s.lineStart {
+		t.first, s.lineStart = true, false
 	}
 	s.tokens = append(s.tokens, t)
 }
 
-// next takes one token, or what is between tokens.
+// next reads one token, or the space or comment between tokens.
 func (s *scanner) next() {
 	start := s.pos
 	switch c := s.source[s.pos]; {
@@ -83,7 +82,7 @@ func (s *scanner) next() {
 		s.line(start)
 	case c == ' ' || c == '\t' || c == '\r' || c == '\f':
 		s.pos++
-		if s.fresh {
+		if s.lineStart {
 			s.indent++
 		}
 	case c == '\\' && s.pos+1 < len(s.source):
@@ -94,9 +93,9 @@ func (s *scanner) next() {
 		}
 	case c == '"' || c == '\'':
 		s.literal(start, "")
-	case c >= '0' && c <= '9' || c == '.' && s.pos+1 < len(s.source) && digit(s.source[s.pos+1]):
+	case c >= '0' && c <= '9' || c == '.' && s.pos+1 < len(s.source) && isDigit(s.source[s.pos+1]):
 		s.number(start)
-	case letter(s.source[s.pos:]):
+	case startsWord(s.source[s.pos:]):
 		s.word(start)
 	default:
 		s.operator(start)
@@ -107,15 +106,15 @@ func (s *scanner) line(start int) {
 	if s.depth > 0 {
 		return
 	}
-	if !s.fresh {
+	if !s.lineStart {
 		s.add(newline, start, s.pos)
 	}
-	s.fresh, s.indent = true, 0
+	s.lineStart, s.indent = true, 0
 }
 
-func digit(c byte) bool { return c >= '0' && c <= '9' }
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-func letter(rest string) bool {
+func startsWord(rest string) bool {
 	r, _ := utf8.DecodeRuneInString(rest)
 	return r == '_' || unicode.IsLetter(r)
 }
@@ -124,7 +123,7 @@ func (s *scanner) number(start int) {
 	for s.pos < len(s.source) {
 		c := s.source[s.pos]
 		exponent := (c == '+' || c == '-') && strings.ContainsRune("eE", rune(s.source[s.pos-1])) && !strings.HasPrefix(s.source[start:], "0x")
-		if !digit(c) && c != '.' && c != '_' && (c|0x20 < 'a' || c|0x20 > 'z') && !exponent {
+		if !isDigit(c) && c != '.' && c != '_' && (c|0x20 < 'a' || c|0x20 > 'z') && !exponent {
 			break
 		}
 		s.pos++
@@ -148,7 +147,7 @@ func (s *scanner) word(start int) {
 	s.add(word, start, s.pos)
 }
 
-// literal takes a string that begins at start, with its quotes at pos.
+// literal reads a string literal that begins at start, with its quotes at pos.
 func (s *scanner) literal(start int, prefix string) {
 	quote := s.source[s.pos : s.pos+1]
 	if strings.HasPrefix(s.source[s.pos:], strings.Repeat(quote, 3)) {
@@ -165,8 +164,8 @@ func (s *scanner) literal(start int, prefix string) {
 	}
 }
 
-// body takes what a string holds, up to and with its closing quotes; or, of a
-// format in a field, up to the brace that closes the field.
+// body reads the content of a string and its closing quotes; or the format in a field, up to the
+// brace that closes the field.
 func (s *scanner) body(quote string, fields, format bool) {
 	for s.pos < len(s.source) {
 		rest := s.source[s.pos:]
@@ -192,7 +191,7 @@ func (s *scanner) body(quote string, fields, format bool) {
 	}
 }
 
-// field takes a field of an f-string: an expression, a conversion, a format.
+// field reads a field of an f-string: an expression, a conversion, a format.
 func (s *scanner) field(quote string) {
 	s.nested++
 	outer := s.depth

@@ -12,49 +12,49 @@ import (
 	"github.com/toolroom/toolroom/internal/pattern"
 )
 
-// What Monty's type checker finds is judged here: it follows names through a
-// program, which the check of the text does not, and also complains of much that
-// runs well. Of that only what is wrong with a call of a tool counts, and only
-// where no other value can be meant: a name that is bound once, a literal.
+// This file evaluates the diagnostics of Monty's type checker. The checker follows names
+// through a program, which checkCalls does not, but it also rejects much that runs well. So a
+// diagnostic counts only if it is about a tool call, and only if the value is certain: a literal,
+// or a name that is bound once.
 
-// unchecked is a name that nothing defines: its line is always complained of, so
-// that a program which is only to be checked is never run.
-const unchecked = "toolroom_stub_never"
+// undefinedName is a name that nothing defines. A program with it never passes the check, so a
+// program that is only to be checked is never run.
+const undefinedName = "toolroom_stub_never"
 
-// answer is how the type checker names the type of an answer that is not awaited
-// yet, up to that of its value.
-const answer = stub.PythonAnswer + "["
+// futureType is the beginning of the type checker's name for the future of a call. The type of
+// the value follows.
+const futureType = stub.PythonAnswer + "["
 
-// maxChecked is how large a program that is type-checked may be, in bytes. A dense
-// one of this size takes the checker 3 s, one of a megabyte 11: longer than a
-// check may.
-const maxChecked = 256 << 10
+// maxCheckedSource is the size of the largest program that is type-checked, in bytes. A dense
+// program of this size takes the checker 3 s, and one of a megabyte 11 s, which is longer than a
+// check may take.
+const maxCheckedSource = 256 << 10
 
-// maxComplaints is how many complaints are judged.
-const maxComplaints = 200
+// maxDiagnostics is how many diagnostics of a program are evaluated.
+const maxDiagnostics = 200
 
-// Types is a program as the type checker gets it.
-type Types struct{ Source, Stubs string }
+// CheckInput is the input of the type checker for a program.
+type CheckInput struct{ Source, Stubs string }
 
-// Types returns the text to check with the declarations of the tools that declare
-// writes down, ok false where there is nothing to find. What programs before
-// this one have bound may be anything.
-func (r *Ready) Types(declare func(awaits bool) string) (t Types, ok bool) {
-	if !r.namesTools() || len(r.Source) > maxChecked || strings.Contains(r.Source, unchecked) {
+// CheckInput returns the input of the type checker, with the declarations of tools that declare
+// returns. Names that earlier programs of the session have bound get the type Any. ok is false if
+// a check would find nothing.
+func (r *Prepared) CheckInput(declare func(awaits bool) string) (t CheckInput, ok bool) {
+	if !r.namesTools() || len(r.Source) > maxCheckedSource || strings.Contains(r.Source, undefinedName) {
 		return t, false
 	}
 	var b strings.Builder
 	b.WriteString(declare(r.Awaits))
-	for _, name := range r.earlier {
+	for _, name := range r.sessionNames {
 		if !r.known.roots[name] {
 			b.WriteString(name + ": Any\n")
 		}
 	}
-	return Types{Source: unchecked + "\n" + r.Source, Stubs: b.String()}, true
+	return CheckInput{Source: undefinedName + "\n" + r.Source, Stubs: b.String()}, true
 }
 
-// namesTools reports whether the program names a tool below a namespace.
-func (r *Ready) namesTools() bool {
+// namesTools reports whether the program mentions the name of a tool.
+func (r *Prepared) namesTools() bool {
 	for _, t := range r.known.ids {
 		if strings.Contains(r.Source, t.Path[len(t.Path)-1]) {
 			return true
@@ -63,28 +63,28 @@ func (r *Ready) namesTools() bool {
 	return false
 }
 
-// complaint is one of the type checker, as it writes them in lines of JSON.
-type complaint struct {
+// diagnostic is a line of the type checker's output, in JSON.
+type diagnostic struct {
 	Code     string
 	Message  string
 	Location struct{ Row, Column int }
 }
 
-// Complaints evaluates the output of the type checker, and returns why the program is
-// refused, nil if nothing in there counts.
-func (r *Ready) Complaints(lines string) *bridge.Failure {
+// EvaluateCheck evaluates the output of the type checker. It returns why the program is refused,
+// or nil if no diagnostic counts.
+func (r *Prepared) EvaluateCheck(lines string) *bridge.Failure {
 	read := 0
 	for line := range strings.Lines(lines) {
-		var c complaint
-		if read++; read > maxComplaints {
-			break // each is looked for in the whole program
+		var c diagnostic
+		if read++; read > maxDiagnostics {
+			break // finding the token of each takes time in proportion to the program
 		}
 		if json.Unmarshal([]byte(line), &c) != nil || c.Location.Row < 2 {
 			continue
 		}
 		row := c.Location.Row - 1
-		if i, ok := r.script.tokenAt(row, r.Column(row, c.Location.Column)); ok {
-			if p := r.script.judge(r.known, c, i); p != nil {
+		if i, ok := r.script.tokenAt(row, r.AuthorColumn(row, c.Location.Column)); ok {
+			if p := r.script.mistakeAt(r.known, c, i); p != nil {
 				return r.failure(bridge.FailCheck, p)
 			}
 		}
@@ -92,7 +92,7 @@ func (r *Ready) Complaints(lines string) *bridge.Failure {
 	return nil
 }
 
-// tokenAt is the index of the token at a line and column, both from 1.
+// tokenAt returns the index of the token at a line and column, which count from 1.
 func (s *script) tokenAt(line, column int) (int, bool) {
 	at := 0
 	for ; line > 1; line-- {
@@ -110,89 +110,89 @@ func (s *script) tokenAt(line, column int) (int, bool) {
 }
 
 var (
-	ofMethod = pattern.Lazy("bound method `([^`]*)`")
-	mismatch = pattern.Lazy("Expected `([^`]*)`, found `([^`]*)`$")
+	boundMethod  = pattern.Lazy("bound method `([^`]*)`")
+	typeMismatch = pattern.Lazy("Expected `([^`]*)`, found `([^`]*)`$")
 )
 
-// judge returns the mistake at the token at i, nil if the complaint does
-// not count.
-func (s *script) judge(known *tools, c complaint, i int) *problem {
-	m := ofMethod().FindStringSubmatch(c.Message)
+// mistakeAt returns the mistake that a diagnostic reports at the token at i, or nil if the
+// diagnostic does not count.
+func (s *script) mistakeAt(known *toolIndex, c diagnostic, i int) *problem {
+	m := boundMethod().FindStringSubmatch(c.Message)
 	if m == nil {
-		return s.judgeAnswer(known, c, i)
+		return s.futureUsedAsValue(known, c, i)
 	}
 	tool := known.paths["tools."+stub.PythonPath(m[1])]
 	begin := i
 	if c.Code != "missing-argument" {
-		begin = s.callee(i)
+		begin = s.callStart(i)
 	}
-	if tool == nil || begin < 0 || !s.certain(known, begin) {
+	if tool == nil || begin < 0 || !s.isToolPath(known, begin) {
 		return nil
 	}
-	path, open := s.path(begin)
+	path, open := s.readPath(begin)
 	if !s.at(open).is("(") {
 		return nil
 	}
 	one := call{path: path, tool: tool, at: s.tokens[begin].start, from: begin, open: open, last: s.pair[open]}
 	switch c.Code {
 	case "unknown-argument", "missing-argument":
-		if message := s.arguments(one); message != "" {
+		if message := s.checkArguments(one); message != "" {
 			return &problem{one.at, message}
 		}
 	case "too-many-positional-arguments", "parameter-already-assigned":
-		if !s.spread(one) {
-			return &problem{one.at, tool.ID + " has fewer arguments without a name, or has one of these twice. The call is " + Shape(tool)}
+		if !s.hasUnpacking(one) {
+			return &problem{one.at, tool.ID + " has fewer arguments without a name, or has one of these twice. The call is " + CallSyntax(tool)}
 		}
 	case "invalid-argument-type":
-		types := mismatch().FindStringSubmatch(c.Message)
-		if types == nil || s.spread(one) {
+		types := typeMismatch().FindStringSubmatch(c.Message)
+		if types == nil || s.hasUnpacking(one) {
 			return nil
 		}
 		value := i
 		if s.at(i + 1).is("=") {
 			value += 2
 		}
-		if strings.HasPrefix(types[2], answer) {
-			return s.forgotten(known, value)
+		if strings.HasPrefix(types[2], futureType) {
+			return s.unawaitedVariable(known, value)
 		}
 		alone := value == open+1 && s.at(value).is("{") // all arguments as one dict
-		if !alone && (literal(s.at(value)) || strings.HasPrefix(types[2], "Literal[")) && disjoint(types[1], types[2]) {
-			return &problem{s.tokens[i].start, fmt.Sprintf("%s takes %s here, and gets %s. The call is %s", tool.ID, readable(types[1]), types[2], Shape(tool))}
+		if !alone && (isLiteral(s.at(value)) || strings.HasPrefix(types[2], "Literal[")) && areDisjoint(types[1], types[2]) {
+			return &problem{s.tokens[i].start, fmt.Sprintf("%s takes %s here, and gets %s. The call is %s", tool.ID, readableType(types[1]), types[2], CallSyntax(tool))}
 		}
 	}
 	return nil
 }
 
-// judgeAnswer refuses the use, as of a value, of an answer that was not awaited.
-func (s *script) judgeAnswer(known *tools, c complaint, i int) *problem {
-	if !strings.Contains(c.Message, "bject of type `"+answer) {
+// futureUsedAsValue returns the mistake if a diagnostic says that a future is used as a value.
+func (s *script) futureUsedAsValue(known *toolIndex, c diagnostic, i int) *problem {
+	if !strings.Contains(c.Message, "bject of type `"+futureType) {
 		return nil
 	}
 	switch c.Code {
 	case "not-subscriptable", "unresolved-attribute", "not-iterable", "call-non-callable":
-		return s.forgotten(known, i)
+		return s.unawaitedVariable(known, i)
 	}
 	return nil
 }
 
-// forgotten refuses the name at an index where it holds the answer of a call and
-// nothing else.
-func (s *script) forgotten(known *tools, i int) *problem {
-	bound := s.binding(s.at(i).text)
-	if bound < 0 || s.at(i).kind != word || !s.certain(known, bound+2) || s.mentions("isinstance") {
+// unawaitedVariable returns the mistake at i if the token there is a variable that can only hold
+// the future of a tool call.
+func (s *script) unawaitedVariable(known *toolIndex, i int) *problem {
+	bound := s.onlyBinding(s.at(i).text)
+	if bound < 0 || s.at(i).kind != word || !s.isToolPath(known, bound+2) || s.mentions("isinstance") {
 		return nil
 	}
 	tool := s.toolAt(known, bound+2)
-	_, open := s.path(bound + 2)
+	_, open := s.readPath(bound + 2)
 	if tool == nil || !s.at(open).is("(") || s.at(s.pair[open]+1).kind != newline {
 		return nil
 	}
-	return &problem{s.at(i).start, forgotten(tool)}
+	return &problem{s.at(i).start, missingAwaitMessage(tool)}
 }
 
-// callee is the index at which the call begins that the token at i is an argument
-// of, -1 if it is of none.
-func (s *script) callee(i int) int {
+// callStart returns the index at which a call begins if the token at i is one of its arguments,
+// else -1.
+func (s *script) callStart(i int) int {
 	open := i - 1
 	for ; open >= 0 && (s.pair[open] < i || s.tokens[open].depth >= s.tokens[i].depth || !s.tokens[open].is("(")); open-- {
 		if s.tokens[open].kind == newline {
@@ -215,30 +215,31 @@ func (s *script) callee(i int) int {
 	return begin
 }
 
-// certain reports whether the path at an index means the tool that it seems to: it
-// begins with a name of ours, or with one that is bound once, to a tool.
-func (s *script) certain(known *tools, i int) bool {
+// isToolPath reports whether the path at an index certainly denotes a tool: it begins with a root
+// of tools that the program does not bind, or with a name that is bound once, to such a path.
+func (s *script) isToolPath(known *toolIndex, i int) bool {
 	name := s.tokens[i].text
 	if known.roots[name] {
 		return !s.rebound[name]
 	}
-	bound := s.binding(name)
+	bound := s.onlyBinding(name)
 	return bound >= 0 && known.roots[s.at(bound+2).text] && !s.rebound[s.at(bound+2).text]
 }
 
-// toolAt is the tool of the path at an index, which may be another name for it.
-func (s *script) toolAt(known *tools, i int) *bridge.Tool {
-	path, _ := s.path(i)
-	if bound := s.binding(path[0]); bound >= 0 && len(path) == 1 {
-		path, _ = s.path(bound + 2)
+// toolAt returns the tool of the path at an index. The path may be a variable that holds the
+// tool.
+func (s *script) toolAt(known *toolIndex, i int) *bridge.Tool {
+	path, _ := s.readPath(i)
+	if bound := s.onlyBinding(path[0]); bound >= 0 && len(path) == 1 {
+		path, _ = s.readPath(bound + 2)
 	}
 	return known.paths[strings.Join(path, ".")]
 }
 
-// binding is the index of a name where it is bound, as the first of a line that
-// assigns to it; -1 if that is not so, or it is bound anywhere else.
-func (s *script) binding(name string) int {
-	if s.bound[name] != 1 {
+// onlyBinding returns the index of a name in its only binding, which is an assignment at the
+// beginning of a line. It returns -1 if the name is bound in another way or more than once.
+func (s *script) onlyBinding(name string) int {
+	if s.bindCount[name] != 1 {
 		return -1
 	}
 	for i, t := range s.tokens {
@@ -249,24 +250,23 @@ func (s *script) binding(name string) int {
 	return -1
 }
 
-// spread reports whether a call has arguments that only show when it runs.
-func (s *script) spread(c call) bool {
+// hasUnpacking reports whether a call unpacks arguments with * or **.
+func (s *script) hasUnpacking(c call) bool {
 	return slices.ContainsFunc(s.tokens[c.open:c.last], func(t token) bool {
 		return t.depth == s.tokens[c.open].depth+1 && (t.is("*") || t.is("**"))
 	})
 }
 
-func literal(t token) bool {
+func isLiteral(t token) bool {
 	return t.kind == text || t.kind == number || t.kind == template || t.is("[") || t.is("{") || t.is("True") || t.is("False")
 }
 
-// disjoint reports whether no value of the type found can be one of the type
-// expected, as the type checker writes them. Of types that it does not know it
-// says no.
-func disjoint(expected, found string) bool {
+// areDisjoint reports whether no value of the type found can have the type expected. Both are
+// written as the type checker does. For types that it does not know it returns false.
+func areDisjoint(expected, found string) bool {
 	var wanted []string
 	for one := range strings.SplitSeq(expected, " | ") {
-		wanted = append(wanted, kindOf(one))
+		wanted = append(wanted, typeKind(one))
 	}
 	if slices.Contains(wanted, "") {
 		return false
@@ -277,8 +277,8 @@ func disjoint(expected, found string) bool {
 			list = strings.Split(strings.TrimSuffix(inner, "]"), ", ")
 		}
 		for _, item := range list {
-			kind := kindOf(item)
-			if kind == "" || slices.Contains(wanted, kind) || numeric(kind) && slices.ContainsFunc(wanted, numeric) {
+			kind := typeKind(item)
+			if kind == "" || slices.Contains(wanted, kind) || isNumeric(kind) && slices.ContainsFunc(wanted, isNumeric) {
 				return false
 			}
 		}
@@ -286,8 +286,8 @@ func disjoint(expected, found string) bool {
 	return true
 }
 
-// readable is a type as its author may know it: the names of ours are dicts.
-func readable(expected string) string {
+// readableType returns a type as an author knows it: our own named types become dict.
+func readableType(expected string) string {
 	parts := strings.Split(expected, " | ")
 	for i, one := range parts {
 		if strings.HasPrefix(one, "_") {
@@ -297,9 +297,9 @@ func readable(expected string) string {
 	return strings.Join(parts, " | ")
 }
 
-func numeric(kind string) bool { return kind == "int" || kind == "float" }
+func isNumeric(kind string) bool { return kind == "int" || kind == "float" }
 
-func kindOf(name string) string {
+func typeKind(name string) string {
 	name, _, _ = strings.Cut(name, "[")
 	switch name = strings.TrimSuffix(name, "*"); {
 	case name == "None":
@@ -314,7 +314,7 @@ func kindOf(name string) string {
 		return "str"
 	case name == "True" || name == "False":
 		return "bool"
-	case name != "" && (digit(name[0]) || name[0] == '-'):
+	case name != "" && (isDigit(name[0]) || name[0] == '-'):
 		return "int"
 	}
 	return ""

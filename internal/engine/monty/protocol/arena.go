@@ -41,14 +41,14 @@ const (
 	nodeCycle     = 30
 )
 
-// arena collects the values of a request.
+// arena encodes the values of a request.
 type arena struct {
 	count uint32
 	nodes []byte
 }
 
-// message is the arena as its message.
-func (a *arena) message() []byte {
+// encode returns the arena as a message.
+func (a *arena) encode() []byte {
 	return append(appendUint(nil, 1, uint64(a.count)), a.nodes...)
 }
 
@@ -93,7 +93,7 @@ func (a *arena) add(v any) uint32 {
 		}
 		return a.push(appendMessage(nil, nodeDict, pairs))
 	case time.Time:
-		return a.push(appendMessage(nil, nodeMoment, moment(v)))
+		return a.push(appendMessage(nil, nodeMoment, encodeTime(v)))
 	case Instance:
 		return a.instance(v)
 	case Function:
@@ -125,7 +125,7 @@ func (a *arena) instance(i Instance) uint32 {
 	return a.push(appendMessage(nil, nodeInstance, appendMessage(b, 3, attrs)))
 }
 
-func moment(t time.Time) []byte {
+func encodeTime(t time.Time) []byte {
 	_, offset := t.Zone()
 	var b []byte
 	for i, n := range []int{t.Year(), int(t.Month()), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond() / 1000, offset} {
@@ -141,16 +141,16 @@ type values []any
 // or two in a frame takes fifty bytes in this process.
 const MaxNodes = 2 << 20
 
-var errExcess = fmt.Errorf("the Monty worker sent more than %d values at once", MaxNodes)
+var errTooManyValues = fmt.Errorf("the Monty worker sent more than %d values at once", MaxNodes)
 
 func readArena(message []byte) (values, error) {
 	var all values
-	err := fields(message, func(number protowire.Number, _ uint64, b []byte) error {
+	err := eachField(message, func(number protowire.Number, _ uint64, b []byte) error {
 		if number != 2 {
 			return nil
 		}
 		if len(all) == MaxNodes {
-			return errExcess
+			return errTooManyValues
 		}
 		v, err := all.node(b)
 		all = append(all, v)
@@ -159,7 +159,7 @@ func readArena(message []byte) (values, error) {
 	return all, err
 }
 
-// at is the value of an index, of those that came before.
+// at returns the value with an index, which must have been read already.
 func (all values) at(index uint64) (any, error) {
 	if index >= uint64(len(all)) {
 		return nil, fmt.Errorf("the Monty worker sent the index %d of a value that is not there", index)
@@ -168,7 +168,7 @@ func (all values) at(index uint64) (any, error) {
 }
 
 func (all values) node(body []byte) (v any, err error) {
-	err = fields(body, func(number protowire.Number, n uint64, b []byte) (err error) {
+	err = eachField(body, func(number protowire.Number, n uint64, b []byte) (err error) {
 		switch number {
 		case nodeNone:
 			v = nil
@@ -216,7 +216,7 @@ func (all values) node(body []byte) (v any, err error) {
 
 func (all values) items(body []byte, field protowire.Number) ([]any, error) {
 	list := []any{}
-	err := fields(body, func(number protowire.Number, n uint64, b []byte) error {
+	err := eachField(body, func(number protowire.Number, n uint64, b []byte) error {
 		if number != field {
 			return nil
 		}
@@ -249,7 +249,7 @@ func indexes(n uint64, packed []byte, f func(uint64) error) error {
 
 func (all values) dict(body []byte) (Dict, error) {
 	d := Dict{}
-	err := fields(body, func(_ protowire.Number, _ uint64, b []byte) error {
+	err := eachField(body, func(_ protowire.Number, _ uint64, b []byte) error {
 		p, err := all.readPair(b)
 		d = append(d, p)
 		return err
@@ -259,7 +259,7 @@ func (all values) dict(body []byte) (Dict, error) {
 
 func (all values) readPair(body []byte) (p Pair, err error) {
 	var key, value uint64
-	if err = fields(body, func(number protowire.Number, n uint64, _ []byte) error {
+	if err = eachField(body, func(number protowire.Number, n uint64, _ []byte) error {
 		switch number {
 		case 1:
 			key = n
@@ -279,7 +279,7 @@ func (all values) readPair(body []byte) (p Pair, err error) {
 func (all values) object(body []byte) (Object, error) {
 	var o Object
 	var index uint64
-	err := fields(body, func(number protowire.Number, n uint64, b []byte) (err error) {
+	err := eachField(body, func(number protowire.Number, n uint64, b []byte) (err error) {
 		switch number {
 		case 1:
 			index = n
@@ -299,7 +299,7 @@ func (all values) object(body []byte) (Object, error) {
 }
 
 func readClass(body []byte) (c Class, err error) {
-	err = fields(body, func(number protowire.Number, n uint64, b []byte) error {
+	err = eachField(body, func(number protowire.Number, n uint64, b []byte) error {
 		switch number {
 		case 1:
 			c.Name = string(b)
@@ -312,7 +312,7 @@ func readClass(body []byte) (c Class, err error) {
 }
 
 func readNamed(body []byte, what string) (v Opaque, err error) {
-	err = fields(body, func(number protowire.Number, _ uint64, b []byte) error {
+	err = eachField(body, func(number protowire.Number, _ uint64, b []byte) error {
 		if number == 1 {
 			v = Opaque(what + string(b))
 		}
@@ -324,7 +324,7 @@ func readNamed(body []byte, what string) (v Opaque, err error) {
 func readInteger(body []byte) (any, error) {
 	n := new(big.Int)
 	negative := false
-	err := fields(body, func(number protowire.Number, v uint64, b []byte) error {
+	err := eachField(body, func(number protowire.Number, v uint64, b []byte) error {
 		switch number {
 		case 1:
 			negative = v != 0
@@ -342,11 +342,11 @@ func readInteger(body []byte) (any, error) {
 	return n, err
 }
 
-// readMoment reads a date as its text, as JSON would have it, and a date-time
-// as a time; one without a zone is taken for UTC.
+// readMoment reads a date as text, in the form that JSON uses, and a date-time as a
+// [time.Time]. A date-time without a zone is taken as UTC.
 func readMoment(body []byte, date bool) (any, error) {
 	var part [9]int
-	err := fields(body, func(number protowire.Number, n uint64, _ []byte) error {
+	err := eachField(body, func(number protowire.Number, n uint64, _ []byte) error {
 		if int(number) < len(part) {
 			part[number] = int(int32(n))
 		}

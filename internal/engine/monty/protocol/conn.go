@@ -16,20 +16,20 @@ import (
 // MaxFrame is the largest frame that is read, in bytes.
 const MaxFrame = 64 << 20
 
-// Conn is the host's side of one worker. One goroutine uses it at a time.
+// Conn is Toolroom's side of the connection to a worker. One goroutine uses it at a time.
 type Conn struct {
 	w   io.Writer
 	r   *bufio.Reader
 	out []byte
 }
 
-// NewConn speaks over the worker's stdin and stdout.
+// NewConn returns a connection over the worker's stdin and stdout.
 func NewConn(stdin io.Writer, stdout io.Reader) *Conn {
 	return &Conn{w: stdin, r: bufio.NewReaderSize(stdout, 64<<10)}
 }
 
-// Send sends requests in one write. The worker takes them one after the other,
-// so that what is certain to follow need not wait for the answer.
+// Send sends requests in one write. The worker handles them one after the other, so a request
+// that is certain to follow need not wait for an answer.
 func (c *Conn) Send(requests ...Request) error {
 	c.out = c.out[:0]
 	for _, r := range requests {
@@ -45,7 +45,7 @@ func (c *Conn) Send(requests ...Request) error {
 	return nil
 }
 
-// ErrGone says that the worker ended without a word.
+// ErrGone means that the worker ended without a message.
 var ErrGone = errors.New("the Monty worker ended")
 
 // Receive reads the next event.

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Kind says what an event is.
+// Kind is the kind of an event.
 type Kind int
 
 // The kinds of events, numbered as in the protocol.
@@ -26,26 +26,26 @@ const (
 	Fatal          Kind = 11
 )
 
-// Event is what a worker says. Which fields are set follows from the kind.
+// Event is a message of a worker. Its kind determines which fields are set.
 type Event struct {
 	Kind Kind
-	// Segments are what was printed.
+	// Segments are the printed output.
 	Segments []Segment
-	// Name is the function called or the name looked up; Object is whose member
-	// it is, zero if it is nobody's.
+	// Name is the function called or the name looked up. Object is the object of which it
+	// is a member, zero if it is a global name.
 	Name   string
 	Object ObjectID
 	Call   uint32
 	Args   []any
 	Named  []Pair
-	// Pending are the calls whose futures everything waits for.
+	// Pending are the calls whose futures the program waits for.
 	Pending []uint32
 	Value   any
 	Error   *Exception
 	Message string
 	State   []byte
-	// Micros is the time that the code of this feed has run.
-	Micros uint64
+	// CPUMicros is the time that the code of this feed has run, in microseconds.
+	CPUMicros uint64
 	// System is the number of a system call in the protocol, Seconds the length
 	// of a sleep and Size that of random bytes.
 	System  int
@@ -53,8 +53,8 @@ type Event struct {
 	Size    uint64
 	// Bytes is the length of the frame.
 	Bytes int
-	// Excess means that the event has more than [MaxNodes] values, which were not read.
-	Excess bool
+	// TooManyValues means that the event has more than [MaxNodes] values. They were not read.
+	TooManyValues bool
 }
 
 // Segment is a run of output on one stream.
@@ -63,9 +63,9 @@ type Segment struct {
 	Text   string
 }
 
-// fields calls f with each field of a message. A number comes in n, and what
-// has a length in b.
-func fields(message []byte, f func(number protowire.Number, n uint64, b []byte) error) error {
+// eachField calls f with each field of a message. n is the value of a numeric field, and b that
+// of a field with a length.
+func eachField(message []byte, f func(number protowire.Number, n uint64, b []byte) error) error {
 	for len(message) > 0 {
 		number, kind, size := protowire.ConsumeTag(message)
 		if size < 0 {
@@ -103,10 +103,10 @@ func malformed(size int) error {
 }
 
 func parseEvent(frame []byte) (e Event, err error) {
-	err = fields(frame, func(number protowire.Number, n uint64, b []byte) error {
+	err = eachField(frame, func(number protowire.Number, n uint64, b []byte) error {
 		switch {
 		case number == 24:
-			e.Micros = n
+			e.CPUMicros = n
 		case number < 20 && b != nil:
 			e.Kind = Kind(number)
 			return e.read(b)
@@ -119,18 +119,18 @@ func parseEvent(frame []byte) (e Event, err error) {
 	return e, err
 }
 
-// read reads the body of an event. Its values come last, and are named by
-// their indexes before.
+// read reads the body of an event. Its values are at the end; the fields before refer to them by
+// index.
 func (e *Event) read(body []byte) error {
 	all, err := e.values(body)
-	if errors.Is(err, errExcess) {
-		e.Excess = true
-		return e.identify(body)
+	if errors.Is(err, errTooManyValues) {
+		e.TooManyValues = true
+		return e.readCallID(body)
 	}
 	if err != nil {
 		return err
 	}
-	return fields(body, func(number protowire.Number, n uint64, b []byte) error {
+	return eachField(body, func(number protowire.Number, n uint64, b []byte) error {
 		switch e.Kind {
 		case Print:
 			if number == 1 {
@@ -170,12 +170,12 @@ func (e *Event) read(body []byte) error {
 	})
 }
 
-// identify reads the number of a call whose values are not read.
-func (e *Event) identify(body []byte) error {
+// readCallID reads only the id of a call with too many values.
+func (e *Event) readCallID(body []byte) error {
 	if e.Kind != FunctionCall {
 		return nil
 	}
-	return fields(body, func(number protowire.Number, n uint64, b []byte) error {
+	return eachField(body, func(number protowire.Number, n uint64, b []byte) error {
 		switch number {
 		case 1:
 			e.Name = string(b)
@@ -194,7 +194,7 @@ func (e *Event) values(body []byte) (all values, err error) {
 	if field == 0 {
 		return nil, nil
 	}
-	err = fields(body, func(number protowire.Number, _ uint64, b []byte) (err error) {
+	err = eachField(body, func(number protowire.Number, _ uint64, b []byte) (err error) {
 		if number == field {
 			all, err = readArena(b)
 		}
@@ -208,7 +208,7 @@ func (e *Event) values(body []byte) (all values, err error) {
 
 func (e *Event) segment(b []byte) error {
 	var s Segment
-	err := fields(b, func(number protowire.Number, n uint64, b []byte) error {
+	err := eachField(b, func(number protowire.Number, n uint64, b []byte) error {
 		switch number {
 		case 1:
 			s.Stderr = n == 2
@@ -243,7 +243,7 @@ func (e *Event) call(all values, number protowire.Number, n uint64, b []byte) er
 	return nil
 }
 
-// System calls that the host answers.
+// The system calls that Toolroom answers.
 const (
 	Urandom    = 25
 	Sleep      = 29
@@ -256,7 +256,7 @@ func (e *Event) system(number protowire.Number, n uint64, b []byte) error {
 		e.Call = uint32(n)
 	case number == Urandom || number == Sleep || number == AsyncSleep:
 		e.System = int(number)
-		return fields(b, func(number protowire.Number, n uint64, b []byte) error {
+		return eachField(b, func(number protowire.Number, n uint64, b []byte) error {
 			switch {
 			case number != 1:
 			case e.System == Sleep || e.System == AsyncSleep:
@@ -271,7 +271,7 @@ func (e *Event) system(number protowire.Number, n uint64, b []byte) error {
 }
 
 func readID(b []byte, id *ObjectID) error {
-	return fields(b, func(_ protowire.Number, _ uint64, b []byte) error {
+	return eachField(b, func(_ protowire.Number, _ uint64, b []byte) error {
 		if len(b) != len(id) {
 			return fmt.Errorf("the Monty worker sent an object id of %d bytes", len(b))
 		}
@@ -287,7 +287,7 @@ type Exception struct {
 	Frames  []Frame // the outermost first
 }
 
-// Frame is a place in a program; lines and columns count from 1.
+// Frame is a position in a program. Lines and columns count from 1.
 type Frame struct {
 	File         string
 	Line, Column int
@@ -301,7 +301,7 @@ func (x *Exception) body() []byte {
 
 func readException(body []byte) (*Exception, error) {
 	x := &Exception{}
-	err := fields(body, func(number protowire.Number, _ uint64, b []byte) error {
+	err := eachField(body, func(number protowire.Number, _ uint64, b []byte) error {
 		switch number {
 		case 1:
 			x.Type = string(b)
@@ -317,12 +317,12 @@ func readException(body []byte) (*Exception, error) {
 
 func (x *Exception) frame(body []byte) error {
 	var f Frame
-	err := fields(body, func(number protowire.Number, _ uint64, b []byte) error {
+	err := eachField(body, func(number protowire.Number, _ uint64, b []byte) error {
 		switch number {
 		case 1:
 			f.File = string(b)
 		case 2:
-			return fields(b, func(number protowire.Number, n uint64, _ []byte) error {
+			return eachField(b, func(number protowire.Number, n uint64, _ []byte) error {
 				switch number {
 				case 1:
 					f.Line = int(n)

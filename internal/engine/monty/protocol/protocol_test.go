@@ -112,8 +112,8 @@ func TestAnEventOfTooManyValuesIsNotRead(t *testing.T) {
 		arena := bytes.Repeat(message(2, 5<<3, 2), count) // the number 1
 		call := append(append(message(1, []byte("call_tool")...), 4<<3, 7), message(7, arena...)...)
 		e, err := receive(message(2, call...))
-		if err != nil || e.Excess != want || e.Call != 7 || e.Name != "call_tool" {
-			t.Errorf("with %d values: %v, excess %v, call %d of %q", count, err, e.Excess, e.Call, e.Name)
+		if err != nil || e.TooManyValues != want || e.Call != 7 || e.Name != "call_tool" {
+			t.Errorf("with %d values: %v, excess %v, call %d of %q", count, err, e.TooManyValues, e.Call, e.Name)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 // Request is an encoded ParentRequest.
 type Request []byte
 
-// request wraps the body of one kind.
+// request returns the request of a kind with this body.
 func request(kind protowire.Number, body []byte) Request {
 	return appendMessage(make([]byte, 0, len(body)+8), kind, body)
 }
@@ -29,21 +29,21 @@ func appendUint(b []byte, field protowire.Number, n uint64) []byte {
 	return protowire.AppendVarint(b, n)
 }
 
-// Session says how the worker runs what it is fed.
+// Session configures how the worker runs code.
 type Session struct {
 	Version uint32 // of the protocol
-	// Duration bounds the time in which the code of one feed runs, in
-	// microseconds, and Memory the heap, in bytes; 0 is no bound.
+	// Duration limits the time that the code of one feed runs, in microseconds. Memory
+	// limits the heap, in bytes. 0 means no limit.
 	Duration, Memory uint64
-	// Stubs declare what is not the program's own, to a checker of types that sees
-	// each feed before it runs; empty means that none does.
+	// Stubs declare the names that the code uses and does not define. If they are set, each
+	// feed is type-checked before it runs.
 	Stubs string
 }
 
-// most is no bound of ours: the host counts the calls.
-const most = 1 << 40
+// unlimited is the worker's limit of calls. Toolroom counts them itself.
+const unlimited = 1 << 40
 
-// jsonLines is the form in which the checker of types complains.
+// jsonLines is the format of the type checker's output.
 const jsonLines = 5
 
 // Configure begins a session. The answer is Ok, or Fatal for a version that the
@@ -53,7 +53,7 @@ func Configure(s Session) Request {
 	if s.Memory > 0 {
 		limits = appendUint(limits, 2, s.Memory)
 	}
-	limits = appendUint(limits, 5, most) // suspensions
+	limits = appendUint(limits, 5, unlimited) // suspensions
 	if s.Duration > 0 {
 		limits = appendUint(limits, 6, s.Duration)
 	}
@@ -64,7 +64,7 @@ func Configure(s Session) Request {
 		b = appendText(b, 4, s.Stubs)
 		b = appendUint(b, 7, jsonLines)
 	}
-	b = appendUint(b, 6, 0) // assert says what its author wrote, and no more
+	b = appendUint(b, 6, 0) // a failed assert reports only the author's message
 	b = appendUint(b, 9, uint64(s.Version))
 	return request(1, b)
 }
@@ -77,15 +77,15 @@ func Feed(code string, inputs bridge.Map) Request {
 		named := appendText(nil, 1, m.Key)
 		b = appendMessage(b, 2, appendUint(named, 2, uint64(values.add(m.Value))))
 	}
-	return request(3, appendMessage(b, 3, values.message()))
+	return request(3, appendMessage(b, 3, values.encode()))
 }
 
 // Answer is the result of a call or a lookup.
 type Answer struct {
 	Value any
-	// Raise is raised in place of a value.
+	// Raise, if set, is raised, and there is no value.
 	Raise *Exception
-	// Later promises the value as a future.
+	// Later means that the program gets a future, and the value later.
 	Later bool
 }
 
@@ -103,29 +103,29 @@ func (a Answer) result(call uint32, values *arena) []byte {
 func ResumeCall(call uint32, a Answer) Request {
 	var values arena
 	b := appendMessage(appendUint(nil, 1, uint64(call)), 2, a.result(call, &values))
-	return request(4, appendMessage(b, 3, values.message()))
+	return request(4, appendMessage(b, 3, values.encode()))
 }
 
-// RefuseSystem answers a call of the system: there is none.
+// RefuseSystem answers that a system call does not exist.
 func RefuseSystem(call uint32) Request {
 	notHandled := appendMessage(nil, 5, nil)
 	return request(4, appendMessage(appendUint(nil, 1, uint64(call)), 2, notHandled))
 }
 
-// ResumeLookup sends the value of a name.
+// ResumeLookup answers a lookup with the value of the name.
 func ResumeLookup(a Answer) Request {
 	if a.Raise != nil {
 		return request(5, appendMessage(nil, 4, a.Raise.body()))
 	}
 	var values arena
 	index := values.add(a.Value)
-	return request(5, appendUint(appendMessage(nil, 1, values.message()), 2, uint64(index)))
+	return request(5, appendUint(appendMessage(nil, 1, values.encode()), 2, uint64(index)))
 }
 
-// Undefined says that there is no such name.
+// Undefined answers a lookup: there is no such name.
 func Undefined() Request { return request(5, appendMessage(nil, 3, nil)) }
 
-// ResumeFutures sends the values of futures.
+// ResumeFutures resolves futures, by the ids of their calls.
 func ResumeFutures(answers map[uint32]Answer) Request {
 	var values arena
 	var b []byte
@@ -133,13 +133,13 @@ func ResumeFutures(answers map[uint32]Answer) Request {
 		one := appendUint(nil, 1, uint64(call))
 		b = appendMessage(b, 1, appendMessage(one, 2, a.result(call, &values)))
 	}
-	return request(6, appendMessage(b, 2, values.message()))
+	return request(6, appendMessage(b, 2, values.encode()))
 }
 
 // Dump asks for the state of the session.
 func Dump() Request { return request(7, nil) }
 
-// Load goes on from a state that Dump gave.
+// Load restores a state that Dump has returned.
 func Load(state []byte) Request {
 	return request(8, appendMessage(nil, 1, state))
 }

@@ -11,25 +11,27 @@ import (
 	"github.com/toolroom/toolroom/internal/lockdown"
 )
 
-// speaker is a worker that has agreed on a version of the protocol.
-type speaker struct {
+// montyWorker is a worker process of Monty with which a version of the protocol is agreed.
+type montyWorker struct {
 	*worker.Process
 	conn    *protocol.Conn
 	version uint32
-	// owes is how many answers to the end of the last run are still to come.
-	owes int
+	// pendingAnswers is the number of answers to requests of the last run that have not been
+	// received yet.
+	pendingAnswers int
 }
 
-// versions of the protocol that package protocol speaks, the newest first. Older
-// ones, of releases before 1.3, have values in another form.
+// versions are the versions of the protocol that package protocol speaks, the newest first.
+// Older ones, of releases before 1.3, encode values differently.
 var versions = []uint32{6, 5}
 
 const startTimeout = 10 * time.Second
 
-// newStarter returns a starter of workers in separate processes.
-func newStarter(o Options) func(context.Context) (*speaker, error) {
+// newStarter returns a function that starts workers. It tries the versions of the protocol in
+// order.
+func newStarter(o Options) func(context.Context) (*montyWorker, error) {
 	launcher := worker.NewLauncher("monty", o.Init)
-	return func(ctx context.Context) (*speaker, error) {
+	return func(ctx context.Context) (*montyWorker, error) {
 		path, err := o.Find()
 		if err != nil {
 			return nil, unavailable(err)
@@ -38,7 +40,7 @@ func newStarter(o Options) func(context.Context) (*speaker, error) {
 		defer cancel()
 		var why string // the oldest version is refused
 		for _, version := range versions {
-			w, refused, err := begin(ctx, launcher, path, version)
+			w, refused, err := startWorker(ctx, launcher, path, version)
 			switch {
 			case err != nil:
 				return nil, unavailable(err)
@@ -56,14 +58,14 @@ func unavailable(err error) error {
 		WithCLIHint("install one with toolroom setup engines")
 }
 
-// begin starts a worker and tries a version of the protocol. A worker that does
-// not speak it says so and ends.
-func begin(ctx context.Context, l *worker.Launcher, path string, version uint32) (s *speaker, refused string, err error) {
+// startWorker starts a worker with a version of the protocol. If the worker does not speak it,
+// startWorker returns a nil worker and the worker's reason.
+func startWorker(ctx context.Context, l *worker.Launcher, path string, version uint32) (s *montyWorker, refused string, err error) {
 	process, err := l.Start(worker.Spec{Path: path, Args: []string{"monty", "subprocess"}, Seccomp: lockdown.Hardened})
 	if err != nil {
 		return nil, "", err
 	}
-	s = &speaker{Process: process, conn: protocol.NewConn(process, process), version: version}
+	s = &montyWorker{Process: process, conn: protocol.NewConn(process, process), version: version}
 	stop := context.AfterFunc(ctx, s.End)
 	defer stop()
 	if err := s.conn.Send(protocol.Configure(protocol.Session{Version: version}), protocol.Reset()); err != nil {
