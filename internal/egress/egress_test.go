@@ -441,7 +441,7 @@ func TestInvalidEntriesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, entry := range []string{
 		"", "*", "*.", "http://example.com", "example.com/path", "10.0.0.0/33", "example.com:99999", "example.com:0", "127.1", "0x7f.1",
-		"a b", "bücher.example", "*.10.0.0.1", "exa*mple.com", "[::1%1]", "example.com.", "user@example.com",
+		"a b", "bücher.example", "*.10.0.0.1", "::ffff:10.0.0.0/104", "::ffff:10.0.0.1", "exa*mple.com", "[::1%1]", "example.com.", "user@example.com",
 	} {
 		if _, err := egress.New(egress.Policy{Allow: []string{entry}}); err == nil || !strings.HasPrefix(err.Error(), "allow[0]: ") {
 			t.Errorf("%q: %v", entry, err)

@@ -32,6 +32,9 @@ func parseRule(text string) (rule, error) {
 		if err != nil {
 			return r, fmt.Errorf("%q is not a block of addresses: write it like 10.0.0.0/8, and a host without scheme or path", text)
 		}
+		if prefix.Addr().Is4In6() {
+			return r, fmt.Errorf("%q is an IPv6 form of a block of IPv4 addresses: write it like 10.0.0.0/8", text)
+		}
 		r.prefix = prefix.Masked()
 		return r, nil
 	}
