@@ -146,13 +146,22 @@ func (s *Server) readArtifact(ctx context.Context, in *contentInput) (*raw, erro
 		}
 		return in.answer(http.StatusOK, page), nil
 	}
+	if in.Grep != "" || in.Context != 0 || in.JSONPath != "" {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "grep, context and json_path select text, not bytes").
+			WithHint("omit raw and Accept: application/octet-stream, or select with offset and limit")
+	}
 	file, about, err := store.Open(ctx, owner, handle)
 	if err != nil {
 		return nil, err
 	}
+	part := max(0, about.Size-in.Offset)
+	if in.Limit > 0 {
+		part = min(part, in.Limit)
+	}
+	about.Size = part
 	return &raw{Body: func(huma.Context) {
 		defer file.Close()
-		sendFile(in.w, file, about)
+		sendFile(in.w, io.NewSectionReader(file, in.Offset, part), about)
 	}}, nil
 }
 

@@ -119,6 +119,14 @@ func TestArtifactsBelongToTheirOwner(t *testing.T) {
 			t.Errorf("the bytes: %v %s", r.header, r.body)
 		}
 	}
+	for query, want := range map[string]string{"offset=1&limit=6": content[1:7], "offset=4": content[4:], "limit=3": content[:3], "offset=9999": ""} {
+		if r := b.as("alice", http.MethodGet, location+"/content?raw=true&"+query, ""); r.body != want {
+			t.Errorf("the bytes of %s: %q, want %q", query, r.body, want)
+		}
+	}
+	if r := b.as("alice", http.MethodGet, location+"/content?raw=true&grep=x", ""); r.status != http.StatusBadRequest && r.status != http.StatusUnprocessableEntity {
+		t.Errorf("bytes that match a pattern: %d %s", r.status, r.body)
+	}
 	for _, path := range []string{location, location + "/content", location + "/content?raw=true"} {
 		if r := b.as("bob", http.MethodGet, path, ""); r.status != http.StatusNotFound {
 			t.Errorf("bob reads %s: %d", path, r.status)
