@@ -194,6 +194,7 @@ func saveTo(from io.Reader, path string, perm os.FileMode, force bool) (err erro
 func (a *cli) artifactDeleteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "delete HANDLE",
+		SuggestFor:        removalWords,
 		Aliases:           []string{"rm"},
 		Short:             "Delete an artifact",
 		Example:           "  toolroom artifact delete HANDLE",

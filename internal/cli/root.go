@@ -3,6 +3,7 @@ package cli
 import (
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -172,11 +173,17 @@ func requireSubcommand(c *cobra.Command) {
 	}
 }
 
+// removalWords are the words that people try for a command that removes something.
+var removalWords = []string{"delete", "remove", "rm"}
+
 // unknownCommand returns the error for a word that is not a sub-command of c.
 func unknownCommand(c *cobra.Command, word string) error {
 	hint := c.CommandPath() + " --help"
 	var names []string
 	for _, sub := range c.Commands() {
+		if slices.Contains(sub.SuggestFor, word) {
+			return usage(c.CommandPath()+" "+sub.Name(), "unknown command %q for %s", word, c.CommandPath())
+		}
 		names = append(names, sub.Name())
 	}
 	if near, ok := nearest.Of(word, names); ok {

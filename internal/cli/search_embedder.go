@@ -215,10 +215,11 @@ func (a *cli) embedderStatusCommand() *cobra.Command {
 
 func (a *cli) embedderRemoveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "remove NAME",
-		Short:   "Remove an embedder",
-		Example: "  toolroom search embedder remove minilm",
-		Args:    arguments(1, 1),
+		Use:        "remove NAME",
+		SuggestFor: removalWords,
+		Short:      "Remove an embedder",
+		Example:    "  toolroom search embedder remove minilm",
+		Args:       arguments(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			known, err := embed.LoadRegistry(a.home)
 			if err != nil {

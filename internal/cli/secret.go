@@ -159,11 +159,12 @@ func (a *cli) secretListCommand() *cobra.Command {
 func (a *cli) secretRemoveCommand() *cobra.Command {
 	var owner string
 	c := &cobra.Command{
-		Use:     "remove SCOPE/NAME",
-		Aliases: []string{"rm"},
-		Short:   "Remove a secret",
-		Example: "  toolroom secret remove github/token",
-		Args:    arguments(1, 1),
+		Use:        "remove SCOPE/NAME",
+		SuggestFor: removalWords,
+		Aliases:    []string{"rm"},
+		Short:      "Remove a secret",
+		Example:    "  toolroom secret remove github/token",
+		Args:       arguments(1, 1),
 		ValidArgsFunction: a.complete(func(_ context.Context, r *app.App) []string {
 			refs, err := r.Parts().Secrets.List()
 			if err != nil {

@@ -149,6 +149,7 @@ next program in the session runs it, with access to your tools.`,
 func (a *cli) sessionDeleteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "delete ID",
+		SuggestFor:        removalWords,
 		Aliases:           []string{"rm"},
 		Short:             "Delete a session",
 		Example:           "  toolroom session delete work",

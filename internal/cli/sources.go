@@ -180,6 +180,7 @@ func testHint(s source.Status) string {
 func (a *cli) sourcesRemoveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "remove NAME",
+		SuggestFor:        removalWords,
 		Aliases:           []string{"rm"},
 		Short:             "Remove a source from the config",
 		Example:           "  toolroom sources remove filesystem",

@@ -132,10 +132,11 @@ func tokenState(t *token.Token, now time.Time) string {
 
 func (a *cli) tokenRevokeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "revoke {ID|NAME}",
-		Short:   "Revoke a token immediately",
-		Example: "  toolroom token revoke ann",
-		Args:    arguments(1, 1),
+		Use:        "revoke {ID|NAME}",
+		SuggestFor: removalWords,
+		Short:      "Revoke a token immediately",
+		Example:    "  toolroom token revoke ann",
+		Args:       arguments(1, 1),
 		ValidArgsFunction: a.complete(func(ctx context.Context, r *app.App) []string {
 			tokens, err := r.Parts().Tokens.Tokens(ctx)
 			if err != nil {

@@ -184,10 +184,11 @@ func describeExpected(c *release.Case) string {
 
 func (a *cli) toolCaseRemoveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "remove TOOL NAME",
-		Aliases: []string{"rm"},
-		Short:   "Remove a saved case",
-		Args:    arguments(2, 2),
+		Use:        "remove TOOL NAME",
+		SuggestFor: removalWords,
+		Aliases:    []string{"rm"},
+		Short:      "Remove a saved case",
+		Args:       arguments(2, 2),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, tool, _, err := findTool(ctx, r, args[0])
 			if err != nil {

@@ -127,29 +127,45 @@ func (a *cli) toolPromoteCommand() *cobra.Command {
 func (a *cli) toolRollbackCommand() *cobra.Command {
 	var environment, reason string
 	var to int
+	var all bool
 	c := &cobra.Command{
-		Use:   "rollback TOOL",
-		Short: "Undo the last release to an environment",
+		Use:        "rollback TOOL",
+		SuggestFor: removalWords,
+		Short:      "Undo the last release to an environment",
 		Long: `Make an environment serve the version that it served before the last release. Before
 the first release it served none. If a canary runs, only that ends.
+
+With --all, the environment serves no version any more. A tool is never deleted: its
+receipts and cases refer to its versions.
 
 A source serves only the definition that it has now. So after the rollback of a tool of a
 source, the tool is quarantined until the source offers the earlier definition again, or a
 person releases the one that it offers.`,
-		Example: "  toolroom tool rollback double\n  toolroom tool rollback double --to 2 --reason \"wrong rounding\"",
-		Args:    arguments(1, 1),
+		Example: `  toolroom tool rollback double
+  toolroom tool rollback double --to 2 --reason "wrong rounding"
+  toolroom tool rollback double --all`,
+		Args: arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, tool, number, err := findTool(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
-			moved, err := s.Rollback(ctx, tool, environment, cmp.Or(to, number), reason, a.author())
+			var moved release.Moved
+			switch to := cmp.Or(to, number); {
+			case all && to != 0:
+				return usage("toolroom tool rollback "+tool+" --all", "--all goes back to no version, so it takes none")
+			case all:
+				moved, err = s.RollbackAll(ctx, tool, environment, reason, a.author())
+			default:
+				moved, err = s.Rollback(ctx, tool, environment, to, reason, a.author())
+			}
 			return a.reportMove(moved, err)
 		}),
 	}
 	f := c.Flags()
 	f.StringVar(&environment, "env", release.Prod, "environment")
 	f.IntVar(&to, "to", 0, "version to go back to (default: the one before)")
+	f.BoolVar(&all, "all", false, "undo all releases: the environment serves no version")
 	f.StringVar(&reason, "reason", "", "why; kept in the log")
 	a.jsonFlag(c, "print JSON")
 	return c

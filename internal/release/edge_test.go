@@ -104,3 +104,38 @@ func TestTheHintForAToolThatWasTakenBackDoesNotReleaseItAgain(t *testing.T) {
 	push("two")
 	wantHint("release it: toolroom tool release fn:a --env prod")
 }
+
+// A tool is not deleted. RollbackAll makes an environment serve none of its versions, and a
+// later rollback does not bring them back.
+func TestRollbackAllServesNoVersion(t *testing.T) {
+	t.Parallel()
+	s := newService(t, t.TempDir())
+	for _, text := range []string{"one", "two", "three"} {
+		if _, err := s.Push(t.Context(), release.Upload{Files: map[string]string{"a": text}, File: "a", Base: -1}, "ada"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Release(t.Context(), release.Order{Tool: "fn:a"}, "ada"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	moved, err := s.RollbackAll(t.Context(), "fn:a", "", "unused", "ada")
+	if err != nil || moved.Version != 0 || moved.Previous != 3 || moved.Environment != release.Prod {
+		t.Fatalf("%+v, %v", moved, err)
+	}
+	table, err := release.Load(t.Context(), s.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := table.Choose("fn:a", release.Prod, toolroom.Identity{}); err == nil {
+		t.Error("a version is served")
+	}
+	if _, err := s.RollbackAll(t.Context(), "fn:a", "", "", "ada"); toolroom.CodeOf(err) != toolroom.CodeConflict {
+		t.Errorf("with nothing released: %v", err)
+	}
+	if _, err := s.Release(t.Context(), release.Order{Tool: "fn:a", Version: 2}, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	if moved, err = s.Rollback(t.Context(), "fn:a", "", 0, "", "ada"); err != nil || moved.Version != 0 {
+		t.Errorf("rollback after a new release: %+v, %v", moved, err)
+	}
+}

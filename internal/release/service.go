@@ -599,25 +599,16 @@ func (s *Service) Promote(ctx context.Context, tool string, number int, from, to
 // Rollback makes an environment serve what it served before, or the given version if it is
 // not zero. Before the first release it served nothing. Rolling back a canary ends it.
 func (s *Service) Rollback(ctx context.Context, tool, environment string, to int, reason, who string) (Moved, error) {
-	environment = cmp.Or(environment, Prod)
-	if err := s.checkEnvironment(environment); err != nil {
-		return Moved{}, err
-	}
-	current, err := s.current(ctx, tool, environment)
+	current, err := s.released(ctx, tool, environment)
 	if err != nil {
 		return Moved{}, err
 	}
-	if current.Version == 0 {
-		return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s is not released to %s, so there is nothing to roll back", tool, environment).
-			WithCLIHint("see its history: toolroom tool log %s", tool)
-	}
-	next := Release{Tool: tool, Environment: environment, Version: current.Version}
+	next := Release{Tool: tool, Environment: current.Environment, Version: current.Version}
 	if current.Canary == 0 || to != 0 {
-		served, err := s.served(ctx, tool, environment)
+		served, err := s.served(ctx, tool, current.Environment)
 		if err != nil {
 			return Moved{}, err
 		}
-		next.Version = previous(served)
 		next.Version = cmp.Or(to, previous(served))
 		if next.Version != 0 {
 			v, err := s.Pick(ctx, tool, next.Version)
@@ -625,15 +616,45 @@ func (s *Service) Rollback(ctx context.Context, tool, environment string, to int
 				return Moved{}, err
 			}
 			if to != 0 && !slices.Contains(served, to) {
-				return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s has never served version %d of %s", environment, to, tool).
-					WithCLIHint("release it: toolroom tool release %s@%d --env %s", tool, to, environment)
+				return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s has never served version %d of %s", current.Environment, to, tool).
+					WithCLIHint("release it: toolroom tool release %s@%d --env %s", tool, to, current.Environment)
 			}
 			if err := withdrawn(v); err != nil {
 				return Moved{}, err
 			}
 		}
 	}
-	moved, err := s.move(ctx, current, next, Entry{Who: who, Action: ActionRollback, Reason: reason})
+	return s.moveBack(ctx, current, next, reason, who)
+}
+
+// RollbackAll makes an environment serve no version of a tool. Its versions, cases and log
+// stay.
+func (s *Service) RollbackAll(ctx context.Context, tool, environment, reason, who string) (Moved, error) {
+	current, err := s.released(ctx, tool, environment)
+	if err != nil {
+		return Moved{}, err
+	}
+	return s.moveBack(ctx, current, Release{Tool: tool, Environment: current.Environment}, reason, who)
+}
+
+// released returns the release of a tool to an environment, prod if it is empty, or an error
+// if there is none.
+func (s *Service) released(ctx context.Context, tool, environment string) (Release, error) {
+	environment = cmp.Or(environment, Prod)
+	if err := s.checkEnvironment(environment); err != nil {
+		return Release{}, err
+	}
+	r, err := s.current(ctx, tool, environment)
+	if err == nil && r.Version == 0 {
+		err = toolroom.Errorf(toolroom.CodeConflict, "%s is not released to %s, so there is nothing to roll back", tool, environment).
+			WithCLIHint("see its history: toolroom tool log %s", tool)
+	}
+	return r, err
+}
+
+// moveBack records a rollback and makes its release the served one.
+func (s *Service) moveBack(ctx context.Context, from, to Release, reason, who string) (Moved, error) {
+	moved, err := s.move(ctx, from, to, Entry{Who: who, Action: ActionRollback, Reason: reason})
 	if err != nil {
 		return Moved{}, err
 	}

@@ -38,6 +38,7 @@ type RollbackRequest struct {
 	Tool        string `json:"tool"`
 	Environment string `json:"environment,omitempty" doc:"default prod"`
 	To          int    `json:"to,omitempty" doc:"version to go back to (default: the one before)"`
+	All         bool   `json:"all,omitempty" doc:"undo all releases: the environment serves no version"`
 	Reason      string `json:"reason,omitempty" maxLength:"2000"`
 }
 
@@ -271,7 +272,15 @@ func (s *Server) rollback(ctx context.Context, in *Exchange) (*jsonOutput[releas
 	if err != nil {
 		return nil, err
 	}
-	moved, err := r.Rollback(ctx, tool, body.Environment, cmp.Or(body.To, number), body.Reason, who)
+	var moved release.Moved
+	switch to := cmp.Or(body.To, number); {
+	case body.All && to != 0:
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "all goes back to no version, so it takes none").WithHint("omit the version, or all")
+	case body.All:
+		moved, err = r.RollbackAll(ctx, tool, body.Environment, body.Reason, who)
+	default:
+		moved, err = r.Rollback(ctx, tool, body.Environment, to, body.Reason, who)
+	}
 	return &jsonOutput[release.Moved]{moved}, err
 }
 
