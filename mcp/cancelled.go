@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 )
 
-// Cancelled is the cause ([context.Cause]) of the end of a request that its sender
-// cancelled with notifications/cancelled. Both halves set it, and both send its
-// parameters on if it ends the context of a request of their own: a relay passes the
-// reason of a cancellation on without further code.
+// Cancelled is the cause ([context.Cause]) with which a request's context ends if its sender
+// cancelled the request with notifications/cancelled. Client and server also send its
+// parameters if it ends the context of a request of their own, so that a relay passes on the
+// reason of a cancellation without further code.
 type Cancelled struct {
 	// Params are the parameters of notifications/cancelled, as they were sent.
 	Params json.RawMessage

@@ -34,7 +34,7 @@ type ClientHandler struct {
 	// Notified receives each notification, in order with the responses. It must not
 	// block.
 	Notified func(owner any, method string, params json.RawMessage)
-	// Asked answers a request of the server. If it is nil, all are refused.
+	// Asked answers a request of the server. If it is nil, all requests are refused.
 	Asked func(ctx context.Context, owner any, q Question) (json.RawMessage, error)
 }
 
@@ -42,9 +42,9 @@ type ClientHandler struct {
 type Question struct {
 	Method string
 	Params json.RawMessage
-	// Progress receives the parameters of notifications/progress about the answer. A
-	// client calls it to report progress to the server; a server that sets it is called
-	// with the client's reports. It may be nil.
+	// Progress receives the parameters of notifications/progress about the answer. In a
+	// client it is set, and the handler may call it to report progress to the server. A
+	// server may set it to receive the client's reports.
 	Progress func(params json.RawMessage)
 }
 
@@ -93,16 +93,16 @@ type Client struct {
 	meta      []Field // of each request
 
 	next   atomic.Int64
-	open   context.Context // ends with the session
-	finish context.CancelCauseFunc
+	ctx    context.Context // ends with the session
+	cancel context.CancelCauseFunc
 	work   sync.WaitGroup // streams, questions being answered, last notifications
 
-	mu        sync.Mutex
-	pending   map[int64]*pending
-	questions map[string]context.CancelCauseFunc // of the server, by id as the server writes it
-	asking    int                                // number of the server's questions that have no answer yet, also of one id
-	closed    bool
-	unwatch   context.CancelFunc // ends the stream of the watched resources
+	mu            sync.Mutex
+	pending       map[int64]*pending
+	questions     map[string]context.CancelCauseFunc // requests of the server in progress, by id as the server wrote it
+	openQuestions int                                // number of requests of the server in progress; several may have the same id
+	closed        bool
+	stopWatching  context.CancelFunc // ends the subscription to the watched resources
 }
 
 type pending struct {
@@ -121,7 +121,7 @@ type answer struct {
 func newClient(t Transport, h ClientHandler) *Client {
 	c := &Client{transport: t, handler: h, pending: map[int64]*pending{}, questions: map[string]context.CancelCauseFunc{}}
 	c.server.Store(&ServerInfo{})
-	c.open, c.finish = context.WithCancelCause(context.Background())
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	t.attach(c)
 	return c
 }
@@ -129,15 +129,14 @@ func newClient(t Transport, h ClientHandler) *Client {
 // Server describes the server.
 func (c *Client) Server() ServerInfo { return *c.server.Load() }
 
-// Ended returns a channel that is closed when the session has ended.
-func (c *Client) Ended() <-chan struct{} { return c.open.Done() }
+// Done returns a channel that is closed when the session has ended.
+func (c *Client) Done() <-chan struct{} { return c.ctx.Done() }
 
-// Err returns the reason for the end of the session. It is valid after Ended is
-// closed.
-func (c *Client) Err() error { return context.Cause(c.open) }
+// Err returns the reason for the end of the session. It is nil until Done is closed.
+func (c *Client) Err() error { return context.Cause(c.ctx) }
 
-// Over reports whether the session has ended.
-func (c *Client) Over() bool { return c.open.Err() != nil }
+// HasEnded reports whether the session has ended.
+func (c *Client) HasEnded() bool { return c.ctx.Err() != nil }
 
 // Close ends the session and returns when all its goroutines have ended. Requests in
 // progress fail with [ErrClosed], unless a server over HTTP has forgotten the session
@@ -184,7 +183,7 @@ func (c *Client) Ping(ctx context.Context) error {
 }
 
 // end marks the session as ended. The first reason is kept.
-func (c *Client) end(reason error) { c.finish(reason) }
+func (c *Client) end(reason error) { c.cancel(reason) }
 
 // Call makes a request and returns the raw result. An [*Error] is the server's
 // response; any other error means that there was no response. If ctx ends, Call
@@ -192,17 +191,17 @@ func (c *Client) end(reason error) { c.finish(reason) }
 func (c *Client) Call(ctx context.Context, r *Request) (json.RawMessage, error) {
 	id := c.next.Add(1)
 	fields := c.withMeta(r, id)
-	body, err := encode(id, r.Method, fields)
+	body, err := encodeRequest(id, r.Method, fields)
 	if err != nil {
 		return nil, err
 	}
 	sending, stopSending := context.WithCancel(ctx)
 	defer stopSending()
 	p := &pending{owner: r.Owner, answer: make(chan answer, 1), stopSending: stopSending, opened: r.opened}
-	if !c.expect(id, p) {
-		return nil, fmt.Errorf("%w: %w", ErrNotSent, c.over())
+	if !c.addPending(id, p) {
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, c.endedError())
 	}
-	defer c.forget(id)
+	defer c.removePending(id)
 	m := &outgoing{id: id, method: r.Method, name: r.Name, header: r.Header, body: body, version: c.server.Load().Version}
 	err = c.transport.send(sending, m)
 	select {
@@ -212,7 +211,7 @@ func (c *Client) Call(ctx context.Context, r *Request) (json.RawMessage, error) 
 	}
 	if err != nil {
 		if ctx.Err() != nil {
-			c.cancelled(ctx, id)
+			c.notifyCancelled(ctx, id)
 			return nil, ctx.Err()
 		}
 		return nil, err
@@ -221,17 +220,17 @@ func (c *Client) Call(ctx context.Context, r *Request) (json.RawMessage, error) 
 	case a := <-p.answer:
 		return a.result, a.err
 	case <-ctx.Done():
-		c.cancelled(ctx, id)
+		c.notifyCancelled(ctx, id)
 		return nil, ctx.Err()
-	case <-c.open.Done():
-		return nil, c.over()
+	case <-c.ctx.Done():
+		return nil, c.endedError()
 	}
 }
 
-// Tell makes a request in the background and ignores the response.
-func (c *Client) Tell(r *Request) {
+// CallInBackground makes a request in the background and ignores the response.
+func (c *Client) CallInBackground(r *Request) {
 	c.spawn(func() {
-		ctx, cancel := context.WithTimeout(c.open, notifyTimeout)
+		ctx, cancel := context.WithTimeout(c.ctx, notifyTimeout)
 		defer cancel()
 		_, _ = c.Call(ctx, r)
 	})
@@ -239,16 +238,16 @@ func (c *Client) Tell(r *Request) {
 
 // Notify sends a notification.
 func (c *Client) Notify(ctx context.Context, method string, params ...Field) error {
-	body, err := encode(0, method, params)
+	body, err := encodeRequest(0, method, params)
 	if err != nil {
 		return err
 	}
 	return c.transport.send(ctx, &outgoing{method: method, body: body, version: c.server.Load().Version})
 }
 
-// over returns the error of a request on an ended session. It is not [ErrSessionGone],
-// which says that the server did not carry out the request.
-func (c *Client) over() error {
+// endedError returns the error for a request on an ended session. It never wraps
+// [ErrSessionGone], which would mean that the server did not carry out the request.
+func (c *Client) endedError() error {
 	switch reason := c.Err(); {
 	case errors.Is(reason, ErrClosed):
 		return ErrClosed
@@ -274,57 +273,58 @@ func (c *Client) withMeta(r *Request, id int64) []Field {
 	return append([]Field{{"_meta", object(meta)}}, r.Params...)
 }
 
-func (c *Client) expect(id int64, p *pending) bool {
+// addPending registers a request. It returns false if the session has ended.
+func (c *Client) addPending(id int64, p *pending) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.open.Err() != nil {
+	if c.ctx.Err() != nil {
 		return false
 	}
 	c.pending[id] = p
 	return true
 }
 
-func (c *Client) forget(id int64) {
+func (c *Client) removePending(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.pending, id)
 }
 
-// cancelled notifies the server that a request was cancelled. A modern server over
-// HTTP knows it from the closed stream.
-func (c *Client) cancelled(ctx context.Context, id int64) {
+// notifyCancelled notifies the server that a request was cancelled. It sends nothing to a modern
+// server over HTTP, for which the closed stream means the same.
+func (c *Client) notifyCancelled(ctx context.Context, id int64) {
 	server := c.server.Load()
 	if _, overHTTP := c.transport.(*httpTransport); overHTTP && server.Modern() || server.Version == "" {
 		return
 	}
-	why := reason(context.Cause(ctx))
+	why := cancelReason(context.Cause(ctx))
 	c.spawn(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notifyTimeout)
 		defer cancel()
-		defer context.AfterFunc(c.open, cancel)()
+		defer context.AfterFunc(c.ctx, cancel)()
 		_ = c.Notify(ctx, "notifications/cancelled", append([]Field{{"requestId", strconv.AppendInt(nil, id, 10)}}, why...)...)
 	})
 }
 
-// reason returns the parameters that explain a cancelled request: those with which its
-// own sender cancelled it, or else a text.
-func reason(cause error) []Field {
+// cancelReason returns the parameters that explain a cancelled request: those of the
+// notification that cancelled it, or else a text.
+func cancelReason(cause error) []Field {
 	said := (*Cancelled)(nil)
 	if !errors.As(cause, &said) {
 		return []Field{String("reason", "the caller has cancelled the call")}
 	}
-	fields, _ := Fields(said.Params, "requestId") // it was received as JSON
+	fields, _ := Fields(said.Params, "requestId") // they were received as JSON
 	return fields
 }
 
-// progress reports progress on the answer to a question of the server.
-func (c *Client) progress(params json.RawMessage) {
+// sendProgress reports progress on the answer to a request of the server.
+func (c *Client) sendProgress(params json.RawMessage) {
 	fields, err := Fields(params)
 	if err != nil {
 		return
 	}
 	c.spawn(func() {
-		ctx, cancel := context.WithTimeout(c.open, notifyTimeout)
+		ctx, cancel := context.WithTimeout(c.ctx, notifyTimeout)
 		defer cancel()
 		// Ignore the error: a failed connection ends the session.
 		_ = c.Notify(ctx, "notifications/progress", fields...)
@@ -339,69 +339,70 @@ func (c *Client) receive(raw []byte, origin int64) error {
 		return fmt.Errorf("the server sent an invalid JSON-RPC message: %.80q: %w", raw, err)
 	}
 	for i := range messages {
-		c.take(&messages[i], origin)
+		c.handleMessage(&messages[i], origin)
 	}
 	return nil
 }
 
-func (c *Client) take(m *message, origin int64) {
-	switch id, isAnswer := m.answers(); {
+// handleMessage handles a message of the server; origin is as in receive.
+func (c *Client) handleMessage(m *message, origin int64) {
+	switch id, isAnswer := m.responseID(); {
 	case isAnswer:
 		if m.Error != nil {
-			c.settle(id, origin, answer{err: m.Error})
+			c.deliver(id, origin, answer{err: m.Error})
 		} else {
-			c.settle(id, origin, answer{result: m.Result})
+			c.deliver(id, origin, answer{result: m.Result})
 		}
 	case m.Method == "":
 	case len(m.ID) == 0 || string(m.ID) == "null":
 		switch m.Method {
 		case "notifications/subscriptions/acknowledged":
-			c.acknowledged(m.Params, origin)
+			c.handleAcknowledged(m.Params, origin)
 			return
 		case "notifications/cancelled":
-			c.withdrawn(m.Params)
+			c.cancelQuestion(m.Params)
 			return
 		}
-		c.handler.notified(c.owner(m, origin), m.Method, m.Params)
+		c.handler.notified(c.ownerOf(m, origin), m.Method, m.Params)
 	default:
-		ctx, cancel := context.WithCancelCause(c.open)
-		if !c.question(string(m.ID), cancel) {
+		ctx, cancel := context.WithCancelCause(c.ctx)
+		if !c.setQuestion(string(m.ID), cancel) {
 			cancel(nil)
-			c.end(errTooMany)
+			c.end(errTooManyQuestions)
 			return
 		}
 		// A context that is not cancelled stays in c.open.
-		if !c.spawn(func() { defer cancel(nil); c.reply(ctx, m, origin) }) {
+		if !c.spawn(func() { defer cancel(nil); c.answerQuestion(ctx, m, origin) }) {
 			cancel(nil)
 		}
 	}
 }
 
-// maxQuestions limits the requests of a server that are answered at once.
+// maxQuestions limits the requests of a server in progress.
 const maxQuestions = 1000
 
-var errTooMany = fmt.Errorf("the server sent more than %d requests before it had answers", maxQuestions)
+var errTooManyQuestions = fmt.Errorf("the server sent more than %d requests before it had answers", maxQuestions)
 
-// question stores the function that withdraws a question of the server, or deletes
-// it if withdraw is nil. It reports false if there are too many questions.
-func (c *Client) question(id string, withdraw context.CancelCauseFunc) bool {
+// setQuestion stores the function that cancels a request of the server, or removes the request
+// if withdraw is nil. It returns false if there are too many requests.
+func (c *Client) setQuestion(id string, withdraw context.CancelCauseFunc) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if withdraw == nil {
 		delete(c.questions, id)
-		c.asking--
+		c.openQuestions--
 		return true
 	}
-	if c.asking >= maxQuestions {
+	if c.openQuestions >= maxQuestions {
 		return false
 	}
 	c.questions[id] = withdraw
-	c.asking++
+	c.openQuestions++
 	return true
 }
 
-// withdrawn cancels a question that the server has withdrawn.
-func (c *Client) withdrawn(params json.RawMessage) {
+// cancelQuestion cancels a request that the server has withdrawn.
+func (c *Client) cancelQuestion(params json.RawMessage) {
 	var p struct {
 		ID json.RawMessage `json:"requestId"`
 	}
@@ -416,8 +417,8 @@ func (c *Client) withdrawn(params json.RawMessage) {
 	}
 }
 
-// settle delivers the response to a request. Only the first response counts.
-func (c *Client) settle(id, origin int64, a answer) {
+// deliver passes a response to its request. Only the first response counts.
+func (c *Client) deliver(id, origin int64, a answer) {
 	c.mu.Lock()
 	p := c.pending[id]
 	delete(c.pending, id)
@@ -431,16 +432,16 @@ func (c *Client) settle(id, origin int64, a answer) {
 	}
 }
 
-// settled reports whether a request is no longer waiting for its response.
-func (c *Client) settled(id int64) bool {
+// isDelivered reports whether a request is no longer waiting for its response.
+func (c *Client) isDelivered(id int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.pending[id] == nil
 }
 
-// owner returns the owner of the request that a message belongs to: the request whose
-// progress token it has, else that of its stream.
-func (c *Client) owner(m *message, origin int64) any {
+// ownerOf returns the owner of the request that a message belongs to: the request with its
+// progress token, else the one on whose stream it arrived.
+func (c *Client) ownerOf(m *message, origin int64) any {
 	if m.Method == "notifications/progress" {
 		var p struct {
 			Token string `json:"progressToken"`
@@ -459,25 +460,25 @@ func (c *Client) owner(m *message, origin int64) any {
 	return nil
 }
 
-// reply answers a request of the server, unless the server withdraws it, which ends
-// ctx.
-func (c *Client) reply(ctx context.Context, m *message, origin int64) {
-	defer c.question(string(m.ID), nil)
+// answerQuestion answers a request of the server, unless the server withdraws the request, which
+// ends ctx.
+func (c *Client) answerQuestion(ctx context.Context, m *message, origin int64) {
+	defer c.setQuestion(string(m.ID), nil)
 	var result json.RawMessage
 	err := error(&Error{Code: CodeMethodNotFound, Message: "this client does not support " + m.Method})
 	switch {
 	case m.Method == "ping":
 		result, err = json.RawMessage("{}"), nil
 	case c.handler.Asked != nil:
-		result, err = c.handler.Asked(ctx, c.owner(m, origin), Question{Method: m.Method, Params: m.Params, Progress: c.progress})
+		result, err = c.handler.Asked(ctx, c.ownerOf(m, origin), Question{Method: m.Method, Params: m.Params, Progress: c.sendProgress})
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	body, err := encodeAnswer(m.ID, result, asError(err))
+	body, err := encodeResponse(m.ID, result, toError(err))
 	if err != nil {
 		return
 	}
 	// Ignore the error: a failed connection ends the session.
-	_ = c.transport.send(c.open, &outgoing{body: body, version: c.server.Load().Version})
+	_ = c.transport.send(c.ctx, &outgoing{body: body, version: c.server.Load().Version})
 }

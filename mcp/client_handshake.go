@@ -56,8 +56,8 @@ type ServerInfo struct {
 // Modern reports whether the server speaks 2026-07-28 or newer.
 func (s ServerInfo) Modern() bool { return s.Version >= modernVersion }
 
-// Announces reports whether the server announces changes of a list.
-func (s ServerInfo) Announces(capability string) bool {
+// AnnouncesChanges reports whether the server announces changes of a list.
+func (s ServerInfo) AnnouncesChanges(capability string) bool {
 	var c struct {
 		ListChanged bool `json:"listChanged"`
 	}
@@ -91,20 +91,20 @@ func Connect(ctx context.Context, t Transport, o ClientOptions) (*Client, error)
 	if len(o.Capabilities) == 0 {
 		o.Capabilities = json.RawMessage("{}")
 	}
-	s, err := open(ctx, t, o)
+	s, err := connect(ctx, t, o)
 	var status *StatusError
-	if streamable, ok := t.(*httpTransport); ok && errors.As(err, &status) && fallsBack(err) {
+	if streamable, ok := t.(*httpTransport); ok && errors.As(err, &status) && mayBeLegacy(err) {
 		o.Legacy = true
-		if s, sseErr := open(ctx, newSSE(streamable), o); sseErr == nil {
+		if s, sseErr := connect(ctx, newSSE(streamable), o); sseErr == nil {
 			return s, nil
 		}
 	}
 	return s, err
 }
 
-func open(ctx context.Context, t Transport, o ClientOptions) (*Client, error) {
+func connect(ctx context.Context, t Transport, o ClientOptions) (*Client, error) {
 	s := newClient(t, o.Handler)
-	if err := s.agree(ctx, o); err != nil {
+	if err := s.negotiate(ctx, o); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -115,42 +115,43 @@ func open(ctx context.Context, t Transport, o ClientOptions) (*Client, error) {
 	return s, nil
 }
 
-func (c *Client) agree(ctx context.Context, o ClientOptions) error {
+// negotiate negotiates the revision of the protocol.
+func (c *Client) negotiate(ctx context.Context, o ClientOptions) error {
 	silent := false
 	if !o.Legacy {
 		err := c.discover(ctx, o)
 		silent = errors.Is(err, context.DeadlineExceeded)
-		if refused := (*Error)(nil); errors.As(err, &refused) && refused.offers(modernVersion) {
+		if refused := (*Error)(nil); errors.As(err, &refused) && refused.offersVersion(modernVersion) {
 			err = c.discover(ctx, o)
 		}
-		if err == nil || !fallsBack(err) || c.open.Err() != nil || ctx.Err() != nil {
+		if err == nil || !mayBeLegacy(err) || c.ctx.Err() != nil || ctx.Err() != nil {
 			return err
 		}
 	}
 	err := c.initialize(ctx, o)
-	// A server that was only slow to start has read the first request by now, and
-	// keeps to its era. A server that was older may have been updated.
+	// A modern server that was slow to start has read server/discover by now, and refuses
+	// initialize. A server that was older at the last connection may have been updated.
 	if refused := (*Error)(nil); (silent || o.Legacy) && errors.As(err, &refused) && c.discover(ctx, o) == nil {
 		return nil
 	}
 	return err
 }
 
-// errOlder means that the server answered server/discover like a server older than
-// 2026-07-28.
-var errOlder = errors.New("the server does not support revision 2026-07-28 or newer")
+// errLegacyServer means that the server answered server/discover as one older than 2026-07-28
+// would.
+var errLegacyServer = errors.New("the server does not support revision 2026-07-28 or newer")
 
-// fallsBack reports whether an error of discover may be that of an old server: any
-// error response, whatever its code, or no response on stdio.
-func fallsBack(err error) bool {
+// mayBeLegacy reports whether an error of discover may come from a server older than 2026-07-28:
+// any error response, whatever its code, or no response on stdio.
+func mayBeLegacy(err error) bool {
 	var refused *Error
 	var status *StatusError
-	return errors.As(err, &refused) || errors.Is(err, errOlder) || errors.Is(err, context.DeadlineExceeded) ||
+	return errors.As(err, &refused) || errors.Is(err, errLegacyServer) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.As(err, &status) && status.Code >= 400 && status.Code < 500 && status.Code != 401 && status.Code != 403 && status.Code != 429
 }
 
-// offers reports whether a server that refused a revision offers the given one.
-func (e *Error) offers(version string) bool {
+// offersVersion reports whether a server that refused a revision supports the given one.
+func (e *Error) offersVersion(version string) bool {
 	var data struct {
 		Supported []string `json:"supported"`
 	}
@@ -190,15 +191,16 @@ func (c *Client) readDiscovery(raw json.RawMessage) error {
 		Meta         map[string]json.RawMessage `json:"_meta"`
 	}
 	if err := json.Unmarshal(raw, &d); err != nil || !slices.Contains(d.Versions, modernVersion) {
-		return errOlder
+		return errLegacyServer
 	}
 	server := ServerInfo{Version: modernVersion, Capabilities: d.Capabilities, Instructions: d.Instructions}
-	server.name(d.Meta[metaServer])
+	server.readImplementation(d.Meta[metaServer])
 	c.server.Store(&server)
 	return nil
 }
 
-func (s *ServerInfo) name(info json.RawMessage) {
+// readImplementation sets the name and title from the server's Implementation.
+func (s *ServerInfo) readImplementation(info json.RawMessage) {
 	var i struct{ Name, Title string }
 	if json.Unmarshal(info, &i) == nil {
 		s.Name, s.Title = i.Name, i.Title
@@ -227,13 +229,13 @@ func (c *Client) initialize(ctx context.Context, o ClientOptions) error {
 		return fmt.Errorf("it speaks revision %q of the protocol, which is not supported", i.Version)
 	}
 	server := ServerInfo{Version: i.Version, Capabilities: i.Capabilities, Instructions: i.Instructions}
-	server.name(i.Info)
+	server.readImplementation(i.Info)
 	c.server.Store(&server)
 	if err := c.Notify(ctx, "notifications/initialized"); err != nil {
 		return err
 	}
 	if _, logs := i.Capabilities["logging"]; logs {
-		c.Tell(&Request{Method: "logging/setLevel", Params: []Field{String("level", logLevel)}})
+		c.CallInBackground(&Request{Method: "logging/setLevel", Params: []Field{String("level", logLevel)}})
 	}
 	return nil
 }

@@ -62,30 +62,30 @@ func HTTP(url string, client *http.Client) Transport {
 }
 
 type httpTransport struct {
-	url    string
-	client *http.Client
-	c      *Client
-	agreed atomic.Bool // the protocol has been negotiated
+	url        string
+	client     *http.Client
+	c          *Client
+	negotiated atomic.Bool // the protocol has been negotiated
 
 	mu      sync.Mutex
-	session string // of the older revisions
+	session string // the session's id, in older revisions
 }
 
 func (t *httpTransport) attach(c *Client) { t.c = c }
 
-// ready opens the stream for messages that an older server initiates. Messages that
-// it sends earlier are lost.
+// ready opens the stream for messages of an older server that belong to no request. Messages
+// that the server sends before are lost.
 func (t *httpTransport) ready() {
-	t.agreed.Store(true)
+	t.negotiated.Store(true)
 	if t.c.Server().Modern() {
 		return
 	}
 	opened := make(chan struct{})
-	t.c.spawn(func() { t.overhear(sync.OnceFunc(func() { close(opened) })) })
+	t.c.spawn(func() { t.listenForMessages(sync.OnceFunc(func() { close(opened) })) })
 	select {
 	case <-opened:
 	case <-time.After(openTime): // the server may send nothing before its first message
-	case <-t.c.Ended():
+	case <-t.c.Done():
 	}
 }
 
@@ -94,8 +94,8 @@ func (t *httpTransport) send(ctx context.Context, m *outgoing) error {
 	// response has been read.
 	exchange, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer context.AfterFunc(ctx, cancel)()
-	stopOpen := context.AfterFunc(t.c.open, func() {
-		if !t.gone() { // else the server answers each request, or says that it did not take it
+	stopOpen := context.AfterFunc(t.c.ctx, func() {
+		if !t.sessionGone() { // otherwise the server still answers or refuses each request
 			cancel()
 		}
 	})
@@ -103,25 +103,25 @@ func (t *httpTransport) send(ctx context.Context, m *outgoing) error {
 	stopOpen()
 	finish := func() {
 		defer cancel()
-		defer context.AfterFunc(t.c.open, cancel)()
+		defer context.AfterFunc(t.c.ctx, cancel)()
 		drain(rest)
 	}
 	if rest == nil || !t.c.spawn(finish) {
 		cancel()
 	}
-	if err != nil && t.c.open.Err() != nil && !t.gone() {
-		return t.c.over()
+	if err != nil && t.c.ctx.Err() != nil && !t.sessionGone() {
+		return t.c.endedError()
 	}
 	return err
 }
 
-// gone reports whether the session has ended because the server has forgotten it.
-func (t *httpTransport) gone() bool { return errors.Is(t.c.Err(), ErrSessionGone) }
+// sessionGone reports whether the session has ended because the server has forgotten it.
+func (t *httpTransport) sessionGone() bool { return errors.Is(t.c.Err(), ErrSessionGone) }
 
 // Header values of each request; read only.
 var (
-	sendsJSON = []string{"application/json"}
-	takesBoth = []string{"application/json, text/event-stream"}
+	contentTypeJSON = []string{"application/json"}
+	acceptBoth      = []string{"application/json, text/event-stream"}
 )
 
 // exchange sends a message and handles the response. Rest is the rest of the stream
@@ -132,9 +132,9 @@ func (t *httpTransport) exchange(ctx context.Context, m *outgoing) (rest io.Read
 		return nil, err
 	}
 	req.Header = make(http.Header, 8)
-	req.Header["Content-Type"] = sendsJSON
-	req.Header["Accept"] = takesBoth
-	t.headers(req.Header, m)
+	req.Header["Content-Type"] = contentTypeJSON
+	req.Header["Accept"] = acceptBoth
+	t.setHeaders(req.Header, m)
 	resp, err := t.client.Do(req)
 	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
 		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
@@ -146,18 +146,18 @@ func (t *httpTransport) exchange(ctx context.Context, m *outgoing) (rest io.Read
 	if resp.StatusCode < 300 {
 		t.keepSession(resp)
 		if m.id != 0 && kind == "text/event-stream" {
-			return t.follow(ctx, m, resp.Body)
+			return t.readStream(ctx, m, resp.Body)
 		}
 	}
 	defer resp.Body.Close()
 	switch {
 	case resp.StatusCode >= 300:
-		return nil, t.refusal(m, resp)
+		return nil, t.errorOf(m, resp)
 	case m.id == 0:
 		_, _ = io.CopyN(io.Discard, resp.Body, maxRefusal)
 		return nil, nil
 	case kind == "application/json":
-		return nil, t.whole(m, resp.Body)
+		return nil, t.readJSON(m, resp.Body)
 	default:
 		return nil, fmt.Errorf("the server answered with content type %q, which MCP does not use", resp.Header.Get("Content-Type"))
 	}
@@ -173,7 +173,7 @@ func mediaType(h http.Header) string {
 	return kind
 }
 
-func (t *httpTransport) headers(h http.Header, m *outgoing) {
+func (t *httpTransport) setHeaders(h http.Header, m *outgoing) {
 	if m.version != "" {
 		h.Set(versionKey, m.version)
 	}
@@ -182,10 +182,10 @@ func (t *httpTransport) headers(h http.Header, m *outgoing) {
 			h.Set("Mcp-Method", m.method)
 		}
 		if m.name != "" {
-			h.Set("Mcp-Name", headerValue(m.name))
+			h.Set("Mcp-Name", encodeHeader(m.name))
 		}
 		for name, value := range m.header {
-			h.Set(name, headerValue(value))
+			h.Set(name, encodeHeader(value))
 		}
 		return
 	}
@@ -209,14 +209,14 @@ func (t *httpTransport) keepSession(resp *http.Response) {
 	}
 }
 
-// refusal reads an error response: an error of the protocol, or the HTTP status.
-func (t *httpTransport) refusal(m *outgoing, resp *http.Response) error {
+// errorOf returns the error of an error response: one of the protocol, or the HTTP status.
+func (t *httpTransport) errorOf(m *outgoing, resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	var answer message
 	isRPC := json.Unmarshal(body, &answer) == nil && answer.Error != nil
-	id, ours := answer.answers()
+	id, ours := answer.responseID()
 	ours = isRPC && ours && id == m.id
-	if t.forgotten(m, resp.StatusCode, &answer, ours) {
+	if t.isSessionGone(m, resp.StatusCode, &answer, ours) {
 		t.c.end(ErrSessionGone)
 		return ErrSessionGone
 	}
@@ -226,11 +226,11 @@ func (t *httpTransport) refusal(m *outgoing, resp *http.Response) error {
 	return &StatusError{resp.StatusCode, firstLine(resp.Header.Get("Content-Type"), body)}
 }
 
-// forgotten reports whether an error response is from a server that has forgotten the
-// negotiation: it names no request of ours, or has an error code that older revisions
-// lack. In 2026-07-28 an unknown method is refused with status 404, too.
-func (t *httpTransport) forgotten(m *outgoing, status int, answer *message, ours bool) bool {
-	if m.version == "" || m.modern() && !t.agreed.Load() || !m.modern() && t.sessionID() == "" {
+// isSessionGone reports whether an error response means that the server has forgotten the
+// session or the negotiated revision: it is not for this request, or has an error code that
+// older revisions lack. In 2026-07-28, status 404 also means an unknown method.
+func (t *httpTransport) isSessionGone(m *outgoing, status int, answer *message, ours bool) bool {
+	if m.version == "" || m.modern() && !t.negotiated.Load() || !m.modern() && t.sessionID() == "" {
 		return false
 	}
 	switch status {
@@ -256,8 +256,8 @@ func firstLine(contentType string, body []byte) string {
 	return string(bytes.ToValidUTF8(line[:min(len(line), most)], nil))
 }
 
-// whole reads a response that is not a stream.
-func (t *httpTransport) whole(m *outgoing, body io.Reader) error {
+// readJSON reads a response that is JSON and not a stream.
+func (t *httpTransport) readJSON(m *outgoing, body io.Reader) error {
 	raw, err := io.ReadAll(io.LimitReader(body, maxMessage+1))
 	if err != nil {
 		return fmt.Errorf("the response ended unexpectedly: %w", err)
@@ -268,15 +268,15 @@ func (t *httpTransport) whole(m *outgoing, body io.Reader) error {
 	if err := t.c.receive(raw, m.id); err != nil {
 		return err
 	}
-	if !t.c.settled(m.id) {
+	if !t.c.isDelivered(m.id) {
 		return errors.New("not an MCP server: the response has a different request id")
 	}
 	return nil
 }
 
-// follow reads a stream until the request has its response. It resumes a broken
-// stream if the server, an older one, has sent event ids.
-func (t *httpTransport) follow(ctx context.Context, m *outgoing, body io.ReadCloser) (rest io.ReadCloser, err error) {
+// readStream reads a stream until the request has its response, and returns the rest of the
+// stream. It resumes a broken stream if the server is an older one and has sent event ids.
+func (t *httpTransport) readStream(ctx context.Context, m *outgoing, body io.ReadCloser) (rest io.ReadCloser, err error) {
 	last, pause := "", time.Duration(0)
 	for resumes := 0; ; resumes++ {
 		events := newEventStream(body)
@@ -292,7 +292,7 @@ func (t *httpTransport) follow(ctx context.Context, m *outgoing, body io.ReadClo
 				case last == "" && errors.Is(err, io.EOF):
 					return nil, ErrUnanswered
 				default:
-					return nil, fmt.Errorf("the stream ended unexpectedly before the response: %w", unexpected(err))
+					return nil, fmt.Errorf("the stream ended unexpectedly before the response: %w", unexpectedEOF(err))
 				}
 				break
 			}
@@ -310,7 +310,7 @@ func (t *httpTransport) follow(ctx context.Context, m *outgoing, body io.ReadClo
 				body.Close()
 				return nil, err
 			}
-			if t.c.settled(m.id) {
+			if t.c.isDelivered(m.id) {
 				return body, nil
 			}
 		}
@@ -320,7 +320,7 @@ func (t *httpTransport) follow(ctx context.Context, m *outgoing, body io.ReadClo
 	}
 }
 
-func unexpected(err error) error {
+func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
@@ -344,21 +344,21 @@ func (t *httpTransport) resume(ctx context.Context, last string, pause time.Dura
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	resp, err := t.get(ctx, last)
+	resp, err := t.openStream(ctx, last)
 	if err != nil {
 		return nil, err
 	}
 	return resp.Body, nil
 }
 
-// get opens a stream of an older server.
-func (t *httpTransport) get(ctx context.Context, last string) (*http.Response, error) {
+// openStream opens a stream of an older server, after the event with id last if it is set.
+func (t *httpTransport) openStream(ctx context.Context, last string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.url, nil)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Accept", "text/event-stream")
-	t.headers(req.Header, &outgoing{version: t.c.Server().Version})
+	t.setHeaders(req.Header, &outgoing{version: t.c.Server().Version})
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}
@@ -374,20 +374,20 @@ func (t *httpTransport) get(ctx context.Context, last string) (*http.Response, e
 	return resp, nil
 }
 
-// overhear keeps open the stream for messages that an older server initiates, if it
-// has one.
-func (t *httpTransport) overhear(opened func()) {
-	var wait reopening
+// listenForMessages keeps open the stream for messages of an older server that belong to no
+// request, if it has one. It calls opened when the server has answered the first time.
+func (t *httpTransport) listenForMessages(opened func()) {
+	var wait backoff
 	last := ""
 	for {
-		resp, err := t.get(t.c.open, last)
+		resp, err := t.openStream(t.c.ctx, last)
 		opened()
-		if status, ok := errors.AsType[*StatusError](err); ok && status.Code < 500 || t.c.open.Err() != nil {
+		if status, ok := errors.AsType[*StatusError](err); ok && status.Code < 500 || t.c.ctx.Err() != nil {
 			return // the server has no such stream
 		}
 		pause := wait.next()
 		if err == nil {
-			wait = reopening{}
+			wait = backoff{}
 			events := newEventStream(resp.Body)
 			for {
 				e, err := events.next()
@@ -408,19 +408,19 @@ func (t *httpTransport) overhear(opened func()) {
 		}
 		select {
 		case <-time.After(pause):
-		case <-t.c.open.Done():
+		case <-t.c.ctx.Done():
 			return
 		}
 	}
 }
 
-// close ends the session at an older server.
+// close ends the session of an older server.
 func (t *httpTransport) close() {
-	if session := t.sessionID(); session != "" && !t.gone() {
+	if session := t.sessionID(); session != "" && !t.sessionGone() {
 		ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
 		defer cancel()
 		if req, err := http.NewRequestWithContext(ctx, http.MethodDelete, t.url, nil); err == nil {
-			t.headers(req.Header, &outgoing{version: t.c.Server().Version})
+			t.setHeaders(req.Header, &outgoing{version: t.c.Server().Version})
 			if resp, err := t.client.Do(req); err == nil {
 				resp.Body.Close()
 			}

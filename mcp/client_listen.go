@@ -16,17 +16,17 @@ const (
 	lastReopen  = time.Minute
 )
 
-// reopening is the growing pause between attempts to open a stream. It has jitter, so
+// backoff is the growing pause between attempts to open a stream. It has jitter, so
 // that the clients of a restarted server do not all reconnect at once.
-type reopening struct{ pause time.Duration }
+type backoff struct{ pause time.Duration }
 
-func (r *reopening) next() time.Duration {
+func (r *backoff) next() time.Duration {
 	r.pause = min(max(2*r.pause, firstReopen), lastReopen)
 	return r.pause/2 + rand.N(r.pause/2)
 }
 
-// lists are the lists of a server that can change, by capability.
-var lists = []struct{ capability, filter, notification string }{
+// changeableLists are the lists of a server that can change, by capability.
+var changeableLists = []struct{ capability, filter, notification string }{
 	{"tools", "toolsListChanged", "notifications/tools/list_changed"},
 	{"resources", "resourcesListChanged", "notifications/resources/list_changed"},
 	{"prompts", "promptsListChanged", "notifications/prompts/list_changed"},
@@ -36,16 +36,16 @@ var lists = []struct{ capability, filter, notification string }{
 // changeable.
 func (c *Client) listenToLists() {
 	filter, missed := []Field{}, []string{}
-	for _, l := range lists {
-		if c.Server().Announces(l.capability) {
+	for _, l := range changeableLists {
+		if c.Server().AnnouncesChanges(l.capability) {
 			filter = append(filter, Field{l.filter, json.RawMessage("true")})
 			missed = append(missed, l.notification)
 		}
 	}
 	if len(filter) > 0 {
 		c.spawn(func() {
-			// Without it, the lists are read anew only when something else asks for them.
-			_ = c.listen(c.open, object(filter), func() {}, func() {
+			// Ignore the error: the lists are then read again only when they are needed.
+			_ = c.listen(c.ctx, object(filter), func() {}, func() {
 				for _, notification := range missed {
 					c.handler.notified(nil, notification, nil)
 				}
@@ -55,20 +55,20 @@ func (c *Client) listenToLists() {
 }
 
 // Watch replaces the resources whose changes a modern server reports. It returns when
-// the server has acknowledged the subscription. If the server refuses it, the one before
-// stays.
+// the server has acknowledged the subscription. If the server refuses it, the previous
+// subscription continues.
 func (c *Client) Watch(ctx context.Context, uris []string) error {
-	listening, stop := context.WithCancel(c.open)
+	listening, stop := context.WithCancel(c.ctx)
 	if len(uris) == 0 {
 		stop()
 	} else if err := c.watch(ctx, listening, uris); err != nil && ctx.Err() == nil {
 		stop()
 		return err
 	}
-	// The new stream is open first, so that no change is missed between the two.
+	// Open the new stream before closing the old one, so that no change is missed.
 	c.mu.Lock()
-	before := c.unwatch
-	c.unwatch = stop
+	before := c.stopWatching
+	c.stopWatching = stop
 	c.mu.Unlock()
 	if before != nil {
 		before()
@@ -76,8 +76,8 @@ func (c *Client) Watch(ctx context.Context, uris []string) error {
 	return ctx.Err()
 }
 
-// watch listens to changes of resources until listening ends. It returns when the server
-// has answered.
+// watch subscribes to changes of resources until listening ends. It returns when the server has
+// acknowledged or refused the subscription.
 func (c *Client) watch(ctx, listening context.Context, uris []string) error {
 	text, err := json.Marshal(uris)
 	if err != nil {
@@ -97,12 +97,12 @@ func (c *Client) watch(ctx, listening context.Context, uris []string) error {
 		}
 	})
 	if !began {
-		return c.over()
+		return c.endedError()
 	}
 	select {
 	case err := <-answered:
-		if c.Over() {
-			return c.over()
+		if c.HasEnded() {
+			return c.endedError()
 		}
 		return err
 	case <-ctx.Done():
@@ -110,11 +110,11 @@ func (c *Client) watch(ctx, listening context.Context, uris []string) error {
 	}
 }
 
-// listen keeps a request open with which a modern server reports the changes that
-// filter names, until ctx ends or the server refuses it. The server does not report
-// changes between two such requests, so listen calls missed before each further one.
+// listen keeps a request subscriptions/listen open until ctx ends or the server refuses it. A
+// modern server reports the changes that filter names while it is open. Changes between two
+// such requests are not reported, so listen calls missed before each further one.
 func (c *Client) listen(ctx context.Context, filter json.RawMessage, opened, missed func()) error {
-	var wait reopening
+	var wait backoff
 	for first := true; ; first = false {
 		if !first {
 			missed()
@@ -125,7 +125,7 @@ func (c *Client) listen(ctx context.Context, filter json.RawMessage, opened, mis
 			return err
 		}
 		if time.Since(began) > lastReopen {
-			wait = reopening{}
+			wait = backoff{}
 		}
 		select {
 		case <-time.After(wait.next()):
@@ -135,8 +135,8 @@ func (c *Client) listen(ctx context.Context, filter json.RawMessage, opened, mis
 	}
 }
 
-// acknowledged handles the server's acknowledgement of a subscription.
-func (c *Client) acknowledged(params json.RawMessage, origin int64) {
+// handleAcknowledged handles the server's acknowledgement of a subscription.
+func (c *Client) handleAcknowledged(params json.RawMessage, origin int64) {
 	var p struct {
 		Meta map[string]json.RawMessage `json:"_meta"`
 	}

@@ -38,12 +38,12 @@ func TestAnsweredQuestionsLeaveNothing(t *testing.T) {
 		<-k.sent
 	}
 	for range 100 {
-		if s.work.Wait(); reflect.ValueOf(s.open).Elem().FieldByName("children").Len() == 0 {
+		if s.work.Wait(); reflect.ValueOf(s.ctx).Elem().FieldByName("children").Len() == 0 {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("%d contexts are left", reflect.ValueOf(s.open).Elem().FieldByName("children").Len())
+	t.Errorf("%d contexts are left", reflect.ValueOf(s.ctx).Elem().FieldByName("children").Len())
 }
 
 func TestAServerThatFloodsWithQuestionsIsCutOff(t *testing.T) {
@@ -57,7 +57,7 @@ func TestAServerThatFloodsWithQuestionsIsCutOff(t *testing.T) {
 	for i := range 3 * maxQuestions {
 		_ = s.receive(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"elicitation/create"}`, i%2), 0)
 	}
-	if !s.Over() || !errors.Is(s.Err(), errTooMany) {
-		t.Errorf("over %v, %v", s.Over(), s.Err())
+	if !s.HasEnded() || !errors.Is(s.Err(), errTooManyQuestions) {
+		t.Errorf("over %v, %v", s.HasEnded(), s.Err())
 	}
 }

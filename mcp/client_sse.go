@@ -15,32 +15,32 @@ import (
 // server, and names the URL to which the client posts its messages.
 type sseTransport struct {
 	*httpTransport
-	once  sync.Once
-	named chan struct{} // closed when post is known
-	post  string
+	once      sync.Once
+	postKnown chan struct{} // closed when postURL is known
+	postURL   string
 }
 
 func newSSE(t *httpTransport) *sseTransport {
-	return &sseTransport{httpTransport: &httpTransport{url: t.url, client: t.client}, named: make(chan struct{})}
+	return &sseTransport{httpTransport: &httpTransport{url: t.url, client: t.client}, postKnown: make(chan struct{})}
 }
 
 func (t *sseTransport) ready() {}
 
 func (t *sseTransport) send(ctx context.Context, m *outgoing) error {
-	t.once.Do(func() { t.c.spawn(t.read) })
+	t.once.Do(func() { t.c.spawn(t.readLoop) })
 	select {
-	case <-t.named:
-	case <-t.c.Ended():
-		return t.c.over()
+	case <-t.postKnown:
+	case <-t.c.Done():
+		return t.c.endedError()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.post, bytes.NewReader(m.body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.postURL, bytes.NewReader(m.body))
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	t.headers(req.Header, m)
+	t.setHeaders(req.Header, m)
 	resp, err := t.client.Do(req)
 	if err != nil {
 		return err
@@ -53,9 +53,9 @@ func (t *sseTransport) send(ctx context.Context, m *outgoing) error {
 	return nil
 }
 
-// read reads the stream. The session ends with the stream.
-func (t *sseTransport) read() {
-	resp, err := t.get(t.c.open, "")
+// readLoop reads the stream. The session ends with the stream.
+func (t *sseTransport) readLoop() {
+	resp, err := t.openStream(t.c.ctx, "")
 	if err != nil {
 		t.c.end(err)
 		return
@@ -67,7 +67,7 @@ func (t *sseTransport) read() {
 		e, err := events.next()
 		switch {
 		case err != nil:
-			t.c.end(fmt.Errorf("the stream ended unexpectedly: %w", unexpected(err)))
+			t.c.end(fmt.Errorf("the stream ended unexpectedly: %w", unexpectedEOF(err)))
 			return
 		case e.kind == "endpoint" && !named:
 			post, err := t.resolve(string(e.data))
@@ -75,8 +75,8 @@ func (t *sseTransport) read() {
 				t.c.end(err)
 				return
 			}
-			named, t.post = true, post
-			close(t.named)
+			named, t.postURL = true, post
+			close(t.postKnown)
 		case len(e.data) > 0:
 			if err := t.c.receive(e.data, 0); err != nil {
 				t.c.end(err)

@@ -19,28 +19,29 @@ type Pipes struct {
 
 // Stdio returns a transport to a stdio server.
 func Stdio(p Pipes) Transport {
-	return &stdioTransport{pipes: p, atOnce: atOnce(p.Out), turn: make(chan struct{}, 1), rest: make(chan []byte)}
+	return &stdioTransport{pipes: p, writeNonblocking: nonblockingWriter(p.Out), turn: make(chan struct{}, 1), unwritten: make(chan []byte)}
 }
 
 type stdioTransport struct {
 	pipes Pipes
-	// atOnce writes as much as the pipe accepts without blocking.
-	atOnce func([]byte) (int, error)
+	// writeNonblocking writes as much as the pipe accepts without blocking.
+	writeNonblocking func([]byte) (int, error)
 	// turn holds a token while a message is being written.
 	turn chan struct{}
-	rest chan []byte
-	c    *Client
+	// unwritten receives the rest of a message that the pipe did not accept at once.
+	unwritten chan []byte
+	c         *Client
 }
 
 func (t *stdioTransport) attach(c *Client) {
 	t.c = c
-	c.spawn(t.read)
-	c.spawn(t.write)
+	c.spawn(t.readLoop)
+	c.spawn(t.writeLoop)
 }
 
 func (t *stdioTransport) ready() {}
 
-func (t *stdioTransport) read() {
+func (t *stdioTransport) readLoop() {
 	for {
 		line, err := t.pipes.In.Next()
 		if err == nil {
@@ -53,19 +54,19 @@ func (t *stdioTransport) read() {
 	}
 }
 
-// write writes the rest of messages that the pipe did not accept at once. A server
-// that has stopped reading blocks this goroutine and not the callers.
-func (t *stdioTransport) write() {
+// writeLoop writes what arrives on unwritten. A server that has stopped reading blocks this
+// goroutine and not the callers.
+func (t *stdioTransport) writeLoop() {
 	for {
 		select {
-		case rest := <-t.rest:
+		case rest := <-t.unwritten:
 			_, err := t.pipes.Out.Write(rest)
 			<-t.turn
 			if err != nil {
 				t.c.end(err)
 				return
 			}
-		case <-t.c.Ended():
+		case <-t.c.Done():
 			return
 		}
 	}
@@ -78,11 +79,11 @@ func (t *stdioTransport) send(ctx context.Context, m *outgoing) error {
 	case t.turn <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-t.c.Ended():
-		return fmt.Errorf("%w: %w", ErrNotSent, t.c.over())
+	case <-t.c.Done():
+		return fmt.Errorf("%w: %w", ErrNotSent, t.c.endedError())
 	}
 	line := append(m.body, '\n')
-	n, err := t.atOnce(line)
+	n, err := t.writeNonblocking(line)
 	switch {
 	case err != nil:
 		<-t.turn
@@ -93,10 +94,10 @@ func (t *stdioTransport) send(ctx context.Context, m *outgoing) error {
 		return nil
 	}
 	select {
-	case t.rest <- line[n:]: // with the turn
+	case t.unwritten <- line[n:]: // with the turn
 		return nil
-	case <-t.c.Ended():
-		return t.c.over()
+	case <-t.c.Done():
+		return t.c.endedError()
 	}
 }
 

@@ -53,7 +53,7 @@ func TestHeaderValuesAreEncodedWhereTheyAreNotPlain(t *testing.T) {
 		"=?base64?eA==?=": "=?base64?PT9iYXNlNjQ/ZUE9PT89?=",
 		"ü":               "=?base64?w7w=?=",
 	} {
-		if got := headerValue(value); got != want {
+		if got := encodeHeader(value); got != want {
 			t.Errorf("%q became %q, want %q", value, got, want)
 		}
 	}
@@ -91,7 +91,7 @@ func TestParametersGoIntoHeadersOrTheirToolIsNotOffered(t *testing.T) {
 
 func TestAMessageIsOneLineWhateverIsInIt(t *testing.T) {
 	t.Parallel()
-	got, err := encode(7, "m", []Field{{"a", json.RawMessage("{\n \"k\": \"v\\n\"\r\n}")}, {"b", json.RawMessage(`{"n": 1.50}`)}})
+	got, err := encodeRequest(7, "m", []Field{{"a", json.RawMessage("{\n \"k\": \"v\\n\"\r\n}")}, {"b", json.RawMessage(`{"n": 1.50}`)}})
 	if want := `{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":{"k":"v\n"},"b":{"n": 1.50}}}`; err != nil || string(got) != want {
 		t.Errorf("got %s, %v", got, err)
 	}
@@ -111,7 +111,7 @@ func FuzzWhatAServerSends(f *testing.F) {
 		messages, err := decode([]byte(text))
 		if err == nil {
 			for _, m := range messages {
-				m.answers()
+				m.responseID()
 			}
 		}
 		if bindings, err := HeaderParams(json.RawMessage(text)); err == nil {

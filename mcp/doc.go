@@ -1,7 +1,7 @@
 // Package mcp implements the Model Context Protocol on raw JSON, for clients, servers
-// and relays: values are passed byte for byte, so that nothing is lost that this
-// package does not know. It speaks revisions 2024-11-05, 2025-03-26, 2025-06-18,
-// 2025-11-25 and 2026-07-28 over stdio, streamable HTTP and HTTP+SSE.
+// and relays. It passes values byte for byte, so that members that it does not know are
+// not lost. It supports revisions 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and
+// 2026-07-28 over stdio, streamable HTTP and HTTP+SSE.
 //
 // # Clients
 //
@@ -13,22 +13,22 @@
 //
 // [NewServer] returns a [Server] whose handler answers each [ServerRequest] with the
 // JSON of a result. One server serves clients of all revisions: [Server.HTTP] at one
-// URL, [Server.SSE] for clients of 2024-11-05, and [Server.Stdio]. The package looks
-// after sessions, streams and their resumption, batches, cancellation, log levels,
-// subscriptions, and the headers of 2026-07-28. A response over HTTP is one piece of
-// JSON, unless something else is sent before the answer, or the answer takes more
-// than 2 s: then it is a stream.
+// URL, [Server.SSE] for clients of 2024-11-05, and [Server.Stdio]. The package
+// handles sessions, streams and their resumption, batches, cancellation, log levels,
+// subscriptions, and the headers of 2026-07-28. A response over HTTP is JSON, or a
+// stream if something else is sent before the answer or the answer takes more than
+// 2 s.
 //
-// Each message is read in one way: a message in which a member is there twice, at any
-// level, or differs from one of the protocol in case only, is refused.
+// Ambiguous messages are refused: those in which a member occurs twice, at any level,
+// or differs from a member of the protocol in case only.
 //
 // # Revisions
 //
 // Before 2026-07-28, clients open a session, and servers can send them requests
-// ([ServerRequest.Ask]). From then on there are no sessions, every request says what
-// its client can do, and a server that needs input answers with input_required, after
-// which the client makes its request again. The package does not hide that difference:
-// [ServerRequest.Modern] tells the two apart.
+// ([ServerRequest.Ask]). From then on there are no sessions, every request declares
+// its client's capabilities, and a server that needs input answers with
+// input_required, after which the client repeats its request. The package does not
+// hide that difference: [ServerRequest.Modern] reports it.
 //
 // The package does not deal with tools, policy or credentials.
 //

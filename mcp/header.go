@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// headerValue encodes a value as MCP 2026-07-28 requires for headers: unchanged if it
+// encodeHeader encodes a value as MCP 2026-07-28 requires for headers: unchanged if it
 // is plain ASCII, else as base64 between markers.
-func headerValue(value string) string {
+func encodeHeader(value string) string {
 	const begin, end = "=?base64?", "?="
 	plain := value == strings.TrimSpace(value) && !(strings.HasPrefix(value, begin) && strings.HasSuffix(value, end))
 	for i := 0; plain && i < len(value); i++ {

@@ -22,15 +22,15 @@ type ServerRequest struct {
 	// Params is the whole object of parameters, or nil if there is none. The fields
 	// below are members of it.
 	Params json.RawMessage
-	// Name is what the request is about: params.uri of resources and skills,
-	// params.taskId of tasks, and else params.name.
+	// Name is the object of the request: params.uri for resources and skills,
+	// params.taskId for tasks, and params.name for all others.
 	Name           string
 	Arguments      json.RawMessage
 	Meta           json.RawMessage
 	RequestState   string
 	InputResponses map[string]json.RawMessage
-	// Other is an object of the members that have no field here, or nil if there are
-	// none. It has uri and taskId.
+	// Other is an object with the members of Params that have no field here, including
+	// uri and taskId. It is nil if there are none.
 	Other json.RawMessage
 	// ProgressToken is the token in Meta, or nil if the client wants no progress.
 	ProgressToken json.RawMessage
@@ -45,13 +45,12 @@ type ServerRequest struct {
 	Session *ServerSession
 	// Header is the header of the HTTP request, or nil on stdio.
 	Header http.Header
-	// Value is for the program that uses this package, which sets it in
-	// [ServerOptions.Prepare].
+	// Value is for use by the program. [ServerOptions.Prepare] may set it.
 	Value any
 
-	logLevel string
-	reply    replier
-	server   *Server
+	logLevel  string
+	responder responder
+	server    *Server
 }
 
 // Modern reports whether the client speaks 2026-07-28 or newer, and so has no session.
@@ -60,15 +59,15 @@ func (r *ServerRequest) Modern() bool { return r.Version >= modernVersion }
 // errNoSession means that a client without a session cannot receive requests.
 var errNoSession = errors.New("the client has no session: answer its request with questions (input_required)")
 
-// Notify sends a notification that belongs to the request, before its answer. Params
-// is a JSON object or nil. Log messages below the level that the client has asked for
-// are dropped. A client that has disconnected may receive the notification when it
-// resumes the stream.
+// Notify sends a notification that belongs to the request. It must be called before the
+// request is answered. Params is a JSON object or nil. Log messages below the client's
+// level are dropped. A client that has disconnected may receive the notification when
+// it resumes the stream.
 func (r *ServerRequest) Notify(method string, params json.RawMessage) error {
-	if r.reply == nil || method == "notifications/message" && !logs(r.level(), params) {
+	if r.responder == nil || method == "notifications/message" && !wantsLog(r.level(), params) {
 		return nil
 	}
-	return r.reply.send(notification(method, params))
+	return r.responder.send(encodeNotification(method, params))
 }
 
 func (r *ServerRequest) level() string {
@@ -82,47 +81,48 @@ func (r *ServerRequest) level() string {
 // answer. An [*Error] is the client's answer. If ctx ends, Ask notifies the client.
 // It returns an error if the client has no session.
 func (r *ServerRequest) Ask(ctx context.Context, q Question) (json.RawMessage, error) {
-	if r.Session == nil || r.reply == nil {
+	if r.Session == nil || r.responder == nil {
 		return nil, errNoSession
 	}
-	return r.Session.ask(ctx, q, r.reply.send)
+	return r.Session.ask(ctx, q, r.responder.send)
 }
 
-// Release ends the HTTP response of a request that goes on, so that the client comes
-// back for the rest after the given time (SEP-1699). Only clients of 2025-11-25 with a
-// session do that; for others Release does nothing.
+// Release ends the HTTP response of a request that is still in progress, so that the client
+// reconnects for the rest after retry milliseconds (SEP-1699). Only clients of 2025-11-25
+// with a session do that; for others Release does nothing.
 func (r *ServerRequest) Release(retry int) {
-	if r.Version == legacyVersion && r.reply != nil {
-		r.reply.release(retry)
+	if r.Version == legacyVersion && r.responder != nil {
+		r.responder.release(retry)
 	}
 }
 
-// replier sends what belongs to one request to its client.
-type replier interface {
-	// send sends a message before the answer.
+// responder sends the messages of one request to its client.
+type responder interface {
+	// send sends a message that precedes the response.
 	send(text []byte) error
-	// answer sends the answer to the request. It is called once.
-	answer(id, text []byte, failed *Error)
-	// release ends the response, and tells the client to come back after so many
-	// milliseconds.
+	// respond sends the response to the request. It is called once. text is the result or,
+	// if failed is set, the whole message.
+	respond(id, text []byte, failed *Error)
+	// release ends the stream, and tells the client to reconnect after retry milliseconds.
 	release(retry int)
 }
 
 // incoming is a message of a client: a request, a notification, or an answer.
 type incoming struct {
 	ServerRequest
-	result, failure json.RawMessage // of an answer
-	claimed         claims
-	// cancels is the requestId of notifications/cancelled.
-	cancels json.RawMessage
-	// wrong says which member is not of its type; empty for none.
-	wrong string
+	result, failure json.RawMessage // of a response
+	clientMeta      clientMeta
+	// cancelledID is the requestId of notifications/cancelled.
+	cancelledID json.RawMessage
+	// wrongType is the name of a member with a value of the wrong type; empty if there is
+	// none.
+	wrongType string
 	// prepared means that ServerOptions.Prepare has been called.
 	prepared bool
 }
 
-// claims are what a modern client says of itself in _meta.
-type claims struct {
+// clientMeta are the declarations of a modern client in _meta.
+type clientMeta struct {
 	version            string
 	info, capabilities json.RawMessage
 	logLevel           string
@@ -136,14 +136,15 @@ type errNotMessage struct {
 
 func (e *errNotMessage) Error() string { return e.reason }
 
-// readMessage reads a message in one way only: it returns an error if a member is
-// there twice at any level, if a name differs from one of the protocol in case only,
-// or if text follows the message. Other readers could understand such a message in
-// another way. An [*errNotMessage] means that the JSON is fine but not a message.
+// readMessage reads a message. It returns an error if the message is ambiguous, because other
+// readers could interpret it differently: if a member occurs twice at any level, if a name
+// differs from one of the protocol in case only, or if text follows the message. An
+// [*errNotMessage] means that the text is valid JSON but not a message.
 func readMessage(text []byte) (*incoming, error) {
 	r := &messageReader{}
 	if err := r.read(text); err != nil {
-		// Texts with half surrogates or invalid UTF-8 are passed on as they came.
+		// The strict reader refuses unpaired surrogates and invalid UTF-8, which are passed
+		// on unchanged.
 		if err = jsonx.CheckMembers(text); err != nil {
 			return nil, err
 		}
@@ -159,10 +160,10 @@ func readMessage(text []byte) (*incoming, error) {
 type messageReader struct {
 	m       incoming
 	jsonrpc string
-	// uri and task are members of params; which of them is the name depends on the method.
+	// uri and task are members of params that are the Name of a request of some methods.
 	uri, task string
 	other     []byte // the members of ServerRequest.Other
-	// misspelt is a name that differs from one of the protocol in case only; empty for none.
+	// misspelt is a name that differs from one of the protocol in case only, or empty.
 	misspelt string
 }
 
@@ -174,11 +175,11 @@ func (r *messageReader) message() (*incoming, error) {
 		return nil, fmt.Errorf("the name %q differs from a member of the protocol in case", r.misspelt)
 	case r.jsonrpc != "2.0":
 		return nil, &errNotMessage{m.ID, `the member jsonrpc is not "2.0"`}
-	case m.wrong == "method":
+	case m.wrongType == "method":
 		return nil, &errNotMessage{m.ID, "the member method is not a string"}
 	case m.Method == "" && (len(m.ID) == 0 || (m.result == nil) == (m.failure == nil)):
 		return nil, &errNotMessage{m.ID, "a message has a method, or an id with a result or an error"}
-	case m.ID != nil && m.Method != "" && !answerable(m.ID):
+	case m.ID != nil && m.Method != "" && !isRequestID(m.ID):
 		return nil, &errNotMessage{nil, "the id is not a string or a number"}
 	}
 	switch kind, _, _ := strings.Cut(m.Method, "/"); kind {
@@ -193,8 +194,8 @@ func (r *messageReader) message() (*incoming, error) {
 	return m, nil
 }
 
-// answerable reports whether an id is a string or a number.
-func answerable(id json.RawMessage) bool {
+// isRequestID reports whether an id is a string or a number.
+func isRequestID(id json.RawMessage) bool {
 	return len(id) > 0 && (id[0] == '"' || id[0] == '-' || '0' <= id[0] && id[0] <= '9')
 }
 
@@ -209,7 +210,7 @@ func (r *messageReader) read(text []byte) error {
 	for in.More() {
 		name := string(in.Text())
 		if name != "params" || in.Peek() != jsonx.Object {
-			r.member(name, in.Value())
+			r.readMember(name, in.Value())
 			continue
 		}
 		start := in.Offset()
@@ -217,20 +218,20 @@ func (r *messageReader) read(text []byte) error {
 		for in.More() {
 			name := string(in.Text())
 			if name != "_meta" || in.Peek() != jsonx.Object {
-				r.param(name, in.Value())
+				r.readParam(name, in.Value())
 				continue
 			}
 			start := in.Offset()
 			in.Enter()
 			for in.More() {
 				name := string(in.Text())
-				r.metaMember(name, in.Value())
+				r.readMetaMember(name, in.Value())
 			}
 			in.Leave()
-			r.m.Meta = between(text, start, in.Offset())
+			r.m.Meta = objectBetween(text, start, in.Offset())
 		}
 		in.Leave()
-		r.m.Params = between(text, start, in.Offset())
+		r.m.Params = objectBetween(text, start, in.Offset())
 	}
 	in.Leave()
 	return in.Finish()
@@ -239,9 +240,9 @@ func (r *messageReader) read(text []byte) error {
 // maxDepth limits the nesting of a message.
 const maxDepth = 5000
 
-// between returns the object that was read between two offsets of a reader; end is
-// zero if the reader has failed.
-func between(text []byte, start, end int) json.RawMessage {
+// objectBetween returns the object between two offsets of a reader, or nil if the reader has
+// failed, in which case end is zero.
+func objectBetween(text []byte, start, end int) json.RawMessage {
 	if end <= start {
 		return nil
 	}
@@ -256,7 +257,7 @@ func (r *messageReader) readLoosely(text []byte) error {
 	}
 	for _, top := range members {
 		if top.Name != "params" || top.Value[0] != '{' {
-			r.member(top.Name, top.Value)
+			r.readMember(top.Name, top.Value)
 			continue
 		}
 		r.m.Params = top.Value
@@ -266,7 +267,7 @@ func (r *messageReader) readLoosely(text []byte) error {
 		}
 		for _, p := range params {
 			if p.Name != "_meta" || p.Value[0] != '{' {
-				r.param(p.Name, p.Value)
+				r.readParam(p.Name, p.Value)
 				continue
 			}
 			r.m.Meta = p.Value
@@ -275,25 +276,25 @@ func (r *messageReader) readLoosely(text []byte) error {
 				return err
 			}
 			for _, member := range meta {
-				r.metaMember(member.Name, member.Value)
+				r.readMetaMember(member.Name, member.Value)
 			}
 		}
 	}
 	return nil
 }
 
-// member takes in a member of the message.
-func (r *messageReader) member(name string, value json.RawMessage) {
+// readMember stores a member of the message.
+func (r *messageReader) readMember(name string, value json.RawMessage) {
 	switch name {
 	case "jsonrpc":
-		r.jsonrpc = r.string(name, value)
+		r.jsonrpc = r.readString(name, value)
 	case "id":
 		r.m.ID = value
 	case "method":
-		r.m.Method = r.string(name, value)
+		r.m.Method = r.readString(name, value)
 	case "params": // is not an object
 		if string(value) != "null" {
-			r.m.wrong = name
+			r.m.wrongType = name
 		}
 	case "result":
 		r.m.result = value
@@ -304,35 +305,35 @@ func (r *messageReader) member(name string, value json.RawMessage) {
 	}
 }
 
-// param takes in a member of params.
-func (r *messageReader) param(name string, value json.RawMessage) {
+// readParam stores a member of params.
+func (r *messageReader) readParam(name string, value json.RawMessage) {
 	m := &r.m
 	switch name {
 	case "name":
-		m.Name = r.string(name, value)
+		m.Name = r.readString(name, value)
 	case "arguments":
 		if m.Arguments = value; len(value) > 0 && value[0] != '{' && string(value) != "null" {
-			m.wrong = name
+			m.wrongType = name
 		}
 	case "_meta": // is not an object
 		if string(value) != "null" {
-			m.wrong = name
+			m.wrongType = name
 		}
 	case "requestState":
-		m.RequestState = r.string(name, value)
+		m.RequestState = r.readString(name, value)
 	case "inputResponses":
 		if json.Unmarshal(value, &m.InputResponses) != nil {
-			m.wrong = name
+			m.wrongType = name
 		}
 	default:
 		r.checkSpelling(name, "name", "arguments", "_meta", "requestState", "inputResponses", "requestId", "uri")
 		switch name {
 		case "uri":
-			r.uri = text(value)
+			r.uri = stringValue(value)
 		case "taskId":
-			r.task = text(value)
+			r.task = stringValue(value)
 		case "requestId":
-			m.cancels = value
+			m.cancelledID = value
 		}
 		if len(r.other) > 0 {
 			r.other = append(r.other, ',')
@@ -341,17 +342,17 @@ func (r *messageReader) param(name string, value json.RawMessage) {
 	}
 }
 
-// metaMember takes in a member of params._meta.
-func (r *messageReader) metaMember(name string, value json.RawMessage) {
-	switch said := &r.m.claimed; name {
+// readMetaMember stores a member of params._meta.
+func (r *messageReader) readMetaMember(name string, value json.RawMessage) {
+	switch said := &r.m.clientMeta; name {
 	case metaVersion:
-		said.version = r.string(name, value)
+		said.version = r.readString(name, value)
 	case metaClient:
 		said.info = value
 	case metaCapabilities:
 		said.capabilities = value
 	case metaLogLevel:
-		said.logLevel = r.string(name, value)
+		said.logLevel = r.readString(name, value)
 	case "progressToken":
 		if string(value) != "null" {
 			r.m.ProgressToken = value
@@ -359,7 +360,7 @@ func (r *messageReader) metaMember(name string, value json.RawMessage) {
 	}
 }
 
-// checkSpelling notes a name that other readers may take for one of the known ones.
+// checkSpelling sets misspelt if other readers may take a name for one of the known ones.
 func (r *messageReader) checkSpelling(name string, known ...string) {
 	for _, other := range known {
 		if name != other && strings.EqualFold(name, other) {
@@ -368,29 +369,29 @@ func (r *messageReader) checkSpelling(name string, known ...string) {
 	}
 }
 
-// string returns the text of a member, and notes one that is not a string.
-func (r *messageReader) string(name string, value json.RawMessage) string {
+// readString returns the text of a member, and sets wrongType if it is not a string.
+func (r *messageReader) readString(name string, value json.RawMessage) string {
 	if len(value) > 0 && value[0] != '"' && string(value) != "null" {
-		r.m.wrong = name
+		r.m.wrongType = name
 	}
-	return text(value)
+	return stringValue(value)
 }
 
-// text returns the text of a JSON string, and "" for other values.
-func text(value json.RawMessage) string {
+// stringValue returns the text of a JSON string, and "" for other values.
+func stringValue(value json.RawMessage) string {
 	if len(value) >= 2 && value[0] == '"' && bytes.IndexByte(value, '\\') < 0 {
 		return string(value[1 : len(value)-1])
 	}
 	var unquoted string
-	_ = json.Unmarshal(value, &unquoted) // other values have no text
+	_ = json.Unmarshal(value, &unquoted) // fails for other values
 	return unquoted
 }
 
 // maxBatch limits the messages of a batch, because all of them are served at once.
 const maxBatch = 100
 
-// readBody reads what a client has sent: one message or a batch. Messages that are
-// not one have an error in their place.
+// readBody reads one message or a batch. For each invalid message of a batch, messages has nil
+// and failures has an error.
 func readBody(text []byte) (messages []*incoming, failures []error, batch bool, err error) {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 || text[0] != '[' {
@@ -417,22 +418,22 @@ func readBody(text []byte) (messages []*incoming, failures []error, batch bool, 
 	return messages, failures, true, nil
 }
 
-// refusal returns the answer to a text that is not a message. It names no id unless
-// the id is known for certain.
-func refusal(err error) []byte {
+// parseErrorResponse returns the response to a text that is not a valid message. It has an id only
+// if the id is known for certain.
+func parseErrorResponse(err error) []byte {
 	code, id, message := int64(CodeParse), json.RawMessage("null"), "this is not one message that all read alike: "+err.Error()
 	if not := (*errNotMessage)(nil); errors.As(err, &not) {
 		code, message = CodeInvalidRequest, not.reason
-		if answerable(not.id) {
+		if isRequestID(not.id) {
 			id = not.id
 		}
 	}
-	return refusalOf(id, code, message)
+	return errorResponse(id, code, message)
 }
 
-// refusalOf returns an error that answers a message which was not served.
-func refusalOf(id json.RawMessage, code int64, message string) []byte {
-	if !answerable(id) {
+// errorResponse returns an error response to a message that was not served.
+func errorResponse(id json.RawMessage, code int64, message string) []byte {
+	if !isRequestID(id) {
 		id = json.RawMessage("null")
 	}
 	text, _ := jsonx.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": Error{
@@ -441,8 +442,8 @@ func refusalOf(id json.RawMessage, code int64, message string) []byte {
 	return text
 }
 
-// notification returns the text of a notification.
-func notification(method string, params json.RawMessage) []byte {
+// encodeNotification returns the JSON of a notification.
+func encodeNotification(method string, params json.RawMessage) []byte {
 	fields := []Field{String("jsonrpc", "2.0"), String("method", method)}
 	if len(params) > 0 {
 		fields = append(fields, Field{"params", params})

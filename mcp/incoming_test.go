@@ -70,7 +70,7 @@ func FuzzBothReadersReadTheSame(f *testing.F) {
 		if err := loose.readLoosely(text); err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
-		if diff := cmp.Diff(strict, loose, cmp.AllowUnexported(messageReader{}, incoming{}, claims{}), cmpopts.IgnoreUnexported(ServerRequest{})); diff != "" {
+		if diff := cmp.Diff(strict, loose, cmp.AllowUnexported(messageReader{}, incoming{}, clientMeta{}), cmpopts.IgnoreUnexported(ServerRequest{})); diff != "" {
 			t.Errorf("%q: %s", text, diff)
 		}
 		if m, err := readMessage(text); err == nil && (m.Params != nil && !json.Valid(m.Params) || m.Meta != nil && !json.Valid(m.Meta) || m.Other != nil && !json.Valid(m.Other)) {
@@ -94,10 +94,10 @@ func TestTheLogDropsTheOldestEventsFirst(t *testing.T) {
 	if _, err := old.connect(httptest.NewRecorder(), 0); err == nil {
 		t.Error("dropped events can be read")
 	}
-	if events, first := log.from(&old.kept, 4); len(events) != 1 || first != 4 {
+	if events, first := log.from(&old.journal, 4); len(events) != 1 || first != 4 {
 		t.Errorf("the rest is %d events from %d", len(events), first)
 	}
-	ss.drop()
+	ss.dropAll()
 	if log.size != 0 || len(log.order) != 0 {
 		t.Errorf("%d bytes and %d events are left", log.size, len(log.order))
 	}

@@ -12,13 +12,12 @@ import (
 // maxMessage limits the size of a server's message.
 const maxMessage = 64 << 20
 
-// Lines reads the messages in a server's output. Many servers print a banner or log
-// lines on stdout; Lines copies those to another writer, where people can read
-// them, and does not fail. A line that begins like a message but is not valid JSON
-// is an error.
+// Lines reads the messages in a server's output. Many servers also print a banner or log
+// lines on stdout; Lines copies those to another writer, where people can read them. A
+// line that begins like a message but is not valid JSON is an error.
 type Lines struct {
 	in   *bufio.Reader
-	line []byte // a long line that is being read
+	line []byte // buffer for long lines
 	log  io.Writer
 }
 

@@ -18,7 +18,7 @@ const (
 	CodeMethodNotFound     = -32601
 	CodeInvalidParams      = -32602
 	CodeInternal           = -32603
-	CodeNoResource         = -32002 // before 2026-07-28, which has CodeInvalidParams for it
+	CodeNoResource         = -32002 // before 2026-07-28, which uses CodeInvalidParams instead
 	CodeHeaderMismatch     = -32020
 	CodeMissingCapability  = -32021
 	codeUnsupportedVersion = -32022
@@ -47,14 +47,14 @@ func (e *Error) UnmarshalJSON(text []byte) error {
 // Error returns the message with its code.
 func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
 
-// More reports whether the error has members besides code, message and data.
-func (e *Error) More() bool {
+// HasOtherMembers reports whether the error has members besides code, message and data.
+func (e *Error) HasOtherMembers() bool {
 	members, _ := jsonx.Members(e.Sent)
 	return slices.ContainsFunc(members, func(m jsonx.Member) bool { return m.Name != "code" && m.Name != "message" && m.Name != "data" })
 }
 
-// asError returns an error as the protocol has it, and nil for nil.
-func asError(err error) *Error {
+// toError converts an error to one of the protocol, and nil to nil.
+func toError(err error) *Error {
 	if err == nil {
 		return nil
 	}
@@ -97,7 +97,7 @@ type message struct {
 	Error  *Error          `json:"error"`
 }
 
-// outgoing is a message to the server with the facts that transports need.
+// outgoing is a message to the server, with the data that transports need.
 type outgoing struct {
 	id     int64 // zero if no response is expected
 	method string
@@ -111,10 +111,10 @@ type outgoing struct {
 
 func (m *outgoing) modern() bool { return m.version >= modernVersion }
 
-// encode writes a request or, if id is zero, a notification. It writes values byte
+// encodeRequest writes a request or, if id is zero, a notification. It writes values byte
 // for byte, except for line ends between tokens, because a line end would end the
 // message on stdio.
-func encode(id int64, method string, fields []Field) ([]byte, error) {
+func encodeRequest(id int64, method string, fields []Field) ([]byte, error) {
 	var b bytes.Buffer
 	b.Grow(sizeOf(fields) + len(method) + 64)
 	b.WriteString(`{"jsonrpc":"2.0",`)
@@ -136,7 +136,8 @@ func encode(id int64, method string, fields []Field) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func encodeAnswer(id, result json.RawMessage, failed *Error) ([]byte, error) {
+// encodeResponse writes a response: an error if failed is set, else a result.
+func encodeResponse(id, result json.RawMessage, failed *Error) ([]byte, error) {
 	fields := []Field{{"jsonrpc", json.RawMessage(`"2.0"`)}, {"id", id}}
 	if failed != nil {
 		text := failed.Sent
@@ -242,8 +243,8 @@ func decodeOne(raw []byte) (m message, err error) {
 	return m, nil
 }
 
-// answers returns the id of the request that a message answers.
-func (m *message) answers() (int64, bool) {
+// responseID returns the id of the request that a message answers.
+func (m *message) responseID() (int64, bool) {
 	if m.Method != "" || len(m.ID) == 0 {
 		return 0, false
 	}

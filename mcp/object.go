@@ -11,7 +11,7 @@ import (
 // value is empty.
 type Object struct{ fields []Field }
 
-// ReadObject reads an object. Of members with the same name the last one counts.
+// ReadObject reads an object. If several members have the same name, the last one counts.
 func ReadObject(text json.RawMessage) (Object, error) {
 	members, err := jsonx.Members(text)
 	if err != nil {
@@ -34,7 +34,7 @@ func (o *Object) Get(name string) json.RawMessage {
 	return nil
 }
 
-// Set sets a member in its place, or adds it at the end.
+// Set replaces the value of a member, or adds the member at the end.
 func (o *Object) Set(name string, value json.RawMessage) {
 	for i := range o.fields {
 		if o.fields[i].Name == name {

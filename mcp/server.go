@@ -28,7 +28,7 @@ type ServerOptions struct {
 	// Capabilities is the JSON of the server's capabilities; nil means none. A server
 	// that declares listChanged calls [Server.ListChanged].
 	Capabilities json.RawMessage
-	// DiscoverTTL is how long clients may keep the answer to server/discover.
+	// DiscoverTTL is the time for which clients may cache the response to server/discover.
 	DiscoverTTL time.Duration
 
 	// Handle answers a request with the JSON of a result. An [*Error] is sent as it is;
@@ -37,39 +37,39 @@ type ServerOptions struct {
 	// The server itself answers initialize, server/discover, ping, logging/setLevel,
 	// subscriptions/listen, resources/subscribe and resources/unsubscribe.
 	Handle func(ctx context.Context, r *ServerRequest) (json.RawMessage, error)
-	// Complete means that results of Handle have what 2026-07-28 requires of results:
+	// Complete means that results of Handle already contain what 2026-07-28 requires:
 	// resultType, and serverInfo in _meta. By default the server adds both.
 	Complete bool
 	// Notified, if set, receives the client's notifications, except those about
 	// requests and answers in progress.
 	Notified func(ctx context.Context, n *ServerRequest)
 	// Subscribe, if set, begins to watch a resource for one client. The server calls
-	// unsubscribe when the client wants that no more or has disconnected. Changes are
-	// told with [Server.ResourceUpdated].
+	// unsubscribe when the client unsubscribes or disconnects. Report changes with
+	// [Server.ResourceUpdated].
 	Subscribe func(ctx context.Context, r *ServerRequest, uri string) (unsubscribe func(), err error)
 
-	// Prepare, if set, is called once for each request, before all else that is done
-	// for it. It may set [ServerRequest.Value].
+	// Prepare, if set, is called once for each request, before any other function of these
+	// options. It may set [ServerRequest.Value].
 	Prepare func(ctx context.Context, r *ServerRequest)
 	// HeaderParams, if set, returns the parameters that the headers of a request over
 	// HTTP must repeat (x-mcp-header).
 	HeaderParams func(r *ServerRequest) []HeaderParam
 	// Intercept, if set, may answer an HTTP request itself, and returns true if it
-	// did. It gets the requests in the body, which it can read again.
+	// did. It receives the requests in the body, and can also read the body again.
 	Intercept func(w http.ResponseWriter, r *http.Request, requests []*ServerRequest) bool
 	// Owner returns the name of the caller of a request, for MaxSessions. By default
-	// all callers are the same.
+	// all callers have the same name.
 	Owner func(ctx context.Context) string
-	// Reaches reports whether the caller of an HTTP request may use a session. By
-	// default it must have the owner of the session. A session that may not be used is
-	// as one that does not exist.
-	Reaches func(ctx context.Context, s *ServerSession) bool
+	// MayUseSession reports whether the caller of an HTTP request may use a session. By
+	// default only the owner of a session may. To other callers the server responds as if
+	// the session did not exist.
+	MayUseSession func(ctx context.Context, s *ServerSession) bool
 	// SessionID returns the id of a new session, which nobody must be able to guess.
 	// By default it is random.
 	SessionID func() string
-	// Streams reports whether the response to a request over HTTP is a stream in any
-	// case. A client with a session can resume it, and [ServerRequest.Release] can end
-	// it early. By default a response is a stream if something is sent before the
+	// Streams reports whether the response to a request over HTTP is always a stream. A
+	// client with a session can resume a stream, and [ServerRequest.Release] can end it
+	// early. By default a response is a stream only if something is sent before the
 	// answer, or if the answer takes more than 2 s.
 	Streams func(method, version string) bool
 
@@ -77,7 +77,7 @@ type ServerOptions struct {
 	MaxMessage int
 	// MaxSessions limits the live sessions of one owner; zero means 500.
 	MaxSessions int
-	// Log, if set, receives what goes wrong on the server's side.
+	// Log, if set, receives the server's own failures.
 	Log *slog.Logger
 }
 
@@ -85,29 +85,29 @@ type ServerOptions struct {
 // [Server.SSE], and on a pair of streams with [Server.Stdio]. It is safe for concurrent
 // use.
 type Server struct {
-	o    ServerOptions
-	self json.RawMessage // the server's Implementation
-	log  *eventLog
+	o              ServerOptions
+	implementation json.RawMessage // describes the server
+	events         *eventLog
 
-	sessions *lru.Cache[string, *ServerSession] // those over streamable HTTP, by id
-	mu       sync.Mutex
-	live     map[*ServerSession]bool
-	owned    map[string]int // live sessions over streamable HTTP, by owner
-	listens  map[*listen]bool
-	changed  map[string]*time.Timer // by method of the notification
-	closed   bool
-	done     chan struct{} // closed by Close
+	sessions      *lru.Cache[string, *ServerSession] // those over streamable HTTP, by id
+	mu            sync.Mutex
+	live          map[*ServerSession]bool
+	sessionCounts map[string]int // live sessions over streamable HTTP, by owner
+	subscriptions map[*subscription]bool
+	changeTimers  map[string]*time.Timer // by method of the notification
+	closed        bool
+	done          chan struct{} // closed by Close
 }
 
 const (
 	defaultMaxMessage  = 5 << 20
 	defaultMaxSessions = 500
-	// maxAllSessions limits all sessions; the client of the one that was not used for
-	// the longest time begins another.
+	// maxAllSessions limits all sessions. Beyond it, the least recently used one is ended.
 	maxAllSessions = 100_000
-	// maxClient limits what a session keeps of its client, in bytes.
+	// maxClient limits clientInfo and capabilities of a session, in bytes.
 	maxClient = 64 << 10
-	// sessionTimeout ends sessions of clients that went away silently.
+	// sessionTimeout is the idle time after which a session ends, because its client may
+	// have gone silently.
 	sessionTimeout = 30 * time.Minute
 )
 
@@ -125,8 +125,8 @@ func NewServer(o ServerOptions) (*Server, error) {
 	if o.Owner == nil {
 		o.Owner = func(context.Context) string { return "" }
 	}
-	if o.Reaches == nil {
-		o.Reaches = func(ctx context.Context, s *ServerSession) bool { return s.owner == o.Owner(ctx) }
+	if o.MayUseSession == nil {
+		o.MayUseSession = func(ctx context.Context, s *ServerSession) bool { return s.owner == o.Owner(ctx) }
 	}
 	if o.Prepare == nil {
 		o.Prepare = func(context.Context, *ServerRequest) {}
@@ -140,23 +140,23 @@ func NewServer(o ServerOptions) (*Server, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		o: o, log: &eventLog{max: maxStored}, live: map[*ServerSession]bool{}, owned: map[string]int{},
-		listens: map[*listen]bool{}, changed: map[string]*time.Timer{}, done: make(chan struct{}),
+		o: o, events: &eventLog{max: maxStored}, live: map[*ServerSession]bool{}, sessionCounts: map[string]int{},
+		subscriptions: map[*subscription]bool{}, changeTimers: map[string]*time.Timer{}, done: make(chan struct{}),
 	}
 	self := []Field{String("name", o.Name)}
 	if o.Title != "" {
 		self = append(self, String("title", o.Title))
 	}
-	s.self = object(append(self, String("version", o.Version)))
+	s.implementation = object(append(self, String("version", o.Version)))
 	var err error
 	s.sessions, err = lru.NewWithEvict(maxAllSessions, func(_ string, session *ServerSession) { go session.end() })
 	return s, err
 }
 
-// Info returns the JSON by which the server describes itself.
-func (s *Server) Info() json.RawMessage { return s.self }
+// Info returns the JSON with which the server describes itself (an Implementation).
+func (s *Server) Info() json.RawMessage { return s.implementation }
 
-// Close ends all sessions and subscriptions. Requests in progress go on.
+// Close ends all sessions and subscriptions. Requests in progress continue.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed {
@@ -165,7 +165,7 @@ func (s *Server) Close() {
 	}
 	s.closed = true
 	close(s.done)
-	for _, timer := range s.changed {
+	for _, timer := range s.changeTimers {
 		timer.Stop()
 	}
 	var all []*ServerSession
@@ -194,15 +194,15 @@ func (s *Server) Sessions() []*ServerSession {
 // versions are the revisions that a server supports, the newest first.
 var versions = append([]string{modernVersion}, legacyVersions...)
 
-// serve answers a request, and takes in a notification.
-func (s *Server) serve(ctx context.Context, m *incoming, reply replier) {
+// serve answers a request or handles a notification.
+func (s *Server) serve(ctx context.Context, m *incoming, reply responder) {
 	r := &m.ServerRequest
 	r.server = s
 	if r.ID == nil {
-		panics.Log(s.o.Log, "a notification", func() { s.prepare(ctx, m); s.notified(ctx, m) })
+		panics.Log(s.o.Log, "a notification", func() { s.prepare(ctx, m); s.handleNotification(ctx, m) })
 		return
 	}
-	r.reply = reply
+	r.responder = reply
 	var result json.RawMessage
 	var err error
 	if panicked := panics.Catch(func() { s.prepare(ctx, m); result, err = s.handle(ctx, m) }); panicked != nil {
@@ -210,25 +210,25 @@ func (s *Server) serve(ctx context.Context, m *incoming, reply replier) {
 		err = &Error{Code: CodeInternal, Message: r.Method + " failed inside the server"}
 	}
 	if err == nil {
-		reply.answer(r.ID, result, nil)
+		reply.respond(r.ID, result, nil)
 		return
 	}
-	s.fail(r.ID, reply, err)
+	s.respondError(r.ID, reply, err)
 }
 
-// fail answers a request with an error.
-func (s *Server) fail(id json.RawMessage, reply replier, err error) {
-	failed := asError(err)
-	text, err := encodeAnswer(id, nil, failed)
+// respondError answers a request with an error.
+func (s *Server) respondError(id json.RawMessage, reply responder, err error) {
+	failed := toError(err)
+	text, err := encodeResponse(id, nil, failed)
 	if err != nil {
 		s.o.Log.Error("cannot write an error", "error", err)
-		text = refusalOf(id, CodeInternal, failed.Message)
+		text = errorResponse(id, CodeInternal, failed.Message)
 	}
-	reply.answer(id, text, failed)
+	reply.respond(id, text, failed)
 }
 
-// prepare calls ServerOptions.Prepare unless that has been done. It may take time, so it
-// must not run where a connection is read.
+// prepare calls ServerOptions.Prepare unless it has been called for m. It may take time, so it
+// must not be called by the goroutine that reads a connection.
 func (s *Server) prepare(ctx context.Context, m *incoming) {
 	if !m.prepared {
 		m.prepared = true
@@ -236,33 +236,33 @@ func (s *Server) prepare(ctx context.Context, m *incoming) {
 	}
 }
 
-// identify fills in what is known of the client. It returns an error for a request
-// that does not say what it must.
+// identify sets version, ClientInfo and Capabilities of the client. It returns an error if a
+// modern request lacks a required declaration.
 func (m *incoming) identify(session *ServerSession) error {
-	if m.claimed.version == "" || m.claimed.version < modernVersion || m.ID == nil {
+	if m.clientMeta.version == "" || m.clientMeta.version < modernVersion || m.ID == nil {
 		m.Session = session
 		if session != nil {
-			m.Version, m.ClientInfo, m.Capabilities = session.client()
+			m.Version, m.ClientInfo, m.Capabilities = session.clientInfo()
 		}
 		return nil
 	}
-	m.Version, m.ClientInfo, m.logLevel = m.claimed.version, m.claimed.info, m.claimed.logLevel
-	if len(m.claimed.info) > 0 && !isImplementation(m.claimed.info) {
+	m.Version, m.ClientInfo, m.logLevel = m.clientMeta.version, m.clientMeta.info, m.clientMeta.logLevel
+	if len(m.clientMeta.info) > 0 && !isImplementation(m.clientMeta.info) {
 		return &Error{Code: CodeInvalidParams, Message: fmt.Sprintf("invalid _meta field %q", metaClient)}
 	}
-	if len(m.claimed.capabilities) == 0 || m.claimed.capabilities[0] != '{' {
+	if len(m.clientMeta.capabilities) == 0 || m.clientMeta.capabilities[0] != '{' {
 		return &Error{Code: CodeInvalidParams, Message: fmt.Sprintf("missing or invalid _meta field %q", metaCapabilities)}
 	}
-	if string(m.claimed.capabilities) != "{}" {
-		m.Capabilities = m.claimed.capabilities
+	if string(m.clientMeta.capabilities) != "{}" {
+		m.Capabilities = m.clientMeta.capabilities
 	}
-	if !slices.Contains(versions, m.claimed.version) {
-		return unsupported(versions, m.claimed.version, "unsupported protocol version")
+	if !slices.Contains(versions, m.clientMeta.version) {
+		return unsupportedVersion(versions, m.clientMeta.version, "unsupported protocol version")
 	}
 	return nil
 }
 
-func unsupported(supported []string, requested, message string) *Error {
+func unsupportedVersion(supported []string, requested, message string) *Error {
 	data, _ := json.Marshal(struct {
 		Supported []string `json:"supported"`
 		Requested string   `json:"requested"`
@@ -270,8 +270,7 @@ func unsupported(supported []string, requested, message string) *Error {
 	return &Error{Code: codeUnsupportedVersion, Message: message, Data: data}
 }
 
-// isImplementation reports whether a client's info has strings where it must. Clients also
-// write null for none.
+// isImplementation reports whether name and version in a client's info are strings or null.
 func isImplementation(info json.RawMessage) bool {
 	if string(info) == "null" {
 		return true
@@ -288,20 +287,21 @@ func MethodNotFound(method string) *Error {
 	return &Error{Code: CodeMethodNotFound, Message: "method not found: " + strconv.Quote(method)}
 }
 
-// removed are methods that older revisions have and 2026-07-28 has not.
-var removed = map[string]bool{"initialize": true, "ping": true, "logging/setLevel": true, "resources/subscribe": true, "resources/unsubscribe": true}
+// legacyMethods are methods of older revisions that 2026-07-28 has removed.
+var legacyMethods = map[string]bool{"initialize": true, "ping": true, "logging/setLevel": true, "resources/subscribe": true, "resources/unsubscribe": true}
 
-// handle answers the requests of the protocol itself, and passes on the others.
+// handle answers the requests that this package serves, and passes the others to
+// ServerOptions.Handle.
 func (s *Server) handle(ctx context.Context, m *incoming) (json.RawMessage, error) {
 	r := &m.ServerRequest
 	modern := r.Modern()
 	switch {
-	case m.wrong != "":
-		return nil, &Error{Code: CodeInvalidParams, Message: "invalid parameters of " + r.Method + ": the member " + m.wrong + " is not of its type"}
-	case modern && removed[r.Method], !modern && (r.Method == "server/discover" || r.Method == "subscriptions/listen"):
+	case m.wrongType != "":
+		return nil, &Error{Code: CodeInvalidParams, Message: "invalid parameters of " + r.Method + ": the member " + m.wrongType + " is not of its type"}
+	case modern && legacyMethods[r.Method], !modern && (r.Method == "server/discover" || r.Method == "subscriptions/listen"):
 		return nil, MethodNotFound(r.Method)
 	case modern && r.Method == "server/discover":
-		return s.discovered(), nil
+		return s.discoverResult(), nil
 	case modern && r.Method == "subscriptions/listen":
 		return s.listen(ctx, r)
 	case r.Method == "ping":
@@ -320,13 +320,13 @@ func (s *Server) handle(ctx context.Context, m *incoming) (json.RawMessage, erro
 	}
 	result, err := s.o.Handle(ctx, r)
 	if err == nil && modern && !s.o.Complete {
-		return s.complete(result)
+		return s.completeResult(result)
 	}
 	return result, err
 }
 
-// complete adds what 2026-07-28 requires of a result.
-func (s *Server) complete(result json.RawMessage) (json.RawMessage, error) {
+// completeResult adds the members that 2026-07-28 requires in a result.
+func (s *Server) completeResult(result json.RawMessage) (json.RawMessage, error) {
 	o, err := ReadObject(result)
 	if err != nil {
 		return nil, fmt.Errorf("the result is not an object: %w", err)
@@ -340,16 +340,16 @@ func (s *Server) complete(result json.RawMessage) (json.RawMessage, error) {
 			return nil, fmt.Errorf("_meta of the result is not an object: %w", err)
 		}
 	}
-	meta.Set(metaServer, s.self)
+	meta.Set(metaServer, s.implementation)
 	o.Set("_meta", meta.JSON())
 	return o.JSON(), nil
 }
 
-func (s *Server) discovered() json.RawMessage {
+func (s *Server) discoverResult() json.RawMessage {
 	supported, _ := json.Marshal(versions) // strings have JSON
 	fields := []Field{
 		String("resultType", "complete"),
-		{"_meta", object([]Field{{metaServer, s.self}})},
+		{"_meta", object([]Field{{metaServer, s.implementation}})},
 		{"ttlMs", strconv.AppendInt(nil, s.o.DiscoverTTL.Milliseconds(), 10)},
 		String("cacheScope", "private"),
 		{"supportedVersions", supported},
@@ -380,23 +380,23 @@ func (s *Server) initialize(r *ServerRequest) (json.RawMessage, error) {
 	if slices.Contains(legacyVersions, p.Version) {
 		version = p.Version
 	}
-	if !r.Session.begin(version, p.Info, p.Capabilities) {
+	if !r.Session.initialize(version, p.Info, p.Capabilities) {
 		return nil, &Error{Code: CodeInvalidRequest, Message: "this session has been initialized"}
 	}
 	fields := []Field{{"capabilities", s.o.Capabilities}}
 	if s.o.Instructions != "" {
 		fields = append(fields, String("instructions", s.o.Instructions))
 	}
-	return object(append(fields, String("protocolVersion", version), Field{"serverInfo", s.self})), nil
+	return object(append(fields, String("protocolVersion", version), Field{"serverInfo", s.implementation})), nil
 }
 
-// notified takes in a notification.
-func (s *Server) notified(ctx context.Context, m *incoming) {
+// handleNotification handles a notification.
+func (s *Server) handleNotification(ctx context.Context, m *incoming) {
 	switch session := m.Session; {
 	case m.Method == "notifications/cancelled" && session != nil:
-		session.cancelRequest(m.cancels, m.Params)
+		session.cancelRequest(m.cancelledID, m.Params)
 	case m.Method == "notifications/progress" && session != nil:
-		session.progressed(m.Params)
+		session.handleProgress(m.Params)
 	case s.o.Notified != nil:
 		s.o.Notified(ctx, &m.ServerRequest)
 	}

@@ -6,49 +6,49 @@ import (
 	"errors"
 )
 
-// batch is several messages of a client in one, whose answers go out in one as well,
-// when the last has come.
+// batch collects the responses to a batch of requests, which are sent together when the last
+// one is there.
 type batch struct {
-	open    int // requests without an answer
+	pending int // requests without a response
 	answers [][]byte
 }
 
-// newBatch returns a batch in which the messages that are none have their answers.
+// newBatch returns a batch with error responses for the invalid messages.
 func newBatch(messages []*incoming, failures []error) *batch {
 	b := &batch{}
 	for i, m := range messages {
 		switch {
 		case failures[i] != nil:
-			b.answers = append(b.answers, failureText(failures[i]))
+			b.answers = append(b.answers, failureResponse(failures[i]))
 		case m.Method != "" && m.ID != nil:
-			b.open++
+			b.pending++
 		}
 	}
 	return b
 }
 
-// add takes in the answer to a message, and returns the answer to the whole batch if it
-// was the last.
+// add adds the response to a request. If it was the last, add returns the response to the whole
+// batch.
 func (b *batch) add(answer []byte) []byte {
-	b.open--
+	b.pending--
 	b.answers = append(b.answers, bytes.Clone(answer))
-	return b.done()
+	return b.response()
 }
 
-// done returns the answer to a whole batch, or nil while one is missing and if nothing
-// was asked.
-func (b *batch) done() []byte {
-	if b.open > 0 || len(b.answers) == 0 {
+// response returns the response to the whole batch. It is nil if one is still missing, or if the
+// batch has no requests.
+func (b *batch) response() []byte {
+	if b.pending > 0 || len(b.answers) == 0 {
 		return nil
 	}
 	text := append([]byte{'['}, bytes.Join(b.answers, []byte{','})...)
 	return append(text, ']')
 }
 
-// failureText returns the answer to a member of a batch that is not a message.
-func failureText(err error) []byte {
-	if not := (*errNotMessage)(nil); errors.As(err, &not) && answerable(not.id) {
-		return refusal(err)
+// failureResponse returns the response to an invalid message of a batch.
+func failureResponse(err error) []byte {
+	if not := (*errNotMessage)(nil); errors.As(err, &not) && isRequestID(not.id) {
+		return parseErrorResponse(err)
 	}
 	return notAMessage
 }

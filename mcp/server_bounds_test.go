@@ -138,7 +138,7 @@ func TestASlowClientDoesNotDelayTheNewsOfOthers(t *testing.T) {
 		if !ok {
 			t.Fatalf("no session: %s", text)
 		}
-		session.out = func([]byte) error {
+		session.sendAlone = func([]byte) error {
 			if i < slow {
 				<-block
 			}
@@ -165,8 +165,8 @@ func TestNoSessionOutlivesTheClosingOfItsServer(t *testing.T) {
 		s.Close()
 		work.Wait()
 		s.mu.Lock()
-		if len(s.live) > 0 || len(s.owned) > 0 {
-			t.Errorf("%d sessions live, of %d owners", len(s.live), len(s.owned))
+		if len(s.live) > 0 || len(s.sessionCounts) > 0 {
+			t.Errorf("%d sessions live, of %d owners", len(s.live), len(s.sessionCounts))
 		}
 		s.mu.Unlock()
 	}
@@ -177,12 +177,12 @@ func TestNothingBeginsOnAPipeThatHasEnded(t *testing.T) {
 	s, _ := plainServer(t, ServerOptions{})
 	p := s.newPipe(t.Context(), func([]byte) error { return nil })
 	began := make(chan struct{})
-	if !p.start(func() { close(began) }) {
+	if !p.spawn(func() { close(began) }) {
 		t.Fatal("nothing begins at all")
 	}
 	<-began
 	p.end()
-	if p.start(func() { t.Error("a request began after the end") }) {
+	if p.spawn(func() { t.Error("a request began after the end") }) {
 		t.Error("the end does not hold")
 	}
 }

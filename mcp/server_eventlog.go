@@ -6,31 +6,31 @@ import (
 )
 
 const (
-	// maxStored limits the events that are kept for all clients that may resume, in
-	// bytes with what an event takes besides its text.
+	// maxStored limits the size of all stored events, in bytes. eventWeight is what an event
+	// takes besides its text.
 	maxStored   = 10 << 20
 	eventWeight = 64
 )
 
-// eventLog keeps the events of all streams that can be resumed, up to a size. It drops
-// the oldest first.
+// eventLog stores the events of all streams that can be resumed, up to a total size. It drops
+// the oldest events first.
 type eventLog struct {
 	max int
 
 	mu    sync.Mutex // guards the journals as well
 	size  int
 	order []*journal // one for each event, the oldest first
-	stale int        // of order, those of forgotten journals
+	stale int        // number of entries in order whose journal is forgotten
 }
 
-// journal is what an eventLog keeps of one stream.
+// journal holds the stored events of one stream.
 type journal struct {
 	events    []string
 	first     int // number of the first of events
 	forgotten bool
 }
 
-// add keeps the next event of a stream.
+// add stores the next event of a stream.
 func (l *eventLog) add(j *journal, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,8 +52,8 @@ func (l *eventLog) add(j *journal, text string) {
 	}
 }
 
-// from returns the events of a stream that are kept, from a number on, and the number of
-// the first of them: a larger one if events have been dropped.
+// from returns the stored events of a stream, starting with a number, and the number of the
+// first of them, which is larger if events have been dropped.
 func (l *eventLog) from(j *journal, number int) (events []string, first int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

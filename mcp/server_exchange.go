@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// exchange is the response to a POST: one piece of JSON, or a stream once something
-// else is sent or the answer takes long.
-type exchange struct {
-	w       http.ResponseWriter
-	session *ServerSession // nil from 2026-07-28 on
-	modern  bool
-	streams bool // the answer is an event; its error still has an HTTP status
+// postResponse is the response to a POST: JSON, or a stream if something is sent before the
+// answer or the answer takes longer than streamDelay.
+type postResponse struct {
+	w           http.ResponseWriter
+	session     *ServerSession // nil from 2026-07-28 on
+	modern      bool
+	wantsStream bool // a result is sent as a stream; an error still has an HTTP status
 
 	mu       sync.Mutex
 	out      *stream // nil until the response is a stream
 	receiver *receiver
-	open     int  // requests without an answer
+	pending  int  // requests without a response
 	ended    bool // the response has been written, or its handler has returned
 	timer    *time.Timer
 }
 
-// begin makes the response a stream after quietTime.
-func (x *exchange) begin() {
+// startTimer makes the response a stream after streamDelay.
+func (x *postResponse) startTimer() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.out == nil && !x.ended {
-		x.timer = time.AfterFunc(quietTime, x.stream)
+		x.timer = time.AfterFunc(streamDelay, x.makeStream)
 	}
 }
 
-// end keeps anything from being written after the handler has returned.
-func (x *exchange) end() {
+// end must be called before the handler returns; nothing is written afterwards.
+func (x *postResponse) end() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.ended = true
@@ -45,38 +45,39 @@ func (x *exchange) end() {
 	}
 }
 
-// stream makes the response a stream.
-func (x *exchange) stream() {
+// makeStream turns the response into a stream.
+func (x *postResponse) makeStream() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.streamLocked()
+	x.ensureStream()
 }
 
-// streamLocked makes the response a stream. It reports whether it is one.
-func (x *exchange) streamLocked() bool {
+// ensureStream turns the response into a stream unless it is one, and reports whether it is one
+// then. The caller holds the lock.
+func (x *postResponse) ensureStream() bool {
 	if x.out != nil {
 		return true
 	}
 	if x.ended {
-		return false // the client knows no stream to resume
+		return false // too late: the client knows of no stream that it could resume
 	}
 	if x.session == nil {
 		x.out = newStream(nil)
 	} else {
-		x.out = x.session.stored.open()
+		x.out = x.session.streams.open()
 	}
 	if x.timer != nil {
 		x.timer.Stop()
 	}
-	x.receiver, _ = x.out.connect(x.w, -1) // nothing was sent yet
+	x.receiver, _ = x.out.connect(x.w, -1) // cannot fail, because nothing was sent yet
 	if x.session != nil && x.session.Version() == legacyVersion {
-		x.out.prime()
+		x.out.sendPrimingEvent()
 	}
 	return true
 }
 
-// gone is closed when the response has ended.
-func (x *exchange) gone() <-chan struct{} {
+// done returns a channel that is closed when the response has ended.
+func (x *postResponse) done() <-chan struct{} {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.receiver == nil {
@@ -87,34 +88,34 @@ func (x *exchange) gone() <-chan struct{} {
 	return x.receiver.gone
 }
 
-func (x *exchange) send(text []byte) error {
+func (x *postResponse) send(text []byte) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.open == 0 || !x.streamLocked() {
-		return errGone
+	if x.pending == 0 || !x.ensureStream() {
+		return errNotConnected
 	}
 	return x.out.send(text, false)
 }
 
-func (x *exchange) release(retry int) {
+func (x *postResponse) release(retry int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.session != nil && x.open > 0 && x.streamLocked() {
+	if x.session != nil && x.pending > 0 && x.ensureStream() {
 		x.out.release(retry)
 	}
 }
 
-// answer writes an answer: text is the result, or the whole message of an error.
-func (x *exchange) answer(id, text []byte, failed *Error) {
+// respond implements responder.
+func (x *postResponse) respond(id, text []byte, failed *Error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.open--
+	x.pending--
 	message := text
 	if failed == nil {
 		message = answerText(id, text)
 	}
-	if x.out != nil || x.streams && failed == nil && x.streamLocked() {
-		_ = x.out.send(message, x.open == 0) // a client that has gone needs no answer
+	if x.out != nil || x.wantsStream && failed == nil && x.ensureStream() {
+		_ = x.out.send(message, x.pending == 0) // an error means that the client has gone
 		return
 	}
 	if x.ended {
@@ -131,12 +132,12 @@ func (x *exchange) answer(id, text []byte, failed *Error) {
 	if status := x.status(failed); status != http.StatusOK {
 		x.w.WriteHeader(status)
 	}
-	_, _ = x.w.Write(message) // a client that does not read it has gone
+	_, _ = x.w.Write(message) // an error means that the client has gone
 }
 
-// status returns that of an answer: errors of the protocol have one of their own since
-// 2026-07-28.
-func (x *exchange) status(failed *Error) int {
+// status returns the HTTP status of a response. Since 2026-07-28, errors of the protocol have
+// other statuses than 200.
+func (x *postResponse) status(failed *Error) int {
 	if failed == nil || !x.modern {
 		return http.StatusOK
 	}
@@ -149,7 +150,7 @@ func (x *exchange) status(failed *Error) int {
 	return http.StatusOK
 }
 
-// answerText returns the message of a result.
+// answerText returns the JSON of a response with a result.
 func answerText(id, result []byte) []byte {
 	text := make([]byte, 0, len(id)+len(result)+40)
 	text = append(append(text, `{"jsonrpc":"2.0","id":`...), id...)

@@ -26,13 +26,13 @@ func TestAQuestionToAClientThatHasGoneEndsWithItsSession(t *testing.T) {
 					t.Fatal(err)
 				}
 				session, ok := s.newSession(t.Context())
-				if !ok || !session.begin(legacyVersion, nil, nil) {
+				if !ok || !session.initialize(legacyVersion, nil, nil) {
 					t.Fatal("the session did not begin")
 				}
-				if err := session.enter(json.RawMessage("1"), func(error) {}); err != nil {
+				if err := session.addRequest(json.RawMessage("1"), func(error) {}); err != nil {
 					t.Fatal(err)
 				}
-				out := session.stored.open()
+				out := session.streams.open()
 				if connected {
 					if _, err := out.connect(httptest.NewRecorder(), -1); err != nil {
 						t.Fatal(err)
@@ -47,7 +47,7 @@ func TestAQuestionToAClientThatHasGoneEndsWithItsSession(t *testing.T) {
 				synctest.Wait()
 				select {
 				case err := <-answered:
-					if connected || !errors.Is(err, errSessionOver) {
+					if connected || !errors.Is(err, errDisconnected) {
 						t.Errorf("the question ended with %v", err)
 					}
 				default:

@@ -13,15 +13,15 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// Requests of 2026-07-28 repeat in headers what routers need to know, and what the
-// headers say must be what the body says (SEP-2243).
+// Headers of 2026-07-28 that repeat parts of the body for routers. They must match the body
+// (SEP-2243).
 const (
 	methodHeader = "Mcp-Method"
 	nameHeader   = "Mcp-Name"
 )
 
-// named are the methods whose object is repeated in the header Mcp-Name.
-var named = map[string]bool{
+// namedMethods are the methods whose object the header Mcp-Name repeats.
+var namedMethods = map[string]bool{
 	"tools/call": true, "resources/read": true, "prompts/get": true,
 	"tasks/get": true, "tasks/update": true, "tasks/cancel": true,
 }
@@ -30,7 +30,7 @@ var named = map[string]bool{
 func (p *post) checkHeaders() error {
 	h := p.r.Header
 	for name, values := range h {
-		// A router in between may go by another value than the one that is compared.
+		// A router may use another value than the one that is compared here.
 		if len(values) > 1 && strings.HasPrefix(name, "Mcp-") {
 			return fmt.Errorf("header mismatch: the header %s is there %d times", name, len(values))
 		}
@@ -44,10 +44,10 @@ func (p *post) checkHeaders() error {
 	case m.ID == nil:
 	case version == "":
 		return fmt.Errorf("%s header is required for requests carrying %q", versionHeader, metaVersion)
-	case m.claimed.version == "":
-		// It is refused as an invalid parameter.
-	case m.claimed.version != version:
-		return fmt.Errorf("%s header %q does not match request %s %q", versionHeader, version, metaVersion, m.claimed.version)
+	case m.clientMeta.version == "":
+		// Refused later, as an invalid parameter.
+	case m.clientMeta.version != version:
+		return fmt.Errorf("%s header %q does not match request %s %q", versionHeader, version, metaVersion, m.clientMeta.version)
 	}
 	switch method := h.Get(methodHeader); {
 	case method == "":
@@ -55,10 +55,10 @@ func (p *post) checkHeaders() error {
 	case method != m.Method:
 		return fmt.Errorf("header mismatch: Mcp-Method header value '%s' does not match body value '%s'", method, m.Method)
 	}
-	if !named[m.Method] {
+	if !namedMethods[m.Method] {
 		return nil
 	}
-	name, ok := plainHeader(h.Get(nameHeader))
+	name, ok := decodeHeader(h.Get(nameHeader))
 	switch {
 	case !ok:
 		return fmt.Errorf("header mismatch: the header %s is not base64", nameHeader)
@@ -70,7 +70,7 @@ func (p *post) checkHeaders() error {
 	return nil
 }
 
-// checkParams compares the headers that a tool's schema asks for with its arguments.
+// checkParams compares the headers that a tool's schema requires with the arguments.
 func (p *post) checkParams() error {
 	if p.s.o.HeaderParams == nil || p.batch || p.messages[0].Method == "" {
 		return nil
@@ -84,9 +84,8 @@ func (p *post) checkParams() error {
 	return nil
 }
 
-// plainHeader decodes a header value that is in base64 because it has other characters
-// than ASCII.
-func plainHeader(value string) (string, bool) {
+// decodeHeader decodes a header value, which may be base64 between markers (see encodeHeader).
+func decodeHeader(value string) (string, bool) {
 	encoded, ok := strings.CutPrefix(value, "=?base64?")
 	if !ok || !strings.HasSuffix(encoded, "?=") {
 		return value, true
@@ -95,7 +94,7 @@ func plainHeader(value string) (string, bool) {
 	return string(plain), err == nil
 }
 
-// check compares the header of an argument with the argument.
+// check returns an error if the header of an argument differs from the argument.
 func (p HeaderParam) check(header http.Header, arguments json.RawMessage) error {
 	value, present := header.Get(p.header), len(header.Values(p.header)) > 0
 	argument := memberAt(arguments, p.path)
@@ -108,7 +107,7 @@ func (p HeaderParam) check(header http.Header, arguments json.RawMessage) error 
 	case !present:
 		return fmt.Errorf("the header %s for the argument %s is missing", p.header, where)
 	}
-	plain, ok := plainHeader(value)
+	plain, ok := decodeHeader(value)
 	if !ok {
 		return fmt.Errorf("the header %s is not valid base64", p.header)
 	}

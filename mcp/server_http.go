@@ -16,18 +16,18 @@ import (
 
 const (
 	versionHeader = "MCP-Protocol-Version"
-	// versionKey is versionHeader in the form of http.Header, so that Get and Set need not
-	// make it of the other form for each request.
+	// versionKey is versionHeader in canonical form, so that Get and Set need not convert it
+	// for each request.
 	versionKey    = "Mcp-Protocol-Version"
 	sessionHeader = "Mcp-Session-Id"
 	eventHeader   = "Last-Event-ID"
-	// quietTime is how long a client receives nothing of a request before its answer
-	// becomes a stream, which networks do not cut and clients can resume.
-	quietTime = 2 * time.Second
+	// streamDelay is the time after which the response to a request becomes a stream, which
+	// networks do not cut when idle and clients can resume.
+	streamDelay = 2 * time.Second
 )
 
 // HTTP returns the handler of streamable HTTP for clients of all revisions, at one
-// URL. It does not check Host, Origin or credentials: put a handler that does in front.
+// URL. It does not check Host, Origin or credentials: wrap it in a handler that does.
 func (s *Server) HTTP() http.Handler { return http.HandlerFunc(s.serveHTTP) }
 
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
@@ -42,28 +42,28 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	messages, failures, batch, err := readBody(body)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, refusal(err))
+		refuse(w, http.StatusBadRequest, parseErrorResponse(err))
 		return
 	}
 	p := &post{s: s, w: w, r: r, messages: messages, failures: failures, batch: batch}
-	p.modern = p.speaksModern()
+	p.modern = p.detectModern()
 	if p.modern {
 		if err := p.checkHeaders(); err != nil {
-			p.mismatch(err.Error())
+			p.refuseMismatch(err.Error())
 			return
 		}
 	}
 	requests := p.prepare()
 	if p.modern {
 		if err := p.checkParams(); err != nil {
-			p.mismatch("header mismatch: " + err.Error())
+			p.refuseMismatch("header mismatch: " + err.Error())
 			return
 		}
 	}
 	if s.o.Intercept != nil && s.o.Intercept(w, r, requests) {
 		return // it has answered
 	}
-	if !p.acceptable() {
+	if !p.checkCommonHeaders() {
 		return
 	}
 	if p.modern {
@@ -73,7 +73,8 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	p.serveLegacy()
 }
 
-// readAll reads a request's body, bounded, and lets it be read again.
+// readAll reads a request's body, up to MaxMessage bytes. It replaces the body so that
+// Intercept can read it again.
 func (s *Server) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var body bytes.Buffer
 	limit := int64(s.o.MaxMessage)
@@ -93,7 +94,7 @@ func (s *Server) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error)
 func refuse(w http.ResponseWriter, status int, text []byte) {
 	w.Header()["Content-Type"] = jsonType
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // a client that does not read it has gone
+	_, _ = w.Write(text) // an error means that the client has gone
 }
 
 func refuseBody(w http.ResponseWriter, err error) {
@@ -104,27 +105,27 @@ func refuseBody(w http.ResponseWriter, err error) {
 	http.Error(w, "read the request body: "+err.Error(), status)
 }
 
-// post is one POST.
+// post is one POST request.
 type post struct {
 	s        *Server
 	w        http.ResponseWriter
 	r        *http.Request
 	messages []*incoming
-	failures []error // of messages that are none
+	failures []error // of invalid messages
 	batch    bool
 	modern   bool
 }
 
-// speaksModern tells the era of a POST: by its protocol header, or, without a session,
-// by the version in its body.
-func (p *post) speaksModern() bool {
+// detectModern reports whether a POST is of 2026-07-28 or newer: by its protocol header or, if it
+// has neither that nor a session, by the version in its body.
+func (p *post) detectModern() bool {
 	if version := p.r.Header.Get(versionKey); version != "" {
 		return version >= modernVersion
 	}
-	return p.r.Header.Get(sessionHeader) == "" && !p.batch && p.messages[0].claimed.version != ""
+	return p.r.Header.Get(sessionHeader) == "" && !p.batch && p.messages[0].clientMeta.version != ""
 }
 
-// prepare returns the requests and notifications, each of them prepared.
+// prepare prepares all requests and notifications, and returns them.
 func (p *post) prepare() []*ServerRequest {
 	var requests []*ServerRequest
 	for _, m := range p.messages {
@@ -138,9 +139,9 @@ func (p *post) prepare() []*ServerRequest {
 	return requests
 }
 
-// acceptable checks the headers that all revisions have. It reports false if it has refused
-// the request.
-func (p *post) acceptable() bool {
+// checkCommonHeaders checks the headers that all revisions have. It returns false if it has
+// refused the request.
+func (p *post) checkCommonHeaders() bool {
 	version := p.r.Header.Get(versionKey)
 	json, stream := accepts(p.r.Header["Accept"])
 	switch {
@@ -158,22 +159,22 @@ func (p *post) acceptable() bool {
 	return false
 }
 
-// refuse answers a request that is invalid.
+// refuse refuses the request as invalid.
 func (p *post) refuse(message string) {
-	refuse(p.w, http.StatusBadRequest, refusalOf(p.id(), CodeInvalidRequest, message))
+	refuse(p.w, http.StatusBadRequest, errorResponse(p.id(), CodeInvalidRequest, message))
 }
 
-// mismatch answers a request whose headers do not fit its body.
-func (p *post) mismatch(message string) {
+// refuseMismatch refuses the request because its headers do not match its body.
+func (p *post) refuseMismatch(message string) {
 	id := p.id()
 	if id == nil {
 		id = []byte("null")
 	}
-	text, _ := encodeAnswer(id, nil, &Error{Code: CodeHeaderMismatch, Message: strings.ToValidUTF8(message, "\uFFFD")}) // it has JSON
+	text, _ := encodeResponse(id, nil, &Error{Code: CodeHeaderMismatch, Message: strings.ToValidUTF8(message, "\uFFFD")}) // cannot fail
 	refuse(p.w, http.StatusBadRequest, text)
 }
 
-// id returns the id of the only request.
+// id returns the id of the request, or nil if there is not exactly one.
 func (p *post) id() []byte {
 	if p.batch || p.messages[0].Method == "" {
 		return nil
@@ -216,32 +217,32 @@ func (p *post) serveModern() {
 	}
 	m := p.messages[0]
 	if m.ID == nil || m.Method == "" {
-		if m.Method != "" { // an answer is to nothing that this revision asks
+		if m.Method != "" { // responses are ignored: this revision has no requests to clients
 			m.Version = modernVersion
 			p.s.serve(p.r.Context(), m, nil)
 		}
 		p.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	x := &exchange{w: p.w, modern: true, open: 1, streams: p.s.o.Streams(m.Method, modernVersion)}
+	x := &postResponse{w: p.w, modern: true, pending: 1, wantsStream: p.s.o.Streams(m.Method, modernVersion)}
 	err := m.identify(nil)
-	if m.claimed.version == "" {
+	if m.clientMeta.version == "" {
 		err = &Error{Code: CodeInvalidParams, Message: fmt.Sprintf("missing or invalid _meta field %q", metaVersion)}
 	}
 	if err != nil {
-		p.s.fail(m.ID, x, err)
+		p.s.respondError(m.ID, x, err)
 		return
 	}
 	ctx, cancel := context.WithCancel(p.r.Context())
 	defer cancel()
-	x.begin()
+	x.startTimer()
 	defer x.end()
 	p.s.serve(ctx, m, x)
 }
 
-// serveLegacy serves messages in a session, or begins one.
+// serveLegacy serves the messages of an older client, in its session or in a new one.
 func (p *post) serveLegacy() {
-	session, ok := p.session()
+	session, ok := p.findSession()
 	if !ok {
 		return
 	}
@@ -255,9 +256,9 @@ func (p *post) serveLegacy() {
 		case p.failures[i] != nil:
 			p.refuse(p.failures[i].Error())
 			return
-		case m.claimed.version != "" && m.ID != nil && m.claimed.version >= modernVersion:
-			failed := unsupported(legacyVersions, m.claimed.version, fmt.Sprintf("protocol version %q needs the header %s, and no session", m.claimed.version, versionHeader))
-			text, _ := encodeAnswer(m.ID, nil, failed) // the error is ours
+		case m.clientMeta.version != "" && m.ID != nil && m.clientMeta.version >= modernVersion:
+			failed := unsupportedVersion(legacyVersions, m.clientMeta.version, fmt.Sprintf("protocol version %q needs the header %s, and no session", m.clientMeta.version, versionHeader))
+			text, _ := encodeResponse(m.ID, nil, failed) // cannot fail
 			refuse(p.w, http.StatusBadRequest, text)
 			return
 		case m.Method != "" && m.ID != nil:
@@ -266,12 +267,12 @@ func (p *post) serveLegacy() {
 	}
 	if requests == 0 {
 		for _, m := range p.messages {
-			p.take(m, session)
+			p.handleOther(m, session)
 		}
 		p.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	if session == nil && p.begins() {
+	if session == nil && p.isInitialize() {
 		if session, ok = p.newSession(); !ok {
 			return
 		}
@@ -281,13 +282,14 @@ func (p *post) serveLegacy() {
 			}
 		}()
 	}
-	p.answerIn(session, requests)
+	p.serveRequests(session, requests)
 }
 
-// begins reports whether the POST is the request that begins a session.
-func (p *post) begins() bool { return !p.batch && p.messages[0].Method == "initialize" }
+// isInitialize reports whether the POST is an initialize request, which begins a session.
+func (p *post) isInitialize() bool { return !p.batch && p.messages[0].Method == "initialize" }
 
-// version returns the revision of a client, which a batch may precede.
+// version returns the revision of the client. A client that does not tell it speaks
+// batchVersion, the revision before that header.
 func (p *post) version(session *ServerSession) string {
 	if session != nil && session.Version() != "" {
 		return session.Version()
@@ -298,36 +300,36 @@ func (p *post) version(session *ServerSession) string {
 	return batchVersion
 }
 
-// take takes in a notification or an answer.
-func (p *post) take(m *incoming, session *ServerSession) {
+// handleOther handles a notification or a response.
+func (p *post) handleOther(m *incoming, session *ServerSession) {
 	if m.Method == "" {
 		if session != nil {
-			session.answered(m)
+			session.handleAnswer(m)
 		}
 		return
 	}
-	_ = m.identify(session) // a notification needs to say nothing
+	_ = m.identify(session) // cannot fail for a notification
 	p.s.serve(p.r.Context(), m, nil)
 }
 
-// session returns the session that a POST names, or nil for what needs none. It is false if
-// it has refused the request.
-func (p *post) session() (*ServerSession, bool) {
+// findSession returns the session that the POST names, or nil if it needs none. It returns false
+// if it has refused the request.
+func (p *post) findSession() (*ServerSession, bool) {
 	if id := p.r.Header.Get(sessionHeader); id != "" {
-		return p.s.find(p.w, p.r, id)
+		return p.s.findSession(p.w, p.r, id)
 	}
 	if len(p.messages) == 0 {
 		return nil, true
 	}
 	m := p.messages[0]
-	if m == nil || m.Method == "" || m.ID == nil || m.Method == "ping" || p.begins() {
+	if m == nil || m.Method == "" || m.ID == nil || m.Method == "ping" || p.isInitialize() {
 		return nil, true
 	}
 	p.refuse("there is no session: send initialize first, and repeat its " + sessionHeader + " header")
 	return nil, false
 }
 
-// newSession begins a session. It is false if it has refused the request.
+// newSession begins a session. It returns false if it has refused the request.
 func (p *post) newSession() (*ServerSession, bool) {
 	session, ok := p.s.newSession(p.r.Context())
 	if !ok {
@@ -337,12 +339,12 @@ func (p *post) newSession() (*ServerSession, bool) {
 	return session, ok
 }
 
-// find returns a session that the caller reaches. It is false if it has refused the
+// findSession returns a session that the caller may use. It returns false if it has refused the
 // request.
-func (s *Server) find(w http.ResponseWriter, r *http.Request, id string) (*ServerSession, bool) {
+func (s *Server) findSession(w http.ResponseWriter, r *http.Request, id string) (*ServerSession, bool) {
 	session, ok := s.sessions.Get(id)
-	if !ok || !s.o.Reaches(r.Context(), session) {
-		// As for a session that has ended: the client begins a new one.
+	if !ok || !s.o.MayUseSession(r.Context(), session) {
+		// The same response as for an ended session, after which the client begins a new one.
 		http.Error(w, "session not found: initialize again", http.StatusNotFound)
 		return nil, false
 	}
@@ -350,23 +352,23 @@ func (s *Server) find(w http.ResponseWriter, r *http.Request, id string) (*Serve
 	return session, true
 }
 
-// newSession begins a session over streamable HTTP. It is false if its owner has too many, or
-// the server is closed.
+// newSession begins a session over streamable HTTP. It returns false if its owner has too many
+// sessions, or the server is closed.
 func (s *Server) newSession(ctx context.Context) (*ServerSession, bool) {
 	session := newServerSession(ctx, s)
-	session.id, session.stored = s.newID(), newStreams(s.log)
-	session.out = func(text []byte) error { return session.stored.alone.send(text, false) }
+	session.id, session.streams = s.newID(), newStreams(s.events)
+	session.sendAlone = func(text []byte) error { return session.streams.standalone.send(text, false) }
 	s.mu.Lock()
-	if s.closed || s.owned[session.owner] >= s.o.MaxSessions {
+	if s.closed || s.sessionCounts[session.owner] >= s.o.MaxSessions {
 		s.mu.Unlock()
 		return nil, false
 	}
-	s.owned[session.owner]++
+	s.sessionCounts[session.owner]++
 	s.live[session] = true
 	s.mu.Unlock()
 	s.sessions.Add(session.id, session)
 	session.mu.Lock()
-	over := session.over // Close may have ended it
+	over := session.closed // Close may have ended it
 	if !over {
 		session.expiry = time.AfterFunc(sessionTimeout, session.expire)
 	}
@@ -377,10 +379,10 @@ func (s *Server) newSession(ctx context.Context) (*ServerSession, bool) {
 	return session, !over
 }
 
-// answerIn serves the messages of a POST in a session. The requests go on if the
-// client's connection breaks.
-func (p *post) answerIn(session *ServerSession, requests int) {
-	x := &exchange{w: p.w, session: session, open: requests}
+// serveRequests serves the messages of the POST in a session, or a ping without one. The requests
+// continue if the client's connection breaks.
+func (p *post) serveRequests(session *ServerSession, requests int) {
+	x := &postResponse{w: p.w, session: session, pending: requests}
 	base := context.WithoutCancel(p.r.Context())
 	first := p.messages[0]
 	if session != nil {
@@ -388,25 +390,25 @@ func (p *post) answerIn(session *ServerSession, requests int) {
 	}
 	streams := session != nil && p.s.o.Streams(first.Method, session.Version())
 	if p.batch || streams {
-		x.stream()
+		x.makeStream()
 	}
-	x.begin()
+	x.startTimer()
 	defer x.end()
 	if !p.batch && !streams {
-		p.serveIn(base, first, session, x)
+		p.serveRequest(base, first, session, x)
 		return
 	}
 	var work sync.WaitGroup
 	for _, m := range p.messages {
 		if m.Method == "" || m.ID == nil {
-			p.take(m, session)
+			p.handleOther(m, session)
 			continue
 		}
-		work.Go(func() { p.serveIn(base, m, session, x) })
+		work.Go(func() { p.serveRequest(base, m, session, x) })
 	}
 	if streams {
 		select { // the stream may be released before the requests have ended
-		case <-x.gone():
+		case <-x.done():
 		case <-p.r.Context().Done():
 		}
 		return
@@ -414,20 +416,20 @@ func (p *post) answerIn(session *ServerSession, requests int) {
 	work.Wait()
 }
 
-// serveIn serves one request in a session.
-func (p *post) serveIn(ctx context.Context, m *incoming, session *ServerSession, x *exchange) {
+// serveRequest serves one request in a session.
+func (p *post) serveRequest(ctx context.Context, m *incoming, session *ServerSession, x *postResponse) {
 	err := m.identify(session)
 	if err == nil && session != nil {
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
 		defer cancel(nil)
-		err = session.enter(m.ID, cancel)
+		err = session.addRequest(m.ID, cancel)
 	}
 	switch {
 	case err != nil:
-		p.s.fail(m.ID, x, err)
+		p.s.respondError(m.ID, x, err)
 	case session != nil:
-		p.s.serve(ctx, m, sessionReply{x, session})
+		p.s.serve(ctx, m, sessionResponder{x, session})
 	default:
 		p.s.serve(ctx, m, x)
 	}
@@ -436,7 +438,8 @@ func (p *post) serveIn(ctx context.Context, m *incoming, session *ServerSession,
 // batchVersion is the last revision with batches.
 const batchVersion = "2025-03-26"
 
-// serveOther serves GET and DELETE, which clients with sessions send.
+// serveOther serves GET, which opens a stream, and DELETE, which ends a session. Modern clients
+// send neither.
 func (s *Server) serveOther(w http.ResponseWriter, r *http.Request) {
 	modern := r.Header.Get(versionKey) >= modernVersion
 	if modern || r.Method != http.MethodGet && r.Method != http.MethodDelete {
@@ -464,27 +467,27 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Bad Request: "+r.Method+" requires an Mcp-Session-Id header", http.StatusBadRequest)
 		return
 	}
-	session, ok := s.find(w, r, id)
+	session, ok := s.findSession(w, r, id)
 	if !ok {
 		return
 	}
 	if r.Method == http.MethodDelete {
-		session.end() // before the answer: then the client may begin another
+		session.end() // before responding, so that the client may begin another session then
 		s.sessions.Remove(id)
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	s.follow(w, r, session)
+	s.serveStream(w, r, session)
 }
 
-// follow connects a client to the stream that belongs to no request, or to one that it
-// resumes.
-func (s *Server) follow(w http.ResponseWriter, r *http.Request, session *ServerSession) {
-	stream, after := session.stored.alone, -1
+// serveStream connects a client to the stream for messages that belong to no request, or to one
+// that it resumes.
+func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, session *ServerSession) {
+	stream, after := session.streams.standalone, -1
 	if last := r.Header.Get(eventHeader); last != "" {
 		var err error
-		if stream, after, err = session.stored.find(last); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest) // 404 would mean the session
+		if stream, after, err = session.streams.find(last); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest) // 404 would mean that the session has ended
 			return
 		}
 	} else if stream.connected() {

@@ -8,42 +8,41 @@ import (
 	"time"
 )
 
-// maxSubscriptions limits the resources that a session, or a request of
-// subscriptions/listen, subscribes to: a template has any number of them.
+// maxSubscriptions limits the resources that a session or a request subscriptions/listen
+// subscribes to, because a template can have any number of resources.
 const maxSubscriptions = 1000
 
 func tooManySubscriptions() error {
 	return &Error{Code: CodeInvalidParams, Message: fmt.Sprintf("a client may subscribe to at most %d resources at once", maxSubscriptions)}
 }
 
-// listen is one request of subscriptions/listen.
-type listen struct {
+// subscription is one request subscriptions/listen.
+type subscription struct {
 	id    json.RawMessage
-	reply replier
-	lists map[string]bool // methods of notifications
+	reply responder
+	lists map[string]bool // by the method of the notification
 	uris  map[string]bool
 
-	// mu is held until the client has the acknowledgement, which comes before all
+	// mu is held until the acknowledgement has been sent, which must precede all
 	// notifications.
 	mu sync.Mutex
 }
 
 // notify sends a notification with the id of the subscription in _meta.
-func (l *listen) notify(method string, params json.RawMessage) {
+func (l *subscription) notify(method string, params json.RawMessage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o, err := ReadObject(params)
 	if err != nil {
 		o = Object{}
 	}
-	meta, _ := ReadObject(o.Get("_meta")) // none is as good as an empty one
+	meta, _ := ReadObject(o.Get("_meta")) // an invalid one is replaced
 	meta.Set(MetaSubscription, l.id)
 	o.Set("_meta", meta.JSON())
-	_ = l.reply.send(notification(method, o.JSON())) // a client that has gone needs no word
+	_ = l.reply.send(encodeNotification(method, o.JSON())) // an error means that the client has gone
 }
 
-// listen serves subscriptions/listen: it tells the client of changes until the request
-// ends.
+// listen serves subscriptions/listen: it notifies the client of changes until the request ends.
 func (s *Server) listen(ctx context.Context, r *ServerRequest) (json.RawMessage, error) {
 	var p struct {
 		Notifications *struct {
@@ -71,7 +70,7 @@ func (s *Server) listen(ctx context.Context, r *ServerRequest) (json.RawMessage,
 	if err := json.Unmarshal(s.o.Capabilities, &can); err != nil {
 		return nil, err
 	}
-	l := &listen{id: r.ID, reply: r.reply, lists: map[string]bool{}, uris: map[string]bool{}}
+	l := &subscription{id: r.ID, reply: r.responder, lists: map[string]bool{}, uris: map[string]bool{}}
 	var accepted []Field
 	for _, list := range []struct {
 		filter, method string
@@ -107,14 +106,14 @@ func (s *Server) listen(ctx context.Context, r *ServerRequest) (json.RawMessage,
 	meta := object([]Field{{MetaSubscription, r.ID}})
 	l.mu.Lock()
 	s.mu.Lock()
-	s.listens[l] = true // before the acknowledgement: the client misses no change after it
+	s.subscriptions[l] = true // before the acknowledgement: the client misses no change after it
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.listens, l)
+		delete(s.subscriptions, l)
 	}()
-	err := r.reply.send(notification("notifications/subscriptions/acknowledged", object([]Field{{"_meta", meta}, {"notifications", object(accepted)}})))
+	err := r.responder.send(encodeNotification("notifications/subscriptions/acknowledged", object([]Field{{"_meta", meta}, {"notifications", object(accepted)}})))
 	l.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -126,7 +125,7 @@ func (s *Server) listen(ctx context.Context, r *ServerRequest) (json.RawMessage,
 		}
 	}
 	result := object([]Field{{"_meta", meta}})
-	return s.complete(result)
+	return s.completeResult(result)
 }
 
 // subscribe serves resources/subscribe.
@@ -143,13 +142,13 @@ func (s *Server) subscribe(ctx context.Context, r *ServerRequest) (json.RawMessa
 		return nil, err
 	}
 	session.mu.Lock()
-	over := session.over
-	before := session.subs[r.Name]
+	over := session.closed
+	before := session.unsubscribers[r.Name]
 	if !over {
-		if session.subs == nil {
-			session.subs = map[string]func(){}
+		if session.unsubscribers == nil {
+			session.unsubscribers = map[string]func(){}
 		}
-		session.subs[r.Name] = unsubscribe
+		session.unsubscribers[r.Name] = unsubscribe
 	}
 	session.mu.Unlock()
 	if over {
@@ -164,24 +163,24 @@ func (s *Server) subscribe(ctx context.Context, r *ServerRequest) (json.RawMessa
 func (s *ServerSession) maySubscribe(uri string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.subs[uri] != nil || len(s.subs) < maxSubscriptions
+	return s.unsubscribers[uri] != nil || len(s.unsubscribers) < maxSubscriptions
 }
 
 func (s *ServerSession) unsubscribe(uri string) {
 	s.mu.Lock()
-	unsubscribe := s.subs[uri]
-	delete(s.subs, uri)
+	unsubscribe := s.unsubscribers[uri]
+	delete(s.unsubscribers, uri)
 	s.mu.Unlock()
 	if unsubscribe != nil {
 		unsubscribe()
 	}
 }
 
-// changeDelay gathers changes that follow one another at once.
+// changeDelay is the time for which further changes are awaited and reported together.
 const changeDelay = 10 * time.Millisecond
 
-// ListChanged tells clients that a list has changed: tools, prompts or resources. It
-// returns at once, and several calls within some milliseconds make one notification.
+// ListChanged notifies clients that a list has changed: tools, prompts or resources. It
+// returns at once. Several calls within some milliseconds make one notification.
 func (s *Server) ListChanged(list string) {
 	method := "notifications/" + list + "/list_changed"
 	s.mu.Lock()
@@ -189,26 +188,26 @@ func (s *Server) ListChanged(list string) {
 	if s.closed {
 		return
 	}
-	if timer := s.changed[method]; timer != nil {
+	if timer := s.changeTimers[method]; timer != nil {
 		timer.Reset(changeDelay)
 		return
 	}
-	s.changed[method] = time.AfterFunc(changeDelay, func() {
-		together(s.Sessions(), func(session *ServerSession) {
-			_ = session.Notify(method, json.RawMessage("{}")) // a client that has gone needs no word
+	s.changeTimers[method] = time.AfterFunc(changeDelay, func() {
+		forEachParallel(s.Sessions(), func(session *ServerSession) {
+			_ = session.Notify(method, json.RawMessage("{}")) // an error means that the client has gone
 		})
-		together(s.listening(func(l *listen) bool { return l.lists[method] }), func(l *listen) { l.notify(method, nil) })
+		forEachParallel(s.matchingSubscriptions(func(l *subscription) bool { return l.lists[method] }), func(l *subscription) { l.notify(method, nil) })
 	})
 }
 
-// notifiedAtOnce is how many clients are written to at once, so that one that reads slowly
-// does not delay the others.
-const notifiedAtOnce = 32
+// maxParallelNotifications is the number of clients that are written to at once, so that one that
+// reads slowly does not delay the others.
+const maxParallelNotifications = 32
 
-// together calls do for all, and returns when it has.
-func together[T any](all []T, do func(T)) {
+// forEachParallel calls do for all elements, several at once, and returns when all calls have.
+func forEachParallel[T any](all []T, do func(T)) {
 	var work sync.WaitGroup
-	slots := make(chan struct{}, notifiedAtOnce)
+	slots := make(chan struct{}, maxParallelNotifications)
 	for _, one := range all {
 		slots <- struct{}{}
 		work.Go(func() {
@@ -219,31 +218,31 @@ func together[T any](all []T, do func(T)) {
 	work.Wait()
 }
 
-// ResourceUpdated tells the clients that have subscribed to a resource that it has
-// changed. Params are those of notifications/resources/updated, with uri; nil means
-// that they have only that.
+// ResourceUpdated notifies the clients that have subscribed to a resource that it has changed.
+// Params are the parameters of notifications/resources/updated; nil means an object with only
+// the uri.
 func (s *Server) ResourceUpdated(uri string, params json.RawMessage) {
 	if params == nil {
 		params = object([]Field{String("uri", uri)})
 	}
 	const method = "notifications/resources/updated"
-	together(s.Sessions(), func(session *ServerSession) {
+	forEachParallel(s.Sessions(), func(session *ServerSession) {
 		session.mu.Lock()
-		subscribed := session.subs[uri] != nil
+		subscribed := session.unsubscribers[uri] != nil
 		session.mu.Unlock()
 		if subscribed {
-			_ = session.Notify(method, params) // a client that has gone needs no word
+			_ = session.Notify(method, params) // an error means that the client has gone
 		}
 	})
-	together(s.listening(func(l *listen) bool { return l.uris[uri] }), func(l *listen) { l.notify(method, params) })
+	forEachParallel(s.matchingSubscriptions(func(l *subscription) bool { return l.uris[uri] }), func(l *subscription) { l.notify(method, params) })
 }
 
-// listening returns the subscriptions that match.
-func (s *Server) listening(match func(*listen) bool) []*listen {
+// matchingSubscriptions returns the subscriptions for which match is true.
+func (s *Server) matchingSubscriptions(match func(*subscription) bool) []*subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []*listen
-	for l := range s.listens {
+	var all []*subscription
+	for l := range s.subscriptions {
 		if match(l) {
 			all = append(all, l)
 		}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// sender is a replier that notes the methods of what is sent. Before it notes the first one it
+// sender is a responder that records the methods of the sent messages. Before the first one it
 // calls early.
 type sender struct {
 	early func()
@@ -35,7 +35,7 @@ func (s *sender) send(text []byte) error {
 	return nil
 }
 
-func (s *sender) answer(_, _ []byte, _ *Error) {}
+func (s *sender) respond(_, _ []byte, _ *Error) {}
 
 func (s *sender) release(int) {}
 
@@ -54,7 +54,7 @@ func TestASubscriptionIsAcknowledgedBeforeAnyChange(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		r := &ServerRequest{ID: json.RawMessage("1"), Params: json.RawMessage(`{"notifications":{"toolsListChanged":true}}`), reply: reply}
+		r := &ServerRequest{ID: json.RawMessage("1"), Params: json.RawMessage(`{"notifications":{"toolsListChanged":true}}`), responder: reply}
 		if _, err := s.listen(ctx, r); err != nil {
 			t.Error(err)
 		}
@@ -119,7 +119,7 @@ func TestNothingFollowsTheAnswerOnAPipe(t *testing.T) {
 	var rest []byte
 	read := make(chan struct{})
 	go func() { defer close(read); rest, _ = io.ReadAll(answers) }()
-	if err := (<-handled).Notify("notifications/progress", json.RawMessage(`{"progressToken":1,"progress":1}`)); !errors.Is(err, errGone) {
+	if err := (<-handled).Notify("notifications/progress", json.RawMessage(`{"progressToken":1,"progress":1}`)); !errors.Is(err, errNotConnected) {
 		t.Errorf("a notification after the answer: %v", err)
 	}
 	client.Close()
@@ -137,8 +137,8 @@ func TestTheEventLogForgetsAStreamThatEndedEarly(t *testing.T) {
 	log := &eventLog{max: maxStored}
 	all := newStreams(log)
 	s := all.open()
-	all.drop()
-	s.prime()
+	all.dropAll()
+	s.sendPrimingEvent()
 	if log.size != 0 {
 		t.Errorf("the log counts %d bytes", log.size)
 	}

@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// pipe is a client on one stream for all messages: stdio or HTTP+SSE.
+// pipe is a connection with one stream for all messages to the client: stdio or HTTP+SSE.
 type pipe struct {
 	s       *Server
 	session *ServerSession
 
-	starting sync.Mutex     // held while ended changes and while work grows
-	work     sync.WaitGroup // requests being served
-	ended    atomic.Bool
+	startMu sync.Mutex     // held when ended changes or work is added to
+	work    sync.WaitGroup // requests being served
+	ended   atomic.Bool
 
 	mu    sync.Mutex
 	write func(text []byte) error // writes one message
 }
 
-// newPipe returns a client whose messages are written with write.
+// newPipe returns a pipe that sends messages with write.
 func (s *Server) newPipe(ctx context.Context, write func([]byte) error) *pipe {
 	p := &pipe{s: s, write: write, session: newServerSession(ctx, s)}
-	p.session.out = p.send
+	p.session.sendAlone = p.send
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.live[p.session] = true
@@ -44,26 +44,25 @@ func (p *pipe) send(text []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended.Load() {
-		return errSessionOver
+		return errDisconnected
 	}
 	return p.write(text)
 }
 
-// end ends the session and all its requests, and waits for them, but not for a client
-// that does not read.
+// end ends the session and all its requests, and waits for them for at most endTimeout.
 func (p *pipe) end() {
 	p.session.end()
-	p.starting.Lock()
+	p.startMu.Lock()
 	p.ended.Store(true)
-	p.starting.Unlock()
-	p.wait(endTime)
+	p.startMu.Unlock()
+	p.wait(endTimeout)
 }
 
-// start serves a request in a goroutine of its own, and reports false if the pipe has
-// ended: nothing may begin once end waits.
-func (p *pipe) start(serve func()) bool {
-	p.starting.Lock()
-	defer p.starting.Unlock()
+// spawn calls serve in a new goroutine. It returns false if the pipe has ended, because no
+// request may begin while end waits.
+func (p *pipe) spawn(serve func()) bool {
+	p.startMu.Lock()
+	defer p.startMu.Unlock()
 	if p.ended.Load() {
 		return false
 	}
@@ -72,14 +71,14 @@ func (p *pipe) start(serve func()) bool {
 }
 
 const (
-	// endTime limits the wait for requests that have been cancelled.
-	endTime = 2 * time.Second
-	// lastTime is how long requests may take to end after the client has sent its last
-	// message.
-	lastTime = time.Second
+	// endTimeout limits the wait for requests that have been cancelled.
+	endTimeout = 2 * time.Second
+	// lastTimeout is the time that requests in progress have to end after the client has
+	// closed its stream.
+	lastTimeout = time.Second
 )
 
-// wait waits until no request is being served, or for some time.
+// wait waits until no request is in progress, for at most limit.
 func (p *pipe) wait(limit time.Duration) {
 	done := make(chan struct{})
 	go func() { defer close(done); p.work.Wait() }()
@@ -89,43 +88,43 @@ func (p *pipe) wait(limit time.Duration) {
 	}
 }
 
-// take takes in a text of the client: one message or a batch. Requests are served
-// side by side; all else is in order.
-func (p *pipe) take(ctx context.Context, text []byte) {
+// handleText handles a text of the client: one message or a batch. Requests are served
+// concurrently; all other messages are handled in order.
+func (p *pipe) handleText(ctx context.Context, text []byte) {
 	messages, failures, isBatch, err := readBody(text)
 	if err != nil {
-		_ = p.send(refusal(err)) // a client that does not read is noticed at its next message
+		_ = p.send(parseErrorResponse(err)) // if the client has gone, reading fails next
 		return
 	}
 	var b *batch
 	if isBatch {
 		if version := p.session.Version(); version > batchVersion {
-			_ = p.send(refusalOf(nil, CodeInvalidRequest, "this revision has no batches: send one message a line"))
+			_ = p.send(errorResponse(nil, CodeInvalidRequest, "this revision has no batches: send one message a line"))
 			return
 		}
-		if len(messages) == 0 { // is no batch (JSON-RPC 2.0, 6)
+		if len(messages) == 0 { // invalid (JSON-RPC 2.0, 6)
 			_ = p.send(notAMessage)
 			return
 		}
 		b = newBatch(messages, failures)
-		if done := b.done(); done != nil {
+		if done := b.response(); done != nil {
 			_ = p.send(done)
 		}
 	}
 	for i, m := range messages {
 		if failures[i] == nil {
-			p.takeOne(ctx, m, b)
+			p.handleMessage(ctx, m, b)
 		}
 	}
 }
 
-// takeOne takes in a message. B is the batch that it belongs to, or nil.
-func (p *pipe) takeOne(ctx context.Context, m *incoming, b *batch) {
+// handleMessage handles a message. B is the batch that it belongs to, or nil.
+func (p *pipe) handleMessage(ctx context.Context, m *incoming, b *batch) {
 	if m.Method == "" {
-		p.session.answered(m)
+		p.session.handleAnswer(m)
 		return
 	}
-	reply := &pipeReply{p: p, batch: b}
+	reply := &pipeResponder{p: p, batch: b}
 	err := m.identify(p.session)
 	if m.ID == nil {
 		p.s.serve(ctx, m, nil)
@@ -133,43 +132,43 @@ func (p *pipe) takeOne(ctx context.Context, m *incoming, b *batch) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	if err == nil {
-		err = p.session.enter(m.ID, cancel)
+		err = p.session.addRequest(m.ID, cancel)
 	}
 	if err != nil {
 		cancel(nil)
-		p.s.fail(m.ID, reply, err)
+		p.s.respondError(m.ID, reply, err)
 		return
 	}
 	serve := func() {
 		defer cancel(nil)
-		p.s.serve(ctx, m, sessionReply{reply, p.session})
+		p.s.serve(ctx, m, sessionResponder{reply, p.session})
 	}
 	if m.Method == "initialize" {
-		serve() // what follows belongs to the session
+		serve() // the following messages need the session
 		return
 	}
-	if !p.start(serve) {
-		cancel(errSessionOver)
+	if !p.spawn(serve) {
+		cancel(errDisconnected)
 	}
 }
 
-// pipeReply answers one request on a pipe.
-type pipeReply struct {
+// pipeResponder is the responder of one request on a pipe.
+type pipeResponder struct {
 	p        *pipe
 	batch    *batch // nil if the request is alone
 	answered atomic.Bool
 }
 
-func (r *pipeReply) send(text []byte) error {
+func (r *pipeResponder) send(text []byte) error {
 	if r.answered.Load() {
-		return errGone
+		return errNotConnected
 	}
 	return r.p.send(text)
 }
 
-func (r *pipeReply) release(int) {}
+func (r *pipeResponder) release(int) {}
 
-func (r *pipeReply) answer(id, text []byte, failed *Error) {
+func (r *pipeResponder) respond(id, text []byte, failed *Error) {
 	r.answered.Store(true)
 	if failed == nil {
 		text = answerText(id, text)
@@ -182,13 +181,13 @@ func (r *pipeReply) answer(id, text []byte, failed *Error) {
 	if text == nil {
 		return
 	}
-	if err := r.p.send(text); err != nil && !errors.Is(err, errSessionOver) {
+	if err := r.p.send(text); err != nil && !errors.Is(err, errDisconnected) {
 		r.p.s.o.Log.Warn("cannot send an answer to the client", "error", err)
 	}
 }
 
-// Stdio serves one client on a pair of streams until it leaves or ctx ends. Out
-// receives each message in one write. Stdio closes in, but not out.
+// Stdio serves one client on a pair of streams until the client closes its stream or ctx
+// ends. Out receives each message in one write. Stdio closes in, but not out.
 func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -202,7 +201,7 @@ func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.Writer) err
 	select {
 	case err = <-read:
 		if errors.Is(err, io.EOF) {
-			p.wait(lastTime)
+			p.wait(lastTimeout)
 		}
 	case <-ctx.Done():
 		err = ctx.Err()
@@ -217,13 +216,13 @@ func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.Writer) err
 	return err
 }
 
-// readLines takes the client's lines until there are no more.
+// readLines handles the client's lines until the stream ends. It returns io.EOF then.
 func (p *pipe) readLines(ctx context.Context, in io.Reader) error {
 	lines := bufio.NewReader(in)
 	for {
 		line, err := readLine(lines, p.s.o.MaxMessage)
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			p.take(ctx, line)
+			p.handleText(ctx, line)
 		}
 		if err != nil {
 			return err
@@ -231,7 +230,7 @@ func (p *pipe) readLines(ctx context.Context, in io.Reader) error {
 	}
 }
 
-// readLine reads a line of its own memory, without its end.
+// readLine reads a line of at most limit bytes, into new memory.
 func readLine(in *bufio.Reader, limit int) ([]byte, error) {
 	var line []byte
 	for {

@@ -12,95 +12,96 @@ import (
 	"time"
 )
 
-// ServerSession is what a client before 2026-07-28 opens with initialize, and one
-// connection on stdio or HTTP+SSE of any revision. Its methods are safe for concurrent
-// use.
+// ServerSession is a session that a client before 2026-07-28 opens with initialize, or a
+// connection of any revision on stdio or HTTP+SSE. Its methods are safe for concurrent use.
 type ServerSession struct {
 	s     *Server
 	id    string // empty except over streamable HTTP
 	owner string
-	ctx   context.Context // of the request that began it, without its end
-	// out sends a message that belongs to no request.
-	out func(text []byte) error
-	// stored are the streams of a session over streamable HTTP, and nil for others.
-	stored *streams
-	ended  chan struct{} // closed by end
+	ctx   context.Context // that of the request that began it, without cancellation
+	// sendAlone sends a message that belongs to no request.
+	sendAlone func(text []byte) error
+	// streams are the streams of a session over streamable HTTP; nil for others.
+	streams *streams
+	ended   chan struct{} // closed by end
 
-	mu     sync.Mutex // guards the fields below
-	began  string     // the negotiated revision; empty before
-	info   json.RawMessage
-	can    json.RawMessage
-	logs   string
-	calls  map[string]context.CancelCauseFunc // requests in progress, by id
-	asked  map[string]chan answer             // requests to the client, by id
-	follow map[string][]func(json.RawMessage) // of requests to the client, by progress token
-	next   int64
-	subs   map[string]func() // unsubscribes, by URI
-	seen   time.Time
-	expiry *time.Timer // of a session over streamable HTTP
-	over   bool
+	mu               sync.Mutex // guards the fields below
+	version          string     // the negotiated revision; empty before
+	info             json.RawMessage
+	capabilities     json.RawMessage
+	logLevel         string
+	calls            map[string]context.CancelCauseFunc // requests in progress, by id
+	questions        map[string]chan answer             // requests to the client in progress, by id
+	progressHandlers map[string][]func(json.RawMessage) // by progress token of a request to the client
+	next             int64
+	unsubscribers    map[string]func() // unsubscribes, by URI
+	lastUsed         time.Time
+	expiry           *time.Timer // of a session over streamable HTTP
+	closed           bool
 }
 
-// newServerSession returns a session that is not yet one of the server's live ones.
+// newServerSession returns a session that is not yet in Server.live.
 func newServerSession(ctx context.Context, s *Server) *ServerSession {
 	return &ServerSession{
-		s: s, owner: s.o.Owner(ctx), ctx: context.WithoutCancel(ctx), ended: make(chan struct{}), seen: time.Now(),
+		s: s, owner: s.o.Owner(ctx), ctx: context.WithoutCancel(ctx), ended: make(chan struct{}), lastUsed: time.Now(),
 	}
 }
 
-// ID returns the id of a session over streamable HTTP, and is empty for others.
+// ID returns the id of a session over streamable HTTP, or "" for others.
 func (s *ServerSession) ID() string { return s.id }
 
 // Version returns the negotiated revision, or "" before initialize.
 func (s *ServerSession) Version() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.began
+	return s.version
 }
 
 // Capabilities returns the client's capabilities as it wrote them.
 func (s *ServerSession) Capabilities() json.RawMessage {
-	_, _, can := s.client()
+	_, _, can := s.clientInfo()
 	return can
 }
 
-// Context returns the context of the request that began the session. It does not end.
+// Context returns the context of the request that began the session, without its cancellation.
 func (s *ServerSession) Context() context.Context { return s.ctx }
 
-// Notify sends a notification that belongs to no request. Log messages below the level
-// that the client has asked for are dropped.
+// Notify sends a notification that belongs to no request. Log messages below the client's
+// level are dropped.
 func (s *ServerSession) Notify(method string, params json.RawMessage) error {
-	if method == "notifications/message" && !logs(s.level(), params) {
+	if method == "notifications/message" && !wantsLog(s.level(), params) {
 		return nil
 	}
-	return s.out(notification(method, params))
+	return s.sendAlone(encodeNotification(method, params))
 }
 
-func (s *ServerSession) client() (version string, info, can json.RawMessage) {
+func (s *ServerSession) clientInfo() (version string, info, can json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.began, s.info, s.can
+	return s.version, s.info, s.capabilities
 }
 
-func (s *ServerSession) begin(version string, info, can json.RawMessage) bool {
+// initialize stores the negotiated revision and the client's declarations. It returns false if
+// the session has been initialized already.
+func (s *ServerSession) initialize(version string, info, can json.RawMessage) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.began != "" {
+	if s.version != "" {
 		return false
 	}
-	s.began, s.info = version, slices.Clone(info)
+	s.version, s.info = version, slices.Clone(info)
 	if string(can) != "null" {
-		s.can = slices.Clone(can)
+		s.capabilities = slices.Clone(can)
 	}
 	return true
 }
 
-// enter notes a request, so that the client can cancel it until it leaves. It returns an
-// error if the id is in use, or the session has ended.
-func (s *ServerSession) enter(id json.RawMessage, cancel context.CancelCauseFunc) error {
+// addRequest registers a request, so that the client can cancel it, until removeRequest is
+// called. It returns an error if the id is in use, or the session has ended.
+func (s *ServerSession) addRequest(id json.RawMessage, cancel context.CancelCauseFunc) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over {
+	if s.closed {
 		return &Error{Code: CodeInvalidRequest, Message: "the session has ended"}
 	}
 	if _, taken := s.calls[string(id)]; taken {
@@ -110,40 +111,40 @@ func (s *ServerSession) enter(id json.RawMessage, cancel context.CancelCauseFunc
 		s.calls = map[string]context.CancelCauseFunc{}
 	}
 	s.calls[string(id)] = cancel
-	s.seen = time.Now()
+	s.lastUsed = time.Now()
 	return nil
 }
 
-func (s *ServerSession) leave(id json.RawMessage) {
+func (s *ServerSession) removeRequest(id json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.calls, string(id))
 	if len(s.calls) == 0 {
 		s.calls = nil // most sessions are idle
 	}
-	s.seen = time.Now()
+	s.lastUsed = time.Now()
 }
 
-// sessionReply answers a request that has entered a session. The request leaves before
-// its answer does, since a client may use the id again once it has the answer.
-type sessionReply struct {
-	replier
+// sessionResponder is the responder of a request in a session. It removes the request before it
+// sends the response, because a client may use the id again once it has the response.
+type sessionResponder struct {
+	responder
 	session *ServerSession
 }
 
-func (r sessionReply) answer(id, text []byte, failed *Error) {
-	r.session.leave(id)
-	r.replier.answer(id, text, failed)
+func (r sessionResponder) respond(id, text []byte, failed *Error) {
+	r.session.removeRequest(id)
+	r.responder.respond(id, text, failed)
 }
 
-// touch notes that the session is used.
+// touch records that the session is in use.
 func (s *ServerSession) touch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen = time.Now()
+	s.lastUsed = time.Now()
 }
 
-// cancelRequest ends a request, of which the client has said why.
+// cancelRequest cancels a request. params are those of the client's notifications/cancelled.
 func (s *ServerSession) cancelRequest(id, params json.RawMessage) {
 	s.mu.Lock()
 	cancel := s.calls[string(id)]
@@ -156,17 +157,17 @@ func (s *ServerSession) cancelRequest(id, params json.RawMessage) {
 // end ends the session with all its requests.
 func (s *ServerSession) end() {
 	s.mu.Lock()
-	if s.over {
+	if s.closed {
 		s.mu.Unlock()
 		return
 	}
-	s.over = true
+	s.closed = true
 	close(s.ended)
 	if s.expiry != nil {
 		s.expiry.Stop() // its function would keep the session in memory
 	}
-	calls, subs := s.calls, s.subs
-	s.calls, s.subs = nil, nil
+	calls, subs := s.calls, s.unsubscribers
+	s.calls, s.unsubscribers = nil, nil
 	s.mu.Unlock()
 	for _, cancel := range calls {
 		cancel(nil)
@@ -177,58 +178,58 @@ func (s *ServerSession) end() {
 	s.s.mu.Lock()
 	delete(s.s.live, s)
 	if s.id != "" {
-		if s.s.owned[s.owner]--; s.s.owned[s.owner] <= 0 {
-			delete(s.s.owned, s.owner)
+		if s.s.sessionCounts[s.owner]--; s.s.sessionCounts[s.owner] <= 0 {
+			delete(s.s.sessionCounts, s.owner)
 		}
 	}
 	s.s.mu.Unlock()
-	if s.stored != nil {
-		s.stored.drop()
+	if s.streams != nil {
+		s.streams.dropAll()
 	}
 }
 
-// expire ends the session once it has not been used for sessionTimeout. A request in progress
-// uses it, unless it waits for an answer of the client: a client that has gone answers nothing.
+// expire ends the session if it has not been used for sessionTimeout. A request in progress
+// counts as use, unless it waits for an answer of the client, which may have gone.
 func (s *ServerSession) expire() {
-	listening := s.stored.listening() // which has a lock of its own
+	listening := s.streams.listening() // which has a lock of its own
 	s.mu.Lock()
-	if listening || len(s.calls) > 0 && len(s.asked) == 0 {
-		s.seen = time.Now()
+	if listening || len(s.calls) > 0 && len(s.questions) == 0 {
+		s.lastUsed = time.Now()
 	}
-	idle := time.Since(s.seen)
-	if !s.over && idle < sessionTimeout {
+	idle := time.Since(s.lastUsed)
+	if !s.closed && idle < sessionTimeout {
 		s.expiry.Reset(sessionTimeout - idle)
 	}
 	s.mu.Unlock()
 	if idle >= sessionTimeout {
-		s.s.sessions.Remove(s.id) // which ends it
+		s.s.sessions.Remove(s.id) // also ends the session
 	}
 }
 
-// errSessionOver means that the client of a session has gone.
-var errSessionOver = errors.New("the client has disconnected")
+// errDisconnected means that the client of a session has gone.
+var errDisconnected = errors.New("the client has disconnected")
 
 // ask sends a request to the client with send, and waits for the answer.
 func (s *ServerSession) ask(ctx context.Context, q Question, send func([]byte) error) (json.RawMessage, error) {
 	s.mu.Lock()
-	if s.over {
+	if s.closed {
 		s.mu.Unlock()
-		return nil, errSessionOver
+		return nil, errDisconnected
 	}
 	s.next++
 	id := strconv.FormatInt(s.next, 10)
-	if s.asked == nil {
-		s.asked = map[string]chan answer{}
+	if s.questions == nil {
+		s.questions = map[string]chan answer{}
 	}
 	got := make(chan answer, 1)
-	s.asked[id] = got
-	forget := s.followLocked(q)
+	s.questions[id] = got
+	forget := s.addProgressHandler(q)
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if delete(s.asked, id); len(s.asked) == 0 {
-			s.asked = nil
+		if delete(s.questions, id); len(s.questions) == 0 {
+			s.questions = nil
 		}
 		forget()
 	}()
@@ -244,19 +245,19 @@ func (s *ServerSession) ask(ctx context.Context, q Question, send func([]byte) e
 	case a := <-got:
 		return a.result, a.err
 	case <-s.ended:
-		return nil, errSessionOver
+		return nil, errDisconnected
 	case <-ctx.Done():
-		_ = send(notification("notifications/cancelled", withdrawal(id, context.Cause(ctx)))) // a client that has gone needs no word
+		_ = send(encodeNotification("notifications/cancelled", cancelledParams(id, context.Cause(ctx)))) // an error means that the client has gone
 		return nil, context.Cause(ctx)
 	}
 }
 
-// withdrawal returns the parameters of notifications/cancelled for a request to the
-// client: those with which the request was cancelled here, or else a text.
-func withdrawal(id string, cause error) json.RawMessage {
+// cancelledParams returns the parameters of notifications/cancelled for a request to the client:
+// those of the notification that was the cause, or else a text.
+func cancelledParams(id string, cause error) json.RawMessage {
 	params := Object{}
 	if said := (*Cancelled)(nil); errors.As(cause, &said) {
-		params, _ = ReadObject(said.Params) // it was received as JSON
+		params, _ = ReadObject(said.Params) // they were received as JSON
 	} else {
 		params.Set("reason", String("", "the request has ended").Value)
 	}
@@ -264,27 +265,28 @@ func withdrawal(id string, cause error) json.RawMessage {
 	return params.JSON()
 }
 
-// followLocked passes the client's progress with a question on, until forget is called.
-func (s *ServerSession) followLocked(q Question) (forget func()) {
+// addProgressHandler passes the client's progress notifications about a question to q.Progress
+// until forget is called. The caller holds the lock, also for forget.
+func (s *ServerSession) addProgressHandler(q Question) (forget func()) {
 	token := progressToken(q.Params)
 	if q.Progress == nil || token == "" {
 		return func() {}
 	}
-	if s.follow == nil {
-		s.follow = map[string][]func(json.RawMessage){}
+	if s.progressHandlers == nil {
+		s.progressHandlers = map[string][]func(json.RawMessage){}
 	}
-	s.follow[token] = append(s.follow[token], q.Progress)
+	s.progressHandlers[token] = append(s.progressHandlers[token], q.Progress)
 	return func() {
-		// Where two share a token neither hears of it any more.
-		if delete(s.follow, token); len(s.follow) == 0 {
-			s.follow = nil
+		// If several questions share a token, none of them receives progress any more.
+		if delete(s.progressHandlers, token); len(s.progressHandlers) == 0 {
+			s.progressHandlers = nil
 		}
 	}
 }
 
-// progressed passes on how far an answer is. Where two questions have the same token
-// it may be either's, and neither hears of it.
-func (s *ServerSession) progressed(params json.RawMessage) {
+// handleProgress handles a progress notification of the client. If several questions have its
+// token, none receives it, because it is unknown which one it is about.
+func (s *ServerSession) handleProgress(params json.RawMessage) {
 	var p struct {
 		Token json.RawMessage `json:"progressToken"`
 	}
@@ -292,14 +294,14 @@ func (s *ServerSession) progressed(params json.RawMessage) {
 		return
 	}
 	s.mu.Lock()
-	open := s.follow[string(p.Token)]
+	open := s.progressHandlers[string(p.Token)]
 	s.mu.Unlock()
 	if len(open) == 1 {
 		open[0](params)
 	}
 }
 
-// progressToken returns that of a question, as it is written.
+// progressToken returns the raw progress token in the parameters of a question, or "".
 func progressToken(params json.RawMessage) string {
 	var p struct {
 		Meta struct {
@@ -312,12 +314,12 @@ func progressToken(params json.RawMessage) string {
 	return string(p.Meta.Token)
 }
 
-// answered takes in the client's answer to a request.
-func (s *ServerSession) answered(m *incoming) {
+// handleAnswer passes on the client's response to a request.
+func (s *ServerSession) handleAnswer(m *incoming) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen = time.Now()
-	got := s.asked[string(m.ID)]
+	s.lastUsed = time.Now()
+	got := s.questions[string(m.ID)]
 	if got == nil {
 		return
 	}
@@ -338,7 +340,7 @@ func (s *ServerSession) answered(m *incoming) {
 func (s *ServerSession) level() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.logs
+	return s.logLevel
 }
 
 func (s *ServerSession) setLevel(params json.RawMessage) (json.RawMessage, error) {
@@ -350,16 +352,16 @@ func (s *ServerSession) setLevel(params json.RawMessage) (json.RawMessage, error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.logs = p.Level
+	s.logLevel = p.Level
 	return json.RawMessage("{}"), nil
 }
 
-// levels are those of log messages, the least severe first.
+// levels are the levels of log messages, least severe first.
 var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// logs reports whether a client that asked for a level wants a log message. A message
-// of an unknown level is as severe as one of the least.
-func logs(wanted string, params json.RawMessage) bool {
+// wantsLog reports whether a client that asked for the level wanted receives a log message. A
+// message of an unknown level counts as less severe than all others.
+func wantsLog(wanted string, params json.RawMessage) bool {
 	var p struct {
 		Level string `json:"level"`
 	}

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// SSE returns the handler of HTTP+SSE for clients of 2024-11-05 that know no other
-// transport: they listen to one stream and post their messages to an address that it
-// names. Like that of [Server.HTTP] it does not check Host, Origin or credentials.
+// SSE returns the handler of HTTP+SSE for clients that support only the transport of
+// 2024-11-05: they read one stream and post their messages to an address that it names. Like
+// the handler of [Server.HTTP], it does not check Host, Origin or credentials.
 func (s *Server) SSE() http.Handler {
 	h := &sseHandler{s: s, clients: map[string]*pipe{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,7 +31,7 @@ type sseHandler struct {
 	clients map[string]*pipe
 }
 
-// listen serves a stream until its client leaves.
+// listen serves a stream until its client disconnects.
 func (h *sseHandler) listen(w http.ResponseWriter, r *http.Request) {
 	id := rand.Text()
 	out := &stream{}
@@ -60,17 +60,17 @@ func (h *sseHandler) listen(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// post takes in a message. What there is to say goes to the stream.
+// post handles a message. All responses go to the stream.
 func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	p := h.clients[r.URL.Query().Get("session")]
 	h.mu.Unlock()
-	// Whoever has seen the address is not yet its owner.
-	if p == nil || !h.s.o.Reaches(r.Context(), p.session) {
+	// Knowing the address is not enough: the caller must be the session's owner.
+	if p == nil || !h.s.o.MayUseSession(r.Context(), p.session) {
 		http.Error(w, "session not found: open the stream again", http.StatusNotFound)
 		return
 	}
-	// A web page of another origin can post text without being asked.
+	// Browsers let pages of other origins post text without a preflight request.
 	if !isJSON(r.Header) {
 		http.Error(w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
 		return
@@ -85,6 +85,6 @@ func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
-	_ = flush(http.NewResponseController(w)) // the client that has gone does not listen either
-	p.take(context.WithoutCancel(r.Context()), body)
+	_ = flush(http.NewResponseController(w)) // if the client has gone, its stream ends as well
+	p.handleText(context.WithoutCancel(r.Context()), body)
 }

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// keepAlivePeriod is how long a stream may be silent: proxies cut those that are
-	// silent for a minute.
+	// keepAlivePeriod is the interval of comments on an idle stream: proxies cut streams that
+	// are idle for a minute.
 	keepAlivePeriod = 15 * time.Second
 	// writeTimeout limits the wait for a client that does not read its stream.
 	writeTimeout = 10 * time.Second
 )
 
-// stream is a sequence of server-sent events to one client. The connection may break;
-// the events of a stream with a log are kept, and a client can resume it.
+// stream is a sequence of server-sent events to one client. The events of a stream with a log
+// are stored, so that a client can resume the stream after its connection has broken.
 type stream struct {
 	id  string    // unique in its session; empty for the one that belongs to no request
 	log *eventLog // nil if the stream cannot be resumed
@@ -31,27 +31,27 @@ type stream struct {
 	mu       sync.Mutex
 	receiver *receiver // the connected response, or nil
 	next     int       // number of the next event
-	unsent   int       // number of the first event that no response has had
+	unsent   int       // number of the first event that was written to no response
 	done     bool      // the last event has been sent
 
-	kept journal // guarded by the log
+	journal journal // guarded by the log
 }
 
 // receiver is a response that a stream is connected to.
 type receiver struct {
 	w     http.ResponseWriter
-	gone  chan struct{} // closed when the stream is connected no more
+	gone  chan struct{} // closed when the stream is no longer connected to it
 	timer *time.Timer   // writes a comment
 }
 
-// errGone means that nobody receives a message.
-var errGone = errors.New("the client does not listen")
+// errNotConnected means that a stream without a log has no receiver.
+var errNotConnected = errors.New("the client does not listen")
 
 func newStream(log *eventLog) *stream { return &stream{id: rand.Text(), log: log} }
 
-// connect writes the header of a stream, and sends its events to w from now on. After is
-// the number of the last event that the client has; with -1 it gets those that no
-// response has had.
+// connect writes the header of a stream to w, and from then on sends its events there. After is
+// the number of the last event that the client has received. If it is -1, the client receives
+// the events that were written to no response yet.
 func (s *stream) connect(w http.ResponseWriter, after int) (*receiver, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,9 +62,9 @@ func (s *stream) connect(w http.ResponseWriter, after int) (*receiver, error) {
 		if after < 0 {
 			from = s.unsent
 		}
-		missed, first = s.log.from(&s.kept, from)
+		missed, first = s.log.from(&s.journal, from)
 		if after >= 0 && first > from {
-			return nil, errDropped
+			return nil, errEventsDropped
 		}
 	}
 	h := w.Header()
@@ -79,13 +79,13 @@ func (s *stream) connect(w http.ResponseWriter, after int) (*receiver, error) {
 	s.receiver = k
 	k.timer = time.AfterFunc(keepAlivePeriod, func() { s.keepAlive(k) })
 	if s.id == "" && s.log != nil {
-		_ = s.write(": ok\n\n") // proxies hold back a header without a body
+		_ = s.write(": ok\n\n") // some proxies hold back headers until the body begins
 	} else {
-		_ = flush(http.NewResponseController(w)) // a client that has gone is noticed below
+		_ = flush(http.NewResponseController(w)) // if the client has gone, the writes below fail
 	}
 	for i, text := range missed {
 		if s.receiver == k && text != "" {
-			_ = s.write(s.event(text, first+i))
+			_ = s.write(s.formatEvent(text, first+i))
 		}
 	}
 	s.unsent = s.next
@@ -95,7 +95,7 @@ func (s *stream) connect(w http.ResponseWriter, after int) (*receiver, error) {
 	return k, nil
 }
 
-// flush sends what has been written. A writer that cannot is a test's.
+// flush sends what has been written. It ignores writers that cannot flush, which tests use.
 func flush(c *http.ResponseController) error {
 	if err := c.Flush(); !errors.Is(err, http.ErrNotSupported) {
 		return err
@@ -110,7 +110,7 @@ var (
 	noBuffering = []string{"no"}
 )
 
-// disconnect ends the use of a response; s keeps what is sent later for a resumption.
+// disconnect ends the use of a response. Later events are stored if s has a log.
 func (s *stream) disconnect(k *receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,15 +131,15 @@ func (s *stream) connected() bool {
 	return s.receiver != nil
 }
 
-// prime writes an event without a message, so that the client can resume the stream
-// from its start (2025-11-25).
-func (s *stream) prime() {
+// sendPrimingEvent sends an event without a message, so that the client can resume the stream
+// from its beginning (2025-11-25).
+func (s *stream) sendPrimingEvent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.done { // with its session
+	if s.done { // the session has ended
 		return
 	}
-	s.log.add(&s.kept, "")
+	s.log.add(&s.journal, "")
 	if s.receiver != nil {
 		_ = s.write("event: prime\nid: " + s.eventID(s.next) + "\ndata: \n\n")
 		s.unsent++
@@ -147,7 +147,7 @@ func (s *stream) prime() {
 	s.next++
 }
 
-// send sends a message; last ends the stream.
+// send sends a message. If last is set, it then ends the stream.
 func (s *stream) send(text []byte, last bool) error {
 	text, err := oneLine(text)
 	if err != nil {
@@ -156,26 +156,26 @@ func (s *stream) send(text []byte, last bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.done {
-		return errGone
+		return errNotConnected
 	}
 	s.done = last
 	message := string(text)
 	if s.log != nil {
-		s.log.add(&s.kept, message)
+		s.log.add(&s.journal, message)
 	}
 	if s.receiver != nil {
-		if err = s.write(s.event(message, s.next)); err == nil {
+		if err = s.write(s.formatEvent(message, s.next)); err == nil {
 			s.unsent = s.next + 1
 		}
 	} else if s.log == nil {
-		err = errGone
+		err = errNotConnected
 	}
 	s.next++
 	if last && s.receiver != nil {
 		s.disconnectLocked()
 	}
 	if s.log != nil {
-		return nil // it is kept
+		return nil // the event is stored
 	}
 	return err
 }
@@ -185,7 +185,7 @@ func (s *stream) writePart(text string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.receiver == nil {
-		return errGone
+		return errNotConnected
 	}
 	return s.write(text)
 }
@@ -200,7 +200,8 @@ func (s *stream) end() {
 	}
 }
 
-// release ends the connected response, and tells the client when to come back.
+// release ends the connected response, and tells the client to reconnect after retry
+// milliseconds.
 func (s *stream) release(retry int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +216,7 @@ func (s *stream) release(retry int) {
 
 func (s *stream) eventID(number int) string { return s.id + "_" + strconv.Itoa(number) }
 
-func (s *stream) event(text string, number int) string {
+func (s *stream) formatEvent(text string, number int) string {
 	id := ""
 	if s.log != nil {
 		id = "id: " + s.eventID(number) + "\n"
@@ -223,13 +224,13 @@ func (s *stream) event(text string, number int) string {
 	return "event: message\n" + id + "data: " + text + "\n\n"
 }
 
-// write writes a part of the stream at once. A client that does not read for
-// writeTimeout is disconnected.
+// write writes a part of the stream and flushes it. It disconnects a client that does not read
+// for writeTimeout.
 func (s *stream) write(text string) error {
 	k := s.receiver
 	k.timer.Reset(keepAlivePeriod)
 	c := http.NewResponseController(k.w)
-	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout)) // a writer without deadlines is a test's
+	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout)) // fails only for writers of tests
 	_, err := io.WriteString(k.w, text)
 	if err == nil {
 		err = flush(c)
@@ -245,22 +246,22 @@ func (s *stream) keepAlive(k *receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.receiver == k {
-		_ = s.write(": alive\n\n") // a client that has gone is disconnected
+		_ = s.write(": alive\n\n") // disconnects a client that has gone
 	}
 }
 
-// streams are those of one session.
+// streams are the streams of one session.
 type streams struct {
 	log *eventLog
-	// alone carries what belongs to no request.
-	alone *stream
+	// standalone is the stream for messages that belong to no request.
+	standalone *stream
 
 	mu   sync.Mutex
 	byID map[string]*stream
 }
 
 func newStreams(log *eventLog) *streams {
-	return &streams{log: log, alone: &stream{log: log}, byID: map[string]*stream{}}
+	return &streams{log: log, standalone: &stream{log: log}, byID: map[string]*stream{}}
 }
 
 // open begins a stream for a request.
@@ -268,10 +269,10 @@ func (ss *streams) open() *stream {
 	s := newStream(ss.log)
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	// Those that have ended, and of which nothing is kept any more, are forgotten.
+	// Now and then, forget ended streams without stored events.
 	if len(ss.byID) > 0 && len(ss.byID)%64 == 0 {
 		for id, old := range ss.byID {
-			if ss.log.empty(&old.kept) && old.isDone() {
+			if ss.log.empty(&old.journal) && old.isDone() {
 				delete(ss.byID, id)
 			}
 		}
@@ -286,7 +287,7 @@ func (s *stream) isDone() bool {
 	return s.done
 }
 
-// find returns the stream of an event id, and the number of the event.
+// find returns the stream and the number of an event id.
 func (ss *streams) find(eventID string) (*stream, int, error) {
 	id, text, ok := strings.Cut(eventID, "_")
 	number, err := strconv.Atoi(text)
@@ -294,13 +295,13 @@ func (ss *streams) find(eventID string) (*stream, int, error) {
 		return nil, 0, fmt.Errorf("malformed Last-Event-ID %q", eventID)
 	}
 	if id == "" {
-		return ss.alone, number, nil
+		return ss.standalone, number, nil
 	}
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	s := ss.byID[id]
 	if s == nil {
-		return nil, 0, errDropped
+		return nil, 0, errEventsDropped
 	}
 	return s, number, nil
 }
@@ -308,22 +309,22 @@ func (ss *streams) find(eventID string) (*stream, int, error) {
 // listening reports whether the client is connected to a stream.
 func (ss *streams) listening() bool {
 	ss.mu.Lock()
-	all := append(slices.Collect(maps.Values(ss.byID)), ss.alone)
+	all := append(slices.Collect(maps.Values(ss.byID)), ss.standalone)
 	ss.mu.Unlock() // a stream that is being written to holds its own lock
 	return slices.ContainsFunc(all, (*stream).connected)
 }
 
-// drop ends all streams and forgets their events.
-func (ss *streams) drop() {
+// dropAll ends all streams and removes their events.
+func (ss *streams) dropAll() {
 	ss.mu.Lock()
-	all := append(slices.Collect(maps.Values(ss.byID)), ss.alone)
+	all := append(slices.Collect(maps.Values(ss.byID)), ss.standalone)
 	ss.byID = map[string]*stream{}
 	ss.mu.Unlock()
 	for _, s := range all {
 		s.end()
-		ss.log.forget(&s.kept)
+		ss.log.forget(&s.journal)
 	}
 }
 
-// errDropped means that events are no longer kept.
-var errDropped = errors.New("these events are not kept any more: make the request again")
+// errEventsDropped means that events are no longer stored.
+var errEventsDropped = errors.New("these events are not kept any more: make the request again")

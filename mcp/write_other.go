@@ -4,8 +4,8 @@ package mcp
 
 import "io"
 
-// atOnce gives a way to write to a pipe as much as it takes without waiting: here
-// there is none.
-func atOnce(io.Writer) func([]byte) (int, error) {
+// nonblockingWriter returns a function that writes nothing: on this system there is no way to
+// write to a pipe without blocking.
+func nonblockingWriter(io.Writer) func([]byte) (int, error) {
 	return func([]byte) (int, error) { return 0, nil }
 }

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// atOnce gives a way to write to a pipe as much as it takes without waiting. To
-// another writer that is nothing.
-func atOnce(out io.Writer) func([]byte) (int, error) {
+// nonblockingWriter returns a function that writes as much to a pipe as it accepts without
+// blocking. For other writers the function writes nothing.
+func nonblockingWriter(out io.Writer) func([]byte) (int, error) {
 	file, ok := out.(syscall.Conn)
 	if !ok {
 		return func([]byte) (int, error) { return 0, nil }

@@ -120,7 +120,7 @@ func New(o Options) (*Server, error) {
 		Prepare: s.prepare, HeaderParams: s.headerParams, Intercept: s.intercept,
 		Subscribe: s.subscribe,
 		Owner:     func(ctx context.Context) string { return o.Identity(ctx).Key() },
-		Reaches: func(ctx context.Context, session *mcp.ServerSession) bool {
+		MayUseSession: func(ctx context.Context, session *mcp.ServerSession) bool {
 			return identity.Reaches(o.Identity(ctx), o.Identity(session.Context()))
 		},
 		SessionID: s.newSessionID,

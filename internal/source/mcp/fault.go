@@ -43,7 +43,7 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 	if rpc, ok := errors.AsType[*mcp.Error](err); ok {
 		e := toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s refused to %s: %s", namespace, what, rpc.Message)
 		e.RPC = &toolroom.RPCError{Code: rpc.Code, Message: rpc.Message, Data: json.RawMessage(rpc.Data)}
-		if rpc.More() {
+		if rpc.HasOtherMembers() {
 			e.RPC.Sent = rpc.Sent
 		}
 		if missing := rpc.Missing(); missing != nil {
@@ -52,7 +52,7 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 		}
 		return e
 	}
-	if up.session.Over() || errors.Is(err, mcp.ErrSessionGone) {
+	if up.session.HasEnded() || errors.Is(err, mcp.ErrSessionGone) {
 		if given := up.givenUp.Load(); given != nil {
 			err = *given
 		} else if up.ended() {

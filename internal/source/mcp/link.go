@@ -273,7 +273,7 @@ func (l *link) watch(up *upstream) {
 	}
 	for {
 		select {
-		case <-up.session.Ended():
+		case <-up.session.Done():
 			l.lose(up, "it ended; the next call starts it again")
 			up.close()
 			return

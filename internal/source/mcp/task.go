@@ -160,4 +160,6 @@ func taskRequest(method, id string) *mcp.Request {
 }
 
 // cancelTask asks the server to cancel a task, without waiting.
-func (up *upstream) cancelTask(id string) { up.session.Tell(taskRequest("tasks/cancel", id)) }
+func (up *upstream) cancelTask(id string) {
+	up.session.CallInBackground(taskRequest("tasks/cancel", id))
+}
