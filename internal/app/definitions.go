@@ -133,7 +133,7 @@ func (d *definitions) narrow(decision policy.Decision, r policy.Request) policy.
 	if o.Quarantined == "" || tries {
 		return decision
 	}
-	return decision.Then(toolroom.PolicyStep{
+	return decision.WithStep(toolroom.PolicyStep{
 		Layer: "policy.definitions", Effect: toolroom.VerdictDeny, Rule: o.Quarantined,
 		Hint: "a person must look at the difference and release it", CLIHint: fmt.Sprintf("see the difference, and how to release it: toolroom tool diff %s", r.Tool.ID.Unversioned()),
 	})

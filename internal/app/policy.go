@@ -181,7 +181,7 @@ func (a *App) ExplainFor(ctx context.Context, of toolroom.Call) (*policy.Explana
 		return nil, err
 	}
 	if spends {
-		decision = decision.Then(step)
+		decision = decision.WithStep(step)
 	}
 	explained := &policy.Explanation{
 		Decision: decision, Effects: call.Effects, Unknown: !known,
@@ -239,8 +239,8 @@ func (a *App) TryPolicy(ctx context.Context, cases []policy.Case) ([]policy.Case
 
 // ReplayPolicy decides the calls recorded since a time again, with the current policy, and
 // returns those with a different decision.
-func (a *App) ReplayPolicy(ctx context.Context, since time.Time) (*policy.Replayed, error) {
-	replayed := &policy.Replayed{Changes: []policy.ReplayChange{}}
+func (a *App) ReplayPolicy(ctx context.Context, since time.Time) (*policy.ReplayResult, error) {
+	replayed := &policy.ReplayResult{Changes: []policy.ReplayChange{}}
 	tried := policy.NewTrial(a.policy.current.Load().policy, a.known)
 	tried.Enforced = func(tool *toolroom.Tool, predicted []toolroom.Effect) func(toolroom.Effect) bool {
 		e, err := a.catalog.Resolve(tool.ID.String(), nil)
@@ -256,7 +256,7 @@ func (a *App) ReplayPolicy(ctx context.Context, since time.Time) (*policy.Replay
 			return nil, err
 		}
 		for _, c := range page {
-			tried.Replay(ctx, replayed, policy.Recorded{
+			tried.Replay(ctx, replayed, policy.RecordedCall{
 				ID: c.ID, Tool: c.Tool, Identity: c.Identity, Surface: c.Surface, Session: c.Session, Started: c.Started,
 				Arguments: c.Arguments, Effects: c.Expected, Was: c.Decision, Rule: c.Rule, Layers: c.Layers,
 			})
@@ -269,8 +269,8 @@ func (a *App) ReplayPolicy(ctx context.Context, since time.Time) (*policy.Replay
 }
 
 // spending enforces the section policy.spending of the current config.
-func (a *App) spending() *policy.SpendingBook {
-	return &policy.SpendingBook{Store: a.store, Rules: func() []policy.SpendingRule {
+func (a *App) spending() *policy.SpendingLedger {
+	return &policy.SpendingLedger{Store: a.store, Rules: func() []policy.SpendingRule {
 		return a.Config().Policy.SpendingRules(func(tool, pattern string) bool {
 			return a.selects(a.toolNamed(tool))(pattern)
 		})

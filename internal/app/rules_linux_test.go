@@ -89,7 +89,7 @@ func TestExplainSaysHowRulesHold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(e.Rules) != 1 || e.Rules[0].Enforced != tt.enforced || strings.HasPrefix(e.Rules[0].How(), "enforced: ") != tt.enforced || string(e.Effect) != tt.effect {
+		if len(e.Rules) != 1 || e.Rules[0].Enforced != tt.enforced || strings.HasPrefix(e.Rules[0].Describe(), "enforced: ") != tt.enforced || string(e.Effect) != tt.effect {
 			t.Errorf("%s, %s %q: %s, %+v", tt.rule, tt.tool, tt.command, e.Effect, e.Rules)
 		}
 	}

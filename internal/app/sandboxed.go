@@ -69,7 +69,7 @@ func (s *sandboxedSource) permitted(ctx context.Context, req *source.Request) er
 	switch {
 	case req.Engine != "" && req.Engine != name:
 		err = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires engine %s, but the program of the source %s runs in %s", req.Engine, s.starter.name, name)
-	case policy.Holds(policy.IsolationOf(have), toolroom.Isolation(req.Isolation)):
+	case policy.AtLeast(policy.IsolationOf(have), toolroom.Isolation(req.Isolation)):
 		return nil
 	}
 	return err.WithCLIHint("see which rule requires it: toolroom policy explain %s", req.Tool)

@@ -35,7 +35,7 @@ func (s scopes) of(t *toolroom.Tool) []string {
 	}
 	var needed []string
 	for _, scope := range slices.Sorted(maps.Keys(s)) {
-		if policy.AnyMatches(s[scope], t) {
+		if policy.MatchesTool(s[scope], t) {
 			needed = append(needed, scope)
 		}
 	}

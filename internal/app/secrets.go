@@ -188,11 +188,11 @@ func (g grants) narrow(d policy.Decision, r policy.Request) policy.Decision {
 	}
 	for _, one := range g[r.Tool.ID.Namespace] {
 		key := "secrets.scopes." + one.scope
-		if len(one.tools) > 0 && !policy.AnyMatches(one.tools, r.Tool) {
-			return d.Then(toolroom.PolicyStep{Layer: key, Effect: toolroom.VerdictDeny, Rule: key + ".tools: it does not name " + r.Tool.ID.String(), Hint: "the source uses that secret for each of its tools; add the tool there"})
+		if len(one.tools) > 0 && !policy.MatchesTool(one.tools, r.Tool) {
+			return d.WithStep(toolroom.PolicyStep{Layer: key, Effect: toolroom.VerdictDeny, Rule: key + ".tools: it does not name " + r.Tool.ID.String(), Hint: "the source uses that secret for each of its tools; add the tool there"})
 		}
 		if len(one.callers) > 0 && !one.grants(r.Who) {
-			return d.Then(toolroom.PolicyStep{Layer: key, Effect: toolroom.VerdictDeny, Rule: key + ".callers: it does not name " + r.Who.Key(), Hint: "ask the operator for the grant"})
+			return d.WithStep(toolroom.PolicyStep{Layer: key, Effect: toolroom.VerdictDeny, Rule: key + ".callers: it does not name " + r.Who.Key(), Hint: "ask the operator for the grant"})
 		}
 	}
 	return d

@@ -66,7 +66,7 @@ var (
 
 // selects reports whether the config selects the tool with a name.
 func (s *selected) selects(name string) bool {
-	return (len(s.include) == 0 || policy.MatchAny(s.include, name)) && !policy.MatchAny(s.exclude, name)
+	return (len(s.include) == 0 || policy.MatchesGlob(s.include, name)) && !policy.MatchesGlob(s.exclude, name)
 }
 
 // Tools lists the selected tools.
@@ -93,7 +93,7 @@ func (s *selected) Tools(ctx context.Context) ([]toolroom.Tool, error) {
 func declared(tools []toolroom.Tool, by config.Effects) {
 	for i := range tools {
 		for _, pattern := range slices.Sorted(maps.Keys(by)) {
-			if !policy.MatchAny([]string{pattern}, tools[i].ID.Name) {
+			if !policy.MatchesGlob([]string{pattern}, tools[i].ID.Name) {
 				continue
 			}
 			for _, text := range by[pattern] {

@@ -69,10 +69,10 @@ func (t *trustRules) of(tool *toolroom.Tool) run.Trust {
 	source := t.labels[tool.ID.Namespace]
 	trust := run.Trust{
 		Labels: source.all, Secrets: source.scopes, Effect: t.effect,
-		Inside: policy.AnyMatches(t.inside, tool), Sends: sends(tool),
+		Inside: policy.MatchesTool(t.inside, tool), Sends: sends(tool),
 	}
 	for _, g := range source.globs {
-		if policy.MatchAny([]string{g.glob}, tool.ID.Name) {
+		if policy.MatchesGlob([]string{g.glob}, tool.ID.Name) {
 			trust.Labels = append(slices.Clone(trust.Labels), g.labels...)
 		}
 	}

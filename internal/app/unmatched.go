@@ -40,7 +40,7 @@ func (u Unmatched) Hint() string {
 func (a *App) Unmatched() []Unmatched {
 	known := a.knownTools()
 	var found []Unmatched
-	for _, n := range a.policy.current.Load().policy.Named() {
+	for _, n := range a.policy.current.Load().policy.NamedPatterns() {
 		if u, ok := known.unmatched(n.Pattern); ok {
 			u.Key = n.Key
 			found = append(found, u)
@@ -56,7 +56,7 @@ func (a *App) checkElevated(ctx context.Context, patterns []string) error {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%w", err)
 	}
 	for _, p := range parsed {
-		if namespace, _, ok := p.Name(); ok && a.manager(namespace) != nil {
+		if namespace, _, ok := p.NameGlobs(); ok && a.manager(namespace) != nil {
 			_ = a.Load(ctx, namespace) // a source that fails may have the tool
 		}
 		if u, ok := a.knownTools().unmatched(p); ok {
@@ -91,11 +91,11 @@ func (a *App) knownTools() knownTools {
 
 // unmatched reports whether a pattern selects no tool, as far as all tools are known.
 func (k knownTools) unmatched(p policy.Pattern) (Unmatched, bool) {
-	namespace, name, ok := p.Name()
-	if !ok || p.MayMatch(k.tools) {
+	namespace, name, ok := p.NameGlobs()
+	if !ok || p.MatchesAny(k.tools) {
 		return Unmatched{}, false
 	}
-	mayBe := func(open string) bool { return policy.MatchAny([]string{namespace}, open) }
+	mayBe := func(open string) bool { return policy.MatchesGlob([]string{namespace}, open) }
 	if slices.ContainsFunc(k.open, mayBe) {
 		return Unmatched{}, false
 	}

@@ -142,7 +142,7 @@ func (a *cli) printEffectRules(rules []policy.EffectRule) error {
 	}
 	rows := make([][]string, len(rules))
 	for i, r := range rules {
-		rows[i] = []string{r.Rule, r.How()}
+		rows[i] = []string{r.Rule, r.Describe()}
 	}
 	return a.screen.table([]string{"RULE ABOUT EFFECTS", "HOLDS"}, rows)
 }

@@ -108,7 +108,7 @@ predicted effects.`,
 	return c
 }
 
-func (a *cli) printReplayed(replayed *policy.Replayed, since time.Duration) error {
+func (a *cli) printReplayed(replayed *policy.ReplayResult, since time.Duration) error {
 	if len(replayed.Changes) > 0 {
 		rows := make([][]string, len(replayed.Changes))
 		for i, c := range replayed.Changes {

@@ -58,7 +58,7 @@ func (n need) check(name string, p sandbox.Probe) error {
 		return err
 	}
 	isolation := n.layers(p)
-	if policy.Holds(policy.IsolationOf(isolation), n.isolation) {
+	if policy.AtLeast(policy.IsolationOf(isolation), n.isolation) {
 		return nil
 	}
 	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires isolation %s or stronger, but %s provides %s", n.isolation, name, cmp.Or(isolation, "none"))

@@ -28,7 +28,7 @@ func Stubs(language string, entries []*catalog.Entry, patterns []string) (string
 	for _, e := range entries {
 		wanted := len(patterns) == 0
 		for i, pattern := range patterns {
-			if pattern == e.Tool.ID.Namespace || policy.MatchAny([]string{pattern}, e.ID) {
+			if pattern == e.Tool.ID.Namespace || policy.MatchesGlob([]string{pattern}, e.ID) {
 				wanted, fits[i] = true, true
 			}
 		}

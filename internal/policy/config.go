@@ -3,45 +3,44 @@ package policy
 // Config is the section "tools" of toolroom.yaml.
 type Config struct {
 	Rules `yaml:",inline"`
-	// Agents, Providers and Identities narrow what the rules above permit, for
-	// callers of that name.
+	// Agents, Providers and Identities restrict the rules above further, for callers with
+	// these names.
 	Agents     map[string]Rules `yaml:"agents,omitempty" json:"agents,omitempty"`
 	Providers  map[string]Rules `yaml:"providers,omitempty" json:"providers,omitempty"`
 	Identities map[string]Rules `yaml:"identities,omitempty" json:"identities,omitempty"`
-	// Skills narrow to what a skill's manifest permits. A caller whose skill is
-	// not here, or has no permissions, may call nothing.
+	// Skills restrict callers to what their skill's manifest permits. A caller whose skill is
+	// not listed, or has no permissions, may call nothing.
 	Skills map[string]Skill `yaml:"skills,omitempty" json:"skills,omitempty"`
-	// Sets narrow to the tools of a tool set. They are written in the section "sets". A
-	// caller whose set is not here may call nothing.
+	// Sets restrict callers to the tools of their tool set. They come from the section "sets".
+	// A caller whose set is not listed may call nothing.
 	Sets map[string]Rules `yaml:"-" json:"sets,omitempty"`
-	// Hooks say what goes with a call of a tool; the first whose pattern
-	// selects the tool counts.
+	// Hooks ask or log before a call. The first whose pattern selects the tool applies.
 	Hooks []Hook `yaml:"hooks,omitempty" json:"hooks,omitempty"`
-	// Denylist is refused to everyone, whatever else is permitted.
+	// Denylist is denied to every caller, whatever the other rules permit.
 	Denylist []Denial `yaml:"immutable_denylist,omitempty" json:"immutable_denylist,omitempty"`
 	// Sensitive tools need an elevation.
 	Sensitive Sensitive `yaml:"sensitive,omitempty" json:"sensitive,omitzero"`
-	// Profiles and Groups are named sets of patterns of your own.
+	// Profiles and Groups are additional named sets of patterns.
 	Profiles map[string][]string `yaml:"profiles,omitempty" json:"profiles,omitempty"`
 	Groups   map[string][]string `yaml:"groups,omitempty" json:"groups,omitempty"`
 }
 
-// Rules is one layer as toolroom.yaml writes it.
+// Rules is one layer in toolroom.yaml.
 type Rules struct {
-	// Profile is the base: minimal, messaging, coding, full (the default) or
-	// one of Config.Profiles.
+	// Profile is the base of the layer: minimal, messaging, coding, full (the default) or one
+	// of Config.Profiles.
 	Profile string `yaml:"profile,omitempty" json:"profile,omitempty"`
-	// Allow adds to the profile, Deny takes away; deny always wins.
+	// Allow adds tools to the profile and Deny removes tools. Deny takes precedence.
 	Allow []string `yaml:"allow,omitempty" json:"allow,omitempty"`
 	Deny  []string `yaml:"deny,omitempty" json:"deny,omitempty"`
-	// Confirm asks a person before these tools run.
+	// Confirm requires a person's approval before these tools run.
 	Confirm []string `yaml:"confirm,omitempty" json:"confirm,omitempty"`
-	// Autonomy is conservative, standard (the default) or autonomous. Of the
-	// layers that apply, the most conservative counts.
+	// Autonomy is conservative, standard (the default) or autonomous. The most conservative of
+	// the layers that apply is used.
 	Autonomy Autonomy `yaml:"autonomy,omitempty" json:"autonomy,omitempty"`
 }
 
-// Hook is what goes with a call of the tools that a pattern selects.
+// Hook is an action before calls of the tools that a pattern selects.
 type Hook struct {
 	Tool string `yaml:"tool,omitempty" json:"tool"`
 	// Action is confirm, log or silent.
@@ -51,14 +50,14 @@ type Hook struct {
 // Denial is an entry of the immutable denylist.
 type Denial struct {
 	Tool string `yaml:"tool,omitempty" json:"tool"`
-	// ArgsPattern is a regular expression (RE2); empty denies every call. It is
-	// tried on the arguments as JSON and on every text in them, also with white
-	// space collapsed and look-alike characters made plain.
+	// ArgsPattern is a regular expression (RE2). An empty one denies every call. It is matched
+	// against the arguments as JSON and against every string in them, also with white space
+	// collapsed and look-alike characters replaced.
 	ArgsPattern string `yaml:"args_pattern,omitempty" json:"args_pattern,omitempty"`
 	Reason      string `yaml:"reason,omitempty" json:"reason,omitempty"`
 }
 
-// Sensitive names the tools that need an elevation, and what happens without.
+// Sensitive lists the tools that need an elevation, and what happens without one.
 type Sensitive struct {
 	Tools []string `yaml:"tools,omitempty" json:"tools,omitempty"`
 	// Mode is deny_without_elevation (the default) or
@@ -72,8 +71,8 @@ const (
 	ConfirmWithoutElevation = "confirm_without_elevation"
 )
 
-// Skill is a skill and what it may do: what Permissions says, or the member
-// "permissions" of the file Manifest.
+// Skill is a skill and its permissions: Permissions, or the member "permissions" of the file
+// Manifest.
 type Skill struct {
 	Manifest    string       `yaml:"manifest,omitempty" json:"manifest,omitempty"`
 	Permissions *Permissions `yaml:"permissions,omitempty" json:"permissions,omitempty"`
@@ -81,17 +80,16 @@ type Skill struct {
 
 // Permissions is what a skill may do.
 type Permissions struct {
-	// Tools are patterns. When it is there, even empty, ToolGroups does not
-	// count.
+	// Tools are patterns. If it is not nil, even if it is empty, ToolGroups is ignored.
 	Tools      *[]string `yaml:"tools,omitempty" json:"tools,omitempty"`
 	ToolGroups []string  `yaml:"tool_groups,omitempty" json:"tool_groups,omitempty"`
-	// FS are globs of absolute paths; * stays within a folder, ** does not.
+	// FS are globs of absolute paths. * matches within a folder, ** across folders.
 	FS FSPermissions `yaml:"fs,omitempty" json:"fs,omitzero"`
-	// Net are the places that the skill may reach.
+	// Net are the hosts that the skill may reach.
 	Net []NetPermission `yaml:"net,omitempty" json:"net,omitempty"`
-	// Secrets are the scopes whose secrets its tools may be given.
+	// Secrets are the scopes whose secrets its tools may receive.
 	Secrets SecretPermissions `yaml:"secrets,omitempty" json:"secrets,omitzero"`
-	// ExecutionEnvironment is the least isolation of its tools.
+	// ExecutionEnvironment is the weakest isolation in which its tools may run.
 	ExecutionEnvironment string `yaml:"execution_environment,omitempty" json:"execution_environment,omitempty"`
 }
 
@@ -101,14 +99,13 @@ type FSPermissions struct {
 	Write []string `yaml:"write,omitempty" json:"write,omitempty"`
 }
 
-// NetPermission is a host, of which * may be a part, and its ports; none stands
-// for all.
+// NetPermission is a host, which may contain *, and its ports. No ports means all.
 type NetPermission struct {
 	Host  string `yaml:"host,omitempty" json:"host"`
 	Ports []int  `yaml:"ports,omitempty" json:"ports,omitempty"`
 }
 
-// SecretPermissions are scopes of secrets; * may be a part.
+// SecretPermissions are scopes of secrets, which may contain *.
 type SecretPermissions struct {
 	Scopes []string `yaml:"scopes,omitempty" json:"scopes,omitempty"`
 }

@@ -16,34 +16,34 @@ import (
 
 // Policy is a compiled [Config]: an immutable [Decider].
 type Policy struct {
-	config     Config
-	global     layer
-	agents     map[string]*layer
-	providers  map[string]*layer
-	identities map[string]*layer
-	sets       map[string]*layer
-	skills     map[string]*skill
-	hooks      hooks
-	denylist   []denial
-	sensitive  sensitive
-	named      []Named
+	config        Config
+	global        layer
+	agents        map[string]*layer
+	providers     map[string]*layer
+	identities    map[string]*layer
+	sets          map[string]*layer
+	skills        map[string]*skill
+	hooks         hooks
+	denylist      []denial
+	sensitive     sensitive
+	namedPatterns []NamedPattern
 
 	parts Parts
 	// views caches the part of decisions that depends on tool and caller only.
-	views *lru.Cache[viewer, *view]
+	views *lru.Cache[viewKey, *view]
 }
 
 // Parts are the optional parts of a Policy besides its Config.
 type Parts struct {
 	// Written holds the rules of the section "policy".
 	Written Written
-	// Elevations says who may call sensitive tools; without it no caller may.
-	Elevations Elevated
+	// Elevations finds the elevations for sensitive tools. If it is nil, there are none.
+	Elevations ElevationLookup
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// Written decides by rules that are written as text. Package cedar implements it.
+// Written makes decisions by rules that are written as text. Package cedar implements it.
 type Written interface {
 	// View prepares the rules for a tool and a caller.
 	View(t *toolroom.Tool, who toolroom.Identity) WrittenView
@@ -52,14 +52,14 @@ type Written interface {
 // WrittenView is the written rules as they apply to one tool and one caller. It
 // is safe for concurrent use.
 type WrittenView interface {
-	// Judge returns the step of the rules for a call. A nil call stands for a list:
+	// Judge returns the step of the rules for a call. A nil call means that tools are listed:
 	// then rules that depend on the call restrict nothing.
 	Judge(call *Context) toolroom.PolicyStep
 	// Settled reports whether Judge returns the same step for every call.
 	Settled() bool
 }
 
-// maxViews bounds the memory of a Policy, at about 1 KiB a view.
+// maxViews limits the memory of a Policy. A view takes about 1 KiB.
 const maxViews = 1 << 14
 
 // With returns a copy of the policy with these parts.
@@ -69,12 +69,12 @@ func (p *Policy) With(parts Parts) *Policy {
 	if out.parts.Now == nil {
 		out.parts.Now = time.Now
 	}
-	out.views, _ = lru.New[viewer, *view](maxViews) // fails for sizes below one alone
+	out.views, _ = lru.New[viewKey, *view](maxViews) // fails only for sizes below one
 	return &out
 }
 
 // WithElevations returns a copy of the policy that looks up elevations in held.
-func (p *Policy) WithElevations(held Elevated) *Policy {
+func (p *Policy) WithElevations(held ElevationLookup) *Policy {
 	parts := p.parts
 	parts.Elevations = held
 	return p.With(parts)
@@ -85,33 +85,34 @@ func (p *Policy) Config() Config { return p.config }
 
 // view is the part of a decision that depends on tool and caller only.
 type view struct {
-	layers    []toolroom.PolicyStep
-	narrowing []*layer    // those of layers, when they have rules about effects
-	written   WrittenView // nil when there are no rules
-	skill     *skill
-	denials   []*denial
-	sensitive string // the rule that makes the tool sensitive, if any
-	hook      toolroom.PolicyStep
-	hooked    bool
-	unknown   string            // what to do about a caller whose name is not configured
-	declared  map[string]string // the names of the arguments, where rules ask
-	log       bool
-	// list and call are the decisions where nothing depends on the call.
+	layers       []toolroom.PolicyStep
+	effectLayers []*layer    // the layers again, if one has rules about effects
+	written      WrittenView // nil if there are no rules
+	skill        *skill
+	denials      []*denial
+	sensitive    string // the rule that makes the tool sensitive, if any
+	hook         toolroom.PolicyStep
+	hasHook      bool
+	unknownHint  string            // what to do about a caller whose name is not configured
+	declared     map[string]string // the names of the arguments, if rules depend on them
+	log          bool
+	// list is the decision for lists, and call that for every call, or nil if it depends on
+	// the call.
 	list Decision
 	call *Decision
 }
 
-// viewer is the cache key of a view. Tools of the catalog never change: a new
-// definition is a new Tool.
-type viewer struct {
+// viewKey is the cache key of a view. A tool of the catalog never changes: a new definition
+// is a new Tool.
+type viewKey struct {
 	tool                                                      *toolroom.Tool
 	subject, agent, provider, skill, set, environment, groups string
 }
 
-// Decide makes a decision step by step. No step lifts the restriction of another:
-// the first step that denies decides, else the first that asks. The order is that
-// of the reference (Flynn); package run resolves the tool before, and runs,
-// truncates and records the call afterwards.
+// Decide makes a decision step by step. No step lifts the restriction of another: the first
+// step that denies decides, otherwise the first that asks. The order is that of the reference
+// implementation (Flynn). Package run resolves the tool before, and runs, truncates and
+// records the call afterwards.
 func (p *Policy) Decide(ctx context.Context, r Request) Decision {
 	v := p.view(r)
 	if r.Call == nil {
@@ -122,20 +123,20 @@ func (p *Policy) Decide(ctx context.Context, r Request) Decision {
 	}
 	if r.Call.Arguments != nil {
 		call := *r.Call
-		call.Arguments = guarded(call.Arguments, v.declared)
+		call.Arguments = rejectLookAlikes(call.Arguments, v.declared)
 		r.Call = &call
 	}
 	steps := make([]toolroom.PolicyStep, 0, len(v.layers)+5)
-	// 1. Layers: the profile, plus allow, minus deny, then agent, provider,
-	// identity, tool set and skill, each of which only narrows.
+	// 1. Layers: the profile, plus allow, minus deny; then agent, provider, identity, tool set
+	// and skill, each of which can only restrict further.
 	steps = append(steps, v.layers...)
 	var effectRules []EffectRule
-	for i, l := range v.narrowing {
-		steps[i] = v.judge(i, l, r.Tool, r.Call)
+	for i, l := range v.effectLayers {
+		steps[i] = v.judgeLayer(i, l, r.Tool, r.Call)
 		effectRules = append(effectRules, l.effectRules(r.Tool, r.Call)...)
 	}
 	if v.skill != nil {
-		if step, beyond := v.skill.hold(r.Call); beyond {
+		if step, exceeded := v.skill.checkLimits(r.Call); exceeded {
 			steps = append(steps, step)
 		}
 	}
@@ -144,7 +145,7 @@ func (p *Policy) Decide(ctx context.Context, r Request) Decision {
 		steps = append(steps, v.written.Judge(r.Call))
 	}
 	// 3. The immutable denylist.
-	if step, refused := refuse(v.denials, r.Call); refused {
+	if step, denied := checkDenials(v.denials, r.Call); denied {
 		steps = append(steps, step)
 	}
 	// 4. Sensitive tools and elevation.
@@ -152,7 +153,7 @@ func (p *Policy) Decide(ctx context.Context, r Request) Decision {
 		steps = append(steps, p.sensitive.judge(ctx, p.parts.Elevations, r, v.sensitive, p.parts.Now()))
 	}
 	// 5. Hooks and autonomy.
-	if v.hooked {
+	if v.hasHook {
 		steps = append(steps, v.hook)
 	}
 	d := conclude(steps, v.log, r)
@@ -160,70 +161,70 @@ func (p *Policy) Decide(ctx context.Context, r Request) Decision {
 	return d
 }
 
-// maxKept bounds the size of a cache key, because callers choose the names of
-// their agents themselves.
-const maxKept = 256
+// maxKeyLength limits the size of a cache key, because callers choose the names of their
+// agents.
+const maxKeyLength = 256
 
 func (p *Policy) view(r Request) *view {
-	key := viewer{
+	key := viewKey{
 		tool: r.Tool, subject: r.Who.Key(), agent: r.Who.Agent, provider: r.Who.Provider, skill: r.Who.Skill, set: r.Who.Set,
 		environment: r.Who.Environment, groups: strings.Join(r.Who.Groups, "\x00"),
 	}
-	// A group whose name has the separator would be taken for two.
+	// A group whose name contains the separator would look like two groups.
 	if strings.Count(key.groups, "\x00") > max(len(r.Who.Groups)-1, 0) {
-		return p.look(r)
+		return p.newView(r)
 	}
-	if len(key.subject)+len(key.agent)+len(key.provider)+len(key.skill)+len(key.set)+len(key.environment)+len(key.groups) > maxKept {
-		return p.look(r)
+	if len(key.subject)+len(key.agent)+len(key.provider)+len(key.skill)+len(key.set)+len(key.environment)+len(key.groups) > maxKeyLength {
+		return p.newView(r)
 	}
 	if v, ok := p.views.Get(key); ok {
 		return v
 	}
-	v := p.look(r)
+	v := p.newView(r)
 	p.views.Add(key, v)
 	return v
 }
 
-func (p *Policy) look(r Request) *view {
-	v := &view{denials: entries(p.denylist, r.Tool), unknown: p.unknownName(r.Who)}
+func (p *Policy) newView(r Request) *view {
+	v := &view{denials: matchingDenials(p.denylist, r.Tool), unknownHint: p.unknownNameHint(r.Who)}
 	autonomy := p.global.autonomy
-	applying := p.applying(r.Who)
+	applying := p.layersFor(r.Who)
 	for i, l := range applying {
-		v.layers = append(v.layers, v.judge(i, l, r.Tool, nil))
-		if l.deny.aboutEffects() || l.confirm.aboutEffects() {
-			v.narrowing = applying
+		v.layers = append(v.layers, v.judgeLayer(i, l, r.Tool, nil))
+		if l.deny.hasEffectRules() || l.confirm.hasEffectRules() {
+			v.effectLayers = applying
 		}
 		if l.autonomy != "" && l.autonomy.rank() < autonomy.rank() {
 			autonomy = l.autonomy
 		}
 	}
 	if _, known := p.sets[r.Who.Set]; r.Who.Set != "" && !known {
-		v.layers = append(v.layers, p.unknownSet(r.Who.Set))
+		v.layers = append(v.layers, p.unknownSetStep(r.Who.Set))
 	}
 	if r.Who.Skill != "" {
 		v.skill = p.skills[r.Who.Skill]
 		if v.skill == nil {
-			v.layers = append(v.layers, p.unknownSkill(r.Who.Skill))
+			v.layers = append(v.layers, p.unknownSkillStep(r.Who.Skill))
 		} else {
 			v.layers = append(v.layers, v.skill.judge(r.Tool))
 		}
 	}
-	v.hook, v.log, v.hooked = p.hooks.judge(r.Tool, autonomy)
-	v.sensitive, _, _ = p.sensitive.tools.catch(r.Tool, nil)
+	v.hook, v.log, v.hasHook = p.hooks.judge(r.Tool, autonomy)
+	v.sensitive, _, _ = p.sensitive.tools.firstRestriction(r.Tool, nil)
 
 	steps := append([]toolroom.PolicyStep{}, v.layers...)
-	settled := v.sensitive == "" && v.narrowing == nil
+	settled := v.sensitive == "" && v.effectLayers == nil
 	if p.parts.Written != nil {
 		v.written = p.parts.Written.View(r.Tool, r.Who)
 		steps = append(steps, v.written.Judge(nil))
 		settled = settled && v.written.Settled()
 	}
-	if step, refused := refuse(v.denials, nil); refused {
+	if step, denied := checkDenials(v.denials, nil); denied {
 		steps = append(steps, step)
 	} else {
 		settled = settled && len(v.denials) == 0
 	}
-	if v.hooked {
+	if v.hasHook {
 		steps = append(steps, v.hook)
 	}
 	v.list = conclude(steps, v.log, r)
@@ -231,25 +232,25 @@ func (p *Policy) look(r Request) *view {
 		call := v.list
 		v.call = &call
 	} else {
-		v.declared = declared(r.Tool)
+		v.declared = declaredArguments(r.Tool)
 	}
 	return v
 }
 
-// judge returns the step of a layer. A denial of one that narrows the caller says so if the
-// caller's name is not configured: it is most often a typo.
-func (v *view) judge(at int, l *layer, t *toolroom.Tool, call *Context) toolroom.PolicyStep {
+// judgeLayer returns the step of the layer at index at. If a layer other than the first denies
+// and the caller's name is not configured, the step hints at that: it is most often a typo.
+func (v *view) judgeLayer(at int, l *layer, t *toolroom.Tool, call *Context) toolroom.PolicyStep {
 	step := l.judge(t, call)
 	if at > 0 && step.Effect == toolroom.VerdictDeny {
-		step.Hint = cmp.Or(step.Hint, v.unknown)
+		step.Hint = cmp.Or(step.Hint, v.unknownHint)
 	}
 	return step
 }
 
-// applying returns the layers that apply to a caller. A caller that names an agent or a
-// provider that is not configured, while others are, gets the least of them: all their
-// layers apply, so that a typo does not widen what it may do.
-func (p *Policy) applying(who toolroom.Identity) []*layer {
+// layersFor returns the layers that apply to a caller. If the caller's agent or provider is not
+// configured although others are, the layers of all the others apply, so that a typo does not
+// permit more.
+func (p *Policy) layersFor(who toolroom.Identity) []*layer {
 	layers := []*layer{&p.global}
 	for _, narrow := range [...]struct {
 		by   map[string]*layer
@@ -272,9 +273,9 @@ func (p *Policy) applying(who toolroom.Identity) []*layer {
 	return layers
 }
 
-// unknownName returns what to do about a caller whose agent or provider is not configured,
-// while others are; else "".
-func (p *Policy) unknownName(who toolroom.Identity) string {
+// unknownNameHint returns a hint if the caller's agent or provider is not configured although
+// others are, and otherwise "".
+func (p *Policy) unknownNameHint(who toolroom.Identity) string {
 	for _, named := range [...]struct {
 		by         map[string]*layer
 		kind, name string
@@ -286,14 +287,14 @@ func (p *Policy) unknownName(who toolroom.Identity) string {
 	return ""
 }
 
-func (p *Policy) unknownSet(name string) toolroom.PolicyStep {
+func (p *Policy) unknownSetStep(name string) toolroom.PolicyStep {
 	return toolroom.PolicyStep{
 		Layer: "sets", Effect: toolroom.VerdictDeny, Rule: "sets: there is no tool set " + quote(name),
 		Hint: "write it under sets" + didYouMean(name, p.sets),
 	}
 }
 
-func (p *Policy) unknownSkill(name string) toolroom.PolicyStep {
+func (p *Policy) unknownSkillStep(name string) toolroom.PolicyStep {
 	return toolroom.PolicyStep{
 		Layer: "tools.skills", Effect: toolroom.VerdictDeny, Rule: "tools.skills: there is no skill " + quote(name),
 		Hint: "write its permissions under tools.skills" + didYouMean(name, p.skills),
@@ -304,11 +305,11 @@ func (p *Policy) unknownSkill(name string) toolroom.PolicyStep {
 func conclude(steps []toolroom.PolicyStep, log bool, r Request) Decision {
 	d := Decision{Effect: toolroom.VerdictAllow, Log: log, Steps: steps}
 	for i, s := range steps {
-		if i == 0 || narrower(s.Effect, d.Effect) {
+		if i == 0 || stricter(s.Effect, d.Effect) {
 			d.Effect, d.Rule, d.Because, d.Hint, d.CLIHint = s.Effect, s.Rule, s.Because, s.Hint, s.CLIHint
 		}
 		d.Isolation = stronger(d.Isolation, s.Isolation)
-		d.Engine = cmp.Or(d.Engine, s.Engine) // written rules alone name one
+		d.Engine = cmp.Or(d.Engine, s.Engine) // only written rules name one
 	}
 	if d.Effect == toolroom.VerdictDeny && d.Hint == "" {
 		d.CLIHint = "see which layer decided: toolroom policy explain" + explainFlags(r.Who) + " " + r.Tool.ID.String()

@@ -25,7 +25,7 @@ type denial struct {
 	reason string
 }
 
-func (p *parser) denylist(list []Denial) []denial {
+func (p *parser) parseDenylist(list []Denial) []denial {
 	var out []denial
 	for i, one := range list {
 		at := fmt.Sprintf("%s[%d]", denylistLayer, i)
@@ -33,12 +33,12 @@ func (p *parser) denylist(list []Denial) []denial {
 		if one.ArgsPattern != "" {
 			args, err := regexp.Compile(one.ArgsPattern)
 			if err != nil {
-				p.problem(at+".args_pattern", "%w", err)
+				p.addProblem(at+".args_pattern", "%w", err)
 				continue
 			}
 			d.args = args
 		}
-		pattern, ok := p.pattern(at+".tool", one.Tool)
+		pattern, ok := p.parsePattern(at+".tool", one.Tool)
 		if !ok {
 			continue
 		}
@@ -54,19 +54,19 @@ func (p *parser) denylist(list []Denial) []denial {
 	return out
 }
 
-// entries returns the entries of the denylist that match a tool.
-func entries(list []denial, t *toolroom.Tool) (out []*denial) {
+// matchingDenials returns the entries of the denylist that match a tool.
+func matchingDenials(list []denial, t *toolroom.Tool) (out []*denial) {
 	for i := range list {
-		if list[i].pattern.Catches(t) {
+		if list[i].pattern.MatchesAnySpelling(t) {
 			out = append(out, &list[i])
 		}
 	}
 	return out
 }
 
-// refuse returns the step of the first entry that denies the call. Unreadable
-// arguments are denied because their content cannot be checked.
-func refuse(list []*denial, call *Context) (toolroom.PolicyStep, bool) {
+// checkDenials returns the step of the first entry that denies the call, and whether there is
+// one. Unreadable arguments are denied because their content cannot be checked.
+func checkDenials(list []*denial, call *Context) (toolroom.PolicyStep, bool) {
 	step := toolroom.PolicyStep{Layer: denylistLayer, Effect: toolroom.VerdictDeny}
 	var forms []string
 	for _, d := range list {
@@ -83,7 +83,7 @@ func refuse(list []*denial, call *Context) (toolroom.PolicyStep, bool) {
 				step.Rule = d.text + " (the arguments cannot be checked: " + err.Error() + ")"
 				return step, true
 			}
-			forms = formsOf(args)
+			forms = searchableTexts(args)
 		}
 		if slices.ContainsFunc(forms, d.args.MatchString) {
 			step.Rule = d.text
@@ -93,14 +93,14 @@ func refuse(list []*denial, call *Context) (toolroom.PolicyStep, bool) {
 	return step, false
 }
 
-// formsOf are the texts that a pattern over arguments is tried on: the whole as
-// JSON, every text in it, every list of texts as one line, and each of these
-// made plain.
-func formsOf(args any) []string {
+// searchableTexts returns the texts against which a pattern for arguments is matched: the
+// arguments as JSON, every string in them, every list of strings as one line, and each of these
+// normalized.
+func searchableTexts(args any) []string {
 	var forms []string
 	add := func(text string) {
 		forms = append(forms, text)
-		if p := plain(text); p != text {
+		if p := normalizeText(text); p != text {
 			forms = append(forms, p)
 		}
 	}
@@ -136,11 +136,10 @@ func formsOf(args any) []string {
 	return forms
 }
 
-// plain undoes what makes a text look other than it is: compatibility forms
-// (full-width letters, ligatures) become plain ones, invisible characters go,
-// and every run of white space is one space.
-func plain(text string) string {
-	if isPlain(text) {
+// normalizeText replaces compatibility forms (full-width letters, ligatures) by ordinary
+// characters, removes invisible characters, and replaces every run of white space by one space.
+func normalizeText(text string) string {
+	if isNormalized(text) {
 		return text
 	}
 	var b strings.Builder
@@ -162,8 +161,9 @@ func plain(text string) string {
 	return b.String()
 }
 
-// isPlain tells the texts that plain leaves as they are, but for rare ones.
-func isPlain(text string) bool {
+// isNormalized reports whether normalizeText would not change text. It is false for a few such
+// texts, too.
+func isNormalized(text string) bool {
 	for i := range len(text) {
 		c := text[i]
 		if c < ' ' || c >= 0x7f || c == ' ' && (i == 0 || i == len(text)-1 || text[i-1] == ' ') {
@@ -173,7 +173,7 @@ func isPlain(text string) bool {
 	return true
 }
 
-func cutPort(address string) (host string, port int, ok bool) {
+func splitHostPort(address string) (host string, port int, ok bool) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", 0, false

@@ -149,7 +149,7 @@ func TestEveryPartOfArgumentsIsTried(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{"": "", " ": "", "a b": "a b", "a": "a", "~": "~", "\x7f": "", " a  b ": "a b"} {
-		if got := plain(text); got != want {
+		if got := normalizeText(text); got != want {
 			t.Errorf("%q becomes %q", text, got)
 		}
 	}
@@ -174,7 +174,7 @@ func TestAHintIsForALayerThatNarrows(t *testing.T) {
 // Decisions are cached by the caller, and callers choose some of their names.
 func TestDecisionsOfCallersWithLongNamesAreNotMixedUp(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("x", maxKept)
+	long := strings.Repeat("x", maxKeyLength)
 	p := compile(t, Config{Agents: map[string]Rules{long: {Deny: []string{"a.b"}}, "free": {}}, Sets: map[string]Rules{"s": {Deny: []string{"a.b"}}}})
 	for range 2 {
 		for agent, want := range map[string]toolroom.Verdict{long: toolroom.VerdictDeny, "free": toolroom.VerdictAllow, "": toolroom.VerdictAllow} {
@@ -191,10 +191,10 @@ func TestDecisionsOfCallersWithLongNamesAreNotMixedUp(t *testing.T) {
 		decide(p, one, who)
 	}
 	kept := p.views.Keys()
-	if slices.ContainsFunc(kept, func(v viewer) bool { return len(v.agent)+len(v.skill)+len(v.groups) > maxKept }) {
+	if slices.ContainsFunc(kept, func(v viewKey) bool { return len(v.agent)+len(v.skill)+len(v.groups) > maxKeyLength }) {
 		t.Error("a long name is kept")
 	}
-	if !slices.ContainsFunc(kept, func(v viewer) bool { return v.tool == one && v.subject == "ann" }) {
+	if !slices.ContainsFunc(kept, func(v viewKey) bool { return v.tool == one && v.subject == "ann" }) {
 		t.Error("the decision of a caller is not kept")
 	}
 }
@@ -213,7 +213,7 @@ func TestAStepAfterThePolicyOnlyNarrows(t *testing.T) {
 		{toolroom.VerdictDeny, toolroom.VerdictConfirm, toolroom.VerdictDeny},
 	} {
 		before := Decision{Effect: tt.before, Rule: "before", Isolation: "process", Steps: make([]toolroom.PolicyStep, 1, 5)}
-		got := before.Then(step(tt.after))
+		got := before.WithStep(step(tt.after))
 		rule := "after"
 		if tt.want == tt.before {
 			rule = "before"
@@ -221,7 +221,7 @@ func TestAStepAfterThePolicyOnlyNarrows(t *testing.T) {
 		if got.Effect != tt.want || got.Rule != rule || (got.Hint == "do") != (rule == "after") || got.Isolation != "vm" || got.Engine != "js" || len(got.Steps) != 2 {
 			t.Errorf("%s then %s: %+v", tt.before, tt.after, got)
 		}
-		if other := before.Then(toolroom.PolicyStep{Rule: "other"}); got.Steps[1].Rule != "after" || other.Steps[1].Rule != "other" {
+		if other := before.WithStep(toolroom.PolicyStep{Rule: "other"}); got.Steps[1].Rule != "after" || other.Steps[1].Rule != "other" {
 			t.Error("two decisions share their steps")
 		}
 	}
@@ -233,12 +233,12 @@ func TestARuleSaysHowItHolds(t *testing.T) {
 		"host:x": "the only way out", "command:rm": "cannot be started", "file.write:/a": "read-only", "file.delete:/a": "cannot be removed", "file:/a": "are not there", "file.read:/a": "are not there",
 	} {
 		e := EffectRule{Enforced: true, effect: effect(t, text)}
-		if !strings.Contains(e.How(), want) {
-			t.Errorf("%s: %s", text, e.How())
+		if !strings.Contains(e.Describe(), want) {
+			t.Errorf("%s: %s", text, e.Describe())
 		}
 		e.Enforced = false
-		if !strings.Contains(e.How(), "judged only") {
-			t.Errorf("%s: %s", text, e.How())
+		if !strings.Contains(e.Describe(), "judged only") {
+			t.Errorf("%s: %s", text, e.Describe())
 		}
 	}
 }
@@ -251,8 +251,8 @@ func TestPatternsThatNameToolsAreListedWithTheirKeys(t *testing.T) {
 		Hooks:    []Hook{{Tool: "h.*", Action: ActionLog}},
 	})
 	var got []string
-	for _, n := range p.Named() {
-		namespace, name, ok := n.Pattern.Name()
+	for _, n := range p.NamedPatterns() {
+		namespace, name, ok := n.Pattern.NameGlobs()
 		if !ok {
 			t.Errorf("%s names nothing", n.Key)
 		}
@@ -267,7 +267,7 @@ func TestPatternsThatNameToolsAreListedWithTheirKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if namespace, name, named := pattern.Name(); named != ok || !ok && namespace+name != "" {
+		if namespace, name, named := pattern.NameGlobs(); named != ok || !ok && namespace+name != "" {
 			t.Errorf("%s: %q, %q, %v", text, namespace, name, named)
 		}
 	}
@@ -275,7 +275,7 @@ func TestPatternsThatNameToolsAreListedWithTheirKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pattern.MayMatch([]toolroom.Tool{*tool("x:y")}) || !pattern.MayMatch([]toolroom.Tool{*tool("x:y"), *tool("A:B")}) {
+	if pattern.MatchesAny([]toolroom.Tool{*tool("x:y")}) || !pattern.MatchesAny([]toolroom.Tool{*tool("x:y"), *tool("A:B")}) {
 		t.Error("MayMatch")
 	}
 }
@@ -299,7 +299,7 @@ func TestPatternsAtTheirEdges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if pattern.Catches(aliased) != want {
+		if pattern.MatchesAnySpelling(aliased) != want {
 			t.Errorf("%s catches: %v", text, !want)
 		}
 	}
@@ -316,11 +316,11 @@ func TestPatternsAtTheirEdges(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for address, want := range map[string]bool{"h:80": true, "h": false, "h:x": false} {
-		if _, _, ok := cutPort(address); ok != want {
+		if _, _, ok := splitHostPort(address); ok != want {
 			t.Errorf("%s: %v", address, ok)
 		}
 	}
-	if host, _, ok := cutPort("no-port"); host != "" || ok {
+	if host, _, ok := splitHostPort("no-port"); host != "" || ok {
 		t.Errorf("%q", host)
 	}
 }
@@ -328,7 +328,7 @@ func TestPatternsAtTheirEdges(t *testing.T) {
 func TestProgramsOfALine(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string][]string{"rm -rf": {"rm"}, "/usr/bin/rm x": {"/usr/bin/rm", "rm"}, "": {""}, "…/rm": {""}, "./": {"./", "."}} {
-		if got := Programs(line); !slices.Equal(got, want) {
+		if got := ProgramNames(line); !slices.Equal(got, want) {
 			t.Errorf("%q: %q", line, got)
 		}
 	}

@@ -14,27 +14,27 @@ import (
 	"github.com/toolroom/toolroom/internal/egress"
 )
 
-// effectPrefix begins a pattern that selects calls by what they would do.
+// effectPrefix begins a pattern that selects calls by their effects.
 const effectPrefix = "effect:"
 
 // EffectPattern selects effects of a call:
 //
-//	effect:file.write:/etc/**      writing below /etc (or what cannot be told)
-//	effect:host:*.example.com      any request there; effect:host.delete, a method
-//	effect:command:rm              a program, wherever in a command line
+//	effect:file.write:/etc/**      writing below /etc, or to an unknown file
+//	effect:host:*.example.com      any request to these hosts; effect:host.delete, a method
+//	effect:command:rm              a program, anywhere in a command line
 //	effect:command:git push*       a command line
 //	effect:sql.drop:users          a verb and a table
 //	effect:send, effect:destroy, effect:spend
 //
-// An effect that is not known is selected by every pattern of its kind. Such
-// patterns deny and confirm; they never allow, and hide nothing from lists.
+// An effect without a target is unknown, and every pattern of its kind selects it. Such
+// patterns deny and confirm; they never allow, and they do not hide tools from lists.
 type EffectPattern struct {
 	text   string
 	effect toolroom.Effect
 	host   func(hostPort string) bool
 }
 
-// ParseEffectPattern reads a pattern that begins with effect:.
+// ParseEffectPattern parses a pattern that begins with effect:.
 func ParseEffectPattern(text string) (*EffectPattern, error) {
 	body, ok := strings.CutPrefix(text, effectPrefix)
 	if !ok {
@@ -71,19 +71,20 @@ func ParseEffectPattern(text string) (*EffectPattern, error) {
 	return p, nil
 }
 
-// sqlVerbs are words that people write where a table belongs.
+// sqlVerbs are the verbs that people write by mistake in place of a table.
 var sqlVerbs = []string{"select", "insert", "update", "delete", "drop", "truncate", "alter", "create", "grant", "revoke", "merge", "replace"}
 
-// Matches reports whether the pattern selects an effect, or may.
+// Matches reports whether the pattern selects an effect or, if the effect is partly unknown,
+// may select it.
 func (p *EffectPattern) Matches(e toolroom.Effect) bool { return p.matches(e, new([]string)) }
 
-// matches is Matches, which keeps in real what realPatterns returned, if it was needed.
+// matches is Matches with a cache: if it needs resolvedPatterns, it stores their result in real.
 func (p *EffectPattern) matches(e toolroom.Effect, real *[]string) bool {
 	want := p.effect
 	switch {
 	case e.Kind != want.Kind:
 		return false
-	case want.Mode != "" && e.Mode != "" && !sameMode(e, want.Mode):
+	case want.Mode != "" && e.Mode != "" && !matchesMode(e, want.Mode):
 		return false
 	case want.Target == "" || want.Target == "*" || e.Target == "":
 		return true
@@ -94,7 +95,7 @@ func (p *EffectPattern) matches(e toolroom.Effect, real *[]string) bool {
 			return true
 		}
 		if *real == nil {
-			*real = realPatterns(want.Target)
+			*real = resolvedPatterns(want.Target)
 		}
 		return slices.ContainsFunc(*real, func(pattern string) bool { return matchPath(pattern, e) })
 	case toolroom.EffectHost:
@@ -109,19 +110,19 @@ func (p *EffectPattern) matches(e toolroom.Effect, real *[]string) bool {
 	}
 }
 
-// below reports whether an effect is about a folder with files, now or later, that the pattern
-// selects: a call that names the folder may use them.
-func (p *EffectPattern) below(e toolroom.Effect, real *[]string) bool {
+// matchesBelow reports whether the effect is on a folder that may contain files, now or later,
+// that the pattern selects: a call that names the folder may use them.
+func (p *EffectPattern) matchesBelow(e toolroom.Effect, real *[]string) bool {
 	want := p.effect
 	if want.Kind != toolroom.EffectFile || e.Kind != want.Kind || want.Mode != "" && e.Mode != "" && e.Mode != want.Mode || want.Target == "" || e.Target == "" {
 		return false
 	}
 	reaches := func(pattern string) bool {
-		return reachesBelow(strings.Split(pattern, "/"), strings.Split(strings.TrimSuffix(e.Target, "/"), "/"))
+		return mayMatchBelow(strings.Split(pattern, "/"), strings.Split(strings.TrimSuffix(e.Target, "/"), "/"))
 	}
 	if !reaches(want.Target) {
 		if *real == nil {
-			*real = realPatterns(want.Target)
+			*real = resolvedPatterns(want.Target)
 		}
 		if !slices.ContainsFunc(*real, reaches) {
 			return false
@@ -131,10 +132,10 @@ func (p *EffectPattern) below(e toolroom.Effect, real *[]string) bool {
 	return err == nil && info.IsDir() || err != nil && !errors.Is(err, fs.ErrNotExist) // it may be one
 }
 
-// AboutFile returns a function that reports whether one of the rules is about using a file
-// in a mode. A rule is an effect whose target is a pattern, as policy writes it, and the
-// file an absolute path without links.
-func AboutFile(rules []toolroom.Effect, mode string) func(file string) bool {
+// FileMatcher returns a function that reports whether one of the rules matches using a file in
+// a mode. A rule is an effect whose target is a pattern. The file is an absolute path without
+// links.
+func FileMatcher(rules []toolroom.Effect, mode string) func(file string) bool {
 	type known struct {
 		pattern EffectPattern
 		real    []string
@@ -142,7 +143,7 @@ func AboutFile(rules []toolroom.Effect, mode string) func(file string) bool {
 	var patterns []*known
 	for _, r := range rules {
 		if r.Kind == toolroom.EffectFile {
-			patterns = append(patterns, &known{EffectPattern{effect: r}, realPatterns(r.Target)})
+			patterns = append(patterns, &known{EffectPattern{effect: r}, resolvedPatterns(r.Target)})
 		}
 	}
 	return func(file string) bool {
@@ -151,23 +152,22 @@ func AboutFile(rules []toolroom.Effect, mode string) func(file string) bool {
 	}
 }
 
-// sameMode takes a connection of which no method is known for any.
-func sameMode(e toolroom.Effect, mode string) bool {
+// matchesMode reports whether e has the mode. A connection whose method is unknown may have any.
+func matchesMode(e toolroom.Effect, mode string) bool {
 	return e.Mode == mode || e.Kind == toolroom.EffectHost && e.Mode == "connect"
 }
 
-// Limits of what is looked at for one pattern. A pattern that is beyond them may be about any
-// path that begins like it.
+// Limits of what is examined for one pattern. A pattern that exceeds them matches every path
+// with the same beginning.
 const (
 	maxListed   = 50_000 // entries of folders
 	maxPatterns = 1000
 )
 
-// realPatterns returns the patterns of the paths to which a pattern leads through links, as
-// they are now: a call may name the file without the link. Links in folders that ** stands
-// for are not followed.
-func realPatterns(pattern string) []string {
-	l := &links{left: maxListed, found: []string{}}
+// resolvedPatterns returns the pattern with the current links in it resolved, because a call may
+// name a file without the link. It does not follow links in the folders that ** matches.
+func resolvedPatterns(pattern string) []string {
+	l := &linkFollower{left: maxListed, found: []string{}}
 	if strings.HasPrefix(pattern, "/") {
 		l.follow("/", strings.Split(pattern[1:], "/"), false)
 	}
@@ -182,14 +182,14 @@ func realPatterns(pattern string) []string {
 	return l.found
 }
 
-// links follows the links that a pattern leads through.
-type links struct {
+// linkFollower collects the patterns to which the links in a pattern lead.
+type linkFollower struct {
 	left  int
 	found []string
 }
 
-// follow follows a pattern from a folder. linked means that a link has led there.
-func (l *links) follow(dir string, rest []string, linked bool) {
+// follow follows the rest of a pattern from dir. linked means that dir was reached by a link.
+func (l *linkFollower) follow(dir string, rest []string, linked bool) {
 	if linked {
 		l.found = append(l.found, strings.TrimSuffix(dir+"/"+strings.Join(rest, "/"), "/"))
 	}
@@ -208,7 +208,7 @@ func (l *links) follow(dir string, rest []string, linked bool) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return // it is no folder, or its links cannot be known
+		return // not a folder, or unreadable
 	}
 	l.left -= len(entries)
 	for _, e := range entries {
@@ -218,8 +218,8 @@ func (l *links) follow(dir string, rest []string, linked bool) {
 	}
 }
 
-// matchPath matches ** over folders, which may be none, and * within one.
-// Whoever deletes a folder deletes what is in it.
+// matchPath matches a path. ** matches any number of folders, including none, and * matches
+// within one. Deleting a folder also matches patterns for the files in it.
 func matchPath(pattern string, e toolroom.Effect) bool {
 	if e.Mode == "delete" || e.Mode == "" {
 		literal, _, _ := strings.Cut(pattern, "*")
@@ -230,8 +230,8 @@ func matchPath(pattern string, e toolroom.Effect) bool {
 	return matchSegments(strings.Split(pattern, "/"), strings.Split(e.Target, "/"))
 }
 
-// reachesBelow reports whether a pattern may match a path below a folder.
-func reachesBelow(glob, folder []string) bool {
+// mayMatchBelow reports whether a pattern may match a path below folder.
+func mayMatchBelow(glob, folder []string) bool {
 	for i, name := range folder {
 		if i == len(glob) {
 			return false
@@ -246,12 +246,12 @@ func reachesBelow(glob, folder []string) bool {
 	return len(glob) > len(folder)
 }
 
-// unknownWord stands in a command line for a word that is not known.
+// unknownWord stands for an unknown word in a command line.
 const unknownWord = "…"
 
-// Programs are the names of the program that a command line starts: as it is
-// written, and without its folder. One that is not known is "".
-func Programs(line string) []string {
+// ProgramNames returns the names of the program that a command line starts: as it is written,
+// and without its folder. The name of an unknown program is "".
+func ProgramNames(line string) []string {
 	program, _, _ := strings.Cut(line, " ")
 	if strings.Contains(program, unknownWord) {
 		return []string{""}
@@ -262,12 +262,11 @@ func Programs(line string) []string {
 	return []string{program}
 }
 
-// matchCommand matches a pattern of one word against the program, by name or by
-// path, and one of several against the whole line. A word that is not known may
-// be what the pattern says.
+// matchCommand matches a pattern of one word against the program, by name or path, and a pattern
+// of several words against the whole line. An unknown word matches any part of the pattern.
 func matchCommand(pattern, line string) bool {
 	_, args, _ := strings.Cut(line, " ")
-	names := Programs(line)
+	names := ProgramNames(line)
 	if !strings.Contains(pattern, " ") {
 		return slices.ContainsFunc(names, func(name string) bool { return matchGlob(pattern, name) })
 	}
@@ -284,21 +283,21 @@ func matchCommand(pattern, line string) bool {
 	})
 }
 
-// errOnlyRestricts is why an effect pattern is no pattern of tools.
-var errOnlyRestricts = errors.New("a rule about effects belongs in deny or confirm: it judges calls and selects no tools")
+// errEffectPattern is the error for an effect pattern where a pattern of tools is required.
+var errEffectPattern = errors.New("a rule about effects belongs in deny or confirm: it judges calls and selects no tools")
 
-// restrictions reads deny and confirm, in which effects may be named too.
-func (p *parser) restrictions(path string, texts []string) rules {
+// parseRestrictions parses the patterns of deny or confirm, which may also be effect patterns.
+func (p *parser) parseRestrictions(path string, texts []string) rules {
 	var out rules
 	for i, text := range texts {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if !strings.HasPrefix(text, effectPrefix) {
-			out = p.rule(out, at, text)
+			out = p.appendRule(out, at, text)
 			continue
 		}
 		pattern, err := ParseEffectPattern(text)
 		if err != nil {
-			p.problem(at, "%w", err)
+			p.addProblem(at, "%w", err)
 			continue
 		}
 		out = append(out, rule{effect: pattern, text: fmt.Sprintf("%s: %q", at, text)})
@@ -306,13 +305,12 @@ func (p *parser) restrictions(path string, texts []string) rules {
 	return out
 }
 
-// selects reports whether the rule is about the tool, or about a call of it; then because
-// is the first of its effects that it is about. For a rule that is enforced on the call's
-// programs, effects that are not known do not count, and using a folder is not using what is
-// below it.
-func (r *rule) selects(t *toolroom.Tool, call *Context) (because toolroom.Effect, ok bool) {
+// matches reports whether the rule matches the tool or, for a rule about effects, the call. Then
+// because is the first effect that it matches. A rule that is enforced on the call's programs
+// does not match unknown effects, or a folder because of the files below it.
+func (r *rule) matches(t *toolroom.Tool, call *Context) (because toolroom.Effect, ok bool) {
 	if r.effect == nil {
-		return because, r.pattern.Catches(t)
+		return because, r.pattern.MatchesAnySpelling(t)
 	}
 	if call == nil {
 		return because, false
@@ -320,7 +318,7 @@ func (r *rule) selects(t *toolroom.Tool, call *Context) (because toolroom.Effect
 	var real []string
 	for i, e := range call.Effects {
 		known := r.effect.matches(e, &real)
-		if known && e.Target != "" || (known || r.effect.below(e, &real)) && !call.enforces(r.effect.effect) {
+		if known && e.Target != "" || (known || r.effect.matchesBelow(e, &real)) && !call.enforces(r.effect.effect) {
 			return call.Effects[i], true
 		}
 	}

@@ -204,7 +204,7 @@ func TestEffectsNeverWiden(t *testing.T) {
 		few := drawEffects.Draw(t, "effects")
 		more := append(few[:len(few):len(few)], drawEffects.Draw(t, "more effects")...)
 		seen, asked, again := decide(l, tool, who), decideEffects(l, tool, who, few), decideEffects(l, tool, who, more)
-		if narrower(seen.Effect, asked.Effect) || narrower(asked.Effect, again.Effect) {
+		if stricter(seen.Effect, asked.Effect) || stricter(asked.Effect, again.Effect) {
 			t.Fatalf("%s, then %s with effects, then %s with more", seen.Effect, asked.Effect, again.Effect)
 		}
 		// What is not known is judged as everything of its kind.
@@ -212,7 +212,7 @@ func TestEffectsNeverWiden(t *testing.T) {
 		for _, e := range more {
 			unknown = append(unknown, toolroom.Effect{Kind: e.Kind})
 		}
-		if worst := decideEffects(l, tool, who, unknown); narrower(again.Effect, worst.Effect) {
+		if worst := decideEffects(l, tool, who, unknown); stricter(again.Effect, worst.Effect) {
 			t.Fatalf("%s when known, %s when unknown", again.Effect, worst.Effect)
 		}
 	})

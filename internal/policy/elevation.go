@@ -13,32 +13,32 @@ import (
 // SensitiveLayer is the name of the step of sensitive tools.
 const SensitiveLayer = "tools.sensitive"
 
-// Elevation lets one identity call sensitive tools for some time. It lifts no
-// other restriction: tools that a layer denies stay denied.
+// Elevation permits one identity to call sensitive tools for some time. It lifts no other
+// restriction: a tool that a layer denies stays denied.
 type Elevation struct {
 	ID string `json:"id"`
-	// Subject is the [toolroom.Identity.Key] of the elevated identity. Agent, if it
-	// is set, is the only agent of that identity that may use the elevation.
+	// Subject is the [toolroom.Identity.Key] of the elevated identity. If Agent is set, only
+	// that agent of the identity may use the elevation.
 	Subject string `json:"subject"`
 	Agent   string `json:"agent,omitempty"`
 	// Tools are patterns; an empty list means every sensitive tool.
 	Tools []string `json:"tools"`
-	// By names the person who granted it, and Reason is why.
+	// By names the person who granted it, and Reason says why.
 	By      string    `json:"by"`
 	Reason  string    `json:"reason,omitempty"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
-	// Ended is when it was revoked; zero means that it was not.
+	// Ended is when it was revoked. It is zero if it was not revoked.
 	Ended time.Time `json:"ended,omitzero"`
 }
 
-// Bounds of how long an elevation lasts.
+// The default and the longest duration of an elevation.
 const (
 	DefaultElevation = 15 * time.Minute
 	MaxElevation     = 24 * time.Hour
 )
 
-// NewElevation checks and completes an elevation. lasts is its duration: zero
+// NewElevation validates e and returns it with its ID and times. lasts is its duration: zero
 // means DefaultElevation, and more than MaxElevation is an error.
 func NewElevation(e Elevation, lasts time.Duration, now time.Time) (*Elevation, error) {
 	if lasts == 0 {
@@ -68,12 +68,12 @@ func (e *Elevation) covers(t *toolroom.Tool, who toolroom.Identity) bool {
 		return false
 	}
 	patterns, err := ParsePatterns(e.Tools)
-	return err == nil && (len(patterns) == 0 || AnyMatches(patterns, t))
+	return err == nil && (len(patterns) == 0 || MatchesTool(patterns, t))
 }
 
-// Elevated looks up elevations. It is used at each call of a sensitive tool and
-// must be safe for concurrent use.
-type Elevated interface {
+// ElevationLookup looks up elevations. It is used for every call of a sensitive tool, and must
+// be safe for concurrent use.
+type ElevationLookup interface {
 	// Elevations returns the elevations in force at now, oldest first, of one
 	// subject or, if subject is empty, of all.
 	Elevations(ctx context.Context, subject string, now time.Time) ([]*Elevation, error)
@@ -84,16 +84,16 @@ type sensitive struct {
 	confirm bool
 }
 
-func (p *parser) sensitive(s Sensitive) sensitive {
+func (p *parser) parseSensitive(s Sensitive) sensitive {
 	known := map[string]bool{DenyWithoutElevation: true, ConfirmWithoutElevation: true}
 	if s.Mode != "" && !known[s.Mode] {
-		p.problem(SensitiveLayer+".mode", "there is no mode %q%s", s.Mode, didYouMean(s.Mode, known))
+		p.addProblem(SensitiveLayer+".mode", "there is no mode %q%s", s.Mode, didYouMean(s.Mode, known))
 	}
-	return sensitive{tools: p.rules(SensitiveLayer+".tools", s.Tools), confirm: s.Mode == ConfirmWithoutElevation}
+	return sensitive{tools: p.parseRules(SensitiveLayer+".tools", s.Tools), confirm: s.Mode == ConfirmWithoutElevation}
 }
 
-// judge is what is said of a sensitive tool; text is the rule that makes it one.
-func (s sensitive) judge(ctx context.Context, held Elevated, r Request, text string, now time.Time) toolroom.PolicyStep {
+// judge returns the step for a sensitive tool. text is the rule that makes it sensitive.
+func (s sensitive) judge(ctx context.Context, held ElevationLookup, r Request, text string, now time.Time) toolroom.PolicyStep {
 	step := toolroom.PolicyStep{Layer: SensitiveLayer, Effect: toolroom.VerdictDeny, Rule: text + ", and no elevation is in force"}
 	if s.confirm {
 		step.Effect = toolroom.VerdictConfirm

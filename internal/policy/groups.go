@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// AllGroups are the builtin groups and those of c, as patterns by name.
+// AllGroups returns the built-in groups and those of c: patterns by name.
 func (c Config) AllGroups() map[string][]string {
 	all := builtinGroups()
 	maps.Copy(all, c.Groups)
 	return all
 }
 
-// AllProfiles are the builtin profiles and those of c, as patterns by name.
+// AllProfiles returns the built-in profiles and those of c: patterns by name.
 func (c Config) AllProfiles() map[string][]string {
 	all := builtinProfiles()
 	maps.Copy(all, c.Profiles)
 	return all
 }
 
-// GroupPatterns are all groups, each as one pattern. A group with a mistake is
-// left out: Compile reports it.
+// GroupPatterns returns all groups, each as one pattern. It omits an invalid group: Compile
+// reports it.
 func (c Config) GroupPatterns() map[string]Pattern {
 	all := c.AllGroups()
 	patterns := make(map[string]Pattern, len(all))
@@ -33,8 +33,8 @@ func (c Config) GroupPatterns() map[string]Pattern {
 	return patterns
 }
 
-// Cedar is the pattern as a condition of the Cedar language, over the schema of
-// package cedar. It says what [Pattern.Matches] says.
+// Cedar returns the pattern as a condition in Cedar, for the schema of package cedar. The
+// condition is true if [Pattern.Matches] is.
 func (p Pattern) Cedar() string {
 	switch {
 	case len(p.any) > 0:

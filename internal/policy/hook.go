@@ -19,17 +19,16 @@ const (
 // Autonomy is how much an agent may do without asking.
 type Autonomy string
 
-// The levels. Conservative asks before every tool of a fixed set, whatever the
-// hooks say. Standard (the default) follows the hooks. Autonomous logs calls
-// instead of asking for hooks. Confirmations by layers, written rules and
-// sensitive tools are not hooks: they are required at every level.
+// The levels. Conservative asks before every tool of a fixed set, whatever the hooks say.
+// Standard (the default) follows the hooks. Autonomous logs a call if a hook asks.
+// Confirmations by layers, written rules and sensitive tools do not depend on the level.
 const (
 	Conservative Autonomy = "conservative"
 	Standard     Autonomy = "standard"
 	Autonomous   Autonomy = "autonomous"
 )
 
-// rank orders levels; an empty one says nothing.
+// rank orders the levels. An empty one ranks like Standard.
 func (a Autonomy) rank() int {
 	switch a {
 	case Conservative:
@@ -41,8 +40,7 @@ func (a Autonomy) rank() int {
 	}
 }
 
-// AtMost reports whether a is level or a more conservative one; an empty a is
-// Standard.
+// AtMost reports whether a is level or a more conservative one. An empty a means Standard.
 func (a Autonomy) AtMost(level Autonomy) bool { return a.rank() <= level.rank() }
 
 // ConservativeTools returns the tools that need confirmation at the level
@@ -53,8 +51,8 @@ func ConservativeTools() []string {
 
 type hooks struct {
 	list []hook
-	// asked are the tools that the level conservative asks before.
-	asked rules
+	// conservative are the rules for the tools that need confirmation at that level.
+	conservative rules
 }
 
 type hook struct {
@@ -62,29 +60,29 @@ type hook struct {
 	action Action
 }
 
-func (p *parser) autonomy(path string, a Autonomy) {
+func (p *parser) checkAutonomy(path string, a Autonomy) {
 	known := map[string]bool{string(Conservative): true, string(Standard): true, string(Autonomous): true}
 	if a != "" && !known[string(a)] {
-		p.problem(path+".autonomy", "there is no autonomy %q%s", a, didYouMean(string(a), known))
+		p.addProblem(path+".autonomy", "there is no autonomy %q%s", a, didYouMean(string(a), known))
 	}
 }
 
-func (p *parser) hooks(list []Hook) hooks {
+func (p *parser) parseHooks(list []Hook) hooks {
 	known := map[string]bool{string(ActionConfirm): true, string(ActionLog): true, string(ActionSilent): true}
 	var h hooks
 	for i, one := range list {
 		at := fmt.Sprintf("tools.hooks[%d]", i)
 		if !known[string(one.Action)] {
-			p.problem(at+".action", "there is no action %q%s", one.Action, didYouMean(string(one.Action), known))
+			p.addProblem(at+".action", "there is no action %q%s", one.Action, didYouMean(string(one.Action), known))
 		}
-		if pattern, ok := p.pattern(at+".tool", one.Tool); ok {
+		if pattern, ok := p.parsePattern(at+".tool", one.Tool); ok {
 			text := fmt.Sprintf("%s: %s %q", at, one.Action, one.Tool)
 			h.list = append(h.list, hook{rule{pattern: pattern, text: text}, one.Action})
 		}
 	}
 	for _, text := range ConservativeTools() {
-		pattern, _ := p.pattern("tools.autonomy", text)
-		h.asked = append(h.asked, rule{pattern: pattern, text: fmt.Sprintf("tools.autonomy: conservative asks before %q", text)})
+		pattern, _ := p.parsePattern("tools.autonomy", text)
+		h.conservative = append(h.conservative, rule{pattern: pattern, text: fmt.Sprintf("tools.autonomy: conservative asks before %q", text)})
 	}
 	return h
 }
@@ -94,7 +92,7 @@ func (p *parser) hooks(list []Hook) hooks {
 func (h hooks) judge(t *toolroom.Tool, level Autonomy) (step toolroom.PolicyStep, log, ok bool) {
 	step = toolroom.PolicyStep{Layer: "tools.hooks", Effect: toolroom.VerdictAllow}
 	for i := range h.list {
-		if !h.list[i].pattern.Catches(t) {
+		if !h.list[i].pattern.MatchesAnySpelling(t) {
 			continue
 		}
 		step.Rule, ok = h.list[i].text, true
@@ -113,7 +111,7 @@ func (h hooks) judge(t *toolroom.Tool, level Autonomy) (step toolroom.PolicyStep
 	if level != Conservative || step.Effect == toolroom.VerdictConfirm {
 		return step, log, ok
 	}
-	if text, _, asks := h.asked.catch(t, nil); asks {
+	if text, _, asks := h.conservative.firstRestriction(t, nil); asks {
 		step.Effect, step.Rule, ok = toolroom.VerdictConfirm, text, true
 	}
 	return step, log, ok

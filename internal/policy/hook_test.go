@@ -54,17 +54,17 @@ func TestIsolationsAreOrderedByWhatHoldsTheCode(t *testing.T) {
 	order := []toolroom.Isolation{toolroom.IsolationNone, toolroom.IsolationProcess, toolroom.IsolationContainer, toolroom.IsolationGVisor, toolroom.IsolationVM}
 	for i, weaker := range order {
 		for j, other := range order {
-			if Holds(other, weaker) != (j >= i) {
-				t.Errorf("%s holds %s: %v", other, weaker, Holds(other, weaker))
+			if AtLeast(other, weaker) != (j >= i) {
+				t.Errorf("%s holds %s: %v", other, weaker, AtLeast(other, weaker))
 			}
 		}
 	}
 	for _, pair := range [][2]toolroom.Isolation{{"firecracker", "kata"}, {"docker", "wasm"}, {"", "none"}, {"", ""}} {
-		if !Holds(pair[0], pair[1]) {
+		if !AtLeast(pair[0], pair[1]) {
 			t.Errorf("%q does not hold %q", pair[0], pair[1])
 		}
 	}
-	if Holds(toolroom.Isolation("unheard-of"), toolroom.IsolationProcess) || Holds(toolroom.IsolationVM, "unheard-of") {
+	if AtLeast(toolroom.Isolation("unheard-of"), toolroom.IsolationProcess) || AtLeast(toolroom.IsolationVM, "unheard-of") {
 		t.Error("an unknown word holds, or is held")
 	}
 	for i, want := range map[toolroom.Isolation]toolroom.Isolation{"": toolroom.IsolationNone, "sandbox": toolroom.IsolationProcess, "docker": toolroom.IsolationContainer, "wasm": toolroom.IsolationContainer, "gvisor": toolroom.IsolationGVisor, "kata": toolroom.IsolationVM, "unheard-of": toolroom.IsolationNone} {

@@ -10,9 +10,9 @@ import (
 	"github.com/toolroom/toolroom/internal/nearest"
 )
 
-// strengths orders isolations by what stands between the code and the kernel of
-// the host: nothing; a filter of system calls; namespaces, or a WebAssembly
-// runtime; a kernel in user space; hardware.
+// strengths orders isolations by what separates the code from the kernel of the host machine:
+// nothing; a system call filter; namespaces or a WebAssembly runtime; a kernel in user space;
+// hardware.
 func strengths() map[toolroom.Isolation]int {
 	return map[toolroom.Isolation]int{
 		"": 0, toolroom.IsolationNone: 0, "host": 0,
@@ -23,8 +23,7 @@ func strengths() map[toolroom.Isolation]int {
 	}
 }
 
-// Strength returns the strength of i: that of its kind for a driver, and none
-// for a word that is not known.
+// Strength returns the kind of isolation that i is as strong as. It is none for an unknown word.
 func Strength(i toolroom.Isolation) toolroom.Isolation {
 	known := strengths()
 	for _, s := range [...]toolroom.Isolation{toolroom.IsolationVM, toolroom.IsolationGVisor, toolroom.IsolationContainer, toolroom.IsolationProcess} {
@@ -35,9 +34,8 @@ func Strength(i toolroom.Isolation) toolroom.Isolation {
 	return toolroom.IsolationNone
 }
 
-// IsolationOf returns the isolation that layers provide, which a sandbox names joined by +,
-// such as wasm+ns+landlock+seccomp, none or docker(runc). The strongest one counts; one that
-// is not known counts as none.
+// IsolationOf returns the strongest isolation of a sandbox's layers, given as the sandbox names
+// them, such as wasm+ns+landlock+seccomp, none or docker(runc). An unknown layer counts as none.
 func IsolationOf(text string) toolroom.Isolation {
 	known, strongest := strengths(), toolroom.IsolationNone
 	for name := range strings.SplitSeq(text, "+") {
@@ -56,7 +54,7 @@ func IsolationOf(text string) toolroom.Isolation {
 	return strongest
 }
 
-// ParseIsolation reads a word. The error names the nearest one.
+// ParseIsolation parses the name of an isolation. The error suggests the nearest name.
 func ParseIsolation(text string) (toolroom.Isolation, error) {
 	known := strengths()
 	if _, ok := known[toolroom.Isolation(text)]; ok && text != "" {
@@ -75,9 +73,9 @@ func ParseIsolation(text string) (toolroom.Isolation, error) {
 	return "", fmt.Errorf("there is no isolation %q: there are %s", text, strings.Join(words, ", "))
 }
 
-// Holds reports whether i is at least as strong as least. An unknown word is as
-// weak as none, and holds for nothing else.
-func Holds(i, least toolroom.Isolation) bool {
+// AtLeast reports whether i is at least as strong as least. An unknown i is as weak as none, and
+// nothing is as strong as an unknown least.
+func AtLeast(i, least toolroom.Isolation) bool {
 	if least == "" {
 		return true
 	}
@@ -86,9 +84,9 @@ func Holds(i, least toolroom.Isolation) bool {
 	return ok && known[i] >= want
 }
 
-// stronger is the stronger of two; of equals the first.
+// stronger returns the stronger of a and b, or a if they are equally strong.
 func stronger(a, b toolroom.Isolation) toolroom.Isolation {
-	if b == "" || Holds(a, b) {
+	if b == "" || AtLeast(a, b) {
 		return a
 	}
 	return b

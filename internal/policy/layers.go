@@ -7,17 +7,17 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// layer is one set of Rules, with the text of every rule made beforehand: a
-// decision is on the hot path.
+// layer is one compiled Rules. The text of every rule is prepared, because decisions are on the
+// hot path.
 type layer struct {
 	path    string
 	profile rules
-	// closed layers permit only what profile or allow name.
+	// closed means that the layer permits only what profile or allow name.
 	closed               bool
 	allow, deny, confirm rules
 	autonomy             Autonomy
-	// open and shut are the rules that decide when no pattern does.
-	open, shut string
+	// defaultAllow and defaultDeny are the rules that decide if no pattern does.
+	defaultAllow, defaultDeny string
 }
 
 type rules []rule
@@ -28,8 +28,8 @@ type rule struct {
 	text    string
 }
 
-// match is the text of the first rule that selects the tool.
-func (r rules) match(t *toolroom.Tool) (string, bool) {
+// firstMatch returns the text of the first rule that selects the tool.
+func (r rules) firstMatch(t *toolroom.Tool) (string, bool) {
 	for i := range r {
 		if r[i].pattern.Matches(t) {
 			return r[i].text, true
@@ -38,77 +38,77 @@ func (r rules) match(t *toolroom.Tool) (string, bool) {
 	return "", false
 }
 
-// catch is match for rules that take away (see [Pattern.Catches]), from the tool
-// or from a call of it; then because is the first of its effects that the rule is about.
+// firstRestriction returns the text of the first restricting rule that matches the tool in any
+// spelling, or the call by its effects. Then because is the first effect that the rule matches.
 // A nil call has no effects.
-func (r rules) catch(t *toolroom.Tool, call *Context) (text string, because toolroom.Effect, ok bool) {
+func (r rules) firstRestriction(t *toolroom.Tool, call *Context) (text string, because toolroom.Effect, ok bool) {
 	for i := range r {
-		if because, ok := r[i].selects(t, call); ok {
+		if because, ok := r[i].matches(t, call); ok {
 			return r[i].text, because, true
 		}
 	}
 	return "", because, false
 }
 
-// aboutEffects reports whether one of the rules judges calls by their effects.
-func (r rules) aboutEffects() bool {
+// hasEffectRules reports whether one of the rules is about effects.
+func (r rules) hasEffectRules() bool {
 	return slices.ContainsFunc(r, func(one rule) bool { return one.effect != nil })
 }
 
-// notInProfile ends the rule of a layer that denies what neither its profile nor its allow
-// list has.
+// notInProfile ends the text of the rule by which a layer denies tools that are neither in its
+// profile nor in its allow list.
 const notInProfile = " nor its allow list has it"
 
-func (p *parser) layer(path string, r Rules) layer {
+func (p *parser) parseLayer(path string, r Rules) layer {
 	l := layer{
 		path:     path,
-		allow:    p.rules(path+".allow", r.Allow),
-		deny:     p.restrictions(path+".deny", r.Deny),
-		confirm:  p.restrictions(path+".confirm", r.Confirm),
+		allow:    p.parseRules(path+".allow", r.Allow),
+		deny:     p.parseRestrictions(path+".deny", r.Deny),
+		confirm:  p.parseRestrictions(path+".confirm", r.Confirm),
 		autonomy: r.Autonomy,
-		// An override that names tools narrows to them; the global layer
-		// without a profile has the profile full.
-		closed: r.Profile != "" || path != "tools" && len(r.Allow) > 0,
-		open:   path + ": no profile",
-		shut:   path + ": its allow list does not have it",
+		// An override that allows tools permits only these. The global layer without a
+		// profile has the profile full.
+		closed:       r.Profile != "" || path != "tools" && len(r.Allow) > 0,
+		defaultAllow: path + ": no profile",
+		defaultDeny:  path + ": its allow list does not have it",
 	}
-	p.autonomy(path, r.Autonomy)
+	p.checkAutonomy(path, r.Autonomy)
 	if r.Profile == "" {
 		return l
 	}
-	l.shut = fmt.Sprintf("%s: neither its profile %q", path, r.Profile) + notInProfile
+	l.defaultDeny = fmt.Sprintf("%s: neither its profile %q", path, r.Profile) + notInProfile
 	patterns, ok := p.profiles[r.Profile]
 	if !ok {
-		p.problem(path+".profile", "there is no profile %q%s", r.Profile, didYouMean(r.Profile, p.profiles))
+		p.addProblem(path+".profile", "there is no profile %q%s", r.Profile, didYouMean(r.Profile, p.profiles))
 	}
-	l.profile = p.rules(path+".profile", patterns)
+	l.profile = p.parseRules(path+".profile", patterns)
 	for i := range l.profile {
 		l.profile[i].text = fmt.Sprintf("%s.profile: %s", path, r.Profile)
 	}
 	return l
 }
 
-// judge is the profile, plus allow, minus deny. Without a call, rules about
-// effects have no say.
+// judge returns the step of the layer: its profile, plus allow, minus deny. If call is nil, rules
+// about effects do not apply.
 func (l *layer) judge(t *toolroom.Tool, call *Context) toolroom.PolicyStep {
-	if text, because, ok := l.deny.catch(t, call); ok {
+	if text, because, ok := l.deny.firstRestriction(t, call); ok {
 		return toolroom.PolicyStep{Layer: l.path, Effect: toolroom.VerdictDeny, Rule: text, Because: because}
 	}
-	step := toolroom.PolicyStep{Layer: l.path, Effect: toolroom.VerdictAllow, Rule: l.open}
-	if text, ok := l.allow.match(t); ok {
+	step := toolroom.PolicyStep{Layer: l.path, Effect: toolroom.VerdictAllow, Rule: l.defaultAllow}
+	if text, ok := l.allow.firstMatch(t); ok {
 		step.Rule = text
-	} else if text, ok := l.profile.match(t); ok {
+	} else if text, ok := l.profile.firstMatch(t); ok {
 		step.Rule = text
 	} else if l.closed {
-		return toolroom.PolicyStep{Layer: l.path, Effect: toolroom.VerdictDeny, Rule: l.shut}
+		return toolroom.PolicyStep{Layer: l.path, Effect: toolroom.VerdictDeny, Rule: l.defaultDeny}
 	}
-	if text, because, ok := l.confirm.catch(t, call); ok {
+	if text, because, ok := l.confirm.firstRestriction(t, call); ok {
 		step.Effect, step.Rule, step.Because = toolroom.VerdictConfirm, text, because
 	}
 	return step
 }
 
-// effectRules returns the layer's rules about effects, as they apply to a call.
+// effectRules returns the layer's rules about effects, as they apply to the call.
 func (l *layer) effectRules(t *toolroom.Tool, call *Context) []EffectRule {
 	var all []EffectRule
 	for _, list := range []rules{l.deny, l.confirm} {
@@ -116,7 +116,7 @@ func (l *layer) effectRules(t *toolroom.Tool, call *Context) []EffectRule {
 			if list[i].effect == nil {
 				continue
 			}
-			_, matched := list[i].selects(t, call)
+			_, matched := list[i].matches(t, call)
 			all = append(all, EffectRule{Rule: list[i].text, Enforced: call.enforces(list[i].effect.effect), effect: list[i].effect.effect, matched: matched})
 		}
 	}

@@ -315,7 +315,7 @@ func TestNamingAnAgentNeverWidens(t *testing.T) {
 			delete(fewer.Identities, who.Key())
 		}
 		before, after := decide(mustCompile(t, fewer), tool, unnamed), decide(mustCompile(t, c), tool, who)
-		if narrower(before.Effect, after.Effect) {
+		if stricter(before.Effect, after.Effect) {
 			t.Fatalf("%s was %+v, and with one layer more %+v", tool.ID, before, after)
 		}
 	})

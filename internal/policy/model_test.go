@@ -159,13 +159,13 @@ func TestTakingAnythingAwayNeverNarrows(t *testing.T) {
 			who.Skill = ""
 			before := decideCall(mustCompile(t, c), tool, who, call)
 			who.Skill = "one"
-			if after := decideCall(mustCompile(t, c), tool, who, call); narrower(before.Effect, after.Effect) {
+			if after := decideCall(mustCompile(t, c), tool, who, call); stricter(before.Effect, after.Effect) {
 				t.Fatalf("a skill widens %+v to %+v", before, after)
 			}
 			return
 		}
 		with, without := decideCall(mustCompile(t, c), tool, who, call), decideCall(mustCompile(t, fewer), tool, who, call)
-		if narrower(without.Effect, with.Effect) {
+		if stricter(without.Effect, with.Effect) {
 			t.Fatalf("%s is %+v, and with less in the way %+v", tool.ID, with, without)
 		}
 	})
@@ -186,7 +186,7 @@ func TestTheStepsExplainTheDecision(t *testing.T) {
 		// The first of the narrowest decides.
 		at := 0
 		for i, s := range got.Steps {
-			if narrower(s.Effect, got.Steps[at].Effect) {
+			if stricter(s.Effect, got.Steps[at].Effect) {
 				at = i
 			}
 		}
@@ -218,7 +218,7 @@ func TestAnElevationIsForItsOwnerItsToolsAndItsTime(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ann := toolroom.Identity{Subject: "ann", Agent: "coder"}
 	for name, tt := range map[string]struct {
-		held Elevated
+		held ElevationLookup
 		who  toolroom.Identity
 		want toolroom.Verdict
 	}{

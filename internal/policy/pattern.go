@@ -14,8 +14,8 @@ import (
 //	group:fs                                                            a named set
 //	hint:destructive  tag:beta  source:mcp                              a property
 //
-// In a glob, * stands for any run of characters, and the first dot or colon
-// separates namespace and name.
+// In a glob, * stands for any characters, and the first dot or colon separates the namespace
+// from the name.
 type Pattern struct {
 	text string
 	// glob is matched against namespace:name.
@@ -33,7 +33,7 @@ func ParsePattern(text string, groups map[string][]string) (Pattern, error) {
 	prefix, rest, _ := strings.Cut(text, ":")
 	switch prefix {
 	case "effect":
-		return p, errOnlyRestricts
+		return p, errEffectPattern
 	case "group":
 		members, ok := groups[rest]
 		if !ok {
@@ -98,7 +98,7 @@ func ParsePattern(text string, groups map[string][]string) (Pattern, error) {
 	return p, nil
 }
 
-// sourceKinds are the kinds that a pattern may name.
+// sourceKinds returns the kinds of sources that a pattern may name.
 func sourceKinds() map[string]bool {
 	kinds := map[string]bool{}
 	for _, k := range []toolroom.SourceKind{
@@ -123,8 +123,8 @@ func ParsePatterns(texts []string) ([]Pattern, error) {
 	return patterns, nil
 }
 
-// AnyMatches reports whether one of the patterns selects the tool.
-func AnyMatches(patterns []Pattern, t *toolroom.Tool) bool {
+// MatchesTool reports whether one of the patterns selects t.
+func MatchesTool(patterns []Pattern, t *toolroom.Tool) bool {
 	for i := range patterns {
 		if patterns[i].Matches(t) {
 			return true
@@ -141,17 +141,17 @@ func (p Pattern) Matches(t *toolroom.Tool) bool {
 	return p.matches(t, t.ID.Namespace, t.ID.Name, false)
 }
 
-// Catches is Matches for patterns that restrict: it ignores case and also matches
-// the aliases of the tool. So a tool cannot escape a rule because its source
-// calls it Delete_Repo, or offers it under a second name.
-func (p Pattern) Catches(t *toolroom.Tool) bool {
+// MatchesAnySpelling is Matches for patterns that restrict: it ignores case and also matches
+// the aliases of the tool. So a tool cannot evade a rule because its source names it
+// Delete_Repo or offers it under a second name.
+func (p Pattern) MatchesAnySpelling(t *toolroom.Tool) bool {
 	if p.matches(t, t.ID.Namespace, t.ID.Name, true) {
 		return true
 	}
 	for _, alias := range t.Aliases {
 		readings, err := toolroom.Spellings(alias)
 		if err != nil {
-			continue // the catalog takes no such alias
+			continue // the catalog rejects such an alias
 		}
 		for _, id := range readings {
 			if id.Namespace == "" {
@@ -199,9 +199,9 @@ func (p Pattern) matches(t *toolroom.Tool, namespace, name string, fold bool) bo
 	}
 }
 
-// MatchAny reports whether a plain name matches one of the globs, in which *
-// stands for any run of characters.
-func MatchAny(globs []string, name string) bool {
+// MatchesGlob reports whether name matches one of the globs, in which * stands for any
+// characters.
+func MatchesGlob(globs []string, name string) bool {
 	for _, glob := range globs {
 		if matchGlob(glob, name) {
 			return true
@@ -223,8 +223,8 @@ func hasHint(h toolroom.Hints, name string) bool {
 	}
 }
 
-// matchGlob reports whether text has the form of glob, in which * stands for
-// any run of characters. It never backtracks more than linearly per star.
+// matchGlob reports whether text matches glob, in which * stands for any characters. It
+// backtracks at most linearly for each star.
 func matchGlob(glob, text string) bool {
 	star, mark := -1, 0
 	g, t := 0, 0

@@ -106,14 +106,14 @@ func TestListsOfPatternsMatchWhenOneDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, want := range map[string]bool{"web:fetch": true, "file:read": true, "shell:exec": false} {
-		if AnyMatches(patterns, tool(id)) != want {
+		if MatchesTool(patterns, tool(id)) != want {
 			t.Errorf("%s: want %v", id, want)
 		}
 	}
 	if _, err := ParsePatterns([]string{"web.*", "nonsense"}); err == nil {
 		t.Error("a mistake is swallowed")
 	}
-	if !MatchAny([]string{"a*", "b"}, "abc") || MatchAny([]string{"a*", "b"}, "bc") || MatchAny(nil, "a") {
+	if !MatchesGlob([]string{"a*", "b"}, "abc") || MatchesGlob([]string{"a*", "b"}, "bc") || MatchesGlob(nil, "a") {
 		t.Error("MatchAny is wrong")
 	}
 }
@@ -170,7 +170,7 @@ func TestTheStrongestIsolationLayerCounts(t *testing.T) {
 		"gvisor(systrap)+seccomp": toolroom.IsolationGVisor, "docker+gvisor(runsc)+seccomp": toolroom.IsolationGVisor, "docker(runsc)": toolroom.IsolationContainer, "containerd+kata+seccomp": toolroom.IsolationVM, "kata": toolroom.IsolationVM, "ns+firecracker": toolroom.IsolationVM,
 	} {
 		got := IsolationOf(text)
-		if !Holds(got, want) || !Holds(want, got) {
+		if !AtLeast(got, want) || !AtLeast(want, got) {
 			t.Errorf("%q is %s, want %s", text, got, want)
 		}
 	}

@@ -1,9 +1,9 @@
 // Package policy decides who may call which tool. [Compile] compiles the section
-// "tools" of toolroom.yaml into a [Policy]; decide.go lists the steps of a
-// decision in order. Every surface asks the same [Decider], for lists and calls.
+// "tools" of toolroom.yaml to a [Policy]; decide.go has the steps of a decision in
+// order. All surfaces use the same [Decider], for lists and for calls.
 //
 // A policy can be tried before it is in force: on the cases of a file ([ReadCases],
-// [Trial.Run]) and on calls that were made ([Trial.Replay]).
+// [Trial.Run]) and on recorded calls ([Trial.Replay]).
 package policy
 
 import (
@@ -15,10 +15,10 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// narrower reports whether a permits less than b.
-func narrower(a, b toolroom.Verdict) bool { return rankOf(a) > rankOf(b) }
+// stricter reports whether verdict a permits less than b.
+func stricter(a, b toolroom.Verdict) bool { return strictness(a) > strictness(b) }
 
-func rankOf(e toolroom.Verdict) int {
+func strictness(e toolroom.Verdict) int {
 	switch e {
 	case toolroom.VerdictDeny:
 		return 2
@@ -48,10 +48,9 @@ type Decision struct {
 	Log bool `json:"log,omitempty"`
 	// Hint says how to change the outcome, if it is not Allow.
 	Hint string `json:"hint,omitempty"`
-	// CLIHint says the same to a person at the command line.
+	// CLIHint is the hint for a person at the command line.
 	CLIHint string `json:"-"`
-	// Steps are the steps of all layers, in order. They are shared: do not change
-	// them.
+	// Steps are the steps of all layers, in order. They are shared and must not be modified.
 	Steps []toolroom.PolicyStep `json:"steps,omitempty"`
 }
 
@@ -66,8 +65,8 @@ type EffectRule struct {
 	matched bool
 }
 
-// How says in words how the rule holds for the call.
-func (r EffectRule) How() string {
+// Describe describes how the rule is applied to the call.
+func (r EffectRule) Describe() string {
 	switch {
 	case !r.Enforced:
 		return "judged only: what is not known counts as breaking it"
@@ -84,9 +83,9 @@ func (r EffectRule) How() string {
 	}
 }
 
-// Forbidden returns the effects that the call's programs must be kept from: those of the
-// enforced rules, except of rules that ask and do so for this call. A person who approves
-// it approves of what such a rule is about.
+// Forbidden returns the effects that must be made impossible for the call's programs: those of
+// the enforced rules, except rules that ask about this call. A person who approves the call
+// approves these effects.
 func (d Decision) Forbidden() []toolroom.Effect {
 	var all []toolroom.Effect
 	for _, r := range d.Rules {
@@ -97,9 +96,9 @@ func (d Decision) Forbidden() []toolroom.Effect {
 	return all
 }
 
-// Then returns the decision after one more step, of a part that decides after the
-// policy. A step that does not allow replaces the outcome, unless d denies.
-func (d Decision) Then(s toolroom.PolicyStep) Decision {
+// WithStep returns the decision with one more step, from a part that decides after the policy.
+// A step that does not allow replaces the outcome, unless d denies.
+func (d Decision) WithStep(s toolroom.PolicyStep) Decision {
 	d.Steps = append(slices.Clip(d.Steps), s)
 	if d.Effect != toolroom.VerdictDeny && s.Effect != toolroom.VerdictAllow {
 		d.Effect, d.Rule, d.Because, d.Hint, d.CLIHint = s.Effect, s.Rule, s.Because, s.Hint, s.CLIHint
@@ -109,21 +108,20 @@ func (d Decision) Then(s toolroom.PolicyStep) Decision {
 	return d
 }
 
-// Request is a question to a [Decider].
+// Request is what a [Decider] decides on.
 type Request struct {
 	Tool *toolroom.Tool
 	Who  toolroom.Identity
-	// Call describes one call. If it is nil, the question is whether the tool is
-	// visible at all: then rules that depend on the call restrict nothing.
+	// Call describes one call. If it is nil, the decision is whether the tool is visible:
+	// then rules that depend on the call restrict nothing.
 	Call *Context
 }
 
-// Context describes a call apart from its tool and caller. The runner fills it
-// in; written rules see a part that is not known as missing.
+// Context describes a call apart from its tool and caller. The runner fills it in. For written
+// rules, an unknown part is missing.
 type Context struct {
-	// Arguments decodes the arguments. It is called if a rule depends on them. It
-	// is nil only for explanations without known arguments: then rules that depend
-	// on them restrict nothing.
+	// Arguments decodes the arguments. It is called only if a rule depends on them. It is nil
+	// only for explanations without arguments: then rules that depend on them restrict nothing.
 	Arguments func() (any, error)
 	Surface   string
 	Session   string
@@ -131,43 +129,42 @@ type Context struct {
 	Time time.Time
 	// Depth is how many calls this one is nested in.
 	Depth int
-	// Effects are the predicted effects; nil if they are not known.
+	// Effects are the predicted effects, or nil if they are unknown.
 	Effects []toolroom.Effect
-	// Enforced reports whether the call's programs can be kept from breaking a rule about
-	// effects, whatever they do; nil means that they cannot. For an enforced rule an
-	// effect without a target, which may be any, is no reason to deny or ask.
+	// Enforced reports whether a rule about effects can be enforced on the call's programs,
+	// whatever they do. If it is nil, no rule can. An effect without a target, which may be
+	// any, does not match an enforced rule.
 	Enforced func(rule toolroom.Effect) bool
 	// Secrets are the scopes of the secrets that the tool would receive.
 	Secrets []string
 	// Taint are the names of the taint labels of the call.
 	Taint []string
-	// Isolation returns the isolation that the call would run in. It is called if a
-	// rule depends on it; nil means none. Like Effects, it is known if Arguments
-	// are.
+	// Isolation returns the isolation in which the call would run. It is called only if a rule
+	// depends on it. If it is nil, there is none. Like Effects, it is known if Arguments are.
 	Isolation func() toolroom.Isolation
-	// Budget is what the call and the calls inside it may still use.
+	// Budget is what the call and its child calls may still use.
 	Budget Budget
 }
 
-// Budget is the rest of a budget: calls, and bytes of their results.
+// Budget is the rest of a call's budget: calls, and bytes of their results.
 type Budget struct{ Calls, Bytes int64 }
 
-// Explanation is a decision about a call, and what is known about the call.
+// Explanation is a decision on a call, with details of the call.
 type Explanation struct {
 	Decision
-	// Answered describes the grant (see toolroom approve rules) that covers the
-	// call, if the decision is Confirm.
+	// Answered describes the grant (see toolroom approve rules) that covers the call, if the
+	// decision is to ask.
 	Answered string            `json:"answered,omitempty"`
 	Effects  []toolroom.Effect `json:"effects,omitempty"`
-	// NeedsSandbox says that the tool runs in no sandbox but needs isolation, so that
-	// every call is refused (sandbox_unavailable).
+	// NeedsSandbox means that the tool needs isolation but does not run in a sandbox, so every
+	// call fails (sandbox_unavailable).
 	NeedsSandbox bool `json:"needs_sandbox,omitempty"`
-	// Unknown says that no source offers the tool now.
+	// Unknown means that no source offers the tool now.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// Decider makes decisions. It is on the hot path and must be safe for concurrent
-// use. ctx bounds look-ups, for example of elevations.
+// Decider makes decisions. It is on the hot path and must be safe for concurrent use. ctx
+// limits lookups, for example of elevations.
 type Decider interface {
 	Decide(ctx context.Context, r Request) Decision
 }

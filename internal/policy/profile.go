@@ -9,7 +9,7 @@ import (
 	"github.com/toolroom/toolroom/internal/nearest"
 )
 
-// Profiles that are always there. Each holds the ones before it.
+// The built-in profiles. Each contains the ones before it.
 const (
 	ProfileMinimal   = "minimal"
 	ProfileMessaging = "messaging"
@@ -17,9 +17,9 @@ const (
 	ProfileFull      = "full"
 )
 
-// builtinProfiles are the profiles of the reference policy (Flynn), with the built-in tools
-// that it does not have: searching files is reading, undoing is writing, and git is what
-// coding needs.
+// builtinProfiles returns the profiles of the reference policy (Flynn), extended with the
+// built-in tools that it lacks: searching files counts as reading, undoing as writing, and git
+// belongs to coding.
 func builtinProfiles() map[string][]string {
 	minimal := []string{"file.read", "file.list", "file.search", "web.fetch", "system.info"}
 	messaging := append(slices.Clone(minimal),
@@ -42,7 +42,7 @@ func builtinProfiles() map[string][]string {
 	}
 }
 
-// builtinGroups are the groups of the reference policy.
+// builtinGroups returns the groups of the reference policy.
 func builtinGroups() map[string][]string {
 	return map[string][]string{
 		"fs":      {"file.*"},
@@ -60,7 +60,7 @@ func builtinGroups() map[string][]string {
 	}
 }
 
-// didYouMean names the known name nearest to a mistaken one, or all of them.
+// didYouMean suggests the known name nearest to name, or lists all known names.
 func didYouMean[T any](name string, known map[string]T) string {
 	names := slices.Sorted(maps.Keys(known))
 	if meant, ok := nearest.Of(name, names); ok {

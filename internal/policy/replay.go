@@ -10,26 +10,27 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// Recorded is a call that was made, as its receipt has it.
-type Recorded struct {
+// RecordedCall is a call from its receipt.
+type RecordedCall struct {
 	ID       string
 	Tool     string
 	Identity toolroom.Identity
 	Surface  string
 	Session  string
 	Started  time.Time
-	// Arguments are as the receipt has them, without sensitive values; nil where
-	// they were not kept.
+	// Arguments are those in the receipt, without sensitive values. They are nil if they were
+	// not kept.
 	Arguments json.RawMessage
-	// Effects are what it would have done, as far as that was known.
+	// Effects are the effects that were predicted.
 	Effects []toolroom.Effect
-	// Was is what was decided then, Rule by what, and Layers how.
+	// Was is the decision at the time of the call, Rule the rule that decided, and Layers the
+	// steps.
 	Was    toolroom.Verdict
 	Rule   string
 	Layers []toolroom.PolicyStep
 }
 
-// ReplayChange is a call that would be decided otherwise now.
+// ReplayChange is a call on which the decision would be different now.
 type ReplayChange struct {
 	Call     string            `json:"call"`
 	Tool     string            `json:"tool"`
@@ -41,22 +42,22 @@ type ReplayChange struct {
 	NowRule  string            `json:"now_rule"`
 }
 
-// Replayed is the outcome of a replay.
-type Replayed struct {
-	// Calls were decided again. Unknown are those that no policy had decided, or
-	// whose tool has no name that can be read.
+// ReplayResult is the result of a replay.
+type ReplayResult struct {
+	// Calls counts the calls decided again. Unknown counts those that had no decision, or whose
+	// tool has an invalid name.
 	Calls   int            `json:"calls"`
 	Unknown int            `json:"unknown"`
 	Changes []ReplayChange `json:"changes"`
 }
 
-// ofTheMoment are the layers that judged what was so then: the session's reach,
-// what had been spent, what was held back. What they said stands.
-var ofTheMoment = []string{"policy.taint", "policy.spending", "policy.pin"}
+// recordedLayers are the layers that depended on the state at the time of the call: the
+// session's taint, the spending and the quarantined definitions. A replay keeps their steps.
+var recordedLayers = []string{"policy.taint", "policy.spending", "policy.pin"}
 
-// Replay decides one recorded call again and adds it to r. Taint and isolation
-// are not in receipts, and so are not known here.
-func (t *Trial) Replay(ctx context.Context, r *Replayed, c Recorded) {
+// Replay decides one recorded call again and adds the outcome to r. Receipts do not contain
+// taint and isolation, so they are unknown here.
+func (t *Trial) Replay(ctx context.Context, r *ReplayResult, c RecordedCall) {
 	tool, err := t.find(ctx, c.Tool)
 	if err != nil || c.Was == "" {
 		r.Unknown++
@@ -66,8 +67,7 @@ func (t *Trial) Replay(ctx context.Context, r *Replayed, c Recorded) {
 	if t.Enforced != nil {
 		call.Enforced = t.Enforced(tool, c.Effects)
 	}
-	// Where the arguments were not kept as an object, what depends on them is
-	// left out.
+	// If the arguments were not kept as an object, rules that depend on them do not apply.
 	if tree, err := jsonx.Decode(c.Arguments, jsonx.Limits{}); err == nil {
 		if _, ok := tree.(map[string]any); ok {
 			call.Arguments = func() (any, error) { return tree, nil }
@@ -78,8 +78,8 @@ func (t *Trial) Replay(ctx context.Context, r *Replayed, c Recorded) {
 	})
 	now := t.decide(ctx, Request{Tool: tool, Who: c.Identity, Call: call}, was)
 	for _, s := range c.Layers {
-		if slices.Contains(ofTheMoment, s.Layer) {
-			now = now.Then(s)
+		if slices.Contains(recordedLayers, s.Layer) {
+			now = now.WithStep(s)
 		}
 	}
 	r.Calls++

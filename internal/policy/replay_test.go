@@ -18,8 +18,8 @@ func TestWhatWasSoOfTheMomentStandsInAReplay(t *testing.T) {
 		return &toolroom.Tool{ID: toolroom.MustParseID("shop:pay")}, nil
 	})
 	for layer, changes := range map[string]int{"policy.spending": 0, "policy.taint": 0, "tools": 1} {
-		var r policy.Replayed
-		tried.Replay(t.Context(), &r, policy.Recorded{
+		var r policy.ReplayResult
+		tried.Replay(t.Context(), &r, policy.RecordedCall{
 			Tool: "shop:pay", Was: toolroom.VerdictDeny, Arguments: []byte(`{}`),
 			Layers: []toolroom.PolicyStep{{Layer: layer, Effect: toolroom.VerdictDeny, Rule: "r"}},
 		})
@@ -43,8 +43,8 @@ func TestARuleAboutEffectsFindsRecordedCallsInAReplay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var r policy.Replayed
-		tried.Replay(t.Context(), &r, policy.Recorded{Tool: "web:fetch", Was: toolroom.VerdictAllow, Arguments: []byte(`{}`), Effects: []toolroom.Effect{effect}})
+		var r policy.ReplayResult
+		tried.Replay(t.Context(), &r, policy.RecordedCall{Tool: "web:fetch", Was: toolroom.VerdictAllow, Arguments: []byte(`{}`), Effects: []toolroom.Effect{effect}})
 		if len(r.Changes) != changes {
 			t.Errorf("%s: %d changes, want %d", target, len(r.Changes), changes)
 		}

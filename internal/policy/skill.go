@@ -18,10 +18,9 @@ import (
 // MaxManifest is the largest manifest of a skill, in bytes.
 const MaxManifest = 1 << 20
 
-// ReadManifests returns c with the permissions from the manifest file of every
-// skill that names one. Relative paths are relative to dir. A manifest without
-// the member "permissions" permits nothing. If verify is not nil, it must accept the
-// content of each file.
+// ReadManifests returns c with the permissions of every skill that has a manifest file. Relative
+// paths are relative to dir. A manifest without the member "permissions" permits nothing. If
+// verify is not nil, it must accept the content of each file.
 func ReadManifests(c Config, dir string, verify func(path string, text []byte) error) (Config, error) {
 	skills := maps.Clone(c.Skills)
 	var problems []error
@@ -99,7 +98,7 @@ type skill struct {
 	isolation toolroom.Isolation
 }
 
-func (p *parser) skills(skills map[string]Skill) map[string]*skill {
+func (p *parser) parseSkills(skills map[string]Skill) map[string]*skill {
 	out := make(map[string]*skill, len(skills))
 	for _, name := range slices.Sorted(maps.Keys(skills)) {
 		s := &skill{path: "tools.skills." + name}
@@ -108,36 +107,36 @@ func (p *parser) skills(skills map[string]Skill) map[string]*skill {
 			s.none = true
 			continue
 		}
-		p.skill(s, *skills[name].Permissions)
+		p.parseSkill(s, *skills[name].Permissions)
 	}
 	return out
 }
 
-func (p *parser) skill(s *skill, permissions Permissions) {
+func (p *parser) parseSkill(s *skill, permissions Permissions) {
 	s.limits = permissions
 	if permissions.Tools != nil {
-		s.tools = p.rules(s.path+".tools", *permissions.Tools)
+		s.tools = p.parseRules(s.path+".tools", *permissions.Tools)
 	} else {
 		groups := make([]string, len(permissions.ToolGroups))
 		for i, group := range permissions.ToolGroups {
 			groups[i] = "group:" + strings.TrimPrefix(group, "group:")
 		}
-		s.tools = p.rules(s.path+".tool_groups", groups)
+		s.tools = p.parseRules(s.path+".tool_groups", groups)
 	}
 	for i, net := range permissions.Net {
 		if net.Host == "" {
-			p.problem(fmt.Sprintf("%s.net[%d].host", s.path, i), "missing host")
+			p.addProblem(fmt.Sprintf("%s.net[%d].host", s.path, i), "missing host")
 		}
 		for _, port := range net.Ports {
 			if port < 1 || port > 65535 {
-				p.problem(fmt.Sprintf("%s.net[%d].ports", s.path, i), "%d is not a port", port)
+				p.addProblem(fmt.Sprintf("%s.net[%d].ports", s.path, i), "%d is not a port", port)
 			}
 		}
 	}
 	if permissions.ExecutionEnvironment != "" {
 		isolation, err := ParseIsolation(permissions.ExecutionEnvironment)
 		if err != nil {
-			p.problem(s.path+".execution_environment", "%w", err)
+			p.addProblem(s.path+".execution_environment", "%w", err)
 		}
 		s.isolation = isolation
 	}
@@ -150,7 +149,7 @@ func (s *skill) judge(t *toolroom.Tool) toolroom.PolicyStep {
 		step.Rule = s.path + ": a skill without permissions may call nothing"
 		return step
 	}
-	text, ok := s.tools.match(t)
+	text, ok := s.tools.firstMatch(t)
 	if !ok {
 		step.Rule = s.path + ": its permissions do not include the tool"
 		return step
@@ -159,10 +158,9 @@ func (s *skill) judge(t *toolroom.Tool) toolroom.PolicyStep {
 	return step
 }
 
-// hold returns the step that denies a call; ok is false if all its predicted
-// effects and secrets are within the manifest's limits. Unknown effects are not
-// within them.
-func (s *skill) hold(call *Context) (step toolroom.PolicyStep, ok bool) {
+// checkLimits returns the step that denies the call if it exceeds the manifest's limits. exceeded
+// is false if all its predicted effects and secrets are within them. Unknown effects are not.
+func (s *skill) checkLimits(call *Context) (step toolroom.PolicyStep, exceeded bool) {
 	beyond := func(what string, e toolroom.Effect) (toolroom.PolicyStep, bool) {
 		step := toolroom.PolicyStep{Layer: s.path, Effect: toolroom.VerdictDeny, Rule: fmt.Sprintf("%s.%s: does not permit this effect of the call", s.path, what), Because: e}
 		if e.Mode == "" || e.Target == "" {
@@ -172,34 +170,35 @@ func (s *skill) hold(call *Context) (step toolroom.PolicyStep, ok bool) {
 	}
 	for _, e := range call.Effects {
 		switch {
-		case e.Reads() && !anyPath(s.limits.FS.Read, e.Target):
+		case e.Reads() && !matchesAnyPath(s.limits.FS.Read, e.Target):
 			return beyond("fs.read", e)
-		case e.Writes() && !anyPath(s.limits.FS.Write, e.Target):
+		case e.Writes() && !matchesAnyPath(s.limits.FS.Write, e.Target):
 			return beyond("fs.write", e)
-		case e.Kind == toolroom.EffectHost && !anyHost(s.limits.Net, e.Target):
+		case e.Kind == toolroom.EffectHost && !matchesAnyHost(s.limits.Net, e.Target):
 			return beyond("net", e)
 		}
 	}
 	for _, scope := range call.Secrets {
-		if !MatchAny(s.limits.Secrets.Scopes, scope) {
+		if !MatchesGlob(s.limits.Secrets.Scopes, scope) {
 			return toolroom.PolicyStep{Layer: s.path, Effect: toolroom.VerdictDeny, Rule: fmt.Sprintf("%s.secrets.scopes: does not include %s", s.path, scope)}, true
 		}
 	}
 	return toolroom.PolicyStep{}, false
 }
 
-// anyPath holds for no path that goes up: it was not resolved.
-func anyPath(globs []string, path string) bool {
+// matchesAnyPath reports whether path matches one of the globs. A path that contains .. matches
+// none, because it was not resolved.
+func matchesAnyPath(globs []string, path string) bool {
 	segments := strings.Split(path, "/")
 	return path != "" && !slices.Contains(segments, "..") && slices.ContainsFunc(globs, func(glob string) bool {
 		return matchSegments(strings.Split(glob, "/"), segments)
 	})
 }
 
-// matchSegments matches segment by segment; the segment ** stands for any number
-// of them. The work is bounded by the product of the two.
+// matchSegments matches path against glob segment by segment. The segment ** stands for any
+// number of segments. The time is proportional to the product of the lengths.
 func matchSegments(glob, path []string) bool {
-	// reach[j]: what of the glob was read so far matches the first j segments.
+	// reach[j] reports whether the part of glob read so far matches the first j segments.
 	reach := make([]bool, len(path)+1)
 	reach[0] = true
 	for _, g := range glob {
@@ -217,8 +216,8 @@ func matchSegments(glob, path []string) bool {
 	return reach[len(path)]
 }
 
-func anyHost(permitted []NetPermission, address string) bool {
-	host, port, ok := cutPort(strings.ToLower(address))
+func matchesAnyHost(permitted []NetPermission, address string) bool {
+	host, port, ok := splitHostPort(strings.ToLower(address))
 	return ok && slices.ContainsFunc(permitted, func(p NetPermission) bool {
 		return matchGlob(strings.ToLower(p.Host), host) && (len(p.Ports) == 0 || slices.Contains(p.Ports, port))
 	})

@@ -10,20 +10,19 @@ import (
 	"github.com/toolroom/toolroom/internal/effects"
 )
 
-// SpendingRule bounds what calls of some tools spend in one unit. Zero leaves a bound
-// out.
+// SpendingRule limits what calls of some tools spend in one unit. A limit of zero does not apply.
 type SpendingRule struct {
-	// Name says where the rule stands.
+	// Name is the key of the rule in the config.
 	Name string
-	// Selects tells which tools, by id, the rule is about.
+	// Selects reports whether the rule applies to a tool, given by its id.
 	Selects func(tool string) bool
 	Unit    string
-	// ConfirmAbove and DenyAbove bound one call.
+	// ConfirmAbove and DenyAbove limit one call.
 	ConfirmAbove, DenyAbove int64 // millionths
-	// ConfirmTotal and DenyTotal bound what the calls of Window spend together.
+	// ConfirmTotal and DenyTotal limit the sum of all calls within Window.
 	ConfirmTotal, DenyTotal int64
 	Window                  time.Duration
-	// All counts the calls of everybody together, in place of one caller's.
+	// All counts the calls of all callers together, not only those of one caller.
 	All bool
 }
 
@@ -34,66 +33,65 @@ type SpendingEntry struct {
 	Time time.Time
 }
 
-// SpendingStore keeps what has been spent. It is safe for concurrent use, also by several
+// SpendingStore stores what calls have spent. It is safe for concurrent use, also by several
 // processes on one store.
 type SpendingStore interface {
-	// Spent sums what an owner has spent of a unit since a time, by tool; an empty
-	// owner is everybody.
+	// Spent returns how much of a unit an owner has spent since a time, by tool. An empty owner
+	// means all owners.
 	Spent(ctx context.Context, owner, unit string, since time.Time) (map[string]int64, error)
-	// Spend writes entries down, durably, unless check, which sees the sums as they
-	// are at that moment, says no. An entry takes the place of one that has the same
-	// Call. It removes what is older than before.
+	// Spend stores entries durably, unless check returns an error; check sees the sums at that
+	// moment. An entry replaces one with the same Call. Spend removes entries that are older
+	// than before.
 	Spend(ctx context.Context, entries []SpendingEntry, check func(sums SpendingSums) error, before time.Time) error
-	// Unspend removes the entries with these Calls; those that are not there count
-	// as removed.
+	// Unspend removes the entries with these Calls. It is no error if one does not exist.
 	Unspend(ctx context.Context, calls []string) error
 }
 
-// SpendingSums is [SpendingStore.Spent] within a transaction.
+// SpendingSums is [SpendingStore.Spent] in a transaction.
 type SpendingSums func(owner, unit string, since time.Time) (map[string]int64, error)
 
-// SpendingBook holds calls to how much they may spend, which is an effect that their
-// tools declare. Judge is asked when a call is decided upon, Take writes down what the
-// call spends before it runs.
-type SpendingBook struct {
+// SpendingLedger applies the limits to what calls spend, which is an effect that their tools
+// declare. Judge is part of the decision on a call. Reserve records what the call spends before
+// it runs.
+type SpendingLedger struct {
 	Store SpendingStore
 	Rules func() []SpendingRule
 }
 
-// SpendingLayer is the name of the step that a book adds to decisions.
+// SpendingLayer is the name of the step that a ledger adds to decisions.
 const SpendingLayer = "policy.spending"
 
-// Judge says what the rules make of a call that would have these effects; false
-// when it spends nothing that a rule is about.
-func (b *SpendingBook) Judge(ctx context.Context, tool, owner string, would []toolroom.Effect, now time.Time) (step toolroom.PolicyStep, ok bool, err error) {
+// Judge returns the step of the rules for a call with these predicted effects. ok is false if no
+// rule applies to what it spends.
+func (l *SpendingLedger) Judge(ctx context.Context, tool, owner string, predicted []toolroom.Effect, now time.Time) (step toolroom.PolicyStep, ok bool, err error) {
 	sums := func(owner, unit string, since time.Time) (map[string]int64, error) {
-		return b.Store.Spent(ctx, owner, unit, since)
+		return l.Store.Spent(ctx, owner, unit, since)
 	}
-	return b.judge(sums, tool, account(owner), would, now)
+	return l.judge(sums, tool, accountKey(owner), predicted, now)
 }
 
-// account keeps a caller without a name apart from everybody.
-func account(owner string) string { return "of " + owner }
+// accountKey returns the owner in the store. It is never empty, because that means all owners.
+func accountKey(owner string) string { return "of " + owner }
 
-// Take writes down what the call spends. When other calls have spent so much in
-// the meantime that the rules deny it, the error has code denied.
-func (b *SpendingBook) Take(ctx context.Context, call, tool, owner string, would []toolroom.Effect, now time.Time) error {
-	owner = account(owner)
+// Reserve records what the call spends. If other calls have spent so much in the meantime that
+// the rules deny the call, the error has the code denied.
+func (l *SpendingLedger) Reserve(ctx context.Context, call, tool, owner string, predicted []toolroom.Effect, now time.Time) error {
+	owner = accountKey(owner)
 	var entries []SpendingEntry
 	keep := time.Duration(0)
-	for _, r := range b.Rules() {
+	for _, r := range l.Rules() {
 		keep = max(keep, r.Window)
 	}
-	for i, e := range would {
+	for i, e := range predicted {
 		if amount, ok := effects.ParseAmount(e.Target); ok && e.Kind == toolroom.EffectSpend {
-			entries = append(entries, SpendingEntry{Call: entryOf(call, i), Owner: owner, Tool: tool, Amount: amount, Time: now})
+			entries = append(entries, SpendingEntry{Call: entryID(call, i), Owner: owner, Tool: tool, Amount: amount, Time: now})
 		}
 	}
 	if len(entries) == 0 || keep == 0 {
 		return nil
 	}
-	return b.Store.Spend(ctx, entries, func(sums SpendingSums) error {
-		step, _, err := b.judge(sums, tool, owner, would, now)
+	return l.Store.Spend(ctx, entries, func(sums SpendingSums) error {
+		step, _, err := l.judge(sums, tool, owner, predicted, now)
 		if err == nil && step.Effect == toolroom.VerdictDeny {
 			err = toolroom.Errorf(toolroom.CodeDenied, "%s", step.Rule).WithHint("%s", step.Hint)
 		}
@@ -101,32 +99,32 @@ func (b *SpendingBook) Take(ctx context.Context, call, tool, owner string, would
 	}, now.Add(-keep))
 }
 
-// Return takes back what a call that had these effects was to spend.
-func (b *SpendingBook) Return(ctx context.Context, call string, would []toolroom.Effect) error {
+// Refund removes what Reserve recorded for a call with these predicted effects.
+func (l *SpendingLedger) Refund(ctx context.Context, call string, predicted []toolroom.Effect) error {
 	var entries []string
-	for i, e := range would {
+	for i, e := range predicted {
 		if e.Kind == toolroom.EffectSpend {
-			entries = append(entries, entryOf(call, i))
+			entries = append(entries, entryID(call, i))
 		}
 	}
 	if len(entries) == 0 {
 		return nil
 	}
-	return b.Store.Unspend(ctx, entries)
+	return l.Store.Unspend(ctx, entries)
 }
 
-// entryOf names the entry of one effect of a call.
-func entryOf(call string, effect int) string { return fmt.Sprintf("%s#%d", call, effect) }
+// entryID returns the id of the entry for one effect of a call.
+func entryID(call string, effect int) string { return fmt.Sprintf("%s#%d", call, effect) }
 
-func (b *SpendingBook) judge(sums SpendingSums, tool, owner string, would []toolroom.Effect, now time.Time) (toolroom.PolicyStep, bool, error) {
-	amounts, unknown := amountsOf(would)
+func (l *SpendingLedger) judge(sums SpendingSums, tool, owner string, predicted []toolroom.Effect, now time.Time) (toolroom.PolicyStep, bool, error) {
+	amounts, unknown := sumAmounts(predicted)
 	if len(amounts) == 0 && !unknown {
 		return toolroom.PolicyStep{}, false, nil
 	}
 	var out toolroom.PolicyStep
 	bounded := map[string]bool{}
 	var selected []SpendingRule
-	for _, r := range b.Rules() {
+	for _, r := range l.Rules() {
 		if r.Selects(tool) {
 			selected = append(selected, r)
 			bounded[r.Unit] = true
@@ -136,7 +134,7 @@ func (b *SpendingBook) judge(sums SpendingSums, tool, owner string, would []tool
 		return toolroom.PolicyStep{}, false, nil
 	}
 	for unit := range amounts {
-		// Who may choose the unit must not choose one without bounds.
+		// A caller that can choose the unit must not be able to choose one without limits.
 		unknown = unknown || !bounded[unit]
 	}
 	for _, r := range selected {
@@ -144,17 +142,18 @@ func (b *SpendingBook) judge(sums SpendingSums, tool, owner string, would []tool
 		if err != nil {
 			return out, false, err
 		}
-		if out.Layer == "" || narrower(step.Effect, out.Effect) {
+		if out.Layer == "" || stricter(step.Effect, out.Effect) {
 			out = step
 		}
 	}
 	return out, true, nil
 }
 
-// amountsOf sums what is spent, by unit; unknown says that some of it is not known.
-func amountsOf(would []toolroom.Effect) (amounts map[string]int64, unknown bool) {
+// sumAmounts returns the sum of what is spent, by unit. unknown means that a part of it is not
+// known.
+func sumAmounts(predicted []toolroom.Effect) (amounts map[string]int64, unknown bool) {
 	amounts = map[string]int64{}
-	for _, e := range would {
+	for _, e := range predicted {
 		if e.Kind != toolroom.EffectSpend {
 			continue
 		}
@@ -202,23 +201,23 @@ func (r SpendingRule) judge(sums SpendingSums, owner string, amount int64, unkno
 	switch {
 	case amount == 0:
 	case r.DenyAbove > 0 && amount > r.DenyAbove:
-		return say(toolroom.VerdictDeny, "it spends %s, and %s is the most", r.text(amount), r.text(r.DenyAbove)), nil
+		return say(toolroom.VerdictDeny, "it spends %s, and %s is the most", r.format(amount), r.format(r.DenyAbove)), nil
 	case r.DenyTotal > 0 && total > r.DenyTotal:
-		return say(toolroom.VerdictDeny, "with it %s would be spent in %s, and %s is the most", r.text(total), window(r.Window), r.text(r.DenyTotal)), nil
+		return say(toolroom.VerdictDeny, "with it %s would be spent in %s, and %s is the most", r.format(total), formatWindow(r.Window), r.format(r.DenyTotal)), nil
 	case r.ConfirmAbove > 0 && amount > r.ConfirmAbove:
-		return say(toolroom.VerdictConfirm, "it spends %s, more than %s", r.text(amount), r.text(r.ConfirmAbove)), nil
+		return say(toolroom.VerdictConfirm, "it spends %s, more than %s", r.format(amount), r.format(r.ConfirmAbove)), nil
 	case r.ConfirmTotal > 0 && total > r.ConfirmTotal:
-		return say(toolroom.VerdictConfirm, "with it %s would be spent in %s, more than %s", r.text(total), window(r.Window), r.text(r.ConfirmTotal)), nil
+		return say(toolroom.VerdictConfirm, "with it %s would be spent in %s, more than %s", r.format(total), formatWindow(r.Window), r.format(r.ConfirmTotal)), nil
 	}
 	return step, nil
 }
 
-func (r SpendingRule) text(micros int64) string {
+func (r SpendingRule) format(micros int64) string {
 	return effects.Amount{Micros: micros, Unit: r.Unit}.String()
 }
 
-// window is a duration without its zeros: 24h.
-func window(d time.Duration) string {
+// formatWindow formats a duration without zero units, such as 24h.
+func formatWindow(d time.Duration) string {
 	text := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
 		if cut, ok := strings.CutSuffix(text, zero); ok {

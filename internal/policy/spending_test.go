@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-func book(t *testing.T, rules ...policy.SpendingRule) *policy.SpendingBook {
+func book(t *testing.T, rules ...policy.SpendingRule) *policy.SpendingLedger {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "db"), sqlite.Options{})
 	if err != nil {
@@ -26,7 +26,7 @@ func book(t *testing.T, rules ...policy.SpendingRule) *policy.SpendingBook {
 		}
 		rules[i].Name, rules[i].Window = "rule", 24*time.Hour
 	}
-	return &policy.SpendingBook{Store: store, Rules: func() []policy.SpendingRule { return rules }}
+	return &policy.SpendingLedger{Store: store, Rules: func() []policy.SpendingRule { return rules }}
 }
 
 func spends(amounts ...string) []toolroom.Effect {
@@ -77,7 +77,7 @@ func TestWhatWasSpentInTheWindowCounts(t *testing.T) {
 		policy.SpendingRule{Unit: "EUR", DenyTotal: 150 * euro, All: true},
 	)
 	take := func(call, owner, amount string, at time.Time) error {
-		return b.Take(t.Context(), call, "shop:pay", owner, spends(amount), at)
+		return b.Reserve(t.Context(), call, "shop:pay", owner, spends(amount), at)
 	}
 	want := func(what, owner, amount string, at time.Time, effect toolroom.Verdict) {
 		t.Helper()

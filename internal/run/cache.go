@@ -52,7 +52,7 @@ func withCache(next executor, l CacheLimits, now func() time.Time) executor {
 		return next
 	}
 	return func(ctx context.Context, x *execution) (*source.Output, error) {
-		if !x.call.entry.Tool.Hints.IsReadOnly() || !policy.AnyMatches(patterns, &x.call.entry.Tool) {
+		if !x.call.entry.Tool.Hints.IsReadOnly() || !policy.MatchesTool(patterns, &x.call.entry.Tool) {
 			return next(ctx, x)
 		}
 		key := cacheKey{x.call.entry.Tool.ID, x.call.entry.Provider, identity.Owner(x.request.Identity), cmp.Or(x.request.Environment, DefaultEnvironment), x.call.argumentsHash(), string(x.request.More), x.call.entry.Source}

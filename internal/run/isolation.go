@@ -54,7 +54,7 @@ func (r *Runner) judgeIsolated(ctx context.Context, asked policy.Request, sandbo
 		return reliedOn
 	}
 	d = r.Policy.Decide(ctx, asked)
-	if reliedOn != "" && (d.Engine != "" || !policy.Holds(reliedOn, d.Isolation)) {
+	if reliedOn != "" && (d.Engine != "" || !policy.AtLeast(reliedOn, d.Isolation)) {
 		req.Isolation, req.Engine, reliedOn = string(d.Isolation), d.Engine, ""
 		d = r.Policy.Decide(ctx, asked)
 		d.Engine = cmp.Or(d.Engine, req.Engine)
@@ -65,7 +65,7 @@ func (r *Runner) judgeIsolated(ctx context.Context, asked policy.Request, sandbo
 // NeedsSandbox reports whether a decision requires isolation or an engine for a tool that has
 // neither.
 func NeedsSandbox(e *catalog.Entry, d policy.Decision) bool {
-	if d.Engine == "" && policy.Holds(toolroom.IsolationNone, d.Isolation) {
+	if d.Engine == "" && policy.AtLeast(toolroom.IsolationNone, d.Isolation) {
 		return false
 	}
 	_, isolates := source.As[source.Sandboxed](e.Source)

@@ -42,7 +42,7 @@ func (c *decidedCall) judge() {
 		policy.Request{Tool: &c.entry.Tool, Who: c.request.Identity, Call: c.policyContext()},
 		source.Request{Call: c.request.ID, Arguments: c.request.Arguments, Identity: c.request.Identity, Session: c.request.Session})
 	c.decision, c.isolation = decision, decision.Isolation
-	if reliedOn != toolroom.IsolationNone && !policy.Holds(c.isolation, reliedOn) {
+	if reliedOn != toolroom.IsolationNone && !policy.AtLeast(c.isolation, reliedOn) {
 		c.isolation = reliedOn // the tool must not run in a weaker one
 	}
 }

@@ -83,7 +83,7 @@ type isolator struct {
 }
 
 func (i *isolator) Isolation(_ context.Context, req *source.Request) string {
-	if policy.Holds(policy.IsolationOf("ns+net"), toolroom.Isolation(req.Isolation)) {
+	if policy.AtLeast(policy.IsolationOf("ns+net"), toolroom.Isolation(req.Isolation)) {
 		return "ns+net"
 	}
 	return "gvisor(systrap)+seccomp"

@@ -125,7 +125,7 @@ type Options struct {
 	// outlive a run.
 	Taints taint.Store
 	// Spending limits what calls spend; nil means no limit.
-	Spending *policy.SpendingBook
+	Spending *policy.SpendingLedger
 	// Scopes returns the scopes that a caller with limited scopes needs for a tool;
 	// nil requires none.
 	Scopes func(*toolroom.Tool) []string

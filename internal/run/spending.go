@@ -9,11 +9,11 @@ import (
 // applySpendingLimit makes the decision stricter if the call would spend more than policy
 // allows.
 func (c *decidedCall) applySpendingLimit() error {
-	book := c.runner.Spending
-	if book == nil {
+	ledger := c.runner.Spending
+	if ledger == nil {
 		return nil
 	}
-	step, ok, err := book.Judge(c.ctx, c.tool, c.request.Identity.Key(), c.effects, c.runner.Now())
+	step, ok, err := ledger.Judge(c.ctx, c.tool, c.request.Identity.Key(), c.effects, c.runner.Now())
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeInternal, "failed to read the recorded spending: %w", err)
 	}
@@ -22,7 +22,7 @@ func (c *decidedCall) applySpendingLimit() error {
 	}
 	c.costly = step.Effect != toolroom.VerdictAllow
 	before := c.decision
-	c.decision = before.Then(step)
+	c.decision = before.WithStep(step)
 	if c.costly && before.Effect == toolroom.VerdictConfirm && step.Effect == toolroom.VerdictConfirm {
 		c.decision.Rule += "; and " + before.Rule
 	}
@@ -31,11 +31,11 @@ func (c *decidedCall) applySpendingLimit() error {
 
 // spend records the amounts that the call is about to spend.
 func (c *approvedCall) spend() (*clearedCall, error) {
-	book := c.runner.Spending
-	if book == nil {
+	ledger := c.runner.Spending
+	if ledger == nil {
 		return &clearedCall{approvedCall: c}, nil
 	}
-	err := book.Take(c.ctx, c.request.ID, c.tool, c.request.Identity.Key(), c.effects, c.runner.Now())
+	err := ledger.Reserve(c.ctx, c.request.ID, c.tool, c.request.Identity.Key(), c.effects, c.runner.Now())
 	return &clearedCall{approvedCall: c, spent: err == nil}, err
 }
 
@@ -46,7 +46,7 @@ func (o *outcome) refund() {
 	if o.at.cleared == nil || !o.at.cleared.spent || o.sent() {
 		return
 	}
-	if err := o.runner.Spending.Return(context.WithoutCancel(o.ctx), o.request.ID, o.at.cleared.effects); err != nil {
+	if err := o.runner.Spending.Refund(context.WithoutCancel(o.ctx), o.request.ID, o.at.cleared.effects); err != nil {
 		o.runner.Log.Error("failed to return the amounts of a call that did not reach its tool", "call", o.request.ID, "error", err)
 	}
 }

@@ -29,7 +29,7 @@ func TestACallThatSpendsTooMuchIsAskedAboutOrDeniedAndTheReceiptSaysSo(t *testin
 		ConfirmAbove: 20e6, DenyTotal: 50e6,
 	}
 	b := newBench(t, func(o *run.Options) {
-		o.Spending = &policy.SpendingBook{Store: store, Rules: func() []policy.SpendingRule { return []policy.SpendingRule{rule} }}
+		o.Spending = &policy.SpendingLedger{Store: store, Rules: func() []policy.SpendingRule { return []policy.SpendingRule{rule} }}
 	})
 	pay := tool("shop:pay")
 	pay.Effects = []toolroom.Effect{{Kind: toolroom.EffectSpend, Target: "{amount} EUR"}}
@@ -101,7 +101,7 @@ func TestACallThatHasNotReachedItsToolHasSpentNothing(t *testing.T) {
 			t.Cleanup(func() { store.Close() })
 			b := newBench(t, func(o *run.Options) {
 				o.Limits.Retry = run.RetryLimits{Attempts: 2, Base: time.Millisecond}
-				o.Spending = &policy.SpendingBook{Store: store, Rules: func() []policy.SpendingRule {
+				o.Spending = &policy.SpendingLedger{Store: store, Rules: func() []policy.SpendingRule {
 					return []policy.SpendingRule{{Name: "r", Selects: func(string) bool { return true }, Unit: "EUR", Window: time.Hour, DenyTotal: 50e6}}
 				}}
 				o.MustRecord = func(*toolroom.Tool) bool { return true }
@@ -127,7 +127,7 @@ func TestAGrantDoesNotCoverASumThatNeedsAPerson(t *testing.T) {
 	store := openStore(t, filepath.Join(t.TempDir(), "t.db"))
 	b := newBench(t, confirmAll(t, store), func(o *run.Options) {
 		rule := policy.SpendingRule{Name: "policy.spending[0]", Selects: func(string) bool { return true }, Unit: "EUR", Window: time.Hour, ConfirmAbove: 20e6}
-		o.Spending = &policy.SpendingBook{Store: store, Rules: func() []policy.SpendingRule { return []policy.SpendingRule{rule} }}
+		o.Spending = &policy.SpendingLedger{Store: store, Rules: func() []policy.SpendingRule { return []policy.SpendingRule{rule} }}
 	})
 	pay := tool("shop:pay")
 	pay.Effects = []toolroom.Effect{{Kind: toolroom.EffectSpend, Target: "{amount} EUR"}}

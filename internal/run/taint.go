@@ -47,7 +47,7 @@ func (c *decidedCall) applyTaintRule() {
 	}
 	c.leaks = true
 	before := c.decision
-	c.decision = before.Then(toolroom.PolicyStep{
+	c.decision = before.WithStep(toolroom.PolicyStep{
 		Layer: "policy.taint", Effect: trust.Effect, Rule: "policy.taint: " + why,
 		Hint: "use a session that has not read both, or ask a person to set policy.taint to confirm",
 	})

@@ -58,7 +58,7 @@ type files struct {
 func (f *files) under(req *source.Request, modes ...string) *files {
 	forbidden := map[string]func(string) bool{}
 	for _, mode := range modes {
-		forbidden[mode] = policy.AboutFile(req.Forbidden, mode)
+		forbidden[mode] = policy.FileMatcher(req.Forbidden, mode)
 	}
 	restricted := *f
 	restricted.Folders = f.Refusing(func(mode, real string) bool {

@@ -71,7 +71,7 @@ func (f *files) list() builtin.Tool {
 			}
 			defer tree.Close()
 			limit := cmp.Or(in.Limit, defaultEntries)
-			forbidden := policy.AboutFile(req.Forbidden, "read")
+			forbidden := policy.FileMatcher(req.Forbidden, "read")
 			deep := in.Recursive || strings.Contains(in.Pattern, "/") || strings.Contains(in.Pattern, "**")
 			err = tree.Walk(ctx, folder.WalkOptions{Recursive: deep, Pattern: in.Pattern, All: in.All}, func(e folder.Entry) bool {
 				if forbidden(filepath.ToSlash(filepath.Join(tree.Real(), e.Path))) {

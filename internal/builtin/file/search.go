@@ -77,7 +77,7 @@ func (f *files) search() builtin.Tool {
 		// Which files of a folder are read is not predicted: those of rules are left out.
 		Enforces: aboutFiles,
 		Run: func(ctx context.Context, req *source.Request, in SearchArgs) (SearchResult, []toolroom.Content, error) {
-			out, err := f.find(ctx, in, policy.AboutFile(req.Forbidden, "read"))
+			out, err := f.find(ctx, in, policy.FileMatcher(req.Forbidden, "read"))
 			return out, builtin.Text(out.text(in)), err
 		},
 	})

@@ -97,7 +97,7 @@ func (s *Shell) permitted(req *source.Request) error {
 		}
 	}
 	have := s.Isolation(context.Background(), req)
-	if !policy.Holds(policy.IsolationOf(have), toolroom.Isolation(req.Isolation)) {
+	if !policy.AtLeast(policy.IsolationOf(have), toolroom.Isolation(req.Isolation)) {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires isolation %s or stronger, but commands run in %s", req.Isolation, have).
 			WithHint("name a sandbox that has it: builtin: {shell: {runtime: gvisor}}, or a rule of the policy with @engine(\"gvisor\")").
 			WithCLIHint("see which rule requires it: toolroom policy explain %s", req.Tool)

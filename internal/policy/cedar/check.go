@@ -26,7 +26,7 @@ import (
 //go:embed toolroom.cedarschema
 var schemaText string
 
-// Schema is what rules can ask about, in Cedar's language of schemas.
+// Schema returns the Cedar schema of what rules can ask about.
 func Schema() string { return schemaText }
 
 type publicAST = publicast.Policy
@@ -49,10 +49,10 @@ func (p Problem) String() string {
 	return text
 }
 
-// Problems is every mistake, in order of place.
+// Problems is an error with every mistake, in the order of their positions.
 type Problems struct{ Found []Problem }
 
-// Error prints one problem a line.
+// Error returns the problems, one per line.
 func (p *Problems) Error() string {
 	lines := make([]string, len(p.Found))
 	for i, one := range p.Found {
@@ -61,7 +61,7 @@ func (p *Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-func (p *Problems) add(file string, at place, reason, hint string) {
+func (p *Problems) add(file string, at position, reason, hint string) {
 	p.Found = append(p.Found, Problem{file, at.line, at.column, reason, hint})
 }
 
@@ -71,25 +71,25 @@ func (p *Problems) sort() {
 	})
 }
 
-// place is a line and column, from 1.
-type place struct{ line, column int }
+// position is a line and a column, counted from 1.
+type position struct{ line, column int }
 
-var syntaxPlace = regexp.MustCompile(`<?[^<>\s]*>?:(\d+):(\d+):? ?`)
+var syntaxPosition = regexp.MustCompile(`<?[^<>\s]*>?:(\d+):(\d+):? ?`)
 
-// syntax takes the place out of the message of Cedar's parser.
-func syntax(err error) (place, string) {
+// parseSyntaxError splits an error of Cedar's parser into its position and the reason.
+func parseSyntaxError(err error) (position, string) {
 	reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "parser error: "), "parse error at ")
-	m := syntaxPlace.FindStringSubmatchIndex(reason)
+	m := syntaxPosition.FindStringSubmatchIndex(reason)
 	if m == nil {
-		return place{1, 1}, reason
+		return position{1, 1}, reason
 	}
 	line, _ := strconv.Atoi(reason[m[2]:m[3]])
 	column, _ := strconv.Atoi(reason[m[4]:m[5]])
-	return place{max(line, 1), max(column, 1)}, "not Cedar: " + reason[:m[0]] + reason[m[1]:]
+	return position{max(line, 1), max(column, 1)}, "not Cedar: " + reason[:m[0]] + reason[m[1]:]
 }
 
-// validator is Cedar's own checker of types, for our schema.
-func validator() (*validate.Validator, error) {
+// newValidator returns Cedar's type checker for our schema.
+func newValidator() (*validate.Validator, error) {
 	var s schema.Schema
 	if err := s.UnmarshalCedar([]byte(schemaText)); err != nil {
 		return nil, fmt.Errorf("the schema of rules: %w", err)
@@ -101,7 +101,7 @@ func validator() (*validate.Validator, error) {
 	return validate.New(resolved, validate.WithPermissive()), nil
 }
 
-// checker judges one policy against the schema.
+// checker checks one policy against the schema.
 type checker struct {
 	text     Text
 	policy   *cedar.Policy
@@ -109,25 +109,25 @@ type checker struct {
 	engines  []string
 	problems *Problems
 
-	// What its annotations say.
+	// From the policy's annotations.
 	ask       bool
 	isolation toolroom.Isolation
 	engine    string
-	// members are those of the context that it asks about.
+	// members are the context attributes that the policy uses.
 	members map[string]bool
 }
 
 func (c *checker) check() {
 	c.members = map[string]bool{}
 	found := len(c.problems.Found)
-	c.annotations()
-	c.names()
+	c.checkAnnotations()
+	c.checkNames()
 	if len(c.problems.Found) == found && !c.members["arguments"] {
-		c.types()
+		c.checkTypes()
 	}
 }
 
-func (c *checker) annotations() {
+func (c *checker) checkAnnotations() {
 	known := []string{"id", "reason", "outcome", "isolation", "engine"}
 	for _, key := range slices.Sorted(maps.Keys(c.policy.Annotations())) {
 		value := string(c.policy.Annotations()[key])
@@ -137,67 +137,66 @@ func (c *checker) annotations() {
 		case "outcome":
 			c.ask = true
 			if value != string(toolroom.VerdictConfirm) {
-				c.problem(at, fmt.Sprintf("there is no outcome %q", value), `write @outcome("confirm")`)
+				c.addProblem(at, fmt.Sprintf("there is no outcome %q", value), `write @outcome("confirm")`)
 			}
 		case "isolation":
-			c.confines(at)
+			c.rejectOnForbid(at)
 			var err error
 			if c.isolation, err = policy.ParseIsolation(value); err != nil {
-				c.problem(at, err.Error(), "")
+				c.addProblem(at, err.Error(), "")
 			}
 		case "engine":
-			c.confines(at)
+			c.rejectOnForbid(at)
 			c.engine = value
 			switch {
 			case strings.Trim(value, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" || value == "":
-				c.problem(at, fmt.Sprintf("%q is no engine", value), "write one that toolroom doctor lists")
+				c.addProblem(at, fmt.Sprintf("%q is no engine", value), "write one that toolroom doctor lists")
 			case len(c.engines) > 0 && !slices.Contains(c.engines, value):
-				c.problem(at, fmt.Sprintf("there is no engine %q", value), didYouMean(value, c.engines))
+				c.addProblem(at, fmt.Sprintf("there is no engine %q", value), didYouMean(value, c.engines))
 			}
 		default:
-			// Cedar lets annotations be anything; a mistyped outcome is not to be
-			// overlooked.
-			c.problem(at, fmt.Sprintf("there is no annotation %s", at), didYouMean(string(key), known))
+			// Cedar allows any annotation, but a mistyped outcome must not go unnoticed.
+			c.addProblem(at, fmt.Sprintf("there is no annotation %s", at), didYouMean(string(key), known))
 		}
 	}
 }
 
-// confines refuses an annotation that says in what a tool runs on a forbid: who writes one
-// expects that it denies.
-func (c *checker) confines(at string) {
+// rejectOnForbid reports a problem if an annotation that sets the isolation or engine is on a
+// forbid, because its author expects it to deny.
+func (c *checker) rejectOnForbid(at string) {
 	if c.policy.Effect() == cedar.Forbid {
-		c.problem(at, fmt.Sprintf("a forbid has no %s: it lets the tool run in nothing", at),
+		c.addProblem(at, fmt.Sprintf("a forbid has no %s: it lets the tool run in nothing", at),
 			`put it on a permit, or forbid what runs elsewhere: forbid (…) unless { ["gvisor", "vm"].contains(context.isolation) }`)
 	}
 }
 
-// names checks every type, action and attribute, and names the nearest one.
-func (c *checker) names() {
+// checkNames checks the names of all types, actions and attributes, and suggests the nearest.
+func (c *checker) checkNames() {
 	source := (*ast.Policy)(c.policy.AST())
 	for _, scope := range []ast.IsScopeNode{source.Principal, source.Action, source.Resource} {
-		c.scope(scope)
+		c.checkScope(scope)
 	}
 	for _, condition := range source.Conditions {
 		ast.Inspect(ast.NewNode(condition.Body), func(n ast.IsNode) bool {
 			switch n := n.(type) {
 			case ast.NodeTypeAccess:
-				c.attribute(n.Arg, string(n.Value))
+				c.checkAttribute(n.Arg, string(n.Value))
 			case ast.NodeTypeHas:
-				c.attribute(n.Arg, string(n.Value))
+				c.checkAttribute(n.Arg, string(n.Value))
 			case ast.NodeTypeIs:
-				c.entityType(n.EntityType)
+				c.checkEntityType(n.EntityType)
 			case ast.NodeTypeIsIn:
-				c.entityType(n.EntityType)
+				c.checkEntityType(n.EntityType)
 			case ast.NodeValue:
 				if uid, ok := n.Value.(types.EntityUID); ok {
-					c.entity(uid)
+					c.checkEntity(uid)
 				}
 			}
 			return true
 		})
 	}
 	if mentionsWholeContext(source.Conditions) {
-		c.problem("context", "the context as a whole is no value to judge by", "ask for one of its attributes, such as context.arguments")
+		c.addProblem("context", "the context as a whole is no value to judge by", "ask for one of its attributes, such as context.arguments")
 	}
 }
 
@@ -232,43 +231,44 @@ func isVariable(n ast.IsNode, name string) bool {
 	return ok && string(v.Name) == name
 }
 
-func (c *checker) scope(n ast.IsScopeNode) {
+func (c *checker) checkScope(n ast.IsScopeNode) {
 	switch n := n.(type) {
 	case ast.ScopeTypeEq:
-		c.entity(n.Entity)
+		c.checkEntity(n.Entity)
 	case ast.ScopeTypeIn:
-		c.entity(n.Entity)
+		c.checkEntity(n.Entity)
 	case ast.ScopeTypeInSet:
 		for _, uid := range n.Entities {
-			c.entity(uid)
+			c.checkEntity(uid)
 		}
 	case ast.ScopeTypeIs:
-		c.entityType(n.Type)
+		c.checkEntityType(n.Type)
 	case ast.ScopeTypeIsIn:
-		c.entityType(n.Type)
-		c.entity(n.Entity)
+		c.checkEntityType(n.Type)
+		c.checkEntity(n.Entity)
 	}
 }
 
-func (c *checker) entity(uid types.EntityUID) {
+func (c *checker) checkEntity(uid types.EntityUID) {
 	if uid.Type == typeAction {
 		if uid.ID != actionCall {
-			c.problem(string(uid.ID), fmt.Sprintf("there is no action %q", uid.ID), `write Action::"call"`)
+			c.addProblem(string(uid.ID), fmt.Sprintf("there is no action %q", uid.ID), `write Action::"call"`)
 		}
 		return
 	}
-	c.entityType(uid.Type)
+	c.checkEntityType(uid.Type)
 }
 
-func (c *checker) entityType(name types.EntityType) {
+func (c *checker) checkEntityType(name types.EntityType) {
 	known := []string{typeIdentity, typeTeam, typeTool, typeNamespace, typeSource, typeTag, typeGroup}
 	if !slices.Contains(known, string(name)) {
-		c.problem(string(name), fmt.Sprintf("there is no type of entity %s", name), didYouMean(string(name), known))
+		c.addProblem(string(name), fmt.Sprintf("there is no type of entity %s", name), didYouMean(string(name), known))
 	}
 }
 
-// attributes are those of the schema, by what they are attributes of.
-func attributes(n ast.IsNode) (of string, known []string) {
+// knownAttributes returns the attributes that the schema has for n, and the name of n. of is ""
+// if they are not known.
+func knownAttributes(n ast.IsNode) (of string, known []string) {
 	switch {
 	case isVariable(n, "principal"):
 		return "principal", []string{"agent", "provider", "skill", "set", "environment"}
@@ -291,49 +291,49 @@ func attributes(n ast.IsNode) (of string, known []string) {
 	}
 }
 
-func (c *checker) attribute(n ast.IsNode, name string) {
-	of, known := attributes(n)
+func (c *checker) checkAttribute(n ast.IsNode, name string) {
+	of, known := knownAttributes(n)
 	if of == "context" {
 		c.members[name] = true
 	}
 	if of != "" && !slices.Contains(known, name) {
-		c.problem(name, fmt.Sprintf("%s has no attribute %s", of, name), didYouMean(name, known))
+		c.addProblem(name, fmt.Sprintf("%s has no attribute %s", of, name), didYouMean(name, known))
 	}
 }
 
-// types runs Cedar's own checker of types. Arguments are those of the tool, so
-// it cannot judge rules that ask about them.
-func (c *checker) types() {
+// checkTypes runs Cedar's type checker. It cannot check rules that use the arguments, whose types
+// depend on the tool.
+func (c *checker) checkTypes() {
 	if err := c.typed.Policy("rule", (*ast.Policy)(c.policy.AST())); err != nil {
-		c.problem("", strings.TrimSpace(strings.ReplaceAll(err.Error(), "\n", "; ")), "see what rules can ask about: toolroom policy show --schema")
+		c.addProblem("", strings.TrimSpace(strings.ReplaceAll(err.Error(), "\n", "; ")), "see what rules can ask about: toolroom policy show --schema")
 	}
 }
 
-// problem notes a mistake where a word first stands in the policy.
-func (c *checker) problem(word, reason, hint string) {
-	c.problems.add(c.text.Name, c.find(word), reason, hint)
+// addProblem adds a problem at the first position of word in the policy.
+func (c *checker) addProblem(word, reason, hint string) {
+	c.problems.add(c.text.Name, c.positionOf(word), reason, hint)
 }
 
-func (c *checker) find(word string) place {
+func (c *checker) positionOf(word string) position {
 	at := c.policy.Position()
-	start := place{at.Line, at.Column}
+	start := position{at.Line, at.Column}
 	if word == "" || at.Offset > len(c.text.Body) {
 		return start
 	}
 	rest := string(c.text.Body[at.Offset:])
-	i := wordIn(rest, word)
+	i := indexWord(rest, word)
 	if i < 0 {
 		return start
 	}
 	before := rest[:i]
 	if n := strings.Count(before, "\n"); n > 0 {
-		return place{start.line + n, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1}
+		return position{start.line + n, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1}
 	}
-	return place{start.line, start.column + utf8.RuneCountInString(before)}
+	return position{start.line, start.column + utf8.RuneCountInString(before)}
 }
 
-// wordIn is where a word stands in a text with nothing of a word around it.
-func wordIn(text, word string) int {
+// indexWord returns the index of word in text, where it is not part of a longer word, or -1.
+func indexWord(text, word string) int {
 	inWord := func(b byte) bool {
 		return b == '_' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9'
 	}

@@ -1,6 +1,6 @@
-// Package cedar decides by rules written in Cedar (https://www.cedarpolicy.com)
-// and shows the layers of a policy in the same language. Start with [Compile];
-// toolroom.cedarschema says what rules can ask about.
+// Package cedar makes decisions by rules written in Cedar
+// (https://www.cedarpolicy.com), and shows the layers of a policy in the same
+// language. Start with [Compile]; toolroom.cedarschema defines what rules can use.
 package cedar
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
-// Text is one text of rules; Name stands for it in rules and mistakes: a file,
-// or the key of the config that holds it.
+// Text is one text of rules. Name identifies it in decisions and problems: it is a file name or
+// the key in the config.
 type Text struct {
 	Name string
 	Body []byte
@@ -25,60 +25,60 @@ type Text struct {
 // MaxText is the largest text of rules, in bytes.
 const MaxText = 1 << 20
 
-// Options say what stands around the rules.
+// Options are the options of [Compile].
 type Options struct {
-	// DenyByDefault refuses what no permit rule names. Without it, rules only
-	// take away from what the layers permit.
+	// DenyByDefault denies a call that no permit rule matches. Without it, rules only restrict
+	// what the layers permit.
 	DenyByDefault bool
-	// Environment is what context.environment says.
+	// Environment is the value of context.environment.
 	Environment string
-	// Groups are the parents of the form Group::"name" that tools have.
+	// Groups are the patterns of the tools in each Group::"name".
 	Groups map[string]policy.Pattern
-	// Engines are the names that @engine may give. None stands for any.
+	// Engines are the names that @engine may have. If it is empty, any is allowed.
 	Engines []string
 }
 
-// Rules are compiled rules. They are immutable, and a [policy.Written].
+// Rules are compiled rules. They are immutable and implement [policy.Written].
 type Rules struct {
 	o     Options
 	rules []*rule
 	texts []Text
 }
 
-// rule is one policy. Its parts are compiled as permits whatever their effect,
-// so that one evaluation tells which rules match.
+// rule is one Cedar policy. It is compiled as a permit whatever its effect is, so that one
+// evaluation shows which rules match.
 type rule struct {
 	id     cedar.PolicyID // its index
-	text   string         // what decisions name
+	text   string         // its name in decisions
 	forbid bool
-	// ask, isolation and engine are the outcomes that annotations give.
+	// ask, isolation and engine are the outcomes that its annotations set.
 	ask       bool
 	isolation toolroom.Isolation
 	engine    string
-	// members are those of the context that the rule asks about.
+	// members are the context attributes that the rule uses.
 	members map[string]bool
 	policy  *cedar.Policy
-	// scope matches whatever the rule can match, and depends on no call. Nil
-	// stands for the rule itself.
+	// scope matches everything that the rule can match, and does not depend on the call. It is
+	// nil if the rule itself does not depend on the call.
 	scope *cedar.Policy
 }
 
-// Compile reads rules. The error is a [*Problems] with every mistake.
+// Compile compiles rules. If they have mistakes, the error is a [*Problems] with all of them.
 func Compile(texts []Text, o Options) (*Rules, error) {
 	r := &Rules{o: o, texts: texts}
-	typed, err := validator()
+	typed, err := newValidator()
 	if err != nil {
 		return nil, err
 	}
 	var problems Problems
 	for _, text := range texts {
 		if len(text.Body) > MaxText {
-			problems.add(text.Name, place{1, 1}, fmt.Sprintf("it has more than %d bytes", MaxText), "")
+			problems.add(text.Name, position{1, 1}, fmt.Sprintf("it has more than %d bytes", MaxText), "")
 			continue
 		}
 		list, err := cedar.NewPolicyListFromBytes(text.Name, text.Body)
 		if err != nil {
-			at, reason := syntax(err)
+			at, reason := parseSyntaxError(err)
 			problems.add(text.Name, at, reason, "")
 			continue
 		}
@@ -112,16 +112,16 @@ func (r *Rules) compile(text Text, p *cedar.Policy, c *checker) *rule {
 	}
 	permit := *source
 	permit.Effect = ast.EffectPermit
-	out.policy = compiled(permit)
+	out.policy = newPolicy(permit)
 	if usesContext(source.Conditions) {
 		scope := permit
 		scope.Conditions = withoutContext(source.Conditions)
-		out.scope = compiled(scope)
+		out.scope = newPolicy(scope)
 	}
 	return out
 }
 
-func compiled(p ast.Policy) *cedar.Policy {
+func newPolicy(p ast.Policy) *cedar.Policy {
 	return cedar.NewPolicyFromAST((*publicAST)(&p))
 }
 
@@ -130,9 +130,9 @@ func usesContext(conditions []ast.ConditionType) bool {
 	return slices.ContainsFunc(conditions, func(c ast.ConditionType) bool { return mentionsContext(c.Body) })
 }
 
-// withoutContext leaves out what depends on the call, and so matches at least
-// what conditions match: of a condition "when", the parts joined by && stay that
-// do not mention the context.
+// withoutContext removes what depends on the call, so that the result matches at least what
+// conditions match. It removes every "unless" that mentions the context and, from a "when", the
+// parts joined by && that do.
 func withoutContext(conditions []ast.ConditionType) []ast.ConditionType {
 	var out []ast.ConditionType
 	for _, c := range conditions {

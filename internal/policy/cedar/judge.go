@@ -1,6 +1,7 @@
 package cedar
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -11,11 +12,11 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
-// layer is the name of the step that rules make.
-const layer = "policy.rules"
+// layerName is the name of the step that the rules add.
+const layerName = "policy.rules"
 
-// View prepares what the rules say of a tool and a caller: which match whatever
-// the call brings, and which depend on it.
+// View prepares the rules for a tool and a caller: which match every call, and which depend on
+// the call.
 func (r *Rules) View(t *toolroom.Tool, who toolroom.Identity) policy.WrittenView {
 	v := &view{rules: r, members: map[string]bool{}, subject: r.subject(t, who)}
 	var settled, open []*rule
@@ -26,23 +27,22 @@ func (r *Rules) View(t *toolroom.Tool, who toolroom.Identity) policy.WrittenView
 			open = append(open, one)
 		}
 	}
-	v.known = v.match(settled, (*rule).whole, v.subject.request(cedar.Record{}))
-	// A rule is left out for good when not even its scope can match.
-	for _, m := range v.match(open, (*rule).part, v.subject.request(cedar.Record{})) {
-		v.open = append(v.open, m.rule)
+	v.fixedMatches = v.evaluate(settled, (*rule).fullPolicy, v.subject.request(cedar.Record{}))
+	// Drop a rule if not even its scope can match.
+	for _, m := range v.evaluate(open, (*rule).scopePolicy, v.subject.request(cedar.Record{})) {
+		v.callRules = append(v.callRules, m.rule)
 		maps.Copy(v.members, m.rule.members)
 	}
 	return v
 }
 
-// view is what the rules say of one tool and caller.
+// view is the rules as they apply to one tool and caller.
 type view struct {
-	rules   *Rules
-	subject subject
-	known   []match
-	open    []*rule // may match, in the order of the text
-	// members of the context are those that open rules ask about; a call pays
-	// for no other.
+	rules        *Rules
+	subject      subject
+	fixedMatches []match
+	callRules    []*rule // may match, in the order of the text
+	// members are the context attributes that callRules use. No others are computed.
 	members map[string]bool
 }
 
@@ -53,30 +53,29 @@ type match struct {
 }
 
 // Settled reports whether no rule depends on the call.
-func (v *view) Settled() bool { return len(v.open) == 0 }
+func (v *view) Settled() bool { return len(v.callRules) == 0 }
 
 // Judge returns the step of the rules.
 func (v *view) Judge(call *policy.Context) toolroom.PolicyStep {
-	matches := v.known
-	if call != nil && len(v.open) > 0 {
-		record, err := v.rules.context(call, v.members)
+	matches := v.fixedMatches
+	if call != nil && len(v.callRules) > 0 {
+		record, err := v.rules.contextRecord(call, v.members)
 		if err != nil {
-			return toolroom.PolicyStep{Layer: layer, Effect: toolroom.VerdictDeny, Rule: layer + ": the arguments cannot be checked: " + err.Error()}
+			return toolroom.PolicyStep{Layer: layerName, Effect: toolroom.VerdictDeny, Rule: layerName + ": the arguments cannot be checked: " + err.Error()}
 		}
-		open := v.open
+		open := v.callRules
 		if call.Arguments == nil {
 			open = nil
-			for _, one := range v.open {
+			for _, one := range v.callRules {
 				if !one.members["arguments"] && !one.members["isolation"] {
 					open = append(open, one)
 				}
 			}
 		}
-		matches = append(matches[:len(matches):len(matches)], v.match(open, (*rule).whole, v.subject.request(record))...)
+		matches = append(matches[:len(matches):len(matches)], v.evaluate(open, (*rule).fullPolicy, v.subject.request(record))...)
 	}
-	// Where the call, or its arguments, are not known, a permit that depends on
-	// them may come to match.
-	mayPermit := (call == nil || call.Arguments == nil) && hasPermit(v.open)
+	// If the call or its arguments are unknown, a permit that depends on them may still match.
+	mayPermit := (call == nil || call.Arguments == nil) && hasPermit(v.callRules)
 	return v.rules.conclude(matches, mayPermit)
 }
 
@@ -89,39 +88,38 @@ func hasPermit(open []*rule) bool {
 	return false
 }
 
-// conclude weighs the rules that match. What narrows wins: a forbid before a
-// question before a permit. A rule that cannot be evaluated counts as matching
-// when it narrows, and as not matching when it permits: leaving an argument out
-// is no way around a rule. (A rule that the tool or the caller alone rules out is
-// not evaluated.)
+// conclude combines the rules that match. The strictest takes precedence: a forbid, then a
+// question, then a permit. A rule that cannot be evaluated counts as matching if it restricts,
+// and as not matching if it permits, so that a caller cannot evade a rule by omitting an
+// argument. Rules that cannot match the tool or the caller are not evaluated.
 func (r *Rules) conclude(matches []match, mayPermit bool) toolroom.PolicyStep {
 	var forbid, ask, permit *match
 	var isolation toolroom.Isolation
-	var engine, other *match // that name engines which are not the same
+	var engine, other *match // the first two rules that require different engines
 	for i := range matches {
 		m := &matches[i]
-		if m.failure == "" || m.rule.forbid || m.rule.ask || m.rule.confines() {
-			if m.rule.isolation != "" && !policy.Holds(isolation, m.rule.isolation) {
+		if m.failure == "" || m.rule.forbid || m.rule.ask || m.rule.choosesRuntime() {
+			if m.rule.isolation != "" && !policy.AtLeast(isolation, m.rule.isolation) {
 				isolation = m.rule.isolation
 			}
 			if m.rule.engine != "" {
-				engine = first(engine, m)
+				engine = cmp.Or(engine, m)
 				if m.rule.engine != engine.rule.engine {
-					other = first(other, m)
+					other = cmp.Or(other, m)
 				}
 			}
 			switch {
 			case m.rule.ask:
-				ask = first(ask, m)
+				ask = cmp.Or(ask, m)
 			case m.rule.forbid:
-				forbid = first(forbid, m)
+				forbid = cmp.Or(forbid, m)
 			}
 		}
 		if !m.rule.forbid && m.failure == "" {
-			permit = first(permit, m)
+			permit = cmp.Or(permit, m)
 		}
 	}
-	step := toolroom.PolicyStep{Layer: layer, Effect: toolroom.VerdictAllow, Rule: layer + ": none takes it away", Isolation: isolation}
+	step := toolroom.PolicyStep{Layer: layerName, Effect: toolroom.VerdictAllow, Rule: layerName + ": none takes it away", Isolation: isolation}
 	if engine != nil {
 		step.Engine = engine.rule.engine
 	}
@@ -141,13 +139,6 @@ func (r *Rules) conclude(matches []match, mayPermit bool) toolroom.PolicyStep {
 	return step
 }
 
-func first(a, b *match) *match {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
 func (m *match) text() string {
 	if m.failure == "" {
 		return m.rule.text
@@ -155,19 +146,20 @@ func (m *match) text() string {
 	return m.rule.text + " (it cannot be evaluated, and counts as matching: " + m.failure + ")"
 }
 
-// confines reports whether the rule says in what a tool runs, in place of whether
-// it does.
-func (r *rule) confines() bool { return r.isolation != "" || r.engine != "" }
+// choosesRuntime reports whether the rule sets the isolation or engine of a tool, instead of
+// whether it may run.
+func (r *rule) choosesRuntime() bool { return r.isolation != "" || r.engine != "" }
 
-func (r *rule) whole() *cedar.Policy { return r.policy }
-func (r *rule) part() *cedar.Policy  { return r.scope }
+func (r *rule) fullPolicy() *cedar.Policy  { return r.policy }
+func (r *rule) scopePolicy() *cedar.Policy { return r.scope }
 
-// match evaluates rules. Those that fail are in the answer too.
-func (v *view) match(rules []*rule, form func(*rule) *cedar.Policy, request cedar.Request) []match {
+// evaluate returns the rules that match, and those that cannot be evaluated. policyOf returns the
+// policy of a rule to evaluate.
+func (v *view) evaluate(rules []*rule, policyOf func(*rule) *cedar.Policy, request cedar.Request) []match {
 	if len(rules) == 0 {
 		return nil
 	}
-	_, diagnostic := cedar.Authorize(set{rules, form}, v.subject, request)
+	_, diagnostic := cedar.Authorize(policySet{rules, policyOf}, v.subject, request)
 	if len(diagnostic.Reasons) == 0 && len(diagnostic.Errors) == 0 {
 		return nil
 	}
@@ -187,22 +179,22 @@ func (v *view) match(rules []*rule, form func(*rule) *cedar.Policy, request ceda
 	return matches
 }
 
-// set is what Authorize goes through.
-type set struct {
-	rules []*rule
-	form  func(*rule) *cedar.Policy
+// policySet implements [cedar.PolicyIterator] for rules.
+type policySet struct {
+	rules    []*rule
+	policyOf func(*rule) *cedar.Policy
 }
 
 // All yields the policies.
-func (s set) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
+func (s policySet) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 	return func(yield func(cedar.PolicyID, *cedar.Policy) bool) {
 		for _, one := range s.rules {
-			if !yield(one.id, s.form(one)) {
+			if !yield(one.id, s.policyOf(one)) {
 				return
 			}
 		}
 	}
 }
 
-// Len is how many rules there are.
+// Len returns the number of rules.
 func (r *Rules) Len() int { return len(r.rules) }

@@ -132,7 +132,7 @@ func naive(r *Rules, tool *toolroom.Tool, who toolroom.Identity, call *policy.Co
 	for _, one := range r.rules {
 		maps.Copy(all, one.members)
 	}
-	record, err := r.context(call, all)
+	record, err := r.contextRecord(call, all)
 	if err != nil {
 		panic(err)
 	}
@@ -193,7 +193,7 @@ func TestAnotherForbidNeverWidens(t *testing.T) {
 			}
 			steps = append(steps, r.View(tool, who).Judge(with(`{"x":1}`)))
 		}
-		if width[steps[1].Effect] > width[steps[0].Effect] || !policy.Holds(steps[1].Isolation, steps[0].Isolation) {
+		if width[steps[1].Effect] > width[steps[0].Effect] || !policy.AtLeast(steps[1].Isolation, steps[0].Isolation) {
 			t.Fatalf("%+v, and with one more %+v\n%s", steps[0], steps[1], strings.Join(more, ""))
 		}
 	})

@@ -10,9 +10,9 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// number is a JSON number as Cedar has it. One value has one form: 100, 1e2 and
-// 100.0 are the same Long.
-func number(n json.Number) (cedar.Value, bool) {
+// cedarNumber converts a JSON number to a Cedar value. Equal numbers have equal values: 100, 1e2
+// and 100.0 are the same Long. It returns false if Cedar cannot represent the number.
+func cedarNumber(n json.Number) (cedar.Value, bool) {
 	canonical, err := jsonx.Canonical([]byte(n))
 	if err != nil {
 		return nil, false

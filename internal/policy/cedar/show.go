@@ -10,33 +10,33 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
-// Show returns a policy as Cedar: its layers, and after them the written rules as
-// they stand. What has no form in Cedar is a comment.
+// Show returns a policy in Cedar: its layers, then the text of the written rules. What Cedar
+// cannot express becomes a comment.
 func Show(c policy.Config, rules *Rules) string {
-	s := shower{config: c}
-	s.comment("What deny, confirm, hooks and the denylist name, they also catch under an alias and in other case.")
+	s := cedarWriter{config: c}
+	s.writeComment("What deny, confirm, hooks and the denylist name, they also catch under an alias and in other case.")
 	if rules != nil && rules.o.DenyByDefault {
-		s.comment("policy.default is deny: a rule has to permit each call.")
+		s.writeComment("policy.default is deny: a rule has to permit each call.")
 	} else {
-		s.rule("tools", "", "permit", "", "")
+		s.writeRule("tools", "", "permit", "", "")
 	}
-	s.layer("tools", "", c.Rules)
+	s.writeLayer("tools", "", c.Rules)
 	for _, group := range []struct {
 		key, attribute string
 		layers         map[string]policy.Rules
 	}{{"agents", "principal.agent", c.Agents}, {"providers", "principal.provider", c.Providers}} {
 		for _, name := range slices.Sorted(maps.Keys(group.layers)) {
-			s.layer("tools."+group.key+"."+name, namesOrUnknown(group.attribute, name, group.layers), group.layers[name])
+			s.writeLayer("tools."+group.key+"."+name, namesOrUnknown(group.attribute, name, group.layers), group.layers[name])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Identities)) {
-		s.layer("tools.identities."+name, "principal == Identity::"+quote(name), c.Identities[name])
+		s.writeLayer("tools.identities."+name, "principal == Identity::"+quote(name), c.Identities[name])
 	}
-	s.sets()
-	s.skills()
-	s.denylist()
-	s.sensitive()
-	s.hooks()
+	s.writeSets()
+	s.writeSkills()
+	s.writeDenylist()
+	s.writeSensitive()
+	s.writeHooks()
 	if rules != nil {
 		for _, text := range rules.texts {
 			s.b.WriteString("\n// " + text.Name + "\n" + strings.TrimSpace(string(text.Body)) + "\n")
@@ -45,8 +45,8 @@ func Show(c policy.Config, rules *Rules) string {
 	return s.b.String()
 }
 
-// namesOrUnknown is the condition that a caller names name, or one that is not configured:
-// then it gets the least of all.
+// namesOrUnknown returns the condition that the caller's attribute is name or is not configured:
+// a caller that is not configured gets the restrictions of all names.
 func namesOrUnknown(attribute, name string, layers map[string]policy.Rules) string {
 	known := []string{quote("")}
 	for _, other := range slices.Sorted(maps.Keys(layers)) {
@@ -55,19 +55,19 @@ func namesOrUnknown(attribute, name string, layers map[string]policy.Rules) stri
 	return "(" + attribute + " == " + quote(name) + " || ![" + strings.Join(known, ", ") + "].contains(" + attribute + "))"
 }
 
-type shower struct {
+type cedarWriter struct {
 	b      strings.Builder
 	config policy.Config
 }
 
 func quote(text string) string { return strconv.Quote(text) }
 
-func (s *shower) comment(text string) {
+func (s *cedarWriter) writeComment(text string) {
 	s.b.WriteString("// " + strings.ReplaceAll(text, "\n", "\n// ") + "\n")
 }
 
-// rule writes one policy; when and unless may be empty.
-func (s *shower) rule(id, outcome, effect, when, unless string) {
+// writeRule writes one policy; when and unless may be empty.
+func (s *cedarWriter) writeRule(id, outcome, effect, when, unless string) {
 	if s.b.Len() > 0 {
 		s.b.WriteByte('\n')
 	}
@@ -85,7 +85,7 @@ func (s *shower) rule(id, outcome, effect, when, unless string) {
 	s.b.WriteString(";\n")
 }
 
-func and(parts ...string) string {
+func joinAnd(parts ...string) string {
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
 	if len(parts) > 1 {
 		for i, p := range parts {
@@ -97,7 +97,7 @@ func and(parts ...string) string {
 	return strings.Join(parts, " && ")
 }
 
-func (s *shower) any(patterns []string) string {
+func (s *cedarWriter) anyOf(patterns []string) string {
 	conditions := make([]string, len(patterns))
 	for i, text := range patterns {
 		conditions[i] = s.condition(text)
@@ -111,8 +111,8 @@ func (s *shower) any(patterns []string) string {
 	return strings.Join(conditions, " || ")
 }
 
-// condition is a pattern as Cedar. Patterns of a checked config are right.
-func (s *shower) condition(text string) string {
+// condition returns a pattern in Cedar. The config was checked, so its patterns are valid.
+func (s *cedarWriter) condition(text string) string {
 	p, err := policy.ParsePattern(text, s.config.AllGroups())
 	if err != nil {
 		return "false"
@@ -120,10 +120,10 @@ func (s *shower) condition(text string) string {
 	return p.Cedar()
 }
 
-func (s *shower) layer(path, whose string, r policy.Rules) {
+func (s *cedarWriter) writeLayer(path, whose string, r policy.Rules) {
 	for i, text := range r.Deny {
-		if id := fmt.Sprintf("%s.deny[%d]", path, i); !s.aboutEffects(id, text) {
-			s.rule(id, "", "forbid", and(whose, s.condition(text)), "")
+		if id := fmt.Sprintf("%s.deny[%d]", path, i); !s.writeEffectRule(id, text) {
+			s.writeRule(id, "", "forbid", joinAnd(whose, s.condition(text)), "")
 		}
 	}
 	if r.Profile != "" || path != "tools" && len(r.Allow) > 0 {
@@ -133,42 +133,43 @@ func (s *shower) layer(path, whose string, r policy.Rules) {
 			id = path + ".profile: " + r.Profile
 			permitted = append(permitted, s.config.AllProfiles()[r.Profile]...)
 		}
-		s.rule(id, "", "forbid", whose, s.any(permitted))
+		s.writeRule(id, "", "forbid", whose, s.anyOf(permitted))
 	}
 	for i, text := range r.Confirm {
-		if id := fmt.Sprintf("%s.confirm[%d]", path, i); !s.aboutEffects(id, text) {
-			s.rule(id, `@outcome("confirm")`, "permit", and(whose, s.condition(text)), "")
+		if id := fmt.Sprintf("%s.confirm[%d]", path, i); !s.writeEffectRule(id, text) {
+			s.writeRule(id, `@outcome("confirm")`, "permit", joinAnd(whose, s.condition(text)), "")
 		}
 	}
 }
 
-// aboutEffects notes a rule about effects, which has no form in Cedar.
-func (s *shower) aboutEffects(id, text string) bool {
+// writeEffectRule writes a comment if text is a rule about effects, which Cedar cannot express,
+// and reports whether it is one.
+func (s *cedarWriter) writeEffectRule(id, text string) bool {
 	if _, err := policy.ParseEffectPattern(text); err != nil {
 		return false
 	}
-	s.comment(fmt.Sprintf("%s: %q is judged at each call, by what the call would do.", id, text))
+	s.writeComment(fmt.Sprintf("%s: %q is judged at each call, by what the call would do.", id, text))
 	return true
 }
 
-func (s *shower) sets() {
+func (s *cedarWriter) writeSets() {
 	known := []string{`principal.set == ""`}
 	for _, name := range slices.Sorted(maps.Keys(s.config.Sets)) {
 		whose := "principal.set == " + quote(name)
 		known = append(known, whose)
-		s.layer("sets."+name, whose, s.config.Sets[name])
+		s.writeLayer("sets."+name, whose, s.config.Sets[name])
 	}
-	s.rule("sets", "", "forbid", "", strings.Join(known, " || "))
+	s.writeRule("sets", "", "forbid", "", strings.Join(known, " || "))
 }
 
-func (s *shower) skills() {
+func (s *cedarWriter) writeSkills() {
 	known := []string{`principal.skill == ""`}
 	for _, name := range slices.Sorted(maps.Keys(s.config.Skills)) {
 		path, whose := "tools.skills."+name, "principal.skill == "+quote(name)
 		known = append(known, whose)
 		p := s.config.Skills[name].Permissions
 		if p == nil {
-			s.rule(path, "", "forbid", whose, "")
+			s.writeRule(path, "", "forbid", whose, "")
 			continue
 		}
 		var permitted []string
@@ -179,56 +180,56 @@ func (s *shower) skills() {
 				permitted = append(permitted, "group:"+strings.TrimPrefix(group, "group:"))
 			}
 		}
-		s.rule(path, "", "forbid", whose, s.any(permitted))
+		s.writeRule(path, "", "forbid", whose, s.anyOf(permitted))
 		if p.ExecutionEnvironment != "" {
-			s.rule(path+".execution_environment", "@isolation("+quote(p.ExecutionEnvironment)+")", "permit", whose, "")
+			s.writeRule(path+".execution_environment", "@isolation("+quote(p.ExecutionEnvironment)+")", "permit", whose, "")
 		}
 		if len(p.FS.Read)+len(p.FS.Write)+len(p.Net)+len(p.Secrets.Scopes) > 0 {
-			s.comment(path + ": files, hosts and secrets are held to its manifest where the effects of a call are known.")
+			s.writeComment(path + ": files, hosts and secrets are held to its manifest where the effects of a call are known.")
 		}
 	}
-	s.rule("tools.skills", "", "forbid", "", strings.Join(known, " || "))
+	s.writeRule("tools.skills", "", "forbid", "", strings.Join(known, " || "))
 }
 
-func (s *shower) denylist() {
+func (s *cedarWriter) writeDenylist() {
 	for i, d := range s.config.Denylist {
 		id := fmt.Sprintf("tools.immutable_denylist[%d]", i)
 		if d.ArgsPattern == "" {
-			s.rule(id, "", "forbid", s.condition(d.Tool), "")
+			s.writeRule(id, "", "forbid", s.condition(d.Tool), "")
 			continue
 		}
-		s.comment(fmt.Sprintf("%s: %q is forbidden with arguments like %q. Cedar has no regular expressions.", id, d.Tool, d.ArgsPattern))
+		s.writeComment(fmt.Sprintf("%s: %q is forbidden with arguments like %q. Cedar has no regular expressions.", id, d.Tool, d.ArgsPattern))
 	}
 }
 
-func (s *shower) sensitive() {
+func (s *cedarWriter) writeSensitive() {
 	for i, text := range s.config.Sensitive.Tools {
-		s.comment(fmt.Sprintf("tools.sensitive.tools[%d]: %q needs an elevation, which is looked up at each call.", i, text))
+		s.writeComment(fmt.Sprintf("tools.sensitive.tools[%d]: %q needs an elevation, which is looked up at each call.", i, text))
 	}
 }
 
-// hooks shows the questions of hooks, which depend on the caller's autonomy.
-func (s *shower) hooks() {
-	conservative, asked := s.autonomy(policy.Conservative), s.autonomy(policy.Standard)
+// writeHooks writes the hooks that ask, which depend on the caller's autonomy.
+func (s *cedarWriter) writeHooks() {
+	conservative, asked := s.autonomyCondition(policy.Conservative), s.autonomyCondition(policy.Standard)
 	var before []string
 	for i, h := range s.config.Hooks {
 		id := fmt.Sprintf("tools.hooks[%d]", i)
 		switch {
 		case h.Action != policy.ActionConfirm:
-			s.comment(fmt.Sprintf("%s: %s %q", id, h.Action, h.Tool))
+			s.writeComment(fmt.Sprintf("%s: %s %q", id, h.Action, h.Tool))
 		case asked != "false":
-			s.rule(id, `@outcome("confirm")`, "permit", and(s.condition(h.Tool), asked), strings.Join(before, " || "))
+			s.writeRule(id, `@outcome("confirm")`, "permit", joinAnd(s.condition(h.Tool), asked), strings.Join(before, " || "))
 		}
 		before = append(before, s.condition(h.Tool))
 	}
 	if conservative != "false" {
-		s.rule("tools.autonomy: conservative", `@outcome("confirm")`, "permit", and(conservative, s.any(policy.ConservativeTools())), "")
+		s.writeRule("tools.autonomy: conservative", `@outcome("confirm")`, "permit", joinAnd(conservative, s.anyOf(policy.ConservativeTools())), "")
 	}
 }
 
-// autonomy is for whom the level, or a more conservative one, is in force: ""
-// for all, "false" for nobody.
-func (s *shower) autonomy(level policy.Autonomy) string {
+// autonomyCondition returns the condition that the caller's autonomy is at most level. It is ""
+// if all callers meet it, and "false" if none does.
+func (s *cedarWriter) autonomyCondition(level policy.Autonomy) string {
 	if s.config.Autonomy.AtMost(level) {
 		return ""
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
-// Types of entities and the one action, as toolroom.cedarschema has them.
+// The entity types and the action of toolroom.cedarschema.
 const (
 	typeIdentity  = "Identity"
 	typeTeam      = "Team"
@@ -26,10 +26,10 @@ const (
 	actionCall    = "call"
 )
 
-// subject is a caller and a tool as entities.
+// subject is a caller and a tool as Cedar entities.
 type subject struct{ caller, tool cedar.Entity }
 
-// Get finds one of the two.
+// Get implements Cedar's EntityGetter.
 func (s subject) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
 	switch uid {
 	case s.caller.UID:
@@ -79,7 +79,7 @@ func (r *Rules) subject(t *toolroom.Tool, who toolroom.Identity) subject {
 			Parents: cedar.NewEntityUIDSet(parents...),
 			Attributes: cedar.NewRecord(cedar.RecordMap{
 				"id": cedar.String(id), "namespace": cedar.String(t.ID.Namespace), "name": cedar.String(t.ID.Name),
-				"version": cedar.String(t.ID.Version), "source": cedar.String(t.Source), "tags": texts(t.Tags),
+				"version": cedar.String(t.ID.Version), "source": cedar.String(t.Source), "tags": stringSet(t.Tags),
 				"read_only": cedar.Boolean(t.Hints.IsReadOnly()), "destructive": cedar.Boolean(t.Hints.IsDestructive()),
 				"idempotent": cedar.Boolean(t.Hints.IsIdempotent()), "open_world": cedar.Boolean(t.Hints.IsOpenWorld()),
 			}),
@@ -87,15 +87,15 @@ func (r *Rules) subject(t *toolroom.Tool, who toolroom.Identity) subject {
 	}
 }
 
-// context is what rules see of a call, those members of it that they ask about.
-// Times are in UTC.
-func (r *Rules) context(c *policy.Context, members map[string]bool) (cedar.Record, error) {
+// contextRecord returns the context of a call for rules, with the given members only. Times are
+// in UTC.
+func (r *Rules) contextRecord(c *policy.Context, members map[string]bool) (cedar.Record, error) {
 	record := make(cedar.RecordMap, len(members))
 	for name := range members {
 		if name == "arguments" && c.Arguments == nil {
 			continue
 		}
-		member, err := r.member(name, c)
+		member, err := r.contextMember(name, c)
 		if err != nil {
 			return cedar.Record{}, err
 		}
@@ -104,8 +104,8 @@ func (r *Rules) context(c *policy.Context, members map[string]bool) (cedar.Recor
 	return cedar.NewRecord(record), nil
 }
 
-// member is one attribute of the context, as toolroom.cedarschema has it.
-func (r *Rules) member(name string, c *policy.Context) (cedar.Value, error) {
+// contextMember returns one attribute of the context, as toolroom.cedarschema defines it.
+func (r *Rules) contextMember(name string, c *policy.Context) (cedar.Value, error) {
 	at := c.Time.UTC()
 	if at.IsZero() {
 		at = time.Now().UTC()
@@ -116,7 +116,7 @@ func (r *Rules) member(name string, c *policy.Context) (cedar.Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		arguments, ok := value(tree)
+		arguments, ok := cedarValue(tree)
 		if !ok {
 			return nil, fmt.Errorf("they are %T", tree)
 		}
@@ -136,9 +136,9 @@ func (r *Rules) member(name string, c *policy.Context) (cedar.Value, error) {
 	case "depth":
 		return cedar.Long(c.Depth), nil
 	case "effects":
-		return effects(c), nil
+		return effectsRecord(c), nil
 	case "taint":
-		return texts(c.Taint), nil
+		return stringSet(c.Taint), nil
 	case "isolation":
 		if c.Isolation == nil {
 			return cedar.String(toolroom.IsolationNone), nil
@@ -151,10 +151,10 @@ func (r *Rules) member(name string, c *policy.Context) (cedar.Value, error) {
 	}
 }
 
-// effects is what a call would do. A set of which a member is not known is
-// formless: a rule that looks at it cannot be evaluated, and counts as matching
-// when it narrows.
-func effects(c *policy.Context) cedar.Record {
+// effectsRecord returns the predicted effects of a call. A set with an unknown member is
+// unrepresentable: a rule that uses it cannot be evaluated, and counts as matching if it
+// restricts.
+func effectsRecord(c *policy.Context) cedar.Record {
 	sets := map[cedar.String][]string{"read": nil, "write": nil, "hosts": nil, "commands": nil}
 	unknown := map[cedar.String]bool{}
 	add := func(set cedar.String, values ...string) {
@@ -172,21 +172,21 @@ func effects(c *policy.Context) cedar.Record {
 		case toolroom.EffectHost:
 			add("hosts", e.Target)
 		case toolroom.EffectCommand:
-			add("commands", policy.Programs(e.Target)...)
+			add("commands", policy.ProgramNames(e.Target)...)
 		}
 	}
-	record := cedar.RecordMap{"known": cedar.Boolean(c.Effects != nil), "secrets": texts(c.Secrets)}
-	spent(record, c.Effects)
+	record := cedar.RecordMap{"known": cedar.Boolean(c.Effects != nil), "secrets": stringSet(c.Secrets)}
+	addSpending(record, c.Effects)
 	for name, set := range sets {
-		record[name] = texts(set)
+		record[name] = stringSet(set)
 		if unknown[name] {
-			record[name] = formless
+			record[name] = unrepresentable
 		}
 	}
 	return cedar.NewRecord(record)
 }
 
-func texts(list []string) cedar.Set {
+func stringSet(list []string) cedar.Set {
 	values := make([]cedar.Value, len(list))
 	for i, text := range list {
 		values[i] = cedar.String(text)
@@ -194,32 +194,32 @@ func texts(list []string) cedar.Set {
 	return cedar.NewSet(values...)
 }
 
-// formless stands for what Cedar has no form for. It is there when a rule asks
-// with has, and no comparison takes it, so that the rule cannot be evaluated and
-// counts as matching when it narrows.
-var formless = cedar.NewRecord(cedar.RecordMap{"unknown": cedar.True})
+// unrepresentable stands for a value that Cedar cannot represent. The operator has finds it, and
+// every comparison with it is an error, so that a rule that uses it cannot be evaluated and counts
+// as matching if it restricts.
+var unrepresentable = cedar.NewRecord(cedar.RecordMap{"unknown": cedar.True})
 
-// value is JSON as Cedar has it: whole numbers of 64 bits are Long, others
-// decimal where four digits after the point are enough, lists are sets. Other
-// numbers are formless, and so is a list with one of them or a null: a set
-// without it would be another list. A member that is null is left out.
-func value(v any) (cedar.Value, bool) {
+// cedarValue converts JSON to a Cedar value. Whole numbers of 64 bits become Long, others decimal
+// if four digits after the point suffice, and lists become sets. Other numbers are
+// unrepresentable, and so is a list with one of them or a null: a set without it would mean
+// another list. A null is false, and is omitted from objects.
+func cedarValue(v any) (cedar.Value, bool) {
 	switch v := v.(type) {
 	case string:
 		return cedar.String(v), true
 	case bool:
 		return cedar.Boolean(v), true
 	case json.Number:
-		if n, ok := number(v); ok {
+		if n, ok := cedarNumber(v); ok {
 			return n, true
 		}
-		return formless, true
+		return unrepresentable, true
 	case []any:
 		items := make([]cedar.Value, 0, len(v))
 		for _, item := range v {
-			one, ok := value(item)
-			if !ok || one.Equal(formless) {
-				return formless, true
+			one, ok := cedarValue(item)
+			if !ok || one.Equal(unrepresentable) {
+				return unrepresentable, true
 			}
 			items = append(items, one)
 		}
@@ -227,7 +227,7 @@ func value(v any) (cedar.Value, bool) {
 	case map[string]any:
 		members := make(cedar.RecordMap, len(v))
 		for key, item := range v {
-			if one, ok := value(item); ok {
+			if one, ok := cedarValue(item); ok {
 				members[cedar.String(key)] = one
 			}
 		}

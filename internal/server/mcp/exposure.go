@@ -113,7 +113,7 @@ func (e *Exposure) owns(name string) bool {
 
 // lists reports whether a tool is itself in the list.
 func (e *Exposure) lists(tool *catalog.Entry) bool {
-	return policy.AnyMatches(e.Direct, &tool.Tool) && !policy.AnyMatches(e.NotDirect, &tool.Tool)
+	return policy.MatchesTool(e.Direct, &tool.Tool) && !policy.MatchesTool(e.NotDirect, &tool.Tool)
 }
 
 // ownTools returns the definitions of the server's own tools that a list contains.

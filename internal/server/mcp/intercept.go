@@ -79,7 +79,7 @@ func (s *Server) withoutHidden(ctx context.Context, who toolroom.Identity) conte
 	if len(hidden) == 0 {
 		return ctx
 	}
-	return run.WithOffer(ctx, func(e *catalog.Entry) bool { return !policy.AnyMatches(hidden, &e.Tool) })
+	return run.WithOffer(ctx, func(e *catalog.Entry) bool { return !policy.MatchesTool(hidden, &e.Tool) })
 }
 
 // headerParams returns the arguments that the headers of a call must repeat. It returns none

@@ -66,7 +66,7 @@ func (s *Server) page(ctx context.Context, cursor string, pages bool) (json.RawM
 // policy lets it call, except those that its exposure hides.
 func (s *Server) view(who toolroom.Identity, environment string) catalog.View {
 	return s.o.Runner.View(who, environment).Only(func(e *catalog.Entry) bool {
-		return !policy.AnyMatches(s.expose.forCaller(who).Hidden, &e.Tool)
+		return !policy.MatchesTool(s.expose.forCaller(who).Hidden, &e.Tool)
 	})
 }
 
@@ -83,7 +83,7 @@ func (s *Server) visibleTo(who toolroom.Identity) func(*catalog.Entry) bool {
 
 // allowed reports whether a caller may call an entry, which may be that of a version.
 func (s *Server) allowed(who toolroom.Identity, e *catalog.Entry) bool {
-	return !policy.AnyMatches(s.expose.forCaller(who).Hidden, &e.Tool) && s.o.Runner.Allowed(who, e)
+	return !policy.MatchesTool(s.expose.forCaller(who).Hidden, &e.Tool) && s.o.Runner.Allowed(who, e)
 }
 
 // listedName returns the name under which clients see a tool. A tool with the name of one of

@@ -20,7 +20,7 @@ func (s *Store) AddElevation(ctx context.Context, e *policy.Elevation) error {
 	return s.fail(ctx, "store an elevation", err)
 }
 
-// Elevations implements [policy.Elevated].
+// Elevations implements [policy.ElevationLookup].
 func (s *Store) Elevations(ctx context.Context, subject string, now time.Time) ([]*policy.Elevation, error) {
 	const query = `SELECT id, subject, agent, tools, by, reason, created, expires, ended FROM elevations
 		WHERE expires > ? AND ended = 0 AND (? = '' OR subject = ?) ORDER BY seq`

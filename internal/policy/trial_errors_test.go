@@ -106,8 +106,8 @@ func TestAReplayHasOnlyTheElevationThatThereWas(t *testing.T) {
 		"it was elevated":            {"s:x", []toolroom.PolicyStep{{Layer: SensitiveLayer, Effect: toolroom.VerdictAllow}}, nil, toolroom.VerdictAllow},
 		"the rule is enforced":       {"a:write", nil, []toolroom.Effect{{Kind: toolroom.EffectFile, Mode: "write"}}, toolroom.VerdictAllow},
 	} {
-		var r Replayed
-		tried.Replay(t.Context(), &r, Recorded{ID: name, Tool: tt.tool, Was: "another", Layers: tt.layers, Effects: tt.effects, Arguments: json.RawMessage(`{}`)})
+		var r ReplayResult
+		tried.Replay(t.Context(), &r, RecordedCall{ID: name, Tool: tt.tool, Was: "another", Layers: tt.layers, Effects: tt.effects, Arguments: json.RawMessage(`{}`)})
 		if len(r.Changes) != 1 || r.Changes[0].Now != tt.now {
 			t.Errorf("%s: %+v", name, r)
 		}

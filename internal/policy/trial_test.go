@@ -27,7 +27,7 @@ func TestMistakesInCasesAreTold(t *testing.T) {
 		"cases: {tool: a.b}": "line 1",
 		"cases: [":           "t.yaml",
 	} {
-		_, err := parse("t.yaml", []byte(text))
+		_, err := parseCases("t.yaml", []byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "t.yaml") {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
@@ -50,7 +50,7 @@ func trial(t *testing.T, c Config) *Trial {
 
 func TestACaseIsACallAndWhatIsWanted(t *testing.T) {
 	t.Parallel()
-	cases, err := parse("t.yaml", []byte(`
+	cases, err := parseCases("t.yaml", []byte(`
 cases:
   - {name: passes, tool: shell.exec, elevated: true, arguments: {command: ls, n: 3}, want: allow}
   - {name: differs, tool: shell.exec, want: confirm, want_rule: tools.hooks, want_isolation: gvisor}
@@ -96,9 +96,9 @@ func TestAReplayTellsWhatWouldHaveChanged(t *testing.T) {
 		Denylist:  []Denial{{Tool: "*", ArgsPattern: "secret"}},
 		Sensitive: Sensitive{Tools: []string{"s.*"}},
 	})
-	var got Replayed
+	var got ReplayResult
 	elevated := []toolroom.PolicyStep{{Layer: SensitiveLayer, Effect: toolroom.VerdictAllow}}
-	for _, c := range []Recorded{
+	for _, c := range []RecordedCall{
 		{ID: "same", Tool: "a:b", Was: toolroom.VerdictAllow, Arguments: json.RawMessage(`{}`)},
 		{ID: "denied now", Tool: "a:gone", Was: toolroom.VerdictAllow, Rule: "old"},
 		{ID: "permitted now", Tool: "a:b", Was: toolroom.VerdictDeny, Rule: "old"},

@@ -20,11 +20,11 @@ import (
 // MaxCaseFile is the largest file of cases, in bytes.
 const MaxCaseFile = 1 << 20
 
-// Case is a call, and what the policy is expected to say of it.
+// Case is a call and the decision that is expected.
 type Case struct {
 	Name string `yaml:"name" json:"name,omitempty"`
-	// Tool is in any accepted spelling. Where it is not in the catalog, Source,
-	// Tags and Hints say what it is like; else they change that.
+	// Tool is the tool's name in any accepted spelling. Source, Tags and Hints describe a tool
+	// that is not in the catalog, and override the properties of one that is.
 	Tool   string              `yaml:"tool" json:"tool"`
 	Source toolroom.SourceKind `yaml:"source" json:"source,omitempty"`
 	Tags   []string            `yaml:"tags" json:"tags,omitempty"`
@@ -35,28 +35,28 @@ type Case struct {
 	Agent    string   `yaml:"agent" json:"agent,omitempty"`
 	Provider string   `yaml:"provider" json:"provider,omitempty"`
 	Skill    string   `yaml:"skill" json:"skill,omitempty"`
-	// Elevated puts an elevation for the tool in force.
+	// Elevated means that an elevation for the tool is in force.
 	Elevated bool `yaml:"elevated" json:"elevated,omitempty"`
 
 	Arguments map[string]any `yaml:"arguments" json:"arguments,omitempty"`
 	Surface   string         `yaml:"surface" json:"surface,omitempty"`
 	Time      time.Time      `yaml:"time" json:"time,omitzero"`
 	Taint     []string       `yaml:"taint" json:"taint,omitempty"`
-	// Effects are what the call would do, as [toolroom.ParseEffect] reads them.
+	// Effects are the predicted effects, in the form that [toolroom.ParseEffect] parses.
 	Effects []string `yaml:"effects" json:"effects,omitempty"`
-	// Secrets are the scopes of the secrets that the tool would be given.
+	// Secrets are the scopes of the secrets that the tool would receive.
 	Secrets   []string           `yaml:"secrets" json:"secrets,omitempty"`
 	Isolation toolroom.Isolation `yaml:"isolation" json:"isolation,omitempty"`
 
 	// Want is allow, confirm or deny.
 	Want toolroom.Verdict `yaml:"want" json:"want"`
-	// WantRule is a part of the rule that decides; empty takes any.
+	// WantRule is a part of the rule that decides. Empty means any rule.
 	WantRule string `yaml:"want_rule" json:"want_rule,omitempty"`
-	// WantIsolation is the least isolation; empty takes any.
+	// WantIsolation is the isolation of the decision. Empty means any.
 	WantIsolation toolroom.Isolation `yaml:"want_isolation" json:"want_isolation,omitempty"`
 }
 
-// CaseHints are those of a tool.
+// CaseHints are the hints of a case's tool.
 type CaseHints struct {
 	ReadOnly    *bool `yaml:"read_only" json:"read_only,omitempty"`
 	Destructive *bool `yaml:"destructive" json:"destructive,omitempty"`
@@ -64,12 +64,12 @@ type CaseHints struct {
 	OpenWorld   *bool `yaml:"open_world" json:"open_world,omitempty"`
 }
 
-// CaseOutcome is what became of a case.
+// CaseOutcome is the outcome of a case.
 type CaseOutcome struct {
 	Case     Case     `json:"case"`
 	OK       bool     `json:"ok"`
 	Decision Decision `json:"decision"`
-	// Differences are what is not as wanted, one a line.
+	// Differences are the differences from what is wanted, one per line.
 	Differences []string `json:"differences,omitempty"`
 }
 
@@ -87,10 +87,10 @@ func ReadCases(path string) ([]Case, error) {
 	if len(data) > MaxCaseFile {
 		return nil, fmt.Errorf("%s has more than %d bytes", path, MaxCaseFile)
 	}
-	return parse(path, data)
+	return parseCases(path, data)
 }
 
-func parse(name string, data []byte) ([]Case, error) {
+func parseCases(name string, data []byte) ([]Case, error) {
 	var file struct {
 		Cases []Case `yaml:"cases"`
 	}
@@ -145,26 +145,27 @@ func (c *Case) title() string {
 // String is the title of the case.
 func (c Case) String() string { return c.title() }
 
-// Identity is the caller of the case.
+// Identity returns the caller of the case.
 func (c *Case) Identity() toolroom.Identity {
 	return toolroom.Identity{Subject: c.Subject, Agent: c.Agent, Provider: c.Provider, Skill: c.Skill, Groups: c.Teams}
 }
 
-// Trial is a policy on trial.
+// Trial tries a policy without putting it in force.
 type Trial struct {
 	find            FindTool
 	plain, elevated *Policy
-	// Enforced returns which rules about effects this machine enforces on the calls of a
-	// tool, for replays. Cases of a file, which hold everywhere, count none as enforced.
+	// Enforced returns which rules about effects this machine enforces on the calls of a tool.
+	// It is used for replays only: cases of a file must not depend on the machine, so for them
+	// no rule is enforced.
 	Enforced func(*toolroom.Tool, []toolroom.Effect) func(rule toolroom.Effect) bool
 }
 
-// FindTool returns the tool with a name, which need not be in the catalog.
+// FindTool returns the tool with a name. The tool need not be in the catalog.
 type FindTool func(ctx context.Context, spelling string) (*toolroom.Tool, error)
 
 // NewTrial returns a Trial of p.
 func NewTrial(p *Policy, find FindTool) *Trial {
-	return &Trial{find: find, plain: p.WithElevations(nil), elevated: p.WithElevations(everybody{})}
+	return &Trial{find: find, plain: p.WithElevations(nil), elevated: p.WithElevations(elevateAll{})}
 }
 
 func (t *Trial) decide(ctx context.Context, r Request, elevated bool) Decision {
@@ -182,19 +183,19 @@ func (t *Trial) Run(ctx context.Context, cases []Case) ([]CaseOutcome, error) {
 		if err != nil {
 			return nil, fmt.Errorf("case %d (%s): %w", i+1, c.title(), err)
 		}
-		call, err := c.call()
+		call, err := c.context()
 		if err != nil {
 			return nil, fmt.Errorf("case %d (%s): %w", i+1, c.title(), err)
 		}
-		decision := t.decide(ctx, Request{Tool: c.tool(tool), Who: c.Identity(), Call: call}, c.Elevated)
+		decision := t.decide(ctx, Request{Tool: c.applyTo(tool), Who: c.Identity(), Call: call}, c.Elevated)
 		outcomes[i] = CaseOutcome{Case: c, Decision: decision, Differences: c.differences(decision)}
 		outcomes[i].OK = len(outcomes[i].Differences) == 0
 	}
 	return outcomes, nil
 }
 
-// tool is a copy of the tool, as the case changes it.
-func (c *Case) tool(of *toolroom.Tool) *toolroom.Tool {
+// applyTo returns a copy of the tool with the properties that the case overrides.
+func (c *Case) applyTo(of *toolroom.Tool) *toolroom.Tool {
 	t := *of
 	if c.Source != "" {
 		t.Source = c.Source
@@ -215,7 +216,7 @@ func (c *Case) tool(of *toolroom.Tool) *toolroom.Tool {
 	return &t
 }
 
-func (c *Case) call() (*Context, error) {
+func (c *Case) context() (*Context, error) {
 	call := &Context{Surface: c.Surface, Time: c.Time, Taint: c.Taint, Secrets: c.Secrets, Isolation: func() toolroom.Isolation { return c.Isolation }}
 	for _, text := range c.Effects {
 		e, err := toolroom.ParseEffect(text)
@@ -257,10 +258,10 @@ func (c *Case) differences(d Decision) []string {
 	return out
 }
 
-// everybody is elevated, for everything.
-type everybody struct{}
+// elevateAll is an [ElevationLookup] that grants every elevation.
+type elevateAll struct{}
 
-// Elevations gives an elevation to whoever is asked about.
-func (everybody) Elevations(_ context.Context, subject string, now time.Time) ([]*Elevation, error) {
+// Elevations returns an elevation for subject.
+func (elevateAll) Elevations(_ context.Context, subject string, now time.Time) ([]*Elevation, error) {
 	return []*Elevation{{ID: "trial", Subject: subject, By: "the trial", Created: now, Expires: now.Add(time.Hour)}}, nil
 }
