@@ -235,6 +235,12 @@ func TestAFunctionGetsAndReturnsNativeValues(t *testing.T) {
 		{"count", `{"n":3}`, `[0,1,2]`},
 		{"acount", `{"n":2}`, `[0,1]`},
 		{"nothing", `{"v":1}`, `null`},
+		// JSON Schema counts 2.0 and 2e0 as integers.
+		{"native", `{"i":1.0,"f":2.0,"s":"s","b":true,"l":[1],"d":{"a":1.0}}`, `["int","float","str","bool","list","dict"]`},
+		{"tree", `{"n":{"value":1.0,"children":[{"value":2e0}]}}`, `3`},
+		{"optional", `{"v":2.0}`, `"2"`},
+		{"extra", `{"a":1.0,"b":2.0}`, `3`},
+		{"count", `{"n":3.0}`, `[0,1,2]`},
 	} {
 		w.wantValue("fn:"+c.tool, c.arguments, c.want)
 	}

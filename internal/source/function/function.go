@@ -21,6 +21,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/js"
+	"github.com/toolroom/toolroom/internal/schema"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -87,16 +88,22 @@ type Tool struct {
 	authorLines  int // as in Program
 	pythonSource string
 
+	input   func() (*schema.Schema, error) // of the arguments; nil without one
 	bundled func() (bundledProgram, error) // for JavaScript and TypeScript
 }
 
 // New returns the source of a definition.
 func New(d Definition, o Options) *Tool {
+	t := &Tool{d: d, o: o, input: sync.OnceValues(func() (*schema.Schema, error) {
+		if len(d.Tool.InputSchema) == 0 {
+			return nil, nil
+		}
+		return schema.Compile(d.Tool.InputSchema, schema.Limits{})
+	})}
 	if d.Code.Language == Script || d.Code.Language == "wasm" {
-		return &Tool{d: d, o: o}
+		return t
 	}
 	if isJavaScript(d.Code.Language) {
-		t := &Tool{d: d, o: o}
 		t.bundled = sync.OnceValues(t.bundle)
 		return t
 	}
@@ -108,7 +115,8 @@ func New(d Definition, o Options) *Tool {
 	if d.Async {
 		call = "await " + call
 	}
-	return &Tool{d: d, o: o, authorLines: strings.Count(source, "\n"), pythonSource: source + call + "\n"}
+	t.authorLines, t.pythonSource = strings.Count(source, "\n"), source+call+"\n"
+	return t
 }
 
 // Tools returns the tool.
@@ -129,6 +137,13 @@ func (t *Tool) Call(ctx context.Context, req *source.Request) (*source.Output, e
 
 // program returns the program that runs one call.
 func (t *Tool) program(ctx context.Context, req *source.Request) (Program, error) {
+	arguments, err := t.writeIntegers(req.Arguments)
+	if err != nil {
+		return Program{}, err
+	}
+	withIntegers := *req
+	withIntegers.Arguments = arguments
+	req = &withIntegers
 	if t.bundled != nil {
 		given, err := t.inputs(ctx, req)
 		if err != nil {
@@ -156,6 +171,32 @@ func (t *Tool) Resumes(context.Context, string) bool { return false }
 
 // Close does nothing: the engines that run the calls are closed with their room.
 func (t *Tool) Close() error { return nil }
+
+// writeIntegers returns arguments in which a parameter that takes integers gets 2 for 2.0.
+func (t *Tool) writeIntegers(arguments json.RawMessage) (json.RawMessage, error) {
+	if !mayHaveFraction(arguments) {
+		return arguments, nil // without compiling the schema
+	}
+	input, err := t.input()
+	if err != nil || input == nil {
+		return arguments, err
+	}
+	return input.WriteIntegers(arguments)
+}
+
+// mayHaveFraction reports whether a JSON document may contain a number with a fraction or an
+// exponent.
+func mayHaveFraction(document []byte) bool {
+	for i := 1; i < len(document); i++ {
+		switch document[i] {
+		case '.', 'e', 'E':
+			if c := document[i-1]; '0' <= c && c <= '9' {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // inputs returns the inputs of the program.
 func (t *Tool) inputs(ctx context.Context, req *source.Request) (bridge.Map, error) {

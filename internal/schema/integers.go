@@ -1,0 +1,94 @@
+package schema
+
+import (
+	"encoding/json"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+// WriteIntegers returns a valid document with its integers as digits alone. To JSON Schema
+// 2.0 and 2e0 are integers, but most languages read them as floating-point numbers. A
+// number is left alone if the schema does not require an integer there.
+func (s *Schema) WriteIntegers(document json.RawMessage) (json.RawMessage, error) {
+	tree, err := jsonx.Decode(document, jsonx.Limits{Bytes: len(document)})
+	if err != nil {
+		return nil, err
+	}
+	changed := false
+	tree = writeIntegers(s.judge.root, tree, &changed)
+	if !changed {
+		return document, nil
+	}
+	return jsonx.Marshal(tree)
+}
+
+func writeIntegers(s *jsonschema.Schema, value any, changed *bool) any {
+	switch value := value.(type) {
+	case json.Number:
+		if !strings.ContainsAny(string(value), ".eE") || !requiresInteger(s) {
+			return value
+		}
+		if exact, ok := new(big.Rat).SetString(string(value)); ok && exact.IsInt() {
+			*changed = true
+			return json.Number(exact.Num().String())
+		}
+	case map[string]any:
+		all := owners(s)
+		for name, member := range value {
+			value[name] = writeIntegers(memberSchema(all, name), member, changed)
+		}
+	case []any:
+		all := owners(s)
+		for i, element := range value {
+			value[i] = writeIntegers(firstElementSchema(all, i), element, changed)
+		}
+	}
+	return value
+}
+
+// requiresInteger reports whether s names the type integer and does not name number.
+func requiresInteger(s *jsonschema.Schema) bool {
+	integer := false
+	for _, owner := range owners(s) {
+		if owner.Types == nil {
+			continue
+		}
+		types := owner.Types.ToStrings()
+		if slices.Contains(types, "number") {
+			return false
+		}
+		integer = integer || slices.Contains(types, "integer")
+	}
+	return integer
+}
+
+// memberSchema returns what the first of several schemas that knows a member says about it.
+func memberSchema(all []*jsonschema.Schema, name string) *jsonschema.Schema {
+	for _, s := range all {
+		if property, ok := s.Properties[name]; ok {
+			return property
+		}
+	}
+	for _, s := range all {
+		if additional, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
+			return additional
+		}
+	}
+	return nil
+}
+
+// firstElementSchema returns what the first of several schemas that describes element i of
+// an array says about it.
+func firstElementSchema(all []*jsonschema.Schema, i int) *jsonschema.Schema {
+	for _, s := range all {
+		if element := elementSchema(s, i); element != nil {
+			return element
+		}
+	}
+	return nil
+}
