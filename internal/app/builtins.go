@@ -353,7 +353,7 @@ func (a *App) checkPacks(ctx context.Context) []Check {
 			missing = p.Check(ctx)
 		}
 		if missing == nil {
-			missing = p.Partly
+			missing = p.PartlyMissing
 		}
 		if missing == nil {
 			missing = p.Weakness

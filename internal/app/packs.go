@@ -137,8 +137,8 @@ func (a *App) k8sPack(c *config.Config) (*builtin.Pack, error) {
 	}
 	env := func(name string) string { value, _ := a.lookupEnv(name); return value }
 	o := k8s.Options{
-		Context: s.Context, Namespace: s.Namespace, Dial: guard.WithOwn().DialContext,
-		Own: func(server *url.URL) func(context.Context, string, string) (net.Conn, error) {
+		Context: s.Context, Namespace: s.Namespace, CallerDial: guard.WithOwn().DialContext,
+		OperatorDial: func(server *url.URL) func(context.Context, string, string) (net.Conn, error) {
 			return guard.WithOwn(server).DialContext
 		},
 		Learn: func(who toolroom.Identity, secrets []string) {

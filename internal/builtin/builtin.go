@@ -146,7 +146,7 @@ func decode[In any](arguments json.RawMessage) (In, error) {
 	err := jsonx.Unmarshal(arguments, &in, jsonx.Limits{Bytes: len(arguments)})
 	if err != nil {
 		var again In
-		if jsonx.Unmarshal(wholeNumbers(arguments), &again, jsonx.Limits{}) == nil {
+		if jsonx.Unmarshal(normalizeIntegers(arguments), &again, jsonx.Limits{}) == nil {
 			return again, nil
 		}
 		return in, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments cannot be read: %w", err)
@@ -154,9 +154,9 @@ func decode[In any](arguments json.RawMessage) (In, error) {
 	return in, nil
 }
 
-// wholeNumbers writes numbers such as 2.0 and 1e3 without fraction and exponent. They are
+// normalizeIntegers writes numbers such as 2.0 and 1e3 without fraction and exponent. They are
 // integers of JSON Schema, and Go reads none of them into an int.
-func wholeNumbers(arguments json.RawMessage) json.RawMessage {
+func normalizeIntegers(arguments json.RawMessage) json.RawMessage {
 	reader := json.NewDecoder(bytes.NewReader(arguments))
 	reader.UseNumber()
 	var all any
@@ -198,8 +198,8 @@ type Pack struct {
 	// Missing says what the pack lacks on this machine or in this config, and what to do
 	// about it; nil if it lacks nothing. Its tools then return this error.
 	Missing *toolroom.Error
-	// Partly is like Missing, for some of the tools, which return it themselves.
-	Partly *toolroom.Error
+	// PartlyMissing is like Missing, for some of the tools, which return it themselves.
+	PartlyMissing *toolroom.Error
 	// Check returns what the pack lacks right now, such as a secret, for doctor. It may be nil.
 	Check func(ctx context.Context) *toolroom.Error
 	// Weakness says what the tools do without on this machine, although they work.

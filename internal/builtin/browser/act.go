@@ -24,9 +24,9 @@ const (
 	quietFor     = 120 * time.Millisecond
 )
 
-// world is the name of the JavaScript world of these tools. A page cannot change what
+// isolatedWorld is the name of the JavaScript world of these tools. A page cannot change what
 // functions mean there.
-const world = "toolroom"
+const isolatedWorld = "toolroom"
 
 // element is an element of a page that can be acted on.
 type element struct {
@@ -49,52 +49,52 @@ func (w *browser) locate(ctx context.Context, t *tab, ref, selector string) (*el
 		return nil, err
 	}
 	w.mu.Lock()
-	ok := w.current(p)
+	ok := w.isCurrent(p)
 	w.mu.Unlock()
 	if !ok {
-		return nil, stale(ref, "its page has gone")
+		return nil, staleError(ref, "its page has gone")
 	}
 	return w.resolve(ctx, p, ref)
 }
 
 // resolve makes an element of a place.
 func (w *browser) resolve(ctx context.Context, p place, name string) (*element, error) {
-	made, err := cdp.Call(ctx, p.frames, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: p.frame, WorldName: world})
+	made, err := cdp.Call(ctx, p.frames, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: p.frame, WorldName: isolatedWorld})
 	if err != nil {
-		return nil, w.lost(ctx, name, err)
+		return nil, w.lostElementError(ctx, name, err)
 	}
-	got, err := cdp.Call(ctx, p.frames, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: p.node, ExecutionContextID: made.ExecutionContextID, ObjectGroup: world})
+	got, err := cdp.Call(ctx, p.frames, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: p.node, ExecutionContextID: made.ExecutionContextID, ObjectGroup: isolatedWorld})
 	if err != nil {
-		return nil, w.lost(ctx, name, err)
+		return nil, w.lostElementError(ctx, name, err)
 	}
 	e := &element{place: p, name: name, object: got.Object.ObjectID}
 	var connected bool
 	if err := e.do(ctx, &connected, `function() { return this.isConnected }`); err != nil {
-		return nil, w.lost(ctx, name, err)
+		return nil, w.lostElementError(ctx, name, err)
 	}
 	if !connected {
-		return nil, stale(name, "its element has been removed")
+		return nil, staleError(name, "its element has been removed")
 	}
 	return e, nil
 }
 
-// lost returns the error of an element that cannot be reached any more.
-func (w *browser) lost(ctx context.Context, name string, err error) error {
+// lostElementError returns the error of an element that cannot be reached any more.
+func (w *browser) lostElementError(ctx context.Context, name string, err error) error {
 	if _, ok := errors.AsType[*messageError](err); ctx.Err() == nil && ok {
-		return stale(name, "its element has gone")
+		return staleError(name, "its element has gone")
 	}
-	return w.problem(ctx, err)
+	return w.commandError(ctx, err)
 }
 
-// problem returns the error of a command that failed.
-func (w *browser) problem(ctx context.Context, err error) error {
+// commandError returns the error of a command that failed.
+func (w *browser) commandError(ctx context.Context, err error) error {
 	var known *toolroom.Error
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &known):
 		return known
-	case w.process.over():
+	case w.process.hasEnded():
 		return w.process.failure(w.process.err)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -109,7 +109,7 @@ func (e *element) do(ctx context.Context, result any, function string, args ...a
 
 func callFunction(ctx context.Context, s cdp.Session, object runtime.RemoteObjectID, world runtime.ExecutionContextID, result any, function string, args ...any) error {
 	// The arguments are one array, because empty ones would be left out.
-	all, err := jsonv2.Marshal(append([]any{""}, args...), readable)
+	all, err := jsonv2.Marshal(append([]any{""}, args...), jsonOptions)
 	if err != nil {
 		return err
 	}
@@ -121,36 +121,36 @@ func callFunction(ctx context.Context, s cdp.Session, object runtime.RemoteObjec
 		return err
 	}
 	if got.ExceptionDetails != nil {
-		return thrown(got.ExceptionDetails)
+		return exceptionError(got.ExceptionDetails)
 	}
 	if result == nil || len(got.Result.Value) == 0 {
 		return nil
 	}
-	return jsonv2.Unmarshal(got.Result.Value, result, readable)
+	return jsonv2.Unmarshal(got.Result.Value, result, jsonOptions)
 }
 
-// thrown returns the error of a JavaScript exception.
-func thrown(e *runtime.ExceptionDetails) *toolroom.Error {
+// exceptionError returns the error of a JavaScript exception.
+func exceptionError(e *runtime.ExceptionDetails) *toolroom.Error {
 	message := e.Text
 	if e.Exception != nil && e.Exception.Description != "" {
 		message = e.Exception.Description
 	} else if e.Exception != nil && len(e.Exception.Value) > 0 {
 		message = "uncaught " + string(e.Exception.Value)
 	}
-	return toolroom.Errorf(toolroom.CodeExecutionFailed, "JavaScript: %s", short(message, 2000)).WithHint("correct the expression")
+	return toolroom.Errorf(toolroom.CodeExecutionFailed, "JavaScript: %s", truncate(message, 2000)).WithHint("correct the expression")
 }
 
 // evaluate calls a function in the tools' world of a frame.
 func (w *browser) evaluate(ctx context.Context, f *frames, id cdp.FrameID, result any, function string, args ...any) error {
-	made, err := cdp.Call(ctx, f, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: id, WorldName: world})
+	made, err := cdp.Call(ctx, f, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: id, WorldName: isolatedWorld})
 	if err != nil {
 		return err
 	}
 	return callFunction(ctx, f, "", made.ExecutionContextID, result, function, args...)
 }
 
-// finder finds elements by a CSS selector, also in open shadow roots.
-const finder = `function(selector, index) {
+// findElements finds elements by a CSS selector, also in open shadow roots.
+const findElements = `function(selector, index) {
 	const found = [];
 	const visit = root => {
 		found.push(...root.querySelectorAll(selector));
@@ -165,14 +165,14 @@ func (w *browser) query(ctx context.Context, t *tab, selector string) (*element,
 	var found *element
 	count := 0
 	for _, c := range w.framesOf(t) {
-		made, err := cdp.Call(ctx, c.frames, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: c.id, WorldName: world})
+		made, err := cdp.Call(ctx, c.frames, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: c.id, WorldName: isolatedWorld})
 		if err != nil {
 			continue // the frame has gone
 		}
 		n := 0
-		if err := callFunction(ctx, c.frames, "", made.ExecutionContextID, &n, finder, selector, -1); err != nil {
+		if err := callFunction(ctx, c.frames, "", made.ExecutionContextID, &n, findElements, selector, -1); err != nil {
 			if _, ok := errors.AsType[*toolroom.Error](err); ok {
-				return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not a CSS selector", short(selector, 200)).WithHint("write it like #id, .class or button[type=submit]")
+				return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not a CSS selector", truncate(selector, 200)).WithHint("write it like #id, .class or button[type=submit]")
 			}
 			continue
 		}
@@ -180,7 +180,7 @@ func (w *browser) query(ctx context.Context, t *tab, selector string) (*element,
 			continue
 		}
 		got, err := cdp.Call(ctx, c.frames, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
-			FunctionDeclaration: finder, ExecutionContextID: made.ExecutionContextID, ObjectGroup: world,
+			FunctionDeclaration: findElements, ExecutionContextID: made.ExecutionContextID, ObjectGroup: isolatedWorld,
 			Arguments: []*runtime.CallArgument{{Value: quote(selector)}, {Value: jsonv2.Value("0")}},
 		})
 		if err != nil || got.Result.ObjectID == "" {
@@ -200,17 +200,17 @@ func (w *browser) query(ctx context.Context, t *tab, selector string) (*element,
 	}
 	switch {
 	case ctx.Err() != nil:
-		return nil, w.problem(ctx, ctx.Err())
+		return nil, w.commandError(ctx, ctx.Err())
 	case found == nil:
-		return nil, toolroom.Errorf(toolroom.CodeNotFound, "no element matches %q", short(selector, 200)).WithHint("look at the page with browser:snapshot, and use a reference")
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "no element matches %q", truncate(selector, 200)).WithHint("look at the page with browser:snapshot, and use a reference")
 	case count > 1:
-		return nil, toolroom.Errorf(toolroom.CodeConflict, "%d elements match %q", count, short(selector, 200)).WithHint("use a narrower selector, or a reference from browser:snapshot")
+		return nil, toolroom.Errorf(toolroom.CodeConflict, "%d elements match %q", count, truncate(selector, 200)).WithHint("use a narrower selector, or a reference from browser:snapshot")
 	}
 	return found, nil
 }
 
 func quote(s string) jsonv2.Value {
-	text, _ := jsonv2.Marshal(s, readable) // a string can always be written
+	text, _ := jsonv2.Marshal(s, jsonOptions) // a string can always be written
 	return text
 }
 
@@ -236,24 +236,24 @@ func (w *browser) framesOf(t *tab) []child {
 	return all
 }
 
-// point returns where to click an element, in the coordinates of the tab.
-func (w *browser) point(ctx context.Context, t *tab, e *element) (x, y float64, err error) {
+// clickPoint returns where to click an element, in the coordinates of the tab.
+func (w *browser) clickPoint(ctx context.Context, t *tab, e *element) (x, y float64, err error) {
 	if _, err := cdp.Call(ctx, e.frames, dom.ScrollIntoViewIfNeeded, dom.ScrollIntoViewIfNeededParams{ObjectID: e.object}); err != nil {
-		return 0, 0, w.invisible(ctx, e, err)
+		return 0, 0, w.invisibleError(ctx, e, err)
 	}
 	got, err := cdp.Call(ctx, e.frames, dom.GetContentQuads, dom.GetContentQuadsParams{ObjectID: e.object})
 	if err != nil {
-		return 0, 0, w.invisible(ctx, e, err)
+		return 0, 0, w.invisibleError(ctx, e, err)
 	}
 	found := false
 	for _, q := range got.Quads {
-		if len(q) == 8 && area(q) >= 1 {
+		if len(q) == 8 && quadArea(q) >= 1 {
 			x, y, found = (q[0]+q[2]+q[4]+q[6])/4, (q[1]+q[3]+q[5]+q[7])/4, true
 			break
 		}
 	}
 	if !found {
-		return 0, 0, w.invisible(ctx, e, nil)
+		return 0, 0, w.invisibleError(ctx, e, nil)
 	}
 	// Frames in other processes have coordinates of their own.
 	for f := e.frames; !f.isTab; {
@@ -261,25 +261,25 @@ func (w *browser) point(ctx context.Context, t *tab, e *element) (x, y float64, 
 		parent := w.targets[f.parent]
 		w.mu.Unlock()
 		if parent == nil {
-			return 0, 0, stale(e.name, "its frame has gone")
+			return 0, 0, staleError(e.name, "its frame has gone")
 		}
 		owner, err := cdp.Call(ctx, parent, dom.GetFrameOwner, dom.GetFrameOwnerParams{FrameID: cdp.FrameID(f.id)})
 		if err != nil {
-			return 0, 0, w.lost(ctx, e.name, err)
+			return 0, 0, w.lostElementError(ctx, e.name, err)
 		}
 		if _, err := cdp.Call(ctx, parent, dom.ScrollIntoViewIfNeeded, dom.ScrollIntoViewIfNeededParams{BackendNodeID: owner.BackendNodeID}); err != nil {
-			return 0, 0, w.invisible(ctx, e, err)
+			return 0, 0, w.invisibleError(ctx, e, err)
 		}
 		box, err := cdp.Call(ctx, parent, dom.GetBoxModel, dom.GetBoxModelParams{BackendNodeID: owner.BackendNodeID})
 		if err != nil || len(box.Model.Content) < 2 {
-			return 0, 0, w.invisible(ctx, e, err)
+			return 0, 0, w.invisibleError(ctx, e, err)
 		}
 		x, y, f = x+box.Model.Content[0], y+box.Model.Content[1], parent
 	}
 	return x, y, nil
 }
 
-func area(q dom.Quad) float64 {
+func quadArea(q dom.Quad) float64 {
 	sum := 0.0
 	for i := range 4 {
 		j := (i + 1) % 4
@@ -288,15 +288,15 @@ func area(q dom.Quad) float64 {
 	return max(sum, -sum) / 2
 }
 
-func (w *browser) invisible(ctx context.Context, e *element, err error) error {
+func (w *browser) invisibleError(ctx context.Context, e *element, err error) error {
 	if _, ok := errors.AsType[*messageError](err); err != nil && !ok {
-		return w.problem(ctx, err)
+		return w.commandError(ctx, err)
 	}
 	return toolroom.Errorf(toolroom.CodeConflict, "%s is not visible", e.name).WithHint("do what makes it visible first, such as opening its menu; browser:snapshot shows the page")
 }
 
-// covered returns what an element at its own middle is covered by, or nothing.
-const covered = `function() {
+// findCover returns what an element at its own middle is covered by, or nothing.
+const findCover = `function() {
 	const box = this.getBoundingClientRect();
 	if (!this.ownerDocument.defaultView) return '';
 	let hit = null, root = this.getRootNode();
@@ -311,56 +311,60 @@ const covered = `function() {
 	return '<' + hit.tagName.toLowerCase() + (hit.id ? ' id=' + hit.id : '') + '> ' + (hit.innerText || '').slice(0, 60);
 }`
 
-// press clicks an element with the mouse.
-func (w *browser) press(ctx context.Context, t *tab, e *element, button input.MouseButton, count int64) error {
+// clickElement clicks an element with the mouse.
+func (w *browser) clickElement(ctx context.Context, t *tab, e *element, button input.MouseButton, count int64) error {
 	disabled := false
 	if err := e.do(ctx, &disabled, `function() { return !!this.disabled }`); err != nil {
-		return w.lost(ctx, e.name, err)
+		return w.lostElementError(ctx, e.name, err)
 	}
 	if disabled {
 		return toolroom.Errorf(toolroom.CodeConflict, "%s is disabled", e.name).WithHint("do what enables it first")
 	}
-	x, y, err := w.point(ctx, t, e)
+	x, y, err := w.clickPoint(ctx, t, e)
 	if err != nil {
 		return err
 	}
 	cover := ""
-	if err := e.do(ctx, &cover, covered); err != nil {
-		return w.lost(ctx, e.name, err)
+	if err := e.do(ctx, &cover, findCover); err != nil {
+		return w.lostElementError(ctx, e.name, err)
 	}
 	if cover != "" {
 		return toolroom.Errorf(toolroom.CodeConflict, "%s is covered by %s", e.name, strings.TrimSpace(cover)).WithHint("close what covers it first")
 	}
 	event := input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved, X: x, Y: y}
 	if _, err := cdp.Call(ctx, t, input.DispatchMouseEvent, event); err != nil {
-		return w.problem(ctx, err)
+		return w.commandError(ctx, err)
 	}
 	event.Button = button
 	for i := range count {
 		event.ClickCount = i + 1
 		event.Type = input.DispatchMouseEventTypeMousePressed
 		if _, err := cdp.Call(ctx, t, input.DispatchMouseEvent, event); err != nil {
-			return w.problem(ctx, err)
+			return w.commandError(ctx, err)
 		}
 		event.Type = input.DispatchMouseEventTypeMouseReleased
 		if _, err := cdp.Call(ctx, t, input.DispatchMouseEvent, event); err != nil {
-			return w.problem(ctx, err)
+			return w.commandError(ctx, err)
 		}
 	}
 	return nil
 }
 
-// settle waits until a tab has loaded and come to rest after an action, but not for ever: a
+// waitAfterAction waits until a tab has loaded and come to rest after an action, but not for ever: a
 // page may never rest.
-func (w *browser) settle(ctx context.Context, t *tab) error { return w.rest(ctx, t, false) }
+func (w *browser) waitAfterAction(ctx context.Context, t *tab) error {
+	return w.waitForRest(ctx, t, false)
+}
 
-// atRest is settle for a call that only looks. A page that was at rest after the last action
+// waitBeforeReading is settle for a call that only looks. A page that was at rest after the last action
 // and has not changed for a while still is, so that nothing is waited for.
-func (w *browser) atRest(ctx context.Context, t *tab) error { return w.rest(ctx, t, true) }
+func (w *browser) waitBeforeReading(ctx context.Context, t *tab) error {
+	return w.waitForRest(ctx, t, true)
+}
 
-// quiet waits until a document has not changed for some time, at least from now on, or, if it
+// awaitQuiet waits until a document has not changed for some time, at least from now on, or, if it
 // only looks, since it was last at rest.
-var quiet = fmt.Sprintf(`function(looks) {
+var awaitQuiet = fmt.Sprintf(`function(looks) {
 	const seen = globalThis.toolroomSeen ??= {changed: 0, rested: false, waiting: new Set()};
 	if (!seen.watch) {
 		seen.watch = new MutationObserver(() => { seen.changed = performance.now(); for (const again of seen.waiting) again() });
@@ -377,21 +381,21 @@ var quiet = fmt.Sprintf(`function(looks) {
 	});
 }`, quietFor.Milliseconds(), quietTimeout.Milliseconds())
 
-func (w *browser) rest(ctx context.Context, t *tab, looks bool) error {
+func (w *browser) waitForRest(ctx context.Context, t *tab, looks bool) error {
 	outer := ctx
 	ctx, cancel := context.WithTimeoutCause(ctx, loadTimeout, errSlow)
 	defer cancel()
 	for {
 		err := w.await(ctx, func() bool {
-			return t.gone || !w.busy(t.frames) && !w.loading() && t.ready
+			return t.gone || !w.isLoading(t.frames) && !w.isDownloading() && t.ready
 		})
 		if err == nil && !t.gone {
 			quietly, stop := context.WithTimeoutCause(ctx, quietTimeout+2*time.Second, errSlow)
-			err = w.evaluate(quietly, t.frames, cdp.FrameID(t.id), nil, quiet, looks)
+			err = w.evaluate(quietly, t.frames, cdp.FrameID(t.id), nil, awaitQuiet, looks)
 			stop()
 			if _, ok := errors.AsType[*messageError](err); ok { // the page has navigated
 				w.mu.Lock()
-				again := w.busy(t.frames)
+				again := w.isLoading(t.frames)
 				w.mu.Unlock()
 				if again {
 					continue
@@ -406,10 +410,10 @@ func (w *browser) rest(ctx context.Context, t *tab, looks bool) error {
 			return nil // what is there is shown
 		}
 		if err != nil {
-			return w.problem(outer, err)
+			return w.commandError(outer, err)
 		}
 		w.mu.Lock()
-		again := (w.busy(t.frames) || w.loading()) && !t.gone
+		again := (w.isLoading(t.frames) || w.isDownloading()) && !t.gone
 		w.mu.Unlock()
 		if !again {
 			return nil
@@ -419,15 +423,15 @@ func (w *browser) rest(ctx context.Context, t *tab, looks bool) error {
 
 var errSlow = errors.New("too slow")
 
-// busy reports whether a frame of a target is loading. The caller holds mu.
-func (w *browser) busy(f *frames) bool {
+// isLoading reports whether a frame of a target is loading. The caller holds mu.
+func (w *browser) isLoading(f *frames) bool {
 	for _, one := range f.byID {
-		if one.busy {
+		if one.loading {
 			return true
 		}
 	}
 	for _, other := range w.targets {
-		if other.parent == f.session.id && !other.isTab && w.busy(other) {
+		if other.parent == f.session.id && !other.isTab && w.isLoading(other) {
 			return true
 		}
 	}

@@ -68,13 +68,13 @@ func Pack(o Options) *builtin.Pack {
 	}
 	b := &browsers{o: o, open: map[key]*browser{}}
 	var missing *toolroom.Error
-	b.path, missing = find(o.Path, o.Environ)
+	b.path, missing = findChromium(o.Path, o.Environ)
 	if b.path != "" {
-		removeLeft(b.o.Scratch)
+		removeLeftovers(b.o.Scratch)
 	}
 	return &builtin.Pack{Name: "browser", Missing: missing, Weakness: weakness(os.Geteuid() == 0), Close: b.close, Tools: []builtin.Tool{
-		b.navigate(), b.snapshot(), b.find(), b.click(), b.typing(), b.waitFor(), b.assert(), b.content(), b.extract(), b.screenshot(), b.eval(),
-		b.save(), b.resume(), b.tabTool(), b.closing(),
+		b.navigate(), b.snapshot(), b.find(), b.click(), b.typeTool(), b.waitFor(), b.assert(), b.content(), b.extract(), b.screenshot(), b.eval(),
+		b.saveTool(), b.resumeTool(), b.tabsTool(), b.closeTool(),
 	}}
 }
 
@@ -104,11 +104,11 @@ type browsers struct {
 
 func keyOf(req *source.Request) key { return key{identity.Owner(req.Identity), req.Session} }
 
-// use returns the browser of a call's session, for this call alone. Make says whether to
+// acquire returns the browser of a call's session, for this call alone. Make says whether to
 // start one if there is none. The caller must call done.
-func (b *browsers) use(ctx context.Context, req *source.Request, create bool) (*browser, func(), error) {
+func (b *browsers) acquire(ctx context.Context, req *source.Request, create bool) (*browser, func(), error) {
 	for {
-		w, err := b.get(req, create)
+		w, err := b.findOrCreate(req, create)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -126,7 +126,7 @@ func (b *browsers) use(ctx context.Context, req *source.Request, create bool) (*
 			done()
 			continue
 		}
-		if w.process != nil && w.process.over() {
+		if w.process != nil && w.process.hasEnded() {
 			err := w.process.failure(w.process.err)
 			b.end(w)
 			done()
@@ -136,7 +136,7 @@ func (b *browsers) use(ctx context.Context, req *source.Request, create bool) (*
 			return nil, nil, err
 		}
 		if w.process == nil {
-			if err := w.begin(ctx); err != nil {
+			if err := w.start(ctx); err != nil {
 				b.end(w)
 				done()
 				return nil, nil, err
@@ -146,7 +146,7 @@ func (b *browsers) use(ctx context.Context, req *source.Request, create bool) (*
 	}
 }
 
-func (b *browsers) get(req *source.Request, create bool) (*browser, error) {
+func (b *browsers) findOrCreate(req *source.Request, create bool) (*browser, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k := keyOf(req)
@@ -157,7 +157,7 @@ func (b *browsers) get(req *source.Request, create bool) (*browser, error) {
 	case w != nil:
 		return w, nil
 	case !create:
-		return nil, noPage()
+		return nil, noPageError()
 	case len(b.open) >= b.o.Max:
 		return nil, toolroom.Errorf(toolroom.CodeResourceLimit, "%d browsers are open, which is the limit", len(b.open)).
 			WithHint("close one with browser:close, or wait until an unused one ends (%s); the limit is builtin.browser.max in toolroom.yaml", b.o.Idle)
@@ -168,7 +168,7 @@ func (b *browsers) get(req *source.Request, create bool) (*browser, error) {
 	return w, nil
 }
 
-func noPage() *toolroom.Error {
+func noPageError() *toolroom.Error {
 	return toolroom.Errorf(toolroom.CodeNotFound, "this session has no open page").WithHint("open one with browser:navigate")
 }
 

@@ -69,7 +69,7 @@ func (b *browsers) checkpointFile(req *source.Request, name string) string {
 	return filepath.Join(b.o.State, hex.EncodeToString(owner[:8]), name+".json")
 }
 
-func (b *browsers) save() builtin.Tool {
+func (b *browsers) saveTool() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[CheckpointArgs, CheckpointResult]{
 		Tool: tool("checkpoint.save", "Save the state of the browser",
 			"Save a checkpoint of the browser under a name: its cookies (and so its logins), the storage of the open pages, and the address of the page. browser:checkpoint.resume goes on there, also in another session.",
@@ -78,14 +78,14 @@ func (b *browsers) save() builtin.Tool {
 		Run: func(ctx context.Context, req *source.Request, in CheckpointArgs) (CheckpointResult, []toolroom.Content, error) {
 			out := CheckpointResult{Name: in.Name}
 			c := checkpoint{Saved: time.Now(), Storage: map[string]webStore{}}
-			err := b.with(ctx, req, false, func(w *browser, t *tab) error {
-				if err := w.settle(ctx, t); err != nil {
+			err := b.withTab(ctx, req, false, func(w *browser, t *tab) error {
+				if err := w.waitAfterAction(ctx, t); err != nil {
 					return err
 				}
 				c.URL = w.address(t)
 				got, err := cdp.Call(ctx, w.root(), storage.GetCookies, storage.GetCookiesParams{})
 				if err != nil {
-					return w.problem(ctx, err)
+					return w.commandError(ctx, err)
 				}
 				c.Cookies = got.Cookies
 				for _, f := range w.framesOf(t) {
@@ -100,13 +100,13 @@ func (b *browsers) save() builtin.Tool {
 				return out, nil, err
 			}
 			out.URL, out.Cookies, out.Origins = c.URL, len(c.Cookies), len(c.Storage)
-			return out, nil, b.write(req, in.Name, c)
+			return out, nil, b.writeCheckpoint(req, in.Name, c)
 		},
 	})
 }
 
-// box seals checkpoints, because they hold logins.
-func (b *browsers) box() (cipher.AEAD, error) {
+// checkpointCipher seals checkpoints, because they hold logins.
+func (b *browsers) checkpointCipher() (cipher.AEAD, error) {
 	key, err := b.o.Key()
 	if err != nil {
 		return nil, err
@@ -118,17 +118,17 @@ func (b *browsers) box() (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// sealedFor is what a sealed checkpoint is bound to.
-func sealedFor(req *source.Request, name string) []byte {
+// checkpointContext is what a sealed checkpoint is bound to.
+func checkpointContext(req *source.Request, name string) []byte {
 	return []byte(name + "\n" + identity.Owner(req.Identity))
 }
 
-func (b *browsers) write(req *source.Request, name string, c checkpoint) error {
+func (b *browsers) writeCheckpoint(req *source.Request, name string, c checkpoint) error {
 	data, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
-	box, err := b.box()
+	box, err := b.checkpointCipher()
 	if err != nil {
 		return err
 	}
@@ -139,32 +139,32 @@ func (b *browsers) write(req *source.Request, name string, c checkpoint) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	return atomicfile.Write(file, box.Seal(nil, nil, data, sealedFor(req, name)), 0o600)
+	return atomicfile.Write(file, box.Seal(nil, nil, data, checkpointContext(req, name)), 0o600)
 }
 
-func (b *browsers) resume() builtin.Tool {
+func (b *browsers) resumeTool() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[CheckpointArgs, Outcome]{
 		Tool: tool("checkpoint.resume", "Resume a saved state of the browser",
 			"Resume or restore a checkpoint that browser:checkpoint.save has saved: the browser gets its cookies, logins and storage in place of its own, and opens its page."+caution,
-			acts(), example(map[string]any{"name": "shop"})),
+			actingHints(), example(map[string]any{"name": "shop"})),
 		Arguments: map[string]builtin.Property{"name": checkpointName},
 		Predict: func(req *source.Request, in CheckpointArgs) []toolroom.Effect {
 			return []toolroom.Effect{{Kind: toolroom.EffectHost, Mode: "get"}}
 		},
 		Run: func(ctx context.Context, req *source.Request, in CheckpointArgs) (Outcome, []toolroom.Content, error) {
-			c, err := b.read(req, in.Name)
+			c, err := b.readCheckpoint(req, in.Name)
 			if err != nil {
 				return Outcome{}, nil, err
 			}
 			if err := b.checkAddress(ctx, req.Identity, c.URL); err != nil {
 				return Outcome{}, nil, err
 			}
-			return b.do(ctx, req, Answer{}, true, func(w *browser, t *tab) error { return w.restore(ctx, t, c) })
+			return b.runAction(ctx, req, Answer{}, true, func(w *browser, t *tab) error { return w.restore(ctx, t, c) })
 		},
 	})
 }
 
-func (b *browsers) read(req *source.Request, name string) (checkpoint, error) {
+func (b *browsers) readCheckpoint(req *source.Request, name string) (checkpoint, error) {
 	var c checkpoint
 	data, err := os.ReadFile(b.checkpointFile(req, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -173,11 +173,11 @@ func (b *browsers) read(req *source.Request, name string) (checkpoint, error) {
 	if err != nil {
 		return c, err
 	}
-	box, err := b.box()
+	box, err := b.checkpointCipher()
 	if err != nil {
 		return c, err
 	}
-	if data, err = box.Open(nil, nil, data, sealedFor(req, name)); err != nil {
+	if data, err = box.Open(nil, nil, data, checkpointContext(req, name)); err != nil {
 		return c, toolroom.Errorf(toolroom.CodeConflict, "the checkpoint %q cannot be opened: it was changed, or sealed with another key", name).WithHint("save it again with browser:checkpoint.save")
 	}
 	return c, json.Unmarshal(data, &c)
@@ -200,24 +200,24 @@ func (w *browser) restore(ctx context.Context, old *tab, c checkpoint) error {
 	w.mu.Unlock()
 	for _, other := range others {
 		if _, err := cdp.Call(ctx, w.root(), target.CloseTarget, target.CloseTargetParams{TargetID: other.id}); err != nil {
-			return w.problem(ctx, err)
+			return w.commandError(ctx, err)
 		}
 	}
 	if err := w.await(ctx, func() bool { return old.gone }); err != nil {
-		return w.problem(ctx, err)
+		return w.commandError(ctx, err)
 	}
 	if _, err := cdp.Call(ctx, w.root(), storage.ClearCookies, storage.ClearCookiesParams{}); err != nil {
-		return w.problem(ctx, err)
+		return w.commandError(ctx, err)
 	}
-	if _, err := cdp.Call(ctx, w.root(), storage.SetCookies, storage.SetCookiesParams{Cookies: params(c.Cookies)}); err != nil {
-		return w.problem(ctx, err)
+	if _, err := cdp.Call(ctx, w.root(), storage.SetCookies, storage.SetCookiesParams{Cookies: cookieParams(c.Cookies)}); err != nil {
+		return w.commandError(ctx, err)
 	}
 	data, err := json.Marshal(c.Storage)
 	if err != nil {
 		return err
 	}
 	// The first documents of the origins get their storage before their scripts run.
-	script, err := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{WorldName: world, Source: `try {
+	script, err := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{WorldName: isolatedWorld, Source: `try {
 		const saved = ` + string(data) + `[location.origin];
 		if (saved) for (const [to, from] of [[localStorage, saved.local], [sessionStorage, saved.session]]) {
 			to.clear();
@@ -225,18 +225,18 @@ func (w *browser) restore(ctx context.Context, old *tab, c checkpoint) error {
 		}
 	} catch { }`})
 	if err != nil {
-		return w.problem(ctx, err)
+		return w.commandError(ctx, err)
 	}
 	err = w.open(ctx, t, c.URL)
 	if err == nil {
-		err = w.settle(ctx, t)
+		err = w.waitAfterAction(ctx, t)
 	}
 	_, removed := cdp.Call(ctx, t, page.RemoveScriptToEvaluateOnNewDocument, page.RemoveScriptToEvaluateOnNewDocumentParams(script))
-	return w.problem(ctx, errors.Join(err, removed))
+	return w.commandError(ctx, errors.Join(err, removed))
 }
 
-// params returns cookies in the form in which they are set.
-func params(cookies []*network.Cookie) []*network.CookieParam {
+// cookieParams returns cookies in the form in which they are set.
+func cookieParams(cookies []*network.Cookie) []*network.CookieParam {
 	out := []*network.CookieParam{}
 	for _, c := range cookies {
 		p := &network.CookieParam{
@@ -268,7 +268,7 @@ type TabsResult struct {
 	Tabs []Tab `json:"tabs" jsonschema:"the open tabs"`
 }
 
-func (b *browsers) tabTool() builtin.Tool {
+func (b *browsers) tabsTool() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[TabsArgs, TabsResult]{
 		Tool: tool("tabs", "Tabs of the browser",
 			"List which tabs and popup windows are open in the browser, switch to another tab, or close one."+caution,
@@ -276,21 +276,21 @@ func (b *browsers) tabTool() builtin.Tool {
 		Arguments: map[string]builtin.Property{"select": {"minimum": 1}, "close": {"minimum": 1}},
 		Run: func(ctx context.Context, req *source.Request, in TabsArgs) (TabsResult, []toolroom.Content, error) {
 			out := TabsResult{Tabs: []Tab{}}
-			err := b.with(ctx, req, false, func(w *browser, t *tab) error {
+			err := b.withTab(ctx, req, false, func(w *browser, t *tab) error {
 				if in.Close > 0 {
-					closing, err := w.numbered(in.Close)
+					closing, err := w.tabByNumber(in.Close)
 					if err != nil {
 						return err
 					}
 					if _, err := cdp.Call(ctx, w.root(), target.CloseTarget, target.CloseTargetParams{TargetID: closing.id}); err != nil {
-						return w.problem(ctx, err)
+						return w.commandError(ctx, err)
 					}
 					if err := w.await(ctx, func() bool { return closing.gone }); err != nil {
-						return w.problem(ctx, err)
+						return w.commandError(ctx, err)
 					}
 				}
 				if in.Select > 0 {
-					selected, err := w.numbered(in.Select)
+					selected, err := w.tabByNumber(in.Select)
 					if err != nil {
 						return err
 					}
@@ -298,7 +298,7 @@ func (b *browsers) tabTool() builtin.Tool {
 					w.selected = selected
 					w.mu.Unlock()
 					if _, err := cdp.Call(ctx, selected, page.BringToFront, cdp.Empty{}); err != nil {
-						return w.problem(ctx, err)
+						return w.commandError(ctx, err)
 					}
 				}
 				now, err := w.tab()
@@ -308,7 +308,7 @@ func (b *browsers) tabTool() builtin.Tool {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				for _, one := range w.tabs {
-					out.Tabs = append(out.Tabs, Tab{Number: one.number, URL: short(one.main().url, 300), Selected: one == now})
+					out.Tabs = append(out.Tabs, Tab{Number: one.number, URL: truncate(one.main().url, 300), Selected: one == now})
 				}
 				return nil
 			})
@@ -317,8 +317,8 @@ func (b *browsers) tabTool() builtin.Tool {
 	})
 }
 
-// numbered returns the tab with a number.
-func (w *browser) numbered(n int) (*tab, error) {
+// tabByNumber returns the tab with a number.
+func (w *browser) tabByNumber(n int) (*tab, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range w.tabs {

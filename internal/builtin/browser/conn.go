@@ -17,9 +17,9 @@ import (
 const maxMessage = 128 << 20
 
 var (
-	errEnded = errors.New("the browser has ended")
-	errLarge = fmt.Errorf("a page needs a message of more than %d bytes", maxMessage)
-	readable = jsonv2.JoinOptions(jsonv2.DefaultOptionsV2(), jsonv2.AllowInvalidUTF8(true))
+	errEnded           = errors.New("the browser has ended")
+	errMessageTooLarge = fmt.Errorf("a page needs a message of more than %d bytes", maxMessage)
+	jsonOptions        = jsonv2.JoinOptions(jsonv2.DefaultOptionsV2(), jsonv2.AllowInvalidUTF8(true))
 )
 
 // conn is a connection to Chromium over a pair of pipes, in its DevTools protocol: messages
@@ -79,14 +79,14 @@ func (c *conn) read(r *bufio.Reader) {
 	}
 	c.err = errEnded
 	if errors.Is(err, bufio.ErrBufferFull) {
-		c.err = errLarge
+		c.err = errMessageTooLarge
 	}
 	close(c.done)
 }
 
 func (c *conn) deliver(text []byte) {
 	var m message
-	if err := jsonv2.Unmarshal(text, &m, readable); err != nil {
+	if err := jsonv2.Unmarshal(text, &m, jsonOptions); err != nil {
 		return // the protocol has no such message
 	}
 	if m.Method != "" {
@@ -106,7 +106,7 @@ func (c *conn) deliver(text []byte) {
 func (c *conn) call(ctx context.Context, session, method string, params, result any) error {
 	m := message{SessionID: session, Method: method}
 	var err error
-	if m.Params, err = jsonv2.Marshal(params, readable); err != nil {
+	if m.Params, err = jsonv2.Marshal(params, jsonOptions); err != nil {
 		return err
 	}
 	answer := make(chan message, 1)
@@ -115,7 +115,7 @@ func (c *conn) call(ctx context.Context, session, method string, params, result 
 	m.ID = c.last
 	c.waiting[m.ID] = answer
 	c.mu.Unlock()
-	text, err := jsonv2.Marshal(m, readable)
+	text, err := jsonv2.Marshal(m, jsonOptions)
 	if err == nil {
 		err = c.send(append(text, 0))
 	}
@@ -125,7 +125,7 @@ func (c *conn) call(ctx context.Context, session, method string, params, result 
 			if got.Error != nil {
 				return got.Error
 			}
-			return jsonv2.Unmarshal(got.Result, result, readable)
+			return jsonv2.Unmarshal(got.Result, result, jsonOptions)
 		case <-c.done:
 			err = c.err
 		case <-ctx.Done():
@@ -167,10 +167,10 @@ func (s session) post(method string, params any) {
 	m := message{ID: c.last, SessionID: s.id, Method: method}
 	c.mu.Unlock()
 	var err error
-	if m.Params, err = jsonv2.Marshal(params, readable); err != nil {
+	if m.Params, err = jsonv2.Marshal(params, jsonOptions); err != nil {
 		return
 	}
-	if text, err := jsonv2.Marshal(m, readable); err == nil {
+	if text, err := jsonv2.Marshal(m, jsonOptions); err == nil {
 		_ = c.send(append(text, 0))
 	}
 }

@@ -34,15 +34,15 @@ type download struct {
 	tooLarge              bool
 }
 
-func (p *process) downloads() string { return filepath.Join(p.dir, "downloads") }
+func (p *process) downloadFolder() string { return filepath.Join(p.dir, "downloads") }
 
-func (p *process) downloaded(guid string) string {
-	return filepath.Join(p.downloads(), filepath.Base(guid))
+func (p *process) downloadPath(guid string) string {
+	return filepath.Join(p.downloadFolder(), filepath.Base(guid))
 }
 
-// progress notes how far a download is, and ends one that is too large. The caller holds mu.
-func (w *browser) progress(e cdpbrowser.EventDownloadProgress) {
-	d := w.loads[e.GUID]
+// noteProgress notes how far a download is, and ends one that is too large. The caller holds mu.
+func (w *browser) noteProgress(e cdpbrowser.EventDownloadProgress) {
+	d := w.downloads[e.GUID]
 	if d == nil {
 		return
 	}
@@ -60,9 +60,9 @@ func (d *download) ended() bool {
 	return d.state == cdpbrowser.DownloadProgressStateCompleted || d.state == cdpbrowser.DownloadProgressStateCanceled
 }
 
-// loading reports whether a download is in progress. The caller holds mu.
-func (w *browser) loading() bool {
-	for _, d := range w.loads {
+// isDownloading reports whether a download is in progress. The caller holds mu.
+func (w *browser) isDownloading() bool {
+	for _, d := range w.downloads {
 		if !d.ended() {
 			return true
 		}
@@ -70,19 +70,19 @@ func (w *browser) loading() bool {
 	return false
 }
 
-// collect keeps the downloads that have ended as artifacts, and lists all.
-func (w *browser) collect(ctx context.Context, req *source.Request) []Download {
+// keepDownloads keeps the downloads that have ended as artifacts, and lists all.
+func (w *browser) keepDownloads(ctx context.Context, req *source.Request) []Download {
 	w.mu.Lock()
 	var all []*download
-	for guid, d := range w.loads {
+	for guid, d := range w.downloads {
 		all = append(all, d)
 		if d.ended() {
-			delete(w.loads, guid)
+			delete(w.downloads, guid)
 		}
 	}
 	var out []Download
 	for _, d := range all {
-		out = append(out, Download{Name: short(d.name, 200), URL: short(d.url, 500), Bytes: d.received, State: string(d.state)})
+		out = append(out, Download{Name: truncate(d.name, 200), URL: truncate(d.url, 500), Bytes: d.received, State: string(d.state)})
 	}
 	w.mu.Unlock()
 	for i, d := range all {
@@ -90,7 +90,7 @@ func (w *browser) collect(ctx context.Context, req *source.Request) []Download {
 		case d.tooLarge:
 			out[i].Error = "it is larger than builtin.browser.max_download"
 		case out[i].State == string(cdpbrowser.DownloadProgressStateCompleted):
-			out[i].Handle, out[i].Error = w.keep(ctx, req, d)
+			out[i].Handle, out[i].Error = w.keepDownload(ctx, req, d)
 		}
 		if out[i].State == "" {
 			out[i].State = string(cdpbrowser.DownloadProgressStateInProgress)
@@ -100,8 +100,8 @@ func (w *browser) collect(ctx context.Context, req *source.Request) []Download {
 	return out
 }
 
-// keep makes an artifact of a file and removes the file.
-func (w *browser) keep(ctx context.Context, req *source.Request, d *download) (handle, failure string) {
+// keepDownload makes an artifact of a file and removes the file.
+func (w *browser) keepDownload(ctx context.Context, req *source.Request, d *download) (handle, failure string) {
 	defer os.Remove(d.path)
 	if w.owner.o.Artifacts == nil {
 		return "", "there is no store of artifacts"

@@ -30,7 +30,7 @@ func TestATextIsLookedForInLinesThatAreLongEnough(t *testing.T) {
 			t.Errorf("%q: %t", text, got)
 		}
 	}
-	pattern, err := inAnyCase("^\u017f$|^\u212aelvin$")
+	pattern, err := compileFold("^\u017f$|^\u212aelvin$")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,28 +57,28 @@ const describePage = `function() {
 
 // finish waits for the page and describes what an action did.
 func (w *browser) finish(ctx context.Context, req *source.Request, t *tab) (Outcome, []toolroom.Content, error) {
-	if err := w.settle(ctx, t); err != nil {
+	if err := w.waitAfterAction(ctx, t); err != nil {
 		return Outcome{}, nil, err
 	}
-	out := Outcome{Downloads: w.collect(ctx, req)}
-	if t.closed(w) {
+	out := Outcome{Downloads: w.keepDownloads(ctx, req)}
+	if t.isClosed(w) {
 		out.Notes = append(out.Notes, t.String()+" has been closed")
 		var err error
 		if t, err = w.tab(); err != nil {
-			w.report(&out, nil)
-			return out, builtin.Text(out.shown()), nil
+			w.addNews(&out, nil)
+			return out, builtin.Text(out.text()), nil
 		}
 	}
 	now, err := w.describe(ctx, t, &out)
 	if err != nil {
 		return Outcome{}, nil, err
 	}
-	old, known := w.seen[t.id]
-	w.seen[t.id] = now
+	old, known := w.shownTrees[t.id]
+	w.shownTrees[t.id] = now
 	if out.NewPage = !known || old.loader != now.loader; out.NewPage {
 		out.Changes = now.String()
 	} else {
-		out.Changes = changes(old, now)
+		out.Changes = changedLines(old, now)
 	}
 	var cut bool
 	if out.Changes, out.Hidden, cut = firstLines(out.Changes, maxChanges); cut && w.owner.o.Artifacts != nil {
@@ -87,11 +87,11 @@ func (w *browser) finish(ctx context.Context, req *source.Request, t *tab) (Outc
 			out.Tree = a.Handle
 		}
 	}
-	w.report(&out, t)
-	return out, builtin.Text(out.shown()), nil
+	w.addNews(&out, t)
+	return out, builtin.Text(out.text()), nil
 }
 
-func (t *tab) closed(w *browser) bool {
+func (t *tab) isClosed(w *browser) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return t.gone
@@ -100,15 +100,15 @@ func (t *tab) closed(w *browser) bool {
 // describe reads a tab's tree, and fills in the address and title.
 func (w *browser) describe(ctx context.Context, t *tab, out *Outcome) (tree, error) {
 	for try := 0; ; try++ {
-		now, err := w.look(ctx, t)
+		now, err := w.readTree(ctx, t)
 		var i info
 		if err == nil {
 			err = w.evaluate(ctx, t.frames, cdp.FrameID(t.id), &i, describePage)
 		}
 		if err != nil {
-			if err = w.problem(ctx, err); try < 5 && toolroom.CodeOf(err) == toolroom.CodeExecutionFailed && !t.closed(w) {
+			if err = w.commandError(ctx, err); try < 5 && toolroom.CodeOf(err) == toolroom.CodeExecutionFailed && !t.isClosed(w) {
 				// The page navigated meanwhile.
-				if err := w.settle(ctx, t); err != nil {
+				if err := w.waitAfterAction(ctx, t); err != nil {
 					return tree{}, err
 				}
 				continue
@@ -117,16 +117,16 @@ func (w *browser) describe(ctx context.Context, t *tab, out *Outcome) (tree, err
 		}
 		w.mu.Lock()
 		out.URL = t.main().url
-		w.refs.forget(func(p place) bool { return !w.current(p) })
+		w.refs.forget(func(p place) bool { return !w.isCurrent(p) })
 		w.mu.Unlock()
-		out.Title, out.Status = squeeze(i.Title), i.Status
+		out.Title, out.Status = oneLine(i.Title), i.Status
 		return now, nil
 	}
 }
 
-// report adds the news.
-func (w *browser) report(out *Outcome, t *tab) {
-	n := w.take()
+// addNews adds the news.
+func (w *browser) addNews(out *Outcome, t *tab) {
+	n := w.takeNews()
 	out.Dialogs, out.Refused = n.dialogs, n.refused
 	if n.closed > 0 {
 		out.Notes = append(out.Notes, fmt.Sprintf("%d more tabs were closed: a browser has at most %d", n.closed, maxWindows))
@@ -141,12 +141,12 @@ func (w *browser) report(out *Outcome, t *tab) {
 		for _, o := range n.opened {
 			opened = opened || o == other
 		}
-		out.Tabs = append(out.Tabs, Tab{Number: other.number, URL: short(other.main().url, 300), Selected: other == t, Opened: opened})
+		out.Tabs = append(out.Tabs, Tab{Number: other.number, URL: truncate(other.main().url, 300), Selected: other == t, Opened: opened})
 	}
 }
 
-// changes returns the lines that differ, without those around.
-func changes(old, now tree) string {
+// changedLines returns the lines that differ, without those around.
+func changedLines(old, now tree) string {
 	if old.String() == now.String() {
 		return ""
 	}
@@ -179,12 +179,12 @@ func firstLines(text string, limit int) (head string, hidden int, cut bool) {
 	}
 	end := strings.LastIndexByte(text[:limit], '\n') + 1
 	if end == 0 {
-		return short(text, limit), 0, true
+		return truncate(text, limit), 0, true
 	}
 	return text[:end], strings.Count(text[end:], "\n"), true
 }
 
-func (o Outcome) shown() string {
+func (o Outcome) text() string {
 	var s strings.Builder
 	if o.URL != "" {
 		fmt.Fprintf(&s, "%s\n%s\n", o.URL, o.Title)
@@ -262,9 +262,9 @@ func (b *browsers) checkAddress(ctx context.Context, caller toolroom.Identity, a
 	return b.guard(caller).CheckURL(ctx, u.String())
 }
 
-// refusedPage returns the error of a page that the guard refused, if that is what a tab
+// refusedPageError returns the error of a page that the guard refused, if that is what a tab
 // shows.
-func (w *browser) refusedPage(address string) error {
+func (w *browser) refusedPageError(address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil

@@ -25,8 +25,8 @@ import (
 // programs are the names of Chromium, best first.
 var programs = []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome", "headless_shell"}
 
-// find returns the path of Chromium: configured, or in the folders of PATH.
-func find(configured string, environ []string) (string, *toolroom.Error) {
+// findChromium returns the path of Chromium: configured, or in the folders of PATH.
+func findChromium(configured string, environ []string) (string, *toolroom.Error) {
 	if configured != "" {
 		if path, err := exec.LookPath(configured); err == nil {
 			return path, nil
@@ -57,16 +57,16 @@ func find(configured string, environ []string) (string, *toolroom.Error) {
 // guard.
 type process struct {
 	*conn
-	proc     *proc.Process
-	dir      string // its profile, downloads and temporary files
-	output   tail   // the end of its stderr
-	listener net.Listener
-	ended    chan struct{}
-	closing  sync.Once
+	proc      *proc.Process
+	dir       string // its profile, downloads and temporary files
+	output    tail   // the end of its stderr
+	listener  net.Listener
+	ended     chan struct{}
+	closeOnce sync.Once
 }
 
-// flags returns the arguments of Chromium.
-func flags(dir, proxyAddress string, root bool) []string {
+// chromiumArgs returns the arguments of Chromium.
+func chromiumArgs(dir, proxyAddress string, root bool) []string {
 	list := []string{
 		"--headless", "--remote-debugging-pipe", "--user-data-dir=" + filepath.Join(dir, "profile"),
 		// No connection leaves but through the proxy, not even one to this machine: no name
@@ -101,8 +101,8 @@ func scratch() string {
 	return "/tmp"
 }
 
-// start starts Chromium. Refused is told which hosts the guard refuses.
-func (b *browsers) start(ctx context.Context, guard *egress.Guard, refused func(host string, err error), event func(session, method string, params jsonv2.Value)) (*process, error) {
+// startChromium starts Chromium. Refused is told which hosts the guard refuses.
+func (b *browsers) startChromium(ctx context.Context, guard *egress.Guard, refused func(host string, err error), event func(session, method string, params jsonv2.Value)) (*process, error) {
 	dir, err := os.MkdirTemp(b.o.Scratch, dirPattern)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (p *process) spawn(b *browsers, event func(session, method string, params j
 	}
 	defer theirs.Close()
 	p.proc, err = proc.Start(proc.Spec{
-		Command: b.path, Args: flags(p.dir, p.listener.Addr().String(), os.Geteuid() == 0), Dir: p.dir, Owner: b.o.Owner, Stderr: &p.output,
+		Command: b.path, Args: chromiumArgs(p.dir, p.listener.Addr().String(), os.Geteuid() == 0), Dir: p.dir, Owner: b.o.Owner, Stderr: &p.output,
 		Env:   proc.Environ(b.o.Environ, map[string]string{"HOME": p.dir, "TMPDIR": filepath.Join(p.dir, "tmp"), "XDG_CONFIG_HOME": p.dir, "XDG_CACHE_HOME": p.dir, "DBUS_SESSION_BUS_ADDRESS": "disabled:"}),
 		Files: []*os.File{commands, theirs},
 	})
@@ -160,8 +160,8 @@ func (p *process) spawn(b *browsers, event func(session, method string, params j
 	return nil
 }
 
-// over reports whether Chromium has ended.
-func (p *process) over() bool {
+// hasEnded reports whether Chromium has ended.
+func (p *process) hasEnded() bool {
 	select {
 	case <-p.done:
 		return true
@@ -172,7 +172,7 @@ func (p *process) over() bool {
 
 // close kills Chromium and removes its files.
 func (p *process) close() {
-	p.closing.Do(func() {
+	p.closeOnce.Do(func() {
 		if p.proc != nil {
 			p.proc.Stop(0)
 			<-p.done
@@ -188,10 +188,10 @@ func (p *process) close() {
 
 // failure describes why Chromium ended.
 func (p *process) failure(err error) *toolroom.Error {
-	if errors.Is(err, errLarge) {
+	if errors.Is(err, errMessageTooLarge) {
 		return toolroom.Errorf(toolroom.CodeResourceLimit, "the browser was ended: %w", err).WithHint("the page is too large for the browser tools; try web:fetch")
 	}
-	e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "Chromium has ended: %s", p.output.last())
+	e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "Chromium has ended: %s", p.output.lastLine())
 	return e.WithHint("call browser:navigate to start another").WithCLIHint("toolroom doctor checks Chromium")
 }
 
@@ -211,8 +211,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// last returns the last line.
-func (t *tail) last() string {
+// lastLine returns the last line.
+func (t *tail) lastLine() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	text := strings.TrimSpace(string(t.text))
@@ -222,8 +222,8 @@ func (t *tail) last() string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// removeLeft removes the folders of browsers whose Toolroom was killed.
-func removeLeft(scratch string) {
+// removeLeftovers removes the folders of browsers whose Toolroom was killed.
+func removeLeftovers(scratch string) {
 	left, err := filepath.Glob(filepath.Join(scratch, dirPattern))
 	if err != nil {
 		return
@@ -236,13 +236,13 @@ func removeLeft(scratch string) {
 		// The profile of a Chromium has a link whose target ends with its process id.
 		link, err := os.Readlink(filepath.Join(dir, "profile", "SingletonLock"))
 		pid, parsed := strconv.Atoi(link[strings.LastIndexByte(link, '-')+1:])
-		if err == nil && parsed == nil && !alive(pid) {
+		if err == nil && parsed == nil && !isRunning(pid) {
 			_ = os.RemoveAll(dir) // the next start tries again
 		}
 	}
 }
 
-func alive(pid int) bool {
+func isRunning(pid int) bool {
 	p, err := os.FindProcess(pid)
 	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }

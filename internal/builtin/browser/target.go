@@ -32,21 +32,21 @@ type browser struct {
 	idle   *time.Timer
 
 	// These belong to the call that has the turn.
-	process *process
-	gone    bool // it has ended
-	refs    references
-	seen    map[target.ID]tree // the tree of each tab as it was last told
+	process    *process
+	gone       bool // it has ended
+	refs       references
+	shownTrees map[target.ID]tree // the tree of each tab as it was last told
 
 	// mu guards what events change, and what predictions of effects read.
-	mu       sync.Mutex
-	selected *tab
-	targets  map[string]*frames // by session
-	tabs     []*tab
-	lastTab  int
-	changed  chan struct{} // closed and replaced with each event
-	news     news
-	loads    map[string]*download
-	answer   dialogAnswer
+	mu        sync.Mutex
+	selected  *tab
+	targets   map[string]*frames // by session
+	tabs      []*tab
+	lastTab   int
+	changed   chan struct{} // closed and replaced with each event
+	news      news
+	downloads map[string]*download
+	answer    dialogAnswer
 }
 
 // tab is a page of the browser.
@@ -74,7 +74,7 @@ type frame struct {
 	id, parent cdp.FrameID
 	loader     cdp.LoaderID
 	url        string
-	busy       bool // it is loading, or about to
+	loading    bool // it is loading, or about to
 }
 
 // news is what happened since the call began.
@@ -94,8 +94,8 @@ type dialogAnswer struct {
 
 func newBrowser(b *browsers, k key, caller toolroom.Identity) *browser {
 	return &browser{
-		owner: b, key: k, caller: caller, turn: make(chan struct{}, 1), seen: map[target.ID]tree{}, refs: newReferences(),
-		targets: map[string]*frames{}, changed: make(chan struct{}), loads: map[string]*download{},
+		owner: b, key: k, caller: caller, turn: make(chan struct{}, 1), shownTrees: map[target.ID]tree{}, refs: newReferences(),
+		targets: map[string]*frames{}, changed: make(chan struct{}), downloads: map[string]*download{},
 	}
 }
 
@@ -104,15 +104,15 @@ func (w *browser) root() session { return session{w.process.conn, ""} }
 
 func yes() *bool { v := true; return &v }
 
-// begin starts Chromium and waits for its first tab.
-func (w *browser) begin(ctx context.Context) error {
+// start starts Chromium and waits for its first tab.
+func (w *browser) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errors.New("timed out"))
 	defer cancel()
 	// Events come as soon as it runs, but need w.process.
 	ready := make(chan struct{})
-	p, err := w.owner.start(ctx, w.owner.guard(w.caller), w.noteRefused, func(session, method string, params jsonv2.Value) {
+	p, err := w.owner.startChromium(ctx, w.owner.guard(w.caller), w.noteRefused, func(session, method string, params jsonv2.Value) {
 		<-ready
-		w.event(session, method, params)
+		w.handleEvent(session, method, params)
 	})
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "Chromium cannot be started: %w", err).WithCLIHint("toolroom doctor checks Chromium")
@@ -123,7 +123,7 @@ func (w *browser) begin(ctx context.Context) error {
 	_, err = cdp.Call(ctx, w.root(), target.SetAutoAttach, target.SetAutoAttachParams{AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: yes(), Filter: filter})
 	if err == nil {
 		_, err = cdp.Call(ctx, w.root(), cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{
-			Behavior: cdpbrowser.SetDownloadBehaviorBehaviorAllowAndName, DownloadPath: p.downloads(), EventsEnabled: yes(),
+			Behavior: cdpbrowser.SetDownloadBehaviorBehaviorAllowAndName, DownloadPath: p.downloadFolder(), EventsEnabled: yes(),
 		})
 	}
 	if err == nil {
@@ -134,12 +134,12 @@ func (w *browser) begin(ctx context.Context) error {
 		w.mu.Lock()
 		w.selected = w.tabs[0]
 		w.mu.Unlock()
-		w.take()
+		w.takeNews()
 		return nil
-	case p.over():
+	case p.hasEnded():
 		return p.failure(p.err)
 	default:
-		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "Chromium does not start: %w (%s)", err, p.output.last()).WithCLIHint("toolroom doctor checks Chromium")
+		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "Chromium does not start: %w (%s)", err, p.output.lastLine()).WithCLIHint("toolroom doctor checks Chromium")
 	}
 }
 
@@ -162,8 +162,8 @@ func (w *browser) await(ctx context.Context, ready func() bool) error {
 	}
 }
 
-// tell wakes those that wait. The caller holds mu.
-func (w *browser) tell() {
+// notify wakes those that wait. The caller holds mu.
+func (w *browser) notify() {
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
@@ -179,11 +179,11 @@ func (w *browser) noteRefused(host string, err error) {
 		w.news.hosts[host] = err
 		w.news.refused = append(w.news.refused, text)
 	}
-	w.tell()
+	w.notify()
 }
 
-// take returns and forgets the news.
-func (w *browser) take() news {
+// takeNews returns and forgets the news.
+func (w *browser) takeNews() news {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := w.news
@@ -193,35 +193,35 @@ func (w *browser) take() news {
 
 func decode[E any](_ cdp.Event[E], params jsonv2.Value) (E, bool) {
 	var e E
-	err := jsonv2.Unmarshal(params, &e, readable)
+	err := jsonv2.Unmarshal(params, &e, jsonOptions)
 	return e, err == nil
 }
 
-// event handles one event. It calls the browser only from other goroutines, since it
+// handleEvent handles one event. It calls the browser only from other goroutines, since it
 // would wait for itself.
-func (w *browser) event(id, method string, params jsonv2.Value) {
+func (w *browser) handleEvent(id, method string, params jsonv2.Value) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	defer w.tell()
+	defer w.notify()
 	switch method {
 	case target.AttachedToTarget.Method:
 		if e, ok := decode(target.AttachedToTarget, params); ok {
-			w.attached(id, e)
+			w.handleAttached(id, e)
 		}
 		return
 	case target.DetachedFromTarget.Method:
 		if e, ok := decode(target.DetachedFromTarget, params); ok {
-			w.detached(string(e.SessionID))
+			w.handleDetached(string(e.SessionID))
 		}
 		return
 	case cdpbrowser.DownloadWillBegin.Method:
 		if e, ok := decode(cdpbrowser.DownloadWillBegin, params); ok {
-			w.loads[e.GUID] = &download{guid: e.GUID, name: e.SuggestedFilename, url: e.URL, path: w.process.downloaded(e.GUID)}
+			w.downloads[e.GUID] = &download{guid: e.GUID, name: e.SuggestedFilename, url: e.URL, path: w.process.downloadPath(e.GUID)}
 		}
 		return
 	case cdpbrowser.DownloadProgress.Method:
 		if e, ok := decode(cdpbrowser.DownloadProgress, params); ok {
-			w.progress(e)
+			w.noteProgress(e)
 		}
 		return
 	}
@@ -232,7 +232,7 @@ func (w *browser) event(id, method string, params jsonv2.Value) {
 	switch method {
 	case page.JavascriptDialogOpening.Method:
 		if e, ok := decode(page.JavascriptDialogOpening, params); ok {
-			w.dialog(f, e)
+			w.handleDialog(f, e)
 		}
 	case page.FrameAttached.Method:
 		if e, ok := decode(page.FrameAttached, params); ok {
@@ -252,15 +252,15 @@ func (w *browser) event(id, method string, params jsonv2.Value) {
 		}
 	case page.FrameRequestedNavigation.Method:
 		if e, ok := decode(page.FrameRequestedNavigation, params); ok && e.Disposition == page.ClientNavigationDispositionCurrentTab {
-			f.add(e.FrameID).busy = true
+			f.add(e.FrameID).loading = true
 		}
 	case page.FrameStartedLoading.Method:
 		if e, ok := decode(page.FrameStartedLoading, params); ok {
-			f.add(e.FrameID).busy = true
+			f.add(e.FrameID).loading = true
 		}
 	case page.FrameStoppedLoading.Method:
 		if e, ok := decode(page.FrameStoppedLoading, params); ok {
-			f.add(e.FrameID).busy = false
+			f.add(e.FrameID).loading = false
 		}
 	}
 }
@@ -299,15 +299,15 @@ func (f *frames) main() *frame {
 	return &frame{id: cdp.FrameID(f.id)}
 }
 
-// attached begins to follow a tab or a frame, which waits to be let run.
-func (w *browser) attached(by string, e target.EventAttachedToTarget) {
+// handleAttached begins to follow a tab or a frame, which waits to be let run.
+func (w *browser) handleAttached(by string, e target.EventAttachedToTarget) {
 	f := &frames{
 		session: session{w.process.conn, string(e.SessionID)}, id: e.TargetInfo.TargetID, isTab: e.TargetInfo.Type == "page",
 		parent: by, within: e.TargetInfo.ParentFrameID, byID: map[cdp.FrameID]*frame{},
 	}
 	if !f.isTab {
 		w.targets[f.session.id] = f
-		go w.follow(f, nil)
+		go w.initTarget(f, nil)
 		return
 	}
 	if len(w.tabs) >= maxWindows {
@@ -322,11 +322,11 @@ func (w *browser) attached(by string, e target.EventAttachedToTarget) {
 	t := &tab{frames: f, number: w.lastTab}
 	w.tabs = append(w.tabs, t)
 	w.news.opened = append(w.news.opened, t)
-	go w.follow(f, t)
+	go w.initTarget(f, t)
 }
 
-// follow learns the frames of a target and lets it run. Errors mean that it has ended.
-func (w *browser) follow(f *frames, t *tab) {
+// initTarget learns the frames of a target and lets it run. Errors mean that it has ended.
+func (w *browser) initTarget(f *frames, t *tab) {
 	// A target that waits may answer only when it runs.
 	f.post(page.Enable.Method, page.EnableParams{})
 	f.post(target.SetAutoAttach.Method, target.SetAutoAttachParams{
@@ -337,7 +337,7 @@ func (w *browser) follow(f *frames, t *tab) {
 	got, err := cdp.Call(context.Background(), f, page.GetFrameTree, cdp.Empty{})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	defer w.tell()
+	defer w.notify()
 	if err == nil {
 		f.putTree(got.FrameTree)
 	}
@@ -355,7 +355,7 @@ func (f *frames) putTree(t *page.FrameTree) {
 	}
 }
 
-func (w *browser) detached(id string) {
+func (w *browser) handleDetached(id string) {
 	f := w.targets[id]
 	if f == nil {
 		return
@@ -366,14 +366,14 @@ func (w *browser) detached(id string) {
 	w.news.opened = slices.DeleteFunc(w.news.opened, func(t *tab) bool { return t.frames == f })
 	for child, c := range w.targets {
 		if c.parent == id {
-			w.detached(child)
+			w.handleDetached(child)
 		}
 	}
 }
 
-// dialog answers a dialog, so that the page goes on.
-func (w *browser) dialog(f *frames, e page.EventJavascriptDialogOpening) {
-	d := Dialog{Kind: string(e.Type), Message: short(e.Message, 1000), Accepted: w.answer.accept}
+// handleDialog answers a dialog, so that the page goes on.
+func (w *browser) handleDialog(f *frames, e page.EventJavascriptDialogOpening) {
+	d := Dialog{Kind: string(e.Type), Message: truncate(e.Message, 1000), Accepted: w.answer.accept}
 	if e.Type == page.DialogTypeAlert || e.Type == page.DialogTypeBeforeunload {
 		d.Accepted = true
 	}
@@ -397,7 +397,7 @@ func (w *browser) tab() (*tab, error) {
 		return w.selected, nil
 	}
 	if len(w.tabs) == 0 {
-		return nil, noPage()
+		return nil, noPageError()
 	}
 	w.selected = w.tabs[len(w.tabs)-1]
 	return w.selected, nil
@@ -410,7 +410,7 @@ type Dialog struct {
 	Accepted bool   `json:"accepted" jsonschema:"it was accepted, not dismissed"`
 }
 
-func short(text string, limit int) string {
+func truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}

@@ -40,9 +40,9 @@ func example(args map[string]any) toolroom.Example {
 	return toolroom.Example{Arguments: builtin.Arguments(args)}
 }
 
-// acts are the hints of tools that act on a page, and looks those of tools that look at it.
-func acts() toolroom.Hints  { return builtin.Hints(false, true, true) }
-func looks() toolroom.Hints { return builtin.Hints(true, false, false) }
+// actingHints are the hints of tools that act on a page, and looks those of tools that look at it.
+func actingHints() toolroom.Hints  { return builtin.Hints(false, true, true) }
+func readingHints() toolroom.Hints { return builtin.Hints(true, false, false) }
 
 // Answer says how a tool answers the dialogs that a page opens.
 type Answer struct {
@@ -56,16 +56,16 @@ type Target struct {
 	Selector string `json:"selector,omitempty" jsonschema:"or a CSS selector that only this element matches"`
 }
 
-func answers(p map[string]builtin.Property) map[string]builtin.Property {
+func withDialog(p map[string]builtin.Property) map[string]builtin.Property {
 	p["dialog"] = builtin.Property{"enum": []string{"dismiss", "accept"}, "default": "dismiss"}
 	return p
 }
 
-// do runs a tool that acts on the selected tab.
-func (b *browsers) do(ctx context.Context, req *source.Request, a Answer, create bool, act func(w *browser, t *tab) error) (Outcome, []toolroom.Content, error) {
+// runAction runs a tool that acts on the selected tab.
+func (b *browsers) runAction(ctx context.Context, req *source.Request, a Answer, create bool, act func(w *browser, t *tab) error) (Outcome, []toolroom.Content, error) {
 	var out Outcome
 	var content []toolroom.Content
-	err := b.with(ctx, req, create, func(w *browser, t *tab) error {
+	err := b.withTab(ctx, req, create, func(w *browser, t *tab) error {
 		w.mu.Lock()
 		w.answer = dialogAnswer{a.Dialog == "accept", a.DialogText}
 		w.news.hosts = nil
@@ -80,10 +80,10 @@ func (b *browsers) do(ctx context.Context, req *source.Request, a Answer, create
 	return out, content, err
 }
 
-// with runs a function on the selected tab of a session's browser. If the call is
+// withTab runs a function on the selected tab of a session's browser. If the call is
 // cancelled, the work of the page is ended.
-func (b *browsers) with(ctx context.Context, req *source.Request, create bool, run func(w *browser, t *tab) error) error {
-	w, done, err := b.use(ctx, req, create)
+func (b *browsers) withTab(ctx context.Context, req *source.Request, create bool, run func(w *browser, t *tab) error) error {
+	w, done, err := b.acquire(ctx, req, create)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (b *browsers) with(ctx context.Context, req *source.Request, create bool, r
 		return err
 	}
 	if err = run(w, t); ctx.Err() != nil {
-		w.stop(t)
+		w.stopPage(t)
 	}
 	return err
 }
@@ -104,7 +104,7 @@ func (b *browsers) with(ctx context.Context, req *source.Request, create bool, r
 func (w *browser) openTab(ctx context.Context) (*tab, error) {
 	made, err := cdp.Call(ctx, w.root(), target.CreateTarget, target.CreateTargetParams{URL: "about:blank"})
 	if err != nil {
-		return nil, w.problem(ctx, err)
+		return nil, w.commandError(ctx, err)
 	}
 	var opened *tab
 	err = w.await(ctx, func() bool {
@@ -135,11 +135,11 @@ func (b *browsers) navigate() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[NavigateArgs, Outcome]{
 		Tool: tool("navigate", "Open a page in the browser",
 			"Open, visit or go to a website by its URL in a real web browser (Chromium) that runs JavaScript, keeps cookies and can log in; also go back, forward or reload. Starts it if needed. Returns the beginning of its tree with references for browser:click and browser:type. To only read, web:fetch is cheaper."+caution,
-			acts(), example(map[string]any{"url": "https://example.com/"})),
-		Arguments: answers(map[string]builtin.Property{"history": {"enum": []string{"back", "forward", "reload"}}}),
+			actingHints(), example(map[string]any{"url": "https://example.com/"})),
+		Arguments: withDialog(map[string]builtin.Property{"history": {"enum": []string{"back", "forward", "reload"}}}),
 		Predict: func(req *source.Request, in NavigateArgs) []toolroom.Effect {
 			if in.URL == "" {
-				return b.touches(req)
+				return b.pageEffects(req)
 			}
 			return []toolroom.Effect{{Kind: toolroom.EffectHost, Mode: "get", Target: in.URL}}
 		},
@@ -152,7 +152,7 @@ func (b *browsers) navigate() builtin.Tool {
 					return Outcome{}, nil, err
 				}
 			}
-			out, content, err := b.do(ctx, req, in.Answer, in.URL != "", func(w *browser, t *tab) error {
+			out, content, err := b.runAction(ctx, req, in.Answer, in.URL != "", func(w *browser, t *tab) error {
 				if in.NewTab {
 					var err error
 					if t, err = w.newTab(ctx); err != nil {
@@ -189,32 +189,32 @@ func (w *browser) open(ctx context.Context, t *tab, address string) error {
 		_, _ = cdp.Call(ctx, t, page.StopLoading, cdp.Empty{})
 		return toolroom.Errorf(toolroom.CodeTimeout, "the page did not answer within %s", loadTimeout)
 	case err != nil:
-		return w.problem(ctx, err)
+		return w.commandError(ctx, err)
 	case got.IsDownload:
 		return nil
 	case got.ErrorText != "":
-		return w.failed(address, got.ErrorText)
+		return w.openError(address, got.ErrorText)
 	}
 	if got.LoaderID != "" { // another document: wait for its beginning
 		err = w.await(loading, func() bool {
-			return t.gone || t.main().loader == got.LoaderID || !t.main().busy && t.main().loader != "" && t.main().url != "about:blank"
+			return t.gone || t.main().loader == got.LoaderID || !t.main().loading && t.main().loader != "" && t.main().url != "about:blank"
 		})
 	}
 	if err != nil && ctx.Err() == nil {
 		err = nil // what is there is shown
 	}
 	if err != nil {
-		return w.problem(ctx, err)
+		return w.commandError(ctx, err)
 	}
 	w.mu.Lock()
 	shown := t.main().url
 	w.mu.Unlock()
-	return w.refusedPage(shown)
+	return w.refusedPageError(shown)
 }
 
-// failed returns the error of a page that cannot be opened.
-func (w *browser) failed(address, why string) error {
-	if err := w.refusedPage(address); err != nil {
+// openError returns the error of a page that cannot be opened.
+func (w *browser) openError(address, why string) error {
+	if err := w.refusedPageError(address); err != nil {
 		return err
 	}
 	w.mu.Lock()
@@ -229,11 +229,11 @@ func (w *browser) failed(address, why string) error {
 func (w *browser) history(ctx context.Context, t *tab, where string) error {
 	if where == "reload" {
 		_, err := cdp.Call(ctx, t, page.Reload, page.ReloadParams{})
-		return w.problem(ctx, err)
+		return w.commandError(ctx, err)
 	}
 	list, err := cdp.Call(ctx, t, page.GetNavigationHistory, cdp.Empty{})
 	if err != nil {
-		return w.problem(ctx, err)
+		return w.commandError(ctx, err)
 	}
 	to := int(list.CurrentIndex) - 1
 	if where == "forward" {
@@ -243,7 +243,7 @@ func (w *browser) history(ctx context.Context, t *tab, where string) error {
 		return toolroom.Errorf(toolroom.CodeConflict, "there is no page to go %s to", where)
 	}
 	_, err = cdp.Call(ctx, t, page.NavigateToHistoryEntry, page.NavigateToHistoryEntryParams{EntryID: list.Entries[to].ID})
-	return w.problem(ctx, err)
+	return w.commandError(ctx, err)
 }
 
 // SnapshotArgs are the arguments of browser:snapshot.
@@ -262,18 +262,18 @@ func (b *browsers) snapshot() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[SnapshotArgs, SnapshotResult]{
 		Tool: tool("snapshot", "See the page in the browser",
 			"See or look at what the browser shows now (snapshot): all elements of the open page as an accessibility tree, its texts, links, buttons and fields with their references (e12), also inside frames and shadow roots. On a long page, searching is cheaper."+caution,
-			looks(), example(map[string]any{})),
+			readingHints(), example(map[string]any{})),
 		Arguments: map[string]builtin.Property{"depth": {"minimum": 1}},
 		Run: func(ctx context.Context, req *source.Request, in SnapshotArgs) (SnapshotResult, []toolroom.Content, error) {
 			var out Outcome
 			var now tree
-			err := b.with(ctx, req, false, func(w *browser, t *tab) error {
-				err := w.atRest(ctx, t)
+			err := b.withTab(ctx, req, false, func(w *browser, t *tab) error {
+				err := w.waitBeforeReading(ctx, t)
 				if err == nil {
 					now, err = w.describe(ctx, t, &out)
 				}
 				if err == nil {
-					w.seen[t.id] = now
+					w.shownTrees[t.id] = now
 				}
 				return err
 			})
@@ -318,7 +318,7 @@ func (b *browsers) find() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[FindArgs, FindResult]{
 		Tool: tool("find", "Find on the page in the browser",
 			"Find where on the open page a text, price, button, link or field is, and get its reference, without the whole tree: search within the page, like Ctrl+F."+caution,
-			looks(), example(map[string]any{"text": "sign in"})),
+			readingHints(), example(map[string]any{"text": "sign in"})),
 		Arguments: map[string]builtin.Property{
 			"text": {"minLength": 1}, "around": {"minimum": 0, "maximum": 20, "default": 1}, "limit": {"minimum": 1, "maximum": 500, "default": 20},
 		},
@@ -326,21 +326,21 @@ func (b *browsers) find() builtin.Tool {
 			var pattern *regexp.Regexp // nil matches nothing
 			var err error
 			if in.Regexp {
-				if pattern, err = inAnyCase(in.Text); err != nil {
+				if pattern, err = compileFold(in.Text); err != nil {
 					return FindResult{}, nil, err
 				}
 			}
 			in.Limit = cmp.Or(in.Limit, 20)
 			var out FindResult
-			err = b.with(ctx, req, false, func(w *browser, t *tab) error {
+			err = b.withTab(ctx, req, false, func(w *browser, t *tab) error {
 				var ignored Outcome
 				now, err := w.describe(ctx, t, &ignored)
 				if err != nil {
 					return err
 				}
-				w.seen[t.id] = now
+				w.shownTrees[t.id] = now
 				if !in.Regexp && now.mayHold(in.Text) {
-					pattern, err = inAnyCase(regexp.QuoteMeta(in.Text))
+					pattern, err = compileFold(regexp.QuoteMeta(in.Text))
 				}
 				if pattern != nil {
 					out, err = now.find(ctx, pattern, in.Around, in.Limit)
@@ -361,7 +361,7 @@ func (b *browsers) find() builtin.Tool {
 	})
 }
 
-func inAnyCase(pattern string) (*regexp.Regexp, error) {
+func compileFold(pattern string) (*regexp.Regexp, error) {
 	compiled, err := regexp.Compile("(?i)" + pattern)
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "text is not a regular expression: %w", err)
@@ -417,11 +417,11 @@ func (b *browsers) click() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[ClickArgs, Outcome]{
 		Tool: tool("click", "Click in the browser",
 			"Click, press, tick or hover over a button, link, checkbox, menu or other element of the page in the browser with the mouse. Returns what is new on the page, dialogs, downloads and new tabs."+caution,
-			acts(), example(map[string]any{"ref": "e12"})),
-		Arguments: answers(map[string]builtin.Property{"button": {"enum": []string{"left", "right", "middle"}, "default": "left"}, "clicks": {"minimum": 1, "maximum": 3, "default": 1}}),
-		Predict:   func(req *source.Request, _ ClickArgs) []toolroom.Effect { return b.touches(req) },
+			actingHints(), example(map[string]any{"ref": "e12"})),
+		Arguments: withDialog(map[string]builtin.Property{"button": {"enum": []string{"left", "right", "middle"}, "default": "left"}, "clicks": {"minimum": 1, "maximum": 3, "default": 1}}),
+		Predict:   func(req *source.Request, _ ClickArgs) []toolroom.Effect { return b.pageEffects(req) },
 		Run: func(ctx context.Context, req *source.Request, in ClickArgs) (Outcome, []toolroom.Content, error) {
-			return b.do(ctx, req, in.Answer, false, func(w *browser, t *tab) error {
+			return b.runAction(ctx, req, in.Answer, false, func(w *browser, t *tab) error {
 				e, err := w.locate(ctx, t, in.Ref, in.Selector)
 				if err != nil {
 					return err
@@ -436,7 +436,7 @@ func (b *browsers) click() builtin.Tool {
 				if in.Hover {
 					count = 0
 				}
-				return w.press(ctx, t, e, button, count)
+				return w.clickElement(ctx, t, e, button, count)
 			})
 		},
 	})
@@ -450,13 +450,13 @@ type CloseResult struct {
 	Closed bool `json:"closed" jsonschema:"a browser was open"`
 }
 
-func (b *browsers) closing() builtin.Tool {
+func (b *browsers) closeTool() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[CloseArgs, CloseResult]{
 		Tool: tool("close", "Close the browser",
 			"Close or quit the web browser of this session and forget its cookies, logins and tabs. browser:checkpoint.save keeps them before.",
 			builtin.Hints(false, true, false), example(map[string]any{})),
 		Run: func(ctx context.Context, req *source.Request, _ CloseArgs) (CloseResult, []toolroom.Content, error) {
-			w, done, err := b.use(ctx, req, false)
+			w, done, err := b.acquire(ctx, req, false)
 			if err != nil {
 				if toolroom.CodeOf(err) == toolroom.CodeNotFound {
 					return CloseResult{}, builtin.Text("no browser was open"), nil
@@ -470,9 +470,9 @@ func (b *browsers) closing() builtin.Tool {
 	})
 }
 
-// touches returns the effects of an action on the page that a session shows: it may send
+// pageEffects returns the effects of an action on the page that a session shows: it may send
 // to where the page is from.
-func (b *browsers) touches(req *source.Request) []toolroom.Effect {
+func (b *browsers) pageEffects(req *source.Request) []toolroom.Effect {
 	b.mu.Lock()
 	w := b.open[keyOf(req)]
 	b.mu.Unlock()

@@ -39,8 +39,8 @@ func (t tree) String() string {
 	return text + "\n"
 }
 
-// interactive are the roles whose elements always have references.
-var interactive = map[string]bool{
+// interactiveRoles are the roles whose elements always have references.
+var interactiveRoles = map[string]bool{
 	"button": true, "link": true, "textbox": true, "searchbox": true, "checkbox": true, "radio": true, "combobox": true, "listbox": true,
 	"option": true, "menuitem": true, "menuitemcheckbox": true, "menuitemradio": true, "tab": true, "switch": true, "slider": true,
 	"spinbutton": true, "treeitem": true, "gridcell": true, "Iframe": true, "image": true, "img": true, "table": true, "dialog": true,
@@ -48,23 +48,23 @@ var interactive = map[string]bool{
 	"PopUpButton": true, "MenuListPopup": true, "canvas": true, "Canvas": true, "form": true,
 }
 
-// passed are roles that say nothing: their children take their place.
-var passed = map[string]bool{"": true, "none": true, "generic": true, "RootWebArea": true, "GenericContainer": true, "MenuListPopup": true, "LayoutTable": true, "LayoutTableRow": true, "LayoutTableCell": true}
+// skippedRoles are roles that say nothing: their children take their place.
+var skippedRoles = map[string]bool{"": true, "none": true, "generic": true, "RootWebArea": true, "GenericContainer": true, "MenuListPopup": true, "LayoutTable": true, "LayoutTableRow": true, "LayoutTableCell": true}
 
-// shown are the properties in a line, in their order.
-var shown = []string{"level", "checked", "pressed", "selected", "expanded", "disabled", "required", "readonly", "invalid", "modal", "focused"}
+// shownProperties are the properties in a line, in their order.
+var shownProperties = []string{"level", "checked", "pressed", "selected", "expanded", "disabled", "required", "readonly", "invalid", "modal", "focused"}
 
-// painter writes the tree of a tab.
-type painter struct {
+// treeWriter writes the tree of a tab.
+type treeWriter struct {
 	w      *browser
 	ctx    context.Context
 	out    tree
 	frames int
 }
 
-// look returns the tree of a tab.
-func (w *browser) look(ctx context.Context, t *tab) (tree, error) {
-	p := &painter{w: w, ctx: ctx}
+// readTree returns the tree of a tab.
+func (w *browser) readTree(ctx context.Context, t *tab) (tree, error) {
+	p := &treeWriter{w: w, ctx: ctx}
 	w.mu.Lock()
 	main := *t.main()
 	w.mu.Unlock()
@@ -77,7 +77,7 @@ func (w *browser) look(ctx context.Context, t *tab) (tree, error) {
 }
 
 // frame writes the tree of one frame.
-func (p *painter) frame(f *frames, id cdp.FrameID, depth int) error {
+func (p *treeWriter) frame(f *frames, id cdp.FrameID, depth int) error {
 	if p.frames++; p.frames > maxFrames {
 		p.line(depth, fmt.Sprintf("- text: [the page has more than %d frames]", maxFrames))
 		return nil
@@ -93,11 +93,11 @@ func (p *painter) frame(f *frames, id cdp.FrameID, depth int) error {
 	if err != nil {
 		return err
 	}
-	inside, err := p.inside(f, id)
+	inside, err := p.childFrames(f, id)
 	if err != nil {
 		return err
 	}
-	b := branch{painter: p, frames: f, frame: id, loader: loader, nodes: make(map[accessibility.NodeID]*accessibility.Node, len(got.Nodes)), inside: inside}
+	b := frameWriter{treeWriter: p, frames: f, frame: id, loader: loader, nodes: make(map[accessibility.NodeID]*accessibility.Node, len(got.Nodes)), childFrames: inside}
 	for _, n := range got.Nodes {
 		b.nodes[n.NodeID] = n
 	}
@@ -113,8 +113,8 @@ type child struct {
 	id     cdp.FrameID
 }
 
-// inside returns the frames within a frame by the nodes that hold them.
-func (p *painter) inside(f *frames, id cdp.FrameID) (map[cdp.BackendNodeID]child, error) {
+// childFrames returns the frames within a frame by the nodes that hold them.
+func (p *treeWriter) childFrames(f *frames, id cdp.FrameID) (map[cdp.BackendNodeID]child, error) {
 	var children []child
 	p.w.mu.Lock()
 	for _, other := range f.order {
@@ -148,17 +148,17 @@ func (p *painter) inside(f *frames, id cdp.FrameID) (map[cdp.BackendNodeID]child
 	return out, nil
 }
 
-// branch writes the nodes of one frame.
-type branch struct {
-	*painter
-	frames *frames
-	frame  cdp.FrameID
-	loader cdp.LoaderID
-	nodes  map[accessibility.NodeID]*accessibility.Node
-	inside map[cdp.BackendNodeID]child
+// frameWriter writes the nodes of one frame.
+type frameWriter struct {
+	*treeWriter
+	frames      *frames
+	frame       cdp.FrameID
+	loader      cdp.LoaderID
+	nodes       map[accessibility.NodeID]*accessibility.Node
+	childFrames map[cdp.BackendNodeID]child
 }
 
-func (p *painter) line(depth int, text string) {
+func (p *treeWriter) line(depth int, text string) {
 	if len(p.out.lines) >= maxLines {
 		p.out.more = true
 		return
@@ -168,11 +168,11 @@ func (p *painter) line(depth int, text string) {
 
 // node writes a node and what is below. Around is the name of the element around, which a
 // text inside need not repeat.
-func (b *branch) node(n *accessibility.Node, depth int, around string, level int) {
+func (b *frameWriter) node(n *accessibility.Node, depth int, around string, level int) {
 	if b.out.more || level > 2000 { // a tree that deep is an attack
 		return
 	}
-	role, name := text(n.Role), squeeze(text(n.Name))
+	role, name := valueText(n.Role), oneLine(valueText(n.Name))
 	switch {
 	case role == "StaticText":
 		if name != "" && !strings.Contains(around, name) {
@@ -182,20 +182,20 @@ func (b *branch) node(n *accessibility.Node, depth int, around string, level int
 	case role == "InlineTextBox", role == "LineBreak", role == "ListMarker":
 		return
 	}
-	c, isFrame := b.inside[n.BackendDOMNodeID]
+	c, isFrame := b.childFrames[n.BackendDOMNodeID]
 	isFrame = isFrame && n.BackendDOMNodeID != 0
 	focusable := property(n, "focusable") == "true" && role != "RootWebArea"
 	below := depth
-	if !n.Ignored && (!passed[role] || isFrame || focusable && name != "") {
-		if passed[role] {
+	if !n.Ignored && (!skippedRoles[role] || isFrame || focusable && name != "") {
+		if skippedRoles[role] {
 			role = "generic"
 		}
 		if isFrame {
 			role = "iframe"
 		}
-		text, only := b.describe(n, role, name, focusable || isFrame || interactive[role])
+		text, only := b.describe(n, role, name, focusable || isFrame || interactiveRoles[role])
 		b.line(depth, text)
-		if only || role == "combobox" && b.collapsed(n) {
+		if only || role == "combobox" && b.hidesOptions(n) {
 			return
 		}
 		below, around = depth+1, name
@@ -206,14 +206,14 @@ func (b *branch) node(n *accessibility.Node, depth int, around string, level int
 		}
 	}
 	if isFrame {
-		if err := b.painter.frame(c.frames, c.id, below); err != nil && b.ctx.Err() == nil {
+		if err := b.treeWriter.frame(c.frames, c.id, below); err != nil && b.ctx.Err() == nil {
 			b.line(below, "- text: [this frame cannot be read]")
 		}
 	}
 }
 
-// collapsed reports whether the options of a select box need not be shown: it has many.
-func (b *branch) collapsed(n *accessibility.Node) bool {
+// hidesOptions reports whether the options of a select box need not be shown: it has many.
+func (b *frameWriter) hidesOptions(n *accessibility.Node) bool {
 	count := 0
 	for _, id := range n.ChildIDs {
 		if child := b.nodes[id]; child != nil {
@@ -224,7 +224,7 @@ func (b *branch) collapsed(n *accessibility.Node) bool {
 }
 
 // describe returns the line of an element. Only means that it has said all of its text.
-func (b *branch) describe(n *accessibility.Node, role, name string, hasRef bool) (line string, only bool) {
+func (b *frameWriter) describe(n *accessibility.Node, role, name string, hasRef bool) (line string, only bool) {
 	var s strings.Builder
 	s.WriteString("- " + role)
 	inner, plain := b.plainText(n)
@@ -233,17 +233,17 @@ func (b *branch) describe(n *accessibility.Node, role, name string, hasRef bool)
 		if name != "" {
 			s.WriteString(": " + name)
 		}
-		b.properties(&s, n)
+		b.writeProperties(&s, n)
 		return s.String(), true
 	}
 	if name != "" {
 		s.WriteString(" " + strconv.Quote(name))
 	}
-	b.properties(&s, n)
+	b.writeProperties(&s, n)
 	if hasRef && n.BackendDOMNodeID != 0 {
-		s.WriteString(" [ref=" + b.w.refs.of(place{b.frames, b.frame, b.loader, n.BackendDOMNodeID}) + "]")
+		s.WriteString(" [ref=" + b.w.refs.refOf(place{b.frames, b.frame, b.loader, n.BackendDOMNodeID}) + "]")
 	}
-	value := squeeze(text(n.Value))
+	value := oneLine(valueText(n.Value))
 	if value == name {
 		value = ""
 	}
@@ -257,17 +257,17 @@ func (b *branch) describe(n *accessibility.Node, role, name string, hasRef bool)
 }
 
 // plainText returns the text of an element that holds nothing but text.
-func (b *branch) plainText(n *accessibility.Node) (string, bool) {
+func (b *frameWriter) plainText(n *accessibility.Node) (string, bool) {
 	var parts []string
 	for _, id := range n.ChildIDs {
 		child := b.nodes[id]
 		if child == nil {
 			continue
 		}
-		role := text(child.Role)
-		if child.Ignored || passed[role] && property(child, "focusable") != "true" {
+		role := valueText(child.Role)
+		if child.Ignored || skippedRoles[role] && property(child, "focusable") != "true" {
 			inner, plain := b.plainText(child)
-			if _, holds := b.inside[child.BackendDOMNodeID]; !plain || holds {
+			if _, holds := b.childFrames[child.BackendDOMNodeID]; !plain || holds {
 				return "", false
 			}
 			parts = append(parts, inner)
@@ -275,20 +275,20 @@ func (b *branch) plainText(n *accessibility.Node) (string, bool) {
 		}
 		switch role {
 		case "StaticText":
-			parts = append(parts, text(child.Name))
+			parts = append(parts, valueText(child.Name))
 		case "InlineTextBox", "LineBreak", "ListMarker":
 		default:
 			return "", false
 		}
 	}
-	if _, holds := b.inside[n.BackendDOMNodeID]; holds {
+	if _, holds := b.childFrames[n.BackendDOMNodeID]; holds {
 		return "", false
 	}
-	return squeeze(strings.Join(parts, " ")), true
+	return oneLine(strings.Join(parts, " ")), true
 }
 
-func (b *branch) properties(s *strings.Builder, n *accessibility.Node) {
-	for _, name := range shown {
+func (b *frameWriter) writeProperties(s *strings.Builder, n *accessibility.Node) {
+	for _, name := range shownProperties {
 		switch value := property(n, name); value {
 		case "", "false":
 			if name == "expanded" && value == "false" {
@@ -297,16 +297,16 @@ func (b *branch) properties(s *strings.Builder, n *accessibility.Node) {
 		case "true":
 			s.WriteString(" [" + name + "]")
 		default:
-			s.WriteString(" [" + name + "=" + short(value, 40) + "]")
+			s.WriteString(" [" + name + "=" + truncate(value, 40) + "]")
 		}
 	}
-	if address := property(n, "url"); address != "" && text(n.Role) == "link" {
-		s.WriteString(" [url=" + short(b.relative(address), 200) + "]")
+	if address := property(n, "url"); address != "" && valueText(n.Role) == "link" {
+		s.WriteString(" [url=" + truncate(b.shortenURL(address), 200) + "]")
 	}
 }
 
-// relative shortens an address that begins like that of the document.
-func (b *branch) relative(address string) string {
+// shortenURL shortens an address that begins like that of the document.
+func (b *frameWriter) shortenURL(address string) string {
 	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
 	if f := b.frames.byID[b.frame]; f != nil {
@@ -325,28 +325,28 @@ func (b *branch) relative(address string) string {
 func property(n *accessibility.Node, name string) string {
 	for _, p := range n.Properties {
 		if string(p.Name) == name {
-			return text(p.Value)
+			return valueText(p.Value)
 		}
 	}
 	return ""
 }
 
-// text returns a value as text.
-func text(v *accessibility.Value) string {
+// valueText returns a value as text.
+func valueText(v *accessibility.Value) string {
 	if v == nil || len(v.Value) == 0 {
 		return ""
 	}
 	var s string
-	if err := jsonv2.Unmarshal(v.Value, &s, readable); err == nil {
+	if err := jsonv2.Unmarshal(v.Value, &s, jsonOptions); err == nil {
 		return s
 	}
 	return string(v.Value)
 }
 
-// squeeze makes one line of a text, which is cut if it is long.
-func squeeze(s string) string {
+// oneLine makes one line of a text, which is cut if it is long.
+func oneLine(s string) string {
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
-	return short(s, maxName)
+	return truncate(s, maxName)
 }
 
 func toValid(s string) string { return strings.ToValidUTF8(s, "") }
@@ -371,7 +371,7 @@ func newReferences() references {
 	return references{byPlace: map[place]int{}, places: map[int]place{}}
 }
 
-func (r *references) of(p place) string {
+func (r *references) refOf(p place) string {
 	n, ok := r.byPlace[p]
 	if !ok {
 		r.last++
@@ -397,23 +397,23 @@ func (r *references) find(ref string) (place, error) {
 	digits, ok := strings.CutPrefix(ref, "e")
 	n, err := strconv.Atoi(digits)
 	if !ok || err != nil || n < 1 || n > r.last {
-		return place{}, toolroom.Errorf(toolroom.CodeNotFound, "there is no reference %q", short(ref, 40)).
+		return place{}, toolroom.Errorf(toolroom.CodeNotFound, "there is no reference %q", truncate(ref, 40)).
 			WithHint("take references such as e12 from browser:snapshot or browser:find")
 	}
 	p, ok := r.places[n]
 	if !ok {
-		return place{}, stale(ref, "its page has gone")
+		return place{}, staleError(ref, "its page has gone")
 	}
 	return p, nil
 }
 
-func stale(ref, why string) *toolroom.Error {
+func staleError(ref, why string) *toolroom.Error {
 	return toolroom.Errorf(toolroom.CodeConflict, "the reference %s is stale: %s", ref, why).
 		WithHint("take a new one from browser:snapshot or browser:find")
 }
 
-// current reports whether the document of a place is still there. The caller holds mu.
-func (w *browser) current(p place) bool {
+// isCurrent reports whether the document of a place is still there. The caller holds mu.
+func (w *browser) isCurrent(p place) bool {
 	if p.frames.gone {
 		return false
 	}

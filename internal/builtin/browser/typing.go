@@ -37,9 +37,9 @@ var keys = map[string]struct {
 
 var keyNames = []string{"Enter", "Tab", "Escape", "Backspace", "Delete", "ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown", "Home", "End", "PageUp", "PageDown", "Space"}
 
-// fill prepares an element for a text. It returns "type" if the text must be typed, nothing
+// fillScript prepares an element for a text. It returns "type" if the text must be typed, nothing
 // if it is done, or else what is wrong.
-const fill = `function(text, append) {
+const fillScript = `function(text, append) {
 	const told = () => { for (const kind of ['input', 'change']) this.dispatchEvent(new Event(kind, {bubbles: true, composed: true})) };
 	const tag = this.tagName, type = (this.type || '').toLowerCase();
 	if (this.disabled) return 'it is disabled';
@@ -82,28 +82,28 @@ const fill = `function(text, append) {
 	return 'it is no field';
 }`
 
-func (b *browsers) typing() builtin.Tool {
+func (b *browsers) typeTool() builtin.Tool {
 	t := tool("type", "Type in the browser",
 		"Type, enter or fill in text in a field of a form on the page in the browser, replacing what it holds; choose an option of a select box (dropdown); set a date; press a key such as Enter or Escape. Returns what is new on the page."+caution,
-		acts(), example(map[string]any{"ref": "e7", "text": "cheese", "submit": true}))
+		actingHints(), example(map[string]any{"ref": "e7", "text": "cheese", "submit": true}))
 	t.Sensitive = []string{"/text"} // it may be a password
 	return builtin.MustTool(builtin.Spec[TypeArgs, Outcome]{
 		Tool:      t,
-		Arguments: answers(map[string]builtin.Property{"key": {"enum": keyNames}}),
-		Predict:   func(req *source.Request, _ TypeArgs) []toolroom.Effect { return b.touches(req) },
+		Arguments: withDialog(map[string]builtin.Property{"key": {"enum": keyNames}}),
+		Predict:   func(req *source.Request, _ TypeArgs) []toolroom.Effect { return b.pageEffects(req) },
 		Run: func(ctx context.Context, req *source.Request, in TypeArgs) (Outcome, []toolroom.Content, error) {
-			return b.do(ctx, req, in.Answer, false, func(w *browser, t *tab) error { return w.enter(ctx, t, in) })
+			return b.runAction(ctx, req, in.Answer, false, func(w *browser, t *tab) error { return w.typeInto(ctx, t, in) })
 		},
 	})
 }
 
-func (w *browser) enter(ctx context.Context, t *tab, in TypeArgs) error {
+func (w *browser) typeInto(ctx context.Context, t *tab, in TypeArgs) error {
 	if in.Ref != "" || in.Selector != "" {
 		e, err := w.locate(ctx, t, in.Ref, in.Selector)
 		if err != nil {
 			return err
 		}
-		if err := w.fill(ctx, t, e, in); err != nil {
+		if err := w.fillElement(ctx, t, e, in); err != nil {
 			return err
 		}
 	} else if in.Key == "" || in.Text != "" {
@@ -117,17 +117,17 @@ func (w *browser) enter(ctx context.Context, t *tab, in TypeArgs) error {
 		if k == "" {
 			continue
 		}
-		if err := w.hit(ctx, t, k); err != nil {
+		if err := w.pressKey(ctx, t, k); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *browser) fill(ctx context.Context, t *tab, e *element, in TypeArgs) error {
+func (w *browser) fillElement(ctx context.Context, t *tab, e *element, in TypeArgs) error {
 	problem := ""
-	if err := e.do(ctx, &problem, fill, in.Text, in.Append); err != nil {
-		return w.lost(ctx, e.name, err)
+	if err := e.do(ctx, &problem, fillScript, in.Text, in.Append); err != nil {
+		return w.lostElementError(ctx, e.name, err)
 	}
 	switch {
 	case problem == "":
@@ -136,15 +136,15 @@ func (w *browser) fill(ctx context.Context, t *tab, e *element, in TypeArgs) err
 		return toolroom.Errorf(toolroom.CodeConflict, "nothing can be typed into %s: %s", e.name, problem)
 	case in.Text != "":
 		_, err := cdp.Call(ctx, t, input.InsertText, input.InsertTextParams{Text: in.Text})
-		return w.problem(ctx, err)
+		return w.commandError(ctx, err)
 	case !in.Append:
-		return w.hit(ctx, t, "Backspace")
+		return w.pressKey(ctx, t, "Backspace")
 	}
 	return nil
 }
 
-// hit presses a key.
-func (w *browser) hit(ctx context.Context, t *tab, name string) error {
+// pressKey presses a key.
+func (w *browser) pressKey(ctx context.Context, t *tab, name string) error {
 	k := keys[name]
 	event := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeRawKeyDown, Key: name, Code: name, WindowsVirtualKeyCode: k.code, NativeVirtualKeyCode: k.code}
 	if k.text != "" {
@@ -154,16 +154,16 @@ func (w *browser) hit(ctx context.Context, t *tab, name string) error {
 		event.Key = " "
 	}
 	if _, err := cdp.Call(ctx, t, input.DispatchKeyEvent, event); err != nil {
-		return w.problem(ctx, err)
+		return w.commandError(ctx, err)
 	}
 	event.Type, event.Text, event.UnmodifiedText = input.DispatchKeyEventTypeKeyUp, "", ""
 	_, err := cdp.Call(ctx, t, input.DispatchKeyEvent, event)
-	return w.problem(ctx, err)
+	return w.commandError(ctx, err)
 }
 
-// stop ends the work of a page whose call was cancelled: its scripts and its loading. A
+// stopPage ends the work of a page whose call was cancelled: its scripts and its loading. A
 // tab that does not answer is closed.
-func (w *browser) stop(t *tab) {
+func (w *browser) stopPage(t *tab) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	_, err := cdp.Call(ctx, t, runtime.TerminateExecution, cdp.Empty{})
@@ -173,7 +173,7 @@ func (w *browser) stop(t *tab) {
 	if err == nil {
 		_, err = cdp.Call(ctx, t, runtime.Evaluate, runtime.EvaluateParams{Expression: "1"})
 	}
-	if err == nil || w.process.over() || strings.Contains(err.Error(), "Execution was terminated") {
+	if err == nil || w.process.hasEnded() || strings.Contains(err.Error(), "Execution was terminated") {
 		return
 	}
 	closing, cancel := context.WithTimeout(context.Background(), 3*time.Second)

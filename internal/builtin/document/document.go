@@ -51,26 +51,26 @@ func HTML(ctx context.Context, text []byte, address *url.URL, whole bool) (Page,
 	if len(text) > maxHTML {
 		text = text[:maxHTML]
 	}
-	return bounded(ctx, "the page", func() (Page, error) { return convertHTML(text, address, whole) })
+	return runBounded(ctx, "the page", func() (Page, error) { return convertHTML(text, address, whole) })
 }
 
 func convertHTML(text []byte, address *url.URL, whole bool) (Page, error) {
 	doc, err := html.Parse(bytes.NewReader(text))
 	if err != nil { // nested too deeply
-		return Page{Markdown: plain(text)}, nil
+		return Page{Markdown: plainText(text)}, nil
 	}
 	page := Page{Title: titleOf(doc)}
 	links := linkBase(doc, address)
-	clean(doc)
+	removeHidden(doc)
 	content := doc
 	if !whole && readability.CheckDocument(doc) {
 		if article, err := readability.FromDocument(doc, links); err == nil && article.Node != nil {
 			content = article.Node
-			page = Page{Title: or(article.Title(), page.Title), Byline: article.Byline(), Site: article.SiteName(), Language: article.Language(), Article: true}
+			page = Page{Title: firstNonBlank(article.Title(), page.Title), Byline: article.Byline(), Site: article.SiteName(), Language: article.Language(), Article: true}
 		}
 	}
 	if !whole && !page.Article {
-		without(content, around)
+		removeElements(content, surroundingElements)
 	}
 	to := converter.NewConverter(converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), table.NewTablePlugin()))
 	markdown, err := to.ConvertNode(content, converter.WithDomain(links.String()))
@@ -104,15 +104,15 @@ func linkBase(doc *html.Node, address *url.URL) *url.URL {
 	return &page
 }
 
-func or(a, b string) string {
+func firstNonBlank(a, b string) string {
 	if strings.TrimSpace(a) != "" {
 		return a
 	}
 	return b
 }
 
-// plain returns the text of a page that cannot be parsed as a tree.
-func plain(text []byte) string {
+// plainText returns the text of a page that cannot be parsed as a tree.
+func plainText(text []byte) string {
 	var out strings.Builder
 	skip := 0
 	for t := html.NewTokenizer(bytes.NewReader(text)); ; {
@@ -124,11 +124,11 @@ func plain(text []byte) string {
 				out.WriteString(strings.Join(words, " ") + "\n")
 			}
 		case html.StartTagToken:
-			if name, _ := t.TagName(); dropped[atom.Lookup(name)] {
+			if name, _ := t.TagName(); droppedElements[atom.Lookup(name)] {
 				skip++
 			}
 		case html.EndTagToken:
-			if name, _ := t.TagName(); dropped[atom.Lookup(name)] && skip > 0 {
+			if name, _ := t.TagName(); droppedElements[atom.Lookup(name)] && skip > 0 {
 				skip--
 			}
 		}
@@ -147,35 +147,35 @@ func titleOf(n *html.Node) string {
 	return ""
 }
 
-// dropped are elements that a reader does not see.
-var dropped = map[atom.Atom]bool{
+// droppedElements are elements that a reader does not see.
+var droppedElements = map[atom.Atom]bool{
 	atom.Script: true, atom.Style: true, atom.Template: true, atom.Noscript: true, atom.Iframe: true, atom.Object: true, atom.Embed: true, atom.Svg: true,
 }
 
-// around are the parts of a page around its content.
-var around = map[atom.Atom]bool{atom.Nav: true, atom.Aside: true, atom.Footer: true}
+// surroundingElements are the parts of a page around its content.
+var surroundingElements = map[atom.Atom]bool{atom.Nav: true, atom.Aside: true, atom.Footer: true}
 
-func without(n *html.Node, elements map[atom.Atom]bool) {
+func removeElements(n *html.Node, elements map[atom.Atom]bool) {
 	for c := n.FirstChild; c != nil; {
 		next := c.NextSibling
 		if c.Type == html.ElementNode && elements[c.DataAtom] {
 			n.RemoveChild(c)
 		} else {
-			without(c, elements)
+			removeElements(c, elements)
 		}
 		c = next
 	}
 }
 
-// clean removes what a reader of the page does not see, because hidden text may be meant
+// removeHidden removes what a reader of the page does not see, because hidden text may be meant
 // for models.
-func clean(n *html.Node) {
+func removeHidden(n *html.Node) {
 	for c := n.FirstChild; c != nil; {
 		next := c.NextSibling
-		if c.Type == html.CommentNode || c.Type == html.ElementNode && (dropped[c.DataAtom] || isHidden(c)) {
+		if c.Type == html.CommentNode || c.Type == html.ElementNode && (droppedElements[c.DataAtom] || isHidden(c)) {
 			n.RemoveChild(c)
 		} else {
-			clean(c)
+			removeHidden(c)
 		}
 		c = next
 	}
@@ -204,7 +204,7 @@ func PDF(ctx context.Context, data []byte, first, last int) (string, int, error)
 		text  string
 		pages int
 	}
-	r, err := bounded(ctx, "the PDF file", func() (result, error) {
+	r, err := runBounded(ctx, "the PDF file", func() (result, error) {
 		file, err := pdf.NewReader(bytes.NewReader(data), int64(len(data)))
 		if err != nil {
 			return result{}, err
@@ -240,7 +240,7 @@ func PDF(ctx context.Context, data []byte, first, last int) (string, int, error)
 
 // DOCX returns the text of a Word document: one line for each paragraph.
 func DOCX(ctx context.Context, data []byte) (string, error) {
-	return bounded(ctx, "the DOCX file", func() (string, error) {
+	return runBounded(ctx, "the DOCX file", func() (string, error) {
 		archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 		if err != nil {
 			return "", err
@@ -303,9 +303,9 @@ func paragraphs(ctx context.Context, r io.Reader) (string, error) {
 	return "", ctx.Err()
 }
 
-// bounded runs a conversion that may panic or take long. One that exceeds its time is left
+// runBounded runs a conversion that may panic or take long. One that exceeds its time is left
 // behind; the sizes that it works on are limited.
-func bounded[T any](ctx context.Context, what string, convert func() (T, error)) (T, error) {
+func runBounded[T any](ctx context.Context, what string, convert func() (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, convertTime)
 	defer cancel()
 	type result struct {

@@ -32,10 +32,10 @@ type EditResult struct {
 }
 
 func (f *files) edit() builtin.Tool {
-	plan := func(f *files, in EditArgs) (planned, found, error) {
+	plan := func(f *files, in EditArgs) (planned, matchSummary, error) {
 		before, info, err := f.Read(in.Path, maxChange)
 		if err != nil {
-			return planned{}, found{}, err
+			return planned{}, matchSummary{}, err
 		}
 		after, how, err := replaceIn(in, string(before))
 		return planned{change{in.Path, before, []byte(after), true, true}, info}, how, err
@@ -45,14 +45,14 @@ func (f *files) edit() builtin.Tool {
 			ID: toolroom.MustParseID("file:edit"), Title: "Edit a file",
 			Description: "Edit a file: replace, change, rename or fix a word, line or piece of text in a source file or document, swap it for another. If the text is missing or ambiguous, nothing changes and the error shows the nearest text with its line number.",
 			Hints:       builtin.Hints(false, true, false), Tags: []string{"file"},
-			Effects:  writes("{path}"),
+			Effects:  writeEffects("{path}"),
 			Examples: []toolroom.Example{{Arguments: builtin.Arguments(map[string]any{"path": "main.go", "search": "port := 80", "replace": "port := 8080"})}},
 		},
 		Arguments: map[string]builtin.Property{"path": {"minLength": 1}, "search": {"minLength": 1}, "count": {"minimum": 1}},
 		Predict: func(_ *source.Request, in EditArgs) []toolroom.Effect {
-			return append(reads(in.Path), writes(in.Path)...)
+			return append(readEffects(in.Path), writeEffects(in.Path)...)
 		},
-		Enforces: aboutFiles,
+		Enforces: isFileRule,
 		Preview: func(_ context.Context, _ *source.Request, in EditArgs) (source.Preview, error) {
 			p, _, err := plan(f, in)
 			if err != nil {
@@ -61,7 +61,7 @@ func (f *files) edit() builtin.Tool {
 			return preview([]change{p.change}), nil
 		},
 		Run: func(ctx context.Context, req *source.Request, in EditArgs) (EditResult, []toolroom.Content, error) {
-			f := f.under(req, "read", "write", "delete")
+			f := f.withRules(req, "read", "write", "delete")
 			p, how, err := plan(f, in)
 			if err != nil {
 				return EditResult{}, nil, err
@@ -69,7 +69,7 @@ func (f *files) edit() builtin.Tool {
 			if err := f.apply(ctx, req, []planned{p}); err != nil {
 				return EditResult{}, nil, err
 			}
-			out := EditResult{f.Absolute(in.Path), how.places, how.line, how.match, shorten(p.diff())}
+			out := EditResult{f.Absolute(in.Path), how.places, how.line, how.match, truncateDiff(p.diff())}
 			text := fmt.Sprintf("Changed %s at line %d", in.Path, out.Line)
 			if out.Replaced > 1 {
 				text = fmt.Sprintf("Changed %d places in %s", out.Replaced, in.Path)
@@ -82,8 +82,8 @@ func (f *files) edit() builtin.Tool {
 	})
 }
 
-// found describes where a text was found.
-type found struct {
+// matchSummary describes where a text was found.
+type matchSummary struct {
 	places, line int
 	match        string
 }
@@ -94,23 +94,23 @@ type span struct{ from, to int }
 // replaceIn replaces the search text. It looks for the exact text first, then compares
 // lines without the white space at their ends, then without their indentation. Bytes
 // outside the found places never change.
-func replaceIn(in EditArgs, text string) (string, found, error) {
+func replaceIn(in EditArgs, text string) (string, matchSummary, error) {
 	if strings.TrimSpace(in.Search) == "" && !strings.Contains(text, in.Search) || in.Search == "" {
-		return "", found{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "search is white space, which does not stand in %s", in.Path).
+		return "", matchSummary{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "search is white space, which does not stand in %s", in.Path).
 			WithHint("search for the text around it")
 	}
 	if in.Search == in.Replace {
-		return "", found{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "search and replace are the same text")
+		return "", matchSummary{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "search and replace are the same text")
 	}
-	places, match := exact(text, in.Search), "exact"
+	places, match := findExact(text, in.Search), "exact"
 	if len(places) == 0 {
-		places, match = byLines(text, in.Search, func(s string) string { return strings.TrimRight(s, " \t\r") }), "whitespace"
+		places, match = findLines(text, in.Search, func(s string) string { return strings.TrimRight(s, " \t\r") }), "whitespace"
 	}
 	if len(places) == 0 {
-		places, match = byLines(text, in.Search, strings.TrimSpace), "indentation"
+		places, match = findLines(text, in.Search, strings.TrimSpace), "indentation"
 	}
-	if err := in.judge(text, places); err != nil {
-		return "", found{}, err
+	if err := in.checkPlaces(text, places); err != nil {
+		return "", matchSummary{}, err
 	}
 	var out strings.Builder
 	end := 0
@@ -121,17 +121,17 @@ func replaceIn(in EditArgs, text string) (string, found, error) {
 	}
 	out.WriteString(text[end:])
 	if out.String() == text {
-		return "", found{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the replacement would not change %s", in.Path)
+		return "", matchSummary{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the replacement would not change %s", in.Path)
 	}
-	return out.String(), found{len(places), lineOf(text, places[0].from), match}, nil
+	return out.String(), matchSummary{len(places), lineOf(text, places[0].from), match}, nil
 }
 
-// judge checks the number of places.
-func (in EditArgs) judge(text string, places []span) error {
+// checkPlaces checks the number of places.
+func (in EditArgs) checkPlaces(text string, places []span) error {
 	n := len(places)
 	switch {
 	case n == 0:
-		return in.missed(text)
+		return in.notFoundError(text)
 	case in.Count > 0 && n != in.Count:
 		return toolroom.Errorf(toolroom.CodeConflict, "the text stands in %s %d times, not %d times: lines %s", in.Path, n, in.Count, lineList(text, places))
 	case n > 1 && !in.ReplaceAll && in.Count == 0:
@@ -155,7 +155,7 @@ func lineList(text string, places []span) string {
 
 func lineOf(text string, at int) int { return 1 + strings.Count(text[:at], "\n") }
 
-func exact(text, search string) []span {
+func findExact(text, search string) []span {
 	var places []span
 	for at := 0; ; {
 		i := strings.Index(text[at:], search)
@@ -167,8 +167,8 @@ func exact(text, search string) []span {
 	}
 }
 
-// byLines finds the lines of search in text, comparing lines in their normal form.
-func byLines(text, search string, normal func(string) string) []span {
+// findLines finds the lines of search in text, comparing lines in their normal form.
+func findLines(text, search string, normal func(string) string) []span {
 	var want []string
 	for line := range strings.SplitSeq(strings.TrimSuffix(search, "\n"), "\n") {
 		want = append(want, normal(line))
@@ -241,16 +241,16 @@ func reindent(text, from, to string) string {
 	return out.String()
 }
 
-var numbered = regexp.MustCompile(`^\s*\d+\s*[\t|:→]`)
+var lineNumberPrefix = regexp.MustCompile(`^\s*\d+\s*[\t|:→]`)
 
-// missed is the error for a text that is not in the file. It shows the nearest lines.
-func (in EditArgs) missed(text string) error {
+// notFoundError is the error for a text that is not in the file. It shows the nearest lines.
+func (in EditArgs) notFoundError(text string) error {
 	e := toolroom.Errorf(toolroom.CodeNotFound, "the search text does not stand in %s", in.Path)
 	first, _, _ := strings.Cut(in.Search, "\n")
-	if numbered.MatchString(first) {
+	if lineNumberPrefix.MatchString(first) {
 		return e.WithHint("remove the line numbers from search: they are not part of the file")
 	}
-	line, near := nearest(text, in.Search)
+	line, near := nearestLines(text, in.Search)
 	if near == "" {
 		return e.WithHint("read the file again: file:read path=%q", in.Path)
 	}
@@ -266,9 +266,9 @@ const (
 	maxNearShown = 2000
 )
 
-// nearest returns the lines of text that have most in common with search, as far as they are
+// nearestLines returns the lines of text that have most in common with search, as far as they are
 // found within the bounds.
-func nearest(text, search string) (line int, near string) {
+func nearestLines(text, search string) (line int, near string) {
 	text, search = text[:min(len(text), maxNearText)], search[:min(len(search), maxNearText)]
 	enough := time.Now().Add(maxNearTime)
 	want := strings.Split(strings.TrimSpace(search), "\n")
@@ -277,7 +277,7 @@ func nearest(text, search string) (line int, near string) {
 	}
 	words := make([]map[string]int, len(want))
 	for i, w := range want {
-		words[i] = pairs(w)
+		words[i] = countPairs(w)
 	}
 	lines := strings.Split(text, "\n")
 	have := map[int]map[string]int{} // of the lines from i on that want may cover
@@ -292,7 +292,7 @@ func nearest(text, search string) (line int, near string) {
 				break
 			}
 			if have[i+j] == nil && len(lines[i+j]) < 1000 {
-				have[i+j] = pairs(lines[i+j])
+				have[i+j] = countPairs(lines[i+j])
 			}
 			score += overlap(words[j], have[i+j])
 		}
@@ -311,8 +311,8 @@ func nearest(text, search string) (line int, near string) {
 	return at + 1, near
 }
 
-// pairs counts the pairs of neighbouring characters in a line.
-func pairs(line string) map[string]int {
+// countPairs counts the pairs of neighbouring characters in a line.
+func countPairs(line string) map[string]int {
 	line = strings.Join(strings.Fields(line), " ")
 	out := make(map[string]int, len(line))
 	for i := 0; i+2 <= len(line); i++ {

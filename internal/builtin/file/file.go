@@ -53,30 +53,30 @@ type files struct {
 	pdf  func(ctx context.Context, data []byte, first, last int) (string, int, error)
 }
 
-// under returns the tools' files without those that rules of the policy forbid to a call in one
+// withRules returns the tools' files without those that rules of the policy forbid to a call in one
 // of the modes: its run sees where a path leads by then.
-func (f *files) under(req *source.Request, modes ...string) *files {
+func (f *files) withRules(req *source.Request, modes ...string) *files {
 	forbidden := map[string]func(string) bool{}
 	for _, mode := range modes {
 		forbidden[mode] = policy.FileMatcher(req.Forbidden, mode)
 	}
 	restricted := *f
-	restricted.Folders = f.Refusing(func(mode, real string) bool {
+	restricted.Folders = f.Excluding(func(mode, real string) bool {
 		about := forbidden[mode]
 		return about != nil && about(filepath.ToSlash(real))
 	})
 	return &restricted
 }
 
-// aboutFiles reports whether a rule is about files. [files.under] enforces these, or the tool
+// isFileRule reports whether a rule is about files. [files.under] enforces these, or the tool
 // itself.
-func aboutFiles(rule toolroom.Effect) bool { return rule.Kind == toolroom.EffectFile }
+func isFileRule(rule toolroom.Effect) bool { return rule.Kind == toolroom.EffectFile }
 
-func reads(path string) []toolroom.Effect {
+func readEffects(path string) []toolroom.Effect {
 	return []toolroom.Effect{{Kind: toolroom.EffectFile, Mode: "read", Target: path}}
 }
 
-func writes(path string) []toolroom.Effect {
+func writeEffects(path string) []toolroom.Effect {
 	return []toolroom.Effect{{Kind: toolroom.EffectFile, Mode: "write", Target: path}}
 }
 
@@ -92,9 +92,9 @@ type Change struct {
 
 // change is a planned change of one file.
 type change struct {
-	path          string
-	before, after []byte
-	exists, keeps bool // whether the file is there before and after
+	path                       string
+	before, after              []byte
+	existedBefore, existsAfter bool // whether the file is there before and after
 }
 
 // diff returns a unified diff, or "" if a side is no text.
@@ -109,8 +109,8 @@ func (c change) diff() string {
 	return text
 }
 
-// count returns the number of lines that the diff of a file adds and removes.
-func count(diff string) (added, removed int) {
+// countDiff returns the number of lines that the diff of a file adds and removes.
+func countDiff(diff string) (added, removed int) {
 	inHunk := false
 	for line := range strings.Lines(diff) {
 		switch {
@@ -125,7 +125,7 @@ func count(diff string) (added, removed int) {
 	return added, removed
 }
 
-func shorten(diff string) string {
+func truncateDiff(diff string) string {
 	if len(diff) <= maxDiff {
 		return diff
 	}
@@ -139,15 +139,15 @@ func preview(changes []change) source.Preview {
 	var diffs strings.Builder
 	for _, c := range changes {
 		switch {
-		case !c.exists:
+		case !c.existedBefore:
 			p.Effects = append(p.Effects, fmt.Sprintf("creates the file %s (%d bytes)", c.path, len(c.after)))
-		case !c.keeps:
+		case !c.existsAfter:
 			p.Effects = append(p.Effects, fmt.Sprintf("deletes the file %s (%d bytes)", c.path, len(c.before)))
 		default:
 			p.Effects = append(p.Effects, fmt.Sprintf("replaces the file %s (%d bytes become %d)", c.path, len(c.before), len(c.after)))
 		}
 		diffs.WriteString(c.diff())
 	}
-	p.Diff = shorten(diffs.String())
+	p.Diff = truncateDiff(diffs.String())
 	return p
 }

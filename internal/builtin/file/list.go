@@ -60,12 +60,12 @@ func (f *files) list() builtin.Tool {
 		Arguments: map[string]builtin.Property{
 			"path": {"default": ".", "minLength": 1}, "recursive": {"default": false}, "limit": {"minimum": 1, "maximum": maxEntries, "default": defaultEntries},
 		},
-		Predict: func(_ *source.Request, in ListArgs) []toolroom.Effect { return reads(orHere(in.Path)) },
+		Predict: func(_ *source.Request, in ListArgs) []toolroom.Effect { return readEffects(orCurrentFolder(in.Path)) },
 		// What is in a folder is not predicted: what rules are about is left out.
-		Enforces: aboutFiles,
+		Enforces: isFileRule,
 		Run: func(ctx context.Context, req *source.Request, in ListArgs) (ListResult, []toolroom.Content, error) {
-			out := ListResult{Path: f.Absolute(orHere(in.Path)), Entries: []Entry{}}
-			tree, err := f.OpenTree(orHere(in.Path))
+			out := ListResult{Path: f.Absolute(orCurrentFolder(in.Path)), Entries: []Entry{}}
+			tree, err := f.OpenTree(orCurrentFolder(in.Path))
 			if err != nil {
 				return out, nil, err
 			}
@@ -81,18 +81,18 @@ func (f *files) list() builtin.Tool {
 					out.More = true
 					return false
 				}
-				out.Entries = append(out.Entries, entryOf(orHere(in.Path), e))
+				out.Entries = append(out.Entries, entryOf(orCurrentFolder(in.Path), e))
 				return true
 			})
 			if err == nil {
-				err = tree.Stayed()
+				err = tree.CheckUnmoved()
 			}
 			return out, builtin.Text(out.text()), err
 		},
 	})
 }
 
-func orHere(path string) string {
+func orCurrentFolder(path string) string {
 	if path == "" {
 		return "."
 	}

@@ -35,7 +35,7 @@ func (f *files) patch() builtin.Tool {
 		Predict: func(_ *source.Request, in PatchArgs) []toolroom.Effect {
 			patches, err := parsePatch(in.Patch)
 			if err != nil {
-				return writes("")
+				return writeEffects("")
 			}
 			var effects []toolroom.Effect
 			for _, p := range patches {
@@ -43,17 +43,17 @@ func (f *files) patch() builtin.Tool {
 				case p.deleted, p.to != "":
 					effects = append(effects, toolroom.Effect{Kind: toolroom.EffectFile, Mode: "delete", Target: p.path})
 				default:
-					effects = append(effects, writes(p.path)...)
+					effects = append(effects, writeEffects(p.path)...)
 				}
 				if p.to != "" {
-					effects = append(effects, append(reads(p.path), writes(p.to)...)...)
+					effects = append(effects, append(readEffects(p.path), writeEffects(p.to)...)...)
 				} else if !p.created {
-					effects = append(effects, reads(p.path)...)
+					effects = append(effects, readEffects(p.path)...)
 				}
 			}
 			return effects
 		},
-		Enforces: aboutFiles,
+		Enforces: isFileRule,
 		Preview: func(_ context.Context, _ *source.Request, in PatchArgs) (source.Preview, error) {
 			changes, _, err := f.planPatch(in.Patch)
 			if err != nil {
@@ -66,7 +66,7 @@ func (f *files) patch() builtin.Tool {
 			return preview(all), nil
 		},
 		Run: func(ctx context.Context, req *source.Request, in PatchArgs) (PatchResult, []toolroom.Content, error) {
-			f := f.under(req, "read", "write", "delete")
+			f := f.withRules(req, "read", "write", "delete")
 			changes, out, err := f.planPatch(in.Patch)
 			if err != nil {
 				return PatchResult{}, nil, err
@@ -141,12 +141,12 @@ func (f *files) planFile(p *filePatch) ([]planned, PatchResult, error) {
 	if err != nil {
 		return nil, PatchResult{}, err
 	}
-	main := change{path: p.path, before: before, after: []byte(after), exists: exists, keeps: !p.deleted}
+	main := change{path: p.path, before: before, after: []byte(after), existedBefore: exists, existsAfter: !p.deleted}
 	if p.deleted {
 		main.after = nil
 	}
 	done := Change{Path: f.Absolute(p.path), Created: p.created, Deleted: p.deleted}
-	done.Added, done.Removed = count(main.diff())
+	done.Added, done.Removed = countDiff(main.diff())
 	changes := []planned{{main, info}}
 	if p.to != "" && p.to != p.path {
 		if _, err := f.Stat(p.to); err == nil {
@@ -154,8 +154,8 @@ func (f *files) planFile(p *filePatch) ([]planned, PatchResult, error) {
 		}
 		done.MovedTo = f.Absolute(p.to)
 		changes = []planned{
-			{change: change{path: p.to, after: main.after, keeps: true}},
-			{change: change{path: p.path, before: before, exists: true}},
+			{change: change{path: p.to, after: main.after, existsAfter: true}},
+			{change: change{path: p.path, before: before, existedBefore: true}},
 		}
 	}
 	return changes, PatchResult{Files: []Change{done}, Notes: notes}, nil

@@ -62,7 +62,7 @@ func (f *files) read() builtin.Tool {
 			ID: toolroom.MustParseID("file:read"), Title: "Read a file",
 			Description: "Read a file (cat) and show what it says: open a README, text or config file, print some lines, view an image or picture, read a PDF document. Use offset and limit for a range of lines of a long file, encoding base64 for binary data.",
 			Hints:       builtin.Hints(true, false, false), Tags: []string{"file"},
-			Effects: reads("{path}"),
+			Effects: readEffects("{path}"),
 			Examples: []toolroom.Example{
 				{Title: "a whole file", Arguments: builtin.Arguments(map[string]any{"path": "README.md"}), ResultHint: "the text, with its number of lines"},
 				{Title: "lines 100 to 149", Arguments: builtin.Arguments(map[string]any{"path": "README.md", "offset": 100, "limit": 50})},
@@ -72,10 +72,10 @@ func (f *files) read() builtin.Tool {
 			"path": {"minLength": 1}, "offset": {"minimum": 1, "default": 1}, "limit": {"minimum": 1, "default": defaultLines},
 			"pages": {"pattern": "^[0-9]+(-[0-9]+)?$"},
 		},
-		Predict:  func(_ *source.Request, in ReadArgs) []toolroom.Effect { return reads(in.Path) },
-		Enforces: aboutFiles,
+		Predict:  func(_ *source.Request, in ReadArgs) []toolroom.Effect { return readEffects(in.Path) },
+		Enforces: isFileRule,
 		Run: func(ctx context.Context, req *source.Request, in ReadArgs) (ReadResult, []toolroom.Content, error) {
-			f := f.under(req, "read")
+			f := f.withRules(req, "read")
 			file, err := f.Open(in.Path)
 			if err != nil {
 				return ReadResult{}, nil, err
@@ -143,7 +143,7 @@ func isBinary(head []byte) bool {
 	return !utf8.Valid(head)
 }
 
-func (r *reader) whole(from io.Reader) ([]byte, error) {
+func (r *reader) readWhole(from io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(from, maxBytes+1))
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeExecutionFailed, "%s cannot be read: %w", r.in.Path, err)
@@ -156,13 +156,13 @@ func (r *reader) whole(from io.Reader) ([]byte, error) {
 }
 
 func (r *reader) base64(from io.Reader, kind string) ([]toolroom.Content, error) {
-	data, err := r.whole(from)
+	data, err := r.readWhole(from)
 	r.out.Content, r.out.Encoding, r.out.MIMEType = base64.StdEncoding.EncodeToString(data), "base64", kind
 	return nil, err
 }
 
 func (r *reader) image(from io.Reader, kind string) ([]toolroom.Content, error) {
-	data, err := r.whole(from)
+	data, err := r.readWhole(from)
 	r.out.MIMEType = kind
 	return []toolroom.Content{
 		toolroom.TextContent(fmt.Sprintf("%s: %s, %d bytes", r.in.Path, kind, len(data))),
@@ -171,7 +171,7 @@ func (r *reader) image(from io.Reader, kind string) ([]toolroom.Content, error) 
 }
 
 func (r *reader) document(ctx context.Context, from io.Reader) ([]toolroom.Content, error) {
-	data, err := r.whole(from)
+	data, err := r.readWhole(from)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (r *reader) document(ctx context.Context, from io.Reader) ([]toolroom.Conte
 }
 
 func (r *reader) decoded(ctx context.Context, from io.Reader, e encoding.Encoding) ([]toolroom.Content, error) {
-	data, err := r.whole(from)
+	data, err := r.readWhole(from)
 	if err != nil {
 		return nil, err
 	}

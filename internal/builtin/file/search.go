@@ -73,9 +73,9 @@ func (f *files) search() builtin.Tool {
 			"query": {"minLength": 1}, "path": {"default": ".", "minLength": 1}, "context": {"minimum": 0, "maximum": 20},
 			"limit": {"minimum": 1, "maximum": maxMatches, "default": defaultMatches},
 		},
-		Predict: func(_ *source.Request, in SearchArgs) []toolroom.Effect { return reads(orHere(in.Path)) },
+		Predict: func(_ *source.Request, in SearchArgs) []toolroom.Effect { return readEffects(orCurrentFolder(in.Path)) },
 		// Which files of a folder are read is not predicted: those of rules are left out.
-		Enforces: aboutFiles,
+		Enforces: isFileRule,
 		Run: func(ctx context.Context, req *source.Request, in SearchArgs) (SearchResult, []toolroom.Content, error) {
 			out, err := f.find(ctx, in, policy.FileMatcher(req.Forbidden, "read"))
 			return out, builtin.Text(out.text(in)), err
@@ -90,7 +90,7 @@ func (f *files) find(ctx context.Context, in SearchArgs, forbidden func(file str
 	}
 	limit := cmp.Or(in.Limit, defaultMatches)
 	s := &search{in: in, matcher: m, out: SearchResult{Matches: []Match{}, Files: []string{}}, limit: limit, forbidden: forbidden}
-	info, err := f.Stat(orHere(in.Path))
+	info, err := f.Stat(orCurrentFolder(in.Path))
 	if err != nil {
 		return s.out, err
 	}
@@ -107,7 +107,7 @@ func (f *files) find(ctx context.Context, in SearchArgs, forbidden func(file str
 		s.add(in.Path, s.file(ctx, file, in.Path))
 		return s.out, nil
 	}
-	tree, err := f.OpenTree(orHere(in.Path))
+	tree, err := f.OpenTree(orCurrentFolder(in.Path))
 	if err != nil {
 		return s.out, err
 	}
@@ -125,8 +125,8 @@ type search struct {
 	out       SearchResult
 }
 
-// inFile is what a search found in one file.
-type inFile struct {
+// fileMatches is what a search found in one file.
+type fileMatches struct {
 	matches  []Match
 	withheld bool
 }
@@ -139,7 +139,7 @@ func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, err
 	defer stop()
 	type job struct {
 		path string
-		done chan inFile
+		done chan fileMatches
 	}
 	jobs := make(chan job, 256)
 	inOrder := make(chan job, 1024)
@@ -149,7 +149,7 @@ func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, err
 			files := tree.Opener()
 			defer files.Close()
 			for j := range jobs {
-				var in inFile
+				var in fileMatches
 				if ctx.Err() != nil { // the search has ended
 					j.done <- in
 					continue
@@ -172,7 +172,7 @@ func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, err
 			if e.Type&fs.ModeType != 0 {
 				return true
 			}
-			j := job{e.Path, make(chan inFile, 1)}
+			j := job{e.Path, make(chan fileMatches, 1)}
 			select {
 			case inOrder <- j:
 			case <-ctx.Done():
@@ -212,12 +212,12 @@ func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, err
 	case walkErr != nil:
 		return s.out, walkErr
 	}
-	return s.out, tree.Stayed()
+	return s.out, tree.CheckUnmoved()
 }
 
 // shownPath returns the path of a file below the searched folder as other tools take it.
 func (s *search) shownPath(below string) string {
-	return path.Join(filepath.ToSlash(orHere(s.in.Path)), below)
+	return path.Join(filepath.ToSlash(orCurrentFolder(s.in.Path)), below)
 }
 
 func (s *search) add(path string, matches []Match) {
@@ -276,9 +276,9 @@ func (s *search) file(ctx context.Context, file *folder.File, path string) []Mat
 		}
 		line += bytes.Count(text[counted:start], []byte("\n"))
 		counted = start
-		m := Match{Path: path, Line: line, Text: shown(text[start:end])}
+		m := Match{Path: path, Line: line, Text: shownLine(text[start:end])}
 		if s.in.Context > 0 {
-			m.Before, m.After = around(text, start, end, s.in.Context)
+			m.Before, m.After = contextLines(text, start, end, s.in.Context)
 		}
 		matches = append(matches, m)
 		if s.in.FilesOnly || len(matches) > s.limit {
@@ -288,7 +288,7 @@ func (s *search) file(ctx context.Context, file *folder.File, path string) []Mat
 	return matches
 }
 
-func shown(line []byte) string {
+func shownLine(line []byte) string {
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	text := string(line)
 	if len(line) > maxShownLine {
@@ -300,11 +300,11 @@ func shown(line []byte) string {
 	return text
 }
 
-// around returns the lines before and after a line.
-func around(text []byte, start, end, n int) (before, after []string) {
+// contextLines returns the lines before and after a line.
+func contextLines(text []byte, start, end, n int) (before, after []string) {
 	for i := start; i > 0 && len(before) < n; {
 		previous := bytes.LastIndexByte(text[:i-1], '\n') + 1
-		before = append([]string{shown(text[previous : i-1])}, before...)
+		before = append([]string{shownLine(text[previous : i-1])}, before...)
 		i = previous
 	}
 	for i := end + 1; i < len(text) && len(after) < n; {
@@ -312,7 +312,7 @@ func around(text []byte, start, end, n int) (before, after []string) {
 		if next < 0 {
 			next = len(text) - i
 		}
-		after = append(after, shown(text[i:i+next]))
+		after = append(after, shownLine(text[i:i+next]))
 		i += next + 1
 	}
 	return before, after
@@ -369,7 +369,7 @@ func newMatcher(in SearchArgs) (*matcher, error) {
 	m := &matcher{}
 	if !in.IgnoreCase {
 		if parsed, err := syntax.Parse(pattern, syntax.Perl); err == nil {
-			text := required(parsed.Simplify())
+			text := requiredLiteral(parsed.Simplify())
 			m.literal = []byte(text)
 			m.only = parsed.Op == syntax.OpLiteral && text == pattern
 		}
@@ -382,7 +382,7 @@ func newMatcher(in SearchArgs) (*matcher, error) {
 		flags += "i"
 	}
 	var err error
-	if m.re, err = withinLines(flags + ":" + pattern + ")"); err != nil {
+	if m.re, err = compileWithinLines(flags + ":" + pattern + ")"); err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "query is not a regular expression of RE2: %w", err).
 			WithHint("set literal=true to look for the text as it stands")
 	}
@@ -392,9 +392,9 @@ func newMatcher(in SearchArgs) (*matcher, error) {
 	return m, nil
 }
 
-// withinLines compiles an expression whose matches do not go beyond a line. Otherwise a match
+// compileWithinLines compiles an expression whose matches do not go beyond a line. Otherwise a match
 // that spans lines would be looked for again from each of them.
-func withinLines(pattern string) (*regexp.Regexp, error) {
+func compileWithinLines(pattern string) (*regexp.Regexp, error) {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return nil, err
@@ -436,8 +436,8 @@ func stayInLine(re *syntax.Regexp) {
 	}
 }
 
-// required returns the longest text that every match contains.
-func required(re *syntax.Regexp) string {
+// requiredLiteral returns the longest text that every match contains.
+func requiredLiteral(re *syntax.Regexp) string {
 	switch re.Op {
 	case syntax.OpLiteral:
 		if re.Flags&syntax.FoldCase != 0 {
@@ -445,15 +445,15 @@ func required(re *syntax.Regexp) string {
 		}
 		return string(re.Rune)
 	case syntax.OpCapture, syntax.OpPlus:
-		return required(re.Sub[0])
+		return requiredLiteral(re.Sub[0])
 	case syntax.OpRepeat:
 		if re.Min > 0 {
-			return required(re.Sub[0])
+			return requiredLiteral(re.Sub[0])
 		}
 	case syntax.OpConcat:
 		best := ""
 		for _, sub := range re.Sub {
-			if text := required(sub); len(text) > len(best) {
+			if text := requiredLiteral(sub); len(text) > len(best) {
 				best = text
 			}
 		}
@@ -498,7 +498,7 @@ func (m *matcher) find(ctx context.Context, text []byte) int {
 		if end-at <= maxPiece {
 			found = m.re.FindIndex(text[at:end])
 		} else {
-			found = m.re.FindReaderIndex(&runes{Reader: bytes.NewReader(text[at:end]), ended: ctx.Err})
+			found = m.re.FindReaderIndex(&cancellableRunes{Reader: bytes.NewReader(text[at:end]), ended: ctx.Err})
 		}
 		if ctx.Err() != nil {
 			break
@@ -513,14 +513,14 @@ func (m *matcher) find(ctx context.Context, text []byte) int {
 	return -1
 }
 
-// runes is a text that ends early if ended returns an error.
-type runes struct {
+// cancellableRunes is a text that ends early if ended returns an error.
+type cancellableRunes struct {
 	*bytes.Reader
 	ended func() error
 	read  int
 }
 
-func (r *runes) ReadRune() (rune, int, error) {
+func (r *cancellableRunes) ReadRune() (rune, int, error) {
 	if r.read++; r.read%minPiece == 0 && r.ended() != nil {
 		return 0, 0, io.EOF
 	}

@@ -77,7 +77,7 @@ func TestASearchInALongLineEnds(t *testing.T) {
 	}
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
-	read := &runes{Reader: bytes.NewReader(bytes.Repeat([]byte("x"), 3*maxPiece)), ended: func() error { end(); return ctx.Err() }}
+	read := &cancellableRunes{Reader: bytes.NewReader(bytes.Repeat([]byte("x"), 3*maxPiece)), ended: func() error { end(); return ctx.Err() }}
 	if m.re.FindReaderIndex(read); read.Len() < 2*maxPiece {
 		t.Errorf("%d bytes are left", read.Len())
 	}

@@ -61,14 +61,14 @@ func (s undoStore) record(req *source.Request, folders *folder.Folders, changes 
 	}
 	entry, size := undoEntry{Tool: req.Tool.String(), Time: time.Now().UTC()}, 0
 	for _, c := range changes {
-		f := undoFile{Path: folders.Absolute(c.path), Before: c.before, Exists: c.exists}
-		if c.keeps {
+		f := undoFile{Path: folders.Absolute(c.path), Before: c.before, Exists: c.existedBefore}
+		if c.existsAfter {
 			f.After = hash(c.after)
 		}
 		size += len(c.before)
 		entry.Files = append(entry.Files, f)
 	}
-	if size > maxUndoFile || slices.ContainsFunc(changes, func(c change) bool { return c.exists && c.before == nil }) {
+	if size > maxUndoFile || slices.ContainsFunc(changes, func(c change) bool { return c.existedBefore && c.before == nil }) {
 		return nil
 	}
 	data, err := json.Marshal(entry)
@@ -126,14 +126,14 @@ func (f *files) undoTool() builtin.Tool {
 		Arguments: map[string]builtin.Property{"count": {"minimum": 1, "maximum": maxUndo, "default": 1}},
 		Predict: func(req *source.Request, in UndoArgs) []toolroom.Effect {
 			var effects []toolroom.Effect
-			entries, _, err := f.undo.last(req, max(in.Count, 1))
+			entries, _, err := f.undo.lastEntries(req, max(in.Count, 1))
 			if err != nil {
-				return writes("")
+				return writeEffects("")
 			}
 			for _, e := range entries {
 				for _, file := range e.Files {
 					if file.Exists {
-						effects = append(effects, writes(file.Path)...)
+						effects = append(effects, writeEffects(file.Path)...)
 					} else {
 						effects = append(effects, toolroom.Effect{Kind: toolroom.EffectFile, Mode: "delete", Target: file.Path})
 					}
@@ -141,9 +141,9 @@ func (f *files) undoTool() builtin.Tool {
 			}
 			return effects
 		},
-		Enforces: aboutFiles,
+		Enforces: isFileRule,
 		Preview: func(_ context.Context, req *source.Request, in UndoArgs) (source.Preview, error) {
-			entries, _, err := f.undo.last(req, max(in.Count, 1))
+			entries, _, err := f.undo.lastEntries(req, max(in.Count, 1))
 			if err != nil {
 				return source.Preview{}, err
 			}
@@ -151,19 +151,19 @@ func (f *files) undoTool() builtin.Tool {
 			for _, e := range entries {
 				for _, file := range slices.Backward(e.Files) {
 					now, _, _ := f.Read(file.Path, maxChange)
-					changes = append(changes, change{path: file.Path, before: now, after: file.Before, exists: file.After != "", keeps: file.Exists})
+					changes = append(changes, change{path: file.Path, before: now, after: file.Before, existedBefore: file.After != "", existsAfter: file.Exists})
 				}
 			}
 			return preview(changes), nil
 		},
 		Run: func(ctx context.Context, req *source.Request, in UndoArgs) (UndoResult, []toolroom.Content, error) {
-			return f.under(req, "write", "delete").undoLast(ctx, req, max(in.Count, 1))
+			return f.withRules(req, "write", "delete").undoLast(ctx, req, max(in.Count, 1))
 		},
 	})
 }
 
-// last returns the newest entries, newest first, and their names.
-func (s undoStore) last(req *source.Request, n int) ([]undoEntry, []string, error) {
+// lastEntries returns the newest entries, newest first, and their names.
+func (s undoStore) lastEntries(req *source.Request, n int) ([]undoEntry, []string, error) {
 	names, err := s.names(s.folder(req))
 	if err != nil {
 		return nil, nil, err
@@ -187,7 +187,7 @@ func (s undoStore) last(req *source.Request, n int) ([]undoEntry, []string, erro
 
 func (f *files) undoLast(ctx context.Context, req *source.Request, n int) (UndoResult, []toolroom.Content, error) {
 	out := UndoResult{Files: []Change{}}
-	entries, names, err := f.undo.last(req, n)
+	entries, names, err := f.undo.lastEntries(req, n)
 	if err != nil {
 		return out, nil, err
 	}
@@ -236,7 +236,7 @@ func (f *files) undoEntry(e undoEntry) ([]Change, error) {
 	}
 	var out []Change
 	for _, file := range slices.Backward(e.Files) {
-		c := change{path: file.Path, before: file.Before, exists: file.Exists}
+		c := change{path: file.Path, before: file.Before, existedBefore: file.Exists}
 		if err := f.restore(c); err != nil {
 			return out, err
 		}

@@ -29,7 +29,7 @@ type WriteResult struct {
 
 func (f *files) write() builtin.Tool {
 	plan := func(f *files, in WriteArgs) (change, fs.FileInfo, error) {
-		c := change{path: in.Path, after: []byte(in.Content), keeps: true}
+		c := change{path: in.Path, after: []byte(in.Content), existsAfter: true}
 		if in.Encoding == "base64" {
 			data, err := base64.StdEncoding.DecodeString(in.Content)
 			if err != nil {
@@ -40,10 +40,10 @@ func (f *files) write() builtin.Tool {
 		before, info, err := f.Read(in.Path, maxChange)
 		switch toolroom.CodeOf(err) {
 		case "":
-			c.before, c.exists = before, true
+			c.before, c.existedBefore = before, true
 		case toolroom.CodeNotFound:
 		case toolroom.CodeResourceLimit: // it can be replaced, but not shown or undone
-			c.exists = true
+			c.existedBefore = true
 		default:
 			return c, nil, err
 		}
@@ -54,18 +54,18 @@ func (f *files) write() builtin.Tool {
 			ID: toolroom.MustParseID("file:write"), Title: "Write a file",
 			Description: "Write, save or create a new file on disk: put this text or JSON into a file, or overwrite a whole file with new content. To change only a part of a file use file:edit.",
 			Hints:       builtin.Hints(false, true, false), Guarantee: toolroom.GuaranteeSafe, Tags: []string{"file"},
-			Effects:  writes("{path}"),
+			Effects:  writeEffects("{path}"),
 			Examples: []toolroom.Example{{Arguments: builtin.Arguments(map[string]any{"path": "notes/today.md", "content": "# Today\n"})}},
 		},
 		Arguments: map[string]builtin.Property{"path": {"minLength": 1}, "encoding": {"enum": []string{"utf8", "base64"}, "default": "utf8"}},
-		Predict:   func(_ *source.Request, in WriteArgs) []toolroom.Effect { return writes(in.Path) },
-		Enforces:  aboutFiles,
+		Predict:   func(_ *source.Request, in WriteArgs) []toolroom.Effect { return writeEffects(in.Path) },
+		Enforces:  isFileRule,
 		Preview: func(_ context.Context, _ *source.Request, in WriteArgs) (source.Preview, error) {
 			c, _, err := plan(f, in)
 			return preview([]change{c}), err
 		},
 		Run: func(ctx context.Context, req *source.Request, in WriteArgs) (WriteResult, []toolroom.Content, error) {
-			f := f.under(req, "write", "delete")
+			f := f.withRules(req, "write", "delete")
 			c, _, err := plan(f, in)
 			if err != nil {
 				return WriteResult{}, nil, err
@@ -73,8 +73,8 @@ func (f *files) write() builtin.Tool {
 			if err := f.apply(ctx, req, []planned{{change: c}}); err != nil {
 				return WriteResult{}, nil, err
 			}
-			added, removed := count(c.diff())
-			out := WriteResult{Path: f.Absolute(in.Path), Bytes: len(c.after), Created: !c.exists, Added: added, Removed: removed}
+			added, removed := countDiff(c.diff())
+			out := WriteResult{Path: f.Absolute(in.Path), Bytes: len(c.after), Created: !c.existedBefore, Added: added, Removed: removed}
 			what := "Replaced"
 			if out.Created {
 				what = "Created"
@@ -97,7 +97,7 @@ func (f *files) apply(ctx context.Context, req *source.Request, changes []planne
 	}
 	for i, c := range changes {
 		var err error
-		if c.keeps {
+		if c.existsAfter {
 			err = f.Write(c.path, c.after, c.info)
 		} else {
 			err = f.Remove(c.path)
@@ -121,7 +121,7 @@ func (f *files) apply(ctx context.Context, req *source.Request, changes []planne
 
 // restore brings back what a change replaced.
 func (f *files) restore(c change) error {
-	if c.exists {
+	if c.existedBefore {
 		return f.Write(c.path, c.before, nil)
 	}
 	return f.Remove(c.path)

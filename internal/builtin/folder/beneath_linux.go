@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noOpen is a flag of openBeneath: the file is found and not opened, to ask about it.
-const noOpen = unix.O_PATH | unix.O_NOFOLLOW
+// pathOnly is a flag of openBeneath: the file is found and not opened, to ask about it.
+const pathOnly = unix.O_PATH | unix.O_NOFOLLOW
 
 // openBeneath opens what is at name below the folder dir, for reading. The kernel refuses a name
 // that has a link in it, whatever others rename meanwhile, so that the file is at the path real,

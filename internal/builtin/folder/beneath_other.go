@@ -12,4 +12,4 @@ func openBeneath(*os.File, string, string, uint64) (*os.File, error) {
 	return nil, errors.ErrUnsupported
 }
 
-const noOpen = 0
+const pathOnly = 0

@@ -25,15 +25,15 @@ type Folders struct {
 	dirs []string // absolute, without links
 	// hidden may not be used at all, and fixed may not be changed.
 	hidden, fixed []string
-	refuse        func(mode, real string) bool // may be nil
+	excluded      func(mode, real string) bool // may be nil
 }
 
-// Refusing returns the folders without the files that refuse reports: it is asked with a mode,
+// Excluding returns the folders without the files that refuse reports: it is asked with a mode,
 // read, write or delete, and the path without links of what was opened. A link on the way may
 // lead elsewhere since somebody has judged the path that a call names.
-func (f *Folders) Refusing(refuse func(mode, real string) bool) *Folders {
+func (f *Folders) Excluding(refuse func(mode, real string) bool) *Folders {
 	restricted := *f
-	restricted.refuse = refuse
+	restricted.excluded = refuse
 	return &restricted
 }
 
@@ -65,7 +65,7 @@ func Open(dirs []string, o Options) (*Folders, error) {
 		f.dirs = append(f.dirs, real)
 	}
 	for _, path := range o.Hidden {
-		hidden := bestPath(path)
+		hidden := resolveLinks(path)
 		for _, dir := range f.dirs {
 			if below(hidden, dir) {
 				return nil, toolroom.Errorf(toolroom.CodeUnsupported, "the folder %s belongs to Toolroom itself, so no tool works in it", dir).
@@ -75,7 +75,7 @@ func Open(dirs []string, o Options) (*Folders, error) {
 		f.hidden = append(f.hidden, hidden)
 	}
 	for _, path := range o.Fixed {
-		f.fixed = append(f.fixed, bestPath(path))
+		f.fixed = append(f.fixed, resolveLinks(path))
 	}
 	return f, nil
 }
@@ -88,8 +88,8 @@ func realPath(path string) (string, error) {
 	return filepath.EvalSymlinks(absolute)
 }
 
-// bestPath resolves the links of a path whose end need not exist yet.
-func bestPath(path string) string {
+// resolveLinks resolves the links of a path whose end need not exist yet.
+func resolveLinks(path string) string {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return path
@@ -137,10 +137,10 @@ func (f *Folders) inside(paths []string) []string {
 	return out
 }
 
-// Around returns the folders inside the folders that hold a path of Hidden or Fixed, outer ones
+// Enclosing returns the folders inside the folders that hold a path of Hidden or Fixed, outer ones
 // first. If one of them were renamed, another could be put in its place, with what the path is
 // to keep out.
-func (f *Folders) Around() []string {
+func (f *Folders) Enclosing() []string {
 	var out []string
 	for _, path := range append(f.Hidden(), f.Fixed()...) {
 		for _, dir := range f.dirs {
@@ -184,19 +184,19 @@ func (f *Folders) locate(path string) (dir, rel string, err error) {
 		}
 	}
 	// The path may contain a link on its way to a folder, such as /tmp on macOS.
-	real := bestPath(absolute)
+	real := resolveLinks(absolute)
 	for _, dir := range f.dirs {
 		if below(dir, real) {
 			rel, err := filepath.Rel(dir, real)
 			return dir, rel, err
 		}
 	}
-	return "", "", f.outside(path)
+	return "", "", f.outsideError(path)
 }
 
-func (f *Folders) outside(path string) error {
+func (f *Folders) outsideError(path string) error {
 	absolute := f.Absolute(path)
-	if real := bestPath(absolute); slices.ContainsFunc(f.dirs, func(dir string) bool { return below(dir, absolute) && !below(dir, real) }) {
+	if real := resolveLinks(absolute); slices.ContainsFunc(f.dirs, func(dir string) bool { return below(dir, absolute) && !below(dir, real) }) {
 		return toolroom.Errorf(toolroom.CodeDenied, "%s leads through a link to %s, which is outside the folders that the file tools may use", path, real).
 			WithHint("use a path below %s, or add its folder in toolroom.yaml: builtin: {file: {roots: [%q, %q]}}", strings.Join(f.dirs, " or "), f.Dir(), folderOf(real))
 	}
@@ -214,8 +214,8 @@ func folderOf(path string) string {
 	return path
 }
 
-// explain turns the error of an operation on a path into one for the caller.
-func (f *Folders) explain(path string, err error) error {
+// explainError turns the error of an operation on a path into one for the caller.
+func (f *Folders) explainError(path string, err error) error {
 	var known *toolroom.Error
 	var whole *fs.PathError
 	switch {
@@ -231,7 +231,7 @@ func (f *Folders) explain(path string, err error) error {
 		return toolroom.Errorf(toolroom.CodeDenied, "%s: permission denied by the file system", path)
 	case errors.As(err, &whole):
 		if err = whole.Err; strings.Contains(err.Error(), "escapes") { // of os.Root
-			return f.outside(path)
+			return f.outsideError(path)
 		}
 	}
 	return toolroom.Errorf(toolroom.CodeExecutionFailed, "%s: %w", path, err)
@@ -253,7 +253,7 @@ func (f *Folders) parent(path string, create bool) (*place, error) {
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, f.explain(path, err)
+		return nil, f.explainError(path, err)
 	}
 	defer root.Close()
 	for links := 0; ; links++ {
@@ -271,31 +271,31 @@ func (f *Folders) parent(path string, create bool) (*place, error) {
 		if !filepath.IsAbs(target) {
 			rel = filepath.Join(filepath.Dir(rel), target)
 		} else if rel, err = filepath.Rel(dir, target); err != nil {
-			return nil, f.outside(path)
+			return nil, f.outsideError(path)
 		}
 		if !filepath.IsLocal(rel) {
-			return nil, f.outside(path)
+			return nil, f.outsideError(path)
 		}
 	}
 	folder := filepath.Dir(rel)
 	if create {
 		// Before folders are made for a write that is denied. Where they really are is checked
 		// again once they are open.
-		if err := f.check(path, bestPath(filepath.Join(dir, rel)), "write"); err != nil {
+		if err := f.checkPath(path, resolveLinks(filepath.Join(dir, rel)), "write"); err != nil {
 			return nil, err
 		}
 		if err := root.MkdirAll(folder, 0o755); err != nil {
-			return nil, f.explain(path, err)
+			return nil, f.explainError(path, err)
 		}
 	}
 	sub, err := root.OpenRoot(folder)
 	if err != nil {
-		return nil, f.explain(path, err)
+		return nil, f.explainError(path, err)
 	}
 	p := &place{Root: sub, name: filepath.Base(rel)}
 	if p.real, err = p.path(filepath.Join(dir, folder)); err != nil {
 		sub.Close()
-		return nil, f.explain(path, err)
+		return nil, f.explainError(path, err)
 	}
 	return p, nil
 }
@@ -335,19 +335,19 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(info, named)
 }
 
-// read is the mode of effects on files that only read them.
-const read = "read"
+// modeRead is the mode of effects on files that only read them.
+const modeRead = "read"
 
-func (f *Folders) check(path, real, mode string) error {
+func (f *Folders) checkPath(path, real, mode string) error {
 	for _, hidden := range f.hidden {
 		if below(hidden, real) {
 			return toolroom.Errorf(toolroom.CodeDenied, "%s belongs to Toolroom itself and is not shown to tools", path)
 		}
 	}
-	if f.refuse != nil && f.refuse(mode, real) {
+	if f.excluded != nil && f.excluded(mode, real) {
 		return toolroom.Errorf(toolroom.CodeDenied, "the policy has a rule that forbids to %s %s", mode, path)
 	}
-	if mode == read {
+	if mode == modeRead {
 		return nil
 	}
 	if inGitFolder(real) {
@@ -393,14 +393,14 @@ func (f *Folders) Open(path string) (*File, error) {
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, f.explain(path, err)
+		return nil, f.explainError(path, err)
 	}
 	defer root.Close()
 	info, err := root.Stat(rel)
 	if err != nil {
-		return nil, f.explain(path, err)
+		return nil, f.explainError(path, err)
 	}
-	if err := regular(path, info); err != nil {
+	if err := checkRegular(path, info); err != nil {
 		return nil, err
 	}
 	return f.openRegular(root, dir, rel, path)
@@ -412,44 +412,44 @@ func (f *Folders) openRegular(root *os.Root, dir, rel, path string) (*File, erro
 	// The file may be another one by now: a pipe must not block the open.
 	opened, err := root.OpenFile(rel, os.O_RDONLY|nonBlocking, 0)
 	if err != nil {
-		return nil, f.explain(path, err)
+		return nil, f.explainError(path, err)
 	}
 	real, err := pathOf(opened, filepath.Join(dir, rel))
 	if err != nil {
 		opened.Close()
-		return nil, f.explain(path, err)
+		return nil, f.explainError(path, err)
 	}
-	return f.admit(opened, real, path)
+	return f.checkOpened(opened, real, path)
 }
 
-// admit returns an open file, whose path without links is real, if tools may read it.
-func (f *Folders) admit(opened *os.File, real, path string) (*File, error) {
+// checkOpened returns an open file, whose path without links is real, if tools may read it.
+func (f *Folders) checkOpened(opened *os.File, real, path string) (*File, error) {
 	info, err := opened.Stat()
 	if err == nil {
-		err = regular(path, info)
+		err = checkRegular(path, info)
 	}
 	if err == nil {
-		err = f.check(path, real, read)
+		err = f.checkPath(path, real, modeRead)
 	}
 	if err != nil {
 		opened.Close()
-		return nil, f.explain(path, err)
+		return nil, f.explainError(path, err)
 	}
 	return &File{opened, info, real}, nil
 }
 
-func regular(path string, info fs.FileInfo) error {
+func checkRegular(path string, info fs.FileInfo) error {
 	switch mode := info.Mode(); {
 	case mode.IsRegular():
 		return nil
 	case mode.IsDir():
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is a folder", path).WithHint("list it: file:list path=%q", path)
 	default:
-		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is no regular file but a %s, which is never opened", path, kind(mode))
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is no regular file but a %s, which is never opened", path, fileKind(mode))
 	}
 }
 
-func kind(mode fs.FileMode) string {
+func fileKind(mode fs.FileMode) string {
 	switch {
 	case mode&fs.ModeNamedPipe != 0:
 		return "pipe"
@@ -471,7 +471,7 @@ func (f *Folders) Read(path string, most int64) ([]byte, fs.FileInfo, error) {
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, most+1))
 	if err != nil {
-		return nil, nil, f.explain(path, err)
+		return nil, nil, f.explainError(path, err)
 	}
 	if int64(len(data)) > most {
 		return nil, nil, toolroom.Errorf(toolroom.CodeResourceLimit, "%s has %d bytes, and at most %d can be taken", path, file.Info.Size(), most)
@@ -487,11 +487,11 @@ func (f *Folders) Stat(path string) (fs.FileInfo, error) {
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, f.explain(path, err)
+		return nil, f.explainError(path, err)
 	}
 	defer root.Close()
 	info, err := root.Stat(rel)
-	return info, f.explain(path, err)
+	return info, f.explainError(path, err)
 }
 
 // Write replaces the file at path in one step, or creates it and its folders. Unless before
@@ -503,21 +503,21 @@ func (f *Folders) Write(path string, data []byte, before fs.FileInfo) error {
 		return err
 	}
 	defer p.Close()
-	if err := f.check(path, filepath.Join(p.real, p.name), "write"); err != nil {
+	if err := f.checkPath(path, filepath.Join(p.real, p.name), "write"); err != nil {
 		return err
 	}
 	perm := fs.FileMode(0o644)
 	info, err := p.Lstat(p.name)
 	switch {
 	case err == nil:
-		if err := regular(path, info); err != nil {
+		if err := checkRegular(path, info); err != nil {
 			return err
 		}
 		perm = info.Mode().Perm()
 	case !errors.Is(err, fs.ErrNotExist):
-		return f.explain(path, err)
+		return f.explainError(path, err)
 	}
-	return f.explain(path, p.replace(data, perm, func() error {
+	return f.explainError(path, p.replace(data, perm, func() error {
 		if before == nil {
 			return nil
 		}
@@ -562,15 +562,15 @@ func (f *Folders) Remove(path string) error {
 		return err
 	}
 	defer p.Close()
-	if err := f.check(path, filepath.Join(p.real, p.name), "delete"); err != nil {
+	if err := f.checkPath(path, filepath.Join(p.real, p.name), "delete"); err != nil {
 		return err
 	}
 	info, err := p.Lstat(p.name)
 	if err == nil {
-		err = regular(path, info)
+		err = checkRegular(path, info)
 	}
 	if err == nil {
 		err = p.Remove(p.name)
 	}
-	return f.explain(path, err)
+	return f.explainError(path, err)
 }

@@ -313,7 +313,7 @@ func TestAWriteThatIsDeniedMakesNoFolders(t *testing.T) {
 	l := newLayout(t, folder.Options{})
 	l.link(t, "sub", "link")
 	for _, path := range []string{"new/.git/hooks/pre-commit", "link/.git/config", "forbidden/a/b"} {
-		refusing := l.Refusing(func(_, real string) bool { return strings.Contains(real, "forbidden") })
+		refusing := l.Excluding(func(_, real string) bool { return strings.Contains(real, "forbidden") })
 		if err := refusing.Write(path, []byte("x"), nil); toolroom.CodeOf(err) != toolroom.CodeDenied {
 			t.Errorf("%s: %v", path, err)
 		}

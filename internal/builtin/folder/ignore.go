@@ -23,9 +23,9 @@ type ignoreRules struct {
 }
 
 type ignoreRule struct {
-	pattern string // relative to dir
-	negated bool
-	folder  bool // for folders only
+	pattern     string // relative to dir
+	negated     bool
+	foldersOnly bool // for folders only
 }
 
 // maxIgnore is the maximum size of a .gitignore, in bytes.
@@ -46,7 +46,7 @@ func parseIgnore(text []byte) (rules []ignoreRule) {
 		}
 		line = strings.TrimPrefix(line, `\`)
 		if before, ok := strings.CutSuffix(line, "/"); ok {
-			rule.folder, line = true, before
+			rule.foldersOnly, line = true, before
 		}
 		if !strings.Contains(line, "/") {
 			line = "**/" + line
@@ -59,16 +59,16 @@ func parseIgnore(text []byte) (rules []ignoreRule) {
 	return rules
 }
 
-// ignored reports whether the last rule about a path excludes it. Folders above have been
+// isIgnored reports whether the last rule about a path excludes it. Folders above have been
 // looked at before.
-func ignored(all []ignoreRules, name string, isFolder bool) bool {
+func isIgnored(all []ignoreRules, name string, isFolder bool) bool {
 	for _, rules := range slices.Backward(all) {
 		rel, ok := rules.relative(name)
 		if !ok {
 			continue
 		}
 		for _, rule := range slices.Backward(rules.lines) {
-			if rule.folder && !isFolder {
+			if rule.foldersOnly && !isFolder {
 				continue
 			}
 			if match, _ := doublestar.Match(rule.pattern, rel); match {
@@ -90,8 +90,8 @@ func (r ignoreRules) relative(name string) (string, bool) {
 	return strings.CutPrefix(name, r.dir+"/")
 }
 
-// rules reads the .gitignore of a folder.
-func (t *Tree) rules(dir string, entries []fs.DirEntry) ignoreRules {
+// readRules reads the .gitignore of a folder.
+func (t *Tree) readRules(dir string, entries []fs.DirEntry) ignoreRules {
 	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ".gitignore" && e.Type().IsRegular() }) {
 		return ignoreRules{}
 	}
@@ -109,9 +109,9 @@ func (t *Tree) rules(dir string, entries []fs.DirEntry) ignoreRules {
 	return ignoreRules{dir: dir, lines: parseIgnore(text)}
 }
 
-// above reads the .gitignore files of the folders above the tree, up to that of the
+// rulesAbove reads the .gitignore files of the folders above the tree, up to that of the
 // repository, as far as they are inside the folders that tools may use.
-func (t *Tree) above() []ignoreRules {
+func (t *Tree) rulesAbove() []ignoreRules {
 	var all []ignoreRules
 	below := ""
 	for dir := t.real; ; {

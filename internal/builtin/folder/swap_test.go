@@ -169,13 +169,13 @@ func TestATreeThatWasMovedIsNoticed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tree.Close()
-		if err := tree.Stayed(); err != nil {
+		if err := tree.CheckUnmoved(); err != nil {
 			t.Error(err)
 		}
 		if err := os.Rename(filepath.Join(l.root, "sub"), filepath.Join(l.root, "other", "sub")); err != nil {
 			t.Fatal(err)
 		}
-		if err := tree.Stayed(); toolroom.CodeOf(err) != toolroom.CodeConflict {
+		if err := tree.CheckUnmoved(); toolroom.CodeOf(err) != toolroom.CodeConflict {
 			t.Error(err)
 		}
 	})

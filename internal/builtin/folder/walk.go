@@ -39,7 +39,7 @@ func (e Entry) Info() (fs.FileInfo, error) {
 	if e.tree.self == nil {
 		return e.dir.Info() // as it was when the folder was read
 	}
-	f, err := e.tree.beneath(e.Path, noOpen)
+	f, err := e.tree.beneath(e.Path, pathOnly)
 	if err != nil {
 		return nil, err
 	}
@@ -64,28 +64,28 @@ func (f *Folders) OpenTree(name string) (*Tree, error) {
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, f.explain(name, err)
+		return nil, f.explainError(name, err)
 	}
 	defer root.Close()
 	info, err := root.Stat(rel)
 	if err != nil {
-		return nil, f.explain(name, err)
+		return nil, f.explainError(name, err)
 	}
 	if !info.IsDir() {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is not a folder", name).WithHint("read it: file:read path=%q", name)
 	}
 	sub, err := root.OpenRoot(rel)
 	if err != nil {
-		return nil, f.explain(name, err)
+		return nil, f.explainError(name, err)
 	}
 	p := &place{Root: sub}
 	real, err := p.path(filepath.Join(dir, rel))
 	if err == nil {
-		err = f.check(name, real, read)
+		err = f.checkPath(name, real, modeRead)
 	}
 	if err != nil {
 		sub.Close()
-		return nil, f.explain(name, err)
+		return nil, f.explainError(name, err)
 	}
 	t := &Tree{sub, nil, f, real, name}
 	if self, err := sub.Open("."); err == nil {
@@ -105,9 +105,9 @@ func (t *Tree) Close() error {
 	return t.Root.Close()
 }
 
-// Stayed returns an error if the folder is no longer where it was opened. What is in it may
+// CheckUnmoved returns an error if the folder is no longer where it was opened. What is in it may
 // then be forbidden by rules that were asked about its path of before.
-func (t *Tree) Stayed() error {
+func (t *Tree) CheckUnmoved() error {
 	p := &place{Root: t.Root}
 	if real, err := p.path(t.real); err != nil || real != t.real {
 		return toolroom.Errorf(toolroom.CodeConflict, "%s has been moved by another program meanwhile", t.shown)
@@ -156,15 +156,15 @@ func (o *Opener) Open(name string) (*File, error) {
 	if o.tree.self != nil {
 		opened, err := o.tree.beneath(name, nonBlocking)
 		if err != nil {
-			return nil, o.tree.folders.explain(shown, err)
+			return nil, o.tree.folders.explainError(shown, err)
 		}
-		return o.tree.folders.admit(opened, opened.Name(), shown)
+		return o.tree.folders.checkOpened(opened, opened.Name(), shown)
 	}
 	if o.root == nil || dir != o.dir {
 		o.Close()
 		root, err := o.tree.OpenRoot(filepath.FromSlash(path.Clean(dir)))
 		if err != nil {
-			return nil, o.tree.folders.explain(shown, err)
+			return nil, o.tree.folders.explainError(shown, err)
 		}
 		o.root, o.dir = root, dir
 	}
@@ -192,10 +192,10 @@ func (t *Tree) Walk(ctx context.Context, o WalkOptions, visit func(Entry) bool) 
 	w := &walk{ctx: ctx, tree: t, o: o, visit: visit}
 	var rules []ignoreRules
 	if !o.All {
-		rules = t.above()
+		rules = t.rulesAbove()
 	}
 	_, err := w.folder(".", rules)
-	return t.folders.explain(t.shown, err)
+	return t.folders.explainError(t.shown, err)
 }
 
 type walk struct {
@@ -226,13 +226,13 @@ func (w *walk) folder(dir string, above []ignoreRules) (bool, error) {
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	rules := above
 	if !w.o.All {
-		if own := w.tree.rules(dir, entries); len(own.lines) > 0 {
+		if own := w.tree.readRules(dir, entries); len(own.lines) > 0 {
 			rules = append(slices.Clip(above), own)
 		}
 	}
 	for _, entry := range entries {
 		name := path.Join(dir, entry.Name())
-		if !w.o.All && (entry.IsDir() && entry.Name() == ".git" || ignored(rules, name, entry.IsDir())) {
+		if !w.o.All && (entry.IsDir() && entry.Name() == ".git" || isIgnored(rules, name, entry.IsDir())) {
 			continue
 		}
 		if slices.Contains(w.tree.folders.hidden, filepath.Join(w.tree.real, filepath.FromSlash(name))) {

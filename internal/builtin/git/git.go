@@ -48,29 +48,29 @@ func environment() map[string]string {
 	}
 }
 
-// ofRepository returns the argument path of a call in the same repository, for a hint.
-func ofRepository(path string) string {
+// pathArgument returns the argument path of a call in the same repository, for a hint.
+func pathArgument(path string) string {
 	if path == "" {
 		return ""
 	}
 	return fmt.Sprintf(" path=%q", path)
 }
 
-// read runs git in a repository, which it cannot change. A failure of git is an error.
-func (g *git) read(ctx context.Context, req *source.Request, repo string, args ...string) (shell.ExecResult, error) {
+// runReadOnly runs git in a repository, which it cannot change. A failure of git is an error.
+func (g *git) runReadOnly(ctx context.Context, req *source.Request, repo string, args ...string) (shell.ExecResult, error) {
 	env := environment()
-	if _, err := g.silence(ctx, req, repo, env); err != nil {
+	if _, err := g.disablePrograms(ctx, req, repo, env); err != nil {
 		return shell.ExecResult{}, err
 	}
 	return g.run(ctx, req, shell.Program{Dir: repo, Env: env, ReadOnly: true}, args...)
 }
 
-// change runs git in a repository, with more variables. It refuses a repository with filters:
+// runChanging runs git in a repository, with more variables. It refuses a repository with filters:
 // without them it would record other bytes than the author means.
-func (g *git) change(ctx context.Context, req *source.Request, repo string, more map[string]string, args ...string) (shell.ExecResult, error) {
+func (g *git) runChanging(ctx context.Context, req *source.Request, repo string, more map[string]string, args ...string) (shell.ExecResult, error) {
 	env := environment()
 	maps.Copy(env, more)
-	filter, err := g.silence(ctx, req, repo, env)
+	filter, err := g.disablePrograms(ctx, req, repo, env)
 	if err != nil {
 		return shell.ExecResult{}, err
 	}
@@ -81,10 +81,10 @@ func (g *git) change(ctx context.Context, req *source.Request, repo string, more
 	return g.run(ctx, req, shell.Program{Dir: repo, Env: env}, args...)
 }
 
-// silence adds variables to env that disable the programs that the repository names for its
+// disablePrograms adds variables to env that disable the programs that the repository names for its
 // files, and returns the key of a filter if there is one. Reading the configuration runs
 // nothing.
-func (g *git) silence(ctx context.Context, req *source.Request, repo string, env map[string]string) (filter string, err error) {
+func (g *git) disablePrograms(ctx context.Context, req *source.Request, repo string, env map[string]string) (filter string, err error) {
 	out, err := g.run(ctx, req, shell.Program{Dir: repo, Env: maps.Clone(env), ReadOnly: true}, "config", "--list", "--name-only", "-z")
 	if err != nil {
 		return "", err
@@ -162,8 +162,8 @@ func tool(name, title, description string, readOnly bool, example map[string]any
 	return builtin.Define("git:"+name, "git", title, description, builtin.Hints(readOnly, false, false), example)
 }
 
-// properties adds the members that arguments of several tools have.
-func properties(more map[string]builtin.Property) map[string]builtin.Property {
+// withPath adds the members that arguments of several tools have.
+func withPath(more map[string]builtin.Property) map[string]builtin.Property {
 	all := map[string]builtin.Property{"path": {"default": "."}}
 	maps.Copy(all, more)
 	return all
@@ -172,9 +172,9 @@ func properties(more map[string]builtin.Property) map[string]builtin.Property {
 // refPattern excludes what git would read as an option.
 const refPattern = `^[^-\s][^\s]*$`
 
-// uses returns the effects of a call: it runs git, and reads the repository around the
+// effects returns the effects of a call: it runs git, and reads the repository around the
 // folder or also changes it.
-func (g *git) uses(repo, line string, changes ...string) []toolroom.Effect {
+func (g *git) effects(repo, line string, changes ...string) []toolroom.Effect {
 	dir := repo
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(g.shell.Dir(), dir)

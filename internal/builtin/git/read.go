@@ -30,9 +30,9 @@ type Status struct {
 // could not be checked against its schema.
 const maxListed = 10_000
 
-// records returns the parts of an output, each of which ends with end. If the middle of the
+// splitRecords returns the parts of an output, each of which ends with end. If the middle of the
 // output was not kept, it returns those before, and more.
-func records(out shell.ExecResult, end string) (all []string, more bool) {
+func splitRecords(out shell.ExecResult, end string) (all []string, more bool) {
 	text := out.Stdout
 	if out.Dropped > 0 {
 		text, _, _ = strings.Cut(text, "\n[… ")
@@ -57,10 +57,10 @@ type File struct {
 func (g *git) status() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[Repo, Status]{
 		Tool:      tool("status", "Git status", "Show the status or state of a Git repository: branch, commits ahead and behind, and which files are uncommitted, staged, unstaged or untracked.", true, map[string]any{}),
-		Arguments: properties(nil),
-		Predict:   func(_ *source.Request, in Repo) []toolroom.Effect { return g.uses(in.Path, "status") },
+		Arguments: withPath(nil),
+		Predict:   func(_ *source.Request, in Repo) []toolroom.Effect { return g.effects(in.Path, "status") },
 		Run: func(ctx context.Context, req *source.Request, in Repo) (Status, []toolroom.Content, error) {
-			out, err := g.read(ctx, req, in.Path, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all")
+			out, err := g.runReadOnly(ctx, req, in.Path, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all")
 			if err != nil {
 				return Status{}, nil, err
 			}
@@ -75,7 +75,7 @@ var states = map[byte]string{'M': "modified", 'T': "type changed", 'A': "added",
 // parseStatus reads the output of git status --porcelain=v2 --branch -z.
 func parseStatus(out shell.ExecResult) Status {
 	s := Status{Files: []File{}}
-	records, more := records(out, "\x00")
+	records, more := splitRecords(out, "\x00")
 	s.More = more
 	for i := 0; i < len(records); i++ {
 		if len(s.Files) == maxListed && !strings.HasPrefix(records[i], "#") {
@@ -85,7 +85,7 @@ func parseStatus(out shell.ExecResult) Status {
 		kind, rest, _ := strings.Cut(records[i], " ")
 		switch kind {
 		case "#":
-			s.head(rest)
+			s.parseHeader(rest)
 		case "?":
 			s.Files = append(s.Files, File{Path: rest, State: "untracked", Unstaged: true})
 		case "u":
@@ -111,7 +111,7 @@ func parseStatus(out shell.ExecResult) Status {
 	return s
 }
 
-func (s *Status) head(line string) {
+func (s *Status) parseHeader(line string) {
 	key, value, _ := strings.Cut(line, " ")
 	switch key {
 	case "branch.oid":
@@ -192,8 +192,8 @@ type DiffFile struct {
 func (g *git) diff() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[DiffArgs, DiffResult]{
 		Tool:      tool("diff", "Git diff", "Show what changed in a Git repository as a diff: changes since the last commit, staged changes, or the difference between two commits or branches.", true, map[string]any{"staged": true}),
-		Arguments: properties(map[string]builtin.Property{"ref": {"pattern": refPattern}}),
-		Predict:   func(_ *source.Request, in DiffArgs) []toolroom.Effect { return g.uses(in.Path, "diff") },
+		Arguments: withPath(map[string]builtin.Property{"ref": {"pattern": refPattern}}),
+		Predict:   func(_ *source.Request, in DiffArgs) []toolroom.Effect { return g.effects(in.Path, "diff") },
 		Run: func(ctx context.Context, req *source.Request, in DiffArgs) (DiffResult, []toolroom.Content, error) {
 			args := []string{"diff", "--no-ext-diff", "--no-textconv", "--no-color"}
 			if in.Staged {
@@ -214,11 +214,11 @@ func (g *git) changes(ctx context.Context, req *source.Request, repo string, arg
 	}
 	rest = append(append(rest, "--"), files...)
 	out := DiffResult{Files: []DiffFile{}}
-	numbers, err := g.read(ctx, req, repo, append(append(args[:len(args):len(args)], "--numstat", "-z", "--no-renames"), rest...)...)
+	numbers, err := g.runReadOnly(ctx, req, repo, append(append(args[:len(args):len(args)], "--numstat", "-z", "--no-renames"), rest...)...)
 	if err != nil {
 		return out, err
 	}
-	list, more := records(numbers, "\x00")
+	list, more := splitRecords(numbers, "\x00")
 	out.More = more
 	for _, record := range list {
 		if len(out.Files) == maxListed {
@@ -233,7 +233,7 @@ func (g *git) changes(ctx context.Context, req *source.Request, repo string, arg
 			out.Files = append(out.Files, file)
 		}
 	}
-	text, err := g.read(ctx, req, repo, append(args[:len(args):len(args)], rest...)...)
+	text, err := g.runReadOnly(ctx, req, repo, append(args[:len(args):len(args)], rest...)...)
 	out.Diff = text.Stdout
 	return out, err
 }
@@ -286,8 +286,8 @@ func (c Commit) line() string {
 func (g *git) log() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[LogArgs, LogResult]{
 		Tool:      tool("log", "Git log", "Show the history or log of a Git repository or of files: the last commits, who made them and when.", true, map[string]any{"limit": 5}),
-		Arguments: properties(map[string]builtin.Property{"ref": {"pattern": refPattern}, "limit": {"minimum": 1, "maximum": 1000, "default": 20}}),
-		Predict:   func(_ *source.Request, in LogArgs) []toolroom.Effect { return g.uses(in.Path, "log") },
+		Arguments: withPath(map[string]builtin.Property{"ref": {"pattern": refPattern}, "limit": {"minimum": 1, "maximum": 1000, "default": 20}}),
+		Predict:   func(_ *source.Request, in LogArgs) []toolroom.Effect { return g.effects(in.Path, "log") },
 		Run: func(ctx context.Context, req *source.Request, in LogArgs) (LogResult, []toolroom.Content, error) {
 			args := append([]string{"log", "--no-color", "--max-count=" + strconv.Itoa(cmp.Or(in.Limit, 20))}, commitFormat...)
 			for option, value := range map[string]string{"--author=": in.Author, "--since=": in.Since, "--grep=": in.Search} {
@@ -299,7 +299,7 @@ func (g *git) log() builtin.Tool {
 			if in.Ref != "" {
 				args = append(args, in.Ref)
 			}
-			out, err := g.read(ctx, req, in.Path, append(append(args, "--"), in.Files...)...)
+			out, err := g.runReadOnly(ctx, req, in.Path, append(append(args, "--"), in.Files...)...)
 			if err != nil {
 				return LogResult{}, nil, err
 			}
@@ -335,11 +335,11 @@ type ShowResult struct {
 func (g *git) show() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[ShowArgs, ShowResult]{
 		Tool:      tool("show", "Show what is in a commit", "Show one Git commit: what is in this commit, what the commit changed, its author and message.", true, map[string]any{"ref": "HEAD"}),
-		Arguments: properties(map[string]builtin.Property{"ref": {"pattern": refPattern, "default": "HEAD"}}),
-		Predict:   func(_ *source.Request, in ShowArgs) []toolroom.Effect { return g.uses(in.Path, "show") },
+		Arguments: withPath(map[string]builtin.Property{"ref": {"pattern": refPattern, "default": "HEAD"}}),
+		Predict:   func(_ *source.Request, in ShowArgs) []toolroom.Effect { return g.effects(in.Path, "show") },
 		Run: func(ctx context.Context, req *source.Request, in ShowArgs) (ShowResult, []toolroom.Content, error) {
 			ref := cmp.Or(in.Ref, "HEAD")
-			head, err := g.read(ctx, req, in.Path, append(append([]string{"log", "--max-count=1"}, commitFormat...), "--end-of-options", ref, "--")...)
+			head, err := g.runReadOnly(ctx, req, in.Path, append(append([]string{"log", "--max-count=1"}, commitFormat...), "--end-of-options", ref, "--")...)
 			if err != nil {
 				return ShowResult{}, nil, err
 			}
@@ -386,8 +386,8 @@ type BlameLine struct {
 func (g *git) blame() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[BlameArgs, BlameResult]{
 		Tool:      tool("blame", "Git blame", "Blame or annotate: show who last changed each line of a file, or who wrote a line, in which commit and when it was changed.", true, map[string]any{"file": "main.go", "from": 1, "to": 20}),
-		Arguments: properties(map[string]builtin.Property{"ref": {"pattern": refPattern}, "file": {"minLength": 1}, "from": {"minimum": 1}, "to": {"minimum": 1}}),
-		Predict:   func(_ *source.Request, in BlameArgs) []toolroom.Effect { return g.uses(in.Path, "blame") },
+		Arguments: withPath(map[string]builtin.Property{"ref": {"pattern": refPattern}, "file": {"minLength": 1}, "from": {"minimum": 1}, "to": {"minimum": 1}}),
+		Predict:   func(_ *source.Request, in BlameArgs) []toolroom.Effect { return g.effects(in.Path, "blame") },
 		Run: func(ctx context.Context, req *source.Request, in BlameArgs) (BlameResult, []toolroom.Content, error) {
 			args := []string{"blame", "--porcelain", "--no-textconv"}
 			if in.From > 0 || in.To > 0 {
@@ -400,7 +400,7 @@ func (g *git) blame() builtin.Tool {
 			if in.Ref != "" { // blame does not know --end-of-options; the schema refuses options
 				args = append(args, in.Ref)
 			}
-			out, err := g.read(ctx, req, in.Path, append(args, "--", in.File)...)
+			out, err := g.runReadOnly(ctx, req, in.Path, append(args, "--", in.File)...)
 			r := parseBlame(out)
 			var text strings.Builder
 			for _, l := range r.Lines {
@@ -420,7 +420,7 @@ func parseBlame(out shell.ExecResult) BlameResult {
 	commits := map[string]*BlameLine{}
 	var current *BlameLine
 	number := 0
-	list, more := records(out, "\n")
+	list, more := splitRecords(out, "\n")
 	for _, line := range list {
 		if rest, ok := strings.CutPrefix(line, "\t"); ok && current != nil {
 			if len(r.Lines) == maxListed {

@@ -19,7 +19,7 @@ func TestACallInAFolderOfARepositoryUsesTheRepository(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	effects := (&git{}).uses(deep, "commit", ".git")
+	effects := (&git{}).effects(deep, "commit", ".git")
 	if effects[1].Target != top || effects[2].Target != filepath.Join(top, ".git") {
 		t.Errorf("%+v", effects)
 	}

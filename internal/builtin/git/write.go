@@ -20,8 +20,8 @@ type AddArgs struct {
 func (g *git) add() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[AddArgs, Status]{
 		Tool:      tool("add", "Stage changes", "Stage files: add them to the next Git commit. Returns the new status.", false, map[string]any{"all": true}),
-		Arguments: properties(nil),
-		Predict:   func(_ *source.Request, in AddArgs) []toolroom.Effect { return g.uses(in.Path, "add", ".git") },
+		Arguments: withPath(nil),
+		Predict:   func(_ *source.Request, in AddArgs) []toolroom.Effect { return g.effects(in.Path, "add", ".git") },
 		Run: func(ctx context.Context, req *source.Request, in AddArgs) (Status, []toolroom.Content, error) {
 			if len(in.Files) == 0 && !in.All {
 				return Status{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "neither files nor all is set").WithHint("set all=true to stage every change")
@@ -32,10 +32,10 @@ func (g *git) add() builtin.Tool {
 			} else {
 				args = append(args, ".")
 			}
-			if _, err := g.change(ctx, req, in.Path, nil, args...); err != nil {
+			if _, err := g.runChanging(ctx, req, in.Path, nil, args...); err != nil {
 				return Status{}, nil, err
 			}
-			out, err := g.read(ctx, req, in.Path, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all")
+			out, err := g.runReadOnly(ctx, req, in.Path, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all")
 			s := parseStatus(out)
 			return s, builtin.Text(s.text()), err
 		},
@@ -53,7 +53,7 @@ type CommitArgs struct {
 // operator's.
 func (g *git) author(ctx context.Context, req *source.Request, repo string) (name, email string) {
 	name, email = g.shell.Author(ctx)
-	out, err := g.read(ctx, req, repo, "config", "--null", "--get-regexp", `^user\.(name|email)$`)
+	out, err := g.runReadOnly(ctx, req, repo, "config", "--null", "--get-regexp", `^user\.(name|email)$`)
 	if err != nil {
 		return name, email // it sets none; what else is wrong, the commit says
 	}
@@ -72,8 +72,8 @@ func (g *git) author(ctx context.Context, req *source.Request, repo string) (nam
 func (g *git) commit() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[CommitArgs, Commit]{
 		Tool:      tool("commit", "Make a commit", "Commit the staged changes: make a Git commit with a message. Hooks do not run.", false, map[string]any{"message": "Correct the greeting", "all": true}),
-		Arguments: properties(map[string]builtin.Property{"message": {"minLength": 1}}),
-		Predict:   func(_ *source.Request, in CommitArgs) []toolroom.Effect { return g.uses(in.Path, "commit", ".git") },
+		Arguments: withPath(map[string]builtin.Property{"message": {"minLength": 1}}),
+		Predict:   func(_ *source.Request, in CommitArgs) []toolroom.Effect { return g.effects(in.Path, "commit", ".git") },
 		Run: func(ctx context.Context, req *source.Request, in CommitArgs) (Commit, []toolroom.Content, error) {
 			env := map[string]string{}
 			name, email := g.author(ctx, req, in.Path)
@@ -84,14 +84,14 @@ func (g *git) commit() builtin.Tool {
 			if in.All {
 				args = append(args, "--all")
 			}
-			out, err := g.change(ctx, req, in.Path, env, args...)
+			out, err := g.runChanging(ctx, req, in.Path, env, args...)
 			if err != nil {
 				if strings.Contains(out.Stdout, "nothing to commit") || strings.Contains(out.Stdout, "no changes added") || strings.Contains(out.Stdout, "nothing added") {
-					err = toolroom.Errorf(toolroom.CodeConflict, "no changes are staged").WithHint("stage them: git:add%s all=true", ofRepository(in.Path))
+					err = toolroom.Errorf(toolroom.CodeConflict, "no changes are staged").WithHint("stage them: git:add%s all=true", pathArgument(in.Path))
 				}
 				return Commit{}, nil, err
 			}
-			head, err := g.read(ctx, req, in.Path, append([]string{"log", "--max-count=1"}, commitFormat...)...)
+			head, err := g.runReadOnly(ctx, req, in.Path, append([]string{"log", "--max-count=1"}, commitFormat...)...)
 			if err != nil {
 				return Commit{}, nil, err
 			}
@@ -130,22 +130,22 @@ type Branch struct {
 func (g *git) branch() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[BranchArgs, BranchResult]{
 		Tool:      tool("branch", "Git branches", "List the branches of a Git repository, create a new branch, or switch to another branch.", false, map[string]any{"name": "topic", "create": true, "checkout": true}),
-		Arguments: properties(map[string]builtin.Property{"name": {"pattern": refPattern}, "start": {"pattern": refPattern}}),
+		Arguments: withPath(map[string]builtin.Property{"name": {"pattern": refPattern}, "start": {"pattern": refPattern}}),
 		Predict: func(_ *source.Request, in BranchArgs) []toolroom.Effect {
 			switch {
 			case in.Checkout:
-				return g.uses(in.Path, "switch", ".git", "")
+				return g.effects(in.Path, "switch", ".git", "")
 			case in.Create:
-				return g.uses(in.Path, "branch", ".git")
+				return g.effects(in.Path, "branch", ".git")
 			default:
-				return g.uses(in.Path, "branch")
+				return g.effects(in.Path, "branch")
 			}
 		},
 		Run: func(ctx context.Context, req *source.Request, in BranchArgs) (BranchResult, []toolroom.Content, error) {
 			if err := g.switchTo(ctx, req, in); err != nil {
 				return BranchResult{}, nil, err
 			}
-			out, err := g.read(ctx, req, in.Path, "for-each-ref", "--format=%(HEAD)%00%(refname)%00%(objectname)%00%(subject)", "refs/heads", "refs/remotes")
+			out, err := g.runReadOnly(ctx, req, in.Path, "for-each-ref", "--format=%(HEAD)%00%(refname)%00%(objectname)%00%(subject)", "refs/heads", "refs/remotes")
 			r := parseBranches(out.Stdout)
 			var text strings.Builder
 			for _, b := range r.Branches {
@@ -176,12 +176,12 @@ func (g *git) switchTo(ctx context.Context, req *source.Request, in BranchArgs) 
 		if in.Start != "" {
 			args = append(args, in.Start)
 		}
-		if _, err := g.change(ctx, req, in.Path, nil, args...); err != nil {
+		if _, err := g.runChanging(ctx, req, in.Path, nil, args...); err != nil {
 			return err
 		}
 	}
 	if in.Checkout {
-		_, err := g.change(ctx, req, in.Path, nil, "switch", "--no-guess", "--end-of-options", in.Name)
+		_, err := g.runChanging(ctx, req, in.Path, nil, "switch", "--no-guess", "--end-of-options", in.Name)
 		return err
 	}
 	return nil

@@ -111,7 +111,7 @@ func (g *google) get(ctx context.Context, who toolroom.Identity, service, path s
 func (g *google) bytes(ctx context.Context, who toolroom.Identity, service, path string, query url.Values, most int64) ([]byte, string, error) {
 	token, err := g.Token(ctx, who)
 	if err != nil {
-		return nil, "", login(err, who)
+		return nil, "", loginError(err, who)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, g.address(service)+path+"?"+query.Encode(), nil)
 	if err != nil {
@@ -134,25 +134,25 @@ func (g *google) bytes(ctx context.Context, who toolroom.Identity, service, path
 	case err != nil:
 		return nil, "", toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "Google's answer broke off: %w", err)
 	case response.StatusCode != http.StatusOK:
-		return nil, "", refused(response.StatusCode, data, who, service)
+		return nil, "", responseError(response.StatusCode, data, who, service)
 	case int64(len(data)) > most:
 		return nil, "", toolroom.Errorf(toolroom.CodeResourceLimit, "the answer is larger than %d bytes", most)
 	}
 	return data, response.Header.Get("Content-Type"), nil
 }
 
-// login returns the error of a call that needs a person to log in.
-func login(err error, who toolroom.Identity) error {
+// loginError returns the error of a call that needs a person to log in.
+func loginError(err error, who toolroom.Identity) error {
 	var needed *oauth.Needed
 	if !errors.As(err, &needed) {
 		return err
 	}
 	e := toolroom.Errorf(toolroom.CodeUnauthenticated, "Google needs a login: %w", needed)
-	return e.WithHint("a person logs in with: toolroom sources login google%s", as(who))
+	return e.WithHint("a person logs in with: toolroom sources login google%s", asFlag(who))
 }
 
-// as returns the flag with which a person logs in for a caller.
-func as(who toolroom.Identity) string {
+// asFlag returns the flag with which a person logs in for a caller.
+func asFlag(who toolroom.Identity) string {
 	if who.Key() == (toolroom.Identity{}).Key() {
 		return ""
 	}
@@ -162,8 +162,8 @@ func as(who toolroom.Identity) string {
 	return " --as " + who.Key()
 }
 
-// refused returns the error for an answer of Google.
-func refused(status int, data []byte, who toolroom.Identity, service string) error {
+// responseError returns the error for an answer of Google.
+func responseError(status int, data []byte, who toolroom.Identity, service string) error {
 	var told struct {
 		Error struct {
 			Message string
@@ -182,7 +182,7 @@ func refused(status int, data []byte, who toolroom.Identity, service string) err
 	switch {
 	case status == http.StatusUnauthorized:
 		e.Code = toolroom.CodeUnauthenticated
-		return e.WithHint("a person logs in again with: toolroom sources login google%s", as(who))
+		return e.WithHint("a person logs in again with: toolroom sources login google%s", asFlag(who))
 	case status == http.StatusTooManyRequests, strings.Contains(strings.ToLower(reason), "ratelimit"):
 		e.Code, e.Retryable = toolroom.CodeRateLimited, true
 	case status == http.StatusForbidden && (strings.Contains(reason, "accessNotConfigured") || strings.Contains(told.Error.Message, "has not been used in project")):
@@ -190,7 +190,7 @@ func refused(status int, data []byte, who toolroom.Identity, service string) err
 		return e.WithHint("enable the API of %s for the project of the OAuth client, in Google's console", service)
 	case status == http.StatusForbidden:
 		e.Code = toolroom.CodeDenied
-		return e.WithHint("the login may lack the permission for %s: a person logs in again with: toolroom sources login google%s", service, as(who))
+		return e.WithHint("the login may lack the permission for %s: a person logs in again with: toolroom sources login google%s", service, asFlag(who))
 	case status == http.StatusNotFound:
 		e.Code = toolroom.CodeNotFound
 	case status == http.StatusBadRequest:
@@ -201,8 +201,8 @@ func refused(status int, data []byte, who toolroom.Identity, service string) err
 	return e
 }
 
-// reads returns the effect of a call.
-func (g *google) reads(service string) []toolroom.Effect {
+// readEffects returns the effect of a call.
+func (g *google) readEffects(service string) []toolroom.Effect {
 	return []toolroom.Effect{{Kind: toolroom.EffectHost, Mode: "get", Target: g.address(service)}}
 }
 
@@ -210,21 +210,21 @@ func definition(id, title, description string, example map[string]any) toolroom.
 	return builtin.Define(id, "google", title, description, builtin.Hints(true, false, true), example)
 }
 
-// limit is the property of an argument that limits a list.
-func limit(most, fallback int) builtin.Property {
+// limitProperty is the property of an argument that limits a list.
+func limitProperty(most, fallback int) builtin.Property {
 	return builtin.Property{"minimum": 1, "maximum": most, "default": fallback}
 }
 
-// name is the property of an argument that names an object.
-var name = builtin.Property{"pattern": `^[A-Za-z0-9@._=+-]{1,256}$`}
+// nameProperty is the property of an argument that names an object.
+var nameProperty = builtin.Property{"pattern": `^[A-Za-z0-9@._=+-]{1,256}$`}
 
-// quoted returns a text of a query of Drive.
-func quoted(text string) string {
+// quoteQuery returns a text of a query of Drive.
+func quoteQuery(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
 }
 
-// line joins what is not empty.
-func line(parts ...string) string {
+// joinNonEmpty joins what is not empty.
+func joinNonEmpty(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "  ") + "\n"
 }
 

@@ -83,8 +83,8 @@ func (g *google) mailSearch() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[MailSearchArgs, Mails]{
 		Tool: definition("gmail:search", "Search Gmail", "Search or list Gmail mail: find emails in the inbox by sender, subject, words, date or label, such as new and unread ones.",
 			map[string]any{"query": "is:unread newer_than:2d", "limit": 5}),
-		Arguments: map[string]builtin.Property{"query": {"maxLength": 1000}, "limit": limit(50, 10)},
-		Predict:   func(*source.Request, MailSearchArgs) []toolroom.Effect { return g.reads("gmail") },
+		Arguments: map[string]builtin.Property{"query": {"maxLength": 1000}, "limit": limitProperty(50, 10)},
+		Predict:   func(*source.Request, MailSearchArgs) []toolroom.Effect { return g.readEffects("gmail") },
 		Run: func(ctx context.Context, req *source.Request, in MailSearchArgs) (Mails, []toolroom.Content, error) {
 			out, text := Mails{Mails: []Mail{}}, ""
 			query := url.Values{"maxResults": {itoa(cmp.Or(in.Limit, 10))}}
@@ -106,7 +106,7 @@ func (g *google) mailSearch() builtin.Tool {
 				}
 				mail := m.mail()
 				out.Mails = append(out.Mails, mail)
-				text += line(mail.ID, mail.Date, mail.From, mail.Subject) + "    " + mail.Snippet + "\n"
+				text += joinNonEmpty(mail.ID, mail.Date, mail.From, mail.Subject) + "    " + mail.Snippet + "\n"
 			}
 			out.More = list.NextPageToken != ""
 			return out, builtin.Text(cmp.Or(text, "There is no such mail.")), nil
@@ -136,8 +136,8 @@ type Attachment struct {
 func (g *google) mailRead() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[ID, FullMail]{
 		Tool:      definition("gmail:read", "Read a mail", "Read one email of Gmail: its whole text, sender, recipients, and which attachments it has.", map[string]any{"id": "18c2f4711"}),
-		Arguments: map[string]builtin.Property{"id": name},
-		Predict:   func(*source.Request, ID) []toolroom.Effect { return g.reads("gmail") },
+		Arguments: map[string]builtin.Property{"id": nameProperty},
+		Predict:   func(*source.Request, ID) []toolroom.Effect { return g.readEffects("gmail") },
 		Run: func(ctx context.Context, req *source.Request, in ID) (FullMail, []toolroom.Content, error) {
 			var m message
 			if err := g.get(ctx, req.Identity, "gmail", "/gmail/v1/users/me/messages/"+url.PathEscape(in.ID), url.Values{"format": {"full"}}, &m); err != nil {
@@ -145,8 +145,8 @@ func (g *google) mailRead() builtin.Tool {
 			}
 			out := FullMail{Mail: m.mail(), Attachments: []Attachment{}}
 			out.Text = m.Payload.text(ctx, 0)
-			m.Payload.files(&out.Attachments, 0)
-			text := line("From: "+out.From) + line("To: "+out.To) + line("Subject: "+out.Subject) + line("Date: "+out.Date) + "\n" + out.Text
+			m.Payload.collectAttachments(&out.Attachments, 0)
+			text := joinNonEmpty("From: "+out.From) + joinNonEmpty("To: "+out.To) + joinNonEmpty("Subject: "+out.Subject) + joinNonEmpty("Date: "+out.Date) + "\n" + out.Text
 			for _, a := range out.Attachments {
 				text += "\n[" + a.Name + ", " + a.MIMEType + ", " + itoa(a.Bytes) + " bytes]"
 			}
@@ -197,13 +197,13 @@ func (p part) text(ctx context.Context, depth int) string {
 	return strings.Join(texts, "\n\n")
 }
 
-func (p part) files(to *[]Attachment, depth int) {
+func (p part) collectAttachments(to *[]Attachment, depth int) {
 	if p.Filename != "" {
 		*to = append(*to, Attachment{p.Filename, p.MIMEType, p.Body.Size})
 	}
 	for _, one := range p.Parts {
 		if depth < maxDepth {
-			one.files(to, depth+1)
+			one.collectAttachments(to, depth+1)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type Calendar struct {
 func (g *google) calendars() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[struct{}, Calendars]{
 		Tool:    definition("calendar:list", "List calendars", "List which calendars you have in Google Calendar: the user's own and shared calendars.", map[string]any{}),
-		Predict: func(*source.Request, struct{}) []toolroom.Effect { return g.reads("calendar") },
+		Predict: func(*source.Request, struct{}) []toolroom.Effect { return g.readEffects("calendar") },
 		Run: func(ctx context.Context, req *source.Request, _ struct{}) (Calendars, []toolroom.Content, error) {
 			out, text := Calendars{Calendars: []Calendar{}}, ""
 			var list struct {
@@ -42,7 +42,7 @@ func (g *google) calendars() builtin.Tool {
 			err := g.get(ctx, req.Identity, "calendar", "/calendar/v3/users/me/calendarList", url.Values{"maxResults": {"250"}}, &list)
 			for _, c := range list.Items {
 				out.Calendars = append(out.Calendars, Calendar{c.ID, c.Summary, c.TimeZone, c.Primary})
-				text += line(c.ID, c.Summary)
+				text += joinNonEmpty(c.ID, c.Summary)
 			}
 			return out, builtin.Text(cmp.Or(text, "There are no calendars.")), err
 		},
@@ -77,8 +77,8 @@ type Event struct {
 	Link      string   `json:"link,omitempty" jsonschema:"address of the event or of the call"`
 }
 
-// instant returns a time as the API wants it.
-func instant(text string, fallback time.Time) (string, error) {
+// parseTime returns a time as the API wants it.
+func parseTime(text string, fallback time.Time) (string, error) {
 	if text == "" {
 		if fallback.IsZero() {
 			return "", nil
@@ -98,9 +98,9 @@ func (g *google) events() builtin.Tool {
 		Tool: definition("calendar:events", "Show calendar events", "Show events and appointments in the user's Google calendar: meetings of today, this week or any time, with place and attendees.",
 			map[string]any{"from": "2026-12-01", "to": "2026-12-08"}),
 		Arguments: map[string]builtin.Property{
-			"calendar": {"default": "primary", "maxLength": 256}, "from": {"maxLength": 40}, "to": {"maxLength": 40}, "query": {"maxLength": 500}, "limit": limit(250, 50),
+			"calendar": {"default": "primary", "maxLength": 256}, "from": {"maxLength": 40}, "to": {"maxLength": 40}, "query": {"maxLength": 500}, "limit": limitProperty(250, 50),
 		},
-		Predict: func(*source.Request, EventArgs) []toolroom.Effect { return g.reads("calendar") },
+		Predict: func(*source.Request, EventArgs) []toolroom.Effect { return g.readEffects("calendar") },
 		Run:     g.runEvents,
 	})
 }
@@ -108,11 +108,11 @@ func (g *google) events() builtin.Tool {
 func (g *google) runEvents(ctx context.Context, req *source.Request, in EventArgs) (Events, []toolroom.Content, error) {
 	out, text := Events{Events: []Event{}}, ""
 	query := url.Values{"singleEvents": {"true"}, "orderBy": {"startTime"}, "maxResults": {itoa(cmp.Or(in.Limit, 50))}}
-	from, err := instant(in.From, time.Now())
+	from, err := parseTime(in.From, time.Now())
 	if err != nil {
 		return out, nil, err
 	}
-	to, err := instant(in.To, time.Time{})
+	to, err := parseTime(in.To, time.Time{})
 	if err != nil {
 		return out, nil, err
 	}
@@ -142,7 +142,7 @@ func (g *google) runEvents(ctx context.Context, req *source.Request, in EventArg
 			one.Attendees = append(one.Attendees, strings.TrimSpace(cmp.Or(a.DisplayName, a.Email)+" "+a.ResponseStatus))
 		}
 		out.Events = append(out.Events, one)
-		text += line(one.Start, one.End, one.Title, one.Place)
+		text += joinNonEmpty(one.Start, one.End, one.Title, one.Place)
 	}
 	out.More = list.NextPageToken != ""
 	return out, builtin.Text(cmp.Or(text, "There are no events.")), nil
@@ -159,8 +159,8 @@ type Document struct {
 func (g *google) docRead() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[ID, Document]{
 		Tool:      definition("docs:read", "Read a Google document", "Read a document of Google Docs: its text, with headings, lists and tables. The id is in its address.", map[string]any{"id": "1AbC4711"}),
-		Arguments: map[string]builtin.Property{"id": name},
-		Predict:   func(*source.Request, ID) []toolroom.Effect { return g.reads("docs") },
+		Arguments: map[string]builtin.Property{"id": nameProperty},
+		Predict:   func(*source.Request, ID) []toolroom.Effect { return g.readEffects("docs") },
 		Run: func(ctx context.Context, req *source.Request, in ID) (Document, []toolroom.Content, error) {
 			var d struct {
 				DocumentID, Title string
@@ -249,15 +249,15 @@ const fileFields = "id,name,mimeType,modifiedTime,size,webViewLink"
 func (g *google) driveSearch() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[DriveSearchArgs, Files]{
 		Tool:      definition("drive:search", "Search Google Drive", "Search Google Drive: find files, documents and spreadsheets by words in their name or text, or list a folder.", map[string]any{"query": "budget 2026"}),
-		Arguments: map[string]builtin.Property{"query": {"maxLength": 500}, "folder": name, "limit": limit(200, 25)},
-		Predict:   func(*source.Request, DriveSearchArgs) []toolroom.Effect { return g.reads("drive") },
+		Arguments: map[string]builtin.Property{"query": {"maxLength": 500}, "folder": nameProperty, "limit": limitProperty(200, 25)},
+		Predict:   func(*source.Request, DriveSearchArgs) []toolroom.Effect { return g.readEffects("drive") },
 		Run: func(ctx context.Context, req *source.Request, in DriveSearchArgs) (Files, []toolroom.Content, error) {
 			conditions := []string{"trashed = false"}
 			if in.Query != "" {
-				conditions = append(conditions, "(name contains "+quoted(in.Query)+" or fullText contains "+quoted(in.Query)+")")
+				conditions = append(conditions, "(name contains "+quoteQuery(in.Query)+" or fullText contains "+quoteQuery(in.Query)+")")
 			}
 			if in.Folder != "" {
-				conditions = append(conditions, quoted(in.Folder)+" in parents")
+				conditions = append(conditions, quoteQuery(in.Folder)+" in parents")
 			}
 			query := url.Values{
 				"q": {strings.Join(conditions, " and ")}, "pageSize": {itoa(cmp.Or(in.Limit, 25))}, "fields": {"nextPageToken,files(" + fileFields + ")"},
@@ -274,7 +274,7 @@ func (g *google) driveSearch() builtin.Tool {
 			err := g.get(ctx, req.Identity, "drive", "/drive/v3/files", query, &list)
 			out.Files, out.More = append([]File{}, list.Files...), list.NextPageToken != ""
 			for _, f := range out.Files {
-				text += line(f.ID, f.Modified, f.Name, f.MIMEType)
+				text += joinNonEmpty(f.ID, f.Modified, f.Name, f.MIMEType)
 			}
 			return out, builtin.Text(cmp.Or(text, "There are no such files.")), err
 		},
@@ -290,8 +290,8 @@ func (g *google) driveRead() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[ID, Document]{
 		Tool: definition("drive:read", "Read a file of Google Drive",
 			"Read a file of Google Drive as text by its id: a document, sheet (as CSV), presentation, PDF, Word or text file.", map[string]any{"id": "1AbC4711"}),
-		Arguments: map[string]builtin.Property{"id": name},
-		Predict:   func(*source.Request, ID) []toolroom.Effect { return g.reads("drive") },
+		Arguments: map[string]builtin.Property{"id": nameProperty},
+		Predict:   func(*source.Request, ID) []toolroom.Effect { return g.readEffects("drive") },
 		Run: func(ctx context.Context, req *source.Request, in ID) (Document, []toolroom.Content, error) {
 			path := "/drive/v3/files/" + url.PathEscape(in.ID)
 			var f File
@@ -347,14 +347,14 @@ type TaskList struct {
 func (g *google) taskLists() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[struct{}, TaskLists]{
 		Tool:    definition("tasks:lists", "List task lists", "List which to-do lists the user has in Google Tasks.", map[string]any{}),
-		Predict: func(*source.Request, struct{}) []toolroom.Effect { return g.reads("tasks") },
+		Predict: func(*source.Request, struct{}) []toolroom.Effect { return g.readEffects("tasks") },
 		Run: func(ctx context.Context, req *source.Request, _ struct{}) (TaskLists, []toolroom.Content, error) {
 			out, text := TaskLists{}, ""
 			var list struct{ Items []TaskList }
 			err := g.get(ctx, req.Identity, "tasks", "/tasks/v1/users/@me/lists", url.Values{"maxResults": {"100"}}, &list)
 			out.Lists = append([]TaskList{}, list.Items...)
 			for _, l := range out.Lists {
-				text += line(l.ID, l.Title)
+				text += joinNonEmpty(l.ID, l.Title)
 			}
 			return out, builtin.Text(cmp.Or(text, "There are no lists.")), err
 		},
@@ -387,8 +387,8 @@ const defaultList = "@default"
 func (g *google) taskList() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[TaskArgs, Tasks]{
 		Tool:      definition("tasks:list", "List tasks", "List the user's open tasks and to-dos in Google Tasks, with due dates and notes.", map[string]any{}),
-		Arguments: map[string]builtin.Property{"list": name},
-		Predict:   func(*source.Request, TaskArgs) []toolroom.Effect { return g.reads("tasks") },
+		Arguments: map[string]builtin.Property{"list": nameProperty},
+		Predict:   func(*source.Request, TaskArgs) []toolroom.Effect { return g.readEffects("tasks") },
 		Run: func(ctx context.Context, req *source.Request, in TaskArgs) (Tasks, []toolroom.Content, error) {
 			query := url.Values{"maxResults": {"100"}, "showCompleted": {"false"}}
 			if in.Completed {
@@ -400,7 +400,7 @@ func (g *google) taskList() builtin.Tool {
 			err := g.get(ctx, req.Identity, "tasks", "/tasks/v1/lists/"+url.PathEscape(cmp.Or(in.List, defaultList))+"/tasks", query, &list)
 			out.Tasks = append([]Task{}, list.Items...)
 			for _, t := range out.Tasks {
-				text += line(t.ID, t.Due, t.Status, t.Title)
+				text += joinNonEmpty(t.ID, t.Due, t.Status, t.Title)
 			}
 			return out, builtin.Text(cmp.Or(text, "There is nothing to do.")), err
 		},
@@ -416,12 +416,12 @@ type TaskID struct {
 func (g *google) taskGet() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[TaskID, Task]{
 		Tool:      definition("tasks:get", "Show a task", "Show one task of Google Tasks with its notes and due date, by its id.", map[string]any{"id": "dGFzazQ3MTE"}),
-		Arguments: map[string]builtin.Property{"id": name, "list": name},
-		Predict:   func(*source.Request, TaskID) []toolroom.Effect { return g.reads("tasks") },
+		Arguments: map[string]builtin.Property{"id": nameProperty, "list": nameProperty},
+		Predict:   func(*source.Request, TaskID) []toolroom.Effect { return g.readEffects("tasks") },
 		Run: func(ctx context.Context, req *source.Request, in TaskID) (Task, []toolroom.Content, error) {
 			var t Task
 			err := g.get(ctx, req.Identity, "tasks", "/tasks/v1/lists/"+url.PathEscape(cmp.Or(in.List, defaultList))+"/tasks/"+url.PathEscape(in.ID), url.Values{}, &t)
-			return t, builtin.Text(line(t.Title, t.Due, t.Status) + t.Notes), err
+			return t, builtin.Text(joinNonEmpty(t.Title, t.Due, t.Status) + t.Notes), err
 		},
 	})
 }

@@ -31,10 +31,10 @@ type Options struct {
 	Files      Files
 	// Context selects one of the kubeconfig's contexts, and Namespace is the default one.
 	Context, Namespace string
-	// Own returns how to connect to a cluster that the operator has chosen, and Dial to
+	// OperatorDial returns how to connect to a cluster that the operator has chosen, and Dial to
 	// one that a caller has.
-	Own  func(server *url.URL) func(ctx context.Context, network, address string) (net.Conn, error)
-	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	OperatorDial func(server *url.URL) func(ctx context.Context, network, address string) (net.Conn, error)
+	CallerDial   func(ctx context.Context, network, address string) (net.Conn, error)
 	// Learn, if not nil, gets what logs in to the cluster for a caller, so that it is
 	// redacted: a server may repeat it in an error, and a program in its log.
 	Learn func(who toolroom.Identity, secrets []string)
@@ -61,13 +61,13 @@ func (k *k8s) access(ctx context.Context, who toolroom.Identity) (*access, error
 		if err != nil {
 			return nil, err
 		}
-		return read([]byte(text), k.Context, "")
+		return parseKubeconfig([]byte(text), k.Context, "")
 	}
-	return k.operators()
+	return k.operatorAccess()
 }
 
-// operators returns access to the cluster that the operator has chosen.
-func (k *k8s) operators() (*access, error) {
+// operatorAccess returns access to the cluster that the operator has chosen.
+func (k *k8s) operatorAccess() (*access, error) {
 	files := k.Files
 	if k.Kubeconfig != "" {
 		files = Files{Kubeconfig: k.Kubeconfig}
@@ -75,7 +75,7 @@ func (k *k8s) operators() (*access, error) {
 	a, err := files.find(k.Context)
 	if err != nil && k.Kubeconfig != "" && toolroom.CodeOf(err) == toolroom.CodeUnsupported && files.Host == "" {
 		if known, ok := errors.AsType[*toolroom.Error](err); ok && strings.HasPrefix(known.Message, "no cluster") {
-			return nil, wrong("there is no file %s", k.Kubeconfig)
+			return nil, kubeconfigError("there is no file %s", k.Kubeconfig)
 		}
 	}
 	return a, err
@@ -86,9 +86,9 @@ func (k *k8s) connect(ctx context.Context, who toolroom.Identity) (*client, erro
 	if err != nil {
 		return nil, err
 	}
-	dial := k.Dial
+	dial := k.CallerDial
 	if k.Secret == nil {
-		dial = k.Own(a.server)
+		dial = k.OperatorDial(a.server)
 	}
 	c := &client{access: a, learn: func([]string) {}}
 	if k.Learn != nil {
@@ -112,8 +112,8 @@ func (k *k8s) check(ctx context.Context) *toolroom.Error {
 		return toolroom.AsError(err)
 	}
 	defer c.close()
-	if _, err := c.table(ctx, "/api/v1"+c.in(k.namespace(c, ""))+"/pods", "", 1); err != nil {
-		return toolroom.AsError(c.told(ctx, err))
+	if _, err := c.table(ctx, "/api/v1"+c.namespacePath(k.namespace(c, ""))+"/pods", "", 1); err != nil {
+		return toolroom.AsError(c.connectionError(ctx, err))
 	}
 	return nil
 }
@@ -123,8 +123,8 @@ func (k *k8s) namespace(c *client, asked string) string {
 	return cmp.Or(asked, k.Namespace, c.namespace, "default")
 }
 
-// in returns the part of a path that names a namespace; "*" is all of them.
-func (c *client) in(namespace string) string {
+// namespacePath returns the part of a path that names a namespace; "*" is all of them.
+func (c *client) namespacePath(namespace string) string {
 	if namespace == "*" {
 		return ""
 	}
@@ -152,7 +152,7 @@ func (c *client) get(ctx context.Context, path string, query url.Values, accept 
 	}
 	defer response.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // what is missing is missing in the message
-	return nil, c.refused(response.StatusCode, text)
+	return nil, c.responseError(response.StatusCode, text)
 }
 
 // forbidden matches the message of a refusal by RBAC.
@@ -162,8 +162,8 @@ var forbidden = regexp.MustCompile(`User "([^"]*)" cannot (\S+) resource "([^"]*
 // says what it likes.
 var plain = regexp.MustCompile(`^[A-Za-z0-9@:._/-]*$`)
 
-// refused returns the error for an answer of the API server.
-func (c *client) refused(status int, text []byte) error {
+// responseError returns the error for an answer of the API server.
+func (c *client) responseError(status int, text []byte) error {
 	var told struct{ Message, Reason string }
 	if json.Unmarshal(text, &told) != nil || told.Message == "" {
 		told.Message = strings.TrimSpace(string(text[:min(len(text), 300)]))
@@ -174,7 +174,7 @@ func (c *client) refused(status int, text []byte) error {
 		e.Code = toolroom.CodeUnauthenticated
 		return e.WithHint("the credentials of the kubeconfig are wrong or have expired; make new ones")
 	case status == http.StatusForbidden:
-		return c.denied(told.Message, e)
+		return c.deniedError(told.Message, e)
 	case status == http.StatusNotFound:
 		e.Code, e.Message = toolroom.CodeNotFound, told.Message
 		return e.WithHint("list the Pods: k8s:pods, with namespace=* for all namespaces")
@@ -186,8 +186,8 @@ func (c *client) refused(status int, text []byte) error {
 	return e
 }
 
-// denied tells a refusal by RBAC in words, and the command that would permit it.
-func (c *client) denied(message string, e *toolroom.Error) error {
+// deniedError tells a refusal by RBAC in words, and the command that would permit it.
+func (c *client) deniedError(message string, e *toolroom.Error) error {
 	e.Code = toolroom.CodeDenied
 	m := forbidden.FindStringSubmatch(message)
 	if m == nil {
@@ -216,8 +216,8 @@ func (c *client) denied(message string, e *toolroom.Error) error {
 		kind, name, resource, flag, kind, name, kind, name, subject, flag)
 }
 
-// told returns an error of a connection as callers see it.
-func (c *client) told(ctx context.Context, err error) error {
+// connectionError returns an error of a connection as callers see it.
+func (c *client) connectionError(ctx context.Context, err error) error {
 	if _, known := errors.AsType[*toolroom.Error](err); known || ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return err
 	}
@@ -277,11 +277,11 @@ func definition(name, title, description string, example map[string]any) toolroo
 	return builtin.Define("k8s:"+name, "k8s", title, description, builtin.Hints(true, false, true), example)
 }
 
-// reads returns the effect of a call.
-func (k *k8s) reads() []toolroom.Effect {
+// readEffects returns the effect of a call.
+func (k *k8s) readEffects() []toolroom.Effect {
 	effect := toolroom.Effect{Kind: toolroom.EffectHost, Mode: "get"}
 	if k.Secret == nil {
-		if a, err := k.operators(); err == nil {
+		if a, err := k.operatorAccess(); err == nil {
 			effect.Target = a.server.String()
 		}
 	}

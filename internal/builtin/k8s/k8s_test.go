@@ -111,7 +111,7 @@ func pack(t *testing.T, text string) *builtin.Pack {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return Pack(Options{Kubeconfig: path, Own: func(*url.URL) func(context.Context, string, string) (net.Conn, error) {
+	return Pack(Options{Kubeconfig: path, OperatorDial: func(*url.URL) func(context.Context, string, string) (net.Conn, error) {
 		return new(net.Dialer).DialContext
 	}})
 }
@@ -235,7 +235,7 @@ func TestACallersKubeconfigReadsNoFilesOfThisMachine(t *testing.T) {
 		"eve": strings.Replace(config(s, "x"), "token: x", "tokenFile: /etc/hostname", 1),
 	}
 	p := Pack(Options{
-		Secret: func(_ context.Context, who toolroom.Identity) (string, error) { return texts[who.Subject], nil }, Dial: new(net.Dialer).DialContext,
+		Secret: func(_ context.Context, who toolroom.Identity) (string, error) { return texts[who.Subject], nil }, CallerDial: new(net.Dialer).DialContext,
 	})
 	for who, want := range map[string]toolroom.Code{"ann": "", "bob": toolroom.CodeDenied, "eve": toolroom.CodeUnsupported} {
 		_, err := p.Source().Call(t.Context(), &source.Request{
@@ -263,7 +263,7 @@ func TestAPodUsesItsServiceAccount(t *testing.T) {
 	}
 	p := Pack(Options{
 		Files: Files{Kubeconfig: filepath.Join(dir, "none"), Host: host, Port: port, Account: dir},
-		Own: func(*url.URL) func(context.Context, string, string) (net.Conn, error) {
+		OperatorDial: func(*url.URL) func(context.Context, string, string) (net.Conn, error) {
 			return new(net.Dialer).DialContext
 		},
 	})

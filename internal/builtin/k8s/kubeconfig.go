@@ -76,15 +76,15 @@ type access struct {
 // maxKubeconfig is the maximum size of a kubeconfig, in bytes.
 const maxKubeconfig = 1 << 20
 
-// read reads a kubeconfig. Paths in it are relative to dir; if dir is empty, it may name no
+// parseKubeconfig reads a kubeconfig. Paths in it are relative to dir; if dir is empty, it may name no
 // files, because it comes from a caller, who must not read files of this machine.
-func read(text []byte, contextName, dir string) (*access, error) {
+func parseKubeconfig(text []byte, contextName, dir string) (*access, error) {
 	var k kubeconfig
 	if len(text) > maxKubeconfig {
-		return nil, wrong("it is larger than %d bytes", maxKubeconfig)
+		return nil, kubeconfigError("it is larger than %d bytes", maxKubeconfig)
 	}
 	if err := yaml.Unmarshal(text, &k); err != nil {
-		return nil, wrong("%w", err)
+		return nil, kubeconfigError("%w", err)
 	}
 	name := cmp.Or(contextName, k.CurrentContext)
 	a := &access{}
@@ -106,13 +106,13 @@ func read(text []byte, contextName, dir string) (*access, error) {
 		}
 	}
 	if c == nil {
-		return nil, wrong("it has no cluster for the context %q", name)
+		return nil, kubeconfigError("it has no cluster for the context %q", name)
 	}
 	if c.Proxy != "" {
-		return nil, wrong("proxy-url is not supported; set egress.proxy in toolroom.yaml")
+		return nil, kubeconfigError("proxy-url is not supported; set egress.proxy in toolroom.yaml")
 	}
 	if !a.user.Exec.IsZero() || !a.user.Provider.IsZero() {
-		return nil, wrong("its user logs in with a program (exec or auth-provider), which is not run").
+		return nil, kubeconfigError("its user logs in with a program (exec or auth-provider), which is not run").
 			WithHint("use a service account: kubectl create serviceaccount toolroom, a role binding for it, and its token (kubectl create token toolroom --duration 720h) as users[].user.token")
 	}
 	return a, a.complete(*c, dir)
@@ -122,73 +122,73 @@ func read(text []byte, contextName, dir string) (*access, error) {
 func (a *access) complete(c cluster, dir string) error {
 	var err error
 	if a.server, err = url.Parse(c.Server); err != nil || a.server.Host == "" || a.server.Scheme != "https" && a.server.Scheme != "http" {
-		return wrong("%q is not the address of a cluster", c.Server)
+		return kubeconfigError("%q is not the address of a cluster", c.Server)
 	}
 	a.tls = &tls.Config{ServerName: c.ServerName, InsecureSkipVerify: c.Insecure, MinVersion: tls.VersionTLS12} // as the kubeconfig says
-	authorities, err := part("certificate-authority", c.CAFile, c.CAData, dir)
+	authorities, err := readPart("certificate-authority", c.CAFile, c.CAData, dir)
 	if err != nil {
 		return err
 	}
 	if len(authorities) > 0 {
 		a.tls.RootCAs = x509.NewCertPool()
 		if !a.tls.RootCAs.AppendCertsFromPEM(authorities) {
-			return wrong("certificate-authority holds no certificate")
+			return kubeconfigError("certificate-authority holds no certificate")
 		}
 	}
-	cert, err := part("client-certificate", a.user.CertFile, a.user.CertData, dir)
+	cert, err := readPart("client-certificate", a.user.CertFile, a.user.CertData, dir)
 	if err != nil {
 		return err
 	}
-	key, err := part("client-key", a.user.KeyFile, a.user.KeyData, dir)
+	key, err := readPart("client-key", a.user.KeyFile, a.user.KeyData, dir)
 	if err != nil {
 		return err
 	}
 	if len(cert) > 0 {
 		pair, err := tls.X509KeyPair(cert, key)
 		if err != nil {
-			return wrong("the client certificate and its key: %w", err)
+			return kubeconfigError("the client certificate and its key: %w", err)
 		}
 		a.tls.Certificates = []tls.Certificate{pair}
 	}
 	a.token = func() (string, error) { return a.user.Token, nil }
 	if a.user.TokenFile != "" && a.user.Token == "" {
-		if _, err := part("tokenFile", a.user.TokenFile, "", dir); err != nil {
+		if _, err := readPart("tokenFile", a.user.TokenFile, "", dir); err != nil {
 			return err
 		}
 		// Read for each request, because tokens of service accounts are replaced.
 		a.token = func() (string, error) {
-			text, err := part("tokenFile", a.user.TokenFile, "", dir)
+			text, err := readPart("tokenFile", a.user.TokenFile, "", dir)
 			return strings.TrimSpace(string(text)), err
 		}
 	}
 	return nil
 }
 
-// part returns what a kubeconfig holds itself in base64, or names as a file.
-func part(name, path, data, dir string) ([]byte, error) {
+// readPart returns what a kubeconfig holds itself in base64, or names as a file.
+func readPart(name, path, data, dir string) ([]byte, error) {
 	switch {
 	case data != "":
 		text, err := base64.StdEncoding.DecodeString(data)
 		if err != nil {
-			return nil, wrong("%s-data is not base64", name)
+			return nil, kubeconfigError("%s-data is not base64", name)
 		}
 		return text, nil
 	case path == "":
 		return nil, nil
 	case dir == "":
-		return nil, wrong("%s names a file, but a kubeconfig from a secret must hold everything itself", name).WithHint("store the output of: kubectl config view --minify --flatten --raw")
+		return nil, kubeconfigError("%s names a file, but a kubeconfig from a secret must hold everything itself", name).WithHint("store the output of: kubectl config view --minify --flatten --raw")
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, wrong("%s: %w", name, err)
+		return nil, kubeconfigError("%s: %w", name, err)
 	}
 	return text, nil
 }
 
-func wrong(format string, args ...any) *toolroom.Error {
+func kubeconfigError(format string, args ...any) *toolroom.Error {
 	return toolroom.Errorf(toolroom.CodeUnsupported, "the kubeconfig cannot be used: "+format, args...).
 		WithHint("check it with kubectl, and builtin.k8s in toolroom.yaml")
 }
@@ -206,10 +206,10 @@ type Files struct {
 func (f Files) find(contextName string) (*access, error) {
 	text, err := os.ReadFile(f.Kubeconfig)
 	if err == nil {
-		return read(text, contextName, filepath.Dir(f.Kubeconfig))
+		return parseKubeconfig(text, contextName, filepath.Dir(f.Kubeconfig))
 	}
 	if !errors.Is(err, os.ErrNotExist) && f.Kubeconfig != "" {
-		return nil, wrong("%w", err)
+		return nil, kubeconfigError("%w", err)
 	}
 	if f.Host == "" {
 		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "no cluster is configured: there is no kubeconfig, and this is no Pod").

@@ -69,9 +69,9 @@ func (k *k8s) list(ctx context.Context, req *source.Request, in ListArgs, group,
 	}
 	defer c.close()
 	limit := cmp.Or(in.Limit, 200)
-	rows, err = c.table(ctx, group+c.in(k.namespace(c, in.Namespace))+"/"+resource, in.Selector, limit+1)
+	rows, err = c.table(ctx, group+c.namespacePath(k.namespace(c, in.Namespace))+"/"+resource, in.Selector, limit+1)
 	if err != nil {
-		return nil, false, c.told(ctx, err)
+		return nil, false, c.connectionError(ctx, err)
 	}
 	return rows[:min(len(rows), limit)], len(rows) > limit, nil
 }
@@ -82,7 +82,7 @@ func (k *k8s) pods() builtin.Tool {
 			"List Kubernetes pods with their status: which pods run, which are pending, not ready, restarting or crashing (CrashLoopBackOff), how old they are and on which node.",
 			map[string]any{"namespace": "default"}),
 		Arguments: properties(),
-		Predict:   func(*source.Request, ListArgs) []toolroom.Effect { return k.reads() },
+		Predict:   func(*source.Request, ListArgs) []toolroom.Effect { return k.readEffects() },
 		Run: func(ctx context.Context, req *source.Request, in ListArgs) (Pods, []toolroom.Content, error) {
 			rows, more, err := k.list(ctx, req, in, "/api/v1", "pods")
 			out, text := Pods{Pods: []Pod{}, More: more}, [][]string{{"NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "NODE"}}
@@ -91,7 +91,7 @@ func (k *k8s) pods() builtin.Tool {
 				out.Pods = append(out.Pods, p)
 				text = append(text, []string{p.Namespace, p.Name, p.Ready, p.Status, p.Restarts, p.Age, p.Node})
 			}
-			return out, builtin.Text(show(text, more, "There are no Pods.")), err
+			return out, builtin.Text(formatTable(text, more, "There are no Pods.")), err
 		},
 	})
 }
@@ -102,7 +102,7 @@ func (k *k8s) deployments() builtin.Tool {
 			"List Kubernetes deployments with their readiness: how many replicas are ready, up to date and available, whether a rollout has finished, and their images.",
 			map[string]any{"namespace": "default"}),
 		Arguments: properties(),
-		Predict:   func(*source.Request, ListArgs) []toolroom.Effect { return k.reads() },
+		Predict:   func(*source.Request, ListArgs) []toolroom.Effect { return k.readEffects() },
 		Run: func(ctx context.Context, req *source.Request, in ListArgs) (Deployments, []toolroom.Content, error) {
 			rows, more, err := k.list(ctx, req, in, "/apis/apps/v1", "deployments")
 			out, text := Deployments{Deployments: []Deployment{}, More: more}, [][]string{{"NAMESPACE", "NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE", "IMAGES"}}
@@ -111,13 +111,13 @@ func (k *k8s) deployments() builtin.Tool {
 				out.Deployments = append(out.Deployments, d)
 				text = append(text, []string{d.Namespace, d.Name, d.Ready, d.UpToDate, d.Available, d.Age, d.Images})
 			}
-			return out, builtin.Text(show(text, more, "There are no Deployments.")), err
+			return out, builtin.Text(formatTable(text, more, "There are no Deployments.")), err
 		},
 	})
 }
 
-// show returns a table for people and models.
-func show(rows [][]string, more bool, none string) string {
+// formatTable returns a table for people and models.
+func formatTable(rows [][]string, more bool, none string) string {
 	if len(rows) == 1 {
 		return none
 	}
@@ -181,7 +181,7 @@ func (k *k8s) logs() builtin.Tool {
 			"container": {"pattern": `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`}, "lines": {"minimum": 1, "maximum": maxLines, "default": defaultLines},
 			"since": {"pattern": `^([0-9]+(\.[0-9]+)?(s|m|h))+$`}, "seconds": {"minimum": 1, "maximum": maxFollow, "default": defaultFollow},
 		},
-		Predict: func(*source.Request, LogArgs) []toolroom.Effect { return k.reads() },
+		Predict: func(*source.Request, LogArgs) []toolroom.Effect { return k.readEffects() },
 		Run: func(ctx context.Context, req *source.Request, in LogArgs) (Log, []toolroom.Content, error) {
 			out, err := k.log(ctx, req, in)
 			return out, builtin.Text(cmp.Or(out.Log, "The log is empty.")), err
@@ -206,7 +206,7 @@ func (k *k8s) log(ctx context.Context, req *source.Request, in LogArgs) (Log, er
 		}
 		query.Set("sinceSeconds", strconv.Itoa(int(since/time.Second)))
 	}
-	for name, value := range map[string]string{"container": in.Container, "previous": orEmpty(in.Previous), "follow": orEmpty(in.Follow)} {
+	for name, value := range map[string]string{"container": in.Container, "previous": trueOrEmpty(in.Previous), "follow": trueOrEmpty(in.Follow)} {
 		if value != "" {
 			query.Set(name, value)
 		}
@@ -217,9 +217,9 @@ func (k *k8s) log(ctx context.Context, req *source.Request, in LogArgs) (Log, er
 		reading, cancel = context.WithTimeoutCause(ctx, time.Duration(cmp.Or(in.Seconds, defaultFollow))*time.Second, errFollowed)
 		defer cancel()
 	}
-	response, err := c.get(reading, "/api/v1"+c.in(out.Namespace)+"/pods/"+url.PathEscape(in.Pod)+"/log", query, "text/plain, */*")
+	response, err := c.get(reading, "/api/v1"+c.namespacePath(out.Namespace)+"/pods/"+url.PathEscape(in.Pod)+"/log", query, "text/plain, */*")
 	if err != nil {
-		return out, c.told(ctx, severalContainers(err))
+		return out, c.connectionError(ctx, hintContainers(err))
 	}
 	defer response.Body.Close()
 	err = out.read(response, func(line string) {
@@ -235,20 +235,20 @@ func (k *k8s) log(ctx context.Context, req *source.Request, in LogArgs) (Log, er
 		err = nil
 	}
 	if err != nil {
-		err = c.told(ctx, err)
+		err = c.connectionError(ctx, err)
 	}
 	return out, err
 }
 
-func orEmpty(set bool) string {
+func trueOrEmpty(set bool) string {
 	if set {
 		return "true"
 	}
 	return ""
 }
 
-// severalContainers adds what to do to the error about a Pod with several containers.
-func severalContainers(err error) error {
+// hintContainers adds what to do to the error about a Pod with several containers.
+func hintContainers(err error) error {
 	if known, ok := errors.AsType[*toolroom.Error](err); ok && strings.Contains(known.Message, "container name must be specified") {
 		return known.WithHint("pass one of them as container")
 	}

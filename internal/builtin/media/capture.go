@@ -24,21 +24,21 @@ type Picture struct {
 	Program  string `json:"program" jsonschema:"the program that took it"`
 }
 
-// shot is a way to take a picture: a program that writes it to standard output, or to the
+// captureProgram is a way to take a picture: a program that writes it to standard output, or to the
 // file FILE.
-type shot struct {
+type captureProgram struct {
 	program string
 	args    []string
 	// needs is an environment variable that must be set, if any.
 	needs string
 }
 
-// screens are the ways to take a picture of the screen.
-func screens() []shot {
+// screenPrograms are the ways to take a picture of the screen.
+func screenPrograms() []captureProgram {
 	if runtime.GOOS == "darwin" {
-		return []shot{{"screencapture", []string{"-x", "-t", "png", "FILE"}, ""}}
+		return []captureProgram{{"screencapture", []string{"-x", "-t", "png", "FILE"}, ""}}
 	}
-	return []shot{
+	return []captureProgram{
 		{"grim", []string{"-"}, "WAYLAND_DISPLAY"},
 		{"maim", nil, "DISPLAY"},
 		{"import", []string{"-silent", "-window", "root", "png:-"}, "DISPLAY"},
@@ -47,12 +47,12 @@ func screens() []shot {
 	}
 }
 
-// cameras are the ways to take a picture by a camera, DEVICE.
-func cameras() []shot {
+// cameraPrograms are the ways to take a picture by a camera, DEVICE.
+func cameraPrograms() []captureProgram {
 	if runtime.GOOS == "darwin" {
-		return []shot{{"imagesnap", []string{"-q", "-w", "1", "FILE"}, ""}}
+		return []captureProgram{{"imagesnap", []string{"-q", "-w", "1", "FILE"}, ""}}
 	}
-	return []shot{
+	return []captureProgram{
 		{"ffmpeg", []string{"-nostdin", "-loglevel", "error", "-f", "v4l2", "-i", "DEVICE", "-frames:v", "1", "-f", "image2pipe", "-c:v", "png", "-"}, ""},
 		{"fswebcam", []string{"-q", "-d", "DEVICE", "--png", "9", "--no-banner", "-"}, ""},
 	}
@@ -67,9 +67,9 @@ func (m *media) screen() builtin.Tool {
 	tool.Sensitive = nil
 	return builtin.MustTool(builtin.Spec[ScreenArgs, Picture]{
 		Tool:    tool,
-		Predict: func(*source.Request, ScreenArgs) []toolroom.Effect { return m.runs(screens(), "") },
+		Predict: func(*source.Request, ScreenArgs) []toolroom.Effect { return m.captureEffects(screenPrograms(), "") },
 		Run: func(ctx context.Context, req *source.Request, _ ScreenArgs) (Picture, []toolroom.Content, error) {
-			return m.capture(ctx, req, screens(), "", "screen.png")
+			return m.capture(ctx, req, screenPrograms(), "", "screen.png")
 		},
 	})
 }
@@ -90,14 +90,14 @@ func (m *media) camera() builtin.Tool {
 			if err != nil {
 				return nil
 			}
-			return m.runs(cameras(), device)
+			return m.captureEffects(cameraPrograms(), device)
 		},
 		Run: func(ctx context.Context, req *source.Request, in CameraArgs) (Picture, []toolroom.Content, error) {
 			device, err := m.device(in.Device)
 			if err != nil {
 				return Picture{}, nil, err
 			}
-			return m.capture(ctx, req, cameras(), device, "camera.png")
+			return m.capture(ctx, req, cameraPrograms(), device, "camera.png")
 		},
 	})
 }
@@ -121,8 +121,8 @@ func (m *media) device(name string) (string, error) {
 	return found[0], nil
 }
 
-// runs returns the effect of taking a picture.
-func (m *media) runs(ways []shot, device string) []toolroom.Effect {
+// captureEffects returns the effect of taking a picture.
+func (m *media) captureEffects(ways []captureProgram, device string) []toolroom.Effect {
 	_, cmd, err := m.find(ways, device, "FILE")
 	if err != nil {
 		return nil
@@ -131,16 +131,16 @@ func (m *media) runs(ways []shot, device string) []toolroom.Effect {
 }
 
 // find returns the first way that works on this machine, and its command.
-func (m *media) find(ways []shot, device, file string) (shot, []string, error) {
+func (m *media) find(ways []captureProgram, device, file string) (captureProgram, []string, error) {
 	var programs []string
 	display := false
 	for _, way := range ways {
 		programs = append(programs, way.program)
-		if way.needs != "" && m.env(way.needs) == "" {
+		if way.needs != "" && m.getenv(way.needs) == "" {
 			continue
 		}
 		display = true
-		path := m.look(way.program)
+		path := m.lookPath(way.program)
 		if path == "" {
 			continue
 		}
@@ -151,13 +151,13 @@ func (m *media) find(ways []shot, device, file string) (shot, []string, error) {
 		return way, cmd, nil
 	}
 	if !display {
-		return shot{}, nil, toolroom.Errorf(toolroom.CodeUnsupported, "Toolroom runs without a display, so that there is no screen").
+		return captureProgram{}, nil, toolroom.Errorf(toolroom.CodeUnsupported, "Toolroom runs without a display, so that there is no screen").
 			WithHint("start it in a desktop session, with DISPLAY or WAYLAND_DISPLAY set")
 	}
-	return shot{}, nil, toolroom.Errorf(toolroom.CodeUnsupported, "no program that takes pictures is installed").WithHint("install one of %s", strings.Join(programs, ", "))
+	return captureProgram{}, nil, toolroom.Errorf(toolroom.CodeUnsupported, "no program that takes pictures is installed").WithHint("install one of %s", strings.Join(programs, ", "))
 }
 
-func (m *media) env(name string) string {
+func (m *media) getenv(name string) string {
 	for _, entry := range m.Environ {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
 			return value
@@ -166,9 +166,9 @@ func (m *media) env(name string) string {
 	return ""
 }
 
-// look finds a program in the PATH of the environment.
-func (m *media) look(program string) string {
-	for _, dir := range filepath.SplitList(m.env("PATH")) {
+// lookPath finds a program in the PATH of the environment.
+func (m *media) lookPath(program string) string {
+	for _, dir := range filepath.SplitList(m.getenv("PATH")) {
 		path := filepath.Join(dir, program)
 		if info, err := os.Stat(path); filepath.IsAbs(dir) && err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return path
@@ -180,7 +180,7 @@ func (m *media) look(program string) string {
 const captureTime = 20 * time.Second
 
 // capture takes a picture and keeps it.
-func (m *media) capture(ctx context.Context, req *source.Request, ways []shot, device, name string) (Picture, []toolroom.Content, error) {
+func (m *media) capture(ctx context.Context, req *source.Request, ways []captureProgram, device, name string) (Picture, []toolroom.Content, error) {
 	dir, err := os.MkdirTemp("", "toolroom-picture-")
 	if err != nil {
 		return Picture{}, nil, err
@@ -196,7 +196,7 @@ func (m *media) capture(ctx context.Context, req *source.Request, ways []shot, d
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env, cmd.Dir, cmd.WaitDelay = m.Environ, dir, time.Second
 	var output, problems bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &limited{to: &output, left: m.MaxBytes + 1}, &limited{to: &problems, left: 4096}
+	cmd.Stdout, cmd.Stderr = &limitedWriter{to: &output, left: m.MaxBytes + 1}, &limitedWriter{to: &problems, left: 4096}
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			return Picture{}, nil, context.Cause(ctx)
@@ -219,13 +219,13 @@ func (m *media) capture(ctx context.Context, req *source.Request, ways []shot, d
 	return out, append(builtin.Text(fmt.Sprintf("%s, %d bytes, artifact %s", b.kind, len(b.data), out.Handle)), b.content(name)), nil
 }
 
-// limited writes the first bytes and drops the rest.
-type limited struct {
+// limitedWriter writes the first bytes and drops the rest.
+type limitedWriter struct {
 	to   *bytes.Buffer
 	left int64
 }
 
-func (l *limited) Write(p []byte) (int, error) {
+func (l *limitedWriter) Write(p []byte) (int, error) {
 	n := min(int64(len(p)), l.left)
 	l.to.Write(p[:n])
 	l.left -= n

@@ -56,9 +56,9 @@ func Pack(o Options) *builtin.Pack {
 	}
 	switch {
 	case o.Vision == nil:
-		p.Partly = noProvider("vision", "image:analyze")
+		p.PartlyMissing = noProvider("vision", "image:analyze")
 	case o.Speech == nil:
-		p.Partly = noProvider("speech", "audio:transcribe")
+		p.PartlyMissing = noProvider("speech", "audio:transcribe")
 	}
 	return p
 }
@@ -78,8 +78,8 @@ func (m *media) check(ctx context.Context) *toolroom.Error {
 	return nil
 }
 
-// Given names the bytes that a tool works on, in one of three ways.
-type Given struct {
+// Input names the bytes that a tool works on, in one of three ways.
+type Input struct {
 	Data     string `json:"data,omitempty" jsonschema:"the bytes in base64"`
 	Handle   string `json:"handle,omitempty" jsonschema:"artifact with the bytes, in place of data"`
 	Path     string `json:"path,omitempty" jsonschema:"file with the bytes, in place of data"`
@@ -94,7 +94,7 @@ type blob struct {
 
 // load returns the bytes that a call names. Their type is what they are, whatever a caller
 // says, and must be one of kinds, where any are given.
-func (m *media) load(ctx context.Context, req *source.Request, in Given, kinds ...string) (*blob, error) {
+func (m *media) load(ctx context.Context, req *source.Request, in Input, kinds ...string) (*blob, error) {
 	if n := len(slices.DeleteFunc([]string{in.Data, in.Handle, in.Path}, func(s string) bool { return s == "" })); n != 1 {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "exactly one of data, handle and path is needed, not %d", n)
 	}
@@ -170,8 +170,8 @@ func isMedia(kind string) bool {
 	return strings.HasPrefix(kind, "image/") && kind != "image/svg+xml" || strings.HasPrefix(kind, "audio/")
 }
 
-// extension returns one that fits a type.
-func extension(kind string) string {
+// extensionOf returns one that fits a type.
+func extensionOf(kind string) string {
 	common := map[string]string{
 		"image/jpeg": ".jpg", "image/png": ".png", "image/gif": ".gif", "image/webp": ".webp",
 		"audio/ogg": ".ogg", "audio/wav": ".wav", "audio/mpeg": ".mp3", "audio/webm": ".webm", "text/plain": ".txt", "application/pdf": ".pdf",
@@ -179,8 +179,8 @@ func extension(kind string) string {
 	return cmp.Or(common[kind], ".bin")
 }
 
-// givenProperties are those of Given.
-func givenProperties(kinds []string) map[string]builtin.Property {
+// inputProperties are those of Given.
+func inputProperties(kinds []string) map[string]builtin.Property {
 	p := map[string]builtin.Property{"handle": {"maxLength": 200}, "mimeType": {"maxLength": 200}}
 	if kinds != nil {
 		p["mimeType"] = builtin.Property{"enum": kinds}
@@ -189,7 +189,7 @@ func givenProperties(kinds []string) map[string]builtin.Property {
 }
 
 // reads returns the effect of reading what a call names.
-func (in Given) reads() []toolroom.Effect {
+func (in Input) reads() []toolroom.Effect {
 	if in.Path == "" {
 		return nil
 	}
@@ -206,7 +206,7 @@ func definition(id, title, description string, hints toolroom.Hints, example map
 
 // SendArgs are the arguments of media:send.
 type SendArgs struct {
-	Given
+	Input
 	Filename       string `json:"filename,omitempty" jsonschema:"name of the file"`
 	Caption        string `json:"caption,omitempty" jsonschema:"what is said about it"`
 	Channel        string `json:"channel,omitempty" jsonschema:"configured channel of message:send to send it by; without one the client that made the call shows it"`
@@ -226,7 +226,7 @@ type Sent struct {
 }
 
 func (m *media) send() builtin.Tool {
-	properties := givenProperties(nil)
+	properties := inputProperties(nil)
 	for name, most := range map[string]int{"filename": 200, "caption": 1024, "channel": 100, "recipient": 320} {
 		properties[name] = builtin.Property{"maxLength": most}
 	}
@@ -255,7 +255,7 @@ func (m *media) send() builtin.Tool {
 }
 
 func (m *media) runSend(ctx context.Context, req *source.Request, in SendArgs) (Sent, []toolroom.Content, error) {
-	b, err := m.load(ctx, req, in.Given)
+	b, err := m.load(ctx, req, in.Input)
 	if err != nil {
 		return Sent{}, nil, err
 	}
@@ -264,7 +264,7 @@ func (m *media) runSend(ctx context.Context, req *source.Request, in SendArgs) (
 			return Sent{}, nil, err
 		}
 	}
-	name := filepath.Base(filepath.ToSlash(cmp.Or(in.Filename, b.name, "file"+extension(b.kind))))
+	name := filepath.Base(filepath.ToSlash(cmp.Or(in.Filename, b.name, "file"+extensionOf(b.kind))))
 	out := Sent{Filename: name, MIMEType: b.kind, Bytes: len(b.data), Handle: in.Handle}
 	if out.Handle == "" || in.RemoveMetadata {
 		// Before the file goes out: a call that fails has sent nothing.

@@ -75,7 +75,7 @@ func pngWithText(t *testing.T) []byte {
 func gifWithComment(t *testing.T) []byte {
 	plain := encoded(t, func(w io.Writer) error { return gif.Encode(w, picture(), nil) })
 	comment := append([]byte{0x21, 0xfe, byte(len(hidden))}, hidden...)
-	at := 13 + colours(plain[10])
+	at := 13 + colourTableSize(plain[10])
 	return append(append(bytes.Clone(plain[:at]), append(comment, 0)...), plain[at:]...)
 }
 
@@ -131,7 +131,7 @@ func FuzzMetadata(f *testing.F) {
 	f.Add([]byte("\xff\xd8\xff\xe1\x00\x04ab\xff\xda\x00\x02\xff\xd9"), 0)
 	f.Add(webpWithEXIF(), 2)
 	f.Fuzz(func(_ *testing.T, data []byte, kind int) {
-		_, _ = withoutMetadata(data, images[uint(kind)%uint(len(images))])
+		_, _ = withoutMetadata(data, imageTypes[uint(kind)%uint(len(imageTypes))])
 	})
 }
 

@@ -144,7 +144,7 @@ func cleanGIF(data []byte) ([]byte, bool) {
 	if len(data) < 13 || string(data[:3]) != "GIF" {
 		return nil, false
 	}
-	at := 13 + colours(data[10])
+	at := 13 + colourTableSize(data[10])
 	if at > len(data) {
 		return nil, false
 	}
@@ -158,7 +158,7 @@ func cleanGIF(data []byte) ([]byte, bool) {
 			if at+10 > len(data) {
 				return nil, false
 			}
-			at += 10 + colours(data[at+9]) + 1 // and the size of codes
+			at += 10 + colourTableSize(data[at+9]) + 1 // and the size of codes
 		case 0x21:
 			at += 2
 		default:
@@ -186,8 +186,8 @@ func cleanGIF(data []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// colours returns the size of the table of colours that a GIF's flags announce.
-func colours(flags byte) int {
+// colourTableSize returns the size of the table of colours that a GIF's flags announce.
+func colourTableSize(flags byte) int {
 	if flags&0x80 == 0 {
 		return 0
 	}

@@ -102,7 +102,7 @@ func (p *Provider) post(ctx context.Context, path, kind string, body io.Reader, 
 		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the provider's answer broke off: %w", err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return p.refused(response.StatusCode, answer)
+		return p.responseError(response.StatusCode, answer)
 	}
 	if err := json.Unmarshal(answer, to); err != nil {
 		return toolroom.Errorf(toolroom.CodeUpstreamError, "the provider did not answer with JSON: %w", err).WithHint("check %s.url in toolroom.yaml", p.Section)
@@ -110,8 +110,8 @@ func (p *Provider) post(ctx context.Context, path, kind string, body io.Reader, 
 	return nil
 }
 
-// refused returns the error for an answer of the provider.
-func (p *Provider) refused(status int, answer []byte) error {
+// responseError returns the error for an answer of the provider.
+func (p *Provider) responseError(status int, answer []byte) error {
 	var told struct {
 		Error struct{ Message string }
 	}
@@ -135,12 +135,12 @@ func (p *Provider) refused(status int, answer []byte) error {
 	return e
 }
 
-// images are the types that models take.
-var images = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
+// imageTypes are the types that models take.
+var imageTypes = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
 
 // AnalyzeArgs are the arguments of image:analyze.
 type AnalyzeArgs struct {
-	Given
+	Input
 	Prompt         string `json:"prompt,omitempty" jsonschema:"what to find out; the default is to describe the image"`
 	RemoveMetadata bool   `json:"remove_metadata,omitempty" jsonschema:"remove EXIF data (place, time, camera) and texts before it is sent to the provider"`
 }
@@ -156,7 +156,7 @@ type Analysis struct {
 const defaultPrompt = "Describe this image: what it shows, and any text in it."
 
 func (m *media) analyze() builtin.Tool {
-	properties := givenProperties(images)
+	properties := inputProperties(imageTypes)
 	properties["prompt"] = builtin.Property{"maxLength": 20_000}
 	return builtin.MustTool(builtin.Spec[AnalyzeArgs, Analysis]{
 		Tool: definition("image:analyze", "Analyze an image",
@@ -170,7 +170,7 @@ func (m *media) analyze() builtin.Tool {
 			if m.Vision == nil {
 				return Analysis{}, nil, noProvider("vision", "image:analyze")
 			}
-			b, err := m.load(ctx, req, in.Given, images...)
+			b, err := m.load(ctx, req, in.Input, imageTypes...)
 			if err == nil && in.RemoveMetadata {
 				b.data, err = withoutMetadata(b.data, b.kind)
 			}
@@ -221,12 +221,12 @@ func (p *Provider) describe(ctx context.Context, b *blob, prompt string) (string
 	return "", toolroom.Errorf(toolroom.CodeUpstreamError, "the model %s said nothing", p.Model).WithHint("check that it is a model for images: %s.model in toolroom.yaml", p.Section)
 }
 
-// sounds are the types that are transcribed.
-var sounds = []string{"audio/ogg", "audio/wav", "audio/mpeg", "audio/webm"}
+// soundTypes are the types that are transcribed.
+var soundTypes = []string{"audio/ogg", "audio/wav", "audio/mpeg", "audio/webm"}
 
 // TranscribeArgs are the arguments of audio:transcribe.
 type TranscribeArgs struct {
-	Given
+	Input
 	Language string `json:"language,omitempty" jsonschema:"language that is spoken, such as de; detected if left out"`
 	Prompt   string `json:"prompt,omitempty" jsonschema:"names and words that occur, to help with spelling"`
 }
@@ -239,7 +239,7 @@ type Transcript struct {
 }
 
 func (m *media) transcribe() builtin.Tool {
-	properties := givenProperties(sounds)
+	properties := inputProperties(soundTypes)
 	properties["language"] = builtin.Property{"pattern": "^[a-z]{2,3}$"}
 	properties["prompt"] = builtin.Property{"maxLength": 2000}
 	return builtin.MustTool(builtin.Spec[TranscribeArgs, Transcript]{
@@ -253,18 +253,18 @@ func (m *media) transcribe() builtin.Tool {
 			if m.Speech == nil {
 				return Transcript{}, nil, noProvider("speech", "audio:transcribe")
 			}
-			b, err := m.load(ctx, req, in.Given, sounds...)
+			b, err := m.load(ctx, req, in.Input, soundTypes...)
 			if err != nil {
 				return Transcript{}, nil, err
 			}
-			text, err := m.Speech.write(ctx, b, in)
+			text, err := m.Speech.transcribe(ctx, b, in)
 			return Transcript{text, m.Speech.Model, b.kind}, builtin.Text(text), err
 		},
 	})
 }
 
-// write asks a model for the text of a sound.
-func (p *Provider) write(ctx context.Context, b *blob, in TranscribeArgs) (string, error) {
+// transcribe asks a model for the text of a sound.
+func (p *Provider) transcribe(ctx context.Context, b *blob, in TranscribeArgs) (string, error) {
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
 	for _, field := range [][2]string{{"model", p.Model}, {"response_format", "json"}, {"language", in.Language}, {"prompt", in.Prompt}} {
@@ -273,7 +273,7 @@ func (p *Provider) write(ctx context.Context, b *blob, in TranscribeArgs) (strin
 		}
 	}
 	part, err := form.CreatePart(textproto.MIMEHeader{
-		"Content-Disposition": {mime.FormatMediaType("form-data", map[string]string{"name": "file", "filename": "sound" + extension(b.kind)})},
+		"Content-Disposition": {mime.FormatMediaType("form-data", map[string]string{"name": "file", "filename": "sound" + extensionOf(b.kind)})},
 		"Content-Type":        {b.kind},
 	})
 	if err != nil {

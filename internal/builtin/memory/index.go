@@ -22,30 +22,30 @@ import (
 type index struct {
 	store   store
 	mu      sync.Mutex
-	owners  *lru.Cache[string, *library]
-	vectors vectors
+	owners  *lru.Cache[string, *ownerIndex]
+	vectors embedding
 }
 
 // maxOwners is the number of owners whose notes stay indexed in memory.
 const maxOwners = 64
 
-// library are the indexed notes of one owner.
-type library struct {
+// ownerIndex are the indexed notes of one owner.
+type ownerIndex struct {
 	mu    sync.RWMutex      // searches share it, unless they find that something has changed
 	terms map[string]uint32 // numbers of words
-	files map[string]*indexed
+	files map[string]*indexedFile
 	// dropped counts the words of texts that were changed or removed, which keep their
 	// numbers until the library is indexed anew.
 	dropped int
-	meaning meaning
+	vectors vectorState
 }
 
 // maxDropped is the number of dropped words that a library always keeps.
 const maxDropped = 100_000
 
-// indexed is one file: its paragraphs, and in which of them each word is. The postings of
+// indexedFile is one file: its paragraphs, and in which of them each word is. The postings of
 // terms[i] are those from starts[i] to starts[i+1].
-type indexed struct {
+type indexedFile struct {
 	size       int64
 	changed    time.Time
 	paragraphs []paragraph
@@ -56,7 +56,7 @@ type indexed struct {
 
 	// slots are the vectors of the paragraphs in the table, and missing is the number of
 	// those that have none yet.
-	table   *table
+	table   *vectorTable
 	epoch   int // of the table
 	slots   []uint32
 	missing int
@@ -143,16 +143,16 @@ func words(text string) []string {
 	return list
 }
 
-// of returns the library of an owner.
-func (x *index) of(owner string) *library {
+// ownerIndex returns the library of an owner.
+func (x *index) ownerIndex(owner string) *ownerIndex {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.owners == nil {
-		x.owners, _ = lru.New[string, *library](maxOwners) // an error is for a size below 1
+		x.owners, _ = lru.New[string, *ownerIndex](maxOwners) // an error is for a size below 1
 	}
 	l, ok := x.owners.Get(owner)
 	if !ok {
-		l = &library{terms: map[string]uint32{}, files: map[string]*indexed{}}
+		l = &ownerIndex{terms: map[string]uint32{}, files: map[string]*indexedFile{}}
 		x.owners.Add(owner, l)
 	}
 	return l
@@ -160,56 +160,56 @@ func (x *index) of(owner string) *library {
 
 // rlock takes the lock of a library for reading once it has what is on the disk, and the
 // vectors that are known.
-func (x *index) rlock(l *library, owner string, service *embed.Service) error {
+func (x *index) rlock(l *ownerIndex, owner string, service *embed.Service) error {
 	l.mu.RLock()
 	notes, err := x.store.list(owner)
-	if err == nil && l.has(notes) && (service == nil || l.settled(service)) {
+	if err == nil && l.upToDate(notes) && (service == nil || l.hasAllVectors(service)) {
 		return nil
 	}
 	l.mu.RUnlock()
 	l.mu.Lock()
 	err = l.refresh(x.store, owner)
 	if err == nil && service != nil && l.count() > 0 {
-		x.vectors.of(service, x.store, owner, l)
+		x.vectors.update(service, x.store, owner, l)
 	}
 	l.mu.Unlock()
 	if err == nil {
-		l.rlockPlaced()
+		l.rlockSlots()
 	}
 	return err
 }
 
 // count is the number of paragraphs.
-func (l *library) count() (n int) {
+func (l *ownerIndex) count() (n int) {
 	for _, f := range l.files {
 		n += len(f.paragraphs)
 	}
 	return n
 }
 
-// has reports whether the notes are those that are indexed.
-func (l *library) has(notes []note) bool {
-	return len(notes) == len(l.files) && !slices.ContainsFunc(notes, func(n note) bool { return !l.files[n.namespace].is(n) })
+// upToDate reports whether the notes are those that are indexed.
+func (l *ownerIndex) upToDate(notes []note) bool {
+	return len(notes) == len(l.files) && !slices.ContainsFunc(notes, func(n note) bool { return !l.files[n.namespace].indexes(n) })
 }
 
-// is reports whether f, if there is one, is the index of a note.
-func (f *indexed) is(n note) bool {
+// indexes reports whether f, if there is one, is the index of a note.
+func (f *indexedFile) indexes(n note) bool {
 	return f != nil && f.size == n.info.Size() && f.changed.Equal(n.info.ModTime())
 }
 
 // refresh reads what has changed. It indexes all notes anew when about half of the words
 // are of texts that are gone.
-func (l *library) refresh(s store, owner string) error {
+func (l *ownerIndex) refresh(s store, owner string) error {
 	if l.dropped > len(l.terms)/2+maxDropped {
-		l.terms, l.files, l.dropped = map[string]uint32{}, map[string]*indexed{}, 0
+		l.terms, l.files, l.dropped = map[string]uint32{}, map[string]*indexedFile{}, 0
 	}
 	notes, err := s.list(owner)
 	if err != nil {
 		return err
 	}
-	next := make(map[string]*indexed, len(notes))
+	next := make(map[string]*indexedFile, len(notes))
 	for _, n := range notes {
-		if f := l.files[n.namespace]; f.is(n) {
+		if f := l.files[n.namespace]; f.indexes(n) {
 			next[n.namespace] = f
 			continue
 		}
@@ -224,7 +224,7 @@ func (l *library) refresh(s store, owner string) error {
 	for name, f := range l.files {
 		if next[name] != f {
 			l.dropped += len(f.terms)
-			l.meaning.stale = true
+			l.vectors.stale = true
 		}
 	}
 	l.files = next
@@ -232,12 +232,12 @@ func (l *library) refresh(s store, owner string) error {
 }
 
 // index indexes a text.
-func (l *library) index(text string) *indexed {
-	f := &indexed{paragraphs: paragraphs(text)}
+func (l *ownerIndex) index(text string) *indexedFile {
+	f := &indexedFile{paragraphs: paragraphs(text)}
 	found := map[uint32][]posting{}
 	for i := range f.paragraphs {
 		p := &f.paragraphs[i]
-		p.digest = embed.DigestOf(p.embedded())
+		p.digest = embed.DigestOf(p.embeddedText())
 		counts := map[uint32]int{}
 		for _, w := range words(p.heading + "\n" + p.text) {
 			term, known := l.terms[w]
@@ -263,8 +263,8 @@ func (l *library) index(text string) *indexed {
 	return f
 }
 
-// of returns the postings of a word.
-func (f *indexed) of(term uint32) []posting {
+// postingsOf returns the postings of a word.
+func (f *indexedFile) postingsOf(term uint32) []posting {
 	i, ok := slices.BinarySearch(f.terms, term)
 	if !ok {
 		return nil
@@ -283,7 +283,7 @@ type hit struct {
 }
 
 // hit returns a paragraph of the file.
-func (f *indexed) hit(name string, at int, score float64) hit {
+func (f *indexedFile) hit(name string, at int, score float64) hit {
 	h := hit{name, &f.paragraphs[at], at, score, "keyword", noSlot}
 	if f.slots != nil {
 		h.slot = f.slots[at]
@@ -291,7 +291,7 @@ func (f *indexed) hit(name string, at int, score float64) hit {
 	return h
 }
 
-func better(a, b hit) int {
+func compareHits(a, b hit) int {
 	return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(a.namespace, b.namespace), a.line-b.line)
 }
 
@@ -326,7 +326,7 @@ func (x *index) search(ctx context.Context, owner, query, namespace string, limi
 			vector, reason = service.Query(ctx, query)
 		}
 	}()
-	l := x.of(owner)
+	l := x.ownerIndex(owner)
 	if err := x.rlock(l, owner, service); err != nil {
 		return nil, "", err
 	}
@@ -344,7 +344,7 @@ func (x *index) search(ctx context.Context, owner, query, namespace string, limi
 	}
 	l.mu.RUnlock()
 	<-asked
-	l.rlockPlaced()
+	l.rlockSlots()
 	// Meanwhile another search may have found other files, or another embedder.
 	if !maps.Equal(files, l.files) {
 		count = l.count()
@@ -353,13 +353,13 @@ func (x *index) search(ctx context.Context, owner, query, namespace string, limi
 	switch {
 	case vector == nil:
 		return l.best(namespace, scores, limit), "searched by words alone: " + reason, nil
-	case !l.embedded(service, count) || len(vector) != l.meaning.table.dims:
+	case !l.hasMostVectors(service, count) || len(vector) != l.vectors.table.dims:
 		return l.best(namespace, scores, limit), "searched by words alone: the notes are still being embedded", nil
 	}
 	hits := l.byMeaning(namespace, scores, vector, count)
-	blend(hits, l.meaning.table, vector)
+	addMeaning(hits, l.vectors.table, vector)
 	hits = slices.DeleteFunc(hits, func(h hit) bool { return h.score <= 0 })
-	slices.SortFunc(hits, better)
+	slices.SortFunc(hits, compareHits)
 	return hits[:min(len(hits), limit)], "", nil
 }
 
@@ -368,7 +368,7 @@ func inside(name, namespace string) bool {
 }
 
 // all returns the paragraphs of a namespace with their scores; nil are all 0.
-func (l *library) all(namespace string, scores map[string][]float64) []hit {
+func (l *ownerIndex) all(namespace string, scores map[string][]float64) []hit {
 	var hits []hit
 	for name, f := range l.files {
 		if !inside(name, namespace) {
@@ -386,7 +386,7 @@ func (l *library) all(namespace string, scores map[string][]float64) []hit {
 }
 
 // best returns the best paragraphs of a namespace by their words.
-func (l *library) best(namespace string, scores map[string][]float64, limit int) []hit {
+func (l *ownerIndex) best(namespace string, scores map[string][]float64, limit int) []hit {
 	var hits []hit
 	for name, scores := range scores {
 		if !inside(name, namespace) {
@@ -397,7 +397,7 @@ func (l *library) best(namespace string, scores map[string][]float64, limit int)
 				continue
 			}
 			h := l.files[name].hit(name, i, score)
-			at, _ := slices.BinarySearchFunc(hits, h, better)
+			at, _ := slices.BinarySearchFunc(hits, h, compareHits)
 			hits = slices.Insert(hits, at, h)
 			hits = hits[:min(len(hits), limit)]
 		}
@@ -407,7 +407,7 @@ func (l *library) best(namespace string, scores map[string][]float64, limit int)
 
 // score returns the scores by words, from 0 to 1, of the paragraphs of each file that has a
 // word of the query.
-func (l *library) score(query string, count int) map[string][]float64 {
+func (l *ownerIndex) score(query string, count int) map[string][]float64 {
 	type asked struct {
 		term uint32
 		in   int // paragraphs
@@ -422,7 +422,7 @@ func (l *library) score(query string, count int) map[string][]float64 {
 	for _, f := range l.files {
 		total += f.words
 		for i := range terms {
-			terms[i].in += len(f.of(terms[i].term))
+			terms[i].in += len(f.postingsOf(terms[i].term))
 		}
 	}
 	terms = slices.DeleteFunc(terms, func(t asked) bool { return t.in == 0 })
@@ -439,7 +439,7 @@ func (l *library) score(query string, count int) map[string][]float64 {
 		var of []float64
 		for _, t := range terms {
 			rarity := math.Log(1 + (float64(count)-float64(t.in)+0.5)/(float64(t.in)+0.5))
-			for _, p := range f.of(t.term) {
+			for _, p := range f.postingsOf(t.term) {
 				if of == nil {
 					of = make([]float64, len(f.paragraphs))
 					scores[name] = of

@@ -31,7 +31,7 @@ func TestWordsOfRemovedTextsDoNotStayForEver(t *testing.T) {
 			t.Fatalf("round %d: %v, %v", i, hits, err)
 		}
 	}
-	if got, most := len(x.of("ada").terms), each+2*maxDropped+2*each; got > most {
+	if got, most := len(x.ownerIndex("ada").terms), each+2*maxDropped+2*each; got > most {
 		t.Errorf("%d words are kept of a note with %d, want at most %d", got, each, most)
 	}
 }
@@ -66,7 +66,7 @@ func TestSearchesOfOneOwnerProceedAtOnce(t *testing.T) {
 	t.Parallel()
 	e := waits{make(chan struct{}), make(chan struct{})}
 	service := embed.New(func(context.Context) (embed.Embedder, error) { return e, nil }, embed.Options{Wait: time.Minute})
-	x := &index{store: store{t.TempDir()}, vectors: vectors{ctx: t.Context(), service: func() *embed.Service { return service }}}
+	x := &index{store: store{t.TempDir()}, vectors: embedding{ctx: t.Context(), service: func() *embed.Service { return service }}}
 	write := func(text string) {
 		t.Helper()
 		if err := x.store.change(t.Context(), "ada", "note", func(string) (string, error) { return text, nil }); err != nil {
@@ -108,7 +108,7 @@ func TestSearchesOfOneOwnerProceedAtOnce(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("no query was embedded")
 	}
-	l := x.of("ada")
+	l := x.ownerIndex("ada")
 	l.mu.RLock() // as another search does
 	byWords, byMeaning := wait(search("fox", true)), wait(search("fox", false))
 	l.mu.RUnlock()

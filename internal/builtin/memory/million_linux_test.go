@@ -67,7 +67,7 @@ func BenchmarkMillionParagraphs(b *testing.B) {
 	service := embed.New(func(context.Context) (embed.Embedder, error) { return made, nil }, embed.Options{})
 	defer service.Close()
 	x.vectors.service, x.vectors.ctx = func() *embed.Service { return service }, b.Context()
-	l := x.of("o")
+	l := x.ownerIndex("o")
 	if err := l.refresh(x.store, "o"); err != nil {
 		b.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func BenchmarkMillionParagraphs(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	l.meaning = meaning{service: service, table: table}
+	l.vectors = vectorState{service: service, table: table}
 	b.Run("meaning", func(b *testing.B) { benchmarkSearches(b, x, r, pick) })
 }
 
@@ -152,11 +152,11 @@ func TestTheIndexRanksLikeALookThroughAllParagraphs(t *testing.T) {
 			}
 			return n
 		}
-		if len(found) != 20 || !slices.IsSortedFunc(found, better) || shared(found[0].text) == 0 {
+		if len(found) != 20 || !slices.IsSortedFunc(found, compareHits) || shared(found[0].text) == 0 {
 			t.Fatalf("%v finds %d", query, len(found))
 		}
 		// The same paragraphs, looked at one by one.
-		l := x.of("o")
+		l := x.ownerIndex("o")
 		scores := l.score(strings.Join(query, " "), 2000)
 		var plain []hit
 		for name, f := range l.files {
@@ -169,7 +169,7 @@ func TestTheIndexRanksLikeALookThroughAllParagraphs(t *testing.T) {
 				}
 			}
 		}
-		slices.SortFunc(plain, better)
+		slices.SortFunc(plain, compareHits)
 		for i, h := range found {
 			if h.paragraph != plain[i].paragraph {
 				t.Fatalf("%v: hit %d is %v, want %v", query, i, h, plain[i])

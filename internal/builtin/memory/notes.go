@@ -21,15 +21,15 @@ func (n *Notes) Save(ctx context.Context, who toolroom.Identity, namespace, text
 		switch {
 		case !add || old == "":
 			return text, nil
-		case strings.Contains(apart(old), apart(text)):
+		case strings.Contains(separated(old), separated(text)):
 			return old, nil
 		}
 		return strings.TrimRight(old, "\n") + "\n\n" + text, nil
 	})
 }
 
-// apart returns a text between empty lines, as Save sets it apart from others.
-func apart(text string) string { return "\n\n" + strings.Trim(text, "\n") + "\n\n" }
+// separated returns a text between empty lines, as Save sets it apart from others.
+func separated(text string) string { return "\n\n" + strings.Trim(text, "\n") + "\n\n" }
 
 // Read returns the text of a namespace.
 func (n *Notes) Read(who toolroom.Identity, namespace string) (string, error) {

@@ -134,10 +134,10 @@ func (s store) forgetVectors(ctx context.Context, folder, old, text string) {
 	}
 	gone := map[embed.Digest]bool{}
 	for _, p := range paragraphs(old) {
-		gone[embed.DigestOf(p.embedded())] = true
+		gone[embed.DigestOf(p.embeddedText())] = true
 	}
 	for _, p := range paragraphs(text) {
-		delete(gone, embed.DigestOf(p.embedded()))
+		delete(gone, embed.DigestOf(p.embeddedText()))
 	}
 	if len(gone) > 0 {
 		_ = eraseVectors(ctx, path, gone)

@@ -22,14 +22,14 @@ import (
 	"github.com/toolroom/toolroom/internal/embed"
 )
 
-// table keeps the vectors of an owner's paragraphs, in memory and in a file, by the digests
+// vectorTable keeps the vectors of an owner's paragraphs, in memory and in a file, by the digests
 // of their texts. Each has a slot: its dimensions rounded to a byte each, and a sketch, which
 // has a bit for the sign of each dimension. A million of 384 dimensions take half a gigabyte.
 //
 // A slot has the same number in the file, whose records are written in place: what has been
 // forgotten is overwritten with zeros. Processes that share the file add to it under a lock,
 // and take over what the others have added.
-type table struct {
+type vectorTable struct {
 	path  string
 	model string
 	dims  int // 0 until the first vector
@@ -51,14 +51,14 @@ const (
 
 // openTable reads a file. One that is damaged or of another model counts as empty, because
 // vectors can be computed again.
-func openTable(ctx context.Context, path, model string) (*table, error) {
-	t := &table{path: path, model: model, slots: map[embed.Digest]uint32{}}
-	return t, t.locked(ctx, os.O_RDWR, t.takeOver)
+func openTable(ctx context.Context, path, model string) (*vectorTable, error) {
+	t := &vectorTable{path: path, model: model, slots: map[embed.Digest]uint32{}}
+	return t, t.withLock(ctx, os.O_RDWR, t.readNew)
 }
 
-// locked calls do with the file, which no other process changes meanwhile. Without
+// withLock calls do with the file, which no other process changes meanwhile. Without
 // [os.O_CREATE] it calls nothing if there is no file.
-func (t *table) locked(ctx context.Context, flags int, do func(*os.File) error) error {
+func (t *vectorTable) withLock(ctx context.Context, flags int, do func(*os.File) error) error {
 	if flags&os.O_CREATE != 0 {
 		if err := os.MkdirAll(filepath.Dir(t.path), 0o700); err != nil {
 			return err
@@ -83,10 +83,10 @@ func (t *table) locked(ctx context.Context, flags int, do func(*os.File) error) 
 	return errors.Join(do(f), f.Close())
 }
 
-// takeOver reads the records of the file that the table does not have.
-func (t *table) takeOver(f *os.File) error {
+// readNew reads the records of the file that the table does not have.
+func (t *vectorTable) readNew(f *os.File) error {
 	header := make([]byte, tableHeader)
-	if _, err := io.ReadFull(f, header); err != nil || !bytes.Equal(header[:tableHeader-4], t.head()) {
+	if _, err := io.ReadFull(f, header); err != nil || !bytes.Equal(header[:tableHeader-4], t.header()) {
 		return nil
 	}
 	dims := int(binary.LittleEndian.Uint32(header[tableHeader-4:]))
@@ -119,22 +119,22 @@ func (t *table) takeOver(f *os.File) error {
 	}
 }
 
-// head is how the file begins, without the dimensions.
-func (t *table) head() []byte {
+// header is how the file begins, without the dimensions.
+func (t *vectorTable) header() []byte {
 	model := sha256.Sum256([]byte(t.model))
 	return append([]byte(tableMagic), model[:]...)
 }
 
-func (t *table) size() int          { return recordHead + t.dims }
-func (t *table) offset(n int) int64 { return int64(tableHeader) + int64(n)*int64(t.size()) }
-func (t *table) words() int         { return (t.dims + 63) / 64 }
+func (t *vectorTable) size() int          { return recordHead + t.dims }
+func (t *vectorTable) offset(n int) int64 { return int64(tableHeader) + int64(n)*int64(t.size()) }
+func (t *vectorTable) words() int         { return (t.dims + 63) / 64 }
 func checksum(record []byte) uint32 {
 	return ^crc32.ChecksumIEEE(append(record[:sha256.Size:sha256.Size], record[recordHead:]...))
 }
-func (t *table) code(s uint32) []int8 { return t.codes[int(s)*t.dims:][:t.dims] }
+func (t *vectorTable) code(s uint32) []int8 { return t.codes[int(s)*t.dims:][:t.dims] }
 
 // grow adds a slot, which is free.
-func (t *table) grow() uint32 {
+func (t *vectorTable) grow() uint32 {
 	slot := len(t.norms)
 	t.norms = append(t.norms, 0)
 	t.codes = append(t.codes, make([]int8, t.dims)...)
@@ -143,7 +143,7 @@ func (t *table) grow() uint32 {
 }
 
 // put makes the code of a slot that of a text.
-func (t *table) put(slot uint32, digest embed.Digest) {
+func (t *vectorTable) put(slot uint32, digest embed.Digest) {
 	sum := 0
 	signs := t.signs[int(slot)*t.words():][:t.words()]
 	clear(signs)
@@ -158,23 +158,23 @@ func (t *table) put(slot uint32, digest embed.Digest) {
 }
 
 // add adds the vectors of texts.
-func (t *table) add(ctx context.Context, digests []embed.Digest, vectors [][]float32) error {
-	return t.locked(ctx, os.O_RDWR|os.O_CREATE, func(f *os.File) error {
-		if err := t.takeOver(f); err != nil {
+func (t *vectorTable) add(ctx context.Context, digests []embed.Digest, vectors [][]float32) error {
+	return t.withLock(ctx, os.O_RDWR|os.O_CREATE, func(f *os.File) error {
+		if err := t.readNew(f); err != nil {
 			return err
 		}
-		if err := t.begin(f, len(vectors[0])); err != nil {
+		if err := t.reset(f, len(vectors[0])); err != nil {
 			return err
 		}
 		for i, digest := range digests {
 			if _, known := t.slots[digest]; known || len(vectors[i]) != t.dims {
 				continue
 			}
-			slot, err := t.vacant(f)
+			slot, err := t.freeSlot(f)
 			if err != nil {
 				return err
 			}
-			round(t.code(slot), vectors[i])
+			quantize(t.code(slot), vectors[i])
 			t.put(slot, digest)
 			record := append(digest[:], 0, 0, 0, 0)
 			for _, c := range t.code(slot) {
@@ -189,9 +189,9 @@ func (t *table) add(ctx context.Context, digests []embed.Digest, vectors [][]flo
 	})
 }
 
-// begin empties a file that is of another model or has other dimensions, and the table.
-func (t *table) begin(f *os.File, dims int) error {
-	header := binary.LittleEndian.AppendUint32(t.head(), uint32(dims))
+// reset empties a file that is of another model or has other dimensions, and the table.
+func (t *vectorTable) reset(f *os.File, dims int) error {
+	header := binary.LittleEndian.AppendUint32(t.header(), uint32(dims))
 	was := make([]byte, tableHeader)
 	if _, err := f.ReadAt(was, 0); err == nil && bytes.Equal(was, header) && t.dims == dims {
 		return nil
@@ -199,7 +199,7 @@ func (t *table) begin(f *os.File, dims int) error {
 	if dims == 0 || dims > maxDims {
 		return fmt.Errorf("vectors of %d dimensions", dims)
 	}
-	*t = table{path: t.path, model: t.model, dims: dims, slots: map[embed.Digest]uint32{}, epoch: t.epoch + 1}
+	*t = vectorTable{path: t.path, model: t.model, dims: dims, slots: map[embed.Digest]uint32{}, epoch: t.epoch + 1}
 	if err := f.Truncate(0); err != nil {
 		return err
 	}
@@ -207,8 +207,8 @@ func (t *table) begin(f *os.File, dims int) error {
 	return err
 }
 
-// vacant returns a slot that is free, also in the file.
-func (t *table) vacant(f *os.File) (uint32, error) {
+// freeSlot returns a slot that is free, also in the file.
+func (t *vectorTable) freeSlot(f *os.File) (uint32, error) {
 	for len(t.free) > 0 {
 		slot := t.free[len(t.free)-1]
 		t.free = t.free[:len(t.free)-1]
@@ -223,8 +223,8 @@ func (t *table) vacant(f *os.File) (uint32, error) {
 	return t.grow(), nil
 }
 
-// round sets a code to a vector, scaled so that its largest dimension is 127.
-func round(code []int8, v []float32) {
+// quantize sets a code to a vector, scaled so that its largest dimension is 127.
+func quantize(code []int8, v []float32) {
 	var most float32
 	for _, x := range v {
 		most = max(most, x, -x)
@@ -235,7 +235,7 @@ func round(code []int8, v []float32) {
 }
 
 // sweep removes the vectors whose slots are not used.
-func (t *table) sweep(ctx context.Context, used []bool) error {
+func (t *vectorTable) sweep(ctx context.Context, used []bool) error {
 	gone := map[embed.Digest]uint32{}
 	for digest, slot := range t.slots {
 		if int(slot) >= len(used) || !used[slot] {
@@ -245,7 +245,7 @@ func (t *table) sweep(ctx context.Context, used []bool) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	return t.locked(ctx, os.O_RDWR, func(f *os.File) error {
+	return t.withLock(ctx, os.O_RDWR, func(f *os.File) error {
 		for digest, slot := range gone {
 			was := make([]byte, sha256.Size)
 			if _, err := f.ReadAt(was, t.offset(int(slot))); err != nil && !errors.Is(err, io.EOF) {
@@ -268,8 +268,8 @@ func (t *table) sweep(ctx context.Context, used []bool) error {
 // eraseVectors overwrites the vectors of texts in a file, which may be of any model. If another
 // note has the same text, its vector is computed again.
 func eraseVectors(ctx context.Context, path string, texts map[embed.Digest]bool) error {
-	t := &table{path: path}
-	return t.locked(ctx, os.O_RDWR, func(f *os.File) error {
+	t := &vectorTable{path: path}
+	return t.withLock(ctx, os.O_RDWR, func(f *os.File) error {
 		r := bufio.NewReaderSize(f, 1<<20)
 		header := make([]byte, tableHeader)
 		if _, err := io.ReadFull(r, header); err != nil || !bytes.HasPrefix(header, []byte(tableMagic)) {
@@ -296,7 +296,7 @@ func eraseVectors(ctx context.Context, path string, texts map[embed.Digest]bool)
 }
 
 // cosine compares a vector of length 1 with that of a slot.
-func (t *table) cosine(slot uint32, query []float32) float32 {
+func (t *vectorTable) cosine(slot uint32, query []float32) float32 {
 	var sum float32
 	for i, c := range t.code(slot)[:len(query)] {
 		sum += float32(c) * query[i]
@@ -305,7 +305,7 @@ func (t *table) cosine(slot uint32, query []float32) float32 {
 }
 
 // sketch is that of a vector, for [table.distance].
-func (t *table) sketch(v []float32) []uint64 {
+func (t *vectorTable) sketch(v []float32) []uint64 {
 	signs := make([]uint64, t.words())
 	for i, x := range v {
 		if x > 0 {
@@ -316,7 +316,7 @@ func (t *table) sketch(v []float32) []uint64 {
 }
 
 // distance is the number of dimensions whose signs are not those of a sketch.
-func (t *table) distance(slot uint32, sketch []uint64) int {
+func (t *vectorTable) distance(slot uint32, sketch []uint64) int {
 	n := 0
 	for i, w := range t.signs[int(slot)*len(sketch):][:len(sketch)] {
 		n += bits.OnesCount64(w ^ sketch[i])

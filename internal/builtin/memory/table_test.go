@@ -13,7 +13,7 @@ import (
 	"github.com/toolroom/toolroom/internal/embed"
 )
 
-func openForTest(t *testing.T, path, model string) *table {
+func openForTest(t *testing.T, path, model string) *vectorTable {
 	t.Helper()
 	found, err := openTable(t.Context(), path, model)
 	if err != nil {
@@ -37,12 +37,12 @@ func TestVectorsAreKeptSharedAndRemoved(t *testing.T) {
 	path, made := filepath.Join(t.TempDir(), "owner", vectorsFile), clusters(rand.New(rand.NewPCG(1, 2)), 10, 100)
 	texts, vectors := digests(4), made.some(4)
 	a, b := openForTest(t, path, "m"), openForTest(t, path, "m")
-	for i, table := range []*table{a, b, a} {
+	for i, table := range []*vectorTable{a, b, a} {
 		if err := table.add(t.Context(), texts[i:i+2], vectors[i:i+2]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	check := func(name string, table *table, want ...int) {
+	check := func(name string, table *vectorTable, want ...int) {
 		t.Helper()
 		var have []int
 		for i, text := range texts {
@@ -111,11 +111,11 @@ func TestSketchesFindTheNearestOfManyParagraphs(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	made := clusters(r, 500, 384)
 	table := openForTest(t, filepath.Join(t.TempDir(), vectorsFile), "m")
-	l := &library{files: map[string]*indexed{}, meaning: meaning{table: table}}
+	l := &ownerIndex{files: map[string]*indexedFile{}, vectors: vectorState{table: table}}
 	const files = maxExact/1000 + 1
 	all := digests(files * 1000)
 	for i := range files {
-		f := &indexed{}
+		f := &indexedFile{}
 		for _, digest := range all[i*1000 : (i+1)*1000] {
 			f.paragraphs = append(f.paragraphs, paragraph{digest: digest})
 		}
@@ -124,7 +124,7 @@ func TestSketchesFindTheNearestOfManyParagraphs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if missing := l.place(); missing != 0 {
+	if missing := l.assignSlots(); missing != 0 {
 		t.Fatalf("%d have no vector", missing)
 	}
 	found, wanted := 0, 0
@@ -134,7 +134,7 @@ func TestSketchesFindTheNearestOfManyParagraphs(t *testing.T) {
 		for i := range exact {
 			exact[i].score = float64(table.cosine(exact[i].slot, query))
 		}
-		slices.SortFunc(exact, better)
+		slices.SortFunc(exact, compareHits)
 		hits := l.byMeaning("", nil, query, len(all))
 		if len(hits) >= len(exact)/2 {
 			t.Fatalf("%d of %d paragraphs are compared", len(hits), len(exact))

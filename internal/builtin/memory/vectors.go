@@ -11,9 +11,9 @@ import (
 	"github.com/toolroom/toolroom/internal/embed"
 )
 
-// vectors embeds the paragraphs of all owners in the background. What has been forgotten is
+// embedding embeds the paragraphs of all owners in the background. What has been forgotten is
 // removed from memory and from the disk.
-type vectors struct {
+type embedding struct {
 	// service returns the embedder in use, nil if there is none.
 	service func() *embed.Service
 	// ctx ends what runs in the background.
@@ -21,10 +21,10 @@ type vectors struct {
 	running sync.WaitGroup
 }
 
-// meaning is what a library knows of the meaning of its paragraphs.
-type meaning struct {
+// vectorState is what a library knows of the meaning of its paragraphs.
+type vectorState struct {
 	service *embed.Service // which made the vectors: those of another cannot be compared
-	table   *table         // nil until it has been read
+	table   *vectorTable   // nil until it has been read
 	running bool           // missing vectors are being computed
 	// stale is true if texts have been removed since the table was swept.
 	stale bool
@@ -40,43 +40,43 @@ const (
 	vectorsFile = ".vectors"
 )
 
-// of gives the paragraphs of a library their vectors, and starts to compute those that are
+// update gives the paragraphs of a library their vectors, and starts to compute those that are
 // missing. The caller holds the lock of l.
-func (v *vectors) of(service *embed.Service, s store, owner string, l *library) {
-	if l.meaning.service != service {
-		l.meaning = meaning{service: service, stale: true}
+func (v *embedding) update(service *embed.Service, s store, owner string, l *ownerIndex) {
+	if l.vectors.service != service {
+		l.vectors = vectorState{service: service, stale: true}
 	}
-	missing := l.place()
-	if (missing > 0 || l.meaning.stale) && !l.meaning.running && v.ctx.Err() == nil {
-		m := &l.meaning
+	missing := l.assignSlots()
+	if (missing > 0 || l.vectors.stale) && !l.vectors.running && v.ctx.Err() == nil {
+		m := &l.vectors
 		m.running = true
 		v.running.Go(func() {
 			err := v.compute(service, l, filepath.Join(s.folder(owner), vectorsFile))
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			if l.meaning.service == service {
-				l.meaning.running = false
-				l.meaning.stale = l.meaning.stale || err != nil // the next search tries again
+			if l.vectors.service == service {
+				l.vectors.running = false
+				l.vectors.stale = l.vectors.stale || err != nil // the next search tries again
 			}
 		})
 	}
 }
 
-// settled reports whether all vectors are known and placed, so that [vectors.of] has nothing
+// hasAllVectors reports whether all vectors are known and placed, so that [vectors.of] has nothing
 // to do.
-func (l *library) settled(service *embed.Service) bool {
-	return l.meaning.service == service && !l.meaning.stale && l.placed() && l.missing() == 0
+func (l *ownerIndex) hasAllVectors(service *embed.Service) bool {
+	return l.vectors.service == service && !l.vectors.stale && l.slotsCurrent() && l.missingVectors() == 0
 }
 
-// embedded reports whether the vectors of nearly all of count paragraphs are known.
-func (l *library) embedded(service *embed.Service, count int) bool {
-	return l.meaning.service == service && l.meaning.table != nil && 10*l.missing() <= count
+// hasMostVectors reports whether the vectors of nearly all of count paragraphs are known.
+func (l *ownerIndex) hasMostVectors(service *embed.Service, count int) bool {
+	return l.vectors.service == service && l.vectors.table != nil && 10*l.missingVectors() <= count
 }
 
-// missing is the number of paragraphs without a vector.
-func (l *library) missing() (n int) {
+// missingVectors is the number of paragraphs without a vector.
+func (l *ownerIndex) missingVectors() (n int) {
 	for _, f := range l.files {
-		if f.table != l.meaning.table || f.table == nil {
+		if f.table != l.vectors.table || f.table == nil {
 			n += len(f.paragraphs)
 		} else {
 			n += f.missing
@@ -85,9 +85,9 @@ func (l *library) missing() (n int) {
 	return n
 }
 
-// placed reports whether the slots of all paragraphs are those of the table as it is.
-func (l *library) placed() bool {
-	t := l.meaning.table
+// slotsCurrent reports whether the slots of all paragraphs are those of the table as it is.
+func (l *ownerIndex) slotsCurrent() bool {
+	t := l.vectors.table
 	if t == nil {
 		return true
 	}
@@ -99,21 +99,21 @@ func (l *library) placed() bool {
 	return true
 }
 
-// rlockPlaced takes the lock for reading once all slots are those of the table.
-func (l *library) rlockPlaced() {
+// rlockSlots takes the lock for reading once all slots are those of the table.
+func (l *ownerIndex) rlockSlots() {
 	l.mu.RLock()
-	for !l.placed() {
+	for !l.slotsCurrent() {
 		l.mu.RUnlock()
 		l.mu.Lock()
-		l.place()
+		l.assignSlots()
 		l.mu.Unlock()
 		l.mu.RLock()
 	}
 }
 
-// place gives each paragraph the slot of its vector, and returns how many have none.
-func (l *library) place() (missing int) {
-	t := l.meaning.table
+// assignSlots gives each paragraph the slot of its vector, and returns how many have none.
+func (l *ownerIndex) assignSlots() (missing int) {
+	t := l.vectors.table
 	for _, f := range l.files {
 		if t != nil && (f.table != t || f.epoch != t.epoch) {
 			f.table, f.epoch, f.missing, f.slots = t, t.epoch, len(f.paragraphs), slices.Repeat([]uint32{noSlot}, len(f.paragraphs))
@@ -137,27 +137,27 @@ func (l *library) place() (missing int) {
 }
 
 // compute brings the vectors of a library up to date.
-func (v *vectors) compute(service *embed.Service, l *library, file string) error {
+func (v *embedding) compute(service *embed.Service, l *ownerIndex, file string) error {
 	model, err := service.Name(v.ctx)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
-	t := l.meaning.table
+	t := l.vectors.table
 	l.mu.Unlock()
 	if t == nil {
 		if t, err = openTable(v.ctx, file, model); err != nil {
 			return err
 		}
 	}
-	missing, err := l.adopt(v.ctx, service, t)
+	missing, err := l.setTable(v.ctx, service, t)
 	if err != nil {
 		return err
 	}
 	for part := range slices.Chunk(missing, embedBatch) {
 		texts, digests := make([]string, len(part)), make([]embed.Digest, len(part))
 		for i, p := range part {
-			texts[i], digests[i] = p.embedded(), p.digest
+			texts[i], digests[i] = p.embeddedText(), p.digest
 		}
 		found, err := service.Embed(v.ctx, texts)
 		if err != nil {
@@ -173,16 +173,16 @@ func (v *vectors) compute(service *embed.Service, l *library, file string) error
 	return nil
 }
 
-// adopt makes a table that of the library, without the vectors of removed texts. It returns
+// setTable makes a table that of the library, without the vectors of removed texts. It returns
 // the paragraphs that have no vector yet.
-func (l *library) adopt(ctx context.Context, service *embed.Service, t *table) (missing []*paragraph, err error) {
+func (l *ownerIndex) setTable(ctx context.Context, service *embed.Service, t *vectorTable) (missing []*paragraph, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.meaning.service != service {
+	if l.vectors.service != service {
 		return nil, nil // another embedder is in use by now
 	}
-	l.meaning.table = t
-	l.place()
+	l.vectors.table = t
+	l.assignSlots()
 	used, asked := make([]bool, len(t.norms)), map[embed.Digest]bool{}
 	for _, f := range l.files {
 		for i, slot := range f.slots {
@@ -196,17 +196,17 @@ func (l *library) adopt(ctx context.Context, service *embed.Service, t *table) (
 			}
 		}
 	}
-	if l.meaning.stale {
+	if l.vectors.stale {
 		if err := t.sweep(ctx, used); err != nil {
 			return nil, err
 		}
-		l.meaning.stale = false
+		l.vectors.stale = false
 	}
 	return missing, nil
 }
 
-// embedded is the text of which the vector is computed.
-func (p *paragraph) embedded() string {
+// embeddedText is the text of which the vector is computed.
+func (p *paragraph) embeddedText() string {
 	if p.heading == "" || p.heading == p.text {
 		return p.text
 	}
@@ -215,7 +215,7 @@ func (p *paragraph) embedded() string {
 
 // byMeaning returns the best paragraphs by their words, with the scores that are given, and
 // those that are nearest to a query in meaning; if there are not too many, all.
-func (l *library) byMeaning(namespace string, scores map[string][]float64, query []float32, count int) []hit {
+func (l *ownerIndex) byMeaning(namespace string, scores map[string][]float64, query []float32, count int) []hit {
 	if count <= maxExact {
 		return l.all(namespace, scores)
 	}
@@ -237,8 +237,8 @@ func (l *library) byMeaning(namespace string, scores map[string][]float64, query
 
 // nearest returns about the [maxNearest] paragraphs whose sketches are most like that of a
 // query.
-func (l *library) nearest(namespace string, query []float32) []hit {
-	t := l.meaning.table
+func (l *ownerIndex) nearest(namespace string, query []float32) []hit {
+	t := l.vectors.table
 	sketch := t.sketch(query)
 	type part struct {
 		names     []string
@@ -306,9 +306,9 @@ const minCosine = 0.3
 // vectorWeight is how much meaning counts beside words, which count 1.
 const vectorWeight = 0.8
 
-// blend adds to the scores of hits by words how near they are in meaning, both scaled to
+// addMeaning adds to the scores of hits by words how near they are in meaning, both scaled to
 // 0..1. A paragraph without a vector is taken to mean as much as it says.
-func blend(hits []hit, t *table, query []float32) {
+func addMeaning(hits []hit, t *vectorTable, query []float32) {
 	best := 0.0
 	low, high := float32(2), float32(-2)
 	cosines := make([]float32, len(hits))

@@ -59,7 +59,7 @@ func (m Channels) SendFile(ctx context.Context, req *source.Request, channel, re
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, attachmentTime, errSlow)
 	defer cancel()
-	l := letter{to: to, text: text, id: req.Call, file: &file}
+	l := outgoing{to: to, text: text, id: req.Call, file: &file}
 	out := Sent{Channel: name, Provider: c.Provider, Recipient: to}
 	switch c.Provider {
 	case "smtp":
@@ -78,14 +78,14 @@ func (m Channels) SendFile(ctx context.Context, req *source.Request, channel, re
 	return out, nil
 }
 
-// major returns image, audio, video or another first part of a type.
-func (a Attachment) major() string {
+// majorType returns image, audio, video or another first part of a type.
+func (a Attachment) majorType() string {
 	major, _, _ := strings.Cut(a.Kind, "/")
 	return major
 }
 
 // formFile sends a file as a form, to Telegram or a webhook.
-func (c *Channel) formFile(ctx context.Context, name, key string, l letter) (string, error) {
+func (c *Channel) formFile(ctx context.Context, name, key string, l outgoing) (string, error) {
 	path, field, values, bearer := "", "file", map[string]string{"text": l.text, "recipient": l.to}, key
 	if c.Provider == "telegram" {
 		method := "sendDocument"
@@ -120,7 +120,7 @@ func (c *Channel) formFile(ctx context.Context, name, key string, l letter) (str
 	if err != nil {
 		return "", err
 	}
-	return c.read(name, key, response, answer)
+	return c.parseAnswer(name, key, response, answer)
 }
 
 // request makes a request of a provider. It follows no redirect, which would carry the message,
@@ -146,7 +146,7 @@ func (c *Channel) request(ctx context.Context, name, method, address, bearer, ki
 }
 
 // slackFile sends a file by Slack's three requests.
-func (c *Channel) slackFile(ctx context.Context, name, key string, l letter) (string, error) {
+func (c *Channel) slackFile(ctx context.Context, name, key string, l outgoing) (string, error) {
 	if strings.HasPrefix(l.to, "#") || strings.HasPrefix(l.to, "@") {
 		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "Slack takes files for the id of a channel only, not for %.100q", l.to).
 			WithHint("write the channel's id, such as C0123456789, into builtin.message.channels.%s.recipients", name)
@@ -162,7 +162,7 @@ func (c *Channel) slackFile(ctx context.Context, name, key string, l letter) (st
 		FileID    string `json:"file_id"`
 	}
 	if json.Unmarshal(text, &place) != nil || !place.OK || place.UploadURL == "" {
-		return c.read(name, key, response, text)
+		return c.parseAnswer(name, key, response, text)
 	}
 	if response, _, err = c.request(ctx, name, http.MethodPost, place.UploadURL, "", l.file.Kind, l.file.Data); err != nil {
 		return "", err
@@ -181,13 +181,13 @@ func (c *Channel) slackFile(ctx context.Context, name, key string, l letter) (st
 		OK bool `json:"ok"`
 	}
 	if json.Unmarshal(text, &ok) != nil || !ok.OK {
-		return c.read(name, key, response, text)
+		return c.parseAnswer(name, key, response, text)
 	}
 	return place.FileID, nil
 }
 
 // matrixFile uploads a file and sends a message about it.
-func (c *Channel) matrixFile(ctx context.Context, name, key string, l letter) (string, error) {
+func (c *Channel) matrixFile(ctx context.Context, name, key string, l outgoing) (string, error) {
 	address := c.Address() + "/_matrix/media/v3/upload?" + url.Values{"filename": {l.file.Name}}.Encode()
 	response, text, err := c.request(ctx, name, http.MethodPost, address, key, l.file.Kind, l.file.Data)
 	if err != nil {
@@ -197,10 +197,10 @@ func (c *Channel) matrixFile(ctx context.Context, name, key string, l letter) (s
 		URI string `json:"content_uri"`
 	}
 	if json.Unmarshal(text, &uploaded) != nil || uploaded.URI == "" {
-		return c.read(name, key, response, text)
+		return c.parseAnswer(name, key, response, text)
 	}
 	kind := "m.file"
-	switch major := l.file.major(); major {
+	switch major := l.file.majorType(); major {
 	case "image", "audio", "video":
 		kind = "m." + major
 	}
@@ -215,21 +215,21 @@ func (c *Channel) matrixFile(ctx context.Context, name, key string, l letter) (s
 	if response, text, err = c.request(ctx, name, http.MethodPut, address, key, "application/json", body); err != nil {
 		return "", err
 	}
-	return c.read(name, key, response, text)
+	return c.parseAnswer(name, key, response, text)
 }
 
-// attach writes the body of a mail with a file: its text, and the file in base64.
-func attach(b *bytes.Buffer, boundary string, l letter) {
+// writeAttachment writes the body of a mail with a file: its text, and the file in base64.
+func writeAttachment(b *bytes.Buffer, boundary string, l outgoing) {
 	fmt.Fprintf(b, "--%s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\n", boundary)
-	lines(b, []byte(l.text))
+	writeBase64Lines(b, []byte(l.text))
 	fmt.Fprintf(b, "--%s\r\nContent-Type: %s\r\nContent-Transfer-Encoding: base64\r\nContent-Disposition: %s\r\n\r\n",
 		boundary, l.file.Kind, mime.FormatMediaType("attachment", map[string]string{"filename": l.file.Name}))
-	lines(b, l.file.Data)
+	writeBase64Lines(b, l.file.Data)
 	fmt.Fprintf(b, "--%s--\r\n", boundary)
 }
 
-// lines writes bytes in base64, in lines as mails have them.
-func lines(b *bytes.Buffer, data []byte) {
+// writeBase64Lines writes bytes in base64, in lines as mails have them.
+func writeBase64Lines(b *bytes.Buffer, data []byte) {
 	const length = 57 // bytes of a line of 76 characters
 	for len(data) > 0 {
 		n := min(len(data), length)

@@ -24,7 +24,7 @@ import (
 
 // mail sends a message by SMTP and returns its Message-ID. Passwords go over TLS only,
 // except to this machine.
-func (c *Channel) mail(ctx context.Context, password string, l letter) (string, error) {
+func (c *Channel) mail(ctx context.Context, password string, l outgoing) (string, error) {
 	from, err := mail.ParseAddress(c.From)
 	if err != nil {
 		return "", toolroom.Errorf(toolroom.CodeUnsupported, "the sender of mail is not an address: %w", err).WithHint("write from: ann@example.com in the channel")
@@ -57,12 +57,12 @@ func (c *Channel) mail(ctx context.Context, password string, l letter) (string, 
 		return "", errors.Join(err, raw.Close())
 	}
 	defer client.Close()
-	if err := c.open(client, u, password); err != nil {
-		return "", c.refused(err, password)
+	if err := c.logIn(client, u, password); err != nil {
+		return "", c.responseError(err, password)
 	}
 	id := fmt.Sprintf("<%s@%s>", strings.ToLower(rand.Text()), from.Address[strings.LastIndexByte(from.Address, '@')+1:])
 	if err := deliver(client, from, to, l, id); err != nil {
-		return "", c.refused(err, password)
+		return "", c.responseError(err, password)
 	}
 	// The message is accepted; how the server says goodbye does not matter.
 	_ = client.Quit()
@@ -88,8 +88,8 @@ func MailHost(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
 }
 
-// open makes the connection private and logs in.
-func (c *Channel) open(client *smtp.Client, u *url.URL, password string) error {
+// logIn makes the connection private and logs in.
+func (c *Channel) logIn(client *smtp.Client, u *url.URL, password string) error {
 	if err := client.Hello("localhost"); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func isThisMachine(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func deliver(client *smtp.Client, from, to *mail.Address, l letter, id string) error {
+func deliver(client *smtp.Client, from, to *mail.Address, l outgoing, id string) error {
 	if err := client.Mail(from.Address); err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func deliver(client *smtp.Client, from, to *mail.Address, l letter, id string) e
 
 // compose returns the mail. Nothing in it can add a header: the subject is encoded, and
 // addresses were parsed.
-func compose(from, to *mail.Address, l letter, id string, now time.Time) []byte {
+func compose(from, to *mail.Address, l outgoing, id string, now time.Time) []byte {
 	var b bytes.Buffer
 	subject := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -161,7 +161,7 @@ func compose(from, to *mail.Address, l letter, id string, now time.Time) []byte 
 	}
 	b.WriteString("\r\n")
 	if l.file != nil {
-		attach(&b, boundary, l)
+		writeAttachment(&b, boundary, l)
 		return b.Bytes()
 	}
 	w := quotedprintable.NewWriter(&b)
@@ -179,13 +179,13 @@ func firstLine(text string) string {
 	return line
 }
 
-// refused returns the error for an answer of the mail server.
-func (c *Channel) refused(err error, password string) error {
+// responseError returns the error for an answer of the mail server.
+func (c *Channel) responseError(err error, password string) error {
 	var answer *textproto.Error
 	if !errors.As(err, &answer) {
 		return err
 	}
-	e := toolroom.Errorf(toolroom.CodeUpstreamError, "the mail server answered %d %s", answer.Code, c.cut(answer.Msg, password))
+	e := toolroom.Errorf(toolroom.CodeUpstreamError, "the mail server answered %d %s", answer.Code, c.redactAnswer(answer.Msg, password))
 	switch {
 	case answer.Code == 535 || answer.Code == 530:
 		return e.WithHint("check user and key of the channel: builtin.message.channels in toolroom.yaml")

@@ -154,7 +154,7 @@ func (m messages) run(ctx context.Context, req *source.Request, in Args) (Sent, 
 	const limit = 30 * time.Second
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
 	defer cancel()
-	letter := letter{to: to, subject: in.Subject, text: in.Text, id: req.Call}
+	letter := outgoing{to: to, subject: in.Subject, text: in.Text, id: req.Call}
 	out := Sent{Channel: name, Provider: c.Provider, Recipient: to}
 	if c.Provider == "smtp" {
 		out.ID, err = c.mail(ctx, key, letter)
@@ -167,14 +167,14 @@ func (m messages) run(ctx context.Context, req *source.Request, in Args) (Sent, 
 	return out, builtin.Text(strings.TrimSpace(fmt.Sprintf("Sent by %s to %s.", name, cmp.Or(to, c.host())))), nil
 }
 
-// letter is a message in the form of all providers.
-type letter struct {
+// outgoing is a message in the form of all providers.
+type outgoing struct {
 	to, subject, text, id string
 	file                  *Attachment
 }
 
-// whole returns the text with the subject as its first line.
-func (l letter) whole() string {
+// textWithSubject returns the text with the subject as its first line.
+func (l outgoing) textWithSubject() string {
 	if l.subject == "" {
 		return l.text
 	}
@@ -239,7 +239,7 @@ func (c *Channel) failure(ctx context.Context, key string, err error) error {
 	case errors.As(err, &wrapped):
 		err = wrapped.Err
 	}
-	if text := c.cut(err.Error(), key); text != err.Error() { // it quotes an answer
+	if text := c.redactAnswer(err.Error(), key); text != err.Error() { // it quotes an answer
 		err = errors.New(text)
 	}
 	return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "%s: %w", c.host(), err)

@@ -28,8 +28,8 @@ func (c *Channel) method() string {
 const telegramLimit = 4096
 
 // post sends a message over HTTP and returns its id.
-func (c *Channel) post(ctx context.Context, name, key string, l letter) (string, error) {
-	path, body, bearer := "", map[string]any{"text": l.whole()}, key
+func (c *Channel) post(ctx context.Context, name, key string, l outgoing) (string, error) {
+	path, body, bearer := "", map[string]any{"text": l.textWithSubject()}, key
 	switch c.Provider {
 	case "webhook": // the address is whole
 		body = map[string]any{"text": l.text}
@@ -42,14 +42,14 @@ func (c *Channel) post(ctx context.Context, name, key string, l letter) (string,
 	case "slack":
 		path, body["channel"] = "/chat.postMessage", l.to
 	case "telegram":
-		if n := len([]rune(l.whole())); n > telegramLimit {
+		if n := len([]rune(l.textWithSubject())); n > telegramLimit {
 			return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the message has %d characters; Telegram takes at most %d", n, telegramLimit).WithHint("send it in parts")
 		}
 		path, body["chat_id"], bearer = "/bot"+url.PathEscape(key)+"/sendMessage", l.to, ""
 	case "matrix":
 		// The id makes a repeated request of the same call the same message.
 		path = "/_matrix/client/v3/rooms/" + url.PathEscape(l.to) + "/send/m.room.message/" + url.PathEscape(l.id)
-		body = map[string]any{"msgtype": "m.text", "body": l.whole()}
+		body = map[string]any{"msgtype": "m.text", "body": l.textWithSubject()}
 	}
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -59,15 +59,15 @@ func (c *Channel) post(ctx context.Context, name, key string, l letter) (string,
 	if err != nil {
 		return "", err
 	}
-	return c.read(name, key, response, answer)
+	return c.parseAnswer(name, key, response, answer)
 }
 
 // maxAnswer is how many bytes of an answer an error shows.
 const maxAnswer = 300
 
-// cut returns the text of an answer without the key and the address, which is often a key
+// redactAnswer returns the text of an answer without the key and the address, which is often a key
 // itself: neither its user, path and query nor the longer parts of them stay.
-func (c *Channel) cut(text, key string) string {
+func (c *Channel) redactAnswer(text, key string) string {
 	const short = 6 // parts up to this length are found in the whole only
 	secrets := []string{key, url.PathEscape(key), url.QueryEscape(key), base64.StdEncoding.EncodeToString([]byte("\x00" + c.User + "\x00" + key))}
 	if key == "" {
@@ -109,13 +109,13 @@ type answer struct {
 	} `json:"result"` // Telegram
 }
 
-// read returns the id of the message that an answer names, or the error that it reports.
-func (c *Channel) read(name, key string, response *http.Response, body []byte) (string, error) {
+// parseAnswer returns the id of the message that an answer names, or the error that it reports.
+func (c *Channel) parseAnswer(name, key string, response *http.Response, body []byte) (string, error) {
 	var a answer
 	parsed := json.Unmarshal(body, &a) == nil
 	status := response.StatusCode
 	if status < 300 && (c.Provider == "webhook" || parsed && (a.OK == nil || *a.OK)) {
-		id := c.cut(cmp.Or(a.TS, a.EventID, a.Result.MessageID.String()), key)
+		id := c.redactAnswer(cmp.Or(a.TS, a.EventID, a.Result.MessageID.String()), key)
 		if c.Provider != "webhook" && id == "" {
 			return "", toolroom.Errorf(toolroom.CodeUpstreamError, "the answer of %s names no message; is %s its address?", c.Provider, c.host()).
 				WithHint("check builtin.message.channels.%s.url", name)
@@ -126,7 +126,7 @@ func (c *Channel) read(name, key string, response *http.Response, body []byte) (
 	if !parsed || why == "" {
 		why = strings.Join(strings.Fields(string(body)), " ")
 	}
-	why = c.cut(why, key)
+	why = c.redactAnswer(why, key)
 	why = strings.ToValidUTF8(why[:min(len(why), maxAnswer)], "")
 	e := toolroom.Errorf(toolroom.CodeUpstreamError, "%s answered %d %s: %s", c.Provider, status, http.StatusText(status), why)
 	e.Details = map[string]any{"status": status}

@@ -67,24 +67,24 @@ type Exit struct {
 	Err      error // the sandbox failed
 }
 
-// stateInside is the file to which a command in the sandbox of a driver writes the state of
+// driverStateFile is the file to which a command in the sandbox of a driver writes the state of
 // its session.
-const stateInside = "/run/session"
+const driverStateFile = "/run/session"
 
-// keeperInside is keeper for the sandbox of a driver, where the guest passes no file on. It
+// saveStateInDriver is keeper for the sandbox of a driver, where the guest passes no file on. It
 // writes first the variables with which the command begins.
-const keeperInside = "exec 3>" + stateInside + `
+const saveStateInDriver = "exec 3>" + driverStateFile + `
 { command env -0; printf '\0'; } >&3
-` + keeper
+` + saveStateScript
 
-// shellInside runs its arguments with the shell that an image has.
-var shellInside = []string{"/bin/sh", "-c", `command -v bash >/dev/null && exec bash "$@"; exec sh "$@"`, "sh"}
+// driverShell runs its arguments with the shell that an image has.
+var driverShell = []string{"/bin/sh", "-c", `command -v bash >/dev/null && exec bash "$@"; exec sh "$@"`, "sh"}
 
-// pidsInside numbers the commands in sandboxes of drivers, whose process ids are not known.
+// driverPIDs numbers the commands in sandboxes of drivers, whose process ids are not known.
 // The numbers are greater than any process id of Linux.
-var pidsInside atomic.Int64
+var driverPIDs atomic.Int64
 
-const firstInside = 10_000_000
+const firstDriverPID = 10_000_000
 
 // startInDriver starts a command in a sandbox of a driver.
 func (s *Shell) startInDriver(ctx context.Context, c command, out, errOut io.Writer) (*started, error) {
@@ -106,14 +106,14 @@ func (s *Shell) startInDriver(ctx context.Context, c command, out, errOut io.Wri
 		}
 	}
 	var err error
-	if l.Folders, err = s.shownInDriver(c); err != nil {
+	if l.Folders, err = s.driverFolders(c); err != nil {
 		return nil, err
 	}
 	if l.Command[0] == shellPath() {
-		l.Command = slices.Concat(shellInside, l.Command[1:])
+		l.Command = slices.Concat(driverShell, l.Command[1:])
 	}
 	if c.state != nil {
-		l.Folders = append(l.Folders, sandbox.Folder{Source: c.state.Name(), Target: stateInside, Writable: true})
+		l.Folders = append(l.Folders, sandbox.Folder{Source: c.state.Name(), Target: driverStateFile, Writable: true})
 	}
 	p, err := s.o.Drivers.Start(ctx, l)
 	if errors.Is(err, exec.ErrNotFound) {
@@ -123,7 +123,7 @@ func (s *Shell) startInDriver(ctx context.Context, c command, out, errOut io.Wri
 	if err != nil {
 		return nil, err
 	}
-	st := &started{pid: int(firstInside + pidsInside.Add(1)), isolation: layers, done: make(chan struct{})}
+	st := &started{pid: int(firstDriverPID + driverPIDs.Add(1)), isolation: layers, done: make(chan struct{})}
 	var killed atomic.Bool
 	st.kill = func() {
 		killed.Store(true)
@@ -133,7 +133,7 @@ func (s *Shell) startInDriver(ctx context.Context, c command, out, errOut io.Wri
 	st.signal = p.Signal
 	var io_ sync.WaitGroup
 	if c.terminal != nil {
-		c.terminal.lead(&io_, c.stdin, p.Stdin)
+		c.terminal.relayInput(&io_, c.stdin, p.Stdin)
 	} else {
 		io_.Go(func() {
 			defer p.Stdin.Close()
@@ -161,9 +161,9 @@ func (s *Shell) startInDriver(ctx context.Context, c command, out, errOut io.Wri
 	return st, nil
 }
 
-// shownInDriver returns what a command sees of this machine: the folders, without what is
+// driverFolders returns what a command sees of this machine: the folders, without what is
 // hidden or forbidden, and its home.
-func (s *Shell) shownInDriver(c command) ([]sandbox.Folder, error) {
+func (s *Shell) driverFolders(c command) ([]sandbox.Folder, error) {
 	binds, err := s.binds()
 	if err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func (s *Shell) shownInDriver(c command) ([]sandbox.Folder, error) {
 	for i := range binds {
 		binds[i].Writable = binds[i].Writable && !c.readOnly
 	}
-	mounts, err := s.ruled(c.rules, lockdown.System(), binds)
+	mounts, err := s.ruleMounts(c.rules, lockdown.System(), binds)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (s *Shell) shownInDriver(c command) ([]sandbox.Folder, error) {
 		}
 	}
 	if c.home != "" {
-		binds = append(binds, lockdown.Bind{Source: c.home, Target: homeInside, Writable: true})
+		binds = append(binds, lockdown.Bind{Source: c.home, Target: sandboxHome, Writable: true})
 	}
 	// An outer folder is mounted first, or it would hide the inner one.
 	slices.SortStableFunc(binds, func(a, b lockdown.Bind) int {

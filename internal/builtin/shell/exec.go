@@ -70,7 +70,7 @@ func (s *Shell) exec() builtin.Tool {
 			"command": {"minLength": 1}, "timeout": {"minimum": 1, "maximum": maxWall.Milliseconds(), "default": defaultWall.Milliseconds()},
 		}),
 		Predict: func(req *source.Request, in ExecArgs) []toolroom.Effect {
-			return predict(in.Command, s.predictedDir(req, in.Cwd, in.Session))
+			return predictEffects(in.Command, s.predictedDir(req, in.Cwd, in.Session))
 		},
 		Run: func(ctx context.Context, req *source.Request, in ExecArgs) (ExecResult, []toolroom.Content, error) {
 			out, err := s.execute(ctx, req, in)
@@ -95,11 +95,11 @@ func (s *Shell) predictedDir(req *source.Request, cwd, named string) string {
 	if s.o.Folders == nil {
 		return ""
 	}
-	state, err := s.recall(req, sessionOf(req, named))
+	state, err := s.loadState(req, sessionOf(req, named))
 	if err != nil {
 		return ""
 	}
-	dir, err := s.dirOf(cwd, state.Dir)
+	dir, err := s.workingFolder(cwd, state.Dir)
 	if err != nil {
 		return s.o.Folders.Dir()
 	}
@@ -108,12 +108,12 @@ func (s *Shell) predictedDir(req *source.Request, cwd, named string) string {
 
 func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (ExecResult, error) {
 	session := sessionOf(req, in.Session)
-	state, err := s.recall(req, session)
+	state, err := s.loadState(req, session)
 	if err != nil {
 		return ExecResult{}, err
 	}
 	out := ExecResult{}
-	if out.Cwd, err = s.dirOf(in.Cwd, state.Dir); err != nil {
+	if out.Cwd, err = s.workingFolder(in.Cwd, state.Dir); err != nil {
 		return out, err
 	}
 	c := command{argv: []string{shellPath(), "-c", in.Command}, runtime: s.runtimeOf(req), dir: out.Cwd, stdin: []byte(in.Stdin)}
@@ -127,9 +127,9 @@ func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (
 			return out, err
 		}
 		defer c.state.Close()
-		c.argv = []string{shellPath(), "-c", keeper, "command", in.Command}
+		c.argv = []string{shellPath(), "-c", saveStateScript, "command", in.Command}
 		if named {
-			c.argv[2] = keeperInside
+			c.argv[2] = saveStateInDriver
 			defer os.Remove(c.state.Name())
 		}
 	}
@@ -137,9 +137,9 @@ func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (
 		return out, err
 	}
 	if c.terminal != nil {
-		c.stdin = typed(in.Stdin)
+		c.stdin = terminalInput(in.Stdin)
 	}
-	limit := wall(in.Timeout, defaultWall)
+	limit := wallTime(in.Timeout, defaultWall)
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	timedOut, err := s.runToEnd(ctx, req, c, &out, timer.C)
@@ -148,11 +148,11 @@ func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (
 	case err != nil:
 		return out, err
 	case timedOut:
-		return out, s.timeout(limit, out)
+		return out, s.timeoutError(limit, out)
 	case out.exit.err != nil:
 		return out, toolroom.Errorf(toolroom.CodeExecutionFailed, "the sandbox of the command failed: %w", out.exit.err)
 	case c.state != nil:
-		return out, s.keep(req, session, c, state, extra)
+		return out, s.saveState(req, session, c, state, extra)
 	}
 	return out, nil
 }
@@ -160,7 +160,7 @@ func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (
 // runToEnd runs a command until it ends, time is over, or ctx ends, which is an error. It sets
 // how the command ended and what it printed.
 func (s *Shell) runToEnd(ctx context.Context, req *source.Request, c command, out *ExecResult, over <-chan time.Time) (timedOut bool, err error) {
-	stdout, stderr := &clipped{}, &clipped{}
+	stdout, stderr := &clippedBuffer{}, &clippedBuffer{}
 	run, err := s.startCommand(ctx, req, c, stdout, stderr)
 	if err != nil {
 		return false, err
@@ -182,7 +182,7 @@ func (s *Shell) runToEnd(ctx context.Context, req *source.Request, c command, ou
 	return timedOut, nil
 }
 
-func (s *Shell) timeout(limit time.Duration, out ExecResult) error {
+func (s *Shell) timeoutError(limit time.Duration, out ExecResult) error {
 	out.ExitCode, out.Signal = 0, "" // it was ended here
 	printed := "; it had printed nothing"
 	if text := strings.TrimSpace(out.text()); text != "" {
@@ -236,14 +236,14 @@ func (r ExecResult) text() string {
 	return strings.TrimPrefix(text, "\n")
 }
 
-// clipped keeps the beginning and the end of a stream.
-type clipped struct {
+// clippedBuffer keeps the beginning and the end of a stream.
+type clippedBuffer struct {
 	mu         sync.Mutex
 	head, tail []byte
 	total      int64
 }
 
-func (c *clipped) Write(p []byte) (int, error) {
+func (c *clippedBuffer) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.total += int64(len(p))
@@ -256,21 +256,21 @@ func (c *clipped) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (c *clipped) kept() []byte {
+func (c *clippedBuffer) kept() []byte {
 	if len(c.tail) > maxOutput/2 {
 		c.tail = c.tail[len(c.tail)-maxOutput/2:]
 	}
 	return c.tail
 }
 
-func (c *clipped) dropped() int64 {
+func (c *clippedBuffer) dropped() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.total - int64(len(c.head)) - int64(len(c.kept()))
 }
 
 // String returns what was kept as valid UTF-8.
-func (c *clipped) String() string {
+func (c *clippedBuffer) String() string {
 	dropped := c.dropped()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -299,7 +299,7 @@ type Program struct {
 
 // Run runs a program as shell:exec would, without a session, until it ends or ctx is done.
 func (s *Shell) Run(ctx context.Context, req *source.Request, p Program) (ExecResult, error) {
-	dir, err := s.dirOf(p.Dir, "")
+	dir, err := s.workingFolder(p.Dir, "")
 	if err != nil {
 		return ExecResult{}, err
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// homeInside is the home of commands in the sandbox, where no folder of the operator is.
-const homeInside = "/run/home"
+// sandboxHome is the home of commands in the sandbox, where no folder of the operator is.
+const sandboxHome = "/run/home"
 
 // homeOf returns the folder that is the home of a caller's commands in the sandbox: compilers
 // and package managers keep their caches there. It is empty if there is none.
@@ -60,7 +60,7 @@ func (s *Shell) homeOf(ctx context.Context, req *source.Request, runtime string)
 // homes holds the measured sizes of homes, by folder.
 type homes struct{ all sync.Map } // of *measured
 
-type measured struct {
+type homeSize struct {
 	mu    sync.Mutex // held while the home is measured; others are not kept waiting
 	size  int64
 	until time.Time // when it is measured again
@@ -73,9 +73,9 @@ const (
 	measureShare = 50
 )
 
-// frees matches commands that free space and do nothing else, which run although the home is
+// freesSpace matches commands that free space and do nothing else, which run although the home is
 // full.
-var frees = regexp.MustCompile(`^\s*(rm|du|ls)([ \t]([^;&|<>()$\x60\n]|\$[A-Za-z{])*)?\s*$`)
+var freesSpace = regexp.MustCompile(`^\s*(rm|du|ls)([ \t]([^;&|<>()$\x60\n]|\$[A-Za-z{])*)?\s*$`)
 
 // checkHome returns an error if a home is full. One command can still write more than the
 // limit: it is not measured while it runs.
@@ -83,8 +83,8 @@ func (s *Shell) checkHome(dir string) error {
 	if s.o.HomeSize <= 0 || dir == "" {
 		return nil
 	}
-	one, _ := s.homes.all.LoadOrStore(dir, &measured{})
-	known := one.(*measured)
+	one, _ := s.homes.all.LoadOrStore(dir, &homeSize{})
+	known := one.(*homeSize)
 	known.mu.Lock()
 	defer known.mu.Unlock()
 	if now := time.Now(); now.After(known.until) || known.size > s.o.HomeSize {
@@ -133,5 +133,5 @@ func (c command) homeDir() string {
 	if c.home == "" {
 		return lockdown.WorkDir
 	}
-	return homeInside
+	return sandboxHome
 }

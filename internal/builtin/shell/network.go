@@ -22,7 +22,7 @@ var proxyURL = "http://127.0.0.1:" + strconv.Itoa(proxyPort)
 // command in the sandbox has a network of its own, so others reach these servers only
 // through here.
 type Servers struct {
-	table  *table
+	table  *processTable
 	caller toolroom.Identity
 }
 
@@ -30,19 +30,19 @@ type Servers struct {
 func (s *Shell) Servers(caller toolroom.Identity) *Servers { return &Servers{&s.table, caller} }
 
 // Serves reports whether a process of the caller listens on a port.
-func (v *Servers) Serves(port uint16) bool { return v.at(port) != nil }
+func (v *Servers) Serves(port uint16) bool { return v.processAt(port) != nil }
 
 // Dial connects to the process that listens on a port.
 func (v *Servers) Dial(ctx context.Context, port uint16) (net.Conn, error) {
-	p := v.at(port)
+	p := v.processAt(port)
 	if p == nil {
 		return nil, errors.New("no process of this caller listens on port " + strconv.Itoa(int(port)))
 	}
 	return p.Dial(ctx, port)
 }
 
-// at returns the sandbox that serves a port: the oldest one, to which the others connect.
-func (v *Servers) at(port uint16) *lockdown.Process {
+// processAt returns the sandbox that serves a port: the oldest one, to which the others connect.
+func (v *Servers) processAt(port uint16) *lockdown.Process {
 	for _, p := range v.sandboxes() {
 		if slices.Contains(p.Ports(), port) {
 			return p
@@ -53,7 +53,7 @@ func (v *Servers) at(port uint16) *lockdown.Process {
 
 func (v *Servers) sandboxes() []*lockdown.Process {
 	var all []*lockdown.Process
-	for _, p := range v.table.of(v.caller) {
+	for _, p := range v.table.usableBy(v.caller) {
 		if run := p.started(); run != nil && run.sandbox != nil && p.isRunning() {
 			all = append(all, run.sandbox)
 		}
@@ -77,9 +77,9 @@ func (v *Servers) ports() []uint16 {
 	return all
 }
 
-// serveInside serves the sockets inside a command's sandbox: those that lead to the caller's
+// serveSandboxSockets serves the sockets inside a command's sandbox: those that lead to the caller's
 // background processes, and the last one, if the command is guarded, its proxy.
-func (s *Shell) serveInside(p *lockdown.Process, servers *Servers, ports []uint16) {
+func (s *Shell) serveSandboxSockets(p *lockdown.Process, servers *Servers, ports []uint16) {
 	slots := make(chan struct{}, maxForwarded)
 	for i, l := range p.Listeners() {
 		if i == len(ports) {
@@ -118,9 +118,9 @@ func forward(l net.Listener, slots chan struct{}, dial func() (net.Conn, error))
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				pass(far, near)
+				copyStream(far, near)
 			}()
-			pass(near, far)
+			copyStream(near, far)
 			<-done
 		}()
 	}
@@ -128,8 +128,8 @@ func forward(l net.Listener, slots chan struct{}, dial func() (net.Conn, error))
 
 const acceptPause = 100 * time.Millisecond
 
-// pass copies one direction of a connection and ends it.
-func pass(to, from net.Conn) {
+// copyStream copies one direction of a connection and ends it.
+func copyStream(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
 		_ = half.CloseWrite() // the other end may have closed it already

@@ -26,7 +26,7 @@ const (
 
 // process is a process in the background.
 type process struct {
-	maker   toolroom.Identity
+	owner   toolroom.Identity
 	command string
 	cwd     string
 	begun   time.Time
@@ -37,8 +37,8 @@ type process struct {
 	ended time.Time
 }
 
-// table holds the processes of all identities.
-type table struct {
+// processTable holds the processes of all identities.
+type processTable struct {
 	mu     sync.Mutex
 	all    []*process
 	closed bool
@@ -46,7 +46,7 @@ type table struct {
 
 // add makes room for a process. Reserve before the start, so that the limit holds for calls
 // at the same time.
-func (t *table) add(p *process) error {
+func (t *processTable) add(p *process) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -54,7 +54,7 @@ func (t *table) add(p *process) error {
 	}
 	running, finished := 0, 0
 	for _, other := range slices.Backward(t.all) {
-		if other.maker.Key() != p.maker.Key() {
+		if other.owner.Key() != p.owner.Key() {
 			continue
 		}
 		if other.isRunning() {
@@ -70,27 +70,27 @@ func (t *table) add(p *process) error {
 	return nil
 }
 
-func (t *table) remove(p *process) {
+func (t *processTable) remove(p *process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.all = slices.DeleteFunc(t.all, func(x *process) bool { return x == p })
 }
 
-// of returns the processes that a caller may use. Limits count those of the whole subject.
-func (t *table) of(caller toolroom.Identity) []*process {
+// usableBy returns the processes that a caller may use. Limits count those of the whole subject.
+func (t *processTable) usableBy(caller toolroom.Identity) []*process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var mine []*process
 	for _, p := range t.all {
-		if identity.Reaches(caller, p.maker) && p.pid() != 0 {
+		if identity.Reaches(caller, p.owner) && p.pid() != 0 {
 			mine = append(mine, p)
 		}
 	}
 	return mine
 }
 
-func (t *table) find(req *source.Request, pid int) (*process, error) {
-	mine := t.of(req.Identity)
+func (t *processTable) find(req *source.Request, pid int) (*process, error) {
+	mine := t.usableBy(req.Identity)
 	// The newest one: the system uses ids again.
 	for _, p := range slices.Backward(mine) {
 		if p.pid() == pid {
@@ -211,7 +211,7 @@ func (s *Shell) start() builtin.Tool {
 			if len(in.Args) > 0 {
 				return effects.ReadArgs(in.argv(), dir)
 			}
-			return predict(in.Command, dir)
+			return predictEffects(in.Command, dir)
 		},
 		Run: func(ctx context.Context, req *source.Request, in StartArgs) (Status, []toolroom.Content, error) {
 			p, err := s.background(ctx, req, in)
@@ -225,11 +225,11 @@ func (s *Shell) start() builtin.Tool {
 }
 
 func (s *Shell) background(ctx context.Context, req *source.Request, in StartArgs) (*process, error) {
-	state, err := s.recall(req, sessionOf(req, ""))
+	state, err := s.loadState(req, sessionOf(req, ""))
 	if err != nil {
 		return nil, err
 	}
-	dir, err := s.dirOf(in.Cwd, state.Dir)
+	dir, err := s.workingFolder(in.Cwd, state.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +237,7 @@ func (s *Shell) background(ctx context.Context, req *source.Request, in StartArg
 	if _, err := s.prepare(ctx, req, &c, state); err != nil {
 		return nil, err
 	}
-	p := &process{maker: req.Identity, command: in.Command, cwd: dir, begun: time.Now().UTC()}
+	p := &process{owner: req.Identity, command: in.Command, cwd: dir, begun: time.Now().UTC()}
 	if len(in.Args) > 0 {
 		p.command = quoteAll(in.argv())
 	}
@@ -403,7 +403,7 @@ func (s *Shell) list() builtin.Tool {
 		Run: func(_ context.Context, req *source.Request, _ NoArgs) (ListResult, []toolroom.Content, error) {
 			out := ListResult{Processes: []Status{}}
 			var text strings.Builder
-			for _, p := range s.table.of(req.Identity) {
+			for _, p := range s.table.usableBy(req.Identity) {
 				status := p.status()
 				out.Processes = append(out.Processes, status)
 				text.WriteString(status.text() + "\n")

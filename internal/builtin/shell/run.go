@@ -52,7 +52,7 @@ type exitState struct {
 // start starts a command, whose output goes to out and errOut. The caller must call kill,
 // also after the command has ended.
 func (s *Shell) startCommand(ctx context.Context, req *source.Request, c command, out, errOut io.Writer) (*started, error) {
-	st, err := s.startWhere(ctx, req, c, out, errOut)
+	st, err := s.startInRuntime(ctx, req, c, out, errOut)
 	switch {
 	case err == nil:
 		st.terminal = c.terminal
@@ -62,8 +62,8 @@ func (s *Shell) startCommand(ctx context.Context, req *source.Request, c command
 	return st, err
 }
 
-func (s *Shell) startWhere(ctx context.Context, req *source.Request, c command, out, errOut io.Writer) (*started, error) {
-	if err := s.permitted(req); err != nil {
+func (s *Shell) startInRuntime(ctx context.Context, req *source.Request, c command, out, errOut io.Writer) (*started, error) {
+	if err := s.checkPolicy(req); err != nil {
 		return nil, err
 	}
 	for _, arg := range c.argv {
@@ -84,8 +84,8 @@ func (s *Shell) startWhere(ctx context.Context, req *source.Request, c command, 
 	return s.startInSandbox(ctx, c, out, errOut)
 }
 
-// permitted checks what policy requires of the call.
-func (s *Shell) permitted(req *source.Request) error {
+// checkPolicy checks what policy requires of the call.
+func (s *Shell) checkPolicy(req *source.Request) error {
 	runtime := s.runtimeOf(req)
 	if req.Engine != "" && req.Engine != runtime {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires engine %s for this call, but commands run in %s", req.Engine, runtime).
@@ -184,7 +184,7 @@ func (s *Shell) startInSandbox(ctx context.Context, c command, out, errOut io.Wr
 	ruled := len(restrict.Hosts(c.rules)) > 0
 	spec := lockdown.Spec{
 		Path: c.argv[0], Args: c.argv, Env: c.env, Dir: c.dir, Root: lockdown.System(), Network: s.o.Network && !c.offline && !ruled, Loopback: !c.offline,
-		Limits: s.o.Limits, Minimum: required, BestEffort: true, AsServer: true,
+		Limits: s.o.Limits, Minimum: requiredLayers, BestEffort: true, AsServer: true,
 	}
 	if !filepath.IsAbs(spec.Path) {
 		path := filepath.Join(c.dir, spec.Path)
@@ -203,13 +203,13 @@ func (s *Shell) startInSandbox(ctx context.Context, c command, out, errOut io.Wr
 	for i := range binds {
 		binds[i].Writable = binds[i].Writable && !c.readOnly
 	}
-	mounts, err := s.ruled(c.rules, spec.Root, binds)
+	mounts, err := s.ruleMounts(c.rules, spec.Root, binds)
 	if err != nil {
 		return nil, err
 	}
 	spec.Binds = slices.Concat(binds, mounts)
 	if c.home != "" {
-		spec.Binds = append(spec.Binds, lockdown.Bind{Source: c.home, Target: homeInside, Writable: true})
+		spec.Binds = append(spec.Binds, lockdown.Bind{Source: c.home, Target: sandboxHome, Writable: true})
 	}
 	var ports []uint16
 	if spec.Loopback && !spec.Network {
@@ -232,16 +232,16 @@ func (s *Shell) startInSandbox(ctx context.Context, c command, out, errOut io.Wr
 		if pipes, err = openPipes(3); err != nil {
 			return nil, err
 		}
-		defer pipes.closeTheirs()
+		defer pipes.closeChildEnds()
 		spec.Stdin, spec.Stdout, spec.Stderr = pipes[0].read, pipes[1].write, pipes[2].write
 	}
 	// The command may outlive ctx, which bounds its start only.
 	p, err := s.machine.Start(context.WithoutCancel(ctx), spec)
 	if err != nil {
-		pipes.closeOurs()
+		pipes.closeOurEnds()
 		return nil, explain(c.argv[0], err)
 	}
-	s.serveInside(p, c.servers, ports)
+	s.serveSandboxSockets(p, c.servers, ports)
 	st := &started{
 		pid: p.PID(), isolation: p.Layers().String(), done: make(chan struct{}), sandbox: p,
 		signal: func(sig syscall.Signal) { _ = p.Signal(sig) }, // an error means that it has ended
@@ -280,7 +280,7 @@ func (s *Shell) binds() ([]lockdown.Bind, error) {
 		}
 		binds = append(binds, lockdown.Bind{Source: dir, Writable: true})
 	}
-	for _, dir := range s.o.Folders.Around() {
+	for _, dir := range s.o.Folders.Enclosing() {
 		if _, err := os.Stat(dir); err == nil {
 			binds = append(binds, lockdown.Bind{Source: dir, Writable: true}) // a mount is not renamed
 		}
@@ -313,9 +313,9 @@ func (s *Shell) binds() ([]lockdown.Bind, error) {
 	return binds, nil
 }
 
-// ruled returns the mounts that enforce the policy's rules on a command that sees a root and
+// ruleMounts returns the mounts that enforce the policy's rules on a command that sees a root and
 // binds.
-func (s *Shell) ruled(rules []toolroom.Effect, root lockdown.Root, binds []lockdown.Bind) ([]lockdown.Bind, error) {
+func (s *Shell) ruleMounts(rules []toolroom.Effect, root lockdown.Root, binds []lockdown.Bind) ([]lockdown.Bind, error) {
 	if len(rules) == 0 {
 		return nil, nil
 	}
@@ -343,8 +343,8 @@ func openPipes(n int) (pipes, error) {
 	for i := range all {
 		var err error
 		if all[i].read, all[i].write, err = os.Pipe(); err != nil {
-			all[:i].closeOurs()
-			all[:i].closeTheirs()
+			all[:i].closeOurEnds()
+			all[:i].closeChildEnds()
 			return nil, err
 		}
 	}
@@ -365,7 +365,7 @@ func (ps pipes) serve(wg *sync.WaitGroup, input []byte, out, errOut io.Writer) {
 	}
 }
 
-func (ps pipes) closeTheirs() {
+func (ps pipes) closeChildEnds() {
 	for i, p := range ps {
 		if i == 0 {
 			p.read.Close()
@@ -375,7 +375,7 @@ func (ps pipes) closeTheirs() {
 	}
 }
 
-func (ps pipes) closeOurs() {
+func (ps pipes) closeOurEnds() {
 	for i, p := range ps {
 		if i == 0 {
 			p.write.Close()

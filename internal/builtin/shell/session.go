@@ -24,15 +24,15 @@ type sessionState struct {
 	Env map[string]string `json:"env"`
 }
 
-// keeper runs the command line $1 and then writes the working folder and the exported
+// saveStateScript runs the command line $1 and then writes the working folder and the exported
 // variables to file 3.
-const keeper = `trap 'toolroom_exit=$?; { pwd -P; command env -0; } >&3 2>/dev/null; exit $toolroom_exit' EXIT
+const saveStateScript = `trap 'toolroom_exit=$?; { pwd -P; command env -0; } >&3 2>/dev/null; exit $toolroom_exit' EXIT
 eval "$1"`
 
 const maxState = 256 << 10
 
-// unkept are variables that belong to one command alone.
-var unkept = map[string]bool{"PWD": true, "OLDPWD": true, "SHLVL": true, "_": true, "HOME": true, "toolroom_exit": true}
+// unsavedVariables are variables that belong to one command alone.
+var unsavedVariables = map[string]bool{"PWD": true, "OLDPWD": true, "SHLVL": true, "_": true, "HOME": true, "toolroom_exit": true}
 
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
@@ -43,8 +43,8 @@ func (s *Shell) statePath(req *source.Request, session string) string {
 	return filepath.Join(s.o.State, digest(identity.Owner(req.Identity)), digest(session)+".json")
 }
 
-// recall returns the state of a session; empty if it has none.
-func (s *Shell) recall(req *source.Request, session string) (sessionState, error) {
+// loadState returns the state of a session; empty if it has none.
+func (s *Shell) loadState(req *source.Request, session string) (sessionState, error) {
 	var state sessionState
 	if session == "" || s.o.State == "" {
 		return state, nil
@@ -65,9 +65,9 @@ func (s *Shell) recall(req *source.Request, session string) (sessionState, error
 	return state, nil
 }
 
-// keep stores what a command wrote to file 3. Variables of the config are left out: they
+// saveState stores what a command wrote to file 3. Variables of the config are left out: they
 // are set again, and may be secrets. So are those that the sandbox of a driver has itself.
-func (s *Shell) keep(req *source.Request, session string, c command, before sessionState, extra map[string]string) error {
+func (s *Shell) saveState(req *source.Request, session string, c command, before sessionState, extra map[string]string) error {
 	if _, err := c.state.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (s *Shell) keep(req *source.Request, session string, c command, before sess
 	}
 	for entry := range bytes.SplitSeq(env, []byte{0}) {
 		name, value, ok := strings.Cut(string(entry), "=")
-		if _, fromConfig := extra[name]; ok && !fromConfig && !unkept[name] && !ofSandbox[string(entry)] && value != proxyURL {
+		if _, fromConfig := extra[name]; ok && !fromConfig && !unsavedVariables[name] && !ofSandbox[string(entry)] && value != proxyURL {
 			state.Env[name] = value
 		}
 	}

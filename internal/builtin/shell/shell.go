@@ -69,7 +69,7 @@ type Options struct {
 type Shell struct {
 	o       Options
 	machine *lockdown.HostMachine
-	table   table
+	table   processTable
 	homes   homes
 
 	author      sync.Once
@@ -115,7 +115,7 @@ func (s *Shell) Available(ctx context.Context) *toolroom.Error {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "this program cannot start sandboxes, so commands do not run").WithHint(hint)
 	}
 	report := s.machine.Probe(ctx)
-	for _, layer := range required {
+	for _, layer := range requiredLayers {
 		if f := report.Find(layer); !f.Available {
 			return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "commands need the sandbox of this machine, which lacks %s: %s", layer, f.Reason).
 				WithHint("%s; or %s", f.Fix, hint)
@@ -124,8 +124,8 @@ func (s *Shell) Available(ctx context.Context) *toolroom.Error {
 	return nil
 }
 
-// required are the layers that the sandbox of a command must have.
-var required = []lockdown.Layer{lockdown.Namespaces, lockdown.Seccomp}
+// requiredLayers are the layers that the sandbox of a command must have.
+var requiredLayers = []lockdown.Layer{lockdown.Namespaces, lockdown.Seccomp}
 
 // runtimeOf returns where the commands of a call run: the runtime of the config, unless
 // policy names another sandbox for the call.
@@ -150,7 +150,7 @@ func (s *Shell) Isolation(ctx context.Context, req *source.Request) string {
 		layers, _ := s.o.Drivers.Isolation(ctx, runtime)
 		return layers
 	}
-	return s.machine.LayersOf(lockdown.Spec{Network: s.o.Network, Minimum: required}).String()
+	return s.machine.LayersOf(lockdown.Spec{Network: s.o.Network, Minimum: requiredLayers}).String()
 }
 
 // enforces reports whether a rule is enforced on commands.
@@ -199,9 +199,9 @@ func shellPath() string {
 	return "/bin/sh"
 }
 
-// dirOf returns the folder in which a command runs: cwd, relative to the folder of the
+// workingFolder returns the folder in which a command runs: cwd, relative to the folder of the
 // session. It must be one that tools may use.
-func (s *Shell) dirOf(cwd, session string) (string, error) {
+func (s *Shell) workingFolder(cwd, session string) (string, error) {
 	dir := s.o.Folders.Dir()
 	if session != "" {
 		dir = session
@@ -239,7 +239,7 @@ func (s *Shell) prepare(ctx context.Context, req *source.Request, c *command, st
 	if c.home, err = s.homeOf(ctx, req, c.runtime); err != nil {
 		return nil, err
 	}
-	if len(c.argv) < 3 || c.argv[1] != "-c" || !frees.MatchString(c.argv[2]) {
+	if len(c.argv) < 3 || c.argv[1] != "-c" || !freesSpace.MatchString(c.argv[2]) {
 		if err := s.checkHome(c.home); err != nil {
 			return nil, err
 		}
@@ -248,12 +248,12 @@ func (s *Shell) prepare(ctx context.Context, req *source.Request, c *command, st
 	return extra, nil
 }
 
-// predict returns the effects of a command line in a folder. The sandbox does not change
+// predictEffects returns the effects of a command line in a folder. The sandbox does not change
 // what policy is told: its folders are real.
-func predict(line, dir string) []toolroom.Effect { return effects.ReadShell(line, dir) }
+func predictEffects(line, dir string) []toolroom.Effect { return effects.ReadShell(line, dir) }
 
-// wall returns the time that a command may take.
-func wall(ms int, fallback time.Duration) time.Duration {
+// wallTime returns the time that a command may take.
+func wallTime(ms int, fallback time.Duration) time.Duration {
 	if ms == 0 {
 		return fallback
 	}

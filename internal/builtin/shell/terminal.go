@@ -95,9 +95,9 @@ func (t *terminal) serve(wg *sync.WaitGroup, input []byte, out io.Writer) {
 	})
 }
 
-// lead leads what is typed, first the input, to a terminal in the sandbox of a driver, until
+// relayInput leads what is typed, first the input, to a terminal in the sandbox of a driver, until
 // it is closed.
-func (t *terminal) lead(wg *sync.WaitGroup, input []byte, inside io.WriteCloser) {
+func (t *terminal) relayInput(wg *sync.WaitGroup, input []byte, inside io.WriteCloser) {
 	t.typing <- struct{}{} // before anything else is typed
 	wg.Go(func() {
 		defer func() { <-t.typing }()
@@ -114,8 +114,8 @@ func (t *terminal) close() {
 	t.theirs.Close()
 }
 
-// enter types a text.
-func (t *terminal) enter(ctx context.Context, text []byte) (int, error) {
+// typeText types a text.
+func (t *terminal) typeText(ctx context.Context, text []byte) (int, error) {
 	until := time.Now().Add(typeTime)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 		until = deadline
@@ -166,7 +166,7 @@ func (s *Shell) write() builtin.Tool {
 				dir = p.cwd
 			}
 			// The program may be a shell, or do with it whatever it likes.
-			return append(predict(in.Input, dir), toolroom.Effect{Kind: toolroom.EffectDestroy})
+			return append(predictEffects(in.Input, dir), toolroom.Effect{Kind: toolroom.EffectDestroy})
 		},
 		Run: func(ctx context.Context, req *source.Request, in WriteArgs) (WriteResult, []toolroom.Content, error) {
 			p, err := s.table.find(req, in.PID)
@@ -182,7 +182,7 @@ func (s *Shell) write() builtin.Tool {
 				return WriteResult{}, nil, toolroom.Errorf(toolroom.CodeConflict, "process %d has ended", in.PID).WithHint("read its output: process:output")
 			}
 			out := WriteResult{PID: in.PID, NextOffset: p.log.size()}
-			out.Bytes, err = t.enter(ctx, []byte(in.Input))
+			out.Bytes, err = t.typeText(ctx, []byte(in.Input))
 			switch {
 			case ctx.Err() != nil:
 				return out, nil, ctx.Err()
@@ -196,8 +196,8 @@ func (s *Shell) write() builtin.Tool {
 	})
 }
 
-// typed returns what is typed for a command that gets its whole input at once.
-func typed(stdin string) []byte {
+// terminalInput returns what is typed for a command that gets its whole input at once.
+func terminalInput(stdin string) []byte {
 	input := []byte(stdin)
 	if len(input) > 0 && !bytes.HasSuffix(input, []byte("\n")) {
 		input = append(input, endOfInput) // it hands over the last line

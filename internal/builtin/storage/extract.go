@@ -26,9 +26,9 @@ const maxDocument = 32 << 20
 var textual = strings.Fields(`.txt .md .markdown .rst .adoc .org .log .json .jsonl .ndjson .yaml .yml .toml .ini .cfg .conf .env .xml .tex .sql .sh .py .js .ts .tsx
 .jsx .go .rs .java .kt .c .h .cc .cpp .hpp .cs .rb .php .swift .scala .lua .pl .r .css .vtt .srt .properties`)
 
-// text returns at most most characters of an object as text, and whether there was more. An
+// readText returns at most most characters of an object as text, and whether there was more. An
 // object that does not look like text is refused, unless force is set.
-func text(ctx context.Context, from *body, most int, force bool) (content string, more bool, err error) {
+func readText(ctx context.Context, from *body, most int, force bool) (content string, more bool, err error) {
 	in := bufio.NewReaderSize(from, 64<<10)
 	head, err := in.Peek(3072)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -38,29 +38,29 @@ func text(ctx context.Context, from *body, most int, force bool) (content string
 	kind, _, _ := mime.ParseMediaType(from.kind) // an invalid type is none
 	switch {
 	case extension == ".pdf" || bytes.HasPrefix(head, []byte("%PDF-")):
-		content, err = whole(from, in, func(data []byte) (string, error) {
+		content, err = convertWhole(from, in, func(data []byte) (string, error) {
 			text, _, err := document.PDF(ctx, data, 1, 1<<30)
 			return text, err
 		})
 	case extension == ".docx":
-		content, err = whole(from, in, func(data []byte) (string, error) { return document.DOCX(ctx, data) })
+		content, err = convertWhole(from, in, func(data []byte) (string, error) { return document.DOCX(ctx, data) })
 	case extension == ".html", extension == ".htm", extension == "" && kind == "text/html":
-		content, err = whole(from, in, func(data []byte) (string, error) {
+		content, err = convertWhole(from, in, func(data []byte) (string, error) {
 			page, err := document.HTML(ctx, data, from.client.address(from.of.bucket, from.Key, nil), true)
 			return page.Markdown, err
 		})
 	case extension == ".csv", extension == ".tsv":
-		return table(in, extension, most)
+		return readTable(in, extension, most)
 	case !force && (isBinary(head) || !slices.Contains(textual, extension) && !strings.HasPrefix(kind, "text/") && !strings.HasSuffix(kind, "json") && !strings.HasSuffix(kind, "xml")):
 		return "", false, toolroom.Errorf(toolroom.CodeUnsupported, "%.200s (%s) does not look like text, PDF, DOCX, HTML or CSV", from.Key, kind).
 			WithHint("pass force to read it as text nevertheless")
 	default:
-		return plain(in, most)
+		return readPlain(in, most)
 	}
 	if err != nil {
 		return "", false, err
 	}
-	return plain(strings.NewReader(content), most)
+	return readPlain(strings.NewReader(content), most)
 }
 
 // isBinary reports whether the beginning of a file is not UTF-8 text. Its last character
@@ -78,8 +78,8 @@ func isBinary(head []byte) bool {
 	return true
 }
 
-// whole converts an object that must be read as a whole.
-func whole(from *body, in io.Reader, convert func([]byte) (string, error)) (string, error) {
+// convertWhole converts an object that must be read as a whole.
+func convertWhole(from *body, in io.Reader, convert func([]byte) (string, error)) (string, error) {
 	tooLarge := toolroom.Errorf(toolroom.CodeResourceLimit, "%.200s has more than %d bytes, the most of documents of this type", from.Key, maxDocument)
 	if from.Size > maxDocument {
 		return "", tooLarge
@@ -94,8 +94,8 @@ func whole(from *body, in io.Reader, convert func([]byte) (string, error)) (stri
 	return convert(data)
 }
 
-// plain reads at most most characters of a text.
-func plain(in io.Reader, most int) (string, bool, error) {
+// readPlain reads at most most characters of a text.
+func readPlain(in io.Reader, most int) (string, bool, error) {
 	var b strings.Builder
 	r := bufio.NewReader(in)
 	for n := 0; ; n++ {
@@ -113,9 +113,9 @@ func plain(in io.Reader, most int) (string, bool, error) {
 	}
 }
 
-// table reads a CSV file: each row becomes a paragraph that names its columns, so that
+// readTable reads a CSV file: each row becomes a paragraph that names its columns, so that
 // a search finds rows.
-func table(in io.Reader, extension string, most int) (string, bool, error) {
+func readTable(in io.Reader, extension string, most int) (string, bool, error) {
 	r := csv.NewReader(in)
 	r.FieldsPerRecord, r.LazyQuotes, r.ReuseRecord = -1, true, true
 	if extension == ".tsv" {
@@ -183,7 +183,7 @@ func namespaceOf(base, key string) string {
 	return name
 }
 
-// place describes an object as the heading of its note.
-func place(bucket, key string) string {
+// noteHeading describes an object as the heading of its note.
+func noteHeading(bucket, key string) string {
 	return "# " + strings.Join(strings.Fields((&url.URL{Scheme: "s3", Host: bucket, Path: "/" + key}).String()), " ") + "\n\n"
 }

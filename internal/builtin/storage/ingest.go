@@ -67,7 +67,7 @@ func (s *storage) ingest() builtin.Tool {
 			"max_chars": {"minimum": 1, "maximum": maxChars, "default": defaultChars},
 		},
 		Predict: func(_ *source.Request, in IngestArgs) []toolroom.Effect {
-			effects := []toolroom.Effect{s.host("get", in.Bucket, in.ObjectKey)}
+			effects := []toolroom.Effect{s.hostEffect("get", in.Bucket, in.ObjectKey)}
 			if in.Mode == modeReplace {
 				effects = append(effects, toolroom.Effect{Kind: toolroom.EffectDestroy})
 			}
@@ -78,9 +78,9 @@ func (s *storage) ingest() builtin.Tool {
 			if err != nil {
 				return Ingested{}, nil, err
 			}
-			out, err := s.remember(ctx, req, bucket, in)
+			out, err := s.ingestObject(ctx, req, bucket, in)
 			if err != nil {
-				return Ingested{}, nil, told(ctx, err)
+				return Ingested{}, nil, transferError(ctx, err)
 			}
 			return out, builtin.Text(out.String() + "."), nil
 		},
@@ -95,23 +95,23 @@ func (i Ingested) String() string {
 	return text
 }
 
-// remember puts the text of an object into memory.
-func (s *storage) remember(ctx context.Context, req *source.Request, bucket string, in IngestArgs) (Ingested, error) {
+// ingestObject puts the text of an object into memory.
+func (s *storage) ingestObject(ctx context.Context, req *source.Request, bucket string, in IngestArgs) (Ingested, error) {
 	out := Ingested{Bucket: bucket, ObjectKey: in.ObjectKey, Namespace: cmp.Or(in.Namespace, defaultNamespace)}
 	from, err := s.Client.open(ctx, bucket, in.ObjectKey)
 	if err != nil {
 		return out, err
 	}
 	defer from.Close()
-	content, more, err := text(ctx, from, cmp.Or(in.MaxChars, defaultChars), in.Force)
+	content, more, err := readText(ctx, from, cmp.Or(in.MaxChars, defaultChars), in.Force)
 	if err != nil {
-		return out, unlessPassing(ctx, err)
+		return out, asContentError(ctx, err)
 	}
 	out.Chars, out.Truncated = utf8.RuneCountInString(content), more
 	if strings.TrimSpace(content) == "" {
 		return out, &contentError{toolroom.Errorf(toolroom.CodeExecutionFailed, "%.200s has no text", in.ObjectKey).WithHint("a scanned PDF is a picture: it needs text recognition first")}
 	}
-	return out, s.Save(ctx, req.Identity, out.Namespace, place(bucket, in.ObjectKey)+strings.TrimSpace(content)+"\n", in.Mode != modeReplace)
+	return out, s.Save(ctx, req.Identity, out.Namespace, noteHeading(bucket, in.ObjectKey)+strings.TrimSpace(content)+"\n", in.Mode != modeReplace)
 }
 
 // contentError is an error for what an object holds: it comes again until the object changes.
@@ -120,8 +120,8 @@ type contentError struct{ err *toolroom.Error }
 func (e *contentError) Error() string { return e.err.Error() }
 func (e *contentError) Unwrap() error { return e.err }
 
-// unlessPassing returns err as a contentError, unless it may not come again.
-func unlessPassing(ctx context.Context, err error) error {
+// asContentError returns err as a contentError, unless it may not come again.
+func asContentError(ctx context.Context, err error) error {
 	var known *toolroom.Error
 	if !errors.As(err, &known) || known.Retryable || ctx.Err() != nil {
 		return err
@@ -178,12 +178,12 @@ func (s *storage) sync() builtin.Tool {
 			"max_chars_per_object": {"minimum": 1, "maximum": maxChars, "default": defaultChars},
 		},
 		Predict: func(_ *source.Request, in SyncArgs) []toolroom.Effect {
-			return []toolroom.Effect{s.host("get", in.Bucket, in.Prefix), {Kind: toolroom.EffectDestroy}}
+			return []toolroom.Effect{s.hostEffect("get", in.Bucket, in.Prefix), {Kind: toolroom.EffectDestroy}}
 		},
 		Run: func(ctx context.Context, req *source.Request, in SyncArgs) (Synced, []toolroom.Content, error) {
-			out, err := s.synced(ctx, req, in)
+			out, err := s.runSync(ctx, req, in)
 			if err != nil {
-				return Synced{}, nil, told(ctx, err)
+				return Synced{}, nil, transferError(ctx, err)
 			}
 			var b strings.Builder
 			fmt.Fprintf(&b, "%d objects read, %d unchanged, %d skipped.\n", len(out.Ingested), out.Unchanged, len(out.Skipped))
@@ -201,14 +201,14 @@ func (s *storage) sync() builtin.Tool {
 	})
 }
 
-func (s *storage) synced(ctx context.Context, req *source.Request, in SyncArgs) (Synced, error) {
+func (s *storage) runSync(ctx context.Context, req *source.Request, in SyncArgs) (Synced, error) {
 	out := Synced{Ingested: []Ingested{}, Skipped: []Skipped{}}
 	bucket, err := s.bucket(in.Bucket)
 	if err != nil {
 		return out, err
 	}
 	base := cmp.Or(in.NamespaceBase, defaultNamespace)
-	seen, err := s.openSeen(ctx, req.Identity, bucket, base)
+	seen, err := s.openSyncedTags(ctx, req.Identity, bucket, base)
 	if err != nil {
 		return out, err
 	}
@@ -242,7 +242,7 @@ func (s *storage) synced(ctx context.Context, req *source.Request, in SyncArgs) 
 			return out, seen.save()
 		}
 		read++
-		one, err := s.remember(ctx, req, bucket, IngestArgs{ObjectKey: o.Key, Namespace: namespace, Mode: cmp.Or(in.Mode, modeReplace), MaxChars: in.MaxChars, Force: in.Force})
+		one, err := s.ingestObject(ctx, req, bucket, IngestArgs{ObjectKey: o.Key, Namespace: namespace, Mode: cmp.Or(in.Mode, modeReplace), MaxChars: in.MaxChars, Force: in.Force})
 		if err != nil {
 			var known *toolroom.Error
 			if !errors.As(err, &known) || known.Retryable || ctx.Err() != nil {
@@ -272,19 +272,19 @@ var namespaceForm = regexp.MustCompile(memory.NamespaceForm)
 // unreadable is before the ETag of an object that could not be read.
 const unreadable = "unreadable "
 
-// seen are the ETags of the objects that a caller has synchronised to a namespace.
-type seen struct {
+// syncedTags are the ETags of the objects that a caller has synchronised to a namespace.
+type syncedTags struct {
 	path string
 	lock *flock.Flock
 	tags map[string]string
 }
 
-func (s *storage) openSeen(ctx context.Context, who toolroom.Identity, bucket, base string) (*seen, error) {
+func (s *storage) openSyncedTags(ctx context.Context, who toolroom.Identity, bucket, base string) (*syncedTags, error) {
 	if err := os.MkdirAll(s.State, 0o700); err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(identity.Owner(who) + "\n" + s.Client.Endpoint.String() + "\n" + bucket + "\n" + base))
-	f := &seen{path: filepath.Join(s.State, hex.EncodeToString(sum[:12])+".json"), tags: map[string]string{}}
+	f := &syncedTags{path: filepath.Join(s.State, hex.EncodeToString(sum[:12])+".json"), tags: map[string]string{}}
 	f.lock = flock.New(f.path + ".lock")
 	if _, err := f.lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {
 		return nil, err
@@ -296,7 +296,7 @@ func (s *storage) openSeen(ctx context.Context, who toolroom.Identity, bucket, b
 	return f, nil
 }
 
-func (f *seen) save() error {
+func (f *syncedTags) save() error {
 	data, err := json.Marshal(f.tags)
 	if err != nil {
 		return err
@@ -304,4 +304,4 @@ func (f *seen) save() error {
 	return atomicfile.Write(f.path, data, 0o600)
 }
 
-func (f *seen) close() { _ = f.lock.Unlock() }
+func (f *syncedTags) close() { _ = f.lock.Unlock() }

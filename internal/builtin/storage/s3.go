@@ -61,8 +61,8 @@ func (c *Client) address(bucket, key string, query url.Values) *url.URL {
 // do makes a request. It repeats one that failed for a passing reason.
 func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 	for attempt := 1; ; attempt++ {
-		response, err := c.once(ctx, r)
-		if err == nil || ctx.Err() != nil || attempt == attempts || !isPassing(err) {
+		response, err := c.attempt(ctx, r)
+		if err == nil || ctx.Err() != nil || attempt == attempts || !isTransient(err) {
 			return response, err
 		}
 		if err := c.pause(ctx, attempt); err != nil {
@@ -82,12 +82,12 @@ func (c *Client) pause(ctx context.Context, attempt int) error {
 	}
 }
 
-func isPassing(err error) bool {
+func isTransient(err error) bool {
 	var known *toolroom.Error
 	return !errors.As(err, &known) || known.Retryable
 }
 
-func (c *Client) once(ctx context.Context, r request) (*http.Response, error) {
+func (c *Client) attempt(ctx context.Context, r request) (*http.Response, error) {
 	// A proxy in front of the server may resolve these, which leads to another bucket.
 	for segment := range strings.SplitSeq(r.key, "/") {
 		if segment == "." || segment == ".." {

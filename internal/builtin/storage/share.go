@@ -53,9 +53,9 @@ func (s *storage) share() builtin.Tool {
 		},
 		Predict: func(_ *source.Request, in ShareArgs) []toolroom.Effect {
 			if in.Path == "" && in.Handle == "" {
-				return []toolroom.Effect{s.host("head", in.Bucket, in.ObjectKey), {Kind: toolroom.EffectSend}}
+				return []toolroom.Effect{s.hostEffect("head", in.Bucket, in.ObjectKey), {Kind: toolroom.EffectSend}}
 			}
-			effects := []toolroom.Effect{s.host("put", in.Bucket, in.ObjectKey), {Kind: toolroom.EffectSend}}
+			effects := []toolroom.Effect{s.hostEffect("put", in.Bucket, in.ObjectKey), {Kind: toolroom.EffectSend}}
 			if in.Path != "" {
 				effects = append(effects, toolroom.Effect{Kind: toolroom.EffectFile, Mode: "read", Target: in.Path})
 			}
@@ -74,9 +74,9 @@ func (s *storage) share() builtin.Tool {
 			return source.Preview{Effects: []string{fmt.Sprintf("makes %s readable for anyone with the link, for %s", what, s.expiry(in))}}, nil
 		},
 		Run: func(ctx context.Context, req *source.Request, in ShareArgs) (Shared, []toolroom.Content, error) {
-			out, err := s.shared(ctx, req, in)
+			out, err := s.runShare(ctx, req, in)
 			if err != nil {
-				return Shared{}, nil, told(ctx, err)
+				return Shared{}, nil, transferError(ctx, err)
 			}
 			return out, builtin.Text(fmt.Sprintf("%s\nAnyone with this link can download %s (%d bytes) until %s.", out.URL, out.ObjectKey, out.Bytes, out.Expires.Format(time.RFC3339))), nil
 		},
@@ -90,7 +90,7 @@ func (s *storage) expiry(in ShareArgs) time.Duration {
 	return min(time.Duration(in.Expires)*time.Second, s.MaxExpiry)
 }
 
-func (s *storage) shared(ctx context.Context, req *source.Request, in ShareArgs) (Shared, error) {
+func (s *storage) runShare(ctx context.Context, req *source.Request, in ShareArgs) (Shared, error) {
 	bucket, err := s.bucket(in.Bucket)
 	if err != nil {
 		return Shared{}, err
@@ -127,7 +127,7 @@ func (s *storage) shared(ctx context.Context, req *source.Request, in ShareArgs)
 
 // upload sends the file of a call to the bucket.
 func (s *storage) upload(ctx context.Context, req *source.Request, in ShareArgs, out *Shared) error {
-	file, info, name, kind, err := s.given(ctx, req, in)
+	file, info, name, kind, err := s.openInput(ctx, req, in)
 	if err != nil {
 		return err
 	}
@@ -145,8 +145,8 @@ func (s *storage) upload(ctx context.Context, req *source.Request, in ShareArgs,
 	return u.run(ctx)
 }
 
-// given opens the file that a call names.
-func (s *storage) given(ctx context.Context, req *source.Request, in ShareArgs) (file *os.File, info fs.FileInfo, name, kind string, err error) {
+// openInput opens the file that a call names.
+func (s *storage) openInput(ctx context.Context, req *source.Request, in ShareArgs) (file *os.File, info fs.FileInfo, name, kind string, err error) {
 	if in.Handle != "" {
 		var a toolroom.Artifact
 		if file, a, err = s.Artifact(ctx, req.Identity, in.Handle); err != nil {

@@ -90,20 +90,20 @@ func (s *storage) bucket(asked string) (string, error) {
 		WithHint("buckets are those in toolroom.yaml: builtin.storage.bucket and buckets")
 }
 
-// target returns the address of an object for predicted effects.
-func (s *storage) target(bucket, key string) string {
+// objectURL returns the address of an object for predicted effects.
+func (s *storage) objectURL(bucket, key string) string {
 	if s.Client == nil || s.Client.Endpoint == nil {
 		return ""
 	}
 	return s.Client.address(cmp.Or(bucket, s.Bucket), key, nil).String()
 }
 
-func (s *storage) host(mode, bucket, key string) toolroom.Effect {
-	return toolroom.Effect{Kind: toolroom.EffectHost, Mode: mode, Target: s.target(bucket, key)}
+func (s *storage) hostEffect(mode, bucket, key string) toolroom.Effect {
+	return toolroom.Effect{Kind: toolroom.EffectHost, Mode: mode, Target: s.objectURL(bucket, key)}
 }
 
-// told returns an error of a transfer as callers see it.
-func told(ctx context.Context, err error) error {
+// transferError returns an error of a transfer as callers see it.
+func transferError(ctx context.Context, err error) error {
 	if _, known := errors.AsType[*toolroom.Error](err); err == nil || known || ctx.Err() != nil {
 		return err
 	}

@@ -204,9 +204,9 @@ func (s *server) get(w http.ResponseWriter, r *http.Request, key string, refuse 
 	if s.parts[key] > 0 {
 		var all completion
 		for part := range slices.Chunk(data, minPart) {
-			all.Parts = append(all.Parts, completed{ETag: tag(part)})
+			all.Parts = append(all.Parts, completedPart{ETag: tag(part)})
 		}
-		w.Header().Set("ETag", `"`+all.tag()+`"`)
+		w.Header().Set("ETag", `"`+all.etag()+`"`)
 	}
 	if len(s.cut) == 0 || r.Method == http.MethodHead {
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
@@ -448,7 +448,7 @@ func TestTextOfObjects(t *testing.T) {
 		"only columns": {"a.csv", "a,b\n", 1000, "a; b", false},
 		"page":         {"a.html", "<script>x</script><h1>Title</h1><p>Text", 1000, "# Title\n\nText", false},
 	} {
-		got, more, err := text(t.Context(), objectOf(tt.key, "", tt.data), tt.most, false)
+		got, more, err := readText(t.Context(), objectOf(tt.key, "", tt.data), tt.most, false)
 		if got != tt.want || more != tt.more || err != nil {
 			t.Errorf("%s: %q %v %v, want %q", name, got, more, err, tt.want)
 		}
@@ -457,7 +457,7 @@ func TestTextOfObjects(t *testing.T) {
 		"zeros in a text": {"a.txt", "", "a\x00"}, "a picture": {"a.png", "image/png", "text"}, "a broken PDF": {"a.pdf", "", "%PDF-1.4 nothing"},
 		"a broken DOCX": {"a.docx", "", "PK nothing"},
 	} {
-		if got, _, err := text(t.Context(), objectOf(tt.key, tt.kind, tt.data), 100, false); err == nil {
+		if got, _, err := readText(t.Context(), objectOf(tt.key, tt.kind, tt.data), 100, false); err == nil {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -467,7 +467,7 @@ func TestADocumentOfUnknownSizeIsNeverReadInPart(t *testing.T) {
 	t.Parallel()
 	object := objectOf("a.html", "", "<p>"+strings.Repeat("x", maxDocument))
 	object.Size = -1
-	if got, _, err := text(t.Context(), object, 100, false); toolroom.CodeOf(err) != toolroom.CodeResourceLimit {
+	if got, _, err := readText(t.Context(), object, 100, false); toolroom.CodeOf(err) != toolroom.CodeResourceLimit {
 		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -36,7 +36,7 @@ type upload struct {
 func (u *upload) run(ctx context.Context) error {
 	if u.size <= minPart {
 		part := io.NewSectionReader(u.from, 0, u.size)
-		_, hash, err := sums(part)
+		_, hash, err := partSums(part)
 		if err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func (u *upload) run(ctx context.Context) error {
 		}
 		return response.Body.Close()
 	}
-	id, err := u.begun(ctx)
+	id, err := u.unfinished(ctx)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (u *upload) send(ctx context.Context, id string, there map[int]part) error 
 	var all completion
 	for n, at := 1, int64(0); at < u.size; n, at = n+1, at+each {
 		section := io.NewSectionReader(u.from, at, min(each, u.size-at))
-		sum, hash, err := sums(section)
+		sum, hash, err := partSums(section)
 		if err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (u *upload) send(ctx context.Context, id string, there map[int]part) error 
 				return err
 			}
 		}
-		all.Parts = append(all.Parts, completed{n, `"` + tag + `"`})
+		all.Parts = append(all.Parts, completedPart{n, `"` + tag + `"`})
 		if u.sent != nil {
 			u.sent(at + section.Size())
 		}
@@ -101,14 +101,14 @@ type part struct {
 	Size   int64  `xml:"Size"`
 }
 
-type completed struct {
+type completedPart struct {
 	Number int    `xml:"PartNumber"`
 	ETag   string `xml:"ETag"`
 }
 
 type completion struct {
-	XMLName xml.Name    `xml:"CompleteMultipartUpload"`
-	Parts   []completed `xml:"Part"`
+	XMLName xml.Name        `xml:"CompleteMultipartUpload"`
+	Parts   []completedPart `xml:"Part"`
 }
 
 func (u *upload) begin(ctx context.Context) (string, error) {
@@ -119,9 +119,9 @@ func (u *upload) begin(ctx context.Context) (string, error) {
 	return begun.UploadId, err
 }
 
-// begun returns the id of an unfinished upload to the same key, or an empty text. A server
+// unfinished returns the id of an unfinished upload to the same key, or an empty text. A server
 // that cannot list them is asked for a new one.
-func (u *upload) begun(ctx context.Context) (string, error) {
+func (u *upload) unfinished(ctx context.Context) (string, error) {
 	var list struct {
 		Upload []struct{ Key, UploadId string }
 	}
@@ -167,7 +167,7 @@ func (u *upload) complete(ctx context.Context, id string, all completion) error 
 		return err
 	}
 	body := io.NewSectionReader(strings.NewReader(string(text)), 0, int64(len(text)))
-	_, hash, err := sums(body)
+	_, hash, err := partSums(body)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (u *upload) complete(ctx context.Context, id string, all completion) error 
 		Code, Message string
 	}
 	err = u.answer(ctx, request{method: http.MethodPost, bucket: u.bucket, key: u.key, query: url.Values{"uploadId": {id}}, body: body, bodyHash: hash}, &done)
-	if err != nil && ctx.Err() == nil && u.isThere(ctx, all) {
+	if err != nil && ctx.Err() == nil && u.exists(ctx, all) {
 		return nil // it was completed, and the answer was lost
 	}
 	if err == nil && done.XMLName.Local == "Error" { // with status 200, because it took long
@@ -185,19 +185,19 @@ func (u *upload) complete(ctx context.Context, id string, all completion) error 
 	return err
 }
 
-// isThere reports whether the bucket has the object that the parts make.
-func (u *upload) isThere(ctx context.Context, all completion) bool {
+// exists reports whether the bucket has the object that the parts make.
+func (u *upload) exists(ctx context.Context, all completion) bool {
 	response, err := u.do(ctx, request{method: http.MethodHead, bucket: u.bucket, key: u.key})
 	if err != nil {
 		return false
 	}
 	_ = response.Body.Close() // it is empty
-	return response.ContentLength == u.size && strings.Trim(response.Header.Get("ETag"), `"`) == all.tag()
+	return response.ContentLength == u.size && strings.Trim(response.Header.Get("ETag"), `"`) == all.etag()
 }
 
-// tag is the ETag of the object that the parts make: the MD5 of their MD5 sums, and their
+// etag is the ETag of the object that the parts make: the MD5 of their MD5 sums, and their
 // number.
-func (c completion) tag() string {
+func (c completion) etag() string {
 	h := md5.New()
 	for _, p := range c.Parts {
 		sum, _ := hex.DecodeString(strings.Trim(p.ETag, `"`)) // of encrypted parts it is another, which matches nothing
@@ -206,8 +206,8 @@ func (c completion) tag() string {
 	return fmt.Sprintf("%x-%d", h.Sum(nil), len(c.Parts))
 }
 
-// sums returns the MD5 and the SHA-256 of a part.
-func sums(from *io.SectionReader) (tag, hash string, err error) {
+// partSums returns the MD5 and the SHA-256 of a part.
+func partSums(from *io.SectionReader) (tag, hash string, err error) {
 	short, long := md5.New(), sha256.New()
 	n, err := io.Copy(io.MultiWriter(short, long), io.NewSectionReader(from, 0, from.Size()))
 	if err == nil && n < from.Size() {

@@ -27,11 +27,11 @@ type CronOptions struct {
 
 // CronPack returns the tools.
 func CronPack(o CronOptions) *builtin.Pack {
-	c := &tools{o}
+	c := &cronTools{o}
 	return &builtin.Pack{Name: "cron", Tools: []builtin.Tool{c.create(), c.list(), c.trigger(), c.delete()}}
 }
 
-type tools struct{ CronOptions }
+type cronTools struct{ CronOptions }
 
 // CronCreateArgs are the arguments of cron:create.
 type CronCreateArgs struct {
@@ -96,7 +96,7 @@ func cronDefinition(name, title, description string, hints toolroom.Hints, examp
 	return builtin.Define("cron:"+name, "cron", title, description, hints, example)
 }
 
-func (c *tools) create() builtin.Tool {
+func (c *cronTools) create() builtin.Tool {
 	tool := cronDefinition("create", "Schedule a call",
 		"Schedule a tool call for later or for regular times: every day at nine, on Mondays, every ten minutes, every night, or once, in an hour (@in 1h), later today or tomorrow, as a reminder, a check done again or a recurring job. It runs with your permissions of that time.",
 		builtin.Hints(false, false, false), map[string]any{
@@ -116,7 +116,7 @@ func (c *tools) create() builtin.Tool {
 			return source.Preview{Effects: []string{text}}, nil
 		},
 		Run: func(ctx context.Context, req *source.Request, in CronCreateArgs) (Schedule, []toolroom.Content, error) {
-			if err := c.outside(ctx); err != nil {
+			if err := c.rejectNested(ctx); err != nil {
 				return Schedule{}, nil, err
 			}
 			// Such a call fails each time that it runs, also under another spelling of its name;
@@ -141,9 +141,9 @@ func (c *tools) create() builtin.Tool {
 	})
 }
 
-// outside returns an error inside a scheduled call, which would otherwise make more and more
+// rejectNested returns an error inside a scheduled call, which would otherwise make more and more
 // of them.
-func (c *tools) outside(ctx context.Context) error {
+func (c *cronTools) rejectNested(ctx context.Context) error {
 	if c.Surface(ctx) != schedule.Surface {
 		return nil
 	}
@@ -151,24 +151,24 @@ func (c *tools) outside(ctx context.Context) error {
 		WithHint("make a schedule that repeats, such as \"@every 1h\", from outside of scheduled calls")
 }
 
-func (c *tools) zone(in CronCreateArgs) string { return cmp.Or(in.Timezone, c.Zone, "UTC") }
+func (c *cronTools) zone(in CronCreateArgs) string { return cmp.Or(in.Timezone, c.Zone, "UTC") }
 
-func (c *tools) show(ctx context.Context, s *schedule.Schedule) (Schedule, error) {
+func (c *cronTools) show(ctx context.Context, s *schedule.Schedule) (Schedule, error) {
 	out := Schedule{
 		ID: s.ID, Name: s.Name, Schedule: s.When, Timezone: s.Zone, Tool: s.Call.Tool, Arguments: s.Call.Arguments, Missed: string(s.Missed),
-		As: s.Call.Identity.String(), Created: s.Created, Next: inZone(s.Next, s.Zone), Runs: s.Runs, Dropped: s.Dropped,
+		As: s.Call.Identity.String(), Created: s.Created, Next: formatInZone(s.Next, s.Zone), Runs: s.Runs, Dropped: s.Dropped,
 	}
 	if s.Last == nil {
 		return out, nil
 	}
-	out.Last = &Last{Due: inZone(s.Last.Due, s.Zone), Call: s.Last.Call, Problem: s.Last.Problem}
+	out.Last = &Last{Due: formatInZone(s.Last.Due, s.Zone), Call: s.Last.Call, Problem: s.Last.Problem}
 	status, problem, err := c.Schedules.Outcome(ctx, s)
 	out.Last.Status, out.Last.Problem = status, cmp.Or(out.Last.Problem, problem)
 	return out, err
 }
 
-// inZone returns a time as clocks of a zone show it; empty for the zero time.
-func inZone(t time.Time, zone string) string {
+// formatInZone returns a time as clocks of a zone show it; empty for the zero time.
+func formatInZone(t time.Time, zone string) string {
 	if t.IsZero() {
 		return ""
 	}
@@ -178,7 +178,7 @@ func inZone(t time.Time, zone string) string {
 	return t.Format(time.RFC3339)
 }
 
-func (c *tools) list() builtin.Tool {
+func (c *cronTools) list() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[struct{}, Schedules]{
 		Tool: cronDefinition("list", "List schedules",
 			"List scheduled jobs: which tool calls are planned, when they run next, and how the latest call ended.", builtin.Hints(true, false, false), map[string]any{}),
@@ -202,13 +202,13 @@ func (c *tools) list() builtin.Tool {
 	})
 }
 
-func (c *tools) trigger() builtin.Tool {
+func (c *cronTools) trigger() builtin.Tool {
 	tool := cronDefinition("trigger", "Run a schedule now",
 		"Run a scheduled job now, without waiting for its time. Its call goes on in the background; see how it ended with cron:list.", builtin.Hints(false, true, true), map[string]any{"id": "cron_4711"})
 	return builtin.MustTool(builtin.Spec[CronID, Triggered]{
 		Tool: tool, Arguments: idProperty(),
 		Run: func(ctx context.Context, req *source.Request, in CronID) (Triggered, []toolroom.Content, error) {
-			if err := c.outside(ctx); err != nil {
+			if err := c.rejectNested(ctx); err != nil {
 				return Triggered{}, nil, err
 			}
 			s, err := c.Schedules.Trigger(ctx, req.Identity, in.ID)
@@ -220,7 +220,7 @@ func (c *tools) trigger() builtin.Tool {
 	})
 }
 
-func (c *tools) delete() builtin.Tool {
+func (c *cronTools) delete() builtin.Tool {
 	tool := cronDefinition("delete", "Delete a schedule", "Stop or cancel a scheduled job, such as a daily reminder: delete the schedule, so that it runs no more. A call that runs already goes on.",
 		builtin.Hints(false, true, false), map[string]any{"id": "cron_4711"})
 	return builtin.MustTool(builtin.Spec[CronID, CronDeleted]{

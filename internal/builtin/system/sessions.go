@@ -54,7 +54,7 @@ type Session struct {
 	Expires  *time.Time `json:"expires,omitempty" jsonschema:"when the variables are deleted if no program uses them"`
 }
 
-func ofCode(info session.Info) Session {
+func codeSession(info session.Info) Session {
 	s := Session{ID: info.ID, Used: info.Used, Language: info.Language, Engine: info.Engine, Bytes: info.Bytes, Runs: info.Runs}
 	if !info.Expires.IsZero() {
 		s.Expires = &info.Expires
@@ -114,11 +114,11 @@ func (s *sessions) all(ctx context.Context, who toolroom.Identity) ([]Session, e
 	}
 	found := map[string]*Session{}
 	for _, info := range kept {
-		one := ofCode(info)
+		one := codeSession(info)
 		found[info.ID] = &one
 	}
 	_, err = s.scan(ctx, who, 0, func(r *toolroom.Receipt) bool {
-		for _, id := range named(r) {
+		for _, id := range sessionNames(r) {
 			one := found[id]
 			if one == nil {
 				one = &Session{ID: id}
@@ -160,9 +160,9 @@ func (s *sessions) scan(ctx context.Context, who toolroom.Identity, before int64
 	return before, nil
 }
 
-// named returns the sessions that a call belongs to: that of the conversation, and that of
+// sessionNames returns the sessions that a call belongs to: that of the conversation, and that of
 // the program.
-func named(r *toolroom.Receipt) []string {
+func sessionNames(r *toolroom.Receipt) []string {
 	var ids []string
 	if r.Session != "" {
 		ids = append(ids, r.Session)
@@ -222,15 +222,15 @@ func (s *sessions) history() builtin.Tool {
 			}
 			var labels []taint.Label
 			next, err := s.scan(ctx, req.Identity, in.Before, func(r *toolroom.Receipt) bool {
-				if r.ID == req.Call || !slices.Contains(named(r), out.ID) {
+				if r.ID == req.Call || !slices.Contains(sessionNames(r), out.ID) {
 					return true
 				}
 				out.Calls = append(out.Calls, entry(r))
-				labels = append(labels, taint.Of(tainted(r.Labels), r.Tool)...)
+				labels = append(labels, taint.Of(taintLabels(r.Labels), r.Tool)...)
 				return len(out.Calls) < cmp.Or(in.Limit, 20)
 			})
 			out.Next = next
-			if err != nil || len(out.Calls) == 0 && next == 0 && in.Before == 0 && s.unknown(req.Identity, out.ID) {
+			if err != nil || len(out.Calls) == 0 && next == 0 && in.Before == 0 && s.isUnknown(req.Identity, out.ID) {
 				return out, nil, cmp.Or(err, error(toolroom.Errorf(toolroom.CodeNotFound, "session %.80q not found", out.ID).WithHint("list the sessions: sessions:list")))
 			}
 			s.Taint(ctx, labels...)
@@ -239,14 +239,14 @@ func (s *sessions) history() builtin.Tool {
 	})
 }
 
-// unknown reports whether no program has left variables in a session.
-func (s *sessions) unknown(who toolroom.Identity, id string) bool {
+// isUnknown reports whether no program has left variables in a session.
+func (s *sessions) isUnknown(who toolroom.Identity, id string) bool {
 	kept, err := s.Sessions.List(identity.Owner(who))
 	return err == nil && !slices.ContainsFunc(kept, func(info session.Info) bool { return info.ID == id })
 }
 
-// tainted returns the taint labels among the labels of a receipt.
-func tainted(labels []string) []string {
+// taintLabels returns the taint labels among the labels of a receipt.
+func taintLabels(labels []string) []string {
 	return slices.DeleteFunc(slices.Clone(labels), func(l string) bool { return l != taint.Untrusted && l != taint.Private })
 }
 
@@ -296,7 +296,7 @@ func (s *sessions) create() builtin.Tool {
 			} else {
 				info, err = s.Sessions.Create(ctx, identity.Owner(req.Identity), id)
 			}
-			return ofCode(info), builtin.Text(fmt.Sprintf("Created the session %s. Pass it to code:execute as session.", id)), err
+			return codeSession(info), builtin.Text(fmt.Sprintf("Created the session %s. Pass it to code:execute as session.", id)), err
 		},
 	})
 }

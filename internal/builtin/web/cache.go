@@ -9,17 +9,17 @@ import (
 // cache keeps the newest values for a time. (The expirable cache of the library has a
 // goroutine that nothing ends.)
 type cache[T any] struct {
-	lasts  time.Duration
-	values *lru.Cache[string, timed[T]]
+	ttl    time.Duration
+	values *lru.Cache[string, cacheEntry[T]]
 }
 
-type timed[T any] struct {
+type cacheEntry[T any] struct {
 	value T
 	until time.Time
 }
 
 func newCache[T any](lasts time.Duration) *cache[T] {
-	values, err := lru.New[string, timed[T]](maxCached)
+	values, err := lru.New[string, cacheEntry[T]](maxCached)
 	if err != nil { // the size is positive
 		panic(err)
 	}
@@ -38,5 +38,5 @@ func (c *cache[T]) Get(key string) (T, bool) {
 
 // Add keeps a value.
 func (c *cache[T]) Add(key string, value T) {
-	c.values.Add(key, timed[T]{value, time.Now().Add(c.lasts)})
+	c.values.Add(key, cacheEntry[T]{value, time.Now().Add(c.ttl)})
 }

@@ -89,12 +89,12 @@ func (w *web) fetch() builtin.Tool {
 			"format":  {"enum": []string{"markdown", "full", "raw"}, "default": "markdown"},
 		},
 		Predict: func(_ *source.Request, in FetchArgs) []toolroom.Effect {
-			return connects(cmp.Or(in.Method, http.MethodGet), in.URL)
+			return connectEffects(cmp.Or(in.Method, http.MethodGet), in.URL)
 		},
 		Run: func(ctx context.Context, req *source.Request, in FetchArgs) (FetchResult, []toolroom.Content, error) {
 			p, cached, err := w.get(ctx, req, in)
 			if err != nil {
-				return FetchResult{}, nil, w.denial(ctx, req.Identity, in.URL, err)
+				return FetchResult{}, nil, w.explainDenial(ctx, req.Identity, in.URL, err)
 			}
 			out, content, err := p.render(ctx, in.Format)
 			out.Cached = cached
@@ -116,7 +116,7 @@ func (w *web) get(ctx context.Context, req *source.Request, in FetchArgs) (*page
 	method := cmp.Or(in.Method, http.MethodGet)
 	// A server of the caller's own changes with every edit, and connections to it must not be
 	// left to other callers.
-	transport, own := w.transport, w.own(req.Identity, u)
+	transport, own := w.transport, w.localGuard(req.Identity, u)
 	if own != nil {
 		transport = own.Transport()
 		defer closeIdle(transport)
@@ -135,7 +135,7 @@ func (w *web) get(ctx context.Context, req *source.Request, in FetchArgs) (*page
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
 	defer cancel()
 	if w.o.Robots && own == nil {
-		if err := w.permitted(ctx, u); err != nil {
+		if err := w.checkRobots(ctx, u); err != nil {
 			return nil, false, err
 		}
 	}
@@ -163,8 +163,8 @@ func (w *web) get(ctx context.Context, req *source.Request, in FetchArgs) (*page
 
 var errSlow = errors.New("too slow")
 
-// own returns the guard that permits the server at u, if it is the caller's own.
-func (w *web) own(caller toolroom.Identity, u *url.URL) *egress.Guard {
+// localGuard returns the guard that permits the server at u, if it is the caller's own.
+func (w *web) localGuard(caller toolroom.Identity, u *url.URL) *egress.Guard {
 	if w.o.Servers == nil {
 		return nil
 	}
@@ -175,9 +175,9 @@ func (w *web) own(caller toolroom.Identity, u *url.URL) *egress.Guard {
 	return guard
 }
 
-// denial returns why the address of a request was denied, which the guard of the caller knows
+// explainDenial returns why the address of a request was denied, which the guard of the caller knows
 // best: a server of the caller's own may not listen yet. Other errors stay as they are.
-func (w *web) denial(ctx context.Context, caller toolroom.Identity, address string, err error) error {
+func (w *web) explainDenial(ctx context.Context, caller toolroom.Identity, address string, err error) error {
 	if w.o.Servers == nil || toolroom.CodeOf(err) != toolroom.CodeDenied {
 		return err
 	}
@@ -223,7 +223,7 @@ func (w *web) redirect(own *egress.Guard, request *http.Request, via []*http.Req
 		return toolroom.Errorf(toolroom.CodeDenied, "%s redirects from https to http", first.Host).WithHint("fetch %s itself if that is meant", request.URL.Redacted())
 	}
 	if w.o.Robots && (own == nil || !own.IsLocal(request.URL)) {
-		if err := w.permitted(request.Context(), request.URL); err != nil {
+		if err := w.checkRobots(request.Context(), request.URL); err != nil {
 			return err
 		}
 	}
@@ -312,7 +312,7 @@ func (p *page) render(ctx context.Context, format string) (FetchResult, []toolro
 	if err != nil {
 		return out, nil, err
 	}
-	return out, builtin.Text(out.shown()), nil
+	return out, builtin.Text(out.text()), nil
 }
 
 func isText(kind string, body []byte) bool {
@@ -336,7 +336,7 @@ func (p *page) text() []byte {
 	return bytes.ToValidUTF8(text, []byte("\uFFFD"))
 }
 
-func (r FetchResult) shown() string {
+func (r FetchResult) text() string {
 	var head strings.Builder
 	if r.Status >= 400 {
 		fmt.Fprintf(&head, "[status %d %s]\n\n", r.Status, http.StatusText(r.Status))

@@ -13,9 +13,9 @@ import (
 // robots are the rules of a site; nil data allows all.
 type robots struct{ data *robotstxt.RobotsData }
 
-// permitted asks the robots.txt of a site whether Toolroom may fetch an address. A site
+// checkRobots asks the robots.txt of a site whether Toolroom may fetch an address. A site
 // whose rules cannot be read sets none.
-func (w *web) permitted(ctx context.Context, u *url.URL) error {
+func (w *web) checkRobots(ctx context.Context, u *url.URL) error {
 	site := u.Scheme + "://" + u.Host
 	rules, ok := w.robots.Get(site)
 	if !ok {

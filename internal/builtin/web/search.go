@@ -95,9 +95,9 @@ func (w *web) search() builtin.Tool {
 			"Search the web or internet, google something: look up an answer online, find websites about a topic. Returns titles, addresses and excerpts; read one with web:fetch.",
 			builtin.Hints(true, false, true), map[string]any{"query": "go os.Root symlink", "count": 3}),
 		Arguments: properties,
-		Predict:   func(_ *source.Request, _ SearchArgs) []toolroom.Effect { return w.asks() },
+		Predict:   func(_ *source.Request, _ SearchArgs) []toolroom.Effect { return w.searchEffects() },
 		Run: func(ctx context.Context, _ *source.Request, in SearchArgs) (SearchResult, []toolroom.Content, error) {
-			return w.ask(ctx, question{SearchArgs: in})
+			return w.runSearch(ctx, query{SearchArgs: in})
 		},
 	})
 }
@@ -108,14 +108,14 @@ func (w *web) news() builtin.Tool {
 			"Search the latest news: recent news articles and today's headlines about a topic.",
 			builtin.Hints(true, false, true), map[string]any{"query": "elections", "freshness": "pd"}),
 		Arguments: searchProperties(),
-		Predict:   func(_ *source.Request, _ NewsArgs) []toolroom.Effect { return w.asks() },
+		Predict:   func(_ *source.Request, _ NewsArgs) []toolroom.Effect { return w.searchEffects() },
 		Run: func(ctx context.Context, _ *source.Request, in NewsArgs) (SearchResult, []toolroom.Content, error) {
-			return w.ask(ctx, question{SearchArgs{Query: in.Query, Count: in.Count, Country: in.Country, SearchLang: in.SearchLang, Freshness: in.Freshness}, true})
+			return w.runSearch(ctx, query{SearchArgs{Query: in.Query, Count: in.Count, Country: in.Country, SearchLang: in.SearchLang, Freshness: in.Freshness}, true})
 		},
 	})
 }
 
-func (w *web) asks() []toolroom.Effect {
+func (w *web) searchEffects() []toolroom.Effect {
 	if w.o.Search == nil {
 		return nil
 	}
@@ -123,24 +123,24 @@ func (w *web) asks() []toolroom.Effect {
 	if w.o.Search.Provider == "tavily" || w.o.Search.Provider == "exa" {
 		method = http.MethodPost
 	}
-	return connects(method, w.o.Search.Address())
+	return connectEffects(method, w.o.Search.Address())
 }
 
-// question is a search in the form of all providers.
-type question struct {
+// query is a search in the form of all providers.
+type query struct {
 	SearchArgs
 	news bool
 }
 
-// unreached adds to the error of a provider that cannot be reached what to check.
-func unreached(err error) error {
+// hintUnreached adds to the error of a provider that cannot be reached what to check.
+func hintUnreached(err error) error {
 	if known, ok := errors.AsType[*toolroom.Error](err); ok && known.Code == toolroom.CodeUpstreamUnavailable {
 		return known.WithHint("check that the provider runs, and builtin.web.search.url in toolroom.yaml")
 	}
 	return err
 }
 
-func (w *web) ask(ctx context.Context, q question) (SearchResult, []toolroom.Content, error) {
+func (w *web) runSearch(ctx context.Context, q query) (SearchResult, []toolroom.Content, error) {
 	s := w.o.Search
 	if s == nil {
 		return SearchResult{}, nil, noProvider()
@@ -163,17 +163,17 @@ func (w *web) ask(ctx context.Context, q question) (SearchResult, []toolroom.Con
 	request.Header.Set("Accept", "application/json")
 	response, err := (&http.Client{Transport: s.Transport}).Do(request.WithContext(ctx))
 	if err != nil {
-		return SearchResult{}, nil, unreached(failure(ctx, request.URL, 20*time.Second, err))
+		return SearchResult{}, nil, hintUnreached(failure(ctx, request.URL, 20*time.Second, err))
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 4<<20))
 	if err != nil {
-		return SearchResult{}, nil, unreached(failure(ctx, request.URL, 20*time.Second, err))
+		return SearchResult{}, nil, hintUnreached(failure(ctx, request.URL, 20*time.Second, err))
 	}
 	if response.StatusCode != http.StatusOK {
-		return SearchResult{}, nil, s.refused(response.StatusCode, body)
+		return SearchResult{}, nil, s.responseError(response.StatusCode, body)
 	}
-	items, err := s.items(q, body)
+	items, err := s.parseItems(q, body)
 	if known, ok := errors.AsType[*toolroom.Error](err); ok {
 		return SearchResult{}, nil, known
 	}
@@ -190,17 +190,17 @@ var ages = map[string]struct {
 	days int
 }{"pd": {"day", 1}, "pw": {"week", 7}, "pm": {"month", 31}, "py": {"year", 366}}
 
-func (s *Search) request(q question, key string) (*http.Request, error) {
+func (s *Search) request(q query, key string) (*http.Request, error) {
 	switch s.Provider {
 	case "brave":
 		path, params := "/res/v1/web/search", url.Values{"q": {q.Query}, "count": {strconv.Itoa(q.Count)}}
 		if q.news {
 			path = "/res/v1/news/search"
 		}
-		set(params, "country", strings.ToUpper(q.Country))
-		set(params, "search_lang", q.SearchLang)
-		set(params, "safesearch", q.SafeSearch)
-		set(params, "freshness", q.Freshness)
+		setParam(params, "country", strings.ToUpper(q.Country))
+		setParam(params, "search_lang", q.SearchLang)
+		setParam(params, "safesearch", q.SafeSearch)
+		setParam(params, "freshness", q.Freshness)
 		return s.get(path, params, "X-Subscription-Token", key)
 	case "searxng":
 		params := url.Values{"q": {q.Query}, "format": {"json"}}
@@ -211,9 +211,9 @@ func (s *Search) request(q question, key string) (*http.Request, error) {
 		if language != "" && q.Country != "" && !strings.Contains(language, "-") {
 			language += "-" + strings.ToUpper(q.Country)
 		}
-		set(params, "language", language)
-		set(params, "safesearch", map[string]string{"off": "0", "moderate": "1", "strict": "2"}[q.SafeSearch])
-		set(params, "time_range", ages[q.Freshness].name)
+		setParam(params, "language", language)
+		setParam(params, "safesearch", map[string]string{"off": "0", "moderate": "1", "strict": "2"}[q.SafeSearch])
+		setParam(params, "time_range", ages[q.Freshness].name)
 		authorization := ""
 		if key != "" {
 			authorization = "Bearer " + key
@@ -243,7 +243,7 @@ func (s *Search) request(q question, key string) (*http.Request, error) {
 	}
 }
 
-func set(params url.Values, name, value string) {
+func setParam(params url.Values, name, value string) {
 	if value != "" {
 		params.Set(name, value)
 	}
@@ -270,8 +270,8 @@ func (s *Search) post(path string, body map[string]any, header, value string) (*
 	return request, err
 }
 
-// refused is the error for a status other than 200.
-func (s *Search) refused(status int, body []byte) error {
+// responseError is the error for a status other than 200.
+func (s *Search) responseError(status int, body []byte) error {
 	excerpt := strings.Join(strings.Fields(strings.ToValidUTF8(string(body[:min(len(body), 300)]), "")), " ")
 	e := toolroom.Errorf(toolroom.CodeUpstreamError, "%s answered %d %s: %s", s.Provider, status, http.StatusText(status), excerpt)
 	e.Details = map[string]any{"status": status}
@@ -314,7 +314,7 @@ type result struct {
 
 var tags = regexp.MustCompile(`<[^<>]{0,200}>`)
 
-func (s *Search) items(q question, body []byte) ([]Item, error) {
+func (s *Search) parseItems(q query, body []byte) ([]Item, error) {
 	var a answer
 	if err := json.Unmarshal(body, &a); err != nil {
 		return nil, err
@@ -324,7 +324,7 @@ func (s *Search) items(q question, body []byte) ([]Item, error) {
 		list = a.Web.Results
 	}
 	if len(list) == 0 && len(a.Unresponsive) > 0 {
-		return nil, unresponsive(a.Unresponsive)
+		return nil, unresponsiveError(a.Unresponsive)
 	}
 	items := []Item{}
 	for _, r := range list {
@@ -340,9 +340,9 @@ func (s *Search) items(q question, body []byte) ([]Item, error) {
 	return items, nil
 }
 
-// unresponsive returns the error of a search in which engines of SearXNG failed. Without it,
+// unresponsiveError returns the error of a search in which engines of SearXNG failed. Without it,
 // a failed search would look like one that found nothing.
-func unresponsive(engines [][]string) error {
+func unresponsiveError(engines [][]string) error {
 	var list []string
 	for _, e := range engines[:min(len(engines), 10)] {
 		list = append(list, strings.ToValidUTF8(fmt.Sprintf("%.100s", strings.Join(e, ": ")), ""))

@@ -46,7 +46,7 @@ func Pack(o Options) *builtin.Pack {
 	w := &web{o: o, transport: o.Guard.WithOwn().Transport(), pages: newCache[*page](o.Cache), robots: newCache[*robots](time.Hour)}
 	p := &builtin.Pack{Name: "web", Tools: []builtin.Tool{w.fetch(), w.search(), w.news()}, Close: w.close}
 	if o.Search == nil {
-		p.Partly = noProvider()
+		p.PartlyMissing = noProvider()
 	}
 	return p
 }
@@ -80,7 +80,7 @@ func (w *web) userAgent() string {
 	}, version) + " (+https://github.com/toolroom/toolroom)"
 }
 
-// connects returns the effect of a request to an address.
-func connects(method, address string) []toolroom.Effect {
+// connectEffects returns the effect of a request to an address.
+func connectEffects(method, address string) []toolroom.Effect {
 	return []toolroom.Effect{{Kind: toolroom.EffectHost, Mode: strings.ToLower(method), Target: address}}
 }

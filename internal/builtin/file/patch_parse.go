@@ -54,20 +54,20 @@ func parsePatch(text string) ([]filePatch, error) {
 
 var hunkHead = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)$`)
 
-// unified is the state of reading a unified diff.
-type unified struct {
+// diffParser is the state of reading a unified diff.
+type diffParser struct {
 	patches  []filePatch
 	old, new int // lines that the current hunk still promises
 }
 
 func parseUnified(lines []string) ([]filePatch, error) {
-	u := &unified{}
+	u := &diffParser{}
 	var git filePatch // what git says before --- and +++
 	for i := 0; i < len(lines); i++ {
 		line := lines[i]
 		current := u.current()
 		switch {
-		case current != nil && len(current.hunks) > 0 && (u.old > 0 || u.new > 0) && isHunkLine(line) && !u.ends(lines, i):
+		case current != nil && len(current.hunks) > 0 && (u.old > 0 || u.new > 0) && isHunkLine(line) && !u.endsHunk(lines, i):
 			u.line(line)
 		case strings.HasPrefix(line, `\ No newline`):
 			if h := u.hunk(); h != nil && len(h.lines) > 0 && h.lines[len(h.lines)-1][0] != '-' {
@@ -89,7 +89,7 @@ func parseUnified(lines []string) ([]filePatch, error) {
 			if current == nil {
 				return nil, badPatch(i+1, "a hunk without --- and +++ before it")
 			}
-			if err := u.begin(line, i+1); err != nil {
+			if err := u.beginHunk(line, i+1); err != nil {
 				return nil, err
 			}
 		case current != nil && len(current.hunks) > 0 && isHunkLine(line) && line != "":
@@ -100,8 +100,8 @@ func parseUnified(lines []string) ([]filePatch, error) {
 	return u.patches, nil
 }
 
-// ends reports whether a line that looks like a part of the hunk begins the next file.
-func (u *unified) ends(lines []string, i int) bool {
+// endsHunk reports whether a line that looks like a part of the hunk begins the next file.
+func (u *diffParser) endsHunk(lines []string, i int) bool {
 	return strings.HasPrefix(lines[i], "--- ") && i+1 < len(lines) && strings.HasPrefix(lines[i+1], "+++ ") && u.old <= 1
 }
 
@@ -109,21 +109,21 @@ func isHunkLine(line string) bool {
 	return line == "" || line[0] == ' ' || line[0] == '+' || line[0] == '-'
 }
 
-func (u *unified) current() *filePatch {
+func (u *diffParser) current() *filePatch {
 	if len(u.patches) == 0 {
 		return nil
 	}
 	return &u.patches[len(u.patches)-1]
 }
 
-func (u *unified) hunk() *hunk {
+func (u *diffParser) hunk() *hunk {
 	if f := u.current(); f != nil && len(f.hunks) > 0 {
 		return &f.hunks[len(f.hunks)-1]
 	}
 	return nil
 }
 
-func (u *unified) line(line string) {
+func (u *diffParser) line(line string) {
 	line = cmp.Or(line, " ") // an empty line whose space an editor has removed
 	if line[0] != '+' {
 		u.old--
@@ -135,7 +135,7 @@ func (u *unified) line(line string) {
 	h.lines = append(h.lines, line)
 }
 
-func (u *unified) begin(line string, number int) error {
+func (u *diffParser) beginHunk(line string, number int) error {
 	h := hunk{}
 	u.old, u.new = 1<<30, 1<<30
 	if m := hunkHead.FindStringSubmatch(line); m != nil {
@@ -162,7 +162,7 @@ func countOf(text string) int {
 	return n
 }
 
-func (u *unified) header(old, new string, git filePatch) {
+func (u *diffParser) header(old, new string, git filePatch) {
 	a, b := headerPath(old, "a/"), headerPath(new, "b/")
 	f := filePatch{path: a}
 	switch {
@@ -190,7 +190,7 @@ func headerPath(text, prefix string) string {
 }
 
 // finishGit adds a rename without other changes.
-func (u *unified) finishGit(git *filePatch) {
+func (u *diffParser) finishGit(git *filePatch) {
 	if git.path != "" && git.to != "" {
 		u.patches = append(u.patches, *git)
 	}

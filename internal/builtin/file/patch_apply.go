@@ -18,7 +18,7 @@ func (p *filePatch) apply(text string) (result string, notes []string, err error
 	next, shift := 0, 0
 	for i := range p.hunks {
 		h := &p.hunks[i]
-		old, fresh := h.sides()
+		old, fresh := h.oldAndNew()
 		at, loose, err := p.find(h, i, lines, old, next, shift)
 		if err != nil {
 			return "", nil, err
@@ -69,8 +69,8 @@ func splitLines(text string) (lines []string, end, crlf bool) {
 	return strings.Split(text, "\n"), end, crlf
 }
 
-// sides returns the old and the new lines of a hunk.
-func (h *hunk) sides() (old, fresh []string) {
+// oldAndNew returns the old and the new lines of a hunk.
+func (h *hunk) oldAndNew() (old, fresh []string) {
 	for _, line := range h.lines {
 		if line[0] != '+' {
 			old = append(old, line[1:])
@@ -110,7 +110,7 @@ func (p *filePatch) find(h *hunk, number int, lines, old []string, from, shift i
 			}
 		}
 		if !found {
-			return 0, false, p.misfit(number, lines, []string{h.anchor})
+			return 0, false, p.misfitError(number, lines, []string{h.anchor})
 		}
 	}
 	near := from
@@ -132,7 +132,7 @@ func (p *filePatch) find(h *hunk, number int, lines, old []string, from, shift i
 			return at, loose, nil
 		}
 	}
-	return 0, false, p.misfit(number, lines, old)
+	return 0, false, p.misfitError(number, lines, old)
 }
 
 func nearestFit(lines, old []string, from, near int, loose bool) int {
@@ -166,9 +166,9 @@ func fitsAt(lines, old []string, loose bool) bool {
 	return true
 }
 
-func (p *filePatch) misfit(number int, lines, old []string) error {
+func (p *filePatch) misfitError(number int, lines, old []string) error {
 	e := toolroom.Errorf(toolroom.CodeConflict, "hunk %d of %s does not fit the file", number+1, p.path)
-	if line, near := nearest(strings.Join(lines, "\n"), strings.Join(old, "\n")); near != "" {
+	if line, near := nearestLines(strings.Join(lines, "\n"), strings.Join(old, "\n")); near != "" {
 		e.Message += fmt.Sprintf("; the nearest text is at line %d:\n%s", line, near)
 		e.Details = map[string]any{"nearest_line": line, "nearest_text": near}
 	}

@@ -44,7 +44,7 @@ func (b *browsers) screenshot() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[ScreenshotArgs, ScreenshotResult]{
 		Tool: tool("screenshot", "Take a screenshot in the browser",
 			"Take a screenshot of the site in the browser or of one element: how does it look, its layout and colours."+caution,
-			looks(), example(map[string]any{})),
+			readingHints(), example(map[string]any{})),
 		Run: func(ctx context.Context, req *source.Request, in ScreenshotArgs) (ScreenshotResult, []toolroom.Content, error) {
 			out := ScreenshotResult{MIMEType: "image/png"}
 			p := page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatPng}
@@ -52,16 +52,16 @@ func (b *browsers) screenshot() builtin.Tool {
 				out.MIMEType, p.Format = "image/jpeg", page.CaptureScreenshotFormatJpeg
 			}
 			var data []byte
-			err := b.with(ctx, req, false, func(w *browser, t *tab) error {
-				if err := w.atRest(ctx, t); err != nil {
+			err := b.withTab(ctx, req, false, func(w *browser, t *tab) error {
+				if err := w.waitBeforeReading(ctx, t); err != nil {
 					return err
 				}
-				if err := w.area(ctx, t, in, &p); err != nil {
+				if err := w.setScreenshotArea(ctx, t, in, &p); err != nil {
 					return err
 				}
 				got, err := cdp.Call(ctx, t, page.CaptureScreenshot, p)
 				if err != nil {
-					return w.problem(ctx, err)
+					return w.commandError(ctx, err)
 				}
 				out.URL = w.address(t)
 				data = got.Data
@@ -79,12 +79,12 @@ func (b *browsers) screenshot() builtin.Tool {
 	})
 }
 
-// area sets what a screenshot shows.
-func (w *browser) area(ctx context.Context, t *tab, in ScreenshotArgs, p *page.CaptureScreenshotParams) error {
+// setScreenshotArea sets what a screenshot shows.
+func (w *browser) setScreenshotArea(ctx context.Context, t *tab, in ScreenshotArgs, p *page.CaptureScreenshotParams) error {
 	if in.FullPage {
 		got, err := cdp.Call(ctx, t, page.GetLayoutMetrics, cdp.Empty{})
 		if err != nil {
-			return w.problem(ctx, err)
+			return w.commandError(ctx, err)
 		}
 		size := got.CSSContentSize
 		p.Clip = &page.Viewport{Width: min(size.Width, maxPicture), Height: min(size.Height, maxPicture), Scale: 1}
@@ -97,18 +97,18 @@ func (w *browser) area(ctx context.Context, t *tab, in ScreenshotArgs, p *page.C
 	if err != nil {
 		return err
 	}
-	x, y, err := w.point(ctx, t, e)
+	x, y, err := w.clickPoint(ctx, t, e)
 	if err != nil {
 		return err
 	}
 	box, err := cdp.Call(ctx, e.frames, dom.GetBoxModel, dom.GetBoxModelParams{ObjectID: e.object})
 	if err != nil {
-		return w.lost(ctx, e.name, err)
+		return w.lostElementError(ctx, e.name, err)
 	}
 	wide, high := min(float64(box.Model.Width), maxPicture), min(float64(box.Model.Height), maxPicture)
 	metrics, err := cdp.Call(ctx, t, page.GetLayoutMetrics, cdp.Empty{})
 	if err != nil {
-		return w.problem(ctx, err)
+		return w.commandError(ctx, err)
 	}
 	// A clip is in the coordinates of the page, a point in those of what is visible.
 	left, top := metrics.CSSVisualViewport.PageX, metrics.CSSVisualViewport.PageY
@@ -148,12 +148,12 @@ func (b *browsers) content() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[ContentArgs, ContentResult]{
 		Tool: tool("content", "Read the page in the browser",
 			"Read the text or article of the page that is open in the browser after its scripts have run, as Markdown, plain text or HTML source."+caution,
-			looks(), example(map[string]any{"format": "markdown"})),
+			readingHints(), example(map[string]any{"format": "markdown"})),
 		Arguments: map[string]builtin.Property{"format": {"enum": []string{"markdown", "full", "text", "html"}, "default": "markdown"}},
 		Run: func(ctx context.Context, req *source.Request, in ContentArgs) (ContentResult, []toolroom.Content, error) {
 			var out ContentResult
-			err := b.with(ctx, req, false, func(w *browser, t *tab) error {
-				if err := w.atRest(ctx, t); err != nil {
+			err := b.withTab(ctx, req, false, func(w *browser, t *tab) error {
+				if err := w.waitBeforeReading(ctx, t); err != nil {
 					return err
 				}
 				var got struct {
@@ -165,7 +165,7 @@ func (b *browsers) content() builtin.Tool {
 				if err != nil {
 					return err
 				}
-				out = ContentResult{URL: w.address(t), Title: squeeze(got.Title), Content: got.Text, Truncated: got.More}
+				out = ContentResult{URL: w.address(t), Title: oneLine(got.Title), Content: got.Text, Truncated: got.More}
 				return nil
 			})
 			if err == nil && in.Format != "text" && in.Format != "html" {
@@ -188,13 +188,13 @@ func (b *browsers) content() builtin.Tool {
 // evaluateOn calls a function on the element that a target names, or else on the page.
 func (w *browser) evaluateOn(ctx context.Context, t *tab, on Target, result any, function string, args ...any) error {
 	if on.Ref == "" && on.Selector == "" {
-		return w.problem(ctx, w.evaluate(ctx, t.frames, cdp.FrameID(t.id), result, function, args...))
+		return w.commandError(ctx, w.evaluate(ctx, t.frames, cdp.FrameID(t.id), result, function, args...))
 	}
 	e, err := w.locate(ctx, t, on.Ref, on.Selector)
 	if err != nil {
 		return err
 	}
-	return w.problem(ctx, e.do(ctx, result, function, args...))
+	return w.commandError(ctx, e.do(ctx, result, function, args...))
 }
 
 // Condition is what browser:wait_for and browser:assert check. All of it must hold.
@@ -231,8 +231,8 @@ const valueOf = `function() {
 	return 'value' in this && typeof this.value === 'string' ? this.value : (this.innerText || '').trim();
 }`
 
-// check returns what of a condition does not hold.
-func (w *browser) check(ctx context.Context, t *tab, c Condition) ([]string, error) {
+// unmetConditions returns what of a condition does not hold.
+func (w *browser) unmetConditions(ctx context.Context, t *tab, c Condition) ([]string, error) {
 	var text, title string
 	counts := [2]int{}
 	for i, f := range w.framesOf(t) {
@@ -246,7 +246,7 @@ func (w *browser) check(ctx context.Context, t *tab, c Condition) ([]string, err
 				return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "selector or gone is not a CSS selector").WithHint("write it like #id, .class or button[type=submit]")
 			}
 			if ctx.Err() != nil {
-				return nil, w.problem(ctx, err)
+				return nil, w.commandError(ctx, err)
 			}
 			continue // the frame has gone
 		}
@@ -263,23 +263,23 @@ func (w *browser) check(ctx context.Context, t *tab, c Condition) ([]string, err
 		}
 	}
 	if c.Text != "" || c.NoText != "" {
-		now, err := w.look(ctx, t) // has the text of shadow roots
+		now, err := w.readTree(ctx, t) // has the text of shadow roots
 		if err != nil {
-			return nil, w.problem(ctx, err)
+			return nil, w.commandError(ctx, err)
 		}
 		text += now.String()
-		fail(c.Text == "" || strings.Contains(text, squeeze(c.Text)), "the page does not show %q", short(c.Text, 100))
-		fail(c.NoText == "" || !strings.Contains(text, squeeze(c.NoText)), "the page shows %q", short(c.NoText, 100))
+		fail(c.Text == "" || strings.Contains(text, oneLine(c.Text)), "the page does not show %q", truncate(c.Text, 100))
+		fail(c.NoText == "" || !strings.Contains(text, oneLine(c.NoText)), "the page shows %q", truncate(c.NoText, 100))
 	}
 	if c.Count != nil {
-		fail(counts[0] == *c.Count, "%d visible elements match %q, not %d", counts[0], short(c.Selector, 100), *c.Count)
+		fail(counts[0] == *c.Count, "%d visible elements match %q, not %d", counts[0], truncate(c.Selector, 100), *c.Count)
 	} else if c.Selector != "" {
-		fail(counts[0] > 0, "no visible element matches %q", short(c.Selector, 100))
+		fail(counts[0] > 0, "no visible element matches %q", truncate(c.Selector, 100))
 	}
-	fail(c.Gone == "" || counts[1] == 0, "%d visible elements match %q", counts[1], short(c.Gone, 100))
+	fail(c.Gone == "" || counts[1] == 0, "%d visible elements match %q", counts[1], truncate(c.Gone, 100))
 	address := w.address(t)
-	fail(c.URL == "" || matches(c.URL, address), "the address is %s", short(address, 200))
-	fail(c.Title == "" || strings.Contains(title, c.Title), "the title is %q", short(title, 100))
+	fail(c.URL == "" || matches(c.URL, address), "the address is %s", truncate(address, 200))
+	fail(c.Title == "" || strings.Contains(title, c.Title), "the title is %q", truncate(title, 100))
 	if c.Ref != "" {
 		e, err := w.locate(ctx, t, c.Ref, "")
 		if err != nil {
@@ -287,9 +287,9 @@ func (w *browser) check(ctx context.Context, t *tab, c Condition) ([]string, err
 		}
 		value := ""
 		if err := e.do(ctx, &value, valueOf); err != nil {
-			return nil, w.lost(ctx, c.Ref, err)
+			return nil, w.lostElementError(ctx, c.Ref, err)
 		}
-		fail(value == c.Value, "the value of %s is %q", c.Ref, short(value, 100))
+		fail(value == c.Value, "the value of %s is %q", c.Ref, truncate(value, 100))
 	}
 	return wrong, nil
 }
@@ -309,7 +309,7 @@ func matches(pattern, address string) bool {
 	return ok && (rest == "" || strings.HasSuffix(pattern, "*"))
 }
 
-func (c Condition) problem() *toolroom.Error {
+func (c Condition) validate() *toolroom.Error {
 	switch {
 	case c == Condition{}:
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "there is nothing to check").WithHint("give text, no_text, selector, gone, url, title, or ref with value")
@@ -331,16 +331,16 @@ func (b *browsers) waitFor() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[WaitArgs, Outcome]{
 		Tool: tool("wait_for", "Wait for the page in the browser",
 			"Wait until a text or an element appears on the page in the browser or has gone: until it has finished loading, or a spinner is over."+caution,
-			looks(), example(map[string]any{"text": "Order placed"})),
+			readingHints(), example(map[string]any{"text": "Order placed"})),
 		Arguments: map[string]builtin.Property{"timeout": {"minimum": 1, "maximum": 240_000, "default": defaultWait}, "count": {"minimum": 0}},
 		Run: func(ctx context.Context, req *source.Request, in WaitArgs) (Outcome, []toolroom.Content, error) {
-			if err := in.problem(); err != nil {
+			if err := in.validate(); err != nil {
 				return Outcome{}, nil, err
 			}
 			limit := cmp.Or(time.Duration(in.Timeout)*time.Millisecond, defaultWait*time.Millisecond)
-			return b.do(ctx, req, Answer{}, false, func(w *browser, t *tab) error {
+			return b.runAction(ctx, req, Answer{}, false, func(w *browser, t *tab) error {
 				for end := time.Now().Add(limit); ; {
-					wrong, err := w.check(ctx, t, in.Condition)
+					wrong, err := w.unmetConditions(ctx, t, in.Condition)
 					if err != nil && toolroom.CodeOf(err) != toolroom.CodeExecutionFailed { // that means that it navigates
 						return err
 					}
@@ -375,17 +375,17 @@ func (b *browsers) assert() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[Condition, AssertResult]{
 		Tool: tool("assert", "Check the page in the browser",
 			"Assert, check, test or verify that a text, element, value, title or address is on the page in the browser. Fails if it is not."+caution,
-			looks(), example(map[string]any{"text": "Welcome", "url": "*/home"})),
+			readingHints(), example(map[string]any{"text": "Welcome", "url": "*/home"})),
 		Arguments: map[string]builtin.Property{"count": {"minimum": 0}},
 		Run: func(ctx context.Context, req *source.Request, in Condition) (AssertResult, []toolroom.Content, error) {
-			if err := in.problem(); err != nil {
+			if err := in.validate(); err != nil {
 				return AssertResult{}, nil, err
 			}
 			var out AssertResult
-			err := b.with(ctx, req, false, func(w *browser, t *tab) error {
-				err := w.atRest(ctx, t)
+			err := b.withTab(ctx, req, false, func(w *browser, t *tab) error {
+				err := w.waitBeforeReading(ctx, t)
 				if err == nil {
-					out.Wrong, err = w.check(ctx, t, in)
+					out.Wrong, err = w.unmetConditions(ctx, t, in)
 				}
 				return err
 			})
@@ -440,7 +440,7 @@ func (b *browsers) extract() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[ExtractArgs, ExtractResult]{
 		Tool: tool("extract", "Extract data from the page in the browser",
 			"Extract or scrape data as rows from the page in the browser: the cells of a table, the items of a list, names, prices and links, by CSS selectors."+caution,
-			looks(), example(map[string]any{"selector": ".product", "fields": map[string]any{"name": "h3", "price": ".price", "link": "a@href"}})),
+			readingHints(), example(map[string]any{"selector": ".product", "fields": map[string]any{"name": "h3", "price": ".price", "link": "a@href"}})),
 		Arguments: map[string]builtin.Property{"selector": {"minLength": 1}, "limit": {"minimum": 1, "maximum": 10_000, "default": 200}},
 		Run: func(ctx context.Context, req *source.Request, in ExtractArgs) (ExtractResult, []toolroom.Content, error) {
 			if in.Fields == nil {
@@ -448,14 +448,14 @@ func (b *browsers) extract() builtin.Tool {
 			}
 			in.Limit = cmp.Or(in.Limit, 200)
 			var out ExtractResult
-			err := b.with(ctx, req, false, func(w *browser, t *tab) error {
-				if err := w.atRest(ctx, t); err != nil {
+			err := b.withTab(ctx, req, false, func(w *browser, t *tab) error {
+				if err := w.waitBeforeReading(ctx, t); err != nil {
 					return err
 				}
 				for _, f := range w.framesOf(t) { // the first frame that has any
 					err := w.evaluate(ctx, f.frames, f.id, &out, extractRows, in.Selector, in.Fields, in.Limit)
 					if err != nil {
-						return w.problem(ctx, err)
+						return w.commandError(ctx, err)
 					}
 					if out.Total > 0 {
 						return nil
@@ -487,16 +487,16 @@ type EvalResult struct {
 func (b *browsers) eval() builtin.Tool {
 	t := tool("eval", "Run JavaScript in the browser",
 		"Run, eval or evaluate JavaScript code in the page in the browser and get its value, such as document.title: for what no other tool reaches."+caution,
-		acts(), example(map[string]any{"expression": "document.querySelectorAll('a').length"}))
+		actingHints(), example(map[string]any{"expression": "document.querySelectorAll('a').length"}))
 	t.Aliases = []string{"browser:evaluate"}
 	return builtin.MustTool(builtin.Spec[EvalArgs, EvalResult]{
 		Tool:      t,
-		Arguments: answers(map[string]builtin.Property{"expression": {"minLength": 1}}),
-		Predict:   func(req *source.Request, _ EvalArgs) []toolroom.Effect { return b.touches(req) },
+		Arguments: withDialog(map[string]builtin.Property{"expression": {"minLength": 1}}),
+		Predict:   func(req *source.Request, _ EvalArgs) []toolroom.Effect { return b.pageEffects(req) },
 		Run: func(ctx context.Context, req *source.Request, in EvalArgs) (EvalResult, []toolroom.Content, error) {
 			var value []byte
-			out, content, err := b.do(ctx, req, in.Answer, false, func(w *browser, t *tab) (err error) {
-				value, err = w.script(ctx, t, in)
+			out, content, err := b.runAction(ctx, req, in.Answer, false, func(w *browser, t *tab) (err error) {
+				value, err = w.evaluateInPage(ctx, t, in)
 				return err
 			})
 			r := EvalResult{Outcome: out}
@@ -517,15 +517,15 @@ func (b *browsers) eval() builtin.Tool {
 	})
 }
 
-// script evaluates the caller's JavaScript in the world of the page.
-func (w *browser) script(ctx context.Context, t *tab, in EvalArgs) ([]byte, error) {
+// evaluateInPage evaluates the caller's JavaScript in the world of the page.
+func (w *browser) evaluateInPage(ctx context.Context, t *tab, in EvalArgs) ([]byte, error) {
 	if in.Ref == "" && in.Selector == "" {
 		got, err := cdp.Call(ctx, t, runtime.Evaluate, runtime.EvaluateParams{Expression: in.Expression, ReturnByValue: yes(), AwaitPromise: yes(), UserGesture: yes()})
 		if err != nil {
-			return nil, w.problem(ctx, err)
+			return nil, w.commandError(ctx, err)
 		}
 		if got.ExceptionDetails != nil {
-			return nil, thrown(got.ExceptionDetails)
+			return nil, exceptionError(got.ExceptionDetails)
 		}
 		return got.Result.Value, nil
 	}
@@ -535,17 +535,17 @@ func (w *browser) script(ctx context.Context, t *tab, in EvalArgs) ([]byte, erro
 	}
 	got, err := cdp.Call(ctx, e.frames, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: e.node})
 	if err != nil {
-		return nil, w.lost(ctx, e.name, err)
+		return nil, w.lostElementError(ctx, e.name, err)
 	}
 	called, err := cdp.Call(ctx, e.frames, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
 		FunctionDeclaration: "function() { return (" + in.Expression + ").call(this, this) }", ObjectID: got.Object.ObjectID,
 		ReturnByValue: yes(), AwaitPromise: yes(), UserGesture: yes(),
 	})
 	if err != nil {
-		return nil, w.problem(ctx, err)
+		return nil, w.commandError(ctx, err)
 	}
 	if called.ExceptionDetails != nil {
-		return nil, thrown(called.ExceptionDetails)
+		return nil, exceptionError(called.ExceptionDetails)
 	}
 	return called.Result.Value, nil
 }
