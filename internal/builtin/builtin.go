@@ -1,6 +1,6 @@
-// Package builtin defines how Toolroom's own tools are made. A pack is a group of related
-// tools that the config turns on or off as one, and a [source.Source] like any other: its
-// calls pass through policy, approvals and receipts. [MustTool] makes a tool from a typed
+// Package builtin is the base of Toolroom's own tools. A pack is a group of related tools that
+// the config turns on or off together. It is a [source.Source] like any other, so its calls are
+// subject to policy and approvals and have receipts. [MustTool] makes a tool from a typed
 // function, and a [Pack] offers tools to a catalog.
 package builtin
 
@@ -31,7 +31,7 @@ type Spec[In, Out any] struct {
 	// Predict returns the effects of a call. Nil means that a call has no effects.
 	Predict func(req *source.Request, in In) []toolroom.Effect
 	// Enforces reports whether a call enforces a rule of policy by itself; see
-	// [source.Predictor]. If it is nil, that of the pack counts.
+	// [source.Predictor]. Nil means the pack's Enforces.
 	Enforces func(rule toolroom.Effect) bool
 	// Preview describes a call to a person; nil means that there is nothing to show.
 	Preview func(ctx context.Context, req *source.Request, in In) (source.Preview, error)
@@ -40,7 +40,8 @@ type Spec[In, Out any] struct {
 	Run func(ctx context.Context, req *source.Request, in In) (value Out, content []toolroom.Content, err error)
 }
 
-// Finisher is implemented by values that say more about the call, such as that it failed.
+// Finisher is implemented by values that change the call's output, for example to mark it as
+// failed.
 type Finisher interface {
 	Finish(out *source.Output)
 }
@@ -52,7 +53,7 @@ type Property = map[string]any
 type Tool struct {
 	toolroom.Tool
 	predict func(req *source.Request) []toolroom.Effect
-	// enforces is that of [Spec].
+	// enforces is [Spec.Enforces].
 	enforces func(rule toolroom.Effect) bool
 	preview  func(ctx context.Context, req *source.Request) (source.Preview, error)
 	call     func(ctx context.Context, req *source.Request) (*source.Output, error)
@@ -114,8 +115,8 @@ func Text(text string) []toolroom.Content { return []toolroom.Content{toolroom.T
 
 var lineEnds = strings.NewReplacer("\n", `\n`, "\r", `\r`)
 
-// FileName returns a file's name for a list with one file in a line: a line end in the name
-// would make it look like two files.
+// FileName returns a file's name for a list that has one file per line. It replaces line ends,
+// which would make one name look like two.
 func FileName(name string) string { return lineEnds.Replace(name) }
 
 // Arguments returns the arguments of an example. It panics if v cannot be written as JSON.
@@ -154,8 +155,8 @@ func decode[In any](arguments json.RawMessage) (In, error) {
 	return in, nil
 }
 
-// normalizeIntegers writes numbers such as 2.0 and 1e3 without fraction and exponent. They are
-// integers of JSON Schema, and Go reads none of them into an int.
+// normalizeIntegers rewrites numbers such as 2.0 and 1e3 without fraction and exponent. JSON
+// Schema counts them as integers, but Go cannot decode them into an int.
 func normalizeIntegers(arguments json.RawMessage) json.RawMessage {
 	reader := json.NewDecoder(bytes.NewReader(arguments))
 	reader.UseNumber()
@@ -195,21 +196,22 @@ type Pack struct {
 	Tools []Tool
 	// Dir is the folder to which relative paths in arguments refer.
 	Dir string
-	// Missing says what the pack lacks on this machine or in this config, and what to do
-	// about it; nil if it lacks nothing. Its tools then return this error.
+	// Missing describes what the pack lacks on this machine or in this config, and what to do
+	// about it. If it is not nil, all tools of the pack return it.
 	Missing *toolroom.Error
-	// PartlyMissing is like Missing, for some of the tools, which return it themselves.
+	// PartlyMissing is like Missing, for packs in which some tools work. The other tools return
+	// it themselves.
 	PartlyMissing *toolroom.Error
-	// Check returns what the pack lacks right now, such as a secret, for doctor. It may be nil.
+	// Check returns what the pack lacks now, such as a secret. doctor calls it. It may be nil.
 	Check func(ctx context.Context) *toolroom.Error
-	// Weakness says what the tools do without on this machine, although they work.
+	// Weakness describes a protection that working tools lack on this machine.
 	Weakness *toolroom.Error
 	// Isolation returns the isolation of a call, if the pack runs programs in a sandbox.
 	Isolation func(ctx context.Context, req *source.Request) string
-	// Enforces reports whether the pack enforces a rule of policy on the programs that a
-	// call starts; see [source.Predictor]. A pack with Isolation has it.
+	// Enforces reports whether the pack enforces a rule of policy on the programs that a call
+	// starts; see [source.Predictor]. A pack with Isolation must set it.
 	Enforces func(rule toolroom.Effect, predicted []toolroom.Effect) bool
-	// Close ends what the pack has started. It may be nil.
+	// Close stops everything that the pack has started. It may be nil.
 	Close func() error
 }
 
@@ -294,7 +296,7 @@ func (s *packSource) Preview(ctx context.Context, req *source.Request) (source.P
 	return t.preview(ctx, req)
 }
 
-// Close ends the calls, and then what the pack has started.
+// Close ends the calls, and then closes the pack.
 func (s *packSource) Close() error {
 	s.calls.Close()
 	if s.pack.Close == nil {

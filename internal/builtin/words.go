@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// userQuestions are questions of users, one a line after the tool that answers it; further
-// tools that answer it follow after commas.
+// userQuestions are questions of users. Each line has the tools that answer the question,
+// separated by commas, and then the question.
 //
 //go:embed questions.txt
 var userQuestions string
@@ -109,8 +109,8 @@ var userWords = map[string]string{
 	"web:search.news":           "happened happening what-is-new what-s-new today world reported report reports week weekend headlines headline breaking current events current-events latest latest-on newest recent updates announced announcement story stories coverage press newspaper newspapers papers media journalists politics political election economy inflation stock-market market sports football match final earthquake storm war strike scandal in-the-news s-going-on yesterday summit about-news something-new new-about happened-at shortage minister government parliament court crisis company merger launch launched rumours latest-about in-the-press news-from news-on news-about",
 }
 
-// packWords are those of all tools of a namespace: what they are about, so that the rest of a
-// question decides between them.
+// packWords are words for all tools of a namespace. They say what the tools are about, so that
+// the other words of a question decide between them.
 var packWords = map[string]string{
 	"browser":  "page site website web webpage link form browser open-page this-page current-page",
 	"calendar": "calendar google",

@@ -24,8 +24,8 @@ const (
 	quietFor     = 120 * time.Millisecond
 )
 
-// isolatedWorld is the name of the JavaScript world of these tools. A page cannot change what
-// functions mean there.
+// isolatedWorld is the name of the JavaScript world in which these tools run their scripts. A
+// page cannot replace functions there.
 const isolatedWorld = "toolroom"
 
 // element is an element of a page that can be acted on.
@@ -57,7 +57,7 @@ func (w *browser) locate(ctx context.Context, t *tab, ref, selector string) (*el
 	return w.resolve(ctx, p, ref)
 }
 
-// resolve makes an element of a place.
+// resolve returns the element at a place. The error says if the element is gone.
 func (w *browser) resolve(ctx context.Context, p place, name string) (*element, error) {
 	made, err := cdp.Call(ctx, p.frames, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: p.frame, WorldName: isolatedWorld})
 	if err != nil {
@@ -78,7 +78,7 @@ func (w *browser) resolve(ctx context.Context, p place, name string) (*element, 
 	return e, nil
 }
 
-// lostElementError returns the error of an element that cannot be reached any more.
+// lostElementError returns the error for an element that can no longer be reached.
 func (w *browser) lostElementError(ctx context.Context, name string, err error) error {
 	if _, ok := errors.AsType[*messageError](err); ctx.Err() == nil && ok {
 		return staleError(name, "its element has gone")
@@ -86,7 +86,8 @@ func (w *browser) lostElementError(ctx context.Context, name string, err error) 
 	return w.commandError(ctx, err)
 }
 
-// commandError returns the error of a command that failed.
+// commandError returns the error of a call for a command of the browser that failed, or nil if
+// err is nil.
 func (w *browser) commandError(ctx context.Context, err error) error {
 	var known *toolroom.Error
 	switch {
@@ -114,7 +115,7 @@ func callFunction(ctx context.Context, s cdp.Session, object runtime.RemoteObjec
 		return err
 	}
 	function = "function(args) { return (" + function + ").apply(this, args.slice(1)) }"
-	p := runtime.CallFunctionOnParams{FunctionDeclaration: function, ObjectID: object, ExecutionContextID: world, ReturnByValue: yes(), AwaitPromise: yes(), UserGesture: yes()}
+	p := runtime.CallFunctionOnParams{FunctionDeclaration: function, ObjectID: object, ExecutionContextID: world, ReturnByValue: new(true), AwaitPromise: new(true), UserGesture: new(true)}
 	p.Arguments = []*runtime.CallArgument{{Value: all}}
 	got, err := cdp.Call(ctx, s, runtime.CallFunctionOn, p)
 	if err != nil {
@@ -149,7 +150,7 @@ func (w *browser) evaluate(ctx context.Context, f *frames, id cdp.FrameID, resul
 	return callFunction(ctx, f, "", made.ExecutionContextID, result, function, args...)
 }
 
-// findElements finds elements by a CSS selector, also in open shadow roots.
+// findElements is a script that finds elements by a CSS selector, also in open shadow roots.
 const findElements = `function(selector, index) {
 	const found = [];
 	const visit = root => {
@@ -295,7 +296,7 @@ func (w *browser) invisibleError(ctx context.Context, e *element, err error) err
 	return toolroom.Errorf(toolroom.CodeConflict, "%s is not visible", e.name).WithHint("do what makes it visible first, such as opening its menu; browser:snapshot shows the page")
 }
 
-// findCover returns what an element at its own middle is covered by, or nothing.
+// findCover is a script that describes what covers the middle of an element, if anything does.
 const findCover = `function() {
 	const box = this.getBoundingClientRect();
 	if (!this.ownerDocument.defaultView) return '';
@@ -350,20 +351,20 @@ func (w *browser) clickElement(ctx context.Context, t *tab, e *element, button i
 	return nil
 }
 
-// waitAfterAction waits until a tab has loaded and come to rest after an action, but not for ever: a
-// page may never rest.
+// waitAfterAction waits until a tab has loaded and stopped changing after an action. The wait
+// is limited, because a page may never stop changing.
 func (w *browser) waitAfterAction(ctx context.Context, t *tab) error {
 	return w.waitForRest(ctx, t, false)
 }
 
-// waitBeforeReading is settle for a call that only looks. A page that was at rest after the last action
-// and has not changed for a while still is, so that nothing is waited for.
+// waitBeforeReading is like waitAfterAction, for a call that only reads. It returns at once if
+// the page was at rest after the last action and has not changed for a while.
 func (w *browser) waitBeforeReading(ctx context.Context, t *tab) error {
 	return w.waitForRest(ctx, t, true)
 }
 
-// awaitQuiet waits until a document has not changed for some time, at least from now on, or, if it
-// only looks, since it was last at rest.
+// awaitQuiet is a script that waits until a document has not changed for some time. If looks is
+// set, the time before the call counts too, provided that the document was at rest.
 var awaitQuiet = fmt.Sprintf(`function(looks) {
 	const seen = globalThis.toolroomSeen ??= {changed: 0, rested: false, waiting: new Set()};
 	if (!seen.watch) {
@@ -381,7 +382,9 @@ var awaitQuiet = fmt.Sprintf(`function(looks) {
 	});
 }`, quietFor.Milliseconds(), quietTimeout.Milliseconds())
 
-func (w *browser) waitForRest(ctx context.Context, t *tab, looks bool) error {
+// waitForRest waits until a tab has loaded and stopped changing, or loadTimeout is over.
+// readOnly is true if the call has not changed the page.
+func (w *browser) waitForRest(ctx context.Context, t *tab, readOnly bool) error {
 	outer := ctx
 	ctx, cancel := context.WithTimeoutCause(ctx, loadTimeout, errSlow)
 	defer cancel()
@@ -391,7 +394,7 @@ func (w *browser) waitForRest(ctx context.Context, t *tab, looks bool) error {
 		})
 		if err == nil && !t.gone {
 			quietly, stop := context.WithTimeoutCause(ctx, quietTimeout+2*time.Second, errSlow)
-			err = w.evaluate(quietly, t.frames, cdp.FrameID(t.id), nil, awaitQuiet, looks)
+			err = w.evaluate(quietly, t.frames, cdp.FrameID(t.id), nil, awaitQuiet, readOnly)
 			stop()
 			if _, ok := errors.AsType[*messageError](err); ok { // the page has navigated
 				w.mu.Lock()

@@ -78,7 +78,7 @@ func Pack(o Options) *builtin.Pack {
 	}}
 }
 
-// weakness returns what Chromium lacks when it runs as root.
+// weakness returns a warning that Chromium runs without its sandbox as root, or nil.
 func weakness(root bool) *toolroom.Error {
 	if !root {
 		return nil
@@ -87,8 +87,8 @@ func weakness(root bool) *toolroom.Error {
 		WithHint("run Toolroom as another user, or in a container of its own")
 }
 
-// key is whom a browser belongs to. The identity is an [identity.Owner], because a browser
-// holds logins.
+// key identifies the session to which a browser belongs. The identity is an [identity.Owner],
+// because a browser holds logins.
 type key struct{ identity, session string }
 
 // browsers are the browsers of all sessions.
@@ -104,8 +104,8 @@ type browsers struct {
 
 func keyOf(req *source.Request) key { return key{identity.Owner(req.Identity), req.Session} }
 
-// acquire returns the browser of a call's session, for this call alone. Make says whether to
-// start one if there is none. The caller must call done.
+// acquire returns the browser of a call's session for exclusive use. If there is none and
+// create is set, it starts one. The caller must call the returned function when it is done.
 func (b *browsers) acquire(ctx context.Context, req *source.Request, create bool) (*browser, func(), error) {
 	for {
 		w, err := b.findOrCreate(req, create)
@@ -183,7 +183,7 @@ func (b *browsers) endIdle(w *browser) {
 	}
 }
 
-// end ends a browser, whose turn the caller has.
+// end ends a browser. The caller has acquired it.
 func (b *browsers) end(w *browser) {
 	b.mu.Lock()
 	if b.open[w.key] == w {
@@ -199,7 +199,7 @@ func (b *browsers) end(w *browser) {
 	}
 }
 
-// close ends all browsers. The pack has ended all calls before.
+// close ends all browsers. The pack ends all calls before it calls close.
 func (b *browsers) close() error {
 	b.mu.Lock()
 	b.closed = true

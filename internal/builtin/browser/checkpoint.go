@@ -105,7 +105,7 @@ func (b *browsers) saveTool() builtin.Tool {
 	})
 }
 
-// checkpointCipher seals checkpoints, because they hold logins.
+// checkpointCipher returns the cipher that seals checkpoints, because they hold logins.
 func (b *browsers) checkpointCipher() (cipher.AEAD, error) {
 	key, err := b.o.Key()
 	if err != nil {
@@ -118,7 +118,8 @@ func (b *browsers) checkpointCipher() (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// checkpointContext is what a sealed checkpoint is bound to.
+// checkpointContext returns the additional data of a sealed checkpoint: it opens only for its
+// owner and under its name.
 func checkpointContext(req *source.Request, name string) []byte {
 	return []byte(name + "\n" + identity.Owner(req.Identity))
 }
@@ -183,8 +184,8 @@ func (b *browsers) readCheckpoint(req *source.Request, name string) (checkpoint,
 	return c, json.Unmarshal(data, &c)
 }
 
-// restore puts the browser into the state of a checkpoint. Its tabs are closed, but for one
-// that is new and so has no storage of a session.
+// restore puts the browser into the state of a checkpoint. It closes all tabs except a new one,
+// which has no session storage yet.
 func (w *browser) restore(ctx context.Context, old *tab, c checkpoint) error {
 	t, err := w.openTab(ctx)
 	if err != nil {
@@ -235,7 +236,7 @@ func (w *browser) restore(ctx context.Context, old *tab, c checkpoint) error {
 	return w.commandError(ctx, errors.Join(err, removed))
 }
 
-// cookieParams returns cookies in the form in which they are set.
+// cookieParams converts cookies to the parameters that set them.
 func cookieParams(cookies []*network.Cookie) []*network.CookieParam {
 	out := []*network.CookieParam{}
 	for _, c := range cookies {

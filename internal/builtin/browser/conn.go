@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/cdproto/cdp/jsonv2"
 )
 
-// maxMessage bounds one message of Chromium, such as the tree of a page. A page that needs
-// more ends its browser.
+// maxMessage bounds one message of Chromium, such as the tree of a page. A larger message ends
+// the browser.
 const maxMessage = 128 << 20
 
 var (
@@ -22,10 +22,10 @@ var (
 	jsonOptions        = jsonv2.JoinOptions(jsonv2.DefaultOptionsV2(), jsonv2.AllowInvalidUTF8(true))
 )
 
-// conn is a connection to Chromium over a pair of pipes, in its DevTools protocol: messages
-// are JSON and end with a zero byte. Many sessions, one for each target, share it.
+// conn is a connection to Chromium over a pair of pipes. It speaks the DevTools protocol:
+// messages are JSON and end with a zero byte. The sessions of all targets share it.
 type conn struct {
-	// event is called with each event, in order. It must not call the browser.
+	// event is called with each event, in order. It must not wait for the browser.
 	event func(session, method string, params jsonv2.Value)
 
 	write   sync.Mutex
@@ -158,8 +158,8 @@ func (s session) Call(ctx context.Context, method string, params, result any) er
 	return s.conn.call(ctx, s.id, method, params, result)
 }
 
-// post sends a command whose answer does not matter. An error means that the browser has
-// ended.
+// post sends a command and ignores the response. It returns no error, because sending fails
+// only if the browser has ended.
 func (s session) post(method string, params any) {
 	c := s.conn
 	c.mu.Lock()

@@ -40,7 +40,8 @@ func (p *process) downloadPath(guid string) string {
 	return filepath.Join(p.downloadFolder(), filepath.Base(guid))
 }
 
-// noteProgress notes how far a download is, and ends one that is too large. The caller holds mu.
+// noteProgress records the progress of a download, and ends one that is too large. The caller
+// holds mu.
 func (w *browser) noteProgress(e cdpbrowser.EventDownloadProgress) {
 	d := w.downloads[e.GUID]
 	if d == nil {
@@ -70,7 +71,7 @@ func (w *browser) isDownloading() bool {
 	return false
 }
 
-// keepDownloads keeps the downloads that have ended as artifacts, and lists all.
+// keepDownloads stores the downloads that have ended as artifacts, and describes all downloads.
 func (w *browser) keepDownloads(ctx context.Context, req *source.Request) []Download {
 	w.mu.Lock()
 	var all []*download
@@ -100,7 +101,8 @@ func (w *browser) keepDownloads(ctx context.Context, req *source.Request) []Down
 	return out
 }
 
-// keepDownload makes an artifact of a file and removes the file.
+// keepDownload stores a downloaded file as an artifact and removes the file. failure says why
+// it could not be stored.
 func (w *browser) keepDownload(ctx context.Context, req *source.Request, d *download) (handle, failure string) {
 	defer os.Remove(d.path)
 	if w.owner.o.Artifacts == nil {

@@ -79,7 +79,7 @@ func (b *browsers) screenshot() builtin.Tool {
 	})
 }
 
-// setScreenshotArea sets what a screenshot shows.
+// setScreenshotArea sets the part of the page that a screenshot shows.
 func (w *browser) setScreenshotArea(ctx context.Context, t *tab, in ScreenshotArgs, p *page.CaptureScreenshotParams) error {
 	if in.FullPage {
 		got, err := cdp.Call(ctx, t, page.GetLayoutMetrics, cdp.Empty{})
@@ -88,7 +88,7 @@ func (w *browser) setScreenshotArea(ctx context.Context, t *tab, in ScreenshotAr
 		}
 		size := got.CSSContentSize
 		p.Clip = &page.Viewport{Width: min(size.Width, maxPicture), Height: min(size.Height, maxPicture), Scale: 1}
-		p.CaptureBeyondViewport = yes()
+		p.CaptureBeyondViewport = new(true)
 	}
 	if in.Ref == "" && in.Selector == "" {
 		return nil
@@ -113,7 +113,7 @@ func (w *browser) setScreenshotArea(ctx context.Context, t *tab, in ScreenshotAr
 	// A clip is in the coordinates of the page, a point in those of what is visible.
 	left, top := metrics.CSSVisualViewport.PageX, metrics.CSSVisualViewport.PageY
 	p.Clip = &page.Viewport{X: max(left+x-wide/2, 0), Y: max(top+y-high/2, 0), Width: max(wide, 1), Height: max(high, 1), Scale: 1}
-	p.CaptureBeyondViewport = yes()
+	p.CaptureBeyondViewport = new(true)
 	return nil
 }
 
@@ -137,7 +137,7 @@ type ContentResult struct {
 	Truncated bool   `json:"truncated,omitempty" jsonschema:"the page was too large, and its end is missing"`
 }
 
-// readPage returns the source or the text of this element, or of the page.
+// readPage is a script that returns the source or the text of an element, or of the page.
 const readPage = `function(format, limit) {
 	const e = this && this.nodeType === 1 ? this : document.documentElement;
 	const text = format === 'text' ? (e.innerText || '') : e.outerHTML;
@@ -210,7 +210,7 @@ type Condition struct {
 	Title    string `json:"title,omitempty" jsonschema:"a part of the title"`
 }
 
-// checkPage returns what one frame has of a condition.
+// checkPage is a script that returns which parts of a condition hold in one frame.
 const checkPage = `function(selectors) {
 	const seen = e => { const r = e.getBoundingClientRect(), s = getComputedStyle(e); return r.width > 0 && r.height > 0 && s.visibility !== 'hidden' };
 	const count = selector => {
@@ -231,7 +231,7 @@ const valueOf = `function() {
 	return 'value' in this && typeof this.value === 'string' ? this.value : (this.innerText || '').trim();
 }`
 
-// unmetConditions returns what of a condition does not hold.
+// unmetConditions describes the parts of a condition that do not hold.
 func (w *browser) unmetConditions(ctx context.Context, t *tab, c Condition) ([]string, error) {
 	var text, title string
 	counts := [2]int{}
@@ -517,10 +517,10 @@ func (b *browsers) eval() builtin.Tool {
 	})
 }
 
-// evaluateInPage evaluates the caller's JavaScript in the world of the page.
+// evaluateInPage evaluates the caller's JavaScript in the JavaScript world of the page.
 func (w *browser) evaluateInPage(ctx context.Context, t *tab, in EvalArgs) ([]byte, error) {
 	if in.Ref == "" && in.Selector == "" {
-		got, err := cdp.Call(ctx, t, runtime.Evaluate, runtime.EvaluateParams{Expression: in.Expression, ReturnByValue: yes(), AwaitPromise: yes(), UserGesture: yes()})
+		got, err := cdp.Call(ctx, t, runtime.Evaluate, runtime.EvaluateParams{Expression: in.Expression, ReturnByValue: new(true), AwaitPromise: new(true), UserGesture: new(true)})
 		if err != nil {
 			return nil, w.commandError(ctx, err)
 		}
@@ -539,7 +539,7 @@ func (w *browser) evaluateInPage(ctx context.Context, t *tab, in EvalArgs) ([]by
 	}
 	called, err := cdp.Call(ctx, e.frames, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
 		FunctionDeclaration: "function() { return (" + in.Expression + ").call(this, this) }", ObjectID: got.Object.ObjectID,
-		ReturnByValue: yes(), AwaitPromise: yes(), UserGesture: yes(),
+		ReturnByValue: new(true), AwaitPromise: new(true), UserGesture: new(true),
 	})
 	if err != nil {
 		return nil, w.commandError(ctx, err)

@@ -17,7 +17,7 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// maxChanges bounds in bytes what an action tells of the tree.
+// maxChanges bounds, in bytes, the changes of the tree in the result of an action.
 const maxChanges = 6 << 10
 
 // Outcome is the value of a tool that acts on a page.
@@ -44,7 +44,7 @@ type Tab struct {
 	Opened   bool   `json:"opened,omitempty" jsonschema:"it was opened by this call"`
 }
 
-// info is what a page says of itself.
+// info is the title and status of a page.
 type info struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -124,7 +124,7 @@ func (w *browser) describe(ctx context.Context, t *tab, out *Outcome) (tree, err
 	}
 }
 
-// addNews adds the news.
+// addNews adds to a result what happened since the call began.
 func (w *browser) addNews(out *Outcome, t *tab) {
 	n := w.takeNews()
 	out.Dialogs, out.Refused = n.dialogs, n.refused
@@ -145,7 +145,7 @@ func (w *browser) addNews(out *Outcome, t *tab) {
 	}
 }
 
-// changedLines returns the lines that differ, without those around.
+// changedLines returns the lines that differ, as a diff without context.
 func changedLines(old, now tree) string {
 	if old.String() == now.String() {
 		return ""
@@ -242,7 +242,7 @@ func (o Outcome) text() string {
 	return s.String()
 }
 
-// guard returns the guard of a caller's browser.
+// guard returns the egress guard of a caller's browser, which permits the caller's own servers.
 func (b *browsers) guard(caller toolroom.Identity) *egress.Guard {
 	if b.o.Servers == nil {
 		return b.o.Guard
@@ -250,7 +250,7 @@ func (b *browsers) guard(caller toolroom.Identity) *egress.Guard {
 	return b.o.Guard.WithLocal(b.o.Servers(caller))
 }
 
-// checkAddress returns an error if the browser may not be sent to an address.
+// checkAddress returns an error if the browser may not open an address.
 func (b *browsers) checkAddress(ctx context.Context, caller toolroom.Identity, address string) error {
 	u, err := url.Parse(strings.TrimSpace(address))
 	if err != nil || u.Scheme == "" {
@@ -262,8 +262,8 @@ func (b *browsers) checkAddress(ctx context.Context, caller toolroom.Identity, a
 	return b.guard(caller).CheckURL(ctx, u.String())
 }
 
-// refusedPageError returns the error of a page that the guard refused, if that is what a tab
-// shows.
+// refusedPageError returns the guard's error if the guard refused the page at address, else
+// nil.
 func (w *browser) refusedPageError(address string) error {
 	u, err := url.Parse(address)
 	if err != nil {

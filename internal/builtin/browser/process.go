@@ -53,8 +53,7 @@ func findChromium(configured string, environ []string) (string, *toolroom.Error)
 		WithHint("apt-get install -y chromium, or set builtin.browser.path in toolroom.yaml")
 }
 
-// process is one Chromium with an empty profile of its own, whose connections all pass a
-// guard.
+// process is one Chromium with a new profile. All its connections pass a guard.
 type process struct {
 	*conn
 	proc      *proc.Process
@@ -101,7 +100,7 @@ func scratch() string {
 	return "/tmp"
 }
 
-// startChromium starts Chromium. Refused is told which hosts the guard refuses.
+// startChromium starts Chromium. It calls refused with the hosts that the guard refuses.
 func (b *browsers) startChromium(ctx context.Context, guard *egress.Guard, refused func(host string, err error), event func(session, method string, params jsonv2.Value)) (*process, error) {
 	dir, err := os.MkdirTemp(b.o.Scratch, dirPattern)
 	if err != nil {
@@ -222,7 +221,7 @@ func (t *tail) lastLine() string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// removeLeftovers removes the folders of browsers whose Toolroom was killed.
+// removeLeftovers removes the folders of browsers whose Toolroom process was killed.
 func removeLeftovers(scratch string) {
 	left, err := filepath.Glob(filepath.Join(scratch, dirPattern))
 	if err != nil {

@@ -22,22 +22,22 @@ import (
 // startTimeout bounds the start of Chromium, which takes long on a busy machine.
 const startTimeout = 60 * time.Second
 
-// browser is the browser of one session. A call that has its turn uses it alone.
+// browser is the browser of one session. Calls use it one at a time; see [browsers.acquire].
 type browser struct {
 	owner *browsers
-	// caller made it; those who share it have the same key.
+	// caller is the identity that started it. Others that share it have the same key.
 	caller toolroom.Identity
 	key    key
 	turn   chan struct{}
 	idle   *time.Timer
 
-	// These belong to the call that has the turn.
+	// These belong to the call that has acquired the browser.
 	process    *process
 	gone       bool // it has ended
 	refs       references
-	shownTrees map[target.ID]tree // the tree of each tab as it was last told
+	shownTrees map[target.ID]tree // the tree of each tab that a result last showed
 
-	// mu guards what events change, and what predictions of effects read.
+	// mu guards the fields that events change and predictions of effects read.
 	mu        sync.Mutex
 	selected  *tab
 	targets   map[string]*frames // by session
@@ -61,8 +61,8 @@ type frames struct {
 	session
 	id     target.ID
 	isTab  bool
-	parent string // the session that it was attached by
-	// within is the frame that holds this one, in the parent.
+	parent string // the session that attached it
+	// within is the frame of the parent that contains this one.
 	within cdp.FrameID
 	byID   map[cdp.FrameID]*frame
 	order  []cdp.FrameID
@@ -81,12 +81,12 @@ type frame struct {
 type news struct {
 	dialogs []Dialog
 	opened  []*tab
-	closed  int      // windows that were one too many
+	closed  int      // windows closed because there were too many
 	refused []string // what the guard refused
 	hosts   map[string]error
 }
 
-// dialogAnswer is how dialogs are answered.
+// dialogAnswer is the answer to dialogs that a page opens.
 type dialogAnswer struct {
 	accept bool
 	text   string
@@ -99,12 +99,10 @@ func newBrowser(b *browsers, k key, caller toolroom.Identity) *browser {
 	}
 }
 
-// root is the session of the browser itself.
+// root returns the session of the browser itself.
 func (w *browser) root() session { return session{w.process.conn, ""} }
 
-func yes() *bool { v := true; return &v }
-
-// start starts Chromium and waits for its first tab.
+// start starts Chromium, and waits for its first tab.
 func (w *browser) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errors.New("timed out"))
 	defer cancel()
@@ -120,10 +118,10 @@ func (w *browser) start(ctx context.Context) error {
 	w.process = p
 	close(ready)
 	filter := target.Filter{{Type: "page"}, {Type: "iframe"}}
-	_, err = cdp.Call(ctx, w.root(), target.SetAutoAttach, target.SetAutoAttachParams{AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: yes(), Filter: filter})
+	_, err = cdp.Call(ctx, w.root(), target.SetAutoAttach, target.SetAutoAttachParams{AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: new(true), Filter: filter})
 	if err == nil {
 		_, err = cdp.Call(ctx, w.root(), cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{
-			Behavior: cdpbrowser.SetDownloadBehaviorBehaviorAllowAndName, DownloadPath: p.downloadFolder(), EventsEnabled: yes(),
+			Behavior: cdpbrowser.SetDownloadBehaviorBehaviorAllowAndName, DownloadPath: p.downloadFolder(), EventsEnabled: new(true),
 		})
 	}
 	if err == nil {
@@ -162,7 +160,7 @@ func (w *browser) await(ctx context.Context, ready func() bool) error {
 	}
 }
 
-// notify wakes those that wait. The caller holds mu.
+// notify wakes the calls of await. The caller holds mu.
 func (w *browser) notify() {
 	close(w.changed)
 	w.changed = make(chan struct{})
@@ -182,7 +180,7 @@ func (w *browser) noteRefused(host string, err error) {
 	w.notify()
 }
 
-// takeNews returns and forgets the news.
+// takeNews returns the news and clears it.
 func (w *browser) takeNews() news {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -197,8 +195,8 @@ func decode[E any](_ cdp.Event[E], params jsonv2.Value) (E, bool) {
 	return e, err == nil
 }
 
-// handleEvent handles one event. It calls the browser only from other goroutines, since it
-// would wait for itself.
+// handleEvent handles one event. It calls the browser only from other goroutines, because the
+// response could not be read while it runs.
 func (w *browser) handleEvent(id, method string, params jsonv2.Value) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -299,7 +297,7 @@ func (f *frames) main() *frame {
 	return &frame{id: cdp.FrameID(f.id)}
 }
 
-// handleAttached begins to follow a tab or a frame, which waits to be let run.
+// handleAttached registers a new tab or frame, which waits until initTarget lets it run.
 func (w *browser) handleAttached(by string, e target.EventAttachedToTarget) {
 	f := &frames{
 		session: session{w.process.conn, string(e.SessionID)}, id: e.TargetInfo.TargetID, isTab: e.TargetInfo.Type == "page",
@@ -325,12 +323,13 @@ func (w *browser) handleAttached(by string, e target.EventAttachedToTarget) {
 	go w.initTarget(f, t)
 }
 
-// initTarget learns the frames of a target and lets it run. Errors mean that it has ended.
+// initTarget reads the frames of a target and lets it run. It ignores errors, which mean that
+// the target has ended.
 func (w *browser) initTarget(f *frames, t *tab) {
 	// A target that waits may answer only when it runs.
 	f.post(page.Enable.Method, page.EnableParams{})
 	f.post(target.SetAutoAttach.Method, target.SetAutoAttachParams{
-		AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: yes(), Filter: target.Filter{{Type: "iframe"}},
+		AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: new(true), Filter: target.Filter{{Type: "iframe"}},
 	})
 	f.post(emulation.SetFocusEmulationEnabled.Method, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	f.post(runtime.RunIfWaitingForDebugger.Method, cdp.Empty{})
@@ -355,6 +354,7 @@ func (f *frames) putTree(t *page.FrameTree) {
 	}
 }
 
+// handleDetached removes a target that has ended, and the frames in it.
 func (w *browser) handleDetached(id string) {
 	f := w.targets[id]
 	if f == nil {
@@ -371,7 +371,7 @@ func (w *browser) handleDetached(id string) {
 	}
 }
 
-// handleDialog answers a dialog, so that the page goes on.
+// handleDialog answers a dialog, so that the page continues.
 func (w *browser) handleDialog(f *frames, e page.EventJavascriptDialogOpening) {
 	d := Dialog{Kind: string(e.Type), Message: truncate(e.Message, 1000), Accepted: w.answer.accept}
 	if e.Type == page.DialogTypeAlert || e.Type == page.DialogTypeBeforeunload {

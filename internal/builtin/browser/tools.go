@@ -40,11 +40,12 @@ func example(args map[string]any) toolroom.Example {
 	return toolroom.Example{Arguments: builtin.Arguments(args)}
 }
 
-// actingHints are the hints of tools that act on a page, and looks those of tools that look at it.
+// actingHints returns the hints of tools that act on a page, and readingHints those of tools
+// that only read it.
 func actingHints() toolroom.Hints  { return builtin.Hints(false, true, true) }
 func readingHints() toolroom.Hints { return builtin.Hints(true, false, false) }
 
-// Answer says how a tool answers the dialogs that a page opens.
+// Answer holds the arguments for dialogs that the page opens.
 type Answer struct {
 	Dialog     string `json:"dialog,omitempty" jsonschema:"how confirm and prompt dialogs that open now are answered"`
 	DialogText string `json:"dialog_text,omitempty" jsonschema:"the text for a prompt that is accepted"`
@@ -61,7 +62,7 @@ func withDialog(p map[string]builtin.Property) map[string]builtin.Property {
 	return p
 }
 
-// runAction runs a tool that acts on the selected tab.
+// runAction runs act on the selected tab, and describes what it changed.
 func (b *browsers) runAction(ctx context.Context, req *source.Request, a Answer, create bool, act func(w *browser, t *tab) error) (Outcome, []toolroom.Content, error) {
 	var out Outcome
 	var content []toolroom.Content
@@ -80,8 +81,8 @@ func (b *browsers) runAction(ctx context.Context, req *source.Request, a Answer,
 	return out, content, err
 }
 
-// withTab runs a function on the selected tab of a session's browser. If the call is
-// cancelled, the work of the page is ended.
+// withTab runs a function on the selected tab of a session's browser. If the call is cancelled,
+// it stops the page.
 func (b *browsers) withTab(ctx context.Context, req *source.Request, create bool, run func(w *browser, t *tab) error) error {
 	w, done, err := b.acquire(ctx, req, create)
 	if err != nil {
@@ -179,7 +180,7 @@ func (w *browser) newTab(ctx context.Context) (*tab, error) {
 	return w.openTab(ctx)
 }
 
-// open sends a tab to an address.
+// open opens an address in a tab.
 func (w *browser) open(ctx context.Context, t *tab, address string) error {
 	loading, cancel := context.WithTimeoutCause(ctx, loadTimeout, errSlow)
 	defer cancel()
@@ -212,7 +213,7 @@ func (w *browser) open(ctx context.Context, t *tab, address string) error {
 	return w.refusedPageError(shown)
 }
 
-// openError returns the error of a page that cannot be opened.
+// openError returns the error for a page that cannot be opened.
 func (w *browser) openError(address, why string) error {
 	if err := w.refusedPageError(address); err != nil {
 		return err
@@ -225,7 +226,7 @@ func (w *browser) openError(address, why string) error {
 	return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the page cannot be opened: %s", why).WithHint("check the address")
 }
 
-// history goes through the pages that a tab has shown.
+// history goes back or forward in a tab, or reloads its page.
 func (w *browser) history(ctx context.Context, t *tab, where string) error {
 	if where == "reload" {
 		_, err := cdp.Call(ctx, t, page.Reload, page.ReloadParams{})
@@ -369,14 +370,16 @@ func compileFold(pattern string) (*regexp.Regexp, error) {
 	return compiled, nil
 }
 
-// mayHold reports whether a line is long enough for a text in any case. A text of megabytes
-// would take hundreds of megabytes to compile.
+// mayHold reports whether a line is long enough to contain a text, ignoring case. find checks
+// it first, because a pattern for a text of megabytes would take hundreds of megabytes to
+// compile.
 func (t tree) mayHold(text string) bool {
 	letters := utf8.RuneCountInString(text) // each matches one letter, of one byte or more
 	return slices.ContainsFunc(t.lines, func(line string) bool { return len(line) >= letters })
 }
 
-// find stops when ctx ends: with some expressions the lines take minutes.
+// find returns the lines that match. It stops when ctx ends, because some patterns take
+// minutes.
 func (t tree) find(ctx context.Context, pattern *regexp.Regexp, around, limit int) (FindResult, error) {
 	var out FindResult
 	var s strings.Builder
@@ -470,8 +473,8 @@ func (b *browsers) closeTool() builtin.Tool {
 	})
 }
 
-// pageEffects returns the effects of an action on the page that a session shows: it may send
-// to where the page is from.
+// pageEffects returns the predicted effects of an action on the page that a session shows. The
+// action may send data to the page's host.
 func (b *browsers) pageEffects(req *source.Request) []toolroom.Effect {
 	b.mu.Lock()
 	w := b.open[keyOf(req)]

@@ -48,10 +48,10 @@ var interactiveRoles = map[string]bool{
 	"PopUpButton": true, "MenuListPopup": true, "canvas": true, "Canvas": true, "form": true,
 }
 
-// skippedRoles are roles that say nothing: their children take their place.
+// skippedRoles are roles without meaning for a reader. Their children are shown in their place.
 var skippedRoles = map[string]bool{"": true, "none": true, "generic": true, "RootWebArea": true, "GenericContainer": true, "MenuListPopup": true, "LayoutTable": true, "LayoutTableRow": true, "LayoutTableCell": true}
 
-// shownProperties are the properties in a line, in their order.
+// shownProperties are the properties that a line shows, in this order.
 var shownProperties = []string{"level", "checked", "pressed", "selected", "expanded", "disabled", "required", "readonly", "invalid", "modal", "focused"}
 
 // treeWriter writes the tree of a tab.
@@ -62,7 +62,7 @@ type treeWriter struct {
 	frames int
 }
 
-// readTree returns the tree of a tab.
+// readTree returns the accessibility tree of a tab.
 func (w *browser) readTree(ctx context.Context, t *tab) (tree, error) {
 	p := &treeWriter{w: w, ctx: ctx}
 	w.mu.Lock()
@@ -113,7 +113,7 @@ type child struct {
 	id     cdp.FrameID
 }
 
-// childFrames returns the frames within a frame by the nodes that hold them.
+// childFrames returns the frames inside a frame, by the nodes that contain them.
 func (p *treeWriter) childFrames(f *frames, id cdp.FrameID) (map[cdp.BackendNodeID]child, error) {
 	var children []child
 	p.w.mu.Lock()
@@ -166,7 +166,7 @@ func (p *treeWriter) line(depth int, text string) {
 	p.out.lines = append(p.out.lines, strings.Repeat("  ", min(depth, maxDepth))+text)
 }
 
-// node writes a node and what is below. Around is the name of the element around, which a
+// node writes a node and its descendants. around is the name of the enclosing element, which a
 // text inside need not repeat.
 func (b *frameWriter) node(n *accessibility.Node, depth int, around string, level int) {
 	if b.out.more || level > 2000 { // a tree that deep is an attack
@@ -212,7 +212,7 @@ func (b *frameWriter) node(n *accessibility.Node, depth int, around string, leve
 	}
 }
 
-// hidesOptions reports whether the options of a select box need not be shown: it has many.
+// hidesOptions reports whether a select box has too many options to show them.
 func (b *frameWriter) hidesOptions(n *accessibility.Node) bool {
 	count := 0
 	for _, id := range n.ChildIDs {
@@ -223,7 +223,8 @@ func (b *frameWriter) hidesOptions(n *accessibility.Node) bool {
 	return count > 60
 }
 
-// describe returns the line of an element. Only means that it has said all of its text.
+// describe returns the line of an element. only is true if the line has all text of the
+// element, so that its children need not be written.
 func (b *frameWriter) describe(n *accessibility.Node, role, name string, hasRef bool) (line string, only bool) {
 	var s strings.Builder
 	s.WriteString("- " + role)
@@ -256,7 +257,7 @@ func (b *frameWriter) describe(n *accessibility.Node, role, name string, hasRef 
 	return s.String(), plain
 }
 
-// plainText returns the text of an element that holds nothing but text.
+// plainText returns the text of an element that contains only text; the boolean is false for others.
 func (b *frameWriter) plainText(n *accessibility.Node) (string, bool) {
 	var parts []string
 	for _, id := range n.ChildIDs {
@@ -305,7 +306,7 @@ func (b *frameWriter) writeProperties(s *strings.Builder, n *accessibility.Node)
 	}
 }
 
-// shortenURL shortens an address that begins like that of the document.
+// shortenURL removes the scheme and host from an address if they are those of the document.
 func (b *frameWriter) shortenURL(address string) string {
 	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
@@ -343,7 +344,7 @@ func valueText(v *accessibility.Value) string {
 	return string(v.Value)
 }
 
-// oneLine makes one line of a text, which is cut if it is long.
+// oneLine returns a text as one line, truncated if it is long.
 func oneLine(s string) string {
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 	return truncate(s, maxName)
@@ -351,7 +352,8 @@ func oneLine(s string) string {
 
 func toValid(s string) string { return strings.ToValidUTF8(s, "") }
 
-// place is where an element is. The loader tells one document of a frame from the next.
+// place is the position of an element. The loader distinguishes the documents that a frame
+// shows one after another.
 type place struct {
 	frames *frames
 	frame  cdp.FrameID
@@ -359,8 +361,8 @@ type place struct {
 	node   cdp.BackendNodeID
 }
 
-// references are the names of elements. A reference keeps its meaning, and is never used
-// again for another element.
+// references assigns names to elements. A reference always means the same element and is never
+// reused.
 type references struct {
 	byPlace map[place]int
 	places  map[int]place
@@ -381,8 +383,8 @@ func (r *references) refOf(p place) string {
 	return "e" + strconv.Itoa(n)
 }
 
-// forget removes the references to documents that have gone. They are stale afterwards,
-// not unknown.
+// forget removes the references whose documents are gone. find reports these as stale, not as
+// unknown.
 func (r *references) forget(gone func(place) bool) {
 	for p, n := range r.byPlace {
 		if gone(p) {
@@ -412,7 +414,7 @@ func staleError(ref, why string) *toolroom.Error {
 		WithHint("take a new one from browser:snapshot or browser:find")
 }
 
-// isCurrent reports whether the document of a place is still there. The caller holds mu.
+// isCurrent reports whether a frame still shows the document of a place. The caller holds mu.
 func (w *browser) isCurrent(p place) bool {
 	if p.frames.gone {
 		return false

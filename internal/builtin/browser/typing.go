@@ -37,8 +37,8 @@ var keys = map[string]struct {
 
 var keyNames = []string{"Enter", "Tab", "Escape", "Backspace", "Delete", "ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown", "Home", "End", "PageUp", "PageDown", "Space"}
 
-// fillScript prepares an element for a text. It returns "type" if the text must be typed, nothing
-// if it is done, or else what is wrong.
+// fillScript is a script that fills in an element. It returns "type" if the text must be typed,
+// an empty text if it is done, or else what is wrong.
 const fillScript = `function(text, append) {
 	const told = () => { for (const kind of ['input', 'change']) this.dispatchEvent(new Event(kind, {bubbles: true, composed: true})) };
 	const tag = this.tagName, type = (this.type || '').toLowerCase();
@@ -161,8 +161,8 @@ func (w *browser) pressKey(ctx context.Context, t *tab, name string) error {
 	return w.commandError(ctx, err)
 }
 
-// stopPage ends the work of a page whose call was cancelled: its scripts and its loading. A
-// tab that does not answer is closed.
+// stopPage stops the scripts and the loading of a page whose call was cancelled. It closes a
+// tab that does not answer.
 func (w *browser) stopPage(t *tab) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()

@@ -1,6 +1,6 @@
-// Package document turns documents into text for models: web pages into Markdown, PDF and
-// DOCX files into plain text. Documents come from strangers, so sizes and times are bounded,
-// and a parser that panics is an error.
+// Package document converts documents to text for models: web pages to Markdown, PDF and DOCX
+// files to plain text. Documents are untrusted, so sizes and times are bounded, and a panic in
+// a parser becomes an error.
 package document
 
 import (
@@ -81,8 +81,8 @@ func convertHTML(text []byte, address *url.URL, whole bool) (Page, error) {
 	return page, nil
 }
 
-// linkBase returns the address from which the relative links of a page begin: that of the page,
-// without a password, or the one that its first <base> names.
+// linkBase returns the base address of relative links: that of the page, without a password, or
+// the one in its first <base>.
 func linkBase(doc *html.Node, address *url.URL) *url.URL {
 	page := *address
 	page.User = nil
@@ -147,7 +147,7 @@ func titleOf(n *html.Node) string {
 	return ""
 }
 
-// droppedElements are elements that a reader does not see.
+// droppedElements are elements that a reader of the page does not see.
 var droppedElements = map[atom.Atom]bool{
 	atom.Script: true, atom.Style: true, atom.Template: true, atom.Noscript: true, atom.Iframe: true, atom.Object: true, atom.Embed: true, atom.Svg: true,
 }
@@ -303,8 +303,8 @@ func paragraphs(ctx context.Context, r io.Reader) (string, error) {
 	return "", ctx.Err()
 }
 
-// runBounded runs a conversion that may panic or take long. One that exceeds its time is left
-// behind; the sizes that it works on are limited.
+// runBounded runs a conversion that may panic or take long. A conversion that exceeds its time
+// keeps running in the background; its input is small enough for that.
 func runBounded[T any](ctx context.Context, what string, convert func() (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, convertTime)
 	defer cancel()

@@ -82,7 +82,8 @@ func (f *files) edit() builtin.Tool {
 	})
 }
 
-// matchSummary describes where a text was found.
+// matchSummary describes the matches of a search text: how many, the line of the first, and how
+// exact.
 type matchSummary struct {
 	places, line int
 	match        string
@@ -126,7 +127,7 @@ func replaceIn(in EditArgs, text string) (string, matchSummary, error) {
 	return out.String(), matchSummary{len(places), lineOf(text, places[0].from), match}, nil
 }
 
-// checkPlaces checks the number of places.
+// checkPlaces returns an error if the number of places is not the one that the call asks for.
 func (in EditArgs) checkPlaces(text string, places []span) error {
 	n := len(places)
 	switch {
@@ -167,7 +168,8 @@ func findExact(text, search string) []span {
 	}
 }
 
-// findLines finds the lines of search in text, comparing lines in their normal form.
+// findLines finds the lines of search in text. It compares lines in the form that normal
+// returns.
 func findLines(text, search string, normal func(string) string) []span {
 	var want []string
 	for line := range strings.SplitSeq(strings.TrimSuffix(search, "\n"), "\n") {
@@ -203,7 +205,7 @@ func findLines(text, search string, normal func(string) string) []span {
 	return places
 }
 
-// replacement is the new text in the form of the old one: its line ends and indentation.
+// replacement returns the new text with the line ends and indentation of the old one.
 func (in EditArgs) replacement(old, match string) string {
 	text := in.Replace
 	if match == "exact" {
@@ -241,9 +243,11 @@ func reindent(text, from, to string) string {
 	return out.String()
 }
 
+// lineNumberPrefix matches a line number as file:read shows it.
 var lineNumberPrefix = regexp.MustCompile(`^\s*\d+\s*[\t|:→]`)
 
-// notFoundError is the error for a text that is not in the file. It shows the nearest lines.
+// notFoundError returns the error for a text that is not in the file. It shows the most similar
+// lines.
 func (in EditArgs) notFoundError(text string) error {
 	e := toolroom.Errorf(toolroom.CodeNotFound, "the search text does not stand in %s", in.Path)
 	first, _, _ := strings.Cut(in.Search, "\n")
@@ -259,15 +263,15 @@ func (in EditArgs) notFoundError(text string) error {
 	return e.WithHint("copy the text exactly, or read the place again: file:read path=%q offset=%d limit=40", in.Path, max(1, line-10))
 }
 
-// Bounds of the search for the nearest text, which only helps to correct a mistake.
+// Bounds of the search for similar text, which only helps to correct a mistake.
 const (
 	maxNearText  = 1 << 20
 	maxNearTime  = 300 * time.Millisecond
 	maxNearShown = 2000
 )
 
-// nearestLines returns the lines of text that have most in common with search, as far as they are
-// found within the bounds.
+// nearestLines returns the lines of text that are most similar to search, and the number of the
+// first. It stops at the bounds above.
 func nearestLines(text, search string) (line int, near string) {
 	text, search = text[:min(len(text), maxNearText)], search[:min(len(search), maxNearText)]
 	enough := time.Now().Add(maxNearTime)
@@ -311,7 +315,7 @@ func nearestLines(text, search string) (line int, near string) {
 	return at + 1, near
 }
 
-// countPairs counts the pairs of neighbouring characters in a line.
+// countPairs returns how often each pair of neighbouring characters occurs in a line.
 func countPairs(line string) map[string]int {
 	line = strings.Join(strings.Fields(line), " ")
 	out := make(map[string]int, len(line))
@@ -321,6 +325,7 @@ func countPairs(line string) map[string]int {
 	return out
 }
 
+// overlap returns the similarity of two lines, from 0 to 1, given their pairs.
 func overlap(a, b map[string]int) float64 {
 	both, all := 0, 0
 	for pair, n := range a {

@@ -53,8 +53,9 @@ type files struct {
 	pdf  func(ctx context.Context, data []byte, first, last int) (string, int, error)
 }
 
-// withRules returns the tools' files without those that rules of the policy forbid to a call in one
-// of the modes: its run sees where a path leads by then.
+// withRules returns files without those that rules of the policy forbid to the call in one of
+// the modes. It checks the real path when a file is opened, because links may have changed
+// since the policy decided.
 func (f *files) withRules(req *source.Request, modes ...string) *files {
 	forbidden := map[string]func(string) bool{}
 	for _, mode := range modes {
@@ -68,8 +69,8 @@ func (f *files) withRules(req *source.Request, modes ...string) *files {
 	return &restricted
 }
 
-// isFileRule reports whether a rule is about files. [files.under] enforces these, or the tool
-// itself.
+// isFileRule reports whether a rule is about files. The tools enforce such rules, by
+// [files.withRules] or by themselves.
 func isFileRule(rule toolroom.Effect) bool { return rule.Kind == toolroom.EffectFile }
 
 func readEffects(path string) []toolroom.Effect {
@@ -94,10 +95,10 @@ type Change struct {
 type change struct {
 	path                       string
 	before, after              []byte
-	existedBefore, existsAfter bool // whether the file is there before and after
+	existedBefore, existsAfter bool // whether the file exists before and after
 }
 
-// diff returns a unified diff, or "" if a side is no text.
+// diff returns a unified diff, or "" if one side is not text.
 func (c change) diff() string {
 	if !utf8.Valid(c.before) || !utf8.Valid(c.after) || len(c.before)+len(c.after) > 4<<20 {
 		return ""
@@ -109,7 +110,7 @@ func (c change) diff() string {
 	return text
 }
 
-// countDiff returns the number of lines that the diff of a file adds and removes.
+// countDiff counts the lines that the diff of a file adds and removes.
 func countDiff(diff string) (added, removed int) {
 	inHunk := false
 	for line := range strings.Lines(diff) {
@@ -133,7 +134,7 @@ func truncateDiff(diff string) string {
 	return fmt.Sprintf("%s\n(%d more bytes are not shown)\n", cut, len(diff)-len(cut))
 }
 
-// preview shows changes to the person who decides about them.
+// preview describes changes to the person who decides about them.
 func preview(changes []change) source.Preview {
 	var p source.Preview
 	var diffs strings.Builder

@@ -119,7 +119,7 @@ func entryOf(dir string, e folder.Entry) Entry {
 	return out
 }
 
-// text is the list as models read it: one path in a line, folders with a slash.
+// text returns the list as models read it: one path per line, folders with a slash.
 func (r ListResult) text() string {
 	var b strings.Builder
 	for _, e := range r.Entries {

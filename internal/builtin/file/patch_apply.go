@@ -7,8 +7,9 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// apply applies the hunks to a text. Each is looked for near its line, first exactly and
-// then without the white space at the ends of lines. The notes say which do not fit exactly.
+// apply applies the hunks to a text. It searches for each hunk near its line, first exactly and
+// then ignoring white space at the ends of lines. notes lists the hunks that did not fit
+// exactly.
 func (p *filePatch) apply(text string) (result string, notes []string, err error) {
 	lines, end, crlf := splitLines(text)
 	if p.created {
@@ -54,8 +55,8 @@ func (p *filePatch) apply(text string) (result string, notes []string, err error
 	return result, notes, nil
 }
 
-// splitLines splits a text, and reports whether its last line ends and whether lines end
-// with CRLF.
+// splitLines splits a text into lines. end reports whether the last line has a line end, and
+// crlf whether lines end with CRLF.
 func splitLines(text string) (lines []string, end, crlf bool) {
 	if text == "" {
 		return nil, true, false
@@ -69,7 +70,7 @@ func splitLines(text string) (lines []string, end, crlf bool) {
 	return strings.Split(text, "\n"), end, crlf
 }
 
-// oldAndNew returns the old and the new lines of a hunk.
+// oldAndNew returns the lines of a hunk before and after the change.
 func (h *hunk) oldAndNew() (old, fresh []string) {
 	for _, line := range h.lines {
 		if line[0] != '+' {
@@ -82,7 +83,8 @@ func (h *hunk) oldAndNew() (old, fresh []string) {
 	return old, fresh
 }
 
-// keepContext puts the lines of the file in place of the unchanged lines of the hunk.
+// keepContext replaces the unchanged lines of the hunk by those of the file, which may differ
+// in white space.
 func (h *hunk) keepContext(fresh, have []string) {
 	i, j := 0, 0
 	for _, line := range h.lines {

@@ -12,7 +12,7 @@ import (
 
 // filePatch is the part of a patch about one file.
 type filePatch struct {
-	path, to         string // to is the new path of a renamed file
+	path, to         string // to is the new path if the file is renamed
 	created, deleted bool
 	hunks            []hunk
 }
@@ -22,7 +22,7 @@ type hunk struct {
 	at     int    // line in the old file, counted from 1; 0 is unknown
 	anchor string // a line that stands before the hunk
 	lines  []string
-	// noEnd means that the new text has no line end after its last line.
+	// noEnd means that the last line of the new text has no line end.
 	noEnd bool
 }
 
@@ -54,10 +54,10 @@ func parsePatch(text string) ([]filePatch, error) {
 
 var hunkHead = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)$`)
 
-// diffParser is the state of reading a unified diff.
+// diffParser parses a unified diff.
 type diffParser struct {
 	patches  []filePatch
-	old, new int // lines that the current hunk still promises
+	old, new int // lines that the current hunk still expects
 }
 
 func parseUnified(lines []string) ([]filePatch, error) {
@@ -100,7 +100,8 @@ func parseUnified(lines []string) ([]filePatch, error) {
 	return u.patches, nil
 }
 
-// endsHunk reports whether a line that looks like a part of the hunk begins the next file.
+// endsHunk reports whether the line at i, which looks like a part of the hunk, begins the next
+// file.
 func (u *diffParser) endsHunk(lines []string, i int) bool {
 	return strings.HasPrefix(lines[i], "--- ") && i+1 < len(lines) && strings.HasPrefix(lines[i+1], "+++ ") && u.old <= 1
 }

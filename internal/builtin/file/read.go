@@ -128,8 +128,8 @@ func (r *reader) run(ctx context.Context) ([]toolroom.Content, error) {
 	}
 }
 
-// isBinary reports whether the beginning of a file is not UTF-8 text. Its last character
-// may be cut.
+// isBinary reports whether head, the beginning of a file, is not UTF-8 text. Its last character
+// may be incomplete.
 func isBinary(head []byte) bool {
 	if bytes.IndexByte(head, 0) >= 0 {
 		return true
@@ -205,7 +205,7 @@ func (r *reader) decoded(ctx context.Context, from io.Reader, e encoding.Encodin
 	return r.lines(ctx, bufio.NewReader(bytes.NewReader(data)))
 }
 
-// lines reads the lines that are asked for, and counts the others.
+// lines reads the requested lines and counts the others.
 func (r *reader) lines(ctx context.Context, from *bufio.Reader) ([]toolroom.Content, error) {
 	first, limit := max(r.in.Offset, 1), cmp.Or(r.in.Limit, defaultLines)
 	var text strings.Builder

@@ -125,7 +125,7 @@ type search struct {
 	out       SearchResult
 }
 
-// fileMatches is what a search found in one file.
+// fileMatches are the matches in one file.
 type fileMatches struct {
 	matches  []Match
 	withheld bool
@@ -133,7 +133,8 @@ type fileMatches struct {
 
 func (s *search) forbids(file *folder.File) bool { return s.forbidden(filepath.ToSlash(file.Real)) }
 
-// tree searches the files of a folder in parallel. The matches are in the order of paths.
+// tree searches the files of a folder in parallel. It returns the matches in the order of
+// paths.
 func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -215,7 +216,8 @@ func (s *search) tree(ctx context.Context, tree *folder.Tree) (SearchResult, err
 	return s.out, tree.CheckUnmoved()
 }
 
-// shownPath returns the path of a file below the searched folder as other tools take it.
+// shownPath returns the path of a file below the searched folder in the form that other tools
+// accept.
 func (s *search) shownPath(below string) string {
 	return path.Join(filepath.ToSlash(orCurrentFolder(s.in.Path)), below)
 }
@@ -300,7 +302,7 @@ func shownLine(line []byte) string {
 	return text
 }
 
-// contextLines returns the lines before and after a line.
+// contextLines returns up to n lines before and after the line from start to end.
 func contextLines(text []byte, start, end, n int) (before, after []string) {
 	for i := start; i > 0 && len(before) < n; {
 		previous := bytes.LastIndexByte(text[:i-1], '\n') + 1
@@ -350,8 +352,8 @@ func (r SearchResult) text(in SearchArgs) string {
 	return b.String()
 }
 
-// matcher finds lines. It looks for a text that every match contains before it runs the
-// regular expression.
+// matcher finds lines. It first searches for a text that every match contains, and runs the
+// regular expression only where it is.
 type matcher struct {
 	re      *regexp.Regexp // nil if only
 	literal []byte         // nil if there is no such text
@@ -392,8 +394,8 @@ func newMatcher(in SearchArgs) (*matcher, error) {
 	return m, nil
 }
 
-// compileWithinLines compiles an expression whose matches do not go beyond a line. Otherwise a match
-// that spans lines would be looked for again from each of them.
+// compileWithinLines compiles an expression so that no match extends beyond a line. Otherwise
+// the search would look for a match that spans lines again from each of them.
 func compileWithinLines(pattern string) (*regexp.Regexp, error) {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -403,6 +405,7 @@ func compileWithinLines(pattern string) (*regexp.Regexp, error) {
 	return regexp.Compile(parsed.String())
 }
 
+// stayInLine removes the line end from everything that an expression can match.
 func stayInLine(re *syntax.Regexp) {
 	switch re.Op {
 	case syntax.OpAnyChar:
@@ -436,7 +439,7 @@ func stayInLine(re *syntax.Regexp) {
 	}
 }
 
-// requiredLiteral returns the longest text that every match contains.
+// requiredLiteral returns the longest literal text that every match contains.
 func requiredLiteral(re *syntax.Regexp) string {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -462,7 +465,7 @@ func requiredLiteral(re *syntax.Regexp) string {
 	return ""
 }
 
-// next returns where the next line that may match contains something, or -1.
+// next returns an index in the next line that may match, or -1 if there is none.
 func (m *matcher) next(ctx context.Context, text []byte) int {
 	if m.literal != nil {
 		return bytes.Index(text, m.literal)
@@ -475,9 +478,10 @@ func (m *matcher) line(ctx context.Context, line []byte) bool {
 	return m.only || m.find(ctx, line) >= 0
 }
 
-// Sizes of the pieces in which the regular expression looks through a text, in bytes: it cannot
-// be interrupted, and may take seconds for one. A piece ends with a line. One that is longer
-// than maxPiece, because its last line is, is read rune by rune, which takes longer and can end.
+// The regular expression searches a text in pieces, whose sizes are in bytes, because a search
+// cannot be interrupted and may take seconds. A piece ends with a line. A piece longer than
+// maxPiece, which has a very long line, is read rune by rune, which is slower but can be
+// interrupted.
 const (
 	minPiece = 64 << 10
 	maxPiece = 1 << 20
@@ -513,7 +517,7 @@ func (m *matcher) find(ctx context.Context, text []byte) int {
 	return -1
 }
 
-// cancellableRunes is a text that ends early if ended returns an error.
+// cancellableRunes reads the runes of a text. It ends early if ended returns an error.
 type cancellableRunes struct {
 	*bytes.Reader
 	ended func() error

@@ -22,10 +22,10 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// undoStore keeps, for each identity and session, what the last calls replaced.
+// undoStore keeps the files that the last calls replaced, for each identity and session.
 type undoStore struct{ dir string }
 
-// undoEntry is what one call replaced.
+// undoEntry holds the files that one call replaced.
 type undoEntry struct {
 	Tool  string     `json:"tool"`
 	Time  time.Time  `json:"time"`
@@ -54,7 +54,8 @@ func (s undoStore) folder(req *source.Request) string {
 	return filepath.Join(s.dir, hash([]byte(identity.Owner(req.Identity)))[:16], hash([]byte(req.Session))[:16])
 }
 
-// record stores what the changes replaced. A call that replaced too much cannot be undone.
+// record stores the files that changes replace. If they are too large, the call cannot be
+// undone.
 func (s undoStore) record(req *source.Request, folders *folder.Folders, changes []change) error {
 	if s.dir == "" {
 		return nil

@@ -84,13 +84,13 @@ func (f *files) write() builtin.Tool {
 	})
 }
 
-// planned is a change with the file as it was read.
+// planned is a change with the state of the file when it was read.
 type planned struct {
 	change
 	info fs.FileInfo
 }
 
-// apply makes all changes or none, and records them for file:undo.
+// apply makes all changes or, after an error, none, and records them for file:undo.
 func (f *files) apply(ctx context.Context, req *source.Request, changes []planned) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (f *files) apply(ctx context.Context, req *source.Request, changes []planne
 	return f.undo.record(req, f.Folders, all)
 }
 
-// restore brings back what a change replaced.
+// restore restores the file that a change replaced.
 func (f *files) restore(c change) error {
 	if c.existedBefore {
 		return f.Write(c.path, c.before, nil)

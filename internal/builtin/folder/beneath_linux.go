@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pathOnly is a flag of openBeneath: the file is found and not opened, to ask about it.
+// pathOnly is a flag for openBeneath: it only locates the file, for Stat.
 const pathOnly = unix.O_PATH | unix.O_NOFOLLOW
 
-// openBeneath opens what is at name below the folder dir, for reading. The kernel refuses a name
-// that has a link in it, whatever others rename meanwhile, so that the file is at the path real,
-// which is that of dir and name. With the flag nonBlocking it does not wait for pipes.
+// openBeneath opens the file name below the folder dir for reading. The kernel refuses a name
+// that contains a link, even if others rename files meanwhile, so the file is really at the
+// path real, which joins dir and name. With the flag nonBlocking it does not wait for pipes.
 func openBeneath(dir *os.File, name, real string, flags uint64) (*os.File, error) {
 	how := &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_CLOEXEC | flags,

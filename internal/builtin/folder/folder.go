@@ -1,7 +1,7 @@
 // Package folder confines the built-in tools to configured folders. All access goes through
-// [os.Root], so that neither .. nor a link leads outside, also if others rename and replace
+// [os.Root], so that neither .. nor a link leads outside, even if others rename and replace
 // files meanwhile. Files that would change what Toolroom permits, such as its config and its
-// state, are refused even inside. Begin with [Open].
+// state, are protected even inside. Begin with [Open].
 package folder
 
 import (
@@ -23,14 +23,14 @@ import (
 // Folders are the folders that tools may use. Its methods are safe for concurrent use.
 type Folders struct {
 	dirs []string // absolute, without links
-	// hidden may not be used at all, and fixed may not be changed.
+	// hidden paths cannot be used at all, and fixed ones cannot be changed.
 	hidden, fixed []string
 	excluded      func(mode, real string) bool // may be nil
 }
 
-// Excluding returns the folders without the files that refuse reports: it is asked with a mode,
-// read, write or delete, and the path without links of what was opened. A link on the way may
-// lead elsewhere since somebody has judged the path that a call names.
+// Excluding returns folders without the files for which refuse returns true. refuse gets a mode
+// (read, write or delete) and the path, without links, of the file that has been opened. That
+// path may differ from the one that policy saw, because a link may have changed since.
 func (f *Folders) Excluding(refuse func(mode, real string) bool) *Folders {
 	restricted := *f
 	restricted.excluded = refuse
@@ -45,11 +45,11 @@ type Options struct {
 	Fixed []string
 }
 
-// configName is the name of config files, which no tool may write: a Toolroom that is
-// started in the folder would read it.
+// configName is the name of config files. No tool may write one, because a Toolroom started in
+// the folder would read it.
 const configName = "toolroom.yaml"
 
-// Open returns the folders dirs, which must exist. The first one is that of relative paths.
+// Open returns the folders dirs, which must exist. Relative paths refer to the first one.
 func Open(dirs []string, o Options) (*Folders, error) {
 	f := &Folders{}
 	for _, dir := range dirs {
@@ -88,7 +88,7 @@ func realPath(path string) (string, error) {
 	return filepath.EvalSymlinks(absolute)
 }
 
-// resolveLinks resolves the links of a path whose end need not exist yet.
+// resolveLinks returns a path without links. The end of the path need not exist.
 func resolveLinks(path string) string {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -106,21 +106,21 @@ func resolveLinks(path string) string {
 	}
 }
 
-// Dir returns the folder of relative paths.
+// Dir returns the folder to which relative paths refer.
 func (f *Folders) Dir() string { return f.dirs[0] }
 
 // Dirs returns all folders.
 func (f *Folders) Dirs() []string { return f.dirs }
 
-// Hidden returns the paths inside the folders that may not be used; none is inside another.
+// Hidden returns the paths inside the folders that cannot be used. None is inside another.
 func (f *Folders) Hidden() []string { return f.inside(f.hidden) }
 
-// Fixed returns the paths inside the folders that may not be changed, without those in a
-// hidden folder.
+// Fixed returns the paths inside the folders that cannot be changed, without those in a hidden
+// folder.
 func (f *Folders) Fixed() []string { return f.inside(f.fixed) }
 
-// inside returns the paths inside the folders. What is in a hidden folder is left out: a
-// sandbox, which shows an empty folder in its place, has nothing there to protect.
+// inside returns the paths that are inside the folders. It omits those in a hidden folder,
+// because a sandbox shows an empty folder there.
 func (f *Folders) inside(paths []string) []string {
 	var out []string
 	for _, p := range paths {
@@ -137,9 +137,9 @@ func (f *Folders) inside(paths []string) []string {
 	return out
 }
 
-// Enclosing returns the folders inside the folders that hold a path of Hidden or Fixed, outer ones
-// first. If one of them were renamed, another could be put in its place, with what the path is
-// to keep out.
+// Enclosing returns the folders that contain a path of Hidden or Fixed and are inside the
+// folders, outer ones first. A sandbox must keep them from being renamed. Otherwise a program
+// could put another folder in their place, without the protection.
 func (f *Folders) Enclosing() []string {
 	var out []string
 	for _, path := range append(f.Hidden(), f.Fixed()...) {
@@ -163,7 +163,7 @@ func below(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// Absolute returns a path as it is reported: absolute and clean.
+// Absolute returns a path as results show it: absolute and clean.
 func (f *Folders) Absolute(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -205,8 +205,9 @@ func (f *Folders) outsideError(path string) error {
 			strings.Join(f.dirs, " or "), f.Dir(), folderOf(f.Absolute(path)))
 }
 
-// folderOf returns the folder to add for a path. It is never the whole machine, and whether
-// the path is a folder itself is not for the caller to know.
+// folderOf returns the folder to suggest in the config for a path. It is never the root folder.
+// It does not depend on whether the path exists or is a folder, because the caller must not
+// learn that.
 func folderOf(path string) string {
 	if dir := filepath.Dir(path); dir != filepath.Dir(dir) {
 		return dir
@@ -214,7 +215,7 @@ func folderOf(path string) string {
 	return path
 }
 
-// explainError turns the error of an operation on a path into one for the caller.
+// explainError converts the error of an operation on a path to one for the caller.
 func (f *Folders) explainError(path string, err error) error {
 	var known *toolroom.Error
 	var whole *fs.PathError
@@ -244,8 +245,8 @@ type place struct {
 	real string // path of the folder, without links
 }
 
-// parent opens the folder that contains path. With create it makes missing folders. Links
-// at the end of path are followed inside the folders.
+// parent opens the folder that contains path. With create it creates missing folders. It
+// follows links at the end of path as long as they stay inside the folders.
 func (f *Folders) parent(path string, create bool) (*place, error) {
 	dir, rel, err := f.locate(path)
 	if err != nil {
@@ -302,7 +303,7 @@ func (f *Folders) parent(path string, create bool) (*place, error) {
 
 const maxLinks = 40
 
-// path returns where the opened folder really is.
+// path returns the real path of the opened folder.
 func (p *place) path(expected string) (string, error) {
 	opened, err := p.Open(".")
 	if err != nil {
@@ -312,7 +313,7 @@ func (p *place) path(expected string) (string, error) {
 	return pathOf(opened, expected)
 }
 
-// pathOf returns the path of an open file, which a link or a rename cannot disguise.
+// pathOf returns the real path of an open file, from the kernel if possible, else expected.
 func pathOf(f *os.File, expected string) (string, error) {
 	if runtime.GOOS == "linux" {
 		if real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err == nil {
@@ -365,8 +366,8 @@ func (f *Folders) checkPath(path, real, mode string) error {
 	return nil
 }
 
-// inGitFolder reports whether a path is a repository's own folder .git or below one. Some file
-// systems do not tell cases apart.
+// inGitFolder reports whether a path is a repository's folder .git or in one. It ignores case,
+// because some file systems do.
 func inGitFolder(path string) bool {
 	for name := range strings.SplitSeq(filepath.ToSlash(path), "/") {
 		if strings.EqualFold(name, ".git") {
@@ -406,8 +407,8 @@ func (f *Folders) Open(path string) (*File, error) {
 	return f.openRegular(root, dir, rel, path)
 }
 
-// openRegular opens the file rel of root, which is the folder dir. It was a regular file a
-// moment ago.
+// openRegular opens the file rel of root, which is the folder dir, and checks again that it is
+// a regular file.
 func (f *Folders) openRegular(root *os.Root, dir, rel, path string) (*File, error) {
 	// The file may be another one by now: a pipe must not block the open.
 	opened, err := root.OpenFile(rel, os.O_RDONLY|nonBlocking, 0)
@@ -422,7 +423,8 @@ func (f *Folders) openRegular(root *os.Root, dir, rel, path string) (*File, erro
 	return f.checkOpened(opened, real, path)
 }
 
-// checkOpened returns an open file, whose path without links is real, if tools may read it.
+// checkOpened returns an open file if tools may read it, else it closes the file. real is the
+// file's path without links.
 func (f *Folders) checkOpened(opened *os.File, real, path string) (*File, error) {
 	info, err := opened.Stat()
 	if err == nil {
@@ -462,7 +464,7 @@ func fileKind(mode fs.FileMode) string {
 	}
 }
 
-// Read reads a whole file of at most most bytes.
+// Read reads a whole file of at most the given number of bytes.
 func (f *Folders) Read(path string, most int64) ([]byte, fs.FileInfo, error) {
 	file, err := f.Open(path)
 	if err != nil {
@@ -479,7 +481,7 @@ func (f *Folders) Read(path string, most int64) ([]byte, fs.FileInfo, error) {
 	return data, file.Info, nil
 }
 
-// Stat describes what is at path, following links inside.
+// Stat describes the file at path. It follows links that stay inside the folders.
 func (f *Folders) Stat(path string) (fs.FileInfo, error) {
 	dir, rel, err := f.locate(path)
 	if err != nil {
@@ -494,9 +496,9 @@ func (f *Folders) Stat(path string) (fs.FileInfo, error) {
 	return info, f.explainError(path, err)
 }
 
-// Write replaces the file at path in one step, or creates it and its folders. Unless before
-// is nil, it is the file as the caller has read it: if the file has changed since, the error
-// has code conflict.
+// Write replaces the file at path atomically, or creates it and its folders. If before is not
+// nil, it describes the file when the caller read it, and Write returns an error with code
+// conflict if the file has changed since.
 func (f *Folders) Write(path string, data []byte, before fs.FileInfo) error {
 	p, err := f.parent(path, true)
 	if err != nil {
@@ -529,7 +531,7 @@ func (f *Folders) Write(path string, data []byte, before fs.FileInfo) error {
 	}))
 }
 
-// replace writes a new file beside the old one, and then moves it into place.
+// replace writes a new file beside the old one, calls check, and then renames the new file.
 func (p *place) replace(data []byte, perm fs.FileMode, check func() error) error {
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails

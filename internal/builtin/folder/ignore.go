@@ -16,8 +16,8 @@ import (
 
 // ignoreRules are the rules of one .gitignore.
 type ignoreRules struct {
-	// dir is the folder of the file, relative to the tree. If the file is above the tree, dir
-	// is empty, and below is the path of the tree relative to the folder of the file.
+	// dir is the folder of the .gitignore, relative to the tree. If that is above the tree, dir
+	// is empty, and below is the path of the tree relative to it.
 	dir, below string
 	lines      []ignoreRule
 }
@@ -59,8 +59,8 @@ func parseIgnore(text []byte) (rules []ignoreRule) {
 	return rules
 }
 
-// isIgnored reports whether the last rule about a path excludes it. Folders above have been
-// looked at before.
+// isIgnored reports whether the last rule that matches a path excludes it. The caller has
+// checked the folders above.
 func isIgnored(all []ignoreRules, name string, isFolder bool) bool {
 	for _, rules := range slices.Backward(all) {
 		rel, ok := rules.relative(name)
@@ -109,8 +109,8 @@ func (t *Tree) readRules(dir string, entries []fs.DirEntry) ignoreRules {
 	return ignoreRules{dir: dir, lines: parseIgnore(text)}
 }
 
-// rulesAbove reads the .gitignore files of the folders above the tree, up to that of the
-// repository, as far as they are inside the folders that tools may use.
+// rulesAbove reads the .gitignore files above the tree, up to the root of the repository. It
+// reads only those inside the folders that tools may use.
 func (t *Tree) rulesAbove() []ignoreRules {
 	var all []ignoreRules
 	below := ""

@@ -21,7 +21,7 @@ type WalkOptions struct {
 	// Pattern is a glob such as *.go or src/**/*.ts; empty selects all. A pattern without a
 	// slash is compared with names, any other with paths below the folder.
 	Pattern string
-	// All includes what .gitignore excludes, and the folder .git.
+	// All includes ignored files and the folder .git.
 	All bool
 }
 
@@ -105,8 +105,8 @@ func (t *Tree) Close() error {
 	return t.Root.Close()
 }
 
-// CheckUnmoved returns an error if the folder is no longer where it was opened. What is in it may
-// then be forbidden by rules that were asked about its path of before.
+// CheckUnmoved returns an error if the folder has been moved since it was opened. Rules were
+// checked for its earlier path, so they may forbid what is in it now.
 func (t *Tree) CheckUnmoved() error {
 	p := &place{Root: t.Root}
 	if real, err := p.path(t.real); err != nil || real != t.real {
@@ -115,7 +115,8 @@ func (t *Tree) CheckUnmoved() error {
 	return nil
 }
 
-// beneath opens what is at name, if no part of it is a link. The file has its real path as name.
+// beneath opens the file at name if no part of name is a link. The name of the returned file is
+// its real path.
 func (t *Tree) beneath(name string, flags uint64) (*os.File, error) {
 	return openBeneath(t.self, name, filepath.Join(t.real, name), flags)
 }
@@ -137,9 +138,8 @@ func (t *Tree) folder(name string) (*os.File, error) {
 	return f, nil
 }
 
-// An Opener opens files of a tree one after the other. It keeps the folder of the last one
-// open, because opening the folders above again takes longer than reading a small file. It
-// must be closed.
+// An Opener opens files of a tree one after another. It keeps the folder of the last file open,
+// because reopening the folders takes longer than reading a small file. It must be closed.
 type Opener struct {
 	tree *Tree
 	root *os.Root

@@ -30,7 +30,7 @@ type git struct {
 	shell *shell.Shell
 }
 
-// flags turn off what a repository could make git run.
+// flags disable the programs that a repository could make git run.
 var flags = []string{
 	"--no-pager", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false", "-c", "core.pager=cat",
 	"-c", "core.editor=true", "-c", "commit.gpgSign=false", "-c", "tag.gpgSign=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
@@ -38,7 +38,8 @@ var flags = []string{
 	"-c", "log.showSignature=false", "-c", "gpg.program=false", "-c", "gpg.ssh.program=false", "-c", "gpg.x509.program=false", "-c", "gpg.openpgp.program=false",
 }
 
-// environment makes git ask nobody, fetch nothing and take names of files literally.
+// environment returns variables that make git ask nothing, fetch nothing and treat file names
+// literally.
 func environment() map[string]string {
 	return map[string]string{
 		"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_ASKPASS": "true",
@@ -48,7 +49,8 @@ func environment() map[string]string {
 	}
 }
 
-// pathArgument returns the argument path of a call in the same repository, for a hint.
+// pathArgument returns the argument path for a hint that suggests a call in the same
+// repository.
 func pathArgument(path string) string {
 	if path == "" {
 		return ""
@@ -56,7 +58,7 @@ func pathArgument(path string) string {
 	return fmt.Sprintf(" path=%q", path)
 }
 
-// runReadOnly runs git in a repository, which it cannot change. A failure of git is an error.
+// runReadOnly runs git in a repository without write access. It returns an error if git fails.
 func (g *git) runReadOnly(ctx context.Context, req *source.Request, repo string, args ...string) (shell.ExecResult, error) {
 	env := environment()
 	if _, err := g.disablePrograms(ctx, req, repo, env); err != nil {
@@ -65,8 +67,9 @@ func (g *git) runReadOnly(ctx context.Context, req *source.Request, repo string,
 	return g.run(ctx, req, shell.Program{Dir: repo, Env: env, ReadOnly: true}, args...)
 }
 
-// runChanging runs git in a repository, with more variables. It refuses a repository with filters:
-// without them it would record other bytes than the author means.
+// runChanging runs git in a repository with additional variables. It returns an error if the
+// repository has filters, because they are disabled, and without them git would record wrong
+// content.
 func (g *git) runChanging(ctx context.Context, req *source.Request, repo string, more map[string]string, args ...string) (shell.ExecResult, error) {
 	env := environment()
 	maps.Copy(env, more)
@@ -81,9 +84,9 @@ func (g *git) runChanging(ctx context.Context, req *source.Request, repo string,
 	return g.run(ctx, req, shell.Program{Dir: repo, Env: env}, args...)
 }
 
-// disablePrograms adds variables to env that disable the programs that the repository names for its
-// files, and returns the key of a filter if there is one. Reading the configuration runs
-// nothing.
+// disablePrograms adds variables to env that disable the programs in the repository's
+// configuration. It returns the key of a filter if there is one. Reading the configuration runs
+// no program.
 func (g *git) disablePrograms(ctx context.Context, req *source.Request, repo string, env map[string]string) (filter string, err error) {
 	out, err := g.run(ctx, req, shell.Program{Dir: repo, Env: maps.Clone(env), ReadOnly: true}, "config", "--list", "--name-only", "-z")
 	if err != nil {
@@ -162,7 +165,7 @@ func tool(name, title, description string, readOnly bool, example map[string]any
 	return builtin.Define("git:"+name, "git", title, description, builtin.Hints(readOnly, false, false), example)
 }
 
-// withPath adds the members that arguments of several tools have.
+// withPath adds the schema of the argument path to more.
 func withPath(more map[string]builtin.Property) map[string]builtin.Property {
 	all := map[string]builtin.Property{"path": {"default": "."}}
 	maps.Copy(all, more)
@@ -172,8 +175,8 @@ func withPath(more map[string]builtin.Property) map[string]builtin.Property {
 // refPattern excludes what git would read as an option.
 const refPattern = `^[^-\s][^\s]*$`
 
-// effects returns the effects of a call: it runs git, and reads the repository around the
-// folder or also changes it.
+// effects returns the predicted effects of a call: it runs git, and reads or also changes the
+// repository.
 func (g *git) effects(repo, line string, changes ...string) []toolroom.Effect {
 	dir := repo
 	if !filepath.IsAbs(dir) {

@@ -26,12 +26,12 @@ type Status struct {
 	More     bool   `json:"more,omitempty" jsonschema:"more files are changed than are listed"`
 }
 
-// maxListed is the number of files, or of lines of git:blame, in one value. One with 100,000
-// could not be checked against its schema.
+// maxListed is the maximum number of files, or of lines of git:blame, in one value. A value
+// with 100,000 could not be checked against its schema.
 const maxListed = 10_000
 
-// splitRecords returns the parts of an output, each of which ends with end. If the middle of the
-// output was not kept, it returns those before, and more.
+// splitRecords returns the records of an output, each of which ends with end. If the middle of
+// the output was dropped, it returns the records before it, and more is true.
 func splitRecords(out shell.ExecResult, end string) (all []string, more bool) {
 	text := out.Stdout
 	if out.Dropped > 0 {
@@ -49,7 +49,7 @@ type File struct {
 	Path  string `json:"path" jsonschema:"path in the repository"`
 	From  string `json:"from,omitempty" jsonschema:"the old path of a renamed file"`
 	State string `json:"state" jsonschema:"modified, added, deleted, renamed, copied, type changed, conflict or untracked"`
-	// Staged and Unstaged tell where the change is.
+	// Staged and Unstaged report where the change is.
 	Staged   bool `json:"staged" jsonschema:"the index has a change that the next commit contains"`
 	Unstaged bool `json:"unstaged" jsonschema:"the working folder has a change that is not in the index"`
 }
@@ -206,7 +206,7 @@ func (g *git) diff() builtin.Tool {
 	})
 }
 
-// changes runs a command that prints a diff, once for the numbers and once for the text.
+// changes runs a command that prints a diff twice: for the counts and for the text.
 func (g *git) changes(ctx context.Context, req *source.Request, repo string, args []string, ref string, files []string) (DiffResult, error) {
 	rest := []string{"--end-of-options"}
 	if ref != "" {
@@ -264,7 +264,7 @@ type Commit struct {
 	Body    string    `json:"body,omitempty" jsonschema:"the rest of the message"`
 }
 
-// commitFormat separates the members by NUL, which none can contain, and -z the commits.
+// commitFormat separates fields by NUL, which no field contains. -z separates the commits.
 var commitFormat = []string{"-z", "--format=%H%x00%an%x00%ae%x00%aI%x00%s%x00%b"}
 
 func parseCommits(out shell.ExecResult) ([]Commit, error) {

@@ -49,7 +49,7 @@ type CommitArgs struct {
 	All     bool   `json:"all,omitempty" jsonschema:"also commit changes of known files that are not staged"`
 }
 
-// author returns the author of commits in a repository: its own one, as git does, else the
+// author returns the author of commits: the one in the repository's configuration, else the
 // operator's.
 func (g *git) author(ctx context.Context, req *source.Request, repo string) (name, email string) {
 	name, email = g.shell.Author(ctx)

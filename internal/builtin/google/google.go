@@ -18,7 +18,7 @@ import (
 	"github.com/toolroom/toolroom/internal/oauth"
 )
 
-// Services are the namespaces of the tools, and the permission that each needs.
+// Services are the namespaces of the tools, with the OAuth scope and the address of each.
 var Services = []struct{ Name, Scope, URL string }{
 	{"gmail", "https://www.googleapis.com/auth/gmail.readonly", "https://gmail.googleapis.com"},
 	{"calendar", "https://www.googleapis.com/auth/calendar.readonly", "https://www.googleapis.com"},
@@ -41,12 +41,12 @@ type Options struct {
 	Configured bool
 }
 
-// Has reports whether the options have a service.
+// Has reports whether the options include a service.
 func (o Options) Has(service string) bool {
 	return len(o.Services) == 0 || slices.Contains(o.Services, service)
 }
 
-// Scopes returns the permissions that the services need.
+// Scopes returns the OAuth scopes that the services need.
 func (o Options) Scopes() []string {
 	var scopes []string
 	for _, s := range Services {
@@ -95,7 +95,7 @@ const (
 	maxFile   = 20 << 20
 )
 
-// get makes a request of a service and decodes the JSON of its answer.
+// get sends a request to a service and decodes the JSON response.
 func (g *google) get(ctx context.Context, who toolroom.Identity, service, path string, query url.Values, to any) error {
 	data, _, err := g.bytes(ctx, who, service, path, query, maxAnswer)
 	if err != nil {
@@ -107,7 +107,8 @@ func (g *google) get(ctx context.Context, who toolroom.Identity, service, path s
 	return nil
 }
 
-// bytes makes a request of a service and returns the answer and its type.
+// bytes sends a request to a service and returns the response, of at most the given number of
+// bytes, and its type.
 func (g *google) bytes(ctx context.Context, who toolroom.Identity, service, path string, query url.Values, most int64) ([]byte, string, error) {
 	token, err := g.Token(ctx, who)
 	if err != nil {
@@ -141,7 +142,7 @@ func (g *google) bytes(ctx context.Context, who toolroom.Identity, service, path
 	return data, response.Header.Get("Content-Type"), nil
 }
 
-// loginError returns the error of a call that needs a person to log in.
+// loginError converts an [oauth.Needed] to the error of a call that needs a person to log in.
 func loginError(err error, who toolroom.Identity) error {
 	var needed *oauth.Needed
 	if !errors.As(err, &needed) {
@@ -151,7 +152,7 @@ func loginError(err error, who toolroom.Identity) error {
 	return e.WithHint("a person logs in with: toolroom sources login google%s", asFlag(who))
 }
 
-// asFlag returns the flag with which a person logs in for a caller.
+// asFlag returns the flag --as with which a person logs in for a caller.
 func asFlag(who toolroom.Identity) string {
 	if who.Key() == (toolroom.Identity{}).Key() {
 		return ""
@@ -162,7 +163,7 @@ func asFlag(who toolroom.Identity) string {
 	return " --as " + who.Key()
 }
 
-// responseError returns the error for an answer of Google.
+// responseError returns the error for a failed request to Google.
 func responseError(status int, data []byte, who toolroom.Identity, service string) error {
 	var told struct {
 		Error struct {
@@ -201,7 +202,7 @@ func responseError(status int, data []byte, who toolroom.Identity, service strin
 	return e
 }
 
-// readEffects returns the effect of a call.
+// readEffects returns the predicted effect of a call of a service.
 func (g *google) readEffects(service string) []toolroom.Effect {
 	return []toolroom.Effect{{Kind: toolroom.EffectHost, Mode: "get", Target: g.address(service)}}
 }
@@ -210,20 +211,20 @@ func definition(id, title, description string, example map[string]any) toolroom.
 	return builtin.Define(id, "google", title, description, builtin.Hints(true, false, true), example)
 }
 
-// limitProperty is the property of an argument that limits a list.
+// limitProperty returns the schema of an argument that limits a list.
 func limitProperty(most, fallback int) builtin.Property {
 	return builtin.Property{"minimum": 1, "maximum": most, "default": fallback}
 }
 
-// nameProperty is the property of an argument that names an object.
+// nameProperty is the schema of an argument that is an object's id.
 var nameProperty = builtin.Property{"pattern": `^[A-Za-z0-9@._=+-]{1,256}$`}
 
-// quoteQuery returns a text of a query of Drive.
+// quoteQuery quotes a text for a query of Drive.
 func quoteQuery(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
 }
 
-// joinNonEmpty joins what is not empty.
+// joinNonEmpty joins the parts that are not empty.
 func joinNonEmpty(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "  ") + "\n"
 }

@@ -39,7 +39,7 @@ type Mail struct {
 	Unread  bool   `json:"unread" jsonschema:"it has not been read"`
 }
 
-// message is a mail of the API.
+// message is a mail as the API returns it.
 type message struct {
 	ID, ThreadID string
 	LabelIDs     []string `json:"labelIds"`
@@ -157,7 +157,7 @@ func (g *google) mailRead() builtin.Tool {
 
 const maxDepth = 20
 
-// text returns the text of a mail: plain where there is one, else HTML as Markdown.
+// text returns the text of a mail: the plain text if there is one, else the HTML as Markdown.
 func (p part) text(ctx context.Context, depth int) string {
 	if depth > maxDepth || p.Filename != "" {
 		return ""

@@ -77,7 +77,7 @@ type Event struct {
 	Link      string   `json:"link,omitempty" jsonschema:"address of the event or of the call"`
 }
 
-// parseTime returns a time as the API wants it.
+// parseTime converts a date or time to the API's format; an empty one means fallback.
 func parseTime(text string, fallback time.Time) (string, error) {
 	if text == "" {
 		if fallback.IsZero() {
@@ -175,7 +175,7 @@ func (g *google) docRead() builtin.Tool {
 	})
 }
 
-// element is a part of a document of the API.
+// element is a part of a document as the API returns it.
 type element struct {
 	Paragraph *struct {
 		Elements       []struct{ TextRun *struct{ Content string } }
@@ -281,7 +281,7 @@ func (g *google) driveSearch() builtin.Tool {
 	})
 }
 
-// exports are the forms in which files of Google's own types are read.
+// exports maps the types of Google's own files to the types as which they are exported.
 var exports = map[string]string{
 	"application/vnd.google-apps.document": "text/plain", "application/vnd.google-apps.spreadsheet": "text/csv", "application/vnd.google-apps.presentation": "text/plain",
 }

@@ -1,5 +1,6 @@
-// Package k8s provides the built-in tools that look at a Kubernetes cluster: Pods, Deployments
-// and logs. They read only, with the permissions of a kubeconfig or a service account.
+// Package k8s provides the built-in tools that show the Pods, Deployments and logs of a
+// Kubernetes cluster. They only read, with the permissions of a kubeconfig or a service
+// account.
 package k8s
 
 import (
@@ -24,19 +25,19 @@ import (
 
 // Options configure the pack.
 type Options struct {
-	// Kubeconfig is a file of the operator; empty means that Files tell. Secret returns the
-	// caller's own kubeconfig, in place of both.
+	// Kubeconfig is a file of the operator; if it is empty, Files are searched. Secret returns
+	// the caller's own kubeconfig, which replaces both.
 	Kubeconfig string
 	Secret     func(ctx context.Context, who toolroom.Identity) (string, error)
 	Files      Files
 	// Context selects one of the kubeconfig's contexts, and Namespace is the default one.
 	Context, Namespace string
-	// OperatorDial returns how to connect to a cluster that the operator has chosen, and Dial to
-	// one that a caller has.
+	// OperatorDial returns the dial function for a cluster that the operator has chosen.
+	// CallerDial connects to clusters of callers.
 	OperatorDial func(server *url.URL) func(ctx context.Context, network, address string) (net.Conn, error)
 	CallerDial   func(ctx context.Context, network, address string) (net.Conn, error)
-	// Learn, if not nil, gets what logs in to the cluster for a caller, so that it is
-	// redacted: a server may repeat it in an error, and a program in its log.
+	// Learn, if not nil, is called with the credentials that are used for a caller, so that
+	// they are redacted. A server may repeat them in an error, and a program in its log.
 	Learn func(who toolroom.Identity, secrets []string)
 }
 
@@ -48,7 +49,7 @@ func Pack(o Options) *builtin.Pack {
 
 type k8s struct{ Options }
 
-// client is a connection to a cluster as somebody.
+// client is a connection to a cluster as one user.
 type client struct {
 	*access
 	http  *http.Client
@@ -100,7 +101,7 @@ func (k *k8s) connect(ctx context.Context, who toolroom.Identity) (*client, erro
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// check returns an error if the operator's cluster does not show its Pods.
+// check returns an error if the operator's cluster does not list its Pods.
 func (k *k8s) check(ctx context.Context) *toolroom.Error {
 	if k.Secret != nil {
 		return nil // each caller has another
@@ -118,7 +119,7 @@ func (k *k8s) check(ctx context.Context) *toolroom.Error {
 	return nil
 }
 
-// namespace returns the namespace that a call means.
+// namespace returns the namespace of a call: the one asked for, else the default.
 func (k *k8s) namespace(c *client, asked string) string {
 	return cmp.Or(asked, k.Namespace, c.namespace, "default")
 }
@@ -131,7 +132,7 @@ func (c *client) namespacePath(namespace string) string {
 	return "/namespaces/" + url.PathEscape(namespace)
 }
 
-// get makes a request. The caller closes the body.
+// get sends a request. The caller must close the body.
 func (c *client) get(ctx context.Context, path string, query url.Values, accept string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address(path, query), nil)
 	if err != nil {
@@ -155,14 +156,14 @@ func (c *client) get(ctx context.Context, path string, query url.Values, accept 
 	return nil, c.responseError(response.StatusCode, text)
 }
 
-// forbidden matches the message of a refusal by RBAC.
+// forbidden matches the message of a denial by RBAC.
 var forbidden = regexp.MustCompile(`User "([^"]*)" cannot (\S+) resource "([^"]*)" in API group "([^"]*)"(?: in the namespace "([^"]*)")?`)
 
-// plain matches what may become part of a command that a person is told to run: a server
-// says what it likes.
+// plain matches text that is safe in a command that a person is told to run. Text from a server
+// is untrusted.
 var plain = regexp.MustCompile(`^[A-Za-z0-9@:._/-]*$`)
 
-// responseError returns the error for an answer of the API server.
+// responseError returns the error for a failed request to the API server.
 func (c *client) responseError(status int, text []byte) error {
 	var told struct{ Message, Reason string }
 	if json.Unmarshal(text, &told) != nil || told.Message == "" {
@@ -186,7 +187,8 @@ func (c *client) responseError(status int, text []byte) error {
 	return e
 }
 
-// deniedError tells a refusal by RBAC in words, and the command that would permit it.
+// deniedError returns the error for a denial by RBAC, with the command that would permit the
+// call.
 func (c *client) deniedError(message string, e *toolroom.Error) error {
 	e.Code = toolroom.CodeDenied
 	m := forbidden.FindStringSubmatch(message)
@@ -216,7 +218,7 @@ func (c *client) deniedError(message string, e *toolroom.Error) error {
 		kind, name, resource, flag, kind, name, kind, name, subject, flag)
 }
 
-// connectionError returns an error of a connection as callers see it.
+// connectionError converts an error of a connection to one for the caller.
 func (c *client) connectionError(ctx context.Context, err error) error {
 	if _, known := errors.AsType[*toolroom.Error](err); known || ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return err
@@ -226,7 +228,7 @@ func (c *client) connectionError(ctx context.Context, err error) error {
 	return e
 }
 
-// row is an object as kubectl prints it, by the names of the columns.
+// row is an object as kubectl prints it. cells are indexed by column name.
 type row struct {
 	name, namespace string
 	cells           map[string]string
@@ -237,7 +239,7 @@ const tableType = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 const maxTable = 16 << 20
 
-// table lists objects, at most limit of them.
+// table returns at most limit objects.
 func (c *client) table(ctx context.Context, path, selector string, limit int) (rows []row, err error) {
 	query := url.Values{"limit": {strconv.Itoa(limit)}}
 	if selector != "" {
@@ -277,7 +279,7 @@ func definition(name, title, description string, example map[string]any) toolroo
 	return builtin.Define("k8s:"+name, "k8s", title, description, builtin.Hints(true, false, true), example)
 }
 
-// readEffects returns the effect of a call.
+// readEffects returns the predicted effect of a call.
 func (k *k8s) readEffects() []toolroom.Effect {
 	effect := toolroom.Effect{Kind: toolroom.EffectHost, Mode: "get"}
 	if k.Secret == nil {
@@ -294,7 +296,8 @@ func properties() map[string]builtin.Property {
 	}
 }
 
-// FindKubeconfig returns the file that kubectl would read.
+// FindKubeconfig returns the file that kubectl would read, given KUBECONFIG and the user's
+// home.
 func FindKubeconfig(fromEnvironment, home string) string {
 	if first, _, _ := strings.Cut(fromEnvironment, string(filepath.ListSeparator)); first != "" {
 		return first

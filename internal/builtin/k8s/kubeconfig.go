@@ -21,7 +21,7 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// kubeconfig is the part of a file of kubectl that says how to reach a cluster.
+// kubeconfig is the part of a kubeconfig file that describes how to reach a cluster.
 type kubeconfig struct {
 	CurrentContext string `yaml:"current-context"`
 	Clusters       []struct {
@@ -64,7 +64,7 @@ type user struct {
 	Provider  yaml.Node `yaml:"auth-provider"`
 }
 
-// access is how to reach a cluster as somebody.
+// access is the address of a cluster with the credentials of a user.
 type access struct {
 	server    *url.URL
 	namespace string
@@ -76,8 +76,9 @@ type access struct {
 // maxKubeconfig is the maximum size of a kubeconfig, in bytes.
 const maxKubeconfig = 1 << 20
 
-// parseKubeconfig reads a kubeconfig. Paths in it are relative to dir; if dir is empty, it may name no
-// files, because it comes from a caller, who must not read files of this machine.
+// parseKubeconfig parses a kubeconfig. Paths in it are relative to dir. If dir is empty, the
+// kubeconfig comes from a caller, who must not read files of this machine, so it cannot name
+// files.
 func parseKubeconfig(text []byte, contextName, dir string) (*access, error) {
 	var k kubeconfig
 	if len(text) > maxKubeconfig {
@@ -118,7 +119,7 @@ func parseKubeconfig(text []byte, contextName, dir string) (*access, error) {
 	return a, a.complete(*c, dir)
 }
 
-// complete fills in the address, the certificates and the token.
+// complete sets the address, the certificates and the token.
 func (a *access) complete(c cluster, dir string) error {
 	var err error
 	if a.server, err = url.Parse(c.Server); err != nil || a.server.Host == "" || a.server.Scheme != "https" && a.server.Scheme != "http" {
@@ -164,7 +165,7 @@ func (a *access) complete(c cluster, dir string) error {
 	return nil
 }
 
-// readPart returns what a kubeconfig holds itself in base64, or names as a file.
+// readPart returns data that a kubeconfig contains in base64 or names as a file.
 func readPart(name, path, data, dir string) ([]byte, error) {
 	switch {
 	case data != "":
@@ -193,7 +194,7 @@ func kubeconfigError(format string, args ...any) *toolroom.Error {
 		WithHint("check it with kubectl, and builtin.k8s in toolroom.yaml")
 }
 
-// Files are where the pack looks for a cluster when the config names none.
+// Files are the places where the pack searches for a cluster if the config names none.
 type Files struct {
 	// Kubeconfig is the file of the environment variable KUBECONFIG, or of the user.
 	Kubeconfig string
@@ -230,8 +231,8 @@ func (a *access) transport(dial func(ctx context.Context, network, address strin
 	}
 }
 
-// authorize adds the user's token or password to a request, and returns all that the user
-// logs in with.
+// authorize adds the user's token or password to a request, and returns all credentials of the
+// user.
 func (a *access) authorize(r *http.Request) (secrets []string, err error) {
 	token, err := a.token()
 	switch {

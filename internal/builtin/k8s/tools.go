@@ -61,7 +61,7 @@ type Deployment struct {
 	Images    string `json:"images,omitempty" jsonschema:"images of its containers"`
 }
 
-// list runs a call that lists objects.
+// list runs a call that lists objects of a resource.
 func (k *k8s) list(ctx context.Context, req *source.Request, in ListArgs, group, resource string) (rows []row, more bool, err error) {
 	c, err := k.connect(ctx, req.Identity)
 	if err != nil {
@@ -116,7 +116,8 @@ func (k *k8s) deployments() builtin.Tool {
 	})
 }
 
-// formatTable returns a table for people and models.
+// formatTable formats rows as a table for people and models, or returns none if there are no
+// rows.
 func formatTable(rows [][]string, more bool, none string) string {
 	if len(rows) == 1 {
 		return none
@@ -240,6 +241,7 @@ func (k *k8s) log(ctx context.Context, req *source.Request, in LogArgs) (Log, er
 	return out, err
 }
 
+// trueOrEmpty returns the value of a boolean parameter; an empty one is omitted.
 func trueOrEmpty(set bool) string {
 	if set {
 		return "true"
@@ -247,7 +249,7 @@ func trueOrEmpty(set bool) string {
 	return ""
 }
 
-// hintContainers adds what to do to the error about a Pod with several containers.
+// hintContainers adds the next step to the error about a Pod with several containers.
 func hintContainers(err error) error {
 	if known, ok := errors.AsType[*toolroom.Error](err); ok && strings.Contains(known.Message, "container name must be specified") {
 		return known.WithHint("pass one of them as container")

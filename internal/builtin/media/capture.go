@@ -24,8 +24,8 @@ type Picture struct {
 	Program  string `json:"program" jsonschema:"the program that took it"`
 }
 
-// captureProgram is a way to take a picture: a program that writes it to standard output, or to the
-// file FILE.
+// captureProgram is a program that takes a picture. It writes the picture to standard output,
+// or to the argument FILE.
 type captureProgram struct {
 	program string
 	args    []string
@@ -33,7 +33,7 @@ type captureProgram struct {
 	needs string
 }
 
-// screenPrograms are the ways to take a picture of the screen.
+// screenPrograms returns the programs that take a picture of the screen, best first.
 func screenPrograms() []captureProgram {
 	if runtime.GOOS == "darwin" {
 		return []captureProgram{{"screencapture", []string{"-x", "-t", "png", "FILE"}, ""}}
@@ -47,7 +47,7 @@ func screenPrograms() []captureProgram {
 	}
 }
 
-// cameraPrograms are the ways to take a picture by a camera, DEVICE.
+// cameraPrograms returns the programs that take a picture with the camera DEVICE, best first.
 func cameraPrograms() []captureProgram {
 	if runtime.GOOS == "darwin" {
 		return []captureProgram{{"imagesnap", []string{"-q", "-w", "1", "FILE"}, ""}}
@@ -121,7 +121,7 @@ func (m *media) device(name string) (string, error) {
 	return found[0], nil
 }
 
-// captureEffects returns the effect of taking a picture.
+// captureEffects returns the predicted effect of taking a picture.
 func (m *media) captureEffects(ways []captureProgram, device string) []toolroom.Effect {
 	_, cmd, err := m.find(ways, device, "FILE")
 	if err != nil {
@@ -130,7 +130,7 @@ func (m *media) captureEffects(ways []captureProgram, device string) []toolroom.
 	return []toolroom.Effect{{Kind: toolroom.EffectCommand, Target: strings.Join(cmd, " ")}}
 }
 
-// find returns the first way that works on this machine, and its command.
+// find returns the first of the programs that works on this machine, and its command line.
 func (m *media) find(ways []captureProgram, device, file string) (captureProgram, []string, error) {
 	var programs []string
 	display := false
@@ -166,7 +166,7 @@ func (m *media) getenv(name string) string {
 	return ""
 }
 
-// lookPath finds a program in the PATH of the environment.
+// lookPath returns the path of a program in the PATH of the configured environment.
 func (m *media) lookPath(program string) string {
 	for _, dir := range filepath.SplitList(m.getenv("PATH")) {
 		path := filepath.Join(dir, program)
@@ -179,7 +179,7 @@ func (m *media) lookPath(program string) string {
 
 const captureTime = 20 * time.Second
 
-// capture takes a picture and keeps it.
+// capture takes a picture and stores it as an artifact.
 func (m *media) capture(ctx context.Context, req *source.Request, ways []captureProgram, device, name string) (Picture, []toolroom.Content, error) {
 	dir, err := os.MkdirTemp("", "toolroom-picture-")
 	if err != nil {
@@ -219,7 +219,7 @@ func (m *media) capture(ctx context.Context, req *source.Request, ways []capture
 	return out, append(builtin.Text(fmt.Sprintf("%s, %d bytes, artifact %s", b.kind, len(b.data), out.Handle)), b.content(name)), nil
 }
 
-// limitedWriter writes the first bytes and drops the rest.
+// limitedWriter keeps the first bytes and drops the rest.
 type limitedWriter struct {
 	to   *bytes.Buffer
 	left int64

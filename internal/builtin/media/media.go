@@ -1,5 +1,5 @@
-// Package media provides the built-in tools for pictures and sounds: sending them, describing
-// and transcribing them by a provider, and taking pictures of the screen and by a camera.
+// Package media provides the built-in tools for images and sounds. They send, describe and
+// transcribe them, and take pictures of the screen or with a camera.
 package media
 
 import (
@@ -34,7 +34,7 @@ type Options struct {
 	Channels       message.Channels
 	// Folders are those of the file tools; nil means none.
 	Folders *folder.Folders
-	// Artifact opens an artifact of a caller, and Put keeps one.
+	// Artifact opens an artifact of a caller, and Put stores one.
 	Artifact func(ctx context.Context, who toolroom.Identity, handle string) (*os.File, toolroom.Artifact, error)
 	Put      func(ctx context.Context, owner string, kind artifact.Kind, name, mime string, r io.Reader) (toolroom.Artifact, error)
 	// MaxBytes is the maximum size of one image or sound (20 MiB).
@@ -78,7 +78,8 @@ func (m *media) check(ctx context.Context) *toolroom.Error {
 	return nil
 }
 
-// Input names the bytes that a tool works on, in one of three ways.
+// Input holds the arguments that name the image or sound of a call: its data, an artifact or a
+// file.
 type Input struct {
 	Data     string `json:"data,omitempty" jsonschema:"the bytes in base64"`
 	Handle   string `json:"handle,omitempty" jsonschema:"artifact with the bytes, in place of data"`
@@ -86,14 +87,14 @@ type Input struct {
 	MIMEType string `json:"mimeType,omitempty" jsonschema:"type of the data; what the bytes say takes precedence"`
 }
 
-// blob is what a call works on.
+// blob is the image or sound of a call.
 type blob struct {
 	name, kind string
 	data       []byte
 }
 
-// load returns the bytes that a call names. Their type is what they are, whatever a caller
-// says, and must be one of kinds, where any are given.
+// load returns the image or sound that a call names. Its type is determined from the content,
+// not from the caller's claim, and must be one of kinds if there are any.
 func (m *media) load(ctx context.Context, req *source.Request, in Input, kinds ...string) (*blob, error) {
 	if n := len(slices.DeleteFunc([]string{in.Data, in.Handle, in.Path}, func(s string) bool { return s == "" })); n != 1 {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "exactly one of data, handle and path is needed, not %d", n)
@@ -137,7 +138,7 @@ func (m *media) load(ctx context.Context, req *source.Request, in Input, kinds .
 	return b, nil
 }
 
-// kindOf returns the type of bytes: what they are, or, if that is not seen, what is said.
+// kindOf returns the media type of data: the detected one, or else the claimed one.
 func kindOf(data []byte, said, name string) string {
 	kind, _, _ := mime.ParseMediaType(http.DetectContentType(data)) // it is always valid
 	switch {
@@ -170,7 +171,7 @@ func isMedia(kind string) bool {
 	return strings.HasPrefix(kind, "image/") && kind != "image/svg+xml" || strings.HasPrefix(kind, "audio/")
 }
 
-// extensionOf returns one that fits a type.
+// extensionOf returns the file extension for a media type.
 func extensionOf(kind string) string {
 	common := map[string]string{
 		"image/jpeg": ".jpg", "image/png": ".png", "image/gif": ".gif", "image/webp": ".webp",
@@ -179,7 +180,7 @@ func extensionOf(kind string) string {
 	return cmp.Or(common[kind], ".bin")
 }
 
-// inputProperties are those of Given.
+// inputProperties returns the schemas of the arguments in [Input].
 func inputProperties(kinds []string) map[string]builtin.Property {
 	p := map[string]builtin.Property{"handle": {"maxLength": 200}, "mimeType": {"maxLength": 200}}
 	if kinds != nil {
@@ -188,7 +189,7 @@ func inputProperties(kinds []string) map[string]builtin.Property {
 	return p
 }
 
-// reads returns the effect of reading what a call names.
+// reads returns the predicted effect of reading the file of a call.
 func (in Input) reads() []toolroom.Effect {
 	if in.Path == "" {
 		return nil
@@ -287,13 +288,13 @@ func (m *media) runSend(ctx context.Context, req *source.Request, in SendArgs) (
 	return out, append(builtin.Text(cmp.Or(in.Caption, name)), b.content(name)), nil
 }
 
-// keep makes an artifact.
+// keep stores a blob as an artifact and returns its handle.
 func (m *media) keep(ctx context.Context, req *source.Request, name string, b *blob) (string, error) {
 	a, err := m.Put(ctx, identity.Owner(req.Identity), artifact.File, name, b.kind, bytes.NewReader(b.data))
 	return a.Handle, err
 }
 
-// content returns bytes as the content of a result.
+// content returns a blob as the content of a result.
 func (b *blob) content(name string) toolroom.Content {
 	switch major, _, _ := strings.Cut(b.kind, "/"); major {
 	case "image":

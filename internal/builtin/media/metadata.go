@@ -8,9 +8,9 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// withoutMetadata returns an image without EXIF, XMP, comments and other texts, which may say
-// where and by whom it was taken. Its pixels stay as they are. (So an image that EXIF turns is
-// shown as the camera held it.)
+// withoutMetadata returns an image without EXIF, XMP, comments and other text, which may reveal
+// where and by whom it was taken. The pixels stay the same. (So an image that EXIF rotates
+// loses its rotation.)
 func withoutMetadata(data []byte, kind string) ([]byte, error) {
 	var out []byte
 	ok := true
@@ -72,7 +72,7 @@ func cleanJPEG(data []byte) ([]byte, bool) {
 	}
 }
 
-// endOfScans returns the position of the marker that ends an image: in pixels every 0xff is
+// endOfScans returns the position of the marker after the pixels. In pixels, every 0xff is
 // followed by zero or a restart marker.
 func endOfScans(data []byte) int {
 	for i := 0; i+1 < len(data); i++ {
@@ -138,8 +138,7 @@ func cleanWebP(data []byte) ([]byte, bool) {
 	return out, true
 }
 
-// cleanGIF drops comments and the extensions of applications, except the one that repeats an
-// animation.
+// cleanGIF drops comments and application extensions, except the one that repeats an animation.
 func cleanGIF(data []byte) ([]byte, bool) {
 	if len(data) < 13 || string(data[:3]) != "GIF" {
 		return nil, false
@@ -186,7 +185,7 @@ func cleanGIF(data []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// colourTableSize returns the size of the table of colours that a GIF's flags announce.
+// colourTableSize returns the size, in bytes, of the colour table that a GIF's flags announce.
 func colourTableSize(flags byte) int {
 	if flags&0x80 == 0 {
 		return 0

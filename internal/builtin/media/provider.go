@@ -20,24 +20,24 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Provider is a service with a model.
+// Provider is a model provider.
 type Provider struct {
-	// Kind is openai (and what speaks like it) or anthropic.
+	// Kind is the API: openai, which others offer too, or anthropic.
 	Kind string
-	// URL is the address of the API, up to and with its version.
+	// URL is the address of the API, including its version.
 	URL string
 	// Key returns the key; nil means that none is needed.
 	Key       func(context.Context) (string, error)
 	Model     string
 	Transport http.RoundTripper
-	// Section is where the config names it: builtin.media.vision.
+	// Section is the section of the config that names it, such as builtin.media.vision.
 	Section string
 }
 
 // Addresses are the default addresses of providers.
 var addresses = map[string]string{"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com/v1"}
 
-// Address returns the address of a kind of provider, unless the config has another.
+// Address returns url, or the default address of a kind of provider if url is empty.
 func Address(kind, url string) string {
 	return strings.TrimSuffix(cmp.Or(url, addresses[kind], addresses["openai"]), "/")
 }
@@ -67,7 +67,7 @@ func (p *Provider) effects() []toolroom.Effect {
 
 const maxAnswer = 4 << 20
 
-// post makes a request and decodes the JSON of its answer.
+// post sends a request and decodes the JSON response.
 func (p *Provider) post(ctx context.Context, path, kind string, body io.Reader, header http.Header, to any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+path, body)
 	if err != nil {
@@ -110,7 +110,7 @@ func (p *Provider) post(ctx context.Context, path, kind string, body io.Reader, 
 	return nil
 }
 
-// responseError returns the error for an answer of the provider.
+// responseError returns the error for a failed request to the provider.
 func (p *Provider) responseError(status int, answer []byte) error {
 	var told struct {
 		Error struct{ Message string }
@@ -135,7 +135,7 @@ func (p *Provider) responseError(status int, answer []byte) error {
 	return e
 }
 
-// imageTypes are the types that models take.
+// imageTypes are the media types that models accept.
 var imageTypes = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
 
 // AnalyzeArgs are the arguments of image:analyze.
@@ -183,7 +183,7 @@ func (m *media) analyze() builtin.Tool {
 	})
 }
 
-// maxTokens is how long an answer about an image may be.
+// maxTokens is the maximum length of an answer about an image.
 const maxTokens = 2048
 
 // describe asks a model about an image.
@@ -221,7 +221,7 @@ func (p *Provider) describe(ctx context.Context, b *blob, prompt string) (string
 	return "", toolroom.Errorf(toolroom.CodeUpstreamError, "the model %s said nothing", p.Model).WithHint("check that it is a model for images: %s.model in toolroom.yaml", p.Section)
 }
 
-// soundTypes are the types that are transcribed.
+// soundTypes are the media types that can be transcribed.
 var soundTypes = []string{"audio/ogg", "audio/wav", "audio/mpeg", "audio/webm"}
 
 // TranscribeArgs are the arguments of audio:transcribe.
@@ -263,7 +263,7 @@ func (m *media) transcribe() builtin.Tool {
 	})
 }
 
-// transcribe asks a model for the text of a sound.
+// transcribe asks a model to transcribe a sound.
 func (p *Provider) transcribe(ctx context.Context, b *blob, in TranscribeArgs) (string, error) {
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)

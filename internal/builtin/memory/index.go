@@ -29,22 +29,22 @@ type index struct {
 // maxOwners is the number of owners whose notes stay indexed in memory.
 const maxOwners = 64
 
-// ownerIndex are the indexed notes of one owner.
+// ownerIndex is the index of one owner's notes.
 type ownerIndex struct {
-	mu    sync.RWMutex      // searches share it, unless they find that something has changed
-	terms map[string]uint32 // numbers of words
+	mu    sync.RWMutex      // searches hold it for reading, and for writing if they find changes
+	terms map[string]uint32 // the number of each word
 	files map[string]*indexedFile
-	// dropped counts the words of texts that were changed or removed, which keep their
-	// numbers until the library is indexed anew.
+	// dropped counts the words of changed and removed texts. Such words keep their numbers
+	// until all notes are indexed again.
 	dropped int
 	vectors vectorState
 }
 
-// maxDropped is the number of dropped words that a library always keeps.
+// maxDropped is the number of dropped words up to which an index is not rebuilt.
 const maxDropped = 100_000
 
-// indexedFile is one file: its paragraphs, and in which of them each word is. The postings of
-// terms[i] are those from starts[i] to starts[i+1].
+// indexedFile is the index of one file: its paragraphs and the words in them. The postings of
+// terms[i] are postings[starts[i]:starts[i+1]].
 type indexedFile struct {
 	size       int64
 	changed    time.Time
@@ -54,16 +54,17 @@ type indexedFile struct {
 	starts     []uint32
 	postings   []posting
 
-	// slots are the vectors of the paragraphs in the table, and missing is the number of
-	// those that have none yet.
+	// slots are the slots of the paragraphs' vectors in the table. missing is the number of
+	// paragraphs without a vector.
 	table   *vectorTable
 	epoch   int // of the table
 	slots   []uint32
 	missing int
 }
 
-// posting is the number of a paragraph, and above it how often a word is in it. A file has
-// fewer paragraphs than MaxNote bytes.
+// posting says how often a word occurs in a paragraph. The low bits are the number of the
+// paragraph, the high bits the count. A file has fewer paragraphs than MaxNote, in bytes, so
+// the bits suffice.
 type posting uint32
 
 const (
@@ -126,7 +127,7 @@ func paragraphs(text string) []paragraph {
 	return all
 }
 
-// words returns the words of a text in a simple base form.
+// words returns the words of a text in a simplified base form.
 func words(text string) []string {
 	list := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	for i, w := range list {
@@ -143,7 +144,7 @@ func words(text string) []string {
 	return list
 }
 
-// ownerIndex returns the library of an owner.
+// ownerIndex returns the index of an owner's notes, which is empty at first.
 func (x *index) ownerIndex(owner string) *ownerIndex {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -158,8 +159,8 @@ func (x *index) ownerIndex(owner string) *ownerIndex {
 	return l
 }
 
-// rlock takes the lock of a library for reading once it has what is on the disk, and the
-// vectors that are known.
+// rlock locks an index for reading, after it has brought it up to date with the files and the
+// known vectors.
 func (x *index) rlock(l *ownerIndex, owner string, service *embed.Service) error {
 	l.mu.RLock()
 	notes, err := x.store.list(owner)
@@ -179,7 +180,7 @@ func (x *index) rlock(l *ownerIndex, owner string, service *embed.Service) error
 	return err
 }
 
-// count is the number of paragraphs.
+// count returns the number of paragraphs.
 func (l *ownerIndex) count() (n int) {
 	for _, f := range l.files {
 		n += len(f.paragraphs)
@@ -187,18 +188,18 @@ func (l *ownerIndex) count() (n int) {
 	return n
 }
 
-// upToDate reports whether the notes are those that are indexed.
+// upToDate reports whether exactly these notes are indexed.
 func (l *ownerIndex) upToDate(notes []note) bool {
 	return len(notes) == len(l.files) && !slices.ContainsFunc(notes, func(n note) bool { return !l.files[n.namespace].indexes(n) })
 }
 
-// indexes reports whether f, if there is one, is the index of a note.
+// indexes reports whether f is the index of a note in its present state. f may be nil.
 func (f *indexedFile) indexes(n note) bool {
 	return f != nil && f.size == n.info.Size() && f.changed.Equal(n.info.ModTime())
 }
 
-// refresh reads what has changed. It indexes all notes anew when about half of the words
-// are of texts that are gone.
+// refresh reads the notes that have changed. It indexes all notes again if about half of the
+// words belong to texts that are gone.
 func (l *ownerIndex) refresh(s store, owner string) error {
 	if l.dropped > len(l.terms)/2+maxDropped {
 		l.terms, l.files, l.dropped = map[string]uint32{}, map[string]*indexedFile{}, 0
@@ -272,7 +273,7 @@ func (f *indexedFile) postingsOf(term uint32) []posting {
 	return f.postings[f.starts[i]:f.starts[i+1]]
 }
 
-// hit is a paragraph that was found.
+// hit is a paragraph that a search found.
 type hit struct {
 	namespace string
 	*paragraph
@@ -304,14 +305,15 @@ const (
 
 // Bounds of a search, which must answer within tens of milliseconds.
 const (
-	// Of many paragraphs, a word that is in a tenth of them says little. It counts only if
-	// the query has no other.
+	// Among many paragraphs, a word that is in a tenth of them says little. It counts only if
+	// the query has no other word.
 	manyParagraphs = 10_000
 	maxTerms       = 32 // words of a query that count, the rarest
 )
 
-// search returns the best paragraphs in a namespace and those below it; empty means all. By
-// words alone it searches if asked to, or if there is no embedder; the note says why else.
+// search returns the best paragraphs in a namespace and those below it; an empty one means all.
+// It searches by words alone if keywordOnly is set or there is no embedder. If it does so for
+// another reason, the note says why.
 func (x *index) search(ctx context.Context, owner, query, namespace string, limit int, keywordOnly bool) (found []hit, note string, err error) {
 	var service *embed.Service
 	if x.vectors.service != nil && !keywordOnly {
@@ -367,7 +369,7 @@ func inside(name, namespace string) bool {
 	return namespace == "" || name == namespace || strings.HasPrefix(name, namespace+"/")
 }
 
-// all returns the paragraphs of a namespace with their scores; nil are all 0.
+// all returns the paragraphs of a namespace with their scores. If scores is nil, all are 0.
 func (l *ownerIndex) all(namespace string, scores map[string][]float64) []hit {
 	var hits []hit
 	for name, f := range l.files {
@@ -405,8 +407,8 @@ func (l *ownerIndex) best(namespace string, scores map[string][]float64, limit i
 	return hits
 }
 
-// score returns the scores by words, from 0 to 1, of the paragraphs of each file that has a
-// word of the query.
+// score returns, for each file that has a word of the query, the scores of its paragraphs, from
+// 0 to 1.
 func (l *ownerIndex) score(query string, count int) map[string][]float64 {
 	type asked struct {
 		term uint32

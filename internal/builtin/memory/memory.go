@@ -1,5 +1,5 @@
-// Package memory provides the built-in tools with which agents keep notes: Markdown files in
-// namespaces of each identity, found again by their words.
+// Package memory provides the built-in tools with which agents keep notes. Notes are Markdown
+// files in namespaces, separate for each identity, and can be searched.
 package memory
 
 import (
@@ -18,8 +18,9 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Pack returns the tools, which keep their files in dir. Embedder returns the embedder in
-// use, by which memory:search also finds what means the same; it may return nil, and be nil.
+// Pack returns the tools, which keep their files in dir. With the embedder that embedder
+// returns, memory:search also finds text with a similar meaning. embedder may be nil or return
+// nil.
 func Pack(dir string, embedder func() *embed.Service) *builtin.Pack {
 	m := &memory{store: store{dir}}
 	m.index.store, m.index.vectors.service = m.store, embedder

@@ -8,14 +8,14 @@ import (
 	"github.com/toolroom/toolroom/internal/identity"
 )
 
-// Notes keep notes for other packs, in the files of the memory tools.
+// Notes gives other packs access to the files of the memory tools.
 type Notes struct{ store store }
 
 // Open returns the notes in a folder.
 func Open(dir string) *Notes { return &Notes{store{dir}} }
 
-// Save replaces the text of a namespace, or adds to it. A text that is there already is not
-// added, so that a caller who does not know whether it did may do it again.
+// Save replaces the text of a namespace, or adds to it if add is set. It does not add a text
+// that is there already, so a caller may repeat it.
 func (n *Notes) Save(ctx context.Context, who toolroom.Identity, namespace, text string, add bool) error {
 	return n.store.change(ctx, identity.Owner(who), namespace, func(old string) (string, error) {
 		switch {
@@ -28,7 +28,7 @@ func (n *Notes) Save(ctx context.Context, who toolroom.Identity, namespace, text
 	})
 }
 
-// separated returns a text between empty lines, as Save sets it apart from others.
+// separated returns a text with an empty line before and after it.
 func separated(text string) string { return "\n\n" + strings.Trim(text, "\n") + "\n\n" }
 
 // Read returns the text of a namespace.

@@ -20,8 +20,8 @@ import (
 	"github.com/toolroom/toolroom/internal/embed"
 )
 
-// store keeps the notes of all identities: one Markdown file for each namespace, which a
-// person can read and edit.
+// store keeps the notes of all identities, in one Markdown file per namespace, which people can
+// read and edit.
 type store struct{ dir string }
 
 // MaxNote is the maximum size of one namespace, in bytes.
@@ -45,7 +45,7 @@ func checkNamespace(name string) error {
 		WithHint("use names of letters, digits, dots, underscores and hyphens, with slashes between them, such as project/decisions")
 }
 
-// folder returns the folder of an identity, whose name a person can recognise.
+// folder returns the folder of an identity. People can recognise the identity in its name.
 func (s store) folder(owner string) string {
 	sum := sha256.Sum256([]byte(owner))
 	readable := strings.Map(func(r rune) rune {
@@ -73,8 +73,8 @@ func (s store) read(owner, namespace string) (string, error) {
 	return string(data), err
 }
 
-// change replaces the text of a namespace by what edit returns. No other process changes it
-// meanwhile. An empty text removes the namespace.
+// change replaces the text of a namespace by the one that edit returns. It locks the namespace
+// against other processes. An empty text removes the namespace.
 func (s store) change(ctx context.Context, owner, namespace string, edit func(old string) (string, error)) error {
 	if err := checkNamespace(namespace); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (s store) change(ctx context.Context, owner, namespace string, edit func(ol
 }
 
 // forgetVectors erases the vectors of the paragraphs that a change has removed. If it fails,
-// the next search removes them; no search finds them, because it begins with the notes.
+// the next search removes them. No search returns them, because it starts from the notes.
 func (s store) forgetVectors(ctx context.Context, folder, old, text string) {
 	path := filepath.Join(folder, vectorsFile)
 	if _, err := os.Stat(path); err != nil {
@@ -144,7 +144,7 @@ func (s store) forgetVectors(ctx context.Context, folder, old, text string) {
 	}
 }
 
-// note is a namespace as it is listed.
+// note is a namespace in a list.
 type note struct {
 	namespace string
 	info      fs.FileInfo

@@ -22,13 +22,14 @@ import (
 	"github.com/toolroom/toolroom/internal/embed"
 )
 
-// vectorTable keeps the vectors of an owner's paragraphs, in memory and in a file, by the digests
-// of their texts. Each has a slot: its dimensions rounded to a byte each, and a sketch, which
-// has a bit for the sign of each dimension. A million of 384 dimensions take half a gigabyte.
+// vectorTable keeps the vectors of an owner's paragraphs, in memory and in a file, by the
+// digests of their texts. Each vector has a slot: its code, in which each dimension is rounded
+// to a byte, and its sketch, which has a bit for the sign of each dimension. A million vectors
+// of 384 dimensions take half a gigabyte.
 //
-// A slot has the same number in the file, whose records are written in place: what has been
-// forgotten is overwritten with zeros. Processes that share the file add to it under a lock,
-// and take over what the others have added.
+// A slot has the same number in the file. Records are written in place, so removed vectors are
+// overwritten with zeros. Processes that share the file add to it under a lock, and read the
+// vectors that others have added.
 type vectorTable struct {
 	path  string
 	model string
@@ -38,7 +39,7 @@ type vectorTable struct {
 	norms []float32 // lengths of the codes; 0 is a free slot
 	signs []uint64  // words for each slot
 	free  []uint32
-	epoch int // grows when all slots are given up
+	epoch int // increases when all slots become invalid
 }
 
 const (
@@ -49,15 +50,15 @@ const (
 	maxDims     = 1 << 16
 )
 
-// openTable reads a file. One that is damaged or of another model counts as empty, because
-// vectors can be computed again.
+// openTable reads a table from its file. A file that is damaged or of another model counts as
+// empty, because vectors can be computed again.
 func openTable(ctx context.Context, path, model string) (*vectorTable, error) {
 	t := &vectorTable{path: path, model: model, slots: map[embed.Digest]uint32{}}
 	return t, t.withLock(ctx, os.O_RDWR, t.readNew)
 }
 
-// withLock calls do with the file, which no other process changes meanwhile. Without
-// [os.O_CREATE] it calls nothing if there is no file.
+// withLock calls do with the file while no other process can change it. Without [os.O_CREATE]
+// it does nothing if the file does not exist.
 func (t *vectorTable) withLock(ctx context.Context, flags int, do func(*os.File) error) error {
 	if flags&os.O_CREATE != 0 {
 		if err := os.MkdirAll(filepath.Dir(t.path), 0o700); err != nil {
@@ -83,7 +84,7 @@ func (t *vectorTable) withLock(ctx context.Context, flags int, do func(*os.File)
 	return errors.Join(do(f), f.Close())
 }
 
-// readNew reads the records of the file that the table does not have.
+// readNew reads the records that others have added to the file.
 func (t *vectorTable) readNew(f *os.File) error {
 	header := make([]byte, tableHeader)
 	if _, err := io.ReadFull(f, header); err != nil || !bytes.Equal(header[:tableHeader-4], t.header()) {
@@ -119,7 +120,7 @@ func (t *vectorTable) readNew(f *os.File) error {
 	}
 }
 
-// header is how the file begins, without the dimensions.
+// header returns the header of the file, without the dimensions.
 func (t *vectorTable) header() []byte {
 	model := sha256.Sum256([]byte(t.model))
 	return append([]byte(tableMagic), model[:]...)
@@ -142,7 +143,7 @@ func (t *vectorTable) grow() uint32 {
 	return uint32(slot)
 }
 
-// put makes the code of a slot that of a text.
+// put assigns a slot, whose code is set, to the text with a digest.
 func (t *vectorTable) put(slot uint32, digest embed.Digest) {
 	sum := 0
 	signs := t.signs[int(slot)*t.words():][:t.words()]
@@ -189,7 +190,7 @@ func (t *vectorTable) add(ctx context.Context, digests []embed.Digest, vectors [
 	})
 }
 
-// reset empties a file that is of another model or has other dimensions, and the table.
+// reset empties the file and the table if the file is of another model or has other dimensions.
 func (t *vectorTable) reset(f *os.File, dims int) error {
 	header := binary.LittleEndian.AppendUint32(t.header(), uint32(dims))
 	was := make([]byte, tableHeader)
@@ -207,7 +208,7 @@ func (t *vectorTable) reset(f *os.File, dims int) error {
 	return err
 }
 
-// freeSlot returns a slot that is free, also in the file.
+// freeSlot returns a slot that is free in memory and in the file.
 func (t *vectorTable) freeSlot(f *os.File) (uint32, error) {
 	for len(t.free) > 0 {
 		slot := t.free[len(t.free)-1]
@@ -223,7 +224,7 @@ func (t *vectorTable) freeSlot(f *os.File) (uint32, error) {
 	return t.grow(), nil
 }
 
-// quantize sets a code to a vector, scaled so that its largest dimension is 127.
+// quantize rounds a vector to a code, scaled so that its largest dimension is 127.
 func quantize(code []int8, v []float32) {
 	var most float32
 	for _, x := range v {
@@ -234,7 +235,7 @@ func quantize(code []int8, v []float32) {
 	}
 }
 
-// sweep removes the vectors whose slots are not used.
+// sweep removes the vectors whose slots are not in used.
 func (t *vectorTable) sweep(ctx context.Context, used []bool) error {
 	gone := map[embed.Digest]uint32{}
 	for digest, slot := range t.slots {
@@ -265,8 +266,8 @@ func (t *vectorTable) sweep(ctx context.Context, used []bool) error {
 	})
 }
 
-// eraseVectors overwrites the vectors of texts in a file, which may be of any model. If another
-// note has the same text, its vector is computed again.
+// eraseVectors overwrites the vectors of texts in a file of any model. If another note has the
+// same text, its vector is computed again later.
 func eraseVectors(ctx context.Context, path string, texts map[embed.Digest]bool) error {
 	t := &vectorTable{path: path}
 	return t.withLock(ctx, os.O_RDWR, func(f *os.File) error {
@@ -295,7 +296,8 @@ func eraseVectors(ctx context.Context, path string, texts map[embed.Digest]bool)
 	})
 }
 
-// cosine compares a vector of length 1 with that of a slot.
+// cosine returns the cosine similarity of a query, a vector of length 1, and the vector of a
+// slot.
 func (t *vectorTable) cosine(slot uint32, query []float32) float32 {
 	var sum float32
 	for i, c := range t.code(slot)[:len(query)] {
@@ -304,7 +306,7 @@ func (t *vectorTable) cosine(slot uint32, query []float32) float32 {
 	return sum / max(t.norms[slot], 1)
 }
 
-// sketch is that of a vector, for [table.distance].
+// sketch returns the sketch of a vector, for [vectorTable.distance].
 func (t *vectorTable) sketch(v []float32) []uint64 {
 	signs := make([]uint64, t.words())
 	for i, x := range v {
@@ -315,7 +317,8 @@ func (t *vectorTable) sketch(v []float32) []uint64 {
 	return signs
 }
 
-// distance is the number of dimensions whose signs are not those of a sketch.
+// distance returns the number of dimensions in which the sign of a slot's vector differs from a
+// sketch.
 func (t *vectorTable) distance(slot uint32, sketch []uint64) int {
 	n := 0
 	for i, w := range t.signs[int(slot)*len(sketch):][:len(sketch)] {

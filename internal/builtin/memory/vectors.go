@@ -11,19 +11,19 @@ import (
 	"github.com/toolroom/toolroom/internal/embed"
 )
 
-// embedding embeds the paragraphs of all owners in the background. What has been forgotten is
-// removed from memory and from the disk.
+// embedding computes the vectors of all owners' paragraphs in the background. It removes the
+// vectors of removed text from memory and from the disk.
 type embedding struct {
 	// service returns the embedder in use, nil if there is none.
 	service func() *embed.Service
-	// ctx ends what runs in the background.
+	// ctx ends the background work.
 	ctx     context.Context
 	running sync.WaitGroup
 }
 
-// vectorState is what a library knows of the meaning of its paragraphs.
+// vectorState holds the vectors of an owner's paragraphs.
 type vectorState struct {
-	service *embed.Service // which made the vectors: those of another cannot be compared
+	service *embed.Service // the embedder of the vectors; those of another cannot be compared
 	table   *vectorTable   // nil until it has been read
 	running bool           // missing vectors are being computed
 	// stale is true if texts have been removed since the table was swept.
@@ -32,16 +32,16 @@ type vectorState struct {
 
 const (
 	embedBatch = 8 // texts of one request
-	// maxExact is the number of paragraphs up to which a query is compared with all of them.
-	// Of more, the nearest by their sketches are compared.
+	// maxExact is the maximum number of paragraphs that are all compared with a query. If there
+	// are more, only those with the nearest sketches are.
 	maxExact    = 20_000
 	maxNearest  = 4000
 	maxByWords  = 200
 	vectorsFile = ".vectors"
 )
 
-// update gives the paragraphs of a library their vectors, and starts to compute those that are
-// missing. The caller holds the lock of l.
+// update assigns the known vectors to the paragraphs of an index, and starts to compute the
+// missing ones. The caller holds the lock of l.
 func (v *embedding) update(service *embed.Service, s store, owner string, l *ownerIndex) {
 	if l.vectors.service != service {
 		l.vectors = vectorState{service: service, stale: true}
@@ -62,18 +62,18 @@ func (v *embedding) update(service *embed.Service, s store, owner string, l *own
 	}
 }
 
-// hasAllVectors reports whether all vectors are known and placed, so that [vectors.of] has nothing
-// to do.
+// hasAllVectors reports whether all vectors are known and assigned, so that [embedding.update]
+// has nothing to do.
 func (l *ownerIndex) hasAllVectors(service *embed.Service) bool {
 	return l.vectors.service == service && !l.vectors.stale && l.slotsCurrent() && l.missingVectors() == 0
 }
 
-// hasMostVectors reports whether the vectors of nearly all of count paragraphs are known.
+// hasMostVectors reports whether nearly all of count paragraphs have vectors.
 func (l *ownerIndex) hasMostVectors(service *embed.Service, count int) bool {
 	return l.vectors.service == service && l.vectors.table != nil && 10*l.missingVectors() <= count
 }
 
-// missingVectors is the number of paragraphs without a vector.
+// missingVectors returns the number of paragraphs without a vector.
 func (l *ownerIndex) missingVectors() (n int) {
 	for _, f := range l.files {
 		if f.table != l.vectors.table || f.table == nil {
@@ -85,7 +85,7 @@ func (l *ownerIndex) missingVectors() (n int) {
 	return n
 }
 
-// slotsCurrent reports whether the slots of all paragraphs are those of the table as it is.
+// slotsCurrent reports whether the slots of all paragraphs are valid in the present table.
 func (l *ownerIndex) slotsCurrent() bool {
 	t := l.vectors.table
 	if t == nil {
@@ -99,7 +99,7 @@ func (l *ownerIndex) slotsCurrent() bool {
 	return true
 }
 
-// rlockSlots takes the lock for reading once all slots are those of the table.
+// rlockSlots locks the index for reading, after it has made all slots current.
 func (l *ownerIndex) rlockSlots() {
 	l.mu.RLock()
 	for !l.slotsCurrent() {
@@ -111,7 +111,7 @@ func (l *ownerIndex) rlockSlots() {
 	}
 }
 
-// assignSlots gives each paragraph the slot of its vector, and returns how many have none.
+// assignSlots sets the slot of each paragraph, and returns how many paragraphs have no vector.
 func (l *ownerIndex) assignSlots() (missing int) {
 	t := l.vectors.table
 	for _, f := range l.files {
@@ -136,7 +136,7 @@ func (l *ownerIndex) assignSlots() (missing int) {
 	return missing
 }
 
-// compute brings the vectors of a library up to date.
+// compute computes the missing vectors of an index and removes those of removed texts.
 func (v *embedding) compute(service *embed.Service, l *ownerIndex, file string) error {
 	model, err := service.Name(v.ctx)
 	if err != nil {
@@ -173,8 +173,8 @@ func (v *embedding) compute(service *embed.Service, l *ownerIndex, file string) 
 	return nil
 }
 
-// setTable makes a table that of the library, without the vectors of removed texts. It returns
-// the paragraphs that have no vector yet.
+// setTable makes t the table of the index and removes the vectors of removed texts from it. It
+// returns the paragraphs that have no vector yet.
 func (l *ownerIndex) setTable(ctx context.Context, service *embed.Service, t *vectorTable) (missing []*paragraph, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,7 +205,7 @@ func (l *ownerIndex) setTable(ctx context.Context, service *embed.Service, t *ve
 	return missing, nil
 }
 
-// embeddedText is the text of which the vector is computed.
+// embeddedText returns the text from which the vector is computed.
 func (p *paragraph) embeddedText() string {
 	if p.heading == "" || p.heading == p.text {
 		return p.text
@@ -213,8 +213,8 @@ func (p *paragraph) embeddedText() string {
 	return p.heading + "\n" + p.text
 }
 
-// byMeaning returns the best paragraphs by their words, with the scores that are given, and
-// those that are nearest to a query in meaning; if there are not too many, all.
+// byMeaning returns the paragraphs with the best scores by words and those nearest to the query
+// in meaning, or all paragraphs if there are not too many.
 func (l *ownerIndex) byMeaning(namespace string, scores map[string][]float64, query []float32, count int) []hit {
 	if count <= maxExact {
 		return l.all(namespace, scores)
@@ -235,8 +235,8 @@ func (l *ownerIndex) byMeaning(namespace string, scores map[string][]float64, qu
 	return hits
 }
 
-// nearest returns about the [maxNearest] paragraphs whose sketches are most like that of a
-// query.
+// nearest returns about [maxNearest] paragraphs, those whose sketches are most similar to the
+// query's.
 func (l *ownerIndex) nearest(namespace string, query []float32) []hit {
 	t := l.vectors.table
 	sketch := t.sketch(query)
@@ -299,15 +299,15 @@ func (l *ownerIndex) nearest(namespace string, query []float32) []hit {
 	return hits
 }
 
-// minCosine is the similarity from which a paragraph without any word of the query is
-// found. Unrelated sentences have about 0.1.
+// minCosine is the minimum similarity of a paragraph that has no word of the query. Unrelated
+// sentences have about 0.1.
 const minCosine = 0.3
 
-// vectorWeight is how much meaning counts beside words, which count 1.
+// vectorWeight is the weight of meaning; that of words is 1.
 const vectorWeight = 0.8
 
-// addMeaning adds to the scores of hits by words how near they are in meaning, both scaled to
-// 0..1. A paragraph without a vector is taken to mean as much as it says.
+// addMeaning combines the scores of hits by words with their similarity in meaning, both scaled
+// to 0..1. For a paragraph without a vector, the score by words stands for both.
 func addMeaning(hits []hit, t *vectorTable, query []float32) {
 	best := 0.0
 	low, high := float32(2), float32(-2)

@@ -21,19 +21,19 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Channels are the ways to send messages, by name.
+// Channels are the configured channels, by name.
 type Channels map[string]*Channel
 
-// Attachment is a file that goes with a message.
+// Attachment is a file that is sent with a message.
 type Attachment struct {
 	Name, Kind string
 	Data       []byte
 }
 
-// attachmentTime limits the sending of a file.
+// attachmentTime limits the time to send a file.
 const attachmentTime = 2 * time.Minute
 
-// Target returns the effects of sending by a channel, and says to whom.
+// Target returns the predicted effects of sending by a channel, and the recipient.
 func (m Channels) Target(channel, recipient string) ([]toolroom.Effect, string, error) {
 	name, c, err := messages(m).find(channel)
 	if err != nil {
@@ -43,7 +43,7 @@ func (m Channels) Target(channel, recipient string) ([]toolroom.Effect, string, 
 	return []toolroom.Effect{{Kind: toolroom.EffectHost, Mode: c.method(), Target: c.Address()}, {Kind: toolroom.EffectSend}}, cmp.Or(to, c.host()), err
 }
 
-// SendFile sends a file by a channel. Text is what is said about it.
+// SendFile sends a file by a channel, with a text about it.
 func (m Channels) SendFile(ctx context.Context, req *source.Request, channel, recipient, text string, file Attachment) (Sent, error) {
 	name, c, err := messages(m).find(channel)
 	if err != nil {
@@ -78,7 +78,7 @@ func (m Channels) SendFile(ctx context.Context, req *source.Request, channel, re
 	return out, nil
 }
 
-// majorType returns image, audio, video or another first part of a type.
+// majorType returns the first part of the media type, such as image, audio or video.
 func (a Attachment) majorType() string {
 	major, _, _ := strings.Cut(a.Kind, "/")
 	return major
@@ -123,8 +123,8 @@ func (c *Channel) formFile(ctx context.Context, name, key string, l outgoing) (s
 	return c.parseAnswer(name, key, response, answer)
 }
 
-// request makes a request of a provider. It follows no redirect, which would carry the message,
-// and the key of Telegram, to another host.
+// request sends a request to a provider. It follows no redirect, because that would send the
+// message, and Telegram's key, to another host.
 func (c *Channel) request(ctx context.Context, name, method, address, bearer, kind string, body []byte) (*http.Response, []byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
@@ -145,7 +145,7 @@ func (c *Channel) request(ctx context.Context, name, method, address, bearer, ki
 	return response, answer, err
 }
 
-// slackFile sends a file by Slack's three requests.
+// slackFile sends a file with the three requests that Slack requires.
 func (c *Channel) slackFile(ctx context.Context, name, key string, l outgoing) (string, error) {
 	if strings.HasPrefix(l.to, "#") || strings.HasPrefix(l.to, "@") {
 		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "Slack takes files for the id of a channel only, not for %.100q", l.to).
@@ -218,7 +218,7 @@ func (c *Channel) matrixFile(ctx context.Context, name, key string, l outgoing) 
 	return c.parseAnswer(name, key, response, text)
 }
 
-// writeAttachment writes the body of a mail with a file: its text, and the file in base64.
+// writeAttachment writes the body of a mail that has a file: the text, and the file in base64.
 func writeAttachment(b *bytes.Buffer, boundary string, l outgoing) {
 	fmt.Fprintf(b, "--%s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\n", boundary)
 	writeBase64Lines(b, []byte(l.text))
@@ -228,7 +228,7 @@ func writeAttachment(b *bytes.Buffer, boundary string, l outgoing) {
 	fmt.Fprintf(b, "--%s--\r\n", boundary)
 }
 
-// writeBase64Lines writes bytes in base64, in lines as mails have them.
+// writeBase64Lines writes data in base64, in lines as short as mail requires.
 func writeBase64Lines(b *bytes.Buffer, data []byte) {
 	const length = 57 // bytes of a line of 76 characters
 	for len(data) > 0 {

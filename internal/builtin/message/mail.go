@@ -69,8 +69,8 @@ func (c *Channel) mail(ctx context.Context, password string, l outgoing) (string
 	return id, nil
 }
 
-// isQuoted reports whether the part of an address before the @ has characters that need
-// quotes. In a command of SMTP they would end the address, or name a route or another one.
+// isQuoted reports whether the part of an address before the @ has characters that need quotes.
+// In an SMTP command such characters could end the address, or name a route or another address.
 func isQuoted(a *mail.Address) bool {
 	local := a.Address[:strings.LastIndexByte(a.Address, '@')]
 	return strings.ContainsFunc(local, func(r rune) bool {
@@ -88,7 +88,7 @@ func MailHost(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
 }
 
-// logIn makes the connection private and logs in.
+// logIn starts TLS if the server offers it, and logs in if the channel has a user.
 func (c *Channel) logIn(client *smtp.Client, u *url.URL, password string) error {
 	if err := client.Hello("localhost"); err != nil {
 		return err
@@ -131,7 +131,7 @@ func deliver(client *smtp.Client, from, to *mail.Address, l outgoing, id string)
 	return w.Close()
 }
 
-// compose returns the mail. Nothing in it can add a header: the subject is encoded, and
+// compose returns the mail. No value can add a header, because the subject is encoded and the
 // addresses were parsed.
 func compose(from, to *mail.Address, l outgoing, id string, now time.Time) []byte {
 	var b bytes.Buffer
@@ -179,7 +179,7 @@ func firstLine(text string) string {
 	return line
 }
 
-// responseError returns the error for an answer of the mail server.
+// responseError returns the error for a response of the mail server.
 func (c *Channel) responseError(err error, password string) error {
 	var answer *textproto.Error
 	if !errors.As(err, &answer) {

@@ -1,5 +1,5 @@
-// Package message provides the built-in tool that sends messages to people and chats, by
-// way of the providers that the config names.
+// Package message provides the built-in tool that sends messages to people and chats through
+// the providers in the config.
 package message
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Channel is a way to send messages.
+// Channel sends messages through one provider.
 type Channel struct {
 	// Provider is webhook, slack, telegram, matrix or smtp.
 	Provider string
@@ -30,10 +30,10 @@ type Channel struct {
 	// Key returns the key of the provider, or the password for mail; nil means that the
 	// config names none.
 	Key func(context.Context) (string, error)
-	// User logs in to the mail server; empty does not. From is the sender of mail.
+	// User is the name for the login at the mail server; if it is empty, there is no login.
+	// From is the sender of mail.
 	User, From string
-	// Recipients are those that a message may go to; the first is the default. "*" permits
-	// any.
+	// Recipients are the permitted recipients; the first is the default. "*" permits any.
 	Recipients []string
 	// Transport sends requests, and Dial connects to mail servers.
 	Transport http.RoundTripper
@@ -167,13 +167,13 @@ func (m messages) run(ctx context.Context, req *source.Request, in Args) (Sent, 
 	return out, builtin.Text(strings.TrimSpace(fmt.Sprintf("Sent by %s to %s.", name, cmp.Or(to, c.host())))), nil
 }
 
-// outgoing is a message in the form of all providers.
+// outgoing is a message to send, for any provider.
 type outgoing struct {
 	to, subject, text, id string
 	file                  *Attachment
 }
 
-// textWithSubject returns the text with the subject as its first line.
+// textWithSubject returns the text, with the subject as its first line if there is one.
 func (l outgoing) textWithSubject() string {
 	if l.subject == "" {
 		return l.text
@@ -195,7 +195,7 @@ func (m messages) find(name string) (string, *Channel, error) {
 	return "", nil, toolroom.Errorf(toolroom.CodeNotFound, "there is no channel %.80q", name).WithHint("channel is one of %s; more can be named in toolroom.yaml: builtin.message.channels", strings.Join(names, ", "))
 }
 
-// recipient returns who gets a message, if the channel permits it.
+// recipient returns the recipient of a message, or an error if the channel does not permit it.
 func (c *Channel) recipient(name, asked string) (string, error) {
 	if asked == "" {
 		if len(c.Recipients) > 0 && c.Recipients[0] != "*" {
@@ -224,8 +224,8 @@ func (c *Channel) host() string {
 
 var errSlow = errors.New("the provider did not answer in time")
 
-// failure describes why a message was not sent. Addresses may contain keys, so that only the
-// host is named.
+// failure returns the error for a message that was not sent. It names only the host, because
+// addresses may contain keys.
 func (c *Channel) failure(ctx context.Context, key string, err error) error {
 	var known *toolroom.Error
 	var wrapped *url.Error

@@ -24,7 +24,7 @@ func (c *Channel) method() string {
 	return "post"
 }
 
-// telegramLimit is how many characters one message of Telegram may have.
+// telegramLimit is the maximum number of characters of one Telegram message.
 const telegramLimit = 4096
 
 // post sends a message over HTTP and returns its id.
@@ -62,11 +62,11 @@ func (c *Channel) post(ctx context.Context, name, key string, l outgoing) (strin
 	return c.parseAnswer(name, key, response, answer)
 }
 
-// maxAnswer is how many bytes of an answer an error shows.
+// maxAnswer is the number of bytes of a response that an error shows.
 const maxAnswer = 300
 
-// redactAnswer returns the text of an answer without the key and the address, which is often a key
-// itself: neither its user, path and query nor the longer parts of them stay.
+// redactAnswer returns the text of a response without the key and the address, which is often a
+// key itself. It removes the address's user, path and query, and the longer parts of them.
 func (c *Channel) redactAnswer(text, key string) string {
 	const short = 6 // parts up to this length are found in the whole only
 	secrets := []string{key, url.PathEscape(key), url.QueryEscape(key), base64.StdEncoding.EncodeToString([]byte("\x00" + c.User + "\x00" + key))}
@@ -97,7 +97,7 @@ func (c *Channel) redactAnswer(text, key string) string {
 	return text
 }
 
-// answer has the members of the answers of all providers.
+// answer has the members of all providers' responses.
 type answer struct {
 	OK          *bool  `json:"ok"`
 	Error       string `json:"error"`       // Slack, Matrix
@@ -109,7 +109,8 @@ type answer struct {
 	} `json:"result"` // Telegram
 }
 
-// parseAnswer returns the id of the message that an answer names, or the error that it reports.
+// parseAnswer returns the id of the sent message from a response, or the error that the
+// response reports.
 func (c *Channel) parseAnswer(name, key string, response *http.Response, body []byte) (string, error) {
 	var a answer
 	parsed := json.Unmarshal(body, &a) == nil

@@ -21,8 +21,8 @@ import (
 
 // Drivers starts commands in sandboxes of drivers, such as docker.
 type Drivers interface {
-	// Isolation returns the isolation layers of commands in a runtime, or why commands
-	// cannot run there.
+	// Isolation returns the isolation layers of commands in a runtime, or an error that says
+	// why commands cannot run there.
 	Isolation(ctx context.Context, runtime string) (string, *toolroom.Error)
 	// Start starts a command. ctx bounds the start only.
 	Start(ctx context.Context, l Launch) (*Launched, error)
@@ -30,17 +30,17 @@ type Drivers interface {
 
 // Launch is a command for a sandbox of a driver.
 type Launch struct {
-	// Runtime is the name of the driver, perhaps with one of its runtimes: docker/runsc.
+	// Runtime is the name of the driver, optionally with one of its runtimes: docker/runsc.
 	Runtime string
 	Command []string
 	Dir     string
 	Env     []string
 	Folders []sandbox.Folder
-	// Online lets it make connections, as far as the rules of egress permit.
+	// Online lets the command make the connections that the rules of egress permit.
 	Online bool
 	Stderr io.Writer
-	// Rows and Columns, if not 0, give it a terminal of that size, into which Stdin is typed
-	// and which Stdout shows.
+	// Rows and Columns, if not 0, give the command a terminal of that size. Stdin is then typed
+	// into the terminal, and Stdout is its output.
 	Rows, Columns int
 }
 
@@ -57,7 +57,7 @@ type Launched struct {
 	Kill func()
 }
 
-// Exit is how a command ended.
+// Exit describes how a command ended.
 type Exit struct {
 	Code     int
 	Signal   syscall.Signal // 0 if none ended it
@@ -67,26 +67,26 @@ type Exit struct {
 	Err      error // the sandbox failed
 }
 
-// driverStateFile is the file to which a command in the sandbox of a driver writes the state of
-// its session.
+// driverStateFile is the file to which a command in a driver's sandbox writes the state of its
+// session.
 const driverStateFile = "/run/session"
 
-// saveStateInDriver is keeper for the sandbox of a driver, where the guest passes no file on. It
-// writes first the variables with which the command begins.
+// saveStateInDriver is like saveStateScript, for a driver's sandbox, where a command gets no
+// file 3. It first writes the variables with which the command begins.
 const saveStateInDriver = "exec 3>" + driverStateFile + `
 { command env -0; printf '\0'; } >&3
 ` + saveStateScript
 
-// driverShell runs its arguments with the shell that an image has.
+// driverShell runs its arguments with the shell of an image: bash if there is one, else sh.
 var driverShell = []string{"/bin/sh", "-c", `command -v bash >/dev/null && exec bash "$@"; exec sh "$@"`, "sh"}
 
-// driverPIDs numbers the commands in sandboxes of drivers, whose process ids are not known.
-// The numbers are greater than any process id of Linux.
+// driverPIDs numbers the commands in drivers' sandboxes, because their process ids are not
+// known. The numbers are greater than any process id of Linux.
 var driverPIDs atomic.Int64
 
 const firstDriverPID = 10_000_000
 
-// startInDriver starts a command in a sandbox of a driver.
+// startInDriver starts a command in a driver's sandbox.
 func (s *Shell) startInDriver(ctx context.Context, c command, out, errOut io.Writer) (*started, error) {
 	layers, missing := s.o.Drivers.Isolation(ctx, c.runtime)
 	if missing != nil {
@@ -161,8 +161,8 @@ func (s *Shell) startInDriver(ctx context.Context, c command, out, errOut io.Wri
 	return st, nil
 }
 
-// driverFolders returns what a command sees of this machine: the folders, without what is
-// hidden or forbidden, and its home.
+// driverFolders returns the folders of this machine that a command sees: the configured ones,
+// without hidden and forbidden paths, and its home.
 func (s *Shell) driverFolders(c command) ([]sandbox.Folder, error) {
 	binds, err := s.binds()
 	if err != nil {

@@ -89,8 +89,8 @@ func sessionOf(req *source.Request, named string) string {
 	return "call " + req.Session
 }
 
-// predictedDir is the folder in which a command would run. A wrong one makes the command
-// fail, so it need not be checked here.
+// predictedDir returns the folder in which a command would run. It does not check the folder,
+// because the command fails if it is wrong.
 func (s *Shell) predictedDir(req *source.Request, cwd, named string) string {
 	if s.o.Folders == nil {
 		return ""
@@ -157,8 +157,8 @@ func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (
 	return out, nil
 }
 
-// runToEnd runs a command until it ends, time is over, or ctx ends, which is an error. It sets
-// how the command ended and what it printed.
+// runToEnd runs a command until it ends, over is ready, or ctx ends, which is an error. It sets
+// the output and the exit status in out.
 func (s *Shell) runToEnd(ctx context.Context, req *source.Request, c command, out *ExecResult, over <-chan time.Time) (timedOut bool, err error) {
 	stdout, stderr := &clippedBuffer{}, &clippedBuffer{}
 	run, err := s.startCommand(ctx, req, c, stdout, stderr)
@@ -201,7 +201,7 @@ func tail(text string) string {
 	return "…" + strings.ToValidUTF8(text[len(text)-most:], "")
 }
 
-// text is the result as models read it.
+// text returns the result as models read it.
 func (r ExecResult) text() string {
 	var b strings.Builder
 	b.WriteString(r.Stdout)
@@ -236,7 +236,7 @@ func (r ExecResult) text() string {
 	return strings.TrimPrefix(text, "\n")
 }
 
-// clippedBuffer keeps the beginning and the end of a stream.
+// clippedBuffer keeps the beginning and the end of what is written to it.
 type clippedBuffer struct {
 	mu         sync.Mutex
 	head, tail []byte
@@ -269,7 +269,7 @@ func (c *clippedBuffer) dropped() int64 {
 	return c.total - int64(len(c.head)) - int64(len(c.kept()))
 }
 
-// String returns what was kept as valid UTF-8.
+// String returns the kept bytes as valid UTF-8.
 func (c *clippedBuffer) String() string {
 	dropped := c.dropped()
 	c.mu.Lock()
@@ -292,8 +292,8 @@ type Program struct {
 	Dir   string
 	Env   map[string]string
 	Stdin string
-	// Offline runs it without a network, and ReadOnly without write access to the folders,
-	// whatever the shell's own settings are. The runtime host cannot enforce either.
+	// Offline runs it without a network, and ReadOnly without write access to the folders, even
+	// if the shell's options permit these. The runtime host cannot enforce either.
 	Offline, ReadOnly bool
 }
 

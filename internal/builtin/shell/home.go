@@ -18,11 +18,11 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// sandboxHome is the home of commands in the sandbox, where no folder of the operator is.
+// sandboxHome is the path of HOME in the sandbox. No folder of the operator is there.
 const sandboxHome = "/run/home"
 
-// homeOf returns the folder that is the home of a caller's commands in the sandbox: compilers
-// and package managers keep their caches there. It is empty if there is none.
+// homeOf returns the folder that is HOME for a caller's commands in the sandbox, so that
+// compilers and package managers can keep their caches. It is empty if there is none.
 func (s *Shell) homeOf(ctx context.Context, req *source.Request, runtime string) (string, error) {
 	if s.o.State == "" || runtime == RuntimeHost {
 		return "", nil
@@ -57,28 +57,28 @@ func (s *Shell) homeOf(ctx context.Context, req *source.Request, runtime string)
 	return "", err
 }
 
-// homes holds the measured sizes of homes, by folder.
+// homes caches the sizes of homes, by folder.
 type homes struct{ all sync.Map } // of *measured
 
 type homeSize struct {
-	mu    sync.Mutex // held while the home is measured; others are not kept waiting
+	mu    sync.Mutex // held while the home is measured; calls in other homes do not wait
 	size  int64
 	until time.Time // when it is measured again
 }
 
 const (
-	// measureAgain is how long the size of a home is trusted; that of one with many files,
-	// measureShare times the time that measuring takes.
+	// measureAgain is how long a measured size is used. For a home with many files it is
+	// measureShare times as long as measuring takes, if that is more.
 	measureAgain = 30 * time.Second
 	measureShare = 50
 )
 
-// freesSpace matches commands that free space and do nothing else, which run although the home is
-// full.
+// freesSpace matches commands that help to free space and do nothing else. They run even if the
+// home is full.
 var freesSpace = regexp.MustCompile(`^\s*(rm|du|ls)([ \t]([^;&|<>()$\x60\n]|\$[A-Za-z{])*)?\s*$`)
 
-// checkHome returns an error if a home is full. One command can still write more than the
-// limit: it is not measured while it runs.
+// checkHome returns an error if a home is full. One command can still exceed the limit, because
+// its home is not measured while it runs.
 func (s *Shell) checkHome(dir string) error {
 	if s.o.HomeSize <= 0 || dir == "" {
 		return nil
@@ -98,7 +98,7 @@ func (s *Shell) checkHome(dir string) error {
 		WithHint("free some: a single rm, du or ls still runs, such as rm -rf ~/.cache; or raise builtin.shell.home")
 }
 
-// sizeOf returns the bytes of the files in a folder. What vanishes meanwhile counts nothing.
+// sizeOf returns the bytes of the files in a folder. It ignores files that disappear meanwhile.
 func sizeOf(dir string) int64 {
 	var size int64
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
@@ -113,8 +113,8 @@ func sizeOf(dir string) int64 {
 	return size
 }
 
-// Author returns the author of commits: that of the operator's own configuration, which is
-// not visible in the sandbox.
+// Author returns the author of commits from the operator's configuration of git, which is not
+// visible in the sandbox.
 func (s *Shell) Author(ctx context.Context) (name, email string) {
 	s.author.Do(func() {
 		read := func(key string) string {

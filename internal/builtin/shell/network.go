@@ -13,14 +13,13 @@ import (
 	"github.com/toolroom/toolroom/internal/lockdown"
 )
 
-// proxyPort is the port inside at which a command finds its proxy.
+// proxyPort is the port of a command's proxy inside the sandbox.
 const proxyPort = 3128
 
 var proxyURL = "http://127.0.0.1:" + strconv.Itoa(proxyPort)
 
-// Servers are what the background processes of one caller serve on their own loopbacks. Each
-// command in the sandbox has a network of its own, so others reach these servers only
-// through here.
+// Servers are the servers of one caller's background processes. Each command in the sandbox has
+// its own network and loopback, so others reach these servers only through Servers.
 type Servers struct {
 	table  *processTable
 	caller toolroom.Identity
@@ -41,7 +40,7 @@ func (v *Servers) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 	return p.Dial(ctx, port)
 }
 
-// processAt returns the sandbox that serves a port: the oldest one, to which the others connect.
+// processAt returns the sandbox that serves a port. If several do, it is the oldest one.
 func (v *Servers) processAt(port uint16) *lockdown.Process {
 	for _, p := range v.sandboxes() {
 		if slices.Contains(p.Ports(), port) {
@@ -77,8 +76,8 @@ func (v *Servers) ports() []uint16 {
 	return all
 }
 
-// serveSandboxSockets serves the sockets inside a command's sandbox: those that lead to the caller's
-// background processes, and the last one, if the command is guarded, its proxy.
+// serveSandboxSockets serves the listening sockets inside a command's sandbox: one for each
+// port of the caller's background processes, and last the proxy, if the command has one.
 func (s *Shell) serveSandboxSockets(p *lockdown.Process, servers *Servers, ports []uint16) {
 	slots := make(chan struct{}, maxForwarded)
 	for i, l := range p.Listeners() {
@@ -90,12 +89,12 @@ func (s *Shell) serveSandboxSockets(p *lockdown.Process, servers *Servers, ports
 	}
 }
 
-// maxForwarded is how many connections of one command are forwarded at once; others wait. A
-// command could otherwise use up the files that Toolroom may open.
+// maxForwarded is the maximum number of connections of one command that are forwarded at once;
+// others wait. Without it a command could use up Toolroom's open files.
 const maxForwarded = 256
 
-// forward connects each connection to l with one of dial, until l is closed. Each takes one
-// of slots.
+// forward accepts connections on l until l is closed, and connects each to one that dial opens.
+// Each takes one of slots.
 func forward(l net.Listener, slots chan struct{}, dial func() (net.Conn, error)) {
 	for {
 		near, err := l.Accept()
@@ -128,7 +127,7 @@ func forward(l net.Listener, slots chan struct{}, dial func() (net.Conn, error))
 
 const acceptPause = 100 * time.Millisecond
 
-// copyStream copies one direction of a connection and ends it.
+// copyStream copies one direction of a connection, and then closes that direction.
 func copyStream(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {

@@ -37,15 +37,15 @@ type process struct {
 	ended time.Time
 }
 
-// processTable holds the processes of all identities.
+// processTable holds the background processes of all identities.
 type processTable struct {
 	mu     sync.Mutex
 	all    []*process
 	closed bool
 }
 
-// add makes room for a process. Reserve before the start, so that the limit holds for calls
-// at the same time.
+// add adds a process, or returns an error if the limit is reached. It is called before the
+// start, so that the limit also holds for concurrent calls.
 func (t *processTable) add(p *process) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,7 +76,8 @@ func (t *processTable) remove(p *process) {
 	t.all = slices.DeleteFunc(t.all, func(x *process) bool { return x == p })
 }
 
-// usableBy returns the processes that a caller may use. Limits count those of the whole subject.
+// usableBy returns the processes that a caller may use. (Limits count the processes of the
+// whole subject.)
 func (t *processTable) usableBy(caller toolroom.Identity) []*process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -422,7 +423,7 @@ type ring struct {
 	data    []byte
 	first   int64 // offset of data[0]
 	ended   bool
-	changed chan struct{} // closed by the next write; nil if nobody waits
+	changed chan struct{} // closed by the next write; nil if no call waits
 }
 
 func (r *ring) Write(p []byte) (int, error) {
@@ -458,7 +459,8 @@ func (r *ring) size() int64 {
 	return r.first + int64(len(r.data))
 }
 
-// read returns at most n bytes from offset on, or from the first byte that is kept.
+// read returns at most n bytes from offset, or from the first kept byte, and the offset of the
+// first byte.
 func (r *ring) read(offset int64, n int) ([]byte, int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -467,7 +469,7 @@ func (r *ring) read(offset int64, n int) ([]byte, int64) {
 	return slices.Clone(data[:min(n, len(data))]), from
 }
 
-// wholeRunes cuts a character at the end of text whose other bytes are missing.
+// wholeRunes removes an incomplete character at the end of text.
 func wholeRunes(text []byte) []byte {
 	for i := 1; i < utf8.UTFMax && i < len(text); i++ {
 		if b := text[len(text)-i]; utf8.RuneStart(b) {
@@ -480,7 +482,8 @@ func wholeRunes(text []byte) []byte {
 	return text
 }
 
-// wait returns when there is output after offset, the stream has ended, or time is over.
+// wait returns when there is output after offset, the stream or ctx has ended, or the time most
+// is over.
 func (r *ring) wait(ctx context.Context, offset int64, most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()

@@ -30,16 +30,17 @@ type started struct {
 	done      chan struct{}
 	// exit is valid once done is closed.
 	exit exitState
-	// signal asks the program to end; kill ends the whole tree and waits.
+	// signal sends a signal to the program; kill kills the whole process tree and waits for its
+	// end.
 	signal func(sig syscall.Signal)
 	kill   func()
-	// terminal is where the command runs; nil if it has none.
+	// terminal is the command's terminal; nil if it has none.
 	terminal *terminal
-	// sandbox is where it runs; nil on the host machine.
+	// sandbox is the process's sandbox; nil on the host machine.
 	sandbox *lockdown.Process
 }
 
-// exitState is how a command ended.
+// exitState describes how a command ended.
 type exitState struct {
 	code     int
 	signal   string
@@ -49,8 +50,8 @@ type exitState struct {
 	err      error // the sandbox failed
 }
 
-// start starts a command, whose output goes to out and errOut. The caller must call kill,
-// also after the command has ended.
+// startCommand starts a command that writes to out and errOut. The caller must call kill, even
+// after the command has ended.
 func (s *Shell) startCommand(ctx context.Context, req *source.Request, c command, out, errOut io.Writer) (*started, error) {
 	st, err := s.startInRuntime(ctx, req, c, out, errOut)
 	switch {
@@ -62,6 +63,7 @@ func (s *Shell) startCommand(ctx context.Context, req *source.Request, c command
 	return st, err
 }
 
+// startInRuntime starts a command in its runtime, if policy permits that.
 func (s *Shell) startInRuntime(ctx context.Context, req *source.Request, c command, out, errOut io.Writer) (*started, error) {
 	if err := s.checkPolicy(req); err != nil {
 		return nil, err
@@ -84,7 +86,7 @@ func (s *Shell) startInRuntime(ctx context.Context, req *source.Request, c comma
 	return s.startInSandbox(ctx, c, out, errOut)
 }
 
-// checkPolicy checks what policy requires of the call.
+// checkPolicy returns an error if the runtime does not meet what policy requires of the call.
 func (s *Shell) checkPolicy(req *source.Request) error {
 	runtime := s.runtimeOf(req)
 	if req.Engine != "" && req.Engine != runtime {
@@ -177,7 +179,7 @@ func exitOf(err error) exitState {
 	return x
 }
 
-// searchPath are the folders of programs that every sandbox shows.
+// searchPath are the folders of programs in every sandbox.
 const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 func (s *Shell) startInSandbox(ctx context.Context, c command, out, errOut io.Writer) (*started, error) {
@@ -269,8 +271,8 @@ func (s *Shell) startInSandbox(ctx context.Context, c command, out, errOut io.Wr
 	return st, nil
 }
 
-// binds are the parts of this machine that a command sees besides the installed programs:
-// the folders, without what is hidden, and with what is fixed read-only.
+// binds returns the mounts of a command besides the installed programs: the configured folders,
+// with hidden paths replaced and fixed paths read-only.
 func (s *Shell) binds() ([]lockdown.Bind, error) {
 	var binds []lockdown.Bind
 	for _, dir := range s.o.Folders.Dirs() {
@@ -313,8 +315,8 @@ func (s *Shell) binds() ([]lockdown.Bind, error) {
 	return binds, nil
 }
 
-// ruleMounts returns the mounts that enforce the policy's rules on a command that sees a root and
-// binds.
+// ruleMounts returns additional mounts that enforce the policy's rules on a command that sees
+// root and binds.
 func (s *Shell) ruleMounts(rules []toolroom.Effect, root lockdown.Root, binds []lockdown.Bind) ([]lockdown.Bind, error) {
 	if len(rules) == 0 {
 		return nil, nil
@@ -337,7 +339,7 @@ type pipe struct{ read, write *os.File }
 
 type pipes []pipe
 
-// openPipes opens pipes. The first one is for input.
+// openPipes opens n pipes. The first one is for input.
 func openPipes(n int) (pipes, error) {
 	all := make(pipes, n)
 	for i := range all {
@@ -407,7 +409,7 @@ func notFound(program string) error {
 		WithHint("a command line with arguments goes into command alone, without args")
 }
 
-// findProgram looks a program up in the PATH of env.
+// findProgram returns the path of a program in the PATH of env.
 func findProgram(name string, env []string) (string, error) {
 	for _, entry := range env {
 		path, ok := strings.CutPrefix(entry, "PATH=")
@@ -423,8 +425,8 @@ func findProgram(name string, env []string) (string, error) {
 	return "", exec.ErrNotFound
 }
 
-// sandboxPath is the PATH of commands in the sandbox: the folders of this machine's PATH that
-// the sandbox shows, and the usual ones.
+// sandboxPath returns the PATH of commands in the sandbox: the folders of this machine's PATH
+// that exist in the sandbox, and the usual ones.
 func (s *Shell) sandboxPath() string {
 	var dirs []string
 	add := func(dir string) {
@@ -449,8 +451,8 @@ func (s *Shell) sandboxPath() string {
 	return strings.Join(dirs, ":")
 }
 
-// mergeEnv returns the environment of a command: the basic one, that of the session, and
-// the variables of the config, which win.
+// mergeEnv returns the environment of a command: the basic one, then that of the session, then
+// the variables of the config. Later ones take precedence.
 func (s *Shell) mergeEnv(c command, kept, extra map[string]string) []string {
 	env := map[string]string{}
 	base := []string{"PATH=" + s.sandboxPath(), "HOME=" + c.homeDir(), "LANG=C.UTF-8", "TMPDIR=/tmp", "TERM=dumb"}

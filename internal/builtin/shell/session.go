@@ -18,20 +18,20 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// sessionState is what one command of a session leaves for the next.
+// sessionState is the state that one command of a session leaves for the next.
 type sessionState struct {
 	Dir string            `json:"dir"`
 	Env map[string]string `json:"env"`
 }
 
-// saveStateScript runs the command line $1 and then writes the working folder and the exported
-// variables to file 3.
+// saveStateScript is a shell script that runs the command line $1 and then writes the working
+// folder and the exported variables to file 3.
 const saveStateScript = `trap 'toolroom_exit=$?; { pwd -P; command env -0; } >&3 2>/dev/null; exit $toolroom_exit' EXIT
 eval "$1"`
 
 const maxState = 256 << 10
 
-// unsavedVariables are variables that belong to one command alone.
+// unsavedVariables are the variables that belong to one command only.
 var unsavedVariables = map[string]bool{"PWD": true, "OLDPWD": true, "SHLVL": true, "_": true, "HOME": true, "toolroom_exit": true}
 
 func digest(text string) string {
@@ -43,7 +43,7 @@ func (s *Shell) statePath(req *source.Request, session string) string {
 	return filepath.Join(s.o.State, digest(identity.Owner(req.Identity)), digest(session)+".json")
 }
 
-// loadState returns the state of a session; empty if it has none.
+// loadState returns the state of a session, which is empty if nothing was saved.
 func (s *Shell) loadState(req *source.Request, session string) (sessionState, error) {
 	var state sessionState
 	if session == "" || s.o.State == "" {
@@ -65,8 +65,9 @@ func (s *Shell) loadState(req *source.Request, session string) (sessionState, er
 	return state, nil
 }
 
-// saveState stores what a command wrote to file 3. Variables of the config are left out: they
-// are set again, and may be secrets. So are those that the sandbox of a driver has itself.
+// saveState saves the state that a command wrote to file 3. It omits the variables of the
+// config, which are set again and may be secrets, and those that a driver's sandbox sets
+// itself.
 func (s *Shell) saveState(req *source.Request, session string, c command, before sessionState, extra map[string]string) error {
 	if _, err := c.state.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -111,7 +112,7 @@ func (s *Shell) saveState(req *source.Request, session string, c command, before
 	return atomicfile.Write(path, text, 0o600)
 }
 
-// stateFile returns an open file, which has a name only if that is needed.
+// stateFile creates a file for the state. It keeps its name only if named is set.
 func (s *Shell) stateFile(named bool) (*os.File, error) {
 	f, err := os.CreateTemp(s.o.Scratch, "shell-*")
 	if err != nil || named {

@@ -1,7 +1,7 @@
 // Package shell provides the built-in tools that run commands: shell:exec, and process:start
-// with its companions. Commands run in a sandbox of this machine that shows the configured
-// folders and the installed programs, and has no network unless the config says so. Without
-// a sandbox they run only if the config chooses the runtime host.
+// with its companions. Commands run in a sandbox of this machine that has the configured
+// folders and the installed programs, and no network unless the config permits it. They run
+// without a sandbox only if the config chooses the runtime host.
 package shell
 
 import (
@@ -36,10 +36,11 @@ type Options struct {
 	Runtime string
 	// Drivers starts commands in the sandboxes of drivers.
 	Drivers Drivers
-	// Network gives commands in the sandbox the network of this machine.
+	// Network lets commands in the sandbox use the network of this machine.
 	Network bool
-	// Proxy serves the proxy of a command in the sandbox until done is closed; the proxy is
-	// its only way to the network. Nil means that commands without Network have none.
+	// Proxy serves the egress proxy of a command in the sandbox until done is closed. The
+	// command reaches the network only through it. If Proxy is nil, commands without Network
+	// have no network.
 	Proxy func(l net.Listener, done <-chan struct{})
 	// Init is the command that becomes the init of a sandbox; see [lockdown.HostMachine].
 	// Empty means that this program cannot start sandboxes.
@@ -50,17 +51,16 @@ type Options struct {
 	Env     func(context.Context) (map[string]string, error)
 	// Owner labels processes; see [proc.Owner].
 	Owner string
-	// State is the folder that keeps the working folder and environment of sessions; empty
-	// keeps nothing.
+	// State is the folder for the state and the homes of sessions; empty keeps nothing.
 	State string
-	// HomeSize is the most bytes of a home in State; 0 is no limit.
+	// HomeSize is the maximum size of a home in State, in bytes; 0 means no limit.
 	HomeSize int64
 	// Scratch is an existing folder for temporary files of this package.
 	Scratch string
 	Limits  lockdown.Limits
-	// Start starts a program without a sandbox that must not break the rules, as in
-	// [source.Request.Forbidden], and Enforces reports whether it can enforce them on this
-	// machine. Without Start there are no rules.
+	// Start starts a program without a sandbox and enforces rules on it, as in
+	// [source.Request.Forbidden]. Enforces reports whether it can do so on this machine. If
+	// Start is nil, there are no rules.
 	Start    func(proc.Spec, []toolroom.Effect) (*proc.Process, error)
 	Enforces func() bool
 }
@@ -101,7 +101,7 @@ func (s *Shell) pack(name string, missing *toolroom.Error, tools ...builtin.Tool
 	return p
 }
 
-// Available reports whether commands can run: nil, or why not and what to do.
+// Available returns nil if commands can run, or else an error with the next step.
 func (s *Shell) Available(ctx context.Context) *toolroom.Error {
 	if s.o.Runtime == RuntimeHost {
 		return nil
@@ -124,11 +124,11 @@ func (s *Shell) Available(ctx context.Context) *toolroom.Error {
 	return nil
 }
 
-// requiredLayers are the layers that the sandbox of a command must have.
+// requiredLayers are the isolation layers that the sandbox of a command must have.
 var requiredLayers = []lockdown.Layer{lockdown.Namespaces, lockdown.Seccomp}
 
-// runtimeOf returns where the commands of a call run: the runtime of the config, unless
-// policy names another sandbox for the call.
+// runtimeOf returns the runtime of a call: the one in the config, unless policy names another
+// for the call.
 func (s *Shell) runtimeOf(req *source.Request) string {
 	if req.Engine == RuntimeProcess || req.Engine != "" && s.inDriver(req.Engine) {
 		return req.Engine
@@ -140,7 +140,8 @@ func (s *Shell) inDriver(runtime string) bool {
 	return runtime != RuntimeProcess && runtime != RuntimeHost && s.o.Drivers != nil
 }
 
-// Isolation returns the isolation layers of a command; it is empty if it cannot run.
+// Isolation returns the isolation layers of a call's command, or an empty text if it cannot
+// run.
 func (s *Shell) Isolation(ctx context.Context, req *source.Request) string {
 	runtime := s.runtimeOf(req)
 	switch {
@@ -164,26 +165,26 @@ func (s *Shell) enforces(rule toolroom.Effect, predicted []toolroom.Effect) bool
 	return s.Available(context.Background()) == nil
 }
 
-// command is what to run.
+// command is a command to start.
 type command struct {
 	argv []string
-	// runtime is where it runs, as in [Options].
+	// runtime is its runtime, as in [Options].
 	runtime string
 	dir     string
 	env     []string
 	// stdin is the whole input; nil is empty.
 	stdin []byte
-	// terminal is where the command runs; nil if it has pipes. Starting takes it over.
+	// terminal is the command's terminal; nil if it has pipes. The start takes ownership of it.
 	terminal *terminal
 	// state is the file 3 of the command; nil if there is none.
 	state *os.File
-	// rules are those of [source.Request.Forbidden].
+	// rules are [source.Request.Forbidden].
 	rules []toolroom.Effect
-	// home is the folder that is the home in the sandbox; empty means a temporary one.
+	// home is the folder that becomes HOME in the sandbox; empty means a temporary one.
 	home string
-	// servers are what the command reaches on its loopback besides itself; nil is nothing.
+	// servers are the servers that the command reaches on its loopback; nil means none.
 	servers *Servers
-	// offline and readOnly are those of [Program].
+	// offline and readOnly are as in [Program].
 	offline, readOnly bool
 }
 
@@ -200,7 +201,7 @@ func shellPath() string {
 }
 
 // workingFolder returns the folder in which a command runs: cwd, relative to the folder of the
-// session. It must be one that tools may use.
+// session. It returns an error if tools may not use that folder.
 func (s *Shell) workingFolder(cwd, session string) (string, error) {
 	dir := s.o.Folders.Dir()
 	if session != "" {
@@ -228,8 +229,8 @@ func (s *Shell) workingFolder(cwd, session string) (string, error) {
 	return dir, nil
 }
 
-// prepare sets what a command of a caller has besides its arguments: a home, an environment,
-// and the servers that it reaches. It returns the variables of the config.
+// prepare sets the home, the environment and the servers of a caller's command. It returns the
+// variables of the config.
 func (s *Shell) prepare(ctx context.Context, req *source.Request, c *command, state sessionState) (extra map[string]string, err error) {
 	if s.o.Env != nil {
 		if extra, err = s.o.Env(ctx); err != nil {
@@ -248,11 +249,11 @@ func (s *Shell) prepare(ctx context.Context, req *source.Request, c *command, st
 	return extra, nil
 }
 
-// predictEffects returns the effects of a command line in a folder. The sandbox does not change
-// what policy is told: its folders are real.
+// predictEffects returns the predicted effects of a command line in a folder. The sandbox makes
+// no difference, because its folders are those of this machine.
 func predictEffects(line, dir string) []toolroom.Effect { return effects.ReadShell(line, dir) }
 
-// wallTime returns the time that a command may take.
+// wallTime returns the time limit of a command.
 func wallTime(ms int, fallback time.Duration) time.Duration {
 	if ms == 0 {
 		return fallback

@@ -17,7 +17,7 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Terminal are the arguments that ask for a terminal.
+// Terminal holds the arguments that ask for a terminal.
 type Terminal struct {
 	PTY     bool `json:"pty,omitempty" jsonschema:"run it in a terminal (pseudo-terminal): for programs that ask questions, or print otherwise without one"`
 	Rows    int  `json:"rows,omitempty" jsonschema:"height of the terminal"`
@@ -27,20 +27,20 @@ type Terminal struct {
 const (
 	defaultRows, defaultColumns = 24, 80
 	maxSide                     = 1000
-	// typeTime is how long typing waits for a program that reads nothing.
+	// typeTime is how long typing waits for a program that does not read.
 	typeTime   = 5 * time.Second
 	endOfInput = 4 // Ctrl-D
 )
 
-// terminalProperties adds those of Terminal.
+// terminalProperties adds the schemas of the arguments in [Terminal].
 func terminalProperties(all map[string]builtin.Property) map[string]builtin.Property {
 	all["rows"] = builtin.Property{"minimum": 1, "maximum": maxSide, "default": defaultRows}
 	all["columns"] = builtin.Property{"minimum": 1, "maximum": maxSide, "default": defaultColumns}
 	return all
 }
 
-// open returns a terminal, or nil if none was asked for. The sandbox of a driver opens one
-// inside, so that here is only what leads to it.
+// open returns a terminal, or nil if none was asked for. A driver's sandbox opens the terminal
+// inside, so ours and theirs are then a pipe to it.
 func (t Terminal) open(inDriver bool) (*terminal, error) {
 	if !t.PTY {
 		return nil, nil
@@ -66,12 +66,12 @@ func (t Terminal) open(inDriver bool) (*terminal, error) {
 type terminal struct {
 	ours, theirs *os.File
 	typing       chan struct{} // has one element while a text is typed
-	// rows and columns are the size of a terminal in the sandbox of a driver. What is written
-	// to ours is typed into it, from theirs.
+	// rows and columns are the size of a terminal in a driver's sandbox. Input that is written
+	// to ours is read from theirs and typed into it.
 	rows, columns int
 }
 
-// environ returns an environment that names the terminal.
+// environ returns env with variables that describe the terminal.
 func (t *terminal) environ(env []string) []string {
 	for i, entry := range env {
 		if entry == "TERM=dumb" { // the config has not set another
@@ -81,7 +81,7 @@ func (t *terminal) environ(env []string) []string {
 	return env
 }
 
-// serve types the input and copies what is printed, until the program's side is closed.
+// serve types the input and copies the output until the program's side is closed.
 func (t *terminal) serve(wg *sync.WaitGroup, input []byte, out io.Writer) {
 	t.theirs.Close()
 	t.typing <- struct{}{} // before anything else is typed
@@ -95,8 +95,8 @@ func (t *terminal) serve(wg *sync.WaitGroup, input []byte, out io.Writer) {
 	})
 }
 
-// relayInput leads what is typed, first the input, to a terminal in the sandbox of a driver, until
-// it is closed.
+// relayInput copies the input, and then everything that is typed, to a terminal in a driver's
+// sandbox, until that is closed.
 func (t *terminal) relayInput(wg *sync.WaitGroup, input []byte, inside io.WriteCloser) {
 	t.typing <- struct{}{} // before anything else is typed
 	wg.Go(func() {
@@ -114,7 +114,8 @@ func (t *terminal) close() {
 	t.theirs.Close()
 }
 
-// typeText types a text.
+// typeText types a text into the terminal, and returns the number of bytes that the program
+// took.
 func (t *terminal) typeText(ctx context.Context, text []byte) (int, error) {
 	until := time.Now().Add(typeTime)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
@@ -196,7 +197,7 @@ func (s *Shell) write() builtin.Tool {
 	})
 }
 
-// terminalInput returns what is typed for a command that gets its whole input at once.
+// terminalInput returns the keys to type for a command that gets its whole input at once.
 func terminalInput(stdin string) []byte {
 	input := []byte(stdin)
 	if len(input) > 0 && !bytes.HasSuffix(input, []byte("\n")) {

@@ -19,15 +19,16 @@ import (
 )
 
 // maxDocument is the maximum size of a document that is converted as a whole, in bytes. Plain
-// text and CSV may have any size: only what is kept of them is read.
+// text and CSV may have any size, because only the part that is kept is read.
 const maxDocument = 32 << 20
 
-// textual are the extensions of files that are text.
+// textual are the extensions of text files.
 var textual = strings.Fields(`.txt .md .markdown .rst .adoc .org .log .json .jsonl .ndjson .yaml .yml .toml .ini .cfg .conf .env .xml .tex .sql .sh .py .js .ts .tsx
 .jsx .go .rs .java .kt .c .h .cc .cpp .hpp .cs .rb .php .swift .scala .lua .pl .r .css .vtt .srt .properties`)
 
-// readText returns at most most characters of an object as text, and whether there was more. An
-// object that does not look like text is refused, unless force is set.
+// readText returns the first characters of an object as text, at most the given number, and
+// whether there was more. It returns an error for an object that does not look like text,
+// unless force is set.
 func readText(ctx context.Context, from *body, most int, force bool) (content string, more bool, err error) {
 	in := bufio.NewReaderSize(from, 64<<10)
 	head, err := in.Peek(3072)
@@ -63,7 +64,7 @@ func readText(ctx context.Context, from *body, most int, force bool) (content st
 	return readPlain(strings.NewReader(content), most)
 }
 
-// isBinary reports whether the beginning of a file is not UTF-8 text. Its last character
+// isBinary reports whether head, the beginning of a file, is not UTF-8 text. Its last character
 // may be incomplete.
 func isBinary(head []byte) bool {
 	if bytes.IndexByte(head, 0) >= 0 {
@@ -78,7 +79,7 @@ func isBinary(head []byte) bool {
 	return true
 }
 
-// convertWhole converts an object that must be read as a whole.
+// convertWhole reads a whole object and converts it.
 func convertWhole(from *body, in io.Reader, convert func([]byte) (string, error)) (string, error) {
 	tooLarge := toolroom.Errorf(toolroom.CodeResourceLimit, "%.200s has more than %d bytes, the most of documents of this type", from.Key, maxDocument)
 	if from.Size > maxDocument {
@@ -94,7 +95,7 @@ func convertWhole(from *body, in io.Reader, convert func([]byte) (string, error)
 	return convert(data)
 }
 
-// readPlain reads at most most characters of a text.
+// readPlain reads at most the given number of characters.
 func readPlain(in io.Reader, most int) (string, bool, error) {
 	var b strings.Builder
 	r := bufio.NewReader(in)
@@ -113,7 +114,7 @@ func readPlain(in io.Reader, most int) (string, bool, error) {
 	}
 }
 
-// readTable reads a CSV file: each row becomes a paragraph that names its columns, so that
+// readTable reads a CSV file. It writes each row as a paragraph that names the columns, so that
 // a search finds rows.
 func readTable(in io.Reader, extension string, most int) (string, bool, error) {
 	r := csv.NewReader(in)
@@ -161,8 +162,8 @@ func readTable(in io.Reader, extension string, most int) (string, bool, error) {
 	return b.String(), false, nil
 }
 
-// namespaceOf returns a namespace of memory for an object: its name, with what namespaces
-// cannot have replaced.
+// namespaceOf returns the namespace of memory for an object: its name, without the characters
+// that namespaces cannot have.
 func namespaceOf(base, key string) string {
 	var parts []string
 	for segment := range strings.SplitSeq(key, "/") {
@@ -183,7 +184,7 @@ func namespaceOf(base, key string) string {
 	return name
 }
 
-// noteHeading describes an object as the heading of its note.
+// noteHeading returns the heading of an object's note.
 func noteHeading(bucket, key string) string {
 	return "# " + strings.Join(strings.Fields((&url.URL{Scheme: "s3", Host: bucket, Path: "/" + key}).String()), " ") + "\n\n"
 }

@@ -95,7 +95,7 @@ func (i Ingested) String() string {
 	return text
 }
 
-// ingestObject puts the text of an object into memory.
+// ingestObject stores the text of an object in memory.
 func (s *storage) ingestObject(ctx context.Context, req *source.Request, bucket string, in IngestArgs) (Ingested, error) {
 	out := Ingested{Bucket: bucket, ObjectKey: in.ObjectKey, Namespace: cmp.Or(in.Namespace, defaultNamespace)}
 	from, err := s.Client.open(ctx, bucket, in.ObjectKey)
@@ -114,13 +114,13 @@ func (s *storage) ingestObject(ctx context.Context, req *source.Request, bucket 
 	return out, s.Save(ctx, req.Identity, out.Namespace, noteHeading(bucket, in.ObjectKey)+strings.TrimSpace(content)+"\n", in.Mode != modeReplace)
 }
 
-// contentError is an error for what an object holds: it comes again until the object changes.
+// contentError is an error about the content of an object. It recurs until the object changes.
 type contentError struct{ err *toolroom.Error }
 
 func (e *contentError) Error() string { return e.err.Error() }
 func (e *contentError) Unwrap() error { return e.err }
 
-// asContentError returns err as a contentError, unless it may not come again.
+// asContentError returns err as a contentError, unless a retry may succeed.
 func asContentError(ctx context.Context, err error) error {
 	var known *toolroom.Error
 	if !errors.As(err, &known) || known.Retryable || ctx.Err() != nil {
@@ -161,9 +161,10 @@ type Skipped struct {
 const (
 	defaultObjects = 50
 	maxObjects     = 1000
-	// maxListed is the maximum number of objects that one call looks at.
+	// maxListed is the maximum number of objects that one call lists.
 	maxListed = 100_000
-	// saveEvery bounds what a call that is killed leaves to be read again.
+	// saveEvery is the number of objects after which a call saves its progress. A killed call
+	// reads at most that many again.
 	saveEvery = 5 * time.Second
 )
 
@@ -269,10 +270,11 @@ func (s *storage) runSync(ctx context.Context, req *source.Request, in SyncArgs)
 
 var namespaceForm = regexp.MustCompile(memory.NamespaceForm)
 
-// unreadable is before the ETag of an object that could not be read.
+// unreadable is the prefix of the saved ETag of an object that could not be read.
 const unreadable = "unreadable "
 
-// syncedTags are the ETags of the objects that a caller has synchronised to a namespace.
+// syncedTags holds the ETags of the objects that a caller has synchronised to a namespace, in a
+// locked file.
 type syncedTags struct {
 	path string
 	lock *flock.Flock

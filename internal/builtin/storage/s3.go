@@ -26,11 +26,11 @@ type Client struct {
 	VirtualHosts bool
 	Keys         func(ctx context.Context) (Keys, error)
 	Transport    http.RoundTripper
-	// Wait is the pause before a request is repeated; it doubles each time (500 ms).
+	// Wait is the pause before a request is repeated (500 ms). It doubles each time.
 	Wait time.Duration
 }
 
-// attempts is how often a request is made until it succeeds.
+// attempts is the maximum number of attempts of a request.
 const attempts = 5
 
 // request is a request to the server.
@@ -58,7 +58,7 @@ func (c *Client) address(bucket, key string, query url.Values) *url.URL {
 	return &u
 }
 
-// do makes a request. It repeats one that failed for a passing reason.
+// do sends a request. It repeats a request that failed with a transient error.
 func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 	for attempt := 1; ; attempt++ {
 		response, err := c.attempt(ctx, r)
@@ -129,7 +129,7 @@ func (c *Client) attempt(ctx context.Context, r request) (*http.Response, error)
 
 const maxAnswer = 8 << 20
 
-// failure returns the error for an answer of the server.
+// failure returns the error for a failed request.
 func (c *Client) failure(response *http.Response, r request) error {
 	var told struct {
 		Code, Message, Region string
@@ -173,7 +173,7 @@ func (c *Client) failure(response *http.Response, r request) error {
 	return e
 }
 
-// answer makes a request and decodes the XML of its response.
+// answer sends a request and decodes the XML response.
 func (c *Client) answer(ctx context.Context, r request, to any) error {
 	response, err := c.do(ctx, r)
 	if err != nil {
@@ -198,7 +198,7 @@ type object struct {
 	ETag string `xml:"ETag"`
 }
 
-// list returns at most most objects below a prefix, and whether there are more.
+// list returns at most the given number of objects below a prefix, and whether there are more.
 func (c *Client) list(ctx context.Context, bucket, prefix string, most int) (objects []object, more bool, err error) {
 	token := ""
 	for {
@@ -232,7 +232,7 @@ func (c *Client) list(ctx context.Context, bucket, prefix string, most int) (obj
 	}
 }
 
-// body is an object that is being read. If the connection breaks, it goes on where it was.
+// body reads an object. If the connection breaks, it continues at the same offset.
 type body struct {
 	ctx    context.Context
 	client *Client
@@ -244,7 +244,7 @@ type body struct {
 	broken int
 }
 
-// open begins to read an object. The caller closes it.
+// open begins to read an object. The caller must close the body.
 func (c *Client) open(ctx context.Context, bucket, key string) (*body, error) {
 	b := &body{ctx: ctx, client: c, of: request{method: http.MethodGet, bucket: bucket, key: key}}
 	response, err := c.do(ctx, b.of)

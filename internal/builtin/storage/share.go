@@ -125,7 +125,7 @@ func (s *storage) runShare(ctx context.Context, req *source.Request, in ShareArg
 	return out, nil
 }
 
-// upload sends the file of a call to the bucket.
+// upload uploads the file of a call to the bucket.
 func (s *storage) upload(ctx context.Context, req *source.Request, in ShareArgs, out *Shared) error {
 	file, info, name, kind, err := s.openInput(ctx, req, in)
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *storage) upload(ctx context.Context, req *source.Request, in ShareArgs,
 	return u.run(ctx)
 }
 
-// openInput opens the file that a call names.
+// openInput opens the file or artifact that a call names.
 func (s *storage) openInput(ctx context.Context, req *source.Request, in ShareArgs) (file *os.File, info fs.FileInfo, name, kind string, err error) {
 	if in.Handle != "" {
 		var a toolroom.Artifact
@@ -173,7 +173,7 @@ func (s *storage) openInput(ctx context.Context, req *source.Request, in ShareAr
 	return file, info, name, kindOf(file, name, kind), nil
 }
 
-// kindOf returns the type of a file.
+// kindOf returns the media type of a file.
 func kindOf(file *os.File, name, kind string) string {
 	if kind != "" {
 		return kind

@@ -23,8 +23,8 @@ const (
 	emptyHash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 )
 
-// sign adds the headers of AWS Signature Version 4 to a request, whose body has the SHA-256
-// bodyHash. The path and query of its URL must be in canonical form.
+// sign adds the headers of AWS Signature Version 4 to a request. bodyHash is the SHA-256 of the
+// body. The path and query of the URL must be in canonical form.
 func (k Keys) sign(r *http.Request, region, bodyHash string, now time.Time) {
 	r.Header.Set("X-Amz-Date", now.UTC().Format(timeFormat))
 	r.Header.Set("X-Amz-Content-Sha256", bodyHash)
@@ -39,7 +39,7 @@ func (k Keys) sign(r *http.Request, region, bodyHash string, now time.Time) {
 	r.Header.Set("Authorization", algorithm+" Credential="+k.credential(region, now)+", SignedHeaders="+signed+", Signature="+signature)
 }
 
-// presign returns a URL with which anyone may get an object until it expires.
+// presign returns a URL with which anyone can get an object until the URL expires.
 func (k Keys) presign(u *url.URL, region string, expires time.Duration, now time.Time) string {
 	query := url.Values{
 		"X-Amz-Algorithm": {algorithm}, "X-Amz-Credential": {k.credential(region, now)}, "X-Amz-Date": {now.UTC().Format(timeFormat)},
@@ -87,7 +87,7 @@ func (k Keys) signature(method string, u *url.URL, headers map[string]string, re
 	return signed, hex.EncodeToString(key)
 }
 
-// canonicalQuery encodes a query as signatures want it: sorted, spaces as %20.
+// canonicalQuery encodes a query as signatures require: sorted, with spaces as %20.
 func canonicalQuery(query url.Values) string {
 	var parts []string
 	for name, values := range query {

@@ -1,5 +1,5 @@
 // Package storage provides the built-in tools for buckets of MinIO, Amazon S3 and other servers
-// with the S3 protocol: they share files by expiring links, and bring documents into memory.
+// with the S3 protocol. They share files by links that expire, and store documents in memory.
 package storage
 
 import (
@@ -19,7 +19,7 @@ import (
 
 // Options configure the pack.
 type Options struct {
-	// Client speaks with the server; nil means that the config names none.
+	// Client is the client of the server; nil means that the config names none.
 	Client *Client
 	// Bucket is the default bucket. Buckets are the others that tools may use; "*" is any.
 	Bucket  string
@@ -30,10 +30,10 @@ type Options struct {
 	Folders *folder.Folders
 	// Artifact opens an artifact of a caller.
 	Artifact func(ctx context.Context, who toolroom.Identity, handle string) (*os.File, toolroom.Artifact, error)
-	// Save keeps a note of a caller, and Has reports whether there is one.
+	// Save stores a note of a caller, and Has reports whether one exists.
 	Save func(ctx context.Context, who toolroom.Identity, namespace, text string, add bool) error
 	Has  func(who toolroom.Identity, namespace string) bool
-	// State is the folder of what was synchronised.
+	// State is the folder that records which objects were synchronised.
 	State string
 }
 
@@ -77,7 +77,7 @@ func asError(err error) *toolroom.Error {
 	return toolroom.AsError(err)
 }
 
-// bucket returns the bucket that a call names, if the config permits it.
+// bucket returns the bucket of a call, or an error if the config does not permit it.
 func (s *storage) bucket(asked string) (string, error) {
 	name := cmp.Or(asked, s.Bucket)
 	switch {
@@ -90,7 +90,7 @@ func (s *storage) bucket(asked string) (string, error) {
 		WithHint("buckets are those in toolroom.yaml: builtin.storage.bucket and buckets")
 }
 
-// objectURL returns the address of an object for predicted effects.
+// objectURL returns the address of an object, for predicted effects.
 func (s *storage) objectURL(bucket, key string) string {
 	if s.Client == nil || s.Client.Endpoint == nil {
 		return ""
@@ -102,7 +102,7 @@ func (s *storage) hostEffect(mode, bucket, key string) toolroom.Effect {
 	return toolroom.Effect{Kind: toolroom.EffectHost, Mode: mode, Target: s.objectURL(bucket, key)}
 }
 
-// transferError returns an error of a transfer as callers see it.
+// transferError converts an error of a transfer to one for the caller.
 func transferError(ctx context.Context, err error) error {
 	if _, known := errors.AsType[*toolroom.Error](err); err == nil || known || ctx.Err() != nil {
 		return err

@@ -21,7 +21,7 @@ const (
 	maxParts = 10_000
 )
 
-// upload is a file on its way to a bucket. No part of it is held in memory.
+// upload uploads a file to a bucket. It holds no part of the file in memory.
 type upload struct {
 	*Client
 	bucket, key, kind string
@@ -31,8 +31,8 @@ type upload struct {
 	sent func(bytes int64)
 }
 
-// run uploads the file. One that is larger than a part is sent in parts; parts that an
-// earlier, broken upload of the same file has sent are not sent again.
+// run uploads the file. It sends a large file in parts, without those that an earlier,
+// interrupted upload of the same file has sent.
 func (u *upload) run(ctx context.Context) error {
 	if u.size <= minPart {
 		part := io.NewSectionReader(u.from, 0, u.size)
@@ -119,8 +119,8 @@ func (u *upload) begin(ctx context.Context) (string, error) {
 	return begun.UploadId, err
 }
 
-// unfinished returns the id of an unfinished upload to the same key, or an empty text. A server
-// that cannot list them is asked for a new one.
+// unfinished returns the id of an unfinished upload to the same key. It is empty if there is
+// none or the server cannot list them.
 func (u *upload) unfinished(ctx context.Context) (string, error) {
 	var list struct {
 		Upload []struct{ Key, UploadId string }
@@ -138,7 +138,7 @@ func (u *upload) unfinished(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// parts returns the parts of an upload that have arrived.
+// parts returns the parts of an upload that the server has, by number.
 func (u *upload) parts(ctx context.Context, id string) (map[int]part, error) {
 	all, marker := map[int]part{}, 0
 	for {
@@ -185,7 +185,7 @@ func (u *upload) complete(ctx context.Context, id string, all completion) error 
 	return err
 }
 
-// exists reports whether the bucket has the object that the parts make.
+// exists reports whether the bucket has the object that consists of the parts.
 func (u *upload) exists(ctx context.Context, all completion) bool {
 	response, err := u.do(ctx, request{method: http.MethodHead, bucket: u.bucket, key: u.key})
 	if err != nil {
@@ -195,8 +195,8 @@ func (u *upload) exists(ctx context.Context, all completion) bool {
 	return response.ContentLength == u.size && strings.Trim(response.Header.Get("ETag"), `"`) == all.etag()
 }
 
-// etag is the ETag of the object that the parts make: the MD5 of their MD5 sums, and their
-// number.
+// etag returns the ETag of the object that consists of the parts: the MD5 of their MD5 sums,
+// and their number.
 func (c completion) etag() string {
 	h := md5.New()
 	for _, p := range c.Parts {

@@ -15,7 +15,7 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// CronOptions configure the pack.
+// CronOptions configure the pack of schedules.
 type CronOptions struct {
 	Schedules *schedule.Service
 	// Zone is the time zone of schedules that name none; empty is UTC.
@@ -61,7 +61,7 @@ type Schedule struct {
 	Last      *Last           `json:"last,omitempty" jsonschema:"the last run"`
 }
 
-// Last is the last run of a schedule.
+// Last is the last call of a schedule.
 type Last struct {
 	Due     string `json:"due" jsonschema:"when it was due"`
 	Call    string `json:"call,omitempty" jsonschema:"id of the call; missing if none was made"`
@@ -141,8 +141,8 @@ func (c *cronTools) create() builtin.Tool {
 	})
 }
 
-// rejectNested returns an error inside a scheduled call, which would otherwise make more and more
-// of them.
+// rejectNested returns an error inside a scheduled call, which could otherwise create ever more
+// schedules.
 func (c *cronTools) rejectNested(ctx context.Context) error {
 	if c.Surface(ctx) != schedule.Surface {
 		return nil
@@ -167,7 +167,7 @@ func (c *cronTools) show(ctx context.Context, s *schedule.Schedule) (Schedule, e
 	return out, err
 }
 
-// formatInZone returns a time as clocks of a zone show it; empty for the zero time.
+// formatInZone formats a time in a zone. The zero time results in an empty text.
 func formatInZone(t time.Time, zone string) string {
 	if t.IsZero() {
 		return ""

@@ -19,7 +19,7 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// SessionOptions configure the pack.
+// SessionOptions configure the pack of sessions.
 type SessionOptions struct {
 	Sessions *session.Store
 	// Receipts returns receipts of calls.
@@ -31,7 +31,7 @@ type SessionOptions struct {
 // codeTool is the tool that runs programs in code sessions.
 const codeTool = "code:execute"
 
-// maxScan is how many receipts of the caller one call reads.
+// maxScan is the maximum number of the caller's receipts that one call reads.
 const maxScan = 10_000
 
 // SessionPack returns the tools.
@@ -139,8 +139,8 @@ func (s *sessions) all(ctx context.Context, who toolroom.Identity) ([]Session, e
 	return all, err
 }
 
-// scan passes the caller's receipts to visit, newest first, until visit returns false. It
-// returns the number before which a later scan continues; zero at the end.
+// scan calls visit with the caller's receipts, newest first, until visit returns false. It
+// returns the number before which a later scan continues, or zero at the end.
 func (s *sessions) scan(ctx context.Context, who toolroom.Identity, before int64, visit func(*toolroom.Receipt) bool) (int64, error) {
 	for range maxScan / receipt.MaxLimit {
 		page, err := s.Receipts(ctx, toolroom.ReceiptQuery{Subject: who.Key(), ReachedBy: &who, BeforeSeq: before, Limit: receipt.MaxLimit})
@@ -160,8 +160,8 @@ func (s *sessions) scan(ctx context.Context, who toolroom.Identity, before int64
 	return before, nil
 }
 
-// sessionNames returns the sessions that a call belongs to: that of the conversation, and that of
-// the program.
+// sessionNames returns the sessions to which a call belongs: that of the conversation and that
+// of the program.
 func sessionNames(r *toolroom.Receipt) []string {
 	var ids []string
 	if r.Session != "" {
@@ -239,7 +239,7 @@ func (s *sessions) history() builtin.Tool {
 	})
 }
 
-// isUnknown reports whether no program has left variables in a session.
+// isUnknown reports whether a session has no variables of programs.
 func (s *sessions) isUnknown(who toolroom.Identity, id string) bool {
 	kept, err := s.Sessions.List(identity.Owner(who))
 	return err == nil && !slices.ContainsFunc(kept, func(info session.Info) bool { return info.ID == id })

@@ -1,6 +1,6 @@
-// Package system provides the built-in tools about the room itself: system:info, calls at set
-// times ([CronPack]), and callers' sessions ([SessionPack]), which are the variables that
-// programs have left and the calls made under a session's name.
+// Package system provides the built-in tools about the room itself: system:info, schedules
+// ([CronPack]) and sessions ([SessionPack]). A session consists of the variables that programs
+// have left and of the calls made under its name.
 package system
 
 import (

@@ -6,8 +6,8 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// cache keeps the newest values for a time. (The expirable cache of the library has a
-// goroutine that nothing ends.)
+// cache keeps the newest values for a time. (The library's expirable cache has a goroutine that
+// never ends.)
 type cache[T any] struct {
 	ttl    time.Duration
 	values *lru.Cache[string, cacheEntry[T]]

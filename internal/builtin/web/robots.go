@@ -10,11 +10,11 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// robots are the rules of a site; nil data allows all.
+// robots holds the rules of a site; nil data allows everything.
 type robots struct{ data *robotstxt.RobotsData }
 
-// checkRobots asks the robots.txt of a site whether Toolroom may fetch an address. A site
-// whose rules cannot be read sets none.
+// checkRobots returns an error if the robots.txt of a site forbids an address. If the rules
+// cannot be read, everything is allowed.
 func (w *web) checkRobots(ctx context.Context, u *url.URL) error {
 	site := u.Scheme + "://" + u.Host
 	rules, ok := w.robots.Get(site)

@@ -21,7 +21,7 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Search is a provider of web search.
+// Search configures a provider of web search.
 type Search struct {
 	// Provider is brave, tavily, searxng or exa.
 	Provider string
@@ -126,13 +126,13 @@ func (w *web) searchEffects() []toolroom.Effect {
 	return connectEffects(method, w.o.Search.Address())
 }
 
-// query is a search in the form of all providers.
+// query is a search, for any provider.
 type query struct {
 	SearchArgs
 	news bool
 }
 
-// hintUnreached adds to the error of a provider that cannot be reached what to check.
+// hintUnreached adds the next step to the error of a provider that cannot be reached.
 func hintUnreached(err error) error {
 	if known, ok := errors.AsType[*toolroom.Error](err); ok && known.Code == toolroom.CodeUpstreamUnavailable {
 		return known.WithHint("check that the provider runs, and builtin.web.search.url in toolroom.yaml")
@@ -184,7 +184,7 @@ func (w *web) runSearch(ctx context.Context, q query) (SearchResult, []toolroom.
 	return out, builtin.Text(out.text()), nil
 }
 
-// ages are the names of freshness, and the days that it lasts.
+// ages maps the values of freshness to days.
 var ages = map[string]struct {
 	name string
 	days int
@@ -270,7 +270,7 @@ func (s *Search) post(path string, body map[string]any, header, value string) (*
 	return request, err
 }
 
-// responseError is the error for a status other than 200.
+// responseError returns the error for a status other than 200.
 func (s *Search) responseError(status int, body []byte) error {
 	excerpt := strings.Join(strings.Fields(strings.ToValidUTF8(string(body[:min(len(body), 300)]), "")), " ")
 	e := toolroom.Errorf(toolroom.CodeUpstreamError, "%s answered %d %s: %s", s.Provider, status, http.StatusText(status), excerpt)
@@ -289,7 +289,7 @@ func (s *Search) responseError(status int, body []byte) error {
 	return e
 }
 
-// answer has the members of the answers of all providers.
+// answer has the members of all providers' responses.
 type answer struct {
 	Web struct {
 		Results []result `json:"results"`
@@ -340,8 +340,8 @@ func (s *Search) parseItems(q query, body []byte) ([]Item, error) {
 	return items, nil
 }
 
-// unresponsiveError returns the error of a search in which engines of SearXNG failed. Without it,
-// a failed search would look like one that found nothing.
+// unresponsiveError returns the error for a search in which engines of SearXNG failed. Without
+// it, a failed search would look like one without results.
 func unresponsiveError(engines [][]string) error {
 	var list []string
 	for _, e := range engines[:min(len(engines), 10)] {

@@ -1,5 +1,5 @@
-// Package web provides the built-in tools that fetch pages and search the web. All
-// connections pass the egress guard, which judges every redirect and every address.
+// Package web provides the built-in tools that fetch pages and search the web. All connections
+// pass the egress guard, which checks every redirect and every address.
 package web
 
 import (
@@ -80,7 +80,7 @@ func (w *web) userAgent() string {
 	}, version) + " (+https://github.com/toolroom/toolroom)"
 }
 
-// connectEffects returns the effect of a request to an address.
+// connectEffects returns the predicted effect of a request to an address.
 func connectEffects(method, address string) []toolroom.Effect {
 	return []toolroom.Effect{{Kind: toolroom.EffectHost, Mode: strings.ToLower(method), Target: address}}
 }
