@@ -12,37 +12,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folderCache remembers what folders hold from one plan to the next. A rule that begins with
-// ** is about every folder that a sandbox shows, most of which are of installed programs and
-// never change.
+// folderCache caches the entries of folders from one plan to the next. A rule that begins with
+// ** applies to every folder that a sandbox shows. Most of these belong to installed programs
+// and never change.
 //
-// It answers with what is there now: it looks at the folder each time, and forgets one that
-// another has taken the place of, also by a mount, or that has changed. The kernel sets the
-// change time of a folder whenever an entry is made, removed or renamed, and no program can
-// set it to a time of its choice. It is as exact as the kernel's clock, so that a folder that
-// has changed within the last seconds is not remembered.
+// The cache never returns old entries: it checks the folder each time, and reads it again if it
+// has changed or been replaced, also by a mount. The kernel sets the change time of a folder
+// whenever an entry is made, removed or renamed, and no program can set it to a time of its
+// choice. The change time is as precise as the kernel's clock, so a folder that has changed
+// within the last seconds is not cached.
 type folderCache struct {
 	mu    sync.Mutex
 	known map[string]*folder
 }
 
-var remembered = &folderCache{known: map[string]*folder{}}
+var folderReads = &folderCache{known: map[string]*folder{}}
 
-// folder is what is in a folder in one state of it.
+// folder is the entries of a folder in one state.
 type folder struct {
-	state   folderState
-	entries []entry
-	exact   bool // a name that is not among the entries is not found: its letters' case counts
+	state         folderState
+	entries       []entry
+	caseSensitive bool // a name that is not among the entries cannot be opened in other case
 }
 
-// lacks reports whether a part of a pattern names nothing in the folder.
+// lacks reports whether a segment of a pattern certainly matches no entry of the folder.
 func (f *folder) lacks(segment string) bool {
-	return f.exact && !strings.Contains(segment, "*") && !slices.ContainsFunc(f.entries, func(e entry) bool { return e.name == segment })
+	return f.caseSensitive && !strings.Contains(segment, "*") && !slices.ContainsFunc(f.entries, func(e entry) bool { return e.name == segment })
 }
 
 type entry struct {
 	name string
-	kind fs.FileMode // its type alone
+	kind fs.FileMode // only the type bits
 }
 
 type folderState struct {
@@ -53,21 +53,21 @@ type folderState struct {
 func stateOf(s *unix.Stat_t) folderState { return folderState{s.Dev, s.Ino, s.Ctim, s.Mtim} }
 
 const (
-	// settled is how long ago a folder must have changed to be remembered. The kernel's clock
+	// minFolderAge is how long ago a folder must have changed to be cached. The kernel's clock
 	// for files has steps of at most 10 milliseconds.
-	settled = 2 * time.Second
-	// maxFolders is how many are remembered. 20,000 folders with 150,000 files, a Debian with
-	// compilers, take 9 MB.
+	minFolderAge = 2 * time.Second
+	// maxFolders is how many folders are cached. 20,000 folders with 150,000 files, a Debian
+	// with compilers, take 9 MB.
 	maxFolders = 100_000
 )
 
-// timesHold are the file systems whose change times are the kernel's own. Those of networks
-// and of FUSE say what another machine or a program wants.
-var timesHold = []int64{
+// trustedFileSystems are the file systems whose change times the kernel sets. On network file
+// systems and FUSE, another machine or a program sets them.
+var trustedFileSystems = []int64{
 	unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC,
 }
 
-// read returns what is in a folder now, in no order.
+// read returns the current entries of a folder, in no particular order.
 func (c *folderCache) read(dir string) (*folder, error) {
 	c.mu.Lock()
 	f := c.known[dir]
@@ -91,15 +91,15 @@ func (c *folderCache) read(dir string) (*folder, error) {
 	return f, nil
 }
 
-// readFolder reads a folder and reports whether it may be remembered.
+// readFolder reads a folder and reports whether it may be cached.
 func readFolder(dir string) (f *folder, keep bool, err error) {
 	open, err := os.Open(dir)
 	if err != nil {
 		return nil, false, err
 	}
 	defer open.Close()
-	// The state is that before the entries are read, so that a change in between is seen
-	// the next time.
+	// Take the state before the entries are read, so that a change in between is noticed the
+	// next time.
 	now := time.Now()
 	var stat unix.Stat_t
 	var system unix.Statfs_t
@@ -111,8 +111,8 @@ func readFolder(dir string) (f *folder, keep bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	f = &folder{state: stateOf(&stat), entries: make([]entry, len(all)), exact: caseCounts(fd, int64(system.Type))}
-	var names strings.Builder // one text takes less memory than each name
+	f = &folder{state: stateOf(&stat), entries: make([]entry, len(all)), caseSensitive: isCaseSensitive(fd, int64(system.Type))}
+	var names strings.Builder // one string takes less memory than one per name
 	for _, e := range all {
 		names.WriteString(e.Name())
 	}
@@ -123,11 +123,11 @@ func readFolder(dir string) (f *folder, keep bool, err error) {
 		rest = rest[n:]
 	}
 	age := now.Sub(time.Unix(stat.Ctim.Unix()))
-	return f, age > settled && slices.Contains(timesHold, int64(system.Type)), nil
+	return f, age > minFolderAge && slices.Contains(trustedFileSystems, int64(system.Type)), nil
 }
 
-// caseCounts reports whether a folder is known to tell upper from lower case.
-func caseCounts(fd int, system int64) bool {
+// isCaseSensitive reports whether names in a folder are certainly case-sensitive.
+func isCaseSensitive(fd int, system int64) bool {
 	if !slices.Contains([]int64{unix.EXT4_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}, system) {
 		return false
 	}

@@ -109,16 +109,16 @@ func TestAPlanSeesWhatHasChangedSinceTheOneBefore(t *testing.T) {
 	for name := range tricks {
 		trees[name] = newTree(t)
 	}
-	time.Sleep(settled + 100*time.Millisecond) // a change time cannot be set, only waited for
+	time.Sleep(minFolderAge + 100*time.Millisecond) // a change time cannot be set, only waited for
 	for name, c := range tricks {
 		t.Run(name, func(t *testing.T) {
 			tr := tree{t, trees[name].top}
 			if got := tr.hides(); len(got) > 0 {
 				t.Fatalf("before the trick: %v", got)
 			}
-			remembered.mu.Lock()
-			known := remembered.known[tr.path("shown/a/b")] != nil
-			remembered.mu.Unlock()
+			folderReads.mu.Lock()
+			known := folderReads.known[tr.path("shown/a/b")] != nil
+			folderReads.mu.Unlock()
 			if !known {
 				t.Error("the folder is not remembered, so that the test says nothing")
 			}
@@ -173,11 +173,11 @@ func TestFoldersWhoseTimesMeanNothingYetAreNotRemembered(t *testing.T) {
 func TestARuleCountsAFileOnce(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
-	w := &walk{
-		plan: &plan{view: View{Shown: []lockdown.Bind{{Source: tr.top}}}, how: map[string]how{}, folders: map[string]*listing{}},
-		how:  hidden, left: maxWalked, seen: map[place]bool{},
+	w := &ruleWalk{
+		plan:       &plan{view: View{Shown: []lockdown.Bind{{Source: tr.top}}}, protections: map[string]protection{}, folders: map[string]*listing{}},
+		protection: hidden, left: maxWalked, seen: map[visit]bool{},
 	}
-	tr.do(w.at(tr.path("shown"), []string{"**", "*.pem"}))
+	tr.do(w.follow(tr.path("shown"), []string{"**", "*.pem"}))
 	// a, b, the file in it, and the link.
 	if looked := maxWalked - w.left; looked != 4 {
 		t.Errorf("%d files and folders were looked at", looked)

@@ -19,15 +19,15 @@ import (
 
 // View describes the files that a program sees.
 type View struct {
-	// Shown are the parts of this machine that a sandbox shows under their own paths; nil
-	// means the whole machine, writable.
+	// Shown are the parts of this machine that a sandbox shows under their own paths. Nil means
+	// the whole machine, writable.
 	Shown []lockdown.Bind
-	// Hidden are paths below Shown that something else covers already.
+	// Hidden are paths below Shown that other mounts already cover.
 	Hidden []string
-	// Path are the folders in which programs are looked up, besides the usual ones.
+	// Path are folders in which programs are looked up, in addition to programFolders.
 	Path []string
-	// Scratch is an existing folder of the server, for what stands in place of a file or
-	// folder that a program must not see.
+	// Scratch is an existing folder of the server, for the placeholders of files and folders that
+	// a program must not see.
 	Scratch string
 }
 
@@ -35,59 +35,59 @@ type View struct {
 const (
 	maxEntries = 500     // of a folder in which nothing new may be made
 	maxBinds   = 1500    // of a plan
-	maxWalked  = 300_000 // files and folders that are looked at for one rule
+	maxWalked  = 300_000 // files and folders that are examined for one rule
 )
 
 // Plan returns the mounts that enforce the rules about files and programs, in the order in
-// which they must be made. All other rules are ignored. An error says which rule cannot be
+// which they must be made. It ignores all other rules. The error names the rule that cannot be
 // enforced on this machine.
 func Plan(rules []toolroom.Effect, v View) ([]lockdown.Bind, error) {
-	p := &plan{view: v, how: map[string]how{}, folders: map[string]*listing{}}
+	p := &plan{view: v, protections: map[string]protection{}, folders: map[string]*listing{}}
 	for _, r := range rules {
 		var err error
 		switch r.Kind {
 		case toolroom.EffectFile:
-			err = p.file(r)
+			err = p.addFileRule(r)
 		case toolroom.EffectCommand:
-			err = p.program(r)
+			err = p.addProgramRule(r)
 		}
 		if err != nil {
 			return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the policy's rule about %s cannot be enforced here: %w", r, err).
 				WithCLIHint("see the rules: toolroom policy show")
 		}
 	}
-	if len(p.how) == 0 {
+	if len(p.protections) == 0 {
 		return nil, nil
 	}
 	if v.Shown == nil && os.Geteuid() == 0 {
-		p.guardRoot()
+		p.protectFromRoot()
 	}
 	return p.binds()
 }
 
-// how says how a path is mounted over itself, or over nothing; a higher one wins.
-type how int
+// protection is how a path is protected by a mount. The highest that applies is used.
+type protection int
 
 const (
-	pinned   how = iota + 1 // as it is, which keeps it from being renamed or removed
-	frozen                  // itself read-only, its entries are pinned
-	readOnly                // with all below it
-	hidden                  // with all below it
+	pinned   protection = iota + 1 // mounted over itself, so that it cannot be renamed or removed
+	frozen                         // read-only, with its entries pinned
+	readOnly                       // read-only with everything below it
+	hidden                         // replaced by a placeholder, with everything below it
 )
 
 type plan struct {
-	view    View
-	how     map[string]how
-	folders map[string]*listing
+	view        View
+	protections map[string]protection
+	folders     map[string]*listing
 }
 
-func (p *plan) set(path string, h how) { p.how[path] = max(p.how[path], h) }
+func (p *plan) protect(path string, h protection) { p.protections[path] = max(p.protections[path], h) }
 
-// maxLinks is how many links a path may lead through, as on Linux.
+// maxLinks is how many links a path may contain, as on Linux.
 const maxLinks = 40
 
-// freezeLinks keeps a path from being made to lead elsewhere: it freezes the folder of every
-// link on its way, and the one in which the rest of the path would be made.
+// freezeLinks makes sure that path cannot be changed to lead to another file: it freezes the
+// folder of every link in it, and the folder in which the missing rest of the path would be made.
 func (p *plan) freezeLinks(path string) error {
 	at, rest, links := "/", strings.Split(path, "/"), 0
 	for len(rest) > 0 {
@@ -113,7 +113,7 @@ func (p *plan) freezeLinks(path string) error {
 			continue
 		}
 		if links++; links > maxLinks {
-			return nil // it leads nowhere, and none of its links can be replaced
+			return nil // it leads to no file, and none of its links can be replaced
 		}
 		to, err := os.Readlink(next)
 		if err != nil {
@@ -130,10 +130,10 @@ func (p *plan) freezeLinks(path string) error {
 	return nil
 }
 
-// freeze keeps new entries from being made in a folder, and its entries from being
-// replaced. What is in it stays as writable as it is.
+// freeze makes sure that no entries can be added to a folder, and that its entries cannot be
+// replaced. The entries stay as writable as they are.
 func (p *plan) freeze(dir string) error {
-	if base, shown := p.base(dir); !shown || !base.Writable || within(dir, "/proc") || unix.Access(dir, unix.W_OK) != nil {
+	if base, shown := p.baseMount(dir); !shown || !base.Writable || within(dir, "/proc") || unix.Access(dir, unix.W_OK) != nil {
 		return nil // nothing can be made there
 	}
 	entries, err := os.ReadDir(dir)
@@ -146,20 +146,20 @@ func (p *plan) freeze(dir string) error {
 	if len(entries) > maxEntries {
 		return fmt.Errorf("%s has %d entries, and %d is the most of a folder in which nothing new may be made", dir, len(entries), maxEntries)
 	}
-	p.set(dir, frozen)
+	p.protect(dir, frozen)
 	for _, e := range entries {
 		if e.Type()&fs.ModeSymlink == 0 {
-			p.set(filepath.Join(dir, e.Name()), pinned)
+			p.protect(filepath.Join(dir, e.Name()), pinned)
 		}
 	}
 	return nil
 }
 
-// guardRoot keeps root, which may use the machine's devices and settings, from passing by
+// protectFromRoot makes sure that root, which can use devices and kernel settings, cannot bypass
 // the mounts.
-func (p *plan) guardRoot() {
-	p.set("/proc", readOnly)
-	p.set("/sys", readOnly)
+func (p *plan) protectFromRoot() {
+	p.protect("/proc", readOnly)
+	p.protect("/sys", readOnly)
 	_ = filepath.WalkDir("/dev", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return nil //nolint:nilerr // what cannot be listed cannot be used either
@@ -167,14 +167,14 @@ func (p *plan) guardRoot() {
 		name := d.Name()
 		block := d.Type()&fs.ModeDevice != 0 && d.Type()&fs.ModeCharDevice == 0
 		if block || slices.Contains([]string{"mem", "kmem", "port"}, name) || d.Type()&fs.ModeCharDevice != 0 && strings.HasPrefix(name, "sg") {
-			p.set(path, hidden)
+			p.protect(path, hidden)
 		}
 		return nil
 	})
 }
 
-// base returns the mount that shows a path before the plan changes anything.
-func (p *plan) base(path string) (lockdown.Bind, bool) {
+// baseMount returns the mount that shows a path without the plan, and whether there is one.
+func (p *plan) baseMount(path string) (lockdown.Bind, bool) {
 	if p.view.Shown == nil {
 		return lockdown.Bind{Source: "/", Writable: true}, true
 	}
@@ -192,29 +192,29 @@ func within(path, dir string) bool {
 	return ok && (below == "" || below[0] == '/' || dir == "/")
 }
 
-// binds returns the mounts, those of outer folders first.
+// binds returns the mounts, outer folders first.
 func (p *plan) binds() ([]lockdown.Bind, error) {
-	p.show()
-	for path, h := range maps.Clone(p.how) {
+	p.mapToShown()
+	for path, h := range maps.Clone(p.protections) {
 		if h == pinned && p.view.Shown == nil && path == "/proc" {
 			continue
 		}
-		p.pinAbove(path)
+		p.pinParents(path)
 	}
-	p.keepView()
-	paths := slices.SortedFunc(maps.Keys(p.how), func(a, b string) int {
+	p.repeatViewMounts()
+	paths := slices.SortedFunc(maps.Keys(p.protections), func(a, b string) int {
 		return cmp.Or(cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/")), cmp.Compare(a, b))
 	})
 	var binds []lockdown.Bind
 	for _, path := range paths {
-		h := p.how[path]
-		if p.covered(path) {
+		h := p.protections[path]
+		if p.isCovered(path) {
 			continue
 		}
-		base, _ := p.base(path)
+		base, _ := p.baseMount(path)
 		b := lockdown.Bind{Source: path, Target: path, Writable: h == pinned && base.Writable}
 		if h == hidden {
-			source, err := p.empty(path)
+			source, err := p.placeholder(path)
 			if err != nil {
 				return nil, err
 			}
@@ -229,47 +229,47 @@ func (p *plan) binds() ([]lockdown.Bind, error) {
 	return binds, nil
 }
 
-// show replaces paths that a sandbox does not show: by the shown paths below them, or by
-// none.
-func (p *plan) show() {
+// mapToShown replaces every path that the sandbox does not show by the shown paths below it, if
+// there are any.
+func (p *plan) mapToShown() {
 	if p.view.Shown == nil {
 		return
 	}
-	for path, h := range maps.Clone(p.how) {
-		if _, shown := p.base(path); shown {
+	for path, h := range maps.Clone(p.protections) {
+		if _, shown := p.baseMount(path); shown {
 			continue
 		}
-		delete(p.how, path)
+		delete(p.protections, path)
 		if h < readOnly {
 			continue
 		}
 		for _, b := range p.view.Shown {
 			if within(b.Source, path) {
-				p.set(b.Source, h)
+				p.protect(b.Source, h)
 			}
 		}
 	}
 }
 
-// pinAbove pins the folders around a path, so that none of them can be replaced by another.
-func (p *plan) pinAbove(path string) {
+// pinParents pins the folders above a path, so that none of them can be replaced.
+func (p *plan) pinParents(path string) {
 	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
-		base, shown := p.base(dir)
+		base, shown := p.baseMount(dir)
 		if !shown || dir == base.Source {
 			return
 		}
 		if base.Writable && unix.Access(filepath.Dir(dir), unix.W_OK) == nil {
-			p.set(dir, pinned)
+			p.protect(dir, pinned)
 		}
 	}
 }
 
-// keepView repeats those mounts of the view that mounts of the plan would cover: a folder that
-// is mounted again shows what the machine has there, not what the view has mounted inside.
-func (p *plan) keepView() {
+// repeatViewMounts repeats the mounts of the view that mounts of the plan would cover: a folder
+// that is mounted over itself shows the machine's files, not the mounts that the view has in it.
+func (p *plan) repeatViewMounts() {
 	undone := func(path string) bool {
 		for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
-			if p.how[dir] != 0 {
+			if p.protections[dir] != 0 {
 				return true
 			}
 		}
@@ -277,29 +277,29 @@ func (p *plan) keepView() {
 	}
 	for _, b := range p.view.Shown {
 		if undone(b.Source) {
-			p.set(b.Source, pinned)
+			p.protect(b.Source, pinned)
 		}
 	}
 	for _, path := range p.view.Hidden {
 		if undone(path) {
-			p.set(path, hidden)
+			p.protect(path, hidden)
 		}
 	}
 }
 
-// covered reports whether a folder around a path is hidden or read-only with all below it,
-// so that the path needs no mount of its own. A hidden path in a read-only folder does.
-func (p *plan) covered(path string) bool {
+// isCovered reports whether a folder above path is hidden or read-only with everything below it,
+// so that path needs no mount. A hidden path in a read-only folder does need one.
+func (p *plan) isCovered(path string) bool {
 	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
-		if h := p.how[dir]; h == hidden || h == readOnly && p.how[path] != hidden {
+		if h := p.protections[dir]; h == hidden || h == readOnly && p.protections[path] != hidden {
 			return true
 		}
 	}
 	return false
 }
 
-// empty returns what stands in place of a path: a file or folder that nobody may use.
-func (p *plan) empty(path string) (string, error) {
+// placeholder returns a file or folder without permissions, to be mounted in place of path.
+func (p *plan) placeholder(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err

@@ -14,32 +14,32 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// folders hold the programs of most machines.
-var folders = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/snap/bin", "/opt/bin"}
+// programFolders contain the programs of most machines.
+var programFolders = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/snap/bin", "/opt/bin"}
 
-// trees hold programs at any depth.
-var trees = []string{"/usr/lib", "/usr/libexec", "/usr/local/lib", "/usr/local/libexec", "/opt"}
+// programTrees contain programs at any depth.
+var programTrees = []string{"/usr/lib", "/usr/libexec", "/usr/local/lib", "/usr/local/libexec", "/opt"}
 
-// multiCall are programs that are many programs in one file. They can start each of them,
-// whatever they are called.
+// multiCall are executables that contain many programs. They can run each of them, under any
+// name.
 var multiCall = []string{"busybox", "toybox", "coreutils"}
 
-// program plans a rule about programs: it hides every file that is such a program.
-func (p *plan) program(r toolroom.Effect) error {
+// addProgramRule adds a rule about programs: it hides every file that is such a program.
+func (p *plan) addProgramRule(r toolroom.Effect) error {
 	name, _, _ := strings.Cut(r.Target, " ")
 	name = strings.TrimPrefix(name, "*/")
-	found, err := programs.find(name, p.view.Path)
+	found, err := programIndex.find(name, p.view.Path)
 	if err != nil {
 		return err
 	}
 	for _, path := range found {
-		p.set(path, hidden)
+		p.protect(path, hidden)
 	}
 	return nil
 }
 
-// programs remembers for a while where programs are.
-var programs = &index{known: map[string]location{}}
+// programIndex caches the locations of programs for a while.
+var programIndex = &index{known: map[string]location{}}
 
 type index struct {
 	mu    sync.Mutex
@@ -52,40 +52,40 @@ type location struct {
 }
 
 const (
-	rememberedFor = time.Minute
-	maxKnown      = 1000
+	indexLifetime = time.Minute
+	maxIndexed    = 1000
 )
 
-// find returns the files of the programs whose names match a pattern: through links, under
-// other names of the same file, and the multi-call programs of this machine.
+// find returns the files of the programs whose names match a pattern: also through links and under
+// other names of the same file, and all multi-call programs of this machine.
 func (x *index) find(name string, path []string) ([]string, error) {
 	key := name + "\x00" + strings.Join(path, "\x00")
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if l, ok := x.known[key]; ok && time.Since(l.at) < rememberedFor {
+	if l, ok := x.known[key]; ok && time.Since(l.at) < indexLifetime {
 		return l.paths, nil
 	}
-	paths, err := search(name, path)
+	paths, err := findPrograms(name, path)
 	if err != nil {
 		return nil, err
 	}
-	if len(x.known) >= maxKnown {
+	if len(x.known) >= maxIndexed {
 		clear(x.known)
 	}
 	x.known[key] = location{paths, time.Now()}
 	return paths, nil
 }
 
-func search(name string, path []string) ([]string, error) {
+func findPrograms(name string, path []string) ([]string, error) {
 	var found []string
 	add := func(path string) error {
 		real, err := filepath.EvalSymlinks(path)
 		if err != nil || slices.Contains(found, real) {
-			return nil //nolint:nilerr // a link that leads nowhere starts nothing
+			return nil //nolint:nilerr // a broken link cannot be started
 		}
 		info, err := os.Stat(real)
 		if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-			return nil //nolint:nilerr // likewise
+			return nil //nolint:nilerr // it cannot be started
 		}
 		if base := filepath.Base(real); slices.Contains(multiCall, base) && !slices.Contains(multiCall, filepath.Base(path)) {
 			return fmt.Errorf("%s is a part of %s, which many programs are", path, real)
@@ -94,11 +94,11 @@ func search(name string, path []string) ([]string, error) {
 		return nil
 	}
 	if strings.HasPrefix(name, "/") {
-		err := byPath(name, add)
+		err := findByPath(name, add)
 		return found, err
 	}
 	var dirs []string
-	for _, dir := range slices.Concat(path, folders) {
+	for _, dir := range slices.Concat(path, programFolders) {
 		if real, err := filepath.EvalSymlinks(dir); err == nil && !slices.Contains(dirs, real) {
 			dirs = append(dirs, real)
 		}
@@ -120,7 +120,7 @@ func search(name string, path []string) ([]string, error) {
 			}
 		}
 	}
-	for _, tree := range trees {
+	for _, tree := range programTrees {
 		err := filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !Glob(name, d.Name()) {
 				return nil //nolint:nilerr // what cannot be listed cannot be started either
@@ -131,7 +131,7 @@ func search(name string, path []string) ([]string, error) {
 			return nil, err
 		}
 	}
-	// Other names of the same file.
+	// Find hard links to the same files.
 	for _, one := range slices.Clone(found) {
 		info, err := os.Stat(one)
 		if err != nil {
@@ -151,8 +151,9 @@ func search(name string, path []string) ([]string, error) {
 	return found, nil
 }
 
-// byPath adds the files whose absolute paths match a pattern, in which * stands for any text.
-func byPath(pattern string, add func(string) error) error {
+// findByPath calls add for the files whose absolute paths match pattern, in which * matches any
+// text.
+func findByPath(pattern string, add func(string) error) error {
 	literal, _, wild := strings.Cut(pattern, "*")
 	if !wild {
 		return add(pattern)

@@ -1,10 +1,10 @@
-// Package restrict turns the policy's rules about effects into what the kernel enforces on
-// a program: files and folders that it cannot read or change, programs that it cannot
-// start, and hosts that it cannot reach. However a program spells what it does, it meets
-// the rule; reading its command line beforehand cannot promise that.
+// Package restrict makes the kernel enforce the policy's rules about effects on a program:
+// files and folders that it cannot read or change, programs that it cannot start, and hosts
+// that it cannot reach. These rules hold however the program tries, which cannot be
+// guaranteed by reading its command line.
 //
-// [Enforceable] says which rules have a form that can be enforced. [Plan] returns the
-// mounts that enforce those about files and programs.
+// [Enforceable] reports which rules can be enforced. [Plan] returns the mounts that enforce
+// those about files and programs.
 package restrict
 
 import (
@@ -16,32 +16,32 @@ import (
 )
 
 // Enforceable reports whether a rule can be enforced on a program that a call starts. A
-// rule is an effect whose target is a pattern, as policy writes it. Predicted are the
-// effects of the call, as far as they are known.
+// rule is an effect whose target is a pattern, as policy writes it. predicted are the known
+// effects of the call.
 //
-// A rule about one program hides that program. A rule about a command line, such as "git
-// push*", hides its program too, unless the call visibly starts that program; then the rule
-// can only be judged. So it is with a rule about a method of HTTP: it closes the host, unless
-// the call visibly reaches it.
+// A rule about a program hides that program. A rule about a command line, such as "git
+// push*", also hides its program, unless the call is predicted to start that program: then the
+// rule can only be judged by the predicted effects. Likewise, a rule about an HTTP method blocks
+// the host unless the call is predicted to reach it.
 func Enforceable(rule toolroom.Effect, predicted []toolroom.Effect) bool {
 	switch rule.Kind {
 	case toolroom.EffectFile:
-		return formOf(rule.Target).ok
+		return parsePathPattern(rule.Target).ok
 	case toolroom.EffectCommand:
 		program, _, line := strings.Cut(rule.Target, " ")
 		if !namesProgram(program) {
 			return false
 		}
-		return !line || !strings.Contains(program, "*") && !starts(predicted, program)
+		return !line || !strings.Contains(program, "*") && !startsProgram(predicted, program)
 	case toolroom.EffectHost:
-		return rule.Mode == "" || rule.Mode == "connect" || rule.Target != "" && !reaches(predicted, rule.Target)
+		return rule.Mode == "" || rule.Mode == "connect" || rule.Target != "" && !reachesHost(predicted, rule.Target)
 	default:
 		return false
 	}
 }
 
-// namesProgram reports whether a pattern names programs that can be found: by name, by name
-// in any folder (*/rm), or by absolute path.
+// namesProgram reports whether a pattern names programs in a form that can be searched: by name,
+// by name in any folder (*/rm), or by absolute path.
 func namesProgram(pattern string) bool {
 	if name, ok := strings.CutPrefix(pattern, "*/"); ok {
 		pattern = name
@@ -53,8 +53,8 @@ func namesProgram(pattern string) bool {
 	return strings.Trim(pattern, "*") != "" && !strings.Contains(pattern, "/")
 }
 
-// starts reports whether one of the effects visibly starts a program.
-func starts(predicted []toolroom.Effect, program string) bool {
+// startsProgram reports whether one of the predicted effects starts program.
+func startsProgram(predicted []toolroom.Effect, program string) bool {
 	base := func(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 	return slices.ContainsFunc(predicted, func(e toolroom.Effect) bool {
 		if e.Kind != toolroom.EffectCommand {
@@ -65,29 +65,29 @@ func starts(predicted []toolroom.Effect, program string) bool {
 	})
 }
 
-// reaches reports whether one of the effects visibly reaches a host of a rule.
-func reaches(predicted []toolroom.Effect, target string) bool {
+// reachesHost reports whether one of the predicted effects reaches a host that target matches.
+func reachesHost(predicted []toolroom.Effect, target string) bool {
 	hosts, err := egress.ParseHosts(target)
 	return slices.ContainsFunc(predicted, func(e toolroom.Effect) bool {
 		return e.Kind == toolroom.EffectHost && e.Target != "" && (err != nil || hosts(e.Target))
 	})
 }
 
-// form is a pattern of paths that can be enforced.
-type form struct {
+// pathPattern is a parsed pattern of paths. ok means that it can be enforced.
+type pathPattern struct {
 	segments []string
-	deep     bool // ** stands before the last segment
+	deep     bool // ** is before the last segment
 	ok       bool
 }
 
-// formOf reads a pattern of paths. It cannot be enforced if it names nothing, so that it is
-// about the whole machine, or if it is about several processes.
-func formOf(target string) form {
-	path, anywhere := strings.CutPrefix(target, "/")
-	if !anywhere && !strings.HasPrefix(path, "**/") {
-		return form{}
+// parsePathPattern parses a pattern of paths. It cannot be enforced if it has no name in it, so
+// that it matches the whole machine, or if it matches several processes in /proc.
+func parsePathPattern(target string) pathPattern {
+	path, absolute := strings.CutPrefix(target, "/")
+	if !absolute && !strings.HasPrefix(path, "**/") {
+		return pathPattern{}
 	}
-	f := form{segments: strings.Split(path, "/")}
+	f := pathPattern{segments: strings.Split(path, "/")}
 	for i, segment := range f.segments {
 		f.deep = f.deep || segment == "**" && i < len(f.segments)-1
 		f.ok = f.ok || strings.Trim(segment, "*") != ""
@@ -98,7 +98,7 @@ func formOf(target string) form {
 	return f
 }
 
-// Hosts returns the targets of the rules about hosts; "*" means every host.
+// Hosts returns the targets of the rules about hosts. "*" means every host.
 func Hosts(rules []toolroom.Effect) []string {
 	var hosts []string
 	for _, r := range rules {
@@ -113,7 +113,7 @@ func Hosts(rules []toolroom.Effect) []string {
 	return hosts
 }
 
-// Glob reports whether a pattern with * matches a whole text.
+// Glob reports whether pattern, in which * matches any text, matches the whole of text.
 func Glob(pattern, text string) bool {
 	first, rest, wild := strings.Cut(pattern, "*")
 	text, ok := strings.CutPrefix(text, first)
