@@ -17,18 +17,18 @@ func TestACallHasTheEnvironmentOfItsOrder(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
 	var seen []string
-	env.RegisterActivityWithOptions(func(ctx context.Context, id string, call toolroom.Call) (note[facts], error) {
+	env.RegisterActivityWithOptions(func(ctx context.Context, id string, call toolroom.Call) (message[toolProperties], error) {
 		seen = append(seen, call.Environment)
-		return answerOf(ctx, factsPlace+id, facts{Guarantee: toolroom.GuaranteeNever, Timeout: stopTimeout}), nil
-	}, activity.RegisterOptions{Name: factsActivity})
-	env.RegisterActivityWithOptions(func(ctx context.Context, in note[toolroom.Call]) (note[*answer], error) {
+		return activityMessage(ctx, propertiesPlace+id, toolProperties{Guarantee: toolroom.GuaranteeNever, Timeout: stopTimeout}), nil
+	}, activity.RegisterOptions{Name: propertiesActivity})
+	env.RegisterActivityWithOptions(func(ctx context.Context, in message[toolroom.Call]) (message[*callOutcome], error) {
 		seen = append(seen, in.Body.Environment)
-		return answerOf(ctx, donePlace+activity.GetInfo(ctx).ActivityID, &answer{Result: &toolroom.Result{}}), nil
+		return activityMessage(ctx, activityResultPlace+activity.GetInfo(ctx).ActivityID, &callOutcome{Result: &toolroom.Result{}}), nil
 	}, activity.RegisterOptions{Name: callActivity})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		at := workflow.GetInfo(ctx).WorkflowExecution
-		e := &state{id: at.ID, run: at.RunID, order: order{Call: toolroom.Call{Environment: "test"}}}
-		return e.call(ctx, "1", "1", toolroom.Call{Tool: "a:b"}).Result.Err()
+		e := &workflowState{id: at.ID, run: at.RunID, order: order{Call: toolroom.Call{Environment: "test"}}}
+		return e.makeCall(ctx, "1", "1", toolroom.Call{Tool: "a:b"}).Result.Err()
 	})
 	if err := env.GetWorkflowError(); err != nil {
 		t.Fatal(err)

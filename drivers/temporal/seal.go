@@ -21,12 +21,12 @@ import (
 // minSecret is the minimum length of the shared secret in bytes.
 const minSecret = 32
 
-// keys are what is made from the shared secret.
+// keys are derived from the shared secret.
 type keys struct {
 	// data and failures encrypt all data in Temporal's history.
 	data     converter.DataConverter
 	failures converter.FailureConverter
-	names    []byte // see [nameOf]
+	names    []byte // see [callName]
 }
 
 func newKeys(secret string) (*keys, error) {
@@ -50,7 +50,7 @@ func newKeys(secret string) (*keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), sealing{aead})
+	data := converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), payloadCodec{aead})
 	failures := temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: data, EncodeCommonAttributes: true})
 	return &keys{data, sealedFailures{failures, data}, names}, nil
 }
@@ -73,16 +73,16 @@ func (f sealedFailures) FailureToError(failure *failurepb.Failure) error {
 			one.Message, one.StackTrace, one.EncodedAttributes = "it does not say why", "", nil
 		}
 		one.Source = ""
-		if of := one.GetApplicationFailureInfo(); of != nil && of.Type != refusal {
+		if of := one.GetApplicationFailureInfo(); of != nil && of.Type != refusedType {
 			of.Type = ""
 		}
 	}
 	return f.FailureConverter.FailureToError(kept)
 }
 
-// text returns the text of an error of Temporal without its type and the name of its
+// errorText returns the text of an error of Temporal without its type and the name of its
 // worker, which are not encrypted.
-func text(err error) string {
+func errorText(err error) string {
 	var application *temporal.ApplicationError
 	var timeout *temporal.TimeoutError
 	var activity *temporal.ActivityError
@@ -98,14 +98,14 @@ func text(err error) string {
 	return err.Error()
 }
 
-// sealing encrypts whole payloads with AES-256-GCM. It refuses payloads that are not
+// payloadCodec encrypts whole payloads with AES-256-GCM. It refuses payloads that are not
 // encrypted, so that forged payloads are never read.
-type sealing struct{ aead cipher.AEAD }
+type payloadCodec struct{ aead cipher.AEAD }
 
 const encoding = "binary/toolroom-sealed"
 
 // Encode encrypts payloads.
-func (s sealing) Encode(plain []*commonpb.Payload) ([]*commonpb.Payload, error) {
+func (s payloadCodec) Encode(plain []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	sealed := make([]*commonpb.Payload, len(plain))
 	for i, p := range plain {
 		text, err := proto.Marshal(p)
@@ -121,7 +121,7 @@ func (s sealing) Encode(plain []*commonpb.Payload) ([]*commonpb.Payload, error) 
 }
 
 // Decode decrypts payloads.
-func (s sealing) Decode(sealed []*commonpb.Payload) ([]*commonpb.Payload, error) {
+func (s payloadCodec) Decode(sealed []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	plain := make([]*commonpb.Payload, len(sealed))
 	for i, p := range sealed {
 		if string(p.GetMetadata()[converter.MetadataEncoding]) != encoding {
@@ -139,5 +139,5 @@ func (s sealing) Decode(sealed []*commonpb.Payload) ([]*commonpb.Payload, error)
 	return plain, nil
 }
 
-// random returns a random part of a name.
-func random() string { return rand.Text()[:16] }
+// randomSuffix returns a random part of a name.
+func randomSuffix() string { return rand.Text()[:16] }

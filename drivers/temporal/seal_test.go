@@ -47,28 +47,28 @@ func TestOnlyTheTextOfASealedFailureIsRead(t *testing.T) {
 				t.Errorf("%s says %v", name, e)
 			}
 		}
-		if strings.Contains(text(err), lie) {
-			t.Errorf("%s: the text is %s", name, text(err))
+		if strings.Contains(errorText(err), lie) {
+			t.Errorf("%s: the text is %s", name, errorText(err))
 		}
 	}
 	worker := temporal.NewApplicationError("the worker was stopped", "")
-	if got := text(k.failures.FailureToError(k.failures.ErrorToFailure(worker))); got != "the worker was stopped" {
+	if got := errorText(k.failures.FailureToError(k.failures.ErrorToFailure(worker))); got != "the worker was stopped" {
 		t.Errorf("a sealed failure says %q", got)
 	}
 	// The name of a worker in the error of an activity is that of whoever answered.
 	named := &failurepb.Failure{Cause: application(), FailureInfo: &failurepb.Failure_ActivityFailureInfo{ActivityFailureInfo: &failurepb.ActivityFailureInfo{Identity: lie}}}
-	if got := text(k.failures.FailureToError(named)); strings.Contains(got, lie) {
+	if got := errorText(k.failures.FailureToError(named)); strings.Contains(got, lie) {
 		t.Errorf("an activity says %q", got)
 	}
 }
 
 func TestANoteIsReadInItsPlaceAlone(t *testing.T) {
 	t.Parallel()
-	n := note[int]{"run", callPlace + "1", 42}
-	if got, err := n.read("run", callPlace+"1"); got != 42 || err != nil {
+	n := message[int]{"run", activityPlace + "1", 42}
+	if got, err := n.read("run", activityPlace+"1"); got != 42 || err != nil {
 		t.Errorf("%d, %v", got, err)
 	}
-	for _, at := range [][2]string{{"other", callPlace + "1"}, {"run", callPlace + "2"}, {"run", donePlace + "1"}, {"", ""}} {
+	for _, at := range [][2]string{{"other", activityPlace + "1"}, {"run", activityPlace + "2"}, {"run", activityResultPlace + "1"}, {"", ""}} {
 		if got, err := n.read(at[0], at[1]); got != 0 || err == nil {
 			t.Errorf("%v: %d, %v", at, got, err)
 		}
@@ -78,11 +78,11 @@ func TestANoteIsReadInItsPlaceAlone(t *testing.T) {
 func TestTheNameOfACallNeedsTheSecretAndTheRun(t *testing.T) {
 	t.Parallel()
 	call := toolroom.Call{Tool: "work:first", Arguments: []byte("{}")}
-	name := nameOf(testKeys(t, "k").names, "run", call)
-	if name != nameOf(testKeys(t, "k").names, "run", call) {
+	name := callName(testKeys(t, "k").names, "run", call)
+	if name != callName(testKeys(t, "k").names, "run", call) {
 		t.Error("a restarted program would not find its calls")
 	}
-	if name == nameOf(testKeys(t, "o").names, "run", call) || name == nameOf(testKeys(t, "k").names, "other", call) {
+	if name == callName(testKeys(t, "o").names, "run", call) || name == callName(testKeys(t, "k").names, "other", call) {
 		t.Error("the name is the same with another secret, or in another run")
 	}
 }

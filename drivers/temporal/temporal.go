@@ -155,7 +155,7 @@ func (t *Temporal) Probe(ctx context.Context) sandbox.Probe {
 		e := toolroom.AsError(err)
 		return sandbox.Probe{State: sandbox.Inconclusive, Reason: e.Message, Fix: e.Hints()}
 	}
-	if err := t.served(ctx, c); err != nil {
+	if err := t.checkWorkers(ctx, c); err != nil {
 		e := toolroom.AsError(err)
 		return sandbox.Probe{State: sandbox.Unsupported, Reason: e.Message, Fix: e.Hints()}
 	}
@@ -165,8 +165,8 @@ func (t *Temporal) Probe(ctx context.Context) sandbox.Probe {
 	}
 }
 
-// served returns an error if no worker polls the queue.
-func (t *Temporal) served(ctx context.Context, c client.Client) error {
+// checkWorkers returns an error if no worker serves the queue.
+func (t *Temporal) checkWorkers(ctx context.Context, c client.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	queue, err := c.DescribeTaskQueue(ctx, t.o.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
@@ -184,21 +184,21 @@ func (t *Temporal) served(ctx context.Context, c client.Client) error {
 // Execute runs a program as a workflow.
 func (t *Temporal) Execute(ctx context.Context, call toolroom.Call, emit func(toolroom.Event)) (*toolroom.Result, error) {
 	result := &toolroom.Result{}
-	return result, execute(ctx, t, programWorkflow, order{Call: call}, emit, result)
+	return result, runWorkflow(ctx, t, programWorkflow, order{Call: call}, emit, result)
 }
 
 // Chain runs a chain as a workflow. When ctx ends, Chain cancels the workflow.
 func (t *Temporal) Chain(ctx context.Context, as toolroom.Call, steps []toolroom.Step, emit func(toolroom.Event)) (*toolroom.ChainResult, error) {
 	result := &toolroom.ChainResult{}
-	return result, execute(ctx, t, chainWorkflow, order{Call: as, Steps: steps}, emit, result)
+	return result, runWorkflow(ctx, t, chainWorkflow, order{Call: as, Steps: steps}, emit, result)
 }
 
-// execute starts a workflow, gives it its order and waits for its result. When ctx ends,
-// execute cancels the workflow and waits a short time for its end.
-func execute[T any](ctx context.Context, t *Temporal, workflow string, o order, emit func(toolroom.Event), result *T) error {
+// runWorkflow starts a workflow, sends it its order and waits for its result. When ctx ends, it
+// cancels the workflow and waits a short time for its end.
+func runWorkflow[T any](ctx context.Context, t *Temporal, workflow string, o order, emit func(toolroom.Event), result *T) error {
 	c, err := t.client(ctx)
 	if err == nil {
-		err = t.served(ctx, c)
+		err = t.checkWorkers(ctx, c)
 	}
 	if err != nil {
 		return err
@@ -208,11 +208,11 @@ func execute[T any](ctx context.Context, t *Temporal, workflow string, o order, 
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 	}, workflow)
 	if err != nil {
-		return stopped(ctx, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "start the workflow: %w", err))
+		return stopError(ctx, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "start the workflow: %w", err))
 	}
 	id, run := started.GetID(), started.GetRunID()
 	get := func(ctx context.Context) error {
-		var n note[T]
+		var n message[T]
 		err := started.Get(ctx, &n)
 		if err == nil {
 			*result, err = n.read(run, resultPlace)
@@ -220,12 +220,12 @@ func execute[T any](ctx context.Context, t *Temporal, workflow string, o order, 
 		return err
 	}
 	// The order comes after the start, because it names the run.
-	err = c.SignalWorkflow(ctx, id, run, orderSignal, note[order]{run, orderPlace, o})
+	err = c.SignalWorkflow(ctx, id, run, orderSignal, message[order]{run, orderPlace, o})
 	ordered := err == nil
 	if !ordered {
 		err = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "send the workflow its order: %w", err)
 	} else {
-		stop := t.watch(ctx, c, id, run, emit)
+		stop := t.watchApprovals(ctx, c, id, run, emit)
 		err = get(ctx)
 		stop()
 	}
@@ -235,15 +235,17 @@ func execute[T any](ctx context.Context, t *Temporal, workflow string, o order, 
 		if cerr := c.CancelWorkflow(ending, id, run); cerr == nil {
 			_ = get(ending) // the error is known: it was cancelled
 		}
-		return stopped(ctx, err)
+		return stopError(ctx, err)
 	}
 	if err != nil {
-		return failed(id, err)
+		return workflowError(id, err)
 	}
 	return nil
 }
 
-func stopped(ctx context.Context, err error) error {
+// stopError returns the error of a workflow that was cancelled because ctx has ended, or err if
+// ctx has not ended.
+func stopError(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
@@ -253,8 +255,8 @@ func stopped(ctx context.Context, err error) error {
 	return toolroom.Errorf(toolroom.CodeCancelled, "the workflow was cancelled")
 }
 
-// failed returns the error of a workflow that ended without a result.
-func failed(id string, err error) error {
+// workflowError returns the error of a workflow that ended without a result.
+func workflowError(id string, err error) error {
 	var application *temporal.ApplicationError
 	var cancelled *temporal.CanceledError
 	var timeout *temporal.TimeoutError
@@ -262,10 +264,10 @@ func failed(id string, err error) error {
 	case errors.As(err, &cancelled):
 		return toolroom.Errorf(toolroom.CodeCancelled, "the workflow %s was cancelled in Temporal", id)
 	case errors.As(err, &timeout):
-		return toolroom.Errorf(toolroom.CodeTimeout, "the workflow %s took too long: %s", id, text(err))
-	case errors.As(err, &application) && application.Type() == refusal:
+		return toolroom.Errorf(toolroom.CodeTimeout, "the workflow %s took too long: %s", id, errorText(err))
+	case errors.As(err, &application) && application.Type() == refusedType:
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "a worker refused the workflow %s: %s", id, application.Message())
 	}
-	return toolroom.Errorf(toolroom.CodeInternal, "the workflow %s failed: %s", id, text(err)).
+	return toolroom.Errorf(toolroom.CodeInternal, "the workflow %s failed: %s", id, errorText(err)).
 		WithHint("Temporal shows its history: temporal workflow show --workflow-id %s", id)
 }

@@ -14,32 +14,32 @@ import (
 type pauseKey struct{}
 
 // WithPause returns a context in which pause is called instead of [deadline.Pause] when a
-// workflow begins to wait for a person, because the deadline is in another process. It
-// returns what is called when the wait is over.
+// workflow begins to wait for a person, because the deadline is in another process. resume is
+// called when the wait is over.
 func WithPause(ctx context.Context, pause func() (resume func())) context.Context {
 	return context.WithValue(ctx, pauseKey{}, pause)
 }
 
-func pause(ctx context.Context) (resume func()) {
-	if elsewhere, ok := ctx.Value(pauseKey{}).(func() func()); ok {
-		return elsewhere()
+func pauseDeadlines(ctx context.Context) (resume func()) {
+	if remote, ok := ctx.Value(pauseKey{}).(func() func()); ok {
+		return remote()
 	}
 	return deadline.Pause(ctx)
 }
 
-// watchEvery is the interval at which a workflow is queried for its pending approvals.
-const watchEvery = time.Second
+// watchInterval is the interval at which a workflow is queried for its pending approvals.
+const watchInterval = time.Second
 
-// watch emits an event for each approval for which a workflow waits, and pauses the
-// deadlines of ctx meanwhile. stop ends it.
-func (t *Temporal) watch(ctx context.Context, c client.Client, workflow, run string, emit func(toolroom.Event)) (stop func()) {
+// watchApprovals emits an event for each approval for which a workflow waits, and pauses the
+// deadlines of ctx while there is one. stop ends it.
+func (t *Temporal) watchApprovals(ctx context.Context, c client.Client, workflow, run string, emit func(toolroom.Event)) (stop func()) {
 	watching, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	done.Go(func() {
 		emitted := map[string]bool{}
 		resume := func() {}
 		defer func() { resume() }()
-		tick := time.NewTicker(watchEvery)
+		tick := time.NewTicker(watchInterval)
 		defer tick.Stop()
 		for paused := false; ; {
 			select {
@@ -47,15 +47,15 @@ func (t *Temporal) watch(ctx context.Context, c client.Client, workflow, run str
 				return
 			case <-tick.C:
 			}
-			value, err := c.QueryWorkflow(watching, workflow, run, waitsQuery)
+			value, err := c.QueryWorkflow(watching, workflow, run, approvalsQuery)
 			if err != nil {
 				continue // the workflow waits for a worker, which would answer the query
 			}
-			var n note[map[string]toolroom.ApprovalNotice]
+			var n message[map[string]toolroom.ApprovalNotice]
 			if value.Get(&n) != nil {
 				continue
 			}
-			waits, err := n.read(run, waitsPlace)
+			waits, err := n.read(run, approvalsPlace)
 			if err != nil {
 				continue
 			}
@@ -69,7 +69,7 @@ func (t *Temporal) watch(ctx context.Context, c client.Client, workflow, run str
 				resume()
 				resume = func() {}
 				if waiting {
-					resume = pause(ctx)
+					resume = pauseDeadlines(ctx)
 				}
 				paused = waiting
 			}

@@ -34,7 +34,7 @@ func (t *Temporal) Work(ctx context.Context, r *app.App, ready func()) error {
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer a.watches.Wait()
 	defer end()
-	a.lasting = lasting
+	a.workerCtx = lasting
 	fatal := make(chan error, 1)
 	w := worker.New(c, t.o.Queue, worker.Options{
 		WorkerStopTimeout: stopTimeout,
@@ -45,12 +45,12 @@ func (t *Temporal) Work(ctx context.Context, r *app.App, ready func()) error {
 			}
 		},
 	})
-	w.RegisterWorkflowWithOptions(program, workflow.RegisterOptions{Name: programWorkflow})
-	w.RegisterWorkflowWithOptions(chain, workflow.RegisterOptions{Name: chainWorkflow})
+	w.RegisterWorkflowWithOptions(runProgram, workflow.RegisterOptions{Name: programWorkflow})
+	w.RegisterWorkflowWithOptions(runChain, workflow.RegisterOptions{Name: chainWorkflow})
 	w.RegisterActivityWithOptions(a.program, activity.RegisterOptions{Name: programActivity})
 	w.RegisterActivityWithOptions(a.call, activity.RegisterOptions{Name: callActivity})
-	w.RegisterActivityWithOptions(a.facts, activity.RegisterOptions{Name: factsActivity})
-	w.RegisterActivityWithOptions(a.isAnswered, activity.RegisterOptions{Name: answerActivity})
+	w.RegisterActivityWithOptions(a.properties, activity.RegisterOptions{Name: propertiesActivity})
+	w.RegisterActivityWithOptions(a.isAnswered, activity.RegisterOptions{Name: answeredActivity})
 	if err := w.Start(); err != nil {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "start the worker: %w", err)
 	}
@@ -69,41 +69,41 @@ func (t *Temporal) Work(ctx context.Context, r *app.App, ready func()) error {
 type activities struct {
 	client client.Client
 	room   *app.App
-	key    []byte // see [nameOf]
-	// lasting ends with the worker.
-	lasting  context.Context
-	watches  sync.WaitGroup
-	stopping atomic.Bool
+	key    []byte // see [callName]
+	// workerCtx ends with the worker.
+	workerCtx context.Context
+	watches   sync.WaitGroup
+	stopping  atomic.Bool
 }
 
 // maxResult is the maximum size of a result in a history; the limit of Temporal is 2 MiB.
 const maxResult = 1 << 20
 
 // call makes one call through the room.
-func (a *activities) call(ctx context.Context, in note[toolroom.Call]) (note[*answer], error) {
+func (a *activities) call(ctx context.Context, in message[toolroom.Call]) (message[*callOutcome], error) {
 	at := activity.GetInfo(ctx)
-	call, err := in.read(at.WorkflowExecution.RunID, callPlace+at.ActivityID)
+	call, err := in.read(at.WorkflowExecution.RunID, activityPlace+at.ActivityID)
 	if err != nil {
-		return note[*answer]{}, temporal.NewNonRetryableApplicationError(err.Error(), refusal, nil)
+		return message[*callOutcome]{}, temporal.NewNonRetryableApplicationError(err.Error(), refusedType, nil)
 	}
-	defer heartbeat(ctx)()
+	defer startHeartbeat(ctx)()
 	result := a.room.Run(ctx, call)
-	if err := a.interrupted(ctx, result); err != nil {
-		return note[*answer]{}, err
+	if err := a.interruption(ctx, result); err != nil {
+		return message[*callOutcome]{}, err
 	}
-	result = fit(result)
-	out := &answer{Result: result}
+	result = limitSize(result)
+	out := &callOutcome{Result: result}
 	if e := result.Error; e != nil && e.Code == toolroom.CodeApprovalRequired {
 		out.Approval = e.Approval
 	}
 	if out.Approval != "" {
-		a.watches.Go(func() { a.signal(out.Approval, at.WorkflowExecution) })
+		a.watches.Go(func() { a.signalAnswer(out.Approval, at.WorkflowExecution) })
 	}
-	return answerOf(ctx, donePlace+at.ActivityID, out), nil
+	return activityMessage(ctx, activityResultPlace+at.ActivityID, out), nil
 }
 
-// fit returns a result that fits into a history: an error instead of one that is too large.
-func fit(result *toolroom.Result) *toolroom.Result {
+// limitSize returns result, or an error result if it is too large for a history.
+func limitSize(result *toolroom.Result) *toolroom.Result {
 	text, err := json.Marshal(result)
 	if err == nil && len(text) <= maxResult {
 		return result
@@ -115,36 +115,36 @@ func fit(result *toolroom.Result) *toolroom.Result {
 	}
 }
 
-// signal signals a workflow once a person has answered.
-func (a *activities) signal(approval string, at workflow.Execution) {
-	_, _ = a.room.WaitForAnswer(a.lasting, approval) // the repeated call reads the answer
-	if a.lasting.Err() != nil {
+// signalAnswer waits until a person has answered, and then signals the workflow.
+func (a *activities) signalAnswer(approval string, at workflow.Execution) {
+	_, _ = a.room.WaitForAnswer(a.workerCtx, approval) // the repeated call reads the answer
+	if a.workerCtx.Err() != nil {
 		return // the workflow polls for the answer
 	}
-	_ = a.client.SignalWorkflow(a.lasting, at.ID, at.RunID, answered, approval) // if lost, the workflow polls
+	_ = a.client.SignalWorkflow(a.workerCtx, at.ID, at.RunID, answeredSignal, approval) // if lost, the workflow polls
 }
 
 // program runs a program through the room. The workflow makes the program's calls.
-func (a *activities) program(ctx context.Context, in note[toolroom.Call]) (none note[*toolroom.Result], err error) {
-	call, err := in.read(activity.GetInfo(ctx).WorkflowExecution.RunID, startPlace)
+func (a *activities) program(ctx context.Context, in message[toolroom.Call]) (none message[*toolroom.Result], err error) {
+	call, err := in.read(activity.GetInfo(ctx).WorkflowExecution.RunID, programPlace)
 	if err != nil {
-		return none, temporal.NewNonRetryableApplicationError(err.Error(), refusal, nil)
+		return none, temporal.NewNonRetryableApplicationError(err.Error(), refusedType, nil)
 	}
-	defer heartbeat(ctx)()
+	defer startHeartbeat(ctx)()
 	r, err := newRelay(ctx, a.client, a.key)
 	if err != nil {
 		return none, err
 	}
 	result := a.room.Run(code.WithRelay(ctx, r.call), call)
-	if err := a.interrupted(ctx, result); err != nil {
+	if err := a.interruption(ctx, result); err != nil {
 		return none, err
 	}
-	return answerOf(ctx, endPlace, fit(result)), nil
+	return activityMessage(ctx, programResultPlace, limitSize(result)), nil
 }
 
-// interrupted returns an error if the activity was ended from outside. By the error
-// Temporal knows whether to start the activity again or that it was cancelled.
-func (a *activities) interrupted(ctx context.Context, result *toolroom.Result) error {
+// interruption returns an error if the worker was stopped or the activity cancelled. The error
+// tells Temporal whether to start the activity again.
+func (a *activities) interruption(ctx context.Context, result *toolroom.Result) error {
 	switch {
 	case ctx.Err() == nil || result.Status != toolroom.StatusCancelled:
 		return nil
@@ -154,26 +154,26 @@ func (a *activities) interrupted(ctx context.Context, result *toolroom.Result) e
 	return temporal.NewCanceledError()
 }
 
-// facts returns the facts about the tool of the call with that id.
-func (a *activities) facts(ctx context.Context, id string, call toolroom.Call) (note[facts], error) {
+// properties returns the properties of the tool of the call with that id.
+func (a *activities) properties(ctx context.Context, id string, call toolroom.Call) (message[toolProperties], error) {
 	tool, limit := a.room.ToolOf(ctx, call)
-	known := facts{Guarantee: toolroom.GuaranteeNever, Timeout: limit + stopTimeout}
+	properties := toolProperties{Guarantee: toolroom.GuaranteeNever, Timeout: limit + stopTimeout}
 	if tool != nil {
-		known.Guarantee = tool.RepeatGuarantee()
+		properties.Guarantee = tool.RepeatGuarantee()
 	}
-	return answerOf(ctx, factsPlace+id, known), nil
+	return activityMessage(ctx, propertiesPlace+id, properties), nil
 }
 
 // isAnswered reports whether an approval is no longer pending.
-func (a *activities) isAnswered(ctx context.Context, id string) (note[bool], error) {
+func (a *activities) isAnswered(ctx context.Context, id string) (message[bool], error) {
 	asked, err := a.room.Approval(ctx, id)
 	is := err != nil && toolroom.AsError(err).Code == toolroom.CodeNotFound || err == nil && asked.State != toolroom.ApprovalPending
-	return answerOf(ctx, answeredPlace+id, is), nil
+	return activityMessage(ctx, answeredPlace+id, is), nil
 }
 
-// heartbeat sends heartbeats of an activity until stop is called. By them an activity
-// also learns that it was cancelled.
-func heartbeat(ctx context.Context) (stop func()) {
+// startHeartbeat sends heartbeats of an activity until stop is called. Their responses also tell
+// the activity that it was cancelled.
+func startHeartbeat(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		tick := time.NewTicker(heartbeatTimeout / 5)

@@ -20,34 +20,34 @@ const (
 	programWorkflow = "toolroom.program"
 	chainWorkflow   = "toolroom.chain"
 
-	programActivity = "toolroom.run"
-	callActivity    = "toolroom.call"
-	factsActivity   = "toolroom.facts"
-	answerActivity  = "toolroom.answered"
+	programActivity    = "toolroom.run"
+	callActivity       = "toolroom.call"
+	propertiesActivity = "toolroom.facts"
+	answeredActivity   = "toolroom.answered"
 
-	callUpdate  = "call"
-	awaitUpdate = "await"
-	madeQuery   = "made"
-	waitsQuery  = "waits"
-	// orderSignal is the signal with the order, which a workflow awaits.
+	callUpdate     = "call"
+	answerUpdate   = "await"
+	madeCallsQuery = "made"
+	approvalsQuery = "waits"
+	// orderSignal carries the order for which a workflow waits.
 	orderSignal = "order"
-	// answered is the signal that a person has answered. Its argument is the
-	// approval's id. It only wakes the workflow, which then reads the answer from
-	// the store of approvals.
-	answered = "answered"
+	// answeredSignal says that a person has answered. Its argument is the approval's id.
+	// It only wakes the workflow: the repeated call reads the answer from the approval
+	// store.
+	answeredSignal = "answered"
 )
 
-// refusal is the type of the error with which a workflow refuses its order.
-const refusal = "toolroom.refused"
+// refusedType is the type of the error of a workflow or activity that rejects its input.
+const refusedType = "toolroom.refused"
 
 const (
 	// maxDuration limits a workflow, including the time in which it waits for people.
 	maxDuration = 24 * time.Hour
-	// orderTimeout is how long a workflow waits for its order. Whoever started it sends
-	// the order at once.
+	// orderTimeout is how long a workflow waits for its order, which is sent right after
+	// the start.
 	orderTimeout = time.Minute
-	// heartbeatTimeout is how long an activity may send no heartbeat before its
-	// worker counts as dead.
+	// heartbeatTimeout is the time without a heartbeat after which an activity's worker
+	// is considered dead.
 	heartbeatTimeout = 10 * time.Second
 	// approvalPoll is the interval at which an approval is polled, in case its
 	// signal was lost.
@@ -57,110 +57,111 @@ const (
 	maxAttempts = 5
 )
 
-// order is what a workflow is to do.
+// order is the call or chain that a workflow runs.
 type order struct {
 	Call  toolroom.Call   `json:"call"`
 	Steps []toolroom.Step `json:"steps,omitempty"`
 }
 
-// answerSuffix follows the id of a call in the id of what makes it once a person has
-// answered.
+// answerSuffix is appended to the id of a call to make the id of the update and activity that
+// repeat it after a person has answered.
 const answerSuffix = "-answer"
 
 func newWorkflowID(at time.Time) string {
-	return "toolroom-" + at.UTC().Format("20060102T150405") + "-" + random()
+	return "toolroom-" + at.UTC().Format("20060102T150405") + "-" + randomSuffix()
 }
 
-// facts are the properties of a tool on which a workflow depends.
-type facts struct {
+// toolProperties are the properties of a tool on which a workflow depends.
+type toolProperties struct {
 	Guarantee toolroom.Guarantee `json:"guarantee"`
 	// Timeout limits a call.
 	Timeout time.Duration `json:"timeout"`
 }
 
-// answer is the outcome of a call: it ended, or it waits for a person.
-type answer struct {
+// callOutcome is the outcome of a call: its result, or the approval for which it waits.
+type callOutcome struct {
 	Result *toolroom.Result `json:"result"`
-	// Approval is the id of the approval for which it waits.
+	// Approval is the id of the approval, if the call waits for a person.
 	Approval string `json:"approval,omitempty"`
 }
 
-// state is the state of one workflow. Its methods run in the workflow.
-type state struct {
+// workflowState is the state of one workflow. Its methods run in the workflow.
+type workflowState struct {
 	id, run  string
 	order    order
 	answered map[string]bool // approvals that a person has answered
-	waits    map[string]toolroom.ApprovalNotice
+	pending  map[string]toolroom.ApprovalNotice
 	made     []string // ids of calls, in order of arrival
 }
 
-// begin waits for the order.
-func begin(ctx workflow.Context) (*state, error) {
+// newState starts a workflow: it registers the query for pending approvals, and waits for the
+// order.
+func newState(ctx workflow.Context) (*workflowState, error) {
 	at := workflow.GetInfo(ctx).WorkflowExecution
-	e := &state{id: at.ID, run: at.RunID, answered: map[string]bool{}, waits: map[string]toolroom.ApprovalNotice{}}
-	err := workflow.SetQueryHandler(ctx, waitsQuery, func() (note[map[string]toolroom.ApprovalNotice], error) {
-		return note[map[string]toolroom.ApprovalNotice]{e.run, waitsPlace, e.waits}, nil
+	s := &workflowState{id: at.ID, run: at.RunID, answered: map[string]bool{}, pending: map[string]toolroom.ApprovalNotice{}}
+	err := workflow.SetQueryHandler(ctx, approvalsQuery, func() (message[map[string]toolroom.ApprovalNotice], error) {
+		return message[map[string]toolroom.ApprovalNotice]{s.run, approvalsPlace, s.pending}, nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if e.order, err = e.await(ctx); err != nil {
+	if s.order, err = s.awaitOrder(ctx); err != nil {
 		return nil, err
 	}
-	if e.order.Call.Session == "" {
+	if s.order.Call.Session == "" {
 		// Steps share a session, so that a step's taint labels hold for the next.
-		e.order.Call.Session = e.id
+		s.order.Call.Session = s.id
 	}
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		signals := workflow.GetSignalChannel(ctx, answered)
+		signals := workflow.GetSignalChannel(ctx, answeredSignal)
 		for {
 			var approval string
 			if !signals.Receive(ctx, &approval) {
 				return
 			}
-			e.answered[approval] = true
+			s.answered[approval] = true
 		}
 	})
-	return e, nil
+	return s, nil
 }
 
-// await returns the first order for this run. Others, which somebody has recorded, are
-// ignored.
-func (e *state) await(ctx workflow.Context) (order, error) {
+// awaitOrder returns the first order for this run. It ignores orders for other runs, which
+// somebody has recorded and sent again.
+func (s *workflowState) awaitOrder(ctx workflow.Context) (order, error) {
 	orders := workflow.GetSignalChannel(ctx, orderSignal)
 	for end := workflow.Now(ctx).Add(orderTimeout); ; {
-		var n note[order]
-		came, _ := orders.ReceiveWithTimeout(ctx, end.Sub(workflow.Now(ctx)), &n)
+		var n message[order]
+		received, _ := orders.ReceiveWithTimeout(ctx, end.Sub(workflow.Now(ctx)), &n)
 		if err := ctx.Err(); err != nil {
 			return order{}, err
 		}
-		if !came {
+		if !received {
 			return order{}, temporal.NewNonRetryableApplicationError(
-				"no order came within "+orderTimeout.String()+": whoever started the workflow ended, or has another version or secret", refusal, nil)
+				"no order came within "+orderTimeout.String()+": whoever started the workflow ended, or has another version or secret", refusedType, nil)
 		}
-		if o, err := n.read(e.run, orderPlace); err == nil {
+		if o, err := n.read(s.run, orderPlace); err == nil {
 			return o, nil
 		}
 	}
 }
 
-// program runs a program in one activity. The program makes its calls as updates of the
+// runProgram runs a program in one activity. The program makes its calls as updates of the
 // workflow, each of which is an activity of its own. If the program's worker dies, the
 // program starts again on another worker, and gets the results of the calls that it has
 // already made from the history.
-func program(ctx workflow.Context) (none note[*toolroom.Result], err error) {
-	e, err := begin(ctx)
+func runProgram(ctx workflow.Context) (none message[*toolroom.Result], err error) {
+	s, err := newState(ctx)
 	if err != nil {
 		return none, err
 	}
 	err = errors.Join(
-		workflow.SetQueryHandler(ctx, madeQuery, func() (note[[]string], error) { return note[[]string]{e.run, madePlace, e.made}, nil }),
-		e.handle(ctx, callUpdate, func(ctx workflow.Context, id string, call toolroom.Call) *answer {
-			e.made = append(e.made, id)
-			return e.call(ctx, id, id, call)
+		workflow.SetQueryHandler(ctx, madeCallsQuery, func() (message[[]string], error) { return message[[]string]{s.run, madeCallsPlace, s.made}, nil }),
+		s.handleUpdate(ctx, callUpdate, func(ctx workflow.Context, id string, call toolroom.Call) *callOutcome {
+			s.made = append(s.made, id)
+			return s.makeCall(ctx, id, id, call)
 		}),
-		e.handle(ctx, awaitUpdate, func(ctx workflow.Context, id string, call toolroom.Call) *answer {
-			return e.answer(ctx, strings.TrimSuffix(id, answerSuffix), call, call.Approval)
+		s.handleUpdate(ctx, answerUpdate, func(ctx workflow.Context, id string, call toolroom.Call) *callOutcome {
+			return s.callAfterAnswer(ctx, strings.TrimSuffix(id, answerSuffix), call, call.Approval)
 		}),
 	)
 	if err != nil {
@@ -170,8 +171,8 @@ func program(ctx workflow.Context) (none note[*toolroom.Result], err error) {
 		StartToCloseTimeout: maxDuration, HeartbeatTimeout: heartbeatTimeout, WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: maxAttempts},
 	})
-	var n note[*toolroom.Result]
-	err = workflow.ExecuteActivity(running, programActivity, note[toolroom.Call]{e.run, startPlace, e.order.Call}).Get(ctx, &n)
+	var n message[*toolroom.Result]
+	err = workflow.ExecuteActivity(running, programActivity, message[toolroom.Call]{s.run, programPlace, s.order.Call}).Get(ctx, &n)
 	ending, _ := workflow.NewDisconnectedContext(ctx)
 	if werr := workflow.Await(ending, func() bool { return workflow.AllHandlersFinished(ctx) }); err == nil {
 		err = werr
@@ -182,44 +183,44 @@ func program(ctx workflow.Context) (none note[*toolroom.Result], err error) {
 	if err != nil {
 		return none, err
 	}
-	result, err := n.read(e.run, endPlace)
-	return note[*toolroom.Result]{e.run, resultPlace, result}, err
+	result, err := n.read(s.run, programResultPlace)
+	return message[*toolroom.Result]{s.run, resultPlace, result}, err
 }
 
-// handle registers the handler of an update. Updates that were not sent for this run under
-// their id are rejected, and not recorded.
-func (e *state) handle(ctx workflow.Context, name string, f func(ctx workflow.Context, id string, call toolroom.Call) *answer) error {
-	read := func(ctx workflow.Context, in note[toolroom.Call]) (id string, call toolroom.Call, err error) {
+// handleUpdate registers f as the handler of an update. Updates that were not made for this run
+// and their id are rejected, and not recorded.
+func (s *workflowState) handleUpdate(ctx workflow.Context, name string, f func(ctx workflow.Context, id string, call toolroom.Call) *callOutcome) error {
+	read := func(ctx workflow.Context, in message[toolroom.Call]) (id string, call toolroom.Call, err error) {
 		id = workflow.GetCurrentUpdateInfo(ctx).ID
-		call, err = in.read(e.run, askPlace+id)
+		call, err = in.read(s.run, updatePlace+id)
 		return id, call, err
 	}
-	return workflow.SetUpdateHandlerWithOptions(ctx, name, func(ctx workflow.Context, in note[toolroom.Call]) (note[*answer], error) {
+	return workflow.SetUpdateHandlerWithOptions(ctx, name, func(ctx workflow.Context, in message[toolroom.Call]) (message[*callOutcome], error) {
 		id, call, err := read(ctx, in)
 		if err != nil {
-			return note[*answer]{}, err
+			return message[*callOutcome]{}, err
 		}
-		return note[*answer]{e.run, tellPlace + id, f(ctx, id, call)}, nil
-	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, in note[toolroom.Call]) error {
+		return message[*callOutcome]{s.run, updateResultPlace + id, f(ctx, id, call)}, nil
+	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, in message[toolroom.Call]) error {
 		_, _, err := read(ctx, in)
 		return err
 	}})
 }
 
-// chain runs a chain. Each step is an activity.
-func chain(ctx workflow.Context) (none note[*toolroom.ChainResult], err error) {
-	e, err := begin(ctx)
+// runChain runs a chain. Each step is a call, in an activity of its own.
+func runChain(ctx workflow.Context) (none message[*toolroom.ChainResult], err error) {
+	s, err := newState(ctx)
 	if err != nil {
 		return none, err
 	}
 	step := 0
-	result := run.RunSteps(context.Background(), e.order.Call, e.order.Steps, func(call toolroom.Call, retries int) *toolroom.Result {
+	result := run.RunSteps(context.Background(), s.order.Call, s.order.Steps, func(call toolroom.Call, retries int) *toolroom.Result {
 		for pause := 100 * time.Millisecond; ; pause *= 2 {
 			step++
 			id := fmt.Sprint("step-", step)
-			a := e.call(ctx, id, id, call)
+			a := s.makeCall(ctx, id, id, call)
 			if a.Approval != "" {
-				a = e.answer(ctx, id, call, a.Approval)
+				a = s.callAfterAnswer(ctx, id, call, a.Approval)
 			}
 			if a.Result.Error == nil || retries <= 0 || a.Result.Status == toolroom.StatusDenied || workflow.Sleep(ctx, pause) != nil {
 				return a.Result
@@ -227,33 +228,34 @@ func chain(ctx workflow.Context) (none note[*toolroom.ChainResult], err error) {
 			retries--
 		}
 	})
-	return note[*toolroom.ChainResult]{e.run, resultPlace, result}, ctx.Err()
+	return message[*toolroom.ChainResult]{s.run, resultPlace, result}, ctx.Err()
 }
 
-// call makes one call as the activity named as. After a failure of its worker, the activity
-// starts again on another worker only if the tool's guarantee allows it.
-func (e *state) call(ctx workflow.Context, id, as string, call toolroom.Call) *answer {
-	call.Identity, call.Session, call.Parent = e.order.Call.Identity, e.order.Call.Session, e.order.Call.Parent
-	call.Environment, call.NoWait = e.order.Call.Environment, true
+// makeCall makes one call in the activity with the id activityID. If its worker fails, the
+// activity starts again on another worker only if the tool's guarantee allows it. id is the id of
+// the call, which is the same before and after an approval.
+func (s *workflowState) makeCall(ctx workflow.Context, id, activityID string, call toolroom.Call) *callOutcome {
+	call.Identity, call.Session, call.Parent = s.order.Call.Identity, s.order.Call.Session, s.order.Call.Parent
+	call.Environment, call.NoWait = s.order.Call.Environment, true
 	local := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 		StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: maxAttempts},
 	})
-	var told note[facts]
-	err := workflow.ExecuteLocalActivity(local, factsActivity, as, call).Get(ctx, &told)
-	var known facts
+	var p message[toolProperties]
+	err := workflow.ExecuteLocalActivity(local, propertiesActivity, activityID, call).Get(ctx, &p)
+	var tool toolProperties
 	if err == nil {
-		known, err = told.read(e.run, factsPlace+as)
+		tool, err = p.read(s.run, propertiesPlace+activityID)
 	}
 	if err != nil {
-		return &answer{Result: broken(call, toolroom.EffectsNone, err)}
+		return &callOutcome{Result: lostCallResult(call, toolroom.EffectsNone, err)}
 	}
 	o := workflow.ActivityOptions{
-		ActivityID:          as,
-		StartToCloseTimeout: known.Timeout, HeartbeatTimeout: heartbeatTimeout, WaitForCancellation: true,
+		ActivityID:          activityID,
+		StartToCloseTimeout: tool.Timeout, HeartbeatTimeout: heartbeatTimeout, WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: maxAttempts},
 	}
 	effects := toolroom.EffectsUnknown
-	switch known.Guarantee {
+	switch tool.Guarantee {
 	case toolroom.GuaranteeSafe:
 		effects = toolroom.EffectsNone
 	case toolroom.GuaranteeKeyed:
@@ -261,56 +263,56 @@ func (e *state) call(ctx workflow.Context, id, as string, call toolroom.Call) *a
 		o.RetryPolicy.MaximumAttempts = 1
 	}
 	if call.IdempotencyKey == "" {
-		// Temporal starts an activity again after its worker died, and somebody without the
-		// secret can schedule it again.
-		call.IdempotencyKey = e.run + "/" + id
+		// Temporal starts an activity again after its worker has died, and anybody with access
+		// to the namespace can schedule it again.
+		call.IdempotencyKey = s.run + "/" + id
 	}
-	var n note[*answer]
-	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), callActivity, note[toolroom.Call]{e.run, callPlace + as, call}).Get(ctx, &n)
-	var a *answer
+	var n message[*callOutcome]
+	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), callActivity, message[toolroom.Call]{s.run, activityPlace + activityID, call}).Get(ctx, &n)
+	var a *callOutcome
 	if err == nil {
-		a, err = n.read(e.run, donePlace+as)
+		a, err = n.read(s.run, activityResultPlace+activityID)
 	}
 	if err != nil {
-		return &answer{Result: broken(call, effects, err)}
+		return &callOutcome{Result: lostCallResult(call, effects, err)}
 	}
 	if a.Approval != "" {
 		details := a.Result.Error
-		e.waits[a.Approval] = toolroom.ApprovalNotice{ID: a.Approval, State: "pending", Reason: details.Message}
+		s.pending[a.Approval] = toolroom.ApprovalNotice{ID: a.Approval, State: "pending", Reason: details.Message}
 	}
 	return a
 }
 
-// answer waits until a person has answered, and then makes the call.
-func (e *state) answer(ctx workflow.Context, id string, call toolroom.Call, approval string) *answer {
-	defer delete(e.waits, approval)
+// callAfterAnswer waits until a person has answered the approval, and then makes the call.
+func (s *workflowState) callAfterAnswer(ctx workflow.Context, id string, call toolroom.Call, approval string) *callOutcome {
+	defer delete(s.pending, approval)
 	local := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 		StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: maxAttempts},
 	})
-	for !e.answered[approval] {
-		woken, err := workflow.AwaitWithTimeout(ctx, approvalPoll, func() bool { return e.answered[approval] })
+	for !s.answered[approval] {
+		woken, err := workflow.AwaitWithTimeout(ctx, approvalPoll, func() bool { return s.answered[approval] })
 		if err == nil && !woken {
-			var n note[bool]
-			err = workflow.ExecuteLocalActivity(local, answerActivity, approval).Get(ctx, &n)
+			var n message[bool]
+			err = workflow.ExecuteLocalActivity(local, answeredActivity, approval).Get(ctx, &n)
 			if err == nil {
-				woken, err = n.read(e.run, answeredPlace+approval)
+				woken, err = n.read(s.run, answeredPlace+approval)
 			}
 		}
 		if err != nil {
-			return &answer{Result: broken(call, toolroom.EffectsNone, err)}
+			return &callOutcome{Result: lostCallResult(call, toolroom.EffectsNone, err)}
 		}
-		e.answered[approval] = woken
+		s.answered[approval] = woken
 	}
 	call.Approval = approval
-	a := e.call(ctx, id, id+answerSuffix, call)
+	a := s.makeCall(ctx, id, id+answerSuffix, call)
 	if a.Approval != "" {
-		delete(e.waits, a.Approval)
+		delete(s.pending, a.Approval)
 	}
 	return a
 }
 
-// broken returns the result of a call whose activity failed.
-func broken(call toolroom.Call, effects toolroom.Effects, err error) *toolroom.Result {
+// lostCallResult returns the result of a call whose activity failed with err.
+func lostCallResult(call toolroom.Call, effects toolroom.Effects, err error) *toolroom.Result {
 	var e *toolroom.Error
 	var timeout *temporal.TimeoutError
 	switch {
@@ -323,7 +325,7 @@ func broken(call toolroom.Call, effects toolroom.Effects, err error) *toolroom.R
 			e = e.WithHint("it may have had effects: check before you repeat it")
 		}
 	default:
-		e = toolroom.Errorf(toolroom.CodeInternal, "the call of %s was lost: %s", call.Tool, text(err))
+		e = toolroom.Errorf(toolroom.CodeInternal, "the call of %s was lost: %s", call.Tool, errorText(err))
 	}
 	return &toolroom.Result{Tool: call.Tool, Status: e.Code.Info().Status, Effects: effects, Error: e}
 }
