@@ -106,7 +106,7 @@ func (a *cli) listClients() error {
 	var entries []entry
 	var rows [][]string
 	for _, c := range clients.Clients() {
-		s := clients.Look(c, a.UserHome, "")
+		s := clients.ReadState(c, a.UserHome, "")
 		e := entry{Client: c.Name, State: "not found", File: s.File, Servers: orEmpty(s.Servers)}
 		switch {
 		case s.Problem != nil:
@@ -135,7 +135,7 @@ func (a *cli) listClients() error {
 const tokenPlaceholder = "tr_made-when-you-agree"
 
 func (o *connectRun) run(ctx context.Context) error {
-	state := clients.Look(o.client, o.UserHome, o.typedPath(o.file))
+	state := clients.ReadState(o.client, o.UserHome, o.typedPath(o.file))
 	if state.Problem != nil {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: %w", state.File, state.Problem).WithHint("correct the file, or name another one with --file")
 	}

@@ -189,7 +189,7 @@ func (a *cli) catalogueSource(ctx context.Context, n *newSource, name string) (c
 		return s, nil
 	}
 	s.MCP = &config.MCP{Command: start.Command, Args: start.Args, Env: start.Env}
-	if start.Boxed && n.sandbox != "none" {
+	if start.Sandboxed && n.sandbox != "none" {
 		s.Sandbox = &config.Sandbox{Profile: string(sandbox.Standard), Hosts: slices.Concat(start.Hosts, n.hosts), Read: n.read, Write: n.write}
 		if n.sandbox != config.RuntimeProcess {
 			s.Sandbox.Runtime = n.sandbox

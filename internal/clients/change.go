@@ -16,7 +16,7 @@ import (
 	"github.com/toolroom/toolroom/internal/atomicfile"
 )
 
-// State is what a client's file has.
+// State describes a client's file.
 type State struct {
 	Client Client
 	File   string
@@ -30,8 +30,8 @@ type State struct {
 	Problem error
 }
 
-// Look reads a client's file. An empty file means the usual one.
-func Look(c Client, home, file string) State {
+// ReadState reads a client's file. An empty file means the usual one.
+func ReadState(c Client, home, file string) State {
 	s := State{Client: c, File: file, Installed: true}
 	if file == "" {
 		s.File, s.Installed = c.Path(home)
@@ -63,8 +63,8 @@ func read(file string) (text []byte, exists bool, err error) {
 	return text, true, err
 }
 
-// formOf returns the form of a client's file with this text. opencode 2 has its servers one
-// level deeper; see https://opencode.ai/docs/mcp-servers.
+// formOf returns the form of a client's file with this text. In files of opencode 2 the servers
+// are one level deeper; see https://opencode.ai/docs/mcp-servers.
 func (c Client) formOf(text []byte) form {
 	if c.Name != "opencode" {
 		return c.form
@@ -82,13 +82,13 @@ type Change struct {
 	File          string
 	Before, After []byte
 	exists        bool
-	// removed are the entries that the change takes out, as they stood.
+	// removed are the texts of the entries that the change removes, by name.
 	removed map[string]string
 }
 
-// Prepare computes the change that puts s into a client's file, in place of an earlier
-// Toolroom, and takes out the servers in take. [Change.Write] writes it. Comments and order in
-// the file stay.
+// Prepare computes the change that adds s to a client's file, in place of an earlier Toolroom, and
+// removes the servers in take. [Change.Write] writes it. Comments and order in the file are
+// preserved.
 func Prepare(c Client, file string, s Self, take []string) (*Change, error) {
 	text, exists, err := read(file)
 	if err != nil {
@@ -108,14 +108,14 @@ func Prepare(c Client, file string, s Self, take []string) (*Change, error) {
 		var was []byte
 		if out, was, err = f.remove(out, name); err == nil {
 			change.removed[name] = string(was)
-			err = expect(f, out, name, false)
+			err = checkServer(f, out, name, false)
 		}
 	}
 	if err == nil {
 		out, err = f.add(out, EntryName, c.entry(s))
 	}
 	if err == nil {
-		err = expect(f, out, EntryName, true)
+		err = checkServer(f, out, EntryName, true)
 	}
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s cannot be edited: %w", file, err).
@@ -125,9 +125,9 @@ func Prepare(c Client, file string, s Self, take []string) (*Change, error) {
 	return change, nil
 }
 
-// expect returns an error if a file does not have a server that it should have, or has one that
-// was taken out: then it has a form that is not understood.
-func expect(f form, text []byte, name string, there bool) error {
+// checkServer returns an error unless the presence of a server in a file is there. Otherwise the
+// file has a form that is not supported.
+func checkServer(f form, text []byte, name string, there bool) error {
 	names, err := f.servers(text)
 	if err == nil && slices.Contains(names, name) != there {
 		err = fmt.Errorf("the server %q stands in a form that is not edited", name)
@@ -138,18 +138,20 @@ func expect(f form, text []byte, name string, there bool) error {
 // Same reports whether there is nothing to write.
 func (c *Change) Same() bool { return bytes.Equal(c.Before, c.After) }
 
-// Record is what the home keeps of a change, so that it can be undone.
+// Record is the record of a change in the home, so that it can be undone.
 type Record struct {
 	File   string `json:"file"`
 	Exists bool   `json:"exists"`
-	// After is the digest of the file after the change. The file before it is kept beside
-	// the record, and Before is its digest; a crash may leave the file of another record there.
+	// After is the digest of the file after the change. A copy of the file before the change is
+	// stored beside the record. Before is its digest, because after a crash the copy may be that
+	// of another record.
 	After  string `json:"after"`
 	Before string `json:"before,omitempty"`
 	Mode   uint32 `json:"mode"`
-	// Removed are the entries that were taken out, as they stood.
+	// Removed are the texts of the entries that were removed, by name.
 	Removed map[string]string `json:"removed,omitempty"`
-	// Token is the id of the client's token, and Sources are those that were added to Config.
+	// Token is the id of the client's token, and Sources are the sources that were added to the
+	// file Config.
 	Token   string   `json:"token,omitempty"`
 	Config  string   `json:"config,omitempty"`
 	Sources []string `json:"sources,omitempty"`
@@ -159,7 +161,7 @@ func recordPath(home, client string) string {
 	return filepath.Join(home, "connect", client+".json")
 }
 
-// BackupPath returns where the home keeps a client's file as it was before.
+// BackupPath returns the path of the copy of a client's file as it was before the change.
 func BackupPath(home, client string) string {
 	return filepath.Join(home, "connect", client+".before")
 }
@@ -184,13 +186,13 @@ func (c *Change) Write(home string, r Record) error {
 	if r.Token != "" {
 		mode &= 0o700 // nobody else may read the token
 	}
-	// The first state is the one to return to.
+	// Undo must restore the file as it was before the first change.
 	if earlier, err := Recorded(home, c.Client.Name); err == nil && earlier.File == c.File {
 		var exact bool
 		if before, exact, err = fileBefore(home, c.Client, earlier, c.Before); err != nil {
 			return err
 		}
-		if exact { // else the client has written to the file, and what it wrote stays
+		if exact { // otherwise the client has written to the file, and its changes are kept
 			r.Exists = earlier.Exists
 		}
 		r.Mode = earlier.Mode
@@ -201,7 +203,7 @@ func (c *Change) Write(home string, r Record) error {
 			}
 		}
 		if _, ok := earlier.Removed[EntryName]; !ok {
-			delete(r.Removed, EntryName) // it was ours
+			delete(r.Removed, EntryName) // an earlier change has added it
 		}
 		r.Sources = append(slices.Clone(earlier.Sources), r.Sources...)
 	}
@@ -214,7 +216,7 @@ func (c *Change) Write(home string, r Record) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	putBack, err := keep(backup, path)
+	putBack, err := snapshot(backup, path)
 	if err != nil {
 		return err
 	}
@@ -224,7 +226,7 @@ func (c *Change) Write(home string, r Record) error {
 	if err == nil {
 		err = c.writeFile(mode)
 	}
-	if err != nil { // the record is still that of what the files have
+	if err != nil { // the earlier record must match the file again
 		return errors.Join(err, putBack())
 	}
 	return nil
@@ -248,8 +250,8 @@ func (c *Change) writeFile(mode fs.FileMode) error {
 	return nil
 }
 
-// keep returns a function that makes files what they are now.
-func keep(files ...string) (putBack func() error, err error) {
+// snapshot returns a function that restores files to their current content.
+func snapshot(files ...string) (putBack func() error, err error) {
 	were := map[string][]byte{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -288,8 +290,8 @@ func Recorded(home, client string) (r Record, err error) {
 	return r, err
 }
 
-// Undo takes a recorded change back. It reports exact if the file is as it was before, byte
-// by byte; else the client has written to it since, and only the entries were restored.
+// Undo undoes a recorded change. exact is true if the file is restored byte by byte. Otherwise the
+// client has written to it since, and only the entries were restored.
 func Undo(home string, c Client) (r Record, exact bool, err error) {
 	r, err = Recorded(home, c.Name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -309,7 +311,7 @@ func Undo(home string, c Client) (r Record, exact bool, err error) {
 	}
 	switch {
 	case !exists && len(r.Removed) == 0:
-		// Somebody has removed the file, and an empty one is none that its client can read.
+		// The file has been removed. Do not write an empty one, which the client could not read.
 	case exact && !r.Exists:
 		err = os.Remove(r.File)
 	case exact:
@@ -323,8 +325,8 @@ func Undo(home string, c Client) (r Record, exact bool, err error) {
 	return r, exact, errors.Join(os.Remove(recordPath(home, c.Name)), os.Remove(BackupPath(home, c.Name)))
 }
 
-// fileBefore returns what a client's file was before a recorded change, if text is what the change
-// made of it: then exact is true. Else it returns text with the entries as they were.
+// fileBefore returns the content of a client's file before a recorded change. If the file has
+// changed since, exact is false and fileBefore returns text with the entries restored.
 func fileBefore(home string, c Client, r Record, text []byte) (before []byte, exact bool, err error) {
 	if digest(text) == r.After {
 		before, err = os.ReadFile(BackupPath(home, c.Name))
@@ -336,8 +338,8 @@ func fileBefore(home string, c Client, r Record, text []byte) (before []byte, ex
 	return before, false, err
 }
 
-// restoreEntries takes Toolroom out of a file that has changed since, and puts back the
-// entries that were taken out.
+// restoreEntries removes Toolroom from a file that has changed since, and adds the entries that
+// had been removed.
 func restoreEntries(c Client, r Record, text []byte) ([]byte, error) {
 	f := c.formOf(text)
 	names, err := f.servers(text)
@@ -351,7 +353,7 @@ func restoreEntries(c Client, r Record, text []byte) ([]byte, error) {
 	}
 	for name, was := range r.Removed {
 		if name != EntryName && slices.Contains(names, name) {
-			continue // it is back already
+			continue // somebody has added it again
 		}
 		if text, err = f.put(text, name, []byte(was)); err != nil {
 			return nil, err

@@ -174,7 +174,7 @@ func Imports() []string {
 // client seems to be installed: the file or its folder exists.
 func (c Client) Path(home string) (path string, installed bool) {
 	at := func(f string) string { return filepath.Join(home, filepath.FromSlash(f)) }
-	files := c.own()
+	files := c.ownFiles()
 	for _, f := range files {
 		f = at(f)
 		if info, err := os.Stat(f); err == nil && info.Mode().IsRegular() {
@@ -188,11 +188,11 @@ func (c Client) Path(home string) (path string, installed bool) {
 			return f, true
 		}
 	}
-	return at(usual(files, runtime.GOOS)), false
+	return at(fileForSystem(files, runtime.GOOS)), false
 }
 
-// own returns the files into which Toolroom can be put, relative to the user's home folder.
-func (c Client) own() []string {
+// ownFiles returns the files into which Toolroom can be put, relative to the user's home folder.
+func (c Client) ownFiles() []string {
 	var files []string
 	for _, f := range c.files {
 		if !f.project && !f.foreign {
@@ -202,9 +202,9 @@ func (c Client) own() []string {
 	return files
 }
 
-// usual returns that of a client's files which a system has. They are relative: the home
+// fileForSystem returns that of a client's files which a system has. They are relative: the home
 // folder itself may be below one of these names.
-func usual(files []string, system string) string {
+func fileForSystem(files []string, system string) string {
 	folder := map[string]string{"darwin": "Library/", "windows": "AppData/"}[system]
 	for _, f := range files {
 		if folder != "" && strings.HasPrefix(f, folder) {

@@ -46,8 +46,8 @@ func (r *reader) convert(name string, s server) (Found, error) {
 	case s.Command == "" && s.URL == "":
 		return Found{}, errors.New("it has neither a command nor a URL")
 	case s.Command != "":
-		m.Command = c.text("the command", s.Command)
-		m.Cwd = c.text("the working folder", s.Cwd)
+		m.Command = c.plainText("the command", s.Command)
+		m.Cwd = c.plainText("the working folder", s.Cwd)
 		for i, arg := range s.Args {
 			m.Args = append(m.Args, c.argument(s.Args[:i], arg))
 		}
@@ -59,7 +59,7 @@ func (r *reader) convert(name string, s server) (Found, error) {
 			c.warn("it has a URL too, which is left out")
 		}
 	default:
-		m.URL = c.text("the URL", s.URL)
+		m.URL = c.plainText("the URL", s.URL)
 		m.Headers = c.headers(s)
 		if s.Type == "sse" {
 			c.warn("it speaks the older HTTP+SSE transport; Toolroom speaks streamable HTTP, which many servers offer at another path, often /mcp")
@@ -86,8 +86,8 @@ func (c *converter) warn(format string, args ...any) {
 	c.found.Warnings = append(c.found.Warnings, fmt.Sprintf(format, args...))
 }
 
-// warnOfVariables names the variables of the user's environment that a server is sent: the file
-// may be a project's, of which the user knows little.
+// warnOfVariables warns of variables of the user's environment that a server receives, because the
+// file may belong to a project that the user does not know well.
 func (c *converter) warnOfVariables(m *config.MCP) {
 	var names []string
 	for _, value := range m.Headers {
@@ -146,7 +146,7 @@ func (c *converter) values(in map[string]string, what string, key func(string) s
 
 func (c *converter) value(what, name, key, value string) string {
 	if refs := secret.References(value); len(refs) > 0 { // in a foreign file they are nobody's choice
-		return c.later(what, key, "holds "+refs[0])
+		return c.leaveToPerson(what, key, "holds "+refs[0])
 	}
 	if c.client.bareVariables {
 		value = bareVariable().ReplaceAllString(value, "$${$1}")
@@ -156,7 +156,7 @@ func (c *converter) value(what, name, key, value string) string {
 	}
 	switch {
 	case placeholder().MatchString(value):
-		return c.later(what, key, "holds "+strings.Join(placeholder().FindAllString(value, -1), " and "))
+		return c.leaveToPerson(what, key, "holds "+strings.Join(placeholder().FindAllString(value, -1), " and "))
 	case config.LooksSecret(name, value):
 		ref := c.ref(key).String()
 		if c.found.Secrets == nil {
@@ -188,9 +188,9 @@ func (c *converter) references(what, value string) (string, bool) {
 	return text, true
 }
 
-// later leaves a value to the person: it becomes a reference to the secret store, which
-// says how to set the value while it is missing.
-func (c *converter) later(what, key, reason string) string {
+// leaveToPerson returns a reference to a secret that the person must set. While it is missing,
+// the error of the secret store says how to set it.
+func (c *converter) leaveToPerson(what, key, reason string) string {
 	ref := c.ref(key)
 	c.warn("%s %s; set the whole value: toolroom secret set %s", what, reason, strings.TrimPrefix(ref.String(), "secret://"))
 	return ref.String()
@@ -206,8 +206,8 @@ func (c *converter) ref(key string) secret.Ref {
 	return ref
 }
 
-// text imports a value that cannot be a reference.
-func (c *converter) text(what, value string) string {
+// plainText imports a value that cannot contain references.
+func (c *converter) plainText(what, value string) string {
 	value = c.replaceKnown(value)
 	if left := placeholder().FindAllString(value, -1); left != nil {
 		c.warn("%s holds %s, which Toolroom does not replace: write the value in its place", what, strings.Join(left, " and "))
@@ -224,12 +224,12 @@ func (c *converter) argument(before []string, value string) string {
 		}
 	}
 	if !strings.HasPrefix(rest, "-") && !placeholder().MatchString(rest) && config.LooksSecret(name, rest) {
-		c.warn("an argument%s seems to hold a secret, which toolroom.yaml would show; give it in env if the server can take it there", after(name))
+		c.warn("an argument%s seems to hold a secret, which toolroom.yaml would show; give it in env if the server can take it there", inParentheses(name))
 	}
-	return c.text("an argument", value)
+	return c.plainText("an argument", value)
 }
 
-func after(name string) string {
+func inParentheses(name string) string {
 	if name == "" {
 		return ""
 	}

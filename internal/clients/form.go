@@ -5,23 +5,23 @@ import (
 	"reflect"
 )
 
-// form edits one file format. Edits change the entry that they name and nothing else:
-// comments, order and white space stay.
+// form edits one file format. Edits change only the entry that they name, and preserve comments,
+// order and white space.
 type form interface {
 	// servers returns the names of the servers in text, in its order.
 	servers(text []byte) ([]string, error)
 	// add adds a server, which must not exist.
 	add(text []byte, name string, value any) ([]byte, error)
-	// remove removes a server and returns it as it stood.
+	// remove removes a server, and returns its text.
 	remove(text []byte, name string) (out, was []byte, err error)
-	// put adds a server as it stood.
+	// put adds a server with the text that remove returned.
 	put(text []byte, name string, was []byte) ([]byte, error)
 	// decode returns the servers, and all else, as Go values.
 	decode(text []byte) (servers, rest map[string]any, err error)
 }
 
-// edit runs change on text. It returns an error unless exactly the server name has changed:
-// then the file has a form that is not understood.
+// edit runs change on text. It returns an error if more than the server name has changed, because
+// the file then has a form that is not supported.
 func edit(f form, text []byte, name string, change func() ([]byte, error)) ([]byte, error) {
 	servers, rest, err := f.decode(text)
 	if err != nil {
@@ -37,14 +37,14 @@ func edit(f form, text []byte, name string, change func() ([]byte, error)) ([]by
 	}
 	delete(servers, name)
 	delete(servers2, name)
-	if !same(servers, servers2) || !same(rest, rest2) {
+	if !sameServers(servers, servers2) || !sameServers(rest, rest2) {
 		return nil, fmt.Errorf("the server %q cannot be edited without changing other entries", name)
 	}
 	return out, nil
 }
 
-// same treats a missing map like an empty one.
-func same(a, b map[string]any) bool {
+// sameServers reports whether two maps are equal. Nil and empty maps are equal.
+func sameServers(a, b map[string]any) bool {
 	return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b)
 }
 

@@ -350,7 +350,7 @@ func TestAClientThatIsNotInstalledHasTheFileOfItsSystem(t *testing.T) {
 		{"codex", "windows", ".codex/config.toml"},
 	} {
 		c, _ := Find(test.client)
-		if got := usual(c.own(), test.system); got != test.want {
+		if got := fileForSystem(c.ownFiles(), test.system); got != test.want {
 			t.Errorf("%s on %s: %s, want %s", test.client, test.system, got, test.want)
 		}
 	}

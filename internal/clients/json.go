@@ -161,13 +161,13 @@ func insert(text []byte, root, object hujson.Value, name string, value []byte) (
 	}
 	if inline {
 		var b bytes.Buffer
-		if err := json.Compact(&b, plain(value)); err != nil {
+		if err := json.Compact(&b, standardJSON(value)); err != nil {
 			return nil, err
 		}
 		return splice(text, o, ", "+string(key)+": "+b.String(), ""), nil
 	}
 	var b bytes.Buffer
-	if err := json.Indent(&b, plain(value), inner, unit); err != nil {
+	if err := json.Indent(&b, standardJSON(value), inner, unit); err != nil {
 		return nil, err
 	}
 	line := "\n" + inner + string(key) + ": " + b.String()
@@ -207,8 +207,8 @@ func splice(text []byte, o *hujson.Object, comma, line string) []byte {
 	return []byte(string(text[:at]) + comma + rest[:behind] + line + rest[behind:])
 }
 
-// plain returns a value without comments and trailing commas.
-func plain(value []byte) []byte {
+// standardJSON returns a value without comments and trailing commas.
+func standardJSON(value []byte) []byte {
 	out, err := hujson.Standardize(bytes.Clone(value))
 	if err != nil {
 		return value

@@ -40,8 +40,8 @@ type Found struct {
 	Secrets map[string]string
 }
 
-// AvoidSecrets renames the references of f if taken reports one of them: a name in a foreign
-// file must neither read nor replace a secret that was there before. It returns the scope
+// AvoidSecrets renames the references of f if taken reports that one of them exists, because a
+// name in a foreign file must neither read nor replace an existing secret. It returns the scope
 // before and after, which are equal if it renames nothing.
 func (f *Found) AvoidSecrets(taken func(secret.Ref) (bool, error)) (before, after string, err error) {
 	var refs []secret.Ref
@@ -262,7 +262,7 @@ func (r *reader) add(e entry, origin string) {
 	}
 }
 
-// numbered returns name, name-2, name-3 and so on, which are cut to the length of a name.
+// numbered returns name, name-2, name-3 and so on, cut to the maximum length of a name.
 func numbered(name string, i int) string {
 	if i == 1 {
 		return name

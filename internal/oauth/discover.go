@@ -65,7 +65,7 @@ func (c *Client) discover(ctx context.Context, metadata string) (*servers, error
 }
 
 func (c *Client) resource(ctx context.Context, metadata string) (*resourceMetadata, error) {
-	server, err := url.Parse(c.c.Resource)
+	server, err := url.Parse(c.config.Resource)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (c *Client) resource(ctx context.Context, metadata string) (*resourceMetada
 			continue
 		}
 		if !covers(m.Resource, server) {
-			return nil, fmt.Errorf("the resource metadata at %s is of %q, not of %s", place, m.Resource, c.c.Resource)
+			return nil, fmt.Errorf("the resource metadata at %s is of %q, not of %s", place, m.Resource, c.config.Resource)
 		}
 		if len(m.AuthorizationServers) == 0 {
 			return nil, fmt.Errorf("the resource metadata at %s names no authorization server", place)
@@ -95,7 +95,7 @@ func (c *Client) resource(ctx context.Context, metadata string) (*resourceMetada
 		return &m, nil
 	}
 	// Revision 2025-03-26: the server's origin is its authorization server.
-	return &resourceMetadata{Resource: c.c.Resource, AuthorizationServers: []string{at("")}}, nil
+	return &resourceMetadata{Resource: c.config.Resource, AuthorizationServers: []string{at("")}}, nil
 }
 
 // covers reports whether a resource is the server, or a part of its host that contains
@@ -135,7 +135,7 @@ func (c *Client) authServer(ctx context.Context, issuer string) (*authServer, er
 		}
 		for _, endpoint := range []string{m.Authorization, m.Token, m.Registration} {
 			if endpoint != "" {
-				if err := safe(endpoint); err != nil {
+				if err := checkSafe(endpoint); err != nil {
 					return nil, fmt.Errorf("the metadata at %s: %w", place, err)
 				}
 			}
@@ -151,7 +151,7 @@ func (c *Client) authServer(ctx context.Context, issuer string) (*authServer, er
 
 // document reads a metadata document. A status of 4xx means that there is none.
 func (c *Client) document(ctx context.Context, place string, into any) (found bool, err error) {
-	if err := safe(place); err != nil {
+	if err := checkSafe(place); err != nil {
 		return false, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, place, nil)
@@ -180,9 +180,9 @@ func (c *Client) document(ctx context.Context, place string, into any) (found bo
 	return true, nil
 }
 
-// safe refuses URLs to which credentials must not be sent: those with plain HTTP,
-// except on this machine.
-func safe(address string) error {
+// checkSafe returns an error for URLs to which credentials must not be sent: those with plain
+// HTTP, except on this machine.
+func checkSafe(address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
 		return err

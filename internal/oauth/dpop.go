@@ -13,29 +13,29 @@ import (
 
 // nonces stores the nonce that each host requires in the next proof.
 type nonces struct {
-	mu sync.Mutex
-	by map[string]string // by scheme and host
+	mu     sync.Mutex
+	byHost map[string]string // by scheme and host
 }
 
 func (n *nonces) get(u *url.URL) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.by[u.Scheme+"://"+u.Host]
+	return n.byHost[u.Scheme+"://"+u.Host]
 }
 
-// note stores the nonce of a response, and reports whether there was one.
-func (n *nonces) note(resp *http.Response) bool {
+// store stores the nonce of a response, and reports whether there was one.
+func (n *nonces) store(resp *http.Response) bool {
 	nonce := resp.Header.Get("DPoP-Nonce")
 	if nonce == "" {
 		return false
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.by == nil {
-		n.by = map[string]string{}
+	if n.byHost == nil {
+		n.byHost = map[string]string{}
 	}
 	u := resp.Request.URL
-	n.by[u.Scheme+"://"+u.Host] = nonce
+	n.byHost[u.Scheme+"://"+u.Host] = nonce
 	return true
 }
 

@@ -16,9 +16,9 @@ const (
 	idJAG         = "urn:ietf:params:oauth:token-type:id-jag"
 )
 
-// token returns the grant to use now, or nil. It first renews a grant that expires
+// currentGrant returns the grant to use now, or nil. It first renews a grant that expires
 // soon. Concurrent callers wait and share the result.
-func (c *Client) token(ctx context.Context) (*grant, error) {
+func (c *Client) currentGrant(ctx context.Context) (*grant, error) {
 	if err := c.lock(ctx); err != nil {
 		return nil, err
 	}
@@ -29,16 +29,16 @@ func (c *Client) token(ctx context.Context) (*grant, error) {
 		}
 	}
 	g := c.record.current()
-	if g == nil || g.usable(c.now()) {
+	if g == nil || g.isUsable(c.now()) {
 		return g, nil
 	}
-	end, err := c.begin(ctx)
+	end, err := c.lockStored(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	// Another client may have renewed it.
-	if g = c.record.current(); g.usable(c.now()) {
+	if g = c.record.current(); g.isUsable(c.now()) {
 		return g, nil
 	}
 	if g != nil && g.RefreshToken != "" {
@@ -47,7 +47,7 @@ func (c *Client) token(ctx context.Context) (*grant, error) {
 			return renewed, err
 		}
 	}
-	return nil, nil // the server's challenge decides
+	return nil, nil // send the request without a token: the server's challenge decides
 }
 
 // renew uses the refresh token. It returns nil if that is no longer valid.
@@ -62,18 +62,18 @@ func (c *Client) renew(ctx context.Context, g *grant) (*grant, error) {
 		form: url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.RefreshToken}, "resource": {g.Resource}},
 	})
 	if refused := (*tokenError)(nil); errors.As(err, &refused) {
-		return c.refused(ctx, issuer, g.RefreshToken)
+		return c.forgetRefreshToken(ctx, issuer, g.RefreshToken)
 	}
 	if err != nil {
 		return nil, err
 	}
 	s := &servers{Resource: g.Resource, Auth: authServer{Issuer: issuer, Token: g.TokenEndpoint}}
-	return c.keep(ctx, s, g.Client, g.Key, g.Scopes, answer)
+	return c.storeToken(ctx, s, g.Client, g.Key, g.Scopes, answer)
 }
 
-// refused forgets a refresh token that its issuer refused, unless another client, whose
-// lock is not seen here, has stored a newer one: it returns that client's grant.
-func (c *Client) refused(ctx context.Context, issuer, sent string) (*grant, error) {
+// forgetRefreshToken removes a refresh token that its issuer refused. If another client, which
+// does not share the lock, has stored a newer one, it returns that client's grant.
+func (c *Client) forgetRefreshToken(ctx context.Context, issuer, sent string) (*grant, error) {
 	if err := c.load(ctx); err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (c *Client) refused(ctx context.Context, issuer, sent string) (*grant, erro
 	case g.RefreshToken == sent:
 		g.RefreshToken = ""
 		return nil, c.save(ctx)
-	case g.usable(c.now()):
+	case g.isUsable(c.now()):
 		return g, nil
 	default:
 		return nil, nil
@@ -98,20 +98,20 @@ func (g *grant) signer() (*signer, error) {
 	return readKey(g.Key)
 }
 
-// challenged returns the grant to use after the server refused the one that was used,
+// handleChallenge returns the grant to use after the server refused the one that was used,
 // which is nil for a request without one.
-func (c *Client) challenged(ctx context.Context, used *grant, ch challenge) (*grant, error) {
+func (c *Client) handleChallenge(ctx context.Context, used *grant, ch challenge) (*grant, error) {
 	if err := c.lock(ctx); err != nil {
 		return nil, err
 	}
 	defer c.unlock()
-	end, err := c.begin(ctx)
+	end, err := c.lockStored(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	// Another caller or process has logged in or renewed it meanwhile.
-	if g := c.record.current(); g.usable(c.now()) && (used == nil || g.AccessToken != used.AccessToken) {
+	// Another caller or process may have logged in or renewed it.
+	if g := c.record.current(); g.isUsable(c.now()) && (used == nil || g.AccessToken != used.AccessToken) {
 		return g, nil
 	}
 	s, err := c.discover(ctx, ch.metadata)
@@ -119,23 +119,23 @@ func (c *Client) challenged(ctx context.Context, used *grant, ch challenge) (*gr
 		return nil, err
 	}
 	mine := c.record.Grants[s.Auth.Issuer]
-	if ch.insufficient && mine != nil && len(ch.scopes) > 0 && within(ch.scopes, mine.Scopes) {
+	if ch.insufficient && mine != nil && len(ch.scopes) > 0 && isSubset(ch.scopes, mine.Scopes) {
 		return nil, &Refused{fmt.Sprintf("the token has the scope that it asks for (%s)", strings.Join(ch.scopes, " "))}
 	}
 	scopes := c.scopes(s, mine, ch.scopes)
-	if c.c.Grant != AuthorizationCode {
-		return c.machine(ctx, s, scopes)
+	if c.config.Grant != AuthorizationCode {
+		return c.obtainWithoutPerson(ctx, s, scopes)
 	}
 	if !ch.insufficient && mine != nil && mine.RefreshToken != "" && c.record.Issuer == s.Auth.Issuer {
 		if g, err := c.renew(ctx, mine); g != nil || err != nil {
 			return g, err
 		}
 	}
-	return nil, c.need(ctx, s, scopes, ch, used != nil)
+	return nil, c.requireLogin(ctx, s, scopes, ch, used != nil)
 }
 
-// need records that a person must log in.
-func (c *Client) need(ctx context.Context, s *servers, scopes []string, ch challenge, had bool) error {
+// requireLogin records that a person must log in.
+func (c *Client) requireLogin(ctx context.Context, s *servers, scopes []string, ch challenge, had bool) error {
 	n := &Needed{Issuer: s.Auth.Issuer, Scopes: scopes, Metadata: ch.metadata, StepUp: ch.insufficient, Reason: "nobody has logged in"}
 	switch {
 	case ch.insufficient:
@@ -150,18 +150,18 @@ func (c *Client) need(ctx context.Context, s *servers, scopes []string, ch chall
 	return n
 }
 
-// unwelcome returns the error of a request whose new token the server refused as well.
-// A further token would not help, so a person must act.
-func (c *Client) unwelcome(ctx context.Context, g *grant, ch challenge) error {
+// refusedAgain returns the error of a request whose new token the server refused as well. Another
+// token would not help, so a person must act.
+func (c *Client) refusedAgain(ctx context.Context, g *grant, ch challenge) error {
 	const reason = "the server refuses tokens that were given just now"
-	if c.given.Grant != AuthorizationCode {
+	if c.unresolved.Grant != AuthorizationCode {
 		return &Refused{reason}
 	}
 	if err := c.lock(ctx); err != nil {
 		return err
 	}
 	defer c.unlock()
-	end, err := c.begin(ctx)
+	end, err := c.lockStored(ctx)
 	if err != nil {
 		return err
 	}
@@ -174,8 +174,8 @@ func (c *Client) unwelcome(ctx context.Context, g *grant, ch challenge) error {
 	return n
 }
 
-// scopes returns the scopes to request: those of the challenge, else those that the
-// resource supports, and also those granted before and those in the config.
+// scopes returns the scopes to request: those of the challenge, or if it has none those that the
+// resource supports, and in addition those granted before and those in the config.
 func (c *Client) scopes(s *servers, before *grant, challenged []string) []string {
 	scopes := challenged
 	if len(scopes) == 0 {
@@ -184,24 +184,24 @@ func (c *Client) scopes(s *servers, before *grant, challenged []string) []string
 	if before != nil {
 		scopes = union(before.Scopes, scopes)
 	}
-	scopes = union(scopes, c.c.Scopes)
-	if c.c.Grant == AuthorizationCode && slices.Contains(s.Auth.Scopes, "offline_access") {
+	scopes = union(scopes, c.config.Scopes)
+	if c.config.Grant == AuthorizationCode && slices.Contains(s.Auth.Scopes, "offline_access") {
 		scopes = union(scopes, []string{"offline_access"})
 	}
 	return scopes
 }
 
-// machine obtains a token without a person.
-func (c *Client) machine(ctx context.Context, s *servers, scopes []string) (*grant, error) {
-	if err := c.own(s); err != nil {
+// obtainWithoutPerson obtains a token without a person.
+func (c *Client) obtainWithoutPerson(ctx context.Context, s *servers, scopes []string) (*grant, error) {
+	if err := c.checkIssuer(s); err != nil {
 		return nil, err
 	}
-	client := registration{ID: c.c.ClientID, Secret: c.c.ClientSecret, Method: method(c.c.ClientSecret, c.c.PrivateKey, s.Auth.TokenMethods)}
+	client := registration{ID: c.config.ClientID, Secret: c.config.ClientSecret, Method: authMethod(c.config.ClientSecret, c.config.PrivateKey, s.Auth.TokenMethods)}
 	form := url.Values{"resource": {s.Resource}}
 	if len(scopes) > 0 {
 		form.Set("scope", strings.Join(scopes, " "))
 	}
-	switch c.c.Grant {
+	switch c.config.Grant {
 	case ClientCredentials:
 		form.Set("grant_type", "client_credentials")
 	default:
@@ -212,7 +212,7 @@ func (c *Client) machine(ctx context.Context, s *servers, scopes []string) (*gra
 		form.Set("grant_type", jwtBearer)
 		form.Set("assertion", assertion)
 	}
-	key, text, err := s.bind()
+	key, text, err := s.newBoundKey()
 	if err != nil {
 		return nil, err
 	}
@@ -223,24 +223,24 @@ func (c *Client) machine(ctx context.Context, s *servers, scopes []string) (*gra
 	if err != nil {
 		return nil, err
 	}
-	return c.keep(ctx, s, client, text, scopes, answer)
+	return c.storeToken(ctx, s, client, text, scopes, answer)
 }
 
-// own returns an error unless s is the authorization server that the config names.
-func (c *Client) own(s *servers) error {
+// checkIssuer returns an error unless s is the authorization server that the config names.
+func (c *Client) checkIssuer(s *servers) error {
 	switch {
-	case c.c.Issuer == "":
+	case c.config.Issuer == "":
 		return &Refused{fmt.Sprintf("it names the authorization server %s, but the config names none: credentials are sent only to oauth.issuer", s.Auth.Issuer)}
-	case strings.TrimSuffix(c.c.Issuer, "/") != strings.TrimSuffix(s.Auth.Issuer, "/"):
-		return &Refused{fmt.Sprintf("its credentials are of the issuer %s, but it names %s", c.c.Issuer, s.Auth.Issuer)}
+	case strings.TrimSuffix(c.config.Issuer, "/") != strings.TrimSuffix(s.Auth.Issuer, "/"):
+		return &Refused{fmt.Sprintf("its credentials are of the issuer %s, but it names %s", c.config.Issuer, s.Auth.Issuer)}
 	default:
 		return nil
 	}
 }
 
-// bind creates a key to which a token is bound, if the authorization server supports
-// that.
-func (s *servers) bind() (*signer, string, error) {
+// newBoundKey creates a key for DPoP, to which a token will be bound. It returns nil if the
+// authorization server does not support DPoP.
+func (s *servers) newBoundKey() (*signer, string, error) {
 	if !slices.Contains(s.Auth.DPoP, "ES256") {
 		return nil, "", nil
 	}
@@ -250,14 +250,14 @@ func (s *servers) bind() (*signer, string, error) {
 // assertion returns the assertion of a workload or enterprise login for the
 // authorization server.
 func (c *Client) assertion(ctx context.Context, s *servers) (string, error) {
-	if c.c.Assertion == nil {
+	if c.config.Assertion == nil {
 		return "", &Refused{"no token to exchange is configured"}
 	}
-	token, err := c.c.Assertion(ctx)
-	if err != nil || c.c.Grant == Workload {
+	token, err := c.config.Assertion(ctx)
+	if err != nil || c.config.Grant == Workload {
 		return token, err
 	}
-	idp := c.c.IDP
+	idp := c.config.IDP
 	endpoint := idp.TokenEndpoint
 	if endpoint == "" {
 		found, err := c.authServer(ctx, idp.Issuer)
@@ -268,7 +268,7 @@ func (c *Client) assertion(ctx context.Context, s *servers) (string, error) {
 	}
 	answer, err := c.exchange(ctx, tokenRequest{
 		endpoint: endpoint, audience: idp.Issuer,
-		client: registration{ID: idp.ClientID, Secret: idp.ClientSecret, Method: method(idp.ClientSecret, "", nil)},
+		client: registration{ID: idp.ClientID, Secret: idp.ClientSecret, Method: authMethod(idp.ClientSecret, "", nil)},
 		form: url.Values{
 			"grant_type": {tokenExchange}, "requested_token_type": {idJAG},
 			"subject_token": {token}, "subject_token_type": {idToken},

@@ -23,8 +23,8 @@ type Visit func(ctx context.Context, address string) (back string, err error)
 // there, has the person visit it, and stores the token. The authorization server sends
 // the browser back to redirect.
 func (c *Client) Login(ctx context.Context, redirect string, visit Visit) error {
-	if c.given.Grant != AuthorizationCode {
-		return fmt.Errorf("the grant %s does not use a login", c.given.Grant)
+	if c.unresolved.Grant != AuthorizationCode {
+		return fmt.Errorf("the grant %s does not use a login", c.unresolved.Grant)
 	}
 	if err := c.lock(ctx); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (c *Client) Login(ctx context.Context, redirect string, visit Visit) error 
 		return err
 	}
 	needed := c.record.Needed
-	if needed == nil && c.c.Endpoints == nil {
+	if needed == nil && c.config.Endpoints == nil {
 		var err error
 		if needed, err = c.probe(ctx); err != nil {
 			return err
@@ -45,7 +45,7 @@ func (c *Client) Login(ctx context.Context, redirect string, visit Visit) error 
 		return err
 	}
 	if needed == nil {
-		needed = &Needed{Scopes: c.c.Scopes, Issuer: s.Auth.Issuer}
+		needed = &Needed{Scopes: c.config.Scopes, Issuer: s.Auth.Issuer}
 	}
 	if !s.Auth.assumed && !slices.Contains(s.Auth.Challenges, "S256") {
 		return &Refused{"the authorization server " + s.Auth.Issuer + " does not support PKCE"}
@@ -61,19 +61,19 @@ func (c *Client) Login(ctx context.Context, redirect string, visit Visit) error 
 	if err != nil {
 		return err
 	}
-	end, err := c.begin(ctx) // the login took a person minutes
+	end, err := c.lockStored(ctx) // not before: the login may have taken minutes
 	if err != nil {
 		return err
 	}
 	defer end()
-	_, err = c.keep(ctx, s, client, key, needed.Scopes, answer)
+	_, err = c.storeToken(ctx, s, client, key, needed.Scopes, answer)
 	return err
 }
 
 // find returns the authorization server that the config names, or that the service names.
 func (c *Client) find(ctx context.Context, needed *Needed) (*servers, error) {
-	if e := c.c.Endpoints; e != nil {
-		return &servers{Auth: authServer{Issuer: c.c.Issuer, Authorization: e.Authorization, Token: e.Token, Challenges: []string{"S256"}, configured: true}}, nil
+	if e := c.config.Endpoints; e != nil {
+		return &servers{Auth: authServer{Issuer: c.config.Issuer, Authorization: e.Authorization, Token: e.Token, Challenges: []string{"S256"}, configured: true}}, nil
 	}
 	return c.discover(ctx, needed.Metadata)
 }
@@ -81,12 +81,12 @@ func (c *Client) find(ctx context.Context, needed *Needed) (*servers, error) {
 // AccessToken returns a token to use now, which it renews if necessary. The error is a
 // [*Needed] if a person must log in first.
 func (c *Client) AccessToken(ctx context.Context) (string, error) {
-	g, err := c.token(ctx)
+	g, err := c.currentGrant(ctx)
 	if err != nil {
 		return "", err
 	}
 	if g == nil {
-		return "", &Needed{Issuer: c.given.Issuer, Scopes: c.given.Scopes, Reason: "nobody has logged in, or the login has ended"}
+		return "", &Needed{Issuer: c.unresolved.Issuer, Scopes: c.unresolved.Scopes, Reason: "nobody has logged in, or the login has ended"}
 	}
 	return g.AccessToken, nil
 }
@@ -106,10 +106,10 @@ func (c *Client) Logout(ctx context.Context) error {
 	return c.save(ctx)
 }
 
-// probe obtains the server's challenge with a request that any server answers.
+// probe obtains the server's challenge, with a request without a token.
 func (c *Client) probe(ctx context.Context) (*Needed, error) {
 	body := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.c.Resource, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.config.Resource, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (c *Client) probe(ctx context.Context) (*Needed, error) {
 
 // authorize has the person visit the authorization server and exchanges the returned
 // code for a token (RFC 6749, 4.1; RFC 7636; RFC 9207).
-func (c *Client) authorize(ctx context.Context, s *servers, client registration, redirect string, scopes []string, visit Visit) (*tokenAnswer, string, error) {
+func (c *Client) authorize(ctx context.Context, s *servers, client registration, redirect string, scopes []string, visit Visit) (*tokenResponse, string, error) {
 	state, verifier := rand.Text(), rand.Text()+rand.Text()
 	sum := sha256.Sum256([]byte(verifier))
 	query := url.Values{
@@ -160,7 +160,7 @@ func (c *Client) authorize(ctx context.Context, s *servers, client registration,
 	if err != nil {
 		return nil, "", err
 	}
-	key, text, err := s.bind()
+	key, text, err := s.newBoundKey()
 	if err != nil {
 		return nil, "", err
 	}
@@ -206,16 +206,16 @@ func (s *servers) readReturn(back, state string) (code string, err error) {
 // register returns the client's registration at the authorization server: the
 // operator's credentials, the client's metadata document, or a new registration.
 func (c *Client) register(ctx context.Context, s *servers, redirect string) (registration, error) {
-	if c.c.ClientID != "" {
-		if c.c.Issuer != "" || c.c.ClientSecret != "" || c.c.PrivateKey != "" {
-			if err := c.own(s); err != nil {
+	if c.config.ClientID != "" {
+		if c.config.Issuer != "" || c.config.ClientSecret != "" || c.config.PrivateKey != "" {
+			if err := c.checkIssuer(s); err != nil {
 				return registration{}, err
 			}
 		}
-		return registration{ID: c.c.ClientID, Secret: c.c.ClientSecret, Method: method(c.c.ClientSecret, c.c.PrivateKey, s.Auth.TokenMethods)}, nil
+		return registration{ID: c.config.ClientID, Secret: c.config.ClientSecret, Method: authMethod(c.config.ClientSecret, c.config.PrivateKey, s.Auth.TokenMethods)}, nil
 	}
-	if c.c.MetadataURL != "" && s.Auth.MetadataURLs {
-		return registration{ID: c.c.MetadataURL, Method: byNone}, nil
+	if c.config.MetadataURL != "" && s.Auth.MetadataURLs {
+		return registration{ID: c.config.MetadataURL, Method: byNone}, nil
 	}
 	if g := c.record.Grants[s.Auth.Issuer]; g != nil && g.Client.Redirect == redirect && g.Client.ID != "" {
 		return g.Client, nil
@@ -230,7 +230,7 @@ func (c *Client) register(ctx context.Context, s *servers, redirect string) (reg
 func (c *Client) registerAt(ctx context.Context, s *servers, redirect string) (registration, error) {
 	wanted := byNone
 	if len(s.Auth.TokenMethods) > 0 && !slices.Contains(s.Auth.TokenMethods, byNone) {
-		wanted = method("a secret to come", "", s.Auth.TokenMethods)
+		wanted = authMethod("a secret to come", "", s.Auth.TokenMethods)
 	}
 	body, err := json.Marshal(map[string]any{
 		"client_name": "Toolroom", "application_type": "native", "redirect_uris": []string{redirect},
@@ -271,7 +271,7 @@ func (c *Client) registerAt(ctx context.Context, s *servers, redirect string) (r
 		return registration{}, fmt.Errorf("the registration at %s returned no client id", s.Auth.Registration)
 	}
 	if got.Method == "" {
-		got.Method = method(got.Secret, "", s.Auth.TokenMethods)
+		got.Method = authMethod(got.Secret, "", s.Auth.TokenMethods)
 	}
 	return registration{ID: got.ID, Secret: got.Secret, Method: got.Method, Redirect: redirect}, nil
 }

@@ -87,7 +87,7 @@ func TestALoginSaysWhyItIsNeeded(t *testing.T) {
 	if err := w.login(t, c); err != nil {
 		t.Fatal(err)
 	}
-	if waiting, err := c.Waiting(t.Context()); waiting != nil || err != nil {
+	if waiting, err := c.RequiredLogin(t.Context()); waiting != nil || err != nil {
 		t.Errorf("after the login: %v, %v", waiting, err)
 	}
 	if _, err := w.post(t, c, "write"); err == nil || !strings.Contains(err.Error(), "the login does not go far enough (read write)") {
@@ -255,7 +255,7 @@ func TestCallersWithoutALoginAreNotInEachOthersWay(t *testing.T) {
 				if _, err := c.AccessToken(t.Context()); !errors.As(err, &needed) || needed.Issuer != "https://login.example.com" {
 					t.Error(err)
 				}
-				if _, err := c.Waiting(t.Context()); err != nil {
+				if _, err := c.RequiredLogin(t.Context()); err != nil {
 					t.Error(err)
 				}
 			}
@@ -380,7 +380,7 @@ func TestCallersDoNotWaitForeverForOneWhoLogsIn(t *testing.T) {
 	end()
 	err := c.Login(t.Context(), redirect, func(context.Context, string) (string, error) {
 		request, _ := http.NewRequestWithContext(done, http.MethodGet, w.URL+"/mcp", nil)
-		_, waiting := c.Waiting(done)
+		_, waiting := c.RequiredLogin(done)
 		_, token := c.AccessToken(done)
 		_, trip := c.Transport(nil).RoundTrip(request)
 		for name, err := range map[string]error{"Waiting": waiting, "AccessToken": token, "RoundTrip": trip, "Logout": c.Logout(done), "Login": c.Login(done, redirect, nil)} {
@@ -393,7 +393,7 @@ func TestCallersDoNotWaitForeverForOneWhoLogsIn(t *testing.T) {
 	if err == nil || err.Error() != "closed" {
 		t.Error(err)
 	}
-	if _, err := c.Waiting(t.Context()); err != nil {
+	if _, err := c.RequiredLogin(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

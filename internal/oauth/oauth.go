@@ -124,15 +124,15 @@ func (r *Refused) Error() string { return "it refuses the authorisation: " + r.R
 // Client obtains, stores and renews the tokens of one identity for one server. Its
 // methods are safe for concurrent use.
 type Client struct {
-	given  Config
-	c      Config   // with secrets resolved
-	server *url.URL // that the tokens are for; nil if its URL is invalid
-	store  Store
-	http   *http.Client
-	now    func() time.Time
-	dpop   nonces
+	unresolved Config
+	config     Config   // with secrets resolved
+	server     *url.URL // that the tokens are for; nil if its URL is invalid
+	store      Store
+	http       *http.Client
+	now        func() time.Time
+	dpop       nonces
 
-	busy   chan struct{} // held while tokens are obtained or looked up
+	sem    chan struct{} // a lock, held while tokens are obtained or looked up
 	record *record       // nil until it is loaded
 }
 
@@ -160,11 +160,11 @@ type grant struct {
 	TokenEndpoint string `json:"token_endpoint,omitempty"`
 }
 
-// early is the time before its expiry at which a token is renewed.
-const early = 30 * time.Second
+// renewBefore is the time before its expiry from which a token is renewed.
+const renewBefore = 30 * time.Second
 
-func (g *grant) usable(now time.Time) bool {
-	return g != nil && g.AccessToken != "" && (g.Expires.IsZero() || now.Before(g.Expires.Add(-early)))
+func (g *grant) isUsable(now time.Time) bool {
+	return g != nil && g.AccessToken != "" && (g.Expires.IsZero() || now.Before(g.Expires.Add(-renewBefore)))
 }
 
 // New returns a client. Base carries its requests to authorization servers; if it is
@@ -175,12 +175,12 @@ func New(c Config, store Store, base *http.Client) *Client {
 		base = &http.Client{Timeout: time.Minute}
 	}
 	server, _ := url.Parse(c.Resource) // nil if it is not a URL
-	return &Client{given: c, c: c, server: server, store: store, http: base, now: time.Now, busy: make(chan struct{}, 1)}
+	return &Client{unresolved: c, config: c, server: server, store: store, http: base, now: time.Now, sem: make(chan struct{}, 1)}
 }
 
-// Waiting returns the login that is required, or nil. It asks only the store, so it
+// RequiredLogin returns the login that is required, or nil. It asks only the store, so it
 // notices a login in another process.
-func (c *Client) Waiting(ctx context.Context) (*Needed, error) {
+func (c *Client) RequiredLogin(ctx context.Context) (*Needed, error) {
 	if err := c.lock(ctx); err != nil {
 		return nil, err
 	}
@@ -193,18 +193,18 @@ func (c *Client) Waiting(ctx context.Context) (*Needed, error) {
 
 func (c *Client) lock(ctx context.Context) error {
 	select {
-	case c.busy <- struct{}{}:
+	case c.sem <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (c *Client) unlock() { <-c.busy }
+func (c *Client) unlock() { <-c.sem }
 
-// begin takes the lock of the stored data, and reads it again. An authorization server
-// takes a refresh token once, so one client at a time may use it.
-func (c *Client) begin(ctx context.Context) (end func(), err error) {
+// lockStored locks the stored data and reads it again. An authorization server accepts a refresh
+// token only once, so only one client at a time may use it.
+func (c *Client) lockStored(ctx context.Context) (end func(), err error) {
 	if end, err = c.store.Lock(ctx); err != nil {
 		return nil, err
 	}
@@ -239,12 +239,12 @@ func (c *Client) load(ctx context.Context) error {
 }
 
 func (c *Client) resolve(ctx context.Context) error {
-	c.c = c.given
-	if c.given.Resolve == nil {
+	c.config = c.unresolved
+	if c.unresolved.Resolve == nil {
 		return nil
 	}
-	for _, text := range []*string{&c.c.ClientSecret, &c.c.PrivateKey, &c.c.IDP.ClientSecret} {
-		value, err := c.given.Resolve(ctx, *text)
+	for _, text := range []*string{&c.config.ClientSecret, &c.config.PrivateKey, &c.config.IDP.ClientSecret} {
+		value, err := c.unresolved.Resolve(ctx, *text)
 		if err != nil {
 			return err
 		}

@@ -305,7 +305,7 @@ func TestALoginIsNeededOnceAndServesEveryClientOfTheStore(t *testing.T) {
 		t.Fatalf("without a login: %v", err)
 	}
 	other := w.client(s) // as another process
-	if waiting, err := other.Waiting(t.Context()); err != nil || waiting == nil {
+	if waiting, err := other.RequiredLogin(t.Context()); err != nil || waiting == nil {
 		t.Fatalf("another process sees %v, %v", waiting, err)
 	}
 	if err := w.login(t, other); err != nil {
@@ -367,7 +367,7 @@ func TestAServerThatRefusesNewTokensWaitsForALogin(t *testing.T) {
 	if n := w.seen.Load() - seen; n != 2 {
 		t.Errorf("the server was asked %d times, want once with each token", n)
 	}
-	if waiting, err := c.Waiting(t.Context()); err != nil || waiting == nil {
+	if waiting, err := c.RequiredLogin(t.Context()); err != nil || waiting == nil {
 		t.Errorf("nobody is told to log in: %v, %v", waiting, err)
 	}
 	refuse(false)

@@ -46,8 +46,8 @@ func (e *tokenError) Error() string {
 	return text
 }
 
-// tokenAnswer is RFC 6749, 5.1.
-type tokenAnswer struct {
+// tokenResponse is RFC 6749, 5.1.
+type tokenResponse struct {
 	AccessToken  string  `json:"access_token"`
 	TokenType    string  `json:"token_type"`
 	ExpiresIn    float64 `json:"expires_in"`
@@ -68,7 +68,7 @@ type tokenRequest struct {
 
 // exchange requests a token. It repeats the request once if the server requires a nonce
 // in the proof.
-func (c *Client) exchange(ctx context.Context, r tokenRequest) (*tokenAnswer, error) {
+func (c *Client) exchange(ctx context.Context, r tokenRequest) (*tokenResponse, error) {
 	for again := true; ; again = false {
 		resp, err := c.post(ctx, r)
 		if err != nil {
@@ -80,7 +80,7 @@ func (c *Client) exchange(ctx context.Context, r tokenRequest) (*tokenAnswer, er
 			return nil, err
 		}
 		if resp.StatusCode == http.StatusOK {
-			var answer tokenAnswer
+			var answer tokenResponse
 			if err := json.Unmarshal(data, &answer); err != nil || answer.AccessToken == "" {
 				return nil, fmt.Errorf("the token endpoint %s answered without a token", r.endpoint)
 			}
@@ -90,7 +90,7 @@ func (c *Client) exchange(ctx context.Context, r tokenRequest) (*tokenAnswer, er
 		if json.Unmarshal(data, refused) != nil || refused.Code == "" {
 			return nil, fmt.Errorf("the token endpoint %s answered with status %d", r.endpoint, resp.StatusCode)
 		}
-		if !again || refused.Code != "use_dpop_nonce" || !c.dpop.note(resp) {
+		if !again || refused.Code != "use_dpop_nonce" || !c.dpop.store(resp) {
 			return nil, refused
 		}
 	}
@@ -100,7 +100,7 @@ func (c *Client) post(ctx context.Context, r tokenRequest) (*http.Response, erro
 	if r.form.Get("resource") == "" {
 		r.form.Del("resource") // of a service without discovery
 	}
-	if err := safe(r.endpoint); err != nil {
+	if err := checkSafe(r.endpoint); err != nil {
 		return nil, err
 	}
 	form := url.Values{}
@@ -110,11 +110,11 @@ func (c *Client) post(ctx context.Context, r tokenRequest) (*http.Response, erro
 	case byBasic:
 		basic = true
 	case byKey:
-		key, err := readKey(c.c.PrivateKey)
+		key, err := readKey(c.config.PrivateKey)
 		if err != nil {
 			return nil, err
 		}
-		assertion, err := key.assertion(r.client.ID, r.audience, c.c.KeyID, c.now())
+		assertion, err := key.assertion(r.client.ID, r.audience, c.config.KeyID, c.now())
 		if err != nil {
 			return nil, err
 		}
@@ -152,8 +152,8 @@ func (c *Client) post(ctx context.Context, r tokenRequest) (*http.Response, erro
 	return client.Do(req)
 }
 
-// method returns the authentication method for these credentials.
-func method(secret, key string, supported []string) string {
+// authMethod returns the authentication method for these credentials.
+func authMethod(secret, key string, supported []string) string {
 	switch {
 	case key != "":
 		return byKey
@@ -166,11 +166,11 @@ func method(secret, key string, supported []string) string {
 	}
 }
 
-// maxSeconds is the longest time for which a token is taken to be valid: a year.
+// maxSeconds is the longest accepted lifetime of a token: a year.
 const maxSeconds = 366 * 24 * 3600
 
-// keep stores a token in the record, under its issuer and with the requested scopes.
-func (c *Client) keep(ctx context.Context, s *servers, client registration, key string, asked []string, a *tokenAnswer) (*grant, error) {
+// storeToken stores a token in the record, under its issuer and with the requested scopes.
+func (c *Client) storeToken(ctx context.Context, s *servers, client registration, key string, asked []string, a *tokenResponse) (*grant, error) {
 	g := &grant{
 		Client: client, Resource: s.Resource, TokenEndpoint: s.Auth.Token,
 		AccessToken: a.AccessToken, TokenType: cmp.Or(a.TokenType, "Bearer"), RefreshToken: a.RefreshToken,
@@ -201,6 +201,6 @@ func union(a, b []string) []string {
 	return all
 }
 
-func within(part, whole []string) bool {
+func isSubset(part, whole []string) bool {
 	return !slices.ContainsFunc(part, func(s string) bool { return !slices.Contains(whole, s) })
 }

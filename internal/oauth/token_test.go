@@ -468,7 +468,7 @@ func TestTheStoreLearnsSecretsAndItsErrorsAreTold(t *testing.T) {
 	if !slices.Equal(s.saved, want) {
 		t.Errorf("saved: %v", s.saved)
 	}
-	if _, err := w.client(s).Waiting(t.Context()); err != nil || !slices.Equal(s.learned, want) {
+	if _, err := w.client(s).RequiredLogin(t.Context()); err != nil || !slices.Equal(s.learned, want) {
 		t.Errorf("learned: %v, %v", s.learned, err)
 	}
 	broken := errors.New("the store is broken")
@@ -487,7 +487,7 @@ func TestTheStoreLearnsSecretsAndItsErrorsAreTold(t *testing.T) {
 				t.Errorf("%s, %s: %v", state, name, err)
 			}
 			if name == "load" {
-				if _, err := w.client(s).Waiting(t.Context()); !errors.Is(err, broken) {
+				if _, err := w.client(s).RequiredLogin(t.Context()); !errors.Is(err, broken) {
 					t.Errorf("%s: %v", state, err)
 				}
 				if _, err := w.client(s).AccessToken(t.Context()); !errors.Is(err, broken) {
@@ -513,7 +513,7 @@ func TestTheStoreLearnsSecretsAndItsErrorsAreTold(t *testing.T) {
 	if err := w.client(s).Logout(t.Context()); err != nil || !s.locked.TryLock() {
 		t.Errorf("after the logout, the store stays locked: %v", err)
 	}
-	if _, err := w.client(&store{data: []byte("{")}).Waiting(t.Context()); err == nil || !strings.Contains(err.Error(), "stored logins cannot be read") {
+	if _, err := w.client(&store{data: []byte("{")}).RequiredLogin(t.Context()); err == nil || !strings.Contains(err.Error(), "stored logins cannot be read") {
 		t.Error(err)
 	}
 }

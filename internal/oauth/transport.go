@@ -26,10 +26,10 @@ type transport struct {
 
 // RoundTrip makes one request.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if !t.c.owns(req.URL) {
+	if !t.c.isServer(req.URL) {
 		return t.base.RoundTrip(req)
 	}
-	g, err := t.c.token(req.Context())
+	g, err := t.c.currentGrant(req.Context())
 	if err != nil {
 		closeBody(req)
 		return nil, err
@@ -45,14 +45,14 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	ch := readChallenge(resp)
 	if ch.status == http.StatusForbidden && !ch.insufficient {
-		return resp, nil // a token would not change it
+		return resp, nil // another token would not help
 	}
 	if req.Body != nil && req.GetBody == nil {
-		return resp, nil // it cannot be sent twice
+		return resp, nil // the body cannot be sent twice
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, maxDocument)
 	resp.Body.Close()
-	if g, err = t.c.challenged(req.Context(), g, ch); err != nil {
+	if g, err = t.c.handleChallenge(req.Context(), g, ch); err != nil {
 		return nil, err
 	}
 	if resp, err = t.send(req, g); err != nil || g == nil || resp.StatusCode != http.StatusUnauthorized {
@@ -60,7 +60,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	ch = readChallenge(resp)
 	resp.Body.Close()
-	return nil, t.c.unwelcome(req.Context(), g, ch)
+	return nil, t.c.refusedAgain(req.Context(), g, ch)
 }
 
 // send sends a request with a token. It repeats the request once if the server requires
@@ -75,7 +75,7 @@ func (t *transport) send(req *http.Request, g *grant) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		fresh := t.c.dpop.note(resp)
+		fresh := t.c.dpop.store(resp)
 		if !again || !fresh || resp.StatusCode != http.StatusUnauthorized || readChallenge(resp).err != "use_dpop_nonce" {
 			return resp, nil
 		}
@@ -105,7 +105,7 @@ func (c *Client) authorise(req *http.Request, g *grant) (_ *http.Request, err er
 		if err != nil {
 			return nil, err
 		}
-		closeBody(req) // its copy is sent
+		closeBody(req) // the copy is sent instead
 		out.Body = body
 	}
 	if g == nil {
@@ -128,7 +128,7 @@ func (c *Client) authorise(req *http.Request, g *grant) (_ *http.Request, err er
 	return out, nil
 }
 
-// owns reports whether an address is on the server that the tokens are for.
-func (c *Client) owns(u *url.URL) bool {
+// isServer reports whether an address is on the server that the tokens are for.
+func (c *Client) isServer(u *url.URL) bool {
 	return c.server != nil && u.Scheme == c.server.Scheme && strings.EqualFold(u.Host, c.server.Host)
 }

@@ -35,11 +35,11 @@ type Server struct {
 	} `json:"_meta,omitzero"`
 }
 
-// Meta is what Toolroom's own list adds to a server.
+// Meta holds what Toolroom's own list adds to a server.
 type Meta struct {
 	// Name is the short name by which people add the server.
 	Name string `json:"name,omitempty"`
-	// Hosts are those that a package of the server needs to reach.
+	// Hosts are the hosts that a package of the server must reach.
 	Hosts []string `json:"hosts,omitempty"`
 }
 
@@ -160,8 +160,8 @@ type Fetched struct {
 	Servers []Server  `json:"servers"`
 }
 
-// file is the fetched list in a home.
-func file(home string) string { return filepath.Join(home, "servers.json") }
+// fetchedFile returns the path of the fetched list in a home.
+func fetchedFile(home string) string { return filepath.Join(home, "servers.json") }
 
 // Open returns the catalogue of a home: the servers of Toolroom's own list, and those that
 // were fetched. A fetched server does not replace one of the own list.
@@ -171,7 +171,7 @@ func Open(home string) (*Catalogue, error) {
 		return nil, fmt.Errorf("the list of servers that is part of Toolroom: %w", err)
 	}
 	c := &Catalogue{Servers: own}
-	text, err := os.ReadFile(file(home))
+	text, err := os.ReadFile(fetchedFile(home))
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
 	}
@@ -179,7 +179,7 @@ func Open(home string) (*Catalogue, error) {
 		err = json.Unmarshal(text, &c.Fetched)
 	}
 	if err != nil || c.Fetched == nil {
-		return nil, toolroom.Errorf(toolroom.CodeInternal, "the fetched list of servers %s cannot be read: %w", file(home), cmp.Or(err, errors.New("it is empty"))).
+		return nil, toolroom.Errorf(toolroom.CodeInternal, "the fetched list of servers %s cannot be read: %w", fetchedFile(home), cmp.Or(err, errors.New("it is empty"))).
 			WithCLIHint("fetch it again: toolroom sources catalog update")
 	}
 	known := map[string]bool{}
@@ -195,17 +195,17 @@ func Open(home string) (*Catalogue, error) {
 	return c, nil
 }
 
-// Save keeps a fetched list in a home.
+// Save stores a fetched list in a home.
 func Save(home string, f *Fetched) error {
 	text, err := json.Marshal(f)
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(file(home), text, 0o600)
+	return atomicfile.Write(fetchedFile(home), text, 0o600)
 }
 
-// Parse reads a list: the answer of a registry, whose entries are {"server": …}, a list of
-// server.json, or one of them. It leaves out what has no name.
+// Parse reads a list: the response of a registry, whose entries are {"server": …}, a list of
+// server.json, or a single one. It leaves out servers without a name.
 func Parse(text []byte) ([]Server, error) {
 	list, _, err := parsePage(text)
 	return list, err
@@ -249,7 +249,7 @@ func parsePage(text []byte) (list []Server, next string, err error) {
 
 const maxName = 300
 
-// Find returns the server with a short or full name. The error names what is alike.
+// Find returns the server with a short or full name. The error names similar ones.
 func (c *Catalogue) Find(name string) (*Server, error) {
 	var found []*Server
 	for i := range c.Servers {
@@ -276,8 +276,8 @@ func (c *Catalogue) Find(name string) (*Server, error) {
 		WithCLIHint("search it: toolroom sources catalog %s", name)
 }
 
-// Search returns the servers whose names or descriptions have all words, the server of
-// that name first, then those of Toolroom's own list.
+// Search returns the servers whose names or descriptions contain all words: first the
+// server of that name, then those of Toolroom's own list, then the others.
 func (c *Catalogue) Search(words string) []*Server {
 	var out []*Server
 	for i := range c.Servers {

@@ -85,7 +85,7 @@ func TestAServerIsStartedAsItsPackageSays(t *testing.T) {
 	if got := fmt.Sprintf("%s %v %v", st.Command, st.Args, st.Env); got != "npx [-y @example/weather@1.2.3 --city Oslo serve] map[KEY:secret://weather/key]" {
 		t.Errorf("npm: %s", got)
 	}
-	if st, err = s.Start("oci", nil); err != nil || st.Fill(map[string]string{"KEY": "k"}) != nil || !strings.HasSuffix(strings.Join(st.Args, " "), "no-new-privileges -e KEY ghcr.io/example/weather:1.2.3") || st.Boxed {
+	if st, err = s.Start("oci", nil); err != nil || st.Fill(map[string]string{"KEY": "k"}) != nil || !strings.HasSuffix(strings.Join(st.Args, " "), "no-new-privileges -e KEY ghcr.io/example/weather:1.2.3") || st.Sandboxed {
 		t.Errorf("oci: %+v, %v", st, err)
 	}
 	if st, err = s.Start("", nil); err != nil || st.Fill(map[string]string{"region": "eu", "token": "secret://weather/token"}) != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
-// Start is how a server is started or reached. In its texts {NAME} stands for the input of
+// Start describes how to start or reach a server. In its texts {NAME} stands for the input of
 // that name.
 type Start struct {
 	Way     string
@@ -23,28 +23,28 @@ type Start struct {
 	URL     string
 	Headers map[string]string
 	Inputs  []Input
-	// Files are the indexes in Args of paths that the user gave.
+	// Files are the indexes in Args of paths from the user.
 	Files []int
-	// Boxed means that the program can run in a sandbox, in which it needs Hosts.
-	Boxed bool
-	Hosts []string
-	// Notes say what was left out.
+	// Sandboxed means that the program can run in a sandbox, in which it needs Hosts.
+	Sandboxed bool
+	Hosts     []string
+	// Notes describe what was left out.
 	Notes []string
 }
 
 var (
-	npmName  = regexp.MustCompile(`^(@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-zA-Z0-9._~-]*$`)
-	pypiName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
-	ociName  = regexp.MustCompile(`^[a-z0-9][a-z0-9.:_/-]*(@sha256:[0-9a-f]{64})?$`)
-	version  = regexp.MustCompile(`^[A-Za-z0-9._+!-]*$`)
-	holder   = regexp.MustCompile(`\{([A-Za-z0-9_.-]+)\}`)
-	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	ofDocker = regexp.MustCompile(`^(?i:DOCKER_.*|BUILDKIT_.*|LD_.*|DYLD_.*|PATH|HOME|https?_proxy|all_proxy)$`)
-	none     = regexp.MustCompile(`^\b$`)
+	npmName        = regexp.MustCompile(`^(@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-zA-Z0-9._~-]*$`)
+	pypiName       = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+	ociName        = regexp.MustCompile(`^[a-z0-9][a-z0-9.:_/-]*(@sha256:[0-9a-f]{64})?$`)
+	version        = regexp.MustCompile(`^[A-Za-z0-9._+!-]*$`)
+	placeholder    = regexp.MustCompile(`\{([A-Za-z0-9_.-]+)\}`)
+	variable       = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	dockerVariable = regexp.MustCompile(`^(?i:DOCKER_.*|BUILDKIT_.*|LD_.*|DYLD_.*|PATH|HOME|https?_proxy|all_proxy)$`)
+	matchesNothing = regexp.MustCompile(`^\b$`)
 )
 
-// identifier returns what a package of a kind may be called; nothing else of a list gets into
-// a command.
+// identifier returns the pattern of package names of a kind. Names that do not match never get
+// into a command.
 func identifier(kind string) *regexp.Regexp {
 	switch kind {
 	case WayNPM:
@@ -54,7 +54,7 @@ func identifier(kind string) *regexp.Regexp {
 	case WayOCI:
 		return ociName
 	}
-	return none
+	return matchesNothing
 }
 
 // Start returns how to use the server in one of its ways; "" is the best. The values of
@@ -85,8 +85,8 @@ func (s *Server) Start(way string, values []string) (*Start, error) {
 		return s.remote().start(), nil
 	}
 	p := s.pkg(way)
-	st := &Start{Way: way, Env: map[string]string{}, Hosts: s.Meta.Ours.Hosts, Boxed: way != WayOCI}
-	st.environment(p)
+	st := &Start{Way: way, Env: map[string]string{}, Hosts: s.Meta.Ours.Hosts, Sandboxed: way != WayOCI}
+	st.addEnvironment(p)
 	pinned := ""
 	if p.Version != "" && p.Version != "latest" {
 		pinned = "@" + p.Version
@@ -107,11 +107,11 @@ func (s *Server) Start(way string, values []string) (*Start, error) {
 		}
 		st.Args = append(st.Args, image)
 	}
-	return st, st.arguments(p, values)
+	return st, st.addArguments(p, values)
 }
 
-// foreignSecret refuses a reference that is not this user's: the publisher of a server would
-// get whatever secret or variable it names.
+// foreignSecret returns the error for a reference that the user has not given, because the
+// publisher of a server would receive any secret or variable that it names.
 func foreignSecret(ref string) error {
 	return toolroom.Errorf(toolroom.CodeDenied, "the catalogue's entry refers to %s, a secret of this machine", ref).
 		WithHint("do not use this server, or write its source by hand")
@@ -125,36 +125,36 @@ func (r *Remote) start() *Start {
 		st.Inputs = append(st.Inputs, in)
 	}
 	for _, h := range r.Headers {
-		st.Headers[h.Name] = st.input(h)
+		st.Headers[h.Name] = st.addInput(h)
 	}
-	st.sort()
+	st.sortInputs()
 	return st
 }
 
-func (st *Start) environment(p *Package) {
+func (st *Start) addEnvironment(p *Package) {
 	for _, e := range p.Environment {
-		if p.RegistryType == WayOCI && ofDocker.MatchString(e.Name) {
+		if p.RegistryType == WayOCI && dockerVariable.MatchString(e.Name) {
 			st.Notes = append(st.Notes, "the variable "+e.Name+" was left out: it would be that of docker itself")
 			continue
 		}
 		if variable.MatchString(e.Name) {
-			st.Env[e.Name] = st.input(e)
+			st.Env[e.Name] = st.addInput(e)
 		}
 	}
-	st.sort()
+	st.sortInputs()
 }
 
-func (st *Start) sort() {
+func (st *Start) sortInputs() {
 	slices.SortStableFunc(st.Inputs, func(a, b Input) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// input returns the text of a variable or header, and records what it needs.
-func (st *Start) input(in Input) string {
+// addInput returns the text of a variable or header, and adds the inputs that it needs.
+func (st *Start) addInput(in Input) string {
 	if in.Value == "" {
 		st.Inputs = append(st.Inputs, in)
 		return "{" + in.Name + "}"
 	}
-	for _, match := range holder.FindAllStringSubmatch(in.Value, -1) {
+	for _, match := range placeholder.FindAllStringSubmatch(in.Value, -1) {
 		one, ok := in.Variables[match[1]]
 		if !ok {
 			continue
@@ -167,8 +167,8 @@ func (st *Start) input(in Input) string {
 	return in.Value
 }
 
-// arguments adds the arguments of a package: fixed ones, and the values.
-func (st *Start) arguments(p *Package, values []string) error {
+// addArguments adds the arguments of a package: fixed ones, and the values from the user.
+func (st *Start) addArguments(p *Package, values []string) error {
 	for _, a := range p.Arguments {
 		take := func() (string, bool) {
 			if len(values) == 0 {
@@ -216,8 +216,8 @@ func (st *Start) arguments(p *Package, values []string) error {
 // formatFile is the format of an argument that is a path.
 const formatFile = "filepath"
 
-// Fill replaces the inputs by values. A text with an optional input that has no value is left
-// out. The error names the required inputs that have none.
+// Fill replaces the inputs by values. It leaves out texts with an optional input that has no
+// value. The error names the required inputs without a value.
 func (st *Start) Fill(values map[string]string) error {
 	var missing []string
 	for _, in := range st.Inputs {
@@ -234,7 +234,7 @@ func (st *Start) Fill(values map[string]string) error {
 	}
 	fill := func(text string) (string, bool) {
 		whole := true
-		text = holder.ReplaceAllStringFunc(text, func(match string) string {
+		text = placeholder.ReplaceAllStringFunc(text, func(match string) string {
 			name := match[1 : len(match)-1]
 			if !known[name] {
 				return match

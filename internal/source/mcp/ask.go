@@ -24,31 +24,31 @@ const maxRounds = 16
 type serverRequest struct {
 	method string
 	name   string // the tool, the prompt or the URI
-	about  []mcp.Field
+	params []mcp.Field
 	header map[string]string
 	// task is the task that the server has begun for the request, or nil.
 	task json.RawMessage
 	// sent means that the server may have received the request.
 	sent bool
-	// members are those of the result, if it came in a response to this request.
+	// members are the members of the result if they have been read already.
 	members []jsonx.Member
 }
 
-// converse makes a request, answers the server's questions in between, and returns
-// the raw result.
-func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *serverRequest) (json.RawMessage, error) {
+// exchangeRounds makes a request, answers the server's questions until there is a result, and
+// returns the raw result.
+func (s *Source) exchangeRounds(ctx context.Context, up *upstream, c *call, e *serverRequest) (json.RawMessage, error) {
 	if e.task != nil {
-		return s.await(ctx, up, c, e.task)
+		return s.pollTask(ctx, up, c, e.task)
 	}
 	var replies []mcp.Field
-	more := forwardedParams(c.req.More, e.about...)
+	more := forwardedParams(c.req.More, e.params...)
 	asker := c.asker()
-	able := abilitiesOf(asker).text(asker.Can(source.MethodRoots))
+	able := capabilitiesOf(asker).forModern(asker.Can(source.MethodRoots))
 	for range maxRounds {
 		raw, err := up.call(ctx, &mcp.Request{
 			Method: e.method,
 			Name:   e.name,
-			Params: slices.Concat(e.about, more, replies),
+			Params: slices.Concat(e.params, more, replies),
 			Header: e.header,
 			Meta:   forwardedMeta(c.req.Meta),
 			Owner:  c,
@@ -68,13 +68,13 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *serverR
 		}
 		switch r.ResultType {
 		case "task":
-			e.task = raw // if the connection is lost, a new one follows this task
-			if err := c.becomesTask(ctx, up, raw); err != nil {
+			e.task = raw // if the connection is lost, a new one polls this task
+			if err := c.reportTask(ctx, up, raw); err != nil {
 				return nil, err
 			}
-			return s.await(ctx, up, c, raw)
+			return s.pollTask(ctx, up, c, raw)
 		case "input_required":
-			answers, err := s.answer(ctx, c, r.Questions, raw)
+			answers, err := s.answerRound(ctx, c, r.Questions, raw)
 			if err != nil {
 				return nil, err
 			}
@@ -138,7 +138,7 @@ func fieldsWithout(object json.RawMessage, names []string, drop func(name string
 	return fields
 }
 
-// round holds the members that distinguish a final result from one with questions.
+// round holds the members that tell whether a result is final or asks questions.
 type round struct {
 	ResultType string
 	Questions  map[string]json.RawMessage
@@ -149,7 +149,7 @@ func readRound(members []jsonx.Member) (r round, err error) {
 	for _, m := range members {
 		switch m.Name {
 		case "resultType":
-			if string(m.Value) != `"complete"` { // else it is an ordinary result
+			if string(m.Value) != `"complete"` { // "complete" is the same as no type
 				err = errors.Join(err, json.Unmarshal(m.Value, &r.ResultType))
 			}
 		case "inputRequests":
@@ -164,9 +164,10 @@ func readRound(members []jsonx.Member) (r round, err error) {
 	return r, nil
 }
 
-// answer answers all questions of a round, which arrived in result, or of a task,
-// in which case result is nil. It returns nil if there are no questions.
-func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawMessage, result json.RawMessage) (json.RawMessage, error) {
+// answerRound asks the client all questions of a round, and returns the answers as JSON. result
+// is the raw result with the questions, or nil if they are those of a task. It returns nil if
+// there are no questions.
+func (s *Source) answerRound(ctx context.Context, c *call, asked map[string]json.RawMessage, result json.RawMessage) (json.RawMessage, error) {
 	if len(asked) == 0 {
 		return nil, nil
 	}
@@ -179,7 +180,7 @@ func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawM
 		q.Sent, q.Round, q.Source = raw, result, s.o.Namespace
 		questions[key] = q
 	}
-	answers, err := c.put(ctx, questions)
+	answers, err := c.askCaller(ctx, questions)
 	if err != nil {
 		return nil, err
 	}
@@ -189,8 +190,8 @@ func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawM
 	return jsonx.Marshal(answers)
 }
 
-// withDefaults adds the defaults of the fields that an accepted form leaves out.
-// It changes nothing else.
+// withDefaults returns the answer to a form with the defaults of the fields that it leaves out.
+// It returns all other answers unchanged.
 func withDefaults(q source.Question, answer json.RawMessage) json.RawMessage {
 	if q.Method != source.MethodElicit {
 		return answer
@@ -229,20 +230,20 @@ func withDefaults(q source.Question, answer json.RawMessage) json.RawMessage {
 	return given.JSON()
 }
 
-// asked answers a question that a server of an older revision sends as a separate
+// answerQuestion answers a question that a server of an older revision sends as a separate
 // request. If the question does not name its call and several calls run, asked
 // returns an error, because the question may reveal another caller's data.
-func (s *Source) asked(ctx context.Context, l *link, owner any, asked mcp.Question) (json.RawMessage, error) {
+func (s *Source) answerQuestion(ctx context.Context, l *link, owner any, asked mcp.Question) (json.RawMessage, error) {
 	method := asked.Method
 	c, _ := owner.(*call)
 	if c == nil && method != source.MethodRoots {
-		c = s.calls.only(l)
+		c = s.calls.onlyCall(l)
 	}
 	if c == nil {
 		return nil, fmt.Errorf("%s does not name the call that it belongs to", method)
 	}
 	if !c.asker().Can(method) {
-		c.missed.Store(&method)
+		c.unsupported.Store(&method)
 		return nil, source.Unanswerable(method)
 	}
 	q := source.Question{Method: method, Params: asked.Params, Source: s.o.Namespace, Until: ctx, Progress: asked.Progress}
@@ -261,7 +262,7 @@ func (s *Source) asked(ctx context.Context, l *link, owner any, asked mcp.Questi
 // better than one for each.
 const gatherTime = 10 * time.Millisecond
 
-// questions are asked together.
+// questions is a group of questions that are asked together.
 type questions struct {
 	all     map[string]source.Question
 	done    chan struct{}
@@ -273,18 +274,18 @@ type questions struct {
 // waits for its answer.
 func (c *call) gather(ctx context.Context, q source.Question) (json.RawMessage, error) {
 	// A call may ask several questions in sequence.
-	key := "q" + strconv.FormatInt(c.asked.Add(1), 10)
+	key := "q" + strconv.FormatInt(c.questionCount.Add(1), 10)
 	c.mu.Lock()
-	qs := c.open
+	qs := c.gathering
 	if qs == nil {
 		qs = &questions{all: map[string]source.Question{}, done: make(chan struct{})}
-		c.open = qs
+		c.gathering = qs
 		time.AfterFunc(gatherTime, func() {
 			defer close(qs.done)
 			c.mu.Lock()
-			c.open = nil
+			c.gathering = nil
 			c.mu.Unlock()
-			qs.answers, qs.err = c.put(c.ctx, qs.all)
+			qs.answers, qs.err = c.askCaller(c.ctx, qs.all)
 		})
 	}
 	qs.all[key] = q

@@ -15,22 +15,22 @@ import (
 // hides tools with pages from everybody unless the client declares that it shows
 // pages. A stdio server receives the same, because one process serves all callers.
 const (
-	follows = `"` + taskExtension + `":{}` // Toolroom follows tasks for every caller
-	shows   = `{"mimeTypes":["text/html;profile=mcp-app"]}`
-	forAll  = `{"elicitation":{"form":{},"url":{}},"sampling":{},"extensions":{` + follows + `,"` + appExtension + `":` + shows + `}}`
+	tasksCapability    = `"` + taskExtension + `":{}` // Toolroom follows tasks for every caller
+	appSettings        = `{"mimeTypes":["text/html;profile=mcp-app"]}`
+	sharedCapabilities = `{"elicitation":{"form":{},"url":{}},"sampling":{},"extensions":{` + tasksCapability + `,"` + appExtension + `":` + appSettings + `}}`
 )
 
 // appExtension is MCP Apps: tools with a page, which is a resource.
 const appExtension = "io.modelcontextprotocol/ui"
 
-// abilities are the client capabilities that a server receives: the questions that
+// clientCapabilities are the client capabilities that a server receives: the questions that
 // the client answers, and whether it shows the pages of apps. The values are the
 // client's own, or nil for a missing capability. Unknown extensions are left out,
-// because Toolroom could not follow a server that behaves differently for them.
-type abilities struct{ elicitation, sampling, app json.RawMessage }
+// because Toolroom could not handle a server that behaves differently for them.
+type clientCapabilities struct{ elicitation, sampling, app json.RawMessage }
 
-// abilitiesOf returns the capabilities of the client behind an asker.
-func abilitiesOf(a source.Asker) (can abilities) {
+// capabilitiesOf returns the capabilities of the client behind an asker.
+func capabilitiesOf(a source.Asker) (can clientCapabilities) {
 	if a == nil {
 		return can
 	}
@@ -63,8 +63,9 @@ func abilitiesOf(a source.Asker) (can abilities) {
 
 func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
 
-// text returns the capabilities that a modern server receives with each call.
-func (can abilities) text(folders bool) json.RawMessage {
+// forModern returns the capabilities that a modern server receives with each call, as JSON.
+// folders reports whether the client has roots.
+func (can clientCapabilities) forModern(folders bool) json.RawMessage {
 	text := []byte{'{'}
 	add := func(name string, value []byte) {
 		if value != nil {
@@ -77,19 +78,19 @@ func (can abilities) text(folders bool) json.RawMessage {
 	if folders {
 		add("roots", []byte("{}"))
 	}
-	text = append(text, `"extensions":{`+follows...)
+	text = append(text, `"extensions":{`+tasksCapability...)
 	if can.app != nil {
 		text = append(append(text, `,"`+appExtension+`":`...), can.app...)
 	}
 	return append(text, "}}"...)
 }
 
-// lasting returns the capabilities that an older server receives once for a
-// session. It reduces them to the known members: each distinct set has a session
-// of its own, so a client could otherwise open any number of sessions.
-func (can abilities) lasting() string {
+// forLegacy returns the capabilities that an older server receives once for a session, as JSON.
+// It reduces them to the known members: each distinct set has a separate session, so a client
+// could otherwise open any number of sessions.
+func (can clientCapabilities) forLegacy() string {
 	if members := can.elicitation; members != nil {
-		// An empty one is a form (2025-11-25).
+		// An empty object means that forms are supported (2025-11-25).
 		can.elicitation = subset(members, "form", "url")
 		if string(can.elicitation) == "{}" {
 			can.elicitation = json.RawMessage(`{"form":{}}`)
@@ -99,13 +100,13 @@ func (can abilities) lasting() string {
 		can.sampling = subset(members, "context", "tools")
 	}
 	if can.app != nil {
-		can.app = json.RawMessage(shows)
+		can.app = json.RawMessage(appSettings)
 	}
-	return string(can.text(false))
+	return string(can.forModern(false))
 }
 
-// subset returns an object with an empty object under each of the names that of
-// has an object under.
+// subset returns an object with those of the named members whose value in of is an object. Their
+// values are empty objects.
 func subset(of json.RawMessage, names ...string) json.RawMessage {
 	o, _ := mcp.ReadObject(of)
 	kept := mcp.Object{}

@@ -11,14 +11,14 @@ import (
 	"github.com/toolroom/toolroom/mcp"
 )
 
-// fault converts the error of a request into the error for the caller, and updates
-// the link.
-func (l *link) fault(ctx context.Context, up *upstream, what string, err error) error {
+// handleError converts the error of a request to the error for the caller, and drops or checks
+// the connection if necessary. what describes the request.
+func (l *link) handleError(ctx context.Context, up *upstream, what string, err error) error {
 	if ctx.Err() != nil {
 		// Look at the cause: contexts within a call report its deadline as a
 		// cancellation.
 		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			l.doubt(up, "the request to "+what+" timed out")
+			l.checkAlive(up, "the request to "+what+" timed out")
 			return context.DeadlineExceeded
 		}
 		return ctx.Err()
@@ -26,14 +26,14 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 	if ours, ok := errors.AsType[*toolroom.Error](err); ok {
 		return ours
 	}
-	if slow, ok := errors.AsType[*slowList](err); ok {
-		l.doubt(up, "the request to "+what+" timed out")
+	if slow, ok := errors.AsType[*listTimeoutError](err); ok {
+		l.checkAlive(up, "the request to "+what+" timed out")
 		e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the MCP server %s cannot %s: %w", l.s.o.Namespace, what, slow)
 		e.Effects = toolroom.EffectsNone
-		return l.slow(e)
+		return l.withTimeoutHint(e)
 	}
 	if needed := (*oauth.Needed)(nil); errors.As(err, &needed) {
-		return l.unauthorised(up, needed)
+		return l.handleNeedsLogin(up, needed)
 	}
 	namespace := l.s.o.Namespace
 	if refused := (*oauth.Refused)(nil); errors.As(err, &refused) {
@@ -55,12 +55,12 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 	if up.session.HasEnded() || errors.Is(err, mcp.ErrSessionGone) {
 		if given := up.givenUp.Load(); given != nil {
 			err = *given
-		} else if up.ended() {
-			err = up.explain(err)
+		} else if up.waitForExit() {
+			err = up.withExitStatus(err)
 		}
-		l.lose(up, err.Error())
+		l.drop(up, err.Error())
 	} else {
-		l.doubt(up, "the request to "+what+" had no usable answer") // one bad answer ends one call, not those of others on this connection
+		l.checkAlive(up, "the request to "+what+" had no usable answer") // one bad response must not end the other calls on this connection
 	}
 	e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the MCP server %s did not answer the request to %s: %w", namespace, what, err)
 	if tail := lastLines(up.stderr); tail != "" {
@@ -74,11 +74,11 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 	return e.WithHint("the next call reconnects").WithCLIHint("toolroom sources test %s", namespace)
 }
 
-// requestFault is like fault, and reports that the tool, resource or prompt was not
+// handleRequestError is like fault, and reports that the tool, resource or prompt was not
 // found if the server refuses a tool that it does not list, or an unknown resource
 // or prompt.
-func (s *Source) requestFault(ctx context.Context, l *link, up *upstream, tool toolroom.ID, e *serverRequest, err error) error {
-	fault := l.fault(ctx, up, e.what(), err)
+func (s *Source) handleRequestError(ctx context.Context, l *link, up *upstream, tool toolroom.ID, e *serverRequest, err error) error {
+	fault := l.handleError(ctx, up, e.describe(), err)
 	rpc := (*mcp.Error)(nil)
 	if !errors.As(err, &rpc) || toolroom.CodeOf(fault) != toolroom.CodeUpstreamError {
 		return fault
@@ -99,8 +99,8 @@ func (s *Source) requestFault(ctx context.Context, l *link, up *upstream, tool t
 	return toolroom.Errorf(toolroom.CodeToolNotFound, "the MCP server %s does not offer the tool %s, or no longer does", s.o.Namespace, tool.Name)
 }
 
-// what describes the request to people.
-func (e *serverRequest) what() string {
+// describe describes the request to people.
+func (e *serverRequest) describe() string {
 	if e.method == callMethod {
 		return "call " + e.name
 	}

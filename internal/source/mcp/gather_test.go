@@ -29,7 +29,7 @@ func TestQuestionsOfOneMomentArePutInOneRound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := &listener{}
-		c := &call{ctx: t.Context(), ask: l}
+		c := &call{ctx: t.Context(), currentAsker: l}
 		ask := func(methods ...string) {
 			var all sync.WaitGroup
 			for _, method := range methods {

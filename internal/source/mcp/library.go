@@ -16,32 +16,32 @@ import (
 // Resources lists all pages of the server's resources, on the operator's
 // connection. The list is empty if the server offers none.
 func (s *Source) Resources(ctx context.Context) ([]source.Resource, error) {
-	items, err := s.items(ctx, "resources", "resources/list", "resources")
-	return read(s, items, func(r *source.Resource, raw json.RawMessage) string { r.Raw = raw; return r.URI }), err
+	items, err := s.listItems(ctx, "resources", "resources/list", "resources")
+	return decodeDefinitions(s, items, func(r *source.Resource, raw json.RawMessage) string { r.Raw = raw; return r.URI }), err
 }
 
 // Templates lists all pages of the server's resource templates.
 func (s *Source) Templates(ctx context.Context) ([]source.Template, error) {
-	items, err := s.items(ctx, "resources", "resources/templates/list", "resourceTemplates")
-	return read(s, items, func(t *source.Template, raw json.RawMessage) string { t.Raw = raw; return t.URITemplate }), err
+	items, err := s.listItems(ctx, "resources", "resources/templates/list", "resourceTemplates")
+	return decodeDefinitions(s, items, func(t *source.Template, raw json.RawMessage) string { t.Raw = raw; return t.URITemplate }), err
 }
 
 // Prompts lists all pages of the server's prompts.
 func (s *Source) Prompts(ctx context.Context) ([]source.Prompt, error) {
-	items, err := s.items(ctx, "prompts", "prompts/list", "prompts")
-	return read(s, items, func(p *source.Prompt, raw json.RawMessage) string { p.Raw = raw; return p.Name }), err
+	items, err := s.listItems(ctx, "prompts", "prompts/list", "prompts")
+	return decodeDefinitions(s, items, func(p *source.Prompt, raw json.RawMessage) string { p.Raw = raw; return p.Name }), err
 }
 
 // ReadResource reads a resource on the caller's connection. The caller answers the
 // server's questions in between.
 func (s *Source) ReadResource(ctx context.Context, uri string, req *source.Request) (json.RawMessage, error) {
-	return s.carry(ctx, req, &serverRequest{method: "resources/read", name: uri, about: []mcp.Field{mcp.String("uri", uri)}})
+	return s.requestWithRetry(ctx, req, &serverRequest{method: "resources/read", name: uri, params: []mcp.Field{mcp.String("uri", uri)}})
 }
 
 // GetPrompt fills in a prompt on the caller's connection, like ReadResource.
 func (s *Source) GetPrompt(ctx context.Context, name string, args map[string]string, req *source.Request) (json.RawMessage, error) {
-	e := &serverRequest{method: "prompts/get", name: name, about: []mcp.Field{mcp.String("name", name)}}
-	// Send them as they were written if they are the arguments of a call.
+	e := &serverRequest{method: "prompts/get", name: name, params: []mcp.Field{mcp.String("name", name)}}
+	// If they are the arguments of a call, send them unchanged.
 	sent, _ := mcp.ReadObject(req.Arguments)
 	given := sent.Get("arguments")
 	if given == nil && len(args) > 0 {
@@ -51,22 +51,22 @@ func (s *Source) GetPrompt(ctx context.Context, name string, args map[string]str
 		}
 	}
 	if given != nil {
-		e.about = append(e.about, mcp.Field{Name: "arguments", Value: given})
+		e.params = append(e.params, mcp.Field{Name: "arguments", Value: given})
 	}
-	return s.carry(ctx, req, e)
+	return s.requestWithRetry(ctx, req, e)
 }
 
-// Complete asks the server for values, on the caller's connection. It returns none
+// Complete asks the server for completions, on the caller's connection. It returns none
 // if the server does not support completion.
 func (s *Source) Complete(ctx context.Context, c source.Completion) (source.Completions, error) {
-	params, err := completion(c)
+	params, err := completionParams(c)
 	if err != nil {
 		return source.Completions{}, err
 	}
 	var answer struct {
 		Completion source.Completions `json:"completion"`
 	}
-	err = s.link(s.ownerOf(c.Identity)).ask(ctx, "complete an argument", func(up *upstream) error {
+	err = s.linkOf(s.ownerOf(c.Identity)).withUpstream(ctx, "complete an argument", func(up *upstream) error {
 		if _, offers := up.session.Server().Capabilities["completions"]; !offers {
 			return nil
 		}
@@ -80,9 +80,9 @@ func (s *Source) Complete(ctx context.Context, c source.Completion) (source.Comp
 	return answer.Completion, err
 }
 
-func completion(c source.Completion) ([]mcp.Field, error) {
+func completionParams(c source.Completion) ([]mcp.Field, error) {
 	if len(c.Params) > 0 {
-		return sentCompletion(c)
+		return rawCompletionParams(c)
 	}
 	ref := map[string]string{"type": "ref/prompt", "name": c.Prompt}
 	if c.Prompt == "" {
@@ -107,9 +107,9 @@ func completion(c source.Completion) ([]mcp.Field, error) {
 	return fields, nil
 }
 
-// sentCompletion returns the parameters of a completion as its client wrote them,
+// rawCompletionParams returns the parameters of a completion as its client wrote them,
 // with the server's name for the prompt.
-func sentCompletion(c source.Completion) ([]mcp.Field, error) {
+func rawCompletionParams(c source.Completion) ([]mcp.Field, error) {
 	fields := fieldsWithout(c.Params, []string{"_meta"}, nil)
 	for i, f := range fields {
 		if f.Name != "ref" || c.Prompt == "" {
@@ -125,40 +125,40 @@ func sentCompletion(c source.Completion) ([]mcp.Field, error) {
 	return fields, nil
 }
 
-// ask makes a request on the operator's connection, as link.ask does.
-func (s *Source) ask(ctx context.Context, what string, do func(*upstream) error) error {
-	return s.main().ask(ctx, what, do)
+// withUpstream is link.withUpstream on the operator's connection.
+func (s *Source) withUpstream(ctx context.Context, what string, do func(*upstream) error) error {
+	return s.mainLink().withUpstream(ctx, what, do)
 }
 
-// ask makes a request on the connection. If the server cannot have carried it out,
-// ask repeats it once on a new connection.
-func (l *link) ask(ctx context.Context, what string, do func(*upstream) error) error {
+// withUpstream calls do with the connection. If the server cannot have carried out its request,
+// withUpstream calls do again, once, with a new connection. what describes the request in errors.
+func (l *link) withUpstream(ctx context.Context, what string, do func(*upstream) error) error {
 	for again := true; ; again = false {
 		up, err := l.use(ctx)
 		if err != nil {
 			return err
 		}
 		err = do(up)
-		if again && l.unheard(up, err) {
+		if again && l.dropIfNotSent(up, err) {
 			continue
 		}
 		if err != nil {
-			return l.fault(ctx, up, what, err)
+			return l.handleError(ctx, up, what, err)
 		}
 		return nil
 	}
 }
 
-// items returns the raw members of a list, from all its pages. It returns none if
+// listItems returns the raw members of a list, from all its pages. It returns none if
 // the server lacks the capability.
-func (s *Source) items(ctx context.Context, capability, method, key string) ([]json.RawMessage, error) {
+func (s *Source) listItems(ctx context.Context, capability, method, key string) ([]json.RawMessage, error) {
 	var items []json.RawMessage
-	err := s.ask(ctx, "answer "+method, func(up *upstream) (err error) {
+	err := s.withUpstream(ctx, "answer "+method, func(up *upstream) (err error) {
 		items = nil
 		if _, offers := up.session.Server().Capabilities[capability]; !offers {
 			return nil
 		}
-		items, err = s.pages(ctx, up, method, key)
+		items, err = s.readPages(ctx, up, method, key)
 		// A server may have resources without supporting templates.
 		if rpc := (*mcp.Error)(nil); errors.As(err, &rpc) && rpc.Code == mcp.CodeMethodNotFound {
 			return nil
@@ -168,30 +168,30 @@ func (s *Source) items(ctx context.Context, capability, method, key string) ([]j
 	return items, err
 }
 
-// pages reads a list to its end, within StartTimeout: a command that needs the tools of all
-// sources waits for it.
-func (s *Source) pages(ctx context.Context, up *upstream, method, key string) ([]json.RawMessage, error) {
+// readPages reads all pages of a list. The time is limited by StartTimeout, because commands that
+// need the tools of all sources wait for it.
+func (s *Source) readPages(ctx context.Context, up *upstream, method, key string) ([]json.RawMessage, error) {
 	limited, cancel := context.WithTimeout(ctx, s.o.StartTimeout)
 	defer cancel()
-	items, err := up.pages(limited, method, key)
+	items, err := up.readPages(limited, method, key)
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		return nil, &slowList{method: method, limit: s.o.StartTimeout}
+		return nil, &listTimeoutError{method: method, limit: s.o.StartTimeout}
 	}
 	return items, err
 }
 
-// slowList is the error of a server that did not send a whole list within start_timeout.
-type slowList struct {
+// listTimeoutError is the error of a server that did not send a whole list within start_timeout.
+type listTimeoutError struct {
 	method string
 	limit  time.Duration
 }
 
-func (e *slowList) Error() string {
+func (e *listTimeoutError) Error() string {
 	return fmt.Sprintf("it did not answer %s within %s (start_timeout)", e.method, e.limit)
 }
 
-// pages reads a list to its end.
-func (up *upstream) pages(ctx context.Context, method, key string) ([]json.RawMessage, error) {
+// readPages reads all pages of a list.
+func (up *upstream) readPages(ctx context.Context, method, key string) ([]json.RawMessage, error) {
 	var items []json.RawMessage
 	cursor := ""
 	for range maxPages {
@@ -225,9 +225,9 @@ func (up *upstream) pages(ctx context.Context, method, key string) ([]json.RawMe
 	return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the answer to %s has more than %d pages", method, maxPages)
 }
 
-// read decodes the definitions in a list. It leaves out those that cannot be
+// decodeDefinitions decodes the definitions in a list. It leaves out those that cannot be
 // decoded or for which finish returns no key.
-func read[T any](s *Source, items []json.RawMessage, finish func(*T, json.RawMessage) (key string)) []T {
+func decodeDefinitions[T any](s *Source, items []json.RawMessage, finish func(*T, json.RawMessage) (key string)) []T {
 	all := make([]T, 0, len(items))
 	for _, raw := range items {
 		var one T

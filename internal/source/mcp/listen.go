@@ -14,43 +14,43 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// listenQueue is the number of a call's events that are queued for a slow caller.
+// maxQueuedEvents is the number of a call's events that are queued for a slow caller.
 // Further events are dropped, so that they do not delay other calls on the
 // connection.
-const listenQueue = 256
+const maxQueuedEvents = 256
 
 // call is one call in progress. It receives the server's messages about it.
 type call struct {
-	ctx    context.Context
-	link   *link
-	req    *source.Request
-	asked  atomic.Int64
-	missed atomic.Pointer[string] // the method of a question that the client does not support
-	mu     sync.Mutex
-	ask    source.Asker  // another one once the call is a task
-	events chan queued   // nil until there is one
-	told   chan struct{} // closed when all events have been passed on
-	over   bool
-	open   *questions // that wait for others to come with them
+	ctx           context.Context
+	link          *link
+	req           *source.Request
+	questionCount atomic.Int64
+	unsupported   atomic.Pointer[string] // the method of a question that the client does not support
+	mu            sync.Mutex
+	currentAsker  source.Asker     // replaced when the call becomes a task
+	events        chan queuedEvent // nil until the first event
+	delivered     chan struct{}    // closed when all events have been passed on
+	ended         bool
+	gathering     *questions // to which further questions are added for gatherTime
 }
 
-// queued is an event on its way to the caller, or a mark: a channel that is closed
-// when all events before it have been passed on.
-type queued struct {
+// queuedEvent is an event for the caller, or a mark: a channel that is closed when all events
+// before it have been passed on.
+type queuedEvent struct {
 	event toolroom.Event
 	mark  chan struct{}
 }
 
-// tell queues an event, unless the queue is full.
-func (c *call) tell(e toolroom.Event) {
+// queueEvent queues an event, unless the queue is full.
+func (c *call) queueEvent(e toolroom.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over {
+	if c.ended {
 		return
 	}
 	if c.events == nil { // most calls have none
-		events, all := make(chan queued, listenQueue), make(chan struct{})
-		c.events, c.told = events, all
+		events, all := make(chan queuedEvent, maxQueuedEvents), make(chan struct{})
+		c.events, c.delivered = events, all
 		go func() {
 			defer close(all)
 			for e := range events {
@@ -63,28 +63,28 @@ func (c *call) tell(e toolroom.Event) {
 		}()
 	}
 	select {
-	case c.events <- queued{event: e}:
+	case c.events <- queuedEvent{event: e}:
 	default:
 	}
 }
 
-// asker returns whom the server may ask.
+// asker returns the asker for the server's questions.
 func (c *call) asker() source.Asker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ask
+	return c.currentAsker
 }
 
-// put asks the caller after all earlier events have been passed on.
-func (c *call) put(ctx context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {
+// askCaller asks the caller after all earlier events have been passed on.
+func (c *call) askCaller(ctx context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {
 	c.mu.Lock()
 	mark := make(chan struct{})
-	if c.events == nil || c.over {
+	if c.events == nil || c.ended {
 		close(mark)
 	} else {
 		select {
-		case c.events <- queued{mark: mark}:
-		default: // the caller is slow, and has missed events
+		case c.events <- queuedEvent{mark: mark}:
+		default: // the queue is full, because the caller is slow
 			close(mark)
 		}
 	}
@@ -97,12 +97,12 @@ func (c *call) put(ctx context.Context, questions map[string]source.Question) (m
 	}
 }
 
-// leave ends the call after all events have been passed on. It does not wait for a
-// slow caller beyond the end of the call's context.
-func (c *call) leave() {
+// finish ends the call and returns when all events have been passed on, or when the call's context
+// ends.
+func (c *call) finish() {
 	c.mu.Lock()
-	c.over = true
-	events, told := c.events, c.told
+	c.ended = true
+	events, told := c.events, c.delivered
 	c.mu.Unlock()
 	if events != nil {
 		close(events)
@@ -119,12 +119,12 @@ type calls struct {
 	all map[*call]struct{}
 }
 
-// enter registers a call on a connection. The returned leave ends it and returns
-// when all its events have been passed on.
-func (cs *calls) enter(ctx context.Context, l *link, req *source.Request) (c *call, leave func()) {
-	c = &call{ctx: ctx, link: l, req: req, ask: req.Ask}
-	if c.ask == nil {
-		c.ask = source.NoAsker{}
+// add registers a call on a connection. The returned function removes the call and returns when
+// all its events have been passed on.
+func (cs *calls) add(ctx context.Context, l *link, req *source.Request) (c *call, leave func()) {
+	c = &call{ctx: ctx, link: l, req: req, currentAsker: req.Ask}
+	if c.currentAsker == nil {
+		c.currentAsker = source.NoAsker{}
 	}
 	cs.mu.Lock()
 	if cs.all == nil {
@@ -136,14 +136,13 @@ func (cs *calls) enter(ctx context.Context, l *link, req *source.Request) (c *ca
 		cs.mu.Lock()
 		delete(cs.all, c)
 		cs.mu.Unlock()
-		c.leave()
+		c.finish()
 	}
 }
 
-// only returns the call to which a message belongs that names no call: the only
-// call on the connection, or nil if there are several or none. Calls on other
-// connections do not count.
-func (cs *calls) only(l *link) *call {
+// onlyCall returns the call to which a message without a reference to a call belongs: the only
+// call on the connection, or nil if there are several or none.
+func (cs *calls) onlyCall(l *link) *call {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	var only *call
@@ -172,18 +171,18 @@ func (cs *calls) callers(l *link) []string {
 	return keys
 }
 
-// heard handles a notification that arrived on a connection.
-func (s *Source) heard(l *link, owner any, method string, raw json.RawMessage) {
+// handleNotification handles a notification that arrived on a connection.
+func (s *Source) handleNotification(l *link, owner any, method string, raw json.RawMessage) {
 	c, _ := owner.(*call)
 	switch method {
 	case "notifications/tools/list_changed", "notifications/resources/list_changed", "notifications/prompts/list_changed":
-		s.changed()
+		s.toolsChanged()
 	case "notifications/resources/updated":
 		var p struct {
 			URI string `json:"uri"`
 		}
 		if json.Unmarshal(raw, &p) == nil {
-			s.watches.tell(p.URI, unsubscribed(raw))
+			s.watches.notify(p.URI, withoutSubscriptionID(raw))
 		}
 	case "notifications/progress":
 		var p struct {
@@ -192,7 +191,7 @@ func (s *Source) heard(l *link, owner any, method string, raw json.RawMessage) {
 			Message  string  `json:"message"`
 		}
 		if c != nil && json.Unmarshal(raw, &p) == nil {
-			c.tell(toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{Done: p.Progress, Total: p.Total, Message: p.Message, Raw: raw}})
+			c.queueEvent(toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{Done: p.Progress, Total: p.Total, Message: p.Message, Raw: raw}})
 		}
 	case "notifications/message":
 		var p struct {
@@ -200,24 +199,24 @@ func (s *Source) heard(l *link, owner any, method string, raw json.RawMessage) {
 			Data  json.RawMessage `json:"data"`
 		}
 		if c == nil {
-			c = s.calls.only(l)
+			c = s.calls.onlyCall(l)
 		}
 		if c == nil {
-			s.notice(l, method, raw)
+			s.forwardNotification(l, method, raw)
 		} else if json.Unmarshal(raw, &p) == nil {
-			c.tell(toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{Level: level(p.Level), Message: text(p.Data), Data: p.Data, Raw: raw}})
+			c.queueEvent(toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{Level: logLevel(p.Level), Message: textOf(p.Data), Data: p.Data, Raw: raw}})
 		}
 	case completeMethod:
-		// It names its question, and may arrive after the call.
-		s.notice(l, method, raw)
+		// It names its question, and may arrive after the end of the call.
+		s.forwardNotification(l, method, raw)
 	default:
 		if c == nil {
-			c = s.calls.only(l)
+			c = s.calls.onlyCall(l)
 		}
 		if c == nil {
-			s.notice(l, method, raw)
+			s.forwardNotification(l, method, raw)
 		} else {
-			c.tell(toolroom.Event{Kind: toolroom.EventNotice, Notice: &toolroom.Notice{Method: method, Params: raw}})
+			c.queueEvent(toolroom.Event{Kind: toolroom.EventNotice, Notice: &toolroom.Notice{Method: method, Params: raw}})
 		}
 	}
 }
@@ -225,15 +224,14 @@ func (s *Source) heard(l *link, owner any, method string, raw json.RawMessage) {
 // completeMethod reports that a user has completed a question with a URL.
 const completeMethod = "notifications/elicitation/complete"
 
-// notice forwards a notification that belongs to no call to the clients of a
-// connection. On a shared connection it may belong to one of the running calls: it
-// is then forwarded if all these calls are of one caller, to that caller only, and
-// dropped otherwise.
-func (s *Source) notice(l *link, method string, params json.RawMessage) {
-	if s.forward == nil {
+// forwardNotification forwards a notification that belongs to no call to the clients of a
+// connection. On a shared connection it may belong to one of the calls in progress. If all of
+// them are of one caller, it is forwarded to that caller only; otherwise it is dropped.
+func (s *Source) forwardNotification(l *link, method string, params json.RawMessage) {
+	if s.notifyClients == nil {
 		return
 	}
-	to, everybody := l.who, l.who == ""
+	to, everybody := l.owner, l.owner == ""
 	if everybody && method != completeMethod {
 		switch callers := s.calls.callers(l); len(callers) {
 		case 0:
@@ -243,14 +241,14 @@ func (s *Source) notice(l *link, method string, params json.RawMessage) {
 			return
 		}
 	}
-	s.forward(source.Notification{
-		Notice: toolroom.Notice{Method: method, Params: unsubscribed(params)}, To: to, Everybody: everybody, For: l.serves,
+	s.notifyClients(source.Notification{
+		Notice: toolroom.Notice{Method: method, Params: withoutSubscriptionID(params)}, To: to, Everybody: everybody, For: l.servesClient,
 	})
 }
 
-// unsubscribed returns the params of a notification without the id of the stream on
-// which it arrived, which concerns only the server and this client.
-func unsubscribed(params json.RawMessage) json.RawMessage {
+// withoutSubscriptionID returns the params of a notification without the id of the subscription,
+// which concerns only the server and this client.
+func withoutSubscriptionID(params json.RawMessage) json.RawMessage {
 	if !bytes.Contains(params, []byte(mcp.MetaSubscription)) {
 		return params
 	}
@@ -270,8 +268,8 @@ func unsubscribed(params json.RawMessage) json.RawMessage {
 	return o.JSON()
 }
 
-// level maps MCP's log levels, which are those of syslog, to Toolroom's.
-func level(l string) string {
+// logLevel maps MCP's log levels, which are those of syslog, to Toolroom's.
+func logLevel(l string) string {
 	switch l {
 	case "debug":
 		return "debug"
@@ -284,7 +282,7 @@ func level(l string) string {
 	}
 }
 
-func text(data json.RawMessage) string {
+func textOf(data json.RawMessage) string {
 	var s string
 	if json.Unmarshal(data, &s) == nil {
 		return s

@@ -47,9 +47,9 @@ type Config struct {
 	// Egress guards the connections. It permits URL in addition to its own rules.
 	Egress *egress.Guard
 
-	// Auth returns the OAuth client of an identity for the server at URL; nil sends
-	// no tokens. Each identity has its own connection, unless Shared makes all use
-	// the tokens of the empty identity.
+	// Auth returns the OAuth client of an identity for the server at URL; nil means that
+	// no tokens are sent. Each identity has its own connection, unless Shared is set: then
+	// all use the tokens of the empty identity.
 	Auth   func(who string) *oauth.Client
 	Shared bool
 
@@ -65,13 +65,13 @@ type Config struct {
 
 // Source is one MCP server. It connects on the first use.
 type Source struct {
-	o       Config
-	client  *http.Client // of an endpoint
-	changed func()
-	forward func(source.Notification) // may be nil
-	calls   calls
-	tools   known
-	watches watches
+	o             Config
+	client        *http.Client // of an endpoint
+	toolsChanged  func()
+	notifyClients func(source.Notification) // may be nil
+	calls         calls
+	tools         toolFacts
+	watches       watches
 
 	mu     sync.Mutex
 	links  map[linkKey]*link
@@ -88,18 +88,18 @@ func New(o Config) *Source {
 	if o.Start == nil {
 		o.Start = func(_ context.Context, s proc.Spec) (*proc.Process, error) { return proc.Start(s) }
 	}
-	// An invalid URL fails when it is dialled.
+	// If the URL is invalid, connecting fails.
 	endpoint, _ := url.Parse(o.URL)
 	return &Source{
-		o:       o,
-		client:  &http.Client{Transport: o.Egress.WithOwn(endpoint).Transport()},
-		changed: func() {},
-		watches: watches{turn: make(chan struct{}, 1)},
-		links:   map[linkKey]*link{},
+		o:            o,
+		client:       &http.Client{Transport: o.Egress.WithOwn(endpoint).Transport()},
+		toolsChanged: func() {},
+		watches:      watches{turn: make(chan struct{}, 1)},
+		links:        map[linkKey]*link{},
 	}
 }
 
-// A source of a server offers all that the server may offer.
+// Source implements the optional interfaces for everything that an MCP server may offer.
 var (
 	_ source.Describer = (*Source)(nil)
 	_ source.Notifier  = (*Source)(nil)
@@ -109,21 +109,21 @@ var (
 // Notify sets the functions that the source calls when the server reports something
 // outside of calls.
 func (s *Source) Notify(e source.Events) {
-	s.changed, s.forward = e.ToolsChanged, e.Notified
-	s.watches.report(e.ResourceChanged)
+	s.toolsChanged, s.notifyClients = e.ToolsChanged, e.Notified
+	s.watches.onUpdate(e.ResourceChanged)
 }
 
-// Describe returns the server's description and its state. Calls end promptly: wherever
-// one waits, it also waits for the end of its context.
+// Describe returns the server's description and its state. CancelsPromptly is set, because a call
+// never waits without also waiting for the end of its context.
 func (s *Source) Describe() source.Description {
-	d := s.main().describe()
-	d.CancelsPromptly, d.LeftOut = true, s.tools.missing()
+	d := s.mainLink().describe()
+	d.CancelsPromptly, d.LeftOut = true, s.tools.leftOutDefinitions()
 	return d
 }
 
 // Tools lists all pages of the server's tools, on the operator's connection.
 func (s *Source) Tools(ctx context.Context) (tools []toolroom.Tool, err error) {
-	err = s.ask(ctx, "list its tools", func(up *upstream) error {
+	err = s.withUpstream(ctx, "list its tools", func(up *upstream) error {
 		tools, err = s.list(ctx, up)
 		return err
 	})
@@ -138,10 +138,10 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	}
 	e := &serverRequest{
 		method: callMethod, name: req.Tool.Name,
-		about: []mcp.Field{mcp.String("name", req.Tool.Name), {Name: "arguments", Value: arguments}},
-		task:  req.Resume, sent: len(req.Resume) > 0,
+		params: []mcp.Field{mcp.String("name", req.Tool.Name), {Name: "arguments", Value: arguments}},
+		task:   req.Resume, sent: len(req.Resume) > 0,
 	}
-	raw, err := s.carry(ctx, req, e)
+	raw, err := s.requestWithRetry(ctx, req, e)
 	switch {
 	case err != nil && e.sent: // the outcome is unknown
 		return &source.Output{Failed: true, Raw: sentError(err)}, err
@@ -169,10 +169,10 @@ func sentError(err error) json.RawMessage {
 
 const callMethod = "tools/call"
 
-// carry makes a request on the caller's connection. If the first attempt cannot have
-// reached the server, carry repeats it once.
-func (s *Source) carry(ctx context.Context, req *source.Request, e *serverRequest) (json.RawMessage, error) {
-	l := s.link(s.ownerOf(req.Identity))
+// requestWithRetry makes a request on the caller's connection. If the server cannot have carried
+// out the first attempt, requestWithRetry repeats it once.
+func (s *Source) requestWithRetry(ctx context.Context, req *source.Request, e *serverRequest) (json.RawMessage, error) {
+	l := s.linkOf(s.ownerOf(req.Identity))
 	for again := true; ; again = false {
 		up, err := l.use(ctx)
 		if err != nil {
@@ -186,24 +186,24 @@ func (s *Source) carry(ctx context.Context, req *source.Request, e *serverReques
 		}
 		if e.method == callMethod {
 			if e.header, err = s.paramHeaders(ctx, up, req); err != nil {
-				return nil, l.fault(ctx, up, "list its tools", err)
+				return nil, l.handleError(ctx, up, "list its tools", err)
 			}
 		}
-		c, leave := s.calls.enter(ctx, l, req)
-		raw, err := s.converse(ctx, up, c, e)
+		c, leave := s.calls.add(ctx, l, req)
+		raw, err := s.exchangeRounds(ctx, up, c, e)
 		leave()
 		e.sent = e.sent || !errors.Is(err, mcp.ErrNotSent)
-		if rpc := (*mcp.Error)(nil); errors.As(err, &rpc) && c.missed.Load() != nil {
-			// The server's error only rephrases ours.
-			return nil, source.Unanswerable(*c.missed.Load())
+		if rpc := (*mcp.Error)(nil); errors.As(err, &rpc) && c.unsupported.Load() != nil {
+			// The server failed because we refused its question: return our own error.
+			return nil, source.Unanswerable(*c.unsupported.Load())
 		}
 		switch {
 		case err == nil:
 			return raw, nil
-		case again && (l.unheard(up, err) || s.refreshed(ctx, up, err)):
+		case again && (l.dropIfNotSent(up, err) || s.refreshDefinitions(ctx, up, err)):
 			continue
 		default:
-			return nil, s.requestFault(ctx, l, up, req.Tool, e, err)
+			return nil, s.handleRequestError(ctx, l, up, req.Tool, e, err)
 		}
 	}
 }
@@ -212,7 +212,7 @@ func (s *Source) carry(ctx context.Context, req *source.Request, e *serverReques
 func (s *Source) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	links := slices.Collect(maps.Values(s.links)) // linkOf may still be called
+	links := slices.Collect(maps.Values(s.links)) // linkByKey may still be called
 	s.mu.Unlock()
 	var all sync.WaitGroup
 	for _, l := range links {
@@ -224,42 +224,42 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// main returns the operator's connection.
-func (s *Source) main() *link { return s.link(s.ownerOf(toolroom.Identity{})) }
+// mainLink returns the operator's connection.
+func (s *Source) mainLink() *link { return s.linkOf(s.ownerOf(toolroom.Identity{})) }
 
-// linkKey identifies the users of a connection: an identity, or "" for everybody, and
-// the capabilities of their client if the server receives them once for the whole
+// linkKey identifies the users of a connection. owner is an identity, or "" for everybody.
+// capabilities are those of their client if the server receives them once for the whole
 // connection, or "" for all.
-type linkKey struct{ who, can string }
+type linkKey struct{ owner, capabilities string }
 
-// link returns the connection of an identity.
-func (s *Source) link(who string) *link { return s.linkOf(linkKey{who: who}) }
+// linkOf returns the connection of an identity, for clients with any capabilities.
+func (s *Source) linkOf(who string) *link { return s.linkByKey(linkKey{owner: who}) }
 
-// linkFor returns the connection for a call of a client with the capabilities of a;
-// l is its owner's connection. An older server receives capabilities once per
-// session, so each set of them has a session besides l. A stdio server would need
-// a process for each set; it has one for all.
+// linkFor returns the connection for a call of a client with the capabilities of a; l is its
+// owner's connection. An older server receives capabilities once per session, so each set of
+// capabilities that differs from sharedCapabilities has a separate session. A stdio server has one
+// process for all, because it would need one for each set.
 func (s *Source) linkFor(l *link, up *upstream, a source.Asker) *link {
-	if s.o.Command != "" || l.can != "" || up.session.Server().Modern() {
+	if s.o.Command != "" || l.capabilities != "" || up.session.Server().Modern() {
 		return l
 	}
-	if can := abilitiesOf(a).lasting(); can != forAll {
-		return s.linkOf(linkKey{l.who, can})
+	if can := capabilitiesOf(a).forLegacy(); can != sharedCapabilities {
+		return s.linkByKey(linkKey{l.owner, can})
 	}
 	return l
 }
 
-// serves reports whether this connection carries the calls of a client with the
-// capabilities of a.
-func (l *link) serves(a source.Asker) bool {
-	can := abilitiesOf(a).lasting()
+// servesClient reports whether this is the connection for calls of a client with the capabilities
+// of a.
+func (l *link) servesClient(a source.Asker) bool {
+	can := capabilitiesOf(a).forLegacy()
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	_, own := l.s.links[linkKey{l.who, can}]
-	return l.can == can || l.can == "" && !own
+	_, own := l.s.links[linkKey{l.owner, can}]
+	return l.capabilities == can || l.capabilities == "" && !own
 }
 
-func (s *Source) linkOf(p linkKey) *link {
+func (s *Source) linkByKey(p linkKey) *link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.links[p]
@@ -269,40 +269,39 @@ func (s *Source) linkOf(p linkKey) *link {
 			l.state = closed
 			return l
 		}
-		s.trim()
+		s.closeUnusedLinks()
 		s.links[p] = l
 	}
-	l.used = time.Now()
+	l.lastUsed = time.Now()
 	return l
 }
 
-// If there are maxLinks connections when another identity arrives, connections of
-// single identities that were unused for leftAfter are closed.
+// If there are maxLinks connections when another one is needed, connections of single identities
+// that were unused for unusedAfter are closed.
 const (
-	maxLinks  = 256
-	leftAfter = 10 * time.Minute
+	maxLinks    = 256
+	unusedAfter = 10 * time.Minute
 )
 
-// trim closes unused links. The caller holds the lock.
-func (s *Source) trim() {
+// closeUnusedLinks closes unused links. The caller holds the lock.
+func (s *Source) closeUnusedLinks() {
 	if len(s.links) < maxLinks {
 		return
 	}
 	for p, l := range s.links {
-		if p != (linkKey{}) && time.Since(l.used) >= leftAfter && l.unused(leftAfter) {
+		if p != (linkKey{}) && time.Since(l.lastUsed) >= unusedAfter && l.isUnused(unusedAfter) {
 			delete(s.links, p)
 			s.work.Go(l.close)
 		}
 	}
 }
 
-// unheard reports whether a request failed before the server can have carried it
-// out, so that it may be repeated once on a new connection. If so, it gives up the
-// connection.
-func (l *link) unheard(up *upstream, err error) bool {
+// dropIfNotSent reports whether a request failed before the server can have carried it out, so
+// that it may be repeated on a new connection. If so, it drops the connection.
+func (l *link) dropIfNotSent(up *upstream, err error) bool {
 	if !errors.Is(err, mcp.ErrSessionGone) && !errors.Is(err, mcp.ErrNotSent) {
 		return false
 	}
-	l.lose(up, err.Error())
+	l.drop(up, err.Error())
 	return true
 }

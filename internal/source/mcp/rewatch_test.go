@@ -45,12 +45,12 @@ func TestANewConnectionDoesNotWaitLongForWhatIsWatched(t *testing.T) {
 		s := New(Config{Namespace: "slow", Log: slog.New(slog.DiscardHandler)})
 		defer s.Close()
 		for i := range 20 {
-			s.watches.put(fmt.Sprint("x:", i), true)
+			s.watches.set(fmt.Sprint("x:", i), true)
 		}
 		began := time.Now()
-		s.rewatch(t.Context(), &upstream{session: session})
-		if took := time.Since(began); took != checkTime {
-			t.Errorf("it waited %s for 20 resources, want %s in all", took, checkTime)
+		s.resubscribe(t.Context(), &upstream{session: session})
+		if took := time.Since(began); took != pingTimeout {
+			t.Errorf("it waited %s for 20 resources, want %s in all", took, pingTimeout)
 		}
 		if asked.Load() == 0 {
 			t.Error("the server was not asked")

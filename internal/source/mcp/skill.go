@@ -15,14 +15,14 @@ const skillExtension = "io.modelcontextprotocol/skills"
 
 // Skills lists all pages of the server's skills, or returns nil if it serves none.
 func (s *Source) Skills(ctx context.Context) (skills []source.Skill, err error) {
-	err = s.ask(ctx, "list its skills", func(up *upstream) error {
+	err = s.withUpstream(ctx, "list its skills", func(up *upstream) error {
 		skills = nil
 		if !up.servesSkills() {
 			return nil
 		}
-		items, err := s.pages(ctx, up, "skills/list", "skills")
+		items, err := s.readPages(ctx, up, "skills/list", "skills")
 		if err == nil {
-			skills = read(s, items, func(k *source.Skill, raw json.RawMessage) string { k.Raw = raw; return k.URI })
+			skills = decodeDefinitions(s, items, func(k *source.Skill, raw json.RawMessage) string { k.Raw = raw; return k.URI })
 		}
 		return err
 	})
@@ -32,7 +32,7 @@ func (s *Source) Skills(ctx context.Context) (skills []source.Skill, err error) 
 // Skill asks the server for one skill.
 func (s *Source) Skill(ctx context.Context, uri string) (source.Skill, error) {
 	skill := source.Skill{URI: uri}
-	err := s.ask(ctx, "show a skill", func(up *upstream) error {
+	err := s.withUpstream(ctx, "show a skill", func(up *upstream) error {
 		if !up.servesSkills() {
 			return noSkill(uri)
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
-// lastLines are those of what a server has said on stderr, for an error message.
+// lastLines returns the last lines of a server's stderr, for error messages.
 func lastLines(stderr *proc.Tail) string {
 	const lines = 5
 	all := strings.Split(strings.TrimSpace(strings.ToValidUTF8(stderr.String(), "")), "\n")

@@ -17,15 +17,14 @@ import (
 // polls until it has ended.
 const taskExtension = "io.modelcontextprotocol/tasks"
 
-// The bounds of the interval at which a task is polled, and the default for a server
-// that names none.
+// The bounds and the default of the interval at which a task is polled.
 const (
-	shortestLook = 50 * time.Millisecond
-	usualLook    = time.Second
-	longestLook  = time.Minute
+	minPollInterval     = 50 * time.Millisecond
+	defaultPollInterval = time.Second
+	maxPollInterval     = time.Minute
 )
 
-// task is a task as tools/call and tasks/get show it.
+// task is a task as tools/call and tasks/get return it.
 type task struct {
 	ID        string                     `json:"taskId"`
 	Status    string                     `json:"status"`
@@ -36,17 +35,17 @@ type task struct {
 	Error     *mcp.Error                 `json:"error"`
 }
 
-func (t *task) pause() time.Duration {
+func (t *task) pollInterval() time.Duration {
 	if t.Interval <= 0 {
-		return usualLook
+		return defaultPollInterval
 	}
-	ms := min(t.Interval, float64(longestLook/time.Millisecond))
-	return max(time.Duration(ms)*time.Millisecond, shortestLook)
+	ms := min(t.Interval, float64(maxPollInterval/time.Millisecond))
+	return max(time.Duration(ms)*time.Millisecond, minPollInterval)
 }
 
-// await polls a task until it has ended and returns its result. If ctx ends, await
-// cancels the task, unless another process continues the call.
-func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawMessage) (json.RawMessage, error) {
+// pollTask polls a task until it has ended and returns its result. If ctx ends, pollTask cancels
+// the task, unless another process continues the call.
+func (s *Source) pollTask(ctx context.Context, up *upstream, c *call, raw json.RawMessage) (json.RawMessage, error) {
 	t := &task{}
 	if err := json.Unmarshal(raw, t); err != nil || t.ID == "" {
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s answered with a task that has no id", s.o.Namespace)
@@ -62,7 +61,7 @@ func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawM
 	for {
 		if t.Message != message {
 			message = t.Message
-			c.tell(toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{Message: message}})
+			c.queueEvent(toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{Message: message}})
 		}
 		switch t.Status {
 		case "completed":
@@ -76,14 +75,14 @@ func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawM
 			return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s cancelled its task", s.o.Namespace)
 		case "working":
 		case "input_required":
-			if err := s.update(ctx, up, c, t, answered); err != nil {
+			if err := s.answerTask(ctx, up, c, t, answered); err != nil {
 				return nil, err
 			}
 		default:
 			return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the task of the MCP server %s has the unknown status %q", s.o.Namespace, t.Status)
 		}
 		select {
-		case <-time.After(t.pause()):
+		case <-time.After(t.pollInterval()):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -97,16 +96,16 @@ func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawM
 		}
 		if string(raw) != noted {
 			noted = string(raw)
-			if err := c.asker().RecordTask(ctx, stateOf(raw, id)); err != nil {
+			if err := c.asker().RecordTask(ctx, taskState(raw, id)); err != nil {
 				return nil, err
 			}
 		}
 	}
 }
 
-// stateOf returns the server's state of a task without its result, error and
+// taskState returns the server's state of a task without its result, error and
 // questions, which belong to the call.
-func stateOf(raw json.RawMessage, id string) json.RawMessage {
+func taskState(raw json.RawMessage, id string) json.RawMessage {
 	fields, err := mcp.Fields(raw, "taskId", "result", "error", "inputRequests")
 	if err != nil {
 		return nil
@@ -118,9 +117,9 @@ func stateOf(raw json.RawMessage, id string) json.RawMessage {
 	return state.JSON()
 }
 
-// becomesTask notifies the client of a call that the call is a task, if the client
-// supports tasks.
-func (c *call) becomesTask(ctx context.Context, up *upstream, raw json.RawMessage) error {
+// reportTask tells the caller that the call has become a task, if it supports tasks. From then on
+// questions go to the asker that it returns.
+func (c *call) reportTask(ctx context.Context, up *upstream, raw json.RawMessage) error {
 	if c.req.Task == nil {
 		return nil
 	}
@@ -133,16 +132,16 @@ func (c *call) becomesTask(ctx context.Context, up *upstream, raw json.RawMessag
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ask = ask
+	c.currentAsker = ask
 	return nil
 }
 
-// update answers the new questions of a task. A task shows its questions until it
-// has read the answers, so update skips those that it has answered.
-func (s *Source) update(ctx context.Context, up *upstream, c *call, t *task, answered map[string]json.RawMessage) error {
+// answerTask answers the new questions of a task. A task returns its questions until it has read
+// the answers, so answerTask skips those in answered.
+func (s *Source) answerTask(ctx context.Context, up *upstream, c *call, t *task, answered map[string]json.RawMessage) error {
 	maps.DeleteFunc(t.Questions, func(key string, q json.RawMessage) bool { return string(answered[key]) == string(q) })
 	maps.Copy(answered, t.Questions)
-	answers, err := s.answer(ctx, c, t.Questions, nil)
+	answers, err := s.answerRound(ctx, c, t.Questions, nil)
 	if err != nil || answers == nil {
 		if err != nil && ctx.Err() == nil {
 			up.cancelTask(t.ID)

@@ -16,20 +16,20 @@ func TestAServerAsksWhileItsCallBecomesATask(t *testing.T) {
 	t.Parallel()
 	s := New(Config{Namespace: "both"})
 	defer s.Close()
-	c := &call{ctx: t.Context(), ask: source.NoAsker{}, req: &source.Request{
+	c := &call{ctx: t.Context(), currentAsker: source.NoAsker{}, req: &source.Request{
 		Task: func(context.Context, json.RawMessage) (source.Asker, error) { return &source.NoAsker{}, nil },
 	}}
 	var both sync.WaitGroup
 	both.Go(func() {
 		for range 100 {
-			if err := c.becomesTask(t.Context(), nil, nil); err != nil {
+			if err := c.reportTask(t.Context(), nil, nil); err != nil {
 				t.Error(err)
 			}
 		}
 	})
 	both.Go(func() {
 		for range 100 {
-			if _, err := s.asked(t.Context(), nil, c, mcp.Question{Method: source.MethodElicit}); err == nil {
+			if _, err := s.answerQuestion(t.Context(), nil, c, mcp.Question{Method: source.MethodElicit}); err == nil {
 				t.Error("a client that answers nothing has answered")
 			}
 		}

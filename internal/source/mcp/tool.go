@@ -13,34 +13,34 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// maxPages limits the pages of a list, which a server could make endless.
+// maxPages limits the pages of a list, because a server could send any number.
 const maxPages = 1000
 
-// known holds the facts about tools that calls need.
-type known struct {
-	mu       sync.Mutex
-	listed   bool
-	bindings map[string][]mcp.HeaderParam // by tool; most have none
-	leftOut  []string
+// toolFacts holds data from the last list of tools.
+type toolFacts struct {
+	mu           sync.Mutex
+	listed       bool
+	headerParams map[string][]mcp.HeaderParam // by tool; most tools have none
+	leftOut      []string
 }
 
-func (k *known) set(bindings map[string][]mcp.HeaderParam, leftOut []string) {
+func (k *toolFacts) set(bindings map[string][]mcp.HeaderParam, leftOut []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.listed, k.bindings, k.leftOut = true, bindings, leftOut
+	k.listed, k.headerParams, k.leftOut = true, bindings, leftOut
 }
 
-// missing returns the definitions of the last list that were left out, with the reasons.
-func (k *known) missing() []string {
+// leftOutDefinitions returns the definitions of the last list that were left out, with the reasons.
+func (k *toolFacts) leftOutDefinitions() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.leftOut
 }
 
-func (k *known) of(tool string) (bindings []mcp.HeaderParam, listed bool) {
+func (k *toolFacts) headerParamsOf(tool string) (bindings []mcp.HeaderParam, listed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.bindings[tool], k.listed
+	return k.headerParams[tool], k.listed
 }
 
 // list reads all pages of the server's tools.
@@ -48,7 +48,7 @@ func (s *Source) list(ctx context.Context, up *upstream) ([]toolroom.Tool, error
 	if _, offers := up.session.Server().Capabilities["tools"]; !offers {
 		return nil, nil
 	}
-	items, err := s.pages(ctx, up, "tools/list", "tools")
+	items, err := s.readPages(ctx, up, "tools/list", "tools")
 	if err != nil {
 		return nil, err
 	}
@@ -81,23 +81,23 @@ func (s *Source) paramHeaders(ctx context.Context, up *upstream, req *source.Req
 	if s.o.Command != "" || !up.session.Server().Modern() {
 		return nil, nil
 	}
-	bindings, listed := s.tools.of(req.Tool.Name)
+	bindings, listed := s.tools.headerParamsOf(req.Tool.Name)
 	if !listed {
 		if _, err := s.list(ctx, up); err != nil {
 			return nil, err
 		}
-		bindings, _ = s.tools.of(req.Tool.Name)
+		bindings, _ = s.tools.headerParamsOf(req.Tool.Name)
 	}
 	return mcp.ParamHeaders(bindings, req.Arguments), nil
 }
 
-// refreshed reports whether the server refused a call because the tool's definition
+// refreshDefinitions reports whether the server refused a call because the tool's definition
 // has changed, and the new definition has been read.
-func (s *Source) refreshed(ctx context.Context, up *upstream, err error) bool {
+func (s *Source) refreshDefinitions(ctx context.Context, up *upstream, err error) bool {
 	if rpc, ok := errors.AsType[*mcp.Error](err); !ok || rpc.Code != mcp.CodeHeaderMismatch {
 		return false
 	}
-	s.changed()
+	s.toolsChanged()
 	_, err = s.list(ctx, up)
 	return err == nil
 }

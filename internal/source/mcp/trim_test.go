@@ -14,10 +14,10 @@ func TestAConnectionThatIsPolledIsNotClosedForAnother(t *testing.T) {
 	t.Parallel()
 	s := New(Config{URL: "http://localhost:1/mcp", Namespace: "x"})
 	t.Cleanup(func() { s.Close() })
-	long := time.Now().Add(-2 * leftAfter)
+	long := time.Now().Add(-2 * unusedAfter)
 	with := func(who string, lastUse time.Time, busy int64) {
-		l := newLink(s, linkKey{who: who})
-		l.used = long
+		l := newLink(s, linkKey{owner: who})
+		l.lastUsed = long
 		l.state, l.up = ready, &upstream{session: &mcp.Client{}, stderr: &proc.Tail{}}
 		l.up.lastUse.Store(lastUse.UnixNano())
 		l.up.busy.Store(busy)
@@ -26,15 +26,15 @@ func TestAConnectionThatIsPolledIsNotClosedForAnother(t *testing.T) {
 	with("polled", time.Now(), 0)
 	with("waits", long, 1)
 	for i := len(s.links); i < maxLinks; i++ {
-		l := newLink(s, linkKey{who: strconv.Itoa(i)}) // has no connection
-		l.used = long
+		l := newLink(s, linkKey{owner: strconv.Itoa(i)}) // has no connection
+		l.lastUsed = long
 		s.links[l.linkKey] = l
 	}
-	s.linkOf(linkKey{who: "another"})
+	s.linkByKey(linkKey{owner: "another"})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, who := range []string{"polled", "waits", "another"} {
-		if s.links[linkKey{who: who}] == nil {
+		if s.links[linkKey{owner: who}] == nil {
 			t.Errorf("the connection of %s was closed", who)
 		}
 	}
@@ -42,6 +42,6 @@ func TestAConnectionThatIsPolledIsNotClosedForAnother(t *testing.T) {
 		t.Errorf("%d connections are left", n)
 	}
 	for _, who := range []string{"polled", "waits"} { // without a session to end
-		s.links[linkKey{who: who}].up = nil
+		s.links[linkKey{owner: who}].up = nil
 	}
 }

@@ -25,38 +25,37 @@ import (
 // stopGrace is the time in which a stdio server must end by itself.
 const stopGrace = 2 * time.Second
 
-// upstream is one connection, and its process.
+// upstream is one connection to a server, with the server's process if it has one.
 type upstream struct {
 	session *mcp.Client
 	process *proc.Process // nil over HTTP
 	stderr  *proc.Tail
 	lastUse atomic.Int64 // Unix nanoseconds
 	busy    atomic.Int64
-	// givenUp is the reason for which the connection was ended while the server was
-	// still connected, or nil.
+	// givenUp is the reason why Toolroom ended the connection, or nil if it did not.
 	givenUp atomic.Pointer[error]
 }
 
 // dial connects with the newest revision that the server speaks.
 func (l *link) dial(ctx context.Context, older bool) (*upstream, error) {
 	up, err := l.open(ctx, older)
-	if err != nil && !older && up != nil && up.died() {
+	if err != nil && !older && up != nil && up.exitedWithError() {
 		// Some older servers exit when they receive an unknown request.
 		up, err = l.open(ctx, true)
 	}
 	if err != nil {
-		return nil, up.explain(err)
+		return nil, up.withExitStatus(err)
 	}
 	return up, nil
 }
 
-// open starts the server and negotiates the protocol. It returns the upstream even
-// with an error, because it holds the process's last output.
+// open starts the server and negotiates the protocol. It returns the upstream even if it fails,
+// because the upstream holds the output of the process.
 func (l *link) open(ctx context.Context, older bool) (*upstream, error) {
 	up := &upstream{stderr: &proc.Tail{}}
 	l.mu.Lock()
 	if l.stderr != nil && l.stderr.String() != "" {
-		l.earlier = l.stderr
+		l.earlierStderr = l.stderr
 	}
 	l.stderr = up.stderr
 	l.mu.Unlock()
@@ -68,14 +67,14 @@ func (l *link) open(ctx context.Context, older bool) (*upstream, error) {
 	}
 	up.session, err = mcp.Connect(ctx, transport, mcp.ClientOptions{
 		Handler: mcp.ClientHandler{
-			Notified: func(owner any, method string, params json.RawMessage) { s.heard(l, owner, method, params) },
+			Notified: func(owner any, method string, params json.RawMessage) { s.handleNotification(l, owner, method, params) },
 			Asked: func(ctx context.Context, owner any, q mcp.Question) (json.RawMessage, error) {
-				return s.asked(ctx, l, owner, q)
+				return s.answerQuestion(ctx, l, owner, q)
 			},
 		},
 		Name:         "toolroom",
 		Version:      s.o.Version,
-		Capabilities: json.RawMessage(cmp.Or(l.can, forAll)),
+		Capabilities: json.RawMessage(cmp.Or(l.capabilities, sharedCapabilities)),
 		Legacy:       older,
 	})
 	return up, err
@@ -112,9 +111,9 @@ func (l *link) transport(ctx context.Context, up *upstream) (mcp.Transport, erro
 	}), nil
 }
 
-// died reports whether the process has exited by itself with an error. It is called
+// exitedWithError reports whether the process has exited by itself with an error. It is called
 // after the process has ended.
-func (up *upstream) died() bool {
+func (up *upstream) exitedWithError() bool {
 	if up.process == nil {
 		return false
 	}
@@ -122,11 +121,11 @@ func (up *upstream) died() bool {
 	return exited
 }
 
-// exitWait is how long a process that closed its output has to end.
+// exitWait is the time in which a process must exit after it has closed its output.
 const exitWait = 3 * time.Second
 
-// ended reports whether the process has ended, or does so within exitWait.
-func (up *upstream) ended() bool {
+// waitForExit reports whether the process exits within exitWait.
+func (up *upstream) waitForExit() bool {
 	if up.process == nil {
 		return false
 	}
@@ -138,8 +137,8 @@ func (up *upstream) ended() bool {
 	}
 }
 
-// explain adds the exit status of the process and its last output to an error.
-func (up *upstream) explain(err error) error {
+// withExitStatus adds the exit status of the process and the end of its output to an error.
+func (up *upstream) withExitStatus(err error) error {
 	if up.process == nil {
 		return err
 	}
@@ -156,8 +155,8 @@ func (up *upstream) explain(err error) error {
 	return err
 }
 
-// remedy returns the hint for an error that persists until a person acts, or ""
-// if the server may recover by itself.
+// remedy returns the hint for an error that persists until a person acts, or "" if trying again
+// may help.
 func remedy(err error) string {
 	var status *mcp.StatusError
 	var unknown x509.UnknownAuthorityError
@@ -186,8 +185,8 @@ func remedy(err error) string {
 // close ends the session and the process. It is idempotent.
 func (up *upstream) close() { up.session.Close() }
 
-// unused returns the time since the last request, or zero during one.
-func (up *upstream) unused() time.Duration {
+// idleTime returns the time since the last request, or zero during one.
+func (up *upstream) idleTime() time.Duration {
 	if up.busy.Load() > 0 {
 		return 0
 	}

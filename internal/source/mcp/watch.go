@@ -11,11 +11,11 @@ import (
 	"github.com/toolroom/toolroom/mcp"
 )
 
-// watches are the subscribed resources. They outlive connections: each new
-// connection subscribes to them again.
+// watches holds the subscribed resources. It outlives connections: each new connection subscribes
+// to them again.
 type watches struct {
-	// turn holds a token while a modern server is told all of them, so that it is not
-	// told an older list after a newer one.
+	// turn holds a token while the list is sent to a modern server, so that an older list is not
+	// sent after a newer one.
 	turn    chan struct{}
 	mu      sync.Mutex
 	updated func(uri string, said json.RawMessage)
@@ -28,7 +28,7 @@ func (w *watches) all() []string {
 	return slices.Sorted(maps.Keys(w.uris))
 }
 
-func (w *watches) put(uri string, wanted bool) {
+func (w *watches) set(uri string, wanted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.uris == nil {
@@ -41,7 +41,7 @@ func (w *watches) put(uri string, wanted bool) {
 	}
 }
 
-func (w *watches) tell(uri string, said json.RawMessage) {
+func (w *watches) notify(uri string, said json.RawMessage) {
 	w.mu.Lock()
 	updated := w.updated
 	w.mu.Unlock()
@@ -50,8 +50,8 @@ func (w *watches) tell(uri string, said json.RawMessage) {
 	}
 }
 
-// report sets the function that is called for each changed resource.
-func (w *watches) report(updated func(uri string, said json.RawMessage)) {
+// onUpdate sets the function that notify calls.
+func (w *watches) onUpdate(updated func(uri string, said json.RawMessage)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.updated = updated
@@ -60,27 +60,27 @@ func (w *watches) report(updated func(uri string, said json.RawMessage)) {
 // Subscribe asks the server to report changes of a resource, on the operator's
 // connection. It does nothing if the server does not support subscriptions.
 func (s *Source) Subscribe(ctx context.Context, uri string) error {
-	s.watches.put(uri, true)
-	err := s.ask(ctx, "report changes of a resource", func(up *upstream) error {
-		return up.watch(ctx, "resources/subscribe", uri, &s.watches)
+	s.watches.set(uri, true)
+	err := s.withUpstream(ctx, "report changes of a resource", func(up *upstream) error {
+		return up.changeSubscription(ctx, "resources/subscribe", uri, &s.watches)
 	})
 	if err != nil {
-		s.watches.put(uri, false)
+		s.watches.set(uri, false)
 	}
 	return err
 }
 
 // Unsubscribe asks the server to stop reporting changes of a resource.
 func (s *Source) Unsubscribe(ctx context.Context, uri string) error {
-	s.watches.put(uri, false)
-	return s.ask(ctx, "stop reporting changes of a resource", func(up *upstream) error {
-		return up.watch(ctx, "resources/unsubscribe", uri, &s.watches)
+	s.watches.set(uri, false)
+	return s.withUpstream(ctx, "stop reporting changes of a resource", func(up *upstream) error {
+		return up.changeSubscription(ctx, "resources/unsubscribe", uri, &s.watches)
 	})
 }
 
-// watch changes the subscriptions: an older server receives one request with
-// method, a modern one the whole list.
-func (up *upstream) watch(ctx context.Context, method, uri string, w *watches) error {
+// changeSubscription sends a changed subscription: to an older server a request with method for one
+// uri, to a modern one the whole list.
+func (up *upstream) changeSubscription(ctx context.Context, method, uri string, w *watches) error {
 	server := up.session.Server()
 	switch {
 	case !server.Subscribes():
@@ -98,14 +98,14 @@ func (up *upstream) watch(ctx context.Context, method, uri string, w *watches) e
 	}
 }
 
-// rewatch subscribes a new connection to all watched resources. A failure does not
-// end the connection, and the time is limited, because calls wait meanwhile.
-func (s *Source) rewatch(ctx context.Context, up *upstream) {
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
+// resubscribe subscribes a new connection to all watched resources. Failures are only logged. The
+// time is limited, because calls wait for it.
+func (s *Source) resubscribe(ctx context.Context, up *upstream) {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	var failed []error
 	for _, uri := range s.watches.all() {
-		failed = append(failed, up.watch(ctx, "resources/subscribe", uri, &s.watches))
+		failed = append(failed, up.changeSubscription(ctx, "resources/subscribe", uri, &s.watches))
 		if up.session.Server().Modern() {
 			break
 		}

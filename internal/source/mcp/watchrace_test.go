@@ -51,7 +51,7 @@ func TestResourcesThatAreWatchedAtTheSameTimeAreAllWatched(t *testing.T) {
 	defer session.Close()
 	s := New(Config{Namespace: "watched", Log: slog.New(slog.DiscardHandler)})
 	defer s.Close()
-	l := s.main()
+	l := s.mainLink()
 	l.state, l.up = ready, &upstream{session: session}
 	for round := range 2000 {
 		var both sync.WaitGroup
