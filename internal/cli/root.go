@@ -188,6 +188,8 @@ func unknownCommand(c *cobra.Command, word string) error {
 	}
 	if near, ok := nearest.Of(word, names); ok {
 		hint = c.CommandPath() + " " + near
+	} else if slices.Contains(names, "show") { // the word may be the id of what show shows
+		hint = c.CommandPath() + " show " + word
 	}
 	return usage(hint, "unknown command %q for %s", word, c.CommandPath())
 }
