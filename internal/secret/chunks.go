@@ -7,47 +7,47 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// Chunks redacts JSON documents that a tool sends one after the other, such as
-// the chunks of its output, also values of which each document has a part. The
-// first string of a document goes on in the first string of the next, the
-// second in the second, and so on. A Chunks is for one goroutine at a time.
+// Chunks redacts a sequence of JSON documents, such as the chunks of a tool's
+// output. It also redacts values that are split over several documents: the first
+// string of a document continues in the first string of the next, the second in
+// the second, and so on. A Chunks must not be used concurrently.
 type Chunks struct {
 	redactor *Redactor
-	docs     []piece // held back, oldest first
+	docs     []heldDocument // oldest first
 	streams  []*stream
 }
 
-// piece is one document that is held back.
-type piece struct {
+// heldDocument is a document that waits for later ones, because it may end with the
+// beginning of a value.
+type heldDocument struct {
 	doc []byte
-	// strings are where its strings stand, and texts how long they are in the
-	// streams.
+	// strings are the positions of its strings, and texts the lengths of their values
+	// in the streams.
 	strings []span
 	texts   []int
 }
 
-// Chunks makes a Chunks.
+// Chunks returns a new Chunks.
 func (m *Redactor) Chunks() *Chunks { return &Chunks{redactor: m} }
 
-// Add takes a document and returns those that are decided by now, in order, as
-// many in the end as were taken. Without a beginning of a value in sight that
-// is the document itself.
+// Add adds a document and returns the redacted documents that later ones cannot
+// change, in order. Each document is returned once, by Add or Flush.
 func (p *Chunks) Add(doc json.RawMessage) []json.RawMessage {
 	m := p.redactor.matcher()
 	if m == nil && len(p.docs) == 0 {
 		return []json.RawMessage{doc}
 	}
-	p.hold(doc)
-	return p.release(p.decided(m))
+	p.appendDocument(doc)
+	return p.emit(p.countSettled(m))
 }
 
-// Flush returns what is held back.
-func (p *Chunks) Flush() []json.RawMessage { return p.release(len(p.docs)) }
+// Flush returns the remaining documents, redacted.
+func (p *Chunks) Flush() []json.RawMessage { return p.emit(len(p.docs)) }
 
-func (p *Chunks) hold(doc json.RawMessage) {
-	held := piece{doc: append([]byte(nil), doc...)}
+func (p *Chunks) appendDocument(doc json.RawMessage) {
+	held := heldDocument{doc: append([]byte(nil), doc...)}
 	if json.Valid(doc) {
-		held.strings = stringsIn(doc)
+		held.strings = stringSpans(doc)
 	}
 	for i, s := range held.strings {
 		var text string
@@ -63,11 +63,11 @@ func (p *Chunks) hold(doc json.RawMessage) {
 	p.docs = append(p.docs, held)
 }
 
-// decided is how many documents hold nothing that later ones could change.
-func (p *Chunks) decided(m *matcher) int {
+// countSettled returns the number of documents that later ones cannot change.
+func (p *Chunks) countSettled(m *matcher) int {
 	n := len(p.docs)
 	for i, l := range p.streams {
-		settled, end := l.settled(m), 0
+		settled, end := l.settledLength(m), 0
 		for k, held := range p.docs[:n] {
 			if i >= len(held.texts) {
 				continue
@@ -81,19 +81,19 @@ func (p *Chunks) decided(m *matcher) int {
 	return n
 }
 
-func (p *Chunks) release(n int) []json.RawMessage {
+func (p *Chunks) emit(n int) []json.RawMessage {
 	m := p.redactor.matcher()
 	out := make([]json.RawMessage, 0, n)
 	for _, held := range p.docs[:n] {
-		out = append(out, p.redactor.Redact(p.redacted(m, held)))
+		out = append(out, p.redactor.Redact(p.redactStrings(m, held)))
 	}
-	p.docs = append([]piece(nil), p.docs[n:]...)
+	p.docs = append([]heldDocument(nil), p.docs[n:]...)
 	return out
 }
 
-// redacted is the oldest document without what its strings have of values. Its
-// bytes stay where there is nothing to redact.
-func (p *Chunks) redacted(m *matcher, held piece) []byte {
+// redactStrings returns the oldest document with the values in its strings redacted.
+// Strings without values keep their bytes.
+func (p *Chunks) redactStrings(m *matcher, held heldDocument) []byte {
 	var changed []span
 	for i, length := range held.texts {
 		text, spans := p.streams[i].take(m, length)
@@ -101,7 +101,7 @@ func (p *Chunks) redacted(m *matcher, held piece) []byte {
 			continue
 		}
 		quoted, err := jsonx.Marshal(string(replace(text, spans)))
-		if err != nil { // a text that was JSON is JSON
+		if err != nil { // cannot happen: the text was a JSON string
 			quoted = []byte(`"[secret]"`)
 		}
 		changed = append(changed, span{held.strings[i].start, held.strings[i].end, string(quoted)})
@@ -112,9 +112,10 @@ func (p *Chunks) redacted(m *matcher, held piece) []byte {
 	return replace(held.doc, changed)
 }
 
-// stringsIn are where the strings of a valid document stand, quotes included.
-// The names of members are not among them: they go on in no other document.
-func stringsIn(doc []byte) []span {
+// stringSpans returns the positions of the strings in a valid document, including
+// their quotes. It omits the names of members, which do not continue in other
+// documents.
+func stringSpans(doc []byte) []span {
 	var all []span
 	for at := 0; at < len(doc); {
 		if doc[at] != '"' {

@@ -7,7 +7,8 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Error is a copy of e without known values, or e itself when nothing is known.
+// Error returns a copy of e with known values redacted, or e itself if no values are
+// known.
 func (m *Redactor) Error(e *toolroom.Error) *toolroom.Error {
 	if e == nil || m.matcher() == nil {
 		return e
@@ -36,7 +37,7 @@ func (m *Redactor) Error(e *toolroom.Error) *toolroom.Error {
 func (m *Redactor) details(details map[string]any) map[string]any {
 	text, err := json.Marshal(details)
 	if err != nil {
-		return nil // what cannot be looked through does not leave
+		return nil // drop what cannot be redacted
 	}
 	redacted := m.Redact(text)
 	if string(redacted) == string(text) {

@@ -15,20 +15,21 @@ const (
 	ampersand = '&'
 )
 
-// hasEscape reports whether a text has an escape, or may have one.
+// hasEscape reports whether text may contain an escape.
 func hasEscape(text []byte) bool {
 	found := false
-	unescaped(text, func(p part) bool {
+	walkUnescaped(text, func(p part) bool {
 		found = !p.plain
 		return !found
 	})
 	return found
 }
 
-// unescaped shows what is behind escapes of JSON and of programming languages
-// (\n \" \x41 \101 \u0041 \U00000041 \u{41}), of shells (a backslash before a
-// sign), of URLs (%41 %u0041) and of HTML and XML (&lt; &#65; &#x41;).
-func unescaped(src []byte, yield func(part) bool) {
+// walkUnescaped is the [walk] of a view with escapes decoded: those of JSON and of
+// programming languages (\n \" \x41 \101 \u0041 \U00000041 \u{41}), of shells (a
+// backslash before a character), of URLs (%41 %u0041) and of HTML and XML (&lt;
+// &#65; &#x41;).
+func walkUnescaped(src []byte, yield func(part) bool) {
 	out := make([]byte, 0, utf8.UTFMax)
 	next := [...]int{-1, -1, -1} // the first of each from done on
 	for done := 0; done < len(src); {
@@ -43,7 +44,7 @@ func unescaped(src []byte, yield func(part) bool) {
 			}
 			at = min(at, next[i])
 		}
-		// What begins an escape and is none shows itself.
+		// A character that only looks like the beginning of an escape stays as it is.
 		from := done
 		shown, size := []byte(nil), 0
 		for at < len(src) {
@@ -64,8 +65,8 @@ func unescaped(src []byte, yield func(part) bool) {
 	}
 }
 
-// unescape appends what the escape at the beginning of src stands for to dst, and
-// gives the size of the escape, 0 where there is none.
+// unescape decodes the escape at the beginning of src, appends the result to dst, and
+// returns the size of the escape, or 0 if there is none.
 func unescape(dst, src []byte) (out []byte, size int) {
 	if len(src) < 2 {
 		return nil, 0
@@ -83,8 +84,8 @@ func unescape(dst, src []byte) (out []byte, size int) {
 	}
 }
 
-// controls are what letters behind a backslash stand for.
-var controls = [256]byte{'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', 'v': '\v', 'a': '\a', 'e': 0x1b, 'E': 0x1b}
+// controlEscapes maps a letter after a backslash to the character that it stands for.
+var controlEscapes = [256]byte{'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', 'v': '\v', 'a': '\a', 'e': 0x1b, 'E': 0x1b}
 
 func unescapeBackslash(dst, src []byte) ([]byte, int) {
 	switch c := src[1]; {
@@ -105,8 +106,8 @@ func unescapeBackslash(dst, src []byte) ([]byte, int) {
 		return hexByte(dst, src, 2)
 	case '0' <= c && c <= '3' && len(src) >= 4 && isOctal(src[2]) && isOctal(src[3]):
 		return append(dst, (c-'0')<<6|(src[2]-'0')<<3|(src[3]-'0')), 4
-	case controls[c] != 0:
-		return append(dst, controls[c]), 2
+	case controlEscapes[c] != 0:
+		return append(dst, controlEscapes[c]), 2
 	case '!' <= c && c <= '/', ':' <= c && c <= '@', '[' <= c && c <= '`', '{' <= c && c <= '~', c == ' ':
 		return append(dst, c), 2
 	}
@@ -115,8 +116,7 @@ func unescapeBackslash(dst, src []byte) ([]byte, int) {
 
 func isOctal(c byte) bool { return '0' <= c && c <= '7' }
 
-// surrogates reads \uXXXX, and the second half where the first is one half of a
-// character.
+// surrogates decodes \uXXXX, and also the following one if both form a surrogate pair.
 func surrogates(dst, src []byte) ([]byte, int) {
 	high, ok := hexNumber(src, 2, 4)
 	if !ok {
@@ -164,7 +164,7 @@ func hexNumber(src []byte, at, digits int) (n rune, ok bool) {
 
 const noDigit = 0xff
 
-// hexDigit is what a character is as a digit of hex.
+// hexDigit maps a character to its value as a hexadecimal digit.
 var hexDigit = func() (digits [256]byte) {
 	for i := range digits {
 		digits[i] = noDigit
@@ -175,7 +175,7 @@ var hexDigit = func() (digits [256]byte) {
 	return digits
 }()
 
-// maxEntity is the longest name of an entity, with & and ;.
+// maxEntity is the length of the longest entity, including & and ;.
 const maxEntity = 33
 
 func unescapeEntity(dst, src []byte) ([]byte, int) {
@@ -194,10 +194,10 @@ func unescapeEntity(dst, src []byte) ([]byte, int) {
 	return append(dst, shown...), end + 1
 }
 
-// unfinished is where the escape begins that the end of a text cuts off, and
-// len(text) where none is.
-func unfinished(text []byte) int {
-	at := cutAt(text)
+// unfinishedEscape returns the index of the escape that is cut off at the end of text,
+// or len(text) if there is none.
+func unfinishedEscape(text []byte) int {
+	at := openEscape(text)
 	if at == len(text) || text[at] == backslash {
 		return at
 	}
@@ -205,12 +205,12 @@ func unfinished(text []byte) int {
 	for first > 0 && text[first-1] == backslash {
 		first--
 	}
-	return at - (at-first)%2 // of several in a row the last escapes it, unless it is escaped
+	return at - (at-first)%2 // an odd number of backslashes before it: the last one escapes it
 }
 
-// cutAt is where the last escape begins, if more characters could make it one or
-// another one, and len(text) if not.
-func cutAt(text []byte) int {
+// openEscape returns the index of the last escape if more characters could complete or
+// change it, and len(text) otherwise.
+func openEscape(text []byte) int {
 	for at := len(text) - 1; at >= max(0, len(text)-maxEntity); at-- {
 		rest, cut := text[at:], false
 		switch text[at] {
@@ -219,13 +219,13 @@ func cutAt(text []byte) int {
 		case percent:
 			cut = isHexUpTo(rest[1:], 2) || len(rest) > 1 && rest[1] == 'u' && isHexUpTo(rest[2:], 4)
 		case backslash:
-			// Of several in a row the first counts, in pairs.
+			// Backslashes in a row are read in pairs, from the first.
 			first := at
 			for first > 0 && text[first-1] == backslash {
 				first--
 			}
 			at = first + (at-first)/2*2
-			cut = cutsBackslash(text[at:])
+			cut = mayExtendBackslash(text[at:])
 		default:
 			continue
 		}
@@ -237,7 +237,7 @@ func cutAt(text []byte) int {
 	return len(text)
 }
 
-// isHexUpTo reports whether a text is digits, and less than there must be.
+// isHexUpTo reports whether text is fewer than the required number of digits.
 func isHexUpTo(text []byte, digits int) bool {
 	_, ok := hexNumber(text, 0, len(text))
 	return len(text) < digits && (ok || len(text) == 0)
@@ -253,9 +253,9 @@ func isEntity(name []byte) bool {
 	return true
 }
 
-// cutsBackslash reports whether more characters could make an escape, or another
-// one, of a text that begins with a backslash.
-func cutsBackslash(rest []byte) bool {
+// mayExtendBackslash reports whether more characters could complete or change the escape
+// of rest, which begins with a backslash.
+func mayExtendBackslash(rest []byte) bool {
 	if len(rest) == 1 {
 		return true
 	}

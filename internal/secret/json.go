@@ -1,11 +1,11 @@
 package secret
 
-// alignJSON changes the parts to replace so that the document stays valid: within
-// a string a part grows to whole escapes; a part that is not within one string
-// becomes the smallest value around it, and its mark a string.
+// alignJSON changes the spans to replace so that the document stays valid JSON. A span
+// within a string is extended to whole escapes. A span that is not within one string becomes
+// the smallest value that contains it, and its mark becomes a string.
 func alignJSON(doc []byte, spans []span) []span {
 	f := aligner{doc: doc, spans: spans}
-	var open []int // where the objects and lists around begin
+	var open []int // the beginnings of the enclosing objects and lists
 	for at := 0; at < len(doc); {
 		start := at
 		switch c := doc[at]; c {
@@ -16,20 +16,20 @@ func alignJSON(doc []byte, spans []span) []span {
 			at++
 			start = open[len(open)-1]
 			open = open[:len(open)-1]
-			f.whole(start, at)
+			f.alignValue(start, at)
 		case '"':
 			at = stringEnd(doc, at)
-			f.text(start, at)
+			f.alignString(start, at)
 		case ' ', '\t', '\r', '\n', ',', ':':
 			at++
 		default:
 			for at < len(doc) && isScalar(doc[at]) {
 				at++
 			}
-			f.whole(start, at)
+			f.alignValue(start, at)
 		}
 	}
-	f.whole(0, len(doc)) // for what reaches into white space around the document
+	f.alignValue(0, len(doc)) // for spans that extend to white space around the document
 	return f.aligned
 }
 
@@ -46,18 +46,19 @@ func stringEnd(doc []byte, at int) int {
 	return at + 1
 }
 
-// aligner is told of every value, inner ones first.
+// aligner aligns spans. Its methods are called for every value of a document, inner values
+// first.
 type aligner struct {
 	doc     []byte
-	spans   []span // that end later
-	open    []span // that ended, and no value so far held
+	spans   []span // those that end later
+	open    []span // those that have ended but are in no value so far
 	aligned []span
 }
 
-// whole replaces the value from start to end when a part is in it that no inner
-// value held.
-func (f *aligner) whole(start, end int) {
-	held := f.held(start, end)
+// alignValue replaces the value from start to end if it contains a span that is in no inner
+// value.
+func (f *aligner) alignValue(start, end int) {
+	held := f.takeWithin(start, end)
 	if len(held) == 0 {
 		return
 	}
@@ -67,25 +68,25 @@ func (f *aligner) whole(start, end int) {
 	f.aligned = append(f.aligned, span{start, end, `"` + held[0].mark + `"`})
 }
 
-// text replaces parts of the string from start to end.
-func (f *aligner) text(start, end int) {
+// alignString aligns the spans in the string from start to end to whole escapes.
+func (f *aligner) alignString(start, end int) {
 	at := start + 1 // the beginning of a character or escape
-	for _, s := range f.held(start, end) {
+	for _, s := range f.takeWithin(start, end) {
 		s.start, s.end = max(s.start, start+1), min(s.end, end-1)
-		for at < s.start && f.next(at) <= s.start {
-			at = f.next(at)
+		for at < s.start && f.nextChar(at) <= s.start {
+			at = f.nextChar(at)
 		}
 		s.start = at
 		for at < s.end {
-			at = f.next(at)
+			at = f.nextChar(at)
 		}
 		s.end = at
 		f.aligned = append(f.aligned, s)
 	}
 }
 
-// next is where the character or escape after the one at this place begins.
-func (f *aligner) next(at int) int {
+// nextChar returns the index of the character or escape after the one at index at.
+func (f *aligner) nextChar(at int) int {
 	switch {
 	case f.doc[at] != '\\':
 		return at + 1
@@ -96,8 +97,8 @@ func (f *aligner) next(at int) int {
 	}
 }
 
-// held takes the parts that lie between start and end, in order.
-func (f *aligner) held(start, end int) []span {
+// takeWithin removes and returns the spans between start and end, in order.
+func (f *aligner) takeWithin(start, end int) []span {
 	for len(f.spans) > 0 && f.spans[0].end <= end {
 		f.open = append(f.open, f.spans[0])
 		f.spans = f.spans[1:]

@@ -11,9 +11,8 @@ import (
 	"github.com/toolroom/toolroom/internal/panics"
 )
 
-// Handler redacts what is logged on its way to the handler below: messages, and
-// the text of every attribute. Numbers, times and truth values stay what they
-// are.
+// Handler returns a handler that redacts messages and the texts of attributes, and passes
+// records to the handler below. Numbers, times and booleans are not changed.
 func (m *Redactor) Handler(below slog.Handler) slog.Handler { return logHandler{m, below} }
 
 type logHandler struct {
@@ -21,7 +20,7 @@ type logHandler struct {
 	below    slog.Handler
 }
 
-// Enabled asks the handler below.
+// Enabled reports what the handler below reports.
 func (h logHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.below.Enabled(ctx, level)
 }
@@ -39,8 +38,7 @@ func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.below.Handle(ctx, redacted)
 }
 
-// WithAttrs keeps attributes for later records. They are redacted with what is
-// known now.
+// WithAttrs adds attributes to later records. It redacts the values that are known now.
 func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	redacted := make([]slog.Attr, len(attrs))
 	for i, a := range attrs {
@@ -67,7 +65,8 @@ func (h logHandler) attr(a slog.Attr) slog.Attr {
 		}
 		value = slog.GroupValue(redacted...)
 	case slog.KindAny:
-		// A text stands for the thing where one of its texts has a secret.
+		// If a text that a handler may make of the value has a secret, the redacted text
+		// replaces the value.
 		for _, said := range logged(value.Any()) {
 			if redacted := h.redactor.Text(said); redacted != said {
 				value = slog.StringValue(redacted)
@@ -78,7 +77,7 @@ func (h logHandler) attr(a slog.Attr) slog.Attr {
 	return slog.Attr{Key: a.Key, Value: value}
 }
 
-// logged returns the texts that handlers make of a value.
+// logged returns the texts that handlers may make of a value.
 func logged(v any) []string {
 	texts := []string{fmt.Sprintf("%+v", v)}
 	if _, ok := v.(error); ok {
@@ -87,7 +86,7 @@ func logged(v any) []string {
 	if t := reflect.TypeOf(v); t != nil && t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 {
 		return append(texts, string(reflect.ValueOf(v).Bytes()))
 	}
-	// A value that cannot be encoded is a mistake that the handler below reports.
+	// If a value cannot be encoded, the handler below reports that.
 	_ = panics.Catch(func() {
 		if text, ok := v.(encoding.TextMarshaler); ok {
 			if said, err := text.MarshalText(); err == nil {

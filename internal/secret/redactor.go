@@ -8,80 +8,78 @@ import (
 	"sync/atomic"
 )
 
-// MinRedacted is the shortest value, in bytes, that is redacted: shorter ones occur
-// by chance everywhere.
+// MinRedacted is the length of the shortest value, in bytes, that is redacted. Shorter ones
+// occur by chance everywhere.
 const MinRedacted = 6
 
-// Redactor replaces known values, and what is left of them after base64, URL or
-// JSON or hex encoding, by a mark such as [secret github/token]. The zero Redactor knows
-// nothing and is ready, and so does nil. Its methods are safe for concurrent use.
+// Redactor replaces known values by a mark such as [secret github/token], also if they are
+// encoded in base64, hex, JSON or a URL. The zero Redactor and a nil one know no values and are
+// ready to use. Its methods are safe for concurrent use.
 type Redactor struct {
 	mu sync.Mutex // held while learning
-	// learned has what each reference stood for, newest last.
-	learned map[Ref][]learned
-	values  map[string]*known
-	// forgotten is how many values are in the matcher and not in values.
+	// learned has the values of each reference over time, newest last.
+	learned map[Ref][]valueSet
+	values  map[string]*knownValue
+	// forgotten is how many values are in the matcher but no longer in values.
 	forgotten int
 
 	published atomic.Pointer[matcher]
 }
 
-// learned is what a reference stood for at a time, in order.
-type learned []string
+// valueSet is the values of a reference at one time, sorted.
+type valueSet []string
 
-type known struct {
+type knownValue struct {
 	patterns []pattern
-	holders  int // how often it is in learned
+	uses     int // how often it is in learned
 }
 
-// keptValues is how many values of a reference are known: the one that is in use
-// and those that it replaced, which somebody may still hold.
+// keptValues is how many values of a reference are known: the current one, and earlier ones
+// that may still be in use somewhere.
 const keptValues = 3
 
-// Learn adds values. Those that a reference stood for before stay known, as far
-// as keptValues goes.
+// Learn adds values. The latest keptValues values of a reference stay known.
 func (m *Redactor) Learn(values map[Ref]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var fresh []pattern
 	for ref, value := range values {
-		fresh = m.learn(fresh, ref, learned{value})
+		fresh = m.learn(fresh, ref, valueSet{value})
 	}
 	m.publish(fresh)
 }
 
-// LearnAll adds the values that a reference stands for together, such as the
-// tokens of a login.
+// LearnAll adds several values that a reference has at once, such as the tokens of a login.
 func (m *Redactor) LearnAll(ref Ref, values []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.publish(m.learn(nil, ref, slices.Compact(slices.Sorted(slices.Values(values)))))
 }
 
-// learn adds the patterns of values that are new to fresh.
-func (m *Redactor) learn(fresh []pattern, ref Ref, values learned) []pattern {
+// learn appends the patterns of new values to fresh.
+func (m *Redactor) learn(fresh []pattern, ref Ref, values valueSet) []pattern {
 	values = slices.DeleteFunc(values, func(value string) bool { return len(value) < MinRedacted })
 	old := m.learned[ref]
 	if len(values) == 0 || len(old) > 0 && slices.Equal(old[len(old)-1], values) {
 		return fresh
 	}
 	if m.learned == nil {
-		m.learned, m.values = map[Ref][]learned{}, map[string]*known{}
+		m.learned, m.values = map[Ref][]valueSet{}, map[string]*knownValue{}
 	}
 	for _, value := range values {
 		k := m.values[value]
 		if k == nil {
-			k = &known{}
-			for _, form := range forms(value) {
+			k = &knownValue{}
+			for _, form := range searchForms(value) {
 				k.patterns = append(k.patterns, pattern{text: form, mark: ref.mark()})
 			}
 			m.values[value] = k
 			fresh = append(fresh, k.patterns...)
 		}
-		k.holders++
+		k.uses++
 	}
 	all := append(slices.Clone(old), values)
-	if again := slices.IndexFunc(old, func(before learned) bool { return slices.Equal(before, values) }); again >= 0 {
+	if again := slices.IndexFunc(old, func(before valueSet) bool { return slices.Equal(before, values) }); again >= 0 {
 		m.forget(all[again])
 		all = slices.Delete(all, again, again+1)
 	}
@@ -92,10 +90,10 @@ func (m *Redactor) learn(fresh []pattern, ref Ref, values learned) []pattern {
 	return fresh
 }
 
-func (m *Redactor) forget(values learned) {
+func (m *Redactor) forget(values valueSet) {
 	for _, value := range values {
-		if k := m.values[value]; k.holders > 1 {
-			k.holders--
+		if k := m.values[value]; k.uses > 1 {
+			k.uses--
 		} else {
 			delete(m.values, value)
 			m.forgotten++
@@ -103,8 +101,8 @@ func (m *Redactor) forget(values learned) {
 	}
 }
 
-// publish puts new patterns in force. The tables are made anew, without what was
-// forgotten, once that is much of them.
+// publish makes the methods use new patterns. It rebuilds the tables without forgotten values
+// once there are many of these.
 func (m *Redactor) publish(fresh []pattern) {
 	if m.forgotten > 8+len(m.values)/4 {
 		m.forgotten = 0
@@ -120,14 +118,14 @@ func (m *Redactor) publish(fresh []pattern) {
 	}
 }
 
-// Redact returns text without known values: text itself, not a copy, when it has
-// none. A valid JSON document stays one.
+// Redact returns text with known values redacted, or text itself, not a copy, if it has none. A
+// valid JSON document stays valid.
 func (m *Redactor) Redact(text []byte) []byte {
 	matcher := m.matcher()
 	if matcher == nil {
 		return text
 	}
-	spans := matcher.find(text, around{})
+	spans := matcher.find(text, surroundings{})
 	switch {
 	case len(spans) == 0:
 		return text
@@ -146,7 +144,7 @@ func (m *Redactor) Text(text string) string {
 	return string(m.Redact([]byte(text)))
 }
 
-// Empty reports whether nothing is known, so that there is nothing to redact.
+// Empty reports whether no values are known.
 func (m *Redactor) Empty() bool { return m.matcher() == nil }
 
 func (m *Redactor) matcher() *matcher {
@@ -156,13 +154,13 @@ func (m *Redactor) matcher() *matcher {
 	return m.published.Load()
 }
 
-// span is a part of a text and what stands in its place.
+// span is a part of a text and the mark that replaces it.
 type span struct {
 	start, end int
 	mark       string
 }
 
-// replace gives text itself where there is nothing to replace.
+// replace replaces spans by their marks. It returns text itself if there are none.
 func replace(text []byte, spans []span) []byte {
 	if len(spans) == 0 {
 		return text

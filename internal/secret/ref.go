@@ -1,7 +1,7 @@
-// Package secret keeps values that no config, receipt or log may show.
-// toolroom.yaml names them by reference ([ParseRef]); [Store] keeps them
-// encrypted and resolves references; [Redactor] takes them out of what is shown
-// or recorded.
+// Package secret stores values that no config, receipt or log may show.
+// toolroom.yaml refers to them ([ParseRef]), a [Store] keeps them encrypted, a
+// [Resolver] returns the value of a reference, and a [Redactor] removes values from
+// everything that is shown or recorded.
 package secret
 
 import (
@@ -24,19 +24,19 @@ type Ref struct {
 	// Scope is empty for env://.
 	Scope string
 	Name  string
-	// Owner is whose own value is meant, a [toolroom.Identity.Key]; empty is the
-	// value that all share. No text of a reference names an owner: that is who
-	// calls.
+	// Owner is the [toolroom.Identity.Key] of the identity whose own value is meant. It is
+	// empty for the shared value. The text of a reference never names an owner: it is the
+	// caller.
 	Owner string
 }
 
 var reference = regexp.MustCompile(`\b(?:secret|env)://[A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]*)*`)
 
-// References lists the references in a text, such as "Bearer secret://a/b",
-// mistaken ones too. One ends where a character is that no name has.
+// References returns the references in a text such as "Bearer secret://a/b", including invalid
+// ones. A reference ends before the first character that no name contains.
 func References(text string) []string { return reference.FindAllString(text, -1) }
 
-// ParseRef reads a reference. The error has code invalid_arguments.
+// ParseRef parses a reference. The error has the code invalid_arguments.
 func ParseRef(text string) (Ref, error) {
 	if name, ok := strings.CutPrefix(text, environment); ok {
 		if !isVariable(name) {
@@ -51,7 +51,7 @@ func ParseRef(text string) (Ref, error) {
 	return ParsePath(path)
 }
 
-// ParsePath reads scope/name, the form of the command line.
+// ParsePath parses scope/name, the form of the command line.
 func ParsePath(path string) (Ref, error) {
 	scope, name, _ := strings.Cut(path, "/")
 	if !isPart(scope) || !isPart(name) {
@@ -60,13 +60,13 @@ func ParsePath(path string) (Ref, error) {
 	return Ref{Scope: scope, Name: name}, nil
 }
 
-// Of is the reference to the owner's own value.
+// Of returns the reference to the owner's own value.
 func (r Ref) Of(owner string) Ref {
 	r.Owner = owner
 	return r
 }
 
-// parseKey reads what key writes.
+// parseKey parses the result of [Ref.key].
 func parseKey(key string) (Ref, error) {
 	path, escaped, own := strings.Cut(key, "@")
 	ref, err := ParsePath(path)
@@ -77,7 +77,7 @@ func parseKey(key string) (Ref, error) {
 	return ref.Of(owner), err
 }
 
-// key is the name of the value in a [Store].
+// key returns the name of the value in a [Store].
 func (r Ref) key() string {
 	if r.Owner == "" {
 		return r.path()
@@ -85,7 +85,7 @@ func (r Ref) key() string {
 	return r.path() + "@" + url.PathEscape(r.Owner)
 }
 
-// String is the reference as ParseRef reads it.
+// String returns the reference in the form that ParseRef parses.
 func (r Ref) String() string {
 	if r.Scope == "" {
 		return environment + r.Name
@@ -95,8 +95,8 @@ func (r Ref) String() string {
 
 func (r Ref) path() string { return r.Scope + "/" + r.Name }
 
-// mark stands where the value was. It has no character that JSON, a URL query
-// in a log or a shell would have to escape differently from plain text.
+// mark returns the text that replaces the value. It contains no character that JSON, a URL query
+// in a log or a shell would have to escape.
 func (r Ref) mark() string {
 	if r.Scope == "" {
 		return "[env " + r.Name + "]"
@@ -104,7 +104,7 @@ func (r Ref) mark() string {
 	return "[secret " + r.path() + "]"
 }
 
-// unset is the error for a reference without a value.
+// unset returns the error for a reference without a value.
 func (r Ref) unset() error {
 	e := toolroom.Errorf(toolroom.CodeNotFound, "%s is not set", r)
 	if r.Scope == "" {
@@ -126,7 +126,7 @@ func invalidRef(text, reason, example string) error {
 }
 
 func isPart(s string) bool {
-	// Names become parts of paths and words of command lines elsewhere.
+	// Backends use names as parts of paths and as words of command lines.
 	return s != "" && s[0] != '.' && s[0] != '-' && toolroom.ID{Namespace: s, Name: s}.Validate() == nil
 }
 

@@ -16,28 +16,27 @@ import (
 	"github.com/toolroom/toolroom/internal/source/secretref"
 )
 
-// Backend is a place where values are kept. Its methods are safe for concurrent
-// use.
+// Backend stores values. Its methods are safe for concurrent use.
 type Backend interface {
-	// Get returns the value of a reference; with an Owner, the value of that identity. The
-	// error has code not_found when there is none, and never shows a value. The
-	// resolver remembers the answer. Cancelling ctx ends the work.
+	// Get returns the value of a reference, or of ref.Owner if that is set. If there is none,
+	// the error has the code not_found. Errors never contain a value. The resolver caches the
+	// value. Get ends when ctx is cancelled.
 	Get(ctx context.Context, ref Ref) (string, error)
 }
 
-// Whose values a scope has.
+// The values of [Scope.Values].
 const (
-	// Shared is one value for everybody.
+	// Shared means that all callers share one value.
 	Shared = "shared"
-	// Own is a value of each caller; who has none gets none.
+	// Own means that each caller has a value of its own, or none.
 	Own = "own"
-	// OwnOrShared is the caller's own value, or else the shared one.
+	// OwnOrShared means the caller's own value or, if there is none, the shared one.
 	OwnOrShared = "own_or_shared"
 )
 
-// Scope says where the values of a scope are, and whose they are.
+// Scope configures a scope: where its values are, and whose they are.
 type Scope struct {
-	// Backend keeps them; nil is the encrypted file.
+	// Backend stores the values. Nil means the encrypted file.
 	Backend Backend
 	// Values is Shared (the default), Own or OwnOrShared.
 	Values string
@@ -46,13 +45,13 @@ type Scope struct {
 // ResolverOptions configure a Resolver.
 type ResolverOptions struct {
 	Scopes map[string]Scope
-	// LookupEnv resolves env:// references, as os.LookupEnv does; nil knows no
-	// variable.
+	// LookupEnv resolves env:// references, as os.LookupEnv does. If it is nil, no variable is
+	// set.
 	LookupEnv func(name string) (string, bool)
-	// Variables are those that env:// may name; nil allows all.
+	// Variables are the variables that env:// may name. Nil allows all.
 	Variables []string
-	// TTL is how long values of backends other than the file are remembered (5
-	// min). A negative one remembers nothing.
+	// TTL is how long values of backends other than the file are cached (5 min). If it is
+	// negative, they are not cached.
 	TTL time.Duration
 	Log *slog.Logger
 	// Now is the clock; nil is time.Now.
@@ -61,42 +60,40 @@ type ResolverOptions struct {
 
 const (
 	defaultTTL = 5 * time.Minute
-	// fetchTimeout bounds one look into a backend, which several callers may
-	// wait for.
+	// fetchTimeout limits one request to a backend, for which several callers may wait.
 	fetchTimeout = 30 * time.Second
 )
 
-// Resolver resolves references: it knows the backend of each scope, remembers
-// values for a while, and tells the [Redactor] of every one. Its methods are safe
-// for concurrent use.
+// Resolver resolves references: it asks the backend of their scope, caches values for a while,
+// and teaches the [Redactor] every value. Its methods are safe for concurrent use.
 type Resolver struct {
 	file *Store
 
-	mu  sync.Mutex
-	now *configured
+	mu    sync.Mutex
+	state *resolverState
 }
 
-// configured are options, and what the backends in them are asked and have answered. What
-// began with earlier options must not serve those of later ones.
-type configured struct {
+// resolverState is the options with the pending requests and cached values of their backends.
+// Results that were requested with earlier options must not be used with later ones.
+type resolverState struct {
 	ResolverOptions
 	flights singleflight.Group
-	known   map[Ref]remembered // guarded by the lock of the Resolver
+	cache   map[Ref]cachedValue // guarded by Resolver.mu
 }
 
-type remembered struct {
+type cachedValue struct {
 	value   string
 	expires time.Time
 }
 
-// NewResolver returns a Resolver over the encrypted file.
+// NewResolver returns a Resolver that uses file for scopes without a backend.
 func NewResolver(file *Store, o ResolverOptions) *Resolver {
 	r := &Resolver{file: file}
 	r.Configure(o)
 	return r
 }
 
-// Configure puts other options in force and forgets what is remembered.
+// Configure replaces the options and clears the cache.
 func (r *Resolver) Configure(o ResolverOptions) {
 	if o.LookupEnv == nil {
 		o.LookupEnv = func(string) (string, bool) { return "", false }
@@ -110,18 +107,18 @@ func (r *Resolver) Configure(o ResolverOptions) {
 	o.TTL = cmp.Or(o.TTL, defaultTTL)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.now = &configured{ResolverOptions: o, known: map[Ref]remembered{}}
+	r.state = &resolverState{ResolverOptions: o, cache: map[Ref]cachedValue{}}
 }
 
-func (r *Resolver) options() *configured {
+func (r *Resolver) currentState() *resolverState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.now
+	return r.state
 }
 
 // Resolve returns the value of a reference for the caller that ctx names (see
-// [secretref.WithCaller]). An error names the reference and what to type, never
-// a value; it has code not_found when nothing is set.
+// [secretref.WithCaller]). If none is set, the error has the code not_found. Errors name the
+// reference and what to do, never a value.
 func (r *Resolver) Resolve(ctx context.Context, reference string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -130,8 +127,8 @@ func (r *Resolver) Resolve(ctx context.Context, reference string) (string, error
 	if err != nil {
 		return "", err
 	}
-	o := r.options()
-	value, from, err := r.value(ctx, ref, o)
+	o := r.currentState()
+	value, from, err := r.lookUp(ctx, ref, o)
 	if err != nil {
 		return "", err
 	}
@@ -142,10 +139,10 @@ func (r *Resolver) Resolve(ctx context.Context, reference string) (string, error
 	return value, nil
 }
 
-// value gives the value and whose it is: the reference with its owner.
-func (r *Resolver) value(ctx context.Context, ref Ref, o *configured) (value string, from Ref, err error) {
+// lookUp returns the value, and the reference with the owner of the value.
+func (r *Resolver) lookUp(ctx context.Context, ref Ref, o *resolverState) (value string, from Ref, err error) {
 	if ref.Scope == "" {
-		value, err = variable(ref, o)
+		value, err = lookUpVariable(ref, o)
 		return value, ref, err
 	}
 	scope, caller := o.Scopes[ref.Scope], secretref.Caller(ctx)
@@ -164,7 +161,7 @@ func (r *Resolver) value(ctx context.Context, ref Ref, o *configured) (value str
 	return value, ref, err
 }
 
-func variable(ref Ref, o *configured) (string, error) {
+func lookUpVariable(ref Ref, o *resolverState) (string, error) {
 	if o.Variables != nil && !slices.Contains(o.Variables, ref.Name) {
 		return "", toolroom.Errorf(toolroom.CodeDenied, "%s may not be read: secrets.variables does not name it", ref).
 			WithHint("add %s to secrets.variables in toolroom.yaml", ref.Name)
@@ -176,19 +173,19 @@ func variable(ref Ref, o *configured) (string, error) {
 	return value, nil
 }
 
-// fetch asks the backend, once for all who want the same value at the same time.
-func (r *Resolver) fetch(ctx context.Context, ref Ref, scope Scope, o *configured) (string, error) {
+// fetch returns a value from its backend. Concurrent calls for the same value share one request.
+func (r *Resolver) fetch(ctx context.Context, ref Ref, scope Scope, o *resolverState) (string, error) {
 	if scope.Backend == nil {
 		return r.file.Get(ctx, ref) // a change shows at once
 	}
 	r.mu.Lock()
-	kept, ok := o.known[ref]
+	kept, ok := o.cache[ref]
 	r.mu.Unlock()
 	if ok && o.Now().Before(kept.expires) && !secretref.Fresh(ctx) {
 		return kept.value, nil
 	}
 	flight := o.flights.DoChan(ref.key(), func() (any, error) {
-		// Whoever asked first may go away; the others still wait.
+		// The first caller may give up while others still wait.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 		defer cancel()
 		value, err := scope.Backend.Get(ctx, ref)
@@ -207,7 +204,7 @@ func (r *Resolver) fetch(ctx context.Context, ref Ref, scope Scope, o *configure
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if o.TTL > 0 {
-			o.known[ref] = remembered{value, o.Now().Add(o.TTL)}
+			o.cache[ref] = cachedValue{value, o.Now().Add(o.TTL)}
 		}
 		return value, nil
 	})
@@ -220,9 +217,9 @@ func (r *Resolver) fetch(ctx context.Context, ref Ref, scope Scope, o *configure
 	}
 }
 
-// ExpandAll returns a copy of values in which every reference is replaced by its
-// value, also within a text: "Bearer secret://github/token". It serves the env
-// and headers of sources. Errors are those of Resolve.
+// ExpandAll returns a copy of values in which every reference is replaced by its value, also
+// within a text such as "Bearer secret://github/token". It is for the environment and headers of
+// sources. Errors are those of Resolve.
 func (r *Resolver) ExpandAll(ctx context.Context, values map[string]string) (map[string]string, error) {
 	out := make(map[string]string, len(values))
 	for _, key := range slices.Sorted(maps.Keys(values)) {

@@ -15,16 +15,16 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// MaxValue is the longest value, in bytes.
+// MaxValue is the length of the longest value, in bytes.
 const MaxValue = 64 << 10
 
-// lockRetry is how often a taken file lock is tried again.
+// lockRetry is the interval at which a locked file is tried again.
 const lockRetry = 10 * time.Millisecond
 
-// Options are what a Store needs from outside.
+// Options are the options of a Store.
 type Options struct {
-	// Key encrypts the values: 32 bytes. When nil, the key lies in a file of
-	// its own beside the values, made at the first Set.
+	// Key encrypts the values: 32 bytes. If it is nil, the key is in a file beside the values,
+	// which the first Set makes.
 	Key []byte
 }
 
@@ -40,12 +40,12 @@ type Store struct {
 	redactor Redactor
 }
 
-// RecordPrefix begins the names of records, which are no secrets as a whole: see
+// RecordPrefix begins the names of records. A record contains secrets but is not one itself; see
 // [Store.SetRecord].
 const RecordPrefix = "oauth."
 
-// Open makes a store of the folder home, which must exist. All values that are
-// there, but records, are known to the [Redactor] from then on.
+// Open opens the store in the folder home, which must exist. The [Redactor] learns all values in
+// it, except those of records.
 func Open(home string, o Options) (*Store, error) {
 	if o.Key != nil && len(o.Key) != KeyBytes {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the key of the secrets has %d bytes, want %d", len(o.Key), KeyBytes)
@@ -55,7 +55,7 @@ func Open(home string, o Options) (*Store, error) {
 	if err != nil || len(v.Secrets) == 0 {
 		return s, err
 	}
-	box, err := s.box()
+	c, err := s.existingCipher()
 	if err != nil {
 		return nil, err
 	}
@@ -66,9 +66,9 @@ func Open(home string, o Options) (*Store, error) {
 			return nil, s.damaged(err)
 		}
 		if strings.HasPrefix(ref.Name, RecordPrefix) {
-			continue // whoever reads the record has its secrets learned
+			continue // the reader of a record teaches the redactor its secrets
 		}
-		if values[ref], err = box.open(v, ref); err != nil {
+		if values[ref], err = c.open(v, ref); err != nil {
 			return nil, err
 		}
 	}
@@ -76,15 +76,14 @@ func Open(home string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Redactor knows every value that was in the store when it was opened, and every
-// one that was set since.
+// Redactor returns the redactor, which knows every value that was in the store when it was opened,
+// and every one that was set since.
 func (s *Store) Redactor() *Redactor { return &s.redactor }
 
-// Set keeps a value under secret://scope/name, replacing an earlier one. Empty
-// values are refused, for they are nearly always a mistake of a pipe, and those
-// too short to redact.
+// Set stores a value as secret://scope/name and replaces an earlier one. It rejects values that
+// are too short to redact, and empty ones, which are nearly always the mistake of a pipe.
 func (s *Store) Set(ctx context.Context, ref Ref, value string) error {
-	if err := ref.keepable(); err != nil {
+	if err := ref.checkStorable(); err != nil {
 		return err
 	}
 	if value == "" {
@@ -99,40 +98,40 @@ func (s *Store) Set(ctx context.Context, ref Ref, value string) error {
 		return toolroom.Errorf(toolroom.CodeResourceLimit, "the value of %s has %d bytes, at most %d are kept", ref, len(value), MaxValue)
 	}
 	s.redactor.Learn(map[Ref]string{ref: value})
-	return s.put(ctx, ref, value)
+	return s.setValue(ctx, ref, value)
 }
 
-// SetRecord keeps a document that has secrets in it, replacing an earlier one. The
-// [Redactor] learns those, and not the document, which changes with each of them.
-// The name begins with [RecordPrefix].
+// SetRecord stores a document that contains secrets, and replaces an earlier one. The [Redactor]
+// learns the secrets, but not the document, which changes with each of them. The name must begin
+// with [RecordPrefix].
 func (s *Store) SetRecord(ctx context.Context, ref Ref, record string, secrets []string) error {
-	if err := ref.keepable(); err != nil {
+	if err := ref.checkStorable(); err != nil {
 		return err
 	}
 	if len(record) > MaxValue {
 		return toolroom.Errorf(toolroom.CodeResourceLimit, "%s has %d bytes, at most %d are kept", ref, len(record), MaxValue)
 	}
 	s.redactor.LearnAll(ref, secrets)
-	return s.put(ctx, ref, record)
+	return s.setValue(ctx, ref, record)
 }
 
-func (s *Store) put(ctx context.Context, ref Ref, value string) error {
-	return s.change(ctx, func(v *vault) error {
-		box, err := s.boxFor(v)
+func (s *Store) setValue(ctx context.Context, ref Ref, value string) error {
+	return s.update(ctx, func(v *vault) error {
+		c, err := s.cipherFor(v)
 		if err != nil {
 			return err
 		}
-		box.seal(v, ref, value)
+		c.seal(v, ref, value)
 		return nil
 	})
 }
 
-// Remove forgets a value. The error has code not_found when there is none.
+// Remove removes a value. If there is none, the error has the code not_found.
 func (s *Store) Remove(ctx context.Context, ref Ref) error {
-	if err := ref.keepable(); err != nil {
+	if err := ref.checkStorable(); err != nil {
 		return err
 	}
-	return s.change(ctx, func(v *vault) error {
+	return s.update(ctx, func(v *vault) error {
 		if _, ok := v.Secrets[ref.key()]; !ok {
 			return toolroom.Errorf(toolroom.CodeNotFound, "%s is not set", ref).WithCLIHint("see what is set: toolroom secret list")
 		}
@@ -141,7 +140,7 @@ func (s *Store) Remove(ctx context.Context, ref Ref) error {
 	})
 }
 
-// List names what is kept, in order. It never gives values.
+// List returns the references of all stored values, sorted, but not the values.
 func (s *Store) List() ([]Ref, error) {
 	v, err := s.read()
 	if err != nil {
@@ -170,15 +169,15 @@ func (s *Store) Get(ctx context.Context, ref Ref) (string, error) {
 	if _, ok := v.Secrets[ref.key()]; !ok {
 		return "", ref.unset()
 	}
-	box, err := s.box()
+	c, err := s.existingCipher()
 	if err != nil {
 		return "", err
 	}
-	return box.open(v, ref)
+	return c.open(v, ref)
 }
 
-// change runs f on the vault while no other process can change it.
-func (s *Store) change(ctx context.Context, f func(*vault) error) (err error) {
+// update runs f on the vault and writes the vault back. No other process can change it meanwhile.
+func (s *Store) update(ctx context.Context, f func(*vault) error) (err error) {
 	lock := flock.New(s.path("secrets.lock"), flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
 		return toolroom.Errorf(toolroom.CodeOf(err), "the secrets in %s cannot be locked: %w", s.home, err)
@@ -194,8 +193,8 @@ func (s *Store) change(ctx context.Context, f func(*vault) error) (err error) {
 	return s.write(v)
 }
 
-// LockRecord waits until no other process, and nobody else in this one, holds the lock of
-// a record, and takes it.
+// LockRecord locks a record. It waits until no other holder of the lock, in this or another
+// process, has it.
 func (s *Store) LockRecord(ctx context.Context, ref Ref) (unlock func(), err error) {
 	sum := sha256.Sum256([]byte(ref.key()))
 	lock := flock.New(s.path("login-"+hex.EncodeToString(sum[:8])+".lock"), flock.SetPermissions(0o600))
@@ -207,8 +206,8 @@ func (s *Store) LockRecord(ctx context.Context, ref Ref) (unlock func(), err err
 
 func (s *Store) path(name string) string { return filepath.Join(s.home, name) }
 
-// keepable refuses what a store cannot keep.
-func (r Ref) keepable() error {
+// checkStorable returns an error if a store cannot keep the value of r.
+func (r Ref) checkStorable() error {
 	if r.Scope == "" {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is a variable of the environment and is not kept here", r).
 			WithHint("name it scope/name, for example %s", strings.ToLower("env/"+r.Name))

@@ -1,25 +1,25 @@
 package secret
 
-// stream is a text that comes in parts. It keeps what could be the beginning of a
-// value until further bytes decide.
+// stream is a text that arrives in parts. It holds what may be the beginning of a value until
+// further bytes decide.
 type stream struct {
 	held []byte
-	// covered is how many bytes of held belong to a value whose mark is written.
+	// covered is how many bytes of held belong to a value whose mark was already written.
 	covered int
-	// around is what is known of what was taken last.
-	around around
+	// surroundings describes the text that was taken last.
+	surroundings surroundings
 }
 
-// settled is how many bytes of what is held can be decided now.
-func (l *stream) settled(m *matcher) int {
+// settledLength returns how many bytes of held are decided.
+func (l *stream) settledLength(m *matcher) int {
 	if m == nil {
 		return len(l.held)
 	}
-	return m.unsettled(l.held, l.around)
+	return m.unsettledFrom(l.held, l.surroundings)
 }
 
-// take removes the first n bytes and gives them with the parts to replace. No
-// value begins in them and may still grow.
+// take removes and returns the first n bytes, with the spans to replace. No value that may still
+// grow must begin in them.
 func (l *stream) take(m *matcher, n int) (text []byte, spans []span) {
 	spans = l.spans(m)
 	covered := 0
@@ -34,17 +34,17 @@ func (l *stream) take(m *matcher, n int) (text []byte, spans []span) {
 	}
 	text = append(text, l.held[:n]...)
 	l.held = append(l.held[:0], l.held[n:]...)
-	l.took(text)
+	l.noteEnd(text)
 	l.covered = covered
 	return text, spans
 }
 
-// spans are the values in what is held; a first one without a mark goes on from
-// what was taken.
+// spans returns the values in held. If the first continues a value that was already taken, it has
+// no mark.
 func (l *stream) spans(m *matcher) []span {
 	var spans []span
 	if m != nil {
-		spans = m.find(l.held, l.around)
+		spans = m.find(l.held, l.surroundings)
 	}
 	if l.covered == 0 {
 		return spans
@@ -57,14 +57,14 @@ func (l *stream) spans(m *matcher) []span {
 	return append([]span{head}, spans...)
 }
 
-// took notes how the text ends that was taken.
-func (l *stream) took(text []byte) {
+// noteEnd records how long the word at the end of the taken text is.
+func (l *stream) noteEnd(text []byte) {
 	n := 0
-	for n < len(text) && isWord[text[len(text)-1-n]] {
+	for n < len(text) && isWordChar[text[len(text)-1-n]] {
 		n++
 	}
 	if n == len(text) {
-		n += l.around.before
+		n += l.surroundings.before
 	}
-	l.around.before = n
+	l.surroundings.before = n
 }

@@ -14,12 +14,12 @@ const (
 	inIdentity = "{identity}"
 )
 
-// Template is where a backend keeps a value, with {scope}, {name} and
-// {identity} in the place of those of a reference.
+// Template is the location of a value in a backend. {scope}, {name} and {identity} stand for
+// those of a reference.
 type Template string
 
-// Path fills the template in as a path of a URL. What an identity has besides
-// letters and digits is escaped, so that it stays one segment.
+// Path returns the location as the path of a URL. It escapes the identity, so that it stays one
+// segment.
 func (t Template) Path(ref Ref) (string, error) {
 	if ref.Owner == "." || ref.Owner == ".." {
 		return "", toolroom.Errorf(toolroom.CodeDenied, "%q cannot be part of a path", ref.Owner)
@@ -27,7 +27,7 @@ func (t Template) Path(ref Ref) (string, error) {
 	return t.fill(ref, url.PathEscape(ref.Owner)), nil
 }
 
-// Word fills the template in as a word of a command line or a name.
+// Word returns the location as a name or a word of a command line.
 func (t Template) Word(ref Ref) (string, error) {
 	if strings.HasPrefix(ref.Owner, "-") || strings.ContainsRune(ref.Owner, 0) {
 		return "", toolroom.Errorf(toolroom.CodeDenied, "%q cannot be a word of a command", ref.Owner)
@@ -39,17 +39,17 @@ func (t Template) fill(ref Ref, owner string) string {
 	return strings.NewReplacer(inScope, ref.Scope, inName, ref.Name, inIdentity, owner).Replace(string(t))
 }
 
-// HasIdentity reports whether the template tells identities apart.
+// HasIdentity reports whether the location depends on the identity.
 func (t Template) HasIdentity() bool { return strings.Contains(string(t), inIdentity) }
 
-// Unset is the error of a backend that has no value for ref; where is what to
-// look at.
+// Unset returns the error of a backend that has no value for ref. where is the location that was
+// looked up.
 func Unset(ref Ref, where string) error {
 	e := ref.unset().(*toolroom.Error)
 	return e.WithHint("put it there: %s", where)
 }
 
-// NoOwn is the error of a backend that keeps no values of single identities.
+// NoOwn returns the error of a backend that has only shared values. key is the config key to set.
 func NoOwn(ref Ref, backend, key string) error {
 	return toolroom.Errorf(toolroom.CodeUnsupported, "%s is a value of each caller, and the %s keeps shared values only", ref, backend).
 		WithHint("set %s with {identity} in it", key)

@@ -22,15 +22,15 @@ const KeyBytes = 32
 
 const (
 	vaultVersion = 1
-	// maxVault bounds what is read into memory.
+	// maxVault is the maximum size of the file, in bytes.
 	maxVault = 64 << 20
 )
 
-// vault is secrets.json.
+// vault is the content of secrets.json.
 type vault struct {
 	Version int `json:"version"`
-	// Secrets holds nonce and ciphertext by scope/name, and by
-	// scope/name@owner for values of one identity.
+	// Secrets holds the nonce and ciphertext of each value by its name: scope/name, or
+	// scope/name@owner for a value of one identity.
 	Secrets map[string][]byte `json:"secrets"`
 }
 
@@ -73,25 +73,25 @@ func (s *Store) damaged(cause error) error {
 		WithHint("restore the file from a backup, or remove it and set the secrets again")
 }
 
-// box seals and opens values.
-type box struct{ aead cipher.AEAD }
+// valueCipher encrypts and decrypts values.
+type valueCipher struct{ aead cipher.AEAD }
 
-func newBox(key []byte) (box, error) {
+func newValueCipher(key []byte) (valueCipher, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		return box{}, err
+		return valueCipher{}, err
 	}
-	// The nonce is random and stands before the ciphertext.
+	// The nonce is random and precedes the ciphertext.
 	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return box{aead}, err
+	return valueCipher{aead}, err
 }
 
-// seal binds the value to its name, so that values cannot be swapped in the file.
-func (b box) seal(v *vault, ref Ref, value string) {
+// seal encrypts the value and binds it to its name, so that values cannot be swapped in the file.
+func (b valueCipher) seal(v *vault, ref Ref, value string) {
 	v.Secrets[ref.key()] = b.aead.Seal(nil, nil, []byte(value), []byte(ref.key()))
 }
 
-func (b box) open(v *vault, ref Ref) (string, error) {
+func (b valueCipher) open(v *vault, ref Ref) (string, error) {
 	value, err := b.aead.Open(nil, nil, v.Secrets[ref.key()], []byte(ref.key()))
 	if err != nil {
 		return "", toolroom.Errorf(toolroom.CodeInternal, "%s was encrypted with another key, or its text was changed", ref).
@@ -100,48 +100,48 @@ func (b box) open(v *vault, ref Ref) (string, error) {
 	return string(value), nil
 }
 
-// box opens values with the key that exists.
-func (s *Store) box() (box, error) {
+// existingCipher returns the cipher of the existing key.
+func (s *Store) existingCipher() (valueCipher, error) {
 	if s.o.Key != nil {
-		return newBox(s.o.Key)
+		return newValueCipher(s.o.Key)
 	}
 	path := s.path("secrets.key")
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return box{}, toolroom.Errorf(toolroom.CodeInternal, "the key of the secrets is gone: there is no %s", path).
+		return valueCipher{}, toolroom.Errorf(toolroom.CodeInternal, "the key of the secrets is gone: there is no %s", path).
 			WithHint("restore the file, or remove secrets.json and set the secrets again")
 	}
 	if err != nil {
-		return box{}, err
+		return valueCipher{}, err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return box{}, toolroom.Errorf(toolroom.CodeInternal, "others can read the key of the secrets: %s has mode %04o", path, info.Mode().Perm()).
+		return valueCipher{}, toolroom.Errorf(toolroom.CodeInternal, "others can read the key of the secrets: %s has mode %04o", path, info.Mode().Perm()).
 			WithHint("chmod 600 %s", path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return box{}, err
+		return valueCipher{}, err
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(key) != KeyBytes {
-		return box{}, toolroom.Errorf(toolroom.CodeInternal, "%s is not a key: want %d bytes in base64", path, KeyBytes).
+		return valueCipher{}, toolroom.Errorf(toolroom.CodeInternal, "%s is not a key: want %d bytes in base64", path, KeyBytes).
 			WithHint("restore the file from a backup")
 	}
-	return newBox(key)
+	return newValueCipher(key)
 }
 
-// boxFor makes the key when the vault is empty and there is none. The caller
-// holds the lock.
-func (s *Store) boxFor(v *vault) (box, error) {
+// cipherFor returns the cipher for v. If v is empty and there is no key, it makes one. The caller
+// must hold the lock.
+func (s *Store) cipherFor(v *vault) (valueCipher, error) {
 	if s.o.Key == nil && len(v.Secrets) == 0 {
 		if _, err := os.Stat(s.path("secrets.key")); errors.Is(err, fs.ErrNotExist) {
 			key := make([]byte, KeyBytes)
 			rand.Read(key) // never fails
 			text := base64.StdEncoding.EncodeToString(key) + "\n"
 			if err := atomicfile.Write(s.path("secrets.key"), []byte(text), 0o600); err != nil {
-				return box{}, err
+				return valueCipher{}, err
 			}
 		}
 	}
-	return s.box()
+	return s.existingCipher()
 }

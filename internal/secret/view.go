@@ -5,67 +5,66 @@ import (
 	"slices"
 )
 
-// A view is a text with one layer of encoding taken off: escapes, line ends
-// within a long word, or hex in pairs. What is found in a view is replaced in
-// the text itself. Views are made of the text that is looked through, not of
-// the secrets, so that any mixture of escapes is found with a few patterns.
+// A view is a text with one layer of encoding decoded: escapes, line breaks within a long word,
+// or hex in pairs. Values that are found in a view are replaced in the text itself. Views are
+// made of the text to search, not of the secrets, so that a few patterns find any mixture of
+// escapes.
 type view struct {
 	src  []byte
 	walk walk
 }
 
-// walk yields the parts of src in order, until yield returns false. A part that
-// yields nothing belongs to no view of the text.
+// walk yields the parts of a view of src in order, until yield returns false. The view does not
+// contain the parts of src that are not yielded.
 type walk func(src []byte, yield func(part) bool)
 
-// part is a part of a text and what a view shows in its place.
+// part is a part of a text and what the view has in its place.
 type part struct {
 	start, end int
-	// out is what the view shows; it is src[start:end] when plain is set.
+	// out is the content of the view; it is src[start:end] if plain is set.
 	out   []byte
 	plain bool
 }
 
-// maxLayers is how many layers of escapes are taken off: JSON in JSON in JSON,
-// with one to spare.
+// maxLayers is how many layers of escapes are decoded: JSON in JSON in JSON, and one more.
 const maxLayers = 4
 
-// views calls visit with each view of text and the views that it was made of,
-// outermost first. Around says how text is cut out of a longer one.
-func views(text []byte, c around, visit func(chain []view, text []byte)) {
+// views calls visit with each view of text. chain is the view with those that it was made of,
+// outermost first. c describes the longer text from which text is cut.
+func views(text []byte, c surroundings, visit func(chain []view, text []byte)) {
 	var chain []view
 	for {
-		if c.open { // an escape that is cut off may become anything
-			if end := unfinished(text); end < len(text) {
+		if c.moreFollows { // an escape that is cut off can become anything
+			if end := unfinishedEscape(text); end < len(text) {
 				text = text[:end]
 				visit(chain, text)
 			}
 		}
 		if walk := foldedLines(text, c); walk != nil {
-			see(chain, text, walk, visit)
+			visitView(chain, text, walk, visit)
 		}
 		if walk := hexPairs(text, c); walk != nil {
-			see(chain, text, walk, visit)
+			visitView(chain, text, walk, visit)
 		}
 		if len(chain) == maxLayers || !hasEscape(text) {
 			return
 		}
-		chain = append(slices.Clip(chain), view{text, unescaped})
-		text = render(text, unescaped)
+		chain = append(slices.Clip(chain), view{text, walkUnescaped})
+		text = render(text, walkUnescaped)
 		visit(chain, text)
 	}
 }
 
-func see(chain []view, text []byte, walk walk, visit func([]view, []byte)) {
+func visitView(chain []view, text []byte, walk walk, visit func([]view, []byte)) {
 	visit(append(slices.Clip(chain), view{text, walk}), render(text, walk))
 }
 
-// around is what is known of the text around a text.
-type around struct {
-	// before is how many characters of a word stand directly before it.
+// surroundings describes what is before and after a text.
+type surroundings struct {
+	// before is how many characters of a word directly precede it.
 	before int
-	// open says that more may follow.
-	open bool
+	// moreFollows means that more text may follow.
+	moreFollows bool
 }
 
 func render(src []byte, walk walk) []byte {
@@ -77,20 +76,19 @@ func render(src []byte, walk walk) []byte {
 	return out
 }
 
-// outward gives the parts of the outermost text that spans of a view stand for.
-// Spans are in order and apart, as are those that it returns.
-func outward(chain []view, spans []span) []span {
+// toOutermost converts spans of a view to spans of the outermost text. Both are in order and do
+// not overlap.
+func toOutermost(chain []view, spans []span) []span {
 	for _, v := range slices.Backward(chain) {
 		spans = v.locate(spans)
 	}
 	return spans
 }
 
-// locate gives the parts of the source that spans of the view stand for, made
-// larger to whole escapes.
+// locate converts spans of the view to spans of its source, extended to whole escapes.
 func (v view) locate(spans []span) []span {
 	out := slices.Clone(spans)
-	n, starts, at := 0, true, 0 // at is how much of the view came so far
+	n, starts, at := 0, true, 0 // at is the index in the view
 	v.walk(v.src, func(p part) bool {
 		for n < len(spans) {
 			switch s := spans[n]; {
@@ -119,16 +117,16 @@ func (v view) locate(spans []span) []span {
 	return out
 }
 
-// boundary is the last place up to at in the outermost text that cuts no escape
-// of any view in two.
-func boundary(chain []view, at int) int {
-	place := at // in the source of each view
+// escapeBoundary returns the last index up to at in the outermost text that is within no escape of
+// any view.
+func escapeBoundary(chain []view, at int) int {
+	place := at // the index in the source of each view
 	for i, v := range chain {
-		cut, shown := v.cut(place)
+		cut, shown := v.cutBefore(place)
 		if cut < place {
 			at = cut
 			for _, outer := range slices.Backward(chain[:i]) {
-				at = outer.source(at)
+				at = outer.sourceIndex(at)
 			}
 		}
 		place = shown
@@ -136,9 +134,9 @@ func boundary(chain []view, at int) int {
 	return at
 }
 
-// cut is the last place of the source up to place that is within no escape, and
-// how much the view shows of what is before it.
-func (v view) cut(place int) (at, shown int) {
+// cutBefore returns the last index of the source up to place that is within no escape, and the
+// length of the view up to it.
+func (v view) cutBefore(place int) (at, shown int) {
 	at = place
 	v.walk(v.src, func(p part) bool {
 		switch {
@@ -157,8 +155,8 @@ func (v view) cut(place int) (at, shown int) {
 	return at, shown
 }
 
-// source is where in the source a place of the view is.
-func (v view) source(place int) int {
+// sourceIndex converts an index of the view to an index of its source.
+func (v view) sourceIndex(place int) int {
 	at, shown := 0, 0
 	v.walk(v.src, func(p part) bool {
 		switch {
@@ -175,14 +173,14 @@ func (v view) source(place int) int {
 	return at
 }
 
-// Lines of encoders are as long as this at least, so that only words of a
-// certain length are joined over a line end.
+// minFold is the shortest line that encoders write. Only words of this length are joined over a
+// line break.
 const minFold = 16
 
-// isWord holds the characters of tokens and of both kinds of base64.
-var isWord = setOf("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=.~")
+// isWordChar contains the characters of tokens and of both alphabets of base64.
+var isWordChar = byteSet("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=.~")
 
-func setOf(chars string) *[256]bool {
+func byteSet(chars string) *[256]bool {
 	var set [256]bool
 	for _, c := range []byte(chars) {
 		set[c] = true
@@ -190,25 +188,25 @@ func setOf(chars string) *[256]bool {
 	return &set
 }
 
-// foldedLines shows the words that go on over line ends, as base64 in lines of 64
-// or 76 characters does, also indented. It is nil for a text without.
-func foldedLines(text []byte, c around) walk {
+// foldedLines returns the walk of a view with words joined over line breaks, such as base64 in
+// (possibly indented) lines of 64 or 76 characters. It returns nil if text contains none.
+func foldedLines(text []byte, c surroundings) walk {
 	if _, _, ok := nextFold(text, 0, c); !ok {
 		return nil
 	}
 	return func(src []byte, yield func(part) bool) {
-		done := 0 // what was yielded so far, or belongs to no word
+		done := 0 // the end of what was yielded or belongs to no word
 		for {
 			end, next, ok := nextFold(src, done, c)
 			if !ok {
 				break
 			}
 			start := end
-			for start > done && isWord[src[start-1]] {
+			for start > done && isWordChar[src[start-1]] {
 				start--
 			}
 			if start > done {
-				if done > 0 && !yield(wordAt(src, done)) || !yield(part{start: start, end: start, out: apart}) {
+				if done > 0 && !yield(wordAt(src, done)) || !yield(part{start: start, end: start, out: separator}) {
 					return
 				}
 			}
@@ -219,32 +217,32 @@ func foldedLines(text []byte, c around) walk {
 		}
 		last := wordAt(src, done)
 		if yield(last) && last.end < len(src) {
-			yield(part{start: last.end, end: last.end, out: apart})
+			yield(part{start: last.end, end: last.end, out: separator})
 		}
 	}
 }
 
-// wordAt is the word that goes on at a place.
+// wordAt returns the rest of the word at an index.
 func wordAt(src []byte, at int) part {
 	end := at
-	for end < len(src) && isWord[src[end]] {
+	for end < len(src) && isWordChar[src[end]] {
 		end++
 	}
 	return part{start: at, end: end, out: src[at:end], plain: true}
 }
 
-// apart keeps two words apart: no secret goes over it.
-var apart = []byte{0}
+// separator is put between two words, because no secret contains it.
+var separator = []byte{0}
 
-// nextFold finds the next line end from at on that a word goes over: where the
-// word stops before it and goes on behind it.
-func nextFold(text []byte, at int, c around) (end, next int, ok bool) {
+// nextFold finds the next line break within a word, from at on. end is where the word stops before
+// the break, and next where it continues.
+func nextFold(text []byte, at int, c surroundings) (end, next int, ok bool) {
 	for from := at; ; {
 		n := bytes.IndexByte(text[from:], '\n')
 		switch {
 		case n >= 0:
 			end, next, from = from+n, from+n+1, from+n+1
-		case c.open && from < len(text) && text[len(text)-1] == '\r':
+		case c.moreFollows && from < len(text) && text[len(text)-1] == '\r':
 			end, next, from = len(text), len(text), len(text)
 		default:
 			return 0, 0, false
@@ -255,11 +253,11 @@ func nextFold(text []byte, at int, c around) (end, next int, ok bool) {
 		for next < len(text) && (text[next] == ' ' || text[next] == '\t') {
 			next++
 		}
-		if next < len(text) && !isWord[text[next]] || next == len(text) && !c.open {
+		if next < len(text) && !isWordChar[text[next]] || next == len(text) && !c.moreFollows {
 			continue
 		}
 		start := end
-		for start > 0 && end-start < minFold && isWord[text[start-1]] {
+		for start > 0 && end-start < minFold && isWordChar[text[start-1]] {
 			start--
 		}
 		length := end - start

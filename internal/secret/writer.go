@@ -2,9 +2,9 @@ package secret
 
 import "io"
 
-// Writer redacts a stream on its way to another writer, also values that arrive
-// in pieces. What could be the beginning of a value is held back until it is
-// decided or Close. A Writer is for one goroutine at a time.
+// Writer redacts a stream and writes it to another writer. It also redacts values that arrive in
+// pieces: it holds what may be the beginning of a value until further bytes decide, or until
+// Close. A Writer must not be used concurrently.
 type Writer struct {
 	redactor *Redactor
 	to       io.Writer
@@ -12,28 +12,28 @@ type Writer struct {
 	err      error
 }
 
-// Writer makes a Writer. Unlike [Redactor.Redact] it knows nothing of JSON: a
-// stream has no end to look for.
+// Writer returns a new Writer. Unlike [Redactor.Redact] it does not keep JSON valid, because a
+// stream is not a complete document.
 func (m *Redactor) Writer(to io.Writer) *Writer { return &Writer{redactor: m, to: to} }
 
-// Write takes all of p or returns the error of the writer below, then and ever
-// after.
+// Write takes all of p, or returns the error of the underlying writer. After an error it always
+// returns that error.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.stream.held = append(w.stream.held, p...)
-	if w.pass(w.stream.settled(w.redactor.matcher())); w.err != nil {
+	if w.flush(w.stream.settledLength(w.redactor.matcher())); w.err != nil {
 		return 0, w.err
 	}
 	return len(p), nil
 }
 
-// Close writes what is held back. It does not close the writer below.
+// Close writes the rest. It does not close the underlying writer.
 func (w *Writer) Close() error {
-	w.pass(len(w.stream.held))
+	w.flush(len(w.stream.held))
 	return w.err
 }
 
-// pass writes the first n bytes held, redacted.
-func (w *Writer) pass(n int) {
+// flush writes the first n held bytes, redacted.
+func (w *Writer) flush(n int) {
 	if n == 0 || w.err != nil {
 		return
 	}

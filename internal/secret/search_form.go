@@ -13,40 +13,40 @@ import (
 	"unicode/utf8"
 )
 
-// forms lists the texts that betray a value and that no [view] shows: itself, and
-// what encoders that tools use make of it beyond escapes. Forms shorter than
-// MinRedacted are left out.
-func forms(value string) []string {
-	plain := append(lines(value), value, strings.TrimSpace(value))
-	plain = append(plain, quoted(value)...)
-	for _, form := range distinct(plain) { // escapes that are in the value itself are in no view
+// searchForms returns the texts to search for a value: the value itself and its
+// encodings by common encoders, except the escapes that a [view] decodes. It omits forms
+// that are shorter than MinRedacted.
+func searchForms(value string) []string {
+	plain := append(longLines(value), value, strings.TrimSpace(value))
+	plain = append(plain, quotedForms(value)...)
+	for _, form := range sortUnique(plain) { // views decode escapes that are in the value itself, too
 		for range maxLayers {
-			without := string(render([]byte(form), unescaped))
+			without := string(render([]byte(form), walkUnescaped))
 			if without == form {
 				break
 			}
-			plain, form = append(append(plain, without), lines(without)...), without // such as a key in a JSON document
+			plain, form = append(append(plain, without), longLines(without)...), without // such as a key in a JSON document
 		}
 	}
 	out := plain
-	// A file with any of these may come as a blob.
-	for _, form := range escaped(value) {
+	// A file that contains any of these may be sent as base64.
+	for _, form := range escapedForms(value) {
 		for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 			out = append(out, encoding.EncodeToString([]byte(form)), encoding.WithPadding(base64.NoPadding).EncodeToString([]byte(form)))
 			for offset := range 3 {
-				out = append(out, within(encoding, form, offset))
+				out = append(out, base64Within(encoding, form, offset))
 			}
 		}
 	}
 	inHex := hex.EncodeToString([]byte(value))
 	out = append(out, inHex, strings.ToUpper(inHex))
-	return slices.DeleteFunc(distinct(out), func(form string) bool { return len(form) < head })
+	return slices.DeleteFunc(sortUnique(out), func(form string) bool { return len(form) < headSize })
 }
 
-// quoted are the forms of a value in which signs are doubled or written otherwise
-// without an escape: in CSV and SQL, for shells, in forms of the web, in mail, and
-// where bytes were taken for characters or characters for bytes.
-func quoted(value string) []string {
+// quotedForms returns the forms of a value in which characters are doubled or replaced
+// without an escape: in CSV and SQL, for shells, in web forms, in mail, and after bytes
+// were mistaken for characters or characters for bytes.
+func quotedForms(value string) []string {
 	var out []string
 	for _, r := range [...]*strings.Replacer{
 		strings.NewReplacer(`"`, `""`), strings.NewReplacer(`'`, `''`),
@@ -74,13 +74,13 @@ func quoted(value string) []string {
 	return append(out, mail.String(), chars.String(), octets.String())
 }
 
-// escaped are the forms that a value has in JSON, HTML and URLs, before they are
-// encoded once more.
-func escaped(value string) []string {
-	out := append(lines(value), value, strings.TrimSpace(value), html.EscapeString(value))
+// escapedForms returns the forms of a value in JSON, HTML and URLs, which may be encoded
+// once more.
+func escapedForms(value string) []string {
+	out := append(longLines(value), value, strings.TrimSpace(value), html.EscapeString(value))
 	for _, escape := range []func(string) string{jsonText, jsonHTML, jsonASCII, jsonSlashes} {
-		// JSON in a string of JSON is how MCP servers give structured results,
-		// and some of those quote the JSON of another service.
+		// MCP servers return structured results as JSON in a JSON string, and some of
+		// these quote the JSON of another service.
 		text := value
 		for range 3 {
 			text = escape(text)
@@ -91,37 +91,38 @@ func escaped(value string) []string {
 		text := percentEscape(value, e.keep, e.plus)
 		out = append(out, text, lowerHex(text))
 	}
-	return distinct(out)
+	return sortUnique(out)
 }
 
-func distinct(texts []string) []string {
+func sortUnique(texts []string) []string {
 	slices.Sort(texts)
 	return slices.Compact(texts)
 }
 
-// minLine is the shortest line, in bytes, that betrays a value of several lines.
+// minLine is the length of the shortest line, in bytes, that is redacted of a value with
+// several lines.
 const minLine = 16
 
-// lines are those of a value such as a PEM key, which logs show one by one. The
-// lines that all keys share are not among them.
-func lines(value string) []string {
+// longLines returns the lines of a value such as a PEM key, because logs show them one by
+// one. It omits short lines and those that all keys share.
+func longLines(value string) []string {
 	all := strings.Split(value, "\n")
 	if len(all) == 1 {
 		return nil
 	}
 	for i, line := range all {
-		all[i] = strings.TrimSuffix(line, "\r") // it may be shown with other line ends
+		all[i] = strings.TrimSuffix(line, "\r") // it may be shown with other line endings
 	}
 	return slices.DeleteFunc(all, func(line string) bool {
 		return len(line) < minLine || strings.HasPrefix(line, "-----")
 	})
 }
 
-// within is what is sure of value in the base64 of a longer text, where offset
-// bytes of an unknown group of three come before it: the characters that no
-// neighbouring byte has a part in.
-func within(encoding *base64.Encoding, value string, offset int) string {
-	if value == "" { // a form of a value that is nothing but white space
+// base64Within returns the part of value's base64 that is the same in the base64 of every
+// longer text in which value begins offset bytes after a group of three: it omits the
+// characters that neighboring bytes influence.
+func base64Within(encoding *base64.Encoding, value string, offset int) string {
+	if value == "" { // the value is only white space
 		return ""
 	}
 	padded := append(make([]byte, offset), value...)
@@ -143,13 +144,13 @@ func jsonText(s string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(out.String(), "\n"), `"`), `"`)
 }
 
-// jsonHTML is the default of Go.
+// jsonHTML encodes as Go does by default.
 func jsonHTML(s string) string {
 	b, _ := json.Marshal(s) // a string always encodes
 	return string(b[1 : len(b)-1])
 }
 
-// jsonASCII is the default of Python.
+// jsonASCII encodes as Python does by default.
 func jsonASCII(s string) string {
 	var out strings.Builder
 	for _, r := range jsonText(s) {
@@ -166,13 +167,13 @@ func jsonASCII(s string) string {
 	return out.String()
 }
 
-// jsonSlashes is the default of PHP.
+// jsonSlashes encodes as PHP does by default.
 func jsonSlashes(s string) string {
 	return strings.ReplaceAll(jsonASCII(s), "/", `\/`)
 }
 
-// urlEscapes are what encoders of URLs leave as it is beside letters and digits,
-// and whether they write a space as a plus.
+// urlEscapes are the characters that URL encoders keep in addition to letters and digits,
+// and whether they encode a space as a plus.
 var urlEscapes = [...]struct {
 	keep string
 	plus bool
@@ -204,7 +205,8 @@ func percentEscape(s, keep string, plus bool) string {
 	return out.String()
 }
 
-// lowerHex writes the escapes of a URL as some encoders do, %2f for %2F.
+// lowerHex changes the escapes of a URL to lower case, as some encoders write them: %2f
+// for %2F.
 func lowerHex(escaped string) string {
 	b := []byte(escaped)
 	for i := 0; i+2 < len(b); i++ {

@@ -5,20 +5,19 @@ import (
 	"io"
 )
 
-// LineWriter redacts lines on their way to another writer: JSON documents, each
-// on its line, or in the data of server-sent events. It holds back what follows
-// the last line end, until that comes or Close. A LineWriter is for one goroutine
-// at a time.
+// LineWriter redacts lines and writes them to another writer: JSON documents, one per line
+// or as the data of server-sent events. It holds an incomplete line until the line ends or
+// until Close. A LineWriter must not be used concurrently.
 type LineWriter struct {
 	redactor *Redactor
 	to       io.Writer
 	held     []byte
 }
 
-// Lines makes a LineWriter.
+// Lines returns a new LineWriter.
 func (m *Redactor) Lines(to io.Writer) *LineWriter { return &LineWriter{redactor: m, to: to} }
 
-// Write writes the lines that are whole by now with one write to the writer below.
+// Write writes all complete lines with one call of the underlying writer.
 func (w *LineWriter) Write(p []byte) (int, error) {
 	end := bytes.LastIndexByte(p, '\n') + 1
 	if end == 0 {
@@ -30,28 +29,28 @@ func (w *LineWriter) Write(p []byte) (int, error) {
 		lines = append(w.held, lines...)
 	}
 	w.held = append([]byte(nil), p[end:]...)
-	if _, err := w.to.Write(w.redacted(lines)); err != nil {
+	if _, err := w.to.Write(w.redactLines(lines)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// Close writes what is held back. It does not close the writer below.
+// Close writes the incomplete last line. It does not close the underlying writer.
 func (w *LineWriter) Close() error {
 	if len(w.held) == 0 {
 		return nil
 	}
 	last := w.held
 	w.held = nil
-	_, err := w.to.Write(w.redacted(last))
+	_, err := w.to.Write(w.redactLines(last))
 	return err
 }
 
-// data begins a line of an event.
-var data = []byte("data:")
+// dataPrefix begins a data line of a server-sent event.
+var dataPrefix = []byte("data:")
 
-// redacted is text itself when no line of it has a secret.
-func (w *LineWriter) redacted(text []byte) []byte {
+// redactLines redacts each line. It returns text itself if no line has a secret.
+func (w *LineWriter) redactLines(text []byte) []byte {
 	var out []byte
 	for rest, done := text, 0; len(rest) > 0; {
 		line := rest
@@ -59,7 +58,7 @@ func (w *LineWriter) redacted(text []byte) []byte {
 			line = rest[:n]
 		}
 		start := done
-		if document, ok := bytes.CutPrefix(line, data); ok { // valid JSON stays so
+		if document, ok := bytes.CutPrefix(line, dataPrefix); ok { // so that valid JSON stays valid
 			start += len(line) - len(document)
 			line = document
 		}
