@@ -419,7 +419,7 @@ func (a *App) functionOf(spec *release.Spec, tool toolroom.Tool) (source.Source,
 			Language: spec.Language, Engine: spec.Engine, Profile: spec.Profile, Egress: spec.Egress,
 			TimeoutMS: spec.Limits.TimeoutMS, CPUMS: spec.Limits.CPUMS, MemoryBytes: spec.Limits.MemoryBytes, MaxCalls: spec.Limits.Calls,
 		}},
-		Layer: a.layerOf(spec), Engines: enginesFor(spec), Ahead: spec.Node, Tools: spec.Plan.Context != "",
+		Layer: a.layerOf(spec), Engines: enginesFor(spec), StartAhead: spec.Node, Tools: spec.Plan.Context != "",
 	}
 	if isJavaScript(spec) {
 		program.Layer.Preload = nil // the bundle tells

@@ -50,7 +50,7 @@ func (a *App) warm(ctx context.Context) {
 func (a *App) eachAhead(ctx context.Context, do func(*hosted.Engine, sandbox.Spec)) {
 	for _, one := range a.engines {
 		e, ok := one.(*hosted.Engine)
-		if !ok || e.Ahead().Size == 0 || a.code == nil {
+		if !ok || e.WarmConfig().Size == 0 || a.code == nil {
 			continue
 		}
 		if _, named := a.started.Code.Warm[e.Name()]; !named && e.Probe(ctx).State != sandbox.Available {
@@ -98,7 +98,7 @@ func (a *App) checkWarm(ctx context.Context) []Check {
 		return checks
 	}
 	a.eachAhead(ctx, func(e *hosted.Engine, s sandbox.Spec) {
-		size := e.Ahead().Size
+		size := e.WarmConfig().Size
 		c := Check{Name: warmName(e.Name(), string(s.Profile)), Status: CheckOK}
 		began := time.Now()
 		err := e.Try(ctx, s)

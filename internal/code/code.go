@@ -215,7 +215,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	job.Sandbox.Egress = hosts
 	if f := r.function; f != nil {
 		job.Owner, job.Program.Name, job.Layer = functionOwner, f.Name, f.Layer
-		job.Program.Env, job.Program.Files, job.Program.Bundled, job.Ahead = f.Env, f.Files, f.Bundled, f.Ahead
+		job.Program.Env, job.Program.Files, job.Program.Bundled, job.StartAhead = f.Env, f.Files, f.Bundled, f.StartAhead
 	}
 	if held != nil {
 		job.Program.Session, job.Program.State = r.Session, held.State

@@ -33,8 +33,8 @@ type Function struct {
 	// Output says that the value is what the program prints: text, json, or lines, each of
 	// which is also a chunk. Empty means that it returns a value.
 	Output string
-	// Bundled is as in [bridge.Program], and Ahead as in [engine.Job].
-	Bundled, Ahead bool
+	// Bundled is as in [bridge.Program], and StartAhead as in [engine.Job].
+	Bundled, StartAhead bool
 	// Tools means that the code may name tools, because the function has a context. If it is
 	// not set, no names are looked up.
 	Tools bool

@@ -47,7 +47,7 @@ type SessionEngine interface {
 	Sessions() []string
 }
 
-// NoFiles says how an engine whose programs have no files holds a limit of disk.
+// NoFiles is how an engine enforces a disk limit if its programs have no files.
 const NoFiles = "no files inside"
 
 // ErrWall is the cause of a context that ended because the program's time is over.
@@ -69,19 +69,19 @@ type Job struct {
 	// Layer holds packages for the program. An engine that cannot show it to the program
 	// refuses the job with limit_not_enforceable.
 	Layer Layer
-	// Ahead says that programs of this kind come again, so an engine may start sandboxes
-	// for them ahead, each for one program.
-	Ahead bool
+	// StartAhead means that programs of this kind will come again, so the engine may start
+	// sandboxes for them in advance, each for one program.
+	StartAhead bool
 	// Dial authorizes and makes the connections of a program whose Sandbox.Egress
 	// is not empty, and the line of an attached program to [bridge.StdioAddress]. If it is
 	// nil, the program cannot connect.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
-// A Retirer keeps processes that wait with the packages of layers.
+// A Retirer is an engine that keeps idle processes which have loaded the packages of layers.
 type Retirer interface {
-	// Retire ends what waits for a layer that no released version has any more, each once
-	// no program runs in it. A later program starts it anew.
+	// Retire ends the idle processes of a layer that no released version uses any more, and busy
+	// ones after their program. A later program of the layer starts a new process.
 	Retire(Layer)
 }
 

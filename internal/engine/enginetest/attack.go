@@ -29,13 +29,13 @@ func Attack(t *testing.T, o Options) {
 	if err := os.Setenv("ENGINETEST_SECRET", secret); err != nil {
 		t.Fatal(err)
 	}
-	s := begin(t, o)
+	s := newSuite(t, o)
 	place := newTarget(t)
 	for _, language := range s.languages() {
 		t.Run(language, func(t *testing.T) {
 			for _, a := range attacks {
-				body, ok := a.body[language]
-				if !ok || s.without(a.key) {
+				body, ok := a.bodies[language]
+				if !ok || s.isSkipped(a.key) {
 					continue
 				}
 				t.Run(a.key, func(t *testing.T) { s.attack(t, language, place.fill(body)) })
@@ -45,13 +45,13 @@ func Attack(t *testing.T, o Options) {
 					t.Errorf("%d connections were made", n)
 				}
 			})
-			t.Run("the server authorizes tools, whatever tools a program knows", func(t *testing.T) { s.outside(t, language) })
-			t.Run("what a program starts after its end is not heard", func(t *testing.T) { s.late(t, language) })
-			t.Run("owners do not meet", func(t *testing.T) { s.owners(t, language) })
+			t.Run("the server authorizes tools, whatever tools a program knows", func(t *testing.T) { s.toolsOutsidePolicy(t, language) })
+			t.Run("what a program starts after its end is not heard", func(t *testing.T) { s.callAfterEnd(t, language) })
+			t.Run("owners do not meet", func(t *testing.T) { s.stateOfOwners(t, language) })
 			t.Run("a run that is under way is not reached by another of its owner", func(t *testing.T) { s.neighbours(t, language) })
-			t.Run("each run has random numbers of its own", func(t *testing.T) { s.random(t, language) })
+			t.Run("each run has random numbers of its own", func(t *testing.T) { s.randomNumbers(t, language) })
 			if o.Stream > 0 {
-				t.Run("a token of a run that is over is of no use", func(t *testing.T) { s.reuse(t, language) })
+				t.Run("a token of a run that is over is of no use", func(t *testing.T) { s.reuseToken(t, language) })
 				t.Run("a call after the end is not heard", func(t *testing.T) { s.afterDone(t, language) })
 			}
 		})
@@ -63,7 +63,7 @@ func Attack(t *testing.T, o Options) {
 	})
 }
 
-// target holds the targets of attacks, in this process and on this machine.
+// target holds what attacks try to reach, in this process and on this machine.
 type target struct {
 	file    string
 	port    int
@@ -121,27 +121,27 @@ func (s *suite) attack(t *testing.T, language, body string) {
 		"python":     "def attack():\n" + indented + "\n    return 'done'\ntry:\n    got = attack()\nexcept OSError as e:\n    got = 'refused'\ngot",
 		"javascript": "const attack = async () => {" + body + "\nreturn 'done' };\ntry { return await attack() } catch (e) { if (e && (e.errno || e.code || e.cause)) return 'refused'; throw e }",
 	}[language]
-	result, err := s.engine.Run(t.Context(), s.job(language, source), newRoom())
+	result, err := s.engine.Run(t.Context(), s.job(language, source), newCallHandler())
 	if err != nil {
 		// A program that kills itself or its interpreter has harmed no other.
 		if code := toolroom.CodeOf(err); code != toolroom.CodeExecutionFailed {
 			t.Errorf("it ended with %v", err)
 		}
-		s.stillWorks(t, language)
+		s.checkStillWorks(t, language)
 		return
 	}
 	f := result.Outcome.Failure
 	switch {
 	case f == nil && result.Outcome.Value == bridge.Value("refused"):
-	case f != nil && s.options.Bare && missing(f):
+	case f != nil && s.options.Bare && isMissingFeature(f):
 	case f != nil && f.Type == "ValueError" && strings.Contains(f.Message, "limit"): // of a limit that cannot be raised
 	default:
 		t.Errorf("it was not refused: value %v, failure %+v", result.Outcome.Value, f)
 	}
 }
 
-// missing reports whether a failure means that the language lacks the feature.
-func missing(f *bridge.Failure) bool {
+// isMissingFeature reports whether a failure means that the language lacks the feature.
+func isMissingFeature(f *bridge.Failure) bool {
 	switch f.Kind {
 	case bridge.FailUnsupported, bridge.FailCheck, bridge.FailSyntax:
 		return true
@@ -149,7 +149,7 @@ func missing(f *bridge.Failure) bool {
 	return slices.Contains([]string{"ReferenceError", "TypeError", "NameError", "AttributeError", "ModuleNotFoundError", "ImportError", "NotImplementedError", "RuntimeError"}, f.Type)
 }
 
-func (s *suite) outside(t *testing.T, language string) {
+func (s *suite) toolsOutsidePolicy(t *testing.T, language string) {
 	source := map[string]string{
 		"python": `seen = []
 for call in [lambda: call_tool("secret:read"), lambda: call_tool("Secret.Read"), lambda: tools["secret"]["read"](), lambda: mcp.secret.read(), lambda: cli["secret"].read(), lambda: cli("secret").read(), lambda: run("secret:read"), lambda: getattr(getattr(tools, "secret"), "read")()]:
@@ -167,7 +167,7 @@ for (const call of [() => call_tool("secret:read"), () => call_tool("Secret.Read
 }
 return seen`,
 	}[language]
-	r := newRoom()
+	r := newCallHandler()
 	result, err := s.engine.Run(t.Context(), s.job(language, source), r)
 	if err != nil || result.Outcome.Failure != nil {
 		t.Fatalf("%s, %v", describe(result), err)
@@ -181,8 +181,8 @@ return seen`,
 	}
 }
 
-// late checks a program that continues after its end.
-func (s *suite) late(t *testing.T, language string) {
+// callAfterEnd runs a program that calls a tool after its end. The call must not arrive.
+func (s *suite) callAfterEnd(t *testing.T, language string) {
 	source := map[string]string{
 		"python": `import asyncio
 async def late():
@@ -195,10 +195,10 @@ setTimeout(() => call_tool("later:call"), 1);
 return "ended"`,
 	}[language]
 	for range s.rounds(10) {
-		r := newRoom()
+		r := newCallHandler()
 		// The engine decides how it ends: it may refuse a call that is not awaited.
 		_, _ = s.engine.Run(t.Context(), s.job(language, source), r)
-		s.stillWorks(t, language)
+		s.checkStillWorks(t, language)
 		r.mu.Lock()
 		if len(r.calls) > 0 {
 			t.Errorf("the handler received %v", r.calls)
@@ -207,7 +207,7 @@ return "ended"`,
 	}
 }
 
-func (s *suite) owners(t *testing.T, language string) {
+func (s *suite) stateOfOwners(t *testing.T, language string) {
 	source := map[string]string{
 		"python":     "try:\n    left\n    seen = True\nexcept NameError:\n    seen = False\nleft = 1\nseen",
 		"javascript": "const before = typeof left; globalThis.left = 1; return before !== 'undefined'",
@@ -218,7 +218,7 @@ func (s *suite) owners(t *testing.T, language string) {
 			for range s.rounds(10) {
 				j := s.job(language, source)
 				j.Owner = owner
-				result, err := s.engine.Run(t.Context(), j, newRoom())
+				result, err := s.engine.Run(t.Context(), j, newCallHandler())
 				if err != nil || result.Outcome.Value != bridge.Value(false) {
 					t.Errorf("%s, %v", describe(result), err)
 				}
@@ -228,14 +228,14 @@ func (s *suite) owners(t *testing.T, language string) {
 	wg.Wait()
 }
 
-func (s *suite) random(t *testing.T, language string) {
+func (s *suite) randomNumbers(t *testing.T, language string) {
 	source := map[string]string{
 		"python":     "import random, os\nf'{random.random()} {os.urandom(8)}'",
 		"javascript": "return Math.random() + ' ' + crypto.randomUUID()",
 	}[language]
 	seen := map[bridge.Value]bool{}
 	for range s.rounds(20) {
-		result, err := s.engine.Run(t.Context(), s.job(language, source), newRoom())
+		result, err := s.engine.Run(t.Context(), s.job(language, source), newCallHandler())
 		if err != nil || result.Outcome.Failure != nil {
 			t.Fatalf("%s, %v", describe(result), err)
 		}

@@ -3,14 +3,14 @@ package enginetest
 // attack is one attempt, the body of a function in each language. Words in capitals
 // are replaced by the targets.
 type attack struct {
-	key  string
-	body map[string]string
+	key    string
+	bodies map[string]string
 }
 
 const (
 	libc = "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
-	// found marks bodies that succeed without error: the result must not hold the secret.
-	found = "\nreturn 'found' if STOLEN in str(text) else 'refused'"
+	// mustNotFind ends bodies that read something without an error: it must not contain the secret.
+	mustNotFind = "\nreturn 'found' if STOLEN in str(text) else 'refused'"
 )
 
 var attacks = []attack{
@@ -85,11 +85,11 @@ var attacks = []attack{
 		"javascript": "const fs = require('fs'); return fs.readSync(fs.openSync('/proc/1/mem'), Buffer.alloc(1))",
 	}},
 	{"the environment of the server in procfs", map[string]string{
-		"python":     "text = open('/proc/SERVER/environ').read()" + found,
+		"python":     "text = open('/proc/SERVER/environ').read()" + mustNotFind,
 		"javascript": "return require('fs').readFileSync('/proc/SERVER/environ', 'utf8').includes(STOLEN) ? 'found' : 'refused'",
 	}},
 	{"the environment of the first process in procfs", map[string]string{
-		"python":     "text = open('/proc/1/environ').read()" + found,
+		"python":     "text = open('/proc/1/environ').read()" + mustNotFind,
 		"javascript": "return require('fs').readFileSync('/proc/1/environ', 'utf8').includes(STOLEN) ? 'found' : 'refused'",
 	}},
 	{"the kernel's settings", map[string]string{
@@ -97,7 +97,7 @@ var attacks = []attack{
 		"javascript": "require('fs').writeFileSync('/proc/sys/kernel/hostname', 'x')",
 	}},
 	{"the environment", map[string]string{
-		"python":     "import os\ntext = dict(os.environ)" + found,
+		"python":     "import os\ntext = dict(os.environ)" + mustNotFind,
 		"javascript": "return JSON.stringify(process.env).includes(STOLEN) ? 'found' : 'refused'",
 	}},
 	{"namespaces", map[string]string{"python": libc + "if libc.unshare(0x10000000) < 0: raise OSError(ctypes.get_errno(), 'unshare')"}},

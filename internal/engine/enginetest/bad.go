@@ -19,21 +19,21 @@ import (
 // those that use up their time must end within it plus [Overrun]. The next program
 // must run normally, and programs of another owner must run normally all the time.
 func Bad(t *testing.T, o Options) {
-	s := begin(t, o)
+	s := newSuite(t, o)
 	for _, language := range s.languages() {
 		t.Run(language, func(t *testing.T) {
 			_, holdsCPU := s.engine.Probe(t.Context()).Holds[sandbox.LimitCPU]
-			heart := s.beat(t, language)
+			heart := s.startOtherOwner(t, language)
 			for _, c := range slices.Concat(badPrograms, o.Bad) {
 				source, ok := c.Source[language]
-				if !ok || s.without(c.Key) || c.Stream && o.Stream == 0 || c.Limits.CPU > 0 && !holdsCPU {
+				if !ok || s.isSkipped(c.Key) || c.Stream && o.Stream == 0 || c.Limits.CPU > 0 && !holdsCPU {
 					continue
 				}
 				t.Run(c.Key, func(t *testing.T) {
 					heart.wake()
 					s.bad(t, language, strings.ReplaceAll(source, "STREAM", fmt.Sprint(o.Stream)), c)
-					s.stillWorks(t, language)
-					heart.next(t)
+					s.checkStillWorks(t, language)
+					heart.awaitRun(t)
 				})
 			}
 			heart.stop(t)
@@ -70,7 +70,7 @@ func (s *suite) bad(t *testing.T, language, source string, c BadProgram) {
 	const tries = 4
 	began := time.Now()
 	for try := 1; ; try++ {
-		took, ok := s.badOnce(t, language, source, c)
+		took, ok := s.runBad(t, language, source, c)
 		if ok {
 			return
 		}
@@ -81,7 +81,7 @@ func (s *suite) bad(t *testing.T, language, source string, c BadProgram) {
 	}
 }
 
-func (s *suite) badOnce(t *testing.T, language, source string, c BadProgram) (took time.Duration, inTime bool) {
+func (s *suite) runBad(t *testing.T, language, source string, c BadProgram) (took time.Duration, inTime bool) {
 	t.Helper()
 	j := s.job(language, source)
 	j.Program.Limits = c.Limits
@@ -100,7 +100,7 @@ func (s *suite) badOnce(t *testing.T, language, source string, c BadProgram) (to
 		j.Sandbox.Limits.Memory, j.Sandbox.Limits.PIDs, j.Sandbox.Limits.CPU = l.Memory, 64, time.Duration(l.CPU)*time.Millisecond
 	}
 	began := time.Now()
-	result, err := s.engine.Run(t.Context(), j, newRoom())
+	result, err := s.engine.Run(t.Context(), j, newCallHandler())
 	took = time.Since(began)
 	if result != nil {
 		took -= result.Start
@@ -123,10 +123,11 @@ func (s *suite) badOnce(t *testing.T, language, source string, c BadProgram) (to
 	return took, how != string(toolroom.CodeTimeout) || took <= time.Duration(l.Wall)*time.Millisecond+Overrun
 }
 
-// heart runs small programs of another owner, one after the other.
-type heart struct {
-	beats  chan struct{}
-	woken  chan struct{}
+// otherOwner runs small programs of another owner, one after the other, to see whether bad
+// programs disturb them.
+type otherOwner struct {
+	runs   chan struct{}
+	wakeUp chan struct{}
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
@@ -134,15 +135,15 @@ type heart struct {
 	failed error
 }
 
-func (s *suite) beat(t *testing.T, language string) *heart {
+func (s *suite) startOtherOwner(t *testing.T, language string) *otherOwner {
 	ctx, cancel := context.WithCancel(t.Context())
-	h := &heart{beats: make(chan struct{}), woken: make(chan struct{}, 1), cancel: cancel}
+	h := &otherOwner{runs: make(chan struct{}), wakeUp: make(chan struct{}, 1), cancel: cancel}
 	source := map[string]string{"python": "tools.echo.value(value=7)", "javascript": "return await tools.echo.value({value: 7})", "wasm": "seven"}[language]
 	h.done.Go(func() {
 		for ctx.Err() == nil {
 			j := s.job(language, source)
 			j.Owner = "another"
-			result, err := s.engine.Run(ctx, j, newRoom())
+			result, err := s.engine.Run(ctx, j, newCallHandler())
 			if ctx.Err() != nil {
 				return
 			}
@@ -150,9 +151,9 @@ func (s *suite) beat(t *testing.T, language string) *heart {
 				h.fail(fmt.Errorf("it gave %s: %w", describe(result), err))
 			}
 			select {
-			case h.beats <- struct{}{}:
-			case <-h.woken:
-			case <-time.After(pulse):
+			case h.runs <- struct{}{}:
+			case <-h.wakeUp:
+			case <-time.After(restTime):
 			case <-ctx.Done():
 			}
 		}
@@ -160,19 +161,19 @@ func (s *suite) beat(t *testing.T, language string) *heart {
 	return h
 }
 
-// pulse is how long a heart rests between two programs. Without a rest they took more CPU time
+// restTime is the pause between two programs of the other owner. Without it they took more CPU time
 // than all others.
-const pulse = 100 * time.Millisecond
+const restTime = 100 * time.Millisecond
 
-// wake ends the rest, so that a program of the other owner runs beside what begins now.
-func (h *heart) wake() {
+// wake ends the pause, so that a program of the other owner runs beside the next bad program.
+func (h *otherOwner) wake() {
 	select {
-	case h.woken <- struct{}{}:
+	case h.wakeUp <- struct{}{}:
 	default: // it has been woken already
 	}
 }
 
-func (h *heart) fail(err error) {
+func (h *otherOwner) fail(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.failed == nil {
@@ -180,11 +181,11 @@ func (h *heart) fail(err error) {
 	}
 }
 
-// next waits until a program of the other owner has ended, and checks all of them so far.
-func (h *heart) next(t *testing.T) {
+// awaitRun waits until a program of the other owner has ended, and checks all that have ended.
+func (h *otherOwner) awaitRun(t *testing.T) {
 	t.Helper()
 	select {
-	case <-h.beats:
+	case <-h.runs:
 	case <-time.After(20 * time.Second):
 		t.Fatal("the programs of another owner stand still")
 	}
@@ -195,9 +196,9 @@ func (h *heart) next(t *testing.T) {
 	}
 }
 
-func (h *heart) stop(t *testing.T) {
+func (h *otherOwner) stop(t *testing.T) {
 	t.Helper()
-	h.next(t)
+	h.awaitRun(t)
 	h.cancel()
 	h.done.Wait()
 }

@@ -176,7 +176,7 @@ var badPrograms = []BadProgram{
 			"javascript": "require('fs').writeSync(STREAM, Buffer.alloc(64, 255)); for (;;);",
 			"wasm":       "garbage",
 		},
-		Ends: broken,
+		Ends: brokenInterpreter,
 	},
 	{
 		Key: "a closed stream", Stream: true,
@@ -184,7 +184,7 @@ var badPrograms = []BadProgram{
 			"python":     "import os\nos.close(STREAM)\nwhile True: pass",
 			"javascript": "require('fs').closeSync(STREAM); for (;;);",
 		},
-		Ends: broken,
+		Ends: brokenInterpreter,
 	},
 	{
 		Key: "a made-up token", Stream: true,
@@ -193,7 +193,7 @@ var badPrograms = []BadProgram{
 			"javascript": "require('fs').writeSync(STREAM, Buffer.from([0, 0, 0, 9, 0x84, 0x18, 30, 0, 0x43, 1, 2, 3, 0xa0])); for (;;);",
 			"wasm":       "token",
 		},
-		Ends: broken,
+		Ends: brokenInterpreter,
 	},
 	{
 		Key: "a frame that is announced and never ends", Stream: true,
@@ -202,42 +202,42 @@ var badPrograms = []BadProgram{
 			"javascript": "const fs = require('fs'); fs.writeSync(STREAM, Buffer.from([0, 255, 255, 255])); fs.closeSync(STREAM); for (;;);",
 			"wasm":       "announce",
 		},
-		Ends: broken,
+		Ends: brokenInterpreter,
 	},
 	{
 		Key: "a frame that only the host sends", Stream: true,
-		Source: map[string]string{"python": itsBridge + "b.send(33, {})\nwhile True: pass", "wasm": "result"},
-		Ends:   broken,
+		Source: map[string]string{"python": cpythonBridge + "b.send(33, {})\nwhile True: pass", "wasm": "result"},
+		Ends:   brokenInterpreter,
 	},
 	{
 		Key: "calls with ids that are in use, or are none", Stream: true,
-		Source: map[string]string{"python": itsBridge + "for id in (7, 7, 7, 0, 2**40, 2**63):\n    b.send(10, {'tool': 'echo:value', 'arguments': {}}, id)\nwhile True: pass", "wasm": "ids"},
-		Ends:   broken,
+		Source: map[string]string{"python": cpythonBridge + "for id in (7, 7, 7, 0, 2**40, 2**63):\n    b.send(10, {'tool': 'echo:value', 'arguments': {}}, id)\nwhile True: pass", "wasm": "ids"},
+		Ends:   brokenInterpreter,
 	},
 	{
 		Key: "calls whose answers are not read", Stream: true,
-		Source: map[string]string{"python": itsBridge + "while True: b._ask(10, {'tool': 'echo:value', 'arguments': {'value': 'x' * 100_000}})", "wasm": "unread"},
-		Ends:   broken,
+		Source: map[string]string{"python": cpythonBridge + "while True: b._ask(10, {'tool': 'echo:value', 'arguments': {'value': 'x' * 100_000}})", "wasm": "unread"},
+		Ends:   brokenInterpreter,
 	},
 	{
 		Key: "a program that continues after its last frame", Stream: true,
-		Source: map[string]string{"python": itsBridge + "for _ in range(3): b.send(30, {'value': 1})\nwhile True: pass", "wasm": "on"},
+		Source: map[string]string{"python": cpythonBridge + "for _ in range(3): b.send(30, {'value': 1})\nwhile True: pass", "wasm": "on"},
 		Ends:   "ok",
 	},
 	{
 		Key: "a fatal signal", Stream: true,
 		Source: map[string]string{"python": "import ctypes\nctypes.string_at(0)", "javascript": "process.abort()"},
-		Ends:   broken,
+		Ends:   brokenInterpreter,
 	},
 	{
 		Key: "an exit without a word", Stream: true,
 		Source: map[string]string{"python": "import os\nos._exit(3)", "javascript": "process.exit(3)"},
-		Ends:   broken,
+		Ends:   brokenInterpreter,
 	},
 }
 
-// broken are the ends of a program that breaks its interpreter.
-const broken = "timeout execution_failed program resource_limit limit"
+// brokenInterpreter lists the allowed ends of a program that breaks its interpreter.
+const brokenInterpreter = "timeout execution_failed program resource_limit limit"
 
-// itsBridge finds CPython's bridge object.
-const itsBridge = "import gc\nb = next(o for o in gc.get_objects() if type(o).__name__ == 'Bridge')\n"
+// cpythonBridge is Python code that finds the bridge object of CPython's guest.
+const cpythonBridge = "import gc\nb = next(o for o in gc.get_objects() if type(o).__name__ == 'Bridge')\n"

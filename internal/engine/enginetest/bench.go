@@ -29,9 +29,9 @@ func Bench(b *testing.B, e engine.Engine, o Options) {
 			b.Run(language+"/"+c.name, func(b *testing.B) {
 				j := s.job(language, c.source[language])
 				j.Program.Limits.Calls = 1000
-				j.Program.Tools = mentioned(j.Program)
+				j.Program.Tools = mentionedTools(j.Program)
 				Measure(b, func() error {
-					result, err := e.Run(b.Context(), j, newRoom())
+					result, err := e.Run(b.Context(), j, newCallHandler())
 					if err == nil && result.Outcome.Failure != nil {
 						return result.Outcome.Failure
 					}
@@ -45,9 +45,9 @@ func Bench(b *testing.B, e engine.Engine, o Options) {
 	}
 }
 
-// mentioned returns the tools that code mode offers to a program: those of the
+// mentionedTools returns the tools that code mode offers to a program: those of the
 // namespaces in its text.
-func mentioned(p bridge.Program) []bridge.Tool {
+func mentionedTools(p bridge.Program) []bridge.Tool {
 	return slices.DeleteFunc(slices.Clone(p.Tools), func(t bridge.Tool) bool { return !strings.Contains(p.Source, t.Path[0]) })
 }
 
@@ -84,7 +84,7 @@ func MeasureAfter(b *testing.B, before func(), once func() error) {
 		b.Fatal(err)
 	}
 	var took []time.Duration
-	used := cpu()
+	used := cpuTime()
 	for b.Loop() {
 		before()
 		began := time.Now()
@@ -93,7 +93,7 @@ func MeasureAfter(b *testing.B, before func(), once func() error) {
 		}
 		took = append(took, time.Since(began))
 	}
-	used = cpu() - used
+	used = cpuTime() - used
 	slices.Sort(took)
 	at := func(share float64) float64 {
 		return float64(took[int(share*float64(len(took)-1))].Nanoseconds()) / 1000

@@ -22,18 +22,18 @@ func MakeCache() (folder string, err error) {
 	if folder, err = os.MkdirTemp("", "toolroom-cache-"); err != nil {
 		return "", err
 	}
-	return folder, linkCompiled(folder, cmp.Or(os.Getenv(CompiledEnv), filepath.Join(folder, "compiled")))
+	return folder, linkFolders(folder, cmp.Or(os.Getenv(CompiledEnv), filepath.Join(folder, "compiled")))
 }
 
 // ShareCompiled makes a home use the compiled engines of a cache folder that MakeCache has
 // made. All else that the home caches is its own.
 func ShareCompiled(home, cache string) error {
-	return linkCompiled(filepath.Join(home, "cache"), cache)
+	return linkFolders(filepath.Join(home, "cache"), cache)
 }
 
-// linkCompiled links the folders of compiled engines in a cache folder to those in another
+// linkFolders links the folders of compiled engines in a cache folder to those in another
 // folder, and creates both if necessary.
-func linkCompiled(cache, to string) error {
+func linkFolders(cache, to string) error {
 	err := os.MkdirAll(cache, 0o700)
 	for _, name := range compiledFolders {
 		err = errors.Join(err, os.MkdirAll(filepath.Join(to, name), 0o700))

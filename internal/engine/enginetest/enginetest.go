@@ -54,12 +54,12 @@ type Options struct {
 
 // Run runs the suite.
 func Run(t *testing.T, o Options) {
-	s := begin(t, o)
+	s := newSuite(t, o)
 	for _, language := range s.languages() {
 		t.Run(language, func(t *testing.T) {
 			for _, c := range programs {
 				source, ok := c.source[language]
-				if !ok || s.without(c.key) {
+				if !ok || s.isSkipped(c.key) {
 					continue
 				}
 				t.Run(c.key, func(t *testing.T) { s.check(t, language, source, c) })
@@ -69,13 +69,13 @@ func Run(t *testing.T, o Options) {
 				test func(*testing.T, string)
 			}{
 				{"values round trip", s.values},
-				{"time in which a person is asked does not count", s.asks},
-				{"a cancelled program is stopped", s.cancel},
-				{"runs see nothing of each other", s.apart},
+				{"time in which a person is asked does not count", s.waitsForPerson},
+				{"a cancelled program is stopped", s.cancelRun},
+				{"runs see nothing of each other", s.stateOfRuns},
 				{"sessions", s.sessions},
-				{"half a processor is held, or refused", s.half},
+				{"half a processor is held, or refused", s.halfProcessor},
 			} {
-				if !s.without(behaviour.key) {
+				if !s.isSkipped(behaviour.key) {
 					t.Run(behaviour.key, func(t *testing.T) { behaviour.test(t, language) })
 				}
 			}
@@ -83,8 +83,8 @@ func Run(t *testing.T, o Options) {
 	}
 }
 
-// begin returns the engine to test.
-func begin(t *testing.T, o Options) *suite {
+// newSuite returns the suite for the engine of o, which the test closes at its end.
+func newSuite(t *testing.T, o Options) *suite {
 	e := o.New(t)
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
@@ -100,7 +100,7 @@ func begin(t *testing.T, o Options) *suite {
 	return &suite{engine: e, options: o}
 }
 
-// languages are the languages of the programs.
+// languages returns the languages to test.
 func (s *suite) languages() []string {
 	list := s.options.Languages
 	if list == nil {
@@ -114,7 +114,7 @@ type suite struct {
 	options Options
 }
 
-func (s *suite) without(key string) bool {
+func (s *suite) isSkipped(key string) bool {
 	only := s.options.Only
 	return slices.Contains(s.options.Without, key) || len(only) > 0 && !slices.Contains(only, key)
 }
@@ -142,7 +142,7 @@ func (s *suite) check(t *testing.T, language, source string, c program) {
 		j.Program.Limits = c.limits
 		j.Program.Limits.Wall = 120_000
 	}
-	r := newRoom()
+	r := newCallHandler()
 	result, err := s.engine.Run(t.Context(), j, r)
 	if c.code != "" {
 		if toolroom.CodeOf(err) != c.code {
@@ -182,8 +182,8 @@ func (s *suite) check(t *testing.T, language, source string, c program) {
 
 var bigInts = cmp.Comparer(func(a, b *big.Int) bool { return a.Cmp(b) == 0 })
 
-// values sends values of every type into a program and out again: as input, through a
-// tool, and as the result.
+// values passes values of every type through a program: as inputs, through a tool, and as the
+// result.
 func (s *suite) values(t *testing.T, language string) {
 	huge, _ := new(big.Int).SetString("-123456789012345678901234567890", 10)
 	values := []bridge.Value{
@@ -201,7 +201,7 @@ func (s *suite) values(t *testing.T, language string) {
 	}[language]
 	j := s.job(language, source)
 	j.Program.Inputs = bridge.Map{{Key: "given", Value: values}}
-	result, err := s.engine.Run(t.Context(), j, newRoom())
+	result, err := s.engine.Run(t.Context(), j, newCallHandler())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,15 +220,15 @@ func (s *suite) values(t *testing.T, language string) {
 	}
 }
 
-// leastTime is the least time of a program that waits for a person.
-const leastTime = 4 * time.Second
+// minTime is the shortest time limit of a program that waits for a person.
+const minTime = 4 * time.Second
 
-func (s *suite) asks(t *testing.T, language string) {
+func (s *suite) waitsForPerson(t *testing.T, language string) {
 	source := map[string]string{"python": "call_tool('slow:person')", "javascript": "return await call_tool('slow:person')", "wasm": "call slow:person"}[language]
 	began := time.Now()
-	s.stillWorks(t, language)
-	wall := max(leastTime, 5*time.Since(began)) // enough for this machine under its present load
-	j, r := s.job(language, source), newRoom()
+	s.checkStillWorks(t, language)
+	wall := max(minTime, 5*time.Since(began)) // enough for this machine under its present load
+	j, r := s.job(language, source), newCallHandler()
 	j.Program.Limits.Wall, r.askTime = wall.Milliseconds(), wall+time.Second
 	result, err := s.engine.Run(t.Context(), j, r)
 	if err != nil || result.Outcome.Failure != nil || result.Outcome.Value != bridge.Value("yes") {
@@ -236,10 +236,10 @@ func (s *suite) asks(t *testing.T, language string) {
 	}
 }
 
-func (s *suite) cancel(t *testing.T, language string) {
+func (s *suite) cancelRun(t *testing.T, language string) {
 	source := map[string]string{"python": "tools.slow.wait()", "javascript": "await tools.slow.wait()", "wasm": "call slow:wait"}[language]
 	ctx, cancel := context.WithCancel(t.Context())
-	r := newRoom()
+	r := newCallHandler()
 	go func() {
 		for called := false; !called; time.Sleep(time.Millisecond) {
 			r.mu.Lock()
@@ -256,20 +256,20 @@ func (s *suite) cancel(t *testing.T, language string) {
 	if r.cancelled != 1 {
 		t.Errorf("%d calls were cancelled with their program, want 1", r.cancelled)
 	}
-	s.stillWorks(t, language)
+	s.checkStillWorks(t, language)
 }
 
-func (s *suite) stillWorks(t *testing.T, language string) {
+func (s *suite) checkStillWorks(t *testing.T, language string) {
 	t.Helper()
 	source := map[string]string{"python": "1 + 1", "javascript": "return 1 + 1", "wasm": "two"}[language]
-	result, err := s.engine.Run(t.Context(), s.job(language, source), newRoom())
+	result, err := s.engine.Run(t.Context(), s.job(language, source), newCallHandler())
 	if err != nil || result.Outcome.Failure != nil || result.Outcome.Value != bridge.Value(int64(2)) {
 		t.Errorf("the next program got %+v, %v", result, err)
 	}
 }
 
-// apart leaves state in one run and looks for it in the following runs.
-func (s *suite) apart(t *testing.T, language string) {
+// stateOfRuns leaves state in one run and looks for it in later runs.
+func (s *suite) stateOfRuns(t *testing.T, language string) {
 	leave := map[string]string{
 		"python":     "import builtins, sys\nbuiltins.leak = 1\nsys.leak = 1\ntools.leak = 1\nleak = 1\nstr",
 		"javascript": "globalThis.leak = 1; Object.prototype.leak = 1; tools.leak = 1; Array.prototype.map = () => 'leak'; Promise.leak = 1",
@@ -282,10 +282,10 @@ func (s *suite) apart(t *testing.T, language string) {
 	}[language]
 	want := []bridge.Value{false, false, false, []bridge.Value{int64(1), int64(2)}}
 	for range 3 {
-		if _, err := s.engine.Run(t.Context(), s.job(language, leave), newRoom()); err != nil && !errors.Is(err, context.Canceled) {
+		if _, err := s.engine.Run(t.Context(), s.job(language, leave), newCallHandler()); err != nil && !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		result, err := s.engine.Run(t.Context(), s.job(language, look), newRoom())
+		result, err := s.engine.Run(t.Context(), s.job(language, look), newCallHandler())
 		if err != nil || result.Outcome.Failure != nil {
 			t.Fatalf("%+v, %v", result, err)
 		}
@@ -295,14 +295,14 @@ func (s *suite) apart(t *testing.T, language string) {
 	}
 }
 
-// half asks for half a processor, which no engine may accept without enforcing it.
-func (s *suite) half(t *testing.T, language string) {
+// halfProcessor requests half a processor. An engine must enforce that or refuse the job.
+func (s *suite) halfProcessor(t *testing.T, language string) {
 	if s.options.Sandbox.Guest != "" {
 		return // its driver decides, and has its own suite
 	}
 	j := s.job(language, map[string]string{"python": "1", "javascript": "1", "wasm": "seven"}[language])
 	j.Sandbox.Limits.CPUs = 0.5
-	result, err := s.engine.Run(t.Context(), j, newRoom())
+	result, err := s.engine.Run(t.Context(), j, newCallHandler())
 	if toolroom.CodeOf(err) != toolroom.CodeLimitNotEnforceable && (err != nil || result.Outcome.Failure == nil) {
 		t.Errorf("the program ran anyway: %+v, %v", result, err)
 	}

@@ -13,16 +13,16 @@ import (
 // Engines that make a sandbox for each program set a smaller number in [Options.Runs].
 // Leak returns the number of programs per language.
 func Leak(t *testing.T, o Options) int {
-	s := begin(t, o)
+	s := newSuite(t, o)
 	runs := s.rounds(10_000)
 	if testing.Short() {
 		runs = min(runs, 300)
 	}
 	for _, language := range s.languages() {
 		t.Run(language, func(t *testing.T) {
-			source := leak[language]
+			source := leakPrograms[language]
 			if language == "python" && !o.Bare {
-				source = leakOfCPython
+				source = cpythonLeak
 			}
 			const atOnce = 4
 			var left atomic.Int64
@@ -31,7 +31,7 @@ func Leak(t *testing.T, o Options) int {
 			for range atOnce {
 				wg.Go(func() {
 					for left.Add(-1) >= 0 && !t.Failed() {
-						result, err := s.engine.Run(t.Context(), s.job(language, source), newRoom())
+						result, err := s.engine.Run(t.Context(), s.job(language, source), newCallHandler())
 						if err != nil || result.Outcome.Failure != nil || result.Outcome.Value != bridge.Value("") {
 							t.Errorf("run %d sees an earlier one: %s, %v", int64(runs)-left.Load(), describe(result), err)
 						}
@@ -53,9 +53,9 @@ func (s *suite) rounds(n int) int {
 	return n
 }
 
-// leak are programs that return the names of what they have found, and then leave the
-// same.
-var leak = map[string]string{
+// leakPrograms are programs that return the names of the traces of others that they have found,
+// and then leave such traces themselves.
+var leakPrograms = map[string]string{
 	"wasm": "leak",
 	"python": `
 import json
@@ -90,7 +90,7 @@ setTimeout(() => { globalThis.leak = 1 }, 0);
 return seen`,
 }
 
-const leakOfCPython = `
+const cpythonLeak = `
 import builtins, os, sys, json
 seen = ""
 for name, there in {

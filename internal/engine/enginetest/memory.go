@@ -18,8 +18,8 @@ func (s *suite) memory(b *testing.B, language string) {
 			"python":     "tools.slow.meet(count=%d)",
 			"javascript": "return await tools.slow.meet({count: %d})",
 		}[language]
-		r, taken := newRoom(), int64(0)
-		r.whenMet = func() { taken = memoryBelow(os.Getpid()) }
+		r, taken := newCallHandler(), int64(0)
+		r.whenMet = func() { taken = descendantMemory(os.Getpid()) }
 		var wg sync.WaitGroup
 		for range programs {
 			wg.Go(func() {
@@ -44,10 +44,10 @@ func (s *suite) memory(b *testing.B, language string) {
 	b.ReportMetric(taken/1024, "KiB/instance")
 }
 
-// memoryBelow returns the memory of the descendants of a process, in bytes, where
+// descendantMemory returns the memory of the descendants of a process, in bytes, where
 // shared memory counts proportionally: Pss in proc(5). It is 0 if that cannot be read.
-func memoryBelow(pid int) (total int64) {
-	for _, p := range below(pid) {
+func descendantMemory(pid int) (total int64) {
+	for _, p := range descendants(pid) {
 		total += pss(p.pid)
 	}
 	return total

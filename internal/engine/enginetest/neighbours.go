@@ -10,16 +10,16 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// victim holds a value in a variable and waits. The program that looks for the value
+// secretHolder holds a value in a variable and waits. The program that looks for the value
 // does not contain it.
-var victim = map[string]string{
+var secretHolder = map[string]string{
 	"python":     "left = ''.join(['NEIGH', 'BOURS'])\ntools.slow.wait()",
 	"javascript": "globalThis.left = ['NEIGH', 'BOURS'].join(''); await tools.slow.wait()",
 }
 
-// burglar looks for it in its own variables, in its own memory and in that of every
-// process, and then kills them all.
-var burglar = map[string]string{
+// intruder looks for the value in its own variables, in its own memory and in that of every
+// process, and then tries to kill all processes.
+var intruder = map[string]string{
 	"python": `def attack():
     try:
         return 'found ' + left
@@ -68,28 +68,28 @@ if (typeof process !== 'undefined' && process.kill)
 return 'refused'`,
 }
 
-// neighbours makes a program look for what another run of the same owner holds at the
-// same time, and try to end it.
+// neighbours runs a program that looks for the data of a simultaneous run of the same owner, and
+// tries to end it.
 func (s *suite) neighbours(t *testing.T, language string) {
-	r := newRoom()
+	r := newCallHandler()
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	ended := make(chan error, 1)
 	go func() {
-		result, err := s.engine.Run(ctx, s.job(language, victim[language]), r)
+		result, err := s.engine.Run(ctx, s.job(language, secretHolder[language]), r)
 		if err == nil {
 			t.Logf("the neighbour gave %s", describe(result))
 		}
 		ended <- err
 	}()
-	for !r.asked("slow:wait") {
+	for !r.received("slow:wait") {
 		select {
 		case err := <-ended:
 			t.Fatalf("the neighbour has ended: %v", err)
 		case <-time.After(time.Millisecond):
 		}
 	}
-	result, err := s.engine.Run(t.Context(), s.job(language, burglar[language]), newRoom())
+	result, err := s.engine.Run(t.Context(), s.job(language, intruder[language]), newCallHandler())
 	switch {
 	case err != nil:
 		// The program may have killed itself or its interpreter.
@@ -97,7 +97,7 @@ func (s *suite) neighbours(t *testing.T, language string) {
 			t.Errorf("it ended with %v", err)
 		}
 	case result.Outcome.Failure != nil:
-		if !s.options.Bare || !missing(result.Outcome.Failure) {
+		if !s.options.Bare || !isMissingFeature(result.Outcome.Failure) {
 			t.Errorf("it failed: %v", result.Outcome.Failure)
 		}
 	case result.Outcome.Value != bridge.Value("refused"):
@@ -114,8 +114,8 @@ func (s *suite) neighbours(t *testing.T, language string) {
 	}
 }
 
-// asked reports whether the room received a call of a tool.
-func (r *room) asked(tool string) bool {
+// received reports whether the handler received a call of a tool.
+func (r *callHandler) received(tool string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Contains(r.calls, tool)

@@ -38,8 +38,8 @@ func processes() (list []process) {
 	return list
 }
 
-// below returns the descendants of a process.
-func below(pid int) (found []process) {
+// descendants returns the descendants of a process.
+func descendants(pid int) (found []process) {
 	children := map[int][]process{}
 	for _, p := range processes() {
 		children[p.parent] = append(children[p.parent], p)
@@ -51,15 +51,15 @@ func below(pid int) (found []process) {
 	return found
 }
 
-// cpu returns the processor time of this process and its descendants, 0 if it cannot
+// cpuTime returns the processor time of this process and its descendants, 0 if it cannot
 // be read.
-func cpu() (total time.Duration) {
+func cpuTime() (total time.Duration) {
 	for _, p := range processes() {
 		if p.pid == os.Getpid() {
 			total += p.cpu
 		}
 	}
-	for _, p := range below(os.Getpid()) {
+	for _, p := range descendants(os.Getpid()) {
 		total += p.cpu
 	}
 	return total

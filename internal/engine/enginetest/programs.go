@@ -23,7 +23,7 @@ type program struct {
 	stderr  string                                // contained in it
 	failure func(t *testing.T, f *bridge.Failure) // the program must fail
 	code    toolroom.Code                         // the run must end with this error
-	after   func(t *testing.T, r *room)
+	after   func(t *testing.T, r *callHandler)
 }
 
 // failing checks the kind, line and texts of a failure.
@@ -74,7 +74,7 @@ var programs = []program{
 			"javascript": "try { await tools.echo.value({value: ['x', '\\udc00']}) } catch (e) { return [e.message.includes('surrogate'), e.message.includes('value[1]')] }",
 		},
 		value: []bridge.Value{true, true},
-		after: func(t *testing.T, r *room) {
+		after: func(t *testing.T, r *callHandler) {
 			if len(r.calls) > 0 {
 				t.Errorf("the tool was called with other arguments: %v", r.calls)
 			}
@@ -359,7 +359,7 @@ return [sum, o.end, o]`,
 			"javascript": "console.log('out', 1); console.error('err'); progress(1, 2, 'half'); log('note', 'warning'); console.log('more'); return null",
 		},
 		stdout: "out 1\nmore\n", stderr: "err",
-		after: func(t *testing.T, r *room) {
+		after: func(t *testing.T, r *callHandler) {
 			t.Helper()
 			if strings.Join(r.progress, ",") != "1/2 half" || strings.Join(r.logs, ",") != "warning note" {
 				t.Errorf("progress %q, logs %q", r.progress, r.logs)
@@ -500,7 +500,7 @@ return [sum, o.end, o]`,
 	},
 }
 
-func noCalls(t *testing.T, r *room) {
+func noCalls(t *testing.T, r *callHandler) {
 	t.Helper()
 	if len(r.calls) > 0 {
 		t.Errorf("the program ran: it called %v", r.calls)

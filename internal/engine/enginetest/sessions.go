@@ -18,7 +18,7 @@ func (s *suite) sessions(t *testing.T, language string) {
 		t.Run("a session is refused where none can be kept", func(t *testing.T) {
 			j := s.job(language, "1")
 			j.Program.Session = "s"
-			result, err := s.engine.Run(t.Context(), j, newRoom())
+			result, err := s.engine.Run(t.Context(), j, newCallHandler())
 			refused := result != nil && result.Outcome.Failure != nil && result.Outcome.Failure.Kind == bridge.FailUnsupported
 			if err == nil && !refused && len(result.Outcome.State) > 0 {
 				t.Errorf("the engine keeps state and does not say so: %+v", result)
@@ -27,13 +27,13 @@ func (s *suite) sessions(t *testing.T, language string) {
 		return
 	}
 	for _, c := range sessionCases {
-		if _, ok := c.steps[language]; ok && !s.without(c.key) {
-			t.Run(c.key, func(t *testing.T) { s.session(t, language, c) })
+		if _, ok := c.steps[language]; ok && !s.isSkipped(c.key) {
+			t.Run(c.key, func(t *testing.T) { s.runSession(t, language, c) })
 		}
 	}
-	t.Run("a fork of a session is apart from it", func(t *testing.T) { s.fork(t, language) })
-	t.Run("random numbers of a session differ from run to run", func(t *testing.T) { s.reseeded(t, language) })
-	t.Run("state that is none is refused", func(t *testing.T) { s.forged(t, language) })
+	t.Run("a fork of a session is apart from it", func(t *testing.T) { s.forkSession(t, language) })
+	t.Run("random numbers of a session differ from run to run", func(t *testing.T) { s.newSeed(t, language) })
+	t.Run("state that is none is refused", func(t *testing.T) { s.forgedState(t, language) })
 }
 
 // step is one run of a session.
@@ -42,10 +42,10 @@ type step struct {
 	inputs bridge.Map
 	value  bridge.Value
 	stdout string
-	// fails: the program must fail; breaks: the run must end with this error.
-	// Neither looks at the value.
-	fails  bridge.FailureKind
-	breaks toolroom.Code
+	// If failure is set, the program must fail with this kind. If runError is set, the run
+	// must end with this error. In both cases the value does not matter.
+	failure  bridge.FailureKind
+	runError toolroom.Code
 }
 
 // sessionCase is one behaviour, shown by runs one after the other.
@@ -91,32 +91,32 @@ var sessionCases = []sessionCase{
 	{"an input does not replace a variable", map[string][]step{
 		"javascript": {
 			{source: "const kept = 1"},
-			{source: "kept", inputs: bridge.Map{{Key: "kept", Value: int64(2)}}, breaks: toolroom.CodeConflict},
+			{source: "kept", inputs: bridge.Map{{Key: "kept", Value: int64(2)}}, runError: toolroom.CodeConflict},
 			{source: "kept", value: int64(1)},
 		},
 	}},
 	{"a failed run keeps what it has done", map[string][]step{
 		"javascript": {
-			{source: "const before = 1; null.x; const after = 2", fails: bridge.FailProgram},
+			{source: "const before = 1; null.x; const after = 2", failure: bridge.FailProgram},
 			{source: "[before, after === undefined]", value: []bridge.Value{int64(1), true}},
-			{source: "syntax error", fails: bridge.FailSyntax},
-			{source: "before = 3; await tools.fail.always()", fails: bridge.FailProgram},
+			{source: "syntax error", failure: bridge.FailSyntax},
+			{source: "before = 3; await tools.fail.always()", failure: bridge.FailProgram},
 			{source: "before", value: int64(3)},
 		},
 		"python": {
-			{source: "before = 1\n1 / 0", fails: bridge.FailProgram},
+			{source: "before = 1\n1 / 0", failure: bridge.FailProgram},
 			{source: "before", value: int64(1)},
 		},
 	}},
 	{"a run that is stopped is as if it had not been", map[string][]step{
 		"javascript": {
 			{source: "const list = [1]"},
-			{source: "list.push(2); for (;;) {}", breaks: toolroom.CodeTimeout},
+			{source: "list.push(2); for (;;) {}", runError: toolroom.CodeTimeout},
 			{source: "list", value: []bridge.Value{int64(1)}},
 		},
 		"python": {
 			{source: "list_ = [1]"},
-			{source: "list_.append(2)\nwhile True: pass", breaks: toolroom.CodeTimeout},
+			{source: "list_.append(2)\nwhile True: pass", runError: toolroom.CodeTimeout},
 			{source: "list_", value: []bridge.Value{int64(1)}},
 		},
 	}},
@@ -124,8 +124,8 @@ var sessionCases = []sessionCase{
 		"javascript": {
 			{source: "setTimeout(() => { globalThis.late = 1 }, 60000); const held = []; for (let i = 0; i < 3; i++) Promise.resolve(i).then(v => held.push(v)); print('x')", stdout: "x\n"},
 			{source: "[typeof late, held.length, await tools.math.add({a: 1, b: 1})]", value: []bridge.Value{"undefined", int64(3), int64(2)}},
-			{source: "tools.slow.wait(); 1", fails: bridge.FailCheck},
-			{source: "const pending = [tools.slow.wait()]; 1", fails: bridge.FailCheck},
+			{source: "tools.slow.wait(); 1", failure: bridge.FailCheck},
+			{source: "const pending = [tools.slow.wait()]; 1", failure: bridge.FailCheck},
 			{source: "await tools.math.add({a: 2, b: 2})", value: int64(4)},
 		},
 	}},
@@ -138,34 +138,34 @@ var sessionCases = []sessionCase{
 	}},
 	{"builtins and functions of Toolroom are not replaced", map[string][]step{
 		"javascript": {
-			{source: "const tools = 1", fails: bridge.FailSyntax},
-			{source: "function Promise() {}", fails: bridge.FailSyntax},
+			{source: "const tools = 1", failure: bridge.FailSyntax},
+			{source: "function Promise() {}", failure: bridge.FailSyntax},
 			{source: "await tools.math.add({a: 1, b: 2})", value: int64(3)},
 		},
 	}},
 }
 
-func (s *suite) session(t *testing.T, language string, c sessionCase) {
+func (s *suite) runSession(t *testing.T, language string, c sessionCase) {
 	var state []byte
 	for i, step := range c.steps[language] {
-		state = s.step(t, language, i, step, state)
+		state = s.runStep(t, language, i, step, state)
 	}
 }
 
-// step runs a step from a state, and returns the state after it as a service keeps
-// it: only if the run ended by itself.
-func (s *suite) step(t *testing.T, language string, i int, step step, state []byte) []byte {
+// runStep runs a step from a state. It returns the new state if the run ended by itself, else the
+// old one, as code mode does.
+func (s *suite) runStep(t *testing.T, language string, i int, step step, state []byte) []byte {
 	t.Helper()
 	j := s.job(language, step.source)
 	j.Program.Session, j.Program.State, j.Program.Inputs = "s", state, step.inputs
-	if step.breaks == toolroom.CodeTimeout {
+	if step.runError == toolroom.CodeTimeout {
 		j.Program.Limits.Wall = 700
 	}
-	r := newRoom()
+	r := newCallHandler()
 	result, err := s.engine.Run(t.Context(), j, r)
-	if step.breaks != "" {
-		if toolroom.CodeOf(err) != step.breaks {
-			t.Fatalf("step %d ended with %v, want %s", i, err, step.breaks)
+	if step.runError != "" {
+		if toolroom.CodeOf(err) != step.runError {
+			t.Fatalf("step %d ended with %v, want %s", i, err, step.runError)
 		}
 		return state
 	}
@@ -174,11 +174,11 @@ func (s *suite) step(t *testing.T, language string, i int, step step, state []by
 	}
 	f := result.Outcome.Failure
 	switch {
-	case step.fails == "" && f != nil:
+	case step.failure == "" && f != nil:
 		t.Fatalf("step %d failed: %v\n%s", i, f, f.Trace)
-	case step.fails != "" && (f == nil || f.Kind != step.fails):
-		t.Fatalf("step %d ended with %+v, want a failure of kind %s", i, f, step.fails)
-	case step.fails == "":
+	case step.failure != "" && (f == nil || f.Kind != step.failure):
+		t.Fatalf("step %d ended with %+v, want a failure of kind %s", i, f, step.failure)
+	case step.failure == "":
 		if diff := cmp.Diff(step.value, result.Outcome.Value); step.value != nil && diff != "" {
 			t.Fatalf("the value of step %d differs (-want +got):\n%s", i, diff)
 		}
@@ -195,25 +195,25 @@ func (s *suite) step(t *testing.T, language string, i int, step step, state []by
 	return state
 }
 
-func (s *suite) fork(t *testing.T, language string) {
+func (s *suite) forkSession(t *testing.T, language string) {
 	sources := map[string][3]string{
 		"javascript": {"const list = [1]", "list.push(2); list", "list"},
 		"python":     {"list_ = [1]", "list_.append(2)\nlist_", "list_"},
 	}[language]
-	begun := s.step(t, language, 0, step{source: sources[0]}, nil)
-	went := s.step(t, language, 1, step{source: sources[1], value: []bridge.Value{int64(1), int64(2)}}, begun)
-	s.step(t, language, 2, step{source: sources[2], value: []bridge.Value{int64(1)}}, begun)
-	s.step(t, language, 3, step{source: sources[2], value: []bridge.Value{int64(1), int64(2)}}, went)
+	begun := s.runStep(t, language, 0, step{source: sources[0]}, nil)
+	went := s.runStep(t, language, 1, step{source: sources[1], value: []bridge.Value{int64(1), int64(2)}}, begun)
+	s.runStep(t, language, 2, step{source: sources[2], value: []bridge.Value{int64(1)}}, begun)
+	s.runStep(t, language, 3, step{source: sources[2], value: []bridge.Value{int64(1), int64(2)}}, went)
 }
 
-func (s *suite) reseeded(t *testing.T, language string) {
+func (s *suite) newSeed(t *testing.T, language string) {
 	source := map[string]string{"javascript": "Math.random()", "python": "import random\nrandom.random()"}[language]
-	state := s.step(t, language, 0, step{source: source}, nil)
+	state := s.runStep(t, language, 0, step{source: source}, nil)
 	seen := map[any]bool{}
 	for i := range 5 {
 		j := s.job(language, source)
 		j.Program.Session, j.Program.State = "s", state
-		result, err := s.engine.Run(t.Context(), j, newRoom())
+		result, err := s.engine.Run(t.Context(), j, newCallHandler())
 		if err != nil || result.Outcome.Failure != nil {
 			t.Fatalf("%+v, %v", result, err)
 		}
@@ -224,8 +224,8 @@ func (s *suite) reseeded(t *testing.T, language string) {
 	}
 }
 
-func (s *suite) forged(t *testing.T, language string) {
-	begun := s.step(t, language, 0, step{source: map[string]string{"javascript": "const a = 1", "python": "a = 1"}[language]}, nil)
+func (s *suite) forgedState(t *testing.T, language string) {
+	begun := s.runStep(t, language, 0, step{source: map[string]string{"javascript": "const a = 1", "python": "a = 1"}[language]}, nil)
 	cut := begun[:len(begun)/2]
 	turned := slices.Clone(begun)
 	for i := len(turned) / 3; i < len(turned)/3+20; i++ {
@@ -234,10 +234,10 @@ func (s *suite) forged(t *testing.T, language string) {
 	for name, state := range map[string][]byte{"text": []byte("hello"), "cut": cut, "turned": turned} {
 		j := s.job(language, "1")
 		j.Program.Session, j.Program.State = "s", state
-		result, err := s.engine.Run(t.Context(), j, newRoom())
+		result, err := s.engine.Run(t.Context(), j, newCallHandler())
 		if err == nil && result.Outcome.Failure == nil {
 			t.Errorf("%s: the run took it", name)
 		}
 	}
-	s.stillWorks(t, language)
+	s.checkStillWorks(t, language)
 }

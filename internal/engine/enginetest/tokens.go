@@ -9,9 +9,9 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// itsStream is what a program on Node needs to speak the bridge itself: its writes to
-// the server pass through heard, and said makes a call with a token in hex.
-const itsStream = `const fs = require('fs'), write = fs.writeSync;
+// nodeStream is JavaScript by which a program on Node speaks the bridge itself: its writes to the
+// server pass through heard, and said makes a call with a token in hex.
+const nodeStream = `const fs = require('fs'), write = fs.writeSync;
 let heard = () => {};
 fs.writeSync = (fd, frame, at) => { const n = write(fd, frame, at); heard(frame); return n };
 const text = (s) => [0x60 + s.length, ...Buffer.from(s)];
@@ -26,14 +26,14 @@ const tokenOf = (frame) => { const at = frame.indexOf(0x50, 6); return frame.sub
 // hex; one makes a call with a given token; one ends its run and then makes a call.
 var tokenPrograms = map[string]struct{ steal, use, late string }{
 	"python": {
-		steal: itsBridge + "b.token.hex()",
-		use:   itsBridge + "b.token = bytes.fromhex(token)\nb.ask(10, {'tool': 'echo:value', 'arguments': {'value': 1}})",
-		late:  itsBridge + "b.send(30, {'value': 1})\nb.send(10, {'tool': 'echo:value', 'arguments': {'value': 1}}, 99)\nwhile True: pass",
+		steal: cpythonBridge + "b.token.hex()",
+		use:   cpythonBridge + "b.token = bytes.fromhex(token)\nb.ask(10, {'tool': 'echo:value', 'arguments': {'value': 1}})",
+		late:  cpythonBridge + "b.send(30, {'value': 1})\nb.send(10, {'tool': 'echo:value', 'arguments': {'value': 1}}, 99)\nwhile True: pass",
 	},
 	"javascript": {
-		steal: itsStream + "let mine; heard = (frame) => { mine ??= tokenOf(frame) };\nprint('x');\nreturn mine",
-		use:   itsStream + "said(token);\nawait new Promise((done) => setTimeout(done, 200)); return 'on'",
-		late:  itsStream + "heard = (frame) => { if (frame[5] === 0x18 && frame[6] === 30) said(tokenOf(frame)) };\nreturn 1",
+		steal: nodeStream + "let mine; heard = (frame) => { mine ??= tokenOf(frame) };\nprint('x');\nreturn mine",
+		use:   nodeStream + "said(token);\nawait new Promise((done) => setTimeout(done, 200)); return 'on'",
+		late:  nodeStream + "heard = (frame) => { if (frame[5] === 0x18 && frame[6] === 30) said(tokenOf(frame)) };\nreturn 1",
 	},
 	"wasm": {steal: "steal", use: "use", late: "late"},
 }
@@ -41,15 +41,15 @@ var tokenPrograms = map[string]struct{ steal, use, late string }{
 // Tokens tries, with the real token of a run, to call a tool when the run is over:
 // after its own end, and from the next run. It needs Options.Stream.
 func Tokens(t *testing.T, o Options) {
-	s := begin(t, o)
+	s := newSuite(t, o)
 	for _, language := range s.languages() {
-		t.Run(language+": a token of a run that is over is of no use", func(t *testing.T) { s.reuse(t, language) })
+		t.Run(language+": a token of a run that is over is of no use", func(t *testing.T) { s.reuseToken(t, language) })
 		t.Run(language+": a call after the end is not heard", func(t *testing.T) { s.afterDone(t, language) })
 	}
 }
 
-// tokenJob is a run of one of the programs above.
-func (s *suite) tokenJob(t *testing.T, language, source, token string) (*room, bridge.Value, bool) {
+// runWithToken runs one of tokenPrograms.
+func (s *suite) runWithToken(t *testing.T, language, source, token string) (*callHandler, bridge.Value, bool) {
 	t.Helper()
 	j := s.job(language, strings.ReplaceAll(source, "STREAM", fmt.Sprint(s.options.Stream)))
 	if token != "" {
@@ -59,7 +59,7 @@ func (s *suite) tokenJob(t *testing.T, language, source, token string) (*room, b
 		j.Program.Command = append(j.Program.Command, token)
 	}
 	j.Program.Limits.Wall = 10_000
-	r := newRoom()
+	r := newCallHandler()
 	result, err := s.engine.Run(t.Context(), j, r)
 	if err != nil || result.Outcome.Failure != nil {
 		return r, nil, false
@@ -67,32 +67,32 @@ func (s *suite) tokenJob(t *testing.T, language, source, token string) (*room, b
 	return r, result.Outcome.Value, true
 }
 
-// reuse uses the token of one run in the next.
-func (s *suite) reuse(t *testing.T, language string) {
+// reuseToken makes a call with the token of an earlier run.
+func (s *suite) reuseToken(t *testing.T, language string) {
 	programs := tokenPrograms[language]
-	_, value, _ := s.tokenJob(t, language, programs.steal, "")
+	_, value, _ := s.runWithToken(t, language, programs.steal, "")
 	token, _ := value.(string)
 	if raw, err := hex.DecodeString(token); err != nil || len(raw) != 16 {
 		t.Fatalf("the run did not give its token: %v", value)
 	}
-	r, _, well := s.tokenJob(t, language, programs.use, token)
+	r, _, well := s.runWithToken(t, language, programs.use, token)
 	if well {
 		t.Error("a run that broke the protocol ended well")
 	}
-	s.unheard(t, language, r)
+	s.checkNotCalled(t, language, r)
 }
 
-// afterDone calls a tool after the end of a run, with the run's token.
+// afterDone makes a call after the end of a run, with the run's own token.
 func (s *suite) afterDone(t *testing.T, language string) {
 	for range s.rounds(5) {
-		r, _, _ := s.tokenJob(t, language, tokenPrograms[language].late, "")
-		s.unheard(t, language, r)
+		r, _, _ := s.runWithToken(t, language, tokenPrograms[language].late, "")
+		s.checkNotCalled(t, language, r)
 	}
 }
 
-func (s *suite) unheard(t *testing.T, language string, r *room) {
+func (s *suite) checkNotCalled(t *testing.T, language string, r *callHandler) {
 	t.Helper()
-	s.stillWorks(t, language)
+	s.checkStillWorks(t, language)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.calls) > 0 {

@@ -33,10 +33,10 @@ type Engine struct {
 
 	driver sandbox.Driver
 
-	mu      sync.Mutex // guards the fields below
-	probed  sandbox.Probe
-	at      time.Time
-	probing chan struct{} // closed at the end of the probe that runs; nil if none does
+	mu       sync.Mutex // guards the fields below
+	probed   sandbox.Probe
+	probedAt time.Time
+	probing  chan struct{} // closed at the end of the probe that runs; nil if none does
 
 	prepared *js.Cache
 
@@ -58,7 +58,7 @@ func NewWarm(d sandbox.Driver, w Warm) *Engine {
 // for one probe together, and each no longer than its ctx lasts.
 func (e *Engine) probe(ctx context.Context) sandbox.Probe {
 	e.mu.Lock()
-	if known := !e.at.IsZero(); known && (e.probed.State != sandbox.Inconclusive || time.Since(e.at) <= probeAgain) {
+	if known := !e.probedAt.IsZero(); known && (e.probed.State != sandbox.Inconclusive || time.Since(e.probedAt) <= probeAgain) {
 		defer e.mu.Unlock()
 		return e.probed
 	}
@@ -85,7 +85,7 @@ func (e *Engine) probeNow(done chan struct{}) {
 	found := e.driver.Probe(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.probed, e.at, e.probing = found, time.Now(), nil
+	e.probed, e.probedAt, e.probing = found, time.Now(), nil
 	close(done)
 }
 
@@ -93,9 +93,9 @@ const (
 	probeTimeout = 60 * time.Second
 	probeAgain   = 30 * time.Second
 	killTimeout  = 10 * time.Second
-	// lastWords is how long an engine waits to learn how a guest ended after its
-	// stream has. Podman on a busy machine takes seconds.
-	lastWords = 10 * time.Second
+	// exitTimeout is how long an engine waits for the exit status of a guest after its stream has
+	// ended. Podman takes seconds on a busy machine.
+	exitTimeout = 10 * time.Second
 )
 
 // defaultStart is the default of [Engine.StartTimeout].
@@ -146,7 +146,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (_ *en
 		spec.Env = append(slices.Clone(spec.Env), guest.EgressEnv+"=1")
 	}
 	if len(spec.Egress) > 0 && probe.Holds[sandbox.LimitEgress] != "" || j.Program.Attached {
-		h = outward{h, j.Dial}
+		h = dialingHandler{h, j.Dial}
 	}
 	if _, err := os.Stat(spec.Guest); err != nil {
 		e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the guest for sandboxes is missing: %w", err)
@@ -157,7 +157,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (_ *en
 		return &engine.Result{Outcome: bridge.Outcome{Failure: failure}, Engine: e.Name(), Isolation: probe.Isolation}, nil
 	}
 	started := time.Now()
-	if j.Ahead {
+	if j.StartAhead {
 		spec.Env = append(slices.Clone(spec.Env), guest.AheadLanguageEnv+"="+j.Program.Language)
 		if preload, err := json.Marshal(j.Layer.Preload); err == nil && len(j.Layer.Preload) > 0 {
 			spec.Env = append(spec.Env, guest.PreloadEnv+"="+string(preload))
@@ -167,9 +167,9 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (_ *en
 		var r *ready
 		waited := false
 		if j.Program.Attached { // a sandbox that waits has other folders
-			r, err = e.ready(ctx, spec)
+			r, err = e.startReady(ctx, spec)
 		} else {
-			r, waited, err = e.obtain(ctx, spec, j.Ahead)
+			r, waited, err = e.takeOrStart(ctx, spec, j.StartAhead)
 		}
 		if over := engine.Stopped(ctx); err != nil && over != nil {
 			return nil, over // the driver's error is only a consequence
@@ -184,8 +184,8 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (_ *en
 	}
 }
 
-// runIn runs a program in a sandbox, and removes that. The error is [bridge.ErrNotBegun] if
-// the guest of a sandbox that waited had ended before it could read the program.
+// runIn runs a program in a sandbox and removes the sandbox. The error is [bridge.ErrNotBegun] if the
+// sandbox had waited and its guest ended before it could read the program.
 func (e *Engine) runIn(ctx context.Context, r *ready, waited bool, j engine.Job, h bridge.Handler, prepared *js.Program, started time.Time) (_ *engine.Result, err error) {
 	sb, conn := r.sb, r.conn
 	result := &engine.Result{Engine: e.Name(), Isolation: sb.Isolation(), Held: sb.Held()}
@@ -211,11 +211,11 @@ func (e *Engine) runIn(ctx context.Context, r *ready, waited bool, j engine.Job,
 		return result, bridge.ErrNotBegun
 	}
 	if err != nil {
-		return result, e.explain(ctx, sb, err, brokeOff)
+		return result, e.explain(ctx, sb, err, endedDuringRun)
 	}
 	result.Outcome = *out
 	if f := out.Failure; f != nil && prepared != nil {
-		prepared.Blame(f)
+		prepared.MapFailure(f)
 	}
 	return result, engine.StoppedAsReported(ctx, out.Failure)
 }
@@ -224,13 +224,13 @@ func (e *Engine) runIn(ctx context.Context, r *ready, waited bool, j engine.Job,
 // whose removal cannot fail.
 type halter interface{ Halt() }
 
-// halt kills a sandbox whose program has ended, and removes it in the background, because
-// an interpreter takes as long to end as a short program to run. It returns false if the
-// caller must remove the sandbox: after an error, if the program shared files with the
-// machine, or if the program was not one of those for which sandboxes are started ahead.
+// halt kills a sandbox whose program has ended, and removes it in the background, because an
+// interpreter takes as long to exit as a short program takes to run. It returns false if the
+// caller must remove the sandbox: after an error, if the program shared files with the host
+// machine, or if no sandboxes are started ahead for programs of its kind.
 func (e *Engine) halt(r *ready, j engine.Job, failed error) (used sandbox.Usage, ok bool) {
 	h, ok := r.sb.(halter)
-	if !ok || failed != nil || !j.Ahead || j.Program.Attached || len(j.Sandbox.Folders) > 0 {
+	if !ok || failed != nil || !j.StartAhead || j.Program.Attached || len(j.Sandbox.Folders) > 0 {
 		return used, false
 	}
 	if used = r.sb.Usage(); used == (sandbox.Usage{}) { // it is known after the end
@@ -241,21 +241,21 @@ func (e *Engine) halt(r *ready, j engine.Job, failed error) (used sandbox.Usage,
 	return used, e.pools.remove(r)
 }
 
-// outward is a call handler that also makes a program's connections.
-type outward struct {
+// dialingHandler is a call handler that also makes the program's connections.
+type dialingHandler struct {
 	bridge.Handler
 	dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
-func (o outward) Dial(ctx context.Context, address string) (net.Conn, error) {
+func (o dialingHandler) Dial(ctx context.Context, address string) (net.Conn, error) {
 	if o.dial == nil {
 		return nil, toolroom.Errorf(toolroom.CodeDenied, "programs may not make connections here")
 	}
 	return o.dial(ctx, address)
 }
 
-// prepare compiles a program in JavaScript or TypeScript to what a guest runs, so
-// that no guest needs a compiler. For other languages it returns nil.
+// prepare compiles a JavaScript or TypeScript program, so that no guest needs a compiler, and
+// replaces the source in p. For other languages it returns nil.
 func (e *Engine) prepare(p *bridge.Program) (*js.Program, *bridge.Failure) {
 	if p.Language == "wasm" {
 		return nil, module.Check(p.Module)
@@ -271,28 +271,28 @@ func (e *Engine) prepare(p *bridge.Program) (*js.Program, *bridge.Failure) {
 	return ready, nil
 }
 
-// obtain returns a sandbox for a program: one that waited, or one that it starts now. If
-// programs of its kind come again, they have a pool of their own.
-func (e *Engine) obtain(ctx context.Context, spec sandbox.Spec, again bool) (r *ready, waited bool, err error) {
-	p := e.pools.of(spec.Profile)
+// takeOrStart returns a sandbox for a program: one that has waited in a pool, or else a new one.
+// If again is set, programs of this kind have their own pool.
+func (e *Engine) takeOrStart(ctx context.Context, spec sandbox.Spec, again bool) (r *ready, waited bool, err error) {
+	p := e.pools.forProfile(spec.Profile)
 	if p != nil && again {
-		p = e.pools.own(spec, p.warm, e.ahead)
+		p = e.pools.forKind(spec, p.warm, e.startAhead)
 	}
 	if p == nil {
-		r, err = e.ready(ctx, spec)
+		r, err = e.startReady(ctx, spec)
 		return r, false, err
 	}
 	if r = p.take(spec); r != nil {
 		return r, true, nil
 	}
-	if r, err = e.ready(ctx, spec); err == nil {
-		p.learn(spec)
+	if r, err = e.startReady(ctx, spec); err == nil {
+		p.replaceOldest(spec)
 	}
 	return r, false, err
 }
 
-// ready starts a sandbox and waits for its guest.
-func (e *Engine) ready(ctx context.Context, spec sandbox.Spec) (*ready, error) {
+// startReady starts a sandbox and waits for its guest.
+func (e *Engine) startReady(ctx context.Context, spec sandbox.Spec) (*ready, error) {
 	timeout := cmp.Or(e.StartTimeout, defaultStart)
 	starting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -308,7 +308,7 @@ func (e *Engine) ready(ctx context.Context, spec sandbox.Spec) (*ready, error) {
 		err = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the guest in the %s sandbox sent no hello within %s of its start", e.Name(), timeout).
 			WithHint("the machine may be overloaded").WithCLIHint("toolroom doctor starts a sandbox of each kind")
 	} else {
-		err = e.explain(ctx, sb, err, unborn)
+		err = e.explain(ctx, sb, err, endedBeforeStart)
 	}
 	ending, done := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer done()
@@ -318,25 +318,25 @@ func (e *Engine) ready(ctx context.Context, spec sandbox.Spec) (*ready, error) {
 	return nil, err
 }
 
-// demise describes the end of a guest, depending on when it came.
-type demise struct {
+// guestEnd describes the end of a guest for an error. It depends on when the guest ended.
+type guestEnd struct {
 	code      toolroom.Code
 	what, fix string
 }
 
 var (
-	unborn = demise{
+	endedBeforeStart = guestEnd{
 		toolroom.CodeSandboxUnavailable, "ended before its hello",
 		"the guest may have another version, or be for another processor: run make build, or rebuild the image; toolroom doctor starts a sandbox of each kind",
 	}
-	brokeOff = demise{
+	endedDuringRun = guestEnd{
 		toolroom.CodeExecutionFailed, "ended early",
 		"other runs were not affected; run the program again, and if all programs end like this, run toolroom doctor, which starts a sandbox of each kind",
 	}
 )
 
 // explain returns an error that says why a run ended with its guest.
-func (e *Engine) explain(ctx context.Context, sb sandbox.Sandbox, err error, d demise) error {
+func (e *Engine) explain(ctx context.Context, sb sandbox.Sandbox, err error, d guestEnd) error {
 	var known *toolroom.Error
 	switch {
 	case errors.As(err, &known):
@@ -344,7 +344,7 @@ func (e *Engine) explain(ctx context.Context, sb sandbox.Sandbox, err error, d d
 	case ctx.Err() != nil:
 		return engine.Stopped(ctx)
 	}
-	soon, done := context.WithTimeout(ctx, lastWords)
+	soon, done := context.WithTimeout(ctx, exitTimeout)
 	defer done()
 	message := fmt.Sprintf("the guest in the %s sandbox %s: %v", e.Name(), d.what, err)
 	exit, werr := sb.Wait(soon)

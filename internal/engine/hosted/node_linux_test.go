@@ -140,7 +140,7 @@ func TestAProcessOfNodeThatWaitsHasLoadedItsPackagesAndIsUsedOnce(t *testing.T) 
 	e := hosted.NewWarm(process.New(self, []string{guest.MainArg}), hosted.Warm{Size: 1})
 	t.Cleanup(func() { e.Close() })
 	e.Warm(sandbox.Spec{Profile: sandbox.Standard, Guest: self, Args: []string{guest.MainArg}})
-	job := engine.Job{Ahead: true, Layer: engine.Layer{Digest: "d", Path: layer, Preload: []string{"|counter"}}}
+	job := engine.Job{StartAhead: true, Layer: engine.Layer{Digest: "d", Path: layer, Preload: []string{"|counter"}}}
 	const source = "const begun = Date.now(), c = globalThis.__toolroom_load__('|counter')\nreturn [c.up(), process.pid, c.loaded < begun, process.env.TOOLROOM_PRELOAD === undefined]"
 	waited := 0
 	for i := 0; waited < 3; i++ {

@@ -48,17 +48,18 @@ func (r *ready) kill(ctx context.Context) error {
 	return r.sb.Kill(ctx)
 }
 
-// waiting is a ready sandbox in a pool.
-type waiting struct {
+// idleSandbox is a ready sandbox that waits in a pool.
+type idleSandbox struct {
 	*ready
 	kind  string
 	spec  sandbox.Spec
 	timer *time.Timer   // fires when it reaches MaxAge
-	gone  chan struct{} // closed when it leaves the pool
+	left  chan struct{} // closed when it leaves the pool
 }
 
-// pool keeps the ready sandboxes of one profile. They are of the kind of base until
-// programs of another kind come, which are then expected to come again.
+// pool keeps the ready sandboxes of one profile. At first they are of the kind of base. When a
+// program of another kind comes, the pool expects more of them and replaces a sandbox by one of
+// that kind.
 type pool struct {
 	warm  Warm
 	base  sandbox.Spec
@@ -69,16 +70,16 @@ type pool struct {
 	work   sync.WaitGroup
 	wake   chan struct{} // there may be something to start
 
-	mu      sync.Mutex // guards the fields below
-	lazy    bool       // sandboxes that grow too old are not replaced before a program comes
-	waiting []*waiting // the oldest first
+	mu      sync.Mutex     // guards the fields below
+	lazy    bool           // sandboxes that grow too old are not replaced before a program comes
+	waiting []*idleSandbox // the oldest first
 	queue   []sandbox.Spec
 	delayed time.Time // when the next start may begin, while a sandbox waits
 	failed  int       // starts in a row
 	stats   Stats
 }
 
-// newPool returns a pool, which it starts to fill.
+// newPool returns a pool and starts to fill it in the background.
 func newPool(w Warm, base sandbox.Spec, start func(context.Context, sandbox.Spec) (*ready, error)) *pool {
 	if w.MaxAge <= 0 {
 		w.MaxAge = defaultMaxAge
@@ -92,21 +93,21 @@ func newPool(w Warm, base sandbox.Spec, start func(context.Context, sandbox.Spec
 	return p
 }
 
-// kind returns a key that is equal for sandboxes that can replace one another. It
-// ignores the wall time, which the engine enforces.
-func kind(s sandbox.Spec) (string, sandbox.Spec) {
+// kindKey returns a key that is equal for specs whose sandboxes are interchangeable, and the spec
+// without its wall time, which the engine enforces.
+func kindKey(s sandbox.Spec) (string, sandbox.Spec) {
 	s.Run, s.Limits.Wall = "warm", 0
 	return fmt.Sprintf("%#v", s), s
 }
 
 // take returns a ready sandbox and queues a replacement of its kind, or returns nil.
 func (p *pool) take(s sandbox.Spec) *ready {
-	wanted, _ := kind(s)
+	wanted, _ := kindKey(s)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range p.waiting {
 		if w.kind == wanted && !w.ended() {
-			p.leave(w)
+			p.unlist(w)
 			p.stats.Taken++
 			if len(p.queue) == 0 {
 				p.delayed = time.Now().Add(startDelay)
@@ -122,17 +123,17 @@ func (p *pool) take(s sandbox.Spec) *ready {
 	return nil
 }
 
-// learn replaces the oldest sandbox by one of a kind that was missing and is known
-// to start.
-func (p *pool) learn(s sandbox.Spec) {
-	wanted, spec := kind(s)
+// replaceOldest replaces the oldest sandbox by one of a kind that the pool lacked and that has
+// started before.
+func (p *pool) replaceOldest(s sandbox.Spec) {
+	wanted, spec := kindKey(s)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	same := func(s sandbox.Spec) bool {
-		k, _ := kind(s)
+		k, _ := kindKey(s)
 		return k == wanted
 	}
-	if slices.ContainsFunc(p.queue, same) || slices.ContainsFunc(p.waiting, func(w *waiting) bool { return w.kind == wanted }) {
+	if slices.ContainsFunc(p.queue, same) || slices.ContainsFunc(p.waiting, func(w *idleSandbox) bool { return w.kind == wanted }) {
 		return
 	}
 	if len(p.waiting) == 0 {
@@ -142,11 +143,11 @@ func (p *pool) learn(s sandbox.Spec) {
 	p.enqueue(spec)
 }
 
-// fill starts what is queued, one at a time, so that programs keep their share of
-// the machine. After a failed start it pauses and tries the base kind.
+// fill starts the queued sandboxes, one at a time so that running programs keep their share of
+// the machine. After a failed start it pauses and then tries the base kind.
 func (p *pool) fill() {
 	for p.ctx.Err() == nil {
-		spec, pause, delayed, any := p.next()
+		spec, pause, delayed, any := p.nextStart()
 		if !any {
 			select {
 			case <-p.wake:
@@ -166,7 +167,7 @@ func (p *pool) fill() {
 			return
 		}
 		r, err := p.start(p.ctx, spec)
-		p.put(spec, r, err)
+		p.recordStart(spec, r, err)
 	}
 }
 
@@ -181,9 +182,9 @@ const (
 // sandbox.
 const startDelay = 25 * time.Millisecond
 
-// next returns the spec of the next start, and the pause before it. If it is delayed, the
-// pause ends when no sandbox waits any more.
-func (p *pool) next() (s sandbox.Spec, pause time.Duration, delayed, any bool) {
+// nextStart returns the spec of the next start, and the pause before it. If delayed is set, the
+// pause ends early when no sandbox waits any more.
+func (p *pool) nextStart() (s sandbox.Spec, pause time.Duration, delayed, any bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.queue) == 0 {
@@ -198,8 +199,8 @@ func (p *pool) next() (s sandbox.Spec, pause time.Duration, delayed, any bool) {
 	return p.queue[0], pause, pause > 0, true
 }
 
-// put records the result of starting the first spec in the queue.
-func (p *pool) put(s sandbox.Spec, r *ready, err error) {
+// recordStart records the result of starting the first spec in the queue.
+func (p *pool) recordStart(s sandbox.Spec, r *ready, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx.Err() != nil {
@@ -210,39 +211,40 @@ func (p *pool) put(s sandbox.Spec, r *ready, err error) {
 	}
 	if err != nil {
 		p.queue[0] = p.base
-		p.fail(err)
+		p.recordFailure(err)
 		return
 	}
 	p.queue = p.queue[1:]
 	p.failed, p.stats.Problem = 0, nil
-	k, spec := kind(s)
-	w := &waiting{ready: r, kind: k, spec: spec, gone: make(chan struct{})}
+	k, spec := kindKey(s)
+	w := &idleSandbox{ready: r, kind: k, spec: spec, left: make(chan struct{})}
 	w.timer = time.AfterFunc(p.warm.MaxAge, func() { p.replace(w, nil) })
 	p.waiting = append(p.waiting, w)
 	p.work.Go(func() {
 		select {
 		case <-w.conn.Ended():
 			p.replace(w, errors.New("the guest ended while it waited"))
-		case <-w.gone:
+		case <-w.left:
 		}
 	})
 }
 
-func (p *pool) fail(err error) {
+func (p *pool) recordFailure(err error) {
 	p.failed++
 	p.stats.Failures++
 	p.stats.Problem = err
 }
 
-// replace removes a sandbox that still waits. The failure is nil if it only grew too old.
-func (p *pool) replace(w *waiting, failure error) {
+// replace removes an idle sandbox and queues another. The failure is nil if the sandbox has only
+// become too old.
+func (p *pool) replace(w *idleSandbox, failure error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx.Err() != nil || !slices.Contains(p.waiting, w) {
 		return
 	}
 	if failure != nil {
-		p.fail(failure)
+		p.recordFailure(failure)
 	}
 	p.drop(w)
 	if !p.lazy || failure != nil {
@@ -258,20 +260,20 @@ func (p *pool) enqueue(s sandbox.Spec) {
 	}
 }
 
-// leave takes a sandbox out of the pool.
-func (p *pool) leave(w *waiting) {
+// unlist takes a sandbox out of the pool without removing it. The caller holds the lock.
+func (p *pool) unlist(w *idleSandbox) {
 	w.timer.Stop()
-	close(w.gone)
-	p.waiting = slices.DeleteFunc(p.waiting, func(one *waiting) bool { return one == w })
+	close(w.left)
+	p.waiting = slices.DeleteFunc(p.waiting, func(one *idleSandbox) bool { return one == w })
 }
 
 // drop takes a sandbox out of the pool and removes it.
-func (p *pool) drop(w *waiting) {
-	p.leave(w)
+func (p *pool) drop(w *idleSandbox) {
+	p.unlist(w)
 	p.work.Go(func() { remove(w.ready) })
 }
 
-func (w *waiting) ended() bool {
+func (w *idleSandbox) ended() bool {
 	select {
 	case <-w.conn.Ended():
 		return true
@@ -286,7 +288,7 @@ func remove(r *ready) {
 	_ = r.kill(ctx) // sandbox.Cleaner finds a sandbox that is left behind by its mark
 }
 
-// close removes all that wait, and ends the start under way.
+// close removes all idle sandboxes and cancels the start under way.
 func (p *pool) close() {
 	p.mu.Lock()
 	p.cancel()
@@ -297,7 +299,7 @@ func (p *pool) close() {
 	p.work.Wait()
 }
 
-func (p *pool) now() Stats {
+func (p *pool) snapshot() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats

@@ -352,7 +352,7 @@ func TestAnAnswerComesBeforeItsHaltedSandboxIsRemoved(t *testing.T) {
 			return b
 		}}
 		e := hosted.New(d)
-		job := engine.Job{Run: "r", Ahead: true, Sandbox: sandbox.Spec{Profile: sandbox.Standard, Guest: os.Args[0], BestEffort: true}, Program: bridge.Program{Language: "python", Source: "42"}}
+		job := engine.Job{Run: "r", StartAhead: true, Sandbox: sandbox.Spec{Profile: sandbox.Standard, Guest: os.Args[0], BestEffort: true}, Program: bridge.Program{Language: "python", Source: "42"}}
 		got, err := e.Run(t.Context(), job, nil)
 		if err != nil || got.Outcome.Value != int64(42) || got.CPU != time.Second || got.PeakMemory != 7 {
 			t.Fatalf("%+v, %v", got, err)
@@ -376,7 +376,7 @@ func TestAnAnswerComesBeforeItsHaltedSandboxIsRemoved(t *testing.T) {
 		// Of an attached program the folders, and of a failed one the end, are waited for.
 		for _, change := range []func(*engine.Job, *leaving){
 			func(j *engine.Job, _ *leaving) { j.Program.Attached = true },
-			func(j *engine.Job, _ *leaving) { j.Ahead = false },
+			func(j *engine.Job, _ *leaving) { j.StartAhead = false },
 			func(_ *engine.Job, d *leaving) { d.left = 1 },
 		} {
 			job, d := job, &leaving{wrap: d.wrap}

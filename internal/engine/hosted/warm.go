@@ -16,14 +16,15 @@ type pools struct {
 	list   []*pool
 	closed bool
 	// kinds are the pools of programs that come again, the one used last at the end.
-	kinds []*pool
-	ends  sync.WaitGroup
+	kinds    []*pool
+	removals sync.WaitGroup
 	// removing is the number of sandboxes of ended programs that are being removed.
 	removing int
 }
 
-// maxRemoving is the number of sandboxes that are removed while their callers go on. Beyond
-// it callers wait, so that sandboxes do not end faster than they can be removed.
+// maxRemoving is the number of sandboxes that may be removed in the background at the same time.
+// If there are more, callers remove their own, so that sandboxes do not end faster than they can
+// be removed.
 const maxRemoving = 8
 
 // remove removes a sandbox in the background. It returns false if the caller must do so.
@@ -34,7 +35,7 @@ func (p *pools) remove(r *ready) bool {
 		return false
 	}
 	p.removing++
-	p.ends.Go(func() {
+	p.removals.Go(func() {
 		remove(r)
 		p.mu.Lock()
 		p.removing--
@@ -43,20 +44,20 @@ func (p *pools) remove(r *ready) bool {
 	return true
 }
 
-// maxKinds is the number of pools for programs that come again. The one that was not used
-// for longest makes room for another.
+// maxKinds is the number of pools for kinds of programs that come again. A new pool replaces the
+// least recently used one.
 const maxKinds = 8
 
-// own returns the pool of the sandboxes of a spec's kind, which it makes if there is none.
-func (p *pools) own(s sandbox.Spec, w Warm, start func(context.Context, sandbox.Spec) (*ready, error)) *pool {
-	wanted, base := kind(s)
+// forKind returns the pool for sandboxes of a spec's kind. It makes one if there is none.
+func (p *pools) forKind(s sandbox.Spec, w Warm, start func(context.Context, sandbox.Spec) (*ready, error)) *pool {
+	wanted, base := kindKey(s)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil
 	}
 	for i, one := range p.kinds {
-		if have, _ := kind(one.base); have == wanted {
+		if have, _ := kindKey(one.base); have == wanted {
 			p.kinds = append(slices.Delete(p.kinds, i, i+1), one)
 			return one
 		}
@@ -64,19 +65,19 @@ func (p *pools) own(s sandbox.Spec, w Warm, start func(context.Context, sandbox.
 	if len(p.kinds) == maxKinds {
 		oldest := p.kinds[0]
 		p.kinds = p.kinds[1:]
-		p.ends.Go(oldest.close)
+		p.removals.Go(oldest.close)
 	}
-	w.Size = max(w.Size, aheadOfKind)
+	w.Size = max(w.Size, warmPerKind)
 	made := newPool(w, base, start)
 	made.lazy = true
 	p.kinds = append(p.kinds, made)
 	return made
 }
 
-// aheadOfKind is how many sandboxes wait for programs that come again.
-const aheadOfKind = 2
+// warmPerKind is the number of sandboxes that wait for programs of one kind that come again.
+const warmPerKind = 2
 
-func (p *pools) of(profile sandbox.Profile) *pool {
+func (p *pools) forProfile(profile sandbox.Profile) *pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.find(profile)
@@ -99,7 +100,7 @@ func (p *pools) close() {
 	for _, one := range all {
 		one.close()
 	}
-	p.ends.Wait()
+	p.removals.Wait()
 }
 
 // Retire implements [engine.Retirer]. A sandbox that a program has taken belongs to no pool.
@@ -114,7 +115,7 @@ func (e *Engine) Retire(layer engine.Layer) {
 		if one.base.Layer != layer.Path {
 			return false
 		}
-		p.ends.Go(one.close)
+		p.removals.Go(one.close)
 		return true
 	})
 }
@@ -126,24 +127,24 @@ func (e *Engine) Warm(base sandbox.Spec) {
 	e.pools.mu.Lock()
 	defer e.pools.mu.Unlock()
 	if e.warm.Size > 0 && !e.pools.closed && e.pools.find(base.Profile) == nil {
-		_, base = kind(base)
-		e.pools.list = append(e.pools.list, newPool(e.warm, base, e.ahead))
+		_, base = kindKey(base)
+		e.pools.list = append(e.pools.list, newPool(e.warm, base, e.startAhead))
 	}
 }
 
-// ahead starts a sandbox before a program needs it.
-func (e *Engine) ahead(ctx context.Context, spec sandbox.Spec) (*ready, error) {
+// startAhead starts a sandbox before a program needs it.
+func (e *Engine) startAhead(ctx context.Context, spec sandbox.Spec) (*ready, error) {
 	if err := sandbox.Check(e.Name(), e.probe(ctx), spec); err != nil {
 		return nil, err
 	}
 	spec.Env = append(slices.Clone(spec.Env), guest.AheadEnv+"=1")
-	return e.ready(ctx, spec)
+	return e.startReady(ctx, spec)
 }
 
 // Try starts a sandbox for programs like base and removes it.
 func (e *Engine) Try(ctx context.Context, base sandbox.Spec) error {
-	_, base = kind(base)
-	r, err := e.ahead(ctx, base)
+	_, base = kindKey(base)
+	r, err := e.startAhead(ctx, base)
 	if err != nil {
 		return err
 	}
@@ -152,8 +153,8 @@ func (e *Engine) Try(ctx context.Context, base sandbox.Spec) error {
 	return r.kill(ending)
 }
 
-// Ahead returns the configuration of warm sandboxes.
-func (e *Engine) Ahead() Warm { return e.warm }
+// WarmConfig returns the configuration of warm sandboxes.
+func (e *Engine) WarmConfig() Warm { return e.warm }
 
 // Kinds returns the statistics of the sandboxes that wait for programs that come again, one
 // entry for each kind.
@@ -162,7 +163,7 @@ func (e *Engine) Kinds() []Stats {
 	defer e.pools.mu.Unlock()
 	var all []Stats
 	for _, one := range e.pools.kinds {
-		all = append(all, one.now())
+		all = append(all, one.snapshot())
 	}
 	return all
 }
@@ -173,7 +174,7 @@ func (e *Engine) Stats() []Stats {
 	defer e.pools.mu.Unlock()
 	var all []Stats
 	for _, one := range e.pools.list {
-		all = append(all, one.now())
+		all = append(all, one.snapshot())
 	}
 	return all
 }

@@ -39,7 +39,7 @@ type Package struct {
 // base64.
 type release struct{ project, sha512 string }
 
-const everywhere = "any"
+const anyPlatform = "any"
 
 // Deno is the runtime of Pyodide. The releases for other platforms are untested, so
 // there Deno has to be on PATH.
@@ -58,7 +58,7 @@ func Pyodide() Package {
 		Name: "pyodide", Version: "314.0.7", Engine: "pyodide", folder: true,
 		members: []string{"pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json"},
 		releases: map[string]release{
-			everywhere: {"pyodide", "0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="},
+			anyPlatform: {"pyodide", "0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="},
 		},
 	}
 }
@@ -101,7 +101,7 @@ func NPM(ctx context.Context, project, version, folder string) error {
 // Install fetches the package for this platform, checks it, and puts its files
 // into the home folder.
 func (p Package) Install(ctx context.Context, home string, fetch func(ctx context.Context, project, version, folder string) error) (string, error) {
-	r, ok := p.releases[everywhere]
+	r, ok := p.releases[anyPlatform]
 	if !ok {
 		r, ok = p.releases[runtime.GOOS+"/"+runtime.GOARCH]
 	}
@@ -155,14 +155,14 @@ func (p Package) unpack(r release, from, folder string) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return toolroom.Errorf(toolroom.CodeInternal, "read the package: %w", err)
 	}
-	if err := p.take(f, folder); err != nil {
+	if err := p.extract(f, folder); err != nil {
 		return toolroom.Errorf(toolroom.CodeInternal, "install %s: %w", p.Name, err)
 	}
 	return nil
 }
 
-// take extracts the members of a tarball into a folder.
-func (p Package) take(from io.Reader, folder string) error {
+// extract extracts the members of a tarball into a folder.
+func (p Package) extract(from io.Reader, folder string) error {
 	unzipped, err := gzip.NewReader(from)
 	if err != nil {
 		return err

@@ -13,106 +13,107 @@ import (
 // twice, and those nested in them four times. So a text is measured before it is
 // parsed.
 const (
-	maxNesting = 250    // nested brackets and templates; for functions the time grows with the cube
-	maxRun     = 20_000 // words and signs of one statement, including the statements around it
-	maxAngles  = 500    // < of one statement, which may be nested types
-	maxColons  = 500    // : of one statement, which may be labels; each label is compared with the others
-	maxCommas  = 30_000 // commas of one statement outside lists: as an operator, each takes longer than the one before
-	maxBodies  = 100    // arrow functions nested as bodies
-	maxArrows  = 8      // arrow functions nested in parameters
-	maxDigits  = 10_000 // digits of one number, which takes quadratic time to parse
-	maxTwice   = 100    // names that are declared twice in one block; a parser looks up the first place for each
-	maxSource  = 4 << 20
-	maxEnums   = 16 << 20 // bytes that texts of enums take where they are used: esbuild puts them there
+	maxNesting    = 250    // nested brackets and templates; for functions the time grows with the cube
+	maxTokens     = 20_000 // words and signs of one statement, including the statements around it
+	maxAngles     = 500    // < of one statement, which may be nested types
+	maxColons     = 500    // : of one statement, which may be labels; each label is compared with the others
+	maxCommas     = 30_000 // commas of one statement outside lists: as an operator, each takes longer than the one before
+	maxBodies     = 100    // arrow functions nested as bodies
+	maxArrows     = 8      // arrow functions nested in parameters
+	maxDigits     = 10_000 // digits of one number, which takes quadratic time to parse
+	maxRedeclared = 100    // names that are declared twice in one block; a parser locates the first declaration of each
+	maxSource     = 4 << 20
+	maxEnums      = 16 << 20 // bytes of enum values in the output: esbuild writes a value at each of its uses
 
 	// A shorter text is parsed without measuring it.
-	fewBytes    = 32 << 10
-	fewBrackets = maxNesting
-	fewArrows   = 12
+	maxUnmeasured         = 32 << 10
+	maxUnmeasuredBrackets = maxNesting
+	maxUnmeasuredArrows   = 12
 )
 
-// unbounded describes where a text is too deep, or may be.
-type unbounded struct {
+// tooComplex says where and why a text is too complex to be parsed, or may be.
+type tooComplex struct {
 	at     int
 	reason string
 }
 
-// measure finds text that would take a parser too deep or too long, or that is put together
-// into one that is too long.
-func measure(source string) *unbounded {
+// measure returns the first place of a text that a parser would recurse into too deeply or work
+// on for too long, or nil. It also finds enums whose values would make the output too long.
+func measure(source string) *tooComplex {
 	var e enums
 	if bad := e.measure(source); bad != nil {
 		return bad
 	}
-	return e.bad()
+	return e.tooLong()
 }
 
-// enums is what is said of the enums of some texts. Their values are computed before the
-// program runs, and written wherever they are used.
+// enums measures the enums of some texts. esbuild computes their values and writes them wherever
+// they are used.
 type enums struct {
-	longest int  // length of the longest text of a member
-	uses    int  // how often members may be used
-	added   int  // where something may be added to such a text, plus 1; 0 if it is nowhere
-	some    bool // there are enums
+	longest  int  // length of the longest text of a member
+	uses     int  // how often members may be used
+	concatAt int  // where something may be added to such a text, plus 1; 0 if it is nowhere
+	found    bool // there are enums
 }
 
-// bad describes enums whose texts may grow too long.
-func (e *enums) bad() *unbounded {
+// tooLong returns a problem if the values of the enums may make the output too long, else nil.
+func (e *enums) tooLong() *tooComplex {
 	switch {
-	case e.longest > 0 && e.added > 0:
-		return &unbounded{e.added - 1, "members of enums that are texts cannot be put together: write the whole text, or use const"}
+	case e.longest > 0 && e.concatAt > 0:
+		return &tooComplex{e.concatAt - 1, "members of enums that are texts cannot be put together: write the whole text, or use const"}
 	case e.longest > 0 && e.uses > maxEnums/e.longest:
-		return &unbounded{0, fmt.Sprintf("a text of an enum has %d bytes, and members may be used %d times: use const", e.longest, e.uses)}
+		return &tooComplex{0, fmt.Sprintf("a text of an enum has %d bytes, and members may be used %d times: use const", e.longest, e.uses)}
 	}
 	return nil
 }
 
-// measure adds the enums of a text, and finds what takes a parser too deep or too long.
-func (e *enums) measure(source string) *unbounded {
+// measure adds the enums of a text to e. It returns the first place of the text that is too
+// complex for a parser, or nil.
+func (e *enums) measure(source string) *tooComplex {
 	if len(source) > maxSource {
-		return &unbounded{maxSource, fmt.Sprintf("a program may have at most %d bytes: pass data as inputs, or in artifacts", maxSource)}
+		return &tooComplex{maxSource, fmt.Sprintf("a program may have at most %d bytes: pass data as inputs, or in artifacts", maxSource)}
 	}
-	e.some = e.some || strings.Contains(source, "enum")
+	e.found = e.found || strings.Contains(source, "enum")
 	brackets := strings.Count(source, "(") + strings.Count(source, "[") + strings.Count(source, "{")
-	if len(source) <= fewBytes && brackets <= fewBrackets && strings.Count(source, "=>") <= fewArrows && strings.Count(source, ":") <= maxColons && strings.Count(source, "<") <= maxAngles && !e.some {
+	if len(source) <= maxUnmeasured && brackets <= maxUnmeasuredBrackets && strings.Count(source, "=>") <= maxUnmeasuredArrows && strings.Count(source, ":") <= maxColons && strings.Count(source, "<") <= maxAngles && !e.found {
 		return nil
 	}
 	m := &meter{source: source, levels: make([]level, 1, 64), newline: true}
 	for m.at < len(source) && m.bad == nil {
 		m.step()
 	}
-	e.longest, e.uses, e.added = max(e.longest, m.enums.longest), e.uses+m.enums.uses, cmp.Or(e.added, m.enums.added)
+	e.longest, e.uses, e.concatAt = max(e.longest, m.enums.longest), e.uses+m.enums.uses, cmp.Or(e.concatAt, m.enums.concatAt)
 	return m.bad
 }
 
-// meter scans a text by its words and signs. It knows no grammar. If a sign can be
-// read in two ways, one of which hides the text after it, meter reports that.
+// meter scans a text word by word and sign by sign, without a grammar. If a sign is ambiguous, and
+// one of its meanings would hide the text after it from the meter, the meter refuses the text.
 type meter struct {
-	source   string
-	at       int
-	levels   []level // open brackets, the text itself first
-	run      int     // the sum of their runs
-	angles   int     // and of their angles
-	colons   int     // and of their colons
-	bodies   int     // and of their arrows
-	commas   int     // and of their commas
-	prev     kind    // of the previous word or sign
-	word     string  // the previous word or sign itself
-	newline  bool    // a newline followed it
-	lineEnd  int     // end of the current line, once known
-	declares int     // how many levels are open around the declaration that is read, 0 for none
-	twice    int     // names declared a second time in their block
-	again    bool    // the previous word was one
-	bad      *unbounded
-	enums    enums
-	named    bool // the previous words are enum and a name
+	source           string
+	at               int
+	levels           []level // open brackets, the text itself first
+	tokens           int     // the sum of their runs
+	angles           int     // and of their angles
+	colons           int     // and of their colons
+	bodies           int     // and of their arrows
+	commas           int     // and of their commas
+	prev             kind    // of the previous word or sign
+	word             string  // the previous word or sign itself
+	newline          bool    // a newline followed it
+	lineEnd          int     // end of the current line, once known
+	declarationDepth int     // how many levels are open around the declaration that is read, 0 for none
+	redeclared       int     // names declared a second time in their block
+	justRedeclared   bool    // the previous word was one
+	bad              *tooComplex
+	enums            enums
+	afterEnumName    bool // the previous words are enum and a name
 }
 
 // level is what is inside one pair of brackets.
 type level struct {
 	open    byte
 	control bool // after if, while, for and the like
-	run     int  // words and signs since the last separator of statements or items
+	tokens  int  // words and signs since the last separator of statements or items
 	angles  int
 	colons  int
 	bodies  int
@@ -138,7 +139,7 @@ const (
 
 func (m *meter) fail(at int, format string, args ...any) {
 	if m.bad == nil {
-		m.bad = &unbounded{at, fmt.Sprintf(format, args...)}
+		m.bad = &tooComplex{at, fmt.Sprintf(format, args...)}
 	}
 }
 
@@ -210,19 +211,19 @@ func (m *meter) top() *level { return &m.levels[len(m.levels)-1] }
 
 // count counts a word or sign.
 func (m *meter) count() {
-	m.top().run++
-	if m.run++; m.run > maxRun {
-		m.fail(m.at, "a statement has more than %d words and signs: end it, or pass data as inputs", maxRun)
+	m.top().tokens++
+	if m.tokens++; m.tokens > maxTokens {
+		m.fail(m.at, "a statement has more than %d words and signs: end it, or pass data as inputs", maxTokens)
 	}
 }
 
-// separate begins a new statement of the level, or a new item if all is false.
+// separate resets the counts of the level for a new statement, or for a new item if all is false.
 func (m *meter) separate(all bool) {
 	top := m.top()
-	m.run -= top.run
+	m.tokens -= top.tokens
 	m.colons -= top.colons
 	m.bodies -= top.bodies
-	top.run, top.colons, top.bodies = 0, 0, 0
+	top.tokens, top.colons, top.bodies = 0, 0, 0
 	if all {
 		m.angles -= top.angles
 		m.commas -= top.commas
@@ -230,13 +231,14 @@ func (m *meter) separate(all bool) {
 	}
 }
 
-// Words by what may follow them. A word in both lists may also be a name.
+// Words by what may follow them: an expression, either an expression or an operator because the
+// word may also be a name, or an operator.
 var (
-	before = wordSet("return typeof case do else in instanceof new delete void throw extends default if while for with switch try finally const let var function class import export enum break continue debugger")
-	doubt  = wordSet("await yield of async get set static as satisfies is type interface namespace module declare abstract readonly keyof unique infer asserts global override accessor public private protected out using implements package from require target meta constructor any")
-	values = wordSet("this super null true false")
+	beforeExpression = wordSet("return typeof case do else in instanceof new delete void throw extends default if while for with switch try finally const let var function class import export enum break continue debugger")
+	beforeEither     = wordSet("await yield of async get set static as satisfies is type interface namespace module declare abstract readonly keyof unique infer asserts global override accessor public private protected out using implements package from require target meta constructor any")
+	endsExpression   = wordSet("this super null true false")
 	// Words that continue a statement after a line break.
-	goesOn = wordSet("in of instanceof as satisfies is else catch finally extends implements while from")
+	continuesStatement = wordSet("in of instanceof as satisfies is else catch finally extends implements while from")
 )
 
 func wordSet(list string) map[string]bool {
@@ -258,23 +260,23 @@ func (m *meter) readWord(rest string) {
 		m.fail(m.at, "a number has more than %d digits", maxDigits)
 	}
 	property := m.prev == sign && m.word == "."
-	ended := m.prev == block || m.newline && (m.prev == value || m.prev == name && !doubt[m.word] || m.prev == closed)
-	if ended && !goesOn[word] {
+	ended := m.prev == block || m.newline && (m.prev == value || m.prev == name && !beforeEither[m.word] || m.prev == closed)
+	if ended && !continuesStatement[word] {
 		m.separate(true)
 	}
 	m.count()
-	m.named = m.prev == keyword && m.word == "enum"
+	m.afterEnumName = m.prev == keyword && m.word == "enum"
 	if property || m.top().enum {
 		m.enums.uses++
 	}
 	if word == "await" && m.prev == keyword && m.word == "for" {
 		word = "for" // for await (
 	}
-	m.declare(word, property || digits || values[word])
+	m.declare(word, property || digits || endsExpression[word])
 	switch {
-	case digits, property, values[word]:
+	case digits, property, endsExpression[word]:
 		m.prev = value
-	case before[word]:
+	case beforeExpression[word]:
 		m.prev = keyword
 	default:
 		m.prev = name
@@ -283,31 +285,31 @@ func (m *meter) readWord(rest string) {
 	m.at += end
 }
 
-// declare notes the names that let, const and class declare, until something else follows.
+// declare records the names that let, const and class declare, until the declaration ends.
 func (m *meter) declare(word string, other bool) {
 	class := m.prev == keyword && m.word == "class"
-	m.again = false
+	m.justRedeclared = false
 	switch {
 	case other, word == "of", word == "in", word == "extends", word == "enum":
-		m.declares = 0
+		m.declarationDepth = 0
 	case word == "let" || word == "const" || word == "class" && (m.prev == block || m.prev == sign && (m.word == ";" || m.word == "{")):
-		m.declares = len(m.levels)
-	case m.declares > 0 && m.declares <= len(m.levels):
-		block := &m.levels[m.declares-1]
+		m.declarationDepth = len(m.levels)
+	case m.declarationDepth > 0 && m.declarationDepth <= len(m.levels):
+		block := &m.levels[m.declarationDepth-1]
 		if block.names == nil {
 			block.names = map[string]bool{}
 		}
-		if m.again = block.names[word]; m.again {
-			if m.twice++; m.twice > maxTwice {
-				m.fail(m.at, "more than %d names are declared twice in one block", maxTwice)
+		if m.justRedeclared = block.names[word]; m.justRedeclared {
+			if m.redeclared++; m.redeclared > maxRedeclared {
+				m.fail(m.at, "more than %d names are declared twice in one block", maxRedeclared)
 			}
 		}
 		block.names[word] = true
 		if class {
-			m.declares = 0
+			m.declarationDepth = 0
 		}
 	default:
-		m.declares = 0
+		m.declarationDepth = 0
 	}
 }
 
@@ -318,12 +320,12 @@ func (m *meter) readSign(rest string, c byte) {
 	prev, newline := m.prev, m.newline
 	m.prev, m.newline = sign, false
 	switch {
-	case c == ':' && m.again && len(m.levels) > m.declares:
-		m.twice-- // in {a: b} the name is b
-	case c == ';' || c == '=' || c == '(' || c == ':' && len(m.levels) <= m.declares:
-		m.declares = 0
+	case c == ':' && m.justRedeclared && len(m.levels) > m.declarationDepth:
+		m.redeclared-- // in {a: b} the name is b
+	case c == ';' || c == '=' || c == '(' || c == ':' && len(m.levels) <= m.declarationDepth:
+		m.declarationDepth = 0
 	}
-	m.again = false
+	m.justRedeclared = false
 	switch c {
 	case '(', '[', '{':
 		m.open(c, c == '(' && prev == keyword && (m.word == "if" || m.word == "while" || m.word == "for" || m.word == "with"))
@@ -387,18 +389,18 @@ func (m *meter) readSign(rest string, c byte) {
 	m.at += size
 }
 
-// enumSign notes what a sign says of enums.
+// enumSign counts a sign that may be part of an enum or a use of one.
 func (m *meter) enumSign(rest string, c byte) {
 	switch {
-	case c == '\\' && (m.named || m.prev == keyword && m.word == "enum"):
+	case c == '\\' && (m.afterEnumName || m.prev == keyword && m.word == "enum"):
 		m.fail(m.at, "the name of an enum has an escape: write the letter")
 	case c == '[':
 		m.enums.uses++
 	case !m.top().enum:
 	case c == '`':
-		m.enums.longest, m.enums.added = max(m.enums.longest, 1), cmp.Or(m.enums.added, m.at+1)
+		m.enums.longest, m.enums.concatAt = max(m.enums.longest, 1), cmp.Or(m.enums.concatAt, m.at+1)
 	case c == '+':
-		m.enums.added = cmp.Or(m.enums.added, m.at+1)
+		m.enums.concatAt = cmp.Or(m.enums.concatAt, m.at+1)
 	case c == '"', c == '\'':
 		m.enums.longest = max(m.enums.longest, stringEnd(rest, c))
 	}
@@ -409,8 +411,8 @@ func (m *meter) open(c byte, control bool) {
 		m.fail(m.at, "it nests deeper than %d", maxNesting)
 		return
 	}
-	m.levels = append(m.levels, level{open: c, control: control, enum: m.top().enum || m.named && c == '{'})
-	m.named = false
+	m.levels = append(m.levels, level{open: c, control: control, enum: m.top().enum || m.afterEnumName && c == '{'})
+	m.afterEnumName = false
 }
 
 // close closes a bracket, or several if they do not match, which the parser reports.
@@ -424,20 +426,20 @@ func (m *meter) close(c byte) {
 		m.prev = control
 	}
 	if c == ')' {
-		if next := following(m.source[m.at+1:]); next == "" || next == "=>" || next[0] == ':' {
+		if next := nextSign(m.source[m.at+1:]); next == "" || next == "=>" || next[0] == ':' {
 			m.top().arrows++
 		}
 	}
 	if m.top().arrows > maxArrows {
 		m.fail(m.at, "arrow functions are nested in parameters more than %d deep", maxArrows)
 	}
-	m.leave()
+	m.closeLevel()
 }
 
-// leave ends the innermost level.
-func (m *meter) leave() {
+// closeLevel removes the innermost level.
+func (m *meter) closeLevel() {
 	top := *m.top()
-	m.run -= top.run
+	m.tokens -= top.tokens
 	m.angles -= top.angles
 	m.colons -= top.colons
 	m.bodies -= top.bodies
@@ -446,12 +448,12 @@ func (m *meter) leave() {
 	m.top().arrows = max(m.top().arrows, top.arrows)
 }
 
-// maxGap limits how far ahead following looks.
+// maxGap limits how far ahead nextSign looks.
 const maxGap = 4 << 10
 
-// following returns the first sign or letter, or =>, after spaces and comments, or
-// "" if there is none nearby.
-func following(text string) string {
+// nextSign returns the first sign or letter, or =>, after spaces and comments, or "" if there is
+// none within maxGap bytes.
+func nextSign(text string) string {
 	text = text[:min(len(text), maxGap)]
 	for {
 		text = strings.TrimLeftFunc(text, func(r rune) bool { return r <= ' ' || r >= utf8.RuneSelf })
@@ -475,7 +477,7 @@ func (m *meter) template(text string) int {
 		case text[i] == '\\':
 			i++
 		case text[i] == '`':
-			m.leave()
+			m.closeLevel()
 			m.prev = value
 			return i + 1
 		case strings.HasPrefix(text[i:], "${"):
@@ -509,7 +511,7 @@ func stringEnd(text string, quote byte) int {
 func (m *meter) slash(prev kind, newline bool) int {
 	line := m.line()[1:]
 	switch {
-	case !newline && (prev == value || prev == name && !doubt[m.word] || prev == closed):
+	case !newline && (prev == value || prev == name && !beforeEither[m.word] || prev == closed):
 		return 1
 	case prev == sign && m.word != ".", prev == keyword, prev == control:
 		m.prev = value

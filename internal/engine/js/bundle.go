@@ -16,7 +16,7 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// Bundle is the files of a tool as one text.
+// Bundle is the files of a tool, joined to one text.
 type Bundle struct {
 	// Source are statements of an asynchronous function, after which the global variable
 	// named [Entry] is the function that is the tool. It has no code that the tool cannot
@@ -31,15 +31,15 @@ type Bundle struct {
 	// Builtins are the modules of Node that Source loads, such as node:fs.
 	Builtins []string
 
-	sources *sourcemap.Consumer
-	lines   int
-	opening int // the length of what stands in the first line before the files' text
+	sources   *sourcemap.Consumer
+	lines     int
+	prefixLen int // the length of the first line before the files' text
 }
 
 // Entry is the global variable that a bundle sets.
 const Entry = "__toolroom_entry__"
 
-// moduleAPI is the global variable that has what the module toolroom exports.
+// moduleAPI is the global variable that holds the exports of the module toolroom.
 const moduleAPI = "__toolroom_module_toolroom__"
 
 // NewBundle makes one text of the main file, the files that it imports and their packages,
@@ -47,17 +47,17 @@ const moduleAPI = "__toolroom_module_toolroom__"
 // export it. Nothing of it runs. A failure names the place of the mistake.
 func NewBundle(files map[string]string, main, entry string, local bool, packages Packages) (*Bundle, *bridge.Failure) {
 	left := maxExported
-	all := enums{some: slices.ContainsFunc(slices.Collect(maps.Values(files)), func(text string) bool { return strings.Contains(text, "enum") })}
+	all := enums{found: slices.ContainsFunc(slices.Collect(maps.Values(files)), func(text string) bool { return strings.Contains(text, "enum") })}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if loaders[pathpkg.Ext(name)] == api.LoaderNone {
 			continue
 		}
 		u := all.measure(files[name])
 		if u == nil {
-			u = all.bad()
+			u = all.tooLong()
 		}
 		if left -= exportsOf(files[name]); u == nil && left < 0 {
-			u = &unbounded{0, "its files have too many exports for their size: export what others need"}
+			u = &tooComplex{0, "its files have too many exports for their size: export what others need"}
 		}
 		if u != nil {
 			f := &bridge.Failure{Kind: bridge.FailSyntax, Type: "SyntaxError", Message: "it is not parsed: " + u.reason, File: name}
@@ -70,12 +70,12 @@ func NewBundle(files map[string]string, main, entry string, local bool, packages
 		return nil, &bridge.Failure{Kind: bridge.FailProgram, Message: "its packages cannot be read: " + err.Error(), File: main}
 	}
 	first := *r
-	first.stars, first.failed = newStars(), &atomic.Bool{}
+	first.starExports, first.importFailed = newStars(), &atomic.Bool{}
 	b, failure := first.build(files, main, entry, local)
 	switch {
-	case first.stars.tooMany():
+	case first.starExports.tooMany():
 		return nil, &bridge.Failure{Kind: bridge.FailSyntax, Type: "SyntaxError", Message: "its files export too much of one another: name what is exported, instead of *", File: main}
-	case len(first.stars.to) > 0:
+	case len(first.starExports.to) > 0:
 		b, failure = r.build(files, main, entry, local)
 	default:
 		r = &first
@@ -92,10 +92,10 @@ func (r *resolver) build(files map[string]string, main, entry string, local bool
 		EntryPoints: []string{main}, Bundle: true, Format: api.FormatESModule, Platform: api.PlatformNeutral, Target: api.ESNext,
 		Sourcemap: api.SourceMapExternal, Outfile: "/bundle.js", AbsWorkingDir: "/", LogLevel: api.LogLevelSilent, Charset: api.CharsetUTF8,
 		LegalComments: api.LegalCommentsNone, Plugins: []api.Plugin{{Name: "tool", Setup: func(b api.PluginBuild) {
-			if r.stars != nil {
-				r.stars.watch(b)
+			if r.starExports != nil {
+				r.starExports.recordImports(b)
 			}
-			resolveIn(b, r, files, main, entry, local)
+			setupResolver(b, r, files, main, entry, local)
 			r.setup(b)
 		}}},
 	}
@@ -106,7 +106,7 @@ func (r *resolver) build(files map[string]string, main, entry string, local bool
 	}
 	b := &Bundle{NeedsNode: r.needsNode, Externals: r.externals}
 	opening := r.prologue()
-	b.opening = len(opening)
+	b.prefixLen = len(opening)
 	for _, out := range result.OutputFiles {
 		if strings.HasSuffix(out.Path, ".map") {
 			var err error
@@ -115,12 +115,12 @@ func (r *resolver) build(files map[string]string, main, entry string, local bool
 			}
 			continue
 		}
-		text, uses := unmarked(out.Contents)
+		text, uses := restoreNames(out.Contents)
 		if uses != "" && b.NeedsNode == "" {
 			b.NeedsNode = uses
 		}
 		b.Source = opening + text
-		for _, found := range requires.FindAllStringSubmatch(text, -1) {
+		for _, found := range requireCall.FindAllStringSubmatch(text, -1) {
 			if !slices.Contains(b.Builtins, found[1]) {
 				b.Builtins = append(b.Builtins, found[1])
 			}
@@ -136,57 +136,57 @@ func (b *Bundle) Place(line, column int) (file string, fromLine, fromColumn int,
 		return "", 0, 0, false
 	}
 	if line == 1 {
-		column -= b.opening
+		column -= b.prefixLen
 	}
 	source, _, fromLine, fromColumn, ok := b.sources.Source(line, max(column-1, 0))
-	name, found := strings.CutPrefix(source, inTool+":")
+	name, found := strings.CutPrefix(source, toolNamespace+":")
 	return name, fromLine, fromColumn + 1, ok && found
 }
 
-// strict stands in the first line, because a module is strict.
-const strict = `"use strict";`
+// strictPrefix begins the first line, because the text of a module is strict.
+const strictPrefix = `"use strict";`
 
 const (
-	inTool  = "tool" // namespace of the tool's files
-	inAPI   = "toolroom"
-	inEntry = "entry" // of the text that sets the variable Entry
+	toolNamespace  = "tool" // namespace of the tool's files
+	apiNamespace   = "toolroom"
+	entryNamespace = "entry" // of the text that sets the variable Entry
 )
 
 var loaders = map[string]api.Loader{
 	".js": api.LoaderJS, ".mjs": api.LoaderJS, ".ts": api.LoaderTS, ".mts": api.LoaderTS, ".json": api.LoaderJSON, ".txt": api.LoaderText, ".md": api.LoaderText,
 }
 
-// resolveIn makes esbuild find imports among the files and the packages only.
-func resolveIn(b api.PluginBuild, r *resolver, files map[string]string, main, entry string, local bool) {
+// setupResolver makes esbuild resolve imports to the tool's files and packages only.
+func setupResolver(b api.PluginBuild, r *resolver, files map[string]string, main, entry string, local bool) {
 	b.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
 		switch {
 		case a.Kind == api.ResolveEntryPoint:
-			return api.OnResolveResult{Path: main, Namespace: inEntry}, nil
-		case a.Namespace == inEntry:
-			return api.OnResolveResult{Path: main, Namespace: inTool}, nil
+			return api.OnResolveResult{Path: main, Namespace: entryNamespace}, nil
+		case a.Namespace == entryNamespace:
+			return api.OnResolveResult{Path: main, Namespace: toolNamespace}, nil
 		case a.Path == "toolroom":
-			return api.OnResolveResult{Path: a.Path, Namespace: inAPI}, nil
-		case a.Namespace != inTool || !strings.HasPrefix(a.Path, "."):
+			return api.OnResolveResult{Path: a.Path, Namespace: apiNamespace}, nil
+		case a.Namespace != toolNamespace || !strings.HasPrefix(a.Path, "."):
 			return r.resolve(a)
 		}
 		name := pathpkg.Join(pathpkg.Dir(a.Importer), a.Path)
 		stem := strings.TrimSuffix(strings.TrimSuffix(name, ".js"), ".mjs")
 		for _, candidate := range []string{name, name + ".ts", name + ".mts", name + ".js", name + ".mjs", name + ".json", stem + ".ts", stem + ".mts", name + "/index.ts", name + "/index.js"} {
 			if _, ok := files[candidate]; ok {
-				return api.OnResolveResult{Path: candidate, Namespace: inTool}, nil
+				return api.OnResolveResult{Path: candidate, Namespace: toolNamespace}, nil
 			}
 		}
-		return r.missing(fmt.Errorf("there is no file %s", name))
+		return r.importError(fmt.Errorf("there is no file %s", name))
 	})
-	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: inEntry}, func(api.OnLoadArgs) (api.OnLoadResult, error) {
+	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: entryNamespace}, func(api.OnLoadArgs) (api.OnLoadResult, error) {
 		text := "import {" + entry + " as entry} from 'main'\nglobalThis." + Entry + " = entry\n"
 		return api.OnLoadResult{Contents: &text, Loader: api.LoaderJS}, nil
 	})
-	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: inAPI}, func(api.OnLoadArgs) (api.OnLoadResult, error) {
+	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: apiNamespace}, func(api.OnLoadArgs) (api.OnLoadResult, error) {
 		text := "export const {Image, Handle, ToolError, tool} = globalThis." + moduleAPI
 		return api.OnLoadResult{Contents: &text, Loader: api.LoaderJS}, nil
 	})
-	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: inTool}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
+	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: toolNamespace}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
 		text := files[a.Path]
 		if a.Path == main && local {
 			text += "\nexport {" + entry + "}\n"
@@ -195,21 +195,21 @@ func resolveIn(b api.PluginBuild, r *resolver, files map[string]string, main, en
 		if loader == api.LoaderNone {
 			return api.OnLoadResult{}, fmt.Errorf("files like %s cannot be imported", a.Path)
 		}
-		text = r.text(a, text)
+		text = r.sourceText(a, text)
 		return api.OnLoadResult{Contents: &text, Loader: loader, ResolveDir: r.root}, nil
 	})
 }
 
-// unresolved matches what esbuild says of an import that it does not find.
-var unresolved = regexp.MustCompile(`^Could not resolve "([^"]+)"`)
+// unresolvedImport matches esbuild's message about an import that it cannot resolve.
+var unresolvedImport = regexp.MustCompile(`^Could not resolve "([^"]+)"`)
 
 func bundleFailure(files map[string]string, main string, m api.Message) *bridge.Failure {
 	f := &bridge.Failure{Kind: bridge.FailSyntax, Type: "SyntaxError", Message: m.Text, File: main}
-	if found := unresolved.FindStringSubmatch(m.Text); found != nil {
+	if found := unresolvedImport.FindStringSubmatch(m.Text); found != nil {
 		f.Message = fmt.Sprintf("there is no module %q: add it to dependencies", found[1])
 	}
-	if m.Location != nil && strings.HasPrefix(m.Location.File, inTool+":") {
-		f.File = strings.TrimPrefix(m.Location.File, inTool+":")
+	if m.Location != nil && strings.HasPrefix(m.Location.File, toolNamespace+":") {
+		f.File = strings.TrimPrefix(m.Location.File, toolNamespace+":")
 		f.Line = min(m.Location.Line, strings.Count(files[f.File], "\n")+1)
 		// esbuild counts columns in bytes from 0.
 		f.Column = utf8.RuneCountInString(m.Location.LineText[:min(m.Location.Column, len(m.Location.LineText))]) + 1

@@ -16,22 +16,22 @@ type Cache struct {
 	ready *lru.Cache[[sha256.Size]byte, *Program]
 }
 
-// cached is how many programs a Cache holds, and maxCached is the largest program
-// that it caches, in bytes.
+// cacheSize is how many programs a Cache holds. maxCachedProgram is the size of the largest
+// program that it caches, in bytes.
 const (
-	cached    = 256
-	maxCached = 64 << 10
+	cacheSize        = 256
+	maxCachedProgram = 64 << 10
 )
 
 // NewCache returns an empty cache.
 func NewCache() *Cache {
-	ready, _ := lru.New[[sha256.Size]byte, *Program](cached) // fails only if the size is zero
+	ready, _ := lru.New[[sha256.Size]byte, *Program](cacheSize) // fails only if the size is zero
 	return &Cache{ready}
 }
 
 // Prepare is like [Prepare], and caches the result.
 func (c *Cache) Prepare(p bridge.Program) (*Program, *bridge.Failure) {
-	if p.Bundled || len(p.Source) > maxCached {
+	if p.Bundled || len(p.Source) > maxCachedProgram {
 		return Prepare(p)
 	}
 	key := keyOf(p)

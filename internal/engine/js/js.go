@@ -43,7 +43,7 @@ func New(o Options) *worker.Engine {
 				return nil, failure
 			}
 			p.Source = ready.Source
-			return ready.Blame, nil
+			return ready.MapFailure, nil
 		},
 	}, worker.NewSelf("wasm", o.Command, o.Init, o.CacheDir).Start)
 }

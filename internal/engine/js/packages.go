@@ -23,9 +23,9 @@ type Packages struct {
 	Node bool
 }
 
-// Key returns the text by which a guest knows what it loads with Node: a package of the
-// folder, or a module of Node that begins with node:. What stands before the bar is the
-// importing folder, that of the packages.
+// Key returns the key under which a guest keeps a module that it has loaded with Node: a package
+// of the folder, or one of Node's own modules, whose names begin with node:. The part before the
+// bar is the folder that imports it, that of the packages.
 func Key(name string) string { return "|" + name }
 
 // builtins are the modules of Node. They can also be written with node: before them.
@@ -36,40 +36,40 @@ func isBuiltin(name string) bool { return strings.HasPrefix(name, "node:") || bu
 // nodeGlobals are global variables of Node that the other engines lack.
 var nodeGlobals = strings.Fields("process Buffer setImmediate clearImmediate __dirname __filename fetch Headers Request Response FormData Blob URL URLSearchParams structuredClone AbortController AbortSignal EventTarget Event Intl WebAssembly MessageChannel Atomics ReadableStream WritableStream TransformStream")
 
-// marker is the prefix of the names that stand for nodeGlobals in a bundle for other
-// engines. esbuild puts them in where a name is not the code's own.
-const marker = "__toolroom_node_"
+// nodeMarker is the prefix of the names that replace nodeGlobals in a bundle for other engines.
+// esbuild replaces a name only if the code does not declare it.
+const nodeMarker = "__toolroom_node_"
 
-// imports follows marker in the names that stand for modules of Node.
-const imports = "import_"
+// importMarker follows marker in the names that stand for modules of Node.
+const importMarker = "import_"
 
 var notWord = regexp.MustCompile(`\W`)
 
-var marked = regexp.MustCompile(`(typeof\s+)?\b` + marker + `(\w+)__\b`)
+var markedName = regexp.MustCompile(`(typeof\s+)?\b` + nodeMarker + `(\w+)__\b`)
 
-// unmarked returns a bundle with the names that code has, and the first thing of Node that
-// it uses without asking in the same line whether it is there; esbuild writes a statement
-// in a line.
-func unmarked(source []byte) (text, uses string) {
+// restoreNames returns a bundle with its original names in place of the marked ones. uses is the
+// first of Node's globals or modules that it uses without a test in the same line whether it
+// exists; esbuild writes each statement on one line.
+func restoreNames(source []byte) (text, uses string) {
 	for line := range bytes.Lines(source) {
 		asked := map[string]bool{}
-		for _, found := range marked.FindAllSubmatch(line, -1) {
+		for _, found := range markedName.FindAllSubmatch(line, -1) {
 			name := string(found[2])
 			asked[name] = asked[name] || len(found[1]) > 0
 			if !asked[name] && uses == "" {
 				uses = "it uses " + name
-				if module, ok := strings.CutPrefix(name, imports); ok {
+				if module, ok := strings.CutPrefix(name, importMarker); ok {
 					uses = "it imports " + module
 				}
 			}
 		}
 	}
-	return string(marked.ReplaceAll(source, []byte("$1$2"))), uses
+	return string(markedName.ReplaceAll(source, []byte("$1$2"))), uses
 }
 
-// outside matches what only works for a package in its own folder: it reads files beside
-// it, or chooses modules when it runs.
-var outside = regexp.MustCompile("\\b__(?:dirname|filename)\\b|\\bimport\\.meta\\.(?:url|dirname|filename|resolve)\\b|\\brequire\\.resolve\\b|\\bcreateRequire\\b|\\brequire\\(\\s*[^'\"\\s)]")
+// needsFolder matches code that only works if the package is in its own folder: it reads files of
+// the folder, or chooses modules at run time.
+var needsFolder = regexp.MustCompile("\\b__(?:dirname|filename)\\b|\\bimport\\.meta\\.(?:url|dirname|filename|resolve)\\b|\\brequire\\.resolve\\b|\\bcreateRequire\\b|\\brequire\\(\\s*[^'\"\\s)]")
 
 // resolver makes esbuild find the modules of a tool and of its packages.
 type resolver struct {
@@ -79,31 +79,31 @@ type resolver struct {
 	externals []string
 	// needsNode says why the bundle cannot run elsewhere.
 	needsNode string
-	// stars is set while exports are counted only.
-	stars *stars
-	// failed says that an import was not found.
-	failed *atomic.Bool
+	// starExports is set in the pass that only counts exports.
+	starExports *starExports
+	// importFailed is set when an import was not found.
+	importFailed *atomic.Bool
 }
 
-// missing returns the error of an import. Only the first is shown, and to find the place of
-// each takes esbuild as long as its line.
-func (r *resolver) missing(err error) (api.OnResolveResult, error) {
-	if r.failed.Swap(true) {
+// importError returns the error of an import that was not found. Only the first one is reported,
+// because esbuild takes time in proportion to the line to locate each.
+func (r *resolver) importError(err error) (api.OnResolveResult, error) {
+	if r.importFailed.Swap(true) {
 		return api.OnResolveResult{External: true}, nil
 	}
 	return api.OnResolveResult{}, err
 }
 
-// text returns what esbuild reads of a file.
-func (r *resolver) text(a api.OnLoadArgs, text string) string {
-	if r.stars == nil {
+// sourceText returns the text of a file as esbuild gets it.
+func (r *resolver) sourceText(a api.OnLoadArgs, text string) string {
+	if r.starExports == nil {
 		return text
 	}
-	return r.stars.plain(a.Namespace+":"+a.Path, text)
+	return r.starExports.withoutStars(a.Namespace+":"+a.Path, text)
 }
 
 func newResolver(p Packages) (*resolver, error) {
-	r := &resolver{packages: p, failed: &atomic.Bool{}}
+	r := &resolver{packages: p, importFailed: &atomic.Bool{}}
 	if p.Folder == "" {
 		return r, nil
 	}
@@ -112,15 +112,15 @@ func newResolver(p Packages) (*resolver, error) {
 	return r, err
 }
 
-func (r *resolver) require(reason string) {
+func (r *resolver) requireNode(reason string) {
 	if r.needsNode == "" {
 		r.needsNode = reason
 	}
 }
 
 const (
-	inBuiltin  = "builtin"
-	inExternal = "external"
+	builtinNamespace  = "builtin"
+	externalNamespace = "external"
 )
 
 // resolve finds a module that is neither a file of the tool nor toolroom. An empty result
@@ -128,17 +128,17 @@ const (
 func (r *resolver) resolve(a api.OnResolveArgs) (api.OnResolveResult, error) {
 	if isBuiltin(a.Path) {
 		// Without side effects, an import that is not used is left out.
-		return api.OnResolveResult{Path: strings.TrimPrefix(a.Path, "node:"), Namespace: inBuiltin, SideEffects: api.SideEffectsFalse}, nil
+		return api.OnResolveResult{Path: strings.TrimPrefix(a.Path, "node:"), Namespace: builtinNamespace, SideEffects: api.SideEffectsFalse}, nil
 	}
 	switch {
-	case a.Namespace == inTool && filepath.IsAbs(a.Path):
-		return r.missing(fmt.Errorf("there is no module %q: add it to dependencies", a.Path))
+	case a.Namespace == toolNamespace && filepath.IsAbs(a.Path):
+		return r.importError(fmt.Errorf("there is no module %q: add it to dependencies", a.Path))
 	case strings.HasPrefix(a.Path, "."), filepath.IsAbs(a.Path):
 		return api.OnResolveResult{}, nil
 	}
 	name := packageOf(a.Path)
 	if r.root == "" {
-		return r.missing(fmt.Errorf("there is no module %q: a tool can import the files of its folder, \"toolroom\", and the packages that it declares: add %q to dependencies", a.Path, name))
+		return r.importError(fmt.Errorf("there is no module %q: a tool can import the files of its folder, \"toolroom\", and the packages that it declares: add %q to dependencies", a.Path, name))
 	}
 	if !r.packages.Node {
 		return api.OnResolveResult{}, nil
@@ -149,11 +149,11 @@ func (r *resolver) resolve(a api.OnResolveArgs) (api.OnResolveResult, error) {
 	if !slices.Contains(r.externals, a.Path) {
 		r.externals = append(r.externals, a.Path)
 	}
-	return api.OnResolveResult{Path: Key(a.Path), Namespace: inExternal}, nil
+	return api.OnResolveResult{Path: Key(a.Path), Namespace: externalNamespace}, nil
 }
 
-// requirable reports whether Node's require surely finds the part sub of the package in a
-// folder: not if it is exported for import only.
+// requirable reports whether Node's require certainly finds the part sub of the package in a
+// folder. It does not if the part is exported for import only.
 func requirable(folder, sub string) bool {
 	text, err := os.ReadFile(filepath.Join(folder, "package.json"))
 	if err != nil {
@@ -172,17 +172,17 @@ func requirable(folder, sub string) bool {
 			return false
 		}
 	}
-	return exported == nil || forRequire(exported)
+	return exported == nil || hasRequireEntry(exported)
 }
 
-// forRequire reports whether an entry of exports names a file for require.
-func forRequire(exported any) bool {
+// hasRequireEntry reports whether an entry of exports names a file for require.
+func hasRequireEntry(exported any) bool {
 	switch e := exported.(type) {
 	case string:
 		return true
 	case map[string]any:
 		for _, condition := range []string{"node", "require", "default"} {
-			if one, ok := e[condition]; ok && forRequire(one) {
+			if one, ok := e[condition]; ok && hasRequireEntry(one) {
 				return true
 			}
 		}
@@ -199,8 +199,8 @@ func packageOf(name string) string {
 	return parts[0]
 }
 
-// requires matches what stands in a bundle for a module of Node.
-var requires = regexp.MustCompile(`globalThis\.require\("(node:[a-z0-9_/]+)"\)`)
+// requireCall matches the call in a bundle that loads one of Node's modules.
+var requireCall = regexp.MustCompile(`globalThis\.require\("(node:[a-z0-9_/]+)"\)`)
 
 func (r *resolver) setup(b api.PluginBuild) {
 	module := func(namespace string, text func(path string) string) {
@@ -209,13 +209,13 @@ func (r *resolver) setup(b api.PluginBuild) {
 			return api.OnLoadResult{Contents: &contents, Loader: api.LoaderJS}, nil
 		})
 	}
-	module(inBuiltin, func(name string) string {
+	module(builtinNamespace, func(name string) string {
 		if !r.packages.Node {
-			return "module.exports = " + marker + imports + notWord.ReplaceAllString(name, "_") + "__"
+			return "module.exports = " + nodeMarker + importMarker + notWord.ReplaceAllString(name, "_") + "__"
 		}
 		return fmt.Sprintf("module.exports = globalThis.require(%q)", "node:"+name)
 	})
-	module(inExternal, func(key string) string { return fmt.Sprintf("module.exports = globalThis.__toolroom_load__(%q)", key) })
+	module(externalNamespace, func(key string) string { return fmt.Sprintf("module.exports = globalThis.__toolroom_load__(%q)", key) })
 	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: "file"}, r.load)
 }
 
@@ -232,17 +232,17 @@ func (r *resolver) load(a api.OnLoadArgs) (api.OnLoadResult, error) {
 	loader := map[string]api.Loader{".js": api.LoaderJS, ".mjs": api.LoaderJS, ".cjs": api.LoaderJS, ".json": api.LoaderJSON}[filepath.Ext(a.Path)]
 	code := string(text)
 	switch {
-	case loader == api.LoaderNone, loader == api.LoaderJS && (outside.MatchString(code) || measure(code) != nil), loader == api.LoaderJSON && !json.Valid(text):
+	case loader == api.LoaderNone, loader == api.LoaderJS && (needsFolder.MatchString(code) || measure(code) != nil), loader == api.LoaderJSON && !json.Valid(text):
 		inside = filepath.ToSlash(inside)
 		name := packageOf(inside[strings.LastIndex("/"+inside, "/node_modules/")+len("node_modules/"):])
 		if r.packages.Node {
 			return api.OnLoadResult{}, fmt.Errorf("the package %s needs its own folder, but is exported for import only", name)
 		}
-		r.require("its package " + name + " needs its own folder")
+		r.requireNode("its package " + name + " needs its own folder")
 		empty := ""
 		return api.OnLoadResult{Contents: &empty, Loader: api.LoaderJS}, nil
 	}
-	code = r.text(a, code)
+	code = r.sourceText(a, code)
 	return api.OnLoadResult{Contents: &code, Loader: loader, ResolveDir: filepath.Dir(a.Path)}, nil
 }
 
@@ -260,14 +260,14 @@ func (r *resolver) options(o *api.BuildOptions) {
 	o.MainFields = []string{"module", "main"}
 	o.Define["global"] = "globalThis"
 	for _, name := range nodeGlobals {
-		o.Define[name] = marker + name + "__"
+		o.Define[name] = nodeMarker + name + "__"
 	}
 }
 
-// prologue are the statements before a bundle that load what is not part of it.
+// prologue returns the statements before a bundle that load the modules outside of it.
 func (r *resolver) prologue() string {
 	if len(r.externals) == 0 {
-		return strict
+		return strictPrefix
 	}
 	var keys []string
 	for _, one := range r.externals {
@@ -275,7 +275,7 @@ func (r *resolver) prologue() string {
 	}
 	text, err := json.Marshal(keys)
 	if err != nil {
-		return strict
+		return strictPrefix
 	}
-	return strict + "await globalThis.__toolroom_load_all__(" + string(text) + ");"
+	return strictPrefix + "await globalThis.__toolroom_load_all__(" + string(text) + ");"
 }

@@ -20,19 +20,18 @@ type Program struct {
 
 	author string
 	name   string
-	// layers map from Source back to the author's text, the last applied first.
-	layers []layer
+	// positionMaps map from Source back to the author's text, the last applied first.
+	positionMaps []positionMap
 }
 
-// layer maps positions in the text after a change to the text before it. Lines and
-// columns count from 1; if ok is false, the position has no counterpart in the text
-// before.
-type layer func(line, column int) (int, int, bool)
+// positionMap maps a position in the text after a change to the text before it. Lines and
+// columns count from 1. If ok is false, the position has no counterpart.
+type positionMap func(line, column int) (int, int, bool)
 
-// The function around the author's text. It adds no line.
+// The beginning and end of the function around the author's text. They add no line.
 const (
-	opening = "(async()=>{"
-	closing = "\n})"
+	wrapperStart = "(async()=>{"
+	wrapperEnd   = "\n})"
 )
 
 // Prepare prepares a program in language javascript or typescript. If the program
@@ -41,10 +40,10 @@ const (
 func Prepare(p bridge.Program) (*Program, *bridge.Failure) {
 	ready := &Program{author: p.Source, name: p.Name}
 	if p.Bundled {
-		ready.Source = opening + p.Source + closing
-		ready.layers = []layer{func(line, column int) (int, int, bool) {
+		ready.Source = wrapperStart + p.Source + wrapperEnd
+		ready.positionMaps = []positionMap{func(line, column int) (int, int, bool) {
 			if line == 1 {
-				column -= len(opening)
+				column -= len(wrapperStart)
 			}
 			return line, column, true
 		}}
@@ -55,23 +54,23 @@ func Prepare(p bridge.Program) (*Program, *bridge.Failure) {
 		f.Line, f.Column = position(p.Source, u.at)
 		return nil, f
 	}
-	ready.change([]edit{{0, 0, opening}, {len(p.Source), 0, closing}}, p.Source)
-	if edits := assignments(ready.Source); len(edits) > 0 {
-		ready.change(edits, ready.Source)
+	ready.applyEdits([]edit{{0, 0, wrapperStart}, {len(p.Source), 0, wrapperEnd}}, p.Source)
+	if edits := toolexecEdits(ready.Source); len(edits) > 0 {
+		ready.applyEdits(edits, ready.Source)
 	}
 	syntax, err := parse(ready.Source)
 	if p.Language == "typescript" || err != nil {
-		if failure := ready.strip(api.ESNext); failure != nil {
+		if failure := ready.stripTypes(api.ESNext); failure != nil {
 			return nil, failure
 		}
 		syntax, err = parse(ready.Source)
 	}
 	if err != nil && p.Session != "" {
-		if failure := ready.strip(api.ES2020); failure != nil {
+		if failure := ready.stripTypes(api.ES2020); failure != nil {
 			return nil, failure
 		}
 		if syntax, err = parse(ready.Source); err != nil {
-			return nil, ready.apart()
+			return nil, ready.checkDeclarations()
 		}
 	}
 	if err != nil {
@@ -82,9 +81,9 @@ func Prepare(p bridge.Program) (*Program, *bridge.Failure) {
 		return nil, failure
 	}
 	if p.Session != "" {
-		ready.persist(syntax)
-	} else if edits := syntax.lastValue(); len(edits) > 0 {
-		ready.change(edits, ready.Source)
+		ready.wrapForSession(syntax)
+	} else if edits := syntax.returnLastValue(); len(edits) > 0 {
+		ready.applyEdits(edits, ready.Source)
 	}
 	return ready, nil
 }
@@ -95,8 +94,8 @@ type edit struct {
 	insert     string
 }
 
-// change applies edits, which must be in order.
-func (p *Program) change(edits []edit, before string) {
+// applyEdits applies edits to the source. They must be sorted by offset.
+func (p *Program) applyEdits(edits []edit, before string) {
 	var pieces []piece
 	from := 0
 	for _, e := range edits {
@@ -106,7 +105,7 @@ func (p *Program) change(edits []edit, before string) {
 	p.assemble(append(pieces, piece{from: from, to: len(before)}), before)
 }
 
-// piece is a part of a text, either from the text before or inserted at from.
+// piece is a part of a changed text: either a part of the text before, or text inserted at from.
 type piece struct {
 	from, to int
 	text     string
@@ -124,14 +123,14 @@ func (p *Program) assemble(pieces []piece, before string) {
 	}
 	p.Source = after.String()
 	text := p.Source
-	p.layers = append(p.layers, func(line, column int) (int, int, bool) {
-		line, column = position(before, origin(pieces, offset(text, line, column)))
+	p.positionMaps = append(p.positionMaps, func(line, column int) (int, int, bool) {
+		line, column = position(before, originOf(pieces, offset(text, line, column)))
 		return line, column, true
 	})
 }
 
-// origin returns where a byte of an assembled text was before.
-func origin(pieces []piece, at int) int {
+// originOf returns the offset in the text before of a byte of an assembled text.
+func originOf(pieces []piece, at int) int {
 	last := 0
 	for _, part := range pieces {
 		length := len(part.text)
@@ -176,8 +175,8 @@ func position(text string, at int) (line, column int) {
 // Place maps a position in Source to the author's text.
 func (p *Program) Place(line, column int) (int, int, bool) {
 	ok := line > 0
-	for i := len(p.layers) - 1; i >= 0 && ok; i-- {
-		line, column, ok = p.layers[i](line, column)
+	for i := len(p.positionMaps) - 1; i >= 0 && ok; i-- {
+		line, column, ok = p.positionMaps[i](line, column)
 	}
 	if !ok || line > strings.Count(p.author, "\n")+1 {
 		return 0, 0, false
@@ -185,13 +184,13 @@ func (p *Program) Place(line, column int) (int, int, bool) {
 	return line, column, true
 }
 
-var frame = regexp.MustCompile(`(?m)^(    at .*?\(?)<program>:(\d+):(\d+)(\)?)$\n?`)
+var frameLine = regexp.MustCompile(`(?m)^(    at .*?\(?)<program>:(\d+):(\d+)(\)?)$\n?`)
 
-// Blame rewrites the positions in a failure that the guest described, whose file is
-// <program>, to positions in the author's text.
-func (p *Program) Blame(f *bridge.Failure) {
-	f.Trace = frame.ReplaceAllStringFunc(f.Trace, func(text string) string {
-		part := frame.FindStringSubmatch(text)
+// MapFailure rewrites the positions in a guest's failure, whose file is <program>, to positions
+// in the author's text.
+func (p *Program) MapFailure(f *bridge.Failure) {
+	f.Trace = frameLine.ReplaceAllStringFunc(f.Trace, func(text string) string {
+		part := frameLine.FindStringSubmatch(text)
 		line, _ := strconv.Atoi(part[2])
 		column, _ := strconv.Atoi(part[3])
 		line, column, ok := p.Place(line, column)
@@ -206,8 +205,8 @@ func (p *Program) Blame(f *bridge.Failure) {
 	}
 }
 
-// fail returns a failure at a byte of the current text.
-func (p *Program) fail(kind bridge.FailureKind, at int, typ, format string, args ...any) *bridge.Failure {
+// failureAt returns a failure at a byte offset of the current text.
+func (p *Program) failureAt(kind bridge.FailureKind, at int, typ, format string, args ...any) *bridge.Failure {
 	f := &bridge.Failure{Kind: kind, Type: typ, Message: fmt.Sprintf(format, args...), File: p.name}
 	f.Line, f.Column, _ = p.Place(position(p.Source, at))
 	return f

@@ -72,7 +72,7 @@ func TestPositionsLeadBackToTheAuthorsText(t *testing.T) {
 				t.Errorf("%d:%d of what ran is %d:%d, %v; want %d:%d", ranLine, ranColumn, line, column, ok, wantLine, wantColumn)
 			}
 			f := &bridge.Failure{Line: ranLine, Column: ranColumn, Trace: "    at f (<program>:1:1)\n    at <program>:99:1\n"}
-			p.Blame(f)
+			p.MapFailure(f)
 			if f.File != "main" || f.Line != wantLine || strings.Contains(f.Trace, "<program>") {
 				t.Errorf("%+v", f)
 			}

@@ -20,9 +20,9 @@ import (
 //
 // so that functions see what a later run redeclares, as in a notebook.
 
-// persist rearranges the program for a session. The guest reports an attempt to
-// declare a name of a tool or of the runtime.
-func (p *Program) persist(s *syntax) {
+// wrapForSession rewrites the program so that its declarations outlive the run. The guest reports
+// a declaration of the name of a tool or of the runtime.
+func (p *Program) wrapForSession(s *syntax) {
 	var names []string
 	var moved, pieces []piece
 	from := s.open
@@ -35,35 +35,35 @@ func (p *Program) persist(s *syntax) {
 		pieces = append(pieces, piece{from: start, text: text})
 		from = end
 	}
-	value := s.lastValue()
+	value := s.returnLastValue()
 	for _, statement := range s.body {
-		for len(value) > 0 && value[0].at < at(statement.Idx1()) && value[0].at >= from {
+		for len(value) > 0 && value[0].at < offsetOf(statement.Idx1()) && value[0].at >= from {
 			replace(value[0].at, value[0].at, value[0].insert)
 			value = value[1:]
 		}
 		switch n := statement.(type) {
 		case *ast.VariableStatement:
-			names = append(names, declared(n.List)...)
-			replace(at(n.Var), at(n.Var)+len("var"), ";0,")
+			names = append(names, declaredNames(n.List)...)
+			replace(offsetOf(n.Var), offsetOf(n.Var)+len("var"), ";0,")
 		case *ast.LexicalDeclaration:
-			names = append(names, declared(n.List)...)
-			replace(at(n.Idx), at(n.Idx)+len(n.Token.String()), ";0,")
+			names = append(names, declaredNames(n.List)...)
+			replace(offsetOf(n.Idx), offsetOf(n.Idx)+len(n.Token.String()), ";0,")
 			for _, binding := range n.List {
 				if binding.Initializer == nil {
-					replace(at(binding.Idx1()), at(binding.Idx1()), "=void 0")
+					replace(offsetOf(binding.Idx1()), offsetOf(binding.Idx1()), "=void 0")
 				}
 			}
 		case *ast.ClassDeclaration:
 			name := string(n.Class.Name.Name)
 			names = append(names, name)
-			replace(at(n.Idx0()), at(n.Idx0()), ";"+name+"=")
-			replace(at(n.Idx1()), at(n.Idx1()), ";")
+			replace(offsetOf(n.Idx0()), offsetOf(n.Idx0()), ";"+name+"=")
+			replace(offsetOf(n.Idx1()), offsetOf(n.Idx1()), ";")
 		case *ast.FunctionDeclaration:
 			name := string(n.Function.Name.Name)
 			names = append(names, name)
 			moved = append(moved,
-				piece{from: at(n.Idx0()), text: "\n" + name + "="}, piece{from: at(n.Idx0()), to: at(n.Idx1())}, piece{from: at(n.Idx1()), text: ";"})
-			replace(at(n.Idx0()), at(n.Idx1()), ";")
+				piece{from: offsetOf(n.Idx0()), text: "\n" + name + "="}, piece{from: offsetOf(n.Idx0()), to: offsetOf(n.Idx1())}, piece{from: offsetOf(n.Idx1()), text: ";"})
+			replace(offsetOf(n.Idx0()), offsetOf(n.Idx1()), ";")
 		}
 	}
 	keep(len(s.source))
@@ -81,8 +81,8 @@ func (p *Program) persist(s *syntax) {
 	p.assemble(slices.Concat(head, moved, pieces, []piece{{from: len(s.source), text: "]"}}), s.source)
 }
 
-// declared returns the names of a declaration.
-func declared(list []*ast.Binding) []string {
+// declaredNames returns the names of a declaration.
+func declaredNames(list []*ast.Binding) []string {
 	var names []string
 	for _, binding := range list {
 		names = appendNames(names, binding.Target)
@@ -115,9 +115,9 @@ func appendNames(names []string, target ast.Expression) []string {
 	return names
 }
 
-// apart refuses a session's program whose declarations cannot be found.
-func (p *Program) apart() *bridge.Failure {
-	f := p.fail(bridge.FailSyntax, 0, "SyntaxError", "the session cannot find what this program declares, because it uses syntax that is too new")
+// checkDeclarations returns a failure if the declarations of a session's program cannot be found.
+func (p *Program) checkDeclarations() *bridge.Failure {
+	f := p.failureAt(bridge.FailSyntax, 0, "SyntaxError", "the session cannot find what this program declares, because it uses syntax that is too new")
 	f.Line, f.Column = 0, 0
 	return f
 }

@@ -9,42 +9,45 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// stars counts what esbuild would do about `export * from` before it does it. It takes every
-// way through files that export one another so, of which a dozen files have billions, and
-// nothing stops it. So such files are bundled without these exports first.
-type stars struct {
+// starExports estimates esbuild's work for `export * from` statements. esbuild follows every path
+// through files that re-export one another; a dozen files can have billions of paths, and
+// nothing stops it. So the files are bundled without these exports first, to count them.
+type starExports struct {
 	mu      sync.Mutex
-	to      map[string][]string // the imports of a file with such exports
+	to      map[string][]string // the imports of each file with such exports
 	exports map[string]int      // how many names a file may export
 }
 
-func newStars() *stars { return &stars{to: map[string][]string{}, exports: map[string]int{}} }
+func newStars() *starExports {
+	return &starExports{to: map[string][]string{}, exports: map[string]int{}}
+}
 
-// gap matches what may stand between two words of a statement.
-const gap = `(?:[^\w$"'` + "`" + `{}()*/]|/\*(?s:.*?)\*/|//[^\n\r\x{2028}\x{2029}]*)*`
+// wordGap matches the text that may be between two words of a statement.
+const wordGap = `(?:[^\w$"'` + "`" + `{}()*/]|/\*(?s:.*?)\*/|//[^\n\r\x{2028}\x{2029}]*)*`
 
-// starred matches `export * from "…"`, also in a text or comment, where it does no harm.
-var starred = regexp.MustCompile(`\bexport` + gap + `\*` + gap + `from` + gap + `("[^"\n]*"|'[^'\n]*')`)
+// starExport matches `export * from "…"`, also in a string or comment, where the replacement does
+// no harm.
+var starExport = regexp.MustCompile(`\bexport` + wordGap + `\*` + wordGap + `from` + wordGap + `("[^"\n]*"|'[^'\n]*')`)
 
-// exported matches the beginning of an export, with its list of names.
-var exported = regexp.MustCompile(`\bexport\b(?:[^{}"'` + "`" + `;]*\{[^}]*\})?`)
+// exportStatement matches the beginning of an export, with its list of names.
+var exportStatement = regexp.MustCompile(`\bexport\b(?:[^{}"'` + "`" + `;]*\{[^}]*\})?`)
 
-// maxExported bounds the exports of all files, each times the length of its file. esbuild
-// reports all that are there twice, and reads the file up to there for each.
+// maxExported bounds the sum of all exports, each multiplied by the length of its file. esbuild
+// reports each duplicate export, and reads the file up to it for that.
 const maxExported = 300_000_000
 
-// exportsOf returns the exports of a file, each times the length of the file.
+// exportsOf returns the number of exports in a file, multiplied by its length.
 func exportsOf(text string) int {
 	exports := 0
-	for _, one := range exported.FindAllString(text, -1) {
+	for _, one := range exportStatement.FindAllString(text, -1) {
 		exports += 1 + strings.Count(one, ",")
 	}
 	return exports * len(text)
 }
 
-// plain returns the text of a file in which each `export * from "…"` only imports.
-func (s *stars) plain(file, text string) string {
-	plain := starred.ReplaceAllString(text, "import $1")
+// withoutStars returns the text of a file with an import in place of each `export * from "…"`.
+func (s *starExports) withoutStars(file, text string) string {
+	plain := starExport.ReplaceAllString(text, "import $1")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.exports[file] = strings.Count(text, "export") + strings.Count(text, ",")
@@ -54,8 +57,8 @@ func (s *stars) plain(file, text string) string {
 	return plain
 }
 
-// watch notes what files import.
-func (s *stars) watch(b api.PluginBuild) {
+// recordImports records the imports of the files with star exports.
+func (s *starExports) recordImports(b api.PluginBuild) {
 	b.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
 		from := a.Namespace + ":" + a.Importer
 		s.mu.Lock()
@@ -72,12 +75,11 @@ func (s *stars) watch(b api.PluginBuild) {
 	})
 }
 
-// maxStars bounds the work about these exports, which is one for each name that is looked at
-// in each file of a way.
+// maxStars bounds the work for these exports: one for each name in each file of each path.
 const maxStars = 5_000_000
 
-// tooMany reports whether esbuild would work for too long.
-func (s *stars) tooMany() bool {
+// tooMany reports whether esbuild would take too long.
+func (s *starExports) tooMany() bool {
 	left := maxStars
 	var way []string
 	var follow func(file string)

@@ -25,7 +25,7 @@ func parse(source string) (*syntax, error) {
 		if statement, ok := tree.Body[0].(*ast.ExpressionStatement); ok {
 			if function, ok := statement.Expression.(*ast.ArrowFunctionLiteral); ok {
 				if block, ok := function.Body.(*ast.BlockStatement); ok {
-					return &syntax{source, at(block.LeftBrace) + 1, block.List}, nil
+					return &syntax{source, offsetOf(block.LeftBrace) + 1, block.List}, nil
 				}
 			}
 		}
@@ -34,12 +34,12 @@ func parse(source string) (*syntax, error) {
 	return &syntax{source: source}, nil
 }
 
-// at returns the byte offset of a node.
-func at(index file.Idx) int { return int(index) - 1 }
+// offsetOf returns the byte offset of a node.
+func offsetOf(index file.Idx) int { return int(index) - 1 }
 
-// lastValue makes a program that ends in an expression return its value. A program
-// with a return statement decides itself what it returns.
-func (s *syntax) lastValue() []edit {
+// returnLastValue returns the edits that make a program return the value of its last expression.
+// There are none if the program has a return statement.
+func (s *syntax) returnLastValue() []edit {
 	if len(s.body) == 0 {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (s *syntax) lastValue() []edit {
 		return nil
 	}
 	// The tree omits parentheses, so they are found in the text.
-	start := at(last.Expression.Idx0())
+	start := offsetOf(last.Expression.Idx0())
 	for {
 		before := strings.TrimRight(s.source[:start], " \t\r\n")
 		if !strings.HasSuffix(before, "(") {
@@ -73,8 +73,8 @@ func (s *syntax) lastValue() []edit {
 	}
 }
 
-// walk visits a tree from the outside in, each node with its parent. The result of
-// visit says whether to visit the children.
+// walk visits a tree, each node with its parent and before its children. If visit returns false,
+// walk skips the children.
 func walk(node, parent any, visit func(node, parent any) bool) {
 	value := reflect.ValueOf(node)
 	if !value.IsValid() || value.Kind() == reflect.Pointer && value.IsNil() {

@@ -2,11 +2,11 @@ package js
 
 import "strings"
 
-// assignments finds the toolexec form `issue := run("github:create_issue", …)`
-// and makes it `var issue = run(…)`. JavaScript has no :=, so it is only searched
-// for outside strings, templates, comments and regular expressions. With var a name
-// can be declared twice, as the form allows.
-func assignments(source string) []edit {
+// toolexecEdits returns the edits that change the toolexec form
+// `issue := run("github:create_issue", …)` to `var issue = run(…)`. JavaScript has no :=, so it
+// only has to be found outside strings, templates, comments and regular expressions. With var, a
+// name can be declared twice, as the form allows.
+func toolexecEdits(source string) []edit {
 	if !strings.Contains(source, ":=") {
 		return nil
 	}
@@ -69,8 +69,8 @@ func skipQuoted(source string, at int, last byte) (end int, comment bool) {
 	return at, false
 }
 
-// endsValue tells a division from a regular expression by the text before it: a
-// division follows a value.
+// endsValue reports whether a value ends with this byte. A / after a value is a division, and
+// elsewhere it begins a regular expression.
 func endsValue(last byte) bool {
 	return isNamePart(last) || strings.IndexByte(")]}\"'`", last) >= 0
 }

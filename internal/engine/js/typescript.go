@@ -10,9 +10,9 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// strip removes the types. It also parses plain JavaScript, so its syntax errors
-// hold for both languages. Syntax newer than target is rewritten.
-func (p *Program) strip(target api.Target) *bridge.Failure {
+// stripTypes removes type annotations and rewrites syntax that is newer than target. It also
+// parses plain JavaScript, so it reports the syntax errors of both languages.
+func (p *Program) stripTypes(target api.Target) *bridge.Failure {
 	typed := p.Source
 	result := api.Transform(typed, api.TransformOptions{
 		Loader: api.LoaderTS, Target: target, Sourcemap: api.SourceMapExternal, LogLevel: api.LogLevelSilent,
@@ -24,10 +24,10 @@ func (p *Program) strip(target api.Target) *bridge.Failure {
 	}
 	sources, err := sourcemap.Parse("", result.Map)
 	if err != nil {
-		return p.fail(bridge.FailSyntax, 0, "SyntaxError", "reading the source map of the program: %v", err)
+		return p.failureAt(bridge.FailSyntax, 0, "SyntaxError", "reading the source map of the program: %v", err)
 	}
 	p.Source = strings.TrimSuffix(strings.TrimSpace(string(result.Code)), ";")
-	p.layers = append(p.layers, func(line, column int) (int, int, bool) {
+	p.positionMaps = append(p.positionMaps, func(line, column int) (int, int, bool) {
 		_, _, from, at, ok := sources.Source(line, column-1)
 		return from, at + 1, ok
 	})

@@ -53,7 +53,7 @@ const WorkerArg = "__module-worker"
 
 // Worker is the main function of a worker process. It returns the exit code.
 func Worker(ctx context.Context, arguments []string) int {
-	return worker.Main(ctx, arguments, worker.Open{Compiles: true, Service: func(ctx context.Context, _ string) (worker.Service, error) {
+	return worker.Main(ctx, arguments, worker.ServiceConfig{Compiles: true, Service: func(ctx context.Context, _ string) (worker.Service, error) {
 		m, err := NewMachine(ctx)
 		return service{m}, err
 	}})

@@ -23,47 +23,47 @@ type bridgeFile struct {
 	start []byte // the first frame for the guest
 	token []byte
 	inbox *wasm.Inbox[[]byte]
-	tell  func(bridge.Frame) error
+	send  func(bridge.Frame) error
 
 	written []byte       // by the guest: the beginning of a frame
 	whole   bytes.Buffer // complete frames
 	wire    *bridge.Wire // reads them
-	piece   []byte       // of the received bytes, the part that the guest has not read
+	unread  []byte       // of the received bytes, the part that the guest has not read
 	joined  bool
 	ended   bool // the guest has sent its last frame
 }
 
-func newDoor(j job, tell func(bridge.Frame) error) *bridgeFile {
-	d := &bridgeFile{start: j.start, token: j.token, inbox: j.inbox, tell: tell}
+func newBridgeFile(j job, tell func(bridge.Frame) error) *bridgeFile {
+	d := &bridgeFile{start: j.start, token: j.token, inbox: j.inbox, send: tell}
 	d.wire = bridge.NewWire(&d.whole)
 	return d
 }
 
-// await waits until there are bytes for the guest, and reports whether there are.
+// await waits until there are bytes for the guest, at most for atMost, and reports whether there are.
 func (d *bridgeFile) await(ctx context.Context, atMost time.Duration) bool {
-	if len(d.piece) == 0 {
-		d.piece, _ = d.inbox.Wait(ctx, atMost)
+	if len(d.unread) == 0 {
+		d.unread, _ = d.inbox.Wait(ctx, atMost)
 	}
-	return len(d.piece) > 0
+	return len(d.unread) > 0
 }
 
 // read copies bytes for the guest to to, and returns their number.
 func (d *bridgeFile) read(to []byte) int {
 	n := 0
 	for n < len(to) {
-		if len(d.piece) == 0 {
+		if len(d.unread) == 0 {
 			var ok bool
-			if d.piece, ok = d.inbox.Take(); !ok {
+			if d.unread, ok = d.inbox.Take(); !ok {
 				break
 			}
 		}
-		moved := copy(to[n:], d.piece)
-		n, d.piece = n+moved, d.piece[moved:]
+		moved := copy(to[n:], d.unread)
+		n, d.unread = n+moved, d.unread[moved:]
 	}
 	return n
 }
 
-// write takes bytes of the guest, and forwards the frames that they complete.
+// write receives bytes of the guest, and forwards the frames that they complete.
 func (d *bridgeFile) write(data []byte) error {
 	d.written = append(d.written, data...)
 	for !d.ended && len(d.written) >= 4 {
@@ -80,14 +80,14 @@ func (d *bridgeFile) write(data []byte) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", errGarbage, err)
 		}
-		if err := d.pass(f); err != nil {
+		if err := d.forward(f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (d *bridgeFile) pass(f bridge.Frame) error {
+func (d *bridgeFile) forward(f bridge.Frame) error {
 	switch {
 	case f.Kind == bridge.Hello && !d.joined:
 		d.joined = true
@@ -99,5 +99,5 @@ func (d *bridgeFile) pass(f bridge.Frame) error {
 		return fmt.Errorf("%w: a %s frame without the token of the run", errGarbage, f.Kind)
 	}
 	d.ended = f.Kind == bridge.Done || f.Kind == bridge.Failed
-	return d.tell(f)
+	return d.send(f)
 }

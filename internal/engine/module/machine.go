@@ -63,7 +63,7 @@ func NewMachine(ctx context.Context) (*Machine, error) {
 	_, err := m.runtime.NewHostModuleBuilder(wasm.FuelModule).NewFunctionBuilder().
 		WithGoModuleFunction(api.GoModuleFunc(tick), nil, nil).Export(wasm.FuelImport).Instantiate(ctx)
 	if err == nil {
-		err = wasm.OfferWASI(ctx, m.runtime, func(ctx context.Context) wasm.System { return runOf(ctx) })
+		err = wasm.OfferWASI(ctx, m.runtime, func(ctx context.Context) wasm.System { return runFrom(ctx) })
 	}
 	if err != nil {
 		_ = m.Close() // the first error counts
@@ -77,7 +77,7 @@ func (m *Machine) Close() error { return m.runtime.Close(context.Background()) }
 
 // tick is called when the fuel is used up. It ends a run that was stopped.
 func tick(ctx context.Context, module api.Module, _ []uint64) {
-	runOf(ctx).tick()
+	runFrom(ctx).tick()
 	module.ExportedGlobal(wasm.FuelGlobal).(api.MutableGlobal).Set(fuel)
 }
 
@@ -102,17 +102,17 @@ func (m *Machine) compile(ctx context.Context, data []byte) *bridge.Failure {
 	return nil
 }
 
-// maxSent is the largest module that fits in a frame of the bridge, packed or not.
-const maxSent = bridge.MaxFrame - 64<<10
+// maxModuleFrame is the size of the largest module that fits in a frame of the bridge, packed or not.
+const maxModuleFrame = bridge.MaxFrame - 64<<10
 
-// Check refuses, before sending, bytes that cannot be a module.
+// Check returns a failure if bytes cannot be a module, so that they are not sent to a worker.
 func Check(module []byte) *bridge.Failure {
 	refused := &bridge.Failure{Kind: bridge.FailCheck, Type: TypeInvalid}
 	switch n := len(module); {
 	case n == 0:
 		refused.Message = "there is no module"
-	case n > maxSent:
-		refused.Message = fmt.Sprintf("the module has %d bytes, at most %d are sent to where it runs: pack it by gzip", n, maxSent)
+	case n > maxModuleFrame:
+		refused.Message = fmt.Sprintf("the module has %d bytes, at most %d are sent to where it runs: pack it by gzip", n, maxModuleFrame)
 	default:
 		return nil
 	}
@@ -142,7 +142,7 @@ func (m *Machine) build(ctx context.Context, data []byte) (wazero.CompiledModule
 	return code, nil
 }
 
-// check refuses a module that cannot run, and names all missing functions.
+// check returns an error if a module cannot run. It names all missing functions.
 func check(code wazero.CompiledModule) error {
 	var missing []string
 	for _, f := range code.ImportedFunctions() {

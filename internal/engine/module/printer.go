@@ -13,12 +13,12 @@ const maxPrinted = 32 << 10
 // printer buffers the output of a module, which may come byte by byte, and keeps the
 // order of its two streams.
 type printer struct {
-	tell   func(body bridge.Map) error
+	emit   func(body bridge.Map) error
 	stream string
 	text   []byte
 }
 
-// write takes text of a stream.
+// write adds output of a stream.
 func (p *printer) write(stream string, data []byte) error {
 	if stream != p.stream {
 		if err := p.end(); err != nil {
@@ -41,7 +41,7 @@ func (p *printer) write(stream string, data []byte) error {
 
 // flush sends the buffered text, except for an incomplete character at its end,
 // which waits for the rest.
-func (p *printer) flush() error { return p.send(whole(p.text)) }
+func (p *printer) flush() error { return p.send(completeRunes(p.text)) }
 
 // end sends all buffered text.
 func (p *printer) end() error { return p.send(len(p.text)) }
@@ -53,11 +53,11 @@ func (p *printer) send(size int) error {
 	}
 	body := bridge.Map{{Key: "stream", Value: p.stream}, {Key: "text", Value: string(bytes.ToValidUTF8(p.text[:size], []byte("\uFFFD")))}}
 	p.text = append(p.text[:0], p.text[size:]...)
-	return p.tell(body)
+	return p.emit(body)
 }
 
-// whole returns the length of a text without an incomplete character at its end.
-func whole(text []byte) int {
+// completeRunes returns the length of a text up to an incomplete character at its end.
+func completeRunes(text []byte) int {
 	for cut := 1; cut < utf8.UTFMax && cut <= len(text); cut++ {
 		last := text[len(text)-cut:]
 		if utf8.RuneStart(last[0]) {

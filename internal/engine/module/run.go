@@ -24,7 +24,7 @@ const (
 	stdin = iota
 	stdout
 	stderr
-	tools // the bridge
+	bridgeFD // the bridge
 )
 
 // errStopped ends the execution of a module from within.
@@ -46,37 +46,37 @@ type run struct {
 	prints     printer
 	bridgeFile *bridgeFile
 	nonblock   bool
-	worked     int   // of the work of system calls, what was done since the last look
+	workDone   int   // of the work of system calls, what was done since the last look
 	err        error // the error of sending to the server
 }
 
-// begin returns the run of a job. Tell sends a frame to the server.
-func begin(ctx context.Context, j job, tell func(bridge.Frame) error) *run {
+// newRun returns the run of a job. It sends frames to the server with tell.
+func newRun(ctx context.Context, j job, tell func(bridge.Frame) error) *run {
 	p := j.program
 	r := &run{
 		ctx: ctx, inbox: j.inbox, limit: p.Limits.WithDefaults().Memory,
 		arguments: append([]string{p.Name}, p.Command...), env: p.Env, stdin: bytes.NewReader(p.Stdin), random: rand.Reader,
-		clock: clock{began: time.Now(), still: p.Profile == string(sandbox.Hardened)},
+		clock: clock{began: time.Now(), virtual: p.Profile == string(sandbox.Hardened)},
 	}
 	r.cpu = proc.MeterCPU(time.Duration(p.Limits.CPU) * time.Millisecond)
 	if len(p.Seed) > 0 {
 		r.random = mathrand.NewChaCha8(sha256.Sum256(p.Seed))
 	}
-	r.prints.tell = func(body bridge.Map) error {
+	r.prints.emit = func(body bridge.Map) error {
 		return tell(bridge.Frame{Kind: bridge.Print, Token: j.token, Body: body})
 	}
-	r.bridgeFile = newDoor(j, func(f bridge.Frame) error { return errors.Join(r.prints.end(), tell(f)) })
+	r.bridgeFile = newBridgeFile(j, func(f bridge.Frame) error { return errors.Join(r.prints.end(), tell(f)) })
 	return r
 }
 
 type runKey struct{}
 
-func runOf(ctx context.Context) *run { return ctx.Value(runKey{}).(*run) }
+func runFrom(ctx context.Context) *run { return ctx.Value(runKey{}).(*run) }
 
 func (r *run) stopped() bool { return r.inbox.Cancelled() || r.ctx.Err() != nil }
 
-// goOn ends the module if its run is over.
-func (r *run) goOn() {
+// checkStopped ends the module if its run was stopped.
+func (r *run) checkStopped() {
 	if r.stopped() || r.bridgeFile.ended {
 		panic(errStopped)
 	}
@@ -84,23 +84,23 @@ func (r *run) goOn() {
 
 // tick is called, from within the module, every few milliseconds of work.
 func (r *run) tick() {
-	r.goOn()
+	r.checkStopped()
 	if r.cpu.Look() {
 		panic(errStopped)
 	}
 	r.must(r.prints.flush())
 }
 
-// look is how much work of system calls, in bytes, is done before the time and the processor
-// time are looked at.
-const look = 1 << 20
+// checkInterval is the work of system calls, in bytes, after which the time and the processor
+// time are checked.
+const checkInterval = 1 << 20
 
-// work counts the work of a system call, which uses no fuel: n bytes, and as much as a call
-// takes in any case.
-func (r *run) work(n int) {
+// chargeWork counts the work of a system call, which uses no fuel: n bytes, and a fixed amount
+// for the call itself.
+func (r *run) chargeWork(n int) {
 	const each = 64
-	if r.worked += n + each; r.worked >= look {
-		r.worked = 0
+	if r.workDone += n + each; r.workDone >= checkInterval {
+		r.workDone = 0
 		r.tick()
 	}
 }
@@ -114,15 +114,15 @@ func (r *run) must(err error) {
 }
 
 // Arguments implements [wasm.System].
-func (r *run) Arguments() []string { return r.listed(r.arguments) }
+func (r *run) Arguments() []string { return r.chargeList(r.arguments) }
 
 // Environment implements [wasm.System].
-func (r *run) Environment() []string { return r.listed(r.env) }
+func (r *run) Environment() []string { return r.chargeList(r.env) }
 
-// listed counts the work of copying a list to the module.
-func (r *run) listed(list []string) []string {
+// chargeList charges for copying a list to the module, and returns the list.
+func (r *run) chargeList(list []string) []string {
 	for _, text := range list {
-		r.work(len(text))
+		r.chargeWork(len(text))
 	}
 	return list
 }
@@ -134,7 +134,7 @@ func (r *run) Stream(fd uint32) wasm.Stream {
 		return wasm.Readable
 	case stdout, stderr:
 		return wasm.Writable
-	case tools:
+	case bridgeFD:
 		return wasm.Readable | wasm.Writable | wasm.Live
 	}
 	return 0
@@ -151,13 +151,13 @@ const pollWork = 16 << 10
 
 // Await implements [wasm.System].
 func (r *run) Await(atMost time.Duration) bool {
-	r.work(pollWork)
-	r.goOn()
+	r.chargeWork(pollWork)
+	r.checkStopped()
 	if atMost > 0 {
 		r.must(r.prints.flush())
 	}
 	ready := r.bridgeFile.await(r.ctx, atMost)
-	r.goOn()
+	r.checkStopped()
 	if !ready {
 		r.clock.pass(atMost)
 	}
@@ -166,8 +166,8 @@ func (r *run) Await(atMost time.Duration) bool {
 
 // Read implements [wasm.System].
 func (r *run) Read(fd uint32, to []byte) int {
-	r.work(len(to))
-	if fd == tools {
+	r.chargeWork(len(to))
+	if fd == bridgeFD {
 		return r.bridgeFile.read(to)
 	}
 	n, _ := r.stdin.Read(to) // its only error is its end
@@ -176,10 +176,10 @@ func (r *run) Read(fd uint32, to []byte) int {
 
 // Write implements [wasm.System].
 func (r *run) Write(fd uint32, data []byte) int {
-	r.work(len(data))
-	r.goOn()
+	r.chargeWork(len(data))
+	r.checkStopped()
 	switch fd {
-	case tools:
+	case bridgeFD:
 		r.must(r.bridgeFile.write(data))
 	case stdout:
 		r.must(r.prints.write("stdout", data))
@@ -191,12 +191,12 @@ func (r *run) Write(fd uint32, data []byte) int {
 
 // Sleep implements [wasm.System].
 func (r *run) Sleep(d time.Duration) {
-	r.work(pollWork)
-	r.goOn()
+	r.chargeWork(pollWork)
+	r.checkStopped()
 	if d > 0 {
 		r.must(r.prints.flush())
 		r.inbox.Sleep(r.ctx, d)
-		r.goOn()
+		r.checkStopped()
 	}
 	r.clock.pass(d)
 }
@@ -206,26 +206,26 @@ func (r *run) Now(id uint32) uint64 { return r.clock.now(id) }
 
 // Random implements [wasm.System].
 func (r *run) Random(to []byte) {
-	for piece := range slices.Chunk(to, look) {
-		r.work(len(piece))
+	for piece := range slices.Chunk(to, checkInterval) {
+		r.chargeWork(len(piece))
 		_, _ = io.ReadFull(r.random, piece) // neither source ends
 	}
 }
 
-// clock is the clock of a module.
+// clock is the clock of a module. A virtual clock does not show real time.
 type clock struct {
-	began time.Time
-	still bool          // it does not show real time
-	shown time.Duration // by a still clock
+	began   time.Time
+	virtual bool          // it does not show real time
+	shown   time.Duration // by a still clock
 }
 
-// epoch is the start of a still clock: the year 2000.
+// epoch is the start of a virtual clock: the year 2000.
 const epoch = 946_684_800 * time.Second
 
-// now returns the time of the clock with this number. A still clock advances with
-// each reading and with the time slept, so that waiting ends.
+// now returns the time of the clock with this number. A virtual clock advances with each reading
+// and with each sleep, so that a module that waits for a time ends.
 func (c *clock) now(id uint32) uint64 {
-	if c.still {
+	if c.virtual {
 		c.shown += time.Microsecond
 		return uint64(epoch + c.shown)
 	}
@@ -236,7 +236,7 @@ func (c *clock) now(id uint32) uint64 {
 }
 
 func (c *clock) pass(d time.Duration) {
-	if c.still {
+	if c.virtual {
 		c.shown += d
 	}
 }

@@ -112,7 +112,7 @@ func (s *server) run(ctx context.Context, j job) error {
 	if j.program.Language == LanguageCompile {
 		return last(bridge.Done, nil)
 	}
-	r := begin(ctx, j, s.wire.Write)
+	r := newRun(ctx, j, s.wire.Write)
 	err := s.machine.execute(ctx, r)
 	if r.bridgeFile.ended {
 		return nil

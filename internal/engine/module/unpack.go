@@ -10,7 +10,7 @@ import (
 // gzipped is the beginning of a packed module (RFC 1952, 2.3.1).
 var gzipped = []byte{0x1f, 0x8b}
 
-// unpack returns a module, which may be packed with gzip, unpacked.
+// unpack returns a module, decompressed if it is packed with gzip.
 func unpack(data []byte) ([]byte, error) {
 	if bytes.HasPrefix(data, gzipped) {
 		r, err := gzip.NewReader(bytes.NewReader(data))

@@ -16,15 +16,14 @@ import (
 //go:embed boot.py
 var bootScript string
 
-// arguments are the interpreter's arguments: isolated from the environment, write
-// no files, text in UTF-8.
+// arguments are the interpreter's arguments: ignore the environment, write no files, use UTF-8.
 var arguments = []string{"python", "-I", "-B", "-X", "utf8", "-c", bootScript}
 
 // booting is the state of a starting machine for the host functions.
 type booting struct {
 	files    []byte // input of the script
 	function uint32 // its output, the address of the function to call
-	said     strings.Builder
+	messages strings.Builder
 }
 
 // vectorcall is the offset in a function object of the function that calls it, an
@@ -42,9 +41,9 @@ func (i *Isolate) boot(ctx context.Context, guest map[string]string) (layout, er
 	}
 	i.booting = &booting{files: files}
 	defer func() { i.booting = nil }()
-	_, err = i.Module.ExportedFunction("_start").Call(wasm.With(ctx, i))
+	_, err = i.Module.ExportedFunction("_start").Call(wasm.WithIsolate(ctx, i))
 	if !errors.Is(err, errFrozen) {
-		return layout{}, fmt.Errorf("the interpreter did not start: %w: %.2000s", err, i.booting.said.String())
+		return layout{}, fmt.Errorf("the interpreter did not start: %w: %.2000s", err, i.booting.messages.String())
 	}
 	l := layout{StackPointer: uint32(i.StackPointer()), Function: i.booting.function}
 	call, ok := i.Module.Memory().ReadUint32Le(l.Function + vectorcall)
@@ -67,7 +66,7 @@ func (b *booting) freeze() {
 // descriptor 0, and error messages on 1 and 2.
 func (b *booting) write(fd uint32, data []byte) {
 	if fd != 0 {
-		b.said.Write(data)
+		b.messages.Write(data)
 		return
 	}
 	_, _ = fmt.Sscanf(string(data), "%d", &b.function) // with 0 the boot continues and fails

@@ -59,7 +59,7 @@ func (hostFunctions) SetBlocks(bool) {}
 // stopped.
 func (d hostFunctions) Await(atMost time.Duration) bool {
 	r := d.run
-	ready := r.wait(atMost)
+	ready := r.waitForBytes(atMost)
 	if r.stopped() {
 		panic(stopError{})
 	}
@@ -122,17 +122,17 @@ func (d hostFunctions) Write(fd uint32, data []byte) int {
 
 // send forwards the complete frames that the guest has written.
 func (r *run) send(data []byte) error {
-	r.sent = append(r.sent, data...)
-	for len(r.sent) >= 4 && !r.finished {
-		size := binary.BigEndian.Uint32(r.sent)
+	r.partial = append(r.partial, data...)
+	for len(r.partial) >= 4 && !r.finished {
+		size := binary.BigEndian.Uint32(r.partial)
 		if size > bridge.MaxFrame {
 			return fmt.Errorf("a frame has %d bytes, more than the limit of %d", size, bridge.MaxFrame)
 		}
-		if uint32(len(r.sent)-4) < size {
+		if uint32(len(r.partial)-4) < size {
 			return nil
 		}
-		last, err := r.port.Send(r.sent[4:][:size])
-		r.sent = append(r.sent[:0], r.sent[4+size:]...)
+		last, err := r.port.Send(r.partial[4:][:size])
+		r.partial = append(r.partial[:0], r.partial[4+size:]...)
 		if err != nil {
 			return err
 		}

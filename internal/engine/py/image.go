@@ -29,9 +29,9 @@ func imagePath(cacheDir string, guest map[string]string) string {
 // home. An image that is removed too soon is made again.
 const keepImage = 7 * 24 * time.Hour
 
-// forgetOthers removes the images of other builds from the folder of a new one.
-// Images that cannot be removed only use disk space.
-func forgetOthers(image string) {
+// removeOtherImages removes old images of other builds from the folder of a new image. It ignores
+// errors: images that stay only use disk space.
+func removeOtherImages(image string) {
 	others, _ := filepath.Glob(filepath.Join(filepath.Dir(image), "cpython-*.image")) // the pattern is right
 	for _, other := range others {
 		if about, err := os.Stat(other); err == nil && other != image && time.Since(about.ModTime()) > keepImage {

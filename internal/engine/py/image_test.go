@@ -26,7 +26,7 @@ func TestImagesOfOldBuildsAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	forgetOthers(filepath.Join(dir, "cpython-now.image"))
+	removeOtherImages(filepath.Join(dir, "cpython-now.image"))
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)

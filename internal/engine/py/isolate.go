@@ -81,8 +81,8 @@ type run struct {
 	port     Port
 	started  time.Time
 	cpu      proc.CPUMeter
-	piece    []byte // of the inbox, the part that the guest has not read
-	sent     []byte // of a frame that is not complete yet
+	unread   []byte // of the inbox, the part that the guest has not read
+	partial  []byte // of a frame that is not complete yet
 	finished bool
 	err      error // the error of a host function
 }
@@ -98,7 +98,7 @@ func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 	if port.Memory > 0 {
 		i.LimitMemory(uint64(port.Memory))
 	}
-	_, err := i.call.Call(wasm.With(ctx, i), uint64(i.machine.layout.Function), 0, 0, 0)
+	_, err := i.call.Call(wasm.WithIsolate(ctx, i), uint64(i.machine.layout.Function), 0, 0, 0)
 	i.Bad = i.Bad || err != nil
 	switch {
 	case r.finished:
@@ -124,27 +124,27 @@ func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 
 func (r *run) stopped() bool { return r.port.Inbox.Cancelled() || r.ctx.Err() != nil }
 
-// wait waits until there are bytes for the guest, and reports whether there are. It
-// returns false after a cancellation and if the time is over.
-func (r *run) wait(atMost time.Duration) bool {
-	if len(r.piece) == 0 {
-		r.piece, _ = r.port.Inbox.Wait(r.ctx, atMost)
+// waitForBytes waits until there are bytes for the guest. It returns false after a cancellation
+// and when the time is over.
+func (r *run) waitForBytes(atMost time.Duration) bool {
+	if len(r.unread) == 0 {
+		r.unread, _ = r.port.Inbox.Wait(r.ctx, atMost)
 	}
-	return len(r.piece) > 0
+	return len(r.unread) > 0
 }
 
 // read copies bytes for the guest to to, and returns their number.
 func (r *run) read(to []byte) int {
 	n := 0
 	for n < len(to) {
-		if len(r.piece) == 0 {
+		if len(r.unread) == 0 {
 			var ok bool
-			if r.piece, ok = r.port.Inbox.Take(); !ok {
+			if r.unread, ok = r.port.Inbox.Take(); !ok {
 				break
 			}
 		}
-		moved := copy(to[n:], r.piece)
-		n, r.piece = n+moved, r.piece[moved:]
+		moved := copy(to[n:], r.unread)
+		n, r.unread = n+moved, r.unread[moved:]
 	}
 	return n
 }

@@ -55,31 +55,31 @@ func (m *Machine) start(ctx context.Context, guest map[string]string, cacheDir s
 		return err
 	}
 	m.Machine, err = wasm.New(ctx, wasm.Engine[*Isolate]{
-		Module: module, MaxMemory: MaxMemory, Offer: offer, Open: m.open, Tick: (*Isolate).tick,
+		Module: module, MaxMemory: MaxMemory, Offer: instantiateHost, Open: m.open, Tick: (*Isolate).tick,
 	}, cacheDir)
 	if err != nil {
 		return err
 	}
-	if err := m.begin(ctx, guest, cacheDir); err != nil {
+	if err := m.openOrBoot(ctx, guest, cacheDir); err != nil {
 		_ = m.Close() // the first error counts
 		return err
 	}
 	return nil
 }
 
-func offer(ctx context.Context, r wazero.Runtime) error {
-	return wasm.OfferWASI(ctx, r, func(ctx context.Context) wasm.System { return hostFunctions{wasm.Of[*Isolate](ctx)} })
+func instantiateHost(ctx context.Context, r wazero.Runtime) error {
+	return wasm.OfferWASI(ctx, r, func(ctx context.Context) wasm.System { return hostFunctions{wasm.IsolateOf[*Isolate](ctx)} })
 }
 
-// begin opens the image in the cache. If there is none, or it cannot be used, begin makes
+// openOrBoot opens the image in the cache. If there is none, or it cannot be used, begin makes
 // one and stores it there.
-func (m *Machine) begin(ctx context.Context, guest map[string]string, cacheDir string) error {
+func (m *Machine) openOrBoot(ctx context.Context, guest map[string]string, cacheDir string) error {
 	path := imagePath(cacheDir, guest)
 	if path != "" {
 		image, note, err := wasm.OpenImage(path)
 		if err == nil && len(note) == binary.Size(m.layout) {
 			_, err = binary.Decode(note, binary.LittleEndian, &m.layout)
-			m.Begin(image, uint64(m.layout.StackPointer), m.layout.String())
+			m.UseImage(image, uint64(m.layout.StackPointer), m.layout.String())
 			return err
 		}
 		if err == nil {
@@ -99,7 +99,7 @@ func (m *Machine) begin(ctx context.Context, guest map[string]string, cacheDir s
 	}
 	switch err := m.Image().Save(path, note); {
 	case err == nil:
-		forgetOthers(path)
+		removeOtherImages(path)
 	case !errors.Is(err, os.ErrPermission): // a read-only folder has the code and no image
 		return err
 	}

@@ -16,12 +16,12 @@ import (
 // (Python/marshal.c), if it can hold them. The interpreter reads and writes that
 // format in C, and CBOR in Python, which takes about ten times as long.
 
-// errNotMarshal means that a value has to travel as CBOR. If a value cannot travel
-// at all, the guest's own codec names the part.
+// errNotMarshal means that marshal cannot represent a value, which has to be sent as CBOR. If that
+// cannot represent it either, the guest's own codec says which part.
 var errNotMarshal = errors.New("marshal does not hold it")
 
-// tuple is the first byte of a marshalled frame, which no frame of the bridge begins with.
-const tuple = '('
+// tupleByte is the first byte of a marshalled frame, which no frame of the bridge begins with.
+const tupleByte = '('
 
 // appendMarshal appends a value that marshal.loads returns unchanged.
 func appendMarshal(b []byte, v bridge.Value) ([]byte, error) {
@@ -91,8 +91,8 @@ func appendDigits(b []byte, n *big.Int) []byte {
 	return b
 }
 
-// marshalled reads a frame of the guest: its kind, its id, its body.
-func marshalled(data []byte) (f bridge.Frame, err error) {
+// readMarshalled decodes a marshalled frame of the guest: its kind, its id and its body.
+func readMarshalled(data []byte) (f bridge.Frame, err error) {
 	d := unmarshaller{rest: data}
 	v := d.value(-1) // the frame does not count as nesting
 	list, _ := v.([]bridge.Value)
@@ -153,7 +153,7 @@ func (d *unmarshaller) value(depth int) bridge.Value {
 		return d.text()
 	case 's':
 		return slices.Clone(d.take(d.size()))
-	case '[', tuple:
+	case '[', tupleByte:
 		return d.list(depth)
 	case '{':
 		return d.mapping(depth)

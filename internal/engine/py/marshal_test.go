@@ -14,7 +14,7 @@ import (
 func frame(t *testing.T, body bridge.Map) []byte {
 	t.Helper()
 	list := []bridge.Value{int64(bridge.Call), int64(7), body}
-	data, err := appendMarshals(appendSize([]byte{tuple}, len(list)), list)
+	data, err := appendMarshals(appendSize([]byte{tupleByte}, len(list)), list)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestMarshalledValuesAreReadAsTheyWereWritten(t *testing.T) {
 	for _, n := range []int64{0, 1, -1, 1 << 15, -1 << 31, 1 << 31, math.MaxInt64, math.MinInt64} {
 		body = append(body, bridge.Member{Key: big.NewInt(n).String(), Value: n})
 	}
-	got, err := marshalled(frame(t, body))
+	got, err := readMarshalled(frame(t, body))
 	want := bridge.Frame{Kind: bridge.Call, ID: 7, Body: body}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b *big.Int) bool { return a.Cmp(b) == 0 })); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
@@ -65,7 +65,7 @@ func TestMarshalledValuesThatTheBridgeLacksAreRefused(t *testing.T) {
 		"too deep":                      head + "{u\x01\x00\x00\x00a" + strings.Repeat("[\x01\x00\x00\x00", 200) + "N0",
 		"nothing":                       "",
 	} {
-		if f, err := marshalled([]byte(data)); err == nil {
+		if f, err := readMarshalled([]byte(data)); err == nil {
 			t.Errorf("%s: got %v", name, f)
 		}
 	}
@@ -74,11 +74,11 @@ func TestMarshalledValuesThatTheBridgeLacksAreRefused(t *testing.T) {
 func FuzzMarshalledFramesAreReadOrRefused(f *testing.F) {
 	f.Add([]byte("(\x03\x00\x00\x00i\x0a\x00\x00\x00i\x01\x00\x00\x00{u\x01\x00\x00\x00al\x02\x00\x00\x00\x01\x00\x01\x000"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		read, err := marshalled(data)
+		read, err := readMarshalled(data)
 		if err != nil {
 			return
 		}
-		if again, err := marshalled(frame(t, read.Body)); err != nil || len(again.Body) != len(read.Body) {
+		if again, err := readMarshalled(frame(t, read.Body)); err != nil || len(again.Body) != len(read.Body) {
 			t.Errorf("%v: %v, then %v", err, read.Body, again.Body)
 		}
 	})

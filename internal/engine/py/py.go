@@ -64,14 +64,15 @@ const WorkerArg = "__python-worker"
 
 // Worker is the main function of a worker process. It returns the exit code.
 func Worker(ctx context.Context, arguments []string) int {
-	return worker.Main(ctx, arguments, worker.Open{Service: func(ctx context.Context, cacheDir string) (worker.Service, error) {
+	return worker.Main(ctx, arguments, worker.ServiceConfig{Service: func(ctx context.Context, cacheDir string) (worker.Service, error) {
 		m, err := NewMachine(ctx, files.PythonFiles(), cacheDir)
 		if err == nil {
 			err = m.Warm(ctx)
 		}
-		return service{m}, err
+		return serviceMachine{m}, err
 	}})
 }
 
-// service is a machine whose interpreters run the programs that the server sends.
-type service struct{ *Machine }
+// serviceMachine is the [worker.Service] of a machine: its interpreters run the programs that the
+// server sends.
+type serviceMachine struct{ *Machine }

@@ -19,7 +19,7 @@ import (
 // each for one program, until the stream ends. It forwards the frames of a run
 // unchanged, because the server validates them; it inspects only those that begin
 // and end a run.
-func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
+func (m serviceMachine) Serve(ctx context.Context, stream io.ReadWriter) error {
 	s := &server{machine: m.Machine, wire: bridge.NewWire(stream), out: stream, runs: make(chan job)}
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: Version}}
 	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
@@ -80,7 +80,7 @@ func (s *server) read(stream io.Reader) error {
 		switch kind {
 		case bridge.Start:
 			inbox = wasm.NewInbox[[]byte]()
-			j, err := begin(inbox, data[4:])
+			j, err := readStart(inbox, data[4:])
 			if err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ func (s *server) read(stream io.Reader) error {
 		case bridge.Cancel:
 			inbox.Cancel()
 		case bridge.Result:
-			put(inbox, data[4:])
+			putFrame(inbox, data[4:])
 		default:
 			return fmt.Errorf("unexpected %s frame", kind)
 		}
@@ -122,8 +122,8 @@ func kindOf(frame []byte) (bridge.Kind, error) {
 	return 0, errors.New("a frame that begins with no header")
 }
 
-// put sends the guest a frame, marshalled if marshal can hold it.
-func put(inbox *wasm.Inbox[[]byte], frame []byte) {
+// putFrame sends the guest a frame, marshalled if marshal can hold it.
+func putFrame(inbox *wasm.Inbox[[]byte], frame []byte) {
 	if value, err := bridge.DecodeValue(frame); err == nil {
 		if list, ok := value.([]bridge.Value); ok {
 			putList(inbox, list)
@@ -134,7 +134,7 @@ func put(inbox *wasm.Inbox[[]byte], frame []byte) {
 }
 
 func putList(inbox *wasm.Inbox[[]byte], list []bridge.Value) {
-	data, err := appendMarshals(appendSize(append(make([]byte, 4), tuple), len(list)), list)
+	data, err := appendMarshals(appendSize(append(make([]byte, 4), tupleByte), len(list)), list)
 	if err != nil {
 		data, _ = bridge.AppendValue(make([]byte, 4), list) // cannot fail for decoded values
 	}
@@ -147,8 +147,8 @@ func withLength(data []byte) []byte {
 	return data
 }
 
-// begin reads a start frame. A state in it is not passed to the guest.
-func begin(inbox *wasm.Inbox[[]byte], frame []byte) (job, error) {
+// readStart reads a start frame. A state in it is not passed to the guest.
+func readStart(inbox *wasm.Inbox[[]byte], frame []byte) (job, error) {
 	value, err := bridge.DecodeValue(frame)
 	list, ok := value.([]bridge.Value)
 	if err != nil || !ok || len(list) != 4 {
@@ -178,7 +178,7 @@ func (s *server) run(ctx context.Context, j job) error {
 	end, err := isolate.Run(ctx, Port{
 		Inbox: j.inbox, Memory: j.memory, CPU: j.cpu,
 		Send: func(frame []byte) (bool, error) {
-			if len(frame) > 0 && frame[0] == tuple {
+			if len(frame) > 0 && frame[0] == tupleByte {
 				return s.sendMarshalled(j, frame)
 			}
 			kind, err := kindOf(frame)
@@ -236,7 +236,7 @@ func (s *server) send(frame []byte) error {
 
 // sendMarshalled forwards a frame that the guest has marshalled.
 func (s *server) sendMarshalled(j job, frame []byte) (last bool, err error) {
-	f, err := marshalled(frame)
+	f, err := readMarshalled(frame)
 	if err != nil || j.session != "" {
 		return false, ErrRefused
 	}

@@ -106,7 +106,7 @@ func TestTheEnvironmentHoldsNothingButWhatItMust(t *testing.T) {
 
 func TestARunLeavesNoFilesHoweverItNamesThem(t *testing.T) {
 	t.Parallel()
-	e := open(t, pynative.Options{Ahead: 1})
+	e := open(t, pynative.Options{SparePerOwner: 1})
 	value(t, e, "a", `
 import os
 for i in range(2000):
@@ -157,7 +157,7 @@ func TestRunsHaveRandomNumbersOfTheirOwn(t *testing.T) {
 // have left; the zygote must be after them what it was before.
 func TestNothingLeaksFromOneRunToTheNext(t *testing.T) {
 	t.Parallel()
-	e := pynative.New(pynative.Options{Ahead: 8})
+	e := pynative.New(pynative.Options{SparePerOwner: 8})
 	o := options
 	o.New = func(*testing.T) engine.Engine { return e }
 	runs := enginetest.Leak(t, o)

@@ -15,11 +15,11 @@ func BenchmarkWarm(b *testing.B) { warm(b, "1 + 1", 4*time.Millisecond) }
 func BenchmarkWithoutPause(b *testing.B) { warm(b, "1 + 1", 0) }
 
 func BenchmarkInFork(b *testing.B) {
-	enginetest.Bench(b, pynative.New(pynative.Options{Ahead: 4}), options)
+	enginetest.Bench(b, pynative.New(pynative.Options{SparePerOwner: 4}), options)
 }
 
 func warm(b *testing.B, source string, pause time.Duration) {
-	e := open(b, pynative.Options{Ahead: 4})
+	e := open(b, pynative.Options{SparePerOwner: 4})
 	run := func() error {
 		result, err := e.Run(b.Context(), job("a", source), &host{})
 		if err == nil && result.Outcome.Failure != nil {

@@ -29,9 +29,9 @@ type Engine struct {
 	stats   Stats
 	closed  bool
 
-	probing sync.Mutex // guards the fields below
-	probe   *sandbox.Probe
-	again   time.Time // when to probe again, zero for never
+	probing    sync.Mutex // guards the fields below
+	probe      *sandbox.Probe
+	probeAfter time.Time // when to probe again, zero for never
 }
 
 // New returns the engine. Nothing is started before the first run or probe.
@@ -69,21 +69,22 @@ const probeAgain = 30 * time.Second
 func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 	e.probing.Lock()
 	defer e.probing.Unlock()
-	if e.probe != nil && (e.again.IsZero() || time.Now().Before(e.again)) {
+	if e.probe != nil && (e.probeAfter.IsZero() || time.Now().Before(e.probeAfter)) {
 		return *e.probe
 	}
-	p, failed := e.try(ctx)
+	p, failed := e.tryProbe(ctx)
 	if ctx.Err() == nil {
-		e.probe, e.again = &p, time.Time{}
+		e.probe, e.probeAfter = &p, time.Time{}
 		if failed {
-			e.again = time.Now().Add(probeAgain)
+			e.probeAfter = time.Now().Add(probeAgain)
 		}
 	}
 	return p
 }
 
-// try probes, and reports whether a zygote could not be started although nothing is missing.
-func (e *Engine) try(ctx context.Context) (p sandbox.Probe, failed bool) {
+// tryProbe probes the machine. failed means that a zygote could not be started although nothing is
+// missing.
+func (e *Engine) tryProbe(ctx context.Context) (p sandbox.Probe, failed bool) {
 	report := e.host.Probe(ctx)
 	for _, layer := range minimum {
 		if f := report.Find(layer); !f.Available {
@@ -115,7 +116,7 @@ func (e *Engine) Stats() Stats {
 	s := e.stats
 	for _, z := range e.zygotes {
 		s.Zygotes++
-		s.Waiting += len(z.ahead)
+		s.Waiting += len(z.spare)
 		s.Memory += z.process.Usage().Memory
 	}
 	return s
@@ -154,7 +155,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 		return nil, engine.Stopped(ctx)
 	}
 	for {
-		c, err := e.take(ctx, j.Owner, j.Layer)
+		c, err := e.takeChild(ctx, j.Owner, j.Layer)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, engine.Stopped(ctx)

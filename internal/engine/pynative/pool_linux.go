@@ -9,37 +9,37 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 )
 
-// take returns an unused process of the owner's zygote.
-func (e *Engine) take(ctx context.Context, owner string, layer engine.Layer) (*child, error) {
+// takeChild returns an unused process of the owner's zygote.
+func (e *Engine) takeChild(ctx context.Context, owner string, layer engine.Layer) (*child, error) {
 	z, err := e.zygote(ctx, owner, layer)
 	if err != nil {
 		return nil, err
 	}
-	defer z.giveBack()
+	defer z.release()
 	var c *child
 	keepsUp := true
 	select {
-	case c = <-z.ahead:
-		e.count(func(s *Stats) { s.Hits++ })
+	case c = <-z.spare:
+		e.updateStats(func(s *Stats) { s.Hits++ })
 	default:
 		keepsUp = false
-		e.count(func(s *Stats) { s.Misses++ })
+		e.updateStats(func(s *Stats) { s.Misses++ })
 		if c, err = z.fork(ctx, false); err != nil && ctx.Err() == nil {
-			e.count(func(s *Stats) { s.Failed++ })
+			e.updateStats(func(s *Stats) { s.Failed++ })
 		}
 	}
 	e.refill(z, keepsUp)
 	return c, err
 }
 
-func (e *Engine) count(what func(*Stats)) {
+func (e *Engine) updateStats(what func(*Stats)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	what(&e.stats)
 }
 
-// zygote returns the owner's zygote for a layer, which it starts if needed. The caller
-// must give it back when it has forked.
+// zygote returns the owner's zygote for a layer, and starts it if there is none. The caller must
+// release it after the fork.
 func (e *Engine) zygote(ctx context.Context, owner string, layer engine.Layer) (*zygote, error) {
 	if layer.Digest != "" {
 		owner += "\x00" + layer.Digest + "\x00" + strings.Join(layer.Preload, ",")
@@ -52,7 +52,7 @@ func (e *Engine) zygote(ctx context.Context, owner string, layer engine.Layer) (
 		}
 		z := e.zygotes[owner]
 		e.mu.Unlock()
-		if z != nil && z.touch(e.o.Idle, func() { e.drop(owner, z) }) {
+		if z != nil && z.borrow(e.o.Idle, func() { e.drop(owner, z) }) {
 			return z, nil
 		}
 		if z != nil {
@@ -60,18 +60,18 @@ func (e *Engine) zygote(ctx context.Context, owner string, layer engine.Layer) (
 		}
 		fresh, err := e.startZygote(ctx, layer)
 		if err != nil {
-			e.count(func(s *Stats) { s.Failed++ })
+			e.updateStats(func(s *Stats) { s.Failed++ })
 			return nil, err
 		}
-		if old := e.settle(owner, fresh); old != nil {
+		if old := e.adopt(owner, fresh); old != nil {
 			old.end() // another run was faster, or the zygote makes room
 		}
 	}
 }
 
-// settle makes a zygote the owner's, unless the owner has one by now. It returns a
-// surplus zygote, which must be ended.
-func (e *Engine) settle(owner string, fresh *zygote) *zygote {
+// adopt makes a new zygote the owner's, unless the owner has another by now. It returns a surplus
+// zygote, which the caller must end.
+func (e *Engine) adopt(owner string, fresh *zygote) *zygote {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed || e.zygotes[owner] != nil {
@@ -87,7 +87,7 @@ func (e *Engine) settle(owner string, fresh *zygote) *zygote {
 		if z == fresh {
 			continue
 		}
-		if used, free := z.unused(); free && (oldest == nil || used.Before(oldest.lastUsed())) {
+		if used, free := z.idleSince(); free && (oldest == nil || used.Before(oldest.lastUsed())) {
 			oldest, whose = z, name
 		}
 	}
@@ -107,32 +107,32 @@ func (e *Engine) drop(owner string, z *zygote) {
 	z.end()
 }
 
-// touch lends a zygote, and reports whether it is alive. A lent zygote is not ended to
-// make room for another, though it has no process yet.
-func (z *zygote) touch(idle time.Duration, end func()) bool {
+// borrow reserves a zygote for a fork, and reports whether it is alive. Until release, the zygote
+// is not ended to make room for another, although it may have no process yet.
+func (z *zygote) borrow(idle time.Duration, end func()) bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	if z.dead {
 		return false
 	}
-	z.used = time.Now()
-	z.lent++
+	z.lastUse = time.Now()
+	z.loans++
 	if z.idle == nil {
 		z.idle = time.AfterFunc(idle, func() { z.expire(idle, end) })
 	}
 	return true
 }
 
-// giveBack ends a loan by touch.
-func (z *zygote) giveBack() {
+// release ends a reservation by borrow.
+func (z *zygote) release() {
 	z.mu.Lock()
-	z.lent--
+	z.loans--
 	z.mu.Unlock()
 }
 
 // expire ends a zygote that has been idle for too long, or checks again later.
 func (z *zygote) expire(idle time.Duration, end func()) {
-	used, free := z.unused()
+	used, free := z.idleSince()
 	z.mu.Lock()
 	if z.retired {
 		idle = min(idle, retiredIdle)
@@ -173,20 +173,21 @@ func (z *zygote) retire() {
 	}
 }
 
-// unused returns since when the zygote is idle, and whether no program runs or is about to.
-func (z *zygote) unused() (since time.Time, free bool) {
+// idleSince returns the time since when the zygote is idle. free is false if a program runs or is
+// about to run.
+func (z *zygote) idleSince() (since time.Time, free bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	return z.used, z.lent == 0 && len(z.children) <= len(z.ahead)
+	return z.lastUse, z.loans == 0 && len(z.children) <= len(z.spare)
 }
 
 func (z *zygote) lastUsed() time.Time {
-	used, _ := z.unused()
+	used, _ := z.idleSince()
 	return used
 }
 
-// refill forks processes for the next programs in the background. While programs come faster
-// than processes, none prepares for longer than it must.
+// refill forks processes for the next programs in the background. If keepsUp is false, programs
+// come faster than processes, and a process prepares itself no longer than necessary.
 func (e *Engine) refill(z *zygote, keepsUp bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -200,15 +201,15 @@ func (e *Engine) refill(z *zygote, keepsUp bool) {
 			z.filling = false
 			z.mu.Unlock()
 		}()
-		for len(z.ahead) < cap(z.ahead) {
+		for len(z.spare) < cap(z.spare) {
 			c, err := z.fork(context.Background(), keepsUp)
 			if err != nil {
 				if !errors.Is(err, errDead) {
-					e.count(func(s *Stats) { s.Failed++ })
+					e.updateStats(func(s *Stats) { s.Failed++ })
 				}
 				return
 			}
-			z.ahead <- c // never blocks: only this goroutine fills it
+			z.spare <- c // never blocks: only this goroutine fills it
 		}
 	}()
 }

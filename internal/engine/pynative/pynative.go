@@ -18,9 +18,9 @@ type Options struct {
 	// Python is the interpreter, /usr/bin/python3 if empty. It must be in a folder of
 	// the machine that sandboxes see (/usr, /bin, /lib).
 	Python string
-	// Ahead is how many processes wait for the next programs of an owner, 2 if
-	// zero.
-	Ahead int
+	// SparePerOwner is the number of processes that are kept ready for the next programs of an
+	// owner, 2 if zero.
+	SparePerOwner int
 	// Runs is how many programs run at once, 32 if zero. Further programs wait.
 	Runs int
 	// Owners is how many zygotes there are at most, 16 if zero. The one idle longest
@@ -34,8 +34,8 @@ func (o Options) withDefaults() Options {
 	if o.Python == "" {
 		o.Python = "/usr/bin/python3"
 	}
-	if o.Ahead <= 0 {
-		o.Ahead = 2
+	if o.SparePerOwner <= 0 {
+		o.SparePerOwner = 2
 	}
 	if o.Runs <= 0 {
 		o.Runs = 32

@@ -30,14 +30,14 @@ type zygote struct {
 	control *net.UnixConn
 	version string
 	layer   string      // digest of the packages, or empty
-	ahead   chan *child // forked and not used yet
+	spare   chan *child // forked and not used yet
 
 	mu       sync.Mutex // guards the fields below
 	lastID   uint64
 	children map[uint64]*child
-	lent     int // callers that are about to fork
+	loans    int // callers that are about to fork
 	dead     bool
-	used     time.Time
+	lastUse  time.Time
 	filling  bool
 	idle     *time.Timer
 	retired  bool // it ends once it is idle
@@ -48,7 +48,7 @@ type child struct {
 	id     uint64
 	zygote *zygote
 	conn   *bridge.Conn
-	end    chan death // receives one element, and is then closed
+	ended  chan death // receives one element, and is then closed
 	once   sync.Once
 }
 
@@ -67,12 +67,13 @@ const (
 	forkTimeout  = 10 * time.Second
 )
 
-// inside is the path of the Python files in the sandbox.
-const inside = "/run/toolroom"
+// sandboxFolder is the path of our Python files inside the sandbox.
+const sandboxFolder = "/run/toolroom"
 
-// files writes the Python files to a folder that the user of a sandbox can read, unless
-// they are there. The system may remove old temporary files while this process runs.
-func (e *Engine) files() (string, error) {
+// writeFiles returns a folder with our Python files that the user of a sandbox can read. It writes
+// the files if they are not there, because the system may remove old temporary files while this
+// process runs.
+func (e *Engine) writeFiles() (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -81,7 +82,7 @@ func (e *Engine) files() (string, error) {
 	list := guest.PythonFiles()
 	list["zygote.py"] = zygoteSource
 	if e.folder != "" {
-		if holds(e.folder, list) {
+		if hasFiles(e.folder, list) {
 			return e.folder, nil
 		}
 		_ = os.RemoveAll(e.folder) // zygotes that run have loaded what they need
@@ -102,8 +103,8 @@ func (e *Engine) files() (string, error) {
 	return folder, nil
 }
 
-// holds reports whether a folder has all files.
-func holds(folder string, files map[string]string) bool {
+// hasFiles reports whether a folder has all files.
+func hasFiles(folder string, files map[string]string) bool {
 	for name := range files {
 		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
 			return false
@@ -112,17 +113,17 @@ func holds(folder string, files map[string]string) bool {
 	return true
 }
 
-// insideLayer is the path of a layer's packages in the sandbox.
-const insideLayer = "/run/layer"
+// sandboxLayer is the path of a layer's packages inside the sandbox.
+const sandboxLayer = "/run/layer"
 
 // startZygote starts a zygote and returns when it is ready to fork. It has imported the
 // modules of the layer that are to be preloaded.
 func (e *Engine) startZygote(ctx context.Context, layer engine.Layer) (*zygote, error) {
-	folder, err := e.files()
+	folder, err := e.writeFiles()
 	if err != nil {
 		return nil, fmt.Errorf("prepare the Python files: %w", err)
 	}
-	ours, theirs, err := pair(syscall.SOCK_SEQPACKET)
+	ours, theirs, err := socketPair(syscall.SOCK_SEQPACKET)
 	if err != nil {
 		return nil, err
 	}
@@ -134,11 +135,11 @@ func (e *Engine) startZygote(ctx context.Context, layer engine.Layer) (*zygote, 
 	}
 	defer last.Close()
 	defer lastWords.Close()
-	args := []string{"python3", "-s", "-E", "-B", "-X", "utf8", inside + "/zygote.py"}
-	binds := []lockdown.Bind{{Source: folder, Target: inside}}
+	args := []string{"python3", "-s", "-E", "-B", "-X", "utf8", sandboxFolder + "/zygote.py"}
+	binds := []lockdown.Bind{{Source: folder, Target: sandboxFolder}}
 	if layer.Path != "" {
-		args = append(append(args, insideLayer), layer.Preload...)
-		binds = append(binds, lockdown.Bind{Source: layer.Path, Target: insideLayer})
+		args = append(append(args, sandboxLayer), layer.Preload...)
+		binds = append(binds, lockdown.Bind{Source: layer.Path, Target: sandboxLayer})
 	}
 	process, err := e.host.Start(context.WithoutCancel(ctx), lockdown.Spec{
 		Path: e.o.Python, Args: args,
@@ -156,7 +157,7 @@ func (e *Engine) startZygote(ctx context.Context, layer engine.Layer) (*zygote, 
 		ours.Close()
 		return nil, err
 	}
-	z := &zygote{layer: layer.Digest, process: process, control: ours, ahead: make(chan *child, e.o.Ahead), children: map[uint64]*child{}}
+	z := &zygote{layer: layer.Digest, process: process, control: ours, spare: make(chan *child, e.o.SparePerOwner), children: map[uint64]*child{}}
 	if err := z.greet(ctx, e.host.ForkRestrictions()); err != nil {
 		z.end()
 		said := make([]byte, 4096)
@@ -172,7 +173,7 @@ func tail(said []byte) string {
 	return string(said[max(0, len(said)-most):])
 }
 
-func pair(kind int) (*net.UnixConn, *os.File, error) {
+func socketPair(kind int) (*net.UnixConn, *os.File, error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, kind|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a socket: %w", err)
@@ -217,7 +218,7 @@ func (z *zygote) read(m any) error {
 	return json.Unmarshal(buf[:n], m)
 }
 
-// listen receives which processes have ended, until the zygote ends.
+// listen receives the zygote's reports of ended processes until the zygote ends.
 func (z *zygote) listen() {
 	for {
 		var m struct {
@@ -232,17 +233,17 @@ func (z *zygote) listen() {
 		delete(z.children, m.Ended)
 		z.mu.Unlock()
 		if c != nil {
-			c.end <- m.death
-			close(c.end)
+			c.ended <- m.death
+			close(c.ended)
 		}
 	}
 	z.end()
 }
 
-// fork forks a process and returns when it has sent hello. One that is forked ahead of its
-// program takes longer, and makes the program faster.
+// fork forks a process and returns when it has sent hello. A process that is forked ahead of its
+// program prepares itself for longer, which makes the program start faster.
 func (z *zygote) fork(ctx context.Context, ahead bool) (*child, error) {
-	ours, theirs, err := pair(syscall.SOCK_STREAM)
+	ours, theirs, err := socketPair(syscall.SOCK_STREAM)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +255,7 @@ func (z *zygote) fork(ctx context.Context, ahead bool) (*child, error) {
 		return nil, errDead
 	}
 	z.lastID++
-	c := &child{id: z.lastID, zygote: z, end: make(chan death, 1)}
+	c := &child{id: z.lastID, zygote: z, ended: make(chan death, 1)}
 	z.children[c.id] = c
 	z.mu.Unlock()
 	order, _ := json.Marshal(map[string]any{"fork": c.id, "ahead": ahead})
@@ -296,7 +297,7 @@ func (c *child) wait(most time.Duration) (death, bool) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
-	case d, ok := <-c.end:
+	case d, ok := <-c.ended:
 		return d, ok
 	case <-timer.C:
 		return death{}, false
@@ -316,11 +317,11 @@ func (z *zygote) end() {
 	z.process.Kill()
 	z.control.Close()
 	for _, c := range left {
-		close(c.end)
+		close(c.ended)
 	}
 	for {
 		select {
-		case c := <-z.ahead:
+		case c := <-z.spare:
 			c.kill() // the process has ended; this closes its stream
 		default:
 			return

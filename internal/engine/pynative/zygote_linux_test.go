@@ -15,24 +15,24 @@ func TestAZygoteThatIsLentMakesNoRoom(t *testing.T) {
 	t.Parallel()
 	e := &Engine{o: Options{Owners: 1}, zygotes: map[string]*zygote{}}
 	ann, bob, carl := &zygote{}, &zygote{}, &zygote{}
-	if old := e.settle("ann", ann); old != nil || !ann.touch(time.Hour, func() {}) {
+	if old := e.adopt("ann", ann); old != nil || !ann.borrow(time.Hour, func() {}) {
 		t.Fatal("ann has no zygote")
 	}
 	defer ann.idle.Stop()
 	// ann is about to fork, and has no process yet.
-	if old := e.settle("bob", bob); old != nil {
+	if old := e.adopt("bob", bob); old != nil {
 		t.Error("a lent zygote was ended to make room")
 	}
-	ann.giveBack()
-	bob.used = time.Now()
-	if old := e.settle("carl", carl); old != ann {
+	ann.release()
+	bob.lastUse = time.Now()
+	if old := e.adopt("carl", carl); old != ann {
 		t.Error("the zygote that is unused for longest does not make room")
 	}
 }
 
 func TestAForkThatCannotBeAskedForLeavesNoProcess(t *testing.T) {
 	t.Parallel()
-	ours, theirs, err := pair(syscall.SOCK_SEQPACKET)
+	ours, theirs, err := socketPair(syscall.SOCK_SEQPACKET)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestAForkThatCannotBeAskedForLeavesNoProcess(t *testing.T) {
 	if _, err := z.fork(t.Context(), false); err == nil || !strings.Contains(err.Error(), "ask for a fork") {
 		t.Fatalf("fork = %v", err)
 	}
-	if _, free := z.unused(); !free {
+	if _, free := z.idleSince(); !free {
 		t.Errorf("%d processes are left", len(z.children))
 	}
 }
@@ -51,7 +51,7 @@ func TestFilesThatTheSystemHasRemovedAreWrittenAgain(t *testing.T) {
 	t.Parallel()
 	e := New(Options{})
 	t.Cleanup(func() { _ = e.Close() })
-	folder, err := e.files()
+	folder, err := e.writeFiles()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestFilesThatTheSystemHasRemovedAreWrittenAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := folder
-		if folder, err = e.files(); err != nil {
+		if folder, err = e.writeFiles(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(filepath.Join(folder, "zygote.py")); err != nil {
@@ -86,7 +86,7 @@ func TestAZygoteThatDidNotStartIsTriedAgainLater(t *testing.T) {
 		}
 		e.o.Python = "/usr/bin/python3"
 	}
-	e.again = time.Now()
+	e.probeAfter = time.Now()
 	if p := e.Probe(t.Context()); p.State != sandbox.Available {
 		t.Errorf("later: %+v", p)
 	}

@@ -51,13 +51,13 @@ type Engine struct {
 	probed *sandbox.Probe // once a guest has started
 }
 
-// runs is how many programs run at once. Further programs wait.
-const runs = 4
+// maxRuns is how many programs run at once. Further programs wait.
+const maxRuns = 4
 
 // New returns the engine. Nothing is started before the first run or probe.
 func New(o Options) *Engine {
 	s := &starter{o: o, launcher: worker.NewLauncher("deno+wasm", o.Init)}
-	return &Engine{pool: worker.NewPool(Name, runs, s.start)}
+	return &Engine{pool: worker.NewPool(Name, maxRuns, s.start)}
 }
 
 // Name returns pyodide.
@@ -136,7 +136,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 		return result, engine.WorkerLost(ctx, err)
 	}
 	result.Outcome = *out
-	return result, ended(ctx, out.Failure)
+	return result, limitError(ctx, out.Failure)
 }
 
 // The bounds of a program's memory limit. The interpreter itself takes 30 MiB of it.
@@ -174,9 +174,9 @@ func unsupported(p bridge.Program) *bridge.Failure {
 	return &bridge.Failure{Kind: bridge.FailUnsupported, Type: "Unsupported", Message: reason}
 }
 
-// ended turns the limits that a guest reports into errors. It returns nil for the
+// limitError returns the error for a failure that reports an exceeded limit, and nil for the
 // program's own errors.
-func ended(ctx context.Context, f *bridge.Failure) error {
+func limitError(ctx context.Context, f *bridge.Failure) error {
 	switch {
 	case f == nil:
 		return nil

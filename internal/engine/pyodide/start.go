@@ -26,7 +26,7 @@ import (
 )
 
 //go:embed main.mjs reader.mjs boot.py
-var own embed.FS
+var guestFiles embed.FS
 
 // starter starts guests.
 type starter struct {
@@ -58,7 +58,7 @@ func (s *starter) start(ctx context.Context) (*worker.Guest, error) {
 		return nil, unavailable(err)
 	}
 	p, err := s.launcher.Start(worker.Spec{
-		Path: installed.Deno, Args: command(worker.FolderArg), Env: environ(worker.FolderArg), Folder: folder, Memory: processMemory, Seccomp: lockdown.Standard,
+		Path: installed.Deno, Args: command(worker.FolderArg), Env: environment(worker.FolderArg), Folder: folder, Memory: processMemory, Seccomp: lockdown.Standard,
 	})
 	if err != nil {
 		return nil, unavailable(err)
@@ -84,9 +84,11 @@ func command(folder string) []string {
 	}
 }
 
-// environ is the whole environment. Deno wants a folder for a cache, and works
+// environment is the whole environment. Deno wants a folder for a cache, and works
 // without one if it cannot write.
-func environ(folder string) []string { return []string{"DENO_DIR=" + folder + "/cache", "NO_COLOR=1"} }
+func environment(folder string) []string {
+	return []string{"DENO_DIR=" + folder + "/cache", "NO_COLOR=1"}
+}
 
 const snapshotFile = "snapshot.bin"
 
@@ -97,7 +99,7 @@ func (s *starter) prepare(ctx context.Context, from Installed) (string, error) {
 	if _, err := os.Stat(s.folder); s.folder != "" && err == nil { // else the cache was emptied
 		return s.folder, nil
 	}
-	texts, sum, err := s.texts(from)
+	texts, sum, err := s.ownFiles(from)
 	if err != nil {
 		return "", err
 	}
@@ -119,7 +121,7 @@ func (s *starter) prepare(ctx context.Context, from Installed) (string, error) {
 		return "", fmt.Errorf("make the folder of snapshots: %w", err)
 	}
 	defer os.RemoveAll(temp) // if it has not been moved
-	if err := fill(ctx, temp, texts, from); err != nil {
+	if err := fillFolder(ctx, temp, texts, from); err != nil {
 		return "", fmt.Errorf("make the snapshot of Pyodide: %w", err)
 	}
 	if err := os.Rename(temp, folder); err != nil {
@@ -129,9 +131,9 @@ func (s *starter) prepare(ctx context.Context, from Installed) (string, error) {
 	return folder, nil
 }
 
-// texts returns the files that are part of this binary, and the name of the folder
-// for them, which depends on the installed parts.
-func (s *starter) texts(from Installed) (map[string][]byte, string, error) {
+// ownFiles returns the files that are part of this binary, and the name of the folder for them. The
+// name depends on the content of all files and on the installed parts.
+func (s *starter) ownFiles(from Installed) (map[string][]byte, string, error) {
 	list, err := json.Marshal(files.PythonFiles())
 	if err != nil {
 		return nil, "", err
@@ -140,10 +142,10 @@ func (s *starter) texts(from Installed) (map[string][]byte, string, error) {
 	sum := sha256.New()
 	_, _ = sum.Write(list) // documented to never fail
 	for _, name := range []string{"boot.py", "main.mjs", "reader.mjs"} {
-		texts[name], _ = own.ReadFile(name) // the file is embedded
+		texts[name], _ = guestFiles.ReadFile(name) // the file is embedded
 		_, _ = sum.Write(texts[name])
 	}
-	for _, path := range append(inFolder(from), from.Deno) {
+	for _, path := range append(folderFiles(from), from.Deno) {
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, "", err
@@ -153,7 +155,7 @@ func (s *starter) texts(from Installed) (map[string][]byte, string, error) {
 	return texts, hex.EncodeToString(sum.Sum(nil)[:12]), nil
 }
 
-func inFolder(from Installed) []string {
+func folderFiles(from Installed) []string {
 	var paths []string
 	for _, name := range from.Files {
 		paths = append(paths, filepath.Join(from.Pyodide, name))
@@ -161,10 +163,10 @@ func inFolder(from Installed) []string {
 	return paths
 }
 
-// fill puts everything into a folder that a guest reads. The guest runs as another
-// user, who sees only this folder.
-func fill(ctx context.Context, folder string, texts map[string][]byte, from Installed) error {
-	for _, path := range inFolder(from) {
+// fillFolder copies everything that a guest needs into a folder. The guest runs as another user,
+// who can read only this folder.
+func fillFolder(ctx context.Context, folder string, texts map[string][]byte, from Installed) error {
+	for _, path := range folderFiles(from) {
 		if err := copyFile(filepath.Join(folder, filepath.Base(path)), path); err != nil {
 			return err
 		}
@@ -198,7 +200,7 @@ func copyFile(to, from string) error {
 func snapshot(ctx context.Context, deno, folder string) error {
 	var memory, said bytes.Buffer
 	cmd := exec.CommandContext(ctx, deno, append(command(folder)[1:], "snapshot")...)
-	cmd.Env = environ(folder)
+	cmd.Env = environment(folder)
 	cmd.Stdout, cmd.Stderr = &memory, &said
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%w: %.500s", err, said.Bytes())

@@ -8,8 +8,8 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
-// roomSize is how many bytes Go can pass without first asking the guest for memory.
-const roomSize = 64 << 10
+// bufferSize is how many bytes Go can pass to the guest without allocating memory in it.
+const bufferSize = 64 << 10
 
 // layout holds what the machine needs in every copy of the image, as addresses in
 // linear memory.
@@ -19,14 +19,14 @@ type layout struct {
 	undefined uint32 // box
 	null      uint32 // box
 	status    uint32 // the words of the prelude's status
-	room      uint32 // roomSize bytes
+	room      uint32 // bufferSize bytes
 	scratch   uint32 // some words for results of engine functions
 	arguments uint32 // the argument list of deliver
 }
 
 // boot starts QuickJS in the first isolate and runs the prelude.
 func (i *Isolate) boot(ctx context.Context, prelude string) (layout, error) {
-	b := &booting{isolate: i, ctx: wasm.With(ctx, i)}
+	b := &bootCaller{isolate: i, ctx: wasm.WithIsolate(ctx, i)}
 	b.do("_initialize")
 	if b.err == nil && int32(b.do("qjs_init")) != 0 {
 		b.err = errors.New("qjs_init failed")
@@ -38,7 +38,7 @@ func (i *Isolate) boot(ctx context.Context, prelude string) (layout, error) {
 		context:   uint32(b.do("qjs_get_context_ptr")),
 		undefined: uint32(b.do("qjs_get_undefined")),
 		null:      uint32(b.do("qjs_get_null")),
-		room:      uint32(b.do("wasm_malloc", roomSize)),
+		room:      uint32(b.do("wasm_malloc", bufferSize)),
 		scratch:   uint32(b.do("wasm_malloc", 16)),
 		arguments: uint32(b.do("wasm_malloc", 16)),
 	}
@@ -54,7 +54,7 @@ func (i *Isolate) boot(ctx context.Context, prelude string) (layout, error) {
 	b.eval(prelude)
 	l.deliver = uint32(b.do("qjs_get_prop_string", offered, b.text("deliver")))
 	status := b.do("qjs_get_prop_string", offered, b.text("status"))
-	l.status = b.words(status)
+	l.status = b.statusAddress(status)
 	b.eval("delete globalThis.__hostFunctions")
 
 	for b.err == nil && uint32(b.do("qjs_is_job_pending")) != 0 {
@@ -66,14 +66,14 @@ func (i *Isolate) boot(ctx context.Context, prelude string) (layout, error) {
 	return l, b.err
 }
 
-// booting calls functions of the engine by name until one fails.
-type booting struct {
+// bootCaller calls functions of the engine by name. After the first error it calls no more.
+type bootCaller struct {
 	isolate *Isolate
 	ctx     context.Context
 	err     error
 }
 
-func (b *booting) do(name string, args ...uint64) uint64 {
+func (b *bootCaller) do(name string, args ...uint64) uint64 {
 	if b.err != nil {
 		return 0
 	}
@@ -88,7 +88,7 @@ func (b *booting) do(name string, args ...uint64) uint64 {
 }
 
 // text copies a string into the guest, followed by a zero byte.
-func (b *booting) text(s string) uint64 {
+func (b *bootCaller) text(s string) uint64 {
 	at := b.do("wasm_malloc", uint64(len(s))+1)
 	if b.err == nil && (at == 0 || !b.isolate.Module.Memory().Write(uint32(at), append([]byte(s), 0))) {
 		b.err = errNoMemory
@@ -96,14 +96,14 @@ func (b *booting) text(s string) uint64 {
 	return at
 }
 
-func (b *booting) eval(source string) {
+func (b *bootCaller) eval(source string) {
 	result := b.do("qjs_eval", b.text(source), uint64(len(source)), b.text("toolroom:prelude"), 0)
 	if b.err == nil && uint32(b.do("qjs_is_exception", result)) != 0 {
 		b.err = fmt.Errorf("the prelude failed: %s", b.string(b.do("qjs_get_exception")))
 	}
 }
 
-func (b *booting) string(box uint64) string {
+func (b *bootCaller) string(box uint64) string {
 	at := b.do("qjs_get_string", box)
 	var text []byte
 	for b.err == nil && len(text) < 1000 {
@@ -116,8 +116,8 @@ func (b *booting) string(box uint64) string {
 	return string(text)
 }
 
-// words returns the address of the data of the prelude's status.
-func (b *booting) words(box uint64) uint32 {
+// statusAddress returns the address of the data of the prelude's status.
+func (b *bootCaller) statusAddress(box uint64) uint32 {
 	memory := b.isolate.Module.Memory()
 	buffer := b.do("qjs_get_prop_string", box, b.text("buffer"))
 	at := b.do("wasm_malloc", 4)

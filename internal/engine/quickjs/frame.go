@@ -11,9 +11,9 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
-// newJob makes a job of a start frame and puts the guest's part into its inbox. Of
-// the tools, the guest first gets the names that its text mentions, and later the
-// tools that it uses: creating an unused variable costs as much as everything else.
+// newJob returns the job of a start frame and puts the guest's part into its inbox. The guest
+// first gets only the names of tools that its text mentions, and later the tools that it uses:
+// creating the variables of all tools would take as long as everything else.
 func newJob(start bridge.Frame) (job, error) {
 	body := start.Body
 	j := job{inbox: wasm.NewInbox[Frame](), token: start.Token, session: body.Text("session")}
@@ -23,17 +23,17 @@ func newJob(start bridge.Frame) (job, error) {
 	limits, _ := body.Get("limits").(bridge.Map)
 	j.memory = limits.Int("memory")
 	j.wall, j.cpu = time.Duration(limits.Int("wall"))*time.Millisecond, time.Duration(limits.Int("cpu"))*time.Millisecond
-	body = slices.DeleteFunc(body, func(m bridge.Member) bool { return !read[m.Key] || empty(m.Value) })
+	body = slices.DeleteFunc(body, func(m bridge.Member) bool { return !preludeReads[m.Key] || isEmpty(m.Value) })
 	body = append(body, bridge.Member{Key: "calls", Value: limits.Int("calls")})
 	if names := j.tools.usedGlobals(body.Text("source")); len(names) > 0 {
 		body = append(body, bridge.Member{Key: "names", Value: names})
 	}
-	first, err := frameOf(bridge.Frame{Kind: start.Kind, ID: start.ID, Body: body})
+	first, err := newFrame(bridge.Frame{Kind: start.Kind, ID: start.ID, Body: body})
 	j.inbox.Put(first)
 	return j, err
 }
 
-func empty(v bridge.Value) bool {
+func isEmpty(v bridge.Value) bool {
 	switch v := v.(type) {
 	case bridge.Map:
 		return len(v) == 0
@@ -43,11 +43,11 @@ func empty(v bridge.Value) bool {
 	return false
 }
 
-// frameOf returns a frame of the server as the guest gets it: as JSON if JSON can hold it,
+// newFrame converts a frame of the server for the guest: to JSON if JSON can represent it,
 // because the engine reads JSON much faster than the prelude reads CBOR.
-func frameOf(from bridge.Frame) (f Frame, err error) {
+func newFrame(from bridge.Frame) (f Frame, err error) {
 	f = Frame{Kind: uint32(from.Kind), ID: uint32(from.ID)}
-	if plain(from.Body) {
+	if fitsJSON(from.Body) {
 		if f.Body, err = bridge.ToJSON(from.Body); err == nil {
 			f.Text = true
 			return f, nil
@@ -57,11 +57,11 @@ func frameOf(from bridge.Frame) (f Frame, err error) {
 	return f, err
 }
 
-// read lists the members of a start frame that the prelude reads.
-var read = map[string]bool{"source": true, "inputs": true, "withheld": true, "session": true}
+// preludeReads lists the members of a start frame that the prelude reads.
+var preludeReads = map[string]bool{"source": true, "inputs": true, "withheld": true, "session": true}
 
-// plain reports whether JSON.parse returns exactly the value.
-func plain(v bridge.Value) bool {
+// fitsJSON reports whether JSON can represent a value exactly, as JSON.parse reads it.
+func fitsJSON(v bridge.Value) bool {
 	switch v := v.(type) {
 	case int64:
 		return -1<<53 < v && v < 1<<53
@@ -69,13 +69,13 @@ func plain(v bridge.Value) bool {
 		return false
 	case []bridge.Value:
 		for _, item := range v {
-			if !plain(item) {
+			if !fitsJSON(item) {
 				return false
 			}
 		}
 	case bridge.Map:
 		for _, m := range v {
-			if !plain(m.Value) {
+			if !fitsJSON(m.Value) {
 				return false
 			}
 		}

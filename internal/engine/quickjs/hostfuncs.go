@@ -42,8 +42,9 @@ func (e *stopError) Error() string { return fmt.Sprintf("stopped, end %d", e.end
 // one long operation that does not check for interrupts.
 const interruptGrace = 10 * time.Millisecond
 
-// why returns whether the run must end now, and how.
-func (r *run) why(extra time.Duration) End {
+// endReason returns how the run must end now, or Finished if it may continue. Extra is added to the
+// deadline.
+func (r *run) endReason(extra time.Duration) End {
 	switch {
 	case r.finished: // code that runs after the last frame
 		return Cancelled
@@ -68,7 +69,7 @@ func (i *Isolate) tick() {
 	if i.run.interrupt == Finished {
 		// QuickJS checks for interrupts itself and unwinds cleanly; this is for code
 		// that does not check.
-		if end := i.run.why(interruptGrace); end != Finished && (end != OutOfCPU || over) {
+		if end := i.run.endReason(interruptGrace); end != Finished && (end != OutOfCPU || over) {
 			panic(&stopError{end})
 		}
 	} else if time.Now().After(i.run.deadline.Add(interruptGrace)) || i.run.interrupt == Cancelled || over {
@@ -79,12 +80,12 @@ func (i *Isolate) tick() {
 // interrupt is QuickJS's interrupt handler, called every few thousand steps. The
 // guest cannot catch the exception that it throws.
 func interrupt(ctx context.Context, _ api.Module, stack []uint64) {
-	i := wasm.Of[*Isolate](ctx)
+	i := wasm.IsolateOf[*Isolate](ctx)
 	stack[0] = 0
 	if i.run == nil {
 		return
 	}
-	if end := i.run.why(0); end != Finished {
+	if end := i.run.endReason(0); end != Finished {
 		i.run.interrupt = end
 		stack[0] = 1
 	}
@@ -99,19 +100,19 @@ var preludeFunctions = [...]struct {
 	name string
 	call preludeFunction
 }{
-	{"send", send},       // (string or Uint8Array): the body of a frame, of bytes the first [first]; [second] is its kind, [third] its id
-	{"text", text},       // (Uint8Array): returns the string of its bytes [first] to [second]
-	{"encoded", encoded}, // (string): returns its UTF-8 as Uint8Array
-	{"random", random},   // (): returns a Uint8Array of [first] random bytes
-	{"tool", tool},       // (string): returns the JSON of what is at a path, undefined if nothing
-	{"settled", settled}, // (promise): returns its value and sets [first] if it is fulfilled and no job of another promise waits
-	{"await", await},     // (): waits for a frame and returns its body; [first] is its kind, [second] its id
+	{"send", sendFrame},       // (string or Uint8Array): the body of a frame, of bytes the first [first]; [second] is its kind, [third] its id
+	{"text", decodeText},      // (Uint8Array): returns the string of its bytes [first] to [second]
+	{"encoded", encodeText},   // (string): returns its UTF-8 as Uint8Array
+	{"random", randomBytes},   // (): returns a Uint8Array of [first] random bytes
+	{"tool", findTool},        // (string): returns the JSON of what is at a path, undefined if nothing
+	{"settled", settledValue}, // (promise): returns its value and sets [first] if it is fulfilled and no job of another promise waits
+	{"await", awaitFrame},     // (): waits for a frame and returns its body; [first] is its kind, [second] its id
 }
 
 func hostCall(ctx context.Context, module api.Module, stack []uint64) {
 	name, count, argv := uint32(stack[0]), uint32(stack[3]), uint32(stack[4])
 	length := uint32(stack[1])
-	i := wasm.Of[*Isolate](ctx)
+	i := wasm.IsolateOf[*Isolate](ctx)
 	stack[0] = 0
 	text, ok := module.Memory().Read(name, length)
 	if !ok {
@@ -161,7 +162,7 @@ func (i *Isolate) bytes(ctx context.Context, box uint32) (data []byte, at uint32
 	return data, at
 }
 
-func send(ctx context.Context, i *Isolate, argument uint32) uint64 {
+func sendFrame(ctx context.Context, i *Isolate, argument uint32) uint64 {
 	r := i.run
 	if r == nil || r.finished {
 		return 0
@@ -202,7 +203,7 @@ func (i *Isolate) borrowText(ctx context.Context, box uint32, text *[]byte) (poi
 	return pointer
 }
 
-func text(ctx context.Context, i *Isolate, argument uint32) uint64 {
+func decodeText(ctx context.Context, i *Isolate, argument uint32) uint64 {
 	data, at := i.bytes(ctx, argument)
 	from, to := i.status(wordFirst), i.status(wordSecond)
 	if from < 0 || to < from || int(to) > len(data) {
@@ -211,7 +212,7 @@ func text(ctx context.Context, i *Isolate, argument uint32) uint64 {
 	return must(i.newString.do(ctx, uint64(at)+uint64(from), uint64(to-from)))
 }
 
-func encoded(ctx context.Context, i *Isolate, argument uint32) uint64 {
+func encodeText(ctx context.Context, i *Isolate, argument uint32) uint64 {
 	var text []byte
 	pointer := i.borrowText(ctx, argument, &text)
 	if pointer == 0 {
@@ -222,7 +223,7 @@ func encoded(ctx context.Context, i *Isolate, argument uint32) uint64 {
 	return box
 }
 
-func tool(ctx context.Context, i *Isolate, argument uint32) uint64 {
+func findTool(ctx context.Context, i *Isolate, argument uint32) uint64 {
 	if i.run == nil || i.run.port.Find == nil {
 		return 0
 	}
@@ -236,14 +237,15 @@ func tool(ctx context.Context, i *Isolate, argument uint32) uint64 {
 	if len(found) == 0 {
 		return 0
 	}
-	return must(i.give(ctx, found, &i.newString))
+	return must(i.newGuestValue(ctx, found, &i.newString))
 }
 
 // fulfilled is QuickJS's code for the state of a fulfilled promise.
 const fulfilled = 1
 
-// settled lets a program that waits for nothing skip the jobs of its own promise.
-func settled(ctx context.Context, i *Isolate, argument uint32) uint64 {
+// settledValue returns the value of a promise that is fulfilled while no job is pending. So a
+// program that waits for nothing skips the jobs of its own promise.
+func settledValue(ctx context.Context, i *Isolate, argument uint32) uint64 {
 	if uint32(must(i.pending.do(ctx))) != 0 || int32(must(i.promiseState.do(ctx, uint64(argument)))) != fulfilled {
 		return 0
 	}
@@ -251,10 +253,10 @@ func settled(ctx context.Context, i *Isolate, argument uint32) uint64 {
 	return must(i.promiseResult.do(ctx, uint64(argument)))
 }
 
-// random fills data with random bytes, from the run's seed if it has one.
-func (i *Isolate) random(data []byte) {
-	if i.run != nil && i.run.seeded != nil {
-		_, _ = i.run.seeded.Read(data) // documented to never fail
+// fillRandom fills data with random bytes. They come from the run's seed if it has one.
+func (i *Isolate) fillRandom(data []byte) {
+	if i.run != nil && i.run.seededRand != nil {
+		_, _ = i.run.seededRand.Read(data) // documented to never fail
 		return
 	}
 	_, _ = rand.Read(data) // neither does this one
@@ -263,46 +265,46 @@ func (i *Isolate) random(data []byte) {
 // maxRandom is how many random bytes a program can get at once, as in Web Crypto.
 const maxRandom = 1 << 16
 
-func random(ctx context.Context, i *Isolate, _ uint32) uint64 {
+func randomBytes(ctx context.Context, i *Isolate, _ uint32) uint64 {
 	n := i.status(wordFirst)
 	if n < 0 || n > maxRandom {
 		return 0
 	}
 	data := make([]byte, n)
-	i.random(data)
-	return must(i.give(ctx, data, &i.newBytes))
+	i.fillRandom(data)
+	return must(i.newGuestValue(ctx, data, &i.newBytes))
 }
 
-// await blocks the guest until there is a frame, for calls that read like
+// awaitFrame blocks the guest until there is a frame, for calls that read like
 // synchronous ones.
-func await(ctx context.Context, i *Isolate, _ uint32) uint64 {
+func awaitFrame(ctx context.Context, i *Isolate, _ uint32) uint64 {
 	r := i.run
 	if r == nil {
 		return 0
 	}
 	frame, ok := r.port.Inbox.Wait(r.ctx, time.Until(r.deadline))
 	if !ok {
-		r.interrupt = max(r.why(0), TimedOut)
+		r.interrupt = max(r.endReason(0), TimedOut)
 		panic(&stopError{r.interrupt})
 	}
-	return must(i.giveFrame(ctx, frame))
+	return must(i.passFrame(ctx, frame))
 }
 
-// giveFrame passes a frame to the guest: its kind and id in the status, its body in
+// passFrame passes a frame to the guest: its kind and id in the status, its body in
 // the box that it returns.
-func (i *Isolate) giveFrame(ctx context.Context, f Frame) (uint64, error) {
+func (i *Isolate) passFrame(ctx context.Context, f Frame) (uint64, error) {
 	i.setStatus(wordFirst, f.Kind)
 	i.setStatus(wordSecond, f.ID)
 	if f.Text {
-		return i.give(ctx, f.Body, &i.newString)
+		return i.newGuestValue(ctx, f.Body, &i.newString)
 	}
-	return i.give(ctx, f.Body, &i.newBytes)
+	return i.newGuestValue(ctx, f.Body, &i.newBytes)
 }
 
-// give creates a value in the guest from bytes, which the engine copies.
-func (i *Isolate) give(ctx context.Context, data []byte, as *function) (uint64, error) {
+// newGuestValue creates a value in the guest from bytes, which the engine copies.
+func (i *Isolate) newGuestValue(ctx context.Context, data []byte, as *function) (uint64, error) {
 	memory, at := i.Module.Memory(), uint64(i.machine.layout.room)
-	large := len(data) > roomSize
+	large := len(data) > bufferSize
 	if large {
 		var err error
 		if at, err = i.malloc.do(ctx, uint64(len(data))); err != nil {
@@ -369,7 +371,7 @@ type hostFunction struct {
 // machine of a build has the same image. Runs have their own clock and seed.
 func clock(ctx context.Context, module api.Module, stack []uint64) {
 	var now uint64
-	if wasm.Of[*Isolate](ctx).run != nil {
+	if wasm.IsolateOf[*Isolate](ctx).run != nil {
 		now = uint64(time.Now().UnixNano())
 	}
 	module.Memory().WriteUint64Le(uint32(stack[2]), now)
@@ -378,10 +380,10 @@ func clock(ctx context.Context, module api.Module, stack []uint64) {
 
 func randomGet(ctx context.Context, module api.Module, stack []uint64) {
 	view, ok := module.Memory().Read(uint32(stack[0]), uint32(stack[1]))
-	if ok && wasm.Of[*Isolate](ctx).run == nil {
+	if ok && wasm.IsolateOf[*Isolate](ctx).run == nil {
 		clear(view)
 	} else if ok {
-		wasm.Of[*Isolate](ctx).random(view)
+		wasm.IsolateOf[*Isolate](ctx).fillRandom(view)
 	}
 	stack[0] = 0
 }

@@ -59,20 +59,20 @@ func (i *Isolate) Release() {
 	i.machine.Release(i)
 }
 
-// collecting limits the time for collecting the garbage of a run.
-const collecting = 10 * time.Second
+// collectTimeout limits the time for collecting the garbage of a run.
+const collectTimeout = 10 * time.Second
 
 // Save returns the state after a run, as in [wasm.Instance.Save].
 func (i *Isolate) Save(ctx context.Context) ([]byte, error) {
 	if !i.Bad {
 		// The run and its time are over; collecting has its own limit.
-		i.run = &run{ctx: ctx, port: i.run.port, deadline: time.Now().Add(collecting)}
-		if _, err := i.collect.do(wasm.With(ctx, i)); err != nil {
+		i.run = &run{ctx: ctx, port: i.run.port, deadline: time.Now().Add(collectTimeout)}
+		if _, err := i.collect.do(wasm.WithIsolate(ctx, i)); err != nil {
 			i.Bad = true
 			if end, err := i.classify(err); end == Crashed {
 				return nil, fmt.Errorf("collect garbage: %w", err)
 			}
-			return nil, fmt.Errorf("garbage could not be collected within %s", collecting)
+			return nil, fmt.Errorf("garbage could not be collected within %s", collectTimeout)
 		}
 	}
 	return i.Instance.Save()
@@ -128,18 +128,18 @@ type Port struct {
 
 // run is one run of an isolate.
 type run struct {
-	ctx       context.Context
-	port      Port
-	deadline  time.Time
-	cpu       proc.CPUMeter
-	interrupt End // why the guest was interrupted
-	finished  bool
-	seeded    *rand.ChaCha8 // nil if random numbers come from the system
-	err       error         // the error of a host function
+	ctx        context.Context
+	port       Port
+	deadline   time.Time
+	cpu        proc.CPUMeter
+	interrupt  End // why the guest was interrupted
+	finished   bool
+	seededRand *rand.ChaCha8 // nil if random numbers come from the system
+	err        error         // the error of a host function
 }
 
-// ever is the time limit of a run without one.
-const ever = 24 * 365 * time.Hour
+// noTimeLimit is longer than any run. It stands for no time limit.
+const noTimeLimit = 24 * 365 * time.Hour
 
 // Run delivers the frames of the inbox to the guest until it sends its last.
 //
@@ -151,13 +151,13 @@ const ever = 24 * 365 * time.Hour
 // The error describes any end other than Finished. The isolate must be released
 // afterwards.
 func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
-	r := &run{ctx: ctx, port: port, deadline: time.Now().Add(cmp.Or(port.Wall, ever)), cpu: proc.MeterCPU(port.CPU)}
+	r := &run{ctx: ctx, port: port, deadline: time.Now().Add(cmp.Or(port.Wall, noTimeLimit)), cpu: proc.MeterCPU(port.CPU)}
 	if len(port.Seed) > 0 {
-		r.seeded = rand.NewChaCha8(sha256.Sum256(port.Seed))
+		r.seededRand = rand.NewChaCha8(sha256.Sum256(port.Seed))
 	}
 	i.run = r
 	i.Refuel()
-	within := wasm.With(ctx, i)
+	within := wasm.WithIsolate(ctx, i)
 	_, err := i.limitMemory.do(within, uint64(min(cmp.Or(port.Memory, MaxMemory), MaxMemory)))
 	var end End
 	if err != nil {
@@ -173,13 +173,13 @@ func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 
 func (i *Isolate) serve(ctx context.Context, r *run) (End, error) {
 	for {
-		d, end := i.next(r)
+		d, end := i.nextDelivery(r)
 		if end != Finished {
 			return end, nil
 		}
 		err := i.deliver(ctx, d)
 		if err == nil && !r.finished {
-			err = i.drain(ctx, r)
+			err = i.runJobs(ctx, r)
 		}
 		switch {
 		case r.finished:
@@ -197,15 +197,15 @@ func (i *Isolate) serve(ctx context.Context, r *run) (End, error) {
 	}
 }
 
-// next waits for something to deliver: a frame, a timer that is due, or the fact
-// that nothing can happen any more.
-func (i *Isolate) next(r *run) (delivery, End) {
+// nextDelivery waits for something to deliver: a frame, a due timer, or the end if nothing can
+// happen any more.
+func (i *Isolate) nextDelivery(r *run) (delivery, End) {
 	if frame, ok := r.port.Inbox.Take(); ok {
-		return delivery{what: aFrame, frame: frame}, Finished
+		return delivery{kind: deliverFrame, frame: frame}, Finished
 	}
 	questions, timer := i.status(wordQuestions), i.status(wordTimer)
 	if questions == 0 && timer < 0 {
-		return delivery{what: theEnd}, Finished
+		return delivery{kind: deliverEnd}, Finished
 	}
 	wait := time.Until(r.deadline)
 	due := timer >= 0 && time.Duration(timer)*time.Millisecond < wait
@@ -217,34 +217,34 @@ func (i *Isolate) next(r *run) (delivery, End) {
 	case r.port.Inbox.Cancelled() || r.ctx.Err() != nil:
 		return delivery{}, Cancelled
 	case ok:
-		return delivery{what: aFrame, frame: frame}, Finished
+		return delivery{kind: deliverFrame, frame: frame}, Finished
 	case due:
-		return delivery{what: aTimer}, Finished
+		return delivery{kind: deliverTimer}, Finished
 	}
 	return delivery{}, TimedOut
 }
 
 // delivery is an argument for deliver of the prelude.
 type delivery struct {
-	what  int
+	kind  int
 	frame Frame
 }
 
 const (
-	aFrame = iota
-	aTimer
-	theEnd
+	deliverFrame = iota
+	deliverTimer
+	deliverEnd
 )
 
 func (i *Isolate) deliver(ctx context.Context, d delivery) error {
 	l := i.machine.layout
 	argument := uint64(l.undefined)
-	switch d.what {
-	case theEnd:
+	switch d.kind {
+	case deliverEnd:
 		argument = uint64(l.null)
-	case aFrame:
+	case deliverFrame:
 		var err error
-		if argument, err = i.giveFrame(ctx, d.frame); err != nil {
+		if argument, err = i.passFrame(ctx, d.frame); err != nil {
 			return err
 		}
 	}
@@ -256,14 +256,14 @@ func (i *Isolate) deliver(ctx context.Context, d delivery) error {
 		err = errNoMemory
 	}
 	if err == nil && i.run.port.Keep {
-		err = i.letGo(ctx, box, argument)
+		err = i.freeBoxes(ctx, box, argument)
 	}
 	return err
 }
 
-// letGo frees boxes of a run that continues in another. Boxes of other runs
-// disappear with their memory.
-func (i *Isolate) letGo(ctx context.Context, boxes ...uint64) error {
+// freeBoxes frees boxes. It is called in runs that another run continues; in others the boxes
+// disappear with the memory.
+func (i *Isolate) freeBoxes(ctx context.Context, boxes ...uint64) error {
 	for _, box := range boxes {
 		if box == uint64(i.machine.layout.undefined) || box == uint64(i.machine.layout.null) {
 			continue
@@ -275,12 +275,12 @@ func (i *Isolate) letGo(ctx context.Context, boxes ...uint64) error {
 	return nil
 }
 
-// drain runs the jobs of settled promises. Jobs may be too short for QuickJS to
-// check for an interrupt, and may create other jobs without end.
-func (i *Isolate) drain(ctx context.Context, r *run) error {
+// runJobs runs the jobs of settled promises. Jobs may create other jobs without end, each too short
+// for QuickJS to check for an interrupt, so runJobs checks whether the run must end.
+func (i *Isolate) runJobs(ctx context.Context, r *run) error {
 	for n := 1; !r.finished && r.err == nil && r.interrupt == Finished; n++ {
 		if n%256 == 0 {
-			if r.interrupt = r.why(0); r.interrupt != Finished {
+			if r.interrupt = r.endReason(0); r.interrupt != Finished {
 				return nil
 			}
 		}
@@ -300,7 +300,7 @@ var (
 	errNoMemory = errors.New("out of memory")
 )
 
-// classify returns how a run ended from the trap in an error of WebAssembly.
+// classify returns how a run ended, from the error of a WebAssembly call.
 func (i *Isolate) classify(err error) (End, error) {
 	var stop *stopError
 	if errors.As(err, &stop) {

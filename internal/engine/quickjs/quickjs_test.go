@@ -136,7 +136,7 @@ func TestAFrameThatIsRefusedEndsTheRun(t *testing.T) {
 func TestFramesReachTheGuestAsTextAndBytesOfAnySize(t *testing.T) {
 	t.Parallel()
 	m := open(t)
-	for _, size := range []int{0, 1, roomSize, roomSize + 1, 3 << 20} {
+	for _, size := range []int{0, 1, bufferSize, bufferSize + 1, 3 << 20} {
 		for _, text := range []bool{true, false} {
 			i := isolate(t, m)
 			body := bytes.Repeat([]byte("a"), size)

@@ -27,12 +27,12 @@ func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
 		if err := s.run(ctx, j); err != nil && ctx.Err() == nil {
 			return err
 		}
-		if s.heard == nil {
+		if s.received == nil {
 			j, err = s.read(j.inbox)
 			continue
 		}
-		next := <-s.heard
-		j, err, s.heard = next.job, next.err, nil
+		next := <-s.received
+		j, err, s.received = next.job, next.err, nil
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) {
 		return nil
@@ -41,16 +41,16 @@ func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
 }
 
 type server struct {
-	machine *Machine
-	wire    *bridge.Wire
-	out     io.Writer
-	buffer  []byte    // of the outgoing frame
-	stop    func()    // ends the current run
-	heard   chan next // from the goroutine that reads during a run, nil if none does
+	machine  *Machine
+	wire     *bridge.Wire
+	out      io.Writer
+	buffer   []byte       // of the outgoing frame
+	stop     func()       // ends the current run
+	received chan nextRun // from the goroutine that reads during a run, nil if none does
 }
 
-// next is the next run, or the error because of which there is none.
-type next struct {
+// nextRun is the next run, or an error if there is none.
+type nextRun struct {
 	job job
 	err error
 }
@@ -59,7 +59,7 @@ type next struct {
 type job struct {
 	inbox   *wasm.Inbox[Frame]
 	token   []byte
-	tools   offer
+	tools   encodedTools
 	memory  int64
 	wall    time.Duration
 	cpu     time.Duration
@@ -86,7 +86,7 @@ func (s *server) read(inbox *wasm.Inbox[Frame]) (job, error) {
 		if f.Kind == bridge.Start {
 			return s.begin(f)
 		}
-		if err := deal(f, inbox); err != nil {
+		if err := dispatch(f, inbox); err != nil {
 			return job{}, err
 		}
 	}
@@ -98,17 +98,17 @@ func (s *server) begin(start bridge.Frame) (job, error) {
 		return j, err
 	}
 	j.inbox.Listen = func() { s.listen(j.inbox) }
-	j.inbox.Pull = func() error { return s.pull(j.inbox) }
+	j.inbox.Pull = func() error { return s.readOne(j.inbox) }
 	return j, nil
 }
 
-// deal passes a frame to its run.
-func deal(f bridge.Frame, inbox *wasm.Inbox[Frame]) error {
+// dispatch passes a frame to the run under way.
+func dispatch(f bridge.Frame, inbox *wasm.Inbox[Frame]) error {
 	switch f.Kind {
 	case bridge.Cancel:
 		inbox.Cancel()
 	case bridge.Result:
-		result, err := frameOf(f)
+		result, err := newFrame(f)
 		if err != nil {
 			return err
 		}
@@ -119,11 +119,11 @@ func deal(f bridge.Frame, inbox *wasm.Inbox[Frame]) error {
 	return nil
 }
 
-// pull reads one frame for a run that waits.
-func (s *server) pull(inbox *wasm.Inbox[Frame]) error {
+// readOne reads one frame for a waiting run.
+func (s *server) readOne(inbox *wasm.Inbox[Frame]) error {
 	f, _, err := s.wire.Read()
 	if err == nil {
-		err = deal(f, inbox)
+		err = dispatch(f, inbox)
 	}
 	if err != nil {
 		s.stop() // a program must not continue without its server
@@ -134,15 +134,15 @@ func (s *server) pull(inbox *wasm.Inbox[Frame]) error {
 
 // listen reads frames during a run.
 func (s *server) listen(inbox *wasm.Inbox[Frame]) {
-	heard := make(chan next, 1)
-	s.heard = heard
+	heard := make(chan nextRun, 1)
+	s.received = heard
 	go func() {
 		j, err := s.read(inbox)
 		if err != nil {
 			s.stop() // a program must not continue without its server
 			inbox.Cancel()
 		}
-		heard <- next{j, err}
+		heard <- nextRun{j, err}
 	}()
 }
 

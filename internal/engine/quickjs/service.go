@@ -15,7 +15,7 @@ const WorkerArg = "__engine-worker"
 
 // Main is the main function of a worker process. It returns the exit code.
 func Main(ctx context.Context, arguments []string) int {
-	return worker.Main(ctx, arguments, worker.Open{Waits: true, Service: func(ctx context.Context, cacheDir string) (worker.Service, error) {
+	return worker.Main(ctx, arguments, worker.ServiceConfig{Waits: true, Service: func(ctx context.Context, cacheDir string) (worker.Service, error) {
 		m, err := New(ctx, Prelude(), cacheDir)
 		return service{m}, err
 	}})

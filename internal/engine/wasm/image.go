@@ -32,13 +32,13 @@ func (i *Image) Save(path string, note []byte) error {
 	return nil
 }
 
-// hole is the unit in which zeroes are skipped: a page of most processors.
-const hole = 4 << 10
+// holeSize is the unit in which zeroes are skipped: a page of most processors.
+const holeSize = 4 << 10
 
 func writeHoles(to io.WriterAt, content []byte) error {
-	var zero [hole]byte
-	for at := 0; at < len(content); at += hole {
-		if piece := content[at : at+hole]; string(piece) != string(zero[:]) {
+	var zero [holeSize]byte
+	for at := 0; at < len(content); at += holeSize {
+		if piece := content[at : at+holeSize]; string(piece) != string(zero[:]) {
 			if _, err := to.WriteAt(piece, int64(at)); err != nil {
 				return err
 			}

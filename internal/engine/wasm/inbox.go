@@ -27,7 +27,7 @@ type Inbox[T any] struct {
 	cancelled atomic.Bool
 }
 
-// New returns an empty inbox.
+// NewInbox returns an empty inbox.
 func NewInbox[T any]() *Inbox[T] { return &Inbox[T]{filled: make(chan struct{}, 1)} }
 
 // Put adds a message, which then belongs to the inbox.
@@ -77,7 +77,7 @@ func (b *Inbox[T]) Take() (message T, ok bool) {
 
 // Wait waits for a message, a cancellation, or a timeout.
 func (b *Inbox[T]) Wait(ctx context.Context, atMost time.Duration) (message T, ok bool) {
-	if b.Pull != nil && !b.listening && atMost > long {
+	if b.Pull != nil && !b.listening && atMost > maxWait {
 		return b.pull()
 	}
 	b.Computing()
@@ -97,8 +97,8 @@ func (b *Inbox[T]) Wait(ctx context.Context, atMost time.Duration) (message T, o
 	}
 }
 
-// long is longer than any run: the server cancels it earlier.
-const long = time.Hour
+// maxWait is longer than any run, which the server cancels earlier.
+const maxWait = time.Hour
 
 func (b *Inbox[T]) pull() (message T, ok bool) {
 	for {

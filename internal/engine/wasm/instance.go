@@ -33,7 +33,7 @@ type Instance struct {
 
 func (i *Instance) instance() *Instance { return i }
 
-func (i *Instance) find() error {
+func (i *Instance) findGlobals() error {
 	var ok bool
 	if i.stack, ok = i.Module.ExportedGlobal("__stack_pointer").(api.MutableGlobal); !ok {
 		return errors.New("its stack pointer is not exported")
@@ -58,8 +58,8 @@ func (i *Instance) adopt(image *Image, stackPointer uint64) error {
 	return nil
 }
 
-// reset resets the instance to the image after a run, and reports whether it is as
-// good as new.
+// reset resets the instance to the image after a run. It returns false if the instance must not be
+// used again.
 func (i *Instance) reset(stackPointer, maxMemory uint64) bool {
 	i.uses++
 	if i.Bad || i.uses >= maxUses {
@@ -109,10 +109,10 @@ func (i *Instance) Load(state []byte) error {
 
 type isolateKey struct{}
 
-// With returns the context of calls into an isolate, from which [Of] returns it.
-func With[I Isolate](ctx context.Context, i I) context.Context {
+// WithIsolate returns the context of calls into an isolate, from which [IsolateOf] returns it.
+func WithIsolate[I Isolate](ctx context.Context, i I) context.Context {
 	return context.WithValue(ctx, isolateKey{}, i)
 }
 
-// Of returns the isolate that calls a host function.
-func Of[I Isolate](ctx context.Context) I { return ctx.Value(isolateKey{}).(I) }
+// IsolateOf returns the isolate that has called a host function, from the context of the call.
+func IsolateOf[I Isolate](ctx context.Context) I { return ctx.Value(isolateKey{}).(I) }

@@ -29,7 +29,7 @@ type Engine[I Isolate] struct {
 	Module []byte
 	// MaxMemory limits the memory of an isolate, in bytes.
 	MaxMemory uint64
-	// Offer instantiates the modules that Module imports, except the meter.
+	// Offer instantiates the host modules that Module imports, except the meter.
 	Offer func(context.Context, wazero.Runtime) error
 	// Open returns an isolate of a new instance. It looks up the functions that the
 	// engine's package calls.
@@ -44,7 +44,7 @@ type Isolate interface {
 	instance() *Instance
 }
 
-// Machine makes isolates, once [Machine.Boot] or [Machine.Begin] has set its image. One
+// Machine makes isolates, once [Machine.Boot] or [Machine.UseImage] has set its image. One
 // goroutine uses it at a time.
 type Machine[I Isolate] struct {
 	engine  Engine[I]
@@ -91,7 +91,8 @@ func New[I Isolate](ctx context.Context, e Engine[I], cacheDir string) (*Machine
 	return nil, broken
 }
 
-// clearCache removes the compiled code from a cache. A file that stays is not used.
+// clearCache removes the compiled code from a cache. It ignores errors, because a file that stays is
+// not used.
 func clearCache(cacheDir string) {
 	for _, pattern := range []string{"wazero-*", meteredPrefix + "*"} {
 		paths, _ := filepath.Glob(filepath.Join(cacheDir, pattern)) // the pattern is right
@@ -112,7 +113,7 @@ func (m *Machine[I]) compile(ctx context.Context, cacheDir string) error {
 		}
 		m.cache, config = cache, config.WithCompilationCache(cache)
 	}
-	module, err := metered(m.engine.Module, cacheDir)
+	module, err := loadMetered(m.engine.Module, cacheDir)
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (m *Machine[I]) compile(ctx context.Context, cacheDir string) error {
 
 // tick is called when the fuel is used up.
 func (m *Machine[I]) tick(ctx context.Context, _ api.Module, _ []uint64) {
-	i := Of[I](ctx)
+	i := IsolateOf[I](ctx)
 	i.instance().Refuel()
 	m.engine.Tick(i)
 }
@@ -154,13 +155,13 @@ func (m *Machine[I]) Boot(ctx context.Context, start func(I) (about string, err 
 	if err != nil {
 		return err
 	}
-	m.Begin(image, first.instance().StackPointer(), about)
+	m.UseImage(image, first.instance().StackPointer(), about)
 	return nil
 }
 
-// Begin uses an image, and its stack pointer, that another machine has booted. This
+// UseImage uses an image, and its stack pointer, that another machine has booted. This
 // machine closes the image. About is what start returned in [Machine.Boot].
-func (m *Machine[I]) Begin(image *Image, stackPointer uint64, about string) {
+func (m *Machine[I]) UseImage(image *Image, stackPointer uint64, about string) {
 	m.image, m.stack = image, stackPointer
 	m.name = sync.OnceValue(func() string {
 		h := sha256.New()
@@ -189,7 +190,7 @@ func (m *Machine[I]) instantiate(ctx context.Context) (none I, err error) {
 		pages.Free()
 		return none, fmt.Errorf("instantiate the engine: %w", err)
 	}
-	isolate, err := none, i.find()
+	isolate, err := none, i.findGlobals()
 	if err == nil {
 		isolate, err = m.engine.Open(i)
 	}

@@ -82,14 +82,14 @@ type Image struct {
 	head int    // end of the part that usual runs write to
 }
 
-// usual is how many bytes of the free memory in an image a run usually writes to.
-const usual = 256 << 10
+// usualWrites is how many bytes of the free memory in an image a run usually writes to.
+const usualWrites = 256 << 10
 
 // findHead finds the head of the image: what is before the largest hole, which is
 // the image's free memory, and the beginning of the hole.
 func (i *Image) findHead() {
 	i.head = len(i.data)
-	largest := int64(usual)
+	largest := int64(usualWrites)
 	for at := int64(0); ; {
 		from, err := i.file.Seek(at, unix.SEEK_HOLE)
 		if err != nil || from >= int64(len(i.data)) {
@@ -99,7 +99,7 @@ func (i *Image) findHead() {
 			at = int64(len(i.data))
 		}
 		if at-from > largest {
-			largest, i.head = at-from, int(from+usual)
+			largest, i.head = at-from, int(from+usualWrites)
 		}
 	}
 }

@@ -44,8 +44,8 @@ const (
 	sectionDataCount
 )
 
-// order is the order of sections in a module.
-var order = [...]int{
+// sectionOrder is the order of sections in a module.
+var sectionOrder = [...]int{
 	sectionType, sectionImport, sectionFunction, sectionTable, sectionMemory, sectionGlobal,
 	sectionExport, sectionStart, sectionElement, sectionDataCount, sectionCode, sectionData,
 }
@@ -75,7 +75,7 @@ func Meter(module []byte) ([]byte, error) {
 		return nil, fmt.Errorf("metering a WebAssembly module: %w", err)
 	}
 	w := &rewriter{}
-	for _, id := range order {
+	for _, id := range sectionOrder {
 		if err := w.section(id, sections[id]); err != nil {
 			return nil, fmt.Errorf("metering a WebAssembly module: section %d: %w", id, err)
 		}
@@ -84,7 +84,7 @@ func Meter(module []byte) ([]byte, error) {
 }
 
 // split finds the sections of a module and checks their order.
-func split(module []byte) (sections [len(order) + 1][]byte, err error) {
+func split(module []byte) (sections [len(sectionOrder) + 1][]byte, err error) {
 	if !bytes.HasPrefix(module, header) {
 		return sections, errors.New("not a WebAssembly module of version 1")
 	}
@@ -95,7 +95,7 @@ func split(module []byte) (sections [len(order) + 1][]byte, err error) {
 		if id == sectionCustom || r.err != nil {
 			continue
 		}
-		rank := slices.Index(order[:], id)
+		rank := slices.Index(sectionOrder[:], id)
 		if rank < next {
 			return sections, fmt.Errorf("section %d is unknown, repeated or out of order", id)
 		}
@@ -108,7 +108,7 @@ func split(module []byte) (sections [len(order) + 1][]byte, err error) {
 	return sections, r.err
 }
 
-// rewriter holds what later sections need to know of earlier ones.
+// rewriter rewrites a module section by section. It holds what later sections need from earlier ones.
 type rewriter struct {
 	out []byte
 
@@ -120,7 +120,7 @@ type rewriter struct {
 	fuel            uint32   // index of the counter
 }
 
-// shift is a function's index once the import stands before the functions
+// shift returns the new index of a function, after the import has been inserted before the functions
 // that the module defines.
 func (w *rewriter) shift(index uint32) uint32 {
 	if index >= w.importedFuncs && index != ^uint32(0) {
@@ -254,7 +254,7 @@ func skipLimits(r *reader) {
 	}
 }
 
-// tables limits the size of a module's tables, because they use the memory of the
+// tables copies the section of tables with a limit on their sizes, because tables use memory of the
 // process.
 func tables(r *reader) []byte {
 	if !r.more() {
@@ -286,9 +286,8 @@ func tables(r *reader) []byte {
 	return out
 }
 
-// The most that a module may have of tables, and of elements in each. Compilers
-// make one table, with an element for each function that is called by its
-// address.
+// The largest number of a module's tables, and of elements in each. Compilers make one table, with an
+// element for each function that is called by its address.
 const (
 	maxTables = 8
 	maxTable  = 1 << 20

@@ -34,12 +34,12 @@ func isValueType(t byte) bool {
 	return t >= typeV128 && t <= typeI32 || t == typeFuncRef || t == typeExternRef
 }
 
-// maxLocals bounds the locals of one function. It is wazero's bound too.
+// maxLocals bounds the locals of one function, as wazero does.
 const maxLocals = 50_000
 
-// maxNesting bounds blocks within blocks of one function: the time of compiling
-// grows with its square, and is minutes at 200,000. Compilers make some hundreds,
-// and Go, which has one for each place where a function may go on, some thousands.
+// maxNesting bounds the nesting of blocks in one function. Compile time grows with its square, and is
+// minutes at 200,000. Compilers make some hundreds of levels, and Go some thousands, because it has
+// one for each place where a function may resume.
 const maxNesting = 20_000
 
 func (w *rewriter) code(r *reader) []byte {
@@ -103,29 +103,31 @@ func (w *rewriter) function(r *reader, params uint32, out []byte) []byte {
 
 // constant copies a constant expression.
 func (w *rewriter) constant(r *reader, to []byte) []byte {
-	f := &body{rewriter: w, out: to, still: true}
+	f := &body{rewriter: w, out: to, constant: true}
 	f.expression(r)
 	return f.out
 }
 
-// body is one expression on its way through the rewriter.
+// body rewrites one expression: the body of a function, or a constant expression.
 type body struct {
 	*rewriter
-	out     []byte
-	scratch uint32
-	bulk    bool // the scratch local is used
-	still   bool // a constant expression: nothing is added
+	out      []byte
+	scratch  uint32
+	bulk     bool // the scratch local is used
+	constant bool // a constant expression: nothing is added
 }
 
-// charge lowers the counter by one and asks the host when it is used up.
+// charge appends code that decreases the counter by one and calls the host function when it is used
+// up.
 func (f *body) charge(out []byte) []byte {
 	out = appendU32(append(out, opGlobalGet), f.fuel)
 	out = append(out, opI64Const, 1, opI64Sub)
 	out = appendU32(append(out, opGlobalSet), f.fuel)
-	return f.ask(out)
+	return f.callTick(out)
 }
 
-// chargeLength lowers the counter by the length on top of the stack, shifted.
+// chargeLength appends code that decreases the counter by the length on top of the stack, shifted
+// right.
 func (f *body) chargeLength(out []byte, shift byte) []byte {
 	f.bulk = true
 	out = appendU32(append(out, opLocalTee), f.scratch)
@@ -133,16 +135,16 @@ func (f *body) chargeLength(out []byte, shift byte) []byte {
 	out = appendU32(append(out, opLocalGet), f.scratch)
 	out = append(out, opI64ExtU, opI64Const, shift, opI64ShrU, opI64Sub)
 	out = appendU32(append(out, opGlobalSet), f.fuel)
-	return f.ask(out)
+	return f.callTick(out)
 }
 
-func (f *body) ask(out []byte) []byte {
+func (f *body) callTick(out []byte) []byte {
 	out = appendU32(append(out, opGlobalGet), f.fuel)
 	out = append(out, opI64Const, 0, opI64LtS, opIf, emptyBlock, opCall)
 	return append(appendU32(out, f.importedFuncs), opEnd)
 }
 
-// expression copies instructions up to the end that closes it.
+// expression copies the instructions of an expression, up to and with its end.
 func (f *body) expression(r *reader) {
 	for depth := 1; depth > 0 && r.err == nil; {
 		start := r.at
@@ -163,7 +165,7 @@ func (f *body) expression(r *reader) {
 			continue
 		case opGlobalGet, opGlobalSet:
 			// What was no global of the module must not become one that it can set.
-			if index := r.u32(); index == f.fuel && !f.still {
+			if index := r.u32(); index == f.fuel && !f.constant {
 				r.fail("there is no global %d", index)
 			}
 			f.out = append(f.out, r.bytes[start:r.at]...)
@@ -171,14 +173,14 @@ func (f *body) expression(r *reader) {
 		}
 		skipImmediate(r, op)
 		f.out = append(f.out, r.bytes[start:r.at]...)
-		if op == opLoop && !f.still {
+		if op == opLoop && !f.constant {
 			f.out = f.charge(f.out)
 		}
 	}
 }
 
-// misc copies the instructions behind the prefix 0xfc. Those whose work grows
-// with an operand pay by it.
+// misc copies an instruction with the prefix 0xfc. If its work grows with an operand, it is
+// charged for that.
 func (f *body) misc(r *reader, start int) {
 	shift := byte(0)
 	switch op := r.u32(); {
@@ -210,13 +212,13 @@ func (f *body) misc(r *reader, start int) {
 	if r.err != nil {
 		return
 	}
-	if shift > 0 && !f.still {
+	if shift > 0 && !f.constant {
 		f.out = f.chargeLength(f.out, shift)
 	}
 	f.out = append(f.out, r.bytes[start:r.at]...)
 }
 
-// skipImmediate passes over what follows an opcode.
+// skipImmediate skips the immediate arguments of an opcode.
 func skipImmediate(r *reader, op byte) {
 	switch {
 	case op == opBlock, op == opLoop, op == opIf:
@@ -269,7 +271,7 @@ func skipMemory(r *reader) {
 	r.u32()
 }
 
-// skipVector passes over an instruction for 128-bit vectors (core 2.0, 5.4.8).
+// skipVector skips an instruction for 128-bit vectors (core 2.0, 5.4.8).
 func skipVector(r *reader) {
 	start := r.at
 	op := r.u32()

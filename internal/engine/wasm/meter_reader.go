@@ -56,7 +56,7 @@ func (r *reader) u32() uint32 {
 	return 0
 }
 
-// skipNumber passes over a LEB128 number of at most size bytes.
+// skipNumber skips a LEB128 number of at most size bytes.
 func (r *reader) skipNumber(size int) {
 	for range size {
 		if r.byte()&0x80 == 0 {
@@ -66,8 +66,8 @@ func (r *reader) skipNumber(size int) {
 	r.fail("a number is longer than %d bytes", size)
 }
 
-// types passes over n types of values. It refuses those of WebAssembly core 3.0 that take
-// several bytes: compilers know them already, and would read what follows differently.
+// types skips n value types. It refuses those of WebAssembly core 3.0 that take several bytes: newer
+// compilers accept them, and would read the bytes after them differently.
 func (r *reader) types(n uint32) {
 	for _, t := range r.take(n) {
 		if !isValueType(t) {
@@ -76,7 +76,7 @@ func (r *reader) types(n uint32) {
 	}
 }
 
-// reference passes over a type of references.
+// reference reads a reference type.
 func (r *reader) reference() byte {
 	t := r.byte()
 	if r.err == nil && t != typeFuncRef && t != typeExternRef {
@@ -85,8 +85,8 @@ func (r *reader) reference() byte {
 	return t
 }
 
-// blockType passes over the type of a block: none, that of a value, or an index, which is a
-// number of 33 bits with a sign.
+// blockType skips the type of a block: none, a value type, or an index, which is a signed number
+// of 33 bits.
 func (r *reader) blockType() {
 	var value int64
 	for shift := 0; shift < 35; shift += 7 {
@@ -108,8 +108,8 @@ func (r *reader) blockType() {
 
 func (r *reader) name() string { return string(r.take(r.u32())) }
 
-// count reads the length of a vector. Each entry takes a byte at least, so a
-// length beyond what is left is refused before anything is built from it.
+// count reads the length of a vector. Each entry takes at least a byte, so a length beyond the
+// remaining bytes is refused before memory is allocated for it.
 func (r *reader) count() int {
 	n := r.u32()
 	if r.err == nil && uint64(n) > uint64(len(r.bytes)-r.at) {

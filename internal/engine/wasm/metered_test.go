@@ -14,7 +14,7 @@ func TestAMeteredModuleIsMadeOnceForAFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	made, err := metered(module, folder)
+	made, err := loadMetered(module, folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,10 +28,10 @@ func TestAMeteredModuleIsMadeOnceForAFolder(t *testing.T) {
 	if err := os.WriteFile(kept[0], []byte("kept"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := metered(module, folder); string(got) != "kept" || err != nil {
+	if got, err := loadMetered(module, folder); string(got) != "kept" || err != nil {
 		t.Errorf("the second time it was made anew: %d bytes, %v", len(got), err)
 	}
-	if got, err := metered(module, filepath.Join(folder, "missing")); !bytes.Equal(got, made) || err != nil {
+	if got, err := loadMetered(module, filepath.Join(folder, "missing")); !bytes.Equal(got, made) || err != nil {
 		t.Errorf("where nothing can be kept: %d bytes, %v", len(got), err)
 	}
 }

@@ -49,11 +49,11 @@ func decodeState(engine string, data []byte) (state, error) {
 		return state{}, toolroom.Errorf(toolroom.CodeUnsupported, "the session's state was not made by the %s engine: delete the session, or name the engine that made it", engine)
 	}
 	memory, _ := fields.Get("memory").([]byte)
-	return state{fields.Text("image"), textsIn(fields.Get("variables")), memory}, nil
+	return state{fields.Text("image"), stringsIn(fields.Get("variables")), memory}, nil
 }
 
-// textsIn returns the texts in a list.
-func textsIn(list bridge.Value) []string {
+// stringsIn returns the strings in a list.
+func stringsIn(list bridge.Value) []string {
 	values, _ := list.([]bridge.Value)
 	var names []string
 	for _, value := range values {
@@ -64,9 +64,9 @@ func textsIn(list bridge.Value) []string {
 	return names
 }
 
-// FitSession prepares a program to continue from its state: names of variables hide tools,
-// and must not be inputs.
-func FitSession(engine string, p *bridge.Program) error {
+// PrepareSession prepares a program to continue from its state: variables of the session hide
+// tools of the same names. It returns an error if an input has the name of a variable.
+func PrepareSession(engine string, p *bridge.Program) error {
 	s, err := decodeState(engine, p.State)
 	if err != nil || len(s.variables) == 0 {
 		return err
@@ -114,7 +114,7 @@ func (m *Machine[I]) Resume(i I, engine string, data []byte) bridge.Map {
 // FinishSession adds the state of a session, which save returns packed, to a run's last
 // frame, and sends it. If the state cannot be kept, it sends a frame that says why instead.
 func (m *Machine[I]) FinishSession(last bridge.Frame, save func() ([]byte, error), send func(bridge.Frame) error) error {
-	s := state{image: m.name(), variables: textsIn(last.Body.Get("variables"))}
+	s := state{image: m.name(), variables: stringsIn(last.Body.Get("variables"))}
 	last.Body = slices.DeleteFunc(last.Body, func(m bridge.Member) bool { return m.Key == "variables" })
 	var err error
 	var encoded []byte

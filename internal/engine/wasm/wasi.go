@@ -55,8 +55,8 @@ const (
 	Live
 )
 
-// Ever is the time that a guest waits if it sets none, until the run is ended.
-const Ever = 24 * 365 * time.Hour
+// MaxWait is the time that a guest waits if it sets no time. The run ends earlier.
+const MaxWait = 24 * 365 * time.Hour
 
 // ExitError is the error of the execution of a guest that has exited.
 type ExitError struct{ Code uint32 }
@@ -76,68 +76,68 @@ const (
 	noSeek      errno = 70
 )
 
-// call is a function of the standard.
-type call struct {
+// wasiFunction is a function of WASI preview 1.
+type wasiFunction struct {
 	name   string
 	do     func(*guest) errno
 	params []api.ValueType
 }
 
-// calls holds all functions except proc_exit.
-func calls() []call {
+// wasiFunctions holds all functions except proc_exit.
+func wasiFunctions() []wasiFunction {
 	const i32, i64 = api.ValueTypeI32, api.ValueTypeI64
 	always := func(e errno) func(*guest) errno { return func(*guest) errno { return e } }
 	file := always(badFile)
-	return []call{
-		{"args_get", func(g *guest) errno { return g.strings(g.Arguments()) }, words(2)},
-		{"args_sizes_get", func(g *guest) errno { return g.sizes(g.Arguments()) }, words(2)},
-		{"environ_get", func(g *guest) errno { return g.strings(g.Environment()) }, words(2)},
-		{"environ_sizes_get", func(g *guest) errno { return g.sizes(g.Environment()) }, words(2)},
-		{"clock_res_get", (*guest).resolution, words(2)},
+	return []wasiFunction{
+		{"args_get", func(g *guest) errno { return g.strings(g.Arguments()) }, i32s(2)},
+		{"args_sizes_get", func(g *guest) errno { return g.sizes(g.Arguments()) }, i32s(2)},
+		{"environ_get", func(g *guest) errno { return g.strings(g.Environment()) }, i32s(2)},
+		{"environ_sizes_get", func(g *guest) errno { return g.sizes(g.Environment()) }, i32s(2)},
+		{"clock_res_get", (*guest).resolution, i32s(2)},
 		{"clock_time_get", (*guest).clock, []api.ValueType{i32, i64, i32}},
-		{"fd_read", (*guest).read, words(4)},
-		{"fd_write", (*guest).write, words(4)},
-		{"fd_fdstat_get", func(g *guest) errno { return g.describe(24, 0) }, words(2)},
-		{"fd_filestat_get", func(g *guest) errno { return g.describe(64, 16) }, words(2)},
-		{"fd_fdstat_set_flags", (*guest).setFlags, words(2)},
+		{"fd_read", (*guest).read, i32s(4)},
+		{"fd_write", (*guest).write, i32s(4)},
+		{"fd_fdstat_get", func(g *guest) errno { return g.stat(24, 0) }, i32s(2)},
+		{"fd_filestat_get", func(g *guest) errno { return g.stat(64, 16) }, i32s(2)},
+		{"fd_fdstat_set_flags", (*guest).setFlags, i32s(2)},
 		{"fd_fdstat_set_rights", file, []api.ValueType{i32, i64, i64}},
 		{"fd_seek", always(noSeek), []api.ValueType{i32, i64, i32, i32}},
-		{"fd_tell", always(noSeek), words(2)},
-		{"fd_prestat_get", file, words(2)},
-		{"fd_prestat_dir_name", file, words(3)},
+		{"fd_tell", always(noSeek), i32s(2)},
+		{"fd_prestat_get", file, i32s(2)},
+		{"fd_prestat_dir_name", file, i32s(3)},
 		{"fd_advise", file, []api.ValueType{i32, i64, i64, i32}},
 		{"fd_allocate", file, []api.ValueType{i32, i64, i64}},
-		{"fd_close", file, words(1)},
-		{"fd_datasync", file, words(1)},
+		{"fd_close", file, i32s(1)},
+		{"fd_datasync", file, i32s(1)},
 		{"fd_filestat_set_size", file, []api.ValueType{i32, i64}},
 		{"fd_filestat_set_times", file, []api.ValueType{i32, i64, i64, i32}},
 		{"fd_pread", file, []api.ValueType{i32, i32, i32, i64, i32}},
 		{"fd_pwrite", file, []api.ValueType{i32, i32, i32, i64, i32}},
 		{"fd_readdir", file, []api.ValueType{i32, i32, i32, i64, i32}},
-		{"fd_renumber", file, words(2)},
-		{"fd_sync", file, words(1)},
-		{"path_create_directory", file, words(3)},
-		{"path_filestat_get", file, words(5)},
+		{"fd_renumber", file, i32s(2)},
+		{"fd_sync", file, i32s(1)},
+		{"path_create_directory", file, i32s(3)},
+		{"path_filestat_get", file, i32s(5)},
 		{"path_filestat_set_times", file, []api.ValueType{i32, i32, i32, i32, i64, i64, i32}},
-		{"path_link", file, words(7)},
+		{"path_link", file, i32s(7)},
 		{"path_open", file, []api.ValueType{i32, i32, i32, i32, i32, i64, i64, i32, i32}},
-		{"path_readlink", file, words(6)},
-		{"path_remove_directory", file, words(3)},
-		{"path_rename", file, words(6)},
-		{"path_symlink", file, words(5)},
-		{"path_unlink_file", file, words(3)},
-		{"poll_oneoff", (*guest).poll, words(4)},
-		{"proc_raise", always(unsupported), words(1)},
+		{"path_readlink", file, i32s(6)},
+		{"path_remove_directory", file, i32s(3)},
+		{"path_rename", file, i32s(6)},
+		{"path_symlink", file, i32s(5)},
+		{"path_unlink_file", file, i32s(3)},
+		{"poll_oneoff", (*guest).poll, i32s(4)},
+		{"proc_raise", always(unsupported), i32s(1)},
 		{"sched_yield", always(success), nil},
-		{"random_get", (*guest).random, words(2)},
-		{"sock_accept", always(unsupported), words(3)},
-		{"sock_recv", always(unsupported), words(6)},
-		{"sock_send", always(unsupported), words(5)},
-		{"sock_shutdown", always(unsupported), words(2)},
+		{"random_get", (*guest).random, i32s(2)},
+		{"sock_accept", always(unsupported), i32s(3)},
+		{"sock_recv", always(unsupported), i32s(6)},
+		{"sock_send", always(unsupported), i32s(5)},
+		{"sock_shutdown", always(unsupported), i32s(2)},
 	}
 }
 
-func words(n int) []api.ValueType {
+func i32s(n int) []api.ValueType {
 	list := make([]api.ValueType, n)
 	for i := range list {
 		list[i] = api.ValueTypeI32
@@ -145,13 +145,13 @@ func words(n int) []api.ValueType {
 	return list
 }
 
-// HasWASI reports whether the standard has a function with these types.
+// HasWASI reports whether WASI preview 1 has a function of this name and type.
 func HasWASI(f api.FunctionDefinition) bool {
 	_, name, _ := f.Import()
 	if name == exit {
-		return slices.Equal(f.ParamTypes(), words(1)) && len(f.ResultTypes()) == 0
+		return slices.Equal(f.ParamTypes(), i32s(1)) && len(f.ResultTypes()) == 0
 	}
-	return slices.Equal(f.ResultTypes(), words(1)) && slices.ContainsFunc(calls(), func(c call) bool {
+	return slices.Equal(f.ResultTypes(), i32s(1)) && slices.ContainsFunc(wasiFunctions(), func(c wasiFunction) bool {
 		return c.name == name && slices.Equal(c.params, f.ParamTypes())
 	})
 }
@@ -159,19 +159,19 @@ func HasWASI(f api.FunctionDefinition) bool {
 // exit is the function proc_exit, which ends its caller.
 const exit = "proc_exit"
 
-// OfferWASI instantiates WASI in a runtime. Of returns the system of the calling guest,
-// from the context of the call.
+// OfferWASI instantiates WASI in a runtime. The function of returns the system of the calling
+// guest, from the context of the call.
 func OfferWASI(ctx context.Context, r wazero.Runtime, of func(context.Context) System) error {
 	b := r.NewHostModuleBuilder(WASIModule)
-	for _, c := range calls() {
+	for _, c := range wasiFunctions() {
 		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, module api.Module, stack []uint64) {
 			g := &guest{of(ctx), module.Memory(), stack}
 			stack[0] = uint64(c.do(g))
-		}), c.params, words(1)).Export(c.name)
+		}), c.params, i32s(1)).Export(c.name)
 	}
 	b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, _ api.Module, stack []uint64) {
 		panic(&ExitError{uint32(stack[0])})
-	}), words(1), nil).Export(exit)
+	}), i32s(1), nil).Export(exit)
 	if _, err := b.Instantiate(ctx); err != nil {
 		return fmt.Errorf("instantiate WASI: %w", err)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// guest is the caller as a WASI function sees it.
+// guest is the caller of a WASI function, with the arguments of the call.
 type guest struct {
 	System
 	memory api.Memory
@@ -34,7 +34,7 @@ func (g *guest) vectors(at, count uint32, do func([]byte) int) (total uint32, e 
 	return total, success
 }
 
-func (g *guest) give(at, value uint32) errno {
+func (g *guest) writeWord(at, value uint32) errno {
 	if !g.memory.WriteUint32Le(at, value) {
 		return invalid
 	}
@@ -49,7 +49,7 @@ func (g *guest) read() errno {
 		return badFile
 	}
 	if stream&Live != 0 {
-		atMost := Ever
+		atMost := MaxWait
 		if !g.Blocks() {
 			atMost = 0
 		}
@@ -61,7 +61,7 @@ func (g *guest) read() errno {
 	if e != success {
 		return e
 	}
-	return g.give(g.word(3), n)
+	return g.writeWord(g.word(3), n)
 }
 
 // write is fd_write.
@@ -74,7 +74,7 @@ func (g *guest) write() errno {
 	if e != success {
 		return e
 	}
-	return g.give(g.word(3), n)
+	return g.writeWord(g.word(3), n)
 }
 
 func (g *guest) clock() errno {
@@ -103,8 +103,8 @@ func (g *guest) random() errno {
 // nonblock is the flag of a descriptor whose reads do not block (type fdflags).
 const nonblock = 1 << 2
 
-// describe is fd_fdstat_get and fd_filestat_get: all descriptors are streams.
-func (g *guest) describe(size uint32, typeAt int) errno {
+// stat is fd_fdstat_get and fd_filestat_get: all descriptors are streams.
+func (g *guest) stat(size uint32, typeAt int) errno {
 	stream := g.Stream(g.word(0))
 	view, ok := g.memory.Read(g.word(1), size)
 	switch {
@@ -142,10 +142,10 @@ func (g *guest) sizes(list []string) errno {
 	for _, text := range list {
 		total += len(text) + 1
 	}
-	if e := g.give(g.word(0), uint32(len(list))); e != success {
+	if e := g.writeWord(g.word(0), uint32(len(list))); e != success {
 		return e
 	}
-	return g.give(g.word(1), uint32(total))
+	return g.writeWord(g.word(1), uint32(total))
 }
 
 // strings answers args_get and environ_get.

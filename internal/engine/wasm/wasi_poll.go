@@ -30,7 +30,7 @@ func (g *guest) poll() errno {
 	// Read all subscriptions before writing, because input and output may overlap.
 	subscriptions := append([]byte{}, in...)
 	due := make([]time.Duration, count)
-	wait, reads := Ever, false
+	wait, reads := MaxWait, false
 	for n := range due {
 		s := subscriptions[n*subscriptionSize:]
 		switch {
@@ -69,7 +69,7 @@ func (g *guest) poll() errno {
 		e[16] = 1 // at least one byte
 		events++
 	}
-	return g.give(g.word(3), events)
+	return g.writeWord(g.word(3), events)
 }
 
 // waitsFor reports whether a subscription is for bytes of a live stream.
@@ -85,5 +85,5 @@ func (g *guest) due(s []byte) time.Duration {
 		now := g.Now(clock)
 		at = max(at, now) - now
 	}
-	return time.Duration(min(at, uint64(Ever)))
+	return time.Duration(min(at, uint64(MaxWait)))
 }

@@ -69,7 +69,7 @@ func CPUClock() string {
 
 // NewEngine returns an engine that starts its guests with start. Nothing is started
 // before the first run or probe.
-func NewEngine(k Kind, start func(context.Context) (Place, error)) *Engine {
+func NewEngine(k Kind, start func(context.Context) (GuestProcess, error)) *Engine {
 	guest := func(ctx context.Context) (*Guest, error) {
 		p, err := start(ctx)
 		if err != nil {
@@ -121,7 +121,7 @@ func (e *Engine) held() map[sandbox.Limit]string {
 
 // Probe starts the first worker, and keeps it for the first run.
 func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
-	isolation, err := e.pool.Reach(ctx)
+	isolation, err := e.pool.ProbeIsolation(ctx)
 	if err != nil {
 		return sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error(), Fix: "see the error; the engine needs an amd64 or arm64 machine and about " + e.kind.Needs}
 	}
@@ -138,9 +138,9 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// untimed is the wall time that a worker receives. A worker cannot know how long a
+// unlimitedWall is the wall time that a worker receives. A worker cannot know how long a
 // person takes to answer, so this side measures the time and cancels the program.
-const untimed = math.MaxInt32
+const unlimitedWall = math.MaxInt32
 
 // Run runs one program.
 func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engine.Result, error) {
@@ -157,7 +157,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 		}
 		return result, nil
 	}
-	if err := wasm.FitSession(e.Name(), &p); err != nil {
+	if err := wasm.PrepareSession(e.Name(), &p); err != nil {
 		return result, err
 	}
 	blame, refused := e.kind.Prepare(&p)
@@ -175,8 +175,8 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 	}
 }
 
-// runIn runs a program in a guest, and fills in the result. It reports again if the guest
-// had ended while it waited, so that nothing of the program has run.
+// runIn runs a program in a guest, and fills in the result. It returns again if the guest had
+// ended while it waited in the pool: then nothing of the program has run.
 func (e *Engine) runIn(ctx context.Context, owner string, p bridge.Program, h bridge.Handler, blame func(*bridge.Failure), started time.Time, result *engine.Result) (again bool, err error) {
 	g, err := e.pool.Acquire(ctx, owner)
 	if err != nil {
@@ -197,7 +197,7 @@ func (e *Engine) runIn(ctx context.Context, owner string, p bridge.Program, h br
 	result.Start = time.Since(started)
 	running, stop := deadline.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
-	p.Limits.Wall = untimed
+	p.Limits.Wall = unlimitedWall
 	out, err := g.Run(running, p, h)
 	e.pool.Release(g, err == nil)
 	if err != nil {
@@ -208,7 +208,7 @@ func (e *Engine) runIn(ctx context.Context, owner string, p bridge.Program, h br
 		blame(out.Failure)
 	}
 	result.Outcome = *out
-	return false, ended(running, out.Failure)
+	return false, limitError(running, out.Failure)
 }
 
 // errCompile is the cause of a context that ended because the time for compiling is over.
@@ -253,9 +253,9 @@ func (k *Kind) checkLimits(l bridge.Limits) error {
 	return nil
 }
 
-// ended turns the limits that a worker reports into errors. It returns nil for the
+// limitError returns the error for a failure that reports an exceeded limit, and nil for the
 // program's own errors.
-func ended(ctx context.Context, f *bridge.Failure) error {
+func limitError(ctx context.Context, f *bridge.Failure) error {
 	switch {
 	case f == nil:
 		return nil

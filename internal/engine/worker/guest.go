@@ -9,8 +9,8 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// Place is the place where a guest runs: a [*Process], or a double in tests.
-type Place interface {
+// GuestProcess is the process of a guest, with its stream: a [*Process], or a fake in tests.
+type GuestProcess interface {
 	io.ReadWriteCloser
 	// Isolation returns the isolation in effect, such as wasm+ns+landlock+seccomp.
 	Isolation() string
@@ -23,7 +23,7 @@ type Place interface {
 
 // Guest is a [Worker] that speaks the bridge and has sent hello.
 type Guest struct {
-	Place
+	GuestProcess
 	conn *bridge.Conn
 }
 
@@ -32,13 +32,13 @@ type Guest struct {
 const killGrace = 60 * time.Millisecond
 
 // Accept waits for the hello of the guest at p. If none comes, it ends p.
-func Accept(ctx context.Context, p Place) (*Guest, error) {
+func Accept(ctx context.Context, p GuestProcess) (*Guest, error) {
 	conn, err := bridge.Accept(ctx, p, bridge.Options{Grace: killGrace, Direct: true})
 	if err != nil {
 		p.End()
 		return nil, fmt.Errorf("%w%s", err, p.StderrSuffix())
 	}
-	return &Guest{Place: p, conn: conn}, nil
+	return &Guest{GuestProcess: p, conn: conn}, nil
 }
 
 // Version returns the name and version that the guest reports.
@@ -56,5 +56,5 @@ func (g *Guest) Run(ctx context.Context, p bridge.Program, h bridge.Handler) (*b
 // End ends the guest.
 func (g *Guest) End() {
 	_ = g.conn.Close() // the guest is killed next
-	g.Place.End()
+	g.GuestProcess.End()
 }

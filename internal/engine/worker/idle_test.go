@@ -33,7 +33,7 @@ func TestAProgramWhoseWorkerEndedWhileItWaitedHasAnother(t *testing.T) {
 	e := worker.NewEngine(worker.Kind{
 		Name: "test", Languages: []string{"test"}, MaxMemory: 1 << 30, Workers: 1,
 		Prepare: func(*bridge.Program) (func(*bridge.Failure), *bridge.Failure) { return func(*bridge.Failure) {}, nil },
-	}, func(context.Context) (worker.Place, error) {
+	}, func(context.Context) (worker.GuestProcess, error) {
 		host, guest := net.Pipe()
 		go serveRuns(guest, runs[started])
 		started++

@@ -22,7 +22,7 @@ func NewLauncher(sandbox string, init []string) *Launcher {
 	return &Launcher{sandbox, &lockdown.HostMachine{Init: init}}
 }
 
-// With namespaces, a process sees its binary and its folder at these paths.
+// The paths of a process's binary and folder inside its namespaces.
 const (
 	insidePath   = "/run/worker"
 	insideFolder = "/run/folder"
@@ -35,7 +35,7 @@ func (l *Launcher) launch(p *Process, s Spec, stdin, stdout, stderr *os.File) er
 		path, folder = s.Path, s.Folder // without mounts their paths cannot change
 	}
 	spec := lockdown.Spec{
-		Path: path, Args: at(folder, s.Args), Env: at(folder, s.Env), Stdin: stdin, Stdout: stdout, Stderr: stderr, Direct: true,
+		Path: path, Args: replaceFolder(folder, s.Args), Env: replaceFolder(folder, s.Env), Stdin: stdin, Stdout: stdout, Stderr: stderr, Direct: true,
 		Binds: []lockdown.Bind{{Source: s.Path, Target: path}}, Seccomp: s.Seccomp,
 		// Each result reports the layers in effect, and policy judges them.
 		Minimum: []lockdown.Layer{},

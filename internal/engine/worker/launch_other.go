@@ -15,7 +15,7 @@ type Launcher struct{ sandbox string }
 func NewLauncher(sandbox string, _ []string) *Launcher { return &Launcher{sandbox} }
 
 func (l *Launcher) launch(p *Process, s Spec, stdin, stdout, stderr *os.File) error {
-	cmd := &exec.Cmd{Path: s.Path, Args: at(s.Folder, s.Args), Env: at(s.Folder, s.Env), Stdin: stdin, Stdout: stdout, Stderr: stderr}
+	cmd := &exec.Cmd{Path: s.Path, Args: replaceFolder(s.Folder, s.Args), Env: replaceFolder(s.Folder, s.Env), Stdin: stdin, Stdout: stdout, Stderr: stderr}
 	if err := cmd.Start(); err != nil {
 		return err
 	}

@@ -2,5 +2,5 @@ package worker
 
 import "github.com/toolroom/toolroom/internal/lockdown"
 
-// lock removes the privileges that this process does not need to run a program.
+// lock drops the privileges that this process does not need to run programs.
 func lock(compiles bool) error { return lockdown.LockSelf(lockdown.Lock{Code: compiles}) }

@@ -19,25 +19,25 @@ type Service interface {
 	Close() error
 }
 
-// Open configures what a worker serves.
-type Open struct {
+// ServiceConfig describes the service of a worker process.
+type ServiceConfig struct {
 	// Service opens the service and compiles all that can be compiled, using a
 	// folder of compiled code, or none if the path is empty.
 	Service func(ctx context.Context, cacheDir string) (Service, error)
 	// Compiles means that the service compiles more code while it serves.
 	Compiles bool
-	// Waits means that the goroutine that runs a program also reads the stream for
-	// it. A read may then block its thread, and a frame wakes only that thread.
+	// Waits means that the goroutine that runs a program also reads the stream for it. A read
+	// then blocks its thread, so that a frame wakes only that thread.
 	Waits bool
 }
 
 // Main is the main function of a worker process that [Self] has started. It serves
 // the bridge on stdin and stdout until the server ends it. It returns the exit code.
-func Main(ctx context.Context, arguments []string, open Open) int {
+func Main(ctx context.Context, arguments []string, open ServiceConfig) int {
 	if len(arguments) > 0 && arguments[0] == lockdown.InitArg {
 		return lockdown.Main()
 	}
-	if err := work(ctx, arguments, open); err != nil {
+	if err := serveStdio(ctx, arguments, open); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -48,7 +48,7 @@ func Main(ctx context.Context, arguments []string, open Open) int {
 // runs while it loads compiled code. Collecting earlier takes a fifth of the start.
 const startMemory = 64 << 20
 
-func work(ctx context.Context, arguments []string, open Open) error {
+func serveStdio(ctx context.Context, arguments []string, open ServiceConfig) error {
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	cacheDir := flags.String("cache", "", "folder of compiled code")
 	warm := flags.Bool("warm", false, "fill that folder, and end")
@@ -80,14 +80,14 @@ func work(ctx context.Context, arguments []string, open Open) error {
 	if err := lock(open.Compiles); err != nil {
 		return fmt.Errorf("lock the worker: %w", err)
 	}
-	return service.Serve(ctx, standard{in})
+	return service.Serve(ctx, stdio{in})
 }
 
-// standard is a stream that reads stdin and writes stdout.
-type standard struct{ io.Reader }
+// stdio is a stream that reads stdin and writes stdout.
+type stdio struct{ io.Reader }
 
 // Write writes to stdout.
-func (standard) Write(b []byte) (int, error) { return os.Stdout.Write(b) }
+func (stdio) Write(b []byte) (int, error) { return os.Stdout.Write(b) }
 
 // stdin returns a reader of stdin. It blocks its thread if waits is set.
 func stdin(waits bool) (io.Reader, error) {

@@ -31,20 +31,20 @@ type Pool[W Worker] struct {
 	start  func(context.Context) (W, error)
 	slots  chan struct{} // programs that run at once
 
-	mu     sync.Mutex   // guards the fields below
-	idle   []waiting[W] // the longest idle first
-	busy   map[W]lent
-	reach  string // isolation of the last worker
-	closed bool
+	mu            sync.Mutex      // guards the fields below
+	idle          []idleWorker[W] // the longest idle first
+	busy          map[W]busyWorker
+	lastIsolation string // isolation of the last worker
+	closed        bool
 }
 
-type waiting[W Worker] struct {
+type idleWorker[W Worker] struct {
 	worker W
 	owner  string // empty until its first run
 }
 
-// lent is what is known of a worker that is in use.
-type lent struct {
+// busyWorker describes a worker in use.
+type busyWorker struct {
 	owner  string
 	waited bool
 }
@@ -55,7 +55,7 @@ func NewPool[W Worker](engine string, size int, start func(context.Context) (W, 
 	if size <= 0 {
 		size = DefaultSize
 	}
-	return &Pool[W]{engine: engine, start: start, slots: make(chan struct{}, size), busy: map[W]lent{}}
+	return &Pool[W]{engine: engine, start: start, slots: make(chan struct{}, size), busy: map[W]busyWorker{}}
 }
 
 // Acquire returns a worker for an owner, and waits until one is free. A worker of
@@ -79,12 +79,12 @@ func (p *Pool[W]) take(ctx context.Context, owner string) (w W, err error) {
 		p.mu.Unlock()
 		return w, p.errClosed()
 	}
-	if w, ok := p.pick(owner); ok {
+	if w, ok := p.takeIdle(owner); ok {
 		p.lend(w, owner, true)
 		p.mu.Unlock()
 		return w, nil
 	}
-	surplus, found := p.surplus()
+	surplus, found := p.takeSurplus()
 	p.mu.Unlock()
 	if found {
 		surplus.End()
@@ -110,12 +110,12 @@ func (p *Pool[W]) errClosed() error {
 }
 
 func (p *Pool[W]) lend(w W, owner string, waited bool) {
-	p.busy[w] = lent{owner, waited}
-	p.reach = w.Isolation()
+	p.busy[w] = busyWorker{owner, waited}
+	p.lastIsolation = w.Isolation()
 }
 
-// pick removes and returns an idle worker of the owner, or an unused one.
-func (p *Pool[W]) pick(owner string) (w W, ok bool) {
+// takeIdle removes and returns an idle worker of the owner, or one without an owner.
+func (p *Pool[W]) takeIdle(owner string) (w W, ok bool) {
 	for _, want := range []string{owner, ""} {
 		for i, one := range slices.Backward(p.idle) {
 			if one.owner == want {
@@ -127,9 +127,9 @@ func (p *Pool[W]) pick(owner string) (w W, ok bool) {
 	return w, false
 }
 
-// surplus removes and returns the worker that must end before another may start:
-// the longest idle worker of a full pool.
-func (p *Pool[W]) surplus() (w W, ok bool) {
+// takeSurplus removes and returns the longest idle worker of a full pool, which the caller must end
+// before it starts another.
+func (p *Pool[W]) takeSurplus() (w W, ok bool) {
 	// A slot is taken by each worker that is busy or being started, this one included.
 	if len(p.idle) == 0 || len(p.idle)+len(p.slots) <= cap(p.slots) {
 		return w, false
@@ -146,7 +146,7 @@ func (p *Pool[W]) Release(w W, well bool) {
 	delete(p.busy, w)
 	keep := well && !p.closed
 	if keep {
-		p.idle = append(p.idle, waiting[W]{w, owner})
+		p.idle = append(p.idle, idleWorker[W]{w, owner})
 	}
 	p.mu.Unlock()
 	if !keep {
@@ -155,9 +155,9 @@ func (p *Pool[W]) Release(w W, well bool) {
 	<-p.slots
 }
 
-// Waited reports whether a worker in use had waited before. The system may have ended it
-// meanwhile, for example for lack of memory, and a program that it did not take can have
-// another one.
+// Waited reports whether a worker in use had waited in the pool before. The system may have ended
+// such a worker meanwhile, for example for lack of memory; a program that it did not begin can be
+// given another one.
 func (p *Pool[W]) Waited(w W) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,12 +168,12 @@ func (p *Pool[W]) Waited(w W) bool {
 func (p *Pool[W]) Isolation() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.reach
+	return p.lastIsolation
 }
 
-// Reach returns the isolation of the last worker. If there was none yet, it starts
-// one, which then waits for the first run.
-func (p *Pool[W]) Reach(ctx context.Context) (isolation string, err error) {
+// ProbeIsolation returns the isolation of the last worker. If there was none yet, it starts a
+// worker, which is kept for the first run.
+func (p *Pool[W]) ProbeIsolation(ctx context.Context) (isolation string, err error) {
 	if isolation = p.Isolation(); isolation != "" {
 		return isolation, nil
 	}

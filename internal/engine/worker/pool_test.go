@@ -26,7 +26,7 @@ func TestReachStartsOnlyTheFirstWorker(t *testing.T) {
 		return &mark{started}, nil
 	})
 	defer pool.Close()
-	if reach, err := pool.Reach(t.Context()); err != nil || reach != "wasm" || started != 1 {
+	if reach, err := pool.ProbeIsolation(t.Context()); err != nil || reach != "wasm" || started != 1 {
 		t.Fatalf("the first Reach returned %q (%v), with %d workers", reach, err, started)
 	}
 	w, err := pool.Acquire(t.Context(), "ann")
@@ -34,7 +34,7 @@ func TestReachStartsOnlyTheFirstWorker(t *testing.T) {
 		t.Fatalf("the first run got worker %v (%v), not the one that waits", w, err)
 	}
 	pool.Release(w, true) // now it belongs to ann
-	if _, err := pool.Reach(t.Context()); err != nil || started != 1 {
+	if _, err := pool.ProbeIsolation(t.Context()); err != nil || started != 1 {
 		t.Errorf("another Reach started a worker: there are %d (%v)", started, err)
 	}
 }

@@ -32,8 +32,8 @@ type Spec struct {
 // FolderArg stands for the path at which the process sees its folder.
 const FolderArg = "{folder}"
 
-// at returns list with [FolderArg] replaced by folder.
-func at(folder string, list []string) []string {
+// replaceFolder returns list with [FolderArg] replaced by folder.
+func replaceFolder(folder string, list []string) []string {
 	there := make([]string, len(list)) // never nil, which would mean this process's own environment
 	for i, text := range list {
 		there[i] = strings.ReplaceAll(text, FolderArg, folder)
@@ -49,7 +49,7 @@ type Process struct {
 	kill      func()
 	exit      func() int
 	isolation string
-	words     words
+	stderr    stderrHead
 }
 
 // Start starts a process with all the isolation that the machine offers.
@@ -80,7 +80,7 @@ func (l *Launcher) Start(s Spec) (_ *Process, err error) {
 	}
 	go func() {
 		defer said.Close()
-		_, _ = io.Copy(&p.words, said) // ends with the process
+		_, _ = io.Copy(&p.stderr, said) // ends with the process
 	}()
 	// If the process's ends of the pipes stayed open here, its end would go unnoticed.
 	open = []io.Closer{stdin, stdout, stderr}
@@ -110,27 +110,27 @@ func (p *Process) ExitCode() int { return p.exit() }
 
 // StderrSuffix returns the beginning of what the process wrote on stderr, as the
 // end of a sentence, or "" if it wrote nothing.
-func (p *Process) StderrSuffix() string { return p.words.String() }
+func (p *Process) StderrSuffix() string { return p.stderr.String() }
 
-// words keeps the beginning of a process's stderr.
-type words struct {
+// stderrHead is a writer that keeps the beginning of a process's stderr.
+type stderrHead struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-// maxWords is enough for a panic's first lines.
-const maxWords = 4 << 10
+// maxStderr is how many bytes of stderr are kept: enough for the first lines of a panic.
+const maxStderr = 4 << 10
 
-func (w *words) Write(b []byte) (int, error) {
+func (w *stderrHead) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if room := maxWords - len(w.text); room > 0 {
+	if room := maxStderr - len(w.text); room > 0 {
 		w.text = append(w.text, b[:min(room, len(b))]...)
 	}
 	return len(b), nil
 }
 
-func (w *words) String() string {
+func (w *stderrHead) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if text := strings.TrimSpace(string(bytes.ToValidUTF8(w.text, nil))); text != "" {

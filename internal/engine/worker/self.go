@@ -49,7 +49,7 @@ func NewSelf(sandbox string, command, init []string, cacheDir string) *Self {
 }
 
 // Start starts a worker.
-func (s *Self) Start(ctx context.Context) (Place, error) {
+func (s *Self) Start(ctx context.Context) (GuestProcess, error) {
 	if err := s.warmUp(ctx); err != nil {
 		return nil, err
 	}
@@ -69,11 +69,11 @@ func (s *Self) Start(ctx context.Context) (Place, error) {
 	return p, nil
 }
 
-// warmMark is the file that records which binaries have filled the cache, one stamp a
-// line, the newest last. Several binaries may share a cache.
+// stampFile is the name of the file that records which binaries have filled the cache: one stamp
+// per line, the newest last, at most maxStamps. Several binaries may share a cache.
 const (
-	warmMark = "warm"
-	maxMarks = 16
+	stampFile = "warm"
+	maxStamps = 16
 )
 
 // fillTimeout bounds the compilation. CPython takes 5 s of a processor, more on small machines.
@@ -93,8 +93,8 @@ func (s *Self) warmUp(ctx context.Context) error {
 		return fmt.Errorf("find the binary of the workers: %w", err)
 	}
 	stamp := fmt.Sprintf("%d bytes of %s", binary.Size(), binary.ModTime().UTC().Format(time.RFC3339Nano))
-	mark := filepath.Join(s.cacheDir, warmMark)
-	if slices.Contains(marks(mark), stamp) {
+	mark := filepath.Join(s.cacheDir, stampFile)
+	if slices.Contains(readStamps(mark), stamp) {
 		return nil
 	}
 	if err := os.MkdirAll(s.cacheDir, 0o700); err != nil {
@@ -113,7 +113,7 @@ func (s *Self) warmUp(ctx context.Context) error {
 		return fmt.Errorf("lock the folder of compiled code: %w", err)
 	}
 	defer func() { _ = lock.Close() }()
-	known := marks(mark)
+	known := readStamps(mark)
 	if slices.Contains(known, stamp) { // filled while this process waited
 		return nil
 	}
@@ -133,14 +133,14 @@ func (s *Self) warmUp(ctx context.Context) error {
 	if err := syncFiles(s.cacheDir); err != nil {
 		return fmt.Errorf("put the compiled code on the disk: %w", err)
 	}
-	known = append(known[max(0, len(known)+1-maxMarks):], stamp)
+	known = append(known[max(0, len(known)+1-maxStamps):], stamp)
 	if err := atomicfile.Write(mark, []byte(strings.Join(known, "\n")), 0o644); err != nil {
 		return fmt.Errorf("note that the code is compiled: %w", err)
 	}
 	return nil
 }
 
-// syncFiles puts the files in a folder on the disk before it is noted that they are there.
+// syncFiles syncs the files in a folder to the disk, before the stamp says that they are there.
 // Windows syncs only files that are open for writing.
 func syncFiles(folder string) error {
 	if runtime.GOOS == "windows" {
@@ -158,8 +158,8 @@ func syncFiles(folder string) error {
 	})
 }
 
-// marks returns the stamps in the file. Without the file, nobody has filled the cache.
-func marks(file string) []string {
+// readStamps returns the stamps in the file, or none if it does not exist.
+func readStamps(file string) []string {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil

@@ -50,15 +50,15 @@ func TestTheCacheIsFilledOncePerBinary(t *testing.T) {
 	if n := start(); n != 3 {
 		t.Errorf("for binaries that take turns the cache was filled %d times in all", n)
 	}
-	for n := range maxMarks {
+	for n := range maxStamps {
 		as(10 + n)
 		start()
 	}
 	as(1)
-	if n := start(); n != 3+maxMarks+1 {
+	if n := start(); n != 3+maxStamps+1 {
 		t.Errorf("the cache was filled %d times in all; the oldest mark should be gone", n)
 	}
-	if got := len(marks(filepath.Join(cache, warmMark))); got != maxMarks {
+	if got := len(readStamps(filepath.Join(cache, stampFile))); got != maxStamps {
 		t.Errorf("%d binaries are marked", got)
 	}
 }

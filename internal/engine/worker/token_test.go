@@ -87,7 +87,7 @@ func TestACapturedWorkerCannotUseTheTokenOfAnEarlierRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var places []*captured
-			start := func(context.Context) (worker.Place, error) {
+			start := func(context.Context) (worker.GuestProcess, error) {
 				host, guest := connected(t)
 				place := &captured{Conn: host}
 				places = append(places, place)

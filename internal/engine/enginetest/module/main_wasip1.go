@@ -51,25 +51,25 @@ var programs = map[string]func(args []string) error{
 	},
 	"echo": echo,
 	"inputs": func([]string) error {
-		return inJob(func(job *bridge.Job) (bridge.Value, error) { return job.Program.Inputs, nil })
+		return withJob(func(job *bridge.Job) (bridge.Value, error) { return job.Program.Inputs, nil })
 	},
 	"meet":     meet,
 	"caught":   caught,
 	"calls":    calls,
 	"sums":     sums,
 	"leave":    func([]string) error { left = 1; copy(place[:], "left"); return nil },
-	"look":     look,
+	"look":     findLeft,
 	"leak":     leak,
 	"garbage":  func([]string) error { return write(bytes.Repeat([]byte{0xff}, 64)) },
 	"token":    func([]string) error { return write([]byte{0, 0, 0, 9, 0x84, 0x18, 30, 0, 0x43, 1, 2, 3, 0xa0}) },
 	"announce": func([]string) error { return write([]byte{0, 255, 255, 255}) },
 	"result": func([]string) error {
-		return tell(func(job *bridge.Job) error { return job.Tell(bridge.Result, 0, nil) })
+		return tellServer(func(job *bridge.Job) error { return job.Tell(bridge.Result, 0, nil) })
 	},
 	"ids":    ids,
 	"unread": unread,
-	"on":     goesOn,
-	"rest":   restsOn,
+	"on":     sendAfterEnd,
+	"rest":   blockAfterEnd,
 	"bytes":  byBytes,
 	"steal":  steal,
 	"use":    use,
@@ -138,8 +138,8 @@ func byBytes([]string) error {
 	return nil
 }
 
-// inJob returns the result of a function of the run.
-func inJob(do func(*bridge.Job) (bridge.Value, error)) error {
+// withJob returns the result of a function of the run.
+func withJob(do func(*bridge.Job) (bridge.Value, error)) error {
 	job, err := bridge.Open(context.Background())
 	if err != nil {
 		return err
@@ -153,12 +153,12 @@ func inJob(do func(*bridge.Job) (bridge.Value, error)) error {
 
 func value(v bridge.Value) func([]string) error {
 	return func([]string) error {
-		return inJob(func(*bridge.Job) (bridge.Value, error) { return v, nil })
+		return withJob(func(*bridge.Job) (bridge.Value, error) { return v, nil })
 	}
 }
 
 func call(tool string, arguments bridge.Map) error {
-	return inJob(func(job *bridge.Job) (bridge.Value, error) { return job.Call(context.Background(), tool, arguments) })
+	return withJob(func(job *bridge.Job) (bridge.Value, error) { return job.Call(context.Background(), tool, arguments) })
 }
 
 // callTool calls a tool, with arguments that the program gets as JSON.
@@ -175,14 +175,14 @@ func callTool(args []string) error {
 }
 
 func echo([]string) error {
-	return inJob(func(job *bridge.Job) (bridge.Value, error) {
+	return withJob(func(job *bridge.Job) (bridge.Value, error) {
 		return job.Call(context.Background(), "echo:value", bridge.Map{{Key: "value", Value: job.Program.Inputs.Get("given")}})
 	})
 }
 
 // meet makes five calls at once.
 func meet([]string) error {
-	return inJob(func(job *bridge.Job) (bridge.Value, error) {
+	return withJob(func(job *bridge.Job) (bridge.Value, error) {
 		met := make([]bridge.Value, 5)
 		errs := make([]error, len(met))
 		var wg sync.WaitGroup

@@ -17,7 +17,7 @@ func rand(b []byte) (int, error) { return crypto.Read(b) }
 
 // caught catches the error of a tool.
 func caught([]string) error {
-	return inJob(func(job *bridge.Job) (bridge.Value, error) {
+	return withJob(func(job *bridge.Job) (bridge.Value, error) {
 		_, err := job.Call(context.Background(), "fail:always", nil)
 		var failed *toolroom.Error
 		if !errors.As(err, &failed) {
@@ -29,7 +29,7 @@ func caught([]string) error {
 
 // calls makes n calls in sequence, or endlessly many if n is negative.
 func calls(args []string) error {
-	return inJob(func(job *bridge.Job) (bridge.Value, error) {
+	return withJob(func(job *bridge.Job) (bridge.Value, error) {
 		for n, end := 0, number(args); n != end; n++ {
 			_, err := job.Call(context.Background(), "echo:value", bridge.Map{{Key: "value", Value: int64(n)}})
 			if err != nil && end >= 0 {
@@ -42,7 +42,7 @@ func calls(args []string) error {
 
 // sums adds one to n numbers with calls, and returns their sum.
 func sums(args []string) error {
-	return inJob(func(job *bridge.Job) (bridge.Value, error) {
+	return withJob(func(job *bridge.Job) (bridge.Value, error) {
 		var sum int64
 		for n := range number(args) {
 			v, err := job.Call(context.Background(), "math:add", bridge.Map{{Key: "a", Value: int64(n)}, {Key: "b", Value: int64(1)}})
@@ -61,8 +61,8 @@ var (
 	place [8]byte
 )
 
-func look([]string) error {
-	return inJob(func(*bridge.Job) (bridge.Value, error) {
+func findLeft([]string) error {
+	return withJob(func(*bridge.Job) (bridge.Value, error) {
 		files, _ := os.ReadDir("/")
 		return []bridge.Value{left != 0, place[0] != 0, len(files) > 0, []bridge.Value{int64(1), int64(2)}}, nil
 	})
@@ -70,7 +70,7 @@ func look([]string) error {
 
 // leak reports what it finds, and leaves the same.
 func leak([]string) error {
-	return inJob(func(*bridge.Job) (bridge.Value, error) {
+	return withJob(func(*bridge.Job) (bridge.Value, error) {
 		seen := ""
 		if left != 0 || place[0] != 0 {
 			seen += "a variable "
@@ -138,7 +138,7 @@ func system([]string) error {
 	return nil
 }
 
-// write writes bytes to the bridge, and continues.
+// write writes bytes to the bridge, and then computes without end.
 func write(data []byte) error {
 	if _, err := os.NewFile(bridge.Descriptor, "bridge").Write(data); err != nil {
 		return err
@@ -147,8 +147,8 @@ func write(data []byte) error {
 	return nil
 }
 
-// tell does something with a run, and continues.
-func tell(do func(*bridge.Job) error) error {
+// tellServer joins the run, sends frames with do, and then computes without end.
+func tellServer(do func(*bridge.Job) error) error {
 	job, err := bridge.Open(context.Background())
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func tell(do func(*bridge.Job) error) error {
 var question = bridge.Map{{Key: "tool", Value: "echo:value"}, {Key: "arguments", Value: bridge.Map{}}}
 
 func ids([]string) error {
-	return tell(func(job *bridge.Job) error {
+	return tellServer(func(job *bridge.Job) error {
 		for _, id := range []uint64{7, 7, 7, 0, 1 << 40, 1 << 63} {
 			if err := job.Tell(bridge.Call, id, question); err != nil {
 				return err
@@ -174,7 +174,7 @@ func ids([]string) error {
 }
 
 func unread([]string) error {
-	return tell(func(job *bridge.Job) error {
+	return tellServer(func(job *bridge.Job) error {
 		arguments := bridge.Map{{Key: "value", Value: strings.Repeat("x", 100_000)}}
 		for id := uint64(1); ; id++ {
 			if err := job.Tell(bridge.Call, id, bridge.Map{{Key: "tool", Value: "echo:value"}, {Key: "arguments", Value: arguments}}); err != nil {
@@ -184,9 +184,9 @@ func unread([]string) error {
 	})
 }
 
-// restsOn waits for ever after its last frame.
-func restsOn([]string) error {
-	return tell(func(job *bridge.Job) error {
+// blockAfterEnd waits for ever after its last frame.
+func blockAfterEnd([]string) error {
+	return tellServer(func(job *bridge.Job) error {
 		if err := job.Tell(bridge.Done, 0, bridge.Map{{Key: "value", Value: int64(1)}}); err != nil {
 			return err
 		}
@@ -195,8 +195,8 @@ func restsOn([]string) error {
 	})
 }
 
-func goesOn([]string) error {
-	return tell(func(job *bridge.Job) error {
+func sendAfterEnd([]string) error {
+	return tellServer(func(job *bridge.Job) error {
 		for range 3 {
 			if err := job.Tell(bridge.Done, 0, bridge.Map{{Key: "value", Value: int64(1)}}); err != nil {
 				return err

@@ -12,7 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/deadline"
 )
 
-// room is the call handler of the suite's programs. Its tools are
+// callHandler is the call handler of the suite's programs. Its tools are
 //
 //	math:add(a, b)      the sum
 //	echo:value(value)   its argument
@@ -20,7 +20,7 @@ import (
 //	slow:wait()         waits until it is cancelled
 //	slow:meet(count)    waits until count calls are under way at once
 //	slow:person()       waits for a person's slow answer
-type room struct {
+type callHandler struct {
 	mu        sync.Mutex
 	calls     []string
 	stdout    strings.Builder
@@ -37,11 +37,11 @@ type room struct {
 	whenMet func() // nil for nothing
 }
 
-func newRoom() *room {
-	return &room{artifacts: map[string][]byte{}, types: map[string]string{}, met: make(chan struct{})}
+func newCallHandler() *callHandler {
+	return &callHandler{artifacts: map[string][]byte{}, types: map[string]string{}, met: make(chan struct{})}
 }
 
-// tools returns the tools of the room, as a program sees them.
+// tools returns the tools of the call handler, as a program sees them.
 func tools() []bridge.Tool {
 	tool := func(namespace, name string, parameters ...bridge.Parameter) bridge.Tool {
 		return bridge.Tool{
@@ -69,7 +69,7 @@ func tools() []bridge.Tool {
 	}
 }
 
-func (r *room) Call(ctx context.Context, tool string, arguments bridge.Map) (bridge.Value, error) {
+func (r *callHandler) Call(ctx context.Context, tool string, arguments bridge.Map) (bridge.Value, error) {
 	r.mu.Lock()
 	r.calls = append(r.calls, tool)
 	r.mu.Unlock()
@@ -122,7 +122,7 @@ func (r *room) Call(ctx context.Context, tool string, arguments bridge.Map) (bri
 	return nil, toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %s", tool)
 }
 
-func (r *room) meet(ctx context.Context, count int) (bridge.Value, error) {
+func (r *callHandler) meet(ctx context.Context, count int) (bridge.Value, error) {
 	r.mu.Lock()
 	r.meeting++
 	if r.meeting == count {
@@ -140,19 +140,19 @@ func (r *room) meet(ctx context.Context, count int) (bridge.Value, error) {
 	}
 }
 
-func (r *room) Chain(_ context.Context, steps []bridge.Value) (bridge.Value, error) {
+func (r *callHandler) Chain(_ context.Context, steps []bridge.Value) (bridge.Value, error) {
 	return int64(len(steps)), nil
 }
 
-func (r *room) Search(_ context.Context, query string, limit int) (bridge.Value, error) {
+func (r *callHandler) Search(_ context.Context, query string, limit int) (bridge.Value, error) {
 	return []bridge.Value{bridge.Map{{Key: "id", Value: "math:add"}, {Key: "query", Value: query}, {Key: "limit", Value: int64(limit)}}}, nil
 }
 
-func (r *room) Describe(_ context.Context, tool, level string) (bridge.Value, error) {
+func (r *callHandler) Describe(_ context.Context, tool, level string) (bridge.Value, error) {
 	return bridge.Map{{Key: "id", Value: tool}, {Key: "level", Value: level}}, nil
 }
 
-func (r *room) Put(_ context.Context, name, mediaType string, data []byte) (bridge.Handle, error) {
+func (r *callHandler) Put(_ context.Context, name, mediaType string, data []byte) (bridge.Handle, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	id := fmt.Sprintf("artifact:%s", name)
@@ -161,7 +161,7 @@ func (r *room) Put(_ context.Context, name, mediaType string, data []byte) (brid
 	return bridge.Handle{ID: id, MediaType: mediaType, Size: int64(len(data))}, nil
 }
 
-func (r *room) Get(_ context.Context, handle string, offset, _ int64) ([]byte, bridge.Handle, error) {
+func (r *callHandler) Get(_ context.Context, handle string, offset, _ int64) ([]byte, bridge.Handle, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	data, ok := r.artifacts[handle]
@@ -173,7 +173,7 @@ func (r *room) Get(_ context.Context, handle string, offset, _ int64) ([]byte, b
 	return part, bridge.Handle{ID: handle, MediaType: r.types[handle], Size: int64(len(data))}, nil
 }
 
-func (r *room) Print(stream, text string) {
+func (r *callHandler) Print(stream, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if stream == "stderr" {
@@ -183,13 +183,13 @@ func (r *room) Print(stream, text string) {
 	r.stdout.WriteString(text)
 }
 
-func (r *room) Progress(done, total float64, message string) {
+func (r *callHandler) Progress(done, total float64, message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.progress = append(r.progress, fmt.Sprintf("%v/%v %s", done, total, message))
 }
 
-func (r *room) Log(level, message string, _ bridge.Map) {
+func (r *callHandler) Log(level, message string, _ bridge.Map) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.logs = append(r.logs, level+" "+message)

@@ -7,12 +7,12 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// offer holds the tools of a program as encoded in the start frame. A program pays
+// encodedTools holds the tools of a program as encoded in the start frame. A program pays
 // only for the tools that it touches.
-type offer []bridge.Value
+type encodedTools []bridge.Value
 
 // usedGlobals returns the tool names that the program mentions as global variables.
-func (o offer) usedGlobals(text string) []bridge.Value {
+func (o encodedTools) usedGlobals(text string) []bridge.Value {
 	var names []bridge.Value
 	for _, item := range o {
 		tool, _ := item.(bridge.Map)
@@ -35,12 +35,12 @@ func (o offer) usedGlobals(text string) []bridge.Value {
 // roots are the global variables that contain all tools of a kind.
 var roots = []string{"tools", "mcp", "cli"}
 
-// below marks a path that is not a tool and has tools below it.
-var below = []byte("true")
+// subtreeMarker marks a path that is not a tool and has tools below it.
+var subtreeMarker = []byte("true")
 
 // find returns the JSON of the tool at a path, true if there are tools below the
 // path, or nothing.
-func (o offer) find(path string) []byte {
+func (o encodedTools) find(path string) []byte {
 	var found []byte
 	for _, item := range o {
 		tool, _ := item.(bridge.Map)
@@ -48,34 +48,34 @@ func (o offer) find(path string) []byte {
 		globals, _ := tool.Get("globals").([]bridge.Value)
 		rest, inTools := strings.CutPrefix(path, "tools.")
 		var whole bool
-		part := inTools && begins(own, rest, &whole)
+		part := inTools && hasPathPrefix(own, rest, &whole)
 		for _, item := range globals {
 			steps, _ := item.([]bridge.Value)
-			part = begins(steps, path, &whole) || part
+			part = hasPathPrefix(steps, path, &whole) || part
 		}
 		if whole {
-			text, err := bridge.ToJSON(needed(tool))
+			text, err := bridge.ToJSON(preludeMembers(tool))
 			if err != nil {
 				continue // texts and booleans can always be encoded
 			}
 			return text
 		}
 		if part {
-			found = below
+			found = subtreeMarker
 		}
 	}
 	return found
 }
 
-// needed returns the members of a tool that the prelude reads; reading takes some
+// preludeMembers returns the members of a tool that the prelude reads; reading takes some
 // microseconds for every hundred bytes.
-func needed(tool bridge.Map) bridge.Map {
+func preludeMembers(tool bridge.Map) bridge.Map {
 	return slices.DeleteFunc(slices.Clone(tool), func(m bridge.Member) bool { return m.Key == "doc" || m.Key == "globals" })
 }
 
-// begins reports whether steps, joined by dots, begin with a path; whole reports
+// hasPathPrefix reports whether steps, joined by dots, begin with a path; whole reports
 // whether they are that path.
-func begins(steps []bridge.Value, path string, whole *bool) bool {
+func hasPathPrefix(steps []bridge.Value, path string, whole *bool) bool {
 	for i, item := range steps {
 		step, _ := item.(string)
 		if path == step {
