@@ -68,7 +68,7 @@ func answerHandler(approvals linkedApprovals, log *slog.Logger) http.Handler {
 		}
 		showAnswer(w, log, a, err)
 	})
-	return secureAnswer(mux)
+	return secureHeaders(mux)
 }
 
 func readAnswer(w http.ResponseWriter, r *http.Request) (toolroom.Answer, error) {
@@ -114,7 +114,7 @@ func showAnswer(w http.ResponseWriter, log *slog.Logger, a *toolroom.Approval, e
 
 // secure sets headers that keep the token out of the logs and caches of others, and
 // the page out of frames that could steal a click.
-func secureAnswer(next http.Handler) http.Handler {
+func secureHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Type", "text/html; charset=utf-8")

@@ -12,11 +12,11 @@ import (
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
-// redacted is middleware that removes known secrets from every HTTP response: headers,
+// redactResponses is middleware that removes known secrets from every HTTP response: headers,
 // documents and streams. A response without secrets stays byte for byte.
-func redacted(next http.Handler, secrets *secret.Redactor) http.Handler {
+func redactResponses(next http.Handler, secrets *secret.Redactor) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		out := &redactedResponse{to: w, secrets: secrets}
+		out := &redactedResponse{next: w, secrets: secrets}
 		next.ServeHTTP(out, r)
 		// An error means that the client has gone.
 		_ = out.end()
@@ -31,18 +31,18 @@ const maxDocument = 1 << 20
 // redactedResponse redacts one response. It sends events and other lines line by line,
 // and other responses when they end.
 type redactedResponse struct {
-	to      http.ResponseWriter
+	next    http.ResponseWriter
 	secrets *secret.Redactor
 
-	mu     sync.Mutex // handlers flush while they write
-	status int        // written by the handler; 0 for none yet
-	sent   bool
-	held   bytes.Buffer
-	body   io.WriteCloser // redacts a response that is sent in pieces
+	mu       sync.Mutex // handlers flush while they write
+	status   int        // written by the handler; 0 for none yet
+	sent     bool
+	buffered bytes.Buffer
+	body     io.WriteCloser // redacts a response that is sent in pieces
 }
 
 // Header returns the headers. They are redacted when they are sent.
-func (r *redactedResponse) Header() http.Header { return r.to.Header() }
+func (r *redactedResponse) Header() http.Header { return r.next.Header() }
 
 // WriteHeader records the status. It is sent with the first bytes.
 func (r *redactedResponse) WriteHeader(status int) {
@@ -55,12 +55,12 @@ func (r *redactedResponse) begin(status int) {
 	switch {
 	case r.status != 0:
 	case status < http.StatusOK && status != http.StatusSwitchingProtocols:
-		r.clean()
-		r.to.WriteHeader(status)
+		r.redactHeaders()
+		r.next.WriteHeader(status)
 	default:
 		r.status = status
 		if isLines(r.Header().Get("Content-Type")) {
-			r.body = r.secrets.Lines(r.to)
+			r.body = r.secrets.Lines(r.next)
 		}
 	}
 }
@@ -88,55 +88,55 @@ func (r *redactedResponse) Write(p []byte) (int, error) {
 	}
 	switch {
 	case r.body != nil:
-		r.send()
+		r.sendHeaders()
 		return r.body.Write(p)
-	case r.held.Len() == 0 && r.Header().Get("Content-Length") == strconv.Itoa(len(p)):
-		return len(p), r.document(p)
-	case r.held.Len()+len(p) <= maxDocument || isJSON(r.Header().Get("Content-Type")):
-		return r.held.Write(p)
+	case r.buffered.Len() == 0 && r.Header().Get("Content-Length") == strconv.Itoa(len(p)):
+		return len(p), r.sendDocument(p)
+	case r.buffered.Len()+len(p) <= maxDocument || isJSON(r.Header().Get("Content-Type")):
+		return r.buffered.Write(p)
 	}
-	if err := r.stream(); err != nil {
+	if err := r.startStream(); err != nil {
 		return 0, err
 	}
 	return r.body.Write(p)
 }
 
-// document sends a whole response.
-func (r *redactedResponse) document(text []byte) error {
+// sendDocument sends a whole response.
+func (r *redactedResponse) sendDocument(text []byte) error {
 	clean := r.secrets.Redact(text)
 	if len(clean) != len(text) && r.Header().Get("Content-Length") != "" {
 		r.Header().Set("Content-Length", strconv.Itoa(len(clean)))
 	}
-	r.send()
-	_, err := r.to.Write(clean)
+	r.sendHeaders()
+	_, err := r.next.Write(clean)
 	return err
 }
 
-// stream begins to send a response before its end. Its length is unknown, because
+// startStream begins to send a response before its end. Its length is unknown, because
 // redaction may change it.
-func (r *redactedResponse) stream() error {
+func (r *redactedResponse) startStream() error {
 	r.Header().Del("Content-Length")
-	r.body = r.secrets.Writer(r.to)
-	r.send()
-	_, err := r.body.Write(r.held.Bytes())
-	r.held = bytes.Buffer{}
+	r.body = r.secrets.Writer(r.next)
+	r.sendHeaders()
+	_, err := r.body.Write(r.buffered.Bytes())
+	r.buffered = bytes.Buffer{}
 	return err
 }
 
-// send sends the status and headers.
-func (r *redactedResponse) send() {
+// sendHeaders sends the status and headers.
+func (r *redactedResponse) sendHeaders() {
 	if r.sent {
 		return
 	}
 	r.sent = true
-	r.clean()
+	r.redactHeaders()
 	if r.status != 0 {
-		r.to.WriteHeader(r.status)
+		r.next.WriteHeader(r.status)
 	}
 }
 
-// clean redacts the headers.
-func (r *redactedResponse) clean() {
+// redactHeaders redacts the headers.
+func (r *redactedResponse) redactHeaders() {
 	for name, values := range r.Header() {
 		for i, value := range values {
 			if clean := r.secrets.Text(value); clean != value {
@@ -156,12 +156,12 @@ func (r *redactedResponse) FlushError() error {
 		r.begin(http.StatusOK)
 	}
 	if r.body == nil {
-		if err := r.stream(); err != nil {
+		if err := r.startStream(); err != nil {
 			return err
 		}
 	}
-	r.send()
-	return http.NewResponseController(r.to).Flush()
+	r.sendHeaders()
+	return http.NewResponseController(r.next).Flush()
 }
 
 // Flush calls FlushError.
@@ -173,18 +173,18 @@ func (r *redactedResponse) end() error {
 	defer r.mu.Unlock()
 	switch {
 	case r.body != nil:
-		r.send()
+		r.sendHeaders()
 		return r.body.Close()
-	case r.status == 0, r.held.Len() == 0:
-		r.send()
+	case r.status == 0, r.buffered.Len() == 0:
+		r.sendHeaders()
 		return nil
 	default:
-		return r.document(r.held.Bytes())
+		return r.sendDocument(r.buffered.Bytes())
 	}
 }
 
 // Unwrap lets http.ResponseController set deadlines.
-func (r *redactedResponse) Unwrap() http.ResponseWriter { return r.to }
+func (r *redactedResponse) Unwrap() http.ResponseWriter { return r.next }
 
 // redactedLines redacts a stream of lines. Closing it closes the stream.
 type redactedLines struct {

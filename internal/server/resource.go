@@ -38,7 +38,7 @@ func newResource(c config.Server, needed func(*toolroom.Tool) []string) *resourc
 
 // lacking returns the scopes that a caller lacks for a tool.
 func (r *resource) lacking(who toolroom.Identity, t *toolroom.Tool) []string {
-	return r.Missing(who, r.needed(t)...)
+	return r.MissingScopes(who, r.needed(t)...)
 }
 
 // verify returns a function that verifies tokens of the authorization servers and our own.
@@ -52,13 +52,13 @@ func (r *resource) verify(own func(context.Context, string) (toolroom.Identity, 
 }
 
 // challenge returns the header WWW-Authenticate for a client without a valid token.
-func (r *resource) challenge(problem string) string { return r.Challenge(problem, r.Base()) }
+func (r *resource) challenge(problem string) string { return r.Challenge(problem, r.BaseScopes()) }
 
 // guarded refuses callers that lack the scopes that every request needs.
 func (r *resource) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		who := auth.Identity(req.Context())
-		if missing := r.Missing(who); len(missing) > 0 {
+		if missing := r.MissingScopes(who); len(missing) > 0 {
 			r.Refuse(w, who, missing)
 			return
 		}

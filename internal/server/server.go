@@ -240,8 +240,8 @@ func newHandler(r *app.App, c *config.Config, o Options, self *Replica) (http.Ha
 		MaxBody:  c.Server.MaxBody,
 		Open:     api.OpenPaths(),
 		Page:     auth.PageKey(state), Decisions: api.DecisionPaths(),
-		Power: append(api.DecisionPaths(), toolflow.Prefix+"/api"),
-		Log:   o.Log,
+		Privileged: append(api.DecisionPaths(), toolflow.Prefix+"/api"),
+		Log:        o.Log,
 	}
 	if resource != nil {
 		authOptions.Verify, authOptions.Challenge = resource.verify(tokens.Verify), resource.challenge
@@ -296,7 +296,7 @@ func newHandler(r *app.App, c *config.Config, o Options, self *Replica) (http.Ha
 	if o.Local != nil {
 		local := authOptions
 		local.Required = auth.Never
-		o.Local(auth.Secure(redacted(auth.Middleware(local)(inEnvironment(mux, r.CheckEnvironment)), parts.Runner.Secrets)))
+		o.Local(auth.Secure(redactResponses(auth.Middleware(local)(inEnvironment(mux, r.CheckEnvironment)), parts.Runner.Secrets)))
 	}
 	outer, anonymous := http.NewServeMux(), auth.Anonymous(authOptions)
 	outer.Handle("/", inner)
@@ -307,7 +307,7 @@ func newHandler(r *app.App, c *config.Config, o Options, self *Replica) (http.Ha
 	}
 	// A signed link itself identifies the person that answers.
 	outer.Handle(approval.AnswerPath, anonymous(answerHandler(parts.Approvals, cmp.Or(o.Log, slog.New(slog.DiscardHandler)))))
-	return auth.Secure(redacted(outer, parts.Runner.Secrets)), mcp, func() { stopCounting(); stopMetrics(); mcp.Close() }, nil
+	return auth.Secure(redactResponses(outer, parts.Runner.Secrets)), mcp, func() { stopCounting(); stopMetrics(); mcp.Close() }, nil
 }
 
 func warmPools(r *app.App) func() []api.WarmPool {

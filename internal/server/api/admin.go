@@ -58,10 +58,10 @@ type nameInput struct {
 	Name string `path:"name" doc:"name of the source"`
 }
 
-// operate refuses callers that are no operators.
-func operate(ctx context.Context, what string, offered bool) error {
+// requireOperator refuses callers that are no operators.
+func requireOperator(ctx context.Context, what string, offered bool) error {
 	if !offered {
-		return unsupported("this server does not offer to " + what)
+		return unsupportedError("this server does not offer to " + what)
 	}
 	if !auth.IsOperator(auth.Identity(ctx)) {
 		return toolroom.Errorf(toolroom.CodeDenied, "only an operator may %s", what).WithHint("send a token of the group %s", auth.Operators)
@@ -70,7 +70,7 @@ func operate(ctx context.Context, what string, offered bool) error {
 }
 
 func (s *Server) listTokens(ctx context.Context, in *Paging) (*jsonOutput[tokenPage], error) {
-	if err := operate(ctx, "see the tokens", s.o.Admin.Tokens != nil); err != nil {
+	if err := requireOperator(ctx, "see the tokens", s.o.Admin.Tokens != nil); err != nil {
 		return nil, err
 	}
 	all, err := s.o.Admin.Tokens.Tokens(ctx)
@@ -84,7 +84,7 @@ func (s *Server) listTokens(ctx context.Context, in *Paging) (*jsonOutput[tokenP
 }
 
 func (s *Server) createToken(ctx context.Context, in *Exchange) (*jsonOutput[NewToken], error) {
-	if err := operate(ctx, "create tokens", s.o.Admin.Tokens != nil); err != nil {
+	if err := requireOperator(ctx, "create tokens", s.o.Admin.Tokens != nil); err != nil {
 		return nil, err
 	}
 	body, err := readJSON[TokenRequest](in)
@@ -108,14 +108,14 @@ func (s *Server) createToken(ctx context.Context, in *Exchange) (*jsonOutput[New
 		}
 	}
 	text, t, err := token.Create(ctx, s.o.Admin.Tokens, o)
-	if err := s.recorded(ctx, "tokens.create", body, err); err != nil {
+	if err := s.recordChange(ctx, "tokens.create", body, err); err != nil {
 		return nil, err
 	}
 	return &jsonOutput[NewToken]{NewToken{t, text}}, nil
 }
 
 func (s *Server) revokeToken(ctx context.Context, in *idInput) (*struct{}, error) {
-	if err := operate(ctx, "revoke tokens", s.o.Admin.Tokens != nil); err != nil {
+	if err := requireOperator(ctx, "revoke tokens", s.o.Admin.Tokens != nil); err != nil {
 		return nil, err
 	}
 	all, err := s.o.Admin.Tokens.Tokens(ctx)
@@ -126,5 +126,5 @@ func (s *Server) revokeToken(ctx context.Context, in *idInput) (*struct{}, error
 	if err == nil {
 		err = s.o.Admin.Tokens.RevokeToken(ctx, id, time.Now())
 	}
-	return nil, s.recorded(ctx, "tokens.revoke", named{Name: id}, err)
+	return nil, s.recordChange(ctx, "tokens.revoke", named{Name: id}, err)
 }

@@ -287,6 +287,6 @@ func (s *Server) routeDocument() {
 	serve("/openapi.yaml", "application/openapi+yaml", doc.YAML)
 }
 
-func unsupported(reason string) *toolroom.Error {
+func unsupportedError(reason string) *toolroom.Error {
 	return toolroom.Errorf(toolroom.CodeUnsupported, "%s", reason)
 }

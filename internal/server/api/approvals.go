@@ -42,7 +42,7 @@ func (s *Server) listApprovals(ctx context.Context, in *approvalsInput) (*jsonOu
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(a *toolroom.Approval) bool { return !seesApproval(ctx, a) })
+	all = slices.DeleteFunc(slices.Clone(all), func(a *toolroom.Approval) bool { return !canSeeApproval(ctx, a) })
 	slices.Reverse(all)
 	list, next, err := Page(all, in.Paging, func(a *toolroom.Approval) string { return a.ID })
 	return &jsonOutput[approvalList]{approvalList{Approvals: list, Next: next}}, err
@@ -66,7 +66,7 @@ func (s *Server) approval(ctx context.Context, id string) (*toolroom.Approval, e
 		if listErr != nil {
 			return nil, listErr
 		}
-		all = slices.DeleteFunc(slices.Clone(all), func(a *toolroom.Approval) bool { return !seesApproval(ctx, a) })
+		all = slices.DeleteFunc(slices.Clone(all), func(a *toolroom.Approval) bool { return !canSeeApproval(ctx, a) })
 		full, ambiguous := nearest.ID(id, idsOf(all, func(a *toolroom.Approval) string { return a.ID }))
 		if ambiguous != nil {
 			return nil, ambiguous
@@ -76,7 +76,7 @@ func (s *Server) approval(ctx context.Context, id string) (*toolroom.Approval, e
 	if err != nil {
 		return nil, err
 	}
-	if !seesApproval(ctx, a) {
+	if !canSeeApproval(ctx, a) {
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "approval %q not found", id)
 	}
 	return a, nil
@@ -108,12 +108,12 @@ func (s *Server) answerApproval(ctx context.Context, in *itemInput) (*jsonOutput
 	return &jsonOutput[*toolroom.Approval]{answered}, nil
 }
 
-func seesApproval(ctx context.Context, a *toolroom.Approval) bool {
+func canSeeApproval(ctx context.Context, a *toolroom.Approval) bool {
 	who := auth.Identity(ctx)
 	if !approval.WithinBounds(a, who) {
 		return false
 	}
-	return mayRead(ctx, a.Identity) || slices.Contains(who.Groups, Approvers) || approval.IsFor(a.ApprovalTerms, who)
+	return canRead(ctx, a.Identity) || slices.Contains(who.Groups, Approvers) || approval.IsFor(a.ApprovalTerms, who)
 }
 
-func noApprovals() error { return unsupported("this server asks nobody: it has no approvals") }
+func noApprovals() error { return unsupportedError("this server asks nobody: it has no approvals") }

@@ -45,7 +45,7 @@ func (s *Server) sendApprovals(ctx context.Context, out *stream, votes map[strin
 	}
 	open := map[string]bool{}
 	for _, a := range pending {
-		if !seesApproval(ctx, a) {
+		if !canSeeApproval(ctx, a) {
 			continue
 		}
 		open[a.ID] = true

@@ -82,7 +82,7 @@ func (s *Server) store(ctx context.Context, o Owned) (store Artifacts, owner str
 	who := auth.Identity(ctx)
 	switch {
 	case s.o.Artifacts == nil:
-		return nil, "", unsupported("this server has no artifact store")
+		return nil, "", unsupportedError("this server has no artifact store")
 	case o.Owner == "" || o.Owner == who.Key():
 		return s.o.Artifacts, identity.Owner(who), nil
 	case !auth.IsOperator(who):

@@ -130,14 +130,14 @@ func (s *Server) call(ctx context.Context, call toolroom.Call) *toolroom.Result 
 	defer func() { leave() }()
 	return s.o.Runner.Run(run.WithSink(ctx, func(e toolroom.Event) {
 		if e.Kind == toolroom.EventCalled {
-			leave = s.running.enter(e.Call, call.Identity, cancel)
+			leave = s.running.add(e.Call, call.Identity, cancel)
 		}
 	}), call)
 }
 
 func (s *Server) submit(ctx context.Context, d *Delivery, call toolroom.Call) (*raw, error) {
 	if s.o.Worker == nil {
-		return nil, unsupported("this server does not run background calls")
+		return nil, unsupportedError("this server does not run background calls")
 	}
 	job, err := s.o.Runner.Submit(ctx, call)
 	if err != nil {

@@ -35,7 +35,7 @@ type elevationList struct {
 // elevator returns the Elevator, or an error if the caller is not an operator.
 func (s *Server) elevator(ctx context.Context) (Elevator, error) {
 	if s.o.Elevator == nil {
-		return nil, unsupported("this server does not support elevations")
+		return nil, unsupportedError("this server does not support elevations")
 	}
 	if !auth.IsOperator(auth.Identity(ctx)) {
 		return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator may see or change elevations").

@@ -18,9 +18,9 @@ const (
 	// endPoll is the interval at which the store is polled for the end of a call. A call
 	// that runs in another process sends no events here.
 	endPoll = time.Second
-	// lastEvent is how long the last event of a call is awaited, which has the value, once
+	// lastEventTimeout is how long the last event of a call is awaited, which has the value, once
 	// its receipt is stored, which has none.
-	lastEvent = endPoll / 4
+	lastEventTimeout = endPoll / 4
 )
 
 type eventsInput struct {
@@ -32,7 +32,7 @@ type eventsInput struct {
 func (s *Server) followCalls(ctx context.Context, in *eventsInput) (*raw, error) {
 	who := auth.Identity(ctx)
 	if !auth.IsOperator(who) && s.o.Owner == nil {
-		return nil, unsupported("only operators may follow all calls on this server").
+		return nil, unsupportedError("only operators may follow all calls on this server").
 			WithHint("follow a call of yours: GET %s/calls/ID/events", Prefix)
 	}
 	visible := func(e *toolroom.Event) bool {
@@ -48,16 +48,16 @@ func (s *Server) followCalls(ctx context.Context, in *eventsInput) (*raw, error)
 		out := openStream(in.w, s.o.KeepAlive)
 		defer out.close()
 		for {
-			if _, err := forward(ctx, sub, out); err != nil {
+			if _, err := forwardEvents(ctx, sub, out); err != nil {
 				return
 			}
 		}
 	}}, nil
 }
 
-// forward sends the events that have arrived, and reports whether the last one
+// forwardEvents sends the events that have arrived, and reports whether the last one
 // ended a call.
-func forward(ctx context.Context, sub *run.Subscription, out *stream) (final bool, err error) {
+func forwardEvents(ctx context.Context, sub *run.Subscription, out *stream) (final bool, err error) {
 	events, dropped, err := sub.Next(ctx)
 	if err != nil {
 		return false, err
@@ -102,9 +102,9 @@ func (s *Server) followCall(ctx context.Context, in *itemInput) (*raw, error) {
 		defer out.close()
 		wait := time.Duration(0)
 		for record.State != toolroom.JobDone {
-			wait = lastEvent
+			wait = lastEventTimeout
 			soon, cancel := context.WithTimeout(ctx, endPoll)
-			final, err := forward(soon, sub, out)
+			final, err := forwardEvents(soon, sub, out)
 			cancel()
 			if final || err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 				return
@@ -122,7 +122,7 @@ func (s *Server) followCall(ctx context.Context, in *itemInput) (*raw, error) {
 		soon, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		for {
-			final, err := forward(soon, sub, out)
+			final, err := forwardEvents(soon, sub, out)
 			if final || err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 				return
 			}

@@ -51,15 +51,15 @@ func (s *Server) readiness() Readiness {
 			missing["receipts"] = err.Error()
 		}
 	}
-	if waiting := s.unlisted(); len(waiting) > 0 {
+	if waiting := s.unlistedSources(); len(waiting) > 0 {
 		missing["sources"] = "not listed yet: " + strings.Join(waiting, ", ")
 	}
 	return Readiness{Ready: len(missing) == 0, Missing: missing}
 }
 
-// unlisted returns the names of the sources that have neither listed their tools nor
+// unlistedSources returns the names of the sources that have neither listed their tools nor
 // failed. A failed source does not count: the others serve without it.
-func (s *Server) unlisted() []string {
+func (s *Server) unlistedSources() []string {
 	if s.o.Sources == nil {
 		return nil
 	}

@@ -35,14 +35,14 @@ type MetricsOptions struct {
 // Metrics counts calls, in a registry of its own. Wrap the runner's receipts with
 // [Metrics.Receipts] and pass its bus to [Metrics.Watch].
 type Metrics struct {
-	registry *prometheus.Registry
-	calls    *prometheus.CounterVec
-	seconds  *prometheus.HistogramVec
-	running  prometheus.Gauge
+	registry     *prometheus.Registry
+	calls        *prometheus.CounterVec
+	seconds      *prometheus.HistogramVec
+	runningGauge prometheus.Gauge
 
-	mu    sync.Mutex
-	tools map[string]bool   // the tools with metrics of their own
-	now   map[string]ownRun // the calls that run, by id
+	mu      sync.Mutex
+	tools   map[string]bool       // the tools with metrics of their own
+	running map[string]trackedRun // the calls that run, by id
 }
 
 // NewMetrics returns new metrics.
@@ -56,10 +56,10 @@ func NewMetrics(o MetricsOptions) *Metrics {
 			Name: "toolroom_call_seconds", Help: "Run time of tools, by kind of source.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 10), // 0.5 ms to 131 s
 		}, []string{"source", "status"}),
-		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolroom_calls_running", Help: "Number of running calls."}),
-		tools:   map[string]bool{}, now: map[string]ownRun{},
+		runningGauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolroom_calls_running", Help: "Number of running calls."}),
+		tools:        map[string]bool{}, running: map[string]trackedRun{},
 	}
-	m.registry.MustRegister(m.calls, m.seconds, m.running,
+	m.registry.MustRegister(m.calls, m.seconds, m.runningGauge,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if o.ReceiptQueue != nil {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -94,19 +94,19 @@ func (m *Metrics) Watch(bus *run.Bus) (stop func()) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if e.Final() { // also of a call that was cancelled before it ran
-			delete(m.now, e.Call)
+			delete(m.running, e.Call)
 		} else {
-			m.now[e.Call] = ownRun{Run{ID: e.Call, Tool: e.Tool, State: toolroom.JobRunning, Subject: e.Identity.Key(), Created: e.Time}, e.Identity}
+			m.running[e.Call] = trackedRun{Run{ID: e.Call, Tool: e.Tool, State: toolroom.JobRunning, Subject: e.Identity.Key(), Created: e.Time}, e.Identity}
 		}
-		m.running.Set(float64(len(m.now)))
+		m.runningGauge.Set(float64(len(m.running)))
 		return false
 	}).Close
 }
 
-// ownRun is a run and the caller that made it.
-type ownRun struct {
+// trackedRun is a run and the caller that made it.
+type trackedRun struct {
 	Run
-	maker toolroom.Identity
+	caller toolroom.Identity
 }
 
 // Running returns the calls of this process that run, made by callers for whom sees is true.
@@ -116,8 +116,8 @@ func (m *Metrics) Running(sees func(maker toolroom.Identity) bool) (list []Run) 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, one := range m.now {
-		if sees(one.maker) {
+	for _, one := range m.running {
+		if sees(one.caller) {
 			list = append(list, one.Run)
 		}
 	}

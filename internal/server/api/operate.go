@@ -168,18 +168,18 @@ const (
 	partAll     = "" // operators only
 )
 
-// inPart reports whether a caller has the rights of one part.
-func inPart(who toolroom.Identity, part string) bool {
+// hasPart reports whether a caller has the rights of one part.
+func hasPart(who toolroom.Identity, part string) bool {
 	return !auth.Bound(who) && slices.Contains(who.Groups, auth.Operators+":"+part)
 }
 
-// may refuses callers that are neither operators nor in the group of a part.
-func (s *Server) may(ctx context.Context, part, what string) (Operator, error) {
+// requirePart refuses callers that are neither operators nor in the group of a part.
+func (s *Server) requirePart(ctx context.Context, part, what string) (Operator, error) {
 	if s.o.Admin.Operator == nil {
-		return nil, unsupported("this server does not offer to " + what)
+		return nil, unsupportedError("this server does not offer to " + what)
 	}
 	who := auth.Identity(ctx)
-	if auth.IsOperator(who) || part != partAll && inPart(who, part) {
+	if auth.IsOperator(who) || part != partAll && hasPart(who, part) {
 		return s.o.Admin.Operator, nil
 	}
 	groups := auth.Operators
@@ -192,18 +192,18 @@ func (s *Server) may(ctx context.Context, part, what string) (Operator, error) {
 // change runs a change for a caller that may make it, and keeps a receipt, also if it is
 // refused. The arguments must hold no secrets.
 func (s *Server) change(ctx context.Context, part, name, what string, arguments any, do func(Operator) error) error {
-	op, err := s.may(ctx, part, what)
+	op, err := s.requirePart(ctx, part, what)
 	if op == nil && s.o.Admin.Operator == nil {
 		return err
 	}
 	if err == nil {
 		err = do(op)
 	}
-	return s.recorded(ctx, name, arguments, err)
+	return s.recordChange(ctx, name, arguments, err)
 }
 
-// recorded keeps a receipt of a change that ended with err, and returns err.
-func (s *Server) recorded(ctx context.Context, name string, arguments any, err error) error {
+// recordChange keeps a receipt of a change that ended with err, and returns err.
+func (s *Server) recordChange(ctx context.Context, name string, arguments any, err error) error {
 	op := s.o.Admin.Operator
 	if op == nil {
 		return err
@@ -244,7 +244,7 @@ func (s *Server) source(name string) (Source, error) {
 }
 
 func (s *Server) getSource(ctx context.Context, in *nameInput) (*jsonOutput[SourceDetail], error) {
-	op, err := s.may(ctx, partSources, "see the sources")
+	op, err := s.requirePart(ctx, partSources, "see the sources")
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +312,7 @@ func (s *Server) restartSource(ctx context.Context, in *nameInput) (*struct{}, e
 }
 
 func (s *Server) testSource(ctx context.Context, in *nameInput) (*jsonOutput[SourceTest], error) {
-	op, err := s.may(ctx, partSources, "test sources")
+	op, err := s.requirePart(ctx, partSources, "test sources")
 	if err != nil {
 		return nil, err
 	}
@@ -321,7 +321,7 @@ func (s *Server) testSource(ctx context.Context, in *nameInput) (*jsonOutput[Sou
 }
 
 func (s *Server) sourceLogs(ctx context.Context, in *nameInput) (*jsonOutput[SourceLogs], error) {
-	if _, err := s.may(ctx, partSources, "see the output of sources"); err != nil {
+	if _, err := s.requirePart(ctx, partSources, "see the output of sources"); err != nil {
 		return nil, err
 	}
 	found, err := s.source(in.Name)
@@ -329,7 +329,7 @@ func (s *Server) sourceLogs(ctx context.Context, in *nameInput) (*jsonOutput[Sou
 }
 
 func (s *Server) listSecrets(ctx context.Context, in *Paging) (*jsonOutput[secretPage], error) {
-	op, err := s.may(ctx, partSecrets, "see the names of secrets")
+	op, err := s.requirePart(ctx, partSecrets, "see the names of secrets")
 	if err != nil {
 		return nil, err
 	}
@@ -356,7 +356,7 @@ func (s *Server) removeSecret(ctx context.Context, in *SecretPath) (*struct{}, e
 }
 
 func (s *Server) auditHead(ctx context.Context, _ *struct{}) (*jsonOutput[AuditHead], error) {
-	if _, err := s.may(ctx, partAudit, "see the receipts of all callers"); err != nil {
+	if _, err := s.requirePart(ctx, partAudit, "see the receipts of all callers"); err != nil {
 		return nil, err
 	}
 	last, err := s.o.Receipts.Receipts(ctx, toolroom.ReceiptQuery{Limit: 1})
@@ -367,7 +367,7 @@ func (s *Server) auditHead(ctx context.Context, _ *struct{}) (*jsonOutput[AuditH
 }
 
 func (s *Server) verifyAudit(ctx context.Context, _ *struct{}) (*jsonOutput[AuditVerified], error) {
-	op, err := s.may(ctx, partAudit, "verify the receipts")
+	op, err := s.requirePart(ctx, partAudit, "verify the receipts")
 	if err != nil {
 		return nil, err
 	}
@@ -383,7 +383,7 @@ func (s *Server) verifyAudit(ctx context.Context, _ *struct{}) (*jsonOutput[Audi
 }
 
 func (s *Server) listAudit(ctx context.Context, in *receiptsInput) (*jsonOutput[receiptPage], error) {
-	if _, err := s.may(ctx, partAudit, "see the receipts of all callers"); err != nil {
+	if _, err := s.requirePart(ctx, partAudit, "see the receipts of all callers"); err != nil {
 		return nil, err
 	}
 	q, err := in.selected()
@@ -394,7 +394,7 @@ func (s *Server) listAudit(ctx context.Context, in *receiptsInput) (*jsonOutput[
 }
 
 func (s *Server) getConfig(ctx context.Context, _ *struct{}) (*jsonOutput[ConfigState], error) {
-	op, err := s.may(ctx, partConfig, "see the config")
+	op, err := s.requirePart(ctx, partConfig, "see the config")
 	if err != nil {
 		return nil, err
 	}
@@ -403,7 +403,7 @@ func (s *Server) getConfig(ctx context.Context, _ *struct{}) (*jsonOutput[Config
 }
 
 func (s *Server) checkConfig(ctx context.Context, _ *struct{}) (*jsonOutput[ConfigCheck], error) {
-	op, err := s.may(ctx, partConfig, "check the config")
+	op, err := s.requirePart(ctx, partConfig, "check the config")
 	if err != nil {
 		return nil, err
 	}

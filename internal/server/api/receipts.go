@@ -92,7 +92,7 @@ type Cancelling struct {
 
 func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*jsonOutput[receiptPage], error) {
 	if s.o.Receipts == nil {
-		return nil, unsupported("this server does not keep receipts")
+		return nil, unsupportedError("this server does not keep receipts")
 	}
 	q, err := in.query(ctx)
 	if err != nil {
@@ -111,16 +111,16 @@ func (s *Server) getCall(ctx context.Context, in *idInput) (*jsonOutput[CallReco
 
 // record returns the record of a call that the caller may see.
 func (s *Server) record(ctx context.Context, id string) (*CallRecord, error) {
-	record, err := s.find(ctx, id)
+	record, err := s.findRecord(ctx, id)
 	if err == nil && record == nil {
 		if id, err = s.callID(ctx, id); err == nil {
-			record, err = s.find(ctx, id)
+			record, err = s.findRecord(ctx, id)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if record == nil || !mayRead(ctx, record.owner) {
+	if record == nil || !canRead(ctx, record.owner) {
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "call %q not found", id).
 			WithHint("list your calls: GET %s/calls", Prefix)
 	}
@@ -158,7 +158,7 @@ func idsOf[T any](list []T, id func(T) string) []string {
 	return ids
 }
 
-func (s *Server) find(ctx context.Context, id string) (*CallRecord, error) {
+func (s *Server) findRecord(ctx context.Context, id string) (*CallRecord, error) {
 	record := &CallRecord{ID: id}
 	if jobs := s.o.Runner.Jobs; jobs != nil {
 		job, err := jobs.Job(ctx, id)
@@ -193,9 +193,9 @@ func isNotFound(err error) bool {
 	return errors.Is(err, &toolroom.Error{Code: toolroom.CodeNotFound})
 }
 
-// mayRead reports whether the caller may see what maker has made. A record that the
+// canRead reports whether the caller may see what maker has made. A record that the
 // caller may not see is reported as not found.
-func mayRead(ctx context.Context, maker toolroom.Identity) bool {
+func canRead(ctx context.Context, maker toolroom.Identity) bool {
 	who := auth.Identity(ctx)
 	return auth.IsOperator(who) || identity.Reaches(who, maker)
 }

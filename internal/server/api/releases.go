@@ -139,10 +139,10 @@ type (
 	}
 )
 
-// author returns the service and who authors, or an error if the caller is not an operator.
-func (s *Server) author(ctx context.Context) (*release.Service, string, error) {
+// requireAuthor returns the service and who authors, or an error if the caller is not an operator.
+func (s *Server) requireAuthor(ctx context.Context) (*release.Service, string, error) {
 	if s.o.Releases == nil {
-		return nil, "", unsupported("this server keeps no versions of tools")
+		return nil, "", unsupportedError("this server keeps no versions of tools")
 	}
 	who := auth.Identity(ctx)
 	if !auth.IsOperator(who) {
@@ -152,16 +152,16 @@ func (s *Server) author(ctx context.Context) (*release.Service, string, error) {
 	return s.o.Releases, who.Key(), nil
 }
 
-// authoring finds the tool of a request.
-func (s *Server) authoring(ctx context.Context, spelling string) (r *release.Service, who, tool string, number int, err error) {
-	if r, who, err = s.author(ctx); err == nil {
+// authoredTool finds the tool of a request.
+func (s *Server) authoredTool(ctx context.Context, spelling string) (r *release.Service, who, tool string, number int, err error) {
+	if r, who, err = s.requireAuthor(ctx); err == nil {
 		tool, number, err = r.Find(ctx, spelling)
 	}
 	return r, who, tool, number, err
 }
 
 func (s *Server) listVersioned(ctx context.Context, in *versionedQuery) (*jsonOutput[versionedTools], error) {
-	r, _, err := s.author(ctx)
+	r, _, err := s.requireAuthor(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (s *Server) listVersioned(ctx context.Context, in *versionedQuery) (*jsonOu
 }
 
 func (s *Server) showVersions(ctx context.Context, in *toolPath) (*jsonOutput[*release.Detail], error) {
-	r, _, tool, _, err := s.authoring(ctx, in.ID)
+	r, _, tool, _, err := s.authoredTool(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (s *Server) showVersions(ctx context.Context, in *toolPath) (*jsonOutput[*r
 }
 
 func (s *Server) diffVersions(ctx context.Context, in *diffInput) (*jsonOutput[versionDiff], error) {
-	r, _, tool, number, err := s.authoring(ctx, in.Tool)
+	r, _, tool, number, err := s.authoredTool(ctx, in.Tool)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (s *Server) diffVersions(ctx context.Context, in *diffInput) (*jsonOutput[v
 }
 
 func (s *Server) push(ctx context.Context, in *Exchange) (*jsonOutput[pushedVersions], error) {
-	r, who, err := s.author(ctx)
+	r, who, err := s.requireAuthor(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func (s *Server) try(ctx context.Context, in *Exchange) (*jsonOutput[tried], err
 	if err != nil {
 		return nil, err
 	}
-	r, _, tool, number, err := s.authoring(ctx, body.Tool)
+	r, _, tool, number, err := s.authoredTool(ctx, body.Tool)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +241,7 @@ func (s *Server) release(ctx context.Context, in *Exchange) (*jsonOutput[release
 	if err != nil {
 		return nil, err
 	}
-	r, who, tool, number, err := s.authoring(ctx, body.Tool)
+	r, who, tool, number, err := s.authoredTool(ctx, body.Tool)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func (s *Server) promote(ctx context.Context, in *Exchange) (*jsonOutput[release
 	if err != nil {
 		return nil, err
 	}
-	r, who, tool, number, err := s.authoring(ctx, body.Tool)
+	r, who, tool, number, err := s.authoredTool(ctx, body.Tool)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +268,7 @@ func (s *Server) rollback(ctx context.Context, in *Exchange) (*jsonOutput[releas
 	if err != nil {
 		return nil, err
 	}
-	r, who, tool, number, err := s.authoring(ctx, body.Tool)
+	r, who, tool, number, err := s.authoredTool(ctx, body.Tool)
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +289,7 @@ func (s *Server) deprecate(ctx context.Context, in *Exchange) (*jsonOutput[*rele
 	if err != nil {
 		return nil, err
 	}
-	r, who, tool, number, err := s.authoring(ctx, body.Tool)
+	r, who, tool, number, err := s.authoredTool(ctx, body.Tool)
 	if err != nil {
 		return nil, err
 	}
@@ -304,7 +304,7 @@ func (s *Server) deprecate(ctx context.Context, in *Exchange) (*jsonOutput[*rele
 }
 
 func (s *Server) releaseLog(ctx context.Context, in *toolQuery) (*jsonOutput[releaseLog], error) {
-	r, _, err := s.author(ctx)
+	r, _, err := s.requireAuthor(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -323,7 +323,7 @@ func (s *Server) releaseLog(ctx context.Context, in *toolQuery) (*jsonOutput[rel
 }
 
 func (s *Server) shadowReport(ctx context.Context, in *shadowInput) (*jsonOutput[*release.ShadowReport], error) {
-	r, _, tool, number, err := s.authoring(ctx, in.Tool)
+	r, _, tool, number, err := s.authoredTool(ctx, in.Tool)
 	if err != nil {
 		return nil, err
 	}
@@ -332,7 +332,7 @@ func (s *Server) shadowReport(ctx context.Context, in *shadowInput) (*jsonOutput
 }
 
 func (s *Server) listCases(ctx context.Context, in *toolQuery) (*jsonOutput[savedCases], error) {
-	r, _, err := s.author(ctx)
+	r, _, err := s.requireAuthor(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -355,7 +355,7 @@ func (s *Server) saveCase(ctx context.Context, in *Exchange) (*jsonOutput[*relea
 	if err != nil {
 		return nil, err
 	}
-	r, who, err := s.author(ctx)
+	r, who, err := s.requireAuthor(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -382,7 +382,7 @@ func (s *Server) saveCase(ctx context.Context, in *Exchange) (*jsonOutput[*relea
 }
 
 func (s *Server) removeCase(ctx context.Context, in *casePath) (*struct{}, error) {
-	r, _, tool, _, err := s.authoring(ctx, in.ID)
+	r, _, tool, _, err := s.authoredTool(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}

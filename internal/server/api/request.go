@@ -88,14 +88,14 @@ func readJSON[T any](x *Exchange) (T, error) {
 	case len(bytes.TrimSpace(body)) == 0:
 		return v, toolroom.Errorf(toolroom.CodeInvalidArguments, "the request has no body").WithHint("send a JSON object, at least {}")
 	case err != nil:
-		return v, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid request body: %w", misread(err)).
+		return v, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid request body: %w", describeMismatch(err)).
 			WithHint("see the schema of this request in %s/openapi.json", Prefix)
 	}
 	return v, nil
 }
 
-// misread says where a body does not fit its type without the names that the type has in Go.
-func misread(err error) error {
+// describeMismatch says where a body does not fit its type without the names that the type has in Go.
+func describeMismatch(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) {
 		return err

@@ -19,8 +19,8 @@ type runningCall struct {
 	cancel context.CancelFunc
 }
 
-// enter adds a call until leave is called.
-func (r *running) enter(id string, owner toolroom.Identity, cancel context.CancelFunc) (leave func()) {
+// add adds a call until leave is called.
+func (r *running) add(id string, owner toolroom.Identity, cancel context.CancelFunc) (leave func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.calls == nil {

@@ -68,7 +68,7 @@ func (s *Server) runs(ctx context.Context) ([]Run, error) {
 		}
 		for _, j := range found {
 			known[j.ID] = true
-			if !mayRead(ctx, j.Identity) {
+			if !canRead(ctx, j.Identity) {
 				continue
 			}
 			list = append(list, Run{
@@ -77,7 +77,7 @@ func (s *Server) runs(ctx context.Context) ([]Run, error) {
 			})
 		}
 	}
-	for _, one := range s.o.Metrics.Running(func(maker toolroom.Identity) bool { return mayRead(ctx, maker) }) {
+	for _, one := range s.o.Metrics.Running(func(maker toolroom.Identity) bool { return canRead(ctx, maker) }) {
 		if !known[one.ID] {
 			list = append(list, one)
 		}

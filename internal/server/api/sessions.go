@@ -43,7 +43,7 @@ type importInput struct {
 // reach the sessions of others.
 func (s *Server) sessions(ctx context.Context) (store Sessions, owner string, err error) {
 	if s.o.Sessions == nil {
-		return nil, "", unsupported("this server does not keep code sessions")
+		return nil, "", unsupportedError("this server does not keep code sessions")
 	}
 	return s.o.Sessions, identity.Owner(auth.Identity(ctx)), nil
 }

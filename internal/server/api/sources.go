@@ -62,9 +62,9 @@ type Explanation struct {
 
 func (s *Server) listSources(ctx context.Context, in *Paging) (*jsonOutput[sourceList], error) {
 	if s.o.Sources == nil {
-		return nil, unsupported("this server does not list its sources")
+		return nil, unsupportedError("this server does not list its sources")
 	}
-	if who := auth.Identity(ctx); !auth.IsOperator(who) && !inPart(who, partSources) {
+	if who := auth.Identity(ctx); !auth.IsOperator(who) && !hasPart(who, partSources) {
 		// Reasons and errors contain commands, addresses and paths.
 		return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator may see the sources").
 			WithHint("list the tools: GET %s/tools", Prefix)
@@ -75,7 +75,7 @@ func (s *Server) listSources(ctx context.Context, in *Paging) (*jsonOutput[sourc
 
 func (s *Server) explainPolicy(ctx context.Context, in *explainInput) (*jsonOutput[Explanation], error) {
 	if s.o.Explain == nil {
-		return nil, unsupported("this server has no policy to explain")
+		return nil, unsupportedError("this server has no policy to explain")
 	}
 	who := auth.Identity(ctx)
 	if err := actAs(&who.Agent, in.Agent, who); err != nil {

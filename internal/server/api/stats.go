@@ -69,7 +69,7 @@ func (s *Server) series(ctx context.Context, in *seriesInput) (*jsonOutput[*rece
 
 func (s *Server) stats(ctx context.Context, in *CallFilter, by string, step time.Duration) (*receipt.Stats, error) {
 	if s.o.Receipts == nil {
-		return nil, unsupported("this server does not keep receipts")
+		return nil, unsupportedError("this server does not keep receipts")
 	}
 	now := time.Now()
 	in.Since = cmp.Or(in.Since, now.Add(-defaultStats))

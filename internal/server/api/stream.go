@@ -87,7 +87,7 @@ func (s *Server) streamCall(ctx context.Context, d *Delivery, call toolroom.Call
 	defer func() { leave() }()
 	for e := range s.o.Runner.Stream(ctx, call) {
 		if e.Kind == toolroom.EventCalled {
-			leave = s.running.enter(e.Call, call.Identity, cancel)
+			leave = s.running.add(e.Call, call.Identity, cancel)
 		}
 		if out.event(&e) != nil {
 			return

@@ -71,10 +71,10 @@ type Options struct {
 	// decides on behalf of a person. From a browser it needs a token of Page.
 	Decisions []string
 	Page      PageKey
-	// Power are path prefixes. Below them, a request that changes something can start
+	// Privileged are path prefixes. Below them, a request that changes something can start
 	// programs or let others in. It needs a token if the system does not tell which user
 	// of this machine sends it.
-	Power []string
+	Privileged []string
 	// Session returns the person that a browser's cookie identifies. SignIn serves the
 	// page that asks a person to sign in, in place of a refusal of the page at /. Both may
 	// be nil.
@@ -85,31 +85,31 @@ type Options struct {
 	Links []string
 	// MaxBody is the maximum size of a request body in bytes; zero means DefaultMaxBody.
 	MaxBody int64
-	// Share is how many requests and streams of one caller are served at once; zero means
-	// DefaultShare.
-	Share int
-	Log   *slog.Logger
+	// MaxPerCaller is how many requests and streams of one caller are served at once; zero means
+	// DefaultMaxPerCaller.
+	MaxPerCaller int
+	Log          *slog.Logger
 }
 
 // Middleware returns middleware with all checks of this package. From the outermost:
 // request id, recovery from panics, Origin, limits of the body, identity (which
 // includes Host).
 func Middleware(o Options) func(http.Handler) http.Handler {
-	o.fill()
+	o.setDefaults()
 	return func(next http.Handler) http.Handler {
 		next = o.identify(next)
 		next = o.limitBody(next)
 		next = o.checkOrigin(next)
-		return o.guard(next)
+		return o.recoverPanics(next)
 	}
 }
 
-// fill sets the defaults.
-func (o *Options) fill() {
+// setDefaults sets the defaults.
+func (o *Options) setDefaults() {
 	o.Required = cmp.Or(o.Required, Auto)
 	o.Realm = cmp.Or(o.Realm, "toolroom")
 	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
-	o.Share = cmp.Or(o.Share, DefaultShare)
+	o.MaxPerCaller = cmp.Or(o.MaxPerCaller, DefaultMaxPerCaller)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -170,7 +170,7 @@ func Bound(who toolroom.Identity) bool { return who.Set != "" || who.Environment
 func IsLocal(who toolroom.Identity) bool { return who.Key() == toolroom.Identity{}.Key() }
 
 func (o *Options) identify(next http.Handler) http.Handler {
-	shares := &share{most: o.Share, open: map[string]int{}}
+	shares := &callerLimit{limit: o.MaxPerCaller, open: map[string]int{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, session, err := o.caller(r)
 		if toolroom.CodeOf(err) == toolroom.CodeUnauthenticated && o.SignIn != nil && asksForPage(r) {
@@ -192,9 +192,9 @@ func (o *Options) identify(next http.Handler) http.Handler {
 			problem.Write(w, err)
 			return
 		}
-		key := ofCaller(who)
+		key := callerKey(who)
 		if slices.Contains(o.Open, r.URL.Path) {
-			key = ofAddress(r, r.URL.Path)
+			key = addressKey(r, r.URL.Path)
 		}
 		leave, ok := shares.enter(key)
 		if !ok {
@@ -250,7 +250,7 @@ func (o *Options) authenticate(r *http.Request) (toolroom.Identity, error) {
 	case o.Required == Never:
 		return operator, o.checkHost(r)
 	case o.Required == Auto:
-		return operator, o.localOperator(r)
+		return operator, o.checkLocalOperator(r)
 	default:
 		return operator, unauthenticated("this server requires a token")
 	}

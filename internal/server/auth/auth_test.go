@@ -80,7 +80,7 @@ func TestTheLoopbackAloneMakesNoOperator(t *testing.T) {
 		r := httptest.NewRequest(c.method, "http://localhost:7070"+c.path, nil)
 		r.RemoteAddr = local
 		r = r.WithContext(auth.WithPeer(r.Context(), c.peer))
-		w := serve(auth.Options{Required: c.required, Power: []string{"/api/v1/sources"}}, whoami, r)
+		w := serve(auth.Options{Required: c.required, Privileged: []string{"/api/v1/sources"}}, whoami, r)
 		if w.Code != c.status {
 			t.Errorf("%s: %d, not %d", c.name, w.Code, c.status)
 		}

@@ -23,15 +23,15 @@ type PageKey []byte
 // Token returns a token for a page that was loaded from host.
 func (k PageKey) Token(host string) string {
 	nonce := rand.Text()
-	return nonce + "." + k.sum(nonce, host)
+	return nonce + "." + k.mac(nonce, host)
 }
 
-func (k PageKey) good(token, host string) bool {
+func (k PageKey) isValid(token, host string) bool {
 	nonce, sum, ok := strings.Cut(token, ".")
-	return ok && len(k) > 0 && hmac.Equal([]byte(sum), []byte(k.sum(nonce, host)))
+	return ok && len(k) > 0 && hmac.Equal([]byte(sum), []byte(k.mac(nonce, host)))
 }
 
-func (k PageKey) sum(nonce, host string) string {
+func (k PageKey) mac(nonce, host string) string {
 	mac := hmac.New(sha256.New, k)
 	mac.Write([]byte("page " + nonce + " " + strings.ToLower(host)))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
@@ -42,18 +42,18 @@ func (k PageKey) sum(nonce, host string) string {
 // browsers do not add bearer tokens by themselves. They do add the cookie of a session, so
 // its requests need one for every change.
 func (o *Options) checkDecision(r *http.Request, session bool) error {
-	if !changes(r) || r.Header.Get("Authorization") != "" || !session && !(o.decides(r) && isBrowser(r)) {
+	if !isChange(r) || r.Header.Get("Authorization") != "" || !session && !(o.isDecision(r) && isBrowser(r)) {
 		return nil
 	}
-	if tokens := r.Header.Values(PageHeader); len(tokens) == 1 && o.Page.good(tokens[0], r.Host) {
+	if tokens := r.Header.Values(PageHeader); len(tokens) == 1 && o.Page.isValid(tokens[0], r.Host) {
 		return nil
 	}
 	return forbidden("a decision from a browser needs the token of the server's own page, in the header "+PageHeader,
 		"reload the page at /; from a program, send a bearer token or no browser headers")
 }
 
-// decides reports whether a request decides on behalf of a person.
-func (o *Options) decides(r *http.Request) bool { return isBelow(r.URL.Path, o.Decisions) }
+// isDecision reports whether a request decides on behalf of a person.
+func (o *Options) isDecision(r *http.Request) bool { return isBelow(r.URL.Path, o.Decisions) }
 
 // isBelow reports whether a path is one of prefixes, or below one.
 func isBelow(path string, prefixes []string) bool {
@@ -62,8 +62,8 @@ func isBelow(path string, prefixes []string) bool {
 	})
 }
 
-// changes reports whether a request may change something.
-func changes(r *http.Request) bool {
+// isChange reports whether a request may change something.
+func isChange(r *http.Request) bool {
 	return !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, r.Method)
 }
 

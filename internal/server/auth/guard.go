@@ -59,8 +59,8 @@ func requestOf(ctx context.Context) request {
 // X-Request-Id of the response. It is empty without the middleware.
 func RequestID(ctx context.Context) string { return requestOf(ctx).id }
 
-// guard sets the request id and responds with an error if the handler panics.
-func (o *Options) guard(next http.Handler) http.Handler {
+// recoverPanics sets the request id and responds with an error if the handler panics.
+func (o *Options) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := "req_" + strings.ToLower(rand.Text()[:16])
 		w.Header().Set("X-Request-Id", id)

@@ -73,7 +73,7 @@ func (s *keySet) key(ctx context.Context, id, algorithm string) (crypto.PublicKe
 	if s.fetching == nil && now.Sub(s.tried) > keysPause && (err != nil || now.Sub(s.fetched) > keysFresh) {
 		s.tried, s.fetching = now, make(chan struct{})
 		// The request may be cancelled, but others wait for the keys, too.
-		go s.renew(context.WithoutCancel(ctx))
+		go s.refresh(context.WithoutCancel(ctx))
 	}
 	fetching := s.fetching
 	s.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *keySet) key(ctx context.Context, id, algorithm string) (crypto.PublicKe
 	return s.find(id, algorithm)
 }
 
-func (s *keySet) renew(ctx context.Context) {
+func (s *keySet) refresh(ctx context.Context) {
 	keys, err := s.fetch(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *keySet) renew(ctx context.Context) {
 func (s *keySet) find(id, algorithm string) (crypto.PublicKey, error) {
 	var fits []jwk
 	for _, k := range s.keys {
-		if (id == "" || k.ID == id) && (k.Algorithm == "" || k.Algorithm == algorithm) && k.fits(algorithm) {
+		if (id == "" || k.ID == id) && (k.Algorithm == "" || k.Algorithm == algorithm) && k.supports(algorithm) {
 			fits = append(fits, k)
 		}
 	}
@@ -120,7 +120,7 @@ func (s *keySet) find(id, algorithm string) (crypto.PublicKey, error) {
 	return fits[0].public, nil
 }
 
-func (k *jwk) fits(algorithm string) bool {
+func (k *jwk) supports(algorithm string) bool {
 	switch k.public.(type) {
 	case *rsa.PublicKey:
 		return strings.HasPrefix(algorithm, "RS") || strings.HasPrefix(algorithm, "PS")
@@ -150,7 +150,7 @@ func (s *keySet) fetch(ctx context.Context) ([]jwk, error) {
 			continue
 		}
 		// Ignore keys of unknown types.
-		if k.public, err = k.read(); err == nil {
+		if k.public, err = k.parse(); err == nil {
 			keys = append(keys, k)
 		}
 	}
@@ -233,7 +233,7 @@ func (s *keySet) get(ctx context.Context, address string, into any) error {
 // minRSA is the minimum length of an RSA key, in bits (NIST SP 800-131A).
 const minRSA = 2048
 
-func (k *jwk) read() (crypto.PublicKey, error) {
+func (k *jwk) parse() (crypto.PublicKey, error) {
 	switch k.Type {
 	case "RSA":
 		n, errN := integer(k.N)

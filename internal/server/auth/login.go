@@ -78,11 +78,11 @@ func (l *Login) Paths() []string {
 
 // Register adds the paths to a mux.
 func (l *Login) Register(mux *http.ServeMux) {
-	mux.HandleFunc("GET "+LoginPath, func(w http.ResponseWriter, r *http.Request) { l.form(w, r, http.StatusOK, "") })
-	mux.HandleFunc("POST "+LoginPath, l.withToken)
-	mux.HandleFunc("POST "+LogoutPath, l.out)
+	mux.HandleFunc("GET "+LoginPath, func(w http.ResponseWriter, r *http.Request) { l.writeForm(w, r, http.StatusOK, "") })
+	mux.HandleFunc("POST "+LoginPath, l.loginWithToken)
+	mux.HandleFunc("POST "+LogoutPath, l.logout)
 	if l.o.OIDC != nil {
-		mux.HandleFunc("GET "+LoginBeginPath, l.begin)
+		mux.HandleFunc("GET "+LoginBeginPath, l.beginOIDC)
 		mux.HandleFunc("GET "+LoginCallbackPath, l.callback)
 	}
 }
@@ -124,7 +124,7 @@ func (l *Login) Identity(r *http.Request) (toolroom.Identity, bool) {
 
 // session returns the session of a browser if it has not ended.
 func (l *Login) session(r *http.Request) (s session, ok bool) {
-	if !l.open(r, sessionCookie, &s) || s.ID == "" {
+	if !l.openCookie(r, sessionCookie, &s) || s.ID == "" {
 		return s, false
 	}
 	ended, err := l.o.Sessions.SessionEnded(r.Context(), s.ID)
@@ -135,14 +135,14 @@ func (l *Login) session(r *http.Request) (s session, ok bool) {
 		return s, false
 	}
 	if time.Now().After(s.Expires) {
-		_ = l.end(r, s) // it stays so if the clock is set back
+		_ = l.endSession(r, s) // it stays so if the clock is set back
 		return s, false
 	}
 	return s, true
 }
 
-// end ends a session for whoever has its cookie.
-func (l *Login) end(r *http.Request, s session) error {
+// endSession ends a session for whoever has its cookie.
+func (l *Login) endSession(r *http.Request, s session) error {
 	err := l.o.Sessions.EndSession(r.Context(), s.ID, s.Expires)
 	if err != nil {
 		l.o.Log.Error("cannot end a session of the page", "error", err)
@@ -150,78 +150,78 @@ func (l *Login) end(r *http.Request, s session) error {
 	return err
 }
 
-func (l *Login) withToken(w http.ResponseWriter, r *http.Request) {
+func (l *Login) loginWithToken(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		l.form(w, r, http.StatusBadRequest, "The form could not be read: "+err.Error())
+		l.writeForm(w, r, http.StatusBadRequest, "The form could not be read: "+err.Error())
 		return
 	}
 	token := strings.TrimSpace(r.PostForm.Get("token"))
 	who, err := l.o.Verify(r.Context(), token)
 	switch {
 	case toolroom.CodeOf(err) == toolroom.CodeUnauthenticated || err == nil && who.Subject == "":
-		l.form(w, r, http.StatusUnauthorized, "This token is not valid. It may have been revoked, or be that of another server.")
+		l.writeForm(w, r, http.StatusUnauthorized, "This token is not valid. It may have been revoked, or be that of another server.")
 	case err != nil:
-		l.form(w, r, http.StatusBadGateway, "The token could not be checked: "+err.Error())
+		l.writeForm(w, r, http.StatusBadGateway, "The token could not be checked: "+err.Error())
 	default:
-		l.enter(w, r, session{Token: token})
+		l.startSession(w, r, session{Token: token})
 	}
 }
 
-// enter sets the cookie and shows the page.
-func (l *Login) enter(w http.ResponseWriter, r *http.Request, s session) {
+// startSession sets the cookie and shows the page.
+func (l *Login) startSession(w http.ResponseWriter, r *http.Request, s session) {
 	s.ID, s.Expires = rand.Text(), time.Now().Add(SessionTime)
-	if err := l.set(w, r, sessionCookie, s, SessionTime); err != nil {
-		l.form(w, r, http.StatusBadRequest, err.Error())
+	if err := l.setCookie(w, r, sessionCookie, s, SessionTime); err != nil {
+		l.writeForm(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-func (l *Login) out(w http.ResponseWriter, r *http.Request) {
-	if s, ok := l.session(r); ok && l.end(r, s) != nil {
-		l.form(w, r, http.StatusServiceUnavailable, "The session could not be ended: it is still valid. Try again.")
+func (l *Login) logout(w http.ResponseWriter, r *http.Request) {
+	if s, ok := l.session(r); ok && l.endSession(r, s) != nil {
+		l.writeForm(w, r, http.StatusServiceUnavailable, "The session could not be ended: it is still valid. Try again.")
 		return
 	}
-	l.clear(w, r, sessionCookie)
+	l.clearCookie(w, r, sessionCookie)
 	http.Redirect(w, r, LoginPath, http.StatusSeeOther)
 }
 
-// name returns the name of a cookie. Over HTTPS browsers take one with this prefix from this
+// cookieName returns the name of a cookie. Over HTTPS browsers take one with this prefix from this
 // host alone: another host of the domain cannot sign a person in as somebody else.
-func (l *Login) name(r *http.Request, name string) string {
+func (l *Login) cookieName(r *http.Request, name string) string {
 	if l.o.Secure(r) {
 		return "__Host-" + name
 	}
 	return name
 }
 
-// set seals content into a cookie.
-func (l *Login) set(w http.ResponseWriter, r *http.Request, name string, content any, age time.Duration) error {
+// setCookie seals content into a cookie.
+func (l *Login) setCookie(w http.ResponseWriter, r *http.Request, name string, content any, age time.Duration) error {
 	plain, err := json.Marshal(content)
 	if err != nil {
 		return err
 	}
-	name = l.name(r, name)
+	name = l.cookieName(r, name)
 	value := base64.RawURLEncoding.EncodeToString(l.seal.Seal(nil, nil, plain, []byte(name)))
 	if len(value) > maxCookie {
 		return errors.New("the token or the list of groups is too long for a cookie; use a token of Toolroom")
 	}
-	http.SetCookie(w, l.cookie(r, name, value, int(age.Seconds())))
+	http.SetCookie(w, l.newCookie(r, name, value, int(age.Seconds())))
 	return nil
 }
 
-func (l *Login) clear(w http.ResponseWriter, r *http.Request, name string) {
-	http.SetCookie(w, l.cookie(r, l.name(r, name), "", -1))
+func (l *Login) clearCookie(w http.ResponseWriter, r *http.Request, name string) {
+	http.SetCookie(w, l.newCookie(r, l.cookieName(r, name), "", -1))
 }
 
-func (l *Login) cookie(r *http.Request, name, value string, age int) *http.Cookie {
+func (l *Login) newCookie(r *http.Request, name, value string, age int) *http.Cookie {
 	return &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: l.o.Secure(r)}
 }
 
-// open reads the content of a sealed cookie.
-func (l *Login) open(r *http.Request, name string, into any) bool {
-	name = l.name(r, name)
+// openCookie reads the content of a sealed cookie.
+func (l *Login) openCookie(r *http.Request, name string, into any) bool {
+	name = l.cookieName(r, name)
 	cookies := r.CookiesNamed(name)
 	if len(cookies) != 1 || len(cookies[0].Value) > maxCookie {
 		return false
@@ -241,11 +241,11 @@ var formTemplate = template.Must(template.New("login").Parse(formHTML))
 
 // Form serves the form in which a person signs in, in place of a refusal.
 func (l *Login) Form(w http.ResponseWriter, r *http.Request) {
-	l.form(w, r, http.StatusUnauthorized, "")
+	l.writeForm(w, r, http.StatusUnauthorized, "")
 }
 
-// toThisMachine reports whether a browser names this machine, so that nobody is between.
-func toThisMachine(r *http.Request) bool {
+// isThisMachine reports whether a browser names this machine, so that nobody is between.
+func isThisMachine(r *http.Request) bool {
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -253,10 +253,10 @@ func toThisMachine(r *http.Request) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
-func (l *Login) form(w http.ResponseWriter, r *http.Request, status int, problem string) {
+func (l *Login) writeForm(w http.ResponseWriter, r *http.Request, status int, problem string) {
 	var body bytes.Buffer
 	err := formTemplate.Execute(&body, map[string]any{
-		"Problem": problem, "Plain": !l.o.Secure(r) && !toThisMachine(r), "OIDC": l.o.OIDC, "Path": LoginPath, "Begin": LoginBeginPath,
+		"Problem": problem, "Plain": !l.o.Secure(r) && !isThisMachine(r), "OIDC": l.o.OIDC, "Path": LoginPath, "Begin": LoginBeginPath,
 	})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

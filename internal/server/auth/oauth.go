@@ -43,7 +43,7 @@ type Verifier struct {
 	parser *jwt.Parser
 	// expired stores tokens that have been seen to be expired: they stay so if the clock
 	// is set back.
-	expired ended
+	expired expiredTokens
 }
 
 // algorithms are the accepted signature algorithms. All are asymmetric, so that the

@@ -296,17 +296,17 @@ func TestTheChallengeSaysWhereTokensAreAndWhichScopesToAskFor(t *testing.T) {
 	t.Parallel()
 	v := auth.NewVerifier(auth.VerifierOptions{Issuers: []string{"https://login.example.com"}, Resource: resource, Scopes: []string{"mcp"}})
 	const metadata = `resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/mcp"`
-	if got := v.Challenge("", v.Base()); got != `Bearer `+metadata+`, scope="mcp"` {
+	if got := v.Challenge("", v.BaseScopes()); got != `Bearer `+metadata+`, scope="mcp"` {
 		t.Errorf("got %s", got)
 	}
 	who := toolroom.Identity{Subject: "ada", Scopes: []string{"mcp", "read"}}
-	missing := v.Missing(who, "write")
+	missing := v.MissingScopes(who, "write")
 	w := httptest.NewRecorder()
 	v.Refuse(w, who, missing)
 	if got := w.Header().Get("WWW-Authenticate"); w.Code != http.StatusForbidden || got != `Bearer error="insufficient_scope", `+metadata+`, scope="mcp read write"` {
 		t.Errorf("got %d %s", w.Code, got)
 	}
-	if missing := v.Missing(toolroom.Identity{Subject: "a token of ours"}, "write"); missing != nil {
+	if missing := v.MissingScopes(toolroom.Identity{Subject: "a token of ours"}, "write"); missing != nil {
 		t.Errorf("who has no scopes lacks %v", missing)
 	}
 	w = httptest.NewRecorder()

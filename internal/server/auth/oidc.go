@@ -50,20 +50,20 @@ type attempt struct {
 	Expires  time.Time `json:"expires"`
 }
 
-// begin sends a person to the provider.
-func (l *Login) begin(w http.ResponseWriter, r *http.Request) {
+// beginOIDC sends a person to the provider.
+func (l *Login) beginOIDC(w http.ResponseWriter, r *http.Request) {
 	authorize, _, err := l.o.OIDC.Endpoints(r.Context())
 	var to *url.URL
 	if err == nil {
 		to, err = url.Parse(authorize)
 	}
 	if err != nil {
-		l.failed(w, r, "begin", err)
+		l.oidcFailed(w, r, "begin", err)
 		return
 	}
 	a := attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), Expires: time.Now().Add(attemptTime)}
-	if err := l.set(w, r, attemptCookie, a, attemptTime); err != nil {
-		l.failed(w, r, "begin", err)
+	if err := l.setCookie(w, r, attemptCookie, a, attemptTime); err != nil {
+		l.oidcFailed(w, r, "begin", err)
 		return
 	}
 	challenge := sha256.Sum256([]byte(a.Verifier))
@@ -82,23 +82,23 @@ func (l *Login) begin(w http.ResponseWriter, r *http.Request) {
 // callback receives a person who comes back from the provider.
 func (l *Login) callback(w http.ResponseWriter, r *http.Request) {
 	var a attempt
-	known := l.open(r, attemptCookie, &a)
-	l.clear(w, r, attemptCookie)
+	known := l.openCookie(r, attemptCookie, &a)
+	l.clearCookie(w, r, attemptCookie)
 	q := r.URL.Query()
 	switch {
 	case !known || time.Now().After(a.Expires) || q.Get("state") != a.State:
-		l.form(w, r, http.StatusBadRequest, "This sign-in is not one that this browser began within the last 10 minutes. Begin it again.")
+		l.writeForm(w, r, http.StatusBadRequest, "This sign-in is not one that this browser began within the last 10 minutes. Begin it again.")
 		return
 	case q.Get("error") != "":
-		l.form(w, r, http.StatusForbidden, "The provider refused: "+strings.TrimSpace(q.Get("error")+" "+q.Get("error_description")))
+		l.writeForm(w, r, http.StatusForbidden, "The provider refused: "+strings.TrimSpace(q.Get("error")+" "+q.Get("error_description")))
 		return
 	}
 	who, err := l.redeem(r.Context(), q.Get("code"), a)
 	if err != nil {
-		l.failed(w, r, "redeem the code", err)
+		l.oidcFailed(w, r, "redeem the code", err)
 		return
 	}
-	l.enter(w, r, session{Who: &who})
+	l.startSession(w, r, session{Who: &who})
 }
 
 // redeem exchanges a code for an ID token, and returns whom it identifies. The scopes are
@@ -162,8 +162,8 @@ func (l *Login) redeem(ctx context.Context, code string, a attempt) (toolroom.Id
 	return who, nil
 }
 
-// failed reports a failure of the provider. The details are in the log.
-func (l *Login) failed(w http.ResponseWriter, r *http.Request, what string, err error) {
+// oidcFailed reports a failure of the provider. The details are in the log.
+func (l *Login) oidcFailed(w http.ResponseWriter, r *http.Request, what string, err error) {
 	l.o.Log.Warn("a sign-in at the OpenID Connect provider failed", "step", what, "error", err)
-	l.form(w, r, http.StatusBadGateway, "Signing in at "+l.o.OIDC.Name+" failed. The server's log says why.")
+	l.writeForm(w, r, http.StatusBadGateway, "Signing in at "+l.o.OIDC.Name+" failed. The server's log says why.")
 }

@@ -37,7 +37,7 @@ func (o *Options) crossOrigin(r *http.Request) error {
 	if len(origins) == 1 {
 		origin, ok := parseOrigin(origins[0])
 		listed = slices.Contains(o.Origins, origins[0]) || ok && slices.ContainsFunc(o.Origins, origin.equals)
-		if !listed && (!ok || !o.isOwn(origin, r)) {
+		if !listed && (!ok || !o.isOwnOrigin(origin, r)) {
 			return forbidden("pages of the origin "+strconv.Quote(origins[0])+" may not call this server", hint)
 		}
 	}
@@ -55,9 +55,9 @@ func (o *Options) opensPage(r *http.Request) bool {
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// isOwn reports whether an origin is the server's own: that of the request's target,
+// isOwnOrigin reports whether an origin is the server's own: that of the request's target,
 // or that of server.url.
-func (o *Options) isOwn(page origin, r *http.Request) bool {
+func (o *Options) isOwnOrigin(page origin, r *http.Request) bool {
 	scheme := "http"
 	if r.TLS != nil {
 		scheme = "https"
@@ -134,7 +134,7 @@ func notInHost(c rune) bool {
 func (o *Options) checkHost(r *http.Request) error {
 	host, _, ok := splitHost(r.Host)
 	switch {
-	case ok && (isLoopback(host) || slices.ContainsFunc(o.names(), func(name string) bool { return strings.EqualFold(name, host) })):
+	case ok && (isLoopback(host) || slices.ContainsFunc(o.hostNames(), func(name string) bool { return strings.EqualFold(name, host) })):
 		return nil
 	case ok && o.Required == Never && isAddress(host):
 		return nil // a name can be made to point here, an address cannot
@@ -143,8 +143,8 @@ func (o *Options) checkHost(r *http.Request) error {
 		"use http://localhost or 127.0.0.1, add the name to server.hosts (or set server.url), or send a token")
 }
 
-// names returns the host names of the server in the configuration.
-func (o *Options) names() []string {
+// hostNames returns the host names of the server in the configuration.
+func (o *Options) hostNames() []string {
 	names := slices.Clone(o.Hosts)
 	if u, err := url.Parse(o.URL); err == nil && u.Hostname() != "" {
 		names = append(names, u.Hostname())

@@ -13,9 +13,9 @@ import (
 
 type peerKey struct{}
 
-// peer reports whether the client of a connection is the user of this server, once it is
+// peerCheck reports whether the client of a connection is the user of this server, once it is
 // asked: most connections send tokens.
-type peer func() error
+type peerCheck func() error
 
 // ConnContext is the ConnContext of the HTTP servers that serve [Middleware]. It finds out
 // to whom the other end of a connection belongs.
@@ -23,13 +23,13 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	if tls, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = tls.NetConn()
 	}
-	return context.WithValue(ctx, peerKey{}, peer(sync.OnceValue(func() error { return proc.CheckLocalPeer(c) })))
+	return context.WithValue(ctx, peerKey{}, peerCheck(sync.OnceValue(func() error { return proc.CheckLocalPeer(c) })))
 }
 
 // checkPeer returns nil if the client of a request with this context is the user of this
 // server or root, and an error that wraps [proc.ErrUnknownPeer] if the system does not tell.
 func checkPeer(ctx context.Context) error {
-	if check, ok := ctx.Value(peerKey{}).(peer); ok {
+	if check, ok := ctx.Value(peerKey{}).(peerCheck); ok {
 		return check()
 	}
 	return errors.New("the server does not know whose connection it is")
@@ -64,12 +64,12 @@ func WithPeer(ctx context.Context, found string) context.Context {
 	default:
 		err = errors.New(found)
 	}
-	return context.WithValue(ctx, peerKey{}, peer(func() error { return err }))
+	return context.WithValue(ctx, peerKey{}, peerCheck(func() error { return err }))
 }
 
-// localOperator returns nil if a request without a token is the operator's because of where
+// checkLocalOperator returns nil if a request without a token is the operator's because of where
 // it comes from.
-func (o *Options) localOperator(r *http.Request) error {
+func (o *Options) checkLocalOperator(r *http.Request) error {
 	if !isLocal(r) {
 		return unauthenticated("this server requires a token")
 	}
@@ -79,7 +79,7 @@ func (o *Options) localOperator(r *http.Request) error {
 		return o.checkHost(r)
 	case !errors.Is(err, proc.ErrUnknownPeer):
 		return unauthenticated("this server requires a token: " + err.Error())
-	case changes(r) && isBelow(r.URL.Path, o.Power):
+	case isChange(r) && isBelow(r.URL.Path, o.Privileged):
 		return unauthenticated("this change requires a token: " + err.Error())
 	}
 	return o.checkHost(r)

@@ -30,7 +30,7 @@ func (v *Verifier) Metadata(scopes []string) http.Handler {
 	body, err := json.Marshal(map[string]any{
 		"resource":                 v.o.Resource,
 		"authorization_servers":    v.o.Issuers,
-		"scopes_supported":         v.all(scopes),
+		"scopes_supported":         v.allScopes(scopes),
 		"bearer_methods_supported": []string{"header"},
 		"resource_name":            "Toolroom",
 	})
@@ -47,16 +47,16 @@ func (v *Verifier) Metadata(scopes []string) http.Handler {
 	})
 }
 
-func (v *Verifier) all(scopes []string) []string {
+func (v *Verifier) allScopes(scopes []string) []string {
 	all := slices.Concat(v.o.Scopes, scopes)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// Missing returns the scopes that a caller lacks, of those wanted and those that every
+// MissingScopes returns the scopes that a caller lacks, of those wanted and those that every
 // request needs. It returns none for a caller without a token of an authorization
 // server.
-func (v *Verifier) Missing(who toolroom.Identity, wanted ...string) []string {
+func (v *Verifier) MissingScopes(who toolroom.Identity, wanted ...string) []string {
 	if who.Scopes == nil {
 		return nil
 	}
@@ -94,5 +94,5 @@ func (v *Verifier) Refuse(w http.ResponseWriter, who toolroom.Identity, missing 
 	http.Error(w, "the token lacks the scope "+strings.Join(missing, ", "), http.StatusForbidden)
 }
 
-// Base returns the scopes that every request needs.
-func (v *Verifier) Base() []string { return v.o.Scopes }
+// BaseScopes returns the scopes that every request needs.
+func (v *Verifier) BaseScopes() []string { return v.o.Scopes }

@@ -4,7 +4,7 @@ package graphql
 func ParseSelectionForTest(text string) (string, error) {
 	user := typeRef{Kind: "OBJECT", Name: "User"}
 	plain := typeRef{Kind: "SCALAR", Name: "String"}
-	s := &schema{types: map[string]*typeOf{"User": {Kind: "OBJECT", Name: "User", Fields: []field{
+	s := &schema{types: map[string]*typeInfo{"User": {Kind: "OBJECT", Name: "User", Fields: []field{
 		{Name: "id", Type: plain},
 		{Name: "name", Type: plain},
 		{Name: "boss", Type: user},

@@ -36,20 +36,20 @@ const (
 // schema is what a service answers.
 type schema struct {
 	query, mutation string
-	types           map[string]*typeOf
+	types           map[string]*typeInfo
 }
 
-type typeOf struct {
+type typeInfo struct {
 	Kind          string
 	Name          string
 	Description   string
 	Fields        []field
 	InputFields   []input
-	EnumValues    []named
-	PossibleTypes []named
+	EnumValues    []namedRef
+	PossibleTypes []namedRef
 }
 
-type named struct{ Name string }
+type namedRef struct{ Name string }
 
 type field struct {
 	Name        string
@@ -95,18 +95,18 @@ func (t typeRef) String() string {
 }
 
 // isName reports whether a text is a name of GraphQL; the text of a query has no others.
-func isName(text string) bool { return len(text) <= 128 && nameForm.MatchString(text) }
+func isName(text string) bool { return len(text) <= 128 && namePattern.MatchString(text) }
 
-// nameForm does not count: to compile {0,127} would take a part of each start.
-var nameForm = regexp.MustCompile(`^[_A-Za-z][_0-9A-Za-z]*$`)
+// namePattern does not count: to compile {0,127} would take a part of each start.
+var namePattern = regexp.MustCompile(`^[_A-Za-z][_0-9A-Za-z]*$`)
 
 // readSchema reads the data of an answer to the introspection. It leaves out what has no
 // valid name.
 func readSchema(data json.RawMessage) (*schema, error) {
 	var answer struct {
 		Schema *struct {
-			QueryType, MutationType *named
-			Types                   []*typeOf
+			QueryType, MutationType *namedRef
+			Types                   []*typeInfo
 		} `json:"__schema"`
 	}
 	if err := json.Unmarshal(data, &answer); err != nil || answer.Schema == nil {
@@ -116,7 +116,7 @@ func readSchema(data json.RawMessage) (*schema, error) {
 	if len(answer.Schema.Types) > maxTypes {
 		return nil, toolroom.Errorf(toolroom.CodeResourceLimit, "the schema has more than %d types", maxTypes)
 	}
-	s := &schema{types: make(map[string]*typeOf, len(answer.Schema.Types))}
+	s := &schema{types: make(map[string]*typeInfo, len(answer.Schema.Types))}
 	for _, t := range answer.Schema.Types {
 		if t != nil && isName(t.Name) {
 			s.types[t.Name] = t
@@ -161,20 +161,20 @@ const (
 	maxEnumText   = 32 << 10 // bytes of the values of all enums
 )
 
-// inputs builds JSON Schemas.
-type inputs struct {
+// schemaBuilder builds JSON Schemas.
+type schemaBuilder struct {
 	*schema
-	left int // properties and lists
-	text int // bytes of enum values
+	propertiesLeft int // properties and lists
+	enumTextLeft   int // bytes of enum values
 }
 
-// of returns the schema of a type. Every type but a non-null one has the value null, which
+// schemaOf returns the schema of a type. Every type but a non-null one has the value null, which
 // is another than none: many services clear a field that is null.
-func (i *inputs) of(t typeRef, depth int) map[string]any {
+func (i *schemaBuilder) schemaOf(t typeRef, depth int) map[string]any {
 	if t.Kind == "NON_NULL" {
-		return i.present(below(t), depth)
+		return i.nonNullSchema(elementType(t), depth)
 	}
-	one := i.present(t, depth)
+	one := i.nonNullSchema(t, depth)
 	switch kind := one["type"].(type) {
 	case string:
 		one["type"] = []string{kind, "null"}
@@ -187,13 +187,13 @@ func (i *inputs) of(t typeRef, depth int) map[string]any {
 	return one
 }
 
-// present returns the schema of the values of a type other than null.
-func (i *inputs) present(t typeRef, depth int) map[string]any {
+// nonNullSchema returns the schema of the values of a type other than null.
+func (i *schemaBuilder) nonNullSchema(t typeRef, depth int) map[string]any {
 	if t.Kind == "LIST" {
-		if i.left--; i.left < 0 {
+		if i.propertiesLeft--; i.propertiesLeft < 0 {
 			return map[string]any{"type": "array"}
 		}
-		return map[string]any{"type": "array", "items": i.of(below(t), depth)}
+		return map[string]any{"type": "array", "items": i.schemaOf(elementType(t), depth)}
 	}
 	switch t.Name {
 	case "Int":
@@ -216,33 +216,33 @@ func (i *inputs) present(t typeRef, depth int) map[string]any {
 			values[n] = v.Name
 			size += len(v.Name) + 1
 		}
-		if size > i.text {
+		if size > i.enumTextLeft {
 			return map[string]any{"type": "string", "description": fmt.Sprintf("one of the %d values of the enum %s", len(values), t.Name)}
 		}
-		i.text -= size
+		i.enumTextLeft -= size
 		return map[string]any{"enum": values}
 	case found != nil && found.Kind == "INPUT_OBJECT":
-		return i.object(found, depth)
+		return i.objectSchema(found, depth)
 	}
 	return map[string]any{"description": "a value of the scalar " + clip(t.Name, maxDefault)}
 }
 
-func (i *inputs) object(t *typeOf, depth int) map[string]any {
-	if depth >= maxInputDepth || i.left < len(t.InputFields) {
+func (i *schemaBuilder) objectSchema(t *typeInfo, depth int) map[string]any {
+	if depth >= maxInputDepth || i.propertiesLeft < len(t.InputFields) {
 		return map[string]any{"type": "object", "description": "an input object " + t.Name}
 	}
-	return i.members(t.InputFields, depth+1)
+	return i.membersSchema(t.InputFields, depth+1)
 }
 
-// members returns the schema of an object with the inputs.
-func (i *inputs) members(list []input, depth int) map[string]any {
-	i.left -= len(list)
+// membersSchema returns the schema of an object with the inputs.
+func (i *schemaBuilder) membersSchema(list []input, depth int) map[string]any {
+	i.propertiesLeft -= len(list)
 	properties, required := map[string]any{}, []string{}
 	for _, in := range list {
 		if !isName(in.Name) {
 			continue
 		}
-		one := i.of(in.Type, depth)
+		one := i.schemaOf(in.Type, depth)
 		text := clip(in.Description, maxInputText)
 		if in.DefaultValue != nil && len(*in.DefaultValue) <= maxDefault {
 			text = joinSentences(text, "Default: "+*in.DefaultValue)
@@ -262,7 +262,7 @@ func (i *inputs) members(list []input, depth int) map[string]any {
 	return object
 }
 
-func below(t typeRef) typeRef {
+func elementType(t typeRef) typeRef {
 	if t.OfType == nil {
 		return typeRef{}
 	}

@@ -22,19 +22,19 @@ const (
 	maxUnionMember = 8
 )
 
-// defaults builds the default selection of a type: its plain fields, and those of the objects
+// defaultBuilder builds the default selection of a type: its plain fields, and those of the objects
 // in it, to a depth. Fields with arguments are left out, because they are queries of their
 // own, often with a required page size; and so are types that contain themselves.
-type defaults struct {
+type defaultBuilder struct {
 	*schema
-	left  int
-	steps int // fields and types that are still looked at
+	fieldsLeft int
+	stepsLeft  int // fields and types that are still looked at
 }
 
-// of returns the selection without braces, or "" if the type has nothing to select.
-func (d *defaults) of(name string, depth int, path []string) string {
+// selectionOf returns the selection without braces, or "" if the type has nothing to select.
+func (d *defaultBuilder) selectionOf(name string, depth int, path []string) string {
 	t := d.types[name]
-	if d.steps--; t == nil || depth == 0 || d.steps < 0 || slices.Contains(path, name) {
+	if d.stepsLeft--; t == nil || depth == 0 || d.stepsLeft < 0 || slices.Contains(path, name) {
 		return ""
 	}
 	path = append(slices.Clip(path), name)
@@ -44,7 +44,7 @@ func (d *defaults) of(name string, depth int, path []string) string {
 	}
 	if t.Kind == "UNION" {
 		for _, member := range t.PossibleTypes[:min(len(t.PossibleTypes), maxUnionMember)] {
-			if inner := d.of(member.Name, depth, path); inner != "" {
+			if inner := d.selectionOf(member.Name, depth, path); inner != "" {
 				words = append(words, "... on "+member.Name+" { "+inner+" }")
 			}
 		}
@@ -52,18 +52,18 @@ func (d *defaults) of(name string, depth int, path []string) string {
 	}
 	for _, plain := range []bool{true, false} { // plain ones first, while there is room
 		for _, f := range t.Fields {
-			if d.steps--; d.left <= 0 || d.steps < 0 {
+			if d.stepsLeft--; d.fieldsLeft <= 0 || d.stepsLeft < 0 {
 				return strings.Join(words, " ")
 			}
 			if d.composite(f.Type) == plain || !isName(f.Name) || len(f.Args) > 0 && (!plain || slices.ContainsFunc(f.Args, input.required)) {
 				continue
 			}
 			if plain {
-				d.left--
+				d.fieldsLeft--
 				words = append(words, f.Name)
 				continue
 			}
-			if inner := d.of(f.Type.inner().Name, depth-1, path); inner != "" {
+			if inner := d.selectionOf(f.Type.inner().Name, depth-1, path); inner != "" {
 				words = append(words, f.Name+" { "+inner+" }")
 			}
 		}
@@ -73,22 +73,22 @@ func (d *defaults) of(name string, depth int, path []string) string {
 
 // defaultSelection returns the default selection of a type; at least one field.
 func (s *schema) defaultSelection(name string, depth int) string {
-	d := defaults{s, maxDefaults, maxSteps}
-	if text := d.of(name, depth, []string{s.query, s.mutation}); text != "" {
+	d := defaultBuilder{s, maxDefaults, maxSteps}
+	if text := d.selectionOf(name, depth, []string{s.query, s.mutation}); text != "" {
 		return text
 	}
 	return "__typename"
 }
 
-// selection reads what a caller selects, such as "id owner { login } issues(first: 5) { nodes
+// selectionParser reads what a caller selects, such as "id owner { login } issues(first: 5) { nodes
 // { title } }", and writes it anew, so that no text of the caller gets into a query: fields,
 // arguments with literal values, and fragments on types.
-type selection struct {
+type selectionParser struct {
 	*schema
-	text  string
-	at    int
-	left  int
-	built strings.Builder
+	text       string
+	at         int
+	fieldsLeft int
+	built      strings.Builder
 }
 
 // parseSelection returns the selection, checked against a type.
@@ -96,12 +96,12 @@ func (s *schema) parseSelection(name, text string) (string, error) {
 	if len(text) > maxSelection {
 		return "", badSelection(0, "it is longer than %d bytes", maxSelection)
 	}
-	p := &selection{schema: s, text: text, left: maxSelected}
+	p := &selectionParser{schema: s, text: text, fieldsLeft: maxSelected}
 	braces := p.peek() == "{"
 	if braces {
 		p.next()
 	}
-	if err := p.set(name, 1); err != nil {
+	if err := p.parseFields(name, 1); err != nil {
 		return "", err
 	}
 	if braces && p.next() != "}" {
@@ -121,8 +121,8 @@ func badSelection(at int, format string, args ...any) error {
 		WithHint("write names, and in braces those of objects: id name owner { login }")
 }
 
-// set reads fields up to a closing brace or the end.
-func (p *selection) set(name string, depth int) error {
+// parseFields reads fields up to a closing brace or the end.
+func (p *selectionParser) parseFields(name string, depth int) error {
 	if depth > maxDepth {
 		return badSelection(p.at, "it is nested deeper than %d", maxDepth)
 	}
@@ -134,7 +134,7 @@ func (p *selection) set(name string, depth int) error {
 			return nil
 		case word == "...":
 			p.next()
-			if err := p.fragment(depth); err != nil {
+			if err := p.parseFragment(depth); err != nil {
 				return err
 			}
 			continue
@@ -142,7 +142,7 @@ func (p *selection) set(name string, depth int) error {
 			return badSelection(begin, "%q is not the name of a field", word)
 		}
 		p.next()
-		if p.left--; p.left < 0 {
+		if p.fieldsLeft--; p.fieldsLeft < 0 {
 			return badSelection(begin, "it selects more than %d fields", maxSelected)
 		}
 		if word == "__typename" {
@@ -158,17 +158,17 @@ func (p *selection) set(name string, depth int) error {
 			return badSelection(begin, "%s has no field %s", name, word)
 		}
 		p.built.WriteString(word)
-		if err := p.arguments(f); err != nil {
+		if err := p.parseArguments(f); err != nil {
 			return err
 		}
-		if err := p.inner(f, depth); err != nil {
+		if err := p.parseInner(f, depth); err != nil {
 			return err
 		}
 	}
 }
 
-// inner reads the fields of a field's value.
-func (p *selection) inner(f *field, depth int) error {
+// parseInner reads the fields of a field's value.
+func (p *selectionParser) parseInner(f *field, depth int) error {
 	object := p.composite(f.Type)
 	switch braces := p.peek() == "{"; {
 	case !braces && object:
@@ -181,14 +181,14 @@ func (p *selection) inner(f *field, depth int) error {
 		p.built.WriteString(" ")
 		return nil
 	}
-	return p.braces(f.Type.inner().Name, depth)
+	return p.parseBraces(f.Type.inner().Name, depth)
 }
 
-func (p *selection) braces(name string, depth int) error {
+func (p *selectionParser) parseBraces(name string, depth int) error {
 	p.next()
 	p.built.WriteString(" { ")
 	from := p.built.Len()
-	if err := p.set(name, depth+1); err != nil {
+	if err := p.parseFields(name, depth+1); err != nil {
 		return err
 	}
 	if p.peek() != "}" {
@@ -202,8 +202,8 @@ func (p *selection) braces(name string, depth int) error {
 	return nil
 }
 
-// fragment reads ... on TYPE { fields }.
-func (p *selection) fragment(depth int) error {
+// parseFragment reads ... on TYPE { fields }.
+func (p *selectionParser) parseFragment(depth int) error {
 	begin := p.at
 	on := p.next()
 	name := p.next()
@@ -211,11 +211,11 @@ func (p *selection) fragment(depth int) error {
 		return badSelection(begin, "a fragment is ... on TYPE { fields }")
 	}
 	p.built.WriteString("... on " + name)
-	return p.braces(name, depth)
+	return p.parseBraces(name, depth)
 }
 
-// arguments reads (name: value, …).
-func (p *selection) arguments(f *field) error {
+// parseArguments reads (name: value, …).
+func (p *selectionParser) parseArguments(f *field) error {
 	given := map[string]bool{}
 	if p.peek() == "(" {
 		p.next()
@@ -231,7 +231,7 @@ func (p *selection) arguments(f *field) error {
 				return badSelection(begin, "the argument %s has no value", name)
 			}
 			p.built.WriteString(name + ": ")
-			if err := p.value(0); err != nil {
+			if err := p.parseValue(0); err != nil {
 				return err
 			}
 			p.built.WriteString(" ")
@@ -247,8 +247,8 @@ func (p *selection) arguments(f *field) error {
 	return nil
 }
 
-// value reads a literal.
-func (p *selection) value(depth int) error {
+// parseValue reads a literal.
+func (p *selectionParser) parseValue(depth int) error {
 	begin := p.at
 	word := p.next()
 	switch {
@@ -257,7 +257,7 @@ func (p *selection) value(depth int) error {
 	case word == "[":
 		p.built.WriteString("[")
 		for p.peek() != "]" {
-			if err := p.value(depth + 1); err != nil {
+			if err := p.parseValue(depth + 1); err != nil {
 				return err
 			}
 			p.built.WriteString(" ")
@@ -272,7 +272,7 @@ func (p *selection) value(depth int) error {
 				return badSelection(begin, "an object is {name: value}")
 			}
 			p.built.WriteString(name + ": ")
-			if err := p.value(depth + 1); err != nil {
+			if err := p.parseValue(depth + 1); err != nil {
 				return err
 			}
 			p.built.WriteString(" ")
@@ -302,7 +302,7 @@ func isNumber(word string) bool {
 	return err == nil && strings.Trim(word, "0123456789.eE+-") == "" && json.Valid([]byte(word))
 }
 
-func (p *selection) peek() string {
+func (p *selectionParser) peek() string {
 	at := p.at
 	word := p.next()
 	p.at = at
@@ -310,7 +310,7 @@ func (p *selection) peek() string {
 }
 
 // next returns the next token, or "" at the end.
-func (p *selection) next() string {
+func (p *selectionParser) next() string {
 	for p.at < len(p.text) && strings.IndexByte(" \t\r\n,", p.text[p.at]) >= 0 {
 		p.at++
 	}

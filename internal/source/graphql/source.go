@@ -53,14 +53,14 @@ type Options struct {
 // Source is one service. It reads the schema when its tools are first needed, and again after
 // a failure.
 type Source struct {
-	namespace string
-	config    Config
-	url       *url.URL
-	resolve   secretref.Resolver
-	client    *httpcall.Client
-	wide      *httpcall.Client // of the introspection, whose answer may be larger
-	reading   chan struct{}
-	reads     deadline.Calls
+	namespace           string
+	config              Config
+	url                 *url.URL
+	resolve             secretref.Resolver
+	client              *httpcall.Client
+	introspectionClient *httpcall.Client // of the introspection, whose answer may be larger
+	reading             chan struct{}
+	reads               deadline.Calls
 
 	mu         sync.Mutex
 	tools      []toolroom.Tool
@@ -73,8 +73,8 @@ type Source struct {
 type operation struct {
 	field
 	mutation bool
-	// selects is the name of the argument with the selection; empty if there is none.
-	selects string
+	// selectionArgument is the name of the argument with the selection; empty if there is none.
+	selectionArgument string
 }
 
 var (
@@ -96,7 +96,7 @@ func New(namespace string, config Config, options Options) (*Source, error) {
 	}
 	return &Source{
 		namespace: namespace, config: config, url: u, resolve: options.Resolve,
-		client: client(config.MaxResponse), wide: client(max(config.MaxResponse, maxIntrospection)), reading: make(chan struct{}, 1),
+		client: client(config.MaxResponse), introspectionClient: client(max(config.MaxResponse, maxIntrospection)), reading: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -127,7 +127,7 @@ func (s *Source) Describe() source.Description {
 // Close ends the calls in flight.
 func (s *Source) Close() error {
 	s.reads.Close()
-	_ = s.wide.Close() // neither returns an error
+	_ = s.introspectionClient.Close() // neither returns an error
 	return s.client.Close()
 }
 
@@ -168,12 +168,12 @@ func (s *Source) load(ctx context.Context) error {
 }
 
 func (s *Source) introspect(ctx context.Context) (*schema, error) {
-	a, reply, err := s.ask(ctx, s.wide, introspection, nil)
+	a, reply, err := s.query(ctx, s.introspectionClient, introspection, nil)
 	if err != nil {
 		return nil, fmt.Errorf("read the schema: %w", err)
 	}
 	if len(a.Errors) > 0 && reply != nil && len(a.Data) == 0 {
-		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the service refused the introspection: %s", a.complaints()).
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the service refused the introspection: %s", a.errorText()).
 			WithHint("it must permit introspection, perhaps to a login only: set headers")
 	}
 	return readSchema(a.Data)
@@ -192,7 +192,7 @@ func (s *Source) makeTools(read *schema) ([]toolroom.Tool, map[toolroom.ID]*oper
 			continue
 		}
 		for _, f := range t.Fields {
-			if !isName(f.Name) || !s.selected(root.kind, f.Name) {
+			if !isName(f.Name) || !s.isSelected(root.kind, f.Name) {
 				continue
 			}
 			if len(tools) == maxTools {
@@ -204,7 +204,7 @@ func (s *Source) makeTools(read *schema) ([]toolroom.Tool, map[toolroom.ID]*oper
 				id.Name += ".mutation" // of the same name as a query
 			}
 			o := &operation{field: f, mutation: root.mutation}
-			tool, err := s.tool(read, id, o)
+			tool, err := s.newTool(read, id, o)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -215,7 +215,7 @@ func (s *Source) makeTools(read *schema) ([]toolroom.Tool, map[toolroom.ID]*oper
 	return tools, operations, nil
 }
 
-func (s *Source) selected(kind, name string) bool {
+func (s *Source) isSelected(kind, name string) bool {
 	in := func(list []string) bool {
 		return slices.ContainsFunc(list, func(glob string) bool {
 			fits, _ := path.Match(glob, name) // the config has checked the globs
@@ -233,18 +233,18 @@ const (
 	maxShown     = 400 // of a default selection
 )
 
-func (s *Source) tool(read *schema, id toolroom.ID, o *operation) (toolroom.Tool, error) {
-	builder := &inputs{read, maxProperties, maxEnumText}
-	object := builder.members(o.Args, 0)
+func (s *Source) newTool(read *schema, id toolroom.ID, o *operation) (toolroom.Tool, error) {
+	builder := &schemaBuilder{read, maxProperties, maxEnumText}
+	object := builder.membersSchema(o.Args, 0)
 	text := joinSentences(clip(o.Description, maxText), "Returns "+o.Type.String())
 	if read.composite(o.Type) {
 		properties, _ := object["properties"].(map[string]any)
-		o.selects = "fields"
-		for properties[o.selects] != nil {
-			o.selects = "_" + o.selects
+		o.selectionArgument = "fields"
+		for properties[o.selectionArgument] != nil {
+			o.selectionArgument = "_" + o.selectionArgument
 		}
 		selection := read.defaultSelection(o.Type.inner().Name, s.config.Depth)
-		properties[o.selects] = map[string]any{
+		properties[o.selectionArgument] = map[string]any{
 			"type": "string", "description": "What to select of " + o.Type.inner().Name + ", as in GraphQL: id owner { login } issues(first: 5) { nodes { title } }. Default: " + clip(selection, maxShown),
 		}
 	}
@@ -279,19 +279,19 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	if o == nil {
 		return nil, toolroom.Errorf(toolroom.CodeToolNotFound, "the service has no query or mutation %s", req.Tool)
 	}
-	text, variables, err := o.query(read, req.Arguments, s.config.Depth)
+	text, variables, err := o.queryText(read, req.Arguments, s.config.Depth)
 	if err != nil {
 		return unsent, err
 	}
-	a, reply, err := s.ask(ctx, s.client, text, variables)
+	a, reply, err := s.query(ctx, s.client, text, variables)
 	if err != nil {
 		return &reply.Output, err
 	}
 	return a.output(o)
 }
 
-// query returns the text of a query and its variables.
-func (o *operation) query(read *schema, arguments json.RawMessage, depth int) (string, map[string]json.RawMessage, error) {
+// queryText returns the text of a query and its variables.
+func (o *operation) queryText(read *schema, arguments json.RawMessage, depth int) (string, map[string]json.RawMessage, error) {
 	args, err := httpcall.ParseArguments(arguments)
 	if err != nil {
 		return "", nil, err
@@ -318,11 +318,11 @@ func (o *operation) query(read *schema, arguments json.RawMessage, depth int) (s
 	if len(passed) > 0 {
 		text.WriteString("(" + strings.Join(passed, ", ") + ")")
 	}
-	if o.selects != "" {
+	if o.selectionArgument != "" {
 		selected := ""
-		if raw, ok := args.Get(o.selects); ok {
+		if raw, ok := args.Get(o.selectionArgument); ok {
 			if err := json.Unmarshal(raw, &selected); err != nil {
-				return "", nil, httpcall.BadArgument(o.selects, "it is not text")
+				return "", nil, httpcall.BadArgument(o.selectionArgument, "it is not text")
 			}
 		}
 		if strings.TrimSpace(selected) == "" {
@@ -336,51 +336,51 @@ func (o *operation) query(read *schema, arguments json.RawMessage, depth int) (s
 	return text.String(), variables, nil
 }
 
-// answer is the body of a response.
-type answer struct {
+// response is the body of a response.
+type response struct {
 	Data   json.RawMessage
-	Errors []problem
+	Errors []responseError
 }
 
-type problem struct {
+type responseError struct {
 	Message string
 	Path    []any
 }
 
-// ask sends a query. The reply is never nil if there is an error.
-func (s *Source) ask(ctx context.Context, client *httpcall.Client, query string, variables map[string]json.RawMessage) (answer, *httpcall.Reply, error) {
+// query sends a query. The reply is never nil if there is an error.
+func (s *Source) query(ctx context.Context, client *httpcall.Client, query string, variables map[string]json.RawMessage) (response, *httpcall.Reply, error) {
 	secrets := secretref.New(s.resolve)
 	a, reply, err := s.send(ctx, client, query, variables, secrets)
-	if httpcall.Refused(err) && secrets.Renewed(ctx) {
+	if httpcall.IsUnauthorized(err) && secrets.Renewed(ctx) {
 		a, reply, err = s.send(ctx, client, query, variables, secretref.New(s.resolve))
 		reply.Unsent = false // the first request was sent
 	}
 	return a, reply, err
 }
 
-func (s *Source) send(ctx context.Context, client *httpcall.Client, query string, variables map[string]json.RawMessage, secrets *secretref.Secrets) (answer, *httpcall.Reply, error) {
+func (s *Source) send(ctx context.Context, client *httpcall.Client, query string, variables map[string]json.RawMessage, secrets *secretref.Secrets) (response, *httpcall.Reply, error) {
 	unsent := &httpcall.Reply{Output: source.Output{Effects: toolroom.EffectsNone, Unsent: true}}
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
-		return answer{}, unsent, err
+		return response{}, unsent, err
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.config.URL, bytes.NewReader(body))
 	if err != nil {
-		return answer{}, unsent, err
+		return response{}, unsent, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/graphql-response+json, application/json;q=0.9")
 	for name, value := range s.config.Headers {
 		if value, err = secrets.Expand(ctx, value); err != nil {
-			return answer{}, unsent, err
+			return response{}, unsent, err
 		}
 		request.Header.Set(name, value)
 	}
 	reply, err := client.Do(ctx, httpcall.Request{HTTP: request, Secrets: secrets, JSON: true})
 	if err != nil {
-		return answer{}, reply, err
+		return response{}, reply, err
 	}
-	var a answer
+	var a response
 	if err := json.Unmarshal(reply.Value, &a); err != nil || len(a.Data) == 0 && len(a.Errors) == 0 {
 		return a, reply, toolroom.Errorf(toolroom.CodeInvalidOutput, "%s did not answer as a GraphQL service: there is neither data nor errors", s.url.Host).
 			WithHint("check the url of the source")
@@ -391,13 +391,13 @@ func (s *Source) send(ctx context.Context, client *httpcall.Client, query string
 	return a, reply, nil
 }
 
-// maxProblems is how many errors of one answer are shown.
-const maxProblems = 5
+// maxShownErrors is how many errors of one answer are shown.
+const maxShownErrors = 5
 
-// complaints returns the errors in words.
-func (a answer) complaints() string {
+// errorText returns the errors in words.
+func (a response) errorText() string {
 	var all []string
-	for _, p := range a.Errors[:min(len(a.Errors), maxProblems)] {
+	for _, p := range a.Errors[:min(len(a.Errors), maxShownErrors)] {
 		text := clip(cmp.Or(p.Message, "an error without a message"), maxInputText)
 		if len(p.Path) > 0 {
 			words := make([]string, len(p.Path))
@@ -416,13 +416,13 @@ func (a answer) complaints() string {
 
 // output returns the result of an operation. Errors without data are a failure of the tool;
 // errors beside data are a note.
-func (a answer) output(o *operation) (*source.Output, error) {
+func (a response) output(o *operation) (*source.Output, error) {
 	var data map[string]json.RawMessage
 	_ = json.Unmarshal(a.Data, &data) // null has no members
 	value, ok := data[o.Name]
 	nothing := !ok || string(value) == "null"
 	if nothing && len(a.Errors) > 0 {
-		out := &source.Output{Failed: true, Effects: toolroom.EffectsNone, Content: []toolroom.Content{toolroom.TextContent(a.complaints())}}
+		out := &source.Output{Failed: true, Effects: toolroom.EffectsNone, Content: []toolroom.Content{toolroom.TextContent(a.errorText())}}
 		if o.mutation {
 			out.Effects = toolroom.EffectsUnknown
 		}
@@ -434,7 +434,7 @@ func (a answer) output(o *operation) (*source.Output, error) {
 	out := &source.Output{Value: value}
 	if len(a.Errors) > 0 {
 		out.Content = []toolroom.Content{
-			toolroom.TextContent(string(value)), toolroom.TextContent("The service answered in part only: " + a.complaints()),
+			toolroom.TextContent(string(value)), toolroom.TextContent("The service answered in part only: " + a.errorText()),
 		}
 	}
 	return out, nil

@@ -104,7 +104,7 @@ func (n bodyNode) fillText(args httpcall.Arguments, expand func(string) (string,
 		raw, given := args[n.text[0].argument]
 		return raw, given, nil
 	}
-	text, given, err := n.text.fill(args, expand, asIs)
+	text, given, err := n.text.fill(args, expand, unchanged)
 	if err != nil || !given {
 		return nil, false, err
 	}

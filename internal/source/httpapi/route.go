@@ -160,12 +160,12 @@ func (r *route) request(ctx context.Context, base *url.URL, args httpcall.Argume
 }
 
 func (r *route) address(base *url.URL, args httpcall.Arguments, expand func(string) (string, error)) (*url.URL, error) {
-	path, given, err := r.path.fill(args, asIs, httpcall.PathSegment)
+	path, given, err := r.path.fill(args, unchanged, httpcall.PathSegment)
 	if err != nil {
 		return nil, err
 	}
 	if !given {
-		return nil, r.missing(args)
+		return nil, r.checkMissing(args)
 	}
 	address, err := httpcall.Address(base, path)
 	if err != nil {
@@ -195,7 +195,7 @@ func (r *route) address(base *url.URL, args httpcall.Arguments, expand func(stri
 	return address, nil
 }
 
-func (r *route) missing(args httpcall.Arguments) error {
+func (r *route) checkMissing(args httpcall.Arguments) error {
 	for _, name := range r.path.arguments() {
 		if _, given := args.Get(name); !given {
 			return httpcall.BadArgument(name, "it is part of the path and is missing").WithHint("set %s", name)
@@ -238,7 +238,7 @@ func queryValues(t template, args httpcall.Arguments, expand func(string) (strin
 			return []string{string(raw)}, nil
 		}
 	}
-	text, given, err := t.fill(args, expand, asIs)
+	text, given, err := t.fill(args, expand, unchanged)
 	if err != nil || !given {
 		return nil, err
 	}

@@ -45,8 +45,8 @@ type endpoint struct {
 	*Tool
 	route *route
 	keyed bool
-	// mapped converts responses, or is nil.
-	mapped *mapping
+	// mapping converts responses, or is nil.
+	mapping *mapping
 }
 
 var (
@@ -95,7 +95,7 @@ func (s *Source) add(namespace string, tool *Tool) error {
 	}
 	if tool.Map != "" {
 		var err error
-		if e.mapped, err = tool.mapping(); err != nil {
+		if e.mapping, err = tool.mapping(); err != nil {
 			return err
 		}
 	}
@@ -209,7 +209,7 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	}
 	secrets := secretref.New(s.resolve)
 	output, err := s.send(ctx, e, req, secrets)
-	if httpcall.Refused(err) && secrets.Renewed(ctx) {
+	if httpcall.IsUnauthorized(err) && secrets.Renewed(ctx) {
 		output, err = s.send(ctx, e, req, secretref.New(s.resolve))
 		output.Unsent = false // the first request was sent
 	}
@@ -226,8 +226,8 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 			return &source.Output{Effects: toolroom.EffectsDone}, err
 		}
 	}
-	if e.mapped != nil && !output.Failed {
-		if err := e.mapped.apply(ctx, output, req.Arguments); err != nil {
+	if e.mapping != nil && !output.Failed {
+		if err := e.mapping.apply(ctx, output, req.Arguments); err != nil {
 			return &source.Output{Effects: toolroom.EffectsDone}, err
 		}
 	}
@@ -243,7 +243,7 @@ func (s *Source) send(ctx context.Context, e *endpoint, req *source.Request, sec
 		HTTP:    request,
 		Secrets: secrets,
 		Timeout: e.Timeout,
-		JSON:    s.config.Form == FormRun || e.OutputSchema != nil || e.Result != "" || e.mapped != nil,
+		JSON:    s.config.Form == FormRun || e.OutputSchema != nil || e.Result != "" || e.mapping != nil,
 	})
 	return &reply.Output, err
 }

@@ -87,14 +87,14 @@ func (t template) fill(args httpcall.Arguments, literal, value func(string) (str
 		}
 		text, err := put(text)
 		if err != nil {
-			return "", true, onArgument(p.argument, err)
+			return "", true, withArgumentName(p.argument, err)
 		}
 		out.WriteString(text)
 	}
 	return out.String(), true, nil
 }
 
-func asIs(text string) (string, error) { return text, nil }
+func unchanged(text string) (string, error) { return text, nil }
 
 // without returns a copy of args without names.
 func without(args httpcall.Arguments, names map[string]bool) httpcall.Arguments {
@@ -103,8 +103,8 @@ func without(args httpcall.Arguments, names map[string]bool) httpcall.Arguments 
 	return rest
 }
 
-// onArgument adds the name of the argument to err, unless a literal caused it.
-func onArgument(name string, err error) error {
+// withArgumentName adds the name of the argument to err, unless a literal caused it.
+func withArgumentName(name string, err error) error {
 	if _, typed := errors.AsType[*toolroom.Error](err); name == "" || typed {
 		return err
 	}

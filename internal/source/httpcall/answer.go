@@ -19,25 +19,25 @@ import (
 // read returns the body of a response. The output describes a failure.
 func (x *exchange) read(ctx context.Context, response *http.Response) ([]byte, source.Output, error) {
 	if response.StatusCode >= 300 {
-		output, err := x.refused(response)
+		output, err := x.errorOfStatus(response)
 		return nil, output, err
 	}
 	limit := x.client.options.MaxResponse
 	if response.ContentLength > limit {
-		return nil, done, x.tooLarge(limit)
+		return nil, succeeded, x.tooLarge(limit)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
 	if err != nil {
 		return nil, source.Output{Effects: toolroom.EffectsUnknown}, x.failure(ctx, err)
 	}
 	if int64(len(body)) > limit {
-		return nil, done, x.tooLarge(limit)
+		return nil, succeeded, x.tooLarge(limit)
 	}
 	return body, source.Output{}, nil
 }
 
-// done is the output of a request that succeeded but whose response cannot be used.
-var done = source.Output{Effects: toolroom.EffectsDone}
+// succeeded is the output of a request that succeeded but whose response cannot be used.
+var succeeded = source.Output{Effects: toolroom.EffectsDone}
 
 func (x *exchange) tooLarge(limit int64) error {
 	return toolroom.Errorf(toolroom.CodeResourceLimit, "%s %s: the response is larger than %d bytes", x.method, x.host, limit).
@@ -59,23 +59,23 @@ func (x *exchange) decode(response *http.Response, body []byte) (source.Output, 
 	case isJSON(kind), kind == "" && json.Valid(body):
 		text := bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\uFEFF")))
 		if !json.Valid(text) || !utf8.Valid(text) {
-			return done, x.notJSON(header, body, "which is not JSON")
+			return succeeded, x.notJSON(header, body, "which is not JSON")
 		}
 		return source.Output{Value: text}, nil
 	case x.json:
-		return done, x.notJSON(header, body, "where JSON was promised")
+		return succeeded, x.notJSON(header, body, "where JSON was promised")
 	case family == "image":
 		return source.Output{Content: []toolroom.Content{{Type: toolroom.ContentImage, MIMEType: kind, Data: body}}}, nil
 	case family == "audio":
 		return source.Output{Content: []toolroom.Content{{Type: toolroom.ContentAudio, MIMEType: kind, Data: body}}}, nil
 	default:
-		text, ok := asText(body, parameters["charset"])
+		text, ok := decodeText(body, parameters["charset"])
 		if !ok {
 			return source.Output{Content: []toolroom.Content{blob(response, kind, body)}}, nil
 		}
 		value, err := json.Marshal(text)
 		if err != nil {
-			return done, fmt.Errorf("encode the text of an answer: %w", err)
+			return succeeded, fmt.Errorf("encode the text of an answer: %w", err)
 		}
 		return source.Output{Value: value, Content: []toolroom.Content{toolroom.TextContent(text)}}, nil
 	}
@@ -83,9 +83,9 @@ func (x *exchange) decode(response *http.Response, body []byte) (source.Output, 
 
 func isJSON(kind string) bool { return kind == "application/json" || strings.HasSuffix(kind, "+json") }
 
-// asText decodes the charsets that HTTP defines without a declaration. It treats other
+// decodeText decodes the charsets that HTTP defines without a declaration. It treats other
 // bytes as binary.
-func asText(body []byte, charset string) (string, bool) {
+func decodeText(body []byte, charset string) (string, bool) {
 	switch strings.ToLower(charset) {
 	case "iso-8859-1", "latin1":
 		runes := make([]rune, len(body))

@@ -114,7 +114,7 @@ func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 	if x.secrets == nil {
 		x.secrets = secretref.New(nil)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, x.slow(timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, x.timeoutError(timeout))
 	defer cancel()
 
 	// A request that was not sent had no effect.
@@ -144,9 +144,9 @@ func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 	return reply, err
 }
 
-// Refused reports whether err is a response with status 401: the service did nothing,
+// IsUnauthorized reports whether err is a response with status 401: the service did nothing,
 // because it refused the credentials.
-func Refused(err error) bool {
+func IsUnauthorized(err error) bool {
 	var typed *toolroom.Error
 	return errors.As(err, &typed) && typed.HTTPStatus == http.StatusUnauthorized
 }

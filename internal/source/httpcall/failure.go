@@ -68,7 +68,7 @@ func (x *exchange) unavailable(cause error, reason string) *toolroom.Error {
 	}
 }
 
-func (x *exchange) slow(timeout time.Duration) error {
+func (x *exchange) timeoutError(timeout time.Duration) error {
 	return toolroom.Errorf(toolroom.CodeTimeout, "%s %s: no complete response within %v", x.method, x.host, timeout).
 		WithHint("the outcome of the request is unknown; raise the timeout of the source or tool if such calls take longer")
 }
@@ -81,8 +81,8 @@ const (
 // htmlTitle matches a page with a title.
 var htmlTitle = regexp.MustCompile(`(?is)^\s*<(?:!doctype html|html).*?<title[^>]*>\s*(.*?)\s*</title>`)
 
-// refused converts a status of 300 or more to an error.
-func (x *exchange) refused(response *http.Response) (source.Output, error) {
+// errorOfStatus converts a status of 300 or more to an error.
+func (x *exchange) errorOfStatus(response *http.Response) (source.Output, error) {
 	// The status suffices if the body cannot be read.
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
 	if found := htmlTitle.FindSubmatch(body); found != nil {

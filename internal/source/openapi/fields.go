@@ -31,7 +31,7 @@ func (i *importer) fields(n *Node) (*fieldSet, error) {
 }
 
 func (i *importer) flatten(n *Node, set *fieldSet, visits *int) error {
-	siblings := n.Has("$ref") && n.Len() > 1 && !i.requests.old
+	siblings := n.Has("$ref") && n.Len() > 1 && !i.requests.openAPI30
 	n, err := i.set.Resolve(n)
 	if err != nil {
 		return err
@@ -76,8 +76,8 @@ func (i *importer) flatten(n *Node, set *fieldSet, visits *int) error {
 	return nil
 }
 
-// plain are the keywords whose meaning a flat list preserves.
-var plain = map[string]bool{
+// flatKeywords are the keywords whose meaning a flat list preserves.
+var flatKeywords = map[string]bool{
 	"type": true, "properties": true, "required": true, "additionalProperties": true, "allOf": true,
 	"title": true, "description": true, "example": true, "examples": true, "default": true, "deprecated": true,
 	"nullable": true, "xml": true, "externalDocs": true, "discriminator": true, "readOnly": true, "writeOnly": true,
@@ -97,7 +97,7 @@ func isPlainObject(n *Node) bool {
 		return false
 	}
 	for name := range n.Members() {
-		if !plain[name] && !strings.HasPrefix(name, "x-") {
+		if !flatKeywords[name] && !strings.HasPrefix(name, "x-") {
 			return false
 		}
 	}

@@ -32,10 +32,10 @@ type importer struct {
 	// base is the URL of the document, or nil for a file.
 	base *url.URL
 
-	requests, answers *schemas
-	schemes           map[string]scheme
-	names             map[string]bool
-	schemaBytes       int
+	requests, responses *schemas
+	schemes             map[string]scheme
+	names               map[string]bool
+	schemaBytes         int
 }
 
 // description returns the document's own description.
@@ -69,7 +69,7 @@ func importDocument(ctx context.Context, namespace string, config *Config, set *
 		set:       set,
 		base:      base,
 		requests:  newSchemas(ctx, set, "readOnly"),
-		answers:   newSchemas(ctx, set, "writeOnly"),
+		responses: newSchemas(ctx, set, "writeOnly"),
 		names:     map[string]bool{},
 	}
 	var err error
@@ -78,14 +78,14 @@ func importDocument(ctx context.Context, namespace string, config *Config, set *
 	}
 	found := &description{title: root.At("info", "title").Text(), text: root.At("info", "description").Text()}
 	for path, item := range root.Get("paths").Members() {
-		if len(path) > longPath || !strings.HasPrefix(path, "/") {
-			return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the path %.60q%s does not begin with / or is longer than %d bytes", path, set.Where(item), longPath).
+		if len(path) > maxPath || !strings.HasPrefix(path, "/") {
+			return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the path %.60q%s does not begin with / or is longer than %d bytes", path, set.Position(item), maxPath).
 				WithHint("correct the document")
 		}
 		if item, err = set.Resolve(item); err != nil {
-			return nil, at(path, err)
+			return nil, withOperation(path, err)
 		}
-		found.leftOut = append(found.leftOut, notOperations(path, item)...)
+		found.leftOut = append(found.leftOut, invalidOperations(path, item)...)
 		for _, method := range methods {
 			if item.Get(method).Kind() != KindMap {
 				continue
@@ -95,7 +95,7 @@ func importDocument(ctx context.Context, namespace string, config *Config, set *
 			}
 			o, err := i.operation(strings.ToUpper(method), path, item, item.Get(method))
 			if err != nil {
-				return nil, at(strings.ToUpper(method)+" "+path, err)
+				return nil, withOperation(strings.ToUpper(method)+" "+path, err)
 			}
 			if o == nil {
 				continue
@@ -111,12 +111,12 @@ func importDocument(ctx context.Context, namespace string, config *Config, set *
 
 // Limits for one operation: shared YAML nodes would multiply its size.
 const (
-	most     = 50
-	maxText  = 8 << 10
-	longPath = 2 << 10
+	maxListed = 50
+	maxText   = 8 << 10
+	maxPath   = 2 << 10
 )
 
-func some[T any](list []T) []T { return slices.Clip(list[:min(len(list), most)]) }
+func firstItems[T any](list []T) []T { return slices.Clip(list[:min(len(list), maxListed)]) }
 
 func clip(text string) string {
 	if len(text) <= maxText {
@@ -131,9 +131,9 @@ var methods = []string{"get", "head", "options", "post", "put", "patch", "delete
 // pathFields are the fields of a path item that are no methods.
 var pathFields = []string{"$ref", "summary", "description", "servers", "parameters"}
 
-// notOperations names the fields of a path item that are no operations, though they look like
+// invalidOperations names the fields of a path item that are no operations, though they look like
 // some: a misspelled method, and a method without an operation.
-func notOperations(path string, item *Node) []string {
+func invalidOperations(path string, item *Node) []string {
 	var out []string
 	for name, field := range item.Members() {
 		switch isMethod := slices.Contains(methods, name); {
@@ -162,8 +162,8 @@ func checkVersion(root *Node) error {
 		WithHint("convert it to OpenAPI 3, or describe the service as an http source")
 }
 
-// at adds the operation to err.
-func at(place string, err error) error {
+// withOperation adds the operation to err.
+func withOperation(place string, err error) error {
 	var typed *toolroom.Error
 	if !errors.As(err, &typed) {
 		return err
@@ -180,7 +180,7 @@ func (i *importer) operation(method, path string, item, n *Node) (*operation, er
 	if id != "" {
 		names = append(names, id)
 	}
-	tags := some(n.Get("tags").Texts())
+	tags := firstItems(n.Get("tags").Texts())
 	for _, tag := range tags {
 		names = append(names, "tag:"+tag)
 	}
@@ -224,7 +224,7 @@ func (i *importer) operation(method, path string, item, n *Node) (*operation, er
 	if o.keyed {
 		o.tool.Guarantee = toolroom.GuaranteeKeyed
 	}
-	i.notes(o, n)
+	i.addNotes(o, n)
 	if i.schemaBytes += len(o.tool.InputSchema) + len(o.tool.OutputSchema); i.schemaBytes > maxSchemas {
 		return nil, toolroom.Errorf(toolroom.CodeResourceLimit, "the schemas of all operations are larger than %d bytes", maxSchemas).
 			WithHint("select fewer operations with include")
@@ -334,7 +334,7 @@ func (i *importer) securitySchemes() (map[string]scheme, error) {
 	for name, n := range i.set.Root().At("components", "securitySchemes").Members() {
 		n, err := i.set.Resolve(n)
 		if err != nil {
-			return nil, at("security scheme "+name, err)
+			return nil, withOperation("security scheme "+name, err)
 		}
 		s := scheme{name: name, kind: bearer}
 		switch n.Get("type").Text() {
@@ -374,10 +374,10 @@ func (i *importer) security(n *Node) [][]scheme {
 		requirements = i.set.Root().Get("security")
 	}
 	var alternatives [][]scheme
-	for _, requirement := range some(requirements.Items()) {
+	for _, requirement := range firstItems(requirements.Items()) {
 		var needed []scheme
 		for name := range requirement.Members() {
-			if len(needed) == most {
+			if len(needed) == maxListed {
 				break
 			}
 			// A scheme that no request can use makes the alternative unusable only

@@ -62,10 +62,10 @@ func (i *importer) input(o *operation, item, n *Node) error {
 	if err := i.body(o, schema, n); err != nil {
 		return err
 	}
-	encoded, err := text(schema.object(), schema.uses)
+	encoded, err := schemaText(schema.object(), schema.uses)
 	if errors.Is(err, errTooLarge) {
-		encoded, err = text(schema.permissive(), nil)
-		o.note("The schema of the arguments is left out, because %v.", errTooLarge)
+		encoded, err = schemaText(schema.permissive(), nil)
+		o.addNote("The schema of the arguments is left out, because %v.", errTooLarge)
 	}
 	o.tool.InputSchema = encoded
 	return err

@@ -10,12 +10,12 @@ import (
 // output sets the output schema if there is exactly one schema for success and it is JSON
 // and an object. With several, the value could satisfy only one of them.
 func (i *importer) output(o *operation, n *Node) error {
-	schema, err := i.answer(n)
+	schema, err := i.successSchema(n)
 	if err != nil || schema == nil {
 		return err
 	}
 	var uses []*definition
-	converted, err := i.answers.convert(schema, &uses)
+	converted, err := i.responses.convert(schema, &uses)
 	if err != nil {
 		return err
 	}
@@ -34,17 +34,17 @@ func (i *importer) output(o *operation, n *Node) error {
 		// Clients look for the type in the schema itself, not behind $ref.
 		object["type"] = "object"
 	}
-	encoded, err := text(object, uses)
+	encoded, err := schemaText(object, uses)
 	if errors.Is(err, errTooLarge) {
-		o.note("The schema of the answer is left out, because %v.", errTooLarge)
+		o.addNote("The schema of the answer is left out, because %v.", errTooLarge)
 		return nil
 	}
 	o.tool.OutputSchema = encoded
 	return err
 }
 
-// answer returns the schema of the only JSON response for success, or nil.
-func (i *importer) answer(n *Node) (*Node, error) {
+// successSchema returns the schema of the only JSON response for success, or nil.
+func (i *importer) successSchema(n *Node) (*Node, error) {
 	var found *Node
 	for status, response := range n.Get("responses").Members() {
 		if !strings.HasPrefix(status, "2") {
@@ -67,18 +67,18 @@ func (i *importer) answer(n *Node) (*Node, error) {
 	return found, nil
 }
 
-// note adds a sentence to the notes of the tool.
-func (o *operation) note(format string, args ...any) {
+// addNote adds a sentence to the notes of the tool.
+func (o *operation) addNote(format string, args ...any) {
 	if o.tool.Notes != "" {
 		o.tool.Notes += "\n"
 	}
 	o.tool.Notes += fmt.Sprintf(format, args...)
 }
 
-// notes adds facts that the schemas lack: deprecation, paging, credentials.
-func (i *importer) notes(o *operation, n *Node) {
+// addNotes adds facts that the schemas lack: deprecation, paging, credentials.
+func (i *importer) addNotes(o *operation, n *Node) {
 	if n.Get("deprecated").True() {
-		o.note("This operation is deprecated.")
+		o.addNote("This operation is deprecated.")
 	}
 	i.noteSecurity(o)
 	i.notePages(o, n)
@@ -88,14 +88,14 @@ func (i *importer) noteSecurity(o *operation) {
 	if len(o.security) == 0 {
 		return
 	}
-	if _, ok := satisfied(o.security, i.config.Auth); ok {
+	if _, ok := chooseSecurity(o.security, i.config.Auth); ok {
 		return
 	}
 	var ways []string
 	for _, needed := range o.security {
 		ways = append(ways, strings.Join(schemeNames(needed), " and "))
 	}
-	o.note(MissingCredentials+"set auth of the source for %s.", strings.Join(ways, ", or for "))
+	o.addNote(MissingCredentials+"set auth of the source for %s.", strings.Join(ways, ", or for "))
 }
 
 // MissingCredentials begins the note of a tool whose operation needs credentials that the
@@ -134,7 +134,7 @@ func (i *importer) notePages(o *operation, n *Node) {
 		how = append(how, "when there is a next page, the answer ends with what to ask for it")
 	}
 	if len(how) > 0 {
-		o.note("The answer comes in pages: %s.", strings.Join(how, "; "))
+		o.addNote("The answer comes in pages: %s.", strings.Join(how, "; "))
 	}
 }
 
@@ -155,7 +155,7 @@ func isNamed(name string, names []string) bool {
 // nextField finds the field of the response that names the next page, at most one level
 // deep. Broken references have been reported before.
 func (i *importer) nextField(n *Node) string {
-	schema, err := i.answer(n)
+	schema, err := i.successSchema(n)
 	if err != nil {
 		return ""
 	}
@@ -164,7 +164,7 @@ func (i *importer) nextField(n *Node) string {
 	}
 	looked := 0
 	for name := range schema.Get("properties").Members() {
-		if looked++; looked > most {
+		if looked++; looked > maxListed {
 			break
 		}
 		if isNamed(name, nextNames) {

@@ -51,17 +51,17 @@ func (s *Set) parse(name string, data []byte) (*file, error) {
 		f.root, err = p.yaml(data)
 	}
 	if err != nil {
-		return nil, fail(name, err)
+		return nil, documentError(name, err)
 	}
 	if f.root.Kind() != KindMap {
-		return nil, fail(name, errors.New("it is not a JSON object or a YAML mapping"))
+		return nil, documentError(name, errors.New("it is not a JSON object or a YAML mapping"))
 	}
 	return f, nil
 }
 
-// fail makes err an error of the named file. Code upstream_error says that the
+// documentError makes err an error of the named file. Code upstream_error says that the
 // document, not the caller, is at fault.
-func fail(name string, err error) error {
+func documentError(name string, err error) error {
 	if typed, ok := errors.AsType[*toolroom.Error](err); ok {
 		return typed
 	}
@@ -103,7 +103,7 @@ func (p *parser) readJSON(reader *jsonx.Reader) (*Node, error) {
 			if err != nil {
 				return nil, err
 			}
-			n.set(name, member)
+			n.setMember(name, member)
 		}
 		reader.Leave()
 	case jsonx.Array:
@@ -129,7 +129,7 @@ func (p *parser) readJSON(reader *jsonx.Reader) (*Node, error) {
 	return n, nil
 }
 
-func (n *Node) set(name string, member *Node) {
+func (n *Node) setMember(name string, member *Node) {
 	if _, again := n.members[name]; !again {
 		n.names = append(n.names, name)
 	}
@@ -183,7 +183,7 @@ func (p *parser) readYAML(y *yaml.Node, depth int) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.measure(); n.height > maxDepth {
+	if n.setHeight(); n.height > maxDepth {
 		return nil, fmt.Errorf("line %d: more than %d levels of nesting", y.Line, maxDepth)
 	}
 	if y.Anchor != "" {
@@ -192,7 +192,7 @@ func (p *parser) readYAML(y *yaml.Node, depth int) (*Node, error) {
 	return n, nil
 }
 
-func (n *Node) measure() {
+func (n *Node) setHeight() {
 	for _, member := range n.members {
 		n.height = max(n.height, member.height)
 	}
@@ -219,7 +219,7 @@ func (p *parser) readMapping(n *Node, y *yaml.Node, depth int) error {
 		case n.Has(key.Value):
 			return fmt.Errorf("line %d: the key %q is there twice", key.Line, key.Value)
 		default:
-			n.set(key.Value, member)
+			n.setMember(key.Value, member)
 		}
 	}
 	// What the mapping says itself goes before what it merges.
@@ -230,7 +230,7 @@ func (p *parser) readMapping(n *Node, y *yaml.Node, depth int) error {
 					return fmt.Errorf("line %d: merges make more than %d values", y.Line, maxValues)
 				}
 				if !n.Has(name) {
-					n.set(name, member)
+					n.setMember(name, member)
 				}
 			}
 		}

@@ -238,9 +238,9 @@ func writePart(writer *multipart.Writer, name string, f formField, raw json.RawM
 	return nil
 }
 
-// authenticated adds credentials and the configured headers, and puts the query into the
+// authenticate adds credentials and the configured headers, and puts the query into the
 // URL.
-func (s *Source) authenticated(ctx context.Context, o *operation, request *http.Request, query url.Values, secrets *secretref.Secrets) error {
+func (s *Source) authenticate(ctx context.Context, o *operation, request *http.Request, query url.Values, secrets *secretref.Secrets) error {
 	for _, name := range slices.Sorted(maps.Keys(s.config.Headers)) {
 		value, err := secrets.Expand(ctx, s.config.Headers[name])
 		if err != nil {
@@ -251,7 +251,7 @@ func (s *Source) authenticated(ctx context.Context, o *operation, request *http.
 	if request.Header.Get("Accept") == "" {
 		request.Header.Set("Accept", "application/json, */*;q=0.5")
 	}
-	needed, _ := satisfied(o.security, s.config.Auth)
+	needed, _ := chooseSecurity(o.security, s.config.Auth)
 	for _, scheme := range needed {
 		if err := scheme.apply(ctx, request, query, s.config.Auth[scheme.name], secrets); err != nil {
 			return err

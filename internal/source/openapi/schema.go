@@ -26,17 +26,17 @@ const (
 // of a reference once, to an entry of $defs, so that recursive schemas stay finite.
 type schemas struct {
 	set *Set
-	// old means that the document is OpenAPI 3.0, whose schemas differ.
-	old bool
-	// unwanted is the mark of properties that are left out: readOnly in
+	// openAPI30 means that the document is OpenAPI 3.0, whose schemas differ.
+	openAPI30 bool
+	// unwantedMark is the mark of properties that are left out: readOnly in
 	// requests, writeOnly in answers.
-	unwanted string
-	defs     map[*Node]*definition
-	names    map[string]bool
-	pending  []*definition
-	// work is the remaining budget; ended is the reason to stop earlier.
-	work  int
-	ended func() error
+	unwantedMark string
+	defs         map[*Node]*definition
+	names        map[string]bool
+	pending      []*definition
+	// workLeft is the remaining budget; ended is the reason to stop earlier.
+	workLeft int
+	ended    func() error
 }
 
 // definition is an entry of $defs.
@@ -50,13 +50,13 @@ type definition struct {
 
 func newSchemas(ctx context.Context, set *Set, unwanted string) *schemas {
 	return &schemas{
-		set:      set,
-		old:      strings.HasPrefix(set.Root().Get("openapi").Text(), "3.0"),
-		unwanted: unwanted,
-		defs:     map[*Node]*definition{},
-		names:    map[string]bool{},
-		work:     maxSchemaWork,
-		ended:    ctx.Err,
+		set:          set,
+		openAPI30:    strings.HasPrefix(set.Root().Get("openapi").Text(), "3.0"),
+		unwantedMark: unwanted,
+		defs:         map[*Node]*definition{},
+		names:        map[string]bool{},
+		workLeft:     maxSchemaWork,
+		ended:        ctx.Err,
 	}
 }
 
@@ -85,8 +85,8 @@ func (s *schemas) convert(n *Node, uses *[]*definition) (any, error) {
 // errTooLarge means that a schema is larger than maxSchemaBytes.
 var errTooLarge = fmt.Errorf("the schema is larger than %d bytes", maxSchemaBytes)
 
-// text completes schema with the definitions that it needs.
-func text(schema map[string]any, uses []*definition) (json.RawMessage, error) {
+// schemaText completes schema with the definitions that it needs.
+func schemaText(schema map[string]any, uses []*definition) (json.RawMessage, error) {
 	defs := map[string]any{}
 	size := 0
 	for pending := slices.Clone(uses); len(pending) > 0; {
@@ -113,11 +113,11 @@ func text(schema map[string]any, uses []*definition) (json.RawMessage, error) {
 }
 
 func (s *schemas) spend() error {
-	if s.work--; s.work < 0 {
+	if s.workLeft--; s.workLeft < 0 {
 		return toolroom.Errorf(toolroom.CodeResourceLimit, "the schemas of the document have more than %d values", maxSchemaWork).
 			WithHint("select fewer operations with include")
 	}
-	if s.work%1024 == 0 {
+	if s.workLeft%1024 == 0 {
 		return s.ended()
 	}
 	return nil
@@ -139,7 +139,7 @@ func (s *schemas) schema(n *Node, uses *[]*definition) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.modern(out, n), nil
+	return s.upgradeKeywords(out, n), nil
 }
 
 func (s *schemas) reference(n *Node, uses *[]*definition) (any, error) {
@@ -150,7 +150,7 @@ func (s *schemas) reference(n *Node, uses *[]*definition) (any, error) {
 	d := s.define(target, n.Get("$ref").Text())
 	*uses = append(*uses, d)
 	out := map[string]any{}
-	if !s.old { // OpenAPI 3.0 ignores the siblings of $ref.
+	if !s.openAPI30 { // OpenAPI 3.0 ignores the siblings of $ref.
 		if out, err = s.keywords(n, uses); err != nil {
 			return nil, err
 		}
@@ -230,7 +230,7 @@ func (s *schemas) keywords(n *Node, uses *[]*definition) (map[string]any, error)
 		if !keep {
 			continue
 		}
-		value, ok := member.Value(&s.work)
+		value, ok := member.Value(&s.workLeft)
 		if !ok {
 			return nil, s.spend()
 		}
@@ -289,11 +289,11 @@ func (s *schemas) nested(out map[string]any, n *Node, uses *[]*definition) error
 
 // isUnwanted checks the property itself and the target of its reference.
 func (s *schemas) isUnwanted(property *Node) bool {
-	if property.Get(s.unwanted).True() {
+	if property.Get(s.unwantedMark).True() {
 		return true
 	}
 	target, err := s.set.Resolve(property)
-	return err == nil && target.Get(s.unwanted).True()
+	return err == nil && target.Get(s.unwantedMark).True()
 }
 
 // dropUnwanted removes the properties that were left out from the required ones.
@@ -309,10 +309,10 @@ func (s *schemas) dropUnwanted(out map[string]any, n *Node) {
 	}
 }
 
-// modern converts the keywords that only OpenAPI has to JSON Schema 2020-12.
-func (s *schemas) modern(out map[string]any, n *Node) any {
+// upgradeKeywords converts the keywords that only OpenAPI has to JSON Schema 2020-12.
+func (s *schemas) upgradeKeywords(out map[string]any, n *Node) any {
 	if example := n.Get("example"); example != nil && out["examples"] == nil {
-		if value, ok := example.Value(&s.work); ok {
+		if value, ok := example.Value(&s.workLeft); ok {
 			out["examples"] = []any{value}
 		}
 	}
@@ -323,7 +323,7 @@ func (s *schemas) modern(out map[string]any, n *Node) any {
 	case "binary":
 		delete(out, "format")
 	}
-	if !s.old {
+	if !s.openAPI30 {
 		return out
 	}
 	// In 3.0 the exclusive bounds are booleans next to the bounds.

@@ -13,9 +13,9 @@ import (
 	"github.com/toolroom/toolroom/internal/source/secretref"
 )
 
-// satisfied returns the first alternative for which the configuration has the credentials, or
+// chooseSecurity returns the first alternative for which the configuration has the credentials, or
 // false if there is none. An operation without security needs none.
-func satisfied(alternatives [][]scheme, auth map[string]string) ([]scheme, bool) {
+func chooseSecurity(alternatives [][]scheme, auth map[string]string) ([]scheme, bool) {
 	if len(alternatives) == 0 {
 		return nil, true
 	}

@@ -31,7 +31,7 @@ type Set struct {
 // upstream_error, or resource_limit for a document that is too large.
 func ParseSet(name string, data []byte, read ReadFile) (*Set, error) {
 	s := &Set{read: read, files: map[string]*file{}}
-	if err := s.take(name, data); err != nil {
+	if err := s.countBytes(name, data); err != nil {
 		return nil, err
 	}
 	root, err := s.parse(name, data)
@@ -50,8 +50,8 @@ func ParseSet(name string, data []byte, read ReadFile) (*Set, error) {
 // Root is the root document.
 func (s *Set) Root() *Node { return s.root.root }
 
-// Where says where n stands, for messages; empty when that is not known.
-func (s *Set) Where(n *Node) string {
+// Position says where n stands, for messages; empty when that is not known.
+func (s *Set) Position(n *Node) string {
 	switch {
 	case n == nil || n.line == 0 && n.file == s.root:
 		return ""
@@ -62,7 +62,7 @@ func (s *Set) Where(n *Node) string {
 	}
 }
 
-func (s *Set) take(name string, data []byte) error {
+func (s *Set) countBytes(name string, data []byte) error {
 	s.bytes += int64(len(data))
 	if s.bytes > MaxDocument {
 		return toolroom.Errorf(toolroom.CodeResourceLimit, "the document is larger than %d bytes, with %s", MaxDocument, name).
@@ -86,9 +86,9 @@ func (s *Set) Resolve(n *Node) (*Node, error) {
 func (s *Set) resolve(n *Node, hops *int) (*Node, error) {
 	for n.Get("$ref").Kind() == KindText {
 		if *hops++; *hops > maxHops {
-			return nil, s.broken(n, "it leads through more than %d others, or in a circle", maxHops)
+			return nil, s.brokenReference(n, "it leads through more than %d others, or in a circle", maxHops)
 		}
-		target, err := s.follow(n, hops)
+		target, err := s.resolveOnce(n, hops)
 		if err != nil {
 			return nil, err
 		}
@@ -97,10 +97,10 @@ func (s *Set) resolve(n *Node, hops *int) (*Node, error) {
 	return n, nil
 }
 
-func (s *Set) follow(n *Node, hops *int) (*Node, error) {
+func (s *Set) resolveOnce(n *Node, hops *int) (*Node, error) {
 	ref := n.Get("$ref").Text()
 	if len(ref) > maxPointer {
-		return nil, s.broken(n, "it is longer than %d bytes", maxPointer)
+		return nil, s.brokenReference(n, "it is longer than %d bytes", maxPointer)
 	}
 	location, pointer, _ := strings.Cut(ref, "#")
 	f := n.file
@@ -112,10 +112,10 @@ func (s *Set) follow(n *Node, hops *int) (*Node, error) {
 	}
 	pointer, err := url.PathUnescape(pointer)
 	if err != nil {
-		return nil, s.broken(n, "its pointer is not escaped right")
+		return nil, s.brokenReference(n, "its pointer is not escaped right")
 	}
 	if pointer != "" && pointer[0] != '/' {
-		return nil, s.broken(n, "it names an anchor; only pointers such as #/components/schemas/Pet are understood")
+		return nil, s.brokenReference(n, "it names an anchor; only pointers such as #/components/schemas/Pet are understood")
 	}
 	at := f.root
 	if pointer == "" {
@@ -131,7 +131,7 @@ func (s *Set) follow(n *Node, hops *int) (*Node, error) {
 			next = at.items[i]
 		}
 		if next == nil {
-			return nil, s.broken(n, "there is nothing at %q of it", token)
+			return nil, s.brokenReference(n, "there is nothing at %q of it", token)
 		}
 		at = next
 	}
@@ -143,20 +143,20 @@ func (s *Set) follow(n *Node, hops *int) (*Node, error) {
 func (s *Set) open(n *Node, location string) (*file, error) {
 	address, err := url.Parse(location)
 	if err != nil {
-		return nil, s.broken(n, "it is not an address")
+		return nil, s.brokenReference(n, "it is not an address")
 	}
 	if address.Scheme != "" || address.Host != "" {
-		return nil, s.refused(n, "it leads to another host, which is not fetched")
+		return nil, s.refusedReference(n, "it leads to another host, which is not fetched")
 	}
 	name := path.Join(path.Dir(n.file.name), address.Path)
 	if path.IsAbs(address.Path) || name == ".." || strings.HasPrefix(name, "../") || strings.Contains(name, `\`) {
-		return nil, s.refused(n, "it leads out of the document's folder")
+		return nil, s.refusedReference(n, "it leads out of the document's folder")
 	}
 	if f, ok := s.files[name]; ok {
 		return f, nil
 	}
 	if s.read == nil {
-		return nil, s.refused(n, "it names a file, and a document that was fetched has none next to it")
+		return nil, s.refusedReference(n, "it names a file, and a document that was fetched has none next to it")
 	}
 	if len(s.files) >= maxFiles {
 		return nil, toolroom.Errorf(toolroom.CodeResourceLimit, "the document refers to more than %d files", maxFiles).
@@ -164,9 +164,9 @@ func (s *Set) open(n *Node, location string) (*file, error) {
 	}
 	data, err := s.read(name, MaxDocument-s.bytes)
 	if err != nil {
-		return nil, s.broken(n, "its file cannot be read: %w", err)
+		return nil, s.brokenReference(n, "its file cannot be read: %w", err)
 	}
-	if err := s.take(name, data); err != nil {
+	if err := s.countBytes(name, data); err != nil {
 		return nil, err
 	}
 	f, err := s.parse(name, data)
@@ -177,14 +177,14 @@ func (s *Set) open(n *Node, location string) (*file, error) {
 	return f, nil
 }
 
-func (s *Set) broken(n *Node, format string, args ...any) error {
+func (s *Set) brokenReference(n *Node, format string, args ...any) error {
 	return toolroom.Errorf(toolroom.CodeUpstreamError, "the reference %.100q%s is broken: %w",
-		n.Get("$ref").Text(), s.Where(n), fmt.Errorf(format, args...)).
+		n.Get("$ref").Text(), s.Position(n), fmt.Errorf(format, args...)).
 		WithHint("correct the document, or leave the operation out with exclude")
 }
 
-func (s *Set) refused(n *Node, reason string) error {
+func (s *Set) refusedReference(n *Node, reason string) error {
 	return toolroom.Errorf(toolroom.CodeUnsupported, "the reference %.100q%s is refused: %w",
-		n.Get("$ref").Text(), s.Where(n), errors.New(reason)).
+		n.Get("$ref").Text(), s.Position(n), errors.New(reason)).
 		WithHint("bundle the document into one file, or put the file next to it")
 }

@@ -32,7 +32,7 @@ type Source struct {
 
 	mu         sync.Mutex
 	client     *httpcall.Client
-	found      *description
+	document   *description
 	operations map[toolroom.ID]*operation
 	failure    error
 }
@@ -95,10 +95,10 @@ func (s *Source) Describe() source.Description {
 	defer s.mu.Unlock()
 	d := source.Description{Kind: toolroom.SourceOpenAPI, Text: s.config.Description, State: "idle"}
 	switch {
-	case s.found != nil:
-		d.State, d.Title, d.LeftOut = "ready", s.found.title, s.found.leftOut
+	case s.document != nil:
+		d.State, d.Title, d.LeftOut = "ready", s.document.title, s.document.leftOut
 		if d.Text == "" {
-			d.Text = clip(s.found.text)
+			d.Text = clip(s.document.text)
 		}
 	case s.failure != nil:
 		d.State, d.Reason = "broken", s.failure.Error()
@@ -109,10 +109,10 @@ func (s *Source) Describe() source.Description {
 // Close ends the calls in flight.
 func (s *Source) Close() error {
 	s.reads.Close()
-	return s.sender().Close()
+	return s.currentClient().Close()
 }
 
-func (s *Source) sender() *httpcall.Client {
+func (s *Source) currentClient() *httpcall.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.client
@@ -132,7 +132,7 @@ func (s *Source) load(ctx context.Context) (*description, error) {
 		return nil, deadline.EndOf(ctx)
 	}
 	s.mu.Lock()
-	found := s.found
+	found := s.document
 	s.mu.Unlock()
 	if found != nil {
 		return found, nil
@@ -144,7 +144,7 @@ func (s *Source) load(ctx context.Context) (*description, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.found, s.failure = found, err
+	s.document, s.failure = found, err
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (s *Source) read(ctx context.Context) (*description, error) {
 func (s *Source) readFolder(ctx context.Context) (*description, error) {
 	folder, err := os.OpenRoot(filepath.Dir(s.config.Spec))
 	if err != nil {
-		return nil, notRead(s.config.Spec, err)
+		return nil, readError(s.config.Spec, err)
 	}
 	defer folder.Close()
 	read := func(name string, most int64) ([]byte, error) {
@@ -192,7 +192,7 @@ func (s *Source) readFolder(ctx context.Context) (*description, error) {
 	name := filepath.Base(s.config.Spec)
 	data, err := read(name, MaxDocument)
 	if err != nil {
-		return nil, notRead(s.config.Spec, err)
+		return nil, readError(s.config.Spec, err)
 	}
 	if verify := s.options.Verify; verify != nil && len(data) <= MaxDocument {
 		if err := verify(s.config.Spec, data); err != nil {
@@ -206,7 +206,7 @@ func (s *Source) readFolder(ctx context.Context) (*description, error) {
 	return importDocument(ctx, s.namespace, &s.config, set, nil)
 }
 
-func notRead(spec string, err error) error {
+func readError(spec string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return toolroom.Errorf(toolroom.CodeNotFound, "document %s not found: %w", spec, err).
 			WithHint("correct spec of the source; a relative path is relative to the config file")
@@ -218,16 +218,16 @@ func notRead(spec string, err error) error {
 func (s *Source) readURL(ctx context.Context) (*description, error) {
 	base, err := url.Parse(s.config.Spec)
 	if err != nil {
-		return nil, notRead(s.config.Spec, err)
+		return nil, readError(s.config.Spec, err)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.config.Spec, http.NoBody)
 	if err != nil {
-		return nil, notRead(s.config.Spec, err)
+		return nil, readError(s.config.Spec, err)
 	}
 	request.Header.Set("Accept", "application/json, application/yaml, */*;q=0.5")
-	reply, err := s.sender().Do(ctx, httpcall.Request{HTTP: request, Raw: true})
+	reply, err := s.currentClient().Do(ctx, httpcall.Request{HTTP: request, Raw: true})
 	if err != nil {
-		return nil, at("the document", err)
+		return nil, withOperation("the document", err)
 	}
 	set, err := ParseSet(base.Path, reply.Body, nil)
 	if err != nil {
@@ -250,7 +250,7 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	}
 	secrets := secretref.New(s.options.Resolve)
 	reply, err := s.send(ctx, client, o, req, secrets)
-	if httpcall.Refused(err) && secrets.Renewed(ctx) {
+	if httpcall.IsUnauthorized(err) && secrets.Renewed(ctx) {
 		secrets = secretref.New(s.options.Resolve)
 		reply, err = s.send(ctx, client, o, req, secrets)
 		reply.Unsent = false // the first request was sent
@@ -284,7 +284,7 @@ func (s *Source) request(ctx context.Context, o *operation, call *source.Request
 	if o.keyed && call.IdempotencyKey != "" {
 		request.Header.Set("Idempotency-Key", call.IdempotencyKey)
 	}
-	return request, s.authenticated(ctx, o, request, query, secrets)
+	return request, s.authenticate(ctx, o, request, query, secrets)
 }
 
 // explain adds the credentials that the document requires to a refusal.
@@ -296,7 +296,7 @@ func (s *Source) explain(o *operation, err error) error {
 	if status := typed.HTTPStatus; status != http.StatusUnauthorized && status != http.StatusForbidden {
 		return err
 	}
-	if needed, ok := satisfied(o.security, s.config.Auth); ok && len(needed) > 0 {
+	if needed, ok := chooseSecurity(o.security, s.config.Auth); ok && len(needed) > 0 {
 		return typed.WithHint("check the credentials in auth of the source: %s", strings.Join(schemeNames(needed), ", "))
 	}
 	return typed.WithHint(`set the credentials in auth of the source, for example auth: {%s: "secret://%s/key"}`,

@@ -14,7 +14,7 @@ func TestOneTokenCannotTakeTheWholeServer(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan struct{}), make(chan struct{})
 	h := auth.Middleware(auth.Options{
-		Required: auth.Always, Share: 2,
+		Required: auth.Always, MaxPerCaller: 2,
 		Verify: func(_ context.Context, token string) (toolroom.Identity, error) {
 			return toolroom.Identity{Subject: token}, nil
 		},
@@ -69,7 +69,7 @@ func TestPathsWithoutATokenAreLimitedByAddressAndAreNotTheOperators(t *testing.T
 			<-release
 		}
 	})
-	o := auth.Options{Required: auth.Auto, Share: 2, Open: []string{"/open", "/probe"}}
+	o := auth.Options{Required: auth.Auto, MaxPerCaller: 2, Open: []string{"/open", "/probe"}}
 	for name, h := range map[string]http.Handler{"/open": auth.Middleware(o)(handler), "/link": auth.Anonymous(o)(handler)} {
 		server := httptest.NewUnstartedServer(h)
 		server.Config.ConnContext = auth.ConnContext

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// ended stores expired tokens, by their hashes. The zero value is empty. Only the
+// expiredTokens stores expired tokens, by their hashes. The zero value is empty. Only the
 // signatures of the configured issuers add to it. Its methods are safe for concurrent use.
-type ended struct {
+type expiredTokens struct {
 	mu   sync.Mutex
 	seen map[[sha256.Size]byte]time.Time // when it was last seen to be expired
 }
 
-// maxEnded limits the stored tokens, and keepEnded how long one is stored.
+// maxExpired limits the stored tokens, and keepExpired how long one is stored.
 const (
-	maxEnded  = 10_000
-	keepEnded = 24 * time.Hour
+	maxExpired  = 10_000
+	keepExpired = 24 * time.Hour
 )
 
-func (e *ended) has(token string) bool {
+func (e *expiredTokens) has(token string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	_, ok := e.seen[sha256.Sum256([]byte(token))]
@@ -27,21 +27,21 @@ func (e *ended) has(token string) bool {
 }
 
 // add stores a token. A full store drops tokens that are old, or else any one.
-func (e *ended) add(token string, now time.Time) {
+func (e *expiredTokens) add(token string, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.seen == nil {
 		e.seen = map[[sha256.Size]byte]time.Time{}
 	}
-	if len(e.seen) >= maxEnded {
+	if len(e.seen) >= maxExpired {
 		for sum, at := range e.seen {
-			if now.Sub(at).Abs() > keepEnded {
+			if now.Sub(at).Abs() > keepExpired {
 				delete(e.seen, sum)
 			}
 		}
 	}
 	for sum := range e.seen {
-		if len(e.seen) < maxEnded {
+		if len(e.seen) < maxExpired {
 			break
 		}
 		delete(e.seen, sum)

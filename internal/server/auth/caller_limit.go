@@ -9,29 +9,29 @@ import (
 	"github.com/toolroom/toolroom/internal/server/problem"
 )
 
-// DefaultShare is how many requests and streams of one caller are served at once.
-const DefaultShare = 512
+// DefaultMaxPerCaller is how many requests and streams of one caller are served at once.
+const DefaultMaxPerCaller = 512
 
-// share counts the requests of each caller that are being served, bodies and streams
+// callerLimit counts the requests of each caller that are being served, bodies and streams
 // included, so that one token, or one address without any, cannot take the whole server.
-type share struct {
-	most int
-	mu   sync.Mutex
-	open map[string]int
+type callerLimit struct {
+	limit int
+	mu    sync.Mutex
+	open  map[string]int
 }
 
-// ofCaller returns the key under which the requests of a caller count; empty for the local
+// callerKey returns the key under which the requests of a caller count; empty for the local
 // operator, who is not limited.
-func ofCaller(who toolroom.Identity) string {
+func callerKey(who toolroom.Identity) string {
 	if IsLocal(who) {
 		return ""
 	}
 	return "caller " + who.Key()
 }
 
-// ofAddress returns the key under which requests to a path that needs no token count. Paths
+// addressKey returns the key under which requests to a path that needs no token count. Paths
 // count apart: who floods one does not keep a probe from another.
-func ofAddress(r *http.Request, path string) string {
+func addressKey(r *http.Request, path string) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr
@@ -40,13 +40,13 @@ func ofAddress(r *http.Request, path string) string {
 }
 
 // enter counts a request until leave is called. It is false if there are too many of key.
-func (s *share) enter(key string) (leave func(), ok bool) {
+func (s *callerLimit) enter(key string) (leave func(), ok bool) {
 	if key == "" {
 		return func() {}, true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open[key] >= s.most {
+	if s.open[key] >= s.limit {
 		return nil, false
 	}
 	s.open[key]++
@@ -62,11 +62,11 @@ func (s *share) enter(key string) (leave func(), ok bool) {
 // Anonymous returns middleware for a handler that needs no identity: it recovers from panics,
 // limits bodies, and limits how many requests of one address are served at once.
 func Anonymous(o Options) func(http.Handler) http.Handler {
-	o.fill()
-	shares := &share{most: o.Share, open: map[string]int{}}
+	o.setDefaults()
+	shares := &callerLimit{limit: o.MaxPerCaller, open: map[string]int{}}
 	return func(next http.Handler) http.Handler {
-		return o.guard(o.limitBody(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			leave, ok := shares.enter(ofAddress(r, ""))
+		return o.recoverPanics(o.limitBody(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			leave, ok := shares.enter(addressKey(r, ""))
 			if !ok {
 				shares.refuse(w)
 				return
@@ -77,9 +77,9 @@ func Anonymous(o Options) func(http.Handler) http.Handler {
 	}
 }
 
-func (s *share) refuse(w http.ResponseWriter) {
+func (s *callerLimit) refuse(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "1")
-	e := toolroom.Errorf(toolroom.CodeRateLimited, "this caller has %d requests and streams open, the most at once", s.most)
+	e := toolroom.Errorf(toolroom.CodeRateLimited, "this caller has %d requests and streams open, the most at once", s.limit)
 	e.Retryable = true
 	problem.Write(w, e.WithHint("close streams that are not read, or wait for answers"))
 }
