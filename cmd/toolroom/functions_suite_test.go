@@ -166,11 +166,11 @@ func checkComposition(t *testing.T, w workshop, _ *dialect) {
 }
 
 func checkCancellation(t *testing.T, w workshop, _ *dialect) {
-	if r := w.Run(t.Context(), toolroom.Call{Tool: "fn:forever", Timeout: 2 * time.Second}); r.Status != toolroom.StatusTimeout {
+	if r := w.Run(t.Context(), toolroom.Call{Tool: "fn:forever", Timeout: time.Second}); r.Status != toolroom.StatusTimeout {
 		t.Errorf("forever: %s: %v", r.Status, r.Error)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(500*time.Millisecond, cancel)
+	time.AfterFunc(300*time.Millisecond, cancel)
 	if r := w.Run(ctx, toolroom.Call{Tool: "fn:forever"}); r.Status != toolroom.StatusCancelled {
 		t.Errorf("a cancelled call: %s: %v", r.Status, r.Error)
 	}
