@@ -72,21 +72,20 @@ type Options struct {
 	Decisions []string
 	Page      PageKey
 	// Privileged are path prefixes. Below them, a request that changes something can start
-	// programs or let others in. It needs a token if the system does not tell which user
-	// of this machine sends it.
+	// programs or give access to others. It needs a token if the system does not tell which
+	// user of this machine sends it.
 	Privileged []string
-	// Session returns the person that a browser's cookie identifies. SignIn serves the
-	// page that asks a person to sign in, in place of a refusal of the page at /. Both may
-	// be nil.
+	// Session returns the person that a browser's cookie identifies. SignIn serves the login
+	// form, in place of an error for the page at /. Both may be nil.
 	Session func(*http.Request) (toolroom.Identity, bool)
 	SignIn  http.HandlerFunc
-	// Links are paths besides / to which pages of other origins may link: those to which a
-	// login returns.
+	// Links are paths besides / to which pages of other origins may link, because a login
+	// returns to them.
 	Links []string
 	// MaxBody is the maximum size of a request body in bytes; zero means DefaultMaxBody.
 	MaxBody int64
-	// MaxPerCaller is how many requests and streams of one caller are served at once; zero means
-	// DefaultMaxPerCaller.
+	// MaxPerCaller limits the requests and streams of one caller that are served at once;
+	// zero means DefaultMaxPerCaller.
 	MaxPerCaller int
 	Log          *slog.Logger
 }
@@ -151,14 +150,14 @@ func WhileValid(ctx context.Context, every time.Duration) (context.Context, cont
 	return ctx, func() { cancel(); watch.Wait() }
 }
 
-// Anyone is the subject of requests to [Options.Open] paths, whose callers are not looked at.
+// Anyone is the subject of requests to [Options.Open] paths, whose callers are not identified.
 const Anyone = "anyone"
 
 // Operators is the group whose members have the rights of the local operator.
 const Operators = "operators"
 
 // IsOperator reports whether who is an operator, who may see the data of other callers. A
-// caller that is bound to a tool set or an environment is none.
+// caller that is bound to a tool set or an environment is never an operator.
 func IsOperator(who toolroom.Identity) bool {
 	return !Bound(who) && (IsLocal(who) || slices.Contains(who.Groups, Operators))
 }
@@ -210,7 +209,7 @@ func (o *Options) identify(next http.Handler) http.Handler {
 	})
 }
 
-// caller returns who makes a request, and whether a cookie says so.
+// caller returns the caller of a request, and whether a cookie identified it.
 func (o *Options) caller(r *http.Request) (who toolroom.Identity, session bool, err error) {
 	if o.Session != nil && r.Header.Get("Authorization") == "" && !slices.Contains(o.Open, r.URL.Path) {
 		who, session = o.Session(r)
@@ -233,8 +232,8 @@ func (o *Options) caller(r *http.Request) (who toolroom.Identity, session bool, 
 	return who, session, nil
 }
 
-// asksForPage reports whether a browser asks for the page. Over plain HTTP browsers send no
-// headers Sec-Fetch.
+// asksForPage reports whether a browser requests the page. It does not use the Sec-Fetch
+// headers, because browsers do not send them over plain HTTP.
 func asksForPage(r *http.Request) bool {
 	return r.URL.Path == "/" && r.Method == http.MethodGet && r.Header.Get("Authorization") == "" &&
 		strings.Contains(r.Header.Get("Accept"), "text/html")

@@ -9,18 +9,18 @@ import (
 	"github.com/toolroom/toolroom/internal/server/problem"
 )
 
-// DefaultMaxPerCaller is how many requests and streams of one caller are served at once.
+// DefaultMaxPerCaller is the default of Options.MaxPerCaller.
 const DefaultMaxPerCaller = 512
 
-// callerLimit counts the requests of each caller that are being served, bodies and streams
-// included, so that one token, or one address without any, cannot take the whole server.
+// callerLimit counts the requests of each caller that are being served, including bodies and
+// streams, so that one token, or one address without a token, cannot use up the server.
 type callerLimit struct {
 	limit int
 	mu    sync.Mutex
 	open  map[string]int
 }
 
-// callerKey returns the key under which the requests of a caller count; empty for the local
+// callerKey returns the key for counting the requests of a caller. It is empty for the local
 // operator, who is not limited.
 func callerKey(who toolroom.Identity) string {
 	if IsLocal(who) {
@@ -29,8 +29,8 @@ func callerKey(who toolroom.Identity) string {
 	return "caller " + who.Key()
 }
 
-// addressKey returns the key under which requests to a path that needs no token count. Paths
-// count apart: who floods one does not keep a probe from another.
+// addressKey returns the key for counting requests to a path that needs no token. Each path is
+// counted separately, so that flooding one does not block probes of another.
 func addressKey(r *http.Request, path string) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -39,7 +39,7 @@ func addressKey(r *http.Request, path string) string {
 	return "address " + host + " " + path
 }
 
-// enter counts a request until leave is called. It is false if there are too many of key.
+// enter counts a request until leave is called. It returns false if key has too many.
 func (s *callerLimit) enter(key string) (leave func(), ok bool) {
 	if key == "" {
 		return func() {}, true

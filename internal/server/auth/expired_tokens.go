@@ -13,7 +13,7 @@ type expiredTokens struct {
 	seen map[[sha256.Size]byte]time.Time // when it was last seen to be expired
 }
 
-// maxExpired limits the stored tokens, and keepExpired how long one is stored.
+// maxExpired limits the stored tokens, and keepExpired the time for which one is stored.
 const (
 	maxExpired  = 10_000
 	keepExpired = 24 * time.Hour
@@ -26,7 +26,7 @@ func (e *expiredTokens) has(token string) bool {
 	return ok
 }
 
-// add stores a token. A full store drops tokens that are old, or else any one.
+// add stores a token. If the store is full, it drops old tokens, or any one if none is old.
 func (e *expiredTokens) add(token string, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 // PageHeader is the header in which the server's own page sends its token.
 const PageHeader = "Toolroom-Page"
 
-// PageKey is the key that makes and checks the tokens of the server's own page. A
-// token is in the page's document, where only scripts of the page's origin can read
-// it. So a decision with a token was made on that page. All servers of a home share
-// the key. Without a key no token is valid.
+// PageKey is the key of the tokens of the server's own page. A token is part of the page's
+// document, where only scripts of the page's origin can read it, so a request with a token
+// comes from that page. All servers of a home share the key. If it is empty, no token is
+// valid.
 type PageKey []byte
 
 // Token returns a token for a page that was loaded from host.
@@ -37,10 +37,10 @@ func (k PageKey) mac(nonce, host string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// checkDecision returns an error if a browser sends a decision that was not made on the
-// server's own page. A request with a bearer token needs no page token, because
-// browsers do not add bearer tokens by themselves. They do add the cookie of a session, so
-// its requests need one for every change.
+// checkDecision returns an error if a browser sends a decision that does not come from the
+// server's own page. A request with a bearer token needs no page token, because browsers do
+// not add bearer tokens by themselves. They do add the cookie of a session, so that requests
+// with a session need a page token for every change.
 func (o *Options) checkDecision(r *http.Request, session bool) error {
 	if !isChange(r) || r.Header.Get("Authorization") != "" || !session && !(o.isDecision(r) && isBrowser(r)) {
 		return nil

@@ -40,7 +40,7 @@ func Server(addr string, h http.Handler) *http.Server {
 	}
 }
 
-// request is what the context of a request says about it.
+// request holds the data about a request in its context.
 type request struct {
 	id  string
 	who toolroom.Identity
@@ -65,7 +65,7 @@ func (o *Options) recoverPanics(next http.Handler) http.Handler {
 		id := "req_" + strings.ToLower(rand.Text()[:16])
 		w.Header().Set("X-Request-Id", id)
 		resp := &response{ResponseWriter: w, rc: http.NewResponseController(w)}
-		defer resp.extendDeadline() // for what the server itself still has to flush
+		defer resp.extendDeadline() // for the data that net/http flushes afterwards
 		defer func() {
 			v := recover()
 			if v == nil {
@@ -130,7 +130,7 @@ func (o *Options) limitBody(next http.Handler) http.Handler {
 		rc := http.NewResponseController(w)
 		if r.ContentLength > o.MaxBody {
 			problem.Write(w, &http.MaxBytesError{Limit: o.MaxBody})
-			if r.Header.Get("Expect") == "" { // a client that asked first sends no body now
+			if r.Header.Get("Expect") == "" { // with Expect: 100-continue the client sends no body now
 				drain(r, r.Body, rc)
 			}
 			return
@@ -147,10 +147,10 @@ func (o *Options) limitBody(next http.Handler) http.Handler {
 	})
 }
 
-// drain sends the answer and then reads what the client still sends, for a while: a connection
-// that is closed with unread data is reset, and a client that sends all before it reads would
-// lose the answer. HTTP/2 has no such reset, and its clients would wait for the end of the
-// answer.
+// drain sends the response and then reads the rest of the body for some time. A connection that
+// is closed with unread data is reset, and a client that sends its whole body before it reads
+// would lose the response. It does nothing for HTTP/2, which has no such reset and whose clients
+// would wait for the end of the response.
 func drain(r *http.Request, body io.Reader, rc *http.ResponseController) {
 	if r.ProtoMajor > 1 {
 		return

@@ -98,10 +98,10 @@ type session struct {
 
 const (
 	sessionCookie = "toolroom_session"
-	// maxCookie is what browsers store at least (RFC 6265, 6.1), less the name and the
-	// attributes.
+	// maxCookie is the size of a cookie that all browsers store (RFC 6265, 6.1), less the name
+	// and the attributes.
 	maxCookie = 3800
-	// maxForm limits the form of a person who signs in, in bytes: anyone may send one.
+	// maxForm limits the login form, in bytes, because anyone may send one.
 	maxForm = 16 << 10
 )
 
@@ -122,7 +122,7 @@ func (l *Login) Identity(r *http.Request) (toolroom.Identity, bool) {
 	return who, err == nil && who.Subject != ""
 }
 
-// session returns the session of a browser if it has not ended.
+// session returns the session of a browser, or false if there is none or it has ended.
 func (l *Login) session(r *http.Request) (s session, ok bool) {
 	if !l.openCookie(r, sessionCookie, &s) || s.ID == "" {
 		return s, false
@@ -135,13 +135,13 @@ func (l *Login) session(r *http.Request) (s session, ok bool) {
 		return s, false
 	}
 	if time.Now().After(s.Expires) {
-		_ = l.endSession(r, s) // it stays so if the clock is set back
+		_ = l.endSession(r, s) // so that it stays ended if the clock is set back
 		return s, false
 	}
 	return s, true
 }
 
-// endSession ends a session for whoever has its cookie.
+// endSession ends a session, so that its cookie is no longer valid.
 func (l *Login) endSession(r *http.Request, s session) error {
 	err := l.o.Sessions.EndSession(r.Context(), s.ID, s.Expires)
 	if err != nil {
@@ -168,7 +168,7 @@ func (l *Login) loginWithToken(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// startSession sets the cookie and shows the page.
+// startSession sets the cookie of a new session and redirects to the page.
 func (l *Login) startSession(w http.ResponseWriter, r *http.Request, s session) {
 	s.ID, s.Expires = rand.Text(), time.Now().Add(SessionTime)
 	if err := l.setCookie(w, r, sessionCookie, s, SessionTime); err != nil {
@@ -187,8 +187,9 @@ func (l *Login) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, LoginPath, http.StatusSeeOther)
 }
 
-// cookieName returns the name of a cookie. Over HTTPS browsers take one with this prefix from this
-// host alone: another host of the domain cannot sign a person in as somebody else.
+// cookieName returns the full name of a cookie. Over HTTPS it has a prefix with which browsers
+// accept the cookie from this host only, so that another host of the domain cannot sign a person
+// in as somebody else.
 func (l *Login) cookieName(r *http.Request, name string) string {
 	if l.o.Secure(r) {
 		return "__Host-" + name
@@ -219,7 +220,7 @@ func (l *Login) newCookie(r *http.Request, name, value string, age int) *http.Co
 	return &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: l.o.Secure(r)}
 }
 
-// openCookie reads the content of a sealed cookie.
+// openCookie decodes the content of a sealed cookie into into, and reports whether it is valid.
 func (l *Login) openCookie(r *http.Request, name string, into any) bool {
 	name = l.cookieName(r, name)
 	cookies := r.CookiesNamed(name)
@@ -239,12 +240,12 @@ var formHTML string
 
 var formTemplate = template.Must(template.New("login").Parse(formHTML))
 
-// Form serves the form in which a person signs in, in place of a refusal.
+// Form serves the login form, in place of an error.
 func (l *Login) Form(w http.ResponseWriter, r *http.Request) {
 	l.writeForm(w, r, http.StatusUnauthorized, "")
 }
 
-// isThisMachine reports whether a browser names this machine, so that nobody is between.
+// isThisMachine reports whether the request's host is this machine, so that plain HTTP is safe.
 func isThisMachine(r *http.Request) bool {
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {

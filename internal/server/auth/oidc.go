@@ -24,8 +24,8 @@ type OIDC struct {
 	Endpoints func(ctx context.Context) (authorize, token string, err error)
 	// Verify returns the identity of an ID token with a nonce.
 	Verify func(ctx context.Context, token, nonce string) (toolroom.Identity, error)
-	// ClientID is the client that Toolroom is registered as, and Secret returns its
-	// secret; empty is a public client.
+	// ClientID is the id of Toolroom's registration as a client, and Secret returns its secret,
+	// which is empty for a public client.
 	ClientID string
 	Secret   func(ctx context.Context) (string, error)
 	// Redirect is the address of [LoginCallbackPath] as the provider knows it.
@@ -42,7 +42,7 @@ const (
 	maxAnswer = 1 << 20
 )
 
-// attempt is the content of the cookie of a person who is at the provider.
+// attempt is the content of the cookie of a login in progress at the provider.
 type attempt struct {
 	State    string    `json:"state"`
 	Nonce    string    `json:"nonce"`
@@ -50,7 +50,7 @@ type attempt struct {
 	Expires  time.Time `json:"expires"`
 }
 
-// beginOIDC sends a person to the provider.
+// beginOIDC redirects the browser to the provider.
 func (l *Login) beginOIDC(w http.ResponseWriter, r *http.Request) {
 	authorize, _, err := l.o.OIDC.Endpoints(r.Context())
 	var to *url.URL
@@ -79,7 +79,7 @@ func (l *Login) beginOIDC(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to.String(), http.StatusSeeOther)
 }
 
-// callback receives a person who comes back from the provider.
+// callback handles the browser's redirect from the provider.
 func (l *Login) callback(w http.ResponseWriter, r *http.Request) {
 	var a attempt
 	known := l.openCookie(r, attemptCookie, &a)
@@ -101,8 +101,8 @@ func (l *Login) callback(w http.ResponseWriter, r *http.Request) {
 	l.startSession(w, r, session{Who: &who})
 }
 
-// redeem exchanges a code for an ID token, and returns whom it identifies. The scopes are
-// those that the provider granted.
+// redeem exchanges a code for an ID token, and returns the identity in it, with the scopes that
+// the provider granted.
 func (l *Login) redeem(ctx context.Context, code string, a attempt) (toolroom.Identity, error) {
 	o := l.o.OIDC
 	_, address, err := o.Endpoints(ctx)
@@ -162,7 +162,7 @@ func (l *Login) redeem(ctx context.Context, code string, a attempt) (toolroom.Id
 	return who, nil
 }
 
-// oidcFailed reports a failure of the provider. The details are in the log.
+// oidcFailed responds with the form and an error about the provider. The details are logged.
 func (l *Login) oidcFailed(w http.ResponseWriter, r *http.Request, what string, err error) {
 	l.o.Log.Warn("a sign-in at the OpenID Connect provider failed", "step", what, "error", err)
 	l.writeForm(w, r, http.StatusBadGateway, "Signing in at "+l.o.OIDC.Name+" failed. The server's log says why.")

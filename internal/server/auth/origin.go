@@ -13,7 +13,7 @@ import (
 	"github.com/toolroom/toolroom/internal/server/problem"
 )
 
-// checkOrigin refuses requests of pages of other origins.
+// checkOrigin is middleware that refuses requests from pages of other origins.
 func (o *Options) checkOrigin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := o.crossOrigin(r); err != nil {
@@ -47,16 +47,15 @@ func (o *Options) crossOrigin(r *http.Request) error {
 	return forbidden("the browser says that a page of another origin makes this request (Sec-Fetch-Site: "+strconv.Quote(sites[0])+")", hint)
 }
 
-// opensPage reports whether a person follows a link to the page at /, which shows the
-// page and does nothing else, or comes back from a login, which a cookie binds to the
-// browser that began it.
+// opensPage reports whether the request follows a link to the page at /, which changes nothing, or
+// returns from a login, which a cookie binds to the browser that began it.
 func (o *Options) opensPage(r *http.Request) bool {
 	return (r.URL.Path == "/" || slices.Contains(o.Links, r.URL.Path)) && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// isOwnOrigin reports whether an origin is the server's own: that of the request's target,
-// or that of server.url.
+// isOwnOrigin reports whether an origin is the server's own: the origin of the request's URL, or
+// that of server.url.
 func (o *Options) isOwnOrigin(page origin, r *http.Request) bool {
 	scheme := "http"
 	if r.TLS != nil {
@@ -77,8 +76,8 @@ func (o *Options) urlOrigin() string {
 // origin is a web origin in comparable form.
 type origin struct{ scheme, host, port string }
 
-// parseOrigin parses scheme://host[:port] of HTTP or HTTPS. It refuses any other text
-// around it, and "null".
+// parseOrigin parses scheme://host[:port] of HTTP or HTTPS. It returns false for all other texts,
+// including "null".
 func parseOrigin(text string) (origin, bool) {
 	scheme, rest, ok := strings.Cut(strings.ToLower(text), "://")
 	port := map[string]string{"http": "80", "https": "443"}[scheme]
@@ -98,7 +97,7 @@ func (o origin) equals(text string) bool {
 	return ok && o == other
 }
 
-// splitHost splits host, host:port, [v6] or [v6]:port. It refuses all other forms, such
+// splitHost splits host, host:port, [v6] or [v6]:port. It returns false for all other forms, such
 // as [::1 or ::1.
 func splitHost(hostport string) (host, port string, ok bool) {
 	host = hostport

@@ -13,12 +13,12 @@ import (
 
 type peerKey struct{}
 
-// peerCheck reports whether the client of a connection is the user of this server, once it is
-// asked: most connections send tokens.
+// peerCheck returns nil if the client of a connection is the user of this server. The check is
+// made at the first call, because most connections send tokens and need none.
 type peerCheck func() error
 
-// ConnContext is the ConnContext of the HTTP servers that serve [Middleware]. It finds out
-// to whom the other end of a connection belongs.
+// ConnContext is the ConnContext of the HTTP servers that serve [Middleware]. It lets the
+// middleware find out which user is at the other end of a connection.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	if tls, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = tls.NetConn()
@@ -35,8 +35,8 @@ func checkPeer(ctx context.Context) error {
 	return errors.New("the server does not know whose connection it is")
 }
 
-// Peer returns what this server has found out about the client of a request, in words for
-// [WithPeer] of another server of the same home, which gets the request from this one.
+// Peer returns the result of the check of a request's client, as text for [WithPeer] in another
+// server of the same home to which the request is forwarded.
 func Peer(ctx context.Context) string {
 	switch err := checkPeer(ctx); {
 	case err == nil:
@@ -48,13 +48,13 @@ func Peer(ctx context.Context) string {
 	}
 }
 
-// The words for clients that are not strangers.
+// Texts of [Peer] for clients that are not known to be another user.
 const (
 	peerSame    = "same"
 	peerUnknown = "unknown"
 )
 
-// WithPeer returns a context of a request about whose client another server says found.
+// WithPeer returns a context for a request from another server, whose [Peer] returned found.
 func WithPeer(ctx context.Context, found string) context.Context {
 	var err error
 	switch found {
@@ -67,8 +67,7 @@ func WithPeer(ctx context.Context, found string) context.Context {
 	return context.WithValue(ctx, peerKey{}, peerCheck(func() error { return err }))
 }
 
-// checkLocalOperator returns nil if a request without a token is the operator's because of where
-// it comes from.
+// checkLocalOperator returns nil if a request without a token comes from the local operator.
 func (o *Options) checkLocalOperator(r *http.Request) error {
 	if !isLocal(r) {
 		return unauthenticated("this server requires a token")

@@ -8,8 +8,8 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// introspection asks a service for its types. It nests types as deep as GraphQL's own tools
-// do.
+// introspection is the query for the types of a service. It nests types as deep as GraphQL's own
+// tools do.
 const introspection = `query Toolroom {
   __schema {
     queryType { name }
@@ -26,14 +26,14 @@ const introspection = `query Toolroom {
 fragment Input on __InputValue { name description type { ...Type } defaultValue }
 fragment Type on __Type { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name } } } } } } } }`
 
-// Limits of what a service may answer to the introspection.
+// Limits of the response to an introspection.
 const (
 	maxIntrospection = 64 << 20
 	maxTypes         = 50_000
 	maxTools         = 2_000
 )
 
-// schema is what a service answers.
+// schema holds the types of a service.
 type schema struct {
 	query, mutation string
 	types           map[string]*typeInfo
@@ -94,13 +94,14 @@ func (t typeRef) String() string {
 	}
 }
 
-// isName reports whether a text is a name of GraphQL; the text of a query has no others.
+// isName reports whether a text is a name in GraphQL. Only such names get into queries.
 func isName(text string) bool { return len(text) <= 128 && namePattern.MatchString(text) }
 
-// namePattern does not count: to compile {0,127} would take a part of each start.
+// namePattern does not limit the length, because compiling {0,127} would slow down each start of
+// the program.
 var namePattern = regexp.MustCompile(`^[_A-Za-z][_0-9A-Za-z]*$`)
 
-// readSchema reads the data of an answer to the introspection. It leaves out what has no
+// readSchema reads the data of a response to the introspection. It leaves out types without a
 // valid name.
 func readSchema(data json.RawMessage) (*schema, error) {
 	var answer struct {
@@ -134,7 +135,7 @@ func readSchema(data json.RawMessage) (*schema, error) {
 	return s, nil
 }
 
-// fields returns the fields of a type by name; nil if it has none.
+// field returns a field of a type, or nil if the type does not have it.
 func (s *schema) field(typeName, name string) *field {
 	t := s.types[typeName]
 	if t == nil {
@@ -148,13 +149,13 @@ func (s *schema) field(typeName, name string) *field {
 	return nil
 }
 
-// composite reports whether a value of the type has fields, so that a query must select some.
+// composite reports whether values of the type have fields, of which a query must select some.
 func (s *schema) composite(t typeRef) bool {
 	found := s.types[t.inner().Name]
 	return found != nil && (found.Kind == "OBJECT" || found.Kind == "INTERFACE" || found.Kind == "UNION")
 }
 
-// Limits of the JSON Schema of one tool. Below them an object is described by its name.
+// Limits of the JSON Schema of one tool. Beyond them an object is described by its name only.
 const (
 	maxInputDepth = 4
 	maxProperties = 300
@@ -168,8 +169,8 @@ type schemaBuilder struct {
 	enumTextLeft   int // bytes of enum values
 }
 
-// schemaOf returns the schema of a type. Every type but a non-null one has the value null, which
-// is another than none: many services clear a field that is null.
+// schemaOf returns the schema of a type. Unless the type is non-null, the schema accepts null,
+// which differs from a missing value: many services clear a field that is null.
 func (i *schemaBuilder) schemaOf(t typeRef, depth int) map[string]any {
 	if t.Kind == "NON_NULL" {
 		return i.nonNullSchema(elementType(t), depth)

@@ -11,7 +11,7 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Limits of a selection, of the default one and of one that a caller gives.
+// Limits of default selections and of those from callers.
 const (
 	defaultDepth   = 2
 	maxDepth       = 10

@@ -34,7 +34,7 @@ type Config struct {
 	// Include and Exclude select fields by name, with *; "mutation" and "query" select all of
 	// a kind. An empty Include selects all; Exclude wins.
 	Include, Exclude []string
-	// Depth is how deep the default selection of fields goes, 2 if zero.
+	// Depth is the depth of the default selection of fields; zero means 2.
 	Depth       int
 	Description string
 	Timeout     time.Duration
@@ -73,7 +73,8 @@ type Source struct {
 type operation struct {
 	field
 	mutation bool
-	// selectionArgument is the name of the argument with the selection; empty if there is none.
+	// selectionArgument is the name of the argument for the selection; empty if the result has
+	// no fields to select.
 	selectionArgument string
 }
 
@@ -201,7 +202,7 @@ func (s *Source) makeTools(read *schema) ([]toolroom.Tool, map[toolroom.ID]*oper
 			}
 			id := toolroom.ID{Namespace: s.namespace, Name: f.Name}
 			if operations[id] != nil {
-				id.Name += ".mutation" // of the same name as a query
+				id.Name += ".mutation" // a query has the same name
 			}
 			o := &operation{field: f, mutation: root.mutation}
 			tool, err := s.newTool(read, id, o)
@@ -257,7 +258,7 @@ func (s *Source) newTool(read *schema, id toolroom.ID, o *operation) (toolroom.T
 		ID: id, Description: text, InputSchema: encoded, Source: toolroom.SourceGraphQL, Timeout: s.config.Timeout,
 		Hints: toolroom.Hints{ReadOnly: &yes, Destructive: &no, OpenWorld: &yes}, Guarantee: toolroom.GuaranteeSafe,
 		Tags: []string{"graphql", "query"},
-		// A query is posted, but reads: the rule for GET is what applies to it.
+		// A query only reads although it is posted, so rules for GET apply to it.
 		Effects: []toolroom.Effect{httpcall.Effect(http.MethodGet, s.url)},
 	}
 	if o.mutation {
@@ -290,7 +291,7 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	return a.output(o)
 }
 
-// queryText returns the text of a query and its variables.
+// queryText returns the text of a query or mutation, and its variables.
 func (o *operation) queryText(read *schema, arguments json.RawMessage, depth int) (string, map[string]json.RawMessage, error) {
 	args, err := httpcall.ParseArguments(arguments)
 	if err != nil {
@@ -391,10 +392,10 @@ func (s *Source) send(ctx context.Context, client *httpcall.Client, query string
 	return a, reply, nil
 }
 
-// maxShownErrors is how many errors of one answer are shown.
+// maxShownErrors limits the errors of one response in a message.
 const maxShownErrors = 5
 
-// errorText returns the errors in words.
+// errorText returns the errors as one line for people.
 func (a response) errorText() string {
 	var all []string
 	for _, p := range a.Errors[:min(len(a.Errors), maxShownErrors)] {
@@ -415,7 +416,7 @@ func (a response) errorText() string {
 }
 
 // output returns the result of an operation. Errors without data are a failure of the tool;
-// errors beside data are a note.
+// errors with data become a note in the content.
 func (a response) output(o *operation) (*source.Output, error) {
 	var data map[string]json.RawMessage
 	_ = json.Unmarshal(a.Data, &data) // null has no members
@@ -445,7 +446,7 @@ func textOf(v any) string {
 	return text
 }
 
-// joinSentences joins two texts.
+// joinSentences joins two texts, with a full stop between them.
 func joinSentences(a, b string) string {
 	switch {
 	case a == "" || b == "":

@@ -16,7 +16,7 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// read returns the body of a response. The output describes a failure.
+// read returns the body of a response. If it fails, the output has the effects of the request.
 func (x *exchange) read(ctx context.Context, response *http.Response) ([]byte, source.Output, error) {
 	if response.StatusCode >= 300 {
 		output, err := x.errorOfStatus(response)
@@ -36,7 +36,7 @@ func (x *exchange) read(ctx context.Context, response *http.Response) ([]byte, s
 	return body, source.Output{}, nil
 }
 
-// succeeded is the output of a request that succeeded but whose response cannot be used.
+// succeeded is the output of a request that succeeded although its response cannot be used.
 var succeeded = source.Output{Effects: toolroom.EffectsDone}
 
 func (x *exchange) tooLarge(limit int64) error {
@@ -44,7 +44,7 @@ func (x *exchange) tooLarge(limit int64) error {
 		WithHint("request less, for example with a page or a filter, or raise max_response of the source")
 }
 
-// decode converts a body to an output. JSON is kept byte for byte; text becomes a string;
+// decode converts a body to an output. JSON stays byte for byte; text becomes a string;
 // images, audio and other bytes become content.
 func (x *exchange) decode(response *http.Response, body []byte) (source.Output, error) {
 	if len(body) == 0 {
@@ -83,8 +83,8 @@ func (x *exchange) decode(response *http.Response, body []byte) (source.Output, 
 
 func isJSON(kind string) bool { return kind == "application/json" || strings.HasSuffix(kind, "+json") }
 
-// decodeText decodes the charsets that HTTP defines without a declaration. It treats other
-// bytes as binary.
+// decodeText decodes text in UTF-8, ASCII or Latin-1. It returns false for other charsets and for
+// bytes that are not text.
 func decodeText(body []byte, charset string) (string, bool) {
 	switch strings.ToLower(charset) {
 	case "iso-8859-1", "latin1":

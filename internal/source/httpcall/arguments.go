@@ -34,7 +34,7 @@ func (a Arguments) Get(name string) (json.RawMessage, bool) {
 	return raw, ok && string(raw) != "null"
 }
 
-// BadArgument returns the error of an argument that is invalid in its place.
+// BadArgument returns the error of an argument that cannot be sent where the tool needs it.
 func BadArgument(name, reason string) *toolroom.Error {
 	return toolroom.Errorf(toolroom.CodeInvalidArguments, "argument %s cannot be sent: %s", name, reason)
 }
@@ -62,8 +62,8 @@ func PathSegment(value string) (string, error) {
 	return url.PathEscape(value), nil
 }
 
-// Address appends an escaped path to base. It refuses the segments . and .., which lead to
-// another path and cannot be escaped: servers decode them before they resolve them.
+// Address appends an escaped path to base. It returns an error for the segments . and .., which
+// lead to another path and cannot be escaped: servers decode them before they resolve them.
 func Address(base *url.URL, path string) (*url.URL, error) {
 	path = strings.TrimPrefix(path, "/")
 	for segment := range strings.SplitSeq(path, "/") {
@@ -80,7 +80,7 @@ func Address(base *url.URL, path string) (*url.URL, error) {
 	return &address, nil
 }
 
-// HeaderValue refuses characters that would end a header.
+// HeaderValue returns value, or an error if it contains characters that would end a header.
 func HeaderValue(value string) (string, error) {
 	for i := range len(value) {
 		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
@@ -90,7 +90,8 @@ func HeaderValue(value string) (string, error) {
 	return value, nil
 }
 
-// CheckHeader refuses headers that would change how a request is framed or routed.
+// CheckHeader returns an error for a header that is invalid, or that would change how a request
+// is framed or routed.
 func CheckHeader(name, value string) error {
 	if !IsToken(name) {
 		return errors.New("it is not a header name")

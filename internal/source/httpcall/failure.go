@@ -74,11 +74,11 @@ func (x *exchange) timeoutError(timeout time.Duration) error {
 }
 
 const (
-	maxErrorBody = 64 << 10 // read of an error's body
-	maxExcerpt   = 512      // shown of it
+	maxErrorBody = 64 << 10 // bytes that are read of the body of an error response
+	maxExcerpt   = 512      // bytes of it in the error message
 )
 
-// htmlTitle matches a page with a title.
+// htmlTitle matches an HTML page up to the end of its title.
 var htmlTitle = regexp.MustCompile(`(?is)^\s*<(?:!doctype html|html).*?<title[^>]*>\s*(.*?)\s*</title>`)
 
 // errorOfStatus converts a status of 300 or more to an error.
@@ -145,8 +145,7 @@ func retryAfter(value string, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// excerpt is the beginning of body as one line without secrets, at most most
-// bytes of it.
+// excerpt returns the beginning of body as one line without secrets, of at most most bytes.
 func (x *exchange) excerpt(body []byte, most int) string {
 	text := x.secrets.Redact(strings.ToValidUTF8(string(body), "\uFFFD"))
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }), " ")

@@ -1,10 +1,11 @@
 // Package openapi implements a source for the operations of an OpenAPI 3.0 or 3.1
-// document, or of Swagger 2.0, which is converted. [Source] is the entry point. The file import.go converts a document to
-// operations, and request.go converts a call to a request.
+// document, or of a Swagger 2.0 document, which is converted first. [Source] is the entry
+// point. The file import.go converts a document to operations, and request.go converts a
+// call to a request.
 //
 // A [Set] is a JSON or YAML document with the files next to it that it refers to, read
-// into trees with places. Reading is bounded: size, depth, number of values, length of
-// chains of references.
+// into trees of [Node] with positions. Size, depth, number of values and the length of
+// chains of references are limited.
 package openapi
 
 import (

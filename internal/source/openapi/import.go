@@ -38,14 +38,14 @@ type importer struct {
 	schemaBytes         int
 }
 
-// description returns the document's own description.
+// description is what importDocument reads from a document.
 type description struct {
 	title, text string
 	operations  []*operation
-	leftOut     []string // what looks like an operation and is none, with the reason
+	leftOut     []string // invalid operations, with the reasons
 }
 
-// servers are those of all operations.
+// servers returns the servers of all operations.
 func (d *description) servers() []*url.URL {
 	var servers []*url.URL
 	for _, o := range d.operations {
@@ -125,10 +125,10 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }
 
-// methods are the methods of a path item (OpenAPI 3.1, 4.8.9), those that read first.
+// methods are the methods of a path item (OpenAPI 3.1, 4.8.9), read-only ones first.
 var methods = []string{"get", "head", "options", "post", "put", "patch", "delete", "trace"}
 
-// pathFields are the fields of a path item that are no methods.
+// pathFields are the fields of a path item that are not methods.
 var pathFields = []string{"$ref", "summary", "description", "servers", "parameters"}
 
 // invalidOperations names the fields of a path item that are no operations, though they look like
@@ -162,7 +162,7 @@ func checkVersion(root *Node) error {
 		WithHint("convert it to OpenAPI 3, or describe the service as an http source")
 }
 
-// withOperation adds the operation to err.
+// withOperation adds the place of an operation to the message of err.
 func withOperation(place string, err error) error {
 	var typed *toolroom.Error
 	if !errors.As(err, &typed) {
@@ -380,8 +380,8 @@ func (i *importer) security(n *Node) [][]scheme {
 			if len(needed) == maxListed {
 				break
 			}
-			// A scheme that no request can use makes the alternative unusable only
-			// when it is used: the service may work without it.
+			// Keep a scheme that requests cannot use: the service may accept requests without
+			// it, so it is an error only when the operation is called.
 			s, known := i.schemes[name]
 			if !known {
 				s = scheme{name: name}

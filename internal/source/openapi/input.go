@@ -19,7 +19,8 @@ type inputSchema struct {
 	properties map[string]any
 	required   []string
 	uses       []*definition
-	// open is the schema of further arguments, which go into the body.
+	// open means that further arguments are accepted, which go into the body. additional is
+	// their schema.
 	open       bool
 	additional any
 }
@@ -104,8 +105,8 @@ func (i *importer) parameters(o *operation, schema *inputSchema, item, n *Node) 
 	return nil
 }
 
-// maxUnderscores is how many underscores tell arguments of one name apart. Beyond it, a number
-// does.
+// maxUnderscores limits the underscores that distinguish arguments of one name. Further
+// arguments are distinguished by a number.
 const maxUnderscores = 8
 
 func (i *importer) parameter(o *operation, schema *inputSchema, in, name string, n *Node) error {

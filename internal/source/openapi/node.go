@@ -9,7 +9,7 @@ import (
 // Kind is the kind of a value.
 type Kind int
 
-// The kinds. None is that of a nil Node, a value that is not there.
+// The kinds. KindNone is the kind of a nil Node, which means that there is no value.
 const (
 	KindNone Kind = iota
 	KindNull
@@ -20,9 +20,9 @@ const (
 	KindMap
 )
 
-// Node is one value of a document. Its methods accept nil and values of another
-// kind, and then give nothing. A Node is never changed once it has been read;
-// with YAML, aliases make nodes shared.
+// Node is one value of a document. Its methods return zero values for a nil Node and for
+// values of another kind. A Node is not changed after it has been read, because YAML
+// aliases share nodes.
 type Node struct {
 	kind    Kind
 	line    int
@@ -31,12 +31,12 @@ type Node struct {
 	members map[string]*Node
 	items   []*Node
 	file    *file
-	// height counts the levels below n, its own among them. With shared nodes
-	// it can be more than the nesting of the text.
+	// height is the number of levels of n and below. With shared nodes it can be larger
+	// than the nesting of the text.
 	height int
 }
 
-// Kind tells what n is.
+// Kind returns the kind of n.
 func (n *Node) Kind() Kind {
 	if n == nil {
 		return KindNone
@@ -44,7 +44,7 @@ func (n *Node) Kind() Kind {
 	return n.kind
 }
 
-// Get is the member of that name, or nil.
+// Get returns the member with a name, or nil.
 func (n *Node) Get(name string) *Node {
 	if n == nil {
 		return nil
@@ -52,7 +52,7 @@ func (n *Node) Get(name string) *Node {
 	return n.members[name]
 }
 
-// At is the member that names lead to, or nil.
+// At returns the member at a path of names, or nil.
 func (n *Node) At(names ...string) *Node {
 	for _, name := range names {
 		n = n.Get(name)
@@ -60,10 +60,10 @@ func (n *Node) At(names ...string) *Node {
 	return n
 }
 
-// Has reports whether the map has the member.
+// Has reports whether n has a member with a name.
 func (n *Node) Has(name string) bool { return n.Get(name) != nil }
 
-// Members goes through a map in the order of the document.
+// Members returns the members of a map in the order of the document.
 func (n *Node) Members() iter.Seq2[string, *Node] {
 	return func(yield func(string, *Node) bool) {
 		if n == nil {
@@ -77,7 +77,7 @@ func (n *Node) Members() iter.Seq2[string, *Node] {
 	}
 }
 
-// Len is the number of members or items.
+// Len returns the number of members or items.
 func (n *Node) Len() int {
 	if n == nil {
 		return 0
@@ -85,7 +85,7 @@ func (n *Node) Len() int {
 	return len(n.names) + len(n.items)
 }
 
-// Items are those of a list.
+// Items returns the items of a list.
 func (n *Node) Items() []*Node {
 	if n == nil {
 		return nil
@@ -93,7 +93,7 @@ func (n *Node) Items() []*Node {
 	return n.items
 }
 
-// Text is the text of a string, and empty for other kinds.
+// Text returns the text of a string, or "" for other kinds.
 func (n *Node) Text() string {
 	if n.Kind() != KindText {
 		return ""
@@ -101,7 +101,7 @@ func (n *Node) Text() string {
 	return n.text
 }
 
-// Texts are the strings of a list; other items are left out.
+// Texts returns the strings in a list. It leaves out other items.
 func (n *Node) Texts() []string {
 	var texts []string
 	for _, item := range n.Items() {
@@ -112,7 +112,7 @@ func (n *Node) Texts() []string {
 	return texts
 }
 
-// Number is the number as nearly as a float64 holds it; false for other kinds.
+// Number returns a number as the nearest float64, or false for other kinds.
 func (n *Node) Number() (float64, bool) {
 	if n.Kind() != KindNumber {
 		return 0, false
@@ -127,7 +127,7 @@ func (n *Node) True() bool { return n.Kind() == KindBool && n.text == "true" }
 // False reports whether n is the boolean false.
 func (n *Node) False() bool { return n.Kind() == KindBool && n.text == "false" }
 
-// textPerValue is how much text counts as much as a value does.
+// textPerValue is the length of text, in bytes, that counts as one value in Value.
 const textPerValue = 64
 
 func (n *Node) textOrNone() string {
@@ -137,9 +137,9 @@ func (n *Node) textOrNone() string {
 	return n.text
 }
 
-// Value returns n for encoding/json, numbers as they are written. It takes at most
-// budget values and reports false when n has more: shared nodes can stand for
-// more values than any memory holds.
+// Value returns n as a value for encoding/json, with numbers as they are written. It
+// subtracts the number of values from budget, and returns false if that is not enough,
+// because shared nodes can stand for more values than fit in memory.
 func (n *Node) Value(budget *int) (any, bool) {
 	if *budget -= 1 + len(n.textOrNone())/textPerValue; *budget < 0 {
 		return nil, false

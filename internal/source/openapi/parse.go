@@ -17,12 +17,12 @@ import (
 
 // Bounds of a document with all its files.
 const (
-	// MaxDocument is the size of all files.
+	// MaxDocument is the maximum size of all files, in bytes.
 	MaxDocument = 16 << 20
 	maxFiles    = 200
 	maxDepth    = 200
-	// maxValues holds the largest documents that are known, such as GitHub's
-	// with 600,000 values, and keeps hostile ones to some 300 MiB.
+	// maxValues permits the largest known documents, such as GitHub's with 600,000 values,
+	// and limits hostile ones to some 300 MiB of memory.
 	maxValues = 2_000_000
 )
 
@@ -36,8 +36,8 @@ type file struct {
 type parser struct {
 	file   *file
 	values *int
-	// aliases are the nodes of YAML anchors that have been read; one that is
-	// present but nil is being read, so that an alias to it is a circle.
+	// aliases are the nodes of YAML anchors. One that is present but nil is still being
+	// read, so that an alias to it is a circle.
 	aliases map[*yaml.Node]*Node
 }
 
@@ -59,8 +59,8 @@ func (s *Set) parse(name string, data []byte) (*file, error) {
 	return f, nil
 }
 
-// documentError makes err an error of the named file. Code upstream_error says that the
-// document, not the caller, is at fault.
+// documentError returns an error about the named file. Its code is upstream_error, because
+// the document, not the caller, is at fault.
 func documentError(name string, err error) error {
 	if typed, ok := errors.AsType[*toolroom.Error](err); ok {
 		return typed
@@ -259,8 +259,8 @@ func (n *Node) setScalar(y *yaml.Node) error {
 	return nil
 }
 
-// convertNumber writes YAML's other numbers as JSON does: 0x1F, 1_000, +1, .5.
-// Those that JSON does not have stay text.
+// convertNumber converts numbers that only YAML has, such as 0x1F, 1_000, +1 and .5, to JSON.
+// Those that JSON cannot represent stay text.
 func (n *Node) convertNumber(y *yaml.Node) error {
 	var value any
 	if err := y.Decode(&value); err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// ReadFile returns the text of a file next to the root document, at most most
-// bytes of it and one more if it has more. The name is clean, relative and with
-// slashes, and does not lead upwards.
+// ReadFile returns the content of a file next to the root document, or its first most+1 bytes
+// if it is longer than most. The name is a clean relative path with slashes that does not lead
+// upwards.
 type ReadFile func(name string, most int64) ([]byte, error)
 
-// Set is a document with the files that it refers to, which are read when they
-// are first needed. It serves one goroutine.
+// Set is a document with the files that it refers to, which are read when they are first
+// needed. It is not safe for concurrent use.
 type Set struct {
 	read   ReadFile
 	root   *file
@@ -47,10 +47,11 @@ func ParseSet(name string, data []byte, read ReadFile) (*Set, error) {
 	return s, nil
 }
 
-// Root is the root document.
+// Root returns the root document.
 func (s *Set) Root() *Node { return s.root.root }
 
-// Position says where n stands, for messages; empty when that is not known.
+// Position returns the position of n for messages, such as " in pets.yaml, line 3". It is empty
+// if the position is unknown.
 func (s *Set) Position(n *Node) string {
 	switch {
 	case n == nil || n.line == 0 && n.file == s.root:
@@ -76,8 +77,8 @@ const (
 	maxPointer = 4096
 )
 
-// Resolve follows n as long as it is a reference ($ref). The result is never
-// one, and not nil unless n is.
+// Resolve follows references ($ref) and returns the node that they lead to, or n itself if it
+// is not a reference. The result is nil only if n is.
 func (s *Set) Resolve(n *Node) (*Node, error) {
 	hops := 0
 	return s.resolve(n, &hops)
@@ -138,8 +139,8 @@ func (s *Set) resolveOnce(n *Node, hops *int) (*Node, error) {
 	return at, nil
 }
 
-// open reads a file next to the one that n is in. Addresses are refused: a
-// document must not make this machine fetch what its author wishes.
+// open reads a file next to the one that contains n. It returns an error for URLs: a document
+// must not make this machine fetch what its author chooses.
 func (s *Set) open(n *Node, location string) (*file, error) {
 	address, err := url.Parse(location)
 	if err != nil {

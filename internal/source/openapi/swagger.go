@@ -11,8 +11,8 @@ import (
 // isSwagger reports whether a root document is Swagger 2.0.
 func isSwagger(root *Node) bool { return root.Get("swagger").Text() == "2.0" }
 
-// fromSwagger turns a root document from Swagger 2.0 into OpenAPI 3.0, in place. Other files
-// that it refers to stay as they are, so they may hold schemas only.
+// fromSwagger converts a root document from Swagger 2.0 to OpenAPI 3.0, in place. Other files
+// that it refers to are not converted, so they may contain schemas only.
 func fromSwagger(root *Node) error {
 	c := &swaggerConverter{file: root.file, root: root, valuesLeft: maxValues}
 	components := c.mapping()
@@ -28,13 +28,13 @@ func fromSwagger(root *Node) error {
 		}
 	}
 	consumes, produces := root.Get("consumes").Texts(), root.Get("produces").Texts()
-	// Paths look parameters up, so they are converted first.
+	// Convert paths first, because they refer to parameters that are converted below.
 	for _, item := range root.Get("paths").Members() {
 		c.item(item, consumes, produces)
 	}
 	move("parameters", "parameters", func(n *Node) *Node {
 		if isBodyParameter(n) {
-			return nil // copied to where it is used
+			return nil // operations get a copy
 		}
 		return c.parameter(n)
 	})
@@ -59,8 +59,9 @@ func fromSwagger(root *Node) error {
 type swaggerConverter struct {
 	file *file
 	root *Node
-	// valuesLeft is how many values may still be made. Each operation gets the parameters of its
-	// path, and each content all types, so that a short document can make any number.
+	// valuesLeft is the number of values that may still be made. Each operation gets the
+	// parameters of its path, and each content all types, so that a short document could make
+	// any number of values.
 	valuesLeft int
 }
 
@@ -155,7 +156,7 @@ func (c *swaggerConverter) operation(o *Node, shared []*Node, consumes, produces
 	for _, p := range own {
 		stated[nameOf(p)] = true
 	}
-	for _, s := range shared { // those of the operation go before those of the path
+	for _, s := range shared { // parameters of the operation take precedence over those of the path
 		if name := nameOf(s); !stated[name] {
 			stated[name] = true
 			own = append(own, s)
@@ -169,7 +170,7 @@ func (c *swaggerConverter) operation(o *Node, shared []*Node, consumes, produces
 		case "formData":
 			form = append(form, full)
 		default:
-			if p != full { // a reference, which is rewritten
+			if p != full { // a reference, which rewrite changes
 				rest = append(rest, p)
 			} else {
 				rest = append(rest, c.parameter(p))
@@ -196,7 +197,8 @@ var schemaKeys = []string{
 	"pattern", "maxItems", "minItems", "uniqueItems", "enum", "multipleOf", "x-nullable",
 }
 
-// splitSchema moves the members that describe the value to a schema.
+// splitSchema returns the members of a parameter that describe its value as a schema, and the
+// other members.
 func (c *swaggerConverter) splitSchema(n *Node) (rest, schema *Node) {
 	rest, schema = c.mapping(), c.mapping()
 	if !c.spend(n.Len()) {
@@ -336,10 +338,10 @@ func (c *swaggerConverter) scheme(n *Node) *Node {
 	return n
 }
 
-// componentPaths are where OpenAPI 3 keeps what Swagger 2.0 keeps at the top.
+// componentPaths replaces the pointers to top-level sections of Swagger 2.0 by those of OpenAPI 3.
 var componentPaths = strings.NewReplacer("#/definitions/", "#/components/schemas/", "#/parameters/", "#/components/parameters/", "#/responses/", "#/components/responses/")
 
-// rewrite changes references and the words of schemas, each node once.
+// rewrite converts references and keywords of schemas below n, each node once.
 func (c *swaggerConverter) rewrite(n *Node, seen map[*Node]bool) {
 	if n == nil || seen[n] {
 		return

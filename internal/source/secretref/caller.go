@@ -2,7 +2,7 @@ package secretref
 
 import "context"
 
-// scope is what a context says about the secret references that are resolved with it.
+// scope holds the values of a context that concern the resolution of secret references.
 type scope struct {
 	caller string
 	fresh  bool
@@ -16,7 +16,7 @@ func scopeOf(ctx context.Context) scope {
 }
 
 // WithCaller returns a context in which references are resolved on behalf of an identity,
-// given by its key. Empty means nobody in particular: values that all callers share.
+// given by its key. Empty means the values that all callers share.
 func WithCaller(ctx context.Context, identity string) context.Context {
 	s := scopeOf(ctx)
 	s.caller = identity
