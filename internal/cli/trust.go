@@ -180,7 +180,7 @@ func (a *cli) requireOwnHome() error {
 
 // keepTrust returns a function that records that a config is trusted after Toolroom has edited
 // it, if it was trusted before or did not exist.
-func (a *cli) keepTrust(file string) config.Wrote {
+func (a *cli) keepTrust(file string) config.EditHook {
 	return func(before, after []byte) error {
 		if !a.needsTrust(file) || a.relativeHome {
 			return nil

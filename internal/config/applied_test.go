@@ -22,7 +22,7 @@ func TestEachKeyCountsAtOnceOrIsNamed(t *testing.T) {
 			keys = keysOf(field.Type, section+".", nil)
 		}
 		for _, key := range keys {
-			restarts := slices.Contains(restartKeys, key) || slices.Contains(restartSections, section) && !slices.Contains(appliedKeys, key)
+			restarts := slices.Contains(restartKeys, key) || slices.Contains(restartSections, section) && !slices.Contains(liveKeys, key)
 			applies := slices.Contains(atOnce, key) || slices.Contains(atOnce, section)
 			if restarts == applies {
 				t.Errorf("%s: counts at once %v, needs a restart %v", key, applies, restarts)

@@ -92,11 +92,11 @@ func (a *Approvals) Terms(matches func(pattern string) bool) toolroom.ApprovalTe
 	return toolroom.ApprovalTerms{Approvers: a.Approvers}
 }
 
-func (c check) approvals(a Approvals, groups map[string][]string) {
+func (c checker) checkApprovals(a Approvals, groups map[string][]string) {
 	approvers := func(key string, words []string) {
 		for i, word := range words {
 			if err := approval.CheckApprover(word); err != nil {
-				c.problem(fmt.Sprintf("%s[%d]", key, i), err.Error(), "")
+				c.addProblem(fmt.Sprintf("%s[%d]", key, i), err.Error(), "")
 			}
 		}
 	}
@@ -107,40 +107,40 @@ func (c check) approvals(a Approvals, groups map[string][]string) {
 	}
 	for i, rule := range a.Rules {
 		key := fmt.Sprintf("approvals.rules[%d]", i)
-		c.pattern(key+".match", rule.Match, groups)
+		c.checkPattern(key+".match", rule.Match, groups)
 		approvers(key+".approvers", rule.Approvers)
 		if rule.People > maxPeople {
-			c.problem(key+".people", fmt.Sprintf("%d is not a number of people from 1 to %d", rule.People, maxPeople), "")
+			c.addProblem(key+".people", fmt.Sprintf("%d is not a number of people from 1 to %d", rule.People, maxPeople), "")
 		}
 		for j, scope := range rule.Scopes {
-			c.oneOf(fmt.Sprintf("%s.scopes[%d]", key, j), scope, scopes...)
+			c.requireOneOf(fmt.Sprintf("%s.scopes[%d]", key, j), scope, scopes...)
 		}
 	}
 	for i, w := range a.Writes {
 		key := fmt.Sprintf("approvals.writes[%d]", i)
-		c.pattern(key+".match", w.Match, groups)
+		c.checkPattern(key+".match", w.Match, groups)
 		if w.Root == "" {
-			c.problem(key+".root", "the folder whose files may be read is missing", "for example root: .")
+			c.addProblem(key+".root", "the folder whose files may be read is missing", "for example root: .")
 		}
 	}
 	names := map[string]bool{}
 	for i, hook := range a.Webhooks {
 		key := fmt.Sprintf("approvals.webhooks[%d]", i)
-		c.namespace(key+".name", hook.Name)
+		c.checkNamespace(key+".name", hook.Name)
 		if names[hook.Name] {
-			c.problem(key+".name", quote(hook.Name)+" is used twice", "")
+			c.addProblem(key+".name", quote(hook.Name)+" is used twice", "")
 		}
 		names[hook.Name] = true
 		if len(secret.References(hook.URL)) > 0 {
-			c.reference(key+".url", hook.URL)
+			c.checkReference(key+".url", hook.URL)
 		} else {
-			c.webURL(key+".url", hook.URL)
+			c.checkWebURL(key+".url", hook.URL)
 		}
 		if hook.PublicURL != "" {
-			c.webURL(key+".public_url", hook.PublicURL)
+			c.checkWebURL(key+".public_url", hook.PublicURL)
 		}
-		c.headers(key+".headers", hook.Headers)
-		c.reference(key+".secret", hook.Secret)
+		c.checkHeaders(key+".headers", hook.Headers)
+		c.checkReference(key+".secret", hook.Secret)
 	}
 }
 

@@ -155,108 +155,108 @@ func (b Builtin) On(pack string, fallback bool) bool {
 	fallback = fallback && !b.Off
 	switch pack {
 	case "file":
-		return on(b.File, fallback, func(s *BuiltinFile) bool { return s.Off })
+		return packOn(b.File, fallback, func(s *BuiltinFile) bool { return s.Off })
 	case "shell":
-		return on(b.Shell, fallback, func(s *BuiltinShell) bool { return s.Off })
+		return packOn(b.Shell, fallback, func(s *BuiltinShell) bool { return s.Off })
 	case "process":
-		return on(b.Process, fallback, func(s *BuiltinPack) bool { return s.Off })
+		return packOn(b.Process, fallback, func(s *BuiltinPack) bool { return s.Off })
 	case "web":
-		return on(b.Web, fallback, func(s *BuiltinWeb) bool { return s.Off })
+		return packOn(b.Web, fallback, func(s *BuiltinWeb) bool { return s.Off })
 	case "git":
-		return on(b.Git, fallback, func(s *BuiltinPack) bool { return s.Off })
+		return packOn(b.Git, fallback, func(s *BuiltinPack) bool { return s.Off })
 	case "browser":
-		return on(b.Browser, fallback, func(s *BuiltinBrowser) bool { return s.Off })
+		return packOn(b.Browser, fallback, func(s *BuiltinBrowser) bool { return s.Off })
 	case "memory":
-		return on(b.Memory, fallback, func(s *BuiltinPack) bool { return s.Off })
+		return packOn(b.Memory, fallback, func(s *BuiltinPack) bool { return s.Off })
 	case "sessions":
-		return on(b.Sessions, fallback, func(s *BuiltinPack) bool { return s.Off })
+		return packOn(b.Sessions, fallback, func(s *BuiltinPack) bool { return s.Off })
 	case "k8s":
-		return on(b.K8s, false, func(s *BuiltinK8s) bool { return s.Off })
+		return packOn(b.K8s, false, func(s *BuiltinK8s) bool { return s.Off })
 	case "media":
-		return on(b.Media, false, func(s *BuiltinMedia) bool { return s.Off })
+		return packOn(b.Media, false, func(s *BuiltinMedia) bool { return s.Off })
 	case "google":
-		return on(b.Google, false, func(s *BuiltinGoogle) bool { return s.Off })
+		return packOn(b.Google, false, func(s *BuiltinGoogle) bool { return s.Off })
 	case "storage":
-		return on(b.Storage, false, func(s *BuiltinStorage) bool { return s.Off })
+		return packOn(b.Storage, false, func(s *BuiltinStorage) bool { return s.Off })
 	case "cron":
-		return on(b.Cron, fallback, func(s *BuiltinCron) bool { return s.Off })
+		return packOn(b.Cron, fallback, func(s *BuiltinCron) bool { return s.Off })
 	case "message":
-		return on(b.Message, fallback, func(s *BuiltinMessage) bool { return s.Off })
+		return packOn(b.Message, fallback, func(s *BuiltinMessage) bool { return s.Off })
 	}
 	return false
 }
 
-func on[T any](section *T, fallback bool, off func(*T) bool) bool {
+func packOn[T any](section *T, fallback bool, off func(*T) bool) bool {
 	if section == nil {
 		return fallback
 	}
 	return !off(section)
 }
 
-func (c check) builtin(b Builtin, programs map[string]DriverProgram) {
+func (c checker) checkBuiltin(b Builtin, programs map[string]DriverProgram) {
 	if s := b.Shell; s != nil {
 		driver, _, _ := strings.Cut(s.Runtime, "/")
 		if _, named := programs[driver]; !named && s.Runtime != "" && s.Runtime != ShellHost && !slices.Contains(warmRuntimes, driver) {
-			c.problem("builtin.shell.runtime", "no runtime has the name "+s.Runtime,
+			c.addProblem("builtin.shell.runtime", "no runtime has the name "+s.Runtime,
 				didYouMean(driver, slices.Concat(warmRuntimes, []string{ShellHost}, slices.Sorted(maps.Keys(programs)))))
 		}
 		here := slices.Contains([]string{"", ShellProcess, ShellHost}, s.Runtime)
 		if here && s.Image != "" {
-			c.problem("builtin.shell.image", "the runtime "+cmp.Or(s.Runtime, ShellProcess)+" has no images", "remove it, or choose a runtime that has images, such as docker")
+			c.addProblem("builtin.shell.image", "the runtime "+cmp.Or(s.Runtime, ShellProcess)+" has no images", "remove it, or choose a runtime that has images, such as docker")
 		}
 		if !here && s.Network == NetworkHost {
-			c.problem("builtin.shell.network", "commands in "+s.Runtime+" cannot have the network of this machine", "write none or guarded")
+			c.addProblem("builtin.shell.network", "commands in "+s.Runtime+" cannot have the network of this machine", "write none or guarded")
 		}
-		c.egress("builtin.shell.egress", s.Egress)
-		c.optional("builtin.shell.network", s.Network, NetworkNone, NetworkGuarded, NetworkHost)
+		c.checkEgress("builtin.shell.egress", s.Egress)
+		c.requireOneOfOrEmpty("builtin.shell.network", s.Network, NetworkNone, NetworkGuarded, NetworkHost)
 	}
-	c.storage(b.Storage)
-	c.media(b.Media)
-	c.google(b.Google)
+	c.checkStorage(b.Storage)
+	c.checkMedia(b.Media)
+	c.checkGoogle(b.Google)
 	if s := b.Cron; s != nil && s.Timezone != "" {
 		if _, err := time.LoadLocation(s.Timezone); err != nil || s.Timezone == "Local" {
-			c.problem("builtin.cron.timezone", fmt.Sprintf("%q is not a time zone", s.Timezone), "write a name such as Europe/Berlin or UTC")
+			c.addProblem("builtin.cron.timezone", fmt.Sprintf("%q is not a time zone", s.Timezone), "write a name such as Europe/Berlin or UTC")
 		}
 	}
 	if m := b.Message; m != nil {
 		for _, name := range slices.Sorted(maps.Keys(m.Channels)) {
-			c.channel("builtin.message.channels."+name, m.Channels[name])
+			c.checkChannel("builtin.message.channels."+name, m.Channels[name])
 		}
 	}
 	if w := b.Browser; w != nil {
-		c.egress("builtin.browser.egress", w.Egress)
+		c.checkEgress("builtin.browser.egress", w.Egress)
 	}
 	if w := b.Web; w != nil {
-		c.egress("builtin.web.egress", w.Egress)
+		c.checkEgress("builtin.web.egress", w.Egress)
 		if s := w.Search; s != nil {
-			c.oneOf("builtin.web.search.provider", s.Provider, "brave", "tavily", "searxng", "exa")
+			c.requireOneOf("builtin.web.search.provider", s.Provider, "brave", "tavily", "searxng", "exa")
 			if s.URL != "" {
-				c.webURL("builtin.web.search.url", s.URL)
+				c.checkWebURL("builtin.web.search.url", s.URL)
 			} else if s.Provider == "searxng" {
-				c.problem("builtin.web.search.url", "it is missing", "write the address of the SearXNG server")
+				c.addProblem("builtin.web.search.url", "it is missing", "write the address of the SearXNG server")
 			}
 		}
 	}
 }
 
-func (c check) channel(key string, b BuiltinChannel) {
-	c.oneOf(key+".provider", b.Provider, "webhook", "slack", "telegram", "matrix", "smtp")
+func (c checker) checkChannel(key string, b BuiltinChannel) {
+	c.requireOneOf(key+".provider", b.Provider, "webhook", "slack", "telegram", "matrix", "smtp")
 	if b.Provider == "smtp" {
 		u, err := url.Parse(b.URL)
 		if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Hostname() == "" || u.User != nil {
-			c.problem(key+".url", "it is not the address of a mail server", "write smtp://mail.example.com:587 or smtps://mail.example.com:465, and the login in user and key")
+			c.addProblem(key+".url", "it is not the address of a mail server", "write smtp://mail.example.com:587 or smtps://mail.example.com:465, and the login in user and key")
 		}
 		if _, err := mail.ParseAddress(b.From); err != nil {
-			c.problem(key+".from", "it is not an address", "write the sender, such as agent@example.com")
+			c.addProblem(key+".from", "it is not an address", "write the sender, such as agent@example.com")
 		}
 		return
 	}
 	switch {
 	case b.URL != "":
-		c.webURL(key+".url", b.URL)
+		c.checkWebURL(key+".url", b.URL)
 	case b.Provider == "webhook":
-		c.problem(key+".url", "it is missing", "write the address that takes the messages")
+		c.addProblem(key+".url", "it is missing", "write the address that takes the messages")
 	case b.Provider == "matrix":
-		c.problem(key+".url", "it is missing", "write the address of the home server, such as https://matrix.org")
+		c.addProblem(key+".url", "it is missing", "write the address of the home server, such as https://matrix.org")
 	}
 }

@@ -16,26 +16,26 @@ import (
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
-// check validates the values of keys. No number and no duration is negative: the decoder
-// refuses those.
-type check struct {
+// checker validates the values of keys. It need not check for negative numbers and durations,
+// because the decoder rejects them.
+type checker struct {
 	*decoder
-	// unread are the mistakes of decoding.
-	unread []Problem
+	// decodeProblems are the mistakes that were found while decoding.
+	decodeProblems []Problem
 }
 
-// problem records a mistake at a key, or at the nearest existing key above it. It ignores
+// addProblem records a mistake at a key, or at the nearest existing key above it. It ignores
 // keys that could not be decoded and keys above them, because what seems to be missing
 // there may be the mistyped part.
-func (c check) problem(key, reason, hint string) {
-	for _, p := range c.unread {
+func (c checker) addProblem(key, reason, hint string) {
+	for _, p := range c.decodeProblems {
 		if rest, ok := strings.CutPrefix(p.Key, key); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
 			return
 		}
 	}
-	at := place{1, 1}
+	at := position{1, 1}
 	for above := key; above != ""; above = above[:max(0, strings.LastIndexAny(above, ".["))] {
-		if p, ok := c.places[above]; ok {
+		if p, ok := c.positions[above]; ok {
 			at = p
 			break
 		}
@@ -43,107 +43,107 @@ func (c check) problem(key, reason, hint string) {
 	c.add(at, key, reason, hint)
 }
 
-func (c check) config(config *Config) {
-	c.server(config.Server)
-	c.store(config.Store)
-	c.policy(config.Layers())
-	c.rules(config.Policy)
-	c.spending(config.Policy.Spending, config.Tools.AllGroups())
-	c.expose("expose", config.Expose, config.Tools.Groups)
-	c.sets(config.Sets, config.Tools.Groups)
-	c.search(config.Search)
-	c.oneOf("cli.mode", config.CLI.Mode, "disabled", "allowlist", "ambient")
+func (c checker) checkConfig(config *Config) {
+	c.checkServer(config.Server)
+	c.checkStore(config.Store)
+	c.checkPolicy(config.Layers())
+	c.checkRules(config.Policy)
+	c.checkSpending(config.Policy.Spending, config.Tools.AllGroups())
+	c.checkExpose("expose", config.Expose, config.Tools.Groups)
+	c.checkSets(config.Sets, config.Tools.Groups)
+	c.checkSearch(config.Search)
+	c.requireOneOf("cli.mode", config.CLI.Mode, "disabled", "allowlist", "ambient")
 	for i, program := range config.CLI.Allow {
 		if program == "" || strings.ContainsAny(program, " \t\n*") {
-			c.problem(fmt.Sprintf("cli.allow[%d]", i), quote(program)+" is not the name of a program", "for example git")
+			c.addProblem(fmt.Sprintf("cli.allow[%d]", i), quote(program)+" is not the name of a program", "for example git")
 		}
 	}
-	c.code(config.Code)
-	c.limits(config.Limits)
-	c.approvals(config.Approvals, config.Tools.Groups)
-	c.receipts(config.Receipts, config.Tools.Groups)
-	c.releases(config.Releases)
-	c.quota("results", config.Results)
-	c.quota("artifacts", config.Artifacts)
-	c.egress("egress", config.Egress)
-	c.secrets(config)
-	c.trust(config)
-	c.builtin(config.Builtin, config.Code.Runtimes.Programs)
+	c.checkCode(config.Code)
+	c.checkLimits(config.Limits)
+	c.checkApprovals(config.Approvals, config.Tools.Groups)
+	c.checkReceipts(config.Receipts, config.Tools.Groups)
+	c.checkReleases(config.Releases)
+	c.checkQuota("results", config.Results)
+	c.checkQuota("artifacts", config.Artifacts)
+	c.checkEgress("egress", config.Egress)
+	c.checkSecrets(config)
+	c.checkTrust(config)
+	c.checkBuiltin(config.Builtin, config.Code.Runtimes.Programs)
 	for _, name := range slices.Sorted(maps.Keys(config.Sources)) {
 		if why, is := reserved.Why(name); is {
-			c.problem("sources."+name, fmt.Sprintf("the namespace %s is reserved: %s", quote(name), why), "call the source "+reserved.Free(name))
+			c.addProblem("sources."+name, fmt.Sprintf("the namespace %s is reserved: %s", quote(name), why), "call the source "+reserved.Free(name))
 		}
-		c.source("sources."+name, name, config.Sources[name])
+		c.checkSource("sources."+name, name, config.Sources[name])
 	}
 }
 
-func (c check) expose(key string, e Expose, groups map[string][]string) {
-	c.oneOf(key+".mode", e.Mode, "auto", "direct", "search", "code")
-	c.optional(key+".names", e.Names, "scoped", "plain")
-	c.patterns(key+".direct", e.Direct, groups)
-	c.patterns(key+".search", e.Search, groups)
-	c.patterns(key+".hidden", e.Hidden, groups)
+func (c checker) checkExpose(key string, e Expose, groups map[string][]string) {
+	c.requireOneOf(key+".mode", e.Mode, "auto", "direct", "search", "code")
+	c.requireOneOfOrEmpty(key+".names", e.Names, "scoped", "plain")
+	c.checkPatterns(key+".direct", e.Direct, groups)
+	c.checkPatterns(key+".search", e.Search, groups)
+	c.checkPatterns(key+".hidden", e.Hidden, groups)
 }
 
 // maxSetName keeps the address of a set short.
 const maxSetName = 64
 
-func (c check) sets(sets map[string]Set, groups map[string][]string) {
+func (c checker) checkSets(sets map[string]Set, groups map[string][]string) {
 	for _, name := range slices.Sorted(maps.Keys(sets)) {
 		key := "sets." + name
 		if (toolroom.ID{Namespace: name, Name: name}).Validate() != nil || len(name) > maxSetName || strings.Trim(name, ".") == "" {
-			c.problem(key, quote(name)+" is not the name of a tool set: it needs 1 to 64 characters of A-Z a-z 0-9 _ . -", "for example review")
+			c.addProblem(key, quote(name)+" is not the name of a tool set: it needs 1 to 64 characters of A-Z a-z 0-9 _ . -", "for example review")
 		}
-		c.expose(key+".expose", sets[name].Expose, groups)
+		c.checkExpose(key+".expose", sets[name].Expose, groups)
 		if sets[name].Expose.Names != "" {
-			c.problem(key+".expose.names", "tools have the same names in all sets", "set expose.names")
+			c.addProblem(key+".expose.names", "tools have the same names in all sets", "set expose.names")
 		}
 	}
 }
 
-func (c check) server(s Server) {
+func (c checker) checkServer(s Server) {
 	if _, port, err := net.SplitHostPort(s.Listen); err != nil {
-		c.problem("server.listen", quote(s.Listen)+" is not host:port", "for example 127.0.0.1:7070")
+		c.addProblem("server.listen", quote(s.Listen)+" is not host:port", "for example 127.0.0.1:7070")
 	} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		c.problem("server.listen", fmt.Sprintf("the port %s is not a number from 0 to 65535", quote(port)), "for example 127.0.0.1:7070")
+		c.addProblem("server.listen", fmt.Sprintf("the port %s is not a number from 0 to 65535", quote(port)), "for example 127.0.0.1:7070")
 	}
-	c.oneOf("server.auth.required", s.Auth.Required, "auto", "always", "never")
+	c.requireOneOf("server.auth.required", s.Auth.Required, "auto", "always", "never")
 	if s.URL != "" {
-		c.webURL("server.url", s.URL)
+		c.checkWebURL("server.url", s.URL)
 	}
 	if s.Auth.OAuth != nil {
-		c.oauth("server.auth.oauth", s, *s.Auth.OAuth)
+		c.checkOAuth("server.auth.oauth", s, *s.Auth.OAuth)
 	}
 	if s.Auth.Login != nil {
-		c.login("server.auth.login", s, *s.Auth.Login)
+		c.checkLogin("server.auth.login", s, *s.Auth.Login)
 	}
 	for i, host := range s.Hosts {
 		if host == "" || strings.ContainsAny(host, "/:*[]@ ") && net.ParseIP(host) == nil {
-			c.problem(fmt.Sprintf("server.hosts[%d]", i), quote(host)+" is not the name of a host", "for example tools.example.com, without scheme and port")
+			c.addProblem(fmt.Sprintf("server.hosts[%d]", i), quote(host)+" is not the name of a host", "for example tools.example.com, without scheme and port")
 		}
 	}
 	for i, origin := range s.Origins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin {
-			c.problem(fmt.Sprintf("server.origins[%d]", i), quote(origin)+" is not an origin", "for example https://example.com, without a path")
+			c.addProblem(fmt.Sprintf("server.origins[%d]", i), quote(origin)+" is not an origin", "for example https://example.com, without a path")
 		}
 	}
 	if (s.TLS.Cert == "") != (s.TLS.Key == "") {
-		c.problem("server.tls", "cert and key must be set together", "")
+		c.addProblem("server.tls", "cert and key must be set together", "")
 	}
 }
 
-func (c check) store(s Store) {
+func (c checker) checkStore(s Store) {
 	scheme, rest, _ := strings.Cut(s.URL, ":")
 	ok := scheme == "sqlite" && rest != "" && !strings.HasPrefix(rest, "//") ||
 		(scheme == "postgres" || scheme == "postgresql") && strings.HasPrefix(rest, "//")
 	if !ok {
 		// The URL may contain a password, so the message does not show it.
-		c.problem("store.url", "unknown kind of store", "write sqlite:toolroom.db or postgres://host/database")
+		c.addProblem("store.url", "unknown kind of store", "write sqlite:toolroom.db or postgres://host/database")
 	}
 }
 
-func (c check) policy(p policy.Config) {
+func (c checker) checkPolicy(p policy.Config) {
 	_, err := policy.Compile(p)
 	if err == nil {
 		return
@@ -154,51 +154,51 @@ func (c check) policy(p policy.Config) {
 	}
 	for _, err := range all {
 		key, reason, _ := strings.Cut(err.Error(), ": ")
-		c.problem(key, reason, "")
+		c.addProblem(key, reason, "")
 	}
 }
 
-func (c check) pattern(key, text string, groups map[string][]string) {
+func (c checker) checkPattern(key, text string, groups map[string][]string) {
 	if _, err := policy.ParsePattern(text, groups); err != nil {
-		c.problem(key, err.Error(), "")
+		c.addProblem(key, err.Error(), "")
 	}
 }
 
-func (c check) patterns(key string, texts []string, groups map[string][]string) {
+func (c checker) checkPatterns(key string, texts []string, groups map[string][]string) {
 	for i, text := range texts {
-		c.pattern(fmt.Sprintf("%s[%d]", key, i), text, groups)
+		c.checkPattern(fmt.Sprintf("%s[%d]", key, i), text, groups)
 	}
 }
 
-func (c check) limits(l Limits) {
+func (c checker) checkLimits(l Limits) {
 	if l.Timeout > l.MaxTimeout {
-		c.problem("limits.timeout", fmt.Sprintf("%s is more than max_timeout, %s", l.Timeout, l.MaxTimeout), "")
+		c.addProblem("limits.timeout", fmt.Sprintf("%s is more than max_timeout, %s", l.Timeout, l.MaxTimeout), "")
 	}
 	if l.Retry.Base > l.Retry.Max {
-		c.problem("limits.retry.base", fmt.Sprintf("%s is more than max, %s", l.Retry.Base, l.Retry.Max), "")
+		c.addProblem("limits.retry.base", fmt.Sprintf("%s is more than max, %s", l.Retry.Base, l.Retry.Max), "")
 	}
 	if l.Cache.TTL > maxCacheTTL {
-		c.problem("limits.cache.ttl", fmt.Sprintf("%s is more than %s", l.Cache.TTL, maxCacheTTL), "")
+		c.addProblem("limits.cache.ttl", fmt.Sprintf("%s is more than %s", l.Cache.TTL, maxCacheTTL), "")
 	}
-	c.patterns("limits.cache.tools", l.Cache.Tools, nil)
+	c.checkPatterns("limits.cache.tools", l.Cache.Tools, nil)
 }
 
-func (c check) quota(key string, q Quota) {
+func (c checker) checkQuota(key string, q Quota) {
 	if q.EntryBytes > q.TotalBytes {
-		c.problem(key+".entry_bytes", fmt.Sprintf("%d is more than total_bytes, %d", q.EntryBytes, q.TotalBytes), "")
+		c.addProblem(key+".entry_bytes", fmt.Sprintf("%d is more than total_bytes, %d", q.EntryBytes, q.TotalBytes), "")
 	}
 }
 
-func (c check) oneOf(key, value string, known ...string) {
+func (c checker) requireOneOf(key, value string, known ...string) {
 	if !slices.Contains(known, value) {
-		c.problem(key, fmt.Sprintf("%s is not one of %s", quote(value), strings.Join(known, ", ")), hintNearest(value, known))
+		c.addProblem(key, fmt.Sprintf("%s is not one of %s", quote(value), strings.Join(known, ", ")), hintNearest(value, known))
 	}
 }
 
-// optional is oneOf for a key that may be empty.
-func (c check) optional(key, value string, known ...string) {
+// requireOneOfOrEmpty is oneOf for a key that may be empty.
+func (c checker) requireOneOfOrEmpty(key, value string, known ...string) {
 	if value != "" {
-		c.oneOf(key, value, known...)
+		c.requireOneOf(key, value, known...)
 	}
 }
 
@@ -210,32 +210,32 @@ func hintNearest(value string, known []string) string {
 	return ""
 }
 
-func (c check) webURL(key, text string) {
+func (c checker) checkWebURL(key, text string) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		// A URL may contain a token, so the message does not show it.
-		c.problem(key, "it is not an http or https URL", "for example https://example.com/mcp")
+		c.addProblem(key, "it is not an http or https URL", "for example https://example.com/mcp")
 	}
 }
 
-func (c check) namespace(key, name string) {
+func (c checker) checkNamespace(key, name string) {
 	if (toolroom.ID{Namespace: name, Name: name}).Validate() != nil {
-		c.problem(key, quote(name)+" is not a name: it needs 1 to 128 characters of A-Z a-z 0-9 _ . -", "")
+		c.addProblem(key, quote(name)+" is not a name: it needs 1 to 128 characters of A-Z a-z 0-9 _ . -", "")
 	}
 }
 
-func (c check) headers(key string, headers map[string]string) {
+func (c checker) checkHeaders(key string, headers map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		at := key + "." + name
 		if strings.Trim(name, tokenChars) != "" || name == "" {
-			c.problem(at, quote(name)+" is not the name of a header", "for example Authorization")
+			c.addProblem(at, quote(name)+" is not the name of a header", "for example Authorization")
 		}
 		if strings.ContainsAny(headers[name], "\r\n\x00") {
-			c.problem(at, "a header must be one line", "")
+			c.addProblem(at, "a header must be one line", "")
 		}
-		c.reference(at, headers[name])
+		c.checkReference(at, headers[name])
 		if http.CanonicalHeaderKey(name) == "Host" {
-			c.problem(at, "the header Host is set by the URL", "remove it")
+			c.addProblem(at, "the header Host is set by the URL", "remove it")
 		}
 	}
 }
@@ -243,32 +243,32 @@ func (c check) headers(key string, headers map[string]string) {
 // tokenChars are the characters of a header name (RFC 9110, 5.6.2).
 const tokenChars = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-func (c check) env(key string, env map[string]string) {
+func (c checker) checkEnv(key string, env map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		at := key + "." + name
 		if name == "" || strings.ContainsAny(name, "=\x00") {
-			c.problem(at, quote(name)+" is not the name of a variable", "for example GITHUB_TOKEN")
+			c.addProblem(at, quote(name)+" is not the name of a variable", "for example GITHUB_TOKEN")
 		}
 		if strings.Contains(env[name], "\x00") {
-			c.problem(at, "a variable must not contain a zero byte", "")
+			c.addProblem(at, "a variable must not contain a zero byte", "")
 		}
-		c.reference(at, env[name])
+		c.checkReference(at, env[name])
 	}
 }
 
-// reference checks the secret references in a value. Messages do not show the value,
+// checkReference checks the secret references in a value. Messages do not show the value,
 // because it may be a plaintext secret.
-func (c check) reference(key, value string) {
+func (c checker) checkReference(key, value string) {
 	for _, ref := range secret.References(value) {
 		if _, err := secret.ParseRef(ref); err != nil {
 			e := toolroom.AsError(err)
-			c.problem(key, e.Message, e.Hint)
+			c.addProblem(key, e.Message, e.Hint)
 		}
 	}
 }
 
-func (c check) references(key string, values map[string]string) {
+func (c checker) checkReferences(key string, values map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		c.reference(key+"."+name, values[name])
+		c.checkReference(key+"."+name, values[name])
 	}
 }

@@ -50,11 +50,11 @@ type CodeLimits struct {
 	Disk    int64         `yaml:"disk,omitempty"`
 }
 
-func (c check) code(code Code) {
-	c.egress("code.egress", code.Egress)
+func (c checker) checkCode(code Code) {
+	c.checkEgress("code.egress", code.Egress)
 	if code.Egress.Network != "" {
-		c.problem("code.egress.network", "it applies only to programs of sources", "remove it: the profile of a sandbox determines its network")
+		c.addProblem("code.egress.network", "it applies only to programs of sources", "remove it: the profile of a sandbox determines its network")
 	}
-	c.warm(code.Warm, code.Runtimes.Programs)
-	c.runtimes(code.Runtimes)
+	c.checkWarm(code.Warm, code.Runtimes.Programs)
+	c.checkRuntimes(code.Runtimes)
 }

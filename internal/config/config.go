@@ -186,8 +186,8 @@ func Default() *Config {
 	return c
 }
 
-// Verify is asked about the content of a config, or of a file that it names, before that
-// content is used. It returns an error if the content does not count.
+// Verify is called with the content of a config, or of a file that it names, before the content
+// is used. It returns an error if the content must not be used.
 type Verify func(path string, text []byte) error
 
 // Load reads and validates the file at path. If the file does not exist, the error is
@@ -217,13 +217,13 @@ func parseVerified(path string, data []byte, verify Verify) (*Config, error) {
 // Parse validates the text of a config. Errors, which are an [*Errors], refer to it as
 // name. An empty text is [Default].
 func Parse(name string, data []byte) (*Config, error) {
-	d := &decoder{problems: problems{file: name}, places: map[string]place{}}
+	d := &decoder{problems: problems{file: name}, positions: map[string]position{}}
 	c := &Config{}
 	if root := d.parse(data); root != nil {
 		d.decode(root, valueOf(c), "")
 	}
 	c.fill()
-	check{d, d.found}.config(c)
+	checker{d, d.found}.checkConfig(c)
 	if len(d.found) > 0 {
 		return nil, d.errors()
 	}

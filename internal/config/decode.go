@@ -19,8 +19,8 @@ import (
 // yaml's own decoder knows the position of only a few.
 type decoder struct {
 	problems
-	// places are the positions of the keys that are in the file.
-	places map[string]place
+	// positions are the positions of the keys that are in the file.
+	positions map[string]position
 }
 
 // maxKey is the maximum length of a key, in bytes.
@@ -30,7 +30,7 @@ func valueOf(c *Config) reflect.Value { return reflect.ValueOf(c).Elem() }
 
 // parse returns the root of the tree, or nil if the text is empty or not YAML.
 func (d *decoder) parse(data []byte) *yaml.Node {
-	top := place{1, 1}
+	top := position{1, 1}
 	if len(data) > MaxFile {
 		d.add(top, "", fmt.Sprintf("the file has more than %d bytes", MaxFile), "")
 		return nil
@@ -41,20 +41,20 @@ func (d *decoder) parse(data []byte) *yaml.Node {
 	}
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
 	if err != nil {
-		d.syntax(err)
+		d.addSyntaxError(err)
 		return nil
 	}
 	var document, second yaml.Node
 	if err := loader.Load(&document); errors.Is(err, io.EOF) {
 		return nil
 	} else if err != nil {
-		d.syntax(err)
+		d.addSyntaxError(err)
 		return nil
 	}
 	if err := loader.Load(&second); err == nil {
-		d.add(placeOf(&second), "", "a second document begins", "remove the line ---")
+		d.add(positionOf(&second), "", "a second document begins", "remove the line ---")
 	} else if !errors.Is(err, io.EOF) {
-		d.syntax(err)
+		d.addSyntaxError(err)
 	}
 	if len(document.Content) == 0 {
 		return nil
@@ -62,15 +62,15 @@ func (d *decoder) parse(data []byte) *yaml.Node {
 	return document.Content[0]
 }
 
-func firstInvalid(data []byte) place {
-	at := place{1, 1}
+func firstInvalid(data []byte) position {
+	at := position{1, 1}
 	for len(data) > 0 {
 		r, n := utf8.DecodeRune(data)
 		switch {
 		case r == utf8.RuneError && n == 1:
 			return at
 		case r == '\n':
-			at = place{at.line + 1, 1}
+			at = position{at.line + 1, 1}
 		default:
 			at.column++
 		}
@@ -79,9 +79,9 @@ func firstInvalid(data []byte) place {
 	return at
 }
 
-// lookAt says in which lines to look for the mistake that the YAML parser noticed at line, and
-// for what. The parser often notices it after its place.
-func lookAt(reason string, line int) string {
+// locateMistake returns a hint in which lines to look for the mistake that the YAML parser noticed
+// at line, and for what. The parser often notices a mistake only after its position.
+func locateMistake(reason string, line int) string {
 	lines := fmt.Sprintf("line %d", line)
 	if line > 1 {
 		lines = fmt.Sprintf("lines %d and %d", line-1, line)
@@ -99,32 +99,32 @@ func lookAt(reason string, line int) string {
 	return "look at " + lines + ": give the keys of one block the same indentation, and close each quote and bracket"
 }
 
-func (d *decoder) syntax(err error) {
-	at, reason := place{1, 1}, err.Error()
+func (d *decoder) addSyntaxError(err error) {
+	at, reason := position{1, 1}, err.Error()
 	var e *yaml.LoadError
 	if errors.As(err, &e) {
 		reason = e.Message
 		if e.Mark.Line > 0 {
-			at = place{e.Mark.Line, e.Mark.Column}
+			at = position{e.Mark.Line, e.Mark.Column}
 		}
 	}
-	d.add(at, "", "not YAML: "+reason, lookAt(reason, at.line))
+	d.add(at, "", "not YAML: "+reason, locateMistake(reason, at.line))
 }
 
 // decode decodes n into v, which must be settable.
 func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
-	if d.full() || !d.plain(n, path) {
+	if d.full() || !d.rejectUnsupported(n, path) {
 		return
 	}
 	switch v.Interface().(type) {
 	case time.Duration:
-		d.duration(n, v, path)
+		d.decodeDuration(n, v, path)
 		return
 	case JSON:
 		if isNull(n) {
 			return
 		}
-		if text, ok := d.json(n, path, 0); ok {
+		if text, ok := d.encodeJSON(n, path, 0); ok {
 			v.SetBytes(text)
 		}
 		return
@@ -134,21 +134,21 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 		v.Set(reflect.New(v.Type().Elem()))
 		d.decode(n, v.Elem(), path)
 	case reflect.Struct:
-		d.structure(n, v, path)
+		d.decodeStruct(n, v, path)
 	case reflect.Map:
-		d.dictionary(n, v, path)
+		d.decodeMap(n, v, path)
 	case reflect.Slice:
-		d.list(n, v, path)
+		d.decodeList(n, v, path)
 	case reflect.Interface:
-		d.any(n, v, path)
+		d.decodeAny(n, v, path)
 	default:
-		d.scalar(n, v, path)
+		d.decodeScalar(n, v, path)
 	}
 }
 
-// any decodes whatever JSON can say. Whole numbers stay exact.
-func (d *decoder) any(n *yaml.Node, v reflect.Value, path string) {
-	text, ok := d.json(n, path, 0)
+// decodeAny decodes whatever JSON can say. Whole numbers stay exact.
+func (d *decoder) decodeAny(n *yaml.Node, v reflect.Value, path string) {
+	text, ok := d.encodeJSON(n, path, 0)
 	if !ok {
 		return
 	}
@@ -158,7 +158,7 @@ func (d *decoder) any(n *yaml.Node, v reflect.Value, path string) {
 	_ = in.Decode(&value) // text is JSON
 	value, err := withNumbers(value)
 	if err != nil {
-		d.add(placeOf(n), path, err.Error(), "quote it to make it a text")
+		d.add(positionOf(n), path, err.Error(), "quote it to make it a text")
 	} else if value != nil {
 		v.Set(reflect.ValueOf(value))
 	}
@@ -194,34 +194,34 @@ func withNumbers(value any) (_ any, err error) {
 	return value, nil
 }
 
-// plain rejects YAML features that a config does not need. Aliases are rejected because
+// rejectUnsupported rejects YAML features that a config does not need. Aliases are rejected because
 // nested ones make a small file expand to a huge one.
-func (d *decoder) plain(n *yaml.Node, path string) bool {
+func (d *decoder) rejectUnsupported(n *yaml.Node, path string) bool {
 	switch {
 	case n.Kind == yaml.AliasNode:
-		d.add(placeOf(n), path, "aliases are not supported", "repeat the value")
+		d.add(positionOf(n), path, "aliases are not supported", "repeat the value")
 	case n.Style&yaml.TaggedStyle != 0:
-		d.add(placeOf(n), path, "tags such as "+n.ShortTag()+" are not supported", "remove it")
+		d.add(positionOf(n), path, "tags such as "+n.ShortTag()+" are not supported", "remove it")
 	default:
 		return true
 	}
 	return false
 }
 
-func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
+func (d *decoder) decodeStruct(n *yaml.Node, v reflect.Value, path string) {
 	fields := map[string]reflect.Value{}
 	known := fieldsOf(v, fields)
-	d.mapping(n, path, func(key, value *yaml.Node, at string) {
+	d.eachPair(n, path, func(key, value *yaml.Node, at string) {
 		field, ok := fields[key.Value]
 		if !ok {
-			d.add(placeOf(key), at, "unknown key", didYouMean(key.Value, known))
+			d.add(positionOf(key), at, "unknown key", didYouMean(key.Value, known))
 			return
 		}
 		if value.Kind == yaml.ScalarNode && isNull(value) && !mayBeEmpty(field) {
-			d.add(placeOf(key), at, "it has no value", "remove the key to use its default")
+			d.add(positionOf(key), at, "it has no value", "remove the key to use its default")
 			return
 		}
-		d.note(key, value, at)
+		d.recordPosition(key, value, at)
 		d.decode(value, field, at)
 	})
 }
@@ -241,50 +241,50 @@ func fieldsOf(v reflect.Value, fields map[string]reflect.Value) (known []string)
 	return known
 }
 
-func (d *decoder) dictionary(n *yaml.Node, v reflect.Value, path string) {
+func (d *decoder) decodeMap(n *yaml.Node, v reflect.Value, path string) {
 	if isNull(n) {
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))
-	d.mapping(n, path, func(key, value *yaml.Node, at string) {
+	d.eachPair(n, path, func(key, value *yaml.Node, at string) {
 		element := reflect.New(v.Type().Elem()).Elem()
 		if value.Kind == yaml.ScalarNode && isNull(value) && !mayBeEmpty(element) {
-			d.add(placeOf(key), at, "it has no value", `for an empty text write ""`)
+			d.add(positionOf(key), at, "it has no value", `for an empty text write ""`)
 			return
 		}
-		d.note(key, value, at)
+		d.recordPosition(key, value, at)
 		d.decode(value, element, at)
 		v.SetMapIndex(reflect.ValueOf(key.Value), element)
 	})
 }
 
-// mapping calls f for every valid key and its value.
-func (d *decoder) mapping(n *yaml.Node, path string, f func(key, value *yaml.Node, at string)) {
+// eachPair calls f for every valid key and its value.
+func (d *decoder) eachPair(n *yaml.Node, path string, f func(key, value *yaml.Node, at string)) {
 	if isNull(n) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		d.add(placeOf(n), path, "want keys and values, got "+kindOf(n), "")
+		d.add(positionOf(n), path, "want keys and values, got "+kindOf(n), "")
 		return
 	}
 	seen := make(map[string]int, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content) && !d.full(); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.Kind != yaml.ScalarNode {
-			d.add(placeOf(key), path, "a key must be plain text, got "+kindOf(key), "")
+			d.add(positionOf(key), path, "a key must be plain text, got "+kindOf(key), "")
 			continue
 		}
 		if len(key.Value) > maxKey {
-			d.add(placeOf(key), path, fmt.Sprintf("the key %s has more than %d bytes", quote(key.Value), maxKey), "")
+			d.add(positionOf(key), path, fmt.Sprintf("the key %s has more than %d bytes", quote(key.Value), maxKey), "")
 			continue
 		}
 		at := join(path, key.Value)
 		if key.Tag == "!!merge" {
-			d.add(placeOf(key), at, "merge keys are not supported", "repeat the keys")
+			d.add(positionOf(key), at, "merge keys are not supported", "repeat the keys")
 			continue
 		}
 		if line, ok := seen[key.Value]; ok {
-			d.add(placeOf(key), at, fmt.Sprintf("duplicate key, first in line %d", line), "remove one")
+			d.add(positionOf(key), at, fmt.Sprintf("duplicate key, first in line %d", line), "remove one")
 			continue
 		}
 		seen[key.Value] = key.Line
@@ -292,15 +292,15 @@ func (d *decoder) mapping(n *yaml.Node, path string, f func(key, value *yaml.Nod
 	}
 }
 
-// note records the position of a key for later checks.
-func (d *decoder) note(key, value *yaml.Node, at string) {
-	d.places[at] = placeOf(key)
+// recordPosition records the position of a key for later checks.
+func (d *decoder) recordPosition(key, value *yaml.Node, at string) {
+	d.positions[at] = positionOf(key)
 	if value.Kind == yaml.ScalarNode && !isNull(value) {
-		d.places[at] = placeOf(value)
+		d.positions[at] = positionOf(value)
 	}
 }
 
-func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
+func (d *decoder) decodeList(n *yaml.Node, v reflect.Value, path string) {
 	if isNull(n) {
 		return
 	}
@@ -309,15 +309,15 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
 		if n.Kind == yaml.ScalarNode {
 			hint = fmt.Sprintf("write [%s]", quote(n.Value))
 		}
-		d.add(placeOf(n), path, "want a list, got "+kindOf(n), hint)
+		d.add(positionOf(n), path, "want a list, got "+kindOf(n), hint)
 		return
 	}
 	for i, item := range n.Content {
 		at := fmt.Sprintf("%s[%d]", path, i)
-		d.places[at] = placeOf(item)
+		d.positions[at] = positionOf(item)
 		element := reflect.New(v.Type().Elem()).Elem()
 		if isNull(item) {
-			d.add(placeOf(item), at, "it has no value", "remove the item")
+			d.add(positionOf(item), at, "it has no value", "remove the item")
 		} else {
 			d.decode(item, element, at)
 		}
@@ -325,32 +325,32 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-func (d *decoder) duration(n *yaml.Node, v reflect.Value, path string) {
+func (d *decoder) decodeDuration(n *yaml.Node, v reflect.Value, path string) {
 	const hint = "for example 500ms, 30s, 5m or 1h30m"
 	if n.Kind != yaml.ScalarNode {
-		d.add(placeOf(n), path, "want a duration, got "+kindOf(n), hint)
+		d.add(positionOf(n), path, "want a duration, got "+kindOf(n), hint)
 		return
 	}
 	duration, err := time.ParseDuration(n.Value)
 	switch {
 	case err != nil && n.Tag == "!!int":
-		d.add(placeOf(n), path, fmt.Sprintf("the duration %s has no unit", quote(n.Value)), hint)
+		d.add(positionOf(n), path, fmt.Sprintf("the duration %s has no unit", quote(n.Value)), hint)
 	case err != nil:
-		d.add(placeOf(n), path, quote(n.Value)+" is not a duration", hint)
+		d.add(positionOf(n), path, quote(n.Value)+" is not a duration", hint)
 	case duration < 0:
-		d.add(placeOf(n), path, fmt.Sprintf("the duration %s is negative", quote(n.Value)), hint)
+		d.add(positionOf(n), path, fmt.Sprintf("the duration %s is negative", quote(n.Value)), hint)
 	default:
 		v.SetInt(int64(duration))
 	}
 }
 
-func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
+func (d *decoder) decodeScalar(n *yaml.Node, v reflect.Value, path string) {
 	wrong := func(want, hint string) {
 		got := kindOf(n)
 		if n.Kind == yaml.ScalarNode {
 			got = quote(n.Value)
 		}
-		d.add(placeOf(n), path, "want "+want+", got "+got, hint)
+		d.add(positionOf(n), path, "want "+want+", got "+got, hint)
 	}
 	switch v.Kind() {
 	case reflect.String:
@@ -375,7 +375,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 			return
 		}
 		if i < 0 {
-			d.add(placeOf(n), path, fmt.Sprintf("%d is negative", i), "")
+			d.add(positionOf(n), path, fmt.Sprintf("%d is negative", i), "")
 			return
 		}
 		v.SetInt(i)
@@ -387,7 +387,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 			return
 		}
 		if f < 0 {
-			d.add(placeOf(n), path, fmt.Sprintf("%g is negative", f), "")
+			d.add(positionOf(n), path, fmt.Sprintf("%g is negative", f), "")
 			return
 		}
 		v.SetFloat(f)
@@ -424,7 +424,7 @@ func kindOf(n *yaml.Node) string {
 	}
 }
 
-func placeOf(n *yaml.Node) place { return place{max(n.Line, 1), max(n.Column, 1)} }
+func positionOf(n *yaml.Node) position { return position{max(n.Line, 1), max(n.Column, 1)} }
 
 func join(path, key string) string {
 	if path == "" {

@@ -24,13 +24,13 @@ import (
 //go:embed starter.yaml
 var starter []byte
 
-// Wrote is called after an edit with the texts of the config before and after it; before is
+// EditHook is called after an edit with the text of the config before and after it. before is
 // nil if the file did not exist.
-type Wrote func(before, after []byte) error
+type EditHook func(before, after []byte) error
 
 // Init writes a commented starter config, and makes its folder. If the file exists, it is
 // replaced only with force; else the error has code conflict.
-func Init(path string, force bool, wrote ...Wrote) error {
+func Init(path string, force bool, wrote ...EditHook) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func Init(path string, force bool, wrote ...Wrote) error {
 		if err := atomicfile.Write(path, starter, 0o644); err != nil {
 			return err
 		}
-		return tell(wrote, nil, starter)
+		return callHooks(wrote, nil, starter)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -51,10 +51,10 @@ func Init(path string, force bool, wrote ...Wrote) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return tell(wrote, nil, starter)
+	return callHooks(wrote, nil, starter)
 }
 
-func tell(wrote []Wrote, before, after []byte) error {
+func callHooks(wrote []EditHook, before, after []byte) error {
 	for _, do := range wrote {
 		if err := do(before, after); err != nil {
 			return err
@@ -67,7 +67,7 @@ func tell(wrote []Wrote, before, after []byte) error {
 // It creates a missing file. An existing source of that name is replaced only with force;
 // else the error has code conflict. It writes only a valid config. Just before it writes, it
 // calls ready, unless that is nil, and gives up if that fails.
-func AddSource(path, name string, s Source, force bool, ready func() error, wrote ...Wrote) error {
+func AddSource(path, name string, s Source, force bool, ready func() error, wrote ...EditHook) error {
 	if err := reserved.Check(name); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func AddSource(path, name string, s Source, force bool, ready func() error, wrot
 // ChangeSource replaces a source by what change returns, and leaves the rest of the text
 // unchanged; comments within the source are lost. If there is no such source, the error has
 // code not_found. It calls ready as [AddSource] does.
-func ChangeSource(path, name string, change func(Source) (Source, error), ready func() error, wrote ...Wrote) error {
+func ChangeSource(path, name string, change func(Source) (Source, error), ready func() error, wrote ...EditHook) error {
 	return editSources(path, func(e *editor, sources map[string]Source) error {
 		s, ok := sources[name]
 		if !ok {
@@ -129,7 +129,7 @@ func ParseSource(name string, text []byte) (Source, error) {
 
 // RemoveSource removes a source from the config at path and leaves the rest of the text,
 // including comments, unchanged. If there is no such source, the error has code not_found.
-func RemoveSource(path, name string, wrote ...Wrote) error {
+func RemoveSource(path, name string, wrote ...EditHook) error {
 	return editSources(path, func(e *editor, sources map[string]Source) error {
 		if _, ok := sources[name]; !ok {
 			return toolroom.Errorf(toolroom.CodeNotFound, "source %s not found in %s", name, path).
@@ -151,7 +151,7 @@ func editLock(file string) *flock.Flock {
 }
 
 // editSources applies change, which makes the same change to the text and to the sources.
-func editSources(path string, change func(*editor, map[string]Source) error, ready func() error, wrote []Wrote) error {
+func editSources(path string, change func(*editor, map[string]Source) error, ready func() error, wrote []EditHook) error {
 	return edit(path, func(data []byte, want *Config) ([]byte, error) {
 		want.Sources = maps.Clone(want.Sources)
 		if want.Sources == nil {
@@ -168,7 +168,7 @@ func editSources(path string, change func(*editor, map[string]Source) error, rea
 
 // edit applies change, which returns the new text and changes want in the same way. The text
 // is written only if it parses to exactly want.
-func edit(path string, change func(data []byte, want *Config) ([]byte, error), ready func() error, wrote []Wrote) (err error) {
+func edit(path string, change func(data []byte, want *Config) ([]byte, error), ready func() error, wrote []EditHook) (err error) {
 	file := path
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		file = target
@@ -193,10 +193,10 @@ func edit(path string, change func(data []byte, want *Config) ([]byte, error), r
 		return err
 	}
 	after, err := Parse(path, text)
-	if err != nil && !broken(err) {
+	if err != nil && !isInvalidYAML(err) {
 		return err // what is new has mistakes
 	}
-	if err != nil || !same(&want, after) {
+	if err != nil || !equalConfigs(&want, after) {
 		return unsafe(path)
 	}
 	// A person's editor takes no lock.
@@ -211,7 +211,7 @@ func edit(path string, change func(data []byte, want *Config) ([]byte, error), r
 	if err := atomicfile.Write(path, text, 0o644); err != nil {
 		return err
 	}
-	return tell(wrote, data, text)
+	return callHooks(wrote, data, text)
 }
 
 func unsafe(path string) error {
@@ -219,13 +219,13 @@ func unsafe(path string) error {
 		WithHint("edit the section sources by hand")
 }
 
-// broken reports that the text is no longer YAML.
-func broken(err error) bool {
+// isInvalidYAML reports that the text is no longer YAML.
+func isInvalidYAML(err error) bool {
 	var mistakes *Errors
 	return errors.As(err, &mistakes) && mistakes.Problems[0].Key == ""
 }
 
-func same(a, b *Config) bool {
+func equalConfigs(a, b *Config) bool {
 	textA, errA := yaml.Dump(a)
 	textB, errB := yaml.Dump(b)
 	return errA == nil && errB == nil && bytes.Equal(textA, textB)
@@ -278,7 +278,7 @@ func newEditor(data []byte) *editor {
 	if err != nil {
 		return &editor{}
 	}
-	start, end := e.extent(key)
+	start, end := e.lineRange(key)
 	e.replace(start, end, string(text), key.Column-1)
 	return e
 }
@@ -314,7 +314,7 @@ func (e *editor) add(name string, s Source) error {
 	if len(value.Content) > 0 {
 		indent = value.Content[0].Column - 1
 	}
-	_, end := e.extent(key)
+	_, end := e.lineRange(key)
 	e.replace(end, end, string(text), indent)
 	return nil
 }
@@ -325,13 +325,13 @@ func (e *editor) remove(name string) {
 	if key == nil {
 		return
 	}
-	start, end := e.extent(key)
+	start, end := e.lineRange(key)
 	e.lines = slices.Delete(e.lines, start, end)
 }
 
-// extent returns the lines of a key and its value: the key's line and the following lines
+// lineRange returns the lines of a key and its value: the key's line and the following lines
 // that are indented deeper. Blank lines and comments count if such a line follows.
-func (e *editor) extent(key *yaml.Node) (start, end int) {
+func (e *editor) lineRange(key *yaml.Node) (start, end int) {
 	start = key.Line - 1
 	end = start + 1
 	for at := end; at < len(e.lines); at++ {

@@ -13,13 +13,13 @@ import (
 // "spend:{amount}", "send", "destroy", "none". {name} stands for an argument.
 type Effects map[string][]string
 
-func (c check) effects(key string, declared Effects) {
+func (c checker) checkEffects(key string, declared Effects) {
 	for _, pattern := range slices.Sorted(maps.Keys(declared)) {
 		at := key + "." + pattern
-		c.globs(at, []string{pattern})
+		c.checkGlobs(at, []string{pattern})
 		for i, text := range declared[pattern] {
 			if err := effects.CheckDeclared(text); err != nil {
-				c.problem(fmt.Sprintf("%s[%d]", at, i), err.Error(), "for example file.write:{path}")
+				c.addProblem(fmt.Sprintf("%s[%d]", at, i), err.Error(), "for example file.write:{path}")
 			}
 		}
 	}

@@ -61,26 +61,26 @@ func (e Egress) Policy(own Egress) egress.Policy {
 	}
 }
 
-func (c check) egress(key string, e Egress) {
-	c.optional(key+".mode", e.Mode, egressPublic, egressClosed)
-	c.optional(key+".network", e.Network, NetworkHost, NetworkGuarded, NetworkNone)
-	c.egressEntries(key+".allow", e.Allow)
-	c.egressEntries(key+".deny", e.Deny)
+func (c checker) checkEgress(key string, e Egress) {
+	c.requireOneOfOrEmpty(key+".mode", e.Mode, egressPublic, egressClosed)
+	c.requireOneOfOrEmpty(key+".network", e.Network, NetworkHost, NetworkGuarded, NetworkNone)
+	c.checkEgressEntries(key+".allow", e.Allow)
+	c.checkEgressEntries(key+".deny", e.Deny)
 	if e.Proxy != "" {
 		if err := egress.CheckProxy(e.Proxy); err != nil {
-			c.problem(key+".proxy", err.Error(), "")
+			c.addProblem(key+".proxy", err.Error(), "")
 		}
 	}
 }
 
-func (c check) egressEntries(key string, entries []string) {
+func (c checker) checkEgressEntries(key string, entries []string) {
 	for i, entry := range entries {
-		c.egressEntry(fmt.Sprintf("%s[%d]", key, i), entry)
+		c.checkEgressEntry(fmt.Sprintf("%s[%d]", key, i), entry)
 	}
 }
 
-func (c check) egressEntry(key, entry string) {
+func (c checker) checkEgressEntry(key, entry string) {
 	if err := egress.CheckEntry(entry); err != nil {
-		c.problem(key, err.Error(), "")
+		c.addProblem(key, err.Error(), "")
 	}
 }

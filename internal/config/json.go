@@ -15,39 +15,39 @@ import (
 // maxJSONDepth limits the nesting of schemas and bodies.
 const maxJSONDepth = 100
 
-// json encodes a YAML tree as JSON. It preserves the order of keys and the form of numbers.
-func (d *decoder) json(n *yaml.Node, path string, depth int) ([]byte, bool) {
-	if !d.plain(n, path) {
+// encodeJSON encodes a YAML tree as JSON. It preserves the order of keys and the form of numbers.
+func (d *decoder) encodeJSON(n *yaml.Node, path string, depth int) ([]byte, bool) {
+	if !d.rejectUnsupported(n, path) {
 		return nil, false
 	}
 	if depth > maxJSONDepth {
-		d.add(placeOf(n), path, fmt.Sprintf("it is nested deeper than %d", maxJSONDepth), "")
+		d.add(positionOf(n), path, fmt.Sprintf("it is nested deeper than %d", maxJSONDepth), "")
 		return nil, false
 	}
 	switch n.Kind {
 	case yaml.MappingNode:
-		return d.jsonObject(n, path, depth)
+		return d.encodeJSONObject(n, path, depth)
 	case yaml.SequenceNode:
-		return d.jsonList(n, path, depth)
+		return d.encodeJSONList(n, path, depth)
 	}
-	text, ok := jsonScalar(n)
+	text, ok := encodeJSONScalar(n)
 	if !ok {
-		d.add(placeOf(n), path, quote(n.Value)+" is not a value of JSON", "quote it to make it a text")
+		d.add(positionOf(n), path, quote(n.Value)+" is not a value of JSON", "quote it to make it a text")
 	}
 	return text, ok
 }
 
-func (d *decoder) jsonObject(n *yaml.Node, path string, depth int) ([]byte, bool) {
+func (d *decoder) encodeJSONObject(n *yaml.Node, path string, depth int) ([]byte, bool) {
 	var out bytes.Buffer
 	ok := true
 	out.WriteByte('{')
-	d.mapping(n, path, func(key, value *yaml.Node, _ string) {
-		text, good := d.json(value, path, depth+1)
+	d.eachPair(n, path, func(key, value *yaml.Node, _ string) {
+		text, good := d.encodeJSON(value, path, depth+1)
 		ok = ok && good
 		if out.Len() > 1 {
 			out.WriteByte(',')
 		}
-		out.Write(jsonString(key.Value))
+		out.Write(encodeJSONString(key.Value))
 		out.WriteByte(':')
 		out.Write(text)
 	})
@@ -55,12 +55,12 @@ func (d *decoder) jsonObject(n *yaml.Node, path string, depth int) ([]byte, bool
 	return out.Bytes(), ok
 }
 
-func (d *decoder) jsonList(n *yaml.Node, path string, depth int) ([]byte, bool) {
+func (d *decoder) encodeJSONList(n *yaml.Node, path string, depth int) ([]byte, bool) {
 	var out bytes.Buffer
 	ok := true
 	out.WriteByte('[')
 	for i, item := range n.Content {
-		text, good := d.json(item, path, depth+1)
+		text, good := d.encodeJSON(item, path, depth+1)
 		ok = ok && good
 		if i > 0 {
 			out.WriteByte(',')
@@ -71,20 +71,20 @@ func (d *decoder) jsonList(n *yaml.Node, path string, depth int) ([]byte, bool) 
 	return out.Bytes(), ok
 }
 
-func jsonScalar(n *yaml.Node) ([]byte, bool) {
+func encodeJSONScalar(n *yaml.Node) ([]byte, bool) {
 	switch n.Tag {
 	case "!!null":
 		return []byte("null"), true
 	case "!!bool":
 		return []byte(strings.ToLower(n.Value)), true
 	case "!!int", "!!float":
-		return jsonNumber(n.Value)
+		return encodeJSONNumber(n.Value)
 	default:
-		return jsonString(n.Value), true
+		return encodeJSONString(n.Value), true
 	}
 }
 
-func jsonNumber(text string) ([]byte, bool) {
+func encodeJSONNumber(text string) ([]byte, bool) {
 	if json.Valid([]byte(text)) {
 		return []byte(text), true
 	}
@@ -100,7 +100,7 @@ func jsonNumber(text string) ([]byte, bool) {
 	return out, err == nil
 }
 
-func jsonString(s string) []byte {
+func encodeJSONString(s string) []byte {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)

@@ -26,14 +26,14 @@ type Kubernetes struct {
 	StartTimeout time.Duration `yaml:"start_timeout,omitempty"`
 }
 
-func (c check) kubernetes(path string, k Kubernetes) {
+func (c checker) checkKubernetes(path string, k Kubernetes) {
 	if k.Namespace == "" && (k.Kubeconfig != "" || k.Context != "" || k.RuntimeClass != "" || k.Job) {
-		c.problem(path+".namespace", "the namespace for Pods is missing", "create one for programs alone, and name it here")
+		c.addProblem(path+".namespace", "the namespace for Pods is missing", "create one for programs alone, and name it here")
 	}
 	if k.Pull != "" && k.Pull != "never" && k.Pull != "missing" {
-		c.problem(path+".pull", k.Pull+" is not a pull policy", "write never or missing")
+		c.addProblem(path+".pull", k.Pull+" is not a pull policy", "write never or missing")
 	}
 	if k.StartTimeout > time.Minute {
-		c.problem(path+".start_timeout", "it must be at most a minute", "write for example 45s")
+		c.addProblem(path+".start_timeout", "it must be at most a minute", "write for example 45s")
 	}
 }

@@ -9,61 +9,61 @@ import (
 	"strings"
 )
 
-func (c check) oauth(key string, s Server, o OAuth) {
+func (c checker) checkOAuth(key string, s Server, o OAuth) {
 	if len(o.Issuers) == 0 {
-		c.problem(key+".issuers", "no issuer is set", "for example [https://login.example.com]")
+		c.addProblem(key+".issuers", "no issuer is set", "for example [https://login.example.com]")
 	}
 	for i, issuer := range o.Issuers {
-		c.secureURL(fmt.Sprintf("%s.issuers[%d]", key, i), issuer)
+		c.checkSecureURL(fmt.Sprintf("%s.issuers[%d]", key, i), issuer)
 	}
 	switch {
 	case o.Resource != "":
-		c.webURL(key+".resource", o.Resource)
+		c.checkWebURL(key+".resource", o.Resource)
 	case s.URL == "":
-		c.problem(key, "the URL that tokens are issued for is missing", "set server.url, for example https://tools.example.com")
+		c.addProblem(key, "the URL that tokens are issued for is missing", "set server.url, for example https://tools.example.com")
 	}
 	for i, scope := range o.Required {
-		c.scope(fmt.Sprintf("%s.required_scopes[%d]", key, i), scope)
+		c.checkScope(fmt.Sprintf("%s.required_scopes[%d]", key, i), scope)
 	}
 	for _, scope := range slices.Sorted(maps.Keys(o.Scopes)) {
-		c.scope(key+".scopes."+scope, scope)
-		c.patterns(key+".scopes."+scope, o.Scopes[scope], nil)
+		c.checkScope(key+".scopes."+scope, scope)
+		c.checkPatterns(key+".scopes."+scope, o.Scopes[scope], nil)
 	}
 }
 
-func (c check) login(key string, s Server, l Login) {
-	c.secureURL(key+".issuer", l.Issuer)
+func (c checker) checkLogin(key string, s Server, l Login) {
+	c.checkSecureURL(key+".issuer", l.Issuer)
 	if l.ClientID == "" {
-		c.problem(key+".client_id", "the client is missing", "register Toolroom at the provider, with the redirect URL <server.url>/login/callback")
+		c.addProblem(key+".client_id", "the client is missing", "register Toolroom at the provider, with the redirect URL <server.url>/login/callback")
 	}
 	if s.URL == "" {
-		c.problem(key, "the URL to which the provider redirects is missing", "set server.url, for example https://tools.example.com")
+		c.addProblem(key, "the URL to which the provider redirects is missing", "set server.url, for example https://tools.example.com")
 	}
 	if l.ClientSecret != "" {
-		c.reference(key+".client_secret", l.ClientSecret)
+		c.checkReference(key+".client_secret", l.ClientSecret)
 	}
 	for i, scope := range l.Scopes {
-		c.scope(fmt.Sprintf("%s.scopes[%d]", key, i), scope)
+		c.checkScope(fmt.Sprintf("%s.scopes[%d]", key, i), scope)
 	}
 }
 
-// secureURL requires https, except on this machine: keys that arrive over plain http may be
+// checkSecureURL requires https, except on this machine: keys that arrive over plain http may be
 // forged.
-func (c check) secureURL(key, text string) {
+func (c checker) checkSecureURL(key, text string) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		c.problem(key, quote(text)+" is not the URL of an authorization server", "for example https://login.example.com")
+		c.addProblem(key, quote(text)+" is not the URL of an authorization server", "for example https://login.example.com")
 		return
 	}
 	ip := net.ParseIP(u.Hostname())
 	if local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback(); u.Scheme != "https" && !(u.Scheme == "http" && local) {
-		c.problem(key, quote(text)+" does not begin with https://", "")
+		c.addProblem(key, quote(text)+" does not begin with https://", "")
 	}
 }
 
-// scope accepts the characters of RFC 6749 section 3.3.
-func (c check) scope(key, scope string) {
+// checkScope accepts the characters of RFC 6749 section 3.3.
+func (c checker) checkScope(key, scope string) {
 	if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r == '"' || r == '\\' || r > '~' }) {
-		c.problem(key, quote(scope)+" is not a scope", "for example tools:write")
+		c.addProblem(key, quote(scope)+" is not a scope", "for example tools:write")
 	}
 }

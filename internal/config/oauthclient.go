@@ -41,33 +41,33 @@ type IDP struct {
 	ClientSecret  string `yaml:"client_secret,omitempty"`
 }
 
-func (c check) oauthClient(key string, o *OAuthClient) {
-	c.optional(key+".grant", o.Grant, "authorization_code", "client_credentials", "workload", "enterprise")
+func (c checker) checkOAuthClient(key string, o *OAuthClient) {
+	c.requireOneOfOrEmpty(key+".grant", o.Grant, "authorization_code", "client_credentials", "workload", "enterprise")
 	if o.MetadataURL != "" && !strings.HasPrefix(o.MetadataURL, "https://") {
-		c.problem(key+".metadata_url", "the client's metadata document must have an https URL", "for example https://example.com/client.json")
+		c.addProblem(key+".metadata_url", "the client's metadata document must have an https URL", "for example https://example.com/client.json")
 	}
 	if o.ClientID == "" && (o.Grant == "client_credentials" || o.ClientSecret != "" || o.PrivateKey != "") {
-		c.problem(key, "client_id is missing", "ask the operator of the authorization server for it")
+		c.addProblem(key, "client_id is missing", "ask the operator of the authorization server for it")
 	}
 	if o.Issuer == "" && (o.Grant != "" && o.Grant != "authorization_code" || o.ClientSecret != "" || o.PrivateKey != "") {
-		c.problem(key+".issuer", "issuer is missing: credentials are sent only to an authorization server that the config names",
+		c.addProblem(key+".issuer", "issuer is missing: credentials are sent only to an authorization server that the config names",
 			"ask the operator of the authorization server for its issuer, for example https://login.example.com")
 	}
 	exchanges := o.Grant == "workload" || o.Grant == "enterprise"
 	if exchanges == (o.Token == "" && o.TokenFile == "") {
 		if exchanges {
-			c.problem(key, "token and token_file are missing: there is nothing to exchange", "for example token_file: /var/run/secrets/tokens/toolroom")
+			c.addProblem(key, "token and token_file are missing: there is nothing to exchange", "for example token_file: /var/run/secrets/tokens/toolroom")
 		} else {
-			c.problem(key, "token and token_file are only for the grants workload and enterprise", "remove them")
+			c.addProblem(key, "token and token_file are only for the grants workload and enterprise", "remove them")
 		}
 	}
 	if (o.Grant == "enterprise") != (o.IDP != nil) {
-		c.problem(key+".idp", "idp is only for the grant enterprise", "for example grant: enterprise, idp: {issuer: \"https://idp.example.com\", client_id: toolroom}")
+		c.addProblem(key+".idp", "idp is only for the grant enterprise", "for example grant: enterprise, idp: {issuer: \"https://idp.example.com\", client_id: toolroom}")
 	}
 	for name, text := range map[string]string{"client_secret": o.ClientSecret, "private_key": o.PrivateKey, "token": o.Token} {
-		c.reference(key+"."+name, text)
+		c.checkReference(key+"."+name, text)
 	}
 	if o.IDP != nil {
-		c.reference(key+".idp.client_secret", o.IDP.ClientSecret)
+		c.checkReference(key+".idp.client_secret", o.IDP.ClientSecret)
 	}
 }

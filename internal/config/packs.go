@@ -63,7 +63,7 @@ type BuiltinModel struct {
 	Key string `yaml:"key,omitempty"`
 }
 
-func (c check) media(m *BuiltinMedia) {
+func (c checker) checkMedia(m *BuiltinMedia) {
 	if m == nil {
 		return
 	}
@@ -72,17 +72,17 @@ func (c check) media(m *BuiltinMedia) {
 			continue
 		}
 		if p.Model == "" {
-			c.problem(key+".model", "it is missing", "write the name of a model of the provider")
+			c.addProblem(key+".model", "it is missing", "write the name of a model of the provider")
 		}
 		if p.URL != "" {
-			c.webURL(key+".url", p.URL)
+			c.checkWebURL(key+".url", p.URL)
 		}
 		switch {
 		case p.Provider == "":
 		case key == "builtin.media.vision":
-			c.oneOf(key+".provider", p.Provider, "openai", "anthropic")
+			c.requireOneOf(key+".provider", p.Provider, "openai", "anthropic")
 		default:
-			c.oneOf(key+".provider", p.Provider, "openai")
+			c.requireOneOf(key+".provider", p.Provider, "openai")
 		}
 	}
 }
@@ -101,37 +101,37 @@ type BuiltinGoogle struct {
 	URL string `yaml:"url,omitempty"`
 }
 
-func (c check) google(g *BuiltinGoogle) {
+func (c checker) checkGoogle(g *BuiltinGoogle) {
 	if g == nil {
 		return
 	}
 	for i, s := range g.Services {
-		c.oneOf(fmt.Sprintf("builtin.google.services[%d]", i), s, "gmail", "calendar", "docs", "drive", "tasks")
+		c.requireOneOf(fmt.Sprintf("builtin.google.services[%d]", i), s, "gmail", "calendar", "docs", "drive", "tasks")
 	}
 	if g.URL != "" {
-		c.webURL("builtin.google.url", g.URL)
+		c.checkWebURL("builtin.google.url", g.URL)
 	}
 }
 
-func (c check) storage(s *BuiltinStorage) {
+func (c checker) checkStorage(s *BuiltinStorage) {
 	if s == nil || s.Off {
 		return
 	}
 	const key = "builtin.storage"
 	if s.URL == "" {
-		c.problem(key+".url", "it is missing", "write the address of the server, such as https://s3.example.com")
+		c.addProblem(key+".url", "it is missing", "write the address of the server, such as https://s3.example.com")
 	} else {
-		c.webURL(key+".url", s.URL)
+		c.checkWebURL(key+".url", s.URL)
 	}
 	if s.AccessKey == "" {
-		c.problem(key+".access_key", "it is missing", "write the id of the access key")
+		c.addProblem(key+".access_key", "it is missing", "write the id of the access key")
 	} else if len(secret.References(s.AccessKey)) > 0 {
-		c.problem(key+".access_key", "it names a secret, and so shared links, of which it is a part, would be redacted", "write the id itself: it is no secret")
+		c.addProblem(key+".access_key", "it names a secret, and so shared links, of which it is a part, would be redacted", "write the id itself: it is no secret")
 	}
 	if s.SecretKey == "" {
-		c.problem(key+".secret_key", "it is missing", "write secret://s3/key, and store the key")
+		c.addProblem(key+".secret_key", "it is missing", "write secret://s3/key, and store the key")
 	}
 	if s.MaxExpiry > 7*24*time.Hour {
-		c.problem(key+".max_expiry", "links work at most 7 days", "write a time up to 168h")
+		c.addProblem(key+".max_expiry", "links work at most 7 days", "write a time up to 168h")
 	}
 }

@@ -21,6 +21,6 @@ type Policy struct {
 // have more than one word.
 func IsRuleFile(item string) bool { return !strings.ContainsAny(strings.TrimSpace(item), " \n\t(") }
 
-func (c check) rules(p Policy) {
-	c.optional("policy.default", p.Default, "allow", "deny")
+func (c checker) checkRules(p Policy) {
+	c.requireOneOfOrEmpty("policy.default", p.Default, "allow", "deny")
 }

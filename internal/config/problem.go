@@ -58,7 +58,7 @@ type problems struct {
 	found []Problem
 }
 
-func (p *problems) add(at place, key, reason, hint string) {
+func (p *problems) add(at position, key, reason, hint string) {
 	if p.full() {
 		return
 	}
@@ -74,8 +74,8 @@ func (p *problems) errors() *Errors {
 	return &Errors{p.found}
 }
 
-// place is a line and a column, counted from 1.
-type place struct{ line, column int }
+// position is a line and a column, counted from 1.
+type position struct{ line, column int }
 
 // didYouMean suggests the nearest known name, or else lists all of them.
 func didYouMean(name string, known []string) string {

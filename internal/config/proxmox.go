@@ -29,27 +29,27 @@ type Proxmox struct {
 	Runner Remote `yaml:"runner,omitempty"`
 }
 
-func (c check) proxmox(path string, p Proxmox) {
+func (c checker) checkProxmox(path string, p Proxmox) {
 	if p == (Proxmox{}) {
 		return
 	}
 	if u, err := url.Parse(p.URL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		c.problem(path+".url", "the URL of the API is missing", "write https://HOST:8006")
+		c.addProblem(path+".url", "the URL of the API is missing", "write https://HOST:8006")
 	}
 	if p.Node == "" {
-		c.problem(path+".node", "the name of the node is missing", "see the tree of the web interface, for example pve")
+		c.addProblem(path+".node", "the name of the node is missing", "see the tree of the web interface, for example pve")
 	}
 	if _, err := secret.ParseRef(p.Token); err != nil {
-		c.problem(path+".token", "the API token must be a secret reference", "toolroom secret set proxmox/token, and write secret://proxmox/token")
+		c.addProblem(path+".token", "the API token must be a secret reference", "toolroom secret set proxmox/token, and write secret://proxmox/token")
 	}
 	if (p.Template == 0) == (p.Container == 0) {
-		c.problem(path+".template", "exactly one of template and container must be set", "set the id of one of them")
+		c.addProblem(path+".template", "exactly one of template and container must be set", "set the id of one of them")
 	}
 	if p.Port > 65535 {
-		c.problem(path+".port", "it is not a port", "omit it to use the default, 7071")
+		c.addProblem(path+".port", "it is not a port", "omit it to use the default, 7071")
 	}
 	if p.Runner.URL != "" {
-		c.problem(path+".runner.url", "the address of a container is detected automatically", "remove it")
+		c.addProblem(path+".runner.url", "the address of a container is detected automatically", "remove it")
 	}
-	c.runnerSecret(path+".runner.secret", p.Runner.Secret)
+	c.requireSecretRef(path+".runner.secret", p.Runner.Secret)
 }

@@ -18,7 +18,7 @@ func TestEveryKeyOfASourceIsWrittenAndRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &decoder{places: map[string]place{}}
+	d := &decoder{positions: map[string]position{}}
 	d.decode(d.parse(text), reflect.ValueOf(&got).Elem(), "")
 	if len(d.found) > 0 {
 		t.Fatalf("%v in\n%s", d.errors(), text)

@@ -60,9 +60,9 @@ func (r *Receipts) MustRecord(matches func(pattern string) bool) bool {
 	return false
 }
 
-func (c check) receipts(r Receipts, groups map[string][]string) {
-	c.patterns("receipts.must", r.Must, groups)
-	c.oneOf("receipts.sync", r.Sync, SyncEffects, SyncAlways, SyncNever)
-	c.webURL("receipts.otlp.endpoint", r.OTLP.Endpoint)
-	c.headers("receipts.otlp.headers", r.OTLP.Headers)
+func (c checker) checkReceipts(r Receipts, groups map[string][]string) {
+	c.checkPatterns("receipts.must", r.Must, groups)
+	c.requireOneOf("receipts.sync", r.Sync, SyncEffects, SyncAlways, SyncNever)
+	c.checkWebURL("receipts.otlp.endpoint", r.OTLP.Endpoint)
+	c.checkHeaders("receipts.otlp.headers", r.OTLP.Headers)
 }

@@ -84,26 +84,26 @@ var buildName = regexp.MustCompile(`^(?:pypi:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-
 
 var environmentName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
-func (c check) releases(r Releases) {
+func (c checker) checkReleases(r Releases) {
 	if b := r.Rollback; b.Confidence < 0.5 || b.Confidence >= 1 {
-		c.problem("releases.rollback.confidence", fmt.Sprintf("%v is not from 0.5 to below 1", b.Confidence), "for example 0.95")
+		c.addProblem("releases.rollback.confidence", fmt.Sprintf("%v is not from 0.5 to below 1", b.Confidence), "for example 0.95")
 	}
 	if b := r.Rollback; b.Slower < 1 {
-		c.problem("releases.rollback.slower", fmt.Sprintf("%v is less than 1", b.Slower), "for example 1.5")
+		c.addProblem("releases.rollback.slower", fmt.Sprintf("%v is less than 1", b.Slower), "for example 1.5")
 	}
 	for i, entry := range r.Packages.Build {
 		if !buildName.MatchString(entry) {
-			c.problem(fmt.Sprintf("releases.packages.build[%d]", i), quote(entry)+" names no package", "pypi:NAME or npm:NAME")
+			c.addProblem(fmt.Sprintf("releases.packages.build[%d]", i), quote(entry)+" names no package", "pypi:NAME or npm:NAME")
 		}
 	}
-	c.oneOf("releases.conflict", r.Conflict, "deprecated", "draft")
+	c.requireOneOf("releases.conflict", r.Conflict, "deprecated", "draft")
 	for i, name := range r.Environments {
 		key := fmt.Sprintf("releases.environments[%d]", i)
 		switch {
 		case !environmentName.MatchString(name):
-			c.problem(key, quote(name)+" is not the name of an environment", "for example staging")
+			c.addProblem(key, quote(name)+" is not the name of an environment", "for example staging")
 		case slices.Contains([]string{"prod", "test", "draft"}, name):
-			c.problem(key, quote(name)+" exists already", "remove it")
+			c.addProblem(key, quote(name)+" exists already", "remove it")
 		}
 	}
 }

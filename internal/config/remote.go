@@ -25,22 +25,22 @@ type Remote struct {
 	Plain bool `yaml:"plain,omitempty"`
 }
 
-func (c check) remote(path string, r Remote) {
+func (c checker) checkRemote(path string, r Remote) {
 	if r == (Remote{}) {
 		return
 	}
 	if u, err := url.Parse(r.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		c.problem(path+".url", "the runner's URL must begin with https:// or http://", "write https://HOST:7071")
+		c.addProblem(path+".url", "the runner's URL must begin with https:// or http://", "write https://HOST:7071")
 	}
-	c.runnerSecret(path+".secret", r.Secret)
+	c.requireSecretRef(path+".secret", r.Secret)
 	if (r.Cert == "") != (r.Key == "") {
-		c.problem(path+".cert", "cert and key must be set together", "set both cert and key")
+		c.addProblem(path+".cert", "cert and key must be set together", "set both cert and key")
 	}
 }
 
-// runnerSecret requires a secret reference instead of plaintext.
-func (c check) runnerSecret(path, value string) {
+// requireSecretRef requires a secret reference instead of plaintext.
+func (c checker) requireSecretRef(path, value string) {
 	if _, err := secret.ParseRef(value); err != nil {
-		c.problem(path, "a runner's secret must be a secret reference", "toolroom secret set runner/key, and write secret://runner/key")
+		c.addProblem(path, "a runner's secret must be a secret reference", "toolroom secret set runner/key, and write secret://runner/key")
 	}
 }

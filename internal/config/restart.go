@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// The sections and keys that count only from the next start on, and the keys of these
-// sections that count at once.
+// restartSections and restartKeys are the sections and keys that take effect only after a
+// restart. liveKeys are the keys of these sections that take effect at once.
 var (
 	restartSections = []string{"server", "store", "code", "receipts", "results", "artifacts"}
 	restartKeys     = []string{"secrets.key"}
-	appliedKeys     = []string{"code.egress", "receipts.keep", "receipts.must"}
+	liveKeys        = []string{"code.egress", "receipts.keep", "receipts.must"}
 )
 
 // Changed returns the keys in which c differs from before, as section.key, in the order of
@@ -64,11 +64,12 @@ func changed(section string, a, b reflect.Value) []string {
 	return keys
 }
 
-// NeedsRestart returns the keys in which c differs from started, with which a room was
-// opened, and which count only from the next start on; in the order of the file's sections.
+// NeedsRestart returns the keys that take effect only after a restart and in which c differs
+// from started, the config that a room was opened with. They are in the order of the file's
+// sections.
 func (c *Config) NeedsRestart(started *Config) []string {
 	return slices.DeleteFunc(c.Changed(started), func(key string) bool {
 		section, _, _ := strings.Cut(key, ".")
-		return !slices.Contains(restartKeys, key) && (!slices.Contains(restartSections, section) || slices.Contains(appliedKeys, key))
+		return !slices.Contains(restartKeys, key) && (!slices.Contains(restartSections, section) || slices.Contains(liveKeys, key))
 	})
 }

@@ -84,30 +84,30 @@ func (c Code) WithImages() Runtimes {
 	return r
 }
 
-func (c check) runtimes(r Runtimes) {
+func (c checker) checkRuntimes(r Runtimes) {
 	if host := r.Docker.Host; host != "" && !strings.HasPrefix(host, "unix://") && !strings.HasPrefix(host, "tcp://") {
-		c.problem("code.runtimes.docker.host", "it must begin with unix:// or tcp://", "over SSH, forward the socket: ssh -L /path/docker.sock:/var/run/docker.sock HOST")
+		c.addProblem("code.runtimes.docker.host", "it must begin with unix:// or tcp://", "over SSH, forward the socket: ssh -L /path/docker.sock:/var/run/docker.sock HOST")
 	}
 	if pull := r.Docker.Pull; pull != "" && pull != "never" && pull != "missing" {
-		c.problem("code.runtimes.docker.pull", pull+" is not a pull policy", "write never or missing")
+		c.addProblem("code.runtimes.docker.pull", pull+" is not a pull policy", "write never or missing")
 	}
 	if r.Kata.Runtime != "" {
-		c.problem("code.runtimes.kata.runtime", "kata uses its own runtime", "remove it, or set code.runtimes.containerd.runtime")
+		c.addProblem("code.runtimes.kata.runtime", "kata uses its own runtime", "remove it, or set code.runtimes.containerd.runtime")
 	}
 	if p := r.GVisor.Platform; p != "" && p != "systrap" && p != "ptrace" && p != "kvm" {
-		c.problem("code.runtimes.gvisor.platform", p+" is not a platform of gVisor", "write systrap, ptrace or kvm")
+		c.addProblem("code.runtimes.gvisor.platform", p+" is not a platform of gVisor", "write systrap, ptrace or kvm")
 	}
-	c.kubernetes("code.runtimes.kubernetes", r.Kubernetes)
-	c.remote("code.runtimes.remote", r.Remote)
-	c.proxmox("code.runtimes.proxmox_lxc", r.Proxmox)
-	c.temporal("code.runtimes.temporal", r.Temporal)
+	c.checkKubernetes("code.runtimes.kubernetes", r.Kubernetes)
+	c.checkRemote("code.runtimes.remote", r.Remote)
+	c.checkProxmox("code.runtimes.proxmox_lxc", r.Proxmox)
+	c.checkTemporal("code.runtimes.temporal", r.Temporal)
 	for name, p := range r.Programs {
 		at := "code.runtimes.programs." + name
-		if !driverName.MatchString(name) || slices.Contains(taken, name) {
-			c.problem(at, name+" cannot be the name of a driver", "use small letters, digits, - and _, and no name of a runtime or engine of Toolroom")
+		if !driverName.MatchString(name) || slices.Contains(reservedDriverNames, name) {
+			c.addProblem(at, name+" cannot be the name of a driver", "use small letters, digits, - and _, and no name of a runtime or engine of Toolroom")
 		}
 		if p.Command == "" {
-			c.problem(at+".command", "the program is missing", "write its path, or its name in PATH")
+			c.addProblem(at+".command", "the program is missing", "write its path, or its name in PATH")
 		}
 	}
 }
@@ -115,5 +115,5 @@ func (c check) runtimes(r Runtimes) {
 // driverName matches the names of drivers, which are parts of paths in URLs.
 var driverName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 
-// taken are the names of engines and runtimes that are not programs of the config.
-var taken = slices.Concat(warmRuntimes, []string{"auto", "host", "wasm", "js", "py", "py-lite", "py-native", "pyodide", "temporal"})
+// reservedDriverNames are the names of engines and runtimes that are not programs of the config.
+var reservedDriverNames = slices.Concat(warmRuntimes, []string{"auto", "host", "wasm", "js", "py", "py-lite", "py-native", "pyodide", "temporal"})

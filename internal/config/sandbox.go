@@ -84,17 +84,17 @@ func (s Source) SandboxText() string {
 	return s.Sandbox.Describe()
 }
 
-func (c check) sandbox(key string, s Source) {
+func (c checker) checkSandbox(key string, s Source) {
 	b := s.Sandbox
 	if b == nil {
 		return
 	}
-	c.goesWith(key, !s.Program(), "a program, cli or mcp.command")
-	c.goesWith(strings.TrimSuffix(key, "sandbox")+"egress.network", s.Egress.Network != "", "programs without a sandbox, whose network is sandbox.hosts")
+	c.rejectIfSet(key, !s.Program(), "a program, cli or mcp.command")
+	c.rejectIfSet(strings.TrimSuffix(key, "sandbox")+"egress.network", s.Egress.Network != "", "programs without a sandbox, whose network is sandbox.hosts")
 	if b.Runtime == "host" {
-		c.problem(key+".runtime", "host is not a sandbox", "remove sandbox, or use process or docker")
+		c.addProblem(key+".runtime", "host is not a sandbox", "remove sandbox, or use process or docker")
 	}
-	c.optional(key+".profile", b.Profile, string(sandbox.Standard), string(sandbox.Hardened), string(sandbox.Dev))
+	c.requireOneOfOrEmpty(key+".profile", b.Profile, string(sandbox.Standard), string(sandbox.Hardened), string(sandbox.Dev))
 	for _, list := range []struct {
 		name  string
 		paths []string
@@ -103,17 +103,17 @@ func (c check) sandbox(key string, s Source) {
 			at := fmt.Sprintf("%s.%s[%d]", key, list.name, i)
 			switch clean := filepath.Clean(path); {
 			case path == "":
-				c.problem(at, "it is empty", "name a folder or file")
+				c.addProblem(at, "it is empty", "name a folder or file")
 			case clean == "/":
-				c.problem(at, "the whole file system is no sandbox", "name the folders that the program needs")
+				c.addProblem(at, "the whole file system is no sandbox", "name the folders that the program needs")
 			case slices.ContainsFunc([]string{"/proc", "/dev", "/sys"}, func(own string) bool { return clean == own || strings.HasPrefix(clean, own+"/") }):
-				c.problem(at, clean+" is reserved for the sandbox", "remove it")
+				c.addProblem(at, clean+" is reserved for the sandbox", "remove it")
 			}
 		}
 	}
 	for i, host := range b.Hosts {
 		if host != AnyHost {
-			c.egressEntry(fmt.Sprintf("%s.hosts[%d]", key, i), host)
+			c.checkEgressEntry(fmt.Sprintf("%s.hosts[%d]", key, i), host)
 		}
 	}
 }

@@ -21,11 +21,11 @@ const NoEmbedder = "none"
 // Learns reports whether searches learn.
 func (s Search) Learns() bool { return s.Learn == nil || *s.Learn }
 
-func (c check) search(s Search) {
+func (c checker) checkSearch(s Search) {
 	if s.Weight > 10 {
-		c.problem("search.weight", "the weight of meaning must be from 0 to 10", "for example 1")
+		c.addProblem("search.weight", "the weight of meaning must be from 0 to 10", "for example 1")
 	}
 	if s.Wait > time.Minute {
-		c.problem("search.wait", "a search waits for at most a minute", "for example 300ms")
+		c.addProblem("search.wait", "a search waits for at most a minute", "for example 300ms")
 	}
 }

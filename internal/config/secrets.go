@@ -119,37 +119,37 @@ type KeyringStore struct {
 	Service string `yaml:"service,omitempty"`
 }
 
-func (c check) secrets(config *Config) {
+func (c checker) checkSecrets(config *Config) {
 	s := config.Secrets
 	if n := count(s.Key.File != "", s.Key.Env != "", s.Key.Keyring != ""); n > 1 {
-		c.problem("secrets.key", "it has more than one of file, env and keyring", "keep one")
+		c.addProblem("secrets.key", "it has more than one of file, env and keyring", "keep one")
 	}
 	for i, name := range s.Variables {
 		if _, err := secret.ParseRef("env://" + name); err != nil {
-			c.problem(fmt.Sprintf("secrets.variables[%d]", i), quote(name)+" is not the name of a variable", "for example GITHUB_TOKEN")
+			c.addProblem(fmt.Sprintf("secrets.variables[%d]", i), quote(name)+" is not the name of a variable", "for example GITHUB_TOKEN")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Stores)) {
-		c.namespace("secrets.stores."+name, name)
-		c.secretStore("secrets.stores."+name, s.Stores[name])
+		c.checkNamespace("secrets.stores."+name, name)
+		c.checkSecretStore("secrets.stores."+name, s.Stores[name])
 	}
 	stores := slices.Sorted(maps.Keys(s.Stores))
 	for _, name := range slices.Sorted(maps.Keys(s.Scopes)) {
 		key, scope := "secrets.scopes."+name, s.Scopes[name]
-		c.namespace(key, name)
+		c.checkNamespace(key, name)
 		if scope.Store != "" && !slices.Contains(stores, scope.Store) {
-			c.problem(key+".store", "unknown store "+quote(scope.Store)+" in secrets.stores", hintNearest(scope.Store, stores))
+			c.addProblem(key+".store", "unknown store "+quote(scope.Store)+" in secrets.stores", hintNearest(scope.Store, stores))
 		}
-		c.optional(key+".values", scope.Values, secret.Shared, secret.Own, secret.OwnOrShared)
-		c.patterns(key+".tools", scope.Tools, config.Tools.AllGroups())
+		c.requireOneOfOrEmpty(key+".values", scope.Values, secret.Shared, secret.Own, secret.OwnOrShared)
+		c.checkPatterns(key+".tools", scope.Tools, config.Tools.AllGroups())
 	}
 	for _, name := range slices.Sorted(maps.Keys(config.Sources)) {
-		c.scopesOf(name, config)
+		c.checkScopesOf(name, config)
 	}
 }
 
-// scopesOf refuses sources that refer to a scope that does not list them.
-func (c check) scopesOf(name string, config *Config) {
+// checkScopesOf refuses sources that refer to a scope that does not list them.
+func (c checker) checkScopesOf(name string, config *Config) {
 	source := config.Sources[name]
 	for _, scope := range source.Scopes() {
 		rule, ok := config.Secrets.Scopes[scope]
@@ -157,90 +157,90 @@ func (c check) scopesOf(name string, config *Config) {
 			continue
 		}
 		if len(rule.Sources) > 0 && !slices.Contains(rule.Sources, name) {
-			c.problem("sources."+name, "it refers to secret://"+scope+"/…, which does not list it", "add "+name+" to secrets.scopes."+scope+".sources")
+			c.addProblem("sources."+name, "it refers to secret://"+scope+"/…, which does not list it", "add "+name+" to secrets.scopes."+scope+".sources")
 		}
 		if rule.Values == secret.Own && (source.MCP != nil || source.CLI != nil) {
-			c.problem("sources."+name, "it serves all callers at once, and secret://"+scope+"/… has values of each caller", "use values: own_or_shared, or a source of kind http, openapi or graphql")
+			c.addProblem("sources."+name, "it serves all callers at once, and secret://"+scope+"/… has values of each caller", "use values: own_or_shared, or a source of kind http, openapi or graphql")
 		}
 	}
 }
 
-func (c check) secretStore(key string, s SecretStore) {
+func (c checker) checkSecretStore(key string, s SecretStore) {
 	const kinds = "vault, kubernetes, command, environment and keyring"
 	switch n := count(s.Vault != nil, s.Kubernetes != nil, s.Command != nil, s.Environment != nil, s.Keyring != nil); {
 	case n == 0:
-		c.problem(key, "one of "+kinds+" is missing", `for example {vault: {address: "https://vault.example.com:8200", token: "env://VAULT_TOKEN"}}`)
+		c.addProblem(key, "one of "+kinds+" is missing", `for example {vault: {address: "https://vault.example.com:8200", token: "env://VAULT_TOKEN"}}`)
 	case n > 1:
-		c.problem(key, "it has more than one of "+kinds, "make a store of each")
+		c.addProblem(key, "it has more than one of "+kinds, "make a store of each")
 	}
 	if s.Vault != nil {
-		c.vault(key+".vault", s.Vault)
+		c.checkVault(key+".vault", s.Vault)
 	}
 	if k := s.Kubernetes; k != nil {
 		if k.Address != "" && !strings.HasPrefix(k.Address, "https://") {
-			c.problem(key+".kubernetes.address", "it is not an https URL", "for example https://kubernetes.default.svc")
+			c.addProblem(key+".kubernetes.address", "it is not an https URL", "for example https://kubernetes.default.svc")
 		}
-		c.own(key+".kubernetes.own_secret", k.OwnSecret)
+		c.requireIdentity(key+".kubernetes.own_secret", k.OwnSecret)
 	}
 	if k := s.Command; k != nil {
 		if len(k.Argv) == 0 || k.Argv[0] == "" || strings.Contains(k.Argv[0], "{") {
-			c.problem(key+".command.argv", "the program is missing", `for example [pass, show, "{scope}/{name}"]`)
+			c.addProblem(key+".command.argv", "the program is missing", `for example [pass, show, "{scope}/{name}"]`)
 		}
 		if len(k.OwnArgv) > 0 {
-			c.own(key+".command.own_argv", strings.Join(k.OwnArgv, " "))
+			c.requireIdentity(key+".command.own_argv", strings.Join(k.OwnArgv, " "))
 		}
-		c.plain(key+".command.argv", k.Argv...)
-		c.plain(key+".command.env", slices.Collect(maps.Values(k.Env))...)
-		c.env(key+".command.env", k.Env)
+		c.rejectReferences(key+".command.argv", k.Argv...)
+		c.rejectReferences(key+".command.env", slices.Collect(maps.Values(k.Env))...)
+		c.checkEnv(key+".command.env", k.Env)
 	}
 	if k := s.Environment; k != nil && len(k.Allow) == 0 {
-		c.problem(key+".environment.allow", "the variables are missing", "for example [GITHUB_TOKEN]")
+		c.addProblem(key+".environment.allow", "the variables are missing", "for example [GITHUB_TOKEN]")
 	}
 }
 
-func (c check) vault(key string, v *VaultStore) {
-	c.webURL(key+".address", v.Address)
+func (c checker) checkVault(key string, v *VaultStore) {
+	c.checkWebURL(key+".address", v.Address)
 	if count(v.Token != "", v.AppRole != nil, v.Kubernetes != nil) != 1 {
-		c.problem(key, "it needs one of token, approle and kubernetes", `for example token: "env://VAULT_TOKEN"`)
+		c.addProblem(key, "it needs one of token, approle and kubernetes", `for example token: "env://VAULT_TOKEN"`)
 	}
-	c.credential(key+".token", v.Token)
+	c.requireReference(key+".token", v.Token)
 	if a := v.AppRole; a != nil {
 		if a.RoleID == "" {
-			c.problem(key+".approle", "role_id is missing", "")
+			c.addProblem(key+".approle", "role_id is missing", "")
 		}
-		c.credential(key+".approle.secret_id", a.SecretID)
+		c.requireReference(key+".approle.secret_id", a.SecretID)
 	}
 	if k := v.Kubernetes; k != nil && k.Role == "" {
-		c.problem(key+".kubernetes", "role is missing", "")
+		c.addProblem(key+".kubernetes", "role is missing", "")
 	}
-	c.own(key+".own_path", v.OwnPath)
+	c.requireIdentity(key+".own_path", v.OwnPath)
 }
 
-// plain refuses references in places where they would not be resolved or would be visible
+// rejectReferences refuses references in places where they would not be resolved or would be visible
 // to others: every user of a machine can read its command lines.
-func (c check) plain(key string, words ...string) {
+func (c checker) rejectReferences(key string, words ...string) {
 	for _, word := range words {
 		if len(secret.References(word)) > 0 {
-			c.problem(key, "a secret does not belong here, where others can see it", "give it to the program through env, or to a service through headers")
+			c.addProblem(key, "a secret does not belong here, where others can see it", "give it to the program through env, or to a service through headers")
 			return
 		}
 	}
 }
 
-// credential refuses plaintext values.
-func (c check) credential(key, value string) {
+// requireReference refuses plaintext values.
+func (c checker) requireReference(key, value string) {
 	if value == "" {
 		return
 	}
 	if _, err := secret.ParseRef(value); err != nil {
-		c.problem(key, "it is not a reference", "write env://NAME, or secret://scope/name and toolroom secret set scope/name")
+		c.addProblem(key, "it is not a reference", "write env://NAME, or secret://scope/name and toolroom secret set scope/name")
 	}
 }
 
-// own refuses a template for own values that is the same for all callers.
-func (c check) own(key, template string) {
+// requireIdentity refuses a template for own values that is the same for all callers.
+func (c checker) requireIdentity(key, template string) {
 	if template != "" && !secret.Template(template).HasIdentity() {
-		c.problem(key, "it has no {identity}, so that all callers would share it", "for example users/{identity}/{scope}")
+		c.addProblem(key, "it has no {identity}, so that all callers would share it", "for example users/{identity}/{scope}")
 	}
 }
 

@@ -48,23 +48,23 @@ func (p Policy) SpendingRules(selects func(tool, pattern string) bool) []policy.
 
 func micros(amount float64) int64 { return int64(math.Round(amount * 1e6)) }
 
-func (c check) spending(list []Spending, groups map[string][]string) {
+func (c checker) checkSpending(list []Spending, groups map[string][]string) {
 	for i, s := range list {
 		key := fmt.Sprintf("policy.spending[%d]", i)
-		c.pattern(key+".match", s.Match, groups)
+		c.checkPattern(key+".match", s.Match, groups)
 		if _, ok := effects.ParseAmount("0 " + s.Unit); !ok {
-			c.problem(key+".unit", quote(s.Unit)+" is not a unit: it needs at most 16 letters, digits, _ and -", "for example EUR")
+			c.addProblem(key+".unit", quote(s.Unit)+" is not a unit: it needs at most 16 letters, digits, _ and -", "for example EUR")
 		}
-		c.optional(key+".by", s.By, "caller", "all")
+		c.requireOneOfOrEmpty(key+".by", s.By, "caller", "all")
 		bounded := false
 		for name, amount := range map[string]float64{"confirm_above": s.ConfirmAbove, "deny_above": s.DenyAbove, "confirm_total": s.ConfirmTotal, "deny_total": s.DenyTotal} {
 			bounded = bounded || amount != 0
 			if amount > 1e12 {
-				c.problem(key+"."+name, "it is not an amount from 0 to 10^12", "")
+				c.addProblem(key+"."+name, "it is not an amount from 0 to 10^12", "")
 			}
 		}
 		if !bounded {
-			c.problem(key, "it sets no limit", "for example confirm_above: 20")
+			c.addProblem(key, "it sets no limit", "for example confirm_above: 20")
 		}
 	}
 }

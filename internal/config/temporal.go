@@ -21,12 +21,12 @@ type Temporal struct {
 	ServerName string `yaml:"server_name,omitempty"`
 }
 
-func (c check) temporal(path string, t Temporal) {
+func (c checker) checkTemporal(path string, t Temporal) {
 	if t == (Temporal{}) {
 		return
 	}
-	c.runnerSecret(path+".secret", t.Secret)
+	c.requireSecretRef(path+".secret", t.Secret)
 	if (t.Cert == "") != (t.Key == "") {
-		c.problem(path+".cert", "cert and key must be set together", "set both cert and key")
+		c.addProblem(path+".cert", "cert and key must be set together", "set both cert and key")
 	}
 }

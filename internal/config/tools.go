@@ -16,7 +16,7 @@ import (
 // other sections unchanged. If the section already has different values, the error has code
 // conflict and names the keys; force replaces them. It creates a missing file and writes
 // only a valid config. Comments in an existing section are lost.
-func MergeTools(path string, add policy.Config, force bool, wrote ...Wrote) error {
+func MergeTools(path string, add policy.Config, force bool, wrote ...EditHook) error {
 	return edit(path, func(data []byte, want *Config) ([]byte, error) {
 		m := merger{force: force}
 		want.Tools = m.tools(want.Tools, add)
@@ -50,7 +50,7 @@ func withTools(data []byte, tools policy.Config) ([]byte, bool) {
 			return nil, false
 		}
 		if key, _ := entry(document.Content[0], "tools"); key != nil {
-			start, end = e.extent(key)
+			start, end = e.lineRange(key)
 		}
 	}
 	e.replace(start, end, string(section), 0)

@@ -56,28 +56,28 @@ func (c *Config) Quarantined(s Source) bool {
 	return c.Policy.QuarantineNew
 }
 
-func (c check) trust(config *Config) {
+func (c checker) checkTrust(config *Config) {
 	t := config.Policy.Trust
-	c.optional("policy.definitions", t.Definitions, DefinitionsAuto, DefinitionsAdditive, DefinitionsManual)
-	c.optional("policy.taint", t.Taint, TaintOff, TaintConfirm, TaintDeny)
-	c.patterns("policy.inside", t.Inside, nil)
+	c.requireOneOfOrEmpty("policy.definitions", t.Definitions, DefinitionsAuto, DefinitionsAdditive, DefinitionsManual)
+	c.requireOneOfOrEmpty("policy.taint", t.Taint, TaintOff, TaintConfirm, TaintDeny)
+	c.checkPatterns("policy.inside", t.Inside, nil)
 }
 
-func (c check) sourceTrust(key string, s Source) {
-	c.optional(key+".definitions", s.Definitions, DefinitionsAuto, DefinitionsAdditive, DefinitionsManual)
+func (c checker) checkSourceTrust(key string, s Source) {
+	c.requireOneOfOrEmpty(key+".definitions", s.Definitions, DefinitionsAuto, DefinitionsAdditive, DefinitionsManual)
 	for _, label := range s.Labels {
-		c.label(key+".labels", label)
+		c.checkLabel(key+".labels", label)
 	}
 	for glob, labels := range s.ToolLabels {
-		c.globs(key+".tool_labels", []string{glob})
+		c.checkGlobs(key+".tool_labels", []string{glob})
 		for _, label := range labels {
-			c.label(key+".tool_labels", label)
+			c.checkLabel(key+".tool_labels", label)
 		}
 	}
 }
 
-func (c check) label(key, label string) {
+func (c checker) checkLabel(key, label string) {
 	if (toolroom.ID{Namespace: label, Name: label}).Validate() != nil {
-		c.problem(key, quote(label)+" is not a label: it needs 1 to 128 characters of A-Z a-z 0-9 _ . -", "for example untrusted")
+		c.addProblem(key, quote(label)+" is not a label: it needs 1 to 128 characters of A-Z a-z 0-9 _ . -", "for example untrusted")
 	}
 }

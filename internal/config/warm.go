@@ -42,18 +42,18 @@ func (c Code) WarmProfiles(runtime string) []string {
 // maxWarm limits a pool, because each sandbox uses memory.
 const maxWarm = 64
 
-func (c check) warm(pools map[string]Warm, programs map[string]DriverProgram) {
+func (c checker) checkWarm(pools map[string]Warm, programs map[string]DriverProgram) {
 	for name, w := range pools {
 		at := "code.warm." + name
 		if _, named := programs[name]; !named && !slices.Contains(warmRuntimes, name) {
-			c.problem(at, "no runtime of this name can start sandboxes ahead", didYouMean(name, slices.Concat(warmRuntimes, slices.Sorted(maps.Keys(programs)))))
+			c.addProblem(at, "no runtime of this name can start sandboxes ahead", didYouMean(name, slices.Concat(warmRuntimes, slices.Sorted(maps.Keys(programs)))))
 		}
 		if n := w.Size; n != nil && *n > maxWarm {
-			c.problem(at+".size", fmt.Sprintf("%d is not a pool size", *n), fmt.Sprintf("write 0 to %d", maxWarm))
+			c.addProblem(at+".size", fmt.Sprintf("%d is not a pool size", *n), fmt.Sprintf("write 0 to %d", maxWarm))
 		}
 		for _, p := range w.Profiles {
 			if p != "dev" && p != "standard" && p != "hardened" {
-				c.problem(at+".profiles", p+" is not a profile", "write dev, standard or hardened")
+				c.addProblem(at+".profiles", p+" is not a profile", "write dev, standard or hardened")
 			}
 		}
 	}

@@ -70,11 +70,11 @@ func (op *operator) file() (string, error) {
 	return op.o.ConfigFile, nil
 }
 
-func (op *operator) wrote() []config.Wrote {
+func (op *operator) wrote() []config.EditHook {
 	if op.o.Wrote == nil {
 		return nil
 	}
-	return []config.Wrote{op.o.Wrote(op.o.ConfigFile)}
+	return []config.EditHook{op.o.Wrote(op.o.ConfigFile)}
 }
 
 // section parses the section of a source, and moves what seems to be a secret into the

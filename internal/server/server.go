@@ -46,7 +46,7 @@ type Options struct {
 	Verify config.Verify
 	Record string
 	// Wrote, if not nil, returns what is called after the API has edited a config file.
-	Wrote func(file string) config.Wrote
+	Wrote func(file string) config.EditHook
 	// Started, if not nil, is called with the address once the server accepts
 	// requests; 127.0.0.1 stands for all addresses.
 	Started func(net.Addr)

@@ -70,7 +70,7 @@ func (c *Config) PlainSecrets() []PlainSecret {
 	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
 		for _, at := range secretPlaces(c.Sources[name]) {
 			for _, key := range slices.Sorted(maps.Keys(*at.values)) {
-				if liftable(key, (*at.values)[key]) {
+				if isLiftable(key, (*at.values)[key]) {
 					out = append(out, PlainSecret{"sources." + name + "." + at.key + "." + key, "toolroom secret lift " + name})
 				}
 			}
@@ -140,9 +140,9 @@ func secretPlaces(s Source) []secretPlace {
 
 var scheme = pattern.Lazy(`^(?i)(bearer|basic|token) +(\S.*)$`)
 
-// liftable reports whether a value seems to be a secret that the store takes: it refuses
+// isLiftable reports whether a value seems to be a secret that the store takes: it refuses
 // short ones.
-func liftable(name, value string) bool {
+func isLiftable(name, value string) bool {
 	if !LooksSecret(name, value) {
 		return false
 	}
@@ -161,7 +161,7 @@ func LiftSecrets(name string, s Source) (Source, map[string]string) {
 		changed := maps.Clone(*at.values)
 		for _, key := range slices.Sorted(maps.Keys(*at.values)) {
 			value := changed[key]
-			if !liftable(key, value) {
+			if !isLiftable(key, value) {
 				continue
 			}
 			before := ""

@@ -23,16 +23,16 @@ func (s Setting) Key() string { return strings.Join(s.Path, ".") }
 // Settings returns what the config sets, ordered by key.
 func (c *Config) Settings() []Setting {
 	defaults := map[string]string{}
-	for _, s := range settings(Default()) {
+	for _, s := range collectSettings(Default()) {
 		defaults[s.Key()] = s.Value
 	}
-	return slices.DeleteFunc(settings(c), func(s Setting) bool {
+	return slices.DeleteFunc(collectSettings(c), func(s Setting) bool {
 		value, ok := defaults[s.Key()]
 		return ok && value == s.Value
 	})
 }
 
-func settings(c *Config) []Setting {
+func collectSettings(c *Config) []Setting {
 	text, err := yaml.Dump(c)
 	if err != nil {
 		return nil

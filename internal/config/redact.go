@@ -11,8 +11,8 @@ import (
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
-// hidden stands for a value that seems to be a secret.
-const hidden = "(hidden)"
+// hiddenValue stands for a value that seems to be a secret.
+const hiddenValue = "(hidden)"
 
 // Redacted returns a config as the tree of its JSON. What seems to be a secret in plain text
 // is hidden; references to secrets are not.
@@ -45,7 +45,7 @@ func RedactedSource(s Source) (map[string]any, error) {
 
 // HasHidden reports whether a section in JSON has values that [Redacted] has hidden, which say
 // nothing of what was there.
-func HasHidden(section []byte) bool { return bytes.Contains(section, []byte(hidden+`"`)) }
+func HasHidden(section []byte) bool { return bytes.Contains(section, []byte(hiddenValue+`"`)) }
 
 // redact returns a tree without secrets. The last of path is the key of the value.
 func redact(tree any, path []string) any {
@@ -98,23 +98,23 @@ func redactText(path []string, value string) string {
 		return value
 	}
 	if LooksSecret(key, value) || holdsCredential(path, value) {
-		return hidden
+		return hiddenValue
 	}
 	if at := strings.IndexAny(value, "=:"); at > 0 { // --key=…, KEY=… after -e, NAME: … after --header
 		name := value[:at]
 		if (strings.HasPrefix(name, "-") || path[0] == "sources") && LooksSecret(strings.TrimLeft(name, "-"), strings.TrimSpace(value[at+1:])) {
-			return value[:at+1] + hidden
+			return value[:at+1] + hiddenValue
 		}
 	}
 	if part := attachedPassword.FindStringSubmatch(value); part != nil && path[0] == "sources" && !portLike.MatchString(part[2]) {
-		return part[1] + hidden
+		return part[1] + hiddenValue
 	}
 	if part := loginInAddress.FindStringSubmatch(value); part != nil {
-		return part[1] + hidden + part[2]
+		return part[1] + hiddenValue + part[2]
 	}
 	if u, err := url.Parse(value); err == nil && u.Host != "" && u.RawQuery != "" {
 		u.RawQuery = "" // it may hold a key
-		return u.String() + "?" + hidden
+		return u.String() + "?" + hiddenValue
 	}
 	return value
 }
