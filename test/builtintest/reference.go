@@ -69,7 +69,7 @@ func WriteTools(w io.Writer) error {
 	return nil
 }
 
-// introductions holds the introduction of each pack, in Markdown.
+// introductions holds the introduction of each pack, in Markdown with links relative to docs.
 //
 //go:embed introductions/*.md
 var introductions embed.FS
